@@ -1,41 +1,13 @@
-import type {
-  AuditRequester,
-  BatchUpdate,
-  CreatedKey,
-  Denial,
-  Explanation,
-  FunctionResult,
-  FunctionsApi,
-  JobProgress,
-  JobReceipt,
-  JobReport,
-  JobSummary,
-  JobUpdate,
-  KeyChange,
-  KeyInfo,
-  LearnedPolicy,
-  LocalKeyInfo,
-  Login,
-  MasterApi,
-  MasterEvent,
-  MasterStatus,
-  MetricFamily,
-  MinionInfo,
-  PillarDifference,
-  PillarExplanation,
-  PresentMinion,
-  ReactionInfo,
-  ReactionRun,
-  ReloadReport,
-  ReplayReport,
-  StartedCall,
-  StoredHead,
-  TargetPlan,
-  TokenInfo,
-  UserApi,
+import {
+  type CallableApi,
+  isRpcMethod,
+  type MasterApi,
+  type RpcMethod,
+  type RpcTable,
+  type RpcTableOf,
+  rpcTable,
+  type UserApi,
 } from '../master/index.ts';
-import type { FactMap } from '../minion-protocol/index.ts';
-import type { BackupReceipt } from '../store/index.ts';
 import {
   type Connection,
   callMethod,
@@ -60,133 +32,55 @@ export type MasterClientOptions = LocalMaster | RemoteMaster;
 export function connectMaster(options: MasterClientOptions): MasterApi {
   const connection = createConnection(options);
   return {
-    keys: {
-      list: (request = {}) => callMethod<readonly KeyInfo[]>(connection, 'keys.list', request),
-      local: () => callMethod<readonly LocalKeyInfo[]>(connection, 'keys.local', {}),
-      // Who asks is known to the master by the connection.
-      accept: ({ by: _, ...selection }) =>
-        callMethod<readonly KeyChange[]>(connection, 'keys.accept', selection),
-      reject: ({ by: _, ...selection }) =>
-        callMethod<readonly KeyChange[]>(connection, 'keys.reject', selection),
-      delete: ({ by: _, ...selection }) =>
-        callMethod<readonly KeyChange[]>(connection, 'keys.delete', selection),
-      create: ({ by: _, ...request }) =>
-        callMethod<CreatedKey | null>(connection, 'keys.create', request),
-      unpin: async (id) => {
-        await callMethod<null>(connection, 'keys.unpin', { id });
-      },
-    },
-    jobs: {
-      publish: (request) => callMethod<JobReceipt>(connection, 'jobs.publish', request),
-      batch: (request, signal) =>
-        streamMethod<BatchUpdate>(connection, 'jobs.batch', request, signal),
-      list: (request = {}) => callMethod<readonly JobSummary[]>(connection, 'jobs.list', request),
-      show: (jid) => callMethod<JobReport>(connection, 'jobs.show', { jid }),
-      run: (request, signal) => streamMethod<JobUpdate>(connection, 'jobs.run', request, signal),
-      underWay: () => callMethod<readonly JobProgress[]>(connection, 'jobs.underWay', {}),
-      plan: (request) => callMethod<TargetPlan>(connection, 'jobs.plan', request),
-    },
-    events: {
-      subscribe: (request = {}, signal) =>
-        streamMethod<MasterEvent>(connection, 'events.subscribe', request, signal),
-      fire: async (tag, data) => {
-        await callMethod<null>(connection, 'events.fire', { tag, data });
-      },
-      denials: () => callMethod<readonly Denial[]>(connection, 'events.denials', {}),
-    },
-    acl: {
-      explain: (request) => callMethod<Explanation>(connection, 'acl.explain', request),
-      learn: (request = {}) => callMethod<LearnedPolicy>(connection, 'acl.learn', request),
-      replay: (request) => callMethod<ReplayReport>(connection, 'acl.replay', request),
-      reload: () => callMethod<ReloadReport>(connection, 'acl.reload', {}),
-      forget: async () => {
-        await callMethod<null>(connection, 'acl.forget', {});
-      },
-    },
-    audit: { flush: () => callMethod<StoredHead | null>(connection, 'audit.flush', {}) },
-    logins: {
-      login: (request) => callMethod<Login>(connection, 'logins.login', request),
-      identify: (token) => callMethod<TokenInfo>(connection, 'logins.identify', { token }),
-      logout: (token) => callMethod<boolean>(connection, 'logins.logout', { token }),
-      list: () => callMethod<readonly TokenInfo[]>(connection, 'logins.list', {}),
-      revoke: ({ by: _, ...selection }) =>
-        callMethod<readonly TokenInfo[]>(connection, 'logins.revoke', selection),
-      follow: (token, signal) =>
-        streamMethod<TokenInfo>(connection, 'logins.follow', { token }, signal),
-    },
+    ...clientOf<CallableApi>(connection, rpcTable),
     asUser: (token) => createUserApi(connection, token),
-    reactions: {
-      list: () => callMethod<readonly ReactionInfo[]>(connection, 'reactions.list', {}),
-      show: (name) => callMethod<ReactionInfo>(connection, 'reactions.show', { name }),
-      runs: (request = {}) =>
-        callMethod<readonly ReactionRun[]>(connection, 'reactions.runs', request),
-    },
-    pillar: {
-      show: (question) => callMethod<FactMap>(connection, 'pillar.show', question),
-      explain: (question) => callMethod<PillarExplanation>(connection, 'pillar.explain', question),
-      diff: (question) =>
-        callMethod<readonly PillarDifference[]>(connection, 'pillar.diff', question),
-    },
-    presence: () => callMethod<readonly PresentMinion[]>(connection, 'presence', {}),
-    runners: createFunctionsApi(connection, 'runners'),
-    wheel: createFunctionsApi(connection, 'wheel'),
-    store: {
-      backup: (target) => callMethod<BackupReceipt>(connection, 'store.backup', { target }),
-    },
-    status: () => callMethod<MasterStatus>(connection, 'status', {}),
-    metrics: () => callMethod<readonly MetricFamily[]>(connection, 'metrics', {}),
-    minions: () => callMethod<readonly MinionInfo[]>(connection, 'minions', {}),
   };
 }
 
+/** Calls each method of a table over the connection: as this user, if a token is given. */
+function clientOf<T>(connection: Connection, table: RpcTableOf<T>, token?: string, prefix = ''): T {
+  const methods = Object.entries<RpcMethod | RpcTable>({ ...table }).map(([key, entry]) => {
+    const name = `${prefix}${key}`;
+    if (!isRpcMethod(entry)) return [key, clientOf(connection, entry, token, `${name}.`)];
+    const parametersOf = (args: never): object => ({
+      ...entry.toParameters(...args),
+      ...(token === undefined ? {} : { token }),
+    });
+    const callOnce = (...args: never): Promise<unknown> =>
+      callMethod(connection, name, parametersOf(args));
+    const stream = (...args: never): AsyncIterable<unknown> =>
+      streamMethod(connection, name, parametersOf(args), signalOf(args));
+    return [key, entry.isStream ? stream : callOnce];
+  });
+  // The rows of `table` are of the methods of `T`, one by one.
+  return Object.fromEntries(methods) as T;
+}
+
+function signalOf(args: readonly unknown[]): AbortSignal | undefined {
+  return args.find((it) => it instanceof AbortSignal);
+}
+
 function createUserApi(connection: Connection, token: string): UserApi {
-  const functionsOf = (room: 'runners' | 'wheel'): UserApi['runners'] => {
-    const { run, start } = createFunctionsApi(connection, room);
-    return {
-      run: (call) => run(withToken(call, token)),
-      start: (call) => start(withToken(call, token)),
-    };
-  };
+  const { jobs, runners, wheel, keys, events, acl, users } = clientOf<CallableApi>(
+    connection,
+    rpcTable,
+    token,
+  );
+  const subscribe: UserApi['events']['subscribe'] = (request = {}, signal) =>
+    openMethodStream(connection, 'events.subscribe', { ...request, token }, signal);
   return {
-    jobs: {
-      publish: (request) =>
-        callMethod<JobReceipt>(connection, 'jobs.publish', { ...request, token }),
-      batch: (request, signal) =>
-        streamMethod<BatchUpdate>(connection, 'jobs.batch', { ...request, token }, signal),
-      run: (request, signal) =>
-        streamMethod<JobUpdate>(connection, 'jobs.run', { ...request, token }, signal),
-    },
-    runners: functionsOf('runners'),
-    wheel: functionsOf('wheel'),
-    permits: (action, name) =>
-      callMethod<boolean>(connection, 'acl.permits', { token, action, name }),
+    jobs,
+    runners,
+    wheel,
+    keys,
     events: {
-      subscribe: async (request = {}, signal) =>
-        openMethodStream<MasterEvent>(
-          connection,
-          'events.subscribe',
-          { ...request, token },
-          signal,
-        ),
-      subscribeBatches: async (request = {}, signal) =>
-        inSingleItemBatches(
-          await openMethodStream<MasterEvent>(
-            connection,
-            'events.subscribe',
-            { ...request, token },
-            signal,
-          ),
-        ),
-      fire: async (tag, data) => {
-        await callMethod<null>(connection, 'events.fire', { tag, data, token });
-      },
+      subscribe,
+      subscribeBatches: async (request, signal) =>
+        inSingleItemBatches(await subscribe(request, signal)),
+      fire: events.fire,
     },
-    keys: {
-      create: ({ by: _, ...request }) =>
-        callMethod<CreatedKey | null>(connection, 'keys.create', { ...request, token }),
-    },
-    requireFullRights: (what) =>
-      callMethod<AuditRequester>(connection, 'users.requireFullRights', { what, token }),
+    permits: acl.permits,
+    requireFullRights: users.requireFullRights,
   };
 }
 
@@ -195,24 +89,6 @@ async function* inSingleItemBatches<T>(
   items: AsyncIterable<T>,
 ): AsyncGenerator<readonly T[], void, void> {
   for await (const item of items) yield [item];
-}
-
-/** The call as this user's. */
-function withToken<T extends object>(call: T, token: string): T & { readonly token: string } {
-  return { ...call, token };
-}
-
-function createFunctionsApi(connection: Connection, room: 'runners' | 'wheel'): FunctionsApi {
-  return {
-    run: (call) => callMethod<FunctionResult>(connection, `${room}.run`, call),
-    start: (call) => callMethod<StartedCall>(connection, `${room}.start`, call),
-    docs: (prefix) =>
-      callMethod<Readonly<Record<string, string>>>(
-        connection,
-        `${room}.docs`,
-        prefix === undefined ? {} : { prefix },
-      ),
-  };
 }
 
 /** Methods that an extension of a running master has. */

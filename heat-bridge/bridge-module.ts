@@ -6,7 +6,7 @@ import type {
   KeyAcceptanceHook,
   NamedCommands,
   OpenExtension,
-  RpcMethod,
+  RpcTable,
   SignalIntake,
 } from '../master/index.ts';
 import type { HttpServerContext } from './http/http-server-context.ts';
@@ -26,7 +26,7 @@ export interface BridgeModule<Api> {
   /** Ends what hangs on the accepted key of an id. */
   onKeyLost?(id: string): Promise<void>;
   /** Methods at the local socket, called there as `bridge.<name>`. */
-  readonly rpc?: ReadonlyMap<string, RpcMethod>;
+  readonly rpc?: RpcTable;
   /** Adds its routes below `/bridge/v1`. */
   readonly routes?: (app: FastifyInstance, doors: HttpServerContext) => void;
   /** The ports are bound, and the master's interface is there. */
@@ -48,7 +48,7 @@ export function combineModules(parts: readonly BridgeModule<unknown>[]): OpenExt
     onKeyLost: async (id) => {
       for (const part of parts) await part.onKeyLost?.(id);
     },
-    rpc: new Map(parts.flatMap(({ rpc }) => [...(rpc ?? [])])),
+    rpc: Object.assign({}, ...parts.map(({ rpc }) => rpc)),
     start: () => {
       for (const part of parts) part.start?.();
     },

@@ -6,7 +6,7 @@ import type { MasterTransport } from '../minion-protocol/index.ts';
 import { Closers } from '../runtime/index.ts';
 import {
   type AuditRequester,
-  type MasterApi,
+  type InProcessApi,
   MasterError,
   type PresentMinion,
   type ReloadReport,
@@ -49,7 +49,7 @@ const maxArgumentValues = 100_000;
 
 /** A running master. */
 export interface Assembly {
-  readonly api: MasterApi;
+  readonly api: InProcessApi;
   /** What is in force now. */
   readonly config: MasterConfig;
   /** See `Master.reload`. */
@@ -98,7 +98,7 @@ async function open(
   closers: Closers,
   reload: Assembly['reload'],
 ): Promise<{
-  readonly api: MasterApi;
+  readonly api: InProcessApi;
   readonly foundations: CoreServices;
   readonly policy: LivePolicy;
   readonly logins: Logins;

@@ -36,6 +36,9 @@ export type {
   EventsRequest,
   ExplainRequest,
   FunctionsApi,
+  InProcessApi,
+  InProcessFunctionsApi,
+  InProcessJobsApi,
   JobListRequest,
   JobProgress,
   JobReceipt,
@@ -93,7 +96,10 @@ export type {
   ReplayChange,
   ReplayReport,
   ReplayRequest,
+  RpcAccess,
   RpcMethod,
+  RpcTable,
+  RpcTableOf,
   RunAction,
   RunRequest,
   Sample,
@@ -258,15 +264,18 @@ export {
 /** @internal */
 /** @internal */
 export {
+  type CallableApi,
   failCall,
+  isRpcMethod,
   type MethodDefinition,
   method as extensionMethod,
   parseParameters,
-  type RpcAccess,
   refuseMethod,
-  rpcAccess,
   rpcMethods,
+  rpcTable,
+  type ServedCall,
   serveCall,
+  streamMethod as extensionStream,
 } from './rpc/index.ts';
 /** @internal */
 /** @internal */

@@ -5,8 +5,7 @@ import type { BoundPorts, MasterTransport } from '../minion-protocol/index.ts';
 import type { BackupReceipt } from '../store/index.ts';
 import {
   type AuditRequester,
-  type LoginsApi,
-  type MasterApi,
+  type InProcessApi,
   MasterError,
   type MinionInfo,
   type PresentMinion,
@@ -46,7 +45,7 @@ export interface InterfaceDeps extends ExplainDeps {
   readonly reload: (config: MasterConfig, by?: AuditRequester) => Promise<ReloadReport>;
   readonly readConfig: (() => Promise<MasterConfig>) | undefined;
   readonly services: Services;
-  readonly logins: LoginsApi;
+  readonly logins: InProcessApi['logins'];
   readonly asUser: (token: string) => UserApi;
   readonly reactions: ReactionsApi;
   readonly present: () => readonly PresentMinion[];
@@ -60,7 +59,7 @@ export interface InterfaceDeps extends ExplainDeps {
   readonly startedAt: number;
 }
 
-export function createApi(parts: InterfaceDeps): MasterApi {
+export function createApi(parts: InterfaceDeps): InProcessApi {
   const { events, denials, services } = parts;
   return {
     keys: services.keys,
@@ -125,7 +124,7 @@ function listMinions({ foundations, present, heardAt }: InterfaceDeps): MinionIn
   });
 }
 
-async function measure(parts: InterfaceDeps): ReturnType<MasterApi['metrics']> {
+async function measure(parts: InterfaceDeps): ReturnType<InProcessApi['metrics']> {
   const { foundations, bus, reactions } = parts;
   const waiting = (await reactions.list()).reduce((sum, it) => sum + it.waiting, 0);
   return metricFamilies(foundations.meter, {
@@ -141,7 +140,7 @@ async function measure(parts: InterfaceDeps): ReturnType<MasterApi['metrics']> {
   });
 }
 
-function describeStatus(parts: InterfaceDeps): Awaited<ReturnType<MasterApi['status']>> {
+function describeStatus(parts: InterfaceDeps): Awaited<ReturnType<InProcessApi['status']>> {
   const { accepted, denied, pending, rejected } = parts.foundations.keys.list();
   const [first] = parts.bound;
   return {

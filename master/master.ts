@@ -5,15 +5,11 @@ import type { MasterTransport } from '../minion-protocol/index.ts';
 import { describeSystemError } from '../runtime/index.ts';
 import type { Store } from '../store/index.ts';
 import {
-  type AclApi,
   type AuditApi,
   createSilentLogger,
-  type EventsApi,
-  type FunctionsApi,
-  type JobsApi,
-  type KeysApi,
-  type LoginsApi,
-  type MasterApi,
+  type InProcessApi,
+  type InProcessFunctionsApi,
+  type InProcessJobsApi,
   MasterError,
   type MasterStatus,
   type PillarApi,
@@ -56,7 +52,7 @@ export interface MasterParts {
 }
 
 /** A Salt master in this process. */
-export interface Master extends MasterApi {
+export interface Master extends InProcessApi {
   /**
    * Opens keys and store, binds the ports and the local socket. Resolves when minions are served.
    * @throws ConfigError, TransportError ERR_LISTEN, StoreError ERR_STORE_LOCKED, MasterError, such as
@@ -99,19 +95,19 @@ class MasterInProcess implements Master {
     return this.#state.state === 'running' ? this.#state.assembly.config : this.#parts.config;
   }
 
-  get keys(): KeysApi {
+  get keys(): InProcessApi['keys'] {
     return this.#running().api.keys;
   }
 
-  get jobs(): JobsApi {
+  get jobs(): InProcessJobsApi {
     return this.#running().api.jobs;
   }
 
-  get events(): EventsApi {
+  get events(): InProcessApi['events'] {
     return this.#running().api.events;
   }
 
-  get acl(): AclApi {
+  get acl(): InProcessApi['acl'] {
     return this.#running().api.acl;
   }
 
@@ -123,7 +119,7 @@ class MasterInProcess implements Master {
     return this.#running().api.audit;
   }
 
-  get logins(): LoginsApi {
+  get logins(): InProcessApi['logins'] {
     return this.#running().api.logins;
   }
 
@@ -139,11 +135,11 @@ class MasterInProcess implements Master {
     return this.#running().api.presence();
   }
 
-  get runners(): FunctionsApi {
+  get runners(): InProcessFunctionsApi {
     return this.#running().api.runners;
   }
 
-  get wheel(): FunctionsApi {
+  get wheel(): InProcessFunctionsApi {
     return this.#running().api.wheel;
   }
 
@@ -151,7 +147,7 @@ class MasterInProcess implements Master {
     return this.#running().api.store;
   }
 
-  async minions(): ReturnType<MasterApi['minions']> {
+  async minions(): ReturnType<InProcessApi['minions']> {
     return this.#running().api.minions();
   }
 
@@ -159,7 +155,7 @@ class MasterInProcess implements Master {
     return this.#running().api.status();
   }
 
-  async metrics(): ReturnType<MasterApi['metrics']> {
+  async metrics(): ReturnType<InProcessApi['metrics']> {
     return this.#running().api.metrics();
   }
 

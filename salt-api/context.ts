@@ -3,9 +3,9 @@ import { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import {
+  type InProcessApi,
   linkSignals,
   longestTimerMs,
-  type MasterApi,
   type MasterConfig,
   type UserApi,
 } from '../master/index.ts';
@@ -22,7 +22,7 @@ import type { CompleteOptions } from './options.ts';
 import { type SessionStore, sessionTokenOf } from './sessions.ts';
 
 /** The master whose API it is: in this process, or one that `saltbridge/client` is connected to. */
-export interface ServedMaster extends MasterApi {
+export interface ServedMaster extends InProcessApi {
   /** What a master of this process has in force: defaults for the API's options. */
   readonly config?: MasterConfig;
 }

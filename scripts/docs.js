@@ -1,6 +1,7 @@
 // Makes the API reference (docs/api, a folder for each entry of the package) from the emitted
 // declarations, and the API reports (docs/reports), which are committed so that a change of a
-// promise shows in review. With --check it only compares the reports.
+// promise shows in review. docs/rpc.md is made from the method table. With --check it only compares
+// the reports and docs/rpc.md.
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -61,6 +62,38 @@ function document(model, folder) {
   if (made.status !== 0) fail(`api-documenter failed for ${model}`);
 }
 
+/** A parameter's type in short. */
+function typeOf({ const: constant, anyOf, items, type }) {
+  if (constant !== undefined) return `"${constant}"`;
+  if (anyOf) return [...new Set(anyOf.map(typeOf))].join(' or ');
+  return type === 'array' ? `list of ${typeOf(items)}` : (type ?? 'any value');
+}
+
+function parametersOf({ properties, required = [] }) {
+  return Object.entries(properties)
+    .map(([name, schema]) => `\`${name}${required.includes(name) ? '' : '?'}\`: ${typeOf(schema)}`)
+    .join('; ');
+}
+
+const tableHead = '| Method | Parameters | Answer | Access |\n|---|---|---|---|\n';
+
+/** Writes or compares the table on the page about the methods of the interface. */
+async function documentMethods() {
+  const { rpcMethods } = await import('../dist/master/index.js');
+  const rows = [...rpcMethods].map(([name, { parameters, access, isStream }]) => {
+    const answer = isStream ? 'stream' : 'value';
+    return `| \`${name}\` | ${parametersOf(parameters)} | ${answer} | \`${access}\` |\n`;
+  });
+  const file = path.join(root, 'docs', 'rpc.md');
+  const before = readFileSync(file, 'utf8');
+  const page = before.slice(0, before.indexOf(tableHead)) + tableHead + rows.sort().join('');
+  if (!isCheck) writeFileSync(file, page);
+  else if (before !== page) {
+    fail('docs/rpc.md is not what the method table says now; run: npm run docs');
+  }
+}
+
+await documentMethods();
 const { exports: entries } = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8'));
 rmSync(temporary, { recursive: true, force: true });
 mkdirSync(path.join(root, 'docs', 'reports'), { recursive: true });

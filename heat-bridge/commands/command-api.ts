@@ -4,11 +4,12 @@ import Type from '#typebox';
 import type { Subject } from '../../acl/index.ts';
 import {
   extensionMethod,
+  extensionStream,
   inTime,
   type NamedCommands,
   type ReactionOutcome,
   type ReactionResult,
-  type RpcMethod,
+  type RpcTable,
   type TargetRequest,
 } from '../../master/index.ts';
 import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
@@ -157,38 +158,32 @@ export interface RunStarted {
 }
 
 /** By name; called as `bridge.<name>`. */
-export function commandMethods(api: CommandApi): ReadonlyMap<string, RpcMethod> {
-  return new Map([
-    [
-      'commands',
-      extensionMethod({ parameters: Type.Object({}, strict), call: async () => api.list() }),
-    ],
-    [
-      'command',
-      extensionMethod({
-        parameters: Type.Object({ name: Text }, strict),
-        call: async (_master, { name }) => api.show(name),
-      }),
-    ],
-    [
-      'run',
-      extensionMethod({
-        parameters: RunParameters,
-        call: async function* (
-          _master,
-          { command, tgt, tgtType, params, token, service, ...rest },
-          end,
-        ) {
-          const target = { tgt, ...(tgtType === undefined ? {} : { tgtType }) };
-          const caller = rpcCallerOf(token, service);
-          // JSON, as it came.
-          const given = (params ?? {}) as Readonly<Record<string, WireValue>> as Parameters;
-          const handle = await api.run(command, { ...rest, target, caller, params: given });
-          yield* streamRun(handle, end);
-        },
-      }),
-    ],
-  ]);
+export function commandMethods(api: CommandApi): RpcTable {
+  return {
+    commands: extensionMethod({
+      parameters: Type.Object({}, strict),
+      call: async () => api.list(),
+    }),
+    command: extensionMethod({
+      parameters: Type.Object({ name: Text }, strict),
+      call: async (_master, { name }) => api.show(name),
+    }),
+    run: extensionStream({
+      parameters: RunParameters,
+      call: async function* (
+        _master,
+        { command, tgt, tgtType, params, token, service, ...rest },
+        end,
+      ) {
+        const target = { tgt, ...(tgtType === undefined ? {} : { tgtType }) };
+        const caller = rpcCallerOf(token, service);
+        // JSON, as it came.
+        const given = (params ?? {}) as Readonly<Record<string, WireValue>> as Parameters;
+        const handle = await api.run(command, { ...rest, target, caller, params: given });
+        yield* streamRun(handle, end);
+      },
+    }),
+  };
 }
 
 /** The first item of a run. */

@@ -2,7 +2,7 @@
 
 import type { TSchema, TUnsafe } from 'typebox';
 import Type from '#typebox';
-import { extensionMethod, type RpcMethod } from '../../master/index.ts';
+import { extensionMethod, extensionStream, type RpcTable } from '../../master/index.ts';
 import type { EnrolRequest } from './enrolment.ts';
 import type { EnrollApi, KnownMinion } from './enrolment-service.ts';
 
@@ -68,40 +68,30 @@ const MachineParameters = Type.Union([
   Type.Object({ number: Type.String({ minLength: 1 }) }, strictParameters),
 ]);
 
-export function enrollMethods(api: EnrollApi): ReadonlyMap<string, RpcMethod> {
-  return new Map([
-    [
-      'enroll.create',
-      extensionMethod({
+export function enrollMethods(api: EnrollApi): RpcTable {
+  return {
+    enroll: {
+      create: extensionMethod({
         parameters: EnrolRequestSchema,
         call: (_, request) => api.create(request),
       }),
-    ],
-    [
-      'enroll.import',
-      extensionMethod({
+      import: extensionMethod({
         parameters: Type.Object({ minions: Type.Array(KnownMinionSchema) }, strictParameters),
         call: (_, { minions }) => api.import(minions),
       }),
-    ],
-    [
-      'enroll.list',
-      extensionMethod({ parameters: Type.Object({}, strictParameters), call: () => api.list() }),
-    ],
-    [
-      'enroll.show',
-      extensionMethod({ parameters: NumberParameters, call: (_, { number }) => api.show(number) }),
-    ],
-    [
-      'enroll.follow',
-      extensionMethod({
+      list: extensionMethod({
+        parameters: Type.Object({}, strictParameters),
+        call: () => api.list(),
+      }),
+      show: extensionMethod({
+        parameters: NumberParameters,
+        call: (_, { number }) => api.show(number),
+      }),
+      follow: extensionStream({
         parameters: NumberParameters,
         call: (_, { number }, signal) => api.follow(number, signal),
       }),
-    ],
-    [
-      'enroll.retire',
-      extensionMethod({ parameters: MachineParameters, call: (_, it) => api.retire(it) }),
-    ],
-  ]);
+      retire: extensionMethod({ parameters: MachineParameters, call: (_, it) => api.retire(it) }),
+    },
+  };
 }

@@ -1,7 +1,7 @@
 /** Plans as {@link Bridge} gives them. */
 
 import Type from '#typebox';
-import { extensionMethod, type RpcMethod } from '../../master/index.ts';
+import { extensionMethod, extensionStream, type RpcTable } from '../../master/index.ts';
 import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
 import {
   type CommandCaller,
@@ -167,52 +167,37 @@ export interface PlanStarted {
 }
 
 /** By name; called as `bridge.<name>`. */
-export function planMethods(api: PlanApi): ReadonlyMap<string, RpcMethod> {
-  return new Map([
-    [
-      'plans',
-      extensionMethod({ parameters: Type.Object({}, strict), call: async () => api.list() }),
-    ],
-    [
-      'plan',
-      extensionMethod({
-        parameters: Type.Object({ name: Text }, strict),
-        call: async (_master, { name }) => api.show(name),
-      }),
-    ],
-    [
-      'runPlan',
-      extensionMethod({
-        parameters: RunPlanParameters,
-        call: async function* (_master, { plan, params, token, service, ...rest }, end) {
-          // JSON, as it came.
-          const given = (params ?? {}) as Readonly<Record<string, WireValue>> as Parameters;
-          const by = rpcCallerOf(token, service);
-          yield* streamPlanRun(await api.run(plan, { ...rest, caller: by, params: given }), end);
-        },
-      }),
-    ],
-    [
-      'followPlan',
-      extensionMethod({
-        parameters: FindParameters,
-        call: async function* (_master, { id, token, service }, end) {
-          yield* streamPlanRun(await api.find(id, rpcCallerOf(token, service)), end);
-        },
-      }),
-    ],
-    [
-      'cancelPlan',
-      extensionMethod({
-        parameters: CancelParameters,
-        call: async (_master, { id, undo = true, token, service }) => {
-          const handle = await api.find(id, rpcCallerOf(token, service));
-          await handle.cancel({ undo });
-          return handle.outcome;
-        },
-      }),
-    ],
-  ]);
+export function planMethods(api: PlanApi): RpcTable {
+  return {
+    plans: extensionMethod({ parameters: Type.Object({}, strict), call: async () => api.list() }),
+    plan: extensionMethod({
+      parameters: Type.Object({ name: Text }, strict),
+      call: async (_master, { name }) => api.show(name),
+    }),
+    runPlan: extensionStream({
+      parameters: RunPlanParameters,
+      call: async function* (_master, { plan, params, token, service, ...rest }, end) {
+        // JSON, as it came.
+        const given = (params ?? {}) as Readonly<Record<string, WireValue>> as Parameters;
+        const by = rpcCallerOf(token, service);
+        yield* streamPlanRun(await api.run(plan, { ...rest, caller: by, params: given }), end);
+      },
+    }),
+    followPlan: extensionStream({
+      parameters: FindParameters,
+      call: async function* (_master, { id, token, service }, end) {
+        yield* streamPlanRun(await api.find(id, rpcCallerOf(token, service)), end);
+      },
+    }),
+    cancelPlan: extensionMethod({
+      parameters: CancelParameters,
+      call: async (_master, { id, undo = true, token, service }) => {
+        const handle = await api.find(id, rpcCallerOf(token, service));
+        await handle.cancel({ undo });
+        return handle.outcome;
+      },
+    }),
+  };
 }
 
 /** The first item of a run of a plan. */

@@ -5,7 +5,7 @@ import {
   type AuditRequester,
   type ExtensionHost,
   extensionMethod,
-  type RpcMethod,
+  type RpcTable,
 } from '../../master/index.ts';
 import { BridgeError } from '../errors.ts';
 import type { DeliveryWorker } from './delivery-worker.ts';
@@ -245,42 +245,31 @@ const Selection = Type.Object(selectionFields, strict);
 const Registration = Type.Unsafe<HandleRegistration>(Type.Object({ alias: Text }));
 
 /** The methods, called there as `bridge.handles.add` and so on. */
-export function signalMethods({ handles, outbox }: SignalsApi): ReadonlyMap<string, RpcMethod> {
-  return new Map([
-    [
-      'handles.add',
-      extensionMethod({
+export function signalMethods({ handles, outbox }: SignalsApi): RpcTable {
+  return {
+    handles: {
+      add: extensionMethod({
         parameters: Type.Object(
           { registration: Registration, replaces: Type.Optional(Type.Boolean()) },
           strict,
         ),
         call: (_api, { registration, replaces = false }) => handles.add(registration, { replaces }),
       }),
-    ],
-    [
-      'handles.list',
-      extensionMethod({
+      list: extensionMethod({
         parameters: Type.Object(ownerField, strict),
         call: (_api, p) => handles.list(p),
       }),
-    ],
-    [
-      'handles.show',
-      extensionMethod({
+      show: extensionMethod({
         parameters: Alias,
         call: (_api, { alias, ...of }) => handles.show(alias, of),
       }),
-    ],
-    [
-      'handles.remove',
-      extensionMethod({
+      remove: extensionMethod({
         parameters: Alias,
         call: (_api, { alias, ...of }) => handles.remove(alias, of),
       }),
-    ],
-    [
-      'outbox.list',
-      extensionMethod({
+    },
+    outbox: {
+      list: extensionMethod({
         parameters: Type.Object(
           {
             ...selectionFields,
@@ -291,11 +280,8 @@ export function signalMethods({ handles, outbox }: SignalsApi): ReadonlyMap<stri
         ),
         call: (_api, p) => outbox.list(p),
       }),
-    ],
-    [
-      'outbox.retry',
-      extensionMethod({ parameters: Selection, call: (_api, p) => outbox.retry(p) }),
-    ],
-    ['outbox.drop', extensionMethod({ parameters: Selection, call: (_api, p) => outbox.drop(p) })],
-  ]);
+      retry: extensionMethod({ parameters: Selection, call: (_api, p) => outbox.retry(p) }),
+      drop: extensionMethod({ parameters: Selection, call: (_api, p) => outbox.drop(p) }),
+    },
+  };
 }

@@ -5,6 +5,19 @@ export interface AuditRequester {
   readonly rule: string;
 }
 
+/** A call in the process of the master, which may be somebody else's. */
+export interface Requested {
+  /** Who asked, and what permitted it, for the audit log. Default: the local interface. */
+  readonly by?: AuditRequester;
+}
+
+/** The same methods, with who asked as their last argument: see {@link Requested.by}. */
+export type WithRequester<T> = {
+  readonly [K in keyof T]: T[K] extends (...args: infer A) => infer R
+    ? (...args: [...A, by?: AuditRequester]) => R
+    : T[K];
+};
+
 // What the store knows of the audit log, so that a tail that was cut off is missed.
 
 /** The log as it was when it was last synchronised. */

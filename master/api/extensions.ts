@@ -27,22 +27,49 @@ export interface NamedCall {
   readonly params: Readonly<Record<string, WireValue>>;
 }
 
-/** A method as the server sees it: parameters from outside, checked before the call. */
-export interface RpcMethod {
+/**
+ * Who may call a method over the network; the local socket asks nobody. `anybody`: what it takes is
+ * a proof by itself. `user`: whoever has a token, by what the policy permits them. `everything`:
+ * whoever may do everything. `host`: nobody; it is about files of the master's host.
+ */
+export type RpcAccess = 'anybody' | 'user' | 'everything' | 'host';
+
+/**
+ * A row of the method table. `A` is what the interface's method takes, `R` what it returns: a
+ * promise of a value, or a stream.
+ */
+export interface RpcMethod<A extends readonly unknown[] = never, R = unknown> {
   /** What it takes. */
   readonly parameters: TSchema;
+  readonly access: RpcAccess;
+  readonly isStream: boolean;
   /** Its stream waits for no reader: one for whom too much waits is ended. Default false. */
   readonly isLive?: boolean;
+  /** Turns the interface's arguments into parameters. */
+  readonly toParameters: (...args: A) => object;
   /** Says what is wrong with the parameters, or `undefined` if nothing is. */
   readonly complaint: (parameters: unknown) => string | undefined;
-  /** One value, or a stream; a promise of a stream is one, too. */
   readonly invoke: (
     api: MasterApi,
     parameters: unknown,
     signal: AbortSignal,
     by?: AuditRequester,
-  ) => Promise<unknown> | AsyncIterable<unknown>;
+  ) => R | Promise<R>;
+  /** Never set. The whole of its first argument: a row that does not take all of it fits nowhere. */
+  readonly takes?: A extends readonly [first?: infer P, ...rest: infer _] ? Required<P> : unknown;
 }
+
+/** Methods by name, and rooms of methods. */
+export interface RpcTable {
+  readonly [name: string]: RpcMethod | RpcTable;
+}
+
+/** The rows that an interface needs: one for each method. */
+export type RpcTableOf<T> = {
+  readonly [K in keyof T]: T[K] extends (...args: infer A) => infer R
+    ? RpcMethod<A, R>
+    : RpcTableOf<T[K]>;
+};
 
 /** What became of a run, and why. */
 export interface ReactionResult {

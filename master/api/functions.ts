@@ -1,5 +1,4 @@
 import type { WireValue } from '../../minion-protocol/index.ts';
-import type { AuditRequester } from './audit.ts';
 
 /** Which function to run on the master. */
 export interface FunctionCall {
@@ -15,8 +14,6 @@ export interface FunctionCall {
   readonly dropUnknown?: boolean;
   /** Seconds that minions have to answer, where it asks minions and is not told itself. */
   readonly timeout?: number;
-  /** Who asked, and what permitted it, for the audit log. Default: the local interface. */
-  readonly by?: AuditRequester;
 }
 
 /** What came of it; the fields are those of the event `…/ret`. */

@@ -1,4 +1,10 @@
-export type { AuditActor, AuditHead, AuditRequester, StoredHead } from './audit.ts';
+export type {
+  AuditActor,
+  AuditHead,
+  AuditRequester,
+  Requested,
+  StoredHead,
+} from './audit.ts';
 export { type ErrorEntry, MasterError, type MasterErrorCode, masterErrors } from './errors.ts';
 export type {
   Denial,
@@ -8,7 +14,15 @@ export type {
   ReloadReport,
   Sample,
 } from './events.ts';
-export type { NamedCall, NamedCommands, ReactionResult, RpcMethod } from './extensions.ts';
+export type {
+  NamedCall,
+  NamedCommands,
+  ReactionResult,
+  RpcAccess,
+  RpcMethod,
+  RpcTable,
+  RpcTableOf,
+} from './extensions.ts';
 export type { FunctionCall, FunctionResult, StartedCall } from './functions.ts';
 export type {
   BatchRequest,
@@ -16,6 +30,7 @@ export type {
   Delivery,
   DeliveryState,
   JobListRequest,
+  JobOrigin,
   JobReport,
   JobReturn,
   JobSummary,
@@ -45,6 +60,9 @@ export type {
   EventsApi,
   EventsRequest,
   FunctionsApi,
+  InProcessApi,
+  InProcessFunctionsApi,
+  InProcessJobsApi,
   JobProgress,
   JobReceipt,
   JobsApi,

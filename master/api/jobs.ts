@@ -1,5 +1,5 @@
 import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
-import type { AuditRequester } from './audit.ts';
+import type { Requested } from './audit.ts';
 
 /** A job, and how it is spread. */
 export interface BatchRequest extends RunRequest {
@@ -63,10 +63,12 @@ export interface PublishRequest extends TargetRequest {
    * only if this is the same for minions that it was not for. Default: a new one.
    */
   readonly jid?: string;
+}
+
+/** What is known of a job's origin where it is published in the process of the master. */
+export interface JobOrigin extends Requested {
   /** The minion that asks for it; told to the minions, as Salt does. */
   readonly requestedBy?: string;
-  /** Who asked, and what permitted it, for the audit log. Default: the local interface. */
-  readonly by?: AuditRequester;
 }
 
 /** What a running job tells, in this order: `published`, then the rest, `finished` last. */

@@ -6,13 +6,14 @@
 import type { Explanation, PolicyRule } from '../../acl/index.ts';
 import type { FactMap, WireMap, WireValue } from '../../minion-protocol/index.ts';
 import type { BackupReceipt } from '../../store/index.ts';
-import type { AuditRequester, StoredHead } from './audit.ts';
+import type { AuditRequester, Requested, StoredHead, WithRequester } from './audit.ts';
 import type { Denial, MasterEvent, MetricFamily, ReloadReport } from './events.ts';
 import type { FunctionCall, FunctionResult, StartedCall } from './functions.ts';
 import type {
   BatchRequest,
   BatchUpdate,
   JobListRequest,
+  JobOrigin,
   JobReport,
   JobSummary,
   JobUpdate,
@@ -94,8 +95,6 @@ export interface KeySelection {
   readonly include?: readonly KeyState[];
   /** Only keys in this state, whatever the operation's own are. */
   readonly state?: KeyState;
-  /** Who asked, and what permitted it, for the audit log. Default: the local interface. */
-  readonly by?: AuditRequester;
 }
 
 /** What an operation did to one key. */
@@ -147,8 +146,6 @@ export interface NewKey {
   readonly bits?: number;
   /** Delete the key that the id has. Default false. */
   readonly force?: boolean;
-  /** Who asked, and what permitted it, for the audit log. Default: the local interface. */
-  readonly by?: AuditRequester;
 }
 
 /** A key pair for a minion, PEM. */
@@ -175,7 +172,7 @@ export interface KeysApi {
    */
   create(request: NewKey): Promise<CreatedKey | null>;
   /** Forgets the protocol version that an id has proved, so that a lower one is heard again. */
-  unpin(id: string, by?: AuditRequester): Promise<void>;
+  unpin(id: string): Promise<void>;
 }
 
 /** A job that was published. With nobody to publish to, `minions` is empty and it was not. */
@@ -215,7 +212,7 @@ export interface JobsApi {
    */
   show(jid: string): Promise<JobReport>;
   /** The jobs that are followed, or were published a short while ago, the latest first. */
-  underWay(): Promise<readonly JobProgress[]>;
+  active(): Promise<readonly JobProgress[]>;
   /** Who a target means, and why; nothing is published. @throws MasterError ERR_BAD_TGT */
   plan(request: TargetRequest): Promise<TargetPlan>;
 }
@@ -235,11 +232,8 @@ export interface EventsRequest {
 export interface EventsApi {
   /** Events from now on. @throws MasterError ERR_READER_DROPPED when read too slowly */
   subscribe(request?: EventsRequest, signal?: AbortSignal): AsyncIterable<MasterEvent>;
-  /**
-   * Fires an event; nobody is waited for.
-   * @param by who asked for it, for the audit log; default: the local interface
-   */
-  fire(tag: string, data: WireMap, by?: AuditRequester): Promise<void>;
+  /** Fires an event; nobody is waited for. */
+  fire(tag: string, data: WireMap): Promise<void>;
   /** The latest signals that minions were not permitted to emit. */
   denials(): Promise<readonly Denial[]>;
 }
@@ -280,7 +274,7 @@ export interface AclApi {
    * all of it or nothing.
    * @throws ConfigError, PolicyError: what was in force stays; MasterError ERR_NOT_RELOADABLE
    */
-  reload(by?: AuditRequester): Promise<ReloadReport>;
+  reload(): Promise<ReloadReport>;
   /** Forgets the recorded decisions: what is learned begins anew. */
   forget(): Promise<void>;
 }
@@ -503,4 +497,28 @@ export interface MasterApi {
   status(): Promise<MasterStatus>;
   /** What was counted and timed since the start; docs/metrics.md has the names. */
   metrics(): Promise<readonly MetricFamily[]>;
+}
+
+/** The interface in the process of the master, where a call may name who asked for it. */
+export interface InProcessApi extends MasterApi {
+  readonly keys: Pick<KeysApi, 'list' | 'local'> & WithRequester<Omit<KeysApi, 'list' | 'local'>>;
+  readonly jobs: InProcessJobsApi;
+  readonly events: Omit<EventsApi, 'fire'> & WithRequester<Pick<EventsApi, 'fire'>>;
+  readonly acl: Omit<AclApi, 'reload'> & WithRequester<Pick<AclApi, 'reload'>>;
+  readonly logins: Omit<LoginsApi, 'revoke'> & WithRequester<Pick<LoginsApi, 'revoke'>>;
+  readonly runners: InProcessFunctionsApi;
+  readonly wheel: InProcessFunctionsApi;
+}
+
+/** Jobs, with their origin. */
+export interface InProcessJobsApi extends JobsApi {
+  publish(request: PublishRequest & JobOrigin): Promise<JobReceipt>;
+  run(request: RunRequest & JobOrigin, signal?: AbortSignal): AsyncIterable<JobUpdate>;
+  batch(request: BatchRequest & JobOrigin, signal?: AbortSignal): AsyncIterable<BatchUpdate>;
+}
+
+/** Functions that run on the master, for whoever asked. */
+export interface InProcessFunctionsApi extends FunctionsApi {
+  run(call: FunctionCall & Requested): Promise<FunctionResult>;
+  start(call: FunctionCall & Requested): Promise<StartedCall>;
 }

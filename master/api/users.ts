@@ -1,6 +1,5 @@
 import type { Decision, PolicyRule, RuleAction, Subject } from '../../acl/index.ts';
 import type { WireValue } from '../../minion-protocol/index.ts';
-import type { AuditRequester } from './audit.ts';
 import type { TargetRequest } from './jobs.ts';
 
 /** What was learned. */
@@ -62,8 +61,6 @@ export interface TokenSelection {
   readonly id?: string;
   readonly user?: string;
   readonly eauth?: string;
-  /** Who asked, and what permitted it, for the audit log. Default: the local interface. */
-  readonly by?: AuditRequester;
 }
 
 /** A request as somebody describes it. Nothing of it is done. */

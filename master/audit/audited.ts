@@ -5,6 +5,7 @@ import type { Store } from '../../store/index.ts';
 import {
   type AuditActor,
   type AuditRequester,
+  type InProcessApi,
   type KeyChange,
   type KeySelection,
   type KeysApi,
@@ -46,7 +47,7 @@ interface AuditedKeyChange {
 }
 
 /** The interface to keys, each operation of which is audited with what came of it. */
-export function auditedKeys(keys: KeysApi, audit: AuditTrail): KeysApi {
+export function auditedKeys(keys: KeysApi, audit: AuditTrail): InProcessApi['keys'] {
   const tell = (
     { action, what, by }: AuditedKeyChange,
     ids: readonly string[],
@@ -56,7 +57,7 @@ export function auditedKeys(keys: KeysApi, audit: AuditTrail): KeysApi {
   };
   const audited =
     (action: string, change: (selection: KeySelection) => Promise<readonly KeyChange[]>) =>
-    async ({ by, ...selection }: KeySelection): Promise<readonly KeyChange[]> => {
+    async (selection: KeySelection, by?: AuditRequester): Promise<readonly KeyChange[]> => {
       const asked = { action, what: selection.match, by };
       try {
         const changes = await change(selection);
@@ -73,7 +74,7 @@ export function auditedKeys(keys: KeysApi, audit: AuditTrail): KeysApi {
     accept: audited('key.accept', keys.accept),
     reject: audited('key.reject', keys.reject),
     delete: audited('key.delete', keys.delete),
-    create: async ({ by, ...request }) => {
+    create: async (request, by) => {
       const entry = { ...auditOf(by, ''), action: 'key.create', what: request.id };
       try {
         const created = await keys.create(request);

@@ -7,7 +7,12 @@ import {
 } from '../../minion-protocol/index.ts';
 import { BoundedQueue, type Closers } from '../../runtime/index.ts';
 import type { Store } from '../../store/index.ts';
-import { type EventsApi, type EventsRequest, MasterError, type MasterEvent } from '../api/index.ts';
+import {
+  type EventsRequest,
+  type InProcessApi,
+  MasterError,
+  type MasterEvent,
+} from '../api/index.ts';
 import { eventRingSize, type MasterConfig } from '../config/index.ts';
 import type { EventFigures } from '../metrics/index.ts';
 import { EventRing, MissedEvents } from './event-ring.ts';
@@ -175,7 +180,7 @@ export class EventBus {
 // Events as the interface gives them: see ../api.ts.
 
 /** The bus as the interface has it, and as it is read for many. */
-export interface BusApi extends Pick<EventsApi, 'subscribe' | 'fire'> {
+export interface BusApi extends Pick<InProcessApi['events'], 'subscribe' | 'fire'> {
   /** As `subscribe`, all events that wait at once. */
   batches(request?: EventsRequest, signal?: AbortSignal): AsyncIterable<readonly MasterEvent[]>;
 }

@@ -6,6 +6,7 @@ import {
   type FunctionCall,
   type FunctionResult,
   MasterError,
+  type Requested,
   type StartedCall,
 } from '../api/index.ts';
 import { type AuditTrail, auditOf } from '../audit/index.ts';
@@ -63,7 +64,7 @@ export class FunctionCaller {
    * Runs a function. One that fails is a result too.
    * @throws MasterError ERR_UNKNOWN_FUN, ERR_NOT_SERVED, ERR_ARGS; nothing was run then
    */
-  async run(call: FunctionCall): Promise<FunctionResult> {
+  async run(call: FunctionCall & Requested): Promise<FunctionResult> {
     const ready = await this.#prepare(call);
     const result = await this.#finish(ready);
     await this.#tryToKeep(ready, result);
@@ -71,7 +72,7 @@ export class FunctionCaller {
   }
 
   /** The same, and waits for nothing. @throws MasterError ERR_UNKNOWN_FUN, ERR_NOT_SERVED, ERR_ARGS */
-  async start(call: FunctionCall): Promise<StartedCall> {
+  async start(call: FunctionCall & Requested): Promise<StartedCall> {
     const ready = await this.#prepare(call);
     this.#finish(ready)
       .then((result) => this.#tryToKeep(ready, result))
@@ -103,7 +104,12 @@ export class FunctionCaller {
     return texts;
   }
 
-  async #prepare({ fun, arg: values = [], kwarg, ...call }: FunctionCall): Promise<Ready> {
+  async #prepare({
+    fun,
+    arg: values = [],
+    kwarg,
+    ...call
+  }: FunctionCall & Requested): Promise<Ready> {
     const { table, kind, nextJid } = this.#options;
     const found = Object.hasOwn(table, fun) ? table[fun] : undefined;
     if (found === undefined) throw this.#unknown(fun);

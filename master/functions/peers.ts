@@ -4,6 +4,7 @@ import type { Logger } from 'pino';
 import type { Call, Decision, MinionSubject } from '../../acl/index.ts';
 import { isJid, pythonStr, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
 import {
+  type JobOrigin,
   type JobReturn,
   MasterError,
   type PublishRequest,
@@ -232,7 +233,7 @@ export class PeerPublisher {
     minionId: string,
     load: WireMap,
     mark: string | undefined,
-  ): Promise<PublishRequest | undefined> {
+  ): Promise<(PublishRequest & JobOrigin) | undefined> {
     const permitted = await this.#judge(minionId, load);
     if (permitted === undefined || permitted.minions.length === 0) return undefined;
     // In the store before the job leaves, so that a crash between them loses the job at worst.

@@ -2,10 +2,10 @@
 
 import type { Logger } from 'pino';
 import {
-  type FunctionsApi,
-  type JobsApi,
+  type InProcessApi,
+  type InProcessFunctionsApi,
+  type InProcessJobsApi,
   type JobUpdate,
-  type KeysApi,
   type LoginsApi,
   type PillarApi,
   type PresentMinion,
@@ -55,8 +55,8 @@ export interface ServiceDeps extends Mine {
 
 /** The services of a master. */
 export interface Services {
-  readonly keys: KeysApi;
-  readonly jobs: JobsApi;
+  readonly keys: InProcessApi['keys'];
+  readonly jobs: InProcessJobsApi;
   /** See {@link resumeJob}. */
   readonly resumeJob: (jid: string, signal?: AbortSignal) => AsyncIterable<JobUpdate>;
   readonly pillar: PillarApi;
@@ -99,7 +99,7 @@ export function createServices(parts: ServiceDeps): Services {
 }
 
 /** The callers as the interface gives them. */
-export function toFunctionsApi(caller: FunctionCaller): FunctionsApi {
+export function toFunctionsApi(caller: FunctionCaller): InProcessFunctionsApi {
   return {
     run: (call) => caller.run(call),
     start: (call) => caller.start(call),

@@ -9,12 +9,11 @@ import {
   type WireValue,
 } from '../../minion-protocol/index.ts';
 import {
-  type AuditRequester,
   type CreatedKey,
+  type InProcessApi,
   type KeyInfo,
   type KeySelection,
   type KeyState,
-  type KeysApi,
   MasterError,
   type PresentMinion,
 } from '../api/index.ts';
@@ -184,7 +183,7 @@ async function readText(file: FoundFile): Promise<string> {
 
 /** What these functions need. */
 interface KeyWheelDeps {
-  readonly keys: KeysApi;
+  readonly keys: InProcessApi['keys'];
   /** The public halves of the master's own keys. */
   readonly ownKeys: () => readonly OwnKey[];
 }
@@ -245,7 +244,7 @@ function keyWheel(parts: KeyWheelDeps): FunctionTable {
       summary: 'Accepts the pending keys that a glob means.',
       parameters: { ...matching, ...alsoRejected, ...exactly },
       call: async ({ match, ...including }, { by }) => {
-        for (const one of globsOf(match)) await keys.accept(selection(one, including, by));
+        for (const one of globsOf(match)) await keys.accept(selection(one, including), by);
         return nameMatch(parts, match);
       },
     }),
@@ -253,7 +252,7 @@ function keyWheel(parts: KeyWheelDeps): FunctionTable {
       summary: 'Rejects the pending keys that a glob means.',
       parameters: { ...matching, ...alsoAccepted, ...exactly },
       call: async ({ match, ...including }, { by }) => {
-        for (const one of globsOf(match)) await keys.reject(selection(one, including, by));
+        for (const one of globsOf(match)) await keys.reject(selection(one, including), by);
         return nameMatch(parts, match);
       },
     }),
@@ -261,7 +260,7 @@ function keyWheel(parts: KeyWheelDeps): FunctionTable {
       summary: 'Deletes the keys that a glob means.',
       parameters: matching,
       call: async ({ match }, { by }) => {
-        for (const one of globsOf(match)) await keys.delete(selection(one, {}, by));
+        for (const one of globsOf(match)) await keys.delete(selection(one, {}), by);
         return nameMatch(parts, match);
       },
     }),
@@ -271,7 +270,7 @@ function keyWheel(parts: KeyWheelDeps): FunctionTable {
       call: async ({ match, ...including }, { by }) => {
         const states = ['minions_pre', ...foldersOf(including)];
         return forEachKey(parts, match, states, (id, state) =>
-          keys.accept({ ...selection(id, {}, by), state }),
+          keys.accept({ ...selection(id, {}), state }, by),
         );
       },
     }),
@@ -281,7 +280,7 @@ function keyWheel(parts: KeyWheelDeps): FunctionTable {
       call: async ({ match, ...including }, { by }) => {
         const states = ['minions_pre', ...foldersOf(including)];
         return forEachKey(parts, match, states, (id, state) =>
-          keys.reject({ ...selection(id, {}, by), state }),
+          keys.reject({ ...selection(id, {}), state }, by),
         );
       },
     }),
@@ -291,7 +290,7 @@ function keyWheel(parts: KeyWheelDeps): FunctionTable {
       call: ({ match }, { by }) => {
         const states = folders.map(([name]) => name);
         return forEachKey(parts, match, states, (id, state) =>
-          keys.delete({ ...selection(id, {}, by), state }),
+          keys.delete({ ...selection(id, {}), state }, by),
         );
       },
     }),
@@ -328,11 +327,7 @@ function keyWheel(parts: KeyWheelDeps): FunctionTable {
   };
 }
 
-function selection(
-  match: string,
-  including: Including,
-  by: AuditRequester | undefined,
-): KeySelection {
+function selection(match: string, including: Including): KeySelection {
   const states: KeyState[] = [];
   if (including.include_rejected) states.push('rejected');
   if (including.include_accepted) states.push('accepted');
@@ -342,12 +337,11 @@ function selection(
     match,
     ...(states.length === 0 ? {} : { include: states }),
     ...(only === undefined ? {} : { fingerprint: only }),
-    ...(by === undefined ? {} : { by }),
   };
 }
 
 function foldersOf(including: Including): string[] {
-  const { include = [] } = selection('*', including, undefined);
+  const { include = [] } = selection('*', including);
   return folders.filter(([, state]) => include.includes(state)).map(([name]) => name);
 }
 
@@ -465,7 +459,7 @@ function hashed(pem: string, hashType: string): string {
 
 /** What these functions need. */
 interface NewKeyWheelDeps {
-  readonly keys: Pick<KeysApi, 'create'>;
+  readonly keys: Pick<InProcessApi['keys'], 'create'>;
 }
 
 /** Smaller ones are made so large, as in Salt. */
@@ -489,8 +483,7 @@ function newKeyWheel({ keys }: NewKeyWheelDeps): FunctionTable {
       },
       isConfidential: true,
       call: async ({ id_: id, keysize, force }, { by }) => {
-        const asked = { id, bits: bitsOf(keysize), force, ...(by === undefined ? {} : { by }) };
-        const created = await keys.create(asked);
+        const created = await keys.create({ id, bits: bitsOf(keysize), force }, by);
         return created === null ? {} : pairOf(created);
       },
     }),

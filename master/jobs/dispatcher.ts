@@ -12,7 +12,13 @@ import {
   type WireValue,
 } from '../../minion-protocol/index.ts';
 import { BoundedQueue, KeyedMutex } from '../../runtime/index.ts';
-import { type JobReturn, type JobUpdate, MasterError, type PublishRequest } from '../api/index.ts';
+import {
+  type JobOrigin,
+  type JobReturn,
+  type JobUpdate,
+  MasterError,
+  type PublishRequest,
+} from '../api/index.ts';
 import { type AuditTrail, auditOf, named } from '../audit/index.ts';
 import type { PublishKey } from '../auth/index.ts';
 import { type EventBus, tags } from '../events/index.ts';
@@ -56,8 +62,10 @@ interface Described {
   readonly problem: string | undefined;
 }
 
+type JobRequest = PublishRequest & JobOrigin;
+
 /** What of a request goes into the publication as it is. */
-type CarriedFields = Pick<PublishRequest, 'ret' | 'metadata' | 'requestedBy' | 'startEvent'>;
+type CarriedFields = Pick<JobRequest, 'ret' | 'metadata' | 'requestedBy' | 'startEvent'>;
 
 /** Targets that transports may deliver to the resolved ids alone [WIRE 4.1]. */
 const typesByIds: ReadonlySet<string> = new Set(['glob', 'pcre', 'list']);
@@ -83,7 +91,7 @@ export class JobDispatcher {
    * @throws MasterError ERR_BAD_TGT, ERR_ARGS
    */
   async publish(
-    request: PublishRequest,
+    request: JobRequest,
     onReturn?: (result: JobReturn) => void,
   ): Promise<PublishedJob> {
     const { record, target, resources, problem } = await this.#describe(request);
@@ -111,7 +119,7 @@ export class JobDispatcher {
     return { job, record: { ...record, skipped }, delivery, stopListening };
   }
 
-  async #tellAudit(record: JobRecord, { by, user = 'saltbridge' }: PublishRequest): Promise<void> {
+  async #tellAudit(record: JobRecord, { by, user = 'saltbridge' }: JobRequest): Promise<void> {
     const { audit } = this.#options;
     const { fun, arg, tgt, tgtType, minions, jid } = record;
     audit.append({
@@ -225,7 +233,7 @@ export class JobDispatcher {
     };
   }
 
-  async #describe(request: PublishRequest): Promise<Described> {
+  async #describe(request: JobRequest): Promise<Described> {
     const arg = toArguments(request);
     const { targets } = this.#options;
     const { target, minions, missing, resources, problem } = await targets.resolve(request);

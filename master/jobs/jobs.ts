@@ -3,7 +3,7 @@
 import { randomInt } from 'node:crypto';
 import { createJidSource, type MasterTransport } from '../../minion-protocol/index.ts';
 import type { Store } from '../../store/index.ts';
-import type { JobProgress, JobsApi } from '../api/index.ts';
+import type { InProcessJobsApi, JobProgress } from '../api/index.ts';
 import type { Audit } from '../audit/index.ts';
 import type { Auth, LastHeard } from '../auth/index.ts';
 import type { MasterConfig } from '../config/index.ts';
@@ -126,7 +126,7 @@ export interface JobsApiDeps extends RunDeps {
   readonly targets: TargetResolver;
 }
 
-export function createJobsApi(parts: JobsApiDeps): JobsApi {
+export function createJobsApi(parts: JobsApiDeps): InProcessJobsApi {
   const { cache, dispatcher, targets, defaults } = parts;
   const history = {
     ...parts,
@@ -134,7 +134,7 @@ export function createJobsApi(parts: JobsApiDeps): JobsApi {
       return (defaults.timeout + defaults.gatherJobTimeout) * 1000;
     },
   };
-  const run: JobsApi['run'] = (request, signal) =>
+  const run: InProcessJobsApi['run'] = (request, signal) =>
     request.subset === undefined
       ? runJob(parts, request, signal)
       : runSubset((one) => runJob(parts, one, signal), request, randomInt);
@@ -151,7 +151,7 @@ export function createJobsApi(parts: JobsApiDeps): JobsApi {
       yield* runBatch(run, { ...request, jid }, signal);
     },
     list: (request) => listJobs(history, request),
-    underWay: async () => cache.underWay(history.patienceMs).map(progressOf),
+    active: async () => cache.underWay(history.patienceMs).map(progressOf),
     plan: (request) => targets.plan(request),
     show: (jid) => showJob(history, jid),
   };

@@ -12,7 +12,7 @@ import {
 import type { WireMap } from '../../minion-protocol/index.ts';
 import { inTime, linkSignals, TokenBuckets } from '../../runtime/index.ts';
 import {
-  type JobsApi,
+  type InProcessJobsApi,
   MasterError,
   type NamedCommands,
   type ReactionResult,
@@ -36,7 +36,7 @@ import type { OpenRun, ReactionQueue } from './reaction-queue.ts';
 interface PerformDeps {
   readonly policy: () => Policy;
   readonly targets: Pick<TargetResolver, 'resolve' | 'resolveWithin'>;
-  readonly jobs: Pick<JobsApi, 'run'>;
+  readonly jobs: Pick<InProcessJobsApi, 'run'>;
   readonly dispatcher: Pick<JobDispatcher, 'republish'>;
   readonly runners: Pick<FunctionCaller, 'run'>;
   readonly wheel: Pick<FunctionCaller, 'run'>;

@@ -19,11 +19,11 @@ import type { Closers } from '../../runtime/index.ts';
 import type { Entry, Key, ListOptions, Operation, Store } from '../../store/index.ts';
 import {
   type AuditActor,
+  type InProcessApi,
   type JobUpdate,
-  type MasterApi,
   MasterError,
   type NamedCommands,
-  type RpcMethod,
+  type RpcTable,
   type TargetRequest,
 } from '../api/index.ts';
 import type { Audit, AuditTrail, RuledDecisions } from '../audit/index.ts';
@@ -75,7 +75,7 @@ export interface ExtensionHost {
   /** In force; its members change with a reload. */
   readonly config: MasterConfig;
   /** @throws MasterError ERR_MASTER_STOPPED before {@link OpenExtension.start} */
-  readonly master: () => MasterApi;
+  readonly master: () => InProcessApi;
   /** The policy in force, now. */
   policy(): Policy;
   /**
@@ -138,8 +138,8 @@ export interface OpenExtension {
   readonly pillar?: ExtPillar;
   /** Of one extension at most. */
   readonly commands?: NamedCommands;
-  /** Methods at the local socket, by name; called there as `<extension>.<name>`. */
-  readonly rpc?: ReadonlyMap<string, RpcMethod>;
+  /** Methods at the local socket; called there as `<extension>.<name>`. */
+  readonly rpc?: RpcTable;
   /**
    * The ports are bound, and the master's interface is there; the local socket is not, yet. What it
    * throws ends the master's start.
@@ -235,7 +235,7 @@ export interface ExtensionDeps {
 
 /** What is there once the ports are bound. */
 interface RunningMaster {
-  readonly api: MasterApi;
+  readonly api: InProcessApi;
   readonly resumeJob: ExtensionHost['resumeJob'];
   readonly holdToken: (token: string) => Promise<UserSession>;
 }
@@ -248,8 +248,8 @@ export interface Extensions {
   /** See {@link OpenExtension.onKeyLost}; of all of them. */
   readonly onKeyLost: (id: string) => Promise<void>;
   readonly commands: NamedCommands | undefined;
-  /** By their names at the local socket. */
-  readonly methods: ReadonlyMap<string, RpcMethod>;
+  /** A room of methods at the local socket for each. */
+  readonly methods: RpcTable;
   start(running: RunningMaster): Promise<void>;
 }
 
@@ -284,7 +284,7 @@ export async function openExtensions(
       await Promise.all(opened.map(({ open }) => open.onKeyLost?.(id)));
     },
     commands: opened.flatMap(({ open }) => open.commands ?? [])[0],
-    methods: new Map(opened.flatMap(methodsOf)),
+    methods: Object.fromEntries(opened.map(({ name, open }) => [name, open.rpc ?? {}])),
     start: async (master) => {
       running = master;
       for (const { open } of opened) await open.start?.();
@@ -303,10 +303,6 @@ function joinAdvice(advices: readonly KeyAcceptanceHook[]): KeyAcceptanceHook {
 function checkName(name: string, others: readonly Named[]): void {
   if (!/^[a-z][a-z0-9-]{0,63}$/.test(name)) throw new TypeError('no name of an extension');
   if (others.some((it) => it.name === name)) throw new TypeError(`two extensions ${name}`);
-}
-
-function methodsOf({ name, open }: Named): (readonly [string, RpcMethod])[] {
-  return [...(open.rpc ?? [])].map(([method, definition]) => [`${name}.${method}`, definition]);
 }
 
 function createHost(

@@ -1,2 +1,10 @@
-export { type MethodDefinition, method, type RpcAccess, rpcAccess, rpcMethods } from './methods.ts';
-export { failCall, parseParameters, RpcServer, refuseMethod, serveCall } from './server.ts';
+export { type CallableApi, rpcMethods, rpcTable } from './methods.ts';
+export {
+  failCall,
+  parseParameters,
+  RpcServer,
+  refuseMethod,
+  type ServedCall,
+  serveCall,
+} from './server.ts';
+export { isRpcMethod, type MethodDefinition, method, streamMethod } from './table.ts';

@@ -1,18 +1,23 @@
 /**
- * The library's interface as methods with a name, for the local socket: what each takes, and
- * whether it gives one value or a stream. The client is made from the same table.
+ * The method table: the one declaration of each method of the master's interface outside of its
+ * process. Server, access check, client, OpenAPI and docs/rpc.md come from it; it does not compile
+ * when it differs from {@link MasterApi} or {@link UserApi}.
  */
 
-import type { Static, TSchema } from 'typebox';
+import type { Static, TArrayOptions, TSchema, TUnsafe } from 'typebox';
 import Type from '#typebox';
-import { Compile } from '#typebox/compile';
 import type { PolicyRule } from '../../acl/index.ts';
 import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
-import type { AuditRequester, MasterApi, RpcMethod, UserApi } from '../api/index.ts';
+import type { InProcessApi, MasterApi, RpcMethod, RpcTableOf, UserApi } from '../api/index.ts';
+import { method, namedMethods, streamMethod } from './table.ts';
 
 const AnyValue = Type.Unsafe<WireValue>(Type.Unknown());
 const AnyMap = Type.Unsafe<WireMap>(Type.Object({}));
 const Text = Type.String({ maxLength: 65_536 });
+const listOf = <S extends TSchema>(
+  item: S,
+  options?: TArrayOptions,
+): TUnsafe<readonly Static<S>[]> => Type.Unsafe<readonly Static<S>[]>(Type.Array(item, options));
 const strict = { additionalProperties: false };
 const State = Type.Union([
   Type.Literal('accepted'),
@@ -26,25 +31,26 @@ const Selection = Type.Object(
   {
     match: Type.String({ minLength: 1, maxLength: 1024 }),
     fingerprint: Type.Optional(Text),
-    include: Type.Optional(Type.Array(State)),
+    include: Type.Optional(listOf(State)),
     state: Type.Optional(State),
   },
   strict,
 );
 const target = {
-  tgt: Type.Union([Text, Type.Array(Text)]),
+  tgt: Type.Union([Text, listOf(Text)]),
   tgtType: Type.Optional(Text),
   delimiter: Type.Optional(Text),
 };
 const Seconds = Type.Number({ minimum: 0 });
 const publishFields = {
   ...target,
-  fun: Type.Union([Text, Type.Array(Text)]),
-  arg: Type.Optional(Type.Array(AnyValue)),
+  fun: Type.Union([Text, listOf(Text)]),
+  arg: Type.Optional(listOf(AnyValue)),
   kwarg: Type.Optional(Type.Record(Type.String(), AnyValue)),
   user: Type.Optional(Text),
   ret: Type.Optional(Text),
   metadata: Type.Optional(AnyMap),
+  startEvent: Type.Optional(Type.Boolean()),
   jid: Type.Optional(Text),
 };
 const runFields = {
@@ -71,7 +77,7 @@ const JobList = Type.Object({ limit: Type.Optional(Type.Integer({ minimum: 1 }))
 const Call = Type.Object(
   {
     fun: Text,
-    arg: Type.Optional(Type.Array(AnyValue)),
+    arg: Type.Optional(listOf(AnyValue)),
     kwarg: Type.Optional(Type.Record(Type.String(), AnyValue)),
     user: Type.Optional(Text),
     jid: Type.Optional(Text),
@@ -81,7 +87,6 @@ const Call = Type.Object(
   },
   strict,
 );
-const Prefix = Type.Object({ prefix: Type.Optional(Text) }, strict);
 const pillarFields = {
   minion: Text,
   saltenv: Type.Optional(Text),
@@ -105,7 +110,7 @@ const Tokens = Type.Object(
 );
 const Events = Type.Object(
   {
-    match: Type.Optional(Type.Union([Text, Type.Array(Text, { maxItems: 64 })])),
+    match: Type.Optional(Type.Union([Text, listOf(Text, { maxItems: 64 })])),
     after: Type.Optional(Text),
     ...asUser,
   },
@@ -123,7 +128,7 @@ const Subject = Type.Union([
     {
       kind: Type.Literal('user'),
       name: Text,
-      groups: Type.Array(Text),
+      groups: listOf(Text),
       eauth: Type.Optional(Text),
     },
     strict,
@@ -133,7 +138,7 @@ const Subject = Type.Union([
       kind: Type.Literal('project'),
       project: KeystoneEntity,
       user: KeystoneEntity,
-      roles: Type.Array(Text),
+      roles: listOf(Text),
     },
     strict,
   ),
@@ -158,7 +163,7 @@ const Explain = Type.Object(
       Type.Literal('subscribe'),
     ]),
     resource: Text,
-    arg: Type.Optional(Type.Array(Text)),
+    arg: Type.Optional(listOf(Text)),
     target: Type.Optional(Type.Object(target, strict)),
     data: Type.Optional(AnyValue),
     bytes: Type.Optional(Type.Integer({ minimum: 0 })),
@@ -176,110 +181,66 @@ const UserAction = Type.Union([
 /** More of a rule is looked at where it is read. */
 const RuleForm = Type.Object({ name: Text, action: Text });
 
-/** What {@link method} is made from. */
-export interface MethodDefinition<S extends TSchema, R> {
-  readonly parameters: S;
-  /** See {@link RpcMethod.isLive}. */
-  readonly isLive?: boolean;
-  /** @param by who asks for it, for the audit log, where that is not the local interface */
-  readonly call: (
-    api: MasterApi,
-    parameters: Static<S>,
-    signal: AbortSignal,
-    by?: AuditRequester,
-  ) => R;
+/** The interface of whoever the token is of, or the master's own. */
+function of(api: InProcessApi, token: string | undefined): InProcessApi | UserApi {
+  return token === undefined ? api : api.asUser(token);
 }
 
-/** A method from its parameters' schema and what it calls. */
-export function method<S extends TSchema>(
-  definition: MethodDefinition<S, Promise<unknown> | AsyncIterable<unknown>>,
-): RpcMethod {
-  const check = Compile(definition.parameters);
-  return {
-    parameters: definition.parameters,
-    isLive: definition.isLive ?? false,
-    complaint: (parameters) => {
-      const [first] = check.Errors(parameters);
-      if (first === undefined) return undefined;
-      const name = first.instancePath.slice(1).replaceAll('/', '.') || 'parameters';
-      // What no schema describes is measured against the schema `false`.
-      return first.keyword === 'boolean' ? `${name} is no parameter` : `${name} ${first.message}`;
-    },
-    invoke: (api, parameters, signal, by) =>
-      definition.call(api, check.Parse(parameters), signal, by),
-  };
-}
+/** What the table has the methods of: all but `asUser`, and what a token's user asks of themselves. */
+export type CallableApi = Omit<MasterApi, 'asUser'> & {
+  readonly acl: Pick<UserApi, 'permits'>;
+  readonly users: Pick<UserApi, 'requireFullRights'>;
+};
 
-interface ByToken {
-  readonly token?: string;
-}
+const functionsOf = (kind: 'runners' | 'wheel'): RpcTableOf<MasterApi>['runners'] => ({
+  run: method({
+    parameters: Call,
+    access: 'user',
+    call: (api, { token, ...call }) => of(api, token)[kind].run(call),
+  }),
+  start: method({
+    parameters: Call,
+    access: 'user',
+    call: (api, { token, ...call }) => of(api, token)[kind].start(call),
+  }),
+  docs: method({
+    parameters: Type.Object({ prefix: Type.Optional(Text) }, strict),
+    args: (prefix?: string) => (prefix === undefined ? {} : { prefix }),
+    call: (api, { prefix }) => api[kind].docs(prefix),
+  }),
+});
 
-function jobsOf(api: MasterApi, { token }: ByToken): UserApi['jobs'] {
-  return token === undefined ? api.jobs : api.asUser(token).jobs;
-}
+const ofToken = {
+  parameters: Token,
+  access: 'anybody',
+  args: (token: string) => ({ token }),
+} as const;
 
-function runnersOf(api: MasterApi, { token }: ByToken): UserApi['runners'] {
-  return token === undefined ? api.runners : api.asUser(token).runners;
-}
-
-function wheelOf(api: MasterApi, { token }: ByToken): UserApi['wheel'] {
-  return token === undefined ? api.wheel : api.asUser(token).wheel;
-}
-
-function eventsOf(api: MasterApi, { token }: ByToken): MasterApi['events'] | UserApi['events'] {
-  return token === undefined ? api.events : api.asUser(token).events;
-}
-
-/** With who asks for it, for the audit log. */
-function askedBy<T extends object>(
-  parameters: T,
-  by: AuditRequester | undefined,
-): T & { readonly by?: AuditRequester } {
-  return by === undefined ? parameters : { ...parameters, by };
-}
-
-function bare<T extends ByToken>({ token: _, ...parameters }: T): Omit<T, 'token'> {
-  return parameters;
-}
-
-/** Every method of the local socket. */
-export const rpcMethods: ReadonlyMap<string, RpcMethod> = new Map([
-  ['status', method({ parameters: Nothing, call: (api) => api.status() })],
-  ['metrics', method({ parameters: Nothing, call: (api) => api.metrics() })],
-  ['minions', method({ parameters: Nothing, call: (api) => api.minions() })],
-  ['presence', method({ parameters: Nothing, call: (api) => api.presence() })],
-  [
-    'keys.list',
-    method({
+/** Every method, in rooms as the interface has them. */
+export const rpcTable: RpcTableOf<CallableApi> = {
+  status: method({ parameters: Nothing, call: (api) => api.status() }),
+  metrics: method({ parameters: Nothing, call: (api) => api.metrics() }),
+  minions: method({ parameters: Nothing, call: (api) => api.minions() }),
+  presence: method({ parameters: Nothing, call: (api) => api.presence() }),
+  keys: {
+    list: method({
       parameters: Type.Object({ state: Type.Optional(State) }, strict),
       call: (api, p) => api.keys.list(p),
     }),
-  ],
-  ['keys.local', method({ parameters: Nothing, call: (api) => api.keys.local() })],
-  [
-    'keys.accept',
-    method({
+    local: method({ parameters: Nothing, call: (api) => api.keys.local() }),
+    accept: method({
       parameters: Selection,
-      call: (api, p, _, by) => api.keys.accept(askedBy(p, by)),
+      call: (api, p, _, by) => api.keys.accept(p, by),
     }),
-  ],
-  [
-    'keys.reject',
-    method({
+    reject: method({
       parameters: Selection,
-      call: (api, p, _, by) => api.keys.reject(askedBy(p, by)),
+      call: (api, p, _, by) => api.keys.reject(p, by),
     }),
-  ],
-  [
-    'keys.delete',
-    method({
+    delete: method({
       parameters: Selection,
-      call: (api, p, _, by) => api.keys.delete(askedBy(p, by)),
+      call: (api, p, _, by) => api.keys.delete(p, by),
     }),
-  ],
-  [
-    'keys.create',
-    method({
+    create: method({
       parameters: Type.Object(
         {
           id: Text,
@@ -289,197 +250,138 @@ export const rpcMethods: ReadonlyMap<string, RpcMethod> = new Map([
         },
         strict,
       ),
-      call: (api, { token, ...request }, _, by) =>
-        token === undefined
-          ? api.keys.create(askedBy(request, by))
-          : api.asUser(token).keys.create(request),
+      access: 'user',
+      call: (api, { token, ...request }, _, by) => of(api, token).keys.create(request, by),
     }),
-  ],
-  [
-    'keys.unpin',
-    method({
+    unpin: method({
       parameters: Type.Object({ id: Text }, strict),
+      args: (id: string) => ({ id }),
       call: (api, { id }, _, by) => api.keys.unpin(id, by),
     }),
-  ],
-  [
-    'jobs.publish',
-    method({ parameters: Publish, call: (api, p) => jobsOf(api, p).publish(bare(p)) }),
-  ],
-  [
-    'jobs.batch',
-    method({ parameters: Batch, call: (api, p, end) => jobsOf(api, p).batch(bare(p), end) }),
-  ],
-  ['jobs.list', method({ parameters: JobList, call: (api, p) => api.jobs.list(p) })],
-  ['jobs.underWay', method({ parameters: Nothing, call: (api) => api.jobs.underWay() })],
-  ['jobs.show', method({ parameters: JobId, call: (api, { jid }) => api.jobs.show(jid) })],
-  [
-    'jobs.run',
-    method({ parameters: Run, call: (api, p, end) => jobsOf(api, p).run(bare(p), end) }),
-  ],
-  [
-    'jobs.plan',
-    method({ parameters: Type.Object(target, strict), call: (api, p) => api.jobs.plan(p) }),
-  ],
-  [
-    'events.subscribe',
-    method({
+  },
+  jobs: {
+    publish: method({
+      parameters: Publish,
+      access: 'user',
+      call: (api, { token, ...request }) => of(api, token).jobs.publish(request),
+    }),
+    run: streamMethod({
+      parameters: Run,
+      access: 'user',
+      call: (api, { token, ...request }, signal) => of(api, token).jobs.run(request, signal),
+    }),
+    batch: streamMethod({
+      parameters: Batch,
+      access: 'user',
+      call: (api, { token, ...request }, signal) => of(api, token).jobs.batch(request, signal),
+    }),
+    list: method({ parameters: JobList, call: (api, p) => api.jobs.list(p) }),
+    active: method({ parameters: Nothing, call: (api) => api.jobs.active() }),
+    show: method({
+      parameters: JobId,
+      args: (jid: string) => ({ jid }),
+      call: (api, { jid }) => api.jobs.show(jid),
+    }),
+    plan: method({ parameters: Type.Object(target, strict), call: (api, p) => api.jobs.plan(p) }),
+  },
+  events: {
+    subscribe: streamMethod({
       parameters: Events,
+      access: 'user',
       isLive: true,
-      call: (api, p, signal) => eventsOf(api, p).subscribe(bare(p), signal),
+      call: (api, { token, ...p }, signal) => of(api, token).events.subscribe(p, signal),
     }),
-  ],
-  [
-    'events.fire',
-    method({
+    fire: method({
       parameters: Type.Object({ tag: Text, data: AnyMap, ...asUser }, strict),
-      call: (api, { token, tag, data }, _, by) =>
-        token === undefined
-          ? api.events.fire(tag, data, by)
-          : api.asUser(token).events.fire(tag, data),
+      args: (tag: string, data: WireMap) => ({ tag, data }),
+      access: 'user',
+      call: (api, { token, tag, data }, _, by) => of(api, token).events.fire(tag, data, by),
     }),
-  ],
-  ['runners.run', method({ parameters: Call, call: (api, p) => runnersOf(api, p).run(bare(p)) })],
-  [
-    'runners.start',
-    method({ parameters: Call, call: (api, p) => runnersOf(api, p).start(bare(p)) }),
-  ],
-  [
-    'runners.docs',
-    method({ parameters: Prefix, call: (api, { prefix }) => api.runners.docs(prefix) }),
-  ],
-  ['wheel.run', method({ parameters: Call, call: (api, p) => wheelOf(api, p).run(bare(p)) })],
-  ['wheel.start', method({ parameters: Call, call: (api, p) => wheelOf(api, p).start(bare(p)) })],
-  ['wheel.docs', method({ parameters: Prefix, call: (api, { prefix }) => api.wheel.docs(prefix) })],
-  [
-    'store.backup',
-    method({
+    denials: method({ parameters: Nothing, call: (api) => api.events.denials() }),
+  },
+  runners: functionsOf('runners'),
+  wheel: functionsOf('wheel'),
+  store: {
+    backup: method({
       parameters: Type.Object({ target: Text }, strict),
+      args: (target: string) => ({ target }),
+      access: 'host',
       call: (api, { target }) => api.store.backup(target),
     }),
-  ],
-  ['logins.login', method({ parameters: LoginForm, call: (api, p) => api.logins.login(p) })],
-  [
-    'logins.identify',
-    method({ parameters: Token, call: (api, { token }) => api.logins.identify(token) }),
-  ],
-  [
-    'logins.logout',
-    method({ parameters: Token, call: (api, { token }) => api.logins.logout(token) }),
-  ],
-  [
-    'users.requireFullRights',
-    method({
+  },
+  logins: {
+    login: method({
+      parameters: LoginForm,
+      access: 'anybody',
+      call: (api, p) => api.logins.login(p),
+    }),
+    identify: method({ ...ofToken, call: (api, { token }) => api.logins.identify(token) }),
+    logout: method({ ...ofToken, call: (api, { token }) => api.logins.logout(token) }),
+    list: method({ parameters: Nothing, call: (api) => api.logins.list() }),
+    revoke: method({ parameters: Tokens, call: (api, p, _, by) => api.logins.revoke(p, by) }),
+    follow: streamMethod({
+      ...ofToken,
+      call: (api, { token }, signal) => api.logins.follow(token, signal),
+    }),
+  },
+  users: {
+    requireFullRights: method({
       parameters: Type.Object({ token: Text, what: Text }, strict),
+      args: (what: string) => ({ what }),
+      access: 'user',
       call: (api, { token, what }) => api.asUser(token).requireFullRights(what),
     }),
-  ],
-  ['logins.list', method({ parameters: Nothing, call: (api) => api.logins.list() })],
-  [
-    'logins.revoke',
-    method({
-      parameters: Tokens,
-      call: (api, p, _, by) => api.logins.revoke(askedBy(p, by)),
-    }),
-  ],
-  [
-    'logins.follow',
-    method({ parameters: Token, call: (api, { token }, end) => api.logins.follow(token, end) }),
-  ],
-  ['acl.explain', method({ parameters: Explain, call: (api, p) => api.acl.explain(p) })],
-  [
-    'acl.permits',
-    method({
+  },
+  acl: {
+    explain: method({ parameters: Explain, call: (api, p) => api.acl.explain(p) }),
+    permits: method({
       parameters: Type.Object({ token: Text, action: UserAction, name: Text }, strict),
+      args: (action: Static<typeof UserAction>, name: string) => ({ action, name }),
+      access: 'user',
       call: (api, { token, action, name }) => api.asUser(token).permits(action, name),
     }),
-  ],
-  [
-    'acl.learn',
-    method({
+    learn: method({
       parameters: Type.Object(
         { since: Type.Optional(Seconds), generalise: Type.Optional(Type.Boolean()) },
         strict,
       ),
       call: (api, p) => api.acl.learn(p),
     }),
-  ],
-  [
-    'acl.replay',
-    method({
+    replay: method({
       parameters: Type.Object(
-        { rules: Type.Array(Type.Unsafe<PolicyRule>(RuleForm)), since: Type.Optional(Seconds) },
+        { rules: listOf(Type.Unsafe<PolicyRule>(RuleForm)), since: Type.Optional(Seconds) },
         strict,
       ),
       call: (api, p) => api.acl.replay(p),
     }),
-  ],
-  [
-    'acl.reload',
-    method({ parameters: Nothing, call: (api, _, _signal, by) => api.acl.reload(by) }),
-  ],
-  ['acl.forget', method({ parameters: Nothing, call: (api) => api.acl.forget() })],
-  ['audit.flush', method({ parameters: Nothing, call: (api) => api.audit.flush() })],
-  ['reactions.list', method({ parameters: Nothing, call: (api) => api.reactions.list() })],
-  [
-    'reactions.show',
-    method({
+    reload: method({ parameters: Nothing, call: (api, _, _signal, by) => api.acl.reload(by) }),
+    forget: method({ parameters: Nothing, call: (api) => api.acl.forget() }),
+  },
+  audit: { flush: method({ parameters: Nothing, call: (api) => api.audit.flush() }) },
+  reactions: {
+    list: method({ parameters: Nothing, call: (api) => api.reactions.list() }),
+    show: method({
       parameters: Type.Object({ name: Text }, strict),
+      args: (name: string) => ({ name }),
       call: (api, { name }) => api.reactions.show(name),
     }),
-  ],
-  [
-    'reactions.runs',
-    method({
+    runs: method({
       parameters: Type.Object(
         { reaction: Type.Optional(Text), limit: Type.Optional(Type.Integer({ minimum: 1 })) },
         strict,
       ),
       call: (api, p) => api.reactions.runs(p),
     }),
-  ],
-  ['pillar.show', method({ parameters: OfPillar, call: async (api, p) => api.pillar.show(p) })],
-  [
-    'pillar.explain',
-    method({
+  },
+  pillar: {
+    show: method({ parameters: OfPillar, call: (api, p) => api.pillar.show(p) }),
+    explain: method({
       parameters: Type.Object({ ...pillarFields, key: Type.Optional(Text) }, strict),
       call: (api, p) => api.pillar.explain(p),
     }),
-  ],
-  ['pillar.diff', method({ parameters: OfPillar, call: (api, p) => api.pillar.diff(p) })],
-  ['events.denials', method({ parameters: Nothing, call: (api) => api.events.denials() })],
-]);
+    diff: method({ parameters: OfPillar, call: (api, p) => api.pillar.diff(p) }),
+  },
+};
 
-// Who may call which method of the interface over the network. The local socket asks nobody.
-
-/**
- * `anybody`: what it takes is a proof by itself. `user`: whoever has a token, by what the policy
- * lets them do. `everything`: whoever may do everything. `host`: nobody; it is about files of the
- * master's host.
- */
-export type RpcAccess = 'anybody' | 'user' | 'everything' | 'host';
-
-const exceptions: ReadonlyMap<string, RpcAccess> = new Map([
-  ['logins.login', 'anybody'],
-  ['logins.identify', 'anybody'],
-  ['logins.logout', 'anybody'],
-  ['logins.follow', 'anybody'],
-  ['jobs.publish', 'user'],
-  ['jobs.run', 'user'],
-  ['jobs.batch', 'user'],
-  ['runners.run', 'user'],
-  ['runners.start', 'user'],
-  ['wheel.run', 'user'],
-  ['wheel.start', 'user'],
-  ['keys.create', 'user'],
-  ['events.subscribe', 'user'],
-  ['events.fire', 'user'],
-  ['users.requireFullRights', 'user'],
-  ['acl.permits', 'user'],
-  ['store.backup', 'host'],
-]);
-
-/** What a method that nobody thought of asks for is everything. */
-export function rpcAccess(method: string): RpcAccess {
-  return exceptions.get(method) ?? 'everything';
-}
+/** The same by name, as the server finds them. */
+export const rpcMethods: ReadonlyMap<string, RpcMethod> = namedMethods(rpcTable);

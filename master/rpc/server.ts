@@ -25,10 +25,17 @@ import {
   writeJson,
   writeJsonInSteps,
 } from '../../runtime/index.ts';
-import { type AuditRequester, type MasterApi, MasterError, type RpcMethod } from '../api/index.ts';
+import {
+  type AuditRequester,
+  type MasterApi,
+  MasterError,
+  type RpcMethod,
+  type RpcTable,
+} from '../api/index.ts';
 import { markedForm, markedJson, toJson } from '../arguments/index.ts';
 import { missedBySlowReader } from '../events/index.ts';
 import { rpcMethods } from './methods.ts';
+import { namedMethods } from './table.ts';
 
 // Calls of the interface over HTTP, whatever they came in by: see server.ts for the form.
 
@@ -230,7 +237,7 @@ const maxStreamBytes = 256 * 1024 * 1024;
 export class RpcServer {
   readonly #api: MasterApi;
   readonly #log: Logger;
-  readonly #more: ReadonlyMap<string, RpcMethod>;
+  readonly #methods: ReadonlyMap<string, RpcMethod>;
   readonly #sendPool: SendPool;
   readonly #server: Server;
   readonly #scheduler = new StepScheduler();
@@ -241,15 +248,10 @@ export class RpcServer {
    * @param more - methods beside those of every master
    * @param maxEventBytes - the largest event: `max_event_size`
    */
-  constructor(
-    api: MasterApi,
-    log: Logger,
-    more: ReadonlyMap<string, RpcMethod> = new Map(),
-    maxEventBytes = 1_048_576,
-  ) {
+  constructor(api: MasterApi, log: Logger, more: RpcTable = {}, maxEventBytes = 1_048_576) {
     this.#api = api;
     this.#log = log;
-    this.#more = more;
+    this.#methods = new Map([...rpcMethods, ...namedMethods(more)]);
     this.#sendPool = new SendPool({ messageBytes: maxEventBytes, totalBytes: maxStreamBytes });
     this.#server = createServer((request, response) => {
       this.#serve(request, response).catch((error: unknown) => {
@@ -315,7 +317,7 @@ export class RpcServer {
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const name = request.url?.startsWith('/rpc/') ? request.url.slice('/rpc/'.length) : '';
-    const found = request.method === 'POST' ? this.#find(name) : undefined;
+    const found = request.method === 'POST' ? this.#methods.get(name) : undefined;
     if (found === undefined) {
       refuseMethod(response, name);
       return;
@@ -338,10 +340,6 @@ export class RpcServer {
     } finally {
       this.#calls.delete(call);
     }
-  }
-
-  #find(name: string): RpcMethod | undefined {
-    return rpcMethods.get(name) ?? this.#more.get(name);
   }
 }
 

@@ -2,7 +2,13 @@
 
 import type { Logger } from 'pino';
 import { addressSet, Budget, KeyedSemaphore, RecentAnswers } from '../../runtime/index.ts';
-import type { Login, LoginRequest, TokenInfo, TokenSelection } from '../api/index.ts';
+import type {
+  AuditRequester,
+  Login,
+  LoginRequest,
+  TokenInfo,
+  TokenSelection,
+} from '../api/index.ts';
 import type { LoginAudit } from '../audit/index.ts';
 import type { ApiAcl, MasterConfig } from '../config/index.ts';
 import type { Authenticated, KnownUser, LoginBackend, Standing } from './backend.ts';
@@ -395,7 +401,10 @@ export class Logins {
   }
 
   /** Ends tokens. @returns those that it ended */
-  async revoke({ id, user, eauth, by }: TokenSelection): Promise<readonly TokenInfo[]> {
+  async revoke(
+    { id, user, eauth }: TokenSelection,
+    by?: AuditRequester,
+  ): Promise<readonly TokenInfo[]> {
     const chosen = this.#options.tokens
       .list()
       .filter(

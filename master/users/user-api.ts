@@ -16,12 +16,14 @@ import {
   type AuditRequester,
   type EventsApi,
   type FunctionCall,
-  type FunctionsApi,
-  type JobsApi,
-  type KeysApi,
+  type InProcessApi,
+  type InProcessFunctionsApi,
+  type InProcessJobsApi,
+  type JobOrigin,
   MasterError,
   type MasterEvent,
   type PublishRequest,
+  type Requested,
   type UserApi,
 } from '../api/index.ts';
 import { isKeywordText } from '../arguments/index.ts';
@@ -130,10 +132,10 @@ export interface UserSession {
 
 /** What {@link createUserApi} needs. */
 export interface UserApiDeps {
-  readonly jobs: JobsApi;
-  readonly runners: FunctionsApi;
-  readonly wheel: FunctionsApi;
-  readonly keys: Pick<KeysApi, 'create'>;
+  readonly jobs: InProcessJobsApi;
+  readonly runners: InProcessFunctionsApi;
+  readonly wheel: InProcessFunctionsApi;
+  readonly keys: Pick<InProcessApi['keys'], 'create'>;
   readonly events: BusApi;
   /** Which jobs and calls users began. */
   readonly ownJobs: OwnJobs;
@@ -148,7 +150,7 @@ export interface UserApiDeps {
 export function createUserApi(parts: UserApiDeps, open: () => Promise<UserSession>): UserApi {
   const gate = new UserGate(parts);
   /** Judged before the first thing is done; ends with the token. */
-  async function* judged<R extends PublishRequest, T>(
+  async function* judged<R extends PublishRequest & JobOrigin, T>(
     run: (request: R, signal?: AbortSignal) => AsyncIterable<T>,
     judge: (session: UserSession, request: R) => R,
     request: R,
@@ -190,7 +192,7 @@ export function createUserApi(parts: UserApiDeps, open: () => Promise<UserSessio
       session.stop();
     }
   }
-  const functions = (kind: 'runner' | 'wheel', api: FunctionsApi): UserApi['runners'] => ({
+  const functions = (kind: 'runner' | 'wheel', api: InProcessFunctionsApi): UserApi['runners'] => ({
     run: (call) => once((session) => api.run(gate.judgeCall(session, kind, call))),
     start: (call) => once((session) => api.start(gate.judgeCall(session, kind, call))),
   });
@@ -222,7 +224,7 @@ export function createUserApi(parts: UserApiDeps, open: () => Promise<UserSessio
           const given = { ...(bits === undefined ? {} : { bits }), ...(force ? { force } : {}) };
           const call = { fun: 'key.gen_accept', kwarg: { id_: id, ...given } };
           const { by } = gate.judgeCall(session, 'wheel', call);
-          return parts.keys.create({ id, ...given, ...(by === undefined ? {} : { by }) });
+          return parts.keys.create({ id, ...given }, by);
         }),
     },
     requireFullRights: (what) => once(async (session) => gate.judgeEverything(session, what)),
@@ -274,7 +276,7 @@ class UserGate {
    * Only who may do everything keeps the target as it was written, and fields beyond the job's own.
    * @throws AuthorizationError, MasterError ERR_ARGS, ERR_BAD_TGT
    */
-  judgeJob<R extends PublishRequest>({ subject, policy }: UserSession, request: R): R {
+  judgeJob<R extends PublishRequest & JobOrigin>({ subject, policy }: UserSession, request: R): R {
     const { targets } = this.#parts;
     const { requestedBy: _, ...asked } = request;
     if (isUnlimited(subject, policy)) {
@@ -295,7 +297,7 @@ class UserGate {
   }
 
   /** The same, of a job that has one jid, which is noted as this user's. */
-  judgeOneJob<R extends PublishRequest>(session: UserSession, request: R): R {
+  judgeOneJob<R extends PublishRequest & JobOrigin>(session: UserSession, request: R): R {
     const permitted = this.judgeJob(session, request);
     const jid = this.#parts.ownJobs.begin(session.subject, permitted.jid);
     return { ...permitted, jid };
@@ -306,7 +308,7 @@ class UserGate {
     { subject, policy }: UserSession,
     action: 'runner' | 'wheel',
     { jid: _, ...asked }: FunctionCall,
-  ): FunctionCall {
+  ): FunctionCall & Requested {
     let rule = '';
     for (const call of toCalls(asked)) {
       // protection: unjudged-runners
@@ -410,9 +412,9 @@ const form = /^sudo_(.+)$/s;
 /** Jobs of the local socket; those of `sudo_<user>` are held to that user's rights, if it is set. */
 export function enforceSudoAcl(
   parts: UserApiDeps & { readonly config: MasterConfig; readonly policy: LivePolicy },
-): JobsApi {
+): InProcessJobsApi {
   const { jobs, config, policy } = parts;
-  const jobsOf = ({ user }: { readonly user?: string }): JobsApi => {
+  const jobsOf = ({ user }: { readonly user?: string }): InProcessJobsApi => {
     const [, name] = form.exec(user ?? '') ?? [];
     const isHeld = config.eauth.sudoAcl && Object.keys(config.publisherAcl).length > 0;
     if (!isHeld || name === undefined) return jobs;

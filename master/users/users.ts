@@ -5,7 +5,7 @@ import type { Logger } from 'pino';
 import { rightsOfUser } from '../../acl/index.ts';
 import { delay, linkSignals } from '../../runtime/index.ts';
 import type { Store } from '../../store/index.ts';
-import type { JobsApi, LoginsApi, TokenInfo, UserApi } from '../api/index.ts';
+import type { InProcessApi, InProcessJobsApi, TokenInfo, UserApi } from '../api/index.ts';
 import { type Audit, LoginAudit } from '../audit/index.ts';
 import { type MasterConfig, policySyntax } from '../config/index.ts';
 import { Logins, toInfo } from './logins.ts';
@@ -24,12 +24,12 @@ export interface UsersDeps extends UserApiDeps {
 /** Users, as the rest of a master sees them. */
 export interface Users {
   readonly logins: Logins;
-  readonly api: LoginsApi;
+  readonly api: InProcessApi['logins'];
   readonly asUser: (token: string) => UserApi;
   /** Whom a token belongs to, for as long as it holds. */
   readonly holdToken: (token: string) => Promise<UserSession>;
   /** The local socket's jobs, some of which are users'. */
-  readonly jobs: JobsApi;
+  readonly jobs: InProcessJobsApi;
 }
 
 /** Opens the tokens that were given, and tells what nobody can log in by on this machine. */
@@ -72,13 +72,13 @@ export async function warnAboutBackends(logins: Logins, log: Logger): Promise<vo
 }
 
 /** See ../api.ts. */
-function createLoginsApi(logins: Logins): LoginsApi {
+function createLoginsApi(logins: Logins): InProcessApi['logins'] {
   return {
     login: (request) => logins.login(request),
     identify: async (token) => toInfo(await logins.identify(token)),
     logout: (token) => logins.logout(token),
     list: async () => logins.list(),
-    revoke: (selection) => logins.revoke(selection),
+    revoke: (selection, by) => logins.revoke(selection, by),
     follow: (token, signal) => follow(logins, token, signal),
   };
 }

@@ -53,7 +53,7 @@ export async function overviewOf(
     status: await views.status.get(),
     rates: views.history.rates(),
     ...(seesMinions ? { minions: await views.minions.get() } : {}),
-    ...(seesJobs ? { jobs: await master.jobs.underWay() } : {}),
+    ...(seesJobs ? { jobs: await master.jobs.active() } : {}),
     ...(seesKeys ? { pending: await pendingKeys(views, user) } : {}),
     denials: await readableDenials(master, user),
   };

@@ -2,7 +2,7 @@
 
 import type { TSchema } from 'typebox';
 import Type from '#typebox';
-import { rpcAccess, rpcMethods } from '../../master/index.ts';
+import { rpcMethods } from '../../master/index.ts';
 import { commandSchemas } from '../lowstate.ts';
 import { type RouteOperation, usualRefusal } from './route.ts';
 
@@ -209,10 +209,9 @@ export const openapiOperation: RouteOperation = {
 /** Every method of the interface that is served over the network. */
 export function rpcOperation(): RouteOperation {
   const variants: Record<string, Pick<RouteOperation, 'access' | 'body'>> = {};
-  for (const [name, { parameters: body }] of rpcMethods) {
-    const who = rpcAccess(name);
-    if (who === 'host') continue;
-    variants[name] = { body, access: who === 'anybody' ? 'credentials' : 'token' };
+  for (const [name, { parameters: body, access }] of rpcMethods) {
+    if (access === 'host') continue;
+    variants[name] = { body, access: access === 'anybody' ? 'credentials' : 'token' };
   }
   return {
     summary: "The master's interface, for saltbridge/client; streams are lines of JSON",

@@ -5,8 +5,8 @@ import {
   failCall,
   parseParameters,
   refuseMethod,
-  rpcAccess,
   rpcMethods,
+  type ServedCall,
   serveCall,
 } from '../../master/index.ts';
 import { isWireMap, type WireMap } from '../../minion-protocol/index.ts';
@@ -41,7 +41,7 @@ export function addRpcRoutes(app: FastifyInstance, context: ApiContext): void {
           const call = { name, method, api, response, log, steps, sendPool };
           let leave = (): void => {};
           try {
-            const { parameters, by } = await permitted(context, name, request);
+            const { parameters, by } = await permitted(context, call, request);
             if (longStreams.has(name)) leave = context.streams.enter(String(parameters.token));
             const more = by === undefined ? {} : { by };
             await serveCall({ ...call, parameters, signal: end, ...more });
@@ -73,10 +73,9 @@ function takeOver(reply: FastifyReply): void {
  */
 async function permitted(
   context: ApiContext,
-  name: string,
+  { name, method: { access } }: Pick<ServedCall, 'name' | 'method'>,
   request: FastifyRequest,
 ): Promise<{ readonly parameters: WireMap; readonly by?: AuditRequester }> {
-  const access = rpcAccess(name);
   if (access === 'host') throw new SaltApiError('ERR_HTTP_UNKNOWN', `${name}: only on its host`);
   const parameters = await parametersOf(context, request, access === 'anybody');
   if (name === 'logins.login') return { parameters: { ...parameters, source: request.ip } };

@@ -97,7 +97,7 @@ function completeApi(master: FakeMaster): MasterApi {
       batch: unexpected,
       list: unexpected,
       show: unexpected,
-      underWay: unexpected,
+      active: unexpected,
       plan: unexpected,
       ...jobs,
     },

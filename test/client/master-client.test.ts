@@ -51,6 +51,14 @@ test('arguments of every type reach the minions as they were given', async (t) =
   t.deepEqual(JSON.stringify(argumentsIn(packed), plain), JSON.stringify(arg, plain));
 });
 
+test('start events that a client asks for are asked of the minions', async (t) => {
+  const running = await startVectorMaster(t);
+  const fired = await running.eventsDuring(async () => {
+    await clientOf(running).jobs.publish({ tgt: '*', fun: 'test.ping', startEvent: true });
+  });
+  t.is(fired.find(({ tag }) => tag.endsWith('/publish'))?.data.start_event, true);
+});
+
 test('a client is told the events from its subscription on, until it stops', async (t) => {
   const running = await startVectorMaster(t);
   const end = new AbortController();

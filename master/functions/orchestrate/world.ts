@@ -1,5 +1,5 @@
 import type { WireMap } from '../../../minion-protocol/index.ts';
-import type { AuditRequester, JobsApi } from '../../api/index.ts';
+import type { AuditRequester, InProcessJobsApi } from '../../api/index.ts';
 import type { EventBus } from '../../events/index.ts';
 import type { FunctionCaller } from '../caller.ts';
 
@@ -7,7 +7,7 @@ import type { FunctionCaller } from '../caller.ts';
 
 /** The parts of the master that states act by. */
 export interface OrchestrationDeps {
-  readonly jobs: Pick<JobsApi, 'run' | 'batch'>;
+  readonly jobs: Pick<InProcessJobsApi, 'run' | 'batch'>;
   readonly runners: Pick<FunctionCaller, 'run' | 'declares'>;
   readonly wheel: Pick<FunctionCaller, 'run' | 'declares'>;
   readonly bus: Pick<EventBus, 'fire' | 'subscribe'>;

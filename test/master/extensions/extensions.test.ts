@@ -8,6 +8,7 @@ import {
   AuthenticationError,
   type ExtensionHost,
   extensionMethod,
+  extensionStream,
   MasterError,
   type MasterExtension,
   type OpenExtension,
@@ -209,25 +210,19 @@ test('a signal that no rule permits is not handed to an extension', async (t) =>
 
 test('methods of an extension are served under its name, and their parameters are looked at', async (t) => {
   const { one } = extension({
-    rpc: new Map([
-      [
-        'double',
-        extensionMethod({
-          parameters: Type.Object({ n: Type.Number() }, { additionalProperties: false }),
-          call: async (_api, { n }) => 2 * n,
-        }),
-      ],
-      [
-        'count',
-        extensionMethod({
-          parameters: Type.Object({}),
-          call: async function* () {
-            yield 1;
-            yield 2;
-          },
-        }),
-      ],
-    ]),
+    rpc: {
+      double: extensionMethod({
+        parameters: Type.Object({ n: Type.Number() }, { additionalProperties: false }),
+        call: async (_api, { n }) => 2 * n,
+      }),
+      count: extensionStream({
+        parameters: Type.Object({}),
+        call: async function* () {
+          yield 1;
+          yield 2;
+        },
+      }),
+    },
   });
   const { directory } = await startVectorMaster(t, { extensions: [one] });
   const probe = connectExtension({ socketPath: directories(directory).socket ?? '' }, 'probe');

@@ -1,0 +1,94 @@
+/** Rows of the method table: each declares all that server, access check, client and documents need. */
+
+import type { Static, TSchema } from 'typebox';
+import { Compile } from '#typebox/compile';
+import type { AuditRequester, InProcessApi, RpcAccess, RpcMethod, RpcTable } from '../api/index.ts';
+
+/** The parameters without the token, which the client adds. */
+type Given<S extends TSchema> = Omit<Static<S>, 'token'>;
+
+/** Turns the interface's arguments into parameters. */
+type ArgumentMapping<S extends TSchema> = ((...args: never) => Given<S>) | undefined;
+
+/** What the interface's method takes. */
+type ArgumentsOf<S extends TSchema, F> = F extends (...args: infer A) => unknown
+  ? A
+  : Record<never, never> extends Given<S>
+    ? [parameters?: Given<S>]
+    : [parameters: Given<S>];
+
+/** A method as it is declared. */
+export interface MethodDefinition<S extends TSchema, F extends ArgumentMapping<S>, R> {
+  /** What it takes from outside. */
+  readonly parameters: S;
+  /** Default: the first argument is the parameters. */
+  readonly args?: F;
+  /** Default `everything`. */
+  readonly access?: RpcAccess;
+  /** @param by who asks for it, for the audit log, where that is not the local interface */
+  readonly call: (
+    api: InProcessApi,
+    parameters: Static<S>,
+    signal: AbortSignal,
+    by?: AuditRequester,
+  ) => R;
+}
+
+/** Declares a method that returns one value. */
+export function method<S extends TSchema, T, F extends ArgumentMapping<S> = undefined>(
+  definition: MethodDefinition<S, F, Promise<T>>,
+): RpcMethod<ArgumentsOf<S, F>, Promise<T>> {
+  return rowOf<S, F, Promise<T>>(definition, { isStream: false });
+}
+
+/** Declares a method that returns a stream. */
+export function streamMethod<S extends TSchema, T, F extends ArgumentMapping<S> = undefined>({
+  isLive = false,
+  ...definition
+}: MethodDefinition<S, F, AsyncIterable<T> | Promise<AsyncIterable<T>>> &
+  Pick<RpcMethod, 'isLive'>): RpcMethod<ArgumentsOf<S, F>, AsyncIterable<T>> {
+  return rowOf<S, F, AsyncIterable<T>>(definition, { isStream: true, isLive });
+}
+
+function rowOf<S extends TSchema, F extends ArgumentMapping<S>, R>(
+  definition: MethodDefinition<S, F, R | Promise<R>>,
+  kind: Pick<RpcMethod, 'isStream' | 'isLive'>,
+): RpcMethod<ArgumentsOf<S, F>, R> {
+  const { parameters, args, access = 'everything', call } = definition;
+  const toParameters = args ?? ((given: object = {}): object => given);
+  // Most commands start no master, and call few methods: a schema is compiled when it is needed.
+  let compiled: ReturnType<typeof Compile<S>> | undefined;
+  const check = (): ReturnType<typeof Compile<S>> => {
+    compiled ??= Compile(parameters);
+    return compiled;
+  };
+  return {
+    ...kind,
+    parameters,
+    access,
+    toParameters: toParameters as (...args: ArgumentsOf<S, F>) => object,
+    complaint: (given) => {
+      const [first] = check().Errors(given);
+      if (first === undefined) return undefined;
+      const name = first.instancePath.slice(1).replaceAll('/', '.') || 'parameters';
+      // What no schema describes is measured against the schema `false`.
+      return first.keyword === 'boolean' ? `${name} is no parameter` : `${name} ${first.message}`;
+    },
+    invoke: (api, given, signal, by) => call(api, check().Parse(given), signal, by),
+  };
+}
+
+/** The methods of a table by their names on the wire: `keys.list`. */
+export function namedMethods(table: RpcTable, prefix = ''): ReadonlyMap<string, RpcMethod> {
+  return new Map(
+    Object.entries(table).flatMap(([name, entry]): (readonly [string, RpcMethod])[] =>
+      isRpcMethod(entry)
+        ? [[`${prefix}${name}`, entry]]
+        : [...namedMethods(entry, `${prefix}${name}.`)],
+    ),
+  );
+}
+
+export function isRpcMethod(entry: RpcMethod | RpcTable): entry is RpcMethod {
+  return typeof entry.invoke === 'function';
+}
