@@ -21,7 +21,6 @@ import type {
   Subject,
 } from './types.ts';
 
-/** What {@link evaluateQuestion} found. */
 interface Verdict {
   readonly decision: Decision;
   /** The rules of the policy that permit, one for each function. */
@@ -392,7 +391,6 @@ export interface NearRule {
   readonly obstacles: readonly string[];
 }
 
-/** What {@link explain} says. */
 export interface Explanation {
   readonly decision: Decision;
   /** Where it was denied and no rule denies it: those that lack least, at most three. */

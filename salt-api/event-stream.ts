@@ -19,7 +19,6 @@ export interface EventFormat {
   readonly keepAlive: Uint8Array;
 }
 
-/** What {@link writeEvents} needs beside the events. */
 export interface EventWriterOptions {
   readonly form: EventFormat;
   readonly flushTimer: Pick<FlushTimer, 'next'>;

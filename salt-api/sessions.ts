@@ -14,7 +14,6 @@ interface StoredSession {
   usedAt: number;
 }
 
-/** What {@link SessionStore} needs. */
 export interface SessionStoreOptions {
   /** Milliseconds without use after which a session ends. */
   readonly idleMs: number;

@@ -75,7 +75,6 @@ export interface OutboxApi {
   drop(selection: OutboxSelection): Promise<readonly OutboxEntry[]>;
 }
 
-/** What {@link Bridge} gives of signals. */
 export interface SignalsApi {
   readonly handles: HandlesApi;
   readonly outbox: OutboxApi;

@@ -12,7 +12,6 @@ export interface LearnedPolicy {
   readonly denied: readonly Omit<RecordedDecision, 'samples'>[];
 }
 
-/** What {@link replay} found. */
 export interface ReplayReport {
   /** Recorded decisions that were looked at, and how often they were made. */
   readonly decisions: number;

@@ -395,7 +395,6 @@ function finding(action: string, outcome: AuditEntry['outcome'], detail: string)
 
 // The file that an audit log is being written to: appended, synchronised, replaced when it is full.
 
-/** What {@link AuditWriter} needs. */
 export interface AuditWriterOptions {
   readonly directory: string;
   /** Knows the head of the log. */
@@ -513,7 +512,6 @@ async function openFile(file: string): Promise<OpenFile> {
   return { handle, size };
 }
 
-/** What {@link AuditLog} needs. */
 export interface AuditLogOptions extends AuditWriterOptions {
   /** Keys the digests of arguments. */
   readonly digestKey: Uint8Array;
@@ -713,7 +711,6 @@ const described: JsonForm = {
 // What is audited and may come again and again: the first of a kind at once, its repetitions as one
 // record a minute. However many come, the log grows by so much.
 
-/** What {@link AuditBursts} needs. */
 export interface AuditBurstsOptions {
   readonly audit: AuditTrail;
   readonly now: () => number;

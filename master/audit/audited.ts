@@ -225,7 +225,6 @@ export interface Audit extends AuditTrail {
   readonly close: () => Promise<void>;
 }
 
-/** What {@link openAudit} needs. */
 export interface AuditDeps {
   readonly config: Pick<MasterConfig, 'audit' | 'stateDir'>;
   readonly store: Store;

@@ -30,7 +30,6 @@ export interface AuditProblem {
   readonly reason: string;
 }
 
-/** What {@link verifyAudit} found. */
 export interface AuditReport {
   readonly files: readonly string[];
   readonly records: number;

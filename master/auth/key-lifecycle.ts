@@ -75,7 +75,6 @@ export interface KeyLifecycle {
   onHeard(listener: (id: string) => void): () => void;
 }
 
-/** What {@link createKeyLifecycle} needs. */
 export interface KeyLifecycleDeps {
   readonly config: MasterConfig;
   readonly foundations: Pick<Auth, 'keys' | 'pins'> & { readonly facts: MinionData };

@@ -32,7 +32,6 @@ export interface SurveyedKey {
   readonly fault: KeyFault | undefined;
 }
 
-/** What {@link surveyKeys} found. */
 export interface KeySurvey {
   readonly keys: readonly SurveyedKey[];
   /** Directories that are there and could not be listed. */

@@ -76,7 +76,6 @@ export interface OwnKey {
   readonly pem: string;
 }
 
-/** What {@link createKeysApi} needs. */
 export interface KeysApiDeps {
   readonly keys: KeyStore;
   readonly hashType: HashType;

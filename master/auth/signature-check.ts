@@ -5,7 +5,6 @@ import { wireBytes } from '../../minion-protocol/index.ts';
 import { MasterError } from '../api/index.ts';
 import type { RequestCounters } from '../metrics/index.ts';
 import { DropConnectionError, type VerifiedRequest } from './request.ts';
-/** What {@link SignatureCheck} needs. */
 export interface SignatureCheckOptions {
   /** `require_minion_sign_messages`: what has no signature is refused. */
   readonly isRequired: boolean;

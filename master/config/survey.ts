@@ -8,7 +8,6 @@ import { warnOfRights } from './user-rights.ts';
 
 // A configuration looked at as a whole, for reports: what is wrong with it is told, all of it.
 
-/** What {@link surveyMasterConfig} found. */
 export interface ConfigSurvey {
   /** What can be used; defaults stand for the rest. */
   readonly config: MasterConfig;

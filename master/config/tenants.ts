@@ -149,7 +149,6 @@ export interface Tenant extends LoadedConfig {
   readonly directory: string;
 }
 
-/** What {@link loadTenants} found. */
 export interface LoadedTenants extends LoadedConfig {
   /** Empty where the directory is that of one master. */
   readonly tenants: readonly Tenant[];

@@ -37,7 +37,6 @@ export interface ExtPillar {
   provide(request: ExtPillarRequest): Promise<FactMap | undefined>;
 }
 
-/** What {@link withExtPillar} needs besides. */
 export interface ExtPillarDeps extends MergeOptions {
   readonly sources: readonly ExtPillar[];
   /** `ext_pillar_first`: the files lie over the sources, and see what they gave. Default false. */

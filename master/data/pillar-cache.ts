@@ -158,7 +158,6 @@ export function unpackKept(value: WireValue): KeptPillar | undefined {
 
 const prefix: Key = ['pillar-cache'];
 
-/** What {@link PersistentPillarCache} needs. */
 export interface PersistentPillarCacheOptions {
   readonly store: Store;
   readonly seal: Seal;

@@ -20,7 +20,6 @@ import {
 } from './pillar-data.ts';
 import type { PillarTask, Rendered } from './render-task.ts';
 import { isTransient } from './renderer.ts';
-/** What {@link PillarSources} needs. */
 export interface PillarSourcesOptions extends TemplateWhitespace {
   /** Serves `pillar_roots`. */
   readonly backend: FileServerBackend;

@@ -101,7 +101,6 @@ export interface PillarKey {
   readonly rules: string;
 }
 
-/** What {@link PillarCache} needs. */
 export interface PillarCacheOptions {
   /** What a pillar was made from is looked up in them. */
   readonly sources: PillarSources;
@@ -739,7 +738,6 @@ function entriesOf(value: WireValue): ReadonlyMap<string, WireValue> | undefined
 
 // The interface to pillar: see ../api.ts for what each call promises.
 
-/** What {@link createPillarApi} needs. */
 export interface PillarApiDeps {
   readonly pillar: PillarSource;
   readonly facts: KnownFacts;

@@ -12,7 +12,6 @@ import { type AuditTrail, auditOf } from '../audit/index.ts';
 import { type EventBus, trimValues } from '../events/index.ts';
 import { type JobCache, separateKeywords } from '../jobs/index.ts';
 
-/** What {@link FunctionCaller} needs. */
 export interface FunctionCallerOptions {
   readonly table: FunctionTable;
   readonly kind: 'runner' | 'wheel';

@@ -144,7 +144,6 @@ function textsOf(value: WireValue | undefined): string[] {
   return Array.isArray(value) ? value.filter((item) => typeof item === 'string') : [];
 }
 
-/** What {@link PeerPublisher} needs. */
 export interface PeerPublisherOptions extends RunDeps {
   readonly dispatcher: JobDispatcher;
   readonly cache: JobCache;
@@ -315,7 +314,6 @@ function fullReturn(jid: string, result: JobReturn): WireMap {
   return { id, jid, fun, ret, retcode, success };
 }
 
-/** What {@link PeerRunner} needs. */
 export interface PeerRunnerOptions {
   readonly runners: FunctionCaller;
   readonly cache: JobCache;

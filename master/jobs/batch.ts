@@ -216,7 +216,6 @@ function choose(
   return chosen;
 }
 
-/** What {@link runJob} works with. */
 export interface RunDeps extends FollowDeps {
   readonly dispatcher: JobDispatcher;
 }

@@ -153,7 +153,6 @@ type JobNews =
   | { readonly type: 'asked'; readonly asked: readonly string[]; readonly running: Set<string> }
   | { readonly type: 'failed'; readonly error: unknown };
 
-/** What {@link followJob} works with. */
 export interface FollowDeps {
   readonly dispatcher: Pick<JobDispatcher, 'closing' | 'publishUnkept'>;
   readonly facts: MinionFacts;
@@ -323,7 +322,6 @@ class QuietTimer {
 
 // A job of the master before this one, from what is kept of it to its end.
 
-/** What {@link resumeJob} works with. */
 export interface ResumeDeps extends FollowDeps {
   readonly cache: Pick<JobCache, 'find' | 'record' | 'returns'>;
 }

@@ -118,7 +118,6 @@ function createPublisher(
 
 // The interface to jobs over their parts: see ../api.ts for what each call promises.
 
-/** What {@link createJobsApi} needs. */
 export interface JobsApiDeps extends RunDeps {
   readonly cache: JobCache;
   /** Milliseconds since 1970. */

@@ -154,7 +154,6 @@ const prefix: Key = ['minion-data'];
 
 const nothingKnown: MinionFacts = { grains: undefined, pillar: undefined };
 
-/** What {@link KnownFacts} needs. */
 export interface KnownFactsOptions {
   readonly store: Store;
   readonly seal: Seal;

@@ -35,7 +35,6 @@ export interface ResolvedTarget {
   readonly problem: string | undefined;
 }
 
-/** What {@link TargetResolver} needs. */
 export interface TargetResolverOptions {
   readonly acceptedIds: () => readonly string[];
   readonly isAccepted: (id: string) => boolean;

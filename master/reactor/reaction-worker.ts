@@ -32,7 +32,6 @@ import type { OpenRun, ReactionQueue } from './reaction-queue.ts';
 
 // Does what a run asks for, as far as the reaction may, and says what became of it.
 
-/** What {@link performRun} works with. */
 interface PerformDeps {
   readonly policy: () => Policy;
   readonly targets: Pick<TargetResolver, 'resolve' | 'resolveWithin'>;
@@ -189,7 +188,6 @@ function denied({ rule, reason }: Decision): ReactionResult {
 const graceMs = 30_000;
 const lookMs = 100;
 
-/** What {@link ReactionWorker} needs. */
 export interface ReactionWorkerOptions extends Omit<PerformDeps, 'markSent'> {
   readonly reactions: () => readonly CompiledReaction[];
   readonly queue: ReactionQueue;
@@ -321,7 +319,6 @@ function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
 
 // Tells what reactions did not do: counted each time, logged and told once a burst.
 
-/** What {@link ReactionReports} needs. */
 export interface ReactionReportOptions {
   readonly bus: EventBus;
   readonly counters: RequestCounters;

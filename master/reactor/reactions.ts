@@ -58,7 +58,6 @@ interface AskedCall {
   readonly conditions: QueueConditions;
 }
 
-/** What {@link ReactionIntake} needs. */
 interface ReactionIntakeOptions {
   readonly reactions: () => readonly CompiledReaction[];
   readonly queue: ReactionQueue;
@@ -186,7 +185,6 @@ function conditionsOf(
 
 // Events that the master fires itself, for the reactions that wait for them.
 
-/** What {@link followOwnEvents} works with. */
 interface OwnEventDeps {
   readonly bus: EventBus;
   readonly intake: ReactionIntake;
@@ -242,7 +240,6 @@ export function jidOf(tag: string, data: WireMap): string | undefined {
 
 // The interface to reactions: see ../api.ts for what each call promises.
 
-/** What {@link createReactionsApi} needs. */
 interface ReactionsApiDeps {
   readonly reactions: () => readonly CompiledReaction[];
   readonly queue: ReactionQueue;

@@ -381,7 +381,6 @@ function named(id: PlainData): string {
 
 // Files for the reactor: those of the file server, and those that lie anywhere on the disk.
 
-/** What {@link openReactorFiles} needs. */
 export interface ReactorFilesOptions {
   readonly fileServer: FileServer;
   /** Directories that nothing is read from. */
@@ -517,7 +516,6 @@ function importsOf({ imported }: ReactorRendering): Imports {
 
 // What follows from an event by a file of the option `reactor`.
 
-/** What {@link createReactorPlanner} needs. */
 export interface ReactorDeps {
   readonly files: ReactorFiles;
   readonly rules: ReactorRules;

@@ -176,7 +176,6 @@ const UserAction = Type.Union([
 /** More of a rule is looked at where it is read. */
 const RuleForm = Type.Object({ name: Text, action: Text });
 
-/** What {@link method} is made from. */
 export interface MethodDefinition<S extends TSchema, R> {
   readonly parameters: S;
   /** See {@link RpcMethod.isLive}. */

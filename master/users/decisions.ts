@@ -157,7 +157,6 @@ function toPlainCall({ fun, args, kwargs }: Call): WireValue {
   return { fun, args: [...args], kwargs: Object.fromEntries(kwargs) };
 }
 
-/** What {@link DecisionRecorder} needs. */
 export interface DecisionRecorderOptions {
   readonly store: Store;
   /** Samples are what minions said. */

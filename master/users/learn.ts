@@ -302,7 +302,6 @@ function kindOf(
 
 // The interface to recorded decisions: see ../api.ts for what each call promises.
 
-/** What {@link createDecisionsApi} needs. */
 export interface DecisionsDeps {
   readonly decisions: DecisionRecorder;
   readonly policy: Pick<LivePolicy, 'world'>;

@@ -257,7 +257,6 @@ function keyOf(backend: LoginBackend, { user }: KnownUser): string {
 /** Rights of a user in `external_auth`, as they stand there. */
 type RightsOf = (user: Authenticated & { readonly eauth: string }) => readonly unknown[];
 
-/** What {@link Logins} needs. */
 export interface LoginsOptions {
   /** Its members change with a reload. */
   readonly config: MasterConfig;

@@ -25,7 +25,6 @@ import { type AclOptions, type MasterConfig, policySyntax, rulesOf } from '../co
 import type { KnownFacts, TargetResolver } from '../jobs/index.ts';
 import type { DecisionRecorder } from './decisions.ts';
 
-/** What {@link LivePolicy} needs. */
 export interface LivePolicyOptions {
   readonly config: MasterConfig;
   readonly targets: Pick<TargetResolver, 'compileRight'>;
@@ -128,7 +127,6 @@ interface DecisionNotes {
   note(question: MinionQuestion, decision: Decision): void;
 }
 
-/** What {@link PolicyGate} needs. */
 export interface PolicyGateOptions {
   readonly policy: () => Policy;
   /** The mode, and what it permits, as they are now. */

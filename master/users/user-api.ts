@@ -128,7 +128,6 @@ export interface UserSession {
   stop(): void;
 }
 
-/** What {@link createUserApi} needs. */
 export interface UserApiDeps {
   readonly jobs: JobsApi;
   readonly runners: FunctionsApi;

@@ -18,7 +18,6 @@ import type { MigrationFinding } from './check-migration.ts';
 const maxFiles = 50_000;
 const maxDepth = 32;
 
-/** What {@link walkFiles} found. */
 export interface Walk {
   readonly files: readonly string[];
   /** Directories that are there and could not be read. */

@@ -135,7 +135,6 @@ interface OrchestrationLimits {
   readonly orchestrationSeconds: number;
 }
 
-/** What {@link Orchestrator} needs. */
 export interface OrchestratorOptions extends SlsFiles {
   readonly limits: () => OrchestrationLimits;
   /** There when the first one is run. */

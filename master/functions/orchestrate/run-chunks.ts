@@ -35,7 +35,6 @@ import { givenTo, isTrue, SlsError, type StateTable } from './state-function.ts'
 
 // Runs chunks, each after those that it depends on [salt/state.py call_chunks, call_chunk].
 
-/** What {@link ChunkRun} needs. */
 export interface ChunkRunOptions {
   readonly caller: StateCaller;
   readonly test: boolean;
@@ -505,7 +504,6 @@ function isItself({ id, name }: Chunk, pattern: string): boolean {
 
 // Calls the function of one chunk, and tells what came of it [salt/state.py call].
 
-/** What {@link StateCaller} needs. */
 export interface StateCallerOptions {
   readonly table: StateTable;
   /** What conditions may call. */
