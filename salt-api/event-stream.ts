@@ -190,7 +190,7 @@ export function sendStreamHead(reply: FastifyReply, headers: OutgoingHttpHeaders
   reply.raw.writeHead(200, headers);
 }
 
-// Which events a reader asks for: the query, and where browsers say what they read last.
+// Event filters: the query, and the last event id of browsers.
 
 /** Globs of one reader, and characters of each. */
 const maxPatterns = 64;

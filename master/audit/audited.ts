@@ -180,7 +180,7 @@ export function auditedReload(
   };
 }
 
-// What minions were permitted by a rule, or they and users were refused, for the audit log.
+// Decisions: what rules permitted to minions, and what was refused to minions and users.
 
 /** What somebody asked for. */
 export interface RuledQuestion {
@@ -213,7 +213,7 @@ export class RuledDecisions {
   }
 }
 
-// The audit log of a master, from its parts.
+// Opening.
 
 /** The log as the rest of a master sees it. */
 export interface Audit extends AuditTrail {

@@ -381,7 +381,7 @@ function isName(fun: string): boolean {
   return size > 0 && size <= maxNameBytes && !/\p{Surrogate}/u.test(fun) && fun !== last;
 }
 
-// The mines of a salt-master that was here before [salt/cache/localfs.py].
+// Import of a salt-master's mine [salt/cache/localfs.py].
 
 /** Says that it was done: what minions take out later must not come back. */
 const doneKey: Key = ['mine-taken-over'];

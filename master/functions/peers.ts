@@ -31,6 +31,7 @@ import {
 import type { RequestCounters } from '../metrics/index.ts';
 import type { PolicyGate } from '../users/index.ts';
 import type { FunctionCaller } from './caller.ts';
+
 /** A function with its arguments as a minion will take them. */
 export interface PeerCall {
   readonly fun: string;

@@ -1,6 +1,6 @@
 /**
- * The library's interface as methods with a name, for the local socket: what each takes, and
- * whether it gives one value or a stream. The client is made from the same table.
+ * The interface as named methods: the parameters of each, whether it returns one value or a stream,
+ * and who may call it over the network.
  */
 
 import type { Static, TSchema } from 'typebox';
@@ -449,7 +449,7 @@ export const rpcMethods: ReadonlyMap<string, RpcMethod> = new Map([
   ['events.denials', method({ parameters: Nothing, call: (api) => api.events.denials() })],
 ]);
 
-// Who may call which method of the interface over the network. The local socket asks nobody.
+// Access over the network. The local socket checks no user.
 
 /**
  * `anybody`: what it takes is a proof by itself. `user`: whoever has a token, by what the policy

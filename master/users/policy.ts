@@ -112,7 +112,7 @@ function pillarText({ pillar }: MinionFacts, path: string): string | undefined {
   return typeof value === 'string' || typeof value === 'number' ? String(value) : undefined;
 }
 
-// What minions ask for meets the policy here: decided, and told to who keeps account of it.
+// The policy gate: decides what minions ask for, and notifies observers of decisions.
 
 /** What a minion asks for that rules are about. */
 export type MinionQuestion = Exclude<Question, { action: 'return' }> & {
@@ -212,9 +212,8 @@ function isAuditedElsewhere({ action }: MinionQuestion, { effect }: Decision): b
   return effect === 'allow' && (action === 'publish' || action === 'runner' || action === 'mine');
 }
 
-// The policy of a master, and who keeps account of what it decides.
+// Opening.
 
-/** What it is made from. */
 export interface PolicyDeps {
   /** Its members change with a reload. */
   readonly config: MasterConfig;

@@ -208,7 +208,7 @@ function listed(files: readonly string[]): string {
   return `: also ${names}${files.length > namedFiles ? ', …' : ''}`;
 }
 
-// Files that say themselves which tags they wait for. Templates in them are not rendered.
+// Tags in files. Templates in them are not rendered.
 
 const maxFormulaBytes = 262_144;
 
