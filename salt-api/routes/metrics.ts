@@ -102,7 +102,7 @@ function createMetricsExposition(
       delay ??= watchEventLoop();
       const families = await allFamilies(master, http(), delay);
       delay.reset();
-      return render(families);
+      return formatFamilies(families);
     },
     close: () => {
       delay?.disable();
@@ -116,44 +116,51 @@ function watchEventLoop(): IntervalHistogram {
   return delay;
 }
 
-/** Loaded when it is needed: it takes as long as half a start of the master. */
-async function render(families: readonly MetricFamily[]): Promise<string> {
-  const { AggregatorRegistry } = await import('prom-client');
-  // Its own way in for what was counted elsewhere.
-  return AggregatorRegistry.aggregate([families.map(toMeasured)]).metrics();
+/** Prometheus' text format, version 0.0.4 [prometheus.io/docs/instrumenting/exposition_formats]. */
+function formatFamilies(families: readonly MetricFamily[]): string {
+  return families.map(formatFamily).join('\n\n').concat('\n');
 }
 
-interface Measured {
-  readonly name: string;
-  readonly help: string;
-  readonly type: MetricFamily['type'];
-  readonly aggregator: 'sum';
-  readonly values: readonly MeasuredValue[];
-}
-
-interface MeasuredValue {
-  readonly value: number;
-  readonly labels: Readonly<Record<string, string | number>>;
-  readonly metricName?: string;
-}
-
-function toMeasured(family: MetricFamily): Measured {
+function formatFamily(family: MetricFamily): string {
   const { name, help, type } = family;
-  const values = type === 'histogram' ? bucketsOf(family) : family.samples;
-  return { name, help, type, aggregator: 'sum', values };
+  const lines = type === 'histogram' ? bucketLines(family) : sampleLines(family);
+  return [`# HELP ${name} ${escapeText(help)}`, `# TYPE ${name} ${type}`, ...lines].join('\n');
 }
 
-function bucketsOf(family: Extract<MetricFamily, { type: 'histogram' }>): MeasuredValue[] {
-  const { name, bounds, distributions } = family;
+function sampleLines({
+  name,
+  samples,
+}: Exclude<MetricFamily, { type: 'histogram' }>): readonly string[] {
+  return samples.map(({ labels, value }) => formatSample(name, labels, value));
+}
+
+function bucketLines({
+  name,
+  bounds,
+  distributions,
+}: Extract<MetricFamily, { type: 'histogram' }>): readonly string[] {
   return distributions.flatMap(({ labels, counts, sum }) => [
-    ...counts.map((value, index) => ({
-      value,
-      labels: { ...labels, le: bounds[index] ?? '+Inf' },
-      metricName: `${name}_bucket`,
-    })),
-    { value: sum, labels, metricName: `${name}_sum` },
-    { value: counts.at(-1) ?? 0, labels, metricName: `${name}_count` },
+    ...counts.map((count, index) =>
+      formatSample(`${name}_bucket`, { ...labels, le: String(bounds[index] ?? '+Inf') }, count),
+    ),
+    formatSample(`${name}_sum`, labels, sum),
+    formatSample(`${name}_count`, labels, counts.at(-1) ?? 0),
   ]);
+}
+
+function formatSample(
+  name: string,
+  labels: Readonly<Record<string, string>>,
+  value: number,
+): string {
+  const pairs = Object.entries(labels).map(
+    ([label, text]) => `${label}="${escapeText(text).replaceAll('"', '\\"')}"`,
+  );
+  return `${name}${pairs.length === 0 ? '' : `{${pairs.join(',')}}`} ${value}`;
+}
+
+function escapeText(text: string): string {
+  return text.replaceAll('\\', '\\\\').replaceAll('\n', '\\n');
 }
 
 /** What the HTTP API counts of itself. */

@@ -397,7 +397,7 @@ test('a publication to 20,000 ids reaches the few that are here', async (t) => {
 test('who subscribes while publications are held gets them first, in order, and once', async (t) => {
   const master = await startMaster(t);
   const here = await subscribe(t, master, ['']);
-  const held = { minionIds: null, holdMs: 60_000 };
+  const held = { minionIds: null, replayMs: 60_000 };
   master.transport.publish({ ...held, envelope: Buffer.from('1') });
   master.transport.publish({ ...held, envelope: Buffer.from('2') });
   master.transport.publish(everybody('not held'));
@@ -409,7 +409,7 @@ test('who subscribes while publications are held gets them first, in order, and 
 
 test('with filtering a newcomer gets what is held of all its topics in order', async (t) => {
   const master = await startMaster(t, { filtering: true });
-  const hold = { holdMs: 60_000 };
+  const hold = { replayMs: 60_000 };
   master.transport.publish({ ...to('own', ['one']), ...hold });
   master.transport.publish({ ...to('of another', ['two']), ...hold });
   master.transport.publish({ ...everybody('all'), ...hold });
@@ -422,7 +422,7 @@ test('with filtering a newcomer gets what is held of all its topics in order', a
 
 test('what is held is bounded as the queue of one subscriber', async (t) => {
   const master = await startMaster(t, { maxQueuedMessages: 2, maxQueuedBytes: 1000 });
-  const hold = { minionIds: null, holdMs: 60_000 };
+  const hold = { minionIds: null, replayMs: 60_000 };
   for (const text of ['1', '2', '3']) {
     master.transport.publish({ envelope: Buffer.from(text), ...hold });
   }
