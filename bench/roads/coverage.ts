@@ -4,7 +4,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 
 interface ScriptCoverage {
   readonly url: string;
-  readonly functions: readonly { readonly ranges: readonly { readonly count: number }[] }[];
+  readonly functions: readonly {
+    readonly functionName: string;
+    readonly ranges: readonly { readonly count: number }[];
+  }[];
 }
 
 interface Reply {
@@ -56,17 +59,23 @@ export class ProcessCoverage {
     await this.take();
   }
 
-  /** The URLs of all scripts in which a function ran since the last call. */
-  async take(): Promise<ReadonlySet<string>> {
+  /** The names of the functions that ran since the last call, by the URL of their script. */
+  async take(): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
     const results = await Promise.all([
       this.#post('Profiler.takePreciseCoverage', {}),
       ...[...this.#workers].map((id) => this.#postTo(id, 'Profiler.takePreciseCoverage', {})),
     ]);
-    const scripts = results.flatMap((it) => (it as { result: readonly ScriptCoverage[] }).result);
-    const ran = scripts.filter(({ functions }) =>
-      functions.some(({ ranges: [whole] }) => (whole?.count ?? 0) > 0),
-    );
-    return new Set(ran.map(({ url }) => url));
+    const ran = new Map<string, Set<string>>();
+    for (const { url, functions } of results.flatMap(
+      (it) => (it as { result: readonly ScriptCoverage[] }).result,
+    )) {
+      for (const { functionName, ranges } of functions) {
+        if ((ranges[0]?.count ?? 0) === 0) continue;
+        const names = ran.get(url) ?? new Set();
+        ran.set(url, names.add(functionName || '(anonymous)'));
+      }
+    }
+    return ran;
   }
 
   stop(): void {

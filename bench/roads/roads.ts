@@ -30,13 +30,21 @@ interface Road {
   readonly request: (begin: () => Promise<void>) => Promise<void>;
 }
 
+/** A file in which code ran. */
+export interface FileOnRoad {
+  /** Below the root of the repository. */
+  readonly file: string;
+  /** Names of the functions that ran in the last round. */
+  readonly functions: readonly string[];
+}
+
 /** What a road came to. */
 export interface RoadCount {
   readonly name: string;
   /** Most files. */
   readonly limit: number;
-  /** Paths below the root of the repository, by room. */
-  readonly files: readonly string[];
+  /** In the order of rooms. */
+  readonly files: readonly FileOnRoad[];
 }
 
 const minionId = 'web1';
@@ -114,26 +122,30 @@ async function countRoad(
     await request(async () => {});
     await sleep(settleMs);
   }
-  let common: ReadonlySet<string> | undefined;
+  let common: ReadonlyMap<string, ReadonlySet<string>> | undefined;
   for (let round = 0; round < rounds; round += 1) {
     await request(() => coverage.reset());
     await sleep(settleMs);
+    const before = common;
     const ran = await coverage.take();
-    common = new Set([...(common ?? ran)].filter((url) => ran.has(url)));
+    common = new Map([...ran].filter(([url]) => before?.has(url) ?? true));
   }
-  return { name, limit, files: sourcesOf(common ?? new Set()) };
+  return { name, limit, files: sourcesOf(common ?? new Map()) };
 }
 
 const dist = new URL('../../', import.meta.url).href;
 
-/** @param urls of compiled files */
-function sourcesOf(urls: ReadonlySet<string>): readonly string[] {
-  const files = [...urls]
-    .filter((url) => url.startsWith(dist))
-    .map((url) => url.slice(dist.length).replace(/\.js$/, '.ts'))
-    .filter((file) => allRooms.includes(roomOf(file)));
+/** @param ran functions by the URL of a compiled file */
+function sourcesOf(ran: ReadonlyMap<string, ReadonlySet<string>>): readonly FileOnRoad[] {
+  const files = [...ran]
+    .filter(([url]) => url.startsWith(dist))
+    .map(([url, functions]) => ({
+      file: url.slice(dist.length).replace(/\.js$/, '.ts'),
+      functions: [...functions].sort(),
+    }))
+    .filter(({ file }) => allRooms.includes(roomOf(file)));
   return files.sort(
-    (left, right) =>
+    ({ file: left }, { file: right }) =>
       allRooms.indexOf(roomOf(left)) - allRooms.indexOf(roomOf(right)) || (left < right ? -1 : 1),
   );
 }
