@@ -88,8 +88,8 @@ function idOf(subject: Subject): string | undefined {
   return subject.kind === 'minion' ? subject.id : undefined;
 }
 
-// Tags that no grant, however wide, lets anybody emit: those that the master itself fires.
-// Reactors and other readers trust them.
+// Reserved tags: the master fires them itself, and reactors trust them. No rule permits minions to
+// emit them.
 
 /** Where a master fires events of its own [salt.utils.event tagify, and its older tags]. */
 const reservedPrefixes: readonly string[] = [
@@ -148,7 +148,7 @@ export const signalLimits: readonly BuiltInRule<'signal'>[] = [
   },
 ];
 
-// What nobody has from others, whatever is granted.
+// Guards: denied whatever rules grant.
 
 export const publishGuards: readonly BuiltInRule<'publish'>[] = [
   {
@@ -170,7 +170,7 @@ export const mineGuards: readonly BuiltInRule<'mine'>[] = [
   },
 ];
 
-// Which returns are taken: those that were asked of the sender, and what it started itself.
+// Returns: accepted for jobs that were published to the sender, and for its self-made jobs.
 
 type Fun = string | readonly string[];
 

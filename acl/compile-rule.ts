@@ -28,7 +28,7 @@ import type {
 } from './rule.ts';
 import type { Call, EventResource, Subject } from './types.ts';
 
-// Functions of the master that are as good as every right: a rule permits them by name alone.
+// Functions that are as powerful as every right: only a rule that names them permits them.
 
 /** By action. `state.orchestrate_single` runs whatever function its caller names, anywhere. */
 const functionsByNameOnly: Readonly<Partial<Record<RuleAction, ReadonlySet<string>>>> = {
@@ -39,8 +39,6 @@ const functionsByNameOnly: Readonly<Partial<Record<RuleAction, ReadonlySet<strin
 function mustBeNamed(action: RuleAction, fun: string, patterns: TextPatterns): boolean {
   return functionsByNameOnly[action]?.has(fun) === true && !asList(patterns).includes(fun);
 }
-
-// Who a rule is about, compiled once.
 
 /** The subject of a rule. */
 interface CompiledSubject {

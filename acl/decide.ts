@@ -21,7 +21,6 @@ import type {
   Subject,
 } from './types.ts';
 
-/** What {@link evaluateQuestion} found. */
 interface Verdict {
   readonly decision: Decision;
   /** The rules of the policy that permit, one for each function. */
@@ -98,7 +97,7 @@ export function isGrantable(question: Question): boolean {
   return !isBound && isSpecificTagGlob(literalGlob(question.resource.tag));
 }
 
-/** What {@link decide} says, without using up anything. */
+/** The result of {@link decide}, without consuming a rate. */
 function evaluateQuestion(question: Question, policy: Policy): Verdict {
   const bounded = applyBuiltInLimits(question);
   if (bounded !== undefined) return { decision: bounded, used: noRules };
@@ -383,7 +382,7 @@ function describe(question: Question): string {
   }
 }
 
-// A decision in words: the rule that decided, and those that nearly permitted it.
+// Explanations: the rule that decided, and those that nearly permitted it.
 
 /** A rule that would permit what was asked, but for what is in the way. */
 export interface NearRule {
@@ -392,7 +391,6 @@ export interface NearRule {
   readonly obstacles: readonly string[];
 }
 
-/** What {@link explain} says. */
 export interface Explanation {
   readonly decision: Decision;
   /** Where it was denied and no rule denies it: those that lack least, at most three. */
@@ -430,13 +428,13 @@ function toNearRule({ rule }: CompiledRule, obstacles: readonly string[]): NearR
   return { rule: name, ...(origin === undefined ? {} : { origin }), obstacles };
 }
 
-// Whom a subject may do something to: what a target of its is evaluated over. Nothing that a target
-// says of any other minion has an influence on the answer, so that no target finds out about it.
+// Reach: the minions over which a target of a subject is evaluated. What the target says of any
+// other minion does not affect the answer, so nobody can probe for it.
 
 /** A function whose arguments may not be known yet; then conditions on them count as met. */
 export type IntendedCall = Call | Pick<Call, 'fun'>;
 
-/** What {@link reachOf} is asked. Of several functions, all must be permitted. */
+/** A question to {@link reachOf}. Of several functions, all must be permitted. */
 export type ReachQuestion =
   | {
       readonly subject: Subject;
@@ -509,7 +507,7 @@ function isBeyondBuiltInLimits(question: ReachQuestion): boolean {
   return applyBuiltInLimits({ subject, action, resource: { calls } }) !== undefined;
 }
 
-// Whether a subject may do everything of a kind, everywhere, whatever its arguments.
+// Unrestricted rights: everything of a kind, everywhere, with any arguments.
 
 const matchAllPatterns: ReadonlySet<string> = new Set([
   '*',

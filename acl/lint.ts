@@ -6,7 +6,7 @@ import type { Policy } from './policy.ts';
 import type { PolicyRule, TextPattern, TextPatterns } from './rule.ts';
 import type { RuleOrigin } from './types.ts';
 
-// Whether two rules may be about the same thing; sure only where they are not.
+// Overlap of two rules: certain only where they do not overlap.
 
 const selectors = [
   ...(['minion', 'user', 'group', 'eauth', 'project', 'role', 'domain'] as const),

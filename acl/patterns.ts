@@ -119,7 +119,7 @@ export function literalGlob(text: string): string {
   return text.replace(/[*?[]|(?<=\$)\{/g, (character) => `[${character}]`);
 }
 
-// By what a rule is found: literal pieces that every text which it means has in it.
+// Index keys: literal pieces that every text which a pattern matches contains.
 
 /** One pattern of a rule, as an index sees it. */
 export type RuleIndexKey =
@@ -143,9 +143,9 @@ function indexKeyOfGlobs(globs: readonly string[]): RuleIndexKey {
   return some.length === 0 ? { kind: 'any' } : { kind: 'pieces', pieces: some };
 }
 
-// Tags of a rule: a glob in which `${minion.id}` and `${pillar:path}` stand for what is the
-// sender's own. What is put in is text, whatever it looks like, and nothing is compiled for it:
-// wildcards stand only after the last placeholder.
+// Tag patterns: globs in which `${minion.id}` and `${pillar:path}` stand for values of the sender.
+// Inserted values are literal text, and nothing is compiled for them: wildcards stand only after the
+// last placeholder.
 
 /** A tag pattern that was read. */
 export interface TagPattern {
@@ -226,7 +226,7 @@ function tagPatternError(place: RuleField, problem: string): PolicyError {
   return new PolicyError('ERR_POLICY_PATTERN', place, problem);
 }
 
-// What this room must be given, because it imports nothing of ours: patterns, targets, facts.
+// Syntax that the caller supplies, because this room imports nothing of ours.
 
 /** Whether a text is one of those that a pattern means. */
 export type TextTest = (text: string) => boolean;

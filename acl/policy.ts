@@ -3,7 +3,7 @@ import type { PolicyEnvironment } from './patterns.ts';
 import type { PolicyRule, RuleAction } from './rule.ts';
 import type { Subject } from './types.ts';
 
-// Finds the few rules that a text may concern, among many.
+// Index from a text to the few rules that may match it.
 
 /**
  * Characters of a text by which a pattern is found, at most: enough to tell thousands of patterns
@@ -122,7 +122,7 @@ function listIn<K>(map: Map<K, CompiledRule[]>, key: K): CompiledRule[] {
   return list;
 }
 
-// Which rules are about a subject by its name: found once, and remembered.
+// Rules by the name of their subject, cached.
 
 /** Rules of a policy that may concern a subject. */
 interface SubjectRules {

@@ -166,7 +166,7 @@ export function deny<A extends RuleAction>(
   return { ...rule, name, effect: 'deny' };
 }
 
-// Rules as they come from a file or a program: their form is checked here, their patterns later.
+// Parsing: the form of rules is checked here, their patterns later.
 
 const strict = { additionalProperties: false };
 const Text = Type.String({ minLength: 1, maxLength: 4096 });

@@ -17,9 +17,9 @@ import {
 } from './rule.ts';
 import type { RuleOrigin, UserSubject } from './types.ts';
 
-// What Salt's `peer`, `peer_run` and `mine_get` permit: for minions whose id an expression means,
-// a list of functions, each perhaps with conditions on its arguments, and for publishing perhaps
-// only on some minions [salt/utils/minions.py auth_check, __fun_check, __args_check].
+// Grants of `peer`, `peer_run` and `mine_get`: for minions whose id an expression matches, a list of
+// functions, perhaps with conditions on their arguments and, for publishing, on the minions
+// [salt/utils/minions.py auth_check, __fun_check, __args_check].
 
 /** A regular expression of the operator's. It means a text only as a whole. */
 export interface GrantPattern {
@@ -150,7 +150,7 @@ function entriesOf(value: unknown, what: string): [string, unknown][] {
   throw new SyntaxError(`${what} is a map`);
 }
 
-// Salt's `peer`, `peer_run` and `mine_get`, and what is like them, as rules.
+// Conversion of grants to rules.
 
 /** Rules of one option. Each keeps the option's name, and its expressions as they were written. */
 export function grantRules(
@@ -424,7 +424,7 @@ function isMap(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-// Which entries of `external_auth` are a user's [salt/utils/minions.py fill_auth_list].
+// Entries of `external_auth` that apply to a user [salt/utils/minions.py fill_auth_list].
 
 /** `external_auth`, and `permissive_acl`. */
 export interface GrantedRights {

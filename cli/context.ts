@@ -36,7 +36,7 @@ export interface CommandContext {
   readonly setExitCode: (code: number) => void;
 }
 
-// Standard input, which several may read one after the other: nothing that was read is lost.
+// Standard input: several readers may read it one after the other, and no byte is lost.
 
 /** A stream of bytes, such as `process.stdin`. */
 export type InputStream = Pick<

@@ -79,7 +79,7 @@ async function showRefusal(
   }
 }
 
-// The demonstration of enrolment: a machine that claims for its key with a ticket, and a thief.
+// Enrolment: a machine claims its key with a ticket; another key with the same ticket is refused.
 
 const enrolledId = 'web3';
 

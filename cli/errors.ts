@@ -73,7 +73,7 @@ export function errorCodeOf(error: unknown): string | undefined {
     : undefined;
 }
 
-// What the process ends with [salt defaults/exitcodes.py, which follows sysexits.h].
+// Exit codes [salt defaults/exitcodes.py, which follows sysexits.h].
 
 /** Names of the exit codes that commands end with. */
 export const exitCodes = {

@@ -73,7 +73,7 @@ export function isMasterNotRunning(error: unknown): boolean {
   return code === 'ENOENT' || code === 'ECONNREFUSED';
 }
 
-// The store of the master of a configuration directory, whether it runs or not.
+// The store of a master, whether the master runs or not.
 
 /** What `saltbridge store` asks for. */
 export interface StoreAccess {

@@ -1,4 +1,4 @@
-/** Who a command acts as: the master's own user, or one who logs in [salt/cli/salt.py]. */
+/** Who a subcommand acts as: the master's own user, or one who logs in [salt/cli/salt.py]. */
 
 import { randomBytes } from 'node:crypto';
 import { open, readFile, rename, rm, stat } from 'node:fs/promises';
@@ -7,7 +7,7 @@ import type { FunctionsApi, JobsApi, MasterApi } from '../master/index.ts';
 import type { CommandContext } from './context.ts';
 import { CommandError, errorCodeOf } from './errors.ts';
 
-// The token of whoever uses the command line, kept from one command to the next.
+// The saved token of the person at the command line.
 
 const tokenPattern = /^[0-9a-f]{64}$/;
 
@@ -116,7 +116,7 @@ function createUserSession(
   return { jobs: { ...api.jobs, ...jobs }, runners: { ...api.runners, ...runners }, close };
 }
 
-// The options of Salt's commands with which somebody acts as a user [salt utils/parsers.py EAuthMixIn].
+// Log-in options [salt utils/parsers.py EAuthMixIn].
 
 /** As commander names them. */
 export interface LoginOptions {

@@ -1,4 +1,4 @@
-/** The process around the command line: its streams, its terminal, its end. */
+/** The entry point of `saltbridge`: connects the command line to the streams of the process. */
 import { readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import path from 'node:path';

@@ -1,4 +1,4 @@
-/** The commands put together; what they mean stands in `commands/`. */
+/** Creates the command line from the subcommands in `commands/`, and runs it. */
 import { Command, CommanderError } from 'commander';
 import { describeSystemError, renameProblem } from '../runtime/index.ts';
 import { addAclCommand } from './commands/acl.ts';

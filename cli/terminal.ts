@@ -2,8 +2,8 @@ import { once } from 'node:events';
 import { writeJson } from '../runtime/index.ts';
 import type { OutputStream } from './context.ts';
 
-// Makes text from minions safe to show: nothing in it can steer a terminal or look like a line
-// of its own [THREATS M-19].
+// Escaping: nothing in a text from a minion can control a terminal or look like a line of its own
+// [THREATS M-19].
 
 /** Controls (but for the tab), line separators, and marks that turn the direction of writing. */
 const unsafe = /(?!\t)[\p{Cc}\u2028-\u202e\u2066-\u2069]/gu;

@@ -1,4 +1,4 @@
-/** What the bridge is put together from: each part is opened with the master, and closed with it. */
+/** The interface of a part of the bridge, which is opened and closed with the master. */
 
 import type { FastifyInstance } from 'fastify';
 import type {
@@ -13,7 +13,7 @@ import type { HttpServerContext } from './http/http-server-context.ts';
 
 /** A part of the bridge that was opened. */
 export interface BridgeModule<Api> {
-  /** What {@link Bridge} gives of it. */
+  /** Its share of {@link Bridge}. */
   readonly api: Api;
   /** Takes signals; of one part at most. */
   readonly intake?: SignalIntake;

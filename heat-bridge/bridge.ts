@@ -1,4 +1,4 @@
-/** The bridge from its parts: an extension of a master. */
+/** Creates the bridge from its parts, as an extension of a master. */
 
 import path from 'node:path';
 import type { ExtensionHost, MasterExtension, OpenExtension } from '../master/index.ts';
@@ -40,9 +40,8 @@ import { openSignals } from './signals/open-signals.ts';
 import { addSignalRoutes } from './signals/signal-routes.ts';
 import type { HandlesApi, OutboxApi, SignalsApi } from './signals/signals-api.ts';
 
-// The part of the bridge that runs plans.
+// Plans.
 
-/** What it is opened with. */
 interface PlanModuleOptions {
   readonly plans: PlanCatalog;
   readonly commands: CommandRunner;
@@ -64,9 +63,8 @@ function openPlans(
   };
 }
 
-// The part of the bridge that runs commands.
+// Commands.
 
-/** What it is opened with. */
 interface CommandModuleOptions {
   readonly catalog: Catalog;
   readonly service: string;

@@ -217,7 +217,7 @@ export class BridgeError extends Error {
   }
 }
 
-// What whoever asks over HTTP is told of an error: status, code, and what to do.
+// HTTP answers for errors: status, code, and remedy.
 
 const statusOfBridgeError: Readonly<Record<BridgeErrorCode, number>> = {
   ERR_BRIDGE_NOT_OPEN: 503,

@@ -10,8 +10,8 @@ import https from 'node:https';
 import { isIP } from 'node:net';
 import { addressSet } from '../master/index.ts';
 
-// Which services may be asked: those that the operator lists, by scheme, host and port,
-// and of their addresses only what the list or common sense permits [THREATS B-08].
+// Listed endpoints: by scheme, host and port; of their addresses only public ones, unless the list
+// permits others [THREATS B-08].
 
 /** A service that may be asked. */
 export interface EndpointOptions {
@@ -268,7 +268,7 @@ export function readEndpoint({
   };
 }
 
-// Addresses of names, by the machine's own resolver.
+// DNS look-ups by the operating system's resolver.
 
 /**
  * Node looks names up in a few threads that all of the process shares: a name that is being looked

@@ -1,4 +1,6 @@
-/** The bridge's host, where Keystone's tokens are taken beside the master's own. */
+/**
+ * Keystone: reads its options, validates tokens of services, and accepts them beside the master's own.
+ */
 
 import type { Logger } from 'pino';
 import Type from '#typebox';
@@ -29,7 +31,7 @@ import {
 } from './http-client.ts';
 import { parseSection } from './options.ts';
 
-// Keystone, asked about tokens by a service's own log-in [Identity API v3: validate token].
+// The client of Keystone, with a log-in of its own [Identity API v3: validate token].
 
 export interface KeystoneClientOptions extends Pick<KeystoneOptions, 'url' | 'user' | 'project'> {
   readonly ask: HttpClient;
@@ -49,7 +51,7 @@ const loginRetryMs = 30_000;
 /** The log is told of a Keystone that is away no more often. */
 const logIntervalMs = 10_000;
 
-/** See above. What it holds of secrets is in memory alone. */
+/** Validates tokens with Keystone. Its secrets are in memory only. */
 export class KeystoneClient {
   readonly #options: KeystoneClientOptions;
   /** The service's own token. */
@@ -139,7 +141,7 @@ function tryJson(text: string): unknown {
   }
 }
 
-// `saltbridge: bridge: keystone:`: which Keystone vouches for tokens, and as whom it is asked.
+// Options `saltbridge: bridge: keystone:`.
 
 const OptionText = Type.String({ minLength: 1, maxLength: 4096 });
 

@@ -1,4 +1,4 @@
-/** What a master stands on: its store, its secrets, and the keys of its minions. */
+/** Opens what most modules share: the store, the audit log, secrets, minions' keys. */
 
 import type { Logger } from 'pino';
 import type { Closers } from '../runtime/index.ts';
@@ -40,7 +40,7 @@ import { Meter, meteredStore } from './metrics/index.ts';
 import { openRunsPrefix } from './reactor/index.ts';
 import { DecisionRecorder, type Logins } from './users/index.ts';
 
-// The store that a master opens for itself, and what is to be told of its disk.
+// The embedded store, and warnings about its disk.
 
 /** Backups of the store, and whether its disk is full. */
 interface StoreKeeper {
@@ -252,7 +252,7 @@ function openOwnKeys(
   });
 }
 
-// The store without a running master.
+// Operations on the store of a master that is not running.
 
 /**
  * Makes a backup of the store of a master that is not running.

@@ -1,4 +1,4 @@
-/** How a running master is put together; the only place that sees all its parts. */
+/** Opens all modules of a master in order; the only file that knows all of them. */
 
 import { setMaxListeners } from 'node:events';
 import type { Logger } from 'pino';

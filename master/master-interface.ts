@@ -1,4 +1,4 @@
-/** The master's interface over its parts: see api.ts for what each call promises. */
+/** Implements the interface of a master (api/master-api.ts) over its modules. */
 
 import path from 'node:path';
 import type { BoundPorts, MasterTransport } from '../minion-protocol/index.ts';

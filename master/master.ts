@@ -1,4 +1,4 @@
-/** A master from its parts: made in order, started in order, closed in reverse. */
+/** A master and its states: created, started, closed. */
 
 import type { Logger } from 'pino';
 import type { MasterTransport } from '../minion-protocol/index.ts';
@@ -25,6 +25,7 @@ import type { Assembly, assemble } from './create-master.ts';
 import type { ExtPillar } from './data/index.ts';
 import type { FileServerOptions } from './files/index.ts';
 import type { MasterExtension, TopsProvider } from './requests/index.ts';
+
 /** What a master is made of; everything but the configuration has a default. */
 export interface MasterParts {
   /** From `loadMasterConfig(directory)`, or `resolveMasterConfig({…})`. */

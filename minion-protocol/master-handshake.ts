@@ -54,7 +54,7 @@ function badAlgorithm(which: 'enc' | 'sig'): ParsedAuthRequest {
   return { ok: false, code: 'ERR_ALGORITHM', reply: badAlgorithmReply(which) };
 }
 
-/** What {@link decideKey} looks at. Keys are PEM texts and are compared clean. */
+/** The input of {@link decideKey}. Keys are PEM texts and are compared clean. */
 export interface KeyDecisionInput {
   /** The accepted key of the id, if there is one. */
   readonly accepted?: string | undefined;

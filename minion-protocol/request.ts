@@ -387,7 +387,6 @@ function nonceOption({ version, nonce }: ReplyContext): { nonce?: string } {
   return { nonce };
 }
 
-/** What {@link encodePrivateReply} is made of. */
 export interface PrivateReply extends ReplyContext {
   readonly pillar: WireValue;
   /** The accepted public key of the id that asked, never one from the request. */

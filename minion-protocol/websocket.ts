@@ -51,7 +51,7 @@ export interface WebsocketHeader {
   readonly length: number;
 }
 
-/** What {@link WebsocketFrameReader.next} came to. */
+/** The result of {@link WebsocketFrameReader.next}. */
 type WebsocketFrameStep<Refusal extends string> =
   | { readonly step: 'frame'; readonly header: WebsocketHeader; readonly payload: Uint8Array }
   | { readonly step: 'starved' }

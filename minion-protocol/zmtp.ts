@@ -34,7 +34,7 @@ const EMPTY: Uint8Array = new Uint8Array(0);
 /** Ways in which a header alone breaks the protocol. */
 export type ZmtpFrameBreach = 'reserved-flags' | 'command-with-more' | 'frame-length';
 
-/** What {@link ZmtpFrameReader.next} came to: a frame, or the end of the bytes given, or a breach. */
+/** The result of {@link ZmtpFrameReader.next}: a frame, the end of the input, or a protocol error. */
 export type ZmtpFrameStep<Refusal extends string> = 'frame' | 'starved' | ZmtpFrameBreach | Refusal;
 
 /** Whoever frames are read for. */

@@ -1,4 +1,4 @@
-/** `format(value, spec)`. */
+/** `format(value, spec)`, `text % values` and `text.format(…)`. */
 
 import { LimitExceeded, PythonException, typeError, valueError } from './exceptions.ts';
 import type { UsageMeter } from './limits.ts';

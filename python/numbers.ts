@@ -1,4 +1,4 @@
-/** Ints of any size. */
+/** Python's numbers: ints of any size, and floats as Python reads and prints them. */
 
 import { LimitExceeded, PythonException, valueError } from './exceptions.ts';
 

@@ -1,4 +1,4 @@
-/** Arithmetic as Python does it. */
+/** Python's operators: arithmetic, comparison and `in`. */
 
 import { PythonException, typeError } from './exceptions.ts';
 import { formatPercent } from './format.ts';

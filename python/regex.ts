@@ -1,4 +1,6 @@
-/** Python's `re` over an engine that cannot explode, for Salt's filters. */
+/**
+ * Python's regular expressions: translated to other engines, and `re` over RE2 for Salt's filters.
+ */
 
 import { RE2JS } from 're2js';
 import { PythonException, typeError, UnsupportedFeature } from './exceptions.ts';

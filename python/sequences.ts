@@ -1,4 +1,4 @@
-/** Going through values, `len()` and truth. */
+/** Iteration, `len()`, truth, slices and items. */
 
 import { PythonException, typeError, valueError } from './exceptions.ts';
 import { toInteger } from './numbers.ts';

@@ -1,4 +1,7 @@
-/** Values to YAML, as `yaml.safe_dump` writes them for Salt [salt/utils/yamldumper.py]. */
+/**
+ * YAML 1.1 as PyYAML writes values for Salt, and what plain scalars mean to it
+ * [salt/utils/yamldumper.py].
+ */
 
 import { PythonException } from './exceptions.ts';
 import { RecursionGuard, type UsageMeter } from './limits.ts';

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 
-/** What {@link FileReloader} watches, and what it does with new content. */
+/** Options of {@link FileReloader}: the file, and what to do with new content. */
 export interface FileReloaderOptions {
   readonly files: readonly string[];
   /** Puts the contents in force, in the order of the files; throws if they cannot be. */

@@ -1,6 +1,5 @@
 /** Answers from elsewhere, each of which holds for a while; bounded. */
 
-/** What {@link RecentAnswers} needs. */
 export interface RecentAnswersOptions {
   /** How long an answer holds from when it was asked for, milliseconds. */
   readonly maxAgeMs: number;

@@ -1,4 +1,4 @@
-/** One gate for all clients: a closed table [THREATS A-06]. */
+/** The clients of Salt's API (`local`, `runner`, `wheel` …): a closed table [THREATS A-06]. */
 
 import {
   type FunctionCall,
@@ -34,7 +34,6 @@ import {
 
 // The clients `runner`, `runner_async`, `wheel` and `wheel_async` [CONTRACT 4.5 to 4.8].
 
-/** What these clients need beside the command. */
 interface FunctionClientDeps {
   readonly user: UserApi;
   /** Name of whoever asks. */
@@ -149,7 +148,6 @@ async function withTimeout<T>(seconds: number, work: Promise<T>): Promise<T> {
 
 // The clients `local`, `local_async`, `local_batch` and `local_subset` [CONTRACT 4.1 to 4.4].
 
-/** What these clients need beside the command. */
 export interface LocalClientDeps {
   readonly user: UserApi;
   readonly bodies: Pick<BodyReader, 'readWords'>;

@@ -19,7 +19,6 @@ export interface EventFormat {
   readonly keepAlive: Uint8Array;
 }
 
-/** What {@link writeEvents} needs beside the events. */
 export interface EventWriterOptions {
   readonly form: EventFormat;
   readonly flushTimer: Pick<FlushTimer, 'next'>;
@@ -191,7 +190,7 @@ export function sendStreamHead(reply: FastifyReply, headers: OutgoingHttpHeaders
   reply.raw.writeHead(200, headers);
 }
 
-// Which events a reader asks for: the query, and where browsers say what they read last.
+// Event filters: the query, and the last event id of browsers.
 
 /** Globs of one reader, and characters of each. */
 const maxPatterns = 64;

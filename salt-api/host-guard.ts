@@ -10,7 +10,7 @@ import { addressSet } from '../master/index.ts';
 import { SaltApiError } from './errors.ts';
 import type { CompleteOptions } from './options.ts';
 
-// What is this machine, or a plain address, and no name that a server of names could have made up.
+// Names and addresses that no DNS server controls: this machine, and plain addresses.
 
 /** Whether an address, or the name `localhost`, is this machine and nothing else. */
 export function isLoopback(address: string): boolean {

@@ -27,7 +27,7 @@ import { addRoute, describeRoutes } from './routes/route.ts';
 import { addRpcRoutes } from './routes/rpc.ts';
 import { addAppPage, addStaticRoutes } from './routes/static.ts';
 
-// Pages of other origins: those that are listed, exactly [CONTRACT 1.3; THREATS A-15].
+// CORS: pages of listed origins, compared exactly [CONTRACT 1.3; THREATS A-15].
 
 /** Says on every answer what a page of another origin may read. */
 function addCorsHeaders(
@@ -61,8 +61,7 @@ function answerPreflight(reply: FastifyReply, isListed: boolean): FastifyReply {
   return reply.code(200).send('');
 }
 
-// What whoever asks is told of an error: a status, a code, and of a request that cannot be taken as
-// it is what was expected [THREATS A-21].
+// Errors: status, code and, for a malformed request, what was expected [THREATS A-21].
 
 /** Status by code, for errors of other rooms; whatever is not here is an unexpected one. */
 const statuses: ReadonlyMap<string, number> = new Map([
@@ -144,7 +143,7 @@ function sendJson(reply: FastifyReply, body: object): FastifyReply {
   return reply.type('application/json').send(JSON.stringify(body));
 }
 
-// `/health` and `/ready`, for balancers; they say nothing of the master.
+// `/health` and `/ready`, for load balancers; they reveal nothing of the master.
 
 function addHealthRoutes(app: FastifyInstance, context: ApiContext): void {
   const { master, closing } = context;

@@ -14,7 +14,6 @@ interface StoredSession {
   usedAt: number;
 }
 
-/** What {@link SessionStore} needs. */
 export interface SessionStoreOptions {
   /** Milliseconds without use after which a session ends. */
   readonly idleMs: number;
@@ -80,7 +79,7 @@ function digest(secret: string): string {
   return createHash('sha256').update(secret).digest('hex');
 }
 
-// How a request says whose it is [CONTRACT 2; THREATS A-15].
+// The session of a request [CONTRACT 2; THREATS A-15].
 
 const cookieName = 'session_id';
 

@@ -23,7 +23,7 @@ import type { Store } from './store.ts';
 import { TableStore } from './table-store.ts';
 import type { Table, Tables } from './tables.ts';
 
-// Which process writes to a store, as the store itself knows it.
+// The holder of a store, as recorded in the store.
 
 /** The process that has a store, and how many have had it: what was made under another epoch is past. */
 export interface StoreHolder extends LockHolder {

@@ -146,7 +146,7 @@ function tryRead<T>(read: () => T): T | undefined {
   }
 }
 
-// Looking into a store that nobody has open, for reports: nothing of it is changed.
+// Inspection of a store that no process has open; nothing is changed.
 
 /**
  * Reads an embedded store. It is made by nobody, and modes stay as they are. Entries that have

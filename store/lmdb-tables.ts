@@ -93,7 +93,6 @@ export class GroupCommit {
 /** How long a full disk is left alone before it is tried again, milliseconds. */
 const probeIntervalMs = 2000;
 
-/** What {@link DiskSpaceGuard} needs. */
 export interface DiskSpaceGuardOptions {
   /** Writes as much as an ordinary write needs, and takes it away again. */
   readonly probe: () => Promise<unknown>;

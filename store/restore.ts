@@ -10,7 +10,6 @@ import { openLmdbTables } from './lmdb-tables.ts';
 import type { Store } from './store.ts';
 import { TableStore } from './table-store.ts';
 
-/** What {@link restoreStore} does. */
 export interface RestoreOptions {
   /** A backup that `EmbeddedStore.backup` made, or the copy that an upgrade kept. */
   readonly file: string;

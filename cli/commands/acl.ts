@@ -18,7 +18,7 @@ import { CommandError, exitCodes } from '../errors.ts';
 import { configOption, jsonOption, logLevelOption, parseSince } from '../options.ts';
 import { escapeName, printJson, printLine } from '../terminal.ts';
 
-// `saltbridge acl learn` and `saltbridge acl replay`: a policy from what was, and against it.
+// `saltbridge acl learn` and `saltbridge acl replay`.
 
 interface SinceOptions {
   readonly configDir: string;

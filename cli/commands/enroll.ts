@@ -13,8 +13,6 @@ import { CommandError, exitCodes } from '../errors.ts';
 import { configOption, jsonOption, logLevelOption, parseCount } from '../options.ts';
 import { escapeName, printJson, printLine } from '../terminal.ts';
 
-// What `saltbridge enroll` reads and prints.
-
 /** The options of `enroll create`, as commander names them. */
 interface EnrollCreateOptions {
   readonly project: string;

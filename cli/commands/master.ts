@@ -12,7 +12,7 @@ import { type Account, planUserChange } from '../service/account.ts';
 import { openLogFile } from '../service/log.ts';
 import { printLine } from '../terminal.ts';
 
-// `saltbridge master -d`: a master that outlives its terminal.
+// `saltbridge master -d`: a detached process.
 
 const startTimeoutMs = 60_000;
 const pollMs = 100;

@@ -17,7 +17,7 @@ import { configOption, jsonOption, logLevelOption } from '../options.ts';
 import { escapeLines, escapeName, printJson, printLine } from '../terminal.ts';
 import { writeNewFile } from './key.ts';
 
-// The doctor's report for people.
+// `saltbridge doctor`: the report as text.
 
 function formatDoctorReport({ findings, isRunning, versions }: DoctorReport): string {
   const known = Object.entries(versions).map(([name, version]) => `${name} ${version}`);
@@ -82,7 +82,7 @@ async function rejectTenants({ openApi }: CommandContext, configDir: string): Pr
   }
 }
 
-// The migration report for people.
+// `saltbridge migrate check`: the report as text.
 
 const headings: Readonly<Record<MigrationOutcome, string>> = {
   refused: 'Refused: somebody would miss it, or the master does not start',

@@ -30,7 +30,7 @@ import {
 } from '../output/python.ts';
 import { escapeLines, escapeName, Progress, printLine } from '../terminal.ts';
 
-// What `sys.doc` gives, as `salt` prints it [salt cli/salt.py _print_docs].
+// Output of `sys.doc` [salt cli/salt.py _print_docs].
 
 /** Each function's text once, whichever minion has it first; sorted. */
 function formatFunctionDocs(results: readonly MinionReturn[], options: OutputOptions): string[] {
@@ -49,7 +49,7 @@ function formatFunctionDocs(results: readonly MinionReturn[], options: OutputOpt
   );
 }
 
-// What `salt --summary` prints below the returns [salt cli/salt.py _print_returns_summary].
+// Output of `salt --summary` [salt cli/salt.py _print_returns_summary].
 
 /** Who did what. */
 interface JobSummaryFacts {
@@ -105,7 +105,7 @@ function formatTargetReason(minion: PlannedMinion): string {
   }
 }
 
-// What `salt` says of minions that have not answered.
+// Output for minions that have not answered.
 
 /** Why there is no return [salt client/__init__.py get_cli_event_returns]. */
 function noResponseReturn(minion: string, jid: string): MinionReturn {

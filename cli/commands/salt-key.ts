@@ -143,7 +143,7 @@ function formatKeys(keys: KeysByPlace, colors: Colors): string {
   return lines.join('\n').trimEnd();
 }
 
-// What `salt-key` does with keys that are there [salt key.py KeyCLI].
+// Operations on existing keys [salt key.py KeyCLI].
 
 /** Salt's directories, in the order in which it looks into them. */
 const keyPlaces: readonly { readonly place: KeyPlaceName; readonly state: KeyState }[] = [
@@ -330,7 +330,7 @@ function participle(operation: KeyOperation): string {
   return `${operation.replace(/e$/, '')}ed`;
 }
 
-// The options of Salt's own `salt-key` [salt utils/parsers.py SaltKeyOptionParser].
+// Options [salt utils/parsers.py SaltKeyOptionParser].
 
 /** As commander names them. */
 interface SaltKeyOptions extends OutputCommandOptions {

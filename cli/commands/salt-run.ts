@@ -13,7 +13,7 @@ import {
 } from '../output/outputters.ts';
 import { printLine } from '../terminal.ts';
 
-// What `salt-run` does and prints [salt/cli/run.py, salt/runner.py, salt/client/mixins.py].
+// `saltbridge salt-run` [salt/cli/run.py, salt/runner.py, salt/client/mixins.py].
 
 /** As commander names them. */
 interface SaltRunOptions extends OutputCommandOptions, LoginOptions {

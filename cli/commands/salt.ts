@@ -130,7 +130,7 @@ function splitList(tgt: string): string[] {
   return tgt.includes(',') ? tgt.replaceAll(' ', '').split(',') : tgt.trim().split(/\s+/);
 }
 
-// The options of Salt's own `salt` command [salt utils/parsers.py].
+// Options [salt utils/parsers.py].
 
 /** As commander names them. */
 interface SaltOptions extends SaltRequestOptions, OutputCommandOptions, LoginOptions {
@@ -210,7 +210,7 @@ function addSaltOptions(command: Command): void {
   command.addOption(logLevelOption());
 }
 
-// What `salt` was asked for, as a request [salt utils/parsers.py SaltCMDOptionParser].
+// From options to a request [salt utils/parsers.py SaltCMDOptionParser].
 
 /** Options of the command that say what is to be done. */
 interface SaltRequestOptions extends TargetOptions {

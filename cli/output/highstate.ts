@@ -12,7 +12,7 @@ import {
   wrapText,
 } from './python.ts';
 
-// One state as the highstate outputter shows it.
+// One state.
 
 /** What a minion says of one state. */
 interface StateResult {
@@ -122,7 +122,7 @@ function formatWarnings(warnings: readonly WireValue[], colors: Colors): string 
   return `   ${colors.lightRed} Warnings: ${escapeLines(text)}${colors.end}`;
 }
 
-// The counts below a minion's states.
+// Counts.
 
 /** Room for the longest label, `Succeeded`. */
 const labelWidth = 9;

@@ -26,7 +26,7 @@ import {
 } from './python.ts';
 import { formatYaml } from './yaml.ts';
 
-// Salt's outputter for minions that did not answer [salt output/no_return.py].
+// No return [salt output/no_return.py].
 
 /** The minion's id and, below it, why there is no return. */
 export function formatNoReturn(minion: string, reason: string, colors: Colors = noColors): string {
@@ -36,7 +36,7 @@ export function formatNoReturn(minion: string, reason: string, colors: Colors = 
   return [`${colors.cyan}${escapeName(minion)}${colors.end}:`, ...lines].join('\n');
 }
 
-// Salt's plain outputters: lines for other programs.
+// Plain outputters, for other programs.
 
 /** `txt`: each line of each value behind its key [salt output/txt.py]. */
 export function formatTxt(value: WireValue): string {
@@ -183,7 +183,7 @@ async function fileSink(
   };
 }
 
-// The options of Salt's commands that say how to print [salt utils/parsers.py OutputOptionsMixIn].
+// Output options [salt utils/parsers.py OutputOptionsMixIn].
 
 /** As commander names them; each that Salt has two names for is there twice. */
 export interface OutputCommandOptions {

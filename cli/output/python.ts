@@ -1,4 +1,4 @@
-/** How Python writes numbers, bytes and lines: Salt's outputters show what Python shows. */
+/** Values as Python prints them: numbers, bytes, `repr()`, `str()` and `pprint`. */
 
 import { WireDateTime, WireExtension, type WireValue } from '../../minion-protocol/index.ts';
 
@@ -120,7 +120,7 @@ export function pythonKeyText(key: WireValue): string {
   return 'key of a kind that Python does not have';
 }
 
-// How Python writes values: `repr()` and `str()`, for outputters that show them so.
+// `repr()` and `str()`.
 
 /** What Python does not take as printable, but for the space [str.isprintable]. */
 const unprintable = /[\\'"]|(?! )[\p{C}\p{Z}]/u;
@@ -203,7 +203,7 @@ export function wrapText(text: string, width: number, indent: number): string {
   return lines.map((each) => ' '.repeat(indent) + each).join('\n');
 }
 
-// Python's `pprint.pformat`, Salt's outputter of that name [salt output/pprint_out.py].
+// `pprint.pformat` [salt output/pprint_out.py].
 
 /** Columns. */
 const pprintWidth = 80;

@@ -4,7 +4,7 @@ import { isPlainYamlText } from '../../master/index.ts';
 import { WireDateTime, WireExtension, type WireValue } from '../../minion-protocol/index.ts';
 import { mapEntries, mapEntriesByKey, pythonNumber } from './python.ts';
 
-// What libyaml knows of a text before it writes it [libyaml emitter.c, yaml_emitter_analyze_scalar].
+// Analysis of a text before it is written [libyaml emitter.c, yaml_emitter_analyze_scalar].
 
 /** How a text can be written. */
 type ScalarStyle = 'plain' | 'single' | 'double';
@@ -78,7 +78,7 @@ function findIndicators(characters: readonly string[]): { inFlow: boolean; inBlo
   return { inFlow: inFlow || inBlock, inBlock };
 }
 
-// Lines of YAML in the making [libyaml emitter.c, yaml_emitter_write_*].
+// Emitter [libyaml emitter.c, yaml_emitter_write_*].
 
 /** How a text is written at its place. */
 interface TextOptions {

@@ -57,7 +57,7 @@ export function becomeAccount({ name, uid, gid }: Account): void {
   process.setuid?.(uid);
 }
 
-// The master's folders, where root starts it for another account.
+// Directories of a master that root starts for another account.
 
 type DirectoryOptions = Pick<MasterConfig, 'pkiDir' | 'cachedir' | 'sockDir' | 'stateDir'>;
 

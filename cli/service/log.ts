@@ -11,8 +11,6 @@ import {
 import type { OutputStream } from '../context.ts';
 import { type Account, createOwnedDirectory } from './account.ts';
 
-// The master's `log_file`.
-
 /**
  * Opens a log file to append to; what has to be made, folder and file, belongs to `owner`.
  * @returns the file's descriptor

@@ -28,7 +28,7 @@ import { openMasterLog } from './log.ts';
 import { reloadProcess, ServedMasters } from './served-masters.ts';
 import { createServiceNotifier, ServiceReporter } from './service-manager.ts';
 
-// Salt's `pidfile`.
+// `pidfile`.
 
 /**
  * A file that is opened while the process may, and written once the master runs: a master that

@@ -106,9 +106,10 @@ function describeReloadError(error: unknown): object {
   return { code, file, line, option, reason };
 }
 
-// Salt's HTTP API of a served master: an extension, so that the master does not start without it.
-
-/** See above. Where the configuration asks for no API there is none. */
+/**
+ * Salt's HTTP API of a served master, if the configuration asks for one. It is an extension, so that
+ * the master does not start without it.
+ */
 class HttpApiExtension implements MasterExtension {
   readonly name = 'salt-api';
   readonly #bridge: Bridge;

@@ -1,4 +1,4 @@
-/** A page for those who call commands. */
+/** Documentation and TypeScript types of a catalog, for callers. */
 
 import type { CommandInfo } from '../commands/command-catalog.ts';
 import { isPlainMap, type JsonSchema } from '../commands/command-definition.ts';
@@ -112,7 +112,7 @@ function objectType({ properties, required }: JsonSchema): string {
   return members.length === 0 ? 'Record<string, never>' : `{ ${members.join(' ')} }`;
 }
 
-// Declarations for programs that call commands and plans.
+// TypeScript declarations.
 
 /** A `.d.ts` with the types of all parameters and groups, for `Bridge<Commands, Plans>`. */
 export function catalogAsTypes(

@@ -1,4 +1,4 @@
-/** Named commands as {@link Bridge} gives them. */
+/** Interfaces to named commands: for programs, at the local socket, and for reactions. */
 
 import Type from '#typebox';
 import type { Subject } from '../../acl/index.ts';
@@ -39,7 +39,7 @@ export function createCommandApi(catalog: Catalog, runner: CommandRunner): Comma
   };
 }
 
-// What a caller asks of the bridge, and what comes of it.
+// Requests and results.
 
 /**
  * Who asks: somebody whom the program vouches for, whoever has a token of the master's, or `local`:
@@ -129,7 +129,7 @@ export interface CommandHandle {
   cancel(): Promise<void>;
 }
 
-// Commands at the local socket, for the command line: whoever may use it may do everything.
+// Commands at the local socket. Whoever may use it may do everything.
 
 const strict = { additionalProperties: false };
 const Text = Type.String({ minLength: 1, maxLength: 65_536 });
@@ -209,7 +209,7 @@ async function* streamRun(
   }
 }
 
-// Named commands as the master's reactions call them.
+// Commands for reactions.
 
 /** The job id of a reaction is its key: after a crash the same run is gone on with. */
 export function createReactionCommands(runner: Pick<CommandRunner, 'run'>): NamedCommands {

@@ -1,4 +1,4 @@
-/** The commands of a bridge, by name. */
+/** Validates and compiles the definitions of commands, and finds them by name. */
 
 import type { WireValue } from '../../minion-protocol/index.ts';
 import { BridgeError } from '../errors.ts';
@@ -28,7 +28,7 @@ import {
   type TextProblem,
 } from './parameters.ts';
 
-// Whether a definition says what it must, of its function, its arguments and its secrets.
+// Validation of function, arguments and secrets.
 
 /** Keywords that Salt itself looks at before or instead of the function. */
 const reservedKeywords: ReadonlySet<string> = new Set([
@@ -127,7 +127,7 @@ function checkSecrets(
     throw catalogError(name, 'arguments', `${secretsKeyword} is ours`);
 }
 
-// A definition made ready for calls: everything that could be wrong with it is looked at here.
+// Compilation, which finds every fault of a definition.
 
 /** What a minion is asked for. */
 export interface MinionCall {
@@ -286,7 +286,7 @@ export class Catalog {
   }
 }
 
-// A command as its callers see it.
+// The public description of a command.
 
 /** What is told of a command. */
 export interface CommandInfo {

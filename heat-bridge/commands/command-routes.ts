@@ -21,7 +21,7 @@ import {
 import type { CommandInfo } from './command-catalog.ts';
 import type { Parameters } from './parameters.ts';
 
-// What routes of commands take and give.
+// Schemas.
 
 /** The `config` of a route. */
 export interface RouteConfig {

@@ -194,7 +194,7 @@ export function completedStatus(
   return results.every(({ state }) => state === 'succeeded') ? 'succeeded' : 'failed';
 }
 
-// A run that goes on, as those who follow it see it.
+// The handle of a run.
 
 /** What a run is begun with. */
 export interface CommandRunOptions {

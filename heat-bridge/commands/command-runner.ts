@@ -1,4 +1,4 @@
-/** `bridge.run`: from a request to a run, each step of which refuses with what to do. */
+/** `bridge.run`: checks a request step by step, and starts or finds the run. */
 
 import { setMaxListeners } from 'node:events';
 import {
@@ -50,7 +50,7 @@ import { RunConcurrency, type RunQuotas, type RunSlot } from './run-limits.ts';
 import { createSecretReference, RunSecrets } from './run-secrets.ts';
 import { RunRegistry } from './tracked-run.ts';
 
-// What is kept of a run of a command under its key.
+// Stored runs, by idempotency key.
 
 /** A run. */
 export interface StoredRun {
@@ -76,7 +76,7 @@ function withoutReturns({ outcome, ...run }: StoredRun): StoredRun {
   return { ...run, outcome: { ...outcome, results } };
 }
 
-// A run of the master before this one: what the job cache has of it.
+// Runs of an earlier master process, from the job cache.
 
 /** How a run stands that was not over when its master ended. */
 type RecoveredRun =
@@ -238,7 +238,7 @@ export class CommandRunner {
     return this.#byOwner.run(JSON.stringify(key.owner), () => this.#runOnce(run, key));
   }
 
-  /** What {@link start} asks first. @throws BridgeError ERR_COMMAND_DENIED */
+  /** The policy check of {@link start}. @throws BridgeError ERR_COMMAND_DENIED */
   permit(call: ResolvedCall): AuditRequester | undefined {
     const { caller, command, parameters, minions } = call;
     return authorizeCommand(this.#options.host, caller, command, parameters, minions);

@@ -1,4 +1,4 @@
-/** The parameters of a command or a plan, by their schema. */
+/** Parameters of commands and plans: schemas, what texts may hold, mapping to keyword arguments. */
 
 import { compileJsonSchema, PolicyError, schemaKeywords } from '../../acl/index.ts';
 import { isPlainYamlText } from '../../master/index.ts';
@@ -14,7 +14,7 @@ import {
   keywordForm,
 } from './command-definition.ts';
 
-// Our own keywords in the schemas of a catalog, which say what texts may have in them.
+// Our own keywords in schemas, about the content of texts.
 
 /**
  * The annotations that there are: the text may begin with `-`; it may have several lines; the state
@@ -165,7 +165,7 @@ function withDefaults(
   return { ...Object.fromEntries(defaults), ...given };
 }
 
-// What texts of a caller may have in them, so that nobody reads them as anything but text.
+// Checks of texts, so that nothing interprets them as anything but text.
 
 /** Where a text goes. */
 export interface TextUse {
@@ -253,7 +253,7 @@ function firstResult<K, V, R>(
   return undefined;
 }
 
-// From parameters to the keyword arguments of a minion's function: a mapping, never a template.
+// Mapping of parameters to keyword arguments; never a template.
 
 /** Parameters of a call. */
 export type Parameters = Readonly<Record<string, JsonValue>>;

@@ -1,11 +1,11 @@
-/** What goes on, of a command or a plan, as those who follow it see it. */
+/** Runs of commands and plans as their followers see them, with all updates so far. */
 
 import { once } from 'node:events';
 import type { BudgetLimits } from '../../runtime/index.ts';
 import { BridgeError } from '../errors.ts';
 import type { ResolvedCaller } from './callers.ts';
 
-// What a run tells, kept so that whoever comes later has it too.
+// Updates of one run, replayed to later readers.
 
 /** Updates from the beginning, to any number of readers; the outcome is the last of them. */
 class UpdateLog<U, O> {
@@ -125,7 +125,7 @@ export class TrackedRun<U, O extends { readonly status: string }> {
   }
 }
 
-// Runs that go on, and the latest of each caller that are over, with all that they told.
+// All active runs, and the latest finished ones of each caller.
 
 /** A run, of a command or a plan. */
 interface RegisteredRun {

@@ -1,4 +1,4 @@
-/** All enrolments: by heart, and in the bridge's part of the store. */
+/** All enrolments: in memory, and in the state area of the bridge. */
 
 import { EventEmitter, on } from 'node:events';
 import type { StateArea, StateOperation } from '../../master/index.ts';

@@ -22,7 +22,7 @@ import { ServiceEnrolRequestSchema } from './enrolment-rpc.ts';
 import type { EnrollApi } from './enrolment-service.ts';
 import type { TicketClaimHandler } from './ticket-claims.ts';
 
-// What routes of enrolments take and give.
+// Schemas.
 
 const text: TSchema = Type.String();
 const time: TSchema = Type.Integer();
@@ -62,7 +62,7 @@ const serviceRouteConfigs: Readonly<
   }),
 };
 
-// What machines ask over HTTP; the ticket is their only credential.
+// Routes for machines; the ticket is their only credential.
 
 /** Refused claims and reports of one address; more are refused unread. */
 const refusedTicketRate = { perSecond: 1, burst: 60 };

@@ -6,7 +6,7 @@ import { extensionMethod, extensionStream, type RpcTable } from '../../master/in
 import type { EnrolRequest } from './enrolment.ts';
 import type { EnrollApi, KnownMinion } from './enrolment-service.ts';
 
-// The shapes of what is asked for, from outside.
+// Schemas.
 
 const strictObject = { additionalProperties: false };
 const Text = Type.String({ minLength: 1, maxLength: 255 });

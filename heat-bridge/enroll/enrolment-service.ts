@@ -1,4 +1,4 @@
-/** Enrolments as orchestrators ask for them. */
+/** The enrolment service: creates, imports and retires enrolments, and prepares key pairs. */
 
 import { type KeyObject, randomBytes } from 'node:crypto';
 import { isIP } from 'node:net';
@@ -166,7 +166,7 @@ function argumentError(name: string, expected: string): BridgeError {
   return new BridgeError('ERR_ENROLL_ARGS', `${name}: expected ${expected}`);
 }
 
-// Many minions at once whose keys, or fingerprints of them, are known.
+// Import of minions whose keys, or fingerprints, are known.
 
 /** A minion whose key is known. */
 export interface KnownMinion {
@@ -344,7 +344,7 @@ async function* followUntilDone(
   }
 }
 
-// What the bridge gives of enrolment.
+// The interface `enroll`.
 
 /** A machine by its minion's id, by what the cloud calls it, or by the number of its enrolment. */
 export type Machine =
@@ -403,7 +403,7 @@ export interface EnrollApi {
   onRetire(listener: RetireListener): () => void;
 }
 
-// Key pairs for machines, some of them made before they are asked for.
+// Key pairs, some prepared in advance.
 
 /** Key pairs, each given out once and then forgotten. */
 export class KeyPairs {

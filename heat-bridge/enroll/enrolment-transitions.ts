@@ -1,4 +1,4 @@
-/** What befalls an enrolment: kept first, then carried out at the keys, then told. */
+/** State transitions of enrolments: stored, then applied to keys, then reported; and deadlines. */
 
 import type { Logger } from 'pino';
 import type {
@@ -213,7 +213,7 @@ export class EnrolmentTransitions {
   }
 }
 
-// Tells what befalls enrolments: on the bus, in the audit log, in the log.
+// Reports: events, audit records, log.
 
 /**
  * Events `saltbridge/bridge/enroll/<what>`, records `enroll.<what>`. Alarms are whatever strangers
@@ -255,7 +255,7 @@ function auditActorOf(what: EnrolmentEvent['what'], id: string): AuditActor {
   return isAsked ? { kind: 'local', name: 'bridge' } : { kind: 'master', name: '' };
 }
 
-// What ends because its time is over.
+// Deadlines.
 
 /** Milliseconds between two looks. */
 const checkIntervalMs = 2000;

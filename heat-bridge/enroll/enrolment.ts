@@ -1,4 +1,4 @@
-/** An enrolment: a machine on its way to being a minion. */
+/** An enrolment, and the request for one. */
 
 import { keyFingerprint } from '../../minion-protocol/index.ts';
 import type { MinionConfig, UserDataFormat } from './user-data.ts';
@@ -58,7 +58,7 @@ export function isLive({ state }: Enrolment): boolean {
   return state === 'open' || state === 'accepted' || state === 'signed-in';
 }
 
-// What is asked for, and what one gets.
+// Requests and results.
 
 /** A machine that is to become a minion. */
 export interface EnrolRequest {

@@ -1,4 +1,4 @@
-/** Enrolment of one master, from its parts. */
+/** Opens enrolment from its parts, and reads its options. */
 
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';

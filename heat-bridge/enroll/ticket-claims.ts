@@ -1,4 +1,4 @@
-/** What machines say with their tickets. */
+/** Requests of machines with a ticket: claims and reports. */
 
 import type { KeyAcceptanceHook, KeyLifecycle, OfferedKey } from '../../master/index.ts';
 import { BridgeError } from '../errors.ts';

@@ -93,7 +93,7 @@ function tryParseClaims(claims: string): unknown {
   }
 }
 
-// The key that tickets are signed with: in a file of its own, outside the store and its backups.
+// The signing key: in a file of its own, outside the store and its backups.
 
 /** An Ed25519 pair. */
 export interface TicketKey {
@@ -129,7 +129,7 @@ function ticketKeyOf(seed: Buffer): TicketKey {
   return { privateKey, publicKey: createPublicKey(privateKey) };
 }
 
-// Whether a ticket is good for what it is shown for.
+// Verification.
 
 /** A ticket as somebody shows it. */
 export interface ShownTicket {
@@ -217,8 +217,7 @@ function unmapIpv4(address: string): string {
   return address.replace(/^::ffff:(?=\d+\.)/i, '');
 }
 
-// The tickets that are no longer good, in a file beside the store: so that putting back a store, by
-// whatever means, makes no ticket good again.
+// Used tickets, in a file beside the store: restoring the store makes none of them valid again.
 
 /** Milliseconds that a ticket is remembered after its end, in case the clock goes back. */
 const usedTicketRetentionMs = 7 * 86_400_000;

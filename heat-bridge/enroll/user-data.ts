@@ -48,7 +48,7 @@ function pkiDirOf(configDir: string): string {
   return `${configDir}/pki/minion`;
 }
 
-// What a minion has to know of its master before it has met it.
+// Minion configuration.
 
 /** A value of a minion's configuration. */
 export type ConfigValue =
@@ -111,7 +111,7 @@ function toQuotedYaml(value: unknown): string {
   });
 }
 
-// User-data for cloud-init's own module `salt_minion` [cloudinit/config/cc_salt_minion.py].
+// cloud-init's module `salt_minion` [cloudinit/config/cc_salt_minion.py].
 
 /**
  * Configures and starts the minion, with its keys where they are given. It has one key of its own
@@ -138,7 +138,7 @@ function cloudConfigPart({ configDir, config, grains, keys }: UserDataInput): Us
   };
 }
 
-// Several parts of user-data as one MIME message [RFC 2046 5.1], which cloud-init and cloudbase-init read.
+// MIME multipart [RFC 2046 5.1], which cloud-init and cloudbase-init read.
 
 /** What begins a MIME message of its own. */
 const mimeHeader = /^(content-type|mime-version|from \S+)[: ]/i;
@@ -186,7 +186,7 @@ function boundaryFor(entities: readonly string[]): string {
   return `==saltbridge-${digest.slice(0, 32)}==`;
 }
 
-// The part for cloudbase-init on Windows: Windows PowerShell 5.1 and later.
+// cloudbase-init on Windows: Windows PowerShell 5.1 and later.
 
 /** Brings up the minion that the image has, with its keys or a claim, and reports what goes wrong. */
 function powerShellPart(plan: UserDataInput): UserDataPart {
@@ -305,7 +305,7 @@ function quoteForPowerShell(text: string): string {
   return `'${text.replaceAll("'", "''")}'`;
 }
 
-// The shell part: for machines that have no `salt_minion` module, and to claim and to report.
+// The shell script: for machines without the module `salt_minion`, and to claim and report.
 
 /** @param configures false: the module `salt_minion` has configured and started the minion */
 function shellPart(plan: UserDataInput, { configures }: { configures: boolean }): UserDataPart {
@@ -483,7 +483,7 @@ function userDataPartsOf(format: UserDataFormat, plan: UserDataInput): readonly 
   }
 }
 
-// User-data for the machines of one bridge.
+// The whole user-data.
 
 /** Name of the grain that a ticket may travel in. */
 export const ticketGrain = 'saltbridge_ticket';

@@ -7,7 +7,7 @@ import type { BridgeModule } from '../bridge-module.ts';
 import { sendBridgeError } from '../errors.ts';
 import type { HttpServerContext } from './http-server-context.ts';
 
-// How many refused tokens an address may show: each may cost Keystone a question [THREATS A-04].
+// Limit of refused tokens by address: each may cost a request to Keystone [THREATS A-04].
 
 /** Those beyond it wait until they would be permitted again. */
 const refusedTokenRate = { perSecond: 20, burst: 100 };

@@ -1,4 +1,4 @@
-/** What an HTTP server gives to the routes of the bridge. */
+/** What an HTTP server provides to the routes of the bridge. */
 
 import type { IncomingMessage } from 'node:http';
 import type { FastifyRequest } from 'fastify';

@@ -1,4 +1,4 @@
-/** What routes of the bridge say of themselves, for servers that describe theirs (OpenAPI). */
+/** Schemas of routes, for validation and for OpenAPI. */
 
 import type { FastifyContextConfig } from 'fastify';
 import type { TSchema } from 'typebox';
@@ -22,7 +22,7 @@ export function describeRoute(
   return { openapi: { access: 'session', refusal: errorResponse, ...operation } };
 }
 
-// Bodies by their schema.
+// Validation of bodies.
 
 /** A schema that was compiled. */
 interface CompiledSchema<T> {

@@ -1,6 +1,4 @@
-/**
- * What a run tells, as lines of JSON; who reads no more leaves the run to itself.
- */
+/** Streams the updates of a run as lines of JSON. Disconnecting does not cancel the run. */
 import type { FastifyReply } from 'fastify';
 import { linkSignals, writeMarkedJson } from '../../master/index.ts';
 import type { SendQueue } from '../../runtime/index.ts';

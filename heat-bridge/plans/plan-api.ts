@@ -1,4 +1,4 @@
-/** Plans as {@link Bridge} gives them. */
+/** Interfaces to plans: for programs, and at the local socket. */
 
 import Type from '#typebox';
 import { extensionMethod, extensionStream, type RpcTable } from '../../master/index.ts';
@@ -39,7 +39,7 @@ export function createPlanApi(plans: PlanCatalog, runner: PlanRunner): PlanApi {
   };
 }
 
-// What a caller asks of a plan, and what comes of it.
+// Requests and results.
 
 /** A call of a plan. */
 export interface PlanRequest<P = Parameters, G extends string = string>
@@ -131,7 +131,7 @@ export interface PlanHandle {
   cancel(options?: { readonly undo?: boolean }): Promise<void>;
 }
 
-// Plans at the local socket, for the command line: whoever may use it may do everything.
+// Plans at the local socket. Whoever may use it may do everything.
 
 const strict = { additionalProperties: false };
 const Text = Type.String({ minLength: 1, maxLength: 65_536 });

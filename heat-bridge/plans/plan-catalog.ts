@@ -1,4 +1,4 @@
-/** The plans of a bridge, by name. */
+/** Validates and compiles the definitions of plans, and finds them by name. */
 
 import type { Catalog, CompiledCommand } from '../commands/command-catalog.ts';
 import {
@@ -23,7 +23,7 @@ import type {
 } from './plan-definition.ts';
 import { checkGroups, isSingleMinionGroup } from './plan-groups.ts';
 
-// What needs what among steps.
+// Dependencies of steps.
 
 /** A step, by what it needs. */
 export type StepDependencies = ReadonlyMap<string, readonly string[]>;
@@ -53,7 +53,7 @@ export function ancestorsOf(step: string, needs: StepDependencies): ReadonlySet<
   return found;
 }
 
-// JSON pointers [RFC 6901]: places in what a minion returned, and in the schema of it.
+// JSON pointers [RFC 6901], in results and their schemas.
 
 const pointerForm = /^(?:\/(?:[^~/]|~[01])*)*$/;
 const arrayIndexForm = /^(?:0|[1-9][0-9]{0,8})$/;
@@ -86,7 +86,7 @@ export function valueAtPointer(
   return valueAtPointer(value[key] as JsonValue, rest); // a member of JSON
 }
 
-// From a plan's parameters and earlier results to the parameters of a command: a mapping.
+// Mapping of parameters and earlier results to the parameters of a command.
 
 /** What the only minion of a step returned, by step. */
 export type StepReturns = ReadonlyMap<string, JsonValue>;
@@ -132,7 +132,7 @@ function valueOfSource(
   return valueAtPointer(returned.get(source.step), parseJsonPointer(source.path) ?? []);
 }
 
-// A plan made ready: everything that could be wrong with it is looked at here.
+// Compilation, which finds every fault of a definition.
 
 /** A command with where its parameters come from. */
 export interface MappedCommand {
@@ -340,7 +340,7 @@ export class PlanCatalog {
   }
 }
 
-// A plan as its callers see it.
+// The public description of a plan.
 
 /** A step, as far as callers are told. */
 export interface StepInfo {

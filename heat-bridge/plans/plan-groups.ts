@@ -1,4 +1,4 @@
-/** The groups of a plan: those that a caller gives, and parts of them. */
+/** The groups of a plan: given by the caller, or parts of others; and their validation. */
 
 import type { ExtensionHost, TargetBounds } from '../../master/index.ts';
 import { deniedForTarget } from '../commands/callers.ts';
@@ -87,7 +87,7 @@ async function resolveGroupTarget(
   return request.tgt.every((id) => meant.includes(id)) ? request.tgt : undefined;
 }
 
-// Whether the groups of a plan say what they must.
+// Validation.
 
 /** @throws BridgeError ERR_CATALOG */
 export function checkGroups(plan: string, groups: Readonly<Record<string, GroupDefinition>>): void {

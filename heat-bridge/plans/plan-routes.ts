@@ -18,7 +18,7 @@ import { UpdateStreams } from '../http/update-stream.ts';
 import { firstPlanUpdate, type PlanApi, type PlanHandle, type PlanRequest } from './plan-api.ts';
 import type { PlanInfo } from './plan-catalog.ts';
 
-// What routes of plans take and give.
+// Schemas.
 
 const strict = { additionalProperties: false };
 const Text = Type.String({ minLength: 1, maxLength: 4096 });

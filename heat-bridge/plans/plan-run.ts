@@ -1,4 +1,4 @@
-/** A run of a plan from its first step to its outcome. */
+/** A run of a plan: schedules its steps, runs them as named commands, and rolls back. */
 
 import { type ExtensionHost, toJson } from '../../master/index.ts';
 import type { ResolvedCaller } from '../commands/callers.ts';
@@ -26,7 +26,7 @@ import {
 } from './plan-catalog.ts';
 import type { Groups } from './plan-groups.ts';
 
-// Which steps may begin, and what their ends lead to. It does nothing itself.
+// The schedule: which steps may start, and what follows from their ends. It has no side effects.
 
 /** A step to be scheduled. */
 export interface ScheduledStep {
@@ -94,7 +94,7 @@ export class StepSchedule {
   }
 }
 
-// Tells of steps as they go on, with counts.
+// Updates of steps.
 
 /** What is told of one step. */
 export interface StepReporter {
@@ -358,7 +358,7 @@ function batchSizeOf(given: number | string | undefined, all: number): number {
   return Math.max(1, Math.floor((all * part) / 100));
 }
 
-// A plan that goes on, as those who follow it see it.
+// The handle of a run.
 
 /** What a run of a plan is begun with. */
 export interface PlanRunOptions {
@@ -410,7 +410,7 @@ export class PlanRun extends TrackedRun<PlanUpdate, PlanOutcome> {
   }
 }
 
-// Runs one step of a plan, or what takes it back, as named commands.
+// One step, or its rollback, as named commands.
 
 /** What all steps of a run have in common. */
 export interface StepRunnerOptions {

@@ -1,4 +1,4 @@
-/** `bridge.plan`: from a request to a run of a plan, permitted as a whole before it begins. */
+/** `bridge.plan`: authorises a plan as a whole, and starts or finds the run. */
 
 import { setMaxListeners } from 'node:events';
 import type { IntendedCall, Reach } from '../../acl/index.ts';
@@ -42,7 +42,7 @@ import {
 import { type Groups, resolveGroups } from './plan-groups.ts';
 import { PlanExecution, PlanRun, StepRunner, type StepRunnerOptions } from './plan-run.ts';
 
-// How the targets of a plan's groups are evaluated: by what its steps do there, and for whom.
+// Evaluation of groups: by what the steps do there, and for whom.
 
 /** A call of a plan. */
 interface PlanCall {
@@ -109,7 +109,7 @@ function unionOfReaches(reaches: readonly (Reach | undefined)[]): Reach | undefi
   };
 }
 
-// What is kept of a plan under its key; its steps are kept as runs of commands.
+// Stored plans, by idempotency key; their steps are stored as runs of commands.
 
 /** A run of a plan. */
 export interface StoredPlan {

@@ -8,7 +8,7 @@ import type { Outbox, OutboxRecord, PendingSignal } from './outbox.ts';
 import { signalId } from './signal.ts';
 import type { Delivery, DeliveryOutcome } from './transports.ts';
 
-// How long to wait before a service is asked again.
+// Retry delays.
 
 /** Milliseconds. */
 export interface RetryDelays {

@@ -10,8 +10,6 @@ import { BridgeError } from '../errors.ts';
 import { originOf } from '../http-client.ts';
 import { type Destination, parseDestination, type Transport } from './destination.ts';
 
-// A handle: whose signals go where, and for how long.
-
 /** What a handle is registered with. */
 export interface HandleRegistration {
   /**

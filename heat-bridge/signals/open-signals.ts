@@ -1,4 +1,7 @@
-/** Signals that reach Heat: handles, intake, outbox, held signals and courier, put together. */
+/**
+ * Opens signals from their parts (handles, intake, outbox, held signals, delivery), and reads their
+ * options.
+ */
 
 import Type from '#typebox';
 import type { AuditRequester, ExtensionHost } from '../../master/index.ts';
@@ -28,7 +31,7 @@ import {
 } from './signals-api.ts';
 import { createDeliverer } from './transports.ts';
 
-// `saltbridge: bridge: handles:`: what the operator says of signals.
+// Options `saltbridge: bridge: handles:`.
 
 const Text = Type.String({ minLength: 1, maxLength: 4096 });
 const positiveInteger = (maximum: number) => Type.Optional(Type.Integer({ minimum: 1, maximum }));

@@ -5,7 +5,7 @@ import { BridgeError } from '../errors.ts';
 import type { HandleInfo } from './handles.ts';
 import type { Signal } from './signal.ts';
 
-// What the outbox holds.
+// Records.
 
 /** A signal that was accepted, as it lies in the store. */
 export interface OutboxRecord {
@@ -167,7 +167,7 @@ export class DeadLetterList {
   }
 }
 
-// How much may lie in the outbox, so that one guest or stack leaves room for the others.
+// Quotas, so that one guest or stack leaves room for others.
 
 /** Signals that are not yet delivered. */
 export interface OutboxQuotaOptions {

@@ -1,4 +1,4 @@
-/** From what minions signal to the outbox. */
+/** Stores signals of minions in the outbox, and holds those without a handle. */
 
 import type { Logger } from 'pino';
 import type { SignalIntake as TakesSignals, TriggerEvent } from '../../master/index.ts';
@@ -185,8 +185,8 @@ export class SignalReporter {
   }
 }
 
-// Signals whose handle is not registered yet: a machine that boots may be quicker than whoever makes
-// its stack. They lie in the outbox until the handle is there, or their time is over.
+// Held signals: their handle is not registered yet, because a machine may boot before its stack is
+// registered. They stay in the outbox until the handle is registered or they expire.
 
 export interface HeldSignalsOptions {
   readonly handles: Pick<HandleRegistry, 'findFor'>;

@@ -23,7 +23,7 @@ import {
 import type { SignalsModule } from './open-signals.ts';
 import type { SignalsApi } from './signals-api.ts';
 
-// What routes of handles and of the outbox take and give.
+// Schemas.
 
 const text: TSchema = Type.String();
 const texts: TSchema = Type.Array(text);

@@ -1,4 +1,4 @@
-/** Handles and the outbox, for whoever runs the orchestration and whoever looks after it. */
+/** Interfaces to handles and the outbox: for programs, at the local socket, with audit records. */
 
 import Type from '#typebox';
 import {
@@ -75,13 +75,12 @@ export interface OutboxApi {
   drop(selection: OutboxSelection): Promise<readonly OutboxEntry[]>;
 }
 
-/** What {@link Bridge} gives of signals. */
 export interface SignalsApi {
   readonly handles: HandlesApi;
   readonly outbox: OutboxApi;
 }
 
-// The outbox as an operator has it.
+// The interface to the outbox.
 
 export interface OutboxApiDeps {
   readonly outbox: Outbox;
@@ -161,7 +160,7 @@ function handleGoneError(alias: string): BridgeError {
   return new BridgeError('ERR_HANDLE_UNKNOWN', `${alias}: the handle of the signal is gone`);
 }
 
-// What is done to handles and to the outbox, in the audit log; nothing of a destination.
+// Audit records, without destinations.
 
 /** Whoever may use the local socket, or the program that the master runs in. */
 const localRequester: AuditRequester = {

@@ -1,4 +1,4 @@
-/** What an answer of a service means for a signal. */
+/** Sends a signal over the transport of its handle, and interprets the answer. */
 
 import { createHmac, hash } from 'node:crypto';
 import Type from '#typebox';
@@ -78,7 +78,7 @@ function plainTextOf(body: string): string {
   return body.replace(/<[^<>]*>/g, ' ').replace(/\s+/g, ' ');
 }
 
-// What every transport gets, and gives.
+// The interface of a transport.
 
 /** A signal on its way. */
 export interface Delivery<D extends Destination = Destination> {
@@ -113,7 +113,7 @@ function heatBody({ signal, signalId }: Delivery): string {
   return writeJson({ ...signal, id: signalId });
 }
 
-// Logging in with Keystone v3 as the user of a handle.
+// Log-in to Keystone v3 as the user of a handle.
 
 /** Who is in, or why nobody is. */
 type LoginResult =
@@ -239,7 +239,7 @@ async function putPreSigned(
   return deliveryOutcomeOf(exchange, [200]);
 }
 
-// TEMP_URL_SIGNAL: an object in Swift, which Heat looks at once a second.
+// TEMP_URL_SIGNAL: an object in Swift, which Heat polls once a second.
 
 /** What Heat writes when it has taken a signal. */
 const unreadSignalEtag = hash('md5', 'in progress');
@@ -312,7 +312,7 @@ function signWebhook(key: string, text: string): string {
   return `v1,${createHmac('sha256', secret).update(text).digest('base64')}`;
 }
 
-// ZAQAR_SIGNAL: a message in a queue that Heat reads once a second.
+// ZAQAR_SIGNAL: a message in a queue that Heat polls once a second.
 
 const isCatalog = Compile(
   Type.Object({
@@ -388,7 +388,7 @@ function tryParseJson(text: string): unknown {
   }
 }
 
-// Every transport, by its name.
+// The table.
 
 /** Tries once, over the transport of the destination. */
 export function createDeliverer(): (delivery: Delivery) => Promise<DeliveryOutcome> {

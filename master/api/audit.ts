@@ -18,7 +18,7 @@ export type WithRequester<T> = {
     : T[K];
 };
 
-// What the store knows of the audit log, so that a tail that was cut off is missed.
+// The head of the log in the store: reveals a truncated log.
 
 /** The log as it was when it was last synchronised. */
 export interface StoredHead extends AuditHead {
@@ -26,7 +26,7 @@ export interface StoredHead extends AuditHead {
   readonly first: number;
 }
 
-// What the audit log holds: who did what, on whom, by which rule, and what became of it.
+// Actors.
 
 /** Who did it, as far as the master can know. */
 export interface AuditActor {
@@ -42,8 +42,8 @@ export interface AuditActor {
   readonly eauth?: string;
 }
 
-// The chain of the audit log: each line holds the hash of the one before and its own, which is made
-// of the line's very bytes. Nothing has to be written again to be checked.
+// The hash chain: each line holds the hash of the line before and its own, over its exact bytes, so
+// that a check rewrites nothing.
 
 /** The last record of a log. */
 export interface AuditHead {

@@ -52,7 +52,7 @@ export interface ReloadReport {
   readonly certificates: readonly string[];
 }
 
-// What a master counts on its way: an addition each, no I/O and nothing that grows with minions.
+// Metrics: counting is an addition, without I/O, and nothing grows with the number of minions.
 
 /** A value with its labels. */
 export interface Sample {

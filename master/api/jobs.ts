@@ -194,7 +194,7 @@ export interface Delivery {
   readonly lastHeardAt?: number;
 }
 
-// What became of a job at each minion that it was for, and, where nothing came, why.
+// Deliveries: the outcome of a job at each minion, and why there is none.
 
 /** How a minion stands to a job. */
 export type DeliveryState =

@@ -34,6 +34,7 @@ import type {
   TokenInfo,
   TokenSelection,
 } from './users.ts';
+
 /** A minion with an accepted key, and whether it is there. */
 export interface MinionInfo {
   readonly id: string;

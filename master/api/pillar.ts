@@ -1,6 +1,6 @@
 import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
 
-// What changes from one pillar to another.
+// Differences between two pillars.
 
 /** A value that is another one. */
 export interface PillarDifference {
@@ -12,7 +12,7 @@ export interface PillarDifference {
   readonly after?: WireValue;
 }
 
-// Where a value of a pillar comes from.
+// Origins of values.
 
 /** A file that says something of a value. */
 export interface PillarOrigin {

@@ -9,7 +9,7 @@ export interface Reaction extends Omit<Required<ReactionOptions>, 'from'> {
   readonly origin?: RuleOrigin;
 }
 
-// One run of a reaction, and how it lies in the store.
+// Runs.
 
 /** What became of a run. */
 export type ReactionOutcome =

@@ -11,7 +11,6 @@ export interface LearnedPolicy {
   readonly denied: readonly Omit<RecordedDecision, 'samples'>[];
 }
 
-/** What {@link replay} found. */
 export interface ReplayReport {
   /** Recorded decisions that were looked at, and how often they were made. */
   readonly decisions: number;
@@ -101,7 +100,7 @@ export interface LearnedRule {
   readonly notes: readonly string[];
 }
 
-// Decisions as they are recorded: what was asked, so that another policy can be asked the same.
+// Recorded decisions: what was asked, so that another policy can be asked the same.
 
 /** What a minion asked for, as often as it did. Data and arguments are kept by their shapes. */
 export interface RecordedDecision {
@@ -128,7 +127,7 @@ export interface RecordedDecision {
   readonly count: number;
 }
 
-// Recorded decisions under another policy: what would be otherwise.
+// Replay of recorded decisions against another policy.
 
 /** A decision that another policy would make otherwise. */
 export interface ReplayChange {

@@ -16,8 +16,6 @@ import {
 import { markedJson } from './json-values.ts';
 import { parseYaml } from './yaml.ts';
 
-// What callers write as YAML, read here or in a thread.
-
 /** A text to be read. */
 export type TextTask =
   | { readonly kind: 'yaml'; readonly text: string; readonly maxValues: number }

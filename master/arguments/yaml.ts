@@ -22,9 +22,9 @@ import {
 } from 'yaml';
 import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
 
-// What YAML 1.2 allows and libyaml, with which Salt reads, refuses: colons at the edge of a value
-// inside `[…]` and `{…}` (`[::1]`, `[a:]`, `[: 1]`), anchors that are not words (`&& ls`), and
-// escapes that are half a character (`"\ud83d\ude00"`).
+// YAML 1.2 that libyaml, which Salt uses, refuses: colons at the edge of a value inside `[…]` and
+// `{…}` (`[::1]`, `[a:]`, `[: 1]`), anchors that are not words (`&& ls`), and unpaired surrogate
+// escapes (`"\ud83d\ude00"`).
 
 /** Whether libyaml would stop somewhere in this document. @param text what was parsed */
 function isBeyondLibyaml(document: Document.Parsed, text: string): boolean {
@@ -67,7 +67,7 @@ function endsBeforeIndicator(key: Scalar, text: string): boolean {
   return end !== undefined && /^:[,[\]{}]/.test(text.slice(end, end + 2));
 }
 
-// The tokens of a YAML text, bounded before anything is made of them.
+// Limits, checked on tokens before values are created.
 
 /** How much YAML is read, and whether all of YAML. */
 export interface YamlLimits {

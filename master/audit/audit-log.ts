@@ -178,7 +178,7 @@ function hashOf(text: string): string {
   return createHash('sha256').update(text).digest('hex');
 }
 
-// The files of an audit log: each named by the sequence of its first record.
+// Files, each named by the sequence of its first record.
 
 const form = /^audit-(\d{12})\.log$/;
 
@@ -275,7 +275,7 @@ export function minionActor(id: string): AuditActor {
   return { kind: 'minion', name: id };
 }
 
-// Where an audit log goes on: what a crash, or somebody, left of its end.
+// Recovery: where a log continues after a crash or a change from outside.
 
 /** A place to go on from. */
 interface Continuation {
@@ -393,9 +393,8 @@ function finding(action: string, outcome: AuditEntry['outcome'], detail: string)
   return { who: { kind: 'master', name: '' }, action, outcome, detail };
 }
 
-// The file that an audit log is being written to: appended, synchronised, replaced when it is full.
+// The current file: appended, synchronised, rotated.
 
-/** What {@link AuditWriter} needs. */
 export interface AuditWriterOptions {
   readonly directory: string;
   /** Knows the head of the log. */
@@ -513,7 +512,6 @@ async function openFile(file: string): Promise<OpenFile> {
   return { handle, size };
 }
 
-/** What {@link AuditLog} needs. */
 export interface AuditLogOptions extends AuditWriterOptions {
   /** Keys the digests of arguments. */
   readonly digestKey: Uint8Array;
@@ -710,10 +708,9 @@ const described: JsonForm = {
   colon: ':',
 };
 
-// What is audited and may come again and again: the first of a kind at once, its repetitions as one
-// record a minute. However many come, the log grows by so much.
+// Bursts: the first event of a kind is recorded at once, its repetitions as one record a minute, so
+// that repetitions do not fill the log.
 
-/** What {@link AuditBursts} needs. */
 export interface AuditBurstsOptions {
   readonly audit: AuditTrail;
   readonly now: () => number;

@@ -181,7 +181,7 @@ export function auditedReload(
   };
 }
 
-// What minions were permitted by a rule, or they and users were refused, for the audit log.
+// Decisions: what rules permitted to minions, and what was refused to minions and users.
 
 /** What somebody asked for. */
 export interface RuledQuestion {
@@ -214,7 +214,7 @@ export class RuledDecisions {
   }
 }
 
-// The audit log of a master, from its parts.
+// Opening.
 
 /** The log as the rest of a master sees it. */
 export interface Audit extends AuditTrail {
@@ -226,7 +226,6 @@ export interface Audit extends AuditTrail {
   readonly close: () => Promise<void>;
 }
 
-/** What {@link openAudit} needs. */
 export interface AuditDeps {
   readonly config: Pick<MasterConfig, 'audit' | 'stateDir'>;
   readonly store: Store;

@@ -11,6 +11,7 @@ import {
   readHead,
   readLine,
 } from './audit-log.ts';
+
 /** Something that is not as it was written. */
 export interface AuditProblem {
   readonly kind: /** A line is not what its hash says. */
@@ -30,7 +31,6 @@ export interface AuditProblem {
   readonly reason: string;
 }
 
-/** What {@link verifyAudit} found. */
 export interface AuditReport {
   readonly files: readonly string[];
   readonly records: number;
@@ -141,7 +141,7 @@ class Verifier {
   }
 }
 
-// The audit log as commands read it, whether a master runs or not.
+// Reading and filtering records, whether a master runs or not.
 
 /** Which records are wanted; what is named must all hold. */
 export interface AuditFilter {

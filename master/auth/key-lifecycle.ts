@@ -46,7 +46,7 @@ export interface KeyLifecycle {
   /**
    * Runs work that decides about an id and then changes what it has. Sign-ins of the id, operations
    * on its key and other such work come before or after it, so that what it reads stays true. Not
-   * to be called from inside of such work for the same id, which {@link KeyAdvice} is.
+   * to be called from inside of such work for the same id, which {@link KeyAcceptanceHook} is.
    */
   exclusive<T>(id: string, work: () => Promise<T>): Promise<T>;
   /** Whether an id may have a key: it has an accepted one, or `minion_ids` takes it. */
@@ -75,7 +75,6 @@ export interface KeyLifecycle {
   onHeard(listener: (id: string) => void): () => void;
 }
 
-/** What {@link createKeyLifecycle} needs. */
 export interface KeyLifecycleDeps {
   readonly config: MasterConfig;
   readonly foundations: Pick<Auth, 'keys' | 'pins'> & { readonly facts: MinionData };
@@ -281,7 +280,6 @@ function followKeys(followers: KeyFollowers): void {
   });
 }
 
-/** What the watch over lost keys needs. */
 export interface LostKeysOptions {
   readonly foundations: Pick<Auth, 'keys'> & {
     readonly store: Store;

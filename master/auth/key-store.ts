@@ -327,13 +327,13 @@ export interface KeyChoice {
   readonly from?: readonly KeyPlace[];
 }
 
-/** What {@link KeyStore.accept} may take besides pending keys, as options of `salt-key`. */
+/** Which keys besides pending ones {@link KeyStore.accept} takes, as options of `salt-key`. */
 export interface AcceptOptions extends KeyChoice {
   readonly includeRejected?: boolean;
   readonly includeDenied?: boolean;
 }
 
-/** What {@link KeyStore.reject} may take besides pending keys, as options of `salt-key`. */
+/** Which keys besides pending ones {@link KeyStore.reject} takes, as options of `salt-key`. */
 export interface RejectOptions extends KeyChoice {
   readonly includeAccepted?: boolean;
   readonly includeDenied?: boolean;

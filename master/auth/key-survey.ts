@@ -32,7 +32,6 @@ export interface SurveyedKey {
   readonly fault: KeyFault | undefined;
 }
 
-/** What {@link surveyKeys} found. */
 export interface KeySurvey {
   readonly keys: readonly SurveyedKey[];
   /** Directories that are there and could not be listed. */
@@ -94,7 +93,7 @@ function isSmall(pem: string): boolean {
   }
 }
 
-// The master's own key pairs looked at for reports: nothing is made or changed.
+// The master's own key pairs; nothing is created or changed.
 
 /** What is wrong with a pair. */
 interface OwnKeyFault {

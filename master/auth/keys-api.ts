@@ -1,4 +1,4 @@
-/** The interface to keys over the key store: see ../api.ts for what each call promises. */
+/** Implements the interface `keys`, also without a running master. */
 
 import {
   cleanKeyText,
@@ -20,7 +20,7 @@ import { KeyError } from './key-errors.ts';
 import { type KeyChoice, type KeyStore, openConfiguredKeys } from './key-store.ts';
 import { VersionPins } from './version-pins.ts';
 
-// What an operator should know of an id before deciding on its key.
+// Warnings about an id.
 
 /** A key under an id. */
 interface NamedKey {
@@ -76,7 +76,6 @@ export interface OwnKey {
   readonly pem: string;
 }
 
-/** What {@link createKeysApi} needs. */
 export interface KeysApiDeps {
   readonly keys: KeyStore;
   readonly hashType: HashType;
@@ -177,7 +176,7 @@ function statesById(keys: KeyStore, among: readonly KeyState[]): Map<string, Key
   return new Map(inOrder.flatMap((state) => list[state].map(({ id }) => [id, state] as const)));
 }
 
-// Keys without a running master: what `salt-key` does in the PKI directory itself.
+// Keys without a running master, in the PKI directory itself.
 
 /** Keys that are open. */
 export interface OfflineKeys {

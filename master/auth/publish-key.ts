@@ -22,7 +22,6 @@ export interface CurrentPublishKey {
   readonly madeAt: number;
 }
 
-/** What {@link openPublishKey} needs. */
 export interface PublishKeyOptions {
   readonly store: Store;
   readonly seal: Seal;

@@ -7,7 +7,7 @@ import type {
   WireValue,
 } from '../../minion-protocol/index.ts';
 
-/** An encrypted request after every check of the corridor: handlers never see ciphertext. */
+/** An encrypted request after every check of the request channel: handlers never see ciphertext. */
 export interface VerifiedRequest {
   /**
    * Who sent it. In protocol 3 the key that opened it says so; in 0 to 2 the token does, and
@@ -35,7 +35,7 @@ export interface VerifiedRequest {
   readonly sigAlgo: SigningAlgorithm;
 }
 
-/** What a handler answers; the corridor encrypts it as the request's version asks [WIRE 8]. */
+/** What a handler answers; the request channel encrypts it as the request's version asks [WIRE 8]. */
 export type Reply =
   | {
       readonly kind: 'send';
@@ -64,7 +64,7 @@ export class DropConnectionError extends Error {
   }
 }
 
-/** Answers one `cmd`: at once, where nothing is waited for. @throws Unanswered */
+/** Answers one `cmd`: at once, where nothing is waited for. @throws DropConnectionError */
 export type Handler = (request: VerifiedRequest) => Reply | Promise<Reply>;
 
 /** A reply of the usual kind. */

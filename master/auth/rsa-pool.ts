@@ -165,8 +165,7 @@ export class RsaPool {
   }
 }
 
-// The RSA operations of a master, each one message to a worker thread. What they do is
-// `minion-protocol`'s; here is only the list of what may be asked.
+// Tasks of the worker threads. Their implementation is in `minion-protocol/`.
 
 /** One piece of work. Key objects are shared with the worker, not copied. */
 export type RsaTask =

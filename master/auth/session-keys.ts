@@ -78,7 +78,6 @@ interface Session {
   readonly madeAt: number;
 }
 
-/** What {@link SessionKeys} needs. */
 export interface SessionKeysOptions {
   readonly store: Store;
   readonly seal: Seal;

@@ -71,7 +71,7 @@ export interface OfferedKey {
  * Knows of keys what the master's own rules do not. `undefined`: nothing of this one; `wait`: one
  * that is shown while another key of the id waits is to wait as well. A rejected key stays rejected,
  * and one shown in place of an accepted key denied, whatever it says. Runs in the id's turn, see
- * {@link Admission.exclusive}.
+ * {@link KeyLifecycle.exclusive}.
  */
 export type KeyAcceptanceHook = (
   offered: OfferedKey,

@@ -5,7 +5,7 @@ import { wireBytes } from '../../minion-protocol/index.ts';
 import { MasterError } from '../api/index.ts';
 import type { RequestCounters } from '../metrics/index.ts';
 import { DropConnectionError, type VerifiedRequest } from './request.ts';
-/** What {@link SignatureCheck} needs. */
+
 export interface SignatureCheckOptions {
   /** `require_minion_sign_messages`: what has no signature is refused. */
   readonly isRequired: boolean;
@@ -27,7 +27,7 @@ export class SignatureCheck {
     this.#options = options;
   }
 
-  /** Whether a return may be taken; nothing is waited for where it has no signature. @throws Unanswered */
+  /** Whether a return may be taken; nothing is waited for where it has no signature. @throws DropConnectionError */
   permits(request: VerifiedRequest): boolean | Promise<boolean> {
     const { isRequired, counters, log } = this.#options;
     const { minionId, load } = request;
@@ -53,7 +53,7 @@ export class SignatureCheck {
     return !mustVerify;
   }
 
-  /** Without an answer the minion sends again. @throws Unanswered */
+  /** Without an answer the minion sends again. @throws DropConnectionError */
   async #verify(pem: string, packed: Uint8Array, signature: Uint8Array): Promise<boolean> {
     try {
       return await this.#options.verify(pem, packed, signature);

@@ -73,7 +73,6 @@ export class VersionPins {
 /** Milliseconds between two lines of the log about one id: anybody may name it. */
 const quietMs = 60_000;
 
-/** What {@link VersionCheck} needs. */
 export interface VersionCheckOptions {
   readonly pins: VersionPins;
   readonly isAccepted: (id: string) => boolean;

@@ -12,7 +12,7 @@ export interface AdviceGroup {
   readonly options: Readonly<Record<string, unknown>>;
 }
 
-// Salt's modules of `ext_pillar`, and what to do instead [salt/pillar/].
+// Modules of `ext_pillar` [salt/pillar/].
 
 const repositories =
   'check the repository out by a timer or a hook, and name the folder in pillar_roots';
@@ -170,7 +170,7 @@ export const minionOptions: readonly string[] = [
   'winrepo_cache_expire_min',
 ];
 
-// Options of Salt's master that nothing is lost without.
+// Options that are not needed here.
 
 export const notNeeded: readonly AdviceGroup[] = [
   // One process.
@@ -251,7 +251,7 @@ export const notNeeded: readonly AdviceGroup[] = [
   },
 ];
 
-// Options of Salt's master that are not served, and what to do instead.
+// Options that are not served.
 
 export const notServed: readonly AdviceGroup[] = [
   // Files from elsewhere.
@@ -593,8 +593,8 @@ export const notServed: readonly AdviceGroup[] = [
   },
 ];
 
-// Options of Salt's master that are being built. Whoever serves one deletes its line here, and
-// gives it a row in option-table.ts.
+// Options that are not served yet. Whoever serves one removes it here and adds a row to
+// option-table.ts.
 
 export const notYet: readonly AdviceGroup[] = [
   // Files for minions.

@@ -6,8 +6,6 @@ import type { MasterConfig } from './options.ts';
 import { rulesOf } from './policy-rules.ts';
 import { mainFileOf, parseConfigFile, readConfigFiles } from './read-files.ts';
 
-// A policy that is not in force: a file whose rules stand in the place of those configured.
-
 /** A configuration with another policy. */
 export interface CandidatePolicy {
   readonly config: MasterConfig;

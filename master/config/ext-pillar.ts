@@ -19,6 +19,7 @@ import {
   textList,
   toPlain,
 } from './option-kinds.ts';
+
 /** An address with `{id}` in it, and what may be asked. */
 export interface PillarAddress {
   readonly url: string;
@@ -196,7 +197,7 @@ function asSettings(options: unknown): unknown {
   return pairs && new Map(pairs.map(([name, value]) => [name, { value, origin }]));
 }
 
-// What of `ext_pillar` is not asked, told at the start.
+// Warnings about modules that are not served.
 
 /** The modules of an option `ext_pillar` that are not served, each once. */
 export function unservedExtPillars(value: unknown): readonly string[] {

@@ -2,6 +2,7 @@
 
 import { type ConfigWarning, isSettings, placeOf, type Settings } from './option-kinds.ts';
 import type { MasterConfig } from './options.ts';
+
 /** Of `file` [salt/auth/file.py]. */
 export interface FileBackendSettings {
   readonly kind: 'file';
@@ -204,7 +205,7 @@ function optionsOf(users: unknown): Options {
   );
 }
 
-// What of `external_auth` lets nobody log in, told at the start.
+// Warnings about back ends that let nobody log in.
 
 export function warnOfBackends(config: MasterConfig, settings: Settings): ConfigWarning[] {
   const setting = settings.get('external_auth');

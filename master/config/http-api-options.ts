@@ -13,7 +13,7 @@ import {
   textList,
 } from './option-kinds.ts';
 
-// Who may come to the HTTP API at all: by the name that is asked for, and by address.
+// Access by host name and address.
 
 /** `api_acl`: from where users log in [salt/netapi/rest_cherrypy/app.py, salt_api_acl_tool]. */
 export interface ApiAcl {

@@ -12,8 +12,6 @@ import {
 } from './option-table.ts';
 import type { Limits, MasterConfig } from './options.ts';
 
-// What can change while a master runs; everything else needs a restart.
-
 /** Options that a running master takes over (docs/configuration.md has the same list). */
 export const reloadableOptions: readonly (keyof MasterConfig)[] = [
   'autoAccept',
@@ -87,7 +85,7 @@ export class LiveConfig {
     };
   }
 
-  /** What {@link replace} would put in force. */
+  /** The configuration that {@link replace} would put in force. */
   preview(next: MasterConfig): MasterConfig {
     const before = this.#current;
     const limits = Object.freeze({ ...before.limits, ...pick(next.limits, reloadableLimits) });

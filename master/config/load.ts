@@ -28,7 +28,6 @@ import { warnOfReactorTags } from './signal-plan.ts';
 import { findUnserved } from './unserved-options.ts';
 import { warnOfRights } from './user-rights.ts';
 
-/** What {@link loadMasterConfig} found. */
 export interface LoadedConfig {
   readonly config: MasterConfig;
   readonly warnings: readonly ConfigWarning[];

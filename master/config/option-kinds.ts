@@ -398,7 +398,7 @@ export interface ConfigWarning extends OptionOrigin {
   readonly message: string;
 }
 
-// Values of options as lists.
+// Lists.
 
 /** The entries of a map; none of anything else. */
 export function pairsOf(value: unknown): [name: string, value: unknown][] {

@@ -103,7 +103,7 @@ export function eventRingSize(
   return size === undefined || size.entries === 0 ? undefined : size;
 }
 
-// How the options of the file server and of states are checked, where they are more than a word.
+// Options of the file server and of states.
 
 /** Directories by environment. */
 export type FileRoots = Readonly<Record<string, readonly string[]>>;
@@ -219,7 +219,7 @@ function isWord(value: unknown): boolean {
   return typeof value === 'string' || typeof value === 'number';
 }
 
-// Salt's option `reactor`: files that say what follows from events, by globs on tags.
+// `reactor`: files that react to events, by globs on tags.
 
 /** What follows from events of some tags. */
 export interface ReactorEntry {
@@ -534,7 +534,7 @@ function row<T>(name: string, kind: OptionKind<T>, defaultValue: T | null): Opti
   return { name, kind, default: defaultValue };
 }
 
-// Options of log-ins and tokens. They are Salt's, and stand at the top of a file.
+// Options of log-ins and tokens; Salt's, at the top level of a file.
 
 /** Who may choose how long their token lives: everybody, nobody, or these by their eauth. */
 export type ExpireOverride = boolean | Readonly<Record<string, readonly string[]>>;
@@ -690,7 +690,7 @@ export const eauthOptions: OptionTable<EauthOptions> = {
   ldapFreeipa: { name: 'auth.ldap.freeipa', kind: flag, default: false },
 };
 
-// Options that no master acts on and that SaltGUI reads from the wheel function `config.values`.
+// Options without effect that SaltGUI reads through the wheel function `config.values`.
 
 const own = /^saltgui_/;
 const ofSalt: ReadonlySet<string> = new Set([

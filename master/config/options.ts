@@ -19,6 +19,7 @@ import type {
 } from './option-table.ts';
 import type { Permissions } from './permissions.ts';
 import type { SslOptions, TransportName, TransportOpts } from './transport-options.ts';
+
 /** Salt's `hash_type`: digests of key fingerprints and files. */
 export type HashType = 'md5' | 'sha1' | 'sha224' | 'sha256' | 'sha384' | 'sha512';
 

@@ -178,8 +178,6 @@ function fieldsOf(value: unknown): Map<string, unknown> | undefined {
   return isObject ? new Map(Object.entries(value)) : undefined;
 }
 
-// How the patterns of a policy are read.
-
 /** All but targets, which ask for minions. */
 export const policySyntax: Omit<PolicySyntax, 'target'> = {
   glob: compileGlob,
@@ -191,7 +189,7 @@ export const policySyntax: Omit<PolicySyntax, 'target'> = {
   },
 };
 
-// Whether the rules of a configuration can be used: all of them, before anything takes effect.
+// Validation of all rules, before any takes effect.
 
 /** @throws ConfigError ERR_OPTION_TYPE with the place of the rule that cannot be used */
 export function checkPolicy(config: MasterConfig, acl: Settings): void {

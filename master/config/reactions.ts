@@ -1,4 +1,7 @@
-/** `saltbridge: reactions:`, and whether all of them can be used, before anything takes effect. */
+/**
+ * `saltbridge: reactions:`: parses reactions, and checks that all of them can be used before any
+ * takes effect.
+ */
 
 import Type from '#typebox';
 import { Compile } from '#typebox/compile';
@@ -25,7 +28,7 @@ import type { MasterConfig } from './options.ts';
 import { rulesOf } from './policy-rules.ts';
 import { compileRightTarget } from './target-text.ts';
 
-// What a reaction is: an event that is waited for, and a call that follows from it.
+// Reactions as configured.
 
 /**
  * A reaction for `resolveMasterConfig({ reactions: […] })`. It may do only what rules of the policy
@@ -88,7 +91,7 @@ function targetedOf(
   return 'command' in action ? { kind: 'command', ...action.command } : undefined;
 }
 
-// Whether a JSON Schema makes sure that there is a plain value at a path.
+// Schema guarantees: whether a JSON Schema ensures a scalar at a path.
 
 const scalars: ReadonlySet<unknown> = new Set(['string', 'number', 'integer', 'boolean']);
 
@@ -127,7 +130,7 @@ function isMap(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-// Reactions as they come from a file or a program: their form is checked here, the rest later.
+// Parsing: the form of reactions is checked here, the rest later.
 
 const strict = { additionalProperties: false };
 const Text = Type.String({ minLength: 1, maxLength: 4096 });
@@ -281,7 +284,7 @@ function refuse(origin: OptionOrigin, field: string, problem: string): ConfigErr
   return new ConfigError('ERR_OPTION_TYPE', origin, `${where}${problem}`);
 }
 
-// Which rules of the policy vouch for the data that a reaction takes from an event.
+// Rules whose schemas guarantee the data that a reaction takes from an event.
 
 /** A value of the event's data that a reaction needs. */
 export interface NeededValue {

@@ -1,4 +1,4 @@
-/** The least signal policy under which a site's listeners go on hearing what minions emit. */
+/** Finds who listens to events at a site, and the least signal policy with which they work. */
 
 import { isReservedTag, isSpecificTagGlob } from '../../acl/index.ts';
 import { compileGlob } from '../../minion-protocol/index.ts';
@@ -11,6 +11,7 @@ import {
 } from './option-kinds.ts';
 import type { MasterConfig } from './options.ts';
 import { rulesOf } from './policy-rules.ts';
+
 /** A rule to grant, and who needs it. */
 export interface PlannedRule {
   /** A glob on tags, for `saltbridge: acl: signals:`. */
@@ -145,7 +146,7 @@ function isWritable(pattern: string): boolean {
   return pattern.length <= maxTagLength && !/\p{Cc}/u.test(pattern);
 }
 
-// Who listens to events in a salt-master, and for which tags.
+// Listeners of a salt-master, and their tags.
 
 /** A glob that something listens for. */
 export interface Listening {
@@ -247,6 +248,6 @@ function withoutPlaceholders(tag: string): string {
   return tag.replace(/\$\{[^}]*\}/g, '*');
 }
 
-// Tags that a site's reactor listens for, and that nobody may emit.
+// Tags that a reactor listens for and nobody may emit.
 
 const maxNamed = 5;

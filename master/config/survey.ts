@@ -6,9 +6,8 @@ import type { MasterConfig } from './options.ts';
 import { mainFileOf, readConfigFiles } from './read-files.ts';
 import { warnOfRights } from './user-rights.ts';
 
-// A configuration looked at as a whole, for reports: what is wrong with it is told, all of it.
+// A survey reports all problems of a configuration instead of the first.
 
-/** What {@link surveyMasterConfig} found. */
 export interface ConfigSurvey {
   /** What can be used; defaults stand for the rest. */
   readonly config: MasterConfig;

@@ -7,7 +7,7 @@ import { ConfigError } from './option-kinds.ts';
 import type { MasterConfig } from './options.ts';
 import { servedTransports } from './transport-options.ts';
 
-// What two masters in one process must not share.
+// Resources that two masters of a process must not share.
 
 /** A master and what it is called. */
 interface Named {
@@ -149,7 +149,6 @@ export interface Tenant extends LoadedConfig {
   readonly directory: string;
 }
 
-/** What {@link loadTenants} found. */
 export interface LoadedTenants extends LoadedConfig {
   /** Empty where the directory is that of one master. */
   readonly tenants: readonly Tenant[];

@@ -13,8 +13,6 @@ import {
 import type { MasterConfig } from './options.ts';
 import { isPermissions, type Permissions } from './permissions.ts';
 
-// Salt's rights of users, as a configuration has them.
-
 /** Rights of users, as they were written: what cannot be read of them is told, and refuses no start. */
 export const rights: OptionKind<Permissions> = {
   expected: 'a map',

@@ -1,4 +1,7 @@
-/** One minion's pillar, from its files [salt/pillar/__init__.py compile_pillar]. */
+/**
+ * Compiles one minion's pillar from its files: top files, includes, merging, `pillar_opts`
+ * [salt/pillar/__init__.py compile_pillar].
+ */
 
 import {
   type CompiledTarget,
@@ -26,7 +29,7 @@ import {
 } from './pillar-data.ts';
 import { findSls, SlsRenderer } from './pillar-sources.ts';
 
-// Which targets of a top file mean the asking minion [salt/matchers/confirm_top.py].
+// Matching of top file targets [salt/matchers/confirm_top.py].
 
 /** What a minion gets, by environment, in order. */
 type Matches = ReadonlyMap<string, readonly string[]>;
@@ -100,7 +103,7 @@ function read(compileIt: () => CompiledTarget): CompiledTarget {
   }
 }
 
-// The top files of pillar: which SLS a minion gets [salt/pillar/__init__.py get_tops, merge_tops].
+// Top files [salt/pillar/__init__.py get_tops, merge_tops].
 
 /** One target of the top files. */
 interface TopTarget {
@@ -538,7 +541,7 @@ function under(key: string | undefined, data: PillarMap): PillarMap {
   return key.split(':').reduceRight<PillarMap>((inner, part) => new Map([[part, inner]]), data);
 }
 
-// `pillar_opts`: options of the master in the pillar [salt/pillar/__init__.py compile_pillar].
+// `pillar_opts` [salt/pillar/__init__.py compile_pillar].
 
 /** A source of pillar with `master` in it: options that minions may know. */
 export function withMasterOptions(base: PillarSource, config: MasterConfig): PillarSource {

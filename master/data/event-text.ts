@@ -9,9 +9,9 @@ import {
   type Value,
 } from '../../template/index.ts';
 
-// Text of events in files that are rendered and then read as YAML. What could mean something to
-// YAML stands in the rendered text as a mark, and is put in its place when the YAML has been read:
-// so it is a value, or a part of one, whatever it says.
+// Event values in text that is rendered and then parsed as YAML. Whatever could have a meaning in
+// YAML is rendered as a placeholder, and substituted after parsing: it stays a value, or a part of
+// one.
 
 /** Brackets of a mark: printable for YAML, and in no alphabet. */
 const [open, close] = ['\uE000', '\uE001'];
@@ -58,8 +58,6 @@ export class EventText {
 function isList(data: PlainData): data is readonly PlainData[] {
   return Array.isArray(data);
 }
-
-// Puts values of an event into a text that is then read as YAML: see event-text.ts.
 
 /** Means nothing to YAML wherever it stands, nor to any kind of target but as an id. */
 const inert = /^(?![-.]{1,3}$)[A-Za-z0-9_/.+~-][A-Za-z0-9_/.+~:-]*$/;

@@ -17,6 +17,7 @@ import {
 } from './pillar-data.ts';
 import { readData } from './render-task.ts';
 import type { ParsedFileCache } from './renderer.ts';
+
 /**
  * Whose pillar is asked for. The id is verified; grains are not told, so that nothing a minion
  * says of itself decides what it gets [THREATS M-09].
@@ -37,7 +38,6 @@ export interface ExtPillar {
   provide(request: ExtPillarRequest): Promise<FactMap | undefined>;
 }
 
-/** What {@link withExtPillar} needs besides. */
 export interface ExtPillarDeps extends MergeOptions {
   readonly sources: readonly ExtPillar[];
   /** `ext_pillar_first`: the files lie over the sources, and see what they gave. Default false. */
@@ -281,7 +281,7 @@ async function readBounded({ body }: Response, maxBytes: number): Promise<Uint8A
   return Buffer.concat(parts);
 }
 
-// The sources of the option `ext_pillar`.
+// Sources from the option `ext_pillar`.
 
 /** Opens them in their order; each has the name of its module. */
 export function openExtPillars(

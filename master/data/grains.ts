@@ -9,7 +9,7 @@ import {
 } from '../../minion-protocol/index.ts';
 import { Dict, toPython, type Value } from '../../template/index.ts';
 
-// The grains of the asking minion, of which is known what was looked at.
+// Grains that record which of them were read.
 
 const digestBytes = 32;
 

@@ -59,7 +59,6 @@ export interface MineQuery {
   readonly isByFunction: boolean;
 }
 
-/** What {@link MineReader} needs. */
 export interface MineReaderOptions {
   readonly mine: MineStore;
   readonly targets: Pick<TargetResolver, 'resolveWithin' | 'entitles' | 'matches'>;
@@ -202,7 +201,6 @@ const last = '\u{10ffff}';
 const overheadBytes = 64;
 const maxNameBytes = 256;
 
-/** What {@link MineStore} needs. */
 export interface MineStoreOptions {
   readonly store: Store;
   /** `minion_data_cache` or `enforce_mine_cache`: whether anything is kept. */
@@ -383,7 +381,7 @@ function isName(fun: string): boolean {
   return size > 0 && size <= maxNameBytes && !/\p{Surrogate}/u.test(fun) && fun !== last;
 }
 
-// The mines of a salt-master that was here before [salt/cache/localfs.py].
+// Import of a salt-master's mine [salt/cache/localfs.py].
 
 /** Says that it was done: what minions take out later must not come back. */
 const doneKey: Key = ['mine-taken-over'];
@@ -420,7 +418,6 @@ async function takeOver(mine: MineStore, id: string, cache: SaltDataCache): Prom
   }
 }
 
-/** What {@link openMine} needs. */
 export interface MineDeps {
   readonly config: MasterConfig;
   readonly store: Store;

@@ -1,4 +1,7 @@
-/** Pillars that outlive the master: sealed in the store, one record a minion. */
+/**
+ * The persistent pillar cache: pillars sealed in the store, one record a minion, with the dependencies
+ * by which they are valid.
+ */
 
 import {
   isWireMap,
@@ -13,7 +16,7 @@ import type { Seal } from '../auth/index.ts';
 import { GrainReads } from './grains.ts';
 import type { PillarSources } from './pillar-sources.ts';
 
-// What a pillar was made from: as long as that is the same, so is the pillar.
+// Dependencies: a pillar is valid while what it was made from is unchanged.
 
 /** A file that was looked for. */
 export interface FileRead {
@@ -30,7 +33,7 @@ interface ListRead {
   readonly digest: string;
 }
 
-/** See above. It holds no text of the files. */
+/** Dependencies of a pillar. They hold no text of the files. */
 export interface CacheDependencies {
   readonly files: readonly FileRead[];
   readonly lists: readonly ListRead[];
@@ -158,7 +161,6 @@ export function unpackKept(value: WireValue): KeptPillar | undefined {
 
 const prefix: Key = ['pillar-cache'];
 
-/** What {@link PersistentPillarCache} needs. */
 export interface PersistentPillarCacheOptions {
   readonly store: Store;
   readonly seal: Seal;
@@ -171,7 +173,7 @@ export interface PersistentPillarCacheOptions {
 }
 
 /**
- * See above. Bounded in bytes; what was put there longest ago goes first. A record opens under the
+ * The persistent pillar cache. Bounded in bytes; what was put there longest ago goes first. A record opens under the
  * id alone that it was sealed for.
  */
 export class PersistentPillarCache {

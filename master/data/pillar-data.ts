@@ -27,7 +27,7 @@ export function reasonOf(error: unknown): string {
   throw error;
 }
 
-// Pillar data as they are sent.
+// Pillar data as sent.
 
 /** A float without a fraction is sent as an integer: our MessagePack knows one kind of number. */
 export function toWire(data: PlainData): WireValue {
@@ -65,7 +65,7 @@ export function fromWire(value: WireValue): PlainData {
   return new Map(Object.entries(value).map(([key, inner]) => [key, fromWire(inner)]));
 }
 
-// How the files of a pillar are put over each other [salt/utils/dictupdate.py].
+// Merging [salt/utils/dictupdate.py].
 
 /** A map of pillar data. Maps are never changed: what is merged is made anew. */
 export type PillarMap = ReadonlyMap<PlainData, PlainData>;
@@ -249,7 +249,7 @@ export function toSourceFile(
   };
 }
 
-// What Salt tells a template about its own place [salt/utils/templates.py generate_sls_context].
+// SLS names in templates [salt/utils/templates.py generate_sls_context].
 
 /** @param file below its root: `web/init.sls` */
 export function slsNames(file: string): Readonly<Record<string, string>> {

@@ -20,7 +20,7 @@ import {
 } from './pillar-data.ts';
 import type { PillarTask, Rendered } from './render-task.ts';
 import { isTransient } from './renderer.ts';
-/** What {@link PillarSources} needs. */
+
 export interface PillarSourcesOptions extends TemplateWhitespace {
   /** Serves `pillar_roots`. */
   readonly backend: FileServerBackend;
@@ -124,7 +124,7 @@ function decode(bytes: Uint8Array, path: string): string {
   }
 }
 
-// Which renderers a file asks for: its first line, or `renderer` [salt/template.py].
+// Renderers of a file: its first line, or `renderer` [salt/template.py].
 
 /** What is done with a file, in this order. */
 export interface RenderPipe {
@@ -173,7 +173,7 @@ export function pipeOf(text: string, standard: string): RenderPipe {
   throw new MasterError('ERR_RENDERER', `the renderer "${name}" is not served: ${remedy}`);
 }
 
-// One file of pillar to data, as Salt's renderers make it [salt/renderers/{jinja,yaml,json}.py].
+// Rendering of one file [salt/renderers/{jinja,yaml,json}.py].
 
 /** What a file is rendered as. */
 export interface RenderedAs {

@@ -101,7 +101,6 @@ export interface PillarKey {
   readonly rules: string;
 }
 
-/** What {@link PillarCache} needs. */
 export interface PillarCacheOptions {
   /** What a pillar was made from is looked up in them. */
   readonly sources: PillarSources;
@@ -298,7 +297,7 @@ export class Reads implements Notes {
   }
 }
 
-// The pillar of a master's own files: `pillar_roots`, rendered for each minion.
+// Pillar of `pillar_roots`.
 
 /** Options of `MasterConfig` that pillar goes by. */
 export type PillarConfig = Pick<
@@ -543,7 +542,7 @@ function answerOf({ pillar, errors }: CompiledPillar): PillarAnswer['pillar'] {
   return toWirePillar(errors.length === 0 ? pillar : new Map([...pillar, ['_errors', errors]]));
 }
 
-// The pillar of a master: that of its files, or of a program, with that from elsewhere.
+// Opening: pillar of files or of a program, merged with `ext_pillar`.
 
 /** What a master's pillar is opened with. */
 export interface PillarSourceDeps extends PillarDeps {
@@ -737,9 +736,8 @@ function entriesOf(value: WireValue): ReadonlyMap<string, WireValue> | undefined
   return isWireMap(value) ? new Map(Object.entries(value)) : undefined;
 }
 
-// The interface to pillar: see ../api.ts for what each call promises.
+// The interface `pillar`.
 
-/** What {@link createPillarApi} needs. */
 export interface PillarApiDeps {
   readonly pillar: PillarSource;
   readonly facts: KnownFacts;

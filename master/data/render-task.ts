@@ -16,7 +16,7 @@ import {
   type TemplateWhitespace,
 } from './pillar-data.ts';
 
-// What goes between the main thread and one that renders: plain data, which can be copied.
+// Messages between the main thread and a rendering thread; they can be cloned.
 
 /** What a thread is to do. */
 export type RenderOrder =
@@ -113,7 +113,7 @@ function isList(data: readonly PlainData[] | Float): data is readonly PlainData[
   return Array.isArray(data);
 }
 
-// Work of a rendering, with all that it goes by: it can be done on this thread or on another.
+// Tasks, for this thread or another.
 
 /** A template to be rendered. */
 interface TemplateTask extends TemplateWhitespace {
@@ -147,7 +147,7 @@ export interface PillarTask extends TemplateTask {
 /** Words that are values in whatever is rendered, as those of events are. */
 export interface UntrustedInput {
   readonly words: WireMap;
-  /** Of the marks in the text; see reactor/event-text.ts. */
+  /** Of the marks in the text; see event-text.ts. */
   readonly secret: string;
 }
 
@@ -156,7 +156,7 @@ export interface ReactionTask extends TemplateTask {
   readonly kind: 'reaction';
   readonly tag: string;
   readonly data: WireMap;
-  /** Of the marks in the text; see reactor/event-text.ts. */
+  /** Of the marks in the text; see event-text.ts. */
   readonly secret: string;
 }
 

@@ -129,7 +129,7 @@ function optionsOf(
   };
 }
 
-// A thread's side of rendering: an order in, an answer out.
+// The side of the worker thread.
 
 /** Files that came with orders, each parsed once as long as it is kept. */
 export class ReceivedFiles {

@@ -22,6 +22,7 @@ import {
   WeightedCache,
 } from './render-task.ts';
 import { renderTemplate } from './render-template.ts';
+
 /** The files that templates of one place include and import. */
 export interface Imports {
   readonly known: KnownFiles;
@@ -50,7 +51,7 @@ export interface RendererOptions extends Omit<WorkerPoolOptions, 'script'> {
   readonly atOnceMs?: number;
 }
 
-/** See above. The same comes of it on whichever thread it is done. */
+/** Renders templates and parses data; the result does not depend on the thread. */
 export class Renderer {
   readonly #threads: WorkerPool<RenderOrder, RenderAnswer>;
   readonly #atOnce: typeof atOnce;

@@ -21,7 +21,7 @@ import {
   toWire,
 } from './pillar-data.ts';
 
-// The functions that pillar templates may call as `salt['…']`: a closed list, none of which acts.
+// Functions that pillar templates may call as `salt['…']`: a closed list without side effects.
 
 /** What they look at. */
 export interface FunctionWorld {
@@ -199,7 +199,7 @@ function map(value: PlainData | undefined, name: string): PillarMap {
   throw new TypeError(`${name} is not a dictionary`);
 }
 
-// `salt['match.…']` of templates: whether a target means the asking minion [salt/modules/match.py].
+// `salt['match.…']` [salt/modules/match.py].
 
 /** Whom they are about. */
 export interface MatchWorld {

@@ -17,7 +17,7 @@ import { eventRingSize, type MasterConfig } from '../config/index.ts';
 import type { EventFigures } from '../metrics/index.ts';
 import { EventRing, MissedEvents } from './event-ring.ts';
 
-// Keeps events on the bus within `max_event_size`, as salt/utils/dicttrim.py does.
+// `max_event_size` [salt/utils/dicttrim.py].
 
 const trimmed = 'VALUE_TRIMMED';
 
@@ -177,7 +177,7 @@ export class EventBus {
   }
 }
 
-// Events as the interface gives them: see ../api.ts.
+// The interface `events`.
 
 /** The bus as the interface has it, and as it is read for many. */
 export interface BusApi extends Pick<InProcessApi['events'], 'subscribe' | 'fire'> {
@@ -237,9 +237,8 @@ async function* flat<T>(batches: AsyncIterable<readonly T[]>): AsyncGenerator<T,
   for await (const batch of batches) yield* batch;
 }
 
-// The bus of a master, and what keeps its events.
+// Opening.
 
-/** What they are opened with. */
 export interface EventDeps {
   readonly config: MasterConfig;
   readonly store: Store;

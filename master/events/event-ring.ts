@@ -17,7 +17,7 @@ import type { Key, Store } from '../../store/index.ts';
 import type { MasterEvent } from '../api/index.ts';
 import type { EventRingOptions } from '../config/index.ts';
 import { tags } from './tags.ts';
-/** What {@link EventRing.open} needs. */
+
 export interface EventRingDeps {
   readonly store: Store;
   readonly size: EventRingOptions;

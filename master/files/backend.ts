@@ -1,7 +1,7 @@
 import type { HashType } from '../config/index.ts';
 
-// What files are served from. Salt calls it a fileserver backend; the file server asks its
-// backends one after the other, and the first that has a file serves it.
+// File backends (Salt: fileserver backends). The file server asks them in order; the first that has
+// a file serves it.
 
 /** A place that files come from. Everything may be called at the same time. */
 export interface FileServerBackend {

@@ -1,4 +1,7 @@
-/** What minions are served, from all backends together [salt/fileserver/__init__.py]. */
+/**
+ * The file server: requested paths, all back ends together, and how it is opened
+ * [salt/fileserver/__init__.py].
+ */
 
 import type { Logger } from 'pino';
 import type { WireValue } from '../../minion-protocol/index.ts';
@@ -7,7 +10,7 @@ import { type FileLists, type FileServerBackend, type FoundFile, noFiles } from 
 import { isBelow } from './disk-files.ts';
 import { expandRoot, openRoots } from './roots.ts';
 
-// What a minion asks for, before anything is looked up [WIRE 9.8, THREATS G-03, C-40].
+// Requested paths, normalised before any look-up [WIRE 9.8, THREATS G-03, C-40].
 
 /** A file by its place in an environment. */
 export interface RequestedFile {
@@ -163,7 +166,7 @@ function merge(parts: readonly FileLists[]): FileLists {
   };
 }
 
-// The file server of a master, from its configuration.
+// Opening.
 
 /** Where a master's files come from. */
 export interface FileServerOptions {
@@ -224,7 +227,7 @@ async function placesOf(roots: Readonly<Record<string, readonly string[]>>): Pro
   return places.flat().map((place) => place.split('/__env__')[0] ?? place);
 }
 
-// The file server as a source of templates: what minions may read, the master may render.
+// The file server as a source of templates.
 
 /** The file server is the master's, which closes it. */
 export function servedFiles(fileServer: FileServer): FileServerBackend {

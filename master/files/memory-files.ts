@@ -10,6 +10,7 @@ import {
   noFiles,
 } from './backend.ts';
 import { relativePath } from './file-server.ts';
+
 /** Contents by path, by environment: `{ base: { '_modules/mine.py': 'def …' } }`. Text is UTF-8. */
 export type MemoryContent = Readonly<Record<string, Readonly<Record<string, string | Uint8Array>>>>;
 

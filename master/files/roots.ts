@@ -89,7 +89,7 @@ class DirectoryWatch {
   }
 }
 
-// One walk through the roots of an environment [salt/fileserver/roots.py _file_lists].
+// Listing an environment [salt/fileserver/roots.py _file_lists].
 
 /** How roots are walked. */
 export interface WalkOptions {

@@ -15,7 +15,6 @@ import {
   text,
 } from './caller.ts';
 
-/** What these runners need. */
 export interface CacheRunnerDeps {
   readonly facts: KnownFacts;
   readonly mine: MineStore;

@@ -13,7 +13,6 @@ import { type AuditTrail, auditOf } from '../audit/index.ts';
 import { type EventBus, trimValues } from '../events/index.ts';
 import { type JobCache, separateKeywords } from '../jobs/index.ts';
 
-/** What {@link FunctionCaller} needs. */
 export interface FunctionCallerOptions {
   readonly table: FunctionTable;
   readonly kind: 'runner' | 'wheel';
@@ -379,7 +378,7 @@ function wrong(reason: string): MasterError {
   return new MasterError('ERR_ARGS', reason);
 }
 
-// What the parameters of runners and wheel functions may be: named, typed, with defaults.
+// Parameters of runners and wheel functions: named, typed, with defaults.
 
 /** One parameter. Its place in the record of parameters is its place among positional ones. */
 export interface Parameter<T> {
@@ -477,8 +476,8 @@ export function optional<T>(kind: Kind<T>, fallback?: T): Parameter<T | undefine
 /** Salt has it, and it changes nothing here. */
 export const ignored: Parameter<WireValue | undefined> = optional(anything);
 
-// Names of functions that Salt's master has (3007.8, without the modules of sites), so that one
-// which is not served is told from one that nobody has.
+// Functions of Salt's master (3007.8, without modules of sites), to tell one that is not served from
+// one that does not exist.
 
 const runners = `
   asam.add_platform asam.list_platform_sets asam.list_platforms asam.remove_platform

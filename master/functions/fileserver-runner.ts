@@ -12,7 +12,6 @@ import {
   text,
 } from './caller.ts';
 
-/** What these runners need. */
 export interface FileserverRunnerDeps {
   readonly fileServer: FileServer;
 }

@@ -102,7 +102,7 @@ function toDigits(time: string): string {
   return year + number + day.padStart(2, '0') + clock + rest.padEnd(6, '0');
 }
 
-// Jobs in the form in which Salt's runners give them [salt/utils/jid.py, salt/runners/jobs.py].
+// Jobs in the form of Salt's runners [salt/utils/jid.py, salt/runners/jobs.py].
 
 /** What is given for a job that is not kept. */
 const unknownJob: WireMap = { Error: 'Cannot contact returner or no job with this jid' };
@@ -153,7 +153,6 @@ function describeReturn({ return: value, retcode, success, out }: JobReturn): Wi
   };
 }
 
-/** What these runners need. */
 export interface JobsRunnerDeps extends MinionCalls {
   readonly cache: JobCache;
 }

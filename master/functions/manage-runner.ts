@@ -16,7 +16,7 @@ import {
   text,
 } from './caller.ts';
 import { askMinions, countAnswers, type MinionCalls } from './minion-calls.ts';
-/** What these runners need. */
+
 export interface ManageRunnerDeps extends MinionCalls {
   readonly keys: Pick<KeysApi, 'delete'>;
   readonly acceptedIds: () => readonly string[];

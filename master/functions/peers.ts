@@ -32,6 +32,7 @@ import {
 import type { RequestCounters } from '../metrics/index.ts';
 import type { PolicyGate } from '../users/index.ts';
 import type { FunctionCaller } from './caller.ts';
+
 /** A function with its arguments as a minion will take them. */
 export interface PeerCall {
   readonly fun: string;
@@ -145,7 +146,6 @@ function textsOf(value: WireValue | undefined): string[] {
   return Array.isArray(value) ? value.filter((item) => typeof item === 'string') : [];
 }
 
-/** What {@link PeerPublisher} needs. */
 export interface PeerPublisherOptions extends RunDeps {
   readonly dispatcher: JobDispatcher;
   readonly cache: JobCache;
@@ -316,7 +316,6 @@ function fullReturn(jid: string, result: JobReturn): WireMap {
   return { id, jid, fun, ret, retcode, success };
 }
 
-/** What {@link PeerRunner} needs. */
 export interface PeerRunnerOptions {
   readonly runners: FunctionCaller;
   readonly cache: JobCache;

@@ -1,4 +1,4 @@
-/** The runners that are served. A new one is a new entry of a table that is joined here. */
+/** The runners. A new one is an entry of a table that is joined here. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
@@ -42,7 +42,6 @@ import type { OrchestrationRequest, Orchestrator } from './orchestrate/orchestra
 
 // The `auth` runner [salt/runners/auth.py].
 
-/** What the runner needs. */
 interface AuthRunnerDeps {
   readonly logins: () => Pick<LoginsApi, 'login' | 'logout'>;
 }
@@ -90,7 +89,6 @@ function authRunner({ logins }: AuthRunnerDeps): FunctionTable {
 /** What the functions of a kind are for, by name. */
 type Docs = (prefix?: string) => WireMap;
 
-/** What the runner needs. */
 interface DocRunnerDeps extends MinionCalls {
   readonly docs: { readonly runner: Docs; readonly wheel: Docs };
 }
@@ -139,7 +137,6 @@ function eventRunner({ bus }: { readonly bus: EventBus }): FunctionTable {
 
 // The `mine` runner [salt/runners/mine.py].
 
-/** What these runners need. */
 interface MineRunnerDeps extends MinionCalls {
   readonly mineReader: MineReader;
 }
@@ -176,7 +173,6 @@ function mineRunner(parts: MineRunnerDeps): FunctionTable {
 
 // The `pillar` runner [salt/runners/pillar.py].
 
-/** What these runners need. */
 interface PillarRunnerDeps {
   readonly pillar: PillarSource;
   readonly facts: KnownFacts;
@@ -211,11 +207,10 @@ function pillarRunner({ pillar, facts }: PillarRunnerDeps): FunctionTable {
   };
 }
 
-// The `saltutil` runner [salt/runners/saltutil.py]. Salt copies modules from its file server to
-// itself with it. This master runs none: the answer is that nothing was copied, and the log names
-// what Salt would have copied. Minions get theirs with a function of the same name.
+// The `saltutil` runner [salt/runners/saltutil.py]. Salt copies modules from its file server to itself
+// with it. This master runs none: it answers that nothing was copied, and logs what Salt would have
+// copied. Minions have a function of the same name.
 
-/** What these runners need. */
 interface SaltutilRunnerDeps {
   readonly fileServer: FileServer;
   readonly log: Logger;
@@ -302,7 +297,6 @@ async function moduleFiles(
 
 // The `state` runner: orchestrations [salt/runners/state.py].
 
-/** What these runners need. */
 interface StateRunnerDeps {
   readonly orchestrator: Orchestrator;
 }
@@ -452,7 +446,6 @@ function testRunner(): FunctionTable {
   };
 }
 
-/** What they need. */
 export interface RunnerDeps
   extends JobsRunnerDeps,
     ManageRunnerDeps,

@@ -1,4 +1,6 @@
-/** Keys, jobs, runners and wheel over their parts: what the interface gives, and minions may ask. */
+/**
+ * Creates the interfaces to keys, jobs, runners and wheel functions, for programs and for minions.
+ */
 
 import type { Logger } from 'pino';
 import {
@@ -31,7 +33,7 @@ import { FunctionCaller, type FunctionCallerOptions, saltRunners, saltWheels } f
 import { type Orchestrator, openOrchestrator } from './orchestrate/orchestrator.ts';
 import { runnerTable } from './runners.ts';
 import { wheelTable } from './wheel.ts';
-/** What they are made from. */
+
 export interface ServiceDeps extends Mine {
   readonly config: MasterConfig;
   readonly foundations: Auth & { readonly audit: Audit; readonly facts: KnownFacts };

@@ -39,9 +39,8 @@ import {
   text,
 } from './caller.ts';
 
-// The `file_roots` wheel module, as far as it reads [salt/wheel/file_roots.py].
+// The `file_roots` wheel module, read only [salt/wheel/file_roots.py].
 
-/** What these functions need. */
 interface FileRootsWheelDeps {
   readonly config: Pick<MasterConfig, 'fileRoots' | 'pkiDir' | 'stateDir' | 'cachedir'>;
 }
@@ -181,7 +180,6 @@ async function readText(file: FoundFile): Promise<string> {
 
 // The `key` wheel module, with Salt's names of states [salt/wheel/key.py, salt/key.py].
 
-/** What these functions need. */
 interface KeyWheelDeps {
   readonly keys: InProcessApi['keys'];
   /** The public halves of the master's own keys. */
@@ -455,9 +453,8 @@ function hashed(pem: string, hashType: string): string {
   throw new MasterError('ERR_ARGS', `hash_type is none of ${hashTypes.join(', ')}`);
 }
 
-// Wheel functions that make key pairs [salt/wheel/key.py]; private keys are told to the caller alone.
+// Key generation [salt/wheel/key.py]; private keys are returned to the caller only.
 
-/** What these functions need. */
 interface NewKeyWheelDeps {
   readonly keys: Pick<InProcessApi['keys'], 'create'>;
 }
@@ -498,7 +495,6 @@ function pairOf({ privatePem, publicPem }: CreatedKey): WireMap {
   return { priv: privatePem, pub: publicPem };
 }
 
-/** What they need. */
 export interface WheelDeps extends KeyWheelDeps, FileRootsWheelDeps {
   readonly config: MasterConfig;
   readonly present: () => readonly PresentMinion[];

@@ -1,4 +1,4 @@
-/** A job on so many minions at a time [salt cli/batch.py]. */
+/** Runs jobs on all, some or so many minions at a time [salt cli/batch.py]. */
 
 import {
   type BatchRequest,
@@ -11,7 +11,7 @@ import { type JobDispatcher, ParallelJobs } from './dispatcher.ts';
 import { createJobEventQueue, type FollowDeps, followJob } from './follow-job.ts';
 import { isFailureCode } from './job.ts';
 
-// The places of a batch: how many minions may be at it at once.
+// Slots of a batch.
 
 /** Who is at it, who has yet to be, and how many more may. */
 class BatchSlots {
@@ -216,7 +216,6 @@ function choose(
   return chosen;
 }
 
-/** What {@link runJob} works with. */
 export interface RunDeps extends FollowDeps {
   readonly dispatcher: JobDispatcher;
 }

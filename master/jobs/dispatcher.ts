@@ -39,7 +39,6 @@ export interface PublishedJob {
   readonly stopListening: () => void;
 }
 
-/** What {@link JobDispatcher} needs. */
 export interface JobDispatcherOptions {
   readonly targets: TargetResolver;
   readonly cache: JobCache;
@@ -327,7 +326,6 @@ function tooManyUpdates(): Error {
 /** Whom a publication is for. */
 export type Addressees = Omit<OutgoingPublication, 'envelope'>;
 
-/** What {@link Publisher} needs. */
 export interface PublisherOptions {
   readonly publishKey: PublishKey;
   readonly transports: readonly MasterTransport[];

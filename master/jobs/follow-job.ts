@@ -1,4 +1,7 @@
-/** A job from its publication to its end. */
+/**
+ * Follows a job to its end: returns, minions that are still running it, and a summary; also a job of
+ * an earlier master process.
+ */
 
 import type { WireValue } from '../../minion-protocol/index.ts';
 import { BoundedQueue } from '../../runtime/index.ts';
@@ -12,6 +15,7 @@ import {
 import type { JobDispatcher } from './dispatcher.ts';
 import { isFailureCode, type Job, type JobRecord } from './job.ts';
 import type { JobCache } from './job-cache.ts';
+
 /**
  * Which of these minions answer `saltutil.find_job` with more than an empty map. The round ends
  * when all do so, or after its time: who says that it runs no such job may have ended it just now,
@@ -153,7 +157,6 @@ type JobNews =
   | { readonly type: 'asked'; readonly asked: readonly string[]; readonly running: Set<string> }
   | { readonly type: 'failed'; readonly error: unknown };
 
-/** What {@link followJob} works with. */
 export interface FollowDeps {
   readonly dispatcher: Pick<JobDispatcher, 'closing' | 'publishUnkept'>;
   readonly facts: MinionFacts;
@@ -321,9 +324,8 @@ class QuietTimer {
   }
 }
 
-// A job of the master before this one, from what is kept of it to its end.
+// Jobs of an earlier master process, from what is stored.
 
-/** What {@link resumeJob} works with. */
 export interface ResumeDeps extends FollowDeps {
   readonly cache: Pick<JobCache, 'find' | 'record' | 'returns'>;
 }

@@ -1,4 +1,4 @@
-/** Jobs that are kept: what they were, what came back, what became of the rest. */
+/** Stored jobs: what they were, their returns, and the outcome at each minion. */
 
 import {
   type Delivery,
@@ -12,6 +12,7 @@ import {
 import { describeDeliveries, type MinionFacts } from './follow-job.ts';
 import type { JobRecord } from './job.ts';
 import type { JobCache } from './job-cache.ts';
+
 /** What the history is read from. */
 export interface HistoryDeps {
   readonly cache: JobCache;

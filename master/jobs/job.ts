@@ -184,7 +184,7 @@ export function newJobEvent(record: JobRecord): WireMap {
   };
 }
 
-// How jobs and returns lie in the store: maps in Salt's local MessagePack encoding.
+// Encoding in the store: maps in Salt's local MessagePack dialect.
 
 const Texts = Type.Array(Type.String());
 const AnyValue = Type.Unsafe<WireValue>(Type.Unknown());
@@ -264,7 +264,7 @@ export function isFailureCode(retcode: WireValue): boolean {
   return retcode !== 0 && retcode !== false && retcode !== null;
 }
 
-// The events that name each failed state of a highstate or sls return [WIRE 14.3].
+// Events for failed states [WIRE 14.3].
 
 const stateFunctions: ReadonlySet<WireValue> = new Set(['state.highstate', 'state.sls']);
 

@@ -1,4 +1,4 @@
-/** Jobs, from the parts of a master: whom they are for, how they are published, what is kept. */
+/** Opens jobs from the parts of a master, and implements the interface `jobs`. */
 
 import { randomInt } from 'node:crypto';
 import { createJidSource, type MasterTransport } from '../../minion-protocol/index.ts';
@@ -19,7 +19,6 @@ import { Reconnecting } from './presence.ts';
 import type { KnownResources } from './resources.ts';
 import { TargetResolver } from './targets.ts';
 
-/** What they are made from. */
 export interface JobDeps {
   readonly config: MasterConfig;
   readonly foundations: Pick<Auth, 'keys' | 'masterKeys' | 'publishKey' | 'rsa' | 'sessions'> & {
@@ -116,9 +115,8 @@ function createPublisher(
   });
 }
 
-// The interface to jobs over their parts: see ../api.ts for what each call promises.
+// The interface `jobs`.
 
-/** What {@link createJobsApi} needs. */
 export interface JobsApiDeps extends RunDeps {
   readonly cache: JobCache;
   /** Milliseconds since 1970. */

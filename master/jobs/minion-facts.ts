@@ -154,7 +154,6 @@ const prefix: Key = ['minion-data'];
 
 const nothingKnown: MinionFacts = { grains: undefined, pillar: undefined };
 
-/** What {@link KnownFacts} needs. */
 export interface KnownFactsOptions {
   readonly store: Store;
   readonly seal: Seal;
@@ -318,7 +317,7 @@ function isSamePart(left: PackedFacts | undefined, right: PackedFacts | undefine
   return left === undefined || right === undefined ? left === right : left.isSame(right);
 }
 
-// The minion data cache of a salt-master that was here before [salt/cache/localfs.py].
+// Import of a salt-master's minion data cache [salt/cache/localfs.py].
 
 /** Where to look, and for whom. */
 export interface SaltDataCache {

@@ -17,7 +17,6 @@ import type { HeardFrom, LastHeard } from '../auth/index.ts';
 import { type EventBus, tags } from '../events/index.ts';
 import type { RequestCounters } from '../metrics/index.ts';
 
-/** What {@link Announcements} needs of the rest of the master. */
 export interface AnnouncementsOptions {
   readonly publishKey: { readonly current: { readonly key: CrypticleKey } };
   /** PEM text of an id's accepted key. */
@@ -101,7 +100,6 @@ export function needingOwnRestart(
     .map(({ id }) => id);
 }
 
-/** What {@link PresenceEvents} needs. */
 export interface PresenceEventsOptions {
   readonly bus: EventBus;
   /** Ids of the minions that are there. */
@@ -217,7 +215,6 @@ function isSamePlace(one: HeardFrom, other: HeardFrom): boolean {
   return one.transport === other.transport && one.address === other.address;
 }
 
-/** What {@link Reconnecting} needs. */
 export interface ReconnectingOptions {
   /** Minions that had signed in when the master started. */
   readonly signedIn: readonly string[];

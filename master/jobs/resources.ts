@@ -20,7 +20,6 @@ export interface Registration {
   readonly grains: WireValue | undefined;
 }
 
-/** What {@link KnownResources} needs. */
 export interface KnownResourcesOptions {
   readonly store: Store;
   /** `grains_bytes`: of all that one minion registers; 0: any size. */

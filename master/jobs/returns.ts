@@ -19,7 +19,6 @@ export type ReturnOutcome =
   /** Refused by a rule, or beyond the limit of self-made jobs. */
   | { readonly refused: string };
 
-/** What {@link ReturnKeeper} needs. */
 export interface ReturnKeeperOptions {
   readonly cache: JobCache;
   /** Whether a job was published to the owner that an id had before. */

@@ -35,7 +35,6 @@ export interface ResolvedTarget {
   readonly problem: string | undefined;
 }
 
-/** What {@link TargetResolver} needs. */
 export interface TargetResolverOptions {
   readonly acceptedIds: () => readonly string[];
   readonly isAccepted: (id: string) => boolean;
@@ -217,7 +216,7 @@ export class TargetResolver {
     }
   }
 
-  /** What {@link resolve} says, with the reason for each minion. @throws MasterError ERR_BAD_TGT */
+  /** As {@link resolve}, with the reason for each minion. @throws MasterError ERR_BAD_TGT */
   async plan(request: TargetRequest): Promise<TargetPlan> {
     const { target, compiled, sure, unknown, missing } = await this.#match(request);
     const { tgt, tgtType } = target;

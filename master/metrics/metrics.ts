@@ -3,6 +3,7 @@
 import { performance } from 'node:perf_hooks';
 import type { Store } from '../../store/index.ts';
 import type { Distribution, KeyState, MasterStatus, MetricFamily, Sample } from '../api/index.ts';
+
 /** What is measured when somebody asks. */
 export interface MeasuredNow {
   readonly status: MasterStatus;

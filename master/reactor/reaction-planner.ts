@@ -1,4 +1,4 @@
-/** From an event to the calls that follow from it, as data. */
+/** Compiles reactions, and plans the calls that follow from an event, as data. */
 
 import { parseRate, RateLimiter } from '../../acl/index.ts';
 import {
@@ -20,6 +20,7 @@ import {
   schemaGuarantees,
 } from '../config/index.ts';
 import type { TargetResolver } from '../jobs/index.ts';
+
 /** An event that something may follow from. */
 export interface ReactionEvent {
   readonly tag: string;
@@ -175,7 +176,7 @@ function mapped({ from, dash = false }: MappedValue, event: ReactionEvent): Wire
   return value;
 }
 
-// Reactions made ready for being asked about events.
+// Compilation.
 
 /** A reaction that can be asked. */
 export interface CompiledReaction {

@@ -132,7 +132,6 @@ export interface QueueConditions {
   readonly window: { readonly values: readonly unknown[]; readonly lengthMs: number } | undefined;
 }
 
-/** What {@link ReactionQueue} needs. */
 export interface ReactionQueueOptions {
   readonly store: Store;
   /** How long runs that end from now on are kept, milliseconds. */

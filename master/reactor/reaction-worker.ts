@@ -1,4 +1,6 @@
-/** Does the runs of the queue, so many of each reaction at a time. */
+/**
+ * Executes the runs of the queue, so many of each reaction at a time, and reports what was not done.
+ */
 
 import type { Logger } from 'pino';
 import {
@@ -30,9 +32,8 @@ import type {
 } from './reaction-planner.ts';
 import type { OpenRun, ReactionQueue } from './reaction-queue.ts';
 
-// Does what a run asks for, as far as the reaction may, and says what became of it.
+// One run: checks the rights of the reaction, and does the call.
 
-/** What {@link performRun} works with. */
 interface PerformDeps {
   readonly policy: () => Policy;
   readonly targets: Pick<TargetResolver, 'resolve' | 'resolveWithin'>;
@@ -189,7 +190,6 @@ function denied({ rule, reason }: Decision): ReactionResult {
 const graceMs = 30_000;
 const lookMs = 100;
 
-/** What {@link ReactionWorker} needs. */
 export interface ReactionWorkerOptions extends Omit<PerformDeps, 'markSent'> {
   readonly reactions: () => readonly CompiledReaction[];
   readonly queue: ReactionQueue;
@@ -201,7 +201,7 @@ export interface ReactionWorkerOptions extends Omit<PerformDeps, 'markSent'> {
   readonly log: Logger;
 }
 
-/** See above. Runs of one reaction start in the order in which they were queued. */
+/** Executes the queue. Runs of one reaction start in the order in which they were queued. */
 export class ReactionWorker {
   readonly #options: ReactionWorkerOptions;
   readonly #waiting = new Map<string, OpenRun[]>();
@@ -319,9 +319,8 @@ function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
   });
 }
 
-// Tells what reactions did not do: counted each time, logged and told once a burst.
+// Reports of runs that were not done: each is counted; logged and emitted once a burst.
 
-/** What {@link ReactionReports} needs. */
 export interface ReactionReportOptions {
   readonly bus: EventBus;
   readonly counters: RequestCounters;
@@ -329,7 +328,7 @@ export interface ReactionReportOptions {
   readonly now: () => number;
 }
 
-/** See above. A burst is a minute, for each reaction and reason. */
+/** Reports runs that were not done. A burst is a minute, for each reaction and reason. */
 export class ReactionReports {
   readonly #options: ReactionReportOptions;
   readonly #bursts: TokenBuckets;

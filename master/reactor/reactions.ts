@@ -1,4 +1,6 @@
-/** Reactions, from the parts of a master. */
+/**
+ * Reactions: which events start which runs, the interface `reactions`, and how all of it is opened.
+ */
 
 import { setMaxListeners } from 'node:events';
 import type { Logger } from 'pino';
@@ -37,7 +39,7 @@ import {
 import { ReactionReports, ReactionWorker } from './reaction-worker.ts';
 import { createReactorPlanner, openReactorFiles, type Takes } from './reactor-files.ts';
 
-// From events to runs in the queue.
+// Intake: from events to runs in the queue.
 
 /** How many runs may lead to one another; what goes on beyond it is a loop. */
 const maxDepth = 3;
@@ -58,7 +60,6 @@ interface AskedCall {
   readonly conditions: QueueConditions;
 }
 
-/** What {@link ReactionIntake} needs. */
 interface ReactionIntakeOptions {
   readonly reactions: () => readonly CompiledReaction[];
   readonly queue: ReactionQueue;
@@ -184,9 +185,8 @@ function conditionsOf(
   return { mark, window };
 }
 
-// Events that the master fires itself, for the reactions that wait for them.
+// Events of the master itself.
 
-/** What {@link followOwnEvents} works with. */
 interface OwnEventDeps {
   readonly bus: EventBus;
   readonly intake: ReactionIntake;
@@ -240,9 +240,8 @@ export function jidOf(tag: string, data: WireMap): string | undefined {
   return /^salt\/(?:job|run|wheel)\/(\d{20}(?:_\w{1,64})?)\//.exec(tag)?.[1];
 }
 
-// The interface to reactions: see ../api.ts for what each call promises.
+// The interface `reactions`.
 
-/** What {@link createReactionsApi} needs. */
 interface ReactionsApiDeps {
   readonly reactions: () => readonly CompiledReaction[];
   readonly queue: ReactionQueue;
@@ -288,7 +287,6 @@ function toRun(run: OpenRun | EndedRun): ReactionRun {
   return { ...described, state: rest.outcome, endedAt: rest.endedAt, ...reason };
 }
 
-/** What they are made from. */
 export interface ReactionDeps {
   readonly config: MasterConfig;
   readonly policy: () => Policy;

@@ -1,4 +1,6 @@
-/** From what a file says to a call, in the old form and the new [salt/utils/reactor.py ReactWrap]. */
+/**
+ * Salt's reactor files: found, rendered and compiled to calls [salt/utils/reactor.py ReactWrap].
+ */
 
 import { randomBytes } from 'node:crypto';
 import { formatEventStamp, pythonStr, type WireValue } from '../../minion-protocol/index.ts';
@@ -38,6 +40,7 @@ import type {
   Refusal,
   TargetedCall,
 } from './reaction-planner.ts';
+
 /** Whether a runner or a wheel function takes a keyword. */
 export type Takes = (kind: 'runner' | 'wheel', fun: string, name: string) => boolean;
 
@@ -236,8 +239,8 @@ function plainText(data: PlainData): string {
   return typeof data === 'string' ? data : pythonStr(toWire(data));
 }
 
-// What a file for the reactor says, in the order in which it is done [salt/state.py Compiler:
-// pad_funcs, verify_high, compile_high_data, order_chunks; salt/utils/reactor.py].
+// Compilation: the chunks of a file in order [salt/state.py Compiler: pad_funcs, verify_high,
+// compile_high_data, order_chunks; salt/utils/reactor.py].
 
 /** Everything that is said of one call, by name: `state`, `fun`, `name`, `tgt`, `args` and so on. */
 export type Chunk = ReadonlyMap<PlainData, PlainData>;
@@ -379,9 +382,8 @@ function named(id: PlainData): string {
   return `the id ${JSON.stringify(textOf(id).slice(0, 100))}`;
 }
 
-// Files for the reactor: those of the file server, and those that lie anywhere on the disk.
+// Files: of the file server, and anywhere on disk.
 
-/** What {@link openReactorFiles} needs. */
 export interface ReactorFilesOptions {
   readonly fileServer: FileServer;
   /** Directories that nothing is read from. */
@@ -435,7 +437,7 @@ function ofDisk(hidden: HiddenDirectories): FileServerBackend {
   };
 }
 
-// Renders a file for the reactor, with the event as values.
+// Rendering, with the event as values.
 
 /** What the operator decided. */
 interface ReactorRules {
@@ -515,9 +517,8 @@ function importsOf({ imported }: ReactorRendering): Imports {
   return { known, read: async (path) => known.set(path, await imported(path)) };
 }
 
-// What follows from an event by a file of the option `reactor`.
+// The planner for the option `reactor`.
 
-/** What {@link createReactorPlanner} needs. */
 export interface ReactorDeps {
   readonly files: ReactorFiles;
   readonly rules: ReactorRules;

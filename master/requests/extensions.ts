@@ -40,6 +40,7 @@ import type { EventBus } from '../events/index.ts';
 import { everyone, freshJid, type JobCache, type TargetResolver } from '../jobs/index.ts';
 import type { TriggerEvent } from '../reactor/index.ts';
 import type { LivePolicy, UserSession } from '../users/index.ts';
+
 /** Given to `createMaster`; opened with it, and closed with it. */
 export interface MasterExtension {
   /** Letters, digits and `-`; none that another extension of the master has. */
@@ -149,7 +150,7 @@ export interface OpenExtension {
   close(): Promise<void>;
 }
 
-// A part of the store that belongs to one extension; rows of another are out of its reach.
+// State areas: the part of the store that belongs to one extension.
 
 /** A row. */
 export type StateEntry = Entry;
@@ -212,9 +213,8 @@ async function* listed(
   for await (const entry of entries) yield outside(entry);
 }
 
-// The extensions of a master, from its parts.
+// Opening.
 
-/** What they are opened with. */
 export interface ExtensionDeps {
   readonly config: MasterConfig;
   readonly foundations: Pick<Auth, 'seal'> & { readonly audit: Audit; readonly store: Store };

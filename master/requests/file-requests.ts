@@ -22,7 +22,7 @@ import {
 import type { RequestCounters } from '../metrics/index.ts';
 import type { PolicyGate } from '../users/index.ts';
 import type { FileMeter } from './handlers.ts';
-/** What the handlers need. */
+
 export interface FileHandlerOptions {
   readonly server: FileServer;
   readonly meter: FileMeter;
@@ -139,7 +139,6 @@ function statList(stat: FileStat): number[] {
   ];
 }
 
-/** What the handler of `_file_recv` needs. */
 export interface FileRecvOptions {
   readonly pushed: PushedFiles;
   readonly gate: PolicyGate;

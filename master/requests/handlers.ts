@@ -1,4 +1,4 @@
-/** What minions may ask for, from the parts of a master. */
+/** Creates the handlers of requests, from the parts of a master. */
 
 import type { Logger } from 'pino';
 import type { Decision } from '../../acl/index.ts';
@@ -69,7 +69,7 @@ export class FileMeter {
     this.#counters = counters;
   }
 
-  /** Resolves when the minion may have so many bytes. @throws Unanswered */
+  /** Resolves when the minion may have so many bytes. @throws DropConnectionError */
   async pass({ isProven, minionId = '', address }: VerifiedRequest, bytes: number): Promise<void> {
     // An id that is only claimed might be another's, who would pay for it.
     const owner = isProven ? `id ${minionId}` : `address ${address}`;
@@ -99,7 +99,6 @@ const selfMadeJobsPerHour = 600;
 /** Signals of one minion that wait because it is over its rate. */
 const maxWaitingSignals = 64;
 
-/** What the handlers are made from. */
 export interface HandlerDeps {
   readonly config: MasterConfig;
   /** Decides what minions may. */

@@ -18,7 +18,6 @@ import type { SignalIntake } from './extensions.ts';
 import type { DenialLog } from './handlers.ts';
 import { requestDigest } from './replay-cache.ts';
 
-/** What the handler of `_minion_event` needs. */
 export interface MinionEventOptions {
   readonly bus: EventBus;
   readonly jobs: JobCache;
@@ -161,7 +160,7 @@ function whenDue(
   return waiting === 0 ? due : waitForRate(options, minionId, waiting).then(() => due);
 }
 
-/** @throws Unanswered where as many of the minion's signals wait for its rate as may */
+/** @throws DropConnectionError where as many of the minion's signals wait for its rate as may */
 async function waitForRate(
   { delayed, counters }: MinionEventOptions,
   minionId: string,
@@ -185,7 +184,7 @@ function keepWanted(
   return keep(options, sender, request, wanted).then(() => events);
 }
 
-/** @throws Unanswered when one cannot be kept: the minion sends again by itself */
+/** @throws DropConnectionError when one cannot be kept: the minion sends again by itself */
 async function keep(
   { intakes }: MinionEventOptions,
   sender: string,

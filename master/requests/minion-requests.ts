@@ -36,7 +36,6 @@ import type { Meter, RequestCounters } from '../metrics/index.ts';
 import type { PolicyGate } from '../users/index.ts';
 import { requestDigest } from './replay-cache.ts';
 
-/** What the handler of `_return` needs. */
 export interface ReturnHandlerOptions {
   readonly keeper: ReturnKeeper;
   readonly signatures: SignatureCheck;
@@ -183,9 +182,8 @@ export function topsHandler(provider: TopsProvider, log: Logger): Handler {
   };
 }
 
-// The mine's requests [WIRE 9.2, 9.6]. A minion's own is the only one that it can change.
+// The mine [WIRE 9.2, 9.6]. A minion changes only its own.
 
-/** What the handlers need. */
 export interface MineHandlerOptions {
   readonly mine: MineStore;
   readonly reader: MineReader;
@@ -261,10 +259,8 @@ function isTexts(value: WireValue | undefined): value is string[] {
   return Array.isArray(value) && value.every((item) => typeof item === 'string');
 }
 
-// What lets a minion reach beyond itself: jobs on others, runners [WIRE 9.10]. Refusals have the
-// form that Salt gives them, an empty map [WIRE 9.2].
+// Jobs and runners of minions [WIRE 9.10]. A refusal is an empty map, as in Salt [WIRE 9.2].
 
-/** What the handlers need. */
 export interface PeerHandlerOptions {
   readonly publisher: PeerPublisher;
   readonly runner: PeerRunner;
@@ -359,9 +355,8 @@ function listOrPlain(value: string | boolean | readonly string[]): WireValue {
   return typeof value === 'object' ? [...value] : value;
 }
 
-// `_register_resources`: what a minion of 3008 manages besides itself [WIRE 23.3].
+// `_register_resources`: resources that a minion of 3008 manages [WIRE 23.3].
 
-/** What the handler needs. */
 export interface ResourceHandlerOptions {
   readonly resources: KnownResources;
   readonly bus: EventBus;

@@ -1,8 +1,8 @@
 /**
- * The corridor that every request walks: envelope, decryption, identity, rate, handler, reply.
- * The steps and their order are those of Salt's master [WIRE 5.2, salt/channel/server.py], with
- * its reply values; each refusal is counted by reason. Whatever goes wrong, there is one answer,
- * but for what is left without on purpose: see {@link DropConnectionError}.
+ * The channel through which every request passes: envelope, decryption, identity, rate, handler,
+ * reply. The steps and their order are those of Salt's master [WIRE 5.2, salt/channel/server.py], with
+ * its replies; each refusal is counted by reason. Every request gets one answer; the exceptions are
+ * {@link DropConnectionError}.
  */
 
 import type { Logger } from 'pino';
@@ -50,7 +50,7 @@ import type { Meter, RequestCounters } from '../metrics/index.ts';
 import type { FileCommand } from './file-requests.ts';
 import type { MineHandlers, PeerHandlers } from './minion-requests.ts';
 import type { ReplayCache } from './replay-cache.ts';
-/** What the corridor needs of the rest of the master. */
+
 export interface RequestChannelOptions {
   readonly clear: ClearRequests;
   readonly table: RequestTable;
@@ -158,7 +158,7 @@ export class RequestChannel {
     this.#options = options;
   }
 
-  /** The transport's request handler. @throws Unanswered, and nothing else */
+  /** The transport's request handler. @throws DropConnectionError, and nothing else */
   handle(bytes: Uint8Array, peer: Peer, turn: RequestSlot): Uint8Array | Promise<Uint8Array> {
     try {
       const answer = this.#answer(bytes, peer, turn);
@@ -169,7 +169,7 @@ export class RequestChannel {
     }
   }
 
-  /** @throws Unanswered */
+  /** @throws DropConnectionError */
   #answerError(error: unknown, peer: Peer): Uint8Array {
     if (error instanceof DropConnectionError) {
       this.#options.counters.count(error.reason);
@@ -341,7 +341,7 @@ export class RequestChannel {
     }
   }
 
-  /** @throws Unanswered */
+  /** @throws DropConnectionError */
   #handlerError(cmd: string, { minionId }: VerifiedRequest, error: unknown): Reply {
     const { counters, log, meter } = this.#options;
     meter.countRequest(cmd, error instanceof DropConnectionError ? 'unanswered' : 'failed');
@@ -391,8 +391,7 @@ function openLoad(
   }
 }
 
-// Every function that a minion may ask for. The table is exhaustive and closed: what is not in it
-// cannot be called, whatever it is called [THREATS G-02, C-23].
+// The table of request types. It is closed: no other name can be called [THREATS G-02, C-23].
 
 /** The handlers that do something in this master; they need its parts. */
 export interface ActiveHandlers
@@ -425,7 +424,7 @@ export function createRequestTable(active: ActiveHandlers): RequestTable {
 
 /**
  * Requests in the clear: `_auth` and `ping`, nothing else [THREATS C-23]. Whatever Salt's own
- * command line would ask here has another door.
+ * command line would ask here uses the local socket.
  */
 export class ClearRequests {
   readonly #signIn: SignIn;

@@ -1,4 +1,4 @@
-/** The corridor of a master, from its parts. */
+/** Opens the request channel of a master, from its parts. */
 
 import { envelopeLimits, loadLimits } from '../../minion-protocol/index.ts';
 import { Throttle, TokenBuckets } from '../../runtime/index.ts';
@@ -14,7 +14,7 @@ import { Announcements } from '../jobs/index.ts';
 import { createHandlers, DenialLog, type HandlerDeps, rateOf } from './handlers.ts';
 import type { ReplayCache } from './replay-cache.ts';
 import { ClearRequests, RequestChannel } from './request-channel.ts';
-/** What the corridor is made from. */
+
 export interface RequestDeps extends Omit<HandlerDeps, 'denials' | 'requestRate'> {
   readonly repeats: ReplayCache;
   readonly present: () => readonly PresentMinion[];
@@ -28,7 +28,7 @@ export interface RequestDeps extends Omit<HandlerDeps, 'denials' | 'requestRate'
  */
 const maxWaitingRequests = 128;
 
-/** The corridor, and what it remembers of refusals. */
+/** The request channel, and the log of denials. */
 export interface Requests {
   readonly channel: RequestChannel;
   readonly denials: DenialLog;

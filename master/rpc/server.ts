@@ -1,7 +1,7 @@
 /**
- * The local socket: the library's interface as HTTP over a Unix socket (0600, in a 0700 folder).
- * `POST /rpc/<method>` with the parameters as JSON; one value comes as `{"result": …}`, a stream
- * as lines of JSON: `{"item": …}` each, then `{"end": true}` or `{"error": …}`.
+ * The local socket: the interface as HTTP over a Unix socket (0600, in a 0700 directory).
+ * `POST /rpc/<method>` takes the parameters as JSON. A single value is returned as `{"result": …}`, a
+ * stream as lines of JSON: `{"item": …}` each, then `{"end": true}` or `{"error": …}`.
  */
 
 import { chmod, mkdtemp, rename, rm } from 'node:fs/promises';
@@ -37,7 +37,7 @@ import { missedBySlowReader } from '../events/index.ts';
 import { rpcMethods } from './methods.ts';
 import { namedMethods } from './table.ts';
 
-// Calls of the interface over HTTP, whatever they came in by: see server.ts for the form.
+// Serving one call, over the local socket or HTTPS.
 
 /** A call that was found. */
 export interface ServedCall {

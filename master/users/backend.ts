@@ -1,4 +1,4 @@
-/** What authenticates users: one interface. The list of them is in ../config/backends.ts. */
+/** The interface of a back end, which authenticates users. backends.ts has the list of them. */
 
 import type { BackendSettings } from '../config/index.ts';
 import type { Credentials } from './logins.ts';

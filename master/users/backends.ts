@@ -1,4 +1,4 @@
-/** The closed table of back ends: what stands under `external_auth`, and can be served. */
+/** The back ends that may stand under `external_auth`: a closed table. */
 
 import { createHash } from 'node:crypto';
 import { open } from 'node:fs/promises';
@@ -31,7 +31,7 @@ function createAutoBackend(): LoginBackend {
   };
 }
 
-// Users of a file [salt/auth/file.py]. It is read for each question, so it is never out of date.
+// Users of a file [salt/auth/file.py], which is read for each check.
 
 const maxFileBytes = 16 * 1024 * 1024;
 

@@ -1,4 +1,7 @@
-/** Keeps the latest decisions about minions: counted in memory, written to the store now and then. */
+/**
+ * Records the latest decisions about minions: counted in memory, written to the store from time to
+ * time.
+ */
 
 import { createHash } from 'node:crypto';
 import type { Logger } from 'pino';
@@ -10,7 +13,7 @@ import type { RecordedDecision } from '../api/index.ts';
 import type { Seal } from '../auth/index.ts';
 import type { MinionQuestion } from './policy.ts';
 
-// What data look like, without what they say.
+// Shapes of data, without values.
 
 /** Values of one piece of data that are looked at. */
 const maxParts = 200;
@@ -157,7 +160,6 @@ function toPlainCall({ fun, args, kwargs }: Call): WireValue {
   return { fun, args: [...args], kwargs: Object.fromEntries(kwargs) };
 }
 
-/** What {@link DecisionRecorder} needs. */
 export interface DecisionRecorderOptions {
   readonly store: Store;
   /** Samples are what minions said. */
@@ -373,7 +375,7 @@ function nameOf(key: string): string {
   return createHash('sha256').update(key).digest('hex');
 }
 
-// What a recorded decision was about, as questions to a policy.
+// Recorded decisions as questions to a policy.
 
 /** One question for each sample; one where there is none. */
 export function questionsOf(record: RecordedDecision): MinionQuestion[] {

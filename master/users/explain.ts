@@ -5,7 +5,7 @@ import { pythonStr, type WireMap, type WireValue } from '../../minion-protocol/i
 import type { ExplainRequest } from '../api/index.ts';
 import { parseArguments } from '../arguments/index.ts';
 import { everyone, type TargetResolver } from '../jobs/index.ts';
-/** What {@link explainRequest} asks. */
+
 export interface ExplainDeps {
   readonly policy: () => Policy;
   readonly targets: Pick<TargetResolver, 'resolveWithin'>;

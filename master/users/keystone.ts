@@ -8,8 +8,7 @@ import type { KeystoneEntity } from '../../acl/index.ts';
 import type { Authenticated, LoginBackend } from './backend.ts';
 import { AuthenticationError } from './errors.ts';
 
-// What is asked of OpenStack's Keystone, and what it answers; the way there is somebody else's
-// [Identity API v3: auth/tokens].
+// Requests to Keystone, and its answers [Identity API v3: auth/tokens].
 
 /** By Keystone's own id, or by a name within a domain. */
 export type EntityReference =

@@ -5,7 +5,7 @@ import type { EauthOptions } from '../config/index.ts';
 import type { LoginBackend } from './backend.ts';
 import { AuthenticationError } from './errors.ts';
 
-// Names of users inside filters [RFC 4515] and distinguished names [RFC 4514].
+// Escaping of user names in filters [RFC 4515] and distinguished names [RFC 4514].
 
 const placeholder = /\{\{\s*username\s*\}\}/g;
 
@@ -46,7 +46,7 @@ export function firstValue(name: string): string {
     .replace(/\\(.)/gs, '$1');
 }
 
-// Groups of a user, in the three ways in which directories keep them [salt/auth/ldap.py groups].
+// Groups, in the three ways of directories [salt/auth/ldap.py groups].
 
 /** A directory that has more groups for one user is not asked for the rest. */
 const maxGroups = 1000;

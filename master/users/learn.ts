@@ -1,4 +1,6 @@
-/** The least policy that permits what was refused: a rule for what was asked, and nothing wider. */
+/**
+ * Learns the least policy that permits what was refused, and replays decisions against another one.
+ */
 
 import {
   builtInDenyNames,
@@ -24,7 +26,7 @@ import type {
 import { type DecisionRecorder, questionsOf } from './decisions.ts';
 import type { LivePolicy } from './policy.ts';
 
-// JSON Schema that the data of some examples fit, and only data of their shapes.
+// Inference of JSON Schemas from examples; a schema accepts only their shapes.
 
 /** One schema for each shape; examples of the same shape differ in nothing that it says. */
 function inferSchema(samples: readonly WireValue[]): unknown {
@@ -300,9 +302,8 @@ function kindOf(
   return rule === decision.rule ? undefined : 'other-rule';
 }
 
-// The interface to recorded decisions: see ../api.ts for what each call promises.
+// The interface to recorded decisions.
 
-/** What {@link createDecisionsApi} needs. */
 export interface DecisionsDeps {
   readonly decisions: DecisionRecorder;
   readonly policy: Pick<LivePolicy, 'world'>;

@@ -1,4 +1,7 @@
-/** Log-ins and their tokens: who somebody is, for as long as it holds [salt/auth/__init__.py]. */
+/**
+ * Log-ins: credentials, limits of failed and concurrent ones, and revalidation
+ * [salt/auth/__init__.py].
+ */
 
 import type { Logger } from 'pino';
 import { addressSet, Budget, KeyedSemaphore, RecentAnswers } from '../../runtime/index.ts';
@@ -16,7 +19,7 @@ import { type Backends, createBackends } from './backends.ts';
 import { AuthenticationError } from './errors.ts';
 import { type KnownToken, type TokenTable, TokenWatch, type Watched } from './tokens.ts';
 
-// The form of a log-in [THREATS A-04, C-14]: two short texts, and the name of a back end.
+// Credentials [THREATS A-04, C-14]: two short texts and the name of a back end.
 
 /** What somebody proves who they are with. */
 export interface Credentials {
@@ -67,7 +70,7 @@ function hasControl(text: string): boolean {
   return /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u.test(text);
 }
 
-// Failed log-ins, counted by user and source: others are not held up by them [THREATS A-04].
+// Failed log-ins, counted by user and source, so that others are not delayed [THREATS A-04].
 
 /** How {@link FailedLogins} counts. */
 export interface FailedLoginsOptions {
@@ -162,7 +165,7 @@ function loginPlaces(acl: ApiAcl | undefined): LoginPlaces {
   return (user, address) => (places.get(user) ?? places.get('*'))?.(address) ?? false;
 }
 
-// Log-ins that are under way, and how many may be.
+// Limits of concurrent log-ins.
 
 /** Log-ins that may be under way: of one address, and of all addresses of its kind. */
 const limits = { perOwner: 16, total: 256 };
@@ -213,7 +216,7 @@ class LoginSlots {
   }
 }
 
-// Whether users who logged in may still: asked of the back ends now and then [THREATS C-35].
+// Revalidation of users with the back ends [THREATS C-35].
 
 /** How long an answer holds; with the round of {@link TokenWatch} it is well within a minute. */
 const maxAgeMs = 30_000;
@@ -263,7 +266,6 @@ function keyOf(backend: LoginBackend, { user }: KnownUser): string {
 /** Rights of a user in `external_auth`, as they stand there. */
 type RightsOf = (user: Authenticated & { readonly eauth: string }) => readonly unknown[];
 
-/** What {@link Logins} needs. */
 export interface LoginsOptions {
   /** Its members change with a reload. */
   readonly config: MasterConfig;

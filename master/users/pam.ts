@@ -7,7 +7,7 @@ import { spawn } from 'node:child_process';
 import type { LoginBackend } from './backend.ts';
 import { AuthenticationError } from './errors.ts';
 
-// Runs a program of this machine for a short time, with no shell and no environment of ours.
+// Running a program for a short time, without shell and environment.
 
 /** What became of it. */
 export interface ProgramOutcome {

@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 
-// bcrypt, as `htpasswd -B` writes it; in a thread of its own, because it is made to be slow.
+// bcrypt, as `htpasswd -B` writes it; slow by design, so it runs in a thread of its own.
 
 const bcryptForm = /^\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{53}$/;
 
@@ -44,7 +44,7 @@ function cryptBase64(bytes: readonly number[], characters: number): string {
   return text;
 }
 
-// MD5-crypt, `$1$` and Apache's `$apr1$`: weak, but what many files of users have.
+// MD5-crypt, `$1$` and Apache's `$apr1$`: weak, but common in files of users.
 
 const md5CryptForm = /^\$(apr1|1)\$([^$]{0,8})/;
 

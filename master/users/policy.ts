@@ -25,7 +25,6 @@ import { type AclOptions, type MasterConfig, policySyntax, rulesOf } from '../co
 import type { KnownFacts, TargetResolver } from '../jobs/index.ts';
 import type { DecisionRecorder } from './decisions.ts';
 
-/** What {@link LivePolicy} needs. */
 export interface LivePolicyOptions {
   readonly config: MasterConfig;
   readonly targets: Pick<TargetResolver, 'compileRight'>;
@@ -113,7 +112,7 @@ function pillarText({ pillar }: MinionFacts, path: string): string | undefined {
   return typeof value === 'string' || typeof value === 'number' ? String(value) : undefined;
 }
 
-// What minions ask for meets the policy here: decided, and told to who keeps account of it.
+// The policy gate: decides what minions ask for, and notifies observers of decisions.
 
 /** What a minion asks for that rules are about. */
 export type MinionQuestion = Exclude<Question, { action: 'return' }> & {
@@ -128,7 +127,6 @@ interface DecisionNotes {
   note(question: MinionQuestion, decision: Decision): void;
 }
 
-/** What {@link PolicyGate} needs. */
 export interface PolicyGateOptions {
   readonly policy: () => Policy;
   /** The mode, and what it permits, as they are now. */
@@ -214,9 +212,8 @@ function isAuditedElsewhere({ action }: MinionQuestion, { effect }: Decision): b
   return effect === 'allow' && (action === 'publish' || action === 'runner' || action === 'mine');
 }
 
-// The policy of a master, and who keeps account of what it decides.
+// Opening.
 
-/** What it is made from. */
 export interface PolicyDeps {
   /** Its members change with a reload. */
   readonly config: MasterConfig;

@@ -186,7 +186,7 @@ function unpack(value: Uint8Array): TokenRecord | undefined {
   }
 }
 
-// Tells those who hold something open for a token that it has ended [THREATS A-05].
+// Notification when a token ends, for whoever holds a connection for it [THREATS A-05].
 
 const roundMs = 1000;
 

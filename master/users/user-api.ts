@@ -1,4 +1,4 @@
-/** The master's interface as a user has it: everything is decided by the policy before it begins. */
+/** The interface with the rights of a user: the policy is asked before anything is done. */
 
 import type { Logger } from 'pino';
 import {
@@ -35,7 +35,7 @@ import type { RequestCounters } from '../metrics/index.ts';
 import { AuthenticationError, AuthorizationError } from './errors.ts';
 import type { LivePolicy } from './policy.ts';
 
-// What a user asks for, in the form in which rules look at it.
+// Requests of users as questions to the policy.
 
 /** Functions with their arguments, as requests have them. */
 interface AskedCalls {
@@ -85,7 +85,7 @@ function toCall(
   };
 }
 
-// Which events a user may read [THREATS A-13].
+// Events that a user may read [THREATS A-13].
 
 const jidOfTag = /^(?:salt\/(?:job|run|wheel)\/)?(\d{20}(?:_[^/]+)?)(?:\/|$)/;
 
@@ -130,7 +130,6 @@ export interface UserSession {
   stop(): void;
 }
 
-/** What {@link createUserApi} needs. */
 export interface UserApiDeps {
   readonly jobs: InProcessJobsApi;
   readonly runners: InProcessFunctionsApi;
@@ -405,7 +404,7 @@ function nameOf({ eauth = '', name }: UserSubject): string {
   return `${eauth}\0${name}`;
 }
 
-// `sudo_acl`: who came by sudo may do what `publisher_acl` says [salt/auth/__init__.py].
+// `sudo_acl` [salt/auth/__init__.py].
 
 const form = /^sudo_(.+)$/s;
 

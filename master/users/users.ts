@@ -1,4 +1,4 @@
-/** Log-ins, from the parts of a master, and the interface that users have by them. */
+/** Opens log-ins and the interface of users, from the parts of a master. */
 
 import { once } from 'node:events';
 import type { Logger } from 'pino';
@@ -12,7 +12,7 @@ import { Logins, toInfo } from './logins.ts';
 import type { LivePolicy } from './policy.ts';
 import { TokenTable } from './tokens.ts';
 import { createUserApi, enforceSudoAcl, type UserApiDeps, type UserSession } from './user-api.ts';
-/** What they are made from. */
+
 export interface UsersDeps extends UserApiDeps {
   /** Its members change with a reload. */
   readonly config: MasterConfig;

@@ -32,7 +32,7 @@ import {
   TransportError,
 } from './transport.ts';
 
-// From the socket that a peer connected with to the protocol that is spoken over it.
+// From a socket to the protocol spoken over it.
 
 /** How peers of one port are spoken with. */
 export interface PortProtocol extends PortRules {

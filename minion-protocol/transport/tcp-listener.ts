@@ -22,7 +22,7 @@ import {
 import type { TlsOptions } from './tls.ts';
 import type { AnnouncementHandler, MasterTransport, Peer } from './transport.ts';
 
-/** What {@link createTcpListener} needs to know; everything has a default. */
+/** Options of {@link createTcpListener}; each has a default. */
 export interface TcpListenerOptions extends ListenerOptions, Partial<StreamPublisherOptions> {
   /** Default: no TLS. */
   readonly tls?: TlsOptions;

@@ -138,7 +138,7 @@ export interface MinionTransport {
   close(): Promise<void>;
 }
 
-// What goes wrong on the way, for either end of any transport.
+// Errors of either end of any transport.
 
 /** Codes of {@link TransportError}. */
 export type TransportErrorCode =

@@ -27,7 +27,7 @@ import {
 import type { TlsOptions } from './tls.ts';
 import type { MasterTransport } from './transport.ts';
 
-/** What {@link createWebsocketListener} needs to know; everything has a default. */
+/** Options of {@link createWebsocketListener}; each has a default. */
 export interface WebsocketListenerOptions extends ListenerOptions, Partial<StreamPublisherOptions> {
   /** Default: no TLS. */
   readonly tls?: TlsOptions;

@@ -465,7 +465,7 @@ function splitRequest(
     : { envelope, body };
 }
 
-/** What {@link createZeromqListener} needs to know; everything has a default. */
+/** Options of {@link createZeromqListener}; each has a default. */
 export interface ZeromqListenerOptions extends ListenerOptions, Partial<ZeromqPublisherOptions> {}
 
 /** Makes a listener that is not bound yet: {@link MasterTransport.listen} does that. */

@@ -2,7 +2,7 @@ import type { KeyInfo, MasterStatus, MinionInfo } from '../../master/api/index.t
 import type { KeySurvey } from '../../master/auth/index.ts';
 import type { ConfigSurvey } from '../../master/config/index.ts';
 
-// What a doctor finds. A code, once released, is never given another meaning.
+// Findings. A released code never changes its meaning.
 
 /** Everything that can be wrong. */
 export const doctorCodes = [
@@ -74,7 +74,7 @@ export interface DoctorReport {
   readonly versions: Readonly<Record<string, string>>;
 }
 
-/** The machine as the checks see it; each member has a default (see `world.ts`). */
+/** The machine as the checks see it; each member has a default. */
 export interface SystemInfo {
   /** Milliseconds since 1970. */
   readonly now: () => number;

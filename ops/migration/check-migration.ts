@@ -249,7 +249,7 @@ function rows(advice: Advice, options: string): [string, Advice][] {
   return options.split(' ').map((option) => [option, advice]);
 }
 
-// The keys that a master would go on with.
+// Keys.
 
 const faults = {
   unreadable: 'cannot be read',
@@ -352,7 +352,7 @@ function deniedKeys({ pkiDir }: MasterConfig, count: number): MigrationFinding {
   };
 }
 
-// What else lies in `/etc/salt`: files of other programs that are used together with a master.
+// Files of other programs in `/etc/salt`.
 
 const neighbours: readonly {
   readonly names: RegExp;
@@ -410,7 +410,7 @@ async function isUsed(file: string): Promise<boolean> {
   return inside === undefined || inside.length > 0;
 }
 
-// Every option in use, and what becomes of it.
+// Options in use.
 
 /** Options whose values name modules; the names belong into the report. */
 const moduleLists: ReadonlySet<string> = new Set([

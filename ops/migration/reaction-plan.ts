@@ -9,7 +9,7 @@ import { type Chunk, chunksOf, FormError } from '../../master/reactor/index.ts';
 import { parseYaml, TemplateError } from '../../template/index.ts';
 import { readStart, rootsOf } from './site-files.ts';
 
-// What a file of the reactor calls, read without an event: templates in it are not rendered.
+// Calls of a reactor file, read without an event: templates in it are not rendered.
 
 /** A call whose function, and whose target if it has one, stands in the file as it is. */
 interface ReactorCall {

@@ -18,7 +18,6 @@ import type { MigrationFinding } from './check-migration.ts';
 const maxFiles = 50_000;
 const maxDepth = 32;
 
-/** What {@link walkFiles} found. */
 export interface Walk {
   readonly files: readonly string[];
   /** Directories that are there and could not be read. */
@@ -209,7 +208,7 @@ function listed(files: readonly string[]): string {
   return `: also ${names}${files.length > namedFiles ? ', …' : ''}`;
 }
 
-// Files that say themselves which tags they wait for. Templates in them are not rendered.
+// Tags in files. Templates in them are not rendered.
 
 const maxFormulaBytes = 262_144;
 

@@ -1,4 +1,4 @@
-/** What somebody may see of a master, on the status page. */
+/** What a user may see of a master on the status page. */
 
 import type {
   Denial,
@@ -158,7 +158,7 @@ export function createSharedViews(master: ServedMaster, history: StatusHistory):
   };
 }
 
-// What the status page knows of the last minutes: rates, and since when minions are there or not.
+// Recent history: rates, and since when minions are present or absent.
 
 /** Something that happens so often. */
 export interface RateSeries {

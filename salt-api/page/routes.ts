@@ -49,7 +49,6 @@ import {
 
 // The sections of the status page as they change, as server-sent events.
 
-/** What {@link streamSections} needs. */
 interface SectionStream {
   /** Looks as the reader may now. @throws AuthenticationError when they are nobody any more */
   readonly loadOverview: () => Promise<Overview>;

@@ -28,7 +28,7 @@ import {
 import { identifyCaller } from './root.ts';
 import { addRoute, type RouteMethod } from './route.ts';
 
-// `POST /keys`: a key pair for a minion that will be, accepted beforehand [CONTRACT 3.3].
+// `POST /keys`: creates a key pair and accepts it for a new minion [CONTRACT 3.3].
 
 /** Whose it is stands in the body, as for `/run`; where nothing is made, the files are empty. */
 function newKeysMethod(context: ApiContext): RouteMethod {

@@ -17,7 +17,7 @@ import {
 } from './operations.ts';
 import { addRoute, type RouteMethod } from './route.ts';
 
-// Log-ins as bodies have them.
+// Log-ins in bodies.
 
 /** What is no text becomes what nobody can log in with: the answer is the same for all of it. */
 export function toLoginRequest(fields: Readonly<WireMap>, source: string): LoginRequest {

@@ -1,4 +1,4 @@
-/** `/metrics`, for Prometheus. */
+/** `/metrics`, for Prometheus: what it exposes, and who may read it. */
 
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { readFile } from 'node:fs/promises';

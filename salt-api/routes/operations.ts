@@ -224,7 +224,7 @@ export function rpcOperation(): RouteOperation {
   };
 }
 
-// What the routes of the status page, and `/metrics`, say of themselves in /openapi.json.
+// Operations of the status page and `/metrics`.
 
 const htmlText = Type.String();
 const formAnswer = { bodyTypes: ['application/x-www-form-urlencoded'], status: 303 } as const;

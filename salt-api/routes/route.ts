@@ -52,7 +52,7 @@ export function addRoute(app: FastifyInstance, url: string, resource: RouteMetho
   });
 }
 
-// What a route says of itself, for /openapi.json.
+// Descriptions of routes, for /openapi.json.
 
 /** Who is asked for what: nothing; a session; credentials or a token in the body. */
 type RouteAccess = 'anybody' | 'session' | 'credentials' | 'token';

@@ -10,7 +10,7 @@ import { wantsPage } from '../formats.ts';
 import { fileOperation } from './operations.ts';
 import { addRoute } from './route.ts';
 
-// Files that anybody may read: a map made once, so that no path leads anywhere else [THREATS A-19].
+// Public files: a fixed map, so that no path leads anywhere else [THREATS A-19].
 
 /** A file that is served. */
 interface StaticFile {

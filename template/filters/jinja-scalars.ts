@@ -1,4 +1,4 @@
-/** jinja2's filters for text. */
+/** jinja2's filters for text and numbers. */
 
 import { PythonException, typeError, valueError } from '../../python/exceptions.ts';
 import { formatPercent, truncateFloat } from '../../python/format.ts';

@@ -1,4 +1,4 @@
-/** What a template says, as a tree. */
+/** The tree of a template, its parts in order, and the scopes of its names. */
 
 import type { BinaryOperator } from '../../python/operators.ts';
 import type { Value } from '../../python/values.ts';

@@ -1,4 +1,4 @@
-/** One rendering: what all templates that take part share. */
+/** One rendering: names of templates, values of names, and what all its templates share. */
 
 import { tryAttribute } from '../../python/attributes.ts';
 import { PythonException } from '../../python/exceptions.ts';

@@ -1,4 +1,6 @@
-/** The high data of an orchestration, rendered with the master's own pillar. */
+/**
+ * Renders the SLS of an orchestration and their includes to high data, with the master's own pillar.
+ */
 
 import { randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';
@@ -36,7 +38,7 @@ import {
 } from './high-data.ts';
 import type { ConditionFunctions } from './run-chunks.ts';
 
-// Which SLS an entry of `include` means [salt/state.py render_state].
+// `include` [salt/state.py render_state].
 
 /** What of the files matters here. */
 interface SlsNames {
@@ -106,7 +108,7 @@ function relativeTo({ sls, isInit }: IncludingSls, written: string): string | un
   return [...parts.slice(0, -dots.length), written.slice(dots.length)].join('.');
 }
 
-// Renders SLS with all that they include [salt/state.py render_highstate, render_state].
+// Rendering of SLS with their includes [salt/state.py render_highstate, render_state].
 
 /** What the SLS of one run are rendered from and with. */
 interface HighRenderingOptions {

@@ -1,11 +1,11 @@
-/** High data: what SLS say, put together, before it is compiled [salt/state.py]. */
+/** High data: what SLS contain, merged and validated before it is compiled [salt/state.py]. */
 
 import { isDeepStrictEqual } from 'node:util';
 import { compileGlob, pythonStr } from '../../../minion-protocol/index.ts';
 import type { PlainData } from '../../../template/index.ts';
 import { isPillarMap, type PillarMap, toWire } from '../../data/index.ts';
 
-// What SLS are made of, looked at as Salt looks at it.
+// Data of SLS.
 
 export function isList(data: PlainData | undefined): data is readonly PlainData[] {
   return Array.isArray(data);
@@ -110,7 +110,7 @@ export function mergeHigh(high: High, added: High, errors: string[]): void {
   }
 }
 
-// One SLS taken apart: ids, and the keys that are none [salt/state.py _handle_state_decls].
+// One SLS: ids and special keys [salt/state.py _handle_state_decls].
 
 /** Which SLS is read. */
 export interface SlsPlace {
@@ -217,7 +217,7 @@ function bodyOf(said: PillarMap, place: SlsPlace, onSeveral: () => void = () => 
   return { ...place, includedFrom: [], states };
 }
 
-// Takes out what `exclude` names [salt/state.py apply_exclude].
+// `exclude` [salt/state.py apply_exclude].
 
 export function applyExclude({ bodies, exclude }: High): void {
   const ids = new Set<PlainData>();
@@ -235,7 +235,7 @@ export function applyExclude({ bodies, exclude }: High): void {
   for (const id of ids) bodies.delete(id);
 }
 
-// Which ids of high data a requisite or an extension means [salt/state.py find_name].
+// Ids that a requisite or `extend` refers to [salt/state.py find_name].
 
 /** An id with a state that is declared under it. */
 export interface DeclaredState {
@@ -298,7 +298,7 @@ function isFirstOfItsId(
   return all.findIndex((other) => other.id === id) === index;
 }
 
-// Puts what extends an id into it [salt/state.py reconcile_extend].
+// `extend` [salt/state.py reconcile_extend].
 
 /**
  * @param isStrict see {@link findIds}
@@ -397,7 +397,7 @@ function itemsOf(argument: PillarMap, key: string): readonly PlainData[] {
   return isList(items) ? items : [];
 }
 
-// Whether high data are well formed; every fault in Salt's words [salt/state.py verify_high].
+// Validation, with Salt's messages [salt/state.py verify_high].
 
 export function verifyHigh({ bodies }: High): string[] {
   const circles = new Circles();
@@ -556,7 +556,7 @@ class Circles {
   }
 }
 
-// Words that are not for a state's function, but for whoever runs it [salt/state.py].
+// Keywords for the state runtime instead of the function [salt/state.py].
 
 /** How a state may depend on others. */
 export const requisiteKinds: ReadonlySet<string> = new Set([

@@ -84,7 +84,7 @@ function withName(
   return { name, args };
 }
 
-// What became of one state [salt/state.py call].
+// Outcomes [salt/state.py call].
 
 /** What a state's function says. */
 export interface Outcome {
@@ -148,7 +148,7 @@ function timeOfDay(time: Date): string {
   return `${seconds}.${String(time.getMilliseconds()).padStart(3, '0')}000`;
 }
 
-// Whether what a run returned is a success [salt/utils/state.py check_result].
+// Success of a run [salt/utils/state.py check_result].
 
 /** @param recurses a value that is no map fails nothing: so it is within the returns of minions */
 export function isSuccess(running: WireValue | undefined, recurses = false): boolean {
@@ -167,7 +167,7 @@ function entriesOf(value: WireValue | undefined): [WireValue, WireValue][] | und
   return isWireMap(value) ? Object.entries(value) : undefined;
 }
 
-// The order in which what SLS say is done [salt/state.py order_chunks].
+// Order [salt/state.py order_chunks].
 
 /** What the place of a chunk follows from. */
 export interface ChunkPlace {

@@ -7,6 +7,7 @@ import { isFailureCode, returnerOf } from '../../jobs/index.ts';
 import { isList, textOf } from './high-data.ts';
 import { isTrue, SlsError, type StateCall } from './state-function.ts';
 import { requester, tellArguments, type World } from './world.ts';
+
 /** Arguments that `salt.function` and `salt.state` have in common. */
 export const jobArguments: readonly string[] = [
   'tgt_type',

@@ -45,7 +45,7 @@ import { ChunkRun, type ChunkRunOptions, StateCaller, verifyChunk } from './run-
 import { stateTable } from './state-functions.ts';
 import type { OrchestrationDeps, World } from './world.ts';
 
-// Runs high data to their end [salt/state.py call_high].
+// High data [salt/state.py call_high].
 
 /** How high data are run. */
 interface HighRunOptions extends ChunkRunOptions {
@@ -81,7 +81,7 @@ function toWireResults(results: readonly (readonly [string, StateResult])[]): Wi
   return map;
 }
 
-// What SLS say, as `state.orchestrate_show_sls` tells it [salt/modules/state.py show_sls].
+// `state.orchestrate_show_sls` [salt/modules/state.py show_sls].
 
 /** By the master's id: what is said of each id, or what is wrong with it. */
 export type ShownHigh = WireMap;
@@ -109,7 +109,7 @@ function toData({ states, sls, saltenv, includedFrom }: Body): PlainData {
   return data;
 }
 
-// One state without an SLS [salt/modules/state.py single].
+// `state.orchestrate_single` [salt/modules/state.py single].
 
 /** @returns what became of it by its tag, or what is wrong with it */
 async function runSingle(
@@ -135,7 +135,6 @@ interface OrchestrationLimits {
   readonly orchestrationSeconds: number;
 }
 
-/** What {@link Orchestrator} needs. */
 export interface OrchestratorOptions extends SlsFiles {
   readonly limits: () => OrchestrationLimits;
   /** There when the first one is run. */
@@ -312,9 +311,8 @@ function tooMuch(what: string): MasterError {
   return new MasterError('ERR_ORCHESTRATION', what);
 }
 
-// Orchestrations, from the parts of a master.
+// Opening.
 
-/** What they are made from. */
 export interface OrchestratorDeps extends Pick<OrchestratorOptions, 'parts' | 'closing'> {
   readonly config: MasterConfig;
   readonly fileServer: FileServer;

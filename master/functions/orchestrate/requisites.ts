@@ -1,4 +1,7 @@
-/** Whether a chunk may run, by what became of those that it depends on [check_requisite]. */
+/**
+ * Requisites: whether a chunk may run, `require_in` and its like, `listen`
+ * [salt/state.py check_requisite].
+ */
 
 import type { PlainData } from '../../../template/index.ts';
 import { MasterError } from '../../api/index.ts';
@@ -23,6 +26,7 @@ import {
 } from './high-data.ts';
 import { type Chunk, hasChanges, type StateResult, tagOf } from './low-chunk.ts';
 import type { Results } from './run-chunks.ts';
+
 /** Kinds of requisites that decide whether a chunk runs, in the order of Salt. */
 export const decisiveKinds: readonly RequisiteKind[] = [
   'require',
@@ -170,7 +174,7 @@ function conclude(findings: ReadonlySet<Finding>): Standing {
   return findings.has('onfail') ? 'onfail' : 'met';
 }
 
-// Turns `require_in` and its like, `use` and `prereq` round [salt/state.py requisite_in].
+// `require_in` and its like, `use` and `prereq` [salt/state.py requisite_in].
 
 const turned: ReadonlySet<string> = new Set([
   'require_in',
@@ -331,7 +335,7 @@ class Turning {
   }
 }
 
-// `listen`: what is told of changes when everything has run [salt/state.py call_listen].
+// `listen` [salt/state.py call_listen].
 
 /** What is to be called, and what refers to a state that is not there. */
 export interface Listening {

@@ -1,4 +1,7 @@
-/** Low chunks: what is run, one call of a state each [salt/state.py compile_high_data]. */
+/**
+ * Runs low chunks, each after its requisites, with `retry`, `onlyif` and `unless`
+ * [salt/state.py call_chunks, call_chunk].
+ */
 
 import { randomInt } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -33,9 +36,8 @@ import {
 } from './requisites.ts';
 import { givenTo, isTrue, SlsError, type StateTable } from './state-function.ts';
 
-// Runs chunks, each after those that it depends on [salt/state.py call_chunks, call_chunk].
+// Running chunks in the order of their requisites [salt/state.py call_chunks, call_chunk].
 
-/** What {@link ChunkRun} needs. */
 export interface ChunkRunOptions {
   readonly caller: StateCaller;
   readonly test: boolean;
@@ -290,7 +292,7 @@ function lostText(lost: ReadonlyMap<RequisiteKind, readonly Requisite[]>): strin
   return `The following requisites were not found:\n${lines.flat().join('\n')}\n`;
 }
 
-// `retry`: a state is run again until it says what is wanted [salt/state.py verify_retry_data].
+// `retry` [salt/state.py verify_retry_data].
 
 /** How often, and for what. */
 interface Retry {
@@ -464,7 +466,7 @@ function listOf(value: PlainData): readonly PlainData[] {
   return isList(value) ? value : [value];
 }
 
-// What keeps a chunk from being called, in Salt's words [salt/state.py verify_data].
+// Validation of a chunk, with Salt's messages [salt/state.py verify_data].
 
 export function verifyChunk(chunk: Chunk, table: StateTable): string[] {
   return [...nameProblems(chunk), ...functionProblems(chunk, table), ...circleProblems(chunk)];
@@ -503,9 +505,8 @@ function isItself({ id, name }: Chunk, pattern: string): boolean {
   return matchesGlob(textOf(name), pattern) || matchesGlob(id, pattern);
 }
 
-// Calls the function of one chunk, and tells what came of it [salt/state.py call].
+// Calling one state [salt/state.py call].
 
-/** What {@link StateCaller} needs. */
 export interface StateCallerOptions {
   readonly table: StateTable;
   /** What conditions may call. */

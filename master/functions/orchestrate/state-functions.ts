@@ -1,4 +1,7 @@
-/** Functions of states: what they take, and what they say [salt/utils/args.py format_call]. */
+/**
+ * The states that orchestrations may use, a closed table, and how their functions are called
+ * [salt/utils/args.py format_call, salt/states/saltmod.py].
+ */
 
 import {
   compileGlob,
@@ -603,7 +606,7 @@ function identifiersIn(data: WireMap, key: string): string[] {
   return (Array.isArray(found) ? found : [found]).map(String);
 }
 
-// The states that orchestrations may have: a closed table. This master runs no others.
+// The table.
 
 export function stateTable(world: World): StateTable {
   return new Map([

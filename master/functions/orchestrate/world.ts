@@ -3,8 +3,6 @@ import type { AuditRequester, InProcessJobsApi } from '../../api/index.ts';
 import type { EventBus } from '../../events/index.ts';
 import type { FunctionCaller } from '../caller.ts';
 
-// What orchestrations act by: jobs, runners and wheel functions of the master, and its events.
-
 /** The parts of the master that states act by. */
 export interface OrchestrationDeps {
   readonly jobs: Pick<InProcessJobsApi, 'run' | 'batch'>;
