@@ -116,7 +116,7 @@ function riskyModes({ config, settings }: ConfigSurvey): DoctorFinding[] {
 function remedyOf(kind: ConfigWarning['kind']): string {
   if (kind === 'narrowed' || kind === 'rights') return 'Write each expression as it is meant.';
   if (kind === 'bounded') return 'Set the two options so that one fits into the other.';
-  return 'Remove what has no effect; saltbridge migrate check knows ways out.';
+  return 'Remove options without effect; saltbridge migrate check says what to do instead.';
 }
 
 /** Whether both ports can be bound, where no master of ours has them. */
