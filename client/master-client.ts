@@ -41,7 +41,7 @@ export function connectMaster(options: MasterClientOptions): MasterApi {
 function clientOf<T>(connection: Connection, table: RpcTableOf<T>, token?: string, prefix = ''): T {
   const methods = Object.entries<RpcMethod | RpcTable>({ ...table }).map(([key, entry]) => {
     const name = `${prefix}${key}`;
-    if (!isRpcMethod(entry)) return [key, clientOf(connection, entry, token, `${name}.`)];
+    if (!isRpcMethod(entry)) return [key, clientOf<unknown>(connection, entry, token, `${name}.`)];
     const parametersOf = (args: never): object => ({
       ...entry.toParameters(...args),
       ...(token === undefined ? {} : { token }),

@@ -112,6 +112,7 @@ export type {
   TransportStatus,
   UserApi,
   UserEventsApi,
+  WholeRequest,
 } from './api/index.ts';
 /** @internal */
 export {

@@ -34,11 +34,20 @@ export interface NamedCall {
  */
 export type RpcAccess = 'anybody' | 'user' | 'everything' | 'host';
 
+/** A method's first argument with all that may be in it. */
+export type WholeRequest<A extends readonly unknown[]> = A extends readonly [
+  first?: infer P,
+  ...rest: infer _,
+]
+  ? Required<P>
+  : unknown;
+
 /**
  * A row of the method table. `A` is what the interface's method takes, `R` what it returns: a
- * promise of a value, or a stream.
+ * promise of a value, or a stream. `W` is {@link WholeRequest} of `A`, for itself: the compiler
+ * compares type parameters, and `A` alone would pass with an optional part of a request missing.
  */
-export interface RpcMethod<A extends readonly unknown[] = never, R = unknown> {
+export interface RpcMethod<A extends readonly unknown[] = never, R = unknown, W = unknown> {
   /** What it takes. */
   readonly parameters: TSchema;
   readonly access: RpcAccess;
@@ -55,8 +64,8 @@ export interface RpcMethod<A extends readonly unknown[] = never, R = unknown> {
     signal: AbortSignal,
     by?: AuditRequester,
   ) => R | Promise<R>;
-  /** Never set. The whole of its first argument: a row that does not take all of it fits nowhere. */
-  readonly takes?: A extends readonly [first?: infer P, ...rest: infer _] ? Required<P> : unknown;
+  /** Never set. A row that does not take the whole request is none of the interface's. */
+  readonly takes?: W;
 }
 
 /** Methods by name, and rooms of methods. */
@@ -67,7 +76,7 @@ export interface RpcTable {
 /** The rows that an interface needs: one for each method. */
 export type RpcTableOf<T> = {
   readonly [K in keyof T]: T[K] extends (...args: infer A) => infer R
-    ? RpcMethod<A, R>
+    ? RpcMethod<A, R, WholeRequest<A>>
     : RpcTableOf<T[K]>;
 };
 

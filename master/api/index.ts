@@ -22,6 +22,7 @@ export type {
   RpcMethod,
   RpcTable,
   RpcTableOf,
+  WholeRequest,
 } from './extensions.ts';
 export type { FunctionCall, FunctionResult, StartedCall } from './functions.ts';
 export type {

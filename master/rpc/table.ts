@@ -2,7 +2,14 @@
 
 import type { Static, TSchema } from 'typebox';
 import { Compile } from '#typebox/compile';
-import type { AuditRequester, InProcessApi, RpcAccess, RpcMethod, RpcTable } from '../api/index.ts';
+import type {
+  AuditRequester,
+  InProcessApi,
+  RpcAccess,
+  RpcMethod,
+  RpcTable,
+  WholeRequest,
+} from '../api/index.ts';
 
 /** The parameters without the token, which the client adds. */
 type Given<S extends TSchema> = Omit<Static<S>, 'token'>;
@@ -16,6 +23,12 @@ type ArgumentsOf<S extends TSchema, F> = F extends (...args: infer A) => unknown
   : Record<never, never> extends Given<S>
     ? [parameters?: Given<S>]
     : [parameters: Given<S>];
+
+type Row<S extends TSchema, F, R> = RpcMethod<
+  ArgumentsOf<S, F>,
+  R,
+  WholeRequest<ArgumentsOf<S, F>>
+>;
 
 /** A method as it is declared. */
 export interface MethodDefinition<S extends TSchema, F extends ArgumentMapping<S>, R> {
@@ -37,7 +50,7 @@ export interface MethodDefinition<S extends TSchema, F extends ArgumentMapping<S
 /** Declares a method that returns one value. */
 export function method<S extends TSchema, T, F extends ArgumentMapping<S> = undefined>(
   definition: MethodDefinition<S, F, Promise<T>>,
-): RpcMethod<ArgumentsOf<S, F>, Promise<T>> {
+): Row<S, F, Promise<T>> {
   return rowOf<S, F, Promise<T>>(definition, { isStream: false });
 }
 
@@ -46,14 +59,14 @@ export function streamMethod<S extends TSchema, T, F extends ArgumentMapping<S> 
   isLive = false,
   ...definition
 }: MethodDefinition<S, F, AsyncIterable<T> | Promise<AsyncIterable<T>>> &
-  Pick<RpcMethod, 'isLive'>): RpcMethod<ArgumentsOf<S, F>, AsyncIterable<T>> {
+  Pick<RpcMethod, 'isLive'>): Row<S, F, AsyncIterable<T>> {
   return rowOf<S, F, AsyncIterable<T>>(definition, { isStream: true, isLive });
 }
 
 function rowOf<S extends TSchema, F extends ArgumentMapping<S>, R>(
   definition: MethodDefinition<S, F, R | Promise<R>>,
   kind: Pick<RpcMethod, 'isStream' | 'isLive'>,
-): RpcMethod<ArgumentsOf<S, F>, R> {
+): Row<S, F, R> {
   const { parameters, args, access = 'everything', call } = definition;
   const toParameters = args ?? ((given: object = {}): object => given);
   // Most commands start no master, and call few methods: a schema is compiled when it is needed.
