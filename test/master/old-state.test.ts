@@ -343,7 +343,7 @@ test('a state directory of an earlier version is served as it was left', async (
   const session = oldSession();
   const event = { cmd: '_minion_event', tag: 'site/new', data: { said: 'after' } };
   t.is(await ask(running, session, event), null);
-  const events = await within('events of before and after', firstEvents(running, 2));
+  const events = await within('events of before and after', firstEvents(running, 2), 30_000);
   t.deepEqual(
     events.map(({ tag, data }) => [tag, plain(data.data)]),
     [
