@@ -19,7 +19,7 @@ import {
 import { parseSection } from '../options.ts';
 import { DeliveryWorker, type RetryDelays } from './delivery-worker.ts';
 import { type HandleInfo, HandleRegistry } from './handles.ts';
-import { Outbox, type OutboxQuotaOptions, type PendingSignal } from './outbox.ts';
+import { addMissingOwners, Outbox, type OutboxQuotaOptions, type PendingSignal } from './outbox.ts';
 import { HeldSignals, SignalIntake, SignalReporter } from './signal-intake.ts';
 import {
   auditExpired,
@@ -198,6 +198,7 @@ export async function openSignals(host: SignalsHost, section: unknown): Promise<
     now,
   });
   const keepMarksMs = host.config.publishSession * 1000;
+  await addMissingOwners(state, (id) => handles.find(id)?.owner);
   const outbox = await Outbox.open({ state, quotas, keepMarksMs, deadLetterTtlMs, now });
   const courier = new DeliveryWorker({
     ...pace,

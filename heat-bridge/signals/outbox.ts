@@ -88,6 +88,28 @@ export function outboxEntryOf(
   };
 }
 
+/**
+ * Gives each record that has a handle the handle's owner, where an earlier version wrote none: who
+ * owns the handle could not find it otherwise. All of them or none.
+ */
+export async function addMissingOwners(
+  state: StateArea,
+  ownerOf: (handle: string) => string | undefined,
+): Promise<void> {
+  const operations: StateOperation[] = [];
+  for (const part of ['outbox', 'dead']) {
+    for await (const { key, value, expiresAt } of state.list(['signals', part])) {
+      const record = unpackRecord(value);
+      if (record.handle === undefined || record.owner !== undefined) continue;
+      const owner = ownerOf(record.handle);
+      if (owner === undefined) continue;
+      const put = { op: 'put', key, value: packRecord({ ...record, owner }) } as const;
+      operations.push(expiresAt === undefined ? put : { ...put, expiresAt });
+    }
+  }
+  if (operations.length > 0) await state.write(operations);
+}
+
 /** More than an operator reads; the oldest go. */
 const maxDeadLetters = 10_000;
 

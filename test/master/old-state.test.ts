@@ -1,0 +1,386 @@
+/** What an earlier version wrote is opened and served: see test/fixtures/state-b771686/README.md. */
+import { chmodSync, cpSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import test, { type ExecutionContext } from 'ava';
+import { allow } from '../../acl/index.ts';
+import { type Bridge, createBridge } from '../../heat-bridge/index.ts';
+import {
+  createMaster,
+  type KeyState,
+  type Master,
+  type MasterConfig,
+  type MasterEvent,
+  readAuditLog,
+  resolveMasterConfig,
+  restoreMasterStore,
+  verifyAuditLog,
+} from '../../master/index.ts';
+import {
+  createMemoryTransport,
+  createMinion,
+  createMinionHandshake,
+  generateKeyString,
+  type MemoryTransport,
+  type MinionKeys,
+  parsePrivateKey,
+  type WireMap,
+  type WireValue,
+} from '../../minion-protocol/index.ts';
+import { createMinionIdentity, MinionSession } from '../../minion-protocol/minion/session.ts';
+import { createSaltApi } from '../../salt-api/index.ts';
+import { readBackup } from '../../store/index.ts';
+import { always, type Recorder, startRecorder } from '../heat-bridge/signals/recorder.ts';
+import { within } from '../helpers/deadline.ts';
+import { temporaryDirectory } from '../helpers/temporary-directory.ts';
+import { directories } from '../helpers/vector-master.ts';
+
+const fixture = fileURLToPath(new URL('../../../test/fixtures/state-b771686', import.meta.url));
+const certificate = fileURLToPath(
+  new URL('../../../test/fixtures/tls/master.pem', import.meta.url),
+);
+
+/** What the earlier version held. */
+interface Known {
+  /** Milliseconds since 1970. */
+  readonly madeAt: number;
+  readonly keys: readonly {
+    readonly id: string;
+    readonly state: KeyState;
+    readonly fingerprint: string;
+    readonly protocol: number;
+  }[];
+  readonly minion: {
+    readonly id: string;
+    readonly privatePem: string;
+    readonly publicPem: string;
+    /** The publish key. */
+    readonly aes: string;
+    readonly session: string;
+    readonly masterPub: string;
+  };
+  readonly jobs: { readonly echo: string; readonly fail: string; readonly user: string };
+  readonly token: string;
+  readonly firstEvent: string;
+  readonly handles: { readonly away: string; readonly unlisted: string };
+  readonly enrolments: { readonly open: string; readonly ended: string; readonly used: string };
+  readonly ticket: string;
+  readonly usedTicket: string;
+}
+
+const known: Known = JSON.parse(readFileSync(path.join(fixture, 'known.json'), 'utf8'));
+
+/** The earlier version's directories, in a new place. */
+function copyFixture(t: ExecutionContext): string {
+  const root = temporaryDirectory(t);
+  for (const name of ['pki', 'state']) {
+    cpSync(path.join(fixture, name), path.join(root, name), { recursive: true });
+  }
+  // As they were: a checkout keeps no modes.
+  chmodSync(root, 0o700);
+  for (const entry of readdirSync(root, { recursive: true, withFileTypes: true })) {
+    chmodSync(path.join(entry.parentPath, entry.name), entry.isDirectory() ? 0o700 : 0o600);
+  }
+  return root;
+}
+
+function configOf(root: string, endpoint: string): MasterConfig {
+  return resolveMasterConfig({
+    ...directories(root),
+    // Minions go by the system's clock.
+    requestServerTtl: 0,
+    externalAuth: { sharedsecret: { operator: ['.*', '@runner', '@wheel'] } },
+    eauth: { sharedsecret: 'a secret of the fixture alone' },
+    eventRing: { entries: 1000, bytes: 1_000_000 },
+    acl: {
+      signals: [{ tag: 'site/*', minions: '*' }],
+      rules: [
+        allow('handles', {
+          subject: { minion: '*' },
+          action: 'signal',
+          resource: { tag: 'heat/*' },
+        }),
+      ],
+      mode: 'enforce',
+      learnActions: [],
+      recordData: false,
+    },
+    bridge: {
+      handles: {
+        endpoints: ['http://127.0.0.1:1', endpoint],
+        retry_initial_delay: 0.01,
+        retry_max_delay: 0.02,
+        same_id_wait: 0,
+      },
+      enroll: { masters: ['127.0.0.1'], url: 'https://127.0.0.1', certificate, prepared_keys: 1 },
+    },
+  });
+}
+
+interface Running {
+  readonly config: MasterConfig;
+  readonly master: Master;
+  readonly bridge: Bridge;
+  readonly dial: MemoryTransport['dial'];
+  /** Where signals go to instead of the service that is away. */
+  readonly service: Recorder;
+}
+
+/** Serves what lies below a directory, a minute after the backup was made. */
+async function serve(t: ExecutionContext, root: string): Promise<Running> {
+  const service = await startRecorder(always(200, 'null'));
+  t.teardown(() => service.close());
+  const config = configOf(root, service.origin);
+  const memory = createMemoryTransport();
+  const bridge = createBridge();
+  const master = createMaster({
+    config,
+    transports: [memory.master],
+    extensions: [bridge],
+    now: () => known.madeAt + 60_000,
+  });
+  t.teardown(() => master.close());
+  await master.start();
+  return { config, master, bridge, service, dial: (id, address) => memory.dial(id, address) };
+}
+
+type SignIn = ReturnType<ReturnType<typeof createMinionHandshake>['step']>;
+
+/** What the earlier minion is told that signs in. */
+async function signIn({ dial }: Running, version: 2 | 3 = 3): Promise<SignIn> {
+  const { id, privatePem, publicPem } = known.minion;
+  const handshake = createMinionHandshake({
+    id,
+    version,
+    privateKey: parsePrivateKey(privatePem),
+    publicPem,
+    token: generateKeyString(),
+  });
+  return handshake.step(await dial(id).request(handshake.request(), 10_000));
+}
+
+/** The session that the minion had with the earlier version. */
+function oldSession(): MinionSession {
+  const { id, privatePem, aes, session, masterPub } = known.minion;
+  const identity = createMinionIdentity(id, 3, privatePem);
+  return new MinionSession(identity, {
+    state: 'accepted',
+    aes,
+    session,
+    masterPub,
+    publishPort: 4505,
+  });
+}
+
+async function ask({ dial }: Running, session: MinionSession, load: WireMap): Promise<WireValue> {
+  const { bytes, nonce } = session.seal(load);
+  return session.openReply(await dial(known.minion.id).request(bytes, 10_000), nonce);
+}
+
+function plain(value: unknown): unknown {
+  return JSON.parse(JSON.stringify(value));
+}
+
+async function run({ master }: Running, fun: string): Promise<unknown> {
+  const { return: value } = await master.runners.run({ fun });
+  return plain(value);
+}
+
+/** What no restore takes away. */
+async function hasAllOfBefore(t: ExecutionContext, running: Running): Promise<void> {
+  const { master, bridge } = running;
+  const keys = await master.keys.list();
+  t.deepEqual(
+    keys.map(({ id, state, fingerprint, protocol }) => ({ id, state, fingerprint, protocol })),
+    [...known.keys],
+  );
+  await hasJobs(t, master);
+  t.deepEqual(await run(running, 'cache.mine'), {
+    web1: { 'network.addrs': ['192.0.2.1'] },
+  });
+  t.like(await run(running, 'cache.grains'), { web1: { os: 'Debian', roles: ['web'] } });
+  t.like(await run(running, 'cache.pillar'), { web1: { role: 'web', of: 'web1' } });
+  t.like(await master.logins.identify(known.token), { user: 'operator', eauth: 'sharedsecret' });
+  t.is((await master.logins.list()).length, 1);
+  t.is((await master.jobs.show(known.jobs.user)).user, 'operator');
+  const { open, ended, used } = known.enrolments;
+  const enrolments = await bridge.enroll.list();
+  t.deepEqual(
+    enrolments.map(({ number, id, project, state }) => [id, number, project, state]).sort(),
+    [
+      ['gone1', ended, 'project-1', 'retired'],
+      ['known1', used, 'project-2', 'signed-in'],
+      ['new1', open, 'project-1', 'open'],
+    ],
+  );
+}
+
+async function hasJobs(t: ExecutionContext, master: Master): Promise<void> {
+  const { echo, fail, user } = known.jobs;
+  const jobs = await master.jobs.list();
+  t.deepEqual(
+    jobs.map(({ jid }) => jid),
+    [user, fail, echo],
+  );
+  const done = await master.jobs.show(echo);
+  t.like(done, { fun: 'test.arg', tgt: 'web1', tgtType: 'glob', user: 'saltbridge' });
+  t.deepEqual(plain(done.returns.map(({ minion, return: value }) => [minion, value])), [
+    ['web1', { args: ['old', 7], kwargs: { key: 'value' } }],
+  ]);
+  const [failed] = (await master.jobs.show(fail)).returns;
+  t.like(failed, { minion: 'web1', success: false, retcode: 1 });
+  t.regex(String(failed?.return), /as it should/);
+}
+
+/** Handles, what waits for them and what was given up; both are delivered then. */
+async function delivers(t: ExecutionContext, { bridge, service }: Running): Promise<void> {
+  const { away, unlisted } = known.handles;
+  const handles = await bridge.handles.list();
+  t.deepEqual(
+    handles.map(({ alias, id, origin, stack, owner, minions }) => [
+      alias,
+      id,
+      origin,
+      stack,
+      owner,
+      minions,
+    ]),
+    [
+      ['away', away, 'http://127.0.0.1:1', 'stack-1', 'project-1', ['web1']],
+      ['unlisted', unlisted, 'http://127.0.0.1:2', 'unlisted', undefined, ['web1']],
+    ],
+  );
+  const [dead, waiting] = await bridge.outbox.list();
+  t.like(dead, {
+    alias: 'unlisted',
+    minion: 'web1',
+    state: 'dead',
+    status: 'FAILURE',
+    reason: 'http://127.0.0.1:2 is not listed under handles: endpoints',
+  });
+  t.like(waiting, { alias: 'away', stack: 'stack-1', owner: 'project-1', status: 'SUCCESS' });
+  const signal = { endpoint: `${service.origin}/signal`, token: 'tOken' };
+  const minions = ['web1'];
+  const first = { alias: 'away', minions, stack: 'stack-1', owner: 'project-1', signal };
+  t.is((await bridge.handles.add(first, { replaces: true })).id, away);
+  await within('the signal that waited', service.heard(1));
+  await bridge.handles.add({ alias: 'unlisted', minions, signal }, { replaces: true });
+  t.is((await bridge.outbox.retry({ alias: 'unlisted' })).length, 1);
+  const requests = await within('the dead letter', service.heard(2));
+  const bodies = requests.map(({ body }) => JSON.parse(body));
+  t.like(bodies[0], { status: 'SUCCESS', data: 'waits' });
+  t.like(bodies[1], { status: 'FAILURE', data: 'ended', reason: 'no disk' });
+}
+
+/** A machine whose ticket the earlier version made comes in; the one that was used is good no more. */
+async function takesTickets(t: ExecutionContext, { master, bridge }: Running): Promise<void> {
+  const api = await createSaltApi(master, { host: '127.0.0.1', plugins: [bridge.http] });
+  t.teardown(() => api.close());
+  const { port } = await api.listen();
+  const fingerprint = known.keys.find(({ id }) => id === 'waiting')?.fingerprint;
+  const claim = async (ticket: string, id: string): Promise<number> => {
+    const { status } = await fetch(`http://127.0.0.1:${port}/bridge/v1/enroll/claim`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ ticket, id, fingerprint, instance: 'i-1' }),
+    });
+    return status;
+  };
+  t.not(await claim(known.usedTicket, 'known1'), 200);
+  t.is(await claim(known.ticket, 'new1'), 200);
+  t.is((await bridge.enroll.show(known.enrolments.open)).state, 'accepted');
+}
+
+/** The earlier minion, with its key, is connected and does a job of the user with the token. */
+async function works(t: ExecutionContext, { master, dial }: Running): Promise<void> {
+  const { id, privatePem, publicPem, masterPub } = known.minion;
+  const keys: MinionKeys = {
+    privatePem,
+    publicPem,
+    masterPem: masterPub,
+    trustMaster: async () => t.fail('the master has another key'),
+  };
+  const minion = createMinion({ id, keys, transport: dial(id), version: 3 });
+  t.teardown(() => minion.stop());
+  await within('the minion', minion.start());
+  const returns: unknown[] = [];
+  const user = master.asUser(known.token);
+  for await (const update of user.jobs.run({ tgt: id, fun: 'test.ping', timeout: 10 })) {
+    if (update.type === 'return') returns.push(update.return);
+  }
+  t.deepEqual(returns, [true]);
+}
+
+/** The audit log goes on where the earlier version ended, and is whole. */
+async function auditGoesOn(t: ExecutionContext, { master, config }: Running): Promise<void> {
+  await master.close();
+  const { problems, isEndKnown, first, last } = await verifyAuditLog(config);
+  t.deepEqual([problems, isEndKnown, first], [[], true, 1]);
+  t.true(last > 24);
+  const actions: string[] = [];
+  for await (const { action } of readAuditLog(config)) actions.push(action);
+  t.deepEqual(
+    ['login', 'handle.add', 'enroll.retired', 'key.reject'].filter((it) => !actions.includes(it)),
+    [],
+  );
+  t.is(actions.filter((action) => action === 'master.start').length, 2);
+}
+
+async function firstEvents({ master }: Running, count: number): Promise<readonly MasterEvent[]> {
+  const events: MasterEvent[] = [];
+  for await (const event of master.events.subscribe({
+    match: ['site/*', 'saltbridge/events/missed'],
+    after: known.firstEvent,
+  })) {
+    if (events.push(event) === count) break;
+  }
+  return events;
+}
+
+test('a state directory of an earlier version is served as it was left', async (t) => {
+  const running = await serve(t, copyFixture(t));
+  await hasAllOfBefore(t, running);
+  const session = oldSession();
+  const event = { cmd: '_minion_event', tag: 'site/new', data: { said: 'after' } };
+  t.is(await ask(running, session, event), null);
+  const events = await within('events of before and after', firstEvents(running, 2), 30_000);
+  t.deepEqual(
+    events.map(({ tag, data }) => [tag, plain(data.data)]),
+    [
+      ['site/old', { said: 'second' }],
+      ['site/new', { said: 'after' }],
+    ],
+  );
+  const { aes, session: key, masterPub } = known.minion;
+  t.like(await signIn(running), { state: 'accepted', aes, session: key, masterPub });
+  t.not((await signIn(running, 2)).state, 'accepted');
+  await works(t, running);
+  await delivers(t, running);
+  await takesTickets(t, running);
+  await auditGoesOn(t, running);
+});
+
+test('a backup of an earlier version is put back and served; minions sign in once more', async (t) => {
+  const root = copyFixture(t);
+  const file = path.join(fixture, 'backup.mdb');
+  await readBackup(file);
+  rmSync(path.join(root, 'state', 'store'), { recursive: true });
+  const { restored, old } = await restoreMasterStore(configOf(root, 'http://127.0.0.1:2'), file);
+  t.deepEqual([restored.layout, restored.problems, old], [1, [], undefined]);
+  const running = await serve(t, root);
+  await hasAllOfBefore(t, running);
+  const event = { cmd: '_minion_event', tag: 'site/new', data: { said: 'after' } };
+  await t.throwsAsync(ask(running, oldSession(), event));
+  const signedIn = await signIn(running);
+  if (signedIn.state !== 'accepted') throw new Error(`signed in: ${signedIn.state}`);
+  t.not(signedIn.aes, known.minion.aes);
+  t.is(signedIn.masterPub, known.minion.masterPub);
+  t.not((await signIn(running, 2)).state, 'accepted');
+  const { id, privatePem } = known.minion;
+  const session = new MinionSession(createMinionIdentity(id, 3, privatePem), signedIn);
+  t.is(await ask(running, session, event), null);
+  await works(t, running);
+  await delivers(t, running);
+  await takesTickets(t, running);
+  await auditGoesOn(t, running);
+});
