@@ -99,7 +99,7 @@ export interface SignalsOptions {
   readonly backOff: RetryDelays;
   /**
    * Milliseconds between two signals of one id by HEAT_SIGNAL or TOKEN_SIGNAL, which Heat stores
-   * only after it has answered. Default 1,000.
+   * only after it has answered. Default 3,000.
    */
   readonly sameIdMs: number;
   /** Exchanges at a time with one service. Default 8. */
@@ -137,7 +137,7 @@ export function parseSignalsOptions(given: unknown = {}): SignalsOptions {
       initialDelayMs: (section.retry_initial_delay ?? 1) * 1000,
       maxDelayMs: (section.retry_max_delay ?? 60) * 1000,
     },
-    sameIdMs: (section.same_id_wait ?? 1) * 1000,
+    sameIdMs: (section.same_id_wait ?? 3) * 1000,
     perEndpoint: section.per_endpoint ?? 8,
     deadLetterTtlMs: (section.dead_letter_ttl ?? 604_800) * 1000,
   };

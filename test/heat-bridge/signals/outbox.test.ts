@@ -101,7 +101,7 @@ test('what waits for its id goes with the handle when that is removed', async (t
   await told('signal/delivered');
   await handles.remove('ready');
   const [failed] = await told('signal/failed');
-  t.is(failed?.data['reason'], 'the handle was removed');
+  t.is(failed?.data.reason, 'the handle was removed');
 });
 
 test('members of one minion count each for itself, and only declared ones', async (t) => {
