@@ -72,6 +72,8 @@ test.serial('typed arguments of a command are read in a thread where they are lo
   });
   t.true(steps.length > 4);
   areBounded(t, steps, 'a command');
+  // YAML that is read at once is a step of characters alone.
+  t.false(steps.some(({ characters, values }) => values === 0 && characters >= text.length));
 });
 
 test.serial('no step is long of what follows a large command, and of its answer', async (t) => {

@@ -20,13 +20,7 @@ import {
 } from '../../../heat-bridge/signals/destination.ts';
 import { parseSignalsOptions } from '../../../heat-bridge/signals/open-signals.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
-import { type Answerer, always, type Recorder, startRecorder } from '../signals/recorder.ts';
-
-async function recorder(t: ExecutionContext, answer: Answerer): Promise<Recorder> {
-  const service = await startRecorder(answer);
-  t.teardown(() => service.close());
-  return service;
-}
+import { always, recorderFor, startRecorder } from '../signals/recorder.ts';
 
 function ask(
   endpoints: readonly EndpointOptions[],
@@ -44,7 +38,7 @@ function ask(
 }
 
 test('the address goes out byte for byte, signature and all', async (t) => {
-  const { origin, heard } = await recorder(t, always(200));
+  const { origin, heard } = await recorderFor(t, always(200));
   const path = '/v1/arn%3Aopenstack%3a/../x/./y?a=%2F&Signature=HM%2Bx%3D&b=~!*()';
   await ask([{ url: origin }], `${origin}${path}`);
   const [request] = await heard(1);
@@ -54,14 +48,14 @@ test('the address goes out byte for byte, signature and all', async (t) => {
 });
 
 test('what is not listed is not asked', async (t) => {
-  const { origin, requests } = await recorder(t, always(200));
+  const { origin, requests } = await recorderFor(t, always(200));
   const exchange = await ask([{ url: 'https://heat.example.org:8004' }], `${origin}/x`);
   t.is(exchange.kind, 'forbidden');
   t.is(requests.length, 0);
 });
 
 test('another port or scheme of a listed host is not listed', async (t) => {
-  const { origin, requests } = await recorder(t, always(200));
+  const { origin, requests } = await recorderFor(t, always(200));
   for (const url of ['http://127.0.0.1:1', origin.replace('http:', 'https:')]) {
     t.is((await ask([{ url }], `${origin}/x`)).kind, 'forbidden');
   }
@@ -91,7 +85,7 @@ const inward = [
 
 for (const address of inward) {
   test(`a listed name that leads to ${address} is not asked`, async (t) => {
-    const { origin, requests } = await recorder(t, always(200));
+    const { origin, requests } = await recorderFor(t, always(200));
     const url = origin.replace('127.0.0.1', 'heat.example');
     const exchange = await ask([{ url }], `${url}/x`, ['192.0.2.7', address]);
     t.is(exchange.kind, 'forbidden');
@@ -100,7 +94,7 @@ for (const address of inward) {
 }
 
 test('a name leads where its endpoint lists', async (t) => {
-  const { origin, requests } = await recorder(t, always(200));
+  const { origin, requests } = await recorderFor(t, always(200));
   const url = origin.replace('127.0.0.1', 'heat.example');
   const listed = [{ url, addresses: ['127.0.0.0/8'] }];
   t.is((await ask(listed, `${url}/x`, ['127.0.0.1'])).kind, 'answer');
@@ -109,7 +103,7 @@ test('a name leads where its endpoint lists', async (t) => {
 });
 
 test('the address that was checked is the one that is connected to', async (t) => {
-  const { origin, requests } = await recorder(t, always(200));
+  const { origin, requests } = await recorderFor(t, always(200));
   const url = origin.replace('127.0.0.1', 'no-such-name.invalid');
   const exchange = await ask([{ url, addresses: ['127.0.0.1'] }], `${url}/x`, ['127.0.0.1']);
   t.is(exchange.kind, 'answer');
@@ -117,28 +111,28 @@ test('the address that was checked is the one that is connected to', async (t) =
 });
 
 test('a redirection is an answer, and is not followed', async (t) => {
-  const other = await recorder(t, always(200));
-  const { origin } = await recorder(t, always(307, '', { location: `${other.origin}/x` }));
+  const other = await recorderFor(t, always(200));
+  const { origin } = await recorderFor(t, always(307, '', { location: `${other.origin}/x` }));
   const exchange = await ask([{ url: origin }, { url: other.origin }], `${origin}/x`);
   t.is(exchange.kind === 'answer' ? exchange.status : 0, 307);
   t.is(other.requests.length, 0);
 });
 
 test('who does not answer in time is unreachable', async (t) => {
-  const { origin } = await recorder(t, () => {});
+  const { origin } = await recorderFor(t, () => {});
   const exchange = await ask([{ url: origin }], `${origin}/x`, [], 50);
   t.deepEqual(exchange, { kind: 'unreachable', reason: 'no answer within 50 ms' });
 });
 
 test('who begins an answer and does not end it is unreachable', async (t) => {
-  const { origin } = await recorder(t, (_request, response) => {
+  const { origin } = await recorderFor(t, (_request, response) => {
     response.writeHead(200).write('x');
   });
   t.is((await ask([{ url: origin }], `${origin}/x`, [], 100)).kind, 'unreachable');
 });
 
 test('of a long answer the beginning is read', async (t) => {
-  const { origin } = await recorder(t, always(400, 'x'.repeat(1_000_000)));
+  const { origin } = await recorderFor(t, always(400, 'x'.repeat(1_000_000)));
   const exchange = await ask([{ url: origin }], `${origin}/x`);
   t.is(exchange.kind === 'answer' ? exchange.body.length : 0, 65_536);
 });

@@ -7,15 +7,9 @@ import { packRecord, unpackRecord } from '../../../heat-bridge/signals/outbox.ts
 import { parseSignal, signalId } from '../../../heat-bridge/signals/signal.ts';
 import { errorTextOf } from '../../../heat-bridge/signals/transports.ts';
 import { memoryState, openTestSignals, type SignalsUnderTest } from './open-signals.ts';
-import { type Answerer, always, type Recorder, startRecorder } from './recorder.ts';
+import { type Answerer, always, type Recorder, recorderFor, startRecorder } from './recorder.ts';
 
 const accepted = always(200, 'null');
-
-async function recorder(t: ExecutionContext, answer: Answerer = accepted): Promise<Recorder> {
-  const service = await startRecorder(answer);
-  t.teardown(() => service.close());
-  return service;
-}
 
 function handle(origin: string, alias = 'ready', more: object = {}) {
   const signal = {
@@ -31,7 +25,7 @@ function sent({ requests }: Recorder): { id: string; data: unknown }[] {
 }
 
 test('a signal reaches its handle under the id of the minion', async (t) => {
-  const service = await recorder(t);
+  const service = await recorderFor(t, accepted);
   const { handles, signal, told } = await openTestSignals(t, [service.origin]);
   await handles.add(handle(service.origin));
   await signal('m1', 'heat/ready', { reason: 'booted', data: { ip: '192.0.2.7' } });
@@ -46,7 +40,7 @@ test('a signal reaches its handle under the id of the minion', async (t) => {
 });
 
 test('a minion that signals three times does so under one id', async (t) => {
-  const service = await recorder(t);
+  const service = await recorderFor(t, accepted);
   const { handles, signal, told } = await openTestSignals(t, [service.origin]);
   await handles.add(handle(service.origin));
   for (const data of [1, 2, 3]) await signal('m1', 'heat/ready', { data });
@@ -59,7 +53,7 @@ test('a minion that signals three times does so under one id', async (t) => {
 });
 
 test('a second signal under an id waits while Heat may not have stored the first, and others do not', async (t) => {
-  const service = await recorder(t);
+  const service = await recorderFor(t, accepted);
   const section = { same_id_wait: 60 };
   const { handles, outbox, signal, told } = await openTestSignals(t, [service.origin], { section });
   await handles.add(handle(service.origin));
@@ -79,7 +73,7 @@ test('a second signal under an id waits while Heat may not have stored the first
 
 test('a second signal under an id is sent when the wait is over', async (t) => {
   const times: number[] = [];
-  const service = await recorder(t, (request, response) => {
+  const service = await recorderFor(t, (request, response) => {
     times.push(performance.now());
     accepted(request, response);
   });
@@ -93,7 +87,7 @@ test('a second signal under an id is sent when the wait is over', async (t) => {
 });
 
 test('what waits for its id goes with the handle when that is removed', async (t) => {
-  const service = await recorder(t);
+  const service = await recorderFor(t, accepted);
   const section = { same_id_wait: 0.2 };
   const { handles, signal, told } = await openTestSignals(t, [service.origin], { section });
   await handles.add(handle(service.origin));
@@ -105,7 +99,7 @@ test('what waits for its id goes with the handle when that is removed', async (t
 });
 
 test('members of one minion count each for itself, and only declared ones', async (t) => {
-  const service = await recorder(t);
+  const service = await recorderFor(t, accepted);
   const { handles, signal, told } = await openTestSignals(t, [service.origin]);
   await handles.add(handle(service.origin, 'ready', { members: ['db', 'web'] }));
   for (const member of ['db', 'web', 'other']) await signal('m1', `heat/ready/${member}`);
@@ -119,7 +113,7 @@ test('members of one minion count each for itself, and only declared ones', asyn
 });
 
 test('a minion that the handle does not name is not sent anything of', async (t) => {
-  const service = await recorder(t);
+  const service = await recorderFor(t, accepted);
   const { handles, signal, told, outbox } = await openTestSignals(t, [service.origin]);
   await handles.add(handle(service.origin));
   await signal('m3', 'heat/ready');
@@ -136,7 +130,7 @@ test('a minion that the handle does not name is not sent anything of', async (t)
 });
 
 test('what was accepted is delivered by the next process', async (t) => {
-  const service = await recorder(t);
+  const service = await recorderFor(t, accepted);
   const state = memoryState();
   const first = await openTestSignals(t, [service.origin], { state, isStarted: false });
   await first.handles.add(handle(service.origin));
@@ -152,7 +146,7 @@ test('what was accepted is delivered by the next process', async (t) => {
 });
 
 test('the same request again adds nothing, also in the next process', async (t) => {
-  const service = await recorder(t);
+  const service = await recorderFor(t, accepted);
   const state = memoryState();
   const first = await openTestSignals(t, [service.origin], { state, isStarted: false });
   await first.handles.add(handle(service.origin));
@@ -170,7 +164,7 @@ test('the same request again adds nothing, also in the next process', async (t) 
 test('a handle has one signal in flight, and they arrive in order', async (t) => {
   let inFlight = 0;
   let most = 0;
-  const service = await recorder(t, (_request, response) => {
+  const service = await recorderFor(t, (_request, response) => {
     inFlight += 1;
     most = Math.max(most, inFlight);
     setImmediate(() => {
@@ -199,7 +193,7 @@ const passing: readonly (readonly [string, Answerer])[] = [
 
 for (const [what, answer] of passing) {
   test(`a service that ${what} is asked again under the same id, and the next one waits`, async (t) => {
-    const service = await recorder(t, answer);
+    const service = await recorderFor(t, answer);
     const { handles, signal, told } = await openTestSignals(t, [service.origin]);
     await handles.add(handle(service.origin));
     await signal('m1', 'heat/ready', { data: 1 });
@@ -239,7 +233,7 @@ const lastWords: readonly (readonly [string, number, string, string])[] = [
 
 for (const [what, status, body, reason] of lastWords) {
   test(`a refusal with ${what} ends after one request, with the words of the service`, async (t) => {
-    const service = await recorder(t, always(status, body));
+    const service = await recorderFor(t, always(status, body));
     const { handles, signal, told, outbox } = await openTestSignals(t, [service.origin]);
     await handles.add(handle(service.origin));
     await signal('m1', 'heat/ready');
@@ -252,7 +246,7 @@ for (const [what, status, body, reason] of lastWords) {
 }
 
 test('a signal that is given up lets the next one pass', async (t) => {
-  const service = await recorder(t, ({ body }, response) => {
+  const service = await recorderFor(t, ({ body }, response) => {
     response.writeHead(body.includes('m1') ? 403 : 200).end();
   });
   const { handles, signal, told, outbox } = await openTestSignals(t, [service.origin]);
@@ -267,7 +261,7 @@ test('a signal that is given up lets the next one pass', async (t) => {
 });
 
 test('a signal for an endpoint that is not listed ends in the dead-letter list unsent', async (t) => {
-  const service = await recorder(t);
+  const service = await recorderFor(t, accepted);
   const { handles, signal, told, outbox } = await openTestSignals(t, []);
   const { isListed } = await handles.add(handle(service.origin));
   t.false(isListed);
@@ -279,7 +273,7 @@ test('a signal for an endpoint that is not listed ends in the dead-letter list u
 });
 
 test('a service that never answers delays no other', async (t) => {
-  const [slow, quick] = [await recorder(t, () => {}), await recorder(t)];
+  const [slow, quick] = [await recorderFor(t, () => {}), await recorderFor(t, accepted)];
   const { handles, signal, told } = await openTestSignals(t, [slow.origin, quick.origin]);
   await handles.add(handle(quick.origin, 'quick'));
   for (let index = 0; index < 20; index += 1) {
@@ -314,7 +308,7 @@ test('quotas of minion and stack leave room for the others', async (t) => {
 });
 
 test('room is given back when a signal is over', async (t) => {
-  const service = await recorder(t);
+  const service = await recorderFor(t, accepted);
   const section = { per_minion: 1 };
   const { handles, signal, told } = await openTestSignals(t, [service.origin], { section });
   await handles.add(handle(service.origin));
@@ -326,7 +320,7 @@ test('room is given back when a signal is over', async (t) => {
 });
 
 test('a handle that has expired ends its signals, with the last reason', async (t) => {
-  const service = await recorder(t, always(503, 'down for a while'));
+  const service = await recorderFor(t, always(503, 'down for a while'));
   let now = Date.now();
   const { handles, signal, told, outbox } = await openTestSignals(t, [service.origin], {
     now: () => now,
@@ -359,7 +353,7 @@ test('a handle whose secrets do not open keeps its signals until it expires', as
 });
 
 test('a later handle of the same alias inherits no signal', async (t) => {
-  const [old, young] = [await recorder(t, always(503)), await recorder(t)];
+  const [old, young] = [await recorderFor(t, always(503)), await recorderFor(t, accepted)];
   const { handles, signal, told, outbox } = await openTestSignals(t, [old.origin, young.origin]);
   await handles.add(handle(old.origin));
   await signal('m1', 'heat/ready', { data: 'old' });
@@ -373,7 +367,7 @@ test('a later handle of the same alias inherits no signal', async (t) => {
 });
 
 test('a handle that is replaced keeps its signals, which go where it leads now', async (t) => {
-  const [old, young] = [await recorder(t, always(503)), await recorder(t)];
+  const [old, young] = [await recorderFor(t, always(503)), await recorderFor(t, accepted)];
   const { handles, signal, told } = await openTestSignals(t, [old.origin, young.origin]);
   await handles.add(handle(old.origin));
   await signal('m1', 'heat/ready');
@@ -388,7 +382,7 @@ test('a handle that is replaced keeps its signals, which go where it leads now',
 });
 
 test('a signal that was given up can be tried again, behind the others', async (t) => {
-  const service = await recorder(t, always(403));
+  const service = await recorderFor(t, always(403));
   const { handles, signal, told, outbox } = await openTestSignals(t, [service.origin]);
   await handles.add(handle(service.origin));
   await signal('m1', 'heat/ready', { data: 1 });
@@ -403,7 +397,7 @@ test('a signal that was given up can be tried again, behind the others', async (
 });
 
 test('signals can be dropped, waiting or given up', async (t) => {
-  const service = await recorder(t, always(503));
+  const service = await recorderFor(t, always(503));
   const { handles, signal, outbox } = await openTestSignals(t, [service.origin]);
   await handles.add(handle(service.origin));
   for (const minion of ['m1', 'm2']) await signal(minion, 'heat/ready');
@@ -418,7 +412,7 @@ test('signals can be dropped, waiting or given up', async (t) => {
 
 test('the token is in no answer, event, reason or row of the store', async (t) => {
   const state = memoryState();
-  const service = await recorder(t, always(403, 'bad token tOken, sorry'));
+  const service = await recorderFor(t, always(403, 'bad token tOken, sorry'));
   const { handles, signal, told, outbox, fired } = await openTestSignals(t, [service.origin], {
     state,
   });
@@ -785,12 +779,6 @@ test('signals for the handles of one owner leave room for those of others', asyn
 /** What Heat writes into Swift when it has taken a signal. */
 const taken = '9214b4e4460fcdb9f3a369941400e71e';
 
-async function answeringRecorder(t: ExecutionContext, answer: Answerer): Promise<Recorder> {
-  const service = await startRecorder(answer);
-  t.teardown(() => service.close());
-  return service;
-}
-
 /** With a handle `ready` for m1 and m2. */
 async function open(
   t: ExecutionContext,
@@ -817,7 +805,7 @@ function lines({ requests }: Recorder): string[] {
 }
 
 test('CFN_SIGNAL puts the signal to the address', async (t) => {
-  const service = await answeringRecorder(t, always(200, '<resource>handle</resource>'));
+  const service = await recorderFor(t, always(200, '<resource>handle</resource>'));
   const path = '/v1/waitcondition/arn%3Aopenstack/resources/handle?Signature=HM%2F';
   const { signal, told } = await open(t, service.origin, { alarm_url: `${service.origin}${path}` });
   await signal('m1', 'heat/ready', { status: 'FAILURE', reason: 'disk full' });
@@ -831,7 +819,7 @@ test('CFN_SIGNAL puts the signal to the address', async (t) => {
 });
 
 test('heat-api-cfn that answers 500 is asked four times, not for ever', async (t) => {
-  const service = await answeringRecorder(t, always(500));
+  const service = await recorderFor(t, always(500));
   const url = `${service.origin}/v1/waitcondition/x?Signature=HM`;
   const { signal, told } = await open(t, service.origin, { alarm_url: url });
   await signal('m1', 'heat/ready');
@@ -840,7 +828,7 @@ test('heat-api-cfn that answers 500 is asked four times, not for ever', async (t
 });
 
 test('an AWS handle gets all four of its fields, as text', async (t) => {
-  const service = await answeringRecorder(t, always(200));
+  const service = await recorderFor(t, always(200));
   const url = `${service.origin}/v1/waitcondition/x?Signature=HM`;
   const { signal, told } = await open(t, service.origin, url);
   await signal('m1', 'heat/ready');
@@ -858,7 +846,7 @@ test('an AWS handle gets all four of its fields, as text', async (t) => {
 test('HEAT_SIGNAL logs in once, and again when its token is refused', async (t) => {
   let logins = 0;
   let good = '';
-  const service = await answeringRecorder(t, ({ path, headers }, response) => {
+  const service = await recorderFor(t, ({ path, headers }, response) => {
     if (path === '/v3/auth/tokens') {
       logins += 1;
       good = `token-${logins}`;
@@ -883,7 +871,7 @@ test('HEAT_SIGNAL logs in once, and again when its token is refused', async (t) 
 
 test('a user that is refused everywhere is given up after four requests', async (t) => {
   let isGood = true;
-  const service = await answeringRecorder(t, ({ path }, response) => {
+  const service = await recorderFor(t, ({ path }, response) => {
     if (path === '/v3/auth/tokens') response.writeHead(201, { 'x-subject-token': 't' }).end('{}');
     else response.writeHead(isGood ? 200 : 401).end('{"error": {"message": "No."}}');
   });
@@ -902,7 +890,7 @@ test('a user that is refused everywhere is given up after four requests', async 
 test('a log-in that is refused is final, with the words of Keystone', async (t) => {
   const body =
     '{"error":{"code":401,"message":"The request you have made requires authentication.","title":"Unauthorized"}}';
-  const service = await answeringRecorder(t, always(401, body));
+  const service = await recorderFor(t, always(401, body));
   const form = { ...credentials(service.origin), alarm_url: `${service.origin}/signal` };
   const { signal, told, outbox } = await open(t, service.origin, form);
   await signal('m1', 'heat/ready');
@@ -934,7 +922,7 @@ function zaqar(origin: () => string): Answerer {
 }
 
 test('ZAQAR_SIGNAL logs in for each signal and posts to the queue of its region', async (t) => {
-  const service = await answeringRecorder(t, (request, response) =>
+  const service = await recorderFor(t, (request, response) =>
     zaqar(() => service.origin)(request, response),
   );
   const form = { ...credentials(service.origin), queue_id: 'a/b' };
@@ -953,7 +941,7 @@ test('ZAQAR_SIGNAL logs in for each signal and posts to the queue of its region'
 });
 
 test('a catalog leads nowhere that is not listed', async (t) => {
-  const service = await answeringRecorder(t, (request, response) =>
+  const service = await recorderFor(t, (request, response) =>
     zaqar(() => 'http://169.254.169.254')(request, response),
   );
   const form = { ...credentials(service.origin), queue_id: 'q' };
@@ -969,7 +957,7 @@ test('a catalog leads nowhere that is not listed', async (t) => {
 
 test('TEMP_URL_SIGNAL waits until Heat has taken the signal before', async (t) => {
   let etag = taken;
-  const service = await answeringRecorder(t, ({ method, body }, response) => {
+  const service = await recorderFor(t, ({ method, body }, response) => {
     if (method === 'PUT') etag = hash('md5', body);
     response.writeHead(method === 'PUT' ? 201 : 200, { etag: `"${etag}"` }).end();
   });
@@ -997,7 +985,7 @@ test('TEMP_URL_SIGNAL waits until Heat has taken the signal before', async (t) =
 
 test('TEMP_URL_SIGNAL whose answer was lost is not put again where it lies', async (t) => {
   let etag = taken;
-  const service = await answeringRecorder(t, ({ method, body }, response) => {
+  const service = await recorderFor(t, ({ method, body }, response) => {
     if (method === 'HEAD') response.writeHead(200, { etag }).end();
     else {
       etag = hash('md5', body);
@@ -1016,7 +1004,7 @@ test('TEMP_URL_SIGNAL whose answer was lost is not put again where it lies', asy
 });
 
 test('TEMP_URL_SIGNAL that is refused ends with the words of Swift', async (t) => {
-  const service = await answeringRecorder(t, always(401, '401 Unauthorized: Temp URL invalid\n'));
+  const service = await recorderFor(t, always(401, '401 Unauthorized: Temp URL invalid\n'));
   const { signal, told, outbox } = await open(t, service.origin, {
     alarm_url: `${service.origin}/v1/AUTH_p/c/o?temp_url_sig=f8&temp_url_expires=2147483586`,
   });
@@ -1028,7 +1016,7 @@ test('TEMP_URL_SIGNAL that is refused ends with the words of Swift', async (t) =
 
 test('a webhook is signed with each of its keys, and keeps its id from try to try', async (t) => {
   const keys = [1, 2].map((fill) => Buffer.alloc(32, fill));
-  const service = await answeringRecorder(t, always(503));
+  const service = await recorderFor(t, always(503));
   const { signal, told } = await open(t, service.origin, {
     url: `${service.origin}/hook`,
     keys: keys.map((key) => `whsec_${key.toString('base64')}`),
@@ -1056,7 +1044,7 @@ test('a webhook is signed with each of its keys, and keeps its id from try to tr
 test('integers of 64 bits reach Heat as they are', async (t) => {
   const data = { most: 2n ** 64n - 1n, least: -(2n ** 63n), list: [9_007_199_254_740_993n] };
   const digits = ['18446744073709551615', '-9223372036854775808', '9007199254740993'];
-  const service = await answeringRecorder(t, always(200, taken));
+  const service = await recorderFor(t, always(200, taken));
   const path = '/v1/waitcondition/x?Signature=HM';
   const { signal, told } = await open(t, service.origin, { alarm_url: `${service.origin}${path}` });
   await signal('m1', 'heat/ready', { data });

@@ -1,6 +1,7 @@
 /** A service on loopback that writes down what it is asked, and answers as it is told. */
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import type { ExecutionContext } from 'ava';
 
 /** A request as it came. */
 export interface Recorded {
@@ -68,4 +69,11 @@ export function always(status: number, body = '', headers: Record<string, string
   return (_request, response) => {
     response.writeHead(status, headers).end(body);
   };
+}
+
+/** One that ends with the test. */
+export async function recorderFor(t: ExecutionContext, answer: Answerer): Promise<Recorder> {
+  const service = await startRecorder(answer);
+  t.teardown(() => service.close());
+  return service;
 }

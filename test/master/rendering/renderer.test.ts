@@ -160,7 +160,7 @@ test('what takes more than the main thread gives has all its limits beside it', 
 });
 
 test('what the main thread had no time for is as constant as what comes of it beside', async (t) => {
-  const busy = makeRenderer(t, { threads: 1, atOnceMs: -1 });
+  const busy = makeRenderer(t, { threads: 1, inlineMs: -1 });
   for (const template of ['{% for a in range(999) %}{{ a }}{% endfor %}', endless]) {
     const { notes, result } = await outcomeOf(busy, template, pillarTask);
     t.false(notes.isVolatile);
