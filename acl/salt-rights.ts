@@ -293,8 +293,8 @@ class RightsReader implements UserRights {
     const option = 'publisher_acl_blacklist';
     for (const [kind, list] of Object.entries(blacklist)) {
       const path = [option, kind];
-      const texts = asTextList(list).filter((text) => typeof text === 'string');
-      if ((kind !== 'users' && kind !== 'modules') || texts.length < asTextList(list).length) {
+      const texts = listOf(list).filter((text) => typeof text === 'string');
+      if ((kind !== 'users' && kind !== 'modules') || texts.length < listOf(list).length) {
         this.#warn(
           path,
           'expected lists of names under users and modules; the rest forbids nothing',
@@ -312,7 +312,7 @@ class RightsReader implements UserRights {
   }
 
   readList(path: readonly string[], subject: SubjectPattern, list: unknown): void {
-    for (const entry of asTextList(list)) {
+    for (const entry of listOf(list)) {
       try {
         this.#readEntry(path, subject, entry);
       } catch (error) {
@@ -415,7 +415,7 @@ function isGroup(name: string): boolean {
   return name.endsWith('%');
 }
 
-function asTextList(value: unknown): readonly unknown[] {
+function listOf(value: unknown): readonly unknown[] {
   if (value === null || value === undefined) return [];
   return Array.isArray(value) ? value : [value];
 }
@@ -453,14 +453,9 @@ export function rightsOfUser(
   );
   const fallback =
     permissiveAcl || named.length === 0 ? entries.filter(([key]) => key === '*') : [];
-  const granted = [...named, ...ofGroups, ...fallback].flatMap(([, list]) => asEntryList(list));
+  const granted = [...named, ...ofGroups, ...fallback].flatMap(([, list]) => listOf(list));
   const texts = granted.filter((entry) => typeof entry === 'string');
   const unique = new Map(granted.map((entry) => [JSON.stringify(entry), entry]));
   const maps = [...unique.values()].filter((entry) => typeof entry !== 'string');
   return [...[...new Set(texts)].sort(), ...maps];
-}
-
-function asEntryList(value: unknown): readonly unknown[] {
-  if (value === null || value === undefined) return [];
-  return Array.isArray(value) ? value : [value];
 }

@@ -15,7 +15,7 @@ import {
 } from '../store/index.ts';
 import { type Audit, openAudit } from './audit/index.ts';
 import {
-  type AutoAccept,
+  type Auth,
   type KeyStore,
   type MasterKeyPair,
   type MasterKeySigner,
@@ -94,27 +94,15 @@ async function openOwnStore(
   return { store, keeper };
 }
 
-/** Opened in this order. */
-export interface CoreServices {
+/** Opened before everything else. */
+export interface CoreServices extends Auth {
   readonly store: Store;
   readonly storeKeeper: StoreKeeper;
   readonly meter: Meter;
-  /** Over what the store holds of secrets. */
-  readonly seal: Seal;
   /** Who did what. */
   readonly audit: Audit;
   /** What was decided about minions. */
   readonly decisions: DecisionRecorder;
-  readonly rsa: RsaPool;
-  readonly masterKeys: MasterKeyPair;
-  /** With `master_sign_pubkey`: what vouches for the master's key. */
-  readonly masterKeySigner: MasterKeySigner | undefined;
-  readonly keys: KeyStore;
-  /** Which keys need no operator. */
-  readonly autoAccept: AutoAccept;
-  readonly publishKey: PublishKey;
-  readonly sessions: SessionKeys;
-  readonly pins: VersionPins;
   /** Grains and pillar of minions. */
   readonly facts: KnownFacts;
   /** What minions manage besides themselves. */
@@ -148,7 +136,7 @@ export async function openCoreServices(
   );
   const rsa = closers.add(new RsaPool(), (it) => it.close());
   const masterKeys = await openOwnKeys(config, 'master', config.keyPass);
-  const masterKeySigner = await openVoucher(config, masterKeys.publicPem);
+  const masterKeySigner = await openMasterKeySigner(config, masterKeys.publicPem);
   const keys = closers.add(await openConfiguredKeys(config, now), (it) => it.close());
   const autoAccept = closers.add(await openAutoAccept({ ...config, now }), (it) => it.close());
   const publishKey = await PublishKey.open({
@@ -227,7 +215,7 @@ async function openFacts(
   return facts;
 }
 
-async function openVoucher(
+async function openMasterKeySigner(
   config: MasterConfig,
   masterPublicPem: string,
 ): Promise<MasterKeySigner | undefined> {

@@ -218,7 +218,7 @@ async function open(
   const present = (): PresentMinion[] =>
     presentMinions(transports, {
       acceptedIds: () => keys.acceptedIds(),
-      lastRemote: (id) => lastHeard.whence(id),
+      lastRemote: (id) => lastHeard.lastRemote(id),
     });
   const rendering = closers.add(new Renderer(), (it) => it.close());
   const reader = closers.add(new ArgumentReader(maxArgumentValues), (it) => it.close());

@@ -14,8 +14,8 @@ export class ConcurrencyLimiter {
   #free: number;
   #isGiving = false;
 
-  constructor(atOnce: number) {
-    this.#free = atOnce;
+  constructor(maxConcurrent: number) {
+    this.#free = maxConcurrent;
   }
 
   /** @returns whether there was one; if not, `taker` is told when there is */

@@ -6,6 +6,7 @@
 
 import type { IncomingMessage } from 'node:http';
 import { isIP } from 'node:net';
+import type { FastifyRequest } from 'fastify';
 import { addressSet } from '../master/index.ts';
 import { SaltApiError } from './errors.ts';
 import type { CompleteOptions } from './options.ts';
@@ -60,4 +61,9 @@ function createHostCheck(
   if (hosts?.includes('*') || (hosts === undefined && !isLoopback(host))) return () => true;
   const names = new Set(hosts);
   return (asked) => asked === undefined || isLocalName(asked) || names.has(hostNameOf(asked));
+}
+
+/** Whether a request came over TLS, to this server or to the proxy before it. */
+export function isSecure({ protocol }: FastifyRequest): boolean {
+  return protocol === 'https';
 }

@@ -5,8 +5,8 @@ import { createConnection, createServer, type Server, type Socket } from 'node:n
 import { hostname } from 'node:os';
 import path from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { makeDirectory } from '../runtime/index.ts';
-import { errorCodeOf, StoreError, storeUnavailable } from './errors.ts';
+import { codeOf, makeDirectory } from '../runtime/index.ts';
+import { StoreError, storeUnavailable } from './errors.ts';
 
 /** The process that has a directory. */
 export interface LockHolder {
@@ -121,7 +121,7 @@ async function linkTo(candidate: string, name: string): Promise<boolean> {
     await link(candidate, name);
     return true;
   } catch (error) {
-    if (errorCodeOf(error) === 'EEXIST' || errorCodeOf(error) === 'ENOENT') return false;
+    if (codeOf(error) === 'EEXIST' || codeOf(error) === 'ENOENT') return false;
     throw error;
   }
 }
@@ -186,9 +186,9 @@ async function askHolder(address: string): Promise<Partial<LockHolder> | undefin
     await once(connection, 'connect');
     return await readReply(connection);
   } catch (cause) {
-    if (errorCodeOf(cause) === 'ECONNREFUSED' || errorCodeOf(cause) === 'ENOENT') return undefined;
+    if (codeOf(cause) === 'ECONNREFUSED' || codeOf(cause) === 'ENOENT') return undefined;
     // It has accepted no connection for long, or has just ended: the next try shows which.
-    if (errorCodeOf(cause) === 'EAGAIN' || errorCodeOf(cause) === 'ECONNRESET') return {};
+    if (codeOf(cause) === 'EAGAIN' || codeOf(cause) === 'ECONNRESET') return {};
     throw lockFailure(path.dirname(address), cause);
   } finally {
     connection.destroy();
@@ -224,7 +224,7 @@ async function withAddress<T>(file: string, use: (address: string) => Promise<T>
 }
 
 function lockFailure(directory: string, cause: unknown): StoreError {
-  const code = errorCodeOf(cause);
+  const code = codeOf(cause);
   if (code === 'ENOSPC' || code === 'EDQUOT') {
     return new StoreError('ERR_STORE_FULL', `no room for the lock of ${directory}`, { cause });
   }
@@ -279,7 +279,7 @@ export async function preparePrivateFile(file: string, bytes = 0): Promise<void>
     const { size } = await handle.stat();
     if (size < bytes) await handle.writeFile(Buffer.alloc(bytes - size));
   } catch (cause) {
-    if (errorCodeOf(cause) === 'ENOSPC' || errorCodeOf(cause) === 'EDQUOT') {
+    if (codeOf(cause) === 'ENOSPC' || codeOf(cause) === 'EDQUOT') {
       throw new StoreError('ERR_STORE_FULL', `the disk is full: no room for ${file}`, { cause });
     }
     throw cause;

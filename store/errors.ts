@@ -106,8 +106,3 @@ export function storeUnavailable(what: string, cause: unknown): StoreError {
     describeSystemError(cause) ?? (cause instanceof Error ? cause.message : String(cause));
   return new StoreError('ERR_STORE_UNAVAILABLE', `${what}: ${reason}`, { cause });
 }
-
-/** What the system calls an error (`ENOENT`, …); `undefined`: nothing. */
-export function errorCodeOf(error: unknown): string | undefined {
-  return error instanceof Error && 'code' in error ? String(error.code) : undefined;
-}

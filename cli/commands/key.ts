@@ -1,7 +1,14 @@
 import { chmod, unlink, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { type Command, Option } from 'commander';
-import type { KeyChange, KeyInfo, KeyState, KeysApi, LocalKeyInfo } from '../../master/index.ts';
+import {
+  type KeyChange,
+  type KeyInfo,
+  type KeyState,
+  type KeysApi,
+  type LocalKeyInfo,
+  literalGlob,
+} from '../../master/index.ts';
 import { compileGlob, generateKeyPair, keyFingerprint } from '../../minion-protocol/index.ts';
 import type { CommandContext, OutputStream } from '../context.ts';
 import { CommandError, errorCodeOf, exitCodes } from '../errors.ts';
@@ -126,7 +133,7 @@ export function changeKey(
   options: Pick<KeyChangeOptions, 'fingerprint'>,
 ): Promise<readonly KeyChange[]> {
   return api[operation]({
-    match: toExactGlob(id),
+    match: literalGlob(id),
     state,
     fingerprint,
     ...fingerprintSelection(options),
@@ -154,11 +161,6 @@ function includedStates(options: KeyChangeOptions): KeyState[] {
   if (options.includeDenied) states.push('denied');
   if (options.includeRejected) states.push('rejected');
   return states;
-}
-
-/** A glob that matches this id only. */
-function toExactGlob(id: string): string {
-  return id.replace(/[*?[]/g, '[$&]');
 }
 
 function noMatchError(states: readonly KeyState[], glob: string): CommandError {

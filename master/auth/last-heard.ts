@@ -47,7 +47,7 @@ export class LastHeard {
   }
 
   /** Where it was heard last. */
-  whence(minionId: string): HeardFrom | undefined {
+  lastRemote(minionId: string): HeardFrom | undefined {
     return this.#heard.get(minionId)?.from;
   }
 

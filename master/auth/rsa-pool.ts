@@ -45,7 +45,7 @@ export interface RsaPoolOptions {
 const resourceLimits = { maxYoungGenerationSizeMb: 4, maxOldGenerationSizeMb: 128 };
 
 /** A thread has no more tasks than this at a time; what waits longer goes to whoever is free. */
-const atOnce = 8;
+const maxTasksPerThread = 8;
 /** With fewer than this left a thread is given more, so that it never waits for the main thread. */
 const ahead = 2;
 
@@ -114,7 +114,10 @@ export class RsaPool {
       const member = this.#leastBusy();
       if (member === undefined) return;
       const share = Math.ceil(this.#queue.length / this.#threads);
-      this.#give(member, this.#queue.splice(0, Math.min(share, atOnce - member.underWay.size)));
+      this.#give(
+        member,
+        this.#queue.splice(0, Math.min(share, maxTasksPerThread - member.underWay.size)),
+      );
     }
   }
 

@@ -10,11 +10,11 @@ const work = new RsaWork();
 
 parentPort?.on('message', (orders: readonly RsaOrder[]) => {
   for (let start = 0; start < orders.length; start += together) {
-    parentPort?.postMessage(orders.slice(start, start + together).map(carryOut));
+    parentPort?.postMessage(orders.slice(start, start + together).map(handleTask));
   }
 });
 
-function carryOut({ id, task }: RsaOrder): RsaAnswer {
+function handleTask({ id, task }: RsaOrder): RsaAnswer {
   try {
     return { id, result: work.perform(task) };
   } catch (error) {

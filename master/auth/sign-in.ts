@@ -151,7 +151,7 @@ export class SignIn {
       return this.#refuse(request, false);
     }
     const verdict = await this.#judge(request, peer, mayAccept);
-    if (!(await this.#carryOut(verdict, request, peer))) {
+    if (!(await this.#applyDecision(verdict, request, peer))) {
       counters.count('auth-pending-full');
       meter.authentications.add('pending-full');
       return this.#refuse(request, true);
@@ -192,7 +192,7 @@ export class SignIn {
   }
 
   /** @returns false when the key cannot be kept because too many are pending */
-  async #carryOut(verdict: KeyDecision, request: AuthRequest, peer: Peer): Promise<boolean> {
+  async #applyDecision(verdict: KeyDecision, request: AuthRequest, peer: Peer): Promise<boolean> {
     const { keys } = this.#options;
     const { id, pub } = request;
     switch (verdict.transition) {

@@ -8,6 +8,7 @@ import {
   textOf,
   type Value,
 } from '../../template/index.ts';
+import { isList } from './pillar-data.ts';
 
 // Event values in text that is rendered and then parsed as YAML. Whatever could have a meaning in
 // YAML is rendered as a placeholder, and substituted after parsing: it stays a value, or a part of
@@ -53,10 +54,6 @@ export class EventText {
       Array.from(data, ([key, value]) => [this.restoreAll(key), this.restoreAll(value)]),
     );
   }
-}
-
-function isList(data: PlainData): data is readonly PlainData[] {
-  return Array.isArray(data);
 }
 
 /** Means nothing to YAML wherever it stands, nor to any kind of target but as an id. */

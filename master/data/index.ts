@@ -23,6 +23,7 @@ export {
 export {
   fromWire,
   isEmpty,
+  isList,
   isPillarMap,
   type MergeOptions,
   mergeDeep,

@@ -261,3 +261,9 @@ export function slsNames(file: string): Readonly<Record<string, string>> {
     sls_path: directory.replaceAll('/', '_'),
   };
 }
+
+// Data of SLS.
+
+export function isList(data: PlainData | undefined): data is readonly PlainData[] {
+  return Array.isArray(data);
+}

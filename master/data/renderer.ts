@@ -34,7 +34,7 @@ export interface Imports {
  * What a rendering may take on the main thread, some milliseconds at the most: a file of 80 lines
  * takes some hundred steps. What takes more begins again on another thread, with all its limits.
  */
-const atOnce: Omit<TemplateLimits, 'depth'> = {
+const inlineLimits: Omit<TemplateLimits, 'depth'> = {
   steps: 5000,
   characters: 64 * 1024,
   milliseconds: 20,
@@ -48,19 +48,19 @@ const maxImports = 500;
 
 export interface RendererOptions extends Omit<WorkerPoolOptions, 'script'> {
   /** What a rendering may take on the main thread, milliseconds. Default 20. */
-  readonly atOnceMs?: number;
+  readonly inlineMs?: number;
 }
 
 /** Renders templates and parses data; the result does not depend on the thread. */
 export class Renderer {
   readonly #threads: WorkerPool<RenderOrder, RenderAnswer>;
-  readonly #atOnce: typeof atOnce;
+  readonly #inlineLimits: typeof inlineLimits;
   readonly #large = new WeightedCache<true>(maxLarge);
 
-  constructor({ atOnceMs = atOnce.milliseconds, ...threads }: RendererOptions = {}) {
+  constructor({ inlineMs = inlineLimits.milliseconds, ...threads }: RendererOptions = {}) {
     const script = new URL('./render-worker.js', import.meta.url);
     this.#threads = new WorkerPool({ ...threads, script });
-    this.#atOnce = { ...atOnce, milliseconds: atOnceMs };
+    this.#inlineLimits = { ...inlineLimits, milliseconds: inlineMs };
   }
 
   /**
@@ -76,7 +76,7 @@ export class Renderer {
   ): Promise<Rendered> {
     if (!this.#isLarge(file)) {
       // protection: rendering-at-once-1
-      const small = { ...task, limits: within(task.limits, this.#atOnce) };
+      const small = { ...task, limits: within(task.limits, this.#inlineLimits) };
       const rendered = await withImports(file, imports, () =>
         this.#tryAtOnce(file, small, imports.known, notes),
       );
@@ -193,7 +193,7 @@ async function withImports<T>(
 
 function within(
   { steps, characters, milliseconds, ...limits }: Partial<TemplateLimits>,
-  most: typeof atOnce,
+  most: typeof inlineLimits,
 ): Partial<TemplateLimits> {
   return {
     ...limits,

@@ -233,7 +233,10 @@ async function* followed(
   yield* live;
 }
 
-async function* flat<T>(batches: AsyncIterable<readonly T[]>): AsyncGenerator<T, void, void> {
+/** The items of batches, one by one. */
+export async function* flat<T>(
+  batches: AsyncIterable<readonly T[]>,
+): AsyncGenerator<T, void, void> {
   for await (const batch of batches) yield* batch;
 }
 

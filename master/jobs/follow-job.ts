@@ -192,7 +192,7 @@ export async function* followJob(
   const waiting = new Awaited(record.minions, job);
   const returns: LedgerReturn[] = [];
   const unanswered: string[] = [];
-  let patienceMs = firstMs;
+  let idleTimeoutMs = firstMs;
   const quiet = new QuietTimer(() => news.push({ type: 'quiet' }));
   const end = new AbortController();
   const abort = (): void => {
@@ -211,7 +211,7 @@ export async function* followJob(
   };
   let isAsking = false;
   try {
-    quiet.restart(patienceMs);
+    quiet.restart(idleTimeoutMs);
     while (waiting.size > 0) {
       const next = await news.next();
       if (next.done || end.signal.aborted) break;
@@ -221,7 +221,7 @@ export async function* followJob(
           waiting.note(result);
           returns.push(forLedger(result));
           yield { type: 'return', jid, ...result };
-          if (!isAsking) quiet.restart(patienceMs);
+          if (!isAsking) quiet.restart(idleTimeoutMs);
           break;
         }
         case 'quiet':
@@ -231,14 +231,14 @@ export async function* followJob(
         case 'asked': {
           const { asked, running } = next.value;
           isAsking = false;
-          patienceMs = quietMs;
+          idleTimeoutMs = quietMs;
           job.noteRunning(asked, running);
           for (const minion of asked) {
             if (running.has(minion) || job.isOver(minion)) continue;
             if (waiting.giveUp(minion)) unanswered.push(minion);
           }
           if (running.size > 0) yield { type: 'running', jid, minions: [...running] };
-          quiet.restart(patienceMs);
+          quiet.restart(idleTimeoutMs);
           break;
         }
         case 'failed':

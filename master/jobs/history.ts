@@ -18,7 +18,7 @@ export interface HistoryDeps {
   readonly cache: JobCache;
   readonly facts: MinionFacts;
   /** How long a job's minions are waited for when nobody follows it, milliseconds. */
-  readonly patienceMs: number;
+  readonly idleTimeoutMs: number;
   /** Milliseconds since 1970. */
   readonly now: () => number;
 }
@@ -51,11 +51,11 @@ export async function showJob(parts: HistoryDeps, jid: string): Promise<JobRepor
 }
 
 async function report(parts: HistoryDeps, record: JobRecord): Promise<JobReport> {
-  const { cache, facts, patienceMs, now } = parts;
+  const { cache, facts, idleTimeoutMs, now } = parts;
   const returns: JobReturn[] = [];
   for await (const result of cache.returns(record.jid)) returns.push(result);
   const job = cache.remembered(record.jid);
-  const isFollowed = job?.isWatched === true || now() - record.publishedAt < patienceMs;
+  const isFollowed = job?.isWatched === true || now() - record.publishedAt < idleTimeoutMs;
   const running = job?.running ?? new Set<string>();
   const deliveries = describeDeliveries(record, { returns, running, isFollowed }, facts);
   const { jid, fun, arg, tgt, tgtType, user, publishedAt, selfMade } = record;

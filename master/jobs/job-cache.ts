@@ -175,10 +175,10 @@ export class JobCache {
 
   /**
    * Jobs that are not over, the latest first: somebody follows them, minions say that they are at
-   * it, or they were published less than `patienceMs` ago. At most 100.
+   * it, or they were published less than `idleTimeoutMs` ago. At most 100.
    */
-  underWay(patienceMs: number): readonly Job[] {
-    const since = this.#now() - patienceMs;
+  underWay(idleTimeoutMs: number): readonly Job[] {
+    const since = this.#now() - idleTimeoutMs;
     const found = [...this.#remembered.values()].filter((job) => {
       if (!job.isKept || job.answered >= job.minions.size) return false;
       return job.isWatched || job.running.size > 0 || job.publishedAt > since;

@@ -128,7 +128,7 @@ export function createJobsApi(parts: JobsApiDeps): InProcessJobsApi {
   const { cache, dispatcher, targets, defaults } = parts;
   const history = {
     ...parts,
-    get patienceMs() {
+    get idleTimeoutMs() {
       return (defaults.timeout + defaults.gatherJobTimeout) * 1000;
     },
   };
@@ -149,7 +149,7 @@ export function createJobsApi(parts: JobsApiDeps): InProcessJobsApi {
       yield* runBatch(run, { ...request, jid }, signal);
     },
     list: (request) => listJobs(history, request),
-    active: async () => cache.underWay(history.patienceMs).map(progressOf),
+    active: async () => cache.underWay(history.idleTimeoutMs).map(progressOf),
     plan: (request) => targets.plan(request),
     show: (jid) => showJob(history, jid),
   };

@@ -147,11 +147,11 @@ export interface KnownMinions {
 /** The minions with an accepted key that listen to publications, in the order of their keys. */
 export function presentMinions(
   transports: readonly MasterTransport[],
-  { acceptedIds, lastRemote: whence }: KnownMinions,
+  { acceptedIds, lastRemote }: KnownMinions,
 ): PresentMinion[] {
   const listeners = new Listeners(transports);
   const heardFrom = new PlaceCounts();
-  const known = acceptedIds().map((id) => ({ id, from: whence(id) }));
+  const known = acceptedIds().map((id) => ({ id, from: lastRemote(id) }));
   for (const { from } of known) if (from !== undefined) heardFrom.add(from);
   return known.flatMap(({ id, from }): PresentMinion[] => {
     const announced = listeners.announced.get(id);

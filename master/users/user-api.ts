@@ -29,7 +29,7 @@ import {
 import { isKeywordText } from '../arguments/index.ts';
 import type { RuledDecisions } from '../audit/index.ts';
 import type { MasterConfig } from '../config/index.ts';
-import { type BusApi, MissedEvents } from '../events/index.ts';
+import { type BusApi, flat, MissedEvents } from '../events/index.ts';
 import { separateKeywords, type TargetResolver } from '../jobs/index.ts';
 import type { RequestCounters } from '../metrics/index.ts';
 import { AuthenticationError, AuthorizationError } from './errors.ts';
@@ -244,10 +244,6 @@ async function* only<T>(
   } finally {
     stop();
   }
-}
-
-async function* flat<T>(batches: AsyncIterable<readonly T[]>): AsyncGenerator<T, void, void> {
-  for await (const batch of batches) yield* batch;
 }
 
 /** What is told as the rule where none was needed, and where none was asked. */

@@ -18,6 +18,7 @@ import {
 } from '../context.ts';
 import { SaltApiError } from '../errors.ts';
 import { queryOf, sendStreamHead } from '../event-stream.ts';
+import { isSecure } from '../host-guard.ts';
 import { toLoginRequest } from '../routes/login.ts';
 import {
   assetOperation,
@@ -302,8 +303,4 @@ function sendPage(reply: FastifyReply, { text }: Html, status = 200): FastifyRep
 
 function noticeOf(request: FastifyRequest): string | undefined {
   return notices.get(queryOf(request.url).get('told') ?? '');
-}
-
-function isSecure({ protocol }: FastifyRequest): boolean {
-  return protocol === 'https';
 }

@@ -6,6 +6,7 @@ import { isWireMap, type WireMap, type WireValue } from '../../minion-protocol/i
 import { type ApiContext, bodyOf, requireSession, sendAnswer } from '../context.ts';
 import { SaltApiError } from '../errors.ts';
 import { formatFor } from '../formats.ts';
+import { isSecure } from '../host-guard.ts';
 import { lowstatesOf } from '../lowstate.ts';
 import { sessionCookie } from '../sessions.ts';
 import {
@@ -155,8 +156,4 @@ function describeLogin({ start, expire, user, eauth, perms }: Login, token: stri
 async function loginRequest(context: ApiContext, request: FastifyRequest): Promise<LoginRequest> {
   const [fields] = loginForms((await bodyOf(context, request)).value);
   return toLoginRequest(fields ?? {}, request.ip);
-}
-
-function isSecure({ protocol }: FastifyRequest): boolean {
-  return protocol === 'https';
 }

@@ -3,14 +3,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { compileGlob, pythonStr } from '../../../minion-protocol/index.ts';
 import type { PlainData } from '../../../template/index.ts';
-import { isPillarMap, type PillarMap, toWire } from '../../data/index.ts';
-
-// Data of SLS.
-
-export function isList(data: PlainData | undefined): data is readonly PlainData[] {
-  return Array.isArray(data);
-}
-
+import { isList, isPillarMap, type PillarMap, toWire } from '../../data/index.ts';
 /** A value as Python's `str` prints it. */
 export function textOf(data: PlainData): string {
   return pythonStr(toWire(data));

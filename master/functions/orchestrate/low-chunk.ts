@@ -1,7 +1,7 @@
 import { isWireMap, type WireMap, type WireValue } from '../../../minion-protocol/index.ts';
 import { Float, type PlainData } from '../../../template/index.ts';
-import { isPillarMap, toWire } from '../../data/index.ts';
-import { argumentsOf, type Body, firstOf, type High, isList, textOf } from './high-data.ts';
+import { isList, isPillarMap, toWire } from '../../data/index.ts';
+import { argumentsOf, type Body, firstOf, type High, textOf } from './high-data.ts';
 
 /** One call of a state. */
 export interface Chunk {
@@ -95,6 +95,11 @@ export interface Outcome {
   readonly comment: string;
   /** `warnings`, `__jid__`. */
   readonly more?: WireMap;
+}
+
+/** One that did not do what it should, and changed nothing. */
+export function failed(comment: string): Outcome {
+  return { result: false, changes: {}, comment };
 }
 
 /** What is told of a state. One that runs beside others is filled in when it ends. */

@@ -2,12 +2,11 @@
 
 import { isWireMap, type WireMap, type WireValue } from '../../../minion-protocol/index.ts';
 import type { BatchUpdate, JobUpdate, RunRequest } from '../../api/index.ts';
-import { toWire } from '../../data/index.ts';
+import { isList, toWire } from '../../data/index.ts';
 import { isFailureCode, returnerOf } from '../../jobs/index.ts';
-import { isList, textOf } from './high-data.ts';
+import { textOf } from './high-data.ts';
 import { isTrue, SlsError, type StateCall } from './state-function.ts';
 import { requester, tellArguments, type World } from './world.ts';
-
 /** Arguments that `salt.function` and `salt.state` have in common. */
 export const jobArguments: readonly string[] = [
   'tgt_type',

@@ -5,7 +5,7 @@
 
 import type { PlainData } from '../../../template/index.ts';
 import { MasterError } from '../../api/index.ts';
-import { isPillarMap } from '../../data/index.ts';
+import { isList, isPillarMap } from '../../data/index.ts';
 import {
   applyExtensions,
   argumentsOf,
@@ -14,7 +14,6 @@ import {
   findIds,
   firstOf,
   type High,
-  isList,
   mapOf,
   matchesGlob,
   requisiteKinds,
@@ -26,7 +25,6 @@ import {
 } from './high-data.ts';
 import { type Chunk, hasChanges, type StateResult, tagOf } from './low-chunk.ts';
 import type { Results } from './run-chunks.ts';
-
 /** Kinds of requisites that decide whether a chunk runs, in the order of Salt. */
 export const decisiveKinds: readonly RequisiteKind[] = [
   'require',

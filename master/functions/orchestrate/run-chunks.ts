@@ -9,10 +9,11 @@ import type { Logger } from 'pino';
 import { traverseFacts, type WireMap } from '../../../minion-protocol/index.ts';
 import { codeOf, longestTimerMs } from '../../../runtime/index.ts';
 import { type PlainData, type SaltFunction, toPlain, toPython } from '../../../template/index.ts';
-import { fromWire, isPillarMap, type PillarMap, toWire } from '../../data/index.ts';
-import { isList, matchesGlob, textOf, typeName } from './high-data.ts';
+import { fromWire, isList, isPillarMap, type PillarMap, toWire } from '../../data/index.ts';
+import { matchesGlob, textOf, typeName } from './high-data.ts';
 import {
   type Chunk,
+  failed,
   hasChanges,
   type Outcome,
   placeOf,
@@ -625,8 +626,4 @@ export class StateCaller {
       changed,
     });
   }
-}
-
-function failed(comment: string): Outcome {
-  return { result: false, changes: {}, comment };
 }

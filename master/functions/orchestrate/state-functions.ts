@@ -12,9 +12,9 @@ import {
 import { inTime, linkSignals, timeLimit } from '../../../runtime/index.ts';
 import type { PlainData } from '../../../template/index.ts';
 import type { FunctionResult } from '../../api/index.ts';
-import { isPillarMap, toWire } from '../../data/index.ts';
-import { isList, textOf } from './high-data.ts';
-import { isSuccess, type Outcome } from './low-chunk.ts';
+import { isList, isPillarMap, toWire } from '../../data/index.ts';
+import { textOf } from './high-data.ts';
+import { failed, isSuccess, type Outcome } from './low-chunk.ts';
 import {
   type Answer,
   type JobAnswers,
@@ -352,10 +352,6 @@ function saltState(world: World): StateFunction {
       return saltStateOutcome(call, answered, mayFailCount);
     },
   };
-}
-
-function failed(comment: string): Outcome {
-  return { result: false, changes: {}, comment };
 }
 
 function numberOf({ given }: StateCall): number | undefined {
