@@ -19,7 +19,7 @@ import {
   type KeyStore,
   type MasterKeyPair,
   type MasterKeySigner,
-  openAutoAccept,
+  openConfiguredAutoAccept,
   openConfiguredKeys,
   openMasterKeys,
   openSeal,
@@ -33,7 +33,12 @@ import {
   secretsPrefix,
   VersionPins,
 } from './auth/index.ts';
-import { type MasterConfig, storeDirectory } from './config/index.ts';
+import {
+  type FixedConfig,
+  type LiveConfig,
+  type MasterConfig,
+  storeDirectory,
+} from './config/index.ts';
 import { KnownFacts, KnownResources, takeOverFacts } from './jobs/index.ts';
 import type { MasterParts } from './master.ts';
 import { Meter, meteredStore } from './metrics/index.ts';
@@ -94,6 +99,12 @@ async function openOwnStore(
   return { store, keeper };
 }
 
+/** The parts of a program, with the configuration as it is followed. */
+export type OpenDeps = Omit<MasterParts, 'config'> & {
+  readonly config: LiveConfig;
+  readonly logger: Logger;
+};
+
 /** Opened before everything else. */
 export interface CoreServices extends Auth {
   readonly store: Store;
@@ -110,11 +121,11 @@ export interface CoreServices extends Auth {
 }
 
 export async function openCoreServices(
-  parts: MasterParts & { readonly logger: Logger },
+  parts: OpenDeps,
   closers: Closers,
   now: () => number,
 ): Promise<CoreServices> {
-  const { config } = parts;
+  const { fixed: config } = parts.config;
   await preparePrivateDirectories([config.stateDir, config.pkiDir]);
   const meter = new Meter();
   const { store: bare, storeKeeper } = await openStore(parts, closers, now);
@@ -128,7 +139,7 @@ export async function openCoreServices(
     await DecisionRecorder.open({
       store,
       seal,
-      keepsValues: () => config.acl.recordData,
+      keepsValues: () => parts.config.current.acl.recordData,
       now,
       log: auditLog,
     }),
@@ -137,8 +148,10 @@ export async function openCoreServices(
   const rsa = closers.add(new RsaPool(), (it) => it.close());
   const masterKeys = await openOwnKeys(config, 'master', config.keyPass);
   const masterKeySigner = await openMasterKeySigner(config, masterKeys.publicPem);
-  const keys = closers.add(await openConfiguredKeys(config, now), (it) => it.close());
-  const autoAccept = closers.add(await openAutoAccept({ ...config, now }), (it) => it.close());
+  const keys = closers.add(await openConfiguredKeys(parts.config, now), (it) => it.close());
+  const autoAccept = closers.add(await openConfiguredAutoAccept(parts.config, now), (it) =>
+    it.close(),
+  );
   const publishKey = await PublishKey.open({
     store,
     seal,
@@ -179,19 +192,19 @@ export async function openCoreServices(
 }
 
 async function openStore(
-  { config, store, logger }: MasterParts & { readonly logger: Logger },
+  { config, store, logger }: OpenDeps,
   closers: Closers,
   now: () => number,
 ): Promise<Pick<CoreServices, 'store' | 'storeKeeper'>> {
   if (store !== undefined) return { store, storeKeeper: foreignStore };
-  const own = await openOwnStore(config, { now, log: logger.child({ component: 'store' }) });
+  const own = await openOwnStore(config.fixed, { now, log: logger.child({ component: 'store' }) });
   closers.add(own.store, (it) => it.close());
   return { store: own.store, storeKeeper: own.keeper };
 }
 
 /** Where nothing is known yet, what a salt-master knew is taken over. */
 async function openFacts(
-  { config, logger }: MasterParts & { readonly logger: Logger },
+  { config: { fixed: config }, logger }: OpenDeps,
   { store, seal, keys }: { readonly store: Store; readonly seal: Seal; readonly keys: KeyStore },
 ): Promise<KnownFacts> {
   const maxBytes = config.limits.grainsBytes;
@@ -216,7 +229,7 @@ async function openFacts(
 }
 
 async function openMasterKeySigner(
-  config: MasterConfig,
+  config: FixedConfig,
   masterPublicPem: string,
 ): Promise<MasterKeySigner | undefined> {
   if (!config.masterSignPubkey) return undefined;
@@ -228,7 +241,7 @@ async function openMasterKeySigner(
 }
 
 function openOwnKeys(
-  config: MasterConfig,
+  config: FixedConfig,
   name: string,
   passphrase: string | null,
 ): Promise<MasterKeyPair> {
@@ -292,7 +305,7 @@ export function inspectMasterStore({ stateDir }: MasterConfig): Promise<StoreIns
 
 /** What is looked at every `loop_interval`. */
 export interface MaintenanceOptions {
-  readonly config: MasterConfig;
+  readonly config: FixedConfig;
   readonly foundations: CoreServices;
   readonly revocation: Revocation;
   readonly logins: Pick<Logins, 'sweep'>;

@@ -21,7 +21,12 @@ import {
   revokeLostKeys,
 } from './auth/index.ts';
 import { LiveConfig, type MasterConfig } from './config/index.ts';
-import { type CoreServices, openCoreServices, startMaintenance } from './core-services.ts';
+import {
+  type CoreServices,
+  type OpenDeps,
+  openCoreServices,
+  startMaintenance,
+} from './core-services.ts';
 import { type MineStore, openMine, openPillarSource, Renderer } from './data/index.ts';
 import { openEvents } from './events/index.ts';
 import { openFileServer, PushedFiles } from './files/index.ts';
@@ -30,19 +35,11 @@ import { needingOwnRestart, openJobs, PresenceEvents, presentMinions } from './j
 import type { MasterParts } from './master.ts';
 import { type BoundTransport, createApi } from './master-interface.ts';
 import { RequestCounters } from './metrics/index.ts';
-import { openReactions, type Reactions } from './reactor/index.ts';
+import { openReactions } from './reactor/index.ts';
 import { openExtensions, openRequests, ReplayCache, type Requests } from './requests/index.ts';
 import { RpcServer } from './rpc/index.ts';
 import { createTransports } from './transports.ts';
-import {
-  type LivePolicy,
-  type Logins,
-  logPolicyMode,
-  OwnJobs,
-  openPolicy,
-  openUsers,
-  warnAboutBackends,
-} from './users/index.ts';
+import { OwnJobs, openPolicy, openUsers } from './users/index.ts';
 
 /** Values of the arguments that a minion gives to one function. */
 const maxArgumentValues = 100_000;
@@ -51,7 +48,7 @@ const maxArgumentValues = 100_000;
 export interface Assembly {
   readonly api: InProcessApi;
   /** What is in force now. */
-  readonly config: MasterConfig;
+  readonly config: LiveConfig;
   /** See `Master.reload`. */
   reload(config: MasterConfig, by?: AuditRequester): Promise<ReloadReport>;
   close(): Promise<void>;
@@ -63,30 +60,18 @@ export async function assemble(
 ): Promise<Assembly> {
   const closers = new Closers();
   try {
-    const live = new LiveConfig(parts.config);
+    const config = new LiveConfig(parts.config);
     let reload: Assembly['reload'] = async () => {
       throw new MasterError('ERR_MASTER_STOPPED', 'this master is starting');
     };
-    const own = { ...parts, config: live.view };
-    const { api, foundations, policy, logins, reactions, transports } = await open(
-      own,
-      closers,
-      (next, by) => reload(next, by),
+    const { api, foundations, transports } = await open({ ...parts, config }, closers, (next, by) =>
+      reload(next, by),
     );
     reload = auditedReload(foundations.audit, async (next) => {
-      // First, because it may throw: then nothing changes.
-      const coming = live.preview(next);
-      const takeOver = [policy.prepare(coming), reactions.prepare(coming)];
-      const report = live.replace(next);
-      for (const each of takeOver) each();
-      foundations.keys.setPendingLimits(live.view.limits);
-      await foundations.autoAccept.configure(live.view);
-      logins.configure();
-      await warnAboutBackends(logins, parts.logger);
-      logPolicyMode(live.view.acl, parts.logger.child({ component: 'policy' }));
+      const report = await config.replace(next);
       return { ...report, certificates: await renewCertificates(transports, parts.logger) };
     });
-    return { api, config: live.view, reload, close: () => closers.close() };
+    return { api, config, reload, close: () => closers.close() };
   } catch (error) {
     await closers.close();
     throw error;
@@ -94,27 +79,25 @@ export async function assemble(
 }
 
 async function open(
-  parts: MasterParts & { readonly logger: Logger },
+  parts: OpenDeps,
   closers: Closers,
   reload: Assembly['reload'],
 ): Promise<{
   readonly api: InProcessApi;
   readonly foundations: CoreServices;
-  readonly policy: LivePolicy;
-  readonly logins: Logins;
-  readonly reactions: Reactions;
   readonly transports: readonly MasterTransport[];
 }> {
   const { config, logger } = parts;
+  const { fixed } = config;
   const now = parts.now ?? Date.now;
   const foundations = await openCoreServices(parts, closers, now);
   const counters = new RequestCounters();
   const { bus, ...read } = await openEvents(
-    { config, store: foundations.store, now, log: logger },
+    { config: fixed, store: foundations.store, now, log: logger },
     closers,
   );
   const transports =
-    parts.transports ?? createTransports(config, logger.child({ component: 'transport' }));
+    parts.transports ?? createTransports(fixed, logger.child({ component: 'transport' }));
   const closing = new AbortController();
   // Every job that is followed listens to it.
   setMaxListeners(0, closing.signal);
@@ -128,14 +111,14 @@ async function open(
     closing: closing.signal,
     now,
   });
-  startAudit(foundations, bus, config.id, closers);
+  startAudit(foundations, bus, fixed.id, closers);
   const { policy, gate, ruled } = openPolicy(
     { config, foundations, targets, now, log: logger.child({ component: 'policy' }) },
     closers,
   );
   const events = auditedEvents(read.events, ruled);
   const mine = await openMine({
-    config,
+    config: fixed,
     gate,
     store: foundations.store,
     targets,
@@ -144,7 +127,7 @@ async function open(
     now,
     log: logger.child({ component: 'mine' }),
   });
-  const repeats = new ReplayCache({ ttlSeconds: config.requestServerTtl, now });
+  const repeats = new ReplayCache({ ttlSeconds: fixed.requestServerTtl, now });
   const revocation = closers.add(
     new Revocation({
       ...foundations,
@@ -152,11 +135,9 @@ async function open(
       lastHeard,
       transports,
       bus,
-      get rotates() {
-        return config.rotateAesKey;
-      },
+      config,
       onRotated: async () => {
-        if (config.pingOnRotate) await dispatcher.publish({ tgt: '*', fun: 'test.ping' });
+        if (config.current.pingOnRotate) await dispatcher.publish({ tgt: '*', fun: 'test.ping' });
       },
       now,
       log: logger.child({ component: 'keys' }),
@@ -164,10 +145,10 @@ async function open(
     (it) => it.close(),
   );
   const pushed = new PushedFiles({
-    cachedir: config.cachedir,
-    maxFileBytes: config.fileRecvMaxSize * 1_048_576,
-    maxMinionBytes: config.limits.pushedBytes,
-    maxMinionFiles: config.limits.pushedFiles,
+    cachedir: fixed.cachedir,
+    maxFileBytes: fixed.fileRecvMaxSize * 1_048_576,
+    maxMinionBytes: fixed.limits.pushedBytes,
+    maxMinionFiles: fixed.limits.pushedFiles,
   });
   const formerOwners = await RetiredIds.open(foundations.store);
   const admission = createKeyLifecycle({
@@ -200,7 +181,7 @@ async function open(
     closers,
   );
   const fileServer = closers.add(
-    await openFileServer(config, parts.fileserver, logger.child({ component: 'fileserver' })),
+    await openFileServer(fixed, parts.fileserver, logger.child({ component: 'fileserver' })),
     (it) => it.close(),
   );
   const extPillar = [...(parts.extPillar ?? []), ...extensions.pillars];
@@ -297,7 +278,7 @@ async function open(
     onKeyLost: extensions.onKeyLost,
     log: logger.child({ component: 'keys' }),
   });
-  if (!config.preserveMinionCache) forgetDeleted(foundations, mine.mine, logger);
+  if (!fixed.preserveMinionCache) forgetDeleted(foundations, mine.mine, logger);
   const bound = await listen(transports, requests, closers);
   const users = await openUsers({
     config,
@@ -317,12 +298,12 @@ async function open(
   });
   const logins = closers.add(users.logins, (it) => it.close());
   closers.add(
-    startMaintenance({ config, foundations, revocation, logins, now, log: logger }),
+    startMaintenance({ config: fixed, foundations, revocation, logins, now, log: logger }),
     (it) => it.stop(),
   );
-  if (config.presenceEvents) {
+  if (fixed.presenceEvents) {
     const events = new PresenceEvents({ bus, present: () => present().map(({ id }) => id) });
-    closers.add(events.start(config.loopInterval * 1000), (it) => it.stop());
+    closers.add(events.start(fixed.loopInterval * 1000), (it) => it.stop());
   }
   reactions.start();
   const api = createApi({
@@ -351,10 +332,10 @@ async function open(
   const { resumeJob } = services;
   await extensions.start({ api, resumeJob, holdToken: users.holdToken });
   const rpc = closers.add(
-    new RpcServer(api, logger.child({ component: 'rpc' }), extensions.methods, config.maxEventSize),
+    new RpcServer(api, logger.child({ component: 'rpc' }), extensions.methods, fixed.maxEventSize),
     (it) => it.close(),
   );
-  await rpc.listen(config.socket);
+  await rpc.listen(fixed.socket);
   closers.add(closing, (it) => {
     warnOfOwnRestarts(
       needingOwnRestart(present(), (id) => foundations.facts.of(id)),
@@ -362,8 +343,8 @@ async function open(
     );
     it.abort();
   });
-  logger.info({ transports: bound, socket: config.socket }, 'master started');
-  return { api, foundations, policy, logins, reactions, transports };
+  logger.info({ transports: bound, socket: fixed.socket }, 'master started');
+  return { api, foundations, transports };
 }
 
 /** @returns the certificates that were taken over; what cannot be is logged, and the former one stays */

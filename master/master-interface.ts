@@ -15,7 +15,7 @@ import {
   type UserApi,
   version,
 } from './api/index.ts';
-import type { MasterConfig } from './config/index.ts';
+import type { LiveConfig, MasterConfig } from './config/index.ts';
 import type { CoreServices } from './core-services.ts';
 import type { BusApi, EventBus } from './events/index.ts';
 import { type Services, toFunctionsApi } from './functions/index.ts';
@@ -37,7 +37,7 @@ export interface BoundTransport extends BoundPorts {
 
 /** What the interface speaks for. */
 export interface InterfaceDeps extends ExplainDeps {
-  readonly config: MasterConfig;
+  readonly config: LiveConfig;
   readonly foundations: CoreServices;
   readonly events: BusApi;
   readonly bus: EventBus;
@@ -144,7 +144,7 @@ function describeStatus(parts: InterfaceDeps): Awaited<ReturnType<InProcessApi['
   const { accepted, denied, pending, rejected } = parts.foundations.keys.list();
   const [first] = parts.bound;
   return {
-    id: parts.config.id,
+    id: parts.config.fixed.id,
     version,
     pid: process.pid,
     startedAt: parts.startedAt,
@@ -152,7 +152,7 @@ function describeStatus(parts: InterfaceDeps): Awaited<ReturnType<InProcessApi['
     publishPort: first?.publishPort ?? 0,
     transports: describeTransports(parts),
     subscribers: parts.transports.reduce((sum, it) => sum + it.subscribers().length, 0),
-    aclMode: parts.config.acl.mode,
+    aclMode: parts.config.current.acl.mode,
     auditFull: parts.foundations.audit.isFull(),
     storeFull: parts.foundations.storeKeeper.isFull(),
     keys: {

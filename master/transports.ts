@@ -7,14 +7,14 @@ import {
   type TlsOptions,
 } from '../minion-protocol/index.ts';
 import {
-  type MasterConfig,
+  type FixedConfig,
   type ServedTransport,
   type SslOptions,
   servedTransports,
 } from './config/index.ts';
 
 /** The transports that the configuration asks for, not yet bound; `transport` is the first. */
-export function createTransports(config: MasterConfig, log: Logger): readonly MasterTransport[] {
+export function createTransports(config: FixedConfig, log: Logger): readonly MasterTransport[] {
   return servedTransports(config).map((served) =>
     createTransport(served, config.limits.requestBytes, log),
   );

@@ -1,5 +1,5 @@
 export type { Auth } from './auth.ts';
-export { openAutoAccept } from './auto-accept.ts';
+export { openConfiguredAutoAccept } from './auto-accept.ts';
 export { KeyError, type KeyErrorCode, keyErrors } from './key-errors.ts';
 export {
   type AdmittedKey,

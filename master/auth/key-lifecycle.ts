@@ -8,7 +8,7 @@ import {
   parsePublicKey,
 } from '../../minion-protocol/index.ts';
 import type { Key, Store } from '../../store/index.ts';
-import type { MasterConfig } from '../config/index.ts';
+import type { LiveConfig } from '../config/index.ts';
 import { type EventBus, tags } from '../events/index.ts';
 import type { Auth } from './auth.ts';
 import { KeyError } from './key-errors.ts';
@@ -76,7 +76,7 @@ export interface KeyLifecycle {
 }
 
 export interface KeyLifecycleDeps {
-  readonly config: MasterConfig;
+  readonly config: LiveConfig;
   readonly foundations: Pick<Auth, 'keys' | 'pins'> & { readonly facts: MinionData };
   readonly revocation: Revocation;
   readonly lastHeard: LastHeard;
@@ -110,7 +110,7 @@ export function createKeyLifecycle(parts: KeyLifecycleDeps): KeyLifecycle {
     },
     retire: async (id) => {
       const now = parts.now();
-      const expiresAt = now + config.keepJobsSeconds * 1000;
+      const expiresAt = now + config.current.keepJobsSeconds * 1000;
       // protection: former-owner
       await formerOwners.note(id, parts.nextJid(), { now, expiresAt });
       await keys.delete(id).catch(unlessUnknown);
@@ -142,8 +142,7 @@ export interface RevocationOptions {
   readonly transports: readonly MasterTransport[];
   readonly publishKey: PublishKey;
   readonly bus: EventBus;
-  /** `rotate_aes_key`. */
-  readonly rotates: boolean;
+  readonly config: Pick<LiveConfig, 'current'>;
   /** Called after each rotation (`ping_on_rotate`). */
   readonly onRotated: () => Promise<void>;
   readonly now: () => number;
@@ -194,7 +193,7 @@ export class Revocation {
     // Both at once, in memory: what a new key of the id gets meanwhile is not forgotten with it.
     // protection: session-of-a-deleted-key
     await Promise.all([sessions.forget(ids), pins.forget(ids)]);
-    if (!this.#options.rotates) return;
+    if (!this.#options.config.current.rotateAesKey) return;
     // The master may be gone before the rotation comes.
     await this.#options.publishKey.retire();
     this.#planRotation();
@@ -209,7 +208,7 @@ export class Revocation {
     if (ids.length === 0) return;
     await this.#options.sessions.forget(ids);
     await this.#options.pins.forget(ids);
-    if (this.#options.rotates) await this.#replaceKey();
+    if (this.#options.config.current.rotateAesKey) await this.#replaceKey();
   }
 
   /** Replaces the publish key now. */

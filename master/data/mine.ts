@@ -12,7 +12,7 @@ import {
 import { KeyedMutex } from '../../runtime/index.ts';
 import { type Key, type Operation, type Store, StoreError } from '../../store/index.ts';
 import { MasterError, type TargetRequest } from '../api/index.ts';
-import type { MasterConfig } from '../config/index.ts';
+import type { FixedConfig } from '../config/index.ts';
 import {
   everyone,
   readBounded,
@@ -419,7 +419,7 @@ async function takeOver(mine: MineStore, id: string, cache: SaltDataCache): Prom
 }
 
 export interface MineDeps {
-  readonly config: MasterConfig;
+  readonly config: FixedConfig;
   readonly store: Store;
   readonly targets: TargetResolver;
   readonly gate: PolicyGate;

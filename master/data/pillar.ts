@@ -24,7 +24,7 @@ import {
   version,
 } from '../api/index.ts';
 import type { Auth } from '../auth/index.ts';
-import type { MasterConfig } from '../config/index.ts';
+import type { LiveConfig, MasterConfig } from '../config/index.ts';
 import { type FileLists, hiddenDirectories, openRoots } from '../files/index.ts';
 import { type KnownFacts, SlowPatternRunner } from '../jobs/index.ts';
 import {
@@ -315,7 +315,6 @@ export type PillarConfig = Pick<
   | 'jinjaTrimBlocks'
   | 'jinjaLstripBlocks'
   | 'nodegroups'
-  | 'limits'
   | 'fileIgnoreGlob'
   | 'fileIgnoreRegex'
   | 'fileserverFollowsymlinks'
@@ -324,7 +323,7 @@ export type PillarConfig = Pick<
   | 'pkiDir'
   | 'stateDir'
   | 'cachedir'
->;
+> & { readonly limits: Pick<MasterConfig['limits'], 'pillarSteps'> };
 
 /** What else it is opened with. */
 export interface PillarDeps {
@@ -351,7 +350,7 @@ const anyEnv = '__env__';
 
 /** Makes pillars of files, or gives those that were made from the same. */
 export class OwnPillar implements PillarSource {
-  readonly #config: PillarConfig;
+  #config: PillarConfig;
   readonly #sources: PillarSources;
   readonly #surroundings: PillarDeps;
   readonly #cache: PillarCache;
@@ -359,11 +358,12 @@ export class OwnPillar implements PillarSource {
   readonly #data: ParsedFileCache;
   readonly #slowPatterns: SlowPatternRunner = new SlowPatternRunner();
   readonly #told = new Set<string>();
-  #rules: { readonly nodegroups: PillarConfig['nodegroups']; readonly mark: string } | undefined;
+  #rulesMark: string;
   #made = 0;
 
   constructor(config: PillarConfig, sources: PillarSources, surroundings: PillarDeps) {
     this.#config = config;
+    this.#rulesMark = markOfRules(config);
     this.#sources = sources;
     this.#surroundings = surroundings;
     this.#rendering = surroundings.rendering ?? new Renderer();
@@ -384,7 +384,7 @@ export class OwnPillar implements PillarSource {
   /** A minion's pillar, with `_errors` where something is wrong with its files. */
   async provide(request: PillarRequest, lower: PillarMap = new Map()): Promise<PillarAnswer> {
     const { id, saltenv, pillarenv } = request;
-    const key = { id, saltenv, pillarenv, lower: markOf(lower), rules: this.#rulesMark() };
+    const key = { id, saltenv, pillarenv, lower: markOf(lower), rules: this.#rulesMark };
     const kept = await this.#find(key, request);
     if (kept !== undefined) return kept;
     const reads = new Reads(this.#sources);
@@ -408,13 +408,10 @@ export class OwnPillar implements PillarSource {
     await this.#sources.close();
   }
 
-  /** Of the options: a running master takes over new nodegroups, by which top files go. */
-  #rulesMark(): string {
-    const { nodegroups } = this.#config;
-    if (this.#rules?.nodegroups !== nodegroups) {
-      this.#rules = { nodegroups, mark: markOfRules(this.#config) };
-    }
-    return this.#rules.mark;
+  /** Goes by other nodegroups, which top files name: what was made by those before is of no use. */
+  useNodegroups(nodegroups: PillarConfig['nodegroups']): void {
+    this.#config = { ...this.#config, nodegroups };
+    this.#rulesMark = markOfRules(this.#config);
   }
 
   async #find(key: PillarKey, { grains }: PillarRequest): Promise<PillarAnswer | undefined> {
@@ -574,7 +571,7 @@ export async function openPillar(
  * `ext_pillar` over or under it, and a program's own sources over all.
  */
 export async function openPillarSource(
-  config: MasterConfig,
+  config: LiveConfig,
   {
     pillar,
     extPillar,
@@ -587,29 +584,36 @@ export async function openPillarSource(
     pillar === undefined
       ? await openLastingPillar(config, { ...surroundings, rendering })
       : fromProvider(pillar);
-  const { strategy, mergeLists } = rulesOf(config);
+  const { fixed } = config;
+  const { pillarSourceMergingStrategy: strategy, pillarMergeLists: mergeLists } = fixed;
   const merge = { strategy, mergeLists, log };
   const configured = withExtPillar(base, {
     ...merge,
-    sources: await openExtPillars(config.extPillar, new ParsedFileCache(rendering)),
-    areFirst: config.extPillarFirst,
+    sources: await openExtPillars(fixed.extPillar, new ParsedFileCache(rendering)),
+    areFirst: fixed.extPillarFirst,
   });
   const whole = withExtPillar(configured, { ...merge, sources: extPillar });
-  return config.pillarOpts ? withMasterOptions(whole, config) : whole;
+  return fixed.pillarOpts ? withMasterOptions(whole, config) : whole;
 }
 
 /** The pillar files of a master: what was made before a restart is good after it. */
 async function openLastingPillar(
-  config: MasterConfig,
+  config: LiveConfig,
   { closers, foundations, ...surroundings }: PillarSourceDeps,
 ): Promise<OwnPillar> {
   const { store, keys } = foundations;
   const hasKey = (id: string): boolean => keys.get(id) !== undefined;
-  if (!config.minionDataCache) await PersistentPillarCache.clear(store);
-  const shelf = config.minionDataCache
+  const { minionDataCache } = config.fixed;
+  if (!minionDataCache) await PersistentPillarCache.clear(store);
+  const shelf = minionDataCache
     ? await PersistentPillarCache.open({ ...foundations, hasKey })
     : undefined;
-  const pillar = await openPillar(config, { ...surroundings, shelf, isKept: hasKey });
+  const { nodegroups } = config.current;
+  const pillar = await openPillar(
+    { ...config.fixed, nodegroups },
+    { ...surroundings, shelf, isKept: hasKey },
+  );
+  config.onChange((current) => pillar.useNodegroups(current.nodegroups));
   const unsubscribe = keys.onChange(({ id }) => {
     // protection: pillar-outlives-key
     if (!hasKey(id)) pillar.forget(id);

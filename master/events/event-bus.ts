@@ -13,7 +13,7 @@ import {
   MasterError,
   type MasterEvent,
 } from '../api/index.ts';
-import { eventRingSize, type MasterConfig } from '../config/index.ts';
+import { eventRingSize, type FixedConfig } from '../config/index.ts';
 import type { EventFigures } from '../metrics/index.ts';
 import { EventRing, MissedEvents } from './event-ring.ts';
 
@@ -243,7 +243,7 @@ export async function* flat<T>(
 // Opening.
 
 export interface EventDeps {
-  readonly config: MasterConfig;
+  readonly config: FixedConfig;
   readonly store: Store;
   /** Milliseconds since 1970. */
   readonly now: () => number;

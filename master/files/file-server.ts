@@ -5,7 +5,7 @@
 
 import type { Logger } from 'pino';
 import type { WireValue } from '../../minion-protocol/index.ts';
-import type { MasterConfig } from '../config/index.ts';
+import type { FixedConfig, MasterConfig } from '../config/index.ts';
 import { type FileLists, type FileServerBackend, type FoundFile, noFiles } from './backend.ts';
 import { isBelow } from './disk-files.ts';
 import { expandRoot, openRoots } from './roots.ts';
@@ -179,7 +179,7 @@ export interface FileServerOptions {
 
 /** @param options default: the `file_roots` of the configuration */
 export async function openFileServer(
-  config: MasterConfig,
+  config: FixedConfig,
   options: FileServerOptions | undefined,
   logger: Logger,
 ): Promise<FileServer> {
@@ -192,7 +192,7 @@ export async function openFileServer(
  * what minions pushed, and the files of pillar.
  */
 export async function openFileRoots(
-  config: MasterConfig,
+  config: FixedConfig,
   logger?: Logger,
 ): Promise<FileServerBackend> {
   const hidden = [...hiddenDirectories(config), ...(await pillarDirectories(config))];

@@ -15,7 +15,7 @@ import {
 } from '../api/index.ts';
 import { type Audit, auditedKeys } from '../audit/index.ts';
 import { type Auth, createKeysApi, type OwnKey } from '../auth/index.ts';
-import type { MasterConfig } from '../config/index.ts';
+import type { LiveConfig } from '../config/index.ts';
 import { createPillarApi, type Mine, type PillarSource, type Renderer } from '../data/index.ts';
 import type { EventBus } from '../events/index.ts';
 import type { FileServer } from '../files/index.ts';
@@ -35,7 +35,7 @@ import { runnerTable } from './runners.ts';
 import { wheelTable } from './wheel.ts';
 
 export interface ServiceDeps extends Mine {
-  readonly config: MasterConfig;
+  readonly config: LiveConfig;
   readonly foundations: Auth & { readonly audit: Audit; readonly facts: KnownFacts };
   readonly bus: EventBus;
   readonly dispatcher: JobDispatcher;
@@ -73,7 +73,7 @@ export function createServices(parts: ServiceDeps): Services {
   const keys = auditedKeys(
     createKeysApi({
       keys: foundations.keys,
-      hashType: config.hashType,
+      hashType: config.fixed.hashType,
       protocolOf: (id) => foundations.pins.of(id),
       unpin: (id) => foundations.pins.forget([id]),
       ownKeys: async () => ownKeys,
@@ -84,7 +84,7 @@ export function createServices(parts: ServiceDeps): Services {
     dispatcher,
     targets,
     cache: parts.jobs,
-    defaults: config,
+    config,
     facts: parts.facts,
     now: parts.now,
   };
@@ -120,8 +120,8 @@ function createCallers(
     bus,
     audit: foundations.audit,
     nextJid,
-    cache: config.runnerReturns ? parts.jobs : undefined,
-    masterId: config.id,
+    cache: config.fixed.runnerReturns ? parts.jobs : undefined,
+    masterId: config.fixed.id,
     closing,
     now,
     log,
@@ -166,5 +166,8 @@ function ownKeysOf({ config, foundations }: ServiceDeps): OwnKey[] {
   const { masterKeys, masterKeySigner } = foundations;
   const own = [{ name: 'master.pub', pem: masterKeys.publicPem }];
   if (masterKeySigner?.kind !== 'keys') return own;
-  return [...own, { name: `${config.masterSignKeyName}.pub`, pem: masterKeySigner.keys.publicPem }];
+  return [
+    ...own,
+    { name: `${config.fixed.masterSignKeyName}.pub`, pem: masterKeySigner.keys.publicPem },
+  ];
 }

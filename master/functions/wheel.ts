@@ -18,7 +18,7 @@ import {
   type PresentMinion,
 } from '../api/index.ts';
 import { literalGlob, type OwnKey } from '../auth/index.ts';
-import { type MasterConfig, saltValues } from '../config/index.ts';
+import { type LiveConfig, type MasterConfig, saltValues } from '../config/index.ts';
 import {
   DiskFiles,
   expandRoot,
@@ -495,8 +495,8 @@ function pairOf({ privatePem, publicPem }: CreatedKey): WireMap {
   return { priv: privatePem, pub: publicPem };
 }
 
-export interface WheelDeps extends KeyWheelDeps, FileRootsWheelDeps {
-  readonly config: MasterConfig;
+export interface WheelDeps extends KeyWheelDeps {
+  readonly config: LiveConfig;
   readonly present: () => readonly PresentMinion[];
 }
 
@@ -504,14 +504,14 @@ export function wheelTable(parts: WheelDeps): FunctionTable {
   return {
     ...keyWheel(parts),
     ...newKeyWheel(parts),
-    ...fileRootsWheel(parts),
+    ...fileRootsWheel({ config: parts.config.fixed }),
     'config.values': masterFunction({
       summary: "The master's options under Salt's names; secret ones are left out.",
       parameters: {},
       call: () => ({
-        ...saltValues(parts.config),
-        external_auth: namesOf(parts.config.externalAuth),
-        user: parts.config.user ?? processUser(),
+        ...saltValues(parts.config.all),
+        external_auth: namesOf(parts.config.current.externalAuth),
+        user: parts.config.fixed.user ?? processUser(),
       }),
     }),
     'minions.connected': masterFunction({

@@ -6,12 +6,12 @@ import type { Store } from '../../store/index.ts';
 import type { InProcessJobsApi, JobProgress } from '../api/index.ts';
 import type { Audit } from '../audit/index.ts';
 import type { Auth, LastHeard } from '../auth/index.ts';
-import type { MasterConfig } from '../config/index.ts';
+import type { FixedConfig, LiveConfig } from '../config/index.ts';
 import type { EventBus } from '../events/index.ts';
 import { type RunDeps, runBatch, runJob, runSubset } from './batch.ts';
 import { JobDispatcher, Publisher } from './dispatcher.ts';
 import type { MinionFacts } from './follow-job.ts';
-import { listJobs, showJob } from './history.ts';
+import { idleTimeoutMs, listJobs, showJob } from './history.ts';
 import type { Job } from './job.ts';
 import { JobCache } from './job-cache.ts';
 import type { KnownFacts } from './minion-facts.ts';
@@ -20,7 +20,7 @@ import type { KnownResources } from './resources.ts';
 import { TargetResolver } from './targets.ts';
 
 export interface JobDeps {
-  readonly config: MasterConfig;
+  readonly config: LiveConfig;
   readonly foundations: Pick<Auth, 'keys' | 'masterKeys' | 'publishKey' | 'rsa' | 'sessions'> & {
     readonly store: Store;
     readonly audit: Audit;
@@ -47,22 +47,21 @@ export interface Jobs {
 
 export function openJobs(parts: JobDeps): Jobs {
   const { config, foundations, transports, bus, lastHeard, closing, now } = parts;
+  const { fixed } = config;
   const nextJid = createJidSource(
     () => new Date(now()),
-    config.uniqueJid ? String(process.pid) : undefined,
+    fixed.uniqueJid ? String(process.pid) : undefined,
   );
   const jobs = new JobCache({
     store: foundations.store,
-    isOn: config.jobCache,
-    get keepMs() {
-      return config.keepJobsSeconds * 1000;
-    },
-    keepMarksMs: config.publishSession * 1000,
+    isOn: fixed.jobCache,
+    keepMs: config.current.keepJobsSeconds * 1000,
+    keepMarksMs: fixed.publishSession * 1000,
     now,
   });
   const reconnecting = new Reconnecting({
     signedIn: foundations.sessions.ids,
-    waitMs: config.reconnectWaitSeconds * 1000,
+    waitMs: fixed.reconnectWaitSeconds * 1000,
     lastHeard,
     now,
   });
@@ -71,17 +70,19 @@ export function openJobs(parts: JobDeps): Jobs {
     lastHeardAt: (id) => lastHeard.of(id),
     isReconnecting: (id, publishedAt) => reconnecting.isReconnecting(id, publishedAt),
   };
-  const publisher = createPublisher(foundations, transports, config);
+  const publisher = createPublisher(foundations, transports, fixed);
   const targets = new TargetResolver({
     acceptedIds: () => foundations.keys.acceptedIds(),
     isAccepted: (id) => foundations.keys.get(id)?.state === 'accepted',
     factsOf: (id) => foundations.facts.of(id),
     rightsOf: (id) => foundations.facts.rightsOf(id),
     resourcesOf: (id) => foundations.resources.of(id),
-    isDataCached: config.minionDataCache,
-    get nodegroups() {
-      return config.nodegroups;
-    },
+    isDataCached: fixed.minionDataCache,
+    nodegroups: config.current.nodegroups,
+  });
+  config.onChange(({ keepJobsSeconds, nodegroups }) => {
+    jobs.keepFor(keepJobsSeconds * 1000);
+    targets.useNodegroups(nodegroups);
   });
   const dispatcher = new JobDispatcher({
     targets,
@@ -91,7 +92,7 @@ export function openJobs(parts: JobDeps): Jobs {
     reconnecting,
     audit: foundations.audit,
     nextJid,
-    masterId: config.masterId,
+    masterId: fixed.masterId,
     closing,
     now,
   });
@@ -101,7 +102,7 @@ export function openJobs(parts: JobDeps): Jobs {
 function createPublisher(
   { publishKey, rsa, masterKeys }: JobDeps['foundations'],
   transports: readonly MasterTransport[],
-  config: MasterConfig,
+  config: FixedConfig,
 ): Publisher {
   const algorithm = config.publishSigningAlgorithm;
   const masterKey = masterKeys.privateKey;
@@ -125,13 +126,7 @@ export interface JobsApiDeps extends RunDeps {
 }
 
 export function createJobsApi(parts: JobsApiDeps): InProcessJobsApi {
-  const { cache, dispatcher, targets, defaults } = parts;
-  const history = {
-    ...parts,
-    get idleTimeoutMs() {
-      return (defaults.timeout + defaults.gatherJobTimeout) * 1000;
-    },
-  };
+  const { cache, dispatcher, targets, config } = parts;
   const run: InProcessJobsApi['run'] = (request, signal) =>
     request.subset === undefined
       ? runJob(parts, request, signal)
@@ -148,10 +143,10 @@ export function createJobsApi(parts: JobsApiDeps): InProcessJobsApi {
       const jid = request.jid ?? (await dispatcher.freshJid());
       yield* runBatch(run, { ...request, jid }, signal);
     },
-    list: (request) => listJobs(history, request),
-    active: async () => cache.underWay(history.idleTimeoutMs).map(progressOf),
+    list: (request) => listJobs(parts, request),
+    active: async () => cache.underWay(idleTimeoutMs(config)).map(progressOf),
     plan: (request) => targets.plan(request),
-    show: (jid) => showJob(history, jid),
+    show: (jid) => showJob(parts, jid),
   };
 }
 

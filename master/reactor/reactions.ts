@@ -15,7 +15,7 @@ import {
   type ReactionRun,
   type ReactionsApi,
 } from '../api/index.ts';
-import { type MasterConfig, serviceOf } from '../config/index.ts';
+import { type LiveConfig, serviceOf } from '../config/index.ts';
 import { Renderer, renderMs } from '../data/index.ts';
 import type { EventBus } from '../events/index.ts';
 import { type FileServer, hiddenDirectories } from '../files/index.ts';
@@ -288,7 +288,7 @@ function toRun(run: OpenRun | EndedRun): ReactionRun {
 }
 
 export interface ReactionDeps {
-  readonly config: MasterConfig;
+  readonly config: LiveConfig;
   readonly policy: () => Policy;
   readonly foundations: { readonly store: Store };
   readonly bus: EventBus;
@@ -313,8 +313,6 @@ export interface Reactions {
   readonly intake: ReactionIntake;
   /** Begins with what a master before this one left, and with the master's own events. */
   start(): void;
-  /** Compiles those of another configuration. @returns puts them in force */
-  prepare(config: MasterConfig): () => void;
   /** Waits for what is under way, which the closing signal ends. */
   close(): Promise<void>;
 }
@@ -328,17 +326,22 @@ export async function openReactions(parts: ReactionDeps): Promise<Reactions> {
   setMaxListeners(0, closing);
   const rendering = new Renderer();
   const planSls = await openReactor(parts, rendering);
-  let compiled = compileReactions(config, targets, planSls);
+  let compiled = compileReactions(config.all, targets, planSls);
+  config.beforeChange((next) => {
+    const prepared = compileReactions(next, targets, planSls);
+    return () => {
+      compiled = prepared;
+    };
+  });
   const reactions = (): readonly CompiledReaction[] => compiled;
   const reports = new ReactionReports(parts);
   const queue = await ReactionQueue.open({
     store: foundations.store,
-    get keepMs() {
-      return config.keepJobsSeconds * 1000;
-    },
-    keepMarksMs: config.publishSession * 1000,
+    keepMs: config.current.keepJobsSeconds * 1000,
+    keepMarksMs: config.fixed.publishSession * 1000,
     now,
   });
+  config.onChange(({ keepJobsSeconds }) => queue.keepFor(keepJobsSeconds * 1000));
   const left = queue.open;
   const worker = new ReactionWorker({
     ...parts,
@@ -370,12 +373,6 @@ export async function openReactions(parts: ReactionDeps): Promise<Reactions> {
         log.error({ err: error }, "the master's own events lead to no reactions any more");
       });
     },
-    prepare: (next) => {
-      const prepared = compileReactions(next, targets, planSls);
-      return () => {
-        compiled = prepared;
-      };
-    },
     close: async () => {
       end.abort();
       await Promise.all([following, worker.close(), rendering.close()]);
@@ -385,7 +382,7 @@ export async function openReactions(parts: ReactionDeps): Promise<Reactions> {
 
 /** Plans by the files of the option `reactor`. */
 async function openReactor(
-  { config, fileServer, services, now }: ReactionDeps,
+  { config: { fixed: config }, fileServer, services, now }: ReactionDeps,
   rendering: Renderer,
 ): Promise<(reference: string) => Planner> {
   const whitespace = {

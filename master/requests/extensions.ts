@@ -34,7 +34,7 @@ import {
   type KeyLifecycle,
   type Seal,
 } from '../auth/index.ts';
-import type { MasterConfig } from '../config/index.ts';
+import type { FixedConfig, LiveConfig, ReloadableConfig } from '../config/index.ts';
 import type { ExtPillar } from '../data/index.ts';
 import type { EventBus } from '../events/index.ts';
 import { everyone, freshJid, type JobCache, type TargetResolver } from '../jobs/index.ts';
@@ -73,8 +73,10 @@ export interface TargetBounds {
 
 /** What a master does for an extension. */
 export interface ExtensionHost {
-  /** In force; its members change with a reload. */
-  readonly config: MasterConfig;
+  /** What a reload does not change. */
+  readonly config: FixedConfig;
+  /** What a reload replaces, as it is now. */
+  reloadable(): ReloadableConfig;
   /** @throws MasterError ERR_MASTER_STOPPED before {@link OpenExtension.start} */
   readonly master: () => InProcessApi;
   /** The policy in force, now. */
@@ -216,7 +218,7 @@ async function* listed(
 // Opening.
 
 export interface ExtensionDeps {
-  readonly config: MasterConfig;
+  readonly config: LiveConfig;
   readonly foundations: Pick<Auth, 'seal'> & { readonly audit: Audit; readonly store: Store };
   readonly policy: Pick<LivePolicy, 'current'>;
   readonly ruled: RuledDecisions;
@@ -312,7 +314,8 @@ function createHost(
 ): ExtensionHost {
   const { config, foundations, policy, ruled, targets, jobs, nextJid, bus } = parts;
   return {
-    config,
+    config: config.fixed,
+    reloadable: () => config.current,
     master: () => running().api,
     policy: () => policy.current,
     decide: (question, by = policy.current) => {

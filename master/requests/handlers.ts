@@ -12,7 +12,7 @@ import {
   SignatureCheck,
   type VerifiedRequest,
 } from '../auth/index.ts';
-import type { MasterConfig } from '../config/index.ts';
+import type { LiveConfig, ReloadableConfig } from '../config/index.ts';
 import type { MineReader, MineStore, PillarSource } from '../data/index.ts';
 import { type EventBus, tags } from '../events/index.ts';
 import type { FileServer, PushedFiles } from '../files/index.ts';
@@ -81,16 +81,14 @@ export class FileMeter {
   }
 }
 
-/** A rate that is read anew each time, because limits can change while the master runs. */
-export function rateOf(config: MasterConfig, name: 'requestsPerSecond' | 'eventsPerSecond'): Rate {
-  return {
-    get perSecond() {
-      return config.limits[name];
-    },
-    get burst() {
-      return config.limits.burst;
-    },
-  };
+/** Token buckets at a rate of the configuration, which follow it. */
+export function openBuckets(
+  config: LiveConfig,
+  rateIn: (limits: ReloadableConfig['limits']) => Rate,
+): TokenBuckets {
+  const buckets = new TokenBuckets(rateIn(config.current.limits));
+  config.onChange(({ limits }) => buckets.setRate(rateIn(limits)));
+  return buckets;
 }
 
 /** Self-made jobs (`jid: req`) that a minion may report in an hour. */
@@ -100,7 +98,7 @@ const selfMadeJobsPerHour = 600;
 const maxWaitingSignals = 64;
 
 export interface HandlerDeps {
-  readonly config: MasterConfig;
+  readonly config: LiveConfig;
   /** Decides what minions may. */
   readonly gate: PolicyGate;
   readonly foundations: Auth & {
@@ -139,6 +137,7 @@ export interface HandlerDeps {
 /** Every handler that does something in this master, in its table. */
 export function createHandlers(parts: HandlerDeps): RequestTable {
   const { config, foundations, bus, jobs, counters, pillar, now, log } = parts;
+  const { fixed } = config;
   const keeper = new ReturnKeeper({
     cache: jobs,
     isOfFormerOwner: parts.isOfFormerOwner,
@@ -149,14 +148,17 @@ export function createHandlers(parts: HandlerDeps): RequestTable {
     selfMadeLimit: new HourlyLimit(selfMadeJobsPerHour),
     meter: foundations.meter,
   });
-  const eventRate = new TokenBuckets(rateOf(config, 'eventsPerSecond'));
+  const eventRate = openBuckets(config, ({ eventsPerSecond, burst }) => ({
+    perSecond: eventsPerSecond,
+    burst,
+  }));
   return createRequestTable({
     ...createFileHandlers(parts),
     _return: returnHandler({
       keeper,
       signatures: new SignatureCheck({
-        isRequired: config.requireMinionSignMessages,
-        mustVerify: config.dropMessagesSignatureFail,
+        isRequired: fixed.requireMinionSignMessages,
+        mustVerify: fixed.dropMessagesSignatureFail,
         acceptedKey: (id) => foundations.keys.acceptedPem(id),
         verify: (pem, packed, signature) =>
           foundations.rsa.run({ kind: 'check-load', pem, packed, signature }),
@@ -166,9 +168,7 @@ export function createHandlers(parts: HandlerDeps): RequestTable {
       counters,
       meter: foundations.meter,
       requestRate: parts.requestRate,
-      get maxBytes() {
-        return config.limits.returnBytes;
-      },
+      config,
     }),
     _minion_event: minionEventHandler({
       bus,
@@ -180,16 +180,14 @@ export function createHandlers(parts: HandlerDeps): RequestTable {
       denials: parts.denials,
       gate: parts.gate,
       intakes: parts.intakes,
-      get maxBytes() {
-        return config.limits.eventBytes;
-      },
+      config,
       isFromBefore: replayCheck(foundations.sessions, now()),
     }),
     _pillar: pillarHandler(pillar, {
-      maxGrainsBytes: config.limits.grainsBytes,
+      maxGrainsBytes: fixed.limits.grainsBytes,
       merge: {
-        strategy: config.pillarSourceMergingStrategy,
-        mergeLists: config.pillarMergeLists,
+        strategy: fixed.pillarSourceMergingStrategy,
+        mergeLists: fixed.pillarMergeLists,
       },
       keepFacts: factsKeeper(config, foundations, bus),
       gate: parts.gate,
@@ -202,7 +200,7 @@ export function createHandlers(parts: HandlerDeps): RequestTable {
       resources: foundations.resources,
       bus,
       counters,
-      hasEvents: config.minionDataCacheEvents,
+      config,
     }),
     revoke_auth: revokeHandler(foundations.keys, parts.gate),
     _master_opts: masterOptsHandler(config, () => parts.fileServer.envs()),
@@ -218,7 +216,7 @@ function createFileHandlers({
   log,
   pushed,
 }: HandlerDeps): Pick<ActiveHandlers, FileCommand | '_file_recv'> {
-  const { limits, hashType, fileBufferSize: bufferBytes } = config;
+  const { limits, hashType, fileBufferSize: bufferBytes } = config.fixed;
   const meter = new FileMeter(limits.fileBytesPerSecond, counters);
   return {
     ...fileHandlers({ server, meter, hashType, bufferBytes }),
@@ -240,7 +238,7 @@ function openPeers(parts: HandlerDeps): PeerHandlerOptions {
     cache,
     targets,
     facts: parts.facts,
-    defaults: config,
+    config,
     gate: parts.gate,
     counters,
     reader: parts.reader,
@@ -259,14 +257,14 @@ function openPeers(parts: HandlerDeps): PeerHandlerOptions {
 
 /** Keeps the facts of a minion, and tells it [WIRE 9.3]. */
 function factsKeeper(
-  config: MasterConfig,
+  config: LiveConfig,
   { facts }: HandlerDeps['foundations'],
   bus: EventBus,
 ): (minion: FactsOfMinion) => Promise<void> {
   return async (minion) => {
-    if (!config.minionDataCache) return;
+    if (!config.fixed.minionDataCache) return;
     await facts.keep([minion]);
-    if (!config.minionDataCacheEvents) return;
+    if (!config.current.minionDataCacheEvents) return;
     bus.fire(tags.dataRefreshed(minion.id), { 'Minion data cache refresh': minion.id });
   };
 }

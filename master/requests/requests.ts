@@ -1,7 +1,7 @@
 /** Opens the request channel of a master, from its parts. */
 
 import { envelopeLimits, loadLimits } from '../../minion-protocol/index.ts';
-import { Throttle, TokenBuckets } from '../../runtime/index.ts';
+import { Throttle } from '../../runtime/index.ts';
 import type { PresentMinion } from '../api/index.ts';
 import {
   createFullnessCheck,
@@ -11,7 +11,7 @@ import {
   VersionCheck,
 } from '../auth/index.ts';
 import { Announcements } from '../jobs/index.ts';
-import { createHandlers, DenialLog, type HandlerDeps, rateOf } from './handlers.ts';
+import { createHandlers, DenialLog, type HandlerDeps, openBuckets } from './handlers.ts';
 import type { ReplayCache } from './replay-cache.ts';
 import { ClearRequests, RequestChannel } from './request-channel.ts';
 
@@ -44,7 +44,10 @@ export function openRequests(parts: RequestDeps): Requests {
   const acceptedKey = (id: string): string | undefined => keys.acceptedPem(id);
   const denials = new DenialLog(log, now);
   const requestRate = new Throttle(
-    new TokenBuckets(rateOf(config, 'requestsPerSecond')),
+    openBuckets(config, ({ requestsPerSecond, burst }) => ({
+      perSecond: requestsPerSecond,
+      burst,
+    })),
     maxWaitingRequests,
   );
   const tokens = new TokenCheck((pem, token) => rsa.run({ kind: 'check-token', pem, token }));
@@ -81,9 +84,9 @@ export function openRequests(parts: RequestDeps): Requests {
           masterKey: masterKeys.privateKey,
         },
       }),
-    ttlSeconds: config.requestServerTtl,
-    envelopeLimits: { ...envelopeLimits, maxBytes: config.limits.requestBytes },
-    loadLimits: { ...loadLimits, maxBytes: config.limits.requestBytes },
+    ttlSeconds: config.fixed.requestServerTtl,
+    envelopeLimits: { ...envelopeLimits, maxBytes: config.fixed.limits.requestBytes },
+    loadLimits: { ...loadLimits, maxBytes: config.fixed.limits.requestBytes },
     now,
     log,
   });
@@ -104,16 +107,12 @@ function openSignIn(parts: RequestDeps, versions: VersionCheck): SignIn {
     versions,
     bus,
     counters,
-    rate: new TokenBuckets({
-      get perSecond() {
-        return config.limits.authsPerSecond;
-      },
-      get burst() {
-        return config.limits.authsPerSecond;
-      },
-    }),
-    rules: config,
-    isFull: createFullnessCheck({ ...parts, rules: config }),
+    rate: openBuckets(config, ({ authsPerSecond }) => ({
+      perSecond: authsPerSecond,
+      burst: authsPerSecond,
+    })),
+    config,
+    isFull: createFullnessCheck(parts),
     advice: parts.advice,
     log,
   });

@@ -19,10 +19,9 @@ export type { Logins } from './logins.ts';
 export {
   type LivePolicy,
   lintConfiguredPolicy,
-  logPolicyMode,
   openPolicy,
   type PolicyGate,
 } from './policy.ts';
 export { TokenWatch } from './tokens.ts';
 export { OwnJobs, type UserSession } from './user-api.ts';
-export { openUsers, warnAboutBackends } from './users.ts';
+export { openUsers } from './users.ts';

@@ -7,15 +7,14 @@ import { delay, linkSignals } from '../../runtime/index.ts';
 import type { Store } from '../../store/index.ts';
 import type { InProcessApi, InProcessJobsApi, TokenInfo, UserApi } from '../api/index.ts';
 import { type Audit, LoginAudit } from '../audit/index.ts';
-import { type MasterConfig, policySyntax } from '../config/index.ts';
+import { type LiveConfig, policySyntax } from '../config/index.ts';
 import { Logins, toInfo } from './logins.ts';
 import type { LivePolicy } from './policy.ts';
 import { TokenTable } from './tokens.ts';
 import { createUserApi, enforceSudoAcl, type UserApiDeps, type UserSession } from './user-api.ts';
 
 export interface UsersDeps extends UserApiDeps {
-  /** Its members change with a reload. */
-  readonly config: MasterConfig;
+  readonly config: LiveConfig;
   readonly foundations: { readonly store: Store; readonly audit: Audit };
   readonly policy: LivePolicy;
   readonly now: () => number;
@@ -53,19 +52,23 @@ async function openLogins(parts: UsersDeps): Promise<Logins> {
     config,
     tokens: await TokenTable.open(store, { now, monotonic }),
     rightsOf: ({ user, groups, eauth }) =>
-      rightsOfUser(config, { kind: 'user', name: user, groups, eauth }, policySyntax),
+      rightsOfUser(config.current, { kind: 'user', name: user, groups, eauth }, policySyntax),
     now,
     monotonic,
     delay,
     audit: new LoginAudit(audit, ruled),
     log,
   });
+  config.onChange(async () => {
+    logins.configure();
+    await warnAboutBackends(logins, log);
+  });
   await warnAboutBackends(logins, log);
   return logins;
 }
 
 /** Names the back ends that are configured and cannot serve. */
-export async function warnAboutBackends(logins: Logins, log: Logger): Promise<void> {
+async function warnAboutBackends(logins: Logins, log: Logger): Promise<void> {
   for (const [eauth, reason] of await logins.obstacles()) {
     log.warn({ eauth, reason }, 'eauth is not available, or not to all');
   }

@@ -5,7 +5,7 @@ import type { Logger } from 'pino';
 import { isJid, type WireMap, type WireValue } from '../../../minion-protocol/index.ts';
 import type { PlainData } from '../../../template/index.ts';
 import { type AuditRequester, MasterError } from '../../api/index.ts';
-import type { MasterConfig } from '../../config/index.ts';
+import type { LiveConfig } from '../../config/index.ts';
 import {
   ParsedFileCache,
   type PillarMap,
@@ -314,7 +314,7 @@ function tooMuch(what: string): MasterError {
 // Opening.
 
 export interface OrchestratorDeps extends Pick<OrchestratorOptions, 'parts' | 'closing'> {
-  readonly config: MasterConfig;
+  readonly config: LiveConfig;
   readonly fileServer: FileServer;
   readonly pillar: PillarSource;
   readonly rendering: Renderer;
@@ -329,23 +329,24 @@ export function openOrchestrator({
   now,
   ...parts
 }: OrchestratorDeps): Orchestrator {
+  const { fixed } = config;
   const whitespace = {
-    trimBlocks: config.jinjaTrimBlocks,
-    lstripBlocks: config.jinjaLstripBlocks,
+    trimBlocks: fixed.jinjaTrimBlocks,
+    lstripBlocks: fixed.jinjaLstripBlocks,
   };
   const data = new ParsedFileCache(rendering);
   return new Orchestrator({
     ...parts,
-    masterId: config.id,
+    masterId: fixed.id,
     sources: new PillarSources({ backend: servedFiles(fileServer), ...whitespace }),
     envs: () => fileServer.envs(),
-    limits: () => config.limits,
+    limits: () => fixed.limits,
     rules: () => ({
       ...whitespace,
-      raisesOnMissing: config.pillarRaiseOnMissing,
-      nodegroups: config.nodegroups,
-      renderer: config.renderer,
-      limits: { steps: config.limits.pillarSteps, milliseconds: renderMs },
+      raisesOnMissing: fixed.pillarRaiseOnMissing,
+      nodegroups: config.current.nodegroups,
+      renderer: fixed.renderer,
+      limits: { steps: fixed.limits.pillarSteps, milliseconds: renderMs },
       rendering,
       data,
       now,

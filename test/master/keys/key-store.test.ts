@@ -45,8 +45,9 @@ import {
   SessionKeys,
 } from '../../../master/auth/session-keys.ts';
 import { VersionPins } from '../../../master/auth/version-pins.ts';
+import { LiveConfig } from '../../../master/config/live-config.ts';
 import { EventBus } from '../../../master/events/event-bus.ts';
-import { MasterError } from '../../../master/index.ts';
+import { MasterError, resolveMasterConfig } from '../../../master/index.ts';
 import { ReplayCache } from '../../../master/requests/replay-cache.ts';
 import { generateKeyString } from '../../../minion-protocol/index.ts';
 import { createMemoryStore, type Store } from '../../../store/index.ts';
@@ -460,7 +461,7 @@ async function start(t: ExecutionContext): Promise<Setting> {
     transports: [],
     publishKey: await PublishKey.open({ store, seal, sign, serialBlock: 10, now }),
     bus: new EventBus({ maxEventBytes: 0 }),
-    rotates: true,
+    config: new LiveConfig(resolveMasterConfig({ rotateAesKey: true })),
     onRotated: async () => {
       rotated += 1;
     },
