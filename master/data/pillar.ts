@@ -11,8 +11,6 @@ import {
   type WireMap,
   type WireValue,
 } from '../../minion-protocol/index.ts';
-import type { Closers } from '../../runtime/index.ts';
-import type { Store } from '../../store/index.ts';
 import type { TemplateLimits } from '../../template/index.ts';
 import {
   MasterError,
@@ -23,8 +21,7 @@ import {
   type PillarRequest,
   version,
 } from '../api/index.ts';
-import type { Auth } from '../auth/index.ts';
-import type { LiveConfig, MasterConfig } from '../config/index.ts';
+import type { MasterConfig } from '../config/index.ts';
 import { type FileLists, hiddenDirectories, openRoots } from '../files/index.ts';
 import { type KnownFacts, SlowPatternRunner } from '../jobs/index.ts';
 import {
@@ -35,6 +32,7 @@ import {
 } from './compile-pillar.ts';
 import { type ExtPillar, openExtPillars, withExtPillar } from './ext-pillar.ts';
 import { GrainReads } from './grains.ts';
+import type { MineDeps } from './mine.ts';
 import {
   type CacheDependencies,
   type FileRead,
@@ -541,11 +539,15 @@ function answerOf({ pillar, errors }: CompiledPillar): PillarAnswer['pillar'] {
 
 // Opening: pillar of files or of a program, merged with `ext_pillar`.
 
-/** What a master's pillar is opened with. */
-export interface PillarSourceDeps extends PillarDeps {
-  readonly closers: Closers;
-  readonly foundations: Pick<Auth, 'seal' | 'keys'> & { readonly store: Store };
+/** What a program and extensions give minions besides the files of the configuration. */
+export interface PillarOfProgram {
+  /** Default: that of the files below `pillar_roots`. */
+  readonly pillar?: PillarProvider | undefined;
+  /** Put over that pillar, in this order. */
+  readonly extPillar: readonly ExtPillar[];
 }
+
+export type PillarSourceDeps = Pick<MineDeps, 'auth' | 'config' | 'context'>;
 
 /** Opens the pillar files of a configuration. The caller closes it. */
 export async function openPillar(
@@ -571,18 +573,15 @@ export async function openPillar(
  * `ext_pillar` over or under it, and a program's own sources over all.
  */
 export async function openPillarSource(
-  config: LiveConfig,
-  {
-    pillar,
-    extPillar,
-  }: { readonly pillar?: PillarProvider; readonly extPillar: readonly ExtPillar[] },
-  surroundings: PillarSourceDeps,
+  deps: PillarSourceDeps,
+  { pillar, extPillar }: PillarOfProgram,
 ): Promise<PillarSource> {
-  const { closers, log } = surroundings;
-  const rendering = closers.add(new Renderer(), (it) => it.close());
+  const { config, context } = deps;
+  const log = context.log.child({ component: 'pillar' });
+  const rendering = context.closers.add(new Renderer(), (it) => it.close());
   const base =
     pillar === undefined
-      ? await openLastingPillar(config, { ...surroundings, rendering })
+      ? await openLastingPillar(deps, { log, now: context.now, rendering })
       : fromProvider(pillar);
   const { fixed } = config;
   const { pillarSourceMergingStrategy: strategy, pillarMergeLists: mergeLists } = fixed;
@@ -598,15 +597,16 @@ export async function openPillarSource(
 
 /** The pillar files of a master: what was made before a restart is good after it. */
 async function openLastingPillar(
-  config: LiveConfig,
-  { closers, foundations, ...surroundings }: PillarSourceDeps,
+  { config, context, auth }: PillarSourceDeps,
+  surroundings: PillarDeps,
 ): Promise<OwnPillar> {
-  const { store, keys } = foundations;
+  const { store, closers } = context;
+  const { keys, seal } = auth;
   const hasKey = (id: string): boolean => keys.get(id) !== undefined;
   const { minionDataCache } = config.fixed;
   if (!minionDataCache) await PersistentPillarCache.clear(store);
   const shelf = minionDataCache
-    ? await PersistentPillarCache.open({ ...foundations, hasKey })
+    ? await PersistentPillarCache.open({ store, seal, hasKey })
     : undefined;
   const { nodegroups } = config.current;
   const pillar = await openPillar(

@@ -177,16 +177,6 @@ export interface FileServerOptions {
   readonly backends: readonly FileServerBackend[];
 }
 
-/** @param options default: the `file_roots` of the configuration */
-export async function openFileServer(
-  config: FixedConfig,
-  options: FileServerOptions | undefined,
-  logger: Logger,
-): Promise<FileServer> {
-  if (options !== undefined) return new FileServer(options.backends);
-  return new FileServer([await openFileRoots(config, logger)]);
-}
-
 /**
  * The `file_roots` of a configuration. Never served, whatever root they lie in: keys, the store,
  * what minions pushed, and the files of pillar.

@@ -19,8 +19,8 @@ import {
   reachOf,
 } from '../../acl/index.ts';
 import { type MinionFacts, type Nodegroups, traverseFacts } from '../../minion-protocol/index.ts';
-import type { Closers } from '../../runtime/index.ts';
-import { type Audit, minionActor, RuledDecisions } from '../audit/index.ts';
+import { type Audit, minionActor, type RuledDecisions } from '../audit/index.ts';
+import type { Auth } from '../auth/index.ts';
 import {
   type AclOptions,
   type LiveConfig,
@@ -29,8 +29,9 @@ import {
   type ReloadableConfig,
   rulesOf,
 } from '../config/index.ts';
-import type { KnownFacts, TargetResolver } from '../jobs/index.ts';
-import type { DecisionRecorder } from './decisions.ts';
+import type { MasterContext } from '../context/index.ts';
+import type { Jobs, TargetResolver } from '../jobs/index.ts';
+import { DecisionRecorder } from './decisions.ts';
 
 export interface LivePolicyOptions {
   readonly config: LiveConfig;
@@ -222,14 +223,10 @@ function isAuditedElsewhere({ action }: MinionQuestion, { effect }: Decision): b
 
 export interface PolicyDeps {
   readonly config: LiveConfig;
-  readonly foundations: {
-    readonly audit: Audit;
-    readonly decisions: DecisionRecorder;
-    readonly facts: KnownFacts;
-  };
-  readonly targets: TargetResolver;
-  readonly now: () => number;
-  readonly log: Logger;
+  readonly context: MasterContext;
+  readonly audit: Audit;
+  readonly auth: Auth;
+  readonly jobs: Jobs;
 }
 
 /** What decides, and asks. */
@@ -237,29 +234,31 @@ export interface OpenPolicy {
   readonly policy: LivePolicy;
   /** Asked by every handler of minions' requests. */
   readonly gate: PolicyGate;
-  readonly ruled: RuledDecisions;
+  /** What was decided about minions. */
+  readonly decisions: DecisionRecorder;
 }
 
 /** @throws PolicyError */
-export function openPolicy(parts: PolicyDeps, closers: Closers): OpenPolicy {
-  const { config, foundations, targets, now, log } = parts;
-  const policy = new LivePolicy({
-    config,
-    targets,
-    factsOf: (id) => foundations.facts.rightsOf(id),
-    now,
-  });
-  const { audit, decisions } = foundations;
-  const ruled = closers.add(new RuledDecisions({ audit, now }), (it) => it.flush());
-  const gate = new PolicyGate({
-    policy,
-    config,
-    ruled,
-    recorder: decisions,
-  });
+export async function openPolicy(deps: PolicyDeps): Promise<OpenPolicy> {
+  const { config, context, audit, auth, jobs } = deps;
+  const { store, now } = context;
+  const decisions = context.closers.add(
+    await DecisionRecorder.open({
+      store,
+      seal: auth.seal,
+      keepsValues: () => config.current.acl.recordData,
+      now,
+      log: context.log.child({ component: 'audit' }),
+    }),
+    (it) => it.close(),
+  );
+  const { targets, facts } = jobs;
+  const policy = new LivePolicy({ config, targets, factsOf: (id) => facts.rightsOf(id), now });
+  const gate = new PolicyGate({ policy, config, ruled: audit.ruled, recorder: decisions });
+  const log = context.log.child({ component: 'policy' });
   logPolicyMode(config.current, log);
   config.onChange((current) => logPolicyMode(current, log));
-  return { policy, gate, ruled };
+  return { policy, gate, decisions };
 }
 
 /** A master that learns is no border: nobody may forget it. */

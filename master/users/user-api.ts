@@ -130,12 +130,16 @@ export interface UserSession {
   stop(): void;
 }
 
-export interface UserApiDeps {
+/** What users have the interface of. */
+export interface UserScope {
   readonly jobs: InProcessJobsApi;
   readonly runners: InProcessFunctionsApi;
   readonly wheel: InProcessFunctionsApi;
   readonly keys: Pick<InProcessApi['keys'], 'create'>;
   readonly events: BusApi;
+}
+
+export interface UserApiDeps extends UserScope {
   /** Which jobs and calls users began. */
   readonly ownJobs: OwnJobs;
   readonly targets: Pick<TargetResolver, 'resolveWithin'>;
