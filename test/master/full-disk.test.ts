@@ -4,9 +4,10 @@ import path from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import test from 'ava';
 import { createMaster, type MasterEvent, resolveMasterConfig } from '../../master/index.ts';
-import { createMinion, createMinionKeys, dialZeromq } from '../../minion-protocol/index.ts';
+import { createMinion, dialZeromq } from '../../minion-protocol/index.ts';
 import { until, within } from '../helpers/deadline.ts';
 import { collect } from '../helpers/fleet.ts';
+import { layMasterKey, minionKeys } from '../helpers/rsa-keys.ts';
 import { canMount, mountSmallDisk } from '../helpers/small-disk.ts';
 import { directories } from '../helpers/vector-master.ts';
 
@@ -24,13 +25,14 @@ onSmallDisk(
       timeout: 30,
       limits: { authsPerSecond: 0 },
     });
+    layMasterKey(config.pkiDir);
     const master = createMaster({ config });
     t.teardown(() => master.close());
     await master.start();
     const { requestPort } = await master.status();
     const dial = (): ReturnType<typeof dialZeromq> =>
       dialZeromq({ host: '127.0.0.1', requestPort });
-    const keys = await createMinionKeys();
+    const keys = minionKeys(0);
     const pendingKeys = (): string[] => readdirSync(path.join(config.pkiDir, 'minions_pre'));
     const minion = createMinion({ id: 'm1', keys, transport: dial(), acceptanceWaitMs: 300 });
     t.teardown(() => minion.stop());
@@ -57,7 +59,7 @@ onSmallDisk(
 
     const other = createMinion({
       id: 'm2',
-      keys: await createMinionKeys(),
+      keys: minionKeys(1),
       transport: dial(),
       acceptanceWaitMs: 300,
     });
@@ -98,12 +100,13 @@ onSmallDisk(
       publishPort: 0,
       autoAccept: true,
     });
+    layMasterKey(config.pkiDir);
     const master = createMaster({ config });
     t.teardown(() => master.close());
     await master.start();
     const { requestPort } = await master.status();
     const transport = dialZeromq({ host: '127.0.0.1', requestPort });
-    const minion = createMinion({ id: 'm1', keys: await createMinionKeys(), transport });
+    const minion = createMinion({ id: 'm1', keys: minionKeys(0), transport });
     t.teardown(() => minion.stop());
     await minion.start();
     const tags: string[] = [];
