@@ -25,9 +25,9 @@ export function minionKeys(index: number): MinionKeys {
   return { ...rsaPair(index), masterPem: undefined, trustMaster: async () => {} };
 }
 
-/** Lays a master's pair where it looks for its own, unless there is one. */
+/** Lays a master's pair where it looks for its own, unless the directory is there already. */
 export function layMasterKey(pkiDir: string, index = 7): void {
-  if (existsSync(path.join(pkiDir, 'master.pem'))) return;
+  if (existsSync(pkiDir)) return;
   mkdirSync(pkiDir, { recursive: true, mode: 0o700 });
   const { privatePem, publicPem } = rsaPair(index);
   writeFileSync(path.join(pkiDir, 'master.pem'), privatePem, { mode: 0o400 });
