@@ -2,16 +2,16 @@
 import { readdirSync } from 'node:fs';
 import path from 'node:path';
 import { setImmediate } from 'node:timers/promises';
-import test from 'ava';
 import { createMaster, type MasterEvent, resolveMasterConfig } from '../../master/index.ts';
 import { createMinion, dialZeromq } from '../../minion-protocol/index.ts';
 import { until, within } from '../helpers/deadline.ts';
 import { collect } from '../helpers/fleet.ts';
+import { testWhere } from '../helpers/needs.ts';
 import { layMasterKey, minionKeys } from '../helpers/rsa-keys.ts';
 import { canMount, mountSmallDisk } from '../helpers/small-disk.ts';
 import { directories } from '../helpers/vector-master.ts';
 
-const onSmallDisk = canMount ? test : test.skip;
+const onSmallDisk = testWhere(canMount, 'root, who may mount a tmpfs');
 
 onSmallDisk(
   'a master with a full disk refuses, serves, tells, and recovers by itself',

@@ -11,6 +11,7 @@ import type { LoginBackend, Standing } from '../../../master/users/backend.ts';
 import { createBackends } from '../../../master/users/backends.ts';
 import { AuthenticationError } from '../../../master/users/errors.ts';
 import { createKeystoneBackend } from '../../../master/users/keystone.ts';
+import { testWhere } from '../../helpers/needs.ts';
 import { rsaPair } from '../../helpers/rsa-keys.ts';
 import { startVectorMaster } from '../../helpers/vector-master.ts';
 import { openBench, passwordBackend, startAt } from './clocks.ts';
@@ -596,7 +597,7 @@ test('groups that the provider names give the rights of groups', async (t) => {
 // it these tests are skipped.
 
 const file = process.env.KEYSTONE_ENV;
-const withKeystone = file === undefined ? test.skip : test;
+const withKeystone = testWhere(file !== undefined, 'KEYSTONE_ENV');
 const signal = (): AbortSignal => AbortSignal.timeout(30_000);
 
 interface Administrator {
