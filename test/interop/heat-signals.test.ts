@@ -130,7 +130,6 @@ heatTest('an answer that is lost after Heat stored the signal doubles nothing', 
   await signals.signal('m1', 'heat/ready');
   await signals.told('signal/delivered');
   t.is(proxy.count, 3);
-  await sleep(3_000);
   t.deepEqual(await stack.stored(), ['m1']);
   t.is((await stack.status()).status, 'CREATE_IN_PROGRESS');
   await stack.delete();

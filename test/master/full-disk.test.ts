@@ -1,7 +1,7 @@
 /** A master whose disk is full: it refuses what cannot be kept, and goes on with all else. */
 import { readdirSync } from 'node:fs';
 import path from 'node:path';
-import { setImmediate } from 'node:timers/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { createMaster, type MasterEvent, resolveMasterConfig } from '../../master/index.ts';
 import { createMinion, dialZeromq } from '../../minion-protocol/index.ts';
 import { until, within } from '../helpers/deadline.ts';
@@ -37,7 +37,7 @@ onSmallDisk(
     const minion = createMinion({ id: 'm1', keys, transport: dial(), acceptanceWaitMs: 300 });
     t.teardown(() => minion.stop());
     const started = minion.start();
-    while ((await master.keys.accept({ match: 'm1' })).length === 0) await setImmediate();
+    while ((await master.keys.accept({ match: 'm1' })).length === 0) await sleep(5);
     await within('the first minion', started, 30_000);
     const events: MasterEvent[] = [];
     const end = new AbortController();
@@ -68,7 +68,7 @@ onSmallDisk(
     pending.catch(() => {
       // Stopped with the test at the latest.
     });
-    while (((await master.status()).counters.failed ?? 0) === 0) await setImmediate();
+    while (((await master.status()).counters.failed ?? 0) === 0) await sleep(5);
     t.deepEqual(pendingKeys(), []);
     // Somebody who is known signs in: nothing of that has to be kept.
     const again = createMinion({ id: 'm1', keys, transport: dial() });
