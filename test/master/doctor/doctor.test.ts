@@ -56,7 +56,7 @@ function fault(
   plant: (site: Site, t: ExecutionContext) => Promise<Partial<SystemInfo> | undefined>,
 ): void {
   planted.add(code);
-  test(`${code}: ${what}`, async (t) => {
+  test(`${what}, which doctor finds (${code})`, async (t) => {
     const site = await copyOf(t, template);
     const world = await plant(site, t);
     t.deepEqual(await found(site, world), [code]);
