@@ -35,7 +35,7 @@ import {
 } from './auth/index.ts';
 import { type MasterConfig, storeDirectory } from './config/index.ts';
 import { KnownFacts, KnownResources, takeOverFacts } from './jobs/index.ts';
-import type { MasterParts } from './master.ts';
+import type { MasterParts } from './master-parts.ts';
 import { Meter, meteredStore } from './metrics/index.ts';
 import { openRunsPrefix } from './reactor/index.ts';
 import { DecisionRecorder, type Logins } from './users/index.ts';

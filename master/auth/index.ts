@@ -28,7 +28,7 @@ export {
   readMasterSignature,
 } from './master-keys.ts';
 export { type KeyPlace, placeDirectories } from './pki-directory.ts';
-export { PublishKey, secretsPrefix } from './publish-key.ts';
+export { PublishKey } from './publish-key.ts';
 export {
   DropConnectionError,
   type Handler,
@@ -38,7 +38,7 @@ export {
   type VerifiedRequest,
 } from './request.ts';
 export { RsaPool } from './rsa-pool.ts';
-export { createSeal, openSeal, type Seal, SessionKeys } from './session-keys.ts';
+export { createSeal, openSeal, type Seal, SessionKeys, secretsPrefix } from './session-keys.ts';
 export { createFullnessCheck, type KeyAcceptanceHook, type OfferedKey, SignIn } from './sign-in.ts';
 export { SignatureCheck } from './signature-check.ts';
 export { TokenCheck } from './token-check.ts';

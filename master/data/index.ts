@@ -15,9 +15,7 @@ export {
   type OwnPillar,
   openPillar,
   openPillarSource,
-  type PillarSource,
   pillarRequestOf,
-  Reads,
   renderMs,
 } from './pillar.ts';
 export {
@@ -29,6 +27,7 @@ export {
   mergeDeep,
   mergeOverride,
   type PillarMap,
+  type PillarSource,
   type SourceFile,
   toWire,
   toWirePillar,
@@ -37,6 +36,7 @@ export {
   findSls,
   PillarSources,
   pipeOf,
+  Reads,
   SlsRenderer,
   type SlsRendering,
 } from './pillar-sources.ts';

@@ -1,9 +1,10 @@
 export { type RunDeps, runJob } from './batch.ts';
 export type { JobDispatcher } from './dispatcher.ts';
 export { type MinionFacts, resumeJob } from './follow-job.ts';
-export { freshJid, isFailureCode, type JobRecord, returnerOf } from './job.ts';
+export { isFailureCode, type JobRecord, returnerOf } from './job.ts';
 export { checkArguments, joinKeywords, separateKeywords } from './job-arguments.ts';
 export type { JobCache } from './job-cache.ts';
+export { freshJid } from './job-cache.ts';
 export { createJobsApi, type JobsApiDeps, openJobs } from './jobs.ts';
 export {
   type FactsOfMinion,

@@ -1,12 +1,9 @@
 /** Creates the handlers of requests, from the parts of a master. */
 
 import type { Logger } from 'pino';
-import type { Decision } from '../../acl/index.ts';
 import { HourlyLimit, type Rate, Throttle, TokenBuckets } from '../../runtime/index.ts';
-import type { Denial } from '../api/index.ts';
 import {
   type Auth,
-  DropConnectionError,
   type LastHeard,
   type SessionKeys,
   SignatureCheck,
@@ -30,8 +27,8 @@ import {
 import type { Meter, RequestCounters } from '../metrics/index.ts';
 import type { PolicyGate } from '../users/index.ts';
 import type { SignalIntake } from './extensions.ts';
-import { type FileCommand, fileHandlers, fileRecvHandler } from './file-requests.ts';
-import { minionEventHandler } from './minion-event.ts';
+import { type FileCommand, FileMeter, fileHandlers, fileRecvHandler } from './file-requests.ts';
+import { type DenialLog, minionEventHandler } from './minion-event.ts';
 import {
   masterOptsHandler,
   mineHandlers,
@@ -45,41 +42,6 @@ import {
   topsHandler,
 } from './minion-requests.ts';
 import { type ActiveHandlers, createRequestTable, type RequestTable } from './request-channel.ts';
-
-/** What a request costs that moves nothing: some 0.2 ms, in which 16 KiB could be moved. */
-const leastBytes = 16 * 1024;
-/** A highstate asks for much at once, and then for nothing. */
-const burstSeconds = 2;
-/** Many minions may share an address. */
-const maxWaiting = 10_000;
-
-/**
- * Delays requests for files over `file_bytes_per_second`, before their answer is made and takes
- * memory. A highstate asks hundreds of times, so they count against no other rate.
- */
-export class FileMeter {
-  readonly #throttle: Throttle;
-  readonly #counters: RequestCounters;
-
-  /** @param bytesPerSecond 0: without limit */
-  constructor(bytesPerSecond: number, counters: RequestCounters) {
-    const perSecond = bytesPerSecond;
-    const buckets = new TokenBuckets({ perSecond, burst: burstSeconds * bytesPerSecond });
-    this.#throttle = new Throttle(buckets, maxWaiting);
-    this.#counters = counters;
-  }
-
-  /** Resolves when the minion may have so many bytes. @throws DropConnectionError */
-  async pass({ isProven, minionId = '', address }: VerifiedRequest, bytes: number): Promise<void> {
-    // An id that is only claimed might be another's, who would pay for it.
-    const owner = isProven ? `id ${minionId}` : `address ${address}`;
-    const count = Math.max(bytes, leastBytes);
-    const isNext = await this.#throttle.pass(owner, count, () => {
-      this.#counters.count('file-delayed');
-    });
-    if (!isNext) throw new DropConnectionError('too-many-waiting');
-  }
-}
 
 /** A rate that is read anew each time, because limits can change while the master runs. */
 export function rateOf(config: MasterConfig, name: 'requestsPerSecond' | 'eventsPerSecond'): Rate {
@@ -285,55 +247,4 @@ function replayCheck(
     const madeAt = sessions.madeAt(minionId);
     return madeAt !== undefined && madeAt < startedAt;
   };
-}
-
-const burstMs = 60_000;
-const maxRemembered = 1_000;
-/** How often a minion may be noted for another tag: a flood of tags is no more than this in the log. */
-const notes: Rate = { perSecond: 1, burst: 20 };
-
-/**
- * Remembers the latest refused signals and logs each (minion, tag) once a burst: a minion that
- * repeats itself a thousand times a second costs one line a minute.
- */
-export class DenialLog {
-  readonly #log: Logger;
-  readonly #now: () => number;
-  readonly #rate: TokenBuckets;
-  readonly #denials = new Map<string, Denial>();
-
-  constructor(log: Logger, now: () => number) {
-    this.#log = log;
-    this.#now = now;
-    this.#rate = new TokenBuckets(notes, now);
-  }
-
-  /** @returns whether it is the first of a burst, and was logged */
-  note(minion: string, tag: string, { rule, reason }: Decision): boolean {
-    const now = this.#now();
-    const key = JSON.stringify([minion, tag]);
-    const known = this.#denials.get(key);
-    if (known !== undefined && now - known.firstAt < burstMs) {
-      this.#denials.delete(key);
-      this.#denials.set(key, { ...known, count: known.count + 1, lastAt: now });
-      return false;
-    }
-    // protection: flood-of-lines
-    if (!this.#rate.tryTake(minion)) return false;
-    this.#denials.delete(key);
-    this.#denials.set(key, { minion, tag, rule, reason, count: 1, firstAt: now, lastAt: now });
-    this.#log.info({ minion, tag, rule, reason }, 'signal denied');
-    this.#forgetOldest();
-    return true;
-  }
-
-  /** The latest ones, oldest first. */
-  list(): Denial[] {
-    return [...this.#denials.values()];
-  }
-
-  #forgetOldest(): void {
-    const [oldest] = this.#denials.keys();
-    if (this.#denials.size > maxRemembered && oldest !== undefined) this.#denials.delete(oldest);
-  }
 }

@@ -11,7 +11,7 @@ export {
   type TargetBounds,
   type TokenHolder,
 } from './extensions.ts';
-export type { DenialLog } from './handlers.ts';
+export type { DenialLog } from './minion-event.ts';
 export type { Tops, TopsProvider, TopsRequest } from './minion-requests.ts';
 export { ReplayCache } from './replay-cache.ts';
 export { openRequests, type Requests } from './requests.ts';

@@ -1,3 +1,4 @@
+import type { Logger } from 'pino';
 import type { Decision, EventResource } from '../../acl/index.ts';
 import {
   isWireMap,
@@ -6,8 +7,9 @@ import {
   type WireMap,
   type WireValue,
 } from '../../minion-protocol/index.ts';
-import { mapMaybePromise, type Throttle, type TokenBuckets } from '../../runtime/index.ts';
+import { mapMaybePromise, type Rate, type Throttle, TokenBuckets } from '../../runtime/index.ts';
 import { StoreError } from '../../store/index.ts';
+import type { Denial } from '../api/index.ts';
 import { DropConnectionError, type Handler, send, type VerifiedRequest } from '../auth/index.ts';
 import { type EventBus, tags } from '../events/index.ts';
 import type { JobCache } from '../jobs/index.ts';
@@ -15,7 +17,6 @@ import type { Meter, RequestCounters } from '../metrics/index.ts';
 import { jidOf } from '../reactor/index.ts';
 import type { PolicyGate } from '../users/index.ts';
 import type { SignalIntake } from './extensions.ts';
-import type { DenialLog } from './handlers.ts';
 import { requestDigest } from './replay-cache.ts';
 
 export interface MinionEventOptions {
@@ -283,4 +284,57 @@ function candidates(load: MinionEventLoad, minionId: string): Candidate[] {
       return tags.map((one) => ({ tag: one, data, said: sent }));
     })
     .map((event, place) => ({ ...event, place }));
+}
+
+const burstMs = 60_000;
+
+const maxRemembered = 1_000;
+
+/** How often a minion may be noted for another tag: a flood of tags is no more than this in the log. */
+const notes: Rate = { perSecond: 1, burst: 20 };
+
+/**
+ * Remembers the latest refused signals and logs each (minion, tag) once a burst: a minion that
+ * repeats itself a thousand times a second costs one line a minute.
+ */
+export class DenialLog {
+  readonly #log: Logger;
+  readonly #now: () => number;
+  readonly #rate: TokenBuckets;
+  readonly #denials = new Map<string, Denial>();
+
+  constructor(log: Logger, now: () => number) {
+    this.#log = log;
+    this.#now = now;
+    this.#rate = new TokenBuckets(notes, now);
+  }
+
+  /** @returns whether it is the first of a burst, and was logged */
+  note(minion: string, tag: string, { rule, reason }: Decision): boolean {
+    const now = this.#now();
+    const key = JSON.stringify([minion, tag]);
+    const known = this.#denials.get(key);
+    if (known !== undefined && now - known.firstAt < burstMs) {
+      this.#denials.delete(key);
+      this.#denials.set(key, { ...known, count: known.count + 1, lastAt: now });
+      return false;
+    }
+    // protection: flood-of-lines
+    if (!this.#rate.tryTake(minion)) return false;
+    this.#denials.delete(key);
+    this.#denials.set(key, { minion, tag, rule, reason, count: 1, firstAt: now, lastAt: now });
+    this.#log.info({ minion, tag, rule, reason }, 'signal denied');
+    this.#forgetOldest();
+    return true;
+  }
+
+  /** The latest ones, oldest first. */
+  list(): Denial[] {
+    return [...this.#denials.values()];
+  }
+
+  #forgetOldest(): void {
+    const [oldest] = this.#denials.keys();
+    if (this.#denials.size > maxRemembered && oldest !== undefined) this.#denials.delete(oldest);
+  }
 }

@@ -11,10 +11,10 @@ import {
   VersionCheck,
 } from '../auth/index.ts';
 import { Announcements } from '../jobs/index.ts';
-import { createHandlers, DenialLog, type HandlerDeps, rateOf } from './handlers.ts';
+import { createHandlers, type HandlerDeps, rateOf } from './handlers.ts';
+import { DenialLog } from './minion-event.ts';
 import type { ReplayCache } from './replay-cache.ts';
 import { ClearRequests, RequestChannel } from './request-channel.ts';
-
 export interface RequestDeps extends Omit<HandlerDeps, 'denials' | 'requestRate'> {
   readonly repeats: ReplayCache;
   readonly present: () => readonly PresentMinion[];

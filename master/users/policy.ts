@@ -11,7 +11,6 @@ import {
   type MinionSubject,
   type Policy,
   type PolicyEnvironment,
-  type Question,
   questionText,
   type Reach,
   type ReachQuestion,
@@ -23,7 +22,7 @@ import type { Closers } from '../../runtime/index.ts';
 import { type Audit, minionActor, RuledDecisions } from '../audit/index.ts';
 import { type AclOptions, type MasterConfig, policySyntax, rulesOf } from '../config/index.ts';
 import type { KnownFacts, TargetResolver } from '../jobs/index.ts';
-import type { DecisionRecorder } from './decisions.ts';
+import type { DecisionRecorder, MinionQuestion } from './decisions.ts';
 
 export interface LivePolicyOptions {
   readonly config: MasterConfig;
@@ -113,11 +112,6 @@ function pillarText({ pillar }: MinionFacts, path: string): string | undefined {
 }
 
 // The policy gate: decides what minions ask for, and notifies observers of decisions.
-
-/** What a minion asks for that rules are about. */
-export type MinionQuestion = Exclude<Question, { action: 'return' }> & {
-  readonly subject: MinionSubject;
-};
 
 /** Whom a minion may reach. */
 type MinionReachQuestion = ReachQuestion & { readonly subject: MinionSubject };
