@@ -221,7 +221,6 @@ export {
   type Tenant,
   type UnplannedPattern,
 } from './config/index.ts';
-export { backupOfflineStore, inspectMasterStore, restoreMasterStore } from './core-services.ts';
 export {
   type ExtPillar,
   type ExtPillarFilesOptions,
@@ -247,6 +246,7 @@ export {
 export { isFailureCode, joinKeywords, returnerOf, separateKeywords } from './jobs/index.ts';
 export { createMaster, type Master } from './master.ts';
 export type { MasterParts } from './master-parts.ts';
+export { backupOfflineStore, inspectMasterStore, restoreMasterStore } from './offline-store.ts';
 export type { TriggerEvent } from './reactor/index.ts';
 export {
   actorOf,
