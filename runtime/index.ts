@@ -4,7 +4,7 @@
  * with long integers, directories and the errors of the file system. Imports nothing of ours.
  */
 
-export { type AddressSet, addressSet } from './address-set.ts';
+export { addressSet } from './address-set.ts';
 export { BoundedQueue } from './bounded-queue.ts';
 export { Budget, type BudgetLimits } from './budget.ts';
 export { Closers } from './closers.ts';
@@ -57,7 +57,6 @@ export {
   type LinkedSignal,
   linkSignals,
   longestTimerMs,
-  type TimeLimit,
   timeLimit,
 } from './time-limit.ts';
 export { HourlyLimit, type Rate, Throttle, TokenBuckets } from './token-bucket.ts';

@@ -1,9 +1,9 @@
 /** A run of a plan: schedules its steps, runs them as named commands, and rolls back. */
 
 import { type ExtensionHost, toJson } from '../../master/index.ts';
+import type { JsonValue } from '../../runtime/index.ts';
 import type { ResolvedCaller } from '../commands/callers.ts';
 import type { CommandHandle, CommandResult } from '../commands/command-api.ts';
-import type { JsonValue } from '../commands/command-definition.ts';
 import type { CommandRunner, ResolvedCall } from '../commands/command-runner.ts';
 import type { Parameters } from '../commands/parameters.ts';
 import { TrackedRun } from '../commands/tracked-run.ts';

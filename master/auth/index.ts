@@ -1,8 +1,7 @@
 export type { Auth } from './auth.ts';
 export { openAutoAccept } from './auto-accept.ts';
-export { KeyError, type KeyErrorCode, keyErrors } from './key-errors.ts';
+export { keyErrors } from './key-errors.ts';
 export {
-  type AdmittedKey,
   createKeyLifecycle,
   type HeldKey,
   type KeyLifecycle,

@@ -1,4 +1,4 @@
-export { type CandidatePolicy, loadCandidatePolicy } from './candidate-policy.ts';
+export { loadCandidatePolicy } from './candidate-policy.ts';
 export { checkPillarAddress, type ExtPillarEntry, unservedExtPillars } from './ext-pillar.ts';
 export {
   type BackendSettings,
@@ -8,10 +8,9 @@ export {
 } from './external-auth.ts';
 export type { ApiAcl, HttpApiOptions } from './http-api-options.ts';
 export { LiveConfig } from './live-config.ts';
-export { type LoadedConfig, loadMasterConfig, optionStatus } from './load.ts';
+export { loadMasterConfig, optionStatus } from './load.ts';
 export {
   ConfigError,
-  type ConfigErrorCode,
   type ConfigWarning,
   configErrors,
   moduleNames,
@@ -24,7 +23,6 @@ export {
 } from './option-kinds.ts';
 export {
   type EauthOptions,
-  type ExpireOverride,
   eventRingSize,
   type ReactorEntry,
 } from './option-table.ts';
@@ -58,20 +56,16 @@ export {
   enginePrefixes,
   forwardingEngines,
   type Listening,
-  type PlannedRule,
   planSignals,
   reactorPatterns,
   type SignalPlan,
-  type UnplannedPattern,
 } from './signal-plan.ts';
 export { type ConfigSurvey, surveyMasterConfig } from './survey.ts';
 export { badTarget, compileRightTarget, parseTarget, parseUnexpanded } from './target-text.ts';
-export { type LoadedTenants, loadTenants, type Tenant } from './tenants.ts';
+export { type LoadedTenants, loadTenants } from './tenants.ts';
 export {
   type ServedTransport,
   type SslOptions,
   servedTransports,
   type TransportName,
-  type TransportOptions,
-  type TransportOpts,
 } from './transport-options.ts';

@@ -537,7 +537,7 @@ function row<T>(name: string, kind: OptionKind<T>, defaultValue: T | null): Opti
 // Options of log-ins and tokens; Salt's, at the top level of a file.
 
 /** Who may choose how long their token lives: everybody, nobody, or these by their eauth. */
-export type ExpireOverride = boolean | Readonly<Record<string, readonly string[]>>;
+type ExpireOverride = boolean | Readonly<Record<string, readonly string[]>>;
 
 /** Options of log-ins and tokens. */
 export interface EauthOptions {

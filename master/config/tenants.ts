@@ -143,7 +143,7 @@ function isSameHost(a: string, b: string): boolean {
 }
 
 /** A tenant: a master beside others, with nothing in common with them. */
-export interface Tenant extends LoadedConfig {
+interface Tenant extends LoadedConfig {
   readonly name: string;
   /** Its configuration directory. */
   readonly directory: string;

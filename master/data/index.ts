@@ -1,9 +1,6 @@
 export { EventText } from './event-text.ts';
 export {
   type ExtPillar,
-  type ExtPillarFilesOptions,
-  type ExtPillarHttpOptions,
-  type ExtPillarRequest,
   extPillarFiles,
   extPillarHttp,
 } from './ext-pillar.ts';

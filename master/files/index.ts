@@ -17,6 +17,6 @@ export {
   type ServedFile,
   servedFiles,
 } from './file-server.ts';
-export { createMemoryFiles, type MemoryContent, type MemoryFiles } from './memory-files.ts';
+export { createMemoryFiles, type MemoryFiles } from './memory-files.ts';
 export { PushedFiles, pushedPath } from './pushed-files.ts';
 export { expandRoot, type ListKind, openRoots, PackedLists, walkRoots } from './roots.ts';

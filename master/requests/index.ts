@@ -6,12 +6,11 @@ export {
   openExtensions,
   type SignalIntake,
   type StateArea,
-  type StateEntry,
   type StateOperation,
   type TargetBounds,
   type TokenHolder,
 } from './extensions.ts';
 export type { DenialLog } from './handlers.ts';
-export type { Tops, TopsProvider, TopsRequest } from './minion-requests.ts';
+export type { TopsProvider } from './minion-requests.ts';
 export { ReplayCache } from './replay-cache.ts';
 export { openRequests, type Requests } from './requests.ts';

@@ -1,7 +1,6 @@
 export { DecisionRecorder } from './decisions.ts';
 export {
   AuthenticationError,
-  type AuthenticationErrorCode,
   AuthorizationError,
   authenticationErrors,
   authorizationErrors,
