@@ -13,6 +13,7 @@ export {
   type BatchUpdate,
   ConfigError,
   type ConfigWarning,
+  type CreateMasterOptions,
   createMaster,
   createMemoryFiles,
   type Delivery,
@@ -40,7 +41,7 @@ export {
   type Limits,
   type Login,
   type LoginRequest,
-  loadMasterConfig,
+  loadSaltConfig,
   type Master,
   type MasterApi,
   type MasterConfig,
@@ -69,7 +70,7 @@ export {
   type ReplayReport,
   type RunRequest,
   reaction as defineReaction,
-  resolveMasterConfig,
+  type SaltConfig,
   type SignalRule,
   type TargetPlan,
   type TargetRequest,
@@ -80,3 +81,4 @@ export {
 } from '../master/index.ts';
 export type { WireMap, WireValue } from '../minion-protocol/index.ts';
 export type { JsonValue } from '../runtime/index.ts';
+export { type MasterServer, type ServeOptions, serve } from '../server/index.ts';

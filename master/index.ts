@@ -150,11 +150,14 @@ export {
   type LoadedTenants,
   loadCandidatePolicy,
   loadMasterConfig,
+  loadSaltConfig,
   loadTenants,
   type MasterConfig,
   type MasterOptions,
+  type PlainOptions,
   reaction,
   resolveMasterConfig,
+  type SaltConfig,
   type SignalRule,
 } from './config/index.ts';
 export { backupOfflineStore, inspectMasterStore, restoreMasterStore } from './core-services.ts';
@@ -171,7 +174,12 @@ export {
   openFileRoots,
 } from './files/index.ts';
 export { isFailureCode, joinKeywords, returnerOf, separateKeywords } from './jobs/index.ts';
-export { createMaster, type Master, type MasterParts } from './master.ts';
+export {
+  type CreateMasterOptions,
+  createMaster,
+  type Master,
+  type MasterParts,
+} from './master.ts';
 export type { TriggerEvent } from './reactor/index.ts';
 export {
   actorOf,

@@ -36,6 +36,7 @@ export {
   type SignalRule,
   storeDirectory,
 } from './options.ts';
+export { type PlainOptions, resolvePlainOptions } from './plain-options.ts';
 export { policySyntax, rulesOf } from './policy-rules.ts';
 export {
   globsOf,
@@ -62,7 +63,7 @@ export {
 } from './signal-plan.ts';
 export { type ConfigSurvey, surveyMasterConfig } from './survey.ts';
 export { badTarget, compileRightTarget, parseTarget, parseUnexpanded } from './target-text.ts';
-export { type LoadedTenants, loadTenants } from './tenants.ts';
+export { type LoadedTenants, loadSaltConfig, loadTenants, type SaltConfig } from './tenants.ts';
 export {
   type ServedTransport,
   type SslOptions,

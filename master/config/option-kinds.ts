@@ -290,6 +290,8 @@ export class ConfigError extends Error {
   readonly file: string;
   readonly line: number;
   readonly key: string;
+  /** The message without the place. */
+  readonly problem: string;
 
   constructor(
     code: ConfigErrorCode,
@@ -303,6 +305,7 @@ export class ConfigError extends Error {
     this.file = origin.file;
     this.line = origin.line;
     this.key = origin.key;
+    this.problem = problem;
   }
 }
 

@@ -171,10 +171,13 @@ function merge(parts: readonly FileLists[]): FileLists {
 /** Where a master's files come from. */
 export interface FileServerOptions {
   /**
-   * Asked in this order; they belong to the master from its start on, which closes them. With
-   * {@link openFileRoots} among them, `file_roots` are served as well.
+   * Asked in this order; they belong to the master from its start on, which closes them. A function
+   * is called at the start: with {@link openFileRoots} among them, `fileRoots` are served as well.
    */
-  readonly backends: readonly FileServerBackend[];
+  readonly backends: readonly (
+    | FileServerBackend
+    | ((config: MasterConfig, logger: Logger) => Promise<FileServerBackend>)
+  )[];
 }
 
 /** @param options default: the `file_roots` of the configuration */
@@ -183,8 +186,11 @@ export async function openFileServer(
   options: FileServerOptions | undefined,
   logger: Logger,
 ): Promise<FileServer> {
-  if (options !== undefined) return new FileServer(options.backends);
-  return new FileServer([await openFileRoots(config, logger)]);
+  const backends: FileServerBackend[] = [];
+  for (const backend of options?.backends ?? [openFileRoots]) {
+    backends.push(typeof backend === 'function' ? await backend(config, logger) : backend);
+  }
+  return new FileServer(backends);
 }
 
 /**

@@ -4,7 +4,13 @@ import path from 'node:path';
 import type { ExecutionContext } from 'ava';
 import { pino } from 'pino';
 import { connectMaster } from '../../client/index.ts';
-import { createMaster, loadTenants, type Master, type MasterApi } from '../../master/index.ts';
+import {
+  createMaster,
+  loadTenants,
+  type Master,
+  type MasterApi,
+  type MasterConfig,
+} from '../../master/index.ts';
 import {
   createMinion,
   createMinionKeys,
@@ -82,7 +88,7 @@ async function start(
   t: ExecutionContext,
   name: string,
   root: string,
-  config: Parameters<typeof createMaster>[0]['config'],
+  config: MasterConfig,
 ): Promise<TenantUnderTest> {
   const secret = secretOf(name);
   const [log, told]: [string[], string[]] = [[], []];

@@ -1,0 +1,3 @@
+/** What `saltbridge master` runs, for the command and for programs. */
+
+export { createMasterServer, type MasterServer, type ServeOptions, serve } from './serve.ts';
