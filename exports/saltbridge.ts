@@ -59,6 +59,7 @@ export {
   type PillarExplanation,
   type PillarProvider,
   type PillarRequest,
+  type PlainOptions,
   type PresentMinion,
   type PublishRequest,
   type Reaction,
@@ -80,5 +81,5 @@ export {
   version,
 } from '../master/index.ts';
 export type { WireMap, WireValue } from '../minion-protocol/index.ts';
-export type { JsonValue } from '../runtime/index.ts';
+export { type JsonValue, SaltbridgeError } from '../runtime/index.ts';
 export { type MasterServer, type ServeOptions, serve } from '../server/index.ts';

@@ -17,6 +17,7 @@ export {
   type PortRules,
   peerAddress,
 } from './connection-guard.ts';
+export { SaltbridgeError } from './errors.ts';
 export { FileReloader } from './file-reloader.ts';
 export { InFlight } from './in-flight.ts';
 export {
@@ -36,6 +37,11 @@ export { KeyedMutex } from './keyed-mutex.ts';
 export { KeyedSemaphore } from './keyed-semaphore.ts';
 export { mapMaybePromise } from './map-maybe-promise.ts';
 export { MultiMap } from './multi-map.ts';
+export {
+  loadOptionalPackage,
+  requireOptionalPackage,
+  runtimeErrors,
+} from './optional-package.ts';
 export { readTextIfPresent, writeFileAtomically } from './private-file.ts';
 export { RecentAnswers } from './recent-answers.ts';
 export { newNameOf, type RenameScope, renameProblem } from './renamed-names.ts';
