@@ -160,7 +160,6 @@ export {
   type SaltConfig,
   type SignalRule,
 } from './config/index.ts';
-export { backupOfflineStore, inspectMasterStore, restoreMasterStore } from './core-services.ts';
 export {
   type ExtPillar,
   extPillarFiles,
@@ -180,6 +179,7 @@ export {
   type Master,
   type MasterParts,
 } from './master.ts';
+export { backupOfflineStore, inspectMasterStore, restoreMasterStore } from './offline-store.ts';
 export type { TriggerEvent } from './reactor/index.ts';
 export {
   actorOf,

@@ -53,10 +53,10 @@ class HttpApiExtension implements MasterExtension {
     }
   }
 
-  async #start({ config, master, logger }: ExtensionHost): Promise<void> {
+  async #start({ config, reloadable, master, logger }: ExtensionHost): Promise<void> {
     if ((config.api ?? config.restCherrypy) === null) return;
     const { createSaltApi, saltApiOptions } = await import('../salt-api/index.ts');
-    const options = saltApiOptions(config);
+    const options = saltApiOptions({ ...config, ...reloadable() });
     if (options === undefined) return;
     this.#api = await createSaltApi(master(), { ...options, logger, plugins: [this.#bridge.http] });
     this.address = await this.#api.listen();

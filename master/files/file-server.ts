@@ -5,7 +5,7 @@
 
 import type { Logger } from 'pino';
 import type { WireValue } from '../../minion-protocol/index.ts';
-import type { MasterConfig } from '../config/index.ts';
+import type { FixedConfig, MasterConfig } from '../config/index.ts';
 import { type FileLists, type FileServerBackend, type FoundFile, noFiles } from './backend.ts';
 import { isBelow } from './disk-files.ts';
 import { expandRoot, openRoots } from './roots.ts';
@@ -176,21 +176,8 @@ export interface FileServerOptions {
    */
   readonly backends: readonly (
     | FileServerBackend
-    | ((config: MasterConfig, logger: Logger) => Promise<FileServerBackend>)
+    | ((config: FixedConfig, logger: Logger) => Promise<FileServerBackend>)
   )[];
-}
-
-/** @param options default: the `file_roots` of the configuration */
-export async function openFileServer(
-  config: MasterConfig,
-  options: FileServerOptions | undefined,
-  logger: Logger,
-): Promise<FileServer> {
-  const backends: FileServerBackend[] = [];
-  for (const backend of options?.backends ?? [openFileRoots]) {
-    backends.push(typeof backend === 'function' ? await backend(config, logger) : backend);
-  }
-  return new FileServer(backends);
 }
 
 /**
@@ -198,7 +185,7 @@ export async function openFileServer(
  * what minions pushed, and the files of pillar.
  */
 export async function openFileRoots(
-  config: MasterConfig,
+  config: FixedConfig,
   logger?: Logger,
 ): Promise<FileServerBackend> {
   const hidden = [...hiddenDirectories(config), ...(await pillarDirectories(config))];

@@ -1,3 +1,4 @@
+export type { TargetBounds } from '../users/index.ts';
 export {
   actorOf,
   type ExtensionHost,
@@ -7,10 +8,17 @@ export {
   type SignalIntake,
   type StateArea,
   type StateOperation,
-  type TargetBounds,
   type TokenHolder,
 } from './extensions.ts';
-export type { DenialLog } from './handlers.ts';
+export {
+  createRequestLimits,
+  dataRequests,
+  eventRequests,
+  fileRequests,
+  jobRequests,
+  masterRequests,
+  peerRequests,
+  type RequestLimits,
+} from './handlers.ts';
 export type { TopsProvider } from './minion-requests.ts';
-export { ReplayCache } from './replay-cache.ts';
-export { openRequests, type Requests } from './requests.ts';
+export { createRequests, createSignIn, type Requests } from './requests.ts';
