@@ -101,7 +101,7 @@ class Run:
                 self._update(id=None)
             elif not is_transient(error):
                 self._resource.data_delete(self._slot)
-                raise RunError('%s: %s (%s)' % (self._call.name, error, error.code)) from error
+                raise RunError('%s (%s)' % (error, error.code)) from error
         if outcome is not None and outcome['status'] == 'interrupted' and not self.is_late():
             self._update(id=None)
             return None
