@@ -3,11 +3,12 @@
  * `etc/plugins` is in `plugin_dirs`, and `home` is the home directory of heat-engine. In production a
  * package or a role does this: docs/heat-plugin.md.
  */
-import { execFileSync } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 
 const clients = fileURLToPath(new URL('../../../clients', import.meta.url));
 
@@ -32,9 +33,18 @@ export async function installPlugin(directory: string, start: string, url: strin
     ),
   ];
   if (!changed.includes(true)) return;
+  await restartEngine(directory, start);
+}
+
+/** Ends heat-engine and starts it again. @param signal - SIGKILL: it has no time to end its work */
+export async function restartEngine(
+  directory: string,
+  start: string,
+  signal: 'SIGKILL' | 'SIGTERM' = 'SIGTERM',
+): Promise<void> {
   const [pid] = readFileSync(path.join(directory, 'run/heat-engine.pid'), 'utf8').split(' ');
-  await end(Number(pid));
-  execFileSync(start, [directory], { stdio: 'ignore' });
+  await end(Number(pid), signal);
+  await promisify(execFile)(start, [directory]);
 }
 
 /** Whether it was another text before. */
@@ -45,8 +55,8 @@ function write(file: string, text: string): boolean {
   return true;
 }
 
-async function end(pid: number): Promise<void> {
-  process.kill(pid, 'SIGTERM');
+async function end(pid: number, signal: 'SIGKILL' | 'SIGTERM'): Promise<void> {
+  process.kill(pid, signal);
   for (let waited = 0; isAlive(pid); waited += 100) {
     if (waited > 30_000) throw new Error(`heat-engine (${pid}) has not ended in 30 s`);
     await sleep(100);

@@ -1,4 +1,5 @@
 /** A master with a bridge and embedded minions, for the examples with Heat. */
+import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -53,6 +54,14 @@ const commands: readonly CommandDefinition[] = [
     parameters: { type: 'object', properties: {} },
     success: { type: 'object', properties: { retcode: { const: 0 } }, additionalProperties: true },
   },
+  {
+    name: 'demo.slow',
+    description: 'Ends when it is told to.',
+    function: 'demo.slow',
+    reviewed: 'made for the examples: it waits',
+    parameters: { type: 'object', properties: {} },
+    timeout: 300,
+  },
 ];
 
 const plans = [
@@ -79,6 +88,8 @@ export class Stage {
   readonly calls: string[] = [];
   readonly url: string;
   readonly minions: Minion[] = [];
+  /** Its end ends all calls of demo.slow. */
+  slow: AbortController = new AbortController();
   readonly #cloud: CloudDescription;
   readonly #directory = mkdtempSync(path.join(tmpdir(), 'sb-'));
   #ports: { readonly request: number; readonly publish: number } | undefined;
@@ -173,6 +184,11 @@ export class Stage {
       functions: {
         'demo.write': ({ kwargs: { text } }) => remember('write', text),
         'demo.remove': ({ kwargs: { text } }) => remember('remove', text),
+        'demo.slow': async () => {
+          remember('slow', '');
+          if (!this.slow.signal.aborted) await once(this.slow.signal, 'abort');
+          return 'done';
+        },
         'demo.fail': () => {
           remember('fail', '');
           return { stdout: '', stderr: 'disk full', retcode: 3 };

@@ -3,7 +3,7 @@ import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import { HeatClient, readCloud, type StackState } from '../../examples/heat/cloud.ts';
 import { claim, fingerprintOf } from '../../examples/heat/plugin.example.ts';
-import { installPlugin } from '../../examples/heat/plugin.ts';
+import { installPlugin, restartEngine } from '../../examples/heat/plugin.ts';
 import { template } from '../../examples/heat/setting.ts';
 import { Stage } from '../../examples/heat/stage.ts';
 import { createMinionKeys } from '../../minion-protocol/index.ts';
@@ -180,6 +180,10 @@ heatStep(
     calls();
     await stage.stop();
     const created = await heat.create(command({ command: 'demo.write', params: { text: 'late' } }));
+    // Nobody can say yet that the other project may not.
+    const denied = await stranger.create(
+      command({ command: 'demo.write', params: { text: 'denied' } }),
+    );
     await kept.delete();
     await kept.until('the deletion', ({ status }) => status === 'DELETE_IN_PROGRESS');
     await new Promise((resolve) => {
@@ -190,6 +194,11 @@ heatStep(
     await stage.start();
     const made = await created.end();
     t.is(made.status, 'CREATE_COMPLETE', made.reason);
+    const refused = await denied.end();
+    t.is(refused.status, 'CREATE_FAILED');
+    t.regex(refused.reason, /ERR_COMMAND_DENIED/);
+    await denied.delete();
+    t.is((await denied.end()).status, 'DELETE_COMPLETE');
     const gone = await kept.end();
     t.is(gone.status, 'DELETE_COMPLETE', gone.reason);
     t.deepEqual(calls(), ['web-1 remove kept', 'web-1 write late', 'web-2 remove kept']);
@@ -197,6 +206,29 @@ heatStep(
     t.is((await created.end()).status, 'DELETE_COMPLETE');
   },
 );
+
+for (const [who, restart] of [
+  ['master', () => stage.stop().then(() => stage.start())],
+  ['heat-engine', () => restartEngine(path.dirname(file ?? ''), start ?? '', 'SIGKILL')],
+] as const) {
+  heatStep(`a command whose ${who} ends meanwhile runs once, and its return is kept`, async (t) => {
+    t.timeout(300_000);
+    stage.slow = new AbortController();
+    const slow = command({ command: 'demo.slow' });
+    const stack = await heat.create(slow);
+    await eventually('the call', async () => stage.calls.length > 0);
+    await restart();
+    stage.slow.abort();
+    // Heat leaves what a dead engine had begun to the next update.
+    const { status, reason, outputs } =
+      who === 'master' ? await stack.end() : await stack.update(slow);
+    t.regex(status, /^(CREATE|UPDATE)_COMPLETE$/, reason);
+    t.deepEqual(outputs, { status: 'succeeded' });
+    t.deepEqual(calls(), ['web-1 slow ']);
+    await stack.delete();
+    t.is((await stack.end()).status, 'DELETE_COMPLETE');
+  });
+}
 
 heatStep(
   'a deletion that the master never hears of fails in time, and can be repeated',
