@@ -1,41 +1,34 @@
-/** Creates the handlers of requests, from the parts of a master. */
+/** Creates the handlers of requests, by what they are about, and what bounds them. */
 
 import type { Logger } from 'pino';
 import type { Decision } from '../../acl/index.ts';
 import { HourlyLimit, type Rate, Throttle, TokenBuckets } from '../../runtime/index.ts';
 import type { Denial } from '../api/index.ts';
+import { ArgumentReader } from '../arguments/index.ts';
 import {
   type Auth,
   DropConnectionError,
-  type LastHeard,
   type SessionKeys,
   SignatureCheck,
   type VerifiedRequest,
 } from '../auth/index.ts';
-import type { MasterConfig } from '../config/index.ts';
-import type { MineReader, MineStore, PillarSource } from '../data/index.ts';
-import { type EventBus, tags } from '../events/index.ts';
-import type { FileServer, PushedFiles } from '../files/index.ts';
-import { PeerPublisher, PeerRunner, type Services, type WordReader } from '../functions/index.ts';
-import {
-  type FactsOfMinion,
-  type JobCache,
-  type JobDispatcher,
-  type KnownFacts,
-  type KnownResources,
-  type MinionFacts,
-  ReturnKeeper,
-  type TargetResolver,
-} from '../jobs/index.ts';
-import type { Meter, RequestCounters } from '../metrics/index.ts';
-import type { PolicyGate } from '../users/index.ts';
+import type { LiveConfig } from '../config/index.ts';
+import type { MasterContext } from '../context/index.ts';
+import type { MinionData } from '../data/index.ts';
+import { type EventBus, type Events, tags } from '../events/index.ts';
+import type { Files } from '../files/index.ts';
+import { type Functions, PeerPublisher, PeerRunner } from '../functions/index.ts';
+import { type FactsOfMinion, type Jobs, type KnownFacts, ReturnKeeper } from '../jobs/index.ts';
+import type { RequestCounters } from '../metrics/index.ts';
+import type { Users } from '../users/index.ts';
 import type { SignalIntake } from './extensions.ts';
 import { type FileCommand, fileHandlers, fileRecvHandler } from './file-requests.ts';
 import { minionEventHandler } from './minion-event.ts';
 import {
+  type MineHandlers,
   masterOptsHandler,
   mineHandlers,
-  type PeerHandlerOptions,
+  type PeerHandlers,
   peerHandlers,
   pillarHandler,
   resourcesHandler,
@@ -44,7 +37,7 @@ import {
   type TopsProvider,
   topsHandler,
 } from './minion-requests.ts';
-import { type ActiveHandlers, createRequestTable, type RequestTable } from './request-channel.ts';
+import type { ActiveHandlers } from './request-channel.ts';
 
 /** What a request costs that moves nothing: some 0.2 ms, in which 16 KiB could be moved. */
 const leastBytes = 16 * 1024;
@@ -81,192 +74,254 @@ export class FileMeter {
   }
 }
 
-/** A rate that is read anew each time, because limits can change while the master runs. */
-export function rateOf(config: MasterConfig, name: 'requestsPerSecond' | 'eventsPerSecond'): Rate {
-  return {
-    get perSecond() {
-      return config.limits[name];
-    },
-    get burst() {
-      return config.limits.burst;
-    },
-  };
-}
-
 /** Self-made jobs (`jid: req`) that a minion may report in an hour. */
 const selfMadeJobsPerHour = 600;
 
 /** Signals of one minion that wait because it is over its rate. */
 const maxWaitingSignals = 64;
 
-export interface HandlerDeps {
-  readonly config: MasterConfig;
-  /** Decides what minions may. */
-  readonly gate: PolicyGate;
-  readonly foundations: Auth & {
-    readonly meter: Meter;
-    readonly facts: KnownFacts;
-    readonly resources: KnownResources;
-  };
-  readonly bus: EventBus;
-  readonly jobs: JobCache;
-  readonly mine: MineStore;
-  readonly mineReader: MineReader;
-  readonly targets: TargetResolver;
-  readonly dispatcher: JobDispatcher;
-  readonly facts: MinionFacts;
-  readonly services: Pick<Services, 'runners'>;
-  /** What takes signals that were let in. */
-  readonly intakes: readonly SignalIntake[];
-  readonly nextJid: () => string;
-  readonly counters: RequestCounters;
-  readonly lastHeard: LastHeard;
-  readonly pillar: PillarSource;
-  readonly tops: TopsProvider;
-  readonly fileServer: FileServer;
-  readonly pushed: PushedFiles;
-  /** Reads arguments of what minions ask others for. */
-  readonly reader: WordReader;
-  /** Whether a job was published to the owner that an id had before. */
-  readonly isOfFormerOwner: (id: string, jid: string) => boolean;
-  readonly now: () => number;
-  readonly denials: DenialLog;
+/**
+ * Requests of one minion that wait because it is over its rate: twice what one connection may have
+ * under way.
+ */
+const maxWaitingRequests = 128;
+
+/** Values of the arguments that a minion gives to one function. */
+const maxArgumentValues = 100_000;
+
+/** How much minions may ask, and what they were denied. */
+export interface RequestLimits {
+  readonly config: Pick<LiveConfig, 'current'>;
   /** How many requests a minion may make. */
-  readonly requestRate: Throttle;
-  readonly log: Logger;
+  readonly requests: Throttle;
+  /** How many events a minion may fire. */
+  readonly events: TokenBuckets;
+  /** The same rate, for what waits for it. */
+  readonly delayedEvents: Throttle;
+  readonly denials: DenialLog;
+  /** Whether a request was made before this master started, and may be a replay. */
+  readonly isFromBefore: (request: VerifiedRequest) => boolean;
 }
 
-/** Every handler that does something in this master, in its table. */
-export function createHandlers(parts: HandlerDeps): RequestTable {
-  const { config, foundations, bus, jobs, counters, pillar, now, log } = parts;
-  const keeper = new ReturnKeeper({
-    cache: jobs,
-    isOfFormerOwner: parts.isOfFormerOwner,
-    resources: foundations.resources,
-    bus,
-    nextJid: parts.nextJid,
-    now,
-    selfMadeLimit: new HourlyLimit(selfMadeJobsPerHour),
-    meter: foundations.meter,
+export interface RequestLimitDeps {
+  readonly config: LiveConfig;
+  readonly context: MasterContext;
+  readonly auth: Auth;
+}
+
+export function createRequestLimits({ config, context, auth }: RequestLimitDeps): RequestLimits {
+  const { now } = context;
+  const rateOf = (perSecond: number): Rate => ({ perSecond, burst: config.current.limits.burst });
+  const { requestsPerSecond, eventsPerSecond } = config.current.limits;
+  const requests = new TokenBuckets(rateOf(requestsPerSecond));
+  const events = new TokenBuckets(rateOf(eventsPerSecond));
+  config.onChange(({ limits }) => {
+    requests.setRate(rateOf(limits.requestsPerSecond));
+    events.setRate(rateOf(limits.eventsPerSecond));
   });
-  const eventRate = new TokenBuckets(rateOf(config, 'eventsPerSecond'));
-  return createRequestTable({
-    ...createFileHandlers(parts),
+  return {
+    config,
+    requests: new Throttle(requests, maxWaitingRequests),
+    events,
+    delayedEvents: new Throttle(events, maxWaitingSignals),
+    denials: new DenialLog(logOf(context), now),
+    isFromBefore: replayCheck(auth.sessions, now()),
+  };
+}
+
+function logOf({ log }: MasterContext): Logger {
+  return log.child({ component: 'requests' });
+}
+
+// The handlers of requests, by what they are about.
+
+export interface JobRequestDeps {
+  readonly config: LiveConfig;
+  readonly context: MasterContext;
+  readonly auth: Auth;
+  readonly events: Events;
+  readonly jobs: Jobs;
+  readonly limits: RequestLimits;
+}
+
+/** Returns of jobs, and what minions manage. */
+export function jobRequests(
+  deps: JobRequestDeps,
+): Pick<ActiveHandlers, '_register_resources' | '_return'> {
+  const { config, context, auth, events, jobs, limits } = deps;
+  const { counters, meter, now, nextJid } = context;
+  const { requireMinionSignMessages, dropMessagesSignatureFail } = config.fixed;
+  const { bus } = events;
+  const { cache, resources } = jobs;
+  return {
     _return: returnHandler({
-      keeper,
+      keeper: new ReturnKeeper({
+        cache,
+        isOfFormerOwner: (id, jid) => auth.retiredIds.has(id, jid),
+        resources,
+        bus,
+        nextJid,
+        now,
+        selfMadeLimit: new HourlyLimit(selfMadeJobsPerHour),
+        meter,
+      }),
       signatures: new SignatureCheck({
-        isRequired: config.requireMinionSignMessages,
-        mustVerify: config.dropMessagesSignatureFail,
-        acceptedKey: (id) => foundations.keys.acceptedPem(id),
+        isRequired: requireMinionSignMessages,
+        mustVerify: dropMessagesSignatureFail,
+        acceptedKey: (id) => auth.keys.acceptedPem(id),
         verify: (pem, packed, signature) =>
-          foundations.rsa.run({ kind: 'check-load', pem, packed, signature }),
+          auth.rsa.run({ kind: 'check-load', pem, packed, signature }),
         counters,
-        log,
+        log: logOf(context),
       }),
       counters,
-      meter: foundations.meter,
-      requestRate: parts.requestRate,
-      get maxBytes() {
-        return config.limits.returnBytes;
-      },
+      meter,
+      requestRate: limits.requests,
+      config,
     }),
-    _minion_event: minionEventHandler({
-      bus,
-      jobs,
-      rate: eventRate,
-      delayed: new Throttle(eventRate, maxWaitingSignals),
-      counters,
-      meter: foundations.meter,
-      denials: parts.denials,
-      gate: parts.gate,
-      intakes: parts.intakes,
-      get maxBytes() {
-        return config.limits.eventBytes;
-      },
-      isFromBefore: replayCheck(foundations.sessions, now()),
-    }),
-    _pillar: pillarHandler(pillar, {
-      maxGrainsBytes: config.limits.grainsBytes,
-      merge: {
-        strategy: config.pillarSourceMergingStrategy,
-        mergeLists: config.pillarMergeLists,
-      },
-      keepFacts: factsKeeper(config, foundations, bus),
-      gate: parts.gate,
-      counters,
-      log,
-    }),
-    ...peerHandlers(openPeers(parts)),
-    ...mineHandlers({ mine: parts.mine, reader: parts.mineReader, counters }),
-    _register_resources: resourcesHandler({
-      resources: foundations.resources,
-      bus,
-      counters,
-      hasEvents: config.minionDataCacheEvents,
-    }),
-    revoke_auth: revokeHandler(foundations.keys, parts.gate),
-    _master_opts: masterOptsHandler(config, () => parts.fileServer.envs()),
-    _master_tops: topsHandler(parts.tops, log),
-  });
+    _register_resources: resourcesHandler({ resources, bus, counters, config }),
+  };
 }
 
-function createFileHandlers({
-  config,
-  gate,
-  fileServer: server,
-  counters,
-  log,
-  pushed,
-}: HandlerDeps): Pick<ActiveHandlers, FileCommand | '_file_recv'> {
-  const { limits, hashType, fileBufferSize: bufferBytes } = config;
-  const meter = new FileMeter(limits.fileBytesPerSecond, counters);
+export interface EventRequestDeps {
+  readonly context: MasterContext;
+  readonly events: Events;
+  readonly jobs: Jobs;
+  readonly users: Users;
+  readonly limits: RequestLimits;
+  /** What takes signals that were let in. */
+  readonly intakes: readonly SignalIntake[];
+}
+
+/** Events that minions fire. */
+export function eventRequests(deps: EventRequestDeps): Pick<ActiveHandlers, '_minion_event'> {
+  const { context, events, jobs, users, limits, intakes } = deps;
   return {
-    ...fileHandlers({ server, meter, hashType, bufferBytes }),
-    _file_recv: fileRecvHandler({
-      pushed,
-      gate,
-      meter,
-      counters,
-      log,
+    _minion_event: minionEventHandler({
+      bus: events.bus,
+      jobs: jobs.cache,
+      rate: limits.events,
+      delayed: limits.delayedEvents,
+      counters: context.counters,
+      meter: context.meter,
+      denials: limits.denials,
+      gate: users.gate,
+      intakes,
+      config: limits.config,
+      isFromBefore: limits.isFromBefore,
     }),
   };
 }
 
-/** What minions may ask of others, and of the master itself. */
-function openPeers(parts: HandlerDeps): PeerHandlerOptions {
-  const { config, counters, dispatcher, jobs: cache, targets, log } = parts;
-  const publisher = new PeerPublisher({
-    dispatcher,
-    cache,
-    targets,
-    facts: parts.facts,
-    defaults: config,
-    gate: parts.gate,
-    counters,
-    reader: parts.reader,
-    log,
-  });
-  const runner = new PeerRunner({
-    runners: parts.services.runners,
-    cache,
-    gate: parts.gate,
-    counters,
-    reader: parts.reader,
-    log,
-  });
-  return { publisher, runner, counters };
+export interface DataRequestDeps {
+  readonly config: LiveConfig;
+  readonly context: MasterContext;
+  readonly events: Events;
+  readonly jobs: Jobs;
+  readonly users: Users;
+  readonly data: MinionData;
+}
+
+/** Pillar and mine. */
+export function dataRequests(
+  deps: DataRequestDeps,
+): Pick<ActiveHandlers, '_pillar' | keyof MineHandlers> {
+  const { config, context, events, jobs, users, data } = deps;
+  const { fixed } = config;
+  const { counters } = context;
+  return {
+    _pillar: pillarHandler(data.pillar, {
+      maxGrainsBytes: fixed.limits.grainsBytes,
+      merge: {
+        strategy: fixed.pillarSourceMergingStrategy,
+        mergeLists: fixed.pillarMergeLists,
+      },
+      keepFacts: factsKeeper(config, jobs.facts, events.bus),
+      gate: users.gate,
+      counters,
+      log: logOf(context),
+    }),
+    ...mineHandlers({ mine: data.mine, reader: data.mineReader, counters }),
+  };
+}
+
+export interface FileRequestDeps {
+  readonly config: LiveConfig;
+  readonly context: MasterContext;
+  readonly users: Users;
+  readonly files: Files;
+}
+
+/** The file server, and files that minions push. */
+export function fileRequests(
+  deps: FileRequestDeps,
+): Pick<ActiveHandlers, FileCommand | '_file_recv'> {
+  const { config, context, users, files } = deps;
+  const { counters } = context;
+  const { limits, hashType, fileBufferSize: bufferBytes } = config.fixed;
+  const { server, pushed } = files;
+  const meter = new FileMeter(limits.fileBytesPerSecond, counters);
+  const log = logOf(context);
+  return {
+    ...fileHandlers({ server, meter, hashType, bufferBytes }),
+    _file_recv: fileRecvHandler({ pushed, gate: users.gate, meter, counters, log }),
+  };
+}
+
+export interface PeerRequestDeps {
+  readonly config: LiveConfig;
+  readonly context: MasterContext;
+  readonly users: Users;
+  readonly jobs: Jobs;
+  readonly functions: Functions;
+}
+
+/** What minions ask of others, and of the master itself. */
+export function peerRequests(deps: PeerRequestDeps): PeerHandlers {
+  const { config, context, users, jobs, functions } = deps;
+  const { counters, closers } = context;
+  const { gate } = users;
+  const { cache, dispatcher, targets, minions: facts } = jobs;
+  const log = logOf(context);
+  const reader = closers.add(new ArgumentReader(maxArgumentValues), (it) => it.close());
+  const common = { cache, gate, counters, reader, log };
+  const publisher = new PeerPublisher({ ...common, dispatcher, targets, facts, config });
+  const runner = new PeerRunner({ ...common, runners: functions.runners });
+  return peerHandlers({ publisher, runner, counters });
+}
+
+export interface MasterRequestDeps {
+  readonly config: LiveConfig;
+  readonly context: MasterContext;
+  readonly auth: Auth;
+  readonly users: Users;
+  readonly files: Files;
+  /** Default: minions have no states but those of their top file. */
+  readonly tops: TopsProvider | undefined;
+}
+
+/** Options of the master, further tops, and a minion's own key. */
+export function masterRequests(
+  deps: MasterRequestDeps,
+): Pick<ActiveHandlers, '_master_opts' | '_master_tops' | 'revoke_auth'> {
+  const { config, context, auth, users, files, tops = async () => ({}) } = deps;
+  return {
+    revoke_auth: revokeHandler(auth.keys, users.gate),
+    _master_opts: masterOptsHandler(config, () => files.server.envs()),
+    _master_tops: topsHandler(tops, logOf(context)),
+  };
 }
 
 /** Keeps the facts of a minion, and tells it [WIRE 9.3]. */
 function factsKeeper(
-  config: MasterConfig,
-  { facts }: HandlerDeps['foundations'],
+  config: LiveConfig,
+  facts: KnownFacts,
   bus: EventBus,
 ): (minion: FactsOfMinion) => Promise<void> {
   return async (minion) => {
-    if (!config.minionDataCache) return;
+    if (!config.fixed.minionDataCache) return;
     await facts.keep([minion]);
-    if (!config.minionDataCacheEvents) return;
+    if (!config.current.minionDataCacheEvents) return;
     bus.fire(tags.dataRefreshed(minion.id), { 'Minion data cache refresh': minion.id });
   };
 }

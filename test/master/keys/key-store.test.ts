@@ -45,9 +45,9 @@ import {
   SessionKeys,
 } from '../../../master/auth/session-keys.ts';
 import { VersionPins } from '../../../master/auth/version-pins.ts';
+import { LiveConfig } from '../../../master/config/live-config.ts';
 import { EventBus } from '../../../master/events/event-bus.ts';
-import { MasterError } from '../../../master/index.ts';
-import { ReplayCache } from '../../../master/requests/replay-cache.ts';
+import { MasterError, resolveMasterConfig } from '../../../master/index.ts';
 import { generateKeyString } from '../../../minion-protocol/index.ts';
 import { createMemoryStore, type Store } from '../../../store/index.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
@@ -455,17 +455,16 @@ async function start(t: ExecutionContext): Promise<Setting> {
   const revocation = new Revocation({
     sessions: await SessionKeys.open({ store, seal, lifetimeMs: 0, now }, () => true),
     pins: await VersionPins.open(store, 'auto'),
-    repeats: new ReplayCache({ ttlSeconds: 300, now }),
     lastHeard: new LastHeard(),
     transports: [],
     publishKey: await PublishKey.open({ store, seal, sign, serialBlock: 10, now }),
     bus: new EventBus({ maxEventBytes: 0 }),
-    rotates: true,
-    onRotated: async () => {
-      rotated += 1;
-    },
+    config: new LiveConfig(resolveMasterConfig({ rotateAesKey: true })),
     now,
     log: createSilentLogger(),
+  });
+  revocation.onRotated(async () => {
+    rotated += 1;
   });
   t.teardown(() => revocation.close());
   const rotations = async (): Promise<number> => {

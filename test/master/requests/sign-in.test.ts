@@ -5,7 +5,8 @@ import path from 'node:path';
 import { Writable } from 'node:stream';
 import test, { type ExecutionContext } from 'ava';
 import { createFullnessCheck } from '../../../master/auth/sign-in.ts';
-import { createLogger, type MasterOptions } from '../../../master/index.ts';
+import { LiveConfig } from '../../../master/config/live-config.ts';
+import { createLogger, type MasterOptions, resolveMasterConfig } from '../../../master/index.ts';
 import {
   createMinionHandshake,
   encodeRequest,
@@ -272,7 +273,7 @@ test('a topic that anybody may ask for takes no room, until its minion is heard 
   const place = { transport: 'zeromq', address: '192.0.2.9' };
   const isFull = (isSure: boolean): boolean =>
     createFullnessCheck({
-      rules: { maxMinions: 1 },
+      config: new LiveConfig(resolveMasterConfig({ maxMinions: 1 })),
       lastHeard: { size: 2 },
       now: () => 0,
       present: () => [
@@ -288,7 +289,7 @@ test('a second of sign-ins costs one count', (t) => {
   let now = 0;
   let counts = 0;
   const isFull = createFullnessCheck({
-    rules: { maxMinions: 1 },
+    config: new LiveConfig(resolveMasterConfig({ maxMinions: 1 })),
     lastHeard: { size: 2 },
     now: () => now,
     present: () => {

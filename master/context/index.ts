@@ -1,0 +1,1 @@
+export { createContext, type MasterContext, type StoreDisk } from './context.ts';
