@@ -142,8 +142,6 @@ class RunResource(saltbridge_resource.SaltbridgeResource):
         return super()._needs_update(*args, **kwargs) or self._was_failed
 
     def handle_create(self):
-        # Any text will do, and it must not change with each run.
-        self.resource_id_set(self.physical_resource_name())
         return self._begin(RUN, self.properties, self.call_of(self.properties))
 
     def handle_update(self, json_snippet, tmpl_diff, prop_diff):
@@ -156,6 +154,9 @@ class RunResource(saltbridge_resource.SaltbridgeResource):
         return self._begin(RUN, props, self.call_of(props, other))
 
     def _begin(self, slot, props, call, key=None):
+        if self.resource_id is None:
+            # Any text will do, and it must not change with each run.
+            self.resource_id_set(self.physical_resource_name())
         run = saltbridge_run.Run.begin(self, slot, call, props[TIMEOUT], key)
         return Attempt(run, call, self.bridge(), props[ENROLMENTS] or ())
 

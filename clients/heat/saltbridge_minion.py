@@ -22,6 +22,7 @@ FIELDS = {'method': 'by', 'format': 'format', 'address': 'address', 'instance': 
 USER_DATA, TICKET = 'user_data', 'ticket'
 TIMEOUT, DELETE_TIMEOUT = 'timeout', 'delete_timeout'
 RETRY_SECONDS = 3
+OVER = ('failed', 'retired')
 
 
 def _text(description, allowed=None, default=None):
@@ -75,6 +76,8 @@ class Minion(saltbridge_resource.SaltbridgeResource):
             cache_mode=attributes.Schema.CACHE_NONE),
     }
 
+    always_replace_on_check_failed = False
+
     def _minion_id(self):
         return self.properties['id'] or self.physical_resource_name()
 
@@ -112,11 +115,25 @@ class Minion(saltbridge_resource.SaltbridgeResource):
             pass
         return True
 
+    def needs_replace_failed(self):
+        """A check that could not be made replaces nothing; an enrolment that is over is replaced."""
+        if self.resource_id is None or self.action == self.CREATE:
+            return True
+        try:
+            return self._enrolment()['state'] in OVER
+        except UnknownEnrolment:
+            return True
+        except exception.Error:
+            return False
+
     def handle_check(self):
-        enrolment = self._ask(lambda: self.bridge().enrolment(self.resource_id), 0)
-        if enrolment['state'] in ('failed', 'retired'):
+        enrolment = self._enrolment()
+        if enrolment['state'] in OVER:
             raise exception.Error('the enrolment is %s: %s' % (
                 enrolment['state'], enrolment.get('reason', '')))
+
+    def _enrolment(self):
+        return self._ask(lambda: self.bridge().enrolment(self.resource_id), 0)
 
     def _ask(self, ask, deadline):
         """The answer. Raises PollDelay until ``deadline`` while the master cannot answer."""
@@ -136,7 +153,7 @@ class Minion(saltbridge_resource.SaltbridgeResource):
             return None
         if name in (USER_DATA, TICKET):
             return self.data().get(name)
-        return self._ask(lambda: self.bridge().enrolment(self.resource_id), 0).get(name)
+        return self._enrolment().get(name)
 
 
 class UnknownEnrolment(exception.Error):

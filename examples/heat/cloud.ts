@@ -40,7 +40,7 @@ export class HeatClient {
 
   /** @throws Error with the status and the answer, unless it is 2xx */
   async ask(method: string, path: string, body?: object): Promise<Answer> {
-    this.#token ??= this.#logIn();
+    this.#token ??= logIn(this.#cloud.keystone, this.#user);
     const response = await fetch(`${this.#cloud.heat_api}/${this.#user.project_id}${path}`, {
       method,
       headers: { 'x-auth-token': await this.#token, 'content-type': 'application/json' },
@@ -67,23 +67,24 @@ export class HeatClient {
     });
     return new Stack(this, name, stack.id);
   }
+}
 
-  async #logIn(): Promise<string> {
-    const { id, password, project_id: project } = this.#user;
-    const response = await fetch(`${this.#cloud.keystone}/auth/tokens`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({
-        auth: {
-          identity: { methods: ['password'], password: { user: { id, password } } },
-          scope: { project: { id: project } },
-        },
-      }),
-    });
-    const token = response.headers.get('x-subject-token');
-    if (token === null) throw new Error(`Keystone gives no token: ${response.status}`);
-    return token;
-  }
+/** A new token of a user, for the user's project. */
+export async function logIn(keystone: string, user: CloudUser): Promise<string> {
+  const { id, password, project_id: project } = user;
+  const response = await fetch(`${keystone}/auth/tokens`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({
+      auth: {
+        identity: { methods: ['password'], password: { user: { id, password } } },
+        scope: { project: { id: project } },
+      },
+    }),
+  });
+  const token = response.headers.get('x-subject-token');
+  if (token === null) throw new Error(`Keystone gives no token: ${response.status}`);
+  return token;
 }
 
 /** How a stack stands. */

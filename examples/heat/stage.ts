@@ -184,9 +184,13 @@ export class Stage {
       functions: {
         'demo.write': ({ kwargs: { text } }) => remember('write', text),
         'demo.remove': ({ kwargs: { text } }) => remember('remove', text),
-        'demo.slow': async () => {
+        // What a cancelled run asks of its minions; embedded ones have it not.
+        'saltutil.term_job': ({ kwargs: { jid } }, { kill }) => kill(String(jid)),
+        'demo.slow': async (_call, { signal }) => {
           remember('slow', '');
-          if (!this.slow.signal.aborted) await once(this.slow.signal, 'abort');
+          const end = AbortSignal.any([this.slow.signal, signal]);
+          if (!end.aborted) await once(end, 'abort');
+          if (signal.aborted) remember('killed', '');
           return 'done';
         },
         'demo.fail': () => {

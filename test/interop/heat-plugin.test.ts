@@ -207,6 +207,45 @@ heatStep(
   },
 );
 
+heatStep('a stack that is deleted while its command runs ends the run first', async (t) => {
+  t.timeout(180_000);
+  stage.slow = new AbortController();
+  const stack = await heat.create(command({ command: 'demo.slow' }));
+  await eventually('the call', async () => stage.calls.length > 0);
+  await stack.delete();
+  t.is((await stack.end()).status, 'DELETE_COMPLETE');
+  await eventually('the job to be killed', async () => stage.calls.includes('web-1 killed '));
+  t.deepEqual(calls(), ['web-1 killed ', 'web-1 slow ']);
+});
+
+heatStep('a machine whose enrolment is over is found by a check, and replaced', async (t) => {
+  t.timeout(180_000);
+  const machine = {
+    ...one('OS::Saltbridge::Minion', { format: 'none' }),
+    outputs: {
+      id: { value: { get_attr: ['it', 'minion_id'] } },
+      state: { value: { get_attr: ['it', 'state'] } },
+    },
+  };
+  const stack = await heat.create(machine);
+  const made = await stack.end();
+  t.like(made, { status: 'CREATE_COMPLETE', outputs: { state: 'open' } });
+  t.is((await stack.check()).status, 'CHECK_COMPLETE');
+  const [number] = (await stage.bridge.enroll.list())
+    .filter(({ id }) => id === made.outputs.id)
+    .map((it) => it.number);
+  await stage.bridge.enroll.retire({ number: number ?? '' });
+  await stack.update(machine);
+  const found = await stack.check();
+  t.is(found.status, 'CHECK_FAILED');
+  t.regex(found.reason, /enrolment is retired/);
+  const replaced = await stack.update(machine);
+  t.like(replaced, { status: 'UPDATE_COMPLETE', outputs: { state: 'open' } });
+  t.not(replaced.outputs.id, made.outputs.id);
+  await stack.delete();
+  t.is((await stack.end()).status, 'DELETE_COMPLETE');
+});
+
 for (const [who, restart] of [
   ['master', () => stage.stop().then(() => stage.start())],
   ['heat-engine', () => restartEngine(path.dirname(file ?? ''), start ?? '', 'SIGKILL')],
