@@ -328,7 +328,7 @@ class Command(RunResource):
         'status': _attribute(attributes.Schema.STRING, 'Status of the last run.'),
         'run_id': _attribute(attributes.Schema.STRING, 'Its id, which is a job id.'),
         'returns': _attribute(attributes.Schema.MAP, 'What each minion returned.'),
-        'return': _attribute(attributes.Schema.STRING, 'What the only minion returned.'),
+        'return': _attribute(None, 'What the only minion returned, of any type.'),
         'retcodes': _attribute(attributes.Schema.MAP, 'The retcode of each minion.'),
     }
 

@@ -22,6 +22,12 @@ import {
 import { createSaltApi, type SaltApi } from '../../salt-api/index.ts';
 import type { CloudDescription } from './cloud.ts';
 
+const textParameters = {
+  type: 'object',
+  required: ['text'],
+  properties: { text: { type: 'string', maxLength: 100, pattern: '^[a-z0-9-]+$' } },
+};
+
 /** The catalog. Its functions are the minions' own, below. */
 const commands: readonly CommandDefinition[] = [
   {
@@ -29,11 +35,7 @@ const commands: readonly CommandDefinition[] = [
     description: 'Remembers a text.',
     function: 'demo.write',
     reviewed: 'made for the examples: it keeps a text in memory',
-    parameters: {
-      type: 'object',
-      required: ['text'],
-      properties: { text: { type: 'string', maxLength: 100, pattern: '^[a-z0-9-]+$' } },
-    },
+    parameters: textParameters,
   },
   {
     name: 'demo.remove',
@@ -62,13 +64,29 @@ const commands: readonly CommandDefinition[] = [
     parameters: { type: 'object', properties: {} },
     timeout: 300,
   },
+  {
+    name: 'demo.program',
+    description: 'Runs a program that writes to both of its outputs and fails if it is told to.',
+    function: 'cmd.run_all',
+    unsafe: 'i-understand',
+    parameters: {
+      type: 'object',
+      properties: { exit: { type: 'string', pattern: '^[03]$', default: '0' } },
+    },
+    arguments: {
+      cmd: { value: 'echo done; echo "disk full" >&2; exit $CODE' },
+      env: { map: { CODE: { parameter: 'exit' } } },
+      python_shell: { value: true },
+    },
+    success: { type: 'object', properties: { retcode: { const: 0 } }, additionalProperties: true },
+  },
 ];
 
 const plans = [
   {
     name: 'demo.write-twice',
     description: 'Remembers a text, on one group after the other.',
-    parameters: commands[0]?.parameters ?? {},
+    parameters: textParameters,
     groups: { first: {}, second: {} },
     steps: {
       first: { command: 'demo.write', group: 'first', undo: { command: 'demo.remove' } },
@@ -78,6 +96,16 @@ const plans = [
         needs: ['first'],
         undo: { command: 'demo.remove' },
       },
+    },
+  },
+  {
+    name: 'demo.write-slowly',
+    description: 'Remembers a text, and waits.',
+    parameters: textParameters,
+    groups: { all: {} },
+    steps: {
+      write: { command: 'demo.write', group: 'all', undo: { command: 'demo.remove' } },
+      wait: { command: 'demo.slow', group: 'all', needs: ['write'], params: {} },
     },
   },
 ];
@@ -92,13 +120,24 @@ export class Stage {
   slow: AbortController = new AbortController();
   readonly #cloud: CloudDescription;
   readonly #directory = mkdtempSync(path.join(tmpdir(), 'sb-'));
-  #ports: { readonly request: number; readonly publish: number } | undefined;
+  #ports: { readonly requestPort: number; readonly publishPort: number } | undefined;
   #running: { readonly master: Master; readonly api: SaltApi; readonly bridge: Bridge } | undefined;
 
   /** The port of its HTTP API is the same for each cloud, so that heat-engine is configured once. */
   constructor(cloud: CloudDescription) {
     this.#cloud = cloud;
     this.url = `http://127.0.0.1:${Number(new URL(cloud.keystone).port) + 80}`;
+  }
+
+  /** Where minions find the master. */
+  get ports(): { readonly requestPort: number; readonly publishPort: number } {
+    if (this.#ports === undefined) throw new Error('the master was never started');
+    return this.#ports;
+  }
+
+  get master(): Master {
+    if (this.#running === undefined) throw new Error('the master is not started');
+    return this.#running.master;
   }
 
   get bridge(): Bridge {
@@ -108,14 +147,14 @@ export class Stage {
 
   /** Starts the master, or starts it again. */
   async start(): Promise<void> {
-    this.#ports ??= { request: await freePort(), publish: await freePort() };
+    this.#ports ??= { requestPort: await freePort(), publishPort: await freePort() };
     const { keystone, users } = this.#cloud;
     const bridge = createBridge({ commands, plans });
     const at = (name: string): string => path.join(this.#directory, name);
     const config = resolveMasterConfig({
       interface: '127.0.0.1',
-      retPort: this.#ports.request,
-      publishPort: this.#ports.publish,
+      retPort: this.#ports.requestPort,
+      publishPort: this.#ports.publishPort,
       pkiDir: at('pki'),
       cachedir: at('cache'),
       sockDir: at('s'),
@@ -172,7 +211,7 @@ export class Stage {
 
   /** Starts a minion. @param keys - default: new ones */
   async startMinion(id: string, keys?: MinionKeys): Promise<Minion> {
-    if (this.#ports === undefined) throw new Error('the master was never started');
+    const { requestPort } = this.ports;
     const remember = (fun: string, text: unknown): string => {
       this.calls.push(`${id} ${fun} ${String(text)}`);
       return `${id} ${fun} ${String(text)}`;
@@ -180,7 +219,7 @@ export class Stage {
     const minion = createMinion({
       id,
       keys: keys ?? (await createMinionKeys()),
-      transport: dialZeromq({ host: '127.0.0.1', requestPort: this.#ports.request }),
+      transport: dialZeromq({ host: '127.0.0.1', requestPort }),
       functions: {
         'demo.write': ({ kwargs: { text } }) => remember('write', text),
         'demo.remove': ({ kwargs: { text } }) => remember('remove', text),

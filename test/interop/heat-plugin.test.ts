@@ -1,4 +1,6 @@
 /** Resources of the plug-in in stacks of a real Heat, with embedded minions. */
+import { once } from 'node:events';
+import { createServer } from 'node:net';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import { HeatClient, readCloud, type StackState } from '../../examples/heat/cloud.ts';
@@ -7,7 +9,10 @@ import { installPlugin, restartEngine } from '../../examples/heat/plugin.ts';
 import { template } from '../../examples/heat/setting.ts';
 import { Stage } from '../../examples/heat/stage.ts';
 import { createMinionKeys } from '../../minion-protocol/index.ts';
+import { EventLog } from './event-log.ts';
 import { eventually } from './eventually.ts';
+import { minionPrograms } from './programs.ts';
+import { RealMinion } from './real-minion.ts';
 
 const { HEAT_ENV: file, HEAT_START: start } = process.env;
 const isThere = file !== undefined && start !== undefined;
@@ -47,6 +52,19 @@ function one(type: string, properties: object): object {
 
 function command(properties: object): object {
   return one('OS::Saltbridge::Command', { minions: ['web-1'], ...properties });
+}
+
+/** In place of the master: closes connections until so many have come. */
+async function refuseRequests(count: number): Promise<void> {
+  let refused = 0;
+  const server = createServer((socket) => {
+    refused += 1;
+    socket.destroy();
+  });
+  server.listen(Number(new URL(stage.url).port), '127.0.0.1');
+  await eventually('requests to the absent master', async () => refused >= count);
+  server.close();
+  await once(server, 'close');
 }
 
 /** What the minions were asked since the last call of this. */
@@ -186,9 +204,7 @@ heatStep(
     );
     await kept.delete();
     await kept.until('the deletion', ({ status }) => status === 'DELETE_IN_PROGRESS');
-    await new Promise((resolve) => {
-      setTimeout(resolve, 5000);
-    });
+    await refuseRequests(6);
     t.is((await kept.state()).status, 'DELETE_IN_PROGRESS');
     t.is((await created.state()).status, 'CREATE_IN_PROGRESS');
     await stage.start();
@@ -218,6 +234,18 @@ heatStep('a stack that is deleted while its command runs ends the run first', as
   t.deepEqual(calls(), ['web-1 killed ', 'web-1 slow ']);
 });
 
+heatStep('a stack that is deleted while its plan runs undoes its steps first', async (t) => {
+  t.timeout(180_000);
+  stage.slow = new AbortController();
+  const groups = { all: ['web-1'] };
+  const plan = { plan: 'demo.write-slowly', groups, params: { text: 'undone' } };
+  const stack = await heat.create(one('OS::Saltbridge::Plan', plan));
+  await eventually('the second step', async () => stage.calls.includes('web-1 slow '));
+  await stack.delete();
+  t.is((await stack.end()).status, 'DELETE_COMPLETE');
+  await eventually('the undo', async () => stage.calls.includes('web-1 remove undone'));
+});
+
 heatStep('a machine whose enrolment is over is found by a check, and replaced', async (t) => {
   t.timeout(180_000);
   const machine = {
@@ -242,6 +270,39 @@ heatStep('a machine whose enrolment is over is found by a check, and replaced', 
   const replaced = await stack.update(machine);
   t.like(replaced, { status: 'UPDATE_COMPLETE', outputs: { state: 'open' } });
   t.not(replaced.outputs.id, made.outputs.id);
+  await stack.delete();
+  t.is((await stack.end()).status, 'DELETE_COMPLETE');
+});
+
+const [program] = minionPrograms;
+const realStep: typeof heatStep = program === undefined ? test.serial.skip : heatStep;
+
+const without = program === undefined ? ' (skipped: SALT_MINION not set)' : '';
+
+realStep(`a real minion runs a program, whose stderr fails the stack${without}`, async (t) => {
+  t.timeout(300_000);
+  calls();
+  const minion = await RealMinion.create({ program: program ?? '', ...stage.ports });
+  t.teardown(() => minion.dispose());
+  const events = new EventLog(stage.master.events.subscribe());
+  minion.start();
+  const tag = `salt/minion/${minion.id}/start`;
+  await events.seen(tag, (it) => it.tag === tag);
+  const template = (exit: string): object => ({
+    ...one('OS::Saltbridge::Command', {
+      command: 'demo.program',
+      minions: [minion.id],
+      params: { exit },
+    }),
+    outputs: { stdout: { value: { get_attr: ['it', 'return', 'stdout'] } } },
+  });
+  const stack = await heat.create(template('0'));
+  const made = await stack.end();
+  t.is(made.status, 'CREATE_COMPLETE', made.reason);
+  t.deepEqual(made.outputs, { stdout: 'done' });
+  const failed = await stack.update(template('3'));
+  t.is(failed.status, 'UPDATE_FAILED');
+  t.regex(failed.reason, /demo\.program failed: .*: disk full \(retcode 3\)/);
   await stack.delete();
   t.is((await stack.end()).status, 'DELETE_COMPLETE');
 });
