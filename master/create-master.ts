@@ -19,7 +19,7 @@ import {
 } from './audit/index.ts';
 import { createAuth, openSeal, preparePrivateDirectories } from './auth/index.ts';
 import { LiveConfig, type MasterConfig } from './config/index.ts';
-import { createContext, type MasterContext } from './context/index.ts';
+import { createContext } from './context/index.ts';
 import { createData } from './data/index.ts';
 import { createEvents } from './events/index.ts';
 import { createFiles } from './files/index.ts';
@@ -32,7 +32,7 @@ import {
   minionRunners,
   wheelTable,
 } from './functions/index.ts';
-import { createJobs, type Jobs } from './jobs/index.ts';
+import { createJobs } from './jobs/index.ts';
 import type { MasterParts } from './master.ts';
 import { createReactionCalls, createReactor, createReactorSls } from './reactor/index.ts';
 import {
@@ -181,7 +181,8 @@ async function open(parts: Parts, closers: Closers): Promise<Assembly> {
   const rpc = new RpcServer(api, log, extensions.methods, fixed.maxEventSize);
   await closers.add(rpc, (it) => it.close()).listen(fixed.socket);
   closers.add(closing, (it) => {
-    warnOfOwnRestarts(jobs, context);
+    // Before the connections end: nobody can tell afterwards.
+    jobs.warnOfOwnRestarts();
     it.abort();
   });
   logger.info({ transports: bound, socket: fixed.socket }, 'master started');
@@ -198,11 +199,4 @@ async function readConfig({ readConfig: read }: Parts): Promise<MasterConfig> {
 function wholePath(target: string): string {
   if (path.isAbsolute(target)) return target;
   throw new MasterError('ERR_ARGS', 'target: expected a whole path');
-}
-
-/** Before the connections end: nobody can tell afterwards. */
-function warnOfOwnRestarts(jobs: Jobs, { log }: MasterContext): void {
-  const minions = jobs.needingOwnRestart();
-  if (minions.length === 0) return;
-  log.warn({ minions }, 'these minions do not connect again: restart each after the master');
 }

@@ -10,7 +10,7 @@ export {
   openOfflineKeys,
 } from './keys-api.ts';
 export type { HeardFrom, LastHeard } from './last-heard.ts';
-export { type MasterKeyPair, openMasterKeys, preparePrivateDirectories } from './master-keys.ts';
+export { preparePrivateDirectories } from './master-keys.ts';
 export { type KeyPlace, placeDirectories } from './pki-directory.ts';
 export { type PublishKey, secretsPrefix } from './publish-key.ts';
 export {

@@ -31,7 +31,7 @@ export interface MasterContext {
 }
 
 /** Backups of the store, and whether its disk is full. */
-export interface StoreDisk {
+interface StoreDisk {
   readonly isFull: () => boolean;
   /** @throws StoreError ERR_STORE_BACKUP, ERR_STORE_FULL */
   readonly backup: (target: string) => Promise<BackupReceipt>;

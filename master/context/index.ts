@@ -1,1 +1,1 @@
-export { createContext, type MasterContext, type StoreDisk } from './context.ts';
+export { createContext, type MasterContext } from './context.ts';

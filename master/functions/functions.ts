@@ -28,7 +28,7 @@ export interface FunctionDeps {
 }
 
 /** Functions of other modules, by their names. */
-export interface FunctionTables {
+interface FunctionTables {
   readonly runners: FunctionTable;
   readonly wheel: FunctionTable;
   /** What the `state` runner runs. */

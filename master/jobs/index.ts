@@ -9,7 +9,6 @@ export {
   KnownFacts,
   readBounded,
   type SaltDataCache,
-  takeOverFacts,
 } from './minion-facts.ts';
 export { Announcements } from './presence.ts';
 export type { KnownResources } from './resources.ts';

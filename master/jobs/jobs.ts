@@ -54,8 +54,8 @@ export interface Jobs {
   present(): PresentMinion[];
   /** The accepted minions. */
   list(): MinionInfo[];
-  /** Those that are present and do not connect to another master by themselves. */
-  needingOwnRestart(): readonly string[];
+  /** Logs which minions that are present do not connect again by themselves. */
+  warnOfOwnRestarts(): void;
   /** Tells who comes and goes, with `presence_events`. */
   startPresenceEvents(): void;
 }
@@ -136,7 +136,14 @@ export async function createJobs(deps: JobDeps): Promise<Jobs> {
     freshJid: () => freshJid(nextJid, cache),
     present,
     list: () => listMinions(auth, present(), facts),
-    needingOwnRestart: () => needingOwnRestart(present(), (id) => facts.of(id)),
+    warnOfOwnRestarts: () => {
+      const minions = needingOwnRestart(present(), (id) => facts.of(id));
+      if (minions.length === 0) return;
+      context.log.warn(
+        { minions },
+        'these minions do not connect again: restart each after the master',
+      );
+    },
     startPresenceEvents: () => {
       if (!fixed.presenceEvents) return;
       const ids = (): string[] => present().map(({ id }) => id);

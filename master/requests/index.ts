@@ -12,14 +12,13 @@ export {
   type TokenHolder,
 } from './extensions.ts';
 export {
-  createRequestLimits,
   dataRequests,
   eventRequests,
   fileRequests,
   jobRequests,
   masterRequests,
   peerRequests,
-  type RequestLimits,
 } from './handlers.ts';
 export type { Tops, TopsProvider, TopsRequest } from './minion-requests.ts';
+export { createRequestLimits, type RequestLimits } from './request-limits.ts';
 export { createRequests, createSignIn, type Requests } from './requests.ts';

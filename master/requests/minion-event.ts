@@ -16,8 +16,8 @@ import type { Meter, RequestCounters } from '../metrics/index.ts';
 import { jidOf } from '../reactor/index.ts';
 import type { PolicyGate } from '../users/index.ts';
 import type { SignalIntake } from './extensions.ts';
-import type { DenialLog } from './handlers.ts';
 import { requestDigest } from './replay-cache.ts';
+import type { DenialLog } from './request-limits.ts';
 
 export interface MinionEventOptions {
   readonly bus: EventBus;

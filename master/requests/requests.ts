@@ -12,7 +12,6 @@ import type { LiveConfig } from '../config/index.ts';
 import type { MasterContext } from '../context/index.ts';
 import type { Events } from '../events/index.ts';
 import { Announcements, type Jobs } from '../jobs/index.ts';
-import type { RequestLimits } from './handlers.ts';
 import { ReplayCache } from './replay-cache.ts';
 import {
   type ActiveHandlers,
@@ -20,6 +19,7 @@ import {
   createRequestTable,
   RequestChannel,
 } from './request-channel.ts';
+import type { RequestLimits } from './request-limits.ts';
 
 export interface RequestDeps {
   readonly config: LiveConfig;

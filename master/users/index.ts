@@ -15,5 +15,4 @@ export {
 export { learnedText } from './learn.ts';
 export { lintConfiguredPolicy, type PolicyGate } from './policy.ts';
 export { TokenWatch } from './tokens.ts';
-export type { UserSession } from './user-api.ts';
 export { createUsers, type TargetBounds, type Users } from './users.ts';

@@ -46,7 +46,7 @@ export interface Users extends OpenPolicy {
 }
 
 /** The interface with the rights of users. */
-export interface UserInterface {
+interface UserInterface {
   readonly asUser: (token: string) => UserApi;
   /** The local socket's jobs, some of which are users'. */
   readonly jobs: InProcessJobsApi;

@@ -2,18 +2,15 @@
 import { execFile, spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import test from 'ava';
+import { testWhere } from '../helpers/needs.ts';
 
 const directory = fileURLToPath(new URL('../../../clients/heat/tests', import.meta.url));
 const hasPython = spawnSync('python3', ['--version']).status === 0;
-const step = hasPython ? test : test.skip;
+const step = testWhere(hasPython, 'the package python3');
 
-step(
-  `${hasPython ? '' : 'no python3 here: '}the logic of the Heat plug-in does what its tests say`,
-  async (t) => {
-    const env = { ...process.env, PYTHONDONTWRITEBYTECODE: '1' };
-    const options = { cwd: directory, env };
-    const { stderr } = await promisify(execFile)('python3', ['-m', 'unittest', '-v'], options);
-    t.regex(stderr, /Ran 18 tests/);
-  },
-);
+step('the logic of the Heat plug-in does what its tests say', async (t) => {
+  const env = { ...process.env, PYTHONDONTWRITEBYTECODE: '1' };
+  const options = { cwd: directory, env };
+  const { stderr } = await promisify(execFile)('python3', ['-m', 'unittest', '-v'], options);
+  t.regex(stderr, /Ran 18 tests/);
+});

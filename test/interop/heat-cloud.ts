@@ -5,8 +5,9 @@
  */
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import test, { type ExecutionContext } from 'ava';
+import type { ExecutionContext } from 'ava';
 import { type CloudUser, logIn as logInAs } from '../../examples/heat/cloud.ts';
+import { testWhere } from '../helpers/needs.ts';
 import { eventually } from './eventually.ts';
 
 interface Cloud {
@@ -42,10 +43,8 @@ export function heatTest(
   run: (t: ExecutionContext) => Promise<void>,
   service?: 'swift' | 'zaqar',
 ): void {
-  if (cloud === undefined) test.skip(`${title} (HEAT_ENV names no cloud)`, run);
-  else if (service !== undefined && cloud[service] === undefined) {
-    test.skip(`${title} (the cloud has no ${service})`, run);
-  } else test(title, run);
+  const isThere = cloud !== undefined && (service === undefined || cloud[service] !== undefined);
+  testWhere(isThere, service === undefined ? 'HEAT_ENV' : `HEAT_ENV with ${service}`)(title, run);
 }
 
 /** How a handle is signalled, by Heat's names, and `AWS` for the other kind of handle. */

@@ -2,13 +2,14 @@
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import path from 'node:path';
-import test, { type ExecutionContext } from 'ava';
+import test from 'ava';
 import { HeatClient, readCloud, type StackState } from '../../examples/heat/cloud.ts';
 import { claim, fingerprintOf } from '../../examples/heat/plugin.example.ts';
 import { installPlugin, restartEngine } from '../../examples/heat/plugin.ts';
 import { template } from '../../examples/heat/setting.ts';
 import { Stage } from '../../examples/heat/stage.ts';
 import { createMinionKeys } from '../../minion-protocol/index.ts';
+import { testWhere } from '../helpers/needs.ts';
 import { EventLog } from './event-log.ts';
 import { eventually } from './eventually.ts';
 import { minionPrograms } from './programs.ts';
@@ -18,10 +19,7 @@ const { HEAT_ENV: file, HEAT_START: start } = process.env;
 const isThere = file !== undefined && start !== undefined;
 
 /** One after the other: they share minions that remember what they were asked. */
-function heatStep(title: string, run: (t: ExecutionContext) => Promise<void>): void {
-  if (isThere) test.serial(title, run);
-  else test.serial.skip(`${title} (skipped: HEAT_ENV and HEAT_START not set)`, run);
-}
+const heatStep = testWhere(isThere, 'HEAT_ENV and HEAT_START', test.serial);
 
 let stage: Stage;
 let heat: HeatClient;
@@ -275,11 +273,10 @@ heatStep('a machine whose enrolment is over is found by a check, and replaced', 
 });
 
 const [program] = minionPrograms;
-const realStep: typeof heatStep = program === undefined ? test.serial.skip : heatStep;
+const isReal = isThere && program !== undefined;
+const realStep = testWhere(isReal, 'HEAT_ENV, HEAT_START and SALT_MINION', test.serial);
 
-const without = program === undefined ? ' (skipped: SALT_MINION not set)' : '';
-
-realStep(`a real minion runs a program, whose stderr fails the stack${without}`, async (t) => {
+realStep('a real minion runs a program, whose stderr fails the stack', async (t) => {
   t.timeout(300_000);
   calls();
   const minion = await RealMinion.create({ program: program ?? '', ...stage.ports });

@@ -694,3 +694,26 @@ test('the seal key is made once, for this user alone', async (t) => {
   t.is((await stat(file)).mode & 0o777, 0o600);
   t.regex(await readFile(file, 'utf8'), /^[A-Za-z0-9+/]{43}=\n$/);
 });
+
+/** Files of ours that this one loads, itself among them. */
+function loadedBy(file: string, loaded: Set<string> = new Set()): Set<string> {
+  if (loaded.has(file)) return loaded;
+  loaded.add(file);
+  for (const [, name = ''] of readFileSync(file, 'utf8').matchAll(/from '(\.[^']+)'/g)) {
+    loadedBy(path.resolve(path.dirname(file), name), loaded);
+  }
+  return loaded;
+}
+
+test('a thread for RSA loads the RSA half of the protocol, and nothing else', (t) => {
+  const worker = fileURLToPath(new URL('../../../master/auth/rsa-worker.js', import.meta.url));
+  const root = path.resolve(path.dirname(worker), '../..');
+  const [own, ...others] = Array.from(loadedBy(worker), (file) => path.relative(root, file));
+  t.is(own, 'master/auth/rsa-worker.js');
+  t.true(others.includes('minion-protocol/rsa.js'));
+  t.deepEqual(
+    others.filter((file) => !/^minion-protocol\/[\w-]+\.js$/.test(file)),
+    [],
+  );
+  t.false(others.includes('minion-protocol/index.js'));
+});
