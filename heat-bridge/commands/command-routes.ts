@@ -13,13 +13,9 @@ import {
 import { describeRoute, parseBody, type RouteOperation } from '../http/route-schema.ts';
 import { currentRunState, runStateSchema } from '../http/run-state.ts';
 import { UpdateStreams } from '../http/update-stream.ts';
-import {
-  type CommandApi,
-  type CommandHandle,
-  type CommandRequest,
-  firstRunUpdate,
-} from './command-api.ts';
+import { type CommandApi, firstRunUpdate } from './command-api.ts';
 import type { CommandInfo } from './command-catalog.ts';
+import type { CommandHandle, CommandRequest } from './command-request.ts';
 import type { Parameters } from './parameters.ts';
 
 // Schemas.
