@@ -33,6 +33,23 @@ export {
   type TypedCommand,
 } from './commands/command-definition.ts';
 export type { Parameters } from './commands/parameters.ts';
+export type { DeploymentEnd } from './deployments/deployment-answer.ts';
+export type { ServerStatus } from './deployments/server-worker.ts';
+export type {
+  CollectConfig,
+  MetadataTransport,
+  OwnerLogin,
+  ServerLogin,
+  StackInfo,
+  StackRegistration,
+  StackServer,
+} from './deployments/stacks.ts';
+export type {
+  DeploymentInfo,
+  StackDetails,
+  StackOwner,
+  StacksApi,
+} from './deployments/stacks-api.ts';
 export type {
   Enrolment,
   EnrolmentState,
