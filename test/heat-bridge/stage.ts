@@ -27,7 +27,7 @@ export interface BridgeStage {
   readonly bridge: Bridge<CommandTypes, PlanTypes>;
   readonly master: Master;
   readonly minions: ReadonlyMap<string, Minion>;
-  readonly seen: readonly SeenCall[];
+  readonly seen: SeenCall[];
 }
 
 export interface StageOptions {
