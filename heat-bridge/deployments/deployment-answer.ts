@@ -48,7 +48,8 @@ function resultOfReturn(
   names: readonly string[],
   code: string | undefined,
 ): DeploymentResult {
-  const isSuccess = state === 'succeeded';
+  const own = isPlainMap(value) ? value.retcode : undefined;
+  const isSuccess = state === 'succeeded' && (code === undefined || own === 0);
   const { stdout, stderr, found } = partsOf(value, code);
   const known: Readonly<Record<string, unknown>> = { result: value, retcode, ...found };
   const outputs = Object.fromEntries(
