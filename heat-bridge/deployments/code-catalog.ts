@@ -99,10 +99,9 @@ export class CodeCatalog {
       return { ok: false, reason: 'group script: the config is no text' };
     }
     const digest = createHash('sha256').update(config, 'utf8').digest('hex');
-    const entry =
-      this.#entries.find(({ definition }) => definition.sha256?.includes(digest)) ??
-      // protection: unpinned-code
-      this.#entries.find(({ definition }) => definition.unsafe !== undefined);
+    // protection: unpinned-code
+    const pinned = this.#entries.find(({ definition }) => definition.sha256?.includes(digest));
+    const entry = pinned ?? this.#entries.find(({ definition }) => definition.unsafe !== undefined);
     if (entry === undefined) {
       const reason = `group script: no entry of the catalog permits this code (SHA-256 ${digest})`;
       return { ok: false, reason };

@@ -37,7 +37,6 @@ export function resultOfRun(
   if (result === undefined) return failedResult('unknown', 'the run has no result');
   const { state, reason = '' } = result;
   if (state === 'succeeded' || state === 'failed') return resultOfReturn(result, names, code);
-  // protection: unknown-ends
   const why =
     status === 'timeout' ? 'the time of the command ended before the minion returned' : reason;
   return failedResult('unknown', `${why}; whether it ran is not known`);
@@ -121,8 +120,8 @@ export function answerBody(
 ): string {
   const limit = maxBytes[transport];
   const whole = bodyOf(id, result);
-  if (Buffer.byteLength(whole) <= limit) return whole;
   // protection: cut-outputs
+  if (Buffer.byteLength(whole) <= limit) return whole;
   for (let share = 1 / 4; share > 1 / 4096; share /= 2) {
     const cut = bodyOf(id, cutResult(result, Math.floor(limit * share)));
     if (Buffer.byteLength(cut) <= limit) return cut;

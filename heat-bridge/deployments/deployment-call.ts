@@ -46,7 +46,6 @@ function resolveCommand(deployment: Deployment, { commands }: CallCatalogs): Res
   const { config, action } = deployment;
   const named = typeof config === 'string' ? config : config[action];
   const name = typeof named === 'string' ? named.trim() : '';
-  // protection: commands-of-templates
   const command = commands.list().find(({ definition }) => definition.name === name);
   if (command !== undefined) return callOf(command, deployment);
   return refusal(`group saltbridge: the config names no command of the catalog for ${action}`);
@@ -56,7 +55,6 @@ function resolveCommand(deployment: Deployment, { commands }: CallCatalogs): Res
 function resolveState(deployment: Deployment, { commands }: CallCatalogs): ResolvedCall {
   const { config, group } = deployment;
   const name = typeof config === 'string' ? config.trim() : '';
-  // protection: states-of-templates
   const found = commands.list().filter(({ definition }) => definition.state === name);
   const [command, another] = found;
   if (command === undefined) {

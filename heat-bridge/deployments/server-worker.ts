@@ -213,7 +213,6 @@ export class ServerWorker {
     if (!(await isPresent(minion))) return this.#wait(`minion ${minion} is not connected`);
     this.#begun.add(id);
     // Before the job can be published.
-    // protection: deployment-marks
     const running = { ...record, command: resolved.call.command, call: resolved.call };
     await records.put(running);
     return this.#settle(running);

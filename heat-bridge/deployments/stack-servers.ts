@@ -123,8 +123,8 @@ export function minionOfServer(
     (it) => it.server === server || isNamed(source.resourcePath, it.server),
   )?.minion;
   if (named !== undefined) return named;
+  // protection: instances-of-others
   const enrolled = enrolments.find(
-    // protection: instances-of-others
     (it) => it.instance === source.serverId && isLive(it) && it.project === project,
   );
   if (enrolled !== undefined) return enrolled.id;

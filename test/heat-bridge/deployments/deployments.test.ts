@@ -4,8 +4,12 @@ import { createHash } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
+import { pino } from 'pino';
 import { allow } from '../../../acl/index.ts';
-import { describeResourceUrl } from '../../../heat-bridge/deployments/sources.ts';
+import type { DeploymentRecord } from '../../../heat-bridge/deployments/deployment-records.ts';
+import { DeploymentRuns } from '../../../heat-bridge/deployments/deployment-runs.ts';
+import { describeResourceUrl, jsonOf } from '../../../heat-bridge/deployments/sources.ts';
+import { minionOfServer } from '../../../heat-bridge/deployments/stack-servers.ts';
 import type { CommandDefinition, StackDetails } from '../../../heat-bridge/index.ts';
 import type { MinionFunction } from '../../../minion-protocol/index.ts';
 import { until } from '../../helpers/deadline.ts';
@@ -456,13 +460,14 @@ test.serial('handles that a server names are registered for its minion', async (
   const { bridge, heat } = stage;
   const collect = heat.collect('heat');
   const signal = { endpoint: `${heat.origin}/v1/p/stacks/s/i/resources/h/signal`, token: 'tok' };
-  heat.metadata = { 'saltbridge:handles': { ready: signal } };
+  heat.metadata = { 'saltbridge:handles': { ready: signal, other: signal } };
   await bridge.handles.add({ alias: 'other', minions: ['db1'], signal });
   await bridge.stacks.add({
     name: 'demo',
     servers: [{ server: 'server', minion: 'web1', collect }],
   });
   await results(heat, 1);
+  t.deepEqual((await bridge.handles.show('other')).minions, ['db1']);
   const { minions, stack, transport } = await bridge.handles.show('ready');
   t.deepEqual(
     { minions, stack, transport },
@@ -514,4 +519,73 @@ test.serial('requests keep to polls_per_second, however many servers there are',
     heat.requests.filter(({ path: place }) => place.includes('/software_deployments/')).length;
   await until('60 reads', () => reads() >= 60, 20_000);
   t.true(performance.now() - begun > 2_500, `${performance.now() - begun}`);
+});
+
+test('a server is the minion of its enrolment where that is of the same project alone', (t) => {
+  const subject = { kind: 'service', name: 'deployments' } as const;
+  const server = { server: 's', subject, source: { stack: 'r', serverId: 'instance-1' } };
+  const registration = { name: 'demo', stack: 'a/b', project: 'p1' };
+  const stack = { id: 'r', owner: undefined, subject, registration, registeredAt: 0 };
+  const metadata = { handles: {}, deployments: [], digest: '' };
+  const minionIn = (project: string): string | undefined =>
+    minionOfServer(
+      stack,
+      { ...server, source: { ...server.source, collect: undefined, login: undefined } },
+      metadata,
+      [
+        {
+          number: '1',
+          id: 'web1',
+          project,
+          instance: 'instance-1',
+          by: 'claim',
+          state: 'signed-in',
+          protocol: 3,
+          createdAt: 0,
+        },
+      ],
+    );
+  t.is(minionIn('p1'), 'web1');
+  t.is(minionIn('p2'), undefined);
+});
+
+test('metadata that is larger than it may be is not read', (t) => {
+  const result = { kind: 'answer', status: 200, headers: {}, body: '"12345678"' } as const;
+  t.deepEqual(jsonOf(result, { maxBytes: 10 }), { ok: true, body: '12345678' });
+  t.like(jsonOf(result, { maxBytes: 9 }), { ok: false });
+});
+
+test('a run that is too old for its key to be certain is unknown, and does not run again', async (t) => {
+  const day = 86_400_000;
+  let asked = 0;
+  const runner = {
+    run: async () => {
+      asked += 1;
+      throw new Error('asked');
+    },
+  };
+  const runs = new DeploymentRuns({
+    host: {
+      closing: new AbortController().signal,
+      logger: pino({ enabled: false }),
+      now: () => day,
+    },
+    runners: { command: runner, code: runner },
+    maxRunning: 1,
+  });
+  const record: DeploymentRecord = {
+    stack: 'r',
+    server: 's',
+    id: 'one',
+    name: 'one',
+    action: 'CREATE',
+    minion: 'web1',
+    state: 'running',
+    begunAt: -1,
+    call: { kind: 'command', command: 'demo.echo', params: {} },
+    target: { outputs: [], signal: { transport: 'NO_SIGNAL' }, serverId: 's' },
+  };
+  const result = await runs.run(record, { kind: 'service', name: 'deployments' }, true);
+  t.like(result, { end: 'unknown', statusCode: 1 });
+  t.is(asked, 0);
 });
