@@ -221,7 +221,6 @@ export {
   type Tenant,
   type UnplannedPattern,
 } from './config/index.ts';
-export { backupOfflineStore, inspectMasterStore, restoreMasterStore } from './core-services.ts';
 export {
   type ExtPillar,
   type ExtPillarFilesOptions,
@@ -246,6 +245,7 @@ export {
 } from './files/index.ts';
 export { isFailureCode, joinKeywords, returnerOf, separateKeywords } from './jobs/index.ts';
 export { createMaster, type Master, type MasterParts } from './master.ts';
+export { backupOfflineStore, inspectMasterStore, restoreMasterStore } from './offline-store.ts';
 export type { TriggerEvent } from './reactor/index.ts';
 export {
   actorOf,

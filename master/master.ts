@@ -93,7 +93,7 @@ class MasterInProcess implements Master {
   }
 
   get config(): MasterConfig {
-    return this.#state.state === 'running' ? this.#state.assembly.config : this.#parts.config;
+    return this.#state.state === 'running' ? this.#state.assembly.config.all : this.#parts.config;
   }
 
   get keys(): InProcessApi['keys'] {

@@ -131,7 +131,12 @@ export function completeOptions(
  * `undefined`: it asks for no HTTP API.
  * @throws SaltApiError ERR_HTTP_LISTEN for one without TLS that does not say so
  */
-export function saltApiOptions(config: MasterConfig): SaltApiOptions | undefined {
+export function saltApiOptions(
+  config: Pick<
+    MasterConfig,
+    'api' | 'restCherrypy' | 'restTimeout' | 'maxEventSize' | 'externalAuth' | 'netapiEnableClients'
+  >,
+): SaltApiOptions | undefined {
   const section = config.api ?? config.restCherrypy;
   if (section?.port === undefined) return undefined;
   const { sslCrt: _crt, sslKey: _key, sslChain: _chain, apiAcl: _acl, ...same } = section;

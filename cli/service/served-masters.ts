@@ -136,10 +136,10 @@ class HttpApiExtension implements MasterExtension {
     return (await this.#api?.renewCertificate()) ?? [];
   }
 
-  async #start({ config, master }: ExtensionHost): Promise<void> {
+  async #start({ config, reloadable, master }: ExtensionHost): Promise<void> {
     if ((config.api ?? config.restCherrypy) === null) return;
     const { createSaltApi, saltApiOptions } = await import('../../salt-api/index.ts');
-    const options = saltApiOptions(config);
+    const options = saltApiOptions({ ...config, ...reloadable() });
     if (options === undefined) return;
     const logger = this.#logger.child({ component: 'salt-api' });
     this.#api = await createSaltApi(master(), { ...options, logger, plugins: [this.#bridge.http] });

@@ -88,7 +88,7 @@ type RecoveredRun =
 
 /** Where the job cache may have forgotten, it is rather not done than done twice. */
 async function recoverRun(
-  host: Pick<ExtensionHost, 'config' | 'master' | 'now'>,
+  host: Pick<ExtensionHost, 'config' | 'master' | 'now' | 'reloadable'>,
   command: CompiledCommand,
   kept: StoredRun,
 ): Promise<RecoveredRun> {
@@ -123,10 +123,10 @@ async function findJob(
 }
 
 function isWithinJobCache(
-  { config, now }: Pick<ExtensionHost, 'config' | 'now'>,
+  { config, now, reloadable }: Pick<ExtensionHost, 'config' | 'now' | 'reloadable'>,
   { begunAt }: StoredRun,
 ): boolean {
-  return config.jobCache && now() - begunAt < config.keepJobsSeconds * 1000;
+  return config.jobCache && now() - begunAt < reloadable().keepJobsSeconds * 1000;
 }
 
 function isRetried({ definition }: CompiledCommand): boolean {

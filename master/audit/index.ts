@@ -14,10 +14,10 @@ export {
   auditedEvents,
   auditedKeys,
   auditedReload,
+  auditMaster,
+  createAudit,
   LoginAudit,
-  openAudit,
   RuledDecisions,
-  startAudit,
 } from './audited.ts';
 export {
   type AuditFilter,

@@ -7,7 +7,11 @@ export {
   readBackend,
 } from './external-auth.ts';
 export type { ApiAcl, HttpApiOptions } from './http-api-options.ts';
-export { LiveConfig } from './live-config.ts';
+export {
+  type FixedConfig,
+  LiveConfig,
+  type ReloadableConfig,
+} from './live-config.ts';
 export { type LoadedConfig, loadMasterConfig, optionStatus } from './load.ts';
 export {
   ConfigError,

@@ -15,7 +15,7 @@ import {
 } from '../../minion-protocol/index.ts';
 import { type PlainData, TemplateError } from '../../template/index.ts';
 import { MasterError } from '../api/index.ts';
-import { badTarget, type MasterConfig, parseTarget, valuesForMinions } from '../config/index.ts';
+import { badTarget, type LiveConfig, parseTarget, valuesForMinions } from '../config/index.ts';
 import { SlowPatterns } from '../jobs/index.ts';
 import { TracedGrains } from './grains.ts';
 import type { PillarSetting, PillarSource, Reads } from './pillar.ts';
@@ -544,12 +544,12 @@ function under(key: string | undefined, data: PillarMap): PillarMap {
 // `pillar_opts` [salt/pillar/__init__.py compile_pillar].
 
 /** A source of pillar with `master` in it: options that minions may know. */
-export function withMasterOptions(base: PillarSource, config: MasterConfig): PillarSource {
+export function withMasterOptions(base: PillarSource, config: LiveConfig): PillarSource {
   const compile = base.compile?.bind(base);
   return {
     provide: async (request) => {
       const answer = await base.provide(request);
-      const master = valuesForMinions(config);
+      const master = valuesForMinions(config.all);
       const pillar = withMaster(answer.pillar, master);
       const isSame = answer.proven === answer.pillar;
       return { pillar, proven: isSame ? pillar : withMaster(answer.proven, master) };

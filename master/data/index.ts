@@ -1,3 +1,4 @@
+export { createData, type MinionData } from './data.ts';
 export { EventText } from './event-text.ts';
 export {
   type ExtPillar,
@@ -8,13 +9,11 @@ export {
   extPillarHttp,
 } from './ext-pillar.ts';
 export { GrainReads, TracedGrains } from './grains.ts';
-export { type Mine, type MineQuery, type MineReader, type MineStore, openMine } from './mine.ts';
+export type { MineQuery, MineReader, MineStore } from './mine.ts';
 export {
   compiledOf,
-  createPillarApi,
   type OwnPillar,
   openPillar,
-  openPillarSource,
   type PillarSource,
   pillarRequestOf,
   Reads,

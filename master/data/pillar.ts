@@ -11,8 +11,6 @@ import {
   type WireMap,
   type WireValue,
 } from '../../minion-protocol/index.ts';
-import type { Closers } from '../../runtime/index.ts';
-import type { Store } from '../../store/index.ts';
 import type { TemplateLimits } from '../../template/index.ts';
 import {
   MasterError,
@@ -23,7 +21,6 @@ import {
   type PillarRequest,
   version,
 } from '../api/index.ts';
-import type { Auth } from '../auth/index.ts';
 import type { MasterConfig } from '../config/index.ts';
 import { type FileLists, hiddenDirectories, openRoots } from '../files/index.ts';
 import { type KnownFacts, SlowPatternRunner } from '../jobs/index.ts';
@@ -35,6 +32,7 @@ import {
 } from './compile-pillar.ts';
 import { type ExtPillar, openExtPillars, withExtPillar } from './ext-pillar.ts';
 import { GrainReads } from './grains.ts';
+import type { MineDeps } from './mine.ts';
 import {
   type CacheDependencies,
   type FileRead,
@@ -315,7 +313,6 @@ export type PillarConfig = Pick<
   | 'jinjaTrimBlocks'
   | 'jinjaLstripBlocks'
   | 'nodegroups'
-  | 'limits'
   | 'fileIgnoreGlob'
   | 'fileIgnoreRegex'
   | 'fileserverFollowsymlinks'
@@ -324,7 +321,7 @@ export type PillarConfig = Pick<
   | 'pkiDir'
   | 'stateDir'
   | 'cachedir'
->;
+> & { readonly limits: Pick<MasterConfig['limits'], 'pillarSteps'> };
 
 /** What else it is opened with. */
 export interface PillarDeps {
@@ -351,7 +348,7 @@ const anyEnv = '__env__';
 
 /** Makes pillars of files, or gives those that were made from the same. */
 export class OwnPillar implements PillarSource {
-  readonly #config: PillarConfig;
+  #config: PillarConfig;
   readonly #sources: PillarSources;
   readonly #surroundings: PillarDeps;
   readonly #cache: PillarCache;
@@ -359,11 +356,12 @@ export class OwnPillar implements PillarSource {
   readonly #data: ParsedFileCache;
   readonly #slowPatterns: SlowPatternRunner = new SlowPatternRunner();
   readonly #told = new Set<string>();
-  #rules: { readonly nodegroups: PillarConfig['nodegroups']; readonly mark: string } | undefined;
+  #rulesMark: string;
   #made = 0;
 
   constructor(config: PillarConfig, sources: PillarSources, surroundings: PillarDeps) {
     this.#config = config;
+    this.#rulesMark = markOfRules(config);
     this.#sources = sources;
     this.#surroundings = surroundings;
     this.#rendering = surroundings.rendering ?? new Renderer();
@@ -384,7 +382,7 @@ export class OwnPillar implements PillarSource {
   /** A minion's pillar, with `_errors` where something is wrong with its files. */
   async provide(request: PillarRequest, lower: PillarMap = new Map()): Promise<PillarAnswer> {
     const { id, saltenv, pillarenv } = request;
-    const key = { id, saltenv, pillarenv, lower: markOf(lower), rules: this.#rulesMark() };
+    const key = { id, saltenv, pillarenv, lower: markOf(lower), rules: this.#rulesMark };
     const kept = await this.#find(key, request);
     if (kept !== undefined) return kept;
     const reads = new Reads(this.#sources);
@@ -408,13 +406,10 @@ export class OwnPillar implements PillarSource {
     await this.#sources.close();
   }
 
-  /** Of the options: a running master takes over new nodegroups, by which top files go. */
-  #rulesMark(): string {
-    const { nodegroups } = this.#config;
-    if (this.#rules?.nodegroups !== nodegroups) {
-      this.#rules = { nodegroups, mark: markOfRules(this.#config) };
-    }
-    return this.#rules.mark;
+  /** Goes by other nodegroups, which top files name: what was made by those before is of no use. */
+  useNodegroups(nodegroups: PillarConfig['nodegroups']): void {
+    this.#config = { ...this.#config, nodegroups };
+    this.#rulesMark = markOfRules(this.#config);
   }
 
   async #find(key: PillarKey, { grains }: PillarRequest): Promise<PillarAnswer | undefined> {
@@ -544,11 +539,15 @@ function answerOf({ pillar, errors }: CompiledPillar): PillarAnswer['pillar'] {
 
 // Opening: pillar of files or of a program, merged with `ext_pillar`.
 
-/** What a master's pillar is opened with. */
-export interface PillarSourceDeps extends PillarDeps {
-  readonly closers: Closers;
-  readonly foundations: Pick<Auth, 'seal' | 'keys'> & { readonly store: Store };
+/** What a program and extensions give minions besides the files of the configuration. */
+export interface PillarOfProgram {
+  /** Default: that of the files below `pillar_roots`. */
+  readonly pillar?: PillarProvider | undefined;
+  /** Put over that pillar, in this order. */
+  readonly extPillar: readonly ExtPillar[];
 }
+
+export type PillarSourceDeps = Pick<MineDeps, 'auth' | 'config' | 'context'>;
 
 /** Opens the pillar files of a configuration. The caller closes it. */
 export async function openPillar(
@@ -574,42 +573,47 @@ export async function openPillar(
  * `ext_pillar` over or under it, and a program's own sources over all.
  */
 export async function openPillarSource(
-  config: MasterConfig,
-  {
-    pillar,
-    extPillar,
-  }: { readonly pillar?: PillarProvider; readonly extPillar: readonly ExtPillar[] },
-  surroundings: PillarSourceDeps,
+  deps: PillarSourceDeps,
+  { pillar, extPillar }: PillarOfProgram,
 ): Promise<PillarSource> {
-  const { closers, log } = surroundings;
-  const rendering = closers.add(new Renderer(), (it) => it.close());
+  const { config, context } = deps;
+  const log = context.log.child({ component: 'pillar' });
+  const rendering = context.closers.add(new Renderer(), (it) => it.close());
   const base =
     pillar === undefined
-      ? await openLastingPillar(config, { ...surroundings, rendering })
+      ? await openLastingPillar(deps, { log, now: context.now, rendering })
       : fromProvider(pillar);
-  const { strategy, mergeLists } = rulesOf(config);
+  const { fixed } = config;
+  const { pillarSourceMergingStrategy: strategy, pillarMergeLists: mergeLists } = fixed;
   const merge = { strategy, mergeLists, log };
   const configured = withExtPillar(base, {
     ...merge,
-    sources: await openExtPillars(config.extPillar, new ParsedFileCache(rendering)),
-    areFirst: config.extPillarFirst,
+    sources: await openExtPillars(fixed.extPillar, new ParsedFileCache(rendering)),
+    areFirst: fixed.extPillarFirst,
   });
   const whole = withExtPillar(configured, { ...merge, sources: extPillar });
-  return config.pillarOpts ? withMasterOptions(whole, config) : whole;
+  return fixed.pillarOpts ? withMasterOptions(whole, config) : whole;
 }
 
 /** The pillar files of a master: what was made before a restart is good after it. */
 async function openLastingPillar(
-  config: MasterConfig,
-  { closers, foundations, ...surroundings }: PillarSourceDeps,
+  { config, context, auth }: PillarSourceDeps,
+  surroundings: PillarDeps,
 ): Promise<OwnPillar> {
-  const { store, keys } = foundations;
+  const { store, closers } = context;
+  const { keys, seal } = auth;
   const hasKey = (id: string): boolean => keys.get(id) !== undefined;
-  if (!config.minionDataCache) await PersistentPillarCache.clear(store);
-  const shelf = config.minionDataCache
-    ? await PersistentPillarCache.open({ ...foundations, hasKey })
+  const { minionDataCache } = config.fixed;
+  if (!minionDataCache) await PersistentPillarCache.clear(store);
+  const shelf = minionDataCache
+    ? await PersistentPillarCache.open({ store, seal, hasKey })
     : undefined;
-  const pillar = await openPillar(config, { ...surroundings, shelf, isKept: hasKey });
+  const { nodegroups } = config.current;
+  const pillar = await openPillar(
+    { ...config.fixed, nodegroups },
+    { ...surroundings, shelf, isKept: hasKey },
+  );
+  config.onChange((current) => pillar.useNodegroups(current.nodegroups));
   const unsubscribe = keys.onChange(({ id }) => {
     // protection: pillar-outlives-key
     if (!hasKey(id)) pillar.forget(id);

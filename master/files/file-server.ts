@@ -5,7 +5,7 @@
 
 import type { Logger } from 'pino';
 import type { WireValue } from '../../minion-protocol/index.ts';
-import type { MasterConfig } from '../config/index.ts';
+import type { FixedConfig, MasterConfig } from '../config/index.ts';
 import { type FileLists, type FileServerBackend, type FoundFile, noFiles } from './backend.ts';
 import { isBelow } from './disk-files.ts';
 import { expandRoot, openRoots } from './roots.ts';
@@ -177,22 +177,12 @@ export interface FileServerOptions {
   readonly backends: readonly FileServerBackend[];
 }
 
-/** @param options default: the `file_roots` of the configuration */
-export async function openFileServer(
-  config: MasterConfig,
-  options: FileServerOptions | undefined,
-  logger: Logger,
-): Promise<FileServer> {
-  if (options !== undefined) return new FileServer(options.backends);
-  return new FileServer([await openFileRoots(config, logger)]);
-}
-
 /**
  * The `file_roots` of a configuration. Never served, whatever root they lie in: keys, the store,
  * what minions pushed, and the files of pillar.
  */
 export async function openFileRoots(
-  config: MasterConfig,
+  config: FixedConfig,
   logger?: Logger,
 ): Promise<FileServerBackend> {
   const hidden = [...hiddenDirectories(config), ...(await pillarDirectories(config))];

@@ -1,4 +1,3 @@
-export { DecisionRecorder } from './decisions.ts';
 export {
   AuthenticationError,
   type AuthenticationErrorCode,
@@ -6,7 +5,6 @@ export {
   authenticationErrors,
   authorizationErrors,
 } from './errors.ts';
-export { type ExplainDeps, explainRequest } from './explain.ts';
 export {
   type EntityReference,
   type IdentityToken,
@@ -14,15 +12,7 @@ export {
   readToken,
   tokensUrl,
 } from './keystone.ts';
-export { createDecisionsApi, learnedText } from './learn.ts';
-export type { Logins } from './logins.ts';
-export {
-  type LivePolicy,
-  lintConfiguredPolicy,
-  logPolicyMode,
-  openPolicy,
-  type PolicyGate,
-} from './policy.ts';
+export { learnedText } from './learn.ts';
+export { lintConfiguredPolicy, type PolicyGate } from './policy.ts';
 export { TokenWatch } from './tokens.ts';
-export { OwnJobs, type UserSession } from './user-api.ts';
-export { openUsers, warnAboutBackends } from './users.ts';
+export { createUsers, type TargetBounds, type Users } from './users.ts';

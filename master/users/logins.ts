@@ -13,7 +13,7 @@ import type {
   TokenSelection,
 } from '../api/index.ts';
 import type { LoginAudit } from '../audit/index.ts';
-import type { ApiAcl, MasterConfig } from '../config/index.ts';
+import type { ApiAcl, LiveConfig } from '../config/index.ts';
 import type { Authenticated, KnownUser, LoginBackend, Standing } from './backend.ts';
 import { type Backends, createBackends } from './backends.ts';
 import { AuthenticationError } from './errors.ts';
@@ -267,8 +267,7 @@ function keyOf(backend: LoginBackend, { user }: KnownUser): string {
 type RightsOf = (user: Authenticated & { readonly eauth: string }) => readonly unknown[];
 
 export interface LoginsOptions {
-  /** Its members change with a reload. */
-  readonly config: MasterConfig;
+  readonly config: LiveConfig;
   readonly tokens: TokenTable;
   readonly rightsOf: RightsOf;
   /** Milliseconds since 1970. */
@@ -311,16 +310,16 @@ export class Logins {
     this.#options = options;
     this.#failures = new FailedLogins({ now: options.monotonic });
     this.#standings = new UserStatusChecks(options.monotonic);
-    const { api, restCherrypy } = options.config;
+    const { api, restCherrypy } = options.config.fixed;
     this.#isLet = loginPlaces((api ?? restCherrypy)?.apiAcl);
-    this.#backends = options.backends ?? createBackends(options.config, options.now);
+    this.#backends = options.backends ?? createBackends(options.config.current, options.now);
     this.#watch = new TokenWatch(async (hash) => (await this.#validate(hash)) !== undefined);
   }
 
   /** Takes over the back ends of another configuration. */
   configure(backends?: Backends): void {
     const { config, now } = this.#options;
-    this.#backends = backends ?? createBackends(config, now, this.#backends);
+    this.#backends = backends ?? createBackends(config.current, now, this.#backends);
     this.#standings.clear();
   }
 
@@ -515,7 +514,7 @@ export class Logins {
       groups: [...identity.groups],
       start,
       expire,
-      ...(config.eauth.keepAclInToken ? { rights: [...perms] } : {}),
+      ...(config.current.eauth.keepAclInToken ? { rights: [...perms] } : {}),
     };
     const { secret, hash } = await tokens.create(record);
     this.#standings.note(backend, identity);
@@ -528,7 +527,8 @@ export class Logins {
 
   /** [salt/auth/__init__.py _allow_custom_expire] */
   #lifeSeconds(eauth: string, user: string, { tokenExpire }: LoginRequest): number {
-    const { tokenExpire: usual, tokenExpireUserOverride: override } = this.#options.config.eauth;
+    const { tokenExpire: usual, tokenExpireUserOverride: override } =
+      this.#options.config.current.eauth;
     const mayChoose =
       typeof override === 'boolean'
         ? override

@@ -12,6 +12,7 @@ import { connectMaster } from '../../client/index.ts';
 import { loadMasterConfig, type MasterConfig } from '../../master/index.ts';
 import { end } from '../helpers/background-process.ts';
 import { until, within } from '../helpers/deadline.ts';
+import { layMasterKey } from '../helpers/rsa-keys.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 
 const program = fileURLToPath(new URL('../../cli/main.js', import.meta.url));
@@ -60,6 +61,9 @@ async function makeHome(t: ExecutionContext): Promise<Home> {
     },
     start: async () => {
       const argv = [program, 'master', '-c', directory, '--no-console'];
+      for (const [index, tenant] of tenants.entries()) {
+        layMasterKey((await configOf(tenant)).pkiDir, 6 + index);
+      }
       const { socket } = await configOf('blue');
       const pid = await startDaemon(argv, { socket, logFile: path.join(directory, 'log') });
       t.teardown(() => end(pid));

@@ -51,7 +51,7 @@ function idTargets(tgt: string, tgtType: string): MinionTest {
 /** What handlers of minions' requests ask, with nobody to tell. */
 export function gateOf(policy: Policy): PolicyGate {
   const ruled = new RuledDecisions({ audit: noAudit, now: () => 0 });
-  const options = () => ({ mode: 'enforce', learnActions: [] }) as const;
+  const config = { current: { acl: { mode: 'enforce', learnActions: [] } } } as const;
   const recorder = { note: () => {} };
-  return new PolicyGate({ policy: () => policy, options, ruled, recorder });
+  return new PolicyGate({ policy: { current: policy }, config, ruled, recorder });
 }

@@ -5,7 +5,8 @@
  */
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import test, { type ExecutionContext } from 'ava';
+import type { ExecutionContext } from 'ava';
+import { testWhere } from '../helpers/needs.ts';
 import { eventually } from './eventually.ts';
 
 interface Cloud {
@@ -47,10 +48,8 @@ export function heatTest(
   run: (t: ExecutionContext) => Promise<void>,
   service?: 'swift' | 'zaqar',
 ): void {
-  if (cloud === undefined) test.skip(`${title} (HEAT_ENV names no cloud)`, run);
-  else if (service !== undefined && cloud[service] === undefined) {
-    test.skip(`${title} (the cloud has no ${service})`, run);
-  } else test(title, run);
+  const isThere = cloud !== undefined && (service === undefined || cloud[service] !== undefined);
+  testWhere(isThere, service === undefined ? 'HEAT_ENV' : `HEAT_ENV with ${service}`)(title, run);
 }
 
 /** How a handle is signalled, by Heat's names, and `AWS` for the other kind of handle. */

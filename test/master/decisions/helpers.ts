@@ -43,8 +43,8 @@ export async function openJournal(
   t.teardown(() => recorder.close());
   const policy = given.policy ?? policyOf([]);
   const gate = new PolicyGate({
-    policy: () => policy,
-    options: () => given.options ?? { mode: 'enforce', learnActions: [] },
+    policy: { current: policy },
+    config: { current: { acl: given.options ?? { mode: 'enforce', learnActions: [] } } },
     ruled: new RuledDecisions({ audit: noAudit, now: () => clock.now }),
     recorder,
   });
