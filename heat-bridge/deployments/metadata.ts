@@ -23,7 +23,7 @@ interface SignalLogin extends Credentials {
   readonly regionName?: string;
 }
 
-export const deploymentActions = ['CREATE', 'UPDATE', 'DELETE', 'SUSPEND', 'RESUME'] as const;
+const deploymentActions = ['CREATE', 'UPDATE', 'DELETE', 'SUSPEND', 'RESUME'] as const;
 export type DeploymentAction = (typeof deploymentActions)[number];
 
 /** One entry of a server's list: a config that is to be applied once. */

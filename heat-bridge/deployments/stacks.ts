@@ -228,7 +228,7 @@ export interface StackInfo {
 /** Where a server's metadata comes from. */
 export type MetadataTransport = 'cfn' | 'heat' | 'login' | 'request' | 'zaqar';
 
-export function transportOf(collect: CollectConfig | undefined): MetadataTransport {
+function transportOf(collect: CollectConfig | undefined): MetadataTransport {
   if (collect?.heat !== undefined) return 'heat';
   if (collect?.zaqar !== undefined) return 'zaqar';
   if (collect?.cfn !== undefined) return 'cfn';
