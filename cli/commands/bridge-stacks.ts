@@ -92,46 +92,47 @@ function addStackList(stack: Command, context: CommandContext): void {
 }
 
 function addStackShow(stack: Command, context: CommandContext): void {
-  stack
-    .command('show')
-    .description('show a stack, its servers and its deployments, without secrets')
-    .argument('<name>')
-    .option('--owner <name>', 'owner of the stack, if several owners have this name')
-    .addOption(configOption())
-    .addOption(jsonOption())
-    .addOption(logLevelOption())
-    .action(async (name: string, { configDir, json, owner }: StackOptions) => {
-      const bridge = await context.openExtension(configDir, 'bridge');
-      const which = { name, ...(owner === undefined ? {} : { owner }) };
-      const details = await bridge.call<StackDetails>('stacks.show', which);
-      if (json) return printJson(context.stdout, details);
-      await printLine(context.stdout, formatStackLine(details));
-      for (const { server, minion, problem } of details.followed) {
-        const why = problem === undefined ? '' : `: ${problem}`;
-        const line = `server ${server} is ${minion ?? 'no minion yet'}${why}`;
-        await printLine(context.stdout, escapeName(line));
-      }
-      for (const deployment of details.deployments) {
-        await printLine(context.stdout, formatDeploymentLine(deployment));
-      }
-    });
+  const description = 'show a stack, its servers and its deployments, without secrets';
+  addSubcommand(stack, context, { name: 'show', description }, async (details: StackDetails) => {
+    await printLine(context.stdout, formatStackLine(details));
+    for (const { server, minion, problem } of details.followed) {
+      const why = problem === undefined ? '' : `: ${problem}`;
+      const line = `server ${server} is ${minion ?? 'no minion yet'}${why}`;
+      await printLine(context.stdout, escapeName(line));
+    }
+    for (const deployment of details.deployments) {
+      await printLine(context.stdout, formatDeploymentLine(deployment));
+    }
+  });
 }
 
 function addStackRemove(stack: Command, context: CommandContext): void {
+  const description = 'remove a stack; its deployments are not followed any more';
+  addSubcommand(stack, context, { name: 'remove', description }, async (info: StackInfo) =>
+    printLine(context.stdout, formatStackLine(info)),
+  );
+}
+
+/** A subcommand about one stack. @param print - what `--json` does not */
+function addSubcommand<Info extends object>(
+  stack: Command,
+  context: CommandContext,
+  { name, description }: { readonly name: 'remove' | 'show'; readonly description: string },
+  print: (info: Info) => Promise<void>,
+): void {
   stack
-    .command('remove')
-    .description('remove a stack; its deployments are not followed any more')
+    .command(name)
+    .description(description)
     .argument('<name>')
     .option('--owner <name>', 'owner of the stack, if several owners have this name')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
-    .action(async (name: string, { configDir, json, owner }: StackOptions) => {
+    .action(async (of: string, { configDir, json, owner }: StackOptions) => {
       const bridge = await context.openExtension(configDir, 'bridge');
-      const which = { name, ...(owner === undefined ? {} : { owner }) };
-      const info = await bridge.call<StackInfo>('stacks.remove', which);
-      if (json) return printJson(context.stdout, info);
-      await printLine(context.stdout, formatStackLine(info));
+      const which = { name: of, ...(owner === undefined ? {} : { owner }) };
+      const info: Info = await bridge.call(`stacks.${name}`, which);
+      await (json ? printJson(context.stdout, info) : print(info));
     });
 }
 

@@ -1650,6 +1650,8 @@ export const catalogue: readonly Threat[] = [
     threat: 'the author of a template permits code, a command or a minion',
     tests: [
       deployments(`a deployment with \${what} is refused, and Heat is told why`),
+      deployments('a script that the catalog does not pin does not run'),
+      deployments('a script gets no input that its entry does not name'),
       deployments('a minion that no rule permits is not reached'),
       deployments('a template names only minions that its registration lists'),
       deployments(

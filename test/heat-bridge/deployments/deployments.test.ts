@@ -186,33 +186,41 @@ const refusals: readonly (readonly [string, Partial<Entry>, RegExp, object?])[] 
   ['parameters that do not fit', {}, /demo\.echo: a parameter/, { text: 4, x: 1 }],
   ['inline SLS', { group: 'salt', config: 'a:\n  cmd.run: [{name: id}]' }, /inline SLS/],
   ['a state file that no command applies', { group: 'salt-state', config: 'top' }, /state file/],
-  [
-    'a script that is not pinned',
-    { group: 'script', config: '#!/bin/sh\nid\n' },
-    /permits this code/,
-  ],
-  [
-    'an input that the entry of a script does not name',
-    { group: 'script', config: script },
-    /site\.script/,
-    { LD_PRELOAD: '/tmp/x.so' },
-  ],
   ['an action that Heat does not know', {}, /action is unknown/, { deploy_action: 'EXPLODE' }],
 ];
 
+async function isRefused(
+  t: ExecutionContext,
+  more: Partial<Entry>,
+  inputs: Readonly<Record<string, unknown>>,
+  reason: RegExp,
+): Promise<void> {
+  const stage = await start(t, { functions: { 'cmd.exec_code_all': shell } });
+  const { heat, seen } = stage;
+  heat.servers.set('server-1', [heat.entry('one', more, inputs)]);
+  await register(stage);
+  const [result] = await results(heat, 1);
+  t.is(result?.values.deploy_status_code, 1);
+  t.regex(String(result?.values.deploy_stderr), reason);
+  t.regex(String(result?.values.deploy_stderr), /^refused: /);
+  t.deepEqual(seen, []);
+}
+
 for (const [what, more, reason, inputs = { text: 'x' }] of refusals) {
   test.serial(`a deployment with ${what} is refused, and Heat is told why`, async (t) => {
-    const stage = await start(t);
-    const { heat, seen } = stage;
-    heat.servers.set('server-1', [heat.entry('one', more, { ...inputs })]);
-    await register(stage);
-    const [result] = await results(heat, 1);
-    t.is(result?.values.deploy_status_code, 1);
-    t.regex(String(result?.values.deploy_stderr), reason);
-    t.regex(String(result?.values.deploy_stderr), /^refused: /);
-    t.deepEqual(seen, []);
+    await isRefused(t, more, { ...inputs }, reason);
   });
 }
+
+test.serial('a script that the catalog does not pin does not run', async (t) => {
+  const given = { group: 'script', config: '#!/bin/sh\nid\n' };
+  await isRefused(t, given, {}, /permits this code/);
+});
+
+test.serial('a script gets no input that its entry does not name', async (t) => {
+  const given = { group: 'script', config: script };
+  await isRefused(t, given, { LD_PRELOAD: '/tmp/x.so' }, /site\.script/);
+});
 
 test.serial('a minion that no rule permits is not reached', async (t) => {
   const stage = await start(t);
@@ -479,22 +487,26 @@ test.serial('handles that a server names are registered for its minion', async (
   );
 });
 
+/** Registers 200 servers, whose reads are counted. */
+async function crowd({ bridge, heat }: Stage): Promise<() => number> {
+  const servers = Array.from({ length: 200 }, (_, index) => ({
+    server: `server-${index}`,
+    minion: 'web1',
+  }));
+  await bridge.stacks.add({
+    name: 'demo',
+    servers,
+    login: { auth_url: `${heat.origin}/v3`, user_id: 'u', password: 'secret', project_id: 'p' },
+  });
+  return () => heat.requests.filter((it) => it.path.includes('/software_deployments/')).length;
+}
+
 test.serial(
   '200 servers are read at the rate that the interval means, from the start',
   async (t) => {
-    const { bridge, heat } = await start(t, { interval: 4, perSecond: 1000 });
-    const servers = Array.from({ length: 200 }, (_, index) => ({
-      server: `server-${index}`,
-      minion: 'web1',
-    }));
+    const stage = await start(t, { interval: 4, perSecond: 1000 });
     const begun = performance.now();
-    await bridge.stacks.add({
-      name: 'demo',
-      servers,
-      login: { auth_url: `${heat.origin}/v3`, user_id: 'u', password: 'secret', project_id: 'p' },
-    });
-    const reads = (): number =>
-      heat.requests.filter(({ path: place }) => place.includes('/software_deployments/')).length;
+    const reads = await crowd(stage);
     await until('half of the servers', () => reads() >= 100, 20_000);
     // Half of the servers take half of the interval: nothing thunders at the start.
     t.true(performance.now() - begun > 1_200, `${performance.now() - begun}`);
@@ -504,19 +516,9 @@ test.serial(
 );
 
 test.serial('requests keep to polls_per_second, however many servers there are', async (t) => {
-  const { bridge, heat } = await start(t, { interval: 1, perSecond: 20 });
-  const servers = Array.from({ length: 200 }, (_, index) => ({
-    server: `server-${index}`,
-    minion: 'web1',
-  }));
+  const stage = await start(t, { interval: 1, perSecond: 20 });
   const begun = performance.now();
-  await bridge.stacks.add({
-    name: 'demo',
-    servers,
-    login: { auth_url: `${heat.origin}/v3`, user_id: 'u', password: 'secret', project_id: 'p' },
-  });
-  const reads = (): number =>
-    heat.requests.filter(({ path: place }) => place.includes('/software_deployments/')).length;
+  const reads = await crowd(stage);
   await until('60 reads', () => reads() >= 60, 20_000);
   t.true(performance.now() - begun > 2_500, `${performance.now() - begun}`);
 });
