@@ -28,7 +28,7 @@ export interface DeploymentRecord {
   readonly target?: Pick<Deployment, 'outputs' | 'resource' | 'signal'> & {
     readonly serverId: string;
   };
-  /** What Heat is told. */
+  /** What Heat is told; on disk alone. */
   readonly body?: string;
   readonly end?: DeploymentEnd;
   /** Why it failed, or why Heat could not be told. */
@@ -55,7 +55,7 @@ export class DeploymentRecords {
   static async open(state: StateArea, now: () => number): Promise<DeploymentRecords> {
     const records = new DeploymentRecords(state, now);
     for await (const { value } of state.list(['deployments', 'records'])) {
-      records.#remember(JSON.parse(Buffer.from(state.unseal(value)).toString('utf8')));
+      records.#remember(records.#unpack(value));
     }
     return records;
   }
@@ -71,6 +71,12 @@ export class DeploymentRecords {
       .flatMap((records) => [...records.values()])
       .filter((record) => record.stack === stack)
       .sort((a, b) => a.begunAt - b.begunAt);
+  }
+
+  /** What Heat is to be told, which is not kept in memory. */
+  async bodyOf(record: DeploymentRecord): Promise<string | undefined> {
+    const row = await this.#state.get(rowKey(record));
+    return row === undefined ? undefined : this.#unpack(row.value).body;
   }
 
   has(stack: string, server: string, id: string): boolean {
@@ -115,7 +121,11 @@ export class DeploymentRecords {
     }
   }
 
-  #remember(record: DeploymentRecord): void {
+  #unpack(value: Uint8Array): DeploymentRecord {
+    return JSON.parse(Buffer.from(this.#state.unseal(value)).toString('utf8'));
+  }
+
+  #remember({ body: _body, ...record }: DeploymentRecord): void {
     const key = serverKey(record.stack, record.server);
     const records = this.#servers.get(key) ?? new Map<string, DeploymentRecord>();
     records.set(record.id, record);

@@ -23,9 +23,10 @@ import { StackLogins } from './logins.ts';
 import type { DeploymentSignal, ServerMetadata } from './metadata.ts';
 import { type FollowedServer, ServerWorker, type ServerWorkerDeps } from './server-worker.ts';
 import { deliverResult } from './signal-result.ts';
-import { readServer } from './sources.ts';
+import { type ReadResult, readServer, type ServerSource } from './sources.ts';
 import { findServers, minionOfServer, namedServers } from './stack-servers.ts';
 import {
+  type OwnerLogin,
   parseStackRegistration,
   type RegisteredStack,
   type StackRegistration,
@@ -139,7 +140,11 @@ export async function openDeployments(
   const turn = (): Promise<void> => pacer.turn(closing);
   const workerDeps = (stack: RegisteredStack): ServerWorkerDeps => ({
     records,
-    read: (source) => readServer(source, { ask, logins, maxBytes: options.maxBytes, now }),
+    read: async (source) =>
+      redactSecrets(
+        await readServer(source, { ask, logins, maxBytes: options.maxBytes, now }),
+        secretsOfSource(source),
+      ),
     minionOf: async (server, metadata) =>
       minionOfServer(stack, server, metadata, await enroll.list()),
     isPresent: async (minion) => (await host.master().presence()).some(({ id }) => id === minion),
@@ -148,7 +153,10 @@ export async function openDeployments(
     resolve: (deployment) => resolveCall(deployment, { commands: catalog, code: codeCatalog }),
     run: (record, subject, isResumed) => runs.run(record, subject, isResumed),
     deliver: async (delivery) =>
-      redactSecrets(await deliverResult(delivery, { ask, logins }), delivery.signal),
+      redactSecrets(await deliverResult(delivery, { ask, logins }), [
+        ...secretsOfSignal(delivery.signal),
+        ...secretsOfLogin(delivery.login),
+      ]),
     turn,
     onEnd: (record) => fireEnd(host, stack, record),
     intervalMs: options.intervalMs,
@@ -331,16 +339,35 @@ async function registerHandles(given: HandlesOfServer): Promise<void> {
 }
 
 /** A service may repeat what it was asked with. */
-function redactSecrets(outcome: DeliveryOutcome, signal: DeploymentSignal): DeliveryOutcome {
-  if (outcome.kind === 'delivered') return outcome;
-  const secrets =
-    'password' in signal
-      ? [signal.password]
-      : 'url' in signal
-        ? secretsOf({ transport: 'CFN_SIGNAL', url: signal.url })
-        : [];
+function redactSecrets<T extends DeliveryOutcome | ReadResult>(
+  outcome: T,
+  secrets: readonly string[],
+): T {
+  if (!('reason' in outcome)) return outcome;
+  // protection: talking-heat
   const reason = secrets.reduce((text, it) => text.replaceAll(it, '(secret)'), outcome.reason);
   return { ...outcome, reason };
+}
+
+function secretsOfSignal(signal: DeploymentSignal): readonly string[] {
+  if ('password' in signal) return [signal.password];
+  return 'url' in signal ? secretsOf({ transport: 'CFN_SIGNAL', url: signal.url }) : [];
+}
+
+function secretsOfLogin(login: OwnerLogin | undefined): readonly string[] {
+  if (login === undefined) return [];
+  return ['password' in login ? login.password : login.application_credential_secret];
+}
+
+function secretsOfSource({ collect, login }: ServerSource): readonly string[] {
+  const url = collect?.request?.metadata_url;
+  return [
+    ...secretsOfLogin(login),
+    ...[collect?.heat?.password, collect?.zaqar?.password, collect?.cfn?.secret_access_key].filter(
+      (it) => it !== undefined,
+    ),
+    ...(url === undefined ? [] : secretsOf({ transport: 'TEMP_URL_SIGNAL', url })),
+  ];
 }
 
 function fireEnd(

@@ -246,9 +246,10 @@ export class ServerWorker {
   }
 
   async #signal(record: DeploymentRecord): Promise<number> {
-    const { deliver, now } = this.#deps;
+    const { deliver, records, now } = this.#deps;
     const { stack, login } = this.server.source;
-    const { id, target, body, endedAt = 0 } = record;
+    const { id, target, endedAt = 0 } = record;
+    const body = await records.bodyOf(record);
     if (target === undefined || body === undefined) return this.#end(record, undefined);
     const outcome = await deliver({ ...target, id, stack, login, body });
     if (this.#isOver) return 0;

@@ -1691,6 +1691,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       deployments('the credentials of a stack are used for no other stack'),
       deployments('nothing of a stack shows its secrets, and a removed stack is not followed'),
+      deployments('a service that repeats a secret has it in no reason'),
       deployments('handles that a server names are registered for its minion'),
       deployments('a machine that is retired is no server of any stack'),
       stacks(

@@ -453,6 +453,19 @@ test.serial(
   },
 );
 
+test.serial('a service that repeats a secret has it in no reason', async (t) => {
+  const stage = await start(t);
+  const { heat } = stage;
+  heat.servers.set('server-1', [heat.entry('one', {}, { text: 'x', deploy_password: 'repeated' })]);
+  heat.status = 403;
+  heat.refusal = JSON.stringify({ explanation: 'who said repeated and secret?' });
+  await register(stage);
+  await done(stage);
+  const text = JSON.stringify(await show(stage));
+  t.regex(text, /who said \(secret\) and \(secret\)/);
+  t.notRegex(text, /repeated/);
+});
+
 test.serial('a machine that is retired is no server of any stack', async (t) => {
   const stage = await start(t);
   const { bridge, heat } = stage;

@@ -54,6 +54,8 @@ export interface StandInHeat {
   metadata: object;
   /** How results are answered. */
   status: number;
+  /** With which words. */
+  refusal: string;
   /** The recorded `os-collect-config` of a server. */
   collect(kind: CollectKind): CollectConfig;
   /** An entry that signals over HEAT_SIGNAL. */
@@ -100,7 +102,7 @@ export async function startStandInHeat(t: ExecutionContext): Promise<StandInHeat
     if (method === 'HEAD') return send(200, '', { etag: 'd41d8cd98f00b204e9800998ecf8427e' });
     if (method === 'POST' || method === 'PUT') {
       results.push({ path, values: JSON.parse(body) });
-      return send(method === 'PUT' && heat.status === 200 ? 201 : heat.status, 'null');
+      return send(method === 'PUT' && heat.status === 200 ? 201 : heat.status, heat.refusal);
     }
     return send(404, '{}');
   };
@@ -113,6 +115,7 @@ export async function startStandInHeat(t: ExecutionContext): Promise<StandInHeat
     servers,
     metadata: {},
     status: 200,
+    refusal: 'null',
     collect: (kind) => JSON.parse(local(JSON.stringify(recordings.collect[`occ_${kind}`]))),
     entry: (id, more = {}, inputs = {}) => ({
       ...JSON.parse(local(JSON.stringify(template))),
