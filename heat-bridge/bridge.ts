@@ -6,15 +6,13 @@ import { type BridgeModule, combineModules } from './bridge-module.ts';
 import { requireCatalog } from './catalog/load-catalog.ts';
 import {
   type CommandApi,
-  type CommandCaller,
-  type CommandHandle,
-  type CommandRequest,
   commandMethods,
   createCommandApi,
   createReactionCommands,
 } from './commands/command-api.ts';
 import { Catalog, type CommandInfo } from './commands/command-catalog.ts';
 import type { CommandDefinition, TypedCommand } from './commands/command-definition.ts';
+import type { CommandCaller, CommandHandle, CommandRequest } from './commands/command-request.ts';
 import { addCommandRoutes } from './commands/command-routes.ts';
 import { CommandRunner } from './commands/command-runner.ts';
 import type { Parameters } from './commands/parameters.ts';
@@ -28,15 +26,10 @@ import { BridgeError } from './errors.ts';
 import { type BridgePlugin, createBridgePlugin } from './http/bridge-plugin.ts';
 import { withKeystoneTokens } from './keystone.ts';
 import { parseSections } from './options.ts';
-import {
-  createPlanApi,
-  type PlanApi,
-  type PlanHandle,
-  type PlanRequest,
-  planMethods,
-} from './plans/plan-api.ts';
+import { createPlanApi, type PlanApi, planMethods } from './plans/plan-api.ts';
 import { PlanCatalog, type PlanInfo } from './plans/plan-catalog.ts';
 import type { PlanDefinition, TypedPlan } from './plans/plan-definition.ts';
+import type { PlanHandle, PlanRequest } from './plans/plan-request.ts';
 import { addPlanRoutes } from './plans/plan-routes.ts';
 import { PlanRunner } from './plans/plan-runner.ts';
 import { openSignals } from './signals/open-signals.ts';

@@ -12,16 +12,7 @@ export {
 } from './bridge.ts';
 export { catalogAsMarkdown, catalogAsTypes } from './catalog/catalog-docs.ts';
 export { type CatalogFinding, type LoadedCatalog, loadCatalog } from './catalog/load-catalog.ts';
-export type {
-  CommandCaller,
-  CommandHandle,
-  CommandOutcome,
-  CommandRequest,
-  CommandResult,
-  CommandTarget,
-  CommandUpdate,
-  RunStarted,
-} from './commands/command-api.ts';
+export type { RunStarted } from './commands/command-api.ts';
 export { Catalog, type CommandInfo, describeCommand } from './commands/command-catalog.ts';
 export {
   type ArgumentSource,
@@ -32,6 +23,15 @@ export {
   type JsonValue,
   type TypedCommand,
 } from './commands/command-definition.ts';
+export type {
+  CommandCaller,
+  CommandHandle,
+  CommandOutcome,
+  CommandRequest,
+  CommandResult,
+  CommandTarget,
+  CommandUpdate,
+} from './commands/command-request.ts';
 export type { Parameters } from './commands/parameters.ts';
 export type { DeploymentEnd } from './deployments/deployment-answer.ts';
 export type { ServerStatus } from './deployments/server-worker.ts';
@@ -51,27 +51,20 @@ export type {
   StacksApi,
 } from './deployments/stacks-api.ts';
 export type {
+  ConfigValue,
   Enrolment,
   EnrolmentState,
   EnrolmentWay,
   EnrolRequest,
+  MinionConfig,
   NewEnrolment,
+  UserDataFormat,
 } from './enroll/enrolment.ts';
 export type { EnrollApi, KnownMinion, Machine } from './enroll/enrolment-service.ts';
-export type { ConfigValue, MinionConfig, UserDataFormat } from './enroll/user-data.ts';
 export { BridgeError, type BridgeErrorCode, bridgeErrors } from './errors.ts';
 export type { BridgePlugin } from './http/bridge-plugin.ts';
 export type { HttpServerContext } from './http/http-server-context.ts';
-export type {
-  PlanHandle,
-  PlanOutcome,
-  PlanRequest,
-  PlanStarted,
-  PlanUpdate,
-  StepKind,
-  StepOutcome,
-  StepProgress,
-} from './plans/plan-api.ts';
+export type { PlanStarted } from './plans/plan-api.ts';
 export { describePlan, PlanCatalog, type PlanInfo, type StepInfo } from './plans/plan-catalog.ts';
 export {
   definePlan,
@@ -84,6 +77,15 @@ export {
   type UndoDefinition,
 } from './plans/plan-definition.ts';
 export type { Groups } from './plans/plan-groups.ts';
+export type {
+  PlanHandle,
+  PlanOutcome,
+  PlanRequest,
+  PlanUpdate,
+  StepKind,
+  StepOutcome,
+  StepProgress,
+} from './plans/plan-request.ts';
 export type { Transport } from './signals/destination.ts';
 export type { HandleInfo, HandleRegistration } from './signals/handles.ts';
 export type { OutboxEntry } from './signals/outbox.ts';

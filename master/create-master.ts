@@ -33,7 +33,7 @@ import {
   wheelTable,
 } from './functions/index.ts';
 import { createJobs } from './jobs/index.ts';
-import type { MasterParts } from './master.ts';
+import type { MasterParts } from './master-parts.ts';
 import { createReactionCalls, createReactor, createReactorSls } from './reactor/index.ts';
 import {
   createRequestLimits,

@@ -244,7 +244,8 @@ export {
   openFileRoots,
 } from './files/index.ts';
 export { isFailureCode, joinKeywords, returnerOf, separateKeywords } from './jobs/index.ts';
-export { createMaster, type Master, type MasterParts } from './master.ts';
+export { createMaster, type Master } from './master.ts';
+export type { MasterParts } from './master-parts.ts';
 export { backupOfflineStore, inspectMasterStore, restoreMasterStore } from './offline-store.ts';
 export type { TriggerEvent } from './reactor/index.ts';
 export {

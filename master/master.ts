@@ -1,9 +1,6 @@
 /** A master and its states: created, started, closed. */
 
-import type { Logger } from 'pino';
-import type { MasterTransport } from '../minion-protocol/index.ts';
 import { describeSystemError } from '../runtime/index.ts';
-import type { Store } from '../store/index.ts';
 import {
   type AuditApi,
   createSilentLogger,
@@ -13,7 +10,6 @@ import {
   MasterError,
   type MasterStatus,
   type PillarApi,
-  type PillarProvider,
   type PresentMinion,
   type ReactionsApi,
   type ReloadReport,
@@ -22,36 +18,7 @@ import {
 } from './api/index.ts';
 import type { MasterConfig } from './config/index.ts';
 import type { Assembly, assemble } from './create-master.ts';
-import type { ExtPillar } from './data/index.ts';
-import type { FileServerOptions } from './files/index.ts';
-import type { MasterExtension, TopsProvider } from './requests/index.ts';
-
-/** What a master is made of; everything but the configuration has a default. */
-export interface MasterParts {
-  /** From `loadMasterConfig(directory)`, or `resolveMasterConfig({…})`. */
-  readonly config: MasterConfig;
-  /** Each minion's pillar. Default: that of the files below `pillar_roots`. */
-  readonly pillar?: PillarProvider;
-  /** Put over that pillar, in this order. Default: none. */
-  readonly extPillar?: readonly ExtPillar[];
-  /** What each minion's highstate has besides its top file. Default: nothing. */
-  readonly tops?: TopsProvider;
-  /** What is opened and closed with it, and keeps state in its store. Default: none. */
-  readonly extensions?: readonly MasterExtension[];
-  /** Where files come from. Default: `file_roots`. */
-  readonly fileserver?: FileServerOptions;
-  /** Default: says nothing. */
-  readonly logger?: Logger;
-  /** Default: ZeroMQ on the configured ports. */
-  readonly transports?: readonly MasterTransport[];
-  /** Default: the embedded store in `saltbridge: state_dir`. */
-  readonly store?: Store;
-  /** Reads the configuration again, for `acl.reload` of the interface. Default: that is refused. */
-  readonly readConfig?: () => Promise<MasterConfig>;
-  /** Milliseconds since 1970. Default: the system's clock. */
-  readonly now?: () => number;
-}
-
+import type { MasterParts } from './master-parts.ts';
 /** A Salt master in this process. */
 export interface Master extends InProcessApi {
   /**

@@ -1,5 +1,6 @@
 /** The wire between Salt masters and minions: what other rooms and other programs may use. */
 
+export { compileGlob } from '../python/fnmatch.ts';
 export {
   type AuthMaterial,
   type AuthReplyContext,
@@ -98,6 +99,7 @@ export {
   publicationEnvelope,
   sealPublication,
 } from './publication.ts';
+export { type PythonForms, pythonStr, toPythonValue, unboundedStr } from './python-values.ts';
 export {
   type CheckedLoad,
   type CheckedRequest,
@@ -170,7 +172,6 @@ export {
 } from './targeting/facts.ts';
 export {
   type CompiledPattern,
-  compileGlob,
   compileLinearPattern,
   compilePattern,
   compileSearchPattern,
@@ -178,7 +179,6 @@ export {
   type PatternCompiler,
   type TextMatcher,
 } from './targeting/pattern.ts';
-export { pythonStr } from './targeting/python-str.ts';
 export {
   type CompiledTarget,
   type CompileTargetOptions,

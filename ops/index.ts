@@ -7,12 +7,8 @@ export type {
   SystemInfo,
 } from './diagnostics/report.ts';
 export { type DoctorOptions, runDoctor } from './diagnostics/run-doctor.ts';
-export {
-  checkMigration,
-  type MigrationFinding,
-  type MigrationOutcome,
-  type MigrationReport,
-} from './migration/check-migration.ts';
+export { checkMigration, type MigrationReport } from './migration/check-migration.ts';
+export type { MigrationFinding, MigrationOutcome } from './migration/finding.ts';
 export { policyText } from './migration/policy-text.ts';
 export type {
   PlannedReactionRule,

@@ -1,4 +1,4 @@
-/** Bodies of requests: JSON, text that is JSON, forms, YAML [CONTRACT 1.1; THREATS ]. */
+/** Bodies of requests: JSON, text that is JSON, forms, YAML [THREATS ]. */
 import {
   ArgumentReader,
   type FunctionArguments,

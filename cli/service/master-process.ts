@@ -147,7 +147,7 @@ function openPidFile(
   }
 }
 
-/** Before the first byte from the network is read [DESIGN, root]. */
+/** Before the first byte from the network is read. */
 function switchToAccount(
   config: MasterConfig,
   masters: ServedMasters,

@@ -12,13 +12,9 @@ import {
 } from '../http/http-server-context.ts';
 import { describeRoute, parseBody, type RouteOperation } from '../http/route-schema.ts';
 import { UpdateStreams } from '../http/update-stream.ts';
-import {
-  type CommandApi,
-  type CommandHandle,
-  type CommandRequest,
-  firstRunUpdate,
-} from './command-api.ts';
+import { type CommandApi, firstRunUpdate } from './command-api.ts';
 import type { CommandInfo } from './command-catalog.ts';
+import type { CommandHandle, CommandRequest } from './command-request.ts';
 import type { Parameters } from './parameters.ts';
 
 // Schemas.

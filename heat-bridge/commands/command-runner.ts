@@ -21,6 +21,7 @@ import {
   reachOfCaller,
   resolveCaller,
 } from './callers.ts';
+import type { Catalog, CompiledCommand } from './command-catalog.ts';
 import {
   type CommandCaller,
   type CommandHandle,
@@ -29,8 +30,7 @@ import {
   type CommandResult,
   type CommandTarget,
   targetOf,
-} from './command-api.ts';
-import type { Catalog, CompiledCommand } from './command-catalog.ts';
+} from './command-request.ts';
 import {
   type CommandExecution,
   CommandRun,

@@ -15,8 +15,9 @@ import {
 } from '../http/http-server-context.ts';
 import { describeRoute, parseBody } from '../http/route-schema.ts';
 import { UpdateStreams } from '../http/update-stream.ts';
-import { firstPlanUpdate, type PlanApi, type PlanHandle, type PlanRequest } from './plan-api.ts';
+import { firstPlanUpdate, type PlanApi } from './plan-api.ts';
 import type { PlanInfo } from './plan-catalog.ts';
+import type { PlanHandle, PlanRequest } from './plan-request.ts';
 
 // Schemas.
 

@@ -12,7 +12,7 @@ export {
 export type { HeardFrom, LastHeard } from './last-heard.ts';
 export { preparePrivateDirectories } from './master-keys.ts';
 export { type KeyPlace, placeDirectories } from './pki-directory.ts';
-export { type PublishKey, secretsPrefix } from './publish-key.ts';
+export type { PublishKey } from './publish-key.ts';
 export {
   DropConnectionError,
   type Handler,
@@ -21,7 +21,13 @@ export {
   sendLater,
   type VerifiedRequest,
 } from './request.ts';
-export { createSeal, openSeal, type Seal, type SessionKeys } from './session-keys.ts';
+export {
+  createSeal,
+  openSeal,
+  type Seal,
+  type SessionKeys,
+  secretsPrefix,
+} from './session-keys.ts';
 export { createFullnessCheck, type KeyAcceptanceHook, type OfferedKey, SignIn } from './sign-in.ts';
 export { SignatureCheck } from './signature-check.ts';
 export type { TokenCheck } from './token-check.ts';

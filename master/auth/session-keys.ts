@@ -10,7 +10,6 @@ import {
 import { makeDirectory, readTextIfPresent, writeFileAtomically } from '../../runtime/index.ts';
 import type { Key, Store } from '../../store/index.ts';
 import { MasterError } from '../api/index.ts';
-import { secretsPrefix } from './publish-key.ts';
 
 /** Some 3 KB each. */
 const maxKept = 2048;
@@ -69,6 +68,8 @@ export class RecentKeys {
   }
 }
 
+/** What the store holds of secrets that a restored store must not bring back. */
+export const secretsPrefix: Key = ['secrets'];
 const prefix: Key = [...secretsPrefix, 'sessions'];
 
 /** As text: ready for use it takes some thirty times the room. */

@@ -31,7 +31,7 @@ export interface SignInOptions {
   readonly keys: KeyStore;
   readonly autoAccept: AutoAccept;
   readonly masterKeys: MasterKeyPair;
-  /** Vouches for the master's key (`master_sign_pubkey`); `undefined`: off. */
+  /** Signs the master's public key (`master_sign_pubkey`); `undefined`: off. */
   readonly masterKeySigner: MasterKeySigner | undefined;
   readonly publishKey: PublishKey;
   readonly sessions: SessionKeys;
@@ -222,7 +222,7 @@ export class SignIn {
     const { masterKeys, publishKey, sessions, rsa } = this.#options;
     const session = await sessions.obtain(request.id);
     const { key, signature } = publishKey.current;
-    const pubSig = await this.#vouch(request);
+    const pubSig = await this.#signMasterKey(request);
     return rsa.run({
       kind: 'accept',
       request,
@@ -238,7 +238,7 @@ export class SignIn {
     });
   }
 
-  async #vouch(request: AuthRequest): Promise<string | undefined> {
+  async #signMasterKey(request: AuthRequest): Promise<string | undefined> {
     const { masterKeySigner, masterKeys, rsa } = this.#options;
     if (masterKeySigner === undefined) return undefined;
     if (masterKeySigner.kind === 'signature') return masterKeySigner.signature;

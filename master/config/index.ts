@@ -26,21 +26,23 @@ export {
   textsOf,
   withoutPlace,
 } from './option-kinds.ts';
-export {
-  type EauthOptions,
-  type ExpireOverride,
-  eventRingSize,
-  type ReactorEntry,
-} from './option-table.ts';
+export { eventRingSize } from './option-table.ts';
 export {
   type AclOptions,
+  type EauthOptions,
   type EventRingOptions,
+  type ExpireOverride,
   type HashType,
   type Limits,
   type MasterConfig,
   type MasterOptions,
+  type ReactorEntry,
   type SignalRule,
+  type SslOptions,
   storeDirectory,
+  type TransportName,
+  type TransportOptions,
+  type TransportOpts,
 } from './options.ts';
 export { policySyntax, rulesOf } from './policy-rules.ts';
 export {
@@ -71,11 +73,4 @@ export {
 export { type ConfigSurvey, surveyMasterConfig } from './survey.ts';
 export { badTarget, compileRightTarget, parseTarget, parseUnexpanded } from './target-text.ts';
 export { type LoadedTenants, loadTenants, type Tenant } from './tenants.ts';
-export {
-  type ServedTransport,
-  type SslOptions,
-  servedTransports,
-  type TransportName,
-  type TransportOptions,
-  type TransportOpts,
-} from './transport-options.ts';
+export { type ServedTransport, servedTransports } from './transport-options.ts';

@@ -2,12 +2,8 @@
 
 import type { PillarApi } from '../api/index.ts';
 import { type Mine, type MineDeps, openMine } from './mine.ts';
-import {
-  createPillarApi,
-  openPillarSource,
-  type PillarOfProgram,
-  type PillarSource,
-} from './pillar.ts';
+import { createPillarApi, openPillarSource, type PillarOfProgram } from './pillar.ts';
+import type { PillarSource } from './pillar-data.ts';
 
 export interface DataDeps extends MineDeps {
   readonly sources: PillarOfProgram;

@@ -6,13 +6,14 @@ import type { PlainData } from '../../template/index.ts';
 import { MasterError, type PillarRequest, type PillarTextFormat } from '../api/index.ts';
 import { checkPillarAddress, type ExtPillarEntry } from '../config/index.ts';
 import { DiskFiles, HiddenDirectories } from '../files/index.ts';
-import type { PillarAnswer, PillarSource } from './pillar.ts';
 import {
   fromWire,
   isPillarMap,
   type MergeOptions,
   mergePillar,
+  type PillarAnswer,
   type PillarMap,
+  type PillarSource,
   toWirePillar,
 } from './pillar-data.ts';
 import { readData } from './render-task.ts';

@@ -14,9 +14,7 @@ export {
   compiledOf,
   type OwnPillar,
   openPillar,
-  type PillarSource,
   pillarRequestOf,
-  Reads,
   renderMs,
 } from './pillar.ts';
 export {
@@ -28,6 +26,7 @@ export {
   mergeDeep,
   mergeOverride,
   type PillarMap,
+  type PillarSource,
   type SourceFile,
   toWire,
   toWirePillar,
@@ -36,6 +35,7 @@ export {
   findSls,
   PillarSources,
   pipeOf,
+  Reads,
   SlsRenderer,
   type SlsRendering,
 } from './pillar-sources.ts';

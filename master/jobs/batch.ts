@@ -42,7 +42,7 @@ class BatchSlots {
     return minions.filter((minion) => this.#active.delete(minion)).length;
   }
 
-  /** Places may be taken again. */
+  /** Slots may be taken again. */
   free(count: number): void {
     this.#free += count;
   }

@@ -242,3 +242,14 @@ export class JobCache {
     this.#remembered.delete(jid);
   }
 }
+
+/** A job id that no job has: the clock may have gone back since an earlier run of the master. */
+export async function freshJid(
+  nextJid: () => string,
+  jobs: Pick<JobCache, 'find'>,
+): Promise<string> {
+  for (;;) {
+    const jid = nextJid();
+    if ((await jobs.find(jid)) === undefined) return jid;
+  }
+}

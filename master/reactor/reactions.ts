@@ -101,7 +101,8 @@ class ReactionIntake {
     const { reports } = this.#options;
     const { name } = compiled.reaction;
     const { tag } = occurrence;
-    if (!compiled.isVouchedFor(occurrence.rule)) return reports.dropped(name, 'no-schema', { tag });
+    if (!compiled.isGuaranteedBy(occurrence.rule))
+      return reports.dropped(name, 'no-schema', { tag });
     const depth = await this.#depthOf(occurrence.jid);
     if (depth > maxDepth) return reports.dropped(name, 'depth', { tag });
     const plan = await compiled.plan(occurrence);

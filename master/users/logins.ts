@@ -21,14 +21,6 @@ import { type KnownToken, type TokenTable, TokenWatch, type Watched } from './to
 
 // Credentials [THREATS A-04, C-14]: two short texts and the name of a back end.
 
-/** What somebody proves who they are with. */
-export interface Credentials {
-  /** 1 to 256 characters, none of them a control character, no space at either end. */
-  readonly username: string;
-  /** 1 to 1,024 characters (16,384 for `jwt`), no NUL or line break. */
-  readonly password: string;
-}
-
 const maxName = 256;
 const maxPassword = 1024;
 /** Tokens of identity providers with many groups. */

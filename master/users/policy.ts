@@ -11,7 +11,6 @@ import {
   type MinionSubject,
   type Policy,
   type PolicyEnvironment,
-  type Question,
   questionText,
   type Reach,
   type ReachQuestion,
@@ -31,7 +30,7 @@ import {
 } from '../config/index.ts';
 import type { MasterContext } from '../context/index.ts';
 import type { Jobs, TargetResolver } from '../jobs/index.ts';
-import { DecisionRecorder } from './decisions.ts';
+import { DecisionRecorder, type MinionQuestion } from './decisions.ts';
 
 export interface LivePolicyOptions {
   readonly config: LiveConfig;
@@ -118,11 +117,6 @@ function pillarText({ pillar }: MinionFacts, path: string): string | undefined {
 }
 
 // The policy gate: decides what minions ask for, and notifies observers of decisions.
-
-/** What a minion asks for that rules are about. */
-export type MinionQuestion = Exclude<Question, { action: 'return' }> & {
-  readonly subject: MinionSubject;
-};
 
 /** Whom a minion may reach. */
 type MinionReachQuestion = ReachQuestion & { readonly subject: MinionSubject };

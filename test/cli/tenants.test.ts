@@ -99,7 +99,7 @@ test('where one tenant cannot start none does, and the others have let go of eve
   });
   const said: Buffer[] = [];
   child.stderr.on('data', (chunk: Buffer) => said.push(chunk));
-  const [code] = await within('the end of the process', once(child, 'close'), 20_000);
+  const [code] = await within('the end of the process', once(child, 'close'), 50_000);
   t.is(code, 69);
   t.regex(Buffer.concat(said).toString(), /saltbridge: tenant blue did not start: .*master\.pem/);
   configure('blue');
@@ -134,7 +134,7 @@ test('two tenants with one port end the start with both names', async (t) => {
   });
   const said: Buffer[] = [];
   child.stderr.on('data', (chunk: Buffer) => said.push(chunk));
-  const [code] = await within('the end of the process', once(child, 'close'), 20_000);
+  const [code] = await within('the end of the process', once(child, 'close'), 50_000);
   t.is(code, 64);
   t.regex(
     Buffer.concat(said).toString(),

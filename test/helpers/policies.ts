@@ -12,7 +12,7 @@ import { compileRightTarget } from '../../master/config/target-text.ts';
 import { PolicyGate } from '../../master/users/policy.ts';
 
 /** What a policy of a test knows. */
-export interface World {
+export interface PolicyFixture {
   /** Pillar of minions, by path. */
   readonly pillar?: Readonly<Record<string, Readonly<Record<string, string>>>>;
   /** What a target says of each minion; default: nothing is known of any but its id. */
@@ -22,11 +22,11 @@ export interface World {
 }
 
 /** The world of a policy in a test: patterns are those of a master. */
-function policyWorld({
+function policyPolicyFixture({
   pillar = {},
   target = idTargets,
   now = () => 0,
-}: World = {}): PolicyEnvironment {
+}: PolicyFixture = {}): PolicyEnvironment {
   return {
     ...policySyntax,
     target,
@@ -36,8 +36,8 @@ function policyWorld({
 }
 
 /** A policy of these rules. */
-export function policyOf(rules: readonly PolicyRule[], world: World = {}): Policy {
-  return createPolicy(rules, policyWorld(world));
+export function policyOf(rules: readonly PolicyRule[], world: PolicyFixture = {}): Policy {
+  return createPolicy(rules, policyPolicyFixture(world));
 }
 
 /** Targets where nothing is known of minions but their ids. */

@@ -41,10 +41,10 @@ import {
   tagOf,
   toWireResult,
 } from './low-chunk.ts';
+import type { OrchestrationContext, OrchestrationDeps } from './orchestration-context.ts';
 import { listenersOf, turnRequisites } from './requisites.ts';
 import { ChunkRun, type ChunkRunOptions, StateCaller, verifyChunk } from './run-chunks.ts';
 import { stateTable } from './state-functions.ts';
-import type { OrchestrationDeps, World } from './world.ts';
 
 // High data [salt/state.py call_high].
 
@@ -189,10 +189,10 @@ export class Orchestrator {
   orchestrate(request: OrchestrationRequest, caller: OrchestrationCaller): Promise<WireMap> {
     const { masterId } = this.#options;
     return this.#within(caller, async (signal) => {
-      const world = this.#world(caller, this.#jidOf(request, caller), signal);
+      const context = this.#context(caller, this.#jidOf(request, caller), signal);
       const asked = { ...request, isTrusted: isTrusted(caller) };
       const compiled = await compileSls(this.#options, asked, signal);
-      const running = await this.#run(compiled, request, world);
+      const running = await this.#run(compiled, request, context);
       const retcode = isSuccess({ [masterId]: running }) ? 0 : 1;
       return { data: { [masterId]: running }, outputter: 'highstate', retcode };
     });
@@ -216,10 +216,10 @@ export class Orchestrator {
   single(request: SingleRequest, caller: OrchestrationCaller): Promise<WireMap> {
     const { masterId } = this.#options;
     return this.#within(caller, async (signal) => {
-      const world = this.#world(caller, undefined, signal);
+      const context = this.#context(caller, undefined, signal);
       const asked = { ...request, saltenv: 'base', pillarenv: undefined, isTrusted: true };
       const { setting } = await openSetting(this.#options, asked);
-      const state = this.#caller(world, request.test, conditionsOf(setting));
+      const state = this.#caller(context, request.test, conditionsOf(setting));
       return { [masterId]: await runSingle(request, state) };
     });
   }
@@ -232,23 +232,31 @@ export class Orchestrator {
   async #run(
     { high, errors, conditions }: Compilation,
     { exclude, test }: OrchestrationRequest,
-    world: World,
+    context: OrchestrationContext,
   ): Promise<WireValue> {
     if (errors.length > 0) return [...errors];
     high.exclude.push(...exclude);
-    const { signal, now } = world;
+    const { signal, now } = context;
     const maxStates = this.#options.limits.orchestrationStates;
-    const caller = this.#caller(world, test, conditions);
+    const caller = this.#caller(context, test, conditions);
     return runHigh(high, { caller, test, signal, now, maxStates });
   }
 
-  #caller(world: World, test: boolean, conditions: Compilation['conditions']): StateCaller {
-    const { signal, now } = world;
+  #caller(
+    context: OrchestrationContext,
+    test: boolean,
+    conditions: Compilation['conditions'],
+  ): StateCaller {
+    const { signal, now } = context;
     const { log } = this.#options;
-    return new StateCaller({ table: stateTable(world), conditions, test, signal, now, log });
+    return new StateCaller({ table: stateTable(context), conditions, test, signal, now, log });
   }
 
-  #world({ user, by }: OrchestrationCaller, jid: string | undefined, signal: AbortSignal): World {
+  #context(
+    { user, by }: OrchestrationCaller,
+    jid: string | undefined,
+    signal: AbortSignal,
+  ): OrchestrationContext {
     if (this.#parts === undefined) throw new TypeError('actBy was not called');
     return { ...this.#parts, jid, user, by, signal };
   }

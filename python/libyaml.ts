@@ -1,8 +1,12 @@
-/** YAML as libyaml writes it for PyYAML's `safe_dump` [salt output/yaml_out.py; libyaml emitter.c]. */
+/**
+ * YAML as libyaml writes it for PyYAML's `safe_dump` [salt output/yaml_out.py; libyaml emitter.c].
+ * PyYAML's own emitter, which Salt's templates use, is in yaml.ts: the two differ in what they
+ * escape, where they fold lines, and how they write bytes and bounds of keys.
+ */
 
-import { isPlainYamlText } from '../../master/index.ts';
-import { WireDateTime, WireExtension, type WireValue } from '../../minion-protocol/index.ts';
-import { mapEntries, mapEntriesByKey, pythonNumber } from './python.ts';
+import type { UsageMeter } from './limits.ts';
+import { Bytes, Dict, isPyObject, str, Tuple, type Value } from './values.ts';
+import { escapeSequence, representScalar, resolveTag, sortedKeys } from './yaml.ts';
 
 // Analysis of a text before it is written [libyaml emitter.c, yaml_emitter_analyze_scalar].
 
@@ -34,7 +38,7 @@ function chooseStyle(text: string, { isInFlow, isKey }: ScalarPlace): ScalarStyl
   const facts = analyzeScalar(text);
   if (isKey && facts.isMultiline) return 'double';
   const isPlain = isInFlow ? facts.isPlainInFlow : facts.isPlainInBlock;
-  if (text !== '' && isPlain && isPlainYamlText(text)) return 'plain';
+  if (text !== '' && isPlain && resolveTag(text) === 'str') return 'plain';
   return facts.isSingle ? 'single' : 'double';
 }
 
@@ -99,24 +103,6 @@ interface IndicatorOptions {
 
 /** Columns; text goes on in another line at the first blank behind them. */
 const bestWidth = 80;
-
-const escapes: ReadonlyMap<string, string> = new Map([
-  ['\0', '0'],
-  ['\x07', 'a'],
-  ['\b', 'b'],
-  ['\t', 't'],
-  ['\n', 'n'],
-  ['\v', 'v'],
-  ['\f', 'f'],
-  ['\r', 'r'],
-  ['\x1b', 'e'],
-  ['"', '"'],
-  ['\\', '\\'],
-  ['\x85', 'N'],
-  ['\xa0', '_'],
-  ['\u2028', 'L'],
-  ['\u2029', 'P'],
-]);
 
 class YamlLines {
   #text = '';
@@ -211,7 +197,7 @@ class YamlLines {
         this.indent(indent);
         if (characters[index + 1] === ' ') this.#put('\\');
       } else {
-        this.#put(isEscaped(character) ? toEscape(character) : character);
+        this.#put(isEscaped(character) ? escapeSequence(character) : character);
       }
       hasSpace = character === ' ';
     }
@@ -246,29 +232,16 @@ function isEscaped(character: string): boolean {
     : needsEscape(character);
 }
 
-function toEscape(character: string): string {
-  const short = escapes.get(character);
-  if (short !== undefined) return `\\${short}`;
-  const code = character.codePointAt(0) ?? 0;
-  if (code <= 0xff) return `\\x${hex(code, 2)}`;
-  return code <= 0xffff ? `\\u${hex(code, 4)}` : `\\U${hex(code, 8)}`;
-}
-
-function hex(code: number, digits: number): string {
-  return code.toString(16).toUpperCase().padStart(digits, '0');
-}
-
 /** How YAML is laid out. */
-export interface YamlOptions {
-  /** Spaces for each level, 2 to 9; negative: everything in flow style. Default 2. */
-  readonly indent?: number | undefined;
+export interface LibyamlOptions {
+  /** Spaces for each level, 2 to 9; negative: everything in flow style. */
+  readonly indent: number;
+  readonly meter: UsageMeter;
 }
 
-/** The value as YAML, keys sorted, without a newline at its end. */
-export function formatYaml(value: WireValue, { indent = 2 }: YamlOptions = {}): string {
-  const isFlow = indent < 0;
-  const perLevel = indent >= 2 && indent <= 9 ? indent : 2;
-  const writer = new YamlWriter(perLevel, isFlow);
+/** The value as YAML, keys sorted, without a newline at its end. @throws LimitExceeded */
+export function dumpLibyaml(value: Value, options: LibyamlOptions): string {
+  const writer = new YamlWriter(options);
   writer.write(value, { indent: -1, isInMap: false, isKey: false, isInFlow: false });
   return writer.text;
 }
@@ -285,26 +258,29 @@ interface YamlPlace {
 class YamlWriter {
   readonly #perLevel: number;
   readonly #isFlow: boolean;
+  readonly #meter: UsageMeter;
   readonly #lines = new YamlLines();
 
-  constructor(perLevel: number, isFlow: boolean) {
-    this.#perLevel = perLevel;
-    this.#isFlow = isFlow;
+  constructor({ indent, meter }: LibyamlOptions) {
+    this.#perLevel = indent >= 2 && indent <= 9 ? indent : 2;
+    this.#isFlow = indent < 0;
+    this.#meter = meter;
   }
 
   get text(): string {
     return this.#lines.text;
   }
 
-  write(value: WireValue, place: YamlPlace): void {
-    if (value instanceof WireExtension) this.write([value.code, value.data], place);
-    else if (Array.isArray(value)) this.#writeList(value, place);
-    else if (value instanceof Uint8Array) this.#writeBytes(value, place);
-    else if (mapEntries(value) !== undefined) this.#writeMap(value, place);
+  write(value: Value, place: YamlPlace): void {
+    this.#meter.step();
+    if (Array.isArray(value)) this.#writeList(value, place);
+    else if (value instanceof Tuple) this.#writeList(value.items, place);
+    else if (value instanceof Bytes) this.#writeBytes(value.bytes, place);
+    else if (value instanceof Dict) this.#writeMap(value, place);
     else this.#writeScalar(value, place);
   }
 
-  #writeList(items: readonly WireValue[], place: YamlPlace): void {
+  #writeList(items: readonly Value[], place: YamlPlace): void {
     const lines = this.#lines;
     if (this.#isFlow || place.isInFlow || items.length === 0) {
       const indent = this.#flowIndent(place.indent);
@@ -326,9 +302,11 @@ class YamlWriter {
     }
   }
 
-  #writeMap(map: WireValue, place: YamlPlace): void {
+  #writeMap(map: Dict, place: YamlPlace): void {
     const lines = this.#lines;
-    const entries = mapEntriesByKey(map, 'keep');
+    const entries = sortedKeys(map.keys(), this.#meter).map(
+      (key) => [key, map.get(key) ?? null] as const,
+    );
     if (this.#isFlow || place.isInFlow || entries.length === 0) {
       const indent = this.#flowIndent(place.indent);
       lines.indicator('{', { needsBlank: true, isBlank: true });
@@ -347,7 +325,7 @@ class YamlWriter {
     }
   }
 
-  #writeEntry(key: WireValue, item: WireValue, place: YamlPlace): void {
+  #writeEntry(key: Value, item: Value, place: YamlPlace): void {
     const isSimple = isSimpleKey(key);
     if (!isSimple) this.#lines.indicator('?', { needsBlank: true, isIndent: !place.isInFlow });
     this.write(key, { ...place, isKey: isSimple });
@@ -356,7 +334,7 @@ class YamlWriter {
     this.write(item, place);
   }
 
-  #writeScalar(value: WireValue, place: YamlPlace): void {
+  #writeScalar(value: Value, place: YamlPlace): void {
     if (typeof value !== 'string') {
       this.#lines.plain(plainText(value), { indent: place.indent, canBreak: false });
       return;
@@ -398,20 +376,11 @@ class YamlWriter {
 /** Longer keys are marked with `?`. */
 const maxSimpleKey = 128;
 
-function isSimpleKey(key: WireValue): boolean {
-  if (typeof key !== 'string') return !(key instanceof Uint8Array);
+function isSimpleKey(key: Value): boolean {
+  if (typeof key !== 'string') return !(key instanceof Bytes);
   return key.length <= maxSimpleKey && !/[\r\n\x85\u2028\u2029]/.test(key);
 }
 
-function plainText(value: WireValue): string {
-  if (value === null) return 'null';
-  if (typeof value === 'boolean') return String(value);
-  if (value instanceof WireDateTime) return value.text;
-  if (typeof value === 'number' && !Number.isFinite(value)) {
-    if (Number.isNaN(value)) return '.nan';
-    return value > 0 ? '.inf' : '-.inf';
-  }
-  if (typeof value !== 'number' && typeof value !== 'bigint') return '';
-  const text = pythonNumber(value);
-  return /^-?\d+e/.test(text) ? text.replace('e', '.0e') : text;
+function plainText(value: Value): string {
+  return representScalar(value) ?? (isPyObject(value) ? str(value) : '');
 }

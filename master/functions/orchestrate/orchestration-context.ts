@@ -13,23 +13,26 @@ export interface OrchestrationDeps {
   readonly now: () => number;
 }
 
-/** One orchestration: what its states do is done by its caller's leave, and told as theirs. */
-export interface World extends OrchestrationDeps {
-  /** Of its events; `undefined`: what its states are given is told nobody. */
+/** One orchestration. Its states act with the rights of its caller, and in the caller's name. */
+export interface OrchestrationContext extends OrchestrationDeps {
+  /** In the tags of its events; `undefined`: no event has the arguments of its states. */
   readonly jid: string | undefined;
-  /** Told in the events of what it begins. */
+  /** In the events of jobs and runners that it starts. */
   readonly user: string;
   /** Who asked for it, for the audit log. */
   readonly by: AuditRequester | undefined;
   readonly signal: AbortSignal;
 }
 
-/** Tells what a state's function is called with [salt/utils/event.py fire_args]. */
-export function tellArguments({ jid, bus }: World, what: WireMap): void {
-  if (jid !== undefined) bus.fire(`salt/run/${jid}/args`, what);
+/** Fires the event with the arguments of a state's function [salt/utils/event.py fire_args]. */
+export function fireArguments({ jid, bus }: OrchestrationContext, args: WireMap): void {
+  if (jid !== undefined) bus.fire(`salt/run/${jid}/args`, args);
 }
 
-/** Who is asking, for whatever is begun. */
-export function requester({ user, by }: World): Pick<World, 'user'> & { by?: AuditRequester } {
+/** Who asks for a job or runner that a state starts. */
+export function requester({
+  user,
+  by,
+}: OrchestrationContext): Pick<OrchestrationContext, 'user'> & { by?: AuditRequester } {
   return by === undefined ? { user } : { user, by };
 }
