@@ -16,8 +16,8 @@ import {
 } from '../commands/command-definition.ts';
 import { type CompiledParameters, compileParameters } from '../commands/parameters.ts';
 import { BridgeError } from '../errors.ts';
-import type { ResolvedCall } from './deployment-call.ts';
 import type { Deployment } from './metadata.ts';
+import type { ResolvedCall } from './resolved-call.ts';
 
 /** An entry of `deployments:`. */
 export interface CodeDefinition {

@@ -2,8 +2,8 @@
 
 import type { WireValue } from '../../minion-protocol/index.ts';
 import { writeJson } from '../../runtime/index.ts';
-import type { CommandOutcome, CommandResult } from '../commands/command-api.ts';
 import { isPlainMap } from '../commands/command-definition.ts';
+import type { CommandOutcome, CommandResult } from '../commands/command-request.ts';
 import { readScriptOutput } from './code-catalog.ts';
 import type { DeploymentSignal } from './metadata.ts';
 

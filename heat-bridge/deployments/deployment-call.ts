@@ -1,22 +1,9 @@
 /** What a deployment runs: a command of the catalog, or nothing that the catalog does not permit. */
 
 import type { Catalog, CompiledCommand } from '../commands/command-catalog.ts';
-import type { Parameters } from '../commands/parameters.ts';
 import type { CodeCatalog } from './code-catalog.ts';
 import type { Deployment } from './metadata.ts';
-
-/** A call that the catalog permits; the policy is asked when it runs. */
-export interface DeploymentCall {
-  /** `code`: an entry of `deployments:` in the catalog. */
-  readonly kind: 'code' | 'command';
-  readonly command: string;
-  readonly params: Parameters;
-}
-
-/** The call, or why there is none: for the author of the template. */
-export type ResolvedCall =
-  | { readonly ok: true; readonly call: DeploymentCall }
-  | { readonly ok: false; readonly reason: string };
+import type { ResolvedCall } from './resolved-call.ts';
 
 export interface CallCatalogs {
   readonly commands: Catalog;

@@ -2,8 +2,8 @@
 
 import type { StateArea } from '../../master/index.ts';
 import type { DeploymentEnd } from './deployment-answer.ts';
-import type { DeploymentCall } from './deployment-call.ts';
 import type { Deployment, DeploymentAction } from './metadata.ts';
+import type { DeploymentCall } from './resolved-call.ts';
 
 /** One deployment of one server. */
 export interface DeploymentRecord {

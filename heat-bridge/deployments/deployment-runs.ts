@@ -4,7 +4,7 @@ import { hash } from 'node:crypto';
 import type { Subject } from '../../acl/index.ts';
 import type { ExtensionHost } from '../../master/index.ts';
 import { Semaphore } from '../../runtime/index.ts';
-import type { CommandHandle } from '../commands/command-api.ts';
+import type { CommandHandle } from '../commands/command-request.ts';
 import type { CommandRunner } from '../commands/command-runner.ts';
 import { BridgeError, type BridgeErrorCode } from '../errors.ts';
 import { type DeploymentResult, failedResult, resultOfRun } from './deployment-answer.ts';

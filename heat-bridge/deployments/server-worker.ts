@@ -5,9 +5,9 @@ import type { Subject } from '../../acl/index.ts';
 import { type RetryDelays, retryDelayMs, sleepUntilAborted } from '../signals/delivery-worker.ts';
 import type { DeliveryOutcome } from '../signals/transports.ts';
 import { answerBody, type DeploymentResult, failedResult } from './deployment-answer.ts';
-import type { ResolvedCall } from './deployment-call.ts';
 import type { DeploymentRecord, DeploymentRecords } from './deployment-records.ts';
 import type { Deployment, ServerMetadata, UnreadableDeployment } from './metadata.ts';
+import type { ResolvedCall } from './resolved-call.ts';
 import type { ResultDelivery } from './signal-result.ts';
 import type { ReadResult, ServerSource } from './sources.ts';
 
