@@ -17,6 +17,9 @@ import { addCommandRoutes } from './commands/command-routes.ts';
 import { CommandRunner } from './commands/command-runner.ts';
 import type { Parameters } from './commands/parameters.ts';
 import { parseRunQuotas, type RunQuotas } from './commands/run-limits.ts';
+import { openDeployments } from './deployments/open-deployments.ts';
+import { addStackRoutes } from './deployments/stack-routes.ts';
+import type { StacksApi } from './deployments/stacks-api.ts';
 import type { EnrollApi } from './enroll/enrolment-service.ts';
 import { openEnrolment, parseEnrollOptions } from './enroll/open-enrolment.ts';
 import { BridgeError } from './errors.ts';
@@ -187,6 +190,8 @@ export interface Bridge<C extends CommandTypes = AnyCommands, P extends PlanType
   readonly handles: HandlesApi;
   /** Signals on their way. @throws BridgeError ERR_BRIDGE_NOT_OPEN */
   readonly outbox: OutboxApi;
+  /** Stacks whose software deployments run. @throws BridgeError ERR_BRIDGE_NOT_OPEN */
+  readonly stacks: StacksApi;
 }
 
 /** The parts of a bridge whose master runs. */
@@ -195,6 +200,7 @@ interface OpenBridge {
   readonly plans: PlanApi;
   readonly enroll: EnrollApi;
   readonly signals: SignalsApi;
+  readonly stacks: StacksApi;
   readonly parts: readonly BridgeModule<unknown>[];
 }
 
@@ -246,6 +252,10 @@ class BridgeOfMaster implements Bridge<CommandTypes, PlanTypes> {
 
   get outbox(): OutboxApi {
     return this.#opened().signals.outbox;
+  }
+
+  get stacks(): StacksApi {
+    return this.#opened().stacks;
   }
 
   async run(name: string, request: CommandRequest<object>): Promise<CommandHandle> {
@@ -303,15 +313,36 @@ async function openModules(
   const plans = openPlans(host, { plans: book, commands: commands.runner, service, quotas });
   const enroll = await openEnrolment(host, parseEnrollOptions(sections.enroll, host.config));
   const signals = await openSignals(host, sections.handles);
+  const deployments = await openDeployments(host, {
+    section: sections.deployments,
+    catalog,
+    code: loaded.code,
+    commands: commands.runner,
+    service,
+    quotas,
+    enroll: enroll.api,
+    signals,
+  });
   // protection: retired-grants
   enroll.api.onRetire((id) => signals.dismiss(id));
+  // protection: retired-servers
+  enroll.api.onRetire((id) => deployments.dismiss(id));
   const routes: BridgeModule<unknown>['routes'] = (app, doors) =>
     addSignalRoutes(app, doors, host, signals);
+  const stackRoutes: BridgeModule<unknown>['routes'] = (app, doors) =>
+    addStackRoutes(app, doors, host, deployments);
   return {
     commands: commands.api,
     plans: plans.api,
     enroll: enroll.api,
     signals: signals.api,
-    parts: [commands, plans, enroll, { ...signals, routes }],
+    stacks: deployments.api,
+    parts: [
+      commands,
+      plans,
+      enroll,
+      { ...signals, routes },
+      { ...deployments, routes: stackRoutes },
+    ],
   };
 }

@@ -32,6 +32,23 @@ export type {
   CommandUpdate,
 } from './commands/command-request.ts';
 export type { Parameters } from './commands/parameters.ts';
+export type { DeploymentEnd } from './deployments/deployment-answer.ts';
+export type { ServerStatus } from './deployments/server-worker.ts';
+export type {
+  CollectConfig,
+  MetadataTransport,
+  OwnerLogin,
+  ServerLogin,
+  StackInfo,
+  StackRegistration,
+  StackServer,
+} from './deployments/stacks.ts';
+export type {
+  DeploymentInfo,
+  StackDetails,
+  StackOwner,
+  StacksApi,
+} from './deployments/stacks-api.ts';
 export type {
   ConfigValue,
   Enrolment,

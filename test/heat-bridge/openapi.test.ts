@@ -53,6 +53,11 @@ const described = [
   'get /handles/{alias}/outbox',
   'delete /handles/{alias}/outbox',
   'post /handles/{alias}/outbox/retry',
+  'get /stacks',
+  'post /stacks',
+  'get /stacks/{name}',
+  'put /stacks/{name}',
+  'delete /stacks/{name}',
 ];
 const prefix = '/bridge/v1';
 

@@ -194,7 +194,23 @@ async function ask(method: string, path: string, body?: object) {
   });
   const text = await response.text();
   if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`);
-  return text === '' ? {} : JSON.parse(text);
+  // What is only accepted is answered with a page.
+  return text.startsWith('{') ? JSON.parse(text) : {};
+}
+
+/** What heat-api says of a stack. */
+export interface StackAnswer {
+  readonly stack: {
+    readonly id: string;
+    readonly stack_status: string;
+    readonly stack_status_reason: string;
+    readonly outputs?: readonly { readonly output_key: string; readonly output_value: unknown }[];
+  };
+}
+
+/** Asks heat-api about a stack as the plain member, below their project. */
+export function askAboutStack(method: string, path: string, body?: object): Promise<StackAnswer> {
+  return ask(method, path, body);
 }
 
 /** A new token of the plain member, for their project. */
