@@ -1,9 +1,8 @@
-/** `saltbridge/client`: the master's interface from another process. */
+/** The client of a running master, for other rooms. */
 
 export {
   connectExtension,
   connectMaster,
   type ExtensionClient,
-  type MasterClientOptions,
 } from './master-client.ts';
 export { type LocalMaster, RemoteError, type RemoteMaster } from './rpc.ts';

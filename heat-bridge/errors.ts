@@ -1,8 +1,8 @@
-/** Why the bridge refuses, each with a code that never changes its meaning. */
-
 import type { FastifyReply } from 'fastify';
 import type { ErrorEntry } from '../master/index.ts';
+import { SaltbridgeError } from '../runtime/index.ts';
 
+/** Why the bridge refuses, each with a code that never changes its meaning. */
 export type BridgeErrorCode =
   | 'ERR_BRIDGE_NOT_OPEN'
   | 'ERR_BRIDGE_OPTIONS'
@@ -231,13 +231,11 @@ export const bridgeErrors: Readonly<Record<BridgeErrorCode, ErrorEntry>> = {
 };
 
 /** The bridge cannot do what it was asked for. The message says what to do, and no secret. */
-export class BridgeError extends Error {
-  readonly code: BridgeErrorCode;
+export class BridgeError extends SaltbridgeError {
+  declare readonly code: BridgeErrorCode;
 
   constructor(code: BridgeErrorCode, message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.name = new.target.name;
-    this.code = code;
+    super(code, message, options);
   }
 }
 

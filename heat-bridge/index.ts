@@ -1,4 +1,4 @@
-/** `saltbridge/bridge`: named commands, enrolment and signals for orchestration services. */
+/** Named commands, enrolment and signals for orchestration services. */
 export {
   type AnyCommands,
   type AnyPlans,
@@ -20,7 +20,6 @@ export {
   type ConcurrencyLimit,
   defineCommand,
   type JsonSchema,
-  type JsonValue,
   type TypedCommand,
 } from './commands/command-definition.ts';
 export type {

@@ -9,10 +9,8 @@ import type { ExtPillar } from './data/index.ts';
 import type { FileServerOptions } from './files/index.ts';
 import type { MasterExtension, TopsProvider } from './requests/index.ts';
 
-/** What a master is made of; everything but the configuration has a default. */
-export interface MasterParts {
-  /** From `loadMasterConfig(directory)`, or `resolveMasterConfig({…})`. */
-  readonly config: MasterConfig;
+/** Parts of a master that a program may replace; each has a default. */
+export interface ReplaceableParts {
   /** Each minion's pillar. Default: that of the files below `pillar_roots`. */
   readonly pillar?: PillarProvider;
   /** Put over that pillar, in this order. Default: none. */
@@ -23,14 +21,22 @@ export interface MasterParts {
   readonly extensions?: readonly MasterExtension[];
   /** Where files come from. Default: `file_roots`. */
   readonly fileserver?: FileServerOptions;
-  /** Default: says nothing. */
+  /** Where the master logs. Default: nowhere, or standard error with `logLevel`. */
   readonly logger?: Logger;
   /** Default: ZeroMQ on the configured ports. */
   readonly transports?: readonly MasterTransport[];
   /** Default: the embedded store in `saltbridge: state_dir`. */
   readonly store?: Store;
-  /** Reads the configuration again, for `acl.reload` of the interface. Default: that is refused. */
+  /**
+   * Reads the configuration again, for `Master.reload` and `acl.reload`. Default: the directory
+   * of `config`; a master made of plain options refuses.
+   */
   readonly readConfig?: () => Promise<MasterConfig>;
   /** Milliseconds since 1970. Default: the system's clock. */
   readonly now?: () => number;
+}
+
+/** What a master is made of. */
+export interface MasterParts extends ReplaceableParts {
+  readonly config: MasterConfig;
 }

@@ -16,7 +16,7 @@ export interface TemplateLimits {
 }
 
 /** The limits where nothing else is said. */
-export const defaultTemplateLimits: TemplateLimits = {
+const defaultTemplateLimits: TemplateLimits = {
   steps: 2_000_000,
   depth: 100,
   characters: 33_554_432,

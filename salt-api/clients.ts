@@ -353,5 +353,5 @@ function functionClientDeps(
   { user, name }: Caller,
   { options, nextJid, bodies }: ApiContext,
 ): Parameters<typeof runRunner>[0] {
-  return { user, name, timeout: options.runnerTimeout, nextJid, bodies };
+  return { user, name, timeout: options.runnerTimeoutSeconds, nextJid, bodies };
 }

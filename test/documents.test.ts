@@ -27,6 +27,7 @@ import {
 import { protocolErrors, transportErrors } from '../minion-protocol/index.ts';
 import { DEFAULT_CONNECTION_LIMITS } from '../minion-protocol/transport/stream-listener.ts';
 import { doctorCodes } from '../ops/diagnostics/report.ts';
+import { runtimeErrors } from '../runtime/index.ts';
 import { saltApiErrors } from '../salt-api/index.ts';
 import { storeErrors } from '../store/index.ts';
 import { templateErrors } from '../template/index.ts';
@@ -102,6 +103,7 @@ test('docs/command-line.md lists what the doctor finds, and nothing else', (t) =
 });
 
 const rooms: readonly Readonly<Record<string, ErrorEntry>>[] = [
+  runtimeErrors,
   protocolErrors,
   transportErrors,
   storeErrors,

@@ -86,7 +86,7 @@ export async function runMaster(
   const logOptions = { stderr, level, owner: account };
   const log = openMasterLog(config, logOptions);
   const { logger } = log;
-  const masters = new ServedMasters(configDirectory, loaded, log, logOptions);
+  const masters = await ServedMasters.create(configDirectory, loaded, log, logOptions);
   const service = new ServiceReporter(createServiceNotifier(logger));
   onSignal('SIGUSR1', () => {
     log.reopen();

@@ -6,13 +6,13 @@
 import { createHash, randomBytes } from 'node:crypto';
 import Type from '#typebox';
 import { Compile } from '#typebox/compile';
+import type { JsonValue } from '../../runtime/index.ts';
 import { Catalog } from '../commands/command-catalog.ts';
 import {
   type CommandDefinition,
   catalogError,
   catalogNameForm,
   type JsonSchema,
-  type JsonValue,
 } from '../commands/command-definition.ts';
 import { type CompiledParameters, compileParameters } from '../commands/parameters.ts';
 import { BridgeError } from '../errors.ts';

@@ -3,7 +3,8 @@
 import { createHash } from 'node:crypto';
 import Type from '#typebox';
 import { Compile } from '#typebox/compile';
-import { isPlainMap, type JsonValue } from '../commands/command-definition.ts';
+import type { JsonValue } from '../../runtime/index.ts';
+import { isPlainMap } from '../commands/command-definition.ts';
 import type { Credentials } from '../signals/destination.ts';
 
 /** How the result of a deployment reaches Heat. */

@@ -1,8 +1,8 @@
 /** A run of a plan: schedules its steps, runs them as named commands, and rolls back. */
 
 import { type ExtensionHost, toJson } from '../../master/index.ts';
+import type { JsonValue } from '../../runtime/index.ts';
 import type { ResolvedCaller } from '../commands/callers.ts';
-import type { JsonValue } from '../commands/command-definition.ts';
 import type { CommandHandle, CommandResult } from '../commands/command-request.ts';
 import type { CommandRunner, ResolvedCall } from '../commands/command-runner.ts';
 import type { Parameters } from '../commands/parameters.ts';

@@ -1,8 +1,6 @@
 export {
   AuditBursts,
-  type AuditBurstsOptions,
   type AuditEntry,
-  type AuditOutcome,
   type AuditRecord,
   type AuditTrail,
   auditOf,
@@ -23,7 +21,6 @@ export {
   type AuditFilter,
   type AuditProblem,
   type AuditReport,
-  type ExpectedLog,
   readAuditLog,
   verifyAudit,
   verifyAuditLog,

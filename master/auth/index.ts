@@ -1,6 +1,6 @@
 export { type Auth, createAuth } from './auth.ts';
-export { KeyError, type KeyErrorCode, keyErrors } from './key-errors.ts';
-export type { AdmittedKey, HeldKey, KeyLifecycle } from './key-lifecycle.ts';
+export { keyErrors } from './key-errors.ts';
+export type { HeldKey, KeyLifecycle } from './key-lifecycle.ts';
 export { type KeyChange, type KeyStore, literalGlob } from './key-store.ts';
 export { type KeySurvey, type SurveyedKey, surveyKeys, surveyOwnKeys } from './key-survey.ts';
 export {

@@ -28,7 +28,7 @@ export interface HeldKey {
 }
 
 /** A key to accept. */
-export interface AdmittedKey {
+interface AdmittedKey {
   readonly id: string;
   /** PEM text of an RSA key. */
   readonly publicKey: string;

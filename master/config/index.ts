@@ -1,4 +1,4 @@
-export { type CandidatePolicy, loadCandidatePolicy } from './candidate-policy.ts';
+export { loadCandidatePolicy } from './candidate-policy.ts';
 export { checkPillarAddress, type ExtPillarEntry, unservedExtPillars } from './ext-pillar.ts';
 export {
   type BackendSettings,
@@ -12,10 +12,9 @@ export {
   LiveConfig,
   type ReloadableConfig,
 } from './live-config.ts';
-export { type LoadedConfig, loadMasterConfig, optionStatus } from './load.ts';
+export { loadMasterConfig, optionStatus } from './load.ts';
 export {
   ConfigError,
-  type ConfigErrorCode,
   type ConfigWarning,
   configErrors,
   moduleNames,
@@ -31,7 +30,6 @@ export {
   type AclOptions,
   type EauthOptions,
   type EventRingOptions,
-  type ExpireOverride,
   type HashType,
   type Limits,
   type MasterConfig,
@@ -41,9 +39,8 @@ export {
   type SslOptions,
   storeDirectory,
   type TransportName,
-  type TransportOptions,
-  type TransportOpts,
 } from './options.ts';
+export { type PlainOptions, resolvePlainOptions } from './plain-options.ts';
 export { policySyntax, rulesOf } from './policy-rules.ts';
 export {
   globsOf,
@@ -64,13 +61,11 @@ export {
   enginePrefixes,
   forwardingEngines,
   type Listening,
-  type PlannedRule,
   planSignals,
   reactorPatterns,
   type SignalPlan,
-  type UnplannedPattern,
 } from './signal-plan.ts';
 export { type ConfigSurvey, surveyMasterConfig } from './survey.ts';
 export { badTarget, compileRightTarget, parseTarget, parseUnexpanded } from './target-text.ts';
-export { type LoadedTenants, loadTenants, type Tenant } from './tenants.ts';
+export { type LoadedTenants, loadSaltConfig, loadTenants, type SaltConfig } from './tenants.ts';
 export { type ServedTransport, servedTransports } from './transport-options.ts';

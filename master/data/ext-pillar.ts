@@ -23,7 +23,7 @@ import type { ParsedFileCache } from './renderer.ts';
  * Whose pillar is asked for. The id is verified; grains are not told, so that nothing a minion
  * says of itself decides what it gets [THREATS M-09].
  */
-export type ExtPillarRequest = Pick<PillarRequest, 'id' | 'saltenv' | 'pillarenv'>;
+type ExtPillarRequest = Pick<PillarRequest, 'id' | 'saltenv' | 'pillarenv'>;
 
 /**
  * A source of pillar beside the files, as `ext_pillar` is in Salt. It is asked each time that a

@@ -2,9 +2,6 @@ export { createData, type MinionData } from './data.ts';
 export { EventText } from './event-text.ts';
 export {
   type ExtPillar,
-  type ExtPillarFilesOptions,
-  type ExtPillarHttpOptions,
-  type ExtPillarRequest,
   extPillarFiles,
   extPillarHttp,
 } from './ext-pillar.ts';

@@ -171,10 +171,13 @@ function merge(parts: readonly FileLists[]): FileLists {
 /** Where a master's files come from. */
 export interface FileServerOptions {
   /**
-   * Asked in this order; they belong to the master from its start on, which closes them. With
-   * {@link openFileRoots} among them, `file_roots` are served as well.
+   * Asked in this order; they belong to the master from its start on, which closes them. A function
+   * is called at the start: with {@link openFileRoots} among them, `fileRoots` are served as well.
    */
-  readonly backends: readonly FileServerBackend[];
+  readonly backends: readonly (
+    | FileServerBackend
+    | ((config: FixedConfig, logger: Logger) => Promise<FileServerBackend>)
+  )[];
 }
 
 /**

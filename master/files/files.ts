@@ -3,6 +3,7 @@
 import type { Auth } from '../auth/index.ts';
 import type { LiveConfig } from '../config/index.ts';
 import type { MasterContext } from '../context/index.ts';
+import type { FileServerBackend } from './backend.ts';
 import { FileServer, type FileServerOptions, openFileRoots } from './file-server.ts';
 import { PushedFiles } from './pushed-files.ts';
 
@@ -24,7 +25,11 @@ export async function createFiles(
   options: FileServerOptions | undefined,
 ): Promise<Files> {
   const log = context.log.child({ component: 'fileserver' });
-  const server = new FileServer(options?.backends ?? [await openFileRoots(fixed, log)]);
+  const backends: FileServerBackend[] = [];
+  for (const backend of options?.backends ?? [openFileRoots]) {
+    backends.push(typeof backend === 'function' ? await backend(fixed, log) : backend);
+  }
+  const server = new FileServer(backends);
   const pushed = new PushedFiles({
     cachedir: fixed.cachedir,
     maxFileBytes: fixed.fileRecvMaxSize * 1_048_576,

@@ -17,6 +17,6 @@ export {
   servedFiles,
 } from './file-server.ts';
 export { createFiles, type Files } from './files.ts';
-export { createMemoryFiles, type MemoryContent, type MemoryFiles } from './memory-files.ts';
+export { createMemoryFiles, type MemoryFiles } from './memory-files.ts';
 export { type PushedFiles, pushedPath } from './pushed-files.ts';
 export { expandRoot, type ListKind, openRoots, PackedLists, walkRoots } from './roots.ts';

@@ -143,7 +143,7 @@ export interface OpenExtension {
 // State areas: the part of the store that belongs to one extension.
 
 /** A row. */
-export type StateEntry = Entry;
+type StateEntry = Entry;
 
 /** One step of {@link StateArea.write}: as the store's, without streams. */
 export type StateOperation = Exclude<Operation, { readonly op: 'append' }>;

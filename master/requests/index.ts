@@ -7,7 +7,6 @@ export {
   openExtensions,
   type SignalIntake,
   type StateArea,
-  type StateEntry,
   type StateOperation,
   type TokenHolder,
 } from './extensions.ts';
@@ -19,6 +18,6 @@ export {
   masterRequests,
   peerRequests,
 } from './handlers.ts';
-export type { Tops, TopsProvider, TopsRequest } from './minion-requests.ts';
+export type { TopsProvider } from './minion-requests.ts';
 export { createRequestLimits, type RequestLimits } from './request-limits.ts';
 export { createRequests, createSignIn, type Requests } from './requests.ts';

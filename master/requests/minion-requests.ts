@@ -155,14 +155,14 @@ function failure(reason: string): Reply {
 }
 
 /** What top data may depend on. `id` is verified, all else is the minion's own word. */
-export interface TopsRequest {
+interface TopsRequest {
   readonly id: string;
   readonly grains: WireMap;
   readonly saltenv: string | undefined;
 }
 
 /** State files by environment: `{ base: ['users', 'web.server'] }`. */
-export type Tops = Readonly<Record<string, readonly string[]>>;
+type Tops = Readonly<Record<string, readonly string[]>>;
 
 /** Says what a minion's highstate has besides its top file: Salt's `master_tops`. */
 export type TopsProvider = (request: TopsRequest) => Promise<Tops>;

@@ -1,6 +1,5 @@
 export {
   AuthenticationError,
-  type AuthenticationErrorCode,
   AuthorizationError,
   authenticationErrors,
   authorizationErrors,

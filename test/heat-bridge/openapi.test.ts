@@ -35,8 +35,10 @@ const described = [
   'get /plans/{name}',
   'post /plans/{name}/run',
   'get /plan-runs/{id}',
+  'get /plan-runs/{id}/outcome',
   'delete /plan-runs/{id}',
   'get /runs/{id}',
+  'get /runs/{id}/outcome',
   'delete /runs/{id}',
   'post /enroll/claim',
   'post /enroll/failure',
@@ -192,10 +194,12 @@ test('what the document says of answers is what comes', async (t) => {
     ['get /commands', 'get /commands', undefined],
     ['get /commands/{name}', 'get /commands/demo.echo', undefined],
     ['get /runs/{id}', `get /runs/${id}`, undefined],
+    ['get /runs/{id}/outcome', `get /runs/${id}/outcome`, undefined],
     ['delete /runs/{id}', `delete /runs/${id}`, undefined],
     ['get /plans', 'get /plans', undefined],
     ['get /plans/{name}', 'get /plans/demo.twice', undefined],
     ['get /plan-runs/{id}', `get /plan-runs/${planned}`, undefined],
+    ['get /plan-runs/{id}/outcome', `get /plan-runs/${planned}/outcome`, undefined],
     ['delete /plan-runs/{id}', `delete /plan-runs/${planned}`, undefined],
     ['get /enrolments/{number}', `get /enrolments/${number}`, undefined],
     ['post /enrolments/{number}/retire', `post /enrolments/${number}/retire`, {}],
@@ -253,6 +257,11 @@ step('the Python module does what its tests say', async (t) => {
     action: 'command',
     resource: { fun: 'demo.*', within: 'web*' },
   });
+  const enrols = allow('limited enrols', {
+    subject: { user: 'limited' },
+    action: 'command',
+    resource: { fun: 'bridge.enroll.*', arguments: [{ kwargs: { id: 'web-*' } }] },
+  });
   const databases = allow('databases', {
     subject: { project: 'databases' },
     action: 'command',
@@ -261,8 +270,8 @@ step('the Python module does what its tests say', async (t) => {
   const keystone = await startKeystone(t);
   const { port } = await startApi(t, {
     config: {
-      acl: acl([rule, databases]),
-      bridge: { keystone: keystoneSection(keystone.url) },
+      acl: acl([rule, enrols, databases]),
+      bridge: { keystone: keystoneSection(keystone.url), enroll: {} },
     },
     extensions: [bridge],
     options: { plugins: [bridge.http] },
@@ -277,6 +286,6 @@ step('the Python module does what its tests say', async (t) => {
   };
   const run = promisify(execFile)('python3', ['-m', 'unittest', '-v'], { cwd: directory, env });
   const { stderr } = await run;
-  t.regex(stderr, /Ran 13 tests/);
+  t.regex(stderr, /Ran 15 tests/);
   t.false(stderr.includes('skipped'));
 });

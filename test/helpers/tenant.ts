@@ -4,7 +4,13 @@ import path from 'node:path';
 import type { ExecutionContext } from 'ava';
 import { pino } from 'pino';
 import { connectMaster } from '../../client/index.ts';
-import { createMaster, loadTenants, type Master, type MasterApi } from '../../master/index.ts';
+import {
+  createMaster,
+  loadTenants,
+  type Master,
+  type MasterApi,
+  type MasterConfig,
+} from '../../master/index.ts';
 import { createMinion, dialZeromq, type MinionKeys } from '../../minion-protocol/index.ts';
 import { layMasterKey, minionKeys } from './rsa-keys.ts';
 import { SpeakingMinion } from './speaking-minion.ts';
@@ -79,7 +85,7 @@ async function start(
   t: ExecutionContext,
   name: string,
   root: string,
-  config: Parameters<typeof createMaster>[0]['config'],
+  config: MasterConfig,
   firstKey: number,
 ): Promise<TenantUnderTest> {
   const secret = secretOf(name);

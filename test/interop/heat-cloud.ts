@@ -6,6 +6,7 @@
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import type { ExecutionContext } from 'ava';
+import { type CloudUser, logIn as logInAs } from '../../examples/heat/cloud.ts';
 import { testWhere } from '../helpers/needs.ts';
 import { eventually } from './eventually.ts';
 
@@ -19,12 +20,6 @@ interface Cloud {
     /** Who may look at others' tokens, in the project `admin`; asked by tests of tokens alone. */
     readonly admin: CloudUser;
   };
-}
-
-interface CloudUser {
-  readonly id: string;
-  readonly password: string;
-  readonly project_id: string;
 }
 
 const file = process.env.HEAT_ENV;
@@ -219,17 +214,6 @@ export function askAboutStack(method: string, path: string, body?: object): Prom
 }
 
 /** A new token of the plain member, for their project. */
-export async function logIn({ keystone, users }: Cloud): Promise<string> {
-  const { id, password, project_id: project } = users.demo;
-  const response = await fetch(`${keystone}/auth/tokens`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({
-      auth: {
-        identity: { methods: ['password'], password: { user: { id, password } } },
-        scope: { project: { id: project } },
-      },
-    }),
-  });
-  return response.headers.get('x-subject-token') ?? '';
+export function logIn({ keystone, users }: Cloud): Promise<string> {
+  return logInAs(keystone, users.demo);
 }
