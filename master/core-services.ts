@@ -35,7 +35,7 @@ import {
 } from './auth/index.ts';
 import { type MasterConfig, storeDirectory } from './config/index.ts';
 import { KnownFacts, KnownResources, takeOverFacts } from './jobs/index.ts';
-import type { MasterParts } from './master.ts';
+import type { MasterParts, StartedParts } from './master.ts';
 import { Meter, meteredStore } from './metrics/index.ts';
 import { openRunsPrefix } from './reactor/index.ts';
 import { DecisionRecorder, type Logins } from './users/index.ts';
@@ -60,13 +60,19 @@ const foreignStore: StoreKeeper = {
   onChange: () => {},
 };
 
+interface OwnStoreDeps {
+  readonly now: () => number;
+  readonly log: Logger;
+  readonly onReplaced: StartedParts['onReplaced'];
+}
+
 /**
  * Opens the store in `state_dir`.
  * @throws StoreError ERR_STORE_LOCKED, ERR_STORE_VERSION, and what else opening may meet
  */
 async function openOwnStore(
   { stateDir }: Pick<MasterConfig, 'stateDir'>,
-  { now, log }: { readonly now: () => number; readonly log: Logger },
+  { now, log, onReplaced }: OwnStoreDeps,
 ): Promise<{ readonly store: EmbeddedStore; readonly keeper: StoreKeeper }> {
   const directory = storeDirectory(stateDir);
   let tell: (isFull: boolean) => void = () => {};
@@ -83,6 +89,10 @@ async function openOwnStore(
         { from, to, old: old.file, bytes: old.bytes },
         'store upgraded; the old one is kept',
       ),
+    onFenced: (error) => {
+      log.fatal({ directory, err: error }, 'another process has taken the store: master ends');
+      onReplaced(error);
+    },
   });
   const keeper: StoreKeeper = {
     isFull: () => store.isFull,
@@ -110,7 +120,7 @@ export interface CoreServices extends Auth {
 }
 
 export async function openCoreServices(
-  parts: MasterParts & { readonly logger: Logger },
+  parts: StartedParts,
   closers: Closers,
   now: () => number,
 ): Promise<CoreServices> {
@@ -179,12 +189,13 @@ export async function openCoreServices(
 }
 
 async function openStore(
-  { config, store, logger }: MasterParts & { readonly logger: Logger },
+  { config, store, logger, onReplaced }: StartedParts,
   closers: Closers,
   now: () => number,
 ): Promise<Pick<CoreServices, 'store' | 'storeKeeper'>> {
   if (store !== undefined) return { store, storeKeeper: foreignStore };
-  const own = await openOwnStore(config, { now, log: logger.child({ component: 'store' }) });
+  const log = logger.child({ component: 'store' });
+  const own = await openOwnStore(config, { now, log, onReplaced });
   closers.add(own.store, (it) => it.close());
   return { store: own.store, storeKeeper: own.keeper };
 }

@@ -27,7 +27,7 @@ import { openEvents } from './events/index.ts';
 import { openFileServer, PushedFiles } from './files/index.ts';
 import { createServices, toFunctionsApi } from './functions/index.ts';
 import { needingOwnRestart, openJobs, PresenceEvents, presentMinions } from './jobs/index.ts';
-import type { MasterParts } from './master.ts';
+import type { StartedParts } from './master.ts';
 import { type BoundTransport, createApi } from './master-interface.ts';
 import { RequestCounters } from './metrics/index.ts';
 import { openReactions, type Reactions } from './reactor/index.ts';
@@ -58,9 +58,7 @@ export interface Assembly {
 }
 
 /** Opens everything in order; what was opened is closed again when a step fails. */
-export async function assemble(
-  parts: MasterParts & { readonly logger: Logger },
-): Promise<Assembly> {
+export async function assemble(parts: StartedParts): Promise<Assembly> {
   const closers = new Closers();
   try {
     const live = new LiveConfig(parts.config);
@@ -94,7 +92,7 @@ export async function assemble(
 }
 
 async function open(
-  parts: MasterParts & { readonly logger: Logger },
+  parts: StartedParts,
   closers: Closers,
   reload: Assembly['reload'],
 ): Promise<{
@@ -348,8 +346,7 @@ async function open(
     bound,
     startedAt: now(),
   });
-  const { resumeJob } = services;
-  await extensions.start({ api, resumeJob, holdToken: users.holdToken });
+  await extensions.start({ api, holdToken: users.holdToken });
   const rpc = closers.add(
     new RpcServer(api, logger.child({ component: 'rpc' }), extensions.methods, config.maxEventSize),
     (it) => it.close(),
@@ -360,6 +357,8 @@ async function open(
       needingOwnRestart(present(), (id) => foundations.facts.of(id)),
       logger,
     );
+    // First, so that no end of a job that follows from the closing is taken for its own.
+    rpc.endStreams();
     it.abort();
   });
   logger.info({ transports: bound, socket: config.socket }, 'master started');

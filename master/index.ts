@@ -216,6 +216,7 @@ export {
   type PlannedRule,
   reaction,
   resolveMasterConfig,
+  storeDirectory,
   type SignalPlan,
   type SignalRule,
   type Tenant,
@@ -245,7 +246,7 @@ export {
   openFileRoots,
 } from './files/index.ts';
 export { isFailureCode, joinKeywords, returnerOf, separateKeywords } from './jobs/index.ts';
-export { createMaster, type Master, type MasterParts } from './master.ts';
+export { createMaster, type Master, type MasterParts, preloadMaster } from './master.ts';
 export type { TriggerEvent } from './reactor/index.ts';
 export {
   actorOf,

@@ -21,7 +21,7 @@ import {
   type UserApi,
 } from './api/index.ts';
 import type { MasterConfig } from './config/index.ts';
-import type { Assembly, assemble } from './create-master.ts';
+import type { Assembly } from './create-master.ts';
 import type { ExtPillar } from './data/index.ts';
 import type { FileServerOptions } from './files/index.ts';
 import type { MasterExtension, TopsProvider } from './requests/index.ts';
@@ -52,6 +52,13 @@ export interface MasterParts {
   readonly now?: () => number;
 }
 
+/** What its modules are opened with. */
+export interface StartedParts extends MasterParts {
+  readonly logger: Logger;
+  /** Told once, when another process has taken the store over: nothing can be kept any more. */
+  readonly onReplaced: (error: Error) => void;
+}
+
 /** A Salt master in this process. */
 export interface Master extends InProcessApi {
   /**
@@ -71,6 +78,11 @@ export interface Master extends InProcessApi {
   readonly config: MasterConfig;
   /** Answers what is under way, then closes everything. May be called twice. */
   close(): Promise<void>;
+  /**
+   * Resolves when it has closed: with an error where it closed itself, because another process has
+   * taken its store (StoreError ERR_STORE_FENCED).
+   */
+  readonly closed: Promise<Error | undefined>;
 }
 
 type State =
@@ -87,6 +99,11 @@ export function createMaster(parts: MasterParts): Master {
 class MasterInProcess implements Master {
   readonly #parts: Required<Pick<MasterParts, 'logger'>> & MasterParts;
   #state: State = { state: 'stopped' };
+  #replacedBy: Error | undefined;
+  #tellClosed: (error: Error | undefined) => void = () => {};
+  readonly closed = new Promise<Error | undefined>((resolve) => {
+    this.#tellClosed = resolve;
+  });
 
   constructor(parts: MasterParts) {
     this.#parts = { ...parts, logger: parts.logger ?? createSilentLogger() };
@@ -168,7 +185,7 @@ class MasterInProcess implements Master {
         `this master is ${state} already; make a new one`,
       );
     }
-    const starting: State = { state: 'starting', ready: open(this.#parts) };
+    const starting: State = { state: 'starting', ready: this.#open() };
     this.#state = starting;
     try {
       const assembly = await starting.ready;
@@ -186,9 +203,20 @@ class MasterInProcess implements Master {
   async close(): Promise<void> {
     if (this.#state.state === 'stopped') return;
     if (this.#state.state !== 'closing') {
-      this.#state = { state: 'closing', done: closeAssembly(this.#state) };
+      const done = closeAssembly(this.#state).finally(() => this.#tellClosed(this.#replacedBy));
+      this.#state = { state: 'closing', done };
     }
     await this.#state.done;
+  }
+
+  #open(): Promise<Assembly> {
+    const onReplaced = (error: Error): void => {
+      this.#replacedBy = error;
+      this.close().catch((failure: unknown) => {
+        this.#parts.logger.error({ err: failure }, 'master closed, and not all of it could be');
+      });
+    };
+    return open({ ...this.#parts, onReplaced });
   }
 
   #running(): Assembly {
@@ -200,8 +228,13 @@ class MasterInProcess implements Master {
   }
 }
 
+/** Loads what serves minions, so that a later start is quick. */
+export async function preloadMaster(): Promise<void> {
+  await import('./create-master.ts');
+}
+
 /** Loads what serves minions when it is first needed: most commands start no master. */
-async function open(parts: Parameters<typeof assemble>[0]): Promise<Assembly> {
+async function open(parts: StartedParts): Promise<Assembly> {
   const { assemble } = await import('./create-master.ts');
   try {
     return await assemble(parts);

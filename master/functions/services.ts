@@ -7,7 +7,6 @@ import {
   type InProcessApi,
   type InProcessFunctionsApi,
   type InProcessJobsApi,
-  type JobUpdate,
   type LoginsApi,
   type PillarApi,
   type PresentMinion,
@@ -26,7 +25,6 @@ import {
   type JobsApiDeps,
   type KnownFacts,
   type MinionFacts,
-  resumeJob,
   type TargetResolver,
 } from '../jobs/index.ts';
 import { FunctionCaller, type FunctionCallerOptions, saltRunners, saltWheels } from './caller.ts';
@@ -59,8 +57,6 @@ export interface ServiceDeps extends Mine {
 export interface Services {
   readonly keys: InProcessApi['keys'];
   readonly jobs: InProcessJobsApi;
-  /** See {@link resumeJob}. */
-  readonly resumeJob: (jid: string, signal?: AbortSignal) => AsyncIterable<JobUpdate>;
   readonly pillar: PillarApi;
   readonly runners: FunctionCaller;
   readonly wheel: FunctionCaller;
@@ -89,12 +85,10 @@ export function createServices(parts: ServiceDeps): Services {
     now: parts.now,
   };
   const jobs = createJobsApi(jobParts);
-  const resume: Services['resumeJob'] = (jid, signal) => resumeJob(jobParts, jid, signal);
   const pillar = createPillarApi({ pillar: parts.pillar, facts: foundations.facts });
   return {
     keys,
     jobs,
-    resumeJob: resume,
     pillar,
     ...createCallers(parts, { keys, jobs, ownKeys }),
   };

@@ -1,6 +1,6 @@
 export { type RunDeps, runJob } from './batch.ts';
 export type { JobDispatcher } from './dispatcher.ts';
-export { type MinionFacts, resumeJob } from './follow-job.ts';
+export type { MinionFacts } from './follow-job.ts';
 export { freshJid, isFailureCode, type JobRecord, returnerOf } from './job.ts';
 export { checkArguments, joinKeywords, separateKeywords } from './job-arguments.ts';
 export type { JobCache } from './job-cache.ts';

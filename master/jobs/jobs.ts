@@ -10,7 +10,7 @@ import type { MasterConfig } from '../config/index.ts';
 import type { EventBus } from '../events/index.ts';
 import { type RunDeps, runBatch, runJob, runSubset } from './batch.ts';
 import { JobDispatcher, Publisher } from './dispatcher.ts';
-import type { MinionFacts } from './follow-job.ts';
+import { type MinionFacts, resumeJob } from './follow-job.ts';
 import { listJobs, showJob } from './history.ts';
 import type { Job } from './job.ts';
 import { JobCache } from './job-cache.ts';
@@ -148,6 +148,7 @@ export function createJobsApi(parts: JobsApiDeps): InProcessJobsApi {
       const jid = request.jid ?? (await dispatcher.freshJid());
       yield* runBatch(run, { ...request, jid }, signal);
     },
+    follow: (jid, signal) => resumeJob(parts, jid, signal),
     list: (request) => listJobs(history, request),
     active: async () => cache.underWay(history.idleTimeoutMs).map(progressOf),
     plan: (request) => targets.plan(request),

@@ -236,7 +236,6 @@ export interface ExtensionDeps {
 /** What is there once the ports are bound. */
 interface RunningMaster {
   readonly api: InProcessApi;
-  readonly resumeJob: ExtensionHost['resumeJob'];
   readonly holdToken: (token: string) => Promise<UserSession>;
 }
 
@@ -331,7 +330,7 @@ function createHost(
       const allowed = targets.entitled({ tgt, tgtType: 'compound' });
       return minions.every((id) => allowed.has(id));
     },
-    resumeJob: (jid, signal) => running().resumeJob(jid, signal),
+    resumeJob: (jid, signal) => running().api.jobs.follow(jid, signal),
     holdToken: (token) => running().holdToken(token),
     freshJid: () => freshJid(nextJid, jobs),
     state: openStateArea(foundations.store, foundations.seal, name),
