@@ -21,6 +21,7 @@ import { protocolErrors, transportErrors } from '../minion-protocol/index.ts';
 import { DEFAULT_CONNECTION_LIMITS } from '../minion-protocol/transport/stream-listener.ts';
 import { doctorCodes } from '../ops/diagnostics/report.ts';
 import { saltApiErrors } from '../salt-api/index.ts';
+import { sharedMasterErrors } from '../shared-master/index.ts';
 import { storeErrors } from '../store/index.ts';
 import { templateErrors } from '../template/index.ts';
 import { temporaryDirectory } from './helpers/temporary-directory.ts';
@@ -71,6 +72,7 @@ const rooms: readonly Readonly<Record<string, ErrorEntry>>[] = [
   authenticationErrors,
   authorizationErrors,
   saltApiErrors,
+  sharedMasterErrors,
   bridgeErrors,
   commandErrors,
   templateErrors,

@@ -1,0 +1,12 @@
+/** `saltbridge/shared`: one master for several processes of a host. */
+export {
+  SharedMasterError,
+  type SharedMasterErrorCode,
+  sharedMasterErrors,
+} from './errors.ts';
+export {
+  joinMaster,
+  type SharedMaster,
+  type SharedMasterParts,
+  type SharedRole,
+} from './join-master.ts';
