@@ -14,19 +14,28 @@ export type WatchedHolder =
 /** No time between two looks counts for more: this process may have been stopped itself. */
 const maxStepMs = 1500;
 
+export interface HolderWatchOptions {
+  /** Of the store, its real path. */
+  readonly directory: string;
+  readonly takeoverAfterMs: number;
+  /** Called when a holder that was silent for too long has been ended. */
+  readonly onEnded: (pid: number) => void;
+}
+
 /** Counts for how long one holder has been silent. */
 export class HolderWatch {
   readonly #directory: string;
   readonly #takeoverAfterMs: number;
+  readonly #onEnded: (pid: number) => void;
   #generation = 0;
   #silentMs = 0;
   #lookedAt = performance.now();
   #reason = '';
 
-  /** @param directory - of the store, its real path */
-  constructor(directory: string, takeoverAfterMs: number) {
+  constructor({ directory, takeoverAfterMs, onEnded }: HolderWatchOptions) {
     this.#directory = directory;
     this.#takeoverAfterMs = takeoverAfterMs;
+    this.#onEnded = onEnded;
   }
 
   /** Why a holder that hangs cannot be ended, for a person. */
@@ -51,8 +60,12 @@ export class HolderWatch {
     const outcome = await endHolder(this.#directory, generation);
     if (outcome.isEnded) {
       this.#silentMs = 0;
+      this.#onEnded(outcome.pid);
       return 'ended';
     }
+    // Another process may have taken over between both looks.
+    const again = await probeHolder(this.#directory);
+    if (again.generation !== generation || again.state !== 'silent') return again.state;
     this.#reason = outcome.reason;
     return 'hung';
   }

@@ -141,7 +141,11 @@ class Member implements HolderSource {
       throw new MasterError('ERR_MASTER_STOPPED', 'this master was started already; join anew');
     }
     const directory = await prepareStoreDirectory(storeDirectory(this.#config.stateDir));
-    const watch = new HolderWatch(directory, this.#config.takeoverAfterSeconds * 1000);
+    const watch = new HolderWatch({
+      directory,
+      takeoverAfterMs: this.#config.takeoverAfterSeconds * 1000,
+      onEnded: (pid) => this.#log.error({ pid }, 'the process that held the master hung: ended'),
+    });
     await new Promise<void>((resolve, reject) => {
       this.#waiting.add({ resolve: () => resolve(), reject });
       this.#running = this.#run(watch, directory, reject);
@@ -202,7 +206,6 @@ class Member implements HolderSource {
         if (seen === 'none') await this.#hold();
         else if (seen === 'answering') await this.#join(watch);
         else if (seen === 'hung') throw this.#hung(directory, watch.reason);
-        else if (seen === 'ended') this.#log.error('the holder hung and was ended by SIGKILL');
         if (this.#obstacle instanceof SharedMasterError) this.#obstacle = undefined;
       } catch (error) {
         if (!this.#isStarted) {
@@ -217,13 +220,23 @@ class Member implements HolderSource {
     }
   }
 
+  /** What was taken over by the holder meanwhile is in force with the next one too. */
+  async #refreshConfig(): Promise<void> {
+    const { readConfig } = this.#parts;
+    if (!this.#isStarted || readConfig === undefined) return;
+    try {
+      this.#config = await readConfig();
+    } catch (error) {
+      this.#log.error({ err: error }, 'configuration not read; the one before stays in force');
+    }
+  }
+
   /** Starts the master of this process, and waits until it has closed. */
   async #hold(): Promise<void> {
-    const { onRole: _, readConfig, extensions = [], ...parts } = this.#parts;
-    if (this.#isStarted && readConfig !== undefined) this.#config = await readConfig();
+    await this.#refreshConfig();
+    const { onRole: _, extensions = [], ...parts } = this.#parts;
     const master = createMaster({
       ...parts,
-      ...(readConfig === undefined ? {} : { readConfig }),
       config: this.#config,
       extensions: [...extensions, createJoinExtension()],
     });
@@ -248,6 +261,7 @@ class Member implements HolderSource {
 
   /** Joins the process that holds the master, and waits until that ends or hangs. */
   async #join(watch: HolderWatch): Promise<void> {
+    await this.#refreshConfig();
     const agent = new Agent({ keepAlive: false });
     const connection = this.#connection(agent);
     const gone = new AbortController();
