@@ -9,8 +9,30 @@ export interface Holder {
   readonly caller: MethodCaller;
   /** Of its local socket. */
   readonly connection: Connection;
-  /** Fires when it holds the master no longer. */
-  readonly gone: AbortSignal;
+  readonly end: HolderEnd;
+}
+
+/** Whether a process still holds the master. */
+export class HolderEnd {
+  /** Resolves when it does no longer. */
+  readonly happened: Promise<void>;
+  #hasHappened = false;
+  #tell: () => void = () => {};
+
+  constructor() {
+    this.happened = new Promise((resolve) => {
+      this.#tell = resolve;
+    });
+  }
+
+  get hasHappened(): boolean {
+    return this.#hasHappened;
+  }
+
+  happen(): void {
+    this.#hasHappened = true;
+    this.#tell();
+  }
 }
 
 /** A call that ended because the holder did. */
@@ -27,7 +49,7 @@ export class BrokenCallError extends Error {
   }
 }
 
-/** Errors of a connection that was never made. */
+/** Errors of a connection that was never made; EAGAIN: more wait for one than may. */
 const unsentCodes: ReadonlySet<string | undefined> = new Set(['ECONNREFUSED', 'ENOENT', 'EAGAIN']);
 
 /** What a call failed with: {@link BrokenCallError} where that was the end of the holder. */
@@ -47,13 +69,13 @@ export function breakOf(error: unknown, holder: Holder): unknown {
 }
 
 /** Another process, by its local socket. */
-export function remoteHolder(connection: Connection, gone: AbortSignal): Holder {
-  return { caller: callerOf(connection), connection, gone };
+export function remoteHolder(connection: Connection, end: HolderEnd): Holder {
+  return { caller: callerOf(connection), connection, end };
 }
 
 /** The master of this process; its local socket is there for extensions. */
-export function ownHolder(master: Master, connection: Connection, gone: AbortSignal): Holder {
-  return { caller: ownCaller(master), connection, gone };
+export function ownHolder(master: Master, connection: Connection, end: HolderEnd): Holder {
+  return { caller: ownCaller(master), connection, end };
 }
 
 const never = new AbortController().signal;

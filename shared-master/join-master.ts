@@ -28,12 +28,19 @@ import { codeOf } from '../runtime/index.ts';
 import { prepareStoreDirectory } from '../store/index.ts';
 import { SharedMasterError } from './errors.ts';
 import { extensionClient } from './extension-client.ts';
-import { type Holder, ownHolder, remoteHolder } from './holder.ts';
+import { type Holder, HolderEnd, ownHolder, remoteHolder } from './holder.ts';
 import { HolderWatch } from './holder-watch.ts';
 import { createJoinExtension, extensionName, type Joined } from './join-extension.ts';
 import { digestOptions } from './option-digests.ts';
 import { SettledJobs } from './settled-jobs.ts';
-import { callShared, type HolderSource, streamShared, subscribeShared } from './shared-caller.ts';
+import {
+  callShared,
+  type HolderSource,
+  maxWaitingCalls,
+  streamShared,
+  subscribeShared,
+  waitLimitMs,
+} from './shared-caller.ts';
 
 /** Whether a process holds the master, or calls the one that another process holds. */
 export type SharedRole = 'holder' | 'sibling';
@@ -91,9 +98,6 @@ const pauseMs = 50;
 const watchMs = 1000;
 /** After an attempt to hold or join that failed. */
 const failurePauseMs = 500;
-/** What a call waits beyond `takeover_after` for the next holder. */
-const startAllowanceMs = 5000;
-const maxWaitingCalls = 10_000;
 
 interface WaitingCall {
   readonly resolve: (holder: Holder | undefined) => void;
@@ -168,7 +172,7 @@ class Member implements HolderSource {
       const message = `${maxWaitingCalls} calls wait for a process that holds the master`;
       throw new SharedMasterError('ERR_WAITING_CALLS', message);
     }
-    const limitMs = this.#config.takeoverAfterSeconds * 1000 + startAllowanceMs;
+    const limitMs = waitLimitMs(this.#config);
     let waiting: WaitingCall | undefined;
     let timer: NodeJS.Timeout | undefined;
     const give = (): void => waiting?.resolve(undefined);
@@ -240,13 +244,13 @@ class Member implements HolderSource {
       config: this.#config,
       extensions: [...extensions, createJoinExtension()],
     });
-    const gone = new AbortController();
+    const end = new HolderEnd();
     this.#own = master;
     try {
       await master.start();
       this.#log.info('this process holds the master');
       this.#setRole('holder');
-      this.#setHolder(ownHolder(master, this.#connection(), gone.signal));
+      this.#setHolder(ownHolder(master, this.#connection(), end));
       const error = await master.closed;
       if (error !== undefined) this.#log.error({ err: error }, 'another process holds the master');
     } catch (error) {
@@ -254,7 +258,7 @@ class Member implements HolderSource {
     } finally {
       this.#holder = undefined;
       this.#own = undefined;
-      gone.abort();
+      end.happen();
       this.#setRole('sibling');
     }
   }
@@ -264,17 +268,18 @@ class Member implements HolderSource {
     await this.#refreshConfig();
     const agent = new Agent({ keepAlive: false });
     const connection = this.#connection(agent);
-    const gone = new AbortController();
-    const end = AbortSignal.any([this.#closing.signal, gone.signal]);
+    const left = new AbortController();
+    const signal = AbortSignal.any([this.#closing.signal, left.signal]);
+    const end = new HolderEnd();
     try {
-      const stream = await openJoin(connection, this.#config, end);
+      const stream = await openJoin(connection, this.#config, signal);
       if (stream === undefined) return;
       const { value } = await stream.next();
       if (value === undefined) return;
       this.#log.info({ pid: value.pid }, 'joined the process that holds the master');
-      this.#setHolder(remoteHolder(connection, gone.signal));
+      this.#setHolder(remoteHolder(connection, end));
       void preloadMaster();
-      await this.#watchHolder(watch, stream, gone.signal);
+      await this.#watchHolder(watch, stream, left.signal);
     } catch (error) {
       if (codeOf(error) === 'ERR_OPTIONS_DIFFER' && error instanceof Error) {
         throw new SharedMasterError('ERR_OPTIONS_DIFFER', error.message);
@@ -282,8 +287,9 @@ class Member implements HolderSource {
       throw error;
     } finally {
       this.#holder = undefined;
-      gone.abort();
+      left.abort();
       agent.destroy();
+      end.happen();
     }
   }
 
@@ -291,14 +297,14 @@ class Member implements HolderSource {
   async #watchHolder(
     watch: HolderWatch,
     stream: AsyncIterable<Joined>,
-    gone: AbortSignal,
+    left: AbortSignal,
   ): Promise<void> {
     let isOver = false;
     const ended = drain(stream).then(() => {
       isOver = true;
     });
     while (!isOver) {
-      await Promise.race([ended, pause(watchMs, gone)]);
+      await Promise.race([ended, pause(watchMs, left)]);
       if (isOver) return;
       const seen = await watch.look();
       if (seen !== 'answering' && seen !== 'silent') return;

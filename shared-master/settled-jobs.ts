@@ -7,9 +7,16 @@
 
 import type { NamedMethod } from '../client/index.ts';
 import type { Delivery, FunctionResult, JobReceipt, JobReport } from '../master/index.ts';
-import { codeOf } from '../runtime/index.ts';
+import { codeOf, Semaphore } from '../runtime/index.ts';
 import { SharedMasterError } from './errors.ts';
-import { Attempts, callShared, type HolderSource, jobMethods } from './shared-caller.ts';
+import {
+  Attempts,
+  callShared,
+  type HolderSource,
+  jobMethods,
+  maxWaitingCalls,
+  waitLimitMs,
+} from './shared-caller.ts';
 
 /** Parameters of `jobs.publish`, `run` and `batch`, as far as they matter here. */
 interface JobParameters {
@@ -34,9 +41,17 @@ interface Update {
   readonly deliveries?: readonly Delivery[];
 }
 
+/**
+ * Publications of a process that are under way at a time: each of them has to be settled when the
+ * holder ends; the others wait here and were certainly not sent.
+ */
+const maxPublishing = 32;
+
 export class SettledJobs {
   readonly #source: HolderSource;
   readonly #nextJid: () => string;
+  readonly #publishing = new Semaphore(maxPublishing);
+  #waiting = 0;
 
   /** @param nextJid - job ids that no other process makes */
   constructor(source: HolderSource, nextJid: () => string) {
@@ -46,6 +61,22 @@ export class SettledJobs {
 
   /** `jobs.publish`. */
   async publish(parameters: JobParameters): Promise<unknown> {
+    if (this.#waiting >= maxWaitingCalls) {
+      throw new SharedMasterError('ERR_WAITING_CALLS', `${maxWaitingCalls} publications wait`);
+    }
+    this.#waiting += 1;
+    const deadline = performance.now() + waitLimitMs(this.#source.config);
+    try {
+      return await this.#publishing.run(() => {
+        if (performance.now() < deadline) return this.#publishSettled(parameters);
+        throw new SharedMasterError('ERR_NO_HOLDER', 'no process took the publication in time');
+      });
+    } finally {
+      this.#waiting -= 1;
+    }
+  }
+
+  async #publishSettled(parameters: JobParameters): Promise<unknown> {
     const jid = this.#jidOf(parameters);
     if (jid === undefined) return callShared(this.#source, jobMethods.publish, parameters);
     const attempts = new Attempts(this.#source, `jobs.publish of ${jid}`);

@@ -27,12 +27,25 @@ export interface HolderSource {
 const maxBreaks = 3;
 /** For a holder whose call broke, to be seen to have ended. */
 const endMs = 1000;
+/** Between tries to reach a holder that takes no connections: it is stopped, or busy. */
+const [shortestRetryMs, longestRetryMs] = [50, 250];
+/** What a call waits beyond `takeover_after` for a holder that takes it. */
+const startAllowanceMs = 5000;
+/** Calls of a process that may wait for a holder. */
+export const maxWaitingCalls = 10_000;
+
+/** Milliseconds that a call waits for a holder that takes it. */
+export function waitLimitMs({ takeoverAfterSeconds }: MasterConfig): number {
+  return takeoverAfterSeconds * 1000 + startAllowanceMs;
+}
 
 /** One call, or one stream, over several holders. */
 export class Attempts {
   readonly #source: HolderSource;
   readonly #name: string;
   #breaks = 0;
+  /** When the holder took no connection for the first time. */
+  #refusedSince: number | undefined;
   #wasSent = false;
 
   constructor(source: HolderSource, name: string) {
@@ -84,11 +97,27 @@ export class Attempts {
   async afterBreak(error: unknown): Promise<void> {
     if (!(error instanceof BrokenCallError)) throw this.#wasSent ? this.#unknown(error) : error;
     this.#wasSent ||= error.wasSent;
-    const { gone } = error.holder;
-    await Promise.race([aborted(gone), delay(endMs)]);
-    if (gone.aborted) return;
+    const { end } = error.holder;
+    const waitMs = error.wasSent
+      ? endMs
+      : shortestRetryMs + Math.random() * (longestRetryMs - shortestRetryMs);
+    await Promise.race([end.happened, delay(waitMs)]);
+    if (end.hasHappened) this.#refusedSince = undefined;
+    else if (error.wasSent) this.#countBreak(error);
+    else this.#limitRefusals(error);
+  }
+
+  #countBreak(error: BrokenCallError): void {
     this.#breaks += 1;
-    if (this.#breaks >= maxBreaks) throw this.#wasSent ? this.#unknown(error) : error.cause;
+    if (this.#breaks >= maxBreaks) throw this.#unknown(error);
+  }
+
+  #limitRefusals(cause: BrokenCallError): void {
+    this.#refusedSince ??= performance.now();
+    if (performance.now() - this.#refusedSince < waitLimitMs(this.#source.config)) return;
+    const message = 'the process that holds the master takes no connections';
+    const error = new SharedMasterError('ERR_NO_HOLDER', message, { cause });
+    throw this.#wasSent ? this.#unknown(error) : error;
   }
 
   /** @throws SharedMasterError ERR_OUTCOME_UNKNOWN if a holder may have carried it out */
@@ -109,13 +138,6 @@ export class Attempts {
 function isLast(item: unknown): boolean {
   if (typeof item !== 'object' || item === null || !('type' in item)) return false;
   return item.type === 'finished' || item.type === 'ended';
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener('abort', () => resolve(), { once: true });
-  });
 }
 
 /** A value: repeated if that does no harm. */

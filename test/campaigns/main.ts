@@ -1,7 +1,7 @@
 /**
  * `npm run campaign -- NAME`: long runs with random input that can be replayed.
  * `fuzz-http [bodies [seed [first]]]` sends bodies to every route of the HTTP API.
- * `processes [ends [seed]]` ends the holder of a master that five processes share.
+ * `processes [ends [seed [jobs [signals]]]]` ends the holder of a master that five processes share.
  */
 const [what = '', ...parameters] = process.argv.slice(2);
 

@@ -350,20 +350,25 @@ class Trial {
   }
 }
 
-/** `processes [ends [seed]]`. @returns 1 if something was wrong */
+/** `processes [ends [seed [jobs [signals]]]]`, a second. @returns 1 if something was wrong */
 export async function runProcesses(
-  [ends = '50', seed = String(Date.now() % 1_000_000)]: readonly string[],
+  [
+    ends = '50',
+    seed = String(Date.now() % 1_000_000),
+    jobs = '100',
+    signals = '200',
+  ]: readonly string[],
   print: (line: string) => void,
 ): Promise<number> {
-  print(`processes ${ends} ${seed}`);
+  print(`processes ${ends} ${seed} ${jobs} ${signals}`);
   const programs = (process.env.SALT_MINION ?? '').split(',').filter(Boolean).slice(0, 2);
   const plan: ProcessesPlan = {
     ends: Number(ends),
     seed: Number(seed),
     processes: 5,
     minions: 20,
-    jobsPerSecond: 100,
-    signalsPerSecond: 200,
+    jobsPerSecond: Number(jobs),
+    signalsPerSecond: Number(signals),
     takeoverAfter: 5,
     programs,
     stopEvery: 5,
@@ -372,7 +377,11 @@ export async function runProcesses(
     print(`${done}: ${text}`),
   );
   for (const [name, value] of Object.entries(figures)) print(`${name.padEnd(22)} ${value}`);
-  for (const problem of problems.slice(0, 50)) print(`PROBLEM ${problem}`);
-  if (problems.length > 50) print(`PROBLEM and ${problems.length - 50} more`);
+  const kinds = new Map<string, string[]>();
+  for (const problem of problems) {
+    const kind = problem.replace(/\d+/g, '#');
+    kinds.set(kind, [...(kinds.get(kind) ?? []), problem]);
+  }
+  for (const [first, ...more] of kinds.values()) print(`PROBLEM ${first}, and ${more.length} more`);
   return problems.length === 0 ? 0 : 1;
 }
