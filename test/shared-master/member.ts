@@ -35,11 +35,14 @@ function methodOf(path: string): (...args: readonly unknown[]) => unknown {
 
 /** All items of a stream, each told as it comes too. */
 async function resultOf(wish: Extract<Wish, { readonly type: 'call' }>): Promise<unknown> {
-  const { id, path, args, extension } = wish;
-  const result =
-    extension === undefined
-      ? methodOf(path)(...args)
-      : shared.extension(extension).call(path, args[0] as object | undefined);
+  const { id, path, args, extension, isStream } = wish;
+  const parameters = (args[0] ?? {}) as object;
+  let result: unknown;
+  if (extension === undefined) result = methodOf(path)(...args);
+  else {
+    const client = shared.extension(extension);
+    result = isStream ? client.stream(path, parameters) : client.call(path, parameters);
+  }
   if (typeof result !== 'object' || result === null || !(Symbol.asyncIterator in result)) {
     return await result;
   }

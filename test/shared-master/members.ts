@@ -21,6 +21,7 @@ export type Wish =
       readonly args: readonly unknown[];
       /** Whose method it is. Default: the master's. */
       readonly extension?: string;
+      readonly isStream?: true;
     }
   | { readonly type: 'publish'; readonly perSecond: number; readonly minions: readonly string[] }
   | { readonly type: 'rest' }
@@ -123,6 +124,11 @@ export class Member {
     return this.#call({ path, args: [parameters], extension });
   }
 
+  /** All items of a stream of an extension. @throws MemberError */
+  streamExtension(extension: string, path: string, parameters: object): Promise<unknown> {
+    return this.#call({ path, args: [parameters], extension, isStream: true });
+  }
+
   #call(call: Omit<Extract<Wish, { readonly type: 'call' }>, 'type' | 'id'>): Promise<unknown> {
     this.#calls += 1;
     const id = this.#calls;
@@ -149,6 +155,11 @@ export class Member {
 
   stop(): void {
     this.#child.kill('SIGSTOP');
+  }
+
+  /** After {@link stop}. */
+  goOn(): void {
+    this.#child.kill('SIGCONT');
   }
 
   async close(): Promise<void> {

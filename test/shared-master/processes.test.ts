@@ -1,5 +1,5 @@
 /** Several processes share a master: real processes, which are killed and stopped. */
-import { readdirSync, rmSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import { freePort } from '../../bench/free-port.ts';
@@ -11,9 +11,11 @@ async function start(
   t: ExecutionContext,
   processes: number,
   options: GroupOptions,
+  prepare: (directory: string) => void = () => {},
 ): Promise<Group> {
   t.timeout(240_000);
   const group = await Group.prepare(temporaryDirectory(t), options);
+  prepare(group.directory);
   t.teardown(() => group.end());
   for (let count = 0; count < processes; count += 1) await group.addMember();
   await group.addMinions();
@@ -191,6 +193,73 @@ test.serial(
     t.is(group.arrivals.size, 0);
   },
 );
+
+test.serial(
+  'where a holder that hangs cannot be ended nobody takes over, and calls say what to do',
+  async (t) => {
+    const group = await start(t, 2, { minions: 1, takeoverAfter: 2 });
+    const former = holderOf(group);
+    const [sibling] = group.siblings;
+    if (sibling === undefined) throw new Error('no sibling');
+    // As a holder in another container is seen.
+    const file = path.join(group.directory, 'state', 'store', 'holder.json');
+    const identity = JSON.parse(readFileSync(file, 'utf8'));
+    writeFileSync(file, JSON.stringify({ ...identity, pidNamespace: 'pid:[1]' }));
+    former.stop();
+    await t.throwsAsync(sibling.call('status'), {
+      code: 'ERR_HOLDER_HUNG',
+      message: /another PID namespace.*holder\.json/,
+    });
+    t.is(sibling.role, 'sibling');
+    former.goOn();
+    await within(
+      'the holder to answer',
+      untilResolved(() => sibling.call('status')),
+      60_000,
+    );
+    t.is(former.role, 'holder');
+  },
+);
+
+test.serial(
+  'a run of the bridge goes on with the next holder, and publishes its job once',
+  async (t) => {
+    const jobMs = (fun: string): number => (fun === 'site.held' ? 5000 : 0);
+    const own = { bridge: { catalog: ['../commands.yaml'] } };
+    const group = await start(t, 2, { minions: 1, jobMs, own }, (directory) =>
+      writeFileSync(path.join(directory, 'commands.yaml'), catalog),
+    );
+    const former = holderOf(group);
+    const [sibling] = group.siblings;
+    if (sibling === undefined) throw new Error('no sibling');
+    const hasArrived = untilSome(() => group.arrivals.size > 0);
+    const run = sibling.streamExtension('bridge', 'run', { command: 'site.held', tgt: '*' });
+    await within('the job', hasArrived, 30_000);
+    await former.kill();
+    const updates = (await run) as (Update & { readonly outcome?: { readonly status: string } })[];
+    t.deepEqual(
+      updates.map(({ type }) => type),
+      ['begun', 'published', 'result', 'outcome'],
+    );
+    t.is(updates.at(-1)?.outcome?.status, 'succeeded');
+    t.deepEqual([...group.arrivals.values()], [1]);
+  },
+);
+
+const catalog = `
+site.held: { description: x, function: site.held, reviewed: made for this test alone }
+`;
+
+async function untilResolved(call: () => Promise<unknown>): Promise<void> {
+  for (;;) {
+    try {
+      await call();
+      return;
+    } catch {
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+  }
+}
 
 async function untilSome(condition: () => boolean): Promise<void> {
   while (!condition()) await new Promise((resolve) => setTimeout(resolve, 20));
