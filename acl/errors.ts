@@ -1,3 +1,5 @@
+import { SaltbridgeError } from '../runtime/index.ts';
+
 /** Why a policy was refused; what each means is in {@link policyErrors}. */
 export type PolicyErrorCode = 'ERR_POLICY_FORM' | 'ERR_POLICY_PATTERN' | 'ERR_POLICY_UNTRUSTED';
 
@@ -10,8 +12,8 @@ export interface PolicyErrorEntry {
 }
 
 /** A rule that cannot be used. The message names the rule and the field. */
-export class PolicyError extends Error {
-  readonly code: PolicyErrorCode;
+export class PolicyError extends SaltbridgeError {
+  declare readonly code: PolicyErrorCode;
   /** Name of the rule. */
   readonly rule: string;
   /** Where in it, for instance `resource.tag`; '' for the whole. */
@@ -26,9 +28,7 @@ export class PolicyError extends Error {
     options?: ErrorOptions,
   ) {
     const field = where.field === '' ? '' : `${where.field}: `;
-    super(`${where.rule}: ${field}${problem}`, options);
-    this.name = new.target.name;
-    this.code = code;
+    super(code, `${where.rule}: ${field}${problem}`, options);
     this.rule = where.rule;
     this.field = where.field;
     this.problem = problem;

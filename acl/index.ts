@@ -1,6 +1,6 @@
 export { isLifecycleDecision, isReservedTag } from './built-in-rules.ts';
 export { isSpecificTagGlob } from './compile-rule.ts';
-export { compileJsonSchema, type SchemaProblem, schemaKeywords } from './data-schema.ts';
+export { compileJsonSchema, schemaKeywords } from './data-schema.ts';
 export {
   builtInDenyNames,
   decide,
@@ -20,7 +20,6 @@ export {
 export {
   PolicyError,
   type PolicyErrorCode,
-  type PolicyErrorEntry,
   policyErrors,
 } from './errors.ts';
 export { type LintFinding, lintPolicy } from './lint.ts';
@@ -29,14 +28,10 @@ export {
   type MinionTest,
   type PolicyEnvironment,
   type PolicySyntax,
-  type TextTest,
 } from './patterns.ts';
 export { createPolicy, type Policy } from './policy.ts';
-// Shared with other rooms of this package; no promise.
-/** @internal */
 export { parseRate, RateLimiter } from './rate.ts';
 export {
-  type ArgumentPattern,
   allow,
   type CallPattern,
   type CommandPattern,
@@ -54,32 +49,22 @@ export {
   type TextPatterns,
 } from './rule.ts';
 export {
-  type ArgumentCondition,
-  type FunctionGrant,
   type Grant,
-  type GrantedRights,
-  type GrantPattern,
   type GrantSyntax,
   grantRules,
   parseGrants,
-  type RightsWarning,
   readUserRights,
   rightsOfUser,
   type UserRightOptions,
   type UserRights,
 } from './salt-rights.ts';
 export type {
-  Action,
   Call,
-  CommandResource,
   Decision,
   EventResource,
   KeystoneEntity,
-  MineResource,
   MinionSubject,
-  NamedSubject,
   ProjectSubject,
-  PublishResource,
   Question,
   ReturnResource,
   RuleOrigin,

@@ -22,14 +22,14 @@ import type { RuleOrigin, UserSubject } from './types.ts';
 // [salt/utils/minions.py auth_check, __fun_check, __args_check].
 
 /** A regular expression of the operator's. It means a text only as a whole. */
-export interface GrantPattern {
+interface GrantPattern {
   /** As it was written. */
   readonly source: string;
   readonly matches: (text: string) => boolean;
 }
 
 /** What the arguments of a call must be like; what is not named may be anything. */
-export interface ArgumentCondition {
+interface ArgumentCondition {
   /** By place; `null`: there must be one. */
   readonly args: readonly (GrantPattern | null)[];
   /** By name; `null`: there must be one. */
@@ -37,7 +37,7 @@ export interface ArgumentCondition {
 }
 
 /** Functions that are permitted. */
-export interface FunctionGrant {
+interface FunctionGrant {
   readonly fun: GrantPattern;
   /** Any one of them; empty: with any arguments. */
   readonly conditions: readonly ArgumentCondition[];
@@ -217,7 +217,7 @@ export interface UserRightOptions {
 }
 
 /** Something that an operator should know of their options. */
-export interface RightsWarning {
+interface RightsWarning {
   /** Keys from the option on: `external_auth`, `pam`, `fred`. */
   readonly path: readonly string[];
   readonly text: string;

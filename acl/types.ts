@@ -15,7 +15,7 @@ export interface UserSubject {
 }
 
 /** A service that acts for nobody else, or a token that was given to one. */
-export interface NamedSubject {
+interface NamedSubject {
   readonly kind: 'service' | 'token';
   readonly name: string;
 }
@@ -75,21 +75,21 @@ export interface Call {
 }
 
 /** A named command that somebody wants run. Its name stands where the function of a call does. */
-export interface CommandResource {
+interface CommandResource {
   readonly call: Call;
   /** Ids of the minions that it is for. Absent: not known; rules with `within` permit nothing then. */
   readonly minions?: readonly string[];
 }
 
 /** A job that somebody wants published. */
-export interface PublishResource {
+interface PublishResource {
   readonly calls: readonly Call[];
   /** Ids of the minions that it is for. Absent: not known; rules with `within` permit nothing then. */
   readonly minions?: readonly string[];
 }
 
 /** What somebody reads from a mine. */
-export interface MineResource {
+interface MineResource {
   readonly fun: string;
   /** Whose mine it is; `undefined`: whether the function may be asked for at all. */
   readonly owner?: string;

@@ -1,4 +1,5 @@
 import type { ErrorEntry } from '../master/index.ts';
+import { SaltbridgeError } from '../runtime/index.ts';
 
 export type CommandErrorCode =
   | 'ERR_ARGS'
@@ -12,13 +13,11 @@ export type CommandErrorCode =
   | 'ERR_USER';
 
 /** A command cannot do what it was asked for. The message is for whoever typed it. */
-export class CommandError extends Error {
-  readonly code: CommandErrorCode;
+export class CommandError extends SaltbridgeError {
+  declare readonly code: CommandErrorCode;
 
   constructor(code: CommandErrorCode, message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.name = new.target.name;
-    this.code = code;
+    super(code, message, options);
   }
 }
 

@@ -1,4 +1,4 @@
-/** `saltbridge/client`: the master's interface from another process. */
+/** The client of a running master, for other rooms. */
 
 export {
   callerOf,
@@ -6,7 +6,6 @@ export {
   connectMaster,
   createMasterApi,
   type ExtensionClient,
-  type MasterClientOptions,
   type MethodCaller,
   type NamedMethod,
 } from './master-client.ts';

@@ -10,19 +10,13 @@ import {
 import { request as requestHttps, Agent as SecureAgent } from 'node:https';
 import { createInterface } from 'node:readline';
 import { fromJson, writeMarkedJson } from '../master/index.ts';
-import { codeOf, parseJson } from '../runtime/index.ts';
+import { codeOf, parseJson, SaltbridgeError } from '../runtime/index.ts';
 
-/** What a master answered, or why it could not be asked. */
-export class RemoteError extends Error {
-  /** The master's code; `ERR_SOCKET` when no master could be reached. */
-  readonly code: string;
-
-  constructor(code: string, message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.name = new.target.name;
-    this.code = code;
-  }
-}
+/**
+ * What a master answered, or why it could not be asked. `code` is the master's; `ERR_SOCKET` when no
+ * master could be reached.
+ */
+export class RemoteError extends SaltbridgeError {}
 
 /** One value. `T` is what the method table promises for `method`. */
 export async function callMethod<T>(

@@ -6,34 +6,30 @@ import { type BridgeModule, combineModules } from './bridge-module.ts';
 import { requireCatalog } from './catalog/load-catalog.ts';
 import {
   type CommandApi,
-  type CommandCaller,
-  type CommandHandle,
-  type CommandRequest,
   commandMethods,
   createCommandApi,
   createReactionCommands,
 } from './commands/command-api.ts';
 import { Catalog, type CommandInfo } from './commands/command-catalog.ts';
 import type { CommandDefinition, TypedCommand } from './commands/command-definition.ts';
+import type { CommandCaller, CommandHandle, CommandRequest } from './commands/command-request.ts';
 import { addCommandRoutes } from './commands/command-routes.ts';
 import { CommandRunner } from './commands/command-runner.ts';
 import type { Parameters } from './commands/parameters.ts';
 import { parseRunQuotas, type RunQuotas } from './commands/run-limits.ts';
+import { openDeployments } from './deployments/open-deployments.ts';
+import { addStackRoutes } from './deployments/stack-routes.ts';
+import type { StacksApi } from './deployments/stacks-api.ts';
 import type { EnrollApi } from './enroll/enrolment-service.ts';
 import { openEnrolment, parseEnrollOptions } from './enroll/open-enrolment.ts';
 import { BridgeError } from './errors.ts';
 import { type BridgePlugin, createBridgePlugin } from './http/bridge-plugin.ts';
 import { withKeystoneTokens } from './keystone.ts';
 import { parseSections } from './options.ts';
-import {
-  createPlanApi,
-  type PlanApi,
-  type PlanHandle,
-  type PlanRequest,
-  planMethods,
-} from './plans/plan-api.ts';
+import { createPlanApi, type PlanApi, planMethods } from './plans/plan-api.ts';
 import { PlanCatalog, type PlanInfo } from './plans/plan-catalog.ts';
 import type { PlanDefinition, TypedPlan } from './plans/plan-definition.ts';
+import type { PlanHandle, PlanRequest } from './plans/plan-request.ts';
 import { addPlanRoutes } from './plans/plan-routes.ts';
 import { PlanRunner } from './plans/plan-runner.ts';
 import { openSignals } from './signals/open-signals.ts';
@@ -194,6 +190,8 @@ export interface Bridge<C extends CommandTypes = AnyCommands, P extends PlanType
   readonly handles: HandlesApi;
   /** Signals on their way. @throws BridgeError ERR_BRIDGE_NOT_OPEN */
   readonly outbox: OutboxApi;
+  /** Stacks whose software deployments run. @throws BridgeError ERR_BRIDGE_NOT_OPEN */
+  readonly stacks: StacksApi;
 }
 
 /** The parts of a bridge whose master runs. */
@@ -202,6 +200,7 @@ interface OpenBridge {
   readonly plans: PlanApi;
   readonly enroll: EnrollApi;
   readonly signals: SignalsApi;
+  readonly stacks: StacksApi;
   readonly parts: readonly BridgeModule<unknown>[];
 }
 
@@ -253,6 +252,10 @@ class BridgeOfMaster implements Bridge<CommandTypes, PlanTypes> {
 
   get outbox(): OutboxApi {
     return this.#opened().signals.outbox;
+  }
+
+  get stacks(): StacksApi {
+    return this.#opened().stacks;
   }
 
   async run(name: string, request: CommandRequest<object>): Promise<CommandHandle> {
@@ -310,15 +313,36 @@ async function openModules(
   const plans = openPlans(host, { plans: book, commands: commands.runner, service, quotas });
   const enroll = await openEnrolment(host, parseEnrollOptions(sections.enroll, host.config));
   const signals = await openSignals(host, sections.handles);
+  const deployments = await openDeployments(host, {
+    section: sections.deployments,
+    catalog,
+    code: loaded.code,
+    commands: commands.runner,
+    service,
+    quotas,
+    enroll: enroll.api,
+    signals,
+  });
   // protection: retired-grants
   enroll.api.onRetire((id) => signals.dismiss(id));
+  // protection: retired-servers
+  enroll.api.onRetire((id) => deployments.dismiss(id));
   const routes: BridgeModule<unknown>['routes'] = (app, doors) =>
     addSignalRoutes(app, doors, host, signals);
+  const stackRoutes: BridgeModule<unknown>['routes'] = (app, doors) =>
+    addStackRoutes(app, doors, host, deployments);
   return {
     commands: commands.api,
     plans: plans.api,
     enroll: enroll.api,
     signals: signals.api,
-    parts: [commands, plans, enroll, { ...signals, routes }],
+    stacks: deployments.api,
+    parts: [
+      commands,
+      plans,
+      enroll,
+      { ...signals, routes },
+      { ...deployments, routes: stackRoutes },
+    ],
   };
 }

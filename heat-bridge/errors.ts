@@ -1,8 +1,8 @@
-/** Why the bridge refuses, each with a code that never changes its meaning. */
-
 import type { FastifyReply } from 'fastify';
 import type { ErrorEntry } from '../master/index.ts';
+import { SaltbridgeError } from '../runtime/index.ts';
 
+/** Why the bridge refuses, each with a code that never changes its meaning. */
 export type BridgeErrorCode =
   | 'ERR_BRIDGE_NOT_OPEN'
   | 'ERR_BRIDGE_OPTIONS'
@@ -34,7 +34,11 @@ export type BridgeErrorCode =
   | 'ERR_HANDLE_LIMIT'
   | 'ERR_HANDLE_UNKNOWN'
   | 'ERR_SIGNAL_QUOTA'
-  | 'ERR_SIGNAL_UNKNOWN';
+  | 'ERR_SIGNAL_UNKNOWN'
+  | 'ERR_STACK_EXISTS'
+  | 'ERR_STACK_FORM'
+  | 'ERR_STACK_LIMIT'
+  | 'ERR_STACK_UNKNOWN';
 
 /** What each code means to the person who meets it; `docs/errors.md` holds the same. */
 export const bridgeErrors: Readonly<Record<BridgeErrorCode, ErrorEntry>> = {
@@ -204,16 +208,34 @@ export const bridgeErrors: Readonly<Record<BridgeErrorCode, ErrorEntry>> = {
     action: 'saltbridge bridge outbox list shows those there are.',
     retry: false,
   },
+  ERR_STACK_EXISTS: {
+    meaning: 'This owner has registered a stack under this name already.',
+    action: 'Choose another name, remove the stack, or replace it with --replace.',
+    retry: false,
+  },
+  ERR_STACK_FORM: {
+    meaning: 'A stack cannot be registered as it is given.',
+    action: 'Correct the field that the message names; docs/deployments.md lists them.',
+    retry: false,
+  },
+  ERR_STACK_LIMIT: {
+    meaning: 'As many stacks as may be are registered, or a registration is too large.',
+    action: 'Remove stacks that are no longer used, or register fewer servers at a time.',
+    retry: true,
+  },
+  ERR_STACK_UNKNOWN: {
+    meaning: 'No stack is registered under this name, or several owners have one.',
+    action: 'Use a name that `saltbridge bridge stack list` prints, and name the owner.',
+    retry: false,
+  },
 };
 
 /** The bridge cannot do what it was asked for. The message says what to do, and no secret. */
-export class BridgeError extends Error {
-  readonly code: BridgeErrorCode;
+export class BridgeError extends SaltbridgeError {
+  declare readonly code: BridgeErrorCode;
 
   constructor(code: BridgeErrorCode, message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.name = new.target.name;
-    this.code = code;
+    super(code, message, options);
   }
 }
 
@@ -251,6 +273,10 @@ const statusOfBridgeError: Readonly<Record<BridgeErrorCode, number>> = {
   ERR_HANDLE_UNKNOWN: 404,
   ERR_SIGNAL_QUOTA: 503,
   ERR_SIGNAL_UNKNOWN: 404,
+  ERR_STACK_EXISTS: 409,
+  ERR_STACK_FORM: 400,
+  ERR_STACK_LIMIT: 503,
+  ERR_STACK_UNKNOWN: 404,
 };
 
 /** Errors of the master's. */

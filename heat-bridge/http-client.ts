@@ -89,7 +89,7 @@ function hostOf(url: string): string {
 
 /** A request as a transport wants it. */
 export interface OutgoingRequest {
-  readonly method: 'GET' | 'HEAD' | 'POST' | 'PUT';
+  readonly method: 'DELETE' | 'GET' | 'HEAD' | 'POST' | 'PUT';
   /** Sent as it is written. */
   readonly url: string;
   readonly headers?: Readonly<Record<string, string>>;

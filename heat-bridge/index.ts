@@ -1,4 +1,4 @@
-/** `saltbridge/bridge`: named commands, enrolment and signals for orchestration services. */
+/** Named commands, enrolment and signals for orchestration services. */
 export {
   type AnyCommands,
   type AnyPlans,
@@ -12,6 +12,16 @@ export {
 } from './bridge.ts';
 export { catalogAsMarkdown, catalogAsTypes } from './catalog/catalog-docs.ts';
 export { type CatalogFinding, type LoadedCatalog, loadCatalog } from './catalog/load-catalog.ts';
+export type { RunStarted } from './commands/command-api.ts';
+export { Catalog, type CommandInfo, describeCommand } from './commands/command-catalog.ts';
+export {
+  type ArgumentSource,
+  type CommandDefinition,
+  type ConcurrencyLimit,
+  defineCommand,
+  type JsonSchema,
+  type TypedCommand,
+} from './commands/command-definition.ts';
 export type {
   CommandCaller,
   CommandHandle,
@@ -20,41 +30,40 @@ export type {
   CommandResult,
   CommandTarget,
   CommandUpdate,
-  RunStarted,
-} from './commands/command-api.ts';
-export { Catalog, type CommandInfo, describeCommand } from './commands/command-catalog.ts';
-export {
-  type ArgumentSource,
-  type CommandDefinition,
-  type ConcurrencyLimit,
-  defineCommand,
-  type JsonSchema,
-  type JsonValue,
-  type TypedCommand,
-} from './commands/command-definition.ts';
+} from './commands/command-request.ts';
 export type { Parameters } from './commands/parameters.ts';
+export type { DeploymentEnd } from './deployments/deployment-answer.ts';
+export type { ServerStatus } from './deployments/server-worker.ts';
 export type {
+  CollectConfig,
+  MetadataTransport,
+  OwnerLogin,
+  ServerLogin,
+  StackInfo,
+  StackRegistration,
+  StackServer,
+} from './deployments/stacks.ts';
+export type {
+  DeploymentInfo,
+  StackDetails,
+  StackOwner,
+  StacksApi,
+} from './deployments/stacks-api.ts';
+export type {
+  ConfigValue,
   Enrolment,
   EnrolmentState,
   EnrolmentWay,
   EnrolRequest,
+  MinionConfig,
   NewEnrolment,
+  UserDataFormat,
 } from './enroll/enrolment.ts';
 export type { EnrollApi, KnownMinion, Machine } from './enroll/enrolment-service.ts';
-export type { ConfigValue, MinionConfig, UserDataFormat } from './enroll/user-data.ts';
 export { BridgeError, type BridgeErrorCode, bridgeErrors } from './errors.ts';
 export type { BridgePlugin } from './http/bridge-plugin.ts';
 export type { HttpServerContext } from './http/http-server-context.ts';
-export type {
-  PlanHandle,
-  PlanOutcome,
-  PlanRequest,
-  PlanStarted,
-  PlanUpdate,
-  StepKind,
-  StepOutcome,
-  StepProgress,
-} from './plans/plan-api.ts';
+export type { PlanStarted } from './plans/plan-api.ts';
 export { describePlan, PlanCatalog, type PlanInfo, type StepInfo } from './plans/plan-catalog.ts';
 export {
   definePlan,
@@ -67,6 +76,15 @@ export {
   type UndoDefinition,
 } from './plans/plan-definition.ts';
 export type { Groups } from './plans/plan-groups.ts';
+export type {
+  PlanHandle,
+  PlanOutcome,
+  PlanRequest,
+  PlanUpdate,
+  StepKind,
+  StepOutcome,
+  StepProgress,
+} from './plans/plan-request.ts';
 export type { Transport } from './signals/destination.ts';
 export type { HandleInfo, HandleRegistration } from './signals/handles.ts';
 export type { OutboxEntry } from './signals/outbox.ts';

@@ -17,6 +17,8 @@ const BridgeSection = Type.Object(
     enroll: Type.Optional(Type.Unknown()),
     /** See `keystone/`. */
     keystone: Type.Optional(Type.Unknown()),
+    /** See `deployments/`. */
+    deployments: Type.Optional(Type.Unknown()),
     /** See `run/`. */
     runs: Type.Optional(Type.Unknown()),
   },
@@ -29,6 +31,7 @@ export interface BridgeSections {
   readonly handles?: unknown;
   readonly enroll?: unknown;
   readonly keystone?: unknown;
+  readonly deployments?: unknown;
   readonly runs?: unknown;
 }
 

@@ -1,12 +1,6 @@
-/** `saltbridge`: a Salt-compatible master as a library. */
-export type { Explanation, LintFinding, NearRule } from '../acl/index.ts';
-/** @internal */
-// Shared with other rooms of this package; no promise.
-/** @internal */
-/** @internal */
-/** @internal */
+/** The face of the master for other rooms; exports/saltbridge.ts lists what programs may use. */
+export type { Explanation, LintFinding } from '../acl/index.ts';
 export {
-  type AddressSet,
   addressSet,
   inTime,
   type LinkedSignal,
@@ -14,32 +8,22 @@ export {
   longestTimerMs,
   RecentAnswers,
   readTextIfPresent,
-  type TimeLimit,
   TokenBuckets,
   timeLimit,
   writeFileAtomically,
 } from '../runtime/index.ts';
-export { StoreError, type StoreErrorCode } from '../store/index.ts';
+export { StoreError } from '../store/index.ts';
 export type {
-  AclApi,
-  AuditApi,
   BatchRequest,
   BatchUpdate,
-  CallValue,
-  CommandAction,
   CreatedKey,
   Delivery,
-  DeliveryState,
   Denial,
-  Distribution,
   EventsApi,
   EventsRequest,
   ExplainRequest,
   FunctionsApi,
   InProcessApi,
-  InProcessFunctionsApi,
-  InProcessJobsApi,
-  JobListRequest,
   JobProgress,
   JobReceipt,
   JobReport,
@@ -53,22 +37,16 @@ export type {
   KeyState,
   KeysApi,
   LearnedPolicy,
-  LearnedRule,
-  LearnRequest,
   LocalKeyInfo,
   Login,
   LoginRequest,
   LoginsApi,
-  MappedCall,
-  MappedValue,
   MasterApi,
   MasterEvent,
   MasterStatus,
   MetricFamily,
   MinionInfo,
-  NamedCall,
   NamedCommands,
-  NewKey,
   PillarApi,
   PillarDifference,
   PillarExplanation,
@@ -76,9 +54,7 @@ export type {
   PillarProvider,
   PillarQuestion,
   PillarRequest,
-  PillarTextFormat,
   PlannedMinion,
-  PresenceEvidence,
   PresentMinion,
   PublishRequest,
   Reaction,
@@ -88,21 +64,14 @@ export type {
   ReactionOutcome,
   ReactionResult,
   ReactionRun,
-  ReactionRunsRequest,
   ReactionsApi,
-  ReactionTarget,
-  RecordedDecision,
   ReloadReport,
   ReplayChange,
   ReplayReport,
-  ReplayRequest,
-  RpcAccess,
   RpcMethod,
   RpcTable,
   RpcTableOf,
-  RunAction,
   RunRequest,
-  Sample,
   SilenceReason,
   StoreApi,
   TargetPlan,
@@ -111,13 +80,9 @@ export type {
   TokenSelection,
   TransportStatus,
   UserApi,
-  UserEventsApi,
-  WholeRequest,
 } from './api/index.ts';
-/** @internal */
 export {
   type AuditActor,
-  type AuditHead,
   type AuditRequester,
   createLogger,
   createRootLog,
@@ -126,21 +91,13 @@ export {
   type FunctionCall,
   type FunctionResult,
   type LogLevel,
-  type LogTarget,
   logLevels,
   MasterError,
   type MasterErrorCode,
   masterErrors,
-  type RootLog,
-  type StartedCall,
   type StoredHead,
   version,
 } from './api/index.ts';
-// Shared with other rooms of this package; no promise.
-/** @internal */
-/** @internal */
-/** @internal */
-/** @internal */
 export {
   ArgumentReader,
   type FunctionArguments,
@@ -159,29 +116,22 @@ export {
 } from './arguments/index.ts';
 export {
   AuditBursts,
-  type AuditBurstsOptions,
   type AuditEntry,
   type AuditFilter,
-  type AuditOutcome,
   type AuditProblem,
   type AuditRecord,
   type AuditReport,
-  type AuditTrail,
-  type ExpectedLog,
   readAuditLog,
   verifyAudit,
   verifyAuditLog,
 } from './audit/index.ts';
 export type {
-  AdmittedKey,
   HeldKey,
   KeyAcceptanceHook,
   KeyLifecycle,
   OfferedKey,
 } from './auth/index.ts';
 export {
-  KeyError,
-  type KeyErrorCode,
   keyErrors,
   literalGlob,
   type OfflineKeys,
@@ -189,64 +139,44 @@ export {
 } from './auth/index.ts';
 export type {
   EauthOptions,
-  ExpireOverride,
   HttpApiOptions,
-  SslOptions,
   TransportName,
-  TransportOptions,
-  TransportOpts,
 } from './config/index.ts';
 export {
-  type AclOptions,
-  type CandidatePolicy,
   ConfigError,
-  type ConfigErrorCode,
   type ConfigWarning,
   configErrors,
-  type HashType,
   type Limits,
-  type Listening,
-  type LoadedConfig,
   type LoadedTenants,
   loadCandidatePolicy,
   loadMasterConfig,
+  loadSaltConfig,
   loadTenants,
   type MasterConfig,
   type MasterOptions,
-  type PlannedRule,
+  type PlainOptions,
   reaction,
   resolveMasterConfig,
-  storeDirectory,
-  type SignalPlan,
+  type SaltConfig,
   type SignalRule,
-  type Tenant,
-  type UnplannedPattern,
+  storeDirectory,
 } from './config/index.ts';
-export { backupOfflineStore, inspectMasterStore, restoreMasterStore } from './core-services.ts';
 export {
   type ExtPillar,
-  type ExtPillarFilesOptions,
-  type ExtPillarHttpOptions,
-  type ExtPillarRequest,
   extPillarFiles,
   extPillarHttp,
 } from './data/index.ts';
-/** @internal */
 export { missedBySlowReader } from './events/index.ts';
 export {
   createMemoryFiles,
-  type FileLists,
   type FileServerBackend,
-  type FileServerOptions,
-  type FileStat,
-  type FoundFile,
-  type MemoryContent,
   type MemoryFiles,
-  noFiles,
   openFileRoots,
 } from './files/index.ts';
 export { isFailureCode, joinKeywords, returnerOf, separateKeywords } from './jobs/index.ts';
-export { createMaster, type Master, type MasterParts, preloadMaster } from './master.ts';
+export { type CreateMasterOptions, createMaster, type Master, preloadMaster } from './master.ts';
+export type { MasterParts } from './master-parts.ts';
+export { backupOfflineStore, inspectMasterStore, restoreMasterStore } from './offline-store.ts';
 export type { TriggerEvent } from './reactor/index.ts';
 export {
   actorOf,
@@ -255,21 +185,15 @@ export {
   type OpenExtension,
   type SignalIntake,
   type StateArea,
-  type StateEntry,
   type StateOperation,
   type TargetBounds,
   type TokenHolder,
-  type Tops,
   type TopsProvider,
-  type TopsRequest,
 } from './requests/index.ts';
-/** @internal */
-/** @internal */
 export {
   type CallableApi,
   failCall,
   isRpcMethod,
-  type MethodDefinition,
   method as extensionMethod,
   parseParameters,
   refuseMethod,
@@ -279,11 +203,8 @@ export {
   serveCall,
   streamMethod as extensionStream,
 } from './rpc/index.ts';
-/** @internal */
-/** @internal */
 export {
   AuthenticationError,
-  type AuthenticationErrorCode,
   AuthorizationError,
   authenticationErrors,
   authorizationErrors,

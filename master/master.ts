@@ -1,62 +1,45 @@
 /** A master and its states: created, started, closed. */
 
 import type { Logger } from 'pino';
-import type { MasterTransport } from '../minion-protocol/index.ts';
 import { describeSystemError } from '../runtime/index.ts';
-import type { Store } from '../store/index.ts';
 import {
   type AuditApi,
+  createLogger,
   createSilentLogger,
   type InProcessApi,
   type InProcessFunctionsApi,
   type InProcessJobsApi,
+  type LogLevel,
   MasterError,
   type MasterStatus,
   type PillarApi,
-  type PillarProvider,
   type PresentMinion,
   type ReactionsApi,
   type ReloadReport,
   type StoreApi,
   type UserApi,
 } from './api/index.ts';
-import type { MasterConfig } from './config/index.ts';
+import {
+  ConfigError,
+  loadMasterConfig,
+  type MasterConfig,
+  type PlainOptions,
+  resolvePlainOptions,
+  type SaltConfig,
+} from './config/index.ts';
 import type { Assembly } from './create-master.ts';
-import type { ExtPillar } from './data/index.ts';
-import type { FileServerOptions } from './files/index.ts';
-import type { MasterExtension, TopsProvider } from './requests/index.ts';
+import type { MasterParts, ReplaceableParts, StartedParts } from './master-parts.ts';
 
-/** What a master is made of; everything but the configuration has a default. */
-export interface MasterParts {
-  /** From `loadMasterConfig(directory)`, or `resolveMasterConfig({…})`. */
-  readonly config: MasterConfig;
-  /** Each minion's pillar. Default: that of the files below `pillar_roots`. */
-  readonly pillar?: PillarProvider;
-  /** Put over that pillar, in this order. Default: none. */
-  readonly extPillar?: readonly ExtPillar[];
-  /** What each minion's highstate has besides its top file. Default: nothing. */
-  readonly tops?: TopsProvider;
-  /** What is opened and closed with it, and keeps state in its store. Default: none. */
-  readonly extensions?: readonly MasterExtension[];
-  /** Where files come from. Default: `file_roots`. */
-  readonly fileserver?: FileServerOptions;
-  /** Default: says nothing. */
-  readonly logger?: Logger;
-  /** Default: ZeroMQ on the configured ports. */
-  readonly transports?: readonly MasterTransport[];
-  /** Default: the embedded store in `saltbridge: state_dir`. */
-  readonly store?: Store;
-  /** Reads the configuration again, for `acl.reload` of the interface. Default: that is refused. */
-  readonly readConfig?: () => Promise<MasterConfig>;
-  /** Milliseconds since 1970. Default: the system's clock. */
-  readonly now?: () => number;
-}
-
-/** What its modules are opened with. */
-export interface StartedParts extends MasterParts {
-  readonly logger: Logger;
-  /** Told once, when another process has taken the store over: nothing can be kept any more. */
-  readonly onReplaced: (error: Error) => void;
+/**
+ * Options of {@link createMaster}: plain ones, or `config` in their place; and parts that the
+ * program replaces.
+ */
+export interface CreateMasterOptions extends PlainOptions, ReplaceableParts {
+  /**
+   * From `loadSaltConfig(directory)`, or the complete configuration of a master. No plain option
+   * but `logLevel` may stand beside it.
+   */
+  readonly config?: SaltConfig | MasterConfig;
 }
 
 /** A Salt master in this process. */
@@ -69,11 +52,13 @@ export interface Master extends InProcessApi {
   start(): Promise<void>;
   /**
    * Takes over what may change while a master runs, at once; docs/configuration.md lists it.
-   * @param config - the whole of it, from `loadMasterConfig` or `resolveMasterConfig`
+   * @param next - all options, in any form that `createMaster` takes. Default: those of the
+   * directory of `config`, read again
    * @returns what is in force now, and what needs a restart
-   * @throws MasterError ERR_MASTER_STOPPED
+   * @throws MasterError ERR_MASTER_STOPPED, ERR_NOT_RELOADABLE without a directory; ConfigError:
+   * nothing changed
    */
-  reload(config: MasterConfig): Promise<ReloadReport>;
+  reload(next?: SaltConfig | MasterConfig | PlainOptions): Promise<ReloadReport>;
   /** The configuration that is in force. */
   readonly config: MasterConfig;
   /** Answers what is under way, then closes everything. May be called twice. */
@@ -91,13 +76,98 @@ type State =
   | { readonly state: 'running'; readonly assembly: Assembly }
   | { readonly state: 'closing'; readonly done: Promise<void> };
 
-/** Makes a master. Nothing is opened before {@link Master.start}. */
-export function createMaster(parts: MasterParts): Master {
-  return new MasterInProcess(parts);
+/**
+ * Makes a master. Nothing is opened before {@link Master.start}.
+ * @throws ConfigError, which names the option as the program does
+ */
+export function createMaster(options: CreateMasterOptions = {}): Master {
+  return new MasterInProcess(partsOf(options));
+}
+
+/** Separates the options that make the configuration from the parts that are replaced. */
+function partsOf(options: CreateMasterOptions): MasterParts & { readonly logger: Logger } {
+  const {
+    config: given,
+    pillar,
+    extPillar,
+    tops,
+    extensions,
+    fileserver,
+    logger,
+    transports,
+    store,
+    readConfig = rereadOf(given),
+    now,
+    ...plain
+  } = options;
+  const own = loggerOf(logger, plain.logLevel);
+  logWarnings(own, given);
+  const parts = {
+    pillar,
+    extPillar,
+    tops,
+    extensions,
+    fileserver,
+    transports,
+    store,
+    readConfig,
+    now,
+  };
+  const set = Object.entries(parts).filter(([, value]) => value !== undefined);
+  return {
+    ...Object.fromEntries(set),
+    config: given === undefined ? resolvePlainOptions(plain) : configOf(given, plain),
+    logger: own,
+  };
+}
+
+/** What in a configuration has no effect. */
+function logWarnings(logger: Logger, given: SaltConfig | MasterConfig | undefined): void {
+  if (given === undefined || !('config' in given)) return;
+  for (const { key: option, message: reason, ...place } of given.warnings) {
+    logger.warn({ option, reason, ...place }, 'configuration');
+  }
+}
+
+/** @throws ConfigError ERR_OPTION_CONFLICT for options beside it, and for a directory of tenants */
+function configOf(given: SaltConfig | MasterConfig, beside: PlainOptions): MasterConfig {
+  const { logLevel: _, ...others } = beside;
+  const [other] = Object.entries(others).flatMap(([name, value]) =>
+    value === undefined ? [] : name,
+  );
+  if (other !== undefined) {
+    const origin = { file: 'options', line: 0, key: other };
+    const problem = 'stands beside config, which has all options; expected one of the two';
+    throw new ConfigError('ERR_OPTION_CONFLICT', origin, problem);
+  }
+  return wholeConfigOf(given);
+}
+
+/** @throws ConfigError ERR_OPTION_CONFLICT for a directory of tenants */
+function wholeConfigOf(given: SaltConfig | MasterConfig): MasterConfig {
+  if (!('config' in given)) return given;
+  const { config, tenants = [] } = given;
+  const [first] = tenants;
+  if (first === undefined) return config;
+  const origin = { file: config.confFile, line: 0, key: 'saltbridge:tenants' };
+  const problem = `names several masters; make one of each, such as ${first.directory}`;
+  throw new ConfigError('ERR_OPTION_CONFLICT', origin, problem);
+}
+
+function rereadOf(
+  given: SaltConfig | MasterConfig | undefined,
+): (() => Promise<MasterConfig>) | undefined {
+  if (given === undefined || !('config' in given)) return undefined;
+  return async () => (await loadMasterConfig(given.directory)).config;
+}
+
+function loggerOf(logger: Logger | undefined, level: LogLevel | undefined): Logger {
+  if (level === undefined) return logger ?? createSilentLogger();
+  return logger?.child({}, { level }) ?? createLogger(level);
 }
 
 class MasterInProcess implements Master {
-  readonly #parts: Required<Pick<MasterParts, 'logger'>> & MasterParts;
+  readonly #parts: MasterParts & { readonly logger: Logger };
   #state: State = { state: 'stopped' };
   #replacedBy: Error | undefined;
   #tellClosed: (error: Error | undefined) => void = () => {};
@@ -105,12 +175,12 @@ class MasterInProcess implements Master {
     this.#tellClosed = resolve;
   });
 
-  constructor(parts: MasterParts) {
-    this.#parts = { ...parts, logger: parts.logger ?? createSilentLogger() };
+  constructor(parts: MasterParts & { readonly logger: Logger }) {
+    this.#parts = parts;
   }
 
   get config(): MasterConfig {
-    return this.#state.state === 'running' ? this.#state.assembly.config : this.#parts.config;
+    return this.#state.state === 'running' ? this.#state.assembly.config.all : this.#parts.config;
   }
 
   get keys(): InProcessApi['keys'] {
@@ -196,8 +266,17 @@ class MasterInProcess implements Master {
     }
   }
 
-  async reload(config: MasterConfig): Promise<ReloadReport> {
-    return this.#running().reload(config);
+  async reload(next?: SaltConfig | MasterConfig | PlainOptions): Promise<ReloadReport> {
+    const running = this.#running();
+    if (next === undefined) return running.reload(await this.#readAgain());
+    return running.reload(isPlain(next) ? resolvePlainOptions(next) : wholeConfigOf(next));
+  }
+
+  #readAgain(): Promise<MasterConfig> {
+    const { readConfig } = this.#parts;
+    if (readConfig !== undefined) return readConfig();
+    const problem = 'this master was not made of a configuration directory; pass its options';
+    throw new MasterError('ERR_NOT_RELOADABLE', problem);
   }
 
   async close(): Promise<void> {
@@ -226,6 +305,11 @@ class MasterInProcess implements Master {
       `this master is ${this.#state.state}; call start()`,
     );
   }
+}
+
+/** Only a complete configuration knows which file it is of. */
+function isPlain(options: SaltConfig | MasterConfig | PlainOptions): options is PlainOptions {
+  return !('config' in options) && !('confFile' in options);
 }
 
 /** Loads what serves minions, so that a later start is quick. */

@@ -7,14 +7,52 @@ import {
   type TlsOptions,
 } from '../minion-protocol/index.ts';
 import {
-  type MasterConfig,
+  type FixedConfig,
   type ServedTransport,
   type SslOptions,
   servedTransports,
 } from './config/index.ts';
+import type { MasterContext } from './context/index.ts';
+import type { Requests } from './requests/index.ts';
+import type { BoundTransport } from './status.ts';
+
+/** Binds every port; from then on requests are answered. Closed with the master. */
+export async function listen(
+  transports: readonly MasterTransport[],
+  requests: Requests,
+  { closers }: MasterContext,
+): Promise<readonly BoundTransport[]> {
+  const bound: BoundTransport[] = [];
+  for (const transport of transports) {
+    closers.add(transport, (it) => it.close());
+    const ports = await transport.listen(requests.handle, requests.announce);
+    bound.push({ transport: transport.name, ...ports });
+  }
+  return bound;
+}
+
+/** @returns the certificates that were taken over; what cannot be is logged, and the former one stays */
+export async function renewCertificates(
+  transports: readonly MasterTransport[],
+  log: Logger,
+): Promise<readonly string[]> {
+  const renewed: string[] = [];
+  for (const transport of transports) {
+    try {
+      renewed.push(...((await transport.renewCertificate?.()) ?? []));
+    } catch (error) {
+      const { name } = transport;
+      log.error(
+        { transport: name, err: error },
+        'certificate not renewed; the one before stays in force',
+      );
+    }
+  }
+  return renewed;
+}
 
 /** The transports that the configuration asks for, not yet bound; `transport` is the first. */
-export function createTransports(config: MasterConfig, log: Logger): readonly MasterTransport[] {
+export function createTransports(config: FixedConfig, log: Logger): readonly MasterTransport[] {
   return servedTransports(config).map((served) =>
     createTransport(served, config.limits.requestBytes, log),
   );

@@ -1,3 +1,5 @@
+import { SaltbridgeError } from '../runtime/errors.ts';
+
 /** What went wrong on the wire; each code is explained in {@link protocolErrors}. */
 export type ProtocolErrorCode =
   | 'ERR_BAD_PAYLOAD'
@@ -26,16 +28,11 @@ export interface ProtocolErrorOptions {
 }
 
 /** Bytes or shapes that are not the protocol. The message names what came, and never shows it. */
-export class ProtocolError extends Error {
-  static {
-    ProtocolError.prototype.name = ProtocolError.name;
-  }
-
-  readonly code: ProtocolErrorCode;
+export class ProtocolError extends SaltbridgeError {
+  declare readonly code: ProtocolErrorCode;
 
   constructor(code: ProtocolErrorCode, message: string, options?: ProtocolErrorOptions) {
-    super(message, options);
-    this.code = code;
+    super(code, message, options);
   }
 }
 

@@ -1,12 +1,11 @@
 /** The wire between Salt masters and minions: what other rooms and other programs may use. */
 
+export { compileGlob } from '../python/fnmatch.ts';
 export {
   type AuthMaterial,
   type AuthReplyContext,
   type AuthRequest,
-  aesKeyDigest,
   aesKeySignature,
-  badAlgorithmReply,
   buildAccepted,
   buildRefusal,
   masterPubkeySignature,
@@ -16,12 +15,10 @@ export {
   checkKeyString,
   crypticleMac,
   generateKeyString,
-  type OpenValueOptions,
   openCrypticle,
   openPacked,
   openValue,
   parseKeyString,
-  type SealValueOptions,
   SerialGuard,
   sealCrypticle,
   sealValue,
@@ -29,22 +26,15 @@ export {
 export {
   ProtocolError,
   type ProtocolErrorCode,
-  type ProtocolErrorEntry,
-  type ProtocolErrorOptions,
   protocolErrors,
 } from './errors.ts';
-export { type BusEvent, formatEventStamp, packEvent, unpackEvent } from './event.ts';
+export { formatEventStamp, packEvent, unpackEvent } from './event.ts';
 export {
-  type AuthLoad,
   type MinionEventLoad,
-  type ParsedLoad,
-  type PillarLoad,
   type PublicationLoad,
-  parseAuthLoad,
   parseMinionEventLoad,
   parsePillarLoad,
   parseReturnLoad,
-  type RequestedEvent,
   type ReturnLoad,
 } from './loads.ts';
 export {
@@ -52,7 +42,6 @@ export {
   type KeyDecision,
   type KeyDecisionInput,
   type KeyTransition,
-  type ParsedAuthRequest,
   parseAuthRequest,
 } from './master-handshake.ts';
 export type { CallArguments, FunctionContext, MinionFunction } from './minion/jobs.ts';
@@ -67,10 +56,8 @@ export {
   createMinionHandshake,
   type HandshakeStep,
   type MinionHandshake,
-  type MinionHandshakeConfig,
 } from './minion-handshake.ts';
 export {
-  clearLimits,
   emptyWireMap,
   isPlainObject,
   isWireMap,
@@ -79,7 +66,6 @@ export {
   packLocal,
   packWire,
   unpackLocal,
-  unpackRaw,
   unpackWire,
   WireDateTime,
   WireExtension,
@@ -88,56 +74,38 @@ export {
   wireBytes,
 } from './payload.ts';
 export {
-  buildPublication,
   createJidSource,
   isJid,
   jidTime,
-  type OpenPublicationOptions,
   openPublication,
-  type PublicationOptions,
   publicationEnvelope,
   sealPublication,
 } from './publication.ts';
+export { type PythonForms, pythonStr, toPythonValue, unboundedStr } from './python-values.ts';
 export {
-  type CheckedLoad,
   type CheckedRequest,
   type ClearEnvelope,
-  type ClearRequest,
   checkLoad,
-  type DecodedEnvelope,
   decodeEnvelope,
   encodeClearReply,
   encodePackedReply,
-  encodePrivateReply,
   encodeRequest,
   encodeSendReply,
   envelopeLimits,
-  type FileChunk,
   isNewMinionId,
-  isNonce,
   isValidMinionId,
-  type LoadCheckOptions,
   openPrivateReply,
   openSendReply,
-  type PrivateReply,
-  type PrivateReplyOptions,
   type ProtocolVersion,
   packFileChunk,
-  type ReplyContext,
   type RequestEnvelope,
-  type RequestRefusal,
   type SealedEnvelope,
-  type SealedRequest,
-  type SendReplyOptions,
 } from './request.ts';
 export {
   cleanKeyText,
-  defaultEncryptionAlgorithm,
-  defaultSigningAlgorithm,
   type EncryptionAlgorithm,
   generateKeyPair,
   isEncryptionAlgorithm,
-  isMinionToken,
   isSigningAlgorithm,
   type KeyPairText,
   keyFingerprint,
@@ -145,7 +113,6 @@ export {
   parsePrivateKey,
   parsePublicKey,
   rsaDecrypt,
-  rsaEncrypt,
   rsaSign,
   rsaVerify,
   type SigningAlgorithm,
@@ -156,7 +123,6 @@ export {
   expandCompound,
   expandNodegroup,
   findNodegroupLoop,
-  type MatchResult,
   type Nodegroups,
   splitTargetWords,
 } from './targeting/compound.ts';
@@ -169,16 +135,12 @@ export {
   traverseFacts,
 } from './targeting/facts.ts';
 export {
-  type CompiledPattern,
-  compileGlob,
   compileLinearPattern,
   compilePattern,
   compileSearchPattern,
   compileWholePattern,
   type PatternCompiler,
-  type TextMatcher,
 } from './targeting/pattern.ts';
-export { pythonStr } from './targeting/python-str.ts';
 export {
   type CompiledTarget,
   type CompileTargetOptions,
@@ -192,12 +154,10 @@ export {
 export {
   createMemoryTransport,
   type MemoryTransport,
-  type MemoryTransportOptions,
 } from './transport/memory-transport.ts';
 export { createTcpListener, type TcpListenerOptions } from './transport/tcp-listener.ts';
-export type { ClientCertificates, TlsOptions } from './transport/tls.ts';
+export type { TlsOptions } from './transport/tls.ts';
 export {
-  type AnnouncementHandler,
   type BoundPorts,
   type MasterTransport,
   type MinionTransport,
@@ -210,15 +170,11 @@ export {
   type SubscriberInfo,
   TransportError,
   type TransportErrorCode,
-  type TransportErrorEntry,
   transportErrors,
 } from './transport/transport.ts';
-export {
-  createWebsocketListener,
-  type WebsocketListenerOptions,
-} from './transport/websocket-listener.ts';
+export { createWebsocketListener } from './transport/websocket-listener.ts';
 export { dialZeromq, type ZeromqDialerOptions } from './transport/zeromq-dialer.ts';
-export { createZeromqListener, type ZeromqListenerOptions } from './transport/zeromq-listener.ts';
+export { createZeromqListener } from './transport/zeromq-listener.ts';
 export {
   encodeWebsocketClose,
   encodeWebsocketHeader,

@@ -150,7 +150,7 @@ const eventSchema: Check = Compile(
 );
 
 /** An event as a minion asks for it: tags are not yet judged. */
-export interface RequestedEvent {
+interface RequestedEvent {
   readonly tag: string;
   readonly data: WireValue;
 }

@@ -66,7 +66,7 @@ export interface SealedEnvelope {
 export type RequestEnvelope = ClearEnvelope | SealedEnvelope;
 
 /** A request that goes no further. */
-export interface RequestRefusal {
+interface RequestRefusal {
   readonly ok: false;
   readonly code: ProtocolErrorCode;
   /** What Salt answers: pack it with {@link encodeClearReply}. */

@@ -1,21 +1,11 @@
-/** `saltbridge/ops`: what looks at a configuration and its machine, with or without a master. */
+/** what looks at a configuration and its machine, with or without a master. */
 export type {
   DiskRoom,
-  DoctorCode,
   DoctorFinding,
   DoctorReport,
   SystemInfo,
 } from './diagnostics/report.ts';
 export { type DoctorOptions, runDoctor } from './diagnostics/run-doctor.ts';
-export {
-  checkMigration,
-  type MigrationFinding,
-  type MigrationOutcome,
-  type MigrationReport,
-} from './migration/check-migration.ts';
+export { checkMigration, type MigrationReport } from './migration/check-migration.ts';
+export type { MigrationFinding, MigrationOutcome } from './migration/finding.ts';
 export { policyText } from './migration/policy-text.ts';
-export type {
-  PlannedReactionRule,
-  ReactionPlan,
-  UnderivableReaction,
-} from './migration/reaction-plan.ts';

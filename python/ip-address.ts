@@ -16,29 +16,28 @@ export function parseInterface(text: string): IpInterface | undefined {
   const [address = '', mask, ...more] = text.split('/');
   if (more.length > 0) return undefined;
   const four = parseFour(address);
-  const [bare = '', zone = ''] = four === undefined ? address.split('%') : [];
+  const [bare = '', zone] = four === undefined ? address.split('%', 2) : [];
   const number = four ?? parseSix(bare);
-  if (number === undefined) return undefined;
+  if (number === undefined || zone === '' || address.split('%').length > 2) return undefined;
   const version = four === undefined ? 6 : 4;
   const prefix = mask === undefined ? bits(version) : parsePrefix(mask, version);
   if (prefix === undefined) return undefined;
-  return { version, number, prefix, isNetwork: mask !== undefined, zone };
+  return { version, number, prefix, isNetwork: mask !== undefined, zone: zone ?? '' };
 }
 
 function bits(version: 4 | 6): number {
   return version === 4 ? 32 : 128;
 }
 
-function parsePrefix(mask: string, version: 4 | 6): number | undefined {
-  if (/^\d{1,3}$/.test(mask)) return Number(mask) <= bits(version) ? Number(mask) : undefined;
-  const number = version === 4 ? parseFour(mask) : undefined;
+/** IPv4 masks may be addresses, of either sense. */
+function parsePrefix(text: string, version: 4 | 6): number | undefined {
+  if (/^\d{1,3}$/.test(text)) return Number(text) <= bits(version) ? Number(text) : undefined;
+  const number = version === 4 ? parseFour(text) : undefined;
   if (number === undefined) return undefined;
-  const ones = number.toString(2).padStart(32, '0');
-  return (/^(1*)0*$/.exec(ones) ?? /^0*(1*)$/.exec(ones)) === null
-    ? undefined
-    : ones.startsWith('1')
-      ? ones.lastIndexOf('1') + 1
-      : 32 - ones.replace(/^0+/, '').length;
+  // 0.0.0.0 is both a net mask and a host mask; Python takes it for the net mask of all addresses.
+  const mask = number.toString(2).padStart(32, '0');
+  if (/^1*0*$/.test(mask)) return mask.lastIndexOf('1') + 1;
+  return /^0+1+$/.test(mask) ? mask.indexOf('1') : undefined;
 }
 
 function parseFour(text: string): bigint | undefined {
@@ -100,10 +99,17 @@ function formatSix(number: bigint): string {
   return `${before}::${after}`;
 }
 
+/** Reads a network, `ip_network(text)`: no bit of its address may be behind the prefix. */
+export function parseNetwork(text: string): IpInterface | undefined {
+  const network = parseInterface(text);
+  if (network === undefined || network.zone !== '') return undefined;
+  const hostBits = bits(network.version) - network.prefix;
+  return BigInt.asUintN(hostBits, network.number) === 0n ? network : undefined;
+}
+
 /** Whether an address is in a network. */
-export function isInNetwork(address: IpInterface, network: string): boolean {
-  const range = parseInterface(network);
-  if (range?.version !== address.version) return false;
-  const shift = BigInt(bits(range.version) - range.prefix);
-  return address.number >> shift === range.number >> shift;
+export function isInNetwork(address: IpInterface, network: IpInterface): boolean {
+  if (network.version !== address.version) return false;
+  const shift = BigInt(bits(network.version) - network.prefix);
+  return address.number >> shift === network.number >> shift;
 }

@@ -1,7 +1,7 @@
 /** `json.dumps` and `json.loads`. */
 
 import { typeError, valueError } from './exceptions.ts';
-import { RecursionGuard, type UsageMeter } from './limits.ts';
+import type { RecursionGuard, UsageMeter } from './limits.ts';
 import { floatRepr, integerText, parseInteger } from './numbers.ts';
 import { sortValues } from './operators.ts';
 import {
@@ -22,6 +22,8 @@ export interface JsonOptions {
   readonly sortKeys: boolean;
   /** Spaces per level; undefined for one line. */
   readonly indent: number | undefined;
+  /** `ensure_ascii`: all but ASCII is escaped. Default true. */
+  readonly ensureAscii?: boolean;
   readonly meter: UsageMeter;
 }
 
@@ -32,10 +34,11 @@ export function dumpJson(value: Value, options: JsonOptions): string {
 
 class JsonWriter {
   readonly #options: JsonOptions;
-  readonly #walk = new RecursionGuard();
+  readonly #walk: RecursionGuard;
 
   constructor(options: JsonOptions) {
     this.#options = options;
+    this.#walk = options.meter.walk();
   }
 
   write(value: Value, level: number): string {
@@ -55,7 +58,7 @@ class JsonWriter {
     if (value === null) return 'null';
     if (typeof value === 'boolean') return String(value);
     if (isInteger(value)) return integerText(value);
-    if (isText(value)) return jsonText(textOf(value));
+    if (isText(value)) return this.#text(textOf(value));
     if (!(value instanceof Float)) return undefined;
     if (Number.isNaN(value.value)) return 'NaN';
     if (!Number.isFinite(value.value)) return value.value > 0 ? 'Infinity' : '-Infinity';
@@ -77,7 +80,7 @@ class JsonWriter {
         ? sortValues(dict.keys(), {}, this.#options.meter)
         : dict.keys();
       const parts = keys.map((key) => {
-        const text = jsonText(this.#key(key));
+        const text = this.#text(this.#key(key));
         return `${text}: ${this.write(dict.get(key) ?? null, level + 1)}`;
       });
       return `{${this.#lines(parts, level)}}`;
@@ -91,6 +94,10 @@ class JsonWriter {
     throw typeError(`keys must be str, int, float, bool or None, not ${typeName(key)}`);
   }
 
+  #text(text: string): string {
+    return this.#options.ensureAscii === false ? JSON.stringify(text) : asciiText(text);
+  }
+
   #lines(parts: readonly string[], level: number): string {
     const { indent } = this.#options;
     if (indent === undefined) return parts.join(', ');
@@ -100,7 +107,7 @@ class JsonWriter {
 }
 
 /** Text in JSON, with all but ASCII escaped. */
-function jsonText(text: string): string {
+function asciiText(text: string): string {
   return JSON.stringify(text).replace(/[\x7f-\uffff]/g, (unit) =>
     unit === '\x7f' ? unit : `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
   );

@@ -16,7 +16,7 @@ export interface TemplateLimits {
 }
 
 /** The limits where nothing else is said. */
-export const defaultTemplateLimits: TemplateLimits = {
+const defaultTemplateLimits: TemplateLimits = {
   steps: 2_000_000,
   depth: 100,
   characters: 33_554_432,
@@ -26,6 +26,9 @@ export const defaultTemplateLimits: TemplateLimits = {
 /** Calls between two looks at the clock. */
 const callsPerClockCheck = 16;
 
+const maxNesting = 200;
+const maxSize = 4_000_000;
+
 /** Counts what a rendering takes. */
 export class UsageMeter {
   readonly #limits: TemplateLimits;
@@ -33,6 +36,7 @@ export class UsageMeter {
   #characters = 0;
   #depth = 0;
   #calls = 0;
+  #maxSize = maxSize;
   readonly #clock: () => number;
   readonly #startedAt: number;
 
@@ -41,6 +45,19 @@ export class UsageMeter {
     this.#limits = { ...defaultTemplateLimits, ...limits };
     this.#clock = clock;
     this.#startedAt = clock();
+  }
+
+  /** For data that is bounded elsewhere. */
+  static unlimited(): UsageMeter {
+    const none = Number.POSITIVE_INFINITY;
+    const meter = new UsageMeter({ steps: none, depth: none, characters: none });
+    meter.#maxSize = none;
+    return meter;
+  }
+
+  /** Bounds one walk over data. */
+  walk(): RecursionGuard {
+    return new RecursionGuard(this.#maxSize);
   }
 
   /** @throws LimitExceeded */
@@ -87,21 +104,25 @@ export class UsageMeter {
   }
 }
 
-const maxNesting = 200;
-const maxSize = 4_000_000;
-
 /**
  * A walk over nested data, bounded by itself: lists that hold one list twice, level over level,
  * would otherwise make a small template print, compare or copy without end.
  */
 export class RecursionGuard {
   readonly #inside: object[] = [];
-  #left = maxSize;
+  readonly #maxSize: number;
+  #left: number;
+
+  /** @param size elements, and characters of texts */
+  constructor(size: number = maxSize) {
+    this.#maxSize = size;
+    this.#left = size;
+  }
 
   /** @throws LimitExceeded */
   take(size: number): void {
     this.#left -= size;
-    if (this.#left < 0) throw new LimitExceeded('elements of data', maxSize);
+    if (this.#left < 0) throw new LimitExceeded('elements of data', this.#maxSize);
   }
 
   isInside(value: object): boolean {

@@ -383,8 +383,8 @@ function numberOrder(left: number | bigint, right: number | bigint): number {
   return Number.isNaN(Number(left)) || Number.isNaN(Number(right)) ? Number.NaN : 0;
 }
 
-/** By code points, where JavaScript compares halves of them. */
-function textOrder(left: string, right: string): number {
+/** Compares texts by code points, where JavaScript compares halves of them. */
+export function textOrder(left: string, right: string): number {
   const length = Math.min(left.length, right.length);
   let index = 0;
   while (index < length && left.charCodeAt(index) === right.charCodeAt(index)) index += 1;

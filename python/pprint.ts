@@ -3,67 +3,123 @@
 import { LimitExceeded, PythonException } from './exceptions.ts';
 import type { UsageMeter } from './limits.ts';
 import { isOrdered } from './operators.ts';
-import { Dict, PySet, repr, Tuple, typeName, Undefined, type Value } from './values.ts';
+import { splitLines } from './text.ts';
+import { Dict, PySet, repr, Tuple, textRepr, typeName, Undefined, type Value } from './values.ts';
 
 const width = 80;
 const maxNesting = 200;
 
-/** @throws LimitExceeded */
-export function pformat(value: Value, meter: UsageMeter): string {
-  return layout(value, 0, 0, 0, meter);
+/**
+ * The value in lines of at most 80 columns, where it can be broken.
+ * @param perLevel `indent`: columns for each level
+ * @throws LimitExceeded
+ */
+export function pformat(value: Value, meter: UsageMeter, perLevel = 1): string {
+  return new PrettyPrinter(meter, perLevel).format(value, { indent: 0, allowance: 0, level: 1 });
 }
 
-function layout(
-  value: Value,
-  indent: number,
-  after: number,
-  level: number,
-  meter: UsageMeter,
-): string {
-  if (level > maxNesting) throw new LimitExceeded('levels of data', maxNesting);
-  const ordered = orderKeys(value, meter, 0);
-  const flat = repr(ordered);
-  meter.text(flat.length);
-  if (flat.length <= width - indent - after) return flat;
-  const inner = (item: Value, at: number, rest: number): string =>
-    layout(item, at, rest, level + 1, meter);
-  if (ordered instanceof Dict && ordered.size > 0) return layoutDict(ordered, indent, after, inner);
-  if (Array.isArray(ordered)) return layoutItems('[', ordered, ']', indent, after, inner);
-  if (ordered instanceof Tuple) {
-    const end = ordered.items.length === 1 ? ',)' : ')';
-    return layoutItems('(', ordered.items, end, indent, after, inner);
+/** Where a value is written. */
+interface Place {
+  /** Column in which it begins. */
+  readonly indent: number;
+  /** What has to fit behind it on its last line: brackets and a comma. */
+  readonly allowance: number;
+  /** 1 is the outermost. */
+  readonly level: number;
+}
+
+class PrettyPrinter {
+  readonly #meter: UsageMeter;
+  readonly #perLevel: number;
+
+  constructor(meter: UsageMeter, perLevel: number) {
+    this.#meter = meter;
+    this.#perLevel = perLevel;
   }
-  if (ordered instanceof PySet && ordered.size > 0) {
-    return layoutItems('{', ordered.values(), '}', indent, after, inner);
+
+  format(value: Value, place: Place): string {
+    if (place.level > maxNesting) throw new LimitExceeded('levels of data', maxNesting);
+    const ordered = orderKeys(value, this.#meter, 0);
+    const flat = repr(ordered, this.#meter.walk());
+    this.#meter.text(flat.length);
+    if (flat.length <= width - place.indent - place.allowance) return flat;
+    if (typeof ordered === 'string') return breakText(ordered, place);
+    if (ordered instanceof Dict && ordered.size > 0) return this.#dict(ordered, place);
+    if (Array.isArray(ordered)) return this.#items('[', ordered, ']', place);
+    if (ordered instanceof Tuple) {
+      return this.#items('(', ordered.items, ordered.items.length === 1 ? ',)' : ')', place);
+    }
+    if (ordered instanceof PySet && ordered.size > 0) {
+      return this.#items('{', ordered.values(), '}', place);
+    }
+    return flat;
   }
-  return flat;
+
+  #items(
+    open: string,
+    items: readonly Value[],
+    close: string,
+    { indent, allowance, level }: Place,
+  ): string {
+    const inner = indent + this.#perLevel;
+    const parts = items.map((item, index) => {
+      const isLast = index === items.length - 1;
+      const rest = isLast ? allowance + close.length : 1;
+      return this.format(item, { indent: inner, allowance: rest, level: level + 1 });
+    });
+    return `${open}${this.#filler()}${parts.join(`,\n${' '.repeat(inner)}`)}${close}`;
+  }
+
+  #dict(dict: Dict, { indent, allowance, level }: Place): string {
+    const inner = indent + this.#perLevel;
+    const parts = Array.from(dict.entries(), ([key, value], index) => {
+      const name = repr(key);
+      const rest = index === dict.size - 1 ? allowance + 1 : 1;
+      const column = inner + name.length + 2;
+      return `${name}: ${this.format(value, { indent: column, allowance: rest, level: level + 1 })}`;
+    });
+    return `{${this.#filler()}${parts.join(`,\n${' '.repeat(inner)}`)}}`;
+  }
+
+  /** Blanks behind an opening bracket. */
+  #filler(): string {
+    return ' '.repeat(Math.max(0, this.#perLevel - 1));
+  }
 }
 
-type Inner = (item: Value, indent: number, after: number) => string;
-
-function layoutItems(
-  open: string,
-  items: readonly Value[],
-  close: string,
-  indent: number,
-  after: number,
-  inner: Inner,
-): string {
-  const separator = `,\n${' '.repeat(indent + 1)}`;
-  const parts = items.map((item, index) =>
-    inner(item, indent + 1, index === items.length - 1 ? after + close.length : 1),
-  );
-  return open + parts.join(separator) + close;
-}
-
-function layoutDict(dict: Dict, indent: number, after: number, inner: Inner): string {
-  const entries = [...dict.entries()];
-  const parts = entries.map(([key, value], index) => {
-    const name = repr(key);
-    const rest = index === entries.length - 1 ? after + 1 : 1;
-    return `${name}: ${inner(value, indent + name.length + 3, rest)}`;
+/** Text that is too long is broken at line ends and behind blanks, in pieces side by side. */
+function breakText(text: string, { indent, allowance, level }: Place): string {
+  const isOutermost = level === 1;
+  const start = isOutermost ? indent + 1 : indent;
+  const room = isOutermost ? allowance + 1 : allowance;
+  const lines = splitLines(text, true);
+  const chunks = lines.flatMap((line, index) => {
+    const most = width - start;
+    const rest = index === lines.length - 1 ? room : 0;
+    const whole = textRepr(line);
+    return whole.length <= most - rest ? [whole] : breakLine(line, most, rest);
   });
-  return `{${parts.join(`,\n${' '.repeat(indent + 1)}`)}}`;
+  if (chunks.length === 1) return textRepr(text);
+  const joined = chunks.join(`\n${' '.repeat(start)}`);
+  return isOutermost ? `(${joined})` : joined;
+}
+
+function breakLine(line: string, available: number, room: number): string[] {
+  const chunks: string[] = [];
+  const words = line.match(/\S+\s*|\s+/g) ?? [];
+  let current = '';
+  for (const [index, word] of words.entries()) {
+    const candidate = current + word;
+    const most = index === words.length - 1 ? available - room : available;
+    if (textRepr(candidate).length > most) {
+      if (current !== '') chunks.push(textRepr(current));
+      current = word;
+    } else {
+      current = candidate;
+    }
+  }
+  if (current !== '') chunks.push(textRepr(current));
+  return chunks;
 }
 
 /** Dicts are shown with their keys in order, where they have one. */

@@ -428,7 +428,8 @@ function codeEscape(character: string): string {
   return `\\U${code.toString(16).padStart(8, '0')}`;
 }
 
-function bytesRepr(bytes: Uint8Array): string {
+/** `repr()` of bytes. */
+export function bytesRepr(bytes: Uint8Array): string {
   const text = Buffer.from(bytes).toString('latin1');
   const quote = text.includes("'") && !text.includes('"') ? '"' : "'";
   let escaped = '';

@@ -4,7 +4,7 @@
  */
 
 import { PythonException } from './exceptions.ts';
-import { RecursionGuard, type UsageMeter } from './limits.ts';
+import type { RecursionGuard, UsageMeter } from './limits.ts';
 import {
   addIntegers,
   floatRepr,
@@ -52,7 +52,14 @@ function escapeCharacter(character: string, unicode: boolean): string {
   if (known !== undefined) return known;
   if (character >= ' ' && character <= '~') return character;
   if (unicode && /[\xa1-\ud7ff\ue000-\ufefe\uff00-\ufffd]/.test(character)) return character;
-  // libyaml takes no character beyond the basic plane for printable.
+  // No character beyond the basic plane is taken for printable.
+  return escapeSequence(character);
+}
+
+/** A character as an escape between double quotes. */
+export function escapeSequence(character: string): string {
+  const known = short[character];
+  if (known !== undefined) return known;
   const code = character.codePointAt(0) ?? 0;
   const hex = code.toString(16).toUpperCase();
   if (code <= 0xff) return `\\x${hex.padStart(2, '0')}`;
@@ -383,7 +390,7 @@ export type Collection = Value[] | Tuple | Dict | PySet;
 class YamlWriter {
   readonly #options: DumpOptions;
   readonly #emitter: YamlEmitter;
-  readonly #walk = new RecursionGuard();
+  readonly #walk: RecursionGuard;
   /** Lists and dicts that are there more than once, with their anchors in order. */
   readonly #anchors = new Map<object, string>();
   readonly #seen = new Set<object>();
@@ -393,6 +400,7 @@ class YamlWriter {
   constructor(options: DumpOptions) {
     this.#options = options;
     this.#emitter = new YamlEmitter(options.meter);
+    this.#walk = options.meter.walk();
   }
 
   /** What is there twice gets an anchor, numbered by its second place. */
@@ -545,22 +553,22 @@ class YamlWriter {
 
   #pairs(value: Dict | PySet): (readonly [Value, Value])[] {
     if (value instanceof PySet)
-      return this.#sortedKeys(value.values()).map((key) => [key, null] as const);
+      return sortedKeys(value.values(), this.#options.meter).map((key) => [key, null] as const);
     return this.#keys(value).map((key) => [key, value.get(key) ?? null] as const);
   }
 
   #keys(dict: Dict): Value[] {
-    return this.#sortedKeys(dict.keys());
+    return sortedKeys(dict.keys(), this.#options.meter);
   }
+}
 
-  /** In order, where the keys have one. */
-  #sortedKeys(keys: Value[]): Value[] {
-    try {
-      return sortValues(keys, {}, this.#options.meter);
-    } catch (error) {
-      if (error instanceof PythonException) return keys;
-      throw error;
-    }
+/** In order, where the keys have one. @throws LimitExceeded */
+export function sortedKeys(keys: Value[], meter: UsageMeter): Value[] {
+  try {
+    return sortValues(keys, {}, meter);
+  } catch (error) {
+    if (error instanceof PythonException) return keys;
+    throw error;
   }
 }
 

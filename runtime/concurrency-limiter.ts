@@ -6,7 +6,7 @@ export interface LimiterClient {
 
 /**
  * Bounds the requests of all connections that are worked on at the same time: when every minion of
- * a large fleet returns at once, what does not have its turn is left in the sockets. Turns go round:
+ * a large fleet returns at once, requests without a slot are left in the sockets. Slots go round:
  * each connection gets one when its turn has come, however many requests it has.
  */
 export class ConcurrencyLimiter {

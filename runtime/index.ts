@@ -4,7 +4,7 @@
  * with long integers, directories and the errors of the file system. Imports nothing of ours.
  */
 
-export { type AddressSet, addressSet } from './address-set.ts';
+export { addressSet } from './address-set.ts';
 export { BoundedQueue } from './bounded-queue.ts';
 export { Budget, type BudgetLimits } from './budget.ts';
 export { Closers } from './closers.ts';
@@ -17,6 +17,7 @@ export {
   type PortRules,
   peerAddress,
 } from './connection-guard.ts';
+export { SaltbridgeError } from './errors.ts';
 export { FileReloader } from './file-reloader.ts';
 export { InFlight } from './in-flight.ts';
 export {
@@ -36,6 +37,11 @@ export { KeyedMutex } from './keyed-mutex.ts';
 export { KeyedSemaphore } from './keyed-semaphore.ts';
 export { mapMaybePromise } from './map-maybe-promise.ts';
 export { MultiMap } from './multi-map.ts';
+export {
+  loadOptionalPackage,
+  requireOptionalPackage,
+  runtimeErrors,
+} from './optional-package.ts';
 export { readTextIfPresent, writeFileAtomically } from './private-file.ts';
 export { RecentAnswers } from './recent-answers.ts';
 export { newNameOf, type RenameScope, renameProblem } from './renamed-names.ts';
@@ -57,7 +63,6 @@ export {
   type LinkedSignal,
   linkSignals,
   longestTimerMs,
-  type TimeLimit,
   timeLimit,
 } from './time-limit.ts';
 export { HourlyLimit, type Rate, Throttle, TokenBuckets } from './token-bucket.ts';

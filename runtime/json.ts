@@ -8,8 +8,15 @@ interface JsonMap<T> {
   [key: string]: JsonOf<T>;
 }
 
-/** What JSON can say. */
-export type JsonValue = JsonOf<never>;
+/** A value as JSON has it; an integer beyond 2^53 is a `bigint`. */
+export type JsonValue =
+  | bigint
+  | null
+  | boolean
+  | number
+  | string
+  | readonly JsonValue[]
+  | { readonly [key: string]: JsonValue };
 
 /** Bounds of a text in JSON, and what becomes of its maps. */
 export interface JsonOptions<T = never> {
@@ -48,7 +55,7 @@ export class JsonError extends Error {
 }
 
 /** Reads JSON in one go. @throws JsonError */
-export function readJson(text: string, options: JsonOptions = {}): JsonValue {
+export function readJson(text: string, options: JsonOptions = {}): JsonOf<never> {
   const steps = readJsonInSteps(text, options);
   for (;;) {
     const { done, value } = steps.next();
@@ -80,7 +87,7 @@ const maxPart = 65_536;
 const maxNumber = 1000;
 
 const numberForm = /^-?(?:0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?$/;
-const literals: ReadonlyMap<string, JsonValue> = new Map<string, JsonValue>([
+const literals: ReadonlyMap<string, boolean | null> = new Map<string, boolean | null>([
   ['true', true],
   ['false', false],
   ['null', null],
@@ -196,7 +203,7 @@ class JsonReader<T> {
     }
   }
 
-  #scalar(): JsonValue {
+  #scalar(): JsonOf<never> {
     const start = this.#at;
     while (this.#at - start <= maxNumber && /[-+.\w]/.test(this.#text[this.#at] ?? '')) {
       this.#at += 1;
@@ -350,7 +357,7 @@ function partEnd(text: string, start: number, limit: number): number {
 const longNumber = /(?:^|[-:,[\s])\d{16}/;
 
 /** Reads JSON from a source that is trusted: `bigint` beyond 2^53. @throws SyntaxError, JsonError */
-export function parseJson(text: string): JsonValue {
+export function parseJson(text: string): JsonOf<never> {
   return longNumber.test(text) ? readJson(text) : JSON.parse(text);
 }
 

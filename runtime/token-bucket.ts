@@ -17,7 +17,7 @@ interface Bucket {
  * forgotten, so memory follows those that are busy now; at most `maxOwners` are told apart.
  */
 export class TokenBuckets {
-  readonly #rate: Rate;
+  #rate: Rate;
   readonly #maxOwners: number;
   readonly #now: () => number;
   readonly #buckets = new Map<string, Bucket>();
@@ -27,6 +27,11 @@ export class TokenBuckets {
     this.#rate = rate;
     this.#now = now;
     this.#maxOwners = maxOwners;
+  }
+
+  /** Goes by another rate from now on; what each owner has left stays, up to the new burst. */
+  setRate(rate: Rate): void {
+    this.#rate = rate;
   }
 
   /** Takes one token if there is one. */

@@ -1,4 +1,4 @@
-/** Bodies of requests: JSON, text that is JSON, forms, YAML [CONTRACT 1.1; THREATS ]. */
+/** Bodies of requests: JSON, text that is JSON, forms, YAML [THREATS ]. */
 import {
   ArgumentReader,
   type FunctionArguments,
@@ -8,6 +8,7 @@ import {
 import type { WireMap, WireValue } from '../minion-protocol/index.ts';
 import {
   JsonError,
+  type JsonOf,
   type JsonValue,
   type ReadingStep,
   readJsonInSteps,
@@ -100,7 +101,7 @@ export class BodyReader {
     }
   }
 
-  #json(text: string): Promise<JsonValue> {
+  #json(text: string): Promise<JsonOf<never>> {
     // protection: broken-json
     return this.#asCallers('JSON', () => this.#jsonOf(text));
   }
@@ -117,7 +118,7 @@ export class BodyReader {
     });
   }
 
-  #jsonOf(text: string): Promise<JsonValue> {
+  #jsonOf(text: string): Promise<JsonOf<never>> {
     const limits = { maxDepth: maxPlainDepth, maxValues: this.#maxValues, isStrict: true };
     return this.#scheduler.run(readJsonInSteps(text, limits));
   }

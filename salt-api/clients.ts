@@ -32,7 +32,7 @@ import {
   subsetForm,
 } from './lowstate.ts';
 
-// The clients `runner`, `runner_async`, `wheel` and `wheel_async` [CONTRACT 4.5 to 4.8].
+// The clients `runner`, `runner_async`, `wheel` and `wheel_async`.
 
 interface FunctionClientDeps {
   readonly user: UserApi;
@@ -146,7 +146,7 @@ async function withTimeout<T>(seconds: number, work: Promise<T>): Promise<T> {
   }
 }
 
-// The clients `local`, `local_async`, `local_batch` and `local_subset` [CONTRACT 4.1 to 4.4].
+// The clients `local`, `local_async`, `local_batch` and `local_subset`.
 
 export interface LocalClientDeps {
   readonly user: UserApi;
@@ -353,5 +353,5 @@ function functionClientDeps(
   { user, name }: Caller,
   { options, nextJid, bodies }: ApiContext,
 ): Parameters<typeof runRunner>[0] {
-  return { user, name, timeout: options.runnerTimeout, nextJid, bodies };
+  return { user, name, timeout: options.runnerTimeoutSeconds, nextJid, bodies };
 }

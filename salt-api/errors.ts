@@ -1,5 +1,7 @@
 /** Why the HTTP API refuses a request. */
+
 import type { ErrorEntry } from '../master/index.ts';
+import { SaltbridgeError } from '../runtime/index.ts';
 
 export type SaltApiErrorCode =
   | 'ERR_HTTP_ADDRESS'
@@ -95,8 +97,8 @@ const usualStatus: Readonly<Record<SaltApiErrorCode, number>> = {
 };
 
 /** A request is refused; nothing of it is in the text. */
-export class SaltApiError extends Error {
-  readonly code: SaltApiErrorCode;
+export class SaltApiError extends SaltbridgeError {
+  declare readonly code: SaltApiErrorCode;
   /** HTTP's. */
   readonly status: number;
 
@@ -105,9 +107,7 @@ export class SaltApiError extends Error {
     message: string,
     options?: ErrorOptions & { status?: number },
   ) {
-    super(message, options);
-    this.name = new.target.name;
-    this.code = code;
+    super(code, message, options);
     this.status = options?.status ?? usualStatus[code];
   }
 }

@@ -1,4 +1,4 @@
-/** What answers are written in, by the header `Accept` [CONTRACT 1.2]. */
+/** What answers are written in, by the header `Accept`. */
 import type { WireValue } from '../minion-protocol/index.ts';
 import { SaltApiError } from './errors.ts';
 import { jsonText } from './json-text.ts';

@@ -1,6 +1,5 @@
 /**
- * `/ws?format_events`: jobs and minions as they are now, in place of events
- * [salt/netapi/rest_cherrypy/event_processor.py; CONTRACT 6.2].
+ * `/ws?format_events`: jobs and minions as they are now, in place of events [salt/netapi/rest_cherrypy/event_processor.py].
  */
 import type { MasterEvent } from '../master/index.ts';
 import { isWireMap, type WireMap, type WireValue } from '../minion-protocol/index.ts';

@@ -1,5 +1,5 @@
-/** `saltbridge/salt-api`: the HTTP API that Salt's clients speak. */
-export type { ServedMaster } from './context.ts';
+/** The HTTP API that Salt's clients speak. */
+
 export { SaltApiError, type SaltApiErrorCode, saltApiErrors } from './errors.ts';
 export {
   type SaltApiOptions,

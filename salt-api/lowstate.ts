@@ -1,4 +1,4 @@
-/** Commands as bodies hold them: a list of maps, or one map [CONTRACT 4]. */
+/** Commands as bodies hold them: a list of maps, or one map. */
 
 import type { TSchema } from 'typebox';
 import Type from '#typebox';
@@ -84,7 +84,7 @@ function asList(value: WireValue | undefined): readonly WireValue[] {
   return Array.isArray(value) ? value : [value];
 }
 
-// The fields of commands [CONTRACT 4]: what refuses them, and what /openapi.json says of them.
+// The fields of commands: what refuses them, and what /openapi.json says of them.
 
 const Anything = Type.Optional(Type.Unsafe<WireValue>(Type.Unknown()));
 const Keywords = Type.Unsafe<WireMap>(Type.Object({}));

@@ -56,7 +56,7 @@ export interface SaltApiOptions extends Omit<HttpApiOptions, TlsNames | OfMaster
   /** Names of clients that are served. Default: all. */
   readonly clients?: readonly string[];
   /** Seconds that runners have. Default 300. */
-  readonly runnerTimeout?: number;
+  readonly runnerTimeoutSeconds?: number;
   /** Milliseconds that a request may take to arrive, and its answer to be read any further. Default 30,000. */
   readonly requestTimeoutMs?: number;
   /** Names of what users log in by, for the status page's form. Default: they type it. */
@@ -102,7 +102,7 @@ const defaults: Omit<CompleteOptions, WithoutDefault> = {
   maxRequestBodyValues: 100_000,
   corsOrigin: [],
   sessionIdle: 36_000,
-  runnerTimeout: 300,
+  runnerTimeoutSeconds: 300,
   streams: 1000,
   streamsPerToken: 64,
   bodyBytes: 134_217_728,
@@ -131,14 +131,19 @@ export function completeOptions(
  * `undefined`: it asks for no HTTP API.
  * @throws SaltApiError ERR_HTTP_LISTEN for one without TLS that does not say so
  */
-export function saltApiOptions(config: MasterConfig): SaltApiOptions | undefined {
+export function saltApiOptions(
+  config: Pick<
+    MasterConfig,
+    'api' | 'restCherrypy' | 'restTimeout' | 'maxEventSize' | 'externalAuth' | 'netapiEnableClients'
+  >,
+): SaltApiOptions | undefined {
   const section = config.api ?? config.restCherrypy;
   if (section?.port === undefined) return undefined;
   const { sslCrt: _crt, sslKey: _key, sslChain: _chain, apiAcl: _acl, ...same } = section;
   const tls = tlsOf(section);
   return {
     ...same,
-    runnerTimeout: config.restTimeout,
+    runnerTimeoutSeconds: config.restTimeout,
     maxEventSize: config.maxEventSize,
     eauths: Object.keys(config.externalAuth),
     ...(tls === undefined ? {} : { tls }),

@@ -27,7 +27,7 @@ import { addRoute, describeRoutes } from './routes/route.ts';
 import { addRpcRoutes } from './routes/rpc.ts';
 import { addAppPage, addStaticRoutes } from './routes/static.ts';
 
-// CORS: pages of listed origins, compared exactly [CONTRACT 1.3; THREATS A-15].
+// CORS: pages of listed origins, compared exactly [THREATS A-15].
 
 /** Says on every answer what a page of another origin may read. */
 function addCorsHeaders(

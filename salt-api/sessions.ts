@@ -79,7 +79,7 @@ function digest(secret: string): string {
   return createHash('sha256').update(secret).digest('hex');
 }
 
-// The session of a request [CONTRACT 2; THREATS A-15].
+// The session of a request [THREATS A-15].
 
 const cookieName = 'session_id';
 

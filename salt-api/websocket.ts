@@ -1,4 +1,4 @@
-/** `/ws` and `/ws/<session token>`: events over WebSocket [CONTRACT 6.2]. */
+/** `/ws` and `/ws/<session token>`: events over WebSocket. */
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { linkSignals, missedBySlowReader, TokenBuckets } from '../master/index.ts';

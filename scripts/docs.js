@@ -32,7 +32,12 @@ function extract(name, declarations, folder) {
         reportFolder: path.join(root, 'docs', 'reports'),
         reportTempFolder: path.join(temporary, 'reports'),
       },
-      docModel: { enabled: true, apiJsonFilePath: path.join(folder, `${name}.api.json`) },
+      docModel: {
+        enabled: true,
+        apiJsonFilePath: path.join(folder, `${name}.api.json`),
+        // Types that are reached through others, as `MasterApi['jobs']` is, have pages too.
+        includeForgottenExports: true,
+      },
       dtsRollup: { enabled: false },
       newlineKind: 'lf',
       messages: {

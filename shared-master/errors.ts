@@ -1,6 +1,7 @@
 /** The errors of a master that several processes share, each with a code that never changes its meaning. */
 
 import type { ErrorEntry } from '../master/index.ts';
+import { SaltbridgeError } from '../runtime/index.ts';
 
 export type SharedMasterErrorCode =
   | 'ERR_HOLDER_HUNG'
@@ -40,13 +41,11 @@ export const sharedMasterErrors: Readonly<Record<SharedMasterErrorCode, ErrorEnt
   },
 };
 
-/** Why a call of a shared master failed. Recognise it by {@link SharedMasterError.code}. */
-export class SharedMasterError extends Error {
-  readonly code: SharedMasterErrorCode;
+/** Why a call of a shared master failed. */
+export class SharedMasterError extends SaltbridgeError {
+  declare readonly code: SharedMasterErrorCode;
 
   constructor(code: SharedMasterErrorCode, message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.name = new.target.name;
-    this.code = code;
+    super(code, message, options);
   }
 }

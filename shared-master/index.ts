@@ -1,4 +1,4 @@
-/** `saltbridge/shared`: one master for several processes of a host. */
+/** One master for several processes of a host. */
 export {
   SharedMasterError,
   type SharedMasterErrorCode,
@@ -7,6 +7,6 @@ export {
 export {
   joinMaster,
   type SharedMaster,
-  type SharedMasterParts,
+  type SharedMasterOptions,
   type SharedRole,
 } from './join-master.ts';

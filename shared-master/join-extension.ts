@@ -1,7 +1,7 @@
 /** The holder's side: other processes join it by a stream at its local socket, which ends with it. */
 
 import Type from '#typebox';
-import { extensionStream, type MasterExtension } from '../master/index.ts';
+import { extensionStream, type MasterConfig, type MasterExtension } from '../master/index.ts';
 import { SharedMasterError } from './errors.ts';
 import { differingOptions, digestOptions, type OptionDigests } from './option-digests.ts';
 
@@ -39,13 +39,17 @@ const JoinParameters = Type.Object(
 export function createJoinExtension(): MasterExtension {
   return {
     name: extensionName,
-    open: async ({ config, logger }) => {
+    open: async ({ config, reloadable, logger }) => {
       let processes = 0;
+      const inForce = (): MasterConfig => {
+        const { limits, ...changed } = reloadable();
+        return { ...config, ...changed, limits: { ...config.limits, ...limits } };
+      };
       const join = async function* (
         { pid, salt, options }: JoinRequest,
         end: AbortSignal,
       ): AsyncGenerator<Joined, void, void> {
-        const names = differingOptions(options, digestOptions(config, salt));
+        const names = differingOptions(options, digestOptions(inForce(), salt));
         // protection: equal-options
         if (names.length > 0) throw optionsDiffer(names);
         if (processes >= maxProcesses) {

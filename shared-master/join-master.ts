@@ -13,13 +13,14 @@ import {
   openMethodStream,
 } from '../client/index.ts';
 import {
+  type CreateMasterOptions,
   createMaster,
   createSilentLogger,
+  loadSaltConfig,
   type Master,
   type MasterApi,
   type MasterConfig,
   MasterError,
-  type MasterParts,
   preloadMaster,
   storeDirectory,
 } from '../master/index.ts';
@@ -46,10 +47,10 @@ import {
 export type SharedRole = 'holder' | 'sibling';
 
 /**
- * What each process gives: the same options, and its own callbacks and extensions, which are in
- * force while it holds the master.
+ * What each process gives: the same options as the others, and its own callbacks and extensions,
+ * which are in force while it holds the master.
  */
-export interface SharedMasterParts extends Omit<MasterParts, 'store' | 'transports'> {
+export interface SharedMasterOptions extends Omit<CreateMasterOptions, 'store' | 'transports'> {
   /** Called when this process begins to hold the master, and when it does so no longer. */
   readonly onRole?: (role: SharedRole) => void;
 }
@@ -78,9 +79,10 @@ export interface SharedMaster extends MasterApi {
  * holds it: store, ports and local socket. The others have the same interface through its socket.
  * When the holder ends, another process takes over within three seconds; when it hangs, after
  * `takeover_after`. All run under one account and are given the same options.
+ * @throws ConfigError, which names the option as the program does
  */
-export function joinMaster(parts: SharedMasterParts): SharedMaster {
-  const member = new Member(parts);
+export function joinMaster(options: SharedMasterOptions): SharedMaster {
+  const member = new Member(options);
   return {
     ...createMasterApi(member.caller),
     get role() {
@@ -106,7 +108,8 @@ interface WaitingCall {
 
 class Member implements HolderSource {
   readonly caller: MethodCaller;
-  readonly #parts: SharedMasterParts;
+  readonly #options: SharedMasterOptions;
+  readonly #onRole: (role: SharedRole) => void;
   readonly #log: Logger;
   readonly #closing = new AbortController();
   readonly #waiting = new Set<WaitingCall>();
@@ -121,10 +124,12 @@ class Member implements HolderSource {
   /** Whether it has held or joined the master once: what fails then is tried again. */
   #isStarted = false;
 
-  constructor(parts: SharedMasterParts) {
-    this.#parts = parts;
-    this.#config = parts.config;
-    this.#log = (parts.logger ?? createSilentLogger()).child({ component: 'processes' });
+  constructor({ onRole, ...options }: SharedMasterOptions) {
+    this.#options = options;
+    this.#onRole = onRole ?? (() => {});
+    // Nothing of it is opened: it knows what the options mean.
+    this.#config = createMaster(options).config;
+    this.#log = (options.logger ?? createSilentLogger()).child({ component: 'processes' });
     const suffix = `p${process.pid}${randomBytes(2).toString('hex')}`;
     this.caller = createCaller(
       this,
@@ -226,10 +231,9 @@ class Member implements HolderSource {
 
   /** What was taken over by the holder meanwhile is in force with the next one too. */
   async #refreshConfig(): Promise<void> {
-    const { readConfig } = this.#parts;
-    if (!this.#isStarted || readConfig === undefined) return;
+    if (!this.#isStarted) return;
     try {
-      this.#config = await readConfig();
+      this.#config = (await readAgain(this.#options)) ?? this.#config;
     } catch (error) {
       this.#log.error({ err: error }, 'configuration not read; the one before stays in force');
     }
@@ -238,12 +242,7 @@ class Member implements HolderSource {
   /** Starts the master of this process, and waits until it has closed. */
   async #hold(): Promise<void> {
     await this.#refreshConfig();
-    const { onRole: _, extensions = [], ...parts } = this.#parts;
-    const master = createMaster({
-      ...parts,
-      config: this.#config,
-      extensions: [...extensions, createJoinExtension()],
-    });
+    const master = createMaster(withConfig(this.#options, this.#config));
     const end = new HolderEnd();
     this.#own = master;
     try {
@@ -321,7 +320,7 @@ class Member implements HolderSource {
   #setRole(role: SharedRole): void {
     if (this.#role === role) return;
     this.#role = role;
-    this.#parts.onRole?.(role);
+    this.#onRole(role);
   }
 
   #setHolder(holder: Holder): void {
@@ -357,6 +356,34 @@ class Member implements HolderSource {
 
 function stopped(): MasterError {
   return new MasterError('ERR_MASTER_STOPPED', 'this process does not share the master; start it');
+}
+
+/** What the files of a configuration say now; `undefined` for options of the program. */
+async function readAgain({
+  readConfig,
+  config,
+}: SharedMasterOptions): Promise<MasterConfig | undefined> {
+  if (readConfig !== undefined) return readConfig();
+  if (config === undefined || !('config' in config)) return undefined;
+  return (await loadSaltConfig(config.directory)).config;
+}
+
+/** The replaced parts, and the whole configuration in place of the options that make it. */
+function withConfig(options: SharedMasterOptions, config: MasterConfig): CreateMasterOptions {
+  const { pillar, extPillar, tops, extensions = [], fileserver, logger, logLevel, now } = options;
+  const parts = { pillar, extPillar, tops, fileserver, logger, logLevel, now };
+  const given = Object.entries(parts).filter(([, value]) => value !== undefined);
+  return {
+    ...Object.fromEntries(given),
+    config,
+    extensions: [...extensions, createJoinExtension()],
+    readConfig: async () => (await readAgain(options)) ?? notReloadable(),
+  };
+}
+
+function notReloadable(): never {
+  const problem = 'this master was given its configuration by its program';
+  throw new MasterError('ERR_NOT_RELOADABLE', problem);
 }
 
 /** @returns `undefined`: the holder is starting, or closing */

@@ -26,7 +26,7 @@ import type { Table, Tables } from './tables.ts';
 // The holder of a store, as recorded in the store.
 
 /** The process that has a store, and how many have had it: what was made under another epoch is past. */
-export interface StoreHolder extends LockHolder {
+interface StoreHolder extends LockHolder {
   /** Higher than that of every process that had the store before, and than after a restore. */
   readonly epoch: number;
 }

@@ -1,4 +1,4 @@
-import { describeSystemError } from '../runtime/index.ts';
+import { describeSystemError, SaltbridgeError } from '../runtime/index.ts';
 
 /** Why a store call failed; what each means is in {@link storeErrors}. */
 export type StoreErrorCode =
@@ -16,13 +16,11 @@ export type StoreErrorCode =
   | 'ERR_WATCH_OVERRUN';
 
 /** What the store could not do. Recognise it by {@link StoreError.code}, never by its text. */
-export class StoreError extends Error {
-  readonly code: StoreErrorCode;
+export class StoreError extends SaltbridgeError {
+  declare readonly code: StoreErrorCode;
 
   constructor(code: StoreErrorCode, message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.name = new.target.name;
-    this.code = code;
+    super(code, message, options);
   }
 }
 

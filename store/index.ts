@@ -6,18 +6,16 @@ export {
   type EmbeddedStoreOptions,
   openEmbeddedStore,
   prepareStoreDirectory,
-  type StoreHolder,
   type StoreUpgrade,
 } from './embedded.ts';
 export {
   StoreError,
   type StoreErrorCode,
-  type StoreErrorEntry,
   storeErrors,
 } from './errors.ts';
 export { inspectStore, readStore, type StoreInspection } from './inspect.ts';
 export { engineVersion } from './lmdb-tables.ts';
-export { createMemoryStore, type MemoryStoreOptions } from './memory.ts';
+export { createMemoryStore } from './memory.ts';
 export { type EndedHolder, endHolder } from './process-identity.ts';
 export { type RestoreOptions, type RestoreReceipt, restoreStore } from './restore.ts';
 export type {

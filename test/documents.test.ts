@@ -1,7 +1,14 @@
 /** Documents that name files of this repository stay true when files move. */
 
 import { type SpawnSyncReturns, spawnSync } from 'node:child_process';
-import { copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  writeFileSync,
+} from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import test from 'ava';
@@ -20,6 +27,7 @@ import {
 import { protocolErrors, transportErrors } from '../minion-protocol/index.ts';
 import { DEFAULT_CONNECTION_LIMITS } from '../minion-protocol/transport/stream-listener.ts';
 import { doctorCodes } from '../ops/diagnostics/report.ts';
+import { runtimeErrors } from '../runtime/index.ts';
 import { saltApiErrors } from '../salt-api/index.ts';
 import { sharedMasterErrors } from '../shared-master/index.ts';
 import { storeErrors } from '../store/index.ts';
@@ -54,6 +62,40 @@ for (const document of ['README.md', 'CONTRIBUTING.md', 'docs/ARCHITECTURE.md', 
   });
 }
 
+/** What comments of our sources cite in brackets, by the name of the document. */
+function citations(document: string, form: RegExp): Set<string> {
+  const files = readdirSync(root, { recursive: true, encoding: 'utf8' }).filter(
+    (file) => file.endsWith('.ts') && !/(?:^|\/)(?:node_modules|dist)\//.test(file),
+  );
+  const cited = files.flatMap((file) => [
+    ...readFileSync(`${root}${file}`, 'utf8').matchAll(
+      new RegExp(`\\b${document} ([^\\];)\\n]*)`, 'g'),
+    ),
+  ]);
+  return new Set(cited.flatMap(([, text = '']) => text.match(form) ?? []));
+}
+
+test('every section of the wire protocol that a comment cites is in docs/wire.md', (t) => {
+  const text = readFileSync(`${root}docs/wire.md`, 'utf8');
+  const sections = new Set([...text.matchAll(/^##+ (\d+(?:\.\d+)?) /gm)].map(([, n]) => n));
+  const cited = [...citations('WIRE', /^\d+(?:\.\d+)?|(?<=, |to )\d+(?:\.\d+)?/g)];
+  t.true(cited.length > 50);
+  t.deepEqual(
+    cited.filter((section) => !sections.has(section)),
+    [],
+  );
+});
+
+test('every threat that a comment cites is in the catalogue', (t) => {
+  const catalogue = readFileSync(`${root}test/security/catalogue.ts`, 'utf8');
+  const cited = [...citations('THREATS', /[A-Z]-\d+/g)];
+  t.true(cited.length > 40);
+  t.deepEqual(
+    cited.filter((id) => !catalogue.includes(`'${id}'`)),
+    [],
+  );
+});
+
 test('docs/command-line.md lists what the doctor finds, and nothing else', (t) => {
   const text = readFileSync(`${root}docs/command-line.md`, 'utf8');
   const section = text.slice(text.indexOf('## `saltbridge doctor`'));
@@ -62,6 +104,7 @@ test('docs/command-line.md lists what the doctor finds, and nothing else', (t) =
 });
 
 const rooms: readonly Readonly<Record<string, ErrorEntry>>[] = [
+  runtimeErrors,
   protocolErrors,
   transportErrors,
   storeErrors,

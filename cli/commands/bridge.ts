@@ -16,6 +16,7 @@ import { CommandError, exitCodes } from '../errors.ts';
 import { configOption, jsonOption, logLevelOption } from '../options.ts';
 import { escapeName, printJson, printLine } from '../terminal.ts';
 import { addHandleCommands, addOutboxCommands } from './bridge-signals.ts';
+import { addStackCommands } from './bridge-stacks.ts';
 
 /** Targets of a plan's groups, by name. */
 type GroupTargets = Readonly<Record<string, string | readonly string[]>>;
@@ -385,4 +386,5 @@ export function addBridgeCommand(program: Command, context: CommandContext): voi
   addPlanCommands(bridge, context);
   addHandleCommands(bridge, context);
   addOutboxCommands(bridge, context);
+  addStackCommands(bridge, context);
 }

@@ -11,6 +11,7 @@ import {
   type TargetPlan,
 } from '../../master/index.ts';
 import type { WireValue } from '../../minion-protocol/index.ts';
+import { textOrder } from '../../python/operators.ts';
 import type { CommandContext } from '../context.ts';
 import { exitCodes } from '../errors.ts';
 import {
@@ -21,13 +22,7 @@ import {
   type OutputOptions,
   type OutputSink,
 } from '../output/outputters.ts';
-import {
-  compareCodePoints,
-  mapEntries,
-  pythonKeyText,
-  pythonRepr,
-  pythonStr,
-} from '../output/python.ts';
+import { mapEntries, pythonRepr, pythonStr } from '../output/python.ts';
 import { escapeLines, escapeName, Progress, printLine } from '../terminal.ts';
 
 // Output of `sys.doc` [salt cli/salt.py _print_docs].
@@ -37,11 +32,11 @@ function formatFunctionDocs(results: readonly MinionReturn[], options: OutputOpt
   const docs = new Map<string, WireValue>();
   for (const { value } of results) {
     for (const [key, text] of mapEntries(value) ?? []) {
-      const fun = pythonKeyText(key);
+      const fun = pythonStr(key);
       if (!docs.has(fun) && text !== null && text !== '') docs.set(fun, text);
     }
   }
-  const sorted = [...docs].sort(([left], [right]) => compareCodePoints(left, right));
+  const sorted = [...docs].sort(([left], [right]) => textOrder(left, right));
   return sorted.map(([fun, text]) =>
     options.outputter === undefined
       ? `${escapeName(fun)}:\n${escapeLines(pythonStr(text))}\n`
@@ -356,7 +351,7 @@ export class BatchFollower {
         return this.#showGathered(update);
       case 'published': {
         this.#jid = update.jid;
-        const minions = pythonRepr([...update.minions].sort(compareCodePoints));
+        const minions = pythonRepr([...update.minions].sort(textOrder));
         return printLine(this.#stdout, `\nExecuting run on ${minions}\n`);
       }
       case 'return':

@@ -17,6 +17,7 @@ import {
   rsaSign,
   type WireValue,
 } from '../../minion-protocol/index.ts';
+import { textOrder } from '../../python/operators.ts';
 import { makeDirectory } from '../../runtime/index.ts';
 import type { CommandContext } from '../context.ts';
 import { CommandError, exitCodes } from '../errors.ts';
@@ -28,7 +29,6 @@ import {
   type OutputChoice,
   type OutputCommandOptions,
 } from '../output/outputters.ts';
-import { compareCodePoints } from '../output/python.ts';
 import { type Colors, escapeLines, escapeName, printLine } from '../terminal.ts';
 import { changeKey, type KeyOperation, writeNewFile } from './key.ts';
 
@@ -127,11 +127,11 @@ const headings: Readonly<
 
 /** Each place with its keys below it, both sorted. May be empty. */
 function formatKeys(keys: KeysByPlace, colors: Colors): string {
-  const places = [...keys].sort(([left], [right]) => compareCodePoints(left, right));
+  const places = [...keys].sort(([left], [right]) => textOrder(left, right));
   const lines = places.flatMap(([place, content]) => {
     const { text, light, color } = headings[place];
     const entries = content instanceof Map ? [...content] : [...content].map((id) => [id] as const);
-    const sorted = entries.sort(([left], [right]) => compareCodePoints(left, right));
+    const sorted = entries.sort(([left], [right]) => textOrder(left, right));
     return [
       `${colors[light]}${text}${colors.end}`,
       ...sorted.map(([id, value]) => {
@@ -317,9 +317,7 @@ function idsIn(keys: readonly KeyInfo[], state: KeyState): string[] {
 
 /** [salt utils/data.py sorted_ignorecase] */
 function sortById(keys: readonly KeyInfo[]): KeyInfo[] {
-  return keys.toSorted((left, right) =>
-    compareCodePoints(left.id.toLowerCase(), right.id.toLowerCase()),
-  );
+  return keys.toSorted((left, right) => textOrder(left.id.toLowerCase(), right.id.toLowerCase()));
 }
 
 function idOf({ id }: KeyInfo): string {

@@ -1,16 +1,10 @@
 /** Salt's outputter for what states return [salt output/highstate.py]. */
 
 import { isWireMap, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
+import { splitLines } from '../../python/text.ts';
 import { type Colors, escapeLine, escapeLines, escapeName } from '../terminal.ts';
 import { formatNested } from './nested.ts';
-import {
-  formatPprint,
-  mapEntries,
-  pythonKeyText,
-  pythonLines,
-  pythonStr,
-  wrapText,
-} from './python.ts';
+import { formatPprint, mapEntries, pythonStr, wrapText } from './python.ts';
 
 // One state.
 
@@ -218,9 +212,7 @@ export function formatHighstate(data: WireValue, options: HighstateOptions): str
   const unwrapped = unwrap(data);
   const hosts = mapEntries(unwrapped);
   if (hosts === undefined) return undefined;
-  return hosts
-    .map(([host, value]) => formatHost(pythonKeyText(host), value, options).text)
-    .join('\n');
+  return hosts.map(([host, value]) => formatHost(pythonStr(host), value, options).text).join('\n');
 }
 
 /** Runners and `jobs.lookup_jid` wrap what states return. */
@@ -246,7 +238,7 @@ function formatHost(host: string, data: WireValue, options: HighstateOptions): H
     return { text: [title(colors.lightRed), failure, ...lines].join('\n'), hasChanges: false };
   }
   if (isWireMap(data)) return formatStates(host, data, options);
-  const lines = typeof data === 'string' ? pythonLines(data) : [pythonStr(data)];
+  const lines = typeof data === 'string' ? splitLines(data) : [pythonStr(data)];
   const shown = lines.map((line) => `${colors.green}    ${escapeLine(line)}${colors.end}`);
   return { text: [title(colors.cyan), ...shown].join('\n'), hasChanges: true };
 }
@@ -338,7 +330,7 @@ function formatNestedHosts(hosts: WireMap, options: HighstateOptions): string | 
   const parts = Object.entries(hosts).map(([host, data]) => formatHost(host, data, options));
   if (!parts.some(({ hasChanges }) => hasChanges)) return undefined;
   const indent = (text: string): string =>
-    pythonLines(text)
+    splitLines(text)
       .map((line) => ' '.repeat(changesIndent) + line)
       .join('\n');
   return parts.map(({ text }) => `\n${indent(text)}`).join('');

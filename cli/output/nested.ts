@@ -1,7 +1,8 @@
 /** Salt's default outputter: YAML-like, keys sorted, coloured [salt output/nested.py]. */
 import { WireDateTime, WireExtension, type WireValue } from '../../minion-protocol/index.ts';
+import { splitLines } from '../../python/text.ts';
 import { type Colors, escapeLine, escapeName, noColors } from '../terminal.ts';
-import { mapEntries, pythonLines, pythonNumber, sortMapEntries } from './python.ts';
+import { mapEntries, pythonRepr, sortMapEntries } from './python.ts';
 
 /** How a value is shown. */
 export interface NestedOptions {
@@ -40,7 +41,7 @@ class NestedWriter {
     else if (value === true) this.#line(indent, lightYellow, `${prefix}True`);
     else if (value === false) this.#line(indent, lightYellow, `${prefix}False`);
     else if (typeof value === 'number' || typeof value === 'bigint') {
-      this.#line(indent, lightYellow, `${prefix}${pythonNumber(value)}`);
+      this.#line(indent, lightYellow, `${prefix}${pythonRepr(value)}`);
     } else if (typeof value === 'string') this.#writeText(value, indent, prefix);
     else if (value instanceof Uint8Array) this.#writeBytes(value, indent, prefix);
     else if (value instanceof WireDateTime) this.#writeText(value.text, indent, prefix);
@@ -54,7 +55,7 @@ class NestedWriter {
   }
 
   #writeText(text: string, indent: number, prefix: string): void {
-    for (const [index, line] of pythonLines(text).entries()) {
+    for (const [index, line] of splitLines(text).entries()) {
       const start = index === 0 ? prefix : ' '.repeat(prefix.length);
       this.#line(indent, this.#colors.green, start + escapeLine(line));
     }

@@ -3,6 +3,7 @@
 import { appendFile, open } from 'node:fs/promises';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { isWireMap, type WireValue } from '../../minion-protocol/index.ts';
+import { splitLines } from '../../python/text.ts';
 import type { CommandContext, OutputStream } from '../context.ts';
 import {
   type Colors,
@@ -14,17 +15,15 @@ import {
   terminalColors,
 } from '../terminal.ts';
 import { formatHighstate } from './highstate.ts';
-import { formatJson } from './json.ts';
 import { formatNested } from './nested.ts';
 import {
+  formatJson,
   formatPprint,
+  formatYaml,
   mapEntries,
-  pythonKeyText,
-  pythonLines,
   pythonRepr,
   pythonStr,
 } from './python.ts';
-import { formatYaml } from './yaml.ts';
 
 // No return [salt output/no_return.py].
 
@@ -44,8 +43,8 @@ export function formatTxt(value: WireValue): string {
   if (entries === undefined) return escapeLines(pythonStr(value));
   return entries
     .flatMap(([key, item]) => {
-      const lines = typeof item === 'string' ? pythonLines(item) : [pythonRepr(item)];
-      return lines.map((line) => `${escapeName(pythonKeyText(key))}: ${escapeLine(line)}`);
+      const lines = typeof item === 'string' ? splitLines(item) : [pythonRepr(item)];
+      return lines.map((line) => `${escapeName(pythonStr(key))}: ${escapeLine(line)}`);
     })
     .join('\n');
 }

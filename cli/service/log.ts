@@ -1,7 +1,7 @@
 import { closeSync, existsSync, fchownSync, openSync, writeSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import path from 'node:path';
 import type { DestinationStream, Logger } from 'pino';
-import pretty from 'pino-pretty';
 import {
   createRootLog,
   createLogger as createRootLogger,
@@ -10,6 +10,8 @@ import {
 } from '../../master/index.ts';
 import type { OutputStream } from '../context.ts';
 import { type Account, createOwnedDirectory } from './account.ts';
+
+const require = createRequire(import.meta.url);
 
 /**
  * Opens a log file to append to; what has to be made, folder and file, belongs to `owner`.
@@ -139,5 +141,12 @@ function tryToOpenLogFile(
 }
 
 function logDestination(stderr: OutputStream): DestinationStream {
-  return stderr.isTTY === true ? pretty({ destination: stderr, sync: true }) : stderr;
+  if (stderr.isTTY !== true) return stderr;
+  try {
+    const pretty: typeof import('pino-pretty') = require('pino-pretty');
+    return pretty({ destination: stderr, sync: true });
+  } catch {
+    // An optional package: lines of JSON say the same.
+    return stderr;
+  }
 }

@@ -87,7 +87,7 @@ export async function runMaster(
   const logOptions = { stderr, level, owner: account };
   const log = openMasterLog(config, logOptions);
   const { logger } = log;
-  const masters = new ServedMasters(configDirectory, loaded, log, logOptions);
+  const masters = await ServedMasters.create(configDirectory, loaded, log, logOptions);
   const service = new ServiceReporter(createServiceNotifier(logger));
   onSignal('SIGUSR1', () => {
     log.reopen();
@@ -149,7 +149,7 @@ function openPidFile(
   }
 }
 
-/** Before the first byte from the network is read [DESIGN, root]. */
+/** Before the first byte from the network is read. */
 function switchToAccount(
   config: MasterConfig,
   masters: ServedMasters,

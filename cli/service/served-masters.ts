@@ -2,21 +2,15 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
-import { type Bridge, createBridge } from '../../heat-bridge/index.ts';
 import {
   ConfigError,
   type ConfigWarning,
-  createMaster,
-  type ExtensionHost,
   type LoadedTenants,
   loadMasterConfig,
-  type Master,
   type MasterConfig,
-  type MasterExtension,
   type MasterStatus,
-  type OpenExtension,
 } from '../../master/index.ts';
-import type { SaltApi } from '../../salt-api/index.ts';
+import { createMasterServer, type MasterServer } from '../../server/index.ts';
 import { CommandError } from '../errors.ts';
 import type { Account } from './account.ts';
 import { type MasterLog, type MasterLogOptions, openMasterLog } from './log.ts';
@@ -28,7 +22,7 @@ function logConfigWarnings(logger: Logger, warnings: readonly ConfigWarning[]): 
   }
 }
 
-/** What the files say now; warnings are logged. @throws ConfigError */
+/** Reads the files again; warnings are logged. @throws ConfigError */
 async function rereadConfig(
   configDirectory: string,
   { logger }: Pick<MasterLog, 'logger'>,
@@ -42,35 +36,18 @@ async function rereadConfig(
  * Reads the configuration again, and lets the master take over what it can. With a mistake in it
  * nothing changes. What happened is logged; it never throws.
  */
-async function reloadMaster(
-  configDirectory: string,
-  master: Master,
-  api: HttpApiExtension,
-  log: MasterLog,
-): Promise<void> {
+async function reloadMaster(server: MasterServer, log: MasterLog): Promise<void> {
   const { logger } = log;
-  const ofApi = await renewCertificate(api, logger);
   try {
-    const config = await rereadConfig(configDirectory, log);
-    const { applied, needRestart, certificates } = await master.reload(config);
-    log.setLevels(config);
-    const renewed = [...ofApi, ...certificates];
-    logger.info({ applied, certificates: renewed }, 'configuration reloaded');
+    const { applied, needRestart, certificates } = await server.reload();
+    log.setLevels(server.master.config);
+    logger.info({ applied, certificates }, 'configuration reloaded');
     if (needRestart.length > 0) logger.warn({ needRestart }, 'options wait for a restart');
   } catch (error) {
     logger.error(
       describeReloadError(error),
       'configuration not reloaded; the one before stays in force',
     );
-  }
-}
-
-async function renewCertificate(api: HttpApiExtension, logger: Logger): Promise<readonly string[]> {
-  try {
-    return await api.renewCertificate();
-  } catch (error) {
-    logger.error({ err: error }, 'certificate not renewed; the one before stays in force');
-    return [];
   }
 }
 
@@ -106,88 +83,44 @@ function describeReloadError(error: unknown): object {
   return { code, file, line, option, reason };
 }
 
-/**
- * Salt's HTTP API of a served master, if the configuration asks for one. It is an extension, so that
- * the master does not start without it.
- */
-class HttpApiExtension implements MasterExtension {
-  readonly name = 'salt-api';
-  readonly #bridge: Bridge;
-  readonly #logger: Logger;
-  #api: SaltApi | undefined;
-
-  /** @param bridge - whose routes are served besides; an extension of the same master, before it */
-  constructor(bridge: Bridge, logger: Logger) {
-    this.#bridge = bridge;
-    this.#logger = logger;
-  }
-
-  async open(host: ExtensionHost): Promise<OpenExtension> {
-    return { start: () => this.#start(host), close: () => this.close() };
-  }
-
-  /** Ends streams and lets requests finish, while the master can still answer them. */
-  async close(): Promise<void> {
-    await this.#api?.close();
-  }
-
-  /** Takes a renewed certificate over at once. @returns the certificates that are in force anew */
-  async renewCertificate(): Promise<readonly string[]> {
-    return (await this.#api?.renewCertificate()) ?? [];
-  }
-
-  async #start({ config, master }: ExtensionHost): Promise<void> {
-    if ((config.api ?? config.restCherrypy) === null) return;
-    const { createSaltApi, saltApiOptions } = await import('../../salt-api/index.ts');
-    const options = saltApiOptions(config);
-    if (options === undefined) return;
-    const logger = this.#logger.child({ component: 'salt-api' });
-    this.#api = await createSaltApi(master(), { ...options, logger, plugins: [this.#bridge.http] });
-    const { address, port } = await this.#api.listen();
-    logger.info({ address, port }, 'http api started');
-  }
-}
-
 /** One of them. */
 interface ServedMaster {
   /** `undefined` where it is the only one. */
   readonly tenant: string | undefined;
-  readonly directory: string;
   readonly config: MasterConfig;
   readonly log: MasterLog;
-  readonly master: Master;
-  readonly api: HttpApiExtension;
+  readonly server: UnstartedServer;
 }
+
+type UnstartedServer = Awaited<ReturnType<typeof createMasterServer>>;
 
 /** The master of a configuration directory, or those of its tenants. */
 export class ServedMasters {
   readonly #masters: readonly ServedMaster[];
   #isClosing = false;
 
+  private constructor(masters: readonly ServedMaster[]) {
+    this.#masters = masters;
+  }
+
   /** @param log - the process's, and that of a master without tenants */
-  constructor(
+  static async create(
     directory: string,
     { config, warnings, tenants }: LoadedTenants,
     log: MasterLog,
     options: MasterLogOptions,
-  ) {
-    if (tenants.length === 0) {
-      this.#masters = [createServedMaster(undefined, directory, config, log)];
-    } else {
-      this.#masters = tenants.map((it) =>
-        createServedMaster(
-          it.name,
-          it.directory,
-          it.config,
-          openTenantLog(it.name, it.config, options),
-        ),
-      );
-    }
+  ): Promise<ServedMasters> {
     logConfigWarnings(log.logger, warnings);
-    for (const [index, { warnings: own }] of tenants.entries()) {
-      const tenant = this.#masters[index];
-      if (tenant !== undefined) logConfigWarnings(tenant.log.logger, own);
+    if (tenants.length === 0) {
+      return new ServedMasters([await createServedMaster(undefined, directory, config, log)]);
     }
+    const masters: ServedMaster[] = [];
+    for (const tenant of tenants) {
+      const ownLog = openTenantLog(tenant.name, tenant.config, options);
+      logConfigWarnings(ownLog.logger, tenant.warnings);
+      masters.push(await createServedMaster(tenant.name, tenant.directory, tenant.config, ownLog));
+    }
+    return new ServedMasters(masters);
   }
 
   /** Does something for the files of each. */
@@ -201,10 +134,10 @@ export class ServedMasters {
    * @throws what the start of a master throws; for tenants CommandError ERR_TENANT
    */
   async start(): Promise<void> {
-    for (const { tenant, master, log } of this.#masters) {
+    for (const { tenant, server, log } of this.#masters) {
       if (this.#isClosing) return;
       try {
-        await master.start();
+        await server.start();
       } catch (cause) {
         await this.#closeMasters().catch((error: unknown) => {
           log.logger.error({ err: error }, 'tenants were not closed');
@@ -217,8 +150,8 @@ export class ServedMasters {
   /** Resolves with the reason when one of them closes itself: another process has its store. */
   replaced(): Promise<Error> {
     return new Promise((resolve) => {
-      for (const { master } of this.#masters) {
-        void master.closed.then((error) => {
+      for (const { server } of this.#masters) {
+        void server.master.closed.then((error) => {
           if (error !== undefined) resolve(error);
         });
       }
@@ -227,8 +160,8 @@ export class ServedMasters {
 
   /** Where minions are served, for people. */
   async describe(): Promise<string> {
-    const ports = this.#masters.map(async ({ tenant, master }) => {
-      const places = describePorts(await master.status());
+    const ports = this.#masters.map(async ({ tenant, server }) => {
+      const places = describePorts(await server.master.status());
       return tenant === undefined ? places : `${places} for ${tenant}`;
     });
     return `Serving minions on ports ${(await Promise.all(ports)).join('; ')}`;
@@ -236,9 +169,7 @@ export class ServedMasters {
 
   /** Each takes over its own files, whatever becomes of the others. */
   async reload(): Promise<void> {
-    for (const { directory, master, api, log } of this.#masters) {
-      await reloadMaster(directory, master, api, log);
-    }
+    for (const { server, log } of this.#masters) await reloadMaster(server, log);
   }
 
   reopenLogs(): void {
@@ -256,25 +187,21 @@ export class ServedMasters {
   }
 
   async #closeMasters(): Promise<void> {
-    await Promise.allSettled(this.#masters.map(({ api }) => api.close()));
-    const outcomes = await Promise.allSettled(this.#masters.map(({ master }) => master.close()));
+    const outcomes = await Promise.allSettled(this.#masters.map(({ server }) => server.close()));
     const failed = outcomes.find(({ status }) => status === 'rejected');
     if (failed?.status === 'rejected') throw failed.reason;
   }
 }
 
-function createServedMaster(
+async function createServedMaster(
   tenant: string | undefined,
   directory: string,
   config: MasterConfig,
   log: MasterLog,
-): ServedMaster {
+): Promise<ServedMaster> {
   const readConfig = (): Promise<MasterConfig> => rereadConfig(directory, log);
-  const bridge = createBridge();
-  const api = new HttpApiExtension(bridge, log.logger);
-  const extensions = [bridge, api];
-  const master = createMaster({ config, logger: log.logger, readConfig, extensions });
-  return { tenant, directory, config, log, master, api };
+  const server = await createMasterServer({ config, logger: log.logger, readConfig });
+  return { tenant, config, log, server };
 }
 
 /** Every line says whose it is: tenants may have one log file, and have one console. */

@@ -12,11 +12,15 @@ With a token of Keystone's in place of a name and a password, for instance that 
 keystoneauth: ``Bridge('https://salt:8000', token=session.get_token)``.
 """
 
+import http.client
 import json
 import ssl
 import urllib.error
 import urllib.parse
 import urllib.request
+
+
+_RESPOND_ASYNC = {'Prefer': 'respond-async'}
 
 
 class BridgeError(Exception):
@@ -74,9 +78,14 @@ class Bridge:
         """Calls a command and waits for its outcome: a map with ``status`` and ``results``."""
         return _outcome(self.stream(name, target, params, **more))
 
-    def start(self, name, target, params=None, **more):
-        """Calls a command and waits for nothing: the id of the run."""
-        return _begun(self.stream(name, target, params, **more))
+    def start(self, name, target, params=None, target_type=None, idempotency_key=None,
+              project=None, deadline=None):
+        """Calls a command and does not wait for its end: the id of the run."""
+        body = _without_none({
+            'target': target, 'targetType': target_type, 'params': params or {},
+            'idempotencyKey': idempotency_key, 'project': project, 'deadline': deadline})
+        return self._json('POST', '/bridge/v1/commands/%s/run' % _segment(name), body,
+                          _RESPOND_ASYNC)['id']
 
     def follow(self, run_id):
         """What a run of this user's tells, from its beginning."""
@@ -85,6 +94,10 @@ class Bridge:
     def wait(self, run_id):
         """The outcome of a run of this user's."""
         return _outcome(self.follow(run_id))
+
+    def outcome(self, run_id):
+        """The outcome of a run of this user's; None while it is active. Answers at once."""
+        return self._json('GET', '/bridge/v1/runs/%s/outcome' % _segment(run_id)).get('outcome')
 
     def cancel(self, run_id):
         """Ends a run of this user's. Gives its outcome."""
@@ -113,9 +126,14 @@ class Bridge:
         """Calls a plan and waits for its outcome: a map with ``status``, ``steps``, ``undone``."""
         return _outcome(self.stream_plan(name, groups, params, **more))
 
-    def start_plan(self, name, groups, params=None, **more):
-        """Calls a plan and waits for nothing: the id of the run."""
-        return _begun(self.stream_plan(name, groups, params, **more))
+    def start_plan(self, name, groups, params=None, idempotency_key=None, project=None,
+                   deadline=None):
+        """Calls a plan and does not wait for its end: the id of the run."""
+        body = _without_none({
+            'groups': groups, 'params': params or {}, 'idempotencyKey': idempotency_key,
+            'project': project, 'deadline': deadline})
+        return self._json('POST', '/bridge/v1/plans/%s/run' % _segment(name), body,
+                          _RESPOND_ASYNC)['id']
 
     def follow_plan(self, run_id):
         """What a run of a plan of this user's tells, from its beginning."""
@@ -125,10 +143,30 @@ class Bridge:
         """The outcome of a run of a plan of this user's."""
         return _outcome(self.follow_plan(run_id))
 
+    def plan_outcome(self, run_id):
+        """The outcome of a run of a plan; None while it is active. Answers at once."""
+        path = '/bridge/v1/plan-runs/%s/outcome' % _segment(run_id)
+        return self._json('GET', path).get('outcome')
+
     def cancel_plan(self, run_id, undo=True):
         """Ends a run of a plan, and takes back what is done unless ``undo`` is false."""
         query = '' if undo else '?undo=false'
         return self._json('DELETE', '/bridge/v1/plan-runs/%s%s' % (_segment(run_id), query))
+
+    def enrol(self, minion_id, **more):
+        """Begins an enrolment: a map with ``enrolment`` (its ``number``), ``ticket`` and ``userData``.
+
+        ``more``: the fields of ``POST /bridge/v1/enrolments``, such as ``project`` and ``grains``.
+        """
+        return self._json('POST', '/bridge/v1/enrolments', _without_none(dict(more, id=minion_id)))
+
+    def enrolment(self, number):
+        """One enrolment: a map with ``state`` and, where it failed, ``reason``."""
+        return self._json('GET', '/bridge/v1/enrolments/' + _segment(number))
+
+    def retire(self, number):
+        """Ends an enrolment, and the key and session of its minion."""
+        self._json('POST', '/bridge/v1/enrolments/%s/retire' % _segment(number), {})
 
     def _lines(self, method, path, body=None):
         with self._ask(method, path, body) as answer:
@@ -138,21 +176,24 @@ class Bridge:
                     raise BridgeError(update.get('code'), update.get('message'))
                 yield update
 
-    def _json(self, method, path, body=None):
-        with self._ask(method, path, body) as answer:
-            return json.loads(answer.read().decode('utf-8'))
+    def _json(self, method, path, body=None, headers=None):
+        with self._ask(method, path, body, headers) as answer:
+            try:
+                return json.loads(answer.read().decode('utf-8'))
+            except (OSError, ValueError, http.client.HTTPException) as error:
+                raise BridgeError('ERR_BRIDGE_ANSWER', 'cannot be read: %s' % error) from error
 
-    def _ask(self, method, path, body=None):
+    def _ask(self, method, path, body=None, headers=None):
         if self._token is None:
             self._log_in()
         try:
-            return self._send(method, path, body)
+            return self._send(method, path, body, headers)
         except BridgeError as error:
             # The token has ended; nothing was done with it.
             if error.status != 401 or not self._may_log_in():
                 raise
         self._log_in()
-        return self._send(method, path, body)
+        return self._send(method, path, body, headers)
 
     def _may_log_in(self):
         return self._new_token is not None or self._credentials['username'] is not None
@@ -168,8 +209,8 @@ class Bridge:
         if not self._token:
             raise BridgeError('ERR_EAUTH', 'the log-in gave no token')
 
-    def _send(self, method, path, body=None, with_token=True):
-        headers = {'Accept': 'application/json', 'Content-Type': 'application/json'}
+    def _send(self, method, path, body=None, more=None, with_token=True):
+        headers = {'Accept': 'application/json', 'Content-Type': 'application/json', **(more or {})}
         if with_token:
             headers['X-Auth-Token'] = self._token
         data = None if body is None else json.dumps(body).encode('utf-8')
@@ -179,19 +220,13 @@ class Bridge:
         except urllib.error.HTTPError as error:
             with error:
                 raise _refusal(error.code, error.read(65536)) from None
-        except OSError as error:
+        except (OSError, http.client.HTTPException) as error:
             raise BridgeError('ERR_BRIDGE_ANSWER', 'cannot be asked: %s' % error) from error
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, req, fp, code, msg, headers, newurl):
         return None
-
-
-def _begun(updates):
-    for update in updates:
-        return update['id']
-    raise BridgeError('ERR_BRIDGE_ANSWER', 'the answer is empty')
 
 
 def _outcome(updates):

@@ -1,6 +1,7 @@
 """Against a real bridge, where SALTBRIDGE_URL names one with the users of the tests."""
 
 import os
+import time
 import unittest
 
 from saltbridge_bridge import Bridge, BridgeError
@@ -37,6 +38,21 @@ class CommandsTest(unittest.TestCase):
         self.refused('ERR_COMMAND_KEY', 409, self.bridge.run, 'demo.echo', ['web1'],
                      {'text': 'y'}, idempotency_key='python')
 
+    def test_an_outcome_is_polled(self):
+        def ended(poll, run_id):
+            for _ in range(200):
+                outcome = poll(run_id)
+                if outcome is not None:
+                    return outcome
+                time.sleep(0.05)
+            raise AssertionError('the run has not ended in 10 s')
+
+        run_id = self.bridge.start('demo.echo', ['web1'], {'text': 'x'})
+        self.assertEqual(ended(self.bridge.outcome, run_id)['status'], 'succeeded')
+        run_id = self.bridge.start_plan('demo.twice', {'all': ['web1']}, {'text': 'x'})
+        self.assertEqual(ended(self.bridge.plan_outcome, run_id)['status'], 'succeeded')
+        self.refused('ERR_RUN_UNKNOWN', 404, self.bridge.outcome, '1')
+
     def test_cancels(self):
         run_id = self.bridge.start('demo.echo', 'web*', {'text': 'x'})
         self.assertEqual(self.bridge.cancel(run_id)['id'], run_id)
@@ -60,6 +76,15 @@ class CommandsTest(unittest.TestCase):
         self.refused('ERR_COMMAND_DENIED', 403, run, 'demo.twice', {'all': 'db*'}, {'text': 'x'})
         self.refused('ERR_COMMAND_KEY', 409, run, 'demo.twice', groups, {'text': 'y'},
                      idempotency_key='py')
+
+    def test_machines_are_enrolled_and_retired(self):
+        made = self.bridge.enrol('web-new', project='shop', format='none')
+        number = made['enrolment']['number']
+        self.assertEqual(self.bridge.enrolment(number)['state'], 'open')
+        self.bridge.retire(number)
+        self.assertEqual(self.bridge.enrolment(number)['state'], 'retired')
+        self.refused('ERR_DENIED', 403, self.bridge.enrol, 'db-new', project='shop')
+        self.refused('ERR_ENROLL_UNKNOWN', 404, self.bridge.enrolment, 'none')
 
     def test_refusals_have_their_code(self):
         run = self.bridge.run

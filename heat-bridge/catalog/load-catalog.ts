@@ -1,4 +1,7 @@
-/** The files of a catalog: YAML, a map of names to commands in each, and plans below `plans`. */
+/**
+ * The files of a catalog: YAML, a map of names to commands in each, plans below `plans`, and code of
+ * software deployments below `deployments`.
+ */
 
 import { readFile } from 'node:fs/promises';
 import { parseYaml } from '../../master/index.ts';
@@ -10,6 +13,7 @@ import {
   isPlainMap,
   parseCommandEntry,
 } from '../commands/command-definition.ts';
+import { CodeCatalog, type CodeDefinition, parseCodeEntry } from '../deployments/code-catalog.ts';
 import { BridgeError } from '../errors.ts';
 import { compilePlan } from '../plans/plan-catalog.ts';
 import { type PlanDefinition, parsePlanEntry } from '../plans/plan-definition.ts';
@@ -26,11 +30,14 @@ export interface CatalogFinding {
 export interface LoadedCatalog {
   readonly definitions: readonly CommandDefinition[];
   readonly plans: readonly PlanDefinition[];
+  /** Code that software deployments may run. */
+  readonly code: readonly CodeDefinition[];
   readonly findings: readonly CatalogFinding[];
 }
 
 /** No command is called so. */
 const plansKey = 'plans';
+const codeKey = 'deployments';
 
 /** What stands behind a name, and where. */
 interface CatalogEntry {
@@ -51,12 +58,14 @@ export async function loadCatalog(
   const findings: CatalogFinding[] = [];
   const commands: CatalogEntry[] = [];
   const plans: CatalogEntry[] = [];
+  const code: CatalogEntry[] = [];
   const files = (await Promise.all(places.map(listCatalogFiles))).flat();
   for (const file of files) {
     try {
-      const { [plansKey]: planned = {}, ...rest } = await readYamlMap(file);
+      const { [plansKey]: planned = {}, [codeKey]: coded = {}, ...rest } = await readYamlMap(file);
       commands.push(...entriesOf(file, rest));
       plans.push(...entriesOf(file, planned));
+      code.push(...entriesOf(file, coded));
     } catch (error) {
       findings.push({ file, problem: messageOf(error) });
     }
@@ -70,8 +79,9 @@ export async function loadCatalog(
   );
   const catalog = new Catalog([...definitions, ...known.filter((it) => !isIn(definitions, it))]);
   const read = parseEntries(plans, findings, parsePlanEntry, (one) => compilePlan(one, catalog));
+  const permitted = parseEntries(code, findings, parseCodeEntry, (one) => new CodeCatalog([one]));
   findings.sort((a, b) => files.indexOf(a.file) - files.indexOf(b.file));
-  return { definitions, plans: read, findings };
+  return { definitions, plans: read, code: permitted, findings };
 }
 
 /** The same, of which all must be well. @throws BridgeError ERR_CATALOG with the first problem */
@@ -86,7 +96,7 @@ export async function requireCatalog(
 }
 
 function entriesOf(file: string, map: unknown): CatalogEntry[] {
-  if (!isPlainMap(map)) throw new BridgeError('ERR_CATALOG', 'expected a map of names to plans');
+  if (!isPlainMap(map)) throw new BridgeError('ERR_CATALOG', 'expected a map of names');
   return Object.entries(map).map(([name, value]) => ({ file, name, value }));
 }
 

@@ -13,8 +13,8 @@ import { type AuditRequester, actorOf, type ExtensionHost } from '../../master/i
 import { pythonStr, type WireValue } from '../../minion-protocol/index.ts';
 import type { Budget } from '../../runtime/index.ts';
 import { BridgeError } from '../errors.ts';
-import type { CommandCaller } from './command-api.ts';
 import type { CompiledCommand } from './command-catalog.ts';
+import type { CommandCaller } from './command-request.ts';
 import type { Parameters } from './parameters.ts';
 
 /** A caller while a run goes on. */

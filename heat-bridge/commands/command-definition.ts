@@ -3,21 +3,11 @@
 import type { Static, TSchema } from 'typebox';
 import Type from '#typebox';
 import { Compile } from '#typebox/compile';
-import { type RenameScope, renameProblem } from '../../runtime/index.ts';
+import { type JsonValue, type RenameScope, renameProblem } from '../../runtime/index.ts';
 import { BridgeError } from '../errors.ts';
 
 /** A JSON Schema; see docs/bridge.md for the keywords that are known. */
 export type JsonSchema = Readonly<Record<string, unknown>>;
-
-/** A value as JSON has it. */
-export type JsonValue =
-  | bigint
-  | null
-  | boolean
-  | number
-  | string
-  | readonly JsonValue[]
-  | { readonly [key: string]: JsonValue };
 
 /** Where the value of a keyword argument comes from. */
 export type ArgumentSource =

@@ -11,14 +11,11 @@ import {
   requireCommandRule,
 } from '../http/http-server-context.ts';
 import { describeRoute, parseBody, type RouteOperation } from '../http/route-schema.ts';
+import { currentRunState, runStateSchema } from '../http/run-state.ts';
 import { UpdateStreams } from '../http/update-stream.ts';
-import {
-  type CommandApi,
-  type CommandHandle,
-  type CommandRequest,
-  firstRunUpdate,
-} from './command-api.ts';
+import { type CommandApi, firstRunUpdate } from './command-api.ts';
 import type { CommandInfo } from './command-catalog.ts';
+import type { CommandHandle, CommandRequest } from './command-request.ts';
 import type { Parameters } from './parameters.ts';
 
 // Schemas.
@@ -112,7 +109,7 @@ const ndjsonAnswer = { answer: RunUpdateSchema, answerTypes: ['application/x-ndj
 
 /** Of each route, what it is. */
 const commandRouteConfigs: Readonly<
-  Record<'list' | 'show' | 'run' | 'follow' | 'cancel', RouteConfig>
+  Record<'list' | 'show' | 'run' | 'follow' | 'outcome' | 'cancel', RouteConfig>
 > = {
   list: describeRoute({
     summary: 'The commands of the catalog',
@@ -128,6 +125,10 @@ const commandRouteConfigs: Readonly<
     summary: "What a run of the caller's tells, from its beginning",
     ...ndjsonAnswer,
   }),
+  outcome: describeRoute({
+    summary: "Whether a run of the caller's has ended, and its outcome; answers at once",
+    answer: runStateSchema(OutcomeSchema),
+  }),
   cancel: describeRoute({ summary: "Ends a run of the caller's", answer: OutcomeSchema }),
 };
 
@@ -140,7 +141,10 @@ export interface CommandRouteDeps {
   readonly host: Pick<ExtensionHost, 'holdToken'>;
 }
 
-/** `GET commands`, `GET commands/<name>`, `POST commands/<name>/run`, `GET` and `DELETE runs/<id>`. */
+/**
+ * `GET commands`, `GET commands/<name>`, `POST commands/<name>/run`, `GET` and `DELETE runs/<id>`,
+ * `GET runs/<id>/outcome`.
+ */
 export function addCommandRoutes(
   app: FastifyInstance,
   doors: HttpServerContext,
@@ -187,6 +191,14 @@ export function addCommandRoutes(
       const caller = await known(request);
       const find = () => api.find(request.params.id, caller);
       return streams.send(reply, caller.token, find, firstRunUpdate);
+    },
+  );
+  app.get<{ Params: { id: string } }>(
+    '/runs/:id/outcome',
+    { config: commandRouteConfigs.outcome },
+    async (request) => {
+      const { outcome } = await api.find(request.params.id, await known(request));
+      return currentRunState(outcome);
     },
   );
   app.delete<{ Params: { id: string } }>(

@@ -8,8 +8,13 @@ import {
   type MasterApi,
   type RunRequest,
 } from '../../master/index.ts';
-import type { CommandHandle, CommandOutcome, CommandResult, CommandUpdate } from './command-api.ts';
 import type { CompiledCommand, MinionCall } from './command-catalog.ts';
+import type {
+  CommandHandle,
+  CommandOutcome,
+  CommandResult,
+  CommandUpdate,
+} from './command-request.ts';
 import { TrackedRun } from './tracked-run.ts';
 
 /** What is to be done. */

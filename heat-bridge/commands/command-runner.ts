@@ -21,6 +21,7 @@ import {
   reachOfCaller,
   resolveCaller,
 } from './callers.ts';
+import type { Catalog, CompiledCommand } from './command-catalog.ts';
 import {
   type CommandCaller,
   type CommandHandle,
@@ -29,8 +30,7 @@ import {
   type CommandResult,
   type CommandTarget,
   targetOf,
-} from './command-api.ts';
-import type { Catalog, CompiledCommand } from './command-catalog.ts';
+} from './command-request.ts';
 import {
   type CommandExecution,
   CommandRun,
@@ -88,7 +88,7 @@ type RecoveredRun =
 
 /** Where the job cache may have forgotten, it is rather not done than done twice. */
 async function recoverRun(
-  host: Pick<ExtensionHost, 'config' | 'master' | 'now'>,
+  host: Pick<ExtensionHost, 'config' | 'master' | 'now' | 'reloadable'>,
   command: CompiledCommand,
   kept: StoredRun,
 ): Promise<RecoveredRun> {
@@ -123,10 +123,10 @@ async function findJob(
 }
 
 function isWithinJobCache(
-  { config, now }: Pick<ExtensionHost, 'config' | 'now'>,
+  { config, now, reloadable }: Pick<ExtensionHost, 'config' | 'now' | 'reloadable'>,
   { begunAt }: StoredRun,
 ): boolean {
-  return config.jobCache && now() - begunAt < config.keepJobsSeconds * 1000;
+  return config.jobCache && now() - begunAt < reloadable().keepJobsSeconds * 1000;
 }
 
 function isRetried({ definition }: CompiledCommand): boolean {

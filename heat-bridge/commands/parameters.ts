@@ -3,14 +3,13 @@
 import { compileJsonSchema, PolicyError, schemaKeywords } from '../../acl/index.ts';
 import { isPlainYamlText } from '../../master/index.ts';
 import { compileSearchPattern, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
-import { renameProblem } from '../../runtime/index.ts';
+import { type JsonValue, renameProblem } from '../../runtime/index.ts';
 import { BridgeError } from '../errors.ts';
 import {
   type ArgumentSource,
   catalogError,
   isPlainMap,
   type JsonSchema,
-  type JsonValue,
   keywordForm,
 } from './command-definition.ts';
 

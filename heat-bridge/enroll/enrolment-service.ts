@@ -27,6 +27,8 @@ export interface EnrolmentServiceDeps {
   readonly privateKey: KeyObject;
   /** @throws BridgeError ERR_ENROLL_OFF where the options say too little to write user-data */
   readonly writer: () => Promise<UserDataWriter>;
+  /** Whether an HTTP server has the bridge's routes, which machines claim at. */
+  readonly isServed: () => boolean;
   readonly defaults: {
     readonly ticketLifetimeMs: number;
     readonly protocol: 0 | 1 | 2 | 3;
@@ -96,13 +98,20 @@ export class EnrolmentService {
   }
 
   /** Refuses what is not switched on, before anything is made. */
-  async #writerFor({ by, format }: EnrolRequest): Promise<UserDataWriter | undefined> {
-    const { writer, defaults } = this.#parts;
+  async #writerFor({ by = 'claim', format }: EnrolRequest): Promise<UserDataWriter | undefined> {
+    const { writer, defaults, isServed } = this.#parts;
     if (!defaults.isOn) {
       throw new BridgeError('ERR_ENROLL_OFF', 'expected a section saltbridge: bridge: enroll');
     }
     if (by === 'grain' && !defaults.takesGrains) {
       throw new BridgeError('ERR_ENROLL_OFF', 'tickets as grains are off (enroll: grain)');
+    }
+    if (by === 'claim' && !isServed()) {
+      throw new BridgeError(
+        'ERR_ENROLL_OFF',
+        'no HTTP API serves the bridge, so no machine could claim: start the master with serve() ' +
+          'and a port of its api, or give bridge.http to createSaltApi',
+      );
     }
     if (format !== 'none') return writer();
     if (by === 'keys') throw argumentError('format', 'one that can hold the key pair');

@@ -1,7 +1,6 @@
 /** An enrolment, and the request for one. */
 
 import { keyFingerprint } from '../../minion-protocol/index.ts';
-import type { MinionConfig, UserDataFormat } from './user-data.ts';
 
 /** How a machine comes to an accepted key. */
 export type EnrolmentWay =
@@ -109,3 +108,23 @@ export function tryParseFingerprint(text: string): string | undefined {
   const hex = text.replaceAll(':', '').toLowerCase();
   return /^[0-9a-f]{64}$/.test(hex) ? hex.replace(/(..)(?=.)/g, '$1:') : undefined;
 }
+
+// Minion configuration and the form of user-data.
+
+/** A value of a minion's configuration. */
+export type ConfigValue =
+  | string
+  | number
+  | boolean
+  | null
+  | readonly ConfigValue[]
+  | { readonly [name: string]: ConfigValue };
+
+/** Options of a minion by their names in Salt. */
+export type MinionConfig = Readonly<Record<string, ConfigValue>>;
+
+/**
+ * What reads user-data on the machine: cloud-init with its module `salt_minion`; anything that runs
+ * a shell script; cloudbase-init.
+ */
+export type UserDataFormat = 'cloud-init' | 'shell' | 'cloudbase-init';

@@ -64,6 +64,7 @@ export async function openEnrolment(
   const keyPairs = new KeyPairs({ bits: options.keyBits, prepared: options.preparedKeys });
   const { ticketLifetimeMs, protocol, isOn, takesGrains, maxOpen } = options;
   const defaults = { ticketLifetimeMs, protocol, isOn, takesGrains, maxOpen };
+  let isServed = false;
   const desk = new EnrolmentService({
     book,
     moves,
@@ -71,6 +72,7 @@ export async function openEnrolment(
     keyPairs,
     privateKey: key.privateKey,
     writer: () => createUserDataWriter(host, options),
+    isServed: () => isServed,
     defaults,
     tell,
     now,
@@ -107,6 +109,7 @@ export async function openEnrolment(
     onKeyLost: (id) => moves.keyLost(id),
     rpc: enrollMethods(api),
     routes: (app, doors) => {
+      isServed = true;
       addMachineRoutes(app, claims);
       addServiceRoutes(app, doors, host, api, protocol);
     },

@@ -4,7 +4,7 @@ import { createHash, X509Certificate } from 'node:crypto';
 import { stringify } from 'yaml';
 import type { KeyPairText } from '../../minion-protocol/index.ts';
 import { BridgeError } from '../errors.ts';
-import type { EnrolRequest } from './enrolment.ts';
+import type { EnrolRequest, MinionConfig, UserDataFormat } from './enrolment.ts';
 
 /** What user-data is to bring about on a machine. */
 interface UserDataInput {
@@ -47,20 +47,6 @@ const defaultConfigDir = '/etc/salt';
 function pkiDirOf(configDir: string): string {
   return `${configDir}/pki/minion`;
 }
-
-// Minion configuration.
-
-/** A value of a minion's configuration. */
-export type ConfigValue =
-  | string
-  | number
-  | boolean
-  | null
-  | readonly ConfigValue[]
-  | { readonly [name: string]: ConfigValue };
-
-/** Options of a minion by their names in Salt. */
-export type MinionConfig = Readonly<Record<string, ConfigValue>>;
 
 /** The masters of a minion. */
 interface MasterAddress {
@@ -454,12 +440,6 @@ function write(file: string, text: string): string {
 function quoteForShell(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }
-
-/**
- * What reads user-data on the machine: cloud-init with its module `salt_minion`; anything that runs
- * a shell script; cloudbase-init.
- */
-export type UserDataFormat = 'cloud-init' | 'shell' | 'cloudbase-init';
 
 /**
  * The text of user-data.

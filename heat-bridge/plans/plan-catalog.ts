@@ -1,12 +1,8 @@
 /** Validates and compiles the definitions of plans, and finds them by name. */
 
+import type { JsonValue } from '../../runtime/index.ts';
 import type { Catalog, CompiledCommand } from '../commands/command-catalog.ts';
-import {
-  catalogError,
-  isPlainMap,
-  type JsonSchema,
-  type JsonValue,
-} from '../commands/command-definition.ts';
+import { catalogError, isPlainMap, type JsonSchema } from '../commands/command-definition.ts';
 import {
   compileParameters,
   givenParameter,

@@ -3,13 +3,12 @@
 import type { Static, TSchema } from 'typebox';
 import Type from '#typebox';
 import { Compile } from '#typebox/compile';
-import { renameProblem } from '../../runtime/index.ts';
+import { type JsonValue, renameProblem } from '../../runtime/index.ts';
 import {
   catalogError,
   catalogNameForm,
   isPlainMap,
   type JsonSchema,
-  type JsonValue,
   withOptionNames,
 } from '../commands/command-definition.ts';
 

@@ -2,8 +2,8 @@
 
 import type { ExtensionHost, TargetBounds } from '../../master/index.ts';
 import { deniedForTarget } from '../commands/callers.ts';
-import { type CommandTarget, targetOf } from '../commands/command-api.ts';
 import { catalogError } from '../commands/command-definition.ts';
+import { type CommandTarget, targetOf } from '../commands/command-request.ts';
 import { BridgeError } from '../errors.ts';
 import type { GroupDefinition, PlanDefinition } from './plan-definition.ts';
 

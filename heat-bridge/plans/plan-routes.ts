@@ -14,9 +14,11 @@ import {
   type HttpServerContext,
 } from '../http/http-server-context.ts';
 import { describeRoute, parseBody } from '../http/route-schema.ts';
+import { currentRunState, runStateSchema } from '../http/run-state.ts';
 import { UpdateStreams } from '../http/update-stream.ts';
-import { firstPlanUpdate, type PlanApi, type PlanHandle, type PlanRequest } from './plan-api.ts';
+import { firstPlanUpdate, type PlanApi } from './plan-api.ts';
 import type { PlanInfo } from './plan-catalog.ts';
+import type { PlanHandle, PlanRequest } from './plan-request.ts';
 
 // Schemas.
 
@@ -128,7 +130,7 @@ const ndjsonAnswer = { answer: PlanUpdateSchema, answerTypes: ['application/x-nd
 
 /** Of each route, what it is. */
 const planRouteConfigs: Readonly<
-  Record<'list' | 'show' | 'run' | 'follow' | 'cancel', RouteConfig>
+  Record<'list' | 'show' | 'run' | 'follow' | 'outcome' | 'cancel', RouteConfig>
 > = {
   list: describeRoute({
     summary: 'The plans of the catalog',
@@ -143,6 +145,10 @@ const planRouteConfigs: Readonly<
   follow: describeRoute({
     summary: "What a run of a plan of the caller's tells, from its beginning",
     ...ndjsonAnswer,
+  }),
+  outcome: describeRoute({
+    summary: "Whether a run of a plan of the caller's has ended, and its outcome; answers at once",
+    answer: runStateSchema(PlanOutcomeSchema),
   }),
   cancel: describeRoute({
     summary: "Ends a run of a plan of the caller's, and takes back what is done",
@@ -161,8 +167,8 @@ export interface PlanRouteDeps {
 }
 
 /**
- * `GET plans`, `GET plans/<name>`, `POST plans/<name>/run`, `GET` and `DELETE plan-runs/<id>`, the
- * last with `?undo=false` where nothing is to be taken back.
+ * `GET plans`, `GET plans/<name>`, `POST plans/<name>/run`, `GET plan-runs/<id>/outcome`, `GET` and
+ * `DELETE plan-runs/<id>`, the last with `?undo=false` where nothing is to be taken back.
  */
 export function addPlanRoutes(
   app: FastifyInstance,
@@ -209,6 +215,14 @@ export function addPlanRoutes(
       const caller = await known(request);
       const find = () => api.find(request.params.id, caller);
       return streams.send(reply, caller.token, find, firstPlanUpdate);
+    },
+  );
+  app.get<{ Params: { id: string } }>(
+    '/plan-runs/:id/outcome',
+    { config: planRouteConfigs.outcome },
+    async (request) => {
+      const { outcome } = await api.find(request.params.id, await known(request));
+      return currentRunState(outcome);
     },
   );
   app.delete<{ Params: { id: string }; Querystring: { undo?: string } }>(

@@ -1,21 +1,13 @@
 /** A run of a plan: schedules its steps, runs them as named commands, and rolls back. */
 
 import { type ExtensionHost, toJson } from '../../master/index.ts';
+import type { JsonValue } from '../../runtime/index.ts';
 import type { ResolvedCaller } from '../commands/callers.ts';
-import type { CommandHandle, CommandResult } from '../commands/command-api.ts';
-import type { JsonValue } from '../commands/command-definition.ts';
+import type { CommandHandle, CommandResult } from '../commands/command-request.ts';
 import type { CommandRunner, ResolvedCall } from '../commands/command-runner.ts';
 import type { Parameters } from '../commands/parameters.ts';
 import { TrackedRun } from '../commands/tracked-run.ts';
 import { BridgeError } from '../errors.ts';
-import type {
-  PlanHandle,
-  PlanOutcome,
-  PlanUpdate,
-  StepKind,
-  StepOutcome,
-  StepProgress,
-} from './plan-api.ts';
 import {
   type CompiledPlan,
   type CompiledStep,
@@ -25,6 +17,14 @@ import {
   stepParameters,
 } from './plan-catalog.ts';
 import type { Groups } from './plan-groups.ts';
+import type {
+  PlanHandle,
+  PlanOutcome,
+  PlanUpdate,
+  StepKind,
+  StepOutcome,
+  StepProgress,
+} from './plan-request.ts';
 
 // The schedule: which steps may start, and what follows from their ends. It has no side effects.
 

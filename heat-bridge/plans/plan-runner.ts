@@ -19,7 +19,7 @@ import {
   requireWithin,
   resolveCaller,
 } from '../commands/callers.ts';
-import type { CommandCaller } from '../commands/command-api.ts';
+import type { CommandCaller } from '../commands/command-request.ts';
 import type { CommandRunner } from '../commands/command-runner.ts';
 import {
   checkIdempotencyKey,
@@ -31,7 +31,6 @@ import type { Parameters } from '../commands/parameters.ts';
 import type { RunQuotas } from '../commands/run-limits.ts';
 import { RunRegistry } from '../commands/tracked-run.ts';
 import { resolveProject } from '../keystone.ts';
-import type { PlanHandle, PlanOutcome, PlanRequest } from './plan-api.ts';
 import {
   type CompiledPlan,
   type MappedCommand,
@@ -40,6 +39,7 @@ import {
   stepReferences,
 } from './plan-catalog.ts';
 import { type Groups, resolveGroups } from './plan-groups.ts';
+import type { PlanHandle, PlanOutcome, PlanRequest } from './plan-request.ts';
 import { PlanExecution, PlanRun, StepRunner, type StepRunnerOptions } from './plan-run.ts';
 
 // Evaluation of groups: by what the steps do there, and for whom.

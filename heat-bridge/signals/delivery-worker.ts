@@ -19,7 +19,7 @@ export interface RetryDelays {
 }
 
 /** Half of it is certain, half is chance, so that what failed together does not come back together. */
-function retryDelayMs(
+export function retryDelayMs(
   failures: number,
   { initialDelayMs, maxDelayMs }: RetryDelays,
   random: () => number,
@@ -29,7 +29,7 @@ function retryDelayMs(
 }
 
 /** Waits so long, or until one of the signals. */
-function sleepUntilAborted(
+export function sleepUntilAborted(
   milliseconds: number,
   ...signals: readonly AbortSignal[]
 ): Promise<void> {

@@ -13,6 +13,7 @@ import {
   type ConfiguredEndpoint,
   createDnsResolver,
   createHttpClient,
+  type HttpClient,
   parseAllowedEndpoints,
   readEndpoint,
 } from '../http-client.ts';
@@ -173,6 +174,9 @@ export interface SignalsModule
   extends Required<Pick<BridgeModule<SignalsApi>, 'api' | 'close' | 'intake' | 'rpc' | 'start'>> {
   /** The same interface for somebody else than who may use the local socket. */
   as(requester: AuditRequester): SignalsApi;
+  /** Asks the listed services, and no others. */
+  readonly ask: HttpClient;
+  readonly isListed: (origin: string) => boolean;
   /** Lets a minion that is no more signal no handle; durable when it resolves. */
   dismiss(minion: string): Promise<void>;
 }
@@ -199,12 +203,13 @@ export async function openSignals(host: SignalsHost, section: unknown): Promise<
   });
   const keepMarksMs = host.config.publishSession * 1000;
   await addMissingOwners(state, (id) => handles.find(id)?.owner);
+  const ask = createHttpClient({ endpoints, timeoutMs, resolve: createDnsResolver() });
   const outbox = await Outbox.open({ state, quotas, keepMarksMs, deadLetterTtlMs, now });
   const courier = new DeliveryWorker({
     ...pace,
     handles,
     outbox,
-    ask: createHttpClient({ endpoints, timeoutMs, resolve: createDnsResolver() }),
+    ask,
     deliver: createDeliverer(),
     turnMs: turnRetryMs,
     closing,
@@ -251,6 +256,8 @@ export async function openSignals(host: SignalsHost, section: unknown): Promise<
   return {
     api,
     as: (requester) => withAudit(plain, host.audit, requester),
+    ask,
+    isListed,
     intake,
     rpc: signalMethods(api),
     dismiss: async (minion) => {

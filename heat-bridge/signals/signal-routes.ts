@@ -219,7 +219,8 @@ async function authorizeRegistration(
   throw new AuthorizationError(`no rule permits ${registerRight} for all of these minions`);
 }
 
-function tokenHolderOf(
+/** Who asks, and what they may; to be stopped. @throws AuthenticationError */
+export function tokenHolderOf(
   request: FastifyRequest,
   doors: HttpServerContext,
   host: SignalRoutesHost,
@@ -228,8 +229,8 @@ function tokenHolderOf(
   return host.holdToken(doors.tokenOf(request) ?? '');
 }
 
-/** A name that no other subject has. */
-function ownerNameOf(subject: Subject): string {
+/** The name of an owner, which no other subject has. */
+export function ownerNameOf(subject: Subject): string {
   switch (subject.kind) {
     case 'minion':
       return `minion:${subject.id}`;

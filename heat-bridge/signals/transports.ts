@@ -27,7 +27,7 @@ const retryableStatuses: ReadonlySet<number> = new Set([408, 425, 429]);
 const maxErrorText = 300;
 
 /** @param done - the statuses that mean success */
-function deliveryOutcomeOf(exchange: HttpResult, done: readonly number[]): DeliveryOutcome {
+export function deliveryOutcomeOf(exchange: HttpResult, done: readonly number[]): DeliveryOutcome {
   if (exchange.kind === 'forbidden') return { kind: 'final', reason: exchange.reason };
   if (exchange.kind === 'unreachable') return { kind: 'again', reason: exchange.reason };
   const { status } = exchange;
@@ -116,7 +116,7 @@ function heatBody({ signal, signalId }: Delivery): string {
 // Log-in to Keystone v3 as the user of a handle.
 
 /** Who is in, or why nobody is. */
-type LoginResult =
+export type LoginResult =
   | { readonly isIn: true; readonly token: string; readonly body: string }
   | { readonly isIn: false; readonly outcome: DeliveryOutcome };
 
@@ -124,12 +124,23 @@ type LoginResult =
 const maxCatalogBytes = 1_048_576;
 
 /** A refusal is final: the user goes with its stack. */
-async function logInToKeystone(ask: Delivery['ask'], who: Credentials): Promise<LoginResult> {
-  const { authUrl, userId, password, projectId } = who;
+export function logInToKeystone(
+  ask: Delivery['ask'],
+  { authUrl, userId, password, projectId }: Credentials,
+): Promise<LoginResult> {
+  return requestToken(ask, authUrl, logInBody({ id: userId, password }, { id: projectId }));
+}
+
+/** @param body - of the log-in, as JSON */
+export async function requestToken(
+  ask: Delivery['ask'],
+  authUrl: string,
+  body: string,
+): Promise<LoginResult> {
   const exchange = await ask({
     method: 'POST',
     url: tokensUrl(authUrl),
-    body: logInBody({ id: userId, password }, { id: projectId }),
+    body,
     maxAnswerBytes: maxCatalogBytes,
   });
   const outcome = deliveryOutcomeOf(exchange, [201]);
@@ -337,7 +348,7 @@ const isCatalog = Compile(
 const [leastTtl, mostTtl] = [60, 1_209_600];
 
 /** Any UUID will do, as long as it stays the same. */
-const clientId = '6f0e2f0c-7a5e-4f0e-9c4e-5a17b41d6e00';
+export const zaqarClientId = '6f0e2f0c-7a5e-4f0e-9c4e-5a17b41d6e00';
 
 /**
  * Logs in for every signal: Zaqar takes messages for a while after their stack is gone, and the
@@ -349,15 +360,15 @@ async function deliverZaqarSignal(
   const { destination, signal, signalId, expiresAt, now } = delivery;
   const login = await logInToKeystone(delivery.ask, destination);
   if (!login.isIn) return login.outcome;
-  const service = messagingService(login.body, destination.regionName);
+  const service = publicServiceUrl(login.body, 'messaging', destination.regionName);
   if (service === undefined) {
     return { kind: 'final', reason: 'the log-in names no public messaging service of the region' };
   }
   const ttl = Math.ceil((expiresAt - now()) / 1000);
   const exchange = await delivery.ask({
     method: 'POST',
-    url: `${service.replace(/\/+$/, '')}/v2/queues/${encodeURIComponent(destination.queueId)}/messages`,
-    headers: { 'x-auth-token': login.token, 'client-id': clientId },
+    url: `${service}/v2/queues/${encodeURIComponent(destination.queueId)}/messages`,
+    headers: { 'x-auth-token': login.token, 'client-id': zaqarClientId },
     body: writeJson({
       messages: [
         {
@@ -370,14 +381,23 @@ async function deliverZaqarSignal(
   return deliveryOutcomeOf(exchange, [201]);
 }
 
-function messagingService(body: string, region: string | undefined): string | undefined {
+/**
+ * The public address of a service in the catalog of a log-in, without a slash at its end.
+ * @param body - the answer to the log-in
+ */
+export function publicServiceUrl(
+  body: string,
+  type: 'messaging' | 'orchestration',
+  region: string | null | undefined,
+): string | undefined {
   const answer = tryParseJson(body);
   if (!isCatalog.Check(answer)) return undefined;
   const url = answer.token.catalog
-    .filter(({ type }) => type === 'messaging')
+    .filter((service) => service.type === type)
     .flatMap(({ endpoints }) => endpoints)
-    .find((it) => it.interface === 'public' && (region === undefined || it.region === region))?.url;
-  return url !== undefined && /^https?:\/\//.test(url) && URL.canParse(url) ? url : undefined;
+    .find((it) => it.interface === 'public' && (region ?? it.region) === it.region)?.url;
+  const isUsable = url !== undefined && /^https?:\/\//.test(url) && URL.canParse(url);
+  return isUsable ? url.replace(/\/+$/, '') : undefined;
 }
 
 function tryParseJson(text: string): unknown {

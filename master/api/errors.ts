@@ -1,5 +1,7 @@
 /** The errors of the master's own work, each with a code that never changes its meaning. */
 
+import { SaltbridgeError } from '../../runtime/index.ts';
+
 /** What a code means to the person who meets it; `docs/errors.md` holds the same. */
 export interface ErrorEntry {
   readonly meaning: string;
@@ -147,12 +149,10 @@ export const masterErrors: Readonly<Record<MasterErrorCode, ErrorEntry>> = {
 };
 
 /** What happened in the master, for a caller of the library or the command line. */
-export class MasterError extends Error {
-  readonly code: MasterErrorCode;
+export class MasterError extends SaltbridgeError {
+  declare readonly code: MasterErrorCode;
 
   constructor(code: MasterErrorCode, message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.name = new.target.name;
-    this.code = code;
+    super(code, message, options);
   }
 }

@@ -17,7 +17,7 @@ export interface NamedCommands {
 }
 
 /** A named command that a reaction calls. */
-export interface NamedCall {
+interface NamedCall {
   /** Of its first job. The same again is the same call. */
   readonly jid: string;
   /** The reaction, as rules name it. */

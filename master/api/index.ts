@@ -15,7 +15,6 @@ export type {
   Sample,
 } from './events.ts';
 export type {
-  NamedCall,
   NamedCommands,
   ReactionResult,
   RpcAccess,
@@ -37,7 +36,6 @@ export type {
   JobSummary,
   JobUpdate,
   PlannedMinion,
-  PresenceEvidence,
   PresentMinion,
   PublishRequest,
   RunRequest,
@@ -50,9 +48,7 @@ export {
   createRootLog,
   createSilentLogger,
   type LogLevel,
-  type LogTarget,
   logLevels,
-  type RootLog,
 } from './log.ts';
 export type {
   AclApi,
@@ -72,25 +68,20 @@ export type {
   KeySelection,
   KeyState,
   KeysApi,
-  LearnRequest,
   LocalKeyInfo,
   LoginsApi,
   MasterApi,
   MasterStatus,
   MinionInfo,
-  NewKey,
   PillarApi,
   PillarExplanation,
   PillarQuestion,
   ReactionInfo,
   ReactionRun,
-  ReactionRunsRequest,
   ReactionsApi,
-  ReplayRequest,
   StoreApi,
   TransportStatus,
   UserApi,
-  UserEventsApi,
 } from './master-api.ts';
 export type {
   PillarDifference,
@@ -101,14 +92,11 @@ export type {
 } from './pillar.ts';
 export type {
   CallValue,
-  CommandAction,
-  MappedCall,
   MappedValue,
   Reaction,
   ReactionAction,
   ReactionOptions,
   ReactionOutcome,
-  ReactionTarget,
   RunAction,
 } from './reactions.ts';
 export type {

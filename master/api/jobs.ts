@@ -212,7 +212,7 @@ export type DeliveryState =
   | 'silent';
 
 /** How a master knows that a minion is there. */
-export type PresenceEvidence =
+type PresenceEvidence =
   /** It said so over its publish connection, with its token (TCP). */
   | 'announcement'
   /** Somebody listens to its own topic (ZeroMQ with `zmq_filtering`). */

@@ -141,7 +141,7 @@ export interface MasterStatus {
 }
 
 /** A key that is to be made. */
-export interface NewKey {
+interface NewKey {
   readonly id: string;
   /** 2048 to 8192. Default 2048. */
   readonly bits?: number;
@@ -246,7 +246,7 @@ export interface EventsApi {
 }
 
 /** From when on, and how, to learn. */
-export interface LearnRequest {
+interface LearnRequest {
   /** Milliseconds since 1970: what was asked for since then. Default: all that is recorded. */
   readonly since?: number;
   /** Put `${minion.id}` where a part of a tag is the sender's id. Default false. */
@@ -254,7 +254,7 @@ export interface LearnRequest {
 }
 
 /** Rules to try. */
-export interface ReplayRequest {
+interface ReplayRequest {
   /** All of them: what `peer`, `mine_get` and the like make of a configuration too. */
   readonly rules: readonly PolicyRule[];
   /** Milliseconds since 1970. Default: all that is recorded. */
@@ -324,7 +324,7 @@ export interface ReactionRun {
 }
 
 /** Which runs of reactions. */
-export interface ReactionRunsRequest {
+interface ReactionRunsRequest {
   /** Name of the reaction. Default: all. */
   readonly reaction?: string;
   /** Default 100. */
@@ -436,7 +436,7 @@ export interface UserApi {
 }
 
 /** Events as a user has them. */
-export interface UserEventsApi {
+interface UserEventsApi {
   /**
    * Events: all of them for who may publish everything; for others those of the jobs and calls
    * that they began, and the tags that a rule lets them `subscribe`. Listens when it resolves;

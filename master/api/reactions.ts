@@ -67,7 +67,7 @@ export interface RunAction extends MappedCall {
 }
 
 /** A call with what is taken from the event. */
-export interface MappedCall {
+interface MappedCall {
   /** `module.function`; never from the event. */
   readonly fun: string;
   /** Text of the event is not among them: a minion would take `name=value` for a keyword. */
@@ -76,7 +76,7 @@ export interface MappedCall {
 }
 
 /** A named command of an extension of the master, such as the bridge. */
-export interface CommandAction {
+interface CommandAction {
   /** Its name in the catalog; never from the event. */
   readonly name: string;
   readonly target: ReactionTarget;
@@ -87,7 +87,7 @@ export interface CommandAction {
 }
 
 /** Whom a job is for: an expression, the minion that emitted the event, or exact ids. */
-export type ReactionTarget =
+type ReactionTarget =
   | string
   | { readonly minion: 'sender' }
   | { readonly list: readonly (string | MappedValue)[] };

@@ -21,7 +21,7 @@ import type { Store } from '../../store/index.ts';
 import type { AuditActor, AuditHead, AuditRequester, StoredHead } from '../api/index.ts';
 
 /** What became of it. */
-export type AuditOutcome = 'done' | 'failed' | 'permitted' | 'denied' | 'expired';
+type AuditOutcome = 'done' | 'failed' | 'permitted' | 'denied' | 'expired';
 
 /** What somebody hands to the log. Nothing of it is a secret: arguments come as a digest. */
 export interface AuditEntry {

@@ -1,7 +1,4 @@
-import type { Logger } from 'pino';
 import type { Decision } from '../../acl/index.ts';
-import type { Closers } from '../../runtime/index.ts';
-import type { Store } from '../../store/index.ts';
 import {
   type AuditActor,
   type AuditRequester,
@@ -14,8 +11,9 @@ import {
   version,
 } from '../api/index.ts';
 import type { KeyStore, KeyChange as KeyTransition, Seal } from '../auth/index.ts';
-import type { MasterConfig } from '../config/index.ts';
-import { type BusApi, type EventBus, tags } from '../events/index.ts';
+import type { LiveConfig, MasterConfig } from '../config/index.ts';
+import type { MasterContext } from '../context/index.ts';
+import { type BusApi, type Events, tags } from '../events/index.ts';
 import {
   AuditBursts,
   type AuditBurstsOptions,
@@ -218,64 +216,72 @@ export class RuledDecisions {
 
 /** The log as the rest of a master sees it. */
 export interface Audit extends AuditTrail {
+  /** What rules permitted and denied. */
+  readonly ruled: RuledDecisions;
   readonly isFull: () => boolean;
   /** Calls the listener when records find no room, and when they do again. */
   readonly onChange: (listener: (isFull: boolean) => void) => void;
   /** Resolves when all that was appended is on disk; `null`: nothing is audited. */
   readonly flush: () => Promise<StoredHead | null>;
-  readonly close: () => Promise<void>;
 }
 
 export interface AuditDeps {
-  readonly config: Pick<MasterConfig, 'audit' | 'stateDir'>;
-  readonly store: Store;
+  readonly config: LiveConfig;
+  readonly context: MasterContext;
   readonly seal: Seal;
-  readonly now: () => number;
-  readonly log: Logger;
 }
 
 /** @throws the system's error when the log cannot be opened */
-export async function openAudit({ config, store, seal, now, log }: AuditDeps): Promise<Audit> {
-  const { enabled, fileBytes, keepFiles } = config.audit;
-  if (!enabled) {
+export async function createAudit({ config, context, seal }: AuditDeps): Promise<Audit> {
+  const { store, now, closers } = context;
+  const { audit: options, stateDir } = config.fixed;
+  if (!options.enabled) {
     const nothing = async (): Promise<null> => null;
-    const close = async (): Promise<void> => {};
-    return { ...noAudit, isFull: () => false, onChange: () => {}, flush: nothing, close };
+    const ruled = new RuledDecisions({ audit: noAudit, now });
+    return { ...noAudit, ruled, isFull: () => false, onChange: () => {}, flush: nothing };
   }
+  const { fileBytes, keepFiles } = options;
   let tell: (isFull: boolean) => void = () => {};
-  const audit = await AuditLog.open({
-    directory: auditDirectory(config),
-    store,
-    fileBytes,
-    keepFiles,
-    digestKey: seal.derive('audit'),
-    onFull: (isFull) => tell(isFull),
-    now,
-    log,
-  });
+  const audit = closers.add(
+    await AuditLog.open({
+      directory: auditDirectory({ stateDir }),
+      store,
+      fileBytes,
+      keepFiles,
+      digestKey: seal.derive('audit'),
+      onFull: (isFull) => tell(isFull),
+      now,
+      log: context.log.child({ component: 'audit' }),
+    }),
+    (it) => it.close(),
+  );
   return {
     append: (entry) => audit.append(entry),
     digest: (value) => audit.digest(value),
+    ruled: new RuledDecisions({ audit, now }),
     isFull: () => audit.isFull,
     onChange: (listener) => {
       tell = listener;
     },
     flush: () => audit.flush(),
-    close: () => audit.close(),
   };
 }
 
+export interface MasterAuditDeps extends Omit<AuditDeps, 'seal'> {
+  readonly audit: Audit;
+  readonly auth: { readonly keys: KeyStore };
+  readonly events: Events;
+}
+
 /** Audits the master's own life and its keys, and tells when the log has no room. */
-export function startAudit(
-  { audit, keys }: { readonly audit: Audit; readonly keys: KeyStore },
-  bus: EventBus,
-  id: string,
-  closers: Closers,
-): void {
-  audit.onChange((isFull) => bus.fire(isFull ? tags.auditFull : tags.auditRoom, {}));
-  keys.onChange((change) => tellKeyChange(audit, change));
-  const who = { kind: 'master', name: id } as const;
+export function auditMaster({ config, context, audit, auth, events }: MasterAuditDeps): void {
+  audit.onChange((isFull) => events.bus.fire(isFull ? tags.auditFull : tags.auditRoom, {}));
+  auth.keys.onChange((change) => tellKeyChange(audit, change));
+  const who = { kind: 'master', name: config.fixed.id } as const;
   const detail = `saltbridge ${version}, process ${process.pid}`;
   audit.append({ who, action: 'master.start', outcome: 'done', detail });
-  closers.add(audit, (it) => it.append({ who, action: 'master.stop', outcome: 'done' }));
+  context.closers.add(audit, (it) => {
+    it.ruled.flush();
+    it.append({ who, action: 'master.stop', outcome: 'done' });
+  });
 }

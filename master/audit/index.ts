@@ -1,8 +1,6 @@
 export {
   AuditBursts,
-  type AuditBurstsOptions,
   type AuditEntry,
-  type AuditOutcome,
   type AuditRecord,
   type AuditTrail,
   auditOf,
@@ -14,16 +12,15 @@ export {
   auditedEvents,
   auditedKeys,
   auditedReload,
+  auditMaster,
+  createAudit,
   LoginAudit,
-  openAudit,
   RuledDecisions,
-  startAudit,
 } from './audited.ts';
 export {
   type AuditFilter,
   type AuditProblem,
   type AuditReport,
-  type ExpectedLog,
   readAuditLog,
   verifyAudit,
   verifyAuditLog,

@@ -1,11 +1,35 @@
-/** What proves who minions and the master are, each part opened once for all that need it. */
-import type { AutoAccept } from './auto-accept.ts';
-import type { KeyStore } from './key-store.ts';
-import type { MasterKeyPair, MasterKeySigner } from './master-keys.ts';
-import type { PublishKey } from './publish-key.ts';
-import type { RsaPool } from './rsa-pool.ts';
-import type { Seal, SessionKeys } from './session-keys.ts';
-import type { VersionPins } from './version-pins.ts';
+/** Opens what proves who minions and the master are. */
+
+import type { MasterTransport } from '../../minion-protocol/index.ts';
+import type { KeysApi } from '../api/index.ts';
+import type { FixedConfig, LiveConfig } from '../config/index.ts';
+import type { MasterContext } from '../context/index.ts';
+import type { Events } from '../events/index.ts';
+import { type AutoAccept, openConfiguredAutoAccept } from './auto-accept.ts';
+import {
+  createKeyLifecycle,
+  type KeyLifecycle,
+  RetiredIds,
+  Revocation,
+  revokeLostKeys,
+} from './key-lifecycle.ts';
+import { type KeyStore, openConfiguredKeys } from './key-store.ts';
+import { createKeysApi, type OwnKey } from './keys-api.ts';
+import { LastHeard } from './last-heard.ts';
+import {
+  type MasterKeyPair,
+  type MasterKeySigner,
+  openMasterKeys,
+  readMasterSignature,
+} from './master-keys.ts';
+import { PublishKey } from './publish-key.ts';
+import { RsaPool } from './rsa-pool.ts';
+import { type Seal, SessionKeys } from './session-keys.ts';
+import { TokenCheck } from './token-check.ts';
+import { VersionCheck, VersionPins } from './version-pins.ts';
+
+/** Ends what a module keeps of an id. */
+type Forget = (id: string) => Promise<unknown>;
 
 /** Keys and sessions of a master. */
 export interface Auth {
@@ -21,4 +45,168 @@ export interface Auth {
   readonly publishKey: PublishKey;
   readonly sessions: SessionKeys;
   readonly pins: VersionPins;
+  readonly versions: VersionCheck;
+  readonly tokens: TokenCheck;
+  readonly lastHeard: LastHeard;
+  readonly revocation: Revocation;
+  /** Ids whose former owners had jobs. */
+  readonly retiredIds: RetiredIds;
+  readonly lifecycle: KeyLifecycle;
+  readonly api: KeysApi;
+  /** The public halves of the master's own keys. */
+  readonly ownKeys: readonly OwnKey[];
+  /** Calls `forget` when an id is retired; that waits for it. */
+  onRetire(forget: Forget): void;
+  /** Calls `forget` when an id's last key was deleted, unless `preserve_minion_cache` is set. */
+  onKeyDeleted(forget: Forget): void;
+  /**
+   * Revokes the keys that went while no master ran, now, and from now on those that go.
+   * @param onKeyLost ends what hangs on the accepted key of an id elsewhere
+   */
+  revokeLostKeys(onKeyLost: (id: string) => Promise<void>): Promise<void>;
+}
+
+export interface AuthDeps {
+  readonly config: LiveConfig;
+  readonly context: MasterContext;
+  readonly seal: Seal;
+  readonly events: Events;
+  readonly transports: readonly MasterTransport[];
+}
+
+export async function createAuth(deps: AuthDeps): Promise<Auth> {
+  const { config, context, seal, events, transports } = deps;
+  const { fixed } = config;
+  const { store, closers, now } = context;
+  const { bus } = events;
+  const log = context.log.child({ component: 'keys' });
+  const rsa = closers.add(new RsaPool(), (it) => it.close());
+  const masterKeys = await openOwnKeys(fixed, 'master', fixed.keyPass);
+  const masterKeySigner = await openMasterKeySigner(fixed, masterKeys.publicPem);
+  const keys = closers.add(await openConfiguredKeys(config, now), (it) => it.close());
+  const autoAccept = closers.add(await openConfiguredAutoAccept(config, now), (it) => it.close());
+  const publishKey = await PublishKey.open({
+    store,
+    seal,
+    sign: (keyString) =>
+      rsa.run({ kind: 'sign-key-string', masterKey: masterKeys.privateKey, keyString }),
+    serialBlock: fixed.publishSerialBlock,
+    now,
+  });
+  const sessions = await SessionKeys.open(
+    { store, seal, lifetimeMs: fixed.publishSession * 1000, now },
+    (id) => keys.isAccepted(id),
+  );
+  const pins = await VersionPins.open(store, fixed.minimumAuthVersion);
+  const lastHeard = new LastHeard();
+  const retiredIds = await RetiredIds.open(store);
+  const revocation = closers.add(
+    new Revocation({ config, sessions, pins, lastHeard, transports, publishKey, bus, now, log }),
+    (it) => it.close(),
+  );
+  closers.add(startRotation(deps, publishKey, revocation), (it) => it.stop());
+  const onRetire: Forget[] = [];
+  const onKeyDeleted: Forget[] = [];
+  if (!fixed.preserveMinionCache) {
+    keys.onChange(({ id, to }) => {
+      if (to !== null || keys.get(id) !== undefined) return;
+      Promise.all(onKeyDeleted.map((forget) => forget(id))).catch((error: unknown) => {
+        log.error({ minion: id, err: error }, 'minion data were not forgotten');
+      });
+    });
+  }
+  const ownKeys = ownKeysOf(fixed, masterKeys, masterKeySigner);
+  return {
+    seal,
+    rsa,
+    masterKeys,
+    masterKeySigner,
+    keys,
+    autoAccept,
+    publishKey,
+    sessions,
+    pins,
+    versions: new VersionCheck({
+      pins,
+      isAccepted: (id) => keys.isAccepted(id),
+      now,
+      log: context.log.child({ component: 'requests' }),
+    }),
+    tokens: new TokenCheck((pem, token) => rsa.run({ kind: 'check-token', pem, token })),
+    lastHeard,
+    revocation,
+    retiredIds,
+    lifecycle: createKeyLifecycle({
+      config,
+      context,
+      auth: { keys, pins, lastHeard, retiredIds, revocation },
+      forget: (id) => Promise.all(onRetire.map((forget) => forget(id))),
+    }),
+    api: createKeysApi({
+      keys,
+      hashType: fixed.hashType,
+      protocolOf: (id) => pins.of(id),
+      unpin: (id) => pins.forget([id]),
+      ownKeys: async () => ownKeys,
+    }),
+    ownKeys,
+    onRetire: (forget) => void onRetire.push(forget),
+    onKeyDeleted: (forget) => void onKeyDeleted.push(forget),
+    revokeLostKeys: (onKeyLost) =>
+      revokeLostKeys({ context, events, auth: { keys, revocation }, onKeyLost, log }),
+  };
+}
+
+/** Replaces the publish key when it is older than `publish_session`. */
+function startRotation(
+  { config, context }: AuthDeps,
+  publishKey: PublishKey,
+  revocation: Revocation,
+): { stop: () => void } {
+  const { loopInterval, publishSession } = config.fixed;
+  const lifetimeMs = publishSession * 1000;
+  const round = (): void => {
+    if (lifetimeMs === 0 || context.now() - publishKey.current.madeAt < lifetimeMs) return;
+    revocation.rotate().catch((error: unknown) => {
+      context.log.error({ err: error }, 'publish key rotation failed');
+    });
+  };
+  const timer = setInterval(round, loopInterval * 1000);
+  timer.unref();
+  return { stop: () => clearInterval(timer) };
+}
+
+async function openMasterKeySigner(
+  config: FixedConfig,
+  masterPublicPem: string,
+): Promise<MasterKeySigner | undefined> {
+  if (!config.masterSignPubkey) return undefined;
+  if (config.masterUsePubkeySignature) {
+    return { kind: 'signature', signature: await readMasterSignature(config, masterPublicPem) };
+  }
+  const keys = await openOwnKeys(config, config.masterSignKeyName, config.signingKeyPass);
+  return { kind: 'keys', keys };
+}
+
+function openOwnKeys(
+  config: FixedConfig,
+  name: string,
+  passphrase: string | null,
+): Promise<MasterKeyPair> {
+  return openMasterKeys({
+    pkiDir: config.pkiDir,
+    name,
+    bits: config.keysize,
+    ...(passphrase === null ? {} : { passphrase }),
+  });
+}
+
+function ownKeysOf(
+  config: FixedConfig,
+  masterKeys: MasterKeyPair,
+  signer: MasterKeySigner | undefined,
+): OwnKey[] {
+  const own = [{ name: 'master.pub', pem: masterKeys.publicPem }];
+  if (signer?.kind !== 'keys') return own;
+  return [...own, { name: `${config.masterSignKeyName}.pub`, pem: signer.keys.publicPem }];
 }

@@ -3,6 +3,7 @@ import path from 'node:path';
 import { RE2JS } from 're2js';
 import { compileGlob } from '../../minion-protocol/index.ts';
 import { isMissing } from '../../runtime/index.ts';
+import type { LiveConfig } from '../config/index.ts';
 
 /**
  * What Python's `str()` makes of a grain, which is what Salt compares with the lines of
@@ -290,6 +291,17 @@ export class AutoAccept {
 export async function openAutoAccept(options: AutoAcceptOptions): Promise<AutoAccept> {
   const autoAccept = new AutoAccept(options);
   await autoAccept.refresh();
+  return autoAccept;
+}
+
+/** Goes by the options of a master, and by those that it takes over. */
+export async function openConfiguredAutoAccept(
+  config: LiveConfig,
+  now: () => number,
+): Promise<AutoAccept> {
+  const { pkiDir } = config.fixed;
+  const autoAccept = await openAutoAccept({ ...config.current, pkiDir, now });
+  config.onChange((current) => autoAccept.configure({ ...current, pkiDir }));
   return autoAccept;
 }
 

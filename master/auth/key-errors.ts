@@ -1,3 +1,4 @@
+import { SaltbridgeError } from '../../runtime/index.ts';
 import type { ErrorEntry } from '../api/index.ts';
 
 /** Why a key could not be moved; what each means is in {@link keyErrors}. */
@@ -9,13 +10,11 @@ export type KeyErrorCode =
   | 'ERR_PKI_DIR';
 
 /** A transition of a minion's key that was refused or failed. Nothing has changed. */
-export class KeyError extends Error {
-  readonly code: KeyErrorCode;
+export class KeyError extends SaltbridgeError {
+  declare readonly code: KeyErrorCode;
 
   constructor(code: KeyErrorCode, message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.name = new.target.name;
-    this.code = code;
+    super(code, message, options);
   }
 }
 

@@ -8,20 +8,15 @@ import {
   parsePublicKey,
 } from '../../minion-protocol/index.ts';
 import type { Key, Store } from '../../store/index.ts';
-import type { MasterConfig } from '../config/index.ts';
-import { type EventBus, tags } from '../events/index.ts';
-import type { Auth } from './auth.ts';
+import type { LiveConfig } from '../config/index.ts';
+import type { MasterContext } from '../context/index.ts';
+import { type EventBus, type Events, tags } from '../events/index.ts';
 import { KeyError } from './key-errors.ts';
 import { AcceptedKeys, type KeyStore } from './key-store.ts';
 import type { LastHeard } from './last-heard.ts';
 import type { PublishKey } from './publish-key.ts';
 import type { SessionKeys } from './session-keys.ts';
 import type { VersionPins } from './version-pins.ts';
-
-/** What is kept of a minion beside its key. */
-interface MinionData {
-  forget(id: string): Promise<unknown>;
-}
 
 /** The key that an id has. */
 export interface HeldKey {
@@ -33,7 +28,7 @@ export interface HeldKey {
 }
 
 /** A key to accept. */
-export interface AdmittedKey {
+interface AdmittedKey {
   readonly id: string;
   /** PEM text of an RSA key. */
   readonly publicKey: string;
@@ -76,20 +71,22 @@ export interface KeyLifecycle {
 }
 
 export interface KeyLifecycleDeps {
-  readonly config: MasterConfig;
-  readonly foundations: Pick<Auth, 'keys' | 'pins'> & { readonly facts: MinionData };
-  readonly revocation: Revocation;
-  readonly lastHeard: LastHeard;
-  readonly mine: MinionData;
-  readonly pushed: MinionData;
-  readonly formerOwners: RetiredIds;
-  readonly nextJid: () => string;
-  readonly now: () => number;
+  readonly config: LiveConfig;
+  readonly context: Pick<MasterContext, 'nextJid' | 'now'>;
+  readonly auth: {
+    readonly keys: KeyStore;
+    readonly pins: VersionPins;
+    readonly lastHeard: LastHeard;
+    readonly retiredIds: RetiredIds;
+    readonly revocation: Revocation;
+  };
+  /** Ends what other modules keep of an id. */
+  readonly forget: (id: string) => Promise<unknown>;
 }
 
-export function createKeyLifecycle(parts: KeyLifecycleDeps): KeyLifecycle {
-  const { config, foundations, revocation, lastHeard, mine, pushed, formerOwners } = parts;
-  const { keys, pins, facts } = foundations;
+export function createKeyLifecycle(deps: KeyLifecycleDeps): KeyLifecycle {
+  const { config, context, auth, forget } = deps;
+  const { keys, lastHeard, pins, retiredIds, revocation } = auth;
   return {
     exclusive: (id, work) => keys.exclusive(id, work),
     takesId: (id) => keys.takesId(id),
@@ -109,16 +106,16 @@ export function createKeyLifecycle(parts: KeyLifecycleDeps): KeyLifecycle {
       await revocation.ended();
     },
     retire: async (id) => {
-      const now = parts.now();
-      const expiresAt = now + config.keepJobsSeconds * 1000;
+      const now = context.now();
+      const expiresAt = now + config.current.keepJobsSeconds * 1000;
       // protection: former-owner
-      await formerOwners.note(id, parts.nextJid(), { now, expiresAt });
+      await retiredIds.note(id, context.nextJid(), { now, expiresAt });
       await keys.delete(id).catch(unlessUnknown);
       // Begun by the loss of the key.
       await revocation.ended();
       // Also of an id that was pinned for a key that never came.
       await pins.forget([id]);
-      await Promise.all([facts.forget(id), mine.forget(id), pushed.forget(id)]);
+      await forget(id);
     },
     isHeard: (id) => lastHeard.of(id) !== undefined,
     onHeard: (listener) => lastHeard.onFirst(listener),
@@ -137,15 +134,11 @@ function unlessUnknown(error: unknown): void {
 export interface RevocationOptions {
   readonly sessions: SessionKeys;
   readonly pins: VersionPins;
-  readonly repeats: { forget(id: string): void };
   readonly lastHeard: LastHeard;
   readonly transports: readonly MasterTransport[];
   readonly publishKey: PublishKey;
   readonly bus: EventBus;
-  /** `rotate_aes_key`. */
-  readonly rotates: boolean;
-  /** Called after each rotation (`ping_on_rotate`). */
-  readonly onRotated: () => Promise<void>;
+  readonly config: Pick<LiveConfig, 'current'>;
   readonly now: () => number;
   readonly log: Logger;
 }
@@ -163,9 +156,21 @@ export class Revocation {
   #planned: NodeJS.Timeout | undefined;
   #underWay: Promise<void> = Promise.resolve();
   readonly #ending = new Set<Promise<void>>();
+  readonly #onRevoked: ((id: string) => void)[] = [];
+  readonly #onRotated: (() => Promise<void>)[] = [];
 
   constructor(options: RevocationOptions) {
     this.#options = options;
+  }
+
+  /** Calls the listener for each id whose key is no longer good, at once. */
+  onRevoked(listener: (id: string) => void): void {
+    this.#onRevoked.push(listener);
+  }
+
+  /** Calls the listener after each rotation, which waits for it. */
+  onRotated(listener: () => Promise<void>): void {
+    this.#onRotated.push(listener);
   }
 
   /** Ends everything of these ids, whose keys were accepted until now. */
@@ -185,16 +190,16 @@ export class Revocation {
   }
 
   async #revoke(ids: readonly string[]): Promise<void> {
-    const { sessions, pins, repeats, lastHeard, transports } = this.#options;
+    const { sessions, pins, lastHeard, transports } = this.#options;
     lastHeard.forget(ids);
     for (const id of ids) {
-      repeats.forget(id);
+      for (const listener of this.#onRevoked) listener(id);
       for (const transport of transports) transport.disconnect(id);
     }
     // Both at once, in memory: what a new key of the id gets meanwhile is not forgotten with it.
     // protection: session-of-a-deleted-key
     await Promise.all([sessions.forget(ids), pins.forget(ids)]);
-    if (!this.#options.rotates) return;
+    if (!this.#options.config.current.rotateAesKey) return;
     // The master may be gone before the rotation comes.
     await this.#options.publishKey.retire();
     this.#planRotation();
@@ -209,13 +214,13 @@ export class Revocation {
     if (ids.length === 0) return;
     await this.#options.sessions.forget(ids);
     await this.#options.pins.forget(ids);
-    if (this.#options.rotates) await this.#replaceKey();
+    if (this.#options.config.current.rotateAesKey) await this.#replaceKey();
   }
 
   /** Replaces the publish key now. */
   async rotate(): Promise<void> {
     await this.#replaceKey();
-    await this.#options.onRotated();
+    for (const listener of this.#onRotated) await listener();
   }
 
   /** Leaves a planned rotation to the next start and waits for one under way. */
@@ -281,12 +286,9 @@ function followKeys(followers: KeyFollowers): void {
 }
 
 export interface LostKeysOptions {
-  readonly foundations: Pick<Auth, 'keys'> & {
-    readonly store: Store;
-    readonly storeKeeper: { onChange(listener: (isFull: boolean) => void): void };
-  };
-  readonly bus: EventBus;
-  readonly revocation: Revocation;
+  readonly context: Pick<MasterContext, 'disk' | 'store'>;
+  readonly events: Events;
+  readonly auth: { readonly keys: KeyStore; readonly revocation: Revocation };
   /** Ends what hangs on the accepted key of an id, outside of this room. */
   readonly onKeyLost: (id: string) => Promise<void>;
   readonly log: Logger;
@@ -294,8 +296,10 @@ export interface LostKeysOptions {
 
 /** Revokes what went while no master ran, now, and from now on what goes. */
 export async function revokeLostKeys(options: LostKeysOptions): Promise<void> {
-  const { bus, revocation, onKeyLost, log } = options;
-  const { keys, store, storeKeeper } = options.foundations;
+  const { context, events, auth, onKeyLost, log } = options;
+  const { bus } = events;
+  const { keys, revocation } = auth;
+  const { store, disk } = context;
   const accepted = new AcceptedKeys(store);
   const revokeLost = async (): Promise<void> => {
     const lost = await accepted.lost(keys.list().accepted);
@@ -304,7 +308,7 @@ export async function revokeLostKeys(options: LostKeysOptions): Promise<void> {
     await accepted.replace(keys.list().accepted);
   };
   await revokeLost();
-  storeKeeper.onChange((isFull) => {
+  disk.onChange((isFull) => {
     bus.fire(isFull ? tags.storeFull : tags.storeRoom, {});
     if (isFull) return;
     // Keys that went while nothing could be written are as those that went before the start.

@@ -8,7 +8,7 @@ import {
 } from '../../minion-protocol/index.ts';
 import { KeyedMutex } from '../../runtime/index.ts';
 import type { Key, Operation, Store } from '../../store/index.ts';
-import type { MasterConfig } from '../config/index.ts';
+import type { LiveConfig } from '../config/index.ts';
 import { KeyError } from './key-errors.ts';
 import { type KeyPlace, keyPlaces, PkiDir, watchPkiDir } from './pki-directory.ts';
 
@@ -743,23 +743,26 @@ function digestOf(pem: string): Buffer {
 }
 
 /** The keys in the PKI directory of a configuration. @throws KeyError ERR_PKI_DIR */
-export function openConfiguredKeys(
-  config: MasterConfig,
+export async function openConfiguredKeys(
+  config: LiveConfig,
   now: () => number = Date.now,
 ): Promise<KeyStore> {
-  return openKeyStore({
-    directory: config.pkiDir,
+  const { pkiDir, hashType } = config.fixed;
+  const { pendingKeys, pendingKeysPerAddress } = config.current.limits;
+  const keys = await openKeyStore({
+    directory: pkiDir,
     rules: {
       isValidMinionId,
-      // Asked each time, because it can change.
-      isNewMinionId: (id) => config.minionIds === 'salt' || isNewMinionId(id),
+      isNewMinionId: (id) => config.current.minionIds === 'salt' || isNewMinionId(id),
       cleanKeyText,
-      fingerprint: (pem) => keyFingerprint(pem, config.hashType),
+      fingerprint: (pem) => keyFingerprint(pem, hashType),
     },
-    pendingKeys: config.limits.pendingKeys,
-    pendingKeysPerAddress: config.limits.pendingKeysPerAddress,
+    pendingKeys,
+    pendingKeysPerAddress,
     now,
   });
+  config.onChange(({ limits }) => keys.setPendingLimits(limits));
+  return keys;
 }
 
 /** An id as a glob that means this id and nothing else. */

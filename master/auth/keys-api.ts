@@ -15,7 +15,7 @@ import {
   type KeysApi,
   MasterError,
 } from '../api/index.ts';
-import type { HashType, MasterConfig } from '../config/index.ts';
+import { type HashType, LiveConfig, type MasterConfig } from '../config/index.ts';
 import { KeyError } from './key-errors.ts';
 import { type KeyChoice, type KeyStore, openConfiguredKeys } from './key-store.ts';
 import { VersionPins } from './version-pins.ts';
@@ -192,7 +192,7 @@ export interface OfflineKeys {
  * @throws KeyError ERR_PKI_DIR
  */
 export async function openOfflineKeys(config: MasterConfig): Promise<OfflineKeys> {
-  const keys = await openConfiguredKeys(config);
+  const keys = await openConfiguredKeys(new LiveConfig(config));
   return {
     keys: createKeysApi({
       keys,

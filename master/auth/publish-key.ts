@@ -7,10 +7,8 @@ import {
 } from '../../minion-protocol/index.ts';
 import type { Key, Store } from '../../store/index.ts';
 import { MasterError } from '../api/index.ts';
-import type { Seal } from './session-keys.ts';
+import { type Seal, secretsPrefix } from './session-keys.ts';
 
-/** What the store holds of secrets that a restored store must not bring back. */
-export const secretsPrefix: Key = ['secrets'];
 const record: Key = [...secretsPrefix, 'publish-key'];
 
 /** The key of the moment, and what is derived from it once. */

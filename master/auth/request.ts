@@ -15,7 +15,7 @@ export interface VerifiedRequest {
    * `undefined`: protocols 0 to 2, and the load has no id.
    */
   readonly minionId: string | undefined;
-  /** Whether the minion's own key vouches for `minionId`. */
+  /** Whether the minion's own key proves `minionId`. */
   readonly isProven: boolean;
   readonly version: ProtocolVersion;
   readonly nonce: string | undefined;

@@ -1,24 +1,7 @@
-import type { KeyObject } from 'node:crypto';
 import { availableParallelism } from 'node:os';
 import { Worker } from 'node:worker_threads';
-import {
-  type AuthMaterial,
-  type AuthReplyContext,
-  type AuthRequest,
-  aesKeySignature,
-  buildAccepted,
-  buildRefusal,
-  encodePrivateReply,
-  isMinionToken,
-  isSignedLoad,
-  masterPubkeySignature,
-  type PrivateReply,
-  ProtocolError,
-  rsaSign,
-  type SigningAlgorithm,
-} from '../../minion-protocol/signing.ts';
 import { MasterError } from '../api/index.ts';
-import { MinionKeyCache } from './session-keys.ts';
+import type { RsaAnswer, RsaOrder, RsaResult, RsaTask } from './rsa-worker.ts';
 
 interface Waiting {
   readonly id: number;
@@ -165,104 +148,5 @@ export class RsaPool {
     if (index === -1 || this.#isClosed) return;
     this.#members[index] = this.#hire();
     this.#dispatch();
-  }
-}
-
-// Tasks of the worker threads. Their implementation is in `minion-protocol/`.
-
-/** One piece of work. Key objects are shared with the worker, not copied. */
-export type RsaTask =
-  | { readonly kind: 'accept'; readonly request: AuthRequest; readonly material: AuthMaterial }
-  | {
-      readonly kind: 'refuse';
-      readonly context: AuthReplyContext;
-      readonly ret: boolean | 'full';
-      readonly masterKey: KeyObject;
-    }
-  | {
-      readonly kind: 'private';
-      readonly minionPem: string;
-      readonly reply: Omit<PrivateReply, 'minionKey'>;
-    }
-  | { readonly kind: 'check-key'; readonly pem: string }
-  | { readonly kind: 'check-token'; readonly pem: string; readonly token: Uint8Array }
-  | {
-      readonly kind: 'check-load';
-      readonly pem: string;
-      readonly packed: Uint8Array;
-      readonly signature: Uint8Array;
-    }
-  | { readonly kind: 'sign-key-string'; readonly masterKey: KeyObject; readonly keyString: string }
-  | {
-      readonly kind: 'sign-master-pub';
-      readonly signKey: KeyObject;
-      readonly publicPem: string;
-      readonly algorithm: SigningAlgorithm;
-    }
-  | {
-      readonly kind: 'sign';
-      readonly masterKey: KeyObject;
-      readonly bytes: Uint8Array;
-      readonly algorithm: SigningAlgorithm;
-    };
-
-/** What a task gives: bytes for all that sign or encrypt, yes or no for the checks. */
-export type RsaResult<T extends RsaTask> = T extends {
-  kind: 'check-key' | 'check-token' | 'check-load';
-}
-  ? boolean
-  : T extends { kind: 'sign-master-pub' }
-    ? string
-    : Uint8Array;
-
-/** A task on its way to a worker thread. */
-export interface RsaOrder {
-  readonly id: number;
-  readonly task: RsaTask;
-}
-
-/** What became of the task of that id. */
-export interface RsaAnswer {
-  readonly id: number;
-  readonly result?: unknown;
-  /** What it threw, as it arrives in another thread. */
-  readonly error?: unknown;
-}
-
-/** Carries out tasks one after the other; minions' keys are imported once and remembered. */
-export class RsaWork {
-  readonly #minionKeys = new MinionKeyCache();
-
-  /** @throws ProtocolError when a key or a ciphertext in the task is unusable */
-  perform(task: RsaTask): Uint8Array | boolean | string {
-    switch (task.kind) {
-      case 'accept': {
-        const { request, material } = task;
-        return buildAccepted(request, material, this.#minionKeys.get(request.pub));
-      }
-      case 'refuse':
-        return buildRefusal(task.context, task.ret, task.masterKey);
-      case 'private':
-        return encodePrivateReply({ ...task.reply, minionKey: this.#import(task.minionPem) });
-      case 'check-key':
-        return this.#minionKeys.get(task.pem) !== undefined;
-      case 'check-token':
-        return isMinionToken(this.#import(task.pem), task.token);
-      case 'check-load':
-        return isSignedLoad(this.#import(task.pem), task.packed, task.signature);
-      case 'sign-key-string':
-        return aesKeySignature(task.masterKey, task.keyString);
-      case 'sign-master-pub':
-        return masterPubkeySignature(task.signKey, task.publicPem, task.algorithm);
-      case 'sign':
-        return rsaSign(task.masterKey, task.bytes, task.algorithm);
-    }
-  }
-
-  /** @throws ProtocolError ERR_BAD_KEY */
-  #import(pem: string): KeyObject {
-    const key = this.#minionKeys.get(pem);
-    if (key !== undefined) return key;
-    throw new ProtocolError('ERR_BAD_KEY', 'the accepted key of a minion is not usable');
   }
 }

@@ -1,7 +1,157 @@
-/** The worker thread's side of the pool: takes tasks, answers with their results. */
-
+/**
+ * The worker thread's side of the pool: takes tasks, answers with their results. Their
+ * implementation is in `minion-protocol/`, of which it loads the RSA half alone: whatever else this
+ * file imported, the first sign-in would wait for.
+ */
+import type { KeyObject } from 'node:crypto';
 import { parentPort } from 'node:worker_threads';
-import { type RsaAnswer, type RsaOrder, RsaWork } from './rsa-pool.ts';
+import {
+  type AuthMaterial,
+  type AuthReplyContext,
+  type AuthRequest,
+  aesKeySignature,
+  buildAccepted,
+  buildRefusal,
+  encodePrivateReply,
+  isMinionToken,
+  isSignedLoad,
+  masterPubkeySignature,
+  type PrivateReply,
+  ProtocolError,
+  parsePublicKey,
+  rsaSign,
+  type SigningAlgorithm,
+} from '../../minion-protocol/signing.ts';
+
+/** One piece of work. Key objects are shared with the worker, not copied. */
+export type RsaTask =
+  | { readonly kind: 'accept'; readonly request: AuthRequest; readonly material: AuthMaterial }
+  | {
+      readonly kind: 'refuse';
+      readonly context: AuthReplyContext;
+      readonly ret: boolean | 'full';
+      readonly masterKey: KeyObject;
+    }
+  | {
+      readonly kind: 'private';
+      readonly minionPem: string;
+      readonly reply: Omit<PrivateReply, 'minionKey'>;
+    }
+  | { readonly kind: 'check-key'; readonly pem: string }
+  | { readonly kind: 'check-token'; readonly pem: string; readonly token: Uint8Array }
+  | {
+      readonly kind: 'check-load';
+      readonly pem: string;
+      readonly packed: Uint8Array;
+      readonly signature: Uint8Array;
+    }
+  | { readonly kind: 'sign-key-string'; readonly masterKey: KeyObject; readonly keyString: string }
+  | {
+      readonly kind: 'sign-master-pub';
+      readonly signKey: KeyObject;
+      readonly publicPem: string;
+      readonly algorithm: SigningAlgorithm;
+    }
+  | {
+      readonly kind: 'sign';
+      readonly masterKey: KeyObject;
+      readonly bytes: Uint8Array;
+      readonly algorithm: SigningAlgorithm;
+    };
+
+/** What a task gives: bytes for all that sign or encrypt, yes or no for the checks. */
+export type RsaResult<T extends RsaTask> = T extends {
+  kind: 'check-key' | 'check-token' | 'check-load';
+}
+  ? boolean
+  : T extends { kind: 'sign-master-pub' }
+    ? string
+    : Uint8Array;
+
+/** A task on its way to a worker thread. */
+export interface RsaOrder {
+  readonly id: number;
+  readonly task: RsaTask;
+}
+
+/** What became of the task of that id. */
+export interface RsaAnswer {
+  readonly id: number;
+  readonly result?: unknown;
+  /** What it threw, as it arrives in another thread. */
+  readonly error?: unknown;
+}
+
+/** Carries out tasks one after the other; minions' keys are imported once and remembered. */
+class RsaWork {
+  readonly #minionKeys = new MinionKeyCache();
+
+  /** @throws ProtocolError when a key or a ciphertext in the task is unusable */
+  perform(task: RsaTask): Uint8Array | boolean | string {
+    switch (task.kind) {
+      case 'accept': {
+        const { request, material } = task;
+        return buildAccepted(request, material, this.#minionKeys.get(request.pub));
+      }
+      case 'refuse':
+        return buildRefusal(task.context, task.ret, task.masterKey);
+      case 'private':
+        return encodePrivateReply({ ...task.reply, minionKey: this.#import(task.minionPem) });
+      case 'check-key':
+        return this.#minionKeys.get(task.pem) !== undefined;
+      case 'check-token':
+        return isMinionToken(this.#import(task.pem), task.token);
+      case 'check-load':
+        return isSignedLoad(this.#import(task.pem), task.packed, task.signature);
+      case 'sign-key-string':
+        return aesKeySignature(task.masterKey, task.keyString);
+      case 'sign-master-pub':
+        return masterPubkeySignature(task.signKey, task.publicPem, task.algorithm);
+      case 'sign':
+        return rsaSign(task.masterKey, task.bytes, task.algorithm);
+    }
+  }
+
+  /** @throws ProtocolError ERR_BAD_KEY */
+  #import(pem: string): KeyObject {
+    const key = this.#minionKeys.get(pem);
+    if (key !== undefined) return key;
+    throw new ProtocolError('ERR_BAD_KEY', 'the accepted key of a minion is not usable');
+  }
+}
+
+/**
+ * Imported public keys of minions, by their text. Importing parses ASN.1, so it is done once a
+ * key; the oldest are forgotten beyond `capacity`.
+ */
+class MinionKeyCache {
+  readonly #capacity: number;
+  readonly #keys = new Map<string, KeyObject>();
+
+  constructor(capacity = 2_048) {
+    this.#capacity = capacity;
+  }
+
+  /** The key of this text, or `undefined` if it is not a usable RSA key. */
+  get(pem: string): KeyObject | undefined {
+    const known = this.#keys.get(pem);
+    if (known !== undefined) return known;
+    try {
+      const key = parsePublicKey(pem);
+      this.#keys.set(pem, key);
+      this.#forgetOldest();
+      return key;
+    } catch (error) {
+      if (error instanceof ProtocolError) return undefined;
+      throw error;
+    }
+  }
+
+  #forgetOldest(): void {
+    const [oldest] = this.#keys.keys();
+    if (this.#keys.size > this.#capacity && oldest !== undefined) this.#keys.delete(oldest);
+  }
+}
 
 /** Answers that are sent together: few enough that the first does not wait long for the last. */
 const together = 4;

@@ -1,4 +1,4 @@
-import { hkdfSync, type KeyObject, randomBytes } from 'node:crypto';
+import { hkdfSync, randomBytes } from 'node:crypto';
 import path from 'node:path';
 import nacl from 'tweetnacl';
 import {
@@ -7,11 +7,9 @@ import {
   generateKeyString,
   parseKeyString,
 } from '../../minion-protocol/index.ts';
-import { ProtocolError, parsePublicKey } from '../../minion-protocol/signing.ts';
 import { makeDirectory, readTextIfPresent, writeFileAtomically } from '../../runtime/index.ts';
 import type { Key, Store } from '../../store/index.ts';
 import { MasterError } from '../api/index.ts';
-import { secretsPrefix } from './publish-key.ts';
 
 /** Some 3 KB each. */
 const maxKept = 2048;
@@ -70,6 +68,8 @@ export class RecentKeys {
   }
 }
 
+/** What the store holds of secrets that a restored store must not bring back. */
+export const secretsPrefix: Key = ['secrets'];
 const prefix: Key = [...secretsPrefix, 'sessions'];
 
 /** As text: ready for use it takes some thirty times the room. */
@@ -183,39 +183,6 @@ export class SessionKeys {
 function parseSession(bytes: Uint8Array): Session {
   const [madeAt = '', text = ''] = Buffer.from(bytes).toString('ascii').split(' ');
   return { text: checkKeyString(text), madeAt: Number(madeAt) };
-}
-
-/**
- * Imported public keys of minions, by their text. Importing parses ASN.1, so it is done once a
- * key; the oldest are forgotten beyond `capacity`.
- */
-export class MinionKeyCache {
-  readonly #capacity: number;
-  readonly #keys = new Map<string, KeyObject>();
-
-  constructor(capacity = 2_048) {
-    this.#capacity = capacity;
-  }
-
-  /** The key of this text, or `undefined` if it is not a usable RSA key. */
-  get(pem: string): KeyObject | undefined {
-    const known = this.#keys.get(pem);
-    if (known !== undefined) return known;
-    try {
-      const key = parsePublicKey(pem);
-      this.#keys.set(pem, key);
-      this.#forgetOldest();
-      return key;
-    } catch (error) {
-      if (error instanceof ProtocolError) return undefined;
-      throw error;
-    }
-  }
-
-  #forgetOldest(): void {
-    const [oldest] = this.#keys.keys();
-    if (this.#keys.size > this.#capacity && oldest !== undefined) this.#keys.delete(oldest);
-  }
 }
 
 /** Seals what the store holds of secrets, so that a copy of the store alone gives none away. */

@@ -14,7 +14,7 @@ import {
 } from '../../minion-protocol/index.ts';
 import type { TokenBuckets } from '../../runtime/index.ts';
 import type { PresentMinion } from '../api/index.ts';
-import type { MasterConfig } from '../config/index.ts';
+import type { LiveConfig } from '../config/index.ts';
 import { type EventBus, tags } from '../events/index.ts';
 import type { Meter, RequestCounters } from '../metrics/index.ts';
 import type { AutoAccept } from './auto-accept.ts';
@@ -31,7 +31,7 @@ export interface SignInOptions {
   readonly keys: KeyStore;
   readonly autoAccept: AutoAccept;
   readonly masterKeys: MasterKeyPair;
-  /** Vouches for the master's key (`master_sign_pubkey`); `undefined`: off. */
+  /** Signs the master's public key (`master_sign_pubkey`); `undefined`: off. */
   readonly masterKeySigner: MasterKeySigner | undefined;
   readonly publishKey: PublishKey;
   readonly sessions: SessionKeys;
@@ -42,8 +42,7 @@ export interface SignInOptions {
   readonly meter: Meter;
   /** Sign-ins by address of ids that are unknown or fail, by address and id of known ones. */
   readonly rate: TokenBuckets;
-  /** Options that are read at each sign-in, because they can change. */
-  readonly rules: Pick<MasterConfig, 'openMode' | 'authEvents'>;
+  readonly config: Pick<LiveConfig, 'current'>;
   /** Asked of a key that is not the accepted one of its id, before the other rules. */
   readonly advice: KeyAcceptanceHook;
   /** Whether `max_minions` keeps an id out. */
@@ -169,13 +168,14 @@ export class SignIn {
     { address }: Peer,
     isAccepted: boolean,
   ): Promise<KeyDecision> {
-    const { keys, autoAccept, advice, rules } = this.#options;
+    const { keys, autoAccept, advice, config } = this.#options;
+    const { openMode } = config.current;
     const offered = { id, publicKey: pub, address, grains: autosignGrains };
     const advised = isAccepted ? undefined : await advice(offered);
     const known = keys.get(id);
     const isUndecided = known === undefined || known.state === 'pending';
     const isDecided = advised === 'accept' || advised === 'deny';
-    if (isUndecided && isDecided && !rules.openMode) return verdicts[advised];
+    if (isUndecided && isDecided && !openMode) return verdicts[advised];
     const grains = new Map(Object.entries(autosignGrains));
     const auto = isUndecided ? await autoAccept.decide(id, grains) : 'pend';
     const verdict = decideKey({
@@ -185,7 +185,7 @@ export class SignIn {
       offered: pub,
       autoreject: auto === 'reject',
       autosign: auto === 'accept',
-      openMode: rules.openMode,
+      openMode,
     });
     const isBehindAnother = known?.state === 'pending' && verdict.outcome === 'denied';
     return isBehindAnother && advised === 'wait' ? verdicts.wait : verdict;
@@ -222,7 +222,7 @@ export class SignIn {
     const { masterKeys, publishKey, sessions, rsa } = this.#options;
     const session = await sessions.obtain(request.id);
     const { key, signature } = publishKey.current;
-    const pubSig = await this.#vouch(request);
+    const pubSig = await this.#signMasterKey(request);
     return rsa.run({
       kind: 'accept',
       request,
@@ -238,7 +238,7 @@ export class SignIn {
     });
   }
 
-  async #vouch(request: AuthRequest): Promise<string | undefined> {
+  async #signMasterKey(request: AuthRequest): Promise<string | undefined> {
     const { masterKeySigner, masterKeys, rsa } = this.#options;
     if (masterKeySigner === undefined) return undefined;
     if (masterKeySigner.kind === 'signature') return masterKeySigner.signature;
@@ -256,7 +256,8 @@ export class SignIn {
   }
 
   #tell(event: KeyDecision['event'] | FullEvent, { id, pub }: AuthRequest): void {
-    if (this.#options.rules.authEvents) this.#options.bus.fire(tags.auth, { ...event, id, pub });
+    if (this.#options.config.current.authEvents)
+      this.#options.bus.fire(tags.auth, { ...event, id, pub });
   }
 
   /** Sign-ins that will not succeed are few an address, so that they cost no RSA beyond that. */
@@ -312,7 +313,7 @@ function digestOf(request: AuthRequest): string {
 
 /** What tells who is connected. */
 export interface FullnessOptions {
-  readonly rules: Pick<MasterConfig, 'maxMinions'>;
+  readonly config: Pick<LiveConfig, 'current'>;
   readonly lastHeard: Pick<LastHeard, 'size'>;
   readonly present: () => readonly PresentMinion[];
   readonly now: () => number;
@@ -326,11 +327,11 @@ const countHoldsMs = 1000;
  * [WIRE 6.2].
  */
 export function createFullnessCheck(options: FullnessOptions): (id: string) => boolean {
-  const { rules, lastHeard, present, now } = options;
+  const { config, lastHeard, present, now } = options;
   let connected: ReadonlySet<string> = new Set();
   let countedAt = Number.NEGATIVE_INFINITY;
   return (id) => {
-    const { maxMinions } = rules;
+    const { maxMinions } = config.current;
     // Nobody is connected who was not heard, so that most of the time nobody is counted.
     if (maxMinions === 0 || lastHeard.size <= maxMinions) return false;
     if (Math.abs(now() - countedAt) >= countHoldsMs) {

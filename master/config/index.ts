@@ -1,4 +1,4 @@
-export { type CandidatePolicy, loadCandidatePolicy } from './candidate-policy.ts';
+export { loadCandidatePolicy } from './candidate-policy.ts';
 export { checkPillarAddress, type ExtPillarEntry, unservedExtPillars } from './ext-pillar.ts';
 export {
   type BackendSettings,
@@ -7,11 +7,14 @@ export {
   readBackend,
 } from './external-auth.ts';
 export type { ApiAcl, HttpApiOptions } from './http-api-options.ts';
-export { LiveConfig } from './live-config.ts';
-export { type LoadedConfig, loadMasterConfig, optionStatus } from './load.ts';
+export {
+  type FixedConfig,
+  LiveConfig,
+  type ReloadableConfig,
+} from './live-config.ts';
+export { loadMasterConfig, optionStatus } from './load.ts';
 export {
   ConfigError,
-  type ConfigErrorCode,
   type ConfigWarning,
   configErrors,
   moduleNames,
@@ -22,22 +25,22 @@ export {
   textsOf,
   withoutPlace,
 } from './option-kinds.ts';
-export {
-  type EauthOptions,
-  type ExpireOverride,
-  eventRingSize,
-  type ReactorEntry,
-} from './option-table.ts';
+export { eventRingSize } from './option-table.ts';
 export {
   type AclOptions,
+  type EauthOptions,
   type EventRingOptions,
   type HashType,
   type Limits,
   type MasterConfig,
   type MasterOptions,
+  type ReactorEntry,
   type SignalRule,
+  type SslOptions,
   storeDirectory,
+  type TransportName,
 } from './options.ts';
+export { type PlainOptions, resolvePlainOptions } from './plain-options.ts';
 export { policySyntax, rulesOf } from './policy-rules.ts';
 export {
   globsOf,
@@ -58,20 +61,11 @@ export {
   enginePrefixes,
   forwardingEngines,
   type Listening,
-  type PlannedRule,
   planSignals,
   reactorPatterns,
   type SignalPlan,
-  type UnplannedPattern,
 } from './signal-plan.ts';
 export { type ConfigSurvey, surveyMasterConfig } from './survey.ts';
 export { badTarget, compileRightTarget, parseTarget, parseUnexpanded } from './target-text.ts';
-export { type LoadedTenants, loadTenants, type Tenant } from './tenants.ts';
-export {
-  type ServedTransport,
-  type SslOptions,
-  servedTransports,
-  type TransportName,
-  type TransportOptions,
-  type TransportOpts,
-} from './transport-options.ts';
+export { type LoadedTenants, loadSaltConfig, loadTenants, type SaltConfig } from './tenants.ts';
+export { type ServedTransport, servedTransports } from './transport-options.ts';

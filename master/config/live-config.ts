@@ -13,7 +13,7 @@ import {
 import type { Limits, MasterConfig } from './options.ts';
 
 /** Options that a running master takes over (docs/configuration.md has the same list). */
-export const reloadableOptions: readonly (keyof MasterConfig)[] = [
+export const reloadableOptions = [
   'autoAccept',
   'openMode',
   'confirmOpenMode',
@@ -46,10 +46,10 @@ export const reloadableOptions: readonly (keyof MasterConfig)[] = [
   // The logger belongs to whoever made it: `saltbridge master` sets its levels.
   'logLevel',
   'logLevelLogfile',
-];
+] as const;
 
 /** Limits that a running master takes over. */
-export const reloadableLimits: readonly (keyof Limits)[] = [
+export const reloadableLimits = [
   'requestsPerSecond',
   'eventsPerSecond',
   'burst',
@@ -58,53 +58,111 @@ export const reloadableLimits: readonly (keyof Limits)[] = [
   'authsPerSecond',
   'pendingKeys',
   'pendingKeysPerAddress',
-];
+] as const;
 
-/** Hands a configuration to the parts of a master, and changes it under them. */
+type ReloadableOption = (typeof reloadableOptions)[number];
+type ReloadableLimit = (typeof reloadableLimits)[number];
+
+/** What a reload replaces. */
+export type ReloadableConfig = Pick<MasterConfig, ReloadableOption> & {
+  readonly limits: Pick<Limits, ReloadableLimit>;
+};
+
+/** What stays as it was at the start: it may be destructured and kept. */
+export type FixedConfig = Omit<MasterConfig, ReloadableOption | 'limits'> & {
+  readonly limits: Omit<Limits, ReloadableLimit>;
+};
+
+/** Takes over another configuration. */
+export type ConfigListener = (current: ReloadableConfig) => void | Promise<void>;
+
+/**
+ * Makes what is derived from another configuration, before anything of it is in force.
+ * @returns puts it in force
+ * @throws what refuses the whole of that configuration
+ */
+export type ConfigPreparation = (next: MasterConfig) => () => void;
+
+/**
+ * The configuration of a master. What a reload can change is not in {@link LiveConfig.fixed}: who
+ * needs it reads it from {@link LiveConfig.current} each time, or derives it again in
+ * {@link LiveConfig.onChange}.
+ */
 export class LiveConfig {
-  /**
-   * The configuration in force. Its members change with {@link replace}: who wants to follow reads
-   * them when they are needed, and does not keep them.
-   */
-  readonly view: MasterConfig;
-  #current: MasterConfig;
+  readonly fixed: FixedConfig;
+  #all: MasterConfig;
+  #current: ReloadableConfig;
+  readonly #preparations: ConfigPreparation[] = [];
+  readonly #listeners: ConfigListener[] = [];
 
   constructor(config: MasterConfig) {
-    this.#current = config;
-    this.view = this.#createView();
+    this.#all = Object.freeze({ ...config });
+    this.#current = reloadableOf(config);
+    this.fixed = fixedOf(config);
   }
 
-  /** Takes over at once what may change while a master runs; the rest stays as it is. */
-  replace(next: MasterConfig): Omit<ReloadReport, 'certificates'> {
-    const before = this.#current;
-    const after = this.preview(next);
-    this.#current = after;
-    return {
-      applied: differences(before, after),
-      needRestart: differences(after, next),
-    };
+  /** The reloadable options in force: a frozen object, which the next reload replaces. */
+  get current(): ReloadableConfig {
+    return this.#current;
   }
 
-  /** The configuration that {@link replace} would put in force. */
-  preview(next: MasterConfig): MasterConfig {
-    const before = this.#current;
-    const limits = Object.freeze({ ...before.limits, ...pick(next.limits, reloadableLimits) });
-    return Object.freeze({ ...before, ...pick(next, reloadableOptions), limits });
+  /** All options in force, for what is made of the whole: replaced as {@link current} is. */
+  get all(): MasterConfig {
+    return this.#all;
   }
 
-  #createView(): MasterConfig {
-    const view = { ...this.#current };
-    for (const name of namesOf(view)) {
-      Object.defineProperty(view, name, { enumerable: true, get: () => this.#current[name] });
-    }
-    return Object.freeze(view);
+  /** Calls the listener after each change, in the order of registration; a reload waits for it. */
+  onChange(listener: ConfigListener): void {
+    this.#listeners.push(listener);
   }
+
+  /** Asks before each change, in the order of registration. */
+  beforeChange(preparation: ConfigPreparation): void {
+    this.#preparations.push(preparation);
+  }
+
+  /**
+   * Takes over what may change while a master runs; the rest stays as it is. Resolves when every
+   * listener has taken it over.
+   * @throws what a preparation throws: nothing has changed then
+   */
+  async replace(next: MasterConfig): Promise<Omit<ReloadReport, 'certificates'>> {
+    const before = this.#all;
+    const current = reloadableOf(next);
+    const limits = Object.freeze({ ...before.limits, ...current.limits });
+    const after: MasterConfig = Object.freeze({ ...before, ...current, limits });
+    const prepared = this.#preparations.map((prepare) => prepare(after));
+    this.#all = after;
+    this.#current = current;
+    for (const putInForce of prepared) putInForce();
+    for (const listener of this.#listeners) await listener(current);
+    return { applied: differences(before, after), needRestart: differences(after, next) };
+  }
+}
+
+function reloadableOf(config: MasterConfig): ReloadableConfig {
+  const limits = Object.freeze(pick(config.limits, reloadableLimits));
+  return Object.freeze({ ...pick(config, reloadableOptions), limits });
+}
+
+function fixedOf(config: MasterConfig): FixedConfig {
+  const limits = Object.freeze(omit(config.limits, reloadableLimits));
+  return Object.freeze({ ...omit(config, reloadableOptions), limits });
 }
 
 function pick<T, Name extends keyof T>(values: T, names: readonly Name[]): Pick<T, Name> {
   const picked: Partial<Pick<T, Name>> = {};
   for (const name of names) picked[name] = values[name];
   return picked as Pick<T, Name>; // every name has been set
+}
+
+function omit<T extends object, Name extends keyof T>(
+  values: T,
+  names: readonly Name[],
+): Omit<T, Name> {
+  const rest = { ...values };
+  for (const name of names) delete (rest as Partial<T>)[name]; // what is left has none of them
+  return rest;
 }
 
 /** The names in files of the options whose values differ. */

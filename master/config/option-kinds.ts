@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Static, TSchema } from 'typebox';
 import { Type } from '#typebox';
 import { Value } from '#typebox/value';
+import { SaltbridgeError } from '../../runtime/index.ts';
 import type { ErrorEntry } from '../api/index.ts';
 
 /** How the value of an option is checked. */
@@ -285,11 +286,13 @@ export interface OptionOrigin {
 }
 
 /** A configuration that cannot be used. The message names the place and never a value. */
-export class ConfigError extends Error {
-  readonly code: ConfigErrorCode;
+export class ConfigError extends SaltbridgeError {
+  declare readonly code: ConfigErrorCode;
   readonly file: string;
   readonly line: number;
   readonly key: string;
+  /** The message without the place. */
+  readonly problem: string;
 
   constructor(
     code: ConfigErrorCode,
@@ -297,12 +300,11 @@ export class ConfigError extends Error {
     problem: string,
     options?: ErrorOptions,
   ) {
-    super(describe(origin, problem), options);
-    this.name = new.target.name;
-    this.code = code;
+    super(code, describe(origin, problem), options);
     this.file = origin.file;
     this.line = origin.line;
     this.key = origin.key;
+    this.problem = problem;
   }
 }
 

@@ -31,7 +31,19 @@ import {
   textList,
   toPlain,
 } from './option-kinds.ts';
-import type { AclOptions, EventRingOptions, Limits, MasterConfig } from './options.ts';
+import type {
+  AclOptions,
+  AuditOptions,
+  EauthOptions,
+  EventRingOptions,
+  ExpireOverride,
+  FileRoots,
+  LearnAction,
+  Limits,
+  MasterConfig,
+  ReactorEntry,
+  TenantDirectories,
+} from './options.ts';
 import { functionPermissions, publishPermissions } from './permissions.ts';
 import { policyRules, signalRules } from './policy-rules.ts';
 import { reactions } from './reactions.ts';
@@ -39,16 +51,6 @@ import { ssl, transportName, transportOpts } from './transport-options.ts';
 import { rights } from './user-rights.ts';
 
 // `saltbridge: audit:`
-
-/** What is kept of who did what. */
-export interface AuditOptions {
-  /** `enabled`: write the audit log. Default true. */
-  readonly enabled: boolean;
-  /** `file_bytes`: size of a file before the next one is begun. Default 64 MiB. */
-  readonly fileBytes: number;
-  /** `keep_files`: files that are kept, the oldest goes first. Default 16. */
-  readonly keepFiles: number;
-}
 
 const auditTable: SectionTable<AuditOptions> = {
   enabled: { name: 'enabled', kind: flag },
@@ -104,9 +106,6 @@ export function eventRingSize(
 }
 
 // Options of the file server and of states.
-
-/** Directories by environment. */
-export type FileRoots = Readonly<Record<string, readonly string[]>>;
 
 /** Absolute paths by environment; an environment without any is one with nothing in it. */
 const fileRoots: OptionKind<FileRoots> = {
@@ -172,9 +171,6 @@ function plain(value: unknown): WireValue {
     : Object.fromEntries(entries.map(([key, inner]) => [key, plain(inner)]));
 }
 
-/** What minions ask for that rules decide. */
-export type LearnAction = 'signal' | 'publish' | 'runner' | 'mine' | 'file-send' | 'key';
-
 const word = oneOf<LearnAction>(['signal', 'publish', 'runner', 'mine', 'file-send', 'key']);
 
 /** A list of actions. */
@@ -220,14 +216,6 @@ function isWord(value: unknown): boolean {
 }
 
 // `reactor`: files that react to events, by globs on tags.
-
-/** What follows from events of some tags. */
-export interface ReactorEntry {
-  /** A glob on tags. */
-  readonly tag: string;
-  /** Files: `salt://…`, or absolute paths, which may have globs. */
-  readonly sls: readonly string[];
-}
 
 /** As in Salt: a list of maps with one tag each. */
 const reactor: OptionKind<readonly ReactorEntry[]> = {
@@ -322,9 +310,6 @@ const logLevels: readonly LogLevel[] = [
   'critical',
   'quiet',
 ];
-
-/** Configuration directories by the names of tenants. */
-export type TenantDirectories = Readonly<Record<string, string>>;
 
 const tenantName = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$/;
 
@@ -534,73 +519,6 @@ function row<T>(name: string, kind: OptionKind<T>, defaultValue: NoInfer<T>): Op
 function row<T>(name: string, kind: OptionKind<T>, defaultValue: null): OptionRow<T | null>;
 function row<T>(name: string, kind: OptionKind<T>, defaultValue: T | null): OptionRow<T | null> {
   return { name, kind, default: defaultValue };
-}
-
-// Options of log-ins and tokens; Salt's, at the top level of a file.
-
-/** Who may choose how long their token lives: everybody, nobody, or these by their eauth. */
-export type ExpireOverride = boolean | Readonly<Record<string, readonly string[]>>;
-
-/** Options of log-ins and tokens. */
-export interface EauthOptions {
-  /** `token_expire`: seconds that a token lives. Default 43200. */
-  readonly tokenExpire: number;
-  /** `token_expire_user_override`: who may choose themselves. Default false. */
-  readonly tokenExpireUserOverride: ExpireOverride;
-  /** `keep_acl_in_token`: a token keeps what was granted when it was made. Default false. */
-  readonly keepAclInToken: boolean;
-  /** `sudo_acl`: who came by sudo may what `publisher_acl` says, if it is set. Default false. */
-  readonly sudoAcl: boolean;
-  /** `sharedsecret`: everybody's password, for the back end of that name. Default `null`. Secret. */
-  readonly sharedsecret: string | null;
-  /** `auth.pam.service`: the PAM service. Default `login`. */
-  readonly pamService: string;
-  /** `keystone.auth_url`: Keystone, version 3. Default `http://localhost:5000/v3`. */
-  readonly keystoneAuthUrl: string;
-  /** `auth.ldap.uri`: the server's address. Default `null`: from the next four. */
-  readonly ldapUri: string | null;
-  /** `auth.ldap.server`. Default `localhost`. */
-  readonly ldapServer: string;
-  /** `auth.ldap.port`. Default 389. */
-  readonly ldapPort: number;
-  /** `auth.ldap.starttls`: TLS on that port, before anything is said. Default false. */
-  readonly ldapStarttls: boolean;
-  /** `auth.ldap.tls`: TLS from the first byte (`ldaps`). Default false. */
-  readonly ldapTls: boolean;
-  /** `auth.ldap.no_verify`: take any certificate. Default false. */
-  readonly ldapNoVerify: boolean;
-  /** `auth.ldap.binddn`: account that searches; or, without a password, the user's own name. */
-  readonly ldapBinddn: string | null;
-  /** `auth.ldap.bindpw`: its password. Default `null`. Secret. */
-  readonly ldapBindpw: string | null;
-  /** `auth.ldap.filter`: finds the user; `{{ username }}` stands for the name. */
-  readonly ldapFilter: string | null;
-  /** `auth.ldap.basedn`: below which everything lies. Default: the root. */
-  readonly ldapBasedn: string;
-  /** `auth.ldap.scope`: 0 base, 1 one level, 2 all below. Default 2. */
-  readonly ldapScope: number;
-  /** `auth.ldap.anonymous`: search without an account. Default false. */
-  readonly ldapAnonymous: boolean;
-  /** `auth.ldap.auth_by_group_membership_only`: not served; it would ask for no password. */
-  readonly ldapByGroupOnly: boolean;
-  /** `auth.ldap.groupou`: below which groups lie. Default `Groups`; empty: the base. */
-  readonly ldapGroupou: string;
-  /** `auth.ldap.group_basedn`: the same, with `freeipa`. */
-  readonly ldapGroupBasedn: string | null;
-  /** `auth.ldap.group_filter`: finds the user's groups, with `freeipa`. */
-  readonly ldapGroupFilter: string | null;
-  /** `auth.ldap.accountattributename`: of a group: its members. Default `memberUid`. */
-  readonly ldapAccountAttribute: string;
-  /** `auth.ldap.groupattribute`: of a person: their groups. Default `memberOf`. */
-  readonly ldapGroupAttribute: string;
-  /** `auth.ldap.persontype`. Default `person`. */
-  readonly ldapPersontype: string;
-  /** `auth.ldap.groupclass`. Default `posixGroup`. */
-  readonly ldapGroupclass: string;
-  /** `auth.ldap.activedirectory`: groups as Active Directory has them. Default false. */
-  readonly ldapActivedirectory: boolean;
-  /** `auth.ldap.freeipa`: groups as FreeIPA has them. Default false. */
-  readonly ldapFreeipa: boolean;
 }
 
 /** A number is one whose quotes were forgotten. */

@@ -9,16 +9,7 @@ import type { Nodegroups, WireMap } from '../../minion-protocol/index.ts';
 import type { LogLevel, Reaction } from '../api/index.ts';
 import type { ExtPillarEntry } from './ext-pillar.ts';
 import type { HttpApiOptions } from './http-api-options.ts';
-import type {
-  AuditOptions,
-  EauthOptions,
-  FileRoots,
-  LearnAction,
-  ReactorEntry,
-  TenantDirectories,
-} from './option-table.ts';
 import type { Permissions } from './permissions.ts';
-import type { SslOptions, TransportName, TransportOpts } from './transport-options.ts';
 
 /** Salt's `hash_type`: digests of key fingerprints and files. */
 export type HashType = 'md5' | 'sha1' | 'sha224' | 'sha256' | 'sha384' | 'sha512';
@@ -507,3 +498,143 @@ export interface EventRingOptions {
 export function storeDirectory(stateDir: string): string {
   return `${stateDir}/store`;
 }
+
+// Types of the options above; option-table.ts parses them.
+
+/** What is kept of who did what. */
+export interface AuditOptions {
+  /** `enabled`: write the audit log. Default true. */
+  readonly enabled: boolean;
+  /** `file_bytes`: size of a file before the next one is begun. Default 64 MiB. */
+  readonly fileBytes: number;
+  /** `keep_files`: files that are kept, the oldest goes first. Default 16. */
+  readonly keepFiles: number;
+}
+
+/** Directories by environment. */
+export type FileRoots = Readonly<Record<string, readonly string[]>>;
+
+/** What minions ask for that rules decide. */
+export type LearnAction = 'signal' | 'publish' | 'runner' | 'mine' | 'file-send' | 'key';
+
+/** What follows from events of some tags. */
+export interface ReactorEntry {
+  /** A glob on tags. */
+  readonly tag: string;
+  /** Files: `salt://…`, or absolute paths, which may have globs. */
+  readonly sls: readonly string[];
+}
+
+/** Configuration directories by the names of tenants. */
+export type TenantDirectories = Readonly<Record<string, string>>;
+
+/** Options of log-ins and tokens. */
+export interface EauthOptions {
+  /** `token_expire`: seconds that a token lives. Default 43200. */
+  readonly tokenExpire: number;
+  /** `token_expire_user_override`: who may choose themselves. Default false. */
+  readonly tokenExpireUserOverride: ExpireOverride;
+  /** `keep_acl_in_token`: a token keeps what was granted when it was made. Default false. */
+  readonly keepAclInToken: boolean;
+  /** `sudo_acl`: who came by sudo may what `publisher_acl` says, if it is set. Default false. */
+  readonly sudoAcl: boolean;
+  /** `sharedsecret`: everybody's password, for the back end of that name. Default `null`. Secret. */
+  readonly sharedsecret: string | null;
+  /** `auth.pam.service`: the PAM service. Default `login`. */
+  readonly pamService: string;
+  /** `keystone.auth_url`: Keystone, version 3. Default `http://localhost:5000/v3`. */
+  readonly keystoneAuthUrl: string;
+  /** `auth.ldap.uri`: the server's address. Default `null`: from the next four. */
+  readonly ldapUri: string | null;
+  /** `auth.ldap.server`. Default `localhost`. */
+  readonly ldapServer: string;
+  /** `auth.ldap.port`. Default 389. */
+  readonly ldapPort: number;
+  /** `auth.ldap.starttls`: TLS on that port, before anything is said. Default false. */
+  readonly ldapStarttls: boolean;
+  /** `auth.ldap.tls`: TLS from the first byte (`ldaps`). Default false. */
+  readonly ldapTls: boolean;
+  /** `auth.ldap.no_verify`: take any certificate. Default false. */
+  readonly ldapNoVerify: boolean;
+  /** `auth.ldap.binddn`: account that searches; or, without a password, the user's own name. */
+  readonly ldapBinddn: string | null;
+  /** `auth.ldap.bindpw`: its password. Default `null`. Secret. */
+  readonly ldapBindpw: string | null;
+  /** `auth.ldap.filter`: finds the user; `{{ username }}` stands for the name. */
+  readonly ldapFilter: string | null;
+  /** `auth.ldap.basedn`: below which everything lies. Default: the root. */
+  readonly ldapBasedn: string;
+  /** `auth.ldap.scope`: 0 base, 1 one level, 2 all below. Default 2. */
+  readonly ldapScope: number;
+  /** `auth.ldap.anonymous`: search without an account. Default false. */
+  readonly ldapAnonymous: boolean;
+  /** `auth.ldap.auth_by_group_membership_only`: not served; it would ask for no password. */
+  readonly ldapByGroupOnly: boolean;
+  /** `auth.ldap.groupou`: below which groups lie. Default `Groups`; empty: the base. */
+  readonly ldapGroupou: string;
+  /** `auth.ldap.group_basedn`: the same, with `freeipa`. */
+  readonly ldapGroupBasedn: string | null;
+  /** `auth.ldap.group_filter`: finds the user's groups, with `freeipa`. */
+  readonly ldapGroupFilter: string | null;
+  /** `auth.ldap.accountattributename`: of a group: its members. Default `memberUid`. */
+  readonly ldapAccountAttribute: string;
+  /** `auth.ldap.groupattribute`: of a person: their groups. Default `memberOf`. */
+  readonly ldapGroupAttribute: string;
+  /** `auth.ldap.persontype`. Default `person`. */
+  readonly ldapPersontype: string;
+  /** `auth.ldap.groupclass`. Default `posixGroup`. */
+  readonly ldapGroupclass: string;
+  /** `auth.ldap.activedirectory`: groups as Active Directory has them. Default false. */
+  readonly ldapActivedirectory: boolean;
+  /** `auth.ldap.freeipa`: groups as FreeIPA has them. Default false. */
+  readonly ldapFreeipa: boolean;
+}
+
+// Options of log-ins and tokens; Salt's, at the top level of a file.
+
+/** Who may choose how long their token lives: everybody, nobody, or these by their eauth. */
+export type ExpireOverride = boolean | Readonly<Record<string, readonly string[]>>;
+
+/** Salt's `ssl`: TLS on the ports of `tcp` and `ws`. Paths are taken as they are. */
+export interface SslOptions {
+  /** `certfile`: the certificate with its chain, PEM. */
+  readonly certfile: string;
+  /** `keyfile`: its key, PEM. Default: in `certfile`. */
+  readonly keyfile?: string;
+  /** `ca_certs`: who signs the certificates of minions, PEM. */
+  readonly caCerts?: string;
+  /**
+   * `cert_reqs`: whether a minion has to show a certificate. Default `CERT_NONE`; the others need
+   * `ca_certs`. The name in it is not the minion's id.
+   */
+  readonly certReqs?: 'CERT_NONE' | 'CERT_OPTIONAL' | 'CERT_REQUIRED';
+  /** `ssl_version`, by the names of Python. Default: TLS 1.2 and later. */
+  readonly sslVersion?:
+    | 'PROTOCOL_TLS'
+    | 'PROTOCOL_TLS_SERVER'
+    | 'PROTOCOL_SSLv23'
+    | 'PROTOCOL_TLSv1_2';
+  /** `ciphers`: OpenSSL's list. */
+  readonly ciphers?: string;
+}
+
+/** Salt's names of the transports that are served. */
+export type TransportName = 'zeromq' | 'tcp' | 'ws';
+
+/** Salt's `transport_opts`: transports that are served besides `transport`, or otherwise. */
+export type TransportOpts = { readonly [Name in TransportName]?: Partial<TransportOptions> };
+
+/** Options that each transport may have for itself; the others are the master's. */
+export type TransportOptions = Pick<
+  MasterConfig,
+  | 'interface'
+  | 'ipv6'
+  | 'publishPort'
+  | 'retPort'
+  | 'ssl'
+  | 'zmqFiltering'
+  | 'zmqBacklog'
+  | 'pubHwm'
+  | 'tcpKeepalive'
+  | 'tcpKeepaliveIdle'
+>;

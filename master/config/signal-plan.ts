@@ -13,14 +13,14 @@ import type { MasterConfig } from './options.ts';
 import { rulesOf } from './policy-rules.ts';
 
 /** A rule to grant, and who needs it. */
-export interface PlannedRule {
+interface PlannedRule {
   /** A glob on tags, for `saltbridge: acl: signals:`. */
   readonly tag: string;
   readonly listeners: readonly Listening[];
 }
 
 /** A pattern that gets no rule, or not all of one, with the reason. */
-export interface UnplannedPattern extends Listening {
+interface UnplannedPattern extends Listening {
   readonly reason: string;
 }
 

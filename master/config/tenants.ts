@@ -143,10 +143,25 @@ function isSameHost(a: string, b: string): boolean {
 }
 
 /** A tenant: a master beside others, with nothing in common with them. */
-export interface Tenant extends LoadedConfig {
+interface Tenant extends SaltConfig {
   readonly name: string;
-  /** Its configuration directory. */
+}
+
+/** A configuration directory that was read. */
+export interface SaltConfig extends LoadedConfig {
   readonly directory: string;
+  /** The masters whose directories it names (`saltbridge: tenants`). Absent: it is one master's. */
+  readonly tenants?: readonly (SaltConfig & { readonly name: string })[];
+}
+
+/**
+ * Reads Salt's master configuration from a directory such as `/etc/salt`, and those of the tenants
+ * that it names. Options that have no effect are `warnings`.
+ * @throws ConfigError, see docs/errors.md
+ */
+export async function loadSaltConfig(directory: string): Promise<SaltConfig> {
+  const { tenants, ...loaded } = await loadTenants(directory);
+  return { ...loaded, directory, ...(tenants.length === 0 ? {} : { tenants }) };
 }
 
 export interface LoadedTenants extends LoadedConfig {

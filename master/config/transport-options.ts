@@ -8,30 +8,13 @@ import {
   sectionEntries,
   text,
 } from './option-kinds.ts';
-import type { MasterConfig } from './options.ts';
-
-/** Salt's `ssl`: TLS on the ports of `tcp` and `ws`. Paths are taken as they are. */
-export interface SslOptions {
-  /** `certfile`: the certificate with its chain, PEM. */
-  readonly certfile: string;
-  /** `keyfile`: its key, PEM. Default: in `certfile`. */
-  readonly keyfile?: string;
-  /** `ca_certs`: who signs the certificates of minions, PEM. */
-  readonly caCerts?: string;
-  /**
-   * `cert_reqs`: whether a minion has to show a certificate. Default `CERT_NONE`; the others need
-   * `ca_certs`. The name in it is not the minion's id.
-   */
-  readonly certReqs?: 'CERT_NONE' | 'CERT_OPTIONAL' | 'CERT_REQUIRED';
-  /** `ssl_version`, by the names of Python. Default: TLS 1.2 and later. */
-  readonly sslVersion?:
-    | 'PROTOCOL_TLS'
-    | 'PROTOCOL_TLS_SERVER'
-    | 'PROTOCOL_SSLv23'
-    | 'PROTOCOL_TLSv1_2';
-  /** `ciphers`: OpenSSL's list. */
-  readonly ciphers?: string;
-}
+import type {
+  MasterConfig,
+  SslOptions,
+  TransportName,
+  TransportOptions,
+  TransportOpts,
+} from './options.ts';
 
 const sslTable: SectionTable<SslOptions> = {
   certfile: { name: 'certfile', kind: text },
@@ -65,27 +48,6 @@ function parseMap(value: unknown): SslOptions | undefined {
   const checksPeers = rest.certReqs !== undefined && rest.certReqs !== 'CERT_NONE';
   return checksPeers && rest.caCerts === undefined ? undefined : { certfile, ...rest };
 }
-
-/** Salt's names of the transports that are served. */
-export type TransportName = 'zeromq' | 'tcp' | 'ws';
-
-/** Options that each transport may have for itself; the others are the master's. */
-export type TransportOptions = Pick<
-  MasterConfig,
-  | 'interface'
-  | 'ipv6'
-  | 'publishPort'
-  | 'retPort'
-  | 'ssl'
-  | 'zmqFiltering'
-  | 'zmqBacklog'
-  | 'pubHwm'
-  | 'tcpKeepalive'
-  | 'tcpKeepaliveIdle'
->;
-
-/** Salt's `transport_opts`: transports that are served besides `transport`, or otherwise. */
-export type TransportOpts = { readonly [Name in TransportName]?: Partial<TransportOptions> };
 
 /** One of the three. */
 export const transportName: OptionKind<TransportName> = oneOf(['zeromq', 'tcp', 'ws']);

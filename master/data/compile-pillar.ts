@@ -15,24 +15,24 @@ import {
 } from '../../minion-protocol/index.ts';
 import { type PlainData, TemplateError } from '../../template/index.ts';
 import { MasterError } from '../api/index.ts';
-import { badTarget, type MasterConfig, parseTarget, valuesForMinions } from '../config/index.ts';
+import { badTarget, type LiveConfig, parseTarget, valuesForMinions } from '../config/index.ts';
 import { SlowPatterns } from '../jobs/index.ts';
 import { TracedGrains } from './grains.ts';
-import type { PillarSetting, PillarSource, Reads } from './pillar.ts';
 import {
+  type CompiledPillar,
   isPillarMap,
+  type Matches,
   mergePillar,
+  type PillarLayer,
   type PillarMap,
+  type PillarSource,
   reasonOf,
   type SourceFile,
   toWirePillar,
 } from './pillar-data.ts';
-import { findSls, SlsRenderer } from './pillar-sources.ts';
+import { findSls, type PillarSetting, type Reads, SlsRenderer } from './pillar-sources.ts';
 
 // Matching of top file targets [salt/matchers/confirm_top.py].
-
-/** What a minion gets, by environment, in order. */
-type Matches = ReadonlyMap<string, readonly string[]>;
 
 /** Finds the SLS of a minion. Targets that cannot be read mean nobody, and are told. */
 async function matchTop(
@@ -262,28 +262,6 @@ function listOf(data: PlainData | undefined): readonly PlainData[] {
   if (Array.isArray(data)) return data;
   if (isPillarMap(data)) return [...data.keys()];
   throw new TypeError('expected a list');
-}
-
-/** A pillar as it was made. */
-export interface CompiledPillar {
-  /** Without `_errors`. */
-  readonly pillar: PillarMap;
-  /** What minions are told in `_errors`; none: all went well. */
-  readonly errors: readonly string[];
-  /** What went wrong, in full, for the log. */
-  readonly failures: readonly unknown[];
-  /** What the top files give this minion. */
-  readonly matches: Matches;
-  /** Each file that gave data, in the order in which they lie over each other. */
-  readonly layers: readonly PillarLayer[];
-}
-
-/** The data that one file gave by itself, under the keys that it was included under. */
-export interface PillarLayer {
-  readonly saltenv: string;
-  readonly sls: string;
-  readonly file: SourceFile;
-  readonly data: PillarMap;
 }
 
 /** The data of an SLS with all that it includes, and what they were made of. */
@@ -544,12 +522,12 @@ function under(key: string | undefined, data: PillarMap): PillarMap {
 // `pillar_opts` [salt/pillar/__init__.py compile_pillar].
 
 /** A source of pillar with `master` in it: options that minions may know. */
-export function withMasterOptions(base: PillarSource, config: MasterConfig): PillarSource {
+export function withMasterOptions(base: PillarSource, config: LiveConfig): PillarSource {
   const compile = base.compile?.bind(base);
   return {
     provide: async (request) => {
       const answer = await base.provide(request);
-      const master = valuesForMinions(config);
+      const master = valuesForMinions(config.all);
       const pillar = withMaster(answer.pillar, master);
       const isSame = answer.proven === answer.pillar;
       return { pillar, proven: isSame ? pillar : withMaster(answer.proven, master) };

@@ -6,13 +6,14 @@ import type { PlainData } from '../../template/index.ts';
 import { MasterError, type PillarRequest, type PillarTextFormat } from '../api/index.ts';
 import { checkPillarAddress, type ExtPillarEntry } from '../config/index.ts';
 import { DiskFiles, HiddenDirectories } from '../files/index.ts';
-import type { PillarAnswer, PillarSource } from './pillar.ts';
 import {
   fromWire,
   isPillarMap,
   type MergeOptions,
   mergePillar,
+  type PillarAnswer,
   type PillarMap,
+  type PillarSource,
   toWirePillar,
 } from './pillar-data.ts';
 import { readData } from './render-task.ts';
@@ -22,7 +23,7 @@ import type { ParsedFileCache } from './renderer.ts';
  * Whose pillar is asked for. The id is verified; grains are not told, so that nothing a minion
  * says of itself decides what it gets [THREATS M-09].
  */
-export type ExtPillarRequest = Pick<PillarRequest, 'id' | 'saltenv' | 'pillarenv'>;
+type ExtPillarRequest = Pick<PillarRequest, 'id' | 'saltenv' | 'pillarenv'>;
 
 /**
  * A source of pillar beside the files, as `ext_pillar` is in Salt. It is asked each time that a

@@ -1,23 +1,17 @@
+export { createData, type MinionData } from './data.ts';
 export { EventText } from './event-text.ts';
 export {
   type ExtPillar,
-  type ExtPillarFilesOptions,
-  type ExtPillarHttpOptions,
-  type ExtPillarRequest,
   extPillarFiles,
   extPillarHttp,
 } from './ext-pillar.ts';
 export { GrainReads, TracedGrains } from './grains.ts';
-export { type Mine, type MineQuery, type MineReader, type MineStore, openMine } from './mine.ts';
+export type { MineQuery, MineReader, MineStore } from './mine.ts';
 export {
   compiledOf,
-  createPillarApi,
   type OwnPillar,
   openPillar,
-  openPillarSource,
-  type PillarSource,
   pillarRequestOf,
-  Reads,
   renderMs,
 } from './pillar.ts';
 export {
@@ -29,6 +23,7 @@ export {
   mergeDeep,
   mergeOverride,
   type PillarMap,
+  type PillarSource,
   type SourceFile,
   toWire,
   toWirePillar,
@@ -37,6 +32,7 @@ export {
   findSls,
   PillarSources,
   pipeOf,
+  Reads,
   SlsRenderer,
   type SlsRendering,
 } from './pillar-sources.ts';

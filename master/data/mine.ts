@@ -1,7 +1,6 @@
 /** One value of a mine, as minions send it [WIRE 9.6; salt/utils/mine.py]. */
 
 import path from 'node:path';
-import type { Logger } from 'pino';
 import {
   isWireMap,
   packLocal,
@@ -12,15 +11,18 @@ import {
 import { KeyedMutex } from '../../runtime/index.ts';
 import { type Key, type Operation, type Store, StoreError } from '../../store/index.ts';
 import { MasterError, type TargetRequest } from '../api/index.ts';
-import type { MasterConfig } from '../config/index.ts';
+import type { Auth } from '../auth/index.ts';
+import type { LiveConfig } from '../config/index.ts';
+import type { MasterContext } from '../context/index.ts';
 import {
   everyone,
+  type Jobs,
   readBounded,
   type SaltDataCache,
   type TargetReach,
   type TargetResolver,
 } from '../jobs/index.ts';
-import type { PolicyGate } from '../users/index.ts';
+import type { PolicyGate, Users } from '../users/index.ts';
 
 /** A value, and who may read it. */
 interface MineEntry {
@@ -419,15 +421,11 @@ async function takeOver(mine: MineStore, id: string, cache: SaltDataCache): Prom
 }
 
 export interface MineDeps {
-  readonly config: MasterConfig;
-  readonly store: Store;
-  readonly targets: TargetResolver;
-  readonly gate: PolicyGate;
-  /** Whether an id has a key in any state; the mines of others are forgotten. */
-  readonly hasKey: (id: string) => boolean;
-  readonly acceptedIds: () => readonly string[];
-  readonly now: () => number;
-  readonly log: Logger;
+  readonly config: LiveConfig;
+  readonly context: MasterContext;
+  readonly auth: Auth;
+  readonly jobs: Jobs;
+  readonly users: Users;
 }
 
 /** The mines, and who may read in them. */
@@ -437,34 +435,40 @@ export interface Mine {
 }
 
 /** Opens the mines as they are configured. */
-export async function openMine(parts: MineDeps): Promise<Mine> {
-  const { config, store, targets, now } = parts;
+export async function openMine(deps: MineDeps): Promise<Mine> {
+  const { config, context, auth, jobs, users } = deps;
+  const { fixed } = config;
+  const { store, now } = context;
+  const { keys } = auth;
   const mine = new MineStore({
     store,
-    isOn: config.minionDataCache || config.enforceMineCache,
-    maxBytes: config.limits.mineBytes,
-    maxValueBytes: config.limits.mineValueBytes,
-    keepMarksMs: config.publishSession * 1000,
+    isOn: fixed.minionDataCache || fixed.enforceMineCache,
+    maxBytes: fixed.limits.mineBytes,
+    maxValueBytes: fixed.limits.mineValueBytes,
+    keepMarksMs: fixed.publishSession * 1000,
     now,
   });
   for await (const owner of mine.owners()) {
-    if (!config.preserveMinionCache && !parts.hasKey(owner)) await mine.forget(owner);
+    if (!fixed.preserveMinionCache && keys.get(owner) === undefined) await mine.forget(owner);
   }
-  if (config.minionDataCache) {
+  if (fixed.minionDataCache) {
+    const log = context.log.child({ component: 'mine' });
     const count = await takeOverMines(mine, store, {
-      cachedir: config.cachedir,
-      ids: parts.acceptedIds(),
-      maxBytes: 2 * config.limits.mineBytes,
-      log: parts.log,
+      cachedir: fixed.cachedir,
+      ids: keys.acceptedIds(),
+      maxBytes: 2 * fixed.limits.mineBytes,
+      log,
     });
-    if (count > 0) parts.log.info({ minions: count }, 'mines taken over from salt-master');
+    if (count > 0) log.info({ minions: count }, 'mines taken over from salt-master');
   }
+  auth.onRetire((id) => mine.forget(id));
+  auth.onKeyDeleted((id) => mine.forget(id));
   const mineReader = new MineReader({
     mine,
-    targets,
-    gate: parts.gate,
-    trustsGrains: config.mineTrustsGrains,
-    maxBytes: config.limits.mineReplyBytes,
+    targets: jobs.targets,
+    gate: users.gate,
+    trustsGrains: fixed.mineTrustsGrains,
+    maxBytes: fixed.limits.mineReplyBytes,
   });
   return { mine, mineReader };
 }

@@ -1,9 +1,10 @@
 /**
- * The persistent pillar cache: pillars sealed in the store, one record a minion, with the dependencies
- * by which they are valid.
+ * The pillar cache, in memory and in the store: one entry a minion, with the dependencies by which it
+ * is valid.
  */
 
 import {
+  type FactMap,
   isWireMap,
   type PayloadLimits,
   packLocal,
@@ -14,34 +15,11 @@ import {
 import type { Key, Operation, Store } from '../../store/index.ts';
 import type { Seal } from '../auth/index.ts';
 import { GrainReads } from './grains.ts';
-import type { PillarSources } from './pillar-sources.ts';
-
-// Dependencies: a pillar is valid while what it was made from is unchanged.
-
-/** A file that was looked for. */
-export interface FileRead {
-  readonly path: string;
-  readonly saltenv: string;
-  /** `undefined`: it was not there. */
-  readonly digest: string | undefined;
-}
-
-/** The SLS of an environment, where a pattern went through their names. */
-interface ListRead {
-  readonly saltenv: string;
-  /** Of the names. */
-  readonly digest: string;
-}
-
-/** Dependencies of a pillar. They hold no text of the files. */
-export interface CacheDependencies {
-  readonly files: readonly FileRead[];
-  readonly lists: readonly ListRead[];
-  readonly grains: GrainReads;
-}
+import type { PillarAnswer } from './pillar-data.ts';
+import type { CacheDependencies, PillarSources } from './pillar-sources.ts';
 
 /** Whether a pillar made now, with these grains, would be made from the same. */
-export async function isCurrent(
+async function isCurrent(
   { files, lists, grains: read }: CacheDependencies,
   sources: PillarSources,
   grains: WireMap,
@@ -112,14 +90,14 @@ export interface KeptPillar {
 }
 
 /** What was packed here is read again, whatever a peer may send. */
-export const keptLimits: PayloadLimits = {
+const keptLimits: PayloadLimits = {
   maxBytes: Number.POSITIVE_INFINITY,
   maxDepth: 1000,
   maxElements: Number.POSITIVE_INFINITY,
 };
 
 /** As it is stored; {@link unpackKept} reads it. */
-export function packKept({
+function packKept({
   saltenv,
   pillarenv,
   lower,
@@ -140,7 +118,7 @@ export function packKept({
 }
 
 /** @returns `undefined` for what is none */
-export function unpackKept(value: WireValue): KeptPillar | undefined {
+function unpackKept(value: WireValue): KeptPillar | undefined {
   if (!isWireMap(value)) return undefined;
   const { saltenv, pillarenv, lower, rules, from, pillar, proven = pillar } = value;
   const madeFrom = unpackDependencies(from);
@@ -199,15 +177,15 @@ export class PersistentPillarCache {
 
   /** Counts what is there, and forgets what belongs to no key any more. @throws StoreError */
   static async open(options: PersistentPillarCacheOptions): Promise<PersistentPillarCache> {
-    const shelf = new PersistentPillarCache(options);
+    const cache = new PersistentPillarCache(options);
     const stale: string[] = [];
     for await (const { key, value } of options.store.list(prefix)) {
       const id = key.at(-1) ?? '';
-      if (options.hasKey(id)) shelf.#note(id, value.length);
+      if (options.hasKey(id)) cache.#note(id, value.length);
       else stale.push(id);
     }
-    await shelf.#write([...stale.map(deletion), ...shelf.#trim()]);
-    return shelf;
+    await cache.#write([...stale.map(deletion), ...cache.#trim()]);
+    return cache;
   }
 
   /** Forgets all, for a master that is to keep nothing. @throws StoreError */
@@ -286,4 +264,141 @@ export class PersistentPillarCache {
 
 function deletion(id: string): Operation {
   return { op: 'delete', key: [...prefix, id] };
+}
+
+/** What a pillar was made for, besides the grains. */
+export interface PillarKey {
+  readonly id: string;
+  readonly saltenv: string | undefined;
+  readonly pillarenv: string | undefined;
+  /** Tells apart what external pillar gave before; empty: nothing. */
+  readonly lower: string;
+  /** Tells apart the options, and the program, that it was made by. */
+  readonly rules: string;
+}
+
+export interface PillarCacheOptions {
+  /** What a pillar was made from is looked up in them. */
+  readonly sources: PillarSources;
+  /** Keeps pillars when the master ends. Default: none are kept. */
+  readonly persistent?: PersistentPillarCache | undefined;
+  /** Of what is in memory. Default 256 MiB. */
+  readonly maxBytes?: number;
+}
+
+/** Environments of one minion that are kept. */
+const maxPerMinion = 4;
+
+/** What a minion's entry takes besides its bytes. */
+const bytesPerMinion = 400;
+
+/**
+ * Pillars that were made, each good as long as what it was made from is the same. In memory, packed
+ * with all that is known of them, because as objects even empty ones take a kilobyte each. Minions
+ * that have no entry in memory are looked up in the persistent cache. Bounded in bytes; the one that
+ * was not asked for longest goes first.
+ */
+export class PillarCache {
+  readonly #sources: PillarSources;
+  readonly #persistent: PersistentPillarCache | undefined;
+  readonly #maxBytes: number;
+  readonly #entries = new Map<string, Uint8Array>();
+  #bytes = 0;
+
+  constructor({ sources, persistent, maxBytes = 256 * 1024 * 1024 }: PillarCacheOptions) {
+    this.#sources = sources;
+    this.#persistent = persistent;
+    this.#maxBytes = maxBytes;
+  }
+
+  /** Bytes of all that is in memory. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** A pillar that would be the same if it were made now. */
+  async find(key: PillarKey, grains: WireMap): Promise<PillarAnswer | undefined> {
+    if (!this.#entries.has(key.id)) await this.#fetch(key.id);
+    const entry = this.#kept(key.id).find((it) => isFor(it, key));
+    if (entry === undefined) return undefined;
+    if (!(await isCurrent(entry.madeFrom, this.#sources, grains))) return undefined;
+    this.#use(key.id);
+    const pillar = unpack(entry.pillar);
+    return { pillar, proven: entry.proven === entry.pillar ? pillar : unpack(entry.proven) };
+  }
+
+  /** In memory at once; resolves when it is in the store. @throws StoreError */
+  async keep(
+    { id, ...key }: PillarKey,
+    { pillar, proven }: PillarAnswer,
+    madeFrom: CacheDependencies,
+  ): Promise<void> {
+    const packed = packLocal(pillar);
+    const entry: KeptPillar = {
+      ...key,
+      madeFrom,
+      pillar: packed,
+      proven: proven === pillar ? packed : packLocal(proven),
+    };
+    const others = this.#kept(id).filter((it) => !isFor(it, { id, ...key }));
+    const entries = [entry, ...others].slice(0, maxPerMinion);
+    this.#put(id, entries);
+    await this.#persistent?.put(id, entries);
+  }
+
+  /** Forgets a minion, in the store as well. @throws StoreError */
+  async forget(id: string): Promise<void> {
+    this.#drop(id);
+    await this.#persistent?.forget(id);
+  }
+
+  async #fetch(id: string): Promise<void> {
+    const entries = (await this.#persistent?.get(id)) ?? [];
+    // What was made meanwhile is newer.
+    if (entries.length > 0 && !this.#entries.has(id)) this.#put(id, entries);
+  }
+
+  #kept(id: string): readonly KeptPillar[] {
+    const packed = this.#entries.get(id);
+    if (packed === undefined) return [];
+    const entries = unpackLocal(packed, keptLimits);
+    return Array.isArray(entries) ? entries.map(unpackKept).filter((it) => it !== undefined) : [];
+  }
+
+  #put(id: string, entries: readonly KeptPillar[]): void {
+    this.#drop(id);
+    // A copy: the packed form is a part of a larger buffer.
+    this.#entries.set(id, new Uint8Array(packLocal(entries.map(packKept))));
+    this.#bytes += this.#bytesOf(id);
+    for (const oldest of this.#entries.keys()) {
+      if (this.#bytes <= this.#maxBytes) return;
+      this.#drop(oldest);
+    }
+  }
+
+  #drop(id: string): void {
+    this.#bytes -= this.#bytesOf(id);
+    this.#entries.delete(id);
+  }
+
+  #use(id: string): void {
+    const packed = this.#entries.get(id);
+    if (packed === undefined) return;
+    this.#entries.delete(id);
+    this.#entries.set(id, packed);
+  }
+
+  #bytesOf(id: string): number {
+    const packed = this.#entries.get(id);
+    return packed === undefined ? 0 : bytesPerMinion + packed.length;
+  }
+}
+
+function isFor(entry: KeptPillar, { saltenv, pillarenv, lower, rules }: PillarKey): boolean {
+  const isSameEnv = entry.saltenv === saltenv && entry.pillarenv === pillarenv;
+  return isSameEnv && entry.lower === lower && entry.rules === rules;
+}
+
+function unpack(bytes: Uint8Array): FactMap {
+  return unpackLocal(bytes, keptLimits) as FactMap; // it was packed as one, above
 }

@@ -1,7 +1,8 @@
 /** The files of pillar, each read and parsed once for all minions as long as it does not change. */
 
 import { createHash } from 'node:crypto';
-import type { PlainData } from '../../template/index.ts';
+import type { Nodegroups, WireMap } from '../../minion-protocol/index.ts';
+import type { PlainData, TemplateLimits } from '../../template/index.ts';
 import { MasterError } from '../api/index.ts';
 import {
   type FileLists,
@@ -9,17 +10,19 @@ import {
   type FoundFile,
   relativePath,
 } from '../files/index.ts';
+import type { SlowPatternRunner } from '../jobs/index.ts';
 import { EventText } from './event-text.ts';
-import type { PillarSetting, Reads } from './pillar.ts';
+import { GrainReads } from './grains.ts';
 import {
   isEmpty,
+  type MergeOptions,
   type PillarMap,
   type SourceFile,
   type TemplateWhitespace,
   toSourceFile,
 } from './pillar-data.ts';
-import type { PillarTask, Rendered } from './render-task.ts';
-import { isTransient } from './renderer.ts';
+import type { Notes, PillarTask, Rendered, UntrustedInput } from './render-task.ts';
+import { type Imports, isTransient, type ParsedFileCache, type Renderer } from './renderer.ts';
 
 export interface PillarSourcesOptions extends TemplateWhitespace {
   /** Serves `pillar_roots`. */
@@ -277,4 +280,140 @@ export async function findSls(
   return (
     (await reads.read(`${place}.sls`, saltenv)) ?? (await reads.read(`${place}/init.sls`, saltenv))
   );
+}
+
+// Dependencies: a pillar is valid while what it was made from is unchanged.
+
+/** A file that was looked for. */
+export interface FileRead {
+  readonly path: string;
+  readonly saltenv: string;
+  /** `undefined`: it was not there. */
+  readonly digest: string | undefined;
+}
+
+/** The SLS of an environment, where a pattern went through their names. */
+interface ListRead {
+  readonly saltenv: string;
+  /** Of the names. */
+  readonly digest: string;
+}
+
+/** Dependencies of a pillar. They hold no text of the files. */
+export interface CacheDependencies {
+  readonly files: readonly FileRead[];
+  readonly lists: readonly ListRead[];
+  readonly grains: GrainReads;
+}
+
+type Contents = Map<string, SourceFile | undefined>;
+
+/** What one pillar is made from, noted while it is made. */
+export class Reads implements Notes {
+  readonly grains: GrainReads = new GrainReads();
+  /** It looked at the clock or at chance: it is another one each time. */
+  isVolatile = false;
+  readonly #sources: PillarSources;
+  readonly #files: Map<string, FileRead>;
+  /** By environment and path. */
+  readonly #contents: Map<string, Contents>;
+  readonly #lists: Map<string, FileLists>;
+
+  /** @param beside one whose files these are too */
+  constructor(sources: PillarSources, beside?: Reads) {
+    this.#sources = sources;
+    this.#files = beside === undefined ? new Map() : beside.#files;
+    this.#contents = beside === undefined ? new Map() : beside.#contents;
+    this.#lists = beside === undefined ? new Map() : beside.#lists;
+  }
+
+  /** For another pillar of the same minion at the same moment: the same files, other grains. */
+  beside(): Reads {
+    return new Reads(this.#sources, this);
+  }
+
+  /** A file; within one pillar it does not change. @throws MasterError ERR_PILLAR_FILE */
+  async read(path: string, saltenv: string): Promise<SourceFile | undefined> {
+    const contents = this.#contentsOf(saltenv);
+    if (contents.has(path)) return contents.get(path);
+    const file = await this.#sources.read(path, saltenv);
+    this.#files.set(`${saltenv}\0${path}`, { path, saltenv, digest: file?.digest });
+    contents.set(path, file);
+    return file;
+  }
+
+  /** The SLS of an environment. */
+  async names(saltenv: string): Promise<ReadonlySet<string>> {
+    const lists = this.#lists.get(saltenv) ?? (await this.#sources.lists(saltenv));
+    this.#lists.set(saltenv, lists);
+    return this.#sources.names(lists);
+  }
+
+  /** What templates of an environment include and import. */
+  imports(saltenv: string): Imports {
+    return {
+      known: this.#contentsOf(saltenv),
+      read: (path) => this.read(path, saltenv),
+    };
+  }
+
+  /** What was read until now, without the texts. */
+  get madeFrom(): CacheDependencies {
+    return {
+      files: [...this.#files.values()],
+      lists: Array.from(this.#lists, ([saltenv, lists]) => {
+        return { saltenv, digest: this.#sources.namesDigest(lists) };
+      }),
+      grains: this.grains,
+    };
+  }
+
+  #contentsOf(saltenv: string): Contents {
+    const known = this.#contents.get(saltenv);
+    if (known !== undefined) return known;
+    const contents: Contents = new Map();
+    this.#contents.set(saltenv, contents);
+    return contents;
+  }
+}
+
+/** What the operator decided, the same for all minions. */
+export interface PillarRules extends MergeOptions {
+  /** `pillar_includes_override_sls`: what is included lies over the file that includes it. */
+  readonly includesOverride: boolean;
+  /** `pillar_safe_render_error`: minions are not told what is wrong with a file. */
+  readonly isErrorSafe: boolean;
+  /** `pillar_raise_on_missing`: `pillar.get` without a default fails where there is nothing. */
+  readonly raisesOnMissing: boolean;
+  /** `state_top`. */
+  readonly top: string;
+  /** `renderer`. */
+  readonly renderer: string;
+  readonly trimBlocks: boolean;
+  readonly lstripBlocks: boolean;
+  readonly nodegroups: Nodegroups;
+  readonly limits: Partial<TemplateLimits>;
+}
+
+/** One minion's pillar in the making. */
+export interface PillarSetting extends PillarRules {
+  readonly id: string;
+  readonly grains: WireMap;
+  readonly saltenv: string | undefined;
+  readonly pillarenv: string | undefined;
+  /** Environments, `base` first. */
+  readonly envs: readonly string[];
+  /** Those of them that have directories. */
+  readonly rooted: ReadonlySet<string>;
+  /** What templates see as `opts`. */
+  readonly opts: Readonly<Record<string, unknown>>;
+  /** What templates see as `pillar`: as in Salt what external pillar gave before, else nothing. */
+  readonly pillar: PillarMap;
+  /** Words of somebody who may not do everything: they stay values, whatever they say. */
+  readonly foreign?: UntrustedInput | undefined;
+  readonly rendering: Renderer;
+  readonly data: ParsedFileCache;
+  readonly slowPatterns: SlowPatternRunner;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
 }

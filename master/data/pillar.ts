@@ -4,16 +4,11 @@ import type { Logger } from 'pino';
 import {
   type FactMap,
   isWireMap,
-  type Nodegroups,
   packLocal,
   traverseFacts,
-  unpackLocal,
   type WireMap,
   type WireValue,
 } from '../../minion-protocol/index.ts';
-import type { Closers } from '../../runtime/index.ts';
-import type { Store } from '../../store/index.ts';
-import type { TemplateLimits } from '../../template/index.ts';
 import {
   MasterError,
   type PillarApi,
@@ -23,53 +18,24 @@ import {
   type PillarRequest,
   version,
 } from '../api/index.ts';
-import type { Auth } from '../auth/index.ts';
 import type { MasterConfig } from '../config/index.ts';
-import { type FileLists, hiddenDirectories, openRoots } from '../files/index.ts';
+import { hiddenDirectories, openRoots } from '../files/index.ts';
 import { type KnownFacts, SlowPatternRunner } from '../jobs/index.ts';
+import { compilePillar, withMasterOptions } from './compile-pillar.ts';
+import { type ExtPillar, openExtPillars, withExtPillar } from './ext-pillar.ts';
+import type { MineDeps } from './mine.ts';
+import { PersistentPillarCache, PillarCache, type PillarKey } from './pillar-cache.ts';
 import {
   type CompiledPillar,
-  compilePillar,
+  type PillarAnswer,
   type PillarLayer,
-  withMasterOptions,
-} from './compile-pillar.ts';
-import { type ExtPillar, openExtPillars, withExtPillar } from './ext-pillar.ts';
-import { GrainReads } from './grains.ts';
-import {
-  type CacheDependencies,
-  type FileRead,
-  isCurrent,
-  type KeptPillar,
-  keptLimits,
-  PersistentPillarCache,
-  packKept,
-  unpackKept,
-} from './pillar-cache.ts';
-import {
-  type MergeOptions,
   type PillarMap,
-  type SourceFile,
+  type PillarSource,
   toWire,
   toWirePillar,
 } from './pillar-data.ts';
-import { PillarSources } from './pillar-sources.ts';
-import type { Notes, UntrustedInput } from './render-task.ts';
-import { type Imports, ParsedFileCache, Renderer } from './renderer.ts';
-
-/** A minion's pillar, with what of it the minion's own word has no part in. */
-export interface PillarAnswer {
-  readonly pillar: FactMap;
-  /** The pillar that it would have without its grains: all that rights may go by [THREATS M-09]. */
-  readonly proven: FactMap;
-}
-
-/** Gives minions their pillar. */
-export interface PillarSource {
-  /** @param lower what templates see as `pillar`. Default: nothing */
-  provide(request: PillarRequest, lower?: PillarMap): Promise<PillarAnswer>;
-  /** A pillar file by file, made for whoever wants to know; a program's has no files. */
-  compile?(request: PillarRequest, lower?: PillarMap): Promise<CompiledPillar>;
-}
+import { type PillarRules, type PillarSetting, PillarSources, Reads } from './pillar-sources.ts';
+import { ParsedFileCache, Renderer } from './renderer.ts';
 
 /** The pillar of a program, which answers for what it makes of a minion's grains. */
 export function fromProvider(provider: PillarProvider): PillarSource {
@@ -90,213 +56,6 @@ export async function compiledOf(
   throw new MasterError('ERR_NOT_SERVED', 'pillar comes from a program here, and not from files');
 }
 
-/** What a pillar was made for, besides the grains. */
-export interface PillarKey {
-  readonly id: string;
-  readonly saltenv: string | undefined;
-  readonly pillarenv: string | undefined;
-  /** Tells apart what external pillar gave before; empty: nothing. */
-  readonly lower: string;
-  /** Tells apart the options, and the program, that it was made by. */
-  readonly rules: string;
-}
-
-export interface PillarCacheOptions {
-  /** What a pillar was made from is looked up in them. */
-  readonly sources: PillarSources;
-  /** Where pillars outlive the master. Default: nowhere. */
-  readonly shelf?: PersistentPillarCache | undefined;
-  /** Of what is in memory. Default 256 MiB. */
-  readonly maxBytes?: number;
-}
-
-/** Environments of one minion that are kept. */
-const maxPerMinion = 4;
-/** What a minion's entry takes besides its bytes. */
-const bytesPerMinion = 400;
-
-/**
- * Pillars that were made, each good as long as what it was made from is the same. In memory, packed
- * with all that is known of them, because as objects even empty ones take a kilobyte each; with a
- * shelf behind it that is asked where a minion has nothing there. Bounded in bytes; the one that
- * was not asked for longest goes first.
- */
-export class PillarCache {
-  readonly #sources: PillarSources;
-  readonly #shelf: PersistentPillarCache | undefined;
-  readonly #maxBytes: number;
-  readonly #entries = new Map<string, Uint8Array>();
-  #bytes = 0;
-
-  constructor({ sources, shelf, maxBytes = 256 * 1024 * 1024 }: PillarCacheOptions) {
-    this.#sources = sources;
-    this.#shelf = shelf;
-    this.#maxBytes = maxBytes;
-  }
-
-  /** Bytes of all that is in memory. */
-  get bytes(): number {
-    return this.#bytes;
-  }
-
-  /** A pillar that would be the same if it were made now. */
-  async find(key: PillarKey, grains: WireMap): Promise<PillarAnswer | undefined> {
-    if (!this.#entries.has(key.id)) await this.#fetch(key.id);
-    const entry = this.#kept(key.id).find((it) => isFor(it, key));
-    if (entry === undefined) return undefined;
-    if (!(await isCurrent(entry.madeFrom, this.#sources, grains))) return undefined;
-    this.#use(key.id);
-    const pillar = unpack(entry.pillar);
-    return { pillar, proven: entry.proven === entry.pillar ? pillar : unpack(entry.proven) };
-  }
-
-  /** In memory at once; resolves when it is on the shelf. @throws StoreError */
-  async keep(
-    { id, ...key }: PillarKey,
-    { pillar, proven }: PillarAnswer,
-    madeFrom: CacheDependencies,
-  ): Promise<void> {
-    const packed = packLocal(pillar);
-    const entry: KeptPillar = {
-      ...key,
-      madeFrom,
-      pillar: packed,
-      proven: proven === pillar ? packed : packLocal(proven),
-    };
-    const others = this.#kept(id).filter((it) => !isFor(it, { id, ...key }));
-    const entries = [entry, ...others].slice(0, maxPerMinion);
-    this.#put(id, entries);
-    await this.#shelf?.put(id, entries);
-  }
-
-  /** Forgets a minion, on the shelf as well. @throws StoreError */
-  async forget(id: string): Promise<void> {
-    this.#drop(id);
-    await this.#shelf?.forget(id);
-  }
-
-  async #fetch(id: string): Promise<void> {
-    const entries = (await this.#shelf?.get(id)) ?? [];
-    // What was made meanwhile is newer.
-    if (entries.length > 0 && !this.#entries.has(id)) this.#put(id, entries);
-  }
-
-  #kept(id: string): readonly KeptPillar[] {
-    const packed = this.#entries.get(id);
-    if (packed === undefined) return [];
-    const entries = unpackLocal(packed, keptLimits);
-    return Array.isArray(entries) ? entries.map(unpackKept).filter((it) => it !== undefined) : [];
-  }
-
-  #put(id: string, entries: readonly KeptPillar[]): void {
-    this.#drop(id);
-    // A copy: the packed form is a part of a larger buffer.
-    this.#entries.set(id, new Uint8Array(packLocal(entries.map(packKept))));
-    this.#bytes += this.#bytesOf(id);
-    for (const oldest of this.#entries.keys()) {
-      if (this.#bytes <= this.#maxBytes) return;
-      this.#drop(oldest);
-    }
-  }
-
-  #drop(id: string): void {
-    this.#bytes -= this.#bytesOf(id);
-    this.#entries.delete(id);
-  }
-
-  #use(id: string): void {
-    const packed = this.#entries.get(id);
-    if (packed === undefined) return;
-    this.#entries.delete(id);
-    this.#entries.set(id, packed);
-  }
-
-  #bytesOf(id: string): number {
-    const packed = this.#entries.get(id);
-    return packed === undefined ? 0 : bytesPerMinion + packed.length;
-  }
-}
-
-function isFor(entry: KeptPillar, { saltenv, pillarenv, lower, rules }: PillarKey): boolean {
-  const isSameEnv = entry.saltenv === saltenv && entry.pillarenv === pillarenv;
-  return isSameEnv && entry.lower === lower && entry.rules === rules;
-}
-
-function unpack(bytes: Uint8Array): FactMap {
-  return unpackLocal(bytes, keptLimits) as FactMap; // it was packed as one, above
-}
-
-type Contents = Map<string, SourceFile | undefined>;
-
-/** What one pillar is made from, noted while it is made. */
-export class Reads implements Notes {
-  readonly grains: GrainReads = new GrainReads();
-  /** It looked at the clock or at chance: it is another one each time. */
-  isVolatile = false;
-  readonly #sources: PillarSources;
-  readonly #files: Map<string, FileRead>;
-  /** By environment and path. */
-  readonly #contents: Map<string, Contents>;
-  readonly #lists: Map<string, FileLists>;
-
-  /** @param beside one whose files these are too */
-  constructor(sources: PillarSources, beside?: Reads) {
-    this.#sources = sources;
-    this.#files = beside === undefined ? new Map() : beside.#files;
-    this.#contents = beside === undefined ? new Map() : beside.#contents;
-    this.#lists = beside === undefined ? new Map() : beside.#lists;
-  }
-
-  /** For another pillar of the same minion at the same moment: the same files, other grains. */
-  beside(): Reads {
-    return new Reads(this.#sources, this);
-  }
-
-  /** A file; within one pillar it does not change. @throws MasterError ERR_PILLAR_FILE */
-  async read(path: string, saltenv: string): Promise<SourceFile | undefined> {
-    const contents = this.#contentsOf(saltenv);
-    if (contents.has(path)) return contents.get(path);
-    const file = await this.#sources.read(path, saltenv);
-    this.#files.set(`${saltenv}\0${path}`, { path, saltenv, digest: file?.digest });
-    contents.set(path, file);
-    return file;
-  }
-
-  /** The SLS of an environment. */
-  async names(saltenv: string): Promise<ReadonlySet<string>> {
-    const lists = this.#lists.get(saltenv) ?? (await this.#sources.lists(saltenv));
-    this.#lists.set(saltenv, lists);
-    return this.#sources.names(lists);
-  }
-
-  /** What templates of an environment include and import. */
-  imports(saltenv: string): Imports {
-    return {
-      known: this.#contentsOf(saltenv),
-      read: (path) => this.read(path, saltenv),
-    };
-  }
-
-  /** What was read until now, without the texts. */
-  get madeFrom(): CacheDependencies {
-    return {
-      files: [...this.#files.values()],
-      lists: Array.from(this.#lists, ([saltenv, lists]) => {
-        return { saltenv, digest: this.#sources.namesDigest(lists) };
-      }),
-      grains: this.grains,
-    };
-  }
-
-  #contentsOf(saltenv: string): Contents {
-    const known = this.#contents.get(saltenv);
-    if (known !== undefined) return known;
-    const contents: Contents = new Map();
-    this.#contents.set(saltenv, contents);
-    return contents;
-  }
-}
-
 // Pillar of `pillar_roots`.
 
 /** Options of `MasterConfig` that pillar goes by. */
@@ -315,7 +74,6 @@ export type PillarConfig = Pick<
   | 'jinjaTrimBlocks'
   | 'jinjaLstripBlocks'
   | 'nodegroups'
-  | 'limits'
   | 'fileIgnoreGlob'
   | 'fileIgnoreRegex'
   | 'fileserverFollowsymlinks'
@@ -324,7 +82,7 @@ export type PillarConfig = Pick<
   | 'pkiDir'
   | 'stateDir'
   | 'cachedir'
->;
+> & { readonly limits: Pick<MasterConfig['limits'], 'pillarSteps'> };
 
 /** What else it is opened with. */
 export interface PillarDeps {
@@ -332,7 +90,7 @@ export interface PillarDeps {
   /** Milliseconds since 1970. */
   readonly now: () => number;
   /** Where pillars outlive the master. Default: nowhere. */
-  readonly shelf?: PersistentPillarCache | undefined;
+  readonly persistent?: PersistentPillarCache | undefined;
   /** Closed with the pillar. Default: one of its own. */
   readonly rendering?: Renderer;
   /** Whether what was made for an id is kept. Default: of all. */
@@ -351,7 +109,7 @@ const anyEnv = '__env__';
 
 /** Makes pillars of files, or gives those that were made from the same. */
 export class OwnPillar implements PillarSource {
-  readonly #config: PillarConfig;
+  #config: PillarConfig;
   readonly #sources: PillarSources;
   readonly #surroundings: PillarDeps;
   readonly #cache: PillarCache;
@@ -359,16 +117,17 @@ export class OwnPillar implements PillarSource {
   readonly #data: ParsedFileCache;
   readonly #slowPatterns: SlowPatternRunner = new SlowPatternRunner();
   readonly #told = new Set<string>();
-  #rules: { readonly nodegroups: PillarConfig['nodegroups']; readonly mark: string } | undefined;
+  #rulesMark: string;
   #made = 0;
 
   constructor(config: PillarConfig, sources: PillarSources, surroundings: PillarDeps) {
     this.#config = config;
+    this.#rulesMark = markOfRules(config);
     this.#sources = sources;
     this.#surroundings = surroundings;
     this.#rendering = surroundings.rendering ?? new Renderer();
     this.#data = new ParsedFileCache(this.#rendering);
-    this.#cache = new PillarCache({ sources, shelf: surroundings.shelf });
+    this.#cache = new PillarCache({ sources, persistent: surroundings.persistent });
   }
 
   /** How many files were parsed since the start. */
@@ -384,7 +143,7 @@ export class OwnPillar implements PillarSource {
   /** A minion's pillar, with `_errors` where something is wrong with its files. */
   async provide(request: PillarRequest, lower: PillarMap = new Map()): Promise<PillarAnswer> {
     const { id, saltenv, pillarenv } = request;
-    const key = { id, saltenv, pillarenv, lower: markOf(lower), rules: this.#rulesMark() };
+    const key = { id, saltenv, pillarenv, lower: markOf(lower), rules: this.#rulesMark };
     const kept = await this.#find(key, request);
     if (kept !== undefined) return kept;
     const reads = new Reads(this.#sources);
@@ -408,13 +167,10 @@ export class OwnPillar implements PillarSource {
     await this.#sources.close();
   }
 
-  /** Of the options: a running master takes over new nodegroups, by which top files go. */
-  #rulesMark(): string {
-    const { nodegroups } = this.#config;
-    if (this.#rules?.nodegroups !== nodegroups) {
-      this.#rules = { nodegroups, mark: markOfRules(this.#config) };
-    }
-    return this.#rules.mark;
+  /** Goes by other nodegroups, which top files name: what was made by those before is of no use. */
+  useNodegroups(nodegroups: PillarConfig['nodegroups']): void {
+    this.#config = { ...this.#config, nodegroups };
+    this.#rulesMark = markOfRules(this.#config);
   }
 
   async #find(key: PillarKey, { grains }: PillarRequest): Promise<PillarAnswer | undefined> {
@@ -544,11 +300,15 @@ function answerOf({ pillar, errors }: CompiledPillar): PillarAnswer['pillar'] {
 
 // Opening: pillar of files or of a program, merged with `ext_pillar`.
 
-/** What a master's pillar is opened with. */
-export interface PillarSourceDeps extends PillarDeps {
-  readonly closers: Closers;
-  readonly foundations: Pick<Auth, 'seal' | 'keys'> & { readonly store: Store };
+/** What a program and extensions give minions besides the files of the configuration. */
+export interface PillarOfProgram {
+  /** Default: that of the files below `pillar_roots`. */
+  readonly pillar?: PillarProvider | undefined;
+  /** Put over that pillar, in this order. */
+  readonly extPillar: readonly ExtPillar[];
 }
+
+export type PillarSourceDeps = Pick<MineDeps, 'auth' | 'config' | 'context'>;
 
 /** Opens the pillar files of a configuration. The caller closes it. */
 export async function openPillar(
@@ -574,42 +334,47 @@ export async function openPillar(
  * `ext_pillar` over or under it, and a program's own sources over all.
  */
 export async function openPillarSource(
-  config: MasterConfig,
-  {
-    pillar,
-    extPillar,
-  }: { readonly pillar?: PillarProvider; readonly extPillar: readonly ExtPillar[] },
-  surroundings: PillarSourceDeps,
+  deps: PillarSourceDeps,
+  { pillar, extPillar }: PillarOfProgram,
 ): Promise<PillarSource> {
-  const { closers, log } = surroundings;
-  const rendering = closers.add(new Renderer(), (it) => it.close());
+  const { config, context } = deps;
+  const log = context.log.child({ component: 'pillar' });
+  const rendering = context.closers.add(new Renderer(), (it) => it.close());
   const base =
     pillar === undefined
-      ? await openLastingPillar(config, { ...surroundings, rendering })
+      ? await openLastingPillar(deps, { log, now: context.now, rendering })
       : fromProvider(pillar);
-  const { strategy, mergeLists } = rulesOf(config);
+  const { fixed } = config;
+  const { pillarSourceMergingStrategy: strategy, pillarMergeLists: mergeLists } = fixed;
   const merge = { strategy, mergeLists, log };
   const configured = withExtPillar(base, {
     ...merge,
-    sources: await openExtPillars(config.extPillar, new ParsedFileCache(rendering)),
-    areFirst: config.extPillarFirst,
+    sources: await openExtPillars(fixed.extPillar, new ParsedFileCache(rendering)),
+    areFirst: fixed.extPillarFirst,
   });
   const whole = withExtPillar(configured, { ...merge, sources: extPillar });
-  return config.pillarOpts ? withMasterOptions(whole, config) : whole;
+  return fixed.pillarOpts ? withMasterOptions(whole, config) : whole;
 }
 
 /** The pillar files of a master: what was made before a restart is good after it. */
 async function openLastingPillar(
-  config: MasterConfig,
-  { closers, foundations, ...surroundings }: PillarSourceDeps,
+  { config, context, auth }: PillarSourceDeps,
+  surroundings: PillarDeps,
 ): Promise<OwnPillar> {
-  const { store, keys } = foundations;
+  const { store, closers } = context;
+  const { keys, seal } = auth;
   const hasKey = (id: string): boolean => keys.get(id) !== undefined;
-  if (!config.minionDataCache) await PersistentPillarCache.clear(store);
-  const shelf = config.minionDataCache
-    ? await PersistentPillarCache.open({ ...foundations, hasKey })
+  const { minionDataCache } = config.fixed;
+  if (!minionDataCache) await PersistentPillarCache.clear(store);
+  const persistent = minionDataCache
+    ? await PersistentPillarCache.open({ store, seal, hasKey })
     : undefined;
-  const pillar = await openPillar(config, { ...surroundings, shelf, isKept: hasKey });
+  const { nodegroups } = config.current;
+  const pillar = await openPillar(
+    { ...config.fixed, nodegroups },
+    { ...surroundings, persistent, isKept: hasKey },
+  );
+  config.onChange((current) => pillar.useNodegroups(current.nodegroups));
   const unsubscribe = keys.onChange(({ id }) => {
     // protection: pillar-outlives-key
     if (!hasKey(id)) pillar.forget(id);
@@ -619,47 +384,6 @@ async function openLastingPillar(
     return it.close();
   });
   return pillar;
-}
-
-/** What the operator decided, the same for all minions. */
-interface PillarRules extends MergeOptions {
-  /** `pillar_includes_override_sls`: what is included lies over the file that includes it. */
-  readonly includesOverride: boolean;
-  /** `pillar_safe_render_error`: minions are not told what is wrong with a file. */
-  readonly isErrorSafe: boolean;
-  /** `pillar_raise_on_missing`: `pillar.get` without a default fails where there is nothing. */
-  readonly raisesOnMissing: boolean;
-  /** `state_top`. */
-  readonly top: string;
-  /** `renderer`. */
-  readonly renderer: string;
-  readonly trimBlocks: boolean;
-  readonly lstripBlocks: boolean;
-  readonly nodegroups: Nodegroups;
-  readonly limits: Partial<TemplateLimits>;
-}
-
-/** One minion's pillar in the making. */
-export interface PillarSetting extends PillarRules {
-  readonly id: string;
-  readonly grains: WireMap;
-  readonly saltenv: string | undefined;
-  readonly pillarenv: string | undefined;
-  /** Environments, `base` first. */
-  readonly envs: readonly string[];
-  /** Those of them that have directories. */
-  readonly rooted: ReadonlySet<string>;
-  /** What templates see as `opts`. */
-  readonly opts: Readonly<Record<string, unknown>>;
-  /** What templates see as `pillar`: as in Salt what external pillar gave before, else nothing. */
-  readonly pillar: PillarMap;
-  /** Words of somebody who may not do everything: they stay values, whatever they say. */
-  readonly foreign?: UntrustedInput | undefined;
-  readonly rendering: Renderer;
-  readonly data: ParsedFileCache;
-  readonly slowPatterns: SlowPatternRunner;
-  /** Milliseconds since 1970. */
-  readonly now: () => number;
 }
 
 /** The value at a path of keys (`a:b`); of the empty path, all of it. */

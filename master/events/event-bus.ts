@@ -1,19 +1,18 @@
-import type { Logger } from 'pino';
 import {
   compileGlob,
   formatEventStamp,
   type WireMap,
   type WireValue,
 } from '../../minion-protocol/index.ts';
-import { BoundedQueue, type Closers } from '../../runtime/index.ts';
-import type { Store } from '../../store/index.ts';
+import { BoundedQueue } from '../../runtime/index.ts';
 import {
   type EventsRequest,
   type InProcessApi,
   MasterError,
   type MasterEvent,
 } from '../api/index.ts';
-import { eventRingSize, type MasterConfig } from '../config/index.ts';
+import { eventRingSize, type LiveConfig } from '../config/index.ts';
+import type { MasterContext } from '../context/index.ts';
 import type { EventFigures } from '../metrics/index.ts';
 import { EventRing, MissedEvents } from './event-ring.ts';
 
@@ -243,28 +242,29 @@ export async function* flat<T>(
 // Opening.
 
 export interface EventDeps {
-  readonly config: MasterConfig;
-  readonly store: Store;
-  /** Milliseconds since 1970. */
-  readonly now: () => number;
-  readonly log: Logger;
+  readonly config: LiveConfig;
+  readonly context: MasterContext;
+}
+
+/** Events of a master: the bus, and the interface to it. */
+export interface Events {
+  readonly bus: EventBus;
+  readonly api: BusApi;
 }
 
 /** @throws StoreError */
-export async function openEvents(
-  { config, store, now, log }: EventDeps,
-  closers: Closers,
-): Promise<{ readonly bus: EventBus; readonly events: BusApi }> {
-  const size = eventRingSize(config);
-  const parts = { store, now, log: log.child({ component: 'events' }) };
+export async function createEvents({ config, context }: EventDeps): Promise<Events> {
+  const { store, now, closers } = context;
+  const size = eventRingSize(config.fixed);
+  const parts = { store, now, log: context.log.child({ component: 'events' }) };
   // Before the bus, so that it is closed after it.
   const ring =
     size === undefined
       ? undefined
       : closers.add(await EventRing.open({ ...parts, size }), (it) => it.close());
   const bus = closers.add(
-    new EventBus({ maxEventBytes: config.maxEventSize, now: () => new Date(now()), ring }),
+    new EventBus({ maxEventBytes: config.fixed.maxEventSize, now: () => new Date(now()), ring }),
     (it) => it.close(),
   );
-  return { bus, events: createBusApi(bus, ring) };
+  return { bus, api: createBusApi(bus, ring) };
 }

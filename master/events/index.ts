@@ -1,3 +1,10 @@
-export { type BusApi, type EventBus, flat, openEvents, trimValues } from './event-bus.ts';
+export {
+  type BusApi,
+  createEvents,
+  type EventBus,
+  type Events,
+  flat,
+  trimValues,
+} from './event-bus.ts';
 export { MissedEvents, missedBySlowReader } from './event-ring.ts';
 export { tags } from './tags.ts';

@@ -5,7 +5,7 @@
 
 import type { Logger } from 'pino';
 import type { WireValue } from '../../minion-protocol/index.ts';
-import type { MasterConfig } from '../config/index.ts';
+import type { FixedConfig, MasterConfig } from '../config/index.ts';
 import { type FileLists, type FileServerBackend, type FoundFile, noFiles } from './backend.ts';
 import { isBelow } from './disk-files.ts';
 import { expandRoot, openRoots } from './roots.ts';
@@ -171,20 +171,13 @@ function merge(parts: readonly FileLists[]): FileLists {
 /** Where a master's files come from. */
 export interface FileServerOptions {
   /**
-   * Asked in this order; they belong to the master from its start on, which closes them. With
-   * {@link openFileRoots} among them, `file_roots` are served as well.
+   * Asked in this order; they belong to the master from its start on, which closes them. A function
+   * is called at the start: with {@link openFileRoots} among them, `fileRoots` are served as well.
    */
-  readonly backends: readonly FileServerBackend[];
-}
-
-/** @param options default: the `file_roots` of the configuration */
-export async function openFileServer(
-  config: MasterConfig,
-  options: FileServerOptions | undefined,
-  logger: Logger,
-): Promise<FileServer> {
-  if (options !== undefined) return new FileServer(options.backends);
-  return new FileServer([await openFileRoots(config, logger)]);
+  readonly backends: readonly (
+    | FileServerBackend
+    | ((config: FixedConfig, logger: Logger) => Promise<FileServerBackend>)
+  )[];
 }
 
 /**
@@ -192,7 +185,7 @@ export async function openFileServer(
  * what minions pushed, and the files of pillar.
  */
 export async function openFileRoots(
-  config: MasterConfig,
+  config: FixedConfig,
   logger?: Logger,
 ): Promise<FileServerBackend> {
   const hidden = [...hiddenDirectories(config), ...(await pillarDirectories(config))];

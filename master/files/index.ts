@@ -11,12 +11,12 @@ export {
   type FileServerOptions,
   hiddenDirectories,
   openFileRoots,
-  openFileServer,
   relativePath,
   requestedFile,
   type ServedFile,
   servedFiles,
 } from './file-server.ts';
-export { createMemoryFiles, type MemoryContent, type MemoryFiles } from './memory-files.ts';
-export { PushedFiles, pushedPath } from './pushed-files.ts';
+export { createFiles, type Files } from './files.ts';
+export { createMemoryFiles, type MemoryFiles } from './memory-files.ts';
+export { type PushedFiles, pushedPath } from './pushed-files.ts';
 export { expandRoot, type ListKind, openRoots, PackedLists, walkRoots } from './roots.ts';

@@ -1,6 +1,8 @@
 export { isList } from '../data/index.ts';
 export type { FunctionCaller } from './caller.ts';
+export { createFunctions, createOrchestrator, type Functions } from './functions.ts';
 export { textOf } from './orchestrate/high-data.ts';
 export { orderChunks } from './orchestrate/low-chunk.ts';
-export { PeerPublisher, PeerRunner, toCall, type WordReader } from './peers.ts';
-export { createServices, type Services, toFunctionsApi } from './services.ts';
+export { PeerPublisher, PeerRunner, toCall } from './peers.ts';
+export { authRunner, dataRunners, fileRunners, minionRunners } from './runners.ts';
+export { wheelTable } from './wheel.ts';

@@ -47,7 +47,7 @@ const maxFunctions = 100;
 const maxNames = 10_000;
 
 /** Reads what is typed as arguments. */
-export type WordReader = Pick<ArgumentReader, 'readWords'>;
+type WordReader = Pick<ArgumentReader, 'readWords'>;
 
 /** The functions of a load, by themselves; `undefined`: they are none. */
 function functionsOf({ fun }: WireMap): readonly string[] | undefined {

@@ -3,21 +3,24 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { isWireMap, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
-import { type LoginsApi, MasterError } from '../api/index.ts';
+import { type KeysApi, MasterError, version } from '../api/index.ts';
+import type { Auth } from '../auth/index.ts';
+import type { MasterContext } from '../context/index.ts';
 import {
   compiledOf,
   fromWire,
   isPillarMap,
   type MineReader,
+  type MinionData,
   type PillarMap,
   type PillarSource,
   pillarRequestOf,
 } from '../data/index.ts';
 import type { EventBus } from '../events/index.ts';
-import type { FileServer } from '../files/index.ts';
-import type { KnownFacts } from '../jobs/index.ts';
-import { AuthenticationError } from '../users/index.ts';
-import { type CacheRunnerDeps, cacheRunner } from './cache-runner.ts';
+import type { FileServer, Files } from '../files/index.ts';
+import type { Jobs, KnownFacts } from '../jobs/index.ts';
+import { AuthenticationError, type Users } from '../users/index.ts';
+import { cacheRunner } from './cache-runner.ts';
 import {
   anything,
   type FunctionTable,
@@ -33,9 +36,9 @@ import {
   target,
   text,
 } from './caller.ts';
-import { type FileserverRunnerDeps, fileserverRunner } from './fileserver-runner.ts';
-import { type JobsRunnerDeps, jobsRunner } from './jobs-runner.ts';
-import { type ManageRunnerDeps, manageRunner } from './manage-runner.ts';
+import { fileserverRunner } from './fileserver-runner.ts';
+import { jobsRunner } from './jobs-runner.ts';
+import { manageRunner } from './manage-runner.ts';
 import { askMinions, type MinionCalls } from './minion-calls.ts';
 import { isSuccess } from './orchestrate/low-chunk.ts';
 import type { OrchestrationRequest, Orchestrator } from './orchestrate/orchestrator.ts';
@@ -43,10 +46,11 @@ import type { OrchestrationRequest, Orchestrator } from './orchestrate/orchestra
 // The `auth` runner [salt/runners/auth.py].
 
 interface AuthRunnerDeps {
-  readonly logins: () => Pick<LoginsApi, 'login' | 'logout'>;
+  readonly users: Users;
 }
 
-function authRunner({ logins }: AuthRunnerDeps): FunctionTable {
+/** The runner about log-ins. */
+export function authRunner({ users: { logins } }: AuthRunnerDeps): FunctionTable {
   return {
     'auth.mk_token': masterFunction({
       summary: 'Makes a token for whoever the credentials belong to; nothing where to nobody.',
@@ -65,7 +69,7 @@ function authRunner({ logins }: AuthRunnerDeps): FunctionTable {
           ...(by === undefined ? {} : { source: 'runner' }),
         };
         try {
-          const { user, groups, start, expire, token } = await logins().login(request);
+          const { user, groups, start, expire, token } = await logins.login(request);
           const times = { start: start / 1000, expire: expire / 1000 };
           const known = groups.length === 0 ? {} : { groups: [...groups] };
           return { token, ...times, name: user, eauth, ...known };
@@ -79,7 +83,7 @@ function authRunner({ logins }: AuthRunnerDeps): FunctionTable {
       summary: 'Ends a token.',
       parameters: { token: required(text) },
       isConfidential: true,
-      call: ({ token }) => logins().logout(token),
+      call: ({ token }) => logins.logout(token),
     }),
   };
 }
@@ -93,7 +97,7 @@ interface DocRunnerDeps extends MinionCalls {
   readonly docs: { readonly runner: Docs; readonly wheel: Docs };
 }
 
-function docRunner(parts: DocRunnerDeps): FunctionTable {
+export function docRunner(parts: DocRunnerDeps): FunctionTable {
   const { docs } = parts;
   const parameters = { name: optional(text) };
   return {
@@ -122,7 +126,7 @@ function docRunner(parts: DocRunnerDeps): FunctionTable {
 
 // The `event` runner [salt/runners/event.py].
 
-function eventRunner({ bus }: { readonly bus: EventBus }): FunctionTable {
+export function eventRunner({ bus }: { readonly bus: EventBus }): FunctionTable {
   return {
     'event.send': masterFunction({
       summary: 'Fires an event on the master.',
@@ -317,7 +321,7 @@ const orchestrateParameters = {
   orchestration_jid: optional(text),
 } as const;
 
-function stateRunner({ orchestrator }: StateRunnerDeps): FunctionTable {
+export function stateRunner({ orchestrator }: StateRunnerDeps): FunctionTable {
   const orchestrate = masterFunction({
     summary:
       'Runs SLS of the file server on the master: states that act on minions and the master.',
@@ -415,7 +419,7 @@ function pillarOf(value: WireValue | undefined): PillarMap {
 /** Longest sleep, seconds: `rest_timeout` and more. */
 const longest = 3600;
 
-function testRunner(): FunctionTable {
+export function testRunner(): FunctionTable {
   return {
     'test.arg': masterFunction({
       summary: 'Gives back its arguments.',
@@ -446,33 +450,55 @@ function testRunner(): FunctionTable {
   };
 }
 
-export interface RunnerDeps
-  extends JobsRunnerDeps,
-    ManageRunnerDeps,
-    CacheRunnerDeps,
-    MineRunnerDeps,
-    PillarRunnerDeps,
-    FileserverRunnerDeps,
-    SaltutilRunnerDeps,
-    AuthRunnerDeps,
-    StateRunnerDeps,
-    DocRunnerDeps {
-  readonly bus: EventBus;
+// The tables of runners, by the modules that they are about.
+
+export interface DataRunnerDeps {
+  readonly auth: Auth;
+  readonly data: MinionData;
+  readonly jobs: Jobs;
 }
 
-export function runnerTable(parts: RunnerDeps): FunctionTable {
+/** Runners about what minions are, have and get. */
+export function dataRunners({ auth, data, jobs }: DataRunnerDeps): FunctionTable {
+  const { facts, targets, api } = jobs;
   return {
-    ...jobsRunner(parts),
-    ...manageRunner(parts),
-    ...cacheRunner(parts),
-    ...mineRunner(parts),
-    ...pillarRunner(parts),
-    ...eventRunner(parts),
-    ...fileserverRunner(parts),
-    ...saltutilRunner(parts),
-    ...authRunner(parts),
-    ...docRunner(parts),
-    ...stateRunner(parts),
-    ...testRunner(),
+    ...cacheRunner({ facts, targets, mine: data.mine, acceptedIds: () => auth.keys.acceptedIds() }),
+    ...mineRunner({ jobs: api, mineReader: data.mineReader }),
+    ...pillarRunner({ pillar: data.pillar, facts }),
+  };
+}
+
+export interface FileRunnerDeps {
+  readonly context: MasterContext;
+  readonly files: Files;
+}
+
+/** Runners about the file server. */
+export function fileRunners({ context, files }: FileRunnerDeps): FunctionTable {
+  const log = context.log.child({ component: 'runners' });
+  return {
+    ...fileserverRunner({ fileServer: files.server }),
+    ...saltutilRunner({ fileServer: files.server, log }),
+  };
+}
+
+export interface MinionRunnerDeps {
+  readonly auth: Auth;
+  readonly jobs: Jobs;
+  readonly keys: Pick<KeysApi, 'delete'>;
+}
+
+/** Runners about minions and their jobs. */
+export function minionRunners({ auth, jobs, keys }: MinionRunnerDeps): FunctionTable {
+  const { api, cache } = jobs;
+  return {
+    ...jobsRunner({ jobs: api, cache }),
+    ...manageRunner({
+      jobs: api,
+      keys,
+      acceptedIds: () => auth.keys.acceptedIds(),
+      present: () => jobs.present(),
+      version: `saltbridge ${version}`,
+    }),
   };
 }

@@ -15,10 +15,9 @@ import {
   type KeySelection,
   type KeyState,
   MasterError,
-  type PresentMinion,
 } from '../api/index.ts';
-import { literalGlob, type OwnKey } from '../auth/index.ts';
-import { type MasterConfig, saltValues } from '../config/index.ts';
+import { type Auth, literalGlob, type OwnKey } from '../auth/index.ts';
+import { type LiveConfig, type MasterConfig, saltValues } from '../config/index.ts';
 import {
   DiskFiles,
   expandRoot,
@@ -28,6 +27,7 @@ import {
   relativePath,
   walkRoots,
 } from '../files/index.ts';
+import type { Jobs } from '../jobs/index.ts';
 import {
   count,
   type FunctionTable,
@@ -495,30 +495,33 @@ function pairOf({ privatePem, publicPem }: CreatedKey): WireMap {
   return { priv: privatePem, pub: publicPem };
 }
 
-export interface WheelDeps extends KeyWheelDeps, FileRootsWheelDeps {
-  readonly config: MasterConfig;
-  readonly present: () => readonly PresentMinion[];
+export interface WheelDeps {
+  readonly config: LiveConfig;
+  readonly auth: Auth;
+  readonly jobs: Jobs;
+  readonly keys: InProcessApi['keys'];
 }
 
-export function wheelTable(parts: WheelDeps): FunctionTable {
+export function wheelTable({ config, auth, jobs, keys }: WheelDeps): FunctionTable {
+  const ownKeys = (): readonly OwnKey[] => auth.ownKeys;
   return {
-    ...keyWheel(parts),
-    ...newKeyWheel(parts),
-    ...fileRootsWheel(parts),
+    ...keyWheel({ keys, ownKeys }),
+    ...newKeyWheel({ keys }),
+    ...fileRootsWheel({ config: config.fixed }),
     'config.values': masterFunction({
       summary: "The master's options under Salt's names; secret ones are left out.",
       parameters: {},
       call: () => ({
-        ...saltValues(parts.config),
-        external_auth: namesOf(parts.config.externalAuth),
-        user: parts.config.user ?? processUser(),
+        ...saltValues(config.all),
+        external_auth: namesOf(config.current.externalAuth),
+        user: config.fixed.user ?? processUser(),
       }),
     }),
     'minions.connected': masterFunction({
       summary: 'The minions that are connected.',
       parameters: {},
       call: () =>
-        parts
+        jobs
           .present()
           .map(({ id }) => id)
           .sort(),

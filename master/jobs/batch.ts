@@ -42,7 +42,7 @@ class BatchSlots {
     return minions.filter((minion) => this.#active.delete(minion)).length;
   }
 
-  /** Places may be taken again. */
+  /** Slots may be taken again. */
   free(count: number): void {
     this.#free += count;
   }
@@ -231,8 +231,8 @@ export async function* runJob(
   request: RunRequest,
   signal?: AbortSignal,
 ): AsyncGenerator<JobUpdate, void, void> {
-  const { timeout = parts.defaults.timeout } = request;
-  const { gatherJobTimeout = parts.defaults.gatherJobTimeout } = request;
+  const { current } = parts.config;
+  const { timeout = current.timeout, gatherJobTimeout = current.gatherJobTimeout } = request;
   const news = createJobEventQueue();
   const { job, record, delivery, problem, stopListening } = await parts.dispatcher.publish(
     request,

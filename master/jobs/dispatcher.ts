@@ -22,9 +22,9 @@ import {
 import { type AuditTrail, auditOf, named } from '../audit/index.ts';
 import type { PublishKey } from '../auth/index.ts';
 import { type EventBus, tags } from '../events/index.ts';
-import { freshJid, Job, type JobRecord, newJobEvent } from './job.ts';
+import { Job, type JobRecord, newJobEvent } from './job.ts';
 import { toArguments } from './job-arguments.ts';
-import type { AddedJob, JobCache } from './job-cache.ts';
+import { type AddedJob, freshJid, type JobCache } from './job-cache.ts';
 import type { Reconnecting } from './presence.ts';
 import type { TargetResolver } from './targets.ts';
 

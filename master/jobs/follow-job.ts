@@ -12,6 +12,7 @@ import {
   MasterError,
   type SilenceReason,
 } from '../api/index.ts';
+import type { LiveConfig } from '../config/index.ts';
 import type { JobDispatcher } from './dispatcher.ts';
 import { isFailureCode, type Job, type JobRecord } from './job.ts';
 import type { JobCache } from './job-cache.ts';
@@ -139,12 +140,6 @@ function explainSilence(
   return silent(heardAt === undefined ? 'never-heard' : 'not-heard-since');
 }
 
-/** Salt's defaults, seconds (`timeout`, `gather_job_timeout`). */
-interface RunDefaults {
-  readonly timeout: number;
-  readonly gatherJobTimeout: number;
-}
-
 /** More than any fleet has minions, each of which returns once. */
 const maxWaitingNews = 1_000_000;
 
@@ -160,7 +155,8 @@ type JobNews =
 export interface FollowDeps {
   readonly dispatcher: Pick<JobDispatcher, 'closing' | 'publishUnkept'>;
   readonly facts: MinionFacts;
-  readonly defaults: RunDefaults;
+  /** `timeout` and `gather_job_timeout`. */
+  readonly config: Pick<LiveConfig, 'current'>;
 }
 
 /** A job that was published. */
@@ -346,7 +342,7 @@ export async function* resumeJob(
   jid: string,
   signal?: AbortSignal,
 ): AsyncGenerator<JobUpdate, void, void> {
-  const { cache, defaults } = parts;
+  const { cache, config } = parts;
   const [job, record] = [await cache.find(jid), await cache.record(jid)];
   if (job === undefined || record === undefined) {
     throw new MasterError('ERR_JOB_UNKNOWN', 'no job of this jid is kept');
@@ -368,9 +364,10 @@ export async function* resumeJob(
       job.answer(result);
       note(result);
     }
-    const quietMs = defaults.timeout * 1000;
+    const { timeout, gatherJobTimeout } = config.current;
+    const quietMs = timeout * 1000;
     const patience = { firstMs: Math.max(reconnectMs, quietMs), quietMs };
-    const gatherMs = defaults.gatherJobTimeout * 1000;
+    const gatherMs = gatherJobTimeout * 1000;
     yield* followJob(parts, { job, record, news, ...patience, gatherMs }, signal);
   } finally {
     stopListening();

@@ -9,6 +9,7 @@ import {
   type JobSummary,
   MasterError,
 } from '../api/index.ts';
+import type { LiveConfig } from '../config/index.ts';
 import { describeDeliveries, type MinionFacts } from './follow-job.ts';
 import type { JobRecord } from './job.ts';
 import type { JobCache } from './job-cache.ts';
@@ -17,13 +18,17 @@ import type { JobCache } from './job-cache.ts';
 export interface HistoryDeps {
   readonly cache: JobCache;
   readonly facts: MinionFacts;
-  /** How long a job's minions are waited for when nobody follows it, milliseconds. */
-  readonly idleTimeoutMs: number;
+  readonly config: Pick<LiveConfig, 'current'>;
   /** Milliseconds since 1970. */
   readonly now: () => number;
 }
 
 const defaultLimit = 50;
+
+/** How long a job's minions are waited for when nobody follows it, milliseconds. */
+export function idleTimeoutMs({ current }: Pick<LiveConfig, 'current'>): number {
+  return (current.timeout + current.gatherJobTimeout) * 1000;
+}
 
 /** The jobs that are kept, the latest first. */
 export async function listJobs(
@@ -51,11 +56,11 @@ export async function showJob(parts: HistoryDeps, jid: string): Promise<JobRepor
 }
 
 async function report(parts: HistoryDeps, record: JobRecord): Promise<JobReport> {
-  const { cache, facts, idleTimeoutMs, now } = parts;
+  const { cache, facts, config, now } = parts;
   const returns: JobReturn[] = [];
   for await (const result of cache.returns(record.jid)) returns.push(result);
   const job = cache.remembered(record.jid);
-  const isFollowed = job?.isWatched === true || now() - record.publishedAt < idleTimeoutMs;
+  const isFollowed = job?.isWatched === true || now() - record.publishedAt < idleTimeoutMs(config);
   const running = job?.running ?? new Set<string>();
   const deliveries = describeDeliveries(record, { returns, running, isFollowed }, facts);
   const { jid, fun, arg, tgt, tgtType, user, publishedAt, selfMade } = record;

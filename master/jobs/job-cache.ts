@@ -29,7 +29,7 @@ const maxUnderWay = 100;
 export class JobCache {
   readonly #store: Store;
   readonly #isOn: boolean;
-  readonly #lifetimes: { readonly keepMs: number };
+  #keepMs: number;
   readonly #keepMarksMs: number;
   readonly #now: () => number;
   readonly #mutex = new KeyedMutex();
@@ -48,9 +48,14 @@ export class JobCache {
   }) {
     this.#store = options.store;
     this.#isOn = options.isOn;
-    this.#lifetimes = options;
+    this.#keepMs = options.keepMs;
     this.#keepMarksMs = options.keepMarksMs;
     this.#now = options.now;
+  }
+
+  /** Keeps jobs that are published from now on so many milliseconds. */
+  keepFor(milliseconds: number): void {
+    this.#keepMs = milliseconds;
   }
 
   /**
@@ -220,7 +225,7 @@ export class JobCache {
   }
 
   #expiry(): number {
-    return this.#now() + this.#lifetimes.keepMs;
+    return this.#now() + this.#keepMs;
   }
 
   #forgetOldest(): void {
@@ -235,5 +240,16 @@ export class JobCache {
   #forget(jid: string): void {
     this.#rememberedMinions -= this.#remembered.get(jid)?.minions.size ?? 0;
     this.#remembered.delete(jid);
+  }
+}
+
+/** A job id that no job has: the clock may have gone back since an earlier run of the master. */
+export async function freshJid(
+  nextJid: () => string,
+  jobs: Pick<JobCache, 'find'>,
+): Promise<string> {
+  for (;;) {
+    const jid = nextJid();
+    if ((await jobs.find(jid)) === undefined) return jid;
   }
 }

@@ -10,7 +10,6 @@ import {
 import { StoreError } from '../../store/index.ts';
 import type { JobReturn } from '../api/index.ts';
 import { tags } from '../events/index.ts';
-import type { JobCache } from './job-cache.ts';
 
 /** A published job, as it is kept [WIRE 15.4]. */
 export interface JobRecord {
@@ -297,15 +296,4 @@ export function stateErrorEvents(load: WireMap, jid: string, minionId: string): 
       { tag: tags.stateError(jid, minionId, String(fun)), data },
     ];
   });
-}
-
-/** A job id that no job has: the clock may have gone back since an earlier run of the master. */
-export async function freshJid(
-  nextJid: () => string,
-  jobs: Pick<JobCache, 'find'>,
-): Promise<string> {
-  for (;;) {
-    const jid = nextJid();
-    if ((await jobs.find(jid)) === undefined) return jid;
-  }
 }

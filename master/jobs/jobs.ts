@@ -1,107 +1,196 @@
-/** Opens jobs from the parts of a master, and implements the interface `jobs`. */
+/** Opens jobs, and implements the interface `jobs`. */
 
 import { randomInt } from 'node:crypto';
-import { createJidSource, type MasterTransport } from '../../minion-protocol/index.ts';
-import type { Store } from '../../store/index.ts';
-import type { InProcessJobsApi, JobProgress } from '../api/index.ts';
+import type { MasterTransport } from '../../minion-protocol/index.ts';
+import type { InProcessJobsApi, JobProgress, MinionInfo, PresentMinion } from '../api/index.ts';
 import type { Audit } from '../audit/index.ts';
-import type { Auth, LastHeard } from '../auth/index.ts';
-import type { MasterConfig } from '../config/index.ts';
-import type { EventBus } from '../events/index.ts';
+import type { Auth } from '../auth/index.ts';
+import type { FixedConfig, LiveConfig } from '../config/index.ts';
+import type { MasterContext } from '../context/index.ts';
+import type { Events } from '../events/index.ts';
 import { type RunDeps, runBatch, runJob, runSubset } from './batch.ts';
 import { JobDispatcher, Publisher } from './dispatcher.ts';
 import { type MinionFacts, resumeJob } from './follow-job.ts';
-import { listJobs, showJob } from './history.ts';
+import { idleTimeoutMs, listJobs, showJob } from './history.ts';
 import type { Job } from './job.ts';
-import { JobCache } from './job-cache.ts';
-import type { KnownFacts } from './minion-facts.ts';
-import { Reconnecting } from './presence.ts';
-import type { KnownResources } from './resources.ts';
+import { freshJid, JobCache } from './job-cache.ts';
+import { KnownFacts, takeOverFacts } from './minion-facts.ts';
+import { needingOwnRestart, PresenceEvents, presentMinions, Reconnecting } from './presence.ts';
+import { KnownResources } from './resources.ts';
 import { TargetResolver } from './targets.ts';
 
 export interface JobDeps {
-  readonly config: MasterConfig;
-  readonly foundations: Pick<Auth, 'keys' | 'masterKeys' | 'publishKey' | 'rsa' | 'sessions'> & {
-    readonly store: Store;
-    readonly audit: Audit;
-    readonly facts: KnownFacts;
-    readonly resources: KnownResources;
-  };
+  readonly config: LiveConfig;
+  readonly context: MasterContext;
+  readonly auth: Auth;
+  readonly audit: Audit;
+  readonly events: Events;
   readonly transports: readonly MasterTransport[];
-  readonly bus: EventBus;
-  readonly lastHeard: LastHeard;
-  /** Ends what follows jobs. */
-  readonly closing: AbortSignal;
-  readonly now: () => number;
 }
 
-/** What the rest of a master needs of jobs. */
+/** Jobs, and what is known of the minions that they are for. */
 export interface Jobs {
-  readonly jobs: JobCache;
-  /** What is known of minions, for what became of jobs at each. */
-  readonly facts: MinionFacts;
+  readonly cache: JobCache;
+  /** What became of jobs at each minion. */
+  readonly minions: MinionFacts;
+  /** Grains and pillar of minions. */
+  readonly facts: KnownFacts;
+  /** What minions manage besides themselves. */
+  readonly resources: KnownResources;
   readonly targets: TargetResolver;
   readonly dispatcher: JobDispatcher;
-  readonly nextJid: () => string;
+  readonly api: InProcessJobsApi;
+  /** A job id that no job has. */
+  freshJid(): Promise<string>;
+  /** The minions that listen to publications. */
+  present(): PresentMinion[];
+  /** The accepted minions. */
+  list(): MinionInfo[];
+  /** Logs which minions that are present do not connect again by themselves. */
+  warnOfOwnRestarts(): void;
+  /** Tells who comes and goes, with `presence_events`. */
+  startPresenceEvents(): void;
 }
 
-export function openJobs(parts: JobDeps): Jobs {
-  const { config, foundations, transports, bus, lastHeard, closing, now } = parts;
-  const nextJid = createJidSource(
-    () => new Date(now()),
-    config.uniqueJid ? String(process.pid) : undefined,
-  );
-  const jobs = new JobCache({
-    store: foundations.store,
-    isOn: config.jobCache,
-    get keepMs() {
-      return config.keepJobsSeconds * 1000;
-    },
-    keepMarksMs: config.publishSession * 1000,
+/** @throws StoreError */
+export async function createJobs(deps: JobDeps): Promise<Jobs> {
+  const { config, context, auth, audit, events, transports } = deps;
+  const { fixed } = config;
+  const { store, now, nextJid, closing } = context;
+  const { keys, lastHeard } = auth;
+  const hasKey = (id: string): boolean => keys.get(id) !== undefined;
+  const facts = await openFacts(deps, hasKey);
+  const maxBytes = fixed.limits.grainsBytes;
+  const resources = await KnownResources.open({ store, maxBytes, hasKey });
+  auth.onRetire((id) => facts.forget(id));
+  auth.onKeyDeleted((id) => Promise.all([facts.forget(id), resources.forget(id)]));
+  const cache = new JobCache({
+    store,
+    isOn: fixed.jobCache,
+    keepMs: config.current.keepJobsSeconds * 1000,
+    keepMarksMs: fixed.publishSession * 1000,
     now,
   });
   const reconnecting = new Reconnecting({
-    signedIn: foundations.sessions.ids,
-    waitMs: config.reconnectWaitSeconds * 1000,
+    signedIn: auth.sessions.ids,
+    waitMs: fixed.reconnectWaitSeconds * 1000,
     lastHeard,
     now,
   });
-  const facts: MinionFacts = {
-    isAccepted: (id) => foundations.keys.isAccepted(id),
+  const minions: MinionFacts = {
+    isAccepted: (id) => keys.isAccepted(id),
     lastHeardAt: (id) => lastHeard.of(id),
     isReconnecting: (id, publishedAt) => reconnecting.isReconnecting(id, publishedAt),
   };
-  const publisher = createPublisher(foundations, transports, config);
   const targets = new TargetResolver({
-    acceptedIds: () => foundations.keys.acceptedIds(),
-    isAccepted: (id) => foundations.keys.get(id)?.state === 'accepted',
-    factsOf: (id) => foundations.facts.of(id),
-    rightsOf: (id) => foundations.facts.rightsOf(id),
-    resourcesOf: (id) => foundations.resources.of(id),
-    isDataCached: config.minionDataCache,
-    get nodegroups() {
-      return config.nodegroups;
-    },
+    acceptedIds: () => keys.acceptedIds(),
+    isAccepted: (id) => keys.get(id)?.state === 'accepted',
+    factsOf: (id) => facts.of(id),
+    rightsOf: (id) => facts.rightsOf(id),
+    resourcesOf: (id) => resources.of(id),
+    isDataCached: fixed.minionDataCache,
+    nodegroups: config.current.nodegroups,
+  });
+  config.onChange(({ keepJobsSeconds, nodegroups }) => {
+    cache.keepFor(keepJobsSeconds * 1000);
+    targets.useNodegroups(nodegroups);
   });
   const dispatcher = new JobDispatcher({
     targets,
-    cache: jobs,
-    bus,
-    publisher,
+    cache,
+    bus: events.bus,
+    publisher: createPublisher(auth, transports, fixed),
     reconnecting,
-    audit: foundations.audit,
+    audit,
     nextJid,
-    masterId: config.masterId,
+    masterId: fixed.masterId,
     closing,
     now,
   });
-  return { jobs, facts, targets, dispatcher, nextJid };
+  auth.revocation.onRotated(async () => {
+    if (config.current.pingOnRotate) await dispatcher.publish({ tgt: '*', fun: 'test.ping' });
+  });
+  const present = (): PresentMinion[] =>
+    presentMinions(transports, {
+      acceptedIds: () => keys.acceptedIds(),
+      lastRemote: (id) => lastHeard.lastRemote(id),
+    });
+  const apiDeps = { dispatcher, targets, cache, config, facts: minions, now };
+  return {
+    cache,
+    minions,
+    facts,
+    resources,
+    targets,
+    dispatcher,
+    api: createJobsApi(apiDeps),
+    freshJid: () => freshJid(nextJid, cache),
+    present,
+    list: () => listMinions(auth, present(), facts),
+    warnOfOwnRestarts: () => {
+      const minions = needingOwnRestart(present(), (id) => facts.of(id));
+      if (minions.length === 0) return;
+      context.log.warn(
+        { minions },
+        'these minions do not connect again: restart each after the master',
+      );
+    },
+    startPresenceEvents: () => {
+      if (!fixed.presenceEvents) return;
+      const ids = (): string[] => present().map(({ id }) => id);
+      const presence = new PresenceEvents({ bus: events.bus, present: ids });
+      context.closers.add(presence.start(fixed.loopInterval * 1000), (it) => it.stop());
+    },
+  };
+}
+
+/** Where nothing is known yet, what a salt-master knew is taken over. */
+async function openFacts(
+  { config: { fixed: config }, context, auth }: JobDeps,
+  hasKey: (id: string) => boolean,
+): Promise<KnownFacts> {
+  const maxBytes = config.limits.grainsBytes;
+  const facts = await KnownFacts.open({
+    store: context.store,
+    seal: auth.seal,
+    isOn: config.minionDataCache,
+    maxBytes,
+    hasKey: (id) => config.preserveMinionCache || hasKey(id),
+  });
+  if (!config.minionDataCache || facts.size > 0) return facts;
+  const log = context.log.child({ component: 'targeting' });
+  const count = await takeOverFacts(facts, {
+    cachedir: config.cachedir,
+    ids: auth.keys.acceptedIds(),
+    maxBytes: 2 * maxBytes,
+    log,
+  });
+  if (count > 0) log.info({ minions: count }, 'minion data taken over from salt-master');
+  return facts;
+}
+
+function listMinions(
+  { keys, lastHeard }: Auth,
+  present: readonly PresentMinion[],
+  facts: KnownFacts,
+): MinionInfo[] {
+  const there = new Set(present.map(({ id }) => id));
+  const staying = new Set(needingOwnRestart(present, (id) => facts.of(id)));
+  return keys.acceptedIds().map((id) => {
+    const at = lastHeard.of(id);
+    return {
+      id,
+      isPresent: there.has(id),
+      ...(at === undefined ? {} : { heardAt: at }),
+      ...(staying.has(id) ? { needsOwnRestart: true } : {}),
+    };
+  });
 }
 
 function createPublisher(
-  { publishKey, rsa, masterKeys }: JobDeps['foundations'],
+  { publishKey, rsa, masterKeys }: Auth,
   transports: readonly MasterTransport[],
-  config: MasterConfig,
+  config: FixedConfig,
 ): Publisher {
   const algorithm = config.publishSigningAlgorithm;
   const masterKey = masterKeys.privateKey;
@@ -117,21 +206,15 @@ function createPublisher(
 
 // The interface `jobs`.
 
-export interface JobsApiDeps extends RunDeps {
+interface JobsApiDeps extends RunDeps {
   readonly cache: JobCache;
   /** Milliseconds since 1970. */
   readonly now: () => number;
   readonly targets: TargetResolver;
 }
 
-export function createJobsApi(parts: JobsApiDeps): InProcessJobsApi {
-  const { cache, dispatcher, targets, defaults } = parts;
-  const history = {
-    ...parts,
-    get idleTimeoutMs() {
-      return (defaults.timeout + defaults.gatherJobTimeout) * 1000;
-    },
-  };
+function createJobsApi(parts: JobsApiDeps): InProcessJobsApi {
+  const { cache, dispatcher, targets, config } = parts;
   const run: InProcessJobsApi['run'] = (request, signal) =>
     request.subset === undefined
       ? runJob(parts, request, signal)
@@ -149,10 +232,10 @@ export function createJobsApi(parts: JobsApiDeps): InProcessJobsApi {
       yield* runBatch(run, { ...request, jid }, signal);
     },
     follow: (jid, signal) => resumeJob(parts, jid, signal),
-    list: (request) => listJobs(history, request),
-    active: async () => cache.underWay(history.idleTimeoutMs).map(progressOf),
+    list: (request) => listJobs(parts, request),
+    active: async () => cache.underWay(idleTimeoutMs(config)).map(progressOf),
     plan: (request) => targets.plan(request),
-    show: (jid) => showJob(history, jid),
+    show: (jid) => showJob(parts, jid),
   };
 }
 

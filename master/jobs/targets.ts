@@ -80,11 +80,18 @@ interface Matched {
 /** Finds out who a target means. The minions have the last word: each matches for itself. */
 export class TargetResolver {
   readonly #options: TargetResolverOptions;
+  #nodegroups: Nodegroups;
   readonly #slowPatterns: SlowPatternRunner;
 
   constructor(options: TargetResolverOptions) {
     this.#options = options;
+    this.#nodegroups = options.nodegroups;
     this.#slowPatterns = options.slowPatterns ?? new SlowPatternRunner();
+  }
+
+  /** Reads targets by other nodegroups from now on. */
+  useNodegroups(nodegroups: Nodegroups): void {
+    this.#nodegroups = nodegroups;
   }
 
   /** @throws MasterError ERR_BAD_TGT */
@@ -141,7 +148,7 @@ export class TargetResolver {
       target: TargetExpression,
       options: CompileTargetOptions = {},
     ): CompiledTarget => compileTarget(target, compileLinearPattern, { ...exact, ...options });
-    const { nodegroups } = this.#options;
+    const nodegroups = this.#nodegroups;
     if (reach === everyone) return readTarget(() => compile(parseTarget(request, nodegroups)));
     const groups = new Map<string, CompiledTarget | undefined>();
     // protection: names-of-nodegroups
@@ -208,7 +215,7 @@ export class TargetResolver {
 
   #tryToRead(request: TargetRequest): CompiledTarget | undefined {
     try {
-      const target = parseTarget(request, this.#options.nodegroups);
+      const target = parseTarget(request, this.#nodegroups);
       return readTarget(() => compileTarget(target, compileLinearPattern));
     } catch (error) {
       if (error instanceof MasterError) return undefined;
@@ -234,7 +241,7 @@ export class TargetResolver {
   }
 
   async #match(request: TargetRequest): Promise<Matched> {
-    const target = parseTarget(request, this.#options.nodegroups);
+    const target = parseTarget(request, this.#nodegroups);
     const accepted = this.#options.acceptedIds();
     const compiled = await this.#compile(target, accepted);
     const sure: string[] = [];

@@ -184,8 +184,8 @@ export interface CompiledReaction {
   readonly matches: (tag: string) => boolean;
   /** @param sender `undefined`: the master itself */
   readonly isFrom: (sender: string | undefined) => boolean;
-  /** Whether the rule that let an event in vouches for all that is taken from its data. */
-  readonly isVouchedFor: (rule: string | undefined) => boolean;
+  /** Whether the schema of the rule that let an event in guarantees all data that is taken from it. */
+  readonly isGuaranteedBy: (rule: string | undefined) => boolean;
   readonly plan: Planner;
   readonly meter: RateLimiter;
 }
@@ -205,13 +205,14 @@ export function compileReactions(
         ? undefined
         : targets.compileRight({ tgt: from, tgtType: 'compound' }, config.nodegroups);
     const needed = neededValues(reaction);
-    const vouching = needed.length > 0 ? schemaGuarantees(reaction, needed, rules) : undefined;
+    const guarantees = needed.length > 0 ? schemaGuarantees(reaction, needed, rules) : undefined;
     return {
       reaction,
       matches: (tag) => globs.some((matches) => matches(tag)),
       isFrom: (sender) =>
         selector === undefined || (sender !== undefined && selector.isEntitled(sender)),
-      isVouchedFor: (rule) => vouching === undefined || (rule !== undefined && vouching.has(rule)),
+      isGuaranteedBy: (rule) =>
+        guarantees === undefined || (rule !== undefined && guarantees.has(rule)),
       plan: 'sls' in action ? planSls(action.sls) : createPlanner(action),
       meter: new RateLimiter(parseRate(reaction.rate, reaction.name)),
     };

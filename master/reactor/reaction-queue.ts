@@ -147,10 +147,12 @@ export interface ReactionQueueOptions {
  */
 export class ReactionQueue {
   readonly #options: ReactionQueueOptions;
+  #keepMs: number;
   readonly #open = new Map<string, OpenRun>();
 
   private constructor(options: ReactionQueueOptions) {
     this.#options = options;
+    this.#keepMs = options.keepMs;
   }
 
   /** With what a master before this one left. @throws StoreError ERR_STORE_CORRUPT */
@@ -161,6 +163,11 @@ export class ReactionQueue {
       queue.#open.set(run.jid, run);
     }
     return queue;
+  }
+
+  /** Keeps runs that end from now on so many milliseconds. */
+  keepFor(milliseconds: number): void {
+    this.#keepMs = milliseconds;
   }
 
   /** Runs that are not over, the oldest first. */
@@ -239,7 +246,7 @@ export class ReactionQueue {
     const { isSent: _isSent, ...rest } = run;
     const endedAt = this.#options.now();
     const ended = { ...rest, endedAt, outcome, ...(reason === undefined ? {} : { reason }) };
-    const expiresAt = endedAt + this.#options.keepMs;
+    const expiresAt = endedAt + this.#keepMs;
     // Where the store fails, the next start finds it again; until then it is over.
     this.#open.delete(jid);
     await this.#options.store.write([

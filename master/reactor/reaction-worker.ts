@@ -34,8 +34,10 @@ import type { OpenRun, ReactionQueue } from './reaction-queue.ts';
 
 // One run: checks the rights of the reaction, and does the call.
 
-interface PerformDeps {
-  readonly policy: () => Policy;
+/** What reactions can do. */
+export interface ReactionCalls {
+  /** In force. */
+  readonly policy: { readonly current: Policy };
   readonly targets: Pick<TargetResolver, 'resolve' | 'resolveWithin'>;
   readonly jobs: Pick<InProcessJobsApi, 'run'>;
   readonly dispatcher: Pick<JobDispatcher, 'republish'>;
@@ -43,6 +45,9 @@ interface PerformDeps {
   readonly wheel: Pick<FunctionCaller, 'run'>;
   /** `undefined`: no extension has any. */
   readonly commands: NamedCommands | undefined;
+}
+
+interface PerformDeps extends ReactionCalls {
   /** Durable when it resolves: the run is not done again. */
   readonly markSent: (jid: string) => Promise<void>;
 }
@@ -84,7 +89,7 @@ async function addresseesOf(
   call: TargetedCall,
 ): Promise<readonly string[]> {
   const { target } = call;
-  const reach = reachOfReaction(policy(), reaction, call);
+  const reach = reachOfReaction(policy.current, reaction, call);
   if (reach !== undefined) return targets.resolveWithin(target, reach);
   const { minions, problem } = await targets.resolve(target, { greedy: false });
   if (problem !== undefined) throw new MasterError('ERR_BAD_TGT', problem);
@@ -105,7 +110,7 @@ async function performJob(
   deadline: AbortSignal,
 ): Promise<ReactionResult> {
   const minions = await addresseesOf(parts, reaction, call);
-  const isPermitted = reachOfReaction(parts.policy(), reaction, call)?.isEmpty !== true;
+  const isPermitted = reachOfReaction(parts.policy.current, reaction, call)?.isEmpty !== true;
   if (minions.length === 0 && isPermitted) return { outcome: 'nobody' };
   const decision = judge(parts, reaction, call, minions);
   // protection: judged-reactions
@@ -176,10 +181,10 @@ function judge(
 ): Decision {
   const subject = serviceOf(reaction);
   if (!('target' in call)) {
-    return decide({ subject, action: call.kind, resource: { call: toCall(call) } }, policy());
+    return decide({ subject, action: call.kind, resource: { call: toCall(call) } }, policy.current);
   }
   const resource = { calls: [toCall(call)], minions };
-  return decide({ subject, action: 'publish', resource }, policy());
+  return decide({ subject, action: 'publish', resource }, policy.current);
 }
 
 function denied({ rule, reason }: Decision): ReactionResult {
@@ -190,7 +195,7 @@ function denied({ rule, reason }: Decision): ReactionResult {
 const graceMs = 30_000;
 const lookMs = 100;
 
-export interface ReactionWorkerOptions extends Omit<PerformDeps, 'markSent'> {
+export interface ReactionWorkerOptions extends ReactionCalls {
   readonly reactions: () => readonly CompiledReaction[];
   readonly queue: ReactionQueue;
   readonly reports: ReactionReports;

@@ -4,9 +4,9 @@
 
 import { setMaxListeners } from 'node:events';
 import type { Logger } from 'pino';
-import { hasRules, type Policy, type RuleAction } from '../../acl/index.ts';
+import { hasRules, type RuleAction } from '../../acl/index.ts';
 import type { WireMap } from '../../minion-protocol/index.ts';
-import { type Store, StoreError } from '../../store/index.ts';
+import { StoreError } from '../../store/index.ts';
 import {
   MasterError,
   type NamedCommands,
@@ -15,13 +15,14 @@ import {
   type ReactionRun,
   type ReactionsApi,
 } from '../api/index.ts';
-import { type MasterConfig, serviceOf } from '../config/index.ts';
+import { type LiveConfig, serviceOf } from '../config/index.ts';
+import type { MasterContext } from '../context/index.ts';
 import { Renderer, renderMs } from '../data/index.ts';
-import type { EventBus } from '../events/index.ts';
-import { type FileServer, hiddenDirectories } from '../files/index.ts';
-import type { Services } from '../functions/index.ts';
-import { freshJid, type JobCache, type JobDispatcher, type TargetResolver } from '../jobs/index.ts';
-import type { RequestCounters } from '../metrics/index.ts';
+import type { EventBus, Events } from '../events/index.ts';
+import { type Files, hiddenDirectories } from '../files/index.ts';
+import type { Functions } from '../functions/index.ts';
+import type { Jobs } from '../jobs/index.ts';
+import type { Users } from '../users/index.ts';
 import {
   type CompiledReaction,
   compileReactions,
@@ -36,7 +37,7 @@ import {
   type QueueConditions,
   ReactionQueue,
 } from './reaction-queue.ts';
-import { ReactionReports, ReactionWorker } from './reaction-worker.ts';
+import { type ReactionCalls, ReactionReports, ReactionWorker } from './reaction-worker.ts';
 import { createReactorPlanner, openReactorFiles, type Takes } from './reactor-files.ts';
 
 // Intake: from events to runs in the queue.
@@ -100,7 +101,8 @@ class ReactionIntake {
     const { reports } = this.#options;
     const { name } = compiled.reaction;
     const { tag } = occurrence;
-    if (!compiled.isVouchedFor(occurrence.rule)) return reports.dropped(name, 'no-schema', { tag });
+    if (!compiled.isGuaranteedBy(occurrence.rule))
+      return reports.dropped(name, 'no-schema', { tag });
     const depth = await this.#depthOf(occurrence.jid);
     if (depth > maxDepth) return reports.dropped(name, 'depth', { tag });
     const plan = await compiled.plan(occurrence);
@@ -288,23 +290,12 @@ function toRun(run: OpenRun | EndedRun): ReactionRun {
 }
 
 export interface ReactionDeps {
-  readonly config: MasterConfig;
-  readonly policy: () => Policy;
-  readonly foundations: { readonly store: Store };
-  readonly bus: EventBus;
-  readonly targets: TargetResolver;
-  readonly dispatcher: JobDispatcher;
-  readonly jobs: JobCache;
-  readonly services: Pick<Services, 'jobs' | 'runners' | 'wheel'>;
-  /** `undefined`: no extension has any. */
-  readonly commands: NamedCommands | undefined;
-  readonly fileServer: FileServer;
-  readonly nextJid: () => string;
-  readonly counters: RequestCounters;
-  readonly present: () => readonly { readonly id: string }[];
-  readonly closing: AbortSignal;
-  readonly now: () => number;
-  readonly log: Logger;
+  readonly config: LiveConfig;
+  readonly context: MasterContext;
+  readonly events: Events;
+  readonly jobs: Jobs;
+  readonly calls: ReactionCalls;
+  readonly sls: ReactorSls;
 }
 
 /** The reactions of a master. */
@@ -313,87 +304,115 @@ export interface Reactions {
   readonly intake: ReactionIntake;
   /** Begins with what a master before this one left, and with the master's own events. */
   start(): void;
-  /** Compiles those of another configuration. @returns puts them in force */
-  prepare(config: MasterConfig): () => void;
-  /** Waits for what is under way, which the closing signal ends. */
-  close(): Promise<void>;
 }
 
 /** @throws StoreError ERR_STORE_CORRUPT */
-export async function openReactions(parts: ReactionDeps): Promise<Reactions> {
-  const { config, foundations, targets, bus, jobs, nextJid, now, log } = parts;
+export async function createReactor(deps: ReactionDeps): Promise<Reactions> {
+  const { config, context, events, jobs, calls, sls } = deps;
+  const { store, now, counters, closers } = context;
+  const { bus } = events;
+  const log = context.log.child({ component: 'reactions' });
   const end = new AbortController();
-  const closing = AbortSignal.any([parts.closing, end.signal]);
+  const closing = AbortSignal.any([context.closing, end.signal]);
   // Every run that is under way listens to it.
   setMaxListeners(0, closing);
-  const rendering = new Renderer();
-  const planSls = await openReactor(parts, rendering);
-  let compiled = compileReactions(config, targets, planSls);
+  let compiled = compileReactions(config.all, jobs.targets, sls);
+  config.beforeChange((next) => {
+    const prepared = compileReactions(next, jobs.targets, sls);
+    return () => {
+      compiled = prepared;
+    };
+  });
   const reactions = (): readonly CompiledReaction[] => compiled;
-  const reports = new ReactionReports(parts);
+  const reports = new ReactionReports({ bus, counters, log, now });
   const queue = await ReactionQueue.open({
-    store: foundations.store,
-    get keepMs() {
-      return config.keepJobsSeconds * 1000;
-    },
-    keepMarksMs: config.publishSession * 1000,
+    store,
+    keepMs: config.current.keepJobsSeconds * 1000,
+    keepMarksMs: config.fixed.publishSession * 1000,
     now,
   });
+  config.onChange(({ keepJobsSeconds }) => queue.keepFor(keepJobsSeconds * 1000));
   const left = queue.open;
+  const present = (): string[] => jobs.present().map(({ id }) => id);
   const worker = new ReactionWorker({
-    ...parts,
+    ...calls,
     reactions,
     queue,
     reports,
-    jobs: parts.services.jobs,
-    runners: parts.services.runners,
-    wheel: parts.services.wheel,
-    present: () => parts.present().map(({ id }) => id),
+    present,
     closing,
+    log,
   });
   const intake = new ReactionIntake({
     reactions,
     queue,
     reports,
-    freshJid: () => freshJid(nextJid, jobs),
+    freshJid: () => jobs.freshJid(),
     now,
     onQueued: (run) => worker.start(run),
   });
   let following = Promise.resolve();
+  closers.add(worker, async (it) => {
+    end.abort();
+    await Promise.all([following, it.close()]);
+  });
   return {
     api: createReactionsApi({ reactions, queue }),
     intake,
     start: () => {
-      warnOfPowerless(compiled, parts);
+      warnOfPowerless(compiled, calls, log);
       worker.resume(left);
       following = followOwnEvents({ bus, intake, reports, closing }).catch((error: unknown) => {
         log.error({ err: error }, "the master's own events lead to no reactions any more");
       });
     },
-    prepare: (next) => {
-      const prepared = compileReactions(next, targets, planSls);
-      return () => {
-        compiled = prepared;
-      };
-    },
-    close: async () => {
-      end.abort();
-      await Promise.all([following, worker.close(), rendering.close()]);
-    },
   };
 }
 
-/** Plans by the files of the option `reactor`. */
-async function openReactor(
-  { config, fileServer, services, now }: ReactionDeps,
-  rendering: Renderer,
-): Promise<(reference: string) => Planner> {
+export interface ReactionCallDeps {
+  readonly jobs: Jobs;
+  readonly users: Users;
+  readonly functions: Functions;
+  /** Named commands of an extension; `undefined`: none has any. */
+  readonly commands: NamedCommands | undefined;
+}
+
+/** What reactions can do, by the policy. */
+export function createReactionCalls({
+  jobs,
+  users,
+  functions,
+  commands,
+}: ReactionCallDeps): ReactionCalls {
+  const { targets, dispatcher, api } = jobs;
+  const { runners, wheel } = functions;
+  return { policy: users.policy, targets, dispatcher, jobs: api, runners, wheel, commands };
+}
+
+export interface ReactorSlsDeps {
+  readonly config: LiveConfig;
+  readonly context: MasterContext;
+  readonly files: Files;
+  readonly functions: Functions;
+}
+
+/** Plans by a file of the option `reactor`. */
+type ReactorSls = (reference: string) => Planner;
+
+export async function createReactorSls({
+  config: { fixed: config },
+  context,
+  files: { server },
+  functions,
+}: ReactorSlsDeps): Promise<ReactorSls> {
+  const { now, closers } = context;
+  const rendering = closers.add(new Renderer(), (it) => it.close());
   const whitespace = {
     trimBlocks: config.jinjaTrimBlocks,
     lstripBlocks: config.jinjaLstripBlocks,
   };
   const files = await openReactorFiles({
-    fileServer,
+    fileServer: server,
     hidden: hiddenDirectories(config),
     ...whitespace,
   });
@@ -403,7 +422,7 @@ async function openReactor(
     ...whitespace,
     limits: { steps: config.limits.pillarSteps, milliseconds: renderMs },
   };
-  const { runners, wheel } = services;
+  const { runners, wheel } = functions;
   const takes: Takes = (kind, fun, name) => (kind === 'runner' ? runners : wheel).takes(fun, name);
   return (reference) => createReactorPlanner(reference, { files, rules, rendering, takes, now });
 }
@@ -418,12 +437,13 @@ function actionsOf(action: ReactionAction): readonly RuleAction[] {
 /** A reaction is denied everything that no rule permits it. */
 function warnOfPowerless(
   compiled: readonly CompiledReaction[],
-  { policy, log }: Pick<ReactionDeps, 'policy' | 'log'>,
+  { policy }: ReactionCalls,
+  log: Logger,
 ): void {
   for (const { reaction } of compiled) {
     const { name, do: action } = reaction;
     const actions = actionsOf(action);
-    if (actions.some((one) => hasRules(serviceOf(name), one, policy()))) continue;
+    if (actions.some((one) => hasRules(serviceOf(name), one, policy.current))) continue;
     const fields = { reaction: name, action: actions.join(', ') };
     log.warn(fields, 'no rule permits this reaction anything');
   }

@@ -11,11 +11,9 @@ import {
   type ProjectSubject,
   type Question,
   questionText,
-  type Reach,
   type Subject,
 } from '../../acl/index.ts';
 import type { WireMap } from '../../minion-protocol/index.ts';
-import type { Closers } from '../../runtime/index.ts';
 import type { Entry, Key, ListOptions, Operation, Store } from '../../store/index.ts';
 import {
   type AuditActor,
@@ -34,12 +32,13 @@ import {
   type KeyLifecycle,
   type Seal,
 } from '../auth/index.ts';
-import type { MasterConfig } from '../config/index.ts';
+import type { FixedConfig, LiveConfig, ReloadableConfig } from '../config/index.ts';
+import type { MasterContext } from '../context/index.ts';
 import type { ExtPillar } from '../data/index.ts';
-import type { EventBus } from '../events/index.ts';
-import { everyone, freshJid, type JobCache, type TargetResolver } from '../jobs/index.ts';
+import type { Events } from '../events/index.ts';
+import type { Jobs } from '../jobs/index.ts';
 import type { TriggerEvent } from '../reactor/index.ts';
-import type { LivePolicy, UserSession } from '../users/index.ts';
+import type { TargetBounds, Users } from '../users/index.ts';
 
 /** Given to `createMaster`; opened with it, and closed with it. */
 export interface MasterExtension {
@@ -60,21 +59,12 @@ export interface TokenHolder {
   stop(): void;
 }
 
-/** What keeps a target from meaning more than it may. */
-export interface TargetBounds {
-  /** Default: all minions, and whatever is known of them. */
-  readonly reach?: Reach | undefined;
-  /**
-   * Secrets follow the target: it may go by ids, and by values of pillar that grains have no part
-   * in. Default false.
-   */
-  readonly hasSecrets?: boolean;
-}
-
 /** What a master does for an extension. */
 export interface ExtensionHost {
-  /** In force; its members change with a reload. */
-  readonly config: MasterConfig;
+  /** What a reload does not change. */
+  readonly config: FixedConfig;
+  /** What a reload replaces, as it is now. */
+  reloadable(): ReloadableConfig;
   /** @throws MasterError ERR_MASTER_STOPPED before {@link OpenExtension.start} */
   readonly master: () => InProcessApi;
   /** The policy in force, now. */
@@ -153,7 +143,7 @@ export interface OpenExtension {
 // State areas: the part of the store that belongs to one extension.
 
 /** A row. */
-export type StateEntry = Entry;
+type StateEntry = Entry;
 
 /** One step of {@link StateArea.write}: as the store's, without streams. */
 export type StateOperation = Exclude<Operation, { readonly op: 'append' }>;
@@ -216,27 +206,18 @@ async function* listed(
 // Opening.
 
 export interface ExtensionDeps {
-  readonly config: MasterConfig;
-  readonly foundations: Pick<Auth, 'seal'> & { readonly audit: Audit; readonly store: Store };
-  readonly policy: Pick<LivePolicy, 'current'>;
-  readonly ruled: RuledDecisions;
-  readonly targets: Pick<
-    TargetResolver,
-    'entitled' | 'resolve' | 'resolveProven' | 'resolveWithin'
-  >;
-  readonly admission: KeyLifecycle;
-  readonly jobs: Pick<JobCache, 'find'>;
-  readonly nextJid: () => string;
-  readonly bus: EventBus;
-  readonly closing: AbortSignal;
-  readonly now: () => number;
-  readonly log: Logger;
+  readonly config: LiveConfig;
+  readonly context: MasterContext;
+  readonly auth: Auth;
+  readonly audit: Audit;
+  readonly events: Events;
+  readonly users: Users;
 }
 
 /** What is there once the ports are bound. */
 interface RunningMaster {
   readonly api: InProcessApi;
-  readonly holdToken: (token: string) => Promise<UserSession>;
+  readonly jobs: Jobs;
 }
 
 /** The extensions of a master. */
@@ -260,8 +241,7 @@ interface Named {
 /** Opens one after the other; the closers close them. */
 export async function openExtensions(
   extensions: readonly MasterExtension[],
-  parts: ExtensionDeps,
-  closers: Closers,
+  deps: ExtensionDeps,
 ): Promise<Extensions> {
   let running: RunningMaster | undefined;
   const there = (): RunningMaster => {
@@ -272,8 +252,8 @@ export async function openExtensions(
   for (const extension of extensions) {
     const { name } = extension;
     checkName(name, opened);
-    const open = await extension.open(createHost(name, parts, there));
-    opened.push({ name, open: closers.add(open, (it) => it.close()) });
+    const open = await extension.open(createHost(name, deps, there));
+    opened.push({ name, open: deps.context.closers.add(open, (it) => it.close()) });
   }
   return {
     intakes: opened.flatMap(({ open }) => open.intake ?? []),
@@ -306,40 +286,33 @@ function checkName(name: string, others: readonly Named[]): void {
 
 function createHost(
   name: string,
-  parts: ExtensionDeps,
+  deps: ExtensionDeps,
   running: () => RunningMaster,
 ): ExtensionHost {
-  const { config, foundations, policy, ruled, targets, jobs, nextJid, bus } = parts;
+  const { config, context, auth, audit, events, users } = deps;
+  const { policy } = users;
   return {
-    config,
+    config: config.fixed,
+    reloadable: () => config.current,
     master: () => running().api,
     policy: () => policy.current,
     decide: (question, by = policy.current) => {
       const decision = decide(question, by);
-      if (decision.effect === 'deny') ruled.note(askedOf(question), decision);
+      if (decision.effect === 'deny') audit.ruled.note(askedOf(question), decision);
       return decision;
     },
-    minionsOf: async (target, { reach, hasSecrets = false } = {}) => {
-      if (hasSecrets) return targets.resolveProven(target, reach ?? everyone);
-      if (reach !== undefined) return targets.resolveWithin(target, reach);
-      const { minions, problem } = await targets.resolve(target, { greedy: false });
-      if (problem !== undefined) throw new MasterError('ERR_BAD_TGT', problem);
-      return minions;
-    },
-    isWithin: (minions, tgt) => {
-      const allowed = targets.entitled({ tgt, tgtType: 'compound' });
-      return minions.every((id) => allowed.has(id));
-    },
+    minionsOf: (target, bounds) => users.minionsOf(target, bounds),
+    isWithin: (minions, target) => users.isWithin(minions, target),
     resumeJob: (jid, signal) => running().api.jobs.follow(jid, signal),
-    holdToken: (token) => running().holdToken(token),
-    freshJid: () => freshJid(nextJid, jobs),
-    state: openStateArea(foundations.store, foundations.seal, name),
-    admission: parts.admission,
-    audit: foundations.audit,
-    fire: (tag, data) => bus.fire(`saltbridge/${name}/${tag}`, data),
-    logger: parts.log.child({ component: name }),
-    now: parts.now,
-    closing: parts.closing,
+    holdToken: (token) => users.holdToken(token),
+    freshJid: async () => running().jobs.freshJid(),
+    state: openStateArea(context.store, auth.seal, name),
+    admission: auth.lifecycle,
+    audit,
+    fire: (tag, data) => events.bus.fire(`saltbridge/${name}/${tag}`, data),
+    logger: context.log.child({ component: name }),
+    now: context.now,
+    closing: context.closing,
   };
 }
 

@@ -21,7 +21,7 @@ import {
 } from '../files/index.ts';
 import type { RequestCounters } from '../metrics/index.ts';
 import type { PolicyGate } from '../users/index.ts';
-import type { FileMeter } from './handlers.ts';
+import type { FileMeter } from './request-limits.ts';
 
 export interface FileHandlerOptions {
   readonly server: FileServer;

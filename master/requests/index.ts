@@ -1,3 +1,4 @@
+export type { TargetBounds } from '../users/index.ts';
 export {
   actorOf,
   type ExtensionHost,
@@ -6,12 +7,17 @@ export {
   openExtensions,
   type SignalIntake,
   type StateArea,
-  type StateEntry,
   type StateOperation,
-  type TargetBounds,
   type TokenHolder,
 } from './extensions.ts';
-export type { DenialLog } from './handlers.ts';
-export type { Tops, TopsProvider, TopsRequest } from './minion-requests.ts';
-export { ReplayCache } from './replay-cache.ts';
-export { openRequests, type Requests } from './requests.ts';
+export {
+  dataRequests,
+  eventRequests,
+  fileRequests,
+  jobRequests,
+  masterRequests,
+  peerRequests,
+} from './handlers.ts';
+export type { TopsProvider } from './minion-requests.ts';
+export { createRequestLimits, type RequestLimits } from './request-limits.ts';
+export { createRequests, createSignIn, type Requests } from './requests.ts';

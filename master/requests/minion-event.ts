@@ -9,14 +9,15 @@ import {
 import { mapMaybePromise, type Throttle, type TokenBuckets } from '../../runtime/index.ts';
 import { StoreError } from '../../store/index.ts';
 import { DropConnectionError, type Handler, send, type VerifiedRequest } from '../auth/index.ts';
+import type { LiveConfig } from '../config/index.ts';
 import { type EventBus, tags } from '../events/index.ts';
 import type { JobCache } from '../jobs/index.ts';
 import type { Meter, RequestCounters } from '../metrics/index.ts';
 import { jidOf } from '../reactor/index.ts';
 import type { PolicyGate } from '../users/index.ts';
 import type { SignalIntake } from './extensions.ts';
-import type { DenialLog } from './handlers.ts';
 import { requestDigest } from './replay-cache.ts';
+import type { DenialLog } from './request-limits.ts';
 
 export interface MinionEventOptions {
   readonly bus: EventBus;
@@ -31,8 +32,8 @@ export interface MinionEventOptions {
   readonly intakes: readonly SignalIntake[];
   /** What the operator lets minions emit. */
   readonly gate: PolicyGate;
-  /** Largest event, bytes as sent (`event_bytes`). */
-  readonly maxBytes: number;
+  /** `event_bytes`: the largest event, bytes as sent. */
+  readonly config: Pick<LiveConfig, 'current'>;
   /** Whether a request was made before this master started, and may be a replay. */
   readonly isFromBefore: (request: VerifiedRequest) => boolean;
 }
@@ -67,7 +68,7 @@ export function minionEventHandler(options: MinionEventOptions): Handler {
     const { minionId, load } = request;
     if (minionId === undefined) return send({});
     // protection: large-events
-    if (request.bytes > options.maxBytes) {
+    if (request.bytes > options.config.current.limits.eventBytes) {
       options.counters.count('event-bytes');
       return send(null);
     }

@@ -20,7 +20,7 @@ import {
   sendLater,
   type VerifiedRequest,
 } from '../auth/index.ts';
-import type { MasterConfig } from '../config/index.ts';
+import type { LiveConfig, MasterConfig } from '../config/index.ts';
 import {
   type MergeOptions,
   type MineQuery,
@@ -43,8 +43,8 @@ export interface ReturnHandlerOptions {
   readonly meter: Meter;
   /** Meters returns that are repeated or refused; the first one to a job counts against nothing. */
   readonly requestRate: Throttle;
-  /** Largest return that is kept, bytes as sent (`return_bytes`). */
-  readonly maxBytes: number;
+  /** `return_bytes`: the largest return that is kept, bytes as sent. */
+  readonly config: Pick<LiveConfig, 'current'>;
 }
 
 /**
@@ -55,7 +55,9 @@ export interface ReturnHandlerOptions {
 export function returnHandler(options: ReturnHandlerOptions): Handler {
   return async (request) => {
     const { minionId, load, bytes } = request;
-    const parsed = parseReturnLoad(bytes > options.maxBytes ? withoutValue(load, options) : load);
+    const parsed = parseReturnLoad(
+      bytes > options.config.current.limits.returnBytes ? withoutValue(load, options) : load,
+    );
     if (minionId === undefined || !parsed.ok) {
       options.counters.count('malformed-return');
       return send(null);
@@ -83,7 +85,8 @@ function notKept(cause: unknown): never {
 }
 
 /** In place of a value that is too large: the job says so, instead of waiting in vain. */
-function withoutValue(load: WireMap, { maxBytes, counters }: ReturnHandlerOptions): WireMap {
+function withoutValue(load: WireMap, { config, counters }: ReturnHandlerOptions): WireMap {
+  const maxBytes = config.current.limits.returnBytes;
   counters.count('return-bytes');
   const text = `The return is too large: more than ${maxBytes} bytes (return_bytes).`;
   return { ...load, return: text, retcode: 1, success: false, out: 'nested' };
@@ -152,14 +155,14 @@ function failure(reason: string): Reply {
 }
 
 /** What top data may depend on. `id` is verified, all else is the minion's own word. */
-export interface TopsRequest {
+interface TopsRequest {
   readonly id: string;
   readonly grains: WireMap;
   readonly saltenv: string | undefined;
 }
 
 /** State files by environment: `{ base: ['users', 'web.server'] }`. */
-export type Tops = Readonly<Record<string, readonly string[]>>;
+type Tops = Readonly<Record<string, readonly string[]>>;
 
 /** Says what a minion's highstate has besides its top file: Salt's `master_tops`. */
 export type TopsProvider = (request: TopsRequest) => Promise<Tops>;
@@ -317,13 +320,17 @@ export function peerHandlers({ publisher, runner, counters }: PeerHandlerOptions
  * `_master_opts`: the master's options for states; with `env_only` those of environments
  * [WIRE 9.7].
  */
-export function masterOptsHandler(config: MasterConfig, envs: () => readonly string[]): Handler {
+export function masterOptsHandler(config: LiveConfig, envs: () => readonly string[]): Handler {
+  const { topFileMergingStrategy, envOrder, defaultTop } = config.fixed;
   const environments: WireMap = {
-    top_file_merging_strategy: config.topFileMergingStrategy,
-    env_order: [...config.envOrder],
-    default_top: config.defaultTop,
+    top_file_merging_strategy: topFileMergingStrategy,
+    env_order: [...envOrder],
+    default_top: defaultTop,
   };
-  const states = stateOptions(config);
+  let states = stateOptions(config.all);
+  config.onChange(() => {
+    states = stateOptions(config.all);
+  });
   return async ({ load }) => {
     // Names alone: where the files lie is not the minion's business.
     const fileRoots = Object.fromEntries(envs().map((env) => [env, []]));
@@ -362,14 +369,14 @@ export interface ResourceHandlerOptions {
   readonly bus: EventBus;
   readonly counters: RequestCounters;
   /** `minion_data_cache_events`. */
-  readonly hasEvents: boolean;
+  readonly config: Pick<LiveConfig, 'current'>;
 }
 
 export function resourcesHandler({
   resources,
   bus,
   counters,
-  hasEvents,
+  config,
 }: ResourceHandlerOptions): Handler {
   return async ({ minionId, load }) => {
     if (minionId === undefined) return send({});
@@ -381,7 +388,7 @@ export function resourcesHandler({
       counters.count('resources-refused');
       return send(false);
     }
-    if (hasEvents) {
+    if (config.current.minionDataCacheEvents) {
       bus.fire(tags.resourcesRefreshed(minionId), { 'Resource cache refresh': minionId });
     }
     return send(true);

@@ -1,73 +1,66 @@
-/** Opens the request channel of a master, from its parts. */
+/** Opens sign-in and the request channel. */
 
-import { envelopeLimits, loadLimits } from '../../minion-protocol/index.ts';
-import { Throttle, TokenBuckets } from '../../runtime/index.ts';
-import type { PresentMinion } from '../api/index.ts';
 import {
-  createFullnessCheck,
-  type KeyAcceptanceHook,
-  SignIn,
-  TokenCheck,
-  VersionCheck,
-} from '../auth/index.ts';
-import { Announcements } from '../jobs/index.ts';
-import { createHandlers, DenialLog, type HandlerDeps, rateOf } from './handlers.ts';
-import type { ReplayCache } from './replay-cache.ts';
-import { ClearRequests, RequestChannel } from './request-channel.ts';
+  envelopeLimits,
+  loadLimits,
+  type MasterTransport,
+  type Peer,
+} from '../../minion-protocol/index.ts';
+import { TokenBuckets } from '../../runtime/index.ts';
+import { type Auth, createFullnessCheck, type KeyAcceptanceHook, SignIn } from '../auth/index.ts';
+import type { LiveConfig } from '../config/index.ts';
+import type { MasterContext } from '../context/index.ts';
+import type { Events } from '../events/index.ts';
+import { Announcements, type Jobs } from '../jobs/index.ts';
+import { ReplayCache } from './replay-cache.ts';
+import {
+  type ActiveHandlers,
+  ClearRequests,
+  createRequestTable,
+  RequestChannel,
+} from './request-channel.ts';
+import type { RequestLimits } from './request-limits.ts';
 
-export interface RequestDeps extends Omit<HandlerDeps, 'denials' | 'requestRate'> {
-  readonly repeats: ReplayCache;
-  readonly present: () => readonly PresentMinion[];
-  /** What extensions know of keys that minions show. */
-  readonly advice: KeyAcceptanceHook;
+export interface RequestDeps {
+  readonly config: LiveConfig;
+  readonly context: MasterContext;
+  readonly auth: Auth;
+  readonly signIn: SignIn;
+  readonly limits: RequestLimits;
+  readonly handlers: ActiveHandlers;
 }
 
-/**
- * Requests of one minion that wait because it is over its rate: twice what one connection may have
- * under way.
- */
-const maxWaitingRequests = 128;
-
-/** The request channel, and the log of denials. */
+/** What transports hand requests to. */
 export interface Requests {
-  readonly channel: RequestChannel;
-  readonly denials: DenialLog;
-  /** Requests that wait because their minion is over its rate. */
-  readonly waiting: () => number;
-  /** Believes, or not, what minions say of themselves at the publish port. */
-  readonly announcements: Announcements;
+  /** Answers a request. */
+  readonly handle: Parameters<MasterTransport['listen']>[0];
+  /** Hears what a minion says of itself at the publish port. */
+  readonly announce: (bytes: Uint8Array, peer: Peer) => Promise<void>;
 }
 
-export function openRequests(parts: RequestDeps): Requests {
-  const { config, foundations, counters, log, now } = parts;
-  const { keys, rsa, masterKeys } = foundations;
+export function createRequests(deps: RequestDeps): Requests {
+  const { config, context, auth, signIn, limits, handlers } = deps;
+  const { requestServerTtl: ttlSeconds, limits: sizes } = config.fixed;
+  const { counters, meter, now } = context;
+  const { keys, rsa, masterKeys, publishKey, sessions, pins, versions, tokens, lastHeard } = auth;
+  const log = context.log.child({ component: 'requests' });
   const acceptedKey = (id: string): string | undefined => keys.acceptedPem(id);
-  const denials = new DenialLog(log, now);
-  const requestRate = new Throttle(
-    new TokenBuckets(rateOf(config, 'requestsPerSecond')),
-    maxWaitingRequests,
-  );
-  const tokens = new TokenCheck((pem, token) => rsa.run({ kind: 'check-token', pem, token }));
-  const versions = new VersionCheck({
-    pins: foundations.pins,
-    isAccepted: (id) => keys.isAccepted(id),
-    now,
-    log,
-  });
+  const repeats = new ReplayCache({ ttlSeconds, now });
+  auth.revocation.onRevoked((id) => repeats.forget(id));
   const channel = new RequestChannel({
-    clear: new ClearRequests(openSignIn(parts, versions), counters, foundations.meter),
-    table: createHandlers({ ...parts, denials, requestRate }),
-    publishKey: foundations.publishKey,
-    sessions: foundations.sessions,
-    pins: foundations.pins,
+    clear: new ClearRequests(signIn, counters, meter),
+    table: createRequestTable(handlers),
+    publishKey,
+    sessions,
+    pins,
     versions,
-    lastHeard: parts.lastHeard,
+    lastHeard,
     acceptedKey,
     tokens,
-    repeats: parts.repeats,
-    rate: requestRate,
+    repeats,
+    rate: limits.requests,
     counters,
-    meter: foundations.meter,
+    meter,
     sealPrivate: ({ version, nonce, encAlgo, sigAlgo }, minionPem, pillar) =>
       rsa.run({
         kind: 'private',
@@ -81,40 +74,47 @@ export function openRequests(parts: RequestDeps): Requests {
           masterKey: masterKeys.privateKey,
         },
       }),
-    ttlSeconds: config.requestServerTtl,
-    envelopeLimits: { ...envelopeLimits, maxBytes: config.limits.requestBytes },
-    loadLimits: { ...loadLimits, maxBytes: config.limits.requestBytes },
+    ttlSeconds,
+    envelopeLimits: { ...envelopeLimits, maxBytes: sizes.requestBytes },
+    loadLimits: { ...loadLimits, maxBytes: sizes.requestBytes },
     now,
     log,
   });
-  const announcements = new Announcements({
-    publishKey: foundations.publishKey,
-    acceptedKey,
-    tokens,
-    counters,
-    log,
-  });
-  return { channel, denials, waiting: () => requestRate.waiting, announcements };
+  const announcements = new Announcements({ publishKey, acceptedKey, tokens, counters, log });
+  return {
+    handle: (bytes, peer, turn) => channel.handle(bytes, peer, turn),
+    announce: (bytes, peer) => announcements.hear(bytes, peer),
+  };
 }
 
-function openSignIn(parts: RequestDeps, versions: VersionCheck): SignIn {
-  const { config, foundations, bus, counters, log } = parts;
+export interface SignInDeps {
+  readonly config: LiveConfig;
+  readonly context: MasterContext;
+  readonly auth: Auth;
+  readonly events: Events;
+  readonly jobs: Jobs;
+  /** What extensions know of keys that minions show. */
+  readonly advice: KeyAcceptanceHook;
+}
+
+export function createSignIn(deps: SignInDeps): SignIn {
+  const { config, context, auth, events, jobs, advice } = deps;
+  const { counters, meter, now } = context;
+  const { authsPerSecond } = config.current.limits;
+  const rate = new TokenBuckets({ perSecond: authsPerSecond, burst: authsPerSecond });
+  config.onChange(({ limits }) => {
+    rate.setRate({ perSecond: limits.authsPerSecond, burst: limits.authsPerSecond });
+  });
+  const { lastHeard } = auth;
   return new SignIn({
-    ...foundations,
-    versions,
-    bus,
+    ...auth,
+    bus: events.bus,
     counters,
-    rate: new TokenBuckets({
-      get perSecond() {
-        return config.limits.authsPerSecond;
-      },
-      get burst() {
-        return config.limits.authsPerSecond;
-      },
-    }),
-    rules: config,
-    isFull: createFullnessCheck({ ...parts, rules: config }),
-    advice: parts.advice,
-    log,
+    meter,
+    rate,
+    config,
+    isFull: createFullnessCheck({ config, lastHeard, present: () => jobs.present(), now }),
+    advice,
+    log: context.log.child({ component: 'requests' }),
   });
 }

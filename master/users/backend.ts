@@ -1,7 +1,6 @@
 /** The interface of a back end, which authenticates users. backends.ts has the list of them. */
 
 import type { BackendSettings } from '../config/index.ts';
-import type { Credentials } from './logins.ts';
 
 /** Who logged in. */
 export interface Authenticated {
@@ -44,4 +43,12 @@ export interface LoginBackend {
 export interface KnownUser {
   readonly user: string;
   readonly groups: readonly string[];
+}
+
+/** What somebody proves who they are with. */
+interface Credentials {
+  /** 1 to 256 characters, none of them a control character, no space at either end. */
+  readonly username: string;
+  /** 1 to 1,024 characters (16,384 for `jwt`), no NUL or line break. */
+  readonly password: string;
 }

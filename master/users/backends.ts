@@ -5,7 +5,7 @@ import { open } from 'node:fs/promises';
 import {
   type BackendSettings,
   type FileBackendSettings,
-  type MasterConfig,
+  type ReloadableConfig,
   readBackend,
 } from '../config/index.ts';
 import type { LoginBackend } from './backend.ts';
@@ -137,7 +137,7 @@ export type Backends = ReadonlyMap<string, LoginBackend>;
  * @param before those that were made from the same options are kept, with what they remember
  */
 export function createBackends(
-  config: MasterConfig,
+  config: ReloadableConfig,
   now: () => number,
   before: Backends = new Map(),
 ): Backends {
@@ -161,7 +161,7 @@ function digestOf(options: unknown): string {
 
 function createBackend(
   settings: BackendSettings,
-  { eauth }: MasterConfig,
+  { eauth }: ReloadableConfig,
   now: () => number,
 ): LoginBackend {
   switch (settings.kind) {

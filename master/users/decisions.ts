@@ -5,13 +5,23 @@
 
 import { createHash } from 'node:crypto';
 import type { Logger } from 'pino';
-import { type Call, type Decision, type MinionSubject, questionText } from '../../acl/index.ts';
+import {
+  type Call,
+  type Decision,
+  type MinionSubject,
+  type Question,
+  questionText,
+} from '../../acl/index.ts';
 import { isPlainObject, isWireMap, type WireValue } from '../../minion-protocol/index.ts';
 import { TokenBuckets } from '../../runtime/index.ts';
 import type { Operation, Store } from '../../store/index.ts';
 import type { RecordedDecision } from '../api/index.ts';
 import type { Seal } from '../auth/index.ts';
-import type { MinionQuestion } from './policy.ts';
+
+/** What a minion asks for that rules are about. */
+export type MinionQuestion = Exclude<Question, { action: 'return' }> & {
+  readonly subject: MinionSubject;
+};
 
 // Shapes of data, without values.
 

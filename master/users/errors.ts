@@ -1,5 +1,6 @@
 /** Why somebody is not let in, or may not do what they ask for. */
 
+import { SaltbridgeError } from '../../runtime/index.ts';
 import type { ErrorEntry } from '../api/index.ts';
 
 export type AuthenticationErrorCode =
@@ -33,13 +34,11 @@ export const authenticationErrors: Readonly<Record<AuthenticationErrorCode, Erro
 };
 
 /** Somebody is not who they say, as far as the master can tell. */
-export class AuthenticationError extends Error {
-  readonly code: AuthenticationErrorCode;
+export class AuthenticationError extends SaltbridgeError {
+  declare readonly code: AuthenticationErrorCode;
 
   constructor(code: AuthenticationErrorCode, message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.name = new.target.name;
-    this.code = code;
+    super(code, message, options);
   }
 }
 
@@ -53,11 +52,10 @@ export const authorizationErrors: Readonly<Record<'ERR_DENIED', ErrorEntry>> = {
 };
 
 /** A user may not do what they asked for. The rule that decided is in the master's log. */
-export class AuthorizationError extends Error {
-  readonly code = 'ERR_DENIED';
+export class AuthorizationError extends SaltbridgeError {
+  declare readonly code: 'ERR_DENIED';
 
   constructor(message: string) {
-    super(message);
-    this.name = new.target.name;
+    super('ERR_DENIED', message);
   }
 }

@@ -1,6 +1,7 @@
 /** Tokens of an identity provider (OpenID Connect): the password is a signed JWT [RFC 7519]. */
 
 import type { errors as JoseErrors, JWTPayload, JWTVerifyGetKey } from 'jose';
+import { loadOptionalPackage } from '../../runtime/index.ts';
 import type { JwtBackendSettings } from '../config/index.ts';
 import type { LoginBackend } from './backend.ts';
 import { AuthenticationError } from './errors.ts';
@@ -13,7 +14,11 @@ export function createJwtBackend(settings: JwtBackendSettings, now: () => number
   let keys: JWTVerifyGetKey | undefined;
   const verify = async (token: string): Promise<JWTPayload | undefined> => {
     // Loaded where it is needed: few masters have a provider.
-    const { createRemoteJWKSet, errors, jwtVerify } = await import('jose');
+    const { createRemoteJWKSet, errors, jwtVerify } = await loadOptionalPackage(
+      'jose',
+      'eauth jwt',
+      () => import('jose'),
+    );
     keys ??= createRemoteJWKSet(new URL(settings.jwksUri), { timeoutDuration: 5000 });
     try {
       const { payload } = await jwtVerify(token, keys, {

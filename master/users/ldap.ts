@@ -1,6 +1,7 @@
 /** Users of a directory, by Salt's `auth.ldap.…` options [salt/auth/ldap.py]. */
 
 import type { Client, Entry } from 'ldapts';
+import { loadOptionalPackage } from '../../runtime/index.ts';
 import type { EauthOptions } from '../config/index.ts';
 import type { LoginBackend } from './backend.ts';
 import { AuthenticationError } from './errors.ts';
@@ -260,7 +261,7 @@ async function connected<T>(
   const tlsOptions = { rejectUnauthorized: !options.ldapNoVerify };
   const url = urlOf(options);
   // Loaded where it is needed: few masters have a directory.
-  const { Client } = await import('ldapts');
+  const { Client } = await loadOptionalPackage('ldapts', 'eauth ldap', () => import('ldapts'));
   const client = new Client({
     url,
     timeout: timeoutMs,

@@ -13,21 +13,13 @@ import type {
   TokenSelection,
 } from '../api/index.ts';
 import type { LoginAudit } from '../audit/index.ts';
-import type { ApiAcl, MasterConfig } from '../config/index.ts';
+import type { ApiAcl, LiveConfig } from '../config/index.ts';
 import type { Authenticated, KnownUser, LoginBackend, Standing } from './backend.ts';
 import { type Backends, createBackends } from './backends.ts';
 import { AuthenticationError } from './errors.ts';
 import { type KnownToken, type TokenTable, TokenWatch, type Watched } from './tokens.ts';
 
 // Credentials [THREATS A-04, C-14]: two short texts and the name of a back end.
-
-/** What somebody proves who they are with. */
-export interface Credentials {
-  /** 1 to 256 characters, none of them a control character, no space at either end. */
-  readonly username: string;
-  /** 1 to 1,024 characters (16,384 for `jwt`), no NUL or line break. */
-  readonly password: string;
-}
 
 const maxName = 256;
 const maxPassword = 1024;
@@ -267,8 +259,7 @@ function keyOf(backend: LoginBackend, { user }: KnownUser): string {
 type RightsOf = (user: Authenticated & { readonly eauth: string }) => readonly unknown[];
 
 export interface LoginsOptions {
-  /** Its members change with a reload. */
-  readonly config: MasterConfig;
+  readonly config: LiveConfig;
   readonly tokens: TokenTable;
   readonly rightsOf: RightsOf;
   /** Milliseconds since 1970. */
@@ -311,16 +302,16 @@ export class Logins {
     this.#options = options;
     this.#failures = new FailedLogins({ now: options.monotonic });
     this.#standings = new UserStatusChecks(options.monotonic);
-    const { api, restCherrypy } = options.config;
+    const { api, restCherrypy } = options.config.fixed;
     this.#isLet = loginPlaces((api ?? restCherrypy)?.apiAcl);
-    this.#backends = options.backends ?? createBackends(options.config, options.now);
+    this.#backends = options.backends ?? createBackends(options.config.current, options.now);
     this.#watch = new TokenWatch(async (hash) => (await this.#validate(hash)) !== undefined);
   }
 
   /** Takes over the back ends of another configuration. */
   configure(backends?: Backends): void {
     const { config, now } = this.#options;
-    this.#backends = backends ?? createBackends(config, now, this.#backends);
+    this.#backends = backends ?? createBackends(config.current, now, this.#backends);
     this.#standings.clear();
   }
 
@@ -515,7 +506,7 @@ export class Logins {
       groups: [...identity.groups],
       start,
       expire,
-      ...(config.eauth.keepAclInToken ? { rights: [...perms] } : {}),
+      ...(config.current.eauth.keepAclInToken ? { rights: [...perms] } : {}),
     };
     const { secret, hash } = await tokens.create(record);
     this.#standings.note(backend, identity);
@@ -528,7 +519,8 @@ export class Logins {
 
   /** [salt/auth/__init__.py _allow_custom_expire] */
   #lifeSeconds(eauth: string, user: string, { tokenExpire }: LoginRequest): number {
-    const { tokenExpire: usual, tokenExpireUserOverride: override } = this.#options.config.eauth;
+    const { tokenExpire: usual, tokenExpireUserOverride: override } =
+      this.#options.config.current.eauth;
     const mayChoose =
       typeof override === 'boolean'
         ? override

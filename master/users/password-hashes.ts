@@ -4,6 +4,7 @@ import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypt
 import { once } from 'node:events';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
+import { loadOptionalPackage } from '../../runtime/index.ts';
 
 // bcrypt, as `htpasswd -B` writes it; slow by design, so it runs in a thread of its own.
 
@@ -23,7 +24,9 @@ async function fitsBcrypt(password: string, kept: string): Promise<boolean> {
   const workerData = { password, kept };
   const worker = new Worker(new URL('./bcrypt-worker.js', import.meta.url), { workerData });
   try {
-    const [fits] = await once(worker, 'message');
+    const [fits] = await loadOptionalPackage('bcryptjs', 'a bcrypt password', () =>
+      once(worker, 'message'),
+    );
     return fits === true;
   } finally {
     await worker.terminate();

@@ -11,7 +11,6 @@ import {
   type MinionSubject,
   type Policy,
   type PolicyEnvironment,
-  type Question,
   questionText,
   type Reach,
   type ReachQuestion,
@@ -19,14 +18,22 @@ import {
   reachOf,
 } from '../../acl/index.ts';
 import { type MinionFacts, type Nodegroups, traverseFacts } from '../../minion-protocol/index.ts';
-import type { Closers } from '../../runtime/index.ts';
-import { type Audit, minionActor, RuledDecisions } from '../audit/index.ts';
-import { type AclOptions, type MasterConfig, policySyntax, rulesOf } from '../config/index.ts';
-import type { KnownFacts, TargetResolver } from '../jobs/index.ts';
-import type { DecisionRecorder } from './decisions.ts';
+import { type Audit, minionActor, type RuledDecisions } from '../audit/index.ts';
+import type { Auth } from '../auth/index.ts';
+import {
+  type AclOptions,
+  type LiveConfig,
+  type MasterConfig,
+  policySyntax,
+  type ReloadableConfig,
+  rulesOf,
+} from '../config/index.ts';
+import type { MasterContext } from '../context/index.ts';
+import type { Jobs, TargetResolver } from '../jobs/index.ts';
+import { DecisionRecorder, type MinionQuestion } from './decisions.ts';
 
 export interface LivePolicyOptions {
-  readonly config: MasterConfig;
+  readonly config: LiveConfig;
   readonly targets: Pick<TargetResolver, 'compileRight'>;
   readonly factsOf: (id: string) => MinionFacts;
   readonly now: () => number;
@@ -46,8 +53,9 @@ export class LivePolicy {
   /** @throws PolicyError */
   constructor({ config, ...options }: LivePolicyOptions) {
     this.#options = options;
-    this.#config = config;
-    this.#policy = this.#compile(config);
+    this.#config = config.all;
+    this.#policy = this.#compile(config.all);
+    config.beforeChange((next) => this.#prepare(next));
   }
 
   /** The policy in force. */
@@ -60,12 +68,8 @@ export class LivePolicy {
     return this.#world(this.#config.nodegroups);
   }
 
-  /**
-   * Compiles what another configuration permits.
-   * @returns puts it in force; until then, the one before is
-   * @throws PolicyError
-   */
-  prepare(config: MasterConfig): () => void {
+  /** @returns puts what another configuration permits in force @throws PolicyError */
+  #prepare(config: MasterConfig): () => void {
     const next = this.#compile(config);
     return () => {
       this.#policy = next;
@@ -114,11 +118,6 @@ function pillarText({ pillar }: MinionFacts, path: string): string | undefined {
 
 // The policy gate: decides what minions ask for, and notifies observers of decisions.
 
-/** What a minion asks for that rules are about. */
-export type MinionQuestion = Exclude<Question, { action: 'return' }> & {
-  readonly subject: MinionSubject;
-};
-
 /** Whom a minion may reach. */
 type MinionReachQuestion = ReachQuestion & { readonly subject: MinionSubject };
 
@@ -128,9 +127,10 @@ interface DecisionNotes {
 }
 
 export interface PolicyGateOptions {
-  readonly policy: () => Policy;
-  /** The mode, and what it permits, as they are now. */
-  readonly options: () => Pick<AclOptions, 'learnActions' | 'mode'>;
+  readonly policy: Pick<LivePolicy, 'current'>;
+  readonly config: {
+    readonly current: { readonly acl: Pick<AclOptions, 'learnActions' | 'mode'> };
+  };
   readonly ruled: RuledDecisions;
   readonly recorder: DecisionNotes;
 }
@@ -151,13 +151,14 @@ export class PolicyGate {
    * @param functions that it asks for; default: any
    */
   mayPermit(subject: MinionSubject, action: RuleAction, functions?: readonly string[]): boolean {
-    const { policy, options } = this.#options;
-    return options().mode === 'learn' || hasRules(subject, action, policy(), functions);
+    const { policy, config } = this.#options;
+    const isLearning = config.current.acl.mode === 'learn';
+    return isLearning || hasRules(subject, action, policy.current, functions);
   }
 
   /** Whom a minion may do something to: what its target is evaluated over. */
   reach(question: MinionReachQuestion): Reach {
-    return reachOf(question, this.#options.policy());
+    return reachOf(question, this.#options.policy.current);
   }
 
   /**
@@ -165,14 +166,14 @@ export class PolicyGate {
    * no rule forbids. `undefined`: nothing is being learned.
    */
   reachToLearn(question: MinionReachQuestion): Reach | undefined {
-    if (this.#options.options().mode !== 'learn') return undefined;
+    if (this.#options.config.current.acl.mode !== 'learn') return undefined;
     const { denies } = this.reach(question);
     return { isEmpty: false, includes: (id) => !denies(id), denies, showsPillar: () => true };
   }
 
   decide(question: MinionQuestion): Decision {
     const { policy, ruled, recorder } = this.#options;
-    const decision = decide(question, policy());
+    const decision = decide(question, policy.current);
     if (isLifecycleDecision(decision) || isEverydayReading(question, decision)) return decision;
     recorder.note(question, decision);
     const outcome = this.#isLearned(question, decision) ? learned(decision) : decision;
@@ -187,7 +188,7 @@ export class PolicyGate {
   // protection: learning-permits-all
   #isLearned(question: MinionQuestion, { effect, rule }: Decision): boolean {
     if (effect === 'allow' || rule !== nobodysRule) return false;
-    const { mode, learnActions } = this.#options.options();
+    const { mode, learnActions } = this.#options.config.current.acl;
     const isMeant = mode === 'learn' && learnActions.some((it) => it === question.action);
     return isMeant && isGrantable(question);
   }
@@ -215,16 +216,11 @@ function isAuditedElsewhere({ action }: MinionQuestion, { effect }: Decision): b
 // Opening.
 
 export interface PolicyDeps {
-  /** Its members change with a reload. */
-  readonly config: MasterConfig;
-  readonly foundations: {
-    readonly audit: Audit;
-    readonly decisions: DecisionRecorder;
-    readonly facts: KnownFacts;
-  };
-  readonly targets: TargetResolver;
-  readonly now: () => number;
-  readonly log: Logger;
+  readonly config: LiveConfig;
+  readonly context: MasterContext;
+  readonly audit: Audit;
+  readonly auth: Auth;
+  readonly jobs: Jobs;
 }
 
 /** What decides, and asks. */
@@ -232,32 +228,36 @@ export interface OpenPolicy {
   readonly policy: LivePolicy;
   /** Asked by every handler of minions' requests. */
   readonly gate: PolicyGate;
-  readonly ruled: RuledDecisions;
+  /** What was decided about minions. */
+  readonly decisions: DecisionRecorder;
 }
 
 /** @throws PolicyError */
-export function openPolicy(parts: PolicyDeps, closers: Closers): OpenPolicy {
-  const { config, foundations, targets, now, log } = parts;
-  const policy = new LivePolicy({
-    config,
-    targets,
-    factsOf: (id) => foundations.facts.rightsOf(id),
-    now,
-  });
-  const { audit, decisions } = foundations;
-  const ruled = closers.add(new RuledDecisions({ audit, now }), (it) => it.flush());
-  const gate = new PolicyGate({
-    policy: () => policy.current,
-    options: () => config.acl,
-    ruled,
-    recorder: decisions,
-  });
-  logPolicyMode(config.acl, log);
-  return { policy, gate, ruled };
+export async function openPolicy(deps: PolicyDeps): Promise<OpenPolicy> {
+  const { config, context, audit, auth, jobs } = deps;
+  const { store, now } = context;
+  const decisions = context.closers.add(
+    await DecisionRecorder.open({
+      store,
+      seal: auth.seal,
+      keepsValues: () => config.current.acl.recordData,
+      now,
+      log: context.log.child({ component: 'audit' }),
+    }),
+    (it) => it.close(),
+  );
+  const { targets, facts } = jobs;
+  const policy = new LivePolicy({ config, targets, factsOf: (id) => facts.rightsOf(id), now });
+  const gate = new PolicyGate({ policy, config, ruled: audit.ruled, recorder: decisions });
+  const log = context.log.child({ component: 'policy' });
+  logPolicyMode(config.current, log);
+  config.onChange((current) => logPolicyMode(current, log));
+  return { policy, gate, decisions };
 }
 
 /** A master that learns is no border: nobody may forget it. */
-export function logPolicyMode({ mode, learnActions }: AclOptions, log: Logger): void {
+function logPolicyMode({ acl }: ReloadableConfig, log: Logger): void {
+  const { mode, learnActions } = acl;
   if (mode !== 'learn') return;
   log.warn({ actions: learnActions }, 'acl is learning: what no rule permits is permitted');
 }

@@ -28,7 +28,7 @@ import {
 } from '../api/index.ts';
 import { isKeywordText } from '../arguments/index.ts';
 import type { RuledDecisions } from '../audit/index.ts';
-import type { MasterConfig } from '../config/index.ts';
+import type { LiveConfig } from '../config/index.ts';
 import { type BusApi, flat, MissedEvents } from '../events/index.ts';
 import { separateKeywords, type TargetResolver } from '../jobs/index.ts';
 import type { RequestCounters } from '../metrics/index.ts';
@@ -130,12 +130,16 @@ export interface UserSession {
   stop(): void;
 }
 
-export interface UserApiDeps {
+/** What users have the interface of. */
+export interface UserScope {
   readonly jobs: InProcessJobsApi;
   readonly runners: InProcessFunctionsApi;
   readonly wheel: InProcessFunctionsApi;
   readonly keys: Pick<InProcessApi['keys'], 'create'>;
   readonly events: BusApi;
+}
+
+export interface UserApiDeps extends UserScope {
   /** Which jobs and calls users began. */
   readonly ownJobs: OwnJobs;
   readonly targets: Pick<TargetResolver, 'resolveWithin'>;
@@ -406,12 +410,13 @@ const form = /^sudo_(.+)$/s;
 
 /** Jobs of the local socket; those of `sudo_<user>` are held to that user's rights, if it is set. */
 export function enforceSudoAcl(
-  parts: UserApiDeps & { readonly config: MasterConfig; readonly policy: LivePolicy },
+  parts: UserApiDeps & { readonly config: LiveConfig; readonly policy: LivePolicy },
 ): InProcessJobsApi {
   const { jobs, config, policy } = parts;
   const jobsOf = ({ user }: { readonly user?: string }): InProcessJobsApi => {
     const [, name] = form.exec(user ?? '') ?? [];
-    const isHeld = config.eauth.sudoAcl && Object.keys(config.publisherAcl).length > 0;
+    const { eauth, publisherAcl } = config.current;
+    const isHeld = eauth.sudoAcl && Object.keys(publisherAcl).length > 0;
     if (!isHeld || name === undefined) return jobs;
     const open = async () => ({
       subject: { kind: 'user', name, groups: [] } as const,

@@ -1,71 +1,145 @@
-/** Opens log-ins and the interface of users, from the parts of a master. */
+/** Opens the policy, log-ins, and the interface of users. */
 
 import { once } from 'node:events';
 import type { Logger } from 'pino';
-import { rightsOfUser } from '../../acl/index.ts';
+import { type Reach, rightsOfUser } from '../../acl/index.ts';
 import { delay, linkSignals } from '../../runtime/index.ts';
-import type { Store } from '../../store/index.ts';
-import type { InProcessApi, InProcessJobsApi, TokenInfo, UserApi } from '../api/index.ts';
-import { type Audit, LoginAudit } from '../audit/index.ts';
-import { type MasterConfig, policySyntax } from '../config/index.ts';
+import {
+  type InProcessApi,
+  type InProcessJobsApi,
+  MasterError,
+  type TargetRequest,
+  type TokenInfo,
+  type UserApi,
+} from '../api/index.ts';
+import { LoginAudit } from '../audit/index.ts';
+import { policySyntax } from '../config/index.ts';
+import { everyone } from '../jobs/index.ts';
+import { explainRequest } from './explain.ts';
+import { createDecisionsApi } from './learn.ts';
 import { Logins, toInfo } from './logins.ts';
-import type { LivePolicy } from './policy.ts';
+import { type LivePolicy, type OpenPolicy, openPolicy, type PolicyDeps } from './policy.ts';
 import { TokenTable } from './tokens.ts';
-import { createUserApi, enforceSudoAcl, type UserApiDeps, type UserSession } from './user-api.ts';
+import {
+  createUserApi,
+  enforceSudoAcl,
+  OwnJobs,
+  type UserScope,
+  type UserSession,
+} from './user-api.ts';
 
-export interface UsersDeps extends UserApiDeps {
-  /** Its members change with a reload. */
-  readonly config: MasterConfig;
-  readonly foundations: { readonly store: Store; readonly audit: Audit };
-  readonly policy: LivePolicy;
-  readonly now: () => number;
-}
+export type UsersDeps = PolicyDeps;
 
-/** Users, as the rest of a master sees them. */
-export interface Users {
-  readonly logins: Logins;
-  readonly api: InProcessApi['logins'];
-  readonly asUser: (token: string) => UserApi;
+/** Users and rights, as the rest of a master sees them. */
+export interface Users extends OpenPolicy {
+  readonly logins: InProcessApi['logins'];
+  /** What the policy in force says, and what is learned from its decisions. */
+  readonly acl: Omit<InProcessApi['acl'], 'reload'>;
   /** Whom a token belongs to, for as long as it holds. */
   readonly holdToken: (token: string) => Promise<UserSession>;
+  /** The ids that a target means for certain. @throws MasterError ERR_BAD_TGT */
+  minionsOf(target: TargetRequest, bounds?: TargetBounds): Promise<readonly string[]>;
+  /** Whether a compound target of an operator's means all of these for certain. */
+  isWithin(minions: readonly string[], target: string): boolean;
+  /** The interface as users have it, each by their rights. */
+  interfaceOf(api: UserScope): UserInterface;
+}
+
+/** The interface with the rights of users. */
+interface UserInterface {
+  readonly asUser: (token: string) => UserApi;
   /** The local socket's jobs, some of which are users'. */
   readonly jobs: InProcessJobsApi;
 }
 
-/** Opens the tokens that were given, and tells what nobody can log in by on this machine. */
-export async function openUsers(parts: UsersDeps): Promise<Users> {
-  const logins = await openLogins(parts);
-  const holdToken = tokenHolder({ ...parts, logins });
+/** What keeps a target from meaning more than it may. */
+export interface TargetBounds {
+  /** Default: all minions, and whatever is known of them. */
+  readonly reach?: Reach | undefined;
+  /**
+   * Secrets follow the target: it may go by ids, and by values of pillar that grains have no part
+   * in. Default false.
+   */
+  readonly hasSecrets?: boolean;
+}
+
+/** Opens the policy and the tokens that were given; logs what nobody can log in by here. */
+export async function createUsers(deps: UsersDeps): Promise<Users> {
+  const { config, context, audit, jobs } = deps;
+  const { targets } = jobs;
+  const log = context.log.child({ component: 'eauth' });
+  const opened = await openPolicy(deps);
+  const { policy, decisions } = opened;
+  const logins = context.closers.add(await openLogins(deps, log), (it) => it.close());
+  context.closers.add(startSweep(deps, logins), (it) => it.stop());
+  const holdToken = tokenHolder(logins, policy);
   return {
-    logins,
-    api: createLoginsApi(logins),
-    asUser: (token) => createUserApi(parts, () => holdToken(token)),
+    ...opened,
+    logins: createLoginsApi(logins),
+    acl: {
+      explain: async (request) =>
+        explainRequest({ policy: () => policy.current, targets }, request),
+      ...createDecisionsApi({ decisions, policy }),
+    },
     holdToken,
-    jobs: enforceSudoAcl(parts),
+    minionsOf: async (target, { reach, hasSecrets = false } = {}) => {
+      if (hasSecrets) return targets.resolveProven(target, reach ?? everyone);
+      if (reach !== undefined) return targets.resolveWithin(target, reach);
+      const { minions, problem } = await targets.resolve(target, { greedy: false });
+      if (problem !== undefined) throw new MasterError('ERR_BAD_TGT', problem);
+      return minions;
+    },
+    isWithin: (minions, tgt) => {
+      const allowed = targets.entitled({ tgt, tgtType: 'compound' });
+      return minions.every((id) => allowed.has(id));
+    },
+    interfaceOf: (api) => {
+      const { counters } = context;
+      const ownJobs = new OwnJobs(context.nextJid);
+      const parts = { ...api, ownJobs, targets, counters, ruled: audit.ruled, log };
+      return {
+        asUser: (token) => createUserApi(parts, () => holdToken(token)),
+        jobs: enforceSudoAcl({ ...parts, config, policy }),
+      };
+    },
   };
 }
 
-async function openLogins(parts: UsersDeps): Promise<Logins> {
-  const { config, foundations, ruled, now, log } = parts;
-  const { store, audit } = foundations;
+async function openLogins({ config, context, audit }: UsersDeps, log: Logger): Promise<Logins> {
+  const { store, now } = context;
   const monotonic = (): number => performance.now();
   const logins = new Logins({
     config,
     tokens: await TokenTable.open(store, { now, monotonic }),
     rightsOf: ({ user, groups, eauth }) =>
-      rightsOfUser(config, { kind: 'user', name: user, groups, eauth }, policySyntax),
+      rightsOfUser(config.current, { kind: 'user', name: user, groups, eauth }, policySyntax),
     now,
     monotonic,
     delay,
-    audit: new LoginAudit(audit, ruled),
+    audit: new LoginAudit(audit, audit.ruled),
     log,
+  });
+  config.onChange(async () => {
+    logins.configure();
+    await warnAboutBackends(logins, log);
   });
   await warnAboutBackends(logins, log);
   return logins;
 }
 
+/** Drops expired tokens every `loop_interval`. */
+function startSweep({ config, context }: UsersDeps, logins: Logins): { stop: () => void } {
+  const timer = setInterval(() => {
+    logins.sweep().catch((error: unknown) => {
+      context.log.error({ err: error }, 'expired tokens were not dropped');
+    });
+  }, config.fixed.loopInterval * 1000);
+  timer.unref();
+  return { stop: () => clearInterval(timer) };
+}
+
 /** Names the back ends that are configured and cannot serve. */
-export async function warnAboutBackends(logins: Logins, log: Logger): Promise<void> {
+async function warnAboutBackends(logins: Logins, log: Logger): Promise<void> {
   for (const [eauth, reason] of await logins.obstacles()) {
     log.warn({ eauth, reason }, 'eauth is not available, or not to all');
   }
@@ -84,10 +158,7 @@ function createLoginsApi(logins: Logins): InProcessApi['logins'] {
 }
 
 /** Whoever has a token; the policy is the one in force, or the token's own. */
-function tokenHolder({
-  logins,
-  policy,
-}: Pick<UsersDeps, 'policy'> & { readonly logins: Logins }): Users['holdToken'] {
+function tokenHolder(logins: Logins, policy: LivePolicy): Users['holdToken'] {
   // protection: token-unasked
   return async (secret) => {
     const { token, ended, stop } = await logins.hold(secret);

@@ -1,6 +1,6 @@
 import { isWireMap, type WireMap, type WireValue } from '../payload.ts';
+import { pythonStr } from '../python-values.ts';
 import type { PatternCompiler, TextMatcher } from './pattern.ts';
-import { pythonStr } from './python-str.ts';
 
 /** A map of values: `{key: …}` with text keys, or any keys. */
 export type FactMap = WireMap | Map<WireValue, WireValue>;

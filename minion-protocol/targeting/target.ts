@@ -1,5 +1,13 @@
 /** Who a publication is meant for [WIRE 12.1; salt/matchers/*.py]: compiled once, then asked. */
 
+import { compileGlob } from '../../python/fnmatch.ts';
+import {
+  type IpInterface,
+  isInNetwork,
+  parseInterface,
+  parseNetwork,
+} from '../../python/ip-address.ts';
+import type { WireValue } from '../payload.ts';
 import {
   type CompoundExpression,
   evaluateCompound,
@@ -14,8 +22,7 @@ import {
   type MinionFacts,
   type MinionResources,
 } from './facts.ts';
-import { networkContainsAny, parseIpNetwork } from './ip-network.ts';
-import { compileGlob, compileLinearPattern, type PatternCompiler } from './pattern.ts';
+import { compileLinearPattern, type PatternCompiler } from './pattern.ts';
 
 /** The target types that go over the wire. */
 const targetTypes = [
@@ -327,11 +334,20 @@ function resourceTerm(text: string, wanted: string): TargetTerm {
 
 /** What is no address means nobody, also of those whose facts are not known. */
 function addressTerm(text: string): TargetTerm {
-  const network = parseIpNetwork(text);
+  const network = parseNetwork(text);
   if (network === undefined) {
     return { text, ids: [], isSelfTold: true, isPillarPattern: false, test: () => 'no' };
   }
   return factTerm(text, 'grains', (grains) =>
-    networkContainsAny(network, grains.get(`ipv${network.version}`)),
+    containsAny(network, grains.get(`ipv${network.version}`)),
   );
+}
+
+/** Whether one of a minion's addresses, as its grains list them, is in the network. */
+function containsAny(network: IpInterface, addresses: WireValue | undefined): boolean {
+  const list = Array.isArray(addresses) ? addresses : [addresses];
+  return list.some((text) => {
+    const address = typeof text === 'string' ? parseInterface(text) : undefined;
+    return address !== undefined && !address.isNetwork && isInNetwork(address, network);
+  });
 }

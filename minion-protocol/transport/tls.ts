@@ -13,7 +13,7 @@ import { type BoundServer, bind, type ListenOptions } from './listening.ts';
 import { TransportError } from './transport.ts';
 
 /** Whether peers have to show a certificate. Salt's `cert_reqs`. */
-export type ClientCertificates =
+type ClientCertificates =
   /** Nobody is asked. */
   | 'none'
   /** Whoever shows one must show one that is signed by `ca_certs`. */

@@ -4,6 +4,7 @@
  */
 
 import { createHash } from 'node:crypto';
+import { SaltbridgeError } from '../../runtime/index.ts';
 
 /** The sender of a request, as far as its connection tells. */
 export interface Peer {
@@ -186,16 +187,11 @@ export const transportErrors: Readonly<Record<TransportErrorCode, TransportError
 };
 
 /** A transport could not do what was asked. `cause` is what the system or ZeroMQ said. */
-export class TransportError extends Error {
-  readonly code: TransportErrorCode;
-
-  static {
-    TransportError.prototype.name = TransportError.name;
-  }
+export class TransportError extends SaltbridgeError {
+  declare readonly code: TransportErrorCode;
 
   constructor(code: TransportErrorCode, message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.code = code;
+    super(code, message, options);
   }
 }
 

@@ -1,7 +1,7 @@
 /** The minion's end over ZeroMQ: REQ and SUB of libzmq, set as real minions set them [WIRE 4.1]. */
 import { createRequire } from 'node:module';
 import type { Request, Subscriber } from 'zeromq';
-import { Semaphore } from '../../runtime/index.ts';
+import { requireOptionalPackage, Semaphore } from '../../runtime/index.ts';
 import { formatHostPort, type MinionTransport, TransportError } from './transport.ts';
 
 const require = createRequire(import.meta.url);
@@ -133,7 +133,9 @@ class ZeromqDialer implements MinionTransport {
  * under way.
  */
 function loadZeromq(): typeof import('zeromq') {
-  return require('zeromq');
+  return requireOptionalPackage('zeromq', 'a ZeroMQ connection of a minion', () =>
+    require('zeromq'),
+  );
 }
 
 /** @throws {@link TransportError} ERR_CONNECT; an unreachable host is no error, only a delay. */

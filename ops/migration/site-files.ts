@@ -12,7 +12,7 @@ import {
   textsOf,
 } from '../../master/config/index.ts';
 import { codeOf, isMissing } from '../../runtime/index.ts';
-import type { MigrationFinding } from './check-migration.ts';
+import type { MigrationFinding } from './finding.ts';
 
 /** How much of a tree is looked at. */
 const maxFiles = 50_000;

@@ -1,4 +1,4 @@
-/** `/minions`, `/jobs`, `/keys` and `/stats` [CONTRACT 3.1 to 3.5]. */
+/** `/minions`, `/jobs`, `/keys` and `/stats`. */
 
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify';
 import type { CreatedKey } from '../../master/index.ts';
@@ -28,7 +28,7 @@ import {
 import { identifyCaller } from './root.ts';
 import { addRoute, type RouteMethod } from './route.ts';
 
-// `POST /keys`: creates a key pair and accepts it for a new minion [CONTRACT 3.3].
+// `POST /keys`: creates a key pair and accepts it for a new minion.
 
 /** Whose it is stands in the body, as for `/run`; where nothing is made, the files are empty. */
 function newKeysMethod(context: ApiContext): RouteMethod {

@@ -1,4 +1,4 @@
-/** `/events`: server-sent events [CONTRACT 6.1]. */
+/** `/events`: server-sent events. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { linkSignals, type MasterEvent, missedBySlowReader } from '../../master/index.ts';
 import {

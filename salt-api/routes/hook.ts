@@ -1,4 +1,4 @@
-/** `/hook`: what others say becomes an event [CONTRACT 3.4; THREATS A-14]. */
+/** `/hook`: what others say becomes an event [THREATS A-14]. */
 import type { FastifyInstance, FastifyRequest, RouteHandlerMethod } from 'fastify';
 import { isWireMap, type WireMap } from '../../minion-protocol/index.ts';
 import { type ApiContext, bodyOf, requireSession, sendAnswer } from '../context.ts';

@@ -1,4 +1,4 @@
-/** `/login`, `/logout` and `/token` [CONTRACT 2.1 to 2.3]. */
+/** `/login`, `/logout` and `/token`. */
 
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { type Login, type LoginRequest, toPlainValue } from '../../master/index.ts';

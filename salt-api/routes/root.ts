@@ -1,4 +1,4 @@
-/** `/` and `/run` [CONTRACT 2.4, 4]. */
+/** `/` and `/run`. */
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify';
 import type { WireValue } from '../../minion-protocol/index.ts';
 import { checkClient, executeLowstate } from '../clients.ts';

@@ -1,4 +1,4 @@
-/** Static files and the app page [CONTRACT 3.6]. */
+/** Static files and the app page. */
 
 import type { Dirent } from 'node:fs';
 import { constants, open, readdir, realpath, stat } from 'node:fs/promises';

@@ -96,7 +96,10 @@ const options: Readonly<Record<string, string>> = {
 };
 
 function isInRange(address: IpInterface, range: string): boolean {
-  return (ranges[range] ?? []).some((network) => isInNetwork(address, network));
+  return (ranges[range] ?? []).some((text) => {
+    const network = parseInterface(text);
+    return network !== undefined && isInNetwork(address, network);
+  });
 }
 
 function passes(address: IpInterface, wanted: Value): boolean {

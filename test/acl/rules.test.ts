@@ -23,7 +23,7 @@ import {
 import { rulesOf } from '../../master/config/policy-rules.ts';
 import { resolveMasterConfig } from '../../master/index.ts';
 import { compileWholePattern } from '../../minion-protocol/index.ts';
-import { policyOf, type World } from '../helpers/policies.ts';
+import { type PolicyFixture, policyOf } from '../helpers/policies.ts';
 
 interface Signal {
   readonly subject?: Subject;
@@ -33,7 +33,7 @@ interface Signal {
 
 const web1: Subject = { kind: 'minion', id: 'web1' };
 
-function asker(rules: readonly PolicyRule[], world: World = {}) {
+function asker(rules: readonly PolicyRule[], world: PolicyFixture = {}) {
   const policy = policyOf(rules, world);
   return (tag: string, { subject = web1, data, bytes = 0 }: Signal = {}): Decision =>
     decide(

@@ -3,10 +3,11 @@
  * program.
  */
 import path from 'node:path';
-import test, { type ExecutionContext } from 'ava';
+import type { ExecutionContext } from 'ava';
 import type { MasterApi } from '../../master/index.ts';
 import { createSaltApi } from '../../salt-api/index.ts';
 import { layOut } from '../helpers/file-tree.ts';
+import { testWhere } from '../helpers/needs.ts';
 import { password } from '../helpers/salt-api.ts';
 import { EventLog } from '../interop/event-log.ts';
 import { Fleet } from '../interop/fleet.ts';
@@ -25,7 +26,10 @@ import {
 } from './saltgui.ts';
 
 const [program = ''] = minionPrograms;
-const gui = hasSaltgui && program !== '' ? test : test.skip;
+const gui = testWhere(
+  hasSaltgui && program !== '',
+  'SALT_MINION, SALTGUI_DIR and the package chromium',
+);
 
 /** What the minion has for pages about it. */
 const extra = `

@@ -2,10 +2,11 @@
  * SaltGUI as it is published, in a browser: every page, and what is done there. `SALTGUI_DIR` names
  * a checkout of https://github.com/erwindon/SaltGUI.
  */
-import test, { type ExecutionContext } from 'ava';
+import type { ExecutionContext } from 'ava';
 import type { Page } from 'playwright-core';
 import type { MinionFunction } from '../../minion-protocol/index.ts';
 import { layOut } from '../helpers/file-tree.ts';
+import { testWhere } from '../helpers/needs.ts';
 import { type RunningApi, startApi } from '../helpers/salt-api.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { openPage } from './chromium.ts';
@@ -21,7 +22,7 @@ import {
   showsText,
 } from './saltgui.ts';
 
-const gui = hasSaltgui ? test : test.skip;
+const gui = testWhere(hasSaltgui, 'SALTGUI_DIR and the package chromium');
 
 /** What minions have, in the shapes of a real one. */
 const functions: Readonly<Record<string, MinionFunction>> = {

@@ -1,10 +1,10 @@
 /** The status page in a browser: live, by keyboard, in both colours, and nothing as markup. */
-import test from 'ava';
 import type { Page } from 'playwright-core';
+import { testWhere } from '../helpers/needs.ts';
 import { password, type RunningApi, startApi } from '../helpers/salt-api.ts';
 import { chromiumPath, openPage } from './chromium.ts';
 
-const browser = chromiumPath === undefined ? test.skip : test;
+const browser = testWhere(chromiumPath !== undefined, 'the package chromium');
 const planted = '<img src=x onerror=alert(1)>';
 
 async function logIn(page: Page, { port }: RunningApi, username = 'admin'): Promise<void> {

@@ -76,7 +76,7 @@ async function withApi(
     host: '127.0.0.1',
     plugins: [bridge.http],
     webhookDisableAuth: true,
-    runnerTimeout: 2,
+    runnerTimeoutSeconds: 2,
   });
   try {
     const { port } = await api.listen();

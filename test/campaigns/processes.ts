@@ -46,9 +46,9 @@ export interface ProcessesFigures {
   /** Jobs that were acknowledged, and that no minion got: their minions are `unknown`. */
   readonly unsent: number;
   readonly longestTakeoverMs: number;
-  /** Of a call that met a death or a close, from its beginning. */
+  /** Of a call that met one death or close, from its beginning. */
   readonly longestDelayMs: number;
-  /** Of a call that met a holder that was stopped. */
+  /** Of a call that met one holder that was stopped. */
   readonly longestStoppedDelayMs: number;
   readonly runsOfRealMinions: number;
   /** Empty if nothing was wrong. */
@@ -65,6 +65,7 @@ interface Span {
 
 const handles = ['h0', 'h1', 'h2', 'h3'];
 const longestLifeMs = 1500;
+/** What a call may take beyond the time until the next process holds the master. */
 const deathDelayMs = 5000;
 const drainMs = 120_000;
 
@@ -287,10 +288,13 @@ class Trial {
       if (count > 1) this.#problems.push(`a job came ${count} times: ${name}`);
     }
     this.#problems.push(...this.#group.outdated);
-    const [death, stopped] = [this.#longestDelay(['kill', 'close']), this.#longestDelay(['stop'])];
-    if (death > deathDelayMs) this.#problems.push(`a call took ${death} ms after a death`);
-    const limit = this.#plan.takeoverAfter * 1000 + deathDelayMs;
-    if (stopped > limit) this.#problems.push(`a call took ${stopped} ms after a hang`);
+    for (const { from, to } of this.#published) {
+      const allowedMs = this.#spansOf({ from, to })
+        .map(({ kind }) => deathDelayMs + (kind === 'stop' ? this.#plan.takeoverAfter * 1000 : 0))
+        .reduce((sum, ms) => sum + ms, 0);
+      if (allowedMs > 0 && to - from > allowedMs)
+        this.#problems.push(`a call took ${to - from} ms`);
+    }
   }
 
   /** Each job that was acknowledged is kept, with each return that was. */
@@ -313,10 +317,17 @@ class Trial {
     }
   }
 
-  #longestDelay(kinds: readonly EndKind[]): number {
-    const met = this.#published.filter(({ from, to }) =>
-      this.#spans.some((span) => kinds.includes(span.kind) && from <= span.to && to >= span.from),
-    );
+  /** The ends that a call met. */
+  #spansOf({ from, to }: Pick<Span, 'from' | 'to'>): readonly Span[] {
+    return this.#spans.filter((span) => from <= span.to && to >= span.from);
+  }
+
+  /** Of calls that met such an end, and no other one. */
+  #longestDelay(wanted: readonly EndKind[]): number {
+    const met = this.#published.filter((call) => {
+      const [span, ...more] = this.#spansOf(call);
+      return span !== undefined && more.length === 0 && wanted.includes(span.kind);
+    });
     return Math.max(0, ...met.map(({ from, to }) => to - from));
   }
 

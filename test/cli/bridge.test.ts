@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import type { ExtensionClient } from '../../client/index.ts';
-import type { Enrolment, HandleInfo, OutboxEntry } from '../../heat-bridge/index.ts';
+import type { Enrolment, HandleInfo, OutboxEntry, StackDetails } from '../../heat-bridge/index.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { runCli, streamOf } from './run-cli.ts';
 
@@ -454,4 +454,60 @@ test('a machine is retired by its id or by what the cloud calls it, not by both'
   ]);
   t.is((await runCli(['enroll', 'retire'], options)).code, 64);
   t.is((await runCli(['enroll', 'retire', 'a', '--instance', 'b'], options)).code, 64);
+});
+
+const stack: StackDetails = {
+  name: 'demo',
+  id: '1',
+  stack: 'web/7f',
+  minions: ['web1'],
+  servers: [{ server: 'server-1', minion: 'web1', source: 'login' }],
+  origins: ['https://keystone.example.org:5000'],
+  unlisted: ['https://keystone.example.org:5000'],
+  registeredAt: 0,
+  followed: [{ server: 'server-1', serverId: 'server-1', minion: 'web1', problem: 'answered 503' }],
+  deployments: [
+    {
+      id: 'd',
+      server: 'server-1',
+      minion: 'web1',
+      name: 'install',
+      action: 'CREATE',
+      command: 'demo.echo',
+      state: 'done',
+      end: 'failed',
+      reason: 'disk full\u001b[2J',
+      begunAt: 1_700_000_000_000,
+    },
+  ],
+};
+
+test('a stack is added from a file, and services that are not listed are named', async (t) => {
+  const file = path.join(temporaryDirectory(t), 'stack.json');
+  await writeFile(file, '{"stack": "web/7f", "minions": ["web1"]}');
+  const { calls, options } = fakeBridge(stack);
+  const { code, stdout, stderr } = await runCli(
+    ['bridge', 'stack', 'add', 'demo', file, '--owner', 'p1', '--replace'],
+    options,
+  );
+  t.is(code, 0);
+  t.is(stdout, 'demo: stack web/7f, 1 servers named, 1 minions listed\n');
+  t.regex(stderr, /Not asked: https:\/\/keystone\.example\.org:5000; list it under/);
+  const registration = { stack: 'web/7f', minions: ['web1'], name: 'demo' };
+  t.deepEqual(calls, [['stacks.add', { registration, replaces: true, owner: 'p1' }]]);
+});
+
+test('a stack is shown with its servers and deployments, and removed', async (t) => {
+  const { calls, options } = fakeBridge(stack);
+  const shown = await runCli(['bridge', 'stack', 'show', 'demo'], options);
+  t.regex(shown.stdout, /server server-1 is web1: answered 503\n/);
+  t.regex(shown.stdout, /install CREATE server-1\/web1 demo\.echo done \(failed\): disk full/);
+  t.false(shown.stdout.includes('\u001b'));
+  t.is((await runCli(['bridge', 'stack', 'remove', 'demo'], options)).code, 0);
+  t.deepEqual(
+    calls.map(([method]) => method),
+    ['stacks.show', 'stacks.remove'],
+  );
+  const none = await runCli(['bridge', 'stack', 'list'], fakeBridge([]).options);
+  t.is(none.stderr, 'No stack is registered.\n');
 });

@@ -83,6 +83,8 @@ while True:
     print(json.dumps(s.recv(4096).decode()), flush=True)
 `;
 
+import { testWhere } from '../helpers/needs.ts';
+
 const hasPrograms = ['python3', 'systemd-notify'].every((program) => {
   try {
     execFileSync(program, ['--version'], { stdio: 'ignore' });
@@ -91,7 +93,7 @@ const hasPrograms = ['python3', 'systemd-notify'].every((program) => {
     return false;
   }
 });
-const withPrograms = hasPrograms ? test : test.skip;
+const withPrograms = testWhere(hasPrograms, 'the packages python3 and systemd');
 
 interface Socket {
   readonly environment: NodeJS.ProcessEnv;
@@ -251,7 +253,7 @@ test('the first Ctrl-C interrupts, the second one ends', async (t) => {
 
 // Giving up root: nothing of root's stays. Only root can show it.
 
-const asRoot = process.getuid?.() === 0 ? test : test.skip;
+const asRoot = testWhere(process.getuid?.() === 0, 'root');
 const run = promisify(execFile);
 
 asRoot("whoever gives up root keeps none of root's groups, and cannot come back", async (t) => {

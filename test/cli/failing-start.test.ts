@@ -5,15 +5,16 @@ import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
-import test, { type ExecutionContext } from 'ava';
+import type { ExecutionContext } from 'ava';
 import { freePort } from '../../bench/free-port.ts';
 import { until, within } from '../helpers/deadline.ts';
+import { testWhere } from '../helpers/needs.ts';
 import { canMount, mountSmallDisk } from '../helpers/small-disk.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 
 const program = fileURLToPath(new URL('../../cli/main.js', import.meta.url));
-const onSmallDisk = canMount ? test : test.skip;
-const onLinux = process.platform === 'linux' ? test : test.skip;
+const onSmallDisk = testWhere(canMount, 'root, who may mount a tmpfs');
+const onLinux = testWhere(process.platform === 'linux', 'Linux');
 
 interface End {
   readonly code: number | null;

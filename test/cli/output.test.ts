@@ -3,7 +3,6 @@ import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
 import type { Logger } from 'pino';
-import { formatJson } from '../../cli/output/json.ts';
 import { formatNested } from '../../cli/output/nested.ts';
 import {
   formatNoReturn,
@@ -11,8 +10,7 @@ import {
   formatTxt,
   formatValuesOnly,
 } from '../../cli/output/outputters.ts';
-import { formatPprint, wrapText } from '../../cli/output/python.ts';
-import { formatYaml } from '../../cli/output/yaml.ts';
+import { formatJson, formatPprint, formatYaml, wrapText } from '../../cli/output/python.ts';
 import { createLogger, LogFile, type MasterLog, openMasterLog } from '../../cli/service/log.ts';
 import { terminalColors } from '../../cli/terminal.ts';
 import {

@@ -7,6 +7,7 @@ import { exitCodeOf } from '../../cli/errors.ts';
 import { RemoteError } from '../../client/index.ts';
 import { masterErrors } from '../../master/api/errors.ts';
 import type { JobSummary, KeyInfo } from '../../master/index.ts';
+import { type Declare, testWhere } from '../helpers/needs.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { type CliOutcome, runCli } from './run-cli.ts';
 
@@ -129,8 +130,9 @@ function scriptFor(shell: string): string {
   return path.join(folder, `script.${shell}`);
 }
 
-function whereShellIs(shell: string): typeof test | typeof test.skip {
-  return spawnSync(shell, ['--version']).error === undefined ? test : test.skip;
+function whereShellIs(shell: string): Declare {
+  const isThere = spawnSync(shell, ['--version']).error === undefined;
+  return testWhere(isThere, `the package ${shell}`);
 }
 
 /** What a running master would answer; it says with which configuration it was asked. */

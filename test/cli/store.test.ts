@@ -20,6 +20,7 @@ import {
   resolveMasterConfig,
 } from '../../master/index.ts';
 import { createMemoryTransport } from '../../minion-protocol/index.ts';
+import { layMasterKey } from '../helpers/rsa-keys.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { directories, startVectorMaster } from '../helpers/vector-master.ts';
 import { configDirectory } from '../master/config/files.ts';
@@ -44,6 +45,7 @@ function makePlace(t: ExecutionContext): Place {
   );
   const startMaster = async (): Promise<Master> => {
     const { config } = await loadMasterConfig(configDir);
+    layMasterKey(config.pkiDir);
     const master = createMaster({ config });
     t.teardown(() => master.close());
     await master.start();
@@ -155,6 +157,7 @@ async function start(t: ExecutionContext): Promise<Site> {
     `pki_dir: ${own.pkiDir}\nsock_dir: ${own.sockDir}\nsaltbridge:\n  state_dir: ${own.stateDir}\n  socket: ${own.socket}\n`,
   );
   const config = resolveMasterConfig(own);
+  layMasterKey(config.pkiDir);
   const master = createMaster({ config, transports: [createMemoryTransport().master] });
   t.teardown(() => master.close());
   await master.start();

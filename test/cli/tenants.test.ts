@@ -12,6 +12,7 @@ import { connectMaster } from '../../client/index.ts';
 import { loadMasterConfig, type MasterConfig } from '../../master/index.ts';
 import { end } from '../helpers/background-process.ts';
 import { until, within } from '../helpers/deadline.ts';
+import { layMasterKey } from '../helpers/rsa-keys.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 
 const program = fileURLToPath(new URL('../../cli/main.js', import.meta.url));
@@ -60,6 +61,9 @@ async function makeHome(t: ExecutionContext): Promise<Home> {
     },
     start: async () => {
       const argv = [program, 'master', '-c', directory, '--no-console'];
+      for (const [index, tenant] of tenants.entries()) {
+        layMasterKey((await configOf(tenant)).pkiDir, 6 + index);
+      }
       const { socket } = await configOf('blue');
       const pid = await startDaemon(argv, { socket, logFile: path.join(directory, 'log') });
       t.teardown(() => end(pid));
@@ -95,7 +99,7 @@ test('where one tenant cannot start none does, and the others have let go of eve
   });
   const said: Buffer[] = [];
   child.stderr.on('data', (chunk: Buffer) => said.push(chunk));
-  const [code] = await within('the end of the process', once(child, 'close'), 20_000);
+  const [code] = await within('the end of the process', once(child, 'close'), 50_000);
   t.is(code, 69);
   t.regex(Buffer.concat(said).toString(), /saltbridge: tenant blue did not start: .*master\.pem/);
   configure('blue');
@@ -130,7 +134,7 @@ test('two tenants with one port end the start with both names', async (t) => {
   });
   const said: Buffer[] = [];
   child.stderr.on('data', (chunk: Buffer) => said.push(chunk));
-  const [code] = await within('the end of the process', once(child, 'close'), 20_000);
+  const [code] = await within('the end of the process', once(child, 'close'), 50_000);
   t.is(code, 64);
   t.regex(
     Buffer.concat(said).toString(),

@@ -43,6 +43,43 @@ test('a run may be begun now and read later, by whoever began it alone', async (
   t.like(ended.json, { id, command: 'demo.echo' });
 });
 
+test('the outcome of a run can be polled, by whoever began it alone', async (t) => {
+  const gate = new AbortController();
+  const { ask, login } = await startBridgeApi(t, {
+    functions: {
+      'test.echo': async () => {
+        if (!gate.signal.aborted) await once(gate.signal, 'abort');
+        return 'hello';
+      },
+    },
+  });
+  const headers = json(await login('limited'));
+  const prefer = { ...headers, prefer: 'respond-async' };
+  const plan = { groups: { all: ['web1'] }, params: { text: 'hello' } };
+  const runs = [
+    [path, body, 'runs'],
+    ['/bridge/v1/plans/demo.twice/run', plan, 'plan-runs'],
+  ] as const;
+  const begun = await Promise.all(
+    runs.map(async ([to, asked, kind]) => {
+      const { json: first } = await ask({ method: 'POST', path: to, headers: prefer, body: asked });
+      return `/bridge/v1/${kind}/${(first as { id: string }).id}`;
+    }),
+  );
+  for (const run of begun) {
+    t.deepEqual((await ask({ path: `${run}/outcome`, headers })).json, { state: 'running' });
+    const other = json(await login('admin'));
+    t.is((await ask({ path: `${run}/outcome`, headers: other })).status, 404);
+  }
+  gate.abort();
+  for (const run of begun) {
+    const told = lines(await ask({ path: run, headers }));
+    const { json: ended } = await ask({ path: `${run}/outcome`, headers });
+    t.deepEqual(ended, { state: 'ended', outcome: told.at(-1)?.outcome });
+    t.like(ended, { outcome: { status: 'succeeded' } });
+  }
+});
+
 test('refusals have a status, a code and what to do', async (t) => {
   const { ask, login, master } = await startBridgeApi(t);
   const headers = json(await login('limited'));

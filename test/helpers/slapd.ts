@@ -10,10 +10,8 @@ import { temporaryDirectory } from './temporary-directory.ts';
 
 const program = '/usr/sbin/slapd';
 
-/** Why there is none; `undefined`: there is. */
-export const slapdIsMissing: string | undefined = existsSync(program)
-  ? undefined
-  : 'log-ins by a directory need the packages slapd and ldap-utils';
+/** Whether it is there. */
+export const hasSlapd: boolean = existsSync(program);
 
 export interface Slapd {
   readonly port: number;

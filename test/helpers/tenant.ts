@@ -4,13 +4,15 @@ import path from 'node:path';
 import type { ExecutionContext } from 'ava';
 import { pino } from 'pino';
 import { connectMaster } from '../../client/index.ts';
-import { createMaster, loadTenants, type Master, type MasterApi } from '../../master/index.ts';
 import {
-  createMinion,
-  createMinionKeys,
-  dialZeromq,
-  type MinionKeys,
-} from '../../minion-protocol/index.ts';
+  createMaster,
+  loadTenants,
+  type Master,
+  type MasterApi,
+  type MasterConfig,
+} from '../../master/index.ts';
+import { createMinion, dialZeromq, type MinionKeys } from '../../minion-protocol/index.ts';
+import { layMasterKey, minionKeys } from './rsa-keys.ts';
 import { SpeakingMinion } from './speaking-minion.ts';
 import { temporaryDirectory } from './temporary-directory.ts';
 
@@ -47,9 +49,10 @@ export async function startTenants(
   );
   for (const name of names) layOut(path.join(directory, name), name);
   const { tenants } = await loadTenants(directory);
-  const started = tenants.map(({ name, config }) =>
-    start(t, name, path.join(directory, name), config),
-  );
+  const started = tenants.map(({ name, config }, index) => {
+    layMasterKey(config.pkiDir, 6 + index);
+    return start(t, name, path.join(directory, name), config, 2 * index);
+  });
   const [red, blue] = await Promise.all(started);
   if (red === undefined || blue === undefined) throw new Error('two tenants are expected');
   return { red, blue };
@@ -82,7 +85,8 @@ async function start(
   t: ExecutionContext,
   name: string,
   root: string,
-  config: Parameters<typeof createMaster>[0]['config'],
+  config: MasterConfig,
+  firstKey: number,
 ): Promise<TenantUnderTest> {
   const secret = secretOf(name);
   const [log, told]: [string[], string[]] = [[], []];
@@ -94,8 +98,7 @@ async function start(
   });
   await master.start();
   const status = await master.status();
-  const keysOf = new Map<string, MinionKeys>();
-  for (const id of minionIds) keysOf.set(id, await createMinionKeys());
+  const keysOf = new Map(minionIds.map((id, index) => [id, minionKeys(firstKey + index)]));
   const minions = Array.from(keysOf, ([id, keys]) =>
     createMinion({
       id,

@@ -13,6 +13,7 @@ import {
 import { createSaltApi, type SaltApi } from '../../salt-api/index.ts';
 import { ScratchMachine } from '../heat-bridge/enroll/scratch-machine.ts';
 import { within } from '../helpers/deadline.ts';
+import { testWhere } from '../helpers/needs.ts';
 import { MasterHome } from './our-master.ts';
 import { versionOf } from './program-version.ts';
 import { minionPrograms, steps } from './programs.ts';
@@ -66,11 +67,9 @@ for (const [by, format] of [
   ['keys', 'shell'],
   ['grain', 'shell'],
 ] as const) {
-  step(`a minion enrols by ${by}, with user-data for ${format}`, async (t) => {
-    if (format === 'cloud-init' && !hasCloudInit) {
-      t.pass('skipped: cloud-init is not installed');
-      return;
-    }
+  const isThere = format !== 'cloud-init' || hasCloudInit;
+  const enrols = testWhere(isThere, 'SALT_MINION and the package cloud-init', step);
+  enrols(`a minion enrols by ${by}, with user-data for ${format}`, async (t) => {
     for (const program of minionPrograms) {
       const version = await versionOf(program);
       const machine = new ScratchMachine({ path: program });

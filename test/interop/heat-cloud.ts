@@ -5,7 +5,9 @@
  */
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import test, { type ExecutionContext } from 'ava';
+import type { ExecutionContext } from 'ava';
+import { type CloudUser, logIn as logInAs } from '../../examples/heat/cloud.ts';
+import { testWhere } from '../helpers/needs.ts';
 import { eventually } from './eventually.ts';
 
 interface Cloud {
@@ -18,12 +20,6 @@ interface Cloud {
     /** Who may look at others' tokens, in the project `admin`; asked by tests of tokens alone. */
     readonly admin: CloudUser;
   };
-}
-
-interface CloudUser {
-  readonly id: string;
-  readonly password: string;
-  readonly project_id: string;
 }
 
 const file = process.env.HEAT_ENV;
@@ -47,10 +43,8 @@ export function heatTest(
   run: (t: ExecutionContext) => Promise<void>,
   service?: 'swift' | 'zaqar',
 ): void {
-  if (cloud === undefined) test.skip(`${title} (HEAT_ENV names no cloud)`, run);
-  else if (service !== undefined && cloud[service] === undefined) {
-    test.skip(`${title} (the cloud has no ${service})`, run);
-  } else test(title, run);
+  const isThere = cloud !== undefined && (service === undefined || cloud[service] !== undefined);
+  testWhere(isThere, service === undefined ? 'HEAT_ENV' : `HEAT_ENV with ${service}`)(title, run);
 }
 
 /** How a handle is signalled, by Heat's names, and `AWS` for the other kind of handle. */
@@ -200,21 +194,26 @@ async function ask(method: string, path: string, body?: object) {
   });
   const text = await response.text();
   if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`);
-  return text === '' ? {} : JSON.parse(text);
+  // What is only accepted is answered with a page.
+  return text.startsWith('{') ? JSON.parse(text) : {};
+}
+
+/** What heat-api says of a stack. */
+export interface StackAnswer {
+  readonly stack: {
+    readonly id: string;
+    readonly stack_status: string;
+    readonly stack_status_reason: string;
+    readonly outputs?: readonly { readonly output_key: string; readonly output_value: unknown }[];
+  };
+}
+
+/** Asks heat-api about a stack as the plain member, below their project. */
+export function askAboutStack(method: string, path: string, body?: object): Promise<StackAnswer> {
+  return ask(method, path, body);
 }
 
 /** A new token of the plain member, for their project. */
-export async function logIn({ keystone, users }: Cloud): Promise<string> {
-  const { id, password, project_id: project } = users.demo;
-  const response = await fetch(`${keystone}/auth/tokens`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({
-      auth: {
-        identity: { methods: ['password'], password: { user: { id, password } } },
-        scope: { project: { id: project } },
-      },
-    }),
-  });
-  return response.headers.get('x-subject-token') ?? '';
+export function logIn({ keystone, users }: Cloud): Promise<string> {
+  return logInAs(keystone, users.demo);
 }

@@ -4,12 +4,12 @@
  */
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
-import test, { type ExecutionContext } from 'ava';
+import type { ExecutionContext } from 'ava';
+import { testWhere } from '../helpers/needs.ts';
 import { password, startApi } from '../helpers/salt-api.ts';
 
 const program = process.env.PEPPER ?? '';
-const withPepper = program === '' ? test.skip : test;
-const note = program === '' ? ' (PEPPER names no program)' : '';
+const withPepper = testWhere(program !== '', 'PEPPER, the program of salt-pepper');
 
 type Pepper = (...words: readonly string[]) => Promise<string>;
 
@@ -37,7 +37,7 @@ function isFull(value: unknown): value is { readonly ret: unknown } {
   return typeof value === 'object' && value !== null && 'ret' in value;
 }
 
-withPepper(`pepper runs functions on minions${note}`, async (t) => {
+withPepper('pepper runs functions on minions', async (t) => {
   const pepper = await start(t);
   const both = { web1: true, db1: true };
   t.deepEqual(valuesOf(await pepper('*', 'test.ping')), [both]);
@@ -50,7 +50,7 @@ withPepper(`pepper runs functions on minions${note}`, async (t) => {
   for (const id of ['web1', 'db1']) t.regex(followed, new RegExp(`${id}"?: [Tt]rue`));
 });
 
-withPepper(`pepper calls runners and wheel functions${note}`, async (t) => {
+withPepper('pepper calls runners and wheel functions', async (t) => {
   const pepper = await start(t);
   const runner = await pepper('--client=runner', 'manage.up');
   t.true(runner.replaceAll(/\s/g, '').includes('["db1","web1"]'));

@@ -5,7 +5,8 @@
  * of a master's configuration that comes with Salt.
  */
 import { readFileSync } from 'node:fs';
-import test, { type ExecutionContext } from 'ava';
+import test from 'ava';
+import { type Declare, testWhere } from '../helpers/needs.ts';
 import { versionOf } from './program-version.ts';
 
 /** The minions to test against; empty where none is named. */
@@ -46,18 +47,17 @@ function choosesAlgorithms(version: string): boolean {
   return major === 3007 ? minor >= 2 : major > 3007;
 }
 
-/** A step of a file whose steps build on one another. */
-export type Step = (title: string, run: (t: ExecutionContext) => Promise<void>) => void;
-
 /**
  * Declares steps that need real programs: one after the other, five minutes for each. Without
  * the programs each is skipped, with the reason in its title.
  * @param needs variables of the environment that must name a program
  */
-export function steps(...needs: readonly ('SALT_MINION' | 'SALT_MASTER' | 'SALT_PROXY')[]): Step {
+export function steps(
+  ...needs: readonly ('SALT_MINION' | 'SALT_MASTER' | 'SALT_PROXY')[]
+): Declare {
   const missing = needs.filter((name) => listed(name).length === 0);
   if (missing.length > 0) {
-    return (title, run) => test.serial.skip(`${title} (skipped: ${missing.join()} not set)`, run);
+    return testWhere(false, missing.join(' and '));
   }
   return (title, run) =>
     test.serial(title, async (t) => {

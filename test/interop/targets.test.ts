@@ -112,7 +112,7 @@ test.after.always(async () => {
 });
 
 for (const { title, words, isMeant } of cases) {
-  step(`a target: ${title}`, async (t) => {
+  step(`a target means the minions that it means in Salt (${title})`, async (t) => {
     const { ids } = fleet;
     const meant = ids.filter((id, index) => isMeant(id, index, ids));
     t.deepEqual(await command.ping(...words(ids)), meant);

@@ -1,16 +1,17 @@
 /** A master whose disk is full: it refuses what cannot be kept, and goes on with all else. */
 import { readdirSync } from 'node:fs';
 import path from 'node:path';
-import { setImmediate } from 'node:timers/promises';
-import test from 'ava';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { createMaster, type MasterEvent, resolveMasterConfig } from '../../master/index.ts';
-import { createMinion, createMinionKeys, dialZeromq } from '../../minion-protocol/index.ts';
+import { createMinion, dialZeromq } from '../../minion-protocol/index.ts';
 import { until, within } from '../helpers/deadline.ts';
 import { collect } from '../helpers/fleet.ts';
+import { testWhere } from '../helpers/needs.ts';
+import { layMasterKey, minionKeys } from '../helpers/rsa-keys.ts';
 import { canMount, mountSmallDisk } from '../helpers/small-disk.ts';
 import { directories } from '../helpers/vector-master.ts';
 
-const onSmallDisk = canMount ? test : test.skip;
+const onSmallDisk = testWhere(canMount, 'root, who may mount a tmpfs');
 
 onSmallDisk(
   'a master with a full disk refuses, serves, tells, and recovers by itself',
@@ -24,18 +25,19 @@ onSmallDisk(
       timeout: 30,
       limits: { authsPerSecond: 0 },
     });
+    layMasterKey(config.pkiDir);
     const master = createMaster({ config });
     t.teardown(() => master.close());
     await master.start();
     const { requestPort } = await master.status();
     const dial = (): ReturnType<typeof dialZeromq> =>
       dialZeromq({ host: '127.0.0.1', requestPort });
-    const keys = await createMinionKeys();
+    const keys = minionKeys(0);
     const pendingKeys = (): string[] => readdirSync(path.join(config.pkiDir, 'minions_pre'));
     const minion = createMinion({ id: 'm1', keys, transport: dial(), acceptanceWaitMs: 300 });
     t.teardown(() => minion.stop());
     const started = minion.start();
-    while ((await master.keys.accept({ match: 'm1' })).length === 0) await setImmediate();
+    while ((await master.keys.accept({ match: 'm1' })).length === 0) await sleep(5);
     await within('the first minion', started, 30_000);
     const events: MasterEvent[] = [];
     const end = new AbortController();
@@ -57,7 +59,7 @@ onSmallDisk(
 
     const other = createMinion({
       id: 'm2',
-      keys: await createMinionKeys(),
+      keys: minionKeys(1),
       transport: dial(),
       acceptanceWaitMs: 300,
     });
@@ -66,7 +68,7 @@ onSmallDisk(
     pending.catch(() => {
       // Stopped with the test at the latest.
     });
-    while (((await master.status()).counters.failed ?? 0) === 0) await setImmediate();
+    while (((await master.status()).counters.failed ?? 0) === 0) await sleep(5);
     t.deepEqual(pendingKeys(), []);
     // Somebody who is known signs in: nothing of that has to be kept.
     const again = createMinion({ id: 'm1', keys, transport: dial() });
@@ -98,12 +100,13 @@ onSmallDisk(
       publishPort: 0,
       autoAccept: true,
     });
+    layMasterKey(config.pkiDir);
     const master = createMaster({ config });
     t.teardown(() => master.close());
     await master.start();
     const { requestPort } = await master.status();
     const transport = dialZeromq({ host: '127.0.0.1', requestPort });
-    const minion = createMinion({ id: 'm1', keys: await createMinionKeys(), transport });
+    const minion = createMinion({ id: 'm1', keys: minionKeys(0), transport });
     t.teardown(() => minion.stop());
     await minion.start();
     const tags: string[] = [];

@@ -5,7 +5,8 @@
  */
 import test, { type ExecutionContext } from 'ava';
 import { until } from '../helpers/deadline.ts';
-import { allowedGrowth, startMasterProcess } from '../helpers/measured-process.ts';
+import { effort, seedOf } from '../helpers/effort.ts';
+import { allowedGrowth, growthDuring, startMasterProcess } from '../helpers/measured-process.ts';
 import { mutated, type Random, seeded } from '../helpers/mutations.ts';
 import {
   clientFrame,
@@ -29,21 +30,22 @@ const framed: Readonly<Record<Stream, (body: Buffer) => Buffer>> = {
 
 for (const stream of STREAMS) {
   test.serial(
-    `3,000 mutated requests over ${stream} and odd endings leave no memory behind, and others are served`,
+    `mutated requests over ${stream} and odd endings leave no memory behind, and others are served`,
     async (t) => {
-      t.timeout(120_000);
+      t.timeout(120_000 * effort);
       const { master, status } = await startMasterProcess(t, stream);
-      const random = seeded(20_261_123);
+      const random = seeded(seedOf(20_261_123));
       // The first rounds fill the pools of the allocator and of the collector.
-      for (let round = 0; round < 5; round += 1) await mistreat(status, stream, random);
+      for (let round = 0; round < 3; round += 1) await mistreat(status, stream, random);
       await isServed(t, stream, status.requestPort);
-      const before = (await master.ask('memory')).rss;
-      for (let round = 0; round < 15; round += 1) await mistreat(status, stream, random);
-      await isServed(t, stream, status.requestPort);
-      const { rss, status: after } = await master.ask('memory');
-      t.true(rss - before < allowedGrowth, `grew by ${rss - before} bytes`);
+      const growth = await growthDuring(master, async () => {
+        for (let round = 0; round < 5 * effort; round += 1) await mistreat(status, stream, random);
+        await isServed(t, stream, status.requestPort);
+      });
+      const { status: after } = await master.ask('status');
+      t.true(growth < allowedGrowth, `grew by ${growth} bytes`);
       const refused = Object.values(after.counters).reduce((sum, count) => sum + count, 0);
-      t.true(refused > 500, `${refused} refusals are counted`);
+      t.true(refused > 200, `${refused} refusals are counted`);
       t.is(after.subscribers, 0);
     },
   );

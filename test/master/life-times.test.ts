@@ -7,12 +7,15 @@ import { createMaster, type Master, resolveMasterConfig } from '../../master/ind
 import { createMemoryTransport } from '../../minion-protocol/index.ts';
 import { createMemoryStore, openEmbeddedStore, type Store } from '../../store/index.ts';
 import { until, within } from '../helpers/deadline.ts';
+import { layMasterKey } from '../helpers/rsa-keys.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { directories, startVectorMaster } from '../helpers/vector-master.ts';
 
 function memoryMaster(directory: string, store: Store = createMemoryStore()): Master {
+  const config = resolveMasterConfig(directories(directory));
+  layMasterKey(config.pkiDir);
   return createMaster({
-    config: resolveMasterConfig(directories(directory)),
+    config,
     store,
     transports: [createMemoryTransport().master],
   });
@@ -58,6 +61,7 @@ test('a port that is taken is named, and everything is free again after it', asy
   const address = taken.address();
   const port = typeof address === 'object' && address !== null ? address.port : 0;
   const options = { ...directories(directory), interface: '127.0.0.1', publishPort: 0 };
+  layMasterKey(path.join(directory, 'pki'));
   const failing = createMaster({ config: resolveMasterConfig({ ...options, retPort: port }) });
   const error = await t.throwsAsync(failing.start(), { code: 'ERR_LISTEN' });
   t.regex(error?.message ?? '', new RegExp(String(port)));

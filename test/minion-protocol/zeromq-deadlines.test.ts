@@ -4,6 +4,7 @@ import { Request } from 'zeromq';
 import type { ConnectionLimits } from '../../minion-protocol/transport/stream-listener.ts';
 import { dialZeromq } from '../../minion-protocol/transport/zeromq-dialer.ts';
 import { until } from '../helpers/deadline.ts';
+import { testWhere } from '../helpers/needs.ts';
 import { connectRaw, HOST, type Master, startMaster } from '../helpers/zeromq-master.ts';
 import {
   GREETING,
@@ -302,7 +303,7 @@ async function ask(t: ExecutionContext, master: Master): Promise<void> {
 // What the kernel was told about keep-alive, read where Linux shows it.
 
 const connections = '/proc/net/tcp';
-const onLinux = existsSync(connections) ? test : test.skip;
+const onLinux = testWhere(existsSync(connections), `Linux, for ${connections}`);
 
 /** Seconds until the first probe to a peer of this port; `undefined`: there is none to come. */
 function probeInSeconds(port: number): number | undefined {

@@ -163,7 +163,7 @@ test('a runner that takes too long is no longer waited for', async (t) => {
   const { run, login } = await startApi(t, {
     functions,
     config: { timeout: 30 },
-    options: { runnerTimeout: 0.01 },
+    options: { runnerTimeoutSeconds: 0.01 },
   });
   const token = await login();
   t.is((await run(token, { client: 'runner', fun: 'manage.up' })).status, 504);

@@ -21,7 +21,7 @@ interface Document {
   readonly components: { readonly securitySchemes: object };
 }
 
-/** Paths of CONTRACT 3, and ours. */
+/** Paths of Salt's API, and ours. */
 const expected = [
   'get /',
   'post /',

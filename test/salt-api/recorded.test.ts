@@ -5,7 +5,7 @@ import { request } from 'node:http';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import { allow } from '../../acl/index.ts';
-import { formatJson } from '../../cli/output/json.ts';
+import { formatJson } from '../../cli/output/python.ts';
 import { connectMaster } from '../../client/index.ts';
 import { createBridge } from '../../heat-bridge/index.ts';
 import type { MasterApi } from '../../master/index.ts';
@@ -405,7 +405,7 @@ test('no body makes the API fail, or read more in one step than it may', async (
     minions: [],
     config: { timeout: 0.05, gatherJobTimeout: 0.05 },
     extensions: [bridge],
-    options: { plugins: [bridge.http], webhookDisableAuth: true, runnerTimeout: 2 },
+    options: { plugins: [bridge.http], webhookDisableAuth: true, runnerTimeoutSeconds: 2 },
   });
   const tokens = [await login(), await login('limited'), 'x'.repeat(40)];
   const outcome = await fuzz({ port, tokens }, { seed: 17, first: 0, count: 400 });

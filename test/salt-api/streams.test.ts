@@ -185,7 +185,7 @@ async function until(stream: Readable, word: string): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
-// What salt-netapi-client, SUSE's Java library, sends and how strictly it reads [CONTRACT 10].
+// What salt-netapi-client, SUSE's Java library, sends and how strictly it reads.
 
 type Fields = Readonly<Record<string, unknown>>;
 

@@ -46,6 +46,8 @@ const targets = inFile('master/targeting/targeting.test.ts');
 const plans = inFile('heat-bridge/plans/run.test.ts');
 const projects = inFile('heat-bridge/keystone/keystone.test.ts');
 const keystoneTokens = inFile('heat-bridge/keystone/keystone.test.ts');
+const deployments = inFile('heat-bridge/deployments/deployments.test.ts');
+const stacks = inFile('heat-bridge/deployments/http.test.ts');
 const outward = inFile('heat-bridge/outgoing/exchange.test.ts');
 const claims = inFile('heat-bridge/enroll/claims.test.ts');
 const lives = inFile('heat-bridge/enroll/life.test.ts');
@@ -336,7 +338,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'malformed requests silence the master',
     tests: [
       strangers('each malformed sign-in costs one request and no more'),
-      'master/hostile.test.ts: 20,000 requests mutated outside or inside get answers that Salt could give, are counted, and leave no memory behind',
+      'master/hostile.test.ts: requests mutated outside or inside get answers that Salt could give, are counted, and leave no memory behind',
     ],
   },
   {
@@ -1674,6 +1676,60 @@ export const catalogue: readonly Threat[] = [
       settledJobs('a job that the next holder knows is not published again'),
       sharedProcesses(
         'when the holder is killed another process takes over, and what was acknowledged is there',
+      ),
+    ],
+  },
+  {
+    id: 'H-30a',
+    threat: 'the author of a template permits code, a command or a minion',
+    tests: [
+      deployments(`a deployment with \${what} is refused, and Heat is told why`),
+      deployments('a script that the catalog does not pin does not run'),
+      deployments('a script gets no input that its entry does not name'),
+      deployments('a minion that no rule permits is not reached'),
+      deployments('a template names only minions that its registration lists'),
+      deployments(
+        'a server is the minion of its enrolment where that is of the same project alone',
+      ),
+      deployments('a service that is not listed is not asked, whoever names it'),
+      stacks('a stack of minions that no rule names is not registered'),
+    ],
+  },
+  {
+    id: 'H-30b',
+    threat: 'a deployment runs twice',
+    tests: [
+      deployments(`a deployment read by \${kind} runs once and is answered where Heat says`),
+      deployments(
+        'an entry that is listed again does not run again, and an update runs what changed',
+      ),
+      deployments(
+        'a run that is too old for its key to be certain is unknown, and does not run again',
+      ),
+      'heat-bridge/deployments/crash.test.ts: a master that is killed while deployments run, or are answered, ends each of them once',
+    ],
+  },
+  {
+    id: 'H-30c',
+    threat: 'metadata, results and requests to Heat without bounds',
+    tests: [
+      deployments('a result that is larger than the transport takes is cut, and says so'),
+      deployments('metadata that is larger than it may be is not read'),
+      deployments('200 servers are read at the rate that the interval means, from the start'),
+      deployments('requests keep to polls_per_second, however many servers there are'),
+    ],
+  },
+  {
+    id: 'H-30d',
+    threat: 'what one stack has is used for another',
+    tests: [
+      deployments('the credentials of a stack are used for no other stack'),
+      deployments('nothing of a stack shows its secrets, and a removed stack is not followed'),
+      deployments('a service that repeats a secret has it in no reason'),
+      deployments('handles that a server names are registered for its minion'),
+      deployments('a machine that is retired is no server of any stack'),
+      stacks(
+        'a stack is of whoever registers it, its secrets are not shown, and others know nothing of it',
       ),
     ],
   },

@@ -3,12 +3,12 @@
  * messages, it does; see {@link Member} of members.ts.
  */
 import { createBridge } from '../../heat-bridge/index.ts';
-import { createLogger, loadMasterConfig } from '../../master/index.ts';
+import { createLogger, loadSaltConfig } from '../../master/index.ts';
 import { joinMaster } from '../../shared-master/index.ts';
 import type { Told, Wish } from './members.ts';
 
 const [, , directory = ''] = process.argv;
-const { config } = await loadMasterConfig(directory);
+const config = await loadSaltConfig(directory);
 const bridge = createBridge();
 
 const shared = joinMaster({

@@ -2,7 +2,6 @@ import type { ExecutionContext } from 'ava';
 import fc from 'fast-check';
 import { type Entry, type Operation, type Store, StoreError } from '../../store/index.ts';
 import { Model } from './model.ts';
-import type { OpenStore } from './suite.ts';
 
 type Move =
   | { readonly type: 'write'; readonly operations: readonly Operation[] }
@@ -121,3 +120,6 @@ async function entriesOf(entries: AsyncIterable<Entry>): Promise<Entry[]> {
 function plain(entry: Entry): Entry {
   return { ...entry, value: Buffer.from(entry.value) };
 }
+
+/** How the suite gets an empty store with the given clock; it closes it itself. */
+export type OpenStore = (t: ExecutionContext, now: () => number) => Promise<Store>;

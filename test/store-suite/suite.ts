@@ -1,9 +1,6 @@
 import anyTest, { type ExecutionContext, type TestFn } from 'ava';
 import { type Entry, type Store, StoreError } from '../../store/index.ts';
-import { agreesWithModel } from './model-property.ts';
-
-/** How the suite gets an empty store with the given clock; it closes it itself. */
-export type OpenStore = (t: ExecutionContext, now: () => number) => Promise<Store>;
+import { agreesWithModel, type OpenStore } from './model-property.ts';
 
 const test: TestFn = anyTest;
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);

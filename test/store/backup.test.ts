@@ -26,6 +26,7 @@ import {
   StoreError,
 } from '../../store/index.ts';
 import { openLmdbTables } from '../../store/lmdb-tables.ts';
+import { testWhere } from '../helpers/needs.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 
 const backer = fileURLToPath(new URL('../store-suite/endless-backups.js', import.meta.url));
@@ -193,7 +194,7 @@ for (const [damage, cause] of Object.entries(damages)) {
   });
 }
 
-const asRoot = process.getuid?.() === 0 ? test : test.skip;
+const asRoot = testWhere(process.getuid?.() === 0, 'root');
 
 asRoot(
   'what root restores belongs to the owner of the folder that the store lies in',

@@ -11,13 +11,13 @@ import { encodeKey } from '../../store/encoding.ts';
 import { openEmbeddedStore, StoreError } from '../../store/index.ts';
 import { openLmdbTables } from '../../store/lmdb-tables.ts';
 import { within } from '../helpers/deadline.ts';
-import { namespacesAreMissing } from '../helpers/network-namespace.ts';
+import { testWhere } from '../helpers/needs.ts';
+import { hasNamespaces } from '../helpers/network-namespace.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 
 const contender = fileURLToPath(new URL('../store-suite/lock-contender.js', import.meta.url));
 const locked = { instanceOf: StoreError, code: 'ERR_STORE_LOCKED' };
-const withNamespaces = namespacesAreMissing === undefined ? test : test.skip;
-if (namespacesAreMissing !== undefined) test.todo(namespacesAreMissing);
+const withNamespaces = testWhere(hasNamespaces, 'root and the packages iproute2 and util-linux');
 
 function newDirectory(t: ExecutionContext): string {
   const directory = path.join(temporaryDirectory(t), 'store');

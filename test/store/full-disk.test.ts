@@ -1,11 +1,11 @@
 import { readdirSync } from 'node:fs';
 import path from 'node:path';
-import test from 'ava';
 import { openEmbeddedStore, StoreError } from '../../store/index.ts';
 import { until } from '../helpers/deadline.ts';
+import { testWhere } from '../helpers/needs.ts';
 import { canMount, mountSmallDisk } from '../helpers/small-disk.ts';
 
-const onSmallDisk = canMount ? test : test.skip;
+const onSmallDisk = testWhere(canMount, 'root, who may mount a tmpfs');
 const full = { instanceOf: StoreError, code: 'ERR_STORE_FULL' };
 const value = Buffer.alloc(20_000, 1);
 

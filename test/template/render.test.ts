@@ -10,6 +10,7 @@ import {
   TemplateError,
   toPython,
 } from '../../template/index.ts';
+import { testWhere } from '../helpers/needs.ts';
 
 function render(source: string, options: Partial<RenderOptions> = {}): string {
   return renderJinja(source, { name: 'web/init.sls', ...options });
@@ -163,7 +164,7 @@ test('recorded templates give the text or the kind of error that Salt gives', (t
   compare(t, recording);
 });
 
-const testLive = hasJinja() ? test : test.skip;
+const testLive = testWhere(hasJinja(), 'the package python3-jinja2');
 testLive('fresh templates give the text or the kind of error that jinja2 gives', (t) => {
   const seed = process.env.JINJA_SEED ?? '935532';
   t.log(`seed ${seed}`);

@@ -219,3 +219,6 @@ function numberOf(said: PlainData | undefined, cap: number): number {
   if (said === 'last') return cap + 1_000_000;
   return said === 'first' ? 0 : cap;
 }
+
+/** Results by tag, in the order in which the chunks were run. */
+export type Results = ReadonlyMap<string, StateResult>;

@@ -5,8 +5,8 @@ import type { BatchUpdate, JobUpdate, RunRequest } from '../../api/index.ts';
 import { isList, toWire } from '../../data/index.ts';
 import { isFailureCode, returnerOf } from '../../jobs/index.ts';
 import { textOf } from './high-data.ts';
+import { fireArguments, type OrchestrationContext, requester } from './orchestration-context.ts';
 import { isTrue, SlsError, type StateCall } from './state-function.ts';
-import { requester, tellArguments, type World } from './world.ts';
 /** Arguments that `salt.function` and `salt.state` have in common. */
 export const jobArguments: readonly string[] = [
   'tgt_type',
@@ -49,23 +49,23 @@ interface Work {
 
 /** @param kind told in the event @throws SlsError, MasterError */
 export async function runOnMinions(
-  world: World,
+  context: OrchestrationContext,
   call: StateCall,
   kind: 'function' | 'state',
   work: Work,
 ): Promise<JobAnswers> {
   const { given } = call;
   if (isTrue(given.get('ssh'))) throw new SlsError('ssh is not served');
-  const request = requestOf(world, call, work);
+  const request = requestOf(context, call, work);
   const batch = given.get('batch');
   const told = toldOf(call, work);
-  tellArguments(world, {
+  fireArguments(context, {
     type: kind,
     tgt: toWire(given.get('tgt') ?? null),
     name: call.name,
     args: told,
   });
-  const { jobs, signal } = world;
+  const { jobs, signal } = context;
   const isBatch = batch !== undefined && batch !== null;
   const updates = isBatch
     ? jobs.batch(
@@ -78,7 +78,11 @@ export async function runOnMinions(
   return collected;
 }
 
-function requestOf(world: World, { given }: StateCall, { fun, arg, kwarg }: Work): RunRequest {
+function requestOf(
+  context: OrchestrationContext,
+  { given }: StateCall,
+  { fun, arg, kwarg }: Work,
+): RunRequest {
   const [timeout, subset, ret] = [given.get('timeout'), given.get('subset'), given.get('ret')];
   const tgt = given.get('tgt') ?? null;
   return {
@@ -87,7 +91,7 @@ function requestOf(world: World, { given }: StateCall, { fun, arg, kwarg }: Work
     fun,
     arg,
     kwarg,
-    ...requester(world),
+    ...requester(context),
     ...(typeof timeout === 'number' ? { timeout } : {}),
     ...(typeof subset === 'number' ? { subset } : {}),
     ...(isTrue(ret) ? { ret: isList(ret) ? ret.map(textOf).join(',') : textOf(ret ?? '') } : {}),

@@ -5,13 +5,14 @@ import type { Logger } from 'pino';
 import { isJid, type WireMap, type WireValue } from '../../../minion-protocol/index.ts';
 import type { PlainData } from '../../../template/index.ts';
 import { type AuditRequester, MasterError } from '../../api/index.ts';
-import type { MasterConfig } from '../../config/index.ts';
+import type { LiveConfig } from '../../config/index.ts';
+import type { MasterContext } from '../../context/index.ts';
 import {
   ParsedFileCache,
   type PillarMap,
   type PillarSource,
   PillarSources,
-  type Renderer,
+  Renderer,
   renderMs,
   toWire,
 } from '../../data/index.ts';
@@ -40,10 +41,10 @@ import {
   tagOf,
   toWireResult,
 } from './low-chunk.ts';
+import type { OrchestrationContext, OrchestrationDeps } from './orchestration-context.ts';
 import { listenersOf, turnRequisites } from './requisites.ts';
 import { ChunkRun, type ChunkRunOptions, StateCaller, verifyChunk } from './run-chunks.ts';
 import { stateTable } from './state-functions.ts';
-import type { OrchestrationDeps, World } from './world.ts';
 
 // High data [salt/state.py call_high].
 
@@ -136,9 +137,7 @@ interface OrchestrationLimits {
 }
 
 export interface OrchestratorOptions extends SlsFiles {
-  readonly limits: () => OrchestrationLimits;
-  /** There when the first one is run. */
-  readonly parts: () => OrchestrationDeps;
+  readonly limits: OrchestrationLimits;
   readonly closing: AbortSignal;
 }
 
@@ -177,6 +176,7 @@ export class Orchestrator {
   /** Those under way: whose they are, by jid. */
   readonly #underWay = new Map<string, string>();
   readonly #work = new Set<Promise<unknown>>();
+  #parts: OrchestrationDeps | undefined;
 
   constructor(options: OrchestratorOptions) {
     this.#options = options;
@@ -189,13 +189,18 @@ export class Orchestrator {
   orchestrate(request: OrchestrationRequest, caller: OrchestrationCaller): Promise<WireMap> {
     const { masterId } = this.#options;
     return this.#within(caller, async (signal) => {
-      const world = this.#world(caller, this.#jidOf(request, caller), signal);
+      const context = this.#context(caller, this.#jidOf(request, caller), signal);
       const asked = { ...request, isTrusted: isTrusted(caller) };
       const compiled = await compileSls(this.#options, asked, signal);
-      const running = await this.#run(compiled, request, world);
+      const running = await this.#run(compiled, request, context);
       const retcode = isSuccess({ [masterId]: running }) ? 0 : 1;
       return { data: { [masterId]: running }, outputter: 'highstate', retcode };
     });
+  }
+
+  /** What states act by: runners may run orchestrations, so that these are there before. */
+  actBy(parts: OrchestrationDeps): void {
+    this.#parts = parts;
   }
 
   /** What SLS say, without running anything. @throws MasterError ERR_ORCHESTRATION */
@@ -211,10 +216,10 @@ export class Orchestrator {
   single(request: SingleRequest, caller: OrchestrationCaller): Promise<WireMap> {
     const { masterId } = this.#options;
     return this.#within(caller, async (signal) => {
-      const world = this.#world(caller, undefined, signal);
+      const context = this.#context(caller, undefined, signal);
       const asked = { ...request, saltenv: 'base', pillarenv: undefined, isTrusted: true };
       const { setting } = await openSetting(this.#options, asked);
-      const state = this.#caller(world, request.test, conditionsOf(setting));
+      const state = this.#caller(context, request.test, conditionsOf(setting));
       return { [masterId]: await runSingle(request, state) };
     });
   }
@@ -227,24 +232,33 @@ export class Orchestrator {
   async #run(
     { high, errors, conditions }: Compilation,
     { exclude, test }: OrchestrationRequest,
-    world: World,
+    context: OrchestrationContext,
   ): Promise<WireValue> {
     if (errors.length > 0) return [...errors];
     high.exclude.push(...exclude);
-    const { signal, now } = world;
-    const maxStates = this.#options.limits().orchestrationStates;
-    const caller = this.#caller(world, test, conditions);
+    const { signal, now } = context;
+    const maxStates = this.#options.limits.orchestrationStates;
+    const caller = this.#caller(context, test, conditions);
     return runHigh(high, { caller, test, signal, now, maxStates });
   }
 
-  #caller(world: World, test: boolean, conditions: Compilation['conditions']): StateCaller {
-    const { signal, now } = world;
+  #caller(
+    context: OrchestrationContext,
+    test: boolean,
+    conditions: Compilation['conditions'],
+  ): StateCaller {
+    const { signal, now } = context;
     const { log } = this.#options;
-    return new StateCaller({ table: stateTable(world), conditions, test, signal, now, log });
+    return new StateCaller({ table: stateTable(context), conditions, test, signal, now, log });
   }
 
-  #world({ user, by }: OrchestrationCaller, jid: string | undefined, signal: AbortSignal): World {
-    return { ...this.#options.parts(), jid, user, by, signal };
+  #context(
+    { user, by }: OrchestrationCaller,
+    jid: string | undefined,
+    signal: AbortSignal,
+  ): OrchestrationContext {
+    if (this.#parts === undefined) throw new TypeError('actBy was not called');
+    return { ...this.#parts, jid, user, by, signal };
   }
 
   /** What is part of another one is told under it; nobody's events are told under a stranger's. */
@@ -261,7 +275,7 @@ export class Orchestrator {
     { jid, user }: OrchestrationCaller,
     work: (signal: AbortSignal) => Promise<T>,
   ): Promise<T> {
-    const { orchestrations } = this.#options.limits();
+    const { orchestrations } = this.#options.limits;
     // protection: orchestrations-at-once
     if (this.#work.size >= orchestrations) {
       throw tooMuch(`${orchestrations} orchestrations are under way already`);
@@ -282,7 +296,7 @@ export class Orchestrator {
   /** Fires when the master is closed, or the time is over. */
   #end(): { readonly signal: AbortSignal; readonly release: () => void } {
     const { closing, limits } = this.#options;
-    const { orchestrationSeconds: seconds } = limits();
+    const { orchestrationSeconds: seconds } = limits;
     const end = new AbortController();
     // Every job and every wait of it listens.
     setMaxListeners(0, end.signal);
@@ -313,42 +327,47 @@ function tooMuch(what: string): MasterError {
 
 // Opening.
 
-export interface OrchestratorDeps extends Pick<OrchestratorOptions, 'parts' | 'closing'> {
-  readonly config: MasterConfig;
+export interface OrchestratorDeps {
+  readonly config: LiveConfig;
+  readonly context: MasterContext;
   readonly fileServer: FileServer;
   readonly pillar: PillarSource;
-  readonly rendering: Renderer;
-  readonly now: () => number;
   readonly log: Logger;
 }
 
 export function openOrchestrator({
   config,
+  context,
   fileServer,
-  rendering,
-  now,
-  ...parts
+  pillar,
+  log,
 }: OrchestratorDeps): Orchestrator {
+  const { fixed } = config;
+  const { closers, closing, now } = context;
   const whitespace = {
-    trimBlocks: config.jinjaTrimBlocks,
-    lstripBlocks: config.jinjaLstripBlocks,
+    trimBlocks: fixed.jinjaTrimBlocks,
+    lstripBlocks: fixed.jinjaLstripBlocks,
   };
+  const rendering = closers.add(new Renderer(), (it) => it.close());
   const data = new ParsedFileCache(rendering);
-  return new Orchestrator({
-    ...parts,
-    masterId: config.id,
+  const orchestrator = new Orchestrator({
+    pillar,
+    closing,
+    log,
+    masterId: fixed.id,
     sources: new PillarSources({ backend: servedFiles(fileServer), ...whitespace }),
     envs: () => fileServer.envs(),
-    limits: () => config.limits,
+    limits: fixed.limits,
     rules: () => ({
       ...whitespace,
-      raisesOnMissing: config.pillarRaiseOnMissing,
-      nodegroups: config.nodegroups,
-      renderer: config.renderer,
-      limits: { steps: config.limits.pillarSteps, milliseconds: renderMs },
+      raisesOnMissing: fixed.pillarRaiseOnMissing,
+      nodegroups: config.current.nodegroups,
+      renderer: fixed.renderer,
+      limits: { steps: fixed.limits.pillarSteps, milliseconds: renderMs },
       rendering,
       data,
       now,
     }),
   });
+  return closers.add(orchestrator, (it) => it.close());
 }

@@ -23,8 +23,8 @@ import {
   statesOfSls,
   textOf,
 } from './high-data.ts';
-import { type Chunk, hasChanges, type StateResult, tagOf } from './low-chunk.ts';
-import type { Results } from './run-chunks.ts';
+import { type Chunk, hasChanges, type Results, type StateResult, tagOf } from './low-chunk.ts';
+
 /** Kinds of requisites that decide whether a chunk runs, in the order of Salt. */
 export const decisiveKinds: readonly RequisiteKind[] = [
   'require',

@@ -17,6 +17,7 @@ import {
   hasChanges,
   type Outcome,
   placeOf,
+  type Results,
   resultOf,
   type StateResult,
   tagOf,
@@ -46,9 +47,6 @@ export interface ChunkRunOptions {
   /** Milliseconds since 1970. */
   readonly now: () => number;
 }
-
-/** Results by tag, in the order in which the chunks were run. */
-export type Results = ReadonlyMap<string, StateResult>;
 
 /** How often a chunk is looked at again, once those before it have run. */
 const maxLooks = 20;

@@ -23,6 +23,7 @@ import {
   readFailMinions,
   runOnMinions,
 } from './minion-job.ts';
+import { fireArguments, type OrchestrationContext, requester } from './orchestration-context.ts';
 import {
   isTrue,
   SlsError,
@@ -31,7 +32,6 @@ import {
   type StateTable,
   textGiven,
 } from './state-function.ts';
-import { requester, tellArguments, type World } from './world.ts';
 
 // `salt.runner` and `salt.wheel`: functions of the master [salt/states/saltmod.py].
 
@@ -42,7 +42,7 @@ const orchestrations: ReadonlySet<string> = new Set([
   'state.sls',
 ]);
 
-function saltRunner(world: World): StateFunction {
+function saltRunner(context: OrchestrationContext): StateFunction {
   return {
     takesMore: true,
     call: async (call) => {
@@ -52,22 +52,25 @@ function saltRunner(world: World): StateFunction {
       return masterFunctionOutcome(
         'Runner',
         call,
-        await runRunner(world, call.name, given, call.saltenv),
+        await runRunner(context, call.name, given, call.saltenv),
       );
     },
   };
 }
 
-function saltWheel(world: World): StateFunction {
+function saltWheel(context: OrchestrationContext): StateFunction {
   return {
     takesMore: true,
     call: async (call) => {
       const { name, saltenv } = call;
       if (call.test) return untouched(`Wheel function '${name}' would be executed.`);
       const kwarg = toWireMap(Object.fromEntries(call.given));
-      if (world.wheel.declares(name, 'saltenv')) kwarg.saltenv = saltenv;
-      tellArguments(world, { type: 'wheel', name, args: kwarg });
-      const result = await ended(world, world.wheel.run({ fun: name, kwarg, ...requester(world) }));
+      if (context.wheel.declares(name, 'saltenv')) kwarg.saltenv = saltenv;
+      fireArguments(context, { type: 'wheel', name, args: kwarg });
+      const result = await ended(
+        context,
+        context.wheel.run({ fun: name, kwarg, ...requester(context) }),
+      );
       return masterFunctionOutcome('Wheel', call, result);
     },
   };
@@ -81,21 +84,24 @@ interface RunnerArguments {
 
 /** [salt/modules/saltutil.py runner] @throws MasterError ERR_UNKNOWN_FUN, ERR_NOT_SERVED, ERR_ARGS */
 function runRunner(
-  world: World,
+  context: OrchestrationContext,
   fun: string,
   { arg, kwarg }: RunnerArguments,
   saltenv: string,
 ): Promise<FunctionResult> {
-  const { runners, jid } = world;
+  const { runners, jid } = context;
   const given: WireMap = { ...kwarg };
   if (runners.declares(fun, 'saltenv')) given.saltenv = saltenv;
   if (orchestrations.has(fun) && jid !== undefined) given.orchestration_jid = jid;
-  tellArguments(world, { type: 'runner', name: fun, args: [...arg], kwargs: given });
-  return ended(world, runners.run({ fun, arg, kwarg: given, ...requester(world) }));
+  fireArguments(context, { type: 'runner', name: fun, args: [...arg], kwargs: given });
+  return ended(context, runners.run({ fun, arg, kwarg: given, ...requester(context) }));
 }
 
 /** Waits for no longer than the orchestration may take. @throws what its signal says */
-async function ended({ signal }: World, work: Promise<FunctionResult>): Promise<FunctionResult> {
+async function ended(
+  { signal }: OrchestrationContext,
+  work: Promise<FunctionResult>,
+): Promise<FunctionResult> {
   const result = await inTime(work, signal);
   if (result !== undefined) return result;
   signal.throwIfAborted();
@@ -155,7 +161,7 @@ interface Returned {
   readonly hasFailed: boolean;
 }
 
-function parallelRunners(world: World): StateFunction {
+function parallelRunners(context: OrchestrationContext): StateFunction {
   return {
     required: ['runners'],
     takesMore: true,
@@ -166,7 +172,7 @@ function parallelRunners(world: World): StateFunction {
         return { result: false, changes: {}, comment };
       }
       const work = runners.map(async ({ id, fun, kwarg }): Promise<Returned> => {
-        const result = await runRunner(world, fun, { arg: [], kwarg }, saltenv);
+        const result = await runRunner(context, fun, { arg: [], kwarg }, saltenv);
         return {
           id,
           value: result.return,
@@ -245,7 +251,7 @@ function changesIn(value: WireValue): WireValue {
 
 // `salt.function`: a function on minions [salt/states/saltmod.py].
 
-function saltFunction(world: World): StateFunction {
+function saltFunction(context: OrchestrationContext): StateFunction {
   return {
     required: ['tgt'],
     optional: [...jobArguments, 'fail_function', 'arg', 'kwarg'],
@@ -260,7 +266,11 @@ function saltFunction(world: World): StateFunction {
       const { arg, warnings } = readArguments(call);
       const expectsAll = isTrue(given.get('expect_minions'));
       const work = { fun: name, arg, kwarg: functionKeywords(call), expectsAll };
-      return saltFunctionOutcome(call, await runOnMinions(world, call, 'function', work), warnings);
+      return saltFunctionOutcome(
+        call,
+        await runOnMinions(context, call, 'function', work),
+        warnings,
+      );
     },
   };
 }
@@ -329,7 +339,7 @@ const own: readonly string[] = [
   'orchestration_jid',
 ];
 
-function saltState(world: World): StateFunction {
+function saltState(context: OrchestrationContext): StateFunction {
   return {
     required: ['tgt'],
     optional: [...jobArguments, ...own],
@@ -347,7 +357,7 @@ function saltState(world: World): StateFunction {
       }
       const expectsAll = isTrue(given.get('expect_minions') ?? true);
       const work = { ...what, kwarg: stateKeywords(call), expectsAll };
-      const answered = await runOnMinions(world, call, 'state', work);
+      const answered = await runOnMinions(context, call, 'state', work);
       if (answered.answers.size === 0 && expectsAll) return failed('No minions returned');
       return saltStateOutcome(call, answered, mayFailCount);
     },
@@ -544,19 +554,19 @@ function warningsOf({ given }: StateCall): string[] {
 /** Seconds. */
 const defaultTimeout = 300;
 
-function waitForEvent(world: World): StateFunction {
+function waitForEvent(context: OrchestrationContext): StateFunction {
   return {
     required: ['id_list'],
     optional: ['event_id', 'timeout', 'node'],
     call: (call) => {
-      if (!call.test) return wait(world, call);
+      if (!call.test) return wait(context, call);
       const comment = `Orchestration would wait for event '${call.name}'`;
       return { result: null, changes: {}, comment };
     },
   };
 }
 
-async function wait({ bus, signal, now }: World, call: StateCall): Promise<Outcome> {
+async function wait({ bus, signal, now }: OrchestrationContext, call: StateCall): Promise<Outcome> {
   const startedAt = now();
   const missing = idsOf(call);
   const seen: string[] = [];
@@ -604,14 +614,14 @@ function identifiersIn(data: WireMap, key: string): string[] {
 
 // The table.
 
-export function stateTable(world: World): StateTable {
+export function stateTable(context: OrchestrationContext): StateTable {
   return new Map([
     ...testStates(),
-    ['salt.function', saltFunction(world)],
-    ['salt.state', saltState(world)],
-    ['salt.runner', saltRunner(world)],
-    ['salt.wheel', saltWheel(world)],
-    ['salt.wait_for_event', waitForEvent(world)],
-    ['salt.parallel_runners', parallelRunners(world)],
+    ['salt.function', saltFunction(context)],
+    ['salt.state', saltState(context)],
+    ['salt.runner', saltRunner(context)],
+    ['salt.wheel', saltWheel(context)],
+    ['salt.wait_for_event', waitForEvent(context)],
+    ['salt.parallel_runners', parallelRunners(context)],
   ]);
 }

@@ -451,7 +451,7 @@ const ticket = signTicket(
 const shown = { ticket, id, address: '192.0.2.7' };
 
 /** The keys of a master, and an enrolment; whatever is asked of a disk is a step. */
-interface World {
+interface ClaimFixture {
   readonly book: EnrolmentRepository;
   readonly clock: { now: number };
   readonly held: () => HeldKey | undefined;
@@ -461,7 +461,7 @@ interface World {
 
 type Act = 'claim' | 'report' | 'retire' | 'show' | 'delete' | 'reject' | 'deadline';
 
-async function createWorld(steps: Steps): Promise<World> {
+async function createFixture(steps: Steps): Promise<ClaimFixture> {
   const mutex = new KeyedMutex();
   const clock = { now: 0 };
   let held: HeldKey | undefined;
@@ -562,7 +562,7 @@ test('however transitions of an id interleave, a key is accepted only while its 
   for (const acts of mixes) {
     for (let seed = 0; seed < 60; seed += 1) {
       const steps = createSteps(seed);
-      const world = await createWorld(steps);
+      const world = await createFixture(steps);
       // It waits already, so that a claim is what accepts it.
       await steps.run([world.begin('show')]);
       if (acts.includes('deadline')) world.clock.now = ticketExpiresAt - (seed % 2);
@@ -579,7 +579,7 @@ test('however transitions of an id interleave, a key is accepted only while its 
 test('a minion that signs in while deadlines are looked at goes on', async (t) => {
   for (let seed = 0; seed < 60; seed += 1) {
     const steps = createSteps(seed);
-    const world = await createWorld(steps);
+    const world = await createFixture(steps);
     await steps.run([world.begin('claim')]);
     world.clock.now = world.book.liveOf(id)?.deadline ?? 0;
     await steps.run([world.begin('show'), world.begin('deadline')]);
@@ -591,7 +591,7 @@ test('a minion that signs in while deadlines are looked at goes on', async (t) =
 
 test('a key that is deleted before its first proven request is not accepted again', async (t) => {
   const steps = createSteps(1);
-  const world = await createWorld(steps);
+  const world = await createFixture(steps);
   await steps.run([world.begin('claim')]);
   await steps.run([world.begin('delete')]);
   t.is(world.book.get(number)?.state, 'accepted', 'there was none yet');

@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
 import { createSaltApi } from '../../../salt-api/index.ts';
 import { within } from '../../helpers/deadline.ts';
+import { testWhere } from '../../helpers/needs.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { pem } from '../../helpers/vectors.ts';
 import { ScratchMachine } from './scratch-machine.ts';
@@ -53,7 +54,7 @@ type Filler = (userData: string) => string;
 const request = { id: "it's 1", project: 'p', format: 'shell' } as const;
 
 for (const client of ['curl', 'wget'] as const) {
-  const found = has(client) ? test : test.skip;
+  const found = testWhere(has(client), `the package ${client}`);
 
   found(`a machine claims with ${client}`, async (t) => {
     const [stage, at] = await stageAt(t);

@@ -7,6 +7,7 @@ import fc from 'fast-check';
 import { parse } from 'yaml';
 import type { EnrolRequest } from '../../../heat-bridge/enroll/enrolment.ts';
 import { renderMultipart, UserDataWriter } from '../../../heat-bridge/enroll/user-data.ts';
+import { testWhere } from '../../helpers/needs.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 
 const certificate = readFileSync(
@@ -57,7 +58,7 @@ function asFile(t: ExecutionContext, content: string): string {
 }
 
 const hasCloudInit = spawnSync('cloud-init', ['--version']).status === 0;
-const ifCloudInit = hasCloudInit ? test : test.skip;
+const ifCloudInit = testWhere(hasCloudInit, 'the package cloud-init');
 
 for (const by of ['claim', 'keys', 'grain'] as const) {
   ifCloudInit(`cloud-init's schema accepts the cloud-config of an enrolment by ${by}`, (t) => {

@@ -1146,11 +1146,15 @@ test('integers of 64 bits are kept, also in the outbox', (t) => {
 const length = 65_536;
 
 function readsQuickly(t: ExecutionContext, body: string): void {
-  const begun = performance.now();
-  const words = errorTextOf({ kind: 'answer', status: 500, headers: {}, body });
-  const milliseconds = performance.now() - begun;
-  t.true(words.startsWith('answered 500'));
-  t.true(words.length < 400);
+  let milliseconds = Number.POSITIVE_INFINITY;
+  // Whatever else a machine does, it does not do it three times in a row.
+  for (let tries = 0; tries < 3 && milliseconds >= 700; tries += 1) {
+    const begun = performance.now();
+    const words = errorTextOf({ kind: 'answer', status: 500, headers: {}, body });
+    milliseconds = performance.now() - begun;
+    t.true(words.startsWith('answered 500'));
+    t.true(words.length < 400);
+  }
   // Quadratic reading takes more than a second.
   t.true(milliseconds < 700, `${milliseconds} ms`);
 }

@@ -27,6 +27,7 @@ import {
 } from '../../../master/index.ts';
 import { auditRecords } from '../../helpers/audit-records.ts';
 import { until } from '../../helpers/deadline.ts';
+import { testWhere } from '../../helpers/needs.ts';
 import { canMount, mountSmallDisk } from '../../helpers/small-disk.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { directories, startVectorMaster, type VectorMaster } from '../../helpers/vector-master.ts';
@@ -35,7 +36,7 @@ import { keys } from '../../helpers/vectors.ts';
 import { entry, type TestLog, testLog } from './helpers.ts';
 
 const endless = fileURLToPath(new URL('./endless-audit.js', import.meta.url));
-const onSmallDisk = canMount ? test : test.skip;
+const onSmallDisk = testWhere(canMount, 'root, who may mount a tmpfs');
 
 async function written(t: ExecutionContext, count: number): Promise<TestLog & { file: string }> {
   const log = testLog(t);

@@ -122,7 +122,7 @@ rest_cherrypy:
     corsOrigin: ['https://ui.example'],
     eauths: [],
     clients: ['local', 'runner'],
-    runnerTimeout: 7,
+    runnerTimeoutSeconds: 7,
     maxEventSize: 1_048_576,
   });
 });
@@ -136,7 +136,7 @@ test('our section takes the place of it', async (t) => {
     disableSsl: true,
     eauths: [],
     sessionIdle: 5,
-    runnerTimeout: 300,
+    runnerTimeoutSeconds: 300,
     maxEventSize: 1_048_576,
   });
 });

@@ -5,8 +5,8 @@ import { noAudit } from '../../../master/audit/audit-log.ts';
 import { RuledDecisions } from '../../../master/audit/audited.ts';
 import { createSeal } from '../../../master/auth/session-keys.ts';
 import type { AclOptions } from '../../../master/config/options.ts';
-import { DecisionRecorder } from '../../../master/users/decisions.ts';
-import { type MinionQuestion, PolicyGate } from '../../../master/users/policy.ts';
+import { DecisionRecorder, type MinionQuestion } from '../../../master/users/decisions.ts';
+import { PolicyGate } from '../../../master/users/policy.ts';
 import type { WireValue } from '../../../minion-protocol/index.ts';
 import { createMemoryStore, type Store } from '../../../store/index.ts';
 import { policyOf } from '../../helpers/policies.ts';
@@ -43,8 +43,8 @@ export async function openJournal(
   t.teardown(() => recorder.close());
   const policy = given.policy ?? policyOf([]);
   const gate = new PolicyGate({
-    policy: () => policy,
-    options: () => given.options ?? { mode: 'enforce', learnActions: [] },
+    policy: { current: policy },
+    config: { current: { acl: given.options ?? { mode: 'enforce', learnActions: [] } } },
     ruled: new RuledDecisions({ audit: noAudit, now: () => clock.now }),
     recorder,
   });

@@ -1,4 +1,5 @@
 /** Faults planted one by one in what a master left behind: each is found, and nothing else. */
+import { createPrivateKey } from 'node:crypto';
 import {
   chmodSync,
   copyFileSync,
@@ -14,13 +15,13 @@ import { createServer } from 'node:net';
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
 import test from 'ava';
-import { generateKeyPair } from '../../../minion-protocol/index.ts';
 import { doctorCodes } from '../../../ops/diagnostics/report.ts';
 import { type DiskRoom, runDoctor, type SystemInfo } from '../../../ops/index.ts';
 import { encodeKey, packNumber } from '../../../store/encoding.ts';
 import { openEmbeddedStore } from '../../../store/index.ts';
 import { openLmdbTables } from '../../../store/lmdb-tables.ts';
-import { copyOf, keyPair, runOnce, type Site, start } from './healthy.ts';
+import { rsaPair } from '../../helpers/rsa-keys.ts';
+import { copyOf, runOnce, type Site, start } from './healthy.ts';
 
 const hourMs = 3_600_000;
 const plenty: DiskRoom = {
@@ -30,8 +31,8 @@ const plenty: DiskRoom = {
   totalInodes: 2e6,
 };
 const roomy = async (): Promise<DiskRoom> => plenty;
-const good = keyPair(2048).publicPem;
-const small = keyPair(1024);
+const good = rsaPair(1).publicPem;
+const small = rsaPair(0, 1024);
 
 let template = '';
 test.before(async () => {
@@ -55,7 +56,7 @@ function fault(
   plant: (site: Site, t: ExecutionContext) => Promise<Partial<SystemInfo> | undefined>,
 ): void {
   planted.add(code);
-  test(`${code}: ${what}`, async (t) => {
+  test(`${what}, which doctor finds (${code})`, async (t) => {
     const site = await copyOf(t, template);
     const world = await plant(site, t);
     t.deepEqual(await found(site, world), [code]);
@@ -160,8 +161,14 @@ fileFault('secret-readable', 'the group may read the key of the seal', (site) =>
 test('the key that signs the public key is opened with its own passphrase', async (t) => {
   const site = await copyOf(t, template);
   site.set({ master_sign_pubkey: true, signing_key_pass: 'right' });
-  const { privatePem, publicPem } = await generateKeyPair(2048, 'right');
-  writeFileSync(pki(site, 'master_sign.pem'), privatePem, { mode: 0o400 });
+  const { privatePem, publicPem } = rsaPair(2);
+  const sealed = createPrivateKey(privatePem).export({
+    type: 'pkcs8',
+    format: 'pem',
+    cipher: 'aes-256-cbc',
+    passphrase: 'right',
+  });
+  writeFileSync(pki(site, 'master_sign.pem'), sealed, { mode: 0o400 });
   writeFileSync(pki(site, 'master_sign.pub'), publicPem);
   t.deepEqual(await found(site), []);
   site.set({ master_sign_pubkey: true, key_pass: 'right' });

@@ -1,5 +1,4 @@
 /** What a master leaves behind that has run, with a minion that signed in; and copies of it. */
-import { generateKeyPairSync } from 'node:crypto';
 import { cpSync, lstatSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -8,7 +7,8 @@ import { connectMaster } from '../../../client/index.ts';
 import { loadMasterConfig } from '../../../master/config/load.ts';
 import type { MasterConfig } from '../../../master/config/options.ts';
 import { createMaster, type Master, type MasterApi } from '../../../master/index.ts';
-import { createMinion, createMinionKeys, dialZeromq } from '../../../minion-protocol/index.ts';
+import { createMinion, dialZeromq } from '../../../minion-protocol/index.ts';
+import { layMasterKey, minionKeys } from '../../helpers/rsa-keys.ts';
 
 /** A directory tree of a master's own. */
 export interface Site {
@@ -47,13 +47,14 @@ async function siteIn(root: string): Promise<Site> {
 export async function runOnce(): Promise<string> {
   const root = mkdtempSync(path.join(tmpdir(), 'saltbridge-test-'));
   const { config } = await siteIn(root);
+  layMasterKey(config.pkiDir);
   const master = createMaster({ config: { ...config, autoAccept: true } });
   await master.start();
   const { requestPort } = await master.status();
   const transport = dialZeromq({ host: '127.0.0.1', requestPort });
   const minion = createMinion({
     id: 'web1',
-    keys: await createMinionKeys(),
+    keys: minionKeys(0),
     transport,
     functions: {},
   });
@@ -82,17 +83,4 @@ export async function start(t: ExecutionContext, { config }: Site): Promise<Mast
   await master.start();
   t.teardown(() => master.close());
   return master;
-}
-
-/** The texts of a pair. */
-export function keyPair(modulusLength: number): {
-  readonly privatePem: string;
-  readonly publicPem: string;
-} {
-  const { publicKey, privateKey } = generateKeyPairSync('rsa', {
-    modulusLength,
-    publicKeyEncoding: { type: 'spki', format: 'pem' },
-    privateKeyEncoding: { type: 'pkcs1', format: 'pem' },
-  });
-  return { privatePem: privateKey, publicPem: publicKey };
 }

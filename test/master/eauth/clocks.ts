@@ -3,6 +3,7 @@ import type { ExecutionContext } from 'ava';
 import { createSilentLogger } from '../../../master/api/log.ts';
 import { noAudit } from '../../../master/audit/audit-log.ts';
 import { LoginAudit, RuledDecisions } from '../../../master/audit/audited.ts';
+import { LiveConfig } from '../../../master/config/live-config.ts';
 import { type MasterOptions, resolveMasterConfig } from '../../../master/index.ts';
 import type { LoginBackend, Standing } from '../../../master/users/backend.ts';
 import type { Backends } from '../../../master/users/backends.ts';
@@ -42,7 +43,7 @@ export async function openBench(t: ExecutionContext, options: BenchOptions = {})
     const clocks = { now: () => clock.now, monotonic: () => clock.monotonic };
     const logins = new Logins({
       ...clocks,
-      config: resolveMasterConfig(options.config),
+      config: new LiveConfig(resolveMasterConfig(options.config)),
       tokens: await TokenTable.open(store, clocks),
       rightsOf: options.rightsOf ?? (() => []),
       delay: options.delay ?? (async (milliseconds) => void delays.push(milliseconds)),

@@ -87,7 +87,7 @@ const kept: readonly (readonly [name: string, line: string, password: string])[]
 ];
 
 for (const [name, line, password] of kept) {
-  test(`htpasswd files: ${name}`, async (t) => {
+  test(`a password of an htpasswd file is checked (${name})`, async (t) => {
     const { isLetIn } = users(t, `gene:other\nfred:${line}\n`, { '^filetype': 'htpasswd' });
     t.true(await isLetIn('fred', password));
     t.false(await isLetIn('fred', `${password}x`));

@@ -5,17 +5,17 @@ import { type EauthOptions, resolveMasterConfig } from '../../../master/index.ts
 import type { LoginBackend } from '../../../master/users/backend.ts';
 import { createBackends } from '../../../master/users/backends.ts';
 import { escapeFilter, escapeName, fillName, firstValue } from '../../../master/users/ldap.ts';
+import { testWhere } from '../../helpers/needs.ts';
 import {
   adminDn,
   adminPassword,
   baseDn,
+  hasSlapd,
   type Slapd,
-  slapdIsMissing,
   startSlapd,
 } from '../../helpers/slapd.ts';
 
-const withSlapd = slapdIsMissing === undefined ? test : test.skip;
-if (slapdIsMissing !== undefined) test.todo(slapdIsMissing);
+const withSlapd = testWhere(hasSlapd, 'the packages slapd and ldap-utils');
 
 const searching: Partial<EauthOptions> = {
   ldapBasedn: baseDn,

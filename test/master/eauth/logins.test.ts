@@ -1,24 +1,18 @@
-import { createHmac, randomBytes } from 'node:crypto';
+import { createHmac, createPrivateKey, createPublicKey, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
-import {
-  base64url,
-  exportJWK,
-  exportSPKI,
-  generateKeyPair,
-  importJWK,
-  type JWTPayload,
-  SignJWT,
-} from 'jose';
+import { base64url, exportJWK, importJWK, type JWTPayload, SignJWT } from 'jose';
 import type { LoginRequest } from '../../../master/api/users.ts';
 import { type FunctionResult, resolveMasterConfig } from '../../../master/index.ts';
 import type { LoginBackend, Standing } from '../../../master/users/backend.ts';
 import { createBackends } from '../../../master/users/backends.ts';
 import { AuthenticationError } from '../../../master/users/errors.ts';
 import { createKeystoneBackend } from '../../../master/users/keystone.ts';
+import { testWhere } from '../../helpers/needs.ts';
+import { rsaPair } from '../../helpers/rsa-keys.ts';
 import { startVectorMaster } from '../../helpers/vector-master.ts';
 import { openBench, passwordBackend, startAt } from './clocks.ts';
 
@@ -473,9 +467,11 @@ interface Provider {
   close(): void;
 }
 
-async function startProvider(t: ExecutionContext, kid = 'k1'): Promise<Provider> {
-  const rsa = await generateKeyPair('RS256', { extractable: true });
-  const jwk = { ...(await exportJWK(rsa.publicKey)), kid, use: 'sig' };
+/** @param pair - which pair it signs with */
+async function startProvider(t: ExecutionContext, pair = 0, kid = 'k1'): Promise<Provider> {
+  const { privatePem, publicPem } = rsaPair(pair);
+  const privateKey = createPrivateKey(privatePem);
+  const jwk = { ...(await exportJWK(createPublicKey(publicPem))), kid, use: 'sig' };
   const server = createServer((_, response) => {
     response.setHeader('content-type', 'application/json');
     response.end(JSON.stringify({ keys: [jwk] }));
@@ -499,8 +495,8 @@ async function startProvider(t: ExecutionContext, kid = 'k1'): Promise<Provider>
     token: async (claims = {}, alg = 'RS256') =>
       new SignJWT({ ...usual, ...claims })
         .setProtectedHeader({ alg, kid })
-        .sign(await importJWK(await exportJWK(rsa.privateKey), alg)),
-    publicPem: await exportSPKI(rsa.publicKey),
+        .sign(await importJWK(await exportJWK(privateKey), alg)),
+    publicPem,
     close: () => server.close(),
   };
 }
@@ -553,9 +549,9 @@ test('an algorithm that is not listed is refused, though the key would do', asyn
 
 test('a key that the provider does not have is refused', async (t) => {
   const { backend } = await startProvider(t);
-  const other = await startProvider(t);
+  const other = await startProvider(t, 1);
   t.is(await ask(backend, await other.token()), undefined);
-  const third = await startProvider(t, 'k2');
+  const third = await startProvider(t, 2, 'k2');
   t.is(await ask(backend, await third.token()), undefined);
 });
 
@@ -601,7 +597,7 @@ test('groups that the provider names give the rights of groups', async (t) => {
 // it these tests are skipped.
 
 const file = process.env.KEYSTONE_ENV;
-const withKeystone = file === undefined ? test.skip : test;
+const withKeystone = testWhere(file !== undefined, 'KEYSTONE_ENV');
 const signal = (): AbortSignal => AbortSignal.timeout(30_000);
 
 interface Administrator {

@@ -5,12 +5,13 @@
 import { existsSync } from 'node:fs';
 import test from 'ava';
 import { createPamBackend, runProgram } from '../../../master/users/pam.ts';
+import { testWhere } from '../../helpers/needs.ts';
 
 const isThere = existsSync('/usr/bin/pamtester');
-const withPam = isThere ? test : test.skip;
+const withPam = testWhere(isThere, 'the package pamtester');
 const [, account = '', password = ''] =
   /^([^:]+):(.*)$/.exec(process.env.SALTBRIDGE_TEST_PAM ?? '') ?? [];
-const withAccount = account === '' ? test.skip : test;
+const withAccount = testWhere(isThere && account !== '', 'SALTBRIDGE_TEST_PAM and pamtester');
 const signal = (): AbortSignal => AbortSignal.timeout(30_000);
 
 withPam('an account that is not there is refused, and gone', async (t) => {

@@ -206,10 +206,12 @@ test('self-made jobs are bounded by the hour', async (t) => {
     const nonce = freshNonce();
     return openReply(selfMade, await master.ask(altered(selfMade, { load: { nonce } })), nonce);
   };
+  const begun = performance.now();
   let kept = 0;
   while (kept < 700 && (await ask()) === null) kept += 1;
   // One more may come every six seconds.
-  t.true(kept >= 600 && kept < 660, `${kept} were kept`);
+  const most = 601 + (performance.now() - begun) / 6000;
+  t.true(kept >= 600 && kept <= most, `${kept} were kept`);
   t.is((await master.counters())['return-self-made-jobs-per-hour'], 1);
 });
 

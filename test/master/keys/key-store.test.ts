@@ -45,9 +45,9 @@ import {
   SessionKeys,
 } from '../../../master/auth/session-keys.ts';
 import { VersionPins } from '../../../master/auth/version-pins.ts';
+import { LiveConfig } from '../../../master/config/live-config.ts';
 import { EventBus } from '../../../master/events/event-bus.ts';
-import { MasterError } from '../../../master/index.ts';
-import { ReplayCache } from '../../../master/requests/replay-cache.ts';
+import { MasterError, resolveMasterConfig } from '../../../master/index.ts';
 import { generateKeyString } from '../../../minion-protocol/index.ts';
 import { createMemoryStore, type Store } from '../../../store/index.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
@@ -455,17 +455,16 @@ async function start(t: ExecutionContext): Promise<Setting> {
   const revocation = new Revocation({
     sessions: await SessionKeys.open({ store, seal, lifetimeMs: 0, now }, () => true),
     pins: await VersionPins.open(store, 'auto'),
-    repeats: new ReplayCache({ ttlSeconds: 300, now }),
     lastHeard: new LastHeard(),
     transports: [],
     publishKey: await PublishKey.open({ store, seal, sign, serialBlock: 10, now }),
     bus: new EventBus({ maxEventBytes: 0 }),
-    rotates: true,
-    onRotated: async () => {
-      rotated += 1;
-    },
+    config: new LiveConfig(resolveMasterConfig({ rotateAesKey: true })),
     now,
     log: createSilentLogger(),
+  });
+  revocation.onRotated(async () => {
+    rotated += 1;
   });
   t.teardown(() => revocation.close());
   const rotations = async (): Promise<number> => {
@@ -694,4 +693,27 @@ test('the seal key is made once, for this user alone', async (t) => {
   const file = path.join(directory, 'seal.key');
   t.is((await stat(file)).mode & 0o777, 0o600);
   t.regex(await readFile(file, 'utf8'), /^[A-Za-z0-9+/]{43}=\n$/);
+});
+
+/** Files of ours that this one loads, itself among them. */
+function loadedBy(file: string, loaded: Set<string> = new Set()): Set<string> {
+  if (loaded.has(file)) return loaded;
+  loaded.add(file);
+  for (const [, name = ''] of readFileSync(file, 'utf8').matchAll(/from '(\.[^']+)'/g)) {
+    loadedBy(path.resolve(path.dirname(file), name), loaded);
+  }
+  return loaded;
+}
+
+test('a thread for RSA loads the RSA half of the protocol, and nothing else', (t) => {
+  const worker = fileURLToPath(new URL('../../../master/auth/rsa-worker.js', import.meta.url));
+  const root = path.resolve(path.dirname(worker), '../..');
+  const [own, ...others] = Array.from(loadedBy(worker), (file) => path.relative(root, file));
+  t.is(own, 'master/auth/rsa-worker.js');
+  t.true(others.includes('minion-protocol/rsa.js'));
+  t.deepEqual(
+    others.filter((file) => !/^minion-protocol\/[\w-]+\.js$/.test(file)),
+    [],
+  );
+  t.false(others.includes('minion-protocol/index.js'));
 });

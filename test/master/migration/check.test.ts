@@ -1,6 +1,5 @@
 /** What the report says of configurations made up for it. */
 
-import { generateKeyPairSync } from 'node:crypto';
 import {
   mkdirSync,
   readdirSync,
@@ -23,12 +22,8 @@ import { loadMasterConfig, resolveMasterConfig } from '../../../master/index.ts'
 import { compileGlob } from '../../../minion-protocol/index.ts';
 import { checkMigration, type MigrationReport, policyText } from '../../../ops/index.ts';
 import { policyOf } from '../../helpers/policies.ts';
+import { rsaPair } from '../../helpers/rsa-keys.ts';
 import { configDirectory } from '../config/files.ts';
-
-function publicPem(modulusLength: number): string {
-  const { publicKey } = generateKeyPairSync('rsa', { modulusLength });
-  return String(publicKey.export({ type: 'spki', format: 'pem' }));
-}
 
 /** A site below one directory, with `etc/master` as given; `ROOT` stands for the directory. */
 function site(t: ExecutionContext, files: Readonly<Record<string, string>>): string {
@@ -235,11 +230,11 @@ test('salt-cloud, a roster and proxies are named where their files are', async (
 });
 
 test('keys are counted by state, and those that cannot go on are named', async (t) => {
-  const good = publicPem(2048);
+  const good = rsaPair().publicPem;
   const report = await check(
     site(t, {
       'pki/minions/web1': good,
-      'pki/minions/old1': publicPem(1024),
+      'pki/minions/old1': rsaPair(0, 1024).publicPem,
       'pki/minions/cut1': good.slice(0, 80),
       'pki/minions_pre/new1': good,
       'pki/minions_denied/web1': good,
@@ -257,7 +252,10 @@ test('keys are counted by state, and those that cannot go on are named', async (
 });
 
 test('ids that no new minion may have are named', async (t) => {
-  const files = { 'pki/minions/old*': publicPem(2048), 'pki/minions_pre/a b': publicPem(2048) };
+  const files = {
+    'pki/minions/old*': rsaPair().publicPem,
+    'pki/minions_pre/a b': rsaPair().publicPem,
+  };
   const report = await check(site(t, files));
   t.deepEqual(said(report, 'id "old*"'), ['honoured', 'old*:0']);
   t.deepEqual(said(report, 'id "a b"'), ['honoured', 'a b:0']);
@@ -269,7 +267,7 @@ test('nothing of the site is written, made or touched', async (t) => {
   const root = site(t, {
     'etc/master': 'file_roots: {base: [ROOT/salt]}\npillar_roots: {}\nreactor: [{x: [y]}]\n',
     'salt/a.sls': '#!py\n',
-    'pki/minions/web1': publicPem(2048),
+    'pki/minions/web1': rsaPair().publicPem,
     'pki/.saltbridge-1.tmp': 'left over',
   });
   mkdirSync(path.join(root, 'pki/minions_pre'));

@@ -4,15 +4,15 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import { createSeal, type Seal } from '../../../master/auth/session-keys.ts';
+import type { OwnPillar, PillarConfig } from '../../../master/data/pillar.ts';
 import {
-  type OwnPillar,
+  type KeptPillar,
+  PersistentPillarCache,
   PillarCache,
-  type PillarConfig,
   type PillarKey,
-  Reads,
-} from '../../../master/data/pillar.ts';
-import { type KeptPillar, PersistentPillarCache } from '../../../master/data/pillar-cache.ts';
+} from '../../../master/data/pillar-cache.ts';
 import type { PillarMap } from '../../../master/data/pillar-data.ts';
+import { Reads } from '../../../master/data/pillar-sources.ts';
 import { resolveMasterConfig } from '../../../master/index.ts';
 import { packLocal, traverseFacts, type WireMap } from '../../../minion-protocol/index.ts';
 import {
@@ -56,7 +56,7 @@ function openStored(
   store: Store = createMemoryStore(),
 ): Promise<OpenedPillar> {
   return openTree(t, files, { nodegroups: { group: 'L@web1' } }, async () => ({
-    shelf: await PersistentPillarCache.open({ store, seal, hasKey: () => true }),
+    persistent: await PersistentPillarCache.open({ store, seal, hasKey: () => true }),
   }));
 }
 
@@ -153,8 +153,8 @@ test('neither the files of the store nor a backup hold a word of a pillar', asyn
 
 test('a record opens under no other seal key, and under no other id', async (t) => {
   const store = createMemoryStore();
-  const shelf = await PersistentPillarCache.open({ store, seal, hasKey: () => true });
-  await shelf.put('web1', [kept('secret')]);
+  const cache = await PersistentPillarCache.open({ store, seal, hasKey: () => true });
+  await cache.put('web1', [kept('secret')]);
   const [entry] = await entriesIn(store);
   await store.write([{ op: 'put', key: [...prefix, 'web2'], value: entry?.value ?? Buffer.of() }]);
   t.is((await (await reopened(store)).get('web1')).length, 1);
@@ -165,16 +165,16 @@ test('a record opens under no other seal key, and under no other id', async (t) 
 
 test('records of ids without a key are gone after the start, and bounds hold', async (t) => {
   const store = createMemoryStore();
-  const shelf = await PersistentPillarCache.open({
+  const cache = await PersistentPillarCache.open({
     store,
     seal,
     hasKey: () => true,
     maxBytes: 3000,
   });
-  for (const id of ['a', 'b', 'c']) await shelf.put(id, [kept(id.repeat(1000))]);
+  for (const id of ['a', 'b', 'c']) await cache.put(id, [kept(id.repeat(1000))]);
   t.deepEqual(await keysIn(store), ['b', 'c']);
-  t.true(shelf.bytes <= 3000);
-  t.deepEqual(await shelf.get('a'), []);
+  t.true(cache.bytes <= 3000);
+  t.deepEqual(await cache.get('a'), []);
   await PersistentPillarCache.open({ store, seal, hasKey: (id) => id === 'c' });
   t.deepEqual(await keysIn(store), ['c']);
   const small = await PersistentPillarCache.open({

@@ -398,7 +398,7 @@ const members: Readonly<Record<string, keyof PillarConfig>> = {
 };
 
 for (const it of recorded.cases) {
-  test(`as Salt: ${it.name}`, async (t) => {
+  test(`a recorded pillar is made as Salt makes it (${it.name})`, async (t) => {
     const roots = it.roots_map ?? Object.fromEntries((it.roots ?? ['base']).map((e) => [e, [e]]));
     const options = Object.entries(it.opts ?? {}).map(([name, value]) => {
       const member = members[name];

@@ -460,7 +460,7 @@ const recorded: {
 } = JSON.parse(readFileSync(fixture, 'utf8'));
 
 for (const it of recorded.cases) {
-  test(`as Salt: ${it.name}`, async (t) => {
+  test(`a recorded reaction does what it does in Salt (${it.name})`, async (t) => {
     const { directory, plan } = await planFiles(t, it.files, {
       takes: (kind, fun, name) => {
         const spec = recorded.takes[`${kind}.${fun}`];

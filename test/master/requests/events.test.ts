@@ -176,8 +176,10 @@ test('events beyond the burst are dropped, counted, and nobody else is affected'
     config: { limits: { eventsPerSecond: 1, burst: 5 } },
   });
   const events = Array.from({ length: 50 }, () => ({ tag: start, data: {} }));
+  const begun = performance.now();
   const fired = await fire(t, master, { tag: undefined, events });
-  t.true(fired.length >= 5 && fired.length <= 7, `${fired.length} events`);
+  const most = 6 + (performance.now() - begun) / 1000;
+  t.true(fired.length >= 5 && fired.length <= most, `${fired.length} events`);
   t.is((await master.counters())['event-rate'], 50 - fired.length);
 });
 
@@ -215,13 +217,21 @@ test('no more requests of a minion wait than a number, over however many connect
   const master = await startVectorMaster(t, {
     config: { limits: { requestsPerSecond: 200, burst: 1 } },
   });
-  const asked = Array.from({ length: 400 }, () =>
-    master.ask(altered(startEvent, { load: { nonce: freshNonce() } })),
-  );
-  const outcomes = await Promise.allSettled(asked);
-  const answered = outcomes.filter(({ status }) => status === 'fulfilled').length;
-  // 128 wait, one needs not, and some get a place that has become free.
-  t.true(answered >= 129 && answered < 300, `${answered} were answered`);
+  const begun = performance.now();
+  let lastRefusal = begun;
+  const asked = Array.from({ length: 400 }, async () => {
+    try {
+      await master.ask(altered(startEvent, { load: { nonce: freshNonce() } }));
+      return true;
+    } catch {
+      lastRefusal = performance.now();
+      return false;
+    }
+  });
+  const answered = (await Promise.all(asked)).filter(Boolean).length;
+  // 128 wait, one needs not, and 200 a second get a place that has become free.
+  const most = 130 + (lastRefusal - begun) / 5;
+  t.true(answered >= 129 && answered <= most, `${answered} were answered`);
   t.is((await master.counters())['too-many-waiting'], 400 - answered);
 });
 

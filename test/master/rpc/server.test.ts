@@ -26,6 +26,7 @@ import { createMaster, type Master, resolveMasterConfig } from '../../../master/
 import { WireDateTime, WireExtension, type WireValue } from '../../../minion-protocol/index.ts';
 import { readJsonInSteps, StepScheduler } from '../../../runtime/index.ts';
 import { until, within } from '../../helpers/deadline.ts';
+import { layMasterKey } from '../../helpers/rsa-keys.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { directories, startVectorMaster } from '../../helpers/vector-master.ts';
 import { canonical } from '../../helpers/vectors.ts';
@@ -201,6 +202,7 @@ function masterIn(t: ExecutionContext, directory: string, run = directory): Mast
     stateDir: path.join(directory, 'state'),
     socket: path.join(run, 'run', 'saltbridge.sock'),
   });
+  layMasterKey(config.pkiDir);
   const master = createMaster({ config });
   t.teardown(() => master.close());
   return master;

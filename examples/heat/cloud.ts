@@ -1,0 +1,173 @@
+/**
+ * A Heat and its Keystone, as members of projects use them. `HEAT_ENV` names a JSON file: `keystone`
+ * and `heat_api` (URLs), and `users`, by name `id`, `password` and `project_id`.
+ */
+import { randomBytes } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+export interface CloudUser {
+  readonly id: string;
+  readonly password: string;
+  readonly project_id: string;
+}
+
+/** What the file says. */
+export interface CloudDescription {
+  readonly keystone: string;
+  readonly heat_api: string;
+  readonly users: Readonly<Record<'admin' | 'demo', CloudUser>>;
+}
+
+export function readCloud(file: string): CloudDescription {
+  return JSON.parse(readFileSync(file, 'utf8'));
+}
+
+/** What Heat answers; what it means is what the reader of a field expects. */
+// biome-ignore lint/suspicious/noExplicitAny: JSON of another program
+type Answer = any;
+
+/** Heat, as one user of the cloud. */
+export class HeatClient {
+  readonly #cloud: CloudDescription;
+  readonly #user: CloudUser;
+  #token: Promise<string> | undefined;
+
+  constructor(cloud: CloudDescription, user: CloudUser) {
+    this.#cloud = cloud;
+    this.#user = user;
+  }
+
+  /** @throws Error with the status and the answer, unless it is 2xx */
+  async ask(method: string, path: string, body?: object): Promise<Answer> {
+    this.#token ??= logIn(this.#cloud.keystone, this.#user);
+    const response = await fetch(`${this.#cloud.heat_api}/${this.#user.project_id}${path}`, {
+      method,
+      headers: { 'x-auth-token': await this.#token, 'content-type': 'application/json' },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    const text = await response.text();
+    if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`);
+    // An accepted update is answered with a page.
+    return text.startsWith('{') ? JSON.parse(text) : {};
+  }
+
+  /** Begins to create a stack. */
+  async create(
+    template: string | object,
+    parameters: Readonly<Record<string, unknown>> = {},
+  ): Promise<Stack> {
+    const name = `saltbridge-${randomBytes(4).toString('hex')}`;
+    const { stack } = await this.ask('POST', '/stacks', {
+      stack_name: name,
+      template,
+      parameters,
+      timeout_mins: 10,
+      disable_rollback: true,
+    });
+    return new Stack(this, name, stack.id);
+  }
+}
+
+/** A new token of a user, for the user's project. */
+export async function logIn(keystone: string, user: CloudUser): Promise<string> {
+  const { id, password, project_id: project } = user;
+  const response = await fetch(`${keystone}/auth/tokens`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({
+      auth: {
+        identity: { methods: ['password'], password: { user: { id, password } } },
+        scope: { project: { id: project } },
+      },
+    }),
+  });
+  const token = response.headers.get('x-subject-token');
+  if (token === null) throw new Error(`Keystone gives no token: ${response.status}`);
+  return token;
+}
+
+/** How a stack stands. */
+export interface StackState {
+  readonly status: string;
+  readonly reason: string;
+  readonly outputs: Readonly<Record<string, unknown>>;
+}
+
+export class Stack {
+  readonly name: string;
+  readonly #heat: HeatClient;
+  readonly #path: string;
+
+  constructor(heat: HeatClient, name: string, id: string) {
+    this.#heat = heat;
+    this.name = name;
+    this.#path = `/stacks/${name}/${id}`;
+  }
+
+  async state(): Promise<StackState> {
+    const { stack } = await this.#heat.ask('GET', this.#path);
+    const outputs: { output_key: string; output_value: unknown }[] = stack.outputs ?? [];
+    return {
+      status: stack.stack_status,
+      reason: stack.stack_status_reason,
+      outputs: Object.fromEntries(outputs.map((it) => [it.output_key, it.output_value])),
+    };
+  }
+
+  /** Waits until the stack's action has ended. */
+  end(): Promise<StackState> {
+    return this.until('the end of the action', ({ status }) => !status.endsWith('_IN_PROGRESS'));
+  }
+
+  /** Waits until the stack is as it should be. */
+  async until(
+    what: string,
+    isSo: (state: StackState) => boolean,
+    ms = 120_000,
+  ): Promise<StackState> {
+    const end = performance.now() + ms;
+    for (;;) {
+      const state = await this.state();
+      if (isSo(state)) return state;
+      if (performance.now() > end) {
+        throw new Error(`waited ${ms} ms for ${what}; it is ${state.status}: ${state.reason}`);
+      }
+      await sleep(500);
+    }
+  }
+
+  async update(
+    template: string | object,
+    parameters: Readonly<Record<string, unknown>> = {},
+  ): Promise<StackState> {
+    await this.#heat.ask('PUT', this.#path, { template, parameters, disable_rollback: true });
+    return this.until(
+      'the end of the update',
+      ({ status }) => status.startsWith('UPDATE_') && !status.endsWith('_IN_PROGRESS'),
+    );
+  }
+
+  /** Waits for the end of `stack check`. */
+  async check(): Promise<StackState> {
+    await this.#heat.ask('POST', `${this.#path}/actions`, { check: null });
+    return this.until('the end of the check', ({ status }) =>
+      /CHECK_(COMPLETE|FAILED)/.test(status),
+    );
+  }
+
+  async signal(resource: string, details: object = {}): Promise<void> {
+    await this.#heat.ask('POST', `${this.#path}/resources/${resource}/signal`, details);
+  }
+
+  /** The newest first. */
+  async eventReasons(resource: string): Promise<readonly string[]> {
+    const { events } = await this.#heat.ask('GET', `${this.#path}/resources/${resource}/events`);
+    return events.map((it: Answer) => String(it.resource_status_reason));
+  }
+
+  /** Begins to delete it; {@link Stack.end} waits. */
+  async delete(): Promise<void> {
+    await this.#heat.ask('DELETE', this.#path);
+  }
+}

@@ -1,0 +1,48 @@
+/** What the examples with Heat have in common: a cloud, a master, two minions, templates. */
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { type Need, variable } from '../example.ts';
+import { HeatClient, readCloud } from './cloud.ts';
+import { installPlugin } from './plugin.ts';
+import { Stage } from './stage.ts';
+
+/** The text of a template in `examples/heat/templates`. */
+export function template(name: string): string {
+  const url = new URL(`../../../examples/heat/templates/${name}.yaml`, import.meta.url);
+  return readFileSync(fileURLToPath(url), 'utf8');
+}
+
+export const cloudNeed = (): Need =>
+  variable(
+    'HEAT_ENV',
+    'a JSON file that describes a Heat of this machine: examples/heat/README.md',
+  );
+
+export const pluginNeeds = (): readonly Need[] => [
+  cloudNeed(),
+  variable('HEAT_START', 'the program that starts heat-engine again: examples/heat/README.md'),
+];
+
+/** Installs the plug-in at the Heat of the variables that {@link pluginNeeds} names. */
+export function installForExample({ url }: Stage): Promise<void> {
+  const { HEAT_ENV: file = '', HEAT_START: start = '' } = process.env;
+  return installPlugin(path.dirname(file), start, url);
+}
+
+/** Runs `work` with a cloud and a started master that has the minions web-1 and web-2. */
+export async function withCloud(
+  work: (heat: HeatClient, stage: Stage) => Promise<void>,
+  prepare: (stage: Stage) => Promise<void> = async () => {},
+): Promise<void> {
+  const cloud = readCloud(process.env.HEAT_ENV ?? '');
+  const stage = new Stage(cloud);
+  try {
+    await prepare(stage);
+    await stage.start();
+    for (const id of ['web-1', 'web-2']) await stage.startMinion(id);
+    await work(new HeatClient(cloud, cloud.users.demo), stage);
+  } finally {
+    await stage.close();
+  }
+}

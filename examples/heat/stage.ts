@@ -1,0 +1,251 @@
+/** A master with a bridge and embedded minions, for the examples with Heat. */
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { allow } from '../../acl/index.ts';
+import { freePort } from '../../bench/free-port.ts';
+import { type Bridge, type CommandDefinition, createBridge } from '../../heat-bridge/index.ts';
+import {
+  createLogger,
+  createMaster,
+  type Master,
+  resolveMasterConfig,
+} from '../../master/index.ts';
+import {
+  createMinion,
+  createMinionKeys,
+  dialZeromq,
+  type Minion,
+  type MinionKeys,
+} from '../../minion-protocol/index.ts';
+import { createSaltApi, type SaltApi } from '../../salt-api/index.ts';
+import type { CloudDescription } from './cloud.ts';
+
+const textParameters = {
+  type: 'object',
+  required: ['text'],
+  properties: { text: { type: 'string', maxLength: 100, pattern: '^[a-z0-9-]+$' } },
+};
+
+/** The catalog. Its functions are the minions' own, below. */
+const commands: readonly CommandDefinition[] = [
+  {
+    name: 'demo.write',
+    description: 'Remembers a text.',
+    function: 'demo.write',
+    reviewed: 'made for the examples: it keeps a text in memory',
+    parameters: textParameters,
+  },
+  {
+    name: 'demo.remove',
+    description: 'Forgets a text.',
+    function: 'demo.remove',
+    reviewed: 'made for the examples: it keeps a text in memory',
+    parameters: {
+      type: 'object',
+      required: ['text'],
+      properties: { text: { type: 'string', maxLength: 100 } },
+    },
+  },
+  {
+    name: 'demo.fail',
+    description: 'Fails as a program does: with text on stderr.',
+    function: 'demo.fail',
+    reviewed: 'made for the examples: it does nothing',
+    parameters: { type: 'object', properties: {} },
+    success: { type: 'object', properties: { retcode: { const: 0 } }, additionalProperties: true },
+  },
+  {
+    name: 'demo.slow',
+    description: 'Ends when it is told to.',
+    function: 'demo.slow',
+    reviewed: 'made for the examples: it waits',
+    parameters: { type: 'object', properties: {} },
+    timeout: 300,
+  },
+  {
+    name: 'demo.program',
+    description: 'Runs a program that writes to both of its outputs and fails if it is told to.',
+    function: 'cmd.run_all',
+    unsafe: 'i-understand',
+    parameters: {
+      type: 'object',
+      properties: { exit: { type: 'string', pattern: '^[03]$', default: '0' } },
+    },
+    arguments: {
+      cmd: { value: 'echo done; echo "disk full" >&2; exit $CODE' },
+      env: { map: { CODE: { parameter: 'exit' } } },
+      python_shell: { value: true },
+    },
+    success: { type: 'object', properties: { retcode: { const: 0 } }, additionalProperties: true },
+  },
+];
+
+const plans = [
+  {
+    name: 'demo.write-twice',
+    description: 'Remembers a text, on one group after the other.',
+    parameters: textParameters,
+    groups: { first: {}, second: {} },
+    steps: {
+      first: { command: 'demo.write', group: 'first', undo: { command: 'demo.remove' } },
+      second: {
+        command: 'demo.write',
+        group: 'second',
+        needs: ['first'],
+        undo: { command: 'demo.remove' },
+      },
+    },
+  },
+  {
+    name: 'demo.write-slowly',
+    description: 'Remembers a text, and waits.',
+    parameters: textParameters,
+    groups: { all: {} },
+    steps: {
+      write: { command: 'demo.write', group: 'all', undo: { command: 'demo.remove' } },
+      wait: { command: 'demo.slow', group: 'all', needs: ['write'], params: {} },
+    },
+  },
+];
+
+/** Where a master is, and what outlives it. */
+export class Stage {
+  /** Calls of the minions' functions, as `id function text`. */
+  readonly calls: string[] = [];
+  readonly url: string;
+  readonly minions: Minion[] = [];
+  /** Its end ends all calls of demo.slow. */
+  slow: AbortController = new AbortController();
+  readonly #cloud: CloudDescription;
+  readonly #directory = mkdtempSync(path.join(tmpdir(), 'sb-'));
+  #ports: { readonly requestPort: number; readonly publishPort: number } | undefined;
+  #running: { readonly master: Master; readonly api: SaltApi; readonly bridge: Bridge } | undefined;
+
+  /** The port of its HTTP API is the same for each cloud, so that heat-engine is configured once. */
+  constructor(cloud: CloudDescription) {
+    this.#cloud = cloud;
+    this.url = `http://127.0.0.1:${Number(new URL(cloud.keystone).port) + 80}`;
+  }
+
+  /** Where minions find the master. */
+  get ports(): { readonly requestPort: number; readonly publishPort: number } {
+    if (this.#ports === undefined) throw new Error('the master was never started');
+    return this.#ports;
+  }
+
+  get master(): Master {
+    if (this.#running === undefined) throw new Error('the master is not started');
+    return this.#running.master;
+  }
+
+  get bridge(): Bridge {
+    if (this.#running === undefined) throw new Error('the master is not started');
+    return this.#running.bridge;
+  }
+
+  /** Starts the master, or starts it again. */
+  async start(): Promise<void> {
+    this.#ports ??= { requestPort: await freePort(), publishPort: await freePort() };
+    const { keystone, users } = this.#cloud;
+    const bridge = createBridge({ commands, plans });
+    const at = (name: string): string => path.join(this.#directory, name);
+    const config = resolveMasterConfig({
+      interface: '127.0.0.1',
+      retPort: this.#ports.requestPort,
+      publishPort: this.#ports.publishPort,
+      pkiDir: at('pki'),
+      cachedir: at('cache'),
+      sockDir: at('s'),
+      stateDir: at('state'),
+      autoAccept: true,
+      acl: {
+        mode: 'enforce',
+        signals: [{ tag: 'heat/*', minions: '*' }],
+        learnActions: [],
+        recordData: false,
+        rules: [
+          allow('demo runs commands', {
+            subject: { project: 'demo', role: 'member' },
+            action: 'command',
+            resource: { fun: 'demo.*' },
+          }),
+          allow('demo enrols machines', {
+            subject: { project: 'demo', role: 'member' },
+            action: 'command',
+            resource: { fun: 'bridge.enroll.*', arguments: [{ kwargs: { id: 'saltbridge-*' } }] },
+          }),
+        ],
+      },
+      bridge: {
+        enroll: {},
+        handles: { endpoints: [keystone, this.#cloud.heat_api] },
+        keystone: {
+          url: keystone,
+          username: 'admin',
+          password: users.admin.password,
+          project: 'admin',
+        },
+      },
+    });
+    const master = createMaster({
+      config,
+      logger: createLogger('error', process.stderr),
+      extensions: [bridge],
+    });
+    await master.start();
+    const port = Number(new URL(this.url).port);
+    const api = await createSaltApi(master, { host: '127.0.0.1', port, plugins: [bridge.http] });
+    await api.listen();
+    this.#running = { master, api, bridge };
+  }
+
+  /** The master goes away; its directory and its minions stay. */
+  async stop(): Promise<void> {
+    const running = this.#running;
+    this.#running = undefined;
+    await running?.api.close();
+    await running?.master.close();
+  }
+
+  /** Starts a minion. @param keys - default: new ones */
+  async startMinion(id: string, keys?: MinionKeys): Promise<Minion> {
+    const { requestPort } = this.ports;
+    const remember = (fun: string, text: unknown): string => {
+      this.calls.push(`${id} ${fun} ${String(text)}`);
+      return `${id} ${fun} ${String(text)}`;
+    };
+    const minion = createMinion({
+      id,
+      keys: keys ?? (await createMinionKeys()),
+      transport: dialZeromq({ host: '127.0.0.1', requestPort }),
+      functions: {
+        'demo.write': ({ kwargs: { text } }) => remember('write', text),
+        'demo.remove': ({ kwargs: { text } }) => remember('remove', text),
+        // What a cancelled run asks of its minions; embedded ones have it not.
+        'saltutil.term_job': ({ kwargs: { jid } }, { kill }) => kill(String(jid)),
+        'demo.slow': async (_call, { signal }) => {
+          remember('slow', '');
+          const end = AbortSignal.any([this.slow.signal, signal]);
+          if (!end.aborted) await once(end, 'abort');
+          if (signal.aborted) remember('killed', '');
+          return 'done';
+        },
+        'demo.fail': () => {
+          remember('fail', '');
+          return { stdout: '', stderr: 'disk full', retcode: 3 };
+        },
+      },
+    });
+    this.minions.push(minion);
+    await minion.start();
+    return minion;
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.minions.map((minion) => minion.stop()));
+    await this.stop();
+    rmSync(this.#directory, { recursive: true, force: true });
+  }
+}

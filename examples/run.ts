@@ -1,0 +1,38 @@
+/**
+ * `npm run example -- NAME`: ends with 0 if every step showed what it should, with 1 if one did not,
+ * with 2 if there is no such example, and with 69 if something that it needs is missing.
+ */
+import { type Example, printedStep } from './example.ts';
+import { group } from './heat/group.example.ts';
+import { plugin } from './heat/plugin.example.ts';
+import { waitCondition } from './heat/wait-condition.example.ts';
+
+const examples: Readonly<Record<string, Example>> = {
+  'heat-group': group,
+  'heat-plugin': plugin,
+  'heat-wait-condition': waitCondition,
+};
+
+const missing = 69;
+const usage = 2;
+
+async function main(name: string | undefined): Promise<number> {
+  const example = name === undefined ? undefined : examples[name];
+  if (example === undefined) {
+    const list = Object.entries(examples).map(([key, it]) => `  ${key}  ${it.description}\n`);
+    process.stderr.write(`npm run example -- NAME\n${list.join('')}`);
+    return usage;
+  }
+  const absent = example.needs().filter(({ isThere }) => !isThere);
+  for (const need of absent) process.stderr.write(`missing: ${need.name}: ${need.remedy}\n`);
+  if (absent.length > 0) return missing;
+  try {
+    await example.run(printedStep);
+    return 0;
+  } catch (error) {
+    process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
+    return 1;
+  }
+}
+
+process.exitCode = await main(process.argv[2]);

@@ -1,0 +1,47 @@
+/**
+ * `saltbridge/minion-protocol`: the embedded minion, transports, targets, and the codecs of the
+ * wire for tests and tools.
+ *
+ * @packageDocumentation
+ */
+
+export {
+  type CallArguments,
+  compileTarget,
+  createMemoryTransport,
+  createMinion,
+  createMinionKeys,
+  createTcpListener,
+  createWebsocketListener,
+  createZeromqListener,
+  dialZeromq,
+  type FunctionContext,
+  generateKeyPair,
+  isValidMinionId,
+  keyFingerprint,
+  type MasterTransport,
+  type MemoryTransport,
+  type Minion,
+  type MinionFunction,
+  type MinionKeys,
+  type MinionOptions,
+  type MinionState,
+  type MinionTransport,
+  openMinionKeys,
+  openValue,
+  ProtocolError,
+  type ProtocolErrorCode,
+  packEvent,
+  packWire,
+  parseKeyString,
+  sealValue,
+  TransportError,
+  type TransportErrorCode,
+  unpackEvent,
+  unpackWire,
+  WireDateTime,
+  WireExtension,
+  type WireMap,
+  type WireValue,
+  type ZeromqDialerOptions,
+} from '../minion-protocol/index.ts';

@@ -1,0 +1,31 @@
+/**
+ * `saltbridge/ops`: reports about a configuration and its master, and what is done while no master
+ * runs.
+ *
+ * @packageDocumentation
+ */
+
+export {
+  type AuditFilter,
+  type AuditProblem,
+  type AuditRecord,
+  type AuditReport,
+  backupOfflineStore,
+  type OfflineKeys,
+  openOfflineKeys,
+  readAuditLog,
+  restoreMasterStore,
+  verifyAuditLog,
+} from '../master/index.ts';
+export {
+  checkMigration,
+  type DiskRoom,
+  type DoctorFinding,
+  type DoctorOptions,
+  type DoctorReport,
+  type MigrationFinding,
+  type MigrationReport,
+  policyText as formatMigrationPolicy,
+  runDoctor,
+  type SystemInfo,
+} from '../ops/index.ts';

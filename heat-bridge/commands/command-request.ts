@@ -1,0 +1,94 @@
+/** A call of a named command, and its results. */
+
+import type { Subject } from '../../acl/index.ts';
+import type { TargetRequest } from '../../master/index.ts';
+import type { WireValue } from '../../minion-protocol/index.ts';
+import type { Parameters } from './parameters.ts';
+
+/**
+ * Who asks: somebody whom the program vouches for, whoever has a token of the master's, or `local`:
+ * whoever may use the master's own interface, which no rule is asked about.
+ */
+export type CommandCaller = Subject | { readonly token: string } | 'local';
+
+/** A glob on ids, a list of ids, or any target. It means those that match for certain. */
+export type CommandTarget = string | readonly string[] | TargetRequest;
+
+/** As a target of the master's. */
+export function targetOf(target: CommandTarget): TargetRequest {
+  if (typeof target === 'string') return { tgt: target };
+  return 'tgt' in target ? target : { tgt: target, tgtType: 'list' };
+}
+
+/** A call of a named command. */
+export interface CommandRequest<P = Parameters> {
+  readonly target: CommandTarget;
+  /** Default: none. */
+  readonly params?: P;
+  /** Default: the service that `createBridge` was given. */
+  readonly caller?: CommandCaller;
+  /**
+   * Of the caller's: keys of one project say nothing in another. Whoever comes with a token of
+   * Keystone's has that token's project and no other. Default: none.
+   */
+  readonly project?: string;
+  /**
+   * The same key again, by the same caller for the same project and command, is the same run.
+   * 1 to 255 characters.
+   */
+  readonly idempotencyKey?: string;
+  /** Milliseconds since 1970, or a time. Default: the command's timeout from now on. */
+  readonly deadline?: Date | number;
+  /** Ends the run as {@link CommandHandle.cancel} does. */
+  readonly signal?: AbortSignal;
+}
+
+/** What became of a command at a minion. */
+export interface CommandResult {
+  readonly minion: string;
+  /**
+   * `silent`: it did not answer; `reconnecting`: it had not come back from a restart of the master
+   * in time; `unfinished`: the run ended before it did.
+   */
+  readonly state: 'succeeded' | 'failed' | 'silent' | 'reconnecting' | 'unfinished';
+  readonly return?: WireValue;
+  /** A number, but for a minion that sends something else. */
+  readonly retcode?: WireValue;
+  /** For a person. */
+  readonly reason?: string;
+}
+
+/** What became of a run. */
+export interface CommandOutcome {
+  readonly id: string;
+  readonly command: string;
+  /** `interrupted`: the master ended meanwhile; what is known of its minions is in `results`. */
+  readonly status: 'succeeded' | 'failed' | 'timeout' | 'cancelled' | 'interrupted';
+  readonly results: readonly CommandResult[];
+  /** The jobs that were published for it. */
+  readonly jids: readonly string[];
+}
+
+/** What a run tells while it goes on; `outcome` is last. */
+export type CommandUpdate =
+  | { readonly type: 'published'; readonly jid: string; readonly minions: readonly string[] }
+  /** May come again for a minion that is tried again. */
+  | { readonly type: 'result'; readonly jid: string; readonly result: CommandResult }
+  | { readonly type: 'running'; readonly jid: string; readonly minions: readonly string[] }
+  | { readonly type: 'outcome'; readonly outcome: CommandOutcome };
+
+/** A run that was begun, or was there before under the same key. */
+export interface CommandHandle {
+  /** A job id: that of its first job. */
+  readonly id: string;
+  readonly command: string;
+  readonly minions: readonly string[];
+  /** Whether the key was used before, and this is that run. */
+  readonly isRepeated: boolean;
+  /** What a minion does ends in a result and not in an error. Rejects where the master fails. */
+  readonly outcome: Promise<CommandOutcome>;
+  /** From the beginning, to any number of readers. */
+  updates(): AsyncIterable<CommandUpdate>;
+  /** Waits for nobody any more, and asks the minions to end the job. */
+  cancel(): Promise<void>;
+}

@@ -1,0 +1,165 @@
+/** What Heat is told of a deployment: standard output, standard error, status code and outputs. */
+
+import type { WireValue } from '../../minion-protocol/index.ts';
+import { writeJson } from '../../runtime/index.ts';
+import { isPlainMap } from '../commands/command-definition.ts';
+import type { CommandOutcome, CommandResult } from '../commands/command-request.ts';
+import { readScriptOutput } from './code-catalog.ts';
+import type { DeploymentSignal } from './metadata.ts';
+
+/** How a deployment ended. */
+export type DeploymentEnd = 'failed' | 'refused' | 'succeeded' | 'unknown';
+
+/** The result, before it is cut to what the transport takes. */
+export interface DeploymentResult {
+  readonly end: DeploymentEnd;
+  readonly stdout: string;
+  readonly stderr: string;
+  readonly statusCode: number;
+  readonly outputs: Readonly<Record<string, unknown>>;
+}
+
+/** It did not run, or its end is not known: the deployment fails with the reason. */
+export function failedResult(end: 'refused' | 'unknown', reason: string): DeploymentResult {
+  return { end, stdout: '', stderr: `${end}: ${reason}`, statusCode: 1, outputs: {} };
+}
+
+/**
+ * The result of a run on one minion.
+ * @param code - what was run, where it was a script
+ */
+export function resultOfRun(
+  { status, results }: CommandOutcome,
+  names: readonly string[],
+  code: string | undefined,
+): DeploymentResult {
+  const [result] = results;
+  if (result === undefined) return failedResult('unknown', 'the run has no result');
+  const { state, reason = '' } = result;
+  if (state === 'succeeded' || state === 'failed') return resultOfReturn(result, names, code);
+  const why =
+    status === 'timeout' ? 'the time of the command ended before the minion returned' : reason;
+  return failedResult('unknown', `${why}; whether it ran is not known`);
+}
+
+function resultOfReturn(
+  { state, return: value, retcode, reason }: CommandResult,
+  names: readonly string[],
+  code: string | undefined,
+): DeploymentResult {
+  const own = isPlainMap(value) ? value.retcode : undefined;
+  const isSuccess = state === 'succeeded' && (code === undefined || own === 0);
+  const { stdout, stderr, found } = partsOf(value, code);
+  const known: Readonly<Record<string, unknown>> = { result: value, retcode, ...found };
+  const outputs = Object.fromEntries(
+    names.flatMap((name) => (Object.hasOwn(known, name) ? [[name, known[name]]] : [])),
+  );
+  const statusCode = isSuccess ? 0 : failureCode(value, retcode);
+  const why = isSuccess || reason === undefined ? [] : [reason];
+  return {
+    end: isSuccess ? 'succeeded' : 'failed',
+    stdout,
+    stderr: [...why, stderr, ...(isSuccess || stderr !== '' ? [] : [stdout])]
+      .filter((it) => it !== '')
+      .join('\n'),
+    statusCode,
+    outputs,
+  };
+}
+
+/** Functions such as `cmd.run_all` return the parts of a process; others return a value. */
+function partsOf(
+  value: WireValue | undefined,
+  code: string | undefined,
+): {
+  readonly stdout: string;
+  readonly stderr: string;
+  readonly found: Readonly<Record<string, unknown>>;
+} {
+  if (!isPlainMap(value)) return { stdout: textOf(value), stderr: '', found: {} };
+  const { stdout, stderr } = value;
+  if (typeof stdout !== 'string' || typeof stderr !== 'string') {
+    return { stdout: textOf(value), stderr: '', found: value };
+  }
+  if (code === undefined) return { stdout, stderr, found: value };
+  const read = readScriptOutput(code, stdout);
+  return { stdout: read.stdout, stderr, found: read.outputs };
+}
+
+function textOf(value: unknown): string {
+  if (value === undefined || value === null) return '';
+  return typeof value === 'string' ? value : writeJson(value);
+}
+
+function failureCode(value: unknown, retcode: unknown): number {
+  const own = isPlainMap(value) ? value.retcode : undefined;
+  const found = [own, retcode].find((it) => Number.isInteger(Number(it)) && Number(it) !== 0);
+  return found === undefined || found === true ? 1 : Number(found);
+}
+
+// Sizes.
+
+/** Zaqar takes 256 KiB for a request, Heat's API a MiB of JSON; with room for what is around it. */
+const maxBytes: Readonly<Record<DeploymentSignal['transport'], number>> = {
+  ZAQAR_SIGNAL: 240_000,
+  CFN_SIGNAL: 900_000,
+  HEAT_SIGNAL: 900_000,
+  STATUS: 900_000,
+  TEMP_URL_SIGNAL: 900_000,
+  NO_SIGNAL: 900_000,
+};
+
+/**
+ * The body of the signal, cut to what the transport takes; what is cut says so.
+ * @param id - of the entry: makes the body of each entry another one, and Heat drops it
+ */
+export function answerBody(
+  id: string,
+  result: DeploymentResult,
+  transport: DeploymentSignal['transport'],
+): string {
+  const limit = maxBytes[transport];
+  const whole = bodyOf(id, result);
+  // protection: cut-outputs
+  if (Buffer.byteLength(whole) <= limit) return whole;
+  for (let share = 1 / 4; share > 1 / 4096; share /= 2) {
+    const cut = bodyOf(id, cutResult(result, Math.floor(limit * share)));
+    if (Buffer.byteLength(cut) <= limit) return cut;
+  }
+  const { end, statusCode } = result;
+  const stderr = 'cut: the result is larger than the transport takes';
+  return bodyOf(id, { end, statusCode, stdout: '', stderr, outputs: {} });
+}
+
+function bodyOf(id: string, { stdout, stderr, statusCode, outputs }: DeploymentResult): string {
+  return writeJson({
+    ...outputs,
+    deploy_stdout: stdout,
+    deploy_stderr: stderr,
+    deploy_status_code: statusCode,
+    saltbridge_deployment: id,
+  });
+}
+
+/** @param length - characters that each part keeps */
+function cutResult(result: DeploymentResult, length: number): DeploymentResult {
+  const outputs = Object.fromEntries(
+    Object.entries(result.outputs).map(([name, value]) => {
+      const text = typeof value === 'string' ? value : writeJson(value ?? null);
+      return [name, text.length <= length ? value : cutEnd(text, length)];
+    }),
+  );
+  const stdout = cutStart(result.stdout, length);
+  const stderr = cutStart(result.stderr, length);
+  return { ...result, stdout, stderr, outputs };
+}
+
+/** The end of what a program wrote says most. */
+function cutStart(text: string, length: number): string {
+  if (text.length <= length) return text;
+  return `[cut: the last ${length} of ${text.length} characters]\n${text.slice(-length)}`;
+}
+
+function cutEnd(text: string, length: number): string {
+  return `${text.slice(0, length)}\n[cut: the first ${length} of ${text.length} characters]`;
+}

@@ -1,0 +1,77 @@
+/** What a deployment runs: a command of the catalog, or nothing that the catalog does not permit. */
+
+import type { Catalog, CompiledCommand } from '../commands/command-catalog.ts';
+import type { CodeCatalog } from './code-catalog.ts';
+import type { Deployment } from './metadata.ts';
+import type { ResolvedCall } from './resolved-call.ts';
+
+export interface CallCatalogs {
+  readonly commands: Catalog;
+  readonly code: CodeCatalog;
+}
+
+/** Nothing is permitted by the template: group, config and inputs only name what the catalog has. */
+export function resolveCall(deployment: Deployment, catalogs: CallCatalogs): ResolvedCall {
+  const { group } = deployment;
+  switch (group) {
+    case 'saltbridge':
+      return resolveCommand(deployment, catalogs);
+    case 'salt':
+    case 'salt-state':
+      return resolveState(deployment, catalogs);
+    case 'script':
+      return catalogs.code.resolve(deployment);
+    default:
+      return refusal(
+        `group ${JSON.stringify(group.slice(0, 64))} is not supported: use saltbridge, salt, salt-state or script`,
+      );
+  }
+}
+
+/** The config names a command: one for all actions, or one for each in a map. */
+function resolveCommand(deployment: Deployment, { commands }: CallCatalogs): ResolvedCall {
+  const { config, action } = deployment;
+  const named = typeof config === 'string' ? config : config[action];
+  const name = typeof named === 'string' ? named.trim() : '';
+  const command = commands.list().find(({ definition }) => definition.name === name);
+  if (command !== undefined) return callOf(command, deployment);
+  return refusal(`group saltbridge: the config names no command of the catalog for ${action}`);
+}
+
+/** The config names a state file; a command of the catalog must apply it. */
+function resolveState(deployment: Deployment, { commands }: CallCatalogs): ResolvedCall {
+  const { config, group } = deployment;
+  const name = typeof config === 'string' ? config.trim() : '';
+  const found = commands.list().filter(({ definition }) => definition.state === name);
+  const [command, another] = found;
+  if (command === undefined) {
+    return refusal(
+      `group ${group}: the config names no state file that a command of the catalog applies; inline SLS is never run`,
+    );
+  }
+  if (another === undefined) return callOf(command, deployment);
+  return refusal(
+    `group ${group}: several commands of the catalog apply this state file; name one with group saltbridge`,
+  );
+}
+
+/** What Heat says of the deployment is passed where the command asks for it by these names. */
+function callOf({ definition }: CompiledCommand, deployment: Deployment): ResolvedCall {
+  const { action, inputs, resource } = deployment;
+  const { properties = {} } = definition.parameters ?? {};
+  const known = Object.keys(properties as object);
+  const own: Readonly<Record<string, string | undefined>> = {
+    deploy_action: action,
+    deploy_stack_id: resource?.stackPath,
+    deploy_resource_name: resource?.name,
+  };
+  const asked = Object.entries(own).flatMap(([key, value]) =>
+    value !== undefined && known.includes(key) ? [[key, value] as const] : [],
+  );
+  const params = { ...inputs, ...Object.fromEntries(asked) };
+  return { ok: true, call: { kind: 'command', command: definition.name, params } };
+}
+
+function refusal(reason: string): ResolvedCall {
+  return { ok: false, reason };
+}

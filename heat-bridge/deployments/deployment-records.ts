@@ -1,0 +1,142 @@
+/** What is known of each deployment: durable before anything runs, and kept after its end. */
+
+import type { StateArea } from '../../master/index.ts';
+import type { DeploymentEnd } from './deployment-answer.ts';
+import type { Deployment, DeploymentAction } from './metadata.ts';
+import type { DeploymentCall } from './resolved-call.ts';
+
+/** One deployment of one server. */
+export interface DeploymentRecord {
+  /** Id of the stack's registration. */
+  readonly stack: string;
+  /** The server, as its stack names it. */
+  readonly server: string;
+  /** Of the entry. */
+  readonly id: string;
+  readonly name: string;
+  readonly action: DeploymentAction | undefined;
+  readonly minion: string;
+  /** `running`: its job may be published; `signalling`: Heat has not been told. */
+  readonly state: 'done' | 'running' | 'signalling';
+  /** Milliseconds since 1970. */
+  readonly begunAt: number;
+  readonly endedAt?: number;
+  readonly command?: string;
+  /** While it runs. */
+  readonly call?: DeploymentCall;
+  /** Until Heat was told: where to, and what it takes. */
+  readonly target?: Pick<Deployment, 'outputs' | 'resource' | 'signal'> & {
+    readonly serverId: string;
+  };
+  /** What Heat is told; on disk alone. */
+  readonly body?: string;
+  readonly end?: DeploymentEnd;
+  /** Why it failed, or why Heat could not be told. */
+  readonly reason?: string;
+}
+
+/** How long an entry that Heat no longer lists is remembered: an older list may still be read. */
+const goneRetentionMs = 7 * 86_400_000;
+/** Remembered for one server. */
+const maxPerServer = 1_000;
+
+/** The records of all stacks; what is stored of them is sealed. */
+export class DeploymentRecords {
+  readonly #state: StateArea;
+  readonly #now: () => number;
+  /** By stack and server, in the order in which they began. */
+  readonly #servers = new Map<string, Map<string, DeploymentRecord>>();
+
+  private constructor(state: StateArea, now: () => number) {
+    this.#state = state;
+    this.#now = now;
+  }
+
+  static async open(state: StateArea, now: () => number): Promise<DeploymentRecords> {
+    const records = new DeploymentRecords(state, now);
+    for await (const { value } of state.list(['deployments', 'records'])) {
+      records.#remember(records.#unpack(value));
+    }
+    return records;
+  }
+
+  /** Of one server, the oldest first. */
+  of(stack: string, server: string): readonly DeploymentRecord[] {
+    const all = [...(this.#servers.get(serverKey(stack, server))?.values() ?? [])];
+    return all.sort((a, b) => a.begunAt - b.begunAt);
+  }
+
+  ofStack(stack: string): readonly DeploymentRecord[] {
+    return [...this.#servers.values()]
+      .flatMap((records) => [...records.values()])
+      .filter((record) => record.stack === stack)
+      .sort((a, b) => a.begunAt - b.begunAt);
+  }
+
+  /** What Heat is to be told, which is not kept in memory. */
+  async bodyOf(record: DeploymentRecord): Promise<string | undefined> {
+    const row = await this.#state.get(rowKey(record));
+    return row === undefined ? undefined : this.#unpack(row.value).body;
+  }
+
+  has(stack: string, server: string, id: string): boolean {
+    return this.#servers.get(serverKey(stack, server))?.has(id) === true;
+  }
+
+  /** Durable when it resolves. */
+  async put(record: DeploymentRecord): Promise<void> {
+    const value = this.#state.seal(Buffer.from(JSON.stringify(record)));
+    await this.#state.write([{ op: 'put', key: rowKey(record), value }]);
+    this.#remember(record);
+    await this.#forgetOldest(record);
+  }
+
+  /** Heat lists these entries and no others: the rest is forgotten after a while. */
+  async keepOnly(stack: string, server: string, ids: ReadonlySet<string>): Promise<void> {
+    const gone = this.of(stack, server).filter(
+      ({ id, state, endedAt = 0 }) =>
+        state === 'done' && !ids.has(id) && endedAt + goneRetentionMs < this.#now(),
+    );
+    if (gone.length > 0) await this.#delete(gone);
+  }
+
+  /** Durable when it resolves. */
+  async forgetStack(stack: string): Promise<void> {
+    await this.#state.write([{ op: 'delete-prefix', prefix: ['deployments', 'records', stack] }]);
+    for (const [key, records] of this.#servers) {
+      const [first] = records.values();
+      if (first?.stack === stack) this.#servers.delete(key);
+    }
+  }
+
+  async #forgetOldest({ stack, server }: DeploymentRecord): Promise<void> {
+    const done = this.of(stack, server).filter(({ state }) => state === 'done');
+    if (done.length > maxPerServer) await this.#delete(done.slice(0, done.length - maxPerServer));
+  }
+
+  async #delete(records: readonly DeploymentRecord[]): Promise<void> {
+    await this.#state.write(records.map((record) => ({ op: 'delete', key: rowKey(record) })));
+    for (const { stack, server, id } of records) {
+      this.#servers.get(serverKey(stack, server))?.delete(id);
+    }
+  }
+
+  #unpack(value: Uint8Array): DeploymentRecord {
+    return JSON.parse(Buffer.from(this.#state.unseal(value)).toString('utf8'));
+  }
+
+  #remember({ body: _body, ...record }: DeploymentRecord): void {
+    const key = serverKey(record.stack, record.server);
+    const records = this.#servers.get(key) ?? new Map<string, DeploymentRecord>();
+    records.set(record.id, record);
+    this.#servers.set(key, records);
+  }
+}
+
+function serverKey(stack: string, server: string): string {
+  return `${stack} ${server}`;
+}
+
+function rowKey({ stack, server, id }: DeploymentRecord): readonly string[] {
+  return ['deployments', 'records', stack, server, id];
+}

@@ -1,0 +1,105 @@
+/** Runs what a deployment asks for, once: also where the master was killed meanwhile. */
+
+import { hash } from 'node:crypto';
+import type { Subject } from '../../acl/index.ts';
+import type { ExtensionHost } from '../../master/index.ts';
+import { Semaphore } from '../../runtime/index.ts';
+import type { CommandHandle } from '../commands/command-request.ts';
+import type { CommandRunner } from '../commands/command-runner.ts';
+import { BridgeError, type BridgeErrorCode } from '../errors.ts';
+import { type DeploymentResult, failedResult, resultOfRun } from './deployment-answer.ts';
+import type { DeploymentRecord } from './deployment-records.ts';
+
+export interface DeploymentRunsDeps {
+  readonly host: Pick<ExtensionHost, 'closing' | 'logger' | 'now'>;
+  /** Commands of the catalog, and entries of its `deployments:`. */
+  readonly runners: { readonly command: Pick<CommandRunner, 'run'> } & {
+    readonly code: Pick<CommandRunner, 'run'>;
+  };
+  readonly maxRunning: number;
+}
+
+/** The idempotency key of a run is kept for a day after its deadline. */
+const keyCertainMs = 86_400_000;
+
+/** Nothing was published; it may be tried again. */
+const retryable: ReadonlySet<BridgeErrorCode> = new Set([
+  'ERR_BRIDGE_NOT_OPEN',
+  'ERR_COMMAND_BUSY',
+  'ERR_COMMAND_TARGET',
+]);
+
+export class DeploymentRuns {
+  readonly #deps: DeploymentRunsDeps;
+  readonly #running: Semaphore;
+
+  constructor(deps: DeploymentRunsDeps) {
+    this.#deps = deps;
+    this.#running = new Semaphore(deps.maxRunning);
+  }
+
+  /**
+   * The result; `undefined`: it is to be tried again, or the master is being closed.
+   * @param isResumed - whether it may have run before
+   */
+  run(
+    record: DeploymentRecord,
+    subject: Subject,
+    isResumed: boolean,
+  ): Promise<DeploymentResult | undefined> {
+    return this.#running.run(() => this.#run(record, subject, isResumed));
+  }
+
+  async #run(
+    record: DeploymentRecord,
+    subject: Subject,
+    isResumed: boolean,
+  ): Promise<DeploymentResult | undefined> {
+    const { host } = this.#deps;
+    const { call, target, begunAt } = record;
+    if (call === undefined || target === undefined) {
+      return failedResult('unknown', 'the record of the run is incomplete');
+    }
+    // protection: deployments-after-their-key
+    if (isResumed && host.now() > begunAt + keyCertainMs) {
+      return failedResult('unknown', 'the master was away for too long to learn whether it ran');
+    }
+    if (host.closing.aborted) return undefined;
+    const handle = await this.#begin(record, subject, isResumed);
+    if (handle === undefined || 'end' in handle) return handle;
+    try {
+      const outcome = await handle.outcome;
+      // The next process goes on with it.
+      if (outcome.status === 'interrupted' && host.closing.aborted) return undefined;
+      const code = call.kind === 'code' ? String(call.params.code) : undefined;
+      return resultOfRun(outcome, target.outputs, code);
+    } catch (error) {
+      if (host.closing.aborted) return undefined;
+      host.logger.error({ err: error, deployment: record.id }, 'deployment run failed');
+      return failedResult('unknown', 'the master failed while it ran');
+    }
+  }
+
+  async #begin(
+    { stack, server, id, minion, call }: DeploymentRecord,
+    subject: Subject,
+    isResumed: boolean,
+  ): Promise<CommandHandle | DeploymentResult | undefined> {
+    if (call === undefined) return undefined;
+    try {
+      return await this.#deps.runners[call.kind].run(call.command, {
+        target: [minion],
+        params: call.params,
+        caller: subject,
+        // Durable before the job is published; the same entry is the same run.
+        // protection: deployments-once
+        idempotencyKey: hash('sha256', JSON.stringify(['deployment', stack, server, id])),
+      });
+    } catch (error) {
+      if (this.#deps.host.closing.aborted) return undefined;
+      if (!(error instanceof BridgeError)) throw error;
+      if (retryable.has(error.code)) return undefined;
+      return failedResult(isResumed ? 'unknown' : 'refused', error.message);
+    }
+  }
+}

@@ -1,0 +1,104 @@
+/** Tokens of Keystone's, each for one registered stack alone. */
+
+import { hash } from 'node:crypto';
+import { logInBody } from '../../master/index.ts';
+import type { HttpResult, OutgoingRequest } from '../http-client.ts';
+import { publicServiceUrl, requestToken } from '../signals/transports.ts';
+import type { OwnerLogin, ServerLogin } from './stacks.ts';
+
+/** Sends a request to a listed service. */
+export type Ask = (request: OutgoingRequest) => Promise<HttpResult>;
+
+/** What Heat and Zaqar are asked with. */
+export interface ServiceSession {
+  readonly token: string;
+  /** Of heat-api, with the project; `undefined`: the catalog has none. */
+  readonly heat: string | undefined;
+  readonly zaqar: string | undefined;
+}
+
+/** A session, or why there is none. */
+export type LoginOutcome =
+  | { readonly ok: true; readonly session: ServiceSession }
+  | { readonly ok: false; readonly reason: string };
+
+const maxSessions = 20_000;
+
+/** Logs in when it must, and keeps tokens in memory until a service refuses one. */
+export class StackLogins {
+  readonly #sessions = new Map<string, ServiceSession>();
+
+  /** @param stack - id of the registration whose credentials these are */
+  async session(ask: Ask, stack: string, login: OwnerLogin | ServerLogin): Promise<LoginOutcome> {
+    const key = keyOf(stack, login);
+    const known = this.#sessions.get(key);
+    if (known !== undefined) return { ok: true, session: known };
+    const result = await requestToken(ask, login.auth_url, bodyOf(login));
+    if (!result.isIn) {
+      const { outcome } = result;
+      return { ok: false, reason: 'reason' in outcome ? outcome.reason : 'the log-in failed' };
+    }
+    const { token, body } = result;
+    const session = {
+      token,
+      heat: publicServiceUrl(body, 'orchestration', login.region_name),
+      zaqar: publicServiceUrl(body, 'messaging', login.region_name),
+    };
+    this.#sessions.set(key, session);
+    const [oldest] = this.#sessions.keys();
+    if (this.#sessions.size > maxSessions && oldest !== undefined) this.#sessions.delete(oldest);
+    return { ok: true, session };
+  }
+
+  /** A service has refused the token. */
+  forget(stack: string, login: OwnerLogin | ServerLogin): void {
+    this.#sessions.delete(keyOf(stack, login));
+  }
+
+  /**
+   * Asks with a token, and once more with a new one where the first is refused.
+   * @param request - made for the session; `undefined`: the catalog has no such service
+   */
+  async ask(
+    ask: Ask,
+    stack: string,
+    login: OwnerLogin | ServerLogin,
+    request: (session: ServiceSession) => OutgoingRequest | undefined,
+  ): Promise<HttpResult> {
+    for (let attempt = 0; ; attempt += 1) {
+      const found = await this.session(ask, stack, login);
+      if (!found.ok) return { kind: 'unreachable', reason: found.reason };
+      const made = request(found.session);
+      if (made === undefined) {
+        return { kind: 'unreachable', reason: 'the catalog of the log-in lacks the service' };
+      }
+      const headers = { ...made.headers, 'x-auth-token': found.session.token };
+      const result = await ask({ ...made, headers });
+      if (result.kind !== 'answer' || result.status !== 401) return result;
+      this.forget(stack, login);
+      if (attempt > 0) return result;
+    }
+  }
+}
+
+/** Nobody else's, whatever the credentials are. */
+function keyOf(stack: string, login: OwnerLogin | ServerLogin): string {
+  // protection: sessions-per-stack
+  return `${stack} ${hash('sha256', JSON.stringify(login))}`;
+}
+
+function bodyOf(login: OwnerLogin | ServerLogin): string {
+  if ('application_credential_id' in login) {
+    const { application_credential_id: id, application_credential_secret: secret } = login;
+    const identity = {
+      methods: ['application_credential'],
+      application_credential: { id, secret },
+    };
+    return JSON.stringify({ auth: { identity } });
+  }
+  const { user_id: id, password } = login;
+  if ('project_id' in login) return logInBody({ id, password }, { id: login.project_id });
+  const identity = { methods: ['password'], password: { user: { id, password } } };
+  const scope = { 'OS-TRUST:trust': { id: login.trust_id } };
+  return JSON.stringify({ auth: { identity, scope } });
+}

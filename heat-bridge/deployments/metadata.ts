@@ -1,0 +1,284 @@
+/** A server's metadata as Heat gives it: its deployments, read and bounded. */
+
+import { createHash } from 'node:crypto';
+import Type from '#typebox';
+import { Compile } from '#typebox/compile';
+import type { JsonValue } from '../../runtime/index.ts';
+import { isPlainMap } from '../commands/command-definition.ts';
+import type { Credentials } from '../signals/destination.ts';
+
+/** How the result of a deployment reaches Heat. */
+export type DeploymentSignal =
+  | { readonly transport: 'NO_SIGNAL' }
+  /** A pre-signed address of heat-api-cfn. */
+  | { readonly transport: 'CFN_SIGNAL'; readonly url: string }
+  /** An object in Swift, which Heat polls. */
+  | { readonly transport: 'TEMP_URL_SIGNAL'; readonly url: string }
+  | (SignalLogin & { readonly transport: 'HEAT_SIGNAL' })
+  /** A queue, which Heat polls. */
+  | (SignalLogin & { readonly transport: 'ZAQAR_SIGNAL'; readonly queueId: string })
+  /** Made over Heat's API without a stack: its owner sets the status. */
+  | { readonly transport: 'STATUS' };
+
+interface SignalLogin extends Credentials {
+  readonly regionName?: string;
+}
+
+const deploymentActions = ['CREATE', 'UPDATE', 'DELETE', 'SUSPEND', 'RESUME'] as const;
+export type DeploymentAction = (typeof deploymentActions)[number];
+
+/** One entry of a server's list: a config that is to be applied once. */
+export interface Deployment {
+  /** Of the derived config: a new one for each action. */
+  readonly id: string;
+  readonly name: string;
+  /** Who interprets it; of a component, the `tool` of the action. */
+  readonly group: string;
+  readonly config: string | Readonly<Record<string, unknown>>;
+  readonly action: DeploymentAction;
+  /** The author's, without Heat's own. */
+  readonly inputs: Readonly<Record<string, JsonValue>>;
+  /** Names that Heat takes values for. */
+  readonly outputs: readonly string[];
+  readonly signal: DeploymentSignal;
+  /** The resource, where a stack has made it. */
+  readonly resource?: { readonly stackPath: string; readonly name: string };
+}
+
+/** An entry that cannot be read. It is answered, so that no stack waits for its timeout. */
+export interface UnreadableDeployment
+  extends Pick<Deployment, 'id' | 'name' | 'resource' | 'signal'> {
+  readonly problem: string;
+}
+
+/** What a server's metadata says. */
+export interface ServerMetadata {
+  /** `saltbridge:minion` of its template. */
+  readonly minion?: string;
+  /** `saltbridge:handles` of its template: what handles are registered for, by alias. */
+  readonly handles: Readonly<Record<string, unknown>>;
+  /** In Heat's order. */
+  readonly deployments: readonly (Deployment | UnreadableDeployment)[];
+  /** The same metadata has the same digest. */
+  readonly digest: string;
+}
+
+const maxDeployments = 256;
+const maxIo = 256;
+const maxHandles = 64;
+const maxConfigLength = 262_144;
+
+const Text = Type.String({ maxLength: 4096 });
+const isEntry = Compile(
+  Type.Object({
+    id: Type.String({ minLength: 1, maxLength: 64, pattern: '^[A-Za-z0-9-]+$' }),
+    name: Type.Optional(Type.Union([Text, Type.Null()])),
+    group: Type.Optional(Type.Union([Text, Type.Null()])),
+    config: Type.Optional(Type.Unknown()),
+    inputs: Type.Optional(
+      Type.Array(
+        Type.Object({
+          name: Text,
+          type: Type.Optional(Text),
+          value: Type.Optional(Type.Unknown()),
+        }),
+        { maxItems: maxIo },
+      ),
+    ),
+    outputs: Type.Optional(
+      Type.Union([Type.Null(), Type.Array(Type.Object({ name: Text }), { maxItems: maxIo })]),
+    ),
+  }),
+);
+
+/** The metadata of a server, or why it is none. */
+export type ParsedMetadata =
+  | { readonly ok: true; readonly metadata: ServerMetadata }
+  | { readonly ok: false; readonly problem: string };
+
+/** Reads the metadata of a server resource: a map with `deployments`. */
+export function parseServerMetadata(value: unknown): ParsedMetadata {
+  if (!isPlainMap(value)) return { ok: false, problem: 'the metadata is no map' };
+  const { deployments = [], 'saltbridge:minion': minion, 'saltbridge:handles': handles } = value;
+  if (!Array.isArray(deployments)) return { ok: false, problem: 'deployments is no list' };
+  if (deployments.length > maxDeployments) {
+    return { ok: false, problem: `the server has more than ${maxDeployments} deployments` };
+  }
+  const entries = isPlainMap(handles) ? Object.entries(handles).slice(0, maxHandles) : [];
+  return {
+    ok: true,
+    metadata: {
+      ...(typeof minion === 'string' && minion !== '' ? { minion } : {}),
+      handles: Object.fromEntries(entries),
+      deployments: deployments.flatMap((entry) => parseDeployment(entry) ?? []),
+      digest: createHash('sha256').update(JSON.stringify(value)).digest('hex'),
+    },
+  };
+}
+
+/** `undefined`: without an id nothing can be remembered or answered. */
+function parseDeployment(entry: unknown): Deployment | UnreadableDeployment | undefined {
+  if (!isEntry.Check(entry)) return undefined;
+  const { id, outputs } = entry;
+  const name = entry.name ?? '';
+  const all = new Map((entry.inputs ?? []).map((input) => [input.name, input]));
+  const heat = (key: string): string | undefined => {
+    const value = all.get(`deploy_${key}`)?.value;
+    return typeof value === 'string' && value !== '' ? value : undefined;
+  };
+  const stackPath = heat('stack_id');
+  const resourceName = heat('resource_name');
+  const resource =
+    stackPath === undefined || resourceName === undefined
+      ? {}
+      : { resource: { stackPath, name: resourceName } };
+  const signal = parseSignal(heat);
+  if (signal === undefined) {
+    const problem = 'the way to signal its result is incomplete or unknown';
+    return { id, name, ...resource, signal: { transport: 'NO_SIGNAL' }, problem };
+  }
+  const common = { id, name, ...resource, signal };
+  const action = deploymentActions.find((it) => it === (heat('action') ?? 'CREATE'));
+  if (action === undefined) return { ...common, problem: 'its action is unknown' };
+  const tool = resolveComponent(entry.group ?? '', entry.config, action);
+  if ('problem' in tool) return { ...common, ...tool };
+  const inputs: Record<string, JsonValue> = Object.create(null);
+  for (const input of all.values()) {
+    if (isHeatInput(input.name) || input.value === undefined || input.value === null) continue;
+    const value = typedInput(input.type ?? 'String', input.value);
+    if (value === undefined) {
+      return { ...common, problem: `the input ${input.name} is no ${input.type}` };
+    }
+    inputs[input.name] = value;
+  }
+  return {
+    ...common,
+    ...tool,
+    action,
+    inputs,
+    outputs: (outputs ?? []).map((output) => output.name),
+  };
+}
+
+/** What Heat adds; an author who declares one of these names means Heat's. */
+const heatInputs: ReadonlySet<string> = new Set([
+  'deploy_server_id',
+  'deploy_action',
+  'deploy_stack_id',
+  'deploy_resource_name',
+  'deploy_signal_transport',
+  'deploy_signal_id',
+  'deploy_signal_verb',
+  'deploy_auth_url',
+  'deploy_username',
+  'deploy_user_id',
+  'deploy_password',
+  'deploy_project_id',
+  'deploy_region_name',
+  'deploy_queue_id',
+]);
+
+function isHeatInput(name: string): boolean {
+  return heatInputs.has(name);
+}
+
+/** A component has a config and a tool for each action. */
+function resolveComponent(
+  group: string,
+  given: unknown,
+  action: DeploymentAction,
+): Pick<Deployment, 'config' | 'group'> | { readonly problem: string } {
+  if (group !== 'component') return boundedConfig(group, given);
+  const configs = isPlainMap(given) && Array.isArray(given.configs) ? given.configs : [];
+  const found: unknown = configs.find(
+    (it) => isPlainMap(it) && Array.isArray(it.actions) && it.actions.includes(action),
+  );
+  if (!isPlainMap(found) || typeof found.tool !== 'string') {
+    return { problem: `the component has no config for ${action}` };
+  }
+  return boundedConfig(found.tool, found.config);
+}
+
+function boundedConfig(
+  group: string,
+  given: unknown,
+): Pick<Deployment, 'config' | 'group'> | { readonly problem: string } {
+  const config = given ?? '';
+  if (typeof config !== 'string' && !isPlainMap(config)) {
+    return { problem: 'its config is neither text nor a map' };
+  }
+  const { length } = typeof config === 'string' ? config : JSON.stringify(config);
+  if (length <= maxConfigLength) return { group, config };
+  return { problem: `its config has more than ${maxConfigLength} characters` };
+}
+
+/** Heat checks types of parameters and not of inputs: numbers may come as text. */
+function typedInput(type: string, value: unknown): JsonValue | undefined {
+  const json = value as JsonValue; // parsed from JSON
+  switch (type) {
+    case 'Number': {
+      if (typeof value === 'number') return value;
+      const isNumber = typeof value === 'string' && /^-?\d+(?:\.\d+)?$/.test(value.trim());
+      return isNumber ? Number(value) : undefined;
+    }
+    case 'Boolean':
+      if (typeof value === 'boolean') return value;
+      return { true: true, false: false }[String(value).toLowerCase()];
+    case 'CommaDelimitedList':
+      return typeof value === 'string' ? value.split(',').map((it) => it.trim()) : json;
+    case 'Json':
+      return typeof value === 'string' ? tryParseJson(value) : json;
+    default:
+      // As Heat's agents hand it on.
+      return typeof value === 'object' ? json : String(value);
+  }
+}
+
+function tryParseJson(text: string): JsonValue | undefined {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** `undefined`: something is missing. */
+function parseSignal(heat: (key: string) => string | undefined): DeploymentSignal | undefined {
+  const transport = heat('signal_transport');
+  const url = heat('signal_id');
+  const queueId = heat('queue_id');
+  const login = parseLogin(heat);
+  switch (transport) {
+    case undefined:
+      return { transport: 'STATUS' };
+    case 'NO_SIGNAL':
+      return { transport };
+    case 'CFN_SIGNAL':
+    case 'TEMP_URL_SIGNAL':
+      return url === undefined || !URL.canParse(url) ? undefined : { transport, url };
+    case 'HEAT_SIGNAL':
+      return login && { transport, ...login };
+    case 'ZAQAR_SIGNAL':
+      return login && queueId !== undefined ? { transport, ...login, queueId } : undefined;
+    default:
+      return undefined;
+  }
+}
+
+function parseLogin(heat: (key: string) => string | undefined): SignalLogin | undefined {
+  const authUrl = heat('auth_url');
+  const userId = heat('user_id');
+  const password = heat('password');
+  const projectId = heat('project_id');
+  const regionName = heat('region_name');
+  if (authUrl === undefined || !/^https?:/.test(authUrl) || !URL.canParse(authUrl))
+    return undefined;
+  if (userId === undefined || password === undefined || projectId === undefined) return undefined;
+  return {
+    authUrl,
+    userId,
+    password,
+    projectId,
+    ...(regionName === undefined ? {} : { regionName }),
+  };
+}

@@ -1,0 +1,381 @@
+/** Opens software deployments from their parts, and reads their options. */
+
+import type { Logger } from 'pino';
+import Type from '#typebox';
+import type { Subject } from '../../acl/index.ts';
+import type { AuditRequester, ExtensionHost } from '../../master/index.ts';
+import type { BridgeModule } from '../bridge-module.ts';
+import type { Catalog } from '../commands/command-catalog.ts';
+import { CommandRunner } from '../commands/command-runner.ts';
+import type { RunQuotas } from '../commands/run-limits.ts';
+import type { EnrollApi } from '../enroll/enrolment-service.ts';
+import type { HttpClient } from '../http-client.ts';
+import { parseSection } from '../options.ts';
+import { sleepUntilAborted } from '../signals/delivery-worker.ts';
+import { secretsOf } from '../signals/destination.ts';
+import type { SignalsModule } from '../signals/open-signals.ts';
+import type { DeliveryOutcome } from '../signals/transports.ts';
+import { CodeCatalog, type CodeDefinition } from './code-catalog.ts';
+import { resolveCall } from './deployment-call.ts';
+import { type DeploymentRecord, DeploymentRecords } from './deployment-records.ts';
+import { DeploymentRuns } from './deployment-runs.ts';
+import { StackLogins } from './logins.ts';
+import type { DeploymentSignal, ServerMetadata } from './metadata.ts';
+import { type FollowedServer, ServerWorker, type ServerWorkerDeps } from './server-worker.ts';
+import { deliverResult } from './signal-result.ts';
+import { type ReadResult, readServer, type ServerSource } from './sources.ts';
+import { findServers, minionOfServer, namedServers } from './stack-servers.ts';
+import {
+  type OwnerLogin,
+  parseStackRegistration,
+  type RegisteredStack,
+  type StackRegistration,
+  StackRegistry,
+} from './stacks.ts';
+import { deploymentInfoOf, type StacksApi, stackMethods, withStackAudit } from './stacks-api.ts';
+
+// Options `saltbridge: bridge: deployments:`.
+
+const Section = Type.Object(
+  {
+    poll_interval: Type.Optional(Type.Number({ minimum: 1, maximum: 3600 })),
+    polls_per_second: Type.Optional(Type.Number({ minimum: 0.1, maximum: 10_000 })),
+    retry_max_delay: Type.Optional(Type.Number({ minimum: 1, maximum: 86_400 })),
+    max_running: Type.Optional(Type.Integer({ minimum: 1, maximum: 10_000 })),
+    metadata_bytes: Type.Optional(Type.Integer({ minimum: 1024, maximum: 16_777_216 })),
+  },
+  { additionalProperties: false },
+);
+
+/** See the section; each has a default. */
+interface DeploymentsOptions {
+  /** Milliseconds between two reads of a server. Default 30,000, as Heat's own agents. */
+  readonly intervalMs: number;
+  /** Requests for metadata in all. Default 20. */
+  readonly pollsPerSecond: number;
+  /** Default 300,000. */
+  readonly maxDelayMs: number;
+  /** Deployments that run at a time. Default 200. */
+  readonly maxRunning: number;
+  /** Of one server's metadata. Default 1 MiB. */
+  readonly maxBytes: number;
+}
+
+/** @throws BridgeError ERR_BRIDGE_OPTIONS */
+function parseDeploymentsOptions(given: unknown = {}): DeploymentsOptions {
+  const section = parseSection('bridge:deployments', Section, given);
+  return {
+    intervalMs: (section.poll_interval ?? 30) * 1000,
+    pollsPerSecond: section.polls_per_second ?? 20,
+    maxDelayMs: (section.retry_max_delay ?? 300) * 1000,
+    maxRunning: section.max_running ?? 200,
+    maxBytes: section.metadata_bytes ?? 1_048_576,
+  };
+}
+
+/** Spreads requests evenly: each waits for its turn. */
+class Pacer {
+  readonly #gapMs: number;
+  #next = 0;
+
+  constructor(perSecond: number) {
+    this.#gapMs = 1000 / perSecond;
+  }
+
+  async turn(closing: AbortSignal): Promise<void> {
+    const now = performance.now();
+    const at = Math.max(now, this.#next);
+    this.#next = at + this.#gapMs;
+    if (at > now) await sleepUntilAborted(at - now, closing);
+  }
+}
+
+// The module.
+
+export interface DeploymentsDeps {
+  readonly section: unknown;
+  readonly catalog: Catalog;
+  readonly code: readonly CodeDefinition[];
+  readonly commands: CommandRunner;
+  readonly service: string;
+  readonly quotas: RunQuotas;
+  readonly enroll: Pick<EnrollApi, 'list'>;
+  readonly signals: Pick<SignalsModule, 'api' | 'ask' | 'isListed'>;
+}
+
+/** The part of the bridge that is Heat's agent for minions. */
+export interface DeploymentsModule
+  extends Required<Pick<BridgeModule<StacksApi>, 'api' | 'close' | 'rpc' | 'start'>> {
+  /** The same interface for somebody else, whose rules hold for what is registered. */
+  as(requester: AuditRequester, subject: Subject): StacksApi;
+  /** Lets no stack reach a minion that is no more; durable when it resolves. */
+  dismiss(minion: string): Promise<void>;
+}
+
+/** Registrations at the local socket are those of a service of this name. */
+const defaultService = 'deployments';
+
+/** @throws BridgeError ERR_BRIDGE_OPTIONS, ERR_CATALOG */
+export async function openDeployments(
+  host: ExtensionHost,
+  deps: DeploymentsDeps,
+): Promise<DeploymentsModule> {
+  const { section, catalog, code, commands, service, quotas, enroll, signals } = deps;
+  const options = parseDeploymentsOptions(section);
+  const { state, now, closing } = host;
+  const log = host.logger.child({ component: 'deployments' });
+  const codeCatalog = new CodeCatalog(code);
+  const codeRunner = new CommandRunner({ host, catalog: codeCatalog.commands, service, quotas });
+  const registry = await StackRegistry.open({ state, isListed: signals.isListed, now });
+  const records = await DeploymentRecords.open(state, now);
+  const logins = new StackLogins();
+  const ask = (request: Parameters<HttpClient>[0]): ReturnType<HttpClient> =>
+    signals.ask(request, closing);
+  const runs = new DeploymentRuns({
+    host,
+    runners: { command: commands, code: codeRunner },
+    maxRunning: options.maxRunning,
+  });
+  const pacer = new Pacer(options.pollsPerSecond);
+  const turn = (): Promise<void> => pacer.turn(closing);
+  const workerDeps = (stack: RegisteredStack): ServerWorkerDeps => ({
+    records,
+    read: async (source) =>
+      redactSecrets(
+        await readServer(source, { ask, logins, maxBytes: options.maxBytes, now }),
+        secretsOfSource(source),
+      ),
+    minionOf: async (server, metadata) =>
+      minionOfServer(stack, server, metadata, await enroll.list()),
+    isPresent: async (minion) => (await host.master().presence()).some(({ id }) => id === minion),
+    registerHandles: (minion, metadata) =>
+      registerHandles({ stack, minion, metadata, handles: signals.api.handles, log }),
+    resolve: (deployment) => resolveCall(deployment, { commands: catalog, code: codeCatalog }),
+    run: (record, subject, isResumed) => runs.run(record, subject, isResumed),
+    deliver: async (delivery) =>
+      redactSecrets(await deliverResult(delivery, { ask, logins }), [
+        ...secretsOfSignal(delivery.signal),
+        ...secretsOfLogin(delivery.login),
+      ]),
+    turn,
+    onEnd: (record) => fireEnd(host, stack, record),
+    intervalMs: options.intervalMs,
+    backOff: { initialDelayMs: 1_000, maxDelayMs: options.maxDelayMs },
+    closing,
+    now,
+    random: Math.random,
+    log,
+  });
+  const followers = new Map<string, StackFollower>();
+  let isStarted = false;
+  const follow = (stack: RegisteredStack): void => {
+    if (!isStarted) return;
+    followers.get(stack.id)?.stop();
+    const find = async (): ReturnType<typeof findServers> => {
+      await turn();
+      return findServers(stack, { ask, logins });
+    };
+    const { intervalMs } = options;
+    const follower = new StackFollower(stack, { worker: workerDeps(stack), find, intervalMs });
+    followers.set(stack.id, follower);
+  };
+  const apiFor = (owned: (given: StackRegistration) => Subject): StacksApi => ({
+    add: async (given, { owner, replaces = false } = {}) => {
+      const registration = parseStackRegistration(given);
+      const subject = owned(registration);
+      const stack = await registry.add(registration, { owner, subject }, replaces);
+      follow(stack);
+      return registry.infoOf(stack);
+    },
+    list: async ({ owner } = {}) =>
+      registry.all
+        .filter((it) => owner === undefined || it.owner === owner)
+        .map((it) => registry.infoOf(it)),
+    show: async (name, { owner } = {}) => {
+      const stack = registry.find(name, owner);
+      return {
+        ...registry.infoOf(stack),
+        followed: followers.get(stack.id)?.status ?? [],
+        deployments: records.ofStack(stack.id).slice(-1_000).map(deploymentInfoOf),
+      };
+    },
+    remove: async (name, { owner } = {}) => {
+      const stack = await registry.remove(name, owner);
+      followers.get(stack.id)?.stop();
+      await followers.get(stack.id)?.done;
+      followers.delete(stack.id);
+      await records.forgetStack(stack.id);
+      return registry.infoOf(stack);
+    },
+  });
+  const local = apiFor(({ service: name = defaultService }) => ({ kind: 'service', name }));
+  const api = withStackAudit(local, host.audit);
+  return {
+    api,
+    as: (requester, subject) =>
+      withStackAudit(
+        apiFor(() => subject),
+        host.audit,
+        requester,
+      ),
+    rpc: stackMethods(api),
+    dismiss: async (minion) => {
+      for (const stack of await registry.dismiss(minion)) follow(stack);
+    },
+    start: () => {
+      isStarted = true;
+      for (const stack of registry.all) follow(stack);
+    },
+    close: async () => {
+      for (const follower of followers.values()) follower.stop();
+      await codeRunner.close();
+      await Promise.all([...followers.values()].map(({ done }) => done));
+    },
+  };
+}
+
+interface StackFollowerDeps {
+  readonly worker: ServerWorkerDeps;
+  readonly find: () => ReturnType<typeof findServers>;
+  readonly intervalMs: number;
+}
+
+/** The workers of a stack: of servers that it names, and of those found among its resources. */
+class StackFollower {
+  readonly #stack: RegisteredStack;
+  readonly #deps: StackFollowerDeps;
+  readonly #workers = new Map<string, ServerWorker>();
+  readonly #ended: Promise<void>[] = [];
+  readonly #stop = new AbortController();
+  readonly #found: Promise<void>;
+  #problem: string | undefined;
+
+  constructor(stack: RegisteredStack, deps: StackFollowerDeps) {
+    this.#stack = stack;
+    this.#deps = deps;
+    for (const server of namedServers(stack)) this.#add(server);
+    this.#found = this.#find();
+  }
+
+  get done(): Promise<unknown> {
+    const workers = [...this.#workers.values()].map(({ done }) => done);
+    return Promise.all([this.#found, ...this.#ended, ...workers]);
+  }
+
+  get status(): readonly ServerWorker['status'][] {
+    const servers = [...this.#workers.values()].map(({ status }) => status);
+    if (this.#problem === undefined) return servers;
+    return [...servers, { server: '*', serverId: '*', problem: this.#problem }];
+  }
+
+  stop(): void {
+    this.#stop.abort();
+    for (const worker of this.#workers.values()) worker.stop();
+  }
+
+  /** Servers come and go: with autoscaling, and with updates. */
+  async #find(): Promise<void> {
+    if (this.#stack.registration.stack === undefined) return;
+    const { closing, random, log } = this.#deps.worker;
+    const { find, intervalMs } = this.#deps;
+    let wait = Math.min(intervalMs, 1_000) * random();
+    for (;;) {
+      await sleepUntilAborted(wait, closing, this.#stop.signal);
+      if (closing.aborted || this.#stop.signal.aborted) return;
+      const found = await find().catch((error: unknown) => {
+        log.error({ err: error }, 'servers of a stack were not listed');
+        return { ok: false, reason: 'the master failed; see its log' } as const;
+      });
+      if (closing.aborted || this.#stop.signal.aborted) return;
+      if (found.ok) this.#keep(found.servers);
+      this.#problem = found.ok ? undefined : found.reason;
+      wait = intervalMs * (0.95 + 0.1 * random()) * (found.ok ? 1 : 2);
+    }
+  }
+
+  #keep(servers: readonly FollowedServer[]): void {
+    const wanted = new Set([...namedServers(this.#stack), ...servers].map(({ server }) => server));
+    for (const [name, worker] of this.#workers) {
+      if (wanted.has(name)) continue;
+      worker.stop();
+      this.#ended.push(worker.done);
+      this.#workers.delete(name);
+    }
+    for (const server of servers) if (!this.#workers.has(server.server)) this.#add(server);
+  }
+
+  #add(server: FollowedServer): void {
+    this.#workers.set(server.server, new ServerWorker(server, this.#deps.worker));
+  }
+}
+
+interface HandlesOfServer {
+  readonly stack: RegisteredStack;
+  readonly minion: string;
+  readonly metadata: ServerMetadata;
+  readonly handles: SignalsModule['api']['handles'];
+  readonly log: Logger;
+}
+
+/** Registers what `saltbridge:handles` names, for this minion; those of the operator stay. */
+async function registerHandles(given: HandlesOfServer): Promise<void> {
+  const { stack, minion, metadata, handles, log } = given;
+  const { owner, registration } = stack;
+  const tag = `stack ${registration.name}`;
+  for (const [alias, signal] of Object.entries(metadata.handles)) {
+    try {
+      const all = await handles.list(owner === undefined ? {} : { owner });
+      const known = all.find((it) => it.alias === alias && it.owner === owner);
+      // protection: handles-of-templates
+      if (known !== undefined && known.stack !== tag) continue;
+      const minions = [...new Set([...(known?.minions ?? []), minion])];
+      const whose = owner === undefined ? {} : { owner };
+      const registered = { alias, minions, stack: tag, signal, ...whose };
+      await handles.add(registered, { replaces: true });
+    } catch (error) {
+      log.warn({ alias, minion, err: error }, 'handle of a server was not registered');
+    }
+  }
+}
+
+/** A service may repeat what it was asked with. */
+function redactSecrets<T extends DeliveryOutcome | ReadResult>(
+  outcome: T,
+  secrets: readonly string[],
+): T {
+  if (!('reason' in outcome)) return outcome;
+  // protection: talking-heat
+  const reason = secrets.reduce((text, it) => text.replaceAll(it, '(secret)'), outcome.reason);
+  return { ...outcome, reason };
+}
+
+function secretsOfSignal(signal: DeploymentSignal): readonly string[] {
+  if ('password' in signal) return [signal.password];
+  return 'url' in signal ? secretsOf({ transport: 'CFN_SIGNAL', url: signal.url }) : [];
+}
+
+function secretsOfLogin(login: OwnerLogin | undefined): readonly string[] {
+  if (login === undefined) return [];
+  return ['password' in login ? login.password : login.application_credential_secret];
+}
+
+function secretsOfSource({ collect, login }: ServerSource): readonly string[] {
+  const url = collect?.request?.metadata_url;
+  return [
+    ...secretsOfLogin(login),
+    ...[collect?.heat?.password, collect?.zaqar?.password, collect?.cfn?.secret_access_key].filter(
+      (it) => it !== undefined,
+    ),
+    ...(url === undefined ? [] : secretsOf({ transport: 'TEMP_URL_SIGNAL', url })),
+  ];
+}
+
+function fireEnd(
+  host: ExtensionHost,
+  { registration }: RegisteredStack,
+  { id, server, minion, name, action, end = 'failed' }: DeploymentRecord,
+): void {
+  const stack = registration.name;
+  const what = { id, stack, server, minion, name, action: action ?? null, end };
+  host.fire(`deployment/${end}`, what);
+}

@@ -1,0 +1,278 @@
+/** Follows one server: reads its metadata, runs what is new, and tells Heat the results. */
+
+import type { Logger } from 'pino';
+import type { Subject } from '../../acl/index.ts';
+import { type RetryDelays, retryDelayMs, sleepUntilAborted } from '../signals/delivery-worker.ts';
+import type { DeliveryOutcome } from '../signals/transports.ts';
+import { answerBody, type DeploymentResult, failedResult } from './deployment-answer.ts';
+import type { DeploymentRecord, DeploymentRecords } from './deployment-records.ts';
+import type { Deployment, ServerMetadata, UnreadableDeployment } from './metadata.ts';
+import type { ResolvedCall } from './resolved-call.ts';
+import type { ResultDelivery } from './signal-result.ts';
+import type { ReadResult, ServerSource } from './sources.ts';
+
+/** What is followed. */
+export interface FollowedServer {
+  /** As its stack names it. */
+  readonly server: string;
+  readonly source: ServerSource;
+  /** Whose rules hold. */
+  readonly subject: Subject;
+}
+
+export interface ServerWorkerDeps {
+  readonly records: DeploymentRecords;
+  readonly read: (source: ServerSource) => Promise<ReadResult>;
+  /** The minion that the server is; `undefined`: none yet. */
+  readonly minionOf: (
+    server: FollowedServer,
+    metadata: ServerMetadata,
+  ) => Promise<string | undefined>;
+  /** Whether a minion listens to publications. */
+  readonly isPresent: (minion: string) => Promise<boolean>;
+  /** Registers the handles that a server's metadata names. */
+  readonly registerHandles: (minion: string, metadata: ServerMetadata) => Promise<void>;
+  readonly resolve: (deployment: Deployment) => ResolvedCall;
+  readonly run: (
+    record: DeploymentRecord,
+    subject: Subject,
+    isResumed: boolean,
+  ) => Promise<DeploymentResult | undefined>;
+  readonly deliver: (delivery: ResultDelivery) => Promise<DeliveryOutcome>;
+  /** Resolves when one more request may be made. */
+  readonly turn: () => Promise<void>;
+  readonly onEnd: (record: DeploymentRecord) => void;
+  readonly intervalMs: number;
+  readonly backOff: RetryDelays;
+  readonly closing: AbortSignal;
+  readonly now: () => number;
+  readonly random: () => number;
+  readonly log: Logger;
+}
+
+/** After a deployment has ended Heat may publish the next one. */
+const nextDeploymentMs = 1_000;
+/** Heat is told no longer than this; a stack has long timed out then. */
+const maxSignallingMs = 86_400_000;
+const maxReason = 500;
+
+/** How it is with a server. */
+export interface ServerStatus {
+  readonly server: string;
+  readonly serverId: string;
+  readonly minion?: string;
+  /** When it was read last, milliseconds since 1970. */
+  readonly readAt?: number;
+  /** Why it could not be read, or why its next deployment waits. */
+  readonly problem?: string;
+}
+
+export class ServerWorker {
+  readonly server: FollowedServer;
+  readonly done: Promise<void>;
+  readonly #deps: ServerWorkerDeps;
+  readonly #stop = new AbortController();
+  /** Entries that this worker began: nothing of them ran before. */
+  readonly #begun = new Set<string>();
+  /** Digest of metadata in which nothing was left to do. */
+  #settled: string | undefined;
+  #handles: string | undefined;
+  #failures = 0;
+  #minion: string | undefined;
+  #readAt: number | undefined;
+  #problem: string | undefined;
+
+  constructor(server: FollowedServer, deps: ServerWorkerDeps) {
+    this.server = server;
+    this.#deps = deps;
+    this.done = this.#follow();
+  }
+
+  get status(): ServerStatus {
+    const { server, source } = this.server;
+    return {
+      server,
+      serverId: source.serverId,
+      ...(this.#minion === undefined ? {} : { minion: this.#minion }),
+      ...(this.#readAt === undefined ? {} : { readAt: this.#readAt }),
+      ...(this.#problem === undefined ? {} : { problem: this.#problem }),
+    };
+  }
+
+  /** Follows it no longer. What runs on the minion ends by itself. */
+  stop(): void {
+    this.#stop.abort();
+  }
+
+  get #isOver(): boolean {
+    return this.#stop.signal.aborted || this.#deps.closing.aborted;
+  }
+
+  async #follow(): Promise<void> {
+    const { intervalMs, closing, random, log } = this.#deps;
+    // What the process before this one left is gone on with at once.
+    // protection: polls-at-once
+    let wait = this.#open() === undefined ? intervalMs * random() : 0;
+    for (;;) {
+      await sleepUntilAborted(wait, closing, this.#stop.signal);
+      if (this.#isOver) return;
+      try {
+        wait = await this.#step();
+      } catch (error) {
+        log.error({ server: this.server.server, err: error }, 'deployments were not followed');
+        wait = this.#fail('the master failed; see its log');
+      }
+    }
+  }
+
+  #open(): DeploymentRecord | undefined {
+    const { server, source } = this.server;
+    return this.#deps.records.of(source.stack, server).find(({ state }) => state !== 'done');
+  }
+
+  /** @returns milliseconds until the next one */
+  async #step(): Promise<number> {
+    const open = this.#open();
+    if (open !== undefined) return this.#settle(open);
+    const { read, turn, now } = this.#deps;
+    await turn();
+    if (this.#isOver) return 0;
+    const result = await read(this.server.source);
+    if (result.kind === 'failed') return this.#fail(result.reason);
+    this.#failures = 0;
+    this.#readAt = now();
+    if (result.kind === 'unchanged' || result.metadata.digest === this.#settled) {
+      return this.#interval();
+    }
+    this.#problem = undefined;
+    return this.#take(result.metadata);
+  }
+
+  /** Half a tenth more or less, so that servers do not come together over time. */
+  #interval(): number {
+    const { intervalMs, random } = this.#deps;
+    return intervalMs * (0.95 + 0.1 * random());
+  }
+
+  #fail(reason: string): number {
+    const { intervalMs, backOff, random } = this.#deps;
+    this.#problem = reason.slice(0, maxReason);
+    this.#failures += 1;
+    return Math.max(intervalMs / 2, retryDelayMs(this.#failures, backOff, random));
+  }
+
+  #wait(problem: string): number {
+    this.#problem = problem;
+    return this.#interval();
+  }
+
+  /** Begins the first entry that is new; the list is read again before the next one. */
+  async #take(metadata: ServerMetadata): Promise<number> {
+    const { records, minionOf, registerHandles } = this.#deps;
+    const { server, source } = this.server;
+    const { deployments } = metadata;
+    const minion = await minionOf(this.server, metadata);
+    this.#minion = minion;
+    if (minion === undefined) return this.#wait('no minion is known to be this server');
+    const handles = JSON.stringify(metadata.handles);
+    if (handles !== this.#handles && handles !== '{}') await registerHandles(minion, metadata);
+    this.#handles = handles;
+    await records.keepOnly(source.stack, server, new Set(deployments.map(({ id }) => id)));
+    // protection: deployments-again
+    const fresh = deployments.find(({ id }) => !records.has(source.stack, server, id));
+    if (fresh === undefined) {
+      this.#settled = metadata.digest;
+      return this.#interval();
+    }
+    return this.#begin(fresh, minion);
+  }
+
+  async #begin(entry: Deployment | UnreadableDeployment, minion: string): Promise<number> {
+    const { records, resolve, isPresent, now } = this.#deps;
+    const { server, source } = this.server;
+    const { id, name, signal, resource } = entry;
+    const resolved: ResolvedCall =
+      'problem' in entry ? { ok: false, reason: entry.problem } : resolve(entry);
+    const record: DeploymentRecord = {
+      stack: source.stack,
+      server,
+      id,
+      name,
+      action: 'problem' in entry ? undefined : entry.action,
+      minion,
+      state: 'running',
+      begunAt: now(),
+      target: {
+        outputs: 'problem' in entry ? [] : entry.outputs,
+        signal,
+        serverId: source.serverId,
+        ...(resource === undefined ? {} : { resource }),
+      },
+    };
+    if (!resolved.ok) return this.#tell(record, failedResult('refused', resolved.reason));
+    if (!(await isPresent(minion))) return this.#wait(`minion ${minion} is not connected`);
+    this.#begun.add(id);
+    // Before the job can be published.
+    const running = { ...record, command: resolved.call.command, call: resolved.call };
+    await records.put(running);
+    return this.#settle(running);
+  }
+
+  /** Goes on with what is not over. */
+  async #settle(record: DeploymentRecord): Promise<number> {
+    if (record.state === 'signalling') return this.#signal(record);
+    const { run } = this.#deps;
+    const result = await run(record, this.server.subject, !this.#begun.has(record.id));
+    if (this.#isOver) return 0;
+    if (result === undefined)
+      return this.#fail(`${record.command} cannot run now; it is tried again`);
+    return this.#tell(record, result);
+  }
+
+  async #tell(record: DeploymentRecord, result: DeploymentResult): Promise<number> {
+    const { records, now } = this.#deps;
+    const { call: _call, ...rest } = record;
+    const { signal } = record.target ?? { signal: { transport: 'NO_SIGNAL' as const } };
+    const told: DeploymentRecord = {
+      ...rest,
+      state: 'signalling',
+      endedAt: now(),
+      end: result.end,
+      ...(result.statusCode === 0 ? {} : { reason: result.stderr.slice(0, maxReason) }),
+      body: answerBody(record.id, result, signal.transport),
+    };
+    await records.put(told);
+    return this.#signal(told);
+  }
+
+  async #signal(record: DeploymentRecord): Promise<number> {
+    const { deliver, records, now } = this.#deps;
+    const { stack, login } = this.server.source;
+    const { id, target, endedAt = 0 } = record;
+    const body = await records.bodyOf(record);
+    if (target === undefined || body === undefined) return this.#end(record, undefined);
+    const outcome = await deliver({ ...target, id, stack, login, body });
+    if (this.#isOver) return 0;
+    if (outcome.kind === 'delivered') return this.#end(record, undefined);
+    if (outcome.kind === 'final') return this.#end(record, outcome.reason);
+    if (endedAt + maxSignallingMs < now()) return this.#end(record, outcome.reason);
+    const { backOff, random } = this.#deps;
+    this.#failures += 1;
+    this.#problem = `Heat was not told of ${record.name}: ${outcome.reason}`.slice(0, maxReason);
+    return retryDelayMs(this.#failures, backOff, random);
+  }
+
+  /** @param refusal - why Heat was not told */
+  async #end(record: DeploymentRecord, refusal: string | undefined): Promise<number> {
+    const { records, onEnd } = this.#deps;
+    const { call: _call, target: _target, body: _body, ...rest } = record;
+    const reason = refusal === undefined ? {} : { reason: `Heat was not told: ${refusal}` };
+    const ended: DeploymentRecord = { ...rest, state: 'done', ...reason };
+    await records.put(ended);
+    this.#begun.delete(record.id);
+    this.#failures = 0;
+    this.#problem = undefined;
+    onEnd(ended);
+    return nextDeploymentMs;
+  }
+}

@@ -1,0 +1,237 @@
+/** Reads the metadata of a server: from heat-api, heat-api-cfn, Zaqar or a TempURL. */
+
+import { createHmac } from 'node:crypto';
+import Type from '#typebox';
+import { Compile } from '#typebox/compile';
+import { isPlainMap } from '../commands/command-definition.ts';
+import type { HttpResult, OutgoingRequest } from '../http-client.ts';
+import { errorTextOf, zaqarClientId } from '../signals/transports.ts';
+import type { Ask, StackLogins } from './logins.ts';
+import { parseServerMetadata, type ServerMetadata } from './metadata.ts';
+import type { CollectConfig, OwnerLogin } from './stacks.ts';
+
+/** What reading a server's metadata came to. */
+export type ReadResult =
+  | { readonly kind: 'metadata'; readonly metadata: ServerMetadata }
+  /** The queue holds no message: nothing has changed. */
+  | { readonly kind: 'unchanged' }
+  | { readonly kind: 'failed'; readonly reason: string };
+
+/** One server of a registered stack, as it is read. */
+export interface ServerSource {
+  /** Id of the stack's registration. */
+  readonly stack: string;
+  /** Its id at Heat. */
+  readonly serverId: string;
+  /** `<stack>/<id>/resources/<name>`, where it was found among the stack's resources. */
+  readonly resourcePath?: string;
+  readonly collect: CollectConfig | undefined;
+  readonly login: OwnerLogin | undefined;
+}
+
+export interface SourceDeps {
+  readonly ask: Ask;
+  readonly logins: StackLogins;
+  /** Of one answer; a longer one is refused. */
+  readonly maxBytes: number;
+  readonly now: () => number;
+}
+
+/** Reads once. */
+export async function readServer(source: ServerSource, deps: SourceDeps): Promise<ReadResult> {
+  const { collect } = source;
+  if (collect?.heat !== undefined) return readHeatResource(source.stack, collect.heat, deps);
+  if (collect?.zaqar !== undefined) return readQueue(source.stack, collect.zaqar, deps);
+  if (collect?.cfn !== undefined) return readCfn(collect.cfn, deps);
+  if (collect?.request !== undefined) {
+    const request = { method: 'GET', url: collect.request.metadata_url } as const;
+    return metadataOf(await deps.ask({ ...request, ...limitOf(deps) }), deps, (body) => body);
+  }
+  return readAsOwner(source, deps);
+}
+
+async function readHeatResource(
+  stack: string,
+  login: NonNullable<CollectConfig['heat']>,
+  deps: SourceDeps,
+): Promise<ReadResult> {
+  const path = [login.stack_id, 'resources', login.resource_name].join('/');
+  const result = await deps.logins.ask(deps.ask, stack, login, ({ heat }) =>
+    get(heat && `${heat}/stacks/${encodePath(path)}/metadata`, deps),
+  );
+  return metadataOf(result, deps, (body) => (isPlainMap(body) ? body.metadata : undefined));
+}
+
+/** A resource of the stack, or the deployments of any server id of the owner's project. */
+async function readAsOwner(
+  { stack, serverId, resourcePath, login }: ServerSource,
+  deps: SourceDeps,
+): Promise<ReadResult> {
+  if (login === undefined) return { kind: 'failed', reason: 'the stack has no login' };
+  if (resourcePath !== undefined) {
+    const read = await deps.logins.ask(deps.ask, stack, login, ({ heat }) =>
+      get(heat && `${heat}/stacks/${encodePath(resourcePath)}/metadata`, deps),
+    );
+    return metadataOf(read, deps, (body) => memberOf(body, 'metadata'));
+  }
+  const result = await deps.logins.ask(deps.ask, stack, login, ({ heat }) =>
+    get(heat && `${heat}/software_deployments/metadata/${encodeURIComponent(serverId)}`, deps),
+  );
+  return metadataOf(result, deps, (body) =>
+    isPlainMap(body) ? { deployments: body.metadata } : undefined,
+  );
+}
+
+// heat-api-cfn: DescribeStackResource with EC2 signature version 2.
+
+async function readCfn(
+  cfn: NonNullable<CollectConfig['cfn']>,
+  deps: SourceDeps,
+): Promise<ReadResult> {
+  const url = describeResourceUrl(cfn, deps.now());
+  const result = await deps.ask({ method: 'GET', url, ...limitOf(deps) });
+  return metadataOf(result, deps, (body) => {
+    const detail = ['DescribeStackResourceResponse', 'DescribeStackResourceResult'].reduce(
+      memberOf,
+      body,
+    );
+    const metadata = memberOf(memberOf(detail, 'StackResourceDetail'), 'Metadata');
+    return typeof metadata === 'string' ? tryParseJson(metadata) : metadata;
+  });
+}
+
+function memberOf(value: unknown, key: string): unknown {
+  return isPlainMap(value) ? value[key] : undefined;
+}
+
+/** Signed anew for each request: a signature is good for minutes. */
+export function describeResourceUrl(cfn: NonNullable<CollectConfig['cfn']>, now: number): string {
+  const { protocol, host, pathname } = new URL(cfn.metadata_url);
+  const [resource = ''] = cfn.path.split('.Metadata');
+  const query = Object.entries({
+    AWSAccessKeyId: cfn.access_key_id,
+    Action: 'DescribeStackResource',
+    ContentType: 'JSON',
+    LogicalResourceId: resource,
+    SignatureMethod: 'HmacSHA256',
+    SignatureVersion: '2',
+    StackName: cfn.stack_name,
+    Timestamp: new Date(now).toISOString().replace(/\.\d+/, ''),
+  })
+    .map(([key, value]) => `${key}=${encodeRfc3986(value)}`)
+    .join('&');
+  const text = ['GET', host, pathname, query].join('\n');
+  const signature = createHmac('sha256', cfn.secret_access_key).update(text).digest('base64');
+  return `${protocol}//${host}${pathname}?${query}&Signature=${encodeRfc3986(signature)}`;
+}
+
+function encodeRfc3986(text: string): string {
+  return encodeURIComponent(text).replace(
+    /[!'()*]/g,
+    (it) => `%${it.charCodeAt(0).toString(16).toUpperCase()}`,
+  );
+}
+
+// Zaqar: Heat posts all of the metadata at each change.
+
+const isMessages = Compile(
+  Type.Object({
+    messages: Type.Array(Type.Object({ id: Type.String(), body: Type.Unknown() })),
+  }),
+);
+const messagesPerRequest = 20;
+const maxQueueReads = 50;
+
+/**
+ * Takes the newest message, and deletes those before it: the newest stays, so that whoever reads
+ * next, after a crash as well, finds the state.
+ */
+async function readQueue(
+  stack: string,
+  login: NonNullable<CollectConfig['zaqar']>,
+  deps: SourceDeps,
+): Promise<ReadResult> {
+  const messages = `v2/queues/${encodeURIComponent(login.queue_id)}/messages`;
+  const headers = { 'client-id': zaqarClientId };
+  const old: string[] = [];
+  for (let reads = 0; reads < maxQueueReads; reads += 1) {
+    const result = await deps.logins.ask(deps.ask, stack, login, ({ zaqar }) => {
+      const page = get(zaqar && `${zaqar}/${messages}?echo=true&limit=${messagesPerRequest}`, deps);
+      return page && { ...page, headers };
+    });
+    const read = jsonOf(result, deps);
+    if (!read.ok) return { kind: 'failed', reason: read.reason };
+    if (!isMessages.Check(read.body)) return { kind: 'unchanged' };
+    const page = read.body.messages;
+    const newest = page.at(-1);
+    if (newest === undefined) return { kind: 'unchanged' };
+    old.push(...page.slice(0, -1).map(({ id }) => id));
+    const isLast = page.length < messagesPerRequest;
+    if (!isLast) old.push(newest.id);
+    if (old.length > 0) {
+      const ids = old.splice(0).map(encodeURIComponent).join(',');
+      await deps.logins.ask(deps.ask, stack, login, ({ zaqar }) =>
+        zaqar === undefined
+          ? undefined
+          : { method: 'DELETE', url: `${zaqar}/${messages}?ids=${ids}`, headers },
+      );
+    }
+    if (isLast) return parsed(newest.body);
+  }
+  return { kind: 'failed', reason: 'the queue holds more messages than are read at a time' };
+}
+
+// Answers.
+
+function get(url: string | undefined, deps: SourceDeps): OutgoingRequest | undefined {
+  return url === undefined ? undefined : { method: 'GET', url, ...limitOf(deps) };
+}
+
+/** One more, by which a longer answer is told from one that just fits. */
+function limitOf({ maxBytes }: SourceDeps): { readonly maxAnswerBytes: number } {
+  return { maxAnswerBytes: maxBytes + 1 };
+}
+
+function metadataOf(
+  result: HttpResult,
+  deps: SourceDeps,
+  pick: (body: unknown) => unknown,
+): ReadResult {
+  const read = jsonOf(result, deps);
+  return read.ok ? parsed(pick(read.body)) : { kind: 'failed', reason: read.reason };
+}
+
+function parsed(value: unknown): ReadResult {
+  const result = parseServerMetadata(value);
+  if (result.ok) return { kind: 'metadata', metadata: result.metadata };
+  return { kind: 'failed', reason: result.problem };
+}
+
+/** The JSON of an answer with status 200 (204: nothing), or why there is none. */
+export function jsonOf(
+  result: HttpResult,
+  { maxBytes }: Pick<SourceDeps, 'maxBytes'>,
+): { readonly ok: true; readonly body: unknown } | { readonly ok: false; readonly reason: string } {
+  if (result.kind !== 'answer') return { ok: false, reason: result.reason };
+  if (result.status === 204) return { ok: true, body: undefined };
+  if (result.status !== 200) return { ok: false, reason: errorTextOf(result) };
+  // protection: metadata-size
+  if (Buffer.byteLength(result.body) > maxBytes) {
+    return { ok: false, reason: `the metadata has more than ${maxBytes} bytes` };
+  }
+  const body = tryParseJson(result.body);
+  return body === undefined ? { ok: false, reason: 'the answer is no JSON' } : { ok: true, body };
+}
+
+function tryParseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Each part of a path by itself. */
+export function encodePath(path: string): string {
+  return path.split('/').map(encodeURIComponent).join('/');
+}

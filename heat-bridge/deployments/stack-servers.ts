@@ -1,0 +1,134 @@
+/** The servers of a registered stack, and which minion each of them is. */
+
+import Type from '#typebox';
+import { Compile } from '#typebox/compile';
+import { type Enrolment, isLive } from '../enroll/enrolment.ts';
+import type { Ask, StackLogins } from './logins.ts';
+import type { ServerMetadata } from './metadata.ts';
+import type { FollowedServer } from './server-worker.ts';
+import { encodePath, jsonOf } from './sources.ts';
+import type { RegisteredStack } from './stacks.ts';
+
+/** Servers that the registration names; those found among the stack's resources come besides. */
+export function namedServers({ id, subject, registration }: RegisteredStack): FollowedServer[] {
+  const { servers = [], login, stack } = registration;
+  return servers
+    .filter(({ collect }) => collect !== undefined || stack === undefined)
+    .map(({ server, collect }) => ({
+      server,
+      subject,
+      source: { stack: id, serverId: server, collect, login },
+    }));
+}
+
+const isResources = Compile(
+  Type.Object({
+    resources: Type.Array(
+      Type.Object({
+        resource_name: Type.String(),
+        physical_resource_id: Type.Union([Type.String(), Type.Null()]),
+        resource_type: Type.String(),
+        resource_status: Type.Optional(Type.String()),
+        links: Type.Array(Type.Object({ rel: Type.String(), href: Type.String() })),
+      }),
+    ),
+  }),
+);
+
+const serverTypes: ReadonlySet<string> = new Set(['OS::Heat::DeployedServer', 'OS::Nova::Server']);
+const maxFound = 10_000;
+const maxListBytes = 8_388_608;
+
+export interface FindServersDeps {
+  readonly ask: Ask;
+  readonly logins: StackLogins;
+}
+
+/** The servers of the stack and of those nested in it, or why they cannot be listed. */
+export async function findServers(
+  { id, subject, registration }: RegisteredStack,
+  { ask, logins }: FindServersDeps,
+): Promise<
+  | { readonly ok: true; readonly servers: readonly FollowedServer[] }
+  | { readonly ok: false; readonly reason: string }
+> {
+  const { stack, login, servers = [] } = registration;
+  if (stack === undefined || login === undefined) return { ok: true, servers: [] };
+  const result = await logins.ask(ask, id, login, ({ heat }) =>
+    heat === undefined
+      ? undefined
+      : {
+          method: 'GET',
+          url: `${heat}/stacks/${encodePath(stack)}/resources?nested_depth=5`,
+          maxAnswerBytes: maxListBytes + 1,
+        },
+  );
+  const read = jsonOf(result, { maxBytes: maxListBytes });
+  if (!read.ok) return read;
+  if (!isResources.Check(read.body)) return { ok: false, reason: 'the answer lists no resources' };
+  const collected = new Set(
+    servers.filter(({ collect }) => collect !== undefined).map(({ server }) => server),
+  );
+  const found = read.body.resources.flatMap((resource): readonly FollowedServer[] => {
+    const { resource_name: name, physical_resource_id: serverId, resource_type: type } = resource;
+    if (serverId === null || serverId === '' || !serverTypes.has(type)) return [];
+    if (collected.has(name) || collected.has(serverId)) return [];
+    const resourcePath = resourcePathOf(resource.links);
+    if (resourcePath === undefined) return [];
+    const source = { stack: id, serverId, resourcePath, collect: undefined, login };
+    return [{ server: serverId, subject, source }];
+  });
+  const ids = new Set(found.map(({ server }) => server));
+  const others = servers
+    .filter(({ server, collect }) => collect === undefined && !ids.has(server))
+    .filter(({ server }) => !found.some(({ source }) => isNamed(source.resourcePath, server)))
+    .map(({ server }) => ({
+      server,
+      subject,
+      source: { stack: id, serverId: server, collect: undefined, login },
+    }));
+  return { ok: true, servers: [...found, ...others].slice(0, maxFound) };
+}
+
+/** `<stack>/<id>/resources/<name>`, as the resource links to itself. */
+function resourcePathOf(
+  links: readonly { readonly rel: string; readonly href: string }[],
+): string | undefined {
+  const self = links.find(({ rel }) => rel === 'self')?.href ?? '';
+  const [, path] = /\/stacks\/([^/]+\/[^/]+\/resources\/[^/?#]+)$/.exec(self) ?? [];
+  try {
+    return path === undefined ? undefined : path.split('/').map(decodeURIComponent).join('/');
+  } catch {
+    return undefined;
+  }
+}
+
+function isNamed(resourcePath: string | undefined, name: string): boolean {
+  return resourcePath?.endsWith(`/resources/${name}`) === true;
+}
+
+/**
+ * The minion that a server is. The registration says it; or the enrolment of an instance of this id,
+ * where it is of the registration's project; or the template, among minions that the registration
+ * lists.
+ */
+export function minionOfServer(
+  { registration }: RegisteredStack,
+  { server, source }: FollowedServer,
+  metadata: ServerMetadata,
+  enrolments: readonly Enrolment[],
+): string | undefined {
+  const { servers = [], minions = [], project } = registration;
+  const named = servers.find(
+    (it) => it.server === server || isNamed(source.resourcePath, it.server),
+  )?.minion;
+  if (named !== undefined) return named;
+  // protection: instances-of-others
+  const enrolled = enrolments.find(
+    (it) => it.instance === source.serverId && isLive(it) && it.project === project,
+  );
+  if (enrolled !== undefined) return enrolled.id;
+  const { minion } = metadata;
+  // protection: minions-of-templates
+  return minion !== undefined && minions.includes(minion) ? minion : undefined;
+}

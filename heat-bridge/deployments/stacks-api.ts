@@ -1,0 +1,162 @@
+/** Interfaces to registered stacks: for programs, at the local socket, with audit records. */
+
+import Type from '#typebox';
+import {
+  type AuditRequester,
+  type ExtensionHost,
+  extensionMethod,
+  type RpcTable,
+} from '../../master/index.ts';
+import type { DeploymentEnd } from './deployment-answer.ts';
+import type { DeploymentRecord } from './deployment-records.ts';
+import type { ServerStatus } from './server-worker.ts';
+import type { StackInfo, StackRegistration } from './stacks.ts';
+
+/** A deployment as anybody may see it: without inputs, outputs and secrets. */
+export interface DeploymentInfo {
+  readonly id: string;
+  readonly server: string;
+  readonly minion: string;
+  readonly name: string;
+  readonly action?: string;
+  readonly command?: string;
+  /** `running`, `signalling` (Heat has not been told) or `done`. */
+  readonly state: DeploymentRecord['state'];
+  readonly end?: DeploymentEnd;
+  readonly reason?: string;
+  /** Milliseconds since 1970. */
+  readonly begunAt: number;
+  readonly endedAt?: number;
+}
+
+/** A registered stack, its servers now, and its latest deployments. */
+export interface StackDetails extends StackInfo {
+  readonly followed: readonly ServerStatus[];
+  /** The oldest first; at most 1,000. */
+  readonly deployments: readonly DeploymentInfo[];
+}
+
+/** Whose stack of a name is meant. Default: anybody's. */
+export interface StackOwner {
+  readonly owner?: string;
+}
+
+/** Stacks whose software deployments the bridge runs. */
+export interface StacksApi {
+  /**
+   * Registers a stack; durable when it resolves. Services that are not listed under `handles:
+   * endpoints` are not asked: `unlisted` names them.
+   * @throws BridgeError ERR_STACK_FORM, ERR_STACK_EXISTS (unless it `replaces` one of this owner),
+   * ERR_STACK_LIMIT
+   */
+  add(
+    registration: StackRegistration,
+    options?: StackOwner & { readonly replaces?: boolean },
+  ): Promise<StackInfo>;
+  list(selection?: StackOwner): Promise<readonly StackInfo[]>;
+  /** @throws BridgeError ERR_STACK_UNKNOWN */
+  show(name: string, of?: StackOwner): Promise<StackDetails>;
+  /**
+   * Forgets a stack, its secrets and its deployments. What runs on minions ends by itself, and Heat is
+   * not told. @throws BridgeError ERR_STACK_UNKNOWN
+   */
+  remove(name: string, of?: StackOwner): Promise<StackInfo>;
+}
+
+export function deploymentInfoOf(record: DeploymentRecord): DeploymentInfo {
+  const { id, server, minion, name, action, command, state, end, reason } = record;
+  return {
+    id,
+    server,
+    minion,
+    name,
+    ...(action === undefined ? {} : { action }),
+    ...(command === undefined ? {} : { command }),
+    state,
+    ...(end === undefined ? {} : { end }),
+    ...(reason === undefined ? {} : { reason }),
+    begunAt: record.begunAt,
+    ...(record.endedAt === undefined ? {} : { endedAt: record.endedAt }),
+  };
+}
+
+/** The minions that a registration names. */
+export function minionsOfRegistration({
+  minions = [],
+  servers = [],
+}: Pick<StackRegistration, 'minions' | 'servers'>): readonly string[] {
+  return [...new Set([...minions, ...servers.flatMap(({ minion }) => minion ?? [])])];
+}
+
+const localRequester: AuditRequester = {
+  who: { kind: 'local', name: '' },
+  rule: 'local-interface',
+};
+
+/** The same with audit records, which hold no secrets. */
+export function withStackAudit(
+  api: StacksApi,
+  audit: ExtensionHost['audit'],
+  by: AuditRequester = localRequester,
+): StacksApi {
+  const tell = async <T extends StackInfo>(
+    action: string,
+    what: string,
+    work: () => Promise<T>,
+  ): Promise<T> => {
+    try {
+      const info = await work();
+      const on = minionsOfRegistration({
+        minions: info.minions,
+        servers: info.servers.map(({ server, minion }) =>
+          minion === undefined ? { server } : { server, minion },
+        ),
+      });
+      audit.append({ ...by, action, what, on, outcome: 'done' });
+      return info;
+    } catch (error) {
+      audit.append({ ...by, action, what, outcome: 'failed' });
+      throw error;
+    }
+  };
+  return {
+    ...api,
+    add: (registration, options) =>
+      tell('stack.add', String(registration.name), () => api.add(registration, options)),
+    remove: (name, of) => tell('stack.remove', name, () => api.remove(name, of)),
+  };
+}
+
+const strict = { additionalProperties: false };
+const Text = Type.String({ minLength: 1, maxLength: 256 });
+const ownerField = { owner: Type.Optional(Text) };
+const Which = Type.Object({ name: Text, ...ownerField }, strict);
+/** `stacks.add` looks at it more closely. */
+const Registration = Type.Unsafe<StackRegistration>(Type.Object({ name: Text }));
+
+/** The methods, called at the local socket as `bridge.stacks.add` and so on. */
+export function stackMethods(stacks: StacksApi): RpcTable {
+  return {
+    stacks: {
+      add: extensionMethod({
+        parameters: Type.Object(
+          { registration: Registration, replaces: Type.Optional(Type.Boolean()), ...ownerField },
+          strict,
+        ),
+        call: (_api, { registration, ...options }) => stacks.add(registration, options),
+      }),
+      list: extensionMethod({
+        parameters: Type.Object(ownerField, strict),
+        call: (_api, p) => stacks.list(p),
+      }),
+      show: extensionMethod({
+        parameters: Which,
+        call: (_api, { name, ...of }) => stacks.show(name, of),
+      }),
+      remove: extensionMethod({
+        parameters: Which,
+        call: (_api, { name, ...of }) => stacks.remove(name, of),
+      }),
+    },
+  };
+}

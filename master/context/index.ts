@@ -1,0 +1,1 @@
+export { createContext, type MasterContext } from './context.ts';

@@ -1,0 +1,117 @@
+/** Opens runners and wheel functions, for programs and for minions. */
+
+import type { InProcessApi, InProcessFunctionsApi } from '../api/index.ts';
+import type { Audit } from '../audit/index.ts';
+import type { LiveConfig } from '../config/index.ts';
+import type { MasterContext } from '../context/index.ts';
+import type { MinionData } from '../data/index.ts';
+import type { Events } from '../events/index.ts';
+import type { Files } from '../files/index.ts';
+import type { Jobs } from '../jobs/index.ts';
+import {
+  FunctionCaller,
+  type FunctionCallerOptions,
+  type FunctionTable,
+  saltRunners,
+  saltWheels,
+} from './caller.ts';
+import { type Orchestrator, openOrchestrator } from './orchestrate/orchestrator.ts';
+import { docRunner, eventRunner, stateRunner, testRunner } from './runners.ts';
+
+export interface FunctionDeps {
+  readonly config: LiveConfig;
+  readonly context: MasterContext;
+  readonly audit: Audit;
+  readonly events: Events;
+  readonly jobs: Jobs;
+  readonly tables: FunctionTables;
+}
+
+/** Functions of other modules, by their names. */
+interface FunctionTables {
+  readonly runners: FunctionTable;
+  readonly wheel: FunctionTable;
+  /** What the `state` runner runs. */
+  readonly orchestrator: Orchestrator;
+}
+
+/** Functions of the master. */
+export interface Functions {
+  readonly runners: FunctionCaller;
+  readonly wheel: FunctionCaller;
+  readonly api: Pick<InProcessApi, 'runners' | 'wheel'>;
+}
+
+export function createFunctions(deps: FunctionDeps): Functions {
+  const { config, context, audit, events, jobs, tables } = deps;
+  const { fixed } = config;
+  const { bus } = events;
+  const { orchestrator } = tables;
+  const common: Omit<FunctionCallerOptions, 'table' | 'kind' | 'notServed'> = {
+    bus,
+    audit,
+    nextJid: context.nextJid,
+    cache: fixed.runnerReturns ? jobs.cache : undefined,
+    masterId: fixed.id,
+    closing: context.closing,
+    now: context.now,
+    log: context.log.child({ component: 'runners' }),
+  };
+  const wheel = new FunctionCaller({
+    ...common,
+    table: tables.wheel,
+    kind: 'wheel',
+    notServed: saltWheels,
+  });
+  const runners: FunctionCaller = new FunctionCaller({
+    ...common,
+    table: {
+      ...tables.runners,
+      ...eventRunner({ bus }),
+      ...stateRunner({ orchestrator }),
+      ...docRunner({
+        jobs: jobs.api,
+        docs: {
+          runner: (prefix) => runners.docs(prefix),
+          wheel: (prefix) => wheel.docs(prefix),
+        },
+      }),
+      ...testRunner(),
+    },
+    kind: 'runner',
+    notServed: saltRunners,
+  });
+  orchestrator.actBy({ jobs: jobs.api, runners, wheel, bus, now: context.now });
+  return {
+    runners,
+    wheel,
+    api: { runners: toFunctionsApi(runners), wheel: toFunctionsApi(wheel) },
+  };
+}
+
+/** The callers as the interface gives them. */
+function toFunctionsApi(caller: FunctionCaller): InProcessFunctionsApi {
+  return {
+    run: (call) => caller.run(call),
+    start: (call) => caller.start(call),
+    docs: async (prefix) => caller.docs(prefix),
+  };
+}
+
+export interface OrchestratorDeps {
+  readonly config: LiveConfig;
+  readonly context: MasterContext;
+  readonly data: MinionData;
+  readonly files: Files;
+}
+
+/** Orchestrations of the SLS of the file server; closed with the master. */
+export function createOrchestrator({
+  config,
+  context,
+  data,
+  files,
+}: OrchestratorDeps): Orchestrator {
+  const log = context.log.child({ component: 'runners' });
+  return openOrchestrator({ config, context, pillar: data.pillar, fileServer: files.server, log });
+}

@@ -1,0 +1,38 @@
+import type { WireMap } from '../../../minion-protocol/index.ts';
+import type { AuditRequester, InProcessJobsApi } from '../../api/index.ts';
+import type { EventBus } from '../../events/index.ts';
+import type { FunctionCaller } from '../caller.ts';
+
+/** The parts of the master that states act by. */
+export interface OrchestrationDeps {
+  readonly jobs: Pick<InProcessJobsApi, 'run' | 'batch'>;
+  readonly runners: Pick<FunctionCaller, 'run' | 'declares'>;
+  readonly wheel: Pick<FunctionCaller, 'run' | 'declares'>;
+  readonly bus: Pick<EventBus, 'fire' | 'subscribe'>;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
+}
+
+/** One orchestration. Its states act with the rights of its caller, and in the caller's name. */
+export interface OrchestrationContext extends OrchestrationDeps {
+  /** In the tags of its events; `undefined`: no event has the arguments of its states. */
+  readonly jid: string | undefined;
+  /** In the events of jobs and runners that it starts. */
+  readonly user: string;
+  /** Who asked for it, for the audit log. */
+  readonly by: AuditRequester | undefined;
+  readonly signal: AbortSignal;
+}
+
+/** Fires the event with the arguments of a state's function [salt/utils/event.py fire_args]. */
+export function fireArguments({ jid, bus }: OrchestrationContext, args: WireMap): void {
+  if (jid !== undefined) bus.fire(`salt/run/${jid}/args`, args);
+}
+
+/** Who asks for a job or runner that a state starts. */
+export function requester({
+  user,
+  by,
+}: OrchestrationContext): Pick<OrchestrationContext, 'user'> & { by?: AuditRequester } {
+  return by === undefined ? { user } : { user, by };
+}

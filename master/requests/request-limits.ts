@@ -1,0 +1,171 @@
+/** What bounds requests of minions: rates, and what is remembered of those that were denied. */
+
+import type { Logger } from 'pino';
+import type { Decision } from '../../acl/index.ts';
+import { type Rate, Throttle, TokenBuckets } from '../../runtime/index.ts';
+import type { Denial } from '../api/index.ts';
+import {
+  type Auth,
+  DropConnectionError,
+  type SessionKeys,
+  type VerifiedRequest,
+} from '../auth/index.ts';
+import type { LiveConfig } from '../config/index.ts';
+import type { MasterContext } from '../context/index.ts';
+import type { RequestCounters } from '../metrics/index.ts';
+
+/** What a request costs that moves nothing: some 0.2 ms, in which 16 KiB could be moved. */
+const leastBytes = 16 * 1024;
+/** A highstate asks for much at once, and then for nothing. */
+const burstSeconds = 2;
+/** Many minions may share an address. */
+const maxWaiting = 10_000;
+
+/**
+ * Delays requests for files over `file_bytes_per_second`, before their answer is made and takes
+ * memory. A highstate asks hundreds of times, so they count against no other rate.
+ */
+export class FileMeter {
+  readonly #throttle: Throttle;
+  readonly #counters: RequestCounters;
+
+  /** @param bytesPerSecond 0: without limit */
+  constructor(bytesPerSecond: number, counters: RequestCounters) {
+    const perSecond = bytesPerSecond;
+    const buckets = new TokenBuckets({ perSecond, burst: burstSeconds * bytesPerSecond });
+    this.#throttle = new Throttle(buckets, maxWaiting);
+    this.#counters = counters;
+  }
+
+  /** Resolves when the minion may have so many bytes. @throws DropConnectionError */
+  async pass({ isProven, minionId = '', address }: VerifiedRequest, bytes: number): Promise<void> {
+    // An id that is only claimed might be another's, who would pay for it.
+    const owner = isProven ? `id ${minionId}` : `address ${address}`;
+    const count = Math.max(bytes, leastBytes);
+    const isNext = await this.#throttle.pass(owner, count, () => {
+      this.#counters.count('file-delayed');
+    });
+    if (!isNext) throw new DropConnectionError('too-many-waiting');
+  }
+}
+
+/** Signals of one minion that wait because it is over its rate. */
+const maxWaitingSignals = 64;
+
+/**
+ * Requests of one minion that wait because it is over its rate: twice what one connection may have
+ * under way.
+ */
+const maxWaitingRequests = 128;
+
+/** How much minions may ask, and what they were denied. */
+export interface RequestLimits {
+  readonly config: Pick<LiveConfig, 'current'>;
+  /** How many requests a minion may make. */
+  readonly requests: Throttle;
+  /** How many events a minion may fire. */
+  readonly events: TokenBuckets;
+  /** The same rate, for what waits for it. */
+  readonly delayedEvents: Throttle;
+  readonly denials: DenialLog;
+  /** Whether a request was made before this master started, and may be a replay. */
+  readonly isFromBefore: (request: VerifiedRequest) => boolean;
+}
+
+export interface RequestLimitDeps {
+  readonly config: LiveConfig;
+  readonly context: MasterContext;
+  readonly auth: Auth;
+}
+
+export function createRequestLimits({ config, context, auth }: RequestLimitDeps): RequestLimits {
+  const { now } = context;
+  const rateOf = (perSecond: number): Rate => ({ perSecond, burst: config.current.limits.burst });
+  const { requestsPerSecond, eventsPerSecond } = config.current.limits;
+  const requests = new TokenBuckets(rateOf(requestsPerSecond));
+  const events = new TokenBuckets(rateOf(eventsPerSecond));
+  config.onChange(({ limits }) => {
+    requests.setRate(rateOf(limits.requestsPerSecond));
+    events.setRate(rateOf(limits.eventsPerSecond));
+  });
+  return {
+    config,
+    requests: new Throttle(requests, maxWaitingRequests),
+    events,
+    delayedEvents: new Throttle(events, maxWaitingSignals),
+    denials: new DenialLog(logOf(context), now),
+    isFromBefore: replayCheck(auth.sessions, now()),
+  };
+}
+
+/** The log of everything about requests. */
+export function logOf({ log }: MasterContext): Logger {
+  return log.child({ component: 'requests' });
+}
+
+/**
+ * What was seen before a restart is not remembered, so an event stamped before it is taken for a
+ * replay, unless the session key was made after it: then nobody can have recorded it before.
+ */
+function replayCheck(
+  sessions: SessionKeys,
+  startedAt: number,
+): (request: VerifiedRequest) => boolean {
+  const startSecond = Math.floor(startedAt / 1000);
+  return ({ minionId, ts }) => {
+    if (minionId === undefined || ts === undefined || ts >= startSecond) return false;
+    const madeAt = sessions.madeAt(minionId);
+    return madeAt !== undefined && madeAt < startedAt;
+  };
+}
+
+const burstMs = 60_000;
+const maxRemembered = 1_000;
+/** How often a minion may be noted for another tag: a flood of tags is no more than this in the log. */
+const notes: Rate = { perSecond: 1, burst: 20 };
+
+/**
+ * Remembers the latest refused signals and logs each (minion, tag) once a burst: a minion that
+ * repeats itself a thousand times a second costs one line a minute.
+ */
+export class DenialLog {
+  readonly #log: Logger;
+  readonly #now: () => number;
+  readonly #rate: TokenBuckets;
+  readonly #denials = new Map<string, Denial>();
+
+  constructor(log: Logger, now: () => number) {
+    this.#log = log;
+    this.#now = now;
+    this.#rate = new TokenBuckets(notes, now);
+  }
+
+  /** @returns whether it is the first of a burst, and was logged */
+  note(minion: string, tag: string, { rule, reason }: Decision): boolean {
+    const now = this.#now();
+    const key = JSON.stringify([minion, tag]);
+    const known = this.#denials.get(key);
+    if (known !== undefined && now - known.firstAt < burstMs) {
+      this.#denials.delete(key);
+      this.#denials.set(key, { ...known, count: known.count + 1, lastAt: now });
+      return false;
+    }
+    // protection: flood-of-lines
+    if (!this.#rate.tryTake(minion)) return false;
+    this.#denials.delete(key);
+    this.#denials.set(key, { minion, tag, rule, reason, count: 1, firstAt: now, lastAt: now });
+    this.#log.info({ minion, tag, rule, reason }, 'signal denied');
+    this.#forgetOldest();
+    return true;
+  }
+
+  /** The latest ones, oldest first. */
+  list(): Denial[] {
+    return [...this.#denials.values()];
+  }
+
+  #forgetOldest(): void {
+    const [oldest] = this.#denials.keys();
+    if (this.#denials.size > maxRemembered && oldest !== undefined) this.#denials.delete(oldest);
+  }
+}

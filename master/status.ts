@@ -1,0 +1,107 @@
+/** What a master tells of itself: `status`, and what it measures. */
+
+import type { BoundPorts, MasterTransport } from '../minion-protocol/index.ts';
+import {
+  type InProcessApi,
+  type MasterStatus,
+  type TransportStatus,
+  version,
+} from './api/index.ts';
+import type { Audit } from './audit/index.ts';
+import type { Auth } from './auth/index.ts';
+import type { LiveConfig } from './config/index.ts';
+import type { MasterContext } from './context/index.ts';
+import type { Events } from './events/index.ts';
+import type { Jobs } from './jobs/index.ts';
+import { metricFamilies } from './metrics/index.ts';
+import type { Reactions } from './reactor/index.ts';
+import type { RequestLimits } from './requests/index.ts';
+
+/** A transport that is served, with its real ports. */
+export interface BoundTransport extends BoundPorts {
+  /** Salt's name of it. */
+  readonly transport: string;
+}
+
+export interface StatusDeps {
+  readonly config: LiveConfig;
+  readonly context: MasterContext;
+  readonly auth: Auth;
+  readonly audit: Audit;
+  readonly transports: readonly MasterTransport[];
+  readonly bound: readonly BoundTransport[];
+}
+
+/** @returns describes the master as it is then */
+export function createStatus(deps: StatusDeps): () => MasterStatus {
+  const { config, context, auth, audit, transports, bound } = deps;
+  const startedAt = context.now();
+  const [first] = bound;
+  return () => {
+    const { accepted, denied, pending, rejected } = auth.keys.list();
+    return {
+      id: config.fixed.id,
+      version,
+      pid: process.pid,
+      startedAt,
+      requestPort: first?.requestPort ?? 0,
+      publishPort: first?.publishPort ?? 0,
+      transports: describeTransports(deps),
+      subscribers: transports.reduce((sum, it) => sum + it.subscribers().length, 0),
+      aclMode: config.current.acl.mode,
+      auditFull: audit.isFull(),
+      storeFull: context.disk.isFull(),
+      keys: {
+        accepted: accepted.length,
+        denied: denied.length,
+        pending: pending.length,
+        rejected: rejected.length,
+      },
+      counters: { ...sumOfRefusals(transports), ...context.counters.snapshot() },
+    };
+  };
+}
+
+function describeTransports({ bound, transports }: StatusDeps): TransportStatus[] {
+  return bound.map((ports, index) => ({
+    ...ports,
+    subscribers: transports[index]?.subscribers().length ?? 0,
+  }));
+}
+
+function sumOfRefusals(transports: readonly MasterTransport[]): Record<string, number> {
+  const sums = new Map<string, number>();
+  for (const [reason, count] of transports.flatMap((it) => Object.entries(it.refusals()))) {
+    sums.set(reason, (sums.get(reason) ?? 0) + count);
+  }
+  return Object.fromEntries(sums);
+}
+
+export interface MeasureDeps {
+  readonly context: MasterContext;
+  readonly auth: Auth;
+  readonly events: Events;
+  readonly jobs: Jobs;
+  readonly reactor: Reactions;
+  readonly limits: RequestLimits;
+}
+
+/** All that is measured, as it is now. */
+export async function measure(
+  { context, auth, events, jobs, reactor, limits }: MeasureDeps,
+  status: MasterStatus,
+): ReturnType<InProcessApi['metrics']> {
+  const { bus } = events;
+  const waiting = (await reactor.api.list()).reduce((sum, it) => sum + it.waiting, 0);
+  return metricFamilies(context.meter, {
+    status,
+    present: jobs.present().length,
+    events: bus.figures(),
+    queues: {
+      rsa: auth.rsa.waiting,
+      requests: limits.requests.waiting,
+      events: bus.deepestQueue(),
+      reactions: waiting,
+    },
+  });
+}

@@ -1,0 +1,72 @@
+/** Values of the wire as values of Python, and as the text that Python makes of them. */
+
+import { RecursionGuard } from '../python/limits.ts';
+import {
+  Bytes,
+  Dict,
+  Float,
+  type PyObject,
+  repr,
+  str,
+  Tuple,
+  type Value,
+} from '../python/values.ts';
+import { WireDateTime, WireExtension, type WireValue } from './payload.ts';
+
+/** What stands for values that Python has a class for. Default: what Salt gets from msgpack. */
+export interface PythonForms {
+  readonly bytes?: (bytes: Uint8Array) => Value;
+  readonly dateTime?: (value: WireDateTime) => Value;
+  readonly extension?: (value: WireExtension) => Value;
+  /** A key of a map that is already a value of Python. Default: that value. */
+  readonly key?: (key: Value) => Value;
+}
+
+/** The value in Python. The wire's values do not tell 1.0 from 1: both are an `int`. */
+export function toPythonValue(value: WireValue, forms: PythonForms = {}): Value {
+  if (typeof value === 'number') return Number.isSafeInteger(value) ? value : new Float(value);
+  if (value === null || typeof value !== 'object') return value;
+  if (value instanceof Uint8Array) return forms.bytes?.(value) ?? new Bytes(value);
+  if (value instanceof WireDateTime) return forms.dateTime?.(value) ?? dateTimeObject(value);
+  if (value instanceof WireExtension) return forms.extension?.(value) ?? extensionObject(value);
+  if (Array.isArray(value)) return value.map((item) => toPythonValue(item, forms));
+  const entries = value instanceof Map ? value : Object.entries(value);
+  const dict = new Dict();
+  for (const [key, item] of entries) {
+    const hashable = toKey(toPythonValue(key, forms));
+    dict.set(forms.key?.(hashable) ?? hashable, toPythonValue(item, forms));
+  }
+  return dict;
+}
+
+/** Lists in keys are tuples to Python; it has no form for maps in keys, so their text stands there. */
+function toKey(value: Value): Value {
+  if (Array.isArray(value)) return new Tuple(value.map(toKey));
+  return value instanceof Dict ? repr(value) : value;
+}
+
+function dateTimeObject({ text }: WireDateTime): PyObject {
+  return {
+    typeName: 'datetime',
+    repr: () => `datetime.datetime(${text})`,
+    str: () => text.replace('T', ' ').replace(/\.0{6}$/, ''),
+  };
+}
+
+function extensionObject({ code, data }: WireExtension): PyObject {
+  return {
+    typeName: 'ExtType',
+    repr: () => `ExtType(code=${code}, data=${repr(new Bytes(data))})`,
+  };
+}
+
+/** `str(value)`, which is what Salt compares grains and pillar by [salt/utils/data.py subdict_match]. */
+export function pythonStr(value: WireValue): string {
+  return typeof value === 'string' ? value : unboundedStr(toPythonValue(value));
+}
+
+/** `str(value)` of a value that is bounded already, as what comes from the wire is. */
+export function unboundedStr(value: Value): string {
+  const isContainer = Array.isArray(value) || value instanceof Dict;
+  return isContainer ? repr(value, new RecursionGuard(Number.POSITIVE_INFINITY)) : str(value);
+}

@@ -1,0 +1,13 @@
+/**
+ * An error of saltbridge. Its `code` never changes its meaning, and docs/errors.md lists what to do
+ * about each; the message is for people and may change.
+ */
+export class SaltbridgeError extends Error {
+  readonly code: string;
+
+  constructor(code: string, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = new.target.name;
+    this.code = code;
+  }
+}

@@ -1,0 +1,4 @@
+/** What `saltbridge master` runs, for the command and for programs. */
+
+export type { MasterServer, ServeOptions } from './master-with-services.ts';
+export { createMasterServer, serve } from './serve.ts';

@@ -1,0 +1,129 @@
+import type { AddressInfo } from 'node:net';
+import { type Bridge, createBridge } from '../heat-bridge/index.ts';
+import {
+  type CreateMasterOptions,
+  createMaster,
+  type ExtensionHost,
+  type Master,
+  type MasterConfig,
+  type MasterExtension,
+  type OpenExtension,
+  type PlainOptions,
+  type ReloadReport,
+  type SaltConfig,
+} from '../master/index.ts';
+import type { SaltApi } from '../salt-api/index.ts';
+
+/** Options of `serve`: those of a master, and of its bridge. */
+export interface ServeOptions extends CreateMasterOptions {
+  /** The service that calls the bridge where a request names no caller. Default `bridge`. */
+  readonly service?: string;
+}
+
+/** A master with the bridge and the HTTP API. */
+export interface MasterServer {
+  readonly master: Master;
+  readonly bridge: Bridge;
+  /** Where the HTTP API listens; `undefined` where the options ask for none. */
+  readonly httpAddress: AddressInfo | undefined;
+  /**
+   * Takes over other options, as `master.reload` does, and a renewed certificate of the HTTP API. A
+   * certificate that cannot be read is logged, and the former one stays in use.
+   * @throws what `master.reload` throws; the options before stay in force
+   */
+  reload(next?: SaltConfig | MasterConfig | PlainOptions): Promise<ReloadReport>;
+  /** Drains in-flight requests, then closes everything. May be called twice. */
+  close(): Promise<void>;
+}
+
+/** A server that has not been started. */
+export interface UnstartedMasterServer extends MasterServer {
+  /** @throws what the start of a master throws; SaltApiError ERR_HTTP_LISTEN */
+  start(): Promise<void>;
+}
+
+/**
+ * The HTTP API of a master, if its configuration asks for one. It is an extension, so that the
+ * master does not start without it.
+ */
+class HttpApiExtension implements MasterExtension {
+  readonly name = 'salt-api';
+  readonly #bridge: Bridge;
+  #host: ExtensionHost | undefined;
+  #api: SaltApi | undefined;
+  address: AddressInfo | undefined;
+
+  /** @param bridge - whose routes are served besides; an extension of the same master, before it */
+  constructor(bridge: Bridge) {
+    this.#bridge = bridge;
+  }
+
+  async open(host: ExtensionHost): Promise<OpenExtension> {
+    this.#host = host;
+    return { start: () => this.#start(host), close: () => this.close() };
+  }
+
+  /** Ends streams and lets requests finish, while the master can still answer them. */
+  async close(): Promise<void> {
+    await this.#api?.close();
+  }
+
+  /** Takes a renewed certificate over at once. @returns the certificates that are in force anew */
+  async renewCertificate(): Promise<readonly string[]> {
+    try {
+      return (await this.#api?.renewCertificate()) ?? [];
+    } catch (error) {
+      this.#host?.logger.error(
+        { err: error },
+        'certificate not renewed; the one before stays in force',
+      );
+      return [];
+    }
+  }
+
+  async #start({ config, reloadable, master, logger }: ExtensionHost): Promise<void> {
+    if ((config.api ?? config.restCherrypy) === null) return;
+    const { createSaltApi, saltApiOptions } = await import('../salt-api/index.ts');
+    const options = saltApiOptions({ ...config, ...reloadable() });
+    if (options === undefined) return;
+    this.#api = await createSaltApi(master(), { ...options, logger, plugins: [this.#bridge.http] });
+    this.address = await this.#api.listen();
+    const { address, port } = this.address;
+    logger.info({ address, port }, 'http api started');
+  }
+}
+
+/** See {@link UnstartedMasterServer}. */
+export class MasterWithServices implements UnstartedMasterServer {
+  readonly master: Master;
+  readonly bridge: Bridge;
+  readonly #api: HttpApiExtension;
+
+  constructor({ service, extensions = [], ...options }: ServeOptions) {
+    this.bridge = createBridge(service === undefined ? {} : { service });
+    this.#api = new HttpApiExtension(this.bridge);
+    this.master = createMaster({ ...options, extensions: [...extensions, this.bridge, this.#api] });
+  }
+
+  get httpAddress(): AddressInfo | undefined {
+    return this.#api.address;
+  }
+
+  start(): Promise<void> {
+    return this.master.start();
+  }
+
+  async reload(next?: SaltConfig | MasterConfig | PlainOptions): Promise<ReloadReport> {
+    const renewed = await this.#api.renewCertificate();
+    const report = await this.master.reload(next);
+    return { ...report, certificates: [...renewed, ...report.certificates] };
+  }
+
+  async close(): Promise<void> {
+    try {
+      await this.#api.close();
+    } finally {
+      await this.master.close();
+    }
+  }
+}

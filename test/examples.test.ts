@@ -1,0 +1,70 @@
+/** The TypeScript in README.md and docs/ compiles against what the package exports. */
+
+import { spawnSync } from 'node:child_process';
+import { readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import test from 'ava';
+import { temporaryDirectory } from './helpers/temporary-directory.ts';
+
+const root = fileURLToPath(new URL('../../', import.meta.url));
+
+/** What the text around the examples speaks of. Each example is a module, so its names go first. */
+const surroundings = `
+import type { Master, MasterApi, SaltConfig } from 'saltbridge';
+import type { Bridge } from 'saltbridge/bridge';
+declare global {
+  const bridge: Bridge;
+  const config: SaltConfig;
+  const master: Master;
+  const password: string;
+  const signal: AbortSignal;
+  const source: string;
+  const stacks: { of(id: string): Record<string, string> };
+  const username: string;
+  function readSensor(): number;
+}
+`;
+
+const compilerOptions = {
+  module: 'nodenext',
+  target: 'es2023',
+  lib: ['es2023'],
+  types: ['node'],
+  strict: true,
+  noEmit: true,
+  skipLibCheck: true,
+};
+
+test('the examples of README.md and docs/ compile', (t) => {
+  const directory = temporaryDirectory(t);
+  symlinkSync(`${root}node_modules`, path.join(directory, 'node_modules'));
+  const { exports: entries }: { exports: Record<string, string | { types: string }> } = JSON.parse(
+    readFileSync(`${root}package.json`, 'utf8'),
+  );
+  const paths = Object.entries(entries).flatMap(([entry, target]) =>
+    typeof target === 'string'
+      ? []
+      : [[entry.replace('.', 'saltbridge'), [path.join(root, target.types)]]],
+  );
+  let count = 0;
+  const documents = ['README.md', ...readdirSync(`${root}docs`).map((name) => `docs/${name}`)];
+  for (const document of documents.filter((name) => name.endsWith('.md'))) {
+    const text = readFileSync(`${root}${document}`, 'utf8');
+    for (const [, example = ''] of text.matchAll(/^```ts\n(.*?)^```/gms)) {
+      count += 1;
+      const file = `${document.replaceAll('/', '-')}-${count}.ts`;
+      writeFileSync(path.join(directory, file), `${example}\nexport {};\n`);
+    }
+  }
+  t.true(count > 10, `${count} examples`);
+  writeFileSync(path.join(directory, 'surroundings.d.ts'), surroundings);
+  writeFileSync(path.join(directory, 'package.json'), '{"type": "module"}');
+  writeFileSync(
+    path.join(directory, 'tsconfig.json'),
+    JSON.stringify({ compilerOptions: { ...compilerOptions, paths: Object.fromEntries(paths) } }),
+  );
+  const compiler = `${root}node_modules/typescript/bin/tsc`;
+  const { stdout } = spawnSync(process.execPath, [compiler, '-p', directory], { encoding: 'utf8' });
+  t.is(stdout, '');
+});

@@ -1,0 +1,608 @@
+/** Software deployments over recorded answers of a real Heat: what runs, what is refused, and what Heat is told. */
+import { spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { writeFileSync } from 'node:fs';
+import path from 'node:path';
+import test, { type ExecutionContext } from 'ava';
+import { pino } from 'pino';
+import { allow } from '../../../acl/index.ts';
+import type { DeploymentRecord } from '../../../heat-bridge/deployments/deployment-records.ts';
+import { DeploymentRuns } from '../../../heat-bridge/deployments/deployment-runs.ts';
+import { describeResourceUrl, jsonOf } from '../../../heat-bridge/deployments/sources.ts';
+import { minionOfServer } from '../../../heat-bridge/deployments/stack-servers.ts';
+import type { CommandDefinition, StackDetails } from '../../../heat-bridge/index.ts';
+import type { MinionFunction } from '../../../minion-protocol/index.ts';
+import { until } from '../../helpers/deadline.ts';
+import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
+import { eventually } from '../../interop/eventually.ts';
+import { type BridgeStage, echo, startBridge } from '../stage.ts';
+import {
+  type CollectKind,
+  type Entry,
+  recordings,
+  type StandInHeat,
+  startStandInHeat,
+} from './stand-in-heat.ts';
+
+const numbered: CommandDefinition = {
+  ...echo,
+  reviewed: 'made for this test alone',
+  parameters: {
+    type: 'object',
+    required: ['text'],
+    properties: { text: { type: 'string' }, n: { type: 'number' } },
+  },
+};
+const stateful: CommandDefinition = {
+  name: 'demo.apply',
+  description: 'Applies a state file.',
+  state: 'site.web',
+  reviewed: 'made for this test alone',
+  parameters: { type: 'object', properties: { port: { type: 'number' } } },
+};
+const script = '#!/bin/sh\necho "hello $who"\nprintf 17 > $heat_outputs_path.size\nexit $code\n';
+const sha256 = createHash('sha256').update(script).digest('hex');
+const codeFile = `
+deployments:
+  site.script:
+    description: A script that was looked at.
+    group: script
+    sha256: [${sha256}]
+    parameters:
+      type: object
+      properties: { who: { type: string }, code: { type: string } }
+`;
+
+interface Setup {
+  readonly functions?: Readonly<Record<string, MinionFunction>>;
+  readonly interval?: number;
+  readonly perSecond?: number;
+  readonly endpoints?: readonly string[];
+  readonly commands?: readonly CommandDefinition[];
+}
+
+interface Stage extends BridgeStage {
+  readonly heat: StandInHeat;
+}
+
+/** Runs what is handed to it as a shell script. */
+const shell: MinionFunction = ({ kwargs }) => {
+  const { status, stdout, stderr } = spawnSync('/bin/sh', ['-c', String(kwargs.code)]);
+  return { pid: 1, retcode: status ?? 1, stdout: `${stdout}`, stderr: `${stderr}` };
+};
+
+async function start(t: ExecutionContext, setup: Setup = {}): Promise<Stage> {
+  const heat = await startStandInHeat(t);
+  const directory = temporaryDirectory(t);
+  writeFileSync(path.join(directory, 'code.yaml'), codeFile);
+  const stage = await startBridge(t, {
+    commands: setup.commands ?? [numbered, stateful],
+    rules: [
+      allow('deployments', {
+        subject: { service: 'deployments' },
+        action: 'command',
+        resource: { fun: ['demo.*', 'site.*'], within: 'web*' },
+      }),
+    ],
+    functions: {
+      'test.echo': ({ kwargs: { text } }) => text ?? null,
+      ...setup.functions,
+    },
+    config: {
+      bridge: {
+        catalog: [directory],
+        handles: { endpoints: setup.endpoints ?? [heat.origin] },
+        deployments: {
+          poll_interval: setup.interval ?? 1,
+          polls_per_second: setup.perSecond ?? 100,
+          retry_max_delay: 1,
+        },
+      },
+    },
+  });
+  return { ...stage, heat };
+}
+
+/** Registers `server-1` as web1, read with a login of the stack's own. */
+async function register(
+  { bridge, heat }: Stage,
+  name = 'demo',
+  { server = 'server-1', minion = 'web1', user = 'owner' } = {},
+): Promise<void> {
+  await bridge.stacks.add({
+    name,
+    servers: [{ server, minion }],
+    login: { auth_url: `${heat.origin}/v3`, user_id: user, password: 'secret', project_id: 'p' },
+  });
+}
+
+/** Waits for the results of so many deployments. */
+async function results(heat: StandInHeat, count: number): Promise<StandInHeat['results']> {
+  await until(`${count} results`, () => heat.results.length >= count, 20_000);
+  return heat.results;
+}
+
+async function show({ bridge }: Stage): Promise<StackDetails> {
+  return bridge.stacks.show('demo');
+}
+
+/** Waits until the first deployment is over. */
+function done(stage: Stage): Promise<void> {
+  return eventually('the deployment to be over', async () => {
+    const [first] = (await show(stage)).deployments;
+    return first?.state === 'done';
+  });
+}
+
+const kinds: readonly (readonly [CollectKind, RegExp])[] = [
+  ['heat', /\/stacks\/.*\/resources\/deploy_heat\/signal$/],
+  ['cfn', /^\/v1\/signal\/arn/],
+  ['message', /\/v2\/queues\/.*\/messages$/],
+  ['url', /AUTH_/],
+];
+
+for (const [kind, place] of kinds) {
+  test.serial(
+    `a deployment read by ${kind} runs once and is answered where Heat says`,
+    async (t) => {
+      const { bridge, seen, heat } = await start(t);
+      const collect = heat.collect(kind);
+      await bridge.stacks.add({
+        name: 'demo',
+        servers: [{ server: 'server', minion: 'web1', collect }],
+      });
+      const [result] = await results(heat, 1);
+      t.regex(result?.path ?? '', place);
+      const { saltbridge_deployment: id, ...values } = result?.values ?? {};
+      t.is(typeof id, 'string');
+      t.deepEqual(values, {
+        result: 'hi',
+        deploy_stdout: 'hi',
+        deploy_stderr: '',
+        deploy_status_code: 0,
+      });
+      const reads = heat.requests.length;
+      await until('two more reads', () => heat.requests.length > reads + 3, 20_000);
+      t.deepEqual(
+        seen.map(({ id: minion, kwargs }) => [minion, kwargs]),
+        [['web1', { text: 'hi', n: 3 }]],
+      );
+      t.is(heat.results.length, 1);
+    },
+  );
+}
+
+test.serial('requests to heat-api-cfn are signed as real ones were', (t) => {
+  const { cfn } = recordings.collect.occ_cfn ?? {};
+  const recorded = new URL(recordings['cfn-request'], 'http://127.0.0.1:15202');
+  const time = Date.parse(recorded.searchParams.get('Timestamp') ?? '');
+  t.is(cfn && describeResourceUrl(cfn, time), recorded.href);
+});
+
+const refusals: readonly (readonly [string, Partial<Entry>, RegExp, object?])[] = [
+  ['a group that is none of ours', { group: 'puppet' }, /group "puppet" is not supported/],
+  ['no group', { group: 'Heat::Ungrouped' }, /is not supported/],
+  ['a command that the catalog lacks', { config: 'cmd.run' }, /names no command/],
+  ['parameters that do not fit', {}, /demo\.echo: a parameter/, { text: 4, x: 1 }],
+  ['inline SLS', { group: 'salt', config: 'a:\n  cmd.run: [{name: id}]' }, /inline SLS/],
+  ['a state file that no command applies', { group: 'salt-state', config: 'top' }, /state file/],
+  ['an action that Heat does not know', {}, /action is unknown/, { deploy_action: 'EXPLODE' }],
+];
+
+async function isRefused(
+  t: ExecutionContext,
+  more: Partial<Entry>,
+  inputs: Readonly<Record<string, unknown>>,
+  reason: RegExp,
+): Promise<void> {
+  const stage = await start(t, { functions: { 'cmd.exec_code_all': shell } });
+  const { heat, seen } = stage;
+  heat.servers.set('server-1', [heat.entry('one', more, inputs)]);
+  await register(stage);
+  const [result] = await results(heat, 1);
+  t.is(result?.values.deploy_status_code, 1);
+  t.regex(String(result?.values.deploy_stderr), reason);
+  t.regex(String(result?.values.deploy_stderr), /^refused: /);
+  t.deepEqual(seen, []);
+}
+
+for (const [what, more, reason, inputs = { text: 'x' }] of refusals) {
+  test.serial(`a deployment with ${what} is refused, and Heat is told why`, async (t) => {
+    await isRefused(t, more, { ...inputs }, reason);
+  });
+}
+
+test.serial('a script that the catalog does not pin does not run', async (t) => {
+  const given = { group: 'script', config: '#!/bin/sh\nid\n' };
+  await isRefused(t, given, {}, /permits this code/);
+});
+
+test.serial('a script gets no input that its entry does not name', async (t) => {
+  const given = { group: 'script', config: script };
+  await isRefused(t, given, { LD_PRELOAD: '/tmp/x.so' }, /site\.script/);
+});
+
+test.serial('a minion that no rule permits is not reached', async (t) => {
+  const stage = await start(t);
+  const { heat, seen } = stage;
+  heat.servers.set('server-1', [heat.entry('one', {}, { text: 'x' })]);
+  await register(stage, 'demo', { minion: 'db1' });
+  const [result] = await results(heat, 1);
+  t.regex(String(result?.values.deploy_stderr), /^refused: demo\.echo: no rule permits/);
+  t.deepEqual(seen, []);
+});
+
+test.serial('a state file is applied with the inputs as pillar', async (t) => {
+  const stage = await start(t, { functions: { 'state.apply': () => ({ done: true }) } });
+  const { heat, seen } = stage;
+  heat.servers.set('server-1', [
+    heat.entry('one', { group: 'salt', config: 'site.web' }, { port: 80 }),
+  ]);
+  await register(stage);
+  const [result] = await results(heat, 1);
+  // Heat's type of an input is String where it says none.
+  t.regex(String(result?.values.deploy_stderr), /port/);
+  const typed = heat.entry('two', { group: 'salt', config: 'site.web' });
+  heat.servers.set('server-1', [
+    { ...typed, inputs: [...typed.inputs, { name: 'port', type: 'Number', value: '80' }] },
+  ]);
+  t.is((await results(heat, 2))[1]?.values.deploy_status_code, 0);
+  t.deepEqual(seen[0]?.kwargs, { mods: 'site.web', pillar: { port: 80 } });
+});
+
+test.serial(
+  'a script that is pinned runs with its inputs, and its files are outputs',
+  async (t) => {
+    const stage = await start(t, { functions: { 'cmd.exec_code_all': shell } });
+    const { heat } = stage;
+    const outputs = [{ name: 'size' }];
+    const pinned = { group: 'script', config: script, outputs };
+    heat.servers.set('server-1', [
+      heat.entry('one', pinned, { who: `it's "$HOME" \`id\``, code: '0' }),
+      heat.entry('two', pinned, { who: 'two', code: '3' }),
+    ]);
+    await register(stage);
+    const [first, second] = await results(heat, 2);
+    t.like(first?.values, {
+      deploy_stdout: `hello it's "$HOME" \`id\`\n`,
+      deploy_status_code: 0,
+      size: '17',
+    });
+    t.like(second?.values, { deploy_stdout: 'hello two\n', deploy_status_code: 3, size: '17' });
+  },
+);
+
+test.serial(
+  'a command that fails is told with its error, and the next deployment runs',
+  async (t) => {
+    const stage = await start(t, {
+      functions: {
+        'test.echo': ({ kwargs: { text } }) => {
+          if (text === 'bad') throw new Error('disk full');
+          return text ?? null;
+        },
+      },
+    });
+    const { heat, seen } = stage;
+    heat.servers.set('server-1', [
+      heat.entry('one', {}, { text: 'bad' }),
+      heat.entry('two', {}, { text: 'good' }),
+    ]);
+    await register(stage);
+    const [first, second] = await results(heat, 2);
+    t.not(first?.values.deploy_status_code, 0);
+    t.regex(String(first?.values.deploy_stderr), /disk full/);
+    t.is(second?.values.deploy_status_code, 0);
+    t.deepEqual(
+      seen.map(({ kwargs }) => kwargs.text),
+      ['bad', 'good'],
+    );
+  },
+);
+
+test.serial('a run whose end is not known fails the deployment as unknown', async (t) => {
+  const stage = await start(t, {
+    commands: [{ ...numbered, timeout: 1 }],
+    functions: { 'test.echo': () => new Promise<never>(() => {}) },
+  });
+  const { heat } = stage;
+  heat.servers.set('server-1', [heat.entry('one', {}, { text: 'x' })]);
+  await register(stage);
+  const [result] = await results(heat, 1);
+  t.is(result?.values.deploy_status_code, 1);
+  t.regex(String(result?.values.deploy_stderr), /^unknown: /);
+});
+
+test.serial('a result that is larger than the transport takes is cut, and says so', async (t) => {
+  const stage = await start(t, {
+    functions: { 'test.echo': () => `begin${'x'.repeat(2_000_000)}end` },
+  });
+  const { heat } = stage;
+  heat.servers.set('server-1', [heat.entry('one', {}, { text: 'x' })]);
+  await register(stage);
+  const [result] = await results(heat, 1);
+  t.true(JSON.stringify(result?.values).length < 1_000_000);
+  t.regex(String(result?.values.deploy_stdout), /^\[cut: the last \d+ of 2000008 characters\]/);
+  t.regex(String(result?.values.deploy_stdout), /end$/);
+  t.regex(String(result?.values.result), /^begin/);
+  t.regex(String(result?.values.result), /\[cut: the first \d+ of 2000008 characters\]$/);
+});
+
+test.serial(
+  'an entry that is listed again does not run again, and an update runs what changed',
+  async (t) => {
+    const stage = await start(t);
+    const { heat, seen } = stage;
+    const [a, b] = [heat.entry('a', {}, { text: 'a' }), heat.entry('b', {}, { text: 'b' })];
+    heat.servers.set('server-1', [a, b]);
+    await register(stage);
+    await results(heat, 2);
+    heat.servers.set('server-1', [b]);
+    await until('an entry to be gone', () => heat.requests.length > 12, 20_000);
+    heat.servers.set('server-1', [
+      a,
+      b,
+      heat.entry('a2', {}, { text: 'a2', deploy_action: 'UPDATE' }),
+    ]);
+    await results(heat, 3);
+    t.deepEqual(
+      seen.map(({ kwargs }) => kwargs.text),
+      ['a', 'b', 'a2'],
+    );
+  },
+);
+
+test.serial(
+  'a result is sent again until Heat takes it, and given up where Heat refuses it',
+  async (t) => {
+    const stage = await start(t);
+    const { heat, seen } = stage;
+    heat.status = 503;
+    heat.servers.set('server-1', [heat.entry('one', {}, { text: 'x' })]);
+    await register(stage);
+    await results(heat, 2);
+    t.is((await show(stage)).deployments[0]?.state, 'signalling');
+    heat.status = 403;
+    await done(stage);
+    t.regex((await show(stage)).deployments[0]?.reason ?? '', /^Heat was not told: answered 403/);
+    t.is(seen.length, 1);
+  },
+);
+
+test.serial('without a signal a deployment runs and nobody is told', async (t) => {
+  const stage = await start(t);
+  const { heat, seen } = stage;
+  heat.servers.set('server-1', [
+    heat.entry('one', {}, { text: 'x', deploy_signal_transport: 'NO_SIGNAL' }),
+    heat.entry('two', {}, { text: 'y' }),
+  ]);
+  await register(stage);
+  await results(heat, 1);
+  t.deepEqual(
+    seen.map(({ kwargs }) => kwargs.text),
+    ['x', 'y'],
+  );
+  t.is(heat.results.length, 1);
+});
+
+test.serial('the credentials of a stack are used for no other stack', async (t) => {
+  const stage = await start(t);
+  const { heat } = stage;
+  heat.servers.set('server-1', [heat.entry('one', {}, { text: 'x' })]);
+  heat.servers.set('server-2', [heat.entry('two', {}, { text: 'y' })]);
+  await register(stage, 'first', { server: 'server-1', minion: 'web1', user: 'first' });
+  await register(stage, 'second', { server: 'server-2', minion: 'web2', user: 'second' });
+  await results(heat, 2);
+  const used = heat.requests
+    .filter((it) => it.path.includes('/software_deployments/'))
+    .map(({ path: place, headers }) => `${place.split('/').at(-1)} ${headers['x-auth-token']}`);
+  t.deepEqual([...new Set(used)].sort(), ['server-1 token-of-first', 'server-2 token-of-second']);
+});
+
+test.serial('a template names only minions that its registration lists', async (t) => {
+  const { bridge, heat, seen } = await start(t);
+  const collect = heat.collect('heat');
+  await bridge.stacks.add({ name: 'demo', servers: [{ server: 'server', collect }] });
+  await until('two reads', () => heat.requests.length > 3, 20_000);
+  t.like(await bridge.stacks.show('demo'), { deployments: [] });
+  t.deepEqual(seen, []);
+  t.regex((await bridge.stacks.show('demo')).followed[0]?.problem ?? '', /no minion is known/);
+});
+
+test.serial('a service that is not listed is not asked, whoever names it', async (t) => {
+  const other = await startStandInHeat(t);
+  const stage = await start(t);
+  const { bridge, heat } = stage;
+  const collect = other.collect('heat');
+  const info = await bridge.stacks.add({
+    name: 'elsewhere',
+    servers: [{ server: 'server', minion: 'web1', collect }],
+  });
+  t.deepEqual(info.unlisted, [other.origin]);
+  const entry = heat.entry('one', {}, { text: 'x', deploy_auth_url: `${other.origin}/v3/` });
+  heat.servers.set('server-1', [entry]);
+  await register(stage);
+  await done(stage);
+  // The owner of the stack signals in the place of the user whose Keystone is not asked.
+  t.is(heat.results.length, 1);
+  await eventually('the other to be refused', async () => {
+    const [server] = (await bridge.stacks.show('elsewhere')).followed;
+    return server?.problem?.includes('is not listed') === true;
+  });
+  t.deepEqual(other.requests, []);
+});
+
+test.serial(
+  'nothing of a stack shows its secrets, and a removed stack is not followed',
+  async (t) => {
+    const stage = await start(t);
+    const { bridge, heat } = stage;
+    heat.servers.set('server-1', [heat.entry('one', {}, { text: 'x' })]);
+    await register(stage);
+    await results(heat, 1);
+    const text = JSON.stringify([await bridge.stacks.list(), await show(stage)]);
+    t.notRegex(text, /secret|password/);
+    await bridge.stacks.remove('demo');
+    t.deepEqual(await bridge.stacks.list(), []);
+    const { length } = heat.requests;
+    await register(stage, 'other', { server: 'server-2' });
+    await until('reads of the other', () => heat.requests.length > length + 2, 20_000);
+    const later = heat.requests
+      .slice(length)
+      .filter(({ path: place }) => place.endsWith('server-1'));
+    t.deepEqual(later, []);
+    await t.throwsAsync(bridge.stacks.show('demo'), { code: 'ERR_STACK_UNKNOWN' });
+  },
+);
+
+test.serial('a service that repeats a secret has it in no reason', async (t) => {
+  const stage = await start(t);
+  const { heat } = stage;
+  heat.servers.set('server-1', [heat.entry('one', {}, { text: 'x', deploy_password: 'repeated' })]);
+  heat.status = 403;
+  heat.refusal = JSON.stringify({ explanation: 'who said repeated?' });
+  await register(stage);
+  await done(stage);
+  const text = JSON.stringify(await show(stage));
+  t.regex(text, /who said \(/);
+  t.notRegex(text, /repeated/);
+});
+
+test.serial('a machine that is retired is no server of any stack', async (t) => {
+  const stage = await start(t);
+  const { bridge, heat } = stage;
+  await register(stage);
+  await bridge.enroll.retire({ id: 'web1' });
+  t.deepEqual((await show(stage)).servers, []);
+  heat.servers.set('server-1', [heat.entry('one', {}, { text: 'x' })]);
+  t.deepEqual(heat.results, []);
+});
+
+test.serial('handles that a server names are registered for its minion', async (t) => {
+  const stage = await start(t);
+  const { bridge, heat } = stage;
+  const collect = heat.collect('heat');
+  const signal = { endpoint: `${heat.origin}/v1/p/stacks/s/i/resources/h/signal`, token: 'tok' };
+  heat.metadata = { 'saltbridge:handles': { ready: signal, other: signal } };
+  await bridge.handles.add({ alias: 'other', minions: ['db1'], signal });
+  await bridge.stacks.add({
+    name: 'demo',
+    servers: [{ server: 'server', minion: 'web1', collect }],
+  });
+  await results(heat, 1);
+  t.deepEqual((await bridge.handles.show('other')).minions, ['db1']);
+  const { minions, stack, transport } = await bridge.handles.show('ready');
+  t.deepEqual(
+    { minions, stack, transport },
+    {
+      minions: ['web1'],
+      stack: 'stack demo',
+      transport: 'TOKEN_SIGNAL',
+    },
+  );
+});
+
+/** Registers 200 servers, whose reads are counted. */
+async function crowd({ bridge, heat }: Stage): Promise<() => number> {
+  const servers = Array.from({ length: 200 }, (_, index) => ({
+    server: `server-${index}`,
+    minion: 'web1',
+  }));
+  await bridge.stacks.add({
+    name: 'demo',
+    servers,
+    login: { auth_url: `${heat.origin}/v3`, user_id: 'u', password: 'secret', project_id: 'p' },
+  });
+  return () => heat.requests.filter((it) => it.path.includes('/software_deployments/')).length;
+}
+
+test.serial(
+  '200 servers are read at the rate that the interval means, from the start',
+  async (t) => {
+    const stage = await start(t, { interval: 12, perSecond: 1000 });
+    const begun = performance.now();
+    const reads = await crowd(stage);
+    await until('half of the servers', () => reads() >= 100, 20_000);
+    // Half of the servers take half of the interval: nothing thunders at the start.
+    t.true(performance.now() - begun > 4_000, `${performance.now() - begun}`);
+    await until('every server', () => reads() >= 200, 30_000);
+    t.true(performance.now() - begun > 9_000, `${performance.now() - begun}`);
+  },
+);
+
+test.serial('requests keep to polls_per_second, however many servers there are', async (t) => {
+  const stage = await start(t, { interval: 1, perSecond: 20 });
+  const begun = performance.now();
+  const reads = await crowd(stage);
+  await until('60 reads', () => reads() >= 60, 20_000);
+  t.true(performance.now() - begun > 2_500, `${performance.now() - begun}`);
+});
+
+test('a server is the minion of its enrolment where that is of the same project alone', (t) => {
+  const subject = { kind: 'service', name: 'deployments' } as const;
+  const server = { server: 's', subject, source: { stack: 'r', serverId: 'instance-1' } };
+  const registration = { name: 'demo', stack: 'a/b', project: 'p1' };
+  const stack = { id: 'r', owner: undefined, subject, registration, registeredAt: 0 };
+  const metadata = { handles: {}, deployments: [], digest: '' };
+  const minionIn = (project: string): string | undefined =>
+    minionOfServer(
+      stack,
+      { ...server, source: { ...server.source, collect: undefined, login: undefined } },
+      metadata,
+      [
+        {
+          number: '1',
+          id: 'web1',
+          project,
+          instance: 'instance-1',
+          by: 'claim',
+          state: 'signed-in',
+          protocol: 3,
+          createdAt: 0,
+        },
+      ],
+    );
+  t.is(minionIn('p1'), 'web1');
+  t.is(minionIn('p2'), undefined);
+});
+
+test('metadata that is larger than it may be is not read', (t) => {
+  const result = { kind: 'answer', status: 200, headers: {}, body: '"12345678"' } as const;
+  t.deepEqual(jsonOf(result, { maxBytes: 10 }), { ok: true, body: '12345678' });
+  t.like(jsonOf(result, { maxBytes: 9 }), { ok: false });
+});
+
+test('a run that is too old for its key to be certain is unknown, and does not run again', async (t) => {
+  const day = 86_400_000;
+  let asked = 0;
+  const runner = {
+    run: async () => {
+      asked += 1;
+      throw new Error('asked');
+    },
+  };
+  const runs = new DeploymentRuns({
+    host: {
+      closing: new AbortController().signal,
+      logger: pino({ enabled: false }),
+      now: () => day,
+    },
+    runners: { command: runner, code: runner },
+    maxRunning: 1,
+  });
+  const record: DeploymentRecord = {
+    stack: 'r',
+    server: 's',
+    id: 'one',
+    name: 'one',
+    action: 'CREATE',
+    minion: 'web1',
+    state: 'running',
+    begunAt: -1,
+    call: { kind: 'command', command: 'demo.echo', params: {} },
+    target: { outputs: [], signal: { transport: 'NO_SIGNAL' }, serverId: 's' },
+  };
+  const result = await runs.run(record, { kind: 'service', name: 'deployments' }, true);
+  t.like(result, { end: 'unknown', statusCode: 1 });
+  t.is(asked, 0);
+});

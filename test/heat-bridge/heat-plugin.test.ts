@@ -1,0 +1,16 @@
+/** The logic of the Heat plug-in, by its own tests: neither Heat nor a master is needed. */
+import { execFile, spawnSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { testWhere } from '../helpers/needs.ts';
+
+const directory = fileURLToPath(new URL('../../../clients/heat/tests', import.meta.url));
+const hasPython = spawnSync('python3', ['--version']).status === 0;
+const step = testWhere(hasPython, 'the package python3');
+
+step('the logic of the Heat plug-in does what its tests say', async (t) => {
+  const env = { ...process.env, PYTHONDONTWRITEBYTECODE: '1' };
+  const options = { cwd: directory, env };
+  const { stderr } = await promisify(execFile)('python3', ['-m', 'unittest', '-v'], options);
+  t.regex(stderr, /Ran 18 tests/);
+});
