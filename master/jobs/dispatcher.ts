@@ -103,15 +103,22 @@ export class JobDispatcher {
       const broken = problem === undefined ? {} : { problem };
       return { job, record, delivery, ...broken, stopListening: () => {} };
     }
-    const { job, stopListening } =
-      request.jid === undefined
-        ? await this.#options.cache.add(record, onReturn)
-        : await this.#byJid.run(record.jid, () => this.#addSlice(record, onReturn));
-    job.expectResources(resources);
     const load = this.#load(record, target, request);
-    this.#options.bus.fire(tags.jobNew(record.jid), newJobEvent(record));
-    this.#options.bus.fire(tags.jobPublish(record.jid), { ...load });
-    const delivery = await this.#options.publisher.publish(load, this.#addressees(record));
+    const keep = async (): Promise<AddedJob> => {
+      const added =
+        request.jid === undefined
+          ? await this.#options.cache.add(record, onReturn)
+          : await this.#byJid.run(record.jid, () => this.#addSlice(record, onReturn));
+      added.job.expectResources(resources);
+      this.#options.bus.fire(tags.jobNew(record.jid), newJobEvent(record));
+      this.#options.bus.fire(tags.jobPublish(record.jid), { ...load });
+      return added;
+    };
+    // It is signed meanwhile: a master that is killed leaves few jobs that are kept and never left.
+    const kept = keep();
+    const to = this.#addressees(record);
+    const delivery = await this.#options.publisher.publish(load, to, kept);
+    const { job, stopListening } = await kept;
     await this.#tellAudit(record, request);
     const { skipped } = delivery;
     if (skipped > 0) await this.#options.cache.addSkipped(record.jid, skipped);
@@ -350,8 +357,8 @@ export class Publisher {
   readonly #options: PublisherOptions;
   #lastTaken: Promise<unknown> = Promise.resolve();
   #lastSent: Promise<unknown> = Promise.resolve();
-  /** Those that have begun, and not left. */
-  readonly #underWay: Promise<unknown>[] = [];
+  /** Those that have begun to be signed, the latest last. */
+  readonly #signing: Promise<unknown>[] = [];
 
   constructor(options: PublisherOptions) {
     this.#options = options;
@@ -360,18 +367,24 @@ export class Publisher {
   /**
    * Publishes with the next serial; resolves when it has been handed to every transport.
    * @param to whom to deliver to, and how long to hold it for those who subscribe later
+   * @param kept it leaves when this has resolved, and not at all if it rejects
    */
-  publish(load: PublicationLoad, to: Addressees): Promise<PublishOutcome> {
-    const room = this.#underWay.length < signedAtOnce ? undefined : this.#underWay.shift();
+  publish(
+    load: PublicationLoad,
+    to: Addressees,
+    kept: Promise<unknown> = Promise.resolve(),
+  ): Promise<PublishOutcome> {
+    const room = this.#signing.length < signedAtOnce ? undefined : this.#signing.shift();
     const taken = Promise.all([this.#lastTaken, room]).then(() => this.#options.publishKey.take());
     const envelope = taken.then((it) => this.#sign(load, it));
-    const turn = Promise.allSettled([envelope, this.#lastSent]).then(async () =>
-      this.#send({ ...to, envelope: await envelope }),
-    );
+    const turn = Promise.allSettled([envelope, kept, this.#lastSent]).then(async () => {
+      await kept;
+      return this.#send({ ...to, envelope: await envelope });
+    });
     // What fails is told to the caller of this publication; the next one is not affected.
     this.#lastTaken = taken.catch(() => {});
     this.#lastSent = turn.catch(() => {});
-    this.#underWay.push(this.#lastSent);
+    this.#signing.push(envelope.catch(() => {}));
     return turn;
   }
 
