@@ -4,11 +4,4 @@
  * @packageDocumentation
  */
 
-export {
-  joinMaster,
-  type SharedMaster,
-  SharedMasterError,
-  type SharedMasterErrorCode,
-  type SharedMasterOptions,
-  type SharedRole,
-} from '../shared-master/index.ts';
+export { joinMaster } from '../shared-master/index.ts';
