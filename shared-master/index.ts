@@ -1,12 +1,3 @@
 /** One master for several processes of a host. */
-export {
-  SharedMasterError,
-  type SharedMasterErrorCode,
-  sharedMasterErrors,
-} from './errors.ts';
-export {
-  joinMaster,
-  type SharedMaster,
-  type SharedMasterOptions,
-  type SharedRole,
-} from './join-master.ts';
+export { sharedMasterErrors } from './errors.ts';
+export { joinMaster } from './join-master.ts';

@@ -9,7 +9,7 @@ import { differingOptions, digestOptions, type OptionDigests } from './option-di
 export const extensionName = 'processes';
 
 /** What a process says of itself when it joins. */
-export interface JoinRequest {
+interface JoinRequest {
   readonly pid: number;
   /** Of the digests, any text. */
   readonly salt: string;

@@ -44,19 +44,19 @@ import {
 } from './shared-caller.ts';
 
 /** Whether a process holds the master, or calls the one that another process holds. */
-export type SharedRole = 'holder' | 'sibling';
+type SharedRole = 'holder' | 'sibling';
 
 /**
  * What each process gives: the same options as the others, and its own callbacks and extensions,
  * which are in force while it holds the master.
  */
-export interface SharedMasterOptions extends Omit<CreateMasterOptions, 'store' | 'transports'> {
+interface SharedMasterOptions extends Omit<CreateMasterOptions, 'store' | 'transports'> {
   /** Called when this process begins to hold the master, and when it does so no longer. */
   readonly onRole?: (role: SharedRole) => void;
 }
 
 /** A master that this process shares with others of its host. */
-export interface SharedMaster extends MasterApi {
+interface SharedMaster extends MasterApi {
   readonly role: SharedRole;
   /**
    * Starts the master, or joins the process that holds it.
