@@ -114,11 +114,9 @@ export class JobDispatcher {
       this.#options.bus.fire(tags.jobPublish(record.jid), { ...load });
       return added;
     };
-    // It is signed meanwhile: a master that is killed leaves few jobs that are kept and never left.
-    const kept = keep();
     const to = this.#addressees(record);
-    const delivery = await this.#options.publisher.publish(load, to, kept);
-    const { job, stopListening } = await kept;
+    const { delivery, kept } = await this.#options.publisher.publishKept(load, to, keep);
+    const { job, stopListening } = kept;
     await this.#tellAudit(record, request);
     const { skipped } = delivery;
     if (skipped > 0) await this.#options.cache.addSkipped(record.jid, skipped);
@@ -367,24 +365,34 @@ export class Publisher {
   /**
    * Publishes with the next serial; resolves when it has been handed to every transport.
    * @param to whom to deliver to, and how long to hold it for those who subscribe later
-   * @param kept it leaves when this has resolved, and not at all if it rejects
    */
-  publish(
+  async publish(load: PublicationLoad, to: Addressees): Promise<PublishOutcome> {
+    const { delivery } = await this.publishKept(load, to, async () => {});
+    return delivery;
+  }
+
+  /**
+   * The same. It is kept when it is ready to leave, and leaves as soon as it is kept: a master that
+   * is killed leaves few jobs behind that are kept and never left.
+   * @param keep it does not leave if this rejects
+   */
+  publishKept<T>(
     load: PublicationLoad,
     to: Addressees,
-    kept: Promise<unknown> = Promise.resolve(),
-  ): Promise<PublishOutcome> {
+    keep: () => Promise<T>,
+  ): Promise<{ readonly delivery: PublishOutcome; readonly kept: T }> {
     const room = this.#signing.length < signedAtOnce ? undefined : this.#signing.shift();
     const taken = Promise.all([this.#lastTaken, room]).then(() => this.#options.publishKey.take());
-    const envelope = taken.then((it) => this.#sign(load, it));
-    const turn = Promise.allSettled([envelope, kept, this.#lastSent]).then(async () => {
-      await kept;
-      return this.#send({ ...to, envelope: await envelope });
+    const signed = taken.then((it) => this.#sign(load, it));
+    const ready = signed.then(async (envelope) => ({ envelope, kept: await keep() }));
+    const turn = Promise.allSettled([ready, this.#lastSent]).then(async () => {
+      const { envelope, kept } = await ready;
+      return { delivery: this.#send({ ...to, envelope }), kept };
     });
     // What fails is told to the caller of this publication; the next one is not affected.
     this.#lastTaken = taken.catch(() => {});
     this.#lastSent = turn.catch(() => {});
-    this.#signing.push(envelope.catch(() => {}));
+    this.#signing.push(signed.catch(() => {}));
     return turn;
   }
 
