@@ -2,6 +2,7 @@ import {
   type CallableApi,
   isRpcMethod,
   type MasterApi,
+  type MasterEvent,
   type RpcMethod,
   type RpcTable,
   type RpcTableOf,
@@ -30,44 +31,87 @@ export type MasterClientOptions = LocalMaster | RemoteMaster;
  * call: the master's code, or ERR_SOCKET when none can be reached
  */
 export function connectMaster(options: MasterClientOptions): MasterApi {
-  const connection = createConnection(options);
+  return createMasterApi(callerOf(createConnection(options)));
+}
+
+/** A method of the table, by its name on the wire. */
+export interface NamedMethod {
+  readonly name: string;
+  readonly row: RpcMethod;
+}
+
+/** Carries calls of the method table to a master. */
+export interface MethodCaller {
+  call(method: NamedMethod, parameters: object): Promise<unknown>;
+  /** A stream that has begun when it resolves. */
+  open(
+    method: NamedMethod,
+    parameters: object,
+    signal?: AbortSignal,
+  ): Promise<AsyncGenerator<unknown, void, void>>;
+}
+
+/** Carries calls over a connection. */
+export function callerOf(connection: Connection): MethodCaller {
   return {
-    ...clientOf<CallableApi>(connection, rpcTable),
-    asUser: (token) => createUserApi(connection, token),
+    call: ({ name }, parameters) => callMethod(connection, name, parameters),
+    open: ({ name }, parameters, signal) => openMethodStream(connection, name, parameters, signal),
   };
 }
 
-/** Calls each method of a table over the connection: as this user, if a token is given. */
-function clientOf<T>(connection: Connection, table: RpcTableOf<T>, token?: string, prefix = ''): T {
-  const methods = Object.entries<RpcMethod | RpcTable>({ ...table }).map(([key, entry]) => {
+/** The master's interface over whatever carries its calls. */
+export function createMasterApi(caller: MethodCaller): MasterApi {
+  return {
+    ...clientOf<CallableApi>(caller, rpcTable),
+    asUser: (token) => createUserApi(caller, token),
+  };
+}
+
+/** Calls each method of a table: as this user, if a token is given. */
+function clientOf<T>(caller: MethodCaller, table: RpcTableOf<T>, token?: string, prefix = ''): T {
+  const methods = Object.entries<RpcMethod | RpcTable>({ ...table }).map(([key, row]) => {
     const name = `${prefix}${key}`;
-    if (!isRpcMethod(entry)) return [key, clientOf<unknown>(connection, entry, token, `${name}.`)];
+    if (!isRpcMethod(row)) return [key, clientOf<unknown>(caller, row, token, `${name}.`)];
     const parametersOf = (args: never): object => ({
-      ...entry.toParameters(...args),
+      ...row.toParameters(...args),
       ...(token === undefined ? {} : { token }),
     });
     const callOnce = (...args: never): Promise<unknown> =>
-      callMethod(connection, name, parametersOf(args));
+      caller.call({ name, row }, parametersOf(args));
     const stream = (...args: never): AsyncIterable<unknown> =>
-      streamMethod(connection, name, parametersOf(args), signalOf(args));
-    return [key, entry.isStream ? stream : callOnce];
+      streamOf(caller, { name, row }, parametersOf(args), signalOf(args));
+    return [key, row.isStream ? stream : callOnce];
   });
   // The rows of `table` are of the methods of `T`, one by one.
   return Object.fromEntries(methods) as T;
+}
+
+/** A stream that begins with the first read; ends when the reader stops or the signal fires. */
+async function* streamOf(
+  caller: MethodCaller,
+  method: NamedMethod,
+  parameters: object,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<unknown, void, void> {
+  yield* await caller.open(method, parameters, signal);
 }
 
 function signalOf(args: readonly unknown[]): AbortSignal | undefined {
   return args.find((it) => it instanceof AbortSignal);
 }
 
-function createUserApi(connection: Connection, token: string): UserApi {
+const subscribeRow = rpcTable.events.subscribe as RpcMethod;
+
+function createUserApi(caller: MethodCaller, token: string): UserApi {
   const { jobs, runners, wheel, keys, events, acl, users } = clientOf<CallableApi>(
-    connection,
+    caller,
     rpcTable,
     token,
   );
-  const subscribe: UserApi['events']['subscribe'] = (request = {}, signal) =>
-    openMethodStream(connection, 'events.subscribe', { ...request, token }, signal);
+  const method = { name: 'events.subscribe', row: subscribeRow };
+  const subscribe: UserApi['events']['subscribe'] = async (request = {}, signal) =>
+    // The row says so.
+    (await caller.open(method, { ...request, token }, signal)) as AsyncGenerator<MasterEvent>;
   return {
     jobs,
     runners,

@@ -1,15 +1,16 @@
 /** Calls of a master's interface: see master/rpc/server.ts for the form. */
 
 import {
+  type Agent,
   type ClientRequest,
   type IncomingMessage,
   type RequestOptions,
   request as requestHttp,
 } from 'node:http';
-import { Agent, request as requestHttps } from 'node:https';
+import { request as requestHttps, Agent as SecureAgent } from 'node:https';
 import { createInterface } from 'node:readline';
 import { fromJson, writeMarkedJson } from '../master/index.ts';
-import { parseJson, SaltbridgeError } from '../runtime/index.ts';
+import { codeOf, parseJson, SaltbridgeError } from '../runtime/index.ts';
 
 /**
  * What a master answered, or why it could not be asked. `code` is the master's; `ERR_SOCKET` when no
@@ -23,10 +24,8 @@ export async function callMethod<T>(
   method: string,
   parameters: object,
 ): Promise<T> {
-  const body = parseRpcLine(
-    connection,
-    await readBody(await postRequest(connection, method, parameters)),
-  );
+  const response = await postRequest(connection, method, parameters);
+  const body = parseRpcLine(connection, await readBody(connection, response));
   if (body.error !== undefined) throw toRemoteError(connection, body.error);
   return fromJson(body.result) as T;
 }
@@ -57,7 +56,10 @@ export async function openMethodStream<T>(
   const isStream = response?.headers['content-type'] === 'application/x-ndjson';
   // What is refused before it begins is told at once.
   if (response !== undefined && !isStream) {
-    throw toRemoteError(connection, parseRpcLine(connection, await readBody(response)).error);
+    throw toRemoteError(
+      connection,
+      parseRpcLine(connection, await readBody(connection, response)).error,
+    );
   }
   return readStream<T>(connection, response, signal);
 }
@@ -73,7 +75,7 @@ async function* readStream<T>(
   } catch (error) {
     // Whoever ended it has what they wanted.
     if (signal?.aborted) return;
-    throw error;
+    throw lostConnection(connection, error);
   } finally {
     response.destroy();
   }
@@ -85,7 +87,10 @@ async function* readStreamItems<T>(
 ): AsyncGenerator<T, void, void> {
   for await (const text of createInterface({ input: response, crlfDelay: Infinity })) {
     const line = parseRpcLine(connection, text);
-    if (line.end === true) return;
+    if (line.end === true) {
+      if (line.closed === true && connection.failsOnClose === true) throw closedError(connection);
+      return;
+    }
     if (line.error !== undefined) throw toRemoteError(connection, line.error);
     yield fromJson(line.item) as T;
   }
@@ -109,10 +114,20 @@ function postRequest(
   });
 }
 
-async function readBody(response: IncomingMessage): Promise<string> {
+async function readBody(connection: Connection, response: IncomingMessage): Promise<string> {
   const chunks: Buffer[] = [];
-  for await (const chunk of response) chunks.push(chunk);
+  try {
+    for await (const chunk of response) chunks.push(chunk);
+  } catch (error) {
+    throw lostConnection(connection, error);
+  }
   return Buffer.concat(chunks).toString('utf8');
+}
+
+/** What reading an answer failed with: the master ended, unless it said what failed. */
+function lostConnection({ name }: Connection, cause: unknown): unknown {
+  if (cause instanceof RemoteError || codeOf(cause) !== 'ECONNRESET') return cause;
+  return new RemoteError('ERR_SOCKET', `${name}: the master closed the connection`, { cause });
 }
 
 /** A line as the master writes it. */
@@ -120,6 +135,8 @@ interface RpcLine {
   readonly result?: unknown;
   readonly item?: unknown;
   readonly end?: boolean;
+  /** It ended because the master is being closed. */
+  readonly closed?: boolean;
   readonly error?: unknown;
 }
 
@@ -132,6 +149,10 @@ function parseRpcLine({ name }: Connection, text: string): RpcLine {
     throw new RemoteError('ERR_SOCKET', `${name}: what answers is no master`, { cause });
   }
   throw new RemoteError('ERR_SOCKET', `${name}: what answers is no master`);
+}
+
+function closedError({ name }: Connection): RemoteError {
+  return new RemoteError('ERR_MASTER_STOPPED', `${name}: the master is being closed`);
 }
 
 function toRemoteError({ name }: Connection, error: unknown): RemoteError {
@@ -174,6 +195,8 @@ export interface Connection {
   readonly open: (path: string, signal?: AbortSignal) => ClientRequest;
   /** Why it did not come through, and what to do. */
   readonly explain: (cause: NodeJS.ErrnoException) => string;
+  /** Whether a stream that a closing master ends fails with ERR_MASTER_STOPPED. Default false. */
+  readonly failsOnClose?: boolean;
 }
 
 const jsonHeaders = { 'content-type': 'application/json' };
@@ -182,13 +205,14 @@ export function createConnection(master: LocalMaster | RemoteMaster): Connection
   return 'socketPath' in master ? localConnection(master) : remoteConnection(master);
 }
 
-function localConnection({ socketPath }: LocalMaster): Connection {
+export function localConnection({ socketPath }: LocalMaster, agent?: Agent): Connection {
   return {
     name: socketPath,
     open: (path, signal) =>
       requestHttp({
         socketPath,
         path,
+        ...(agent === undefined ? {} : { agent }),
         method: 'POST',
         headers: jsonHeaders,
         ...abortSignalOption(signal),
@@ -217,7 +241,7 @@ function remoteConnection({ url, token, ca }: RemoteMaster): Connection {
     return { name, open, explain: explainRemote };
   }
   // A handshake costs more than a call: connections are kept for the next one.
-  const agent = new Agent({
+  const agent = new SecureAgent({
     keepAlive: true,
     minVersion: 'TLSv1.2',
     ...(ca === undefined ? {} : { ca: typeof ca === 'string' ? ca : Buffer.from(ca) }),

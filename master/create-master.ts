@@ -2,7 +2,6 @@
 
 import { setMaxListeners } from 'node:events';
 import path from 'node:path';
-import type { Logger } from 'pino';
 import { Closers } from '../runtime/index.ts';
 import {
   type AuditRequester,
@@ -33,7 +32,7 @@ import {
   wheelTable,
 } from './functions/index.ts';
 import { createJobs } from './jobs/index.ts';
-import type { MasterParts } from './master-parts.ts';
+import type { StartedParts } from './master-parts.ts';
 import { createReactionCalls, createReactor, createReactorSls } from './reactor/index.ts';
 import {
   createRequestLimits,
@@ -61,7 +60,7 @@ export interface Assembly {
   close(): Promise<void>;
 }
 
-type Parts = MasterParts & { readonly logger: Logger };
+type Parts = StartedParts;
 
 /** Opens everything in order; what was opened is closed again when a step fails. */
 export async function assemble(parts: Parts): Promise<Assembly> {
@@ -81,12 +80,13 @@ async function open(parts: Parts, closers: Closers): Promise<Assembly> {
   // Every job that is followed listens to it.
   setMaxListeners(0, closing.signal);
   await preparePrivateDirectories([fixed.stateDir, fixed.pkiDir]);
-  const { logger, store, now } = parts;
+  const { logger, store, now, onReplaced } = parts;
   const context = await createContext({
     config: fixed,
     store,
     now,
     logger,
+    onReplaced,
     closers,
     closing: closing.signal,
   });
@@ -183,6 +183,8 @@ async function open(parts: Parts, closers: Closers): Promise<Assembly> {
   closers.add(closing, (it) => {
     // Before the connections end: nobody can tell afterwards.
     jobs.warnOfOwnRestarts();
+    // First, so that no end of a job that follows from the closing is taken for its own.
+    rpc.endStreams();
     it.abort();
   });
   logger.info({ transports: bound, socket: fixed.socket }, 'master started');

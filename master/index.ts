@@ -159,6 +159,7 @@ export {
   resolveMasterConfig,
   type SaltConfig,
   type SignalRule,
+  storeDirectory,
 } from './config/index.ts';
 export {
   type ExtPillar,
@@ -173,7 +174,7 @@ export {
   openFileRoots,
 } from './files/index.ts';
 export { isFailureCode, joinKeywords, returnerOf, separateKeywords } from './jobs/index.ts';
-export { type CreateMasterOptions, createMaster, type Master } from './master.ts';
+export { type CreateMasterOptions, createMaster, type Master, preloadMaster } from './master.ts';
 export type { MasterParts } from './master-parts.ts';
 export { backupOfflineStore, inspectMasterStore, restoreMasterStore } from './offline-store.ts';
 export type { TriggerEvent } from './reactor/index.ts';

@@ -40,3 +40,10 @@ export interface ReplaceableParts {
 export interface MasterParts extends ReplaceableParts {
   readonly config: MasterConfig;
 }
+
+/** What its modules are opened with. */
+export interface StartedParts extends MasterParts {
+  readonly logger: Logger;
+  /** Told once, when another process has taken the store over: nothing can be kept any more. */
+  readonly onReplaced: (error: Error) => void;
+}

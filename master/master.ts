@@ -27,8 +27,8 @@ import {
   resolvePlainOptions,
   type SaltConfig,
 } from './config/index.ts';
-import type { Assembly, assemble } from './create-master.ts';
-import type { MasterParts, ReplaceableParts } from './master-parts.ts';
+import type { Assembly } from './create-master.ts';
+import type { MasterParts, ReplaceableParts, StartedParts } from './master-parts.ts';
 
 /**
  * Options of {@link createMaster}: plain ones, or `config` in their place; and parts that the
@@ -63,6 +63,11 @@ export interface Master extends InProcessApi {
   readonly config: MasterConfig;
   /** Answers what is under way, then closes everything. May be called twice. */
   close(): Promise<void>;
+  /**
+   * Resolves when it has closed: with an error where it closed itself, because another process has
+   * taken its store (StoreError ERR_STORE_FENCED).
+   */
+  readonly closed: Promise<Error | undefined>;
 }
 
 type State =
@@ -164,6 +169,11 @@ function loggerOf(logger: Logger | undefined, level: LogLevel | undefined): Logg
 class MasterInProcess implements Master {
   readonly #parts: MasterParts & { readonly logger: Logger };
   #state: State = { state: 'stopped' };
+  #replacedBy: Error | undefined;
+  #tellClosed: (error: Error | undefined) => void = () => {};
+  readonly closed = new Promise<Error | undefined>((resolve) => {
+    this.#tellClosed = resolve;
+  });
 
   constructor(parts: MasterParts & { readonly logger: Logger }) {
     this.#parts = parts;
@@ -245,7 +255,7 @@ class MasterInProcess implements Master {
         `this master is ${state} already; make a new one`,
       );
     }
-    const starting: State = { state: 'starting', ready: open(this.#parts) };
+    const starting: State = { state: 'starting', ready: this.#open() };
     this.#state = starting;
     try {
       const assembly = await starting.ready;
@@ -272,9 +282,20 @@ class MasterInProcess implements Master {
   async close(): Promise<void> {
     if (this.#state.state === 'stopped') return;
     if (this.#state.state !== 'closing') {
-      this.#state = { state: 'closing', done: closeAssembly(this.#state) };
+      const done = closeAssembly(this.#state).finally(() => this.#tellClosed(this.#replacedBy));
+      this.#state = { state: 'closing', done };
     }
     await this.#state.done;
+  }
+
+  #open(): Promise<Assembly> {
+    const onReplaced = (error: Error): void => {
+      this.#replacedBy = error;
+      this.close().catch((failure: unknown) => {
+        this.#parts.logger.error({ err: failure }, 'master closed, and not all of it could be');
+      });
+    };
+    return open({ ...this.#parts, onReplaced });
   }
 
   #running(): Assembly {
@@ -291,8 +312,13 @@ function isPlain(options: SaltConfig | MasterConfig | PlainOptions): options is 
   return !('config' in options) && !('confFile' in options);
 }
 
+/** Loads what serves minions, so that a later start is quick. */
+export async function preloadMaster(): Promise<void> {
+  await import('./create-master.ts');
+}
+
 /** Loads what serves minions when it is first needed: most commands start no master. */
-async function open(parts: Parameters<typeof assemble>[0]): Promise<Assembly> {
+async function open(parts: StartedParts): Promise<Assembly> {
   const { assemble } = await import('./create-master.ts');
   try {
     return await assemble(parts);

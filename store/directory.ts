@@ -7,6 +7,7 @@ import path from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { codeOf, makeDirectory } from '../runtime/index.ts';
 import { StoreError, storeUnavailable } from './errors.ts';
+import { giveRecordTo, recordOwnProcess, removeRecord } from './process-identity.ts';
 
 /** The process that has a directory. */
 export interface LockHolder {
@@ -33,6 +34,17 @@ export interface DirectoryLock {
 interface CurrentLock {
   readonly generation: number;
   readonly holder: Partial<LockHolder> | undefined;
+}
+
+/** What can be seen of a directory's holder from outside. */
+export interface HolderState {
+  /** Of the lock; 0: the directory was never held. */
+  readonly generation: number;
+  /**
+   * `none`: nobody holds it. `answering`: the holder's main loop answered. `silent`: it did not in
+   * 200 ms; it is stopped, or busy.
+   */
+  readonly state: 'none' | 'answering' | 'silent';
 }
 
 /**
@@ -74,6 +86,16 @@ export async function lockDirectory(directory: string): Promise<DirectoryLock> {
   }
 }
 
+/**
+ * Looks whether a process holds the directory, and whether it answers. Takes nothing itself.
+ * @param directory - its real path
+ */
+export async function probeHolder(directory: string): Promise<HolderState> {
+  const { generation, holder } = await readCurrentLock(directory);
+  if (holder === undefined) return { generation, state: 'none' };
+  return { generation, state: holder.pid === undefined ? 'silent' : 'answering' };
+}
+
 /** Whether a process has taken the directory. Takes nothing itself. */
 export async function isDirectoryLocked(directory: string): Promise<boolean> {
   return (await readCurrentLock(directory)).holder !== undefined;
@@ -96,11 +118,19 @@ async function tryLock(directory: string, last: number): Promise<DirectoryLock |
     if (await linkTo(candidate, own)) {
       if ((await newestGeneration(directory)) === generation) {
         await removeOthers(directory, own);
+        await recordOwnProcess(directory, generation);
         return {
           holder,
           generation,
-          giveTo: (uid, gid) => chown(own, uid, gid),
-          release: () => close(server),
+          giveTo: async (uid, gid) => {
+            await chown(own, uid, gid);
+            await giveRecordTo(directory, uid, gid);
+          },
+          // The lock last: what is in the directory then is the next holder's.
+          release: async () => {
+            await removeRecord(directory);
+            await close(server);
+          },
         };
       }
       await rm(own, { force: true });

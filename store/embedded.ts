@@ -44,9 +44,15 @@ class HolderRecord {
   readonly #own: Buffer;
   /** As it was when the store was opened; a disk that was full then has it still. */
   readonly #previous: Buffer | undefined;
+  #onFenced: ((error: StoreError) => void) | undefined;
 
-  constructor({ meta }: Pick<Tables, 'meta'>, { holder, generation }: DirectoryLock) {
+  constructor(
+    { meta }: Pick<Tables, 'meta'>,
+    { holder, generation }: DirectoryLock,
+    onFenced: EmbeddedStoreOptions['onFenced'],
+  ) {
     this.#meta = meta;
+    this.#onFenced = onFenced;
     this.#previous = meta.get(holderKey);
     this.holder = { epoch: Math.max(epochOf(this.#previous) + 1, generation), ...holder };
     this.#own = Buffer.from(JSON.stringify(this.holder));
@@ -62,9 +68,17 @@ class HolderRecord {
     // protection: replaced-holder
     if (!isSame(found, this.#previous)) {
       const message = `process ${this.holder.pid} has lost the store to epoch ${epochOf(found)}`;
-      throw new StoreError('ERR_STORE_FENCED', message);
+      throw this.#fenced(new StoreError('ERR_STORE_FENCED', message));
     }
     this.#meta.put(holderKey, this.#own);
+  }
+
+  /** After the transaction, which is given up: whoever is told may use the store. */
+  #fenced(error: StoreError): StoreError {
+    const tell = this.#onFenced;
+    this.#onFenced = undefined;
+    if (tell !== undefined) setImmediate(tell, error);
+    return error;
   }
 }
 
@@ -156,6 +170,8 @@ export interface EmbeddedStoreOptions {
   readonly onFull?: (isFull: boolean) => void;
   /** Told when a store of an older layout has been brought to the present one. */
   readonly onUpgrade?: (upgrade: StoreUpgrade) => void;
+  /** Told once, when a write finds that another process has taken the store over. */
+  readonly onFenced?: (error: StoreError) => void;
 }
 
 /** A {@link Store} in a directory of the local disk. */
@@ -189,7 +205,8 @@ export async function openEmbeddedStore(options: EmbeddedStoreOptions): Promise<
       upgradeTables(tables, directory, new Date(now())),
     );
     if (upgrade !== undefined) options.onUpgrade?.(upgrade);
-    const store = new LmdbStore({ tables, lock, now, onFull: options.onFull ?? (() => {}) });
+    const { onFull = () => {}, onFenced } = options;
+    const store = new LmdbStore({ tables, lock, now, onFull, onFenced });
     await closeOnFailure(store, () => store.recordHolder());
     return store;
   } catch (error) {
@@ -203,6 +220,7 @@ interface LmdbStoreDeps {
   readonly lock: DirectoryLock;
   readonly now: () => number;
   readonly onFull: (isFull: boolean) => void;
+  readonly onFenced: EmbeddedStoreOptions['onFenced'];
 }
 
 class LmdbStore extends TableStore implements EmbeddedStore {
@@ -211,14 +229,14 @@ class LmdbStore extends TableStore implements EmbeddedStore {
   readonly #now: () => number;
   readonly #holder: HolderRecord;
 
-  constructor({ tables, lock, now, onFull }: LmdbStoreDeps) {
+  constructor({ tables, lock, now, onFull, onFenced }: LmdbStoreDeps) {
     const space = new DiskSpaceGuard({ probe: () => probeSpace(tables), onChange: onFull });
     const close = async (): Promise<void> => {
       space.stop();
       await tables.close();
       await lock.release();
     };
-    const holder = new HolderRecord(tables, lock);
+    const holder = new HolderRecord(tables, lock, onFenced);
     const transaction = <T>(work: () => T): Promise<T> =>
       space.guard(() =>
         tables.transaction(() => {

@@ -1,9 +1,11 @@
 /** What must survive: the store's interface and its engines. */
 export { type BackupReceipt, readBackup } from './backup.ts';
+export { type HolderState, probeHolder } from './directory.ts';
 export {
   type EmbeddedStore,
   type EmbeddedStoreOptions,
   openEmbeddedStore,
+  prepareStoreDirectory,
   type StoreUpgrade,
 } from './embedded.ts';
 export {
@@ -14,6 +16,7 @@ export {
 export { inspectStore, readStore, type StoreInspection } from './inspect.ts';
 export { engineVersion } from './lmdb-tables.ts';
 export { createMemoryStore } from './memory.ts';
+export { endHolder } from './process-identity.ts';
 export { type RestoreOptions, type RestoreReceipt, restoreStore } from './restore.ts';
 export type {
   Change,

@@ -29,6 +29,7 @@ import { DEFAULT_CONNECTION_LIMITS } from '../minion-protocol/transport/stream-l
 import { doctorCodes } from '../ops/diagnostics/report.ts';
 import { runtimeErrors } from '../runtime/index.ts';
 import { saltApiErrors } from '../salt-api/index.ts';
+import { sharedMasterErrors } from '../shared-master/index.ts';
 import { storeErrors } from '../store/index.ts';
 import { templateErrors } from '../template/index.ts';
 import { temporaryDirectory } from './helpers/temporary-directory.ts';
@@ -114,6 +115,7 @@ const rooms: readonly Readonly<Record<string, ErrorEntry>>[] = [
   authenticationErrors,
   authorizationErrors,
   saltApiErrors,
+  sharedMasterErrors,
   bridgeErrors,
   commandErrors,
   templateErrors,

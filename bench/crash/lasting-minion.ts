@@ -20,6 +20,10 @@ export interface LastingMinionOptions {
   readonly publishPort: number;
   /** Called when a return has been acknowledged, before anything else happens. */
   readonly onAcknowledged: (jid: string, id: string) => void;
+  /** Called when a job arrives, and again if it does so again. */
+  readonly onJob?: (jid: string, id: string) => void;
+  /** Milliseconds that a job takes, by its function. Default: none. */
+  readonly jobMs?: (fun: string) => number;
   /** Called when a real minion would sign in again: an answer or a job that it cannot open. */
   readonly onOutdated: (id: string, why: string) => void;
 }
@@ -73,14 +77,22 @@ export class LastingMinion {
       const load = this.#serials.admit(job);
       if (!isWireMap(load) || load.jid === undefined) {
         onOutdated(id, 'a serial that was used before');
-      } else void this.#return(String(load.jid), returnTo(load));
+      } else {
+        this.#options.onJob?.(String(load.jid), id);
+        void this.#return(String(load.jid), returnTo(load), this.#jobMs(String(load.fun)));
+      }
     } catch (error) {
       onOutdated(id, error instanceof Error ? error.message : 'a job that does not open');
     }
   }
 
-  async #return(jid: string, load: ReturnType<typeof returnTo>): Promise<void> {
+  #jobMs(fun: string): number {
+    return this.#options.jobMs?.(fun) ?? 0;
+  }
+
+  async #return(jid: string, load: ReturnType<typeof returnTo>, afterMs: number): Promise<void> {
     const { id, onAcknowledged, onOutdated } = this.#options;
+    if (afterMs > 0) await sleep(afterMs);
     while (!this.#isStopped) {
       try {
         const answer = await this.#minion.ask(load);

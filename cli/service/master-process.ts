@@ -71,7 +71,8 @@ const abortedStartTimeoutMs = 3000;
  * Runs a master, or those of its tenants, until a signal ends it.
  * @param level - goes before `log_level`
  * @param stderr - the console; `undefined`: the log file alone
- * @throws ConfigError, CommandError ERR_USER, ERR_TENANT, and what a master's start throws
+ * @throws ConfigError, CommandError ERR_USER, ERR_TENANT, StoreError ERR_STORE_FENCED, and what a
+ * master's start throws
  */
 export async function runMaster(
   configDirectory: string,
@@ -112,7 +113,8 @@ export async function runMaster(
       forceExitAfterTimeout(early, logger);
       started.catch((error: unknown) => logger.info({ err: error }, 'start was given up'));
     }
-    const signal = await terminated;
+    const signal = await Promise.race([terminated, masters.replaced()]);
+    if (signal instanceof Error) throw signal;
     logger.info({ signal }, 'closing');
     await service.stopping();
   } finally {

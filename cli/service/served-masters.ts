@@ -147,6 +147,17 @@ export class ServedMasters {
     }
   }
 
+  /** Resolves with the reason when one of them closes itself: another process has its store. */
+  replaced(): Promise<Error> {
+    return new Promise((resolve) => {
+      for (const { server } of this.#masters) {
+        void server.master.closed.then((error) => {
+          if (error !== undefined) resolve(error);
+        });
+      }
+    });
+  }
+
   /** Where minions are served, for people. */
   async describe(): Promise<string> {
     const ports = this.#masters.map(async ({ tenant, server }) => {

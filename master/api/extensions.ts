@@ -52,6 +52,11 @@ export interface RpcMethod<A extends readonly unknown[] = never, R = unknown, W 
   readonly parameters: TSchema;
   readonly access: RpcAccess;
   readonly isStream: boolean;
+  /**
+   * Whether the same call again does no harm where nobody knows if the first one was carried out:
+   * it only reads, or comes to the same. Default false.
+   */
+  readonly isIdempotent?: boolean;
   /** Its stream waits for no reader: one for whom too much waits is ended. Default false. */
   readonly isLive?: boolean;
   /** Turns the interface's arguments into parameters. */

@@ -244,4 +244,6 @@ export type SilenceReason =
   /** Some subscribers, perhaps this one, were passed over because their queue was full. */
   | 'queue-full'
   /** It was heard after the job was published, but returned nothing. */
-  | 'no-return';
+  | 'no-return'
+  /** The process that published it ended meanwhile: whether the minion ran it cannot be learned. */
+  | 'unknown';

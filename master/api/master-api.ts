@@ -205,6 +205,12 @@ export interface JobsApi {
    * @throws MasterError ERR_BAD_TGT, ERR_ARGS
    */
   batch(request: BatchRequest, signal?: AbortSignal): AsyncIterable<BatchUpdate>;
+  /**
+   * Follows a job that was published before, also by an earlier master process, to its end: what
+   * came back meanwhile comes first.
+   * @throws MasterError ERR_JOB_UNKNOWN when none of this jid is kept
+   */
+  follow(jid: string, signal?: AbortSignal): AsyncIterable<JobUpdate>;
   /** The jobs that are kept, the latest first. */
   list(request?: JobListRequest): Promise<readonly JobSummary[]>;
   /**

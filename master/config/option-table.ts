@@ -273,6 +273,7 @@ export type OwnOptionName =
   | 'minionIds'
   | 'publishSerialBlock'
   | 'reconnectWaitSeconds'
+  | 'takeoverAfterSeconds'
   | 'confirmOpenMode'
   | 'confirmAutoEauth'
   | 'mineTrustsGrains'
@@ -472,6 +473,7 @@ export const ownOptions: OptionTable<Pick<MasterConfig, OwnOptionName>> = {
   minionIds: row('minion_ids', oneOf(['strict', 'salt']), 'strict'),
   publishSerialBlock: row('publish_serial_block', integer(1, many), 1000),
   reconnectWaitSeconds: row('reconnect_wait', integer(0, 60), 3),
+  takeoverAfterSeconds: row('takeover_after', integer(1, 3600), 15),
   confirmOpenMode: row('confirm_open_mode', flag, false),
   confirmAutoEauth: row('confirm_auto_eauth', flag, false),
   mineTrustsGrains: row('mine_trusts_grains', flag, false),

@@ -445,6 +445,11 @@ export interface MasterConfig {
    * before the master was restarted and have not subscribed again, seconds. Default 3.
    */
   readonly reconnectWaitSeconds: number;
+  /**
+   * `saltbridge:takeover_after`: after how many seconds without an answer the process that holds
+   * the state directory is ended by another one that shares it (`joinMaster`). Default 15.
+   */
+  readonly takeoverAfterSeconds: number;
   /** `saltbridge:confirm_open_mode`: `open_mode` is meant. Default false. */
   readonly confirmOpenMode: boolean;
   /**

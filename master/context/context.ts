@@ -46,6 +46,8 @@ export interface ContextOptions {
   readonly store?: Store | undefined;
   readonly now?: (() => number) | undefined;
   readonly logger: Logger;
+  /** Told once, when another process has taken the store over: nothing can be kept any more. */
+  readonly onReplaced: (error: Error) => void;
   readonly closers: Closers;
   readonly closing: AbortSignal;
 }
@@ -56,12 +58,15 @@ export async function createContext({
   store: given,
   now = Date.now,
   logger: log,
+  onReplaced,
   closers,
   closing,
 }: ContextOptions): Promise<MasterContext> {
   const meter = new Meter();
   const { store, disk } =
-    given === undefined ? await openOwnStore(config, now, log) : foreign(given);
+    given === undefined
+      ? await openOwnStore(config, { now, logger: log, onReplaced })
+      : foreign(given);
   if (given === undefined) closers.add(store, (it) => it.close());
   return {
     store: meteredStore(store, meter),
@@ -98,8 +103,11 @@ function foreign(store: Store): OpenStore {
 
 async function openOwnStore(
   { stateDir }: FixedConfig,
-  now: () => number,
-  logger: Logger,
+  {
+    now,
+    logger,
+    onReplaced,
+  }: Pick<ContextOptions, 'logger' | 'onReplaced'> & { readonly now: () => number },
 ): Promise<OpenStore> {
   const log = logger.child({ component: 'store' });
   const directory = storeDirectory(stateDir);
@@ -117,6 +125,10 @@ async function openOwnStore(
         { from, to, old: old.file, bytes: old.bytes },
         'store upgraded; the old one is kept',
       ),
+    onFenced: (error) => {
+      log.fatal({ directory, err: error }, 'another process has taken the store: master ends');
+      onReplaced(error);
+    },
   });
   const disk: StoreDisk = {
     isFull: () => store.isFull,

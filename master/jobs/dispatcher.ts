@@ -103,15 +103,20 @@ export class JobDispatcher {
       const broken = problem === undefined ? {} : { problem };
       return { job, record, delivery, ...broken, stopListening: () => {} };
     }
-    const { job, stopListening } =
-      request.jid === undefined
-        ? await this.#options.cache.add(record, onReturn)
-        : await this.#byJid.run(record.jid, () => this.#addSlice(record, onReturn));
-    job.expectResources(resources);
     const load = this.#load(record, target, request);
-    this.#options.bus.fire(tags.jobNew(record.jid), newJobEvent(record));
-    this.#options.bus.fire(tags.jobPublish(record.jid), { ...load });
-    const delivery = await this.#options.publisher.publish(load, this.#addressees(record));
+    const keep = async (): Promise<AddedJob> => {
+      const added =
+        request.jid === undefined
+          ? await this.#options.cache.add(record, onReturn)
+          : await this.#byJid.run(record.jid, () => this.#addSlice(record, onReturn));
+      added.job.expectResources(resources);
+      this.#options.bus.fire(tags.jobNew(record.jid), newJobEvent(record));
+      this.#options.bus.fire(tags.jobPublish(record.jid), { ...load });
+      return added;
+    };
+    const to = this.#addressees(record);
+    const { delivery, kept } = await this.#options.publisher.publishKept(load, to, keep);
+    const { job, stopListening } = kept;
     await this.#tellAudit(record, request);
     const { skipped } = delivery;
     if (skipped > 0) await this.#options.cache.addSkipped(record.jid, skipped);
@@ -350,8 +355,8 @@ export class Publisher {
   readonly #options: PublisherOptions;
   #lastTaken: Promise<unknown> = Promise.resolve();
   #lastSent: Promise<unknown> = Promise.resolve();
-  /** Those that have begun, and not left. */
-  readonly #underWay: Promise<unknown>[] = [];
+  /** Those that have begun to be signed, the latest last. */
+  readonly #signing: Promise<unknown>[] = [];
 
   constructor(options: PublisherOptions) {
     this.#options = options;
@@ -361,17 +366,33 @@ export class Publisher {
    * Publishes with the next serial; resolves when it has been handed to every transport.
    * @param to whom to deliver to, and how long to hold it for those who subscribe later
    */
-  publish(load: PublicationLoad, to: Addressees): Promise<PublishOutcome> {
-    const room = this.#underWay.length < signedAtOnce ? undefined : this.#underWay.shift();
+  async publish(load: PublicationLoad, to: Addressees): Promise<PublishOutcome> {
+    const { delivery } = await this.publishKept(load, to, async () => {});
+    return delivery;
+  }
+
+  /**
+   * The same. It is kept when it is ready to leave, and leaves as soon as it is kept: a master that
+   * is killed leaves few jobs behind that are kept and never left.
+   * @param keep it does not leave if this rejects
+   */
+  publishKept<T>(
+    load: PublicationLoad,
+    to: Addressees,
+    keep: () => Promise<T>,
+  ): Promise<{ readonly delivery: PublishOutcome; readonly kept: T }> {
+    const room = this.#signing.length < signedAtOnce ? undefined : this.#signing.shift();
     const taken = Promise.all([this.#lastTaken, room]).then(() => this.#options.publishKey.take());
-    const envelope = taken.then((it) => this.#sign(load, it));
-    const turn = Promise.allSettled([envelope, this.#lastSent]).then(async () =>
-      this.#send({ ...to, envelope: await envelope }),
-    );
+    const signed = taken.then((it) => this.#sign(load, it));
+    const ready = signed.then(async (envelope) => ({ envelope, kept: await keep() }));
+    const turn = Promise.allSettled([ready, this.#lastSent]).then(async () => {
+      const { envelope, kept } = await ready;
+      return { delivery: this.#send({ ...to, envelope }), kept };
+    });
     // What fails is told to the caller of this publication; the next one is not affected.
     this.#lastTaken = taken.catch(() => {});
     this.#lastSent = turn.catch(() => {});
-    this.#underWay.push(this.#lastSent);
+    this.#signing.push(signed.catch(() => {}));
     return turn;
   }
 

@@ -2,13 +2,7 @@
 
 import { randomInt } from 'node:crypto';
 import type { MasterTransport } from '../../minion-protocol/index.ts';
-import type {
-  InProcessJobsApi,
-  JobProgress,
-  JobUpdate,
-  MinionInfo,
-  PresentMinion,
-} from '../api/index.ts';
+import type { InProcessJobsApi, JobProgress, MinionInfo, PresentMinion } from '../api/index.ts';
 import type { Audit } from '../audit/index.ts';
 import type { Auth } from '../auth/index.ts';
 import type { FixedConfig, LiveConfig } from '../config/index.ts';
@@ -46,8 +40,6 @@ export interface Jobs {
   readonly targets: TargetResolver;
   readonly dispatcher: JobDispatcher;
   readonly api: InProcessJobsApi;
-  /** See {@link resumeJob}. */
-  resume(jid: string, signal?: AbortSignal): AsyncIterable<JobUpdate>;
   /** A job id that no job has. */
   freshJid(): Promise<string>;
   /** The minions that listen to publications. */
@@ -132,7 +124,6 @@ export async function createJobs(deps: JobDeps): Promise<Jobs> {
     targets,
     dispatcher,
     api: createJobsApi(apiDeps),
-    resume: (jid, signal) => resumeJob(apiDeps, jid, signal),
     freshJid: () => freshJid(nextJid, cache),
     present,
     list: () => listMinions(auth, present(), facts),
@@ -240,6 +231,7 @@ function createJobsApi(parts: JobsApiDeps): InProcessJobsApi {
       const jid = request.jid ?? (await dispatcher.freshJid());
       yield* runBatch(run, { ...request, jid }, signal);
     },
+    follow: (jid, signal) => resumeJob(parts, jid, signal),
     list: (request) => listJobs(parts, request),
     active: async () => cache.underWay(idleTimeoutMs(config)).map(progressOf),
     plan: (request) => targets.plan(request),

@@ -303,7 +303,7 @@ function createHost(
     },
     minionsOf: (target, bounds) => users.minionsOf(target, bounds),
     isWithin: (minions, target) => users.isWithin(minions, target),
-    resumeJob: (jid, signal) => running().jobs.resume(jid, signal),
+    resumeJob: (jid, signal) => running().api.jobs.follow(jid, signal),
     holdToken: (token) => users.holdToken(token),
     freshJid: async () => running().jobs.freshJid(),
     state: openStateArea(context.store, auth.seal, name),

@@ -204,6 +204,7 @@ const functionsOf = (kind: 'runners' | 'wheel'): RpcTableOf<MasterApi>['runners'
     call: (api, { token, ...call }) => of(api, token)[kind].start(call),
   }),
   docs: method({
+    isIdempotent: true,
     parameters: Type.Object({ prefix: Type.Optional(Text) }, strict),
     args: (prefix?: string) => (prefix === undefined ? {} : { prefix }),
     call: (api, { prefix }) => api[kind].docs(prefix),
@@ -218,25 +219,29 @@ const ofToken = {
 
 /** Every method, in rooms as the interface has them. */
 export const rpcTable: RpcTableOf<CallableApi> = {
-  status: method({ parameters: Nothing, call: (api) => api.status() }),
-  metrics: method({ parameters: Nothing, call: (api) => api.metrics() }),
-  minions: method({ parameters: Nothing, call: (api) => api.minions() }),
-  presence: method({ parameters: Nothing, call: (api) => api.presence() }),
+  status: method({ isIdempotent: true, parameters: Nothing, call: (api) => api.status() }),
+  metrics: method({ isIdempotent: true, parameters: Nothing, call: (api) => api.metrics() }),
+  minions: method({ isIdempotent: true, parameters: Nothing, call: (api) => api.minions() }),
+  presence: method({ isIdempotent: true, parameters: Nothing, call: (api) => api.presence() }),
   keys: {
     list: method({
+      isIdempotent: true,
       parameters: Type.Object({ state: Type.Optional(State) }, strict),
       call: (api, p) => api.keys.list(p),
     }),
-    local: method({ parameters: Nothing, call: (api) => api.keys.local() }),
+    local: method({ isIdempotent: true, parameters: Nothing, call: (api) => api.keys.local() }),
     accept: method({
+      isIdempotent: true,
       parameters: Selection,
       call: (api, p, _, by) => api.keys.accept(p, by),
     }),
     reject: method({
+      isIdempotent: true,
       parameters: Selection,
       call: (api, p, _, by) => api.keys.reject(p, by),
     }),
     delete: method({
+      isIdempotent: true,
       parameters: Selection,
       call: (api, p, _, by) => api.keys.delete(p, by),
     }),
@@ -254,6 +259,7 @@ export const rpcTable: RpcTableOf<CallableApi> = {
       call: (api, { token, ...request }, _, by) => of(api, token).keys.create(request, by),
     }),
     unpin: method({
+      isIdempotent: true,
       parameters: Type.Object({ id: Text }, strict),
       args: (id: string) => ({ id }),
       call: (api, { id }, _, by) => api.keys.unpin(id, by),
@@ -275,14 +281,25 @@ export const rpcTable: RpcTableOf<CallableApi> = {
       access: 'user',
       call: (api, { token, ...request }, signal) => of(api, token).jobs.batch(request, signal),
     }),
-    list: method({ parameters: JobList, call: (api, p) => api.jobs.list(p) }),
-    active: method({ parameters: Nothing, call: (api) => api.jobs.active() }),
+    follow: streamMethod({
+      parameters: JobId,
+      args: (jid: string) => ({ jid }),
+      isIdempotent: true,
+      call: (api, { jid }, signal) => api.jobs.follow(jid, signal),
+    }),
+    list: method({ isIdempotent: true, parameters: JobList, call: (api, p) => api.jobs.list(p) }),
+    active: method({ isIdempotent: true, parameters: Nothing, call: (api) => api.jobs.active() }),
     show: method({
+      isIdempotent: true,
       parameters: JobId,
       args: (jid: string) => ({ jid }),
       call: (api, { jid }) => api.jobs.show(jid),
     }),
-    plan: method({ parameters: Type.Object(target, strict), call: (api, p) => api.jobs.plan(p) }),
+    plan: method({
+      isIdempotent: true,
+      parameters: Type.Object(target, strict),
+      call: (api, p) => api.jobs.plan(p),
+    }),
   },
   events: {
     subscribe: streamMethod({
@@ -297,7 +314,11 @@ export const rpcTable: RpcTableOf<CallableApi> = {
       access: 'user',
       call: (api, { token, tag, data }, _, by) => of(api, token).events.fire(tag, data, by),
     }),
-    denials: method({ parameters: Nothing, call: (api) => api.events.denials() }),
+    denials: method({
+      isIdempotent: true,
+      parameters: Nothing,
+      call: (api) => api.events.denials(),
+    }),
   },
   runners: functionsOf('runners'),
   wheel: functionsOf('wheel'),
@@ -311,21 +332,36 @@ export const rpcTable: RpcTableOf<CallableApi> = {
   },
   logins: {
     login: method({
+      isIdempotent: true,
       parameters: LoginForm,
       access: 'anybody',
       call: (api, p) => api.logins.login(p),
     }),
-    identify: method({ ...ofToken, call: (api, { token }) => api.logins.identify(token) }),
-    logout: method({ ...ofToken, call: (api, { token }) => api.logins.logout(token) }),
-    list: method({ parameters: Nothing, call: (api) => api.logins.list() }),
-    revoke: method({ parameters: Tokens, call: (api, p, _, by) => api.logins.revoke(p, by) }),
+    identify: method({
+      isIdempotent: true,
+      ...ofToken,
+      call: (api, { token }) => api.logins.identify(token),
+    }),
+    logout: method({
+      isIdempotent: true,
+      ...ofToken,
+      call: (api, { token }) => api.logins.logout(token),
+    }),
+    list: method({ isIdempotent: true, parameters: Nothing, call: (api) => api.logins.list() }),
+    revoke: method({
+      isIdempotent: true,
+      parameters: Tokens,
+      call: (api, p, _, by) => api.logins.revoke(p, by),
+    }),
     follow: streamMethod({
+      isIdempotent: true,
       ...ofToken,
       call: (api, { token }, signal) => api.logins.follow(token, signal),
     }),
   },
   users: {
     requireFullRights: method({
+      isIdempotent: true,
       parameters: Type.Object({ token: Text, what: Text }, strict),
       args: (what: string) => ({ what }),
       access: 'user',
@@ -333,14 +369,20 @@ export const rpcTable: RpcTableOf<CallableApi> = {
     }),
   },
   acl: {
-    explain: method({ parameters: Explain, call: (api, p) => api.acl.explain(p) }),
+    explain: method({
+      isIdempotent: true,
+      parameters: Explain,
+      call: (api, p) => api.acl.explain(p),
+    }),
     permits: method({
+      isIdempotent: true,
       parameters: Type.Object({ token: Text, action: UserAction, name: Text }, strict),
       args: (action: Static<typeof UserAction>, name: string) => ({ action, name }),
       access: 'user',
       call: (api, { token, action, name }) => api.asUser(token).permits(action, name),
     }),
     learn: method({
+      isIdempotent: true,
       parameters: Type.Object(
         { since: Type.Optional(Seconds), generalise: Type.Optional(Type.Boolean()) },
         strict,
@@ -348,24 +390,33 @@ export const rpcTable: RpcTableOf<CallableApi> = {
       call: (api, p) => api.acl.learn(p),
     }),
     replay: method({
+      isIdempotent: true,
       parameters: Type.Object(
         { rules: listOf(Type.Unsafe<PolicyRule>(RuleForm)), since: Type.Optional(Seconds) },
         strict,
       ),
       call: (api, p) => api.acl.replay(p),
     }),
-    reload: method({ parameters: Nothing, call: (api, _, _signal, by) => api.acl.reload(by) }),
-    forget: method({ parameters: Nothing, call: (api) => api.acl.forget() }),
+    reload: method({
+      isIdempotent: true,
+      parameters: Nothing,
+      call: (api, _, _signal, by) => api.acl.reload(by),
+    }),
+    forget: method({ isIdempotent: true, parameters: Nothing, call: (api) => api.acl.forget() }),
   },
-  audit: { flush: method({ parameters: Nothing, call: (api) => api.audit.flush() }) },
+  audit: {
+    flush: method({ isIdempotent: true, parameters: Nothing, call: (api) => api.audit.flush() }),
+  },
   reactions: {
-    list: method({ parameters: Nothing, call: (api) => api.reactions.list() }),
+    list: method({ isIdempotent: true, parameters: Nothing, call: (api) => api.reactions.list() }),
     show: method({
+      isIdempotent: true,
       parameters: Type.Object({ name: Text }, strict),
       args: (name: string) => ({ name }),
       call: (api, { name }) => api.reactions.show(name),
     }),
     runs: method({
+      isIdempotent: true,
       parameters: Type.Object(
         { reaction: Type.Optional(Text), limit: Type.Optional(Type.Integer({ minimum: 1 })) },
         strict,
@@ -374,12 +425,21 @@ export const rpcTable: RpcTableOf<CallableApi> = {
     }),
   },
   pillar: {
-    show: method({ parameters: OfPillar, call: (api, p) => api.pillar.show(p) }),
+    show: method({
+      isIdempotent: true,
+      parameters: OfPillar,
+      call: (api, p) => api.pillar.show(p),
+    }),
     explain: method({
+      isIdempotent: true,
       parameters: Type.Object({ ...pillarFields, key: Type.Optional(Text) }, strict),
       call: (api, p) => api.pillar.explain(p),
     }),
-    diff: method({ parameters: OfPillar, call: (api, p) => api.pillar.diff(p) }),
+    diff: method({
+      isIdempotent: true,
+      parameters: OfPillar,
+      call: (api, p) => api.pillar.diff(p),
+    }),
   },
 };
 

@@ -130,7 +130,7 @@ async function answer(call: ServedCall & CallInput): Promise<void> {
   const queue = sendPool.open(response, slowReaderLines);
   try {
     await writeItems(queue, result, call);
-    queue.push(endLine);
+    queue.push(signal.aborted ? closedLine : endLine);
   } catch (error) {
     queue.push(lineOf({ error: shownError(call, error) }));
   }
@@ -161,6 +161,8 @@ async function writeItems(
 }
 
 const endLine = Buffer.from('{"end":true}\n');
+/** The master is being closed: what was streamed may go on with the next one. */
+const closedLine = Buffer.from('{"end":true,"closed":true}\n');
 
 /** What a reader of events is told that is ended because it is too slow. */
 function slowReaderLines(): Buffer[] {
@@ -299,9 +301,14 @@ export class RpcServer {
     }
   }
 
+  /** Ends running streams; whoever reads them is told that the master is being closed. */
+  endStreams(): void {
+    for (const call of this.#calls) call.abort();
+  }
+
   /** Ends running streams, lets short calls finish (at most `graceMs`) and closes. */
   async close(graceMs = 5000): Promise<void> {
-    for (const call of this.#calls) call.abort();
+    this.endStreams();
     if (this.#socketPath !== undefined) await rm(this.#socketPath, { force: true });
     this.#socketPath = undefined;
     if (!this.#server.listening) return;

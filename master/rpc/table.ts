@@ -38,6 +38,8 @@ export interface MethodDefinition<S extends TSchema, F extends ArgumentMapping<S
   readonly args?: F;
   /** Default `everything`. */
   readonly access?: RpcAccess;
+  /** See {@link RpcMethod.isIdempotent}. */
+  readonly isIdempotent?: boolean;
   /** @param by who asks for it, for the audit log, where that is not the local interface */
   readonly call: (
     api: InProcessApi,
@@ -67,7 +69,7 @@ function rowOf<S extends TSchema, F extends ArgumentMapping<S>, R>(
   definition: MethodDefinition<S, F, R | Promise<R>>,
   kind: Pick<RpcMethod, 'isStream' | 'isLive'>,
 ): Row<S, F, R> {
-  const { parameters, args, access = 'everything', call } = definition;
+  const { parameters, args, access = 'everything', isIdempotent = false, call } = definition;
   const toParameters = args ?? ((given: object = {}): object => given);
   // Most commands start no master, and call few methods: a schema is compiled when it is needed.
   let compiled: ReturnType<typeof Compile<S>> | undefined;
@@ -79,6 +81,7 @@ function rowOf<S extends TSchema, F extends ArgumentMapping<S>, R>(
     ...kind,
     parameters,
     access,
+    isIdempotent,
     toParameters: toParameters as (...args: ArgumentsOf<S, F>) => object,
     complaint: (given) => {
       const [first] = check().Errors(given);

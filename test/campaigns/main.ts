@@ -1,6 +1,7 @@
 /**
  * `npm run campaign -- NAME`: long runs with random input that can be replayed.
  * `fuzz-http [bodies [seed [first]]]` sends bodies to every route of the HTTP API.
+ * `processes [ends [seed [jobs [signals]]]]` ends the holder of a master that five processes share.
  * `hostile [times [seed]]` runs the tests of hostile input many times longer, by another seed.
  */
 const [what = '', ...parameters] = process.argv.slice(2);
@@ -14,6 +15,10 @@ const campaigns: Readonly<Record<string, () => Promise<number>>> = {
   'fuzz-http': async () => {
     const { runHttpFuzz } = await import('./fuzz-http.ts');
     return runHttpFuzz(parameters, print);
+  },
+  processes: async () => {
+    const { runProcesses } = await import('./processes.ts');
+    return runProcesses(parameters, print);
   },
   hostile: async () => {
     const { runHostile } = await import('./hostile.ts');

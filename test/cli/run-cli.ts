@@ -95,6 +95,7 @@ function completeApi(master: FakeMaster): MasterApi {
       publish: unexpected,
       run: unexpected,
       batch: unexpected,
+      follow: unexpected,
       list: unexpected,
       show: unexpected,
       active: unexpected,

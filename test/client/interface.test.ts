@@ -70,6 +70,19 @@ for (const [way, reach] of Object.entries(ways)) {
     t.is((await api.jobs.show(published.jid)).jid, published.jid);
   });
 
+  test(`${way}: a job that is over is followed from its publication on`, async (t) => {
+    const { api } = await open(t, ['web1', 'db1']);
+    const { jid } = await api.jobs.publish({ tgt: '*', fun: 'test.ping' });
+    const updates = await within('its end', collect(api.jobs.follow(jid)));
+    t.deepEqual(
+      updates.map(({ type }) => type),
+      ['published', 'return', 'return', 'finished'],
+    );
+    await t.throwsAsync(() => collect(api.jobs.follow('20200101000000000000')), {
+      code: 'ERR_JOB_UNKNOWN',
+    });
+  });
+
   test(`${way}: a signal ends a job's stream without an error`, async (t) => {
     const { api, running } = await open(t);
     const end = new AbortController();

@@ -15,7 +15,8 @@ import { ScratchMachine } from '../heat-bridge/enroll/scratch-machine.ts';
 import { within } from '../helpers/deadline.ts';
 import { testWhere } from '../helpers/needs.ts';
 import { MasterHome } from './our-master.ts';
-import { minionPrograms, steps, versionOf } from './programs.ts';
+import { versionOf } from './program-version.ts';
+import { minionPrograms, steps } from './programs.ts';
 
 const step = steps('SALT_MINION');
 const hasCloudInit =

@@ -6,7 +6,8 @@ import { connectMaster } from '../../client/index.ts';
 import { loadMasterConfig } from '../../master/index.ts';
 import { checkMigration, type DoctorReport, runDoctor } from '../../ops/index.ts';
 import { until } from '../helpers/deadline.ts';
-import { masterPrograms, steps, versionOf } from './programs.ts';
+import { versionOf } from './program-version.ts';
+import { masterPrograms, steps } from './programs.ts';
 import { RealMaster } from './real-master.ts';
 
 const programs = masterPrograms.length > 0 ? masterPrograms : [''];

@@ -3,7 +3,8 @@ import { freePort } from '../../bench/free-port.ts';
 import { loadMasterConfig } from '../../master/index.ts';
 import { Fleet } from './fleet.ts';
 import { startMaster } from './our-master.ts';
-import { exampleConfig, masterPrograms, minionPrograms, steps, versionOf } from './programs.ts';
+import { versionOf } from './program-version.ts';
+import { exampleConfig, masterPrograms, minionPrograms, steps } from './programs.ts';
 import { RealMaster } from './real-master.ts';
 
 const programs = masterPrograms.length > 0 ? masterPrograms : [''];

@@ -4,11 +4,10 @@
  * `salt-master`, with `salt` and `salt-key` beside each; `SALT_PROXY` those of `salt-proxy`. `SALT_EXAMPLE_CONFIG` may name the example
  * of a master's configuration that comes with Salt.
  */
-import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { promisify } from 'node:util';
 import test from 'ava';
 import { type Declare, testWhere } from '../helpers/needs.ts';
+import { versionOf } from './program-version.ts';
 
 /** The minions to test against; empty where none is named. */
 export const minionPrograms: readonly string[] = listed('SALT_MINION');
@@ -23,12 +22,6 @@ export const proxyPrograms: readonly string[] = listed('SALT_PROXY');
 export function exampleConfig(): string {
   const file = process.env.SALT_EXAMPLE_CONFIG ?? '';
   return file === '' ? '' : readFileSync(file, 'utf8');
-}
-
-/** `3006.16`, as the program says itself. */
-export async function versionOf(program: string): Promise<string> {
-  const { stdout } = await promisify(execFile)(program, ['--version']);
-  return /\d+(\.\d+)*/.exec(stdout)?.[0] ?? 'unknown';
 }
 
 /** Those of {@link minionPrograms} whose release, as a number (3006.16), is one of these. */

@@ -6,7 +6,7 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { within } from '../helpers/deadline.ts';
 import { ProcessGroup } from './process-group.ts';
-import { versionOf } from './programs.ts';
+import { versionOf } from './program-version.ts';
 
 /** Where minions find their master. */
 export interface MasterPorts {

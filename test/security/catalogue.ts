@@ -53,6 +53,9 @@ const claims = inFile('heat-bridge/enroll/claims.test.ts');
 const lives = inFile('heat-bridge/enroll/life.test.ts');
 const resources = inFile('master/requests/events.test.ts');
 const directoryLock = inFile('store/directory-lock.test.ts');
+const processIdentity = inFile('store/process-identity.test.ts');
+const settledJobs = inFile('shared-master/settled-jobs.test.ts');
+const sharedProcesses = inFile('shared-master/processes.test.ts');
 const audit = inFile('master/audit/audit-log.test.ts');
 const sessions = inFile('salt-api/login.test.ts');
 const bodies = inFile('salt-api/bodies.test.ts');
@@ -1407,6 +1410,9 @@ export const catalogue: readonly Threat[] = [
       directoryLock(
         'a store writes nothing once another process has recorded itself as its holder',
       ),
+      sharedProcesses(
+        'a process that was replaced writes nothing more and holds the master no longer',
+      ),
     ],
   },
   {
@@ -1642,6 +1648,34 @@ export const catalogue: readonly Threat[] = [
       ),
       signedReturns(
         `a return signed as minions do \${name} is taken, and refused when it was changed`,
+      ),
+    ],
+  },
+  {
+    id: 'H-40',
+    threat:
+      'a process with another policy shares a master, and puts it in force when it takes over',
+    tests: [
+      sharedProcesses(
+        'a process with another option is refused, and the error names the option and no value',
+      ),
+    ],
+  },
+  {
+    id: 'H-41',
+    threat: 'a process that hangs is to be ended, and another one has its id by now',
+    tests: [
+      processIdentity('a process that only has the id of a former holder is not ended'),
+      processIdentity('a holder of another PID namespace or another kernel is not ended'),
+    ],
+  },
+  {
+    id: 'H-42',
+    threat: 'a command runs twice because the process that published it ended',
+    tests: [
+      settledJobs('a job that the next holder knows is not published again'),
+      sharedProcesses(
+        'when the holder is killed another process takes over, and what was acknowledged is there',
       ),
     ],
   },

@@ -51,6 +51,7 @@ const rooms = [
   'python',
   'runtime',
   'salt-api',
+  'shared-master',
   'store',
   'template',
 ];

@@ -1,0 +1,7 @@
+/**
+ * `saltbridge/shared`: one master for several processes of a host.
+ *
+ * @packageDocumentation
+ */
+
+export { joinMaster } from '../shared-master/index.ts';

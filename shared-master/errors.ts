@@ -1,0 +1,51 @@
+/** The errors of a master that several processes share, each with a code that never changes its meaning. */
+
+import type { ErrorEntry } from '../master/index.ts';
+import { SaltbridgeError } from '../runtime/index.ts';
+
+export type SharedMasterErrorCode =
+  | 'ERR_HOLDER_HUNG'
+  | 'ERR_NO_HOLDER'
+  | 'ERR_OPTIONS_DIFFER'
+  | 'ERR_OUTCOME_UNKNOWN'
+  | 'ERR_WAITING_CALLS';
+
+export const sharedMasterErrors: Readonly<Record<SharedMasterErrorCode, ErrorEntry>> = {
+  ERR_HOLDER_HUNG: {
+    meaning:
+      'The process that holds the master answers nothing, and this process may not or cannot end it.',
+    action: 'End the process that the message names, by hand; another one takes over then.',
+    retry: true,
+  },
+  ERR_NO_HOLDER: {
+    meaning: 'No process held the master for takeover_after and 5 seconds; nothing was done.',
+    action: 'Look at the logs of the processes for why none of them could start it.',
+    retry: true,
+  },
+  ERR_OPTIONS_DIFFER: {
+    meaning: 'This process has other options than the process that holds the master.',
+    action: 'Give all processes the same value of each option that the message names.',
+    retry: false,
+  },
+  ERR_OUTCOME_UNKNOWN: {
+    meaning:
+      'The process that held the master ended during the call, and what it had done by then cannot be learned.',
+    action: 'Look whether it was done before you call again.',
+    retry: false,
+  },
+  ERR_WAITING_CALLS: {
+    meaning:
+      'As many calls as may wait for a process that holds the master do so; nothing was done.',
+    action: 'Call again when a process has taken over.',
+    retry: true,
+  },
+};
+
+/** Why a call of a shared master failed. */
+export class SharedMasterError extends SaltbridgeError {
+  declare readonly code: SharedMasterErrorCode;
+
+  constructor(code: SharedMasterErrorCode, message: string, options?: ErrorOptions) {
+    super(code, message, options);
+  }
+}

@@ -1,0 +1,457 @@
+/** A master that several processes of a host share: one holds it, the others call it. */
+
+import { randomBytes } from 'node:crypto';
+import { Agent } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import {
+  type Connection,
+  createMasterApi,
+  type ExtensionClient,
+  localConnection,
+  type MethodCaller,
+  openMethodStream,
+} from '../client/index.ts';
+import {
+  type CreateMasterOptions,
+  createMaster,
+  createSilentLogger,
+  loadSaltConfig,
+  type Master,
+  type MasterApi,
+  type MasterConfig,
+  MasterError,
+  preloadMaster,
+  storeDirectory,
+} from '../master/index.ts';
+import { createJidSource } from '../minion-protocol/index.ts';
+import { codeOf } from '../runtime/index.ts';
+import { prepareStoreDirectory } from '../store/index.ts';
+import { SharedMasterError } from './errors.ts';
+import { extensionClient } from './extension-client.ts';
+import { type Holder, HolderEnd, ownHolder, remoteHolder } from './holder.ts';
+import { HolderWatch } from './holder-watch.ts';
+import { createJoinExtension, extensionName, type Joined } from './join-extension.ts';
+import { digestOptions } from './option-digests.ts';
+import { SettledJobs } from './settled-jobs.ts';
+import {
+  callShared,
+  type HolderSource,
+  maxWaitingCalls,
+  streamShared,
+  subscribeShared,
+  waitLimitMs,
+} from './shared-caller.ts';
+
+/** Whether a process holds the master, or calls the one that another process holds. */
+type SharedRole = 'holder' | 'sibling';
+
+/**
+ * What each process gives: the same options as the others, and its own callbacks and extensions,
+ * which are in force while it holds the master.
+ */
+interface SharedMasterOptions extends Omit<CreateMasterOptions, 'store' | 'transports'> {
+  /** Called when this process begins to hold the master, and when it does so no longer. */
+  readonly onRole?: (role: SharedRole) => void;
+}
+
+/** A master that this process shares with others of its host. */
+interface SharedMaster extends MasterApi {
+  readonly role: SharedRole;
+  /**
+   * Starts the master, or joins the process that holds it.
+   * @throws SharedMasterError ERR_OPTIONS_DIFFER, ERR_HOLDER_HUNG, ERR_NO_HOLDER; what the start of
+   * a master throws
+   */
+  start(): Promise<void>;
+  /** Leaves; if this process holds the master, another one takes over. May be called twice. */
+  close(): Promise<void>;
+  /**
+   * Methods of an extension of the master, whichever process holds it. Runs of the bridge (`run`,
+   * `runPlan`) get an idempotency key if they have none, and go on when a holder ends.
+   * @param name - of the extension, for instance `bridge`
+   */
+  extension(name: string): ExtensionClient;
+}
+
+/**
+ * Shares a master with the other processes of this host that have the same `state_dir`. One of them
+ * holds it: store, ports and local socket. The others have the same interface through its socket.
+ * When the holder ends, another process takes over within three seconds; when it hangs, after
+ * `takeover_after`. All run under one account and are given the same options.
+ * @throws ConfigError, which names the option as the program does
+ */
+export function joinMaster(options: SharedMasterOptions): SharedMaster {
+  const member = new Member(options);
+  return {
+    ...createMasterApi(member.caller),
+    get role() {
+      return member.role;
+    },
+    start: () => member.start(),
+    close: () => member.close(),
+    extension: (name) => extensionClient(member, name),
+  };
+}
+
+/** Between two looks while nobody is known to hold the master. */
+const pauseMs = 50;
+/** Between two looks at a holder that answers. */
+const watchMs = 1000;
+/** After an attempt to hold or join that failed. */
+const failurePauseMs = 500;
+
+interface WaitingCall {
+  readonly resolve: (holder: Holder | undefined) => void;
+  readonly reject: (error: Error) => void;
+}
+
+class Member implements HolderSource {
+  readonly caller: MethodCaller;
+  readonly #options: SharedMasterOptions;
+  readonly #onRole: (role: SharedRole) => void;
+  readonly #log: Logger;
+  readonly #closing = new AbortController();
+  readonly #waiting = new Set<WaitingCall>();
+  #config: MasterConfig;
+  #holder: Holder | undefined;
+  /** The master of this process, while it starts or runs. */
+  #own: Master | undefined;
+  #role: SharedRole = 'sibling';
+  /** Why nobody holds it, as far as this process knows. */
+  #obstacle: Error | undefined;
+  #running: Promise<void> | undefined;
+  /** Whether it has held or joined the master once: what fails then is tried again. */
+  #isStarted = false;
+
+  constructor({ onRole, ...options }: SharedMasterOptions) {
+    this.#options = options;
+    this.#onRole = onRole ?? (() => {});
+    // Nothing of it is opened: it knows what the options mean.
+    this.#config = createMaster(options).config;
+    this.#log = (options.logger ?? createSilentLogger()).child({ component: 'processes' });
+    const suffix = `p${process.pid}${randomBytes(2).toString('hex')}`;
+    this.caller = createCaller(
+      this,
+      createJidSource(() => new Date(), suffix),
+    );
+  }
+
+  get role(): SharedRole {
+    return this.#role;
+  }
+
+  get config(): MasterConfig {
+    return this.#config;
+  }
+
+  async start(): Promise<void> {
+    if (this.#running !== undefined) {
+      throw new MasterError('ERR_MASTER_STOPPED', 'this master was started already; join anew');
+    }
+    const directory = await prepareStoreDirectory(storeDirectory(this.#config.stateDir));
+    const watch = new HolderWatch({
+      directory,
+      takeoverAfterMs: this.#config.takeoverAfterSeconds * 1000,
+      onEnded: (pid) => this.#log.error({ pid }, 'the process that held the master hung: ended'),
+    });
+    await new Promise<void>((resolve, reject) => {
+      this.#waiting.add({ resolve: () => resolve(), reject });
+      this.#running = this.#run(watch, directory, reject);
+    });
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort();
+    this.#rejectWaiting(stopped());
+    await this.#own?.close();
+    await this.#running;
+  }
+
+  async holder(signal?: AbortSignal): Promise<Holder | undefined> {
+    if (signal?.aborted) return undefined;
+    if (this.#holder !== undefined) return this.#holder;
+    if (this.#running === undefined || this.#closing.signal.aborted) throw stopped();
+    if (this.#obstacle instanceof SharedMasterError) throw this.#obstacle;
+    if (this.#waiting.size >= maxWaitingCalls) {
+      const message = `${maxWaitingCalls} calls wait for a process that holds the master`;
+      throw new SharedMasterError('ERR_WAITING_CALLS', message);
+    }
+    const limitMs = waitLimitMs(this.#config);
+    let waiting: WaitingCall | undefined;
+    let timer: NodeJS.Timeout | undefined;
+    const give = (): void => waiting?.resolve(undefined);
+    try {
+      return await new Promise((resolve, reject) => {
+        waiting = { resolve, reject };
+        this.#waiting.add(waiting);
+        timer = setTimeout(() => reject(this.#noHolder(limitMs)), limitMs);
+        signal?.addEventListener('abort', give, { once: true });
+      });
+    } finally {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', give);
+      if (waiting !== undefined) this.#waiting.delete(waiting);
+    }
+  }
+
+  #noHolder(limitMs: number): SharedMasterError {
+    const cause = this.#obstacle;
+    const why = cause === undefined ? '' : `: ${cause.message}`;
+    const message = `no process held the master for ${limitMs / 1000} seconds${why}`;
+    return new SharedMasterError('ERR_NO_HOLDER', message, { cause });
+  }
+
+  /** Holds the master or joins its holder, over and over, until this process leaves. */
+  async #run(
+    watch: HolderWatch,
+    directory: string,
+    failStart: (error: unknown) => void,
+  ): Promise<void> {
+    while (!this.#closing.signal.aborted) {
+      let restMs = pauseMs;
+      try {
+        const seen = await watch.look();
+        if (seen === 'none') await this.#hold();
+        else if (seen === 'answering') await this.#join(watch);
+        else if (seen === 'hung') throw this.#hung(directory, watch.reason);
+        if (this.#obstacle instanceof SharedMasterError) this.#obstacle = undefined;
+      } catch (error) {
+        if (!this.#isStarted) {
+          this.#running = undefined;
+          failStart(error);
+          return;
+        }
+        this.#fail(error);
+        restMs = failurePauseMs;
+      }
+      await pause(restMs, this.#closing.signal);
+    }
+  }
+
+  /** What was taken over by the holder meanwhile is in force with the next one too. */
+  async #refreshConfig(): Promise<void> {
+    if (!this.#isStarted) return;
+    try {
+      this.#config = (await readAgain(this.#options)) ?? this.#config;
+    } catch (error) {
+      this.#log.error({ err: error }, 'configuration not read; the one before stays in force');
+    }
+  }
+
+  /** Starts the master of this process, and waits until it has closed. */
+  async #hold(): Promise<void> {
+    await this.#refreshConfig();
+    const master = createMaster(withConfig(this.#options, this.#config));
+    const end = new HolderEnd();
+    this.#own = master;
+    try {
+      await master.start();
+      this.#log.info('this process holds the master');
+      this.#setRole('holder');
+      this.#setHolder(ownHolder(master, this.#connection(), end));
+      const error = await master.closed;
+      if (error !== undefined) this.#log.error({ err: error }, 'another process holds the master');
+    } catch (error) {
+      if (codeOf(error) !== 'ERR_STORE_LOCKED') throw error;
+    } finally {
+      this.#holder = undefined;
+      this.#own = undefined;
+      end.happen();
+      this.#setRole('sibling');
+    }
+  }
+
+  /** Joins the process that holds the master, and waits until that ends or hangs. */
+  async #join(watch: HolderWatch): Promise<void> {
+    await this.#refreshConfig();
+    const agent = new Agent({ keepAlive: false });
+    const connection = this.#connection(agent);
+    const left = new AbortController();
+    const signal = AbortSignal.any([this.#closing.signal, left.signal]);
+    const end = new HolderEnd();
+    try {
+      const stream = await openJoin(connection, this.#config, signal);
+      if (stream === undefined) return;
+      const { value } = await stream.next();
+      if (value === undefined) return;
+      this.#log.info({ pid: value.pid }, 'joined the process that holds the master');
+      this.#setHolder(remoteHolder(connection, end));
+      void preloadMaster();
+      await this.#watchHolder(watch, stream, left.signal);
+    } catch (error) {
+      if (codeOf(error) === 'ERR_OPTIONS_DIFFER' && error instanceof Error) {
+        throw new SharedMasterError('ERR_OPTIONS_DIFFER', error.message);
+      }
+      throw error;
+    } finally {
+      this.#holder = undefined;
+      left.abort();
+      agent.destroy();
+      end.happen();
+    }
+  }
+
+  /** Resolves when the stream has ended, or the holder is seen to hold the master no longer. */
+  async #watchHolder(
+    watch: HolderWatch,
+    stream: AsyncIterable<Joined>,
+    left: AbortSignal,
+  ): Promise<void> {
+    let isOver = false;
+    const ended = drain(stream).then(() => {
+      isOver = true;
+    });
+    while (!isOver) {
+      await Promise.race([ended, pause(watchMs, left)]);
+      if (isOver) return;
+      const seen = await watch.look();
+      if (seen !== 'answering' && seen !== 'silent') return;
+    }
+  }
+
+  #connection(agent?: Agent): Connection {
+    return {
+      ...localConnection({ socketPath: this.#config.socket }, agent),
+      failsOnClose: true,
+    };
+  }
+
+  #setRole(role: SharedRole): void {
+    if (this.#role === role) return;
+    this.#role = role;
+    this.#onRole(role);
+  }
+
+  #setHolder(holder: Holder): void {
+    this.#holder = holder;
+    this.#isStarted = true;
+    this.#obstacle = undefined;
+    for (const { resolve } of this.#waiting) resolve(holder);
+    this.#waiting.clear();
+  }
+
+  #hung(directory: string, reason: string): SharedMasterError {
+    const message =
+      `the process that holds the master has not answered for ` +
+      `${this.#config.takeoverAfterSeconds} seconds and cannot be ended from here: ${reason}; ` +
+      `end it by hand (${directory}/holder.json names it)`;
+    return new SharedMasterError('ERR_HOLDER_HUNG', message);
+  }
+
+  #fail(error: unknown): void {
+    const obstacle = error instanceof Error ? error : new Error(String(error));
+    if (this.#obstacle?.message !== obstacle.message) {
+      this.#log.error({ err: obstacle }, 'the master can neither be held nor joined');
+    }
+    this.#obstacle = obstacle;
+    if (obstacle instanceof SharedMasterError) this.#rejectWaiting(obstacle);
+  }
+
+  #rejectWaiting(error: Error): void {
+    for (const { reject } of this.#waiting) reject(error);
+    this.#waiting.clear();
+  }
+}
+
+function stopped(): MasterError {
+  return new MasterError('ERR_MASTER_STOPPED', 'this process does not share the master; start it');
+}
+
+/** What the files of a configuration say now; `undefined` for options of the program. */
+async function readAgain({
+  readConfig,
+  config,
+}: SharedMasterOptions): Promise<MasterConfig | undefined> {
+  if (readConfig !== undefined) return readConfig();
+  if (config === undefined || !('config' in config)) return undefined;
+  return (await loadSaltConfig(config.directory)).config;
+}
+
+/** The replaced parts, and the whole configuration in place of the options that make it. */
+function withConfig(options: SharedMasterOptions, config: MasterConfig): CreateMasterOptions {
+  const { pillar, extPillar, tops, extensions = [], fileserver, logger, logLevel, now } = options;
+  const parts = { pillar, extPillar, tops, fileserver, logger, logLevel, now };
+  const given = Object.entries(parts).filter(([, value]) => value !== undefined);
+  return {
+    ...Object.fromEntries(given),
+    config,
+    extensions: [...extensions, createJoinExtension()],
+    readConfig: async () => (await readAgain(options)) ?? notReloadable(),
+  };
+}
+
+function notReloadable(): never {
+  const problem = 'this master was given its configuration by its program';
+  throw new MasterError('ERR_NOT_RELOADABLE', problem);
+}
+
+/** @returns `undefined`: the holder is starting, or closing */
+async function openJoin(
+  connection: Connection,
+  config: MasterConfig,
+  signal: AbortSignal,
+): Promise<AsyncGenerator<Joined, void, void> | undefined> {
+  const salt = randomBytes(16).toString('hex');
+  const request = { pid: process.pid, salt, options: digestOptions(config, salt) };
+  try {
+    return await openMethodStream<Joined>(connection, `${extensionName}.join`, request, signal);
+  } catch (error) {
+    if (codeOf(error) === 'ERR_SOCKET') return undefined;
+    if (codeOf(error) !== 'ERR_RPC_UNKNOWN_METHOD') throw error;
+    const message = 'a program that does not share it holds the master; start it by joinMaster too';
+    throw new SharedMasterError('ERR_NO_HOLDER', message, { cause: error });
+  }
+}
+
+/** Keeps the process alive, unlike a look that nothing waits for. */
+async function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
+  try {
+    await sleep(milliseconds, undefined, { signal });
+  } catch {
+    // Nothing is waited for any more.
+  }
+}
+
+async function drain(items: AsyncIterable<unknown>): Promise<void> {
+  try {
+    for await (const _ of items);
+  } catch {
+    // However it ended, the holder has.
+  }
+}
+
+/** Says for each method how it goes on with the next holder. */
+function createCaller(source: HolderSource, nextJid: () => string): MethodCaller {
+  const jobs = new SettledJobs(source, nextJid);
+  return {
+    call: (method, parameters) => {
+      switch (method.name) {
+        case 'jobs.publish':
+          return jobs.publish(parameters);
+        case 'runners.run':
+        case 'wheel.run':
+          return jobs.runFunction(method, parameters);
+        case 'runners.start':
+        case 'wheel.start':
+          return jobs.startFunction(method, parameters);
+        default:
+          return callShared(source, method, parameters);
+      }
+    },
+    open: async (method, parameters, signal) => {
+      switch (method.name) {
+        case 'jobs.run':
+          return jobs.run(parameters, signal);
+        case 'jobs.batch':
+          return jobs.batch(parameters, signal);
+        case 'jobs.follow':
+          return jobs.follow(parameters, signal);
+        case 'events.subscribe':
+          return subscribeShared(source, method, parameters, signal);
+        default:
+          return streamShared(source, method, parameters, signal);
+      }
+    },
+  };
+}

@@ -1,0 +1,64 @@
+/**
+ * Compares the options of two processes without showing either the other's: each option is told as
+ * a digest, salted anew each time.
+ */
+
+import { createHmac } from 'node:crypto';
+import type { MasterConfig } from '../master/index.ts';
+
+/** Digests by the names of options; those of a group are `limits.burst`. */
+export type OptionDigests = Readonly<Record<string, string>>;
+
+/** What a process logs, and where, is its own. */
+const ownOptions: ReadonlySet<string> = new Set([
+  'confFile',
+  'logFile',
+  'logLevel',
+  'logLevelLogfile',
+  'pidfile',
+]);
+
+/** Options that are groups of options. */
+const groups: ReadonlySet<string> = new Set(['acl', 'audit', 'eauth', 'limits']);
+
+/** @param salt - any text; the same for both sides */
+export function digestOptions(config: MasterConfig, salt: string): OptionDigests {
+  const digests: Record<string, string> = {};
+  for (const [name, value] of Object.entries(config)) {
+    if (ownOptions.has(name)) continue;
+    if (!groups.has(name) || typeof value !== 'object' || value === null) {
+      digests[name] = digestOf(value, salt);
+      continue;
+    }
+    for (const [part, partValue] of Object.entries(value)) {
+      digests[`${name}.${part}`] = digestOf(partValue, salt);
+    }
+  }
+  return digests;
+}
+
+/** The names of the options that differ, in their order. */
+export function differingOptions(a: OptionDigests, b: OptionDigests): readonly string[] {
+  const names = new Set([...Object.keys(a), ...Object.keys(b)]);
+  return [...names].filter((name) => a[name] !== b[name]).sort();
+}
+
+function digestOf(value: unknown, salt: string): string {
+  return createHmac('sha256', salt).update(canonicalText(value)).digest('hex');
+}
+
+/** The same text for equal values, whatever the order of their keys. Functions are nothing. */
+function canonicalText(value: unknown): string {
+  if (value instanceof Map) return `map${canonicalText([...value])}`;
+  if (value instanceof Set) return `set${canonicalText([...value])}`;
+  if (value instanceof RegExp || typeof value === 'bigint') return String(value);
+  if (value instanceof Uint8Array) return Buffer.from(value).toString('hex');
+  if (Array.isArray(value)) return `[${value.map(canonicalText).join()}]`;
+  if (typeof value === 'object' && value !== null) {
+    const members = Object.entries(value)
+      .filter(([, member]) => member !== undefined && typeof member !== 'function')
+      .map(([name, member]) => `${JSON.stringify(name)}:${canonicalText(member)}`);
+    return `{${members.sort().join()}}`;
+  }
+  return JSON.stringify(value) ?? 'undefined';
+}

@@ -1,0 +1,116 @@
+/**
+ * A process that shares a master: `member.js <directory of its configuration>`. What it is told by
+ * messages, it does; see {@link Member} of members.ts.
+ */
+import { createBridge } from '../../heat-bridge/index.ts';
+import { createLogger, loadSaltConfig } from '../../master/index.ts';
+import { joinMaster } from '../../shared-master/index.ts';
+import type { Told, Wish } from './members.ts';
+
+const [, , directory = ''] = process.argv;
+const config = await loadSaltConfig(directory);
+const bridge = createBridge();
+
+const shared = joinMaster({
+  config,
+  extensions: [bridge],
+  logger: createLogger('info'),
+  onRole: (role) => tell({ type: 'role', role }),
+});
+
+function tell(told: Told): void {
+  process.send?.(told);
+}
+
+/** A method by its path in the interface: `jobs.publish`. */
+function methodOf(path: string): (...args: readonly unknown[]) => unknown {
+  const names = path.split('.');
+  const last = names.pop() ?? '';
+  let owner: object = shared;
+  for (const name of names) owner = Reflect.get(owner, name);
+  const method: unknown = Reflect.get(owner, last);
+  if (typeof method !== 'function') throw new TypeError(`no method ${path}`);
+  return (...args) => method.apply(owner, args);
+}
+
+/** All items of a stream, each told as it comes too. */
+async function resultOf(wish: Extract<Wish, { readonly type: 'call' }>): Promise<unknown> {
+  const { id, path, args, extension, isStream } = wish;
+  const parameters = (args[0] ?? {}) as object;
+  let result: unknown;
+  if (extension === undefined) result = methodOf(path)(...args);
+  else {
+    const client = shared.extension(extension);
+    result = isStream ? client.stream(path, parameters) : client.call(path, parameters);
+  }
+  if (typeof result !== 'object' || result === null || !(Symbol.asyncIterator in result)) {
+    return await result;
+  }
+  const items: unknown[] = [];
+  for await (const item of result as AsyncIterable<unknown>) {
+    items.push(item);
+    tell({ type: 'item', id, item });
+  }
+  return items;
+}
+
+/** One job after the other, evenly, each to the next minion; each acknowledged one is told. */
+async function publishSteadily(perSecond: number, minions: readonly string[]): Promise<void> {
+  const pending = new Set<Promise<void>>();
+  const publish = async (minion: string): Promise<void> => {
+    const from = Date.now();
+    try {
+      const request = { tgt: [minion], tgtType: 'list', fun: 'test.ping' };
+      const { jid } = await shared.jobs.publish(request);
+      tell({ type: 'published', jid, from, to: Date.now() });
+    } catch (error) {
+      tell({ type: 'refused', from, to: Date.now(), reason: String(error), code: codeOf(error) });
+    }
+  };
+  const begun = performance.now();
+  for (let count = 0; isPublishing; count += 1) {
+    const wait = begun + (count * 1000) / perSecond - performance.now();
+    if (wait > 0) await new Promise((resolve) => setTimeout(resolve, wait));
+    const one: Promise<void> = publish(minions[count % minions.length] ?? '').finally(() =>
+      pending.delete(one),
+    );
+    pending.add(one);
+  }
+  await Promise.all(pending);
+  tell({ type: 'quiet' });
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error ? String(error.code) : '';
+}
+
+let isPublishing = false;
+
+process.on('message', (wish: Wish) => {
+  switch (wish.type) {
+    case 'call':
+      resultOf(wish).then(
+        (result) => tell({ type: 'result', id: wish.id, result: result ?? null }),
+        (error: unknown) =>
+          tell({ type: 'failed', id: wish.id, code: codeOf(error), reason: String(error) }),
+      );
+      return;
+    case 'publish':
+      isPublishing = true;
+      void publishSteadily(wish.perSecond, wish.minions);
+      return;
+    case 'rest':
+      isPublishing = false;
+      return;
+    case 'close':
+      void shared.close().then(() => process.exit(0));
+  }
+});
+process.once('disconnect', () => process.exit(0));
+
+try {
+  await shared.start();
+  tell({ type: 'started', role: shared.role });
+} catch (error) {
+  tell({ type: 'failed', id: 0, code: codeOf(error), reason: String(error) });
+}

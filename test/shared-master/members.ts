@@ -1,0 +1,340 @@
+/** Processes that share a master, and simulated minions that outlive all of them. */
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { createWriteStream } from 'node:fs';
+import { mkdir, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { LastingMinion } from '../../bench/crash/lasting-minion.ts';
+import { freePort } from '../../bench/free-port.ts';
+import { acceptAll } from '../../bench/swarm/accept.ts';
+import { importKey, makeKeyTexts, swarmId } from '../../bench/swarm/keys.ts';
+import type { Known } from '../../bench/swarm/minion.ts';
+import { until, within } from '../helpers/deadline.ts';
+
+/** What a process is told. */
+export type Wish =
+  | {
+      readonly type: 'call';
+      readonly id: number;
+      readonly path: string;
+      readonly args: readonly unknown[];
+      /** Whose method it is. Default: the master's. */
+      readonly extension?: string;
+      readonly isStream?: true;
+    }
+  | { readonly type: 'publish'; readonly perSecond: number; readonly minions: readonly string[] }
+  | { readonly type: 'rest' }
+  | { readonly type: 'close' };
+
+/** What a process tells; moments in milliseconds since 1970. */
+export type Told =
+  | { readonly type: 'started' | 'role'; readonly role: string }
+  | { readonly type: 'item'; readonly id: number; readonly item: unknown }
+  | { readonly type: 'result'; readonly id: number; readonly result: unknown }
+  | {
+      readonly type: 'failed';
+      readonly id: number;
+      readonly code: string;
+      readonly reason: string;
+    }
+  | {
+      readonly type: 'published';
+      readonly jid: string;
+      readonly from: number;
+      readonly to: number;
+    }
+  | {
+      readonly type: 'refused';
+      readonly from: number;
+      readonly to: number;
+      readonly code: string;
+      readonly reason: string;
+    }
+  | { readonly type: 'quiet' };
+
+const program = fileURLToPath(new URL('./member.js', import.meta.url));
+const startMs = 60_000;
+const callMs = 90_000;
+
+/** A failure of a call, as the process told it. */
+export class MemberError extends Error {
+  readonly code: string;
+
+  constructor(code: string, reason: string) {
+    super(reason);
+    this.code = code;
+  }
+}
+
+/** One of the processes. */
+export class Member {
+  readonly #child: ChildProcess;
+  readonly #listeners = new Set<(told: Told) => void>();
+  #calls = 0;
+  role = 'sibling';
+
+  /** @param log - gets what it logs */
+  constructor(directory: string, log: string) {
+    this.#child = fork(program, [directory], { stdio: ['ignore', 'pipe', 'pipe', 'ipc'] });
+    const file = createWriteStream(log, { flags: 'a' });
+    this.#child.stdout?.pipe(file, { end: false });
+    this.#child.stderr?.pipe(file, { end: false });
+    this.#child.on('message', (told: Told) => {
+      if (told.type === 'role' || told.type === 'started') this.role = told.role;
+      for (const listener of [...this.#listeners]) listener(told);
+    });
+  }
+
+  get pid(): number {
+    return this.#child.pid ?? 0;
+  }
+
+  get hasEnded(): boolean {
+    return this.#child.exitCode !== null || this.#child.signalCode !== null;
+  }
+
+  /** Calls the listener when the process has ended. */
+  onEnd(listener: () => void): void {
+    this.#child.once('exit', listener);
+  }
+
+  /** Calls the listener with all that is told; gives what ends that. */
+  on(listener: (told: Told) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Resolves when it holds the master, or has joined. @throws MemberError */
+  async started(): Promise<void> {
+    await this.#first((told) => {
+      if (told.type === 'started') return told;
+      if (told.type === 'failed' && told.id === 0) throw new MemberError(told.code, told.reason);
+      return undefined;
+    }, startMs);
+  }
+
+  /** The result, or the items of a stream. @throws MemberError */
+  call(path: string, ...args: readonly unknown[]): Promise<unknown> {
+    return this.#call({ path, args });
+  }
+
+  /** A method of an extension. @throws MemberError */
+  callExtension(extension: string, path: string, parameters: object): Promise<unknown> {
+    return this.#call({ path, args: [parameters], extension });
+  }
+
+  /** All items of a stream of an extension. @throws MemberError */
+  streamExtension(extension: string, path: string, parameters: object): Promise<unknown> {
+    return this.#call({ path, args: [parameters], extension, isStream: true });
+  }
+
+  #call(call: Omit<Extract<Wish, { readonly type: 'call' }>, 'type' | 'id'>): Promise<unknown> {
+    this.#calls += 1;
+    const id = this.#calls;
+    const result = this.#first((told) => {
+      if (told.type === 'result' && told.id === id) return { value: told.result };
+      if (told.type === 'failed' && told.id === id) throw new MemberError(told.code, told.reason);
+      return undefined;
+    }, callMs);
+    this.send({ type: 'call', id, ...call });
+    return result.then(({ value }) => value);
+  }
+
+  send(wish: Wish): void {
+    this.#child.send(wish);
+  }
+
+  /** SIGKILL; resolves when it has ended. */
+  async kill(): Promise<void> {
+    if (this.hasEnded) return;
+    const ended = once(this.#child, 'exit');
+    this.#child.kill('SIGKILL');
+    await ended;
+  }
+
+  stop(): void {
+    this.#child.kill('SIGSTOP');
+  }
+
+  /** After {@link stop}. */
+  goOn(): void {
+    this.#child.kill('SIGCONT');
+  }
+
+  async close(): Promise<void> {
+    const ended = once(this.#child, 'exit');
+    this.send({ type: 'close' });
+    await within('a process to leave', ended, startMs);
+  }
+
+  #first<T>(take: (told: Told) => T | undefined, ms: number): Promise<T> {
+    let stop = (): void => {};
+    const found = new Promise<T>((resolve, reject) => {
+      const fail = (): void => reject(new Error('the process ended'));
+      this.#child.once('exit', fail);
+      const leave = this.on((told) => {
+        try {
+          const value = take(told);
+          if (value !== undefined) resolve(value);
+        } catch (error) {
+          reject(error);
+        }
+      });
+      stop = () => {
+        leave();
+        this.#child.off('exit', fail);
+      };
+    });
+    return within('a process', found, ms).finally(() => stop());
+  }
+}
+
+/** What is set in the configuration beside the ports and directories. */
+export interface GroupOptions {
+  readonly minions: number;
+  readonly takeoverAfter?: number;
+  /** Of `saltbridge:`. */
+  readonly own?: object;
+  readonly jobMs?: (fun: string) => number;
+  /** Options at the top. */
+  readonly more?: object;
+  /** How many of the minions listen to jobs. Default: all. */
+  readonly listening?: number;
+}
+
+/** Processes of one state directory, and their minions. */
+export class Group {
+  readonly members: Member[] = [];
+  readonly minions: LastingMinion[] = [];
+  /** How often each job came to each minion, by `<jid> <id>`. */
+  readonly arrivals: Map<string, number> = new Map();
+  /** Returns that were acknowledged to minions, `<jid> <id>`. */
+  readonly acknowledged: string[] = [];
+  /** Times that a real minion would have signed in again. */
+  readonly outdated: string[] = [];
+  readonly directory: string;
+  readonly #options: GroupOptions;
+  #requestPort = 0;
+  #publishPort = 0;
+  #keys: Awaited<ReturnType<typeof makeKeyTexts>> = [];
+
+  private constructor(directory: string, options: GroupOptions) {
+    this.directory = directory;
+    this.#options = options;
+  }
+
+  /** Writes the configuration and the keys of the minions; nothing is started. */
+  static async prepare(directory: string, options: GroupOptions): Promise<Group> {
+    const group = new Group(directory, options);
+    group.#requestPort = await freePort();
+    group.#publishPort = await freePort();
+    await group.configure('config', {});
+    group.#keys = await makeKeyTexts(2);
+    await acceptAll(path.join(directory, 'pki'), options.minions, group.#keys);
+    return group;
+  }
+
+  /** Of the minions, in turn. */
+  get keys(): Awaited<ReturnType<typeof makeKeyTexts>> {
+    return this.#keys;
+  }
+
+  get requestPort(): number {
+    return this.#requestPort;
+  }
+
+  get publishPort(): number {
+    return this.#publishPort;
+  }
+
+  get ids(): readonly string[] {
+    return Array.from({ length: this.#options.minions }, (_, index) => swarmId(index));
+  }
+
+  get holder(): Member | undefined {
+    return this.members.find((it) => it.role === 'holder' && !it.hasEnded);
+  }
+
+  get siblings(): readonly Member[] {
+    return this.members.filter((it) => it.role !== 'holder' && !it.hasEnded);
+  }
+
+  /** @param changes - of the options at the top @param ownChanges - of those of `saltbridge:` */
+  async configure(name: string, changes: object, ownChanges: object = {}): Promise<void> {
+    const { takeoverAfter = 15, own = {}, more = {} } = this.#options;
+    const config = {
+      root_dir: this.directory,
+      interface: '127.0.0.1',
+      ret_port: this.#requestPort,
+      publish_port: this.#publishPort,
+      pki_dir: '/pki',
+      sock_dir: '/run',
+      cachedir: '/cache',
+      log_file: '/log',
+      pidfile: '/pid',
+      saltbridge: {
+        state_dir: '/state',
+        socket: '/run/s.sock',
+        takeover_after: takeoverAfter,
+        limits: { requests_per_second: 0, events_per_second: 0 },
+        ...own,
+        ...ownChanges,
+      },
+      ...more,
+      ...changes,
+    };
+    await mkdir(path.join(this.directory, name), { recursive: true });
+    await writeFile(path.join(this.directory, name, 'master'), JSON.stringify(config));
+  }
+
+  /** Another process; resolves when it holds the master or has joined. */
+  async addMember(config = 'config'): Promise<Member> {
+    const log = path.join(this.directory, `member-${this.members.length}.log`);
+    const member = new Member(path.join(this.directory, config), log);
+    this.members.push(member);
+    await member.started();
+    return member;
+  }
+
+  /** Signs the minions in, which listen from then on. */
+  async addMinions(): Promise<void> {
+    const imported = this.#keys.map(importKey);
+    let known: Known | undefined;
+    const { listening = this.ids.length } = this.#options;
+    for (const [index, id] of this.ids.slice(0, listening).entries()) {
+      const [key] = imported.slice(index % imported.length);
+      if (key === undefined) throw new Error('no key');
+      const minion = new LastingMinion({
+        id,
+        index,
+        key,
+        requestPort: this.#requestPort,
+        publishPort: this.#publishPort,
+        onJob: (jid, minionId) => {
+          const name = `${jid} ${minionId}`;
+          this.arrivals.set(name, (this.arrivals.get(name) ?? 0) + 1);
+        },
+        onAcknowledged: (jid, minionId) => this.acknowledged.push(`${jid} ${minionId}`),
+        onOutdated: (minionId, why) => this.outdated.push(`${minionId}: ${why}`),
+        ...(this.#options.jobMs === undefined ? {} : { jobMs: this.#options.jobMs }),
+      });
+      this.minions.push(minion);
+      known = await minion.signIn(known);
+      await minion.listen();
+    }
+  }
+
+  /** Resolves with the process that holds the master, when one other than `former` does. */
+  async nextHolder(former: Member, ms: number): Promise<Member> {
+    const isNext = (): boolean => this.holder !== undefined && this.holder !== former;
+    await until('another process to hold the master', isNext, ms);
+    return this.holder as Member;
+  }
+
+  /** Ends all of it. */
+  async end(): Promise<void> {
+    for (const minion of this.minions) minion.stop();
+    await Promise.all(this.members.map((it) => it.kill()));
+  }
+}

@@ -1,0 +1,248 @@
+/** What becomes of a call whose holder ends meanwhile: each case with holders made for it. */
+import test from 'ava';
+import { type MethodCaller, RemoteError } from '../../client/index.ts';
+import { resolveMasterConfig } from '../../master/index.ts';
+import { type Holder, HolderEnd } from '../../shared-master/holder.ts';
+import { SettledJobs } from '../../shared-master/settled-jobs.ts';
+import {
+  callShared,
+  type HolderSource,
+  jobMethods,
+  subscribeShared,
+} from '../../shared-master/shared-caller.ts';
+
+/** What a holder does with a method: a value, or items. It ends by throwing {@link ended}. */
+type Script = Readonly<Record<string, (parameters: object) => unknown>>;
+
+const ended = new RemoteError('ERR_SOCKET', 'the master closed the connection');
+const jid = '20261122000000000001_p1';
+const config = resolveMasterConfig({ id: 'm' });
+
+class Source implements HolderSource {
+  readonly config = config;
+  /** `<number of the holder> <method>` */
+  readonly calls: string[] = [];
+  readonly #holders: Holder[];
+
+  constructor(...scripts: readonly Script[]) {
+    this.#holders = scripts.map((script, index) => this.#holderOf(script, index + 1));
+  }
+
+  async holder(): Promise<Holder | undefined> {
+    return this.#holders.find(({ end }) => !end.hasHappened);
+  }
+
+  #holderOf(script: Script, number: number): Holder {
+    const end = new HolderEnd();
+    const act = (name: string, parameters: object): unknown => {
+      this.calls.push(`${number} ${name}`);
+      const method = script[name];
+      if (method === undefined) throw new Error(`holder ${number} was called: ${name}`);
+      return method(parameters);
+    };
+    const guard = async <T>(work: () => T | Promise<T>): Promise<T> => {
+      try {
+        return await work();
+      } catch (error) {
+        if (error === ended) end.happen();
+        throw error;
+      }
+    };
+    const caller: MethodCaller = {
+      call: ({ name }, parameters) => guard(() => act(name, parameters)),
+      open: async ({ name }, parameters) =>
+        (async function* () {
+          const items = act(name, parameters) as Generator<unknown>;
+          for (;;) {
+            const { done, value } = await guard(() => items.next());
+            if (done) return;
+            yield value;
+          }
+        })(),
+    };
+    const connection = { name: '', open: unexpected, explain: unexpected };
+    return { caller, connection, end };
+  }
+}
+
+function unexpected(): never {
+  throw new Error('no connection is made');
+}
+
+function fail(): never {
+  throw ended;
+}
+
+function unknownJob(): never {
+  throw new RemoteError('ERR_JOB_UNKNOWN', 'no job of this jid is kept');
+}
+
+async function collect(items: AsyncIterable<unknown>): Promise<unknown[]> {
+  const all: unknown[] = [];
+  for await (const item of items) all.push(item);
+  return all;
+}
+
+const published = { type: 'published', jid, minions: ['a', 'b', 'c'], missing: [], skipped: 0 };
+const returnOf = (minion: string): object => ({ type: 'return', jid, minion, retcode: 0 });
+const finished = (deliveries: readonly object[]): object => ({ type: 'finished', jid, deliveries });
+
+test('a job that the next holder knows is not published again', async (t) => {
+  const source = new Source(
+    { 'jobs.publish': fail },
+    {
+      *'jobs.follow'() {
+        yield published;
+      },
+    },
+  );
+  const receipt = await new SettledJobs(source, () => jid).publish({});
+  t.deepEqual(receipt, { jid, minions: ['a', 'b', 'c'], missing: [], skipped: 0 });
+  t.deepEqual(source.calls, ['1 jobs.publish', '2 jobs.follow']);
+});
+
+test('a job that the next holder does not know is published there, under the same id', async (t) => {
+  const source = new Source(
+    { 'jobs.publish': fail },
+    { 'jobs.follow': unknownJob, 'jobs.publish': (parameters) => parameters },
+  );
+  const receipt = await new SettledJobs(source, () => jid).publish({});
+  t.deepEqual(receipt, { jid });
+});
+
+test("a job of a user, whose id is the master's, is left open", async (t) => {
+  for (const parameters of [{ token: 't' }, { user: 'sudo_x' }]) {
+    const source = new Source(
+      {
+        'jobs.publish': fail,
+        *'jobs.run'() {
+          yield fail();
+        },
+      },
+      {},
+    );
+    const jobs = new SettledJobs(source, () => jid);
+    await t.throwsAsync(jobs.publish(parameters), { code: 'ERR_OUTCOME_UNKNOWN' });
+  }
+});
+
+test('a run is followed on, tells each return once, and says of silence that it is not known', async (t) => {
+  const silent = { minion: 'c', state: 'silent', reason: 'not-heard-since' };
+  const source = new Source(
+    {
+      *'jobs.run'() {
+        yield published;
+        yield returnOf('a');
+        // As a holder that is being closed ends it.
+        yield finished([]);
+        fail();
+      },
+    },
+    {
+      *'jobs.follow'() {
+        yield published;
+        yield returnOf('a');
+        yield returnOf('b');
+        yield finished([{ minion: 'a', state: 'answered' }, silent]);
+      },
+    },
+  );
+  t.deepEqual(await collect(new SettledJobs(source, () => jid).run({})), [
+    published,
+    returnOf('a'),
+    returnOf('b'),
+    finished([
+      { minion: 'a', state: 'answered' },
+      { ...silent, reason: 'unknown' },
+    ]),
+  ]);
+});
+
+test('a batch goes on with the minions that it had not reached', async (t) => {
+  const asked: object[] = [];
+  const one = { ...published, minions: ['a'] };
+  const source = new Source(
+    {
+      *'jobs.batch'() {
+        yield { type: 'gathered', minions: ['a', 'b', 'c'], silent: [] };
+        yield one;
+        fail();
+      },
+    },
+    {
+      *'jobs.follow'() {
+        yield one;
+        yield returnOf('a');
+        yield finished([{ minion: 'a', state: 'answered' }]);
+      },
+      *'jobs.batch'(parameters) {
+        asked.push(parameters);
+        yield { type: 'gathered', minions: ['b', 'c'], silent: [] };
+        yield returnOf('b');
+        yield returnOf('c');
+        yield { type: 'ended', left: [] };
+      },
+    },
+  );
+  const items = await collect(new SettledJobs(source, () => jid).batch({ size: '50%' }));
+  t.deepEqual(
+    items.map((item) => Object.values(item as object)[0]),
+    ['gathered', 'published', 'return', 'finished', 'return', 'return', 'ended'],
+  );
+  t.deepEqual(asked, [{ tgt: ['b', 'c'], tgtType: 'list', size: 1, jid }]);
+});
+
+test('a call of a runner is looked up by its id; what it came to is not known if it is not kept', async (t) => {
+  const method = { ...jobMethods.publish, name: 'runners.run' };
+  const kept = { fun: 'runner.x', jid, return: 5, success: true };
+  const source = new Source(
+    { 'runners.run': fail },
+    { 'jobs.show': () => ({ jid, returns: [{ return: kept, retcode: 0 }] }) },
+  );
+  const jobs = new SettledJobs(source, () => jid);
+  t.deepEqual(await jobs.runFunction(method, {}), {
+    jid,
+    fun: 'runner.x',
+    return: 5,
+    success: true,
+  });
+  const other = new SettledJobs(
+    new Source({ 'runners.run': fail }, { 'jobs.show': unknownJob }),
+    () => jid,
+  );
+  await t.throwsAsync(other.runFunction(method, {}), { code: 'ERR_OUTCOME_UNKNOWN' });
+});
+
+test('what only reads is repeated, and what may have been done is not', async (t) => {
+  const method = { ...jobMethods.publish, name: 'x' };
+  const reading = { ...method, row: { ...method.row, isIdempotent: true } };
+  const source = (): Source => new Source({ x: fail }, { x: () => 'there' });
+  t.is(await callShared(source(), reading, {}), 'there');
+  await t.throwsAsync(callShared(source(), method, {}), { code: 'ERR_OUTCOME_UNKNOWN' });
+});
+
+test('a stream of events goes on after the last event that was read', async (t) => {
+  const asked: object[] = [];
+  const source = new Source(
+    {
+      *x() {
+        yield { tag: 'a', id: '1' };
+        yield { tag: 'b', id: '2' };
+        fail();
+      },
+    },
+    {
+      *x(parameters) {
+        asked.push(parameters);
+        yield { tag: 'c', id: '3' };
+      },
+    },
+  );
+  const method = { ...jobMethods.follow, name: 'x' };
+  const events = await subscribeShared(source, method, {});
+  t.deepEqual(
+    (await collect(events)).map((event) => (event as { readonly tag: string }).tag),
+    ['a', 'b', 'c'],
+  );
+  t.deepEqual(asked, [{ after: '2' }]);
+});
