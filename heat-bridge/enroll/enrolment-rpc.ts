@@ -74,10 +74,12 @@ export function enrollMethods(api: EnrollApi): RpcTable {
       create: extensionMethod({
         parameters: EnrolRequestSchema,
         call: (_, request) => api.create(request),
+        audit: { action: 'enroll.created', writtenBy: 'enroll' },
       }),
       import: extensionMethod({
         parameters: Type.Object({ minions: Type.Array(KnownMinionSchema) }, strictParameters),
         call: (_, { minions }) => api.import(minions),
+        audit: { action: 'enroll.accepted', writtenBy: 'enroll' },
       }),
       list: extensionMethod({
         parameters: Type.Object({}, strictParameters),
@@ -91,7 +93,11 @@ export function enrollMethods(api: EnrollApi): RpcTable {
         parameters: NumberParameters,
         call: (_, { number }, signal) => api.follow(number, signal),
       }),
-      retire: extensionMethod({ parameters: MachineParameters, call: (_, it) => api.retire(it) }),
+      retire: extensionMethod({
+        parameters: MachineParameters,
+        call: (_, it) => api.retire(it),
+        audit: { action: 'enroll.retired', writtenBy: 'enroll' },
+      }),
     },
   };
 }

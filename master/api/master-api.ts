@@ -505,7 +505,8 @@ export interface InProcessApi extends MasterApi {
   readonly keys: Pick<KeysApi, 'list' | 'local'> & WithRequester<Omit<KeysApi, 'list' | 'local'>>;
   readonly jobs: InProcessJobsApi;
   readonly events: Omit<EventsApi, 'fire'> & WithRequester<Pick<EventsApi, 'fire'>>;
-  readonly acl: Omit<AclApi, 'reload'> & WithRequester<Pick<AclApi, 'reload'>>;
+  readonly acl: Omit<AclApi, 'forget' | 'reload'> &
+    WithRequester<Pick<AclApi, 'forget' | 'reload'>>;
   readonly logins: Omit<LoginsApi, 'revoke'> & WithRequester<Pick<LoginsApi, 'revoke'>>;
   readonly runners: InProcessFunctionsApi;
   readonly wheel: InProcessFunctionsApi;

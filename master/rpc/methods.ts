@@ -8,7 +8,17 @@ import type { Static, TArrayOptions, TSchema, TUnsafe } from 'typebox';
 import Type from '#typebox';
 import type { PolicyRule } from '../../acl/index.ts';
 import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
-import type { InProcessApi, MasterApi, RpcMethod, RpcTableOf, UserApi } from '../api/index.ts';
+import type {
+  AuditDetails,
+  InProcessApi,
+  KeyChange,
+  KeySelection,
+  MasterApi,
+  RpcMethod,
+  RpcTableOf,
+  UserApi,
+} from '../api/index.ts';
+import { named } from '../audit/index.ts';
 import { method, namedMethods, streamMethod } from './table.ts';
 
 const AnyValue = Type.Unsafe<WireValue>(Type.Unknown());
@@ -192,16 +202,33 @@ export type CallableApi = Omit<MasterApi, 'asUser'> & {
   readonly users: Pick<UserApi, 'requireFullRights'>;
 };
 
-const functionsOf = (kind: 'runners' | 'wheel'): RpcTableOf<MasterApi>['runners'] => ({
+/** The pattern, and the keys that it meant. */
+const keyRecord = {
+  done: ({ match }: KeySelection, changes: readonly KeyChange[]): AuditDetails => ({
+    what: match,
+    ...named(changes.map(({ id }) => id)),
+  }),
+  failed: ({ match }: KeySelection): AuditDetails => ({ what: match, on: [] }),
+};
+
+/** It has the jid and the minions. */
+const jobRecord = { action: 'job.publish', writtenBy: 'jobs' };
+
+const functionsOf = (
+  kind: 'runners' | 'wheel',
+  action: string,
+): RpcTableOf<MasterApi>['runners'] => ({
   run: method({
     parameters: Call,
     access: 'user',
     call: (api, { token, ...call }) => of(api, token)[kind].run(call),
+    audit: { action, writtenBy: 'functions' },
   }),
   start: method({
     parameters: Call,
     access: 'user',
     call: (api, { token, ...call }) => of(api, token)[kind].start(call),
+    audit: { action, writtenBy: 'functions' },
   }),
   docs: method({
     parameters: Type.Object({ prefix: Type.Optional(Text) }, strict),
@@ -231,14 +258,17 @@ export const rpcTable: RpcTableOf<CallableApi> = {
     accept: method({
       parameters: Selection,
       call: (api, p, _, by) => api.keys.accept(p, by),
+      audit: { action: 'key.accept', ...keyRecord },
     }),
     reject: method({
       parameters: Selection,
       call: (api, p, _, by) => api.keys.reject(p, by),
+      audit: { action: 'key.reject', ...keyRecord },
     }),
     delete: method({
       parameters: Selection,
       call: (api, p, _, by) => api.keys.delete(p, by),
+      audit: { action: 'key.delete', ...keyRecord },
     }),
     create: method({
       parameters: Type.Object(
@@ -252,11 +282,17 @@ export const rpcTable: RpcTableOf<CallableApi> = {
       ),
       access: 'user',
       call: (api, { token, ...request }, _, by) => of(api, token).keys.create(request, by),
+      audit: {
+        action: 'key.create',
+        done: ({ id }, created) => ({ what: id, on: created === null ? [] : [id] }),
+        failed: ({ id }) => ({ what: id }),
+      },
     }),
     unpin: method({
       parameters: Type.Object({ id: Text }, strict),
       args: (id: string) => ({ id }),
       call: (api, { id }, _, by) => api.keys.unpin(id, by),
+      audit: { action: 'key.unpin', done: ({ id }) => ({ what: id, on: [id] }) },
     }),
   },
   jobs: {
@@ -264,16 +300,19 @@ export const rpcTable: RpcTableOf<CallableApi> = {
       parameters: Publish,
       access: 'user',
       call: (api, { token, ...request }) => of(api, token).jobs.publish(request),
+      audit: jobRecord,
     }),
     run: streamMethod({
       parameters: Run,
       access: 'user',
       call: (api, { token, ...request }, signal) => of(api, token).jobs.run(request, signal),
+      audit: jobRecord,
     }),
     batch: streamMethod({
       parameters: Batch,
       access: 'user',
       call: (api, { token, ...request }, signal) => of(api, token).jobs.batch(request, signal),
+      audit: jobRecord,
     }),
     list: method({ parameters: JobList, call: (api, p) => api.jobs.list(p) }),
     active: method({ parameters: Nothing, call: (api) => api.jobs.active() }),
@@ -296,17 +335,23 @@ export const rpcTable: RpcTableOf<CallableApi> = {
       args: (tag: string, data: WireMap) => ({ tag, data }),
       access: 'user',
       call: (api, { token, tag, data }, _, by) => of(api, token).events.fire(tag, data, by),
+      audit: { action: 'fire', permitted: ({ tag }) => tag },
     }),
     denials: method({ parameters: Nothing, call: (api) => api.events.denials() }),
   },
-  runners: functionsOf('runners'),
-  wheel: functionsOf('wheel'),
+  runners: functionsOf('runners', 'runner.run'),
+  wheel: functionsOf('wheel', 'wheel.run'),
   store: {
     backup: method({
       parameters: Type.Object({ target: Text }, strict),
       args: (target: string) => ({ target }),
       access: 'host',
       call: (api, { target }) => api.store.backup(target),
+      audit: {
+        action: 'store.backup',
+        done: ({ target }) => ({ what: target }),
+        failed: ({ target }) => ({ what: target }),
+      },
     }),
   },
   logins: {
@@ -314,11 +359,20 @@ export const rpcTable: RpcTableOf<CallableApi> = {
       parameters: LoginForm,
       access: 'anybody',
       call: (api, p) => api.logins.login(p),
+      audit: { action: 'login', writtenBy: 'users' },
     }),
     identify: method({ ...ofToken, call: (api, { token }) => api.logins.identify(token) }),
-    logout: method({ ...ofToken, call: (api, { token }) => api.logins.logout(token) }),
+    logout: method({
+      ...ofToken,
+      call: (api, { token }) => api.logins.logout(token),
+      audit: { action: 'token.end', writtenBy: 'users' },
+    }),
     list: method({ parameters: Nothing, call: (api) => api.logins.list() }),
-    revoke: method({ parameters: Tokens, call: (api, p, _, by) => api.logins.revoke(p, by) }),
+    revoke: method({
+      parameters: Tokens,
+      call: (api, p, _, by) => api.logins.revoke(p, by),
+      audit: { action: 'token.revoke', writtenBy: 'users' },
+    }),
     follow: streamMethod({
       ...ofToken,
       call: (api, { token }, signal) => api.logins.follow(token, signal),
@@ -330,6 +384,7 @@ export const rpcTable: RpcTableOf<CallableApi> = {
       args: (what: string) => ({ what }),
       access: 'user',
       call: (api, { token, what }) => api.asUser(token).requireFullRights(what),
+      audit: { action: 'interface', writtenBy: 'users' },
     }),
   },
   acl: {
@@ -354,8 +409,20 @@ export const rpcTable: RpcTableOf<CallableApi> = {
       ),
       call: (api, p) => api.acl.replay(p),
     }),
-    reload: method({ parameters: Nothing, call: (api, _, _signal, by) => api.acl.reload(by) }),
-    forget: method({ parameters: Nothing, call: (api) => api.acl.forget() }),
+    reload: method({
+      parameters: Nothing,
+      call: (api, _, _signal, by) => api.acl.reload(by),
+      audit: {
+        action: 'policy.reload',
+        done: (_, { applied }) => ({ what: applied.join(', ') }),
+        failed: () => ({ detail: 'refused; what was in force stays' }),
+      },
+    }),
+    forget: method({
+      parameters: Nothing,
+      call: (api, _, _signal, by) => api.acl.forget(by),
+      audit: { action: 'policy.forget', done: () => ({}) },
+    }),
   },
   audit: { flush: method({ parameters: Nothing, call: (api) => api.audit.flush() }) },
   reactions: {

@@ -2,13 +2,15 @@
 
 import type { Static, TSchema } from 'typebox';
 import { Compile } from '#typebox/compile';
-import type {
-  AuditRequester,
-  InProcessApi,
-  RpcAccess,
-  RpcMethod,
-  RpcTable,
-  WholeRequest,
+import {
+  type AuditRequester,
+  type InProcessApi,
+  isRpcMethod,
+  type MethodAudit,
+  type RpcAccess,
+  type RpcMethod,
+  type RpcTable,
+  type WholeRequest,
 } from '../api/index.ts';
 
 /** The parameters without the token, which the client adds. */
@@ -45,6 +47,8 @@ export interface MethodDefinition<S extends TSchema, F extends ArgumentMapping<S
     signal: AbortSignal,
     by?: AuditRequester,
   ) => R;
+  /** Its record in the audit log. Default: none, because it only reads. */
+  readonly audit?: MethodAudit<Static<S>, NoInfer<Awaited<R>>>;
 }
 
 /** Declares a method that returns one value. */
@@ -67,7 +71,7 @@ function rowOf<S extends TSchema, F extends ArgumentMapping<S>, R>(
   definition: MethodDefinition<S, F, R | Promise<R>>,
   kind: Pick<RpcMethod, 'isStream' | 'isLive'>,
 ): Row<S, F, R> {
-  const { parameters, args, access = 'everything', call } = definition;
+  const { parameters, args, access = 'everything', call, audit } = definition;
   const toParameters = args ?? ((given: object = {}): object => given);
   // Most commands start no master, and call few methods: a schema is compiled when it is needed.
   let compiled: ReturnType<typeof Compile<S>> | undefined;
@@ -79,6 +83,8 @@ function rowOf<S extends TSchema, F extends ArgumentMapping<S>, R>(
     ...kind,
     parameters,
     access,
+    ...(audit === undefined ? {} : { audit }),
+    arity: args?.length ?? (takesNothing(parameters) ? 0 : 1),
     toParameters: toParameters as (...args: ArgumentsOf<S, F>) => object,
     complaint: (given) => {
       const [first] = check().Errors(given);
@@ -91,6 +97,11 @@ function rowOf<S extends TSchema, F extends ArgumentMapping<S>, R>(
   };
 }
 
+function takesNothing(parameters: TSchema): boolean {
+  if (!('properties' in parameters)) return false;
+  return Object.keys(Object(parameters.properties)).length === 0;
+}
+
 /** The methods of a table by their names on the wire: `keys.list`. */
 export function namedMethods(table: RpcTable, prefix = ''): ReadonlyMap<string, RpcMethod> {
   return new Map(
@@ -100,8 +111,4 @@ export function namedMethods(table: RpcTable, prefix = ''): ReadonlyMap<string, 
         : [...namedMethods(entry, `${prefix}${name}.`)],
     ),
   );
-}
-
-export function isRpcMethod(entry: RpcMethod | RpcTable): entry is RpcMethod {
-  return typeof entry.invoke === 'function';
 }
