@@ -65,8 +65,8 @@ const publishFields = {
 };
 const runFields = {
   ...publishFields,
-  timeout: Type.Optional(Seconds),
-  gatherJobTimeout: Type.Optional(Seconds),
+  timeoutSeconds: Type.Optional(Seconds),
+  gatherJobTimeoutSeconds: Type.Optional(Seconds),
   subset: Type.Optional(Type.Integer({ minimum: 1 })),
 };
 /** Whoever it is of asks, not the master's own user. */
@@ -91,7 +91,7 @@ const Call = Type.Object(
     kwarg: Type.Optional(Type.Record(Type.String(), AnyValue)),
     user: Type.Optional(Text),
     jid: Type.Optional(Text),
-    timeout: Type.Optional(Seconds),
+    timeoutSeconds: Type.Optional(Seconds),
     dropUnknown: Type.Optional(Type.Boolean()),
     ...asUser,
   },
@@ -108,7 +108,7 @@ const LoginForm = Type.Object(
     username: Text,
     password: Text,
     eauth: Text,
-    tokenExpire: Type.Optional(Seconds),
+    tokenExpireSeconds: Type.Optional(Seconds),
     source: Type.Optional(Text),
   },
   strict,

@@ -2,6 +2,7 @@
 
 import type { Static, TSchema } from 'typebox';
 import { Compile } from '#typebox/compile';
+import { renameProblem } from '../../runtime/index.ts';
 import {
   type AuditRequester,
   type InProcessApi,
@@ -91,7 +92,9 @@ function rowOf<S extends TSchema, F extends ArgumentMapping<S>, R>(
       if (first === undefined) return undefined;
       const name = first.instancePath.slice(1).replaceAll('/', '.') || 'parameters';
       // What no schema describes is measured against the schema `false`.
-      return first.keyword === 'boolean' ? `${name} is no parameter` : `${name} ${first.message}`;
+      if (first.keyword !== 'boolean') return `${name} ${first.message}`;
+      const renaming = renameProblem('method parameters', name);
+      return renaming === undefined ? `${name} is no parameter` : `${name}: ${renaming}`;
     },
     invoke: (api, given, signal, by) => call(api, check().Parse(given), signal, by),
   };

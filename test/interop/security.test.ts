@@ -105,7 +105,7 @@ step('4096-bit keys, a master that is vouched for, signed jobs, autosign_file', 
 
   const silent = await start(t, home, { signPubMessages: false });
   await fleet.connected(silent.api);
-  const request = { tgt: '*', fun: 'test.ping', timeout: 15, gatherJobTimeout: 3 };
+  const request = { tgt: '*', fun: 'test.ping', timeoutSeconds: 15, gatherJobTimeoutSeconds: 3 };
   const outcome = await runJob(silent.api, { ...request, tgt: 'salt-*' });
   t.deepEqual([...outcome.silent].sort(), fleet.ids, 'unsigned jobs are not taken');
   await silent.close();

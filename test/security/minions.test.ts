@@ -308,7 +308,7 @@ const jidOfNobody = '20200102030405678901';
 
 /** Publishes a job, and gives its id. */
 async function publish({ operator }: Site, tgt: string): Promise<string> {
-  const job = { tgt, fun: 'test.ping', timeout: 0.2, gatherJobTimeout: 0.2 };
+  const job = { tgt, fun: 'test.ping', timeoutSeconds: 0.2, gatherJobTimeoutSeconds: 0.2 };
   for await (const update of operator.master.jobs.run(job)) {
     if (update.type === 'published') return update.jid;
   }

@@ -186,7 +186,7 @@ test('a ticket is good for nothing but what it was made for', async (t) => {
 test('a ticket is good until its time, and once', async (t) => {
   const stage = await startStage(t);
   const fingerprint = fingerOf('minion');
-  const late = await stage.bridge.enroll.create({ ...machine, id: 'late', lifetime: 60 });
+  const late = await stage.bridge.enroll.create({ ...machine, id: 'late', lifetimeSeconds: 60 });
   const claim = await stage.bridge.enroll.create(machine);
   const body = { ticket: claim.ticket, id: 'web-1', fingerprint };
   t.is((await stage.post('claim', body)).status, 200);

@@ -189,8 +189,8 @@ test('the ledger says of each minion what became of the job, and why', async (t)
     tgt: ['m1', 'm2', 'm3', 'm9'],
     tgtType: 'list',
     fun: 'test.mixed',
-    timeout: 4,
-    gatherJobTimeout: 1,
+    timeoutSeconds: 4,
+    gatherJobTimeoutSeconds: 1,
   });
   const finished = (await collect(run)).at(-1);
   if (finished?.type !== 'finished') return t.fail();
