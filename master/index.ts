@@ -194,15 +194,15 @@ export {
 } from './requests/index.ts';
 export {
   type CallableApi,
+  extensionMethod,
+  extensionStream,
   failCall,
-  method as extensionMethod,
   parseParameters,
   refuseMethod,
   rpcMethods,
   rpcTable,
   type ServedCall,
   serveCall,
-  streamMethod as extensionStream,
 } from './rpc/index.ts';
 export {
   AuthenticationError,

@@ -62,6 +62,7 @@ export interface RpcMethod<A extends readonly unknown[] = never, R = unknown, W 
   readonly toParameters: (...args: A) => object;
   /** Says what is wrong with the parameters, or `undefined` if nothing is. */
   readonly complaint: (parameters: unknown) => string | undefined;
+  /** @internal */
   readonly invoke: (
     api: MasterApi,
     parameters: unknown,

@@ -425,6 +425,7 @@ export interface UserApi {
    * @param what for what it is asked, for the audit log
    * @returns who that is, for what is done then
    * @throws AuthorizationError ERR_DENIED, AuthenticationError ERR_EAUTH_TOKEN
+   * @internal
    */
   requireFullRights(what: string): Promise<AuditRequester>;
 }

@@ -7,6 +7,7 @@ import {
   type AuditRequester,
   type InProcessApi,
   isRpcMethod,
+  type MasterApi,
   type MethodAudit,
   type RpcAccess,
   type RpcMethod,
@@ -66,6 +67,26 @@ export function streamMethod<S extends TSchema, T, F extends ArgumentMapping<S> 
 }: MethodDefinition<S, F, AsyncIterable<T> | Promise<AsyncIterable<T>>> &
   Pick<RpcMethod, 'isLive'>): Row<S, F, AsyncIterable<T>> {
   return rowOf<S, F, AsyncIterable<T>>(definition, { isStream: true, isLive });
+}
+
+/** A method of an extension: it is given the master's interface. */
+type ExtensionDefinition<S extends TSchema, F extends ArgumentMapping<S>, R> = Omit<
+  MethodDefinition<S, F, R>,
+  'call'
+> & { readonly call: (api: MasterApi, parameters: Static<S>, signal: AbortSignal) => R };
+
+/** Declares a method of an extension that returns one value. */
+export function extensionMethod<S extends TSchema, T, F extends ArgumentMapping<S> = undefined>(
+  definition: ExtensionDefinition<S, F, Promise<T>>,
+): Row<S, F, Promise<T>> {
+  return method<S, T, F>(definition);
+}
+
+/** Declares a method of an extension that returns a stream. */
+export function extensionStream<S extends TSchema, T, F extends ArgumentMapping<S> = undefined>(
+  definition: ExtensionDefinition<S, F, AsyncIterable<T> | Promise<AsyncIterable<T>>>,
+): Row<S, F, AsyncIterable<T>> {
+  return streamMethod<S, T, F>(definition);
 }
 
 function rowOf<S extends TSchema, F extends ArgumentMapping<S>, R>(

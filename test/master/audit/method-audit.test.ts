@@ -5,6 +5,7 @@ import test, { type ExecutionContext } from 'ava';
 import { callMethod, createConnection, openMethodStream } from '../../../client/rpc.ts';
 import { createBridge } from '../../../heat-bridge/index.ts';
 import {
+  type InProcessApi,
   isRpcMethod,
   type MasterExtension,
   type RpcMethod,
@@ -134,8 +135,9 @@ test('each method writes the record that its row declares, and reading methods w
 test('a call in the process is recorded once, by whom it names', async (t) => {
   const running = await startApi(t);
   const by = { who: { kind: 'user', name: 'fred', eauth: 'ldap' }, rule: 'operators' } as const;
-  await running.master.keys.accept({ match: 'nobody*' }, by);
-  await running.master.acl.forget(by);
+  const api: InProcessApi = running.master;
+  await api.keys.accept({ match: 'nobody*' }, by);
+  await api.acl.forget(by);
   const records = await auditRecords(running, { who: 'fred' });
   t.deepEqual(
     records.map(({ action, who, rule, outcome }) => ({ action, who, rule, outcome })),
