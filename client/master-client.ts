@@ -50,6 +50,9 @@ function clientOf<T>(connection: Connection, table: RpcTableOf<T>, token?: strin
       callMethod(connection, name, parametersOf(args));
     const stream = (...args: never): AsyncIterable<unknown> =>
       streamMethod(connection, name, parametersOf(args), signalOf(args));
+    const openStream = (...args: never): Promise<AsyncIterable<unknown>> =>
+      openMethodStream(connection, name, parametersOf(args), signalOf(args));
+    if (entry.isLive === true) return [key, openStream];
     return [key, entry.isStream ? stream : callOnce];
   });
   // The rows of `table` are of the methods of `T`, one by one.
@@ -66,17 +69,15 @@ function createUserApi(connection: Connection, token: string): UserApi {
     rpcTable,
     token,
   );
-  const subscribe: UserApi['events']['subscribe'] = (request = {}, signal) =>
-    openMethodStream(connection, 'events.subscribe', { ...request, token }, signal);
   return {
     jobs,
     runners,
     wheel,
     keys,
     events: {
-      subscribe,
+      subscribe: events.subscribe,
       subscribeBatches: async (request, signal) =>
-        inSingleItemBatches(await subscribe(request, signal)),
+        inSingleItemBatches(await events.subscribe(request, signal)),
       fire: events.fire,
     },
     permits: acl.permits,

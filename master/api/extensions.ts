@@ -52,7 +52,10 @@ export interface RpcMethod<A extends readonly unknown[] = never, R = unknown, W 
   readonly parameters: TSchema;
   readonly access: RpcAccess;
   readonly isStream: boolean;
-  /** Its stream waits for no reader: one for whom too much waits is ended. Default false. */
+  /**
+   * Its stream has begun when the call resolves, and waits for no reader: one for whom too much waits
+   * is ended. Default false.
+   */
   readonly isLive?: boolean;
   /** Its record in the audit log. Absent: it only reads. */
   readonly audit?: MethodAudit;

@@ -231,8 +231,11 @@ export interface EventsRequest {
 
 /** Events: what happens. */
 export interface EventsApi {
-  /** Events from now on. @throws MasterError ERR_READER_DROPPED when read too slowly */
-  subscribe(request?: EventsRequest, signal?: AbortSignal): AsyncIterable<MasterEvent>;
+  /**
+   * Events from now on: the master listens when it resolves.
+   * @throws from the iteration MasterError ERR_READER_DROPPED when read too slowly
+   */
+  subscribe(request?: EventsRequest, signal?: AbortSignal): Promise<AsyncIterable<MasterEvent>>;
   /** Fires an event; nobody is waited for. */
   fire(tag: string, data: WireMap): Promise<void>;
   /** The latest signals that minions were not permitted to emit. */

@@ -19,7 +19,7 @@ import type {
   UserApi,
 } from '../api/index.ts';
 import { named } from '../audit/index.ts';
-import { method, namedMethods, streamMethod } from './table.ts';
+import { liveStreamMethod, method, namedMethods, streamMethod } from './table.ts';
 
 const AnyValue = Type.Unsafe<WireValue>(Type.Unknown());
 const AnyMap = Type.Unsafe<WireMap>(Type.Object({}));
@@ -324,10 +324,9 @@ export const rpcTable: RpcTableOf<CallableApi> = {
     plan: method({ parameters: Type.Object(target, strict), call: (api, p) => api.jobs.plan(p) }),
   },
   events: {
-    subscribe: streamMethod({
+    subscribe: liveStreamMethod({
       parameters: Events,
       access: 'user',
-      isLive: true,
       call: (api, { token, ...p }, signal) => of(api, token).events.subscribe(p, signal),
     }),
     fire: method({

@@ -60,13 +60,18 @@ export function method<S extends TSchema, T, F extends ArgumentMapping<S> = unde
   return rowOf<S, F, Promise<T>>(definition, { isStream: false });
 }
 
-/** Declares a method that returns a stream. */
-export function streamMethod<S extends TSchema, T, F extends ArgumentMapping<S> = undefined>({
-  isLive = false,
-  ...definition
-}: MethodDefinition<S, F, AsyncIterable<T> | Promise<AsyncIterable<T>>> &
-  Pick<RpcMethod, 'isLive'>): Row<S, F, AsyncIterable<T>> {
-  return rowOf<S, F, AsyncIterable<T>>(definition, { isStream: true, isLive });
+/** Declares a method that returns a stream, which begins with the first read. */
+export function streamMethod<S extends TSchema, T, F extends ArgumentMapping<S> = undefined>(
+  definition: MethodDefinition<S, F, AsyncIterable<T> | Promise<AsyncIterable<T>>>,
+): Row<S, F, AsyncIterable<T>> {
+  return rowOf<S, F, AsyncIterable<T>>(definition, { isStream: true });
+}
+
+/** Declares a method that resolves when its stream has begun, which waits for no reader. */
+export function liveStreamMethod<S extends TSchema, T, F extends ArgumentMapping<S> = undefined>(
+  definition: MethodDefinition<S, F, Promise<AsyncIterable<T>>>,
+): Row<S, F, Promise<AsyncIterable<T>>> {
+  return rowOf<S, F, Promise<AsyncIterable<T>>>(definition, { isStream: true, isLive: true });
 }
 
 /** A method of an extension: it is given the master's interface. */

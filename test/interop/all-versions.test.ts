@@ -25,7 +25,7 @@ function pillarOf(id: string): WireMap {
 
 async function startMaster(): Promise<void> {
   master = await home.startHere(async ({ id }) => pillarOf(id));
-  events = new EventLog(master.api.events.subscribe());
+  events = new EventLog(await master.api.events.subscribe());
 }
 
 test.before(async () => {
@@ -188,7 +188,7 @@ step('a killed master loses no acknowledged return and needs no sign-in', async 
 
   const next = await home.startProcess();
   master = next;
-  const told = new EventLog(next.api.events.subscribe({ match: `salt/job/${jid}/ret/*` }));
+  const told = new EventLog(await next.api.events.subscribe({ match: `salt/job/${jid}/ret/*` }));
   await fleet.connected(next.api);
   await fleet.ask(next.api, { fun: 'test.ping' });
   await fleet.each(({ id }) => told.seen(`${id}'s return`, ({ data }) => data.id === id));

@@ -79,7 +79,7 @@ async function startSite(transport: TransportName, programs: readonly string[]):
   const master = await home.startHere(async () => ({ colour: 'blue' }), {
     tops: async () => ({ base: ['fromtops'] }),
   });
-  const events = new EventLog(master.api.events.subscribe());
+  const events = new EventLog(await master.api.events.subscribe());
   const dispose = async (): Promise<void> => {
     await fleet.dispose();
     await master.close();

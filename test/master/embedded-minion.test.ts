@@ -276,12 +276,12 @@ async function untilCounted(master: VectorMaster, reason: string): Promise<void>
 }
 
 async function nextEvent({ master }: VectorMaster, match: string): Promise<string> {
-  for await (const { tag } of master.events.subscribe({ match })) return tag;
+  for await (const { tag } of await master.events.subscribe({ match })) return tag;
   return '';
 }
 
 async function nextReturnOf({ master }: VectorMaster, fun: string): Promise<void> {
-  for await (const { data } of master.events.subscribe({ match: 'salt/job/*/ret/*' })) {
+  for await (const { data } of await master.events.subscribe({ match: 'salt/job/*/ret/*' })) {
     if (data.fun === fun) return;
   }
 }

@@ -328,7 +328,7 @@ async function auditGoesOn(t: ExecutionContext, { master, config }: Running): Pr
 
 async function firstEvents({ master }: Running, count: number): Promise<readonly MasterEvent[]> {
   const events: MasterEvent[] = [];
-  for await (const event of master.events.subscribe({
+  for await (const event of await master.events.subscribe({
     match: ['site/*', 'saltbridge/events/missed'],
     after: known.firstEvent,
   })) {

@@ -107,7 +107,7 @@ for (const wire of WIRES) {
       const site = await startSite(t, wire, { config: { autoAccept: true } });
       await bothAreHeard(t, site);
       await askAs(hostile, site.door, { cmd: '_mine', data: { fun: SECRET } });
-      const rotations = site.operator.master.events.subscribe({ match: 'key' });
+      const rotations = await site.operator.master.events.subscribe({ match: 'key' });
       const rotated = rotations[Symbol.asyncIterator]().next();
       await site.operator.master.keys.delete({ match: HOSTILE });
       await within('the rotation', rotated);

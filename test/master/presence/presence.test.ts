@@ -112,7 +112,7 @@ test('deleting the key ends the connection that it announced', async (t) => {
 
 test('presence_events tell who came, who is there, and who went', async (t) => {
   const { running, announce } = await start(t, { presenceEvents: true, loopInterval: 1 });
-  const events = running.master.events.subscribe({ match: 'salt/presence/*' });
+  const events = await running.master.events.subscribe({ match: 'salt/presence/*' });
   const next = async (): Promise<unknown> => {
     const { value } = await within('a presence event', events[Symbol.asyncIterator]().next());
     const { _stamp, ...data } = value?.data ?? {};

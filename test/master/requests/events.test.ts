@@ -341,7 +341,7 @@ test('a signal with the sender in its tag is fired for the sender alone', async 
 test('a refused signal is told once a burst, by an event that no minion can forge', async (t) => {
   const master = await startWithAcl(t, { signals: [{ tag: 's*', minions: '*' }] });
   const end = new AbortController();
-  const denied = master.master.events.subscribe({ match: 'saltbridge/*' }, end.signal);
+  const denied = await master.master.events.subscribe({ match: 'saltbridge/*' }, end.signal);
   const tag = `saltbridge/denied/${keys.minionId}`;
   for (let round = 0; round < 5; round += 1) await fireSignal(t, master, { tag: 'my/tag' });
   await fireSignal(t, master, { tag });
