@@ -121,7 +121,7 @@ async function pingRepeatedly(master: Master, count: number, times: number): Pro
 /** `test.ping` on all. @returns milliseconds until the last has answered */
 export async function ping(master: Master, count: number): Promise<number> {
   const startedAt = performance.now();
-  for await (const update of master.jobs.run({ tgt: '*', fun: 'test.ping', timeout: 60 })) {
+  for await (const update of master.jobs.run({ tgt: '*', fun: 'test.ping', timeoutSeconds: 60 })) {
     if (update.type === 'finished' && update.answered.length !== count) {
       throw new Error(`${update.answered.length} of ${count} answered`);
     }

@@ -328,14 +328,14 @@ async function showSignals(
 /** Resolves when each of these ids has signed in, with success or without. */
 async function waitForSignIns(master: Master, ids: readonly string[]): Promise<void> {
   const missing = new Set(ids);
-  for await (const { data } of master.events.subscribe({ match: 'salt/auth' })) {
+  for await (const { data } of await master.events.subscribe({ match: 'salt/auth' })) {
     missing.delete(String(data.id));
     if (missing.size === 0) return;
   }
 }
 
 async function nextEvent(master: Master, match: string): Promise<string> {
-  for await (const { tag } of master.events.subscribe({ match })) return tag;
+  for await (const { tag } of await master.events.subscribe({ match })) return tag;
   return 'nothing';
 }
 

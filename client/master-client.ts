@@ -2,7 +2,6 @@ import {
   type CallableApi,
   isRpcMethod,
   type MasterApi,
-  type MasterEvent,
   type RpcMethod,
   type RpcTable,
   type RpcTableOf,
@@ -80,6 +79,9 @@ function clientOf<T>(caller: MethodCaller, table: RpcTableOf<T>, token?: string,
       caller.call({ name, row }, parametersOf(args));
     const stream = (...args: never): AsyncIterable<unknown> =>
       streamOf(caller, { name, row }, parametersOf(args), signalOf(args));
+    const openStream = (...args: never): Promise<AsyncIterable<unknown>> =>
+      caller.open({ name, row }, parametersOf(args), signalOf(args));
+    if (row.isLive === true) return [key, openStream];
     return [key, row.isStream ? stream : callOnce];
   });
   // The rows of `table` are of the methods of `T`, one by one.
@@ -100,27 +102,21 @@ function signalOf(args: readonly unknown[]): AbortSignal | undefined {
   return args.find((it) => it instanceof AbortSignal);
 }
 
-const subscribeRow = rpcTable.events.subscribe as RpcMethod;
-
 function createUserApi(caller: MethodCaller, token: string): UserApi {
   const { jobs, runners, wheel, keys, events, acl, users } = clientOf<CallableApi>(
     caller,
     rpcTable,
     token,
   );
-  const method = { name: 'events.subscribe', row: subscribeRow };
-  const subscribe: UserApi['events']['subscribe'] = async (request = {}, signal) =>
-    // The row says so.
-    (await caller.open(method, { ...request, token }, signal)) as AsyncGenerator<MasterEvent>;
   return {
     jobs,
     runners,
     wheel,
     keys,
     events: {
-      subscribe,
+      subscribe: events.subscribe,
       subscribeBatches: async (request, signal) =>
-        inSingleItemBatches(await subscribe(request, signal)),
+        inSingleItemBatches(await events.subscribe(request, signal)),
       fire: events.fire,
     },
     permits: acl.permits,

@@ -9,13 +9,7 @@ import {
   MasterError,
   type ReloadReport,
 } from './api/index.ts';
-import {
-  auditedEvents,
-  auditedKeys,
-  auditedReload,
-  auditMaster,
-  createAudit,
-} from './audit/index.ts';
+import { audited, auditedCall, auditMaster, createAudit } from './audit/index.ts';
 import { createAuth, openSeal, preparePrivateDirectories } from './auth/index.ts';
 import { LiveConfig, type MasterConfig } from './config/index.ts';
 import { createContext } from './context/index.ts';
@@ -46,7 +40,7 @@ import {
   openExtensions,
   peerRequests,
 } from './requests/index.ts';
-import { RpcServer } from './rpc/index.ts';
+import { RpcServer, rpcTable } from './rpc/index.ts';
 import { createStatus, measure } from './status.ts';
 import { createTransports, listen, renewCertificates } from './transports.ts';
 import { createUsers } from './users/index.ts';
@@ -112,7 +106,7 @@ async function open(parts: Parts, closers: Closers): Promise<Assembly> {
   const sources = { pillar: parts.pillar, extPillar };
   const data = await createData({ config, context, auth, jobs, users, sources });
 
-  const keys = auditedKeys(auth.api, audit);
+  const keys = audited(rpcTable.keys, auth.api, audit);
   const tables = {
     runners: {
       ...minionRunners({ auth, jobs, keys }),
@@ -147,11 +141,16 @@ async function open(parts: Parts, closers: Closers): Promise<Assembly> {
   jobs.startPresenceEvents();
   reactor.start();
 
-  const reload = auditedReload(audit, async (next) => {
-    const report = await config.replace(next);
-    return { ...report, certificates: await renewCertificates(transports, logger) };
-  });
-  const eventsApi = auditedEvents(events.api, audit.ruled);
+  const reload: Assembly['reload'] = (next, by) =>
+    auditedCall(rpcTable.acl.reload, { parameters: {}, by }, audit, async () => {
+      const report = await config.replace(next);
+      return { ...report, certificates: await renewCertificates(transports, logger) };
+    });
+  const eventsApi = audited(rpcTable.events, events.api, audit);
+  const acl = audited(rpcTable.acl, users.acl, audit);
+  const storeApi: InProcessApi['store'] = {
+    backup: (target) => context.disk.backup(wholePath(target)),
+  };
   const { runners, wheel } = functions.api;
   const scope = { jobs: jobs.api, runners, wheel, keys, events: eventsApi };
   const status = createStatus({ config, context, auth, audit, transports, bound });
@@ -165,14 +164,14 @@ async function open(parts: Parts, closers: Closers): Promise<Assembly> {
       fire: (tag, body, by) => eventsApi.fire(tag, body, by),
       denials: async () => limits.denials.list(),
     },
-    acl: { ...users.acl, reload: async (by) => reload(await readConfig(parts), by) },
+    acl: { ...acl, reload: async (by) => reload(await readConfig(parts), by) },
     audit: { flush: () => audit.flush() },
     logins: users.logins,
     reactions: reactor.api,
     pillar: data.api,
     presence: async () => jobs.present(),
     minions: async () => jobs.list(),
-    store: { backup: (target) => context.disk.backup(wholePath(target)) },
+    store: audited(rpcTable.store, storeApi, audit),
     status: async () => status(),
     metrics: () => measure({ context, auth, events, jobs, reactor, limits }, status()),
   };

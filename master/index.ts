@@ -83,6 +83,7 @@ export type {
 } from './api/index.ts';
 export {
   type AuditActor,
+  type AuditDetails,
   type AuditRequester,
   createLogger,
   createRootLog,
@@ -90,6 +91,7 @@ export {
   type ErrorEntry,
   type FunctionCall,
   type FunctionResult,
+  isRpcMethod,
   type LogLevel,
   logLevels,
   MasterError,
@@ -121,6 +123,7 @@ export {
   type AuditProblem,
   type AuditRecord,
   type AuditReport,
+  audited,
   readAuditLog,
   verifyAudit,
   verifyAuditLog,
@@ -192,16 +195,15 @@ export {
 } from './requests/index.ts';
 export {
   type CallableApi,
+  extensionMethod,
+  extensionStream,
   failCall,
-  isRpcMethod,
-  method as extensionMethod,
   parseParameters,
   refuseMethod,
   rpcMethods,
   rpcTable,
   type ServedCall,
   serveCall,
-  streamMethod as extensionStream,
 } from './rpc/index.ts';
 export {
   AuthenticationError,

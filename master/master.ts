@@ -10,6 +10,7 @@ import {
   type InProcessFunctionsApi,
   type InProcessJobsApi,
   type LogLevel,
+  type MasterApi,
   MasterError,
   type MasterStatus,
   type PillarApi,
@@ -43,7 +44,7 @@ export interface CreateMasterOptions extends PlainOptions, ReplaceableParts {
 }
 
 /** A Salt master in this process. */
-export interface Master extends InProcessApi {
+export interface Master extends MasterApi {
   /**
    * Opens keys and store, binds the ports and the local socket. Resolves when minions are served.
    * @throws ConfigError, TransportError ERR_LISTEN, StoreError ERR_STORE_LOCKED, MasterError, such as
@@ -166,7 +167,7 @@ function loggerOf(logger: Logger | undefined, level: LogLevel | undefined): Logg
   return logger?.child({}, { level }) ?? createLogger(level);
 }
 
-class MasterInProcess implements Master {
+class MasterInProcess implements Master, InProcessApi {
   readonly #parts: MasterParts & { readonly logger: Logger };
   #state: State = { state: 'stopped' };
   #replacedBy: Error | undefined;

@@ -8,8 +8,14 @@ export type RenameScope =
   | 'reaction'
   /** A program: the options of `reaction`. */
   | 'reaction options'
+  /** A program: a command or a plan. */
+  | 'definition options'
+  /** A method's parameters: of the interface, or of an extension. */
+  | 'method parameters'
   /** A catalog file: `concurrency` of a command. */
   | 'concurrency'
+  /** A catalog file: a command or a plan. */
+  | 'definition'
   /** A catalog file: a step of a plan. */
   | 'step'
   /** A program: a step of a plan. */
@@ -34,7 +40,15 @@ const renamedNames: Readonly<Record<RenameScope, Readonly<Record<string, string>
     onceBy: 'throttleKey',
     timeout: 'timeoutSeconds',
   },
+  'definition options': { timeout: 'timeoutSeconds' },
+  'method parameters': {
+    timeout: 'timeoutSeconds',
+    gatherJobTimeout: 'gatherJobTimeoutSeconds',
+    tokenExpire: 'tokenExpireSeconds',
+    lifetime: 'lifetimeSeconds',
+  },
   concurrency: { perTarget: 'per_target' },
+  definition: {},
   step: { atATime: 'batch_size', tolerate: 'max_failures', onFailure: 'on_failure' },
   'step options': { atATime: 'batchSize', tolerate: 'maxFailures' },
   schema: {

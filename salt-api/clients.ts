@@ -240,14 +240,14 @@ async function toRequest(
 ): Promise<RunRequest> {
   const { tgt, ret, jid, delimiter } = low;
   const tgtType = low.tgt_type ?? (typeof tgt === 'string' ? undefined : 'list');
-  const timeout = secondsOf(low, 'timeout');
-  const gatherJobTimeout = secondsOf(low, 'gather_job_timeout');
+  const timeoutSeconds = secondsOf(low, 'timeout');
+  const gatherJobTimeoutSeconds = secondsOf(low, 'gather_job_timeout');
   return {
     tgt,
     ...(await functionsOf(low, bodies)),
     ...(tgtType === undefined ? {} : { tgtType }),
-    ...(timeout === undefined ? {} : { timeout }),
-    ...(gatherJobTimeout === undefined ? {} : { gatherJobTimeout }),
+    ...(timeoutSeconds === undefined ? {} : { timeoutSeconds }),
+    ...(gatherJobTimeoutSeconds === undefined ? {} : { gatherJobTimeoutSeconds }),
     ...(isGiven(ret) ? { ret } : {}),
     ...(isGiven(jid) ? { jid } : {}),
     ...(isGiven(delimiter) ? { delimiter } : {}),

@@ -6,6 +6,7 @@ import {
   type InProcessApi,
   linkSignals,
   longestTimerMs,
+  type MasterApi,
   type MasterConfig,
   type UserApi,
 } from '../master/index.ts';
@@ -22,14 +23,14 @@ import type { CompleteOptions } from './options.ts';
 import { type SessionStore, sessionTokenOf } from './sessions.ts';
 
 /** The master whose API it is: in this process, or one that `saltbridge/client` is connected to. */
-export interface ServedMaster extends InProcessApi {
+export interface ServedMaster extends MasterApi {
   /** What a master of this process has in force: defaults for the API's options. */
   readonly config?: MasterConfig;
 }
 
 /** What routes share. */
 export interface ApiContext {
-  readonly master: ServedMaster;
+  readonly master: InProcessApi & Pick<ServedMaster, 'config'>;
   readonly options: CompleteOptions;
   /** Looked at before anything else. */
   readonly hostGuard: HostGuard;

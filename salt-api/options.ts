@@ -101,7 +101,7 @@ const defaults: Omit<CompleteOptions, WithoutDefault> = {
   maxUnauthenticatedBodySize: 1_048_576,
   maxRequestBodyValues: 100_000,
   corsOrigin: [],
-  sessionIdle: 36_000,
+  sessionIdleSeconds: 36_000,
   runnerTimeoutSeconds: 300,
   streams: 1000,
   streamsPerToken: 64,

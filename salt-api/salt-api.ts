@@ -79,7 +79,7 @@ export async function createSaltApi(
     options: complete,
     hostGuard: createHostGuard(complete),
     sessions: new SessionStore({
-      idleMs: complete.sessionIdle * 1000,
+      idleMs: complete.sessionIdleSeconds * 1000,
       now: () => performance.now(),
     }),
     connections: new HttpConnections(connectionLimits(complete)),

@@ -80,18 +80,25 @@ function parametersOf({ properties, required = [] }) {
     .join('; ');
 }
 
-const tableHead = '| Method | Parameters | Answer | Access |\n|---|---|---|---|\n';
+const tableHead =
+  '| Method | Parameters | Answer | Access | Audit action |\n|---|---|---|---|---|\n';
+/** However the page has been formatted since. */
+const tableStart = /^\| Method +\|/m;
 
 /** Writes or compares the table on the page about the methods of the interface. */
 async function documentMethods() {
   const { rpcMethods } = await import('../dist/master/index.js');
-  const rows = [...rpcMethods].map(([name, { parameters, access, isStream }]) => {
+  const rows = [...rpcMethods].map(([name, { parameters, access, isStream, audit }]) => {
     const answer = isStream ? 'stream' : 'value';
-    return `| \`${name}\` | ${parametersOf(parameters)} | ${answer} | \`${access}\` |\n`;
+    const action = audit === undefined ? '–' : `\`${audit.action}\``;
+    const columns = [`\`${name}\``, parametersOf(parameters), answer, `\`${access}\``, action];
+    return `| ${columns.join(' | ')} |\n`;
   });
   const file = path.join(root, 'docs', 'rpc.md');
   const before = readFileSync(file, 'utf8');
-  const page = before.slice(0, before.indexOf(tableHead)) + tableHead + rows.sort().join('');
+  const start = before.search(tableStart);
+  if (start === -1) fail('docs/rpc.md: expected a table that begins with the column Method');
+  const page = before.slice(0, start) + tableHead + rows.sort().join('');
   if (!isCheck) writeFileSync(file, page);
   else if (before !== page) {
     fail('docs/rpc.md is not what the method table says now; run: npm run docs');

@@ -26,6 +26,25 @@ declare global {
 }
 `;
 
+/** What only rooms of the package may say: who asks for a call. */
+const internals = `
+import type { ExtensionHost, Master } from 'saltbridge';
+declare const host: ExtensionHost;
+declare const master: Master;
+const by = { who: { kind: 'user', name: 'fred' }, rule: 'operators' } as const;
+// @ts-expect-error: a call of the library is the program's own
+master.keys.accept({ match: 'web1' }, by);
+// @ts-expect-error: as above
+master.jobs.publish({ tgt: '*', fun: 'test.ping', by });
+// @ts-expect-error: as above
+master.jobs.run({ tgt: '*', fun: 'test.ping', requestedBy: 'web1' });
+// @ts-expect-error: as above
+host.master().runners.run({ fun: 'jobs.active', by });
+// @ts-expect-error: it answers with who asks
+master.asUser('').requireFullRights('x');
+export {};
+`;
+
 const compilerOptions = {
   module: 'nodenext',
   target: 'es2023',
@@ -58,6 +77,7 @@ test('the examples of README.md and docs/ compile', (t) => {
     }
   }
   t.true(count > 10, `${count} examples`);
+  writeFileSync(path.join(directory, 'internals.ts'), internals);
   writeFileSync(path.join(directory, 'surroundings.d.ts'), surroundings);
   writeFileSync(path.join(directory, 'package.json'), '{"type": "module"}');
   writeFileSync(

@@ -43,7 +43,7 @@ export class KeyDeletions {
 
   async #acceptAgain(): Promise<void> {
     const { events, keys } = this.#master;
-    for await (const { data } of events.subscribe({ match: 'salt/auth' }, this.#end.signal)) {
+    for await (const { data } of await events.subscribe({ match: 'salt/auth' }, this.#end.signal)) {
       if (data.act === 'pend') await keys.accept({ match: String(data.id) });
     }
   }

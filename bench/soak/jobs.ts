@@ -18,7 +18,7 @@ const tickMs = 10;
 /** Where more jobs are under way than begin in this time, what is due is left out. */
 const secondsUnderWay = 20;
 /** Seconds; more than what follows a rotation takes. */
-const patience = { timeout: 10, gatherJobTimeout: 5 };
+const patience = { timeoutSeconds: 10, gatherJobTimeoutSeconds: 5 };
 
 /** Publishes jobs at a rate and follows each to its end. */
 export class JobLoad {

@@ -44,7 +44,7 @@ async function toEnrolRequest(
     format: ticket ? 'none' : format,
     ...(instance === undefined ? {} : { instance }),
     ...(address === undefined ? {} : { address }),
-    ...(lifetime === undefined ? {} : { lifetime }),
+    ...(lifetime === undefined ? {} : { lifetimeSeconds: lifetime }),
     ...(protocol === undefined ? {} : { protocol }),
     ...(minionConfig === undefined ? {} : { configDir: minionConfig }),
     ...(file === undefined ? {} : { beside: await readTextFile(file) }),

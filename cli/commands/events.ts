@@ -28,7 +28,7 @@ export function addEventsCommand(program: Command, context: CommandContext): voi
       const format = options.json ? formatEventJson : formatEventLine;
       let left = options.count ?? Number.POSITIVE_INFINITY;
       try {
-        for await (const event of api.events.subscribe(request, signal)) {
+        for await (const event of await api.events.subscribe(request, signal)) {
           await printLine(context.stdout, format(event));
           left -= 1;
           if (left === 0) return;

@@ -68,7 +68,7 @@ async function callRunner(
     fun,
     ...parseArguments(args, parse.split(',')),
     user: callerName(),
-    ...(timeout === undefined ? {} : { timeout }),
+    ...(timeout === undefined ? {} : { timeoutSeconds: timeout }),
     ...(jid === undefined ? {} : { jid }),
   };
   try {

@@ -240,8 +240,8 @@ function toRunRequest(
   return {
     ...toTarget(tgt, options),
     ...parseCall(fun, args, options),
-    ...(timeout === undefined ? {} : { timeout }),
-    ...(gatherJobTimeout === undefined ? {} : { gatherJobTimeout }),
+    ...(timeout === undefined ? {} : { timeoutSeconds: timeout }),
+    ...(gatherJobTimeout === undefined ? {} : { gatherJobTimeoutSeconds: gatherJobTimeout }),
     ...(subset === undefined ? {} : { subset }),
     ...(options.startEvent === true ? { startEvent: true } : {}),
     ...(metadata === undefined ? {} : { metadata: parseMetadata(metadata) }),
@@ -427,7 +427,12 @@ async function printIncompleteUsage(
 
 async function publishJob(
   jobs: JobsApi,
-  { timeout: _timeout, gatherJobTimeout: _gather, subset: _subset, ...request }: RunRequest,
+  {
+    timeoutSeconds: _timeout,
+    gatherJobTimeoutSeconds: _gather,
+    subset: _subset,
+    ...request
+  }: RunRequest,
   { stdout, stderr }: CommandContext,
 ): Promise<number> {
   const { jid, minions, problem } = await jobs.publish(request);

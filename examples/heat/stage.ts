@@ -62,7 +62,7 @@ const commands: readonly CommandDefinition[] = [
     function: 'demo.slow',
     reviewed: 'made for the examples: it waits',
     parameters: { type: 'object', properties: {} },
-    timeout: 300,
+    timeoutSeconds: 300,
   },
   {
     name: 'demo.program',

@@ -97,6 +97,7 @@ export function commandMethods(api: CommandApi): RpcTable {
         const handle = await api.run(command, { ...rest, target, caller, params: given });
         yield* streamRun(handle, end);
       },
+      audit: { action: 'job.publish', writtenBy: 'jobs' },
     }),
   };
 }

@@ -324,7 +324,7 @@ export function describeCommand({ definition, fun, standing }: CompiledCommand):
     parameters: definition.parameters ?? { type: 'object', properties: {} },
     secret: definition.secret ?? [],
     ...(within === undefined ? {} : { within }),
-    timeout: definition.timeout ?? 60,
+    timeout: definition.timeoutSeconds ?? 60,
     retries: definition.retries ?? 0,
     idempotent: definition.idempotent ?? false,
     concurrency: definition.concurrency ?? {},

@@ -51,8 +51,8 @@ export interface CommandDefinition {
   readonly secret?: readonly string[];
   /** A compound target: minions beyond it are refused, whoever asks. */
   readonly within?: string;
-  /** Seconds that a run has, its retries included. Default 60. */
-  readonly timeout?: number;
+  /** How long a run may take, its retries included. Default 60. In files `timeout`. */
+  readonly timeoutSeconds?: number;
   /** How often it is tried again on minions that failed or did not answer. Default 0. */
   readonly retries?: number;
   /** Whether running it twice does no more than once. Default false. */
@@ -93,7 +93,7 @@ const CommandBody = Type.Object(
     arguments: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
     secret: Type.Optional(Type.Array(Words)),
     within: Type.Optional(Words),
-    timeout: Type.Optional(Type.Number({ exclusiveMinimum: 0, maximum: 86_400 })),
+    timeoutSeconds: Type.Optional(Type.Number({ exclusiveMinimum: 0, maximum: 86_400 })),
     retries: Type.Optional(Type.Integer({ minimum: 0, maximum: 10 })),
     idempotent: Type.Optional(Type.Boolean()),
     concurrency: Type.Optional(
@@ -131,8 +131,9 @@ export function parseCommandDefinition(name: string, value: unknown): CommandDef
   const [first] = compiledBody.Errors(value);
   if (first !== undefined) {
     const field = first.instancePath.slice(1).replaceAll('/', '.');
+    const unknown = renameProblem('definition options', field) ?? 'no such field';
     // What no schema describes is measured against the schema `false`.
-    throw catalogError(name, field, first.keyword === 'boolean' ? 'no such field' : first.message);
+    throw catalogError(name, field, first.keyword === 'boolean' ? unknown : first.message);
   }
   const { arguments: given, ...rest }: Static<typeof CommandBody> = compiledBody.Parse(value);
   if (given === undefined) return { ...rest, name } as CommandDefinition; // optional, never undefined
@@ -175,8 +176,24 @@ export function parseCommandEntry(name: string, value: unknown): CommandDefiniti
     scope: 'concurrency',
     refuse: (field, problem) => catalogError(name, `concurrency.${field}`, problem),
   });
-  const given = concurrency === undefined ? value : { ...value, concurrency };
-  return parseCommandDefinition(name, given);
+  const given = withDefinitionOptionNames(name, value);
+  return parseCommandDefinition(name, {
+    ...given,
+    ...(concurrency === undefined ? {} : { concurrency }),
+  });
+}
+
+/** A command or a plan of a file, with the options of programs. @throws BridgeError ERR_CATALOG */
+export function withDefinitionOptionNames(
+  name: string,
+  value: Readonly<Record<string, unknown>>,
+): object {
+  const renamed = withOptionNames(value, {
+    names: new Map([['timeout', 'timeoutSeconds']]),
+    scope: 'definition',
+    refuse: (field, problem) => catalogError(name, field, problem),
+  });
+  return Object(renamed);
 }
 
 /** How the fields of a file become the options of programs. */

@@ -280,8 +280,8 @@ export class CommandRunner {
   }
 
   #deadlineOf({ definition }: CompiledCommand, given: Date | number | undefined): number {
-    const { timeout = 60 } = definition;
-    const own = this.#options.host.now() + timeout * 1000;
+    const { timeoutSeconds = 60 } = definition;
+    const own = this.#options.host.now() + timeoutSeconds * 1000;
     return given === undefined ? own : Math.min(own, Number(given));
   }
 

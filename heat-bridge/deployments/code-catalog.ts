@@ -137,7 +137,7 @@ function commandOf({
     },
     arguments: { lang: { value: '/bin/sh' }, code: { parameter: 'code' } },
     unsafe: 'i-understand',
-    timeout,
+    timeoutSeconds: timeout,
     ...(within === undefined ? {} : { within }),
   };
 }

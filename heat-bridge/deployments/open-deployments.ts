@@ -3,7 +3,7 @@
 import type { Logger } from 'pino';
 import Type from '#typebox';
 import type { Subject } from '../../acl/index.ts';
-import type { AuditRequester, ExtensionHost } from '../../master/index.ts';
+import { type AuditRequester, audited, type ExtensionHost } from '../../master/index.ts';
 import type { BridgeModule } from '../bridge-module.ts';
 import type { Catalog } from '../commands/command-catalog.ts';
 import { CommandRunner } from '../commands/command-runner.ts';
@@ -32,7 +32,7 @@ import {
   type StackRegistration,
   StackRegistry,
 } from './stacks.ts';
-import { deploymentInfoOf, type StacksApi, stackMethods, withStackAudit } from './stacks-api.ts';
+import { deploymentInfoOf, type StacksApi, stackMethods } from './stacks-api.ts';
 
 // Options `saltbridge: bridge: deployments:`.
 
@@ -209,15 +209,13 @@ export async function openDeployments(
     },
   });
   const local = apiFor(({ service: name = defaultService }) => ({ kind: 'service', name }));
-  const api = withStackAudit(local, host.audit);
+  const api = audited(stackMethods(local), { stacks: local }, host.audit).stacks;
   return {
     api,
-    as: (requester, subject) =>
-      withStackAudit(
-        apiFor(() => subject),
-        host.audit,
-        requester,
-      ),
+    as: (requester, subject) => {
+      const stacks = apiFor(() => subject);
+      return audited(stackMethods(stacks), { stacks }, host.audit, requester).stacks;
+    },
     rpc: stackMethods(api),
     dismiss: async (minion) => {
       for (const stack of await registry.dismiss(minion)) follow(stack);

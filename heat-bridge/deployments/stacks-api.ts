@@ -1,12 +1,7 @@
 /** Interfaces to registered stacks: for programs, at the local socket, with audit records. */
 
 import Type from '#typebox';
-import {
-  type AuditRequester,
-  type ExtensionHost,
-  extensionMethod,
-  type RpcTable,
-} from '../../master/index.ts';
+import { extensionMethod, type RpcTable } from '../../master/index.ts';
 import type { DeploymentEnd } from './deployment-answer.ts';
 import type { DeploymentRecord } from './deployment-records.ts';
 import type { ServerStatus } from './server-worker.ts';
@@ -88,43 +83,14 @@ export function minionsOfRegistration({
   return [...new Set([...minions, ...servers.flatMap(({ minion }) => minion ?? [])])];
 }
 
-const localRequester: AuditRequester = {
-  who: { kind: 'local', name: '' },
-  rule: 'local-interface',
-};
-
-/** The same with audit records, which hold no secrets. */
-export function withStackAudit(
-  api: StacksApi,
-  audit: ExtensionHost['audit'],
-  by: AuditRequester = localRequester,
-): StacksApi {
-  const tell = async <T extends StackInfo>(
-    action: string,
-    what: string,
-    work: () => Promise<T>,
-  ): Promise<T> => {
-    try {
-      const info = await work();
-      const on = minionsOfRegistration({
-        minions: info.minions,
-        servers: info.servers.map(({ server, minion }) =>
-          minion === undefined ? { server } : { server, minion },
-        ),
-      });
-      audit.append({ ...by, action, what, on, outcome: 'done' });
-      return info;
-    } catch (error) {
-      audit.append({ ...by, action, what, outcome: 'failed' });
-      throw error;
-    }
-  };
-  return {
-    ...api,
-    add: (registration, options) =>
-      tell('stack.add', String(registration.name), () => api.add(registration, options)),
-    remove: (name, of) => tell('stack.remove', name, () => api.remove(name, of)),
-  };
+/** The minions that a stack names; a record holds no secrets. */
+function minionsOfStack({ minions, servers }: StackInfo): readonly string[] {
+  return minionsOfRegistration({
+    minions,
+    servers: servers.map(({ server, minion }) =>
+      minion === undefined ? { server } : { server, minion },
+    ),
+  });
 }
 
 const strict = { additionalProperties: false };
@@ -143,7 +109,19 @@ export function stackMethods(stacks: StacksApi): RpcTable {
           { registration: Registration, replaces: Type.Optional(Type.Boolean()), ...ownerField },
           strict,
         ),
+        args: (
+          registration: StackRegistration,
+          options?: StackOwner & { readonly replaces?: boolean },
+        ) => ({ registration, ...options }),
         call: (_api, { registration, ...options }) => stacks.add(registration, options),
+        audit: {
+          action: 'stack.add',
+          done: ({ registration: { name } }, stack) => ({
+            what: String(name),
+            on: minionsOfStack(stack),
+          }),
+          failed: ({ registration: { name } }) => ({ what: String(name) }),
+        },
       }),
       list: extensionMethod({
         parameters: Type.Object(ownerField, strict),
@@ -155,7 +133,13 @@ export function stackMethods(stacks: StacksApi): RpcTable {
       }),
       remove: extensionMethod({
         parameters: Which,
+        args: (name: string, of?: StackOwner) => ({ name, ...of }),
         call: (_api, { name, ...of }) => stacks.remove(name, of),
+        audit: {
+          action: 'stack.remove',
+          done: ({ name }, stack) => ({ what: name, on: minionsOfStack(stack) }),
+          failed: ({ name }) => ({ what: name }),
+        },
       }),
     },
   };

@@ -198,7 +198,9 @@ export function addServiceRoutes(
       if (project === undefined) {
         throw new BridgeError('ERR_ENROLL_ARGS', 'project: expected one, as the token says none');
       }
-      const wanted = { ...asked, project };
+      const { lifetime, ...more } = asked;
+      const lasts = lifetime === undefined ? {} : { lifetimeSeconds: lifetime };
+      const wanted = { ...more, ...lasts, project };
       requireEnrolmentRight(host, holder, 'bridge.enroll.create', wanted);
       // protection: operators-protocol
       checkMinimumProtocol(wanted.protocol, lowestProtocol);

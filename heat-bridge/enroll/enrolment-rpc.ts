@@ -12,6 +12,7 @@ const strictObject = { additionalProperties: false };
 const Text = Type.String({ minLength: 1, maxLength: 255 });
 const Protocol = Type.Integer({ minimum: 0, maximum: 3 });
 const Time = Type.Integer({ minimum: 0 });
+const Lifetime = Type.Integer({ minimum: 1, maximum: 86_400 });
 const Values = Type.Record(Type.String(), Type.Unknown());
 const oneOf = (...names: readonly string[]): TSchema =>
   Type.Union(names.map((name) => Type.Literal(name)));
@@ -21,7 +22,6 @@ const enrolRequestFields = {
   instance: Type.Optional(Text),
   address: Type.Optional(Text),
   by: Type.Optional(oneOf('claim', 'keys', 'grain')),
-  lifetime: Type.Optional(Type.Integer({ minimum: 1, maximum: 86_400 })),
   expires: Type.Optional(Time),
   protocol: Type.Optional(Protocol),
   format: Type.Optional(oneOf('cloud-init', 'shell', 'cloudbase-init', 'none')),
@@ -33,16 +33,30 @@ const enrolRequestFields = {
 
 /** Checked against the schema below; what is no value of YAML is not JSON either. */
 const EnrolRequestSchema: TUnsafe<EnrolRequest> = Type.Unsafe<EnrolRequest>(
-  Type.Object({ ...enrolRequestFields, project: Text }, strictObject),
+  Type.Object(
+    { ...enrolRequestFields, lifetimeSeconds: Type.Optional(Lifetime), project: Text },
+    strictObject,
+  ),
 );
 
-/** The same of a service: the token that it shows may say which project it is. */
-export type ServiceEnrolRequest = Omit<EnrolRequest, 'project'> & { readonly project?: string };
+/** The body of a service's request: the token that it shows may say which project it is. */
+export type ServiceEnrolRequest = Omit<EnrolRequest, 'lifetimeSeconds' | 'project'> & {
+  /** {@link EnrolRequest.lifetimeSeconds} */
+  readonly lifetime?: number;
+  readonly project?: string;
+};
 
 /** See {@link EnrolRequestSchema}. */
 export const ServiceEnrolRequestSchema: TUnsafe<ServiceEnrolRequest> =
   Type.Unsafe<ServiceEnrolRequest>(
-    Type.Object({ ...enrolRequestFields, project: Type.Optional(Text) }, strictObject),
+    Type.Object(
+      {
+        ...enrolRequestFields,
+        lifetime: Type.Optional(Lifetime),
+        project: Type.Optional(Text),
+      },
+      strictObject,
+    ),
   );
 
 const KnownMinionSchema: TUnsafe<KnownMinion> = Type.Unsafe<KnownMinion>(
@@ -74,10 +88,12 @@ export function enrollMethods(api: EnrollApi): RpcTable {
       create: extensionMethod({
         parameters: EnrolRequestSchema,
         call: (_, request) => api.create(request),
+        audit: { action: 'enroll.created', writtenBy: 'enroll' },
       }),
       import: extensionMethod({
         parameters: Type.Object({ minions: Type.Array(KnownMinionSchema) }, strictParameters),
         call: (_, { minions }) => api.import(minions),
+        audit: { action: 'enroll.accepted', writtenBy: 'enroll' },
       }),
       list: extensionMethod({
         parameters: Type.Object({}, strictParameters),
@@ -91,7 +107,11 @@ export function enrollMethods(api: EnrollApi): RpcTable {
         parameters: NumberParameters,
         call: (_, { number }, signal) => api.follow(number, signal),
       }),
-      retire: extensionMethod({ parameters: MachineParameters, call: (_, it) => api.retire(it) }),
+      retire: extensionMethod({
+        parameters: MachineParameters,
+        call: (_, it) => api.retire(it),
+        audit: { action: 'enroll.retired', writtenBy: 'enroll' },
+      }),
     },
   };
 }

@@ -122,8 +122,10 @@ export class EnrolmentService {
     const { defaults, now } = this.#parts;
     const { id, project, instance, address, by = 'claim', expires } = request;
     const createdAt = now();
-    const lifetimeMs = request.lifetime === undefined ? undefined : request.lifetime * 1000;
-    const ticketExpiresAt = createdAt + (lifetimeMs ?? defaults.ticketLifetimeMs);
+    const { lifetimeSeconds } = request;
+    const lifetimeMs =
+      lifetimeSeconds === undefined ? defaults.ticketLifetimeMs : lifetimeSeconds * 1000;
+    const ticketExpiresAt = createdAt + lifetimeMs;
     return {
       number: randomBytes(16).toString('base64url'),
       id,
@@ -160,14 +162,15 @@ export class EnrolmentService {
 }
 
 function checkEnrolRequest(request: EnrolRequest, now: number): void {
-  const { project, instance, address, lifetime, expires } = request;
+  const { project, instance, address, lifetimeSeconds, expires } = request;
   for (const [name, text] of Object.entries({ project, instance: instance ?? '-' })) {
     if (text.length === 0 || text.length > 255) throw argumentError(name, '1 to 255 characters');
   }
   if (address !== undefined && isIP(address) === 0) throw argumentError('address', 'an IP address');
   const isLifetime =
-    lifetime === undefined || (lifetime > 0 && lifetime * 1000 <= maxTicketLifetimeMs);
-  if (!isLifetime) throw argumentError('lifetime', 'seconds, at most a day');
+    lifetimeSeconds === undefined ||
+    (lifetimeSeconds > 0 && lifetimeSeconds * 1000 <= maxTicketLifetimeMs);
+  if (!isLifetime) throw argumentError('lifetimeSeconds', 'more than 0, at most a day');
   if (expires !== undefined && expires <= now) throw argumentError('expires', 'a time to come');
 }
 

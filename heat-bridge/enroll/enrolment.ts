@@ -71,8 +71,8 @@ export interface EnrolRequest {
   readonly address?: string;
   /** Default `claim`. `grain` needs `enroll: grain: true`. */
   readonly by?: Exclude<EnrolmentWay, 'import'>;
-  /** Seconds that the ticket is good for. Default: `enroll: ticket_lifetime`. */
-  readonly lifetime?: number;
+  /** How long the ticket is good for. Default: `enroll: ticket_lifetime`. */
+  readonly lifetimeSeconds?: number;
   /** Milliseconds since 1970 when its key ends, and all that hangs on it. Default: never. */
   readonly expires?: number;
   /** Lowest protocol version that the minion is heard in. Default: `enroll: protocol`. */

@@ -86,6 +86,7 @@ export function planMethods(api: PlanApi): RpcTable {
         const by = rpcCallerOf(token, service);
         yield* streamPlanRun(await api.run(plan, { ...rest, caller: by, params: given }), end);
       },
+      audit: { action: 'plan.run', writtenBy: 'plans' },
     }),
     followPlan: extensionStream({
       parameters: FindParameters,
@@ -100,6 +101,7 @@ export function planMethods(api: PlanApi): RpcTable {
         await handle.cancel({ undo });
         return handle.outcome;
       },
+      audit: { action: 'plan.end', writtenBy: 'plans' },
     }),
   };
 }

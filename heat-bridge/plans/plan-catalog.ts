@@ -382,7 +382,7 @@ export function describePlan({ definition, steps, secret }: CompiledPlan): PlanI
       onFailure: onFailure ?? 'stop',
       ...(undo === undefined ? {} : { undo: undo.command }),
     })),
-    timeout: definition.timeout ?? 600,
+    timeout: definition.timeoutSeconds ?? 600,
     parallel: definition.parallel ?? 8,
     ...(deprecated === undefined ? {} : { deprecated }),
   };

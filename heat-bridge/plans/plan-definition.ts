@@ -9,6 +9,7 @@ import {
   catalogNameForm,
   isPlainMap,
   type JsonSchema,
+  withDefinitionOptionNames,
   withOptionNames,
 } from '../commands/command-definition.ts';
 
@@ -78,8 +79,10 @@ export interface PlanDefinition {
   readonly parameters?: JsonSchema;
   readonly groups: Readonly<Record<string, GroupDefinition>>;
   readonly steps: Readonly<Record<string, StepDefinition>>;
-  /** Seconds that its steps have, what takes them back not counted. Default 600. */
-  readonly timeout?: number;
+  /**
+   * How long its steps may take, what takes them back not counted. Default 600. In files `timeout`.
+   */
+  readonly timeoutSeconds?: number;
   /** Steps at a time. Default 8. */
   readonly parallel?: number;
   /** What to use instead. */
@@ -142,7 +145,7 @@ const PlanBody = Type.Object(
       minProperties: 1,
       maxProperties: 128,
     }),
-    timeout: Type.Optional(Type.Number({ exclusiveMinimum: 0, maximum: 86_400 })),
+    timeoutSeconds: Type.Optional(Type.Number({ exclusiveMinimum: 0, maximum: 86_400 })),
     parallel: Type.Optional(Type.Integer({ minimum: 1, maximum: 64 })),
     deprecated: Type.Optional(Words),
   },
@@ -162,7 +165,8 @@ export function parsePlanDefinition(name: string, value: unknown): PlanDefinitio
   const [first] = compiledPlanBody.Errors(value);
   if (first !== undefined) {
     const names = first.instancePath.slice(1).split('/');
-    const unknown = renameProblem('step options', names.at(-1) ?? '') ?? 'no such field';
+    const scope = names.length > 1 ? 'step options' : 'definition options';
+    const unknown = renameProblem(scope, names.at(-1) ?? '') ?? 'no such field';
     // What no schema describes is measured against the schema `false`.
     const problem = first.keyword === 'boolean' ? unknown : first.message;
     throw catalogError(name, names.join('.'), problem);
@@ -188,7 +192,9 @@ const stepFields: ReadonlyMap<string, string> = new Map([
 
 /** Reads a plan of a catalog file. @throws BridgeError ERR_CATALOG */
 export function parsePlanEntry(name: string, value: unknown): PlanDefinition {
-  if (!isPlainMap(value) || !isPlainMap(value.steps)) return parsePlanDefinition(name, value);
+  if (!isPlainMap(value)) return parsePlanDefinition(name, value);
+  const given = withDefinitionOptionNames(name, value);
+  if (!isPlainMap(value.steps)) return parsePlanDefinition(name, given);
   const steps = Object.entries(value.steps).map(([key, step]) => [
     key,
     withOptionNames(step, {
@@ -197,7 +203,7 @@ export function parsePlanEntry(name: string, value: unknown): PlanDefinition {
       refuse: (field, problem) => catalogError(name, `steps.${key}.${field}`, problem),
     }),
   ]);
-  return parsePlanDefinition(name, { ...value, steps: Object.fromEntries(steps) });
+  return parsePlanDefinition(name, { ...given, steps: Object.fromEntries(steps) });
 }
 
 function parseUndo(name: string, field: string, { params, ...undo }: Static<typeof Undo>): object {

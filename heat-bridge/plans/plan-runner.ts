@@ -278,7 +278,7 @@ export class PlanRunner {
   }
 
   #deadlineOf({ plan, request: { deadline } }: ResolvedPlanCall): number {
-    const own = this.#options.host.now() + (plan.definition.timeout ?? 600) * 1000;
+    const own = this.#options.host.now() + (plan.definition.timeoutSeconds ?? 600) * 1000;
     return deadline === undefined ? own : Math.min(own, Number(deadline));
   }
 

@@ -4,7 +4,7 @@
  */
 
 import Type from '#typebox';
-import type { AuditRequester, ExtensionHost } from '../../master/index.ts';
+import { type AuditRequester, audited, type ExtensionHost } from '../../master/index.ts';
 import type { BudgetLimits } from '../../runtime/index.ts';
 import type { BridgeModule } from '../bridge-module.ts';
 import { BridgeError } from '../errors.ts';
@@ -28,7 +28,6 @@ import {
   type HandlesApi,
   type SignalsApi,
   signalMethods,
-  withAudit,
 } from './signals-api.ts';
 import { createDeliverer } from './transports.ts';
 
@@ -252,10 +251,11 @@ export async function openSignals(host: SignalsHost, section: unknown): Promise<
     ),
     outbox: createOutboxApi({ outbox, courier, handles }),
   };
-  const api = withAudit(plain, host.audit);
+  const rows = signalMethods(plain);
+  const api = audited(rows, plain, host.audit);
   return {
     api,
-    as: (requester) => withAudit(plain, host.audit, requester),
+    as: (requester) => audited(rows, plain, host.audit, requester),
     ask,
     isListed,
     intake,

@@ -2,7 +2,7 @@
 
 import Type from '#typebox';
 import {
-  type AuditRequester,
+  type AuditDetails,
   type ExtensionHost,
   extensionMethod,
   type RpcTable,
@@ -162,63 +162,20 @@ function handleGoneError(alias: string): BridgeError {
 
 // Audit records, without destinations.
 
-/** Whoever may use the local socket, or the program that the master runs in. */
-const localRequester: AuditRequester = {
-  who: { kind: 'local', name: '' },
-  rule: 'local-interface',
+const minionsOf = (entries: readonly OutboxEntry[]): readonly string[] => [
+  ...new Set(entries.map(({ minion }) => minion)),
+];
+
+const outboxRecord = {
+  done: (selection: OutboxSelection, entries: readonly OutboxEntry[]): AuditDetails => ({
+    what: meantBy(selection),
+    on: minionsOf(entries),
+  }),
+  failed: (selection: OutboxSelection): AuditDetails => ({ what: meantBy(selection) }),
 };
 
-export function withAudit(
-  api: SignalsApi,
-  audit: ExtensionHost['audit'],
-  by: AuditRequester = localRequester,
-): SignalsApi {
-  const { handles, outbox } = api;
-  const tell = async <T>(
-    action: string,
-    what: string,
-    work: () => Promise<T>,
-    on: (result: T) => readonly string[],
-  ): Promise<T> => {
-    try {
-      const result = await work();
-      audit.append({ ...by, action, what, on: on(result), outcome: 'done' });
-      return result;
-    } catch (error) {
-      audit.append({ ...by, action, what, outcome: 'failed' });
-      throw error;
-    }
-  };
-  const minionsOf = (entries: readonly OutboxEntry[]): readonly string[] => [
-    ...new Set(entries.map(({ minion }) => minion)),
-  ];
-  const meant = ({ id, alias }: OutboxSelection): string => id ?? alias ?? '*';
-  return {
-    handles: {
-      ...handles,
-      add: (registration, options) =>
-        tell(
-          'handle.add',
-          String(registration.alias),
-          () => handles.add(registration, options),
-          ({ minions }) => minions,
-        ),
-      remove: (alias, of) =>
-        tell(
-          'handle.remove',
-          alias,
-          () => handles.remove(alias, of),
-          ({ minions }) => minions,
-        ),
-    },
-    outbox: {
-      ...outbox,
-      retry: (selection) =>
-        tell('outbox.retry', meant(selection), () => outbox.retry(selection), minionsOf),
-      drop: (selection) =>
-        tell('outbox.drop', meant(selection), () => outbox.drop(selection), minionsOf),
-    },
-  };
+function meantBy({ id, alias }: OutboxSelection): string {
+  return id ?? alias ?? '*';
 }
 
 /** A signal that was permitted, and that no handle was registered for in time. */
@@ -252,7 +209,19 @@ export function signalMethods({ handles, outbox }: SignalsApi): RpcTable {
           { registration: Registration, replaces: Type.Optional(Type.Boolean()) },
           strict,
         ),
+        args: (registration: HandleRegistration, options?: { readonly replaces?: boolean }) => ({
+          registration,
+          ...options,
+        }),
         call: (_api, { registration, replaces = false }) => handles.add(registration, { replaces }),
+        audit: {
+          action: 'handle.add',
+          done: ({ registration: { alias } }, { minions }) => ({
+            what: String(alias),
+            on: minions,
+          }),
+          failed: ({ registration: { alias } }) => ({ what: String(alias) }),
+        },
       }),
       list: extensionMethod({
         parameters: Type.Object(ownerField, strict),
@@ -264,7 +233,13 @@ export function signalMethods({ handles, outbox }: SignalsApi): RpcTable {
       }),
       remove: extensionMethod({
         parameters: Alias,
+        args: (alias: string, of?: HandleOwner) => ({ alias, ...of }),
         call: (_api, { alias, ...of }) => handles.remove(alias, of),
+        audit: {
+          action: 'handle.remove',
+          done: ({ alias }, { minions }) => ({ what: alias, on: minions }),
+          failed: ({ alias }) => ({ what: alias }),
+        },
       }),
     },
     outbox: {
@@ -279,8 +254,16 @@ export function signalMethods({ handles, outbox }: SignalsApi): RpcTable {
         ),
         call: (_api, p) => outbox.list(p),
       }),
-      retry: extensionMethod({ parameters: Selection, call: (_api, p) => outbox.retry(p) }),
-      drop: extensionMethod({ parameters: Selection, call: (_api, p) => outbox.drop(p) }),
+      retry: extensionMethod({
+        parameters: Selection,
+        call: (_api, p) => outbox.retry(p),
+        audit: { action: 'outbox.retry', ...outboxRecord },
+      }),
+      drop: extensionMethod({
+        parameters: Selection,
+        call: (_api, p) => outbox.drop(p),
+        audit: { action: 'outbox.drop', ...outboxRecord },
+      }),
     },
   };
 }

@@ -11,12 +11,53 @@ export interface Requested {
   readonly by?: AuditRequester;
 }
 
-/** The same methods, with who asked as their last argument: see {@link Requested.by}. */
+/** The same methods, in rooms as before, with who asked as their last argument: see {@link Requested.by}. */
 export type WithRequester<T> = {
   readonly [K in keyof T]: T[K] extends (...args: infer A) => infer R
     ? (...args: [...A, by?: AuditRequester]) => R
-    : T[K];
+    : WithRequester<T[K]>;
 };
+
+// What a row of the method table says about the audit log.
+
+/** What a record says of a call, beside who asked for it and what came of it. */
+export interface AuditDetails {
+  readonly what?: string;
+  readonly on?: readonly string[];
+  readonly onCount?: number;
+  readonly detail?: string;
+}
+
+/**
+ * The record of a method that changes something. `P` is its parameters, `R` its result. A method
+ * that only reads has none.
+ */
+export type MethodAudit<P = unknown, R = unknown> =
+  | AuditedInside
+  | AuditedDecision<P>
+  | AuditedOutcome<P, R>;
+
+/** The record is written where more is known of the call than its parameters and result. */
+export interface AuditedInside {
+  readonly action: string;
+  /** The module that writes it. */
+  readonly writtenBy: string;
+}
+
+/** Recorded before the call, as permitted; repetitions are counted instead of written. */
+export interface AuditedDecision<P> {
+  readonly action: string;
+  /** @returns `what` of the record */
+  permitted(parameters: P): string;
+}
+
+/** Recorded after the call. */
+export interface AuditedOutcome<P, R> {
+  readonly action: string;
+  done(parameters: P, result: R): AuditDetails;
+  /** Default: a call that fails is not recorded. */
+  failed?(parameters: P): AuditDetails;
+}
 
 // The head of the log in the store: reveals a truncated log.
 

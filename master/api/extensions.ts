@@ -1,7 +1,7 @@
 import type { TSchema } from 'typebox';
 import type { Subject } from '../../acl/index.ts';
 import type { WireValue } from '../../minion-protocol/index.ts';
-import type { AuditRequester } from './audit.ts';
+import type { AuditRequester, MethodAudit } from './audit.ts';
 import type { TargetRequest } from './jobs.ts';
 import type { MasterApi } from './master-api.ts';
 import type { ReactionOutcome } from './reactions.ts';
@@ -57,12 +57,20 @@ export interface RpcMethod<A extends readonly unknown[] = never, R = unknown, W 
    * it only reads, or comes to the same. Default false.
    */
   readonly isIdempotent?: boolean;
-  /** Its stream waits for no reader: one for whom too much waits is ended. Default false. */
+  /**
+   * Its stream has begun when the call resolves, and waits for no reader: one for whom too much waits
+   * is ended. Default false.
+   */
   readonly isLive?: boolean;
+  /** Its record in the audit log. Absent: it only reads. */
+  readonly audit?: MethodAudit;
+  /** How many arguments the interface's method takes, optional ones included. */
+  readonly arity: number;
   /** Turns the interface's arguments into parameters. */
   readonly toParameters: (...args: A) => object;
   /** Says what is wrong with the parameters, or `undefined` if nothing is. */
   readonly complaint: (parameters: unknown) => string | undefined;
+  /** @internal */
   readonly invoke: (
     api: MasterApi,
     parameters: unknown,
@@ -76,6 +84,11 @@ export interface RpcMethod<A extends readonly unknown[] = never, R = unknown, W 
 /** Methods by name, and rooms of methods. */
 export interface RpcTable {
   readonly [name: string]: RpcMethod | RpcTable;
+}
+
+/** Whether an entry of a table is a row. */
+export function isRpcMethod(entry: RpcMethod | RpcTable): entry is RpcMethod {
+  return typeof entry.invoke === 'function';
 }
 
 /** The rows that an interface needs: one for each method. */

@@ -12,8 +12,8 @@ export interface FunctionCall {
   readonly jid?: string;
   /** Leave out keywords that the function does not take. Default: such a call is refused. */
   readonly dropUnknown?: boolean;
-  /** Seconds that minions have to answer, where it asks minions and is not told itself. */
-  readonly timeout?: number;
+  /** How long minions have to answer, where it asks minions and is not told itself. */
+  readonly timeoutSeconds?: number;
 }
 
 /** What came of it; the fields are those of the event `…/ret`. */

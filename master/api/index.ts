@@ -1,9 +1,12 @@
 export type {
   AuditActor,
+  AuditDetails,
   AuditHead,
   AuditRequester,
+  MethodAudit,
   Requested,
   StoredHead,
+  WithRequester,
 } from './audit.ts';
 export { type ErrorEntry, MasterError, type MasterErrorCode, masterErrors } from './errors.ts';
 export type {
@@ -14,14 +17,15 @@ export type {
   ReloadReport,
   Sample,
 } from './events.ts';
-export type {
-  NamedCommands,
-  ReactionResult,
-  RpcAccess,
-  RpcMethod,
-  RpcTable,
-  RpcTableOf,
-  WholeRequest,
+export {
+  isRpcMethod,
+  type NamedCommands,
+  type ReactionResult,
+  type RpcAccess,
+  type RpcMethod,
+  type RpcTable,
+  type RpcTableOf,
+  type WholeRequest,
 } from './extensions.ts';
 export type { FunctionCall, FunctionResult, StartedCall } from './functions.ts';
 export type {

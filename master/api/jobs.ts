@@ -31,10 +31,10 @@ export type BatchUpdate =
 
 /** A job with the patience of whoever waits for it. */
 export interface RunRequest extends PublishRequest {
-  /** Seconds without news after which the silent minions are asked whether they still run it. */
-  readonly timeout?: number;
-  /** Seconds that they have for that answer. */
-  readonly gatherJobTimeout?: number;
+  /** Without news for so long, the silent minions are asked whether they still run it. */
+  readonly timeoutSeconds?: number;
+  /** How long they have for that answer. */
+  readonly gatherJobTimeoutSeconds?: number;
   /** Run on so many minions only, chosen at random among those that have the function. */
   readonly subset?: number;
 }

@@ -237,8 +237,11 @@ export interface EventsRequest {
 
 /** Events: what happens. */
 export interface EventsApi {
-  /** Events from now on. @throws MasterError ERR_READER_DROPPED when read too slowly */
-  subscribe(request?: EventsRequest, signal?: AbortSignal): AsyncIterable<MasterEvent>;
+  /**
+   * Events from now on: the master listens when it resolves.
+   * @throws from the iteration MasterError ERR_READER_DROPPED when read too slowly
+   */
+  subscribe(request?: EventsRequest, signal?: AbortSignal): Promise<AsyncIterable<MasterEvent>>;
   /** Fires an event; nobody is waited for. */
   fire(tag: string, data: WireMap): Promise<void>;
   /** The latest signals that minions were not permitted to emit. */
@@ -431,6 +434,7 @@ export interface UserApi {
    * @param what for what it is asked, for the audit log
    * @returns who that is, for what is done then
    * @throws AuthorizationError ERR_DENIED, AuthenticationError ERR_EAUTH_TOKEN
+   * @internal
    */
   requireFullRights(what: string): Promise<AuditRequester>;
 }
@@ -511,7 +515,8 @@ export interface InProcessApi extends MasterApi {
   readonly keys: Pick<KeysApi, 'list' | 'local'> & WithRequester<Omit<KeysApi, 'list' | 'local'>>;
   readonly jobs: InProcessJobsApi;
   readonly events: Omit<EventsApi, 'fire'> & WithRequester<Pick<EventsApi, 'fire'>>;
-  readonly acl: Omit<AclApi, 'reload'> & WithRequester<Pick<AclApi, 'reload'>>;
+  readonly acl: Omit<AclApi, 'forget' | 'reload'> &
+    WithRequester<Pick<AclApi, 'forget' | 'reload'>>;
   readonly logins: Omit<LoginsApi, 'revoke'> & WithRequester<Pick<LoginsApi, 'revoke'>>;
   readonly runners: InProcessFunctionsApi;
   readonly wheel: InProcessFunctionsApi;

@@ -37,7 +37,7 @@ export interface LoginRequest {
   /** One of those under `external_auth`. */
   readonly eauth: string;
   /** Seconds that the token shall live, where `token_expire_user_override` lets the user choose. */
-  readonly tokenExpire?: number;
+  readonly tokenExpireSeconds?: number;
   /** Where they are, for counting failures: an address. Default `local`. */
   readonly source?: string;
 }

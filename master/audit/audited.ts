@@ -2,18 +2,17 @@ import type { Decision } from '../../acl/index.ts';
 import {
   type AuditActor,
   type AuditRequester,
-  type InProcessApi,
-  type KeyChange,
-  type KeySelection,
-  type KeysApi,
-  type ReloadReport,
+  isRpcMethod,
+  type RpcMethod,
+  type RpcTable,
   type StoredHead,
   version,
+  type WithRequester,
 } from '../api/index.ts';
 import type { KeyStore, KeyChange as KeyTransition, Seal } from '../auth/index.ts';
-import type { LiveConfig, MasterConfig } from '../config/index.ts';
+import type { LiveConfig } from '../config/index.ts';
 import type { MasterContext } from '../context/index.ts';
-import { type BusApi, type Events, tags } from '../events/index.ts';
+import { type Events, tags } from '../events/index.ts';
 import {
   AuditBursts,
   type AuditBurstsOptions,
@@ -21,73 +20,92 @@ import {
   type AuditTrail,
   auditDirectory,
   auditOf,
-  named,
   noAudit,
 } from './audit-log.ts';
 
-/** The interface to events, with who fires which of them in the audit log. */
-export function auditedEvents(events: BusApi, ruled: RuledDecisions): BusApi {
-  return {
-    ...events,
-    fire: (tag, data, by) => {
-      const { who, rule } = auditOf(by, '');
-      ruled.note({ who, action: 'fire', what: tag }, { effect: 'allow', rule });
-      return events.fire(tag, data);
-    },
-  };
+/** Where calls are recorded. */
+interface CallAudit extends Pick<AuditTrail, 'append'> {
+  /** Counts repeated decisions. Default: each is a record. */
+  readonly ruled?: Pick<RuledDecisions, 'note'>;
 }
 
-/** An operation, on what, and who asked for it. */
-interface AuditedKeyChange {
-  readonly action: string;
-  readonly what: string;
+/** What is known of a call before it is made. */
+interface AuditedCall {
+  readonly parameters: object;
+  /** Default: the local interface. */
   readonly by: AuditRequester | undefined;
 }
 
-/** The interface to keys, each operation of which is audited with what came of it. */
-export function auditedKeys(keys: KeysApi, audit: AuditTrail): InProcessApi['keys'] {
-  const tell = (
-    { action, what, by }: AuditedKeyChange,
-    ids: readonly string[],
-    outcome: 'done' | 'failed',
-  ): void => {
-    audit.append({ ...auditOf(by, ''), action, what, ...named(ids), outcome });
+/** Makes a call, and writes the record that its row of the method table declares. */
+export async function auditedCall<T>(
+  { audit: declared }: Pick<RpcMethod, 'audit'>,
+  { parameters, by }: AuditedCall,
+  audit: CallAudit,
+  call: () => Promise<T>,
+): Promise<T> {
+  if (declared === undefined || 'writtenBy' in declared) return call();
+  const { action } = declared;
+  const { who, rule } = auditOf(by, '');
+  if ('permitted' in declared) {
+    const what = declared.permitted(parameters);
+    if (audit.ruled === undefined) audit.append({ who, action, what, rule, outcome: 'permitted' });
+    else audit.ruled.note({ who, action, what }, { effect: 'allow', rule });
+    return call();
+  }
+  try {
+    const result = await call();
+    const details = declared.done(parameters, result);
+    audit.append({ who, action, ...details, rule, outcome: 'done' });
+    return result;
+  } catch (error) {
+    const details = declared.failed?.(parameters);
+    if (details !== undefined) audit.append({ who, action, ...details, rule, outcome: 'failed' });
+    throw error;
+  }
+}
+
+/** A method of the interface, whatever it takes. */
+type ApiMethod = (...args: readonly unknown[]) => Promise<unknown>;
+
+function hasRecord({ audit }: RpcMethod): boolean {
+  return audit !== undefined && !('writtenBy' in audit);
+}
+
+function auditedMethod(
+  row: RpcMethod,
+  method: ApiMethod,
+  audit: CallAudit,
+  by: AuditRequester | undefined,
+): ApiMethod {
+  return (...given) => {
+    const args = given.slice(0, row.arity);
+    // The row is of this method, and so are the arguments.
+    const parameters = row.toParameters(...(args as never));
+    const requester = given[row.arity] as AuditRequester | undefined;
+    return auditedCall(row, { parameters, by: requester ?? by }, audit, () => method(...args));
   };
-  const audited =
-    (action: string, change: (selection: KeySelection) => Promise<readonly KeyChange[]>) =>
-    async (selection: KeySelection, by?: AuditRequester): Promise<readonly KeyChange[]> => {
-      const asked = { action, what: selection.match, by };
-      try {
-        const changes = await change(selection);
-        const ids = changes.map(({ id }) => id);
-        tell(asked, ids, 'done');
-        return changes;
-      } catch (error) {
-        tell(asked, [], 'failed');
-        throw error;
-      }
-    };
-  return {
-    ...keys,
-    accept: audited('key.accept', keys.accept),
-    reject: audited('key.reject', keys.reject),
-    delete: audited('key.delete', keys.delete),
-    create: async (request, by) => {
-      const entry = { ...auditOf(by, ''), action: 'key.create', what: request.id };
-      try {
-        const created = await keys.create(request);
-        audit.append({ ...entry, on: created === null ? [] : [request.id], outcome: 'done' });
-        return created;
-      } catch (error) {
-        audit.append({ ...entry, outcome: 'failed' });
-        throw error;
-      }
-    },
-    unpin: async (id, by) => {
-      await keys.unpin(id);
-      tell({ action: 'key.unpin', what: id, by }, [id], 'done');
-    },
-  };
+}
+
+/**
+ * An interface that is called in the process, with the records that its rows declare: of each method
+ * whose row does not name a module that writes them. Who asks is the argument behind the method's
+ * own.
+ * @param by - who asks where a call does not say it. Default: the local interface
+ */
+export function audited<T extends object>(
+  rows: RpcTable,
+  api: T,
+  audit: CallAudit,
+  by?: AuditRequester,
+): WithRequester<T> {
+  const members = Object.entries(api).map(([name, member]: [string, unknown]) => {
+    const row = Object.hasOwn(rows, name) ? rows[name] : undefined;
+    if (row === undefined) return [name, member];
+    if (!isRpcMethod(row)) return [name, audited(row, Object(member), audit, by)];
+    return [name, hasRecord(row) ? auditedMethod(row, member as ApiMethod, audit, by) : member];
+  });
+  // Each member is the one of this name, with one argument more.
+  return Object.fromEntries(members) as WithRequester<T>;
 }
 
 /** What happened to a key, whoever did it: by itself, in the PKI directory, or by an operation. */
@@ -157,26 +175,6 @@ export class LoginAudit {
       this.#audit.append({ who, action: 'token.end', what: id, outcome: 'done' });
     }
   }
-}
-
-/** Taking over another configuration, audited with what changed, or that it was refused. */
-export function auditedReload(
-  audit: AuditTrail,
-  reload: (config: MasterConfig) => Promise<ReloadReport>,
-): (config: MasterConfig, by?: AuditRequester) => Promise<ReloadReport> {
-  return async (config, by) => {
-    const entry = { ...auditOf(by, ''), action: 'policy.reload' };
-    try {
-      const report = await reload(config);
-      const what = report.applied.join(', ');
-      audit.append({ ...entry, what, outcome: 'done' });
-      return report;
-    } catch (error) {
-      const detail = 'refused; what was in force stays';
-      audit.append({ ...entry, outcome: 'failed', detail });
-      throw error;
-    }
-  };
 }
 
 // Decisions: what rules permitted to minions, and what was refused to minions and users.

@@ -9,9 +9,8 @@ export {
 } from './audit-log.ts';
 export {
   type Audit,
-  auditedEvents,
-  auditedKeys,
-  auditedReload,
+  audited,
+  auditedCall,
   auditMaster,
   createAudit,
   LoginAudit,

@@ -124,8 +124,8 @@ export interface HttpApiOptions {
   readonly maxRequestBodyValues?: number;
   /** `cors_origin`: origins whose pages may read answers, exactly. Default: none. */
   readonly corsOrigin?: readonly string[];
-  /** `session_idle`: seconds after which a log-in that is not used ends. Default 36,000. */
-  readonly sessionIdle?: number;
+  /** `session_idle`: how long a log-in holds that is not used. Default 36,000. */
+  readonly sessionIdleSeconds?: number;
   /** `streams`: event streams at a time. Default 1,000. */
   readonly streams?: number;
   /** `streams_per_token`: event streams of one log-in at a time. Default 64. */
@@ -204,7 +204,7 @@ const table: SectionTable<HttpApiOptions> = {
   },
   maxRequestBodyValues: { name: 'max_request_body_values', kind: integer(100, 10_000_000) },
   corsOrigin: { name: 'cors_origin', kind: textList },
-  sessionIdle: { name: 'session_idle', kind: number(1, 1e9) },
+  sessionIdleSeconds: { name: 'session_idle', kind: number(1, 1e9) },
   streams: { name: 'streams', kind: integer(1, 100_000) },
   streamsPerToken: { name: 'streams_per_token', kind: integer(1, 100_000) },
   streamBytes: { name: 'stream_bytes', kind: integer(1_048_576, 1e12) },

@@ -196,7 +196,7 @@ export function createBusApi(bus: EventBus, ring?: EventRing): BusApi {
   };
   return {
     batches,
-    subscribe: (request = {}, signal) =>
+    subscribe: async (request = {}, signal) =>
       request.after === undefined
         ? bus.subscribe(optionsOf(request, signal))
         : flat(batches(request, signal)),

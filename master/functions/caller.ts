@@ -43,7 +43,7 @@ interface Ready {
   /** What both events have in common. */
   readonly data: WireMap;
   readonly user: string;
-  readonly timeout: number | undefined;
+  readonly timeoutSeconds: number | undefined;
   readonly isConfidential: boolean;
   readonly by: AuditRequester | undefined;
 }
@@ -127,8 +127,8 @@ export class FunctionCaller {
     const args = isConfidential ? [] : [...arg, ...keywords];
     const data = { fun: `${kind}.${fun}`, jid, user, fun_args: args };
     this.#options.bus.fire(`${tag}/new`, kind === 'wheel' ? { ...data, tag } : data);
-    const { timeout, by } = call;
-    return { call: bound, succeeds, jid, tag, data, user, timeout, isConfidential, by };
+    const { timeoutSeconds, by } = call;
+    return { call: bound, succeeds, jid, tag, data, user, timeoutSeconds, isConfidential, by };
   }
 
   #unknown(fun: string): MasterError {
@@ -171,13 +171,13 @@ export class FunctionCaller {
     tag,
     user,
     data,
-    timeout,
+    timeoutSeconds,
     by,
   }: Ready): Promise<Pick<FunctionResult, 'return' | 'success' | 'retcode'>> {
     const { bus, closing, log } = this.#options;
     const tell = (suffix: string, event: WireMap): void => bus.fire(`${tag}/${suffix}`, event);
     try {
-      const value = await call({ jid, user, by, timeout, tell, closing });
+      const value = await call({ jid, user, by, timeoutSeconds, tell, closing });
       return { return: value, success: succeeds(value) };
     } catch (error) {
       // Ours to look into, unless it tells what was wrong with the call.
@@ -256,8 +256,8 @@ export interface CallContext {
   readonly user: string;
   /** Who asked, and what permitted it, for the audit log; `undefined`: the local interface. */
   readonly by: AuditRequester | undefined;
-  /** Seconds that minions have to answer; `undefined`: the master's own. */
-  readonly timeout: number | undefined;
+  /** How long minions have to answer; `undefined`: the master's own. */
+  readonly timeoutSeconds: number | undefined;
   /** Fires `<prefix>/<jid>/<suffix>`, for instance to tell how far it is. */
   readonly tell: (suffix: string, data: WireMap) => void;
   /** The master is being closed. */

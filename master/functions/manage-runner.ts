@@ -44,12 +44,17 @@ interface Asked {
 
 export function manageRunner(parts: ManageRunnerDeps): FunctionTable {
   const status = async (
-    { tgt, tgt_type: tgtType, timeout, gather_job_timeout: gatherJobTimeout }: Asked,
+    {
+      tgt,
+      tgt_type: tgtType,
+      timeout: timeoutSeconds,
+      gather_job_timeout: gatherJobTimeoutSeconds,
+    }: Asked,
     context: CallContext,
   ): Promise<{ readonly up: string[]; readonly down: string[] }> => {
     const times = {
-      ...(timeout === undefined ? {} : { timeout }),
-      ...(gatherJobTimeout === undefined ? {} : { gatherJobTimeout }),
+      ...(timeoutSeconds === undefined ? {} : { timeoutSeconds }),
+      ...(gatherJobTimeoutSeconds === undefined ? {} : { gatherJobTimeoutSeconds }),
     };
     const request = { tgt, tgtType, fun: 'test.ping', ...times };
     const { answered, silent } = await countAnswers(parts, request, context);

@@ -2,7 +2,7 @@ import type { JobReturn, JobsApi, RunRequest } from '../api/index.ts';
 import type { CallContext } from './caller.ts';
 
 /** What of a call matters to the minions that are asked. */
-export type AskContext = Pick<CallContext, 'closing' | 'timeout'>;
+export type AskContext = Pick<CallContext, 'closing' | 'timeoutSeconds'>;
 
 /** What runners need to ask minions. */
 export interface MinionCalls {
@@ -36,6 +36,6 @@ export async function countAnswers(
   return { answered: [], silent: [] };
 }
 
-function withTimeout(request: RunRequest, { timeout }: AskContext): RunRequest {
-  return timeout === undefined ? request : { timeout, ...request };
+function withTimeout(request: RunRequest, { timeoutSeconds }: AskContext): RunRequest {
+  return timeoutSeconds === undefined ? request : { timeoutSeconds, ...request };
 }

@@ -203,13 +203,13 @@ export class PeerPublisher {
     load: WireMap,
     mark: string | undefined,
   ): Promise<WireMap> {
-    const timeout = secondsOf(load.timeout ?? load.tmo);
-    if (timeout === undefined) return {};
+    const timeoutSeconds = secondsOf(load.timeout ?? load.tmo);
+    if (timeoutSeconds === undefined) return {};
     const request = await this.#toRequest(minionId, load, mark);
     if (request === undefined) return {};
     const isFull = load.form === 'full';
     const reply: WireMap = Object.create(null);
-    for await (const update of runJob(this.#options, { ...request, timeout })) {
+    for await (const update of runJob(this.#options, { ...request, timeoutSeconds })) {
       if (isFull && update.type === 'published') reply.__jid__ = update.jid;
       if (update.type !== 'return') continue;
       reply[returnerOf(update)] = isFull ? fullReturn(update.jid, update) : update.return;

@@ -61,10 +61,10 @@ export function authRunner({ users: { logins } }: AuthRunnerDeps): FunctionTable
         token_expire: optional(seconds),
       },
       isConfidential: true,
-      call: async ({ username, password, eauth, token_expire: tokenExpire }, { by }) => {
+      call: async ({ username, password, eauth, token_expire: tokenExpireSeconds }, { by }) => {
         const request = {
           ...{ username, password, eauth },
-          ...(tokenExpire === undefined ? {} : { tokenExpire }),
+          ...(tokenExpireSeconds === undefined ? {} : { tokenExpireSeconds }),
           // Users call it from elsewhere: their failures count together, and api_acl holds.
           ...(by === undefined ? {} : { source: 'runner' }),
         };

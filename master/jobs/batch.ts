@@ -222,7 +222,7 @@ export interface RunDeps extends FollowDeps {
 
 /**
  * Publishes a job and follows it to its end, as Salt's LocalClient does [WIRE 15.5]: after
- * `timeout` without news it asks the silent minions with `saltutil.find_job`; those that still
+ * `timeoutSeconds` without news it asks the silent minions with `saltutil.find_job`; those that still
  * run it are waited for, the others are not.
  * @throws MasterError ERR_BAD_TGT, ERR_ARGS
  */
@@ -232,7 +232,8 @@ export async function* runJob(
   signal?: AbortSignal,
 ): AsyncGenerator<JobUpdate, void, void> {
   const { current } = parts.config;
-  const { timeout = current.timeout, gatherJobTimeout = current.gatherJobTimeout } = request;
+  const { timeoutSeconds = current.timeout, gatherJobTimeoutSeconds = current.gatherJobTimeout } =
+    request;
   const news = createJobEventQueue();
   const { job, record, delivery, problem, stopListening } = await parts.dispatcher.publish(
     request,
@@ -242,8 +243,8 @@ export async function* runJob(
     const { jid, minions, missing } = record;
     const broken = problem === undefined ? {} : { problem };
     yield { type: 'published', jid, minions, missing, skipped: delivery.skipped, ...broken };
-    const patience = { firstMs: timeout * 1000, quietMs: timeout * 1000 };
-    const gatherMs = gatherJobTimeout * 1000;
+    const patience = { firstMs: timeoutSeconds * 1000, quietMs: timeoutSeconds * 1000 };
+    const gatherMs = gatherJobTimeoutSeconds * 1000;
     yield* followJob(parts, { job, record, news, ...patience, gatherMs }, signal);
   } finally {
     stopListening();

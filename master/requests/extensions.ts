@@ -19,6 +19,7 @@ import {
   type AuditActor,
   type InProcessApi,
   type JobUpdate,
+  type MasterApi,
   MasterError,
   type NamedCommands,
   type RpcTable,
@@ -66,7 +67,7 @@ export interface ExtensionHost {
   /** What a reload replaces, as it is now. */
   reloadable(): ReloadableConfig;
   /** @throws MasterError ERR_MASTER_STOPPED before {@link OpenExtension.start} */
-  readonly master: () => InProcessApi;
+  readonly master: () => MasterApi;
   /** The policy in force, now. */
   policy(): Policy;
   /**

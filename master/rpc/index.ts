@@ -7,4 +7,4 @@ export {
   type ServedCall,
   serveCall,
 } from './server.ts';
-export { isRpcMethod, method, streamMethod } from './table.ts';
+export { extensionMethod, extensionStream } from './table.ts';

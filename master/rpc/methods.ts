@@ -8,8 +8,18 @@ import type { Static, TArrayOptions, TSchema, TUnsafe } from 'typebox';
 import Type from '#typebox';
 import type { PolicyRule } from '../../acl/index.ts';
 import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
-import type { InProcessApi, MasterApi, RpcMethod, RpcTableOf, UserApi } from '../api/index.ts';
-import { method, namedMethods, streamMethod } from './table.ts';
+import type {
+  AuditDetails,
+  InProcessApi,
+  KeyChange,
+  KeySelection,
+  MasterApi,
+  RpcMethod,
+  RpcTableOf,
+  UserApi,
+} from '../api/index.ts';
+import { named } from '../audit/index.ts';
+import { liveStreamMethod, method, namedMethods, streamMethod } from './table.ts';
 
 const AnyValue = Type.Unsafe<WireValue>(Type.Unknown());
 const AnyMap = Type.Unsafe<WireMap>(Type.Object({}));
@@ -55,8 +65,8 @@ const publishFields = {
 };
 const runFields = {
   ...publishFields,
-  timeout: Type.Optional(Seconds),
-  gatherJobTimeout: Type.Optional(Seconds),
+  timeoutSeconds: Type.Optional(Seconds),
+  gatherJobTimeoutSeconds: Type.Optional(Seconds),
   subset: Type.Optional(Type.Integer({ minimum: 1 })),
 };
 /** Whoever it is of asks, not the master's own user. */
@@ -81,7 +91,7 @@ const Call = Type.Object(
     kwarg: Type.Optional(Type.Record(Type.String(), AnyValue)),
     user: Type.Optional(Text),
     jid: Type.Optional(Text),
-    timeout: Type.Optional(Seconds),
+    timeoutSeconds: Type.Optional(Seconds),
     dropUnknown: Type.Optional(Type.Boolean()),
     ...asUser,
   },
@@ -98,7 +108,7 @@ const LoginForm = Type.Object(
     username: Text,
     password: Text,
     eauth: Text,
-    tokenExpire: Type.Optional(Seconds),
+    tokenExpireSeconds: Type.Optional(Seconds),
     source: Type.Optional(Text),
   },
   strict,
@@ -192,16 +202,33 @@ export type CallableApi = Omit<MasterApi, 'asUser'> & {
   readonly users: Pick<UserApi, 'requireFullRights'>;
 };
 
-const functionsOf = (kind: 'runners' | 'wheel'): RpcTableOf<MasterApi>['runners'] => ({
+/** The pattern, and the keys that it meant. */
+const keyRecord = {
+  done: ({ match }: KeySelection, changes: readonly KeyChange[]): AuditDetails => ({
+    what: match,
+    ...named(changes.map(({ id }) => id)),
+  }),
+  failed: ({ match }: KeySelection): AuditDetails => ({ what: match, on: [] }),
+};
+
+/** It has the jid and the minions. */
+const jobRecord = { action: 'job.publish', writtenBy: 'jobs' };
+
+const functionsOf = (
+  kind: 'runners' | 'wheel',
+  action: string,
+): RpcTableOf<MasterApi>['runners'] => ({
   run: method({
     parameters: Call,
     access: 'user',
     call: (api, { token, ...call }) => of(api, token)[kind].run(call),
+    audit: { action, writtenBy: 'functions' },
   }),
   start: method({
     parameters: Call,
     access: 'user',
     call: (api, { token, ...call }) => of(api, token)[kind].start(call),
+    audit: { action, writtenBy: 'functions' },
   }),
   docs: method({
     isIdempotent: true,
@@ -234,16 +261,19 @@ export const rpcTable: RpcTableOf<CallableApi> = {
       isIdempotent: true,
       parameters: Selection,
       call: (api, p, _, by) => api.keys.accept(p, by),
+      audit: { action: 'key.accept', ...keyRecord },
     }),
     reject: method({
       isIdempotent: true,
       parameters: Selection,
       call: (api, p, _, by) => api.keys.reject(p, by),
+      audit: { action: 'key.reject', ...keyRecord },
     }),
     delete: method({
       isIdempotent: true,
       parameters: Selection,
       call: (api, p, _, by) => api.keys.delete(p, by),
+      audit: { action: 'key.delete', ...keyRecord },
     }),
     create: method({
       parameters: Type.Object(
@@ -257,12 +287,18 @@ export const rpcTable: RpcTableOf<CallableApi> = {
       ),
       access: 'user',
       call: (api, { token, ...request }, _, by) => of(api, token).keys.create(request, by),
+      audit: {
+        action: 'key.create',
+        done: ({ id }, created) => ({ what: id, on: created === null ? [] : [id] }),
+        failed: ({ id }) => ({ what: id }),
+      },
     }),
     unpin: method({
       isIdempotent: true,
       parameters: Type.Object({ id: Text }, strict),
       args: (id: string) => ({ id }),
       call: (api, { id }, _, by) => api.keys.unpin(id, by),
+      audit: { action: 'key.unpin', done: ({ id }) => ({ what: id, on: [id] }) },
     }),
   },
   jobs: {
@@ -270,16 +306,19 @@ export const rpcTable: RpcTableOf<CallableApi> = {
       parameters: Publish,
       access: 'user',
       call: (api, { token, ...request }) => of(api, token).jobs.publish(request),
+      audit: jobRecord,
     }),
     run: streamMethod({
       parameters: Run,
       access: 'user',
       call: (api, { token, ...request }, signal) => of(api, token).jobs.run(request, signal),
+      audit: jobRecord,
     }),
     batch: streamMethod({
       parameters: Batch,
       access: 'user',
       call: (api, { token, ...request }, signal) => of(api, token).jobs.batch(request, signal),
+      audit: jobRecord,
     }),
     follow: streamMethod({
       parameters: JobId,
@@ -302,10 +341,9 @@ export const rpcTable: RpcTableOf<CallableApi> = {
     }),
   },
   events: {
-    subscribe: streamMethod({
+    subscribe: liveStreamMethod({
       parameters: Events,
       access: 'user',
-      isLive: true,
       call: (api, { token, ...p }, signal) => of(api, token).events.subscribe(p, signal),
     }),
     fire: method({
@@ -313,6 +351,7 @@ export const rpcTable: RpcTableOf<CallableApi> = {
       args: (tag: string, data: WireMap) => ({ tag, data }),
       access: 'user',
       call: (api, { token, tag, data }, _, by) => of(api, token).events.fire(tag, data, by),
+      audit: { action: 'fire', permitted: ({ tag }) => tag },
     }),
     denials: method({
       isIdempotent: true,
@@ -320,14 +359,19 @@ export const rpcTable: RpcTableOf<CallableApi> = {
       call: (api) => api.events.denials(),
     }),
   },
-  runners: functionsOf('runners'),
-  wheel: functionsOf('wheel'),
+  runners: functionsOf('runners', 'runner.run'),
+  wheel: functionsOf('wheel', 'wheel.run'),
   store: {
     backup: method({
       parameters: Type.Object({ target: Text }, strict),
       args: (target: string) => ({ target }),
       access: 'host',
       call: (api, { target }) => api.store.backup(target),
+      audit: {
+        action: 'store.backup',
+        done: ({ target }) => ({ what: target }),
+        failed: ({ target }) => ({ what: target }),
+      },
     }),
   },
   logins: {
@@ -336,6 +380,7 @@ export const rpcTable: RpcTableOf<CallableApi> = {
       parameters: LoginForm,
       access: 'anybody',
       call: (api, p) => api.logins.login(p),
+      audit: { action: 'login', writtenBy: 'users' },
     }),
     identify: method({
       isIdempotent: true,
@@ -346,12 +391,14 @@ export const rpcTable: RpcTableOf<CallableApi> = {
       isIdempotent: true,
       ...ofToken,
       call: (api, { token }) => api.logins.logout(token),
+      audit: { action: 'token.end', writtenBy: 'users' },
     }),
     list: method({ isIdempotent: true, parameters: Nothing, call: (api) => api.logins.list() }),
     revoke: method({
       isIdempotent: true,
       parameters: Tokens,
       call: (api, p, _, by) => api.logins.revoke(p, by),
+      audit: { action: 'token.revoke', writtenBy: 'users' },
     }),
     follow: streamMethod({
       isIdempotent: true,
@@ -366,6 +413,7 @@ export const rpcTable: RpcTableOf<CallableApi> = {
       args: (what: string) => ({ what }),
       access: 'user',
       call: (api, { token, what }) => api.asUser(token).requireFullRights(what),
+      audit: { action: 'interface', writtenBy: 'users' },
     }),
   },
   acl: {
@@ -401,8 +449,18 @@ export const rpcTable: RpcTableOf<CallableApi> = {
       isIdempotent: true,
       parameters: Nothing,
       call: (api, _, _signal, by) => api.acl.reload(by),
+      audit: {
+        action: 'policy.reload',
+        done: (_, { applied }) => ({ what: applied.join(', ') }),
+        failed: () => ({ detail: 'refused; what was in force stays' }),
+      },
     }),
-    forget: method({ isIdempotent: true, parameters: Nothing, call: (api) => api.acl.forget() }),
+    forget: method({
+      isIdempotent: true,
+      parameters: Nothing,
+      call: (api, _, _signal, by) => api.acl.forget(by),
+      audit: { action: 'policy.forget', done: () => ({}) },
+    }),
   },
   audit: {
     flush: method({ isIdempotent: true, parameters: Nothing, call: (api) => api.audit.flush() }),

@@ -2,13 +2,17 @@
 
 import type { Static, TSchema } from 'typebox';
 import { Compile } from '#typebox/compile';
-import type {
-  AuditRequester,
-  InProcessApi,
-  RpcAccess,
-  RpcMethod,
-  RpcTable,
-  WholeRequest,
+import { renameProblem } from '../../runtime/index.ts';
+import {
+  type AuditRequester,
+  type InProcessApi,
+  isRpcMethod,
+  type MasterApi,
+  type MethodAudit,
+  type RpcAccess,
+  type RpcMethod,
+  type RpcTable,
+  type WholeRequest,
 } from '../api/index.ts';
 
 /** The parameters without the token, which the client adds. */
@@ -47,6 +51,8 @@ export interface MethodDefinition<S extends TSchema, F extends ArgumentMapping<S
     signal: AbortSignal,
     by?: AuditRequester,
   ) => R;
+  /** Its record in the audit log. Default: none, because it only reads. */
+  readonly audit?: MethodAudit<Static<S>, NoInfer<Awaited<R>>>;
 }
 
 /** Declares a method that returns one value. */
@@ -56,20 +62,45 @@ export function method<S extends TSchema, T, F extends ArgumentMapping<S> = unde
   return rowOf<S, F, Promise<T>>(definition, { isStream: false });
 }
 
-/** Declares a method that returns a stream. */
-export function streamMethod<S extends TSchema, T, F extends ArgumentMapping<S> = undefined>({
-  isLive = false,
-  ...definition
-}: MethodDefinition<S, F, AsyncIterable<T> | Promise<AsyncIterable<T>>> &
-  Pick<RpcMethod, 'isLive'>): Row<S, F, AsyncIterable<T>> {
-  return rowOf<S, F, AsyncIterable<T>>(definition, { isStream: true, isLive });
+/** Declares a method that returns a stream, which begins with the first read. */
+export function streamMethod<S extends TSchema, T, F extends ArgumentMapping<S> = undefined>(
+  definition: MethodDefinition<S, F, AsyncIterable<T> | Promise<AsyncIterable<T>>>,
+): Row<S, F, AsyncIterable<T>> {
+  return rowOf<S, F, AsyncIterable<T>>(definition, { isStream: true });
+}
+
+/** Declares a method that resolves when its stream has begun, which waits for no reader. */
+export function liveStreamMethod<S extends TSchema, T, F extends ArgumentMapping<S> = undefined>(
+  definition: MethodDefinition<S, F, Promise<AsyncIterable<T>>>,
+): Row<S, F, Promise<AsyncIterable<T>>> {
+  return rowOf<S, F, Promise<AsyncIterable<T>>>(definition, { isStream: true, isLive: true });
+}
+
+/** A method of an extension: it is given the master's interface. */
+type ExtensionDefinition<S extends TSchema, F extends ArgumentMapping<S>, R> = Omit<
+  MethodDefinition<S, F, R>,
+  'call'
+> & { readonly call: (api: MasterApi, parameters: Static<S>, signal: AbortSignal) => R };
+
+/** Declares a method of an extension that returns one value. */
+export function extensionMethod<S extends TSchema, T, F extends ArgumentMapping<S> = undefined>(
+  definition: ExtensionDefinition<S, F, Promise<T>>,
+): Row<S, F, Promise<T>> {
+  return method<S, T, F>(definition);
+}
+
+/** Declares a method of an extension that returns a stream. */
+export function extensionStream<S extends TSchema, T, F extends ArgumentMapping<S> = undefined>(
+  definition: ExtensionDefinition<S, F, AsyncIterable<T> | Promise<AsyncIterable<T>>>,
+): Row<S, F, AsyncIterable<T>> {
+  return streamMethod<S, T, F>(definition);
 }
 
 function rowOf<S extends TSchema, F extends ArgumentMapping<S>, R>(
   definition: MethodDefinition<S, F, R | Promise<R>>,
   kind: Pick<RpcMethod, 'isStream' | 'isLive'>,
 ): Row<S, F, R> {
-  const { parameters, args, access = 'everything', isIdempotent = false, call } = definition;
+  const { parameters, args, access = 'everything', isIdempotent = false, call, audit } = definition;
   const toParameters = args ?? ((given: object = {}): object => given);
   // Most commands start no master, and call few methods: a schema is compiled when it is needed.
   let compiled: ReturnType<typeof Compile<S>> | undefined;
@@ -82,16 +113,25 @@ function rowOf<S extends TSchema, F extends ArgumentMapping<S>, R>(
     parameters,
     access,
     isIdempotent,
+    ...(audit === undefined ? {} : { audit }),
+    arity: args?.length ?? (takesNothing(parameters) ? 0 : 1),
     toParameters: toParameters as (...args: ArgumentsOf<S, F>) => object,
     complaint: (given) => {
       const [first] = check().Errors(given);
       if (first === undefined) return undefined;
       const name = first.instancePath.slice(1).replaceAll('/', '.') || 'parameters';
       // What no schema describes is measured against the schema `false`.
-      return first.keyword === 'boolean' ? `${name} is no parameter` : `${name} ${first.message}`;
+      if (first.keyword !== 'boolean') return `${name} ${first.message}`;
+      const renaming = renameProblem('method parameters', name);
+      return renaming === undefined ? `${name} is no parameter` : `${name}: ${renaming}`;
     },
     invoke: (api, given, signal, by) => call(api, check().Parse(given), signal, by),
   };
+}
+
+function takesNothing(parameters: TSchema): boolean {
+  if (!('properties' in parameters)) return false;
+  return Object.keys(Object(parameters.properties)).length === 0;
 }
 
 /** The methods of a table by their names on the wire: `keys.list`. */
@@ -103,8 +143,4 @@ export function namedMethods(table: RpcTable, prefix = ''): ReadonlyMap<string, 
         : [...namedMethods(entry, `${prefix}${name}.`)],
     ),
   );
-}
-
-export function isRpcMethod(entry: RpcMethod | RpcTable): entry is RpcMethod {
-  return typeof entry.invoke === 'function';
 }

@@ -518,16 +518,16 @@ export class Logins {
   }
 
   /** [salt/auth/__init__.py _allow_custom_expire] */
-  #lifeSeconds(eauth: string, user: string, { tokenExpire }: LoginRequest): number {
+  #lifeSeconds(eauth: string, user: string, { tokenExpireSeconds: asked }: LoginRequest): number {
     const { tokenExpire: usual, tokenExpireUserOverride: override } =
       this.#options.config.current.eauth;
     const mayChoose =
       typeof override === 'boolean'
         ? override
         : Object.hasOwn(override, eauth) && override[eauth]?.includes(user) === true;
-    const isLife = tokenExpire !== undefined && tokenExpire >= 1 && tokenExpire <= 1e9;
+    const isLife = asked !== undefined && asked >= 1 && asked <= 1e9;
     // protection: chosen-lives
-    return mayChoose && isLife ? tokenExpire : usual;
+    return mayChoose && isLife ? asked : usual;
   }
 }
 

@@ -174,7 +174,7 @@ export function addStatusRoutes(app: FastifyInstance, context: ApiContext): Rout
           return sendPage(reply, loginPage(base, options.eauths, 'This did not work.'), 401);
         }
         const token = sessions.open(login);
-        const cookie = sessionCookie(token, options.sessionIdle, isSecure(request));
+        const cookie = sessionCookie(token, options.sessionIdleSeconds, isSecure(request));
         return reply.header('set-cookie', cookie).redirect(base, 303);
       },
     },

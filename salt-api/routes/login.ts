@@ -34,7 +34,7 @@ export function toLoginRequest(fields: Readonly<WireMap>, source: string): Login
     source,
     // Forms have text alone.
     ...(typeof expire === 'number' || typeof expire === 'string'
-      ? { tokenExpire: Number(expire) }
+      ? { tokenExpireSeconds: Number(expire) }
       : {}),
   };
 }
@@ -62,7 +62,7 @@ const bodyLimit = 8192;
 
 export function addLoginRoutes(app: FastifyInstance, context: ApiContext): void {
   const { master, options, sessions } = context;
-  const { sessionIdle } = options;
+  const { sessionIdleSeconds } = options;
   if (options.enableSessions) {
     addRoute(app, '/login', {
       bodyLimit,
@@ -79,7 +79,7 @@ export function addLoginRoutes(app: FastifyInstance, context: ApiContext): void 
           formatFor(request.headers.accept);
           const login = await master.logins.login(await loginRequest(context, request));
           const token = sessions.open(login.token);
-          const cookie = sessionCookie(token, sessionIdle, isSecure(request));
+          const cookie = sessionCookie(token, sessionIdleSeconds, isSecure(request));
           reply.header('x-auth-token', token).header('set-cookie', cookie);
           return sendAnswer(context, request, reply, { return: [describeLogin(login, token)] });
         },

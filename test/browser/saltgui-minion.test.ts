@@ -122,7 +122,7 @@ async function start(t: ExecutionContext): Promise<RunningGui> {
     .with({ fileRoots: { base: [files] } })
     .startHere(async () => ({ colour: 'green', secret: 'planted' }));
   t.teardown(close);
-  const events = new EventLog(master.events.subscribe());
+  const events = new EventLog(await master.events.subscribe());
   const fleet = await Fleet.create({ ...home.ports, extra }, [program]);
   t.teardown(() => fleet.dispose());
   await fleet.enrol(master, events);

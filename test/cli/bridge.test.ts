@@ -386,7 +386,7 @@ test('create prints the user-data as it is, and the number beside it', async (t)
   t.is(code, 0);
   t.is(stdout, made.userData);
   t.is(stderr, `Enrolment ${enrolment.number}\n`);
-  const request = { id: 'web-1', project: 'shop', by: 'keys', protocol: 0, lifetime: 60 };
+  const request = { id: 'web-1', project: 'shop', by: 'keys', protocol: 0, lifetimeSeconds: 60 };
   t.deepEqual(calls, [
     [
       'enroll.create',

@@ -87,8 +87,8 @@ test('arguments, keywords and options become the request', async (t) => {
       fun: 'cmd.run',
       arg: ['ls -l', 5],
       kwarg: { cwd: '/tmp' },
-      timeout: 7,
-      gatherJobTimeout: 2.5,
+      timeoutSeconds: 7,
+      gatherJobTimeoutSeconds: 2.5,
     },
   );
 });
@@ -783,5 +783,5 @@ test('the time that minions have is handed on', async (t) => {
     throw new MasterError('ERR_UNKNOWN_FUN', '');
   };
   await runCli(['salt-run', '-t', '2.5', 'manage.up'], { master: { runners: { run } } });
-  t.is(asked[0]?.timeout, 2.5);
+  t.is(asked[0]?.timeoutSeconds, 2.5);
 });

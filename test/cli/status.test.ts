@@ -330,7 +330,7 @@ const events: MasterEvent[] = [
 function masterWithEvents(requests: (EventsRequest | undefined)[] = []) {
   return {
     events: {
-      subscribe: (request?: EventsRequest) => {
+      subscribe: async (request?: EventsRequest) => {
         requests.push(request);
         return streamOf(...events);
       },
@@ -379,7 +379,7 @@ test('Ctrl-C ends without an error', async (t) => {
   }
   const { code, stderr } = await runCli(['events'], {
     interruption: controller.signal,
-    master: { events: { subscribe } },
+    master: { events: { subscribe: async () => subscribe() } },
   });
   t.is(stderr, '');
   t.is(code, 0);

@@ -88,7 +88,7 @@ for (const [way, reach] of Object.entries(ways)) {
     const end = new AbortController();
     const silent = await running.master.keys.list();
     t.deepEqual(silent, []);
-    const stream = api.events.subscribe({}, end.signal);
+    const stream = await api.events.subscribe({}, end.signal);
     const read = collect(stream);
     end.abort();
     t.deepEqual(await within('the end of a stream', read), []);

@@ -62,7 +62,7 @@ test('start events that a client asks for are asked of the minions', async (t) =
 test('a client is told the events from its subscription on, until it stops', async (t) => {
   const running = await startVectorMaster(t);
   const end = new AbortController();
-  const events = clientOf(running).events.subscribe({ match: 'salt/minion/*' }, end.signal);
+  const events = await clientOf(running).events.subscribe({ match: 'salt/minion/*' }, end.signal);
   const first = (async () => {
     for await (const { tag } of events) return tag;
     return undefined;

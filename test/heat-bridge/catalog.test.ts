@@ -492,3 +492,27 @@ test('a word that was not given is no other word, whatever its name', (t) => {
   const command = compiled({ function: 'service.restart', parameters, arguments: named });
   t.notThrows(() => command.check({}));
 });
+
+test('the duration of a command and of a plan is timeout in files, and timeoutSeconds in programs', async (t) => {
+  const directory = temporaryDirectory(t);
+  const command = (name: string, more: string): string =>
+    `${name}: { description: x, function: test.ping, ${more} }`;
+  const plan =
+    '{ description: x, groups: { all: {} }, steps: { one: { command: a.new, group: all } }';
+  const lines = [
+    command('a.new', 'timeout: 7'),
+    command('a.program', 'timeoutSeconds: 7'),
+    `plans:\n  p.new: ${plan}, timeout: 9 }`,
+  ];
+  writeFileSync(path.join(directory, 'a.yaml'), lines.join('\n'));
+  const { definitions, plans, findings } = await loadCatalog([directory]);
+  t.deepEqual([definitions[0]?.timeoutSeconds, plans[0]?.timeoutSeconds], [7, 9]);
+  t.deepEqual(
+    findings.map(({ problem }) => problem),
+    ['a.program: timeoutSeconds: in files this is timeout'],
+  );
+  const definition = { description: 'x', function: 'test.ping', timeout: 7 };
+  t.throws(() => parseCommandDefinition('a.new', definition), {
+    message: 'a.new: timeout: this was renamed: write timeoutSeconds',
+  });
+});

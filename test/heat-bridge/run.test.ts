@@ -279,7 +279,7 @@ test('a secret is in the pillar of its minions while the run goes on, and nowher
     },
   });
   const end = new AbortController();
-  const events = collect(master.events.subscribe({}, end.signal));
+  const events = collect(await master.events.subscribe({}, end.signal));
   const handle = await bridge.run('demo.user', { target: 'web1', params: { password } });
   const updates = handle.updates()[Symbol.asyncIterator]();
   await within('the job', updates.next());

@@ -49,6 +49,8 @@ export interface ApiSetup {
   readonly config?: Partial<MasterOptions>;
   readonly extensions?: NonNullable<MasterParts['extensions']>;
   readonly options?: SaltApiOptions;
+  /** What a reload reads. Default: there is none. */
+  readonly readConfig?: NonNullable<MasterParts['readConfig']>;
   /** Path of the log-in. Default `/login`. */
   readonly login?: string;
   /** Grains of a minion. Default: `os`. */
@@ -71,6 +73,7 @@ export async function startApi(t: ExecutionContext, setup: ApiSetup = {}): Promi
   const master = await startVectorMaster(t, {
     startAt: Date.now(),
     ...(setup.extensions === undefined ? {} : { extensions: setup.extensions }),
+    ...(setup.readConfig === undefined ? {} : { readConfig: setup.readConfig }),
     ...(pillar === undefined ? {} : { pillar: async ({ id }) => pillar(id) }),
     keys: [
       ...[...minions, ...silent].map(otherKey),

@@ -202,7 +202,7 @@ async function putSecrets(store: Store, stateDir: string): Promise<void> {
 
 async function eventsDuring(master: Master, work: () => Promise<unknown>): Promise<MasterEvent[]> {
   const end = new AbortController();
-  const subscription = master.events.subscribe({}, end.signal);
+  const subscription = await master.events.subscribe({}, end.signal);
   await work();
   end.abort();
   const events: MasterEvent[] = [];

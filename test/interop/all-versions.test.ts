@@ -25,7 +25,7 @@ function pillarOf(id: string): WireMap {
 
 async function startMaster(): Promise<void> {
   master = await home.startHere(async ({ id }) => pillarOf(id));
-  events = new EventLog(master.api.events.subscribe());
+  events = new EventLog(await master.api.events.subscribe());
 }
 
 test.before(async () => {
@@ -175,7 +175,11 @@ step('a killed master loses no acknowledged return and needs no sign-in', async 
   const before = await fleet.ask(killed.api, { fun: 'test.ping' });
   const jid = await startSleeping(killed);
   const answered: string[] = [];
-  for await (const update of killed.api.jobs.run({ tgt: '*', fun: 'test.ping', timeout: 60 })) {
+  for await (const update of killed.api.jobs.run({
+    tgt: '*',
+    fun: 'test.ping',
+    timeoutSeconds: 60,
+  })) {
     if (update.type !== 'return') continue;
     answered.push(update.jid, update.minion);
     await killed.kill();
@@ -184,7 +188,7 @@ step('a killed master loses no acknowledged return and needs no sign-in', async 
 
   const next = await home.startProcess();
   master = next;
-  const told = new EventLog(next.api.events.subscribe({ match: `salt/job/${jid}/ret/*` }));
+  const told = new EventLog(await next.api.events.subscribe({ match: `salt/job/${jid}/ret/*` }));
   await fleet.connected(next.api);
   await fleet.ask(next.api, { fun: 'test.ping' });
   await fleet.each(({ id }) => told.seen(`${id}'s return`, ({ data }) => data.id === id));
@@ -212,8 +216,8 @@ step('a job longer than the timeout is asked for until its answer comes', async 
   const outcome = await fleet.ask(master.api, {
     fun: 'test.sleep',
     arg: [20],
-    timeout: 2,
-    gatherJobTimeout: 20,
+    timeoutSeconds: 2,
+    gatherJobTimeoutSeconds: 20,
   });
   t.true(outcome.runningRounds > 1);
   for (const [id, result] of outcome.returns) t.is(result.return, true, id);
@@ -226,8 +230,8 @@ step('a minion that is stopped is reported silent', async (t) => {
   const outcome = await runJob(master.api, {
     tgt: '*',
     fun: 'test.ping',
-    timeout: 10,
-    gatherJobTimeout: 3,
+    timeoutSeconds: 10,
+    gatherJobTimeoutSeconds: 3,
   });
   t.deepEqual(outcome.silent, [stopped.id]);
   t.deepEqual([...outcome.returns.keys()].sort(), others.map(({ id }) => id).sort());

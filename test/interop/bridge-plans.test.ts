@@ -94,7 +94,7 @@ test.after.always(async () => {
 step(
   'a plan goes through real minions, one after the other, with what the first returned',
   async (t) => {
-    await fleet.enrol(master.api, new EventLog(master.api.events.subscribe()));
+    await fleet.enrol(master.api, new EventLog(await master.api.events.subscribe()));
     const ids = fleet.minions.map(({ id }) => id).sort();
     for (const ok of [true, false]) {
       const request = { groups: { all: 'salt-*' }, params: { ok } };

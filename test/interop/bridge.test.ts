@@ -86,7 +86,7 @@ test.after.always(async () => {
 });
 
 step('crafted values reach the function as text, and nothing else', async (t) => {
-  await fleet.enrol(master.api, new EventLog(master.api.events.subscribe()));
+  await fleet.enrol(master.api, new EventLog(await master.api.events.subscribe()));
   const texts = [
     'runas=root',
     'test.ping,cmd.run',
@@ -146,7 +146,7 @@ step('what is crafted to be more than text is refused before it is published', a
 step('a secret reaches the minion that it is for, and no job, event or other minion', async (t) => {
   const end = new AbortController();
   const told: string[] = [];
-  const events = master.api.events.subscribe({}, end.signal);
+  const events = await master.api.events.subscribe({}, end.signal);
   const following = (async () => {
     for await (const event of events) told.push(JSON.stringify(event));
   })();

@@ -98,7 +98,7 @@ for (const [by, format] of [
 /** Resolves when a minion says that it has the grain of its user-data. */
 async function asked(id: string): Promise<void> {
   for (let tries = 0; tries < 5; tries += 1) {
-    const request = { tgt: id, fun: 'grains.get', arg: ['role'], timeout: 20 };
+    const request = { tgt: id, fun: 'grains.get', arg: ['role'], timeoutSeconds: 20 };
     for await (const update of master.jobs.run(request)) {
       if (update.type === 'return' && update.return === 'enrolled') return;
     }

@@ -54,13 +54,13 @@ async function failOver(
   );
   t.teardown(() => fleet.dispose());
   if (isSigned) for (const { directory } of fleet.minions) trust(home, directory);
-  const before = new EventLog(first.api.events.subscribe());
+  const before = new EventLog(await first.api.events.subscribe());
   fleet.start();
   await fleet.started(before);
   await fleet.ask(first.api, { fun: 'test.ping' });
   t.deepEqual([...second.signIns], []);
 
-  const events = new EventLog(second.api.events.subscribe());
+  const events = new EventLog(await second.api.events.subscribe());
   await first.kill();
   await fleet.started(events);
   const { returns } = await fleet.ask(second.api, { fun: 'test.ping' });
@@ -80,8 +80,8 @@ step(
     t.teardown(() => second.kill());
     const fleet = await Fleet.create({ ...home.ports, name: 'hot', masters: addresses });
     t.teardown(() => fleet.dispose());
-    const [toFirst, toSecond] = [first, second].map(
-      ({ api }) => new EventLog(api.events.subscribe()),
+    const [toFirst, toSecond] = await Promise.all(
+      [first, second].map(async ({ api }) => new EventLog(await api.events.subscribe())),
     );
     fleet.start();
     for (const events of [toFirst, toSecond]) if (events !== undefined) await fleet.started(events);
@@ -110,7 +110,7 @@ step('minions that ask a function of theirs where their master is find it', asyn
   const masters = ['where.master'];
   const fleet = await Fleet.create({ ...home.ports, name: 'func', masters, extra });
   t.teardown(() => fleet.dispose());
-  const events = new EventLog(master.api.events.subscribe());
+  const events = new EventLog(await master.api.events.subscribe());
   fleet.start();
   await fleet.started(events);
   const { returns } = await fleet.ask(master.api, { fun: 'test.ping' });

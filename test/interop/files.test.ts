@@ -79,7 +79,7 @@ async function startSite(transport: TransportName, programs: readonly string[]):
   const master = await home.startHere(async () => ({ colour: 'blue' }), {
     tops: async () => ({ base: ['fromtops'] }),
   });
-  const events = new EventLog(master.api.events.subscribe());
+  const events = new EventLog(await master.api.events.subscribe());
   const dispose = async (): Promise<void> => {
     await fleet.dispose();
     await master.close();
@@ -187,12 +187,12 @@ async function carriesLargeFile(t: ExecutionContext, { home, master, fleet }: Si
   await fleet.each(async (minion) => {
     const place = path.join(minion.directory, 'big.bin');
     const job = { tgt: minion.id, fun: 'cp.get_file', arg: ['salt://big.bin', place] };
-    for await (const update of master.api.jobs.run({ ...job, timeout: 120 })) {
+    for await (const update of master.api.jobs.run({ ...job, timeoutSeconds: 120 })) {
       if (update.type === 'return') t.is(update.return, place, minion.id);
     }
     t.is(createHash('sha256').update(readFileSync(place)).digest('hex'), digest, minion.id);
     const push = { tgt: minion.id, fun: 'cp.push', arg: [place] };
-    for await (const update of master.api.jobs.run({ ...push, timeout: 120 })) {
+    for await (const update of master.api.jobs.run({ ...push, timeoutSeconds: 120 })) {
       if (update.type === 'return') t.is(update.return, true, minion.id);
     }
     const pushed = path.join(home.directory, 'cache/minions', minion.id, 'files', place);
@@ -201,7 +201,7 @@ async function carriesLargeFile(t: ExecutionContext, { home, master, fleet }: Si
 }
 
 step(`a state of ${manyFiles} files is not delayed by the default limits`, async (t) => {
-  await fleet.ask(master.api, { fun: 'state.apply', arg: ['many'], timeout: 200 });
+  await fleet.ask(master.api, { fun: 'state.apply', arg: ['many'], timeoutSeconds: 200 });
   await fleet.each(async ({ id }) => {
     const file = path.join(home.directory, 'out', `many-${id}`, String(manyFiles - 1));
     t.is(readFileSync(file, 'utf8'), `content ${manyFiles - 1}`, id);

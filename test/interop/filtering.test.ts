@@ -13,7 +13,7 @@ steps('SALT_MINION')(
     t.teardown(() => master.close());
     const fleet = await Fleet.create({ ...home.ports, extra: 'zmq_filtering: True' });
     t.teardown(() => fleet.dispose());
-    await fleet.enrol(master.api, new EventLog(master.api.events.subscribe()));
+    await fleet.enrol(master.api, new EventLog(await master.api.events.subscribe()));
 
     const all = await fleet.ask(master.api, { fun: 'test.ping' });
     t.is(all.returns.size, fleet.ids.length);

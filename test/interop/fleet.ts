@@ -13,8 +13,8 @@ export interface JobOutcome {
   readonly runningRounds: number;
 }
 
-/** Seconds without news before minions count as silent: machines that run tests may be slow. */
-const patience = { timeout: 60, gatherJobTimeout: 20 };
+/** How long without news before minions count as silent: machines that run tests may be slow. */
+const patience = { timeoutSeconds: 60, gatherJobTimeoutSeconds: 20 };
 
 /** Publishes a job and waits for its end. */
 export async function runJob(api: MasterApi, request: RunRequest): Promise<JobOutcome> {

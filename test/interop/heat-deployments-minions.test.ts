@@ -81,7 +81,7 @@ test.before(async () => {
   });
   fleet = await Fleet.create(home.ports, minionPrograms.slice(0, 2));
   master = await home.startHere(null, { extensions: [bridge] });
-  await fleet.enrol(master.api, new EventLog(master.api.events.subscribe()));
+  await fleet.enrol(master.api, new EventLog(await master.api.events.subscribe()));
 });
 
 test.after.always(async () => {

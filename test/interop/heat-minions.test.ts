@@ -24,7 +24,7 @@ test.before(async () => {
   });
   fleet = await Fleet.create(home.ports);
   master = await home.startHere(undefined, { extensions: [bridge] });
-  const events = new EventLog(master.api.events.subscribe());
+  const events = new EventLog(await master.api.events.subscribe());
   await fleet.enrol(master.api, events);
 });
 

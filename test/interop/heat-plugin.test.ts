@@ -281,7 +281,7 @@ realStep('a real minion runs a program, whose stderr fails the stack', async (t)
   calls();
   const minion = await RealMinion.create({ program: program ?? '', ...stage.ports });
   t.teardown(() => minion.dispose());
-  const events = new EventLog(stage.master.events.subscribe());
+  const events = new EventLog(await stage.master.events.subscribe());
   minion.start();
   const tag = `salt/minion/${minion.id}/start`;
   await events.seen(tag, (it) => it.tag === tag);

@@ -41,7 +41,7 @@ test.before(async () => {
   });
   fleet = await Fleet.create({ ...home.ports, extra });
   master = await home.startHere(async () => ({}));
-  events = new EventLog(master.api.events.subscribe());
+  events = new EventLog(await master.api.events.subscribe());
 });
 
 test.after.always(async () => {

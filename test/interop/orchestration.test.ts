@@ -55,7 +55,7 @@ test.before(async () => {
   home = made.with({ fileRoots: { base: [roots] } });
   fleet = await Fleet.create(home.ports);
   master = await home.startHere(null);
-  events = new EventLog(master.api.events.subscribe());
+  events = new EventLog(await master.api.events.subscribe());
 });
 
 test.after.always(async () => {

@@ -15,7 +15,7 @@ steps('SALT_PROXY')(
     const options = { ...home.ports, name: 'proxy', isProxy: true } as const;
     const fleet = await Fleet.create(options, proxyPrograms);
     t.teardown(() => fleet.dispose());
-    const events = new EventLog(master.api.events.subscribe());
+    const events = new EventLog(await master.api.events.subscribe());
     await fleet.enrol(master.api, events);
     const pings = await fleet.ask(master.api, { fun: 'test.ping' });
     t.deepEqual(

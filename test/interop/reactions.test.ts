@@ -111,7 +111,7 @@ async function cameBack(t: ExecutionContext, asked: string, returned: object): P
 }
 
 step('what a minion may ask for is done, with its text as it was said', async (t) => {
-  const events = new EventLog(master.api.events.subscribe());
+  const events = new EventLog(await master.api.events.subscribe());
   await fleet.enrol(master.api, events);
   await send('infra/other', { env: 'a' });
   await send(tag, { env: 'a', more: 1 });

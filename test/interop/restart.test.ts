@@ -40,7 +40,7 @@ async function killAndAsk(
     programs,
   );
   t.teardown(() => fleet.dispose());
-  await fleet.enrol(first.api, new EventLog(first.api.events.subscribe()));
+  await fleet.enrol(first.api, new EventLog(await first.api.events.subscribe()));
   await fleet.ask(first.api, { fun: 'test.ping' });
 
   await first.kill();

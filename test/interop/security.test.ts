@@ -49,7 +49,7 @@ async function createFleet(
 
 /** Starts minions that nobody has to accept, and waits until they are at work. */
 async function startAccepted(fleet: Fleet, { api }: OurMaster): Promise<void> {
-  const events = new EventLog(api.events.subscribe());
+  const events = new EventLog(await api.events.subscribe());
   fleet.start();
   await fleet.started(events);
 }
@@ -65,7 +65,7 @@ async function trustSigner(fleet: Fleet, home: MasterHome): Promise<void> {
 
 /** Starts minions that know the master by its answer, and will not have it; they ask again and again. */
 async function turnAway(t: ExecutionContext, fleet: Fleet, { api }: OurMaster): Promise<void> {
-  const events = new EventLog(api.events.subscribe());
+  const events = new EventLog(await api.events.subscribe());
   const before = new Map(fleet.minions.map(({ id, log }) => [id, log.length]));
   fleet.start();
   await fleet.each((minion) =>
@@ -105,7 +105,7 @@ step('4096-bit keys, a master that is vouched for, signed jobs, autosign_file', 
 
   const silent = await start(t, home, { signPubMessages: false });
   await fleet.connected(silent.api);
-  const request = { tgt: '*', fun: 'test.ping', timeout: 15, gatherJobTimeout: 3 };
+  const request = { tgt: '*', fun: 'test.ping', timeoutSeconds: 15, gatherJobTimeoutSeconds: 3 };
   const outcome = await runJob(silent.api, { ...request, tgt: 'salt-*' });
   t.deepEqual([...outcome.silent].sort(), fleet.ids, 'unsigned jobs are not taken');
   await silent.close();
@@ -165,7 +165,7 @@ step('autosign_grains accepts; unsigned jobs and keys of 30 s are no hindrance',
   mkdirSync(autosignGrainsDir, { mode: 0o700 });
   writeFileSync(path.join(autosignGrainsDir, 'role'), 'interop\n', { mode: 0o600 });
   const master = await start(t, home, { autosignGrainsDir });
-  const events = new EventLog(master.api.events.subscribe());
+  const events = new EventLog(await master.api.events.subscribe());
   const fleet = await createFleet(t, home, { extra: 'autosign_grains: [role]' });
   fleet.start();
   await fleet.started(events);

@@ -26,7 +26,7 @@ test.after.always(async () => {
 });
 
 step('signed returns of every kind of value arrive', async (t) => {
-  await fleet.enrol(master.api, new EventLog(master.api.events.subscribe()));
+  await fleet.enrol(master.api, new EventLog(await master.api.events.subscribe()));
   for (const request of [
     { fun: 'test.ping' },
     { fun: 'test.arg', arg: ['x'.repeat(100), 'é'.repeat(40), 1.5, 2 ** 40, null, { 7: [true] }] },

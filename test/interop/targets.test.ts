@@ -102,7 +102,7 @@ test.before(async () => {
   fleet = await Fleet.create({ ...home.ports, grains });
   master = await home.startHere(pillarOf);
   command = new CommandLine(home);
-  await fleet.enrol(master.api, new EventLog(master.api.events.subscribe()));
+  await fleet.enrol(master.api, new EventLog(await master.api.events.subscribe()));
 });
 
 test.after.always(async () => {
@@ -139,7 +139,7 @@ step('a subset is as many of those that have the function', async (t) => {
 step('a job that nobody waited for is listed, and looked up with every return', async (t) => {
   const { stdout } = await command.salt('--async', '*', 'test.echo', 'later');
   const jid = /job ID: (\d{20})/.exec(stdout)?.[1] ?? '';
-  const told = new EventLog(master.api.events.subscribe({ match: `salt/job/${jid}/ret/*` }));
+  const told = new EventLog(await master.api.events.subscribe({ match: `salt/job/${jid}/ret/*` }));
   const early = new Set((await master.api.jobs.show(jid)).returns.map(({ minion }) => minion));
   await fleet.each(async ({ id }) => {
     if (!early.has(id)) await told.seen(`${id}'s return`, ({ data }) => data.id === id);

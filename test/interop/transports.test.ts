@@ -85,7 +85,7 @@ async function startFleet(
     programs,
   );
   t.teardown(() => fleet.dispose());
-  const events = new EventLog(master.api.events.subscribe());
+  const events = new EventLog(await master.api.events.subscribe());
   await fleet.enrol(master.api, events);
   return { master, fleet, events };
 }

@@ -87,7 +87,8 @@ async function startAccepted(
 
 async function run({ master }: VectorMaster, request: RunRequest): Promise<JobUpdate[]> {
   const updates: JobUpdate[] = [];
-  for await (const update of master.jobs.run({ timeout: 30, ...request })) updates.push(update);
+  for await (const update of master.jobs.run({ timeoutSeconds: 30, ...request }))
+    updates.push(update);
   return updates;
 }
 
@@ -167,7 +168,7 @@ test('a function that the minion does not have fails by name', async (t) => {
 test('a job that runs is found, waited for, and can be killed', async (t) => {
   const { master } = await startAccepted(t);
   const updates: JobUpdate[] = [];
-  const request = { tgt: 'web1', fun: 'test.sleep', arg: [60], timeout: 0.05 };
+  const request = { tgt: 'web1', fun: 'test.sleep', arg: [60], timeoutSeconds: 0.05 };
   for await (const update of master.master.jobs.run(request)) {
     updates.push(update);
     if (update.type !== 'running') continue;
@@ -200,7 +201,12 @@ test('a return is told while others are still asked whether they run the job', a
   });
   await within('the minion to connect', watched.started);
   // The absent minion would be waited for ten minutes.
-  const request = { tgt: '*', fun: 'demo.hold', timeout: 0.02, gatherJobTimeout: 600 };
+  const request = {
+    tgt: '*',
+    fun: 'demo.hold',
+    timeoutSeconds: 0.02,
+    gatherJobTimeoutSeconds: 600,
+  };
   t.is(await within('the return', firstReturn(master, request)), 'web1');
 });
 
@@ -217,7 +223,12 @@ test('a job that ends while its minion is asked for it is not taken for silent',
   await within('the minion to connect', watched.started);
   // Its return sets off when the master has been told that it runs no such job.
   const answered = nextReturnOf(master, 'saltutil.find_job').then(release);
-  const request = { tgt: 'web1', fun: 'demo.hold', timeout: 0.02, gatherJobTimeout: 600 };
+  const request = {
+    tgt: 'web1',
+    fun: 'demo.hold',
+    timeoutSeconds: 0.02,
+    gatherJobTimeoutSeconds: 600,
+  };
   t.is(returnOf(await within('the return', run(master, request))), true);
   await answered;
 });
@@ -265,12 +276,12 @@ async function untilCounted(master: VectorMaster, reason: string): Promise<void>
 }
 
 async function nextEvent({ master }: VectorMaster, match: string): Promise<string> {
-  for await (const { tag } of master.events.subscribe({ match })) return tag;
+  for await (const { tag } of await master.events.subscribe({ match })) return tag;
   return '';
 }
 
 async function nextReturnOf({ master }: VectorMaster, fun: string): Promise<void> {
-  for await (const { data } of master.events.subscribe({ match: 'salt/job/*/ret/*' })) {
+  for await (const { data } of await master.events.subscribe({ match: 'salt/job/*/ret/*' })) {
     if (data.fun === fun) return;
   }
 }

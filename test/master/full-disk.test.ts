@@ -42,7 +42,7 @@ onSmallDisk(
     const events: MasterEvent[] = [];
     const end = new AbortController();
     const following = (async (): Promise<void> => {
-      for await (const event of master.events.subscribe(
+      for await (const event of await master.events.subscribe(
         { match: 'saltbridge/store/*' },
         end.signal,
       )) {
@@ -112,7 +112,7 @@ onSmallDisk(
     const tags: string[] = [];
     const end = new AbortController();
     const following = (async (): Promise<void> => {
-      for await (const { tag } of master.events.subscribe({ match: '*' }, end.signal))
+      for await (const { tag } of await master.events.subscribe({ match: '*' }, end.signal))
         tags.push(tag);
     })();
     disk.fill();

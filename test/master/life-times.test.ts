@@ -117,7 +117,7 @@ test('closing ends the jobs and subscriptions that are under way', async (t) => 
   const updates: string[] = [];
   const [follow, listen] = [
     master.jobs.run({ tgt: '*', fun: 'test.ping' }),
-    master.events.subscribe(),
+    await master.events.subscribe(),
   ];
   const followed = (async () => {
     for await (const { type } of follow) {

@@ -305,7 +305,7 @@ async function works(t: ExecutionContext, { master, dial }: Running): Promise<vo
   await within('the minion', minion.start());
   const returns: unknown[] = [];
   const user = master.asUser(known.token);
-  for await (const update of user.jobs.run({ tgt: id, fun: 'test.ping', timeout: 10 })) {
+  for await (const update of user.jobs.run({ tgt: id, fun: 'test.ping', timeoutSeconds: 10 })) {
     if (update.type === 'return') returns.push(update.return);
   }
   t.deepEqual(returns, [true]);
@@ -328,7 +328,7 @@ async function auditGoesOn(t: ExecutionContext, { master, config }: Running): Pr
 
 async function firstEvents({ master }: Running, count: number): Promise<readonly MasterEvent[]> {
   const events: MasterEvent[] = [];
-  for await (const event of master.events.subscribe({
+  for await (const event of await master.events.subscribe({
     match: ['site/*', 'saltbridge/events/missed'],
     after: known.firstEvent,
   })) {

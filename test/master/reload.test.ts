@@ -237,7 +237,7 @@ async function open(run: string, store: Store = createMemoryStore(), size = usua
 /** What a reader is told that comes back; the last event is fired once it has. */
 async function tagsAfter({ api, bus }: Kept, after: string, match?: string[]): Promise<string[]> {
   const request = { after, ...(match === undefined ? {} : { match }) };
-  const events = api.subscribe(request);
+  const events = await api.subscribe(request);
   bus.fire('end', {});
   const tags: string[] = [];
   for await (const { tag } of events) {
@@ -249,7 +249,7 @@ async function tagsAfter({ api, bus }: Kept, after: string, match?: string[]): P
 
 /** Ids of events as a reader of all sees them. */
 async function idsOf({ api, bus }: Kept, tags: readonly string[]): Promise<string[]> {
-  const events = api.subscribe();
+  const events = await api.subscribe();
   for (const tag of tags) bus.fire(tag, {});
   const ids: string[] = [];
   for await (const { id } of events) {
@@ -350,7 +350,7 @@ test('a store that keeps nothing takes no event from those who listen', async (t
 
 test('without a ring, events have no id, and who asks for the past is told that it is gone', async (t) => {
   const bus = new EventBus({ maxEventBytes: 0 });
-  const events = createBusApi(bus).subscribe({ after: `${first}-1` });
+  const events = await createBusApi(bus).subscribe({ after: `${first}-1` });
   bus.fire('now', {});
   const told: MasterEvent[] = [];
   for await (const event of events) if (told.push(event) === 2) break;

@@ -35,7 +35,7 @@ async function eventsDuring(api: MasterApi, work: () => Promise<void>): Promise<
   const events: MasterEvent[] = [];
   const end = new AbortController();
   const reading = (async () => {
-    for await (const event of api.events.subscribe({}, end.signal)) events.push(event);
+    for await (const event of await api.events.subscribe({}, end.signal)) events.push(event);
   })();
   await work();
   end.abort();

@@ -270,7 +270,7 @@ test('five failures shut out that user, and nobody else', async (t) => {
 });
 
 test('a session that nobody uses ends', async (t) => {
-  const { run, login } = await startApi(t, { minions: [], options: { sessionIdle: 0 } });
+  const { run, login } = await startApi(t, { minions: [], options: { sessionIdleSeconds: 0 } });
   t.is((await run(await login(), ping)).status, 401);
 });
 

@@ -107,7 +107,7 @@ for (const wire of WIRES) {
       const site = await startSite(t, wire, { config: { autoAccept: true } });
       await bothAreHeard(t, site);
       await askAs(hostile, site.door, { cmd: '_mine', data: { fun: SECRET } });
-      const rotations = site.operator.master.events.subscribe({ match: 'key' });
+      const rotations = await site.operator.master.events.subscribe({ match: 'key' });
       const rotated = rotations[Symbol.asyncIterator]().next();
       await site.operator.master.keys.delete({ match: HOSTILE });
       await within('the rotation', rotated);
@@ -308,7 +308,7 @@ const jidOfNobody = '20200102030405678901';
 
 /** Publishes a job, and gives its id. */
 async function publish({ operator }: Site, tgt: string): Promise<string> {
-  const job = { tgt, fun: 'test.ping', timeout: 0.2, gatherJobTimeout: 0.2 };
+  const job = { tgt, fun: 'test.ping', timeoutSeconds: 0.2, gatherJobTimeoutSeconds: 0.2 };
   for await (const update of operator.master.jobs.run(job)) {
     if (update.type === 'published') return update.jid;
   }

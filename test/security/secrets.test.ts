@@ -230,7 +230,8 @@ test('a secret parameter is in the pillar of the minion that it is for, and nowh
   const end = new AbortController();
   const events: MasterEvent[] = [];
   const following = (async () => {
-    for await (const event of operator.master.events.subscribe({}, end.signal)) events.push(event);
+    for await (const event of await operator.master.events.subscribe({}, end.signal))
+      events.push(event);
   })();
 
   const running = call({ name: 'fred', password: canary }, { idempotencyKey: 'k' });

@@ -228,7 +228,7 @@ for (const wire of WIRES) {
     const { operator, publishPort } = await startSite(t, wire);
     const next = await listen(t, wire, publishPort);
     await untilHeard(operator);
-    const job = { tgt: '*', fun: 'test.echo', arg: [SECRET], timeout: 0.1 };
+    const job = { tgt: '*', fun: 'test.echo', arg: [SECRET], timeoutSeconds: 0.1 };
     for await (const _update of operator.master.jobs.run(job)) break;
     const publication = await next();
     t.deepEqual(Object.keys(publication).sort(), ['enc', 'load', 'sig', 'sig_algo']);

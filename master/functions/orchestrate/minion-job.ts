@@ -92,7 +92,7 @@ function requestOf(
     arg,
     kwarg,
     ...requester(context),
-    ...(typeof timeout === 'number' ? { timeout } : {}),
+    ...(typeof timeout === 'number' ? { timeoutSeconds: timeout } : {}),
     ...(typeof subset === 'number' ? { subset } : {}),
     ...(isTrue(ret) ? { ret: isList(ret) ? ret.map(textOf).join(',') : textOf(ret ?? '') } : {}),
   };

@@ -302,7 +302,7 @@ test.serial(
 
 test.serial('a run whose end is not known fails the deployment as unknown', async (t) => {
   const stage = await start(t, {
-    commands: [{ ...numbered, timeout: 1 }],
+    commands: [{ ...numbered, timeoutSeconds: 1 }],
     functions: { 'test.echo': () => new Promise<never>(() => {}) },
   });
   const { heat } = stage;

@@ -120,7 +120,7 @@ test('an alarm that is made again and again is one event and two records a minut
   t.is((await stage.post('claim', body)).status, 200);
   const stolen = { ...body, fingerprint: fingerOf('other_minion') };
   const end = new AbortController();
-  const told = stage.master.events.subscribe({ match: '*/enroll/alarm' }, end.signal);
+  const told = await stage.master.events.subscribe({ match: '*/enroll/alarm' }, end.signal);
   for (let index = 0; index < 30; index += 1) {
     t.is((await stage.post('claim', stolen)).code, 'ERR_TICKET_SPENT');
     if (index < 10) await signIn(stage, 'other_minion', {});
@@ -186,7 +186,7 @@ test('a ticket is good for nothing but what it was made for', async (t) => {
 test('a ticket is good until its time, and once', async (t) => {
   const stage = await startStage(t);
   const fingerprint = fingerOf('minion');
-  const late = await stage.bridge.enroll.create({ ...machine, id: 'late', lifetime: 60 });
+  const late = await stage.bridge.enroll.create({ ...machine, id: 'late', lifetimeSeconds: 60 });
   const claim = await stage.bridge.enroll.create(machine);
   const body = { ticket: claim.ticket, id: 'web-1', fingerprint };
   t.is((await stage.post('claim', body)).status, 200);

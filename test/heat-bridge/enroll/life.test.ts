@@ -78,8 +78,8 @@ test('keys and fingerprints that are known are imported, all or none', async (t)
 test('who does not come in time is given up, with the key that waited for it', async (t) => {
   const stage = await startStage(t);
   const { enroll } = stage.bridge;
-  const unused = await enroll.create({ ...machine, lifetime: 60 });
-  const given = await enroll.create({ ...machine, id: 'web-2', by: 'keys', lifetime: 60 });
+  const unused = await enroll.create({ ...machine, lifetimeSeconds: 60 });
+  const given = await enroll.create({ ...machine, id: 'web-2', by: 'keys', lifetimeSeconds: 60 });
   const failing = [unused, given].map(({ enrolment }) => enroll.signedIn(enrolment.number));
   stage.clock.now += 60_000;
   for (const one of failing) {
@@ -90,7 +90,10 @@ test('who does not come in time is given up, with the key that waited for it', a
 
 test('who was accepted has time to sign in after a master that was away', async (t) => {
   const stage = await startStage(t);
-  const { ticket, enrolment } = await stage.bridge.enroll.create({ ...machine, lifetime: 60 });
+  const { ticket, enrolment } = await stage.bridge.enroll.create({
+    ...machine,
+    lifetimeSeconds: 60,
+  });
   await stage.post('claim', { ticket, id: 'web-1', fingerprint: fingerOf('minion') });
   await stage.master.close();
   const { directory, store } = stage;

@@ -158,6 +158,6 @@ function codeOf(json: unknown): string | undefined {
 }
 
 async function nextEvent({ master }: VectorMaster, tag: string): Promise<MasterEvent> {
-  for await (const event of master.events.subscribe({ match: tag })) return event;
+  for await (const event of await master.events.subscribe({ match: tag })) return event;
   throw new Error(`no event ${tag}`);
 }

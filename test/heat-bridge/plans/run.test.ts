@@ -419,7 +419,7 @@ test('a plan that is cancelled ends what is under way and takes back what is don
 });
 
 test('a plan ends with its deadline, and with the signal of its caller', async (t) => {
-  const quick = { ...cluster, timeout: 0.2 };
+  const quick = { ...cluster, timeoutSeconds: 0.2 };
   const late = await start(t, { plans: [quick], functions: { 'db.follow': slow } });
   const outcome = await (await late.bridge.plan('db.create-cluster', request)).outcome;
   t.is(outcome.status, 'timeout');

@@ -20,6 +20,7 @@ import { RuledDecisions } from '../../../master/audit/audited.ts';
 import {
   type AuditFilter,
   type AuditRecord,
+  type InProcessApi,
   type MasterOptions,
   readAuditLog,
   resolveMasterConfig,
@@ -344,7 +345,8 @@ test('an event that somebody fires is audited with who did and its tag', async (
   await running.master.events.fire('site/backup/done', { password: 'hunter2' });
   await running.master.events.fire('site/backup/done', {});
   const who = { kind: 'service', name: 'backups' } as const;
-  await running.master.events.fire('site/backup/done', {}, { who, rule: 'of-backups' });
+  const api: InProcessApi = running.master;
+  await api.events.fire('site/backup/done', {}, { who, rule: 'of-backups' });
   const [first, second, ...more] = await running.records({ action: 'fire' });
   const same = { action: 'fire', what: 'site/backup/done', outcome: 'permitted' } as const;
   t.like(first, { ...same, who: { kind: 'local', name: '' }, rule: 'local-interface' });

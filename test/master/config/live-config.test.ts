@@ -282,7 +282,7 @@ test('rotate_aes_key and ping_on_rotate hold for the next deletion of a key', as
   const running = await startTwo(t, { rotateAesKey: false });
   const { master } = running;
   await reload(running, { rotateAesKey: true, pingOnRotate: true });
-  const events = master.events.subscribe({ match: ['key', 'salt/job/*/new'] });
+  const events = await master.events.subscribe({ match: ['key', 'salt/job/*/new'] });
   await master.keys.delete({ match: 'other' });
   const tags: string[] = [];
   const collect = async (): Promise<void> => {

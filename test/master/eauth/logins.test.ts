@@ -419,7 +419,7 @@ test('only those whom token_expire_user_override names choose how long a token l
       backends: [passwordBackend('right')],
       config: { eauth: { tokenExpireUserOverride } },
     });
-    const { expire, start } = await logins.login({ ...good, tokenExpire: 90_000 });
+    const { expire, start } = await logins.login({ ...good, tokenExpireSeconds: 90_000 });
     return (expire - start) / 1000;
   };
   t.is(await lifeOf(false), 43_200);

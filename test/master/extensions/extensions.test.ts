@@ -277,7 +277,7 @@ test('a token that nobody has is of nobody', async (t) => {
 test('events of an extension have its name', async (t) => {
   const { one, host } = extension();
   const { master } = await startVectorMaster(t, { extensions: [one] });
-  const events = master.events.subscribe({ match: 'saltbridge/*' })[Symbol.asyncIterator]();
+  const events = (await master.events.subscribe({ match: 'saltbridge/*' }))[Symbol.asyncIterator]();
   host().fire('run/new', { n: 1 });
   const { value } = await events.next();
   await events.return?.();

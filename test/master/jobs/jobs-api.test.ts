@@ -28,7 +28,7 @@ async function takeTwo(events: AsyncIterable<unknown>): Promise<void> {
 
 test('a published job is kept with what comes back, whoever waits', async (t) => {
   const { master } = await startFleet(t, { ids: ['m1', 'm2'] });
-  const returned = takeTwo(master.events.subscribe({ match: `salt/job/${jid}/ret/*` }));
+  const returned = takeTwo(await master.events.subscribe({ match: `salt/job/${jid}/ret/*` }));
   const receipt = await master.jobs.publish({ tgt: '*', fun: 'test.ping', user: 'me', jid });
   t.deepEqual(receipt, { jid, minions: ['m1', 'm2'], missing: [], skipped: 0 });
   await within('two returns', returned);
@@ -70,7 +70,7 @@ test('jobs are listed from the latest on, and a jid that nobody has is refused',
 
 test('several functions are published as lists, and nothing else passes for them', async (t) => {
   const { master } = await startFleet(t, { ids: ['m1'] });
-  const published = master.events.subscribe({ match: 'salt/job/*/publish' });
+  const published = await master.events.subscribe({ match: 'salt/job/*/publish' });
   const next = published[Symbol.asyncIterator]().next();
   const arg = [[], ['hi', { __kwarg__: true, a: 1 }]];
   const { jid: own } = await master.jobs.publish({
@@ -189,8 +189,8 @@ test('the ledger says of each minion what became of the job, and why', async (t)
     tgt: ['m1', 'm2', 'm3', 'm9'],
     tgtType: 'list',
     fun: 'test.mixed',
-    timeout: 4,
-    gatherJobTimeout: 1,
+    timeoutSeconds: 4,
+    gatherJobTimeoutSeconds: 1,
   });
   const finished = (await collect(run)).at(-1);
   if (finished?.type !== 'finished') return t.fail();

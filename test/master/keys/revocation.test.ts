@@ -139,8 +139,8 @@ test('a pending key that is deleted costs no rotation', async (t) => {
   t.deepEqual(await master.store.get(['secrets', 'publish-key']), record);
 });
 
-function nextRotation({ master }: VectorMaster): Promise<unknown> {
-  const events = master.events.subscribe({ match: 'key' });
+async function nextRotation({ master }: VectorMaster): Promise<unknown> {
+  const events = await master.events.subscribe({ match: 'key' });
   return events[Symbol.asyncIterator]().next();
 }
 

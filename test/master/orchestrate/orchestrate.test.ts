@@ -179,7 +179,9 @@ test('an orchestration ends with its master', async (t) => {
     'srv/site.sls':
       'first:\n  salt.runner: [{name: test.stdout_print}]\nwaits:\n  salt.wait_for_event: [{name: never}, {id_list: [x]}]\nafter: test.nop\n',
   });
-  const events = master.events.subscribe({ match: 'salt/run/*/args' })[Symbol.asyncIterator]();
+  const events = (await master.events.subscribe({ match: 'salt/run/*/args' }))[
+    Symbol.asyncIterator
+  ]();
   const running = orchestrate('site');
   await events.next();
   await master.close();
@@ -222,7 +224,7 @@ test("nobody tells anything under a stranger's orchestration", async (t) => {
     user: 'ann',
   });
   const told: string[] = [];
-  const events = master.events.subscribe({ match: 'salt/run/*' })[Symbol.asyncIterator]();
+  const events = (await master.events.subscribe({ match: 'salt/run/*' }))[Symbol.asyncIterator]();
   for (const user of ['fred', 'ann']) {
     const kwarg = { orchestration_jid: jid };
     const inner = await master.runners.run({ fun: 'state.orch', arg: ['inner'], kwarg, user });
@@ -313,7 +315,7 @@ async function play(
   it: RecordedCase,
 ): Promise<{ readonly returned: unknown; readonly told: unknown }> {
   const end = new AbortController();
-  const events = master.events.subscribe({ match: 'salt/run/*' }, end.signal);
+  const events = await master.events.subscribe({ match: 'salt/run/*' }, end.signal);
   const first = events[Symbol.asyncIterator]();
   const { jid, return: returned } = await master.runners.run(callOf(it));
   const told: unknown[] = [];

@@ -232,7 +232,7 @@ test('a request from before a restart publishes nothing', async (t) => {
 
 test('minion_publish gives what came back when it is over', async (t) => {
   const master = await start(t, { peer: everybody });
-  const events = master.master.events.subscribe({ match: 'salt/job/*/new' });
+  const events = await master.master.events.subscribe({ match: 'salt/job/*/new' });
   const reader = events[Symbol.asyncIterator]();
   const reply = ask(master, { cmd: 'minion_publish', tgt: 'vecminion', tmo: 30, form: 'full' });
   const { value } = await reader.next();
@@ -261,7 +261,7 @@ test('a request to wait that comes twice is one, and not done again afterwards',
   const nonce = freshNonce();
   const load = { cmd: 'minion_publish', tgt: 'vecminion', tmo: 30 };
   const request = requestOf(load, nonce);
-  const news = master.master.events.subscribe({ match: 'salt/job/*/new' });
+  const news = await master.master.events.subscribe({ match: 'salt/job/*/new' });
   const both = [master.ask(request), master.ask(request)];
   const { value } = await news[Symbol.asyncIterator]().next();
   const jid: WireValue = value?.data.jid ?? '';

@@ -112,7 +112,7 @@ test('deleting the key ends the connection that it announced', async (t) => {
 
 test('presence_events tell who came, who is there, and who went', async (t) => {
   const { running, announce } = await start(t, { presenceEvents: true, loopInterval: 1 });
-  const events = running.master.events.subscribe({ match: 'salt/presence/*' });
+  const events = await running.master.events.subscribe({ match: 'salt/presence/*' });
   const next = async (): Promise<unknown> => {
     const { value } = await within('a presence event', events[Symbol.asyncIterator]().next());
     const { _stamp, ...data } = value?.data ?? {};
@@ -333,7 +333,7 @@ test('a job that is published right after the master was killed reaches minions 
   await within('the master', field.master.ready(), 20_000);
   const { jobs } = connectMaster({ socketPath: field.socketPath });
   const updates: JobUpdate[] = [];
-  for await (const update of jobs.run({ tgt: '*', fun: 'test.ping', timeout: 40 })) {
+  for await (const update of jobs.run({ tgt: '*', fun: 'test.ping', timeoutSeconds: 40 })) {
     updates.push(update);
   }
   t.like(updates[0], { type: 'published', minions: ['m1', 'm2'] });
@@ -367,7 +367,7 @@ test('a minion that stays away is reported as reconnecting, not as silent', asyn
   await minion.stop();
   await before.master.close();
   const { master } = await start();
-  const request = { tgt: '*', fun: 'test.ping', timeout: 0.1, gatherJobTimeout: 0.1 };
+  const request = { tgt: '*', fun: 'test.ping', timeoutSeconds: 0.1, gatherJobTimeoutSeconds: 0.1 };
   const updates: JobUpdate[] = [];
   for await (const update of master.jobs.run(request)) updates.push(update);
   const finished = updates.at(-1);

@@ -54,7 +54,7 @@ test('without a rule of its own a reaction is denied, and that is told once a bu
   const stage = await startStage(t, { acl: acl() });
   const { calls } = await startWeb(t, stage);
   const end = new AbortController();
-  const told = stage.master.events.subscribe({ match: 'saltbridge/reaction/*' }, end.signal);
+  const told = await stage.master.events.subscribe({ match: 'saltbridge/reaction/*' }, end.signal);
   await stage.emit({ env: 'live' });
   await stage.emit({ env: 'test' });
   const runs = await stage.ended(2);

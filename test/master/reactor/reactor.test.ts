@@ -147,7 +147,7 @@ test('a file that fails leads to nothing, is counted, and told without what was 
     { 'infra/**': 'puppet.sls' },
     () => [],
   );
-  const events = stage.master.events.subscribe();
+  const events = await stage.master.events.subscribe();
   await stage.emit({ env: 'secret-word' });
   for await (const { tag: told, data } of events) {
     if (told !== 'saltbridge/reaction/dropped') continue;

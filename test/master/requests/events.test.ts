@@ -341,7 +341,7 @@ test('a signal with the sender in its tag is fired for the sender alone', async 
 test('a refused signal is told once a burst, by an event that no minion can forge', async (t) => {
   const master = await startWithAcl(t, { signals: [{ tag: 's*', minions: '*' }] });
   const end = new AbortController();
-  const denied = master.master.events.subscribe({ match: 'saltbridge/*' }, end.signal);
+  const denied = await master.master.events.subscribe({ match: 'saltbridge/*' }, end.signal);
   const tag = `saltbridge/denied/${keys.minionId}`;
   for (let round = 0; round < 5; round += 1) await fireSignal(t, master, { tag: 'my/tag' });
   await fireSignal(t, master, { tag });
@@ -475,9 +475,9 @@ test('a return for what the minion has not registered, or for another minion, is
 test('a minion of which only resources have answered is not silent', async (t) => {
   const master = await startWithResources(t);
   await register(master, { switch: ['sw1', 'sw2'] });
-  const request = { tgt: 'T@switch', tgtType: 'compound', fun: 'test.ping', timeout: 0.2 };
+  const request = { tgt: 'T@switch', tgtType: 'compound', fun: 'test.ping', timeoutSeconds: 0.2 };
   const told: WireMap[] = [];
-  for await (const update of master.master.jobs.run({ ...request, gatherJobTimeout: 0.1 })) {
+  for await (const update of master.master.jobs.run({ ...request, gatherJobTimeoutSeconds: 0.1 })) {
     if (update.type === 'published')
       await giveBack(master, { jid: update.jid, resource_id: 'sw1' });
     if (update.type === 'return')
@@ -496,7 +496,7 @@ test('a job for resources alone ends when each of them has returned', async (t) 
     ['T@switch and not T@switch:sw3', ['sw1', 'sw2']],
     ['T@router or T@switch:sw3', ['r1', 'sw3']],
   ] as const) {
-    const request = { tgt, tgtType: 'compound', fun: 'test.ping', timeout: 600 };
+    const request = { tgt, tgtType: 'compound', fun: 'test.ping', timeoutSeconds: 600 };
     const told: (string | undefined)[] = [];
     for await (const update of master.master.jobs.run(request)) {
       if (update.type === 'return') told.push(update.resource);
@@ -512,7 +512,7 @@ test('a job for resources alone ends when each of them has returned', async (t) 
 test('a job for resources ends too when the minion returns for itself', async (t) => {
   const master = await startWithResources(t);
   await register(master, { switch: ['sw1'] });
-  const request = { tgt: 'T@switch', tgtType: 'compound', fun: 'test.ping', timeout: 600 };
+  const request = { tgt: 'T@switch', tgtType: 'compound', fun: 'test.ping', timeoutSeconds: 600 };
   let answered: readonly string[] = [];
   for await (const update of master.master.jobs.run(request)) {
     if (update.type === 'published') await giveBack(master, { jid: update.jid });

@@ -194,7 +194,7 @@ test('wheel functions are told under their own tags', async (t) => {
 
 test('what was started and not waited for is kept as a job', async (t) => {
   const { master } = await startVectorMaster(t);
-  const events = master.events.subscribe({ match: 'salt/run/*/ret' });
+  const events = await master.events.subscribe({ match: 'salt/run/*/ret' });
   const { jid, tag } = await master.runners.start({ fun: 'saltutil.sync_modules' });
   const reader = events[Symbol.asyncIterator]();
   const { value: event } = await reader.next();
