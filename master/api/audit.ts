@@ -38,21 +38,21 @@ export type MethodAudit<P = unknown, R = unknown> =
   | AuditedOutcome<P, R>;
 
 /** The record is written where more is known of the call than its parameters and result. */
-export interface AuditedInside {
+interface AuditedInside {
   readonly action: string;
   /** The module that writes it. */
   readonly writtenBy: string;
 }
 
 /** Recorded before the call, as permitted; repetitions are counted instead of written. */
-export interface AuditedDecision<P> {
+interface AuditedDecision<P> {
   readonly action: string;
   /** @returns `what` of the record */
   permitted(parameters: P): string;
 }
 
 /** Recorded after the call. */
-export interface AuditedOutcome<P, R> {
+interface AuditedOutcome<P, R> {
   readonly action: string;
   done(parameters: P, result: R): AuditDetails;
   /** Default: a call that fails is not recorded. */
