@@ -9,6 +9,7 @@ import { promisify } from 'node:util';
 import { freePort } from '../../bench/free-port.ts';
 import { createLogger, loadSaltConfig } from '../../master/index.ts';
 import { type MasterServer, serve } from '../../server/index.ts';
+import type { CloudDescription } from '../heat/cloud.ts';
 
 /** Of this example, in the sources. */
 export const sources: string = fileURLToPath(new URL('../../../examples/trove', import.meta.url));
@@ -24,8 +25,11 @@ export interface ControlPlane {
   close(): Promise<void>;
 }
 
-/** Starts a master in a directory of its own, as `saltbridge master` would with these files. */
-export async function startControlPlane(): Promise<ControlPlane> {
+/**
+ * Starts a master in a directory of its own, as `saltbridge master` would with these files.
+ * @param cloud - whose tokens services may send. Default: none
+ */
+export async function startControlPlane(cloud?: CloudDescription): Promise<ControlPlane> {
   const directory = mkdtempSync(path.join(tmpdir(), 'sb-'));
   const at = (name: string): string => path.join(directory, name);
   const passwords = { shop: newPassword(), blog: newPassword() };
@@ -62,6 +66,7 @@ export async function startControlPlane(): Promise<ControlPlane> {
       bridge: {
         catalog: [path.join(sources, 'catalog')],
         enroll: { masters: ['127.0.0.1'], url },
+        ...(cloud === undefined ? {} : { keystone: keystoneSection(cloud) }),
       },
     },
   };
@@ -82,6 +87,11 @@ export async function startControlPlane(): Promise<ControlPlane> {
       rmSync(directory, { recursive: true, force: true });
     },
   };
+}
+
+/** The bridge's own log-in, which validates tokens. */
+function keystoneSection({ keystone: url, users }: CloudDescription): object {
+  return { url, username: 'admin', password: users.admin.password, project: 'admin' };
 }
 
 export function newPassword(): string {

@@ -42,8 +42,9 @@ export class Instance {
     });
   }
 
-  /** @param program of salt-minion @param store directory of backups */
-  static async create(program: string, store: string): Promise<Instance> {
+  /** Its minion is the first that `SALT_MINION` names. @param store - directory of backups */
+  static async create(store: string): Promise<Instance> {
+    const [program = ''] = (process.env.SALT_MINION ?? '').split(',');
     return new Instance(await freePort(), store, program);
   }
 

@@ -1,11 +1,11 @@
 import { spawnSync } from 'node:child_process';
-import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import type { Bridge } from '../../heat-bridge/index.ts';
 import { type Example, type Need, type Step, variable } from '../example.ts';
 import { type AgentAnswer, call, query, TaskManager } from './callers.ts';
 import { type ControlPlane, newPassword, startControlPlane } from './control-plane.ts';
 import { Instance, troveUserData } from './instance.ts';
+import { EventTexts, isNowhere, searchFor } from './password-search.ts';
 
 const first = 'trove-shop-1';
 const second = 'trove-shop-2';
@@ -70,8 +70,7 @@ class Scene {
   readonly #numbers: string[] = [];
   readonly #shop: TaskManager;
   readonly #blog: TaskManager;
-  readonly #events: string[] = [];
-  readonly #reading = new AbortController();
+  readonly #events: EventTexts;
   /** Whatever must be nowhere. */
   readonly #passwords: string[] = [];
   #requests = 0;
@@ -81,7 +80,7 @@ class Scene {
     this.#plane = plane;
     this.#shop = new TaskManager(plane, 'shop');
     this.#blog = new TaskManager(plane, 'blog');
-    void this.#readEvents();
+    this.#events = new EventTexts(plane.server.master);
   }
 
   get #bridge(): Bridge {
@@ -109,16 +108,9 @@ class Scene {
     return password;
   }
 
-  async #readEvents(): Promise<void> {
-    const events = this.#plane.server.master.events.subscribe({}, this.#reading.signal);
-    for await (const event of events) this.#events.push(JSON.stringify(event));
-  }
-
   /** Enrols an instance and boots it with Trove's user-data and ours. */
   async boot(id: string): Promise<void> {
-    const { SALT_MINION: programs = '' } = process.env;
-    const [program = ''] = programs.split(',');
-    const instance = await Instance.create(program, path.join(this.#plane.directory, 'backups'));
+    const instance = await Instance.create(path.join(this.#plane.directory, 'backups'));
     this.#instances.set(id, instance);
     await this.#step(
       `enrol ${id}, and boot it with its user-data`,
@@ -358,33 +350,11 @@ class Scene {
 
   /** In events, in jobs, and in every file of the master and of the instances, logs of `debug` too. */
   async searchForPasswords(): Promise<void> {
+    const folders = Array.from(this.#instances.values(), ({ folder }) => folder);
     await this.#step(
       'no password is in any event, job, log or file',
-      async () => {
-        const { jobs } = this.#plane.server.master;
-        const list = await jobs.list();
-        const shown = await Promise.all(list.map(({ jid }) => jobs.show(jid)));
-        const folders = [
-          this.#plane.directory,
-          ...Array.from(this.#instances.values(), ({ folder }) => folder),
-        ];
-        const files = folders.flatMap(filesBelow);
-        const texts = [...this.#events, JSON.stringify(shown), ...files.map(contentOf)];
-        const found = this.#passwords.filter((it) => texts.some((text) => text.includes(it)));
-        const [events, references] = [
-          this.#events.length,
-          this.#events.filter((it) => it.includes('saltbridge_secrets')).length,
-        ];
-        return {
-          passwords: this.#passwords.length,
-          jobs: list.length,
-          events,
-          references,
-          files: files.length,
-          found: found.length,
-        };
-      },
-      ({ references, found }) => references > 0 && found === 0,
+      () => searchFor(this.#passwords, this.#plane, this.#events.texts, folders),
+      isNowhere,
     );
   }
 
@@ -402,7 +372,7 @@ class Scene {
 
   async close(): Promise<void> {
     await Promise.all([this.#shop.close(), this.#blog.close()]);
-    this.#reading.abort();
+    this.#events.close();
     await Promise.all(Array.from(this.#instances.values(), (it) => it.close()));
     await this.#plane.close();
   }
@@ -412,20 +382,4 @@ class Scene {
 function names(page: unknown): readonly string[] {
   const [entries] = page as readonly [readonly { readonly _name: string }[]];
   return entries.map(({ _name: name }) => name);
-}
-
-function filesBelow(directory: string): readonly string[] {
-  return readdirSync(directory, { withFileTypes: true, recursive: true })
-    .filter((it) => it.isFile())
-    .map((it) => path.join(it.parentPath, it.name));
-}
-
-/** Bytes as they are: passwords are ASCII. */
-function contentOf(file: string): string {
-  try {
-    return readFileSync(file, 'latin1');
-  } catch {
-    // It has gone meanwhile.
-    return '';
-  }
 }
