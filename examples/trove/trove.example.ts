@@ -1,4 +1,5 @@
 import { spawnSync } from 'node:child_process';
+import { truncateSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { Bridge } from '../../heat-bridge/index.ts';
 import { type Example, type Need, type Step, variable } from '../example.ts';
@@ -9,6 +10,7 @@ import { EventTexts, isNowhere, searchFor } from './password-search.ts';
 
 const first = 'trove-shop-1';
 const second = 'trove-shop-2';
+const mebibyte = 1024 * 1024;
 const oddName = "shop'; DROP DATABASE `mysql`; #";
 
 /** Trove's operations on real MariaDB servers, from TypeScript and from Python. */
@@ -51,6 +53,7 @@ export function troveNeeds(): readonly Need[] {
     program('mariadbd', 'mariadb-server-core'),
     program('mariadb-install-db', 'mariadb-server-core'),
     program('mariadb', 'mariadb-client-core'),
+    program('resize2fs', 'e2fsprogs'),
     program('openssl', 'openssl'),
     program('curl', 'curl'),
     program('python3', 'python3'),
@@ -305,17 +308,36 @@ class Scene {
         it.after === '33' &&
         it.error === 'ERR_COMMAND_PARAMETERS',
     );
+    const { device } = this.#instance(first);
     await this.#step(
-      'resize to a larger flavour: stop_db, start_db_with_conf_changes',
+      'resize: stop_db, resize_fs of the larger volume, start_db_with_conf_changes',
       async () => {
+        writeFileSync(device, '');
+        truncateSync(device, 16 * mebibyte);
+        spawnSync('mkfs.ext4', ['-q', '-b', '1024', device]);
+        truncateSync(device, 32 * mebibyte);
         await this.#agent('stop_db');
         const stopped = !(await this.#query('anna', password, 'SELECT 1')).ok;
+        const grown = await this.#agent('resize_fs', { device_path: device });
+        const other = await this.#agent('resize_fs', { device_path: '/dev/vdz' });
         const config = '[mysqld]\ninnodb_buffer_pool_size = 128M\n';
         const start = { config_contents: config, ds_version: null };
         await this.#agent('start_db_with_conf_changes', start);
-        return { stopped, size: await value('innodb_buffer_pool_size') };
+        const size = await value('innodb_buffer_pool_size');
+        return {
+          stopped,
+          grown: isDone(grown),
+          blocks: blocksOf(device),
+          other: other.error,
+          size,
+        };
       },
-      ({ stopped, size }) => stopped && size === String(128 * 1024 * 1024),
+      ({ stopped, grown, blocks, other, size }) =>
+        stopped &&
+        grown &&
+        blocks === 32 * 1024 &&
+        other?.[0] === 'GuestError' &&
+        size === String(128 * mebibyte),
     );
   }
 
@@ -382,4 +404,10 @@ class Scene {
 function names(page: unknown): readonly string[] {
   const [entries] = page as readonly [readonly { readonly _name: string }[]];
   return entries.map(({ _name: name }) => name);
+}
+
+/** Size of a file system, in blocks of 1 KiB. */
+function blocksOf(device: string): number {
+  const { stdout } = spawnSync('dumpe2fs', ['-h', device], { encoding: 'utf8' });
+  return Number(/^Block count:\s+(\d+)/m.exec(stdout)?.[1]);
 }
