@@ -7,7 +7,8 @@ export class SaltbridgeError extends Error {
 
   constructor(code: string, message: string, options?: ErrorOptions) {
     super(message, options);
-    this.name = new.target.name;
+    // Not among the members that JSON or a log shows.
+    Object.defineProperty(this, 'name', { value: new.target.name, configurable: true });
     this.code = code;
   }
 }

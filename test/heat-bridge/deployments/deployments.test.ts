@@ -391,6 +391,8 @@ test.serial('the credentials of a stack are used for no other stack', async (t) 
   heat.servers.set('server-1', [heat.entry('one', {}, { text: 'x' })]);
   heat.servers.set('server-2', [heat.entry('two', {}, { text: 'y' })]);
   await register(stage, 'first', { server: 'server-1', minion: 'web1', user: 'first' });
+  // There is a token of the first by then.
+  await results(heat, 1);
   await register(stage, 'second', { server: 'server-2', minion: 'web2', user: 'second' });
   await results(heat, 2);
   const used = heat.requests
