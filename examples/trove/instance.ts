@@ -8,6 +8,7 @@ import { promisify } from 'node:util';
 import { parse } from 'yaml';
 import { freePort } from '../../bench/free-port.ts';
 import type { MinionConfig } from '../../heat-bridge/index.ts';
+import { minionConfigIn, serviceScriptFor } from '../minion-folder.ts';
 
 const run = promisify(execFile);
 
@@ -32,7 +33,7 @@ export class Instance {
     mkdirSync(path.join(this.folder, 'bin'));
     this.#program('salt-minion', `exec ${program} "$@"`);
     this.#program('systemctl', 'exit 0');
-    this.#program('service', this.#service());
+    this.#program('service', serviceScriptFor(this.folder));
     // Ends minion and server with this process, however that ends.
     const ends = `cat >/dev/null
       kill -KILL -- "-$(cat ${this.folder}/pid)"; kill -KILL "$(cat ${this.folder}/db/mariadbd.pid)"`;
@@ -60,15 +61,8 @@ export class Instance {
   /** The minion's options: it is kept below the folder, and so is its database. */
   get config(): MinionConfig {
     return {
-      user: 'root',
-      root_dir: this.folder,
-      cachedir: `${this.folder}/cache`,
-      sock_dir: `${this.folder}/s`,
-      pidfile: `${this.folder}/minion.pid`,
-      log_file: `${this.folder}/log`,
+      ...minionConfigIn(this.folder),
       log_level_logfile: 'debug',
-      enable_fqdns_grains: false,
-      enable_gpu_grains: false,
       trove: {
         directory: `${this.folder}/db`,
         store: this.#store,
@@ -123,18 +117,6 @@ export class Instance {
   #program(name: string, script: string): void {
     const file = path.join(this.folder, 'bin', name);
     writeFileSync(file, `#!/bin/sh\n${script}\n`, { mode: 0o755 });
-  }
-
-  /** Starts the minion in a process group of its own. */
-  #service(): string {
-    const pid = `${this.folder}/pid`;
-    return `case "$2" in
-status) kill -0 "$(cat ${pid})" ;;
-restart)
-  mkdir -p ${this.folder}/s
-  setsid salt-minion -c ${this.folder}/salt >/dev/null 2>&1 &
-  echo $! >${pid} ;;
-esac`;
   }
 }
 

@@ -336,7 +336,7 @@ class Scene {
         stopped &&
         grown &&
         blocks === 32 * 1024 &&
-        other?.[0] === 'GuestError' &&
+        other?.[1].includes('not the volume of the instance') === true &&
         size === String(128 * mebibyte),
     );
   }

@@ -220,8 +220,10 @@ def returned(command: str, outcome: Map) -> Any:
     result = outcome['results'][0] if outcome['results'] else {}
     if outcome['status'] == 'succeeded':
         return result.get('return')
-    raise GuestError('%s %s: %s' % (command, outcome['status'],
-                                    result.get('reason') or result.get('return')))
+    text = result.get('return')
+    # What a failing module says is its return.
+    reason = text if isinstance(text, str) else result.get('reason')
+    raise GuestError('%s %s: %s' % (command, outcome['status'], reason))
 
 
 def _options(config_contents: Optional[str]) -> Map:
