@@ -6,11 +6,15 @@ import { type Example, printedStep } from './example.ts';
 import { group } from './heat/group.example.ts';
 import { plugin } from './heat/plugin.example.ts';
 import { waitCondition } from './heat/wait-condition.example.ts';
+import { troveHeat } from './trove/heat.example.ts';
+import { trove } from './trove/trove.example.ts';
 
 const examples: Readonly<Record<string, Example>> = {
   'heat-group': group,
   'heat-plugin': plugin,
   'heat-wait-condition': waitCondition,
+  trove,
+  'trove-heat': troveHeat,
 };
 
 const missing = 69;

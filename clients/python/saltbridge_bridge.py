@@ -10,23 +10,48 @@ docs/errors.md. Trusts the system's certificates, or those of ``ca_file``.
 
 With a token of Keystone's in place of a name and a password, for instance that of a session of
 keystoneauth: ``Bridge('https://salt:8000', token=session.get_token)``.
+
+With ``retries`` a request whose answer is lost, or that is told to come later, is sent again where
+that is safe; a call without an idempotency key then gets one.
 """
+
+from __future__ import annotations
 
 import http.client
 import json
+import random
 import ssl
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
+import uuid
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Union
 
+__all__ = ['Bridge', 'BridgeError', 'new_key']
+
+Json = Dict[str, Any]
+Target = Union[str, Sequence[str]]
+Token = Union[str, Callable[[], str]]
 
 _RESPOND_ASYNC = {'Prefer': 'respond-async'}
+_RETRIED_STATUS = (408, 425, 429, 502, 503, 504)
+_FIRST_DELAY = 0.2
+_LONGEST_DELAY = 10.0
+
+
+def new_key() -> str:
+    """An idempotency key that nobody else has: keep it, and the call can be repeated with it."""
+    return uuid.uuid4().hex
 
 
 class BridgeError(Exception):
-    """The bridge refused, or could not be asked."""
+    """The bridge refused, or could not be asked.
 
-    def __init__(self, code, message, status=None):
+    ``code`` is that of docs/errors.md. ``status`` is that of HTTP; None: there was no answer.
+    """
+
+    def __init__(self, code: str, message: str, status: Optional[int] = None) -> None:
         super().__init__(message)
         self.code = code
         self.status = status
@@ -38,152 +63,294 @@ class Bridge:
     Logs in when it is first asked, and again when it must.
     """
 
-    def __init__(self, url, username=None, password=None, eauth='pam', token=None, ca_file=None,
-                 timeout=60):
+    def __init__(self, url: str, username: Optional[str] = None, password: Optional[str] = None,
+                 eauth: str = 'pam', token: Optional[Token] = None, ca_file: Optional[str] = None,
+                 timeout: float = 60, retries: int = 0) -> None:
         """``token`` in place of a name and a password: the bridge's or Keystone's, or a function that
-        gives one and is asked again where that is refused; ``timeout``: seconds of silence.
+        gives one and is asked again where that is refused; ``timeout``: seconds of silence;
+        ``retries``: how often a request is sent again, after growing delays.
         """
         if urllib.parse.urlsplit(url).scheme not in ('http', 'https'):
             raise ValueError('url: expected http:// or https://')
         self._url = url.rstrip('/')
         self._credentials = {'username': username, 'password': password, 'eauth': eauth}
         self._new_token = token if callable(token) else None
-        self._token = None if callable(token) else token
+        self._token: Optional[str] = None if callable(token) else token
         self._timeout = timeout
+        self._retries = retries
         context = ssl.create_default_context(cafile=ca_file)
         # Nobody is led elsewhere with a token.
         self._opener = urllib.request.build_opener(
             urllib.request.HTTPSHandler(context=context), _NoRedirects())
 
-    def commands(self):
+    # Commands.
+
+    def commands(self) -> List[Json]:
         """The catalog: a list of maps."""
         return self._json('GET', '/bridge/v1/commands')['commands']
 
-    def command(self, name):
+    def command(self, name: str) -> Json:
         """One command, with the schema of its parameters."""
         return self._json('GET', '/bridge/v1/commands/' + _segment(name))
 
-    def stream(self, name, target, params=None, target_type=None, idempotency_key=None,
-               project=None, deadline=None):
+    def stream(self, name: str, target: Target, params: Optional[Mapping[str, Any]] = None,
+               target_type: Optional[str] = None, idempotency_key: Optional[str] = None,
+               project: Optional[str] = None, deadline: Optional[int] = None) -> Iterator[Json]:
         """Calls a command; gives what it tells: ``begun``, ``published``, ``result``, ``outcome``.
 
         ``target``: a glob on ids, or a list of them. ``deadline``: milliseconds since 1970.
         """
-        body = _without_none({
-            'target': target, 'targetType': target_type, 'params': params or {},
-            'idempotencyKey': idempotency_key, 'project': project, 'deadline': deadline})
+        body = self._call(target=target, targetType=target_type, params=params or {},
+                          idempotencyKey=idempotency_key, project=project, deadline=deadline)
         return self._lines('POST', '/bridge/v1/commands/%s/run' % _segment(name), body)
 
-    def run(self, name, target, params=None, **more):
+    def run(self, name: str, target: Target, params: Optional[Mapping[str, Any]] = None,
+            **more: Any) -> Json:
         """Calls a command and waits for its outcome: a map with ``status`` and ``results``."""
-        return _outcome(self.stream(name, target, params, **more))
+        more = self._with_key(more)
+        return self._outcome(lambda: self.stream(name, target, params, **more))
 
-    def start(self, name, target, params=None, target_type=None, idempotency_key=None,
-              project=None, deadline=None):
+    def start(self, name: str, target: Target, params: Optional[Mapping[str, Any]] = None,
+              target_type: Optional[str] = None, idempotency_key: Optional[str] = None,
+              project: Optional[str] = None, deadline: Optional[int] = None) -> str:
         """Calls a command and does not wait for its end: the id of the run."""
-        body = _without_none({
-            'target': target, 'targetType': target_type, 'params': params or {},
-            'idempotencyKey': idempotency_key, 'project': project, 'deadline': deadline})
+        body = self._call(target=target, targetType=target_type, params=params or {},
+                          idempotencyKey=idempotency_key, project=project, deadline=deadline)
         return self._json('POST', '/bridge/v1/commands/%s/run' % _segment(name), body,
                           _RESPOND_ASYNC)['id']
 
-    def follow(self, run_id):
+    def follow(self, run_id: str) -> Iterator[Json]:
         """What a run of this user's tells, from its beginning."""
         return self._lines('GET', '/bridge/v1/runs/' + _segment(run_id))
 
-    def wait(self, run_id):
+    def wait(self, run_id: str) -> Json:
         """The outcome of a run of this user's."""
-        return _outcome(self.follow(run_id))
+        return self._outcome(lambda: self.follow(run_id))
 
-    def outcome(self, run_id):
+    def outcome(self, run_id: str) -> Optional[Json]:
         """The outcome of a run of this user's; None while it is active. Answers at once."""
         return self._json('GET', '/bridge/v1/runs/%s/outcome' % _segment(run_id)).get('outcome')
 
-    def cancel(self, run_id):
+    def cancel(self, run_id: str) -> Json:
         """Ends a run of this user's. Gives its outcome."""
         return self._json('DELETE', '/bridge/v1/runs/' + _segment(run_id))
 
-    def plans(self):
+    # Plans.
+
+    def plans(self) -> List[Json]:
         """The plans of the catalog: a list of maps."""
         return self._json('GET', '/bridge/v1/plans')['plans']
 
-    def plan(self, name):
+    def plan(self, name: str) -> Json:
         """One plan, with its groups, its steps and the schema of its parameters."""
         return self._json('GET', '/bridge/v1/plans/' + _segment(name))
 
-    def stream_plan(self, name, groups, params=None, idempotency_key=None, project=None,
-                    deadline=None):
+    def stream_plan(self, name: str, groups: Mapping[str, Any],
+                    params: Optional[Mapping[str, Any]] = None,
+                    idempotency_key: Optional[str] = None, project: Optional[str] = None,
+                    deadline: Optional[int] = None) -> Iterator[Json]:
         """Calls a plan; gives what it tells: ``begun``, ``step``, ``result``, ``outcome``.
 
         ``groups``: by name a glob on ids, or a list of them. ``deadline``: milliseconds since 1970.
         """
-        body = _without_none({
-            'groups': groups, 'params': params or {}, 'idempotencyKey': idempotency_key,
-            'project': project, 'deadline': deadline})
+        body = self._call(groups=groups, params=params or {}, idempotencyKey=idempotency_key,
+                          project=project, deadline=deadline)
         return self._lines('POST', '/bridge/v1/plans/%s/run' % _segment(name), body)
 
-    def run_plan(self, name, groups, params=None, **more):
+    def run_plan(self, name: str, groups: Mapping[str, Any],
+                 params: Optional[Mapping[str, Any]] = None, **more: Any) -> Json:
         """Calls a plan and waits for its outcome: a map with ``status``, ``steps``, ``undone``."""
-        return _outcome(self.stream_plan(name, groups, params, **more))
+        more = self._with_key(more)
+        return self._outcome(lambda: self.stream_plan(name, groups, params, **more))
 
-    def start_plan(self, name, groups, params=None, idempotency_key=None, project=None,
-                   deadline=None):
+    def start_plan(self, name: str, groups: Mapping[str, Any],
+                   params: Optional[Mapping[str, Any]] = None,
+                   idempotency_key: Optional[str] = None, project: Optional[str] = None,
+                   deadline: Optional[int] = None) -> str:
         """Calls a plan and does not wait for its end: the id of the run."""
-        body = _without_none({
-            'groups': groups, 'params': params or {}, 'idempotencyKey': idempotency_key,
-            'project': project, 'deadline': deadline})
+        body = self._call(groups=groups, params=params or {}, idempotencyKey=idempotency_key,
+                          project=project, deadline=deadline)
         return self._json('POST', '/bridge/v1/plans/%s/run' % _segment(name), body,
                           _RESPOND_ASYNC)['id']
 
-    def follow_plan(self, run_id):
+    def follow_plan(self, run_id: str) -> Iterator[Json]:
         """What a run of a plan of this user's tells, from its beginning."""
         return self._lines('GET', '/bridge/v1/plan-runs/' + _segment(run_id))
 
-    def wait_plan(self, run_id):
+    def wait_plan(self, run_id: str) -> Json:
         """The outcome of a run of a plan of this user's."""
-        return _outcome(self.follow_plan(run_id))
+        return self._outcome(lambda: self.follow_plan(run_id))
 
-    def plan_outcome(self, run_id):
+    def plan_outcome(self, run_id: str) -> Optional[Json]:
         """The outcome of a run of a plan; None while it is active. Answers at once."""
         path = '/bridge/v1/plan-runs/%s/outcome' % _segment(run_id)
         return self._json('GET', path).get('outcome')
 
-    def cancel_plan(self, run_id, undo=True):
+    def cancel_plan(self, run_id: str, undo: bool = True) -> Json:
         """Ends a run of a plan, and takes back what is done unless ``undo`` is false."""
         query = '' if undo else '?undo=false'
         return self._json('DELETE', '/bridge/v1/plan-runs/%s%s' % (_segment(run_id), query))
 
-    def enrol(self, minion_id, **more):
+    # Enrolment.
+
+    def enrol(self, minion_id: str, **more: Any) -> Json:
         """Begins an enrolment: a map with ``enrolment`` (its ``number``), ``ticket`` and ``userData``.
 
         ``more``: the fields of ``POST /bridge/v1/enrolments``, such as ``project`` and ``grains``.
         """
         return self._json('POST', '/bridge/v1/enrolments', _without_none(dict(more, id=minion_id)))
 
-    def enrolment(self, number):
+    def enrolment(self, number: str) -> Json:
         """One enrolment: a map with ``state`` and, where it failed, ``reason``."""
         return self._json('GET', '/bridge/v1/enrolments/' + _segment(number))
 
-    def retire(self, number):
+    def retire(self, number: str) -> None:
         """Ends an enrolment, and the key and session of its minion."""
         self._json('POST', '/bridge/v1/enrolments/%s/retire' % _segment(number), {})
 
-    def _lines(self, method, path, body=None):
+    # Handles of Heat, and the signals that are not delivered yet.
+
+    def add_handle(self, alias: str, minions: Sequence[str], **more: Any) -> Json:
+        """Registers a handle; ``more``: fields of ``POST /bridge/v1/handles``, as ``signal``."""
+        return self._json('POST', '/bridge/v1/handles',
+                          _without_none(dict(more, alias=alias, minions=list(minions))))
+
+    def replace_handle(self, alias: str, minions: Sequence[str], **more: Any) -> Json:
+        """Registers a handle in the place of one of this alias."""
+        return self._json('PUT', '/bridge/v1/handles/' + _segment(alias),
+                          _without_none(dict(more, minions=list(minions))))
+
+    def handles(self) -> List[Json]:
+        """The handles of this user."""
+        return self._json('GET', '/bridge/v1/handles')
+
+    def handle(self, alias: str) -> Json:
+        """One of them."""
+        return self._json('GET', '/bridge/v1/handles/' + _segment(alias))
+
+    def remove_handle(self, alias: str) -> Json:
+        """Forgets a handle and its secrets."""
+        return self._json('DELETE', '/bridge/v1/handles/' + _segment(alias))
+
+    def outbox(self, alias: str) -> List[Json]:
+        """Signals of a handle that are not delivered."""
+        return self._json('GET', '/bridge/v1/handles/%s/outbox' % _segment(alias))
+
+    def drop_outbox(self, alias: str) -> List[Json]:
+        """Forgets the signals of a handle."""
+        return self._json('DELETE', '/bridge/v1/handles/%s/outbox' % _segment(alias))
+
+    def retry_outbox(self, alias: str) -> List[Json]:
+        """Tries signals that were given up again."""
+        return self._json('POST', '/bridge/v1/handles/%s/outbox/retry' % _segment(alias), {})
+
+    # Stacks, whose software deployments the bridge runs.
+
+    def add_stack(self, name: str, **fields: Any) -> Json:
+        """Registers a stack; ``fields``: those of ``POST /bridge/v1/stacks``, as ``servers``."""
+        return self._json('POST', '/bridge/v1/stacks', _without_none(dict(fields, name=name)))
+
+    def replace_stack(self, name: str, **fields: Any) -> Json:
+        """Registers a stack in the place of one of this name."""
+        return self._json('PUT', '/bridge/v1/stacks/' + _segment(name), _without_none(fields))
+
+    def stacks(self) -> List[Json]:
+        """The stacks of this user."""
+        return self._json('GET', '/bridge/v1/stacks')
+
+    def stack(self, name: str) -> Json:
+        """One of them: its servers and ``deployments``."""
+        return self._json('GET', '/bridge/v1/stacks/' + _segment(name))
+
+    def remove_stack(self, name: str) -> Json:
+        """Forgets a stack and its secrets."""
+        return self._json('DELETE', '/bridge/v1/stacks/' + _segment(name))
+
+    # Events of the master.
+
+    def events(self, *match: str, after: Optional[str] = None) -> Iterator[Json]:
+        """Events whose tag meets one of these globs: maps with ``tag``, ``data`` and maybe ``id``.
+
+        They are those that this user may read. Without globs: all of them. ``after``: the id of the
+        last event that was read. Ends with the connection; it does not connect again by itself.
+        """
+        query = [('match', it) for it in match]
+        if after is not None:
+            query.append(('last_event_id', after))
+        path = '/events?' + urllib.parse.urlencode(query) if query else '/events'
+        with self._ask('GET', path, headers={'Accept': 'text/event-stream'}) as answer:
+            event: Json = {}
+            for line in _read_lines(answer):
+                name, _, value = line.rstrip('\r\n').partition(': ')
+                if name == 'data':
+                    event.update(json.loads(value))
+                elif name == 'id':
+                    event['id'] = value
+                elif name == '' and event:
+                    yield event
+                    event = {}
+
+    # Requests.
+
+    def _call(self, **fields: Any) -> Json:
+        """The body of a call."""
+        if self._retries > 0 and fields['idempotencyKey'] is None:
+            fields['idempotencyKey'] = new_key()
+        return _without_none(fields)
+
+    def _with_key(self, more: Mapping[str, Any]) -> Json:
+        """The same key for each time that a call is sent."""
+        if self._retries > 0 and more.get('idempotency_key') is None:
+            return dict(more, idempotency_key=new_key())
+        return dict(more)
+
+    def _outcome(self, call: Callable[[], Iterator[Json]]) -> Json:
+        """Follows the run again where the answer ends before it: its key or its id is the same."""
+        delays = self._delays()
+        while True:
+            try:
+                return _outcome(call())
+            except BridgeError as error:
+                # _ask has repeated the others already.
+                if error.code != 'ERR_BRIDGE_ENDED' or not _sleep(delays):
+                    raise
+
+    def _delays(self) -> Iterator[float]:
+        for count in range(self._retries):
+            # Apart, so that clients of a master that was away do not all come at once.
+            yield min(_LONGEST_DELAY, _FIRST_DELAY * 2 ** count) * random.uniform(0.5, 1)
+
+    def _lines(self, method: str, path: str, body: Optional[Json] = None) -> Iterator[Json]:
         with self._ask(method, path, body) as answer:
-            for line in answer:
-                update = json.loads(line.decode('utf-8'))
+            for line in _read_lines(answer):
+                update = json.loads(line)
                 if update.get('type') == 'error':
                     raise BridgeError(update.get('code'), update.get('message'))
                 yield update
 
-    def _json(self, method, path, body=None, headers=None):
+    def _json(self, method: str, path: str, body: Optional[Json] = None,
+              headers: Optional[Mapping[str, str]] = None) -> Any:
         with self._ask(method, path, body, headers) as answer:
             try:
                 return json.loads(answer.read().decode('utf-8'))
             except (OSError, ValueError, http.client.HTTPException) as error:
                 raise BridgeError('ERR_BRIDGE_ANSWER', 'cannot be read: %s' % error) from error
 
-    def _ask(self, method, path, body=None, headers=None):
+    def _ask(self, method: str, path: str, body: Optional[Json] = None,
+             headers: Optional[Mapping[str, str]] = None) -> Any:
+        """Sends a request, and sends it again where that is safe."""
+        is_safe = method == 'GET' or (body is not None and 'idempotencyKey' in body)
+        delays = self._delays()
+        while True:
+            try:
+                return self._ask_once(method, path, body, headers)
+            except BridgeError as error:
+                is_transient = error.status is None or error.status in _RETRIED_STATUS
+                if not (is_safe and is_transient and _sleep(delays)):
+                    raise
+
+    def _ask_once(self, method: str, path: str, body: Optional[Json],
+                  headers: Optional[Mapping[str, str]]) -> Any:
         if self._token is None:
             self._log_in()
         try:
@@ -195,21 +362,29 @@ class Bridge:
         self._log_in()
         return self._send(method, path, body, headers)
 
-    def _may_log_in(self):
+    def _may_log_in(self) -> bool:
         return self._new_token is not None or self._credentials['username'] is not None
 
-    def _log_in(self):
+    def _log_in(self) -> None:
         if self._new_token is not None:
             self._token = self._new_token()
             return
         if self._credentials['username'] is None:
-            raise BridgeError('ERR_EAUTH', 'expected a token, or a username and a password')
-        with self._send('POST', '/login', self._credentials, with_token=False) as answer:
-            self._token = answer.headers.get('X-Auth-Token')
+            raise BridgeError('ERR_EAUTH', 'expected a token, or a username and a password', 401)
+        try:
+            with self._send('POST', '/login', self._credentials, with_token=False) as answer:
+                self._token = answer.headers.get('X-Auth-Token')
+        except BridgeError as error:
+            if error.status not in (401, 403):
+                raise
+            text = 'the log-in of %s (eauth %s) was refused' % (
+                self._credentials['username'], self._credentials['eauth'])
+            raise BridgeError('ERR_EAUTH', text, error.status) from error
         if not self._token:
-            raise BridgeError('ERR_EAUTH', 'the log-in gave no token')
+            raise BridgeError('ERR_EAUTH', 'the log-in gave no token', 401)
 
-    def _send(self, method, path, body=None, more=None, with_token=True):
+    def _send(self, method: str, path: str, body: Optional[Mapping[str, Any]] = None,
+              more: Optional[Mapping[str, str]] = None, with_token: bool = True) -> Any:
         headers = {'Accept': 'application/json', 'Content-Type': 'application/json', **(more or {})}
         if with_token:
             headers['X-Auth-Token'] = self._token
@@ -225,18 +400,36 @@ class Bridge:
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, req, fp, code, msg, headers, newurl):
+    def redirect_request(self, req: Any, fp: Any, code: Any, msg: Any, headers: Any,
+                         newurl: Any) -> None:
         return None
 
 
-def _outcome(updates):
+def _outcome(updates: Iterator[Json]) -> Json:
     for update in updates:
         if update['type'] == 'outcome':
             return update['outcome']
-    raise BridgeError('ERR_BRIDGE_ANSWER', 'the answer ended before the run')
+    raise BridgeError('ERR_BRIDGE_ENDED', 'the answer ended before the run')
 
 
-def _refusal(status, body):
+def _read_lines(answer: Any) -> Iterator[str]:
+    try:
+        for line in answer:
+            yield line.decode('utf-8')
+    except (OSError, http.client.HTTPException) as error:
+        raise BridgeError('ERR_BRIDGE_ENDED', 'the answer ended: %s' % error) from error
+
+
+def _sleep(delays: Iterator[float]) -> bool:
+    """Waits for the next try; False: there is none."""
+    delay = next(delays, None)
+    if delay is None:
+        return False
+    time.sleep(delay)
+    return True
+
+
+def _refusal(status: int, body: bytes) -> BridgeError:
     try:
         error = json.loads(body.decode('utf-8'))['error']
         if isinstance(error, dict):
@@ -246,9 +439,9 @@ def _refusal(status, body):
         return BridgeError('ERR_BRIDGE_ANSWER', 'answered with status %d' % status, status)
 
 
-def _segment(text):
+def _segment(text: str) -> str:
     return urllib.parse.quote(text, safe='')
 
 
-def _without_none(body):
+def _without_none(body: Mapping[str, Any]) -> Json:
     return {key: value for key, value in body.items() if value is not None}

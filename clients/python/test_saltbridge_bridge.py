@@ -1,5 +1,7 @@
 """Against a real bridge, where SALTBRIDGE_URL names one with the users of the tests."""
 
+import io
+import json
 import os
 import time
 import unittest
@@ -118,7 +120,34 @@ class CommandsTest(unittest.TestCase):
         wrong = Bridge(URL, 'limited', 'wrong', eauth='sharedsecret')
         with self.assertRaises(BridgeError) as caught:
             wrong.commands()
-        self.assertEqual(caught.exception.status, 401)
+        self.assertEqual((caught.exception.code, caught.exception.status), ('ERR_EAUTH', 401))
+        self.assertIn('the log-in of limited (eauth sharedsecret) was refused',
+                      str(caught.exception))
+
+    def test_a_lost_answer_is_the_same_run(self):
+        sent = []
+
+        class Losing(Bridge):
+            def _send(self, method, path, body=None, more=None, with_token=True):
+                answer = super()._send(method, path, body, more, with_token)
+                if path.endswith('/run'):
+                    sent.append((body['idempotencyKey'], json.load(answer)['id']))
+                    if len(sent) == 1:
+                        raise BridgeError('ERR_BRIDGE_ANSWER', 'lost')
+                    return io.BytesIO(json.dumps({'id': sent[-1][1]}).encode())
+                return answer
+
+        bridge = Losing(URL, 'limited', PASSWORD, eauth='sharedsecret', retries=2)
+        bridge.start('demo.echo', ['web1'], {'text': 'x'})
+        self.assertEqual(len(sent), 2)
+        self.assertEqual(sent[0], sent[1])
+
+    def test_handles_and_stacks_of_nobody_else(self):
+        self.assertEqual(self.bridge.handles(), [])
+        self.assertEqual(self.bridge.stacks(), [])
+        self.refused('ERR_HANDLE_UNKNOWN', 404, self.bridge.handle, 'none')
+        self.refused('ERR_HANDLE_UNKNOWN', 404, self.bridge.outbox, 'none')
+        self.refused('ERR_STACK_UNKNOWN', 404, self.bridge.stack, 'none')
 
 
 class FormTest(unittest.TestCase):
@@ -130,6 +159,23 @@ class FormTest(unittest.TestCase):
         bridge = Bridge('http://127.0.0.1:1', token='x')
         with self.assertRaises(BridgeError):
             bridge.commands()
+
+    def test_retries_are_counted(self):
+        tries = []
+
+        class Away(Bridge):
+            def _send(self, *args, **more):
+                tries.append(args)
+                raise BridgeError('ERR_BRIDGE_ANSWER', 'busy', 503)
+
+        bridge = Away('http://127.0.0.1:1', token='x', retries=2)
+        with self.assertRaises(BridgeError):
+            bridge.commands()
+        self.assertEqual(len(tries), 3)
+        # A retirement has no key: nobody knows whether it was done.
+        with self.assertRaises(BridgeError):
+            bridge.retire('number')
+        self.assertEqual(len(tries), 4)
 
     def test_no_credentials(self):
         with self.assertRaises(BridgeError):

@@ -16,8 +16,14 @@ const clients = fileURLToPath(new URL('../../../clients', import.meta.url));
  * Restarts heat-engine if anything was not there yet.
  * @param start the program that starts what has ended: `start-heat`
  * @param url of the bridge
+ * @param caFile - certificates that it is verified with. Default: the system's
  */
-export async function installPlugin(directory: string, start: string, url: string): Promise<void> {
+export async function installPlugin(
+  directory: string,
+  start: string,
+  url: string,
+  caFile?: string,
+): Promise<void> {
   const modules = readdirSync(path.join(clients, 'heat')).filter((it) => it.endsWith('.py'));
   const files = [
     ...modules.map((it) => path.join(clients, 'heat', it)),
@@ -29,7 +35,7 @@ export async function installPlugin(directory: string, start: string, url: strin
     ),
     write(
       path.join(directory, 'home/.heat/heat-engine.conf.d/saltbridge.conf'),
-      `[clients_saltbridge]\nurl = ${url}\n`,
+      `[clients_saltbridge]\nurl = ${url}\n${caFile === undefined ? '' : `ca_file = ${caFile}\n`}`,
     ),
   ];
   if (!changed.includes(true)) return;

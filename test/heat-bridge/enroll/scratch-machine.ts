@@ -4,6 +4,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { minionConfigIn, serviceScriptFor } from '../../../examples/minion-folder.ts';
 import type { MinionConfig } from '../../../heat-bridge/index.ts';
 
 /** What became of a run of user-data. */
@@ -30,7 +31,7 @@ export class ScratchMachine {
     const minion = 'path' in salt ? `exec ${salt.path} "$@"` : salt.script;
     const programs = {
       'salt-minion': minion,
-      service: this.#service(),
+      service: serviceScriptFor(this.folder),
       systemctl: 'echo "systemd 252"; echo +PAM',
       ...more,
     };
@@ -46,17 +47,7 @@ export class ScratchMachine {
 
   /** Keeps a minion below the folder. */
   get config(): MinionConfig {
-    return {
-      user: 'root',
-      root_dir: this.folder,
-      cachedir: `${this.folder}/cache`,
-      sock_dir: `${this.folder}/s`,
-      pidfile: `${this.folder}/minion.pid`,
-      log_file: `${this.folder}/log`,
-      log_level_logfile: 'info',
-      enable_fqdns_grains: false,
-      enable_gpu_grains: false,
-    };
+    return minionConfigIn(this.folder);
   }
 
   /** Runs it as a script. */
@@ -88,18 +79,6 @@ export class ScratchMachine {
       }
     }
     rmSync(this.folder, { recursive: true, force: true });
-  }
-
-  /** Starts the minion in a process group of its own. */
-  #service(): string {
-    const pid = `${this.folder}/pid`;
-    return `case "$2" in
-status) kill -0 "$(cat ${pid})" ;;
-restart)
-  mkdir -p ${this.folder}/s
-  setsid salt-minion -c ${this.folder}/salt >/dev/null 2>&1 &
-  echo $! >${pid} ;;
-esac`;
   }
 
   #run(program: string, args: readonly string[], input: string): Promise<Outcome> {

@@ -1,0 +1,3 @@
+enable-root:
+  trove.root_enabled:
+    - secret: {{ pillar['saltbridge_secrets'] | json }}
