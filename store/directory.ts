@@ -256,7 +256,11 @@ async function withAddress<T>(file: string, use: (address: string) => Promise<T>
 function lockFailure(directory: string, cause: unknown): StoreError {
   const code = codeOf(cause);
   if (code === 'ENOSPC' || code === 'EDQUOT') {
-    return new StoreError('ERR_STORE_FULL', `the disk is full: no room for the lock of ${directory}`, { cause });
+    return new StoreError(
+      'ERR_STORE_FULL',
+      `the disk is full: no room for the lock of ${directory}`,
+      { cause },
+    );
   }
   return storeUnavailable(`${directory} cannot be locked`, cause);
 }

@@ -14,7 +14,7 @@ export class EventTexts {
   }
 
   async #read(master: Master): Promise<void> {
-    for await (const event of master.events.subscribe({}, this.#end.signal)) {
+    for await (const event of await master.events.subscribe({}, this.#end.signal)) {
       this.texts.push(JSON.stringify(event));
     }
   }
