@@ -40,12 +40,19 @@ interface RunningProcess {
 /** The file beside the lock. */
 const fileName = 'holder.json';
 
-/** Writes down that this process holds the directory. Does nothing where there is no `/proc`. */
+/**
+ * Writes down that this process holds the directory. Does nothing where there is no `/proc`, nor on a
+ * full disk, where a store must open all the same: nobody can end this process then.
+ */
 export async function recordOwnProcess(directory: string, generation: number): Promise<void> {
   const own = ownIdentity();
   if (own === undefined) return;
   const file: HolderFile = { generation, ...own };
-  await writeFileAtomically(path.join(directory, fileName), JSON.stringify(file), 0o600);
+  try {
+    await writeFileAtomically(path.join(directory, fileName), JSON.stringify(file), 0o600);
+  } catch (error) {
+    if (codeOf(error) !== 'ENOSPC' && codeOf(error) !== 'EDQUOT') throw error;
+  }
 }
 
 /** Gives the file to another account. */

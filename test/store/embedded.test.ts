@@ -89,7 +89,7 @@ test('directory and files are for their owner alone, also when they were not', a
   for (const name of readdirSync(directory)) chmodSync(path.join(directory, name), 0o644);
   await openIn(t, directory);
   t.is(statSync(directory).mode & 0o777, 0o700);
-  t.deepEqual(readdirSync(directory).sort(), ['data.mdb', 'holder-2', 'lock.mdb']);
+  t.deepEqual(readdirSync(directory).sort(), ['data.mdb', 'holder-2', 'holder.json', 'lock.mdb']);
   for (const name of readdirSync(directory)) {
     t.is(statSync(path.join(directory, name)).mode & 0o777, 0o600, name);
   }
