@@ -2,7 +2,12 @@
 
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { callMethod, createConnection, openMethodStream } from '../../../client/rpc.ts';
+import {
+  callMethod,
+  createConnection,
+  openMethodStream,
+  RemoteError,
+} from '../../../client/rpc.ts';
 import { createBridge } from '../../../heat-bridge/index.ts';
 import {
   type InProcessApi,
@@ -91,7 +96,16 @@ async function drive(
   const items = await openMethodStream(connection, name, parameters).catch(() => undefined);
   // These end with the master alone.
   if (isLive || name === 'logins.follow') await items?.return();
-  else for await (const _ of items ?? []);
+  else await readAll(items ?? []);
+}
+
+/** To its end, or to the master's refusal. */
+async function readAll(items: Iterable<unknown> | AsyncIterable<unknown>): Promise<void> {
+  try {
+    for await (const _ of items);
+  } catch (error) {
+    if (!(error instanceof RemoteError)) throw error;
+  }
 }
 
 /** Actions of other records that a call entails. */

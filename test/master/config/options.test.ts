@@ -135,7 +135,7 @@ test('our section takes the place of it', async (t) => {
     port: 1,
     disableSsl: true,
     eauths: [],
-    sessionIdle: 5,
+    sessionIdleSeconds: 5,
     runnerTimeoutSeconds: 300,
     maxEventSize: 1_048_576,
   });
