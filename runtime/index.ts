@@ -52,6 +52,7 @@ export {
   codeOf,
   describeSystemError,
   descriptorLimit,
+  isDiskFull,
   isMissing,
   makeDirectory,
   makeDirectorySync,

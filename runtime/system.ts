@@ -95,6 +95,12 @@ export function codeOf(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error ? String(error.code) : undefined;
 }
 
+/** Whether the disk, or the account's share of it, is full. */
+export function isDiskFull(error: unknown): boolean {
+  const code = codeOf(error);
+  return code === 'ENOSPC' || code === 'EDQUOT';
+}
+
 /** Whether there is no such file or directory. */
 export function isMissing(error: unknown): boolean {
   return codeOf(error) === 'ENOENT';

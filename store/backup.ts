@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { chmod, type FileHandle, mkdtemp, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
+import { codeOf, isDiskFull } from '../runtime/index.ts';
 import { StoreError } from './errors.ts';
 
 // A backup is one file: LMDB's own copy of the database, which LMDB's tools can open, and behind
@@ -167,9 +168,9 @@ function isAlive(pid: number): boolean {
 
 function asStoreError(file: string, cause: unknown): StoreError {
   if (cause instanceof StoreError) return cause;
-  const code = cause instanceof Error && 'code' in cause ? String(cause.code) : 'failed';
-  if (code === 'ENOSPC' || code === 'EDQUOT') {
+  if (isDiskFull(cause)) {
     return new StoreError('ERR_STORE_FULL', `no room for ${file}`, { cause });
   }
+  const code = codeOf(cause) ?? 'failed';
   return new StoreError('ERR_STORE_BACKUP', `${file} cannot be written (${code})`, { cause });
 }

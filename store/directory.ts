@@ -5,7 +5,7 @@ import { createConnection, createServer, type Server, type Socket } from 'node:n
 import { hostname } from 'node:os';
 import path from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { codeOf, makeDirectory } from '../runtime/index.ts';
+import { codeOf, isDiskFull, makeDirectory } from '../runtime/index.ts';
 import { StoreError, storeUnavailable } from './errors.ts';
 import { giveRecordTo, recordOwnProcess, removeRecord } from './process-identity.ts';
 
@@ -254,13 +254,9 @@ async function withAddress<T>(file: string, use: (address: string) => Promise<T>
 }
 
 function lockFailure(directory: string, cause: unknown): StoreError {
-  const code = codeOf(cause);
-  if (code === 'ENOSPC' || code === 'EDQUOT') {
-    return new StoreError(
-      'ERR_STORE_FULL',
-      `the disk is full: no room for the lock of ${directory}`,
-      { cause },
-    );
+  if (isDiskFull(cause)) {
+    const message = `the disk is full: no room for the lock of ${directory}`;
+    return new StoreError('ERR_STORE_FULL', message, { cause });
   }
   return storeUnavailable(`${directory} cannot be locked`, cause);
 }
@@ -313,7 +309,7 @@ export async function preparePrivateFile(file: string, bytes = 0): Promise<void>
     const { size } = await handle.stat();
     if (size < bytes) await handle.writeFile(Buffer.alloc(bytes - size));
   } catch (cause) {
-    if (codeOf(cause) === 'ENOSPC' || codeOf(cause) === 'EDQUOT') {
+    if (isDiskFull(cause)) {
       throw new StoreError('ERR_STORE_FULL', `the disk is full: no room for ${file}`, { cause });
     }
     throw cause;

@@ -6,7 +6,7 @@
 import { readFileSync, readlinkSync, statSync } from 'node:fs';
 import { chown, rm } from 'node:fs/promises';
 import path from 'node:path';
-import { codeOf, readTextIfPresent, writeFileAtomically } from '../runtime/index.ts';
+import { codeOf, isDiskFull, readTextIfPresent, writeFileAtomically } from '../runtime/index.ts';
 
 /** A process, for as long as this kernel runs. */
 export interface ProcessIdentity {
@@ -51,7 +51,7 @@ export async function recordOwnProcess(directory: string, generation: number): P
   try {
     await writeFileAtomically(path.join(directory, fileName), JSON.stringify(file), 0o600);
   } catch (error) {
-    if (codeOf(error) !== 'ENOSPC' && codeOf(error) !== 'EDQUOT') throw error;
+    if (!isDiskFull(error)) throw error;
   }
 }
 

@@ -1,5 +1,6 @@
 import { chown, link, mkdir, mkdtemp, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
+import { isDiskFull } from '../runtime/index.ts';
 import { fileTimestamp, readBackup, syncDirectory } from './backup.ts';
 import { type DirectoryLock, lockDirectory } from './directory.ts';
 import { prepareStoreDirectory } from './embedded.ts';
@@ -143,10 +144,6 @@ async function chownToDirectoryOwner(
 }
 
 function asStoreError(cause: unknown): unknown {
-  if (!(cause instanceof Error) || !('code' in cause)) return cause;
-  const { code } = cause;
-  if (code === 'ENOSPC' || code === 'EDQUOT') {
-    return new StoreError('ERR_STORE_FULL', 'no room for the restored store', { cause });
-  }
-  return cause;
+  if (!isDiskFull(cause)) return cause;
+  return new StoreError('ERR_STORE_FULL', 'no room for the restored store', { cause });
 }
