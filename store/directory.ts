@@ -7,7 +7,7 @@ import path from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { codeOf, isDiskFull, makeDirectory } from '../runtime/index.ts';
 import { StoreError, storeUnavailable } from './errors.ts';
-import { giveRecordTo, recordOwnProcess, removeRecord } from './process-identity.ts';
+import { giveRecordTo, recordOwnProcess, removeOwnRecord } from './process-identity.ts';
 
 /** The process that has a directory. */
 export interface LockHolder {
@@ -128,7 +128,7 @@ async function tryLock(directory: string, last: number): Promise<DirectoryLock |
           },
           // The lock last: what is in the directory then is the next holder's.
           release: async () => {
-            await removeRecord(directory);
+            await removeOwnRecord(directory);
             await close(server);
           },
         };

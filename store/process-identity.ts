@@ -64,8 +64,14 @@ export async function giveRecordTo(directory: string, uid: number, gid: number):
   }
 }
 
-export async function removeRecord(directory: string): Promise<void> {
-  await rm(path.join(directory, fileName), { force: true });
+/** Removes the file, unless it names another process: one that took the directory from this one. */
+export async function removeOwnRecord(directory: string): Promise<void> {
+  const file = path.join(directory, fileName);
+  const found = parseFile(await readTextIfPresent(file));
+  const own = ownIdentity();
+  if (found === undefined || own === undefined) return;
+  const isOwn = found.pid === own.pid && found.startTicks === own.startTicks;
+  if (isOwn && found.pidNamespace === own.pidNamespace) await rm(file, { force: true });
 }
 
 /**

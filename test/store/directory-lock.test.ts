@@ -1,7 +1,7 @@
 /** One process has a store at a time, whatever separates it from the others but the kernel. */
 import { type ChildProcess, execFileSync, fork, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, readdirSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -151,6 +151,19 @@ test('a directory whose path is longer than the address of a socket is locked as
   await t.throwsAsync(lockDirectory(directory), locked);
   await lock.release();
   t.false(await isDirectoryLocked(directory));
+});
+
+test('whoever lost the files of its lock leaves the record of the next holder when it lets go', async (t) => {
+  const directory = newDirectory(t);
+  const former = await lockDirectory(directory);
+  rmSync(path.join(directory, 'holder-1'));
+  const [next] = await startContenders(t, directory, 1);
+  if (next === undefined) throw new Error('no contender');
+  const answer = answerOf(next);
+  next.send('take');
+  t.is(await answer, 'held');
+  await former.release();
+  t.is(JSON.parse(readFileSync(path.join(directory, 'holder.json'), 'utf8')).pid, next.pid);
 });
 
 test('each process that opens a store has a higher epoch, also where the files of the lock were lost', async (t) => {
