@@ -14,8 +14,9 @@ export function extensionClient(source: HolderSource, extension: string): Extens
       callExtension<T>(source, `${extension}.${method}`, parameters),
     stream: <T>(method: string, parameters: object = {}, signal?: AbortSignal) => {
       const name = `${extension}.${method}`;
-      if (!keyedStreams.has(name)) return streamOnce<T>(source, name, parameters, signal);
-      return streamKeyed<T>(source, name, { idempotencyKey: randomUUID(), ...parameters }, signal);
+      if (!keyedStreams.has(name)) return streamExtension<T>(source, name, parameters, signal);
+      const keyed = { idempotencyKey: randomUUID(), ...parameters };
+      return streamExtension<T>(source, name, keyed, signal, new Set());
     },
   };
 }
@@ -34,55 +35,44 @@ async function callExtension<T>(source: HolderSource, name: string, parameters: 
   }
 }
 
-/** @throws what it broke with; nobody knows whether it may begin anew */
-async function* streamOnce<T>(
+/**
+ * A stream that goes on with the next holder where its parameters have a key.
+ * @param told - what was told of the run of that key, and is not told again. Default: there is no key,
+ * and nobody knows whether it may begin anew
+ * @throws what it broke with
+ */
+async function* streamExtension<T>(
   source: HolderSource,
   name: string,
   parameters: object,
   signal: AbortSignal | undefined,
+  told?: Set<string>,
 ): AsyncGenerator<T, void, void> {
   const attempts = new Attempts(source, name);
   for (;;) {
     const holder = await source.holder(signal);
     if (holder === undefined) return;
     try {
-      yield* await openMethodStream<T>(holder.connection, name, parameters, signal);
+      const items = await openMethodStream<T>(holder.connection, name, parameters, signal);
+      if (told === undefined) yield* items;
+      else yield* untold(items, told);
       return;
     } catch (error) {
       await attempts.afterBreak(breakOf(error, holder));
-      attempts.refuseRepetition();
+      if (told === undefined) attempts.refuseRepetition();
     }
   }
 }
 
-/** Goes on with the run of the same key. What was told is not told again. */
-async function* streamKeyed<T>(
-  source: HolderSource,
-  name: string,
-  parameters: object,
-  signal: AbortSignal | undefined,
+async function* untold<T>(
+  items: AsyncIterable<T>,
+  told: Set<string>,
 ): AsyncGenerator<T, void, void> {
-  const attempts = new Attempts(source, name);
-  const told = new Set<string>();
-  for (;;) {
-    const holder = await source.holder(signal);
-    if (holder === undefined) return;
-    try {
-      for await (const item of await openMethodStream<T>(
-        holder.connection,
-        name,
-        parameters,
-        signal,
-      )) {
-        const text = textOf(item);
-        if (told.has(text)) continue;
-        told.add(text);
-        yield item;
-      }
-      return;
-    } catch (error) {
-      await attempts.afterBreak(breakOf(error, holder));
-    }
+  for await (const item of items) {
+    const text = textOf(item);
+    if (told.has(text)) continue;
+    told.add(text);
+    yield item;
   }
 }
 

@@ -9,30 +9,8 @@ export interface Holder {
   readonly caller: MethodCaller;
   /** Of its local socket. */
   readonly connection: Connection;
-  readonly end: HolderEnd;
-}
-
-/** Whether a process still holds the master. */
-export class HolderEnd {
-  /** Resolves when it does no longer. */
-  readonly happened: Promise<void>;
-  #hasHappened = false;
-  #tell: () => void = () => {};
-
-  constructor() {
-    this.happened = new Promise((resolve) => {
-      this.#tell = resolve;
-    });
-  }
-
-  get hasHappened(): boolean {
-    return this.#hasHappened;
-  }
-
-  happen(): void {
-    this.#hasHappened = true;
-    this.#tell();
-  }
+  /** Fires when it holds the master no longer. */
+  readonly end: AbortSignal;
 }
 
 /** A call that ended because the holder did. */
@@ -69,12 +47,12 @@ export function breakOf(error: unknown, holder: Holder): unknown {
 }
 
 /** Another process, by its local socket. */
-export function remoteHolder(connection: Connection, end: HolderEnd): Holder {
+export function remoteHolder(connection: Connection, end: AbortSignal): Holder {
   return { caller: callerOf(connection), connection, end };
 }
 
 /** The master of this process; its local socket is there for extensions. */
-export function ownHolder(master: Master, connection: Connection, end: HolderEnd): Holder {
+export function ownHolder(master: Master, connection: Connection, end: AbortSignal): Holder {
   return { caller: ownCaller(master), connection, end };
 }
 

@@ -1,5 +1,6 @@
 /** The holder's side: other processes join it by a stream at its local socket, which ends with it. */
 
+import { once } from 'node:events';
 import Type from '#typebox';
 import { extensionStream, type MasterConfig, type MasterExtension } from '../master/index.ts';
 import { SharedMasterError } from './errors.ts';
@@ -60,7 +61,7 @@ export function createJoinExtension(): MasterExtension {
         logger.info({ pid }, 'process joined');
         try {
           yield { pid: process.pid };
-          await aborted(end);
+          if (!end.aborted) await once(end, 'abort');
         } finally {
           processes -= 1;
           logger.info({ pid }, 'process left');
@@ -83,11 +84,4 @@ export function createJoinExtension(): MasterExtension {
 function optionsDiffer(names: readonly string[]): SharedMasterError {
   const message = `other options than process ${process.pid}, which holds the master: ${names.join(', ')}`;
   return new SharedMasterError('ERR_OPTIONS_DIFFER', message);
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener('abort', () => resolve(), { once: true });
-  });
 }

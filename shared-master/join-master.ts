@@ -25,11 +25,11 @@ import {
   storeDirectory,
 } from '../master/index.ts';
 import { createJidSource } from '../minion-protocol/index.ts';
-import { codeOf } from '../runtime/index.ts';
+import { codeOf, linkSignals } from '../runtime/index.ts';
 import { prepareStoreDirectory } from '../store/index.ts';
 import { SharedMasterError } from './errors.ts';
 import { extensionClient } from './extension-client.ts';
-import { type Holder, HolderEnd, ownHolder, remoteHolder } from './holder.ts';
+import { type Holder, ownHolder, remoteHolder } from './holder.ts';
 import { HolderWatch } from './holder-watch.ts';
 import { createJoinExtension, extensionName, type Joined } from './join-extension.ts';
 import { digestOptions } from './option-digests.ts';
@@ -231,9 +231,10 @@ class Member implements HolderSource {
 
   /** What was taken over by the holder meanwhile is in force with the next one too. */
   async #refreshConfig(): Promise<void> {
-    if (!this.#isStarted) return;
+    const reread = rereadOf(this.#options);
+    if (!this.#isStarted || reread === undefined) return;
     try {
-      this.#config = (await readAgain(this.#options)) ?? this.#config;
+      this.#config = await reread();
     } catch (error) {
       this.#log.error({ err: error }, 'configuration not read; the one before stays in force');
     }
@@ -243,13 +244,13 @@ class Member implements HolderSource {
   async #hold(): Promise<void> {
     await this.#refreshConfig();
     const master = createMaster(withConfig(this.#options, this.#config));
-    const end = new HolderEnd();
+    const end = new AbortController();
     this.#own = master;
     try {
       await master.start();
       this.#log.info('this process holds the master');
       this.#setRole('holder');
-      this.#setHolder(ownHolder(master, this.#connection(), end));
+      this.#setHolder(ownHolder(master, this.#connection(), end.signal));
       const error = await master.closed;
       if (error !== undefined) this.#log.error({ err: error }, 'another process holds the master');
     } catch (error) {
@@ -257,7 +258,7 @@ class Member implements HolderSource {
     } finally {
       this.#holder = undefined;
       this.#own = undefined;
-      end.happen();
+      end.abort();
       this.#setRole('sibling');
     }
   }
@@ -268,15 +269,15 @@ class Member implements HolderSource {
     const agent = new Agent({ keepAlive: false });
     const connection = this.#connection(agent);
     const left = new AbortController();
-    const signal = AbortSignal.any([this.#closing.signal, left.signal]);
-    const end = new HolderEnd();
+    const joined = linkSignals(this.#closing.signal, left.signal);
+    const end = new AbortController();
     try {
-      const stream = await openJoin(connection, this.#config, signal);
+      const stream = await openJoin(connection, this.#config, joined.signal);
       if (stream === undefined) return;
       const { value } = await stream.next();
       if (value === undefined) return;
       this.#log.info({ pid: value.pid }, 'joined the process that holds the master');
-      this.#setHolder(remoteHolder(connection, end));
+      this.#setHolder(remoteHolder(connection, end.signal));
       void preloadMaster();
       await this.#watchHolder(watch, stream, left.signal);
     } catch (error) {
@@ -287,8 +288,9 @@ class Member implements HolderSource {
     } finally {
       this.#holder = undefined;
       left.abort();
+      joined.unlink();
       agent.destroy();
-      end.happen();
+      end.abort();
     }
   }
 
@@ -358,32 +360,23 @@ function stopped(): MasterError {
   return new MasterError('ERR_MASTER_STOPPED', 'this process does not share the master; start it');
 }
 
-/** What the files of a configuration say now; `undefined` for options of the program. */
-async function readAgain({
-  readConfig,
-  config,
-}: SharedMasterOptions): Promise<MasterConfig | undefined> {
-  if (readConfig !== undefined) return readConfig();
-  if (config === undefined || !('config' in config)) return undefined;
-  return (await loadSaltConfig(config.directory)).config;
+/** Reads the files of a configuration again; `undefined` for options of the program. */
+function rereadOf({ readConfig, config }: SharedMasterOptions): SharedMasterOptions['readConfig'] {
+  if (readConfig !== undefined || config === undefined || !('config' in config)) return readConfig;
+  return async () => (await loadSaltConfig(config.directory)).config;
 }
 
 /** The replaced parts, and the whole configuration in place of the options that make it. */
 function withConfig(options: SharedMasterOptions, config: MasterConfig): CreateMasterOptions {
   const { pillar, extPillar, tops, extensions = [], fileserver, logger, logLevel, now } = options;
-  const parts = { pillar, extPillar, tops, fileserver, logger, logLevel, now };
+  const readConfig = rereadOf(options);
+  const parts = { pillar, extPillar, tops, fileserver, logger, logLevel, now, readConfig };
   const given = Object.entries(parts).filter(([, value]) => value !== undefined);
   return {
     ...Object.fromEntries(given),
     config,
     extensions: [...extensions, createJoinExtension()],
-    readConfig: async () => (await readAgain(options)) ?? notReloadable(),
   };
-}
-
-function notReloadable(): never {
-  const problem = 'this master was given its configuration by its program';
-  throw new MasterError('ERR_NOT_RELOADABLE', problem);
 }
 
 /** @returns `undefined`: the holder is starting, or closing */

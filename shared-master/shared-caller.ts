@@ -6,7 +6,7 @@
 
 import type { NamedMethod } from '../client/index.ts';
 import { type MasterConfig, type MasterEvent, type RpcMethod, rpcTable } from '../master/index.ts';
-import { delay } from '../runtime/index.ts';
+import { delay, inTime } from '../runtime/index.ts';
 import { SharedMasterError } from './errors.ts';
 import { BrokenCallError, breakOf, type Holder } from './holder.ts';
 
@@ -101,8 +101,8 @@ export class Attempts {
     const waitMs = error.wasSent
       ? endMs
       : shortestRetryMs + Math.random() * (longestRetryMs - shortestRetryMs);
-    await Promise.race([end.happened, delay(waitMs)]);
-    if (end.hasHappened) this.#refusedSince = undefined;
+    await inTime(delay(waitMs), end);
+    if (end.aborted) this.#refusedSince = undefined;
     else if (error.wasSent) this.#countBreak(error);
     else this.#limitRefusals(error);
   }

@@ -2,7 +2,7 @@
 import test from 'ava';
 import { type MethodCaller, RemoteError } from '../../client/index.ts';
 import { resolveMasterConfig } from '../../master/index.ts';
-import { type Holder, HolderEnd } from '../../shared-master/holder.ts';
+import type { Holder } from '../../shared-master/holder.ts';
 import { SettledJobs } from '../../shared-master/settled-jobs.ts';
 import {
   callShared,
@@ -29,11 +29,11 @@ class Source implements HolderSource {
   }
 
   async holder(): Promise<Holder | undefined> {
-    return this.#holders.find(({ end }) => !end.hasHappened);
+    return this.#holders.find(({ end }) => !end.aborted);
   }
 
   #holderOf(script: Script, number: number): Holder {
-    const end = new HolderEnd();
+    const end = new AbortController();
     const act = (name: string, parameters: object): unknown => {
       this.calls.push(`${number} ${name}`);
       const method = script[name];
@@ -44,7 +44,7 @@ class Source implements HolderSource {
       try {
         return await work();
       } catch (error) {
-        if (error === ended) end.happen();
+        if (error === ended) end.abort();
         throw error;
       }
     };
@@ -61,7 +61,7 @@ class Source implements HolderSource {
         })(),
     };
     const connection = { name: '', open: unexpected, explain: unexpected };
-    return { caller, connection, end };
+    return { caller, connection, end: end.signal };
   }
 }
 
