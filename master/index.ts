@@ -177,7 +177,13 @@ export {
   openFileRoots,
 } from './files/index.ts';
 export { isFailureCode, joinKeywords, returnerOf, separateKeywords } from './jobs/index.ts';
-export { type CreateMasterOptions, createMaster, type Master, preloadMaster } from './master.ts';
+export {
+  type CreateMasterOptions,
+  createMaster,
+  logConfigWarnings,
+  type Master,
+  preloadMaster,
+} from './master.ts';
 export type { MasterParts } from './master-parts.ts';
 export { backupOfflineStore, inspectMasterStore, restoreMasterStore } from './offline-store.ts';
 export type { TriggerEvent } from './reactor/index.ts';

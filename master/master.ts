@@ -22,6 +22,7 @@ import {
 } from './api/index.ts';
 import {
   ConfigError,
+  type ConfigWarning,
   loadMasterConfig,
   type MasterConfig,
   type PlainOptions,
@@ -102,7 +103,7 @@ function partsOf(options: CreateMasterOptions): MasterParts & { readonly logger:
     ...plain
   } = options;
   const own = loggerOf(logger, plain.logLevel);
-  logWarnings(own, given);
+  if (given !== undefined && 'config' in given) logConfigWarnings(own, given.warnings);
   const parts = {
     pillar,
     extPillar,
@@ -122,10 +123,9 @@ function partsOf(options: CreateMasterOptions): MasterParts & { readonly logger:
   };
 }
 
-/** What in a configuration has no effect. */
-function logWarnings(logger: Logger, given: SaltConfig | MasterConfig | undefined): void {
-  if (given === undefined || !('config' in given)) return;
-  for (const { key: option, message: reason, ...place } of given.warnings) {
+/** Logs what in a configuration has no effect. */
+export function logConfigWarnings(logger: Logger, warnings: readonly ConfigWarning[]): void {
+  for (const { key: option, message: reason, ...place } of warnings) {
     logger.warn({ option, reason, ...place }, 'configuration');
   }
 }

@@ -4,9 +4,9 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
 import {
   ConfigError,
-  type ConfigWarning,
   type LoadedTenants,
   loadMasterConfig,
+  logConfigWarnings,
   type MasterConfig,
   type MasterStatus,
 } from '../../master/index.ts';
@@ -14,13 +14,6 @@ import { createMasterServer, type MasterServer } from '../../server/index.ts';
 import { CommandError } from '../errors.ts';
 import type { Account } from './account.ts';
 import { type MasterLog, type MasterLogOptions, openMasterLog } from './log.ts';
-
-/** What in a configuration has no effect. */
-function logConfigWarnings(logger: Logger, warnings: readonly ConfigWarning[]): void {
-  for (const { key: option, message: reason, ...place } of warnings) {
-    logger.warn({ option, reason, ...place }, 'configuration');
-  }
-}
 
 /** Reads the files again; warnings are logged. @throws ConfigError */
 async function rereadConfig(
