@@ -17,7 +17,7 @@ import {
   TokenWatch,
   tokensUrl,
 } from '../master/index.ts';
-import { Semaphore } from '../runtime/index.ts';
+import { Semaphore, tryParseJson } from '../runtime/index.ts';
 import { BridgeError } from './errors.ts';
 import {
   type AllowedEndpoint,
@@ -76,7 +76,7 @@ export class KeystoneClient {
     const exchange = isOver ? await this.#ask(await this.#renewed(own), token) : first;
     if (exchange.kind !== 'answer') throw this.#unavailable(exchange.reason);
     if (exchange.status === 404) return undefined;
-    const found = exchange.status === 200 ? readToken(tryJson(exchange.body)) : undefined;
+    const found = exchange.status === 200 ? readToken(tryParseJson(exchange.body)) : undefined;
     if (found !== undefined) return found;
     throw this.#unavailable(`it answered with status ${exchange.status}`);
   }
@@ -132,14 +132,6 @@ export class KeystoneClient {
 }
 
 const credentialsRefused = 'it refuses the credentials under saltbridge: bridge: keystone';
-
-function tryJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
 
 // Options `saltbridge: bridge: keystone:`.
 

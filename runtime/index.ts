@@ -30,6 +30,7 @@ export {
   type ReadingStep,
   readJson,
   readJsonInSteps,
+  tryParseJson,
   writeJson,
 } from './json.ts';
 export { isSmallJson, type JsonForm, writeJsonInSteps } from './json-writer.ts';

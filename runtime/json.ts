@@ -361,6 +361,15 @@ export function parseJson(text: string): JsonOf<never> {
   return longNumber.test(text) ? readJson(text) : JSON.parse(text);
 }
 
+/** What a text says as JSON, with numbers as `JSON.parse` reads them; `undefined`: it is none. */
+export function tryParseJson(text: string): JsonValue | undefined {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
 /**
  * Writes what `JSON.stringify` writes, and a `bigint` as the number that it is.
  * @param indent - spaces for each level. Default: all on one line

@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto';
 import Type from '#typebox';
 import { Compile } from '#typebox/compile';
-import type { JsonValue } from '../../runtime/index.ts';
+import { type JsonValue, tryParseJson } from '../../runtime/index.ts';
 import { isPlainMap } from '../commands/command-definition.ts';
 import type { Credentials } from '../signals/destination.ts';
 
@@ -231,14 +231,6 @@ function typedInput(type: string, value: unknown): JsonValue | undefined {
     default:
       // As Heat's agents hand it on.
       return typeof value === 'object' ? json : String(value);
-  }
-}
-
-function tryParseJson(text: string): JsonValue | undefined {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
   }
 }
 

@@ -3,6 +3,7 @@
 import { createHmac } from 'node:crypto';
 import Type from '#typebox';
 import { Compile } from '#typebox/compile';
+import { tryParseJson } from '../../runtime/index.ts';
 import { isPlainMap } from '../commands/command-definition.ts';
 import type { HttpResult, OutgoingRequest } from '../http-client.ts';
 import { errorTextOf, zaqarClientId } from '../signals/transports.ts';
@@ -221,14 +222,6 @@ export function jsonOf(
   }
   const body = tryParseJson(result.body);
   return body === undefined ? { ok: false, reason: 'the answer is no JSON' } : { ok: true, body };
-}
-
-function tryParseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 /** Each part of a path by itself. */

@@ -4,7 +4,7 @@ import { createHmac, hash } from 'node:crypto';
 import Type from '#typebox';
 import { Compile } from '#typebox/compile';
 import { logInBody, tokensUrl } from '../../master/index.ts';
-import { writeJson } from '../../runtime/index.ts';
+import { tryParseJson, writeJson } from '../../runtime/index.ts';
 import type { HttpResult, OutgoingRequest } from '../http-client.ts';
 import type { Credentials, Destination, Transport } from './destination.ts';
 import type { Signal } from './signal.ts';
@@ -398,14 +398,6 @@ export function publicServiceUrl(
     .find((it) => it.interface === 'public' && (region ?? it.region) === it.region)?.url;
   const isUsable = url !== undefined && /^https?:\/\//.test(url) && URL.canParse(url);
   return isUsable ? url.replace(/\/+$/, '') : undefined;
-}
-
-function tryParseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 // The table.
