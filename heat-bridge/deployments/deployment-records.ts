@@ -67,9 +67,9 @@ export class DeploymentRecords {
   }
 
   ofStack(stack: string): readonly DeploymentRecord[] {
-    return [...this.#servers.values()]
-      .flatMap((records) => [...records.values()])
-      .filter((record) => record.stack === stack)
+    return [...this.#servers]
+      .filter(([key]) => key.startsWith(serverKey(stack, '')))
+      .flatMap(([, records]) => [...records.values()])
       .sort((a, b) => a.begunAt - b.begunAt);
   }
 
@@ -103,9 +103,8 @@ export class DeploymentRecords {
   /** Durable when it resolves. */
   async forgetStack(stack: string): Promise<void> {
     await this.#state.write([{ op: 'delete-prefix', prefix: ['deployments', 'records', stack] }]);
-    for (const [key, records] of this.#servers) {
-      const [first] = records.values();
-      if (first?.stack === stack) this.#servers.delete(key);
+    for (const key of this.#servers.keys()) {
+      if (key.startsWith(serverKey(stack, ''))) this.#servers.delete(key);
     }
   }
 

@@ -243,7 +243,8 @@ class StackFollower {
   readonly #stack: RegisteredStack;
   readonly #deps: StackFollowerDeps;
   readonly #workers = new Map<string, ServerWorker>();
-  readonly #ended: Promise<void>[] = [];
+  /** Of servers that are no more, until they have ended. */
+  readonly #ending = new Set<Promise<void>>();
   readonly #stop = new AbortController();
   readonly #found: Promise<void>;
   #problem: string | undefined;
@@ -257,7 +258,7 @@ class StackFollower {
 
   get done(): Promise<unknown> {
     const workers = [...this.#workers.values()].map(({ done }) => done);
-    return Promise.all([this.#found, ...this.#ended, ...workers]);
+    return Promise.all([this.#found, ...this.#ending, ...workers]);
   }
 
   get status(): readonly ServerWorker['status'][] {
@@ -296,8 +297,9 @@ class StackFollower {
     for (const [name, worker] of this.#workers) {
       if (wanted.has(name)) continue;
       worker.stop();
-      this.#ended.push(worker.done);
       this.#workers.delete(name);
+      const ended = worker.done.finally(() => this.#ending.delete(ended));
+      this.#ending.add(ended);
     }
     for (const server of servers) if (!this.#workers.has(server.server)) this.#add(server);
   }

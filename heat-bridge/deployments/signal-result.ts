@@ -13,7 +13,7 @@ import {
 } from '../signals/transports.ts';
 import type { Ask, StackLogins } from './logins.ts';
 import type { Deployment } from './metadata.ts';
-import { encodePath, jsonOf } from './sources.ts';
+import { encodePath, getRequest, jsonOf, messagesOf } from './sources.ts';
 import type { OwnerLogin } from './stacks.ts';
 
 /** A result on its way. */
@@ -104,15 +104,9 @@ async function putObject(
   return deliveryOutcomeOf(await ask({ method: 'PUT', url, body }), [201]);
 }
 
-const isMessages = Compile(
-  Type.Object({
-    messages: Type.Array(Type.Object({ id: Type.String(), body: Type.Unknown() })),
-  }),
-);
-
 /** So short that a message which nobody takes does not complete a later update. */
 const messageTtlSeconds = 60;
-const maxQueueBytes = 1_048_576;
+const maxListBytes = 1_048_576;
 
 /**
  * Heat takes the first message of the queue, whatever entry it was for: those of other entries are
@@ -135,10 +129,10 @@ async function postMessage(
     method: 'GET',
     url: `${url}?echo=true`,
     headers,
-    maxAnswerBytes: maxQueueBytes,
+    maxAnswerBytes: maxListBytes,
   });
-  const read = jsonOf(look, { maxBytes: maxQueueBytes });
-  const messages = read.ok && isMessages.Check(read.body) ? read.body.messages : [];
+  const read = jsonOf(look, { maxBytes: maxListBytes });
+  const messages = messagesOf(read.ok ? read.body : undefined);
   if (messages.some((it) => isPlainMap(it.body) && it.body.saltbridge_deployment === id)) {
     return { kind: 'delivered' };
   }
@@ -166,15 +160,9 @@ async function setStatus(
   }
   const query = `server_id=${encodeURIComponent(serverId)}`;
   const result = await logins.ask(ask, stack, login, ({ heat }) =>
-    heat === undefined
-      ? undefined
-      : {
-          method: 'GET',
-          url: `${heat}/software_deployments?${query}`,
-          maxAnswerBytes: maxQueueBytes,
-        },
+    getRequest(heat && `${heat}/software_deployments?${query}`, { maxBytes: maxListBytes }),
   );
-  const read = jsonOf(result, { maxBytes: maxQueueBytes });
+  const read = jsonOf(result, { maxBytes: maxListBytes });
   if (!read.ok) return deliveryOutcomeOf(result, []);
   const all = isDeployments.Check(read.body) ? read.body.software_deployments : [];
   const found = all.find((it) => it.config_id === id);

@@ -58,7 +58,7 @@ async function readHeatResource(
 ): Promise<ReadResult> {
   const path = [login.stack_id, 'resources', login.resource_name].join('/');
   const result = await deps.logins.ask(deps.ask, stack, login, ({ heat }) =>
-    get(heat && `${heat}/stacks/${encodePath(path)}/metadata`, deps),
+    getRequest(heat && `${heat}/stacks/${encodePath(path)}/metadata`, deps),
   );
   return metadataOf(result, deps, (body) => (isPlainMap(body) ? body.metadata : undefined));
 }
@@ -71,12 +71,15 @@ async function readAsOwner(
   if (login === undefined) return { kind: 'failed', reason: 'the stack has no login' };
   if (resourcePath !== undefined) {
     const read = await deps.logins.ask(deps.ask, stack, login, ({ heat }) =>
-      get(heat && `${heat}/stacks/${encodePath(resourcePath)}/metadata`, deps),
+      getRequest(heat && `${heat}/stacks/${encodePath(resourcePath)}/metadata`, deps),
     );
     return metadataOf(read, deps, (body) => memberOf(body, 'metadata'));
   }
   const result = await deps.logins.ask(deps.ask, stack, login, ({ heat }) =>
-    get(heat && `${heat}/software_deployments/metadata/${encodeURIComponent(serverId)}`, deps),
+    getRequest(
+      heat && `${heat}/software_deployments/metadata/${encodeURIComponent(serverId)}`,
+      deps,
+    ),
   );
   return metadataOf(result, deps, (body) =>
     isPlainMap(body) ? { deployments: body.metadata } : undefined,
@@ -141,6 +144,14 @@ const isMessages = Compile(
   }),
 );
 const messagesPerRequest = 20;
+
+/** The messages of a page of a queue. */
+export function messagesOf(
+  body: unknown,
+): readonly { readonly id: string; readonly body: unknown }[] {
+  return isMessages.Check(body) ? body.messages : [];
+}
+
 const maxQueueReads = 50;
 
 /**
@@ -157,13 +168,15 @@ async function readQueue(
   const old: string[] = [];
   for (let reads = 0; reads < maxQueueReads; reads += 1) {
     const result = await deps.logins.ask(deps.ask, stack, login, ({ zaqar }) => {
-      const page = get(zaqar && `${zaqar}/${messages}?echo=true&limit=${messagesPerRequest}`, deps);
+      const page = getRequest(
+        zaqar && `${zaqar}/${messages}?echo=true&limit=${messagesPerRequest}`,
+        deps,
+      );
       return page && { ...page, headers };
     });
     const read = jsonOf(result, deps);
     if (!read.ok) return { kind: 'failed', reason: read.reason };
-    if (!isMessages.Check(read.body)) return { kind: 'unchanged' };
-    const page = read.body.messages;
+    const page = messagesOf(read.body);
     const newest = page.at(-1);
     if (newest === undefined) return { kind: 'unchanged' };
     old.push(...page.slice(0, -1).map(({ id }) => id));
@@ -184,12 +197,16 @@ async function readQueue(
 
 // Answers.
 
-function get(url: string | undefined, deps: SourceDeps): OutgoingRequest | undefined {
+/** @param url - `undefined`: the catalog has no such service */
+export function getRequest(
+  url: string | undefined,
+  deps: Pick<SourceDeps, 'maxBytes'>,
+): OutgoingRequest | undefined {
   return url === undefined ? undefined : { method: 'GET', url, ...limitOf(deps) };
 }
 
 /** One more, by which a longer answer is told from one that just fits. */
-function limitOf({ maxBytes }: SourceDeps): { readonly maxAnswerBytes: number } {
+function limitOf({ maxBytes }: Pick<SourceDeps, 'maxBytes'>): { readonly maxAnswerBytes: number } {
   return { maxAnswerBytes: maxBytes + 1 };
 }
 

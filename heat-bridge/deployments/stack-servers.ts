@@ -6,7 +6,7 @@ import { type Enrolment, isLive } from '../enroll/enrolment.ts';
 import type { Ask, StackLogins } from './logins.ts';
 import type { ServerMetadata } from './metadata.ts';
 import type { FollowedServer } from './server-worker.ts';
-import { encodePath, jsonOf } from './sources.ts';
+import { encodePath, getRequest, jsonOf } from './sources.ts';
 import type { RegisteredStack } from './stacks.ts';
 
 /** Servers that the registration names; those found among the stack's resources come besides. */
@@ -55,13 +55,9 @@ export async function findServers(
   const { stack, login, servers = [] } = registration;
   if (stack === undefined || login === undefined) return { ok: true, servers: [] };
   const result = await logins.ask(ask, id, login, ({ heat }) =>
-    heat === undefined
-      ? undefined
-      : {
-          method: 'GET',
-          url: `${heat}/stacks/${encodePath(stack)}/resources?nested_depth=5`,
-          maxAnswerBytes: maxListBytes + 1,
-        },
+    getRequest(heat && `${heat}/stacks/${encodePath(stack)}/resources?nested_depth=5`, {
+      maxBytes: maxListBytes,
+    }),
   );
   const read = jsonOf(result, { maxBytes: maxListBytes });
   if (!read.ok) return read;
