@@ -5,6 +5,7 @@ import type {
   StackInfo,
   StackRegistration,
 } from '../../heat-bridge/index.ts';
+import { tryParseJson } from '../../runtime/index.ts';
 import { type CommandContext, readFileOrStandardInput } from '../context.ts';
 import { CommandError } from '../errors.ts';
 import { configOption, jsonOption, logLevelOption } from '../options.ts';
@@ -62,13 +63,9 @@ function addStackAdd(stack: Command, context: CommandContext): void {
 }
 
 function parseRegistration(text: string, name: string): StackRegistration {
-  try {
-    const given: unknown = JSON.parse(text);
-    if (typeof given === 'object' && given !== null && !Array.isArray(given)) {
-      return { ...given, name };
-    }
-  } catch {
-    // Told below.
+  const given: unknown = tryParseJson(text);
+  if (typeof given === 'object' && given !== null && !Array.isArray(given)) {
+    return { ...given, name };
   }
   throw new CommandError('ERR_ARGS', 'the file: expected a map in JSON');
 }
