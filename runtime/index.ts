@@ -38,6 +38,7 @@ export { KeyedMutex } from './keyed-mutex.ts';
 export { KeyedSemaphore } from './keyed-semaphore.ts';
 export { mapMaybePromise } from './map-maybe-promise.ts';
 export { MultiMap } from './multi-map.ts';
+export { nearestName } from './nearest-name.ts';
 export {
   loadOptionalPackage,
   requireOptionalPackage,

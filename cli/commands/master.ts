@@ -4,7 +4,7 @@ import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Command, Option } from 'commander';
 import { connectMaster } from '../../client/index.ts';
-import { type LogLevel, loadTenants, type MasterConfig } from '../../master/index.ts';
+import type { LogLevel, MasterConfig } from '../../master/index.ts';
 import type { CommandContext } from '../context.ts';
 import { CommandError } from '../errors.ts';
 import { configOption, logLevelOption } from '../options.ts';
@@ -96,7 +96,8 @@ export function addMasterCommand(program: Command, context: CommandContext): voi
 }
 
 async function startInBackground(configDir: string, logLevel?: LogLevel): Promise<number> {
-  const { config, tenants } = await loadTenants(configDir);
+  const { loadServedConfig } = await import('../service/load-served-config.ts');
+  const { config, tenants } = (await loadServedConfig(configDir)).loaded;
   const change = planUserChange(config.user);
   const owner = change.kind === 'become' ? change.account : undefined;
   const program = process.argv.slice(1, 2);

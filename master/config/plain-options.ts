@@ -1,7 +1,7 @@
 /** Options as a program passes them to `createMaster`: camelCase, with units in the names. */
 
 import type { LogLevel } from '../api/index.ts';
-import { ConfigError } from './option-kinds.ts';
+import { ConfigError } from './config-error.ts';
 import type { AclOptions, EauthOptions, Limits, MasterConfig, MasterOptions } from './options.ts';
 import { resolveMasterConfig } from './resolve.ts';
 

@@ -2,13 +2,13 @@ import { chmodSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import test from 'ava';
 import { anyValue, notNeeded, notServed, notYet } from '../../../master/config/advice.ts';
+import { ConfigError } from '../../../master/config/config-error.ts';
 import {
   LiveConfig,
   reloadableLimits,
   reloadableOptions,
 } from '../../../master/config/live-config.ts';
 import { loadMasterConfig } from '../../../master/config/load.ts';
-import { ConfigError } from '../../../master/config/option-kinds.ts';
 import {
   eauthOptions,
   limitOptions,
