@@ -65,6 +65,13 @@ export const commandErrors: Readonly<Record<Exclude<CommandErrorCode, 'ERR_ARGS'
   },
 };
 
+/** What the command line says where a message is the same for every caller. */
+export const commandHints: ReadonlyMap<string, string> = new Map([
+  ['ERR_COMMAND_PARAMETERS', 'saltbridge bridge show describes them'],
+  ['ERR_COMMAND_UNKNOWN', 'saltbridge bridge list shows those there are'],
+  ['ERR_PLAN_UNKNOWN', 'saltbridge bridge list shows those there are'],
+]);
+
 /** The code of an error, of the system's or of ours; `undefined`: it has none. */
 export function errorCodeOf(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error && typeof error.code === 'string'

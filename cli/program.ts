@@ -25,7 +25,7 @@ import { addStatusCommand } from './commands/status.ts';
 import { addStoreCommand } from './commands/store.ts';
 import { addTokenCommand } from './commands/token.ts';
 import type { CommandContext } from './context.ts';
-import { errorCodeOf, exitCodeOf, exitCodes } from './errors.ts';
+import { commandHints, errorCodeOf, exitCodeOf, exitCodes } from './errors.ts';
 import { escapeLine, escapeLines, printLine } from './terminal.ts';
 
 const addCommands: readonly ((program: Command, context: CommandContext) => void)[] = [
@@ -140,7 +140,9 @@ async function reportError(
   const heading = count > 1 ? `${count} mistakes in the configuration:\n` : prefix;
   // What a configuration says is the operator's own, and may be told on several lines.
   const escapeMessage = known === exitCodes.configuration ? escapeLines : escapeLine;
-  await printLine(stderr, `saltbridge: ${heading}${escapeMessage(message)}`);
+  const hint = commandHints.get(code);
+  const more = hint === undefined ? '' : `; ${hint}`;
+  await printLine(stderr, `saltbridge: ${heading}${escapeMessage(message)}${more}`);
   if (isDebugging && error instanceof Error) await printLine(stderr, error.stack ?? '');
   return known ?? exitCodes.software;
 }
