@@ -99,17 +99,23 @@ export function warnOfUnserved(settings: Settings): ConfigWarning[] {
 }
 
 /** Values of options that are served, but not all of them. */
-function warnOfValues({ logFile }: MasterConfig, settings: Settings): ConfigWarning[] {
-  const setting = settings.get('log_file');
-  if (setting === undefined || path.isAbsolute(logFile)) return [];
-  const advice = 'name a file, or let the service manager keep what goes to standard error';
-  return [
-    warning(
-      'not-served',
-      setting.origin,
-      `log_file leads to a log service, not to a file: ${advice}`,
-    ),
-  ];
+function warnOfValues({ logFile, logFormat }: MasterConfig, settings: Settings): ConfigWarning[] {
+  const warnings: ConfigWarning[] = [];
+  const logFileSetting = settings.get('log_file');
+  if (logFileSetting !== undefined && !path.isAbsolute(logFile)) {
+    const advice = 'name a file, or let the service manager keep what goes to standard error';
+    const text = `log_file leads to a log service, not to a file: ${advice}`;
+    warnings.push(warning('not-served', logFileSetting.origin, text));
+  }
+  const { logFmtConsole, logFmtLogfile, logFmtJid, logDatefmt, logDatefmtLogfile } = saltOptions;
+  for (const row of [logFmtConsole, logFmtLogfile, logFmtJid, logDatefmt, logDatefmtLogfile]) {
+    const setting = settings.get(row.name);
+    if (setting === undefined || setting.value === null) continue;
+    if (logFormat === 'text' || setting.value === row.default) continue;
+    const text = `${row.name} has an effect with saltbridge: log_format: text alone; lines are JSON`;
+    warnings.push(warning('bounded', setting.origin, text));
+  }
+  return warnings;
 }
 
 /** A file that `cp.push` may send and that does not fit into what its minion may have here. */

@@ -43,7 +43,13 @@ type ReplacedName =
   | 'confFile'
   | 'extPillar'
   | 'keepJobs'
+  | 'logDatefmt'
+  | 'logDatefmtLogfile'
   | 'logFile'
+  | 'logFmtConsole'
+  | 'logFmtJid'
+  | 'logFmtLogfile'
+  | 'logFormat'
   | 'logLevelLogfile'
   | 'pidfile'
   | 'restCherrypy'
@@ -55,7 +61,13 @@ const replacements: Readonly<Record<ReplacedName, string>> = {
   confFile: 'pass what loadSaltConfig gives as config',
   extPillar: 'pass sources of pillar, such as extPillarHttp makes',
   keepJobs: 'use keepJobsSeconds',
+  logDatefmt: 'use logger',
+  logDatefmtLogfile: 'use logger',
   logFile: 'use logger',
+  logFmtConsole: 'use logger',
+  logFmtJid: 'use logger',
+  logFmtLogfile: 'use logger',
+  logFormat: 'use logger',
   logLevelLogfile: 'use logger',
   pidfile: 'it is for saltbridge master; leave it out',
   restCherrypy: 'use api',
