@@ -4,6 +4,7 @@ import type { FastifyInstance } from 'fastify';
 import type {
   ExtPillar,
   KeyAcceptanceHook,
+  MetricFamily,
   NamedCommands,
   OpenExtension,
   RpcTable,
@@ -27,6 +28,8 @@ export interface BridgeModule<Api> {
   onKeyLost?(id: string): Promise<void>;
   /** Methods at the local socket, called there as `bridge.<name>`. */
   readonly rpc?: RpcTable;
+  /** What it measures now. */
+  metrics?(): readonly MetricFamily[];
   /** Adds its routes below `/bridge/v1`. */
   readonly routes?: (app: FastifyInstance, doors: HttpServerContext) => void;
   /** The ports are bound, and the master's interface is there. */
@@ -49,6 +52,7 @@ export function combineModules(parts: readonly BridgeModule<unknown>[]): OpenExt
       for (const part of parts) await part.onKeyLost?.(id);
     },
     rpc: Object.assign({}, ...parts.map(({ rpc }) => rpc)),
+    metrics: () => parts.flatMap((part) => part.metrics?.() ?? []),
     start: () => {
       for (const part of parts) part.start?.();
     },
@@ -56,4 +60,29 @@ export function combineModules(parts: readonly BridgeModule<unknown>[]): OpenExt
       for (const part of [...parts].reverse()) await part.close();
     },
   };
+}
+
+/** A figure with a value for each of a few words. */
+export function gaugeOf(
+  name: string,
+  help: string,
+  label: string,
+  values: Readonly<Record<string, number>>,
+): MetricFamily {
+  const samples = Object.entries(values).map(([word, value]) => ({
+    labels: { [label]: word },
+    value,
+  }));
+  return { type: 'gauge', name: `saltbridge_${name}`, help, labels: [label], samples };
+}
+
+/** A figure alone. */
+export function figureOf(
+  type: 'counter' | 'gauge',
+  name: string,
+  help: string,
+  value: number,
+): MetricFamily {
+  const samples = [{ labels: {}, value }];
+  return { type, name: `saltbridge_${name}`, help, labels: [], samples };
 }
