@@ -13,6 +13,7 @@ import { addEnrollCommand } from './commands/enroll.ts';
 import { addEventsCommand } from './commands/events.ts';
 import { addJobsCommand } from './commands/jobs.ts';
 import { addKeyCommand } from './commands/key.ts';
+import { addManPagesCommand } from './commands/man-pages.ts';
 import { addMasterCommand } from './commands/master.ts';
 import { addMinionCommand } from './commands/minion.ts';
 import { addDoctorCommand, addMigrateCommand } from './commands/ops.ts';
@@ -51,6 +52,7 @@ const addCommands: readonly ((program: Command, context: CommandContext) => void
   addMinionCommand,
   addCompletionCommand,
   addDemoCommand,
+  addManPagesCommand,
 ];
 
 /** Who asks for these wants to see where an error comes from. */
