@@ -144,6 +144,13 @@ test('a holder that answers nothing has the directory all the same', async (t) =
   await t.throwsAsync(lockDirectory(directory), locked);
 });
 
+test('a socket that is silent, and gone a moment later, was the copy of a starting program', async (t) => {
+  const directory = newDirectory(t);
+  const copy = createServer(() => copy.close()).listen(path.join(directory, 'holder-7'));
+  await once(copy, 'listening');
+  t.false(await isDirectoryLocked(directory));
+});
+
 test('a directory whose path is longer than the address of a socket is locked as well', async (t) => {
   const directory = path.join(newDirectory(t), 'd'.repeat(120));
   mkdirSync(directory, { mode: 0o700 });
