@@ -14,8 +14,7 @@ import {
 } from '../api/index.ts';
 import type { LiveConfig } from '../config/index.ts';
 import type { JobDispatcher } from './dispatcher.ts';
-import { isFailureCode, type Job, type JobRecord } from './job.ts';
-import type { JobCache } from './job-cache.ts';
+import { isFailureCode, type Job, type JobCache, type JobRecord } from './job-cache.ts';
 
 /**
  * Which of these minions answer `saltutil.find_job` with more than an empty map. The round ends
