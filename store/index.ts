@@ -16,7 +16,7 @@ export {
 export { inspectStore, readStore, type StoreInspection } from './inspect.ts';
 export { engineVersion } from './lmdb-tables.ts';
 export { createMemoryStore } from './memory.ts';
-export { endHolder } from './process-identity.ts';
+export { endHolder, hasEnded, ownIdentity } from './process-identity.ts';
 export { type RestoreOptions, type RestoreReceipt, restoreStore } from './restore.ts';
 export type {
   Change,
