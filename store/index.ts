@@ -16,7 +16,7 @@ export {
 } from './errors.ts';
 export { inspectStore, readStore, type StoreInspection } from './inspect.ts';
 export { createMemoryStore } from './memory.ts';
-export { endHolder } from './process-identity.ts';
+export { endHolder, hasEnded, ownIdentity } from './process-identity.ts';
 export { type RestoreOptions, type RestoreReceipt, restoreStore } from './restore.ts';
 export type {
   Change,

@@ -20,6 +20,7 @@ const silenceReasons: Readonly<Record<SilenceReason, string>> = {
   'not-heard-since': 'not heard since the job was published',
   'queue-full': 'perhaps skipped: the queue of a subscriber was full',
   'no-return': 'heard since, but it returned nothing',
+  'not-sent': 'the master ended before it was sent',
   unknown: 'the master ended meanwhile; whether it ran is not known',
 };
 

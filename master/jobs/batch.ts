@@ -9,7 +9,7 @@ import {
 } from '../api/index.ts';
 import { type JobDispatcher, ParallelJobs } from './dispatcher.ts';
 import { createJobEventQueue, type FollowDeps, followJob } from './follow-job.ts';
-import { isFailureCode } from './job-cache.ts';
+import { isFailureCode } from './job.ts';
 
 // Slots of a batch.
 

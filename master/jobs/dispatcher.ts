@@ -24,15 +24,10 @@ import { isFunctionName, keywordNameOf } from '../arguments/index.ts';
 import { type AuditTrail, auditOf, named } from '../audit/index.ts';
 import type { PublishKey } from '../auth/index.ts';
 import { type EventBus, tags } from '../events/index.ts';
-import {
-  type AddedJob,
-  freshJid,
-  Job,
-  type JobCache,
-  type JobRecord,
-  newJobEvent,
-} from './job-cache.ts';
+import { Job, type JobRecord, newJobEvent } from './job.ts';
+import { type AddedJob, freshJid, type JobCache } from './job-cache.ts';
 import type { Reconnecting } from './presence.ts';
+import type { PublicationId, PublicationLog } from './publication-log.ts';
 import type { TargetResolver } from './targets.ts';
 
 // What a job asks of a minion, in the form in which it is published [WIRE 11.1, 11.5].
@@ -209,11 +204,15 @@ export class JobDispatcher {
       return { job, record, delivery, ...broken, stopListening: () => {} };
     }
     const load = this.#load(record, target, request);
-    const keep = async (): Promise<AddedJob> => {
+    const keep = async (publication: PublicationId): Promise<AddedJob> => {
+      const sent = {
+        ...record,
+        publications: [{ ...publication, minions: record.minions.length }],
+      };
       const added =
         request.jid === undefined
-          ? await this.#options.cache.add(record, onReturn)
-          : await this.#byJid.run(record.jid, () => this.#addSlice(record, onReturn));
+          ? await this.#options.cache.add(sent, onReturn)
+          : await this.#byJid.run(record.jid, () => this.#addSlice(sent, onReturn));
       added.job.expectResources(resources);
       this.#options.bus.fire(tags.jobNew(record.jid), newJobEvent(record));
       this.#options.bus.fire(tags.jobPublish(record.jid), { ...load });
@@ -244,17 +243,22 @@ export class JobDispatcher {
   }
 
   /**
-   * Adds a job, or more minions to the one that has its jid: all slices of a batch have one.
+   * Adds a job, or more minions to the one that has its jid: all slices of a batch have one. Minions
+   * that an ended process was to send it to, and never did, count as not being in it.
    * @throws MasterError ERR_ARGS where that is another job, or was for one of these minions already
    */
   async #addSlice(record: JobRecord, onReturn?: (result: JobReturn) => void): Promise<AddedJob> {
     const { cache } = this.#options;
     const { jid, minions } = record;
     const onOwnReturn = onReturn && onlyOf(minions, onReturn);
-    const job = await cache.find(jid);
+    const [job, kept] = [await cache.find(jid), await cache.record(jid)];
     if (job === undefined) return cache.add(record, onOwnReturn);
+    const notSent = kept === undefined ? new Set() : cache.notSentTo(kept);
+    if (notSent.size > 0 && notSent.size === job.minions.size)
+      return cache.add(record, onOwnReturn);
     const isNext =
-      isDeepStrictEqual(job.fun, record.fun) && minions.every((id) => !job.minions.has(id));
+      isDeepStrictEqual(job.fun, record.fun) &&
+      minions.every((id) => notSent.has(id) || !job.minions.has(id));
     if (!isNext) throw new MasterError('ERR_ARGS', `there is a job ${jid} already`);
     await cache.extend(job, record);
     const stopListening = onOwnReturn === undefined ? () => {} : job.onReturn(onOwnReturn);
@@ -282,7 +286,10 @@ export class JobDispatcher {
         ...(requestedBy === undefined ? {} : { requestedBy }),
       },
     );
-    await this.#options.publisher.publish(load, this.#addressees(record));
+    const { publisher, cache } = this.#options;
+    await publisher.publishKept(load, this.#addressees(record), (publication) =>
+      cache.publishAgain(jid, publication),
+    );
     return true;
   }
 
@@ -443,6 +450,7 @@ export interface PublisherOptions {
   readonly sign: ((bytes: Uint8Array) => Promise<Uint8Array>) | undefined;
   /** `publish_signing_algorithm`. */
   readonly signingAlgorithm: SigningAlgorithm;
+  readonly log: Pick<PublicationLog, 'next' | 'noteSending'>;
 }
 
 /**
@@ -484,14 +492,20 @@ export class Publisher {
   publishKept<T>(
     load: PublicationLoad,
     to: Addressees,
-    keep: () => Promise<T>,
+    keep: (publication: PublicationId) => Promise<T>,
   ): Promise<{ readonly delivery: PublishOutcome; readonly kept: T }> {
+    const publication = this.#options.log.next();
     const room = this.#signing.length < signedAtOnce ? undefined : this.#signing.shift();
     const taken = Promise.all([this.#lastTaken, room]).then(() => this.#options.publishKey.take());
     const signed = taken.then((it) => this.#sign(load, it));
-    const ready = signed.then(async (envelope) => ({ envelope, kept: await keep() }));
+    const ready = signed.then(async (envelope) => ({
+      envelope,
+      kept: await keep(publication),
+    }));
     const turn = Promise.allSettled([ready, this.#lastSent]).then(async () => {
       const { envelope, kept } = await ready;
+      // protection: noted-publications
+      this.#options.log.noteSending(publication);
       return { delivery: this.#send({ ...to, envelope }), kept };
     });
     // What fails is told to the caller of this publication; the next one is not affected.

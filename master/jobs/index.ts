@@ -5,7 +5,8 @@ export {
   joinKeywords,
   separateKeywords,
 } from './dispatcher.ts';
-export { isFailureCode, type JobCache, type JobRecord, returnerOf } from './job-cache.ts';
+export { isFailureCode, type JobRecord, returnerOf } from './job.ts';
+export type { JobCache } from './job-cache.ts';
 export { createJobs, type Jobs } from './jobs.ts';
 export {
   type FactsOfMinion,

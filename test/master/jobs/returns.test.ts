@@ -7,7 +7,8 @@ import { fromJson } from '../../../master/arguments/json-values.ts';
 import { parseYaml } from '../../../master/arguments/yaml.ts';
 import { separateKeywords, toArguments } from '../../../master/jobs/dispatcher.ts';
 import { describeDeliveries, type MinionFacts } from '../../../master/jobs/follow-job.ts';
-import { JobCache, type JobRecord } from '../../../master/jobs/job-cache.ts';
+import type { JobRecord } from '../../../master/jobs/job.ts';
+import { JobCache } from '../../../master/jobs/job-cache.ts';
 import {
   createMemoryTransport,
   isWireMap,

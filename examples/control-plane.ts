@@ -1,18 +1,28 @@
-/** What the operator of the example has: a master with catalog, policy and minion modules. */
+/** What the operator of an example has: a master with catalog, policy and minion modules. */
 import { execFile } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
 import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { freePort } from '../../bench/free-port.ts';
-import { createLogger, loadSaltConfig } from '../../master/index.ts';
-import { type MasterServer, serve } from '../../server/index.ts';
-import type { CloudDescription } from '../heat/cloud.ts';
+import { freePort } from '../bench/free-port.ts';
+import { createLogger, loadSaltConfig } from '../master/index.ts';
+import { type MasterServer, serve } from '../server/index.ts';
+import type { CloudDescription } from './heat/cloud.ts';
 
-/** Of this example, in the sources. */
-export const sources: string = fileURLToPath(new URL('../../../examples/trove', import.meta.url));
+/** What an example has of its own. */
+export interface ControlPlaneOptions {
+  /** Directory with `catalog`, `master.d` and `files`, in the sources. */
+  readonly sources: string;
+  /** Name of the program as a service. */
+  readonly service: string;
+  /** Services that log in at the HTTP API, by name. */
+  readonly users: readonly string[];
+  /** Whose tokens services may send. Default: none. */
+  readonly cloud?: CloudDescription | undefined;
+  /** More options of `saltbridge: bridge:`. */
+  readonly bridge?: object;
+}
 
 export interface ControlPlane {
   readonly server: MasterServer;
@@ -21,28 +31,27 @@ export interface ControlPlane {
   /** Of the HTTP API, PEM. */
   readonly certificate: string;
   /** By name, of the services that log in. */
-  readonly passwords: Readonly<Record<'blog' | 'shop', string>>;
+  readonly passwords: ReadonlyMap<string, string>;
   close(): Promise<void>;
 }
 
-/**
- * Starts a master in a directory of its own, as `saltbridge master` would with these files.
- * @param cloud - whose tokens services may send. Default: none
- */
-export async function startControlPlane(cloud?: CloudDescription): Promise<ControlPlane> {
+/** Starts a master in a directory of its own, as `saltbridge master` would with these files. */
+export async function startControlPlane(options: ControlPlaneOptions): Promise<ControlPlane> {
+  const { sources, service, users, cloud, bridge = {} } = options;
   const directory = mkdtempSync(path.join(tmpdir(), 'sb-'));
   const at = (name: string): string => path.join(directory, name);
-  const passwords = { shop: newPassword(), blog: newPassword() };
-  const users = Object.entries(passwords).map(
+  const passwords = new Map(users.map((name) => [name, newPassword()]));
+  const lines = Array.from(
+    passwords,
     ([name, it]) => `${name}:${createHash('sha256').update(it).digest('hex')}\n`,
   );
-  writeFileSync(at('users'), users.join(''), { mode: 0o600 });
+  writeFileSync(at('users'), lines.join(''), { mode: 0o600 });
   await makeCertificate(directory);
   mkdirSync(at('s'), { mode: 0o700 });
   cpSync(path.join(sources, 'master.d'), at('master.d'), { recursive: true });
   const [requestPort, publishPort, port] = [await freePort(), await freePort(), await freePort()];
   const url = `https://127.0.0.1:${port}`;
-  const options = {
+  const config = {
     interface: '127.0.0.1',
     ret_port: requestPort,
     publish_port: publishPort,
@@ -56,8 +65,7 @@ export async function startControlPlane(cloud?: CloudDescription): Promise<Contr
         '^filename': at('users'),
         '^filetype': 'text',
         '^hashtype': 'sha256',
-        shop: ['test.ping'],
-        blog: ['test.ping'],
+        ...Object.fromEntries(users.map((name) => [name, ['test.ping']])),
       },
     },
     saltbridge: {
@@ -67,14 +75,15 @@ export async function startControlPlane(cloud?: CloudDescription): Promise<Contr
         catalog: [path.join(sources, 'catalog')],
         enroll: { masters: ['127.0.0.1'], url },
         ...(cloud === undefined ? {} : { keystone: keystoneSection(cloud) }),
+        ...bridge,
       },
     },
   };
-  writeFileSync(at('master'), JSON.stringify(options));
+  writeFileSync(at('master'), JSON.stringify(config));
   const server = await serve({
     config: await loadSaltConfig(directory),
     logger: createLogger('error', process.stderr),
-    service: 'trove',
+    service,
   });
   return {
     server,
