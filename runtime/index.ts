@@ -34,6 +34,7 @@ export {
 export { isSmallJson, type JsonForm, writeJsonInSteps } from './json-writer.ts';
 export { mapMaybePromise } from './map-maybe-promise.ts';
 export { MultiMap } from './multi-map.ts';
+export { nearestName } from './nearest-name.ts';
 export {
   loadOptionalPackage,
   requireOptionalPackage,

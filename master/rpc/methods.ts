@@ -338,6 +338,7 @@ function of(api: InProcessApi, token: string | undefined): InProcessApi | UserAp
 /** What the table has the methods of: all but `asUser`, and what a token's user asks of themselves. */
 export type CallableApi = Omit<MasterApi, 'asUser'> & {
   readonly acl: Pick<UserApi, 'permits'>;
+  /** @internal */
   readonly users: Pick<UserApi, 'requireFullRights'>;
 };
 
