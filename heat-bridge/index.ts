@@ -61,6 +61,8 @@ export type {
 } from './enroll/enrolment.ts';
 export type { EnrollApi, KnownMinion, Machine } from './enroll/enrolment-service.ts';
 export { BridgeError, type BridgeErrorCode, bridgeErrors } from './errors.ts';
+export type { DataSpaceDetails } from './guests/data-api.ts';
+export type { DataSpaceInfo } from './guests/data-spaces.ts';
 export type { BridgePlugin } from './http/bridge-plugin.ts';
 export type { HttpServerContext } from './http/http-server-context.ts';
 export type { PlanStarted } from './plans/plan-api.ts';
