@@ -8,6 +8,7 @@ import { addCompletionCommand } from './commands/completion.ts';
 import { addDemoCommand } from './commands/demo.ts';
 import { addEnrollCommand } from './commands/enroll.ts';
 import { addEventsCommand } from './commands/events.ts';
+import { addHeatCommand } from './commands/heat.ts';
 import { addJobsCommand } from './commands/jobs.ts';
 import { addKeyCommand } from './commands/key.ts';
 import { addMasterCommand } from './commands/master.ts';
@@ -42,6 +43,7 @@ const addCommands: readonly ((program: Command, context: CommandContext) => void
   addTokenCommand,
   addReactionsCommand,
   addBridgeCommand,
+  addHeatCommand,
   addMigrateCommand,
   addDoctorCommand,
   addMinionCommand,

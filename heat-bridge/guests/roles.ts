@@ -45,6 +45,11 @@ const writeFields: Readonly<Record<keyof RoleWrite, TSchema>> = {
   needs: Type.Optional(Type.Array(ValueKey, { maxItems: 1000 })),
 };
 
+/** Schema of a value that is written, with more fields. */
+export function writeSchema(more: Readonly<Record<string, TSchema>> = {}): TSchema {
+  return Type.Object({ ...writeFields, ...more }, strict);
+}
+
 const valueNameSchema: TSchema = Type.String({
   pattern: '^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$',
 });
@@ -52,7 +57,7 @@ const valueNameSchema: TSchema = Type.String({
 /** Fields of a role. */
 export const roleFields: Readonly<Record<keyof Role, TSchema>> = {
   reads: Type.Optional(Type.Record(Attribute, ValueKey, strict)),
-  writes: Type.Optional(Type.Record(valueNameSchema, Type.Object(writeFields, strict), strict)),
+  writes: Type.Optional(Type.Record(valueNameSchema, writeSchema(), strict)),
 };
 
 /** Roles and values, each as a chain names it, from one that is awaited to the one that awaits it. */
