@@ -334,7 +334,12 @@ async function openModules(
   });
   // protection: retired-grants
   enroll.api.onRetire((id) => signals.dismiss(id));
-  const guests = await openGuests(host, { section: sections.guests, enroll: enroll.api });
+  const guests = await openGuests(host, {
+    section: sections.guests,
+    keystone: sections.keystone,
+    enroll: enroll.api,
+    liveEnrolments: enroll.live,
+  });
   enroll.giveTokens((enrolment) => guests.tokenOf(enrolment));
   // protection: retired-servers
   enroll.api.onRetire((id) => deployments.dismiss(id));

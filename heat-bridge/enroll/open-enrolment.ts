@@ -37,6 +37,8 @@ import { UserDataWriter } from './user-data.ts';
 export interface EnrolmentModule extends BridgeModule<EnrollApi> {
   /** What is known of keys that minions show. */
   readonly advice: KeyAcceptanceHook;
+  /** Enrolments that have an id now. */
+  readonly live: () => Iterable<Enrolment>;
   /** Machines are given a token with the answer to their claim. */
   giveTokens(tokenOf: (enrolment: Enrolment) => string | undefined): void;
 }
@@ -109,6 +111,7 @@ export async function openEnrolment(
   });
   return {
     api,
+    live: () => book.live(),
     giveTokens: (given) => {
       tokenOf = given;
     },

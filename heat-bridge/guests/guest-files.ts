@@ -9,6 +9,7 @@ import { createMemoryFiles, type MemoryFiles } from '../../master/index.ts';
 /** Below `clients/guests`, as minions see them. */
 const paths = [
   '_modules/saltbridge_data.py',
+  '_modules/saltbridge_peers.py',
   '_sdb/saltbridge_data.py',
   'saltbridge/saltbridge-data',
 ] as const;

@@ -19,9 +19,14 @@ import type { HttpServerContext } from '../http/http-server-context.ts';
 import { describeRoute, type RouteOperation } from '../http/route-schema.ts';
 import type { DataReceipt, DataValue, DataValues, ReadRequest } from './data-values.ts';
 import type { Guest, GuestTokens } from './guest-tokens.ts';
+import type { PeerDirectory, PeerList } from './peers.ts';
 
 /** Names of the runners, which rules of the action `runner` name. */
-export const dataRunner = { get: 'saltbridge_data.get', put: 'saltbridge_data.put' } as const;
+export const guestRunners = {
+  get: 'saltbridge_data.get',
+  put: 'saltbridge_data.put',
+  peers: 'saltbridge_peers.list',
+} as const;
 
 /** Seconds that one request waits at most; whoever waits longer asks again. */
 const maxWaitSeconds = 25;
@@ -31,6 +36,7 @@ const Key = Type.String({ minLength: 1, maxLength: 200 });
 const Wait = Type.Optional(Type.Number({ minimum: 0, maximum: 86_400 }));
 const After = Type.Optional(Type.Integer({ minimum: 0, maximum: 2 ** 47 }));
 const isGet = Compile(Type.Object({ key: Key, wait: Wait, after: After }, strict));
+const isPeers = Compile(Type.Object({ together: Type.Optional(Type.Boolean()) }, strict));
 const isPut = Compile(Type.Object({ key: Key, value: Type.String() }, strict));
 
 type HostOfGuests = Pick<ExtensionHost, 'audit' | 'decide' | 'logger'>;
@@ -38,16 +44,29 @@ type HostOfGuests = Pick<ExtensionHost, 'audit' | 'decide' | 'logger'>;
 export interface GuestRequestsDeps {
   readonly host: HostOfGuests;
   readonly values: DataValues;
+  readonly peers: PeerDirectory;
+  /** Where minions are heard from, by id. */
+  readonly addresses: () => Promise<ReadonlyMap<string, string>>;
 }
 
 /** The requests, whichever way they come. */
 export class GuestRequests {
   readonly #host: HostOfGuests;
   readonly #values: DataValues;
+  readonly #peers: PeerDirectory;
+  readonly #addresses: GuestRequestsDeps['addresses'];
 
-  constructor({ host, values }: GuestRequestsDeps) {
+  constructor({ host, values, peers, addresses }: GuestRequestsDeps) {
     this.#host = host;
     this.#values = values;
+    this.#peers = peers;
+    this.#addresses = addresses;
+  }
+
+  /** @throws BridgeError ERR_DATA_FORM, ERR_ENROLL_UNKNOWN */
+  async peers(minion: string, given: object = {}): Promise<PeerList> {
+    const { together = false } = parse(isPeers, given);
+    return this.#peers.of(minion, await this.#addresses(), together);
   }
 
   /** @throws BridgeError; see {@link DataValues.read} */
@@ -85,11 +104,13 @@ export class GuestRequests {
   /** For minions; the master has asked the policy. */
   get runners(): MinionRunners {
     return {
-      [dataRunner.get]: (call) =>
+      [guestRunners.get]: (call) =>
         this.#answer(async () => ({
           ...(await this.get(call.minion, keywordsOf(call), call.protocol >= 3)),
         })),
-      [dataRunner.put]: (call) =>
+      [guestRunners.peers]: (call) =>
+        this.#answer(async () => peersAsWire(await this.peers(call.minion, keywordsOf(call)))),
+      [guestRunners.put]: (call) =>
         this.#answer(async () => ({ ...(await this.put(call.minion, keywordsOf(call))) })),
     };
   }
@@ -106,10 +127,15 @@ export class GuestRequests {
   }
 }
 
+/** As a minion gets it. */
+export function peersAsWire(list: PeerList): WireMap {
+  return JSON.parse(JSON.stringify(list));
+}
+
 /** @throws BridgeError ERR_DATA_FORM */
 function keywordsOf({ arg, kwarg }: MinionRunnerCall): object {
   if (arg.length === 0) return kwarg;
-  throw new BridgeError('ERR_DATA_FORM', 'expected keywords: key, and wait, after or value');
+  throw new BridgeError('ERR_DATA_FORM', 'expected keywords, such as key, and no other arguments');
 }
 
 interface CompiledForm<T> {
@@ -129,10 +155,38 @@ function parse<T>(form: CompiledForm<T>, given: object): T {
 
 const textTypes = ['text/plain'];
 const text: TSchema = Type.String();
+const PeersSchema = Type.Object({
+  project_id: text,
+  self: Type.Optional(text),
+  truncated: Type.Optional(Type.Literal(true)),
+  peers: Type.Array(
+    Type.Object({
+      id: Type.Optional(text),
+      minion: Type.Optional(text),
+      name: Type.Optional(text),
+      address: Type.Optional(text),
+      availability_zone: Type.Optional(text),
+      reservation_id: Type.Optional(text),
+      security_groups: Type.Array(Type.Object({ id: Type.Optional(text), name: text })),
+      networks: Type.Array(
+        Type.Object({
+          id: text,
+          label: text,
+          mac: text,
+          addresses: Type.Array(
+            Type.Object({ address: text, version: Type.Integer(), cidr: Type.Optional(text) }),
+          ),
+        }),
+      ),
+    }),
+  ),
+});
 const receiptSchema = Type.Object({ key: text, version: Type.Integer() });
 
 /** Of each route, what it is. */
-const routes: Readonly<Record<'get' | 'program' | 'put', { readonly openapi: RouteOperation }>> = {
+const routes: Readonly<
+  Record<'get' | 'peers' | 'program' | 'put', { readonly openapi: RouteOperation }>
+> = {
   get: describeRoute({
     summary: "A value that the machine's role reads, as text; X-Saltbridge-Version has its version",
     query: { key: text, wait: Type.Optional(Type.Number()), after: Type.Optional(Type.Integer()) },
@@ -145,6 +199,11 @@ const routes: Readonly<Record<'get' | 'program' | 'put', { readonly openapi: Rou
     body: text,
     bodyTypes: textTypes,
     answer: receiptSchema,
+  }),
+  peers: describeRoute({
+    summary: "Instances of the machine's project: its peers",
+    query: { together: Type.Optional(Type.Boolean()) },
+    answer: PeersSchema,
   }),
   program: describeRoute({
     summary: 'The program saltbridge-data, for machines with a shell',
@@ -168,7 +227,7 @@ export interface GuestRoutesDeps {
   readonly program: string;
 }
 
-/** `GET` and `PUT guest/data?key=KEY`, and `GET guest/saltbridge-data`. */
+/** `GET` and `PUT guest/data?key=KEY`, `GET guest/peers` and `GET guest/saltbridge-data`. */
 export function addGuestRoutes(
   app: FastifyInstance,
   doors: HttpServerContext,
@@ -176,23 +235,36 @@ export function addGuestRoutes(
 ): void {
   const guestOf = (request: FastifyRequest): Promise<Guest> =>
     tokens.identify(doors.tokenOf(request) ?? '');
+  const requirePermitted = (
+    { minion }: Guest,
+    fun: string,
+    kwargs: Readonly<Record<string, string>>,
+  ): void => {
+    // protection: guest-rules
+    if (!requests.permits(minion, fun, kwargs)) {
+      throw new AuthorizationError(`no rule permits this minion the runner ${fun}`);
+    }
+  };
   const permitted = async (
     request: FastifyRequest<DataQuery>,
     fun: string,
   ): Promise<{ readonly guest: Guest; readonly key: string }> => {
     const guest = await guestOf(request);
     const { key = '' } = request.query;
-    // protection: guest-rules
-    if (!requests.permits(guest.minion, fun, { key })) {
-      throw new AuthorizationError(`no rule permits this minion the runner ${fun}`);
-    }
+    requirePermitted(guest, fun, { key });
     return { guest, key };
   };
+  app.get<DataQuery>('/guest/peers', { config: routes.peers }, async (request) => {
+    const guest = await guestOf(request);
+    const { together } = request.query;
+    requirePermitted(guest, guestRunners.peers, together === undefined ? {} : { together });
+    return requests.peers(guest.minion, { together: together === 'true' });
+  });
   app.get<DataQuery>(
     '/guest/data',
     { config: routes.get },
     async (request, reply): Promise<FastifyReply> => {
-      const { guest, key } = await permitted(request, dataRunner.get);
+      const { guest, key } = await permitted(request, guestRunners.get);
       const { wait, after } = request.query;
       const given = {
         key,
@@ -204,7 +276,7 @@ export function addGuestRoutes(
     },
   );
   app.put<DataQuery>('/guest/data', { bodyLimit, config: routes.put }, async (request) => {
-    const { guest, key } = await permitted(request, dataRunner.put);
+    const { guest, key } = await permitted(request, guestRunners.put);
     return requests.put(guest.minion, { key, value: textOf(request.body) });
   });
   app.get('/guest/saltbridge-data', { config: routes.program }, async (request, reply) => {

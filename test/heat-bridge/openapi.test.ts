@@ -65,6 +65,7 @@ const described = [
   'delete /data/{name}',
   'get /guest/data',
   'put /guest/data',
+  'get /guest/peers',
   'get /guest/saltbridge-data',
 ];
 const prefix = '/bridge/v1';

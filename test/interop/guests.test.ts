@@ -69,6 +69,7 @@ step('minions get the modules from the file server', async (t) => {
     const synced = await run(id, 'saltutil.sync_all');
     t.regex(JSON.stringify(synced), /sdb\.saltbridge_data/);
     t.regex(JSON.stringify(synced), /modules\.saltbridge_data/);
+    t.regex(JSON.stringify(synced), /modules\.saltbridge_peers/);
   }
 });
 
@@ -97,6 +98,22 @@ step('a minion writes nothing of another role, and a value once', async (t) => {
   const [writer = '', reader = ''] = fleet.ids;
   t.regex(String(await run(reader, 'saltbridge_data.put', ['db/port', 'x'])), /does not write/);
   t.regex(String(await run(writer, 'saltbridge_data.put', ['db/port', '1'])), /written once/);
+});
+
+step('a minion that was enrolled for a project finds the others of it', async (t) => {
+  const [one = '', two = ''] = fleet.ids;
+  const keys = await master.api.keys.list();
+  const minions = [one, two].map((id) => {
+    const { fingerprint = '' } = keys.find((key) => key.id === id) ?? {};
+    return { id, project: 'p1', instance: `instance-of-${id}`, fingerprint };
+  });
+  await bridge.enroll.import(minions);
+  const list = await run(two, 'saltbridge_peers.list');
+  const text = JSON.stringify(list);
+  t.regex(text, /"project_id":"p1"/);
+  t.true(text.includes(`"minion":"${one}"`), text);
+  t.false(text.includes(`"minion":"${two}"`), text);
+  t.deepEqual(await run(two, 'saltbridge_peers.addresses'), []);
 });
 
 step('what is known is in the pillar of a reader, and in states by its own names', async (t) => {

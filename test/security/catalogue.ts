@@ -49,6 +49,7 @@ const keystoneTokens = inFile('heat-bridge/keystone/keystone.test.ts');
 const deployments = inFile('heat-bridge/deployments/deployments.test.ts');
 const stacks = inFile('heat-bridge/deployments/http.test.ts');
 const guestData = inFile('heat-bridge/guests/data-space.test.ts');
+const guestPeers = inFile('heat-bridge/guests/peers.test.ts');
 const guestSpaces = inFile('heat-bridge/guests/data-routes.test.ts');
 const guests = inFile('security/guests.test.ts');
 const outward = inFile('heat-bridge/outgoing/exchange.test.ts');
@@ -1774,6 +1775,18 @@ export const catalogue: readonly Threat[] = [
       guestData('a token is good for its own machine, until that is retired'),
       guestData('nothing is read or written without a rule, and rules may name keys'),
       guestData('the pillar of a guest has what it may read and what is known when it starts'),
+    ],
+  },
+  {
+    id: 'H-50e',
+    threat: 'guest: a guest learns of, or is told, machines that are not of its project',
+    tests: [
+      guestPeers('of 500 instances in 20 projects each guest sees those of its own project'),
+      guestPeers(
+        'the second machine sees the first as soon as that has enrolled, without any cloud',
+      ),
+      guestPeers('a port that a tenant gives the id of another’s instance is not that instance’s'),
+      guestPeers('peers need a rule, and a token'),
     ],
   },
 ];

@@ -352,6 +352,8 @@ function runProgram(folder: string, args: readonly string[], input = ''): Promis
       texts.stderr += chunk;
     });
     child.once('error', reject);
+    // It may end without reading any of it.
+    child.stdin.on('error', () => {});
     child.once('close', (status) => resolve({ status, ...texts }));
     child.stdin.end(input);
   });
