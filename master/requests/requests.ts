@@ -29,7 +29,7 @@ import {
   ReturnKeeper,
 } from '../jobs/index.ts';
 import type { Users } from '../users/index.ts';
-import type { SignalIntake } from './extensions.ts';
+import type { Extensions, SignalIntake } from './extensions.ts';
 import { type FileCommand, fileHandlers, fileRecvHandler } from './file-requests.ts';
 import { minionEventHandler } from './minion-event.ts';
 import {
@@ -299,11 +299,12 @@ export interface PeerRequestDeps {
   readonly users: Users;
   readonly jobs: Jobs;
   readonly functions: Functions;
+  readonly extensions: Pick<Extensions, 'minionRunners'>;
 }
 
 /** What minions ask of others, and of the master itself. */
 export function peerRequests(deps: PeerRequestDeps): PeerHandlers {
-  const { config, context, users, jobs, functions } = deps;
+  const { config, context, users, jobs, functions, extensions } = deps;
   const { counters, closers } = context;
   const { gate } = users;
   const { cache, dispatcher, targets, minions: facts } = jobs;
@@ -311,7 +312,11 @@ export function peerRequests(deps: PeerRequestDeps): PeerHandlers {
   const reader = closers.add(new ArgumentReader(maxArgumentValues), (it) => it.close());
   const common = { cache, gate, counters, reader, log };
   const publisher = new PeerPublisher({ ...common, dispatcher, targets, facts, config });
-  const runner = new PeerRunner({ ...common, runners: functions.runners });
+  const runner = new PeerRunner({
+    ...common,
+    runners: functions.runners,
+    minionRunners: extensions.minionRunners,
+  });
   return peerHandlers({ publisher, runner, counters });
 }
 
