@@ -125,7 +125,13 @@ export async function openDeployments(
   const { state, now, closing } = host;
   const log = host.logger.child({ component: 'deployments' });
   const codeCatalog = new CodeCatalog(code);
-  const codeRunner = new CommandRunner({ host, catalog: codeCatalog.commands, service, quotas });
+  const codeRunner = new CommandRunner({
+    host,
+    catalog: codeCatalog.commands,
+    service,
+    quotas,
+    secrets: commands.secrets,
+  });
   const registry = await StackRegistry.open({ state, isListed: signals.isListed, now });
   const records = await DeploymentRecords.open(state, now);
   const logins = new StackLogins();
