@@ -167,16 +167,15 @@ class Compiler {
         this.#changes.of(`packages ${manager}`, names),
       ),
     ];
-    const enable = enabled === undefined ? {} : { enable: enabled };
-    if (running !== undefined) {
-      const fun = running ? 'service.running' : 'service.dead';
-      const watched = running ? { watch } : {};
-      this.#builder.add({ fun, args: { name, ...enable }, ...watched, label });
-      return;
-    }
     if (enabled !== undefined) {
       const fun = enabled ? 'service.enabled' : 'service.disabled';
       this.#builder.add({ fun, args: { name }, label });
+    }
+    if (running !== undefined) {
+      const fun = running ? 'service.running' : 'service.dead';
+      // Not `enable`: Salt forgets that it failed where it restarts the service.
+      this.#builder.add({ fun, args: { name }, label, watch: running ? watch : [] });
+      return;
     }
     if (watch.length === 0) return;
     const args = { name: 'service.restart', m_name: name };

@@ -1,5 +1,9 @@
 /** `AWS::CloudFormation::Init` on real minions, each in a Debian root that is thrown away. */
+import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
 import { allow } from '../../acl/index.ts';
@@ -7,6 +11,7 @@ import { createBridge } from '../../heat-bridge/index.ts';
 import { type StandInHeat, startStandInHeat } from '../heat-bridge/deployments/stand-in-heat.ts';
 import { until } from '../helpers/deadline.ts';
 import { testWhere } from '../helpers/needs.ts';
+import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { EventLog } from './event-log.ts';
 import { Fleet, runJob } from './fleet.ts';
 import { MasterHome, type OurMaster } from './our-master.ts';
@@ -72,6 +77,9 @@ async function start(t: ExecutionContext, program: string): Promise<Stage> {
   const bridge = createBridge();
   const home = place.with({
     acl: { signals: [], rules },
+    // Machines that run tests may be slow.
+    timeout: 60,
+    gatherJobTimeout: 60,
     bridge: {
       catalog: [file],
       handles: { endpoints: [heat.origin] },
@@ -147,4 +155,154 @@ for (const program of minionPrograms.slice(0, 2)) {
       t.deepEqual(found, files, `${name}: ${JSON.stringify(values)}`);
     }
   });
+}
+
+/** Logs its starts; as old as what it serves. */
+const initScript = `#!/bin/sh
+### BEGIN INIT INFO
+# Provides: demo
+# Required-Start: $remote_fs
+# Required-Stop: $remote_fs
+# Default-Start: 2 3 4 5
+# Default-Stop: 0 1 6
+# Short-Description: demo
+### END INIT INFO
+case "$1" in
+  start) echo start >> /srv/starts; touch /run/demo ;;
+  stop) rm -f /run/demo ;;
+  restart) "$0" stop; "$0" start ;;
+  status) [ -e /run/demo ] ;;
+esac
+`;
+
+/** A package that is nowhere but in the root that is thrown away. */
+const repository = `
+set -e
+mkdir -p /srv/repository/demo/DEBIAN /srv/repository/demo/usr/share/demo
+printf 'Package: saltbridge-demo\\nVersion: 1.2-3\\nArchitecture: all\\nMaintainer: a <a@example.org>\\nDescription: demo\\n' > /srv/repository/demo/DEBIAN/control
+cd /srv/repository
+dpkg-deb --build demo demo.deb
+{ cat demo/DEBIAN/control; printf 'Filename: ./demo.deb\\nSize: %s\\nSHA256: %s\\n\\n' "$(stat -c %s demo.deb)" "$(sha256sum demo.deb | cut -d' ' -f1)"; } > Packages
+rm -rf /etc/apt/sources.list /etc/apt/sources.list.d/* /var/lib/apt/lists/*
+echo 'deb [trusted=yes] file:/srv/repository ./' > /etc/apt/sources.list
+`;
+
+/** Everything that metadata can say, with a content of its own. */
+function everything(origin: string, content: string): object {
+  return {
+    configSets: { default: [{ ConfigSet: 'first' }, 'last'], first: ['base'] },
+    base: {
+      packages: { apt: { 'saltbridge-demo': ['1.2-3'] } },
+      groups: { cfn: { gid: '4711' }, daemon: { gid: '999' } },
+      users: {
+        cfn: { uid: '4711', groups: ['daemon'], homeDir: '/srv/cfn' },
+        games: { uid: 1 },
+      },
+      sources: { '/srv/unpacked': `${origin}/archive.tgz?signature=1` },
+      files: {
+        '/srv/plain': { content, mode: '000640', owner: 'cfn', group: 'cfn' },
+        '/srv/lines': { content: 'a\r\nb\u2028c' },
+        '/srv/empty': { content: '' },
+        '/srv/jinja': { content: '{{ grains.id }} {% raw %}\n\n' },
+        '/srv/slot': { content: '__slot__:salt:cmd.run(touch /srv/slot-ran)\n' },
+        '/srv/bytes': { content: '/wD+', encoding: 'base64' },
+        '/srv/fetched': { source: `${origin}/fetched` },
+        '/srv/link': { content: 'bytes', mode: '120400' },
+        '/etc/init.d/demo': { content: initScript, mode: '000755' },
+      },
+      commands: {
+        always: { command: 'echo "$SHELL_WORD" >> /srv/ran', env: { SHELL_WORD: `it's "$(id)"` } },
+        once: { command: ['touch', '/srv/a b'], test: "! test -e '/srv/a b'" },
+        never: { command: 'touch /srv/never', test: 'exit 1' },
+        register: { command: 'update-rc.d demo defaults', test: '! ls /etc/rc3.d/*demo' },
+        ignored: { command: ['/no/such/program'], ignoreErrors: 'true', cwd: '~' },
+      },
+    },
+    last: {
+      services: {
+        sysvinit: { demo: { enabled: 'true', ensureRunning: 'true', files: ['/srv/plain'] } },
+      },
+    },
+  };
+}
+
+async function startFiles(t: ExecutionContext): Promise<string> {
+  const directory = temporaryDirectory(t);
+  writeFileSync(path.join(directory, 'one'), '1');
+  writeFileSync(path.join(directory, 'two'), '2');
+  execFileSync('tar', ['-C', directory, '-czf', path.join(directory, 'archive.tgz'), 'one', 'two']);
+  const served = new Map([
+    ['/archive.tgz', readFileSync(path.join(directory, 'archive.tgz'))],
+    ['/fetched', Buffer.from('fetched\n')],
+  ]);
+  const server = createServer(({ url = '' }, response) => {
+    const body = served.get(new URL(url, 'http://localhost').pathname);
+    response.writeHead(body === undefined ? 404 : 200).end(body);
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => server.close());
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+/** What became of the states, by what each is for. */
+function endsOf({ deploy_stdout: stdout }: Readonly<Record<string, unknown>>): Map<string, string> {
+  const lines = String(stdout).split('\n');
+  const found = lines.map((line) =>
+    /^config (.*): (changed|unchanged|failed|not applied)$/.exec(line),
+  );
+  return new Map(found.flatMap((it) => (it === null ? [] : [[it[1] ?? '', it[2] ?? '']])));
+}
+
+for (const program of minionPrograms.slice(0, 2)) {
+  const version = path.basename(path.dirname(path.dirname(program)));
+
+  step(
+    `all sections are applied, and the second time only what always runs (${version})`,
+    async (t) => {
+      const origin = await startFiles(t);
+      const stage = await start(t, program);
+      const { apply, shell } = stage;
+      await shell(repository);
+      const first = await apply(everything(origin, 'one\n'));
+      t.is(first.deploy_status_code, 0, JSON.stringify(first));
+      t.is(
+        await shell('dpkg -s saltbridge-demo | grep -E "^(Status|Version)"'),
+        'Status: install ok installed\nVersion: 1.2-3',
+      );
+      t.is(await shell('getent group cfn daemon'), 'cfn:x:4711:\ndaemon:x:1:cfn');
+      t.is(
+        await shell('getent passwd cfn games'),
+        'cfn:x:4711:4711::/srv/cfn:/sbin/nologin\ngames:x:5:60:games:/usr/games:/usr/sbin/nologin',
+      );
+      t.is(await shell('cat /srv/unpacked/one /srv/unpacked/two'), '12');
+      t.is(await shell('stat -c "%a %U %G" /srv/plain /srv/bytes'), '640 cfn cfn\n400 root root');
+      const found = await filesIn(stage, '/srv');
+      t.is(found.lines?.text, 'a\r\nb\u2028c');
+      t.is(found.empty?.text, '');
+      t.is(found.jinja?.text, '{{ grains.id }} {% raw %}\n\n');
+      t.is(found.slot?.text, '__slot__:salt:cmd.run(touch /srv/slot-ran)\n');
+      t.is(found.fetched?.text, 'fetched\n');
+      t.is(found.link?.link, 'bytes');
+      t.is(await shell('od -An -tx1 /srv/bytes'), ' ff 00 fe');
+      t.is(found.ran?.text, `it's "$(id)"\n`);
+      t.deepEqual([found['a b']?.text, found.never, found['slot-ran']], ['', undefined, undefined]);
+      t.is(found.starts?.text, 'start\n');
+
+      const second = await apply(everything(origin, 'one\n'));
+      const changed = [...endsOf(second)]
+        .filter(([, end]) => end === 'changed')
+        .map(([what]) => what);
+      t.deepEqual(changed, [
+        'base: sources: /srv/unpacked',
+        'base: commands: always',
+        'base: commands: ignored',
+      ]);
+      t.is((await filesIn(stage, '/srv')).starts?.text, 'start\n');
+
+      const third = await apply(everything(origin, 'two\n'));
+      t.is(endsOf(third).get('last: services: demo'), 'changed');
+      t.is((await filesIn(stage, '/srv')).starts?.text, 'start\nstart\n');
+    },
+  );
 }

@@ -93,9 +93,10 @@ for (const [name, manager, enabled, running, fun] of [
 ] as const) {
   test(`${name}: a service is as its metadata says`, (t) => {
     const services = { [manager]: { httpd: { enabled, ensureRunning: running } } };
-    const [service] = statesOf(config({ services }));
+    const [boot, service] = statesOf(config({ services }));
+    t.is(boot?.fun, fun === 'service.running' ? 'service.enabled' : 'service.disabled');
     t.is(service?.fun, fun);
-    t.deepEqual(argsOf(service), { name: 'httpd', enable: fun === 'service.running' });
+    t.deepEqual([argsOf(boot), argsOf(service)], [{ name: 'httpd' }, { name: 'httpd' }]);
   });
 }
 
