@@ -127,6 +127,7 @@ function failureCode(value: unknown, retcode: unknown): number {
 const maxBytes: Readonly<Record<DeploymentSignal['transport'], number>> = {
   ZAQAR_SIGNAL: 240_000,
   CFN_SIGNAL: 900_000,
+  HANDLE: 100_000,
   HEAT_SIGNAL: 900_000,
   STATUS: 900_000,
   TEMP_URL_SIGNAL: 900_000,

@@ -17,6 +17,8 @@ export type DeploymentSignal =
   | (SignalLogin & { readonly transport: 'HEAT_SIGNAL' })
   /** A queue, which Heat polls. */
   | (SignalLogin & { readonly transport: 'ZAQAR_SIGNAL'; readonly queueId: string })
+  /** A handle that is registered for the minion, as if the minion signalled it. */
+  | { readonly transport: 'HANDLE'; readonly alias: string }
   /** Made over Heat's API without a stack: its owner sets the status. */
   | { readonly transport: 'STATUS' };
 
@@ -57,6 +59,8 @@ export interface ServerMetadata {
   readonly minion?: string;
   /** `saltbridge:handles` of its template: what handles are registered for, by alias. */
   readonly handles: Readonly<Record<string, unknown>>;
+  /** All of it, for what watches values of it. */
+  readonly values: Readonly<Record<string, unknown>>;
   /** In Heat's order. */
   readonly deployments: readonly (Deployment | UnreadableDeployment)[];
   /** The same metadata has the same digest. */
@@ -110,6 +114,7 @@ export function parseServerMetadata(value: unknown): ParsedMetadata {
     metadata: {
       ...(typeof minion === 'string' && minion !== '' ? { minion } : {}),
       handles: Object.fromEntries(entries),
+      values: value,
       deployments: deployments.flatMap((entry) => parseDeployment(entry) ?? []),
       digest: createHash('sha256').update(JSON.stringify(value)).digest('hex'),
     },

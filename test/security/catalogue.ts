@@ -47,6 +47,7 @@ const plans = inFile('heat-bridge/plans/run.test.ts');
 const projects = inFile('heat-bridge/keystone/keystone.test.ts');
 const keystoneTokens = inFile('heat-bridge/keystone/keystone.test.ts');
 const deployments = inFile('heat-bridge/deployments/deployments.test.ts');
+const hooks = inFile('heat-bridge/cfn-init/hooks.test.ts');
 const installs = inFile('heat-bridge/cfn-init/install.test.ts');
 const metadata = inFile('heat-bridge/cfn-init/metadata.test.ts');
 const stacks = inFile('heat-bridge/deployments/http.test.ts');
@@ -1749,6 +1750,7 @@ export const catalogue: readonly Threat[] = [
       metadata('Mustache that cannot be read, or that grows without end, is refused'),
       installs(`the catalog refuses a parameter as \${what}`),
       installs('a service installs what the catalog says, with its own values'),
+      hooks('a template signals no handle that its stack has not registered'),
     ],
   },
 ];
