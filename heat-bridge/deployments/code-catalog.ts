@@ -18,9 +18,19 @@ import {
 } from '../commands/command-definition.ts';
 import { type CompiledParameters, compileParameters } from '../commands/parameters.ts';
 import { BridgeError } from '../errors.ts';
-import { appliesStates, type CodeEntry, codeCall, codeGroups } from './code-groups.ts';
+import {
+  appliesStates,
+  type CodeEntry,
+  type CodeGroup,
+  codeCall,
+  codeGroups,
+  configSetsInput,
+  hasConfig,
+  writesFiles,
+} from './code-groups.ts';
 import type { Deployment } from './metadata.ts';
 import type { ResolvedCall } from './resolved-call.ts';
+import { readToolOptions } from './tool-scripts.ts';
 
 /** An entry of `deployments:`. */
 export interface CodeDefinition extends CodeEntry {
@@ -49,6 +59,10 @@ const isBody = Compile(
         Type.Array(Type.String({ pattern: '^[0-9a-f]{64}$' }), { minItems: 1, maxItems: 1000 }),
       ),
       unsafe: Type.Optional(Type.Literal('i-understand')),
+      paths: Type.Optional(
+        Type.Array(Type.String({ pattern: '^/' }), { minItems: 1, maxItems: 100 }),
+      ),
+      options: Type.Optional(Type.Object({})),
       parameters: Type.Optional(Type.Object({})),
       within: Type.Optional(Words),
       timeout: Type.Optional(Type.Number({ exclusiveMinimum: 0, maximum: 86_400 })),
@@ -68,8 +82,22 @@ export function parseCodeEntry(name: string, value: unknown): CodeDefinition {
     throw catalogError(name, field, first.keyword === 'boolean' ? 'no such field' : first.message);
   }
   const definition = { ...isBody.Parse(value), name } as CodeDefinition; // optional, never undefined
-  if ((definition.sha256 === undefined) === (definition.unsafe === undefined)) {
-    throw catalogError(name, 'sha256', 'expected this, or else unsafe: i-understand');
+  const { group, sha256, unsafe, paths, options } = definition;
+  const permissions = [sha256, unsafe, paths].filter((it) => it !== undefined).length;
+  if (paths !== undefined && !writesFiles(group)) {
+    throw catalogError(name, 'paths', 'only for the groups hiera and json-file');
+  }
+  if (hasConfig(group) && permissions !== 1) {
+    const more = writesFiles(group) ? ', or else paths' : '';
+    throw catalogError(name, 'sha256', `expected this, or else unsafe: i-understand${more}`);
+  }
+  if (!hasConfig(group) && permissions > 0) {
+    throw catalogError(name, 'group', `${group} has no config that could be permitted`);
+  }
+  try {
+    readToolOptions(group, undefined, options);
+  } catch (error) {
+    throw catalogError(name, 'options', error instanceof Error ? error.message : '');
   }
   return definition;
 }
@@ -99,22 +127,19 @@ export class CodeCatalog {
   }
 
   /** The call of an entry that permits the config and its inputs. */
-  resolve(deployment: Deployment): ResolvedCall {
+  resolve(deployment: Deployment & { readonly group: CodeGroup }): ResolvedCall {
     const { config, group, inputs } = deployment;
     const digest = codeDigest(config);
     const entries = this.#entries.filter(({ definition }) => definition.group === group);
     // protection: unpinned-code
     const pinned = entries.find(({ definition }) => definition.sha256?.includes(digest));
-    const entry = pinned ?? entries.find(({ definition }) => definition.unsafe !== undefined);
-    if (entry === undefined) {
-      const reason = `group ${group}: no entry of the catalog permits this code (SHA-256 ${digest})`;
-      return { ok: false, reason };
-    }
+    const entry = pinned ?? entries.find(({ definition }) => definition.sha256 === undefined);
+    if (entry === undefined) return { ok: false, reason: refusalOf(group, digest, entries) };
     const { name } = entry.definition;
     try {
       // What the entry does not name is not taken: PATH or LD_PRELOAD would be code as well.
       // protection: inputs-of-code
-      const values = entry.inputs.check(inputs);
+      const values = entry.inputs.check(usedInputs(group, inputs, entry));
       return {
         ok: true,
         call: { command: name, ...codeCall(entry.definition, deployment, values) },
@@ -124,6 +149,26 @@ export class CodeCatalog {
       throw error;
     }
   }
+}
+
+/** Heat has put the inputs of a structured config into it before; what is left has no effect. */
+function usedInputs(
+  group: CodeGroup,
+  inputs: Deployment['inputs'],
+  { inputs: { names } }: CompiledCode,
+): Deployment['inputs'] {
+  if (!appliesStates(group)) return inputs;
+  const used = Object.entries(inputs).filter(
+    ([name]) => names.includes(name) || name === configSetsInput,
+  );
+  return Object.fromEntries(used);
+}
+
+function refusalOf(group: string, digest: string, entries: readonly CompiledCode[]): string {
+  if (entries.length === 0) {
+    return `group "${group}" is not supported: no entry of the catalog is for it, nor permits this code (SHA-256 ${digest})`;
+  }
+  return `group ${group}: no entry of the catalog permits this code (SHA-256 ${digest})`;
 }
 
 /** SHA-256 of a config: of a text as it is, of a map as JSON without blanks and with sorted keys. */

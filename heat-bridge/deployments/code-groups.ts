@@ -8,12 +8,23 @@ import { parseInitMetadata } from '../cfn-init/init-metadata.ts';
 import { statesParameters } from '../cfn-init/states-command.ts';
 import { isPlainMap } from '../commands/command-definition.ts';
 import type { Parameters } from '../commands/parameters.ts';
+import { jsonFiles } from './json-files.ts';
 import type { Deployment } from './metadata.ts';
 import type { DeploymentCall } from './resolved-call.ts';
 import { wrapScript } from './script-wrapper.ts';
+import { readToolOptions, toolScript } from './tool-scripts.ts';
 
 /** Groups that an entry of `deployments:` can be for. */
-export const codeGroups = ['cfn-init', 'script'] as const;
+export const codeGroups = [
+  'ansible',
+  'apply-config',
+  'cfn-init',
+  'chef',
+  'hiera',
+  'json-file',
+  'puppet',
+  'script',
+] as const;
 export type CodeGroup = (typeof codeGroups)[number];
 
 export function isCodeGroup(group: string): group is CodeGroup {
@@ -24,11 +35,25 @@ export function isCodeGroup(group: string): group is CodeGroup {
 export interface CodeEntry {
   /** The group of the config. */
   readonly group: CodeGroup;
+  /** Of `hiera` and `json-file`: directories below which files may be written. */
+  readonly paths?: readonly string[];
+  /** Of tools: options of the config that the operator sets. */
+  readonly options?: Readonly<Record<string, unknown>>;
+}
+
+/** Groups whose config is data in files: where the files are can be all that is permitted. */
+export function writesFiles(group: CodeGroup): boolean {
+  return group === 'hiera' || group === 'json-file';
+}
+
+/** Whether the config is looked at at all. */
+export function hasConfig(group: CodeGroup): boolean {
+  return group !== 'apply-config';
 }
 
 /** Whether the config becomes states, which travel in the pillar of the minion. */
 export function appliesStates(group: CodeGroup): boolean {
-  return group === 'cfn-init';
+  return group === 'cfn-init' || writesFiles(group);
 }
 
 /**
@@ -37,23 +62,32 @@ export function appliesStates(group: CodeGroup): boolean {
  * @throws BridgeError ERR_CFN_INIT
  */
 export function codeCall(
-  { group }: CodeEntry,
-  { config, outputs }: Deployment,
+  entry: CodeEntry,
+  deployment: Deployment,
   values: Parameters,
 ): Pick<DeploymentCall, 'kind' | 'params'> {
+  const { group } = entry;
+  const { config, outputs } = deployment;
   switch (group) {
     case 'cfn-init': {
       const states = compileStates(parseInitMetadata(initOf(config), configSetsOf(values)));
+      return { kind: 'states', params: statesParameters(states) };
+    }
+    case 'hiera':
+    case 'json-file': {
+      const states = compileStates([jsonFiles(group, config, entry.paths)]);
       return { kind: 'states', params: statesParameters(states) };
     }
     case 'script': {
       if (typeof config !== 'string' || config === '') {
         throw configError('group script', 'the config is no text');
       }
-      return {
-        kind: 'code',
-        params: { code: wrapScript({ script: config, inputs: values, outputs }) },
-      };
+      return { kind: 'code', params: { code: wrapScript(config, { variables: values, outputs }) } };
+    }
+    default: {
+      const options = readToolOptions(group, deployment.options, entry.options);
+      const code = toolScript(group, { ...deployment, inputs: values, options });
+      return { kind: 'code', params: { code } };
     }
   }
 }
@@ -72,8 +106,11 @@ function jsonOf(text: string): unknown {
   }
 }
 
+/** The input that selects config sets. */
+export const configSetsInput = 'configSets';
+
 /** As `cfn-init -c a,b`. */
-function configSetsOf({ configSets: given }: Parameters): readonly string[] | undefined {
+function configSetsOf({ [configSetsInput]: given }: Parameters): readonly string[] | undefined {
   if (given === undefined) return undefined;
   const names = Array.isArray(given) ? given.map(String) : String(given).split(',');
   return names.map((it) => it.trim());

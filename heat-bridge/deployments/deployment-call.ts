@@ -21,7 +21,7 @@ export function resolveCall(deployment: Deployment, catalogs: CallCatalogs): Res
     case 'salt-state':
       return resolveState(deployment, catalogs);
     default:
-      if (isCodeGroup(group)) return catalogs.code.resolve(deployment);
+      if (isCodeGroup(group)) return catalogs.code.resolve({ ...deployment, group });
       return refusal(
         `group ${JSON.stringify(group.slice(0, 64))} is not supported: use saltbridge, salt, salt-state, ${codeGroups.join(', ')}`,
       );

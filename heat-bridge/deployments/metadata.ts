@@ -42,6 +42,8 @@ export interface Deployment {
   readonly inputs: Readonly<Record<string, JsonValue>>;
   /** Names that Heat takes values for. */
   readonly outputs: readonly string[];
+  /** Of the config, for whoever interprets it. */
+  readonly options?: Readonly<Record<string, unknown>>;
   readonly signal: DeploymentSignal;
   /** The resource, where a stack has made it. */
   readonly resource?: { readonly stackPath: string; readonly name: string };
@@ -79,6 +81,7 @@ const isEntry = Compile(
     name: Type.Optional(Type.Union([Text, Type.Null()])),
     group: Type.Optional(Type.Union([Text, Type.Null()])),
     config: Type.Optional(Type.Unknown()),
+    options: Type.Optional(Type.Unknown()),
     inputs: Type.Optional(
       Type.Array(
         Type.Object({
@@ -124,7 +127,7 @@ export function parseServerMetadata(value: unknown): ParsedMetadata {
 /** `undefined`: without an id nothing can be remembered or answered. */
 function parseDeployment(entry: unknown): Deployment | UnreadableDeployment | undefined {
   if (!isEntry.Check(entry)) return undefined;
-  const { id, outputs } = entry;
+  const { id, outputs, options } = entry;
   const name = entry.name ?? '';
   const all = new Map((entry.inputs ?? []).map((input) => [input.name, input]));
   const heat = (key: string): string | undefined => {
@@ -162,6 +165,7 @@ function parseDeployment(entry: unknown): Deployment | UnreadableDeployment | un
     action,
     inputs,
     outputs: (outputs ?? []).map((output) => output.name),
+    ...(isPlainMap(options) ? { options } : {}),
   };
 }
 

@@ -47,6 +47,7 @@ const plans = inFile('heat-bridge/plans/run.test.ts');
 const projects = inFile('heat-bridge/keystone/keystone.test.ts');
 const keystoneTokens = inFile('heat-bridge/keystone/keystone.test.ts');
 const deployments = inFile('heat-bridge/deployments/deployments.test.ts');
+const groups = inFile('heat-bridge/deployments/groups.test.ts');
 const hooks = inFile('heat-bridge/cfn-init/hooks.test.ts');
 const installs = inFile('heat-bridge/cfn-init/install.test.ts');
 const metadata = inFile('heat-bridge/cfn-init/metadata.test.ts');
@@ -1691,6 +1692,9 @@ export const catalogue: readonly Threat[] = [
       deployments('a script gets no input that its entry does not name'),
       deployments('a minion that no rule permits is not reached'),
       installs('metadata that no entry pins is refused'),
+      groups(`a config \${what} is answered with the reason`),
+      groups(`json-file writes no \${bad}`),
+      groups('an input that Ansible would read as a template is refused'),
       deployments('a template names only minions that its registration lists'),
       deployments(
         'a server is the minion of its enrolment where that is of the same project alone',

@@ -234,7 +234,7 @@ test('metadata that cannot be read, or of which a state failed, fails with the r
   const { heat } = await deploy(t, 'unsafe: i-understand', () => false);
   heat.servers.set('server-1', [
     heat.entry('one', { group: 'cfn-init', config: 'no: json' }),
-    heat.entry('two', { group: 'cfn-init', config: init }, { configSets: 'none' }),
+    heat.entry('two', { group: 'cfn-init', config: init }, { configSets: 'none', filled: 'in' }),
     heat.entry('three', { group: 'cfn-init', config: init }),
   ]);
   const [first, second, third] = await results(heat, 3);
