@@ -11,6 +11,7 @@ import { addConfigCommand } from './commands/config.ts';
 import { addDemoCommand } from './commands/demo.ts';
 import { addEnrollCommand } from './commands/enroll.ts';
 import { addEventsCommand } from './commands/events.ts';
+import { addHeatCommand } from './commands/heat.ts';
 import { addJobsCommand } from './commands/jobs.ts';
 import { addKeyCommand } from './commands/key.ts';
 import { addManPagesCommand } from './commands/man-pages.ts';
@@ -47,6 +48,7 @@ const addCommands: readonly ((program: Command, context: CommandContext) => void
   addReactionsCommand,
   addBridgeCommand,
   addConfigCommand,
+  addHeatCommand,
   addMigrateCommand,
   addDoctorCommand,
   addMinionCommand,

@@ -46,6 +46,8 @@ export type {
   MasterStatus,
   MetricFamily,
   MinionInfo,
+  MinionRunnerCall,
+  MinionRunners,
   NamedCommands,
   PillarApi,
   PillarDifference,

@@ -15,6 +15,7 @@ import type { CommandContext } from '../context.ts';
 import { CommandError, exitCodes } from '../errors.ts';
 import { configOption, jsonOption, logLevelOption } from '../options.ts';
 import { escapeName, printJson, printLine } from '../terminal.ts';
+import { addDataCommands } from './bridge-data.ts';
 import { addHandleCommands, addOutboxCommands } from './bridge-signals.ts';
 import { addStackCommands } from './bridge-stacks.ts';
 
@@ -389,4 +390,5 @@ export function addBridgeCommand(program: Command, context: CommandContext): voi
   addHandleCommands(bridge, context);
   addOutboxCommands(bridge, context);
   addStackCommands(bridge, context);
+  addDataCommands(bridge, context);
 }

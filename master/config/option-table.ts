@@ -304,6 +304,7 @@ export type OwnOptionName =
   | 'minionIds'
   | 'publishSerialBlock'
   | 'reconnectWaitSeconds'
+  | 'holderWaitSeconds'
   | 'takeoverAfterSeconds'
   | 'confirmOpenMode'
   | 'confirmAutoEauth'
@@ -543,6 +544,7 @@ export const ownOptions: OptionTable<Pick<MasterConfig, OwnOptionName>> = {
   publishSerialBlock: row('publish_serial_block', integer(1, many), 1000),
   reconnectWaitSeconds: row('reconnect_wait', integer(0, 60), 3),
   takeoverAfterSeconds: row('takeover_after', integer(1, 3600), 15),
+  holderWaitSeconds: row('holder_wait', integer(1, 3600), 45),
   confirmOpenMode: row('confirm_open_mode', flag, false),
   confirmAutoEauth: row('confirm_auto_eauth', flag, false),
   mineTrustsGrains: row('mine_trusts_grains', flag, false),

@@ -462,6 +462,11 @@ export interface MasterConfig {
    * the state directory is ended by another one that shares it (`joinMaster`). Default 15.
    */
   readonly takeoverAfterSeconds: number;
+  /**
+   * `saltbridge:holder_wait`: for how many seconds beyond `takeover_after` a call of a process that
+   * shares the master waits for the next one that holds it. Default 45.
+   */
+  readonly holderWaitSeconds: number;
   /** `saltbridge:confirm_open_mode`: `open_mode` is meant. Default false. */
   readonly confirmOpenMode: boolean;
   /**

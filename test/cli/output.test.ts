@@ -3,14 +3,19 @@ import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
 import type { Logger } from 'pino';
-import { formatNested } from '../../cli/output/nested.ts';
+import {
+  formatJson,
+  formatNested,
+  formatPprint,
+  formatYaml,
+  wrapText,
+} from '../../cli/output/nested.ts';
 import {
   formatNoReturn,
   formatRaw,
   formatTxt,
   formatValuesOnly,
 } from '../../cli/output/outputters.ts';
-import { formatJson, formatPprint, formatYaml, wrapText } from '../../cli/output/python.ts';
 import { createLogger, LogFile, type MasterLog, openMasterLog } from '../../cli/service/log.ts';
 import { terminalColors } from '../../cli/terminal.ts';
 import {
