@@ -19,6 +19,8 @@ const BridgeSection = Type.Object(
     keystone: Type.Optional(Type.Unknown()),
     /** See `deployments/`. */
     deployments: Type.Optional(Type.Unknown()),
+    /** See `murano/`. */
+    murano: Type.Optional(Type.Unknown()),
     /** See `run/`. */
     runs: Type.Optional(Type.Unknown()),
   },
@@ -32,6 +34,7 @@ export interface BridgeSections {
   readonly enroll?: unknown;
   readonly keystone?: unknown;
   readonly deployments?: unknown;
+  readonly murano?: unknown;
   readonly runs?: unknown;
 }
 
