@@ -187,7 +187,8 @@ function compileCommand(
   return {
     definition,
     fun,
-    standing: standing.kind,
+    // States are reviewed by the operator, and what applies them is nobody else's choice.
+    standing: state === undefined && install === undefined ? standing.kind : 'reviewed',
     check: (given) => {
       const checked = parameters.check(
         given,
@@ -315,7 +316,7 @@ export class Catalog {
     // protection: functions-as-commands
     const found = this.#commands.get(name);
     if (found !== undefined) return found;
-    const text = 'no command of this name is in the catalog; saltbridge bridge list shows them';
+    const text = 'no command of this name is in the catalog';
     throw new BridgeError('ERR_COMMAND_UNKNOWN', text);
   }
 }

@@ -1,7 +1,7 @@
 /** Takes execution plans for minions, and runs the commands that their entry points stand for. */
 
 import { createPublicKey, hash, type KeyObject, verify } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
+import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import Type from '#typebox';
 import type { ExtensionHost } from '../../master/index.ts';
@@ -10,7 +10,7 @@ import type { CommandRequest } from '../commands/command-request.ts';
 import type { CommandRunner } from '../commands/command-runner.ts';
 import type { Parameters } from '../commands/parameters.ts';
 import { BridgeError, type BridgeErrorCode } from '../errors.ts';
-import { parseSection } from '../options.ts';
+import { BridgeOptionsError, parseSection } from '../options.ts';
 import {
   type ExecutionPlan,
   ExecutionPlanError,
@@ -36,26 +36,28 @@ const Section = Type.Object(
   { additionalProperties: false },
 );
 
-interface MuranoOptions {
+export interface MuranoOptions {
   /** Public keys by project. */
   readonly keys: ReadonlyMap<string, KeyObject>;
   /** Whether projects without a key need none. */
   readonly acceptsUnsigned: boolean;
 }
 
-/** @throws BridgeError ERR_BRIDGE_OPTIONS */
-async function readMuranoOptions(given: unknown, base: string): Promise<MuranoOptions> {
+/**
+ * @param base - the directory of the configuration, from which files are told
+ * @throws BridgeOptionsError
+ */
+export function readMuranoOptions(given: unknown, base: string): MuranoOptions {
   const { keys = {}, unsigned = false } = parseSection('bridge:murano', Section, given ?? {});
-  const read = await Promise.all(
-    Object.entries(keys).map(async ([project, file]) => {
-      try {
-        return [project, createPublicKey(await readFile(path.resolve(base, file)))] as const;
-      } catch (cause) {
-        const message = `saltbridge:bridge:murano:keys:${project}: ${file} holds no public key in PEM`;
-        throw new BridgeError('ERR_BRIDGE_OPTIONS', message, { cause });
-      }
-    }),
-  );
+  const read = Object.entries(keys).map(([project, file]) => {
+    try {
+      return [project, createPublicKey(readFileSync(path.resolve(base, file)))] as const;
+    } catch (cause) {
+      const key = `saltbridge:bridge:murano:keys:${project}`;
+      const problem = `${file} holds no public key in PEM`;
+      throw new BridgeOptionsError([{ key, problem }], { cause });
+    }
+  });
   return { keys: new Map(read), acceptsUnsigned: unsigned };
 }
 
@@ -96,12 +98,12 @@ const refusals: ReadonlySet<BridgeErrorCode> = new Set([
   'ERR_COMMAND_TARGET',
 ]);
 
-/** @throws BridgeError ERR_BRIDGE_OPTIONS */
-export async function openMurano(
+/** @throws BridgeOptionsError */
+export function openMurano(
   host: Pick<ExtensionHost, 'config' | 'now' | 'state'>,
   { section, catalog, commands }: MuranoDeps,
-): Promise<MuranoService> {
-  const options = await readMuranoOptions(section, path.dirname(host.config.confFile));
+): MuranoService {
+  const options = readMuranoOptions(section, path.dirname(host.config.confFile));
   /** One at a time for each guest, in the order of arrival. */
   const guests = new KeyedMutex();
   return {

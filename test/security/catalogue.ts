@@ -53,12 +53,17 @@ const hooks = inFile('heat-bridge/cfn-init/hooks.test.ts');
 const installs = inFile('heat-bridge/cfn-init/install.test.ts');
 const metadata = inFile('heat-bridge/cfn-init/metadata.test.ts');
 const stacks = inFile('heat-bridge/deployments/http.test.ts');
+const guestData = inFile('heat-bridge/guests/data-space.test.ts');
+const guestPeers = inFile('heat-bridge/guests/peers.test.ts');
+const guestSpaces = inFile('heat-bridge/guests/data-routes.test.ts');
+const guests = inFile('security/guests.test.ts');
 const outward = inFile('heat-bridge/outgoing/exchange.test.ts');
 const claims = inFile('heat-bridge/enroll/claims.test.ts');
 const lives = inFile('heat-bridge/enroll/life.test.ts');
 const resources = inFile('master/requests/events.test.ts');
 const directoryLock = inFile('store/directory-lock.test.ts');
 const processIdentity = inFile('store/process-identity.test.ts');
+const publicationLog = inFile('master/jobs/publication-log.test.ts');
 const settledJobs = inFile('shared-master/settled-jobs.test.ts');
 const sharedProcesses = inFile('shared-master/processes.test.ts');
 const audit = inFile('master/audit/audit-log.test.ts');
@@ -1679,6 +1684,8 @@ export const catalogue: readonly Threat[] = [
     threat: 'a command runs twice because the process that published it ended',
     tests: [
       settledJobs('a job that the next holder knows is not published again'),
+      publicationLog('each publication is noted before it is sent'),
+      publicationLog('nothing is known of a process that may go on, nor of one of another kernel'),
       sharedProcesses(
         'when the holder is killed another process takes over, and what was acknowledged is there',
       ),
@@ -1740,6 +1747,58 @@ export const catalogue: readonly Threat[] = [
       stacks(
         'a stack is of whoever registers it, its secrets are not shown, and others know nothing of it',
       ),
+    ],
+  },
+  {
+    id: 'H-50a',
+    threat: 'guest: what one stack writes is read, or written, by a guest of another',
+    tests: [
+      guests('a guest reads and writes nothing of a stack that it has no role in'),
+      guestData('a value is written once unless it is declared versioned, by its role alone'),
+      guestData('stacks of one name and two owners keep apart, and a minion is in one of them'),
+      guestData(
+        'values that wait for each other, and roles that there are not, are not registered',
+      ),
+      guestSpaces('a data space of minions that no rule names is not registered'),
+    ],
+  },
+  {
+    id: 'H-50b',
+    threat: 'guest: a secret value is read by somebody else',
+    tests: [
+      guests('a secret value is given to nobody whose answer others can decrypt'),
+      guestData('secret values are sealed in the store, and no value is in the audit log or shown'),
+    ],
+  },
+  {
+    id: 'H-50c',
+    threat: 'guest: values without bounds',
+    tests: [
+      guestData('a stack that would exceed its quota is refused by the name of the quota'),
+      guestData('a value is text of at most 64 KiB'),
+    ],
+  },
+  {
+    id: 'H-50d',
+    threat: 'guest: one guest passes for another, or needs no rule',
+    tests: [
+      guests('a guest that says it is another is heard as itself'),
+      guests('without a rule a guest is told nothing, not even whether there is a data space'),
+      guestData('a token is good for its own machine, until that is retired'),
+      guestData('nothing is read or written without a rule, and rules may name keys'),
+      guestData('the pillar of a guest has what it may read and what is known when it starts'),
+    ],
+  },
+  {
+    id: 'H-50e',
+    threat: 'guest: a guest learns of, or is told, machines that are not of its project',
+    tests: [
+      guestPeers('of 500 instances in 20 projects each guest sees those of its own project'),
+      guestPeers(
+        'the second machine sees the first as soon as that has enrolled, without any cloud',
+      ),
+      guestPeers('a port that a tenant gives the id of another’s instance is not that instance’s'),
+      guestPeers('peers need a rule, and a token'),
     ],
   },
   {
