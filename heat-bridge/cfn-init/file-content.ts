@@ -50,7 +50,7 @@ function decode(content: unknown, encoding: unknown, place: string): Buffer {
 }
 
 /** As Python's `json.dumps(…, indent=4)` writes it. */
-export function jsonText(value: unknown, place: string): string {
+function jsonText(value: unknown, place: string): string {
   if (typeof value !== 'object' || value === null) {
     throw configError(`${place}: content`, 'expected text, or an object that is written as JSON');
   }

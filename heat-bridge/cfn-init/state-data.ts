@@ -7,7 +7,7 @@ import type { JsonValue } from '../../runtime/index.ts';
 import { configError, configLimits } from './config.ts';
 
 /** States by id, in Salt's own form. */
-export type StateData = Readonly<Record<string, Readonly<Record<string, JsonValue>>>>;
+type StateData = Readonly<Record<string, Readonly<Record<string, JsonValue>>>>;
 
 /** States that are to be applied, and what they are for people. */
 export interface CompiledStates {

@@ -39,7 +39,7 @@ export interface ResultDeliveryDeps {
 }
 
 /** As minions signal handles. */
-export interface HandleSignal {
+interface HandleSignal {
   readonly status: 'FAILURE' | 'SUCCESS';
   readonly reason: string;
   readonly data: string;

@@ -22,7 +22,7 @@ export class ExecutionPlanError extends Error {
 }
 
 /** Which part of a result the body returns. */
-export type ResultMember = 'exitCode' | 'stderr' | 'stdout';
+type ResultMember = 'exitCode' | 'stderr' | 'stdout';
 
 /** The one call of a body. */
 export interface ScriptCall {

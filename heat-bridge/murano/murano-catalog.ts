@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import Type from '#typebox';
 import { Compile } from '#typebox/compile';
 import type { Catalog } from '../commands/command-catalog.ts';
-import { catalogError, catalogNameForm, isPlainMap } from '../commands/command-definition.ts';
+import { catalogError, checkCatalogEntry, isPlainMap } from '../commands/command-definition.ts';
 import { ExecutionPlanError, errorCodes, type ScriptCall } from './execution-plan.ts';
 
 /** An entry point, and the command that stands for it. */
@@ -41,14 +41,7 @@ const isBody = Compile(
 
 /** Reads an entry of a file. @throws BridgeError ERR_CATALOG */
 export function parseMuranoEntry(name: string, value: unknown): MuranoDefinition {
-  if (!catalogNameForm.test(name) || name.length > 128) {
-    throw catalogError(name, '', 'expected a name such as web.murano-deploy');
-  }
-  const [first] = isBody.Errors(value);
-  if (first !== undefined) {
-    const field = first.instancePath.slice(1).replaceAll('/', '.');
-    throw catalogError(name, field, first.keyword === 'boolean' ? 'no such field' : first.message);
-  }
+  checkCatalogEntry(name, value, { schema: isBody, example: 'web.murano-deploy' });
   return { ...isBody.Parse(value), name } as MuranoDefinition; // optional, never undefined
 }
 

@@ -64,7 +64,7 @@ export function readMuranoOptions(given: unknown, base: string): MuranoOptions {
 // The service.
 
 /** An execution plan on its way to a minion. */
-export interface ExecutionPlanRequest {
+interface ExecutionPlanRequest {
   /** JSON, exactly as it was signed. */
   readonly text: string;
   /** Of the id of the guest and the text. */
