@@ -84,12 +84,18 @@ for (const [name, manager] of [
 for (const [name, manager, enabled, running, fun] of [
   ['test_services_handler_systemd', 'systemd', 'true', 'true', 'service.running'],
   ['test_services_handler_systemd_disabled', 'systemd', 'false', 'false', 'service.dead'],
-  ['test_sysv_service_chkconfig', 'sysvinit', 'true', 'true', 'service.running'],
-  ['test_sysv_disabled_service_chkconfig', 'sysvinit', 'false', 'false', 'service.dead'],
-  ['test_sysv_systemctl', 'sysvinit', true, true, 'service.running'],
-  ['test_sysv_disabled_systemctl', 'sysvinit', false, false, 'service.dead'],
-  ['test_sysv_service_updaterc', 'sysvinit', '1', 'yes', 'service.running'],
-  ['test_sysv_disabled_service_updaterc', 'sysvinit', '0', 'no', 'service.dead'],
+  ['test_services_handler_sysv_service_chkconfig', 'sysvinit', 'true', 'true', 'service.running'],
+  [
+    'test_services_handler_sysv_disabled_service_chkconfig',
+    'sysvinit',
+    'false',
+    'false',
+    'service.dead',
+  ],
+  ['test_services_handler_sysv_systemctl', 'sysvinit', true, true, 'service.running'],
+  ['test_services_handler_sysv_disabled_systemctl', 'sysvinit', false, false, 'service.dead'],
+  ['test_services_handler_sysv_service_updaterc', 'sysvinit', '1', 'yes', 'service.running'],
+  ['test_services_handler_sysv_disabled_service_updaterc', 'sysvinit', '0', 'no', 'service.dead'],
 ] as const) {
   test(`${name}: a service is as its metadata says`, (t) => {
     const services = { [manager]: { httpd: { enabled, ensureRunning: running } } };
