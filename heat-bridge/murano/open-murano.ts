@@ -106,6 +106,7 @@ export function openMurano(
   const options = readMuranoOptions(section, path.dirname(host.config.confFile));
   /** One at a time for each guest, in the order of arrival. */
   const guests = new KeyedMutex();
+  const waiting = new WaitingPlans();
   return {
     execute: async (guest, request) => {
       const read = readExecutionPlan(request.text, request.messageId);
@@ -116,8 +117,9 @@ export function openMurano(
       try {
         requireSignature(guest, request, options);
         const plan = parseExecutionPlan(id, given);
-        const body = await guests.run(guest, () =>
-          executePlan(guest, plan, { ...request, host, catalog, commands }),
+        const { caller } = request;
+        const body = await waiting.run(guest, () =>
+          guests.run(guest, () => executePlan(guest, plan, { caller, host, catalog, commands })),
         );
         return executionResult(id, body, host.now());
       } catch (error) {
@@ -126,6 +128,30 @@ export function openMurano(
     },
   };
 }
+
+/** Execution plans that wait for their guest, of which there may be so many. */
+class WaitingPlans {
+  readonly #counts = new Map<string, number>();
+
+  /** @throws BridgeError ERR_COMMAND_BUSY */
+  async run<T>(guest: string, work: () => Promise<T>): Promise<T> {
+    const count = this.#counts.get(guest) ?? 0;
+    if (count >= maxWaiting) {
+      const problem = 'as many execution plans as may wait for this guest do so';
+      throw new BridgeError('ERR_COMMAND_BUSY', problem);
+    }
+    this.#counts.set(guest, count + 1);
+    try {
+      return await work();
+    } finally {
+      const left = (this.#counts.get(guest) ?? 1) - 1;
+      if (left === 0) this.#counts.delete(guest);
+      else this.#counts.set(guest, left);
+    }
+  }
+}
+
+const maxWaiting = 64;
 
 /** @throws the error itself where it is not about the execution plan */
 function planErrorOf(error: unknown): ExecutionPlanError {
@@ -154,7 +180,7 @@ function requireSignature(
   if (!isValid) throw new ExecutionPlanError(errorCodes.malformed, 'the signature is not valid');
 }
 
-interface ExecutionDeps extends Pick<ExecutionPlanRequest, 'caller' | 'project'> {
+interface ExecutionDeps extends Pick<ExecutionPlanRequest, 'caller'> {
   readonly host: Pick<ExtensionHost, 'state'>;
   readonly catalog: MuranoCatalog;
   readonly commands: Pick<CommandRunner, 'run'>;

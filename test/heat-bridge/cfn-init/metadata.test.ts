@@ -8,6 +8,7 @@ import { compileStates } from '../../../heat-bridge/cfn-init/compile-states.ts';
 import { parseInitMetadata } from '../../../heat-bridge/cfn-init/init-metadata.ts';
 import { renderMustache } from '../../../heat-bridge/cfn-init/mustache.ts';
 import { reportOfStates } from '../../../heat-bridge/cfn-init/state-run.ts';
+import { CodeCatalog } from '../../../heat-bridge/deployments/code-catalog.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 
 /** A state as Salt reads it. */
@@ -203,6 +204,24 @@ test('sections follow each other as in the guide of AWS, and managers as well', 
   t.true(found.every(({ args }) => args.failhard === true));
 });
 
+test('a config that is nested without end is answered', (t) => {
+  const catalog = new CodeCatalog([
+    { name: 'site.init', description: 'x', group: 'cfn-init', unsafe: 'i-understand' },
+  ]);
+  const content = `${'['.repeat(100_000)}${']'.repeat(100_000)}`;
+  const resolved = catalog.resolve({
+    id: 'one',
+    name: 'one',
+    group: 'cfn-init',
+    config: `{"config": {"files": {"/a": {"content": ${content}}}}}`,
+    action: 'CREATE',
+    inputs: {},
+    outputs: [],
+    signal: { transport: 'NO_SIGNAL' },
+  });
+  t.like(resolved, { ok: false });
+});
+
 test('a circle of config sets is refused, and so are sets that grow without end', (t) => {
   const ring = { configSets: { default: [{ ConfigSet: 'a' }], a: [{ ConfigSet: 'default' }] } };
   isRefused(t, ring, /default -> a -> default/);
@@ -382,6 +401,14 @@ test('Mustache that cannot be read, or that grows without end, is refused', (t) 
   const ten = Array.from({ length: 10 }, () => 1);
   const nested = `${'{{#a}}'.repeat(9)}xxxxxxxxxx${'{{/a}}'.repeat(9)}`;
   t.throws(() => renderMustache(nested, { a: ten }, options), { message: /more than 1000/ });
+  const silent = nested.replaceAll('x', '');
+  t.throws(() => renderMustache(silent, { a: ten }, options), { message: /more than 100000 tags/ });
+  const begun = performance.now();
+  const large = { ...options, maxLength: 1_000_000 };
+  for (const text of ['{{', '{{!}}', ' {{!}} ', '{{#a}}{{/a}}']) {
+    renderMustache(text.repeat(250_000 / text.length), {}, large);
+  }
+  t.true(performance.now() - begun < 5_000, 'time grows with the length and no faster');
 });
 
 // Results.
