@@ -120,6 +120,7 @@ const byCode: ReadonlyMap<string, number> = new Map([
   ['ERR_COMMAND_DENIED', exitCodes.notPermitted],
   ['ERR_COMMAND_KEY', exitCodes.usage],
   ['ERR_COMMAND_PARAMETERS', exitCodes.usage],
+  ['ERR_CFN_INIT', exitCodes.usage],
   ['ERR_COMMAND_TARGET', exitCodes.usage],
   ['ERR_COMMAND_UNKNOWN', exitCodes.usage],
   ['ERR_COMPOUND', exitCodes.incomplete],

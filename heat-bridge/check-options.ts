@@ -10,6 +10,7 @@ import { parseEnrollOptions } from './enroll/open-enrolment.ts';
 import { BridgeError } from './errors.ts';
 import { parseGuestsOptions } from './guests/open-guests.ts';
 import { parseKeystoneOptions } from './keystone.ts';
+import { readMuranoOptions } from './murano/open-murano.ts';
 import {
   BridgeOptionsError,
   type BridgeSections,
@@ -29,6 +30,7 @@ export async function checkBridgeOptions(
     () => parseEnrollOptions(sections.enroll, config),
     () => sections.keystone !== undefined && parseKeystoneOptions(sections.keystone),
     () => parseDeploymentsOptions(sections.deployments),
+    () => readMuranoOptions(sections.murano, path.dirname(config.confFile)),
     () => parseRunQuotas(sections.runs),
     () => parseGuestsOptions(sections.guests, sections.keystone),
   ];
