@@ -104,7 +104,7 @@ async function open(parts: Parts, closers: Closers): Promise<Assembly> {
   });
   const extPillar = [...(parts.extPillar ?? []), ...extensions.pillars];
   const sources = { pillar: parts.pillar, extPillar };
-  const data = await createData({ config, context, auth, jobs, users, sources });
+  const data = await createData({ config, context, auth, jobs, users, files, sources });
 
   const keys = audited(rpcTable.keys, auth.api, audit);
   const tables = {

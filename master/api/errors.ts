@@ -14,6 +14,7 @@ export type MasterErrorCode =
   | 'ERR_ARGS'
   | 'ERR_BAD_TGT'
   | 'ERR_FILE_SYSTEM'
+  | 'ERR_GIT'
   | 'ERR_JOB_LIMIT'
   | 'ERR_JOB_UNKNOWN'
   | 'ERR_NODEGROUP_UNKNOWN'
@@ -49,6 +50,12 @@ export const masterErrors: Readonly<Record<MasterErrorCode, ErrorEntry>> = {
   ERR_FILE_SYSTEM: {
     meaning: 'A file or directory that the master needs to start cannot be made, read or written.',
     action: 'Mend what the message says: room on the disk, a read-only mount, rights, the path.',
+    retry: true,
+  },
+  ERR_GIT: {
+    meaning:
+      'A repository of git could not be fetched or is beyond a limit; its last state is served.',
+    action: 'Correct what the message says: address, credentials, host key, limit, or install git.',
     retry: true,
   },
   ERR_JOB_LIMIT: {

@@ -1,11 +1,23 @@
 export { loadCandidatePolicy } from './candidate-policy.ts';
-export { checkPillarAddress, type ExtPillarEntry, unservedExtPillars } from './ext-pillar.ts';
+export {
+  checkPillarAddress,
+  type ExtPillarEntry,
+  type GitPillarEntry,
+  unservedExtPillars,
+} from './ext-pillar.ts';
 export {
   type BackendSettings,
   type FileBackendSettings,
   type JwtBackendSettings,
   readBackend,
 } from './external-auth.ts';
+export type { GitAccess, GitLimits } from './git-options.ts';
+export {
+  type GitfsRemote,
+  type GitPillarRemote,
+  gitfsRemotesOf,
+  gitPillarRemotesOf,
+} from './git-remotes.ts';
 export type { ApiAcl, HttpApiOptions } from './http-api-options.ts';
 export {
   type FixedConfig,

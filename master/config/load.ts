@@ -1,6 +1,7 @@
 import path from 'node:path';
 import { warnOfExtPillar } from './ext-pillar.ts';
 import { warnOfBackends } from './external-auth.ts';
+import { warnOfFileBackends } from './fileserver-backend.ts';
 import { warnOfNarrowed } from './narrowed-patterns.ts';
 import {
   type ConfigWarning,
@@ -60,6 +61,7 @@ export async function loadMasterConfig(directory: string): Promise<LoadedConfig>
   const more = [
     ...warnOfUnserved(settings),
     ...warnOfExtPillar(settings),
+    ...warnOfFileBackends(settings),
     ...warnOfValues(config, settings),
     ...warnOfNarrowed(config, settings),
     ...warnOfRights(config, settings),

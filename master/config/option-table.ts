@@ -8,6 +8,8 @@ import {
 } from '../../minion-protocol/index.ts';
 import type { LogLevel } from '../api/index.ts';
 import { extPillarEntries } from './ext-pillar.ts';
+import { fileserverBackends } from './fileserver-backend.ts';
+import { gitLimitDefaults, gitLimits, gitOptionRows } from './git-options.ts';
 import { httpApi } from './http-api-options.ts';
 import {
   authVersion,
@@ -269,6 +271,7 @@ export type OwnOptionName =
   | 'audit'
   | 'bridge'
   | 'eventRing'
+  | 'git'
   | 'socket'
   | 'minionIds'
   | 'publishSerialBlock'
@@ -416,6 +419,8 @@ export const saltOptions: OptionTable<SaltOptions> = {
   pillarOpts: row('pillar_opts', flag, false),
   fileIgnoreGlob: row('file_ignore_glob', textList, []),
   fileIgnoreRegex: row('file_ignore_regex', patternList, []),
+  fileserverBackend: row('fileserver_backend', fileserverBackends, ['roots']),
+  ...gitOptionRows,
   fileserverFollowsymlinks: row('fileserver_followsymlinks', flag, true),
   fileserverIgnoresymlinks: row('fileserver_ignoresymlinks', flag, false),
   fileserverListCacheTime: row('fileserver_list_cache_time', integer(1, many), 20),
@@ -469,6 +474,7 @@ export const ownOptions: OptionTable<Pick<MasterConfig, OwnOptionName>> = {
   api: row('api', httpApi, null),
   eventRing: row('event_ring', eventRing, null),
   audit: row('audit', auditOptions, auditDefaults),
+  git: row('git', gitLimits, gitLimitDefaults),
   bridge: row('bridge', plainMap, null),
   minionIds: row('minion_ids', oneOf(['strict', 'salt']), 'strict'),
   publishSerialBlock: row('publish_serial_block', integer(1, many), 1000),

@@ -1,6 +1,7 @@
 import path from 'node:path';
 import { findNodegroupLoop } from '../../minion-protocol/index.ts';
 import { checkExtPillar } from './ext-pillar.ts';
+import { checkGitRemotes } from './git-remotes.ts';
 import {
   ConfigError,
   type GivenOptions,
@@ -73,6 +74,7 @@ export function completeConfig(given: GivenOptions): MasterConfig {
   checkPolicy(config, given.acl);
   checkReactions(config);
   checkExtPillar(config.extPillar, given.salt);
+  checkGitRemotes(config, given.salt);
   return Object.freeze(config);
 }
 

@@ -1,4 +1,5 @@
 import { warnOfExtPillar } from './ext-pillar.ts';
+import { warnOfFileBackends } from './fileserver-backend.ts';
 import { completeSettings, warnOfPushedFiles, warnOfUnserved } from './load.ts';
 import { warnOfNarrowed } from './narrowed-patterns.ts';
 import { ConfigError, type ConfigWarning, isSettings, type Settings } from './option-kinds.ts';
@@ -34,6 +35,7 @@ export async function surveyMasterConfig(directory: string): Promise<ConfigSurve
       ...warnings,
       ...warnOfUnserved(settings),
       ...warnOfExtPillar(settings),
+      ...warnOfFileBackends(settings),
       ...warnOfNarrowed(config, settings),
       ...warnOfRights(config, settings),
       ...warnOfPushedFiles(config, settings),

@@ -94,14 +94,14 @@ test('options are honoured, ignored or refused, each with its file and line', as
 
 test('the modules that an option brings into use are named, and no values', async (t) => {
   const yaml = [
-    'ext_pillar: [{cmd_yaml: secret-command}, {git: [main https://secret]}]',
+    'ext_pillar: [{cmd_yaml: secret-command}, {hg: [main https://secret]}]',
     'engines: [{slack: {token: secret}}, stalekey]',
     'master_job_cache: mysql',
     'event_return: [mysql, elastic]',
   ];
   const report = await check(site(t, { 'etc/master': yaml.join('\n') }));
   const meanings = report.findings.map(({ meaning }) => meaning).join(' ');
-  for (const names of ['cmd_yaml, git', 'slack, stalekey', 'mysql', 'mysql, elastic']) {
+  for (const names of ['cmd_yaml, hg', 'slack, stalekey', 'mysql', 'mysql, elastic']) {
     t.true(meanings.includes(`In use: ${names}.`), names);
   }
   t.notRegex(JSON.stringify(report.findings), /secret/);
@@ -111,7 +111,8 @@ test('external pillar is honoured where all of its modules are', async (t) => {
   const reportOf = (ext: string) =>
     check(site(t, { 'etc/master': `ext_pillar: [{minion_files: /srv/a}${ext}]\n` }));
   t.is(said(await reportOf(''), 'ext_pillar')?.[0], 'honoured');
-  t.is(said(await reportOf(', {git: [a]}'), 'ext_pillar')?.[0], 'refused');
+  t.is(said(await reportOf(', {git: [main https://a.test/x]}'), 'ext_pillar')?.[0], 'honoured');
+  t.is(said(await reportOf(', {hg: [a]}'), 'ext_pillar')?.[0], 'refused');
 });
 
 test('a part that is switched off, or what Salt does anyway, is not refused', async (t) => {
