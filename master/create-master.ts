@@ -20,6 +20,7 @@ import {
   authRunner,
   createFunctions,
   createOrchestrator,
+  createSchedule,
   dataRunners,
   fileRunners,
   minionRunners,
@@ -123,6 +124,8 @@ async function open(parts: Parts, closers: Closers): Promise<Assembly> {
   const calls = createReactionCalls({ jobs, users, functions, commands });
   const reactor = await createReactor({ config, context, events, jobs, calls, sls });
 
+  const schedule = createSchedule({ config, context, jobs, functions });
+
   const limits = createRequestLimits({ config, context, auth });
   const intakes = [reactor.intake, ...extensions.intakes];
   const { advice } = extensions;
@@ -139,6 +142,7 @@ async function open(parts: Parts, closers: Closers): Promise<Assembly> {
   await auth.revokeLostKeys(extensions.onKeyLost);
   const bound = await listen(transports, requests, context);
   jobs.startPresenceEvents();
+  await schedule.start();
   reactor.start();
 
   const reload: Assembly['reload'] = (next, by) =>

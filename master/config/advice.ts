@@ -586,13 +586,6 @@ export const notYet: readonly AdviceGroup[] = [
       renderer_whitelist: [],
     },
   },
-  // Schedule.
-  {
-    advice: 'let cron or a timer run saltbridge salt',
-    options: {
-      schedule: {},
-    },
-  },
   // Users' rights.
   // Other HTTP APIs of Salt's.
   {

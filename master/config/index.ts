@@ -68,6 +68,14 @@ export { findRenamedUses, type RenamedUse } from './renamed-uses.ts';
 export { resolveMasterConfig } from './resolve.ts';
 export { saltValues, valuesForMinions } from './salt-values.ts';
 export {
+  type ClockTime,
+  type CronFields,
+  readSchedule,
+  type ScheduleEntry,
+  type ScheduleRange,
+  type ScheduleTrigger,
+} from './schedule.ts';
+export {
   engineNames,
   engineOption,
   enginePrefixes,

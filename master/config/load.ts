@@ -25,6 +25,7 @@ import {
 import type { MasterConfig } from './options.ts';
 import { mainFileOf, readConfigFiles } from './read-files.ts';
 import { completeConfig } from './resolve.ts';
+import { warnOfSchedule } from './schedule.ts';
 import { warnOfReactorTags } from './signal-plan.ts';
 import { findUnserved } from './unserved-options.ts';
 import { warnOfRights } from './user-rights.ts';
@@ -62,6 +63,7 @@ export async function loadMasterConfig(directory: string): Promise<LoadedConfig>
     ...warnOfUnserved(settings),
     ...warnOfExtPillar(settings),
     ...warnOfFileBackends(settings),
+    ...warnOfSchedule(settings),
     ...warnOfValues(config, settings),
     ...warnOfNarrowed(config, settings),
     ...warnOfRights(config, settings),

@@ -49,6 +49,7 @@ import type {
 import { functionPermissions, publishPermissions } from './permissions.ts';
 import { policyRules, signalRules } from './policy-rules.ts';
 import { reactions } from './reactions.ts';
+import { scheduleMap } from './schedule.ts';
 import { ssl, transportName, transportOpts } from './transport-options.ts';
 import { rights } from './user-rights.ts';
 
@@ -450,6 +451,7 @@ export const saltOptions: OptionTable<SaltOptions> = {
   peer: row('peer', publishPermissions, {}),
   reactor: row('reactor', reactor, []),
   peerRun: row('peer_run', functionPermissions, {}),
+  schedule: row('schedule', scheduleMap, {}),
   runnerReturns: row('runner_returns', flag, true),
   restCherrypy: row('rest_cherrypy', httpApi, null),
   netapiEnableClients: row('netapi_enable_clients', textList, null),

@@ -325,6 +325,8 @@ export interface MasterConfig extends GitOptions {
   readonly fileIgnoreRegex: readonly string[];
   /** `fileserver_followsymlinks`: list what is in directories that links lead to. Default true. */
   readonly fileserverFollowsymlinks: boolean;
+  /** `schedule`: runners and jobs by the clock, by name. Default: none. */
+  readonly schedule: WireMap;
   /** `fileserver_backend`: where files come from, the first first. Default `roots`. */
   readonly fileserverBackend: readonly BackendName[];
   /** `fileserver_ignoresymlinks`: list no links. Default false. */

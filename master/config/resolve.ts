@@ -23,6 +23,7 @@ import {
 import type { MasterConfig, MasterOptions } from './options.ts';
 import { checkPolicy } from './policy-rules.ts';
 import { checkReactions } from './reactions.ts';
+import { readSchedule } from './schedule.ts';
 import { findSharedPort, servedTransports } from './transport-options.ts';
 
 /** Puts every path below `root_dir`, as Salt does. [salt.config.apply_master_config] */
@@ -75,6 +76,7 @@ export function completeConfig(given: GivenOptions): MasterConfig {
   checkReactions(config);
   checkExtPillar(config.extPillar, given.salt);
   checkGitRemotes(config, given.salt);
+  readSchedule(config.schedule, given.salt);
   return Object.freeze(config);
 }
 

@@ -5,6 +5,7 @@ import { warnOfNarrowed } from './narrowed-patterns.ts';
 import { ConfigError, type ConfigWarning, isSettings, type Settings } from './option-kinds.ts';
 import type { MasterConfig } from './options.ts';
 import { mainFileOf, readConfigFiles } from './read-files.ts';
+import { warnOfSchedule } from './schedule.ts';
 import { warnOfRights } from './user-rights.ts';
 
 // A survey reports all problems of a configuration instead of the first.
@@ -36,6 +37,7 @@ export async function surveyMasterConfig(directory: string): Promise<ConfigSurve
       ...warnOfUnserved(settings),
       ...warnOfExtPillar(settings),
       ...warnOfFileBackends(settings),
+      ...warnOfSchedule(settings),
       ...warnOfNarrowed(config, settings),
       ...warnOfRights(config, settings),
       ...warnOfPushedFiles(config, settings),

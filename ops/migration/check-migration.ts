@@ -154,10 +154,6 @@ const byOption: ReadonlyMap<string, Advice> = new Map([
     'master_tops external_nodes',
   ),
   ...rows(
-    refused('Jobs of the master do not run by a schedule.', 'Start them from cron or a timer.'),
-    'schedule',
-  ),
-  ...rows(
     refused(
       'Presence events are not fired.',
       'Ask jobs.plan or status who is connected; salt/auth and start events are fired.',

@@ -82,13 +82,15 @@ test('options are honoured, ignored or refused, each with its file and line', as
   const report = await check(
     site(t, {
       'etc/master': 'timeout: 7\nworker_threads: 8\nno_such_option: 1\n',
-      'etc/master.d/a.conf': '\nschedule: {x: {function: test.ping}}\n',
+      'etc/master.d/a.conf': '\nengines: [stalekey]\n',
+      'etc/master.d/b.conf': 'schedule: {x: {function: jobs.active, minutes: 5}}\n',
     }),
   );
   t.deepEqual(said(report, 'timeout'), ['honoured', 'master:6']);
   t.deepEqual(said(report, 'worker_threads'), ['ignored', 'master:7']);
   t.deepEqual(said(report, 'no_such_option'), ['ignored', 'master:8']);
-  t.deepEqual(said(report, 'schedule'), ['refused', 'a.conf:2']);
+  t.deepEqual(said(report, 'engines'), ['refused', 'a.conf:2']);
+  t.deepEqual(said(report, 'schedule'), ['honoured', 'b.conf:1']);
   t.true(report.findings.every((it) => it.outcome !== 'refused' || it.remedy !== ''));
 });
 
@@ -116,9 +118,9 @@ test('external pillar is honoured where all of its modules are', async (t) => {
 });
 
 test('a part that is switched off, or what Salt does anyway, is not refused', async (t) => {
-  const yaml = 'engines: []\nmaster_job_cache: local_cache\nschedule:\n';
+  const yaml = 'engines: []\nmaster_job_cache: local_cache\nmaster_tops:\n';
   const report = await check(site(t, { 'etc/master': yaml }));
-  for (const name of ['engines', 'master_job_cache', 'schedule']) {
+  for (const name of ['engines', 'master_job_cache', 'master_tops']) {
     t.is(said(report, name)?.[0], 'ignored', name);
   }
 });
