@@ -13,6 +13,7 @@ export interface ErrorEntry {
 export type MasterErrorCode =
   | 'ERR_ARGS'
   | 'ERR_BAD_TGT'
+  | 'ERR_EVENT_EXPORT'
   | 'ERR_FILE_SYSTEM'
   | 'ERR_GIT'
   | 'ERR_JOB_LIMIT'
@@ -46,6 +47,11 @@ export const masterErrors: Readonly<Record<MasterErrorCode, ErrorEntry>> = {
       'The target cannot be read, takes too long, or goes by grains where secrets are given.',
     action: 'Correct what the message names; --dry-run lists the minions of a target.',
     retry: false,
+  },
+  ERR_EVENT_EXPORT: {
+    meaning: 'A receiver of exported events did not take them; they are sent again.',
+    action: 'See that the address or file of saltbridge: event_export takes events.',
+    retry: true,
   },
   ERR_FILE_SYSTEM: {
     meaning: 'A file or directory that the master needs to start cannot be made, read or written.',

@@ -412,8 +412,7 @@ export const notServed: readonly AdviceGroup[] = [
   },
   // Jobs, keys and data elsewhere.
   {
-    advice:
-      'jobs and events are kept in the store alone: let a service subscribe to the events and write them where they shall go',
+    advice: 'saltbridge: event_export sends events, returns among them, to a webhook or a file',
     options: {
       event_return: '',
       event_return_blacklist: [],
@@ -422,6 +421,12 @@ export const notServed: readonly AdviceGroup[] = [
       event_return_queue_max_seconds: anyValue,
       event_return_whitelist: [],
       ext_job_cache: '',
+    },
+  },
+  {
+    advice:
+      'jobs and keys are kept in the store alone; saltbridge: event_export sends returns elsewhere',
+    options: {
       master_job_cache: 'local_cache',
       archive_jobs: false,
       cache: 'localfs',

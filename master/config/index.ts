@@ -1,4 +1,5 @@
 export { loadCandidatePolicy } from './candidate-policy.ts';
+export type { EventExport, FileExport, WebhookExport } from './event-export.ts';
 export {
   checkPillarAddress,
   type ExtPillarEntry,

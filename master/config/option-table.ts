@@ -7,6 +7,7 @@ import {
   type WireValue,
 } from '../../minion-protocol/index.ts';
 import type { LogLevel } from '../api/index.ts';
+import { eventExports } from './event-export.ts';
 import { extPillarEntries } from './ext-pillar.ts';
 import { fileserverBackends } from './fileserver-backend.ts';
 import { gitLimitDefaults, gitLimits, gitOptionRows } from './git-options.ts';
@@ -271,6 +272,8 @@ export type OwnOptionName =
   | 'api'
   | 'audit'
   | 'bridge'
+  | 'eventExport'
+  | 'exportBytes'
   | 'eventRing'
   | 'git'
   | 'socket'
@@ -476,6 +479,8 @@ export const ownOptions: OptionTable<Pick<MasterConfig, OwnOptionName>> = {
   api: row('api', httpApi, null),
   eventRing: row('event_ring', eventRing, null),
   audit: row('audit', auditOptions, auditDefaults),
+  eventExport: row('event_export', eventExports, []),
+  exportBytes: row('export_bytes', integer(65_536, 2 ** 40), 256 * 1_048_576),
   git: row('git', gitLimits, gitLimitDefaults),
   bridge: row('bridge', plainMap, null),
   minionIds: row('minion_ids', oneOf(['strict', 'salt']), 'strict'),

@@ -7,6 +7,7 @@
 import type { PolicyRule } from '../../acl/index.ts';
 import type { Nodegroups, WireMap } from '../../minion-protocol/index.ts';
 import type { LogLevel, Reaction } from '../api/index.ts';
+import type { EventExport } from './event-export.ts';
 import type { ExtPillarEntry } from './ext-pillar.ts';
 import type { BackendName } from './fileserver-backend.ts';
 import type { GitLimits, GitOptions } from './git-options.ts';
@@ -469,6 +470,10 @@ export interface MasterConfig extends GitOptions {
    * Default true.
    */
   readonly pillarTrustsGrains: boolean;
+  /** `saltbridge:event_export`: where events go besides readers of the bus. Default: nowhere. */
+  readonly eventExport: readonly EventExport[];
+  /** `saltbridge:export_bytes`: events that may wait for that. Default 256 MiB. */
+  readonly exportBytes: number;
   /** `saltbridge:git`: what git may be used for, and bounds on repositories. */
   readonly git: GitLimits;
   /**

@@ -185,6 +185,7 @@ export class GitMirror {
     const { directory, limits } = this.#setting;
     const wanted = [...this.#commits];
     await this.#within(async (signal) => {
+      await this.#checkCredentials();
       await this.#prepare(signal);
       const tooLarge = new AbortController();
       const both = linkSignals(signal, tooLarge.signal);
@@ -215,6 +216,17 @@ export class GitMirror {
       }
       if ((await sizeOf(directory)) > limits.maxBytes) throw this.#overLimit();
     });
+  }
+
+  /** Passwords are for their owner alone. */
+  async #checkCredentials(): Promise<void> {
+    const { credentialsFile: file } = this.#setting.limits;
+    if (file === null) return;
+    const found = await stat(file).catch(() => undefined);
+    const isPrivate = found?.isFile() === true && (found.mode & 0o077) === 0;
+    if (isPrivate) return;
+    const reason = found === undefined ? 'is not there' : 'is not for its owner alone (mode 0600)';
+    throw new MasterError('ERR_GIT', `${this.place}: credentials_file ${file} ${reason}`);
   }
 
   /** A repository of our own, without the locks and half packs that an ended git leaves. */

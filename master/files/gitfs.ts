@@ -122,9 +122,12 @@ class GitfsFiles implements FileServerBackend {
   envs(): readonly string[] {
     const { base, saltenv, disableSaltenvMapping, allSaltenvs } = this.#remote;
     const named = [...saltenv].flatMap(([env, { ref }]) => (ref === undefined ? [] : [env]));
+    const mapped = new Set([...saltenv.values()].map(({ ref }) => ref));
     const found = [...this.mirror.snapshot.refs.keys()].flatMap((key) => {
       const name = key.slice(key.indexOf(' ') + 1);
       if (name === base) return ['base'];
+      // As in Salt: under the names of its environments.
+      if (mapped.has(name)) return [];
       return disableSaltenvMapping || allSaltenvs !== undefined || isCommit(name) ? [] : [name];
     });
     const envs = new Set([...found, ...named]);

@@ -67,7 +67,7 @@ const pillar = refused(
 );
 const returner = refused(
   "Python returners do not run in the master; jobs and returns are in the master's own store.",
-  'Follow the events or the returns with a program (saltbridge events, jobs.show), or give the minions the returner.',
+  'Send the events, returns among them, to a webhook or a file (saltbridge: event_export), or give the minions the returner.',
 );
 const api = refused(
   'Of the HTTP interfaces, that of rest_cherrypy is served.',
@@ -112,8 +112,8 @@ const byOption: ReadonlyMap<string, Advice> = new Map([
   ...rows(returner, 'master_job_cache ext_job_cache event_return runner_returns'),
   ...rows(
     ignored(
-      'It narrows event_return, which is not served.',
-      'Narrow the events where you read them.',
+      'It narrows event_return, in whose place is saltbridge: event_export.',
+      'Narrow the events there, by match and exclude.',
     ),
     'event_return_whitelist event_return_blacklist event_return_queue event_return_queue_max_seconds',
   ),
