@@ -1,14 +1,7 @@
 /** Salt's option `fileserver_backend`. */
 
-import {
-  type ConfigWarning,
-  type OptionKind,
-  placeOf,
-  type Settings,
-  textList,
-  textsOf,
-  toPlain,
-} from './option-kinds.ts';
+import { type ConfigWarning, placeOf } from './config-error.ts';
+import { type OptionKind, type Settings, textList, textsOf, toPlain } from './option-kinds.ts';
 
 /** A file backend of this master. */
 export type BackendName = 'roots' | 'gitfs';

@@ -1,5 +1,6 @@
 /** Remotes of git with the options of all of them put under their own, and what they may be. */
 
+import { ConfigError } from './config-error.ts';
 import type {
   GitAccess,
   GitOptions,
@@ -8,7 +9,7 @@ import type {
   GitRemote,
   GitSaltenv,
 } from './git-options.ts';
-import { ConfigError, type Settings } from './option-kinds.ts';
+import type { Settings } from './option-kinds.ts';
 import type { MasterConfig } from './options.ts';
 
 /** What serving files of a remote goes by. */

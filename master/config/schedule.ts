@@ -1,15 +1,8 @@
 /** Salt's option `schedule`: runners and jobs that the master starts by the clock. */
 
 import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
-import {
-  ConfigError,
-  type ConfigWarning,
-  entriesOf,
-  type OptionKind,
-  placeOf,
-  type Settings,
-  toPlain,
-} from './option-kinds.ts';
+import { ConfigError, type ConfigWarning, placeOf } from './config-error.ts';
+import { entriesOf, type OptionKind, type Settings, toPlain } from './option-kinds.ts';
 
 /** When an entry is due. */
 export type ScheduleTrigger =

@@ -15,6 +15,8 @@ export interface FileDeps {
   readonly config: LiveConfig;
   readonly context: MasterContext;
   readonly auth: Auth;
+  /** Those of extensions; asked after all others. */
+  readonly extensionFiles: readonly FileServerBackend[];
 }
 
 /** Files that minions get, and files that they push. */
@@ -27,7 +29,7 @@ export interface Files {
 
 /** @param options default: what `fileserver_backend` of the configuration names */
 export async function createFiles(
-  { config: { fixed }, context, auth }: FileDeps,
+  { config: { fixed }, context, auth, extensionFiles }: FileDeps,
   options: FileServerOptions | undefined,
 ): Promise<Files> {
   const log = context.log.child({ component: 'fileserver' });
@@ -45,7 +47,7 @@ export async function createFiles(
   for (const backend of options?.backends ?? configured) {
     backends.push(typeof backend === 'function' ? await backend(fixed, log) : backend);
   }
-  const server = new FileServer(backends);
+  const server = new FileServer([...backends, ...extensionFiles]);
   const pushed = new PushedFiles({
     cachedir: fixed.cachedir,
     maxFileBytes: fixed.fileRecvMaxSize * 1_048_576,
