@@ -21,6 +21,7 @@ import {
   authRunner,
   createFunctions,
   createOrchestrator,
+  createSchedule,
   dataRunners,
   fileRunners,
   minionRunners,
@@ -106,7 +107,7 @@ async function open(parts: Parts, closers: Closers): Promise<Assembly> {
   const files = await createFiles({ config, context, auth, extensionFiles }, parts.fileserver);
   const extPillar = [...(parts.extPillar ?? []), ...extensions.pillars];
   const sources = { pillar: parts.pillar, extPillar };
-  const data = await createData({ config, context, auth, jobs, users, sources });
+  const data = await createData({ config, context, auth, jobs, users, files, sources });
 
   const keys = audited(rpcTable.keys, auth.api, audit);
   const tables = {
@@ -125,6 +126,8 @@ async function open(parts: Parts, closers: Closers): Promise<Assembly> {
   const calls = createReactionCalls({ jobs, users, functions, commands });
   const reactor = await createReactor({ config, context, events, jobs, calls, sls });
 
+  const schedule = createSchedule({ config, context, jobs, functions });
+
   const limits = createRequestLimits({ config, context, auth });
   const intakes = [reactor.intake, ...extensions.intakes];
   const { advice } = extensions;
@@ -141,6 +144,7 @@ async function open(parts: Parts, closers: Closers): Promise<Assembly> {
   await auth.revokeLostKeys(extensions.onKeyLost);
   const bound = await listen(transports, requests, context);
   jobs.startPresenceEvents();
+  await schedule.start();
   reactor.start();
 
   const reload: Assembly['reload'] = (next, by) =>
