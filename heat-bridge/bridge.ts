@@ -2,7 +2,7 @@
 
 import path from 'node:path';
 import type { ExtensionHost, MasterExtension, OpenExtension } from '../master/index.ts';
-import { type BridgeModule, combineModules } from './bridge-module.ts';
+import { type BridgeModule, combineModules, figureOf } from './bridge-module.ts';
 import { requireCatalog } from './catalog/load-catalog.ts';
 import {
   type CommandApi,
@@ -58,6 +58,7 @@ function openPlans(
   const api = createPlanApi(plans, runner);
   return {
     api,
+    metrics: () => [figureOf('gauge', 'plan_runs', 'Runs of plans that go on.', runner.active)],
     rpc: planMethods(api, host),
     routes: (app, doors) => addPlanRoutes(app, doors, { api, host }),
     close: () => runner.close(),
@@ -87,6 +88,14 @@ function openCommands(
     api,
     runner,
     commands: createReactionCommands(runner),
+    metrics: () => [
+      figureOf(
+        'gauge',
+        'command_runs',
+        'Runs of commands that go on, steps of plans included.',
+        runner.active,
+      ),
+    ],
     pillar: runner.secrets.pillar,
     rpc: commandMethods(api, host),
     routes: (app, doors) => addCommandRoutes(app, doors, { api, host }),

@@ -8,6 +8,7 @@ import { parseRunQuotas } from './commands/run-limits.ts';
 import { parseDeploymentsOptions } from './deployments/open-deployments.ts';
 import { parseEnrollOptions } from './enroll/open-enrolment.ts';
 import { BridgeError } from './errors.ts';
+import { parseGuestsOptions } from './guests/open-guests.ts';
 import { parseKeystoneOptions } from './keystone.ts';
 import { readMuranoOptions } from './murano/open-murano.ts';
 import {
@@ -31,6 +32,7 @@ export async function checkBridgeOptions(
     () => parseDeploymentsOptions(sections.deployments),
     () => readMuranoOptions(sections.murano, path.dirname(config.confFile)),
     () => parseRunQuotas(sections.runs),
+    () => parseGuestsOptions(sections.guests, sections.keystone),
   ];
   const catalog = await checkCatalog([sections.catalog ?? []].flat(), config);
   return [...checks.flatMap(problemsOf), ...catalog];

@@ -373,7 +373,12 @@ export const catalogue: readonly Threat[] = [
   {
     id: 'C-40',
     threat: 'files outside of the roots',
-    tests: [data('no file is read but those below the roots')],
+    tests: [
+      data('no file is read but those below the roots'),
+      'master/fileserver/gitfs.test.ts: names that are no paths, links that lead out, submodules and .git are not served',
+      'master/fileserver/gitfs.test.ts: ext, file and local paths are refused where protocols do not name them',
+      'master/fileserver/gitfs.test.ts: hooks in the repository that is fetched into never run',
+    ],
   },
   {
     id: 'C-41',
@@ -441,7 +446,12 @@ export const catalogue: readonly Threat[] = [
   {
     id: 'C-50',
     threat: 'environments that are paths',
-    tests: [data('no file is read but those below the roots')],
+    tests: [
+      data('no file is read but those below the roots'),
+      'master/fileserver/gitfs.test.ts: names that are no paths, links that lead out, submodules and .git are not served',
+      'master/fileserver/gitfs.test.ts: ext, file and local paths are refused where protocols do not name them',
+      'master/fileserver/gitfs.test.ts: hooks in the repository that is fetched into never run',
+    ],
   },
   {
     id: 'C-51',
