@@ -11,7 +11,7 @@ import {
 } from '../../master/index.ts';
 import type { BridgeModule } from '../bridge-module.ts';
 import type { Enrolment } from '../enroll/enrolment.ts';
-import type { EnrollApi } from '../enroll/enrolment-service.ts';
+import type { EnrolmentModule } from '../enroll/open-enrolment.ts';
 import { BridgeError } from '../errors.ts';
 import {
   type AllowedEndpoint,
@@ -33,6 +33,7 @@ import { guestPillar } from './guest-pillar.ts';
 import { addGuestRoutes, GuestRequests } from './guest-requests.ts';
 import { GuestTokens } from './guest-tokens.ts';
 import { PeerDirectory, PeerPoller } from './peers.ts';
+import { addVendordataRoute, Vendordata, type VendordataOptions } from './vendordata.ts';
 
 // Options `saltbridge: bridge: guests:`.
 
@@ -44,6 +45,15 @@ const Endpoint = Type.Object(
 );
 const Section = Type.Object(
   {
+    vendordata: Type.Optional(
+      Type.Object(
+        {
+          id: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
+          ticket_lifetime: Type.Optional(Type.Integer({ minimum: 60, maximum: 86_400 })),
+        },
+        strict,
+      ),
+    ),
     peers: Type.Optional(
       Type.Object(
         {
@@ -80,6 +90,8 @@ interface GuestsOptions {
   readonly keysPerStack: number;
   /** Where peers are read from. Default: their enrolments alone. */
   readonly cloud: CloudOptions | undefined;
+  /** Default: Nova is not answered. */
+  readonly vendordata: VendordataOptions | undefined;
 }
 
 /** The cloud that peers are read from. */
@@ -92,12 +104,26 @@ interface CloudOptions extends Omit<CloudReaderOptions, 'ask'> {
 
 /** @param keystone - the section of that name @throws BridgeError ERR_BRIDGE_OPTIONS */
 function parseGuestsOptions(given: unknown, keystone: unknown): GuestsOptions {
-  const { data = {}, peers } = parseSection('bridge:guests', Section, given ?? {});
+  const { data = {}, peers, vendordata } = parseSection('bridge:guests', Section, given ?? {});
   return {
+    vendordata: vendordata && vendordataOptionsOf(vendordata),
     cloud: peers && cloudOptionsOf({ ...peers, keystone: peers.keystone ?? keystone }),
     bytesPerStack: data.bytes_per_stack ?? 67_108_864,
     keysPerStack: data.keys_per_stack ?? 10_000,
   };
+}
+
+/** @throws BridgeError ERR_BRIDGE_OPTIONS */
+function vendordataOptionsOf({
+  id = '{uuid}',
+  ticket_lifetime: ticketLifetime,
+}: NonNullable<Static<typeof Section>['vendordata']>): VendordataOptions {
+  // protection: vendordata-ids
+  if (id.includes('{uuid}') || (id.includes('{name}') && id.includes('{project}'))) {
+    return { id, ticketLifetime };
+  }
+  const text = 'expected {uuid}, or {name} and {project}: two instances may not share an id';
+  throw new BridgeError('ERR_BRIDGE_OPTIONS', `saltbridge:bridge:guests:vendordata:id: ${text}`);
 }
 
 /** @throws BridgeError ERR_BRIDGE_OPTIONS */
@@ -137,9 +163,7 @@ export interface GuestsDeps {
   readonly section: unknown;
   /** The section `keystone`. */
   readonly keystone: unknown;
-  readonly enroll: Pick<EnrollApi, 'show'>;
-  /** Enrolments that have an id now. */
-  readonly liveEnrolments: () => Iterable<Enrolment>;
+  readonly enroll: Pick<EnrolmentModule, 'api' | 'live' | 'reissue'>;
 }
 
 /** The part of the bridge that answers guests. */
@@ -158,9 +182,9 @@ export interface GuestsModule
 /** @throws BridgeError ERR_BRIDGE_OPTIONS */
 export async function openGuests(
   host: ExtensionHost,
-  { section, keystone, enroll, liveEnrolments }: GuestsDeps,
+  { section, keystone, enroll }: GuestsDeps,
 ): Promise<GuestsModule> {
-  const { bytesPerStack, keysPerStack, cloud } = parseGuestsOptions(section, keystone);
+  const { bytesPerStack, keysPerStack, cloud, vendordata } = parseGuestsOptions(section, keystone);
   const { state, now, closing } = host;
   const present = createPresence(host);
   const coordinator = createStoreCoordinator(state);
@@ -176,10 +200,10 @@ export async function openGuests(
   });
   const tokens = await GuestTokens.open({
     state,
-    findEnrolment: (number) => enroll.show(number).catch(unlessUnknown),
+    findEnrolment: (number) => enroll.api.show(number).catch(unlessUnknown),
   });
   const files = await readGuestFiles();
-  const peers = new PeerDirectory(liveEnrolments);
+  const peers = new PeerDirectory(() => enroll.live());
   const addresses = async (): Promise<ReadonlyMap<string, string>> => {
     const all = [...(await present()).values()];
     return new Map(all.filter((it) => it.isSure).map(({ id, address }) => [id, address]));
@@ -199,6 +223,10 @@ export async function openGuests(
     tokenOf: (enrolment) => tokens.of(enrolment),
     routes: (app, doors) => {
       addDataRoutes(app, doors, { host, keysPerStack, as });
+      if (vendordata !== undefined) {
+        const log = host.logger.child({ component: 'vendordata' });
+        addVendordataRoute(app, doors, host, new Vendordata(vendordata, { state, enroll, log }));
+      }
       addGuestRoutes(app, doors, {
         requests,
         tokens,

@@ -50,6 +50,7 @@ const deployments = inFile('heat-bridge/deployments/deployments.test.ts');
 const stacks = inFile('heat-bridge/deployments/http.test.ts');
 const guestData = inFile('heat-bridge/guests/data-space.test.ts');
 const guestPeers = inFile('heat-bridge/guests/peers.test.ts');
+const vendordata = inFile('heat-bridge/guests/vendordata.test.ts');
 const guestSpaces = inFile('heat-bridge/guests/data-routes.test.ts');
 const guests = inFile('security/guests.test.ts');
 const outward = inFile('heat-bridge/outgoing/exchange.test.ts');
@@ -1787,6 +1788,20 @@ export const catalogue: readonly Threat[] = [
       ),
       guestPeers('a port that a tenant gives the id of another’s instance is not that instance’s'),
       guestPeers('peers need a rule, and a token'),
+    ],
+  },
+  {
+    id: 'H-50f',
+    threat: 'guest: vendordata gives a ticket to somebody else, or a second one',
+    tests: [
+      vendordata('five requests at once have one ticket, and none is there after it was used'),
+      vendordata('the ticket is kept nowhere, and is the same after a restart'),
+      vendordata('nobody but the service that a rule names is answered'),
+      vendordata(
+        'instances that the rule does not mean get nothing, and the guest can change none of it',
+      ),
+      vendordata('an id by name and project is given once, and only where it can be an id'),
+      vendordata('requests of another form, or too many of them, are refused'),
     ],
   },
 ];
