@@ -55,7 +55,7 @@ function openPlans(
   const api = createPlanApi(plans, runner);
   return {
     api,
-    rpc: planMethods(api),
+    rpc: planMethods(api, host),
     routes: (app, doors) => addPlanRoutes(app, doors, { api, host }),
     close: () => runner.close(),
   };
@@ -85,7 +85,7 @@ function openCommands(
     runner,
     commands: createReactionCommands(runner),
     pillar: runner.secrets.pillar,
-    rpc: commandMethods(api),
+    rpc: commandMethods(api, host),
     routes: (app, doors) => addCommandRoutes(app, doors, { api, host }),
     close: () => runner.close(),
   };

@@ -403,8 +403,22 @@ function statusOfServerError(error: unknown): number {
   return 'status' in error ? Number(error.status) : 500;
 }
 
-export function sendBridgeError(error: unknown, reply: FastifyReply): FastifyReply {
-  const { status, code, message } = httpProblemOf(error);
+const listed: ReadonlySet<string> = new Set(['ERR_COMMAND_DENIED', 'ERR_COMMAND_UNKNOWN']);
+const described: ReadonlySet<string> = new Set(['ERR_COMMAND_PARAMETERS', 'ERR_PLAN_GROUPS']);
+
+/** Where a client finds what would not have been refused; '' where nothing says more. */
+function hintOf(code: string, url: string): string {
+  const [, collection, name] = /^(.*?\/(?:commands|plans))(?:\/([^/?]+))?/.exec(url) ?? [];
+  if (collection === undefined) return '';
+  if (listed.has(code)) return `; GET ${collection} lists what you may call`;
+  if (!described.has(code) || name === undefined) return '';
+  return `; GET ${collection}/${name} describes it`;
+}
+
+/** @param url - of the request; '' where no hint is wanted */
+export function sendBridgeError(error: unknown, reply: FastifyReply, url = ''): FastifyReply {
+  const { status, code, message: problem } = httpProblemOf(error);
+  const message = `${problem}${hintOf(code, url)}`;
   if (code === 'ERR_INTERNAL') reply.log.error({ err: error }, 'bridge request failed');
   if (status === 503) reply.header('retry-after', retryAfterSeconds);
   // What is left of its body is not read.

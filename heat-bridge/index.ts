@@ -12,6 +12,7 @@ export {
 } from './bridge.ts';
 export { catalogAsMarkdown, catalogAsTypes } from './catalog/catalog-docs.ts';
 export { type CatalogFinding, type LoadedCatalog, loadCatalog } from './catalog/load-catalog.ts';
+export { checkBridgeOptions } from './check-options.ts';
 export type { RunStarted } from './commands/command-api.ts';
 export { Catalog, type CommandInfo, describeCommand } from './commands/command-catalog.ts';
 export {

@@ -175,7 +175,8 @@ function compileCommand(
   return {
     definition,
     fun,
-    standing: standing.kind,
+    // A state file is reviewed by the operator, and `state.apply` is nobody else's choice.
+    standing: state === undefined ? standing.kind : 'reviewed',
     check: (given) =>
       parameters.check(
         given,
@@ -281,7 +282,7 @@ export class Catalog {
     // protection: functions-as-commands
     const found = this.#commands.get(name);
     if (found !== undefined) return found;
-    const text = 'no command of this name is in the catalog; saltbridge bridge list shows them';
+    const text = 'no command of this name is in the catalog';
     throw new BridgeError('ERR_COMMAND_UNKNOWN', text);
   }
 }

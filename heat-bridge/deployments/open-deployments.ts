@@ -62,7 +62,7 @@ interface DeploymentsOptions {
 }
 
 /** @throws BridgeError ERR_BRIDGE_OPTIONS */
-function parseDeploymentsOptions(given: unknown = {}): DeploymentsOptions {
+export function parseDeploymentsOptions(given: unknown = {}): DeploymentsOptions {
   const section = parseSection('bridge:deployments', Section, given);
   return {
     intervalMs: (section.poll_interval ?? 30) * 1000,

@@ -59,6 +59,7 @@ const lives = inFile('heat-bridge/enroll/life.test.ts');
 const resources = inFile('master/requests/events.test.ts');
 const directoryLock = inFile('store/directory-lock.test.ts');
 const processIdentity = inFile('store/process-identity.test.ts');
+const publicationLog = inFile('master/jobs/publication-log.test.ts');
 const settledJobs = inFile('shared-master/settled-jobs.test.ts');
 const sharedProcesses = inFile('shared-master/processes.test.ts');
 const audit = inFile('master/audit/audit-log.test.ts');
@@ -1679,6 +1680,8 @@ export const catalogue: readonly Threat[] = [
     threat: 'a command runs twice because the process that published it ended',
     tests: [
       settledJobs('a job that the next holder knows is not published again'),
+      publicationLog('each publication is noted before it is sent'),
+      publicationLog('nothing is known of a process that may go on, nor of one of another kernel'),
       sharedProcesses(
         'when the holder is killed another process takes over, and what was acknowledged is there',
       ),
