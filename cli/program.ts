@@ -15,6 +15,7 @@ import { addHeatCommand } from './commands/heat.ts';
 import { addJobsCommand } from './commands/jobs.ts';
 import { addKeyCommand } from './commands/key.ts';
 import { addMasterCommand } from './commands/master.ts';
+import { addMetadataAgentCommand } from './commands/metadata-agent.ts';
 import { addMinionCommand } from './commands/minion.ts';
 import { addDoctorCommand, addMigrateCommand } from './commands/ops.ts';
 import { addPillarCommand } from './commands/pillar.ts';
@@ -47,6 +48,7 @@ const addCommands: readonly ((program: Command, context: CommandContext) => void
   addReactionsCommand,
   addBridgeCommand,
   addHeatCommand,
+  addMetadataAgentCommand,
   addConfigCommand,
   addMigrateCommand,
   addDoctorCommand,

@@ -1,5 +1,7 @@
 /** Opens what guests ask for from its parts, and reads its options. */
 
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
 import type { Static } from 'typebox';
 import Type from '#typebox';
 import {
@@ -22,6 +24,7 @@ import {
 } from '../http-client.ts';
 import { parseKeystoneOptions } from '../keystone.ts';
 import { parseSection } from '../options.ts';
+import { AgentCredentials, type AgentInstance } from './agent-credentials.ts';
 import { CloudReader, type CloudReaderOptions } from './cloud-reader.ts';
 import { createStoreCoordinator } from './coordinator.ts';
 import { createDataApi, type DataApi, dataMethods } from './data-api.ts';
@@ -31,7 +34,7 @@ import { DataValues } from './data-values.ts';
 import { readGuestFiles, serveGuestFiles } from './guest-files.ts';
 import { guestPillar } from './guest-pillar.ts';
 import { addGuestRoutes, GuestRequests } from './guest-requests.ts';
-import { GuestTokens } from './guest-tokens.ts';
+import { type Guest, GuestTokens } from './guest-tokens.ts';
 import { PeerDirectory, PeerPoller } from './peers.ts';
 import { addVendordataRoute, Vendordata, type VendordataOptions } from './vendordata.ts';
 
@@ -45,6 +48,14 @@ const Endpoint = Type.Object(
 );
 const Section = Type.Object(
   {
+    /** Secrets of metadata agents by their names: each in a file of its own. */
+    agents: Type.Optional(
+      Type.Record(
+        Type.String({ pattern: '^[A-Za-z0-9._-]{1,64}$' }),
+        Type.Object({ secret_file: Text }, strict),
+        strict,
+      ),
+    ),
     vendordata: Type.Optional(
       Type.Object(
         {
@@ -92,6 +103,8 @@ interface GuestsOptions {
   readonly cloud: CloudOptions | undefined;
   /** Default: Nova is not answered. */
   readonly vendordata: VendordataOptions | undefined;
+  /** Files with the secrets of metadata agents, by name. */
+  readonly agents: ReadonlyMap<string, string>;
 }
 
 /** The cloud that peers are read from. */
@@ -104,13 +117,38 @@ interface CloudOptions extends Omit<CloudReaderOptions, 'ask'> {
 
 /** @param keystone - the section of that name @throws BridgeError ERR_BRIDGE_OPTIONS */
 function parseGuestsOptions(given: unknown, keystone: unknown): GuestsOptions {
-  const { data = {}, peers, vendordata } = parseSection('bridge:guests', Section, given ?? {});
+  const {
+    data = {},
+    peers,
+    vendordata,
+    agents = {},
+  } = parseSection('bridge:guests', Section, given ?? {});
   return {
     vendordata: vendordata && vendordataOptionsOf(vendordata),
+    agents: new Map(Object.entries(agents).map(([name, it]) => [name, it.secret_file])),
     cloud: peers && cloudOptionsOf({ ...peers, keystone: peers.keystone ?? keystone }),
     bytesPerStack: data.bytes_per_stack ?? 67_108_864,
     keysPerStack: data.keys_per_stack ?? 10_000,
   };
+}
+
+/** @throws BridgeError ERR_BRIDGE_OPTIONS */
+async function openAgents(
+  files: ReadonlyMap<string, string>,
+  { config, now }: Pick<ExtensionHost, 'config' | 'now'>,
+): Promise<AgentCredentials> {
+  const secrets = new Map<string, string>();
+  try {
+    for (const [name, file] of files) {
+      const whole = path.resolve(path.dirname(config.confFile), file);
+      secrets.set(name, (await readFile(whole, 'utf8')).trim());
+    }
+    return new AgentCredentials(secrets, now);
+  } catch (cause) {
+    const problem = cause instanceof Error ? cause.message : 'unreadable';
+    const text = `saltbridge:bridge:guests:agents: ${problem}`;
+    throw new BridgeError('ERR_BRIDGE_OPTIONS', text, { cause });
+  }
 }
 
 /** @throws BridgeError ERR_BRIDGE_OPTIONS */
@@ -184,7 +222,13 @@ export async function openGuests(
   host: ExtensionHost,
   { section, keystone, enroll }: GuestsDeps,
 ): Promise<GuestsModule> {
-  const { bytesPerStack, keysPerStack, cloud, vendordata } = parseGuestsOptions(section, keystone);
+  const {
+    bytesPerStack,
+    keysPerStack,
+    cloud,
+    vendordata,
+    agents: agentFiles,
+  } = parseGuestsOptions(section, keystone);
   const { state, now, closing } = host;
   const present = createPresence(host);
   const coordinator = createStoreCoordinator(state);
@@ -202,6 +246,15 @@ export async function openGuests(
     state,
     findEnrolment: (number) => enroll.api.show(number).catch(unlessUnknown),
   });
+  const agents = await openAgents(agentFiles, host);
+  const guestOfAgent = ({ instance, project }: AgentInstance): Guest => {
+    // protection: agents-instances-of-others
+    const own = [...enroll.live()].find((it) => it.instance === instance && it.project === project);
+    if (own?.state === 'accepted' || own?.state === 'signed-in') {
+      return { minion: own.id, project, instance };
+    }
+    throw new BridgeError('ERR_ENROLL_UNKNOWN', 'this instance is not enrolled');
+  };
   const files = await readGuestFiles();
   const peers = new PeerDirectory(() => enroll.live());
   const addresses = async (): Promise<ReadonlyMap<string, string>> => {
@@ -230,6 +283,8 @@ export async function openGuests(
       addGuestRoutes(app, doors, {
         requests,
         tokens,
+        agents,
+        guestOfAgent,
         program: files['saltbridge/saltbridge-data'],
       });
     },

@@ -51,6 +51,7 @@ const stacks = inFile('heat-bridge/deployments/http.test.ts');
 const guestData = inFile('heat-bridge/guests/data-space.test.ts');
 const guestPeers = inFile('heat-bridge/guests/peers.test.ts');
 const vendordata = inFile('heat-bridge/guests/vendordata.test.ts');
+const metadataAgent = inFile('heat-bridge/guests/metadata-agent.test.ts');
 const guestSpaces = inFile('heat-bridge/guests/data-routes.test.ts');
 const guests = inFile('security/guests.test.ts');
 const outward = inFile('heat-bridge/outgoing/exchange.test.ts');
@@ -1805,6 +1806,22 @@ export const catalogue: readonly Threat[] = [
       ),
       vendordata('an id by name and project is given once, and only where it can be an id'),
       vendordata('requests of another form, or too many of them, are refused'),
+    ],
+  },
+  {
+    id: 'H-50g',
+    threat: 'guest: a neighbour, a forged header or a request again is taken for an instance',
+    tests: [
+      metadataAgent(
+        'one address in two networks is two instances, to Nova with its signature and to the master',
+      ),
+      metadataAgent('headers that a guest sends as well change nothing, and nobody else is found'),
+      metadataAgent(
+        'the master takes a request of an agent once, soon, and for an instance of the project',
+      ),
+      metadataAgent(
+        'a secret that can be guessed, or a file that cannot be, is refused at the start',
+      ),
     ],
   },
 ];
