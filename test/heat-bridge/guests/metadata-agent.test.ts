@@ -4,12 +4,16 @@ import { mkdirSync, statSync, writeFileSync } from 'node:fs';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
 import net, { type AddressInfo } from 'node:net';
 import path from 'node:path';
+import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
 import { agentHeader, signAgentRequest } from '../../../heat-bridge/guests/agent-credentials.ts';
 import { loadAgentOptions } from '../../../heat-bridge/guests/agent-options.ts';
 import { macOfLinkLocal, startMetadataAgent } from '../../../heat-bridge/guests/metadata-agent.ts';
 import { createSilentLogger } from '../../../master/index.ts';
+import { testWhere } from '../../helpers/needs.ts';
+import { hasNamespaces } from '../../helpers/network-namespace.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
+import { hasLabPrograms, startLab as startNetworks } from './network-lab.ts';
 import { type GuestStage, startGuests } from './stage.ts';
 import { startCloud } from './stand-in-cloud.ts';
 
@@ -278,3 +282,58 @@ neutron:
   t.true(cloud.asked.some((it) => it.includes('mac_address=fa%3A16%3A3e%3A4c%3A2c%3A30')));
   t.is(await find('net-B', '10.0.0.5'), undefined);
 });
+
+const program = fileURLToPath(
+  new URL('../../../../clients/guests/saltbridge/saltbridge-data', import.meta.url),
+);
+const labTest = testWhere(
+  hasNamespaces && hasLabPrograms,
+  'root, network namespaces, haproxy, curl',
+);
+
+labTest(
+  'behind a real proxy, 10.0.0.5 in two networks is two instances whatever it says',
+  async (t) => {
+    const lab = await startLab(t);
+    const { stage, folder, socket } = lab;
+    const { run } = await startNetworks(t, folder, socket);
+    await stage.guest('a.minion', { project: 'p1', instance: instanceA });
+    await stage.guest('b.minion', { project: 'p2', instance: 'instance-b' });
+    await stage.bridge.data.add({
+      name: 's',
+      roles: {
+        a: { minions: ['a.minion'], writes: { x: {} } },
+        b: { minions: ['b.minion'], reads: { x: 'a/x' } },
+      },
+    });
+    const metadata = 'http://169.254.169.254';
+    t.regex(await run('A', 'curl', '-s', `${metadata}/openstack`), /"uuid":"6f1e0c1a-/);
+    t.regex(await run('B', 'curl', '-s', `${metadata}/openstack`), /"uuid":"instance-b"/);
+    const before = lab.nova.length;
+    // Neutron's proxy leaves the guest's own header before the one that it adds.
+    const status = ['-s', '-o', '/dev/null', '-w', '%{http_code}'];
+    const forged = ['-H', 'X-Forwarded-For: 10.0.0.9'];
+    t.is(await run('A', 'curl', ...status, ...forged, `${metadata}/openstack`), '400');
+    t.is(lab.nova.length, before);
+    const ids = [
+      'X-Neutron-Network-ID: net-B',
+      'X-Instance-ID: instance-b',
+      'X-Neutron-Router-ID: r',
+    ];
+    const headers = ids.flatMap((it) => ['-H', it]);
+    t.regex(await run('A', 'curl', '-s', ...headers, `${metadata}/openstack`), /"uuid":"6f1e0c1a-/);
+    const agentForgery = ['-H', `${agentHeader}: 1;net-1;0;x;instance-b;p2;y`];
+    const peers = await run('A', 'curl', '-s', ...agentForgery, `${metadata}/saltbridge/v1/peers`);
+    t.regex(peers, /"self":"6f1e0c1a-/);
+    // No token is on either machine.
+    const conf = path.join(folder, 'conf');
+    mkdirSync(conf);
+    writeFileSync(path.join(conf, 'guest.conf'), `url='${metadata}/saltbridge/v1'\n`);
+    const data = (network: 'A' | 'B', ...args: readonly string[]): Promise<string> =>
+      run(network, 'env', `SALTBRIDGE_GUEST=${conf}`, 'sh', program, ...args);
+    const reading = data('B', 'get', 'a/x', '20');
+    await data('A', 'put', 'a/x', 'of A');
+    t.is(await reading, 'of A');
+    await t.throwsAsync(data('B', 'put', 'a/x', 'of B'), { message: /does not write/ });
+  },
+);
