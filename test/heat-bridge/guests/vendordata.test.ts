@@ -1,9 +1,13 @@
 /** Nova's dynamic vendordata: one ticket for an instance, to Nova alone. */
 
+import { spawnSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
 import { allow, type PolicyRule } from '../../../acl/index.ts';
 import { auditRecords } from '../../helpers/audit-records.ts';
+import { testWhere } from '../../helpers/needs.ts';
 import { type ApiAnswer, json } from '../../helpers/salt-api.ts';
+import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { fingerOf } from '../enroll/stage.ts';
 import { keystoneSection, startKeystone, tokenOf } from '../keystone/recorded-keystone.ts';
 import { codeOf, everyGuest, type GuestStage, startGuests } from './stage.ts';
@@ -189,3 +193,22 @@ test('without the section Nova is not answered', async (t) => {
   });
   t.is(answer.status, 404);
 });
+
+const python = '/usr/bin/python3';
+const hasCloudInit = spawnSync(python, ['-c', 'import cloudinit.user_data']).status === 0;
+const reader = fileURLToPath(
+  new URL('../../../../test/fixtures/cloud-init/vendordata.py', import.meta.url),
+);
+
+testWhere(hasCloudInit, 'the package cloud-init')(
+  'cloud-init reads the answer, and its schema accepts the cloud-config in it',
+  async (t) => {
+    const stage = await start(t);
+    const { text } = await stage.post();
+    const read = spawnSync(python, [reader, temporaryDirectory(t)], { input: text });
+    t.is(read.status, 0, String(read.stderr));
+    const { kinds, config } = JSON.parse(String(read.stdout));
+    t.deepEqual(kinds, ['text/cloud-config', 'text/x-shellscript']);
+    t.like(config, { salt_minion: { conf: { id: instance, master: '127.0.0.1' } } });
+  },
+);
