@@ -7,6 +7,7 @@ export type BridgeErrorCode =
   | 'ERR_BRIDGE_NOT_OPEN'
   | 'ERR_BRIDGE_OPTIONS'
   | 'ERR_CATALOG'
+  | 'ERR_CFN_INIT'
   | 'ERR_COMMAND_BUSY'
   | 'ERR_COMMAND_DENIED'
   | 'ERR_COMMAND_KEY'
@@ -67,6 +68,11 @@ export const bridgeErrors: Readonly<Record<BridgeErrorCode, ErrorEntry>> = {
     meaning:
       'A command or plan of the catalog cannot be used: its form, its function, a schema or a step.',
     action: 'Correct what the message names; `saltbridge bridge lint` finds all such places.',
+    retry: false,
+  },
+  ERR_CFN_INIT: {
+    meaning: 'Metadata of `AWS::CloudFormation::Init` cannot be applied as it is given.',
+    action: 'Correct the place that the message names; docs/cfn-init.md says what each key may be.',
     retry: false,
   },
   ERR_COMMAND_BUSY: {
@@ -306,6 +312,7 @@ const statusOfBridgeError: Readonly<Record<BridgeErrorCode, number>> = {
   ERR_BRIDGE_NOT_OPEN: 503,
   ERR_BRIDGE_OPTIONS: 500,
   ERR_CATALOG: 500,
+  ERR_CFN_INIT: 400,
   ERR_COMMAND_BUSY: 429,
   ERR_COMMAND_DENIED: 403,
   ERR_COMMAND_KEY: 409,

@@ -169,7 +169,8 @@ export type SignalsHost = Pick<
 
 /** The part of the bridge that signals. */
 export interface SignalsModule
-  extends Required<Pick<BridgeModule<SignalsApi>, 'api' | 'close' | 'intake' | 'rpc' | 'start'>> {
+  extends Required<Pick<BridgeModule<SignalsApi>, 'api' | 'close' | 'rpc' | 'start'>> {
+  readonly intake: SignalIntake;
   /** The same interface for somebody else than who may use the local socket. */
   as(requester: AuditRequester): SignalsApi;
   /** Asks the listed services, and no others. */

@@ -47,6 +47,10 @@ const plans = inFile('heat-bridge/plans/run.test.ts');
 const projects = inFile('heat-bridge/keystone/keystone.test.ts');
 const keystoneTokens = inFile('heat-bridge/keystone/keystone.test.ts');
 const deployments = inFile('heat-bridge/deployments/deployments.test.ts');
+const groups = inFile('heat-bridge/deployments/groups.test.ts');
+const hooks = inFile('heat-bridge/cfn-init/hooks.test.ts');
+const installs = inFile('heat-bridge/cfn-init/install.test.ts');
+const metadata = inFile('heat-bridge/cfn-init/metadata.test.ts');
 const stacks = inFile('heat-bridge/deployments/http.test.ts');
 const guestData = inFile('heat-bridge/guests/data-space.test.ts');
 const guestPeers = inFile('heat-bridge/guests/peers.test.ts');
@@ -1696,6 +1700,10 @@ export const catalogue: readonly Threat[] = [
       deployments('a script that the catalog does not pin does not run'),
       deployments('a script gets no input that its entry does not name'),
       deployments('a minion that no rule permits is not reached'),
+      installs('metadata that no entry pins is refused'),
+      groups(`a config \${what} is answered with the reason`),
+      groups(`json-file writes no \${bad}`),
+      groups('an input that Ansible would read as a template is refused'),
       deployments('a template names only minions that its registration lists'),
       deployments(
         'a server is the minion of its enrolment where that is of the same project alone',
@@ -1822,6 +1830,22 @@ export const catalogue: readonly Threat[] = [
       metadataAgent(
         'a secret that can be guessed, or a file that cannot be, is refused at the start',
       ),
+    ],
+  },
+  {
+    id: 'H-31',
+    threat: 'init metadata, or a parameter of an installation, is more than a value',
+    tests: [
+      metadata('no text of metadata is an id, a key or a requisite of a state'),
+      metadata('what Salt would call is refused, and written where it is the content of a file'),
+      metadata(`the path \${JSON.stringify(bad)} is refused`),
+      metadata(`the address \${bad} is refused`),
+      metadata('test_cfn_init_runs_list_commands_without_shell: arguments stay what they are'),
+      metadata('more states or bytes than a run may have are refused'),
+      metadata('Mustache that cannot be read, or that grows without end, is refused'),
+      installs(`the catalog refuses a parameter as \${what}`),
+      installs('a service installs what the catalog says, with its own values'),
+      hooks('a template signals no handle that its stack has not registered'),
     ],
   },
 ];
