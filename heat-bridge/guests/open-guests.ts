@@ -8,6 +8,7 @@ import {
   audited,
   type ExtensionHost,
   type FileServerBackend,
+  MasterError,
   type MinionRunners,
   type PresentMinion,
 } from '../../master/index.ts';
@@ -320,11 +321,20 @@ function createPresence({ master }: Pick<ExtensionHost, 'master'>): Presence {
   return () => {
     if (known !== undefined && performance.now() - at < presenceMs) return known;
     at = performance.now();
-    known = master()
-      .presence()
-      .then((list) => new Map(list.map((it) => [it.id, it])));
+    known = readPresence(master);
     return known;
   };
+}
+
+async function readPresence(master: ExtensionHost['master']): ReturnType<Presence> {
+  try {
+    const list = await master().presence();
+    return new Map(list.map((it) => [it.id, it]));
+  } catch (error) {
+    // Minions may ask for their pillar before the start is over.
+    if (error instanceof MasterError && error.code === 'ERR_MASTER_STOPPED') return new Map();
+    throw error;
+  }
 }
 
 /** For whoever waits for a value of it. */
