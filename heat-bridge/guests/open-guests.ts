@@ -24,7 +24,7 @@ import {
   readEndpoint,
 } from '../http-client.ts';
 import { parseKeystoneOptions } from '../keystone.ts';
-import { parseSection } from '../options.ts';
+import { BridgeOptionsError, parseSection } from '../options.ts';
 import { AgentCredentials, type AgentInstance } from './agent-credentials.ts';
 import { CloudReader, type CloudReaderOptions } from './cloud-reader.ts';
 import { createStoreCoordinator } from './coordinator.ts';
@@ -117,7 +117,7 @@ interface CloudOptions extends Omit<CloudReaderOptions, 'ask'> {
 }
 
 /** @param keystone - the section of that name @throws BridgeError ERR_BRIDGE_OPTIONS */
-function parseGuestsOptions(given: unknown, keystone: unknown): GuestsOptions {
+export function parseGuestsOptions(given: unknown, keystone: unknown): GuestsOptions {
   const {
     data = {},
     peers,
@@ -147,8 +147,7 @@ async function openAgents(
     return new AgentCredentials(secrets, now);
   } catch (cause) {
     const problem = cause instanceof Error ? cause.message : 'unreadable';
-    const text = `saltbridge:bridge:guests:agents: ${problem}`;
-    throw new BridgeError('ERR_BRIDGE_OPTIONS', text, { cause });
+    throw new BridgeOptionsError([{ key: 'saltbridge:bridge:guests:agents', problem }], { cause });
   }
 }
 
@@ -161,8 +160,8 @@ function vendordataOptionsOf({
   if (id.includes('{uuid}') || (id.includes('{name}') && id.includes('{project}'))) {
     return { id, ticketLifetime };
   }
-  const text = 'expected {uuid}, or {name} and {project}: two instances may not share an id';
-  throw new BridgeError('ERR_BRIDGE_OPTIONS', `saltbridge:bridge:guests:vendordata:id: ${text}`);
+  const problem = 'expected {uuid}, or {name} and {project}: two instances may not share an id';
+  throw new BridgeOptionsError([{ key: 'saltbridge:bridge:guests:vendordata:id', problem }]);
 }
 
 /** @throws BridgeError ERR_BRIDGE_OPTIONS */
@@ -173,8 +172,8 @@ function cloudOptionsOf({
   ...pace
 }: NonNullable<Static<typeof Section>['peers']>): CloudOptions {
   if (keystone === undefined) {
-    const text = 'saltbridge:bridge:guests:peers: expected keystone, here or beside guests';
-    throw new BridgeError('ERR_BRIDGE_OPTIONS', text);
+    const key = 'saltbridge:bridge:guests:peers';
+    throw new BridgeOptionsError([{ key, problem: 'expected keystone, here or beside guests' }]);
   }
   const account = parseKeystoneOptions(keystone);
   try {
@@ -191,8 +190,7 @@ function cloudOptionsOf({
     };
   } catch (cause) {
     const problem = cause instanceof Error ? cause.message : 'unreadable';
-    const text = `saltbridge:bridge:guests:peers: ${problem}`;
-    throw new BridgeError('ERR_BRIDGE_OPTIONS', text, { cause });
+    throw new BridgeOptionsError([{ key: 'saltbridge:bridge:guests:peers', problem }], { cause });
   }
 }
 
