@@ -16,6 +16,7 @@ import { addJobsCommand } from './commands/jobs.ts';
 import { addKeyCommand } from './commands/key.ts';
 import { addManPagesCommand } from './commands/man-pages.ts';
 import { addMasterCommand } from './commands/master.ts';
+import { addMetadataAgentCommand } from './commands/metadata-agent.ts';
 import { addMinionCommand } from './commands/minion.ts';
 import { addDoctorCommand, addMigrateCommand } from './commands/ops.ts';
 import { addPillarCommand } from './commands/pillar.ts';
@@ -49,6 +50,7 @@ const addCommands: readonly ((program: Command, context: CommandContext) => void
   addBridgeCommand,
   addConfigCommand,
   addHeatCommand,
+  addMetadataAgentCommand,
   addMigrateCommand,
   addDoctorCommand,
   addMinionCommand,

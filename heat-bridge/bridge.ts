@@ -354,8 +354,7 @@ async function openModules(
   const guests = await openGuests(host, {
     section: sections.guests,
     keystone: sections.keystone,
-    enroll: enroll.api,
-    liveEnrolments: enroll.live,
+    enroll,
   });
   enroll.giveTokens((enrolment) => guests.tokenOf(enrolment));
   // protection: retired-servers

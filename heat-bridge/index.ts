@@ -62,6 +62,7 @@ export type {
 } from './enroll/enrolment.ts';
 export type { EnrollApi, KnownMinion, Machine } from './enroll/enrolment-service.ts';
 export { BridgeError, type BridgeErrorCode, bridgeErrors } from './errors.ts';
+export { loadAgentOptions } from './guests/agent-options.ts';
 export {
   type CompiledTemplate,
   type CompileOptions,
@@ -69,6 +70,7 @@ export {
 } from './guests/compile-template.ts';
 export type { DataSpaceDetails } from './guests/data-api.ts';
 export type { DataSpaceInfo } from './guests/data-spaces.ts';
+export { startMetadataAgent } from './guests/metadata-agent.ts';
 export { type PreparedRoles, parsePreparedRoles, spaceOf } from './guests/prepared-roles.ts';
 export { drawFlows } from './guests/template-picture.ts';
 export type { BridgePlugin } from './http/bridge-plugin.ts';

@@ -72,19 +72,11 @@ export class EnrolmentService {
       keys,
     }: { readonly writer: UserDataWriter | undefined; readonly keys: KeyPairText | undefined },
   ): Promise<NewEnrolment> {
-    const { admission, book, moves, privateKey, tell } = this.#parts;
+    const { admission, book, moves, tell } = this.#parts;
     const enrolment = this.#begin(request, keys);
     const before = this.#giveWay(request);
-    const { number, id, project, instance, address, ticketExpiresAt = 0 } = enrolment;
-    const claims = {
-      number,
-      minion: id,
-      project,
-      ...(instance === undefined ? {} : { instance }),
-      ...(address === undefined ? {} : { address }),
-      expiresAt: ticketExpiresAt,
-    };
-    const ticket = signTicket(claims, privateKey);
+    const { id } = enrolment;
+    const ticket = this.#ticketOf(enrolment);
     // Written first, because it is the step that may refuse what it was given.
     const userData = writer?.write(request, { ticket, keys }) ?? '';
     const isOpen = book.put(enrolment);
@@ -95,6 +87,30 @@ export class EnrolmentService {
     }
     tell({ what: 'created', enrolment });
     return { enrolment, ticket, userData };
+  }
+
+  /**
+   * An open enrolment again, with the same ticket and user-data: a ticket is kept nowhere, and made
+   * anew from its enrolment.
+   * @throws BridgeError ERR_ENROLL_OFF
+   */
+  async reissue(enrolment: Enrolment, request: EnrolRequest): Promise<NewEnrolment> {
+    const writer = await this.#writerFor(request);
+    const ticket = this.#ticketOf(enrolment);
+    const asked = { ...request, id: enrolment.id };
+    return { enrolment, ticket, userData: writer?.write(asked, { ticket, keys: undefined }) ?? '' };
+  }
+
+  #ticketOf({ number, id, project, instance, address, ticketExpiresAt = 0 }: Enrolment): string {
+    const claims = {
+      number,
+      minion: id,
+      project,
+      ...(instance === undefined ? {} : { instance }),
+      ...(address === undefined ? {} : { address }),
+      expiresAt: ticketExpiresAt,
+    };
+    return signTicket(claims, this.#parts.privateKey);
   }
 
   /** Refuses what is not switched on, before anything is made. */

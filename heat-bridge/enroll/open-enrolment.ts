@@ -13,7 +13,7 @@ import { makeDirectory } from '../../runtime/index.ts';
 import { type BridgeModule, gaugeOf } from '../bridge-module.ts';
 import { BridgeError } from '../errors.ts';
 import { parseSection } from '../options.ts';
-import type { Enrolment } from './enrolment.ts';
+import type { Enrolment, EnrolRequest, NewEnrolment } from './enrolment.ts';
 import { EnrolmentRepository } from './enrolment-repository.ts';
 import { addMachineRoutes, addServiceRoutes } from './enrolment-routes.ts';
 import { enrollMethods } from './enrolment-rpc.ts';
@@ -39,6 +39,8 @@ export interface EnrolmentModule extends BridgeModule<EnrollApi> {
   readonly advice: KeyAcceptanceHook;
   /** Enrolments that have an id now. */
   readonly live: () => Iterable<Enrolment>;
+  /** An open enrolment by a claim again: the same ticket. @throws BridgeError ERR_ENROLL_OFF */
+  reissue(enrolment: Enrolment, request: EnrolRequest): Promise<NewEnrolment>;
   /** Machines are given a token with the answer to their claim. */
   giveTokens(tokenOf: (enrolment: Enrolment) => string | undefined): void;
 }
@@ -112,6 +114,7 @@ export async function openEnrolment(
   return {
     api,
     live: () => book.live(),
+    reissue: (enrolment, request) => desk.reissue(enrolment, request),
     giveTokens: (given) => {
       tokenOf = given;
     },

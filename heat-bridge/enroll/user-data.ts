@@ -430,7 +430,7 @@ done
 token=$(sed -n 's/.*"token": *"\\([A-Za-z0-9._-]*\\)".*/\\1/p' "$work/answer" 2>/dev/null)
 if [ -n "$token" ] && mkdir -p "$config_dir/saltbridge"; then
   printf '%s\\n' "$token" >"$config_dir/saltbridge/token"
-  printf "url='%s'\\npin='%s'\\n" "\${url%/enroll}" "$pin" >"$config_dir/saltbridge/guest.conf"
+  printf "url='%s'\\npin='%s'\\n" "\${url%/enroll}/guest" "$pin" >"$config_dir/saltbridge/guest.conf"
 fi
 `;
 }

@@ -193,9 +193,28 @@ export class CloudReader {
     };
   }
 
-  async #portsOf(devices: readonly string[]): Promise<readonly CloudPort[]> {
+  /**
+   * Ports of instances with an address in a network.
+   * @param by - a fixed address, or the MAC address behind a link-local one
+   * @throws CloudError
+   */
+  async portsAt(
+    network: string,
+    by: { readonly address: string } | { readonly mac: string },
+  ): Promise<readonly CloudPort[]> {
+    const query = new URLSearchParams({ limit: this.#limit, network_id: network });
+    if ('mac' in by) query.set('mac_address', by.mac);
+    else query.set('fixed_ips', `ip_address=${by.address}`);
+    return this.#portsBy(query);
+  }
+
+  #portsOf(devices: readonly string[]): Promise<readonly CloudPort[]> {
     const query = new URLSearchParams({ limit: this.#limit });
     for (const id of devices) query.append('device_id', id);
+    return this.#portsBy(query);
+  }
+
+  async #portsBy(query: URLSearchParams): Promise<readonly CloudPort[]> {
     for (const field of ['id', ...Object.keys(PortSchema.properties)])
       query.append('fields', field);
     const list = await this.#pages(ports, `${this.#options.network}/v2.0/ports`, query);

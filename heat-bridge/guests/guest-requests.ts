@@ -17,6 +17,7 @@ import type { WireMap } from '../../minion-protocol/index.ts';
 import { BridgeError, httpProblemOf } from '../errors.ts';
 import type { HttpServerContext } from '../http/http-server-context.ts';
 import { describeRoute, type RouteOperation } from '../http/route-schema.ts';
+import { type AgentCredentials, type AgentInstance, agentHeader } from './agent-credentials.ts';
 import type { DataReceipt, DataValue, DataValues, ReadRequest } from './data-values.ts';
 import type { Guest, GuestTokens } from './guest-tokens.ts';
 import type { PeerDirectory, PeerList } from './peers.ts';
@@ -223,6 +224,9 @@ interface DataQuery {
 export interface GuestRoutesDeps {
   readonly requests: GuestRequests;
   readonly tokens: GuestTokens;
+  readonly agents: AgentCredentials;
+  /** @throws BridgeError ERR_ENROLL_UNKNOWN */
+  readonly guestOfAgent: (found: AgentInstance) => Guest;
   /** Text of `saltbridge-data`. */
   readonly program: string;
 }
@@ -231,10 +235,15 @@ export interface GuestRoutesDeps {
 export function addGuestRoutes(
   app: FastifyInstance,
   doors: HttpServerContext,
-  { requests, tokens, program }: GuestRoutesDeps,
+  { requests, tokens, agents, guestOfAgent, program }: GuestRoutesDeps,
 ): void {
-  const guestOf = (request: FastifyRequest): Promise<Guest> =>
-    tokens.identify(doors.tokenOf(request) ?? '');
+  const guestOf = async (request: FastifyRequest): Promise<Guest> => {
+    const signed = request.headers[agentHeader];
+    if (signed === undefined) return tokens.identify(doors.tokenOf(request) ?? '');
+    const { method, url: path, body } = request;
+    const bytes = Buffer.concat(bytesOf(body));
+    return guestOfAgent(agents.identify(String(signed), { method, path, body: bytes }));
+  };
   const requirePermitted = (
     { minion }: Guest,
     fun: string,
@@ -285,11 +294,16 @@ export function addGuestRoutes(
   });
 }
 
+/** A body that is not JSON, as it came. */
+function bytesOf(body: unknown): readonly Uint8Array[] {
+  return Array.isArray(body) ? body.filter((part) => part instanceof Uint8Array) : [];
+}
+
 /** A body that is not JSON comes as the bytes that were read. @throws BridgeError ERR_DATA_VALUE */
 function textOf(body: unknown): string {
-  const parts = Array.isArray(body) ? body.filter((part) => part instanceof Uint8Array) : [];
   try {
-    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(Buffer.concat(parts));
+    const bytes = Buffer.concat(bytesOf(body));
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch (cause) {
     throw new BridgeError('ERR_DATA_VALUE', 'the body: expected text in UTF-8', { cause });
   }

@@ -1,17 +1,20 @@
 /** Opens what guests ask for from its parts, and reads its options. */
 
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
 import type { Static } from 'typebox';
 import Type from '#typebox';
 import {
   audited,
   type ExtensionHost,
   type FileServerBackend,
+  MasterError,
   type MinionRunners,
   type PresentMinion,
 } from '../../master/index.ts';
 import type { BridgeModule } from '../bridge-module.ts';
 import type { Enrolment } from '../enroll/enrolment.ts';
-import type { EnrollApi } from '../enroll/enrolment-service.ts';
+import type { EnrolmentModule } from '../enroll/open-enrolment.ts';
 import { BridgeError } from '../errors.ts';
 import {
   type AllowedEndpoint,
@@ -22,6 +25,7 @@ import {
 } from '../http-client.ts';
 import { parseKeystoneOptions } from '../keystone.ts';
 import { BridgeOptionsError, parseSection } from '../options.ts';
+import { AgentCredentials, type AgentInstance } from './agent-credentials.ts';
 import { CloudReader, type CloudReaderOptions } from './cloud-reader.ts';
 import { createStoreCoordinator } from './coordinator.ts';
 import { createDataApi, type DataApi, dataMethods } from './data-api.ts';
@@ -31,8 +35,9 @@ import { DataValues } from './data-values.ts';
 import { readGuestFiles, serveGuestFiles } from './guest-files.ts';
 import { guestPillar } from './guest-pillar.ts';
 import { addGuestRoutes, GuestRequests } from './guest-requests.ts';
-import { GuestTokens } from './guest-tokens.ts';
+import { type Guest, GuestTokens } from './guest-tokens.ts';
 import { PeerDirectory, PeerPoller } from './peers.ts';
+import { addVendordataRoute, Vendordata, type VendordataOptions } from './vendordata.ts';
 
 // Options `saltbridge: bridge: guests:`.
 
@@ -44,6 +49,23 @@ const Endpoint = Type.Object(
 );
 const Section = Type.Object(
   {
+    /** Secrets of metadata agents by their names: each in a file of its own. */
+    agents: Type.Optional(
+      Type.Record(
+        Type.String({ pattern: '^[A-Za-z0-9._-]{1,64}$' }),
+        Type.Object({ secret_file: Text }, strict),
+        strict,
+      ),
+    ),
+    vendordata: Type.Optional(
+      Type.Object(
+        {
+          id: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
+          ticket_lifetime: Type.Optional(Type.Integer({ minimum: 60, maximum: 86_400 })),
+        },
+        strict,
+      ),
+    ),
     peers: Type.Optional(
       Type.Object(
         {
@@ -80,6 +102,10 @@ interface GuestsOptions {
   readonly keysPerStack: number;
   /** Where peers are read from. Default: their enrolments alone. */
   readonly cloud: CloudOptions | undefined;
+  /** Default: Nova is not answered. */
+  readonly vendordata: VendordataOptions | undefined;
+  /** Files with the secrets of metadata agents, by name. */
+  readonly agents: ReadonlyMap<string, string>;
 }
 
 /** The cloud that peers are read from. */
@@ -92,12 +118,50 @@ interface CloudOptions extends Omit<CloudReaderOptions, 'ask'> {
 
 /** @param keystone - the section of that name @throws BridgeError ERR_BRIDGE_OPTIONS */
 export function parseGuestsOptions(given: unknown, keystone: unknown): GuestsOptions {
-  const { data = {}, peers } = parseSection('bridge:guests', Section, given ?? {});
+  const {
+    data = {},
+    peers,
+    vendordata,
+    agents = {},
+  } = parseSection('bridge:guests', Section, given ?? {});
   return {
+    vendordata: vendordata && vendordataOptionsOf(vendordata),
+    agents: new Map(Object.entries(agents).map(([name, it]) => [name, it.secret_file])),
     cloud: peers && cloudOptionsOf({ ...peers, keystone: peers.keystone ?? keystone }),
     bytesPerStack: data.bytes_per_stack ?? 67_108_864,
     keysPerStack: data.keys_per_stack ?? 10_000,
   };
+}
+
+/** @throws BridgeError ERR_BRIDGE_OPTIONS */
+async function openAgents(
+  files: ReadonlyMap<string, string>,
+  { config, now }: Pick<ExtensionHost, 'config' | 'now'>,
+): Promise<AgentCredentials> {
+  const secrets = new Map<string, string>();
+  try {
+    for (const [name, file] of files) {
+      const whole = path.resolve(path.dirname(config.confFile), file);
+      secrets.set(name, (await readFile(whole, 'utf8')).trim());
+    }
+    return new AgentCredentials(secrets, now);
+  } catch (cause) {
+    const problem = cause instanceof Error ? cause.message : 'unreadable';
+    throw new BridgeOptionsError([{ key: 'saltbridge:bridge:guests:agents', problem }], { cause });
+  }
+}
+
+/** @throws BridgeError ERR_BRIDGE_OPTIONS */
+function vendordataOptionsOf({
+  id = '{uuid}',
+  ticket_lifetime: ticketLifetime,
+}: NonNullable<Static<typeof Section>['vendordata']>): VendordataOptions {
+  // protection: vendordata-ids
+  if (id.includes('{uuid}') || (id.includes('{name}') && id.includes('{project}'))) {
+    return { id, ticketLifetime };
+  }
+  const problem = 'expected {uuid}, or {name} and {project}: two instances may not share an id';
+  throw new BridgeOptionsError([{ key: 'saltbridge:bridge:guests:vendordata:id', problem }]);
 }
 
 /** @throws BridgeError ERR_BRIDGE_OPTIONS */
@@ -136,9 +200,7 @@ export interface GuestsDeps {
   readonly section: unknown;
   /** The section `keystone`. */
   readonly keystone: unknown;
-  readonly enroll: Pick<EnrollApi, 'show'>;
-  /** Enrolments that have an id now. */
-  readonly liveEnrolments: () => Iterable<Enrolment>;
+  readonly enroll: Pick<EnrolmentModule, 'api' | 'live' | 'reissue'>;
 }
 
 /** The part of the bridge that answers guests. */
@@ -157,9 +219,15 @@ export interface GuestsModule
 /** @throws BridgeError ERR_BRIDGE_OPTIONS */
 export async function openGuests(
   host: ExtensionHost,
-  { section, keystone, enroll, liveEnrolments }: GuestsDeps,
+  { section, keystone, enroll }: GuestsDeps,
 ): Promise<GuestsModule> {
-  const { bytesPerStack, keysPerStack, cloud } = parseGuestsOptions(section, keystone);
+  const {
+    bytesPerStack,
+    keysPerStack,
+    cloud,
+    vendordata,
+    agents: agentFiles,
+  } = parseGuestsOptions(section, keystone);
   const { state, now, closing } = host;
   const present = createPresence(host);
   const coordinator = createStoreCoordinator(state);
@@ -175,10 +243,19 @@ export async function openGuests(
   });
   const tokens = await GuestTokens.open({
     state,
-    findEnrolment: (number) => enroll.show(number).catch(unlessUnknown),
+    findEnrolment: (number) => enroll.api.show(number).catch(unlessUnknown),
   });
+  const agents = await openAgents(agentFiles, host);
+  const guestOfAgent = ({ instance, project }: AgentInstance): Guest => {
+    // protection: agents-instances-of-others
+    const own = [...enroll.live()].find((it) => it.instance === instance && it.project === project);
+    if (own?.state === 'accepted' || own?.state === 'signed-in') {
+      return { minion: own.id, project, instance };
+    }
+    throw new BridgeError('ERR_ENROLL_UNKNOWN', 'this instance is not enrolled');
+  };
   const files = await readGuestFiles();
-  const peers = new PeerDirectory(liveEnrolments);
+  const peers = new PeerDirectory(() => enroll.live());
   const addresses = async (): Promise<ReadonlyMap<string, string>> => {
     const all = [...(await present()).values()];
     return new Map(all.filter((it) => it.isSure).map(({ id, address }) => [id, address]));
@@ -198,9 +275,15 @@ export async function openGuests(
     tokenOf: (enrolment) => tokens.of(enrolment),
     routes: (app, doors) => {
       addDataRoutes(app, doors, { host, keysPerStack, as });
+      if (vendordata !== undefined) {
+        const log = host.logger.child({ component: 'vendordata' });
+        addVendordataRoute(app, doors, host, new Vendordata(vendordata, { state, enroll, log }));
+      }
       addGuestRoutes(app, doors, {
         requests,
         tokens,
+        agents,
+        guestOfAgent,
         program: files['saltbridge/saltbridge-data'],
       });
     },
@@ -236,11 +319,20 @@ function createPresence({ master }: Pick<ExtensionHost, 'master'>): Presence {
   return () => {
     if (known !== undefined && performance.now() - at < presenceMs) return known;
     at = performance.now();
-    known = master()
-      .presence()
-      .then((list) => new Map(list.map((it) => [it.id, it])));
+    known = readPresence(master);
     return known;
   };
+}
+
+async function readPresence(master: ExtensionHost['master']): ReturnType<Presence> {
+  try {
+    const list = await master().presence();
+    return new Map(list.map((it) => [it.id, it]));
+  } catch (error) {
+    // Minions may ask for their pillar before the start is over.
+    if (error instanceof MasterError && error.code === 'ERR_MASTER_STOPPED') return new Map();
+    throw error;
+  }
 }
 
 /** For whoever waits for a value of it. */

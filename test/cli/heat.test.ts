@@ -1,4 +1,4 @@
-/** `saltbridge heat` and `saltbridge bridge data`. */
+/** `saltbridge heat`, `saltbridge bridge data` and `saltbridge metadata-agent`. */
 
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -130,4 +130,12 @@ test('data spaces are added, listed, shown and removed', async (t) => {
     ['data.remove', { name: 'shop' }],
   ]);
   t.is((await runCli(['bridge', 'data', 'add', 'x', fileWith(t, '[]')], options)).code, 64);
+});
+
+test('a metadata agent does not start with a file that cannot be', async (t) => {
+  const file = fileWith(t, 'socket: /run/s\nnova: { url: "ftp://x", secret_file: s }\n');
+  const { code, stderr } = await runCli(['metadata-agent', '--config', file]);
+  t.is(code, 78);
+  t.regex(stderr, /^saltbridge: /);
+  t.is((await runCli(['metadata-agent'])).code, 64);
 });

@@ -55,6 +55,8 @@ const metadata = inFile('heat-bridge/cfn-init/metadata.test.ts');
 const stacks = inFile('heat-bridge/deployments/http.test.ts');
 const guestData = inFile('heat-bridge/guests/data-space.test.ts');
 const guestPeers = inFile('heat-bridge/guests/peers.test.ts');
+const vendordata = inFile('heat-bridge/guests/vendordata.test.ts');
+const metadataAgent = inFile('heat-bridge/guests/metadata-agent.test.ts');
 const guestSpaces = inFile('heat-bridge/guests/data-routes.test.ts');
 const guests = inFile('security/guests.test.ts');
 const outward = inFile('heat-bridge/outgoing/exchange.test.ts');
@@ -1809,6 +1811,36 @@ export const catalogue: readonly Threat[] = [
       ),
       guestPeers('a port that a tenant gives the id of another’s instance is not that instance’s'),
       guestPeers('peers need a rule, and a token'),
+    ],
+  },
+  {
+    id: 'H-50f',
+    threat: 'guest: vendordata gives a ticket to somebody else, or a second one',
+    tests: [
+      vendordata('five requests at once have one ticket, and none is there after it was used'),
+      vendordata('the ticket is kept nowhere, and is the same after a restart'),
+      vendordata('nobody but the service that a rule names is answered'),
+      vendordata(
+        'instances that the rule does not mean get nothing, and the guest can change none of it',
+      ),
+      vendordata('an id by name and project is given once, and only where it can be an id'),
+      vendordata('requests of another form, or too many of them, are refused'),
+    ],
+  },
+  {
+    id: 'H-50g',
+    threat: 'guest: a neighbour, a forged header or a request again is taken for an instance',
+    tests: [
+      metadataAgent(
+        'one address in two networks is two instances, to Nova with its signature and to the master',
+      ),
+      metadataAgent('headers that a guest sends as well change nothing, and nobody else is found'),
+      metadataAgent(
+        'the master takes a request of an agent once, soon, and for an instance of the project',
+      ),
+      metadataAgent(
+        'a secret that can be guessed, or a file that cannot be, is refused at the start',
+      ),
     ],
   },
   {

@@ -327,7 +327,7 @@ function machineFolder(t: ExecutionContext, port: number, { token }: GuestMachin
   const { publicKey } = new X509Certificate(readFileSync(tls.certificate));
   const key = publicKey.export({ type: 'spki', format: 'der' });
   const pin = `sha256//${createHash('sha256').update(key).digest('base64')}`;
-  const url = `https://127.0.0.1:${port}/bridge/v1`;
+  const url = `https://127.0.0.1:${port}/bridge/v1/guest`;
   writeFileSync(path.join(folder, 'guest.conf'), `url='${url}'\npin='${pin}'\n`, { mode: 0o600 });
   writeFileSync(path.join(folder, 'token'), `${token}\n`, { mode: 0o600 });
   return folder;

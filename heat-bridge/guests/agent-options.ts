@@ -1,0 +1,166 @@
+/** The file that a metadata agent is configured by, and how it finds instances. */
+
+import { readFile, stat } from 'node:fs/promises';
+import path from 'node:path';
+import type { Static } from 'typebox';
+import { parse } from 'yaml';
+import Type from '#typebox';
+import { Compile } from '#typebox/compile';
+import { tryParseJson } from '../../runtime/index.ts';
+import { BridgeError } from '../errors.ts';
+import {
+  createDnsResolver,
+  createHttpClient,
+  parseAllowedEndpoints,
+  readEndpoint,
+} from '../http-client.ts';
+import { parseKeystoneOptions } from '../keystone.ts';
+import type { AgentInstance } from './agent-credentials.ts';
+import { CloudReader } from './cloud-reader.ts';
+import { type MetadataAgentOptions, macOfLinkLocal } from './metadata-agent.ts';
+
+const strict = { additionalProperties: false };
+const Text = Type.String({ minLength: 1, maxLength: 4096 });
+const upstream = {
+  url: Type.String({ pattern: '^https?://[^/]+', maxLength: 4096 }),
+  secret_file: Text,
+  ca_file: Type.Optional(Text),
+};
+const AgentFile = Type.Object(
+  {
+    socket: Type.String({ pattern: '^/', maxLength: 107 }),
+    nova: Type.Object(upstream, strict),
+    master: Type.Object(
+      { ...upstream, name: Type.String({ pattern: '^[A-Za-z0-9._-]{1,64}$' }) },
+      strict,
+    ),
+    /** A file with a list of `network`, `address`, `instance` and `project`. */
+    instances: Type.Optional(Text),
+    /** Else Neutron is asked. */
+    neutron: Type.Optional(
+      Type.Object(
+        {
+          url: Text,
+          addresses: Type.Optional(Type.Array(Text)),
+          ca_file: Type.Optional(Text),
+          keystone: Type.Unknown(),
+        },
+        strict,
+      ),
+    ),
+  },
+  strict,
+);
+const fileCheck = Compile(AgentFile);
+type AgentFileOptions = Static<typeof AgentFile>;
+
+const InstanceList = Type.Array(
+  Type.Object({ network: Text, address: Text, instance: Text, project: Text }, strict),
+);
+const listCheck = Compile(InstanceList);
+
+type Find = MetadataAgentOptions['find'];
+
+/** Reads the file, and those that it names. @throws BridgeError ERR_BRIDGE_OPTIONS */
+export async function loadAgentOptions(
+  file: string,
+  closing: AbortSignal,
+): Promise<Omit<MetadataAgentOptions, 'log' | 'now'>> {
+  const whole = (name: string): string => path.resolve(path.dirname(file), name);
+  const text = (name: string): Promise<string> => readFile(whole(name), 'utf8');
+  try {
+    const given: unknown = parse(await readFile(file, 'utf8'));
+    const [first] = fileCheck.Errors(given);
+    if (first !== undefined) throw optionError(first.instancePath, first.message);
+    const { socket, nova, master, ...more } = fileCheck.Parse(given);
+    const secretOf = async (name: string): Promise<string> => (await text(name)).trim();
+    const ca = async (name: string | undefined): Promise<{ readonly ca?: Buffer }> =>
+      name === undefined ? {} : { ca: await readFile(whole(name)) };
+    const slashless = (url: string): string => url.replace(/\/+$/, '');
+    return {
+      socket,
+      nova: {
+        url: slashless(nova.url),
+        secret: await secretOf(nova.secret_file),
+        ...(await ca(nova.ca_file)),
+      },
+      master: {
+        url: slashless(master.url),
+        name: master.name,
+        secret: await secretOf(master.secret_file),
+        ...(await ca(master.ca_file)),
+      },
+      find: finderOf(more, whole, closing),
+    };
+  } catch (cause) {
+    if (cause instanceof BridgeError) throw cause;
+    const problem = cause instanceof Error ? cause.message : 'unreadable';
+    throw new BridgeError('ERR_BRIDGE_OPTIONS', `${file}: ${problem}`, { cause });
+  }
+}
+
+function optionError(place: string, problem: string): BridgeError {
+  const key = place.slice(1).replaceAll('/', '.') || 'the file';
+  return new BridgeError('ERR_BRIDGE_OPTIONS', `${key}: ${problem}`);
+}
+
+function finderOf(
+  { instances, neutron }: Pick<AgentFileOptions, 'instances' | 'neutron'>,
+  whole: (name: string) => string,
+  closing: AbortSignal,
+): Find {
+  if (instances !== undefined && neutron === undefined) return findInFile(whole(instances));
+  if (neutron !== undefined && instances === undefined) return findInNeutron(neutron, closing);
+  throw optionError('/instances', 'expected it, or neutron, and not both');
+}
+
+/** Exactly one may have the address. */
+function only<T>(found: readonly T[]): T | undefined {
+  // protection: agent-ambiguous-addresses
+  return found.length === 1 ? found[0] : undefined;
+}
+
+/** Reads the file anew when it has changed. */
+function findInFile(file: string): Find {
+  let readAt = -1;
+  let list: Static<typeof InstanceList> = [];
+  return async (network, address) => {
+    const { mtimeMs } = await stat(file);
+    if (mtimeMs !== readAt) {
+      const given: unknown = tryParseJson(await readFile(file, 'utf8'));
+      if (!listCheck.Check(given)) throw new TypeError(`${file}: expected a list of instances`);
+      list = given;
+      readAt = mtimeMs;
+    }
+    const own = list.filter((it) => it.network === network && it.address === address);
+    const found = only(own);
+    return found && { instance: found.instance, project: found.project };
+  };
+}
+
+function findInNeutron(
+  { keystone, ...service }: NonNullable<AgentFileOptions['neutron']>,
+  closing: AbortSignal,
+): Find {
+  const account = parseKeystoneOptions(keystone);
+  const endpoints = new Map([
+    ...account.endpoints,
+    ...parseAllowedEndpoints([readEndpoint(service)]),
+  ]);
+  const { timeoutMs } = account;
+  const ask = createHttpClient({ endpoints, timeoutMs, resolve: createDnsResolver() });
+  const network = service.url.replace(/\/+$/, '');
+  const reader = new CloudReader({
+    keystone: account,
+    compute: network,
+    network,
+    pageSize: 100,
+    ask: (request) => ask(request, closing),
+  });
+  return async (id, address): Promise<AgentInstance | undefined> => {
+    const mac = macOfLinkLocal(address);
+    const ports = await reader.portsAt(id, mac === undefined ? { address } : { mac });
+    const found = only(ports.filter((it) => it.network === id));
+    return found && { instance: found.device, project: found.project };
+  };
+}

@@ -1,0 +1,218 @@
+/**
+ * Nova's dynamic vendordata: Nova asks for it when an instance reads its metadata, and the answer
+ * enrols the instance. Nova asks again at each reading, so the answer is the same until the ticket
+ * in it is used, and empty from then on.
+ */
+
+import type { FastifyInstance } from 'fastify';
+import type { Logger } from 'pino';
+import type { TSchema } from 'typebox';
+import Type from '#typebox';
+import { Compile } from '#typebox/compile';
+import { mayCallCommand } from '../../acl/index.ts';
+import {
+  AuthenticationError,
+  AuthorizationError,
+  actorOf,
+  type ExtensionHost,
+  type StateArea,
+  TokenBuckets,
+} from '../../master/index.ts';
+import { KeyedMutex } from '../../runtime/index.ts';
+import type { Enrolment, EnrolRequest } from '../enroll/enrolment.ts';
+import type { EnrolmentModule } from '../enroll/open-enrolment.ts';
+import { BridgeError } from '../errors.ts';
+import type { HttpServerContext } from '../http/http-server-context.ts';
+import { describeRoute } from '../http/route-schema.ts';
+
+/** See the section `bridge: guests: vendordata:`. */
+export interface VendordataOptions {
+  /** Of minions; `{uuid}`, `{name}` and `{project}` stand for those of the instance. */
+  readonly id: string;
+  /** Seconds that a ticket is good for, from the first request on. Default: `enroll: ticket_lifetime`. */
+  readonly ticketLifetime: number | undefined;
+}
+
+/** What is asked by Nova [nova/api/metadata/vendordata_dynamic.py]. */
+interface VendordataRequest {
+  readonly 'project-id': string;
+  readonly 'instance-id': string;
+  readonly 'image-id': string | null;
+  readonly hostname: string | null;
+}
+
+const Id = Type.String({ pattern: '^[A-Za-z0-9-]{1,64}$' });
+const Text = Type.Union([Type.String({ maxLength: 255 }), Type.Null()]);
+/** More keys may come with other releases. What a project's users can change is not looked at. */
+const RequestSchema: TSchema = Type.Object({
+  'project-id': Id,
+  'instance-id': Id,
+  'image-id': Type.Optional(Text),
+  hostname: Type.Optional(Text),
+});
+const requestCheck = Compile(Type.Unsafe<VendordataRequest>(RequestSchema));
+
+/** What a rule of the action `command` calls the right to be answered. */
+const vendordataRight = 'bridge.vendordata';
+/** Requests for one instance: a config drive makes six, and a guest may repeat its own at will. */
+const instanceRate = { perSecond: 0.5, burst: 20 };
+/** User-data is in the body, 64 KiB of base64. */
+const bodyLimit = 262_144;
+
+/** Numbers of the enrolments of instances, for ever: none of them is enrolled twice. */
+const prefix = ['guests', 'vendordata'];
+
+export interface VendordataDeps {
+  readonly state: Pick<StateArea, 'get' | 'write'>;
+  readonly enroll: Pick<EnrolmentModule, 'api' | 'live' | 'reissue'>;
+  readonly log: Pick<Logger, 'warn'>;
+}
+
+/** Answers for instances. */
+export class Vendordata {
+  readonly #options: VendordataOptions;
+  readonly #deps: VendordataDeps;
+  readonly #turns = new KeyedMutex();
+
+  constructor(options: VendordataOptions, deps: VendordataDeps) {
+    this.#options = options;
+    this.#deps = deps;
+  }
+
+  /** User-data with a ticket; `undefined`: the instance has used one, or can have none. */
+  async answer(asked: VendordataRequest): Promise<string | undefined> {
+    const instance = asked['instance-id'];
+    // One after the other: the first begins the enrolment.
+    return this.#turns.run(instance, async () => {
+      const { enroll, log, state } = this.#deps;
+      const request = this.#requestFor(asked);
+      const known = await this.#knownOf(instance);
+      // protection: vendordata-of-others
+      const isAnother = known !== undefined && known.enrolment?.project !== request.project;
+      if (isAnother || this.#isUsed(known?.enrolment)) return undefined;
+      const holder = [...enroll.live()].find(({ id }) => id === request.id);
+      // An unused ticket of the id would give way to this one.
+      // protection: vendordata-shared-ids
+      if (holder !== undefined && holder.instance !== instance) return undefined;
+      try {
+        if (known?.enrolment?.state === 'open') {
+          return (await enroll.reissue(known.enrolment, request)).userData;
+        }
+        const { enrolment, userData } = await enroll.api.create(request);
+        const value = Buffer.from(enrolment.number);
+        await state.write([{ op: 'put', key: [...prefix, instance], value }]);
+        return userData;
+      } catch (error) {
+        if (!(error instanceof BridgeError)) throw error;
+        log.warn({ code: error.code, reason: error.message, instance }, 'no vendordata');
+        return undefined;
+      }
+    });
+  }
+
+  /** One that nobody used in its time may be followed by another one. */
+  #isUsed(enrolment: Enrolment | undefined): boolean {
+    if (enrolment === undefined || enrolment.state === 'open') return false;
+    return enrolment.state !== 'failed' || enrolment.fingerprint !== undefined;
+  }
+
+  /** The enrolment that an instance was given; an empty one is over for long. */
+  async #knownOf(
+    instance: string,
+  ): Promise<{ readonly enrolment: Enrolment | undefined } | undefined> {
+    const { enroll, state } = this.#deps;
+    const row = await state.get([...prefix, instance]);
+    if (row !== undefined) {
+      const number = Buffer.from(row.value).toString('utf8');
+      const all = await enroll.api.list();
+      return { enrolment: all.find((it) => it.number === number) };
+    }
+    // Somebody enrols it otherwise.
+    const other = [...enroll.live()].find((it) => it.instance === instance);
+    return other && { enrolment: { ...other, state: 'accepted' } };
+  }
+
+  #requestFor(asked: VendordataRequest): EnrolRequest {
+    const { id, ticketLifetime } = this.#options;
+    const { 'instance-id': instance, 'project-id': project, hostname } = asked;
+    const values: Readonly<Record<string, string>> = {
+      uuid: instance,
+      name: hostname ?? '',
+      project,
+    };
+    return {
+      id: id.replaceAll(/\{(uuid|name|project)\}/g, (_, name: string) => values[name] ?? ''),
+      project,
+      instance,
+      ...(ticketLifetime === undefined ? {} : { lifetimeSeconds: ticketLifetime }),
+    };
+  }
+}
+
+const operation = describeRoute({
+  summary: "Nova's dynamic vendordata: user-data that enrols the instance, or {}",
+  body: RequestSchema,
+  answer: Type.Union([Type.String(), Type.Object({})]),
+});
+
+/**
+ * `POST vendordata`. The token is that of a service; a rule must permit it `command` of
+ * `bridge.vendordata` with the keywords `project`, `instance`, `image` and `name` of the instance.
+ * Instances that no rule means get `{}`.
+ */
+export function addVendordataRoute(
+  app: FastifyInstance,
+  doors: HttpServerContext,
+  host: Pick<ExtensionHost, 'audit' | 'decide' | 'holdToken'>,
+  vendordata: Vendordata,
+): void {
+  const rates = new TokenBuckets(instanceRate);
+  app.post(
+    '/vendordata',
+    { bodyLimit, config: operation },
+    async (request, reply): Promise<object> => {
+      const asked = parseRequest(request.body);
+      const { subject, policy, stop } = await host.holdToken(doors.tokenOf(request) ?? '');
+      stop();
+      // protection: vendordata-callers
+      if (!mayCallCommand(subject, vendordataRight, policy)) {
+        throw new AuthorizationError(`no rule permits ${vendordataRight}`);
+      }
+      const instance = asked['instance-id'];
+      if (rates.take(instance) > 0) {
+        // protection: vendordata-rate
+        throw new AuthenticationError('ERR_EAUTH_LIMIT', 'too many requests for this instance');
+      }
+      const kwargs = new Map([
+        ['project', asked['project-id']],
+        ['instance', instance],
+        ['image', asked['image-id'] ?? ''],
+        ['name', asked.hostname ?? ''],
+      ]);
+      const call = { fun: vendordataRight, args: [], kwargs };
+      const question = { subject, action: 'command', resource: { call } } as const;
+      const { effect, rule } = host.decide(question, policy);
+      if (effect !== 'allow') return {};
+      const userData = await vendordata.answer(asked);
+      if (userData === undefined) return {};
+      host.audit.append({
+        who: actorOf(subject),
+        action: 'enroll.asked',
+        what: vendordataRight,
+        on: [instance],
+        rule,
+        outcome: 'permitted',
+      });
+      // A text of JSON: cloud-init reads it as user-data.
+      return reply.type('application/json; charset=utf-8').send(JSON.stringify(userData));
+    },
+  );
+}
+
+/** @throws BridgeError ERR_ENROLL_ARGS, without a value */
+function parseRequest(body: unknown): VendordataRequest {
+  const [first] = requestCheck.Errors(body);
+  if (first === undefined) return requestCheck.Parse(body);
+  const name = first.instancePath.slice(1) || 'the body';
+  throw new BridgeError('ERR_ENROLL_ARGS', `${name}: ${first.message}`);
+}

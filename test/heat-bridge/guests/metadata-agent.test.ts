@@ -1,0 +1,339 @@
+/** The metadata agent: two networks with the same addresses, forged headers, requests again. */
+
+import { mkdirSync, statSync, writeFileSync } from 'node:fs';
+import { createServer, type IncomingHttpHeaders } from 'node:http';
+import net, { type AddressInfo } from 'node:net';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import test, { type ExecutionContext } from 'ava';
+import { agentHeader, signAgentRequest } from '../../../heat-bridge/guests/agent-credentials.ts';
+import { loadAgentOptions } from '../../../heat-bridge/guests/agent-options.ts';
+import { macOfLinkLocal, startMetadataAgent } from '../../../heat-bridge/guests/metadata-agent.ts';
+import { createSilentLogger } from '../../../master/index.ts';
+import { testWhere } from '../../helpers/needs.ts';
+import { hasNamespaces } from '../../helpers/network-namespace.ts';
+import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
+import { hasLabPrograms, startLab as startNetworks } from './network-lab.ts';
+import { type GuestStage, startGuests } from './stage.ts';
+import { startCloud } from './stand-in-cloud.ts';
+
+const secret = 'the secret of the agent of these networks';
+const novaSecret = 'guest-secret';
+
+interface Asked {
+  readonly method: string | undefined;
+  readonly url: string | undefined;
+  readonly headers: IncomingHttpHeaders;
+}
+
+interface Lab {
+  readonly stage: GuestStage;
+  readonly socket: string;
+  readonly nova: readonly Asked[];
+  readonly folder: string;
+  /** Sends a request as the proxy of a network does; its answer, head and body. */
+  ask(network: string, address: string, request?: string, more?: string): Promise<string>;
+}
+
+/** Of the vectors, with the signature that Nova expects. */
+const instanceA = '6f1e0c1a-2b3c-4d5e-8f90-a1b2c3d4e5f6';
+const signatureOfA = 'd53fe68ea10dedede2f9af309abb7bd14181e29eacc83e2552a081242c7c01e7';
+
+const instances = [
+  { network: 'net-A', address: '10.0.0.5', instance: instanceA, project: 'p1' },
+  { network: 'net-B', address: '10.0.0.5', instance: 'instance-b', project: 'p2' },
+  { network: 'net-A', address: '10.0.0.9', instance: 'one', project: 'p1' },
+  { network: 'net-A', address: '10.0.0.9', instance: 'two', project: 'p1' },
+];
+
+async function startLab(t: ExecutionContext): Promise<Lab> {
+  const folder = temporaryDirectory(t);
+  const write = (name: string, text: string): string => {
+    const file = path.join(folder, name);
+    writeFileSync(file, text, { mode: 0o600 });
+    return file;
+  };
+  const agentSecret = write('agent.secret', `${secret}\n`);
+  write('nova.secret', `${novaSecret}\n`);
+  write('instances.json', JSON.stringify(instances));
+  const stage = await startGuests(t, {
+    guests: { agents: { 'net-1': { secret_file: agentSecret } } },
+  });
+  const asked: Asked[] = [];
+  const nova = createServer(({ method, url, headers }, response) => {
+    asked.push({ method, url, headers });
+    response.writeHead(url === '/missing' ? 404 : 200, { 'content-type': 'application/json' });
+    response.end(JSON.stringify({ uuid: headers['x-instance-id'] }));
+  });
+  await new Promise<void>((resolve) => nova.listen(0, '127.0.0.1', resolve));
+  t.teardown(() => nova.close());
+  const socket = path.join(folder, 'metadata.sock');
+  const config = write(
+    'agent.yaml',
+    `socket: ${socket}
+nova: { url: "http://127.0.0.1:${(nova.address() as AddressInfo).port}", secret_file: nova.secret }
+master: { url: "http://127.0.0.1:${stage.port}/", name: net-1, secret_file: agent.secret }
+instances: instances.json
+`,
+  );
+  const log = createSilentLogger();
+  const options = await loadAgentOptions(config, new AbortController().signal);
+  const agent = await startMetadataAgent({ ...options, log, now: Date.now });
+  t.teardown(() => agent.close());
+  return {
+    stage,
+    socket,
+    folder,
+    nova: asked,
+    ask: (network, address, request = 'GET /openstack', more = '') =>
+      send(
+        socket,
+        `${request} HTTP/1.1\r\nhost: 169.254.169.254\r\n${more}x-neutron-network-id: ${network}\r\nx-forwarded-for: ${address}\r\nconnection: close\r\n\r\n`,
+      ),
+  };
+}
+
+function send(socket: string, bytes: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    let text = '';
+    const connection = net.connect(socket, () => connection.write(bytes));
+    connection.on('data', (chunk) => {
+      text += chunk;
+    });
+    connection.once('error', reject);
+    connection.once('close', () => resolve(text));
+  });
+}
+
+const statusOf = (answer: string): string => answer.split(' ')[1] ?? '';
+
+test('one address in two networks is two instances, to Nova with its signature and to the master', async (t) => {
+  const { stage, ask, nova } = await startLab(t);
+  t.regex(await ask('net-A', '10.0.0.5'), /"uuid":"6f1e0c1a-/);
+  t.regex(
+    await ask('net-B', '::ffff:10.0.0.5', 'GET /openstack/latest/x?y=1'),
+    /"uuid":"instance-b"/,
+  );
+  const [first, second] = nova;
+  t.like(first, { method: 'GET', url: '/openstack' });
+  t.is(first?.headers['x-instance-id-signature'], signatureOfA);
+  t.deepEqual(
+    Object.keys(first?.headers ?? {})
+      .filter((it) => it.startsWith('x-'))
+      .sort(),
+    ['x-forwarded-for', 'x-instance-id', 'x-instance-id-signature', 'x-tenant-id'],
+  );
+  t.like(second, {
+    url: '/openstack/latest/x?y=1',
+    headers: { 'x-tenant-id': 'p2', 'x-forwarded-for': '10.0.0.5' },
+  });
+  t.is(statusOf(await ask('net-A', '10.0.0.5', 'GET /missing')), '404');
+  await stage.guest('a.minion', { project: 'p1', instance: instanceA });
+  await stage.guest('a.peer', { project: 'p1', instance: 'instance-c' });
+  await stage.guest('b.minion', { project: 'p2', instance: 'instance-b' });
+  const ofA = await ask('net-A', '10.0.0.5', 'GET /saltbridge/v1/peers');
+  t.regex(ofA, /"self":"6f1e0c1a-[^"]*".*"minion":"a\.peer"/);
+  const ofB = await ask('net-B', '10.0.0.5', 'GET /saltbridge/v1/peers');
+  t.regex(ofB, /"self":"instance-b","peers":\[\]/);
+});
+
+test('values of the data space go through the agent, without a token on the machine', async (t) => {
+  const { stage, ask } = await startLab(t);
+  await stage.guest('a.minion', { project: 'p1', instance: instanceA });
+  await stage.guest('b.minion', { project: 'p2', instance: 'instance-b' });
+  await stage.bridge.data.add({
+    name: 's',
+    roles: {
+      a: { minions: ['a.minion'], writes: { x: {} } },
+      b: { minions: ['b.minion'], reads: { x: 'a/x' } },
+    },
+  });
+  const put = 'PUT /saltbridge/v1/data?key=a/x';
+  const body = 'content-length: 0\r\n';
+  t.is(statusOf(await ask('net-A', '10.0.0.5', put, body)), '200');
+  t.is(statusOf(await ask('net-B', '10.0.0.5', put, body)), '403');
+  const read = await ask('net-B', '10.0.0.5', 'GET /saltbridge/v1/data?key=a/x&wait=1');
+  t.regex(read, /^HTTP\/1\.1 200 [\s\S]*x-saltbridge-version: 1/i);
+  t.is(statusOf(await ask('net-A', '10.0.0.5', 'GET /saltbridge/v1/other')), '404');
+  t.is(statusOf(await ask('net-A', '10.0.0.5', 'GET /saltbridge/v1/../enrolments')), '400');
+});
+
+test('headers that a guest sends as well change nothing, and nobody else is found', async (t) => {
+  const { ask, nova } = await startLab(t);
+  const forged = [
+    'x-forwarded-for: 10.0.0.7\r\n',
+    'X-Neutron-Network-ID: net-B\r\n',
+    'x-ovn-network-id: net-B\r\n',
+    'x-neutron-router-id: r\r\n',
+  ];
+  for (const header of forged) {
+    t.is(statusOf(await ask('net-A', '10.0.0.5', undefined, header)), '400', header);
+  }
+  for (const [network, address] of [
+    ['net-A', '10.0.0.5, 10.0.0.7'],
+    ['net-A', ''],
+    ['../x', '10.0.0.5'],
+    ['', '10.0.0.5'],
+  ] as const) {
+    t.is(statusOf(await ask(network, address)), '400', `${network} ${address}`);
+  }
+  // Nobody's, and two instances'.
+  t.is(statusOf(await ask('net-C', '10.0.0.5')), '404');
+  t.is(statusOf(await ask('net-A', '10.0.0.9')), '404');
+  t.deepEqual(nova, []);
+  const ids = 'x-instance-id: instance-b\r\nx-tenant-id: p2\r\nx-metadata-provider: x\r\n';
+  t.regex(await ask('net-A', '10.0.0.5', undefined, ids), /"uuid":"6f1e0c1a-/);
+  t.is(nova[0]?.headers['x-metadata-provider'], undefined);
+});
+
+test('the master takes a request of an agent once, soon, and for an instance of the project', async (t) => {
+  const { stage, socket } = await startLab(t);
+  t.is(statSync(socket).mode & 0o777, 0o600);
+  await stage.guest('a.minion', { project: 'p1', instance: instanceA });
+  const request = { method: 'GET', path: '/bridge/v1/guest/peers', body: new Uint8Array() };
+  const own = { instance: instanceA, project: 'p1' };
+  const agent = { name: 'net-1', secret };
+  const signed = (more: object = {}, at = stage.clock.now, by = agent): string =>
+    signAgentRequest(by, { ...own, ...more }, request, at);
+  const ask = async (header: string, place = request.path): Promise<number> =>
+    (await stage.call({ path: place, headers: { [agentHeader]: header } })).status;
+  const once = signed();
+  t.is(await ask(once), 200);
+  t.is(await ask(once), 401);
+  t.is(await ask(signed({}, stage.clock.now - 61_000)), 401);
+  t.is(await ask(signed({}, stage.clock.now + 61_000)), 401);
+  t.is(
+    await ask(signed({}, undefined, { name: 'net-1', secret: 'another secret of somebody' })),
+    401,
+  );
+  t.is(await ask(signed({}, undefined, { name: 'net-2', secret })), 401);
+  t.is(await ask(signed(), '/bridge/v1/guest/peers?together=true'), 401);
+  t.is(await ask(signed().replace(';p1;', ';p2;')), 401);
+  t.is(await ask(signed({ project: 'p2' })), 404);
+  t.is(await ask(signed({ instance: 'nobody' })), 404);
+  // The signature that Nova takes is none for the master.
+  t.is(await ask('d4db688ef1e8d70144c215f218e21de46d70f08b2b5281eea8d04e2374b00f09'), 401);
+});
+
+test('a secret that can be guessed, or a file that cannot be, is refused at the start', async (t) => {
+  const { folder } = await startLab(t);
+  const log = createSilentLogger();
+  const find = async (): Promise<undefined> => undefined;
+  const other = path.join(folder, 'other.sock');
+  for (const [nova, master, message] of [
+    ['', secret, /Nova's secret is empty/],
+    [novaSecret, 'short', /at least 16 characters/],
+  ] as const) {
+    const started = startMetadataAgent({
+      socket: other,
+      nova: { url: 'http://127.0.0.1:1', secret: nova },
+      master: { url: 'http://127.0.0.1:1', name: 'x', secret: master },
+      find,
+      now: Date.now,
+      log,
+    });
+    await t.throwsAsync(started, { message });
+  }
+  mkdirSync(path.join(folder, 'b'));
+  for (const text of ['', 'socket: relative', 'socket: /x\nnova: {}\n']) {
+    const file = path.join(folder, 'b', 'agent.yaml');
+    writeFileSync(file, text);
+    const loaded = loadAgentOptions(file, new AbortController().signal);
+    await t.throwsAsync(loaded, { code: 'ERR_BRIDGE_OPTIONS' });
+  }
+});
+
+test('Neutron is asked for the port of an address in its network, or of a link-local one by its MAC', async (t) => {
+  t.is(macOfLinkLocal('fe80::f816:3eff:fe4c:2c30'), 'fa:16:3e:4c:2c:30');
+  t.is(macOfLinkLocal('fe80::182d:58ff:fe47:4688'), '1a:2d:58:47:46:88');
+  t.is(macOfLinkLocal('fe80::1'), undefined);
+  t.is(macOfLinkLocal('2001:db8::1'), undefined);
+  const cloud = await startCloud(t);
+  const port = (id: string, network: string, address: string): void => {
+    cloud.ports.push({
+      id,
+      device_id: `server-of-${id}`,
+      device_owner: 'compute:az1',
+      project_id: 'p1',
+      network_id: network,
+      mac_address: 'fa:16:3e:4c:2c:30',
+      security_groups: [],
+      fixed_ips: [{ ip_address: address, subnet_id: 's' }],
+    });
+  };
+  port('1', 'net-A', '10.0.0.5');
+  const folder = temporaryDirectory(t);
+  for (const name of ['nova', 'master']) writeFileSync(path.join(folder, name), secret);
+  const file = path.join(folder, 'agent.yaml');
+  writeFileSync(
+    file,
+    `socket: ${folder}/s
+nova: { url: "http://127.0.0.1:1", secret_file: nova }
+master: { url: "http://127.0.0.1:1", name: x, secret_file: master }
+neutron:
+  url: ${cloud.url}/network
+  keystone: { url: "${cloud.url}/v3", username: u, password: p, project: s }
+`,
+  );
+  const { find } = await loadAgentOptions(file, new AbortController().signal);
+  t.deepEqual(await find('net-A', '10.0.0.5'), { instance: 'server-of-1', project: 'p1' });
+  t.true(cloud.asked.some((it) => it.includes('fixed_ips=ip_address%3D10.0.0.5')));
+  await find('net-A', 'fe80::f816:3eff:fe4c:2c30');
+  t.true(cloud.asked.some((it) => it.includes('mac_address=fa%3A16%3A3e%3A4c%3A2c%3A30')));
+  t.is(await find('net-B', '10.0.0.5'), undefined);
+});
+
+const program = fileURLToPath(
+  new URL('../../../../clients/guests/saltbridge/saltbridge-data', import.meta.url),
+);
+const labTest = testWhere(
+  hasNamespaces && hasLabPrograms,
+  'root, network namespaces, haproxy, curl',
+);
+
+labTest(
+  'behind a real proxy, 10.0.0.5 in two networks is two instances whatever it says',
+  async (t) => {
+    const lab = await startLab(t);
+    const { stage, folder, socket } = lab;
+    const { run } = await startNetworks(t, folder, socket);
+    await stage.guest('a.minion', { project: 'p1', instance: instanceA });
+    await stage.guest('b.minion', { project: 'p2', instance: 'instance-b' });
+    await stage.bridge.data.add({
+      name: 's',
+      roles: {
+        a: { minions: ['a.minion'], writes: { x: {} } },
+        b: { minions: ['b.minion'], reads: { x: 'a/x' } },
+      },
+    });
+    const metadata = 'http://169.254.169.254';
+    t.regex(await run('A', 'curl', '-s', `${metadata}/openstack`), /"uuid":"6f1e0c1a-/);
+    t.regex(await run('B', 'curl', '-s', `${metadata}/openstack`), /"uuid":"instance-b"/);
+    const before = lab.nova.length;
+    // Neutron's proxy leaves the guest's own header before the one that it adds.
+    const status = ['-s', '-o', '/dev/null', '-w', '%{http_code}'];
+    const forged = ['-H', 'X-Forwarded-For: 10.0.0.9'];
+    t.is(await run('A', 'curl', ...status, ...forged, `${metadata}/openstack`), '400');
+    t.is(lab.nova.length, before);
+    const ids = [
+      'X-Neutron-Network-ID: net-B',
+      'X-Instance-ID: instance-b',
+      'X-Neutron-Router-ID: r',
+    ];
+    const headers = ids.flatMap((it) => ['-H', it]);
+    t.regex(await run('A', 'curl', '-s', ...headers, `${metadata}/openstack`), /"uuid":"6f1e0c1a-/);
+    const agentForgery = ['-H', `${agentHeader}: 1;net-1;0;x;instance-b;p2;y`];
+    const peers = await run('A', 'curl', '-s', ...agentForgery, `${metadata}/saltbridge/v1/peers`);
+    t.regex(peers, /"self":"6f1e0c1a-/);
+    // No token is on either machine.
+    const conf = path.join(folder, 'conf');
+    mkdirSync(conf);
+    writeFileSync(path.join(conf, 'guest.conf'), `url='${metadata}/saltbridge/v1'\n`);
+    const data = (network: 'A' | 'B', ...args: readonly string[]): Promise<string> =>
+      run(network, 'env', `SALTBRIDGE_GUEST=${conf}`, 'sh', program, ...args);
+    const reading = data('B', 'get', 'a/x', '20');
+    await data('A', 'put', 'a/x', 'of A');
+    t.is(await reading, 'of A');
+    await t.throwsAsync(data('B', 'put', 'a/x', 'of B'), { message: /does not write/ });
+  },
+);
