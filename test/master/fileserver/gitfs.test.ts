@@ -286,6 +286,22 @@ test('a remote that answers nothing is given up after the time limit', async (t)
   await t.throwsAsync(served.update(), { code: 'ERR_GIT', message: /took longer than 1 s/ });
 });
 
+test('a file of credentials that others may read is not used', async (t) => {
+  const repo = repository(t);
+  repo.commit({ a: 'one' });
+  const credentialsFile = path.join(temporaryDirectory(t), 'credentials');
+  writeFileSync(credentialsFile, 'https://u:p@a.test\n');
+  chmodSync(credentialsFile, 0o640);
+  const served = await serve(t, {
+    gitfsRemotes: [remote(repo.url)],
+    git: git({ credentialsFile }),
+  });
+  await t.throwsAsync(served.update(), { code: 'ERR_GIT', message: /not for its owner alone/ });
+  chmodSync(credentialsFile, 0o600);
+  await served.update();
+  t.is(await served.text('a'), 'one');
+});
+
 test('git daemon: root, mountpoint, whitelist, fallback and mapped environments', async (t) => {
   const repo = repository(t);
   repo.commit({ 'salt/a': 'master', 'other/b': 'hidden' });
