@@ -7,6 +7,7 @@ import {
   type AuditRequester,
   type InProcessApi,
   MasterError,
+  type MasterStatus,
   type ReloadReport,
 } from './api/index.ts';
 import { audited, auditedCall, auditMaster, createAudit } from './audit/index.ts';
@@ -42,7 +43,7 @@ import {
   peerRequests,
 } from './requests/index.ts';
 import { RpcServer, rpcTable } from './rpc/index.ts';
-import { createStatus, measure } from './status.ts';
+import { createStatus, figuresOf, measure } from './status.ts';
 import { createTransports, listen, renewCertificates } from './transports.ts';
 import { createUsers } from './users/index.ts';
 
@@ -158,7 +159,11 @@ async function open(parts: Parts, closers: Closers): Promise<Assembly> {
   };
   const { runners, wheel } = functions.api;
   const scope = { jobs: jobs.api, runners, wheel, keys, events: eventsApi };
-  const status = createStatus({ config, context, auth, audit, transports, bound });
+  const ownStatus = createStatus({ config, context, auth, audit, transports, bound });
+  const status = (): MasterStatus => ({
+    ...ownStatus(),
+    extensions: figuresOf(extensions.metrics()),
+  });
   const api: InProcessApi = {
     ...users.interfaceOf(scope),
     keys,
@@ -178,7 +183,10 @@ async function open(parts: Parts, closers: Closers): Promise<Assembly> {
     minions: async () => jobs.list(),
     store: audited(rpcTable.store, storeApi, audit),
     status: async () => status(),
-    metrics: () => measure({ context, auth, events, jobs, reactor, limits }, status()),
+    metrics: async () => [
+      ...(await measure({ context, auth, events, jobs, reactor, limits }, ownStatus())),
+      ...[...extensions.metrics().values()].flat(),
+    ],
   };
   await extensions.start({ api, jobs });
   const log = logger.child({ component: 'rpc' });

@@ -21,6 +21,7 @@ import {
   type JobUpdate,
   type MasterApi,
   MasterError,
+  type MetricFamily,
   type MinionRunners,
   type NamedCommands,
   type RpcTable,
@@ -138,6 +139,8 @@ export interface OpenExtension {
   readonly minionRunners?: MinionRunners;
   /** Methods at the local socket; called there as `<extension>.<name>`. */
   readonly rpc?: RpcTable;
+  /** What it measures, as `metrics` and `status` of the master tell it; made when somebody asks. */
+  metrics?(): readonly MetricFamily[];
   /**
    * The ports are bound, and the master's interface is there; the local socket is not, yet. What it
    * throws ends the master's start.
@@ -239,6 +242,8 @@ export interface Extensions {
   readonly commands: NamedCommands | undefined;
   /** A room of methods at the local socket for each. */
   readonly methods: RpcTable;
+  /** What each measures, by the names of extensions. */
+  metrics(): ReadonlyMap<string, readonly MetricFamily[]>;
   start(running: RunningMaster): Promise<void>;
 }
 
@@ -275,6 +280,7 @@ export async function openExtensions(
     },
     commands: opened.flatMap(({ open }) => open.commands ?? [])[0],
     methods: Object.fromEntries(opened.map(({ name, open }) => [name, open.rpc ?? {}])),
+    metrics: () => new Map(opened.map(({ name, open }) => [name, open.metrics?.() ?? []])),
     start: async (master) => {
       running = master;
       for (const { open } of opened) await open.start?.();
