@@ -165,6 +165,8 @@ const byCode: ReadonlyMap<string, number> = new Map([
   ['ERR_PACKAGE_MISSING', exitCodes.unavailable],
   ['ERR_PILLAR_FILE', exitCodes.failure],
   ['ERR_PILLAR_SOURCE', exitCodes.unavailable],
+  ['ERR_GIT', exitCodes.unavailable],
+  ['ERR_EVENT_EXPORT', exitCodes.unavailable],
   ['ERR_PLAN_GROUPS', exitCodes.usage],
   ['ERR_PLAN_UNKNOWN', exitCodes.usage],
   ['ERR_PROJECT', exitCodes.notPermitted],

@@ -151,7 +151,7 @@ export function gitPillarRemotesOf(
 }
 
 /** The protocol that git would use for an address. */
-export function gitProtocol(url: string): string {
+function gitProtocol(url: string): string {
   const [, helper] = /^([\w+.-]+)::/.exec(url) ?? [];
   if (helper !== undefined) return helper.toLowerCase();
   const [, scheme] = /^([\w+.-]+):\/\//.exec(url) ?? [];

@@ -90,10 +90,18 @@ const secretName =
 function hideSecrets(name: string, value: unknown): unknown {
   if (value === null || value === undefined || typeof value === 'boolean') return value ?? null;
   if (secretName.test(name) || name === 'headers') return hidden;
-  if (typeof value === 'string') return value.replace(/:\/\/[^/@\s]+@/g, `://${hidden}@`);
+  if (typeof value === 'string') return withoutCredentials(value);
   if (Array.isArray(value)) return value.map((item) => hideSecrets('', item));
   if (typeof value !== 'object') return value;
   return Object.fromEntries(
-    Object.entries(value).map(([inner, item]) => [inner, hideSecrets(inner, item)]),
+    // The address of a repository may be a key.
+    Object.entries(value).map(([inner, item]) => [
+      withoutCredentials(inner),
+      hideSecrets(inner, item),
+    ]),
   );
+}
+
+function withoutCredentials(text: string): string {
+  return text.replace(/:\/\/[^/@\s]+@/g, `://${hidden}@`);
 }

@@ -2,8 +2,19 @@ import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
 import { type SaltOptions, saltOptions } from './option-table.ts';
 import type { MasterConfig } from './options.ts';
 
-/** Options whose value nobody may see; `ext_pillar` has headers. */
-const secret: ReadonlySet<keyof SaltOptions> = new Set(['keyPass', 'signingKeyPass', 'extPillar']);
+/**
+ * Options whose value nobody may see; `ext_pillar` has headers, remotes have passwords, and the
+ * schedule has arguments.
+ */
+const secret: ReadonlySet<keyof SaltOptions> = new Set([
+  'keyPass',
+  'signingKeyPass',
+  'extPillar',
+  'gitfsPassword',
+  'gitfsRemotes',
+  'gitPillarPassword',
+  'schedule',
+]);
 
 /** The options that Salt has, under its names; without secrets, and without users and their rights. */
 export function saltValues(config: SaltOptions & Pick<MasterConfig, 'eauth' | 'saltgui'>): WireMap {

@@ -33,7 +33,7 @@ export async function openGitfs(
 }
 
 /** Fetches all, whatever becomes of some. @throws MasterError ERR_GIT that names what failed */
-export async function updateMirrors(mirrors: ReadonlySet<GitMirror>): Promise<void> {
+async function updateMirrors(mirrors: ReadonlySet<GitMirror>): Promise<void> {
   const failures: unknown[] = [];
   await Promise.all(
     [...mirrors].map((mirror) => mirror.update().catch((error: unknown) => failures.push(error))),

@@ -10,6 +10,8 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { createServer as createHttpServer } from 'node:http';
 import { createServer } from 'node:net';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
@@ -284,6 +286,55 @@ test('a remote that answers nothing is given up after the time limit', async (t)
     git: git({ protocols: ['git'], timeout: 1 }),
   });
   await t.throwsAsync(served.update(), { code: 'ERR_GIT', message: /took longer than 1 s/ });
+});
+
+test('a file of credentials that others may read is not used', async (t) => {
+  const repo = repository(t);
+  repo.commit({ a: 'one' });
+  const credentialsFile = path.join(temporaryDirectory(t), 'credentials');
+  writeFileSync(credentialsFile, 'https://u:p@a.test\n');
+  chmodSync(credentialsFile, 0o640);
+  const served = await serve(t, {
+    gitfsRemotes: [remote(repo.url)],
+    git: git({ credentialsFile }),
+  });
+  await t.throwsAsync(served.update(), { code: 'ERR_GIT', message: /not for its owner alone/ });
+  chmodSync(credentialsFile, 0o600);
+  await served.update();
+  t.is(await served.text('a'), 'one');
+});
+
+test('over http a remote is fetched with user and password, which no error tells', async (t) => {
+  const repo = repository(t);
+  repo.commit({ a: 'one' });
+  repo.git('update-server-info');
+  const asked: (string | undefined)[] = [];
+  const server = createHttpServer(async ({ url = '', headers }, response) => {
+    asked.push(headers.authorization);
+    const wanted = `Basic ${Buffer.from('me:pass word').toString('base64')}`;
+    if (headers.authorization !== wanted) {
+      response.writeHead(401, { 'www-authenticate': 'Basic realm="git"' }).end();
+      return;
+    }
+    const place = repo.path('.git', path.normalize(url.split('?')[0] ?? '').slice('/x/'.length));
+    const content = await readFile(place).catch(() => undefined);
+    response.writeHead(content === undefined ? 404 : 200).end(content);
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => server.close());
+  const address = server.address();
+  const url = `http://127.0.0.1:${typeof address === 'object' ? address?.port : 0}/x`;
+  const options = (password: string): Partial<MasterOptions> => ({
+    gitfsRemotes: [remote(url, { user: 'me', password, insecure_auth: true })],
+    git: git({ protocols: ['http'] }),
+  });
+  const wrong = await serve(t, options('wrong'));
+  const error = await t.throwsAsync(wrong.update(), { code: 'ERR_GIT' });
+  t.true(error.message.startsWith(url) && !error.message.includes('wrong'), error.message);
+  const right = await serve(t, options('pass word'));
+  await right.update();
+  t.is(await right.text('a'), 'one');
+  t.true(asked.includes(undefined));
 });
 
 test('git daemon: root, mountpoint, whitelist, fallback and mapped environments', async (t) => {

@@ -1,0 +1,93 @@
+/** Options of sites of Salt as files say them: repositories, the schedule, exported events. */
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import test from 'ava';
+import { gitfsRemotesOf, gitPillarRemotesOf, readSchedule } from '../../../master/config/index.ts';
+import { listOptions } from '../../../master/config/list-options.ts';
+import { loadMasterConfig } from '../../../master/config/load.ts';
+import { readConfigDirectory } from '../../../master/config/read-config.ts';
+import { saltValues } from '../../../master/config/salt-values.ts';
+
+const file = `
+fileserver_backend: [roots, git, s3fs]
+gitfs_base: main
+gitfs_password: secret-1
+gitfs_user: me
+gitfs_saltenv:
+  - prod:
+      - ref: release
+gitfs_remotes:
+  - https://git.example.org/states.git
+  - https://me:secret-2@git.example.org/formula.git:
+      - root: salt
+      - mountpoint: salt://formulas
+      - base: master
+      - password: secret-3
+      - saltenv:
+          - dev:
+              - ref: develop
+              - root: x
+  - git@git.example.org:user/states.git:
+      root: sub
+ext_pillar:
+  - git:
+      - main https://git.example.org/pillar.git:
+          - env: base
+          - root: pillar
+      - __env__ git@git.example.org:p.git
+schedule:
+  refresh: {function: fileserver.update, kwargs: {a: secret-5}, minutes: 5, returner: mysql}
+saltbridge:
+  git: {protocols: [https, ssh], known_hosts: /etc/known_hosts}
+  event_export:
+    - name: siem
+      webhook: https://siem.example.org/salt
+      headers: {authorization: secret-4}
+      match: ['salt/auth']
+`;
+
+function directory(content: string): string {
+  const place = mkdtempSync(path.join(tmpdir(), 'sb-shop-'));
+  writeFileSync(path.join(place, 'master'), content);
+  return place;
+}
+
+test('remotes have their own parameters over those of all', async (t) => {
+  const { config, warnings } = await loadMasterConfig(directory(file));
+  t.deepEqual(config.fileserverBackend, ['roots', 'gitfs']);
+  const [first, second, third] = gitfsRemotesOf(config);
+  t.like(first, { base: 'main', root: '', access: { user: 'me', password: 'secret-1' } });
+  t.like(second, { base: 'master', root: 'salt', access: { password: 'secret-3' } });
+  t.deepEqual([...(second?.saltenv.keys() ?? [])], ['prod', 'dev']);
+  t.like(third, { root: 'sub', access: { url: 'git@git.example.org:user/states.git' } });
+  const [entry] = config.extPillar;
+  const pillar = entry?.module === 'git' ? gitPillarRemotesOf(entry.remotes, config) : [];
+  t.like(pillar[0], { branch: 'main', env: 'base', root: 'pillar' });
+  t.like(pillar[1], { branch: '__env__', env: '__env__' });
+  t.is(readSchedule(config.schedule)[0]?.fun, 'fileserver.update');
+  t.is(config.eventExport[0]?.name, 'siem');
+  t.deepEqual(
+    warnings.map(({ message }) => message.replace(/^.*?:\d+: /, '')),
+    [
+      'fileserver_backend: s3fs is not served: the file server has the backends roots and gitfs',
+      'schedule: refresh: returner has no effect in the master',
+    ],
+  );
+});
+
+test('no password of a repository or header of a webhook is shown', async (t) => {
+  const shown = JSON.stringify(listOptions(await readConfigDirectory(directory(file))));
+  t.true(shown.includes('git.example.org/formula.git'));
+  t.notRegex(shown, /secret-[1-4]/);
+  const { config } = await loadMasterConfig(directory(file));
+  t.notRegex(JSON.stringify(saltValues(config)), /secret-/);
+});
+
+test('a password over http, and remotes that no backend serves, are told', async (t) => {
+  const plain = 'gitfs_remotes: [{"http://a.test/x": [{user: a}, {password: b}]}]\n';
+  const loading = loadMasterConfig(directory(`fileserver_backend: [gitfs]\n${plain}`));
+  await t.throwsAsync(loading, { code: 'ERR_OPTION_TYPE', message: /sends a password over http/ });
+  const { warnings } = await loadMasterConfig(directory(plain));
+  t.regex(String(warnings[0]?.message), /fileserver_backend does not name gitfs/);
+});
