@@ -4,6 +4,7 @@ import type { FastifyInstance } from 'fastify';
 import type {
   ExtPillar,
   KeyAcceptanceHook,
+  MetricFamily,
   NamedCommands,
   OpenExtension,
   RpcTable,
@@ -25,6 +26,8 @@ export interface BridgeModule<Api> {
   readonly advice?: KeyAcceptanceHook;
   /** Ends what hangs on the accepted key of an id. */
   onKeyLost?(id: string): Promise<void>;
+  /** What it measures, as it is now. */
+  metrics?(): readonly MetricFamily[];
   /** Methods at the local socket, called there as `bridge.<name>`. */
   readonly rpc?: RpcTable;
   /** Adds its routes below `/bridge/v1`. */
@@ -48,6 +51,7 @@ export function combineModules(parts: readonly BridgeModule<unknown>[]): OpenExt
     onKeyLost: async (id) => {
       for (const part of parts) await part.onKeyLost?.(id);
     },
+    metrics: () => parts.flatMap((part) => part.metrics?.() ?? []),
     rpc: Object.assign({}, ...parts.map(({ rpc }) => rpc)),
     start: () => {
       for (const part of parts) part.start?.();

@@ -173,7 +173,10 @@ async function open(parts: Parts, closers: Closers): Promise<Assembly> {
     minions: async () => jobs.list(),
     store: audited(rpcTable.store, storeApi, audit),
     status: async () => status(),
-    metrics: () => measure({ context, auth, events, jobs, reactor, limits }, status()),
+    metrics: async () => [
+      ...(await measure({ context, auth, events, jobs, reactor, limits }, status())),
+      ...extensions.metrics(),
+    ],
   };
   await extensions.start({ api, jobs });
   const log = logger.child({ component: 'rpc' });

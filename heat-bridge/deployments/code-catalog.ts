@@ -14,18 +14,24 @@ import {
   catalogNameForm,
   type JsonSchema,
 } from '../commands/command-definition.ts';
-import { type CompiledParameters, compileParameters } from '../commands/parameters.ts';
+import {
+  type CompiledParameters,
+  compileParameters,
+  findTextProblem,
+} from '../commands/parameters.ts';
 import { BridgeError } from '../errors.ts';
 import type { Deployment } from './metadata.ts';
 import type { ResolvedCall } from './resolved-call.ts';
+
+type CodeGroup = 'salt' | 'script';
 
 /** An entry of `deployments:`. */
 export interface CodeDefinition {
   /** As commands are named; rules of the action `command` name it too. */
   readonly name: string;
   readonly description: string;
-  /** The group of the config. */
-  readonly group: 'script';
+  /** The group of the config: `salt` is inline SLS, for the groups `salt` and `salt-state`. */
+  readonly group: CodeGroup;
   /** SHA-256 of the texts that may run, as hex. Either this or `unsafe`. */
   readonly sha256?: readonly string[];
   /** Any text may run. */
@@ -43,7 +49,7 @@ const isBody = Compile(
   Type.Object(
     {
       description: Words,
-      group: Type.Literal('script'),
+      group: Type.Union([Type.Literal('salt'), Type.Literal('script')]),
       sha256: Type.Optional(
         Type.Array(Type.String({ pattern: '^[0-9a-f]{64}$' }), { minItems: 1, maxItems: 1000 }),
       ),
@@ -93,26 +99,35 @@ export class CodeCatalog {
     this.commands = new Catalog(definitions.map(commandOf));
   }
 
-  /** The call of an entry that permits the text and its inputs. */
-  resolve({ config, inputs, outputs }: Deployment): ResolvedCall {
+  /** The call of an entry of this group that permits the text and its inputs. */
+  resolve(group: CodeGroup, { config, inputs, outputs }: Deployment): ResolvedCall {
     if (typeof config !== 'string' || config === '') {
-      return { ok: false, reason: 'group script: the config is no text' };
+      return { ok: false, reason: `group ${group}: the config is no text` };
     }
     const digest = createHash('sha256').update(config, 'utf8').digest('hex');
+    const entries = this.#entries.filter(({ definition }) => definition.group === group);
     // protection: unpinned-code
-    const pinned = this.#entries.find(({ definition }) => definition.sha256?.includes(digest));
-    const entry = pinned ?? this.#entries.find(({ definition }) => definition.unsafe !== undefined);
+    const pinned = entries.find(({ definition }) => definition.sha256?.includes(digest));
+    const entry = pinned ?? entries.find(({ definition }) => definition.unsafe !== undefined);
     if (entry === undefined) {
-      const reason = `group script: no entry of the catalog permits this code (SHA-256 ${digest})`;
+      const what = group === 'salt' ? 'inline SLS' : 'code';
+      const reason = `group ${group}: no entry of the catalog permits this ${what} (SHA-256 ${digest})`;
       return { ok: false, reason };
     }
     const { name } = entry.definition;
     try {
       // What the entry does not name is not taken: PATH or LD_PRELOAD would be code as well.
       // protection: inputs-of-code
-      const values = entry.inputs.check(inputs);
-      const code = wrapScript({ script: config, inputs: values, outputs });
-      return { ok: true, call: { kind: 'code', command: name, params: { code } } };
+      const values = entry.inputs.check(inputs, (parameters) =>
+        group === 'salt'
+          ? findTextProblem(parameters, entry.inputs.schema, { isRendered: true })
+          : undefined,
+      );
+      const params =
+        group === 'salt'
+          ? { tem: slsWithInputs(name, config, values) }
+          : { code: wrapScript({ script: config, inputs: values, outputs }) };
+      return { ok: true, call: { kind: 'code', command: name, params } };
     } catch (error) {
       if (error instanceof BridgeError) return { ok: false, reason: error.message };
       throw error;
@@ -123,23 +138,59 @@ export class CodeCatalog {
 function commandOf({
   name,
   description,
+  group,
   within,
   timeout = 600,
 }: CodeDefinition): CommandDefinition {
   return {
     name,
     description,
-    function: 'cmd.exec_code_all',
-    parameters: {
-      type: 'object',
-      required: ['code'],
-      properties: { code: { type: 'string', 'x-allow-newlines': true } },
-    },
-    arguments: { lang: { value: '/bin/sh' }, code: { parameter: 'code' } },
+    ...implementations[group],
     unsafe: 'i-understand',
     timeoutSeconds: timeout,
     ...(within === undefined ? {} : { within }),
   };
+}
+
+const anyText: JsonSchema = {
+  type: 'string',
+  'x-allow-newlines': true,
+  'x-allow-leading-dash': true,
+};
+const implementations: Readonly<
+  Record<CodeGroup, Pick<CommandDefinition, 'arguments' | 'function' | 'parameters'>>
+> = {
+  script: {
+    function: 'cmd.exec_code_all',
+    parameters: { type: 'object', required: ['code'], properties: { code: anyText } },
+    arguments: { lang: { value: '/bin/sh' }, code: { parameter: 'code' } },
+  },
+  salt: {
+    function: 'state.template_str',
+    parameters: { type: 'object', required: ['tem'], properties: { tem: anyText } },
+    arguments: { tem: { parameter: 'tem' }, queue: { value: true } },
+  },
+};
+
+// Inline SLS: no function of Salt's takes pillar beside it, so its inputs are put before it.
+
+/**
+ * SLS whose `pillar` has the inputs as well. They are in base64, which is text to Jinja and nothing
+ * else.
+ * @throws BridgeError ERR_COMMAND_PARAMETERS for inputs of SLS that names its renderers itself
+ */
+function slsWithInputs(
+  name: string,
+  sls: string,
+  inputs: Readonly<Record<string, JsonValue>>,
+): string {
+  if (Object.keys(inputs).length === 0) return sls;
+  if (sls.startsWith('#!')) {
+    const message = `${name}: inline SLS with a line of renderers (#!…) takes no inputs`;
+    throw new BridgeError('ERR_COMMAND_PARAMETERS', message);
+  }
+  const encoded = base64(JSON.stringify(inputs));
+  return `{%- set pillar = dict(pillar, **('${encoded}' | base64_decode | load_json)) -%}\n${sls}`;
 }
 
 // The script as Heat's agents run one: inputs in the environment, outputs from files.

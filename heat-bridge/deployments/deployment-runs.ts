@@ -71,7 +71,8 @@ export class DeploymentRuns {
       const outcome = await handle.outcome;
       // The next process goes on with it.
       if (outcome.status === 'interrupted' && host.closing.aborted) return undefined;
-      const code = call.kind === 'code' ? String(call.params.code) : undefined;
+      const { code: script } = call.params;
+      const code = call.kind === 'code' && typeof script === 'string' ? script : undefined;
       return resultOfRun(outcome, target.outputs, code);
     } catch (error) {
       if (host.closing.aborted) return undefined;

@@ -21,6 +21,7 @@ import {
   type JobUpdate,
   type MasterApi,
   MasterError,
+  type MetricFamily,
   type NamedCommands,
   type RpcTable,
   type TargetRequest,
@@ -126,6 +127,8 @@ export interface OpenExtension {
    * while no master ran. After a crash it may be called again.
    */
   onKeyLost?(id: string): Promise<void>;
+  /** What it measures, as it is now; docs/metrics.md has the names. */
+  metrics?(): readonly MetricFamily[];
   /** Put over each minion's pillar, last. */
   readonly pillar?: ExtPillar;
   /** Of one extension at most. */
@@ -229,6 +232,8 @@ export interface Extensions {
   /** See {@link OpenExtension.onKeyLost}; of all of them. */
   readonly onKeyLost: (id: string) => Promise<void>;
   readonly commands: NamedCommands | undefined;
+  /** What all of them measure. */
+  metrics(): readonly MetricFamily[];
   /** A room of methods at the local socket for each. */
   readonly methods: RpcTable;
   start(running: RunningMaster): Promise<void>;
@@ -264,6 +269,7 @@ export async function openExtensions(
       await Promise.all(opened.map(({ open }) => open.onKeyLost?.(id)));
     },
     commands: opened.flatMap(({ open }) => open.commands ?? [])[0],
+    metrics: () => opened.flatMap(({ open }) => open.metrics?.() ?? []),
     methods: Object.fromEntries(opened.map(({ name, open }) => [name, open.rpc ?? {}])),
     start: async (master) => {
       running = master;

@@ -12,6 +12,7 @@ import { connect } from 'node:tls';
 import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
 import { freePort } from '../../bench/free-port.ts';
+import { createBridge } from '../../heat-bridge/index.ts';
 import { createLogger } from '../../master/index.ts';
 import {
   createSaltApi,
@@ -335,7 +336,7 @@ const figure = (text: string, name: string): number => {
 };
 
 test('docs/metrics.md names what is measured, and nothing else', async (t) => {
-  const text = await read(await startApi(t));
+  const text = await read(await startApi(t, { extensions: [createBridge()] }));
   const document = readFileSync(
     fileURLToPath(new URL('../../../docs/metrics.md', import.meta.url)),
     'utf8',
