@@ -28,6 +28,10 @@ interface FleetFigures {
   readonly commandMs: number;
   /** Of two jobs at a time. */
   readonly returnsPerSecond: number;
+  /** CPU time of the master's process for each: other load of the machine changes it little. */
+  readonly eventCpuMicros: number;
+  readonly pillarCpuMicros: number;
+  readonly returnCpuMicros: number;
   /** Resident with all subscribed, before the first job. */
   readonly subscribedMegabytes: number;
   /** Resident after the first job for all. */
@@ -81,32 +85,51 @@ async function measure(
   await order(swarm, { do: 'subscribe', publishPort });
   // The first round is V8's: it compiles what is run often.
   await fireEvents(swarm);
-  const eventMs = await fireEvents(swarm);
-  const pillarMs = await order(swarm, { do: 'pillars', count: ofAll.pillars, atOnce: 256 });
+  await order(swarm, { do: 'seal-events', count: ofAll.events });
+  const events = await measured(() => order(swarm, { do: 'events', atOnce: 1024 }));
+  const pillars = await measured(() =>
+    order(swarm, { do: 'pillars', count: ofAll.pillars, atOnce: 256 }),
+  );
   const subscribedMegabytes = process.memoryUsage.rss() / 1e6;
   await ping(master, count);
   const afterPingMegabytes = process.memoryUsage.rss() / 1e6;
   const pingMs = await ping(master, count);
   const pings = Math.max(1, Math.round((ofAll.pings * 1000) / count));
   await pingRepeatedly(master, count, Math.ceil(pings / 2));
-  const startedAt = performance.now();
-  await Promise.all([pingRepeatedly(master, count, pings), pingRepeatedly(master, count, pings)]);
-  const returnMs = performance.now() - startedAt;
+  const returns = await measured(async () => {
+    const startedAt = performance.now();
+    await Promise.all([pingRepeatedly(master, count, pings), pingRepeatedly(master, count, pings)]);
+    return performance.now() - startedAt;
+  });
+  const returnCount = 2 * pings * count;
   const commandStart = performance.now();
   await promisify(execFile)(process.execPath, [command, 'salt', '-c', rootDir, '*', 'test.ping'], {
     maxBuffer: 2 ** 28,
   });
   return {
     signInsPerSecond: (count / signInMs) * 1000,
-    eventsPerSecond: (ofAll.events / eventMs) * 1000,
-    pillarsPerSecond: (ofAll.pillars / pillarMs) * 1000,
+    eventsPerSecond: (ofAll.events / events.ms) * 1000,
+    pillarsPerSecond: (ofAll.pillars / pillars.ms) * 1000,
     pingMs,
     commandMs: performance.now() - commandStart,
-    returnsPerSecond: ((2 * pings * count) / returnMs) * 1000,
+    returnsPerSecond: (returnCount / returns.ms) * 1000,
+    eventCpuMicros: events.cpuMicros / ofAll.events,
+    pillarCpuMicros: pillars.cpuMicros / ofAll.pillars,
+    returnCpuMicros: returns.cpuMicros / returnCount,
     subscribedMegabytes,
     afterPingMegabytes,
     residentMegabytes: process.memoryUsage.rss() / 1e6,
   };
+}
+
+/** @param work returns how many milliseconds it took */
+async function measured(
+  work: () => Promise<number>,
+): Promise<{ readonly ms: number; readonly cpuMicros: number }> {
+  const before = process.cpuUsage();
+  const ms = await work();
+  const { user, system } = process.cpuUsage(before);
+  return { ms, cpuMicros: user + system };
 }
 
 async function fireEvents(swarm: ChildProcess): Promise<number> {

@@ -98,7 +98,12 @@ export async function probeHolder(directory: string): Promise<HolderState> {
 
 /** Whether a process has taken the directory. Takes nothing itself. */
 export async function isDirectoryLocked(directory: string): Promise<boolean> {
-  return (await readCurrentLock(directory)).holder !== undefined;
+  for (let tries = 1; ; tries += 1) {
+    const { holder } = await readCurrentLock(directory);
+    if (holder === undefined) return false;
+    if (holder.pid !== undefined || tries === maxTries) return true;
+    await pause(retryMs);
+  }
 }
 
 /**

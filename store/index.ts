@@ -4,6 +4,7 @@ export { type HolderState, probeHolder } from './directory.ts';
 export {
   type EmbeddedStore,
   type EmbeddedStoreOptions,
+  engineVersion,
   openEmbeddedStore,
   prepareStoreDirectory,
   type StoreUpgrade,
@@ -14,7 +15,6 @@ export {
   storeErrors,
 } from './errors.ts';
 export { inspectStore, readStore, type StoreInspection } from './inspect.ts';
-export { engineVersion } from './lmdb-tables.ts';
 export { createMemoryStore } from './memory.ts';
 export { endHolder, hasEnded, ownIdentity } from './process-identity.ts';
 export { type RestoreOptions, type RestoreReceipt, restoreStore } from './restore.ts';

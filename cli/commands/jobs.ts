@@ -3,13 +3,13 @@ import type { Delivery, JobReport, JobSummary, SilenceReason } from '../../maste
 import type { WireMap } from '../../minion-protocol/index.ts';
 import type { CommandContext } from '../context.ts';
 import { configOption, jsonOption, logLevelOption, parseCount } from '../options.ts';
+import { formatJson } from '../output/nested.ts';
 import {
   addOutputOptions,
   chooseOutput,
   formatReturn,
   type OutputCommandOptions,
 } from '../output/outputters.ts';
-import { formatJson } from '../output/python.ts';
 import { escapeName, printJson, printLine } from '../terminal.ts';
 
 // `saltbridge jobs list|show`.

@@ -8,7 +8,8 @@ import {
   type MasterApi,
   type RunRequest,
 } from '../../master/index.ts';
-import type { CompiledCommand, MinionCall } from './command-catalog.ts';
+import type { CompiledCommand } from './command-catalog.ts';
+import type { MinionCall } from './command-definition.ts';
 import type {
   CommandHandle,
   CommandOutcome,

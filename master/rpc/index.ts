@@ -1,4 +1,10 @@
-export { type CallableApi, rpcMethods, rpcTable } from './methods.ts';
+export {
+  type CallableApi,
+  extensionMethod,
+  extensionStream,
+  rpcMethods,
+  rpcTable,
+} from './methods.ts';
 export {
   failCall,
   parseParameters,
@@ -7,4 +13,3 @@ export {
   type ServedCall,
   serveCall,
 } from './server.ts';
-export { extensionMethod, extensionStream } from './table.ts';

@@ -34,8 +34,7 @@ import {
 } from '../api/index.ts';
 import { markedForm, markedJson, toJson } from '../arguments/index.ts';
 import { missedBySlowReader } from '../events/index.ts';
-import { rpcMethods } from './methods.ts';
-import { namedMethods } from './table.ts';
+import { namedMethods, rpcMethods } from './methods.ts';
 
 // Serving one call, over the local socket or HTTPS.
 

@@ -7,9 +7,9 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
 import { isDirectoryLocked, lockDirectory } from '../../store/directory.ts';
+import { openLmdbTables } from '../../store/embedded.ts';
 import { encodeKey } from '../../store/encoding.ts';
 import { openEmbeddedStore, StoreError } from '../../store/index.ts';
-import { openLmdbTables } from '../../store/lmdb-tables.ts';
 import { within } from '../helpers/deadline.ts';
 import { testWhere } from '../helpers/needs.ts';
 import { hasNamespaces } from '../helpers/network-namespace.ts';
@@ -142,6 +142,13 @@ test('a holder that answers nothing has the directory all the same', async (t) =
   await once(silent, 'listening');
   t.teardown(() => silent.close());
   await t.throwsAsync(lockDirectory(directory), locked);
+});
+
+test('a socket that is silent, and gone a moment later, was the copy of a starting program', async (t) => {
+  const directory = newDirectory(t);
+  const copy = createServer(() => copy.close()).listen(path.join(directory, 'holder-7'));
+  await once(copy, 'listening');
+  t.false(await isDirectoryLocked(directory));
 });
 
 test('a directory whose path is longer than the address of a socket is locked as well', async (t) => {
