@@ -14,6 +14,7 @@ import { addEventsCommand } from './commands/events.ts';
 import { addHeatCommand } from './commands/heat.ts';
 import { addJobsCommand } from './commands/jobs.ts';
 import { addKeyCommand } from './commands/key.ts';
+import { addManPagesCommand } from './commands/man-pages.ts';
 import { addMasterCommand } from './commands/master.ts';
 import { addMinionCommand } from './commands/minion.ts';
 import { addDoctorCommand, addMigrateCommand } from './commands/ops.ts';
@@ -53,6 +54,7 @@ const addCommands: readonly ((program: Command, context: CommandContext) => void
   addMinionCommand,
   addCompletionCommand,
   addDemoCommand,
+  addManPagesCommand,
 ];
 
 /** Who asks for these wants to see where an error comes from. */

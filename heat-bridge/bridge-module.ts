@@ -32,10 +32,10 @@ export interface BridgeModule<Api> {
   readonly advice?: KeyAcceptanceHook;
   /** Ends what hangs on the accepted key of an id. */
   onKeyLost?(id: string): Promise<void>;
-  /** What it measures, as it is now. */
-  metrics?(): readonly MetricFamily[];
   /** Methods at the local socket, called there as `bridge.<name>`. */
   readonly rpc?: RpcTable;
+  /** What it measures now. */
+  metrics?(): readonly MetricFamily[];
   /** Adds its routes below `/bridge/v1`. */
   readonly routes?: (app: FastifyInstance, doors: HttpServerContext) => void;
   /** The ports are bound, and the master's interface is there. */
@@ -60,8 +60,8 @@ export function combineModules(parts: readonly BridgeModule<unknown>[]): OpenExt
     onKeyLost: async (id) => {
       for (const part of parts) await part.onKeyLost?.(id);
     },
-    metrics: () => parts.flatMap((part) => part.metrics?.() ?? []),
     rpc: Object.assign({}, ...parts.map(({ rpc }) => rpc)),
+    metrics: () => parts.flatMap((part) => part.metrics?.() ?? []),
     start: () => {
       for (const part of parts) part.start?.();
     },
@@ -83,4 +83,29 @@ function combinePillars(pillars: readonly ExtPillar[]): ExtPillar {
       return maps.length === 0 ? undefined : { saltbridge: Object.assign({}, ...maps) };
     },
   };
+}
+
+/** A figure with a value for each of a few words. */
+export function gaugeOf(
+  name: string,
+  help: string,
+  label: string,
+  values: Readonly<Record<string, number>>,
+): MetricFamily {
+  const samples = Object.entries(values).map(([word, value]) => ({
+    labels: { [label]: word },
+    value,
+  }));
+  return { type: 'gauge', name: `saltbridge_${name}`, help, labels: [label], samples };
+}
+
+/** A figure alone. */
+export function figureOf(
+  type: 'counter' | 'gauge',
+  name: string,
+  help: string,
+  value: number,
+): MetricFamily {
+  const samples = [{ labels: {}, value }];
+  return { type, name: `saltbridge_${name}`, help, labels: [], samples };
 }

@@ -2,7 +2,7 @@
 
 import path from 'node:path';
 import type { ExtensionHost, MasterExtension, OpenExtension } from '../master/index.ts';
-import { type BridgeModule, combineModules } from './bridge-module.ts';
+import { type BridgeModule, combineModules, figureOf } from './bridge-module.ts';
 import { requireCatalog } from './catalog/load-catalog.ts';
 import {
   type CommandApi,
@@ -27,6 +27,9 @@ import type { DataApi } from './guests/data-api.ts';
 import { openGuests } from './guests/open-guests.ts';
 import { type BridgePlugin, createBridgePlugin } from './http/bridge-plugin.ts';
 import { withKeystoneTokens } from './keystone.ts';
+import { MuranoCatalog } from './murano/murano-catalog.ts';
+import { addMuranoRoutes } from './murano/murano-routes.ts';
+import { openMurano } from './murano/open-murano.ts';
 import { parseSections } from './options.ts';
 import { createPlanApi, type PlanApi, planMethods } from './plans/plan-api.ts';
 import { PlanCatalog, type PlanInfo } from './plans/plan-catalog.ts';
@@ -55,6 +58,7 @@ function openPlans(
   const api = createPlanApi(plans, runner);
   return {
     api,
+    metrics: () => [figureOf('gauge', 'plan_runs', 'Runs of plans that go on.', runner.active)],
     rpc: planMethods(api, host),
     routes: (app, doors) => addPlanRoutes(app, doors, { api, host }),
     close: () => runner.close(),
@@ -84,6 +88,14 @@ function openCommands(
     api,
     runner,
     commands: createReactionCommands(runner),
+    metrics: () => [
+      figureOf(
+        'gauge',
+        'command_runs',
+        'Runs of commands that go on, steps of plans included.',
+        runner.active,
+      ),
+    ],
     pillar: runner.secrets.pillar,
     rpc: commandMethods(api, host),
     routes: (app, doors) => addCommandRoutes(app, doors, { api, host }),
@@ -332,6 +344,11 @@ async function openModules(
     enroll: enroll.api,
     signals,
   });
+  const murano = openMurano(host, {
+    section: sections.murano,
+    catalog: new MuranoCatalog(loaded.entryPoints, catalog),
+    commands: commands.runner,
+  });
   // protection: retired-grants
   enroll.api.onRetire((id) => signals.dismiss(id));
   const guests = await openGuests(host, {
@@ -349,6 +366,8 @@ async function openModules(
     addSignalRoutes(app, doors, host, signals);
   const stackRoutes: BridgeModule<unknown>['routes'] = (app, doors) =>
     addStackRoutes(app, doors, host, deployments);
+  const muranoRoutes: BridgeModule<unknown>['routes'] = (app, doors) =>
+    addMuranoRoutes(app, doors, host, murano);
   return {
     commands: commands.api,
     plans: plans.api,
@@ -362,6 +381,7 @@ async function openModules(
       enroll,
       { ...signals, routes },
       { ...deployments, routes: stackRoutes },
+      { api: murano, routes: muranoRoutes, close: async () => {} },
       guests,
     ],
   };

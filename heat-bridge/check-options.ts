@@ -8,7 +8,9 @@ import { parseRunQuotas } from './commands/run-limits.ts';
 import { parseDeploymentsOptions } from './deployments/open-deployments.ts';
 import { parseEnrollOptions } from './enroll/open-enrolment.ts';
 import { BridgeError } from './errors.ts';
+import { parseGuestsOptions } from './guests/open-guests.ts';
 import { parseKeystoneOptions } from './keystone.ts';
+import { readMuranoOptions } from './murano/open-murano.ts';
 import {
   BridgeOptionsError,
   type BridgeSections,
@@ -28,7 +30,9 @@ export async function checkBridgeOptions(
     () => parseEnrollOptions(sections.enroll, config),
     () => sections.keystone !== undefined && parseKeystoneOptions(sections.keystone),
     () => parseDeploymentsOptions(sections.deployments),
+    () => readMuranoOptions(sections.murano, path.dirname(config.confFile)),
     () => parseRunQuotas(sections.runs),
+    () => parseGuestsOptions(sections.guests, sections.keystone),
   ];
   const catalog = await checkCatalog([sections.catalog ?? []].flat(), config);
   return [...checks.flatMap(problemsOf), ...catalog];

@@ -19,6 +19,8 @@ const BridgeSection = Type.Object(
     keystone: Type.Optional(Type.Unknown()),
     /** See `deployments/`. */
     deployments: Type.Optional(Type.Unknown()),
+    /** See `murano/`. */
+    murano: Type.Optional(Type.Unknown()),
     /** See `guests/`. */
     guests: Type.Optional(Type.Unknown()),
     /** See `run/`. */
@@ -34,6 +36,7 @@ export interface BridgeSections {
   readonly enroll?: unknown;
   readonly keystone?: unknown;
   readonly deployments?: unknown;
+  readonly murano?: unknown;
   readonly guests?: unknown;
   readonly runs?: unknown;
 }

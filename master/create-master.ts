@@ -7,6 +7,7 @@ import {
   type AuditRequester,
   type InProcessApi,
   MasterError,
+  type MasterStatus,
   type ReloadReport,
 } from './api/index.ts';
 import { audited, auditedCall, auditMaster, createAudit } from './audit/index.ts';
@@ -20,6 +21,7 @@ import {
   authRunner,
   createFunctions,
   createOrchestrator,
+  createSchedule,
   dataRunners,
   fileRunners,
   minionRunners,
@@ -41,7 +43,7 @@ import {
   peerRequests,
 } from './requests/index.ts';
 import { RpcServer, rpcTable } from './rpc/index.ts';
-import { createStatus, measure } from './status.ts';
+import { createStatus, figuresOf, measure } from './status.ts';
 import { createTransports, listen, renewCertificates } from './transports.ts';
 import { createUsers } from './users/index.ts';
 
@@ -105,7 +107,7 @@ async function open(parts: Parts, closers: Closers): Promise<Assembly> {
   const files = await createFiles({ config, context, auth, extensionFiles }, parts.fileserver);
   const extPillar = [...(parts.extPillar ?? []), ...extensions.pillars];
   const sources = { pillar: parts.pillar, extPillar };
-  const data = await createData({ config, context, auth, jobs, users, sources });
+  const data = await createData({ config, context, auth, jobs, users, files, sources });
 
   const keys = audited(rpcTable.keys, auth.api, audit);
   const tables = {
@@ -124,6 +126,8 @@ async function open(parts: Parts, closers: Closers): Promise<Assembly> {
   const calls = createReactionCalls({ jobs, users, functions, commands });
   const reactor = await createReactor({ config, context, events, jobs, calls, sls });
 
+  const schedule = createSchedule({ config, context, jobs, functions });
+
   const limits = createRequestLimits({ config, context, auth });
   const intakes = [reactor.intake, ...extensions.intakes];
   const { advice } = extensions;
@@ -140,6 +144,7 @@ async function open(parts: Parts, closers: Closers): Promise<Assembly> {
   await auth.revokeLostKeys(extensions.onKeyLost);
   const bound = await listen(transports, requests, context);
   jobs.startPresenceEvents();
+  await schedule.start();
   reactor.start();
 
   const reload: Assembly['reload'] = (next, by) =>
@@ -154,7 +159,11 @@ async function open(parts: Parts, closers: Closers): Promise<Assembly> {
   };
   const { runners, wheel } = functions.api;
   const scope = { jobs: jobs.api, runners, wheel, keys, events: eventsApi };
-  const status = createStatus({ config, context, auth, audit, transports, bound });
+  const ownStatus = createStatus({ config, context, auth, audit, transports, bound });
+  const status = (): MasterStatus => ({
+    ...ownStatus(),
+    extensions: figuresOf(extensions.metrics()),
+  });
   const api: InProcessApi = {
     ...users.interfaceOf(scope),
     keys,
@@ -175,8 +184,8 @@ async function open(parts: Parts, closers: Closers): Promise<Assembly> {
     store: audited(rpcTable.store, storeApi, audit),
     status: async () => status(),
     metrics: async () => [
-      ...(await measure({ context, auth, events, jobs, reactor, limits }, status())),
-      ...extensions.metrics(),
+      ...(await measure({ context, auth, events, jobs, reactor, limits }, ownStatus())),
+      ...[...extensions.metrics().values()].flat(),
     ],
   };
   await extensions.start({ api, jobs });

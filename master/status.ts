@@ -4,6 +4,7 @@ import type { BoundPorts, MasterTransport } from '../minion-protocol/index.ts';
 import {
   type InProcessApi,
   type MasterStatus,
+  type MetricFamily,
   type TransportStatus,
   version,
 } from './api/index.ts';
@@ -75,6 +76,25 @@ function sumOfRefusals(transports: readonly MasterTransport[]): Record<string, n
     sums.set(reason, (sums.get(reason) ?? 0) + count);
   }
   return Object.fromEntries(sums);
+}
+
+/** What extensions measure, each under its name: `outbox_signals waiting: 3`. */
+export function figuresOf(
+  extensions: ReadonlyMap<string, readonly MetricFamily[]>,
+): NonNullable<MasterStatus['extensions']> {
+  const figures: Record<string, Record<string, number>> = {};
+  for (const [name, families] of extensions) {
+    const samples = families.flatMap((family) =>
+      family.type === 'histogram'
+        ? []
+        : family.samples.map(({ labels, value }): [string, number] => {
+            const words = [family.name.replace(/^saltbridge_/, ''), ...Object.values(labels)];
+            return [words.join(' '), value];
+          }),
+    );
+    if (samples.length > 0) figures[name] = Object.fromEntries(samples);
+  }
+  return figures;
 }
 
 export interface MeasureDeps {

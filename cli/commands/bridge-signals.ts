@@ -164,6 +164,7 @@ interface OutboxOptions {
 
 interface OutboxListOptions extends OutboxOptions {
   readonly dead?: boolean;
+  readonly delivered?: boolean;
   readonly limit: number;
 }
 
@@ -184,7 +185,8 @@ function addOutboxList(outbox: Command, context: CommandContext): void {
     .command('list')
     .description('list failed signals, then pending and held ones; oldest first')
     .option('--handle <alias>', 'only signals of this handle')
-    .option('--dead', 'only failed signals')
+    .addOption(new Option('--dead', 'only failed signals').conflicts('delivered'))
+    .option('--delivered', 'only signals delivered within a day, the latest first')
     .addOption(
       new Option('--limit <number>', 'maximum number of signals')
         .argParser(parseCount)
@@ -193,14 +195,19 @@ function addOutboxList(outbox: Command, context: CommandContext): void {
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
-    .action(async ({ configDir, json, handle, dead, limit }: OutboxListOptions) => {
+    .action(async ({ configDir, json, handle, dead, delivered, limit }: OutboxListOptions) => {
       const bridge = await context.openExtension(configDir, 'bridge');
       const entries = await bridge.call<readonly OutboxEntry[]>('outbox.list', {
         ...(handle === undefined ? {} : { alias: handle }),
         ...(dead === true ? { isDead: true } : {}),
+        ...(delivered === true ? { isDelivered: true } : {}),
         limit,
       });
-      await printEntries(entries, json, 'No signal waits, and none was given up.', context);
+      const none =
+        delivered === true
+          ? 'No signal was delivered within a day.'
+          : 'No signal waits, and none was given up.';
+      await printEntries(entries, json, none, context);
     });
 }
 
@@ -245,10 +252,12 @@ async function printEntries(
 }
 
 function formatOutboxLine(entry: OutboxEntry): string {
-  const { id, alias, minion, member, status, state, acceptedAt, failures, reason } = entry;
+  const { id, alias, minion, member, status, state, acceptedAt, failures, reason, httpStatus } =
+    entry;
   const sender = member === undefined ? minion : `${minion}/${member}`;
   const tries = failures === 0 ? '' : `, ${failures} tries failed`;
-  const why = reason === undefined ? '' : `: ${reason}`;
+  const done = state === 'delivered' && httpStatus !== undefined ? ` (${httpStatus})` : '';
+  const why = reason === undefined ? done : `: ${reason}`;
   const when = new Date(acceptedAt).toISOString();
   return escapeName(`${when} ${id} ${state} ${alias} ${status} from ${sender}${tries}${why}`);
 }

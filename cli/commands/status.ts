@@ -40,8 +40,16 @@ function formatStatus(status: MasterStatus): string {
       : []),
     ...(status.auditFull ? ['audit        cannot be written: records wait, then are lost'] : []),
     `keys         ${keys.join(', ')}`,
+    ...Object.entries(status.extensions ?? {}).flatMap(([name, figures]) =>
+      Object.entries(figures).map(([what, value]) => formatFigure(name, what, value)),
+    ),
     ...counters.map(([name, count]) => `counter      ${escapeName(name)}: ${count}`),
   ].join('\n');
+}
+
+function formatFigure(extension: string, what: string, value: number): string {
+  const rounded = Math.round(value * 10) / 10;
+  return `${escapeName(extension).padEnd(12)} ${escapeName(what)}: ${rounded}`;
 }
 
 function formatTransport(status: TransportStatus): string {

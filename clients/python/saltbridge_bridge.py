@@ -17,6 +17,8 @@ that is safe; a call without an idempotency key then gets one.
 
 from __future__ import annotations
 
+import base64
+import copy
 import http.client
 import json
 import random
@@ -28,7 +30,7 @@ import urllib.request
 import uuid
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Union
 
-__all__ = ['Bridge', 'BridgeError', 'new_key']
+__all__ = ['AgentException', 'Bridge', 'BridgeError', 'MuranoAgent', 'new_key']
 
 Json = Dict[str, Any]
 Target = Union[str, Sequence[str]]
@@ -266,6 +268,17 @@ class Bridge:
         """Forgets a stack and its secrets."""
         return self._json('DELETE', '/bridge/v1/stacks/' + _segment(name))
 
+    # Execution plans of Murano; see MuranoAgent.
+
+    def execute(self, guest: str, execution_plan: str, signature: Optional[bytes] = None) -> Json:
+        """The result of an execution plan, as Murano's agent gives it, whatever became of it.
+
+        ``execution_plan`` is JSON; ``signature`` is of the guest's id and this text.
+        """
+        encoded = None if signature is None else base64.b64encode(signature).decode('ascii')
+        body = _without_none({'execution_plan': execution_plan, 'signature': encoded})
+        return self._json('POST', '/bridge/v1/murano/' + _segment(guest), body)
+
     # Events of the master.
 
     def events(self, *match: str, after: Optional[str] = None) -> Iterator[Json]:
@@ -339,7 +352,7 @@ class Bridge:
     def _ask(self, method: str, path: str, body: Optional[Json] = None,
              headers: Optional[Mapping[str, str]] = None) -> Any:
         """Sends a request, and sends it again where that is safe."""
-        is_safe = method == 'GET' or (body is not None and 'idempotencyKey' in body)
+        is_safe = method == 'GET' or not {'idempotencyKey', 'execution_plan'}.isdisjoint(body or ())
         delays = self._delays()
         while True:
             try:
@@ -397,6 +410,103 @@ class Bridge:
                 raise _refusal(error.code, error.read(65536)) from None
         except (OSError, http.client.HTTPException) as error:
             raise BridgeError('ERR_BRIDGE_ANSWER', 'cannot be asked: %s' % error) from error
+
+
+class AgentException(Exception):
+    """An execution plan was refused, or a script failed. Murano's engine has one of this name."""
+
+    def __init__(self, error_code: int, message: Optional[str], additional_info: Any) -> None:
+        super().__init__(message)
+        self.error_code = error_code
+        self.additional_info = additional_info
+
+
+class MuranoAgent:
+    """The agent of one machine, for programs that have execution plans.
+
+    Calls have the names and arguments of the agent in Murano's engine. Only entry points that the
+    catalog of the bridge defines run; what is in the files of an execution plan never does.
+    """
+
+    def __init__(self, bridge: Bridge, guest: str,
+                 sign: Optional[Callable[[bytes], bytes]] = None, timeout: float = 3600) -> None:
+        """``guest``: the id of the minion; ``sign``: makes a signature (RSA, PKCS#1 v1.5, SHA-256)
+        with the key of the project; ``timeout``: seconds, where a call names none.
+        """
+        self._bridge = bridge
+        self._guest = guest
+        self._sign = sign
+        self._timeout = timeout
+
+    def call(self, template: Mapping[str, Any], resources: Any,
+             timeout: Optional[float] = None) -> Any:
+        """Runs a template of an execution plan; ``resources.string(name)`` gives its files."""
+        return self.call_raw(_from_template(template, resources), timeout)
+
+    def send(self, template: Mapping[str, Any], resources: Any) -> None:
+        """The same without its result."""
+        self.send_raw(_from_template(template, resources))
+
+    def call_raw(self, execution_plan: Mapping[str, Any], timeout: Optional[float] = None) -> Any:
+        """What its body returns. Raises AgentException."""
+        given = dict(execution_plan)
+        given.setdefault('ID', uuid.uuid4().hex)
+        given.setdefault('FormatVersion', '2.0.0')
+        given.setdefault('Stamp', int(time.time() * 10000))
+        text = json.dumps(given)
+        signed = (self._guest + text).encode('utf-8')
+        bridge = copy.copy(self._bridge)
+        bridge._timeout = self._timeout if timeout is None else timeout
+        result = bridge.execute(self._guest, text, None if self._sign is None else self._sign(signed))
+        body = result.get('Body')
+        if result.get('ErrorCode') != 0:
+            error = body if isinstance(body, dict) else {}
+            raise AgentException(result.get('ErrorCode', 1), error.get('Message'),
+                                 error.get('AdditionalInfo'))
+        return body
+
+    def send_raw(self, execution_plan: Mapping[str, Any]) -> None:
+        """The same without its result."""
+        self.call_raw(execution_plan)
+
+    def is_ready(self, timeout: float = 100) -> bool:
+        """Whether the bridge takes execution plans for this machine."""
+        try:
+            self.call_raw({'Body': 'return', 'Scripts': {}, 'Files': {}}, timeout)
+            return True
+        except (AgentException, BridgeError):
+            return False
+
+
+def _from_template(template: Mapping[str, Any], resources: Any) -> Json:
+    """A template names files; an execution plan has them, under ids of their own."""
+    built: Json = copy.deepcopy(dict(template))
+    files = built.setdefault('Files', {})
+    ids = {entry['Name']: file_id for file_id, entry in files.items()}
+
+    def place(file: Any) -> str:
+        name, source = next(iter(file.items())) if isinstance(file, dict) else (file, file)
+        is_base64 = source.startswith('<') and source.endswith('>')
+        plain = source[1:-1] if is_base64 else source
+        if name == source:
+            name = plain
+        if name not in ids:
+            body = resources.string('scripts/' + plain)
+            if isinstance(body, bytes) and not is_base64:
+                body = body.decode('utf-8')
+            if is_base64:
+                raw = body if isinstance(body, bytes) else body.encode('utf-8')
+                body = base64.b64encode(raw).decode('ascii')
+            ids[name] = uuid.uuid4().hex
+            files[ids[name]] = {'Name': name, 'BodyType': 'Base64' if is_base64 else 'Text',
+                                'Body': body}
+        return ids[name]
+
+    for script in built.get('Scripts', {}).values():
+        if script.get('Type', 'Application') == 'Application':
+            script['EntryPoint'] = place(script['EntryPoint'])
+        script['Files'] = [place(file) for file in script.get('Files', [])]
+    return built
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):

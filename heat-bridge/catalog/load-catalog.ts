@@ -1,6 +1,6 @@
 /**
- * The files of a catalog: YAML, a map of names to commands in each, plans below `plans`, and code of
- * software deployments below `deployments`.
+ * The files of a catalog: YAML, a map of names to commands in each, plans below `plans`, code of
+ * software deployments below `deployments`, and entry points of Murano below `murano`.
  */
 
 import { readFile } from 'node:fs/promises';
@@ -15,6 +15,11 @@ import {
 } from '../commands/command-definition.ts';
 import { CodeCatalog, type CodeDefinition, parseCodeEntry } from '../deployments/code-catalog.ts';
 import { BridgeError } from '../errors.ts';
+import {
+  MuranoCatalog,
+  type MuranoDefinition,
+  parseMuranoEntry,
+} from '../murano/murano-catalog.ts';
 import { compilePlan } from '../plans/plan-catalog.ts';
 import { type PlanDefinition, parsePlanEntry } from '../plans/plan-definition.ts';
 
@@ -32,12 +37,15 @@ export interface LoadedCatalog {
   readonly plans: readonly PlanDefinition[];
   /** Code that software deployments may run. */
   readonly code: readonly CodeDefinition[];
+  /** What execution plans of Murano may call. */
+  readonly entryPoints: readonly MuranoDefinition[];
   readonly findings: readonly CatalogFinding[];
 }
 
 /** No command is called so. */
 const plansKey = 'plans';
 const codeKey = 'deployments';
+const muranoKey = 'murano';
 
 /** What stands behind a name, and where. */
 interface CatalogEntry {
@@ -59,13 +67,21 @@ export async function loadCatalog(
   const commands: CatalogEntry[] = [];
   const plans: CatalogEntry[] = [];
   const code: CatalogEntry[] = [];
+  const murano: CatalogEntry[] = [];
   const files = (await Promise.all(places.map(listCatalogFiles))).flat();
   for (const file of files) {
     try {
-      const { [plansKey]: planned = {}, [codeKey]: coded = {}, ...rest } = await readYamlMap(file);
+      const map = await readYamlMap(file);
+      const {
+        [plansKey]: planned = {},
+        [codeKey]: coded = {},
+        [muranoKey]: called = {},
+        ...rest
+      } = map;
       commands.push(...entriesOf(file, rest));
       plans.push(...entriesOf(file, planned));
       code.push(...entriesOf(file, coded));
+      murano.push(...entriesOf(file, called));
     } catch (error) {
       findings.push({ file, problem: messageOf(error) });
     }
@@ -80,8 +96,14 @@ export async function loadCatalog(
   const catalog = new Catalog([...definitions, ...known.filter((it) => !isIn(definitions, it))]);
   const read = parseEntries(plans, findings, parsePlanEntry, (one) => compilePlan(one, catalog));
   const permitted = parseEntries(code, findings, parseCodeEntry, (one) => new CodeCatalog([one]));
+  const entryPoints = parseEntries(
+    murano,
+    findings,
+    parseMuranoEntry,
+    (one) => new MuranoCatalog([one], catalog),
+  );
   findings.sort((a, b) => files.indexOf(a.file) - files.indexOf(b.file));
-  return { definitions, plans: read, code: permitted, findings };
+  return { definitions, plans: read, code: permitted, entryPoints, findings };
 }
 
 /** The same, of which all must be well. @throws BridgeError ERR_CATALOG with all problems */

@@ -27,9 +27,19 @@ export interface MustacheOptions {
 }
 
 const maxDepth = 32;
+const maxSteps = 100_000;
+
+/** Where what is rendered goes. */
+interface Renderer {
+  readonly write: (text: string) => void;
+  /** Counts a node. */
+  readonly step: () => void;
+  readonly escapesHtml: boolean;
+}
+
 const nameForm = /^(?:\.|[^\s.{}]+(?:\.[^\s.{}]+)*)$/u;
 /** The longest names first: `{{{name}}}` is one tag. */
-const tagForm = /\{\{(?:\{([^}]*)\}|([^}]*))\}\}/g;
+const tagForm = /\{\{(?:\{([^}]{0,256})\}|([^}]{0,256}))\}\}/g;
 
 /** @throws BridgeError ERR_CFN_INIT */
 export function renderMustache(
@@ -48,7 +58,14 @@ export function renderMustache(
     }
     parts.push(text);
   };
-  renderNodes(nodes, [context], write, options);
+  let steps = 0;
+  const step = (): void => {
+    steps += 1;
+    // Sections of lists multiply, also where they write nothing.
+    if (steps > maxSteps)
+      throw configError(options.place, `more than ${maxSteps} tags are rendered`);
+  };
+  renderNodes(nodes, [context], { write, step, escapesHtml: options.escapesHtml });
   return parts.join('');
 }
 
@@ -124,29 +141,33 @@ function checkedName(text: string, place: string): string {
   throw configError(place, 'a Mustache tag names no variable');
 }
 
-/** A section or comment that has a line for itself takes the line with it. */
+/**
+ * A section or comment that has a line for itself takes the line with it.
+ * @param from - where the tag before it ended
+ */
 function standaloneLine(
   template: string,
   start: number,
   end: number,
   from: number,
 ): [number, number] {
-  const lineStart = template.lastIndexOf('\n', start - 1) + 1;
-  const nextBreak = template.indexOf('\n', end);
-  const lineEnd = nextBreak < 0 ? template.length : nextBreak + 1;
-  const before = template.slice(lineStart, start);
-  const after = template.slice(end, lineEnd);
-  const isAlone = lineStart >= from && before.trim() === '' && after.trim() === '';
-  return isAlone ? [lineStart, lineEnd] : [start, end];
+  let first = start;
+  while (first > from && isBlank(template.charAt(first - 1))) first -= 1;
+  let last = end;
+  while (isBlank(template.charAt(last))) last += 1;
+  const startsLine = first === 0 || template.charAt(first - 1) === '\n';
+  const endsLine = last >= template.length || template.charAt(last) === '\n';
+  return startsLine && endsLine ? [first, Math.min(last + 1, template.length)] : [start, end];
 }
 
-function renderNodes(
-  nodes: readonly Node[],
-  stack: readonly unknown[],
-  write: (text: string) => void,
-  options: MustacheOptions,
-): void {
+function isBlank(character: string): boolean {
+  return character === ' ' || character === '\t' || character === '\r';
+}
+
+function renderNodes(nodes: readonly Node[], stack: readonly unknown[], renderer: Renderer): void {
+  const { write, step, escapesHtml } = renderer;
   for (const node of nodes) {
+    step();
     if (node.kind === 'text') {
       write(node.text);
       continue;
@@ -154,17 +175,18 @@ function renderNodes(
     const value = lookUp(node.name, stack);
     if (node.kind === 'variable') {
       const text = textOf(value);
-      write(node.isEscaped && options.escapesHtml ? escapeHtml(text) : text);
+      write(node.isEscaped && escapesHtml ? escapeHtml(text) : text);
       continue;
     }
     const isThere = isTruthy(value);
     if (node.isInverted) {
-      if (!isThere) renderNodes(node.nodes, stack, write, options);
+      if (!isThere) renderNodes(node.nodes, stack, renderer);
       continue;
     }
     if (!isThere) continue;
     for (const one of Array.isArray(value) ? value : [value]) {
-      renderNodes(node.nodes, [...stack, one], write, options);
+      step();
+      renderNodes(node.nodes, [...stack, one], renderer);
     }
   }
 }

@@ -172,6 +172,35 @@ function parseArgumentSource(
   throw catalogError(name, field, 'expected the name of a parameter, {value: …} or {map: …}');
 }
 
+/** A compiled schema of what stands behind a name. */
+interface CompiledBody {
+  Errors(value: unknown): readonly {
+    readonly instancePath: string;
+    readonly keyword: string;
+    readonly message: string;
+  }[];
+}
+
+/**
+ * Looks at an entry of a file, by its schema.
+ * @param example - of a name
+ * @throws BridgeError ERR_CATALOG
+ */
+export function checkCatalogEntry(
+  name: string,
+  value: unknown,
+  { schema, example }: { readonly schema: CompiledBody; readonly example: string },
+): void {
+  if (!catalogNameForm.test(name) || name.length > 128) {
+    throw catalogError(name, '', `expected a name such as ${example}`);
+  }
+  const [first] = schema.Errors(value);
+  if (first === undefined) return;
+  const field = first.instancePath.slice(1).replaceAll('/', '.');
+  // What no schema describes is measured against the schema `false`.
+  throw catalogError(name, field, first.keyword === 'boolean' ? 'no such field' : first.message);
+}
+
 /** Reads a command of a catalog file. @throws BridgeError ERR_CATALOG */
 export function parseCommandEntry(name: string, value: unknown): CommandDefinition {
   if (!isPlainMap(value)) return parseCommandDefinition(name, value);

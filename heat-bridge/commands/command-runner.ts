@@ -257,6 +257,11 @@ export class CommandRunner {
     return this.#runs.find(id, caller).handle(true);
   }
 
+  /** How many runs go on. */
+  get active(): number {
+    return this.#underWay.size;
+  }
+
   /** Ends what is under way, but for what the next master can go on with; waits for it. */
   async close(): Promise<void> {
     this.#closing.abort();

@@ -12,7 +12,7 @@ import { Catalog, type CompiledCommand } from '../commands/command-catalog.ts';
 import {
   type CommandDefinition,
   catalogError,
-  catalogNameForm,
+  checkCatalogEntry,
   isPlainMap,
   type JsonSchema,
 } from '../commands/command-definition.ts';
@@ -77,14 +77,7 @@ const isBody = Compile(
 
 /** Reads an entry of a file. @throws BridgeError ERR_CATALOG */
 export function parseCodeEntry(name: string, value: unknown): CodeDefinition {
-  if (!catalogNameForm.test(name) || name.length > 128) {
-    throw catalogError(name, '', 'expected a name such as site.tune-kernel');
-  }
-  const [first] = isBody.Errors(value);
-  if (first !== undefined) {
-    const field = first.instancePath.slice(1).replaceAll('/', '.');
-    throw catalogError(name, field, first.keyword === 'boolean' ? 'no such field' : first.message);
-  }
+  checkCatalogEntry(name, value, { schema: isBody, example: 'site.tune-kernel' });
   const definition = { ...isBody.Parse(value), name } as CodeDefinition; // optional, never undefined
   const { group, sha256, unsafe, paths, options } = definition;
   const permissions = [sha256, unsafe, paths].filter((it) => it !== undefined).length;
@@ -154,6 +147,9 @@ export class CodeCatalog {
       };
     } catch (error) {
       if (error instanceof BridgeError) return { ok: false, reason: error.message };
+      // Of functions that call themselves for each level.
+      if (error instanceof RangeError)
+        return { ok: false, reason: 'the config is nested too deep' };
       throw error;
     }
   }

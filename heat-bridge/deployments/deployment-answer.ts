@@ -30,20 +30,20 @@ export function failedResult(end: 'refused' | 'unknown', reason: string): Deploy
 /**
  * The result of a run on one minion.
  * @param names - of the declared outputs
- * @param call - what was run
+ * @param call - what was run, where it was not a command
  */
 export function resultOfRun(
   { status, results }: CommandOutcome,
   names: readonly string[],
-  call: DeploymentCall,
+  call: DeploymentCall | undefined,
 ): DeploymentResult {
   const [result] = results;
   if (result === undefined) return failedResult('unknown', 'the run has no result');
   const { state, reason = '' } = result;
   if (state === 'succeeded' || state === 'failed') {
-    if (call.kind === 'states') return resultOfStates(result, labelsOf(call.params));
-    const { code: text } = call.params;
-    const code = call.kind === 'code' && typeof text === 'string' ? text : undefined;
+    if (call?.kind === 'states') return resultOfStates(result, labelsOf(call.params));
+    const text = call?.kind === 'code' ? call.params.code : undefined;
+    const code = typeof text === 'string' ? text : undefined;
     return resultOfReturn(result, names, code);
   }
   const why =

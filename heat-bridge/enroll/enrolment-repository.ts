@@ -2,7 +2,7 @@
 
 import { EventEmitter, on } from 'node:events';
 import type { StateArea, StateOperation } from '../../master/index.ts';
-import { type Enrolment, isLive } from './enrolment.ts';
+import { type Enrolment, type EnrolmentState, isLive } from './enrolment.ts';
 
 const prefix = 'enrolments';
 /** Numbers of those whose end was kept, and not yet carried out. */
@@ -68,6 +68,13 @@ export class EnrolmentRepository {
     let count = 0;
     for (const { state } of this.#byNumber.values()) if (state === 'open') count += 1;
     return count;
+  }
+
+  /** How many there are in each state. */
+  counts(): Readonly<Record<EnrolmentState, number>> {
+    const counts = { open: 0, accepted: 0, 'signed-in': 0, failed: 0, retired: 0 };
+    for (const { state } of this.#byNumber.values()) counts[state] += 1;
+    return counts;
   }
 
   /** By heart at once, so that nothing else can be made of it meanwhile; durable when it resolves. */

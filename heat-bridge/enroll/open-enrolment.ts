@@ -10,7 +10,7 @@ import {
   type MasterConfig,
 } from '../../master/index.ts';
 import { makeDirectory } from '../../runtime/index.ts';
-import type { BridgeModule } from '../bridge-module.ts';
+import { type BridgeModule, gaugeOf } from '../bridge-module.ts';
 import { BridgeError } from '../errors.ts';
 import { parseSection } from '../options.ts';
 import type { Enrolment } from './enrolment.ts';
@@ -118,6 +118,9 @@ export async function openEnrolment(
     advice: claims.advise,
     onKeyLost: (id) => moves.keyLost(id),
     rpc: enrollMethods(api),
+    metrics: () => [
+      gaugeOf('enrolments', 'Enrolments that are kept, by state.', 'state', book.counts()),
+    ],
     routes: (app, doors) => {
       isServed = true;
       addMachineRoutes(app, claims, (enrolment) => tokenOf(enrolment));

@@ -21,7 +21,7 @@ import {
   readEndpoint,
 } from '../http-client.ts';
 import { parseKeystoneOptions } from '../keystone.ts';
-import { parseSection } from '../options.ts';
+import { BridgeOptionsError, parseSection } from '../options.ts';
 import { CloudReader, type CloudReaderOptions } from './cloud-reader.ts';
 import { createStoreCoordinator } from './coordinator.ts';
 import { createDataApi, type DataApi, dataMethods } from './data-api.ts';
@@ -91,7 +91,7 @@ interface CloudOptions extends Omit<CloudReaderOptions, 'ask'> {
 }
 
 /** @param keystone - the section of that name @throws BridgeError ERR_BRIDGE_OPTIONS */
-function parseGuestsOptions(given: unknown, keystone: unknown): GuestsOptions {
+export function parseGuestsOptions(given: unknown, keystone: unknown): GuestsOptions {
   const { data = {}, peers } = parseSection('bridge:guests', Section, given ?? {});
   return {
     cloud: peers && cloudOptionsOf({ ...peers, keystone: peers.keystone ?? keystone }),
@@ -108,8 +108,8 @@ function cloudOptionsOf({
   ...pace
 }: NonNullable<Static<typeof Section>['peers']>): CloudOptions {
   if (keystone === undefined) {
-    const text = 'saltbridge:bridge:guests:peers: expected keystone, here or beside guests';
-    throw new BridgeError('ERR_BRIDGE_OPTIONS', text);
+    const key = 'saltbridge:bridge:guests:peers';
+    throw new BridgeOptionsError([{ key, problem: 'expected keystone, here or beside guests' }]);
   }
   const account = parseKeystoneOptions(keystone);
   try {
@@ -126,8 +126,7 @@ function cloudOptionsOf({
     };
   } catch (cause) {
     const problem = cause instanceof Error ? cause.message : 'unreadable';
-    const text = `saltbridge:bridge:guests:peers: ${problem}`;
-    throw new BridgeError('ERR_BRIDGE_OPTIONS', text, { cause });
+    throw new BridgeOptionsError([{ key: 'saltbridge:bridge:guests:peers', problem }], { cause });
   }
 }
 

@@ -214,6 +214,11 @@ export class PlanRunner {
     return this.#runs.find(id, caller).handle(true);
   }
 
+  /** How many runs go on. */
+  get active(): number {
+    return this.#underWay.size;
+  }
+
   /** Waits for what is under way, which ends with the master. */
   async close(): Promise<void> {
     await Promise.all(this.#underWay);

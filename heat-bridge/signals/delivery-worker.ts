@@ -73,6 +73,8 @@ interface HandleQueue {
   current: PendingSignal | undefined;
   failures: number;
   reason: string | undefined;
+  /** What the service answered to the last try. */
+  httpStatus: number | undefined;
   isSending: boolean;
   /** Ends a pause early. */
   wake: AbortController;
@@ -100,14 +102,15 @@ export class DeliveryWorker {
     readonly state: 'held' | 'sending' | 'waiting';
     readonly failures: number;
     readonly reason: string | undefined;
+    readonly httpStatus?: number | undefined;
   } {
     if (handle === undefined) return { state: 'held', failures: 0, reason: undefined };
     const lane = this.#lanes.get(handle);
     if (lane === undefined || lane.current?.id !== id) {
       return { state: 'waiting', failures: 0, reason: undefined };
     }
-    const { failures, reason, isSending } = lane;
-    return { state: isSending ? 'sending' : 'waiting', failures, reason };
+    const { failures, reason, httpStatus, isSending } = lane;
+    return { state: isSending ? 'sending' : 'waiting', failures, reason, httpStatus };
   }
 
   /**
@@ -142,6 +145,7 @@ export class DeliveryWorker {
       current: undefined,
       failures: 0,
       reason: undefined,
+      httpStatus: undefined,
       isSending: false,
       wake: new AbortController(),
       resting: new Map(),
@@ -173,6 +177,7 @@ export class DeliveryWorker {
           lane.current = undefined;
           lane.failures = 0;
           lane.reason = undefined;
+          lane.httpStatus = undefined;
         }
       } catch (error) {
         // The store, or a sealed row: what is in the outbox stays there.
@@ -216,7 +221,7 @@ export class DeliveryWorker {
     }
     if (handle.expiresAt <= now()) {
       const last = lane.reason === undefined ? '' : `; last: ${lane.reason}`;
-      return this.#bury(pending, record, handle, `the handle has expired${last}`);
+      return this.#bury(pending, record, handle, `the handle has expired${last}`, lane.httpStatus);
     }
     const destination = handles.destinationOf(lane.handle);
     const outcome = await this.#try(record, handle, destination, lane);
@@ -225,13 +230,16 @@ export class DeliveryWorker {
       if (sameIdMs > 0 && storesAfterReply(destination)) {
         lane.resting.set(signalId(record.minion, record.member), now() + sameIdMs);
       }
-      await outbox.remove(pending);
+      await outbox.markDelivered(pending, record, outcome.httpStatus);
       this.#options.onOver(record, handle);
       return true;
     }
-    if (outcome.kind === 'final') return this.#bury(pending, record, handle, outcome.reason);
+    if (outcome.kind === 'final') {
+      return this.#bury(pending, record, handle, outcome.reason, outcome.httpStatus);
+    }
     if (closing.aborted) return false;
     lane.reason = outcome.reason;
+    lane.httpStatus = outcome.httpStatus;
     if (outcome.isTurn !== true) lane.failures += 1;
     const wait = outcome.isTurn === true ? turnMs : this.#backOff(lane);
     await this.#pause(lane, Math.min(wait, handle.expiresAt - now()));
@@ -243,8 +251,9 @@ export class DeliveryWorker {
     record: OutboxRecord,
     handle: HandleInfo | undefined,
     reason: string,
+    httpStatus?: number,
   ): Promise<true> {
-    await this.#options.outbox.moveToDeadLetter(pending, record, reason);
+    await this.#options.outbox.moveToDeadLetter(pending, record, reason, httpStatus);
     this.#options.onOver(record, handle, reason);
     return true;
   }

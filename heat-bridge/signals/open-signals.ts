@@ -4,9 +4,14 @@
  */
 
 import Type from '#typebox';
-import { type AuditRequester, audited, type ExtensionHost } from '../../master/index.ts';
+import {
+  type AuditRequester,
+  audited,
+  type ExtensionHost,
+  type MetricFamily,
+} from '../../master/index.ts';
 import type { BudgetLimits } from '../../runtime/index.ts';
-import type { BridgeModule } from '../bridge-module.ts';
+import { type BridgeModule, figureOf, gaugeOf } from '../bridge-module.ts';
 import {
   type AllowedEndpoint,
   type ConfiguredEndpoint,
@@ -169,7 +174,7 @@ export type SignalsHost = Pick<
 
 /** The part of the bridge that signals. */
 export interface SignalsModule
-  extends Required<Pick<BridgeModule<SignalsApi>, 'api' | 'close' | 'rpc' | 'start'>> {
+  extends Required<Pick<BridgeModule<SignalsApi>, 'api' | 'close' | 'metrics' | 'rpc' | 'start'>> {
   readonly intake: SignalIntake;
   /** The same interface for somebody else than who may use the local socket. */
   as(requester: AuditRequester): SignalsApi;
@@ -204,6 +209,7 @@ export async function openSignals(host: SignalsHost, section: unknown): Promise<
   await addMissingOwners(state, (id) => handles.find(id)?.owner);
   const ask = createHttpClient({ endpoints, timeoutMs, resolve: createDnsResolver() });
   const outbox = await Outbox.open({ state, quotas, keepMarksMs, deadLetterTtlMs, now });
+  const over = { delivered: 0, dead: 0 };
   const courier = new DeliveryWorker({
     ...pace,
     handles,
@@ -215,7 +221,11 @@ export async function openSignals(host: SignalsHost, section: unknown): Promise<
     now,
     random: Math.random,
     log,
-    onOver: (record, handle, reason) => reports.over(record, handle, reason),
+    onOver: (record, handle, reason) => {
+      if (reason === undefined) over.delivered += 1;
+      else over.dead += 1;
+      reports.over(record, handle, reason);
+    },
   });
   const keyOf = (minion: string): string | undefined => host.admission.keyOf(minion)?.fingerprint;
   const held = new HeldSignals({
@@ -225,7 +235,10 @@ export async function openSignals(host: SignalsHost, section: unknown): Promise<
     keyOf,
     now,
     log,
-    onGivenUp: (record, reason) => reports.over(record, undefined, reason),
+    onGivenUp: (record, reason) => {
+      over.dead += 1;
+      reports.over(record, undefined, reason);
+    },
     onExpired: (record, reason) => auditExpired(host.audit, record, reason),
   });
   const route = (pending: PendingSignal): void => {
@@ -260,6 +273,7 @@ export async function openSignals(host: SignalsHost, section: unknown): Promise<
     isListed,
     intake,
     rpc: signalMethods(api),
+    metrics: () => outboxFamilies(outbox, over, now()),
     dismiss: async (minion) => {
       await handles.dismiss(minion);
       await held.dismiss(minion);
@@ -276,6 +290,23 @@ export async function openSignals(host: SignalsHost, section: unknown): Promise<
       await courier.close();
     },
   };
+}
+
+/** @param over - since the start */
+function outboxFamilies(
+  outbox: Outbox,
+  over: { readonly delivered: number; readonly dead: number },
+  now: number,
+): readonly MetricFamily[] {
+  const { waiting, held, since = now } = outbox.figures();
+  const states = { waiting, held, dead: outbox.dead.size };
+  const age = Math.max(0, now - since) / 1000;
+  return [
+    gaugeOf('outbox_signals', 'Signals that are not delivered, by state.', 'state', states),
+    figureOf('gauge', 'outbox_oldest_seconds', 'How long the first of them waits.', age),
+    figureOf('counter', 'outbox_delivered_total', 'Signals that were delivered.', over.delivered),
+    figureOf('counter', 'outbox_dead_total', 'Signals that were given up.', over.dead),
+  ];
 }
 
 /** @param release - delivers what was held for a handle */

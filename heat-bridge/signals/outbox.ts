@@ -32,6 +32,8 @@ export interface OutboxRecord {
 /** One that will not be delivered. */
 export interface DeadLetter extends OutboxRecord {
   readonly reason: string;
+  /** What the service answered at last; absent: nothing came, or nobody was asked. */
+  readonly httpStatus?: number;
   /** Milliseconds since 1970. */
   readonly endedAt: number;
 }
@@ -48,15 +50,19 @@ export interface OutboxEntry {
   readonly status: Signal['status'];
   /**
    * `held` until a handle is registered for it, `waiting` for its turn or another try, `sending`
-   * now, or `dead`: it is over.
+   * now, `delivered`, or `dead`: it is over.
    */
-  readonly state: 'dead' | 'held' | 'sending' | 'waiting';
+  readonly state: 'dead' | 'delivered' | 'held' | 'sending' | 'waiting';
   /** Milliseconds since 1970. */
   readonly acceptedAt: number;
   /** Tries that failed since this process started. */
   readonly failures: number;
   /** Why the last try failed, or why it is over: mostly the service's own words. */
   readonly reason?: string;
+  /** What the service answered to the last try; absent: nothing came, or nobody was asked yet. */
+  readonly httpStatus?: number;
+  /** When it was over, milliseconds since 1970. */
+  readonly endedAt?: number;
 }
 
 export function packRecord(record: OutboxRecord): Uint8Array {
@@ -70,7 +76,12 @@ export function unpackRecord<T extends OutboxRecord>(bytes: Uint8Array): T {
 export function outboxEntryOf(
   record: OutboxRecord,
   state: OutboxEntry['state'],
-  more: { readonly failures?: number; readonly reason?: string | undefined } = {},
+  more: {
+    readonly failures?: number;
+    readonly reason?: string | undefined;
+    readonly httpStatus?: number | undefined;
+    readonly endedAt?: number;
+  } = {},
 ): OutboxEntry {
   const { id, alias, minion, member, stack, owner, signal, acceptedAt } = record;
   return {
@@ -85,6 +96,8 @@ export function outboxEntryOf(
     acceptedAt,
     failures: more.failures ?? 0,
     ...(more.reason === undefined ? {} : { reason: more.reason }),
+    ...(more.httpStatus === undefined ? {} : { httpStatus: more.httpStatus }),
+    ...(more.endedAt === undefined ? {} : { endedAt: more.endedAt }),
   };
 }
 
@@ -123,8 +136,8 @@ export interface DeadLetterListOptions {
 /** The signals that will not be delivered, with the reason, for an operator to look at. */
 export class DeadLetterList {
   readonly #options: DeadLetterListOptions;
-  /** By age. */
-  readonly #ids = new Set<string>();
+  /** By age: when each ended, milliseconds since 1970. */
+  readonly #ended = new Map<string, number>();
 
   private constructor(options: DeadLetterListOptions) {
     this.#options = options;
@@ -132,8 +145,18 @@ export class DeadLetterList {
 
   static async open(options: DeadLetterListOptions): Promise<DeadLetterList> {
     const letters = new DeadLetterList(options);
-    for (const { id } of await letters.list()) letters.#ids.add(id);
+    for (const { id, endedAt } of await letters.list()) letters.#ended.set(id, endedAt);
     return letters;
+  }
+
+  /** How many there are. */
+  get size(): number {
+    const { keepMs, now } = this.#options;
+    for (const [id, endedAt] of this.#ended) {
+      if (endedAt + keepMs > now()) break;
+      this.#ended.delete(id);
+    }
+    return this.#ended.size;
   }
 
   /** Those that ended first come first. */
@@ -159,7 +182,7 @@ export class DeadLetterList {
 
   /** @param besides - done in the same transaction */
   async add(
-    record: OutboxRecord & { readonly reason: string },
+    record: OutboxRecord & Pick<DeadLetter, 'httpStatus' | 'reason'>,
     besides: readonly StateOperation[],
   ): Promise<DeadLetter> {
     const { state, keepMs, now } = this.#options;
@@ -170,7 +193,7 @@ export class DeadLetterList {
       value: packRecord(dead),
       expiresAt: now() + keepMs,
     } as const;
-    this.#ids.add(record.id);
+    this.#ended.set(record.id, dead.endedAt);
     await state.write([...besides, put, ...this.#dropOldest()]);
     return dead;
   }
@@ -178,15 +201,70 @@ export class DeadLetterList {
   /** @param besides - done in the same transaction */
   async remove(id: string, besides: readonly StateOperation[] = []): Promise<void> {
     await this.#options.state.write([{ op: 'delete', key: ['signals', 'dead', id] }, ...besides]);
-    this.#ids.delete(id);
+    this.#ended.delete(id);
   }
 
   #dropOldest(): StateOperation[] {
-    const [oldest] = this.#ids;
-    if (this.#ids.size <= maxDeadLetters || oldest === undefined) return [];
-    this.#ids.delete(oldest);
+    const [oldest] = this.#ended.keys();
+    if (this.#ended.size <= maxDeadLetters || oldest === undefined) return [];
+    this.#ended.delete(oldest);
     return [{ op: 'delete', key: ['signals', 'dead', oldest] }];
   }
+}
+
+/** How long a delivered signal is listed, milliseconds. */
+const deliveredTtlMs = 86_400_000;
+/** More than an operator reads; the oldest go. */
+const maxDelivered = 10_000;
+
+/** The signals that were delivered, for a day, without what the guest said. */
+export class DeliveredList {
+  readonly #state: StateArea;
+  readonly #now: () => number;
+  /** By age. */
+  readonly #ids: Set<string>;
+
+  private constructor(state: StateArea, now: () => number, ids: Iterable<string>) {
+    this.#state = state;
+    this.#now = now;
+    this.#ids = new Set(ids);
+  }
+
+  static async open(state: StateArea, now: () => number): Promise<DeliveredList> {
+    const found = await listDelivered(state);
+    return new DeliveredList(state, now, found.map(({ id }) => id).reverse());
+  }
+
+  /** Those that were delivered last come first. */
+  list(): Promise<readonly OutboxEntry[]> {
+    return listDelivered(this.#state);
+  }
+
+  /** What keeps it, for the transaction that takes it out of the outbox. */
+  operations(record: OutboxRecord, httpStatus: number | undefined): readonly StateOperation[] {
+    const endedAt = this.#now();
+    const entry = outboxEntryOf(record, 'delivered', { httpStatus, endedAt });
+    const put = {
+      op: 'put',
+      key: ['signals', 'delivered', record.id],
+      value: Buffer.from(writeJson(entry)),
+      expiresAt: endedAt + deliveredTtlMs,
+    } as const;
+    this.#ids.add(record.id);
+    const [oldest] = this.#ids;
+    if (this.#ids.size <= maxDelivered || oldest === undefined) return [put];
+    this.#ids.delete(oldest);
+    return [put, { op: 'delete', key: ['signals', 'delivered', oldest] }];
+  }
+}
+
+async function listDelivered(state: StateArea): Promise<readonly OutboxEntry[]> {
+  const entries: OutboxEntry[] = [];
+  for await (const { value } of state.list(['signals', 'delivered'])) {
+    // Written by `operations`.
+    entries.push(parseJson(Buffer.from(value).toString('utf8')) as unknown as OutboxEntry);
+  }
+  return entries.sort((a, b) => (b.endedAt ?? 0) - (a.endedAt ?? 0));
 }
 
 // Quotas, so that one guest or stack leaves room for others.
@@ -359,15 +437,19 @@ export interface OutboxOptions {
  */
 export class Outbox {
   readonly dead: DeadLetterList;
+  readonly delivered: DeliveredList;
   readonly #options: OutboxOptions;
   readonly #quotas: OutboxQuotas;
   readonly #pending = new Map<string, PendingSignal>();
   #onPending: (pending: PendingSignal) => void = () => {};
   #lastSequence = 0;
+  /** Of those, how many wait for a handle. */
+  #held = 0;
 
-  private constructor(options: OutboxOptions, dead: DeadLetterList) {
+  private constructor(options: OutboxOptions, dead: DeadLetterList, delivered: DeliveredList) {
     this.#options = options;
     this.dead = dead;
+    this.delivered = delivered;
     this.#quotas = new OutboxQuotas(options.quotas);
   }
 
@@ -375,7 +457,8 @@ export class Outbox {
   static async open(options: OutboxOptions): Promise<Outbox> {
     const { state, deadLetterTtlMs, now } = options;
     const dead = await DeadLetterList.open({ state, keepMs: deadLetterTtlMs, now });
-    const outbox = new Outbox(options, dead);
+    const delivered = await DeliveredList.open(state, now);
+    const outbox = new Outbox(options, dead, delivered);
     for await (const { value } of state.list(['signals', 'outbox'])) {
       const record = unpackRecord(value);
       outbox.#quotas.take(outbox.#remember(record, value.length, Promise.resolve(true)));
@@ -387,6 +470,14 @@ export class Outbox {
   /** All that is not over, the oldest first. */
   get pending(): readonly PendingSignal[] {
     return [...this.#pending.values()].sort((a, b) => a.sequence - b.sequence);
+  }
+
+  /** How many are not over, and since when the first of them waits: milliseconds since 1970. */
+  figures(): { readonly waiting: number; readonly held: number; readonly since?: number } {
+    const [first] = this.#pending.values();
+    const held = this.#held;
+    const waiting = this.#pending.size - held;
+    return { waiting, held, ...(first === undefined ? {} : { since: first.acceptedAt }) };
   }
 
   /** Told of each record, in the order of acceptance, before it is in the store. */
@@ -415,10 +506,24 @@ export class Outbox {
     return entry === undefined ? undefined : unpackRecord(entry.value);
   }
 
-  /** It is delivered, or dropped; durable when it resolves. */
-  async remove(pending: PendingSignal): Promise<void> {
+  /** It is dropped; durable when it resolves. */
+  remove(pending: PendingSignal): Promise<void> {
+    return this.#take(pending, []);
+  }
+
+  /** It is delivered; durable when it resolves. */
+  markDelivered(
+    pending: PendingSignal,
+    record: OutboxRecord,
+    httpStatus: number | undefined,
+  ): Promise<void> {
+    return this.#take(pending, this.delivered.operations(record, httpStatus));
+  }
+
+  async #take(pending: PendingSignal, besides: readonly StateOperation[]): Promise<void> {
     const { alias, sequence } = pending;
-    await this.#options.state.write([{ op: 'delete', key: recordKey(alias, sequence) }]);
+    const deleted = { op: 'delete', key: recordKey(alias, sequence) } as const;
+    await this.#options.state.write([deleted, ...besides]);
     this.#forget(pending);
   }
 
@@ -427,9 +532,11 @@ export class Outbox {
     pending: PendingSignal,
     record: OutboxRecord,
     reason: string,
+    httpStatus?: number,
   ): Promise<DeadLetter> {
     const deleted = { op: 'delete', key: recordKey(pending.alias, pending.sequence) } as const;
-    const dead = await this.dead.add({ ...record, reason }, [deleted]);
+    const why = { reason, ...(httpStatus === undefined ? {} : { httpStatus }) };
+    const dead = await this.dead.add({ ...record, ...why }, [deleted]);
     this.#forget(pending);
     return dead;
   }
@@ -468,7 +575,8 @@ export class Outbox {
    * @throws BridgeError ERR_SIGNAL_UNKNOWN, ERR_SIGNAL_QUOTA
    */
   async requeue(id: string, handle: HandleInfo): Promise<OutboxRecord> {
-    const { reason: _reason, endedAt: _endedAt, ...old } = await this.dead.get(id);
+    const dead = await this.dead.get(id);
+    const { reason: _reason, httpStatus: _status, endedAt: _endedAt, ...old } = dead;
     const sequence = this.#nextSequence();
     const record: OutboxRecord = { ...assignToHandle(handle, old), sequence };
     const value = packRecord(record);
@@ -532,14 +640,21 @@ export class Outbox {
     const { id, alias, handle, sequence, minion, member, stack, owner, acceptedAt } = record;
     const kept = { id, alias, handle, sequence, minion, member, stack, owner, acceptedAt };
     const pending = { ...kept, bytes, isWritten };
+    this.#countHeld(this.#pending.get(id), -1);
     this.#pending.set(id, pending);
+    this.#countHeld(pending, 1);
     return pending;
   }
 
   #forget(pending: PendingSignal): void {
     if (this.#pending.get(pending.id) !== pending) return;
     this.#pending.delete(pending.id);
+    this.#countHeld(pending, -1);
     this.#quotas.release(pending);
+  }
+
+  #countHeld(pending: PendingSignal | undefined, by: 1 | -1): void {
+    if (pending !== undefined && pending.handle === undefined) this.#held += by;
   }
 }
 

@@ -58,7 +58,12 @@ export interface OutboxSelection extends HandleOwner {
 export interface OutboxApi {
   /** Those that are over first, then the others, the oldest first. At most `limit` (1,000). */
   list(
-    selection?: OutboxSelection & { readonly isDead?: boolean; readonly limit?: number },
+    selection?: OutboxSelection & {
+      readonly isDead?: boolean;
+      /** Those that were delivered within a day instead, the latest first. */
+      readonly isDelivered?: boolean;
+      readonly limit?: number;
+    },
   ): Promise<readonly OutboxEntry[]>;
   /**
    * Puts signals of the dead-letter list behind the others of their handle; those that were held in
@@ -97,7 +102,11 @@ export function createOutboxApi({ outbox, courier, handles }: OutboxApiDeps): Ou
     outbox.pending.filter((it) => matchesSelection(it, selection));
   return {
     list: async (selection = {}) => {
-      const { isDead, limit = defaultListLimit } = selection;
+      const { isDead, isDelivered, limit = defaultListLimit } = selection;
+      if (isDelivered === true) {
+        const delivered = await outbox.delivered.list();
+        return delivered.filter((it) => matchesSelection(it, selection)).slice(0, limit);
+      }
       const dead = isDead === false ? [] : await deadOf(selection);
       const entries = dead.slice(0, limit).map((it) => outboxEntryOf(it, 'dead', it));
       if (isDead === true) return entries;
@@ -248,6 +257,7 @@ export function signalMethods({ handles, outbox }: SignalsApi): RpcTable {
           {
             ...selectionFields,
             isDead: Type.Optional(Type.Boolean()),
+            isDelivered: Type.Optional(Type.Boolean()),
             limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100_000 })),
           },
           strict,

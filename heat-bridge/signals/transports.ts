@@ -11,16 +11,18 @@ import type { Signal } from './signal.ts';
 
 /** What became of one try to deliver a signal. */
 export type DeliveryOutcome =
-  | { readonly kind: 'delivered' }
+  | { readonly kind: 'delivered'; readonly httpStatus?: number }
   /** It may be tried again, under the same id. */
   | {
       readonly kind: 'again';
       readonly reason: string;
+      /** What the service answered; absent: nothing came. */
+      readonly httpStatus?: number;
       /** The service works; it is only not its turn. */
       readonly isTurn?: true;
     }
   /** The service has said its last word, or we have. */
-  | { readonly kind: 'final'; readonly reason: string };
+  | { readonly kind: 'final'; readonly reason: string; readonly httpStatus?: number };
 
 /** Statuses after which a service may answer otherwise the next time. */
 const retryableStatuses: ReadonlySet<number> = new Set([408, 425, 429]);
@@ -31,10 +33,11 @@ export function deliveryOutcomeOf(exchange: HttpResult, done: readonly number[])
   if (exchange.kind === 'forbidden') return { kind: 'final', reason: exchange.reason };
   if (exchange.kind === 'unreachable') return { kind: 'again', reason: exchange.reason };
   const { status } = exchange;
-  if (done.includes(status)) return { kind: 'delivered' };
+  if (done.includes(status)) return { kind: 'delivered', httpStatus: status };
   const reason = errorTextOf(exchange);
-  if (status >= 500 || retryableStatuses.has(status)) return { kind: 'again', reason };
-  return { kind: 'final', reason };
+  if (status >= 500 || retryableStatuses.has(status))
+    return { kind: 'again', reason, httpStatus: status };
+  return { kind: 'final', reason, httpStatus: status };
 }
 
 /**

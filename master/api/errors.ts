@@ -13,7 +13,9 @@ export interface ErrorEntry {
 export type MasterErrorCode =
   | 'ERR_ARGS'
   | 'ERR_BAD_TGT'
+  | 'ERR_EVENT_EXPORT'
   | 'ERR_FILE_SYSTEM'
+  | 'ERR_GIT'
   | 'ERR_JOB_LIMIT'
   | 'ERR_JOB_UNKNOWN'
   | 'ERR_NODEGROUP_UNKNOWN'
@@ -46,9 +48,20 @@ export const masterErrors: Readonly<Record<MasterErrorCode, ErrorEntry>> = {
     action: 'Correct what the message names; --dry-run lists the minions of a target.',
     retry: false,
   },
+  ERR_EVENT_EXPORT: {
+    meaning: 'A receiver of exported events did not take them; they are sent again.',
+    action: 'See that the address or file of saltbridge: event_export takes events.',
+    retry: true,
+  },
   ERR_FILE_SYSTEM: {
     meaning: 'A file or directory that the master needs to start cannot be made, read or written.',
     action: 'Mend what the message says: room on the disk, a read-only mount, rights, the path.',
+    retry: true,
+  },
+  ERR_GIT: {
+    meaning:
+      'A repository of git could not be fetched or is beyond a limit; its last state is served.',
+    action: 'Correct what the message says: address, credentials, host key, limit, or install git.',
     retry: true,
   },
   ERR_JOB_LIMIT: {

@@ -138,6 +138,8 @@ export interface MasterStatus {
   readonly keys: Readonly<Record<KeyState, number>>;
   /** Requests refused, delayed or dropped since the start, by reason. */
   readonly counters: Readonly<Record<string, number>>;
+  /** What extensions measure, by their names: of `bridge` the outbox, enrolments and runs. */
+  readonly extensions?: Readonly<Record<string, Readonly<Record<string, number>>>>;
 }
 
 /** A key that is to be made. */

@@ -27,7 +27,7 @@ const own =
   'files of pillar_roots see the grains, and match.compound knows the nodegroups (N@name)';
 
 const advice: ReadonlyMap<string, string> = new Map([
-  ...rows(repositories, 'git hg svn'),
+  ...rows(repositories, 'hg svn'),
   ...rows(commands, 'cmd_json cmd_yaml cmd_yamlex'),
   ...rows(overHttp, 'http_json http_yaml'),
   ...rows(trees, 'csv file_tree hiera makostack pepa reclass saltclass stack varstack'),
@@ -173,6 +173,20 @@ export const minionOptions: readonly string[] = [
 // Options that are not needed here.
 
 export const notNeeded: readonly AdviceGroup[] = [
+  // The program git does what Salt's Python libraries do.
+  {
+    advice: 'the program git fetches; ssh needs the private key alone',
+    options: {
+      gitfs_global_lock: true,
+      gitfs_provider: anyValue,
+      gitfs_pubkey: anyValue,
+      git_pillar_global_lock: true,
+      git_pillar_provider: anyValue,
+      pillar_gitfs_ssl_verify: anyValue,
+      git_pillar_pubkey: anyValue,
+      git_pillar_verify_config: true,
+    },
+  },
   // One process.
   {
     advice: "one process does the work of all of salt-master's; there is nothing to tune",
@@ -257,29 +271,8 @@ export const notServed: readonly AdviceGroup[] = [
   // Files from elsewhere.
   {
     advice:
-      'files come from folders alone: check the repository out, or mount it, and name the folder in file_roots',
+      'files come from folders and from git: check it out or mount it, and name the folder in file_roots, or use gitfs',
     options: {
-      gitfs_base: 'master',
-      gitfs_disable_saltenv_mapping: false,
-      gitfs_fallback: '',
-      gitfs_global_lock: true,
-      gitfs_insecure_auth: false,
-      gitfs_mountpoint: '',
-      gitfs_passphrase: '',
-      gitfs_password: '',
-      gitfs_privkey: '',
-      gitfs_provider: anyValue,
-      gitfs_pubkey: '',
-      gitfs_ref_types: ['branch', 'tag', 'sha'],
-      gitfs_refspecs: ['+refs/heads/*:refs/remotes/origin/*', '+refs/tags/*:refs/tags/*'],
-      gitfs_remotes: [],
-      gitfs_root: '',
-      gitfs_saltenv: [],
-      gitfs_saltenv_blacklist: [],
-      gitfs_saltenv_whitelist: [],
-      gitfs_ssl_verify: true,
-      gitfs_update_interval: 60,
-      gitfs_user: '',
       hgfs_base: 'default',
       hgfs_branch_method: 'branches',
       hgfs_mountpoint: '',
@@ -307,31 +300,10 @@ export const notServed: readonly AdviceGroup[] = [
       minionfs_whitelist: [],
     },
   },
-  // Pillar from git.
+  // Keys of ssh with a passphrase.
   {
-    advice:
-      "pillar comes from folders and from the service's own provider: check the repository out and name the folder in pillar_roots",
-    options: {
-      git_pillar_base: 'master',
-      git_pillar_branch: 'master',
-      git_pillar_env: '',
-      git_pillar_fallback: '',
-      git_pillar_global_lock: true,
-      git_pillar_includes: true,
-      git_pillar_insecure_auth: false,
-      git_pillar_passphrase: '',
-      git_pillar_password: '',
-      git_pillar_privkey: '',
-      git_pillar_provider: anyValue,
-      pillar_gitfs_ssl_verify: anyValue,
-      git_pillar_pubkey: '',
-      git_pillar_refspecs: ['+refs/heads/*:refs/remotes/origin/*', '+refs/tags/*:refs/tags/*'],
-      git_pillar_root: '',
-      git_pillar_ssl_verify: true,
-      git_pillar_update_interval: 60,
-      git_pillar_user: '',
-      git_pillar_verify_config: true,
-    },
+    advice: 'git is never asked for a passphrase: name a key without one, or use an ssh-agent',
+    options: { gitfs_passphrase: '', git_pillar_passphrase: '' },
   },
   // Windows packages.
   {
@@ -440,8 +412,7 @@ export const notServed: readonly AdviceGroup[] = [
   },
   // Jobs, keys and data elsewhere.
   {
-    advice:
-      'jobs and events are kept in the store alone: let a service subscribe to the events and write them where they shall go',
+    advice: 'saltbridge: event_export sends events, returns among them, to a webhook or a file',
     options: {
       event_return: '',
       event_return_blacklist: [],
@@ -450,6 +421,12 @@ export const notServed: readonly AdviceGroup[] = [
       event_return_queue_max_seconds: anyValue,
       event_return_whitelist: [],
       ext_job_cache: '',
+    },
+  },
+  {
+    advice:
+      'jobs and keys are kept in the store alone; saltbridge: event_export sends returns elsewhere',
+    options: {
       master_job_cache: 'local_cache',
       archive_jobs: false,
       cache: 'localfs',
@@ -586,9 +563,8 @@ export const notServed: readonly AdviceGroup[] = [
 export const notYet: readonly AdviceGroup[] = [
   // Files for minions.
   {
-    advice: 'the file server has the backend roots (file_roots) alone',
+    advice: 'the file server has the backends roots and gitfs',
     options: {
-      fileserver_backend: anyValue,
       fileserver_events: false,
       fileserver_interval: 3600,
       fileserver_limit_traversal: false,
@@ -600,13 +576,6 @@ export const notYet: readonly AdviceGroup[] = [
       environment: anyValue,
       renderer_blacklist: [],
       renderer_whitelist: [],
-    },
-  },
-  // Schedule.
-  {
-    advice: 'let cron or a timer run saltbridge salt',
-    options: {
-      schedule: {},
     },
   },
   // Users' rights.

@@ -3,6 +3,7 @@
 import { MasterError, type PillarTextFormat } from '../api/index.ts';
 import { extPillarAdvice } from './advice.ts';
 import { ConfigError, type ConfigWarning, placeOf } from './config-error.ts';
+import { type GitRemote, gitPillarRemotes } from './git-options.ts';
 import {
   entriesOf,
   flag,
@@ -76,11 +77,18 @@ interface MinionHttpEntry {
   readonly allowPlainHttp?: boolean;
 }
 
+/** `git`: pillar files of repositories. */
+export interface GitPillarEntry {
+  readonly module: 'git';
+  /** Each with its branch in front, or with that of `git_pillar_branch`. */
+  readonly remotes: readonly GitRemote[];
+}
+
 /** One source of `ext_pillar`. */
-export type ExtPillarEntry = MinionFilesEntry | MinionHttpEntry;
+export type ExtPillarEntry = GitPillarEntry | MinionFilesEntry | MinionHttpEntry;
 
 /** The modules that an entry may name. */
-const extPillarModules: readonly string[] = ['minion_files', 'minion_http'];
+const extPillarModules: readonly string[] = ['git', 'minion_files', 'minion_http'];
 
 /**
  * As in Salt a list of maps, from modules to their options. Modules that are not served are passed
@@ -88,7 +96,7 @@ const extPillarModules: readonly string[] = ['minion_files', 'minion_http'];
  */
 export const extPillarEntries: OptionKind<readonly ExtPillarEntry[]> = {
   expected:
-    'a list of maps: minion_files with directory (absolute) and max_bytes, minion_http with url, ' +
+    'a list of maps: git with a list of remotes, minion_files with directory (absolute) and max_bytes, minion_http with url, ' +
     'hosts, format (json or yaml), headers, timeout, max_bytes and allow_plain_http',
   isPath: false,
   parse: (value) => {
@@ -170,11 +178,19 @@ function readItem(item: unknown): (ExtPillarEntry | undefined)[] {
   const module = new Map(pairs).get('module');
   if (typeof module === 'string') {
     const options = Object.fromEntries(pairs.filter(([name]) => name !== 'module'));
+    if (module === 'git') return [readGit(new Map(pairs).get('remotes'))];
     return [readEntry(module, options)];
   }
   return pairs
     .filter(([name]) => extPillarModules.includes(name))
-    .map(([name, options]) => readEntry(name, asSettings(options)));
+    .map(([name, options]) =>
+      name === 'git' ? readGit(options) : readEntry(name, asSettings(options)),
+    );
+}
+
+function readGit(value: unknown): GitPillarEntry | undefined {
+  const remotes = gitPillarRemotes.parse(value);
+  return remotes && { module: 'git', remotes };
 }
 
 function readEntry(module: string, options: unknown): ExtPillarEntry | undefined {
@@ -217,6 +233,6 @@ export function warnOfExtPillar(settings: Settings): ConfigWarning[] {
 function describe(name: string): string {
   const advice = extPillarAdvice(name);
   return advice === undefined
-    ? `is none of the modules that are served, which are ${extPillarModules.join(' and ')}`
+    ? `is none of the modules that are served, which are ${extPillarModules.join(', ')}`
     : `is not served: ${advice}`;
 }

@@ -7,13 +7,26 @@ export {
   placeOf,
   withoutPlace,
 } from './config-error.ts';
-export { checkPillarAddress, type ExtPillarEntry, unservedExtPillars } from './ext-pillar.ts';
+export type { EventExport, FileExport, WebhookExport } from './event-export.ts';
+export {
+  checkPillarAddress,
+  type ExtPillarEntry,
+  type GitPillarEntry,
+  unservedExtPillars,
+} from './ext-pillar.ts';
 export {
   type BackendSettings,
   type FileBackendSettings,
   type JwtBackendSettings,
   readBackend,
 } from './external-auth.ts';
+export type { GitAccess, GitLimits } from './git-options.ts';
+export {
+  type GitfsRemote,
+  type GitPillarRemote,
+  gitfsRemotesOf,
+  gitPillarRemotesOf,
+} from './git-remotes.ts';
 export type { ApiAcl, HttpApiOptions } from './http-api-options.ts';
 export { listOptions, type OptionInForce } from './list-options.ts';
 export {
@@ -60,6 +73,14 @@ export { expandGlob } from './read-files.ts';
 export { findRenamedUses, type RenamedUse } from './renamed-uses.ts';
 export { resolveMasterConfig } from './resolve.ts';
 export { saltValues, valuesForMinions } from './salt-values.ts';
+export {
+  type ClockTime,
+  type CronFields,
+  readSchedule,
+  type ScheduleEntry,
+  type ScheduleRange,
+  type ScheduleTrigger,
+} from './schedule.ts';
 export {
   engineNames,
   engineOption,

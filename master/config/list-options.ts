@@ -89,7 +89,6 @@ const secretName =
 /** No password, also not in an address, and no header of a request. */
 function hideSecrets(name: string, value: unknown): unknown {
   if (value === null || value === undefined || typeof value === 'boolean') return value ?? null;
-  // protection: shown-secrets
   if (secretName.test(name) || name === 'headers') return hidden;
   if (typeof value === 'string') return value.replace(/:\/\/[^/@\s]+@/g, `://${hidden}@`);
   if (Array.isArray(value)) return value.map((item) => hideSecrets('', item));

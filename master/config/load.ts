@@ -2,11 +2,13 @@ import path from 'node:path';
 import { ConfigError, type ConfigWarning, type OptionOrigin, proposeName } from './config-error.ts';
 import { warnOfExtPillar } from './ext-pillar.ts';
 import { warnOfBackends } from './external-auth.ts';
+import { warnOfFileBackends } from './fileserver-backend.ts';
 import { warnOfNarrowed } from './narrowed-patterns.ts';
 import type { Settings } from './option-kinds.ts';
 import { eauthOptions, namesOf, ownOptions, rightsOptions, saltOptions } from './option-table.ts';
 import type { MasterConfig } from './options.ts';
 import { readConfigDirectory } from './read-config.ts';
+import { warnOfSchedule } from './schedule.ts';
 import { warnOfReactorTags } from './signal-plan.ts';
 import { findUnserved, unservedNames } from './unserved-options.ts';
 import { warnOfRights } from './user-rights.ts';
@@ -46,6 +48,8 @@ export async function checkMasterConfig(directory: string): Promise<CheckedConfi
   const more = [
     ...warnOfUnserved(settings),
     ...warnOfExtPillar(settings),
+    ...warnOfFileBackends(settings),
+    ...warnOfSchedule(settings),
     ...warnOfValues(config, settings),
     ...warnOfNarrowed(config, settings),
     ...warnOfRights(config, settings),

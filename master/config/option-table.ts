@@ -8,7 +8,10 @@ import {
 } from '../../minion-protocol/index.ts';
 import type { LogLevel } from '../api/index.ts';
 import type { ConfigError } from './config-error.ts';
+import { eventExports } from './event-export.ts';
 import { extPillarEntries } from './ext-pillar.ts';
+import { fileserverBackends } from './fileserver-backend.ts';
+import { gitLimitDefaults, gitLimits, gitOptionRows } from './git-options.ts';
 import { httpApi } from './http-api-options.ts';
 import {
   authVersion,
@@ -52,6 +55,7 @@ import type {
 import { functionPermissions, publishPermissions } from './permissions.ts';
 import { policyRules, signalRules } from './policy-rules.ts';
 import { reactions } from './reactions.ts';
+import { scheduleMap } from './schedule.ts';
 import { ssl, transportName, transportOpts } from './transport-options.ts';
 import { rights } from './user-rights.ts';
 
@@ -299,7 +303,10 @@ export type OwnOptionName =
   | 'api'
   | 'audit'
   | 'bridge'
+  | 'eventExport'
+  | 'exportBytes'
   | 'eventRing'
+  | 'git'
   | 'socket'
   | 'minionIds'
   | 'publishSerialBlock'
@@ -476,6 +483,8 @@ export const saltOptions: OptionTable<SaltOptions> = {
   pillarOpts: row('pillar_opts', flag, false),
   fileIgnoreGlob: row('file_ignore_glob', textList, []),
   fileIgnoreRegex: row('file_ignore_regex', patternList, []),
+  fileserverBackend: row('fileserver_backend', fileserverBackends, ['roots']),
+  ...gitOptionRows,
   fileserverFollowsymlinks: row('fileserver_followsymlinks', flag, true),
   fileserverIgnoresymlinks: row('fileserver_ignoresymlinks', flag, false),
   fileserverListCacheTime: row('fileserver_list_cache_time', integer(1, many), 20),
@@ -505,6 +514,7 @@ export const saltOptions: OptionTable<SaltOptions> = {
   peer: row('peer', publishPermissions, {}),
   reactor: row('reactor', reactor, []),
   peerRun: row('peer_run', functionPermissions, {}),
+  schedule: row('schedule', scheduleMap, {}),
   runnerReturns: row('runner_returns', flag, true),
   restCherrypy: row('rest_cherrypy', httpApi, null),
   netapiEnableClients: row('netapi_enable_clients', textList, null),
@@ -539,6 +549,9 @@ export const ownOptions: OptionTable<Pick<MasterConfig, OwnOptionName>> = {
   api: row('api', httpApi, null),
   eventRing: row('event_ring', eventRing, null),
   audit: row('audit', auditOptions, auditDefaults),
+  eventExport: row('event_export', eventExports, []),
+  exportBytes: row('export_bytes', integer(65_536, 2 ** 40), 256 * 1_048_576),
+  git: row('git', gitLimits, gitLimitDefaults),
   bridge: row('bridge', plainMap, null),
   minionIds: row('minion_ids', oneOf(['strict', 'salt']), 'strict'),
   publishSerialBlock: row('publish_serial_block', integer(1, many), 1000),

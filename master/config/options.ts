@@ -7,7 +7,10 @@
 import type { PolicyRule } from '../../acl/index.ts';
 import type { Nodegroups, WireMap } from '../../minion-protocol/index.ts';
 import type { LogLevel, Reaction } from '../api/index.ts';
+import type { EventExport } from './event-export.ts';
 import type { ExtPillarEntry } from './ext-pillar.ts';
+import type { BackendName } from './fileserver-backend.ts';
+import type { GitLimits, GitOptions } from './git-options.ts';
 import type { HttpApiOptions } from './http-api-options.ts';
 import type { Permissions } from './permissions.ts';
 
@@ -119,7 +122,7 @@ export interface AclOptions {
 }
 
 /** A complete, checked configuration. Paths are absolute. */
-export interface MasterConfig {
+export interface MasterConfig extends GitOptions {
   /** `interface`: address that both ports are bound to. Default `0.0.0.0`. */
   readonly interface: string;
   /** `ipv6`: `interface` is an IPv6 address. Default `null`: told by the address itself. */
@@ -323,6 +326,10 @@ export interface MasterConfig {
   readonly fileIgnoreRegex: readonly string[];
   /** `fileserver_followsymlinks`: list what is in directories that links lead to. Default true. */
   readonly fileserverFollowsymlinks: boolean;
+  /** `schedule`: runners and jobs by the clock, by name. Default: none. */
+  readonly schedule: WireMap;
+  /** `fileserver_backend`: where files come from, the first first. Default `roots`. */
+  readonly fileserverBackend: readonly BackendName[];
   /** `fileserver_ignoresymlinks`: list no links. Default false. */
   readonly fileserverIgnoresymlinks: boolean;
   /**
@@ -480,6 +487,12 @@ export interface MasterConfig {
    * Default true.
    */
   readonly pillarTrustsGrains: boolean;
+  /** `saltbridge:event_export`: where events go besides readers of the bus. Default: nowhere. */
+  readonly eventExport: readonly EventExport[];
+  /** `saltbridge:export_bytes`: events that may wait for that. Default 256 MiB. */
+  readonly exportBytes: number;
+  /** `saltbridge:git`: what git may be used for, and bounds on repositories. */
+  readonly git: GitLimits;
   /**
    * `saltbridge:tenants`: configuration directories of masters that `saltbridge master` runs in
    * place of this one, by their names. One master does not look at it; see `loadTenants`.

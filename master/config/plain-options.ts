@@ -80,7 +80,10 @@ type Given<T> = { readonly [K in keyof T]?: Exclude<T[K], null> | undefined };
 
 /** Options whose names and units are those of {@link MasterConfig}. */
 type UnchangedOptions = Given<
-  Omit<MasterConfig, ConfigName | ReplacedName | 'acl' | 'audit' | 'eauth' | 'limits' | 'logLevel'>
+  Omit<
+    MasterConfig,
+    ConfigName | ReplacedName | 'acl' | 'audit' | 'eauth' | 'git' | 'limits' | 'logLevel'
+  >
 >;
 
 /** What a program may set. Each option has a default; `undefined` means the default. */
@@ -93,6 +96,8 @@ export interface PlainOptions extends UnchangedOptions {
   readonly autosignTimeoutMinutes?: number | undefined;
   /** Directory of what minions pushed and of caches. Default `/var/cache/salt/master`. */
   readonly cacheDir?: string | undefined;
+  /** What git may be used for, and bounds on repositories. */
+  readonly git?: Partial<MasterConfig['git']> | undefined;
   /** Log-ins and tokens. */
   readonly eauth?: Partial<EauthOptions> | undefined;
   /** Seconds between looks for changed directories that the system did not report. Default 20. */

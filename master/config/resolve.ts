@@ -2,6 +2,7 @@ import path from 'node:path';
 import { findNodegroupLoop } from '../../minion-protocol/index.ts';
 import { ConfigError, type OptionOrigin, typeError, unknownOption } from './config-error.ts';
 import { checkExtPillar } from './ext-pillar.ts';
+import { checkGitRemotes } from './git-remotes.ts';
 import { type GivenOptions, refuseValue, type Settings } from './option-kinds.ts';
 import {
   aclOptions,
@@ -16,6 +17,7 @@ import {
 import type { MasterConfig, MasterOptions } from './options.ts';
 import { checkPolicy } from './policy-rules.ts';
 import { checkReactions } from './reactions.ts';
+import { readSchedule } from './schedule.ts';
 import { findSharedPort, servedTransports } from './transport-options.ts';
 
 /** Puts every path below `root_dir`, as Salt does. [salt.config.apply_master_config] */
@@ -67,6 +69,8 @@ export function completeConfig(given: GivenOptions): MasterConfig {
   checkPolicy(config, given.acl);
   checkReactions(config);
   checkExtPillar(config.extPillar, given.salt);
+  checkGitRemotes(config, given.salt);
+  readSchedule(config.schedule, given.salt);
   return Object.freeze(config);
 }
 

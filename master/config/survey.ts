@@ -1,7 +1,9 @@
 import { warnOfExtPillar } from './ext-pillar.ts';
+import { warnOfFileBackends } from './fileserver-backend.ts';
 import { warnOfPushedFiles, warnOfUnserved } from './load.ts';
 import { warnOfNarrowed } from './narrowed-patterns.ts';
 import { type ReadConfig, readConfigDirectory } from './read-config.ts';
+import { warnOfSchedule } from './schedule.ts';
 import { warnOfRights } from './user-rights.ts';
 
 // A survey reports all problems of a configuration instead of the first.
@@ -20,6 +22,8 @@ export async function surveyMasterConfig(directory: string): Promise<ConfigSurve
       ...warnings,
       ...warnOfUnserved(settings),
       ...warnOfExtPillar(settings),
+      ...warnOfFileBackends(settings),
+      ...warnOfSchedule(settings),
       ...warnOfNarrowed(config, settings),
       ...warnOfRights(config, settings),
       ...warnOfPushedFiles(config, settings),

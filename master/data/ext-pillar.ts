@@ -4,7 +4,7 @@ import type { Logger } from 'pino';
 import type { FactMap } from '../../minion-protocol/index.ts';
 import type { PlainData } from '../../template/index.ts';
 import { MasterError, type PillarRequest, type PillarTextFormat } from '../api/index.ts';
-import { checkPillarAddress, type ExtPillarEntry } from '../config/index.ts';
+import { checkPillarAddress, type ExtPillarEntry, type GitPillarEntry } from '../config/index.ts';
 import { DiskFiles, HiddenDirectories } from '../files/index.ts';
 import {
   fromWire,
@@ -39,8 +39,29 @@ export interface ExtPillar {
   provide(request: ExtPillarRequest): Promise<FactMap | undefined>;
 }
 
+/** Pillar that is put over, or under, that of the files; what follows from grains is told apart. */
+export interface ExtPillarLayer {
+  /** In errors and in the log. */
+  readonly name: string;
+  /** `undefined`: nothing. */
+  answer(request: PillarRequest): Promise<PillarAnswer | undefined>;
+  /** Forgets what is kept for a minion. */
+  forget?(id: string): void;
+}
+
+/** A source that grains are not told to. */
+function layerOf(source: ExtPillar): ExtPillarLayer {
+  return {
+    name: source.name,
+    answer: async ({ id, saltenv, pillarenv }) => {
+      const pillar = await source.provide({ id, saltenv, pillarenv });
+      return pillar && { pillar, proven: pillar };
+    },
+  };
+}
+
 export interface ExtPillarDeps extends MergeOptions {
-  readonly sources: readonly ExtPillar[];
+  readonly sources: readonly (ExtPillar | ExtPillarLayer)[];
   /** `ext_pillar_first`: the files lie over the sources, and see what they gave. Default false. */
   readonly areFirst?: boolean;
   readonly log: Logger;
@@ -56,11 +77,11 @@ function withExtAbove(base: PillarSource, parts: ExtPillarDeps): PillarSource {
   const compile = base.compile?.bind(base);
   return {
     provide: async (request, lower) => {
-      const [answer, { maps, errors }] = await Promise.all([
+      const [answer, { layers, errors }] = await Promise.all([
         base.provide(request, lower),
         askAll(parts, request),
       ]);
-      return changed(answer, (pillar) => joined([pillar, ...maps], errors, parts));
+      return joinAnswers([answer, ...layers], errors, parts);
     },
     ...(compile === undefined ? {} : { compile }),
   };
@@ -68,48 +89,62 @@ function withExtAbove(base: PillarSource, parts: ExtPillarDeps): PillarSource {
 
 function withExtBelow(base: PillarSource, parts: ExtPillarDeps): PillarSource {
   const compile = base.compile?.bind(base);
+  const lowerOf = (layers: readonly PillarAnswer[]): PillarMap =>
+    mergeAll(
+      layers.map(({ pillar }) => asMap(pillar)),
+      parts,
+    );
   return {
     provide: async (request) => {
-      const { maps, errors } = await askAll(parts, request);
-      const lower = mergeAll(maps, parts);
-      const answer = await base.provide(request, lower);
-      return changed(answer, (pillar) => joined([lower, pillar], errors, parts));
+      const { layers, errors } = await askAll(parts, request);
+      const answer = await base.provide(request, lowerOf(layers));
+      return joinAnswers([...layers, answer], errors, parts);
     },
     ...(compile === undefined
       ? {}
       : {
           compile: async (request) =>
-            compile(request, mergeAll((await askAll(parts, request)).maps, parts)),
+            compile(request, lowerOf((await askAll(parts, request)).layers)),
         }),
   };
 }
 
 interface Layers {
-  readonly maps: readonly PillarMap[];
+  readonly layers: readonly PillarAnswer[];
   readonly errors: readonly string[];
 }
 
 async function askAll({ sources, log }: ExtPillarDeps, request: PillarRequest): Promise<Layers> {
-  const { id, saltenv, pillarenv } = request;
   const errors: string[] = [];
   const given = await Promise.all(
     sources.map(async (source) => {
       try {
-        return await source.provide({ id, saltenv, pillarenv });
+        return await ('answer' in source ? source : layerOf(source)).answer(request);
       } catch (err) {
-        log.error({ minion: id, source: source.name, err }, 'external pillar failed');
+        log.error({ minion: request.id, source: source.name, err }, 'external pillar failed');
         errors.push(`Failed to load ext_pillar ${source.name}. Please see master log for details.`);
         return undefined;
       }
     }),
   );
-  return { maps: given.map((map) => fromWire(map ?? {})).filter(isPillarMap), errors };
+  return { layers: given.filter((answer) => answer !== undefined), errors };
 }
 
-function changed(answer: PillarAnswer, change: (pillar: PillarMap) => FactMap): PillarAnswer {
-  const pillar = change(asMap(answer.pillar));
-  const isSame = answer.proven === answer.pillar;
-  return { pillar, proven: isSame ? pillar : change(asMap(answer.proven)) };
+/** Answers over each other; what does not follow from grains is merged apart where it differs. */
+function joinAnswers(
+  answers: readonly PillarAnswer[],
+  errors: readonly string[],
+  merge: MergeOptions,
+): PillarAnswer {
+  const join = (pick: (answer: PillarAnswer) => FactMap): FactMap =>
+    joined(
+      answers.map((answer) => asMap(pick(answer))),
+      errors,
+      merge,
+    );
+  const pillar = join((answer) => answer.pillar);
+  const isSame = answers.every((answer) => answer.proven === answer.pillar);
+  return { pillar, proven: isSame ? pillar : join((answer) => answer.proven) };
 }
 
 /** @param errors put behind those that are there */
@@ -284,20 +319,29 @@ async function readBounded({ body }: Response, maxBytes: number): Promise<Uint8A
 
 // Sources from the option `ext_pillar`.
 
+/** How the remotes of an entry `git` are opened. */
+export type GitPillarOpener = (entry: GitPillarEntry) => Promise<readonly ExtPillarLayer[]>;
+
 /** Opens them in their order; each has the name of its module. */
-export function openExtPillars(
+export async function openExtPillars(
   entries: readonly ExtPillarEntry[],
   reader: TextReader,
-): Promise<ExtPillar[]> {
-  return Promise.all(
+  openGit: GitPillarOpener,
+): Promise<ExtPillarLayer[]> {
+  const layers = await Promise.all(
     entries.map(async (entry) => {
+      if (entry.module === 'git') return openGit(entry);
       const source = await openEntry(entry, reader);
-      return { name: entry.module, provide: (request) => source.provide(request) };
+      return [{ ...layerOf(source), name: entry.module }];
     }),
   );
+  return layers.flat();
 }
 
-async function openEntry(entry: ExtPillarEntry, reader: TextReader): Promise<ExtPillar> {
+async function openEntry(
+  entry: Exclude<ExtPillarEntry, GitPillarEntry>,
+  reader: TextReader,
+): Promise<ExtPillar> {
   if (entry.module === 'minion_files') return openExtPillarFiles(entry, reader);
   const { timeout = 10, allowPlainHttp = false, ...options } = entry;
   return openExtPillarHttp(

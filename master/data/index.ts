@@ -5,6 +5,7 @@ export {
   extPillarFiles,
   extPillarHttp,
 } from './ext-pillar.ts';
+export type { GitPillarUpdater } from './git-pillar.ts';
 export { GrainReads, TracedGrains } from './grains.ts';
 export type { MineQuery, MineReader, MineStore } from './mine.ts';
 export {

@@ -18,11 +18,17 @@ import {
   type PillarRequest,
   version,
 } from '../api/index.ts';
-import type { MasterConfig } from '../config/index.ts';
-import { hiddenDirectories, openRoots } from '../files/index.ts';
+import { type GitPillarEntry, gitPillarRemotesOf, type MasterConfig } from '../config/index.ts';
+import { type GitMirrors, hiddenDirectories, openRoots } from '../files/index.ts';
 import { type KnownFacts, SlowPatternRunner } from '../jobs/index.ts';
 import { compilePillar, withMasterOptions } from './compile-pillar.ts';
-import { type ExtPillar, openExtPillars, withExtPillar } from './ext-pillar.ts';
+import {
+  type ExtPillar,
+  type ExtPillarLayer,
+  openExtPillars,
+  withExtPillar,
+} from './ext-pillar.ts';
+import { openGitPillar } from './git-pillar.ts';
 import type { MineDeps } from './mine.ts';
 import { PersistentPillarCache, PillarCache, type PillarKey } from './pillar-cache.ts';
 import {
@@ -308,7 +314,9 @@ export interface PillarOfProgram {
   readonly extPillar: readonly ExtPillar[];
 }
 
-export type PillarSourceDeps = Pick<MineDeps, 'auth' | 'config' | 'context'>;
+export interface PillarSourceDeps extends Pick<MineDeps, 'auth' | 'config' | 'context'> {
+  readonly mirrors: GitMirrors;
+}
 
 /** Opens the pillar files of a configuration. The caller closes it. */
 export async function openPillar(
@@ -347,13 +355,51 @@ export async function openPillarSource(
   const { fixed } = config;
   const { pillarSourceMergingStrategy: strategy, pillarMergeLists: mergeLists } = fixed;
   const merge = { strategy, mergeLists, log };
+  const reader = new ParsedFileCache(rendering);
   const configured = withExtPillar(base, {
     ...merge,
-    sources: await openExtPillars(fixed.extPillar, new ParsedFileCache(rendering)),
+    sources: await openExtPillars(fixed.extPillar, reader, (entry) =>
+      openGitEntry(entry, deps, { log, now: context.now, rendering }),
+    ),
     areFirst: fixed.extPillarFirst,
   });
   const whole = withExtPillar(configured, { ...merge, sources: extPillar });
   return fixed.pillarOpts ? withMasterOptions(whole, config) : whole;
+}
+
+/** Pillar of repositories. It is kept in memory alone. */
+async function openGitEntry(
+  { remotes }: GitPillarEntry,
+  { config, context, auth, mirrors }: PillarSourceDeps,
+  surroundings: PillarDeps,
+): Promise<readonly ExtPillarLayer[]> {
+  const { fixed } = config;
+  const { keys } = auth;
+  const isKept = (id: string): boolean => keys.get(id) !== undefined;
+  const layers = await openGitPillar(gitPillarRemotesOf(remotes, fixed), {
+    mirrors,
+    includes: fixed.gitPillarIncludes,
+    pillarenv: fixed.pillarenv,
+    openPillar: (backend, env) => {
+      const options = { ...fixed, ...config.current, limits: fixed.limits };
+      const pillar = new OwnPillar(
+        { ...options, pillarRoots: { [env]: ['git'] } },
+        new PillarSources({
+          backend,
+          trimBlocks: fixed.jinjaTrimBlocks,
+          lstripBlocks: fixed.jinjaLstripBlocks,
+        }),
+        { ...surroundings, isKept },
+      );
+      config.onChange((current) => pillar.useNodegroups(current.nodegroups));
+      return pillar;
+    },
+  });
+  const unsubscribe = keys.onChange(({ id }) => {
+    if (!isKept(id)) for (const layer of layers) layer.forget?.(id);
+  });
+  context.closers.add(unsubscribe, (it) => it());
+  return layers;
 }
 
 /** The pillar files of a master: what was made before a restart is good after it. */

@@ -14,6 +14,7 @@ import {
 import { eventRingSize, type LiveConfig } from '../config/index.ts';
 import type { MasterContext } from '../context/index.ts';
 import type { EventFigures } from '../metrics/index.ts';
+import { EventExporter } from './event-export.ts';
 import { EventRing, MissedEvents } from './event-ring.ts';
 
 // `max_event_size` [salt/utils/dicttrim.py].
@@ -266,5 +267,14 @@ export async function createEvents({ config, context }: EventDeps): Promise<Even
     new EventBus({ maxEventBytes: config.fixed.maxEventSize, now: () => new Date(now()), ring }),
     (it) => it.close(),
   );
+  const { eventExport: exports, exportBytes: maxBytes } = config.fixed;
+  if (exports.length > 0) {
+    const { counters } = context;
+    const onDropped = (events: number): void => {
+      for (let event = 0; event < events; event++) counters.count('export-dropped');
+    };
+    const options = { ...parts, exports, maxBytes, bus, onDropped };
+    closers.add(await EventExporter.open(options), (it) => it.close());
+  }
   return { bus, api: createBusApi(bus, ring) };
 }

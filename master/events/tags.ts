@@ -19,6 +19,8 @@ export const tags = {
   dataRefreshed: (minionId: string): string => `minion/refresh/${minionId}`,
   /** Ours: told to one reader, where events may be missing. */
   eventsMissed: 'saltbridge/events/missed',
+  /** Ours: events for export were dropped, because too many wait. */
+  exportDropped: 'saltbridge/export/dropped',
   /** Ours: the disk of the store was found full; there is room again. */
   storeFull: 'saltbridge/store/full',
   storeRoom: 'saltbridge/store/room',

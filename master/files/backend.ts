@@ -28,6 +28,11 @@ export interface FileServerBackend {
    * @returns those whose lists it made anew
    */
   refresh?(saltenvs?: readonly string[]): Promise<readonly string[]>;
+  /**
+   * Gets what has changed where its files come from, for instance of a remote repository.
+   * @throws when that fails; what it served before it goes on serving
+   */
+  update?(): Promise<void>;
   /** Lets go of what it holds. */
   close(): Promise<void>;
 }

@@ -142,6 +142,11 @@ export class FileServer {
     return refreshed;
   }
 
+  /** Gets what has changed where files come from. @throws what the first of the backends throws */
+  async update(): Promise<void> {
+    for (const backend of this.#backends) await (backend.update?.() ?? backend.refresh?.());
+  }
+
   async close(): Promise<void> {
     await Promise.all(this.#backends.map((backend) => backend.close()));
   }
@@ -182,7 +187,7 @@ export interface FileServerOptions {
 
 /**
  * The `file_roots` of a configuration. Never served, whatever root they lie in: keys, the store,
- * what minions pushed, and the files of pillar.
+ * what minions pushed, copies of repositories, and the files of pillar.
  */
 export async function openFileRoots(
   config: FixedConfig,
@@ -192,13 +197,13 @@ export async function openFileRoots(
   return openRoots(config, { hidden, ...(logger === undefined ? {} : { logger }) });
 }
 
-/** Keys, the store, and what minions pushed. */
+/** Keys, the store, what minions pushed, and copies of repositories. */
 export function hiddenDirectories({
   pkiDir,
   stateDir,
   cachedir,
 }: Pick<MasterConfig, 'pkiDir' | 'stateDir' | 'cachedir'>): readonly string[] {
-  return [pkiDir, stateDir, `${cachedir}/minions`];
+  return [pkiDir, stateDir, `${cachedir}/minions`, `${cachedir}/git`];
 }
 
 /**

@@ -1,10 +1,14 @@
 /** Opens the file server, and what minions push. */
 
+import path from 'node:path';
+
 import type { Auth } from '../auth/index.ts';
-import type { LiveConfig } from '../config/index.ts';
+import { gitfsRemotesOf, type LiveConfig } from '../config/index.ts';
 import type { MasterContext } from '../context/index.ts';
 import type { FileServerBackend } from './backend.ts';
 import { FileServer, type FileServerOptions, openFileRoots } from './file-server.ts';
+import { GitMirrors } from './git-mirror.ts';
+import { openGitfs } from './gitfs.ts';
 import { PushedFiles } from './pushed-files.ts';
 
 export interface FileDeps {
@@ -19,16 +23,28 @@ export interface FileDeps {
 export interface Files {
   readonly server: FileServer;
   readonly pushed: PushedFiles;
+  /** Repositories of git, fetched by the clock once they are started. */
+  readonly mirrors: GitMirrors;
 }
 
-/** @param options default: the `file_roots` of the configuration */
+/** @param options default: what `fileserver_backend` of the configuration names */
 export async function createFiles(
   { config: { fixed }, context, auth, extensionFiles }: FileDeps,
   options: FileServerOptions | undefined,
 ): Promise<Files> {
   const log = context.log.child({ component: 'fileserver' });
   const backends: FileServerBackend[] = [];
-  for (const backend of options?.backends ?? [openFileRoots]) {
+  const mirrors = new GitMirrors(path.join(fixed.cachedir, 'git'), {
+    limits: fixed.git,
+    log,
+    closing: context.closing,
+  });
+  context.closers.add(mirrors, (it) => it.close());
+  const openGit = (): Promise<FileServerBackend> => openGitfs(gitfsRemotesOf(fixed), mirrors);
+  const configured = fixed.fileserverBackend.map((name) =>
+    name === 'gitfs' ? openGit : openFileRoots,
+  );
+  for (const backend of options?.backends ?? configured) {
     backends.push(typeof backend === 'function' ? await backend(fixed, log) : backend);
   }
   const server = new FileServer([...backends, ...extensionFiles]);
@@ -39,5 +55,5 @@ export async function createFiles(
     maxMinionFiles: fixed.limits.pushedFiles,
   });
   auth.onRetire((id) => pushed.forget(id));
-  return { server: context.closers.add(server, (it) => it.close()), pushed };
+  return { server: context.closers.add(server, (it) => it.close()), pushed, mirrors };
 }

@@ -7,7 +7,7 @@ export {
 } from './backend.ts';
 export { DiskFiles, HiddenDirectories } from './disk-files.ts';
 export {
-  type FileServer,
+  FileServer,
   type FileServerOptions,
   hiddenDirectories,
   openFileRoots,
@@ -17,6 +17,8 @@ export {
   servedFiles,
 } from './file-server.ts';
 export { createFiles, type Files } from './files.ts';
+export { type GitMirror, GitMirrors, type GitSnapshot, refKey } from './git-mirror.ts';
+export { TreeFiles, updateMirrors } from './gitfs.ts';
 export { createMemoryFiles, type MemoryFiles } from './memory-files.ts';
 export { type PushedFiles, pushedPath } from './pushed-files.ts';
 export { expandRoot, type ListKind, openRoots, PackedLists, walkRoots } from './roots.ts';

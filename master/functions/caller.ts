@@ -61,12 +61,13 @@ export class FunctionCaller {
 
   /**
    * Runs a function. One that fails is a result too.
+   * @param isKept whether it is among the jobs
    * @throws MasterError ERR_UNKNOWN_FUN, ERR_NOT_SERVED, ERR_ARGS; nothing was run then
    */
-  async run(call: FunctionCall & Requested): Promise<FunctionResult> {
+  async run(call: FunctionCall & Requested, isKept = true): Promise<FunctionResult> {
     const ready = await this.#prepare(call);
     const result = await this.#finish(ready);
-    await this.#tryToKeep(ready, result);
+    if (isKept) await this.#tryToKeep(ready, result);
     return result;
   }
 

@@ -47,11 +47,12 @@ export function fileserverRunner({ fileServer }: FileserverRunnerDeps): Function
       ({ links }) => Object.fromEntries(links),
     ),
     'fileserver.update': masterFunction({
-      summary: 'Looks for changes of files that the system did not tell of.',
+      summary:
+        'Fetches remote repositories, and looks for changes that the system did not tell of.',
       parameters: backend,
       takesMore: true,
       call: async ({ backend: wanted }) => {
-        await narrow(fileServer, wanted).refresh();
+        await narrow(fileServer, wanted).update();
         return true;
       },
     }),
@@ -103,7 +104,9 @@ function list(
 function narrow(fileServer: FileServer, wanted: readonly string[] | undefined): FileServer {
   if (wanted === undefined) return fileServer;
   const isSubtracted = wanted.every((name) => name.startsWith('-'));
+  // As in fileserver_backend.
+  const names = wanted.map((name) => name.replace(/^(-?)git$/, '$1gitfs'));
   return fileServer.narrowedTo(({ name }) =>
-    isSubtracted ? !wanted.includes(`-${name}`) : wanted.includes(name),
+    isSubtracted ? !names.includes(`-${name}`) : names.includes(name),
   );
 }

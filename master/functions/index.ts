@@ -5,4 +5,5 @@ export { textOf } from './orchestrate/high-data.ts';
 export { orderChunks } from './orchestrate/low-chunk.ts';
 export { PeerPublisher, PeerRunner, toCall } from './peers.ts';
 export { authRunner, dataRunners, fileRunners, minionRunners } from './runners.ts';
+export { createSchedule } from './schedule.ts';
 export { wheelTable } from './wheel.ts';

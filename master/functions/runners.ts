@@ -9,6 +9,7 @@ import type { MasterContext } from '../context/index.ts';
 import {
   compiledOf,
   fromWire,
+  type GitPillarUpdater,
   isPillarMap,
   type MineReader,
   type MinionData,
@@ -134,6 +135,34 @@ export function eventRunner({ bus }: { readonly bus: EventBus }): FunctionTable 
       call: ({ tag, data = {} }) => {
         bus.fire(tag, data);
         return true;
+      },
+    }),
+  };
+}
+
+// The `git_pillar` runner [salt/runners/git_pillar.py].
+
+interface GitPillarRunnerDeps {
+  readonly updater: GitPillarUpdater;
+}
+
+function gitPillarRunner({ updater }: GitPillarRunnerDeps): FunctionTable {
+  return {
+    'git_pillar.update': masterFunction({
+      summary: 'Fetches remotes of git_pillar; true where something has changed.',
+      parameters: { branch: optional(text), repo: optional(text) },
+      call: async (wanted) => {
+        const results = await updater.update(wanted);
+        if (results.size === 0) {
+          throw new MasterError('ERR_ARGS', 'ext_pillar names no such remote of git');
+        }
+        const failures = [...results.values()].filter((result) => result instanceof Error);
+        const [first] = failures;
+        if (first !== undefined) throw first;
+        // Nothing where nothing has changed, as in Salt.
+        return Object.fromEntries(
+          [...results].map(([id, result]) => [id, result === true ? true : null]),
+        );
       },
     }),
   };
@@ -465,6 +494,7 @@ export function dataRunners({ auth, data, jobs }: DataRunnerDeps): FunctionTable
     ...cacheRunner({ facts, targets, mine: data.mine, acceptedIds: () => auth.keys.acceptedIds() }),
     ...mineRunner({ jobs: api, mineReader: data.mineReader }),
     ...pillarRunner({ pillar: data.pillar, facts }),
+    ...gitPillarRunner({ updater: data.gitPillar }),
   };
 }
 

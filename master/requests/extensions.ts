@@ -129,8 +129,6 @@ export interface OpenExtension {
    * while no master ran. After a crash it may be called again.
    */
   onKeyLost?(id: string): Promise<void>;
-  /** What it measures, as it is now; docs/metrics.md has the names. */
-  metrics?(): readonly MetricFamily[];
   /** Put over each minion's pillar, last. */
   readonly pillar?: ExtPillar;
   /** Files that minions are served where no other backend has one of the name. */
@@ -141,6 +139,8 @@ export interface OpenExtension {
   readonly minionRunners?: MinionRunners;
   /** Methods at the local socket; called there as `<extension>.<name>`. */
   readonly rpc?: RpcTable;
+  /** What it measures, as `metrics` and `status` of the master tell it; made when somebody asks. */
+  metrics?(): readonly MetricFamily[];
   /**
    * The ports are bound, and the master's interface is there; the local socket is not, yet. What it
    * throws ends the master's start.
@@ -240,10 +240,10 @@ export interface Extensions {
   /** See {@link OpenExtension.onKeyLost}; of all of them. */
   readonly onKeyLost: (id: string) => Promise<void>;
   readonly commands: NamedCommands | undefined;
-  /** What all of them measure. */
-  metrics(): readonly MetricFamily[];
   /** A room of methods at the local socket for each. */
   readonly methods: RpcTable;
+  /** What each measures, by the names of extensions. */
+  metrics(): ReadonlyMap<string, readonly MetricFamily[]>;
   start(running: RunningMaster): Promise<void>;
 }
 
@@ -279,8 +279,8 @@ export async function openExtensions(
       await Promise.all(opened.map(({ open }) => open.onKeyLost?.(id)));
     },
     commands: opened.flatMap(({ open }) => open.commands ?? [])[0],
-    metrics: () => opened.flatMap(({ open }) => open.metrics?.() ?? []),
     methods: Object.fromEntries(opened.map(({ name, open }) => [name, open.rpc ?? {}])),
+    metrics: () => new Map(opened.map(({ name, open }) => [name, open.metrics?.() ?? []])),
     start: async (master) => {
       running = master;
       for (const { open } of opened) await open.start?.();

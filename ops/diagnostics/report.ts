@@ -28,6 +28,8 @@ export const doctorCodes = [
   'minion-needs-restart',
   'node-version',
   'open-mode',
+  'outbox-dead',
+  'outbox-slow',
   'own-key-mismatch',
   'own-key-missing',
   'own-key-signature',

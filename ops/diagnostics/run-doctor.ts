@@ -250,6 +250,37 @@ async function checkRestart({ running }: DiagnosticsInput): Promise<DoctorFindin
   ];
 }
 
+/** A service that is away for so long is more than restarted. */
+const slowOutboxSeconds = 900;
+
+/** Signals that a service does not take. */
+async function checkOutbox({ running }: DiagnosticsInput): Promise<DoctorFinding[]> {
+  const figures = running?.status.extensions?.bridge ?? {};
+  const dead = figures['outbox_signals dead'] ?? 0;
+  const oldest = figures.outbox_oldest_seconds ?? 0;
+  const findings: DoctorFinding[] = [];
+  if (dead > 0) {
+    findings.push({
+      code: 'outbox-dead',
+      severity: 'warning',
+      subject: 'outbox',
+      problem: `${dead} signals were given up, and are not delivered.`,
+      remedy:
+        'saltbridge bridge outbox list --dead says why; saltbridge bridge outbox retry, or drop.',
+    });
+  }
+  if (oldest > slowOutboxSeconds) {
+    findings.push({
+      code: 'outbox-slow',
+      severity: 'warning',
+      subject: 'outbox',
+      problem: `The first signal waits for ${Math.round(oldest)} seconds.`,
+      remedy: 'saltbridge bridge outbox list says what the service answers; look at that service.',
+    });
+  }
+  return findings;
+}
+
 const answerMs = 5_000;
 
 /** What became of asking the master. */
@@ -420,6 +451,7 @@ const checks: Readonly<Record<string, Check>> = {
   "minions' keys": checkMinionKeys,
   protocol: checkProtocol,
   restart: checkRestart,
+  outbox: checkOutbox,
   clock: checkClock,
   'open files': checkFileLimit,
   disk: checkDisk,

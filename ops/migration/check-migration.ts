@@ -65,13 +65,9 @@ const pillar = refused(
   "Salt's modules of external pillar are not asked; minion_files and minion_http are.",
   'Let a program write or serve the data of each minion for these two, or give createMaster a source of its own.',
 );
-const gitPillar = refused(
-  'Pillar is not read from a repository.',
-  'Check the repository out beside the master, by a timer or a hook, and name it in pillar_roots.',
-);
 const returner = refused(
   "Python returners do not run in the master; jobs and returns are in the master's own store.",
-  'Follow the events or the returns with a program (saltbridge events, jobs.show), or give the minions the returner.',
+  'Send the events, returns among them, to a webhook or a file (saltbridge: event_export), or give the minions the returner.',
 );
 const api = refused(
   'Of the HTTP interfaces, that of rest_cherrypy is served.',
@@ -102,11 +98,10 @@ const tuning = ignored('It tunes processes or caches that do not exist here.', '
 const byOption: ReadonlyMap<string, Advice> = new Map([
   ...rows(
     fileServer,
-    'file_roots fileserver_backend master_roots minionfs_env minionfs_mountpoint minionfs_whitelist',
+    'file_roots master_roots minionfs_env minionfs_mountpoint minionfs_whitelist',
   ),
-  ...rows(gitFiles, 'gitfs_remotes hgfs_remotes svnfs_remotes azurefs s3.buckets'),
+  ...rows(gitFiles, 'hgfs_remotes svnfs_remotes azurefs s3.buckets'),
   ...rows(pillar, 'ext_pillar on_demand_ext_pillar'),
-  ...rows(gitPillar, 'git_pillar_root git_pillar_base git_pillar_branch'),
   ...rows(
     refused(
       'Encrypted pillar is not decrypted.',
@@ -117,8 +112,8 @@ const byOption: ReadonlyMap<string, Advice> = new Map([
   ...rows(returner, 'master_job_cache ext_job_cache event_return runner_returns'),
   ...rows(
     ignored(
-      'It narrows event_return, which is not served.',
-      'Narrow the events where you read them.',
+      'It narrows event_return, in whose place is saltbridge: event_export.',
+      'Narrow the events there, by match and exclude.',
     ),
     'event_return_whitelist event_return_blacklist event_return_queue event_return_queue_max_seconds',
   ),
@@ -157,10 +152,6 @@ const byOption: ReadonlyMap<string, Advice> = new Map([
       'Give minions a top.sls that names their states.',
     ),
     'master_tops external_nodes',
-  ),
-  ...rows(
-    refused('Jobs of the master do not run by a schedule.', 'Start them from cron or a timer.'),
-    'schedule',
   ),
   ...rows(
     refused(
@@ -212,8 +203,6 @@ const byOption: ReadonlyMap<string, Advice> = new Map([
 
 /** Options that say how a part is to work: the part's own option says what becomes of it. */
 const families: readonly (readonly [begin: RegExp, part: string])[] = [
-  [/^gitfs_/, 'gitfs'],
-  [/^git_pillar_|^pillar_gitfs_/, 'git_pillar'],
   [/^(hgfs|svnfs|s3fs|azurefs|minionfs)_/, 'a file server'],
   [/^(fileserver|file_ignore|file_buffer|roots_update)/, 'the file server'],
   [/^(decrypt_)?pillar_|^pillarenv|^gpg_/, 'pillar'],

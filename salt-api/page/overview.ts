@@ -22,6 +22,8 @@ export interface Overview {
   readonly minions?: readonly MinionSince[];
   /** For whom `jobs.active` is permitted. */
   readonly jobs?: readonly JobProgress[];
+  /** What the bridge has under way: for whom `jobs.active` is permitted. */
+  readonly bridge?: Readonly<Record<string, number>>;
   /** For whom `key.list_all` is permitted. */
   readonly pending?: PendingKeys;
   /** Of tags that they may read. */
@@ -48,12 +50,15 @@ export async function overviewOf(
     user.permits('runner', 'jobs.active'),
     user.permits('wheel', 'key.list_all'),
   ]);
+  const status = await views.status.get();
+  const bridge = status.extensions?.bridge;
   return {
     user: name,
-    status: await views.status.get(),
+    status,
     rates: views.history.rates(),
     ...(seesMinions ? { minions: await views.minions.get() } : {}),
     ...(seesJobs ? { jobs: await master.jobs.active() } : {}),
+    ...(seesJobs && bridge !== undefined ? { bridge } : {}),
     ...(seesKeys ? { pending: await pendingKeys(views, user) } : {}),
     denials: await readableDenials(master, user),
   };

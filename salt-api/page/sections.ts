@@ -43,7 +43,7 @@ const maxListed = 200;
 
 /** By their ids, in the order of the page. */
 export function renderSections(overview: Overview, places: PageLinks): ReadonlyMap<string, Html> {
-  const { minions, jobs, pending, denials, rates } = overview;
+  const { minions, jobs, bridge, pending, denials, rates } = overview;
   const found = new Map<string, Html>([
     ['master', masterSection(overview)],
     [
@@ -53,6 +53,7 @@ export function renderSections(overview: Overview, places: PageLinks): ReadonlyM
   ]);
   if (pending !== undefined) found.set('keys', keysSection(pending, places));
   if (jobs !== undefined) found.set('jobs', jobsSection(jobs));
+  if (bridge !== undefined) found.set('bridge', bridgeSection(bridge));
   if (minions !== undefined) found.set('minions', minionsSection(minions));
   found.set('denials', denialsSection(denials, places));
   return found;
@@ -119,6 +120,18 @@ function jobsSection(jobs: readonly JobProgress[]): Html {
   const table = html`<div class="wide"><table><thead><tr><th scope="col">Job</th><th scope="col">Function</th><th scope="col">Since</th><th scope="col">Answers</th></tr></thead>
 <tbody>${rows}</tbody></table></div>`;
   return html`<h2>Running jobs (${jobs.length})</h2>${jobs.length === 0 ? html`<p>None.</p>` : table}`;
+}
+
+function bridgeSection(figures: Readonly<Record<string, number>>): Html {
+  const of = (name: string): number => Math.round(figures[name] ?? 0);
+  const dead = of('outbox_signals dead');
+  const advice = html`<p class="bad">Signals were given up: <code>saltbridge bridge outbox list --dead</code> says why, <code>saltbridge bridge outbox retry</code> tries them again.</p>`;
+  return html`<h2>Bridge</h2>
+<dl><dt>Outbox</dt><dd>${of('outbox_signals waiting')} waiting, ${of('outbox_signals held')} held for a handle, <b class="${dead === 0 ? 'good' : 'bad'}">${dead}</b> given up; the first waits for ${of('outbox_oldest_seconds')} s</dd>
+<dt>Delivered</dt><dd>${of('outbox_delivered_total')} since the start</dd>
+<dt>Runs</dt><dd>${of('command_runs')} of commands, ${of('plan_runs')} of plans</dd>
+<dt>Enrolments</dt><dd>${of('enrolments open')} open, ${of('enrolments accepted')} accepted, ${of('enrolments signed-in')} signed in, ${of('enrolments failed')} failed</dd></dl>
+${dead === 0 ? undefined : advice}`;
 }
 
 /** The same for all who look at the same time. */

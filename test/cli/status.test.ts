@@ -54,6 +54,14 @@ test('status is shown for people', async (t) => {
   t.snapshot(stdout);
 });
 
+test('status shows what extensions measure', async (t) => {
+  const extensions = { bridge: { 'outbox_signals waiting': 3, outbox_oldest_seconds: 12.34 } };
+  const master = { status: async () => ({ ...status, extensions }) };
+  const { stdout } = await runCli(['status'], { master });
+  t.regex(stdout, /^bridge {7}outbox_signals waiting: 3$/m);
+  t.regex(stdout, /^bridge {7}outbox_oldest_seconds: 12\.3$/m);
+});
+
 test('status --json is what the master said', async (t) => {
   const outcome = await runCli(['status', '--json'], { master: { status: async () => status } });
   t.deepEqual(JSON.parse(outcome.stdout), status);

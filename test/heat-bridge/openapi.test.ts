@@ -59,6 +59,7 @@ const described = [
   'get /stacks/{name}',
   'put /stacks/{name}',
   'delete /stacks/{name}',
+  'post /murano/{guest}',
   'get /data',
   'post /data',
   'get /data/{name}',

@@ -12,7 +12,10 @@ const forTypeScript: ReadonlySet<string> = new Set(['typescript', '@types/node',
  * Unpacks the tarball in the project's `node_modules`, beside the packages that it depends on and no
  * others. They come from this checkout, so that no network is needed.
  */
-export function installPacked(project: string): void {
+export function installPacked(
+  project: string,
+  { withTypeScript = true }: { readonly withTypeScript?: boolean } = {},
+): void {
   const modules = path.join(project, 'node_modules');
   mkdirSync(modules, { recursive: true });
   const pack = ['pack', '--ignore-scripts', '--silent', '--pack-destination', project];
@@ -23,7 +26,8 @@ export function installPacked(project: string): void {
   const lock = JSON.parse(readFileSync(`${root}package-lock.json`, 'utf8'));
   for (const [place, { dev = false }] of Object.entries<{ dev?: boolean }>(lock.packages)) {
     const [, name] = /^node_modules\/((?:@[^/]+\/)?[^/]+)$/.exec(place) ?? [];
-    if (name === undefined || (dev && !forTypeScript.has(name))) continue;
+    const isWanted = !dev || (withTypeScript && forTypeScript.has(name ?? ''));
+    if (name === undefined || !isWanted) continue;
     if (!existsSync(`${root}${place}`)) continue;
     mkdirSync(path.dirname(path.join(modules, name)), { recursive: true });
     symlinkSync(`${root}${place}`, path.join(modules, name));

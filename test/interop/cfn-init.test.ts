@@ -7,7 +7,10 @@ import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
 import { allow } from '../../acl/index.ts';
-import { createBridge } from '../../heat-bridge/index.ts';
+import { compileInstall } from '../../heat-bridge/cfn-init/install-definition.ts';
+import { type CommandDefinition, createBridge } from '../../heat-bridge/index.ts';
+import type { WireValue } from '../../minion-protocol/index.ts';
+import type { JsonValue } from '../../runtime/index.ts';
 import { type StandInHeat, startStandInHeat } from '../heat-bridge/deployments/stand-in-heat.ts';
 import { until } from '../helpers/deadline.ts';
 import { testWhere } from '../helpers/needs.ts';
@@ -48,9 +51,60 @@ interface Stage {
   readonly minion: string;
   /** Applies metadata to the minion; the result as Heat gets it. */
   readonly apply: (init: object, configSets?: string) => Promise<Readonly<Record<string, unknown>>>;
+  /** Runs the command that installs; how it ended, and how many states changed anything. */
+  readonly install: (params: Parameters) => Promise<{ status: string; changed: number }>;
   /** What a shell prints on the minion. */
   readonly shell: (command: string) => Promise<string>;
 }
+
+type Parameters = Readonly<Record<string, JsonValue>>;
+
+const installs: CommandDefinition = {
+  name: 'demo.install',
+  description: 'Installs what a service asks for.',
+  timeoutSeconds: 300,
+  parameters: {
+    type: 'object',
+    required: ['password'],
+    properties: { password: { type: 'string' }, word: { type: 'string' } },
+  },
+  secret: ['password'],
+  install: [
+    {
+      name: 'base',
+      packages: [{ name: 'saltbridge-demo', version: '1.2-3' }],
+      groups: [{ name: 'demo', gid: 4812 }],
+      users: [{ name: 'demo', uid: 4812, groups: ['daemon'], home: '/srv/demo' }],
+    },
+    {
+      name: 'site',
+      files: [
+        {
+          path: '/srv/demo/secret',
+          content: '{{password}} & {{grains}};\n',
+          variables: { password: { parameter: 'password' } },
+          mode: '0640',
+          owner: 'demo',
+          group: 'demo',
+        },
+      ],
+      scripts: [
+        {
+          name: 'note',
+          command: [
+            'sh',
+            '-c',
+            'printf %s "$1$WORD" > /srv/demo/note',
+            'sh',
+            { parameter: 'word' },
+          ],
+          env: { WORD: { parameter: 'password' } },
+          test: '! test -e /srv/demo/note',
+        },
+      ],
+    },
+  ],
+};
 
 const catalog = `
 deployments:
@@ -73,8 +127,13 @@ async function start(t: ExecutionContext, program: string): Promise<Stage> {
       action: 'command',
       resource: { fun: 'site.*', within: '*' },
     }),
+    allow('installs', {
+      subject: { service: 'bridge' },
+      action: 'command',
+      resource: { fun: 'demo.*', within: '*' },
+    }),
   ];
-  const bridge = createBridge();
+  const bridge = createBridge({ commands: [installs] });
   const home = place.with({
     acl: { signals: [], rules },
     // Machines that run tests may be slow.
@@ -114,7 +173,14 @@ async function start(t: ExecutionContext, program: string): Promise<Stage> {
     });
     return String(returns.get(minion)?.return);
   };
-  return { heat, master, minion, apply, shell };
+  const install: Stage['install'] = async (params) => {
+    const run = await bridge.run('demo.install', { target: minion, params });
+    const { status, results } = await run.outcome;
+    const states = Object.values(results[0]?.return ?? {}) as { readonly changes: object }[];
+    const changed = states.filter(({ changes }) => Object.keys(changes).length > 0).length;
+    return { status, changed };
+  };
+  return { heat, master, minion, apply, install, shell };
 }
 
 /** What a directory of the minion has. */
@@ -305,4 +371,41 @@ for (const program of minionPrograms.slice(0, 2)) {
       t.is((await filesIn(stage, '/srv')).starts?.text, 'start\nstart\n');
     },
   );
+}
+
+for (const program of minionPrograms.slice(0, 2)) {
+  const version = path.basename(path.dirname(path.dirname(program)));
+
+  step(`a service installs without CloudFormation's format (${version})`, async (t) => {
+    const stage = await start(t, program);
+    const { install, shell, master, minion } = stage;
+    await shell(repository);
+    const params = { password: `it's {{ "$(id)" }}`, word: "a'b" };
+    t.like(await install(params), { status: 'succeeded' });
+    t.is(await shell('cat /srv/demo/secret'), `it's {{ "$(id)" }} & ;`);
+    t.is(await shell('cat /srv/demo/note'), `a'bit's {{ "$(id)" }}`);
+    t.is(await shell('stat -c "%a %U %G" /srv/demo/secret'), '640 demo demo');
+    t.is(await shell('id -Gn demo'), 'demo daemon');
+    t.deepEqual(await install(params), { status: 'succeeded', changed: 0 });
+    t.deepEqual(await install({ ...params, password: 'other' }), {
+      status: 'succeeded',
+      changed: 1,
+    });
+    t.false(JSON.stringify(await master.api.jobs.list()).includes('$(id)'));
+
+    // The kernels of tests have no SELinux: Salt reads the state, and says what it would do.
+    const file = {
+      path: '/srv/labelled',
+      content: 'x',
+      selinux: { type: 'etc_t', user: 'system_u' },
+    };
+    const { states } = compileInstall('demo.label', [{ name: 'one', files: [file] }], [])({});
+    const { returns } = await runJob(master.api, {
+      tgt: minion,
+      fun: 'state.high',
+      kwarg: { data: states as WireValue, test: true },
+    });
+    const [rendered] = Object.values(Object(returns.get(minion)?.return));
+    t.like(rendered, { result: null, name: '/srv/labelled', __id__: 'saltbridge-0001' });
+  });
 }

@@ -124,7 +124,9 @@ export async function applicationCredential(): Promise<OwnerLogin> {
     headers: { 'x-auth-token': await logIn(cloud), 'content-type': 'application/json' },
     body: JSON.stringify({ application_credential: { name } }),
   });
-  const { application_credential: made } = (await response.json()) as CredentialAnswer;
+  const answer = await response.text();
+  if (!response.ok) throw new Error(`no application credential: ${response.status} ${answer}`);
+  const { application_credential: made }: CredentialAnswer = JSON.parse(answer);
   return {
     auth_url: cloud.keystone,
     application_credential_id: made.id,

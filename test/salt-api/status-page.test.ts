@@ -4,6 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { request as httpRequest } from 'node:http';
 import test from 'ava';
 import fc from 'fast-check';
+import { createBridge } from '../../heat-bridge/index.ts';
 import type { MetricFamily, MinionInfo } from '../../master/index.ts';
 import { html } from '../../salt-api/page/html.ts';
 import { CachedValue, memoizeByObject, StatusHistory } from '../../salt-api/page/overview.ts';
@@ -59,6 +60,16 @@ test('a pending key whose id or key is that of another minion says so', async (t
   const api = await startApi(t, { pending: ['WEB1'], silent: ['web1'] });
   const { text } = await pageOf(api, await logIn(api));
   t.true(text.includes('<td>looks like web1; same key as db1, web1</td>'), text);
+});
+
+test('what the bridge has under way is shown to who may see jobs', async (t) => {
+  const api = await startApi(t, { extensions: [createBridge()] });
+  const { text } = await pageOf(api, await logIn(api));
+  t.regex(text, /<h2>Bridge<\/h2>/);
+  t.regex(text, /0 waiting, 0 held for a handle, <b class="good">0<\/b> given up/);
+  t.regex(text, /0 of commands, 0 of plans/);
+  const limited = await pageOf(api, await logIn(api, 'limited'));
+  t.notRegex(limited.text, /<h2>Bridge<\/h2>/);
 });
 
 test('the page may load nothing but its own, and be in no frame', async (t) => {

@@ -48,6 +48,7 @@ const projects = inFile('heat-bridge/keystone/keystone.test.ts');
 const keystoneTokens = inFile('heat-bridge/keystone/keystone.test.ts');
 const deployments = inFile('heat-bridge/deployments/deployments.test.ts');
 const groups = inFile('heat-bridge/deployments/groups.test.ts');
+const executionPlans = inFile('heat-bridge/murano/execution-plans.test.ts');
 const hooks = inFile('heat-bridge/cfn-init/hooks.test.ts');
 const installs = inFile('heat-bridge/cfn-init/install.test.ts');
 const metadata = inFile('heat-bridge/cfn-init/metadata.test.ts');
@@ -372,7 +373,12 @@ export const catalogue: readonly Threat[] = [
   {
     id: 'C-40',
     threat: 'files outside of the roots',
-    tests: [data('no file is read but those below the roots')],
+    tests: [
+      data('no file is read but those below the roots'),
+      'master/fileserver/gitfs.test.ts: names that are no paths, links that lead out, submodules and .git are not served',
+      'master/fileserver/gitfs.test.ts: ext, file and local paths are refused where protocols do not name them',
+      'master/fileserver/gitfs.test.ts: hooks in the repository that is fetched into never run',
+    ],
   },
   {
     id: 'C-41',
@@ -440,7 +446,12 @@ export const catalogue: readonly Threat[] = [
   {
     id: 'C-50',
     threat: 'environments that are paths',
-    tests: [data('no file is read but those below the roots')],
+    tests: [
+      data('no file is read but those below the roots'),
+      'master/fileserver/gitfs.test.ts: names that are no paths, links that lead out, submodules and .git are not served',
+      'master/fileserver/gitfs.test.ts: ext, file and local paths are refused where protocols do not name them',
+      'master/fileserver/gitfs.test.ts: hooks in the repository that is fetched into never run',
+    ],
   },
   {
     id: 'C-51',
@@ -1814,6 +1825,20 @@ export const catalogue: readonly Threat[] = [
       installs(`the catalog refuses a parameter as \${what}`),
       installs('a service installs what the catalog says, with its own values'),
       hooks('a template signals no handle that its stack has not registered'),
+    ],
+  },
+  {
+    id: 'H-32',
+    threat: 'an execution plan of Murano runs its own code, or one that nobody has signed',
+    tests: [
+      executionPlans(`a body that is \${JSON.stringify(body)} is refused`),
+      executionPlans(`an invalid execution plan is refused as by Murano's agent (\${at})`),
+      executionPlans('downloads, format 1 and Berkshelf are refused'),
+      executionPlans('a signature is good for one guest and one text'),
+      executionPlans('without a key nothing is taken, unless unsigned ones are'),
+      executionPlans('the same execution plan again is the same run, and an older one is refused'),
+      executionPlans(`an execution plan with \${what} is refused`),
+      executionPlans('an execution plan without an id cannot be answered'),
     ],
   },
 ];

@@ -48,7 +48,7 @@ test('test_cfn_hup_empty_metadata: without init metadata nothing runs', (t) => {
   ]);
 });
 
-test('a hook runs for the events that it names, wherever its path leads', (t) => {
+test('test_hup_config: a hook runs for the events that it names, wherever its path leads', (t) => {
   const hook = {
     triggers: 'post.update, post.remove',
     path: "Resources.web.Metadata.site.'a.b'",

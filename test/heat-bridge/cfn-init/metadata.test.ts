@@ -8,6 +8,7 @@ import { compileStates } from '../../../heat-bridge/cfn-init/compile-states.ts';
 import { parseInitMetadata } from '../../../heat-bridge/cfn-init/init-metadata.ts';
 import { renderMustache } from '../../../heat-bridge/cfn-init/mustache.ts';
 import { reportOfStates } from '../../../heat-bridge/cfn-init/state-run.ts';
+import { CodeCatalog } from '../../../heat-bridge/deployments/code-catalog.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 
 /** A state as Salt reads it. */
@@ -84,12 +85,18 @@ for (const [name, manager] of [
 for (const [name, manager, enabled, running, fun] of [
   ['test_services_handler_systemd', 'systemd', 'true', 'true', 'service.running'],
   ['test_services_handler_systemd_disabled', 'systemd', 'false', 'false', 'service.dead'],
-  ['test_sysv_service_chkconfig', 'sysvinit', 'true', 'true', 'service.running'],
-  ['test_sysv_disabled_service_chkconfig', 'sysvinit', 'false', 'false', 'service.dead'],
-  ['test_sysv_systemctl', 'sysvinit', true, true, 'service.running'],
-  ['test_sysv_disabled_systemctl', 'sysvinit', false, false, 'service.dead'],
-  ['test_sysv_service_updaterc', 'sysvinit', '1', 'yes', 'service.running'],
-  ['test_sysv_disabled_service_updaterc', 'sysvinit', '0', 'no', 'service.dead'],
+  ['test_services_handler_sysv_service_chkconfig', 'sysvinit', 'true', 'true', 'service.running'],
+  [
+    'test_services_handler_sysv_disabled_service_chkconfig',
+    'sysvinit',
+    'false',
+    'false',
+    'service.dead',
+  ],
+  ['test_services_handler_sysv_systemctl', 'sysvinit', true, true, 'service.running'],
+  ['test_services_handler_sysv_disabled_systemctl', 'sysvinit', false, false, 'service.dead'],
+  ['test_services_handler_sysv_service_updaterc', 'sysvinit', '1', 'yes', 'service.running'],
+  ['test_services_handler_sysv_disabled_service_updaterc', 'sysvinit', '0', 'no', 'service.dead'],
 ] as const) {
   test(`${name}: a service is as its metadata says`, (t) => {
     const services = { [manager]: { httpd: { enabled, ensureRunning: running } } };
@@ -195,6 +202,24 @@ test('sections follow each other as in the guide of AWS, and managers as well', 
     ['/a', '/b'],
   );
   t.true(found.every(({ args }) => args.failhard === true));
+});
+
+test('a config that is nested without end is answered', (t) => {
+  const catalog = new CodeCatalog([
+    { name: 'site.init', description: 'x', group: 'cfn-init', unsafe: 'i-understand' },
+  ]);
+  const content = `${'['.repeat(100_000)}${']'.repeat(100_000)}`;
+  const resolved = catalog.resolve({
+    id: 'one',
+    name: 'one',
+    group: 'cfn-init',
+    config: `{"config": {"files": {"/a": {"content": ${content}}}}}`,
+    action: 'CREATE',
+    inputs: {},
+    outputs: [],
+    signal: { transport: 'NO_SIGNAL' },
+  });
+  t.like(resolved, { ok: false });
 });
 
 test('a circle of config sets is refused, and so are sets that grow without end', (t) => {
@@ -376,6 +401,14 @@ test('Mustache that cannot be read, or that grows without end, is refused', (t) 
   const ten = Array.from({ length: 10 }, () => 1);
   const nested = `${'{{#a}}'.repeat(9)}xxxxxxxxxx${'{{/a}}'.repeat(9)}`;
   t.throws(() => renderMustache(nested, { a: ten }, options), { message: /more than 1000/ });
+  const silent = nested.replaceAll('x', '');
+  t.throws(() => renderMustache(silent, { a: ten }, options), { message: /more than 100000 tags/ });
+  const begun = performance.now();
+  const large = { ...options, maxLength: 1_000_000 };
+  for (const text of ['{{', '{{!}}', ' {{!}} ', '{{#a}}{{/a}}']) {
+    renderMustache(text.repeat(250_000 / text.length), {}, large);
+  }
+  t.true(performance.now() - begun < 5_000, 'time grows with the length and no faster');
 });
 
 // Results.

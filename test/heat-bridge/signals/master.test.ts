@@ -2,7 +2,7 @@
 
 import test, { type ExecutionContext } from 'ava';
 import { allow } from '../../../acl/index.ts';
-import { connectExtension } from '../../../client/index.ts';
+import { connectExtension, connectMaster } from '../../../client/index.ts';
 import { createBridge, type HandleInfo, type OutboxEntry } from '../../../heat-bridge/index.ts';
 import { readAuditLog } from '../../../master/index.ts';
 import type { WireMap } from '../../../minion-protocol/index.ts';
@@ -119,6 +119,21 @@ test('handles and outbox are served at the local socket, and audited', async (t)
   service.answer = always(200);
   t.is((await bridge.call<readonly unknown[]>('outbox.retry', {})).length, 1);
   await service.heard(2);
+  let delivered: readonly OutboxEntry[] = [];
+  while (delivered.length === 0) {
+    delivered = await bridge.call('outbox.list', { isDelivered: true });
+  }
+  t.like(delivered[0], { alias: 'ready', state: 'delivered', httpStatus: 200, id: dead[0]?.id });
+  t.is(dead[0]?.httpStatus, 403);
+  const { extensions = {} } = await connectMaster({ socketPath: socket }).status();
+  t.like(extensions.bridge, {
+    'outbox_signals waiting': 0,
+    'outbox_signals dead': 0,
+    outbox_delivered_total: 1,
+    outbox_dead_total: 1,
+    'enrolments open': 0,
+    command_runs: 0,
+  });
   t.deepEqual(await bridge.call('outbox.drop', {}), []);
   t.deepEqual(await bridge.call('handles.remove', { alias: 'ready' }), info);
 });

@@ -206,7 +206,7 @@ test('an option that nobody has is a warning with its name', async (t) => {
 
 test('what is not served is named with what to do instead', async (t) => {
   const master =
-    'gitfs_remotes: [https://example.org/x]\nworker_threads: 8\nmine_interval: 5\nlog_file: file:///dev/log\n';
+    'hgfs_remotes: [https://example.org/x]\nworker_threads: 8\nmine_interval: 5\nlog_file: file:///dev/log\n';
   const directory = configDirectory(t, { master });
   const file = path.join(directory, 'master');
   const { warnings } = await loadMasterConfig(directory);
@@ -214,8 +214,8 @@ test('what is not served is named with what to do instead', async (t) => {
     warnings.map(({ kind }) => kind),
     ['not-served', 'not-needed', 'not-needed', 'not-served'],
   );
-  const [git = '', threads = '', mine = '', log = ''] = warnings.map(({ message }) => message);
-  t.true(git.startsWith(`${file}:1: gitfs_remotes is not served: `) && git.includes('file_roots'));
+  const [hg = '', threads = '', mine = '', log = ''] = warnings.map(({ message }) => message);
+  t.true(hg.startsWith(`${file}:1: hgfs_remotes is not served: `) && hg.includes('file_roots'));
   t.true(threads.startsWith(`${file}:2: worker_threads has no effect: `));
   t.is(mine, `${file}:3: mine_interval is an option of minions; no master reads it`);
   t.true(log.startsWith(`${file}:4: log_file leads to a log service`));

@@ -422,7 +422,7 @@ test('headers are told to nobody who reads the options', async (t) => {
 /** [salt/pillar/ of 3007, by the names that ext_pillar calls them by] */
 const saltsOwn =
   'cmd_json cmd_yaml cmd_yamlex cobbler confidant consul csv digicert django_orm ec2_pillar etcd ' +
-  'extra_minion_data_in_pillar file_tree foreman git gpg hg hiera http_json http_yaml libvirt ' +
+  'extra_minion_data_in_pillar file_tree foreman gpg hg hiera http_json http_yaml libvirt ' +
   'makostack mongo mysql nacl neutron netbox nodegroups pepa pillar_ldap postgres puppet reclass ' +
   'redis rethinkdb s3 saltclass sql_base sqlcipher sqlite3 stack svn varstack vault venafi ' +
   'virtkey vmware';
@@ -441,12 +441,12 @@ test("each of Salt's own modules is refused by name, with what to do instead", a
 test('a module that nobody has is named too, and the others are asked', async (t) => {
   const { config, warnings } = await loadConfig(
     t,
-    'ext_pillar: [{minion_fils: /x}, {git: [a], minion_files: /srv/a}]\n',
+    'ext_pillar: [{minion_fils: /x}, {hg: [a], minion_files: /srv/a}]\n',
   );
   t.deepEqual(config.extPillar, read.slice(0, 1));
   const [first, second] = warnings.map(({ message }) => message);
   t.regex(String(first), /minion_fils is none of the modules that are served/);
-  t.regex(String(second), /git is not served/);
+  t.regex(String(second), /hg is not served/);
 });
 
 for (const [what, value] of Object.entries({

@@ -342,6 +342,23 @@ test('minion-needs-restart: a minion that does not connect again', async (t) => 
   t.deepEqual(await found({ ...site, openApi }), ['minion-needs-restart']);
 });
 
+for (const [code, what, figures] of [
+  ['outbox-dead', 'signals were given up', { 'outbox_signals dead': 2 }],
+  ['outbox-slow', 'a signal waits for long', { outbox_oldest_seconds: 1000 }],
+] as const) {
+  planted.add(code);
+  test(`${code}: ${what}`, async (t) => {
+    const site = await copyOf(t, template);
+    await start(t, site);
+    const api = await site.openApi();
+    const openApi = async () => ({
+      ...api,
+      status: async () => ({ ...(await api.status()), extensions: { bridge: figures } }),
+    });
+    t.deepEqual(await found({ ...site, openApi }), [code]);
+  });
+}
+
 planted.add('version-differs');
 test('version-differs: the running master is of another version', async (t) => {
   const site = await copyOf(t, template);

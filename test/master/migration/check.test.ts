@@ -82,26 +82,28 @@ test('options are honoured, ignored or refused, each with its file and line', as
   const report = await check(
     site(t, {
       'etc/master': 'timeout: 7\nworker_threads: 8\nno_such_option: 1\n',
-      'etc/master.d/a.conf': '\nschedule: {x: {function: test.ping}}\n',
+      'etc/master.d/a.conf': '\nengines: [stalekey]\n',
+      'etc/master.d/b.conf': 'schedule: {x: {function: jobs.active, minutes: 5}}\n',
     }),
   );
   t.deepEqual(said(report, 'timeout'), ['honoured', 'master:6']);
   t.deepEqual(said(report, 'worker_threads'), ['ignored', 'master:7']);
   t.deepEqual(said(report, 'no_such_option'), ['ignored', 'master:8']);
-  t.deepEqual(said(report, 'schedule'), ['refused', 'a.conf:2']);
+  t.deepEqual(said(report, 'engines'), ['refused', 'a.conf:2']);
+  t.deepEqual(said(report, 'schedule'), ['honoured', 'b.conf:1']);
   t.true(report.findings.every((it) => it.outcome !== 'refused' || it.remedy !== ''));
 });
 
 test('the modules that an option brings into use are named, and no values', async (t) => {
   const yaml = [
-    'ext_pillar: [{cmd_yaml: secret-command}, {git: [main https://secret]}]',
+    'ext_pillar: [{cmd_yaml: secret-command}, {hg: [main https://secret]}]',
     'engines: [{slack: {token: secret}}, stalekey]',
     'master_job_cache: mysql',
     'event_return: [mysql, elastic]',
   ];
   const report = await check(site(t, { 'etc/master': yaml.join('\n') }));
   const meanings = report.findings.map(({ meaning }) => meaning).join(' ');
-  for (const names of ['cmd_yaml, git', 'slack, stalekey', 'mysql', 'mysql, elastic']) {
+  for (const names of ['cmd_yaml, hg', 'slack, stalekey', 'mysql', 'mysql, elastic']) {
     t.true(meanings.includes(`In use: ${names}.`), names);
   }
   t.notRegex(JSON.stringify(report.findings), /secret/);
@@ -111,13 +113,14 @@ test('external pillar is honoured where all of its modules are', async (t) => {
   const reportOf = (ext: string) =>
     check(site(t, { 'etc/master': `ext_pillar: [{minion_files: /srv/a}${ext}]\n` }));
   t.is(said(await reportOf(''), 'ext_pillar')?.[0], 'honoured');
-  t.is(said(await reportOf(', {git: [a]}'), 'ext_pillar')?.[0], 'refused');
+  t.is(said(await reportOf(', {git: [main https://a.test/x]}'), 'ext_pillar')?.[0], 'honoured');
+  t.is(said(await reportOf(', {hg: [a]}'), 'ext_pillar')?.[0], 'refused');
 });
 
 test('a part that is switched off, or what Salt does anyway, is not refused', async (t) => {
-  const yaml = 'engines: []\nmaster_job_cache: local_cache\nschedule:\n';
+  const yaml = 'engines: []\nmaster_job_cache: local_cache\nmaster_tops:\n';
   const report = await check(site(t, { 'etc/master': yaml }));
-  for (const name of ['engines', 'master_job_cache', 'schedule']) {
+  for (const name of ['engines', 'master_job_cache', 'master_tops']) {
     t.is(said(report, name)?.[0], 'ignored', name);
   }
 });

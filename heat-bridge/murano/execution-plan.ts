@@ -1,0 +1,205 @@
+/**
+ * Execution plans of Murano, formats 2.0 to 2.2: read, bounded, and never executed. What its `Body`
+ * may say is one call of one script; everything else is refused with the error code of the agent.
+ */
+
+import { tryParseJson } from '../../runtime/index.ts';
+import { isPlainMap } from '../commands/command-definition.ts';
+
+/** Codes of results [murano-agent common/messaging]. */
+export const errorCodes = { failure: 1, malformed: 2, version: 9, script: 100 } as const;
+
+/** Why an execution plan is refused; becomes a result with an error code. */
+export class ExecutionPlanError extends Error {
+  readonly errorCode: number;
+  readonly additionalInfo: unknown;
+
+  constructor(errorCode: number, message: string, additionalInfo: unknown = null) {
+    super(message);
+    this.errorCode = errorCode;
+    this.additionalInfo = additionalInfo;
+  }
+}
+
+/** Which part of a result the body returns. */
+type ResultMember = 'exitCode' | 'stderr' | 'stdout';
+
+/** The one call of a body. */
+export interface ScriptCall {
+  /** Of the script. */
+  readonly name: string;
+  readonly type: string;
+  /** Name of the file, or `cookbook::recipe`. */
+  readonly entryPoint: string;
+  /** Of the entry point; `undefined`: it is no file. */
+  readonly source: Buffer | undefined;
+  /** A parameter, or text; `undefined`: no argument. */
+  readonly argument: { readonly parameter: string } | { readonly text: string } | undefined;
+  readonly member: ResultMember | undefined;
+  readonly options: {
+    readonly captureStdout: boolean;
+    readonly captureStderr: boolean;
+    readonly verifyExitcode: boolean;
+  };
+}
+
+export interface ExecutionPlan {
+  readonly id: string;
+  /** `undefined`: it is not checked. */
+  readonly stamp: number | undefined;
+  readonly parameters: Readonly<Record<string, unknown>>;
+  /** `undefined`: it returns nothing, and runs nothing. */
+  readonly call: ScriptCall | undefined;
+}
+
+type JsonMap = Readonly<Record<string, unknown>>;
+
+/** The object and its id. @returns `undefined`: without an id nobody could be answered */
+export function readExecutionPlan(
+  text: string,
+  messageId: string | undefined,
+): { readonly id: string; readonly given: JsonMap } | undefined {
+  const given = tryParseJson(text);
+  const named = isPlainMap(given) ? (given.ID ?? messageId) : messageId;
+  const id = typeof named === 'string' && named !== '' && named.length <= 255 ? named : undefined;
+  return id === undefined ? undefined : { id, given: isPlainMap(given) ? given : {} };
+}
+
+/** @throws ExecutionPlanError */
+export function parseExecutionPlan(id: string, given: JsonMap): ExecutionPlan {
+  const version = requireVersion(given.FormatVersion ?? '1.0.0');
+  const scripts = requireSection(given, 'Scripts');
+  const files = requireSection(given, 'Files');
+  for (const script of Object.values(scripts)) checkScript(script, version);
+  for (const file of Object.values(files)) checkFile(file);
+  const { Stamp: stamp, Parameters: parameters = {} } = given;
+  if (!isPlainMap(parameters)) throw malformed('Parameters is no object');
+  const isStamped = typeof stamp === 'number' && Number.isSafeInteger(stamp) && stamp >= 0;
+  return {
+    id,
+    stamp: isStamped ? stamp : undefined,
+    parameters,
+    call: parseBody(given.Body, scripts, files),
+  };
+}
+
+function malformed(message: string): ExecutionPlanError {
+  return new ExecutionPlanError(errorCodes.malformed, message);
+}
+
+// Validation, in the order of the agent's own.
+
+type Version = readonly [number, number, number];
+const newest: Version = [2, 2, 0];
+
+function requireVersion(given: unknown): Version {
+  const [, ...parts] = /^(\d{1,4})\.(\d{1,4})\.(\d{1,4})$/.exec(String(given)) ?? [];
+  const [major = 0, minor = 0, patch = 0] = parts.map(Number);
+  const version: Version = [major, minor, patch];
+  if (parts.length === 3 && major === 2 && compare(version, newest) <= 0) return version;
+  const text = `Unsupported format version ${String(given).slice(0, 32)}`;
+  throw new ExecutionPlanError(errorCodes.version, `${text}: 2.0.0 to 2.2.0 are supported`);
+}
+
+function compare(a: Version, b: Version): number {
+  return a[0] - b[0] || a[1] - b[1] || a[2] - b[2];
+}
+
+function requireSection(given: JsonMap, name: string): JsonMap {
+  const section = given[name];
+  if (section === undefined || section === null) {
+    throw malformed(`${name} is not in the execution plan`);
+  }
+  if (isPlainMap(section)) return section;
+  throw malformed(`${name} is no object`);
+}
+
+const typesSince21 = ['Chef', 'Puppet'];
+const berkshelfOptions = ['useBerkshelf', 'berksfilePath'];
+
+function checkScript(script: unknown, version: Version): void {
+  if (!isPlainMap(script)) throw malformed('a script is no object');
+  const { Type: type, EntryPoint: entryPoint, Options: options } = script;
+  const isOld = compare(version, [2, 1, 0]) < 0;
+  const text = version.join('.');
+  const isRecipe = typesSince21.some((it) => it === type);
+  if (type !== 'Application' && (isOld || !isRecipe)) {
+    throw malformed(`Type ${shown(type)} is not valid for format ${text}`);
+  }
+  if (typeof entryPoint !== 'string') throw malformed('a script has no EntryPoint');
+  if (isRecipe && !entryPoint.includes('::')) {
+    const point = shown(entryPoint);
+    throw malformed(`Wrong EntryPoint ${point} for Puppet/Chef executors. :: needed`);
+  }
+  if (isOld) return;
+  if (options === undefined) throw new ExecutionPlanError(errorCodes.failure, "'Options'");
+  if (!isPlainMap(options)) throw malformed('Options is no object');
+  const berkshelf = berkshelfOptions.find((it) => Object.hasOwn(options, it));
+  if (berkshelf === undefined) return;
+  if (compare(version, [2, 2, 0]) < 0) {
+    throw malformed(`Script has an option ${berkshelf} invalid for version ${text}`);
+  }
+  if (options.useBerkshelf === true) throw malformed('Berkshelf is not supported');
+}
+
+/** What is fetched from an address of the author's is not what anybody looked at. */
+function checkFile(file: unknown): void {
+  if (!isPlainMap(file)) throw malformed('a file is no object');
+  if (file.Type === 'Downloadable' || file.URL !== undefined) {
+    throw malformed('files of the type Downloadable are not supported');
+  }
+}
+
+function shown(value: unknown): string {
+  return String(value).slice(0, 64);
+}
+
+// The body.
+
+/** The one form. */
+const bodyForm =
+  /^return ([A-Za-z_][A-Za-z0-9_]{0,127})\((?:args\.([A-Za-z_][A-Za-z0-9_]{0,127})|'([^'\\\n]{0,4096})'|"([^"\\\n]{0,4096})")?\)(?:\.(stdout|stderr|exitCode))?\n?$/;
+const emptyBody = /^return\n?$/;
+
+function parseBody(body: unknown, scripts: JsonMap, files: JsonMap): ScriptCall | undefined {
+  if (typeof body !== 'string') throw malformed('Body is no text');
+  if (emptyBody.test(body)) return undefined;
+  // protection: bodies-of-execution-plans
+  const [, name, parameter, single, double, member] = bodyForm.exec(body) ?? [];
+  if (name === undefined) {
+    throw malformed(
+      'Body is not "return NAME(args.PARAMETER)", with or without a part of the result',
+    );
+  }
+  const script = Object.hasOwn(scripts, name) ? scripts[name] : undefined;
+  if (!isPlainMap(script)) throw malformed(`Body calls ${name}, which is no script`);
+  const { Type: type, EntryPoint: entryPoint, Options: options = {} } = script;
+  const text = single ?? double;
+  const argument = text === undefined ? undefined : { text };
+  const isTrue = (key: string): boolean => !isPlainMap(options) || options[key] !== false;
+  return {
+    name,
+    type: String(type),
+    ...(type === 'Application'
+      ? fileOf(String(entryPoint), files)
+      : { entryPoint: String(entryPoint), source: undefined }),
+    argument: parameter === undefined ? argument : { parameter },
+    member: resultMembers.find((it) => it === member),
+    options: {
+      captureStdout: isTrue('captureStdout'),
+      captureStderr: isTrue('captureStderr'),
+      verifyExitcode: isTrue('verifyExitcode'),
+    },
+  };
+}
+
+const resultMembers: readonly ResultMember[] = ['exitCode', 'stderr', 'stdout'];
+
+function fileOf(id: string, files: JsonMap): Pick<ScriptCall, 'entryPoint' | 'source'> {
+  const file = Object.hasOwn(files, id) ? files[id] : undefined;
+  if (!isPlainMap(file) || typeof file.Name !== 'string' || typeof file.Body !== 'string') {
+    throw malformed(`EntryPoint ${shown(id)} is no file of the execution plan`);
+  }
+  const encoding = file.BodyType === 'Base64' ? 'base64' : 'utf8';
+  return { entryPoint: file.Name, source: Buffer.from(file.Body, encoding) };
+}

@@ -1,0 +1,94 @@
+/** Entry points of execution plans: `murano:` in files of the catalog. */
+
+import { createHash } from 'node:crypto';
+import Type from '#typebox';
+import { Compile } from '#typebox/compile';
+import type { Catalog } from '../commands/command-catalog.ts';
+import { catalogError, checkCatalogEntry, isPlainMap } from '../commands/command-definition.ts';
+import { ExecutionPlanError, errorCodes, type ScriptCall } from './execution-plan.ts';
+
+/** An entry point, and the command that stands for it. */
+export interface MuranoDefinition {
+  readonly name: string;
+  readonly description: string;
+  readonly type: 'Application' | 'Chef' | 'Puppet';
+  /** Name of the file, or `cookbook::recipe`. */
+  readonly entry_point: string;
+  /** Of the catalog. */
+  readonly command: string;
+  /** The parameter of the command that is given the argument of the call. */
+  readonly argument?: string;
+  /** SHA-256 of the file, as hex: another one is refused. The file never runs. */
+  readonly sha256?: readonly string[];
+}
+
+const Words = Type.String({ minLength: 1, maxLength: 4096 });
+const isBody = Compile(
+  Type.Object(
+    {
+      description: Words,
+      type: Type.Union(['Application', 'Chef', 'Puppet'].map((it) => Type.Literal(it))),
+      entry_point: Words,
+      command: Words,
+      argument: Type.Optional(Words),
+      sha256: Type.Optional(
+        Type.Array(Type.String({ pattern: '^[0-9a-f]{64}$' }), { minItems: 1, maxItems: 1000 }),
+      ),
+    },
+    { additionalProperties: false },
+  ),
+);
+
+/** Reads an entry of a file. @throws BridgeError ERR_CATALOG */
+export function parseMuranoEntry(name: string, value: unknown): MuranoDefinition {
+  checkCatalogEntry(name, value, { schema: isBody, example: 'web.murano-deploy' });
+  return { ...isBody.Parse(value), name } as MuranoDefinition; // optional, never undefined
+}
+
+/** Entry points that may be called. */
+export class MuranoCatalog {
+  readonly #entries = new Map<string, MuranoDefinition>();
+
+  /** @throws BridgeError ERR_CATALOG */
+  constructor(definitions: readonly MuranoDefinition[], commands: Catalog) {
+    for (const definition of definitions) {
+      const { name, type, entry_point: entryPoint, argument } = definition;
+      const found = commands.list().find((it) => it.definition.name === definition.command);
+      if (found === undefined) throw catalogError(name, 'command', 'no command has this name');
+      const properties = found.definition.parameters?.properties;
+      if (
+        argument !== undefined &&
+        !(isPlainMap(properties) && Object.hasOwn(properties, argument))
+      ) {
+        throw catalogError(name, 'argument', `${definition.command} has no parameter ${argument}`);
+      }
+      const key = keyOf(type, entryPoint);
+      if (this.#entries.has(key)) {
+        throw catalogError(name, 'entry_point', 'another entry has this entry point');
+      }
+      this.#entries.set(key, definition);
+    }
+  }
+
+  /** @throws ExecutionPlanError for an entry point that is not there, or is not the pinned one */
+  find({ type, entryPoint, source }: ScriptCall): MuranoDefinition {
+    const entry = this.#entries.get(keyOf(type, entryPoint));
+    if (entry === undefined) {
+      throw new ExecutionPlanError(errorCodes.malformed, 'the catalog has no such entry point');
+    }
+    if (entry.sha256 === undefined) return entry;
+    const digest = createHash('sha256')
+      .update(source ?? '')
+      .digest('hex');
+    // protection: changed-entry-points
+    if (!entry.sha256.includes(digest)) {
+      const problem = `the file of the entry point is not the one that was looked at (SHA-256 ${digest})`;
+      throw new ExecutionPlanError(errorCodes.malformed, problem);
+    }
+    return entry;
+  }
+}
+
+function keyOf(type: string, entryPoint: string): string {
+  return JSON.stringify([type, entryPoint]);
+}

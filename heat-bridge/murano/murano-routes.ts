@@ -1,0 +1,71 @@
+/** Execution plans over HTTP, by the token of whoever calls. */
+
+import type { FastifyInstance } from 'fastify';
+import type { Static } from 'typebox';
+import Type from '#typebox';
+import { Compile } from '#typebox/compile';
+import type { ExtensionHost } from '../../master/index.ts';
+import { createCallerResolver, type HttpServerContext } from '../http/http-server-context.ts';
+import { describeRoute, parseBody, type RouteOperation } from '../http/route-schema.ts';
+import { resolveProject } from '../keystone.ts';
+import { tokenHolderOf } from '../signals/signal-routes.ts';
+import type { MuranoService } from './open-murano.ts';
+
+const Body = Type.Object(
+  {
+    /** JSON, exactly as it was signed. */
+    execution_plan: Type.String({ minLength: 2, maxLength: 1_048_576 }),
+    /** Base64. */
+    signature: Type.Optional(Type.String({ maxLength: 4096 })),
+    message_id: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
+  },
+  { additionalProperties: false },
+);
+const compiledBody = Compile(Body);
+
+const route: { readonly openapi: RouteOperation } = describeRoute({
+  summary: "Runs the command that an execution plan's entry point stands for; the result tells all",
+  body: Body,
+  answer: Type.Object({
+    FormatVersion: Type.String(),
+    ID: Type.String(),
+    SourceID: Type.String(),
+    Action: Type.String(),
+    ErrorCode: Type.Integer(),
+    Body: Type.Unknown(),
+    Time: Type.String(),
+  }),
+});
+
+const bodyLimit = 2_097_152;
+
+/** `POST murano/<guest>`. */
+export function addMuranoRoutes(
+  app: FastifyInstance,
+  doors: HttpServerContext,
+  host: Pick<ExtensionHost, 'decide' | 'holdToken'>,
+  murano: MuranoService,
+): void {
+  const known = createCallerResolver(doors, host);
+  app.post<{ Params: { guest: string } }>(
+    '/murano/:guest',
+    { bodyLimit, config: route },
+    async (request) => {
+      const caller = await known(request);
+      const { subject, stop } = await tokenHolderOf(request, doors, host);
+      stop();
+      const given: Static<typeof Body> = parseBody(compiledBody, request.body);
+      const { execution_plan: text, signature, message_id: messageId } = given;
+      return murano.execute(request.params.guest, {
+        text,
+        signature: signature === undefined ? undefined : Buffer.from(signature, 'base64'),
+        messageId,
+        caller: { token: caller.token },
+        project: resolveProject(subject, undefined) ?? defaultProject,
+      });
+    },
+  );
+}
+
+/** Of callers who are of no project of Keystone's. */
+const defaultProject = 'default';

@@ -1,0 +1,271 @@
+/** Takes execution plans for minions, and runs the commands that their entry points stand for. */
+
+import { createPublicKey, hash, type KeyObject, verify } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import Type from '#typebox';
+import type { ExtensionHost } from '../../master/index.ts';
+import { KeyedMutex } from '../../runtime/index.ts';
+import type { CommandRequest } from '../commands/command-request.ts';
+import type { CommandRunner } from '../commands/command-runner.ts';
+import type { Parameters } from '../commands/parameters.ts';
+import { BridgeError, type BridgeErrorCode } from '../errors.ts';
+import { BridgeOptionsError, parseSection } from '../options.ts';
+import {
+  type ExecutionPlan,
+  ExecutionPlanError,
+  errorCodes,
+  parseExecutionPlan,
+  readExecutionPlan,
+} from './execution-plan.ts';
+import {
+  bodyOfOutcome,
+  type ExecutionResult,
+  executionError,
+  executionResult,
+} from './execution-result.ts';
+import type { MuranoCatalog, MuranoDefinition } from './murano-catalog.ts';
+
+// Options `saltbridge: bridge: murano:`.
+
+const Section = Type.Object(
+  {
+    keys: Type.Optional(Type.Record(Type.String(), Type.String({ minLength: 1 }))),
+    unsigned: Type.Optional(Type.Boolean()),
+  },
+  { additionalProperties: false },
+);
+
+export interface MuranoOptions {
+  /** Public keys by project. */
+  readonly keys: ReadonlyMap<string, KeyObject>;
+  /** Whether projects without a key need none. */
+  readonly acceptsUnsigned: boolean;
+}
+
+/**
+ * @param base - the directory of the configuration, from which files are told
+ * @throws BridgeOptionsError
+ */
+export function readMuranoOptions(given: unknown, base: string): MuranoOptions {
+  const { keys = {}, unsigned = false } = parseSection('bridge:murano', Section, given ?? {});
+  const read = Object.entries(keys).map(([project, file]) => {
+    try {
+      return [project, createPublicKey(readFileSync(path.resolve(base, file)))] as const;
+    } catch (cause) {
+      const key = `saltbridge:bridge:murano:keys:${project}`;
+      const problem = `${file} holds no public key in PEM`;
+      throw new BridgeOptionsError([{ key, problem }], { cause });
+    }
+  });
+  return { keys: new Map(read), acceptsUnsigned: unsigned };
+}
+
+// The service.
+
+/** An execution plan on its way to a minion. */
+interface ExecutionPlanRequest {
+  /** JSON, exactly as it was signed. */
+  readonly text: string;
+  /** Of the id of the guest and the text. */
+  readonly signature: Buffer | undefined;
+  /** Its id where it names none. */
+  readonly messageId: string | undefined;
+  readonly caller: NonNullable<CommandRequest['caller']>;
+  /** Of the caller. */
+  readonly project: string;
+}
+
+export interface MuranoDeps {
+  readonly section: unknown;
+  readonly catalog: MuranoCatalog;
+  readonly commands: Pick<CommandRunner, 'run'>;
+}
+
+export interface MuranoService {
+  /**
+   * The result, whatever became of it.
+   * @throws BridgeError ERR_COMMAND_PARAMETERS where it has no id; ERR_COMMAND_BUSY
+   */
+  execute(guest: string, request: ExecutionPlanRequest): Promise<ExecutionResult>;
+}
+
+/** What the engine is told; the rest is for whoever called over HTTP. */
+const refusals: ReadonlySet<BridgeErrorCode> = new Set([
+  'ERR_COMMAND_DENIED',
+  'ERR_COMMAND_KEY',
+  'ERR_COMMAND_PARAMETERS',
+  'ERR_COMMAND_TARGET',
+]);
+
+/** @throws BridgeOptionsError */
+export function openMurano(
+  host: Pick<ExtensionHost, 'config' | 'now' | 'state'>,
+  { section, catalog, commands }: MuranoDeps,
+): MuranoService {
+  const options = readMuranoOptions(section, path.dirname(host.config.confFile));
+  /** One at a time for each guest, in the order of arrival. */
+  const guests = new KeyedMutex();
+  const waiting = new WaitingPlans();
+  return {
+    execute: async (guest, request) => {
+      const read = readExecutionPlan(request.text, request.messageId);
+      if (read === undefined) {
+        throw new BridgeError('ERR_COMMAND_PARAMETERS', 'the execution plan has no ID');
+      }
+      const { id, given } = read;
+      try {
+        requireSignature(guest, request, options);
+        const plan = parseExecutionPlan(id, given);
+        const { caller } = request;
+        const body = await waiting.run(guest, () =>
+          guests.run(guest, () => executePlan(guest, plan, { caller, host, catalog, commands })),
+        );
+        return executionResult(id, body, host.now());
+      } catch (error) {
+        return executionError(id, planErrorOf(error), host.now());
+      }
+    },
+  };
+}
+
+/** Execution plans that wait for their guest, of which there may be so many. */
+class WaitingPlans {
+  readonly #counts = new Map<string, number>();
+
+  /** @throws BridgeError ERR_COMMAND_BUSY */
+  async run<T>(guest: string, work: () => Promise<T>): Promise<T> {
+    const count = this.#counts.get(guest) ?? 0;
+    if (count >= maxWaiting) {
+      const problem = 'as many execution plans as may wait for this guest do so';
+      throw new BridgeError('ERR_COMMAND_BUSY', problem);
+    }
+    this.#counts.set(guest, count + 1);
+    try {
+      return await work();
+    } finally {
+      const left = (this.#counts.get(guest) ?? 1) - 1;
+      if (left === 0) this.#counts.delete(guest);
+      else this.#counts.set(guest, left);
+    }
+  }
+}
+
+const maxWaiting = 64;
+
+/** @throws the error itself where it is not about the execution plan */
+function planErrorOf(error: unknown): ExecutionPlanError {
+  if (error instanceof ExecutionPlanError) return error;
+  if (error instanceof BridgeError && refusals.has(error.code)) {
+    return new ExecutionPlanError(errorCodes.malformed, error.message);
+  }
+  throw error;
+}
+
+function requireSignature(
+  guest: string,
+  { text, signature, project }: ExecutionPlanRequest,
+  { keys, acceptsUnsigned }: MuranoOptions,
+): void {
+  const key = keys.get(project);
+  if (key === undefined) {
+    // protection: unsigned-execution-plans
+    if (acceptsUnsigned) return;
+    throw new ExecutionPlanError(errorCodes.malformed, 'this project has no key to sign with');
+  }
+  // The id of the guest makes a signature good for no other guest.
+  const signed = Buffer.from(`${guest}${text}`);
+  const isValid = signature !== undefined && verify('sha256', signed, key, signature);
+  // protection: forged-execution-plans
+  if (!isValid) throw new ExecutionPlanError(errorCodes.malformed, 'the signature is not valid');
+}
+
+interface ExecutionDeps extends Pick<ExecutionPlanRequest, 'caller'> {
+  readonly host: Pick<ExtensionHost, 'state'>;
+  readonly catalog: MuranoCatalog;
+  readonly commands: Pick<CommandRunner, 'run'>;
+}
+
+/** What the body of the execution plan returns. @throws ExecutionPlanError, BridgeError */
+async function executePlan(
+  guest: string,
+  plan: ExecutionPlan,
+  { host, catalog, commands, caller }: ExecutionDeps,
+): Promise<unknown> {
+  const { id, call } = plan;
+  if (call === undefined) return null;
+  const entry = catalog.find(call);
+  const last = await lastStamp(host, guest);
+  // protection: replayed-execution-plans
+  if (
+    plan.stamp !== undefined &&
+    last !== undefined &&
+    plan.stamp <= last.stamp &&
+    id !== last.id
+  ) {
+    const problem = 'the stamp is not above that of an execution plan before it';
+    throw new ExecutionPlanError(errorCodes.malformed, problem);
+  }
+  const { command } = entry;
+  const params = parametersOf(plan, entry);
+  const run = await commands.run(command, {
+    target: [guest],
+    params,
+    caller,
+    // The same id is the same run, also after a crash.
+    idempotencyKey: hash('sha256', JSON.stringify(['murano', guest, id])),
+  });
+  // Only now: whoever may run nothing there sets no stamp.
+  if (plan.stamp !== undefined && plan.stamp > (last?.stamp ?? -1)) {
+    await storeStamp(host, guest, { stamp: plan.stamp, id });
+  }
+  return bodyOfOutcome(call, await run.outcome);
+}
+
+/** The parameters of the execution plan, and the argument of its call where the entry takes one. */
+function parametersOf(
+  { call, parameters }: ExecutionPlan,
+  { argument: name }: MuranoDefinition,
+): Parameters {
+  const given = parameters as Parameters; // from JSON; the schema of the command looks at it
+  const argument = call?.argument;
+  if (argument === undefined) return given;
+  if ('parameter' in argument && !Object.hasOwn(given, argument.parameter)) {
+    const problem = `Parameters has no ${argument.parameter}`;
+    throw new ExecutionPlanError(errorCodes.malformed, problem);
+  }
+  const value = 'parameter' in argument ? given[argument.parameter] : argument.text;
+  if (name !== undefined && value !== undefined) return { ...given, [name]: value };
+  if ('parameter' in argument) return given;
+  throw new ExecutionPlanError(errorCodes.malformed, 'the catalog takes no argument for this call');
+}
+
+// Stamps, which only grow.
+
+interface StoredStamp {
+  readonly stamp: number;
+  /** Of the execution plan, which may come again. */
+  readonly id: string;
+}
+
+function stampKey(guest: string): readonly string[] {
+  return ['murano', 'stamps', guest];
+}
+
+async function lastStamp(
+  { state }: Pick<ExtensionHost, 'state'>,
+  guest: string,
+): Promise<StoredStamp | undefined> {
+  const row = await state.get(stampKey(guest));
+  return row === undefined ? undefined : JSON.parse(Buffer.from(row.value).toString('utf8'));
+}
+
+/** Durable when it resolves. */
+async function storeStamp(
+  { state }: Pick<ExtensionHost, 'state'>,
+  guest: string,
+  stamp: StoredStamp,
+): Promise<void> {
+  const value = Buffer.from(JSON.stringify(stamp));
+  await state.write([{ op: 'put', key: stampKey(guest), value }]);
+}

@@ -1,0 +1,46 @@
+/** Salt's option `fileserver_backend`. */
+
+import { type ConfigWarning, placeOf } from './config-error.ts';
+import { type OptionKind, type Settings, textList, textsOf, toPlain } from './option-kinds.ts';
+
+/** A file backend of this master. */
+export type BackendName = 'roots' | 'gitfs';
+
+/** Those that are served, as Salt spells them. */
+const served: ReadonlyMap<string, BackendName> = new Map([
+  ['roots', 'roots'],
+  ['git', 'gitfs'],
+  ['gitfs', 'gitfs'],
+]);
+
+/** In the order in which they are asked. Others are passed over; a warning names them. */
+export const fileserverBackends: OptionKind<readonly BackendName[]> = {
+  expected: 'a list of file backends: roots, gitfs',
+  isPath: false,
+  parse: (value) => {
+    const names = textList.parse(value)?.map((name) => served.get(name));
+    return names && [...new Set(names.filter((name) => name !== undefined))];
+  },
+};
+
+/** One for each backend that is not served, and one for repositories that none of them serves. */
+export function warnOfFileBackends(settings: Settings): ConfigWarning[] {
+  const setting = settings.get('fileserver_backend');
+  const names = textsOf(toPlain(setting?.value));
+  const others = names.filter((name) => !served.has(name));
+  const warnings = others.map((name): ConfigWarning => {
+    const origin = setting?.origin ?? { file: 'options', line: 0, key: 'fileserver_backend' };
+    const advice = 'the file server has the backends roots and gitfs';
+    const message = `${placeOf(origin)}: fileserver_backend: ${name} is not served: ${advice}`;
+    return { kind: 'not-served', ...origin, message };
+  });
+  const remotes = settings.get('gitfs_remotes');
+  const isUnused = !names.some((name) => served.get(name) === 'gitfs');
+  if (remotes === undefined || textsOfRemotes(remotes.value) === 0 || !isUnused) return warnings;
+  const message = `${placeOf(remotes.origin)}: gitfs_remotes has no effect: fileserver_backend does not name gitfs`;
+  return [...warnings, { kind: 'bounded', ...remotes.origin, message }];
+}
+
+function textsOfRemotes(value: unknown): number {
+  return Array.isArray(value) ? value.length : value === null ? 0 : 1;
+}

@@ -1,0 +1,200 @@
+/** Remotes of git with the options of all of them put under their own, and what they may be. */
+
+import { ConfigError } from './config-error.ts';
+import type {
+  GitAccess,
+  GitOptions,
+  GitParameters,
+  GitRefType,
+  GitRemote,
+  GitSaltenv,
+} from './git-options.ts';
+import type { Settings } from './option-kinds.ts';
+import type { MasterConfig } from './options.ts';
+
+/** What serving files of a remote goes by. */
+export interface GitfsRemote {
+  readonly id: string;
+  readonly access: GitAccess;
+  readonly base: string;
+  readonly root: string;
+  readonly mountpoint: string;
+  readonly fallback: string;
+  readonly allSaltenvs: string | undefined;
+  readonly refTypes: readonly GitRefType[];
+  readonly disableSaltenvMapping: boolean;
+  readonly saltenvWhitelist: readonly string[];
+  readonly saltenvBlacklist: readonly string[];
+  /** Those of the remote over those of all remotes. */
+  readonly saltenv: ReadonlyMap<string, GitSaltenv>;
+}
+
+/** What pillar of a remote goes by. */
+export interface GitPillarRemote {
+  readonly id: string;
+  readonly access: GitAccess;
+  /** `__env__`: that of the environment that is asked for. */
+  readonly branch: string;
+  /** Its environment; `__env__`: the one that is asked for. */
+  readonly env: string;
+  /** The branch of the environment `base` where the branch is `__env__`. */
+  readonly base: string;
+  readonly root: string;
+  readonly mountpoint: string;
+  readonly fallback: string;
+  readonly allSaltenvs: string | undefined;
+}
+
+/** The parameters of one remote over the options of all. */
+class Parameters {
+  readonly #own: GitParameters;
+
+  constructor({ parameters }: GitRemote) {
+    this.#own = parameters;
+  }
+
+  text(name: string, general: string): string {
+    const value = this.#own[name];
+    return typeof value === 'string' ? value : general;
+  }
+
+  optional(name: string): string | undefined {
+    const value = this.#own[name];
+    return typeof value === 'string' && value !== '' ? value : undefined;
+  }
+
+  flag(name: string, general: boolean): boolean {
+    const value = this.#own[name];
+    return typeof value === 'boolean' ? value : general;
+  }
+
+  number(name: string, general: number): number {
+    const value = this.#own[name];
+    return typeof value === 'number' ? value : general;
+  }
+
+  list(name: string, general: readonly string[]): readonly string[] {
+    const value = this.#own[name];
+    return Array.isArray(value) ? value.map(String) : general;
+  }
+}
+
+/** The remotes of `gitfs_remotes`. */
+export function gitfsRemotesOf(config: GitOptions): GitfsRemote[] {
+  return config.gitfsRemotes.map((remote) => {
+    const own = new Parameters(remote);
+    const general = new Map(config.gitfsSaltenv.map((it) => [it.saltenv, it]));
+    const saltenv = new Map([
+      ...general,
+      ...remote.saltenv.map((it): [string, GitSaltenv] => [
+        it.saltenv,
+        { ...general.get(it.saltenv), ...it },
+      ]),
+    ]);
+    const types = own.list('ref_types', config.gitfsRefTypes);
+    return {
+      id: remote.id,
+      access: {
+        url: remote.id,
+        user: own.text('user', config.gitfsUser),
+        password: own.text('password', config.gitfsPassword),
+        privkey: own.text('privkey', config.gitfsPrivkey),
+        sslVerify: own.flag('ssl_verify', config.gitfsSslVerify),
+        refspecs: own.list('refspecs', config.gitfsRefspecs),
+        updateInterval: own.number('update_interval', config.gitfsUpdateInterval),
+      },
+      base: saltenv.get('base')?.ref ?? own.text('base', config.gitfsBase),
+      root: own.text('root', config.gitfsRoot),
+      mountpoint: own.text('mountpoint', config.gitfsMountpoint),
+      fallback: own.text('fallback', config.gitfsFallback),
+      allSaltenvs: own.optional('all_saltenvs'),
+      refTypes: (['branch', 'tag', 'sha'] as const).filter((type) => types.includes(type)),
+      disableSaltenvMapping: own.flag('disable_saltenv_mapping', config.gitfsDisableSaltenvMapping),
+      saltenvWhitelist: own.list('saltenv_whitelist', config.gitfsSaltenvWhitelist),
+      saltenvBlacklist: own.list('saltenv_blacklist', config.gitfsSaltenvBlacklist),
+      saltenv,
+    };
+  });
+}
+
+/** Remotes of one entry `git` of `ext_pillar`. */
+export function gitPillarRemotesOf(
+  remotes: readonly GitRemote[],
+  config: GitOptions,
+): GitPillarRemote[] {
+  return remotes.map((remote) => {
+    const own = new Parameters(remote);
+    const [, named, place] = /^(\S+)\s+(\S.*)$/.exec(remote.id) ?? [];
+    const branch = named ?? config.gitPillarBranch;
+    const env = own.text('env', config.gitPillarEnv);
+    const base = own.text('base', config.gitPillarBase);
+    return {
+      id: remote.id,
+      access: {
+        url: place ?? remote.id,
+        user: own.text('user', config.gitPillarUser),
+        password: own.text('password', config.gitPillarPassword),
+        privkey: own.text('privkey', config.gitPillarPrivkey),
+        sslVerify: own.flag('ssl_verify', config.gitPillarSslVerify),
+        refspecs: own.list('refspecs', config.gitPillarRefspecs),
+        updateInterval: own.number('update_interval', config.gitPillarUpdateInterval),
+      },
+      branch,
+      env: env === '' ? (branch === base ? 'base' : branch) : env,
+      base,
+      root: own.text('root', config.gitPillarRoot),
+      mountpoint: own.text('mountpoint', ''),
+      fallback: own.text('fallback', config.gitPillarFallback),
+      allSaltenvs: own.optional('all_saltenvs'),
+    };
+  });
+}
+
+/** The protocol that git would use for an address. */
+export function gitProtocol(url: string): string {
+  const [, helper] = /^([\w+.-]+)::/.exec(url) ?? [];
+  if (helper !== undefined) return helper.toLowerCase();
+  const [, scheme] = /^([\w+.-]+):\/\//.exec(url) ?? [];
+  if (scheme !== undefined) return scheme.toLowerCase().replace(/^git\+ssh$|^ssh\+git$/, 'ssh');
+  const isShort = /^[^/:]+:/.test(url);
+  return isShort ? 'ssh' : 'file';
+}
+
+/** @throws ConfigError ERR_OPTION_TYPE for a remote that may not be fetched */
+export function checkGitRemotes(config: MasterConfig, settings: Settings): void {
+  const { git, gitfsInsecureAuth, gitPillarInsecureAuth, fileserverBackend } = config;
+  const refuse = (key: string, problem: string): never => {
+    const origin = settings.get(key)?.origin ?? { file: 'options', line: 0, key };
+    throw new ConfigError('ERR_OPTION_TYPE', origin, problem);
+  };
+  const check = (key: string, { access }: { access: GitAccess }, isInsecureFine: boolean): void => {
+    const { url, user, password } = access;
+    const place = url.replaceAll(/(?<=[a-z]:\/\/)[^/@\s]*@/gi, '');
+    const protocol = gitProtocol(url);
+    if (!git.protocols.includes(protocol)) {
+      refuse(
+        key,
+        `${place}: ${protocol} is none of saltbridge: git: protocols (${git.protocols.join(', ')})`,
+      );
+    }
+    if ((user === '') !== (password === '') && protocol.startsWith('http')) {
+      refuse(key, `${place}: user and password go together`);
+    }
+    if (password !== '' && protocol === 'http' && !isInsecureFine) {
+      refuse(key, `${place}: sends a password over http; insecure_auth: true permits that`);
+    }
+  };
+  const insecure = (remote: GitRemote | undefined, general: boolean): boolean =>
+    remote === undefined ? general : new Parameters(remote).flag('insecure_auth', general);
+  if (fileserverBackend.includes('gitfs')) {
+    for (const [index, remote] of gitfsRemotesOf(config).entries()) {
+      check('gitfs_remotes', remote, insecure(config.gitfsRemotes[index], gitfsInsecureAuth));
+    }
+  }
+  for (const entry of config.extPillar) {
+    if (entry.module !== 'git') continue;
+    for (const [index, remote] of gitPillarRemotesOf(entry.remotes, config).entries()) {
+      check('ext_pillar', remote, insecure(entry.remotes[index], gitPillarInsecureAuth));
+    }
+  }
+}

@@ -1,0 +1,163 @@
+/** Pillar files of repositories, as Salt's `ext_pillar: git` gives them [salt/pillar/git_pillar.py]. */
+
+import type { PillarRequest } from '../api/index.ts';
+import type { GitPillarRemote } from '../config/index.ts';
+import {
+  type FileLists,
+  FileServer,
+  type FileServerBackend,
+  type FoundFile,
+  type GitMirror,
+  type GitMirrors,
+  noFiles,
+  refKey,
+  servedFiles,
+  TreeFiles,
+} from '../files/index.ts';
+import type { ExtPillarLayer } from './ext-pillar.ts';
+import type { PillarSource } from './pillar-data.ts';
+
+const anyEnv = '__env__';
+const hexadecimal = /^[0-9a-f]{40}(?:[0-9a-f]{24})?$/i;
+
+/** A remote that is open. */
+interface OpenRemote {
+  readonly remote: GitPillarRemote;
+  readonly mirror: GitMirror;
+  readonly files: TreeFiles;
+}
+
+export interface GitPillarDeps {
+  readonly mirrors: GitMirrors;
+  /** `git_pillar_includes` */
+  readonly includes: boolean;
+  /** `pillarenv` of the configuration. */
+  readonly pillarenv: string | null;
+  /** Makes pillar of the files of a remote, for one environment or for any. */
+  readonly openPillar: (backend: FileServerBackend, env: string) => ForgettingPillar;
+}
+
+/** Pillar that is kept for a minion until it is forgotten. */
+interface ForgettingPillar extends PillarSource {
+  forget(id: string): void;
+}
+
+/** The remotes of one entry, each a layer over those before it. */
+export async function openGitPillar(
+  remotes: readonly GitPillarRemote[],
+  { mirrors, includes, pillarenv, openPillar }: GitPillarDeps,
+): Promise<ExtPillarLayer[]> {
+  const opened = await Promise.all(remotes.map((remote) => openRemote(remote, mirrors)));
+  // Those with a mount point are parts of others.
+  const compiled = opened.filter(({ remote }) => remote.mountpoint === '');
+  return compiled.map((own) => {
+    const others = includes ? opened.filter((it) => it !== own) : [];
+    const backend = servedFiles(
+      new FileServer([own, ...others].map((it) => filesOf(it, own === it ? undefined : own))),
+    );
+    const pillar = openPillar(backend, own.remote.env);
+    return {
+      name: 'git',
+      answer: async (request: PillarRequest) => {
+        const asked = request.pillarenv ?? pillarenv ?? undefined;
+        const env = envOf(own.remote, asked ?? request.saltenv);
+        if (asked !== undefined && asked !== env) return undefined;
+        if (treeOf(own, env) === undefined) return undefined;
+        return pillar.provide({ ...request, pillarenv: env });
+      },
+      forget: (id) => pillar.forget(id),
+    };
+  });
+}
+
+async function openRemote(remote: GitPillarRemote, mirrors: GitMirrors): Promise<OpenRemote> {
+  const mirror = await mirrors.open(remote.access);
+  const { branch, base, fallback, allSaltenvs = '' } = remote;
+  const named = [branch === anyEnv ? base : branch, fallback, allSaltenvs];
+  const isAny = branch === anyEnv && allSaltenvs === '';
+  mirror.want(
+    ({ kind, name }) => kind !== 'sha' && (isAny || named.includes(name)),
+    named.filter((name) => hexadecimal.test(name)),
+  );
+  return { remote, mirror, files: new TreeFiles(mirror) };
+}
+
+/** The environment that a remote's pillar belongs to. */
+function envOf({ env }: GitPillarRemote, asked: string | undefined): string {
+  return env === anyEnv ? (asked ?? 'base') : env;
+}
+
+/** The tree of the branch for an environment. */
+function treeOf({ remote, mirror }: OpenRemote, env: string): string | undefined {
+  const { branch, base, fallback, allSaltenvs } = remote;
+  const ofEnv = allSaltenvs ?? (env === 'base' ? base : env);
+  const { refs } = mirror.snapshot;
+  for (const name of [branch === anyEnv ? ofEnv : branch, fallback]) {
+    for (const kind of ['branch', 'tag', 'sha'] as const) {
+      const tree = refs.get(refKey({ kind, name }));
+      if (tree !== undefined) return tree;
+    }
+  }
+  return undefined;
+}
+
+/**
+ * Its files as a file backend.
+ * @param includer whose environment they are included in; they are in no other one
+ */
+function filesOf(opened: OpenRemote, includer: OpenRemote | undefined): FileServerBackend {
+  const { remote, files } = opened;
+  const treeIn = (env: string): string | undefined => {
+    if (includer !== undefined && envOf(remote, env) !== env) return undefined;
+    return treeOf(opened, env);
+  };
+  return {
+    name: 'git',
+    envs: () => [],
+    find: async (path: string, env: string): Promise<FoundFile | undefined> => {
+      const tree = treeIn(env);
+      return tree === undefined ? undefined : files.find(tree, remote, path);
+    },
+    lists: async (env: string): Promise<FileLists> => {
+      const tree = treeIn(env);
+      return tree === undefined ? noFiles : files.lists(tree, remote);
+    },
+    close: async () => {},
+  };
+}
+
+/** Fetches remotes of pillar by hand. */
+export interface GitPillarUpdater {
+  /**
+   * @param wanted default: all
+   * @returns by remote whether something has changed; an error where the fetch failed
+   */
+  update(wanted: {
+    readonly branch?: string | undefined;
+    readonly repo?: string | undefined;
+  }): Promise<ReadonlyMap<string, boolean | Error>>;
+}
+
+/** @param remotes of all entries */
+export function gitPillarUpdater(
+  remotes: readonly GitPillarRemote[],
+  mirrors: GitMirrors,
+): GitPillarUpdater {
+  return {
+    update: async ({ branch, repo }) => {
+      const wanted = remotes.filter(
+        (it) =>
+          (branch === undefined || branch === it.branch) &&
+          (repo === undefined || repo === it.access.url || repo === it.id),
+      );
+      const results = wanted.map(async ({ id, access }): Promise<[string, boolean | Error]> => {
+        const mirror = await mirrors.open(access);
+        const result = await mirror
+          .update()
+          .catch((error: unknown) => (error instanceof Error ? error : new Error(String(error))));
+        return [id, result];
+      });
+      return new Map(await Promise.all(results));
+    },
+  };
+}

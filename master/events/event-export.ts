@@ -1,0 +1,267 @@
+/**
+ * Events for other services: kept in the store, and sent from there to each receiver at least once.
+ * Whoever fires an event waits for none of it.
+ */
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import {
+  compileGlob,
+  isWireMap,
+  packLocal,
+  unpackLocal,
+  type WireMap,
+} from '../../minion-protocol/index.ts';
+import type { Store, StreamConsumer } from '../../store/index.ts';
+import type { MasterEvent } from '../api/index.ts';
+import type { EventExport } from '../config/index.ts';
+import { createReceiver, type ExportedEvent, type Receiver } from './export-receivers.ts';
+import { tags } from './tags.ts';
+
+/** What an export needs of the event bus. */
+interface ExportedBus {
+  batches(options: {
+    readonly accepts: (tag: string) => boolean;
+    readonly capacity: number;
+    readonly signal: AbortSignal;
+  }): AsyncIterable<readonly MasterEvent[]>;
+  fire(tag: string, data: WireMap): void;
+}
+
+export interface EventExportDeps {
+  readonly exports: readonly EventExport[];
+  /** Most bytes that may wait. */
+  readonly maxBytes: number;
+  readonly store: Store;
+  readonly bus: ExportedBus;
+  readonly log: Logger;
+  /** Counts events that were dropped. */
+  readonly onDropped: (events: number) => void;
+}
+
+const stream = 'event-export';
+const pageSize = 256;
+const batchSize = 100;
+/** Events of the bus that may wait to be written. */
+const capacity = 50_000;
+const firstRetryMs = 1000;
+const lastRetryMs = 60_000;
+
+interface Waiting {
+  readonly sequence: number;
+  readonly bytes: number;
+}
+
+/** One receiver, and how far it has got. */
+interface Cursor {
+  readonly name: string;
+  readonly receiver: Receiver;
+  readonly consumer: StreamConsumer;
+  readonly accepts: (tag: string) => boolean;
+  /** The last record that it needs no more. */
+  done: number;
+  wake: () => void;
+}
+
+export class EventExporter {
+  readonly #deps: EventExportDeps;
+  readonly #cursors: readonly Cursor[];
+  readonly #end = new AbortController();
+  /** In the store, the oldest first; from `#first` on. */
+  #waiting: Waiting[] = [];
+  #first = 0;
+  #bytes = 0;
+  /** The last record that was written. */
+  #last = 0;
+  /** Dropped since the backlog was last below its bound. */
+  #isOver = false;
+  #work: Promise<unknown> = Promise.resolve();
+
+  private constructor(deps: EventExportDeps) {
+    this.#deps = deps;
+    this.#cursors = deps.exports.map((it) => ({
+      name: it.name,
+      receiver: createReceiver(it),
+      consumer: deps.store.stream(stream).consumer(it.name),
+      accepts: acceptsOf(it),
+      done: 0,
+      wake: () => {},
+    }));
+  }
+
+  /** Begins to take events, and to send what was left of an earlier run. @throws StoreError */
+  static async open(deps: EventExportDeps): Promise<EventExporter> {
+    const exporter = new EventExporter(deps);
+    await exporter.#restore();
+    const signal = exporter.#end.signal;
+    exporter.#work = Promise.all([
+      exporter.#take(signal),
+      ...exporter.#cursors.map((cursor) => exporter.#deliver(cursor, signal)),
+    ]);
+    return exporter;
+  }
+
+  /** Bytes that wait in the store. */
+  get waitingBytes(): number {
+    return this.#bytes;
+  }
+
+  async close(): Promise<void> {
+    this.#end.abort();
+    for (const { wake } of this.#cursors) wake();
+    await this.#work;
+  }
+
+  async #restore(): Promise<void> {
+    const { store } = this.#deps;
+    for (let after = 0; ; ) {
+      const records = await store.stream(stream).read({ after, limit: pageSize });
+      for (const { sequence, value } of records) this.#note(sequence, value.byteLength);
+      const last = records.at(-1);
+      if (last === undefined) break;
+      after = last.sequence;
+    }
+    this.#last = this.#waiting.at(-1)?.sequence ?? 0;
+    for (const cursor of this.#cursors) {
+      const [next] = await cursor.consumer.fetch(1);
+      cursor.done = next === undefined ? this.#last : next.sequence - 1;
+    }
+    await this.#trim();
+  }
+
+  #note(sequence: number, bytes: number): void {
+    this.#waiting.push({ sequence, bytes });
+    this.#bytes += bytes;
+  }
+
+  /** Writes what is fired, in groups, while others go on. */
+  async #take(signal: AbortSignal): Promise<void> {
+    const { bus, log } = this.#deps;
+    const accepts = (tag: string): boolean => this.#cursors.some((it) => it.accepts(tag));
+    while (!signal.aborted) {
+      try {
+        for await (const events of bus.batches({ accepts, capacity, signal })) {
+          await this.#write(events);
+        }
+        return;
+      } catch (err) {
+        if (signal.aborted) return;
+        // The store is too slow for what is fired, or takes nothing: those that waited are lost.
+        log.error({ err }, 'events were not kept for export');
+        this.#tellDropped(capacity, 'the store was too slow');
+        await sleep(firstRetryMs, undefined, { signal, ref: false }).catch(() => {});
+      }
+    }
+  }
+
+  async #write(events: readonly MasterEvent[]): Promise<void> {
+    const { store, maxBytes } = this.#deps;
+    const values = events.map(({ tag, data }) => packLocal([tag, packLocal(data)]));
+    const last = this.#last;
+    await store.write(values.map((value) => ({ op: 'append', stream, value })));
+    // A store that was opened anew may have gone on at another number: it knows.
+    const records = await store.stream(stream).read({ after: last, limit: values.length });
+    for (const { sequence, value } of records) this.#note(sequence, value.byteLength);
+    this.#last = records.at(-1)?.sequence ?? last;
+    await this.#bound(maxBytes);
+    for (const { wake } of this.#cursors) wake();
+  }
+
+  /** Over the bound the oldest are dropped, whoever still waits for them. */
+  async #bound(maxBytes: number): Promise<void> {
+    if (this.#bytes <= maxBytes) {
+      if (this.#bytes < maxBytes / 2) this.#isOver = false;
+      return;
+    }
+    let dropped = 0;
+    let [index, left] = [this.#first, this.#bytes];
+    while (left > maxBytes) {
+      left -= this.#waiting[index]?.bytes ?? left;
+      index += 1;
+      dropped += 1;
+    }
+    const upTo = this.#waiting[index - 1]?.sequence ?? 0;
+    for (const cursor of this.#cursors) {
+      if (cursor.done >= upTo) continue;
+      cursor.done = upTo;
+      await cursor.consumer.acknowledge(upTo);
+    }
+    await this.#trim();
+    this.#tellDropped(dropped, `more than ${maxBytes} bytes wait`);
+  }
+
+  /** One event, however many are dropped until there is room again. */
+  #tellDropped(events: number, reason: string): void {
+    const { bus, log, onDropped } = this.#deps;
+    onDropped(events);
+    if (this.#isOver) return;
+    this.#isOver = true;
+    const waiting = this.#cursors.filter(({ done }) => done < this.#last).map(({ name }) => name);
+    log.error({ events, reason, exports: waiting }, 'events for export were dropped');
+    bus.fire(tags.exportDropped, { reason, exports: waiting });
+  }
+
+  /** Forgets what every receiver has. */
+  async #trim(): Promise<void> {
+    const upTo = Math.min(...this.#cursors.map(({ done }) => done));
+    let isAny = false;
+    for (; ; this.#first++) {
+      const oldest = this.#waiting[this.#first];
+      if (oldest === undefined || oldest.sequence > upTo) break;
+      this.#bytes -= oldest.bytes;
+      isAny = true;
+    }
+    if (this.#first > 1000 && this.#first > this.#waiting.length / 2) {
+      this.#waiting = this.#waiting.slice(this.#first);
+      this.#first = 0;
+    }
+    if (isAny) await this.#deps.store.stream(stream).trim(upTo);
+  }
+
+  /** Sends to one receiver, one batch after the other. */
+  async #deliver(cursor: Cursor, signal: AbortSignal): Promise<void> {
+    const { log } = this.#deps;
+    const { name, receiver, consumer, accepts } = cursor;
+    let retryMs = 0;
+    while (!signal.aborted) {
+      const woken = new Promise<void>((resolve) => {
+        cursor.wake = resolve;
+      });
+      try {
+        const records = await consumer.fetch(batchSize);
+        const last = records.at(-1);
+        if (last === undefined) {
+          await woken;
+          continue;
+        }
+        const events = records.flatMap(({ sequence, value }) => unpack(sequence, value) ?? []);
+        const wanted = events.filter(({ tag }) => accepts(tag));
+        if (wanted.length > 0) await receiver.send(wanted, signal);
+        await consumer.acknowledge(last.sequence);
+        cursor.done = Math.max(cursor.done, last.sequence);
+        await this.#trim();
+        if (retryMs > 0) log.info({ export: name }, 'events are exported again');
+        retryMs = 0;
+      } catch (err) {
+        if (signal.aborted) return;
+        if (retryMs === 0) log.error({ export: name, err }, 'events were not exported');
+        retryMs = Math.min(Math.max(firstRetryMs, 2 * retryMs), lastRetryMs);
+        await sleep(retryMs, undefined, { signal, ref: false }).catch(() => {});
+      }
+    }
+  }
+}
+
+function acceptsOf({ match, exclude = [] }: EventExport): (tag: string) => boolean {
+  const [wanted, unwanted] = [match?.map(compileGlob), exclude.map(compileGlob)];
+  return (tag) =>
+    (wanted?.some((glob) => glob(tag)) ?? true) && !unwanted.some((glob) => glob(tag));
+}
+
+function unpack(sequence: number, value: Uint8Array): ExportedEvent | undefined {
+  const parts = unpackLocal(value);
+  const [tag, packed] = Array.isArray(parts) ? parts : [];
+  const data = packed instanceof Uint8Array ? unpackLocal(packed) : undefined;
+  if (typeof tag !== 'string' || !isWireMap(data)) return undefined;
+  return { sequence, tag, data };
+}

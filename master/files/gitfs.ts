@@ -1,0 +1,213 @@
+/**
+ * Files of git repositories: branches and tags are environments [salt/fileserver/gitfs.py,
+ * salt/utils/gitfs.py].
+ */
+
+import { compileGlob, compileWholePattern } from '../../minion-protocol/index.ts';
+import { MasterError } from '../api/index.ts';
+import type { GitfsRemote } from '../config/index.ts';
+import { type FileLists, type FileServerBackend, type FoundFile, noFiles } from './backend.ts';
+import { FileServer } from './file-server.ts';
+import type { GitMirror, GitMirrors, GitRef, GitSnapshot } from './git-mirror.ts';
+import { refKey } from './git-mirror.ts';
+import { directoryInTree, findInTree, listTree } from './git-tree.ts';
+
+/** Opens the remotes; nothing is fetched before the mirrors are started, which closes them too. */
+export async function openGitfs(
+  remotes: readonly GitfsRemote[],
+  mirrors: GitMirrors,
+): Promise<FileServerBackend> {
+  const opened = await Promise.all(
+    remotes.map(async (remote) => new GitfsFiles(remote, await mirrors.open(remote.access))),
+  );
+  const all = new FileServer(opened);
+  return {
+    name: 'gitfs',
+    envs: () => all.envs(),
+    // A path may have what begins a query.
+    find: async (path, saltenv) => (await all.find(`|${path}`, saltenv))?.file,
+    lists: (saltenv) => all.lists(saltenv),
+    update: () => updateMirrors(new Set(opened.map(({ mirror }) => mirror))),
+    close: async () => {},
+  };
+}
+
+/** Fetches all, whatever becomes of some. @throws MasterError ERR_GIT that names what failed */
+export async function updateMirrors(mirrors: ReadonlySet<GitMirror>): Promise<void> {
+  const failures: unknown[] = [];
+  await Promise.all(
+    [...mirrors].map((mirror) => mirror.update().catch((error: unknown) => failures.push(error))),
+  );
+  const [first, ...others] = failures;
+  if (first === undefined) return;
+  if (others.length === 0 || !failures.every((it) => it instanceof MasterError)) throw first;
+  throw new MasterError('ERR_GIT', failures.map((it) => it.message).join('; '));
+}
+
+/** Files below a directory of a tree, served below a mount point. */
+export class TreeFiles {
+  readonly #lists = new Map<string, FileLists>();
+  #snapshot: GitSnapshot | undefined;
+  readonly #mirror: GitMirror;
+
+  constructor(mirror: GitMirror) {
+    this.#mirror = mirror;
+  }
+
+  /** @param tree of a commit */
+  async find(
+    tree: string,
+    place: { readonly root: string; readonly mountpoint: string },
+    path: string,
+  ): Promise<FoundFile | undefined> {
+    const { trees } = this.#mirror.snapshot;
+    const mountpoint = trimmed(place.mountpoint);
+    if (mountpoint !== '' && !path.startsWith(`${mountpoint}/`)) return undefined;
+    const inner = mountpoint === '' ? path : path.slice(mountpoint.length + 1);
+    const entry = findInTree(trees, tree, `${trimmed(place.root)}/${inner}`);
+    const found = entry && (await this.#mirror.find(entry.id));
+    if (entry === undefined || found === undefined) return undefined;
+    const mode = entry.isExecutable ? 0o100_755 : 0o100_644;
+    return { ...found, stat: { ...found.stat, mode } };
+  }
+
+  /** The same object as long as nothing has changed. */
+  lists(tree: string, place: { readonly root: string; readonly mountpoint: string }): FileLists {
+    const { snapshot } = this.#mirror;
+    if (this.#snapshot !== snapshot) this.#forgetOthers(snapshot);
+    const [root, mountpoint] = [trimmed(place.root), trimmed(place.mountpoint)];
+    const mark = `${tree}\0${root}\0${mountpoint}`;
+    const known = this.#lists.get(mark);
+    if (known !== undefined) return known;
+    const directory = directoryInTree(snapshot.trees, tree, root);
+    const lists =
+      directory === undefined ? noFiles : listTree(snapshot.trees, directory, mountpoint);
+    this.#lists.set(mark, lists);
+    return lists;
+  }
+
+  /** What did not change is the same object after a fetch. */
+  #forgetOthers(snapshot: GitSnapshot): void {
+    this.#snapshot = snapshot;
+    const trees = new Set(snapshot.refs.values());
+    for (const mark of this.#lists.keys()) {
+      if (!trees.has(mark.split('\0')[0] ?? '')) this.#lists.delete(mark);
+    }
+  }
+}
+
+/** A directory as it is written: `salt://x/` is `x`. */
+function trimmed(place: string): string {
+  return place.replace(/^salt:\/\//, '').replaceAll(/^\/+|\/+$/g, '');
+}
+
+const hexadecimal = /^[0-9a-f]{40}(?:[0-9a-f]{24})?$/i;
+
+/** One remote. */
+class GitfsFiles implements FileServerBackend {
+  readonly name = 'gitfs';
+  readonly mirror: GitMirror;
+  readonly #remote: GitfsRemote;
+  readonly #files: TreeFiles;
+
+  constructor(remote: GitfsRemote, mirror: GitMirror) {
+    this.#remote = remote;
+    this.mirror = mirror;
+    this.#files = new TreeFiles(mirror);
+    const { refTypes } = remote;
+    const commits = refTypes.includes('sha') ? this.#names().filter(isCommit) : [];
+    mirror.want((ref) => refTypes.includes(ref.kind) && this.#isServed(ref), commits);
+  }
+
+  envs(): readonly string[] {
+    const { base, saltenv, disableSaltenvMapping, allSaltenvs } = this.#remote;
+    const named = [...saltenv].flatMap(([env, { ref }]) => (ref === undefined ? [] : [env]));
+    const mapped = new Set([...saltenv.values()].map(({ ref }) => ref));
+    const found = [...this.mirror.snapshot.refs.keys()].flatMap((key) => {
+      const name = key.slice(key.indexOf(' ') + 1);
+      if (name === base) return ['base'];
+      // As in Salt: under the names of its environments.
+      if (mapped.has(name)) return [];
+      return disableSaltenvMapping || allSaltenvs !== undefined || isCommit(name) ? [] : [name];
+    });
+    const envs = new Set([...found, ...named]);
+    return [...envs].filter((env) => this.#treeOf(env) !== undefined);
+  }
+
+  async find(path: string, saltenv: string): Promise<FoundFile | undefined> {
+    const tree = this.#treeOf(saltenv);
+    return tree === undefined ? undefined : this.#files.find(tree, this.#placeOf(saltenv), path);
+  }
+
+  async lists(saltenv: string): Promise<FileLists> {
+    const tree = this.#treeOf(saltenv);
+    return tree === undefined ? noFiles : this.#files.lists(tree, this.#placeOf(saltenv));
+  }
+
+  async close(): Promise<void> {
+    // The mirror is closed with all others.
+  }
+
+  /** Branches, tags and commits that the configuration names. */
+  #names(): string[] {
+    const { base, fallback, allSaltenvs = '', saltenv } = this.#remote;
+    const refs = [...saltenv.values()].flatMap(({ ref }) => ref ?? []);
+    return [base, fallback, allSaltenvs, ...refs].filter((name) => name !== '');
+  }
+
+  #isServed({ name }: GitRef): boolean {
+    const { disableSaltenvMapping, allSaltenvs } = this.#remote;
+    if (this.#names().includes(name)) return true;
+    return !disableSaltenvMapping && allSaltenvs === undefined && this.#isExposed(name);
+  }
+
+  #isExposed(saltenv: string): boolean {
+    const { saltenvWhitelist: white, saltenvBlacklist: black } = this.#remote;
+    if (black.some((pattern) => matches(pattern, saltenv))) return false;
+    return white.length === 0 || white.some((pattern) => matches(pattern, saltenv));
+  }
+
+  #placeOf(saltenv: string): { readonly root: string; readonly mountpoint: string } {
+    const { root, mountpoint, saltenv: own } = this.#remote;
+    return { root, mountpoint, ...own.get(saltenv) };
+  }
+
+  /** [salt/utils/gitfs.py get_tree] */
+  #treeOf(saltenv: string): string | undefined {
+    if (!this.#isExposed(saltenv)) return undefined;
+    const ref = this.#refOf(saltenv);
+    if (ref === undefined) return undefined;
+    return this.#treeOfRef(ref) ?? this.#treeOfRef(this.#remote.fallback);
+  }
+
+  #refOf(saltenv: string): string | undefined {
+    const { base, saltenv: own, allSaltenvs, disableSaltenvMapping } = this.#remote;
+    if (allSaltenvs !== undefined) return allSaltenvs;
+    if (saltenv === 'base') return base;
+    return own.get(saltenv)?.ref ?? (disableSaltenvMapping ? undefined : saltenv);
+  }
+
+  #treeOfRef(name: string): string | undefined {
+    const { refs } = this.mirror.snapshot;
+    for (const kind of this.#remote.refTypes) {
+      const tree = refs.get(refKey({ kind, name }));
+      if (tree !== undefined) return tree;
+    }
+    return undefined;
+  }
+}
+
+function isCommit(name: string): boolean {
+  return hexadecimal.test(name);
+}
+
+/** As in Salt a glob, or a regular expression that the whole name fits. */
+function matches(pattern: string, name: string): boolean {
+  if (pattern === name || compileGlob(pattern)(name)) return true;
+  try {
+    return compileWholePattern(pattern)(name);
+  } catch {
+    // It is a glob that is no regular expression.
+    return false;
+  }
+}

@@ -1,0 +1,133 @@
+/** The master's schedule: runners and jobs by the clock [salt/utils/schedule.py]. */
+
+import { randomInt } from 'node:crypto';
+import { userInfo } from 'node:os';
+import { longestTimerMs } from '../../runtime/index.ts';
+import type { Key } from '../../store/index.ts';
+import type { AuditRequester } from '../api/index.ts';
+import { type LiveConfig, readSchedule, type ScheduleEntry } from '../config/index.ts';
+import type { MasterContext } from '../context/index.ts';
+import type { Jobs } from '../jobs/index.ts';
+import type { Functions } from './functions.ts';
+import { isAllowed, nextTime } from './schedule-times.ts';
+
+export interface ScheduleDeps {
+  readonly config: LiveConfig;
+  readonly context: MasterContext;
+  readonly jobs: Jobs;
+  readonly functions: Functions;
+}
+
+/** Starts what the option `schedule` names, until the master closes. */
+export class Schedule {
+  readonly #deps: ScheduleDeps;
+  readonly #entries: readonly ScheduleEntry[];
+  readonly #timers = new Map<string, NodeJS.Timeout>();
+  readonly #running = new Map<string, number>();
+  readonly #last = new Map<string, number>();
+
+  constructor(deps: ScheduleDeps) {
+    this.#deps = deps;
+    this.#entries = readSchedule(deps.config.fixed.schedule);
+  }
+
+  async start(): Promise<void> {
+    const { store, now } = this.#deps.context;
+    for (const entry of this.#entries) {
+      const kept = await store.get(keyOf(entry));
+      const last = kept === undefined ? undefined : Number(Buffer.from(kept.value).toString());
+      // An interval begins with the first start that knows the entry.
+      if (last === undefined) await this.#remember(entry, now());
+      else this.#last.set(entry.name, last);
+      if (entry.runsOnStart) void this.#fire(entry, now());
+      this.#wait(entry);
+    }
+  }
+
+  close(): void {
+    for (const timer of this.#timers.values()) clearTimeout(timer);
+    this.#timers.clear();
+  }
+
+  #wait(entry: ScheduleEntry): void {
+    const { now, closing } = this.#deps.context;
+    if (closing.aborted) return;
+    const due = nextTime(entry.trigger, now(), this.#last.get(entry.name));
+    if (due === undefined) return;
+    const { start, end } = entry.splay;
+    const splay = end === 0 ? 0 : randomInt(Math.round(start * 1000), Math.round(end * 1000) + 1);
+    this.#sleepUntil(entry, due, due + splay);
+  }
+
+  /** @param due when it is due @param at when it runs */
+  #sleepUntil(entry: ScheduleEntry, due: number, at: number): void {
+    const { now } = this.#deps.context;
+    const left = Math.min(Math.max(0, at - now()), longestTimerMs);
+    const wake = (): void => {
+      if (now() < at) this.#sleepUntil(entry, due, at);
+      else void this.#fire(entry, due).finally(() => this.#wait(entry));
+    };
+    this.#timers.set(entry.name, setTimeout(wake, left).unref());
+  }
+
+  /** Resolves once it has begun: the next time is not put off by the work. */
+  async #fire(entry: ScheduleEntry, due: number): Promise<void> {
+    const { log, now } = this.#deps.context;
+    const { name, isCounted, maxRunning } = entry;
+    const running = this.#running.get(name) ?? 0;
+    try {
+      // Before the work: what a crash interrupts is not done twice.
+      await this.#remember(entry, due);
+    } catch (err) {
+      return log.error({ schedule: name, err }, 'scheduled work was not begun');
+    }
+    if (!isAllowed(entry, now())) return;
+    if (isCounted && running >= maxRunning) {
+      return log.info({ schedule: name, running }, 'scheduled work still runs: not begun again');
+    }
+    this.#running.set(name, running + 1);
+    this.#run(entry)
+      .catch((err: unknown) => log.error({ schedule: name, err }, 'scheduled work failed'))
+      .finally(() => this.#running.set(name, (this.#running.get(name) ?? 1) - 1));
+  }
+
+  async #run({ name, fun, arg, kwarg, target, isKept, metadata }: ScheduleEntry): Promise<void> {
+    const { config, context, jobs, functions } = this.#deps;
+    const { log, closing } = context;
+    const by: AuditRequester = {
+      who: { kind: 'master', name: 'schedule' },
+      rule: `schedule:${name}`,
+    };
+    const user = config.fixed.user ?? userInfo().username;
+    const call = { fun, arg, kwarg, user };
+    if (target === undefined) {
+      const result = await functions.runners.run({ ...call, by }, isKept);
+      const { jid, success } = result;
+      if (success) log.info({ schedule: name, jid, fun }, 'scheduled runner is done');
+      else log.error({ schedule: name, jid, fun }, 'scheduled runner failed');
+      return;
+    }
+    const request = { ...call, ...target, by, ...(metadata === undefined ? {} : { metadata }) };
+    for await (const update of jobs.api.run(request, closing)) {
+      if (update.type !== 'finished') continue;
+      const { jid, answered, silent } = update;
+      const counts = { answered: answered.length, silent: silent.length };
+      log.info({ schedule: name, jid, fun, ...counts }, 'scheduled job has ended');
+    }
+  }
+
+  async #remember(entry: ScheduleEntry, at: number): Promise<void> {
+    this.#last.set(entry.name, at);
+    const value = Buffer.from(String(Math.floor(at)));
+    await this.#deps.context.store.write([{ op: 'put', key: keyOf(entry), value }]);
+  }
+}
+
+function keyOf({ name }: ScheduleEntry): Key {
+  return ['schedule', name];
+}
+
+/** Opens the schedule; closed with the master. */
+export function createSchedule(deps: ScheduleDeps): Schedule {
+  return deps.context.closers.add(new Schedule(deps), (it) => it.close());
+}

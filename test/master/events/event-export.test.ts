@@ -1,0 +1,211 @@
+/** Events that go to webhooks and files of a running master. */
+
+import { once } from 'node:events';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { createServer, type IncomingMessage } from 'node:http';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import test, { type ExecutionContext } from 'ava';
+import { EventBus } from '../../../master/events/event-bus.ts';
+import { EventExporter } from '../../../master/events/event-export.ts';
+import {
+  createLogger,
+  createMaster,
+  type Master,
+  type MasterConfig,
+  resolveMasterConfig,
+} from '../../../master/index.ts';
+import { createMemoryStore, type Store } from '../../../store/index.ts';
+import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
+
+interface Sent {
+  readonly sequence: number;
+  readonly tag: string;
+  readonly data: Readonly<Record<string, unknown>>;
+}
+
+/** A webhook that answers with `status`, and keeps what it has taken. */
+async function webhook(t: ExecutionContext) {
+  const taken: Sent[] = [];
+  const state = { status: 200, requests: 0, hangs: false, url: '' };
+  const read = async (request: IncomingMessage): Promise<string> => {
+    const parts: Buffer[] = [];
+    for await (const part of request) parts.push(part);
+    return Buffer.concat(parts).toString();
+  };
+  const server = createServer(async (request, response) => {
+    const body = await read(request);
+    state.requests += 1;
+    if (state.hangs) return;
+    if (state.status === 200) taken.push(...JSON.parse(body).events);
+    response.writeHead(state.status).end();
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const address = server.address();
+  const port = typeof address === 'object' ? address?.port : 0;
+  state.url = `http://127.0.0.1:${port}/events`;
+  return { state, taken };
+}
+
+async function until(isSo: () => boolean): Promise<void> {
+  for (let tries = 0; tries < 400 && !isSo(); tries++) await sleep(25);
+  if (!isSo()) throw new Error('it did not happen');
+}
+
+async function startMaster(
+  t: ExecutionContext,
+  root: string,
+  eventExport: MasterConfig['eventExport'],
+): Promise<Master> {
+  const master = createMaster({
+    interface: '127.0.0.1',
+    publishPort: 0,
+    requestPort: 0,
+    pkiDir: path.join(root, 'pki'),
+    cacheDir: path.join(root, 'cache'),
+    socketDir: path.join(root, 's'),
+    stateDir: path.join(root, 'state'),
+    eventExport,
+  });
+  await master.start();
+  t.teardown(() => master.close());
+  return master;
+}
+
+test('events that match reach a webhook and a file, also those of a time when both were away', async (t) => {
+  const root = temporaryDirectory(t);
+  const { state, taken } = await webhook(t);
+  const file = path.join(root, 'events.jsonl');
+  writeFileSync(file, '{"half');
+  const exports: MasterConfig['eventExport'] = [
+    {
+      name: 'hook',
+      webhook: state.url,
+      match: ['mine/*'],
+      exclude: ['*/not'],
+      allowPlainHttp: true,
+    },
+    { name: 'archive', file, match: ['mine/*'] },
+  ];
+  const first = await startMaster(t, root, exports);
+  await first.events.fire('mine/1', { a: 1, big: 2n ** 60n });
+  await first.events.fire('other/1', {});
+  await first.events.fire('mine/not', {});
+  await until(() => taken.length >= 1);
+  state.status = 500;
+  await first.events.fire('mine/2', {});
+  await until(() => state.requests >= 2);
+  await first.close();
+  t.deepEqual(
+    taken.map(({ tag }) => tag),
+    ['mine/1'],
+  );
+  state.status = 200;
+  const second = await startMaster(t, root, exports);
+  await second.events.fire('mine/3', {});
+  await until(() => taken.length >= 3);
+  t.deepEqual(
+    taken.map(({ tag }) => tag),
+    ['mine/1', 'mine/2', 'mine/3'],
+  );
+  t.is(taken[0]?.data.a, 1);
+  const lines = (): string[] => readFileSync(file, 'utf8').trimEnd().split('\n');
+  await until(() => lines().length >= 5);
+  const [half, ...whole] = lines();
+  t.is(half, '{"half');
+  t.deepEqual(
+    whole.map((line) => JSON.parse(line).tag),
+    ['mine/1', 'mine/not', 'mine/2', 'mine/3'],
+  );
+  t.regex(whole[0] ?? '', /"big":1152921504606846976/);
+});
+
+async function openExporter(
+  t: ExecutionContext,
+  url: string,
+  maxBytes: number,
+  store: Store = createMemoryStore(),
+) {
+  const bus = new EventBus({ maxEventBytes: 0 });
+  let dropped = 0;
+  const exporter = await EventExporter.open({
+    exports: [{ name: 'hook', webhook: url, match: ['mine/*'], allowPlainHttp: true }],
+    maxBytes,
+    store,
+    bus,
+    log: createLogger('quiet'),
+    onDropped: (events) => {
+      dropped += events;
+    },
+  });
+  t.teardown(() => exporter.close());
+  return { bus, exporter, dropped: () => dropped };
+}
+
+test('over the bound the oldest are dropped, counted, and told by one event', async (t) => {
+  const { state, taken } = await webhook(t);
+  state.status = 503;
+  const { bus, exporter, dropped } = await openExporter(t, state.url, 20_000);
+  const told: string[] = [];
+  const reader = bus.subscribe({ accepts: (tag) => tag === 'saltbridge/export/dropped' });
+  (async () => {
+    for await (const { tag } of reader) told.push(tag);
+  })().catch(() => {});
+  for (let i = 0; i < 100; i++) {
+    bus.fire(`mine/${i}`, { i, text: 'x'.repeat(1000) });
+    if (i % 10 === 9) await sleep(5);
+  }
+  await until(() => dropped() >= 75);
+  t.true(exporter.waitingBytes <= 20_000);
+  t.is(told.length, 1);
+  state.status = 200;
+  await until(() => taken.at(-1)?.tag === 'mine/99');
+  t.is(taken.length + dropped(), 100);
+  t.deepEqual(
+    taken.map(({ data }) => data.i),
+    Array.from({ length: taken.length }, (_, i) => 100 - taken.length + i),
+  );
+});
+
+test('firing waits for no receiver', async (t) => {
+  const { state } = await webhook(t);
+  state.hangs = true;
+  const { bus } = await openExporter(t, state.url, 1_000_000);
+  bus.fire('mine/first', {});
+  await until(() => state.requests >= 1);
+  const startedAt = performance.now();
+  for (let i = 0; i < 1000; i++) bus.fire(`mine/${i}`, { i });
+  t.true(performance.now() - startedAt < 1000);
+});
+
+test('what a receiver was sent and did not confirm is sent again after a crash', async (t) => {
+  const { state, taken } = await webhook(t);
+  state.hangs = true;
+  const store = createMemoryStore();
+  const { bus, exporter } = await openExporter(t, state.url, 1_000_000, store);
+  bus.fire('mine/1', {});
+  await until(() => state.requests >= 1);
+  await exporter.close();
+  state.hangs = false;
+  await openExporter(t, state.url, 1_000_000, store);
+  await until(() => taken.length >= 1);
+  t.is(taken[0]?.tag, 'mine/1');
+});
+
+for (const [what, item] of Object.entries({
+  'no name': { webhook: 'https://a.test/' },
+  'a plain address': { name: 'a', webhook: 'http://a.test/' },
+  'a password in the address': { name: 'a', webhook: 'https://u:p@a.test/' },
+  'a relative file': { name: 'a', file: 'x' },
+  'two kinds': { name: 'a', file: '/x', webhook: 'https://a.test/' },
+  'another member': { name: 'a', file: '/x', colour: 'red' },
+})) {
+  test(`an export with ${what} is refused`, (t) => {
+    const options = { eventExport: [item] } as unknown as Partial<MasterConfig>;
+    t.throws(() => resolveMasterConfig(options), { code: 'ERR_OPTION_TYPE' });
+  });
+}

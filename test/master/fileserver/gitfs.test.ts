@@ -1,0 +1,384 @@
+/** Files of real repositories, fetched by the real program git. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { createServer } from 'node:net';
+import path from 'node:path';
+import test, { type ExecutionContext } from 'ava';
+import { freePort } from '../../../bench/free-port.ts';
+import { gitLimitDefaults } from '../../../master/config/git-options.ts';
+import { type GitLimits, gitfsRemotesOf } from '../../../master/config/index.ts';
+import { openGitfs } from '../../../master/files/gitfs.ts';
+import { GitMirrors } from '../../../master/files/index.ts';
+import {
+  createLogger,
+  createMaster,
+  type FileServerBackend,
+  type MasterOptions,
+  resolveMasterConfig,
+} from '../../../master/index.ts';
+import { GitRepository } from '../../helpers/git-repository.ts';
+import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
+
+interface Served {
+  readonly backend: FileServerBackend;
+  readonly update: () => Promise<void>;
+  text(path: string, saltenv?: string): Promise<string | undefined>;
+  files(saltenv?: string): Promise<readonly string[]>;
+  close(): Promise<void>;
+}
+
+/** Serves repositories without a master around; nothing is fetched but by `update`. */
+async function serve(
+  t: ExecutionContext,
+  options: Partial<MasterOptions>,
+  directory: string = temporaryDirectory(t),
+): Promise<Served> {
+  const config = resolveMasterConfig({
+    git: git({}),
+    ...options,
+    fileserverBackend: ['gitfs'],
+  });
+  const closing = new AbortController();
+  const log = createLogger('quiet');
+  const mirrors = new GitMirrors(directory, { limits: config.git, log, closing: closing.signal });
+  const backend = await openGitfs(gitfsRemotesOf(config), mirrors);
+  const close = async (): Promise<void> => {
+    closing.abort();
+    await mirrors.close();
+  };
+  t.teardown(close);
+  return {
+    backend,
+    update: async () => backend.update?.(),
+    text: async (place, saltenv = 'base') => {
+      const found = await backend.find(place, saltenv);
+      return found && Buffer.from(await found.read(0, found.stat.size)).toString();
+    },
+    files: async (saltenv = 'base') => (await backend.lists(saltenv)).files,
+    close,
+  };
+}
+
+function git(limits: Partial<GitLimits>): GitLimits {
+  return { ...gitLimitDefaults, protocols: ['file'], ...limits };
+}
+
+function remote(
+  url: string,
+  parameters: Readonly<Record<string, string | boolean | readonly string[]>> = {},
+): NonNullable<MasterOptions['gitfsRemotes']>[number] {
+  return { id: url, parameters, saltenv: [] };
+}
+
+function repository(t: ExecutionContext): GitRepository {
+  return new GitRepository(path.join(temporaryDirectory(t), 'remote'));
+}
+
+test('branches and tags are environments, and a push is served after the next fetch', async (t) => {
+  const repo = repository(t);
+  repo.commit({ 'top.sls': 'base', 'dir/tool': 'run' });
+  chmodSync(repo.path('dir/tool'), 0o755);
+  repo.commit({});
+  repo.git('tag', 'v1');
+  repo.git('checkout', '--quiet', '-b', 'feature/x');
+  repo.commit({ 'top.sls': 'feature' });
+  const served = await serve(t, { gitfsRemotes: [remote(repo.url)] });
+  t.deepEqual(served.backend.envs(), []);
+  await served.update();
+  t.deepEqual([...served.backend.envs()].sort(), ['base', 'feature/x', 'v1']);
+  t.is(await served.text('top.sls'), 'base');
+  t.is(await served.text('top.sls', 'feature/x'), 'feature');
+  t.is((await served.backend.find('dir/tool', 'v1'))?.stat.mode, 0o100755);
+  const lists = await served.backend.lists('base');
+  t.deepEqual(lists.files, ['dir/tool', 'top.sls']);
+  t.deepEqual(lists.dirs, ['dir']);
+  repo.commit({ 'top.sls': 'pushed' });
+  repo.git('branch', 'new');
+  t.is(await served.text('top.sls', 'feature/x'), 'feature', 'nothing is fetched for a request');
+  await served.update();
+  t.is(await served.text('top.sls', 'feature/x'), 'pushed');
+  t.is(await served.text('top.sls', 'new'), 'pushed');
+  t.is(await served.backend.lists('base'), lists, 'what did not change is the same object');
+  repo.git('checkout', '--quiet', 'master');
+  repo.git('branch', '--delete', '--force', 'new');
+  await served.update();
+  t.false(served.backend.envs().includes('new'));
+  t.is(await served.text('top.sls', 'new'), undefined);
+});
+
+test('a remote that is away and a rewritten history leave the last state, then the new one', async (t) => {
+  const repo = repository(t);
+  repo.commit({ a: 'one' });
+  const directory = temporaryDirectory(t);
+  const options = { gitfsRemotes: [remote(repo.url)] };
+  const served = await serve(t, options, directory);
+  await served.update();
+  renameSync(repo.directory, `${repo.directory}-away`);
+  const error = await t.throwsAsync(served.update(), { code: 'ERR_GIT' });
+  t.true(error.message.includes(repo.url), error.message);
+  t.is(await served.text('a'), 'one');
+  await served.close();
+  const again = await serve(t, options, directory);
+  t.is(await again.text('a'), 'one', 'after a restart, too');
+  renameSync(`${repo.directory}-away`, repo.directory);
+  repo.git('checkout', '--quiet', '--orphan', 'other');
+  repo.commit({ a: 'rewritten' });
+  repo.git('branch', '--force', 'master', 'other');
+  await again.update();
+  t.is(await again.text('a'), 'rewritten');
+});
+
+test('without git the last state is served, and the error says so', async (t) => {
+  const repo = repository(t);
+  repo.commit({ a: 'one' });
+  const directory = temporaryDirectory(t);
+  const served = await serve(t, { gitfsRemotes: [remote(repo.url)] }, directory);
+  await served.update();
+  await served.close();
+  const without = await serve(
+    t,
+    { gitfsRemotes: [remote(repo.url)], git: git({ program: '/nonexistent/git' }) },
+    directory,
+  );
+  const error = await t.throwsAsync(without.update(), { code: 'ERR_GIT' });
+  t.true(error.message.includes(`${repo.url}: the program /nonexistent/git is not installed`));
+  t.is(await without.text('a'), 'one');
+});
+
+test('names that are no paths, links that lead out, submodules and .git are not served', async (t) => {
+  const repo = repository(t);
+  const outside = path.join(temporaryDirectory(t), 'secret');
+  writeFileSync(outside, 'secret');
+  repo.commit({ 'dir/file': 'inside', '-x': 'dash', 'a?saltenv=b': 'question' });
+  for (const [link, target] of [
+    ['absolute', outside],
+    ['rooted', '/dir/file'],
+    ['up', '../../../../../../../../etc/passwd'],
+    ['dir/inner', '../dir/file'],
+    ['folder', 'dir'],
+    ['config', '.git/config'],
+    ['loop', 'loop'],
+  ] as const) {
+    symlinkSync(target, repo.path(link));
+  }
+  repo.commit({});
+  const [blob = ''] = [repo.git('rev-parse', 'HEAD:dir/file')];
+  const head = repo.git('rev-parse', 'HEAD');
+  const inner = repo.tree([['100644', 'config', blob]]);
+  const hostile = repo.tree([
+    ['40000', '.git', inner],
+    ['40000', '.GIT ', inner],
+    ['40000', 'git~1', inner],
+    ['100644', '..', blob],
+    ['100644', '../../escape', blob],
+    ['100644', '.', blob],
+    ['100644', 'fine', blob],
+    ['160000', 'submodule', head],
+  ]);
+  const commit = repo.git('commit-tree', hostile, '-m', 'hostile');
+  repo.git('branch', 'hostile', commit);
+  const served = await serve(t, { gitfsRemotes: [remote(repo.url)] });
+  await served.update();
+  t.deepEqual(await served.files('hostile'), ['fine']);
+  for (const place of ['.git/config', '../../escape', 'submodule', '.git/HEAD']) {
+    t.is(await served.text(place, 'hostile'), undefined, place);
+    t.is(await served.text(place), undefined, place);
+  }
+  t.is(await served.text('dir/inner'), 'inside');
+  t.is(await served.text('folder/file'), 'inside');
+  t.is(await served.text('-x'), 'dash');
+  t.is(await served.text('a?saltenv=b'), 'question');
+  for (const link of ['absolute', 'rooted', 'up', 'config', 'loop']) {
+    t.is(await served.text(link), undefined, link);
+  }
+});
+
+test('hooks in the repository that is fetched into never run', async (t) => {
+  const repo = repository(t);
+  repo.commit({ a: 'one' });
+  const directory = temporaryDirectory(t);
+  const served = await serve(t, { gitfsRemotes: [remote(repo.url)] }, directory);
+  await served.update();
+  const mark = path.join(temporaryDirectory(t), 'ran');
+  for (const name of readdirSync(directory)) {
+    const hooks = path.join(directory, name, 'repository', 'hooks');
+    mkdirSync(hooks, { recursive: true });
+    for (const hook of ['reference-transaction', 'pre-auto-gc']) {
+      writeFileSync(path.join(hooks, hook), `#!/bin/sh\ntouch ${mark}\n`, { mode: 0o755 });
+    }
+  }
+  repo.commit({ a: 'two' });
+  await served.update();
+  t.is(await served.text('a'), 'two');
+  t.false(existsSync(mark));
+});
+
+test('ext, file and local paths are refused where protocols do not name them', (t) => {
+  for (const url of ['ext::sh -c touch% /tmp/x', 'file:///srv/x', '/srv/x', 'fd::17', 'srv/x']) {
+    const options = { fileserverBackend: ['gitfs'] as const, gitfsRemotes: [remote(url)] };
+    t.throws(() => resolveMasterConfig(options), {
+      message: /is none of saltbridge: git: protocols/,
+    });
+  }
+  t.notThrows(() =>
+    resolveMasterConfig({
+      fileserverBackend: ['gitfs'],
+      gitfsRemotes: [remote('/srv/x')],
+      git: git({}),
+    }),
+  );
+});
+
+test('a repository over its limits is an error that names it, and the last state stays', async (t) => {
+  const repo = repository(t);
+  repo.commit({ a: 'one', b: 'two' });
+  const directory = temporaryDirectory(t);
+  const limits = (given: Partial<GitLimits>): Partial<MasterOptions> => ({
+    gitfsRemotes: [remote(repo.url)],
+    git: git(given),
+  });
+  const served = await serve(t, limits({ maxFiles: 3, maxBytes: 200_000 }), directory);
+  await served.update();
+  repo.commit(Object.fromEntries(Array.from({ length: 4 }, (_, i) => [`f${i}`, `${i}`])));
+  const many = await t.throwsAsync(served.update(), {
+    code: 'ERR_GIT',
+    message: /more than 3 files/,
+  });
+  t.true(many.message.startsWith(repo.url));
+  t.is(await served.text('a'), 'one');
+  t.is(await served.text('f1'), undefined);
+  repo.git('reset', '--quiet', '--hard', 'HEAD~1');
+  repo.commit({ a: 'zero'.repeat(200_000) });
+  await t.throwsAsync(served.update(), { code: 'ERR_GIT', message: /more than 200000 bytes/ });
+  t.is(await served.text('a'), 'one');
+  t.deepEqual(await served.files(), ['a', 'b']);
+  await served.close();
+  // Few objects that are many files.
+  let tree = repo.git('rev-parse', 'HEAD~1^{tree}');
+  for (let level = 0; level < 8; level++) {
+    tree = repo.tree(Array.from({ length: 9 }, (_, i) => ['40000', `d${i}`, tree] as const));
+  }
+  repo.git('update-ref', 'refs/heads/master', repo.git('commit-tree', tree, '-m', 'bomb'));
+  const bomb = await serve(t, limits({}), directory);
+  await t.throwsAsync(bomb.update(), { code: 'ERR_GIT', message: /more than 100000 files/ });
+  t.is(await bomb.text('a'), 'one');
+});
+
+test('a remote that answers nothing is given up after the time limit', async (t) => {
+  const server = createServer(() => {}).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => server.close());
+  const address = server.address();
+  const port = typeof address === 'object' ? address?.port : 0;
+  const served = await serve(t, {
+    gitfsRemotes: [remote(`git://127.0.0.1:${port}/x`)],
+    git: git({ protocols: ['git'], timeout: 1 }),
+  });
+  await t.throwsAsync(served.update(), { code: 'ERR_GIT', message: /took longer than 1 s/ });
+});
+
+test('git daemon: root, mountpoint, whitelist, fallback and mapped environments', async (t) => {
+  const repo = repository(t);
+  repo.commit({ 'salt/a': 'master', 'other/b': 'hidden' });
+  repo.git('checkout', '--quiet', '-b', 'dev');
+  repo.commit({ 'salt/a': 'dev' });
+  repo.git('branch', 'secret');
+  const port = await freePort();
+  const base = path.dirname(repo.directory);
+  const words = ['daemon', '--export-all', `--base-path=${base}`, '--listen=127.0.0.1'];
+  const daemon = spawn('git', [...words, `--port=${port}`, '--verbose', base], {
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  t.teardown(() => void daemon.kill());
+  await once(daemon.stderr, 'data');
+  const parameters = {
+    root: 'salt',
+    mountpoint: 'salt://mnt',
+    fallback: 'dev',
+    saltenv_blacklist: ['sec*'],
+  };
+  const served = await serve(t, {
+    gitfsRemotes: [
+      {
+        id: `git://127.0.0.1:${port}/remote`,
+        parameters,
+        saltenv: [{ saltenv: 'prod', ref: 'master', root: '' }],
+      },
+    ],
+    git: git({ protocols: ['git'] }),
+  });
+  await served.update();
+  t.deepEqual([...served.backend.envs()].sort(), ['base', 'dev', 'prod']);
+  t.deepEqual(await served.files(), ['mnt/a']);
+  t.is(await served.text('mnt/a'), 'master');
+  t.is(await served.text('a'), undefined);
+  t.is(await served.text('mnt/a', 'nowhere'), 'dev');
+  t.is(await served.text('mnt/a', 'secret'), undefined);
+  t.deepEqual(await served.files('prod'), ['mnt/other/b', 'mnt/salt/a']);
+});
+
+test('2,000 files in 50 branches are fetched, and a push is served within a minute', async (t) => {
+  const repo = repository(t);
+  const files = Array.from({ length: 2000 }, (_, i) => [`d${i % 40}/f${i}`, `content ${i}`]);
+  repo.commit(Object.fromEntries(files));
+  for (let i = 0; i < 49; i++) repo.git('branch', `b${i}`);
+  const served = await serve(t, { gitfsRemotes: [remote(repo.url)] });
+  await served.update();
+  t.is(served.backend.envs().length, 50);
+  t.is((await served.files('b48')).length, 2000);
+  repo.git('checkout', '--quiet', 'b7');
+  repo.commit({ 'd0/f0': 'pushed' });
+  const startedAt = performance.now();
+  await served.update();
+  t.is(await served.text('d0/f0', 'b7'), 'pushed');
+  t.is(await served.text('d0/f0', 'b8'), 'content 0');
+  t.true(performance.now() - startedAt < 20_000);
+});
+
+test('a master fetches by its clock and by fileserver.update, beside file_roots', async (t) => {
+  const repo = repository(t);
+  repo.commit({ 'in-git': 'one', both: 'git' });
+  const root = temporaryDirectory(t);
+  mkdirSync(path.join(root, 'srv'));
+  writeFileSync(path.join(root, 'srv', 'both'), 'roots');
+  const master = createMaster({
+    interface: '127.0.0.1',
+    publishPort: 0,
+    requestPort: 0,
+    pkiDir: path.join(root, 'pki'),
+    cacheDir: path.join(root, 'cache'),
+    socketDir: path.join(root, 's'),
+    stateDir: path.join(root, 'state'),
+    fileRoots: { base: [path.join(root, 'srv')] },
+    fileserverBackend: ['roots', 'gitfs'],
+    gitfsRemotes: [remote(repo.url)],
+    gitfsUpdateInterval: 1,
+    git: { protocols: ['file'] },
+  });
+  await master.start();
+  t.teardown(() => master.close());
+  const list = async (backend?: string): Promise<unknown> => {
+    const kwarg = backend === undefined ? {} : { backend };
+    return (await master.runners.run({ fun: 'fileserver.file_list', kwarg })).return;
+  };
+  t.deepEqual(await list(), ['both', 'in-git']);
+  t.deepEqual(await list('git'), ['both', 'in-git']);
+  repo.commit({ later: 'two' });
+  const { return: done } = await master.runners.run({ fun: 'fileserver.update' });
+  t.true(done);
+  t.deepEqual(await list('gitfs'), ['both', 'in-git', 'later']);
+  repo.commit({ latest: 'three' });
+  for (let tries = 0; tries < 100 && String(await list()) !== 'both,in-git,later,latest'; tries++) {
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+  t.deepEqual(await list(), ['both', 'in-git', 'later', 'latest'].sort());
+});

@@ -1,0 +1,151 @@
+/** The schedule of a running master, and when its entries are due. */
+
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import test, { type ExecutionContext } from 'ava';
+import { readSchedule } from '../../../master/config/index.ts';
+import { nextTime } from '../../../master/functions/schedule-times.ts';
+import { createMaster, type Master, type MasterEvent } from '../../../master/index.ts';
+import type { WireMap } from '../../../minion-protocol/index.ts';
+import { startFleet } from '../../helpers/fleet.ts';
+import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
+
+/** A moment of local time, as the schedule reads it. */
+function local(text: string): number {
+  return new Date(text).getTime();
+}
+
+function due(entry: object, now: string, last?: string): string | undefined {
+  const [read] = readSchedule({ entry: { function: 'test.ping', ...entry } });
+  const at =
+    read && nextTime(read.trigger, local(now), last === undefined ? undefined : local(last));
+  if (at === undefined) return undefined;
+  const date = new Date(at);
+  const two = (value: number): string => String(value).padStart(2, '0');
+  const day = `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
+  return `${day} ${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
+}
+
+for (const [entry, now, expected, last] of [
+  [{ minutes: 5 }, '2026-03-01T10:00:00', '2026-03-01 10:03:00', '2026-03-01T09:58:00'],
+  [{ hours: 1, seconds: 30 }, '2026-03-01T10:00:00', '2026-03-01 10:00:00', '2026-03-01T01:00:00'],
+  [{ cron: '*/15 * * * *' }, '2026-03-01T10:15:00', '2026-03-01 10:30:00'],
+  [{ cron: '0 3 * * mon-fri' }, '2026-03-06T04:00:00', '2026-03-09 03:00:00'],
+  [{ cron: '30 4 1,15 * 5' }, '2026-03-01T05:00:00', '2026-03-06 04:30:00'],
+  [{ cron: '0 0 29 2 *' }, '2026-03-01T05:00:00', '2028-02-29 00:00:00'],
+  [{ cron: '0 0 31 2 *' }, '2026-03-01T05:00:00', undefined],
+  [{ cron: '@daily' }, '2026-12-31T05:00:00', '2027-01-01 00:00:00'],
+  [{ when: '5:00pm' }, '2026-03-01T17:00:00', '2026-03-02 17:00:00'],
+  [{ when: ['Monday 5:00pm', 'wed 12am'] }, '2026-03-01T05:00:00', '2026-03-02 17:00:00'],
+  [{ when: '2026-03-01T06:00:00' }, '2026-03-01T05:00:00', '2026-03-01 06:00:00'],
+  [{ once: '2026-03-01T06:00:00' }, '2026-03-01T06:00:00', undefined],
+] as const) {
+  test(`${JSON.stringify(entry)} is due after ${now} at ${expected}`, (t) => {
+    t.is(due(structuredClone<object>(entry), now, last), expected);
+  });
+}
+
+for (const [entry, message] of [
+  [{ function: 'ping', seconds: 1 }, /x: function: expected module.function/],
+  [{ function: 'a.b' }, /x: expected one of seconds/],
+  [{ function: 'a.b', seconds: 1, cron: '* * * * *' }, /x: expected one of/],
+  [{ function: 'a.b', cron: '60 * * * *' }, /x: cron: 60 is no field of 0 to 59/],
+  [{ function: 'a.b', cron: '* * *' }, /x: cron: expected five fields/],
+  [{ function: 'a.b', when: 'soon' }, /x: when: expected a time/],
+  [{ function: 'a.b', seconds: 1, maxrunning: 0 }, /x: maxrunning: expected/],
+  [{ function: 'a.b', seconds: 1, splay: 'x' }, /x: splay: expected/],
+] as const) {
+  test(`an entry is refused by name: ${message.source}`, (t) => {
+    t.throws(() => readSchedule({ x: entry }), { code: 'ERR_OPTION_TYPE', message });
+  });
+}
+
+async function startMaster(
+  t: ExecutionContext,
+  root: string,
+  schedule: WireMap,
+): Promise<{ readonly master: Master; readonly events: MasterEvent[] }> {
+  const master = createMaster({
+    interface: '127.0.0.1',
+    publishPort: 0,
+    requestPort: 0,
+    pkiDir: path.join(root, 'pki'),
+    cacheDir: path.join(root, 'cache'),
+    socketDir: path.join(root, 's'),
+    stateDir: path.join(root, 'state'),
+    schedule,
+  });
+  await master.start();
+  t.teardown(() => master.close());
+  const events: MasterEvent[] = [];
+  const seen = await master.events.subscribe();
+  (async () => {
+    for await (const event of seen) events.push(event);
+  })().catch(() => {});
+  return { master, events };
+}
+
+function fired(events: readonly MasterEvent[], what: string): number {
+  return events.filter(({ tag, data }) => tag.endsWith('/new') && String(data.fun_args) === what)
+    .length;
+}
+
+async function until(isSo: () => boolean): Promise<void> {
+  for (let tries = 0; tries < 200 && !isSo(); tries++) await sleep(50);
+  if (!isSo()) throw new Error('it did not happen');
+}
+
+test('runners run by the clock, once at a time, and what a restart passed over runs once', async (t) => {
+  const root = temporaryDirectory(t);
+  const entry = (text: string, more: WireMap): WireMap => ({
+    function: 'test.arg',
+    args: [text],
+    ...more,
+  });
+  const schedule: WireMap = {
+    quick: entry('quick', { seconds: 1 }),
+    long: { function: 'test.sleep', args: [30], seconds: 1 },
+    later: entry('later', { hours: 1 }),
+    off: entry('off', { seconds: 1, enabled: false }),
+    closed: entry('closed', { seconds: 1, until: '2020-01-01T00:00:00' }),
+    unkept: entry('unkept', { seconds: 1, return_job: false }),
+  };
+  const first = await startMaster(t, root, schedule);
+  await until(() => fired(first.events, 'quick') >= 3 && fired(first.events, 'unkept') >= 2);
+  t.is(fired(first.events, '30'), 1, 'it still runs');
+  t.is(
+    fired(first.events, 'off') + fired(first.events, 'closed') + fired(first.events, 'later'),
+    0,
+  );
+  const { return: listed } = await first.master.runners.run({ fun: 'jobs.list_jobs' });
+  const kept = [...(listed instanceof Map ? listed.values() : [])].filter(
+    (job) => Object(job).Function === 'runner.test.arg',
+  );
+  const quick = fired(first.events, 'quick');
+  t.true(kept.length > 0 && kept.length <= quick, `${kept.length} of ${quick}, and none of unkept`);
+  await first.master.close();
+  const lastHour = {
+    ...schedule,
+    later: entry('later', { seconds: 2 }),
+    quick: entry('quick', { hours: 9 }),
+  };
+  await sleep(2000);
+  const second = await startMaster(t, root, lastHour);
+  await until(() => fired(second.events, 'later') >= 1);
+  t.is(fired(second.events, 'quick'), 0, 'it was done before the restart');
+});
+
+test('with tgt an entry is a job of minions', async (t) => {
+  const { master } = await startFleet(t, {
+    ids: ['a1', 'b1'],
+    config: { schedule: { ping: { function: 'test.ping', tgt: 'a*', seconds: 1 } } },
+  });
+  const list = async (): Promise<unknown[]> => {
+    const { return: jobs } = await master.runners.run({ fun: 'jobs.list_jobs' });
+    return [...(jobs instanceof Map ? jobs.values() : [])].filter(
+      (job) => Object(job).Function === 'test.ping' && Object(job).Target === 'a*',
+    );
+  };
+  for (let tries = 0; tries < 100 && (await list()).length === 0; tries++) await sleep(100);
+  t.true((await list()).length > 0);
+});
