@@ -3,6 +3,7 @@
  * with 2 if there is no such example, and with 69 if something that it needs is missing.
  */
 import { type Example, printedStep } from './example.ts';
+import { deployments } from './heat/deployments.example.ts';
 import { group } from './heat/group.example.ts';
 import { plugin } from './heat/plugin.example.ts';
 import { waitCondition } from './heat/wait-condition.example.ts';
@@ -11,6 +12,7 @@ import { troveHeat } from './trove/heat.example.ts';
 import { trove } from './trove/trove.example.ts';
 
 const examples: Readonly<Record<string, Example>> = {
+  'heat-deployments': deployments,
   'heat-group': group,
   'heat-plugin': plugin,
   'heat-wait-condition': waitCondition,

@@ -1,5 +1,6 @@
 /** Watches the process that holds the directory from another one, and ends it when it hangs. */
 
+import { delay } from '../runtime/index.ts';
 import { endHolder, type HolderState, probeHolder } from '../store/index.ts';
 
 /** What a look at the holder showed. */
@@ -22,6 +23,9 @@ export interface HolderWatchOptions {
   readonly onEnded: (pid: number) => void;
 }
 
+/** For an answer that has not come at the first look; it may still come at a later one. */
+const lateMs = 200;
+
 /** Counts for how long one holder has been silent. */
 export class HolderWatch {
   readonly #directory: string;
@@ -30,6 +34,8 @@ export class HolderWatch {
   #generation = 0;
   #silentMs = 0;
   #lookedAt = performance.now();
+  /** A holder that is busy answers late, and does not hang: who was asked once is waited for. */
+  #late: Promise<HolderState> | undefined;
   #reason = '';
 
   constructor({ directory, takeoverAfterMs, onEnded }: HolderWatchOptions) {
@@ -45,7 +51,7 @@ export class HolderWatch {
 
   /** Looks once; to be called every second at least. @throws StoreError ERR_STORE_UNAVAILABLE */
   async look(): Promise<WatchedHolder> {
-    const { generation, state } = await probeHolder(this.#directory);
+    const { generation, state } = await this.#probe();
     const now = performance.now();
     const stepMs = Math.min(now - this.#lookedAt, maxStepMs);
     this.#lookedAt = now;
@@ -60,6 +66,7 @@ export class HolderWatch {
     const outcome = await endHolder(this.#directory, generation);
     if (outcome.isEnded) {
       this.#silentMs = 0;
+      this.#late = undefined;
       this.#onEnded(outcome.pid);
       return 'ended';
     }
@@ -68,5 +75,23 @@ export class HolderWatch {
     if (again.generation !== generation || again.state !== 'silent') return again.state;
     this.#reason = outcome.reason;
     return 'hung';
+  }
+
+  async #probe(): Promise<HolderState> {
+    if (this.#late === undefined) {
+      const seen = await probeHolder(this.#directory);
+      if (seen.state === 'silent') this.#waitForAnswer();
+      return seen;
+    }
+    const answer = await Promise.race([this.#late, delay(lateMs)]);
+    if (answer === undefined) return { generation: this.#generation, state: 'silent' };
+    this.#late = undefined;
+    return answer;
+  }
+
+  #waitForAnswer(): void {
+    this.#late = probeHolder(this.#directory, this.#takeoverAfterMs);
+    // Told by the look that waits for it.
+    this.#late.catch(() => {});
   }
 }

@@ -1,6 +1,7 @@
 /** A master that several processes of a host share: one holds it, the others call it. */
 
 import { randomBytes } from 'node:crypto';
+import { setMaxListeners } from 'node:events';
 import { Agent } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
@@ -248,6 +249,8 @@ class Member implements HolderSource {
     await this.#refreshConfig();
     const master = createMaster(withConfig(this.#options, this.#config));
     const end = new AbortController();
+    // Each call that is under way listens to it.
+    setMaxListeners(0, end.signal);
     this.#own = master;
     try {
       await master.start();
@@ -274,6 +277,8 @@ class Member implements HolderSource {
     const left = new AbortController();
     const joined = linkSignals(this.#closing.signal, left.signal);
     const end = new AbortController();
+    // Each call that is under way listens to it.
+    setMaxListeners(0, end.signal);
     try {
       const stream = await openJoin(connection, this.#config, joined.signal);
       if (stream === undefined) return;

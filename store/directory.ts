@@ -89,9 +89,13 @@ export async function lockDirectory(directory: string): Promise<DirectoryLock> {
 /**
  * Looks whether a process holds the directory, and whether it answers. Takes nothing itself.
  * @param directory - its real path
+ * @param waitMs - for its answer. Default 200
  */
-export async function probeHolder(directory: string): Promise<HolderState> {
-  const { generation, holder } = await readCurrentLock(directory);
+export async function probeHolder(
+  directory: string,
+  waitMs: number = replyTimeoutMs,
+): Promise<HolderState> {
+  const { generation, holder } = await readCurrentLock(directory, waitMs);
   if (holder === undefined) return { generation, state: 'none' };
   return { generation, state: holder.pid === undefined ? 'silent' : 'answering' };
 }
@@ -202,12 +206,15 @@ async function close(server: Server): Promise<void> {
 }
 
 /** The highest generation there is, and what is known of its process; `undefined` if it has ended. */
-async function readCurrentLock(directory: string): Promise<CurrentLock> {
+async function readCurrentLock(
+  directory: string,
+  waitMs: number = replyTimeoutMs,
+): Promise<CurrentLock> {
   for (;;) {
     const generation = await newestGeneration(directory);
     if (generation === 0) return { generation, holder: undefined };
     const file = nameOf(directory, generation);
-    const holder = await withAddress(file, (address) => askHolder(address));
+    const holder = await withAddress(file, (address) => askHolder(address, waitMs));
     if (holder !== undefined) return { generation, holder };
     // Another one may have taken the directory meanwhile: that one counts.
     if ((await newestGeneration(directory)) === generation) return { generation, holder };
@@ -215,11 +222,14 @@ async function readCurrentLock(directory: string): Promise<CurrentLock> {
 }
 
 /** @returns `undefined` only if no process listens there */
-async function askHolder(address: string): Promise<Partial<LockHolder> | undefined> {
+async function askHolder(
+  address: string,
+  waitMs: number,
+): Promise<Partial<LockHolder> | undefined> {
   const connection = createConnection(address);
   try {
     await once(connection, 'connect');
-    return await readReply(connection);
+    return await readReply(connection, waitMs);
   } catch (cause) {
     if (codeOf(cause) === 'ECONNREFUSED' || codeOf(cause) === 'ENOENT') return undefined;
     // It has accepted no connection for long, or has just ended: the next try shows which.
@@ -231,8 +241,8 @@ async function askHolder(address: string): Promise<Partial<LockHolder> | undefin
 }
 
 /** Whoever answers nothing, or something else, is a holder all the same. */
-async function readReply(connection: Socket): Promise<Partial<LockHolder>> {
-  connection.setTimeout(replyTimeoutMs, () => connection.destroy());
+async function readReply(connection: Socket, waitMs: number): Promise<Partial<LockHolder>> {
+  connection.setTimeout(waitMs, () => connection.destroy());
   let text = '';
   try {
     for await (const chunk of connection.setEncoding('utf8')) {

@@ -1,9 +1,12 @@
 """Against a real bridge, where SALTBRIDGE_URL names one with the users of the tests."""
 
+import inspect
 import io
 import json
 import os
+import threading
 import time
+import typing
 import unittest
 
 from saltbridge_bridge import Bridge, BridgeError
@@ -142,6 +145,35 @@ class CommandsTest(unittest.TestCase):
         self.assertEqual(len(sent), 2)
         self.assertEqual(sent[0], sent[1])
 
+    def test_events_are_read_and_read_on(self):
+        heard = []
+
+        def listen():
+            events = self.bridge.events('salt/job/*/ret/*')
+            heard.append(next(events))
+            events.close()
+
+        self.bridge.commands()
+        listener = threading.Thread(target=listen, daemon=True)
+        listener.start()
+        end = time.monotonic() + 20
+        # It listens from some moment on.
+        while not heard and time.monotonic() < end:
+            self.bridge.run('demo.echo', ['web1'], {'text': 'before'})
+        listener.join(20)
+        [first] = heard
+        self.assertEqual(first['tag'].rpartition('/')[2], 'web1')
+        self.assertEqual(first['data']['return'], 'before')
+        self.bridge.run('demo.echo', ['web1'], {'text': 'meanwhile'})
+        # What was fired while nobody listened.
+        later = self.bridge.events('salt/job/*/ret/*', after=first['id'])
+        self.assertIn('meanwhile', (event['data']['return'] for event in later))
+        later.close()
+
+    def test_events_need_a_log_in_that_works(self):
+        wrong = Bridge(URL, 'limited', 'wrong', eauth='sharedsecret')
+        self.refused('ERR_EAUTH', 401, lambda: next(wrong.events()))
+
     def test_handles_and_stacks_of_nobody_else(self):
         self.assertEqual(self.bridge.handles(), [])
         self.assertEqual(self.bridge.stacks(), [])
@@ -180,6 +212,19 @@ class FormTest(unittest.TestCase):
     def test_no_credentials(self):
         with self.assertRaises(BridgeError):
             Bridge('http://127.0.0.1:1').commands()
+
+
+class TypingTest(unittest.TestCase):
+    def test_each_public_method_is_typed_and_described(self):
+        for name, member in inspect.getmembers(Bridge, inspect.isfunction):
+            if name.startswith('_') and name != '__init__':
+                continue
+            with self.subTest(name):
+                hints = typing.get_type_hints(member)
+                parameters = set(inspect.signature(member).parameters) - {'self'}
+                self.assertEqual(parameters - set(hints), set())
+                self.assertIn('return', hints)
+                self.assertTrue(member.__doc__ or name == '__init__')
 
 
 if __name__ == '__main__':

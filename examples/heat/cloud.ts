@@ -96,13 +96,16 @@ export interface StackState {
 
 export class Stack {
   readonly name: string;
+  /** `<name>/<id>` */
+  readonly path: string;
   readonly #heat: HeatClient;
   readonly #path: string;
 
   constructor(heat: HeatClient, name: string, id: string) {
     this.#heat = heat;
     this.name = name;
-    this.#path = `/stacks/${name}/${id}`;
+    this.path = `${name}/${id}`;
+    this.#path = `/stacks/${this.path}`;
   }
 
   async state(): Promise<StackState> {

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type Need, variable } from '../example.ts';
-import { HeatClient, readCloud } from './cloud.ts';
+import { type CloudDescription, HeatClient, readCloud } from './cloud.ts';
 import { installPlugin } from './plugin.ts';
 import { Stage } from './stage.ts';
 
@@ -30,12 +30,17 @@ export function installForExample({ url }: Stage): Promise<void> {
   return installPlugin(path.dirname(file), start, url);
 }
 
+/** The cloud of `HEAT_ENV`. */
+export function readCloudOfExample(): CloudDescription {
+  return readCloud(process.env.HEAT_ENV ?? '');
+}
+
 /** Runs `work` with a cloud and a started master that has the minions web-1 and web-2. */
 export async function withCloud(
   work: (heat: HeatClient, stage: Stage) => Promise<void>,
   prepare: (stage: Stage) => Promise<void> = async () => {},
 ): Promise<void> {
-  const cloud = readCloud(process.env.HEAT_ENV ?? '');
+  const cloud = readCloudOfExample();
   const stage = new Stage(cloud);
   try {
     await prepare(stage);

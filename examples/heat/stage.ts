@@ -171,6 +171,11 @@ export class Stage {
             action: 'command',
             resource: { fun: 'demo.*' },
           }),
+          allow('deployments run commands', {
+            subject: { service: 'deployments' },
+            action: 'command',
+            resource: { fun: 'demo.*', within: 'web-*' },
+          }),
           allow('demo enrols machines', {
             subject: { project: 'demo', role: 'member' },
             action: 'command',
@@ -180,6 +185,7 @@ export class Stage {
       },
       bridge: {
         enroll: {},
+        deployments: { poll_interval: 2 },
         handles: { endpoints: [keystone, this.#cloud.heat_api] },
         keystone: {
           url: keystone,

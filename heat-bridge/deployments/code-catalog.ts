@@ -16,7 +16,11 @@ import {
   isPlainMap,
   type JsonSchema,
 } from '../commands/command-definition.ts';
-import { type CompiledParameters, compileParameters } from '../commands/parameters.ts';
+import {
+  type CompiledParameters,
+  compileParameters,
+  findTextProblem,
+} from '../commands/parameters.ts';
 import { BridgeError } from '../errors.ts';
 import {
   appliesStates,
@@ -132,7 +136,11 @@ export class CodeCatalog {
     try {
       // What the entry does not name is not taken: PATH or LD_PRELOAD would be code as well.
       // protection: inputs-of-code
-      const values = entry.inputs.check(usedInputs(group, inputs, entry));
+      const values = entry.inputs.check(usedInputs(group, inputs, entry), (parameters) =>
+        group === 'salt'
+          ? findTextProblem(parameters, entry.inputs.schema, { isRendered: true })
+          : undefined,
+      );
       return {
         ok: true,
         call: { command: name, ...codeCall(entry.definition, deployment, values) },
@@ -160,7 +168,10 @@ function usedInputs(
   return Object.fromEntries(used);
 }
 
-function refusalOf(group: string, digest: string, entries: readonly CompiledCode[]): string {
+function refusalOf(group: CodeGroup, digest: string, entries: readonly CompiledCode[]): string {
+  if (group === 'salt') {
+    return `group salt: no entry of the catalog permits this inline SLS (SHA-256 ${digest})`;
+  }
   if (entries.length === 0) {
     return `group "${group}" is not supported: no entry of the catalog is for it, nor permits this code (SHA-256 ${digest})`;
   }
@@ -200,21 +211,38 @@ function statesCommandOf({
 function commandOf({
   name,
   description,
+  group,
   within,
   timeout = 600,
 }: CodeDefinition): CommandDefinition {
   return {
     name,
     description,
-    function: 'cmd.exec_code_all',
-    parameters: {
-      type: 'object',
-      required: ['code'],
-      properties: { code: { type: 'string', 'x-allow-newlines': true } },
-    },
-    arguments: { lang: { value: '/bin/sh' }, code: { parameter: 'code' } },
+    ...(group === 'salt' ? applySls : runCode),
     unsafe: 'i-understand',
     timeoutSeconds: timeout,
     ...(within === undefined ? {} : { within }),
   };
 }
+
+type Implementation = Pick<CommandDefinition, 'arguments' | 'function' | 'parameters'>;
+
+const runCode: Implementation = {
+  function: 'cmd.exec_code_all',
+  parameters: {
+    type: 'object',
+    required: ['code'],
+    properties: { code: { type: 'string', 'x-allow-newlines': true } },
+  },
+  arguments: { lang: { value: '/bin/sh' }, code: { parameter: 'code' } },
+};
+
+const applySls: Implementation = {
+  function: 'state.template_str',
+  parameters: {
+    type: 'object',
+    required: ['tem'],
+    properties: { tem: { type: 'string', 'x-allow-newlines': true, 'x-allow-leading-dash': true } },
+  },
+  arguments: { tem: { parameter: 'tem' }, queue: { value: true } },
+};

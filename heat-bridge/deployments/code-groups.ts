@@ -8,13 +8,14 @@ import { parseInitMetadata } from '../cfn-init/init-metadata.ts';
 import { statesParameters } from '../cfn-init/states-command.ts';
 import { isPlainMap } from '../commands/command-definition.ts';
 import type { Parameters } from '../commands/parameters.ts';
+import { slsWithInputs } from './inline-sls.ts';
 import { jsonFiles } from './json-files.ts';
 import type { Deployment } from './metadata.ts';
 import type { DeploymentCall } from './resolved-call.ts';
 import { wrapScript } from './script-wrapper.ts';
 import { readToolOptions, toolScript } from './tool-scripts.ts';
 
-/** Groups that an entry of `deployments:` can be for. */
+/** Groups that an entry of `deployments:` can be for; `salt` is inline SLS. */
 export const codeGroups = [
   'ansible',
   'apply-config',
@@ -23,6 +24,7 @@ export const codeGroups = [
   'hiera',
   'json-file',
   'puppet',
+  'salt',
   'script',
 ] as const;
 export type CodeGroup = (typeof codeGroups)[number];
@@ -77,6 +79,12 @@ export function codeCall(
     case 'json-file': {
       const states = compileStates([jsonFiles(group, config, entry.paths)]);
       return { kind: 'states', params: statesParameters(states) };
+    }
+    case 'salt': {
+      if (typeof config !== 'string' || config === '') {
+        throw configError('group salt', 'the config is no text');
+      }
+      return { kind: 'code', params: { tem: slsWithInputs(config, values) } };
     }
     case 'script': {
       if (typeof config !== 'string' || config === '') {

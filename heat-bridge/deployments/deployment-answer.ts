@@ -42,7 +42,8 @@ export function resultOfRun(
   const { state, reason = '' } = result;
   if (state === 'succeeded' || state === 'failed') {
     if (call?.kind === 'states') return resultOfStates(result, labelsOf(call.params));
-    const code = call?.kind === 'code' ? String(call.params.code) : undefined;
+    const text = call?.kind === 'code' ? call.params.code : undefined;
+    const code = typeof text === 'string' ? text : undefined;
     return resultOfReturn(result, names, code);
   }
   const why =

@@ -23,7 +23,7 @@ export function resolveCall(deployment: Deployment, catalogs: CallCatalogs): Res
     default:
       if (isCodeGroup(group)) return catalogs.code.resolve({ ...deployment, group });
       return refusal(
-        `group ${JSON.stringify(group.slice(0, 64))} is not supported: use saltbridge, salt, salt-state, ${codeGroups.join(', ')}`,
+        `group ${JSON.stringify(group.slice(0, 64))} is not supported: use ${[...new Set(['saltbridge', 'salt', 'salt-state', ...codeGroups])].join(', ')}`,
       );
   }
 }
@@ -38,15 +38,21 @@ function resolveCommand(deployment: Deployment, { commands }: CallCatalogs): Res
   return refusal(`group saltbridge: the config names no command of the catalog for ${action}`);
 }
 
-/** The config names a state file; a command of the catalog must apply it. */
-function resolveState(deployment: Deployment, { commands }: CallCatalogs): ResolvedCall {
+/** SLS has a colon. */
+const stateFileName = /^[\w./-]*$/;
+
+/** The config names a state file, which a command of the catalog must apply; or it is SLS itself. */
+function resolveState(deployment: Deployment, { commands, code }: CallCatalogs): ResolvedCall {
   const { config, group } = deployment;
   const name = typeof config === 'string' ? config.trim() : '';
   const found = commands.list().filter(({ definition }) => definition.state === name);
   const [command, another] = found;
+  if (command === undefined && !stateFileName.test(name)) {
+    return code.resolve({ ...deployment, group: 'salt' });
+  }
   if (command === undefined) {
     return refusal(
-      `group ${group}: the config names no state file that a command of the catalog applies; inline SLS is never run`,
+      `group ${group}: the config names no state file that a command of the catalog applies`,
     );
   }
   if (another === undefined) return callOf(command, deployment);

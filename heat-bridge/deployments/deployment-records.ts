@@ -66,6 +66,12 @@ export class DeploymentRecords {
     return all.sort((a, b) => a.begunAt - b.begunAt);
   }
 
+  /** What has not ended, of all stacks. */
+  get open(): readonly DeploymentRecord[] {
+    const all = [...this.#servers.values()].flatMap((records) => [...records.values()]);
+    return all.filter(({ state }) => state !== 'done');
+  }
+
   ofStack(stack: string): readonly DeploymentRecord[] {
     return [...this.#servers]
       .filter(([key]) => key.startsWith(serverKey(stack, '')))

@@ -27,12 +27,24 @@ const maxSessions = 20_000;
 /** Logs in when it must, and keeps tokens in memory until a service refuses one. */
 export class StackLogins {
   readonly #sessions = new Map<string, ServiceSession>();
+  readonly #logins = new Map<string, Promise<LoginOutcome>>();
 
-  /** @param stack - id of the registration whose credentials these are */
+  /**
+   * Logs in once for all who ask meanwhile: the servers of a stack are read side by side.
+   * @param stack - id of the registration whose credentials these are
+   */
   async session(ask: Ask, stack: string, login: OwnerLogin | ServerLogin): Promise<LoginOutcome> {
     const key = keyOf(stack, login);
     const known = this.#sessions.get(key);
     if (known !== undefined) return { ok: true, session: known };
+    const begun = this.#logins.get(key);
+    if (begun !== undefined) return begun;
+    const coming = this.#logIn(ask, key, login).finally(() => this.#logins.delete(key));
+    this.#logins.set(key, coming);
+    return coming;
+  }
+
+  async #logIn(ask: Ask, key: string, login: OwnerLogin | ServerLogin): Promise<LoginOutcome> {
     const result = await requestToken(ask, login.auth_url, bodyOf(login));
     if (!result.isIn) {
       const { outcome } = result;
@@ -50,9 +62,10 @@ export class StackLogins {
     return { ok: true, session };
   }
 
-  /** A service has refused the token. */
-  forget(stack: string, login: OwnerLogin | ServerLogin): void {
-    this.#sessions.delete(keyOf(stack, login));
+  /** A service has refused the token; there may be another one by now. */
+  forget(stack: string, login: OwnerLogin | ServerLogin, token: string): void {
+    const key = keyOf(stack, login);
+    if (this.#sessions.get(key)?.token === token) this.#sessions.delete(key);
   }
 
   /**
@@ -75,7 +88,7 @@ export class StackLogins {
       const headers = { ...made.headers, 'x-auth-token': found.session.token };
       const result = await ask({ ...made, headers });
       if (result.kind !== 'answer' || result.status !== 401) return result;
-      this.forget(stack, login);
+      this.forget(stack, login, found.session.token);
       if (attempt > 0) return result;
     }
   }

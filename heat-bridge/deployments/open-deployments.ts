@@ -17,6 +17,7 @@ import type { SignalsModule } from '../signals/open-signals.ts';
 import type { DeliveryOutcome } from '../signals/transports.ts';
 import { CodeCatalog, type CodeDefinition } from './code-catalog.ts';
 import { resolveCall } from './deployment-call.ts';
+import { DeploymentMeter } from './deployment-meter.ts';
 import { type DeploymentRecord, DeploymentRecords } from './deployment-records.ts';
 import { DeploymentRuns } from './deployment-runs.ts';
 import { StackLogins } from './logins.ts';
@@ -105,7 +106,7 @@ export interface DeploymentsDeps {
 
 /** The part of the bridge that is Heat's agent for minions. */
 export interface DeploymentsModule
-  extends Required<Pick<BridgeModule<StacksApi>, 'api' | 'close' | 'rpc' | 'start'>> {
+  extends Required<Pick<BridgeModule<StacksApi>, 'api' | 'close' | 'metrics' | 'rpc' | 'start'>> {
   /** The same interface for somebody else, whose rules hold for what is registered. */
   as(requester: AuditRequester, subject: Subject): StacksApi;
   /** Lets no stack reach a minion that is no more; durable when it resolves. */
@@ -142,15 +143,16 @@ export async function openDeployments(
     runners: { command: commands, code: codeRunner },
     maxRunning: options.maxRunning,
   });
+  const meter = new DeploymentMeter();
   const pacer = new Pacer(options.pollsPerSecond);
   const turn = (): Promise<void> => pacer.turn(closing);
   const workerDeps = (stack: RegisteredStack): ServerWorkerDeps => ({
     records,
-    read: async (source) =>
-      redactSecrets(
-        await readServer(source, { ask, logins, maxBytes: options.maxBytes, now }),
-        secretsOfSource(source),
-      ),
+    read: async (source) => {
+      const result = await readServer(source, { ask, logins, maxBytes: options.maxBytes, now });
+      meter.countRead(result.kind);
+      return redactSecrets(result, secretsOfSource(source));
+    },
     minionOf: async (server, metadata) =>
       minionOfServer(stack, server, metadata, await enroll.list()),
     isPresent: async (minion) => (await host.master().presence()).some(({ id }) => id === minion),
@@ -158,17 +160,20 @@ export async function openDeployments(
       registerHandles({ stack, minion, metadata, handles: signals.api.handles, log }),
     resolve: (deployment) => resolveCall(deployment, { commands: catalog, code: codeCatalog }),
     run: (record, subject, isResumed) => runs.run(record, subject, isResumed),
-    deliver: async (delivery) =>
-      redactSecrets(
-        await deliverResult(delivery, {
-          ask,
-          logins,
-          signalHandle: handleSignaller(stack, signals),
-        }),
-        [...secretsOfSignal(delivery.signal), ...secretsOfLogin(delivery.login)],
-      ),
+    deliver: async (delivery) => {
+      const signalHandle = handleSignaller(stack, signals);
+      const outcome = await deliverResult(delivery, { ask, logins, signalHandle });
+      meter.countSignal(outcome.kind);
+      return redactSecrets(outcome, [
+        ...secretsOfSignal(delivery.signal),
+        ...secretsOfLogin(delivery.login),
+      ]);
+    },
     turn,
-    onEnd: (record) => fireEnd(host, stack, record),
+    onEnd: (record) => {
+      meter.countEnd(record.end ?? 'failed');
+      fireEnd(host, stack, record);
+    },
     intervalMs: options.intervalMs,
     backOff: { initialDelayMs: 1_000, maxDelayMs: options.maxDelayMs },
     closing,
@@ -227,6 +232,11 @@ export async function openDeployments(
       return audited(stackMethods(stacks), { stacks }, host.audit, requester).stacks;
     },
     rpc: stackMethods(api),
+    metrics: () =>
+      meter.families({
+        servers: [...followers.values()].flatMap(({ status }) => status),
+        open: records.open,
+      }),
     dismiss: async (minion) => {
       for (const stack of await registry.dismiss(minion)) follow(stack);
     },

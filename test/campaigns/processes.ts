@@ -13,6 +13,7 @@ import { emit } from '../../bench/signals/setting.ts';
 import { importKey, swarmId } from '../../bench/swarm/keys.ts';
 import { type Known, SwarmMinion } from '../../bench/swarm/minion.ts';
 import type { JobReport, JobSummary } from '../../master/index.ts';
+import { until } from '../helpers/deadline.ts';
 import { RealMinion } from '../interop/real-minion.ts';
 import { Group, type Member, type Told } from '../shared-master/members.ts';
 import { Random } from './random.ts';
@@ -71,6 +72,7 @@ const longestLifeMs = 1500;
 const deathDelayMs = 5000;
 const drainMs = 120_000;
 const maxJobs = 100_000;
+const takeoverMs = 60_000;
 
 /** Runs it all below a directory of its own. */
 export async function runSharedProcesses(
@@ -166,13 +168,15 @@ class Trial {
   async #endHolder(number: number): Promise<string> {
     const kinds: readonly [EndKind, ...EndKind[]] = ['kill', 'kill', 'close'];
     const kind = number % this.#plan.stopEvery === 0 ? 'stop' : this.#random.of(kinds);
+    // On a busy machine one that answers too late is replaced by the others.
+    await until('a process to hold the master', () => this.#group.holder !== undefined, takeoverMs);
     const { holder } = this.#group;
     if (holder === undefined) throw new Error('no process holds the master');
     const from = Date.now();
     if (kind === 'kill') await holder.kill();
     else if (kind === 'stop') holder.stop();
     else void holder.close();
-    await this.#group.nextHolder(holder, 60_000 + this.#plan.takeoverAfter * 1000);
+    await this.#group.nextHolder(holder, takeoverMs + this.#plan.takeoverAfter * 1000);
     const to = Date.now();
     this.#spans.push({ kind, from, to });
     this.#publish(await this.#addMember());

@@ -11,6 +11,7 @@ import { allow } from '../../acl/index.ts';
 import { BridgeError, createBridge } from '../../heat-bridge/index.ts';
 import { testWhere } from '../helpers/needs.ts';
 import { type ApiAnswer, json, password, type RunningApi, startApi } from '../helpers/salt-api.ts';
+import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { startVectorMaster } from '../helpers/vector-master.ts';
 import { keystoneSection, startKeystone, tokenOf } from './keystone/recorded-keystone.ts';
 import { acl, echo, twice } from './stage.ts';
@@ -257,10 +258,33 @@ test('a bridge is of one master', async (t) => {
 // The Python module against a bridge, by its own tests.
 
 const directory = fileURLToPath(new URL('../../../clients/python', import.meta.url));
-const hasPython = spawnSync('python3', ['--version']).status === 0;
-const step = testWhere(hasPython, 'the package python3');
+/** Each Python that is there, of the versions that the module is for; `python3` is one of them or another. */
+const pythons = ['python3', ...[9, 10, 11, 12, 13].map((minor) => `python3.${minor}`)].filter(
+  (name) => spawnSync(name, ['--version']).status === 0,
+);
+const hasMypy = spawnSync('python3', ['-m', 'mypy', '--version']).status === 0;
+const step = testWhere(pythons.length > 0, 'the package python3');
 
-step('the Python module does what its tests say', async (t) => {
+testWhere(hasMypy, 'the package mypy')('the Python module has the types that it says', (t) => {
+  const files = ['saltbridge_bridge.py', '../../examples/sahara/python/sahara_engine.py'];
+  const args = ['-m', 'mypy', '--strict', '--cache-dir', temporaryDirectory(t), ...files];
+  const { stdout } = spawnSync('python3', args, { cwd: directory, encoding: 'utf8' });
+  t.regex(stdout, /^Success/);
+});
+
+step('each Python compiles the modules', (t) => {
+  const examples = fileURLToPath(new URL('../../../examples', import.meta.url));
+  for (const python of pythons) {
+    const cache = temporaryDirectory(t);
+    const args = ['-X', `pycache_prefix=${cache}`, '-W', 'error', '-m', 'compileall', '-q'];
+    const { status, stdout } = spawnSync(python, [...args, directory, examples], {
+      encoding: 'utf8',
+    });
+    t.is(status, 0, `${python}: ${stdout}`);
+  }
+});
+
+async function testPython(t: ExecutionContext, python: string): Promise<void> {
   const bridge = createBridge({ commands: [echo], plans: [twice] });
   const rule = allow('limited', {
     subject: { user: 'limited' },
@@ -277,10 +301,16 @@ step('the Python module does what its tests say', async (t) => {
     action: 'command',
     resource: { fun: 'demo.*' },
   });
+  const hears = allow('limited hears', {
+    subject: { user: 'limited' },
+    action: 'subscribe',
+    resource: { tag: 'salt/job/*' },
+  });
   const keystone = await startKeystone(t);
   const { port } = await startApi(t, {
     config: {
-      acl: acl([rule, enrols, databases]),
+      acl: acl([rule, enrols, databases, hears]),
+      eventRing: { entries: 1000, bytes: 1_048_576 },
       bridge: { keystone: keystoneSection(keystone.url), enroll: {} },
     },
     extensions: [bridge],
@@ -294,8 +324,14 @@ step('the Python module does what its tests say', async (t) => {
     KEYSTONE_TOKEN: tokenOf('trove'),
     PYTHONDONTWRITEBYTECODE: '1',
   };
-  const run = promisify(execFile)('python3', ['-m', 'unittest', '-v'], { cwd: directory, env });
-  const { stderr } = await run;
-  t.regex(stderr, /Ran 18 tests/);
+  const args = ['-m', 'unittest', '-v'];
+  const { stderr } = await promisify(execFile)(python, args, { cwd: directory, env });
+  t.regex(stderr, /Ran 21 tests/);
   t.false(stderr.includes('skipped'));
-});
+}
+
+step('the Python module does what its tests say', (t) => testPython(t, 'python3'));
+
+for (const python of pythons.filter((name) => name !== 'python3')) {
+  test.serial(`the Python module does so with ${python}`, (t) => testPython(t, python));
+}

@@ -1,4 +1,4 @@
-/** Three deployments of a real Heat on two real minions: a command, a state file and a script. */
+/** Deployments of a real Heat on two real minions: a command, a state file, inline SLS and a script. */
 import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -20,6 +20,11 @@ echo "for $who on $(uname -s)"
 printf %s "$who" > $heat_outputs_path.greeted
 echo careful >&2
 `;
+const sls = `{{ pillar['place'] }}:
+  file.managed:
+    - contents: {{ pillar['content'] | yaml_dquote }}
+`;
+const digestOf = (text: string): string => createHash('sha256').update(text).digest('hex');
 const commands: readonly CommandDefinition[] = [
   {
     name: 'demo.echo',
@@ -52,15 +57,23 @@ test.before(async () => {
     `${file}:\n  file.managed:\n    - contents: {{ pillar['content'] | yaml_dquote }}\n`,
   );
   const catalog = path.join(place.directory, 'catalog.yaml');
-  const sha256 = createHash('sha256').update(script).digest('hex');
   writeFileSync(
     catalog,
     `deployments:
   site.greet:
     description: Greets.
     group: script
-    sha256: [${sha256}]
+    sha256: [${digestOf(script)}]
     parameters: { type: object, properties: { who: { type: string } } }
+  site.place:
+    description: Writes a file.
+    group: salt
+    sha256: [${digestOf(sls)}]
+    parameters:
+      type: object
+      properties:
+        place: { type: string }
+        content: { type: string, x-quoted-by-template: true }
 `,
   );
   const rules = [
@@ -127,13 +140,16 @@ function deployment(
   };
 }
 
-step('three deployments on two real minions end as outputs of their stack', async (t) => {
+step('deployments on two real minions end as outputs of their stack', async (t) => {
   const [first = '', second = first] = fleet.ids;
+  const place = path.join(home.directory, 'placed');
+  const slsInputs = { place, content: `a "quoted" text: {{ 1 + 1 }}` };
   const all = [
     deployment('echo', 'one', { group: 'saltbridge', config: 'demo.echo' }, { text: 'hi' }, [
       'result',
     ]),
     deployment('state', 'two', { group: 'salt', config: 'written' }, { content: 'as pillar' }, []),
+    deployment('sls', 'one', { group: 'salt', config: sls }, slsInputs, []),
     deployment('script', 'two', { group: 'script', config: script }, { who: "it's $HOME" }, [
       'greeted',
     ]),
@@ -162,10 +178,11 @@ step('three deployments on two real minions end as outputs of their stack', asyn
   t.is(status, 'CREATE_COMPLETE', reason);
   t.is(outputs.get('echo_result'), 'hi');
   t.is(readFileSync(path.join(home.directory, 'written'), 'utf8').trim(), 'as pillar');
+  t.is(readFileSync(place, 'utf8').trim(), slsInputs.content);
   t.is(outputs.get('script_greeted'), "it's $HOME");
   t.is(outputs.get('script_deploy_stdout'), "for it's $HOME on Linux\n");
   t.regex(String(outputs.get('script_deploy_stderr')), /careful/);
-  for (const name of ['echo', 'state', 'script']) {
+  for (const name of ['echo', 'state', 'sls', 'script']) {
     t.is(String(outputs.get(`${name}_deploy_status_code`)), '0');
   }
 });

@@ -5,7 +5,7 @@ import type { CollectConfig, CommandDefinition, StackServer } from '../../heat-b
 import { type BridgeStage, startBridge } from '../heat-bridge/stage.ts';
 import { eventually } from './eventually.ts';
 import { heatTest, services } from './heat-cloud.ts';
-import { applicationCredential, TemplateStack } from './heat-stack.ts';
+import { applicationCredential, TemplateStack, trustedLogin } from './heat-stack.ts';
 
 const greet: CommandDefinition = {
   name: 'demo.greet',
@@ -227,4 +227,70 @@ heatTest('a failing command fails its resource with what it wrote', async (t) =>
   });
   const { deployments } = await bridge.stacks.show('demo');
   t.regex(deployments[0]?.reason ?? '', /disk full/);
+});
+
+/** What ran since the last look, by text. */
+function taker(seen: BridgeStage['seen'][number][]): () => string[] {
+  return () =>
+    seen
+      .splice(0)
+      .map(({ kwargs }) => `${kwargs.deploy_action} ${kwargs.text}`)
+      .sort();
+}
+
+heatTest(
+  'a stack that failed is updated, and an update that fails is rolled back: only what changes runs',
+  async (t) => {
+    const { bridge, seen } = await start(t);
+    const of = (text: string): object =>
+      template(
+        { server: { transport: 'POLL_SERVER_HEAT', minion: 'web1' } },
+        deployment('a', { server: 'server', transport: 'HEAT_SIGNAL', text: 'a' }),
+        deployment('b', { server: 'server', transport: 'HEAT_SIGNAL', text }),
+      );
+    const stack = await TemplateStack.create(of('fail'));
+    t.teardown(() => stack.delete());
+    await bridge.stacks.add({
+      name: 'demo',
+      stack: stack.path,
+      login: await applicationCredential(),
+      minions: ['web1'],
+    });
+    const take = taker(seen);
+    t.is((await stack.end('CREATE')).status, 'CREATE_FAILED');
+    t.deepEqual(take(), ['CREATE a', 'CREATE fail']);
+    await stack.update(of('good'));
+    const updated = await stack.end('UPDATE');
+    t.is(updated.status, 'UPDATE_COMPLETE', updated.reason);
+    t.is(updated.outputs.get('b'), 'web1: good');
+    t.deepEqual(take(), ['CREATE good']);
+    await stack.update(of('fail'), true);
+    const back = await stack.end('ROLLBACK');
+    t.is(back.status, 'ROLLBACK_COMPLETE', back.reason);
+    t.is(back.outputs.get('b'), 'web1: good');
+    // Heat replaces a deployment that failed.
+    t.deepEqual(take(), ['CREATE good', 'UPDATE fail']);
+  },
+);
+
+heatTest('with NO_SIGNAL a deployment runs by a trust, and its stack does not wait', async (t) => {
+  const { bridge, seen } = await start(t);
+  const stack = await TemplateStack.create(
+    template(
+      { server: { transport: 'POLL_SERVER_HEAT', minion: 'web1' } },
+      deployment('quiet', { server: 'server', transport: 'NO_SIGNAL', text: 'quiet' }),
+      deployment('loud', { server: 'server', transport: 'HEAT_SIGNAL', text: 'loud' }),
+    ),
+  );
+  t.teardown(() => stack.delete());
+  const login = await trustedLogin();
+  await bridge.stacks.add({ name: 'demo', stack: stack.path, login, minions: ['web1'] });
+  const made = await stack.end('CREATE');
+  t.is(made.status, 'CREATE_COMPLETE', made.reason);
+  t.is(made.outputs.get('loud'), 'web1: loud');
+  await eventually('both records', async () => {
+    const { deployments } = await bridge.stacks.show('demo');
+    return deployments.length === 2 && deployments.every(({ state }) => state === 'done');
+  });
+  t.deepEqual(taker(seen)(), ['CREATE loud', 'CREATE quiet']);
 });

@@ -34,8 +34,10 @@ export class TemplateStack {
     return new TemplateStack(`${name}/${stack.id}`);
   }
 
-  async update(template: object): Promise<void> {
-    await askAboutStack('PUT', this.#path, { template, timeout_mins: 5 });
+  /** @param rollsBack - whether what changed is taken back when the update fails */
+  async update(template: object, rollsBack = false): Promise<void> {
+    const body = { template, timeout_mins: 5, disable_rollback: !rollsBack };
+    await askAboutStack('PUT', this.#path, body);
   }
 
   async action(name: 'resume' | 'suspend'): Promise<void> {
@@ -84,6 +86,28 @@ export class TemplateStack {
   async delete(): Promise<void> {
     await askAboutStack('DELETE', this.#path);
   }
+}
+
+/** A trust of the plain member's in somebody else, with which that one acts for its project. */
+export async function trustedLogin(): Promise<OwnerLogin> {
+  if (cloud === undefined) throw new TypeError('no cloud');
+  const { demo, admin } = cloud.users;
+  const response = await fetch(`${cloud.keystone}/OS-TRUST/trusts`, {
+    method: 'POST',
+    headers: { 'x-auth-token': await logIn(cloud), 'content-type': 'application/json' },
+    body: JSON.stringify({
+      trust: {
+        trustor_user_id: demo.id,
+        trustee_user_id: admin.id,
+        project_id: demo.project_id,
+        impersonation: true,
+        roles: [{ name: 'member' }],
+      },
+    }),
+  });
+  const { trust } = (await response.json()) as { readonly trust: { readonly id: string } };
+  const { id: user_id, password } = admin;
+  return { auth_url: cloud.keystone, user_id, password, trust_id: trust.id };
 }
 
 interface CredentialAnswer {

@@ -8,6 +8,7 @@ import { pino } from 'pino';
 import { allow } from '../../../acl/index.ts';
 import type { DeploymentRecord } from '../../../heat-bridge/deployments/deployment-records.ts';
 import { DeploymentRuns } from '../../../heat-bridge/deployments/deployment-runs.ts';
+import { type Ask, StackLogins } from '../../../heat-bridge/deployments/logins.ts';
 import { describeResourceUrl, jsonOf } from '../../../heat-bridge/deployments/sources.ts';
 import { minionOfServer } from '../../../heat-bridge/deployments/stack-servers.ts';
 import type { CommandDefinition, StackDetails } from '../../../heat-bridge/index.ts';
@@ -42,8 +43,17 @@ const stateful: CommandDefinition = {
 };
 const script = '#!/bin/sh\necho "hello $who"\nprintf 17 > $heat_outputs_path.size\nexit $code\n';
 const sha256 = createHash('sha256').update(script).digest('hex');
+const sls = "{{ pillar['path'] }}:\n  file.managed: [{contents: x}]\n";
+const slsDigest = createHash('sha256').update(sls).digest('hex');
 const codeFile = `
 deployments:
+  site.sls:
+    description: SLS that was looked at.
+    group: salt
+    sha256: [${slsDigest}]
+    parameters:
+      type: object
+      properties: { path: { type: string } }
   site.script:
     description: A script that was looked at.
     group: script
@@ -52,6 +62,8 @@ deployments:
       type: object
       properties: { who: { type: string }, code: { type: string } }
 `;
+
+const catalogBody = JSON.stringify({ token: { catalog: [] } });
 
 interface Setup {
   readonly functions?: Readonly<Record<string, MinionFunction>>;
@@ -248,6 +260,63 @@ test.serial('a state file is applied with the inputs as pillar', async (t) => {
   ]);
   t.is((await results(heat, 2))[1]?.values.deploy_status_code, 0);
   t.deepEqual(seen[0]?.kwargs, { mods: 'site.web', pillar: { port: 80 } });
+});
+
+test.serial('inline SLS runs only where it is pinned, with its inputs as pillar', async (t) => {
+  const stage = await start(t, { functions: { 'state.template_str': () => ({ done: true }) } });
+  const { heat, seen } = stage;
+  const [salt, other] = [
+    { group: 'salt', config: sls },
+    { group: 'salt', config: `${sls}\n` },
+  ];
+  heat.servers.set('server-1', [
+    heat.entry('pinned', salt, { path: '/tmp/x' }),
+    heat.entry('another', other, { path: '/tmp/x' }),
+    heat.entry('yaml', salt, { path: 'x: {cmd.run: [{name: id}]}' }),
+    heat.entry('unnamed', salt, { other: 'x' }),
+  ]);
+  await register(stage);
+  const [pinned, ...refused] = await results(heat, 4);
+  t.is(pinned?.values.deploy_status_code, 0);
+  const reasons = refused.map(({ values }) => String(values.deploy_stderr));
+  t.regex(
+    reasons[0] ?? '',
+    /^refused: group salt: no entry of the catalog permits this inline SLS/,
+  );
+  t.regex(reasons[1] ?? '', /^refused: site\.sls: .*plain text to YAML/);
+  t.regex(reasons[2] ?? '', /^refused: site\.sls: /);
+  t.is(seen.length, 1);
+  const { tem, queue } = seen[0]?.kwargs ?? {};
+  t.true(queue);
+  const encoded = Buffer.from('{"path":"/tmp/x"}').toString('base64');
+  const set = `{%- set pillar = dict(pillar, **('${encoded}' | base64_decode | load_json)) -%}`;
+  t.is(tem, `${set}\n${sls}`);
+});
+
+test.serial('deployments, reads and servers are counted', async (t) => {
+  const stage = await start(t);
+  const { heat, master } = stage;
+  heat.servers.set('server-1', [
+    heat.entry('one', {}, { text: 'x' }),
+    heat.entry('two', { group: 'puppet' }),
+  ]);
+  await register(stage);
+  await results(heat, 2);
+  await eventually('both to be over', async () => {
+    return (await show(stage)).deployments.every(({ state }) => state === 'done');
+  });
+  const families = await master.metrics();
+  const value = (name: string, label: string): number | undefined => {
+    const family = families.find((it) => it.name === `saltbridge_deployment${name}`);
+    const samples = family === undefined || family.type === 'histogram' ? [] : family.samples;
+    return samples.find(({ labels }) => Object.values(labels).includes(label))?.value;
+  };
+  t.is(value('s_total', 'succeeded'), 1);
+  t.is(value('s_total', 'refused'), 1);
+  t.is(value('_signals_total', 'delivered'), 2);
+  t.is(value('_servers', 'followed'), 1);
+  t.is(value('s_open', 'running'), 0);
+  t.true((value('_reads_total', 'metadata') ?? 0) >= 2);
 });
 
 test.serial(
@@ -538,6 +607,29 @@ test.serial('requests keep to polls_per_second, however many servers there are',
   const reads = await crowd(stage);
   await until('60 reads', () => reads() >= 60, 20_000);
   t.true(performance.now() - begun > 2_500, `${performance.now() - begun}`);
+});
+
+test('a stack logs in once for all of its servers, and once more when its token is refused', async (t) => {
+  const logins = new StackLogins();
+  const login = { auth_url: 'http://k/v3', user_id: 'u', password: 'secret', project_id: 'p' };
+  let tokens = 0;
+  const ask: Ask = async ({ url, headers = {} }) => {
+    await new Promise(setImmediate);
+    if (url.endsWith('/auth/tokens')) {
+      tokens += 1;
+      const answer = { headers: { 'x-subject-token': `token-${tokens}` }, body: catalogBody };
+      return { kind: 'answer', status: 201, ...answer };
+    }
+    const status = headers['x-auth-token'] === 'token-1' ? 401 : 200;
+    return { kind: 'answer', status, headers: {}, body: '{}' };
+  };
+  const answers = await Promise.all(
+    Array.from({ length: 200 }, () =>
+      logins.ask(ask, 'stack', login, () => ({ method: 'GET', url: 'http://h/x' })),
+    ),
+  );
+  t.true(answers.every((it) => it.kind === 'answer' && it.status === 200));
+  t.is(tokens, 2);
 });
 
 test('a server is the minion of its enrolment where that is of the same project alone', (t) => {

@@ -1,0 +1,12 @@
+/** `npm run example -- heat-deployments`: a real Heat, minions in one process. */
+import { deployments } from '../../examples/heat/deployments.example.ts';
+import { stepsOf, whereRunnable } from '../helpers/examples.ts';
+
+whereRunnable(deployments)(
+  'each step of the example of software deployments shows what it should',
+  async (t) => {
+    t.timeout(300_000);
+    const titles = await stepsOf(deployments);
+    t.true(titles.includes('let it grow: the deployment runs on the new server, and on no other'));
+  },
+);
