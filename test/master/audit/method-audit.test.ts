@@ -161,6 +161,8 @@ test('a call in the process is recorded once, by whom it names', async (t) => {
 
 /** Parameters for the methods of the bridge whose records are written from their rows. */
 const bridgeCalls: Readonly<Record<string, object>> = {
+  'data.add': { registration: { name: 'shop', roles: {} } },
+  'data.remove': { name: 'shop' },
   'handles.add': { registration: { alias: 'ready', minions: ['web1'], signal: { endpoint: 'x' } } },
   'handles.remove': { alias: 'ready' },
   'outbox.retry': { id: 'none' },
