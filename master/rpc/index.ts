@@ -1,3 +1,9 @@
+export {
+  type CallerProof,
+  callerHeader,
+  createCallerProof,
+  methodsWithUser,
+} from './caller-account.ts';
 export { type CallableApi, rpcMethods, rpcTable } from './methods.ts';
 export {
   failCall,
