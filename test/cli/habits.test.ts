@@ -1,5 +1,5 @@
 /** Options of the configuration, flags and `salt-cp`, as recorded from Salt's own programs. */
-import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import type { TargetPlan } from '../../master/index.ts';
@@ -66,3 +66,23 @@ for (const [index, command] of commands.entries()) {
     t.is(outcome.code, code);
   });
 }
+
+interface ListedCommand extends Pick<RecordedCommand, 'program' | 'argv'> {
+  readonly config?: Readonly<Record<string, unknown>>;
+}
+
+/** As docs/compatibility.md lists it. */
+function lineOf({ program = 'salt', argv, config = {} }: ListedCommand): string {
+  const isPlain = /^[A-Za-z0-9_.,=:/{}@-]+$/;
+  const words = argv.map((word) => (isPlain.test(word) ? word : JSON.stringify(word)));
+  const options = Object.entries(config).map(([name, value]) => `${name}: ${value}`);
+  const note = options.length === 0 ? '' : `  # ${options.join(', ')}`;
+  return `${[program, ...words].join(' ')}${note}`;
+}
+
+test('docs/compatibility.md lists the commands that are run beside a real master', (t) => {
+  const page = readFileSync(new URL('../../../docs/compatibility.md', import.meta.url), 'utf8');
+  const listed = readCases<ListedCommand>('beside-salt.json').map(lineOf);
+  t.is(listed.length, 60);
+  t.true(page.includes(`\`\`\`\n${listed.join('\n')}\n\`\`\`\n`));
+});
