@@ -64,6 +64,9 @@ const plainKeywords: Readonly<Record<string, (value: unknown) => boolean>> = {
 
 const maxDepth = 64;
 
+/** Values of an `enum` that a refusal lists. */
+const maxShownValues = 20;
+
 /** What keeps data from fitting a schema. */
 export interface SchemaProblem {
   /** Where, as keys with `/` between them; empty: the whole. */
@@ -100,12 +103,35 @@ export function compileJsonSchema(
     const plain = withoutBigints(data, maxDepth);
     if (!isJson(plain, maxDepth)) return { path: '', expected: 'must be what JSON can say' };
     if (check.Check(plain)) return undefined;
-    const [, [first]] = check.Errors(plain);
+    const [, errors] = check.Errors(plain);
+    // A misspelt name says more than that the right one is missing.
+    const first = errors.find(({ keyword }) => keyword === 'boolean') ?? errors[0];
     if (first === undefined) return { path: '', expected: 'must fit the schema' };
-    // What no schema describes is measured against the schema `false`.
-    const expected = first.keyword === 'boolean' ? 'is not known' : first.message;
-    return { path: first.instancePath.slice(1), expected };
+    return { path: first.instancePath.slice(1), expected: describeRule(first) };
   };
+}
+
+/** The rule of the schema that the data break, in words. */
+function describeRule({
+  keyword,
+  message,
+  params,
+}: {
+  readonly keyword: string;
+  readonly message: string;
+  readonly params: object;
+}): string {
+  // What no schema describes is measured against the schema `false`.
+  if (keyword === 'boolean') return 'is not known';
+  if (keyword === 'enum' && 'allowedValues' in params && Array.isArray(params.allowedValues)) {
+    const shown = params.allowedValues.slice(0, maxShownValues).map((it) => JSON.stringify(it));
+    const more = params.allowedValues.length > shown.length ? ', …' : '';
+    return `must be one of ${shown.join(', ')}${more}`;
+  }
+  if (keyword === 'const' && 'allowedValue' in params) {
+    return `must be ${JSON.stringify(params.allowedValue)}`;
+  }
+  return message;
 }
 
 function readSchema(
@@ -132,7 +158,7 @@ function readSchema(
       );
     } else if (keyword === 'pattern' && isText(value)) {
       const test = orPatternError(place, () => syntax.search(toWholeEnd(value)));
-      read['~refine'] = [textRefinement(test)];
+      read['~refine'] = [textRefinement(value, test)];
     } else if (isPlainKeyword(keyword, value)) read[keyword] = value;
     else throw schemaError(place, 'this keyword is not known, or its value is of another type');
   }
@@ -143,13 +169,16 @@ function isPlainKeyword(keyword: string, value: unknown): boolean {
   return Object.hasOwn(plainKeywords, keyword) && plainKeywords[keyword]?.(value) === true;
 }
 
-function textRefinement(test: TextTest): {
+function textRefinement(
+  pattern: string,
+  test: TextTest,
+): {
   readonly check: (value: unknown) => boolean;
   readonly error: () => string;
 } {
   return {
     check: (value) => typeof value !== 'string' || test(value),
-    error: () => 'must match the pattern',
+    error: () => `must match the pattern ${pattern}`,
   };
 }
 

@@ -65,6 +65,13 @@ export const commandErrors: Readonly<Record<Exclude<CommandErrorCode, 'ERR_ARGS'
   },
 };
 
+/** What the command line says where a message is the same for every caller. */
+export const commandHints: ReadonlyMap<string, string> = new Map([
+  ['ERR_COMMAND_PARAMETERS', 'saltbridge bridge show describes them'],
+  ['ERR_COMMAND_UNKNOWN', 'saltbridge bridge list shows those there are'],
+  ['ERR_PLAN_UNKNOWN', 'saltbridge bridge list shows those there are'],
+]);
+
 /** The code of an error, of the system's or of ours; `undefined`: it has none. */
 export function errorCodeOf(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error && typeof error.code === 'string'
@@ -86,10 +93,13 @@ export const exitCodes = {
   usage: 64,
   noUser: 67,
   unavailable: 69,
+  /** A bug of ours. */
   software: 70,
   cannotCreate: 73,
   tryAgain: 75,
   notPermitted: 77,
+  /** The configuration cannot be used. */
+  configuration: 78,
   interrupted: 130,
 } as const;
 
@@ -101,8 +111,8 @@ const byCode: ReadonlyMap<string, number> = new Map([
   ['EROFS', exitCodes.cannotCreate],
   ['ERR_ARGS', exitCodes.usage],
   ['ERR_BRIDGE_NOT_OPEN', exitCodes.unavailable],
-  ['ERR_BRIDGE_OPTIONS', exitCodes.usage],
-  ['ERR_CATALOG', exitCodes.usage],
+  ['ERR_BRIDGE_OPTIONS', exitCodes.configuration],
+  ['ERR_CATALOG', exitCodes.configuration],
   ['ERR_CLOSED', exitCodes.notPermitted],
   ['ERR_BAD_TGT', exitCodes.usage],
   ['ERR_COMMAND_BUSY', exitCodes.tryAgain],
@@ -112,6 +122,11 @@ const byCode: ReadonlyMap<string, number> = new Map([
   ['ERR_COMMAND_TARGET', exitCodes.usage],
   ['ERR_COMMAND_UNKNOWN', exitCodes.usage],
   ['ERR_COMPOUND', exitCodes.incomplete],
+  ['ERR_DATA_EXISTS', exitCodes.failure],
+  ['ERR_DATA_FORM', exitCodes.usage],
+  ['ERR_DATA_LIMIT', exitCodes.tryAgain],
+  ['ERR_DATA_QUOTA', exitCodes.usage],
+  ['ERR_DATA_UNKNOWN', exitCodes.failure],
   ['ERR_DENIED', exitCodes.notPermitted],
   ['ERR_EAUTH', exitCodes.notPermitted],
   ['ERR_EAUTH_LIMIT', exitCodes.tryAgain],
@@ -126,23 +141,32 @@ const byCode: ReadonlyMap<string, number> = new Map([
   ['ERR_HANDLE_FORM', exitCodes.usage],
   ['ERR_HANDLE_LIMIT', exitCodes.tryAgain],
   ['ERR_HANDLE_UNKNOWN', exitCodes.failure],
+  ['ERR_HOLDER_HUNG', exitCodes.unavailable],
   ['ERR_JOB_LIMIT', exitCodes.tryAgain],
   ['ERR_JOB_UNKNOWN', exitCodes.failure],
   ['ERR_MASTER_NOT_READY', exitCodes.unavailable],
   ['ERR_MASTER_STOPPED', exitCodes.unavailable],
   ['ERR_NODEGROUP_UNKNOWN', exitCodes.usage],
+  ['ERR_NO_HOLDER', exitCodes.tryAgain],
   ['ERR_NOT_CONFIRMED', exitCodes.failure],
   ['ERR_NOT_RELOADABLE', exitCodes.usage],
   ['ERR_NOT_SERVED', exitCodes.usage],
   ['ERR_REACTION_UNKNOWN', exitCodes.usage],
+  ['ERR_OPTIONS_DIFFER', exitCodes.configuration],
   ['ERR_ORCHESTRATION', exitCodes.failure],
+  ['ERR_OUTCOME_UNKNOWN', exitCodes.tryAgain],
   ['ERR_OWN_KEY', exitCodes.unavailable],
+  ['ERR_PACKAGE_MISSING', exitCodes.unavailable],
   ['ERR_PILLAR_FILE', exitCodes.failure],
   ['ERR_PILLAR_SOURCE', exitCodes.unavailable],
+  ['ERR_PLAN_GROUPS', exitCodes.usage],
+  ['ERR_PLAN_UNKNOWN', exitCodes.usage],
+  ['ERR_PROJECT', exitCodes.notPermitted],
   ['ERR_RENDERER', exitCodes.failure],
   ['ERR_READER_DROPPED', exitCodes.tryAgain],
   ['ERR_RPC_UNKNOWN_METHOD', exitCodes.unavailable],
   ['ERR_RENDER_GIVEN_UP', exitCodes.tryAgain],
+  ['ERR_REVISION', exitCodes.tryAgain],
   ['ERR_RSA_OVERLOAD', exitCodes.tryAgain],
   ['ERR_RUN_UNKNOWN', exitCodes.failure],
   ['ERR_SEAL', exitCodes.unavailable],
@@ -150,16 +174,28 @@ const byCode: ReadonlyMap<string, number> = new Map([
   ['ERR_EAUTH_TOKEN', exitCodes.notPermitted],
   ['ERR_SIGNAL_QUOTA', exitCodes.tryAgain],
   ['ERR_SIGNAL_UNKNOWN', exitCodes.failure],
+  ['ERR_STACK_FORM', exitCodes.usage],
+  ['ERR_STACK_LIMIT', exitCodes.tryAgain],
   ['ERR_TENANT', exitCodes.unavailable],
   ['ERR_TENANTS', exitCodes.usage],
+  ['ERR_TLS', exitCodes.configuration],
   ['ERR_UNKNOWN_FUN', exitCodes.usage],
   ['ERR_USER', exitCodes.noUser],
+  ['ERR_WAITING_CALLS', exitCodes.tryAgain],
+  ['ERR_WATCH_OVERRUN', exitCodes.tryAgain],
+  ['ERR_YAML', exitCodes.failure],
 ]);
 
 const byForm: readonly (readonly [RegExp, number])[] = [
-  [/^ERR_(ENROLL|KEY)_/, exitCodes.failure],
+  [/^ERR_(ENROLL|KEY|STACK|TEMPLATE)_|^ERR_KEY$/, exitCodes.failure],
+  [/^ERR_HTTP_/, exitCodes.unavailable],
+  // What a peer says that is no peer of Salt's.
+  [
+    /^ERR_(BAD|MASTER)_|^ERR_(ALGORITHM|DECRYPT|EXPIRED|NONCE|PAYLOAD_LIMIT|TOKEN)$/,
+    exitCodes.unavailable,
+  ],
   [/^ERR_TICKET/, exitCodes.unavailable],
-  [/^ERR_(CONFIG|OPTION|POLICY)_/, exitCodes.usage],
+  [/^ERR_(CONFIG|OPTION|POLICY)_/, exitCodes.configuration],
   [/^ERR_(CONNECT|LISTEN|PKI_DIR)$/, exitCodes.unavailable],
   [/^ERR_STORE_/, exitCodes.unavailable],
   [/_TIMEOUT$/, exitCodes.tryAgain],

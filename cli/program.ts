@@ -1,13 +1,17 @@
 /** Creates the command line from the subcommands in `commands/`, and runs it. */
+import { stat } from 'node:fs/promises';
 import { Command, CommanderError } from 'commander';
+import { ConfigError } from '../master/index.ts';
 import { describeSystemError, renameProblem } from '../runtime/index.ts';
 import { addAclCommand } from './commands/acl.ts';
 import { addAuditCommand } from './commands/audit.ts';
 import { addBridgeCommand } from './commands/bridge.ts';
 import { addCompletionCommand } from './commands/completion.ts';
+import { addConfigCommand } from './commands/config.ts';
 import { addDemoCommand } from './commands/demo.ts';
 import { addEnrollCommand } from './commands/enroll.ts';
 import { addEventsCommand } from './commands/events.ts';
+import { addHeatCommand } from './commands/heat.ts';
 import { addJobsCommand } from './commands/jobs.ts';
 import { addKeyCommand } from './commands/key.ts';
 import { addMasterCommand } from './commands/master.ts';
@@ -24,8 +28,8 @@ import { addStatusCommand } from './commands/status.ts';
 import { addStoreCommand } from './commands/store.ts';
 import { addTokenCommand } from './commands/token.ts';
 import type { CommandContext } from './context.ts';
-import { errorCodeOf, exitCodeOf, exitCodes } from './errors.ts';
-import { escapeLine, printLine } from './terminal.ts';
+import { commandHints, errorCodeOf, exitCodeOf, exitCodes } from './errors.ts';
+import { escapeLine, escapeLines, printLine } from './terminal.ts';
 
 const addCommands: readonly ((program: Command, context: CommandContext) => void)[] = [
   addMasterCommand,
@@ -45,6 +49,8 @@ const addCommands: readonly ((program: Command, context: CommandContext) => void
   addTokenCommand,
   addReactionsCommand,
   addBridgeCommand,
+  addConfigCommand,
+  addHeatCommand,
   addMigrateCommand,
   addDoctorCommand,
   addMinionCommand,
@@ -106,8 +112,9 @@ export async function runCommandLine(
   };
   const program = createProgram(argv, { ...context, setExitCode }, version);
   let isDebugging = false;
-  program.hook('preAction', (_, command) => {
+  program.hook('preAction', async (_, command) => {
     isDebugging = stackLevels.has(command.opts().logLevel);
+    await requireConfigDirectory(command);
   });
   try {
     await program.parseAsync([...argv], { from: 'user' });
@@ -115,6 +122,16 @@ export async function runCommandLine(
   } catch (error) {
     return reportError(error, context, isDebugging);
   }
+}
+
+/** A directory that somebody names must be there; the standard one may be missing. */
+async function requireConfigDirectory(command: Command): Promise<void> {
+  if (command.getOptionValueSource('configDir') !== 'cli') return;
+  const directory = String(command.opts().configDir);
+  const found = await stat(directory).catch(() => undefined);
+  if (found?.isDirectory()) return;
+  const problem = '-c names no directory, expected one with a file named master';
+  throw new ConfigError('ERR_CONFIG_READ', { file: directory, line: 0, key: '' }, problem);
 }
 
 async function reportError(
@@ -129,7 +146,13 @@ async function reportError(
   const ofSystem = describeSystemError(error);
   const message = ofSystem ?? (error instanceof Error ? error.message : String(error));
   const prefix = known === undefined && ofSystem === undefined ? 'unexpected error: ' : '';
-  await printLine(stderr, `saltbridge: ${prefix}${escapeLine(message)}`);
+  const count = error instanceof ConfigError ? error.problems.length : 1;
+  const heading = count > 1 ? `${count} mistakes in the configuration:\n` : prefix;
+  // What a configuration says is the operator's own, and may be told on several lines.
+  const escapeMessage = known === exitCodes.configuration ? escapeLines : escapeLine;
+  const hint = commandHints.get(code);
+  const more = hint === undefined ? '' : `; ${hint}`;
+  await printLine(stderr, `saltbridge: ${heading}${escapeMessage(message)}${more}`);
   if (isDebugging && error instanceof Error) await printLine(stderr, error.stack ?? '');
   return known ?? exitCodes.software;
 }

@@ -1,20 +1,18 @@
 /** The client of a running master, for other rooms. */
 
 export {
+  type Connection,
   callerOf,
+  callMethod,
   connectExtension,
   connectMaster,
   createMasterApi,
   type ExtensionClient,
-  type MethodCaller,
-  type NamedMethod,
-} from './master-client.ts';
-export {
-  type Connection,
-  callMethod,
   type LocalMaster,
   localConnection,
+  type MethodCaller,
+  type NamedMethod,
   openMethodStream,
   RemoteError,
   type RemoteMaster,
-} from './rpc.ts';
+} from './master-client.ts';

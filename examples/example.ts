@@ -1,4 +1,5 @@
 /** What an example is, and how its steps are shown. */
+import { spawnSync } from 'node:child_process';
 
 /** Something that must be there before an example begins. */
 export interface Need {
@@ -30,6 +31,12 @@ export type Step = <T>(
 export function variable(name: string, remedy: string): Need {
   const isThere = (process.env[name] ?? '') !== '';
   return { name: `variable ${name}`, isThere, remedy };
+}
+
+/** A need of a program. @param debian - the package that has it */
+export function program(name: string, debian: string): Need {
+  const isThere = spawnSync('sh', ['-c', `command -v ${name}`]).status === 0;
+  return { name: `program ${name}`, isThere, remedy: `Debian: ${debian}` };
 }
 
 /** The steps of an example, on standard output. */

@@ -6,6 +6,7 @@ import { type Example, printedStep } from './example.ts';
 import { group } from './heat/group.example.ts';
 import { plugin } from './heat/plugin.example.ts';
 import { waitCondition } from './heat/wait-condition.example.ts';
+import { sahara } from './sahara/sahara.example.ts';
 import { troveHeat } from './trove/heat.example.ts';
 import { trove } from './trove/trove.example.ts';
 
@@ -13,6 +14,7 @@ const examples: Readonly<Record<string, Example>> = {
   'heat-group': group,
   'heat-plugin': plugin,
   'heat-wait-condition': waitCondition,
+  sahara,
   trove,
   'trove-heat': troveHeat,
 };

@@ -3,12 +3,15 @@
 import type { FastifyInstance } from 'fastify';
 import type {
   ExtPillar,
+  FileServerBackend,
   KeyAcceptanceHook,
+  MinionRunners,
   NamedCommands,
   OpenExtension,
   RpcTable,
   SignalIntake,
 } from '../master/index.ts';
+import { isWireMap } from '../minion-protocol/index.ts';
 import type { HttpServerContext } from './http/http-server-context.ts';
 
 /** A part of the bridge that was opened. */
@@ -17,8 +20,11 @@ export interface BridgeModule<Api> {
   readonly api: Api;
   /** Takes signals; of one part at most. */
   readonly intake?: SignalIntake;
-  /** Of one part at most. */
+  /** Below the key `saltbridge`. */
   readonly pillar?: ExtPillar;
+  /** Of one part at most. */
+  readonly files?: FileServerBackend;
+  readonly minionRunners?: MinionRunners;
   /** For reactions; of one part at most. */
   readonly commands?: NamedCommands;
   /** What it knows of keys that minions show; of one part at most. */
@@ -37,13 +43,16 @@ export interface BridgeModule<Api> {
 /** Parts as one extension of the master; closed in the reverse order. */
 export function combineModules(parts: readonly BridgeModule<unknown>[]): OpenExtension {
   const [intake] = parts.flatMap((part) => part.intake ?? []);
-  const [pillar] = parts.flatMap((part) => part.pillar ?? []);
+  const pillars = parts.flatMap((part) => part.pillar ?? []);
+  const [files] = parts.flatMap((part) => part.files ?? []);
   const [advice] = parts.flatMap((part) => part.advice ?? []);
   const [commands] = parts.flatMap((part) => part.commands ?? []);
   return {
     ...(commands === undefined ? {} : { commands }),
     ...(intake === undefined ? {} : { intake }),
-    ...(pillar === undefined ? {} : { pillar }),
+    ...(pillars.length === 0 ? {} : { pillar: combinePillars(pillars) }),
+    ...(files === undefined ? {} : { files }),
+    minionRunners: Object.assign({}, ...parts.map(({ minionRunners }) => minionRunners)),
     ...(advice === undefined ? {} : { advice }),
     onKeyLost: async (id) => {
       for (const part of parts) await part.onKeyLost?.(id);
@@ -54,6 +63,20 @@ export function combineModules(parts: readonly BridgeModule<unknown>[]): OpenExt
     },
     close: async () => {
       for (const part of [...parts].reverse()) await part.close();
+    },
+  };
+}
+
+/** What the parts say below `saltbridge`, together. */
+function combinePillars(pillars: readonly ExtPillar[]): ExtPillar {
+  return {
+    name: 'bridge',
+    provide: async (request) => {
+      const given = await Promise.all(pillars.map((pillar) => pillar.provide(request)));
+      const maps = given.flatMap((pillar) =>
+        isWireMap(pillar) && isWireMap(pillar.saltbridge) ? pillar.saltbridge : [],
+      );
+      return maps.length === 0 ? undefined : { saltbridge: Object.assign({}, ...maps) };
     },
   };
 }

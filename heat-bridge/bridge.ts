@@ -23,6 +23,8 @@ import type { StacksApi } from './deployments/stacks-api.ts';
 import type { EnrollApi } from './enroll/enrolment-service.ts';
 import { openEnrolment, parseEnrollOptions } from './enroll/open-enrolment.ts';
 import { BridgeError } from './errors.ts';
+import type { DataApi } from './guests/data-api.ts';
+import { openGuests } from './guests/open-guests.ts';
 import { type BridgePlugin, createBridgePlugin } from './http/bridge-plugin.ts';
 import { withKeystoneTokens } from './keystone.ts';
 import { parseSections } from './options.ts';
@@ -53,7 +55,7 @@ function openPlans(
   const api = createPlanApi(plans, runner);
   return {
     api,
-    rpc: planMethods(api),
+    rpc: planMethods(api, host),
     routes: (app, doors) => addPlanRoutes(app, doors, { api, host }),
     close: () => runner.close(),
   };
@@ -83,7 +85,7 @@ function openCommands(
     runner,
     commands: createReactionCommands(runner),
     pillar: runner.secrets.pillar,
-    rpc: commandMethods(api),
+    rpc: commandMethods(api, host),
     routes: (app, doors) => addCommandRoutes(app, doors, { api, host }),
     close: () => runner.close(),
   };
@@ -192,6 +194,8 @@ export interface Bridge<C extends CommandTypes = AnyCommands, P extends PlanType
   readonly outbox: OutboxApi;
   /** Stacks whose software deployments run. @throws BridgeError ERR_BRIDGE_NOT_OPEN */
   readonly stacks: StacksApi;
+  /** Values that the minions of a stack write for each other. @throws BridgeError ERR_BRIDGE_NOT_OPEN */
+  readonly data: DataApi;
 }
 
 /** The parts of a bridge whose master runs. */
@@ -201,6 +205,7 @@ interface OpenBridge {
   readonly enroll: EnrollApi;
   readonly signals: SignalsApi;
   readonly stacks: StacksApi;
+  readonly data: DataApi;
   readonly parts: readonly BridgeModule<unknown>[];
 }
 
@@ -256,6 +261,10 @@ class BridgeOfMaster implements Bridge<CommandTypes, PlanTypes> {
 
   get stacks(): StacksApi {
     return this.#opened().stacks;
+  }
+
+  get data(): DataApi {
+    return this.#opened().data;
   }
 
   async run(name: string, request: CommandRequest<object>): Promise<CommandHandle> {
@@ -325,8 +334,17 @@ async function openModules(
   });
   // protection: retired-grants
   enroll.api.onRetire((id) => signals.dismiss(id));
+  const guests = await openGuests(host, {
+    section: sections.guests,
+    keystone: sections.keystone,
+    enroll: enroll.api,
+    liveEnrolments: enroll.live,
+  });
+  enroll.giveTokens((enrolment) => guests.tokenOf(enrolment));
   // protection: retired-servers
   enroll.api.onRetire((id) => deployments.dismiss(id));
+  // protection: retired-roles
+  enroll.api.onRetire((id) => guests.dismiss(id));
   const routes: BridgeModule<unknown>['routes'] = (app, doors) =>
     addSignalRoutes(app, doors, host, signals);
   const stackRoutes: BridgeModule<unknown>['routes'] = (app, doors) =>
@@ -337,12 +355,14 @@ async function openModules(
     enroll: enroll.api,
     signals: signals.api,
     stacks: deployments.api,
+    data: guests.api,
     parts: [
       commands,
       plans,
       enroll,
       { ...signals, routes },
       { ...deployments, routes: stackRoutes },
+      guests,
     ],
   };
 }

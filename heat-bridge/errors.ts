@@ -7,6 +7,7 @@ export type BridgeErrorCode =
   | 'ERR_BRIDGE_NOT_OPEN'
   | 'ERR_BRIDGE_OPTIONS'
   | 'ERR_CATALOG'
+  | 'ERR_CFN_INIT'
   | 'ERR_COMMAND_BUSY'
   | 'ERR_COMMAND_DENIED'
   | 'ERR_COMMAND_KEY'
@@ -28,6 +29,16 @@ export type BridgeErrorCode =
   | 'ERR_TICKET_EXPIRED'
   | 'ERR_TICKET_KEY'
   | 'ERR_TICKET_SPENT'
+  | 'ERR_DATA_BUSY'
+  | 'ERR_DATA_DENIED'
+  | 'ERR_DATA_EXISTS'
+  | 'ERR_DATA_FORM'
+  | 'ERR_DATA_LIMIT'
+  | 'ERR_DATA_QUOTA'
+  | 'ERR_DATA_TIMEOUT'
+  | 'ERR_DATA_UNKNOWN'
+  | 'ERR_DATA_VALUE'
+  | 'ERR_DATA_WRITTEN'
   | 'ERR_HANDLE_AMBIGUOUS'
   | 'ERR_HANDLE_EXISTS'
   | 'ERR_HANDLE_FORM'
@@ -57,6 +68,11 @@ export const bridgeErrors: Readonly<Record<BridgeErrorCode, ErrorEntry>> = {
     meaning:
       'A command or plan of the catalog cannot be used: its form, its function, a schema or a step.',
     action: 'Correct what the message names; `saltbridge bridge lint` finds all such places.',
+    retry: false,
+  },
+  ERR_CFN_INIT: {
+    meaning: 'Metadata of `AWS::CloudFormation::Init` cannot be applied as it is given.',
+    action: 'Correct the place that the message names; docs/cfn-init.md says what each key may be.',
     retry: false,
   },
   ERR_COMMAND_BUSY: {
@@ -171,6 +187,57 @@ export const bridgeErrors: Readonly<Record<BridgeErrorCode, ErrorEntry>> = {
     action: 'Begin another enrolment; if nobody of yours used it, retire the minion.',
     retry: false,
   },
+  ERR_DATA_BUSY: {
+    meaning: 'As many reads of the data space wait as may, of this guest or in all.',
+    action: 'Wait for some to end, or read fewer values at a time.',
+    retry: true,
+  },
+  ERR_DATA_DENIED: {
+    meaning: 'The guest may not read or write this value of the data space.',
+    action:
+      'Declare it in the roles of the stack, and permit the runners `saltbridge_data.*` by a rule.',
+    retry: false,
+  },
+  ERR_DATA_EXISTS: {
+    meaning: 'This owner has a data space of this name, or another space has one of the minions.',
+    action: 'Choose another name, remove the space that is there, or replace it with --replace.',
+    retry: false,
+  },
+  ERR_DATA_FORM: {
+    meaning: 'A data space cannot be registered as it is given, or a template cannot be compiled.',
+    action: 'Correct the role, value or field that the message names; docs/guests.md has the form.',
+    retry: false,
+  },
+  ERR_DATA_LIMIT: {
+    meaning: 'As many data spaces as may be are registered.',
+    action: 'Remove the spaces of stacks that are no more.',
+    retry: true,
+  },
+  ERR_DATA_QUOTA: {
+    meaning: 'The values of a stack use the bytes that they may, or there are too many of them.',
+    action: 'Write less, or raise bytes_per_stack or keys_per_stack under `guests: data:`.',
+    retry: false,
+  },
+  ERR_DATA_TIMEOUT: {
+    meaning: 'A value was not written in the time that its reader waits.',
+    action: 'Look at the minion that the message names: it is the one that writes the value.',
+    retry: true,
+  },
+  ERR_DATA_UNKNOWN: {
+    meaning: 'There is no data space of this name, or the guest is in none.',
+    action: 'Use a name that `saltbridge bridge data list` prints; register the minion in a role.',
+    retry: false,
+  },
+  ERR_DATA_VALUE: {
+    meaning: 'A value of the data space is too long, or no text.',
+    action: 'Write text of at most 64 KiB in UTF-8, and larger values elsewhere.',
+    retry: false,
+  },
+  ERR_DATA_WRITTEN: {
+    meaning: 'The value was written before, and is declared to be written once.',
+    action: 'Declare it `versioned: true` if it changes.',
+    retry: false,
+  },
   ERR_HANDLE_AMBIGUOUS: {
     meaning: 'Several owners have a handle of this alias, and none of them is named.',
     action: 'Name the owner with --owner; saltbridge bridge handle list shows the owners.',
@@ -245,6 +312,7 @@ const statusOfBridgeError: Readonly<Record<BridgeErrorCode, number>> = {
   ERR_BRIDGE_NOT_OPEN: 503,
   ERR_BRIDGE_OPTIONS: 500,
   ERR_CATALOG: 500,
+  ERR_CFN_INIT: 400,
   ERR_COMMAND_BUSY: 429,
   ERR_COMMAND_DENIED: 403,
   ERR_COMMAND_KEY: 409,
@@ -266,6 +334,16 @@ const statusOfBridgeError: Readonly<Record<BridgeErrorCode, number>> = {
   ERR_TICKET_EXPIRED: 403,
   ERR_TICKET_KEY: 500,
   ERR_TICKET_SPENT: 403,
+  ERR_DATA_BUSY: 429,
+  ERR_DATA_DENIED: 403,
+  ERR_DATA_EXISTS: 409,
+  ERR_DATA_FORM: 400,
+  ERR_DATA_LIMIT: 503,
+  ERR_DATA_QUOTA: 413,
+  ERR_DATA_TIMEOUT: 504,
+  ERR_DATA_UNKNOWN: 404,
+  ERR_DATA_VALUE: 400,
+  ERR_DATA_WRITTEN: 409,
   ERR_HANDLE_AMBIGUOUS: 409,
   ERR_HANDLE_EXISTS: 409,
   ERR_HANDLE_FORM: 400,
@@ -332,8 +410,22 @@ function statusOfServerError(error: unknown): number {
   return 'status' in error ? Number(error.status) : 500;
 }
 
-export function sendBridgeError(error: unknown, reply: FastifyReply): FastifyReply {
-  const { status, code, message } = httpProblemOf(error);
+const listed: ReadonlySet<string> = new Set(['ERR_COMMAND_DENIED', 'ERR_COMMAND_UNKNOWN']);
+const described: ReadonlySet<string> = new Set(['ERR_COMMAND_PARAMETERS', 'ERR_PLAN_GROUPS']);
+
+/** Where a client finds what would not have been refused; '' where nothing says more. */
+function hintOf(code: string, url: string): string {
+  const [, collection, name] = /^(.*?\/(?:commands|plans))(?:\/([^/?]+))?/.exec(url) ?? [];
+  if (collection === undefined) return '';
+  if (listed.has(code)) return `; GET ${collection} lists what you may call`;
+  if (!described.has(code) || name === undefined) return '';
+  return `; GET ${collection}/${name} describes it`;
+}
+
+/** @param url - of the request; '' where no hint is wanted */
+export function sendBridgeError(error: unknown, reply: FastifyReply, url = ''): FastifyReply {
+  const { status, code, message: problem } = httpProblemOf(error);
+  const message = `${problem}${hintOf(code, url)}`;
   if (code === 'ERR_INTERNAL') reply.log.error({ err: error }, 'bridge request failed');
   if (status === 503) reply.header('retry-after', retryAfterSeconds);
   // What is left of its body is not read.

@@ -12,6 +12,7 @@ export {
 } from './bridge.ts';
 export { catalogAsMarkdown, catalogAsTypes } from './catalog/catalog-docs.ts';
 export { type CatalogFinding, type LoadedCatalog, loadCatalog } from './catalog/load-catalog.ts';
+export { checkBridgeOptions } from './check-options.ts';
 export type { RunStarted } from './commands/command-api.ts';
 export { Catalog, type CommandInfo, describeCommand } from './commands/command-catalog.ts';
 export {
@@ -61,6 +62,15 @@ export type {
 } from './enroll/enrolment.ts';
 export type { EnrollApi, KnownMinion, Machine } from './enroll/enrolment-service.ts';
 export { BridgeError, type BridgeErrorCode, bridgeErrors } from './errors.ts';
+export {
+  type CompiledTemplate,
+  type CompileOptions,
+  compileTemplate,
+} from './guests/compile-template.ts';
+export type { DataSpaceDetails } from './guests/data-api.ts';
+export type { DataSpaceInfo } from './guests/data-spaces.ts';
+export { type PreparedRoles, parsePreparedRoles, spaceOf } from './guests/prepared-roles.ts';
+export { drawFlows } from './guests/template-picture.ts';
 export type { BridgePlugin } from './http/bridge-plugin.ts';
 export type { HttpServerContext } from './http/http-server-context.ts';
 export type { PlanStarted } from './plans/plan-api.ts';

@@ -29,7 +29,7 @@ import {
   parseAllowedEndpoints,
   readEndpoint,
 } from './http-client.ts';
-import { parseSection } from './options.ts';
+import { BridgeOptionsError, parseSection } from './options.ts';
 
 // The client of Keystone, with a log-in of its own [Identity API v3: validate token].
 
@@ -192,9 +192,7 @@ function keystoneEndpoint(section: ConfiguredEndpoint): ReadonlyMap<string, Allo
     return parseAllowedEndpoints([readEndpoint(section)]);
   } catch (cause) {
     const problem = cause instanceof Error ? cause.message : 'unreadable';
-    throw new BridgeError('ERR_BRIDGE_OPTIONS', `saltbridge:bridge:keystone: ${problem}`, {
-      cause,
-    });
+    throw new BridgeOptionsError([{ key: 'saltbridge:bridge:keystone', problem }], { cause });
   }
 }
 

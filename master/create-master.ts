@@ -93,7 +93,6 @@ async function open(parts: Parts, closers: Closers): Promise<Assembly> {
   const jobs = await createJobs({ config, context, auth, audit, events, transports });
   auditMaster({ config, context, audit, auth, events });
   const users = await createUsers({ config, context, auth, audit, jobs });
-  const files = await createFiles({ config, context, auth }, parts.fileserver);
   const extensions = await openExtensions(parts.extensions ?? [], {
     config,
     context,
@@ -102,6 +101,8 @@ async function open(parts: Parts, closers: Closers): Promise<Assembly> {
     events,
     users,
   });
+  const extensionFiles = extensions.files;
+  const files = await createFiles({ config, context, auth, extensionFiles }, parts.fileserver);
   const extPillar = [...(parts.extPillar ?? []), ...extensions.pillars];
   const sources = { pillar: parts.pillar, extPillar };
   const data = await createData({ config, context, auth, jobs, users, sources });
@@ -132,7 +133,7 @@ async function open(parts: Parts, closers: Closers): Promise<Assembly> {
     ...eventRequests({ context, events, jobs, users, limits, intakes }),
     ...dataRequests({ config, context, events, jobs, users, data }),
     ...fileRequests({ config, context, users, files }),
-    ...peerRequests({ config, context, users, jobs, functions }),
+    ...peerRequests({ config, context, users, jobs, functions, extensions }),
     ...masterRequests({ config, context, auth, users, files, tops: parts.tops }),
   };
   const requests = createRequests({ config, context, auth, signIn, limits, handlers });

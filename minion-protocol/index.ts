@@ -120,13 +120,6 @@ export {
   x931Sign,
 } from './rsa.ts';
 export {
-  expandCompound,
-  expandNodegroup,
-  findNodegroupLoop,
-  type Nodegroups,
-  splitTargetWords,
-} from './targeting/compound.ts';
-export {
   type FactMap,
   type FactSource,
   factsOf,
@@ -145,7 +138,12 @@ export {
   type CompiledTarget,
   type CompileTargetOptions,
   compileTarget,
+  expandCompound,
+  expandNodegroup,
+  findNodegroupLoop,
   isTargetType,
+  type Nodegroups,
+  splitTargetWords,
   type TargetCandidate,
   type TargetExpression,
   type TargetTerm,

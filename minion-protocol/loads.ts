@@ -101,7 +101,7 @@ const returnSchema: Check = Compile(
 );
 
 /** `_return`: what a job came to on one minion. */
-export interface ReturnLoad extends WireMap {
+export type ReturnLoad = WireMap & {
   /** In versions 0 and 2 whatever the sender wrote. */
   id: string;
   /** A jid; `req` for a job that the minion started itself; `nocache` for an event only. */
@@ -123,7 +123,7 @@ export interface ReturnLoad extends WireMap {
   schedule?: string | null;
   /** What it is the result of, where that is not the minion itself but what it manages (3008). */
   resource_id?: string | null;
-}
+};
 
 function isReturnLoad(load: WireMap): load is ReturnLoad {
   return returnSchema.Check(load) && isValidMinionId(load.id);
@@ -237,7 +237,7 @@ function textKeyed(value: WireValue | undefined): WireMap | undefined {
 }
 
 /** The load of a publication [WIRE 11.2]. */
-export interface PublicationLoad extends WireMap {
+export type PublicationLoad = WireMap & {
   fun: string | string[];
   /** For several functions a list of lists. Keywords come last, as a map with `__kwarg__`. */
   arg: WireValue[];
@@ -264,7 +264,7 @@ export interface PublicationLoad extends WireMap {
   auth_list?: WireValue[];
   /** Minions of 3008 and later fire `salt/job/<jid>/start/<id>` before they begin. */
   start_event?: boolean;
-}
+};
 
 function optionalText(value: WireValue | undefined): string | undefined {
   return typeof value === 'string' ? value : undefined;

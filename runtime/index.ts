@@ -5,10 +5,8 @@
  */
 
 export { addressSet } from './address-set.ts';
-export { BoundedQueue } from './bounded-queue.ts';
 export { Budget, type BudgetLimits } from './budget.ts';
 export { Closers } from './closers.ts';
-export { ConcurrencyLimiter, type LimiterClient } from './concurrency-limiter.ts';
 export {
   ConnectionGuard,
   type ConnectionOwner,
@@ -34,21 +32,26 @@ export {
   writeJson,
 } from './json.ts';
 export { isSmallJson, type JsonForm, writeJsonInSteps } from './json-writer.ts';
-export { KeyedMutex } from './keyed-mutex.ts';
-export { KeyedSemaphore } from './keyed-semaphore.ts';
 export { mapMaybePromise } from './map-maybe-promise.ts';
 export { MultiMap } from './multi-map.ts';
+export { nearestName } from './nearest-name.ts';
 export {
   loadOptionalPackage,
   requireOptionalPackage,
   runtimeErrors,
 } from './optional-package.ts';
 export { readTextIfPresent, writeFileAtomically } from './private-file.ts';
+export { BoundedQueue, SendPool, SendQueue } from './queues.ts';
 export { RecentAnswers } from './recent-answers.ts';
 export { newNameOf, type RenameScope, renameProblem } from './renamed-names.ts';
-export { Semaphore } from './semaphore.ts';
-export { SendPool, SendQueue } from './send-queue.ts';
-export { readingSteps, StepScheduler } from './step-scheduler.ts';
+export {
+  ConcurrencyLimiter,
+  KeyedMutex,
+  KeyedSemaphore,
+  type LimiterClient,
+  Semaphore,
+} from './semaphore.ts';
+export { readingSteps, StepScheduler, textInSteps } from './steps.ts';
 export {
   codeOf,
   describeSystemError,
@@ -58,7 +61,6 @@ export {
   makeDirectory,
   makeDirectorySync,
 } from './system.ts';
-export { textInSteps } from './text-steps.ts';
 export {
   delay,
   inTime,

@@ -3,21 +3,26 @@ import { readFile } from 'node:fs/promises';
 import type { Server } from 'node:net';
 import { type SecureContextOptions, Server as SecureServer } from 'node:tls';
 import type { Logger } from 'pino';
-import { FileReloader } from '../runtime/index.ts';
+import { describeSystemError, FileReloader } from '../runtime/index.ts';
 import { SaltApiError } from './errors.ts';
 import type { SaltApiTls } from './options.ts';
 
 /** The contents of the files that {@link SaltApiTls} names: certificate, key, chain. */
 export type TlsContents = readonly Buffer[];
 
+/** How a configuration calls the files. */
+const optionNames = ['ssl_crt', 'ssl_key', 'ssl_chain'] as const;
+
 /** @throws SaltApiError ERR_HTTP_LISTEN */
 export async function readTls(tls: SaltApiTls): Promise<TlsContents> {
   return Promise.all(
-    filesOf(tls).map(async (file) => {
+    filesOf(tls).map(async (file, index) => {
       try {
         return await readFile(file);
       } catch (cause) {
-        throw new SaltApiError('ERR_HTTP_LISTEN', `${file}: cannot be read`, { cause });
+        const reason = describeSystemError(cause) ?? file;
+        const message = `${optionNames[index]}: cannot be read: ${reason}`;
+        throw new SaltApiError('ERR_HTTP_LISTEN', message, { cause });
       }
     }),
   );

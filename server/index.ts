@@ -1,4 +1,5 @@
 /** What `saltbridge master` runs, for the command and for programs. */
 
+export { type ConfigCheck, checkServerConfig } from './check-config.ts';
 export type { MasterServer, ServeOptions } from './master-with-services.ts';
 export { createMasterServer, serve } from './serve.ts';

@@ -18,7 +18,7 @@ export const sharedMasterErrors: Readonly<Record<SharedMasterErrorCode, ErrorEnt
     retry: true,
   },
   ERR_NO_HOLDER: {
-    meaning: 'No process held the master for takeover_after and 5 seconds; nothing was done.',
+    meaning: 'No process held the master for takeover_after and holder_wait; nothing was done.',
     action: 'Look at the logs of the processes for why none of them could start it.',
     retry: true,
   },

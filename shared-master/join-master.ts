@@ -115,6 +115,7 @@ class Member implements HolderSource {
   readonly #waiting = new Set<WaitingCall>();
   #config: MasterConfig;
   #holder: Holder | undefined;
+  #withoutHolderSince = performance.now();
   /** The master of this process, while it starts or runs. */
   #own: Master | undefined;
   #role: SharedRole = 'sibling';
@@ -168,7 +169,7 @@ class Member implements HolderSource {
     await this.#running;
   }
 
-  async holder(signal?: AbortSignal): Promise<Holder | undefined> {
+  async holder(signal?: AbortSignal, since = performance.now()): Promise<Holder | undefined> {
     if (signal?.aborted) return undefined;
     if (this.#holder !== undefined) return this.#holder;
     if (this.#running === undefined || this.#closing.signal.aborted) throw stopped();
@@ -178,6 +179,8 @@ class Member implements HolderSource {
       throw new SharedMasterError('ERR_WAITING_CALLS', message);
     }
     const limitMs = waitLimitMs(this.#config);
+    const restMs = Math.max(since, this.#withoutHolderSince) + limitMs - performance.now();
+    if (restMs <= 0) throw this.#noHolder(limitMs);
     let waiting: WaitingCall | undefined;
     let timer: NodeJS.Timeout | undefined;
     const give = (): void => waiting?.resolve(undefined);
@@ -185,7 +188,7 @@ class Member implements HolderSource {
       return await new Promise((resolve, reject) => {
         waiting = { resolve, reject };
         this.#waiting.add(waiting);
-        timer = setTimeout(() => reject(this.#noHolder(limitMs)), limitMs);
+        timer = setTimeout(() => reject(this.#noHolder(limitMs)), restMs);
         signal?.addEventListener('abort', give, { once: true });
       });
     } finally {
@@ -256,7 +259,7 @@ class Member implements HolderSource {
     } catch (error) {
       if (codeOf(error) !== 'ERR_STORE_LOCKED') throw error;
     } finally {
-      this.#holder = undefined;
+      this.#forgetHolder();
       this.#own = undefined;
       end.abort();
       this.#setRole('sibling');
@@ -286,7 +289,7 @@ class Member implements HolderSource {
       }
       throw error;
     } finally {
-      this.#holder = undefined;
+      this.#forgetHolder();
       left.abort();
       joined.unlink();
       agent.destroy();
@@ -331,6 +334,11 @@ class Member implements HolderSource {
     this.#obstacle = undefined;
     for (const { resolve } of this.#waiting) resolve(holder);
     this.#waiting.clear();
+  }
+
+  #forgetHolder(): void {
+    if (this.#holder !== undefined) this.#withoutHolderSince = performance.now();
+    this.#holder = undefined;
   }
 
   #hung(directory: string, reason: string): SharedMasterError {

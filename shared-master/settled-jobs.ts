@@ -1,8 +1,7 @@
 /**
  * Jobs across the end of the process that published them. Each has its job id before it is sent, and
- * a job is stored before it leaves: where the next holder knows none of that id, nothing was
- * published, and it is published then; where it does, the job is followed on and never published
- * again.
+ * a job is stored before it leaves. Where the next holder knows none of that id, or knows that it was
+ * never sent, it is published then; else the job is followed on and never published again.
  */
 
 import type { NamedMethod } from '../client/index.ts';
@@ -15,7 +14,6 @@ import {
   type HolderSource,
   jobMethods,
   maxWaitingCalls,
-  waitLimitMs,
 } from './shared-caller.ts';
 
 /** Parameters of `jobs.publish`, `run` and `batch`, as far as they matter here. */
@@ -38,7 +36,15 @@ interface Update {
   readonly minions?: readonly string[];
   readonly missing?: readonly string[];
   readonly skipped?: number;
+  readonly notSent?: readonly string[];
   readonly deliveries?: readonly Delivery[];
+}
+
+/** What the holder keeps of a job. */
+interface KeptJob {
+  readonly receipt: JobReceipt;
+  /** Those of its minions that it was never sent to. */
+  readonly notSent: readonly string[];
 }
 
 /**
@@ -65,26 +71,24 @@ export class SettledJobs {
       throw new SharedMasterError('ERR_WAITING_CALLS', `${maxWaitingCalls} publications wait`);
     }
     this.#waiting += 1;
-    const deadline = performance.now() + waitLimitMs(this.#source.config);
+    const since = performance.now();
     try {
-      return await this.#publishing.run(() => {
-        if (performance.now() < deadline) return this.#publishSettled(parameters);
-        throw new SharedMasterError('ERR_NO_HOLDER', 'no process took the publication in time');
-      });
+      return await this.#publishing.run(() => this.#publishSettled(parameters, since));
     } finally {
       this.#waiting -= 1;
     }
   }
 
-  async #publishSettled(parameters: JobParameters): Promise<unknown> {
+  async #publishSettled(parameters: JobParameters, since: number): Promise<unknown> {
     const jid = this.#jidOf(parameters);
     if (jid === undefined) return callShared(this.#source, jobMethods.publish, parameters);
-    const attempts = new Attempts(this.#source, `jobs.publish of ${jid}`);
+    const attempts = new Attempts(this.#source, `jobs.publish of ${jid}`, since);
     for (;;) {
       try {
         // protection: settled-publications
-        const receipt = attempts.wasSent ? await this.#receipt(attempts, jid) : undefined;
-        return receipt ?? (await attempts.call(jobMethods.publish, { ...parameters, jid }));
+        const kept = attempts.wasSent ? await this.#keptJob(attempts, jid) : undefined;
+        if (kept !== undefined && kept.notSent.length === 0) return kept.receipt;
+        return await attempts.call(jobMethods.publish, { ...parameters, jid });
       } catch (error) {
         await attempts.afterBreak(error);
       }
@@ -98,11 +102,10 @@ export class SettledJobs {
     const told = new ToldUpdates();
     for (;;) {
       try {
-        const isKept =
-          attempts.wasSent &&
-          jid !== undefined &&
-          (await this.#receipt(attempts, jid)) !== undefined;
-        if (isKept) yield* this.#follow(attempts, jid, told, signal);
+        const kept =
+          attempts.wasSent && jid !== undefined ? await this.#keptJob(attempts, jid) : undefined;
+        const wasPublished = kept !== undefined && kept.notSent.length === 0;
+        if (wasPublished) yield* this.#follow(attempts, kept.receipt.jid, told, signal);
         else {
           const request = jid === undefined ? parameters : { ...parameters, jid };
           yield* told.fresh(attempts.stream(jobMethods.run, request, signal));
@@ -145,10 +148,12 @@ export class SettledJobs {
     let request: object = jid === undefined ? parameters : { ...parameters, jid };
     for (;;) {
       try {
-        const receipt =
-          attempts.wasSent && jid !== undefined ? await this.#receipt(attempts, jid) : undefined;
-        const left = gathered?.filter((id) => receipt?.minions.includes(id) !== true);
-        if (receipt !== undefined && jid !== undefined) {
+        const kept =
+          attempts.wasSent && jid !== undefined ? await this.#keptJob(attempts, jid) : undefined;
+        const reached = new Set(kept?.receipt.minions);
+        for (const id of kept?.notSent ?? []) reached.delete(id);
+        const left = gathered?.filter((id) => !reached.has(id));
+        if (kept !== undefined && jid !== undefined) {
           let failed: string | undefined;
           for await (const update of this.#follow(attempts, jid, told, signal)) {
             yield update;
@@ -247,11 +252,11 @@ export class SettledJobs {
   }
 
   /** What the holder keeps of a job; `undefined`: none of this id was ever published. */
-  async #receipt(attempts: Attempts, jid: string): Promise<JobReceipt | undefined> {
+  async #keptJob(attempts: Attempts, jid: string): Promise<KeptJob | undefined> {
     try {
       for await (const item of attempts.stream(jobMethods.follow, { jid })) {
-        const { minions = [], missing = [], skipped = 0 } = item as Update;
-        return { jid, minions, missing, skipped };
+        const { minions = [], missing = [], skipped = 0, notSent = [] } = item as Update;
+        return { receipt: { jid, minions, missing, skipped }, notSent };
       }
     } catch (error) {
       if (codeOf(error) !== 'ERR_JOB_UNKNOWN') throw error;
@@ -296,15 +301,15 @@ function nameOf({ type, minion, resource = '' }: Update): string | undefined {
   return type === 'published' || type === 'gathered' ? type : undefined;
 }
 
+const knownReasons: ReadonlySet<string | undefined> = new Set(['key-not-accepted', 'not-sent']);
+
 /** Silence says nothing where the job may never have left, or its return may have been lost. */
 function settledUpdate(update: Update): Update {
   if (update.type !== 'finished' || update.deliveries === undefined) return update;
   return {
     ...update,
     deliveries: update.deliveries.map((one) =>
-      one.state === 'silent' && one.reason !== 'key-not-accepted'
-        ? { ...one, reason: 'unknown' }
-        : one,
+      one.state === 'silent' && !knownReasons.has(one.reason) ? { ...one, reason: 'unknown' } : one,
     ),
   };
 }

@@ -15,28 +15,31 @@ export interface HolderSource {
   /** In force where the calls come from. */
   readonly config: MasterConfig;
   /**
-   * The process that holds the master; waits for one.
+   * The process that holds the master; waits for one, at most {@link waitLimitMs} since the last one
+   * ended, or since `since` if that is later.
+   * @param since - when the call was made, as `performance.now()` counts. Default: now
    * @returns `undefined` when the signal fires first
    * @throws SharedMasterError ERR_NO_HOLDER, ERR_HOLDER_HUNG, ERR_WAITING_CALLS; MasterError
    * ERR_MASTER_STOPPED
    */
-  holder(signal?: AbortSignal): Promise<Holder | undefined>;
+  holder(signal?: AbortSignal, since?: number): Promise<Holder | undefined>;
 }
 
 /** Times that a call may break while its holder goes on. */
 const maxBreaks = 3;
 /** For a holder whose call broke, to be seen to have ended. */
 const endMs = 1000;
-/** Between tries to reach a holder that takes no connections: it is stopped, or busy. */
-const [shortestRetryMs, longestRetryMs] = [50, 250];
-/** What a call waits beyond `takeover_after` for a holder that takes it. */
-const startAllowanceMs = 5000;
+/**
+ * Between tries to reach a holder that takes no connections, because it is stopped or busy: twice as
+ * long each time, and a part of that by chance. When another process takes over, none is waited for.
+ */
+const [shortestRetryMs, longestRetryMs] = [50, 2000];
 /** Calls of a process that may wait for a holder. */
 export const maxWaitingCalls = 10_000;
 
 /** Milliseconds that a call waits for a holder that takes it. */
-export function waitLimitMs({ takeoverAfterSeconds }: MasterConfig): number {
-  return takeoverAfterSeconds * 1000 + startAllowanceMs;
+export function waitLimitMs({ takeoverAfterSeconds, holderWaitSeconds }: MasterConfig): number {
+  return (takeoverAfterSeconds + holderWaitSeconds) * 1000;
 }
 
 /** One call, or one stream, over several holders. */
@@ -46,11 +49,15 @@ export class Attempts {
   #breaks = 0;
   /** When the holder took no connection for the first time. */
   #refusedSince: number | undefined;
+  #refusals = 0;
   #wasSent = false;
+  readonly #since: number;
 
-  constructor(source: HolderSource, name: string) {
+  /** @param since - when the call was made. Default: now */
+  constructor(source: HolderSource, name: string, since: number = performance.now()) {
     this.#source = source;
     this.#name = name;
+    this.#since = since;
   }
 
   /** Whether a holder that ended may have carried it out, or begun to. */
@@ -59,7 +66,7 @@ export class Attempts {
   }
 
   async call({ name, row }: NamedMethod, parameters: object): Promise<unknown> {
-    const holder = await this.#source.holder();
+    const holder = await this.#source.holder(undefined, this.#since);
     if (holder === undefined) throw new TypeError('nothing ends the wait');
     try {
       return await holder.caller.call({ name, row }, parameters);
@@ -98,13 +105,16 @@ export class Attempts {
     if (!(error instanceof BrokenCallError)) throw this.#wasSent ? this.#unknown(error) : error;
     this.#wasSent ||= error.wasSent;
     const { end } = error.holder;
-    const waitMs = error.wasSent
-      ? endMs
-      : shortestRetryMs + Math.random() * (longestRetryMs - shortestRetryMs);
-    await inTime(delay(waitMs), end);
-    if (end.aborted) this.#refusedSince = undefined;
+    await inTime(delay(error.wasSent ? endMs : this.#retryMs()), end);
+    if (end.aborted) [this.#refusedSince, this.#refusals] = [undefined, 0];
     else if (error.wasSent) this.#countBreak(error);
     else this.#limitRefusals(error);
+  }
+
+  #retryMs(): number {
+    const longest = Math.min(shortestRetryMs * 2 ** this.#refusals, longestRetryMs);
+    this.#refusals += 1;
+    return (longest * (1 + Math.random())) / 2;
   }
 
   #countBreak(error: BrokenCallError): void {

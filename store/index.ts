@@ -4,6 +4,7 @@ export { type HolderState, probeHolder } from './directory.ts';
 export {
   type EmbeddedStore,
   type EmbeddedStoreOptions,
+  engineVersion,
   openEmbeddedStore,
   prepareStoreDirectory,
   type StoreUpgrade,
@@ -14,9 +15,8 @@ export {
   storeErrors,
 } from './errors.ts';
 export { inspectStore, readStore, type StoreInspection } from './inspect.ts';
-export { engineVersion } from './lmdb-tables.ts';
 export { createMemoryStore } from './memory.ts';
-export { endHolder } from './process-identity.ts';
+export { endHolder, hasEnded, ownIdentity } from './process-identity.ts';
 export { type RestoreOptions, type RestoreReceipt, restoreStore } from './restore.ts';
 export type {
   Change,

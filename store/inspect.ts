@@ -4,6 +4,7 @@ import { realpath, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { isDirectoryLocked } from './directory.ts';
+import { openLmdbTables } from './embedded.ts';
 import {
   checkSignature,
   decodeKey,
@@ -16,7 +17,6 @@ import {
   unpackNumber,
 } from './encoding.ts';
 import { StoreError } from './errors.ts';
-import { openLmdbTables } from './lmdb-tables.ts';
 import type { Store } from './store.ts';
 import { streamHeadKey, TableStore } from './table-store.ts';
 import type { Row, Table, Tables } from './tables.ts';

@@ -95,11 +95,8 @@ export async function endHolder(directory: string, generation: number): Promise<
 /** Between the last look at the process and its end nothing is waited for. */
 function endProcess({ pid, startTicks }: ProcessIdentity): EndedHolder {
   if (pid === process.pid) return { isEnded: false, reason: 'it is this process' };
-  const running = readProcess(pid);
   // protection: reused-process-id
-  if (running?.startTicks !== startTicks || 'ZX'.includes(running.state)) {
-    return { isEnded: true, pid };
-  }
+  if (isGone({ pid, startTicks })) return { isEnded: true, pid };
   const otherAccount = { isEnded: false, reason: 'it runs under another account' } as const;
   try {
     if (statSync(`/proc/${pid}`).uid !== process.getuid?.()) return otherAccount;
@@ -111,8 +108,19 @@ function endProcess({ pid, startTicks }: ProcessIdentity): EndedHolder {
   return { isEnded: true, pid };
 }
 
+/** Whether a process has ended, where that can be said for certain. */
+export function hasEnded({ pidNamespace, bootId, ...started }: ProcessIdentity): boolean {
+  const own = ownIdentity();
+  return own?.bootId === bootId && own.pidNamespace === pidNamespace && isGone(started);
+}
+
+function isGone({ pid, startTicks }: Pick<ProcessIdentity, 'pid' | 'startTicks'>): boolean {
+  const running = readProcess(pid);
+  return running?.startTicks !== startTicks || 'ZX'.includes(running.state);
+}
+
 /** Of this process; `undefined` where there is no `/proc`. */
-function ownIdentity(): ProcessIdentity | undefined {
+export function ownIdentity(): ProcessIdentity | undefined {
   const running = readProcess(process.pid);
   if (running === undefined) return undefined;
   return {

@@ -3,11 +3,10 @@ import path from 'node:path';
 import { isDiskFull } from '../runtime/index.ts';
 import { fileTimestamp, readBackup, syncDirectory } from './backup.ts';
 import { type DirectoryLock, lockDirectory } from './directory.ts';
-import { prepareStoreDirectory } from './embedded.ts';
+import { openLmdbTables, prepareStoreDirectory } from './embedded.ts';
 import { layoutVersion } from './encoding.ts';
 import { StoreError } from './errors.ts';
 import { checkTables, type StoreInspection } from './inspect.ts';
-import { openLmdbTables } from './lmdb-tables.ts';
 import type { Store } from './store.ts';
 import { TableStore } from './table-store.ts';
 

@@ -13,7 +13,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import test from 'ava';
 import { policyErrors } from '../acl/index.ts';
-import { commandErrors } from '../cli/errors.ts';
+import { commandErrors, exitCodeOf, exitCodes } from '../cli/errors.ts';
 import { bridgeErrors } from '../heat-bridge/index.ts';
 import {
   authenticationErrors,
@@ -135,6 +135,13 @@ test('no code is used by two rooms', (t) => {
 
 test('docs/errors.md says of each code what its table says', (t) => {
   for (const [code, entry] of entries) t.deepEqual({ ...rows.get(code) }, { ...entry }, code);
+});
+
+test('every code has an exit code of the command line, and none that of a bug', (t) => {
+  for (const [code] of entries) {
+    const exitCode = exitCodeOf(code);
+    t.true(exitCode !== undefined && exitCode !== exitCodes.software, code);
+  }
 });
 
 test('docs/errors.md has no code that nobody gives', (t) => {

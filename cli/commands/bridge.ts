@@ -15,6 +15,7 @@ import type { CommandContext } from '../context.ts';
 import { CommandError, exitCodes } from '../errors.ts';
 import { configOption, jsonOption, logLevelOption } from '../options.ts';
 import { escapeName, printJson, printLine } from '../terminal.ts';
+import { addDataCommands } from './bridge-data.ts';
 import { addHandleCommands, addOutboxCommands } from './bridge-signals.ts';
 import { addStackCommands } from './bridge-stacks.ts';
 
@@ -207,13 +208,15 @@ function addList(bridge: Command, context: CommandContext): void {
   bridge
     .command('list')
     .description('list the commands and plans of the running master')
+    .option('--service <name>', 'only those that rules may permit this service')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
-    .action(async ({ configDir, json }: BridgeOptions) => {
+    .action(async ({ configDir, json, service }: BridgeOptions & { service?: string }) => {
       const api = await context.openExtension(configDir, 'bridge');
-      const commands = await api.call<readonly CommandInfo[]>('commands');
-      const list = [...commands, ...(await api.call<readonly PlanInfo[]>('plans'))];
+      const by = service === undefined ? {} : { service };
+      const commands = await api.call<readonly CommandInfo[]>('commands', by);
+      const list = [...commands, ...(await api.call<readonly PlanInfo[]>('plans', by))];
       if (json) return printJson(context.stdout, list);
       if (list.length === 0) await printLine(context.stderr, 'The catalog is empty.');
       for (const { name, description, deprecated } of list) {
@@ -387,4 +390,5 @@ export function addBridgeCommand(program: Command, context: CommandContext): voi
   addHandleCommands(bridge, context);
   addOutboxCommands(bridge, context);
   addStackCommands(bridge, context);
+  addDataCommands(bridge, context);
 }

@@ -3,13 +3,13 @@ import type { Delivery, JobReport, JobSummary, SilenceReason } from '../../maste
 import type { WireMap } from '../../minion-protocol/index.ts';
 import type { CommandContext } from '../context.ts';
 import { configOption, jsonOption, logLevelOption, parseCount } from '../options.ts';
+import { formatJson } from '../output/nested.ts';
 import {
   addOutputOptions,
   chooseOutput,
   formatReturn,
   type OutputCommandOptions,
 } from '../output/outputters.ts';
-import { formatJson } from '../output/python.ts';
 import { escapeName, printJson, printLine } from '../terminal.ts';
 
 // `saltbridge jobs list|show`.
@@ -20,6 +20,7 @@ const silenceReasons: Readonly<Record<SilenceReason, string>> = {
   'not-heard-since': 'not heard since the job was published',
   'queue-full': 'perhaps skipped: the queue of a subscriber was full',
   'no-return': 'heard since, but it returned nothing',
+  'not-sent': 'the master ended before it was sent',
   unknown: 'the master ended meanwhile; whether it ran is not known',
 };
 

@@ -1,10 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { closeSync } from 'node:fs';
+import { closeSync, fstatSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Command, Option } from 'commander';
 import { connectMaster } from '../../client/index.ts';
-import { type LogLevel, loadTenants, type MasterConfig } from '../../master/index.ts';
+import type { LogLevel, MasterConfig } from '../../master/index.ts';
 import type { CommandContext } from '../context.ts';
 import { CommandError } from '../errors.ts';
 import { configOption, logLevelOption } from '../options.ts';
@@ -31,6 +32,7 @@ export async function startDaemon(
 ): Promise<number> {
   // What the process says before it has a log of its own, and as it dies.
   const log = path.isAbsolute(config.logFile) ? openLogFile(config.logFile, owner) : 'ignore';
+  const begin = typeof log === 'number' ? fstatSync(log).size : 0;
   const child = spawn(process.execPath, [...argv], {
     detached: true,
     stdio: ['ignore', log, log],
@@ -39,7 +41,7 @@ export async function startDaemon(
   const hasEnded = new AbortController();
   child.once('error', (error) => hasEnded.abort(error.message));
   child.once('exit', (code, signal) => hasEnded.abort(`it ended with ${code ?? signal}`));
-  const pid = await waitUntilReady(child, config, hasEnded.signal);
+  const pid = await waitUntilReady(child, config, hasEnded.signal, begin);
   child.removeAllListeners();
   child.unref();
   return pid;
@@ -49,6 +51,7 @@ async function waitUntilReady(
   child: ChildProcess,
   { socket, logFile }: Pick<MasterConfig, 'socket' | 'logFile'>,
   hasEnded: AbortSignal,
+  begin: number,
 ): Promise<number> {
   const deadline = Date.now() + startTimeoutMs;
   const api = connectMaster({ socketPath: socket });
@@ -63,8 +66,23 @@ async function waitUntilReady(
   }
   if (!hasEnded.aborted) child.kill();
   const reason = hasEnded.aborted ? String(hasEnded.reason) : 'it did not answer in a minute';
-  const message = `the master did not start: ${reason}; see ${logFile}`;
+  const told = await readLastWords(logFile, begin);
+  const message = `the master did not start: ${reason}${told}; see ${logFile}`;
   throw new CommandError('ERR_MASTER_NOT_READY', message);
+}
+
+/** More is not read of what a process said in its log. */
+const maxLastWords = 65_536;
+
+/** What a process that ended said of the reason: the last line that begins as all of ours do. */
+async function readLastWords(logFile: string, begin: number): Promise<string> {
+  const said = await readFile(logFile).catch(() => Buffer.alloc(0));
+  const lines = said
+    .subarray(Math.max(begin, said.length - maxLastWords))
+    .toString()
+    .split('\n');
+  const reason = lines.findLast((line) => line.startsWith('saltbridge: '));
+  return reason === undefined ? '' : `: ${reason.slice('saltbridge: '.length)}`;
 }
 
 interface MasterOptions {
@@ -96,7 +114,8 @@ export function addMasterCommand(program: Command, context: CommandContext): voi
 }
 
 async function startInBackground(configDir: string, logLevel?: LogLevel): Promise<number> {
-  const { config, tenants } = await loadTenants(configDir);
+  const { loadServedConfig } = await import('../service/load-served-config.ts');
+  const { config, tenants } = (await loadServedConfig(configDir)).loaded;
   const change = planUserChange(config.user);
   const owner = change.kind === 'become' ? change.account : undefined;
   const program = process.argv.slice(1, 2);

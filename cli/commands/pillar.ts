@@ -9,8 +9,7 @@ import { traverseFacts, type WireMap, type WireValue } from '../../minion-protoc
 import type { CommandContext } from '../context.ts';
 import { exitCodes } from '../errors.ts';
 import { configOption, jsonOption, logLevelOption } from '../options.ts';
-import { formatNested } from '../output/nested.ts';
-import { formatJson } from '../output/python.ts';
+import { formatJson, formatNested } from '../output/nested.ts';
 import { escapeName, printLine } from '../terminal.ts';
 
 interface PillarOptions {

@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import type { Command } from 'commander';
 import { type JobsApi, type RunRequest, returnerOf } from '../../master/index.ts';
-import type { WireValue } from '../../minion-protocol/index.ts';
+import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
 import type { CommandContext } from '../context.ts';
 import { CommandError, errorCodeOf, exitCodes } from '../errors.ts';
 import { sudoUser } from '../login.ts';
@@ -120,9 +120,11 @@ class FileCopier {
     let isFirst = true;
     for await (const chunk of readChunks(file, size)) {
       const packed = isCompressed ? await promisify(gzip)(chunk) : chunk;
-      const text = Buffer.from(packed.toString('base64'));
-      const arg = [remote, text, !isFirst, isCompressed, mode];
-      const answers = await this.#run('cp.recv_chunked', arg);
+      // By keyword: a minion takes text with an equals sign for one.
+      const answers = await this.#run('cp.recv_chunked', [], {
+        ...{ dest: remote, chunk: packed.toString('base64'), append: !isFirst },
+        ...{ compressed: isCompressed, mode },
+      });
       // Nobody is there: nobody will be for the rest of it.
       if (answers.size === 0) return;
       for (const [minion, answer] of answers) {
@@ -140,10 +142,10 @@ class FileCopier {
   }
 
   /** What minions return; `false` of those that do not. */
-  async #run(fun: string, arg: readonly WireValue[]): Promise<Answers> {
+  async #run(fun: string, arg: readonly WireValue[], kwarg: WireMap = {}): Promise<Answers> {
     const answers: Answers = new Map();
     const { stdout, interruption } = this.#context;
-    for await (const update of this.#jobs.run({ ...this.#call, fun, arg }, interruption())) {
+    for await (const update of this.#jobs.run({ ...this.#call, fun, arg, kwarg }, interruption())) {
       if (update.type === 'published' && update.minions.length === 0) {
         await printLine(stdout, noMinionsMatched);
       }

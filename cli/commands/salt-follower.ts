@@ -14,6 +14,7 @@ import type { WireValue } from '../../minion-protocol/index.ts';
 import { textOrder } from '../../python/operators.ts';
 import type { CommandContext } from '../context.ts';
 import { exitCodes } from '../errors.ts';
+import { mapEntries, pythonRepr, pythonStr } from '../output/nested.ts';
 import {
   formatData,
   formatReturn,
@@ -22,7 +23,6 @@ import {
   type OutputOptions,
   type OutputSink,
 } from '../output/outputters.ts';
-import { mapEntries, pythonRepr, pythonStr } from '../output/python.ts';
 import { escapeLines, escapeName, Progress, printLine } from '../terminal.ts';
 
 // Output of `sys.doc` [salt cli/salt.py _print_docs].

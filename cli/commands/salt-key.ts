@@ -229,6 +229,7 @@ class SaltKeyActions {
     if (match === undefined || local.length > 0) {
       texts.set('local', new Map(local.map(({ name, fingerprint }) => [name, fingerprint])));
     }
+    for (const [place, found] of texts) if (found.size === 0) texts.delete(place);
     await this.#show(texts);
   }
 

@@ -3,8 +3,7 @@
 import { isWireMap, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
 import { splitLines } from '../../python/text.ts';
 import { type Colors, escapeLine, escapeLines, escapeName } from '../terminal.ts';
-import { formatNested } from './nested.ts';
-import { formatPprint, mapEntries, pythonStr, wrapText } from './python.ts';
+import { formatNested, formatPprint, mapEntries, pythonStr, wrapText } from './nested.ts';
 
 // One state.
 

@@ -16,15 +16,15 @@ import {
   terminalColors,
 } from '../terminal.ts';
 import { formatHighstate } from './highstate.ts';
-import { formatNested } from './nested.ts';
 import {
   formatJson,
+  formatNested,
   formatPprint,
   formatYaml,
   mapEntries,
   pythonRepr,
   pythonStr,
-} from './python.ts';
+} from './nested.ts';
 
 // No return [salt output/no_return.py].
 

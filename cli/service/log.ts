@@ -10,6 +10,7 @@ import {
 } from '../../master/index.ts';
 import type { OutputStream } from '../context.ts';
 import { type Account, createOwnedDirectory } from './account.ts';
+import { TextLog } from './log-text.ts';
 
 const require = createRequire(import.meta.url);
 
@@ -71,7 +72,18 @@ export interface MasterLogOptions {
   readonly owner: Account | undefined;
 }
 
-type LogOptions = Pick<MasterConfig, 'logFile' | 'logLevel' | 'logLevelLogfile'>;
+type LogOptions = Pick<
+  MasterConfig,
+  | 'logDatefmt'
+  | 'logDatefmtLogfile'
+  | 'logFile'
+  | 'logFmtConsole'
+  | 'logFmtJid'
+  | 'logFmtLogfile'
+  | 'logFormat'
+  | 'logLevel'
+  | 'logLevelLogfile'
+>;
 
 /** A master's log: the console, and `log_file`. */
 export interface MasterLog {
@@ -99,11 +111,14 @@ export function openMasterLog(config: LogOptions, options: MasterLogOptions): Ma
   if (problem !== undefined && stderr === undefined) throw problem;
   const sinks: Sink[] = [];
   if (stderr !== undefined) {
-    sinks.push({ stream: logDestination(stderr), levelIn: ({ logLevel }) => level ?? logLevel });
+    sinks.push({
+      stream: consoleOf(stderr, config),
+      levelIn: ({ logLevel }) => level ?? logLevel,
+    });
   }
   if (file !== undefined) {
     sinks.push({
-      stream: file,
+      stream: formatted(file, config, config.logFmtLogfile, config.logDatefmtLogfile),
       levelIn: ({ logLevel, logLevelLogfile }) => logLevelLogfile ?? level ?? logLevel,
     });
   }
@@ -138,6 +153,23 @@ function tryToOpenLogFile(
   } catch (problem) {
     return { problem };
   }
+}
+
+/** Text where it is asked for; else JSON, or lines for people on a terminal. */
+function consoleOf(stderr: OutputStream, config: LogOptions): DestinationStream {
+  const { logFormat, logFmtConsole, logDatefmt } = config;
+  return logFormat === 'text'
+    ? formatted(stderr, config, logFmtConsole, logDatefmt)
+    : logDestination(stderr);
+}
+
+function formatted(
+  stream: DestinationStream,
+  { logFormat, logFmtJid: jidFormat }: LogOptions,
+  format: string,
+  dateFormat: string,
+): DestinationStream {
+  return logFormat === 'text' ? new TextLog(stream, { format, dateFormat, jidFormat }) : stream;
 }
 
 function logDestination(stderr: OutputStream): DestinationStream {

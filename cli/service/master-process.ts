@@ -12,7 +12,7 @@ import {
 } from 'node:fs';
 import path from 'node:path';
 import type { Logger } from 'pino';
-import { type LogLevel, loadTenants, type MasterConfig } from '../../master/index.ts';
+import { type LogLevel, logConfigWarnings, type MasterConfig } from '../../master/index.ts';
 import type { OutputStream } from '../context.ts';
 import { limitHeapGrowth, onSignal, terminationSignal } from '../process.ts';
 import {
@@ -24,6 +24,7 @@ import {
   planUserChange,
   type UserChange,
 } from './account.ts';
+import { loadServedConfig } from './load-served-config.ts';
 import { openMasterLog } from './log.ts';
 import { reloadProcess, ServedMasters } from './served-masters.ts';
 import { createServiceNotifier, ServiceReporter } from './service-manager.ts';
@@ -80,13 +81,14 @@ export async function runMaster(
   stderr: OutputStream | undefined,
 ): Promise<void> {
   limitHeapGrowth();
-  const loaded = await loadTenants(configDirectory);
+  const { loaded, directoryWarnings } = await loadServedConfig(configDirectory);
   const { config } = loaded;
   const change = planUserChange(config.user);
   const account = change.kind === 'become' ? change.account : undefined;
   const logOptions = { stderr, level, owner: account };
   const log = openMasterLog(config, logOptions);
   const { logger } = log;
+  logConfigWarnings(logger, directoryWarnings);
   const masters = await ServedMasters.create(configDirectory, loaded, log, logOptions);
   const service = new ServiceReporter(createServiceNotifier(logger));
   onSignal('SIGUSR1', () => {

@@ -1,35 +1,17 @@
-/** Who calls the bridge: a program that imports the library, and Trove's task manager in Python. */
-import { type ChildProcess, execFile, spawn } from 'node:child_process';
-import { once } from 'node:events';
+/** Trove's task manager in Python, and customers of a database. */
+import { execFile } from 'node:child_process';
 import path from 'node:path';
-import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import type { Bridge, CommandRequest } from '../../heat-bridge/index.ts';
-import type { ControlPlane } from './control-plane.ts';
-import { sources } from './control-plane.ts';
+import { PythonCaller } from '../callers.ts';
+import { type ControlPlane, startControlPlane } from '../control-plane.ts';
+import type { CloudDescription } from '../heat/cloud.ts';
 
-const client = fileURLToPath(new URL('../../../clients/python', import.meta.url));
+/** Of this example, in the sources. */
+export const sources: string = fileURLToPath(new URL('../../../examples/trove', import.meta.url));
 
-/** Of a command of the catalog. */
-type Parameters = NonNullable<CommandRequest['params']>;
-
-/** In TypeScript, by import. @returns what the instance returned @throws Error with its reason */
-export async function call(
-  bridge: Bridge,
-  minion: string,
-  command: string,
-  params: Parameters = {},
-  idempotencyKey?: string,
-): Promise<unknown> {
-  const run = await bridge.run(`trove.${command}`, {
-    target: [minion],
-    params,
-    ...(idempotencyKey === undefined ? {} : { idempotencyKey }),
-  });
-  const { status, results } = await run.outcome;
-  const [result] = results;
-  if (status === 'succeeded') return result?.return;
-  throw new Error(`${command} ${status}: ${result?.reason ?? JSON.stringify(result?.return)}`);
+/** @param cloud - whose tokens services may send. Default: none */
+export function startTrovePlane(cloud?: CloudDescription): Promise<ControlPlane> {
+  return startControlPlane({ sources, service: 'trove', users: ['shop', 'blog'], cloud });
 }
 
 /** What a method of GuestAgent gave. */
@@ -42,27 +24,9 @@ export interface AgentAnswer {
 }
 
 /** Trove's task manager: Python, over HTTPS, by its own names of methods and arguments. */
-export class TaskManager {
-  readonly #process: ChildProcess;
-  readonly #answers: AsyncIterator<string>;
-
-  constructor({ url, certificate, passwords }: ControlPlane, user: 'blog' | 'shop') {
-    const program = path.join(sources, 'python/call_agent.py');
-    this.#process = spawn('python3', [program], {
-      stdio: ['pipe', 'pipe', 'inherit'],
-      env: {
-        PATH: process.env.PATH ?? '',
-        PYTHONPATH: client,
-        PYTHONDONTWRITEBYTECODE: '1',
-        SALTBRIDGE_URL: url,
-        SALTBRIDGE_CA: certificate,
-        SALTBRIDGE_USER: user,
-        SALTBRIDGE_PASSWORD: passwords[user],
-      },
-    });
-    const { stdout } = this.#process;
-    if (stdout === null) throw new Error('the output of python3 is not a pipe');
-    this.#answers = createInterface({ input: stdout })[Symbol.asyncIterator]();
+export class TaskManager extends PythonCaller {
+  constructor(plane: ControlPlane, user: 'blog' | 'shop') {
+    super(path.join(sources, 'python/call_agent.py'), plane, user);
   }
 
   /** @param request of Trove's; the same call of the same request is the same run */
@@ -72,16 +36,8 @@ export class TaskManager {
     method: string,
     args: Readonly<Record<string, unknown>> = {},
   ): Promise<AgentAnswer> {
-    this.#process.stdin?.write(`${JSON.stringify([minion, request, method, args])}\n`);
-    const { value, done } = await this.#answers.next();
-    if (done === true) throw new Error('the task manager has ended');
-    return JSON.parse(value);
-  }
-
-  async close(): Promise<void> {
-    const end = once(this.#process, 'exit');
-    this.#process.stdin?.end();
-    await end;
+    // As call_agent.py says.
+    return (await this.ask([minion, request, method, args])) as AgentAnswer;
   }
 }
 

@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
+import { type ControlPlane, newPassword } from '../control-plane.ts';
 import type { Example, Step } from '../example.ts';
 import { HeatClient, readCloud, type StackState } from '../heat/cloud.ts';
 import { installPlugin } from '../heat/plugin.ts';
 import { pluginNeeds } from '../heat/setting.ts';
-import { query } from './callers.ts';
-import { type ControlPlane, newPassword, sources, startControlPlane } from './control-plane.ts';
+import { query, sources, startTrovePlane } from './callers.ts';
 import { Instance, troveUserData } from './instance.ts';
 import { EventTexts, isNowhere, searchFor } from './password-search.ts';
 import { troveNeeds } from './trove.example.ts';
@@ -17,7 +17,7 @@ export const troveHeat: Example = {
   run: async (step) => {
     const { HEAT_ENV: file = '', HEAT_START: start = '' } = process.env;
     const cloud = readCloud(file);
-    const plane = await startControlPlane(cloud);
+    const plane = await startTrovePlane(cloud);
     const instance = await Instance.create(path.join(plane.directory, 'backups'));
     try {
       await step('install the plug-in at heat-engine', () =>

@@ -1,56 +1,23 @@
-/** A machine that Trove boots, as far as the example needs one: a folder in which user-data is run. */
-import { type ChildProcess, execFile, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+/** A database instance, as Trove boots one. */
 import path from 'node:path';
-import { promisify } from 'node:util';
-import { parse } from 'yaml';
 import { freePort } from '../../bench/free-port.ts';
 import type { MinionConfig } from '../../heat-bridge/index.ts';
-import { minionConfigIn, serviceScriptFor } from '../minion-folder.ts';
+import { Machine } from '../machine.ts';
 
-const run = promisify(execFile);
-
-/** Of Trove's own user-data. */
-interface WrittenFile {
-  readonly path: string;
-  readonly content: string;
-}
-
-export class Instance {
+export class Instance extends Machine {
   /** Port of its database server. */
   readonly port: number;
-  readonly folder: string;
   readonly #store: string;
-  readonly #guard: ChildProcess;
 
-  private constructor(port: number, store: string, program: string) {
+  private constructor(port: number, store: string) {
+    super('db/mariadbd.pid');
     this.port = port;
     this.#store = store;
-    // Short: the paths of a minion's sockets are bounded.
-    this.folder = mkdtempSync(path.join(tmpdir(), 't-'));
-    mkdirSync(path.join(this.folder, 'bin'));
-    this.#program('salt-minion', `exec ${program} "$@"`);
-    this.#program('systemctl', 'exit 0');
-    this.#program('service', serviceScriptFor(this.folder));
-    // Ends minion and server with this process, however that ends.
-    const ends = `cat >/dev/null
-      kill -KILL -- "-$(cat ${this.folder}/pid)"; kill -KILL "$(cat ${this.folder}/db/mariadbd.pid)"`;
-    this.#guard = spawn('sh', ['-c', ends], {
-      detached: true,
-      stdio: ['pipe', 'ignore', 'ignore'],
-    });
   }
 
-  /** Its minion is the first that `SALT_MINION` names. @param store - directory of backups */
+  /** @param store - directory of backups */
   static async create(store: string): Promise<Instance> {
-    const [program = ''] = (process.env.SALT_MINION ?? '').split(',');
-    return new Instance(await freePort(), store, program);
-  }
-
-  get configDir(): string {
-    return path.join(this.folder, 'salt');
+    return new Instance(await freePort(), store);
   }
 
   /** The volume, which is a file here. */
@@ -58,65 +25,13 @@ export class Instance {
     return path.join(this.folder, 'volume');
   }
 
-  /** The minion's options: it is kept below the folder, and so is its database. */
-  get config(): MinionConfig {
+  /** The minion's options: its database is below the folder too. */
+  override get config(): MinionConfig {
+    const { folder, port, device } = this;
     return {
-      ...minionConfigIn(this.folder),
-      log_level_logfile: 'debug',
-      trove: {
-        directory: `${this.folder}/db`,
-        store: this.#store,
-        port: this.port,
-        device: this.device,
-      },
+      ...super.config,
+      trove: { directory: `${folder}/db`, store: this.#store, port, device },
     };
-  }
-
-  /** Does what cloud-init does with a message of cloud-config and a script. */
-  async boot(userData: string): Promise<void> {
-    const { configs, scripts } = await readUserData(userData);
-    for (const { write_files: files = [] } of configs) {
-      for (const { path: name, content } of files) this.#write(name, content);
-    }
-    for (const [index, script] of scripts.entries()) {
-      const file = this.#write(
-        `/user-data-${index}`,
-        Buffer.from(script).toString('base64'),
-        0o700,
-      );
-      const env = { ...process.env, PATH: `${this.folder}/bin:${process.env.PATH ?? ''}` };
-      await run(file, [], { env });
-    }
-  }
-
-  /** A file that user-data wrote. */
-  read(name: string): string {
-    return readFileSync(path.join(this.folder, name), 'utf8');
-  }
-
-  /** What the minion last logged. */
-  get log(): string {
-    const file = path.join(this.folder, 'log');
-    return existsSync(file) ? readFileSync(file, 'utf8').slice(-2000) : '';
-  }
-
-  async close(): Promise<void> {
-    const end = once(this.#guard, 'exit');
-    this.#guard.stdin?.end();
-    await end;
-    rmSync(this.folder, { recursive: true, force: true });
-  }
-
-  #write(name: string, base64: string, mode = 0o600): string {
-    const file = path.join(this.folder, path.normalize(`/${name}`));
-    mkdirSync(path.dirname(file), { recursive: true });
-    writeFileSync(file, Buffer.from(base64, 'base64'), { mode });
-    return file;
-  }
-
-  #program(name: string, script: string): void {
-    const file = path.join(this.folder, 'bin', name);
-    writeFileSync(file, `#!/bin/sh\n${script}\n`, { mode: 0o755 });
   }
 }
 
@@ -135,24 +50,4 @@ write_files:
   path: /etc/trove/conf.d/guest_info.conf
   content: ${Buffer.from(info).toString('base64')}
 `;
-}
-
-interface CloudConfig {
-  readonly write_files?: readonly WrittenFile[];
-}
-
-/** The parts of a message, read with Python's module for such messages. */
-async function readUserData(
-  userData: string,
-): Promise<{ readonly configs: readonly CloudConfig[]; readonly scripts: readonly string[] }> {
-  const program = `import email, json, sys
-parts = [it for it in email.message_from_string(sys.stdin.read()).walk() if not it.is_multipart()]
-print(json.dumps([it.get_payload(decode=True).decode() for it in parts]))`;
-  const reading = run('python3', ['-c', program]);
-  reading.child.stdin?.end(userData);
-  const parts: readonly string[] = JSON.parse((await reading).stdout);
-  return {
-    configs: parts.filter((it) => it.startsWith('#cloud-config')).map((it) => parse(it)),
-    scripts: parts.filter((it) => it.startsWith('#!')),
-  };
 }

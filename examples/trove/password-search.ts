@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import type { Master } from '../../master/index.ts';
-import type { ControlPlane } from './control-plane.ts';
+import type { ControlPlane } from '../control-plane.ts';
 
 /** All events of a master, as text, until it is closed. */
 export class EventTexts {

@@ -2,9 +2,10 @@ import { spawnSync } from 'node:child_process';
 import { truncateSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { Bridge } from '../../heat-bridge/index.ts';
-import { type Example, type Need, type Step, variable } from '../example.ts';
-import { type AgentAnswer, call, query, TaskManager } from './callers.ts';
-import { type ControlPlane, newPassword, startControlPlane } from './control-plane.ts';
+import { call } from '../callers.ts';
+import { type ControlPlane, newPassword } from '../control-plane.ts';
+import { type Example, type Need, program, type Step, variable } from '../example.ts';
+import { type AgentAnswer, query, startTrovePlane, TaskManager } from './callers.ts';
 import { Instance, troveUserData } from './instance.ts';
 import { EventTexts, isNowhere, searchFor } from './password-search.ts';
 
@@ -19,7 +20,7 @@ export const trove: Example = {
   needs: troveNeeds,
   run: async (step) => {
     const plane = await step('start a master with catalog, policy and minion modules', async () => {
-      const started = await startControlPlane();
+      const started = await startTrovePlane();
       return { ...started, toJSON: () => started.url };
     });
     const scene = new Scene(step, plane);
@@ -43,11 +44,6 @@ export const trove: Example = {
 
 /** Programs and variables that the example needs. */
 export function troveNeeds(): readonly Need[] {
-  const program = (name: string, debian: string): Need => ({
-    name: `program ${name}`,
-    isThere: spawnSync('sh', ['-c', `command -v ${name}`]).status === 0,
-    remedy: `Debian: ${debian}`,
-  });
   return [
     variable('SALT_MINION', 'path of a salt-minion of 3006.12, 3007.4 or later'),
     program('mariadbd', 'mariadb-server-core'),
@@ -140,8 +136,8 @@ class Scene {
     await this.#step(
       'TypeScript: bring the minion modules to the instance, and prepare its server',
       async () => {
-        await call(this.#bridge, first, 'sync-modules');
-        return call(this.#bridge, first, 'prepare', { memory_mb: 64 }, 'prepare-1');
+        await call(this.#bridge, first, 'trove.sync-modules');
+        return call(this.#bridge, first, 'trove.prepare', { memory_mb: 64 }, 'prepare-1');
       },
       (it) => JSON.stringify(it) === '{"prepared":true,"restored":false}',
     );
@@ -349,7 +345,9 @@ class Scene {
         await this.#query('anna', password, 'INSERT INTO shop.item VALUES (42)');
         const backup_info = { id: 'b-42', backup_type: 'full', parent: null };
         const { runs: [run] = [] } = await this.#agent('create_backup', { backup_info });
-        const outcome = await call(this.#bridge, first, 'create-backup', { backup_id: 'b-42' });
+        const outcome = await call(this.#bridge, first, 'trove.create-backup', {
+          backup_id: 'b-42',
+        });
         return { status: run?.status, ...(outcome as { location: string; checksum: string }) };
       },
       ({ status }) => status === 'succeeded',

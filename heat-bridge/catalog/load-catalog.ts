@@ -84,15 +84,15 @@ export async function loadCatalog(
   return { definitions, plans: read, code: permitted, findings };
 }
 
-/** The same, of which all must be well. @throws BridgeError ERR_CATALOG with the first problem */
+/** The same, of which all must be well. @throws BridgeError ERR_CATALOG with all problems */
 export async function requireCatalog(
   places: readonly string[],
   known: readonly CommandDefinition[],
 ): Promise<Omit<LoadedCatalog, 'findings'>> {
   const { findings, ...loaded } = await loadCatalog(places, known);
-  const [first] = findings;
-  if (first === undefined) return loaded;
-  throw new BridgeError('ERR_CATALOG', `${first.file}: ${first.problem}`);
+  if (findings.length === 0) return loaded;
+  const lines = findings.map(({ file, problem }) => `${file}: ${problem}`);
+  throw new BridgeError('ERR_CATALOG', lines.join('\n'));
 }
 
 function entriesOf(file: string, map: unknown): CatalogEntry[] {

@@ -4,6 +4,7 @@ import {
   type Call,
   type IntendedCall,
   isUnlimited,
+  mayCallCommand,
   type Policy,
   type Reach,
   reachOf,
@@ -46,6 +47,19 @@ export async function resolveCaller(
     return { name: uniqueCallerName(subject), subject, policy, ended, leave: () => holder.stop() };
   }
   return { name: uniqueCallerName(caller), subject: caller, ...withoutRelease };
+}
+
+/**
+ * Which commands somebody may call, whatever the parameters and minions.
+ * @throws AuthenticationError ERR_EAUTH_TOKEN
+ */
+export async function callableCommands(
+  host: ExtensionHost,
+  asked: CommandCaller,
+): Promise<(command: string) => boolean> {
+  const { subject, policy = () => host.policy(), leave } = await resolveCaller(host, asked);
+  leave();
+  return (command) => subject === undefined || mayCallCommand(subject, command, policy());
 }
 
 /**

@@ -1,7 +1,9 @@
 /** Interfaces to named commands: for programs, at the local socket, and for reactions. */
 
+import type { TObject, TOptional, TString } from 'typebox';
 import Type from '#typebox';
 import {
+  type ExtensionHost,
   extensionMethod,
   extensionStream,
   inTime,
@@ -12,6 +14,7 @@ import {
 } from '../../master/index.ts';
 import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
 import { BridgeError, type BridgeErrorCode } from '../errors.ts';
+import { callableCommands } from './callers.ts';
 import { type Catalog, type CommandInfo, describeCommand } from './command-catalog.ts';
 import type {
   CommandCaller,
@@ -64,6 +67,12 @@ const RunParameters = Type.Object(
   strict,
 );
 
+/** Whoever is named sees what rules may permit them; otherwise all is listed. */
+export const ListParameters: TObject<{
+  token: TOptional<TString>;
+  service: TOptional<TString>;
+}> = Type.Object({ token: Type.Optional(Text), service: Type.Optional(Text) }, strict);
+
 /** What the first item of a run says of it. */
 export interface RunStarted {
   readonly type: 'begun';
@@ -73,11 +82,14 @@ export interface RunStarted {
 }
 
 /** By name; called as `bridge.<name>`. */
-export function commandMethods(api: CommandApi): RpcTable {
+export function commandMethods(api: CommandApi, host: ExtensionHost): RpcTable {
   return {
     commands: extensionMethod({
-      parameters: Type.Object({}, strict),
-      call: async () => api.list(),
+      parameters: ListParameters,
+      call: async (_master, { token, service }) => {
+        const mayCall = await callableCommands(host, rpcCallerOf(token, service));
+        return api.list().filter(({ name }) => mayCall(name));
+      },
     }),
     command: extensionMethod({
       parameters: Type.Object({ name: Text }, strict),

@@ -1,6 +1,13 @@
 /** Validates and compiles the definitions of commands, and finds them by name. */
 
-import type { WireValue } from '../../minion-protocol/index.ts';
+import type { JsonValue } from '../../runtime/index.ts';
+import { compileInstall } from '../cfn-init/install-definition.ts';
+import {
+  applyStatesCall,
+  problemOfStates,
+  statesFunction,
+  statesKey,
+} from '../cfn-init/state-run.ts';
 import { BridgeError } from '../errors.ts';
 import {
   type CommandDefinition,
@@ -8,6 +15,7 @@ import {
   isPlainMap,
   type JsonSchema,
   keywordForm,
+  type MinionCall,
 } from './command-definition.ts';
 import {
   type FunctionReview,
@@ -57,7 +65,9 @@ function checkCommandDefinition(
 }
 
 function checkFunctionReview(definition: CommandDefinition, standing: FunctionReview): void {
-  const { name, function: fun, reviewed, unsafe, state } = definition;
+  const { name, function: fun, reviewed, unsafe, state, install } = definition;
+  // Nothing of a caller's is more than a value there.
+  if (install !== undefined) return;
   // A state file is the master's own; what it makes of parameters somebody must have looked at.
   if (state !== undefined) {
     if (reviewed !== undefined) return;
@@ -77,11 +87,15 @@ function checkFunctionReview(definition: CommandDefinition, standing: FunctionRe
 }
 
 function checkSources(
-  { name, reviewed, state, unsafe }: CommandDefinition,
+  { name, reviewed, state, unsafe, install, arguments: given }: CommandDefinition,
   sources: ArgumentSources,
   names: readonly string[],
   standing: FunctionReview,
 ): void {
+  if (install !== undefined) {
+    if (given === undefined) return;
+    throw catalogError(name, 'arguments', 'install names its parameters itself');
+  }
   const known =
     reviewed === undefined && unsafe === undefined ? reviewedFunctionOf(standing) : undefined;
   for (const [keyword, source] of Object.entries(sources)) {
@@ -106,15 +120,15 @@ function checkSources(
 }
 
 function checkSecrets(
-  { name, secret = [], state }: CommandDefinition,
+  { name, secret = [], state, install }: CommandDefinition,
   names: readonly string[],
   sources: ArgumentSources,
 ): void {
   if (secret.length === 0) return;
-  if (state === undefined) {
+  if (state === undefined && install === undefined) {
     const problem =
       'a publication can be read by every minion, and a function takes nothing from its pillar; ' +
-      'use a state file';
+      'use a state file, or install';
     throw catalogError(name, 'secret', problem);
   }
   const missing = secret.find((it) => !names.includes(it));
@@ -128,12 +142,6 @@ function checkSecrets(
 }
 
 // Compilation, which finds every fault of a definition.
-
-/** What a minion is asked for. */
-export interface MinionCall {
-  readonly fun: string;
-  readonly kwarg: Readonly<Record<string, WireValue>>;
-}
 
 /** A command that can be called. */
 export interface CompiledCommand {
@@ -149,6 +157,8 @@ export interface CompiledCommand {
   check(parameters: unknown): Parameters;
   /** @param secrets - where the target finds what is secret; without secrets it is not looked at */
   toCall(parameters: Parameters, secrets: string): MinionCall;
+  /** What the target finds there. */
+  pillarOf(parameters: Parameters): Parameters;
   /** The parameters that are secret, and the others. */
   split(parameters: Parameters): { readonly secret: Parameters; readonly open: Parameters };
   /** Whether any of the parameters is secret. */
@@ -162,47 +172,63 @@ function compileCommand(
   definition: CommandDefinition,
   standings: FunctionReviews,
 ): CompiledCommand {
-  const { name, secret = [], state } = definition;
+  const { name, secret = [], state, install } = definition;
   const fun = functionName(definition);
   const parameters = compileParameters(name, definition.parameters);
   const { schema, names } = parameters;
+  const statesOf = install === undefined ? undefined : compileInstall(name, install, names);
   const sources = definition.arguments ?? defaultArguments(names, secret);
   const standing = standings(fun);
   checkCommandDefinition(definition, sources, names, standing);
   const reviewed = definition.reviewed === undefined ? reviewedFunctionOf(standing) : undefined;
   const words =
     reviewed === undefined ? new Set<string>() : singleWordParameters(sources, reviewed);
+  const isSecret = (key: string): boolean => secret.includes(key);
   return {
     definition,
     fun,
-    standing: standing.kind,
-    check: (given) =>
-      parameters.check(
+    // States are reviewed by the operator, and what applies them is nobody else's choice.
+    standing: state === undefined && install === undefined ? standing.kind : 'reviewed',
+    check: (given) => {
+      const checked = parameters.check(
         given,
         (values) =>
           findTextProblem(values, schema, { isRendered: state !== undefined }) ??
           findWordProblem(values, words),
-      ),
+      );
+      // Before it is published: what cannot be compiled is the caller's to correct.
+      statesOf?.(checked);
+      return checked;
+    },
     toCall: (given, secrets) => {
+      if (statesOf !== undefined) return applyStatesCall(secrets);
       const values = argumentValues(sources, given);
       if (state === undefined) return { fun, kwarg: values };
       const more = secret.length === 0 ? {} : { [secretsKeyword]: secrets };
       // protection: published-secrets
       return { fun, kwarg: { mods: state, pillar: { ...values, ...more } } };
     },
+    pillarOf: (given) =>
+      statesOf === undefined
+        ? pickParameters(given, isSecret)
+        : { [statesKey]: statesOf(given).states as JsonValue }, // values of JSON and nothing else
     split: (given) => ({
-      secret: pickParameters(given, (key) => secret.includes(key)),
-      open: pickParameters(given, (key) => !secret.includes(key)),
+      secret: pickParameters(given, isSecret),
+      open: pickParameters(given, (key) => !isSecret(key)),
     }),
     givesSecrets: (given) => Object.keys(given).some((key) => secret.includes(key)),
     problemOfReturn: compileReturns(definition),
   };
 }
 
-function functionName({ name, function: fun, state }: CommandDefinition): string {
-  if (fun !== undefined && state === undefined) return fun;
-  if (state !== undefined && fun === undefined) return 'state.apply';
-  throw catalogError(name, '', 'expected either function or state');
+function functionName({ name, function: fun, state, install }: CommandDefinition): string {
+  const [one, ...more] = [
+    fun,
+    state === undefined ? undefined : 'state.apply',
+    install === undefined ? undefined : statesFunction,
+  ].filter((it) => it !== undefined);
+  if (one !== undefined && more.length === 0) return one;
+  throw catalogError(name, '', 'expected either function or state or install');
 }
 
 function defaultArguments(names: readonly string[], secret: readonly string[]): ArgumentSources {
@@ -238,10 +264,13 @@ function compileReturns({
   name,
   returns,
   success,
+  install,
 }: CommandDefinition): CompiledCommand['problemOfReturn'] {
   const shape = returns === undefined ? undefined : compileSchema(name, 'returns', returns);
   const sign = success === undefined ? undefined : compileSchema(name, 'success', success);
   return (value) => {
+    const unapplied = install === undefined ? undefined : problemOfStates(value);
+    if (unapplied !== undefined) return unapplied;
     const problem = shape?.(value);
     if (problem !== undefined) return `the return has not the promised shape: ${problem.expected}`;
     return sign?.(value) === undefined ? undefined : 'the return does not mean success';
@@ -256,10 +285,16 @@ function pickParameters(parameters: Parameters, isMeant: (key: string) => boolea
 export class Catalog {
   readonly #commands: ReadonlyMap<string, CompiledCommand>;
 
-  /** @throws BridgeError ERR_CATALOG */
-  constructor(definitions: readonly CommandDefinition[]) {
+  /**
+   * @param compiled - commands that no definition describes
+   * @throws BridgeError ERR_CATALOG
+   */
+  constructor(
+    definitions: readonly CommandDefinition[],
+    compiled: readonly CompiledCommand[] = [],
+  ) {
     const standings = loadFunctionReviews();
-    const commands = new Map<string, CompiledCommand>();
+    const commands = new Map(compiled.map((it) => [it.definition.name, it]));
     for (const definition of definitions) {
       const { name } = definition;
       if (commands.has(name))
@@ -281,7 +316,7 @@ export class Catalog {
     // protection: functions-as-commands
     const found = this.#commands.get(name);
     if (found !== undefined) return found;
-    const text = 'no command of this name is in the catalog; saltbridge bridge list shows them';
+    const text = 'no command of this name is in the catalog';
     throw new BridgeError('ERR_COMMAND_UNKNOWN', text);
   }
 }

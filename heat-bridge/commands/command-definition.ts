@@ -3,6 +3,7 @@
 import type { Static, TSchema } from 'typebox';
 import Type from '#typebox';
 import { Compile } from '#typebox/compile';
+import type { WireValue } from '../../minion-protocol/index.ts';
 import { type JsonValue, type RenameScope, renameProblem } from '../../runtime/index.ts';
 import { BridgeError } from '../errors.ts';
 
@@ -36,10 +37,12 @@ export interface CommandDefinition {
   readonly description: string;
   /** Of the command; it grows when callers must change something. Default 1. */
   readonly version?: number;
-  /** The minion's function: `module.function`. Either this or `state`. */
+  /** The minion's function: `module.function`. Either this, `state` or `install`. */
   readonly function?: string;
   /** A state file of the master's (`state.apply` with this name). */
   readonly state?: string;
+  /** What a machine is to have, in groups that follow each other; docs/cfn-init.md has the fields. */
+  readonly install?: readonly Readonly<Record<string, unknown>>[];
   /** JSON Schema of an object. Default: no parameters. */
   readonly parameters?: JsonSchema;
   /**
@@ -47,7 +50,7 @@ export interface CommandDefinition {
    * its own name.
    */
   readonly arguments?: Readonly<Record<string, ArgumentSource>>;
-  /** Parameters that no publication, log, event or job may hold; of states alone. */
+  /** Parameters that no publication, log, event or job may hold; of `state` and `install` alone. */
   readonly secret?: readonly string[];
   /** A compound target: minions beyond it are refused, whoever asks. */
   readonly within?: string;
@@ -89,6 +92,7 @@ const CommandBody = Type.Object(
     state: Type.Optional(
       Type.String({ pattern: '^[A-Za-z0-9_][A-Za-z0-9_-]*(\\.[A-Za-z0-9_-]+)*$' }),
     ),
+    install: Type.Optional(Type.Array(Type.Object({}), { minItems: 1, maxItems: 64 })),
     parameters: Type.Optional(Schema),
     arguments: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
     secret: Type.Optional(Type.Array(Words)),
@@ -220,6 +224,12 @@ export function withOptionNames(value: unknown, { names, scope, refuse }: FieldN
     return [names.get(key) ?? key, it];
   });
   return Object.fromEntries(renamed);
+}
+
+/** What a minion is asked for. */
+export interface MinionCall {
+  readonly fun: string;
+  readonly kwarg: Readonly<Record<string, WireValue>>;
 }
 
 /** Whether it is an object of JSON. */

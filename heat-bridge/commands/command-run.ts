@@ -8,7 +8,8 @@ import {
   type MasterApi,
   type RunRequest,
 } from '../../master/index.ts';
-import type { CompiledCommand, MinionCall } from './command-catalog.ts';
+import type { CompiledCommand } from './command-catalog.ts';
+import type { MinionCall } from './command-definition.ts';
 import type {
   CommandHandle,
   CommandOutcome,
@@ -44,12 +45,23 @@ export async function executeCommandRun(
   const results = new Map<string, CommandResult>();
   const jids: string[] = [];
   const tries = definition.idempotent === true ? (definition.retries ?? 0) : 0;
-  let left = run.minions;
-  for (let attempt = 0; attempt <= tries && left.length > 0 && !end.aborted; attempt += 1) {
-    for await (const update of startAttempt(jobs, run, work, { attempt, left, end })) {
+  /** @returns minions that the process that published the job never sent it to */
+  const followAttempt = async (updates: AsyncIterable<JobUpdate>): Promise<readonly string[]> => {
+    let notSent: readonly string[] = [];
+    for await (const update of updates) {
       // Those that were still at it when the run ended are not silent.
       if (update.type === 'finished' && end.aborted) break;
+      if (update.type === 'published') notSent = update.notSent ?? [];
       handleJobUpdate(work, run, update, { results, jids });
+    }
+    return notSent;
+  };
+  let left = run.minions;
+  for (let attempt = 0; attempt <= tries && left.length > 0 && !end.aborted; attempt += 1) {
+    const notSent = await followAttempt(startAttempt(jobs, run, work, { attempt, left, end }));
+    if (notSent.length > 0 && !end.aborted) {
+      // Another job: this one is known as it was published.
+      await followAttempt(jobs.run(jobRequestOf(work, notSent, {}), end));
     }
     left = run.minions.filter((minion) => results.get(minion)?.state !== 'succeeded');
   }
@@ -106,7 +118,12 @@ function handleJobUpdate(
       break;
     case 'finished':
       for (const minion of update.silent) {
-        recordResult(run, jid, results, { minion, state: 'silent', reason: 'it did not answer' });
+        const delivery = update.deliveries.find((it) => it.minion === minion);
+        const reason =
+          delivery?.reason === 'not-sent'
+            ? 'it was never sent: the master ended before'
+            : 'it did not answer';
+        recordResult(run, jid, results, { minion, state: 'silent', reason });
       }
       for (const minion of update.reconnecting) {
         const reason = 'it had not come back from the restart of the master';

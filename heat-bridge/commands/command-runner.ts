@@ -139,6 +139,8 @@ export interface CommandRunnerOptions {
   /** Who calls where a request does not say. */
   readonly service: string;
   readonly quotas: RunQuotas;
+  /** Where secrets of runs are, if they share a pillar with those of another runner. */
+  readonly secrets?: RunSecrets;
 }
 
 /** A call by somebody who is known, on minions that are known. */
@@ -179,7 +181,7 @@ interface StoredRunSlot {
 
 /** Runs commands of a catalog. */
 export class CommandRunner {
-  readonly secrets: RunSecrets = new RunSecrets();
+  readonly secrets: RunSecrets;
   readonly #options: CommandRunnerOptions;
   readonly #keys: IdempotencyKeys<StoredRun>;
   readonly #limits = new RunConcurrency();
@@ -192,6 +194,7 @@ export class CommandRunner {
 
   constructor(options: CommandRunnerOptions) {
     this.#options = options;
+    this.secrets = options.secrets ?? new RunSecrets();
     this.#runs = new RunRegistry(options.quotas.ended);
     this.#places = new Budget(options.quotas.active);
     this.#keys = new IdempotencyKeys(options.host.state, withoutReturns);
@@ -375,9 +378,8 @@ export class CommandRunner {
   ): Promise<void> {
     const { host } = this.#options;
     const { command, parameters, caller, minions, deadline, signal } = run;
-    const { secret } = command.split(parameters);
     const reference = place?.kept.secrets ?? createSecretReference();
-    const hidden = this.secrets.keep(secret, minions, reference);
+    const hidden = this.secrets.keep(command.pillarOf(parameters), minions, reference);
     const time = timeLimit(deadline - host.now());
     const closing = linkSignals(this.#closing.signal, host.closing);
     const ended = linkSignals(

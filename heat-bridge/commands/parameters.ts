@@ -3,7 +3,7 @@
 import { compileJsonSchema, PolicyError, schemaKeywords } from '../../acl/index.ts';
 import { isPlainYamlText } from '../../master/index.ts';
 import { compileSearchPattern, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
-import { type JsonValue, renameProblem } from '../../runtime/index.ts';
+import { type JsonValue, nearestName, renameProblem } from '../../runtime/index.ts';
 import { BridgeError } from '../errors.ts';
 import {
   type ArgumentSource,
@@ -93,7 +93,7 @@ export function compileParameters(
     check: (values, more) => {
       const parameters = isPlainMap(values) ? withDefaults(values, schema) : values;
       const problem = problemOf(parameters) ?? more?.(parameters);
-      if (problem !== undefined) throw parameterError(name, problem, names);
+      if (problem !== undefined) throw parameterError(name, problem, schema);
       return parameters as Parameters; // what the schema describes is JSON
     },
   };
@@ -144,14 +144,25 @@ function propertiesOf({ properties }: JsonSchema): Readonly<Record<string, unkno
 function parameterError(
   name: string,
   { path, expected }: TextProblem,
-  names: readonly string[],
+  schema: JsonSchema,
 ): BridgeError {
+  const names = Object.keys(propertiesOf(schema));
   const [first = ''] = path.split('/');
   const known = names.includes(first);
   const place = path === '' || known ? path.replaceAll('/', '.') : 'a parameter';
+  const nearest = expected === 'is not known' ? nearestKey(path, schema) : undefined;
+  const proposal = nearest === undefined ? '' : `, did you mean ${nearest}?`;
   const hint = known ? '' : `; it has ${names.length === 0 ? 'no parameters' : names.join(', ')}`;
   const text = [name, place, expected].filter((it) => it !== '').join(': ');
-  return new BridgeError('ERR_COMMAND_PARAMETERS', `${text}${hint}`);
+  return new BridgeError('ERR_COMMAND_PARAMETERS', `${text}${proposal}${hint}`);
+}
+
+/** The key of the schema that an unknown one resembles, among those beside it. */
+function nearestKey(path: string, schema: JsonSchema): string | undefined {
+  const keys = path.split('/');
+  const above = keys.slice(0, -1).reduce<unknown>(schemaOfMember, schema);
+  const known = isPlainMap(above) && isPlainMap(above.properties) ? above.properties : {};
+  return nearestName(keys.at(-1) ?? '', Object.keys(known));
 }
 
 function withDefaults(

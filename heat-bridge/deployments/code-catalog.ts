@@ -3,32 +3,43 @@
  * the text, or says that the operator understands what it means to run any.
  */
 
-import { createHash, randomBytes } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import Type from '#typebox';
 import { Compile } from '#typebox/compile';
-import type { JsonValue } from '../../runtime/index.ts';
-import { Catalog } from '../commands/command-catalog.ts';
+import { writeJson } from '../../runtime/index.ts';
+import { createStatesCommand } from '../cfn-init/states-command.ts';
+import { Catalog, type CompiledCommand } from '../commands/command-catalog.ts';
 import {
   type CommandDefinition,
   catalogError,
   catalogNameForm,
+  isPlainMap,
   type JsonSchema,
 } from '../commands/command-definition.ts';
 import { type CompiledParameters, compileParameters } from '../commands/parameters.ts';
 import { BridgeError } from '../errors.ts';
+import {
+  appliesStates,
+  type CodeEntry,
+  type CodeGroup,
+  codeCall,
+  codeGroups,
+  configSetsInput,
+  hasConfig,
+  writesFiles,
+} from './code-groups.ts';
 import type { Deployment } from './metadata.ts';
 import type { ResolvedCall } from './resolved-call.ts';
+import { readToolOptions } from './tool-scripts.ts';
 
 /** An entry of `deployments:`. */
-export interface CodeDefinition {
+export interface CodeDefinition extends CodeEntry {
   /** As commands are named; rules of the action `command` name it too. */
   readonly name: string;
   readonly description: string;
-  /** The group of the config. */
-  readonly group: 'script';
-  /** SHA-256 of the texts that may run, as hex. Either this or `unsafe`. */
+  /** SHA-256 of the configs that may run, as hex; of a map, of its JSON as `codeDigest` writes it. Either this or `unsafe`. */
   readonly sha256?: readonly string[];
-  /** Any text may run. */
+  /** Any config may run. */
   readonly unsafe?: 'i-understand';
   /** JSON Schema of the inputs, an object. Default: none. */
   readonly parameters?: JsonSchema;
@@ -43,11 +54,15 @@ const isBody = Compile(
   Type.Object(
     {
       description: Words,
-      group: Type.Literal('script'),
+      group: Type.Union(codeGroups.map((it) => Type.Literal(it))),
       sha256: Type.Optional(
         Type.Array(Type.String({ pattern: '^[0-9a-f]{64}$' }), { minItems: 1, maxItems: 1000 }),
       ),
       unsafe: Type.Optional(Type.Literal('i-understand')),
+      paths: Type.Optional(
+        Type.Array(Type.String({ pattern: '^/' }), { minItems: 1, maxItems: 100 }),
+      ),
+      options: Type.Optional(Type.Object({})),
       parameters: Type.Optional(Type.Object({})),
       within: Type.Optional(Words),
       timeout: Type.Optional(Type.Number({ exclusiveMinimum: 0, maximum: 86_400 })),
@@ -67,8 +82,22 @@ export function parseCodeEntry(name: string, value: unknown): CodeDefinition {
     throw catalogError(name, field, first.keyword === 'boolean' ? 'no such field' : first.message);
   }
   const definition = { ...isBody.Parse(value), name } as CodeDefinition; // optional, never undefined
-  if ((definition.sha256 === undefined) === (definition.unsafe === undefined)) {
-    throw catalogError(name, 'sha256', 'expected this, or else unsafe: i-understand');
+  const { group, sha256, unsafe, paths, options } = definition;
+  const permissions = [sha256, unsafe, paths].filter((it) => it !== undefined).length;
+  if (paths !== undefined && !writesFiles(group)) {
+    throw catalogError(name, 'paths', 'only for the groups hiera and json-file');
+  }
+  if (hasConfig(group) && permissions !== 1) {
+    const more = writesFiles(group) ? ', or else paths' : '';
+    throw catalogError(name, 'sha256', `expected this, or else unsafe: i-understand${more}`);
+  }
+  if (!hasConfig(group) && permissions > 0) {
+    throw catalogError(name, 'group', `${group} has no config that could be permitted`);
+  }
+  try {
+    readToolOptions(group, undefined, options);
+  } catch (error) {
+    throw catalogError(name, 'options', error instanceof Error ? error.message : '');
   }
   return definition;
 }
@@ -90,34 +119,86 @@ export class CodeCatalog {
       definition,
       inputs: compileParameters(definition.name, definition.parameters),
     }));
-    this.commands = new Catalog(definitions.map(commandOf));
+    const isOfStates = ({ group }: CodeDefinition): boolean => appliesStates(group);
+    this.commands = new Catalog(
+      definitions.filter((it) => !isOfStates(it)).map(commandOf),
+      definitions.filter(isOfStates).map(statesCommandOf),
+    );
   }
 
-  /** The call of an entry that permits the text and its inputs. */
-  resolve({ config, inputs, outputs }: Deployment): ResolvedCall {
-    if (typeof config !== 'string' || config === '') {
-      return { ok: false, reason: 'group script: the config is no text' };
-    }
-    const digest = createHash('sha256').update(config, 'utf8').digest('hex');
+  /** The call of an entry that permits the config and its inputs. */
+  resolve(deployment: Deployment & { readonly group: CodeGroup }): ResolvedCall {
+    const { config, group, inputs } = deployment;
+    const digest = codeDigest(config);
+    const entries = this.#entries.filter(({ definition }) => definition.group === group);
     // protection: unpinned-code
-    const pinned = this.#entries.find(({ definition }) => definition.sha256?.includes(digest));
-    const entry = pinned ?? this.#entries.find(({ definition }) => definition.unsafe !== undefined);
-    if (entry === undefined) {
-      const reason = `group script: no entry of the catalog permits this code (SHA-256 ${digest})`;
-      return { ok: false, reason };
-    }
+    const pinned = entries.find(({ definition }) => definition.sha256?.includes(digest));
+    const entry = pinned ?? entries.find(({ definition }) => definition.sha256 === undefined);
+    if (entry === undefined) return { ok: false, reason: refusalOf(group, digest, entries) };
     const { name } = entry.definition;
     try {
       // What the entry does not name is not taken: PATH or LD_PRELOAD would be code as well.
       // protection: inputs-of-code
-      const values = entry.inputs.check(inputs);
-      const code = wrapScript({ script: config, inputs: values, outputs });
-      return { ok: true, call: { kind: 'code', command: name, params: { code } } };
+      const values = entry.inputs.check(usedInputs(group, inputs, entry));
+      return {
+        ok: true,
+        call: { command: name, ...codeCall(entry.definition, deployment, values) },
+      };
     } catch (error) {
       if (error instanceof BridgeError) return { ok: false, reason: error.message };
       throw error;
     }
   }
+}
+
+/** Heat has put the inputs of a structured config into it before; what is left has no effect. */
+function usedInputs(
+  group: CodeGroup,
+  inputs: Deployment['inputs'],
+  { inputs: { names } }: CompiledCode,
+): Deployment['inputs'] {
+  if (!appliesStates(group)) return inputs;
+  const used = Object.entries(inputs).filter(
+    ([name]) => names.includes(name) || name === configSetsInput,
+  );
+  return Object.fromEntries(used);
+}
+
+function refusalOf(group: string, digest: string, entries: readonly CompiledCode[]): string {
+  if (entries.length === 0) {
+    return `group "${group}" is not supported: no entry of the catalog is for it, nor permits this code (SHA-256 ${digest})`;
+  }
+  return `group ${group}: no entry of the catalog permits this code (SHA-256 ${digest})`;
+}
+
+/** SHA-256 of a config: of a text as it is, of a map as JSON without blanks and with sorted keys. */
+export function codeDigest(config: Deployment['config']): string {
+  const text = typeof config === 'string' ? config : sortedJson(config);
+  return createHash('sha256').update(text, 'utf8').digest('hex');
+}
+
+/** Written by hand: objects of JavaScript have keys such as `10` in an order of their own. */
+export function sortedJson(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(sortedJson).join(',')}]`;
+  if (!isPlainMap(value)) return writeJson(value ?? null);
+  const members = Object.keys(value)
+    .sort()
+    .map((key) => `${writeJson(key)}:${sortedJson(value[key])}`);
+  return `{${members.join(',')}}`;
+}
+
+function statesCommandOf({
+  name,
+  description,
+  within,
+  timeout = 600,
+}: CodeDefinition): CompiledCommand {
+  return createStatesCommand({
+    name,
+    description,
+    timeoutSeconds: timeout,
+    ...(within === undefined ? {} : { within }),
+  });
 }
 
 function commandOf({
@@ -140,68 +221,4 @@ function commandOf({
     timeoutSeconds: timeout,
     ...(within === undefined ? {} : { within }),
   };
-}
-
-// The script as Heat's agents run one: inputs in the environment, outputs from files.
-
-const outputName = /^[A-Za-z_][A-Za-z0-9_.-]{0,127}$/;
-const maxOutputBytes = 65_536;
-
-/** All that is not ours is in base64: nothing in it is read by the shell that runs it. */
-function wrapScript({
-  script,
-  inputs,
-  outputs,
-}: {
-  readonly script: string;
-  readonly inputs: Readonly<Record<string, JsonValue>>;
-  readonly outputs: readonly string[];
-}): string {
-  const boundary = `saltbridge-${randomBytes(12).toString('hex')}`;
-  const variables = Object.entries(inputs).map(([name, value]) => {
-    const text = typeof value === 'string' ? value : JSON.stringify(value);
-    // The shell drops line ends behind what a command prints; the x keeps them.
-    return `${name}="$(printf %s ${base64(text)} | base64 -d; printf x)"; export ${name}="\${${name}%x}"`;
-  });
-  const names = outputs.filter((name) => outputName.test(name));
-  return [
-    '# Runs the script of a software deployment.',
-    'dir=$(mktemp -d) || exit 126',
-    `trap 'rm -rf "$dir"' EXIT`,
-    'export heat_outputs_path="$dir/output"',
-    ...variables,
-    `printf %s ${base64(script)} | base64 -d > "$dir/script" && chmod 700 "$dir/script" || exit 126`,
-    '"$dir/script"; status=$?',
-    ...names.map(
-      (name) =>
-        `[ -f "$dir/output.${name}" ] && printf '\\n${boundary} ${name} ' && head -c ${maxOutputBytes} "$dir/output.${name}" | base64 | tr -d '\\n'`,
-    ),
-    `printf '\\n${boundary}\\n'`,
-    'exit $status',
-    '',
-  ].join('\n');
-}
-
-function base64(text: string): string {
-  const encoded = Buffer.from(text, 'utf8').toString('base64');
-  return encoded === '' ? "''" : encoded;
-}
-
-const boundaryForm = /saltbridge-[0-9a-f]{24}/;
-
-/** What a script wrote to its outputs, and its own standard output. @param code - as it was run */
-export function readScriptOutput(
-  code: string,
-  stdout: string,
-): { readonly stdout: string; readonly outputs: Readonly<Record<string, string>> } {
-  const boundary = boundaryForm.exec(code.slice(code.lastIndexOf('\nexit $status') - 64))?.[0];
-  const at = boundary === undefined ? -1 : stdout.indexOf(`\n${boundary}`);
-  if (boundary === undefined || at < 0) return { stdout, outputs: {} };
-  const outputs: Record<string, string> = Object.create(null);
-  for (const line of stdout.slice(at).split('\n')) {
-    const [mark, name, value] = line.split(' ');
-    if (mark !== boundary || name === undefined || value === undefined) continue;
-    outputs[name] = Buffer.from(value, 'base64').toString('utf8');
-  }
-  return { stdout: stdout.slice(0, at), outputs };
 }

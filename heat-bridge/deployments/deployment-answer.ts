@@ -2,10 +2,13 @@
 
 import type { WireValue } from '../../minion-protocol/index.ts';
 import { writeJson } from '../../runtime/index.ts';
+import { reportOfStates } from '../cfn-init/state-run.ts';
+import { labelsOf } from '../cfn-init/states-command.ts';
 import { isPlainMap } from '../commands/command-definition.ts';
 import type { CommandOutcome, CommandResult } from '../commands/command-request.ts';
-import { readScriptOutput } from './code-catalog.ts';
 import type { DeploymentSignal } from './metadata.ts';
+import type { DeploymentCall } from './resolved-call.ts';
+import { readScriptOutput } from './script-wrapper.ts';
 
 /** How a deployment ended. */
 export type DeploymentEnd = 'failed' | 'refused' | 'succeeded' | 'unknown';
@@ -26,20 +29,41 @@ export function failedResult(end: 'refused' | 'unknown', reason: string): Deploy
 
 /**
  * The result of a run on one minion.
- * @param code - what was run, where it was a script
+ * @param names - of the declared outputs
+ * @param call - what was run
  */
 export function resultOfRun(
   { status, results }: CommandOutcome,
   names: readonly string[],
-  code: string | undefined,
+  call: DeploymentCall,
 ): DeploymentResult {
   const [result] = results;
   if (result === undefined) return failedResult('unknown', 'the run has no result');
   const { state, reason = '' } = result;
-  if (state === 'succeeded' || state === 'failed') return resultOfReturn(result, names, code);
+  if (state === 'succeeded' || state === 'failed') {
+    if (call.kind === 'states') return resultOfStates(result, labelsOf(call.params));
+    const code = call.kind === 'code' ? String(call.params.code) : undefined;
+    return resultOfReturn(result, names, code);
+  }
   const why =
     status === 'timeout' ? 'the time of the command ended before the minion returned' : reason;
   return failedResult('unknown', `${why}; whether it ran is not known`);
+}
+
+/** Success is that every state was applied, whatever the minion says besides. */
+function resultOfStates(
+  { state, return: value }: CommandResult,
+  labels: Readonly<Record<string, string>>,
+): DeploymentResult {
+  const { isSuccess, stdout, stderr } = reportOfStates(value, labels);
+  const isApplied = isSuccess && state === 'succeeded';
+  return {
+    end: isApplied ? 'succeeded' : 'failed',
+    stdout,
+    stderr,
+    statusCode: isApplied ? 0 : 1,
+    outputs: {},
+  };
 }
 
 function resultOfReturn(
@@ -103,6 +127,7 @@ function failureCode(value: unknown, retcode: unknown): number {
 const maxBytes: Readonly<Record<DeploymentSignal['transport'], number>> = {
   ZAQAR_SIGNAL: 240_000,
   CFN_SIGNAL: 900_000,
+  HANDLE: 100_000,
   HEAT_SIGNAL: 900_000,
   STATUS: 900_000,
   TEMP_URL_SIGNAL: 900_000,

@@ -2,6 +2,7 @@
 
 import type { Catalog, CompiledCommand } from '../commands/command-catalog.ts';
 import type { CodeCatalog } from './code-catalog.ts';
+import { codeGroups, isCodeGroup } from './code-groups.ts';
 import type { Deployment } from './metadata.ts';
 import type { ResolvedCall } from './resolved-call.ts';
 
@@ -19,11 +20,10 @@ export function resolveCall(deployment: Deployment, catalogs: CallCatalogs): Res
     case 'salt':
     case 'salt-state':
       return resolveState(deployment, catalogs);
-    case 'script':
-      return catalogs.code.resolve(deployment);
     default:
+      if (isCodeGroup(group)) return catalogs.code.resolve({ ...deployment, group });
       return refusal(
-        `group ${JSON.stringify(group.slice(0, 64))} is not supported: use saltbridge, salt, salt-state or script`,
+        `group ${JSON.stringify(group.slice(0, 64))} is not supported: use saltbridge, salt, salt-state, ${codeGroups.join(', ')}`,
       );
   }
 }

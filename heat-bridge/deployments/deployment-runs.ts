@@ -13,9 +13,7 @@ import type { DeploymentRecord } from './deployment-records.ts';
 export interface DeploymentRunsDeps {
   readonly host: Pick<ExtensionHost, 'closing' | 'logger' | 'now'>;
   /** Commands of the catalog, and entries of its `deployments:`. */
-  readonly runners: { readonly command: Pick<CommandRunner, 'run'> } & {
-    readonly code: Pick<CommandRunner, 'run'>;
-  };
+  readonly runners: Readonly<Record<'code' | 'command', Pick<CommandRunner, 'run'>>>;
   readonly maxRunning: number;
 }
 
@@ -71,8 +69,7 @@ export class DeploymentRuns {
       const outcome = await handle.outcome;
       // The next process goes on with it.
       if (outcome.status === 'interrupted' && host.closing.aborted) return undefined;
-      const code = call.kind === 'code' ? String(call.params.code) : undefined;
-      return resultOfRun(outcome, target.outputs, code);
+      return resultOfRun(outcome, target.outputs, call);
     } catch (error) {
       if (host.closing.aborted) return undefined;
       host.logger.error({ err: error, deployment: record.id }, 'deployment run failed');
@@ -87,7 +84,9 @@ export class DeploymentRuns {
   ): Promise<CommandHandle | DeploymentResult | undefined> {
     if (call === undefined) return undefined;
     try {
-      return await this.#deps.runners[call.kind].run(call.command, {
+      const { runners } = this.#deps;
+      const runner = call.kind === 'command' ? runners.command : runners.code;
+      return await runner.run(call.command, {
         target: [minion],
         params: call.params,
         caller: subject,

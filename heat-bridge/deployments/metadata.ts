@@ -17,6 +17,8 @@ export type DeploymentSignal =
   | (SignalLogin & { readonly transport: 'HEAT_SIGNAL' })
   /** A queue, which Heat polls. */
   | (SignalLogin & { readonly transport: 'ZAQAR_SIGNAL'; readonly queueId: string })
+  /** A handle that is registered for the minion, as if the minion signalled it. */
+  | { readonly transport: 'HANDLE'; readonly alias: string }
   /** Made over Heat's API without a stack: its owner sets the status. */
   | { readonly transport: 'STATUS' };
 
@@ -40,6 +42,8 @@ export interface Deployment {
   readonly inputs: Readonly<Record<string, JsonValue>>;
   /** Names that Heat takes values for. */
   readonly outputs: readonly string[];
+  /** Of the config, for whoever interprets it. */
+  readonly options?: Readonly<Record<string, unknown>>;
   readonly signal: DeploymentSignal;
   /** The resource, where a stack has made it. */
   readonly resource?: { readonly stackPath: string; readonly name: string };
@@ -57,6 +61,8 @@ export interface ServerMetadata {
   readonly minion?: string;
   /** `saltbridge:handles` of its template: what handles are registered for, by alias. */
   readonly handles: Readonly<Record<string, unknown>>;
+  /** All of it, for what watches values of it. */
+  readonly values: Readonly<Record<string, unknown>>;
   /** In Heat's order. */
   readonly deployments: readonly (Deployment | UnreadableDeployment)[];
   /** The same metadata has the same digest. */
@@ -75,6 +81,7 @@ const isEntry = Compile(
     name: Type.Optional(Type.Union([Text, Type.Null()])),
     group: Type.Optional(Type.Union([Text, Type.Null()])),
     config: Type.Optional(Type.Unknown()),
+    options: Type.Optional(Type.Unknown()),
     inputs: Type.Optional(
       Type.Array(
         Type.Object({
@@ -110,6 +117,7 @@ export function parseServerMetadata(value: unknown): ParsedMetadata {
     metadata: {
       ...(typeof minion === 'string' && minion !== '' ? { minion } : {}),
       handles: Object.fromEntries(entries),
+      values: value,
       deployments: deployments.flatMap((entry) => parseDeployment(entry) ?? []),
       digest: createHash('sha256').update(JSON.stringify(value)).digest('hex'),
     },
@@ -119,7 +127,7 @@ export function parseServerMetadata(value: unknown): ParsedMetadata {
 /** `undefined`: without an id nothing can be remembered or answered. */
 function parseDeployment(entry: unknown): Deployment | UnreadableDeployment | undefined {
   if (!isEntry.Check(entry)) return undefined;
-  const { id, outputs } = entry;
+  const { id, outputs, options } = entry;
   const name = entry.name ?? '';
   const all = new Map((entry.inputs ?? []).map((input) => [input.name, input]));
   const heat = (key: string): string | undefined => {
@@ -157,6 +165,7 @@ function parseDeployment(entry: unknown): Deployment | UnreadableDeployment | un
     action,
     inputs,
     outputs: (outputs ?? []).map((output) => output.name),
+    ...(isPlainMap(options) ? { options } : {}),
   };
 }
 

@@ -22,7 +22,7 @@ import { DeploymentRuns } from './deployment-runs.ts';
 import { StackLogins } from './logins.ts';
 import type { DeploymentSignal, ServerMetadata } from './metadata.ts';
 import { type FollowedServer, ServerWorker, type ServerWorkerDeps } from './server-worker.ts';
-import { deliverResult } from './signal-result.ts';
+import { deliverResult, type ResultDeliveryDeps } from './signal-result.ts';
 import { type ReadResult, readServer, type ServerSource } from './sources.ts';
 import { findServers, minionOfServer, namedServers } from './stack-servers.ts';
 import {
@@ -62,7 +62,7 @@ interface DeploymentsOptions {
 }
 
 /** @throws BridgeError ERR_BRIDGE_OPTIONS */
-function parseDeploymentsOptions(given: unknown = {}): DeploymentsOptions {
+export function parseDeploymentsOptions(given: unknown = {}): DeploymentsOptions {
   const section = parseSection('bridge:deployments', Section, given);
   return {
     intervalMs: (section.poll_interval ?? 30) * 1000,
@@ -100,7 +100,7 @@ export interface DeploymentsDeps {
   readonly service: string;
   readonly quotas: RunQuotas;
   readonly enroll: Pick<EnrollApi, 'list'>;
-  readonly signals: Pick<SignalsModule, 'api' | 'ask' | 'isListed'>;
+  readonly signals: Pick<SignalsModule, 'api' | 'ask' | 'intake' | 'isListed'>;
 }
 
 /** The part of the bridge that is Heat's agent for minions. */
@@ -125,7 +125,13 @@ export async function openDeployments(
   const { state, now, closing } = host;
   const log = host.logger.child({ component: 'deployments' });
   const codeCatalog = new CodeCatalog(code);
-  const codeRunner = new CommandRunner({ host, catalog: codeCatalog.commands, service, quotas });
+  const codeRunner = new CommandRunner({
+    host,
+    catalog: codeCatalog.commands,
+    service,
+    quotas,
+    secrets: commands.secrets,
+  });
   const registry = await StackRegistry.open({ state, isListed: signals.isListed, now });
   const records = await DeploymentRecords.open(state, now);
   const logins = new StackLogins();
@@ -153,10 +159,14 @@ export async function openDeployments(
     resolve: (deployment) => resolveCall(deployment, { commands: catalog, code: codeCatalog }),
     run: (record, subject, isResumed) => runs.run(record, subject, isResumed),
     deliver: async (delivery) =>
-      redactSecrets(await deliverResult(delivery, { ask, logins }), [
-        ...secretsOfSignal(delivery.signal),
-        ...secretsOfLogin(delivery.login),
-      ]),
+      redactSecrets(
+        await deliverResult(delivery, {
+          ask,
+          logins,
+          signalHandle: handleSignaller(stack, signals),
+        }),
+        [...secretsOfSignal(delivery.signal), ...secretsOfLogin(delivery.login)],
+      ),
     turn,
     onEnd: (record) => fireEnd(host, stack, record),
     intervalMs: options.intervalMs,
@@ -309,6 +319,27 @@ class StackFollower {
   }
 }
 
+/** Signals as a minion of the stack, and only what the stack itself has registered. */
+function handleSignaller(
+  { owner, registration }: RegisteredStack,
+  { api, intake }: Pick<SignalsModule, 'api' | 'intake'>,
+): ResultDeliveryDeps['signalHandle'] {
+  return async (minion, alias, signal) => {
+    const all = await api.handles.list(owner === undefined ? {} : { owner });
+    // protection: handles-of-the-stack
+    const isOwn = all.some((it) => it.alias === alias && it.stack === tagOf(registration));
+    if (!isOwn) return { kind: 'final', reason: `the stack has registered no handle ${alias}` };
+    const data = { ...signal };
+    await intake.take({ tag: `heat/${alias}`, sender: minion, data, request: undefined });
+    return { kind: 'delivered' };
+  };
+}
+
+/** By which handles of a stack are known. */
+function tagOf({ name }: StackRegistration): string {
+  return `stack ${name}`;
+}
+
 interface HandlesOfServer {
   readonly stack: RegisteredStack;
   readonly minion: string;
@@ -321,7 +352,7 @@ interface HandlesOfServer {
 async function registerHandles(given: HandlesOfServer): Promise<void> {
   const { stack, minion, metadata, handles, log } = given;
   const { owner, registration } = stack;
-  const tag = `stack ${registration.name}`;
+  const tag = tagOf(registration);
   for (const [alias, signal] of Object.entries(metadata.handles)) {
     try {
       const all = await handles.list(owner === undefined ? {} : { owner });

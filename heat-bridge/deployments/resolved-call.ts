@@ -4,8 +4,8 @@ import type { Parameters } from '../commands/parameters.ts';
 
 /** A call that the catalog permits; the policy is asked when it runs. */
 export interface DeploymentCall {
-  /** `code`: an entry of `deployments:` in the catalog. */
-  readonly kind: 'code' | 'command';
+  /** `code` and `states`: an entry of `deployments:` in the catalog. */
+  readonly kind: 'code' | 'command' | 'states';
   readonly command: string;
   readonly params: Parameters;
 }

@@ -7,6 +7,7 @@ import type { DeliveryOutcome } from '../signals/transports.ts';
 import { answerBody, type DeploymentResult, failedResult } from './deployment-answer.ts';
 import type { DeploymentRecord, DeploymentRecords } from './deployment-records.ts';
 import type { Deployment, ServerMetadata, UnreadableDeployment } from './metadata.ts';
+import { metadataUpdates } from './metadata-hooks.ts';
 import type { ResolvedCall } from './resolved-call.ts';
 import type { ResultDelivery } from './signal-result.ts';
 import type { ReadResult, ServerSource } from './sources.ts';
@@ -177,14 +178,29 @@ export class ServerWorker {
     const handles = JSON.stringify(metadata.handles);
     if (handles !== this.#handles && handles !== '{}') await registerHandles(minion, metadata);
     this.#handles = handles;
-    await records.keepOnly(source.stack, server, new Set(deployments.map(({ id }) => id)));
+    const updates = metadataUpdates(metadata.values, records.of(source.stack, server));
+    const entries = [...updates.deployments, ...deployments];
+    const listed = [...entries, ...updates.noted].map(({ id }) => id);
+    await records.keepOnly(source.stack, server, new Set(listed));
+    for (const change of updates.noted) await this.#note(change, minion);
     // protection: deployments-again
-    const fresh = deployments.find(({ id }) => !records.has(source.stack, server, id));
+    const fresh = entries.find(({ id }) => !records.has(source.stack, server, id));
     if (fresh === undefined) {
       this.#settled = metadata.digest;
       return this.#interval();
     }
     return this.#begin(fresh, minion);
+  }
+
+  /** Remembers a change that nothing runs for. */
+  async #note(change: Pick<Deployment, 'action' | 'id' | 'name'>, minion: string): Promise<void> {
+    const { records, now } = this.#deps;
+    const { server, source } = this.server;
+    const { stack } = source;
+    if (records.has(stack, server, change.id)) return;
+    const at = now();
+    const ended = { state: 'done', begunAt: at, endedAt: at, end: 'succeeded' } as const;
+    await records.put({ stack, server, minion, ...change, ...ended });
   }
 
   async #begin(entry: Deployment | UnreadableDeployment, minion: string): Promise<number> {
@@ -248,10 +264,10 @@ export class ServerWorker {
   async #signal(record: DeploymentRecord): Promise<number> {
     const { deliver, records, now } = this.#deps;
     const { stack, login } = this.server.source;
-    const { id, target, endedAt = 0 } = record;
+    const { id, minion, target, endedAt = 0 } = record;
     const body = await records.bodyOf(record);
     if (target === undefined || body === undefined) return this.#end(record, undefined);
-    const outcome = await deliver({ ...target, id, stack, login, body });
+    const outcome = await deliver({ ...target, id, stack, login, minion, body });
     if (this.#isOver) return 0;
     if (outcome.kind === 'delivered') return this.#end(record, undefined);
     if (outcome.kind === 'final') return this.#end(record, outcome.reason);

@@ -22,6 +22,7 @@ export interface ResultDelivery extends Pick<Deployment, 'id' | 'signal' | 'reso
   readonly stack: string;
   readonly login: OwnerLogin | undefined;
   readonly serverId: string;
+  readonly minion: string;
   /** JSON. */
   readonly body: string;
 }
@@ -29,6 +30,19 @@ export interface ResultDelivery extends Pick<Deployment, 'id' | 'signal' | 'reso
 export interface ResultDeliveryDeps {
   readonly ask: Ask;
   readonly logins: StackLogins;
+  /** Takes a signal as if the minion had emitted it; durable when it resolves. */
+  readonly signalHandle: (
+    minion: string,
+    alias: string,
+    signal: HandleSignal,
+  ) => Promise<DeliveryOutcome>;
+}
+
+/** As minions signal handles. */
+interface HandleSignal {
+  readonly status: 'FAILURE' | 'SUCCESS';
+  readonly reason: string;
+  readonly data: string;
 }
 
 /** Delivered, to be tried again, or given up. */
@@ -50,9 +64,18 @@ export async function deliverResult(
       return orAsOwner(await signalResource(signal, delivery, deps), delivery, deps);
     case 'ZAQAR_SIGNAL':
       return postMessage(signal, delivery, deps);
+    case 'HANDLE':
+      return deps.signalHandle(delivery.minion, signal.alias, handleSignalOf(delivery.body));
     case 'STATUS':
       return setStatus(delivery, deps);
   }
+}
+
+/** As `cfn-signal` says it. */
+function handleSignalOf(body: string): HandleSignal {
+  const { deploy_status_code: code, deploy_stdout: data, deploy_stderr: reason } = JSON.parse(body);
+  if (code === 0) return { status: 'SUCCESS', reason: 'Configuration Complete', data };
+  return { status: 'FAILURE', reason, data };
 }
 
 type SignalOf<T> = Extract<Deployment['signal'], { transport: T }>;

@@ -92,7 +92,12 @@ const claimOperation = describeRoute({
   summary: 'A machine claims for its key, by its ticket',
   access: ticketAccess,
   body: ClaimBody,
-  answer: Type.Object({ id: Type.String(), state: Type.String() }),
+  answer: Type.Object({
+    id: Type.String(),
+    state: Type.String(),
+    /** By which the machine calls the bridge from now on. */
+    token: Type.Optional(Type.String()),
+  }),
 });
 const failureOperation = describeRoute({
   summary: 'A machine says, by its ticket, why it cannot be made a minion',
@@ -102,7 +107,11 @@ const failureOperation = describeRoute({
 });
 
 /** `POST enroll/claim` and `POST enroll/failure`. */
-export function addMachineRoutes(app: FastifyInstance, claims: TicketClaimHandler): void {
+export function addMachineRoutes(
+  app: FastifyInstance,
+  claims: TicketClaimHandler,
+  tokenOf: (enrolment: Enrolment) => string | undefined,
+): void {
   const refused = new TokenBuckets(refusedTicketRate);
   const metered = async <T>(address: string, work: () => Promise<T>): Promise<T> => {
     if (refused.take(address, 0) > 0) {
@@ -123,8 +132,10 @@ export function addMachineRoutes(app: FastifyInstance, claims: TicketClaimHandle
     async ({ body, ip }) => {
       const claim = async (): Promise<Enrolment> =>
         claims.claim({ ...parseClaim(body), address: ip });
-      const { id, state } = await metered(ip, claim);
-      return { id, state };
+      const enrolment = await metered(ip, claim);
+      const { id, state } = enrolment;
+      const token = tokenOf(enrolment);
+      return { id, state, ...(token === undefined ? {} : { token }) };
     },
   );
   app.post(

@@ -13,6 +13,7 @@ import { makeDirectory } from '../../runtime/index.ts';
 import type { BridgeModule } from '../bridge-module.ts';
 import { BridgeError } from '../errors.ts';
 import { parseSection } from '../options.ts';
+import type { Enrolment } from './enrolment.ts';
 import { EnrolmentRepository } from './enrolment-repository.ts';
 import { addMachineRoutes, addServiceRoutes } from './enrolment-routes.ts';
 import { enrollMethods } from './enrolment-rpc.ts';
@@ -36,6 +37,10 @@ import { UserDataWriter } from './user-data.ts';
 export interface EnrolmentModule extends BridgeModule<EnrollApi> {
   /** What is known of keys that minions show. */
   readonly advice: KeyAcceptanceHook;
+  /** Enrolments that have an id now. */
+  readonly live: () => Iterable<Enrolment>;
+  /** Machines are given a token with the answer to their claim. */
+  giveTokens(tokenOf: (enrolment: Enrolment) => string | undefined): void;
 }
 
 /**
@@ -65,6 +70,7 @@ export async function openEnrolment(
   const { ticketLifetimeMs, protocol, isOn, takesGrains, maxOpen } = options;
   const defaults = { ticketLifetimeMs, protocol, isOn, takesGrains, maxOpen };
   let isServed = false;
+  let tokenOf: (enrolment: Enrolment) => string | undefined = () => undefined;
   const desk = new EnrolmentService({
     book,
     moves,
@@ -105,12 +111,16 @@ export async function openEnrolment(
   });
   return {
     api,
+    live: () => book.live(),
+    giveTokens: (given) => {
+      tokenOf = given;
+    },
     advice: claims.advise,
     onKeyLost: (id) => moves.keyLost(id),
     rpc: enrollMethods(api),
     routes: (app, doors) => {
       isServed = true;
-      addMachineRoutes(app, claims);
+      addMachineRoutes(app, claims, (enrolment) => tokenOf(enrolment));
       addServiceRoutes(app, doors, host, api, protocol);
     },
     start: () => {

@@ -47,7 +47,7 @@ export function createBridgePlugin(parts: () => readonly BridgeModule<unknown>[]
       app.addContentTypeParser('application/json', doors.readJson);
       app.setReplySerializer((payload) => writeJson(payload));
       limitRefusedTokens(app);
-      app.setErrorHandler((error, _request, reply) => sendBridgeError(error, reply));
+      app.setErrorHandler((error, { url }, reply) => sendBridgeError(error, reply, url));
       for (const { routes } of parts()) routes?.(app, doors);
     },
   };

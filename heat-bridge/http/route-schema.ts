@@ -3,6 +3,7 @@
 import type { FastifyContextConfig } from 'fastify';
 import type { TSchema } from 'typebox';
 import Type from '#typebox';
+import { nearestName } from '../../runtime/index.ts';
 import { BridgeError } from '../errors.ts';
 
 /** As salt-api reads it from the `config` of a route. */
@@ -32,6 +33,7 @@ interface CompiledSchema<T> {
     readonly message: string;
   }[];
   Parse(value: unknown): T;
+  Type(): TSchema;
 }
 
 /** @throws BridgeError ERR_COMMAND_PARAMETERS, without a value */
@@ -41,6 +43,15 @@ export function parseBody<T>(form: CompiledSchema<T>, body: unknown): T {
   // What no schema describes is measured against the schema `false`; its name is the caller's.
   const isUnknown = first.keyword === 'boolean';
   const place = isUnknown ? 'a field' : first.instancePath.split('/')[1] || 'the body';
-  const problem = isUnknown ? 'there is no such field' : first.message;
+  const problem = isUnknown ? unknownField(form.Type(), first.instancePath) : first.message;
   throw new BridgeError('ERR_COMMAND_PARAMETERS', `${place}: ${problem}`);
+}
+
+/** Proposes the field of the schema that an unknown one resembles. */
+function unknownField(schema: TSchema, instancePath: string): string {
+  const known = Type.IsObject(schema) ? Object.keys(schema.properties) : [];
+  const nearest = nearestName(instancePath.slice(1), known);
+  const proposal =
+    nearest === undefined ? `known are ${known.join(', ')}` : `did you mean ${nearest}?`;
+  return known.length === 0 ? 'there is no such field' : `there is no such field; ${proposal}`;
 }

@@ -1,12 +1,18 @@
 /** Interfaces to plans: for programs, and at the local socket. */
 
 import Type from '#typebox';
-import { extensionMethod, extensionStream, type RpcTable } from '../../master/index.ts';
+import {
+  type ExtensionHost,
+  extensionMethod,
+  extensionStream,
+  type RpcTable,
+} from '../../master/index.ts';
 import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
-import { rpcCallerOf } from '../commands/command-api.ts';
+import { callableCommands } from '../commands/callers.ts';
+import { ListParameters, rpcCallerOf } from '../commands/command-api.ts';
 import type { CommandCaller } from '../commands/command-request.ts';
 import type { Parameters } from '../commands/parameters.ts';
-import { describePlan, type PlanCatalog, type PlanInfo } from './plan-catalog.ts';
+import { describePlan, mayRunPlan, type PlanCatalog, type PlanInfo } from './plan-catalog.ts';
 import type { Groups } from './plan-groups.ts';
 import type { PlanHandle, PlanRequest, PlanUpdate } from './plan-request.ts';
 import type { PlanRunner } from './plan-runner.ts';
@@ -71,9 +77,15 @@ export interface PlanStarted {
 }
 
 /** By name; called as `bridge.<name>`. */
-export function planMethods(api: PlanApi): RpcTable {
+export function planMethods(api: PlanApi, host: ExtensionHost): RpcTable {
   return {
-    plans: extensionMethod({ parameters: Type.Object({}, strict), call: async () => api.list() }),
+    plans: extensionMethod({
+      parameters: ListParameters,
+      call: async (_master, { token, service }) => {
+        const mayCall = await callableCommands(host, rpcCallerOf(token, service));
+        return api.list().filter((plan) => mayRunPlan(plan, mayCall));
+      },
+    }),
     plan: extensionMethod({
       parameters: Type.Object({ name: Text }, strict),
       call: async (_master, { name }) => api.show(name),

@@ -331,7 +331,7 @@ export class PlanCatalog {
   get(name: string): CompiledPlan {
     const found = this.#plans.get(name);
     if (found !== undefined) return found;
-    const text = 'no plan of this name is in the catalog; saltbridge bridge list shows them';
+    const text = 'no plan of this name is in the catalog';
     throw new BridgeError('ERR_PLAN_UNKNOWN', text);
   }
 }
@@ -391,4 +391,11 @@ export function describePlan({ definition, steps, secret }: CompiledPlan): PlanI
 /** The groups that a caller gives. */
 export function givenGroups({ groups }: Pick<PlanInfo, 'groups'>): readonly string[] {
   return Object.keys(groups).filter((name) => groups[name]?.from === undefined);
+}
+
+/** Whether each of its commands may be called. */
+export function mayRunPlan({ steps }: PlanInfo, mayCall: (command: string) => boolean): boolean {
+  return steps.every(
+    ({ command, undo }) => mayCall(command) && (undo === undefined || mayCall(undo)),
+  );
 }

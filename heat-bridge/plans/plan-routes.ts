@@ -17,7 +17,7 @@ import { describeRoute, parseBody } from '../http/route-schema.ts';
 import { currentRunState, runStateSchema } from '../http/run-state.ts';
 import { UpdateStreams } from '../http/update-stream.ts';
 import { firstPlanUpdate, type PlanApi } from './plan-api.ts';
-import type { PlanInfo } from './plan-catalog.ts';
+import { mayRunPlan, type PlanInfo } from './plan-catalog.ts';
 import type { PlanHandle, PlanRequest } from './plan-request.ts';
 
 // Schemas.
@@ -178,14 +178,14 @@ export function addPlanRoutes(
   const streams = new UpdateStreams(doors);
   const known = createCallerResolver(doors, host);
   const shown = (caller: HttpCaller, name: string): PlanInfo => {
-    const plan = api.list().find((it) => it.name === name && mayRunPlan(caller, it));
+    const plan = api.list().find((it) => it.name === name && mayRunPlan(it, caller.mayCall));
     // One that the caller may not run is as unknown as one that is not there.
     if (plan === undefined) throw new BridgeError('ERR_PLAN_UNKNOWN', 'no such plan of yours');
     return plan;
   };
   app.get('/plans', { config: planRouteConfigs.list }, async (request) => {
     const caller = await known(request);
-    return { plans: api.list().filter((plan) => mayRunPlan(caller, plan)) };
+    return { plans: api.list().filter((plan) => mayRunPlan(plan, caller.mayCall)) };
   });
   app.get<{ Params: { name: string } }>(
     '/plans/:name',
@@ -233,12 +233,5 @@ export function addPlanRoutes(
       await handle.cancel({ undo: request.query.undo !== 'false' });
       return toJson(await handle.outcome);
     },
-  );
-}
-
-/** Whether the caller may call each of its commands. */
-function mayRunPlan(caller: HttpCaller, { steps }: PlanInfo): boolean {
-  return steps.every(
-    ({ command, undo }) => caller.mayCall(command) && (undo === undefined || caller.mayCall(undo)),
   );
 }

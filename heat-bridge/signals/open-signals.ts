@@ -7,7 +7,6 @@ import Type from '#typebox';
 import { type AuditRequester, audited, type ExtensionHost } from '../../master/index.ts';
 import type { BudgetLimits } from '../../runtime/index.ts';
 import type { BridgeModule } from '../bridge-module.ts';
-import { BridgeError } from '../errors.ts';
 import {
   type AllowedEndpoint,
   type ConfiguredEndpoint,
@@ -17,7 +16,7 @@ import {
   parseAllowedEndpoints,
   readEndpoint,
 } from '../http-client.ts';
-import { parseSection } from '../options.ts';
+import { BridgeOptionsError, parseSection } from '../options.ts';
 import { DeliveryWorker, type RetryDelays } from './delivery-worker.ts';
 import { type HandleInfo, HandleRegistry } from './handles.ts';
 import { addMissingOwners, Outbox, type OutboxQuotaOptions, type PendingSignal } from './outbox.ts';
@@ -150,8 +149,8 @@ function parseSignalEndpoints(
     return parseAllowedEndpoints(endpoints.map(readEndpoint));
   } catch (cause) {
     const problem = cause instanceof Error ? cause.message : 'unreadable';
-    const message = `saltbridge:bridge:handles:endpoints: ${problem}`;
-    throw new BridgeError('ERR_BRIDGE_OPTIONS', message, { cause });
+    const key = 'saltbridge:bridge:handles:endpoints';
+    throw new BridgeOptionsError([{ key, problem }], { cause });
   }
 }
 
@@ -170,7 +169,8 @@ export type SignalsHost = Pick<
 
 /** The part of the bridge that signals. */
 export interface SignalsModule
-  extends Required<Pick<BridgeModule<SignalsApi>, 'api' | 'close' | 'intake' | 'rpc' | 'start'>> {
+  extends Required<Pick<BridgeModule<SignalsApi>, 'api' | 'close' | 'rpc' | 'start'>> {
+  readonly intake: SignalIntake;
   /** The same interface for somebody else than who may use the local socket. */
   as(requester: AuditRequester): SignalsApi;
   /** Asks the listed services, and no others. */

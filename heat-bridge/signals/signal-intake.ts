@@ -34,6 +34,10 @@ export interface SignalIntakeOptions {
   readonly onRefused: (minion: string, alias: string, refusal: SignalRefusal) => void;
 }
 
+/** What is read of an event. */
+export type TakenSignal = Partial<TriggerEvent> &
+  Pick<TriggerEvent, 'data' | 'request' | 'sender' | 'tag'>;
+
 /** Takes what minions signal. */
 export class SignalIntake implements TakesSignals {
   readonly #options: SignalIntakeOptions;
@@ -57,7 +61,7 @@ export class SignalIntake implements TakesSignals {
    * not registered for its minion is held until it is. The same request again adds none.
    * @throws StoreError when it cannot be kept
    */
-  async take({ tag, sender, data, request }: TriggerEvent): Promise<void> {
+  async take({ tag, sender, data, request }: TakenSignal): Promise<void> {
     const named = parseSignalTag(tag);
     if (named === undefined || sender === undefined) return;
     const { handles, held, maxBytes, now, onRefused } = this.#options;

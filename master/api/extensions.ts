@@ -27,6 +27,24 @@ interface NamedCall {
   readonly params: Readonly<Record<string, WireValue>>;
 }
 
+/** A runner that minions call (`publish.runner`), with arguments as they were sent. */
+export interface MinionRunnerCall {
+  /** Id of the minion, verified. */
+  readonly minion: string;
+  /** Protocol version of the request: below 3, all minions can decrypt the answer. */
+  readonly protocol: number;
+  readonly arg: readonly WireValue[];
+  readonly kwarg: Readonly<Record<string, WireValue>>;
+}
+
+/**
+ * Runners of an extension for minions alone, by name (`module.function`). The policy (action
+ * `runner`) has permitted the call. They are neither told on the event bus nor kept as jobs.
+ */
+export type MinionRunners = Readonly<
+  Record<string, (call: MinionRunnerCall) => Promise<WireValue>>
+>;
+
 /**
  * Who may call a method over the network; the local socket asks nobody. `anybody`: what it takes is
  * a proof by itself. `user`: whoever has a token, by what the policy permits them. `everything`:

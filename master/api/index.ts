@@ -19,6 +19,8 @@ export type {
 } from './events.ts';
 export {
   isRpcMethod,
+  type MinionRunnerCall,
+  type MinionRunners,
   type NamedCommands,
   type ReactionResult,
   type RpcAccess,

@@ -83,6 +83,8 @@ export type JobUpdate =
       readonly missing: readonly string[];
       /** Subscribers that were passed over because their queue was full. */
       readonly skipped: number;
+      /** Those that it was never sent to, where the process that published it ended before. */
+      readonly notSent?: readonly string[];
       /** Why the target is broken, and therefore means nobody. */
       readonly problem?: string;
     }
@@ -248,5 +250,7 @@ export type SilenceReason =
   | 'queue-full'
   /** It was heard after the job was published, but returned nothing. */
   | 'no-return'
+  /** It was never sent: the process that published it ended before. */
+  | 'not-sent'
   /** The process that published it ended meanwhile: whether the minion ran it cannot be learned. */
   | 'unknown';

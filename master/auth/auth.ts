@@ -23,10 +23,9 @@ import {
   readMasterSignature,
 } from './master-keys.ts';
 import { PublishKey } from './publish-key.ts';
+import { TokenCheck, VersionCheck, VersionPins } from './request-checks.ts';
 import { RsaPool } from './rsa-pool.ts';
 import { type Seal, SessionKeys } from './session-keys.ts';
-import { TokenCheck } from './token-check.ts';
-import { VersionCheck, VersionPins } from './version-pins.ts';
 
 /** Ends what a module keeps of an id. */
 type Forget = (id: string) => Promise<unknown>;

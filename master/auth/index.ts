@@ -17,10 +17,15 @@ export {
   DropConnectionError,
   type Handler,
   type Reply,
+  readPins,
+  SignatureCheck,
   send,
   sendLater,
+  type TokenCheck,
   type VerifiedRequest,
-} from './request.ts';
+  type VersionCheck,
+  type VersionPins,
+} from './request-checks.ts';
 export {
   createSeal,
   openSeal,
@@ -29,6 +34,3 @@ export {
   secretsPrefix,
 } from './session-keys.ts';
 export { createFullnessCheck, type KeyAcceptanceHook, type OfferedKey, SignIn } from './sign-in.ts';
-export { SignatureCheck } from './signature-check.ts';
-export type { TokenCheck } from './token-check.ts';
-export { readPins, type VersionCheck, type VersionPins } from './version-pins.ts';

@@ -15,8 +15,8 @@ import { KeyError } from './key-errors.ts';
 import { AcceptedKeys, type KeyStore } from './key-store.ts';
 import type { LastHeard } from './last-heard.ts';
 import type { PublishKey } from './publish-key.ts';
+import type { VersionPins } from './request-checks.ts';
 import type { SessionKeys } from './session-keys.ts';
-import type { VersionPins } from './version-pins.ts';
 
 /** The key that an id has. */
 export interface HeldKey {

@@ -18,7 +18,7 @@ import {
 import { type HashType, LiveConfig, type MasterConfig } from '../config/index.ts';
 import { KeyError } from './key-errors.ts';
 import { type KeyChoice, type KeyStore, openConfiguredKeys } from './key-store.ts';
-import { VersionPins } from './version-pins.ts';
+import { VersionPins } from './request-checks.ts';
 
 // Warnings about an id.
 

@@ -489,19 +489,6 @@ export const notServed: readonly AdviceGroup[] = [
       order_masters: false,
     },
   },
-  // The form of log lines.
-  {
-    advice:
-      'log lines are JSON, each with its time, level and component: let a reader such as jq or journald give them their form',
-    options: {
-      log_fmt_console: '[%(levelname)-8s] %(message)s',
-      log_fmt_jid: '[JID: %(jid)s]',
-      log_fmt_logfile:
-        '%(asctime)s,%(msecs)03d [%(name)-17s:%(lineno)-4d][%(levelname)-8s][%(process)d] %(message)s',
-      log_datefmt: '%H:%M:%S',
-      log_datefmt_logfile: '%Y-%m-%d %H:%M:%S',
-    },
-  },
   // Levels by module.
   {
     advice:

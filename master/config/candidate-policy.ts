@@ -1,9 +1,10 @@
 import { readFile } from 'node:fs/promises';
 import type { PolicyRule } from '../../acl/index.ts';
-import { completeSettings } from './load.ts';
-import { ConfigError, isSettings, overrideSettings, type Settings } from './option-kinds.ts';
+import { ConfigError } from './config-error.ts';
+import { isSettings, overrideSettings, type Settings } from './option-kinds.ts';
 import type { MasterConfig } from './options.ts';
 import { rulesOf } from './policy-rules.ts';
+import { completeSettings } from './read-config.ts';
 import { mainFileOf, parseConfigFile, readConfigFiles } from './read-files.ts';
 
 /** A configuration with another policy. */

@@ -2,16 +2,14 @@
 
 import { MasterError, type PillarTextFormat } from '../api/index.ts';
 import { extPillarAdvice } from './advice.ts';
+import { ConfigError, type ConfigWarning, placeOf } from './config-error.ts';
 import {
-  ConfigError,
-  type ConfigWarning,
   entriesOf,
   flag,
   integer,
   number,
   type OptionKind,
   oneOf,
-  placeOf,
   readSection,
   type SectionTable,
   type Settings,

@@ -1,6 +1,7 @@
 /** What `external_auth` says of how users are authenticated: the keys that begin with `^`. */
 
-import { type ConfigWarning, isSettings, placeOf, type Settings } from './option-kinds.ts';
+import { type ConfigWarning, placeOf } from './config-error.ts';
+import { isSettings, type Settings } from './option-kinds.ts';
 import type { MasterConfig } from './options.ts';
 
 /** Of `file` [salt/auth/file.py]. */

@@ -1,9 +1,12 @@
 /** `rest_cherrypy:` and `saltbridge: api:`, Salt's HTTP API [salt/netapi/rest_cherrypy/app.py]. */
 
 import { addressSet } from '../../runtime/index.ts';
+import { ConfigError } from './config-error.ts';
 import {
+  explainSection,
   flag,
   integer,
+  isSettings,
   number,
   type OptionKind,
   readSection,
@@ -235,17 +238,31 @@ export const httpApi: OptionKind<HttpApiOptions> = {
     .join(', ')}; with ssl_crt and ssl_key, or disable_ssl: true, where there is a port`,
   isPath: false,
   parse: (value) => {
-    const known = value instanceof Map ? withoutCherrypy(value) : value;
-    const section = readSection(table, known);
-    return section === undefined || isUnsafe(section) ? undefined : Object.freeze(section);
+    const section = readSection(table, withoutCherrypy(value));
+    if (section === undefined || missingForTls(section).length > 0) return undefined;
+    return Object.freeze(section);
+  },
+  explain: ({ origin, value }) => {
+    const known = withoutCherrypy(value);
+    const inner = explainSection(table, { origin, value: known });
+    if (inner !== undefined) return inner;
+    const missing = missingForTls(readSection(table, known) ?? {});
+    if (missing.length === 0) return undefined;
+    const problem = `the HTTP API would listen without TLS; add ${missing.join(' and ')}, or disable_ssl: true`;
+    return new ConfigError('ERR_OPTION_TYPE', origin, problem);
   },
 };
 
-function withoutCherrypy(value: ReadonlyMap<unknown, unknown>): Map<unknown, unknown> {
-  return new Map([...value].filter(([name]) => !ofCherrypy.has(String(name))));
+function withoutCherrypy(value: unknown): unknown {
+  if (!isSettings(value)) return value;
+  return new Map([...value].filter(([name]) => !ofCherrypy.has(name)));
 }
 
-/** Whether it would have to listen without TLS although nobody said so. */
-function isUnsafe({ port, disableSsl = false, sslCrt, sslKey }: HttpApiOptions): boolean {
-  return port !== undefined && !disableSsl && (sslCrt === undefined || sslKey === undefined);
+/** What an API that listens needs, because nobody said that it is to do without TLS. */
+function missingForTls({ port, disableSsl = false, sslCrt, sslKey }: HttpApiOptions): string[] {
+  if (port === undefined || disableSsl) return [];
+  return [
+    ...(sslCrt === undefined ? ['ssl_crt'] : []),
+    ...(sslKey === undefined ? ['ssl_key'] : []),
+  ];
 }

@@ -1,4 +1,12 @@
 export { loadCandidatePolicy } from './candidate-policy.ts';
+export {
+  ConfigError,
+  type ConfigWarning,
+  configErrors,
+  type OptionOrigin,
+  placeOf,
+  withoutPlace,
+} from './config-error.ts';
 export { checkPillarAddress, type ExtPillarEntry, unservedExtPillars } from './ext-pillar.ts';
 export {
   type BackendSettings,
@@ -7,23 +15,20 @@ export {
   readBackend,
 } from './external-auth.ts';
 export type { ApiAcl, HttpApiOptions } from './http-api-options.ts';
+export { listOptions, type OptionInForce } from './list-options.ts';
 export {
   type FixedConfig,
   LiveConfig,
   type ReloadableConfig,
 } from './live-config.ts';
-export { loadMasterConfig, optionStatus } from './load.ts';
+export { type CheckedConfig, checkMasterConfig, loadMasterConfig, optionStatus } from './load.ts';
 export {
-  ConfigError,
-  type ConfigWarning,
-  configErrors,
+  isSettings,
   moduleNames,
   pairsOf,
-  placeOf,
   type Setting,
   type Settings,
   textsOf,
-  withoutPlace,
 } from './option-kinds.ts';
 export { eventRingSize } from './option-table.ts';
 export {

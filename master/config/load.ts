@@ -1,31 +1,14 @@
 import path from 'node:path';
+import { ConfigError, type ConfigWarning, type OptionOrigin, proposeName } from './config-error.ts';
 import { warnOfExtPillar } from './ext-pillar.ts';
 import { warnOfBackends } from './external-auth.ts';
 import { warnOfNarrowed } from './narrowed-patterns.ts';
-import {
-  type ConfigWarning,
-  type GivenOptions,
-  isSettings,
-  type OptionOrigin,
-  type Setting,
-  type Settings,
-  typeError,
-  unknownOption,
-} from './option-kinds.ts';
-import {
-  aclOptions,
-  eauthOptions,
-  limitOptions,
-  type OptionTable,
-  ownOptions,
-  rightsOptions,
-  saltOptions,
-} from './option-table.ts';
+import type { Settings } from './option-kinds.ts';
+import { eauthOptions, namesOf, ownOptions, rightsOptions, saltOptions } from './option-table.ts';
 import type { MasterConfig } from './options.ts';
-import { mainFileOf, readConfigFiles } from './read-files.ts';
-import { completeConfig } from './resolve.ts';
+import { readConfigDirectory } from './read-config.ts';
 import { warnOfReactorTags } from './signal-plan.ts';
-import { findUnserved } from './unserved-options.ts';
+import { findUnserved, unservedNames } from './unserved-options.ts';
 import { warnOfRights } from './user-rights.ts';
 
 export interface LoadedConfig {
@@ -47,16 +30,19 @@ const servedNames: ReadonlySet<string> = new Set([
   'default_include',
 ]);
 
-/**
- * Reads Salt's master configuration from a directory such as `/etc/salt`: the file `master` and
- * what it includes. A missing main file is a warning; options that Salt has and this master does
- * not, and options that nobody has, are warnings; what stands under `saltbridge:` is checked.
- * @throws ConfigError, see {@link configErrors}
- */
-export async function loadMasterConfig(directory: string): Promise<LoadedConfig> {
-  const mainFile = mainFileOf(directory);
-  const { settings, files, warnings } = await readConfigFiles(mainFile);
-  const config = completeSettings(settings, mainFile);
+const ownNames: ReadonlySet<string> = new Set([...namesOf(ownOptions), 'limits', 'acl']);
+
+/** A configuration that was read, whatever is wrong with it. */
+export interface CheckedConfig extends LoadedConfig {
+  /** Every option at the top of a file, as it was given. */
+  readonly settings: Settings;
+  /** What keeps a master from starting. Where there is any, defaults stand for it in `config`. */
+  readonly problems: readonly ConfigError[];
+}
+
+/** Reads what {@link loadMasterConfig} reads, and reports all mistakes and warnings. */
+export async function checkMasterConfig(directory: string): Promise<CheckedConfig> {
+  const { config, settings, files, warnings, problems } = await readConfigDirectory(directory);
   const more = [
     ...warnOfUnserved(settings),
     ...warnOfExtPillar(settings),
@@ -67,15 +53,20 @@ export async function loadMasterConfig(directory: string): Promise<LoadedConfig>
     ...warnOfReactorTags(config, settings),
     ...warnOfPushedFiles(config, settings),
   ];
-  return { config, warnings: [...warnings, ...more], files };
+  return { config, settings, files, problems, warnings: [...warnings, ...more] };
 }
 
-/** A checked configuration of what files say. @throws ConfigError, see {@link configErrors} */
-export function completeSettings(settings: Settings, mainFile: string): MasterConfig {
-  const origin = { file: mainFile, line: 0, key: 'conf_file' };
-  return completeConfig(
-    sortByTable(new Map(settings).set('conf_file', { value: mainFile, origin })),
-  );
+/**
+ * Reads Salt's master configuration from a directory such as `/etc/salt`: the file `master` and
+ * what it includes. A missing main file is a warning; options that Salt has and this master does
+ * not, and options that nobody has, are warnings; what stands under `saltbridge:` is checked.
+ * @throws ConfigError with all mistakes, see {@link configErrors}
+ */
+export async function loadMasterConfig(directory: string): Promise<LoadedConfig> {
+  const { config, warnings, files, problems } = await checkMasterConfig(directory);
+  const [first, ...others] = problems;
+  if (first !== undefined) throw ConfigError.of(first, ...others);
+  return { config, warnings, files };
 }
 
 /** What a name at the top of a file means to this master. */
@@ -84,26 +75,9 @@ export function optionStatus(name: string): 'served' | 'not-served' | 'not-neede
   return findUnserved(name)?.kind ?? 'unknown';
 }
 
-function sortByTable(settings: Settings): GivenOptions {
-  const own = section(settings.get('saltbridge'));
-  const limits = section(own.get('limits'));
-  const acl = section(own.get('acl'));
-  refuseUnknown(own, [...namesOf(ownOptions), 'limits', 'acl']);
-  refuseUnknown(limits, namesOf(limitOptions));
-  refuseUnknown(acl, namesOf(aclOptions));
-  return { salt: settings, own, limits, acl };
-}
-
-function section(setting: Setting | undefined): Settings {
-  if (setting === undefined || setting.value === null) return new Map();
-  if (isSettings(setting.value)) return setting.value;
-  throw typeError(setting.origin, setting.value, 'a map');
-}
-
-function refuseUnknown(settings: Settings, known: readonly string[]): void {
-  for (const [name, { origin }] of settings) {
-    if (!known.includes(name)) throw unknownOption(origin, known);
-  }
+/** All options that a master of Salt's has, served or not. */
+function knownNames(): string[] {
+  return [...servedNames, ...unservedNames()];
 }
 
 /** Options that have no effect here. */
@@ -112,23 +86,36 @@ export function warnOfUnserved(settings: Settings): ConfigWarning[] {
     if (servedNames.has(name) || ofOtherPrograms.test(name)) return [];
     const unserved = findUnserved(name);
     if (unserved?.isLost(setting) === false) return [];
-    const { kind = 'unknown-option', message = 'is not an option of a master' } = unserved ?? {};
-    return [warning(kind, setting.origin, `${name} ${message}`)];
+    if (unserved !== undefined) {
+      return [warning(unserved.kind, setting.origin, `${name} ${unserved.message}`)];
+    }
+    const proposal = ownNames.has(name)
+      ? 'it belongs under saltbridge:'
+      : proposeName(name, knownNames());
+    const advice = proposal === undefined ? '' : `; ${proposal}`;
+    const text = `${name} is not an option of a master${advice}`;
+    return [warning('unknown-option', setting.origin, text)];
   });
 }
 
 /** Values of options that are served, but not all of them. */
-function warnOfValues({ logFile }: MasterConfig, settings: Settings): ConfigWarning[] {
-  const setting = settings.get('log_file');
-  if (setting === undefined || path.isAbsolute(logFile)) return [];
-  const advice = 'name a file, or let the service manager keep what goes to standard error';
-  return [
-    warning(
-      'not-served',
-      setting.origin,
-      `log_file leads to a log service, not to a file: ${advice}`,
-    ),
-  ];
+function warnOfValues({ logFile, logFormat }: MasterConfig, settings: Settings): ConfigWarning[] {
+  const warnings: ConfigWarning[] = [];
+  const logFileSetting = settings.get('log_file');
+  if (logFileSetting !== undefined && !path.isAbsolute(logFile)) {
+    const advice = 'name a file, or let the service manager keep what goes to standard error';
+    const text = `log_file leads to a log service, not to a file: ${advice}`;
+    warnings.push(warning('not-served', logFileSetting.origin, text));
+  }
+  const { logFmtConsole, logFmtLogfile, logFmtJid, logDatefmt, logDatefmtLogfile } = saltOptions;
+  for (const row of [logFmtConsole, logFmtLogfile, logFmtJid, logDatefmt, logDatefmtLogfile]) {
+    const setting = settings.get(row.name);
+    if (setting === undefined || setting.value === null) continue;
+    if (logFormat === 'text' || setting.value === row.default) continue;
+    const text = `${row.name} has an effect with saltbridge: log_format: text alone; lines are JSON`;
+    warnings.push(warning('bounded', setting.origin, text));
+  }
+  return warnings;
 }
 
 /** A file that `cp.push` may send and that does not fit into what its minion may have here. */
@@ -147,10 +134,4 @@ export function warnOfPushedFiles(
 
 function warning(kind: ConfigWarning['kind'], origin: OptionOrigin, text: string): ConfigWarning {
   return { kind, ...origin, message: `${origin.file}:${origin.line}: ${text}` };
-}
-
-function namesOf<T extends object>(table: OptionTable<T>): string[] {
-  const names: string[] = [];
-  for (const member in table) names.push(table[member].name);
-  return names;
 }

@@ -4,7 +4,8 @@
  */
 
 import type { Grant, GrantSyntax } from '../../acl/index.ts';
-import { type ConfigWarning, isSettings, placeOf, type Settings } from './option-kinds.ts';
+import { type ConfigWarning, placeOf } from './config-error.ts';
+import { isSettings, type Settings } from './option-kinds.ts';
 import type { MasterConfig } from './options.ts';
 import { compilePermissions, type Permissions } from './permissions.ts';
 

@@ -2,8 +2,13 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Static, TSchema } from 'typebox';
 import { Type } from '#typebox';
 import { Value } from '#typebox/value';
-import { SaltbridgeError } from '../../runtime/index.ts';
-import type { ErrorEntry } from '../api/index.ts';
+import {
+  ConfigError,
+  type OptionOrigin,
+  proposeName,
+  typeError,
+  unknownOption,
+} from './config-error.ts';
 
 /** How the value of an option is checked. */
 export interface OptionKind<T> {
@@ -13,6 +18,19 @@ export interface OptionKind<T> {
   readonly isPath: boolean;
   /** The value in its final form; `undefined` when it is not one of this kind. */
   parse(value: unknown): T | undefined;
+  /**
+   * Says more of a value that was refused than its type. Default, and where it has nothing to say:
+   * the type that was found, and what was expected.
+   */
+  explain?(setting: Setting): ConfigError | undefined;
+}
+
+/** The refusal of a value that is not of its kind. */
+export function refuseValue(
+  { expected, explain }: Pick<OptionKind<unknown>, 'expected' | 'explain'>,
+  setting: Setting,
+): ConfigError {
+  return explain?.(setting) ?? typeError(setting.origin, setting.value, expected);
 }
 
 const oneLine = Type.String({ minLength: 1, pattern: '^[^\\u0000\\r\\n]*$' });
@@ -71,25 +89,50 @@ export const textList: OptionKind<readonly string[]> = {
 
 /** A whole number. */
 export function integer(minimum: number, maximum: number): OptionKind<number> {
-  const schema = Type.Integer({ minimum, maximum });
-  return kind(schema, `a whole number from ${minimum} to ${maximum}`);
+  const expected = `a whole number from ${minimum} to ${maximum}`;
+  return numeric(kind(Type.Integer({ minimum, maximum }), expected), minimum, maximum);
 }
 
 /** A number, with or without fraction. */
 export function number(minimum: number, maximum: number): OptionKind<number> {
-  return kind(Type.Number({ minimum, maximum }), `a number from ${minimum} to ${maximum}`);
+  const expected = `a number from ${minimum} to ${maximum}`;
+  return numeric(kind(Type.Number({ minimum, maximum }), expected), minimum, maximum);
 }
 
 /** A length of time, with or without fraction. */
 export function duration(unit: 'seconds' | 'minutes' | 'hours'): OptionKind<number> {
-  return kind(Type.Number({ minimum: 0, maximum: 1e9 }), `a number of ${unit}, 0 or more`);
+  const schema = Type.Number({ minimum: 0, maximum: 1e9 });
+  return numeric(kind(schema, `a number of ${unit}, 0 or more`), 0, 1e9);
+}
+
+/** Names the bound that a number breaks: where a number belongs, it is no secret. */
+function numeric(base: OptionKind<number>, minimum: number, maximum: number): OptionKind<number> {
+  return {
+    ...base,
+    explain: ({ origin, value }) => {
+      if (typeof value !== 'number' || Number.isNaN(value)) return undefined;
+      const [broken] = [
+        ...(value > maximum ? [`over ${maximum}`] : []),
+        ...(value < minimum ? [`under ${minimum}`] : []),
+        'not a whole number',
+      ];
+      const problem = `${value} is ${broken}, expected ${base.expected}`;
+      return new ConfigError('ERR_OPTION_TYPE', origin, problem);
+    },
+  };
 }
 
 /** One of a few words, in upper or lower case. */
 export function oneOf<const T extends string>(words: readonly T[], note = ''): OptionKind<T> {
   const parse = (value: unknown): T | undefined =>
     words.find((word) => typeof value === 'string' && word.toLowerCase() === value.toLowerCase());
-  return { expected: `one of ${words.join(', ')}${note}`, isPath: false, parse };
+  const expected = `one of ${words.join(', ')}${note}`;
+  const explain = ({ origin, value }: Setting): ConfigError | undefined => {
+    const proposal = typeof value === 'string' ? proposeName(value, words) : undefined;
+    if (proposal === undefined) return undefined;
+    return typeError(origin, value, `${expected}; ${proposal}`);
+  };
+  return { expected, isPath: false, parse, explain };
 }
 
 function kind<S extends TSchema>(schema: S, expected: string): OptionKind<Static<S>> {
@@ -192,6 +235,35 @@ export function readSection<T extends object>(
   return section;
 }
 
+/**
+ * The first entry of a map that {@link readSection} refuses, by its own name and line; `undefined`
+ * where it is none that refuses, or no map.
+ */
+export function explainSection<T extends object>(
+  table: SectionTable<T>,
+  setting: Setting,
+): ConfigError | undefined {
+  const isInFile = isSettings(setting.value);
+  for (const [given, inner] of settingsOf(setting)) {
+    const member = memberOf(table, given, isInFile);
+    if (member === undefined) {
+      return unknownOption(inner.origin, namesOf(table, isInFile), 'ERR_OPTION_TYPE');
+    }
+    const { kind } = table[member];
+    if (kind.parse(inner.value) === undefined) return refuseValue(kind, inner);
+  }
+  return undefined;
+}
+
+/** The entries of a map with a place each, from a file or from a program. */
+export function settingsOf({ value, origin }: Setting): (readonly [string, Setting])[] {
+  if (isSettings(value)) return [...value].filter(([, inner]) => inner.value !== null);
+  return (sectionEntries(value) ?? []).map(([name, inner]) => [
+    name,
+    { value: inner, origin: { ...origin, key: `${origin.key}:${name}` } },
+  ]);
+}
+
 /** From a file, or from a program. What has no value is not set. */
 export function sectionEntries(value: unknown): (readonly [string, unknown])[] | undefined {
   if (isSettings(value)) {
@@ -212,6 +284,13 @@ function memberOf<T extends object>(
     if (given === (isInFile ? table[member].name : member)) return member;
   }
   return undefined;
+}
+
+/** The names that a map may have, in a file or in a program. */
+function namesOf<T extends object>(table: SectionTable<T>, isInFile: boolean): string[] {
+  const names: string[] = [];
+  for (const member in table) names.push(isInFile ? table[member].name : member);
+  return names;
 }
 
 /** A value of a file as plain data. */
@@ -241,165 +320,6 @@ function isSetting(item: unknown): item is Setting {
   return typeof item === 'object' && item !== null && 'origin' in item && 'value' in item;
 }
 
-/** The name that differs least from `name`, if the difference looks like a slip of the hand. */
-function nearestName(name: string, known: readonly string[]): string | undefined {
-  let best: { readonly candidate: string; readonly distance: number } | undefined;
-  for (const candidate of known) {
-    const distance = editDistance(name, candidate);
-    if (best === undefined || distance < best.distance) best = { candidate, distance };
-  }
-  if (best === undefined || best.distance > Math.max(2, name.length / 3)) return undefined;
-  return best.candidate;
-}
-
-/** Levenshtein's distance, a row at a time. */
-function editDistance(a: string, b: string): number {
-  let previous = Array.from({ length: b.length + 1 }, (_, index) => index);
-  for (let i = 1; i <= a.length; i++) {
-    const row = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const substitution = (previous[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
-      row.push(Math.min(substitution, (previous[j] ?? 0) + 1, (row[j - 1] ?? 0) + 1));
-    }
-    previous = row;
-  }
-  return previous[b.length] ?? 0;
-}
-
-/** Why a configuration was refused; what each means is in {@link configErrors}. */
-export type ConfigErrorCode =
-  | 'ERR_CONFIG_READ'
-  | 'ERR_CONFIG_SYNTAX'
-  | 'ERR_OPTION_CONFLICT'
-  | 'ERR_OPTION_RENAMED'
-  | 'ERR_OPTION_TYPE'
-  | 'ERR_OPTION_UNKNOWN';
-
-/** Where an option was found. */
-export interface OptionOrigin {
-  /** Path of the file; `options` for values that a program passed. */
-  readonly file: string;
-  /** 1 is the first; 0 if there is none. */
-  readonly line: number;
-  /** As written there, for instance `publish_port` or `saltbridge:limits:burst`; '' for the file. */
-  readonly key: string;
-}
-
-/** A configuration that cannot be used. The message names the place and never a value. */
-export class ConfigError extends SaltbridgeError {
-  declare readonly code: ConfigErrorCode;
-  readonly file: string;
-  readonly line: number;
-  readonly key: string;
-  /** The message without the place. */
-  readonly problem: string;
-
-  constructor(
-    code: ConfigErrorCode,
-    origin: OptionOrigin,
-    problem: string,
-    options?: ErrorOptions,
-  ) {
-    super(code, describe(origin, problem), options);
-    this.file = origin.file;
-    this.line = origin.line;
-    this.key = origin.key;
-    this.problem = problem;
-  }
-}
-
-/** The catalogue of {@link ConfigErrorCode}. */
-export const configErrors: Readonly<Record<ConfigErrorCode, ErrorEntry>> = {
-  ERR_CONFIG_READ: {
-    meaning: 'A configuration file exists but could not be read, or includes itself.',
-    action: 'Look at the cause; give the service user the right to read the file.',
-    retry: true,
-  },
-  ERR_CONFIG_SYNTAX: {
-    meaning: 'A file is not YAML, names a key twice, uses a tag, or is not a map of options.',
-    action: 'Correct the line named; the YAML is version 1.1, as in Salt.',
-    retry: false,
-  },
-  ERR_OPTION_CONFLICT: {
-    meaning: 'Options that are right by themselves contradict each other.',
-    action: 'Change one of the two that the message names.',
-    retry: false,
-  },
-  ERR_OPTION_RENAMED: {
-    meaning: 'An option is used under a former name.',
-    action: 'Use the name in the message; saltbridge migrate check lists all former names.',
-    retry: false,
-  },
-  ERR_OPTION_TYPE: {
-    meaning: 'The value of an option is of another type or outside of its range.',
-    action: 'Write what the message says was expected.',
-    retry: false,
-  },
-  ERR_OPTION_UNKNOWN: {
-    meaning: 'An option under saltbridge:, or one that a program passed, does not exist.',
-    action: 'Use the name that the message proposes, or remove the option.',
-    retry: false,
-  },
-};
-
-function describe({ file, line, key }: OptionOrigin, problem: string): string {
-  const place = line === 0 ? file : `${file}:${line}`;
-  return key === '' ? `${place}: ${problem}` : `${place}: ${key}: ${problem}`;
-}
-
-/** The refusal of a name that nobody has, with the one that was probably meant. */
-export function unknownOption(origin: OptionOrigin, known: readonly string[]): ConfigError {
-  const name = origin.key.split(':').at(-1) ?? '';
-  const nearest = nearestName(name, known);
-  const proposal =
-    nearest === undefined ? `known are ${known.join(', ')}` : `did you mean ${nearest}?`;
-  return new ConfigError('ERR_OPTION_UNKNOWN', origin, `there is no such option; ${proposal}`);
-}
-
-/** The refusal of a value, which it describes by its type alone. */
-export function typeError(origin: OptionOrigin, found: unknown, expected: string): ConfigError {
-  return new ConfigError(
-    'ERR_OPTION_TYPE',
-    origin,
-    `found ${nameType(found)}, expected ${expected}`,
-  );
-}
-
-function nameType(value: unknown): string {
-  if (value === null) return 'nothing';
-  if (Array.isArray(value)) return 'a list';
-  if (value instanceof Map) return 'a map';
-  if (value instanceof Date) return 'a date';
-  if (typeof value === 'string') return value === '' ? 'empty text' : 'a text';
-  if (typeof value === 'number') return Number.isInteger(value) ? 'a whole number' : 'a number';
-  if (typeof value === 'boolean') return 'true or false';
-  return `a value of type ${typeof value}`;
-}
-
-/** Something in the configuration that has no effect, or another than in Salt, and that the operator should know of. */
-export interface ConfigWarning extends OptionOrigin {
-  readonly kind: /** The main file does not exist. */
-    | 'missing-file'
-    /** An `include:` that finds no file. */
-    | 'nothing-included'
-    /** An option that Salt has and this master does not serve; the message says what to do. */
-    | 'not-served'
-    /** Expressions that permit less than in Salt. */
-    | 'narrowed'
-    /** Rights of users that are wider than they seem, mean less than in Salt, or cannot be read. */
-    | 'rights'
-    /** The reactor listens for tags that no rule lets anybody emit. */
-    | 'unheard'
-    /** A value that another option does not let have its effect. */
-    | 'bounded'
-    /** One that nothing is lost without. */
-    | 'not-needed'
-    /** An option that neither has. */
-    | 'unknown-option';
-  /** One line that names the place. */
-  readonly message: string;
-}
-
 // Lists.
 
 /** The entries of a map; none of anything else. */
@@ -419,15 +339,4 @@ export function moduleNames(value: unknown): string[] {
   return [value]
     .flat()
     .flatMap((item) => (typeof item === 'string' ? [item] : pairsOf(item).map(([name]) => name)));
-}
-
-/** `file:line`, or the file alone. */
-export function placeOf({ file, line }: Pick<OptionOrigin, 'file' | 'line'>): string {
-  return line === 0 ? file : `${file}:${line}`;
-}
-
-/** The message of a problem or a warning without the place in front, where that is told beside it. */
-export function withoutPlace(it: OptionOrigin & { readonly message: string }): string {
-  const place = `${placeOf(it)}: `;
-  return it.message.startsWith(place) ? it.message.slice(place.length) : it.message;
 }

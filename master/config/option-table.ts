@@ -7,12 +7,14 @@ import {
   type WireValue,
 } from '../../minion-protocol/index.ts';
 import type { LogLevel } from '../api/index.ts';
+import type { ConfigError } from './config-error.ts';
 import { extPillarEntries } from './ext-pillar.ts';
 import { httpApi } from './http-api-options.ts';
 import {
   authVersion,
   duration,
   entriesOf,
+  explainSection,
   filePath,
   flag,
   integer,
@@ -24,9 +26,12 @@ import {
   passphrase,
   pathOrUrl,
   readSection,
+  refuseValue,
   type SectionTable,
+  type Setting,
   type Settings,
   sectionEntries,
+  settingsOf,
   text,
   textList,
   toPlain,
@@ -74,6 +79,7 @@ const auditOptions: OptionKind<AuditOptions> = {
     const section = readSection(auditTable, value);
     return section && Object.freeze({ ...auditDefaults, ...section });
   },
+  explain: (setting) => explainSection(auditTable, setting),
 };
 
 // `saltbridge: event_ring:`
@@ -93,6 +99,7 @@ const eventRing: OptionKind<EventRingOptions> = {
     const section = readSection(eventRingTable, value);
     return section && Object.freeze({ ...defaults, ...section });
   },
+  explain: (setting) => explainSection(eventRingTable, setting),
 };
 
 /** How much is kept of the events; `undefined`: nothing. */
@@ -107,6 +114,21 @@ export function eventRingSize(
 
 // Options of the file server and of states.
 
+const absolutePaths: OptionKind<readonly string[]> = {
+  ...textList,
+  expected: 'a list of absolute paths',
+  parse: (value) => {
+    const list = textList.parse(value);
+    return list?.every((place) => place.startsWith('/')) ? list : undefined;
+  },
+};
+
+/** The first entry of a map that is refused, where all are of one kind. */
+function explainEntry<T>(kind: OptionKind<T>, setting: Setting): ConfigError | undefined {
+  const found = settingsOf(setting).find(([, { value }]) => kind.parse(value) === undefined);
+  return found && refuseValue(kind, found[1]);
+}
+
 /** Absolute paths by environment; an environment without any is one with nothing in it. */
 const fileRoots: OptionKind<FileRoots> = {
   expected: 'a map of environments to lists of absolute paths',
@@ -116,12 +138,13 @@ const fileRoots: OptionKind<FileRoots> = {
     if (entries === undefined) return undefined;
     const roots: [string, readonly string[]][] = [];
     for (const [env, places] of entries) {
-      const list = textList.parse(places);
-      if (!list?.every((place) => place.startsWith('/'))) return undefined;
+      const list = absolutePaths.parse(places);
+      if (list === undefined) return undefined;
       roots.push([env, list]);
     }
     return Object.fromEntries(roots);
   },
+  explain: (setting) => explainEntry(absolutePaths, setting),
 };
 
 /** Regular expressions with Python's meaning. */
@@ -196,6 +219,13 @@ const nodegroups: OptionKind<Nodegroups> = {
     // An entry without a definition was refused in the line above.
     return isComplete ? (Object.fromEntries(entries ?? []) as Nodegroups) : undefined;
   },
+  explain: (setting) => explainEntry(nodegroup, setting),
+};
+
+const nodegroup: OptionKind<string | readonly string[]> = {
+  expected: 'an expression as text or as a list of words',
+  isPath: false,
+  parse: definition,
 };
 
 /** From a file, or from a program. */
@@ -264,6 +294,7 @@ export type OptionTable<T> = { readonly [Name in keyof T]: OptionRow<T[Name]> };
 
 /** Names of our own options, which stand under `saltbridge:`. */
 export type OwnOptionName =
+  | 'logFormat'
   | 'stateDir'
   | 'api'
   | 'audit'
@@ -273,6 +304,7 @@ export type OwnOptionName =
   | 'minionIds'
   | 'publishSerialBlock'
   | 'reconnectWaitSeconds'
+  | 'holderWaitSeconds'
   | 'takeoverAfterSeconds'
   | 'confirmOpenMode'
   | 'confirmAutoEauth'
@@ -294,6 +326,13 @@ export type RightsOptionName =
   | 'externalAuth'
   | 'permissiveAcl';
 
+/** How the options of a table are called in files. */
+export function namesOf<T extends object>(table: OptionTable<T>): string[] {
+  const names: string[] = [];
+  for (const member in table) names.push(table[member].name);
+  return names;
+}
+
 const megabytes100 = 100_000_000;
 const mebibyte = 1_048_576;
 const many = 1_000_000_000;
@@ -310,6 +349,27 @@ const logLevels: readonly LogLevel[] = [
   'critical',
   'quiet',
 ];
+
+/** Attributes of a log record, as `%(name)s` [logging.LogRecord, salt/_logging/impl.py]. */
+const textAttributes =
+  'asctime|levelname|name|module|processName|threadName|funcName|filename|pathname|message|jid|' +
+  'colormsg|colorlevel|colorname|colorprocess|bracketlevel|bracketname|bracketprocess';
+const numberAttributes = 'created|msecs|relativeCreated|levelno|lineno|process|thread';
+const attributeForm = new RegExp(
+  `%%|%\\((?:${textAttributes})\\)-?\\d*(?:\\.\\d+)?s|%\\((?:${numberAttributes})\\)[-0 ]*\\d*(?:\\.\\d+)?[sdf]`,
+  'g',
+);
+
+/** Python's `%` formats that a log line can be made of. */
+const lineFormat: OptionKind<string> = {
+  ...text,
+  expected: 'text with %(name)s, %(name)-8s or %(name)03d for attributes of a log record',
+  parse: (value) => {
+    const format = text.parse(value);
+    const rest = format?.replace(attributeForm, '');
+    return rest?.includes('%') ? undefined : format;
+  },
+};
 
 const tenantName = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$/;
 
@@ -458,6 +518,15 @@ export const saltOptions: OptionTable<SaltOptions> = {
   stateVerbose: row('state_verbose', flag, true),
   stateOutputProfile: row('state_output_profile', flag, true),
   saltCpChunkSize: row('salt_cp_chunk_size', integer(1, 16 * mebibyte), 98_304),
+  logFmtConsole: row('log_fmt_console', lineFormat, '[%(levelname)-8s] %(message)s'),
+  logFmtLogfile: row(
+    'log_fmt_logfile',
+    lineFormat,
+    '%(asctime)s,%(msecs)03d [%(name)-17s:%(lineno)-4d][%(levelname)-8s][%(process)d] %(message)s',
+  ),
+  logFmtJid: row('log_fmt_jid', text, '[JID: %(jid)s]'),
+  logDatefmt: row('log_datefmt', text, '%H:%M:%S'),
+  logDatefmtLogfile: row('log_datefmt_logfile', text, '%Y-%m-%d %H:%M:%S'),
 };
 
 /** Salt's options on the rights of users. */
@@ -470,6 +539,7 @@ export const rightsOptions: OptionTable<Pick<MasterConfig, RightsOptionName>> = 
 
 /** Our own options. */
 export const ownOptions: OptionTable<Pick<MasterConfig, OwnOptionName>> = {
+  logFormat: row('log_format', oneOf(['json', 'text']), 'json'),
   stateDir: row('state_dir', filePath, '/var/lib/saltbridge'),
   socket: row('socket', filePath, 'saltbridge.sock'),
   api: row('api', httpApi, null),
@@ -480,6 +550,7 @@ export const ownOptions: OptionTable<Pick<MasterConfig, OwnOptionName>> = {
   publishSerialBlock: row('publish_serial_block', integer(1, many), 1000),
   reconnectWaitSeconds: row('reconnect_wait', integer(0, 60), 3),
   takeoverAfterSeconds: row('takeover_after', integer(1, 3600), 15),
+  holderWaitSeconds: row('holder_wait', integer(1, 3600), 45),
   confirmOpenMode: row('confirm_open_mode', flag, false),
   confirmAutoEauth: row('confirm_auto_eauth', flag, false),
   mineTrustsGrains: row('mine_trusts_grains', flag, false),

@@ -16,11 +16,10 @@ import {
   compileSearchPattern,
   compileWholePattern,
 } from '../../minion-protocol/index.ts';
+import { ConfigError, type OptionOrigin, proposeName } from './config-error.ts';
 import {
-  ConfigError,
   isSettings,
   type OptionKind,
-  type OptionOrigin,
   type Setting,
   type Settings,
   toPlain,
@@ -135,7 +134,26 @@ export const signalRules: OptionKind<readonly SignalRule[]> = {
     const rules = value.map(toRule).filter((rule) => rule !== undefined);
     return rules.length === value.length ? rules : undefined;
   },
+  explain: ({ value, origin }) => {
+    if (!Array.isArray(value)) return undefined;
+    const [first, ...others] = value.flatMap((item, index) =>
+      toRule(item) === undefined ? [signalError(origin, item, index + 1)] : [],
+    );
+    return first && ConfigError.of(first, ...others);
+  },
 };
+
+/** Names the entry of the list and what is wrong with it. */
+function signalError(origin: OptionOrigin, item: unknown, place: number): ConfigError {
+  const fields = fieldsOf(item);
+  const unknown = [...(fields?.keys() ?? [])].find((name) => !names.has(name));
+  const expected = `tag (a glob with a letter or a digit of its own) and fields of ${[...names].join(', ')}`;
+  const problem =
+    unknown === undefined
+      ? `entry ${place} is not a rule, expected a map with ${expected}`
+      : `entry ${place} has a field that does not exist; ${proposeName(unknown, [...names]) ?? `known are ${[...names].join(', ')}`}`;
+  return new ConfigError('ERR_OPTION_TYPE', origin, problem);
+}
 
 function toRule(value: unknown): SignalRule | undefined {
   const fields = fieldsOf(value);

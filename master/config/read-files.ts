@@ -4,16 +4,9 @@ import path from 'node:path';
 import { type Document, isMap, isNode, isScalar, LineCounter, parseDocument } from 'yaml';
 import { compileGlob } from '../../minion-protocol/index.ts';
 import { isMissing } from '../../runtime/index.ts';
-import {
-  ConfigError,
-  type ConfigWarning,
-  mergeSettings,
-  type OptionOrigin,
-  overrideSettings,
-  type Setting,
-  type Settings,
-  typeError,
-} from './option-kinds.ts';
+import { ConfigError, type ConfigWarning, type OptionOrigin, typeError } from './config-error.ts';
+import { mergeSettings, overrideSettings, type Setting, type Settings } from './option-kinds.ts';
+import { describeYamlProblem, markPosition } from './yaml-problem.ts';
 
 const defaultInclude = 'master.d/*.conf';
 
@@ -168,8 +161,9 @@ export function parseConfigFile(text: string, file: string): Settings {
   const [problem] = [...document.errors, ...document.warnings];
   if (problem !== undefined) {
     // The parser's own message quotes the line, which may hold a secret.
-    const line = lines.linePos(problem.pos[0]).line;
-    throw syntaxError(file, line, `this is not YAML that can be used (${problem.code})`);
+    const position = lines.linePos(problem.pos[0]);
+    const words = `this is not YAML that can be used: ${describeYamlProblem(problem)} (${problem.code})`;
+    throw syntaxError(file, position.line, words, markPosition(text, position));
   }
   const content = toJs(document, file);
   if (content === null) return new Map();
@@ -181,8 +175,9 @@ function toJs(document: Document, file: string): unknown {
   try {
     return document.toJS({ mapAsMap: true });
   } catch {
-    // Aliases that grow without end.
-    throw syntaxError(file, 0, 'its aliases cannot be resolved');
+    const problem =
+      'an alias (*name) has no anchor, or aliases multiply without end; put text that begins with * in quotes';
+    throw syntaxError(file, 0, problem);
   }
 }
 
@@ -219,8 +214,9 @@ function lineOf(document: Document, lines: LineCounter, path: readonly string[])
   return line;
 }
 
-function syntaxError(file: string, line: number, problem: string): ConfigError {
-  return new ConfigError('ERR_CONFIG_SYNTAX', { file, line, key: '' }, problem);
+function syntaxError(file: string, line: number, problem: string, excerpt?: string): ConfigError {
+  const more = excerpt === undefined ? {} : { excerpt };
+  return new ConfigError('ERR_CONFIG_SYNTAX', { file, line, key: '' }, problem, more);
 }
 
 /**

@@ -1,14 +1,8 @@
 import path from 'node:path';
 import { findNodegroupLoop } from '../../minion-protocol/index.ts';
+import { ConfigError, type OptionOrigin, typeError, unknownOption } from './config-error.ts';
 import { checkExtPillar } from './ext-pillar.ts';
-import {
-  ConfigError,
-  type GivenOptions,
-  type OptionOrigin,
-  type Settings,
-  typeError,
-  unknownOption,
-} from './option-kinds.ts';
+import { type GivenOptions, refuseValue, type Settings } from './option-kinds.ts';
 import {
   aclOptions,
   eauthOptions,
@@ -87,7 +81,7 @@ function readTable<T extends object>(table: OptionTable<T>, given: Settings): T 
       continue;
     }
     const value = kind.parse(setting.value);
-    if (value === undefined) throw typeError(setting.origin, setting.value, kind.expected);
+    if (value === undefined) throw refuseValue(kind, setting);
     values[member] = value;
   }
   return values as T; // every member of the table has been set

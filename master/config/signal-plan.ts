@@ -2,13 +2,8 @@
 
 import { isReservedTag, isSpecificTagGlob } from '../../acl/index.ts';
 import { compileGlob } from '../../minion-protocol/index.ts';
-import {
-  type ConfigWarning,
-  moduleNames,
-  pairsOf,
-  placeOf,
-  type Settings,
-} from './option-kinds.ts';
+import { type ConfigWarning, placeOf } from './config-error.ts';
+import { moduleNames, pairsOf, type Settings } from './option-kinds.ts';
 import type { MasterConfig } from './options.ts';
 import { rulesOf } from './policy-rules.ts';
 

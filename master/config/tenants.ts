@@ -2,8 +2,8 @@
 
 import { realpath } from 'node:fs/promises';
 import path from 'node:path';
+import { ConfigError } from './config-error.ts';
 import { type LoadedConfig, loadMasterConfig } from './load.ts';
-import { ConfigError } from './option-kinds.ts';
 import type { MasterConfig } from './options.ts';
 import { servedTransports } from './transport-options.ts';
 

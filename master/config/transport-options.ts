@@ -1,11 +1,15 @@
+import { ConfigError, typeError, unknownOption } from './config-error.ts';
 import {
+  explainSection,
   flag,
   integer,
   type OptionKind,
   oneOf,
   readSection,
   type SectionTable,
+  type Setting,
   sectionEntries,
+  settingsOf,
   text,
 } from './option-kinds.ts';
 import type {
@@ -39,7 +43,18 @@ export const ssl: OptionKind<SslOptions | false> = {
     'PROTOCOL_TLS_SERVER, PROTOCOL_SSLv23 or PROTOCOL_TLSv1_2) and ciphers',
   isPath: false,
   parse: (value) => (flag.parse(value) === false ? false : parseMap(value)),
+  explain: (setting) => explainSection(sslTable, setting) ?? explainMissing(setting),
 };
+
+function explainMissing({ origin, value }: Setting): ConfigError | undefined {
+  const section = readSection(sslTable, value);
+  if (section === undefined) return undefined;
+  const problem =
+    section.certfile === undefined
+      ? 'certfile is missing; name the certificate, PEM'
+      : 'cert_reqs needs ca_certs, by which certificates are checked; add it';
+  return new ConfigError('ERR_OPTION_TYPE', origin, problem);
+}
 
 /** Without a certificate no TLS can be spoken; without `ca_certs` nobody's could be checked. */
 function parseMap(value: unknown): SslOptions | undefined {
@@ -49,8 +64,10 @@ function parseMap(value: unknown): SslOptions | undefined {
   return checksPeers && rest.caCerts === undefined ? undefined : { certfile, ...rest };
 }
 
+const transports = ['zeromq', 'tcp', 'ws'] as const;
+
 /** One of the three. */
-export const transportName: OptionKind<TransportName> = oneOf(['zeromq', 'tcp', 'ws']);
+export const transportName: OptionKind<TransportName> = oneOf(transports);
 
 const port = integer(0, 65_535);
 
@@ -84,6 +101,17 @@ export const transportOpts: OptionKind<TransportOpts> = {
     }
     return entries === undefined ? undefined : opts;
   },
+  explain: (setting) => {
+    for (const [name, inner] of settingsOf(setting)) {
+      if (transportName.parse(name) === undefined) {
+        return unknownOption(inner.origin, transports, 'ERR_OPTION_TYPE');
+      }
+      if (isNothing(inner.value)) continue;
+      if (readSection(transportTable, inner.value) !== undefined) continue;
+      return explainSection(transportTable, inner) ?? typeError(inner.origin, inner.value, 'a map');
+    }
+    return undefined;
+  },
 };
 
 /** Salt's own example has an empty list where a transport has nothing of its own. */
@@ -102,8 +130,7 @@ export function servedTransports(
 ): readonly ServedTransport[] {
   const { transport, transportOpts: opts } = config;
   const names = new Set<TransportName>([transport]);
-  for (const name of ['zeromq', 'tcp', 'ws'] as const)
-    if (opts[name] !== undefined) names.add(name);
+  for (const name of transports) if (opts[name] !== undefined) names.add(name);
   return Array.from(names, (name) => ({ ...config, ...opts[name], name }));
 }
 

@@ -1,15 +1,8 @@
 import { readUserRights, type UserRights } from '../../acl/index.ts';
 import { compileWholePattern } from '../../minion-protocol/index.ts';
+import { type ConfigWarning, type OptionOrigin, placeOf } from './config-error.ts';
 import { isNarrowed } from './narrowed-patterns.ts';
-import {
-  type ConfigWarning,
-  isSettings,
-  type OptionKind,
-  type OptionOrigin,
-  placeOf,
-  type Settings,
-  toPlain,
-} from './option-kinds.ts';
+import { isSettings, type OptionKind, type Settings, toPlain } from './option-kinds.ts';
 import type { MasterConfig } from './options.ts';
 import { isPermissions, type Permissions } from './permissions.ts';
 

@@ -17,6 +17,8 @@ import { Meter, meteredStore, RequestCounters } from '../metrics/index.ts';
 export interface MasterContext {
   readonly store: Store;
   readonly disk: StoreDisk;
+  /** `state_dir`; `undefined`: the store is the program's, and so is all that is kept. */
+  readonly stateDirectory: string | undefined;
   readonly meter: Meter;
   readonly counters: RequestCounters;
   /** A job id, later than all before it. */
@@ -71,6 +73,7 @@ export async function createContext({
   return {
     store: meteredStore(store, meter),
     disk,
+    stateDirectory: given === undefined ? config.stateDir : undefined,
     meter,
     counters: new RequestCounters(),
     nextJid: createJidSource(

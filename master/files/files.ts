@@ -11,6 +11,8 @@ export interface FileDeps {
   readonly config: LiveConfig;
   readonly context: MasterContext;
   readonly auth: Auth;
+  /** Those of extensions; asked after all others. */
+  readonly extensionFiles: readonly FileServerBackend[];
 }
 
 /** Files that minions get, and files that they push. */
@@ -21,7 +23,7 @@ export interface Files {
 
 /** @param options default: the `file_roots` of the configuration */
 export async function createFiles(
-  { config: { fixed }, context, auth }: FileDeps,
+  { config: { fixed }, context, auth, extensionFiles }: FileDeps,
   options: FileServerOptions | undefined,
 ): Promise<Files> {
   const log = context.log.child({ component: 'fileserver' });
@@ -29,7 +31,7 @@ export async function createFiles(
   for (const backend of options?.backends ?? [openFileRoots]) {
     backends.push(typeof backend === 'function' ? await backend(fixed, log) : backend);
   }
-  const server = new FileServer(backends);
+  const server = new FileServer([...backends, ...extensionFiles]);
   const pushed = new PushedFiles({
     cachedir: fixed.cachedir,
     maxFileBytes: fixed.fileRecvMaxSize * 1_048_576,

@@ -7,6 +7,7 @@ import {
   type JobOrigin,
   type JobReturn,
   MasterError,
+  type MinionRunners,
   type PublishRequest,
   type TargetRequest,
 } from '../api/index.ts';
@@ -318,6 +319,8 @@ function fullReturn(jid: string, result: JobReturn): WireMap {
 
 export interface PeerRunnerOptions {
   readonly runners: FunctionCaller;
+  /** Those of extensions. */
+  readonly minionRunners: MinionRunners;
   readonly cache: JobCache;
   readonly gate: PolicyGate;
   readonly counters: RequestCounters;
@@ -334,11 +337,17 @@ export class PeerRunner {
   }
 
   /**
-   * @param mark of the request: the same one again runs nothing
+   * @param mark of the request: the same one again runs nothing, unless the runner is an extension's
+   * @param protocol version of the request
    * @returns what the runner gave; an empty map if it is refused
    */
-  async run(minionId: string, load: WireMap, mark: string | undefined): Promise<WireValue> {
-    const { gate, counters, log, cache, runners, reader } = this.#options;
+  async run(
+    minionId: string,
+    load: WireMap,
+    mark: string | undefined,
+    protocol: number,
+  ): Promise<WireValue> {
+    const { gate, counters, log, cache, runners, minionRunners, reader } = this.#options;
     const subject = { kind: 'minion', id: minionId } as const;
     if (!gate.mayPermit(subject, 'runner')) return this.#refuse('peer-off');
     const funs = functionsOf(load) ?? [];
@@ -352,6 +361,10 @@ export class PeerRunner {
       counters.count(`runner-${decision.rule}`);
       log.info({ minion: minionId, rule: decision.rule }, 'runner of a minion refused');
       return {};
+    }
+    const own = Object.hasOwn(minionRunners, call.fun) ? minionRunners[call.fun] : undefined;
+    if (own !== undefined) {
+      return own({ minion: minionId, protocol, arg: call.arg, kwarg: call.kwarg });
     }
     if (!(await cache.addMark(minionId, mark))) return {};
     log.info({ minion: minionId, fun: call.fun, rule: decision.reason }, 'runner for a minion');

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import {
   isJid,
+  isWireMap,
   type MasterTransport,
   type OutgoingPublication,
   type PublicationLoad,
@@ -19,14 +20,113 @@ import {
   MasterError,
   type PublishRequest,
 } from '../api/index.ts';
+import { isFunctionName, keywordNameOf } from '../arguments/index.ts';
 import { type AuditTrail, auditOf, named } from '../audit/index.ts';
 import type { PublishKey } from '../auth/index.ts';
 import { type EventBus, tags } from '../events/index.ts';
 import { Job, type JobRecord, newJobEvent } from './job.ts';
-import { toArguments } from './job-arguments.ts';
 import { type AddedJob, freshJid, type JobCache } from './job-cache.ts';
 import type { Reconnecting } from './presence.ts';
+import type { PublicationId, PublicationLog } from './publication-log.ts';
 import type { TargetResolver } from './targets.ts';
+
+// What a job asks of a minion, in the form in which it is published [WIRE 11.1, 11.5].
+
+/** How many functions one job may have. */
+const maxFunctions = 1000;
+
+/** Functions and arguments as a caller gives them. */
+interface Call {
+  readonly fun: string | readonly string[];
+  readonly arg?: readonly WireValue[];
+  readonly kwarg?: Readonly<Record<string, WireValue>>;
+}
+
+/** Arguments of one function. */
+interface SeparateArguments {
+  readonly arg: readonly WireValue[];
+  readonly kwarg: Readonly<Record<string, WireValue>>;
+}
+
+/** Salt's mark of a map that holds keywords. */
+const mark = '__kwarg__';
+
+/**
+ * Positional values and keywords of one function. Programs may give keywords as the last value, a
+ * map with `__kwarg__: true`: the mark is taken off here.
+ * @throws MasterError ERR_ARGS
+ */
+export function separateKeywords(
+  arg: readonly WireValue[],
+  kwarg: Readonly<Record<string, WireValue>> = {},
+): SeparateArguments {
+  const last = arg.at(-1);
+  if (!isWireMap(last) || last[mark] !== true) return checkArguments({ arg, kwarg });
+  const { [mark]: _mark, ...marked } = last;
+  return checkArguments({ arg: arg.slice(0, -1), kwarg: { ...marked, ...kwarg } });
+}
+
+/**
+ * Any other map with the mark, and keywords with the two underscores of Salt's own, would mean to
+ * a minion what no rule has looked at.
+ * @throws MasterError ERR_ARGS
+ */
+export function checkArguments(separate: SeparateArguments): SeparateArguments {
+  const { arg, kwarg } = separate;
+  // protection: odd-marks
+  if (arg.some(hasMark)) throw oddMark();
+  const texts = arg.map((value) => (typeof value === 'string' ? keywordNameOf(value) : undefined));
+  const reserved = [...Object.keys(kwarg), ...texts].find((name) => name?.startsWith('__'));
+  // protection: reserved-keywords
+  if (reserved !== undefined) throw reservedKeyword(reserved);
+  return separate;
+}
+
+function oddMark(): MasterError {
+  const problem = `${mark} is the mark of the last value of arg, and its value is true; use kwarg`;
+  return new MasterError('ERR_ARGS', problem);
+}
+
+function reservedKeyword(name: string): MasterError {
+  return new MasterError('ERR_ARGS', `${name}: keywords that begin with __ are Salt's own`);
+}
+
+function hasMark(value: WireValue): boolean {
+  return isWireMap(value) ? Object.hasOwn(value, mark) : value instanceof Map && value.has(mark);
+}
+
+/**
+ * The `arg` of a publication: positional values first, keywords as one last map with the mark; for
+ * several functions such a list for each.
+ * @throws MasterError ERR_ARGS
+ */
+export function toArguments({ fun, arg = [], kwarg = {} }: Call): WireValue[] {
+  if (typeof fun === 'string') {
+    checkName(fun);
+    return joinKeywords(separateKeywords(arg, kwarg));
+  }
+  for (const name of fun) checkName(name);
+  if (Object.keys(kwarg).length > 0) {
+    throw new MasterError('ERR_ARGS', 'kwarg is for one function; for several, use arg');
+  }
+  if (fun.length === 0 || fun.length > maxFunctions) {
+    throw new MasterError('ERR_ARGS', `fun is a list of ${fun.length}; expected 1 to 1000 names`);
+  }
+  if (arg.length !== fun.length || !arg.every(Array.isArray)) {
+    throw new MasterError('ERR_ARGS', 'arg is not a list of arguments for each function');
+  }
+  return arg.map((list) => joinKeywords(separateKeywords(list)));
+}
+
+/** Keywords last, as one map with the mark, which no keyword stands in the place of. */
+export function joinKeywords({ arg, kwarg }: SeparateArguments): WireValue[] {
+  return Object.keys(kwarg).length === 0 ? [...arg] : [...arg, { ...kwarg, [mark]: true }];
+}
+
+function checkName(fun: string): void {
+  if (isFunctionName(fun)) return;
+  throw new MasterError('ERR_ARGS', 'fun is not the name of a function; expected module.function');
+}
 
 /** A job that is on its way. */
 export interface PublishedJob {
@@ -104,11 +204,15 @@ export class JobDispatcher {
       return { job, record, delivery, ...broken, stopListening: () => {} };
     }
     const load = this.#load(record, target, request);
-    const keep = async (): Promise<AddedJob> => {
+    const keep = async (publication: PublicationId): Promise<AddedJob> => {
+      const sent = {
+        ...record,
+        publications: [{ ...publication, minions: record.minions.length }],
+      };
       const added =
         request.jid === undefined
-          ? await this.#options.cache.add(record, onReturn)
-          : await this.#byJid.run(record.jid, () => this.#addSlice(record, onReturn));
+          ? await this.#options.cache.add(sent, onReturn)
+          : await this.#byJid.run(record.jid, () => this.#addSlice(sent, onReturn));
       added.job.expectResources(resources);
       this.#options.bus.fire(tags.jobNew(record.jid), newJobEvent(record));
       this.#options.bus.fire(tags.jobPublish(record.jid), { ...load });
@@ -139,17 +243,22 @@ export class JobDispatcher {
   }
 
   /**
-   * Adds a job, or more minions to the one that has its jid: all slices of a batch have one.
+   * Adds a job, or more minions to the one that has its jid: all slices of a batch have one. Minions
+   * that an ended process was to send it to, and never did, count as not being in it.
    * @throws MasterError ERR_ARGS where that is another job, or was for one of these minions already
    */
   async #addSlice(record: JobRecord, onReturn?: (result: JobReturn) => void): Promise<AddedJob> {
     const { cache } = this.#options;
     const { jid, minions } = record;
     const onOwnReturn = onReturn && onlyOf(minions, onReturn);
-    const job = await cache.find(jid);
+    const [job, kept] = [await cache.find(jid), await cache.record(jid)];
     if (job === undefined) return cache.add(record, onOwnReturn);
+    const notSent = kept === undefined ? new Set() : cache.notSentTo(kept);
+    if (notSent.size > 0 && notSent.size === job.minions.size)
+      return cache.add(record, onOwnReturn);
     const isNext =
-      isDeepStrictEqual(job.fun, record.fun) && minions.every((id) => !job.minions.has(id));
+      isDeepStrictEqual(job.fun, record.fun) &&
+      minions.every((id) => notSent.has(id) || !job.minions.has(id));
     if (!isNext) throw new MasterError('ERR_ARGS', `there is a job ${jid} already`);
     await cache.extend(job, record);
     const stopListening = onOwnReturn === undefined ? () => {} : job.onReturn(onOwnReturn);
@@ -177,7 +286,10 @@ export class JobDispatcher {
         ...(requestedBy === undefined ? {} : { requestedBy }),
       },
     );
-    await this.#options.publisher.publish(load, this.#addressees(record));
+    const { publisher, cache } = this.#options;
+    await publisher.publishKept(load, this.#addressees(record), (publication) =>
+      cache.publishAgain(jid, publication),
+    );
     return true;
   }
 
@@ -338,6 +450,7 @@ export interface PublisherOptions {
   readonly sign: ((bytes: Uint8Array) => Promise<Uint8Array>) | undefined;
   /** `publish_signing_algorithm`. */
   readonly signingAlgorithm: SigningAlgorithm;
+  readonly log: Pick<PublicationLog, 'next' | 'noteSending'>;
 }
 
 /**
@@ -379,14 +492,20 @@ export class Publisher {
   publishKept<T>(
     load: PublicationLoad,
     to: Addressees,
-    keep: () => Promise<T>,
+    keep: (publication: PublicationId) => Promise<T>,
   ): Promise<{ readonly delivery: PublishOutcome; readonly kept: T }> {
+    const publication = this.#options.log.next();
     const room = this.#signing.length < signedAtOnce ? undefined : this.#signing.shift();
     const taken = Promise.all([this.#lastTaken, room]).then(() => this.#options.publishKey.take());
     const signed = taken.then((it) => this.#sign(load, it));
-    const ready = signed.then(async (envelope) => ({ envelope, kept: await keep() }));
+    const ready = signed.then(async (envelope) => ({
+      envelope,
+      kept: await keep(publication),
+    }));
     const turn = Promise.allSettled([ready, this.#lastSent]).then(async () => {
       const { envelope, kept } = await ready;
+      // protection: noted-publications
+      this.#options.log.noteSending(publication);
       return { delivery: this.#send({ ...to, envelope }), kept };
     });
     // What fails is told to the caller of this publication; the next one is not affected.

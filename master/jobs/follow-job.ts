@@ -80,6 +80,8 @@ export interface JobProgress {
   readonly running: ReadonlySet<string>;
   /** Whether somebody waits for the minions that have not returned. */
   readonly isFollowed: boolean;
+  /** Minions that it was never sent to: the process that published it ended before. */
+  readonly notSent?: ReadonlySet<string>;
 }
 
 /** The ledger: a line for each minion that the job was for, in the order of the record. */
@@ -95,6 +97,7 @@ export function describeDeliveries(
       const state = isFailureCode(result.retcode) ? 'failed' : 'answered';
       return { minion, state, receivedAt: result.receivedAt };
     }
+    if (progress.notSent?.has(minion)) return { minion, state: 'silent', reason: 'not-sent' };
     if (progress.running.has(minion)) return { minion, state: 'running' };
     const isWaitedFor = progress.isFollowed && !record.missing.includes(minion);
     return isWaitedFor ? { minion, state: 'waiting' } : explainSilence(minion, record, facts);
@@ -171,6 +174,8 @@ export interface FollowedJob {
   readonly quietMs: number;
   /** Milliseconds that they have for that answer. */
   readonly gatherMs: number;
+  /** Minions that it was never sent to. Default: none. */
+  readonly notSent?: ReadonlySet<string>;
 }
 
 /** For the returns of a job, which come before it is followed. */
@@ -181,13 +186,16 @@ export function createJobEventQueue(): BoundedQueue<JobNews> {
 /** What it tells after `published`; it ends too when the signal or the closing master says so. */
 export async function* followJob(
   { dispatcher, facts }: FollowDeps,
-  { job, record, news, firstMs, quietMs, gatherMs }: FollowedJob,
+  { job, record, news, firstMs, quietMs, gatherMs, notSent = new Set() }: FollowedJob,
   signal?: AbortSignal,
 ): AsyncGenerator<JobUpdate, void, void> {
   const { jid } = record;
-  const waiting = new Awaited(record.minions, job);
+  const waiting = new Awaited(
+    record.minions.filter((id) => !notSent.has(id)),
+    job,
+  );
   const returns: LedgerReturn[] = [];
-  const unanswered: string[] = [];
+  const unanswered: string[] = [...notSent];
   let idleTimeoutMs = firstMs;
   const quiet = new QuietTimer(() => news.push({ type: 'quiet' }));
   const end = new AbortController();
@@ -243,7 +251,7 @@ export async function* followJob(
     }
     const isAway = (minion: string): boolean => facts.isReconnecting(minion, record.publishedAt);
     const left = [...unanswered, ...waiting.minions].filter((id) => !job.hasResourceAnswer(id));
-    const progress = { returns, running: job.running, isFollowed: false };
+    const progress = { returns, running: job.running, isFollowed: false, notSent };
     yield {
       type: 'finished',
       jid,
@@ -323,7 +331,7 @@ class QuietTimer {
 // Jobs of an earlier master process, from what is stored.
 
 export interface ResumeDeps extends FollowDeps {
-  readonly cache: Pick<JobCache, 'find' | 'record' | 'returns'>;
+  readonly cache: Pick<JobCache, 'find' | 'notSentTo' | 'record' | 'returns'>;
 }
 
 /**
@@ -359,7 +367,9 @@ export async function* resumeJob(
   const stopListening = job.onReturn(note);
   try {
     const { minions, missing, skipped = 0 } = record;
-    yield { type: 'published', jid, minions, missing, skipped };
+    const notSent = cache.notSentTo(record);
+    const left = notSent.size === 0 ? {} : { notSent: [...notSent] };
+    yield { type: 'published', jid, minions, missing, skipped, ...left };
     for await (const result of cache.returns(jid)) {
       job.answer(result);
       note(result);
@@ -368,7 +378,7 @@ export async function* resumeJob(
     const quietMs = timeout * 1000;
     const patience = { firstMs: Math.max(reconnectMs, quietMs), quietMs };
     const gatherMs = gatherJobTimeout * 1000;
-    yield* followJob(parts, { job, record, news, ...patience, gatherMs }, signal);
+    yield* followJob(parts, { job, record, news, ...patience, gatherMs, notSent }, signal);
   } finally {
     stopListening();
   }

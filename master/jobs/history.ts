@@ -62,7 +62,8 @@ async function report(parts: HistoryDeps, record: JobRecord): Promise<JobReport>
   const job = cache.remembered(record.jid);
   const isFollowed = job?.isWatched === true || now() - record.publishedAt < idleTimeoutMs(config);
   const running = job?.running ?? new Set<string>();
-  const deliveries = describeDeliveries(record, { returns, running, isFollowed }, facts);
+  const progress = { returns, running, isFollowed, notSent: cache.notSentTo(record) };
+  const deliveries = describeDeliveries(record, progress, facts);
   const { jid, fun, arg, tgt, tgtType, user, publishedAt, selfMade } = record;
   const summary = { jid, fun, tgt, tgtType, user, publishedAt, selfMade };
   return { ...summary, arg, counts: countStates(deliveries), deliveries, returns };

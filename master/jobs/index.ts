@@ -1,7 +1,11 @@
 export { type RunDeps, runJob } from './batch.ts';
-export type { JobDispatcher } from './dispatcher.ts';
+export {
+  checkArguments,
+  type JobDispatcher,
+  joinKeywords,
+  separateKeywords,
+} from './dispatcher.ts';
 export { isFailureCode, type JobRecord, returnerOf } from './job.ts';
-export { checkArguments, joinKeywords, separateKeywords } from './job-arguments.ts';
 export type { JobCache } from './job-cache.ts';
 export { createJobs, type Jobs } from './jobs.ts';
 export {
@@ -13,5 +17,10 @@ export {
 export { Announcements } from './presence.ts';
 export type { KnownResources } from './resources.ts';
 export { ReturnKeeper } from './returns.ts';
-export { SlowPatternRunner, SlowPatterns } from './slow-patterns.ts';
-export { everyone, type TargetReach, type TargetResolver } from './targets.ts';
+export {
+  everyone,
+  SlowPatternRunner,
+  SlowPatterns,
+  type TargetReach,
+  type TargetResolver,
+} from './targets.ts';

@@ -2,6 +2,8 @@ import { KeyedMutex } from '../../runtime/index.ts';
 import { type Key, type Operation, type Store, StoreError } from '../../store/index.ts';
 import type { JobReturn } from '../api/index.ts';
 import { Job, type JobRecord, packRecord, packReturn, unpackRecord, unpackReturn } from './job.ts';
+import { minionsOfPublications, withSlice } from './job-slices.ts';
+import type { PublicationId } from './publication-log.ts';
 
 const jobKey = (jid: string): Key => ['jobs', jid];
 const markKey = (minionId: string, mark: string): Key => ['self-made', minionId, mark];
@@ -32,6 +34,7 @@ export class JobCache {
   #keepMs: number;
   readonly #keepMarksMs: number;
   readonly #now: () => number;
+  readonly #wasNeverSent: (publication: PublicationId) => boolean;
   readonly #mutex = new KeyedMutex();
   readonly #remembered = new Map<string, Job>();
   #rememberedMinions = 0;
@@ -45,12 +48,15 @@ export class JobCache {
     /** As long as a request that was sent once can still be opened, milliseconds. */
     readonly keepMarksMs: number;
     readonly now: () => number;
+    /** Whether the process that was to send it ended before it did. Default: not known. */
+    readonly wasNeverSent?: (publication: PublicationId) => boolean;
   }) {
     this.#store = options.store;
     this.#isOn = options.isOn;
     this.#keepMs = options.keepMs;
     this.#keepMarksMs = options.keepMarksMs;
     this.#now = options.now;
+    this.#wasNeverSent = options.wasNeverSent ?? (() => false);
   }
 
   /** Keeps jobs that are published from now on so many milliseconds. */
@@ -72,21 +78,26 @@ export class JobCache {
   /**
    * Publishes a job to more minions under its jid; durable when it resolves.
    * @param job of that jid
-   * @param slice the same for the minions that it has not been for yet
+   * @param slice the same for the minions that it has not been for yet, or was never sent to
    */
-  async extend(job: Job, { jid, minions, missing }: JobRecord): Promise<void> {
-    await this.#change(jid, (kept) => {
-      const all = [...kept.minions, ...minions];
-      return {
-        ...kept,
-        minions: all,
-        missing: [...new Set([...kept.missing, ...missing])],
-        tgt: all,
-        tgtType: 'list',
-      };
-    });
+  async extend(job: Job, slice: JobRecord): Promise<void> {
+    const { jid, minions } = slice;
+    await this.#change(jid, (kept) => withSlice(kept, slice));
     job.extend(minions);
     if (this.#remembered.get(jid) === job) this.#rememberedMinions += minions.length;
+  }
+
+  /** Keeps that a job is published once more; durable when it resolves. */
+  async publishAgain(jid: string, publication: PublicationId): Promise<void> {
+    await this.#change(jid, (kept) => ({
+      ...kept,
+      publications: [{ ...publication, minions: kept.minions.length }],
+    }));
+  }
+
+  /** The minions of a job that it was certainly never sent to: its process ended before. */
+  notSentTo(record: JobRecord): ReadonlySet<string> {
+    return minionsOfPublications(record, this.#wasNeverSent);
   }
 
   /** Keeps that subscribers were passed over when a job was published. */

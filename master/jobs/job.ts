@@ -10,6 +10,7 @@ import {
 import { StoreError } from '../../store/index.ts';
 import type { JobReturn } from '../api/index.ts';
 import { tags } from '../events/index.ts';
+import type { PublicationId } from './publication-log.ts';
 
 /** A published job, as it is kept [WIRE 15.4]. */
 export interface JobRecord {
@@ -33,10 +34,18 @@ export interface JobRecord {
   readonly selfMade: boolean;
   /** Subscribers that were passed over because their queue was full. Absent: none. */
   readonly skipped?: number;
+  /** Which minions it was published to together, in their order. Absent: not known. */
+  readonly publications?: readonly JobPublication[];
   /** As it was published with the job. */
   readonly metadata?: WireMap;
   /** The minion that asked for it. Absent: an operator, or a service. */
   readonly requestedBy?: string;
+}
+
+/** A publication that brought a job to some of its minions. */
+export interface JobPublication extends PublicationId {
+  /** How many: the next ones in the list of the job's minions. */
+  readonly minions: number;
 }
 
 /** The name that a result is shown under: that of the minion, or of what it manages. */
@@ -201,6 +210,11 @@ const recordSchema = Compile(
     publishedAt: Type.Number(),
     selfMade: Type.Boolean(),
     skipped: Type.Optional(Type.Number()),
+    publications: Type.Optional(
+      Type.Array(
+        Type.Object({ process: Type.String(), number: Type.Number(), minions: Type.Number() }),
+      ),
+    ),
     metadata: Type.Optional(Type.Unsafe<WireMap>(Type.Object({}))),
     requestedBy: Type.Optional(Type.String()),
   }),
@@ -219,7 +233,7 @@ const returnSchema = Compile(
   }),
 );
 
-export function packRecord(record: JobRecord): Buffer {
+export function packRecord({ publications, ...record }: JobRecord): Buffer {
   const map: WireMap = {
     ...record,
     fun: typeof record.fun === 'string' ? record.fun : [...record.fun],
@@ -227,6 +241,7 @@ export function packRecord(record: JobRecord): Buffer {
     tgt: typeof record.tgt === 'string' ? record.tgt : [...record.tgt],
     minions: [...record.minions],
     missing: [...record.missing],
+    ...(publications === undefined ? {} : { publications: publications.map((it) => ({ ...it })) }),
   };
   return packLocal(map);
 }

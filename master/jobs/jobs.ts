@@ -5,7 +5,7 @@ import type { MasterTransport } from '../../minion-protocol/index.ts';
 import type { InProcessJobsApi, JobProgress, MinionInfo, PresentMinion } from '../api/index.ts';
 import type { Audit } from '../audit/index.ts';
 import type { Auth } from '../auth/index.ts';
-import type { FixedConfig, LiveConfig } from '../config/index.ts';
+import type { LiveConfig } from '../config/index.ts';
 import type { MasterContext } from '../context/index.ts';
 import type { Events } from '../events/index.ts';
 import { type RunDeps, runBatch, runJob, runSubset } from './batch.ts';
@@ -16,6 +16,7 @@ import type { Job } from './job.ts';
 import { freshJid, JobCache } from './job-cache.ts';
 import { KnownFacts, takeOverFacts } from './minion-facts.ts';
 import { needingOwnRestart, PresenceEvents, presentMinions, Reconnecting } from './presence.ts';
+import { PublicationLog } from './publication-log.ts';
 import { KnownResources } from './resources.ts';
 import { TargetResolver } from './targets.ts';
 
@@ -64,12 +65,20 @@ export async function createJobs(deps: JobDeps): Promise<Jobs> {
   const resources = await KnownResources.open({ store, maxBytes, hasKey });
   auth.onRetire((id) => facts.forget(id));
   auth.onKeyDeleted((id) => Promise.all([facts.forget(id), resources.forget(id)]));
+  const publications = await PublicationLog.open({
+    store,
+    directory: context.stateDirectory,
+    keepMs: config.current.keepJobsSeconds * 1000,
+    now,
+  });
+  context.closers.add(publications, (it) => it.close());
   const cache = new JobCache({
     store,
     isOn: fixed.jobCache,
     keepMs: config.current.keepJobsSeconds * 1000,
     keepMarksMs: fixed.publishSession * 1000,
     now,
+    wasNeverSent: (publication) => publications.wasNeverSent(publication),
   });
   const reconnecting = new Reconnecting({
     signedIn: auth.sessions.ids,
@@ -99,7 +108,7 @@ export async function createJobs(deps: JobDeps): Promise<Jobs> {
     targets,
     cache,
     bus: events.bus,
-    publisher: createPublisher(auth, transports, fixed),
+    publisher: createPublisher(deps, publications),
     reconnecting,
     audit,
     nextJid,
@@ -188,15 +197,16 @@ function listMinions(
 }
 
 function createPublisher(
-  { publishKey, rsa, masterKeys }: Auth,
-  transports: readonly MasterTransport[],
-  config: FixedConfig,
+  { config: { fixed: config }, auth, transports }: JobDeps,
+  log: PublicationLog,
 ): Publisher {
+  const { publishKey, rsa, masterKeys } = auth;
   const algorithm = config.publishSigningAlgorithm;
   const masterKey = masterKeys.privateKey;
   return new Publisher({
     publishKey,
     transports,
+    log,
     signingAlgorithm: algorithm,
     sign: config.signPubMessages
       ? (bytes) => rsa.run({ kind: 'sign', masterKey, bytes, algorithm })

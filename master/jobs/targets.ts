@@ -1,12 +1,16 @@
+import { once } from 'node:events';
+import { Worker } from 'node:worker_threads';
 import type { MinionTest, Reach } from '../../acl/index.ts';
 import {
   type CompiledTarget,
   type CompileTargetOptions,
   compileLinearPattern,
+  compilePattern,
   compileTarget,
   type MinionFacts,
   type MinionResources,
   type Nodegroups,
+  type PatternCompiler,
   type TargetCandidate,
   type TargetExpression,
   type TargetTerm,
@@ -18,7 +22,110 @@ import {
   type TargetRequest,
 } from '../api/index.ts';
 import { badTarget, compileRightTarget, parseTarget, parseUnexpanded } from '../config/index.ts';
-import { SlowPatternRunner, SlowPatterns } from './slow-patterns.ts';
+
+/** An expression with the texts to try it on. */
+export interface SlowQuestion {
+  /** For `new RegExp(source, flags)`. */
+  readonly source: string;
+  readonly flags: string;
+  readonly texts: readonly string[];
+}
+
+/** What all slow expressions of one target may take together, over all minions. */
+const budgetMs = 250;
+
+/**
+ * Runs regular expressions with lookaround and back-references, which no engine bounds, in a
+ * thread that is ended when their time is up. One target at a time.
+ */
+export class SlowPatternRunner {
+  readonly #budgetMs: number;
+  #last: Promise<unknown> = Promise.resolve();
+
+  /** @param options `budgetMs`: milliseconds for one target. Default 250 */
+  constructor(options: { readonly budgetMs?: number } = {}) {
+    this.#budgetMs = options.budgetMs ?? budgetMs;
+  }
+
+  /**
+   * For each question, whether its texts match, in their order.
+   * @throws MasterError ERR_BAD_TGT when it takes too long
+   */
+  run(questions: readonly SlowQuestion[]): Promise<boolean[][]> {
+    const turn = this.#last.then(() => this.#ask(questions));
+    this.#last = turn.catch(() => {
+      // Told to the caller of this target; the next one is not affected.
+    });
+    return turn;
+  }
+
+  async #ask(questions: readonly SlowQuestion[]): Promise<boolean[][]> {
+    const worker = new Worker(new URL('./slow-pattern-worker.js', import.meta.url));
+    try {
+      // The time that a thread needs to start is not the expression's.
+      await once(worker, 'message');
+      worker.postMessage(questions);
+      const [answers] = await once(worker, 'message', {
+        signal: AbortSignal.timeout(this.#budgetMs),
+      });
+      return answers;
+    } catch (error) {
+      if (!(error instanceof Error) || error.name !== 'AbortError') throw error;
+      const reason = `a regular expression takes more than ${this.#budgetMs} ms over all minions`;
+      throw badTarget(reason, { cause: error });
+    } finally {
+      await worker.terminate();
+    }
+  }
+}
+
+interface SlowPattern {
+  readonly source: string;
+  readonly flags: string;
+  /** Texts that a minion's match depends on; the answer when it is known. */
+  readonly answers: Map<string, boolean>;
+}
+
+/**
+ * The slow patterns of one target. Matching the minions a first time finds the texts that matter,
+ * {@link SlowPatterns.settle} tries them elsewhere, and the second time the answers are there.
+ */
+export class SlowPatterns {
+  readonly #patterns: SlowPattern[] = [];
+
+  /** Whether any pattern needs this. */
+  get isNeeded(): boolean {
+    return this.#patterns.length > 0;
+  }
+
+  /** For the compiler of the target. */
+  readonly compile: PatternCompiler = (pattern) => {
+    const compiled = compilePattern(pattern);
+    if (compiled.kind === 'linear') return compiled.test;
+    const { source, flags } = compiled;
+    const answers = new Map<string, boolean>();
+    this.#patterns.push({ source, flags, answers });
+    return (text) => {
+      const answer = answers.get(text);
+      if (answer === undefined) answers.set(text, false);
+      return answer === true;
+    };
+  };
+
+  /** @throws MasterError ERR_BAD_TGT when it takes too long */
+  async settle(runner: SlowPatternRunner): Promise<void> {
+    const questions = this.#patterns.map(({ source, flags, answers }) => ({
+      source,
+      flags,
+      texts: [...answers.keys()],
+    }));
+    const results = await runner.run(questions);
+    for (const [index, { answers }] of this.#patterns.entries()) {
+      const texts = questions[index]?.texts ?? [];
+      for (const [at, text] of texts.entries()) answers.set(text, results[index]?.[at] === true);
+    }
+  }
+}
 
 /** Who a target means, among the accepted keys [WIRE 12.2]. */
 export interface ResolvedTarget {

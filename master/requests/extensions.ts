@@ -21,6 +21,7 @@ import {
   type JobUpdate,
   type MasterApi,
   MasterError,
+  type MinionRunners,
   type NamedCommands,
   type RpcTable,
   type TargetRequest,
@@ -37,6 +38,7 @@ import type { FixedConfig, LiveConfig, ReloadableConfig } from '../config/index.
 import type { MasterContext } from '../context/index.ts';
 import type { ExtPillar } from '../data/index.ts';
 import type { Events } from '../events/index.ts';
+import type { FileServerBackend } from '../files/index.ts';
 import type { Jobs } from '../jobs/index.ts';
 import type { TriggerEvent } from '../reactor/index.ts';
 import type { TargetBounds, Users } from '../users/index.ts';
@@ -128,8 +130,12 @@ export interface OpenExtension {
   onKeyLost?(id: string): Promise<void>;
   /** Put over each minion's pillar, last. */
   readonly pillar?: ExtPillar;
+  /** Files that minions are served where no other backend has one of the name. */
+  readonly files?: FileServerBackend;
   /** Of one extension at most. */
   readonly commands?: NamedCommands;
+  /** Runners that minions may call where a rule of the action `runner` permits it. */
+  readonly minionRunners?: MinionRunners;
   /** Methods at the local socket; called there as `<extension>.<name>`. */
   readonly rpc?: RpcTable;
   /**
@@ -225,6 +231,8 @@ interface RunningMaster {
 export interface Extensions {
   readonly intakes: readonly SignalIntake[];
   readonly pillars: readonly ExtPillar[];
+  readonly files: readonly FileServerBackend[];
+  readonly minionRunners: MinionRunners;
   readonly advice: KeyAcceptanceHook;
   /** See {@link OpenExtension.onKeyLost}; of all of them. */
   readonly onKeyLost: (id: string) => Promise<void>;
@@ -259,6 +267,8 @@ export async function openExtensions(
   return {
     intakes: opened.flatMap(({ open }) => open.intake ?? []),
     pillars: opened.flatMap(({ open }) => open.pillar ?? []),
+    files: opened.flatMap(({ open }) => open.files ?? []),
+    minionRunners: Object.assign({}, ...opened.map(({ open }) => open.minionRunners)),
     advice: joinAdvice(opened.flatMap(({ open }) => open.advice ?? [])),
     onKeyLost: async (id) => {
       await Promise.all(opened.map(({ open }) => open.onKeyLost?.(id)));

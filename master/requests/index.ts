@@ -10,14 +10,16 @@ export {
   type StateOperation,
   type TokenHolder,
 } from './extensions.ts';
+export type { TopsProvider } from './minion-requests.ts';
+export { createRequestLimits, type RequestLimits } from './request-limits.ts';
 export {
+  createRequests,
+  createSignIn,
   dataRequests,
   eventRequests,
   fileRequests,
   jobRequests,
   masterRequests,
   peerRequests,
-} from './handlers.ts';
-export type { TopsProvider } from './minion-requests.ts';
-export { createRequestLimits, type RequestLimits } from './request-limits.ts';
-export { createRequests, createSignIn, type Requests } from './requests.ts';
+  type Requests,
+} from './requests.ts';

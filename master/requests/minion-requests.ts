@@ -309,7 +309,7 @@ export function peerHandlers({ publisher, runner, counters }: PeerHandlerOptions
     minion_publish: (request) =>
       wait(request, requestDigest(request), (...asked) => publisher.publishAndWait(...asked)),
     minion_runner: (request) =>
-      wait(request, requestDigest(request), (...asked) => runner.run(...asked)),
+      wait(request, requestDigest(request), (...asked) => runner.run(...asked, request.version)),
     pub_ret: handler((minionId, { load }) => publisher.returns(minionId, load.jid)),
     // Of masters below this one, which are not served.
     _syndic_return: async () => send(false),

@@ -4,7 +4,13 @@ export {
   createCallerProof,
   methodsWithUser,
 } from './caller-account.ts';
-export { type CallableApi, rpcMethods, rpcTable } from './methods.ts';
+export {
+  type CallableApi,
+  extensionMethod,
+  extensionStream,
+  rpcMethods,
+  rpcTable,
+} from './methods.ts';
 export {
   failCall,
   parseParameters,
@@ -13,4 +19,3 @@ export {
   type ServedCall,
   serveCall,
 } from './server.ts';
-export { extensionMethod, extensionStream } from './table.ts';

@@ -41,8 +41,7 @@ import {
   removeCallerProofs,
   userOfCall,
 } from './caller-account.ts';
-import { rpcMethods } from './methods.ts';
-import { namedMethods } from './table.ts';
+import { namedMethods, rpcMethods } from './methods.ts';
 
 // Serving one call, over the local socket or HTTPS.
 

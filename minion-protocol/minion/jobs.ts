@@ -153,7 +153,7 @@ export const builtInFunctions: ReadonlyMap<string, MinionFunction> = new Map<
   ['test.true', () => true],
   ['test.false', () => false],
   ['test.version', () => version],
-  ['test.echo', ({ args: [text = ''] }) => text],
+  ['test.echo', ({ args: [text], kwargs }) => text ?? kwargs.text ?? ''],
   ['test.arg', ({ args, kwargs }) => ({ args: [...args], kwargs: { ...kwargs } })],
   ['test.kwarg', ({ kwargs }) => ({ ...kwargs })],
   ['test.sleep', async ({ args: [seconds = 0] }, { signal }) => sleep(Number(seconds), signal)],

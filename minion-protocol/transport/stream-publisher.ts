@@ -10,7 +10,7 @@ import {
   PublicationReplayBuffer,
   type SubscriberQueueLimits,
   tryQueueMessage,
-} from './subscriber-queue.ts';
+} from './stream-listener.ts';
 import type { OutgoingPublication, PublishOutcome, SubscriberInfo } from './transport.ts';
 
 export interface StreamPublisherOptions extends SubscriberQueueLimits {

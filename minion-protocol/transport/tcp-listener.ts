@@ -6,8 +6,11 @@ import {
   type TcpEvent,
   TcpFrameDecoder,
 } from '../tcp-frames.ts';
-import { type AnswerForm, peerOf, RequestQueue, type RequestService } from './request-queue.ts';
 import {
+  type AnswerForm,
+  peerOf,
+  RequestQueue,
+  type RequestService,
   type StreamConnection,
   type StreamSession,
   toEncodedMessage,

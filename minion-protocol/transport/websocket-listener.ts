@@ -8,9 +8,11 @@ import {
   WebsocketDecoder,
   type WebsocketEvent,
 } from '../websocket.ts';
-import { type AnswerForm, RequestQueue, type RequestService } from './request-queue.ts';
 import {
+  type AnswerForm,
   type EncodedMessage,
+  RequestQueue,
+  type RequestService,
   type StreamConnection,
   type StreamProtocol,
   type StreamSession,

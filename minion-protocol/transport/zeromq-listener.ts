@@ -14,22 +14,26 @@ import {
   type ZmtpLimits,
   type ZmtpRole,
 } from '../zmtp.ts';
-import { type AnswerForm, RequestQueue, type RequestService } from './request-queue.ts';
 import {
+  type AnswerForm,
   type EncodedMessage,
+  RequestQueue,
+  type RequestService,
   type StreamConnection,
   type StreamProtocol,
   type StreamSession,
   singleChunkMessage,
   toEncodedMessage,
 } from './stream-connection.ts';
-import { createListener, createPortProtocol, type ListenerOptions } from './stream-listener.ts';
 import {
+  createListener,
+  createPortProtocol,
   DEFAULT_SUBSCRIBER_QUEUE_LIMITS,
+  type ListenerOptions,
   PublicationReplayBuffer,
   type SubscriberQueueLimits,
   tryQueueMessage,
-} from './subscriber-queue.ts';
+} from './stream-listener.ts';
 import {
   BROADCAST_TOPIC,
   type MasterTransport,

@@ -6,6 +6,7 @@ import { truncateFloat } from '../../python/format.ts';
 import { parseFloatText, parseInteger } from '../../python/numbers.ts';
 import { compileRegex, regexSubject } from '../../python/regex.ts';
 import { isTruthy } from '../../python/sequences.ts';
+import { strftime } from '../../python/strftime.ts';
 import { capitalize, charactersOf, isLower, isUpper, isWhitespace } from '../../python/text.ts';
 import {
   Bytes,
@@ -32,11 +33,6 @@ import {
 
 // `strftime` over dates that a template can write [salt/utils/dateutils.py].
 
-const days = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday'];
-const months =
-  'January February March April May June July August September October November December'.split(
-    ' ',
-  );
 const dateForm =
   /^(\d{4})-(\d{1,2})-(\d{1,2})(?:[T ](\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?)?(?:Z|\+00:?00)?$/;
 
@@ -60,66 +56,6 @@ function readDate(context: FilterContext, date: Value): Date {
     .map((part) => Number(part ?? 0));
   return new Date(Date.UTC(year, month - 1, day, hour, minute, second));
 }
-
-function pad(value: number, width = 2): string {
-  return String(value).padStart(width, '0');
-}
-
-function dayOfYear(date: Date): number {
-  return Math.floor((date.getTime() - Date.UTC(date.getUTCFullYear(), 0, 1)) / 86_400_000) + 1;
-}
-
-function strftime(date: Date, format: string): string {
-  return format.replace(/%(.)/gs, (whole, letter: string) => fields[letter]?.(date) ?? whole);
-}
-
-function weekday(date: Date): string {
-  return days[date.getUTCDay()] ?? '';
-}
-
-function month(date: Date): string {
-  return months[date.getUTCMonth()] ?? '';
-}
-
-function hour12(date: Date): number {
-  return date.getUTCHours() % 12 || 12;
-}
-
-const fields: Readonly<Record<string, (date: Date) => string>> = {
-  '%': () => '%',
-  A: weekday,
-  a: (date) => weekday(date).slice(0, 3),
-  B: month,
-  b: (date) => month(date).slice(0, 3),
-  c: (date) => strftime(date, '%a %b %e %H:%M:%S %Y'),
-  D: (date) => strftime(date, '%m/%d/%y'),
-  d: (date) => pad(date.getUTCDate()),
-  e: (date) => String(date.getUTCDate()).padStart(2, ' '),
-  F: (date) => strftime(date, '%Y-%m-%d'),
-  f: (date) => pad(date.getUTCMilliseconds() * 1000, 6),
-  H: (date) => pad(date.getUTCHours()),
-  h: (date) => month(date).slice(0, 3),
-  I: (date) => pad(hour12(date)),
-  j: (date) => pad(dayOfYear(date), 3),
-  M: (date) => pad(date.getUTCMinutes()),
-  m: (date) => pad(date.getUTCMonth() + 1),
-  n: () => '\n',
-  p: (date) => (date.getUTCHours() < 12 ? 'AM' : 'PM'),
-  S: (date) => pad(date.getUTCSeconds()),
-  s: (date) => String(Math.floor(date.getTime() / 1000)),
-  T: (date) => strftime(date, '%H:%M:%S'),
-  t: () => '\t',
-  U: (date) => pad(Math.floor((dayOfYear(date) + 6 - date.getUTCDay()) / 7)),
-  u: (date) => String(date.getUTCDay() || 7),
-  W: (date) => pad(Math.floor((dayOfYear(date) + 6 - ((date.getUTCDay() + 6) % 7)) / 7)),
-  w: (date) => String(date.getUTCDay()),
-  X: (date) => strftime(date, '%H:%M:%S'),
-  x: (date) => strftime(date, '%m/%d/%y'),
-  Y: (date) => String(date.getUTCFullYear()),
-  y: (date) => pad(date.getUTCFullYear() % 100),
-  Z: () => '',
-  z: () => '',
-};
 
 /** @throws PythonException TypeError */
 function bytesOf(value: Value): Uint8Array {

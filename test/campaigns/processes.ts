@@ -12,7 +12,7 @@ import { type RecordingEndpoint, startEndpoint } from '../../bench/signals/endpo
 import { emit } from '../../bench/signals/setting.ts';
 import { importKey, swarmId } from '../../bench/swarm/keys.ts';
 import { type Known, SwarmMinion } from '../../bench/swarm/minion.ts';
-import type { JobReport } from '../../master/index.ts';
+import type { JobReport, JobSummary } from '../../master/index.ts';
 import { RealMinion } from '../interop/real-minion.ts';
 import { Group, type Member, type Told } from '../shared-master/members.ts';
 import { Random } from './random.ts';
@@ -43,8 +43,10 @@ export interface ProcessesFigures {
   readonly jobs: number;
   readonly returns: number;
   readonly signals: number;
-  /** Jobs that were acknowledged, and that no minion got: their minions are `unknown`. */
+  /** Jobs that were acknowledged, and that no minion got. */
   readonly unsent: number;
+  /** Jobs that are kept, and of which the master says that they were never sent. */
+  readonly notSent: number;
   readonly longestTakeoverMs: number;
   /** Of a call that met one death or close, from its beginning. */
   readonly longestDelayMs: number;
@@ -68,6 +70,7 @@ const longestLifeMs = 1500;
 /** What a call may take beyond the time until the next process holds the master. */
 const deathDelayMs = 5000;
 const drainMs = 120_000;
+const maxJobs = 100_000;
 
 /** Runs it all below a directory of its own. */
 export async function runSharedProcesses(
@@ -122,6 +125,7 @@ class Trial {
   readonly #realMinions: RealMinion[] = [];
   #isOver = false;
   #realRuns = 0;
+  #notSent = 0;
 
   constructor(plan: ProcessesPlan, group: Group, endpoint: RecordingEndpoint) {
     this.#plan = plan;
@@ -305,6 +309,9 @@ class Trial {
       returned.set(jid, [...(returned.get(jid) ?? []), id]);
     }
     for (const { jid } of this.#published) if (!returned.has(jid)) returned.set(jid, []);
+    // Those of callers that ended with their process, too.
+    const all = (await this.#anyMember().call('jobs.list', { limit: maxJobs })) as JobSummary[];
+    for (const { jid } of all) if (!returned.has(jid)) returned.set(jid, []);
     for (const [jid, ids] of returned) {
       const report = await this.#anyMember()
         .call('jobs.show', jid)
@@ -314,6 +321,17 @@ class Trial {
       else if (!ids.every((id) => kept.includes(id))) {
         this.#problems.push(`a return of ${jid} was lost`);
       }
+      this.#judgeNotSent(report as JobReport | undefined);
+    }
+  }
+
+  /** What is said to be never sent came to nobody. */
+  #judgeNotSent(report: JobReport | undefined): void {
+    const notSent = report?.deliveries.filter(({ reason }) => reason === 'not-sent') ?? [];
+    if (notSent.length > 0) this.#notSent += 1;
+    for (const { minion } of notSent) {
+      const name = `${report?.jid} ${minion}`;
+      if (this.#group.arrivals.has(name)) this.#problems.push(`not sent, and came: ${name}`);
     }
   }
 
@@ -352,6 +370,7 @@ class Trial {
       returns: acknowledged.length,
       signals: this.#signals.length,
       unsent: this.#published.filter(({ jid }) => !reached.has(jid)).length,
+      notSent: this.#notSent,
       longestTakeoverMs: Math.max(0, ...deaths.map(({ from, to }) => to - from)),
       longestDelayMs: this.#longestDelay(['kill', 'close']),
       longestStoppedDelayMs: this.#longestDelay(['stop']),

@@ -86,7 +86,7 @@ test('check says of a rule that cannot be read where it is', async (t) => {
     master: 'saltbridge:\n  acl:\n    rules:\n      bad: {action: signal}\n',
   });
   const { code, stderr } = await runCli(['acl', 'check', '-c', directory]);
-  t.is(code, 64);
+  t.is(code, 78);
   t.regex(stderr, /master:4: saltbridge:acl:rules:bad: must have required properties subject/);
 });
 
@@ -101,7 +101,7 @@ test('reload says what is in force now, and of a mistake that nothing changed', 
   t.is(code, 0);
   t.regex(stdout, /^in force now: timeout, saltbridge:acl:signals\nafter a restart: /);
   readConfig = async () => resolveMasterConfig({ ...own, acl: { signals: 'x' as never } });
-  t.is((await runCli(['acl', 'reload'], { openApi })).code, 64);
+  t.is((await runCli(['acl', 'reload'], { openApi })).code, 78);
   const ask = ['acl', 'explain', keys.minionId, 'signal', 'my/tag'];
   t.is((await runCli(ask, { openApi })).code, 0);
   const { master: other } = await startVectorMaster(t);
@@ -178,9 +178,9 @@ test('check of a file looks at its rules, not at those in force', async (t) => {
   t.is(idle.stdout, `matches-no-minion: lab (${file}:4): no accepted minion has such an id\n`);
   text(`      bad: {subject: {minion: ${keys.minionId}}, action: sing, resource: {}}\n`);
   const broken = await site.run('check', file);
-  t.is(broken.code, 64);
+  t.is(broken.code, 78);
   t.regex(broken.stderr, /next\.yaml:4: /);
-  t.is((await site.run('check', path.join(site.directory, 'none.yaml'))).code, 64);
+  t.is((await site.run('check', path.join(site.directory, 'none.yaml'))).code, 78);
 });
 
 test('learn can begin anew', async (t) => {

@@ -201,7 +201,7 @@ test('types are declarations of the parameters', async (t) => {
 
 test('docs and types of a catalog with a mistake are none', async (t) => {
   const { code, stdout, stderr } = await runCli(['bridge', 'types', catalog(t, good)]);
-  t.deepEqual([code, stdout], [64, '']);
+  t.deepEqual([code, stdout], [78, '']);
   t.regex(stderr, /no argument has this parameter/);
 });
 

@@ -64,6 +64,16 @@ test('a daemon that ends early is told at once, with its exit code and log', asy
   t.is(error?.message, `the master did not start: it ended with 64; see ${logFile}`);
 });
 
+test('a daemon that says why it ends is told with that', async (t) => {
+  const source = "console.error('{}\\nsaltbridge: port 4505 is taken'); process.exitCode = 69;";
+  const { program, socket, logFile } = await makePlace(t, source);
+  const error = await t.throwsAsync(startDaemon([program], { socket, logFile }));
+  t.is(
+    error?.message,
+    `the master did not start: it ended with 69: port 4505 is taken; see ${logFile}`,
+  );
+});
+
 test('another master on the same socket is not taken for the one that was started', async (t) => {
   const { program, socket, logFile } = await makePlace(t, answeringProgram);
   const other = await startDaemon([program, socket], { socket, logFile });

@@ -52,7 +52,7 @@ test("every code of the master's errors has an exit code", (t) => {
 
 test('families of codes share an exit code', (t) => {
   t.is(exitCodeOf('ERR_KEY_FINGERPRINT'), 1);
-  t.is(exitCodeOf('ERR_OPTION_TYPE'), 64);
+  t.is(exitCodeOf('ERR_OPTION_TYPE'), 78);
   t.is(exitCodeOf('ERR_JOB_TIMEOUT'), 75);
   t.is(exitCodeOf('ERR_STORE_CORRUPT'), 69);
   t.is(exitCodeOf(''), undefined);
@@ -108,6 +108,8 @@ const commands = [
   ['bridge', 'outbox', 'retry'],
   ['bridge', 'outbox', 'drop'],
   ['minion'],
+  ['config', 'check'],
+  ['config', 'show'],
   ['migrate', 'check'],
   ['doctor'],
 ];

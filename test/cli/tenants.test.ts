@@ -135,7 +135,7 @@ test('two tenants with one port end the start with both names', async (t) => {
   const said: Buffer[] = [];
   child.stderr.on('data', (chunk: Buffer) => said.push(chunk));
   const [code] = await within('the end of the process', once(child, 'close'), 50_000);
-  t.is(code, 64);
+  t.is(code, 78);
   t.regex(
     Buffer.concat(said).toString(),
     /publish_port of red .* and publish_port of blue .* meet/,

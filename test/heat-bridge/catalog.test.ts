@@ -14,7 +14,7 @@ import {
   reviewedFunctions,
   unsafeFunctions,
 } from '../../heat-bridge/commands/function-lists.ts';
-import { BridgeError, loadCatalog } from '../../heat-bridge/index.ts';
+import { BridgeError, describeCommand, loadCatalog } from '../../heat-bridge/index.ts';
 import { stepParameters } from '../../heat-bridge/plans/plan-catalog.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 
@@ -515,4 +515,59 @@ test('the duration of a command and of a plan is timeout in files, and timeoutSe
   t.throws(() => parseCommandDefinition('a.new', definition), {
     message: 'a.new: timeout: this was renamed: write timeoutSeconds',
   });
+});
+
+// What a refusal says: the parameter, the rule that it breaks, and the nearest name.
+
+const ruled = compiled({
+  function: 'test.kwarg',
+  parameters: {
+    type: 'object',
+    properties: {
+      name: { type: 'string', pattern: '^[a-z]+$' },
+      size: { type: 'integer', minimum: 1, maximum: 64 },
+      engine: { enum: ['mysql', 'mariadb'] },
+      mode: { const: 'safe' },
+      password: { type: 'string', minLength: 12 },
+      options: {
+        type: 'object',
+        properties: { charset: { type: 'string' } },
+        additionalProperties: false,
+      },
+    },
+  },
+});
+
+for (const [title, parameters, message] of [
+  ['a pattern', { name: 'Hunter2' }, 'a.b: name: must match the pattern ^[a-z]+$'],
+  ['an upper bound', { size: 65 }, 'a.b: size: must be <= 64'],
+  ['a lower bound', { size: 0 }, 'a.b: size: must be >= 1'],
+  ['a list of values', { engine: 'hunter2' }, 'a.b: engine: must be one of "mysql", "mariadb"'],
+  ['one value', { mode: 'hunter2' }, 'a.b: mode: must be "safe"'],
+  ['a length', { password: 'hunter2' }, 'a.b: password: must not have fewer than 12 characters'],
+  [
+    'a misspelt name',
+    { nmae: 'hunter2' },
+    'a.b: a parameter: is not known, did you mean name?; it has name, size, engine, mode, password, options',
+  ],
+  [
+    'a misspelt name within one',
+    { options: { charest: 'hunter2' } },
+    'a.b: options.charest: is not known, did you mean charset?',
+  ],
+] as const) {
+  test(`a refused parameter is named with the rule that it breaks: ${title}`, (t) => {
+    const error = t.throws(() => ruled.check(parameters), { code: 'ERR_COMMAND_PARAMETERS' });
+    t.is(error?.message, message);
+    t.notRegex(error?.message ?? '', /hunter2/i, 'no value is repeated');
+  });
+}
+
+test('a state file that somebody reviewed is not told to be unsafe', (t) => {
+  const definition = parseCommandDefinition('a.b', {
+    description: 'x',
+    state: 'site.reset',
+    reviewed: 'it takes no parameters',
+  });
+  t.is(describeCommand(new Catalog([definition]).get('a.b')).standing, 'reviewed');
 });

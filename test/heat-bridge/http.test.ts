@@ -109,6 +109,30 @@ test('refusals have a status, a code and what to do', async (t) => {
   t.deepEqual(await master.jobs.list(), []);
 });
 
+test('refusals over HTTP point to what a client may ask, and name the nearest field', async (t) => {
+  const { ask, login } = await startBridgeApi(t);
+  const headers = json(await login('limited'));
+  const messageOf = async (given: unknown, to = path): Promise<string> => {
+    const { json: told } = await ask({ method: 'POST', path: to, headers, body: given });
+    return (told as { error: { message: string } }).error.message;
+  };
+  const list = 'GET /bridge/v1/commands lists what you may call';
+  t.is(
+    await messageOf(body, '/bridge/v1/commands/demo.none/run'),
+    `no command of this name is in the catalog; ${list}`,
+  );
+  t.is(
+    await messageOf(body, '/bridge/v1/commands/other.echo/run'),
+    `no rule permits a command of this name; ${list}`,
+  );
+  const described = 'GET /bridge/v1/commands/demo.echo describes it';
+  t.is(
+    await messageOf({ ...body, parms: {} }),
+    `a field: there is no such field; did you mean params?; ${described}`,
+  );
+  t.regex(await messageOf({ ...body, params: { txt: 'x' } }), /did you mean text\?.*describes it$/);
+});
+
 test('a key over HTTP is the same run; another request under it is a conflict', async (t) => {
   const { ask, login } = await startBridgeApi(t);
   const headers = json(await login('limited'));

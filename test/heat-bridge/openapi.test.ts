@@ -58,6 +58,15 @@ const described = [
   'get /stacks/{name}',
   'put /stacks/{name}',
   'delete /stacks/{name}',
+  'get /data',
+  'post /data',
+  'get /data/{name}',
+  'put /data/{name}',
+  'delete /data/{name}',
+  'get /guest/data',
+  'put /guest/data',
+  'get /guest/peers',
+  'get /guest/saltbridge-data',
 ];
 const prefix = '/bridge/v1';
 

@@ -574,6 +574,9 @@ test('the local socket runs commands, by the right of who may use it or of a ser
   const bridge = connectExtension({ socketPath: config.socket ?? '' }, 'bridge');
   t.like(await bridge.call('command', { name: 'demo.echo' }), { name: 'demo.echo', version: 1 });
   t.is((await bridge.call<readonly unknown[]>('commands')).length, 1);
+  // A service sees what rules may permit it.
+  t.deepEqual(await bridge.call('commands', { service: 'sahara' }), []);
+  t.is((await bridge.call<readonly unknown[]>('commands', { service: 'bridge' })).length, 1);
   const run = { command: 'demo.echo', tgt: 'db1', params: { text: 'x' } };
   const items = await collect(bridge.stream<CommandUpdate>('run', run));
   t.deepEqual(

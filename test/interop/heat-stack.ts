@@ -21,13 +21,15 @@ export class TemplateStack {
     this.#path = `/stacks/${path}`;
   }
 
-  static async create(template: object): Promise<TemplateStack> {
+  /** @param more - environment and files */
+  static async create(template: object, more: object = {}): Promise<TemplateStack> {
     const name = `saltbridge-${randomBytes(4).toString('hex')}`;
     const { stack } = await askAboutStack('POST', '/stacks', {
       stack_name: name,
       template,
       timeout_mins: 5,
       disable_rollback: true,
+      ...more,
     });
     return new TemplateStack(`${name}/${stack.id}`);
   }

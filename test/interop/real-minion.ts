@@ -7,6 +7,7 @@ import { promisify } from 'node:util';
 import { within } from '../helpers/deadline.ts';
 import { ProcessGroup } from './process-group.ts';
 import { versionOf } from './program-version.ts';
+import { inThrowawayRoot } from './throwaway-root.ts';
 
 /** Where minions find their master. */
 export interface MasterPorts {
@@ -27,6 +28,8 @@ export interface RealMinionOptions extends MasterPorts {
   readonly isProxy?: true;
   /** More lines of its configuration, YAML. */
   readonly extra?: string;
+  /** It runs in a root of its own, of which only its folder stays. */
+  readonly isThrownAway?: true;
 }
 
 /** One real minion: its folder, and its process while it runs. */
@@ -36,11 +39,13 @@ export class RealMinion {
   readonly directory: string;
   readonly #program: string;
   readonly #isProxy: boolean;
+  readonly #isThrownAway: boolean;
   #group: ProcessGroup | undefined;
 
   private constructor(options: RealMinionOptions, version: string) {
     this.#program = options.program;
     this.#isProxy = options.isProxy ?? false;
+    this.#isThrownAway = options.isThrownAway ?? false;
     this.version = version;
     this.id = `${options.name ?? 'salt'}-${version}`;
     // Short: the paths of its sockets are bounded.
@@ -58,7 +63,11 @@ export class RealMinion {
   start(): void {
     const etc = path.join(this.directory, 'etc');
     const more = this.#isProxy ? [`--proxyid=${this.id}`] : [];
-    this.#group = new ProcessGroup(this.#program, ['-c', etc, '-l', 'quiet', ...more]);
+    const command = [this.#program, '-c', etc, '-l', 'quiet', ...more];
+    const [program = '', ...args] = this.#isThrownAway
+      ? inThrowawayRoot(this.directory, command)
+      : command;
+    this.#group = new ProcessGroup(program, args);
   }
 
   /** The exit code, once the process has ended by itself. */

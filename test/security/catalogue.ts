@@ -47,13 +47,22 @@ const plans = inFile('heat-bridge/plans/run.test.ts');
 const projects = inFile('heat-bridge/keystone/keystone.test.ts');
 const keystoneTokens = inFile('heat-bridge/keystone/keystone.test.ts');
 const deployments = inFile('heat-bridge/deployments/deployments.test.ts');
+const groups = inFile('heat-bridge/deployments/groups.test.ts');
+const hooks = inFile('heat-bridge/cfn-init/hooks.test.ts');
+const installs = inFile('heat-bridge/cfn-init/install.test.ts');
+const metadata = inFile('heat-bridge/cfn-init/metadata.test.ts');
 const stacks = inFile('heat-bridge/deployments/http.test.ts');
+const guestData = inFile('heat-bridge/guests/data-space.test.ts');
+const guestPeers = inFile('heat-bridge/guests/peers.test.ts');
+const guestSpaces = inFile('heat-bridge/guests/data-routes.test.ts');
+const guests = inFile('security/guests.test.ts');
 const outward = inFile('heat-bridge/outgoing/exchange.test.ts');
 const claims = inFile('heat-bridge/enroll/claims.test.ts');
 const lives = inFile('heat-bridge/enroll/life.test.ts');
 const resources = inFile('master/requests/events.test.ts');
 const directoryLock = inFile('store/directory-lock.test.ts');
 const processIdentity = inFile('store/process-identity.test.ts');
+const publicationLog = inFile('master/jobs/publication-log.test.ts');
 const settledJobs = inFile('shared-master/settled-jobs.test.ts');
 const sharedProcesses = inFile('shared-master/processes.test.ts');
 const audit = inFile('master/audit/audit-log.test.ts');
@@ -1674,6 +1683,8 @@ export const catalogue: readonly Threat[] = [
     threat: 'a command runs twice because the process that published it ended',
     tests: [
       settledJobs('a job that the next holder knows is not published again'),
+      publicationLog('each publication is noted before it is sent'),
+      publicationLog('nothing is known of a process that may go on, nor of one of another kernel'),
       sharedProcesses(
         'when the holder is killed another process takes over, and what was acknowledged is there',
       ),
@@ -1687,6 +1698,10 @@ export const catalogue: readonly Threat[] = [
       deployments('a script that the catalog does not pin does not run'),
       deployments('a script gets no input that its entry does not name'),
       deployments('a minion that no rule permits is not reached'),
+      installs('metadata that no entry pins is refused'),
+      groups(`a config \${what} is answered with the reason`),
+      groups(`json-file writes no \${bad}`),
+      groups('an input that Ansible would read as a template is refused'),
       deployments('a template names only minions that its registration lists'),
       deployments(
         'a server is the minion of its enrolment where that is of the same project alone',
@@ -1731,6 +1746,74 @@ export const catalogue: readonly Threat[] = [
       stacks(
         'a stack is of whoever registers it, its secrets are not shown, and others know nothing of it',
       ),
+    ],
+  },
+  {
+    id: 'H-50a',
+    threat: 'guest: what one stack writes is read, or written, by a guest of another',
+    tests: [
+      guests('a guest reads and writes nothing of a stack that it has no role in'),
+      guestData('a value is written once unless it is declared versioned, by its role alone'),
+      guestData('stacks of one name and two owners keep apart, and a minion is in one of them'),
+      guestData(
+        'values that wait for each other, and roles that there are not, are not registered',
+      ),
+      guestSpaces('a data space of minions that no rule names is not registered'),
+    ],
+  },
+  {
+    id: 'H-50b',
+    threat: 'guest: a secret value is read by somebody else',
+    tests: [
+      guests('a secret value is given to nobody whose answer others can decrypt'),
+      guestData('secret values are sealed in the store, and no value is in the audit log or shown'),
+    ],
+  },
+  {
+    id: 'H-50c',
+    threat: 'guest: values without bounds',
+    tests: [
+      guestData('a stack that would exceed its quota is refused by the name of the quota'),
+      guestData('a value is text of at most 64 KiB'),
+    ],
+  },
+  {
+    id: 'H-50d',
+    threat: 'guest: one guest passes for another, or needs no rule',
+    tests: [
+      guests('a guest that says it is another is heard as itself'),
+      guests('without a rule a guest is told nothing, not even whether there is a data space'),
+      guestData('a token is good for its own machine, until that is retired'),
+      guestData('nothing is read or written without a rule, and rules may name keys'),
+      guestData('the pillar of a guest has what it may read and what is known when it starts'),
+    ],
+  },
+  {
+    id: 'H-50e',
+    threat: 'guest: a guest learns of, or is told, machines that are not of its project',
+    tests: [
+      guestPeers('of 500 instances in 20 projects each guest sees those of its own project'),
+      guestPeers(
+        'the second machine sees the first as soon as that has enrolled, without any cloud',
+      ),
+      guestPeers('a port that a tenant gives the id of another’s instance is not that instance’s'),
+      guestPeers('peers need a rule, and a token'),
+    ],
+  },
+  {
+    id: 'H-31',
+    threat: 'init metadata, or a parameter of an installation, is more than a value',
+    tests: [
+      metadata('no text of metadata is an id, a key or a requisite of a state'),
+      metadata('what Salt would call is refused, and written where it is the content of a file'),
+      metadata(`the path \${JSON.stringify(bad)} is refused`),
+      metadata(`the address \${bad} is refused`),
+      metadata('test_cfn_init_runs_list_commands_without_shell: arguments stay what they are'),
+      metadata('more states or bytes than a run may have are refused'),
+      metadata('Mustache that cannot be read, or that grows without end, is refused'),
+      installs(`the catalog refuses a parameter as \${what}`),
+      installs('a service installs what the catalog says, with its own values'),
+      hooks('a template signals no handle that its stack has not registered'),
     ],
   },
 ];

@@ -171,7 +171,8 @@ test.serial('a holder that is stopped is ended by another process, which takes o
 test.serial(
   'a process that was replaced writes nothing more and holds the master no longer',
   async (t) => {
-    const group = await start(t, 1, { minions: 1, takeoverAfter: 3 });
+    const own = { holder_wait: 5 };
+    const group = await start(t, 1, { minions: 1, takeoverAfter: 3, own });
     const former = holderOf(group);
     const roles: string[] = [];
     former.on((told) => {

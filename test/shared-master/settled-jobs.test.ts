@@ -110,6 +110,32 @@ test('a job that the next holder does not know is published there, under the sam
   t.deepEqual(receipt, { jid });
 });
 
+test('a job that the next holder knows and that was never sent is published there', async (t) => {
+  const stored = { ...published, notSent: ['a', 'b', 'c'] };
+  const source = (): Source =>
+    new Source(
+      {
+        'jobs.publish': fail,
+        *'jobs.run'() {
+          yield fail();
+        },
+      },
+      {
+        *'jobs.follow'() {
+          yield stored;
+        },
+        'jobs.publish': (parameters) => parameters,
+        *'jobs.run'(parameters) {
+          yield { ...published, parameters };
+        },
+      },
+    );
+  t.deepEqual(await new SettledJobs(source(), () => jid).publish({}), { jid });
+  t.deepEqual(await collect(new SettledJobs(source(), () => jid).run({})), [
+    { ...published, parameters: { jid } },
+  ]);
+});
+
 test("a job of a user, whose id is the master's, is left open", async (t) => {
   for (const parameters of [{ token: 't' }, { user: 'sudo_x' }]) {
     const source = new Source(

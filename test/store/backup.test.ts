@@ -16,6 +16,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
 import { writeBackup } from '../../store/backup.ts';
+import { openLmdbTables } from '../../store/embedded.ts';
 import { encodeKey, packNumber } from '../../store/encoding.ts';
 import {
   type EmbeddedStore,
@@ -25,7 +26,6 @@ import {
   restoreStore,
   StoreError,
 } from '../../store/index.ts';
-import { openLmdbTables } from '../../store/lmdb-tables.ts';
 import { testWhere } from '../helpers/needs.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 

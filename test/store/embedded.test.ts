@@ -12,6 +12,7 @@ import {
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
+import { GroupCommit, openLmdbTables } from '../../store/embedded.ts';
 import { encodeKey, packNumber, unpackNumber } from '../../store/encoding.ts';
 import {
   createMemoryStore,
@@ -22,7 +23,6 @@ import {
   StoreError,
   type StoreUpgrade,
 } from '../../store/index.ts';
-import { GroupCommit, openLmdbTables } from '../../store/lmdb-tables.ts';
 import { sweepExpired, TableStore } from '../../store/table-store.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { storeSuite } from '../store-suite/suite.ts';

@@ -524,6 +524,7 @@ test('the local socket runs, follows and cancels plans', async (t) => {
   const bridge = connectExtension({ socketPath: config.socket ?? '' }, 'bridge');
   t.like(await bridge.call('plan', { name: 'db.create-cluster' }), { version: 1, secret: [] });
   t.is((await bridge.call<readonly unknown[]>('plans')).length, 1);
+  t.deepEqual(await bridge.call('plans', { service: 'sahara' }), []);
   const run = { plan: 'db.create-cluster', ...request };
   const items = await collect(bridge.stream<PlanUpdate & { readonly id?: string }>('runPlan', run));
   t.deepEqual([items[0]?.type, items.at(-1)?.type].map(String), ['begun', 'outcome']);

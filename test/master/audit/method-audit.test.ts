@@ -7,7 +7,7 @@ import {
   createConnection,
   openMethodStream,
   RemoteError,
-} from '../../../client/rpc.ts';
+} from '../../../client/master-client.ts';
 import { createBridge } from '../../../heat-bridge/index.ts';
 import {
   type InProcessApi,

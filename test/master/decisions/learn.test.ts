@@ -13,8 +13,8 @@ import {
   type PolicyRule,
   type RuleAction,
 } from '../../../acl/index.ts';
-import { completeSettings } from '../../../master/config/load.ts';
 import { rulesOf } from '../../../master/config/policy-rules.ts';
+import { completeSettings } from '../../../master/config/read-config.ts';
 import { parseConfigFile } from '../../../master/config/read-files.ts';
 import { type MasterOptions, resolveMasterConfig } from '../../../master/index.ts';
 import { type MinionQuestion, shapeOf } from '../../../master/users/decisions.ts';

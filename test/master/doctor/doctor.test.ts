@@ -13,13 +13,12 @@ import {
 import { createServer as createHttpServer } from 'node:http';
 import { createServer } from 'node:net';
 import path from 'node:path';
-import type { ExecutionContext } from 'ava';
-import test from 'ava';
+import test, { type ExecutionContext } from 'ava';
 import { doctorCodes } from '../../../ops/diagnostics/report.ts';
 import { type DiskRoom, runDoctor, type SystemInfo } from '../../../ops/index.ts';
+import { openLmdbTables } from '../../../store/embedded.ts';
 import { encodeKey, packNumber } from '../../../store/encoding.ts';
 import { openEmbeddedStore } from '../../../store/index.ts';
-import { openLmdbTables } from '../../../store/lmdb-tables.ts';
 import { rsaPair } from '../../helpers/rsa-keys.ts';
 import { copyOf, runOnce, type Site, start } from './healthy.ts';
 

@@ -38,13 +38,13 @@ import {
 import { LastHeard } from '../../../master/auth/last-heard.ts';
 import { type MasterKeyOptions, openMasterKeys } from '../../../master/auth/master-keys.ts';
 import { PublishKey } from '../../../master/auth/publish-key.ts';
+import { VersionPins } from '../../../master/auth/request-checks.ts';
 import {
   createSeal,
   openSeal,
   RecentKeys,
   SessionKeys,
 } from '../../../master/auth/session-keys.ts';
-import { VersionPins } from '../../../master/auth/version-pins.ts';
 import { LiveConfig } from '../../../master/config/live-config.ts';
 import { EventBus } from '../../../master/events/event-bus.ts';
 import { MasterError, resolveMasterConfig } from '../../../master/index.ts';

@@ -2,7 +2,7 @@
 
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
-import { type Reply, send, type VerifiedRequest } from '../../../master/auth/request.ts';
+import { type Reply, send, type VerifiedRequest } from '../../../master/auth/request-checks.ts';
 import type { MasterOptions, PillarProvider } from '../../../master/index.ts';
 import { JobCache } from '../../../master/jobs/job-cache.ts';
 import {

@@ -12,9 +12,9 @@ import {
   SharedNames,
   takeOverFacts,
 } from '../../../master/jobs/minion-facts.ts';
-import { SlowPatternRunner } from '../../../master/jobs/slow-patterns.ts';
 import {
   everyone,
+  SlowPatternRunner,
   TargetResolver,
   type TargetResolverOptions,
 } from '../../../master/jobs/targets.ts';

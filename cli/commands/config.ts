@@ -1,0 +1,101 @@
+/** `saltbridge config`: what is wrong with a configuration, and what is in force. */
+
+import type { Command } from 'commander';
+import {
+  ConfigError,
+  checkMasterConfig,
+  listOptions,
+  type OptionInForce,
+} from '../../master/index.ts';
+import type { ConfigCheck } from '../../server/index.ts';
+import type { CommandContext } from '../context.ts';
+import { exitCodes } from '../errors.ts';
+import { configOption, jsonOption, logLevelOption } from '../options.ts';
+import { escapeLine, escapeLines, printJson, printLine } from '../terminal.ts';
+
+interface ConfigOptions {
+  readonly configDir: string;
+  readonly changed?: boolean;
+  readonly json?: boolean;
+}
+
+/** `saltbridge config check` and `config show`. */
+export function addConfigCommand(program: Command, context: CommandContext): void {
+  const config = program
+    .command('config')
+    .description('check or show the configuration of a master');
+  config
+    .command('check')
+    .description('report every mistake and warning of a configuration; changes nothing')
+    .argument('[dir]', 'configuration directory (default: that of -c)')
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addOption(logLevelOption())
+    .action(async (directory: string | undefined, { configDir, json }: ConfigOptions) => {
+      // With it comes all that reads a part of the configuration.
+      const { checkServerConfig } = await import('../../server/index.ts');
+      const check = await checkServerConfig(directory ?? configDir);
+      if (json) await printJson(context.stdout, asJson(check));
+      else await printLine(context.stdout, formatCheck(check));
+      if (check.problems.length > 0) context.setExitCode(exitCodes.configuration);
+    });
+  config
+    .command('show')
+    .description('print every option with its value and where it comes from, without secrets')
+    .argument('[dir]', 'configuration directory (default: that of -c)')
+    .option('--changed', 'only what the files say')
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addOption(logLevelOption())
+    .action(async (directory: string | undefined, { configDir, changed, json }: ConfigOptions) => {
+      const checked = await checkMasterConfig(directory ?? configDir);
+      const [first, ...others] = checked.problems;
+      if (first !== undefined) throw ConfigError.of(first, ...others);
+      const options = listOptions(checked).filter(({ origin }) => !changed || origin !== undefined);
+      if (json) await printJson(context.stdout, options);
+      else await printLine(context.stdout, formatOptions(options));
+    });
+}
+
+function formatCheck({ directory, files, problems, warnings }: ConfigCheck): string {
+  const count = (number: number, what: string): string =>
+    `${number === 0 ? 'no' : number} ${what}${number === 1 ? '' : 's'}`;
+  return [
+    ...problems.map(({ message }) => `error: ${escapeLines(message)}`),
+    ...warnings.map(({ message }) => `warning: ${escapeLine(message)}`),
+    `${escapeLine(directory)}: ${count(problems.length, 'mistake')}, ${count(warnings.length, 'warning')} in ${count(files.length, 'file')}`,
+  ].join('\n');
+}
+
+function asJson({ directory, files, problems, warnings }: ConfigCheck): object {
+  return {
+    directory,
+    files,
+    problems: problems.map(({ code, file, line, key, problem, message }) => ({
+      code,
+      file,
+      line,
+      key,
+      problem,
+      message,
+    })),
+    warnings,
+  };
+}
+
+/** YAML again, with comments: values as JSON, which is YAML. */
+function formatOptions(options: readonly OptionInForce[]): string {
+  const lines: string[] = [];
+  let before: readonly string[] = [];
+  for (const { key, value, origin } of options) {
+    const above = key.slice(0, -1);
+    for (const [depth, name] of above.entries()) {
+      if (before[depth] !== name) lines.push(`${'  '.repeat(depth)}${name}:`);
+    }
+    before = above;
+    const place = origin === undefined ? 'default' : `${origin.file}:${origin.line}`;
+    const text = `${'  '.repeat(above.length)}${key.at(-1)}: ${JSON.stringify(value)} # ${place}`;
+    lines.push(escapeLine(text));
+  }
+  return lines.join('\n');
+}

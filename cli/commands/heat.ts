@@ -1,0 +1,160 @@
+/** `saltbridge heat`: templates whose resources have roles with values for each other. */
+
+import { type Command, Option } from 'commander';
+import {
+  BridgeError,
+  type CompiledTemplate,
+  type CompileOptions,
+  compileTemplate,
+  drawFlows,
+  type NewEnrolment,
+  type PreparedRoles,
+  parsePreparedRoles,
+  spaceOf,
+} from '../../heat-bridge/index.ts';
+import { tryParseJson } from '../../runtime/index.ts';
+import { type CommandContext, readFileOrStandardInput } from '../context.ts';
+import { CommandError, exitCodes } from '../errors.ts';
+import { configOption, logLevelOption } from '../options.ts';
+import { escapeLine, printJson, printLine } from '../terminal.ts';
+
+interface HeatCompileOptions {
+  readonly print: 'picture' | 'roles' | 'template';
+  readonly format: 'cloud-init' | 'shell';
+  readonly minionConfig: string;
+}
+
+interface HeatPrepareOptions {
+  readonly configDir: string;
+  readonly stack: string;
+  readonly project: string;
+  readonly minionId: string;
+  readonly owner?: string;
+  readonly replace?: boolean;
+}
+
+export function addHeatCommand(program: Command, context: CommandContext): void {
+  const heat = program
+    .command('heat')
+    .description('compile Heat templates whose guests write values for each other');
+  addCompile(heat, context);
+  addPrepare(heat, context);
+}
+
+function addCompile(heat: Command, context: CommandContext): void {
+  heat
+    .command('compile')
+    .description('check the roles of a template, and print a plain template for Heat')
+    .argument('<file>', 'template with roles, see docs/guests.md; - reads standard input')
+    .addOption(
+      new Option(
+        '--print <what>',
+        'what to print; roles are for heat prepare, a picture for Mermaid',
+      )
+        .choices(['template', 'roles', 'picture'])
+        .default('template'),
+    )
+    .addOption(
+      new Option('--format <name>', 'what reads the user-data of the machines')
+        .choices(['cloud-init', 'shell'])
+        .default('cloud-init'),
+    )
+    .option('--minion-config <dir>', "directory of the minions' configuration", '/etc/salt')
+    .addOption(logLevelOption())
+    .action(async (file: string, options: HeatCompileOptions) => {
+      const { print, format, minionConfig: configDir } = options;
+      const text = await readFileOrStandardInput(file, context);
+      const compiled = compileOrProblems(text, { format, configDir });
+      if (typeof compiled === 'string') {
+        for (const problem of compiled.split('\n')) {
+          await printLine(context.stderr, escapeLine(problem));
+        }
+        context.setExitCode(exitCodes.usage);
+        return;
+      }
+      const { template, roles, machines, flows, warnings } = compiled;
+      for (const warning of warnings) await printLine(context.stderr, escapeLine(warning));
+      if (print === 'template') context.stdout.write(template);
+      if (print === 'roles')
+        await printJson(context.stdout, { format, configDir, roles, machines });
+      if (print === 'picture') {
+        context.stdout.write(drawFlows([...new Set(machines.map(({ role }) => role))], flows));
+      }
+    });
+}
+
+/** The text has a line for each problem. */
+function compileOrProblems(text: string, options: CompileOptions): CompiledTemplate | string {
+  try {
+    return compileTemplate(text, options);
+  } catch (error) {
+    if (error instanceof BridgeError) return error.message;
+    throw error;
+  }
+}
+
+function addPrepare(heat: Command, context: CommandContext): void {
+  heat
+    .command('prepare')
+    .description("register a stack's data space, enrol its machines, and print Heat's environment")
+    .argument('<file>', 'roles that heat compile --print roles printed; - reads standard input')
+    .requiredOption('--stack <name>', 'name of the stack, and of its data space')
+    .requiredOption('--project <name>', 'project of the machines')
+    .option(
+      '--minion-id <pattern>',
+      'id of each minion; {stack}, {resource} and {role} stand for theirs',
+      '{resource}.{stack}',
+    )
+    .option('--owner <name>', 'owner of the data space, for instance a project')
+    .option('--replace', 'replace the existing data space of this name; its values stay')
+    .addOption(configOption())
+    .addOption(logLevelOption())
+    .action(async (file: string, options: HeatPrepareOptions) => {
+      const prepared = parseRoles(await readFileOrStandardInput(file, context));
+      const { stack, project, owner, replace = false } = options;
+      const idOf = (machine: PreparedRoles['machines'][number]): string =>
+        fillPattern(options.minionId, { stack, ...machine });
+      const bridge = await context.openExtension(options.configDir, 'bridge');
+      await bridge.call('data.add', {
+        registration: spaceOf(stack, prepared, idOf),
+        replaces: replace,
+        ...(owner === undefined ? {} : { owner }),
+      });
+      const { format, configDir } = prepared;
+      const parameters: Record<string, string> = {};
+      for (const machine of prepared.machines) {
+        const { parameter } = machine;
+        if (parameter === undefined) continue;
+        const request = { id: idOf(machine), project, format, configDir };
+        const { userData } = await bridge.call<NewEnrolment>('enroll.create', request);
+        parameters[parameter] = userData;
+      }
+      // JSON is YAML: Heat reads it as an environment.
+      await printJson(context.stdout, { parameters });
+    });
+}
+
+/** @throws CommandError ERR_ARGS; BridgeError ERR_DATA_FORM */
+function parseRoles(text: string): PreparedRoles {
+  const given: unknown = tryParseJson(text);
+  if (given !== undefined) return parsePreparedRoles(given);
+  throw new CommandError(
+    'ERR_ARGS',
+    'the file: expected JSON, as heat compile --print roles prints',
+  );
+}
+
+function fillPattern(
+  pattern: string,
+  {
+    stack,
+    resource,
+    role,
+  }: { readonly stack: string; readonly resource: string; readonly role: string },
+): string {
+  const values: ReadonlyMap<string, string> = new Map(Object.entries({ stack, resource, role }));
+  return pattern.replaceAll(
+    /\{(stack|resource|role)\}/g,
+    (_, name: string) => values.get(name) ?? '',
+  );
+}

@@ -1,0 +1,27 @@
+/** The configuration of a process that is a master, after everything in it was looked at. */
+
+import {
+  ConfigError,
+  type ConfigWarning,
+  type LoadedTenants,
+  loadTenants,
+} from '../../master/index.ts';
+import { checkServerConfig } from '../../server/index.ts';
+
+/** A configuration without mistakes. */
+interface ServedConfig {
+  readonly loaded: LoadedTenants;
+  /** Of directories that options name, beside the warnings of the options themselves. */
+  readonly directoryWarnings: readonly ConfigWarning[];
+}
+
+/** @throws ConfigError with all mistakes: of the master, its tenants, the bridge and the HTTP API */
+export async function loadServedConfig(directory: string): Promise<ServedConfig> {
+  const { problems, warnings } = await checkServerConfig(directory);
+  const [first, ...others] = problems;
+  if (first !== undefined) throw ConfigError.of(first, ...others);
+  return {
+    loaded: await loadTenants(directory),
+    directoryWarnings: warnings.filter(({ kind }) => kind === 'missing-directory'),
+  };
+}

@@ -1,0 +1,116 @@
+/** What the operator of an example has: a master with catalog, policy and minion modules. */
+import { execFile } from 'node:child_process';
+import { createHash, randomBytes } from 'node:crypto';
+import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { freePort } from '../bench/free-port.ts';
+import { createLogger, loadSaltConfig } from '../master/index.ts';
+import { type MasterServer, serve } from '../server/index.ts';
+import type { CloudDescription } from './heat/cloud.ts';
+
+/** What an example has of its own. */
+export interface ControlPlaneOptions {
+  /** Directory with `catalog`, `master.d` and `files`, in the sources. */
+  readonly sources: string;
+  /** Name of the program as a service. */
+  readonly service: string;
+  /** Services that log in at the HTTP API, by name. */
+  readonly users: readonly string[];
+  /** Whose tokens services may send. Default: none. */
+  readonly cloud?: CloudDescription | undefined;
+  /** More options of `saltbridge: bridge:`. */
+  readonly bridge?: object;
+}
+
+export interface ControlPlane {
+  readonly server: MasterServer;
+  readonly directory: string;
+  readonly url: string;
+  /** Of the HTTP API, PEM. */
+  readonly certificate: string;
+  /** By name, of the services that log in. */
+  readonly passwords: ReadonlyMap<string, string>;
+  close(): Promise<void>;
+}
+
+/** Starts a master in a directory of its own, as `saltbridge master` would with these files. */
+export async function startControlPlane(options: ControlPlaneOptions): Promise<ControlPlane> {
+  const { sources, service, users, cloud, bridge = {} } = options;
+  const directory = mkdtempSync(path.join(tmpdir(), 'sb-'));
+  const at = (name: string): string => path.join(directory, name);
+  const passwords = new Map(users.map((name) => [name, newPassword()]));
+  const lines = Array.from(
+    passwords,
+    ([name, it]) => `${name}:${createHash('sha256').update(it).digest('hex')}\n`,
+  );
+  writeFileSync(at('users'), lines.join(''), { mode: 0o600 });
+  await makeCertificate(directory);
+  mkdirSync(at('s'), { mode: 0o700 });
+  cpSync(path.join(sources, 'master.d'), at('master.d'), { recursive: true });
+  const [requestPort, publishPort, port] = [await freePort(), await freePort(), await freePort()];
+  const url = `https://127.0.0.1:${port}`;
+  const config = {
+    interface: '127.0.0.1',
+    ret_port: requestPort,
+    publish_port: publishPort,
+    root_dir: directory,
+    pki_dir: at('pki'),
+    cachedir: at('cache'),
+    sock_dir: at('s'),
+    file_roots: { base: [path.join(sources, 'files')] },
+    external_auth: {
+      file: {
+        '^filename': at('users'),
+        '^filetype': 'text',
+        '^hashtype': 'sha256',
+        ...Object.fromEntries(users.map((name) => [name, ['test.ping']])),
+      },
+    },
+    saltbridge: {
+      state_dir: at('state'),
+      api: { host: '127.0.0.1', port, ssl_crt: at('api.crt'), ssl_key: at('api.key') },
+      bridge: {
+        catalog: [path.join(sources, 'catalog')],
+        enroll: { masters: ['127.0.0.1'], url },
+        ...(cloud === undefined ? {} : { keystone: keystoneSection(cloud) }),
+        ...bridge,
+      },
+    },
+  };
+  writeFileSync(at('master'), JSON.stringify(config));
+  const server = await serve({
+    config: await loadSaltConfig(directory),
+    logger: createLogger('error', process.stderr),
+    service,
+  });
+  return {
+    server,
+    directory,
+    url,
+    certificate: at('api.crt'),
+    passwords,
+    close: async () => {
+      await server.close();
+      rmSync(directory, { recursive: true, force: true });
+    },
+  };
+}
+
+/** The bridge's own log-in, which validates tokens. */
+function keystoneSection({ keystone: url, users }: CloudDescription): object {
+  return { url, username: 'admin', password: users.admin.password, project: 'admin' };
+}
+
+export function newPassword(): string {
+  return randomBytes(18).toString('base64url');
+}
+
+async function makeCertificate(directory: string): Promise<void> {
+  const at = (name: string): string => path.join(directory, name);
+  await promisify(execFile)('openssl', [
+    ...['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '2', '-subj', '/CN=127.0.0.1'],
+    ...['-addext', 'subjectAltName=IP:127.0.0.1', '-keyout', at('api.key'), '-out', at('api.crt')],
+  ]);
+}

@@ -1,0 +1,121 @@
+/** A machine that boots with user-data, as far as examples need one: a folder in which that is run. */
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { parse } from 'yaml';
+import type { MinionConfig } from '../heat-bridge/index.ts';
+import { minionConfigIn, serviceScriptFor } from './minion-folder.ts';
+
+const run = promisify(execFile);
+
+interface WrittenFile {
+  readonly path: string;
+  readonly content: string;
+}
+
+export class Machine {
+  readonly folder: string;
+  readonly #guard: ChildProcess;
+
+  /**
+   * Its minion is one of those that `SALT_MINION` names.
+   * @param pidFiles - of other processes that end with it, below the folder; globs of a shell
+   * @param number - of the machine: the programs of `SALT_MINION` are used in turn. Default: the first
+   */
+  constructor(pidFiles: string, number = 0) {
+    const programs = (process.env.SALT_MINION ?? '').split(',');
+    // Short: the paths of a minion's sockets are bounded.
+    this.folder = mkdtempSync(path.join(tmpdir(), 't-'));
+    mkdirSync(path.join(this.folder, 'bin'));
+    this.#program('salt-minion', `exec ${programs[number % programs.length]} "$@"`);
+    this.#program('systemctl', 'exit 0');
+    this.#program('service', serviceScriptFor(this.folder));
+    // Ends its processes with this one, however that ends.
+    const ends = `cat >/dev/null
+      kill -KILL -- "-$(cat ${this.folder}/pid)"
+      for file in ${this.folder}/${pidFiles}; do kill -KILL "$(cat "$file")"; done`;
+    this.#guard = spawn('sh', ['-c', ends], {
+      detached: true,
+      stdio: ['pipe', 'ignore', 'ignore'],
+    });
+  }
+
+  get configDir(): string {
+    return path.join(this.folder, 'salt');
+  }
+
+  /** The minion's options, which keep it below the folder. */
+  get config(): MinionConfig {
+    return { ...minionConfigIn(this.folder), log_level_logfile: 'debug' };
+  }
+
+  /** Does what cloud-init does with a message of cloud-config and a script. */
+  async boot(userData: string): Promise<void> {
+    const { configs, scripts } = await readUserData(userData);
+    for (const { write_files: files = [] } of configs) {
+      for (const { path: name, content } of files) this.#write(name, content);
+    }
+    for (const [index, script] of scripts.entries()) {
+      const file = this.#write(
+        `/user-data-${index}`,
+        Buffer.from(script).toString('base64'),
+        0o700,
+      );
+      const env = { ...process.env, PATH: `${this.folder}/bin:${process.env.PATH ?? ''}` };
+      await run(file, [], { env });
+    }
+  }
+
+  /** A file that user-data wrote. */
+  read(name: string): string {
+    return readFileSync(path.join(this.folder, name), 'utf8');
+  }
+
+  /** What the minion last logged. */
+  get log(): string {
+    const file = path.join(this.folder, 'log');
+    return existsSync(file) ? readFileSync(file, 'utf8').slice(-2000) : '';
+  }
+
+  async close(): Promise<void> {
+    const end = once(this.#guard, 'exit');
+    this.#guard.stdin?.end();
+    await end;
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  #write(name: string, base64: string, mode = 0o600): string {
+    const file = path.join(this.folder, path.normalize(`/${name}`));
+    mkdirSync(path.dirname(file), { recursive: true });
+    writeFileSync(file, Buffer.from(base64, 'base64'), { mode });
+    return file;
+  }
+
+  #program(name: string, script: string): void {
+    const file = path.join(this.folder, 'bin', name);
+    writeFileSync(file, `#!/bin/sh\n${script}\n`, { mode: 0o755 });
+  }
+}
+
+interface CloudConfig {
+  readonly write_files?: readonly WrittenFile[];
+}
+
+/** The parts of a message, read with Python's module for such messages. */
+async function readUserData(
+  userData: string,
+): Promise<{ readonly configs: readonly CloudConfig[]; readonly scripts: readonly string[] }> {
+  const program = `import email, json, sys
+parts = [it for it in email.message_from_string(sys.stdin.read()).walk() if not it.is_multipart()]
+print(json.dumps([it.get_payload(decode=True).decode() for it in parts]))`;
+  const reading = run('python3', ['-c', program]);
+  reading.child.stdin?.end(userData);
+  const parts: readonly string[] = JSON.parse((await reading).stdout);
+  return {
+    configs: parts.filter((it) => it.startsWith('#cloud-config')).map((it) => parse(it)),
+    scripts: parts.filter((it) => it.startsWith('#!')),
+  };
+}

@@ -1,0 +1,46 @@
+/**
+ * Commands of configs as text for /bin/sh. What somebody else wrote is in single quotes: our own
+ * shell reads nothing in it, and the shell that it is meant for gets all of it.
+ */
+
+import type { Command } from './config.ts';
+
+/** The command in its directory and environment. */
+export function commandText(command: Command): string {
+  const { command: what, ignoreErrors } = command;
+  const text = typeof what === 'string' ? inShell(what) : what.map(quote).join(' ');
+  const run = inPlace(command, text);
+  // What fails to start is ignored as well.
+  return ignoreErrors ? `( ${run} ) || echo "ignored: exit status $?"` : run;
+}
+
+/** The test of a command, in the same directory and environment. */
+export function testText(command: Command, test: string): string {
+  return inPlace(command, inShell(test));
+}
+
+function inShell(text: string): string {
+  return `/bin/sh -c ${quote(text)}`;
+}
+
+function inPlace({ cwd, env }: Command, text: string): string {
+  const enter = cwd === undefined ? '' : `cd -- ${directoryText(cwd)} && `;
+  if (env === undefined) return `${enter}exec ${text}`;
+  // Values come in the environment of this shell, so that they are in no list of processes.
+  const variables = Object.keys(env).map((name) => `${name}="$${name}"`);
+  return `${enter}exec ${['/usr/bin/env -i', ...variables, text].join(' ')}`;
+}
+
+/** `~` and `~user` at the beginning are for the shell. */
+function directoryText(cwd: string): string {
+  const [, home, rest = ''] = /^(~[a-z_][a-z0-9_-]*|~)(\/.*)?$/s.exec(cwd) ?? [];
+  if (home === undefined) return quote(cwd);
+  const start = home === '~' ? `"\${HOME:-/root}"` : home;
+  return rest === '' ? start : `${start}${quote(rest)}`;
+}
+
+/** One word of a shell, whatever is in it. */
+export function quote(text: string): string {
+  // protection: quoted-commands
+  return `'${text.replaceAll("'", `'\\''`)}'`;
+}

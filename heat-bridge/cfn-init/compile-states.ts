@@ -1,0 +1,306 @@
+/** Compiles configs into states of Salt: what the table in docs/cfn-init.md says of each part. */
+
+import path from 'node:path';
+import type { JsonValue } from '../../runtime/index.ts';
+import { commandText, testText } from './command-text.ts';
+import type {
+  Archive,
+  Command,
+  Config,
+  ConfigFile,
+  Group,
+  PackageManager,
+  PackageSet,
+  Service,
+  User,
+} from './config.ts';
+import { utf8Of } from './file-content.ts';
+import { type CompiledStates, isSlot, StateBuilder, type StateReference } from './state-data.ts';
+
+/** @throws BridgeError ERR_CFN_INIT */
+export function compileStates(configs: readonly Config[]): CompiledStates {
+  const compiler = new Compiler(configs);
+  for (const config of configs) compiler.add(config);
+  return compiler.build();
+}
+
+/** States that services may have to follow, by what they are called in a config. */
+class Changes {
+  readonly #found = new Map<string, StateReference[]>();
+
+  add(kind: string, name: string, state: StateReference): void {
+    const key = `${kind} ${name}`;
+    this.#found.set(key, [...(this.#found.get(key) ?? []), state]);
+  }
+
+  of(kind: string, names: readonly string[]): readonly StateReference[] {
+    return names.flatMap((name) => this.#found.get(`${kind} ${name}`) ?? []);
+  }
+}
+
+class Compiler {
+  readonly #builder = new StateBuilder();
+  readonly #changes = new Changes();
+  /** Of all configs: a user of the same name gets the group as its own. */
+  readonly #groups: ReadonlySet<string>;
+
+  constructor(configs: readonly Config[]) {
+    this.#groups = new Set(configs.flatMap(({ groups }) => groups.map(({ name }) => name)));
+  }
+
+  add(config: Config): void {
+    const place = `config ${config.name}`;
+    for (const it of config.packages) this.#packages(it, `${place}: packages`);
+    for (const it of config.groups) this.#group(it, `${place}: groups`);
+    for (const it of config.users) this.#user(it, `${place}: users`);
+    for (const it of config.archives) this.#archive(it, `${place}: sources`);
+    for (const it of config.files) this.#file(it, `${place}: files`);
+    for (const it of config.commands) this.#command(it, `${place}: commands`);
+    for (const it of config.services) this.#service(it, `${place}: services`);
+  }
+
+  build(): CompiledStates {
+    return this.#builder.build();
+  }
+
+  #packages({ manager, packages }: PackageSet, place: string): void {
+    const label = `${place}: ${manager}`;
+    const family = families[manager];
+    if (family !== undefined) this.#requireFamily(family, label);
+    for (const call of packageCalls(manager, packages)) {
+      const { names, ...rest } = call;
+      const state = this.#builder.add({ ...rest, label: `${label}: ${names.join(', ')}` });
+      for (const name of names) this.#changes.add(`packages ${manager}`, name, state);
+    }
+  }
+
+  /** `pkg` is whatever the minion has: packages of yum are not installed by apt. */
+  #requireFamily(family: readonly string[], label: string): void {
+    this.#builder.add({
+      fun: 'test.fail_without_changes',
+      args: {
+        comment: `the minion has another package manager: its os_family is not ${family.join(' or ')}`,
+        unless: family.map((it) => ({ fun: 'match.grain', tgt: `os_family:${it}` })).slice(0, 1),
+      },
+      label,
+    });
+  }
+
+  /** One that is there stays as it is. */
+  #group({ name, gid }: Group, place: string): void {
+    this.#builder.add({
+      fun: 'group.present',
+      args: {
+        name,
+        ...(gid === undefined ? {} : { gid }),
+        unless: [{ fun: 'group.info', args: [name] }],
+      },
+      label: `${place}: ${name}`,
+    });
+  }
+
+  /** The same. */
+  #user({ name, uid, groups, home }: User, place: string): void {
+    this.#builder.add({
+      fun: 'user.present',
+      args: {
+        name,
+        shell: '/sbin/nologin',
+        createhome: false,
+        remove_groups: false,
+        groups: [...groups],
+        ...(uid === undefined ? {} : { uid }),
+        ...(home === undefined ? {} : { home }),
+        ...(this.#groups.has(name) ? { gid: name } : {}),
+        unless: [{ fun: 'user.info', args: [name] }],
+      },
+      label: `${place}: ${name}`,
+    });
+  }
+
+  #archive({ directory, url, format, sha256 }: Archive, place: string): void {
+    const state = this.#builder.add({
+      fun: 'archive.extracted',
+      args: {
+        name: directory,
+        source: url,
+        archive_format: format,
+        enforce_toplevel: false,
+        overwrite: true,
+        keep_source: false,
+        ...(sha256 === undefined ? { skip_verify: true } : { source_hash: `sha256=${sha256}` }),
+      },
+      label: `${place}: ${directory}`,
+    });
+    this.#changes.add('archives', directory, state);
+  }
+
+  #file(file: ConfigFile, place: string): void {
+    const label = `${place}: ${file.path}`;
+    for (const call of fileCalls(file)) {
+      this.#changes.add('files', file.path, this.#builder.add({ ...call, label }));
+    }
+  }
+
+  #command(command: Command, place: string): void {
+    const { name, env = {}, test } = command;
+    const state = this.#builder.add({
+      fun: 'cmd.run',
+      args: {
+        name: commandText(command),
+        shell: '/bin/sh',
+        ...(Object.keys(env).length === 0 ? {} : { env: [{ ...env }] }),
+        ...(test === undefined ? {} : { onlyif: [testText(command, test)] }),
+      },
+      label: `${place}: ${name}`,
+    });
+    this.#changes.add('commands', name, state);
+  }
+
+  #service({ name, enabled, running, restartOn }: Service, place: string): void {
+    const label = `${place}: ${name}`;
+    const watch = [
+      ...this.#changes.of('files', restartOn.files),
+      ...this.#changes.of('archives', restartOn.archives),
+      ...this.#changes.of('commands', restartOn.commands),
+      ...restartOn.packages.flatMap(({ manager, names }) =>
+        this.#changes.of(`packages ${manager}`, names),
+      ),
+    ];
+    if (enabled !== undefined) {
+      const fun = enabled ? 'service.enabled' : 'service.disabled';
+      this.#builder.add({ fun, args: { name }, label });
+    }
+    if (running !== undefined) {
+      const fun = running ? 'service.running' : 'service.dead';
+      // Not `enable`: Salt forgets that it failed where it restarts the service.
+      this.#builder.add({ fun, args: { name }, label, watch: running ? watch : [] });
+      return;
+    }
+    if (watch.length === 0) return;
+    const args = { name: 'service.restart', m_name: name };
+    this.#builder.add({ fun: 'module.wait', args, watch, label });
+  }
+}
+
+// Packages.
+
+/** Of `os_family`, by manager. */
+const families: Readonly<Partial<Record<PackageManager, readonly [string]>>> = {
+  apt: ['Debian'],
+  dnf: ['RedHat'],
+  yum: ['RedHat'],
+  zypper: ['Suse'],
+};
+
+interface PackageCall {
+  readonly names: readonly string[];
+  readonly fun: string;
+  readonly args: Readonly<Record<string, JsonValue>>;
+}
+
+function packageCalls(
+  manager: PackageManager,
+  packages: PackageSet['packages'],
+): readonly PackageCall[] {
+  const names = packages.map(({ name }) => name);
+  switch (manager) {
+    case 'rubygems':
+      return packages.map(({ name, version }) => ({
+        names: [name],
+        fun: 'gem.installed',
+        args: { name, ...(version === undefined ? {} : { version }) },
+      }));
+    case 'python':
+      return packages.map(({ name, version }) => ({
+        names: [name],
+        fun: 'pip.installed',
+        args: { name: version === undefined ? name : `${name}==${version}` },
+      }));
+    case 'rpm': {
+      const sources = packages.map(({ name, version = '' }) => ({ [name]: version }));
+      return [{ names, fun: 'pkg.installed', args: { sources } }];
+    }
+    default: {
+      const pkgs = packages.map(({ name, version }) =>
+        version === undefined ? name : { [name]: version },
+      );
+      return [{ names, fun: 'pkg.installed', args: { pkgs } }];
+    }
+  }
+}
+
+// Files.
+
+type FileCall = Omit<PackageCall, 'names'>;
+
+function fileCalls(file: ConfigFile): readonly FileCall[] {
+  const { path: name, content, mode, owner, group, selinux } = file;
+  const common = {
+    name,
+    makedirs: true,
+    ...(mode === undefined ? {} : { mode }),
+    ...(owner === undefined ? {} : { user: owner }),
+    ...(group === undefined ? {} : { group }),
+    ...(selinux === undefined ? {} : { selinux: { ...selinux } }),
+  };
+  switch (content.kind) {
+    case 'link':
+      return linkCalls(file, content.target);
+    case 'url': {
+      const args = { ...common, source: content.url, skip_verify: true, show_changes: false };
+      return [{ fun: 'file.managed', args }];
+    }
+    case 'bytes': {
+      const text = utf8Of(content.bytes);
+      if (text !== undefined && isExactAsContents(text)) {
+        const contents = {
+          contents: text,
+          contents_newline: text.endsWith('\n'),
+          allow_empty: true,
+          // What is in files would be in the job cache.
+          show_changes: false,
+        };
+        return [{ fun: 'file.managed', args: { ...common, ...contents } }];
+      }
+      // The permissions first: nobody else reads what is then written.
+      return [
+        { fun: 'file.managed', args: { ...common, replace: false } },
+        {
+          fun: 'file.decode',
+          args: {
+            name,
+            encoded_data: content.bytes.toString('base64'),
+            encoding_type: 'base64',
+            checksum: 'sha256',
+          },
+        },
+      ];
+    }
+  }
+}
+
+/** Has all that Python's `splitlines` takes for the end of a line, beside the line feed; and NUL. */
+const otherLineEnds = /(?![\n\t])[\p{Cc}\p{Zl}\p{Zp}]/u;
+
+/** Whether `contents` of `file.managed` gives exactly this text. */
+function isExactAsContents(text: string): boolean {
+  return !otherLineEnds.test(text) && !isSlot(text);
+}
+
+function linkCalls({ path: name, mode, owner, group }: ConfigFile, target: string): FileCall[] {
+  const link = { name, target, makedirs: true, backupname: `${name}.bak` };
+  const isPlain = mode === undefined && owner === undefined && group === undefined;
+  const calls = [{ fun: 'file.symlink', args: link }];
+  if (isPlain) return calls;
+  const targetPath = path.posix.resolve(path.posix.dirname(name), target);
+  const args = {
+    name: targetPath,
+    replace: false,
+    create: false,
+    ...(mode === undefined ? {} : { mode }),
+    ...(owner === undefined ? {} : { user: owner }),
+    ...(group === undefined ? {} : { group }),
+  };
+  return [...calls, { fun: 'file.managed', args }];
+}

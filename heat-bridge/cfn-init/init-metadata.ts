@@ -1,0 +1,286 @@
+/**
+ * Reads `AWS::CloudFormation::Init`. AWS's guide decides what it means; docs/cfn-init.md has the
+ * differences to heat-cfntools.
+ */
+
+import type {
+  Archive,
+  Command,
+  Config,
+  ConfigFile,
+  Package,
+  PackageManager,
+  PackageSet,
+  Service,
+  User,
+} from './config.ts';
+import { configError } from './config.ts';
+import { initKey, selectConfigs } from './config-sets.ts';
+import { fileBytes, modeOf } from './file-content.ts';
+import {
+  isTrue,
+  requireAccount,
+  requireEnvironment,
+  requireId,
+  requireKnownKeys,
+  requireLinkTarget,
+  requireMap,
+  requireOwner,
+  requirePackage,
+  requirePath,
+  requireService,
+  requireText,
+  requireTexts,
+  requireUrl,
+  requireVersion,
+  shown,
+} from './forms.ts';
+
+type JsonMap = Readonly<Record<string, unknown>>;
+
+const sections = ['packages', 'groups', 'users', 'sources', 'files', 'commands', 'services'];
+
+/**
+ * The configs that are to be applied, in their order.
+ * @param asked - names of config sets; `undefined`: the default
+ * @throws BridgeError ERR_CFN_INIT
+ */
+export function parseInitMetadata(
+  given: unknown,
+  asked: readonly string[] | undefined,
+): readonly Config[] {
+  const init = requireMap(given, initKey);
+  if (Object.keys(init).length === 0) throw configError(initKey, 'it is empty');
+  return selectConfigs(init, asked).map((name) => {
+    if (name === 'configSets' || !Object.hasOwn(init, name)) {
+      throw configError(initKey, `there is no config ${shown(name)}`);
+    }
+    return parseConfig(name, init[name]);
+  });
+}
+
+function parseConfig(name: string, given: unknown): Config {
+  const place = `config ${name}`;
+  const config = requireMap(given, place);
+  requireKnownKeys(config, sections, place);
+  const section = (key: string): JsonMap => requireMap(config[key] ?? {}, `${place}: ${key}`);
+  const groups = Object.entries(section('groups')).map(([group, value]) => {
+    const at = `${place}: groups: ${group}`;
+    const { gid, ...rest } = requireMap(value ?? {}, at);
+    requireKnownKeys(rest, ['gid'], at);
+    const id = gid === undefined ? {} : { gid: requireId(gid, `${at}: gid`) };
+    return { name: requireAccount(group, at), ...id };
+  });
+  return {
+    name,
+    packages: parsePackages(section('packages'), `${place}: packages`),
+    groups,
+    users: Object.entries(section('users')).map(([user, value]) =>
+      parseUser(user, value, `${place}: users: ${user}`),
+    ),
+    archives: Object.entries(section('sources')).map(([directory, url]) =>
+      parseArchive(directory, url, `${place}: sources: ${directory}`),
+    ),
+    files: sortedEntries(section('files')).map(([path, value]) =>
+      parseFile(path, value, `${place}: files: ${path}`),
+    ),
+    commands: sortedEntries(section('commands')).map(([command, value]) =>
+      parseCommand(command, value, `${place}: commands: ${command}`),
+    ),
+    services: Object.entries(section('services')).flatMap(([manager, value]) =>
+      parseServices(manager, value, `${place}: services`),
+    ),
+  };
+}
+
+/** By code point, whatever the language of the machine. */
+function sortedEntries(map: JsonMap): readonly (readonly [string, unknown])[] {
+  return Object.entries(map).sort(([a], [b]) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
+}
+
+// Packages.
+
+/** Managers in the order in which their packages are installed. */
+const managers: readonly PackageManager[] = [
+  'rpm',
+  'yum',
+  'apt',
+  'zypper',
+  'dnf',
+  'rubygems',
+  'python',
+];
+
+function parsePackages(section: JsonMap, place: string): readonly PackageSet[] {
+  const unknown = Object.keys(section).find((it) => !managers.some((one) => one === it));
+  if (unknown !== undefined) {
+    throw configError(
+      place,
+      `${shown(unknown)} is no package manager of Linux: ${managers.join(', ')}`,
+    );
+  }
+  return managers.flatMap((manager) => {
+    const at = `${place}: ${manager}`;
+    const entries = Object.entries(requireMap(section[manager] ?? {}, at));
+    const packages = entries.flatMap(([name, versions]) =>
+      parsePackage(manager, name, versions, `${at}: ${name}`),
+    );
+    return packages.length === 0 ? [] : [{ manager, packages }];
+  });
+}
+
+function parsePackage(
+  manager: PackageManager,
+  given: string,
+  versions: unknown,
+  place: string,
+): readonly Package[] {
+  const name = requirePackage(given, place);
+  if (manager === 'rpm') return [{ name, version: requireUrl(oneOf(versions, place), place) }];
+  const list = Array.isArray(versions) ? versions : [versions];
+  const wanted = list.filter((it) => it !== '' && it !== null && it !== undefined);
+  if (wanted.length === 0) return [{ name }];
+  // Versions of a gem are installed beside each other; of other packages a machine has one.
+  if (wanted.length > 1 && manager !== 'rubygems') {
+    throw configError(place, 'a machine has one version of a package: name one');
+  }
+  return wanted.map((it) => ({ name, version: requireVersion(requireText(it, place), place) }));
+}
+
+function oneOf(versions: unknown, place: string): unknown {
+  if (!Array.isArray(versions)) return versions;
+  if (versions.length === 1) return versions[0];
+  throw configError(place, 'expected one address');
+}
+
+// Users and archives.
+
+function parseUser(given: string, value: unknown, place: string): User {
+  const user = requireMap(value ?? {}, place);
+  requireKnownKeys(user, ['uid', 'groups', 'homeDir'], place);
+  const { uid, groups, homeDir } = user;
+  return {
+    name: requireAccount(given, place),
+    groups: requireTexts(groups, `${place}: groups`).map((it) =>
+      requireAccount(it, `${place}: groups`),
+    ),
+    ...(uid === undefined ? {} : { uid: requireId(uid, `${place}: uid`) }),
+    ...(homeDir === undefined ? {} : { home: requirePath(homeDir, `${place}: homeDir`) }),
+  };
+}
+
+/** `undefined`: neither the end of the address nor GitHub says what it is. */
+export function archiveFormatOf(url: string): Archive['format'] | undefined {
+  const { hostname, pathname } = new URL(url);
+  const name = pathname.toLowerCase();
+  if (/\.(?:tar|tar\.gz|tgz|tar\.bz2|tbz2)$/.test(name)) return 'tar';
+  if (name.endsWith('.zip')) return 'zip';
+  if (hostname !== 'github.com' && !hostname.endsWith('.github.com')) return undefined;
+  if (pathname.includes('/tarball/')) return 'tar';
+  return pathname.includes('/zipball/') ? 'zip' : undefined;
+}
+
+function parseArchive(given: string, value: unknown, place: string): Archive {
+  const directory = requirePath(given.length > 1 ? given.replace(/\/$/, '') : given, place);
+  const url = requireUrl(value, place);
+  const format = archiveFormatOf(url);
+  if (format !== undefined) return { directory, url, format };
+  throw configError(
+    place,
+    'expected an address that ends with .tar, .tar.gz, .tgz, .tar.bz2, .tbz2 or .zip',
+  );
+}
+
+// Files.
+
+const fileKeys = ['content', 'source', 'encoding', 'mode', 'owner', 'group', 'context'];
+
+function parseFile(given: string, value: unknown, place: string): ConfigFile {
+  const file = requireMap(value, place);
+  if (file.authentication !== undefined) {
+    throw configError(place, 'authentication is not supported: the minion has no credentials');
+  }
+  requireKnownKeys(file, fileKeys, place);
+  const { content, source, encoding = 'plain', context, owner, group } = file;
+  const mode = file.mode === undefined ? undefined : modeOf(file.mode, `${place}: mode`);
+  if ((content === undefined) === (source === undefined)) {
+    throw configError(place, 'expected either content or source');
+  }
+  const common = {
+    path: requirePath(given, place),
+    ...(mode === undefined ? {} : { mode: mode.digits }),
+    ...(owner === undefined ? {} : { owner: requireOwner(owner, `${place}: owner`) }),
+    ...(group === undefined ? {} : { group: requireOwner(group, `${place}: group`) }),
+  };
+  if (mode?.isLink === true) {
+    const target = requireLinkTarget(requireText(content, `${place}: content`), place);
+    return { ...common, content: { kind: 'link', target } };
+  }
+  if (content === undefined) {
+    if (context !== undefined) {
+      throw configError(place, 'context needs content: what source fetches is not read here');
+    }
+    return { ...common, content: { kind: 'url', url: requireUrl(source, `${place}: source`) } };
+  }
+  const bytes = fileBytes({ content, encoding, context, escapesHtml: true }, place);
+  return { ...common, content: { kind: 'bytes', bytes } };
+}
+
+// Commands.
+
+const commandKeys = ['command', 'env', 'cwd', 'test', 'ignoreErrors', 'waitAfterCompletion'];
+
+function parseCommand(name: string, value: unknown, place: string): Command {
+  const given = requireMap(value, place);
+  requireKnownKeys(given, commandKeys, place);
+  const { command, env, cwd, test, ignoreErrors } = given;
+  return {
+    name,
+    command: commandOf(command, place),
+    ignoreErrors: isTrue(ignoreErrors),
+    ...(env === undefined ? {} : { env: requireEnvironment(env, `${place}: env`) }),
+    ...(cwd === undefined ? {} : { cwd: requireText(cwd, `${place}: cwd`) }),
+    ...(test === undefined ? {} : { test: requireText(test, `${place}: test`) }),
+  };
+}
+
+/** Text for the shell, or a program with its arguments. */
+export function commandOf(given: unknown, place: string): string | readonly string[] {
+  if (typeof given === 'string' && given !== '') return requireText(given, place);
+  if (Array.isArray(given) && given.length > 0) return given.map((it) => requireText(it, place));
+  throw configError(place, 'expected a command: text, or a list of texts');
+}
+
+// Services.
+
+const serviceKeys = ['enabled', 'ensureRunning', 'files', 'sources', 'packages', 'commands'];
+
+function parseServices(manager: string, value: unknown, place: string): readonly Service[] {
+  if (manager !== 'sysvinit' && manager !== 'systemd') {
+    throw configError(place, `${shown(manager)} is no manager of Linux: sysvinit, systemd`);
+  }
+  return Object.entries(requireMap(value, `${place}: ${manager}`)).map(([name, given]) => {
+    const at = `${place}: ${name}`;
+    const service = requireMap(given ?? {}, at);
+    requireKnownKeys(service, serviceKeys, at);
+    const { enabled, ensureRunning, files, sources, packages, commands } = service;
+    return {
+      name: requireService(name, at),
+      ...(enabled === undefined ? {} : { enabled: isTrue(enabled) }),
+      ...(ensureRunning === undefined ? {} : { running: isTrue(ensureRunning) }),
+      restartOn: {
+        files: requireTexts(files, `${at}: files`),
+        archives: requireTexts(sources, `${at}: sources`).map((it) => it.replace(/(.)\/$/, '$1')),
+        commands: requireTexts(commands, `${at}: commands`),
+        packages: Object.entries(requireMap(packages ?? {}, `${at}: packages`)).flatMap(
+          ([of, names]) => {
+            const known = managers.find((it) => it === of);
+            return known === undefined
+              ? []
+              : [{ manager: known, names: requireTexts(names, `${at}: packages`) }];
+          },
+        ),
+      },
+    };
+  });
+}

@@ -1,0 +1,331 @@
+/**
+ * `install:` of a command: what a machine is to have, in groups that follow each other. The operator
+ * writes it in the catalog; parameters are values in it, and never code, paths or names.
+ */
+
+import type { JsonValue } from '../../runtime/index.ts';
+import { catalogError, isPlainMap } from '../commands/command-definition.ts';
+import { BridgeError } from '../errors.ts';
+import { compileStates } from './compile-states.ts';
+import type {
+  Archive,
+  Command,
+  Config,
+  ConfigFile,
+  Package,
+  PackageManager,
+  PackageSet,
+  Service,
+  User,
+} from './config.ts';
+import { configError } from './config.ts';
+import { fileBytes, modeOf } from './file-content.ts';
+import {
+  isTrue,
+  requireAccount,
+  requireEnvironment,
+  requireId,
+  requireKnownKeys,
+  requireLinkTarget,
+  requireMap,
+  requireOwner,
+  requirePackage,
+  requirePath,
+  requireService,
+  requireText,
+  requireTexts,
+  requireUrl,
+  requireVersion,
+  shown,
+} from './forms.ts';
+import { archiveFormatOf, commandOf } from './init-metadata.ts';
+import type { CompiledStates } from './state-data.ts';
+
+type JsonMap = Readonly<Record<string, unknown>>;
+
+/** Groups as the catalog has them. */
+export type InstallDefinition = readonly JsonMap[];
+
+/** The states for given parameters. @throws BridgeError ERR_COMMAND_PARAMETERS */
+export type CompiledInstall = (parameters: Readonly<Record<string, JsonValue>>) => CompiledStates;
+
+/**
+ * Looks at everything but the values of parameters.
+ * @param names - of the parameters
+ * @throws BridgeError ERR_CATALOG
+ */
+export function compileInstall(
+  command: string,
+  groups: InstallDefinition,
+  names: readonly string[],
+): CompiledInstall {
+  const used = new Set(groups.flatMap((group, at) => parametersIn(command, group, [String(at)])));
+  const missing = [...used].find((it) => !names.includes(it));
+  if (missing !== undefined)
+    throw catalogError(command, 'install', `there is no parameter ${missing}`);
+  const unused = names.find((it) => !used.has(it));
+  if (unused !== undefined) {
+    throw catalogError(command, `parameters.${unused}`, 'install does not use this parameter');
+  }
+  const compile: CompiledInstall = (parameters) =>
+    compileStates(
+      groups.map((group) => parseGroup(requireMap(withValues(group, parameters), 'install'))),
+    );
+  // One letter is a value of each place that may have a parameter.
+  const sample = Object.fromEntries(names.map((name) => [name, 'x']));
+  orElse('ERR_CATALOG', command, () => compile(sample));
+  return (parameters) => orElse('ERR_COMMAND_PARAMETERS', command, () => compile(parameters));
+}
+
+function orElse<T>(
+  code: 'ERR_CATALOG' | 'ERR_COMMAND_PARAMETERS',
+  command: string,
+  work: () => T,
+): T {
+  try {
+    return work();
+  } catch (cause) {
+    if (!(cause instanceof BridgeError) || cause.code !== 'ERR_CFN_INIT') throw cause;
+    throw new BridgeError(code, `${command}: install: ${cause.message}`, { cause });
+  }
+}
+
+// Parameters.
+
+/** Where a value may come from a caller. Arguments of a program, and never the program itself. */
+const valuePlaces: readonly RegExp[] = [
+  /^\d+\/packages\/\d+\/version$/,
+  /^\d+\/files\/\d+\/(?:content|variables)(?:\/|$)/,
+  /^\d+\/scripts\/\d+\/command\/[1-9]\d*$/,
+  /^\d+\/scripts\/\d+\/env\/[^/]+$/,
+];
+
+/** The name of the parameter that a value stands for. */
+function parameterOf(value: unknown): string | undefined {
+  if (!isPlainMap(value) || typeof value.parameter !== 'string') return undefined;
+  return Object.keys(value).length === 1 ? value.parameter : undefined;
+}
+
+/** @throws BridgeError ERR_CATALOG for a parameter where it would be more than a value */
+function parametersIn(command: string, value: unknown, path: readonly string[]): string[] {
+  const name = parameterOf(value);
+  if (name !== undefined) {
+    // protection: places-of-parameters
+    if (valuePlaces.some((it) => it.test(path.join('/')))) return [name];
+    throw catalogError(
+      command,
+      `install.${path.join('.')}`,
+      'a parameter may be a version, content or variables of a file, and arguments or env of a script',
+    );
+  }
+  if (typeof value !== 'object' || value === null) return [];
+  return Object.entries(value).flatMap(([key, one]) => parametersIn(command, one, [...path, key]));
+}
+
+/** What is not given is left out. */
+function withValues(value: unknown, parameters: Readonly<Record<string, JsonValue>>): unknown {
+  const name = parameterOf(value);
+  if (name !== undefined) return Object.hasOwn(parameters, name) ? parameters[name] : undefined;
+  if (Array.isArray(value)) {
+    return value.map((it) => withValues(it, parameters)).filter((it) => it !== undefined);
+  }
+  if (!isPlainMap(value)) return value;
+  const entries = Object.entries(value).map(([key, it]) => [key, withValues(it, parameters)]);
+  return Object.fromEntries(entries.filter(([, it]) => it !== undefined));
+}
+
+// Groups.
+
+const sections = [
+  'name',
+  'packages',
+  'groups',
+  'users',
+  'tarballs',
+  'files',
+  'scripts',
+  'services',
+];
+
+function parseGroup(group: JsonMap): Config {
+  const name = requireText(group.name, 'a group: name');
+  const place = `group ${name}`;
+  requireKnownKeys(group, sections, place);
+  const list = <T>(section: string, parse: (value: JsonMap, at: string) => T): readonly T[] => {
+    const at = `${place}: ${section}`;
+    const given = group[section] ?? [];
+    if (!Array.isArray(given)) throw configError(at, 'expected a list');
+    return given.map((it, index) =>
+      parse(requireMap(it, `${at} ${index + 1}`), `${at} ${index + 1}`),
+    );
+  };
+  return {
+    name,
+    packages: parsePackages(group.packages ?? [], `${place}: packages`),
+    groups: list('groups', (it, at) => {
+      requireKnownKeys(it, ['name', 'gid'], at);
+      const gid = it.gid === undefined ? {} : { gid: requireId(it.gid, `${at}: gid`) };
+      return { name: requireAccount(requireText(it.name, at), at), ...gid };
+    }),
+    users: list('users', parseUser),
+    archives: list('tarballs', parseTarball),
+    files: list('files', parseFile),
+    commands: list('scripts', parseScript),
+    services: list('services', parseService),
+  };
+}
+
+const managers: readonly PackageManager[] = ['rpm', 'native', 'rubygems', 'python'];
+
+function parsePackages(given: unknown, place: string): readonly PackageSet[] {
+  if (!Array.isArray(given)) throw configError(place, 'expected a list');
+  const all = given.map((it): Package & { readonly manager: PackageManager } => {
+    if (typeof it === 'string') return { name: requirePackage(it, place), manager: 'native' };
+    const { name, version, manager: asked = 'native', ...rest } = requireMap(it, place);
+    requireKnownKeys(rest, ['name', 'version', 'manager'], place);
+    const manager = managers.find((one) => one === asked);
+    if (manager === undefined)
+      throw configError(place, `expected a manager: ${managers.join(', ')}`);
+    const wanted =
+      manager === 'rpm' || version !== undefined
+        ? { version: versionOf(manager, version, place) }
+        : {};
+    return { name: requirePackage(requireText(name, place), place), manager, ...wanted };
+  });
+  return managers.flatMap((manager) => {
+    const packages = all.filter((it) => it.manager === manager);
+    return packages.length === 0 ? [] : [{ manager, packages }];
+  });
+}
+
+function versionOf(manager: PackageManager, version: unknown, place: string): string {
+  if (manager === 'rpm') return requireUrl(version, place);
+  return requireVersion(requireText(version, place), place);
+}
+
+function parseUser(user: JsonMap, place: string): User {
+  requireKnownKeys(user, ['name', 'uid', 'groups', 'home'], place);
+  const { name, uid, groups, home } = user;
+  return {
+    name: requireAccount(requireText(name, place), place),
+    groups: requireTexts(groups, `${place}: groups`).map((it) => requireAccount(it, place)),
+    ...(uid === undefined ? {} : { uid: requireId(uid, `${place}: uid`) }),
+    ...(home === undefined ? {} : { home: requirePath(home, `${place}: home`) }),
+  };
+}
+
+function parseTarball(tarball: JsonMap, place: string): Archive {
+  requireKnownKeys(tarball, ['directory', 'url', 'format', 'sha256'], place);
+  const { sha256 } = tarball;
+  const url = requireUrl(tarball.url, `${place}: url`);
+  const format = tarball.format ?? archiveFormatOf(url);
+  if (format !== 'tar' && format !== 'zip')
+    throw configError(`${place}: format`, 'expected tar or zip');
+  if (sha256 !== undefined && !/^[0-9a-f]{64}$/.test(String(sha256))) {
+    throw configError(`${place}: sha256`, 'expected 64 hexadecimal digits');
+  }
+  return {
+    directory: requirePath(tarball.directory, `${place}: directory`),
+    url,
+    format,
+    ...(sha256 === undefined ? {} : { sha256: String(sha256) }),
+  };
+}
+
+const fileKeys = [
+  ...['path', 'content', 'encoding', 'variables', 'url', 'link'],
+  ...['mode', 'owner', 'group', 'selinux'],
+];
+
+function parseFile(file: JsonMap, place: string): ConfigFile {
+  requireKnownKeys(file, fileKeys, place);
+  const { path, mode, owner, group, selinux } = file;
+  return {
+    path: requirePath(path, `${place}: path`),
+    content: contentOf(file, place),
+    ...(mode === undefined ? {} : { mode: modeOf(mode, `${place}: mode`).digits }),
+    ...(owner === undefined ? {} : { owner: requireOwner(owner, `${place}: owner`) }),
+    ...(group === undefined ? {} : { group: requireOwner(group, `${place}: group`) }),
+    ...(selinux === undefined ? {} : { selinux: selinuxOf(selinux, `${place}: selinux`) }),
+  };
+}
+
+function contentOf(file: JsonMap, place: string): ConfigFile['content'] {
+  const { content, encoding = 'plain', variables: context, url, link } = file;
+  if (url !== undefined && content === undefined && link === undefined) {
+    return { kind: 'url', url: requireUrl(url, `${place}: url`) };
+  }
+  if (link !== undefined && content === undefined && url === undefined) {
+    return { kind: 'link', target: requireLinkTarget(requireText(link, place), place) };
+  }
+  if (content === undefined || url !== undefined || link !== undefined) {
+    throw configError(place, 'expected one of content, url and link');
+  }
+  const bytes = fileBytes({ content, encoding, context, escapesHtml: false }, place);
+  return { kind: 'bytes', bytes };
+}
+
+/** As `file.managed` names them. */
+const selinuxFields: Readonly<Record<string, string>> = {
+  user: 'seuser',
+  role: 'serole',
+  type: 'setype',
+  range: 'serange',
+};
+
+function selinuxOf(given: unknown, place: string): Readonly<Record<string, string>> {
+  const map = requireMap(given, place);
+  requireKnownKeys(map, Object.keys(selinuxFields), place);
+  const entries = Object.entries(map).map(([key, value]) => {
+    const text = requireText(value, `${place}: ${key}`);
+    if (/^[A-Za-z0-9_.:,-]{1,255}$/.test(text)) return [selinuxFields[key], text];
+    throw configError(`${place}: ${key}`, 'expected a part of an SELinux context');
+  });
+  return Object.fromEntries(entries);
+}
+
+const scriptKeys = ['name', 'command', 'test', 'env', 'cwd', 'ignore_errors'];
+
+function parseScript(script: JsonMap, place: string): Command {
+  requireKnownKeys(script, scriptKeys, place);
+  const { name, command, test, env, cwd } = script;
+  const words = Array.isArray(command) ? command.map(wordOf) : command;
+  return {
+    name: requireText(name, `${place}: name`),
+    command: commandOf(words, `${place}: command`),
+    ignoreErrors: isTrue(script.ignore_errors),
+    ...(env === undefined ? {} : { env: requireEnvironment(env, `${place}: env`) }),
+    ...(cwd === undefined ? {} : { cwd: requirePath(cwd, `${place}: cwd`) }),
+    ...(test === undefined ? {} : { test: requireText(test, `${place}: test`) }),
+  };
+}
+
+/** Numbers and booleans are arguments by their text. */
+function wordOf(value: unknown): unknown {
+  return ['bigint', 'boolean', 'number'].includes(typeof value) ? String(value) : value;
+}
+
+function parseService(service: JsonMap, place: string): Service {
+  requireKnownKeys(service, ['name', 'enabled', 'running', 'restart_on'], place);
+  const { enabled, running } = service;
+  const at = `${place}: restart_on`;
+  const restart = requireMap(service.restart_on ?? {}, at);
+  requireKnownKeys(restart, ['files', 'packages', 'tarballs', 'scripts'], at);
+  const names = requireTexts(restart.packages, at);
+  for (const [key, value] of Object.entries({ enabled, running })) {
+    if (value !== undefined && typeof value !== 'boolean') {
+      throw configError(`${place}: ${shown(key)}`, 'expected true or false');
+    }
+  }
+  return {
+    name: requireService(requireText(service.name, place), place),
+    ...(enabled === undefined ? {} : { enabled: enabled === true }),
+    ...(running === undefined ? {} : { running: running === true }),
+    restartOn: {
+      files: requireTexts(restart.files, at),
+      archives: requireTexts(restart.tarballs, at),
+      commands: requireTexts(restart.scripts, at),
+      packages: managers.map((manager) => ({ manager, names })),
+    },
+  };
+}

@@ -1,0 +1,87 @@
+/** The groups hiera and json-file: data that is written to files of the minion. */
+
+import { tryParseJson, writeJson } from '../../runtime/index.ts';
+import type { Config, ConfigFile } from '../cfn-init/config.ts';
+import { configError } from '../cfn-init/config.ts';
+import { requireMap, requirePath, requireTexts } from '../cfn-init/forms.ts';
+import { isPlainMap } from '../commands/command-definition.ts';
+import type { Deployment } from './metadata.ts';
+
+const hieraConfig = '/etc/puppet/hiera.yaml';
+const hieraData = '/etc/puppet/hieradata';
+
+/**
+ * The files of a config.
+ * @param directories - below which they may be; `undefined`: anywhere
+ * @throws BridgeError ERR_CFN_INIT
+ */
+export function jsonFiles(
+  group: string,
+  config: Deployment['config'],
+  directories: readonly string[] | undefined,
+): Config {
+  const place = `group ${group}`;
+  const map = requireMap(typeof config === 'string' ? tryParseJson(config) : config, place);
+  const files = group === 'hiera' ? hieraFiles(map, place) : filesOf(map, place);
+  // protection: directories-of-files
+  const outside = files.find(({ path }) => !isBelow(path, directories));
+  if (outside !== undefined) {
+    throw configError(place, `${outside.path} is in none of the paths of the entry of the catalog`);
+  }
+  return {
+    name: group,
+    files,
+    ...{ packages: [], groups: [], users: [], archives: [], commands: [], services: [] },
+  };
+}
+
+function isBelow(path: string, directories: readonly string[] | undefined): boolean {
+  if (directories === undefined) return true;
+  return directories.some((it) => path.startsWith(it.endsWith('/') ? it : `${it}/`));
+}
+
+function filesOf(map: Readonly<Record<string, unknown>>, place: string): readonly ConfigFile[] {
+  return Object.entries(map).map(([path, value]) => jsonFile(requirePath(path, place), value));
+}
+
+/** As Python writes it with an indent of 4 and sorted keys. */
+function jsonFile(path: string, value: unknown): ConfigFile {
+  const bytes = Buffer.from(writeJson(sorted(value), 4));
+  return { path, content: { kind: 'bytes', bytes }, mode: '0600' };
+}
+
+function sorted(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sorted);
+  if (!isPlainMap(value)) return value;
+  const keys = Object.keys(value).sort();
+  return Object.fromEntries(keys.map((key) => [key, sorted(value[key])]));
+}
+
+const nameForm = /^[A-Za-z0-9_][A-Za-z0-9_.-]*(?:\/[A-Za-z0-9_][A-Za-z0-9_.-]*)*$/;
+
+function hieraFiles(map: Readonly<Record<string, unknown>>, place: string): readonly ConfigFile[] {
+  const hierarchy = requireTexts(map.hierarchy, `${place}: hierarchy`);
+  const data = requireMap(map.datafiles ?? {}, `${place}: datafiles`);
+  // Keys are symbols of Ruby, which JSON cannot say.
+  const lines = [
+    '---',
+    ':backends:',
+    '  - json',
+    ':json:',
+    `  :datadir: ${hieraData}`,
+    ':hierarchy:',
+    ...hierarchy.map((it) => `  - ${writeJson(it)}`),
+    '',
+  ];
+  const config: ConfigFile = {
+    path: hieraConfig,
+    content: { kind: 'bytes', bytes: Buffer.from(lines.join('\n')) },
+    mode: '0644',
+  };
+  const files = Object.entries(data).map(([name, value]) => {
+    if (!nameForm.test(name))
+      throw configError(`${place}: datafiles`, 'a name has other characters');
+    return jsonFile(requirePath(`${hieraData}/${name}.json`, place), value);
+  });
+  return [config, ...files];
+}

@@ -1,0 +1,180 @@
+/**
+ * What a change of a server's own metadata runs, as `cfn-hup` does on other clouds: the server's
+ * `AWS::CloudFormation::Init` is applied, and hooks run commands of the catalog. The records of what
+ * ran say what was there before, so that nothing else has to be remembered.
+ */
+
+import { createHash } from 'node:crypto';
+import { initKey } from '../cfn-init/config-sets.ts';
+import { isPlainMap } from '../commands/command-definition.ts';
+import { sortedJson } from './code-catalog.ts';
+import type { DeploymentRecord } from './deployment-records.ts';
+import type { Deployment, DeploymentAction } from './metadata.ts';
+
+/** What becomes of a value of the metadata. */
+type HookEvent = 'add' | 'remove' | 'update';
+
+const events: readonly HookEvent[] = ['add', 'remove', 'update'];
+
+const actionOf: Readonly<Record<HookEvent, DeploymentAction>> = {
+  add: 'CREATE',
+  update: 'UPDATE',
+  remove: 'DELETE',
+};
+
+/** One hook, as the metadata has it below `saltbridge:cfn-hup`. */
+interface Hook {
+  readonly name: string;
+  readonly triggers: ReadonlySet<HookEvent>;
+  /** Keys that lead to the value. */
+  readonly path: readonly string[];
+  /** A command of the catalog; `undefined`: the init metadata is applied. */
+  readonly action: string | undefined;
+}
+
+/** What the metadata of a server asks for. */
+export interface MetadataUpdates {
+  /** As entries of Heat: what runs now, and what ran last. */
+  readonly deployments: readonly Deployment[];
+  /** Changes that no hook is for; they are remembered alone. */
+  readonly noted: readonly Pick<Deployment, 'action' | 'id' | 'name'>[];
+}
+
+const hooksKey = 'saltbridge:cfn-hup';
+const optionsKey = 'saltbridge:cfn-init';
+const maxHooks = 16;
+/** How entries of hooks are named, which Heat's cannot be: it names its own by UUIDs. */
+const idForm = /^hook-([0-9a-f]{12})-(add|update|remove)-([0-9a-f]{24})-(\d+)$/;
+const aliasForm = /^[A-Za-z0-9_.-]{1,128}$/;
+
+/** @param records - of the server, the oldest first */
+export function metadataUpdates(
+  metadata: Readonly<Record<string, unknown>>,
+  records: readonly Pick<DeploymentRecord, 'id'>[],
+): MetadataUpdates {
+  const deployments: Deployment[] = [];
+  const noted: Pick<Deployment, 'action' | 'id' | 'name'>[] = [];
+  for (const hook of hooksOf(metadata)) {
+    const value = valueAt(metadata, hook.path);
+    const last = lastOf(hook, records);
+    const digest = value === undefined ? undefined : digestOf([value, optionsOf(metadata)], 24);
+    const before = last?.event === 'remove' ? undefined : last?.digest;
+    const event = eventOf(before, digest);
+    if (event === undefined) {
+      // What ran last is listed as long as it is in force, so that its record is kept.
+      if (last !== undefined) noted.push({ id: last.id, name: hook.name, action: 'UPDATE' });
+      continue;
+    }
+    const key = digestOf(hook.name, 12);
+    const id = `hook-${key}-${event}-${digest ?? before ?? ''}-${(last?.count ?? 0) + 1}`;
+    const entry = { id, name: hook.name, action: actionOf[event] };
+    if (!hook.triggers.has(event)) noted.push(entry);
+    else deployments.push(deploymentOf(entry, hook, metadata));
+  }
+  return { deployments, noted };
+}
+
+function eventOf(before: string | undefined, now: string | undefined): HookEvent | undefined {
+  if (before === now) return undefined;
+  if (before === undefined) return 'add';
+  return now === undefined ? 'remove' : 'update';
+}
+
+/** What was there when the hook was looked at last. */
+function lastOf(
+  { name }: Hook,
+  records: readonly Pick<DeploymentRecord, 'id'>[],
+):
+  | { readonly id: string; readonly event: string; readonly digest: string; readonly count: number }
+  | undefined {
+  const key = digestOf(name, 12);
+  let last: ReturnType<typeof lastOf>;
+  for (const { id } of records) {
+    const [, of, event = '', digest = '', digits] = idForm.exec(id) ?? [];
+    const count = Number(digits);
+    if (of === key && count > (last?.count ?? 0)) last = { id, event, digest, count };
+  }
+  return last;
+}
+
+function digestOf(value: unknown, length: number): string {
+  return createHash('sha256').update(sortedJson(value)).digest('hex').slice(0, length);
+}
+
+/** The init metadata is applied without any hook; the others are the template's. */
+function hooksOf(metadata: Readonly<Record<string, unknown>>): readonly Hook[] {
+  const { [hooksKey]: given } = metadata;
+  const own: Hook = {
+    name: initKey,
+    triggers: new Set(['add', 'update']),
+    path: [initKey],
+    action: undefined,
+  };
+  const more = Object.entries(isPlainMap(given) ? given : {}).slice(0, maxHooks);
+  return [own, ...more.flatMap(([name, hook]) => parseHook(name, hook) ?? [])];
+}
+
+/** `undefined`: it names no command, nothing to look at, or no event. */
+function parseHook(name: string, given: unknown): Hook | undefined {
+  if (!isPlainMap(given) || name === initKey) return undefined;
+  const { triggers = '', path = '', action } = given;
+  const words = String(triggers)
+    .split(',')
+    .map((it) => it.trim());
+  const found = events.filter((it) => words.includes(`post.${it}`));
+  const keys = pathOf(String(path));
+  if (keys === undefined || typeof action !== 'string' || found.length === 0) return undefined;
+  return { name, triggers: new Set(found), path: keys, action };
+}
+
+/**
+ * `Resources.NAME.Metadata.KEY.KEY` or `Metadata.KEY.KEY`; a key with dots in it is in quotes. The
+ * resource is the server, whatever its name.
+ */
+function pathOf(text: string): readonly string[] | undefined {
+  const [, rest] = /^(?:Resources\.[^.]+\.)?Metadata(?:\.(.+))?$/.exec(text) ?? [
+    undefined,
+    undefined,
+  ];
+  if (rest === undefined) return /^(?:Resources\.[^.]+\.)?Metadata$/.test(text) ? [] : undefined;
+  return [...rest.matchAll(/'([^']*)'|([^.]+)/g)].map(([, quoted, plain]) => quoted ?? plain ?? '');
+}
+
+/** What the bridge and Heat keep in the metadata is no part of it. */
+function valueAt(metadata: Readonly<Record<string, unknown>>, path: readonly string[]): unknown {
+  const { deployments: _deployments, 'os-collect-config': _collect, ...own } = metadata;
+  let value: unknown = own;
+  for (const key of path) {
+    value = isPlainMap(value) && Object.hasOwn(value, key) ? value[key] : undefined;
+  }
+  return value;
+}
+
+/** Options of the init metadata: which sets, and the handle that is told the result. */
+function optionsOf(metadata: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  const { [optionsKey]: given } = metadata;
+  return isPlainMap(given) ? given : {};
+}
+
+function deploymentOf(
+  entry: Pick<Deployment, 'action' | 'id' | 'name'>,
+  { action }: Hook,
+  metadata: Readonly<Record<string, unknown>>,
+): Deployment {
+  const { configSets, signal: alias } = optionsOf(metadata);
+  const isOfInit = action === undefined;
+  const signal =
+    isOfInit && typeof alias === 'string' && aliasForm.test(alias)
+      ? ({ transport: 'HANDLE', alias } as const)
+      : ({ transport: 'NO_SIGNAL' } as const);
+  const init = metadata[initKey];
+  const sets = Array.isArray(configSets) ? configSets.join(',') : configSets;
+  return {
+    ...entry,
+    group: isOfInit ? 'cfn-init' : 'saltbridge',
+    config: action ?? (isPlainMap(init) ? init : ''),
+    inputs: isOfInit && typeof sets === 'string' ? { configSets: sets } : {},
+    outputs: [],
+    signal,
+  };
+}

@@ -1,0 +1,279 @@
+/** Reads instances and their networks from Nova and Neutron, page by page, with a service's log-in. */
+
+import type { TSchema } from 'typebox';
+import Type from '#typebox';
+import { Compile } from '#typebox/compile';
+import { logInBody } from '../../master/index.ts';
+import { tryParseJson } from '../../runtime/index.ts';
+import type { HttpResult, OutgoingRequest } from '../http-client.ts';
+import type { KeystoneOptions } from '../keystone.ts';
+import { requestToken } from '../signals/transports.ts';
+
+/** An instance as Nova lists it. Of one in a cell that is down only ids are known. */
+export interface CloudServer {
+  readonly id: string;
+  readonly project: string;
+  /** Absent: its cell is down. */
+  readonly name?: string;
+  readonly zone?: string;
+  readonly reservation?: string;
+  readonly securityGroups: readonly string[];
+  readonly isDeleted: boolean;
+}
+
+/** A port of an instance. */
+export interface CloudPort {
+  readonly device: string;
+  readonly project: string;
+  readonly network: string;
+  readonly mac: string;
+  readonly securityGroups: readonly string[];
+  readonly addresses: readonly { readonly address: string; readonly subnet: string }[];
+}
+
+/** Networks by id. */
+export interface CloudNetworks {
+  readonly labels: ReadonlyMap<string, string>;
+  readonly cidrs: ReadonlyMap<string, string>;
+  readonly securityGroups: ReadonlyMap<string, string>;
+}
+
+/** A service does not answer, or not as it should. The message is for the operator. */
+class CloudError extends Error {}
+
+export interface CloudReaderOptions {
+  readonly keystone: Pick<KeystoneOptions, 'project' | 'url' | 'user'>;
+  /** Of the services, without a slash at the end: `https://nova:8774/v2.1`, `https://neutron:9696`. */
+  readonly compute: string;
+  readonly network: string;
+  /** Entries of a page. */
+  readonly pageSize: number;
+  readonly ask: (request: OutgoingRequest) => Promise<HttpResult>;
+}
+
+/** With it, instances of cells that are down are listed by their ids, and reservations are shown. */
+const computeVersion = 'compute 2.90';
+const maxPageBytes = 33_554_432;
+/** Pages of one list. */
+const maxPages = 10_000;
+/** Devices of one request, whose address has a length that services take. */
+const devicesOfRequest = 50;
+
+const Id = Type.String({ minLength: 1, maxLength: 255 });
+const Name = Type.Optional(Type.Union([Type.String(), Type.Null()]));
+const Links = Type.Optional(
+  Type.Array(Type.Object({ rel: Type.String(), href: Type.String({ maxLength: 8192 }) })),
+);
+
+interface Link {
+  readonly rel: string;
+  readonly href: string;
+}
+
+interface ServerBody {
+  readonly id: string;
+  readonly tenant_id: string;
+  readonly name?: string | null;
+  readonly status?: string;
+  readonly 'OS-EXT-AZ:availability_zone'?: string | null;
+  readonly 'OS-EXT-SRV-ATTR:reservation_id'?: string | null;
+  readonly security_groups?: readonly { readonly name: string }[];
+}
+
+const ServerSchema = Type.Object({
+  id: Id,
+  tenant_id: Id,
+  name: Name,
+  status: Type.Optional(Type.String()),
+  'OS-EXT-AZ:availability_zone': Name,
+  'OS-EXT-SRV-ATTR:reservation_id': Name,
+  security_groups: Type.Optional(Type.Array(Type.Object({ name: Type.String() }))),
+});
+
+interface PortBody {
+  readonly device_id: string;
+  readonly device_owner: string;
+  readonly project_id: string;
+  readonly network_id: string;
+  readonly mac_address: string;
+  readonly security_groups?: readonly string[];
+  readonly fixed_ips: readonly { readonly ip_address: string; readonly subnet_id: string }[];
+}
+
+const PortSchema = Type.Object({
+  device_id: Type.String(),
+  device_owner: Type.String(),
+  project_id: Type.String(),
+  network_id: Id,
+  mac_address: Type.String(),
+  security_groups: Type.Optional(Type.Array(Type.String())),
+  fixed_ips: Type.Array(Type.Object({ ip_address: Type.String(), subnet_id: Type.String() })),
+});
+
+interface NamedBody {
+  readonly id: string;
+  readonly name?: string | null;
+  readonly cidr?: string;
+}
+
+const NamedSchema = Type.Object({ id: Id, name: Name, cidr: Type.Optional(Type.String()) });
+
+/** A page of a list: its entries and the links to others. */
+interface PageForm<T> {
+  readonly list: string;
+  readonly check: ReturnType<typeof Compile<TSchema>>;
+  /** Never set: what the entries are. */
+  readonly entry?: T;
+}
+
+function pageForm<T>(list: string, entry: TSchema): PageForm<T> {
+  const fields = { [list]: Type.Array(entry), [`${list}_links`]: Links };
+  const schema: TSchema = Type.Object(fields);
+  return { list, check: Compile(schema) };
+}
+
+const servers = pageForm<ServerBody>('servers', ServerSchema);
+const ports = pageForm<PortBody>('ports', PortSchema);
+const networks = pageForm<NamedBody>('networks', NamedSchema);
+const subnets = pageForm<NamedBody>('subnets', NamedSchema);
+const securityGroups = pageForm<NamedBody>('security_groups', NamedSchema);
+
+/** One account's view of the cloud. */
+export class CloudReader {
+  readonly #options: CloudReaderOptions;
+  #token: string | undefined;
+
+  constructor(options: CloudReaderOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Instances of all projects.
+   * @param since - only those that have changed since then, deleted ones too. Default: all there are
+   * @throws CloudError
+   */
+  async servers(since?: string): Promise<readonly CloudServer[]> {
+    const query = new URLSearchParams({ all_tenants: '1', limit: this.#limit });
+    if (since !== undefined) query.set('changes-since', since);
+    const list = await this.#pages(servers, `${this.#options.compute}/servers/detail`, query);
+    return list.map((it) => ({
+      id: it.id,
+      project: it.tenant_id,
+      ...optional('name', it.name),
+      ...optional('zone', it['OS-EXT-AZ:availability_zone']),
+      ...optional('reservation', it['OS-EXT-SRV-ATTR:reservation_id']),
+      securityGroups: [...new Set(it.security_groups?.map(({ name }) => name))],
+      isDeleted: it.status === 'DELETED' || it.status === 'SOFT_DELETED',
+    }));
+  }
+
+  /** Ports of instances. @param devices - default: of all @throws CloudError */
+  async ports(devices?: readonly string[]): Promise<readonly CloudPort[]> {
+    if (devices === undefined) return this.#portsOf([]);
+    const found: CloudPort[] = [];
+    for (let at = 0; at < devices.length; at += devicesOfRequest) {
+      found.push(...(await this.#portsOf(devices.slice(at, at + devicesOfRequest))));
+    }
+    return found;
+  }
+
+  /** @throws CloudError */
+  async networks(): Promise<CloudNetworks> {
+    const base = `${this.#options.network}/v2.0`;
+    const read = (form: PageForm<NamedBody>, fields: readonly string[]): Promise<NamedBody[]> => {
+      const query = new URLSearchParams({ limit: this.#limit });
+      for (const field of fields) query.append('fields', field);
+      return this.#pages(form, `${base}/${form.list.replace('_', '-')}`, query);
+    };
+    const named = ({ id, name }: NamedBody): readonly [string, string] => [id, name ?? ''];
+    return {
+      labels: new Map((await read(networks, ['id', 'name'])).map(named)),
+      cidrs: new Map((await read(subnets, ['id', 'cidr'])).map(({ id, cidr = '' }) => [id, cidr])),
+      securityGroups: new Map((await read(securityGroups, ['id', 'name'])).map(named)),
+    };
+  }
+
+  async #portsOf(devices: readonly string[]): Promise<readonly CloudPort[]> {
+    const query = new URLSearchParams({ limit: this.#limit });
+    for (const id of devices) query.append('device_id', id);
+    for (const field of ['id', ...Object.keys(PortSchema.properties)])
+      query.append('fields', field);
+    const list = await this.#pages(ports, `${this.#options.network}/v2.0/ports`, query);
+    return list
+      .filter((it) => it.device_owner.startsWith('compute:'))
+      .map((it) => ({
+        device: it.device_id,
+        project: it.project_id,
+        network: it.network_id,
+        mac: it.mac_address,
+        securityGroups: it.security_groups ?? [],
+        addresses: it.fixed_ips.map(({ ip_address: address, subnet_id: subnet }) => ({
+          address,
+          subnet,
+        })),
+      }));
+  }
+
+  get #limit(): string {
+    return String(this.#options.pageSize);
+  }
+
+  /** Every page of a list. The host in a link to the next one may be internal to the cloud. */
+  async #pages<T>(form: PageForm<T>, url: string, first: URLSearchParams): Promise<T[]> {
+    const entries: T[] = [];
+    let query = first.toString();
+    for (let page = 0; page < maxPages; page += 1) {
+      const body = await this.#get(`${url}?${query}`);
+      const [problem] = form.check.Errors(body);
+      if (problem !== undefined) {
+        throw new CloudError(`${url}: ${form.list}${problem.instancePath}: ${problem.message}`);
+      }
+      const read = Object(body) as Readonly<Record<string, unknown>>;
+      entries.push(...((read[form.list] ?? []) as readonly T[]));
+      const links = (read[`${form.list}_links`] ?? []) as readonly Link[];
+      const next = links.find(({ rel }) => rel === 'next')?.href;
+      if (next === undefined) return entries;
+      const [, more = ''] = next.split('?');
+      if (more === '' || more === query) throw new CloudError(`${url}: its pages do not end`);
+      query = more;
+    }
+    throw new CloudError(`${url}: more than ${maxPages} pages`);
+  }
+
+  async #get(url: string): Promise<unknown> {
+    for (let attempt = 0; ; attempt += 1) {
+      this.#token ??= await this.#logIn();
+      const headers = { 'x-auth-token': this.#token, 'openstack-api-version': computeVersion };
+      const request = { method: 'GET', url, headers, maxAnswerBytes: maxPageBytes } as const;
+      const result = await this.#options.ask(request);
+      if (result.kind !== 'answer') throw new CloudError(result.reason);
+      if (result.status === 401 && attempt === 0) {
+        this.#token = undefined;
+        continue;
+      }
+      const [place] = url.split('?');
+      if (result.status !== 200) throw new CloudError(`${place} answered ${result.status}`);
+      const body = tryParseJson(result.body);
+      if (body !== undefined) return body;
+      throw new CloudError(`${place} answered no JSON, or more than ${maxPageBytes} bytes`);
+    }
+  }
+
+  async #logIn(): Promise<string> {
+    const { ask, keystone } = this.#options;
+    const body = logInBody(keystone.user, keystone.project);
+    const result = await requestToken(ask, keystone.url, body);
+    if (result.isIn) return result.token;
+    const { outcome } = result;
+    throw new CloudError('reason' in outcome ? outcome.reason : 'the log-in failed');
+  }
+}
+
+function optional<N extends string>(
+  name: N,
+  value: string | null | undefined,
+): { readonly [K in N]?: string } {
+  return value === undefined || value === null || value === ''
+    ? {}
+    : ({ [name]: value } as { readonly [K in N]?: string });
+}

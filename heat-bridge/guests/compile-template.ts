@@ -1,0 +1,414 @@
+/**
+ * Templates with roles in the metadata of their resources become plain templates of Heat's, whose
+ * user-data enrols the machines, and roles of a data space. Values that Heat can resolve stay Heat's.
+ */
+
+import type { TSchema } from 'typebox';
+import { type Document, isMap, isNode, parseDocument, Scalar } from 'yaml';
+import Type from '#typebox';
+import { Compile } from '#typebox/compile';
+import { BridgeError } from '../errors.ts';
+import {
+  findRoleProblems,
+  keyOf,
+  type Role,
+  type RoleWrite,
+  roleFields,
+  roleNameSchema,
+  splitKey,
+  unreadKeys,
+  writeSchema,
+} from './roles.ts';
+import {
+  findTemplateCycle,
+  referencesOf,
+  resourceDependencies,
+  type TemplateResources,
+} from './template-graph.ts';
+import { type UserDataParts, userDataOf } from './template-user-data.ts';
+
+// Roles in metadata.
+
+const strict = { additionalProperties: false };
+
+/** A value in a template: with `value`, an expression, it is Heat's. */
+type TemplateWrite = RoleWrite & { readonly value?: unknown };
+
+interface RoleMetadata {
+  readonly role?: string;
+  readonly reads?: Readonly<Record<string, string>>;
+  readonly writes?: Readonly<Record<string, TemplateWrite | null>>;
+}
+
+const MetadataSchema: TSchema = Type.Object(
+  {
+    role: Type.Optional(roleNameSchema),
+    reads: roleFields.reads,
+    writes: Type.Optional(
+      Type.Record(
+        Type.String(),
+        Type.Union([Type.Null(), writeSchema({ value: Type.Optional(Type.Unknown()) })]),
+      ),
+    ),
+  },
+  strict,
+);
+const metadataCheck = Compile(Type.Unsafe<RoleMetadata>(MetadataSchema));
+const writesCheck = Compile(roleFields.writes);
+
+/** A resource with a role. */
+interface RoleResource {
+  readonly name: string;
+  readonly role: string;
+  readonly reads: Readonly<Record<string, string>>;
+  readonly writes: Readonly<Record<string, TemplateWrite>>;
+}
+
+// Results.
+
+/** A machine that a template has: its resource, its role, and where its user-data goes. */
+interface TemplateMachine {
+  readonly resource: string;
+  readonly role: string;
+  /** Parameter of the plain template. Absent: the resource takes no user-data. */
+  readonly parameter?: string;
+}
+
+/** A value on its way, for a picture. */
+export interface ValueFlow {
+  readonly key: string;
+  readonly from: string;
+  readonly to: string;
+  readonly by: 'guest' | 'heat';
+  readonly secret: boolean;
+}
+
+export interface CompiledTemplate {
+  /** A plain template, YAML. */
+  readonly template: string;
+  /** What guests read and write of each other, as a data space is registered. */
+  readonly roles: Readonly<Record<string, Role>>;
+  readonly machines: readonly TemplateMachine[];
+  readonly flows: readonly ValueFlow[];
+  /** For a person. */
+  readonly warnings: readonly string[];
+}
+
+export interface CompileOptions {
+  /** What reads the user-data of the machines. Default `cloud-init`. */
+  readonly format?: 'cloud-init' | 'shell';
+  /** Folder of the minions' configuration. Default `/etc/salt`. */
+  readonly configDir?: string;
+}
+
+/** Bytes that Heat takes. */
+const maxTemplateBytes = 524_288;
+/** Heat's oldest version in which text may hold a map as JSON. */
+const oldestVersion = '2015-10-15';
+/** Types of machines that have no user-data. */
+const withoutUserData: ReadonlySet<unknown> = new Set(['OS::Heat::DeployedServer']);
+
+/**
+ * Compiles a template. Nothing is asked of Heat.
+ * @throws BridgeError ERR_DATA_FORM, with every problem that was found
+ */
+export function compileTemplate(text: string, options: CompileOptions = {}): CompiledTemplate {
+  const document = parseTemplate(text);
+  const resources = resourcesOf(text);
+  const found = Object.keys(resources).flatMap((name) => roleResourceOf(name, resources) ?? []);
+  if (found.length === 0) {
+    throw formError(['no resource has a role: expected metadata: saltbridge: at one of them']);
+  }
+  const problems = [...writerProblems(found), ...expressionProblems(found, resources)];
+  const heatValues = heatValuesOf(found);
+  const roles = guestRoles(found, heatValues);
+  const unknown = findRoleProblems(roles);
+  const cycle = unknown.some(({ kind }) => kind === 'cycle')
+    ? undefined
+    : cycleOf(found, resources, heatValues);
+  problems.push(...unknown.map((it) => it.text));
+  if (cycle !== undefined) {
+    problems.push(`resources and values wait for one another: ${cycle.join(' waits for ')}`);
+  }
+  if (problems.length > 0) throw formError(problems);
+  const warnings = unreadKeys(roles).map((key) => `${key} is read by no role: it is not sent`);
+  const expressions = expressionsOf(document, found, heatValues);
+  const machines = found.map(({ name, role, reads }): TemplateMachine => {
+    const values = Object.fromEntries(
+      Object.values(reads).flatMap((key) =>
+        expressions.has(key) ? [[key, expressions.get(key)]] : [],
+      ),
+    );
+    removeMetadata(document, name);
+    if (withoutUserData.has(resources[name]?.type)) {
+      const held = Object.keys(values).length > 0 ? '; its values of Heat are left out' : '';
+      warnings.push(`${name} takes no user-data: enrol its machine otherwise${held}`);
+      return { resource: name, role };
+    }
+    const parts = { name, values, ...options };
+    warnings.push(...addUserData(document, parts));
+    return { resource: name, role, parameter: parameterOf(name) };
+  });
+  // What is new is quoted; what was there is written as it was.
+  const style = {
+    lineWidth: 0,
+    defaultStringType: 'QUOTE_DOUBLE',
+    defaultKeyType: 'PLAIN',
+  } as const;
+  const template = document.toString(style);
+  return { template, roles, machines, flows: flowsOf(found, heatValues), warnings };
+}
+
+// Reading.
+
+function parseTemplate(text: string): Document {
+  if (Buffer.byteLength(text) > maxTemplateBytes) {
+    throw formError([`Heat takes templates of at most ${maxTemplateBytes} bytes`]);
+  }
+  // Every plain scalar is text: what Heat's YAML makes of it is Heat's.
+  const document = parseDocument(text, { schema: 'failsafe' });
+  const [error] = document.errors;
+  if (error !== undefined) throw formError([error.message]);
+  const version = document.get('heat_template_version');
+  if (typeof version !== 'string') {
+    throw formError(['heat_template_version: expected a date or a name']);
+  }
+  if (version < oldestVersion) {
+    throw formError([`heat_template_version: expected ${oldestVersion} or later, got ${version}`]);
+  }
+  return document;
+}
+
+function resourcesOf(text: string): TemplateResources {
+  const { resources }: { readonly resources?: unknown } = parseDocument(text).toJS({
+    maxAliasCount: 100,
+  });
+  if (typeof resources !== 'object' || resources === null || Array.isArray(resources)) {
+    throw formError(['resources: expected a map']);
+  }
+  const isMapOfMaps = Object.values(resources).every(
+    (it) => typeof it === 'object' && it !== null && !Array.isArray(it),
+  );
+  if (!isMapOfMaps) throw formError(['resources: expected a map for each']);
+  return resources as TemplateResources;
+}
+
+function roleResourceOf(name: string, resources: TemplateResources): RoleResource | undefined {
+  const metadata = resources[name]?.metadata;
+  const isThere = typeof metadata === 'object' && metadata !== null && 'saltbridge' in metadata;
+  if (!isThere) return undefined;
+  const place = `resources.${name}.metadata.saltbridge`;
+  const [first] = metadataCheck.Errors(metadata.saltbridge);
+  if (first !== undefined) {
+    const problem = first.keyword === 'boolean' ? 'there is no such field' : first.message;
+    throw formError([`${place}${first.instancePath.replaceAll('/', '.')}: ${problem}`]);
+  }
+  const { role = name, reads = {}, writes = {} } = metadataCheck.Parse(metadata.saltbridge);
+  if (!Compile(roleNameSchema).Check(role)) {
+    throw formError([`${place}: role: expected a name, as "${role}" cannot be one`]);
+  }
+  const all = Object.fromEntries(Object.entries(writes).map(([key, it]) => [key, it ?? {}]));
+  if (!writesCheck.Check(Object.fromEntries(Object.keys(all).map((key) => [key, {}])))) {
+    throw formError([`${place}.writes: expected names of letters, digits, ".", "_", ":" and "-"`]);
+  }
+  return { name, role, reads, writes: all };
+}
+
+// Checks.
+
+function writerProblems(found: readonly RoleResource[]): string[] {
+  const problems: string[] = [];
+  for (const role of new Set(found.map((it) => it.role))) {
+    const same = found.filter((it) => it.role === role);
+    const names = same.map(({ name }) => name).join(' and ');
+    for (const key of new Set(same.flatMap(({ writes }) => Object.keys(writes)))) {
+      if (same.length === 1) break;
+      const writers = same.filter(({ writes }) => Object.hasOwn(writes, key));
+      const who = writers.map(({ name }) => name).join(' and ');
+      problems.push(
+        writers.length > 1
+          ? `${keyOf(role, key)} has two writers: ${who}`
+          : `${keyOf(role, key)} is written by ${who}, and ${names} share the role: a role that writes has one resource`,
+      );
+    }
+  }
+  return problems;
+}
+
+/** References of values of Heat's to resources that there are not. */
+function expressionProblems(
+  found: readonly RoleResource[],
+  resources: TemplateResources,
+): string[] {
+  return found.flatMap(({ role, writes }) =>
+    Object.entries(writes).flatMap(([key, { value }]) =>
+      referencesOf(value)
+        .filter((name) => !Object.hasOwn(resources, name))
+        .map((name) => `${keyOf(role, key)}: there is no resource "${name}"`),
+    ),
+  );
+}
+
+function heatValuesOf(found: readonly RoleResource[]): ReadonlyMap<string, unknown> {
+  return new Map(
+    found.flatMap(({ role, writes }) =>
+      Object.entries(writes).flatMap(([name, { value }]) =>
+        value === undefined ? [] : [[keyOf(role, name), value] as const],
+      ),
+    ),
+  );
+}
+
+/** What is left for the data space. */
+function guestRoles(
+  found: readonly RoleResource[],
+  heatValues: ReadonlyMap<string, unknown>,
+): Readonly<Record<string, Role>> {
+  const roles: Record<string, Role> = {};
+  for (const { role, reads, writes } of found) {
+    const before = roles[role] ?? {};
+    const own = Object.entries(writes).filter(([name]) => !heatValues.has(keyOf(role, name)));
+    roles[role] = {
+      reads: {
+        ...before.reads,
+        ...Object.fromEntries(Object.entries(reads).filter(([, key]) => !heatValues.has(key))),
+      },
+      writes: {
+        ...before.writes,
+        ...Object.fromEntries(own.map(([name, write]) => [name, guestWrite(write, heatValues)])),
+      },
+    };
+  }
+  return roles;
+}
+
+function guestWrite(write: RoleWrite, heatValues: ReadonlyMap<string, unknown>): RoleWrite {
+  if (write.needs === undefined) return write;
+  return { ...write, needs: write.needs.filter((key) => !heatValues.has(key)) };
+}
+
+function cycleOf(
+  found: readonly RoleResource[],
+  resources: TemplateResources,
+  heatValues: ReadonlyMap<string, unknown>,
+): readonly string[] | undefined {
+  const plain = Object.fromEntries(
+    Object.entries(resources).map(([name, resource]) => [name, withoutRole(resource)]),
+  );
+  const guestValues = new Map(
+    found.flatMap(({ name, role, reads, writes }) =>
+      Object.entries(writes)
+        .filter(([key]) => !heatValues.has(keyOf(role, key)))
+        .map(([key, { needs = Object.values(reads) }]) => {
+          return [keyOf(role, key), { resource: name, needs }] as const;
+        }),
+    ),
+  );
+  return findTemplateCycle({
+    resources: resourceDependencies(plain),
+    heatValues: new Map(Array.from(heatValues, ([key, value]) => [key, referencesOf(value)])),
+    heatReads: new Map(
+      found.map(({ name, reads }) => [
+        name,
+        Object.values(reads).filter((key) => heatValues.has(key)),
+      ]),
+    ),
+    guestValues,
+  });
+}
+
+function withoutRole(resource: TemplateResources[string]): TemplateResources[string] {
+  const { metadata } = resource;
+  if (typeof metadata !== 'object' || metadata === null) return resource;
+  return { ...resource, metadata: { ...metadata, saltbridge: null } };
+}
+
+function flowsOf(
+  found: readonly RoleResource[],
+  heatValues: ReadonlyMap<string, unknown>,
+): readonly ValueFlow[] {
+  const secrets = new Set(
+    found.flatMap(({ role, writes }) =>
+      Object.entries(writes).flatMap(([name, { secret }]) => (secret ? [keyOf(role, name)] : [])),
+    ),
+  );
+  return found.flatMap(({ role, reads }) =>
+    [...new Set(Object.values(reads))].map((key): ValueFlow => {
+      const by = heatValues.has(key) ? 'heat' : 'guest';
+      return { key, from: splitKey(key).role, to: role, by, secret: secrets.has(key) };
+    }),
+  );
+}
+
+// Writing.
+
+/** Heat's values as they are written. */
+function expressionsOf(
+  document: Document,
+  found: readonly RoleResource[],
+  heatValues: ReadonlyMap<string, unknown>,
+): ReadonlyMap<string, unknown> {
+  const writes = ['metadata', 'saltbridge', 'writes'];
+  return new Map(
+    found.flatMap(({ name, role, writes: own }) =>
+      Object.keys(own).flatMap((it) => {
+        const key = keyOf(role, it);
+        if (!heatValues.has(key)) return [];
+        const node = document.getIn(['resources', name, ...writes, it, 'value'], true);
+        return isNode(node) ? [[key, node] as const] : [];
+      }),
+    ),
+  );
+}
+
+/** A reference in metadata would be a dependency of Heat's. */
+function removeMetadata(document: Document, name: string): void {
+  const place = ['resources', name, 'metadata'];
+  document.deleteIn([...place, 'saltbridge']);
+  const left = document.getIn(place);
+  if (isMap(left) && left.items.length === 0) document.deleteIn(place);
+}
+
+function plainScalar(text: string): Scalar<string> {
+  const scalar = new Scalar(text);
+  scalar.type = Scalar.PLAIN;
+  return scalar;
+}
+
+function parameterOf(resource: string): string {
+  return `saltbridge_user_data_${resource}`;
+}
+
+/** @returns warnings */
+function addUserData(
+  document: Document,
+  { name, ...more }: Omit<UserDataParts, 'enrolment' | 'existing'> & { readonly name: string },
+): readonly string[] {
+  const properties = ['resources', name, 'properties'];
+  if (!document.hasIn(properties)) document.setIn(properties, document.createNode({}));
+  const existing = document.getIn([...properties, 'user_data'], true);
+  const format = document.getIn([...properties, 'user_data_format']);
+  const parameter = parameterOf(name);
+  document.setIn(
+    ['parameters', parameter],
+    document.createNode({
+      type: 'string',
+      hidden: plainScalar('true'),
+      description: `User-data that enrols the machine of ${name}; saltbridge heat prepare makes it`,
+    }),
+  );
+  const made = userDataOf({ ...more, existing, enrolment: { get_param: parameter } });
+  if (made.resource !== undefined) {
+    const helper = `${name}_saltbridge_user_data`;
+    document.setIn(['resources', helper], document.createNode(made.resource));
+    document.setIn([...properties, 'user_data'], document.createNode({ get_resource: helper }));
+  } else document.setIn([...properties, 'user_data'], document.createNode(made.text));
+  if (format === 'RAW' || format === 'SOFTWARE_CONFIG') return [];
+  document.setIn([...properties, 'user_data_format'], 'RAW');
+  const hadTools = existing !== undefined;
+  return hadTools ? [`${name}: user_data_format is RAW now: heat-cfntools are not set up`] : [];
+}
+
+function formError(problems: readonly string[]): BridgeError {
+  return new BridgeError('ERR_DATA_FORM', problems.join('\n'));
+}

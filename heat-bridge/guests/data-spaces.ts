@@ -1,0 +1,274 @@
+/** Data spaces: registered roles of stacks, and the minions that have them. */
+
+import { randomUUID } from 'node:crypto';
+import type { TSchema } from 'typebox';
+import Type from '#typebox';
+import { Compile } from '#typebox/compile';
+import type { StateArea } from '../../master/index.ts';
+import { KeyedMutex } from '../../runtime/index.ts';
+import { BridgeError } from '../errors.ts';
+import { findRoleProblems, type Role, roleFields, roleNameSchema, writtenKeys } from './roles.ts';
+
+const strict = { additionalProperties: false };
+const Name = Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$' });
+const MinionId = Type.String({ minLength: 1, maxLength: 253 });
+
+const SpaceRoleSchema: TSchema = Type.Object(
+  {
+    ...roleFields,
+    minions: Type.Array(MinionId, { maxItems: 10_000, uniqueItems: true }),
+  },
+  strict,
+);
+
+/** See {@link DataSpaceRegistration}. */
+export const DataSpaceSchema: TSchema = Type.Object(
+  { name: Name, roles: Type.Record(roleNameSchema, SpaceRoleSchema, strict) },
+  strict,
+);
+
+/** A role of a stack with its minions; one that writes has one minion. */
+type SpaceRole = Role & { readonly minions: readonly string[] };
+
+/** What a data space is registered with. */
+export interface DataSpaceRegistration {
+  /** Names the space; unique to its owner. */
+  readonly name: string;
+  readonly roles: Readonly<Record<string, SpaceRole>>;
+}
+
+/** A registered data space. */
+export interface DataSpace extends DataSpaceRegistration {
+  readonly id: string;
+  readonly owner: string | undefined;
+  /** Milliseconds since 1970. */
+  readonly registeredAt: number;
+}
+
+/** A minion's place in a data space. */
+export interface Membership {
+  readonly space: DataSpace;
+  readonly role: string;
+}
+
+/** A data space as anybody may see it. */
+export interface DataSpaceInfo {
+  readonly name: string;
+  readonly id: string;
+  readonly owner?: string;
+  readonly roles: Readonly<Record<string, readonly string[]>>;
+  readonly keys: number;
+  readonly registeredAt: number;
+}
+
+const isRegistration = Compile(Type.Unsafe<DataSpaceRegistration>(DataSpaceSchema));
+
+/** Reads a registration. @throws BridgeError ERR_DATA_FORM, ERR_DATA_QUOTA */
+export function parseDataSpace(given: unknown, keysPerStack: number): DataSpaceRegistration {
+  const [first] = isRegistration.Errors(given);
+  if (first !== undefined) {
+    const field = first.instancePath.slice(1).replaceAll('/', '.') || 'registration';
+    const problem = first.keyword === 'boolean' ? 'there is no such field' : first.message;
+    throw formError(`${field}: ${problem}`);
+  }
+  const registration = isRegistration.Parse(given);
+  const { roles } = registration;
+  const [problem] = findRoleProblems(roles);
+  if (problem !== undefined) throw formError(problem.text);
+  for (const [role, { writes = {}, minions }] of Object.entries(roles)) {
+    // protection: single-writers
+    if (Object.keys(writes).length > 0 && minions.length > 1) {
+      throw formError(`roles.${role}.minions: a role that writes has one minion`);
+    }
+  }
+  const minions = minionsOfSpace(registration);
+  if (new Set(minions).size < minions.length) throw formError('roles: a minion has two roles');
+  const keys = writtenKeys(roles).size;
+  if (keys > keysPerStack) {
+    const text = `${keys} values; keys_per_stack is ${keysPerStack}`;
+    throw new BridgeError('ERR_DATA_QUOTA', text);
+  }
+  return registration;
+}
+
+function formError(text: string): BridgeError {
+  return new BridgeError('ERR_DATA_FORM', text);
+}
+
+/** Every minion that has a role. */
+export function minionsOfSpace({ roles }: Pick<DataSpaceRegistration, 'roles'>): string[] {
+  return Object.values(roles).flatMap(({ minions }) => minions);
+}
+
+/** Spaces, and those of one owner. */
+const maxSpaces = 10_000;
+const maxSpacesPerOwner = 1_000;
+const maxRegistrationBytes = 4_194_304;
+const prefix = ['guests', 'spaces'];
+
+export interface DataSpacesOptions {
+  readonly state: Pick<StateArea, 'list' | 'write'>;
+  /** Forgets the values of a space. */
+  readonly forget: (space: string) => Promise<void>;
+  readonly now: () => number;
+}
+
+/** The registered data spaces. */
+export class DataSpaces {
+  readonly #options: DataSpacesOptions;
+  readonly #spaces = new Map<string, DataSpace>();
+  readonly #members = new Map<string, Membership>();
+  readonly #changes = new KeyedMutex();
+
+  private constructor(options: DataSpacesOptions) {
+    this.#options = options;
+  }
+
+  /** With those that a process before this one registered. */
+  static async open(options: DataSpacesOptions): Promise<DataSpaces> {
+    const spaces = new DataSpaces(options);
+    for await (const { value } of options.state.list(prefix)) {
+      spaces.#remember(JSON.parse(Buffer.from(value).toString('utf8')));
+    }
+    return spaces;
+  }
+
+  get all(): readonly DataSpace[] {
+    return [...this.#spaces.values()];
+  }
+
+  /** The space and the role of a minion. */
+  membershipOf(minion: string): Membership | undefined {
+    return this.#members.get(minion);
+  }
+
+  /**
+   * Registers a space; durable when it resolves.
+   * @param replaces - whether one of this name and owner may be there: its values stay
+   * @throws BridgeError ERR_DATA_EXISTS, ERR_DATA_LIMIT
+   */
+  add(
+    registration: DataSpaceRegistration,
+    owner: string | undefined,
+    replaces: boolean,
+  ): Promise<DataSpace> {
+    // One after the other: a minion is in one space.
+    return this.#changes.run('spaces', async () => {
+      const before = this.#named(registration.name, owner);
+      if (before !== undefined && !replaces) {
+        throw new BridgeError(
+          'ERR_DATA_EXISTS',
+          `${registration.name}: the space is there already`,
+        );
+      }
+      for (const minion of minionsOfSpace(registration)) {
+        const other = this.#members.get(minion)?.space;
+        // protection: one-space-a-minion
+        if (other !== undefined && other.id !== before?.id) {
+          throw new BridgeError('ERR_DATA_EXISTS', `${minion} is in another data space`);
+        }
+      }
+      if (before === undefined) this.#requireRoom(owner);
+      const id = before?.id ?? randomUUID();
+      const space = { ...registration, id, owner, registeredAt: this.#options.now() };
+      await this.#write(space);
+      return space;
+    });
+  }
+
+  /** Forgets a space and its values; durable when it resolves. @throws BridgeError ERR_DATA_UNKNOWN */
+  remove(name: string, owner: string | undefined): Promise<DataSpace> {
+    return this.#changes.run('spaces', async () => {
+      const space = this.find(name, owner);
+      await this.#remove(space);
+      return space;
+    });
+  }
+
+  /** Takes a minion that is no more out of its space, which ends with its last one. */
+  dismiss(minion: string): Promise<void> {
+    return this.#changes.run('spaces', async () => {
+      const space = this.#members.get(minion)?.space;
+      if (space === undefined) return;
+      const roles = Object.fromEntries(
+        Object.entries(space.roles).map(([name, role]) => {
+          return [name, { ...role, minions: role.minions.filter((id) => id !== minion) }];
+        }),
+      );
+      if (minionsOfSpace({ roles }).length === 0) await this.#remove(space);
+      else await this.#write({ ...space, roles });
+    });
+  }
+
+  /**
+   * The space of a name.
+   * @param owner - default: whoever has it, where that is one owner
+   * @throws BridgeError ERR_DATA_UNKNOWN
+   */
+  find(name: string, owner: string | undefined): DataSpace {
+    const own = this.#named(name, owner);
+    if (own !== undefined) return own;
+    const all = owner === undefined ? this.all.filter((it) => it.name === name) : [];
+    const [space, another] = all;
+    if (space !== undefined && another === undefined) return space;
+    const several = another === undefined ? '' : '; several owners have one: name the owner';
+    const text = `no data space ${JSON.stringify(name.slice(0, 64))}${several}`;
+    throw new BridgeError('ERR_DATA_UNKNOWN', text);
+  }
+
+  #named(name: string, owner: string | undefined): DataSpace | undefined {
+    // protection: data-of-others
+    return this.all.find((it) => it.name === name && it.owner === owner);
+  }
+
+  async #write(space: DataSpace): Promise<void> {
+    const value = Buffer.from(JSON.stringify(space));
+    if (value.length > maxRegistrationBytes) {
+      throw formError(`the registration has more than ${maxRegistrationBytes} bytes`);
+    }
+    await this.#options.state.write([{ op: 'put', key: [...prefix, space.id], value }]);
+    this.#forget(space.id);
+    this.#remember(space);
+  }
+
+  async #remove({ id }: DataSpace): Promise<void> {
+    // First, so that nothing is written to it any more. A crash leaves a space without values.
+    this.#forget(id);
+    await this.#options.forget(id);
+    await this.#options.state.write([{ op: 'delete', key: [...prefix, id] }]);
+  }
+
+  #remember(space: DataSpace): void {
+    this.#spaces.set(space.id, space);
+    for (const [role, { minions }] of Object.entries(space.roles)) {
+      for (const minion of minions) this.#members.set(minion, { space, role });
+    }
+  }
+
+  #forget(id: string): void {
+    const known = this.#spaces.get(id);
+    this.#spaces.delete(id);
+    for (const minion of known === undefined ? [] : minionsOfSpace(known)) {
+      this.#members.delete(minion);
+    }
+  }
+
+  #requireRoom(owner: string | undefined): void {
+    const own = this.all.filter((it) => it.owner === owner).length;
+    if (this.#spaces.size < maxSpaces && own < maxSpacesPerOwner) return;
+    const text = `at most ${maxSpacesPerOwner} data spaces of an owner and ${maxSpaces} in all`;
+    throw new BridgeError('ERR_DATA_LIMIT', text);
+  }
+}
+
+export function infoOfSpace(space: DataSpace): DataSpaceInfo {
+  const { name, id, owner, roles, registeredAt } = space;
+  return {
+    name,
+    id,
+    ...(owner === undefined ? {} : { owner }),
+    roles: Object.fromEntries(Object.entries(roles).map(([role, { minions }]) => [role, minions])),
+    keys: writtenKeys(roles).size,
+    registeredAt,
+  };
+}

@@ -1,0 +1,256 @@
+/** Values of data spaces: who may write and read them, within quotas, and readers that wait. */
+
+import { Budget, KeyedMutex } from '../../runtime/index.ts';
+import { BridgeError } from '../errors.ts';
+import { sleepUntilAborted } from '../signals/delivery-worker.ts';
+import type { CoordinatedValue, Coordinator } from './coordinator.ts';
+import type { DataSpace, DataSpaces, Membership } from './data-spaces.ts';
+import { readersByKey, splitKey, writtenKeys } from './roles.ts';
+
+/** Largest value, bytes in UTF-8. */
+const maxValueBytes = 65_536;
+
+/** A value as a guest gets it. */
+export interface DataValue {
+  readonly key: string;
+  readonly value: string;
+  readonly version: number;
+}
+
+/** What was written. */
+export interface DataReceipt {
+  readonly key: string;
+  /** 0: nobody reads the value, and it is not kept. */
+  readonly version: number;
+}
+
+/** A guest that asks. */
+export interface DataReader {
+  /** Verified. */
+  readonly minion: string;
+  /** Whether nobody else can read the answer. */
+  readonly isPrivate: boolean;
+}
+
+export interface ReadRequest {
+  readonly key: string;
+  /** Milliseconds that the value may take to be written. */
+  readonly waitMs: number;
+  /** A version that the reader has: only a later one is wanted. Default 0. */
+  readonly after?: number;
+}
+
+export interface DataValuesOptions {
+  readonly spaces: DataSpaces;
+  readonly coordinator: Coordinator;
+  readonly seal: (plain: Uint8Array) => Uint8Array;
+  readonly unseal: (sealed: Uint8Array) => Uint8Array;
+  readonly bytesPerStack: number;
+  /** What is known of a minion, for whoever waits for it: `connected`. */
+  readonly describeMinion: (id: string) => Promise<string>;
+  /** Fires when the bridge is closed. */
+  readonly closing: AbortSignal;
+}
+
+/** Reads of a guest that wait, and those of all. */
+const waitingReads = { perOwner: 16, total: 10_000 };
+
+export class DataValues {
+  readonly #options: DataValuesOptions;
+  readonly #writes = new KeyedMutex();
+  readonly #waiting = new Budget(waitingReads);
+  /** Bytes by space and key. */
+  readonly #sizes = new Map<string, Map<string, number>>();
+
+  constructor(options: DataValuesOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * A value that the minion's role reads, as soon as it is there.
+   * @throws BridgeError ERR_DATA_UNKNOWN, ERR_DATA_DENIED, ERR_DATA_BUSY, ERR_DATA_TIMEOUT
+   */
+  async read(reader: DataReader, { key, waitMs, after = 0 }: ReadRequest): Promise<DataValue> {
+    const space = this.#readableSpace(reader, key);
+    const known = await this.#current(space, key, after);
+    if (known !== undefined) return known;
+    if (!this.#waiting.tryTake(reader.minion)) {
+      throw new BridgeError('ERR_DATA_BUSY', 'too many reads wait; try again later');
+    }
+    try {
+      const found = await this.#wait(reader, { key, waitMs, after });
+      if (found !== undefined) return found;
+    } finally {
+      this.#waiting.release(reader.minion);
+    }
+    throw await this.#timeoutError(this.#readableSpace(reader, key), key);
+  }
+
+  /**
+   * Writes a value of the minion's role; durable when it resolves. The same value again changes
+   * nothing.
+   * @throws BridgeError ERR_DATA_UNKNOWN, ERR_DATA_DENIED, ERR_DATA_VALUE, ERR_DATA_WRITTEN,
+   * ERR_DATA_QUOTA
+   */
+  async write(minion: string, key: string, value: string): Promise<DataReceipt> {
+    const { space } = this.#membershipOf(minion);
+    const bytes = Buffer.from(value);
+    if (bytes.length > maxValueBytes || /\p{Surrogate}/u.test(value)) {
+      const text = `${describeKey(key)}: expected text of at most ${maxValueBytes} bytes`;
+      throw new BridgeError('ERR_DATA_VALUE', text);
+    }
+    return this.#writes.run(space.id, async () => {
+      // As it is when its turn comes.
+      const current = this.#membershipOf(minion);
+      this.#requireWritable(current, key);
+      if (!readersByKey(current.space.roles).has(key)) return { key, version: 0 };
+      return this.#write(current.space, key, bytes);
+    });
+  }
+
+  /** Versions and sizes of what is there. */
+  async list(space: DataSpace): Promise<ReadonlyMap<string, number>> {
+    return this.#options.coordinator.sizes(space.id);
+  }
+
+  /** What the minion's role reads and is there, by the names of its own software. */
+  async attributesOf({ space, role }: Membership): Promise<ReadonlyMap<string, DataValue>> {
+    const found = new Map<string, DataValue>();
+    for (const [attribute, key] of Object.entries(space.roles[role]?.reads ?? {})) {
+      const value = await this.#current(space, key, 0);
+      if (value !== undefined) found.set(attribute, value);
+    }
+    return found;
+  }
+
+  /** Forgets the values of a space. */
+  forget(space: string): Promise<void> {
+    return this.#writes.run(space, () => {
+      this.#sizes.delete(space);
+      return this.#options.coordinator.remove(space);
+    });
+  }
+
+  #membershipOf(minion: string): Membership {
+    const membership = this.#options.spaces.membershipOf(minion);
+    if (membership === undefined) throw noSpaceError();
+    return membership;
+  }
+
+  /** Where the reader finds a value that it may read. */
+  #readableSpace({ minion, isPrivate }: DataReader, key: string): DataSpace {
+    const { space, role } = this.#membershipOf(minion);
+    const declared = writtenKeys(space.roles).get(key);
+    const isGranted = Object.values(space.roles[role]?.reads ?? {}).includes(key);
+    // protection: data-grants-read
+    if (declared === undefined || !isGranted) {
+      const text = `role ${role} does not read ${describeKey(key)}`;
+      throw new BridgeError('ERR_DATA_DENIED', text);
+    }
+    // protection: data-secrets-in-clear
+    if (declared.secret === true && !isPrivate) {
+      const text = `${key} is secret: it is given to minions of protocol 3, or over HTTPS`;
+      throw new BridgeError('ERR_DATA_DENIED', text);
+    }
+    return space;
+  }
+
+  #requireWritable({ space, role }: Membership, key: string): void {
+    // protection: data-grants-write
+    if (writtenKeys(space.roles).has(key) && splitKey(key).role === role) return;
+    const text = `role ${role} does not write ${describeKey(key)}`;
+    throw new BridgeError('ERR_DATA_DENIED', text);
+  }
+
+  async #write(space: DataSpace, key: string, value: Buffer): Promise<DataReceipt> {
+    const { coordinator, seal, bytesPerStack } = this.#options;
+    const declared = writtenKeys(space.roles).get(key);
+    const known = await coordinator.get(space.id, key);
+    if (known !== undefined && value.equals(this.#open(known))) {
+      return { key, version: known.version };
+    }
+    // protection: data-written-once
+    if (known !== undefined && declared?.versioned !== true) {
+      throw new BridgeError('ERR_DATA_WRITTEN', `${key} has a value, and is written once`);
+    }
+    const isSecret = declared?.secret === true;
+    const kept = isSecret ? seal(value) : value;
+    const row = Buffer.concat([Uint8Array.of(isSecret ? 1 : 0), kept]);
+    const sizes = await this.#sizesOf(space.id);
+    const held = [...sizes.values()].reduce((sum, size) => sum + size, 0);
+    // protection: data-quota
+    if (held - (sizes.get(key) ?? 0) + row.length > bytesPerStack) {
+      const text = `${key}: the values of the stack would have more than ${bytesPerStack} bytes (bytes_per_stack)`;
+      throw new BridgeError('ERR_DATA_QUOTA', text);
+    }
+    const version = (known?.version ?? 0) + 1;
+    if (await coordinator.put(space.id, key, { value: row, version })) {
+      sizes.set(key, row.length);
+      return { key, version };
+    }
+    throw new BridgeError('ERR_DATA_WRITTEN', `${key} was written by somebody else meanwhile`);
+  }
+
+  /** Asked for once: this is the one that writes. */
+  async #sizesOf(space: string): Promise<Map<string, number>> {
+    const known = this.#sizes.get(space);
+    if (known !== undefined) return known;
+    const sizes = new Map(await this.#options.coordinator.sizes(space));
+    this.#sizes.set(space, sizes);
+    return sizes;
+  }
+
+  async #current(space: DataSpace, key: string, after: number): Promise<DataValue | undefined> {
+    const known = await this.#options.coordinator.get(space.id, key);
+    if (known === undefined || known.version <= after) return undefined;
+    return { key, value: this.#open(known).toString('utf8'), version: known.version };
+  }
+
+  #open({ value }: CoordinatedValue): Buffer {
+    const kept = value.subarray(1);
+    return Buffer.from(value[0] === 1 ? this.#options.unseal(kept) : kept);
+  }
+
+  async #wait(
+    reader: DataReader,
+    { key, waitMs, after }: Required<ReadRequest>,
+  ): Promise<DataValue | undefined> {
+    const { coordinator, closing } = this.#options;
+    const end = performance.now() + waitMs;
+    for (;;) {
+      // What it may read can have changed meanwhile.
+      const space = this.#readableSpace(reader, key);
+      const changed = new AbortController();
+      const stop = coordinator.watch(space.id, key, () => changed.abort());
+      try {
+        const found = await this.#current(space, key, after);
+        if (found !== undefined) return found;
+        const left = end - performance.now();
+        if (left <= 0 || closing.aborted) return undefined;
+        await sleepUntilAborted(left, closing, changed.signal);
+      } finally {
+        stop();
+      }
+    }
+  }
+
+  async #timeoutError(space: DataSpace, key: string): Promise<BridgeError> {
+    const { role } = splitKey(key);
+    const minions = space.roles[role]?.minions ?? [];
+    const who = await Promise.all(
+      minions.map(async (id) => `minion ${id} (${await this.#options.describeMinion(id)})`),
+    );
+    const whom = who.length === 0 ? 'which has no minion any more' : who.join(', ');
+    const text = `${key} is not written yet; awaited is role ${role}, ${whom}`;
+    return new BridgeError('ERR_DATA_TIMEOUT', text);
+  }
+}
+
+/** What a guest asked for is repeated to it only in a form that is short. */
+function describeKey(key: string): string {
+  return JSON.stringify(key.slice(0, 200));
+}
+
+function noSpaceError(): BridgeError {
+  return new BridgeError('ERR_DATA_UNKNOWN', 'this minion has no role in a data space');
+}

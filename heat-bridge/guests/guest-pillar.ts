@@ -1,0 +1,74 @@
+/** What guests find in their pillar: the profile of `sdb://`, and values that are known. */
+
+import type { ExtPillar } from '../../master/index.ts';
+import type { WireMap } from '../../minion-protocol/index.ts';
+import { BridgeError } from '../errors.ts';
+import type { DataSpaces } from './data-spaces.ts';
+import type { DataValues } from './data-values.ts';
+import { type GuestRequests, guestRunners, peersAsWire } from './guest-requests.ts';
+import { keyOf, unreadKeys } from './roles.ts';
+
+export interface GuestPillarDeps {
+  readonly spaces: DataSpaces;
+  readonly values: DataValues;
+  readonly requests: Pick<GuestRequests, 'peers' | 'permits'>;
+}
+
+/** Peers in a pillar, which each of them has: others are to be asked for. */
+const maxPillarPeers = 100;
+
+/**
+ * `saltbridge:driver` makes `saltbridge` a profile of `sdb://`. `saltbridge:data` has `reads` and
+ * `writes` (attribute → key), `unread` (keys that nobody reads) and `attributes` (values that are
+ * there when the pillar is made); `saltbridge:peers` is as `saltbridge_peers.list` has it.
+ */
+export function guestPillar(deps: GuestPillarDeps): ExtPillar {
+  return {
+    name: 'bridge',
+    provide: async ({ id }) => {
+      const [data, peers] = await Promise.all([dataOf(id, deps), peersOf(id, deps)]);
+      return data === undefined && peers === undefined
+        ? undefined
+        : { saltbridge: { ...data, ...peers } };
+    },
+  };
+}
+
+async function dataOf(
+  id: string,
+  { spaces, values, requests }: GuestPillarDeps,
+): Promise<WireMap | undefined> {
+  const membership = spaces.membershipOf(id);
+  if (membership === undefined) return undefined;
+  const { space, role } = membership;
+  const { reads = {}, writes = {} } = space.roles[role] ?? {};
+  const known = await values.attributesOf(membership);
+  // protection: pillar-of-guests
+  const permitted = [...known].filter(([, { key }]) =>
+    requests.permits(id, guestRunners.get, { key }),
+  );
+  const data = {
+    role,
+    reads: { ...reads },
+    writes: Object.fromEntries(
+      Object.entries(writes).map(([name, { attribute = name }]) => [attribute, keyOf(role, name)]),
+    ),
+    unread: [...unreadKeys(space.roles)].filter((key) => key.startsWith(`${role}/`)),
+    attributes: Object.fromEntries(permitted.map(([name, { value }]) => [name, value])),
+  };
+  return { driver: 'saltbridge_data', data };
+}
+
+async function peersOf(id: string, { requests }: GuestPillarDeps): Promise<WireMap | undefined> {
+  if (!requests.permits(id, guestRunners.peers, {})) return undefined;
+  try {
+    const list = await requests.peers(id);
+    const isCut = list.peers.length > maxPillarPeers;
+    const peers = { ...list, peers: list.peers.slice(0, maxPillarPeers) };
+    return { peers: peersAsWire(isCut ? { ...peers, truncated: true } : peers) };
+  } catch (error) {
+    // It was not enrolled.
+    if (error instanceof BridgeError && error.code === 'ERR_ENROLL_UNKNOWN') return undefined;
+    throw error;
+  }
+}

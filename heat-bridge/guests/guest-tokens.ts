@@ -1,0 +1,73 @@
+/** Tokens by which enrolled machines call the bridge over HTTPS, each as its own minion. */
+
+import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import { AuthenticationError, type StateArea } from '../../master/index.ts';
+import type { Enrolment } from '../enroll/enrolment.ts';
+
+/** A guest that has shown who it is. */
+export interface Guest {
+  /** Id of its minion. */
+  readonly minion: string;
+  readonly project: string;
+  /** What the cloud calls it. */
+  readonly instance?: string;
+}
+
+export interface GuestTokensOptions {
+  readonly state: Pick<StateArea, 'get' | 'seal' | 'unseal' | 'write'>;
+  readonly findEnrolment: (number: string) => Promise<Enrolment | undefined>;
+}
+
+const keyRow = ['guests', 'token-key'];
+const tokenForm = /^sbg1\.([A-Za-z0-9_-]{22})\.([A-Za-z0-9_-]{43})$/;
+
+/**
+ * A token is made from the number of an enrolment and its key's fingerprint, so nothing of it is
+ * stored, and it ends with the enrolment.
+ */
+export class GuestTokens {
+  readonly #key: Uint8Array;
+  readonly #findEnrolment: GuestTokensOptions['findEnrolment'];
+
+  private constructor(key: Uint8Array, findEnrolment: GuestTokensOptions['findEnrolment']) {
+    this.#key = key;
+    this.#findEnrolment = findEnrolment;
+  }
+
+  /** With the key that a process before this one made; sealed in the store. */
+  static async open({ state, findEnrolment }: GuestTokensOptions): Promise<GuestTokens> {
+    const known = await state.get(keyRow);
+    if (known !== undefined) return new GuestTokens(state.unseal(known.value), findEnrolment);
+    const key = randomBytes(32);
+    await state.write([{ op: 'put', key: keyRow, value: state.seal(key), ifRevision: 0 }]);
+    return new GuestTokens(key, findEnrolment);
+  }
+
+  /** The token of an enrolment that has a key; `undefined`: it has none yet. */
+  of({ number, fingerprint }: Enrolment): string | undefined {
+    if (fingerprint === undefined) return undefined;
+    return `sbg1.${number}.${this.#mac(number, fingerprint).toString('base64url')}`;
+  }
+
+  /** Whose token it is. @throws AuthenticationError ERR_EAUTH_TOKEN */
+  async identify(token: string): Promise<Guest> {
+    const [, number = '', mac = ''] = tokenForm.exec(token) ?? [];
+    const enrolment = number === '' ? undefined : await this.#findEnrolment(number);
+    const hasKey = enrolment?.state === 'accepted' || enrolment?.state === 'signed-in';
+    // protection: guest-tokens-that-ended
+    if (!hasKey || enrolment.fingerprint === undefined) throw refusedToken();
+    const expected = this.#mac(number, enrolment.fingerprint);
+    // protection: guest-tokens
+    if (!timingSafeEqual(expected, Buffer.from(mac, 'base64url'))) throw refusedToken();
+    const { id: minion, project, instance } = enrolment;
+    return { minion, project, ...(instance === undefined ? {} : { instance }) };
+  }
+
+  #mac(number: string, fingerprint: string): Buffer {
+    return createHmac('sha256', this.#key).update(`${number} ${fingerprint}`).digest();
+  }
+}
+
+function refusedToken(): AuthenticationError {
+  return new AuthenticationError('ERR_EAUTH_TOKEN', 'this is no token of an enrolled machine');
+}

@@ -1,0 +1,298 @@
+/** Peers: instances of one project that find each other, from enrolments and from the cloud. */
+
+import { isIP } from 'node:net';
+import type { Logger } from 'pino';
+import type { Enrolment } from '../enroll/enrolment.ts';
+import { BridgeError } from '../errors.ts';
+import { sleepUntilAborted } from '../signals/delivery-worker.ts';
+import type { CloudNetworks, CloudPort, CloudReader, CloudServer } from './cloud-reader.ts';
+
+/** An address of a peer. */
+interface PeerAddress {
+  readonly address: string;
+  readonly version: 4 | 6;
+  readonly cidr?: string;
+}
+
+/** A peer's port on a network. */
+interface PeerNetwork {
+  readonly id: string;
+  /** The name of the network; several networks may have one name. */
+  readonly label: string;
+  readonly mac: string;
+  readonly addresses: readonly PeerAddress[];
+}
+
+/** An instance of the same project. Nothing of its state is told. */
+export interface Peer {
+  /** Of the instance. Absent: only its enrolment is known, which names none. */
+  readonly id?: string;
+  /** Its minion. Absent: it is not enrolled. */
+  readonly minion?: string;
+  readonly name?: string;
+  /** Where its minion is heard from. */
+  readonly address?: string;
+  readonly availability_zone?: string;
+  /** Instances that were started by one request have one. */
+  readonly reservation_id?: string;
+  readonly security_groups: readonly { readonly id?: string; readonly name: string }[];
+  readonly networks: readonly PeerNetwork[];
+}
+
+/** What a guest gets of its peers. */
+export interface PeerList {
+  readonly project_id: string;
+  /** Its own instance, where that is known. */
+  readonly self?: string;
+  readonly peers: readonly Peer[];
+  /** Set where there are more than are listed. */
+  readonly truncated?: true;
+}
+
+/** Peers of one answer. */
+const maxPeers = 1000;
+
+/** The cloud as it was read last. */
+interface CloudState {
+  readonly servers: ReadonlyMap<string, CloudServer>;
+  /** By instance. */
+  readonly ports: ReadonlyMap<string, readonly CloudPort[]>;
+  readonly networks: CloudNetworks;
+}
+
+const nothing: CloudState = {
+  servers: new Map(),
+  ports: new Map(),
+  networks: { labels: new Map(), cidrs: new Map(), securityGroups: new Map() },
+};
+
+/** Knows instances and minions by project. */
+export class PeerDirectory {
+  readonly #liveEnrolments: () => Iterable<Enrolment>;
+  #cloud: CloudState = nothing;
+  /** Ids of instances by project. */
+  #byProject: ReadonlyMap<string, readonly string[]> = new Map();
+
+  /** @param liveEnrolments - those that have an id now */
+  constructor(liveEnrolments: () => Iterable<Enrolment>) {
+    this.#liveEnrolments = liveEnrolments;
+  }
+
+  get cloud(): CloudState {
+    return this.#cloud;
+  }
+
+  set cloud(state: CloudState) {
+    const byProject = new Map<string, string[]>();
+    for (const { id, project } of state.servers.values()) {
+      const ids = byProject.get(project) ?? [];
+      byProject.set(project, ids);
+      ids.push(id);
+    }
+    this.#cloud = state;
+    this.#byProject = byProject;
+  }
+
+  /**
+   * The peers of a minion: those of the project that it was enrolled for.
+   * @param addresses - where minions are heard from, by id
+   * @param isTogether - only those with the reservation of its own instance
+   * @throws BridgeError ERR_ENROLL_UNKNOWN
+   */
+  of(minion: string, addresses: ReadonlyMap<string, string>, isTogether = false): PeerList {
+    const enrolments = [...this.#liveEnrolments()].filter(hasKey);
+    const own = enrolments.find(({ id }) => id === minion);
+    if (own === undefined) {
+      throw new BridgeError('ERR_ENROLL_UNKNOWN', 'this minion was not enrolled for a project');
+    }
+    const { project, instance: self } = own;
+    // protection: peers-of-others
+    const enrolled = enrolments.filter((it) => it.project === project && it.id !== minion);
+    const minions = new Map(
+      enrolled.flatMap(({ id, instance }) => (instance ? [[instance, id]] : [])),
+    );
+    const reservation = this.#cloud.servers.get(self ?? '')?.reservation;
+    const known = (this.#byProject.get(project) ?? []).filter((id) => id !== self);
+    const instances = known.map((id) => this.#peer(id, minions.get(id)));
+    const listed = new Set(known);
+    const others = enrolled
+      .filter(({ instance }) => instance === undefined || !listed.has(instance))
+      .map(peerOfEnrolment);
+    const peers = [...instances, ...others]
+      .filter(
+        (it) => !isTogether || (reservation !== undefined && it.reservation_id === reservation),
+      )
+      .map((it) => withAddress(it, addresses));
+    return {
+      project_id: project,
+      ...(self === undefined ? {} : { self }),
+      peers: peers.slice(0, maxPeers),
+      ...(peers.length > maxPeers ? { truncated: true } : {}),
+    };
+  }
+
+  #peer(id: string, minion: string | undefined): Peer {
+    const { servers, ports, networks } = this.#cloud;
+    const server = servers.get(id);
+    // A tenant may give a port of its own the id of another's instance.
+    // protection: ports-of-others
+    const own = (ports.get(id) ?? []).filter(({ project }) => project === server?.project);
+    const groups = new Set(own.flatMap(({ securityGroups }) => securityGroups));
+    const named = [...groups].map((group) => ({
+      id: group,
+      name: networks.securityGroups.get(group) ?? '',
+    }));
+    return {
+      id,
+      ...(minion === undefined ? {} : { minion }),
+      ...(server?.name === undefined ? {} : { name: server.name }),
+      ...(server?.zone === undefined ? {} : { availability_zone: server.zone }),
+      ...(server?.reservation === undefined ? {} : { reservation_id: server.reservation }),
+      security_groups:
+        named.length > 0 ? named : (server?.securityGroups ?? []).map((name) => ({ name })),
+      networks: own.map((port) => peerNetwork(port, networks)),
+    };
+  }
+}
+
+function withAddress(peer: Peer, addresses: ReadonlyMap<string, string>): Peer {
+  const address = addresses.get(peer.minion ?? '');
+  return address === undefined ? peer : { ...peer, address };
+}
+
+function hasKey({ state }: Enrolment): boolean {
+  return state === 'accepted' || state === 'signed-in';
+}
+
+function peerOfEnrolment({ id: minion, instance }: Enrolment): Peer {
+  const known = instance === undefined ? {} : { id: instance };
+  return { ...known, minion, security_groups: [], networks: [] };
+}
+
+function peerNetwork(port: CloudPort, { labels, cidrs }: CloudNetworks): PeerNetwork {
+  return {
+    id: port.network,
+    label: labels.get(port.network) ?? '',
+    mac: port.mac,
+    addresses: port.addresses.flatMap(({ address, subnet }) => {
+      const version = isIP(address);
+      if (version !== 4 && version !== 6) return [];
+      const cidr = cidrs.get(subnet);
+      return [{ address, version, ...(cidr === undefined ? {} : { cidr }) }];
+    }),
+  };
+}
+
+// Polling.
+
+export interface PeerPollerOptions {
+  readonly reader: Pick<CloudReader, 'networks' | 'ports' | 'servers'>;
+  readonly directory: PeerDirectory;
+  /** Milliseconds between two polls for what has changed, and between two of everything. */
+  readonly intervalMs: number;
+  readonly fullIntervalMs: number;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
+  readonly log: Pick<Logger, 'info' | 'warn'>;
+}
+
+/** Clocks differ, and a change may be seen late. */
+const overlapMs = 60_000;
+const maxBackOff = 16;
+
+/** Keeps a directory as the cloud is. What cannot be read stays as it was. */
+export class PeerPoller {
+  readonly #options: PeerPollerOptions;
+  #fullAt = -Infinity;
+  #polledAt = 0;
+  #failures = 0;
+
+  constructor(options: PeerPollerOptions) {
+    this.#options = options;
+  }
+
+  /** Polls until the signal fires. */
+  async run(closing: AbortSignal): Promise<void> {
+    while (!closing.aborted) {
+      await this.#tryToPoll(closing);
+      const factor = Math.min(2 ** this.#failures, maxBackOff);
+      await sleepUntilAborted(this.#options.intervalMs * factor, closing);
+    }
+  }
+
+  /** Once. @throws CloudError */
+  async poll(): Promise<void> {
+    const { now, fullIntervalMs } = this.#options;
+    const startedAt = now();
+    // Of a clock that only goes forward.
+    const time = performance.now();
+    if (time - this.#fullAt >= fullIntervalMs) {
+      await this.#readAll();
+      this.#fullAt = time;
+    } else await this.#readChanges(this.#polledAt - overlapMs);
+    this.#polledAt = startedAt;
+  }
+
+  async #tryToPoll(closing: AbortSignal): Promise<void> {
+    try {
+      await this.poll();
+      this.#failures = 0;
+    } catch (error) {
+      if (closing.aborted) return;
+      this.#failures = Math.min(this.#failures + 1, maxBackOff);
+      const reason = error instanceof Error ? error.message : 'unknown';
+      this.#options.log.warn({ reason }, 'peers were not read from the cloud');
+    }
+  }
+
+  async #readAll(): Promise<void> {
+    const { reader, directory } = this.#options;
+    const before = directory.cloud;
+    const found = await reader.servers();
+    const servers = new Map(
+      found.filter((it) => !it.isDeleted).map((it) => [it.id, withKnown(it, before.servers)]),
+    );
+    const ports = groupByDevice(await reader.ports());
+    directory.cloud = { servers, ports, networks: await reader.networks() };
+  }
+
+  async #readChanges(since: number): Promise<void> {
+    const { reader, directory } = this.#options;
+    const changed = await reader.servers(new Date(since).toISOString());
+    if (changed.length === 0) return;
+    const before = directory.cloud;
+    const servers = new Map(before.servers);
+    const ports = new Map(before.ports);
+    const fresh = groupByDevice(
+      await reader.ports(changed.filter((it) => !it.isDeleted).map(({ id }) => id)),
+    );
+    for (const server of changed) {
+      ports.delete(server.id);
+      if (server.isDeleted) servers.delete(server.id);
+      else servers.set(server.id, withKnown(server, before.servers));
+    }
+    for (const [id, own] of fresh) ports.set(id, own);
+    const isNew = [...fresh.values()]
+      .flat()
+      .some(({ network }) => !before.networks.labels.has(network));
+    const networks = isNew ? await reader.networks() : before.networks;
+    directory.cloud = { servers, ports, networks };
+  }
+}
+
+/** Of an instance whose cell is down, what was known before. */
+function withKnown(server: CloudServer, before: ReadonlyMap<string, CloudServer>): CloudServer {
+  if (server.name !== undefined) return server;
+  const known = before.get(server.id);
+  return known?.project === server.project ? known : server;
+}
+
+function groupByDevice(ports: readonly CloudPort[]): ReadonlyMap<string, readonly CloudPort[]> {
+  const groups = new Map<string, CloudPort[]>();
+  for (const port of ports) {
+    const group = groups.get(port.device) ?? [];
+    groups.set(port.device, group);
+    group.push(port);
+  }
+  return groups;
+}

@@ -1,0 +1,55 @@
+/** Roles of a compiled template, on their way to a data space and to enrolments. */
+
+import Type from '#typebox';
+import { Compile } from '#typebox/compile';
+import { BridgeError } from '../errors.ts';
+import type { CompiledTemplate, CompileOptions } from './compile-template.ts';
+import type { DataSpaceRegistration } from './data-spaces.ts';
+import { roleFields, roleNameSchema } from './roles.ts';
+
+/** What a template's machines are prepared from. */
+export type PreparedRoles = Pick<CompiledTemplate, 'machines' | 'roles'> & Required<CompileOptions>;
+
+const strict = { additionalProperties: false };
+const Text = Type.String({ minLength: 1, maxLength: 255 });
+const preparedCheck = Compile(
+  Type.Unsafe<PreparedRoles>(
+    Type.Object(
+      {
+        format: Type.Union([Type.Literal('cloud-init'), Type.Literal('shell')]),
+        configDir: Text,
+        roles: Type.Record(roleNameSchema, Type.Object(roleFields, strict), strict),
+        machines: Type.Array(
+          Type.Object({ resource: Text, role: Text, parameter: Type.Optional(Text) }, strict),
+          { maxItems: 10_000 },
+        ),
+      },
+      strict,
+    ),
+  ),
+);
+
+/** @throws BridgeError ERR_DATA_FORM */
+export function parsePreparedRoles(given: unknown): PreparedRoles {
+  const [first] = preparedCheck.Errors(given);
+  if (first === undefined) return preparedCheck.Parse(given);
+  const field = first.instancePath.slice(1).replaceAll('/', '.') || 'the roles';
+  throw new BridgeError('ERR_DATA_FORM', `${field}: ${first.message}`);
+}
+
+/** The data space of a stack. @param idOf - the minion of each machine */
+export function spaceOf(
+  stack: string,
+  { roles, machines }: Pick<PreparedRoles, 'machines' | 'roles'>,
+  idOf: (machine: PreparedRoles['machines'][number]) => string,
+): DataSpaceRegistration {
+  return {
+    name: stack,
+    roles: Object.fromEntries(
+      Object.entries(roles).map(([name, role]) => {
+        const own = machines.filter((machine) => machine.role === name);
+        return [name, { ...role, minions: own.map(idOf) }];
+      }),
+    ),
+  };
+}

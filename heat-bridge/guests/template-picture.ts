@@ -1,0 +1,23 @@
+/** A picture of which role waits for which value of which other, for Mermaid. */
+
+import type { ValueFlow } from './compile-template.ts';
+
+/** A flow chart: values of guests are whole lines, values of Heat dotted ones. */
+export function drawFlows(roles: readonly string[], flows: readonly ValueFlow[]): string {
+  const nodeOf = new Map(roles.map((role, index) => [role, `r${index}`]));
+  const lines = [
+    'flowchart LR',
+    ...Array.from(nodeOf, ([role, node]) => `  ${node}[${quote(role)}]`),
+    ...flows.map(({ key, from, to, by, secret }) => {
+      const label = quote(`${key}${secret ? ' (secret)' : ''}`);
+      const arrow = by === 'heat' ? '-.->' : '-->';
+      return `  ${nodeOf.get(from) ?? quote(from)} ${arrow}|${label}| ${nodeOf.get(to) ?? quote(to)}`;
+    }),
+  ];
+  return `${lines.join('\n')}\n`;
+}
+
+/** Mermaid reads entities without their ampersand. */
+function quote(text: string): string {
+  return `"${text.replaceAll('#', '#35;').replaceAll('"', '#quot;')}"`;
+}

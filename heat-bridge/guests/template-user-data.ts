@@ -1,0 +1,79 @@
+/** User-data of the machines of a compiled template, as expressions of Heat's. */
+
+import { Scalar } from 'yaml';
+import { BridgeError } from '../errors.ts';
+
+export interface UserDataParts {
+  /** Values that Heat resolves, by key. */
+  readonly values: Readonly<Record<string, unknown>>;
+  /** What the template had for it already; `undefined`: nothing. */
+  readonly existing: unknown;
+  /** The user-data that enrols the machine. */
+  readonly enrolment: object;
+  readonly format?: 'cloud-init' | 'shell';
+  readonly configDir?: string;
+}
+
+/** One of both. */
+export interface HeatUserData {
+  /** Another resource, whose id is the user-data. */
+  readonly resource?: object;
+  readonly text?: object;
+}
+
+const placeholder = '$saltbridge_values';
+
+/** @throws BridgeError ERR_DATA_FORM where the parts cannot be put together */
+export function userDataOf({
+  values,
+  existing,
+  enrolment,
+  format = 'cloud-init',
+  configDir = '/etc/salt',
+}: UserDataParts): HeatUserData {
+  const hasValues = Object.keys(values).length > 0;
+  if (!hasValues && existing === undefined) return { text: enrolment };
+  const script = {
+    str_replace: {
+      template: blockText(valuesScript(configDir, format)),
+      params: { [placeholder]: values },
+    },
+  };
+  if (format === 'shell') {
+    if (existing !== undefined) {
+      const text = 'user_data: with the format shell, the script that enrols is the whole of it';
+      throw new BridgeError('ERR_DATA_FORM', text);
+    }
+    return { text: { list_join: ['\n', [script, enrolment]] } };
+  }
+  const parts = [
+    ...(existing === undefined ? [] : [{ config: existing }]),
+    ...(hasValues ? [{ config: script, type: 'text', subtype: 'cloud-boothook' }] : []),
+    { config: enrolment, type: 'multipart' },
+  ];
+  return { resource: { type: 'OS::Heat::MultipartMime', properties: { parts } } };
+}
+
+function blockText(text: string): Scalar<string> {
+  const scalar = new Scalar(text);
+  scalar.type = Scalar.BLOCK_LITERAL;
+  return scalar;
+}
+
+/** Heat writes the values as JSON, which is one line, so nothing in them ends the text early. */
+function valuesScript(configDir: string, format: 'cloud-init' | 'shell'): string {
+  if (!/^\/[A-Za-z0-9._/-]+$/.test(configDir)) {
+    throw new BridgeError('ERR_DATA_FORM', 'configDir: expected a whole path without blanks');
+  }
+  const head = format === 'cloud-init' ? '#cloud-boothook\n#!/bin/sh' : '#!/bin/sh';
+  return `${head}
+# Values of this stack that Heat has resolved.
+(
+  umask 077
+  mkdir -p ${configDir}/saltbridge
+  cat >${configDir}/saltbridge/values.json <<'SALTBRIDGE_END_OF_VALUES'
+${placeholder}
+SALTBRIDGE_END_OF_VALUES
+)
+`;
+}

@@ -1,0 +1,301 @@
+import { hash, timingSafeEqual } from 'node:crypto';
+import type { Logger } from 'pino';
+import {
+  type EncryptionAlgorithm,
+  type FactMap,
+  type ProtocolVersion,
+  type SigningAlgorithm,
+  type WireMap,
+  type WireValue,
+  wireBytes,
+} from '../../minion-protocol/index.ts';
+import type { Key, Store } from '../../store/index.ts';
+import { MasterError } from '../api/index.ts';
+import type { RequestCounters } from '../metrics/index.ts';
+
+/** An encrypted request after every check of the request channel: handlers never see ciphertext. */
+export interface VerifiedRequest {
+  /**
+   * Who sent it. In protocol 3 the key that opened it says so; in 0 to 2 the token does, and
+   * where those minions send none the id is only claimed by a holder of the shared key.
+   * `undefined`: protocols 0 to 2, and the load has no id.
+   */
+  readonly minionId: string | undefined;
+  /** Whether the minion's own key proves `minionId`. */
+  readonly isProven: boolean;
+  readonly version: ProtocolVersion;
+  readonly nonce: string | undefined;
+  /** Seconds since 1970 by the minion's clock; protocol 3 only. */
+  readonly ts: number | undefined;
+  /** Address of whoever sent it. */
+  readonly address: string;
+  /** Size of the load as it was sent, encrypted. */
+  readonly bytes: number;
+  /** The HMAC of what was sent: only the very same bytes have it again. A view into them. */
+  readonly mac: Buffer;
+  /** The load without `tok` and `nonce`. */
+  readonly load: WireMap;
+  /** The load as it came, with everything in it; a view into the plaintext. */
+  readonly packed: Uint8Array;
+  readonly encAlgo: EncryptionAlgorithm;
+  readonly sigAlgo: SigningAlgorithm;
+}
+
+/** What a handler answers; the request channel encrypts it as the request's version asks [WIRE 8]. */
+export type Reply =
+  | {
+      readonly kind: 'send';
+      readonly value: WireValue;
+      /** What the asker has to wait for; default: nothing. */
+      readonly after?: Promise<true>;
+    }
+  /** The same of a value that was packed already, in pieces. */
+  | { readonly kind: 'packed'; readonly pieces: readonly Uint8Array[] }
+  /** Under a key of its own, signed, for the asker alone. */
+  | { readonly kind: 'private'; readonly pillar: FactMap };
+
+/**
+ * Thrown where there must be no answer, because any would be an acknowledgement, or because so much
+ * waits for the minion's rate that answering would be work for whoever floods. The connection is
+ * closed a little later, and the minion sends again by itself.
+ */
+export class DropConnectionError extends Error {
+  /** What is counted. */
+  readonly reason: string;
+
+  constructor(reason: string, options?: ErrorOptions) {
+    super(`not answered: ${reason}`, options);
+    this.name = new.target.name;
+    this.reason = reason;
+  }
+}
+
+/** Answers one `cmd`: at once, where nothing is waited for. @throws DropConnectionError */
+export type Handler = (request: VerifiedRequest) => Reply | Promise<Reply>;
+
+/** A reply of the usual kind. */
+export function send(value: WireValue): Reply {
+  return { kind: 'send', value };
+}
+
+/** The same when it is the asker's turn. */
+export function sendLater(value: WireValue, isNext: true | Promise<true>): Reply {
+  return isNext === true ? send(value) : { kind: 'send', value, after: isNext };
+}
+
+const maxRemembered = 50_000;
+/** For one of them as bytes: a token is as long as its key, which has at most 8,192 bits. */
+const room = Buffer.allocUnsafeSlow(1024);
+
+/**
+ * Whether a token is the minion's own [WIRE 3.3]. It never changes for a key, so one that was
+ * right is remembered, and the RSA operation is done once a key.
+ */
+export class TokenCheck {
+  readonly #verify: (pem: string, token: Uint8Array) => Promise<boolean>;
+  /** Tokens as text of a character a byte: as bytes they would take three times the room. */
+  readonly #verified = new Map<string, string>();
+  /** By key and token: many requests of a minion may arrive before its first was checked. */
+  readonly #underWay = new Map<string, Promise<boolean>>();
+
+  /** @param verify the RSA check, off the main thread */
+  constructor(verify: (pem: string, token: Uint8Array) => Promise<boolean>) {
+    this.#verify = verify;
+  }
+
+  /** Whether it is the token that was right before; costs no RSA. */
+  isRemembered(pem: string, token: Uint8Array): boolean {
+    const known = this.#verified.get(pem);
+    if (known?.length !== token.length) return false;
+    room.write(known, 'latin1');
+    return timingSafeEqual(room.subarray(0, known.length), token);
+  }
+
+  /** @param pem text of the minion's accepted key */
+  async isGenuine(pem: string, token: Uint8Array): Promise<boolean> {
+    if (this.isRemembered(pem, token)) return true;
+    if (!(await this.#verifyOnce(pem, token))) return false;
+    this.#verified.set(pem, Buffer.from(token).toString('latin1'));
+    const [oldest] = this.#verified.keys();
+    if (this.#verified.size > maxRemembered && oldest !== undefined) this.#verified.delete(oldest);
+    return true;
+  }
+
+  #verifyOnce(pem: string, token: Uint8Array): Promise<boolean> {
+    const mark = `${pem} ${hash('sha256', token, 'base64')}`;
+    const same = this.#underWay.get(mark);
+    if (same !== undefined) return same;
+    const verifying = this.#verify(pem, token).finally(() => this.#underWay.delete(mark));
+    this.#underWay.set(mark, verifying);
+    return verifying;
+  }
+}
+
+// Signatures of returns, which minions make with `minion_sign_messages` [WIRE 9.4, 23.2].
+
+export interface SignatureCheckOptions {
+  /** `require_minion_sign_messages`: what has no signature is refused. */
+  readonly isRequired: boolean;
+  /** `drop_messages_signature_fail`: what has a wrong one is refused. */
+  readonly mustVerify: boolean;
+  /** PEM text of an id's accepted key. */
+  readonly acceptedKey: (id: string) => string | undefined;
+  /** The RSA check, off the main thread. @throws MasterError when it cannot be made now */
+  readonly verify: (pem: string, packed: Uint8Array, signature: Uint8Array) => Promise<boolean>;
+  readonly counters: RequestCounters;
+  readonly log: Logger;
+}
+
+/** Decides by their signatures whether returns are taken, as Salt's options say. */
+export class SignatureCheck {
+  readonly #options: SignatureCheckOptions;
+
+  constructor(options: SignatureCheckOptions) {
+    this.#options = options;
+  }
+
+  /** Whether a return may be taken; nothing is waited for where it has no signature. @throws DropConnectionError */
+  permits(request: VerifiedRequest): boolean | Promise<boolean> {
+    const { isRequired, counters, log } = this.#options;
+    const { minionId, load } = request;
+    const signature = wireBytes(load.sig);
+    if (signature !== undefined) return this.#permitsSigned(request, signature);
+    // protection: unsigned-returns
+    if (!isRequired) return true;
+    counters.count('return-unsigned');
+    log.debug({ minion: minionId }, 'return without a signature refused');
+    return false;
+  }
+
+  async #permitsSigned(
+    { minionId = '', packed }: VerifiedRequest,
+    signature: Uint8Array,
+  ): Promise<boolean> {
+    const { acceptedKey, mustVerify, counters, log } = this.#options;
+    const pem = acceptedKey(minionId);
+    if (pem !== undefined && (await this.#verify(pem, packed, signature))) return true;
+    counters.count('return-signature');
+    log.debug({ minion: minionId, refused: mustVerify }, 'signature of a return does not verify');
+    // protection: wrong-signatures
+    return !mustVerify;
+  }
+
+  /** Without an answer the minion sends again. @throws DropConnectionError */
+  async #verify(pem: string, packed: Uint8Array, signature: Uint8Array): Promise<boolean> {
+    try {
+      return await this.#options.verify(pem, packed, signature);
+    } catch (cause) {
+      if (cause instanceof MasterError)
+        throw new DropConnectionError('return-not-verified', { cause });
+      throw cause;
+    }
+  }
+}
+
+const prefix: Key = ['pins'];
+
+/** The version that each id has proved, by id. */
+export async function readPins(store: Pick<Store, 'list'>): Promise<Map<string, number>> {
+  const pins = new Map<string, number>();
+  for await (const entry of store.list(prefix)) {
+    const [version] = entry.value;
+    if (version !== undefined) pins.set(entry.key.at(-1) ?? '', version);
+  }
+  return pins;
+}
+
+/**
+ * The highest protocol version that each id has proved with its key; a lower one is refused from
+ * then on, because it would leave out checks that the minion is known to be able to pass
+ * [THREATS C-53]. Deleting the key forgets the pin.
+ */
+export class VersionPins {
+  readonly #store: Store;
+  readonly #minimum: ProtocolVersion;
+  readonly #pins: Map<string, number>;
+
+  private constructor(store: Store, minimum: ProtocolVersion, pins: Map<string, number>) {
+    this.#store = store;
+    this.#minimum = minimum;
+    this.#pins = pins;
+  }
+
+  /** @param minimumAuthVersion `minimum_auth_version`: `auto` pins, a number holds for all ids */
+  static async open(
+    store: Store,
+    minimumAuthVersion: ProtocolVersion | 'auto',
+  ): Promise<VersionPins> {
+    const pins = await readPins(store);
+    return new VersionPins(store, minimumAuthVersion === 'auto' ? 0 : minimumAuthVersion, pins);
+  }
+
+  /** Whether a request of this version may come from this id. */
+  permits(id: string, version: ProtocolVersion): boolean {
+    return version >= this.required(id);
+  }
+
+  /** The lowest version that a request of this id may have. */
+  required(id: string): number {
+    // protection: no-pins
+    return Math.max(this.#minimum, this.of(id));
+  }
+
+  /** The version that the id has proved; 0 if it has proved none. */
+  of(id: string): number {
+    return this.#pins.get(id) ?? 0;
+  }
+
+  /** Remembers that an encrypted request of this version was verified; durable when it resolves. */
+  async prove(id: string, version: ProtocolVersion): Promise<void> {
+    if (version <= this.of(id)) return;
+    this.#pins.set(id, version);
+    const value = Uint8Array.of(version);
+    await this.#store.write([{ op: 'put', key: [...prefix, id], value }]);
+  }
+
+  async forget(ids: readonly string[]): Promise<void> {
+    const pinned = ids.filter((id) => this.#pins.delete(id));
+    if (pinned.length === 0) return;
+    await this.#store.write(pinned.map((id) => ({ op: 'delete', key: [...prefix, id] })));
+  }
+}
+
+/** Milliseconds between two lines of the log about one id: anybody may name it. */
+const quietMs = 60_000;
+
+export interface VersionCheckOptions {
+  readonly pins: VersionPins;
+  readonly isAccepted: (id: string) => boolean;
+  readonly now: () => number;
+  readonly log: Logger;
+}
+
+/** Whether requests have a version that may be; the log names the accepted ids whose have not. */
+export class VersionCheck {
+  readonly #options: VersionCheckOptions;
+  /** Bounded by the accepted ids. */
+  readonly #loggedAt = new Map<string, number>();
+
+  constructor(options: VersionCheckOptions) {
+    this.#options = options;
+  }
+
+  /** @param address - where the request came from */
+  permits(id: string, version: ProtocolVersion, address: string): boolean {
+    const { pins } = this.#options;
+    if (pins.permits(id, version)) return true;
+    this.#log(id, version, address);
+    return false;
+  }
+
+  #log(id: string, version: ProtocolVersion, address: string): void {
+    const { pins, isAccepted, now, log } = this.#options;
+    const loggedAt = this.#loggedAt.get(id) ?? Number.NEGATIVE_INFINITY;
+    if (!isAccepted(id)) this.#loggedAt.delete(id);
+    else if (now() - loggedAt >= quietMs) {
+      this.#loggedAt.set(id, now());
+      const fields = { minion: id, remote: address, version, required: pins.required(id) };
+      log.warn(fields, 'request refused: its protocol version is too low');
+    }
+  }
+}

@@ -1,0 +1,186 @@
+/** What is wrong with a configuration, and where: errors and warnings that name file, line and key. */
+
+import { nearestName, SaltbridgeError } from '../../runtime/index.ts';
+import type { ErrorEntry } from '../api/index.ts';
+
+/** Why a configuration was refused; what each means is in {@link configErrors}. */
+export type ConfigErrorCode =
+  | 'ERR_CONFIG_READ'
+  | 'ERR_CONFIG_SYNTAX'
+  | 'ERR_OPTION_CONFLICT'
+  | 'ERR_OPTION_RENAMED'
+  | 'ERR_OPTION_TYPE'
+  | 'ERR_OPTION_UNKNOWN';
+
+/** Where an option was found. */
+export interface OptionOrigin {
+  /** Path of the file; `options` for values that a program passed. */
+  readonly file: string;
+  /** 1 is the first; 0 if there is none. */
+  readonly line: number;
+  /** As written there, for instance `publish_port` or `saltbridge:limits:burst`; '' for the file. */
+  readonly key: string;
+}
+
+/** What else a {@link ConfigError} may hold. */
+interface ConfigErrorOptions extends ErrorOptions {
+  /** The line of the file with a mark below it, without values. */
+  readonly excerpt?: string;
+  /** All mistakes, this one first, where there are several. */
+  readonly all?: readonly ConfigError[];
+}
+
+/**
+ * A configuration that cannot be used. The message names the place and what was expected; of values
+ * it has numbers alone. Where there are several mistakes, it has each on a line of its own.
+ */
+export class ConfigError extends SaltbridgeError {
+  declare readonly code: ConfigErrorCode;
+  /** Of the first mistake, as `line`, `key` and `problem`. */
+  readonly file: string;
+  readonly line: number;
+  readonly key: string;
+  /** The message without the place. */
+  readonly problem: string;
+  /** Every mistake by itself. */
+  declare readonly problems: readonly ConfigError[];
+
+  constructor(
+    code: ConfigErrorCode,
+    origin: OptionOrigin,
+    problem: string,
+    { excerpt, all, ...options }: ConfigErrorOptions = {},
+  ) {
+    const own = [describe(origin, problem), ...(excerpt === undefined ? [] : [excerpt])];
+    super(code, (all?.map(({ message }) => message) ?? own).join('\n'), options);
+    this.file = origin.file;
+    this.line = origin.line;
+    this.key = origin.key;
+    this.problem = problem;
+    // A log would show them twice.
+    Object.defineProperty(this, 'problems', { value: all ?? [this], enumerable: false });
+  }
+
+  /** Several mistakes as one error, with the code and the place of the first. */
+  static of(first: ConfigError, ...others: readonly ConfigError[]): ConfigError {
+    if (others.length === 0) return first;
+    const { code, problem, cause } = first;
+    return new ConfigError(code, first, problem, { cause, all: [first, ...others] });
+  }
+}
+
+/** The catalogue of {@link ConfigErrorCode}. */
+export const configErrors: Readonly<Record<ConfigErrorCode, ErrorEntry>> = {
+  ERR_CONFIG_READ: {
+    meaning: 'A configuration file or directory cannot be read, or a file includes itself.',
+    action: 'Correct the path, or give the service user the right to read the file.',
+    retry: true,
+  },
+  ERR_CONFIG_SYNTAX: {
+    meaning: 'A file is not YAML, names a key twice, uses a tag, or is not a map of options.',
+    action: 'Correct the line named; the YAML is version 1.1, as in Salt.',
+    retry: false,
+  },
+  ERR_OPTION_CONFLICT: {
+    meaning: 'Options that are right by themselves contradict each other.',
+    action: 'Change one of the two that the message names.',
+    retry: false,
+  },
+  ERR_OPTION_RENAMED: {
+    meaning: 'An option is used under a former name.',
+    action: 'Use the name in the message; saltbridge migrate check lists all former names.',
+    retry: false,
+  },
+  ERR_OPTION_TYPE: {
+    meaning: 'The value of an option is of another type or outside of its range.',
+    action: 'Write what the message says was expected.',
+    retry: false,
+  },
+  ERR_OPTION_UNKNOWN: {
+    meaning: 'An option under saltbridge:, or one that a program passed, does not exist.',
+    action: 'Use the name that the message proposes, or remove the option.',
+    retry: false,
+  },
+};
+
+function describe({ key, ...place }: OptionOrigin, problem: string): string {
+  return [placeOf(place), ...(key === '' ? [] : [key]), problem].join(': ');
+}
+
+/**
+ * The refusal of a name that nobody has, with the one that was probably meant.
+ * @param code - in a section, whose value is wrong then: ERR_OPTION_TYPE
+ */
+export function unknownOption(
+  origin: OptionOrigin,
+  known: readonly string[],
+  code: ConfigErrorCode = 'ERR_OPTION_UNKNOWN',
+): ConfigError {
+  const name = origin.key.split(':').at(-1) ?? '';
+  const proposal = proposeName(name, known) ?? `known are ${known.join(', ')}`;
+  return new ConfigError(code, origin, `there is no such option; ${proposal}`);
+}
+
+/** A question for the known name that a misspelt one resembles; `undefined`: it resembles none. */
+export function proposeName(name: string, known: readonly string[]): string | undefined {
+  const nearest = nearestName(name, known);
+  return nearest === undefined ? undefined : `did you mean ${nearest}?`;
+}
+
+/** The refusal of a value, which it describes by its type alone. */
+export function typeError(origin: OptionOrigin, found: unknown, expected: string): ConfigError {
+  return new ConfigError(
+    'ERR_OPTION_TYPE',
+    origin,
+    `found ${nameType(found)}, expected ${expected}`,
+  );
+}
+
+function nameType(value: unknown): string {
+  if (value === null) return 'nothing';
+  if (Array.isArray(value)) return 'a list';
+  if (value instanceof Map) return 'a map';
+  if (value instanceof Date) return 'a date';
+  if (typeof value === 'string') return value === '' ? 'empty text' : 'a text';
+  if (typeof value === 'number') return Number.isInteger(value) ? 'a whole number' : 'a number';
+  if (typeof value === 'boolean') return 'true or false';
+  return `a value of type ${typeof value}`;
+}
+
+/** Something in the configuration that has no effect, or another than in Salt, and that the operator should know of. */
+export interface ConfigWarning extends OptionOrigin {
+  readonly kind: /** The main file does not exist. */
+    | 'missing-file'
+    /** An `include:` that finds no file. */
+    | 'nothing-included'
+    /** An option that Salt has and this master does not serve; the message says what to do. */
+    | 'not-served'
+    /** Expressions that permit less than in Salt. */
+    | 'narrowed'
+    /** Rights of users that are wider than they seem, mean less than in Salt, or cannot be read. */
+    | 'rights'
+    /** The reactor listens for tags that no rule lets anybody emit. */
+    | 'unheard'
+    /** A value that another option does not let have its effect. */
+    | 'bounded'
+    /** A directory that an option names and that is not there. */
+    | 'missing-directory'
+    /** One that nothing is lost without. */
+    | 'not-needed'
+    /** An option that neither has. */
+    | 'unknown-option';
+  /** One line that names the place. */
+  readonly message: string;
+}
+
+/** `file:line`, or the file alone. */
+export function placeOf({ file, line }: Pick<OptionOrigin, 'file' | 'line'>): string {
+  return line === 0 ? file : `${file}:${line}`;
+}
+
+/** The message of a problem or a warning without the place in front, where that is told beside it. */
+export function withoutPlace(it: OptionOrigin & { readonly message: string }): string {
+  const place = `${placeOf(it)}: `;
+  const [line = ''] = it.message.split('\n');
+  return line.startsWith(place) ? line.slice(place.length) : line;
+}

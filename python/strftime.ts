@@ -1,0 +1,68 @@
+/** Dates in the forms of Python's `strftime`. */
+
+const days = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday'];
+const months =
+  'January February March April May June July August September October November December'.split(
+    ' ',
+  );
+
+function pad(value: number, width = 2): string {
+  return String(value).padStart(width, '0');
+}
+
+function dayOfYear(date: Date): number {
+  return Math.floor((date.getTime() - Date.UTC(date.getUTCFullYear(), 0, 1)) / 86_400_000) + 1;
+}
+
+/** Python's `strftime` of a date in UTC; what it does not know stays as it is. */
+export function strftime(date: Date, format: string): string {
+  return format.replace(/%(.)/gs, (whole, letter: string) => fields[letter]?.(date) ?? whole);
+}
+
+function weekday(date: Date): string {
+  return days[date.getUTCDay()] ?? '';
+}
+
+function month(date: Date): string {
+  return months[date.getUTCMonth()] ?? '';
+}
+
+function hour12(date: Date): number {
+  return date.getUTCHours() % 12 || 12;
+}
+
+const fields: Readonly<Record<string, (date: Date) => string>> = {
+  '%': () => '%',
+  A: weekday,
+  a: (date) => weekday(date).slice(0, 3),
+  B: month,
+  b: (date) => month(date).slice(0, 3),
+  c: (date) => strftime(date, '%a %b %e %H:%M:%S %Y'),
+  D: (date) => strftime(date, '%m/%d/%y'),
+  d: (date) => pad(date.getUTCDate()),
+  e: (date) => String(date.getUTCDate()).padStart(2, ' '),
+  F: (date) => strftime(date, '%Y-%m-%d'),
+  f: (date) => pad(date.getUTCMilliseconds() * 1000, 6),
+  H: (date) => pad(date.getUTCHours()),
+  h: (date) => month(date).slice(0, 3),
+  I: (date) => pad(hour12(date)),
+  j: (date) => pad(dayOfYear(date), 3),
+  M: (date) => pad(date.getUTCMinutes()),
+  m: (date) => pad(date.getUTCMonth() + 1),
+  n: () => '\n',
+  p: (date) => (date.getUTCHours() < 12 ? 'AM' : 'PM'),
+  S: (date) => pad(date.getUTCSeconds()),
+  s: (date) => String(Math.floor(date.getTime() / 1000)),
+  T: (date) => strftime(date, '%H:%M:%S'),
+  t: () => '\t',
+  U: (date) => pad(Math.floor((dayOfYear(date) + 6 - date.getUTCDay()) / 7)),
+  u: (date) => String(date.getUTCDay() || 7),
+  W: (date) => pad(Math.floor((dayOfYear(date) + 6 - ((date.getUTCDay() + 6) % 7)) / 7)),
+  w: (date) => String(date.getUTCDay()),
+  X: (date) => strftime(date, '%H:%M:%S'),
+  x: (date) => strftime(date, '%m/%d/%y'),
+  Y: (date) => String(date.getUTCFullYear()),
+  y: (date) => pad(date.getUTCFullYear() % 100),
+  Z: () => '',
+  z: () => '',
+};

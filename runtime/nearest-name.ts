@@ -1,0 +1,33 @@
+/** The name that differs least from `name`, if the difference looks like a slip of the hand. */
+export function nearestName(name: string, known: readonly string[]): string | undefined {
+  let best: { readonly candidate: string; readonly distance: number } | undefined;
+  for (const candidate of known) {
+    const distance = editDistance(name, candidate);
+    if (best === undefined || distance < best.distance) best = { candidate, distance };
+  }
+  if (best === undefined || best.distance > slips(name)) return undefined;
+  return best.candidate;
+}
+
+/** How many slips are likely in a name: one of three letters, two of four and more. */
+function slips({ length }: string): number {
+  return Math.max(Math.min(2, Math.floor(length / 2)), length / 3);
+}
+
+/** Insertions, deletions, substitutions and swapped neighbours, a row at a time. */
+function editDistance(a: string, b: string): number {
+  let beforePrevious: number[] = [];
+  let previous = Array.from({ length: b.length + 1 }, (_, index) => index);
+  for (let i = 1; i <= a.length; i++) {
+    const row = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const substitution = (previous[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      const isSwap = a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
+      const swap = isSwap ? (beforePrevious[j - 2] ?? 0) + 1 : substitution;
+      row.push(Math.min(substitution, swap, (previous[j] ?? 0) + 1, (row[j - 1] ?? 0) + 1));
+    }
+    beforePrevious = previous;
+    previous = row;
+  }
+  return previous[b.length] ?? 0;
+}

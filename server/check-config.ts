@@ -1,0 +1,117 @@
+/** All that is wrong with a configuration directory, as `saltbridge master` would find it. */
+
+import path from 'node:path';
+import { checkBridgeOptions } from '../heat-bridge/index.ts';
+import {
+  type CheckedConfig,
+  ConfigError,
+  type ConfigWarning,
+  checkMasterConfig,
+  isSettings,
+  loadTenants,
+  type OptionOrigin,
+  type Settings,
+} from '../master/index.ts';
+import { findMissingRoots, findUnreadableCertificates, isDirectory } from './named-files.ts';
+
+/** A configuration directory that was looked at; of one with tenants, those of the tenants too. */
+export interface ConfigCheck {
+  readonly directory: string;
+  /** Every file that was read. */
+  readonly files: readonly string[];
+  /** What keeps the master from starting. */
+  readonly problems: readonly ConfigError[];
+  /** What has no effect, or another one than in Salt. */
+  readonly warnings: readonly ConfigWarning[];
+}
+
+/** Reads a configuration directory and what it names; opens nothing, and changes nothing. */
+export async function checkServerConfig(directory: string): Promise<ConfigCheck> {
+  const main = await checkDirectory(directory);
+  if (main === undefined) {
+    return { directory, files: [], problems: [noDirectory(directory)], warnings: [] };
+  }
+  const names = Object.entries(main.config.tenants);
+  const masters = names.length === 0 ? [await withNamedFiles(main)] : [main];
+  for (const [name, given] of names) {
+    const own = path.resolve(directory, given);
+    const key = ['saltbridge', 'tenants', name];
+    const tenant = await checkDirectory(own);
+    masters.push(
+      tenant === undefined
+        ? {
+            ...main,
+            files: [],
+            warnings: [],
+            problems: [noDirectory(own, originAt(main.settings, key))],
+          }
+        : await withNamedFiles(tenant),
+    );
+  }
+  const problems = masters.flatMap((it) => it.problems);
+  return {
+    directory,
+    files: masters.flatMap(({ files }) => files),
+    problems: problems.length > 0 ? problems : await conflictsOf(directory),
+    warnings: masters.flatMap(({ warnings }) => warnings),
+  };
+}
+
+/** What several tenants must not have in common, where each is right by itself. */
+async function conflictsOf(directory: string): Promise<readonly ConfigError[]> {
+  try {
+    await loadTenants(directory);
+    return [];
+  } catch (error) {
+    if (error instanceof ConfigError) return error.problems;
+    throw error;
+  }
+}
+
+/** `undefined`: there is none. */
+async function checkDirectory(directory: string): Promise<CheckedConfig | undefined> {
+  return (await isDirectory(directory)) ? checkMasterConfig(directory) : undefined;
+}
+
+function noDirectory(
+  directory: string,
+  origin: OptionOrigin = { file: directory, line: 0, key: '' },
+): ConfigError {
+  const problem = `${directory === origin.file ? '' : `${directory}: `}there is no such directory, expected one with a file named master`;
+  return new ConfigError('ERR_CONFIG_READ', origin, problem);
+}
+
+/** Looks at what the bridge and the options name as well. */
+async function withNamedFiles(checked: CheckedConfig): Promise<CheckedConfig> {
+  const { config, settings, problems, warnings } = checked;
+  const bridge = await checkBridgeOptions(config);
+  const certificates = await findUnreadableCertificates(config);
+  const missing = await findMissingRoots(settings);
+  return {
+    ...checked,
+    problems: [
+      ...problems,
+      ...bridge.map(({ key, problem }) => toConfigError(settings, key.split(':'), problem)),
+      ...certificates.map(({ key, problem }) => toConfigError(settings, key, problem)),
+    ],
+    warnings: [...warnings, ...missing],
+  };
+}
+
+function toConfigError(settings: Settings, key: readonly string[], problem: string): ConfigError {
+  return new ConfigError('ERR_OPTION_TYPE', originAt(settings, key), problem);
+}
+
+/** The place of a key, or of the nearest one above it that a file has. */
+function originAt(settings: Settings, key: readonly string[]): OptionOrigin {
+  let [file, line] = ['options', 0];
+  let within = settings;
+  for (const name of key) {
+    const setting = within.get(name);
+    if (setting === undefined) break;
+    ({ file, line } = setting.origin);
+    if (!isSettings(setting.value)) break;
+    within = setting.value;
+  }
+  return { file, line, key: key.join(':') };
+}

@@ -1,0 +1,200 @@
+/** Changes of a server's own metadata, as `cfn-hup` sees them. */
+import { writeFileSync } from 'node:fs';
+import path from 'node:path';
+import test, { type ExecutionContext } from 'ava';
+import { allow } from '../../../acl/index.ts';
+import { metadataUpdates } from '../../../heat-bridge/deployments/metadata-hooks.ts';
+import type { MinionFunction } from '../../../minion-protocol/index.ts';
+import { until } from '../../helpers/deadline.ts';
+import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
+import { eventually } from '../../interop/eventually.ts';
+import { type StandInHeat, startStandInHeat } from '../deployments/stand-in-heat.ts';
+import { type BridgeStage, echo, startBridge } from '../stage.ts';
+
+const initKey = 'AWS::CloudFormation::Init';
+
+/** Metadata as it is over time; what each state of it runs, as NAME ACTION. */
+function run(states: readonly object[]): readonly string[][] {
+  const records: { id: string }[] = [];
+  return states.map((metadata) => {
+    const { deployments, noted } = metadataUpdates({ ...metadata }, records);
+    const fresh = deployments.filter(({ id }) => !records.some((it) => it.id === id));
+    for (const { id } of [...deployments, ...noted]) {
+      if (!records.some((it) => it.id === id)) records.push({ id });
+    }
+    return fresh.map(({ name, action }) => `${name} ${action}`);
+  });
+}
+
+test('test_cfn_hup_cfn_init_metadata: init metadata runs when it is new or has changed', (t) => {
+  const one = { [initKey]: { config: { commands: {} } } };
+  const two = { [initKey]: { config: { files: {} } } };
+  t.deepEqual(run([one, one, two, one, one]), [
+    [`${initKey} CREATE`],
+    [],
+    [`${initKey} UPDATE`],
+    [`${initKey} UPDATE`],
+    [],
+  ]);
+});
+
+test('test_cfn_hup_empty_metadata: without init metadata nothing runs', (t) => {
+  t.deepEqual(run([{}, { deployments: [] }, { [initKey]: {} }, {}, { [initKey]: {} }]), [
+    [],
+    [],
+    [`${initKey} CREATE`],
+    [],
+    [`${initKey} CREATE`],
+  ]);
+});
+
+test('a hook runs for the events that it names, wherever its path leads', (t) => {
+  const hook = {
+    triggers: 'post.update, post.remove',
+    path: "Resources.web.Metadata.site.'a.b'",
+    action: 'x',
+  };
+  const other = { triggers: 'post.add', path: 'Metadata.site', action: 'demo.other' };
+  const hooks = { 'saltbridge:cfn-hup': { hook, other } };
+  const withValue = (value: unknown): object => ({ ...hooks, site: { 'a.b': value, c: value } });
+  t.deepEqual(
+    run([hooks, withValue(1), withValue(1), withValue(2), hooks, withValue(2), withValue(3)]),
+    [[], ['other CREATE'], [], ['hook UPDATE'], ['hook DELETE'], ['other CREATE'], ['hook UPDATE']],
+  );
+});
+
+test('test_load_main_section: hooks that say too little are none', (t) => {
+  for (const bad of [
+    {},
+    { triggers: 'post.add', path: 'Metadata.a' },
+    { triggers: 'post.start', path: 'Metadata.a', action: 'x' },
+    { triggers: 'post.add', path: 'Other.a', action: 'x' },
+    'x',
+  ]) {
+    t.deepEqual(run([{ 'saltbridge:cfn-hup': { bad }, a: 1 }]), [[]]);
+  }
+});
+
+test('what the bridge and Heat change in metadata is no change of it', (t) => {
+  const all = { triggers: 'post.update', path: 'Resources.web.Metadata', action: 'x' };
+  const hooks = { 'saltbridge:cfn-hup': { all } };
+  t.deepEqual(
+    run([
+      { ...hooks, a: 1 },
+      { ...hooks, a: 1, deployments: [{ id: 'x' }], 'os-collect-config': {} },
+      { ...hooks, a: 2 },
+    ]),
+    [[], [], ['all UPDATE']],
+  );
+});
+
+const catalog = `
+deployments:
+  site.init:
+    description: What was looked at.
+    group: cfn-init
+    unsafe: i-understand
+`;
+
+async function start(
+  t: ExecutionContext,
+  apply: MinionFunction,
+): Promise<BridgeStage & { readonly heat: StandInHeat }> {
+  const heat = await startStandInHeat(t);
+  const directory = temporaryDirectory(t);
+  writeFileSync(path.join(directory, 'code.yaml'), catalog);
+  const stage = await startBridge(t, {
+    commands: [
+      {
+        ...echo,
+        parameters: { type: 'object', properties: { text: { type: 'string', default: 'x' } } },
+      },
+    ],
+    functions: { 'state.template_str': apply },
+    rules: [
+      allow('all', {
+        subject: { service: 'deployments' },
+        action: 'command',
+        resource: { fun: ['demo.*', 'site.*'], within: 'web*' },
+      }),
+    ],
+    config: {
+      bridge: {
+        catalog: [directory],
+        handles: { endpoints: [heat.origin], same_id_wait: 0 },
+        deployments: { poll_interval: 1, polls_per_second: 100, retry_max_delay: 1 },
+      },
+    },
+  });
+  return { ...stage, heat };
+}
+
+/** The signals that a handle got. */
+function signals({ results }: StandInHeat): readonly Readonly<Record<string, unknown>>[] {
+  return results.filter(({ path: to }) => to.includes('/wait/')).map(({ values }) => values);
+}
+
+test('init metadata of a server is applied at each change, and its handle is told the truth', async (t) => {
+  let isSuccess = true;
+  const stage = await start(t, () => ({
+    'cmd_|-saltbridge-0001_|-x_|-run': {
+      __id__: 'saltbridge-0001',
+      result: isSuccess,
+      changes: {},
+      comment: 'disk full',
+    },
+  }));
+  const { bridge, heat } = stage;
+  const signal = { endpoint: `${heat.origin}/v1/p/stacks/s/i/resources/wait/signal`, token: 'tok' };
+  const metadataOf = (command: string): object => ({
+    [initKey]: { config: { commands: { a: { command } } } },
+    'saltbridge:cfn-init': { signal: 'wait' },
+    'saltbridge:handles': { wait: signal },
+    'saltbridge:cfn-hup': {
+      note: { triggers: 'post.update', path: `Metadata.'${initKey}'`, action: 'demo.echo' },
+    },
+  });
+  heat.metadata = metadataOf('one');
+  const collect = heat.collect('heat');
+  await bridge.stacks.add({
+    name: 'demo',
+    servers: [{ server: 'server', minion: 'web1', collect }],
+  });
+  await until('the first signal', () => signals(heat).length === 1, 20_000);
+  t.like(signals(heat)[0], { status: 'SUCCESS', reason: 'Configuration Complete' });
+  isSuccess = false;
+  heat.metadata = metadataOf('two');
+  await until('the second signal', () => signals(heat).length === 2, 20_000);
+  t.like(signals(heat)[1], { status: 'FAILURE', reason: 'config config: commands: a: disk full' });
+  const applied = (): number => stage.seen.filter(({ fun }) => fun === 'state.template_str').length;
+  await until('the hook', () => stage.seen.some(({ kwargs }) => kwargs.text === 'x'), 20_000);
+  const reads = heat.requests.length;
+  await until('two more reads', () => heat.requests.length > reads + 3, 20_000);
+  t.is(applied(), 2);
+});
+
+test('a template signals no handle that its stack has not registered', async (t) => {
+  const stage = await start(t, () => ({}));
+  const { bridge, heat } = stage;
+  const signal = { endpoint: `${heat.origin}/v1/p/stacks/s/i/resources/wait/signal`, token: 'tok' };
+  await bridge.handles.add({ alias: 'wait', minions: ['web1'], signal });
+  heat.metadata = {
+    [initKey]: { config: { commands: { a: { command: 'id' } } } },
+    'saltbridge:cfn-init': { signal: 'wait' },
+    'saltbridge:handles': { wait: signal },
+  };
+  const collect = heat.collect('heat');
+  await bridge.stacks.add({
+    name: 'demo',
+    servers: [{ server: 'server', minion: 'web1', collect }],
+  });
+  let reason: string | undefined;
+  await eventually('the end', async () => {
+    const { deployments } = await bridge.stacks.show('demo');
+    const found = deployments.find(({ name }) => name === initKey);
+    reason = found?.reason;
+    return found?.state === 'done';
+  });
+  t.is(reason, 'Heat was not told: the stack has registered no handle wait');
+  t.deepEqual(signals(heat), []);
+});

@@ -1,0 +1,405 @@
+/** `AWS::CloudFormation::Init` becomes states of Salt, and nothing in it becomes more than a value. */
+import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import test, { type ExecutionContext } from 'ava';
+import { commandText } from '../../../heat-bridge/cfn-init/command-text.ts';
+import { compileStates } from '../../../heat-bridge/cfn-init/compile-states.ts';
+import { parseInitMetadata } from '../../../heat-bridge/cfn-init/init-metadata.ts';
+import { renderMustache } from '../../../heat-bridge/cfn-init/mustache.ts';
+import { reportOfStates } from '../../../heat-bridge/cfn-init/state-run.ts';
+import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
+
+/** A state as Salt reads it. */
+interface ReadState {
+  readonly fun: string;
+  readonly args: Readonly<Record<string, unknown>>;
+}
+
+/** The states of metadata, in their order. */
+function statesOf(init: object, sets?: readonly string[]): readonly ReadState[] {
+  const { states } = compileStates(parseInitMetadata(init, sets));
+  const read = Object.values(states).map((state): ReadState => {
+    const [module = ''] = Object.keys(state);
+    const [name, ...list] = state[module] as [string, ...Record<string, unknown>[]];
+    return { fun: `${module}.${name}`, args: Object.assign({}, ...list) };
+  });
+  return read.sort((a, b) => Number(a.args.order) - Number(b.args.order));
+}
+
+function config(sections: object): object {
+  return { config: sections };
+}
+
+/** Arguments without those that every state has. */
+function argsOf(state: ReadState | undefined): object {
+  const { order: _order, failhard: _failhard, ...args } = state?.args ?? {};
+  return args;
+}
+
+function isRefused(t: ExecutionContext, init: object, reason: RegExp, sets?: string[]): void {
+  t.throws(() => statesOf(init, sets), { code: 'ERR_CFN_INIT', message: reason });
+}
+
+interface Case {
+  readonly name: string;
+  readonly init: object;
+  readonly configsets?: string;
+  readonly expected: { readonly end: string };
+}
+
+const fixture = new URL('../../../../test/fixtures/cfn-init/cases.json', import.meta.url);
+const { cases }: { readonly cases: readonly Case[] } = JSON.parse(readFileSync(fixture, 'utf8'));
+
+for (const { name, init, configsets, expected } of cases) {
+  const end = expected.end === 'refused' ? 'is refused' : 'becomes states';
+  test(`metadata of the case ${name} ${end}`, (t) => {
+    const local = JSON.parse(JSON.stringify(init).replaceAll('@ROOT@', '/srv/case'));
+    const compile = (): unknown => statesOf(local, configsets?.split(','));
+    if (expected.end === 'refused') t.throws(compile, { code: 'ERR_CFN_INIT' });
+    else t.notThrows(compile);
+  });
+}
+
+// Tests of heat-cfntools, by their names there.
+
+for (const [name, manager] of [
+  ['test_yum_install', 'yum'],
+  ['test_dnf_install', 'dnf'],
+  ['test_dnf_install_yum_unavailable', 'yum'],
+  ['test_zypper_install', 'zypper'],
+  ['test_apt_install', 'apt'],
+] as const) {
+  test(`${name}: packages are installed by the minion's own manager, and by no other`, (t) => {
+    const [guard, install] = statesOf(
+      config({ packages: { [manager]: { httpd: [], 'mysql-server': '5.5', wordpress: ['3.1'] } } }),
+    );
+    t.is(guard?.fun, 'test.fail_without_changes');
+    t.is(install?.fun, 'pkg.installed');
+    const pkgs = ['httpd', { 'mysql-server': '5.5' }, { wordpress: '3.1' }];
+    t.deepEqual(argsOf(install), { pkgs });
+  });
+}
+
+for (const [name, manager, enabled, running, fun] of [
+  ['test_services_handler_systemd', 'systemd', 'true', 'true', 'service.running'],
+  ['test_services_handler_systemd_disabled', 'systemd', 'false', 'false', 'service.dead'],
+  ['test_sysv_service_chkconfig', 'sysvinit', 'true', 'true', 'service.running'],
+  ['test_sysv_disabled_service_chkconfig', 'sysvinit', 'false', 'false', 'service.dead'],
+  ['test_sysv_systemctl', 'sysvinit', true, true, 'service.running'],
+  ['test_sysv_disabled_systemctl', 'sysvinit', false, false, 'service.dead'],
+  ['test_sysv_service_updaterc', 'sysvinit', '1', 'yes', 'service.running'],
+  ['test_sysv_disabled_service_updaterc', 'sysvinit', '0', 'no', 'service.dead'],
+] as const) {
+  test(`${name}: a service is as its metadata says`, (t) => {
+    const services = { [manager]: { httpd: { enabled, ensureRunning: running } } };
+    const [boot, service] = statesOf(config({ services }));
+    t.is(boot?.fun, fun === 'service.running' ? 'service.enabled' : 'service.disabled');
+    t.is(service?.fun, fun);
+    t.deepEqual([argsOf(boot), argsOf(service)], [{ name: 'httpd' }, { name: 'httpd' }]);
+  });
+}
+
+test('test_to_boolean: true, yes and 1 mean true in any case, and nothing else does', (t) => {
+  const isIgnored = (ignoreErrors: unknown): boolean => {
+    const [state] = statesOf(config({ commands: { a: { command: 'false', ignoreErrors } } }));
+    return String(state?.args.name).includes('ignored:');
+  };
+  for (const yes of ['true', 'True', ' yes ', 'YES', '1', 1, true]) t.true(isIgnored(yes));
+  for (const no of ['false', 'no', '0', 0, false, null, '', 'on', 'y']) t.false(isIgnored(no));
+});
+
+test('test_cfn_init: a file has the content of its metadata', (t) => {
+  const [file] = statesOf(config({ files: { '/tmp/foo': { content: 'The Content\n' } } }));
+  t.is(file?.fun, 'file.managed');
+  t.like(file?.args, { name: '/tmp/foo', contents: 'The Content\n', contents_newline: true });
+});
+
+test('test_cfn_init_runs_list_commands_without_shell: arguments stay what they are', (t) => {
+  const log = path.join(temporaryDirectory(t), 'a b');
+  const command = ['printf', '%s\\n', "it's $HOME", '`id`', '*', '', '-n', 'a\nb'];
+  const [state] = statesOf(config({ commands: { list: { command } } }));
+  const { stdout } = spawnSync('/bin/sh', ['-c', String(state?.args.name)]);
+  t.is(`${stdout}`, "it's $HOME\n`id`\n*\n\n-n\na\nb\n");
+  const [shell] = statesOf(
+    config({ commands: { text: { command: `echo a; echo b > '${log}'` } } }),
+  );
+  t.is(`${spawnSync('/bin/sh', ['-c', String(shell?.args.name)]).stdout}`, 'a\n');
+  t.is(readFileSync(log, 'utf8'), 'b\n');
+});
+
+test('test_cfn_init_with_ignore_errors_false: a failed command fails, and what follows is left', (t) => {
+  const [state] = statesOf(
+    config({ commands: { a: { command: 'exit 3', ignoreErrors: 'false' } } }),
+  );
+  t.is(state?.args.failhard, true);
+  t.is(spawnSync('/bin/sh', ['-c', String(state?.args.name)]).status, 3);
+});
+
+test('test_cfn_init_with_ignore_errors_true: a failed command counts as done, and says so', (t) => {
+  const command = { command: ['/no/such/program'], ignoreErrors: 'true', cwd: '/' };
+  const [state] = statesOf(config({ commands: { a: command } }));
+  const { status, stdout } = spawnSync('/bin/sh', ['-c', String(state?.args.name)]);
+  t.is(status, 0);
+  t.is(`${stdout}`, 'ignored: exit status 127\n');
+});
+
+test('test_apply_sources_empty: no sources, no states', (t) => {
+  t.deepEqual(statesOf(config({ sources: {} })), []);
+});
+
+for (const [name, url, format] of [
+  ['test_apply_sources_github', 'https://github.com/NoSuchProject/tarball/NoSuchTarball', 'tar'],
+  ['test_apply_sources_general', 'https://website.no.existe/a.b.c.tar.gz', 'tar'],
+  ['test_apply_source_cmd (zip)', 'https://example.org/one.zip', 'zip'],
+  ['test_apply_source_cmd (tgz)', 'https://example.org/one.tgz?signature=1', 'tar'],
+  ['test_apply_source_cmd (tbz2)', 'https://example.org/one.TBZ2', 'tar'],
+  ['test_apply_source_cmd (zipball)', 'https://github.com/a/b/zipball/main', 'zip'],
+] as const) {
+  test(`${name}: an archive is unpacked over what is there`, (t) => {
+    const [source] = statesOf(config({ sources: { '/tmp/x/': url } }));
+    t.is(source?.fun, 'archive.extracted');
+    const from = { name: '/tmp/x', source: url, archive_format: format };
+    t.like(source?.args, { ...from, enforce_toplevel: false, overwrite: true });
+  });
+}
+
+// Order.
+
+test('sections follow each other as in the guide of AWS, and managers as well', (t) => {
+  const found = statesOf(
+    config({
+      services: { systemd: { web: { enabled: true } } },
+      commands: { b: { command: 'true' }, a: { command: 'true' } },
+      files: { '/b': { content: '' }, '/a': { content: '' } },
+      sources: { '/src': 'http://host/a.tar' },
+      users: { web: { uid: '900', groups: ['www'], homeDir: '/srv' } },
+      groups: { www: { gid: '45' } },
+      packages: {
+        python: { six: ['1.0'] },
+        rubygems: { rails: ['3.0', '4.0'] },
+        apt: { curl: [] },
+      },
+    }),
+  );
+  t.deepEqual(
+    found.map(({ fun }) => fun),
+    [
+      ...['test.fail_without_changes', 'pkg.installed', 'gem.installed', 'gem.installed'],
+      ...['pip.installed', 'group.present', 'user.present', 'archive.extracted'],
+      ...['file.managed', 'file.managed', 'cmd.run', 'cmd.run', 'service.enabled'],
+    ],
+  );
+  t.deepEqual(
+    found.filter(({ fun }) => fun === 'file.managed').map(({ args }) => args.name),
+    ['/a', '/b'],
+  );
+  t.true(found.every(({ args }) => args.failhard === true));
+});
+
+test('a circle of config sets is refused, and so are sets that grow without end', (t) => {
+  const ring = { configSets: { default: [{ ConfigSet: 'a' }], a: [{ ConfigSet: 'default' }] } };
+  isRefused(t, ring, /default -> a -> default/);
+  const levels = Object.fromEntries(
+    Array.from({ length: 40 }, (_, at) => {
+      const next = { ConfigSet: `s${at + 1}` };
+      return [`s${at}`, at === 39 ? ['config'] : [next, next]];
+    }),
+  );
+  isRefused(t, { configSets: levels, config: {} }, /more than 256 configs/, ['s0']);
+});
+
+test('a service restarts where one of its files, archives, packages or commands changes', (t) => {
+  const found = statesOf(
+    config({
+      packages: { apt: { nginx: [] } },
+      sources: { '/srv/www': 'http://host/a.tgz' },
+      files: { '/etc/a': { content: 'a' }, '/etc/b': { content: 'b' } },
+      commands: { build: { command: 'true' } },
+      services: {
+        systemd: {
+          nginx: {
+            ensureRunning: 'true',
+            files: ['/etc/b', '/not/here'],
+            sources: ['/srv/www/'],
+            packages: { apt: ['nginx'] },
+            commands: ['build'],
+          },
+          other: { enabled: true, files: ['/etc/a'] },
+        },
+      },
+    }),
+  );
+  const running = found.find(({ fun }) => fun === 'service.running');
+  const watched = running?.args.watch as object[];
+  t.deepEqual(
+    watched.map((it) => Object.keys(it)[0]),
+    ['file', 'archive', 'cmd', 'pkg'],
+  );
+  const restart = found.at(-1);
+  t.is(restart?.fun, 'module.wait');
+  t.like(restart?.args, { name: 'service.restart', m_name: 'other' });
+});
+
+// Data, and nothing else.
+
+test('no text of metadata is an id, a key or a requisite of a state', (t) => {
+  const { states } = compileStates(
+    parseInitMetadata(config({ commands: { '* or __env__': { command: 'true' } } }), undefined),
+  );
+  t.deepEqual(Object.keys(states), ['saltbridge-0001']);
+});
+
+test('what Salt would call is refused, and written where it is the content of a file', (t) => {
+  const slot = '__slot__:salt:cmd.run(id)';
+  const [, decode] = statesOf(config({ files: { '/a': { content: slot } } }));
+  t.is(decode?.fun, 'file.decode');
+  t.is(Buffer.from(String(decode?.args.encoded_data), 'base64').toString(), slot);
+  const env = { command: 'true', env: { A: slot } };
+  isRefused(t, config({ commands: { a: env } }), /must not begin with __slot__/);
+  const link = { content: slot, mode: '120644' };
+  isRefused(t, config({ files: { '/a': link } }), /must not begin with __slot__/);
+});
+
+for (const bad of ['a', '/', '/a/../b', '/a//b', '/a/./b', '/a\nb', '/a\u0000b', '']) {
+  test(`the path ${JSON.stringify(bad)} is refused`, (t) => {
+    isRefused(t, config({ files: { [bad]: { content: 'x' } } }), /expected an absolute path/);
+  });
+}
+
+for (const bad of ['salt://top.sls', 'file:///etc/shadow', '/etc/shadow', 'ftp://host/a.tar']) {
+  test(`the address ${bad} is refused`, (t) => {
+    isRefused(t, config({ files: { '/a': { source: bad } } }), /http/);
+    isRefused(t, config({ sources: { '/a': bad } }), /http/);
+  });
+}
+
+const odd: readonly (readonly [string, object, RegExp])[] = [
+  ['a package that is an option', { packages: { apt: { '-o=x': [] } } }, /name of a package/],
+  ['a version with an operator', { packages: { apt: { a: ['>=1'] } } }, /expected a version/],
+  ['two versions of one package', { packages: { apt: { a: ['1', '2'] } } }, /name one/],
+  ['a user with a colon', { users: { 'a:b': {} } }, /name of a user/],
+  ['a service that is a path', { services: { systemd: { '../a': {} } } }, /name of a service/],
+  ['a key that nobody knows', { files: { '/a': { content: '', selinux: 'x' } } }, /not known/],
+  [
+    'credentials of AWS',
+    { files: { '/a': { source: 'http://a/', authentication: 's3' } } },
+    /auth/,
+  ],
+  ['a section that nobody knows', { package: {} }, /not known/],
+  ['base64 that is none', { files: { '/a': { content: '%', encoding: 'base64' } } }, /base64/],
+  [
+    'a variable that is none',
+    { commands: { a: { command: 'x', env: { 'A=B': '' } } } },
+    /variable/,
+  ],
+  ['an environment of maps', { commands: { a: { command: 'x', env: { A: {} } } } }, /text/],
+];
+
+for (const [what, sections, reason] of odd) {
+  test(`metadata with ${what} is refused`, (t) => {
+    isRefused(t, config(sections), reason);
+  });
+}
+
+test('more states or bytes than a run may have are refused', (t) => {
+  const many = Object.fromEntries(
+    Array.from({ length: 2_001 }, (_, at) => [`c${at}`, { command: 'true' }]),
+  );
+  isRefused(t, config({ commands: many }), /more than 2000 states/);
+  const large = Object.fromEntries(
+    Array.from({ length: 5 }, (_, at) => [`/f${at}`, { content: 'x'.repeat(1_000_000) }]),
+  );
+  isRefused(t, config({ files: large }), /bytes in all/);
+});
+
+test('bytes that a state would change are written by their base64', (t) => {
+  for (const content of ['a\r\nb', 'a\u2028b', 'a\u0085b', 'a\fb']) {
+    const [first, second] = statesOf(config({ files: { '/a': { content, mode: '000600' } } }));
+    t.like(first?.args, { replace: false, mode: '0600' });
+    t.is(Buffer.from(String(second?.args.encoded_data), 'base64').toString(), content);
+  }
+  const binary = { content: '/wD+', encoding: 'base64' };
+  t.is(statesOf(config({ files: { '/a': binary } }))[1]?.args.encoded_data, '/wD+');
+});
+
+test('a command has the environment of its metadata alone, and its values are in no argument', (t) => {
+  const command = { command: 'echo "$A-$B-$HOME"', env: { A: `it's "a"`, B: 1 }, cwd: '/' };
+  const [state] = statesOf(config({ commands: { a: command } }));
+  t.false(String(state?.args.name).includes("it's"));
+  const [env] = (state?.args.env ?? []) as NodeJS.ProcessEnv[];
+  const { stdout } = spawnSync('/bin/sh', ['-c', String(state?.args.name)], {
+    env: { ...process.env, ...env },
+  });
+  t.is(`${stdout}`, `it's "a"-1-\n`);
+});
+
+test('~ in a directory is the home of the user', (t) => {
+  const text = commandText({ name: 'a', command: 'pwd', cwd: "~/it's", ignoreErrors: false });
+  const home = temporaryDirectory(t);
+  spawnSync('mkdir', [path.join(home, "it's")]);
+  const { stdout } = spawnSync('/bin/sh', ['-c', text], { env: { ...process.env, HOME: home } });
+  t.is(`${stdout}`, `${home}/it's\n`);
+});
+
+// Mustache.
+
+const templates: readonly (readonly [string, string, object, string])[] = [
+  ['variables', 'a={{ a }}, {{b.c}}, {{none}}', { a: 1, b: { c: 'x' } }, 'a=1, x, '],
+  [
+    'escaped and raw variables',
+    '{{a}} {{{a}}} {{&a}}',
+    { a: `<"&'>` },
+    `&lt;&quot;&amp;&#x27;&gt; <"&'> <"&'>`,
+  ],
+  ['sections', '{{#a}}{{n}},{{/a}}', { a: [{ n: 1 }, { n: 2 }] }, '1,2,'],
+  ['the iterated value', '{{#a}}{{.}};{{/a}}', { a: ['x', 'y'] }, 'x;y;'],
+  ['inverted sections', '{{^a}}none{{/a}}{{^b}}some{{/b}}', { a: [], b: true }, 'none'],
+  ['lines of sections', 'a\n{{#a}}\nb\n{{/a}}\nc\n', { a: true }, 'a\nb\nc\n'],
+  ['comments', 'a\n  {{! nothing }}\nb{{! x }}c', {}, 'a\nbc'],
+  ['values that look like templates', '{{a}}', { a: '{{b}}', b: 'x' }, '{{b}}'],
+  ['names that objects inherit', '{{constructor}}{{a.length}}', { a: 'x' }, ''],
+];
+
+for (const [what, template, context, expected] of templates) {
+  test(`Mustache renders ${what}`, (t) => {
+    const options = { escapesHtml: true, place: 'a', maxLength: 1000 };
+    t.is(renderMustache(template, { ...context }, options), expected);
+  });
+}
+
+test('Mustache that cannot be read, or that grows without end, is refused', (t) => {
+  const options = { escapesHtml: true, place: 'a file', maxLength: 1000 };
+  for (const bad of ['{{#a}}', '{{/a}}', '{{> a}}', '{{=<% %>=}}', '{{}}', '{{#a}}{{/b}}']) {
+    t.throws(() => renderMustache(bad, {}, options), { message: /^a file: / });
+  }
+  const ten = Array.from({ length: 10 }, () => 1);
+  const nested = `${'{{#a}}'.repeat(9)}xxxxxxxxxx${'{{/a}}'.repeat(9)}`;
+  t.throws(() => renderMustache(nested, { a: ten }, options), { message: /more than 1000/ });
+});
+
+// Results.
+
+test('success is that each state was applied', (t) => {
+  const labels = { 'saltbridge-0001': 'one', 'saltbridge-0002': 'two', 'saltbridge-0003': 'three' };
+  const result = (id: string, more: object): object => ({
+    [`cmd_|-${id}_|-x_|-run`]: { __id__: id, result: true, changes: {}, comment: '', ...more },
+  });
+  const one = result('saltbridge-0001', { changes: { stdout: 'hello' } });
+  const two = result('saltbridge-0002', {});
+  const failed = { result: false, comment: 'it failed', changes: { stderr: 'why' } };
+  t.deepEqual(reportOfStates({ ...one, ...two, ...result('saltbridge-0003', {}) }, labels), {
+    isSuccess: true,
+    stdout: 'one: changed\nhello\ntwo: unchanged\nthree: unchanged',
+    stderr: '',
+  });
+  t.deepEqual(reportOfStates({ ...one, ...result('saltbridge-0002', failed) }, labels), {
+    isSuccess: false,
+    stdout: 'one: changed\nhello\ntwo: failed\nthree: not applied',
+    stderr: 'two: it failed\nwhy',
+  });
+  t.like(reportOfStates({ ...one, ...two }, labels), { isSuccess: false });
+  for (const nothing of [{}, [], null, '', ['The function "state.apply" is running']]) {
+    t.false(reportOfStates(nothing, labels).isSuccess);
+  }
+});

@@ -1,0 +1,243 @@
+/** Templates with roles: what is refused before anything starts, and what is left to Heat. */
+
+import test from 'ava';
+import { parse } from 'yaml';
+import { compileTemplate } from '../../../heat-bridge/guests/compile-template.ts';
+import { drawFlows } from '../../../heat-bridge/guests/template-picture.ts';
+
+interface RoleText {
+  readonly role?: string;
+  readonly reads?: object;
+  readonly writes?: object;
+  readonly more?: object;
+  readonly type?: string;
+  readonly dependsOn?: string;
+}
+
+/** A template with a server for each. */
+function templateOf(servers: Readonly<Record<string, RoleText>>): string {
+  const resources = Object.entries(servers).map(
+    ([name, { more = {}, type = 'OS::Nova::Server', dependsOn, ...saltbridge }]) => [
+      name,
+      {
+        type,
+        ...(dependsOn === undefined ? {} : { depends_on: dependsOn }),
+        metadata: { saltbridge },
+        properties: { flavor: 'small', ...more },
+      },
+    ],
+  );
+  const template = {
+    heat_template_version: '2018-08-31',
+    resources: Object.fromEntries(resources),
+  };
+  return JSON.stringify(template);
+}
+
+/** web → app → db, as in the paper. */
+const chain = {
+  db: {
+    writes: {
+      password: { secret: true },
+      address: { value: { get_attr: ['db', 'first_address'] } },
+      motd: null,
+    },
+  },
+  app: {
+    reads: { 'mysql:password': 'db/password', 'mysql:host': 'db/address' },
+    writes: { url: {} },
+  },
+  web: { reads: { upstream: 'app/url' } },
+};
+
+test('a chain is compiled: what guests say goes through the data space, the rest stays Heat’s', (t) => {
+  const { template, roles, machines, warnings, flows } = compileTemplate(templateOf(chain));
+  t.deepEqual(roles, {
+    db: { reads: {}, writes: { password: { secret: true }, motd: {} } },
+    app: { reads: { 'mysql:password': 'db/password' }, writes: { url: {} } },
+    web: { reads: { upstream: 'app/url' }, writes: {} },
+  });
+  t.deepEqual(warnings, ['db/motd is read by no role: it is not sent']);
+  t.deepEqual(
+    machines.map(({ resource, parameter }) => [resource, parameter]),
+    [
+      ['db', 'saltbridge_user_data_db'],
+      ['app', 'saltbridge_user_data_app'],
+      ['web', 'saltbridge_user_data_web'],
+    ],
+  );
+  const plain = parse(template);
+  t.false(template.includes('"saltbridge"'));
+  t.like(plain.parameters.saltbridge_user_data_web, { type: 'string', hidden: true });
+  t.like(plain.resources.web, {
+    properties: {
+      flavor: 'small',
+      user_data: { get_param: 'saltbridge_user_data_web' },
+      user_data_format: 'RAW',
+    },
+  });
+  t.is(plain.resources.web.metadata, undefined);
+  // The reader of Heat's value depends on its writer, the reader of a guest's value on nobody.
+  const { parts } = plain.resources.app_saltbridge_user_data.properties;
+  t.is(parts.length, 2);
+  t.deepEqual(parts[0].config.str_replace.params.$saltbridge_values, {
+    'db/address': { get_attr: ['db', 'first_address'] },
+  });
+  t.deepEqual(parts[1], { config: { get_param: 'saltbridge_user_data_app' }, type: 'multipart' });
+  t.is(
+    drawFlows(['db', 'app', 'web'], flows),
+    [
+      'flowchart LR',
+      '  r0["db"]',
+      '  r1["app"]',
+      '  r2["web"]',
+      '  r0 -->|"db/password (secret)"| r1',
+      '  r0 -.->|"db/address"| r1',
+      '  r1 -->|"app/url"| r2',
+      '',
+    ].join('\n'),
+  );
+});
+
+test('a diamond is compiled', (t) => {
+  const { roles } = compileTemplate(
+    templateOf({
+      top: { writes: { seed: {} } },
+      left: { reads: { seed: 'top/seed' }, writes: { part: {} } },
+      right: { reads: { seed: 'top/seed' }, writes: { part: {} } },
+      bottom: { reads: { left: 'left/part', right: 'right/part' } },
+    }),
+  );
+  t.deepEqual(Object.keys(roles), ['top', 'left', 'right', 'bottom']);
+});
+
+const refused: readonly (readonly [string, Readonly<Record<string, RoleText>>, RegExp])[] = [
+  [
+    'values of a ring of guests',
+    {
+      a: { reads: { x: 'c/z' }, writes: { x: {} } },
+      b: { reads: { x: 'a/x' }, writes: { y: {} } },
+      c: { reads: { y: 'b/y' }, writes: { z: {} } },
+    },
+    /a\/x waits for c\/z waits for b\/y waits for a\/x/,
+  ],
+  [
+    'values of Heat that go round',
+    {
+      a: { reads: { b: 'b/address' }, writes: { address: { value: { get_attr: ['a', 'ip'] } } } },
+      b: { reads: { a: 'a/address' }, writes: { address: { value: { get_attr: ['b', 'ip'] } } } },
+    },
+    /resource a waits for b\/address waits for resource b waits for a\/address waits for resource a/,
+  ],
+  [
+    'resources that wait for each other already',
+    {
+      a: { writes: { x: {} }, dependsOn: 'b' },
+      b: { reads: { x: 'a/x' }, more: { name: { get_attr: ['a', 'name'] } } },
+    },
+    /resource a waits for resource b waits for resource a/,
+  ],
+  [
+    'a role that there is not',
+    { a: { reads: { x: 'nobody/x' } } },
+    /there is no role "nobody" \(roles: a\)/,
+  ],
+  ['a value that nobody writes', { a: { reads: { x: 'b/x' } }, b: {} }, /role b writes no "x"/],
+  [
+    'two writers of one value',
+    { a1: { role: 'a', writes: { x: {} } }, a2: { role: 'a', writes: { x: {} } } },
+    /a\/x has two writers: a1 and a2/,
+  ],
+  [
+    'a role of two resources that writes',
+    { a1: { role: 'a', writes: { x: {} } }, a2: { role: 'a' } },
+    /a\/x is written by a1, and a1 and a2 share the role/,
+  ],
+  [
+    'a value of a resource that there is not',
+    { a: { writes: { x: { value: { get_attr: ['nope', 'ip'] } } } } },
+    /a\/x: there is no resource "nope"/,
+  ],
+  ['a role that is no name', { a: { role: '../a' } }, /metadata\.saltbridge\.role/],
+  ['a field that there is not', { a: { writes: { x: { often: true } } } }, /saltbridge\.writes\.x/],
+  ['a name of a value that is a path', { a: { writes: { 'x/y': {} } } }, /expected names/],
+];
+
+for (const [what, servers, message] of refused) {
+  test(`a template with ${what} is refused before anything starts`, (t) => {
+    t.throws(() => compileTemplate(templateOf(servers)), { code: 'ERR_DATA_FORM', message });
+  });
+}
+
+test('all problems of a template are told at once', (t) => {
+  const servers = { a: { reads: { x: 'b/x', y: 'c/y' } } };
+  const error = t.throws(() => compileTemplate(templateOf(servers)));
+  t.is(error?.message.split('\n').length, 2);
+});
+
+test('a writer that says what it needs first is no part of a ring', (t) => {
+  const { roles } = compileTemplate(
+    templateOf({
+      a: { reads: { y: 'b/y' }, writes: { x: { needs: [] } } },
+      b: { reads: { x: 'a/x' }, writes: { y: {} } },
+    }),
+  );
+  t.deepEqual(roles.a?.writes, { x: { needs: [] } });
+});
+
+test('what the template says otherwise stays as it was written', (t) => {
+  const text = `# A comment.
+heat_template_version: 2018-08-31
+parameters:
+  flag: { type: string, default: yes }
+resources:
+  db:
+    type: OS::Nova::Server
+    metadata:
+      other: 010
+      saltbridge: { writes: { password: } }
+    properties:
+      user_data_format: SOFTWARE_CONFIG
+      user_data: { get_resource: boot }
+      config_drive: on
+  boot:
+    type: OS::Heat::SoftwareConfig
+    properties: { config: "#!/bin/sh\\n" }
+  other:
+    type: OS::Heat::DeployedServer
+    metadata: { saltbridge: { role: app, reads: { password: db/password } } }
+`;
+  const { template, warnings, machines } = compileTemplate(text);
+  for (const line of [
+    '# A comment.',
+    'default: yes',
+    'config_drive: on',
+    'other: 010',
+    '2018-08-31',
+  ]) {
+    t.true(template.includes(line), line);
+  }
+  const plain = parse(template);
+  t.is(plain.resources.db.properties.user_data_format, 'SOFTWARE_CONFIG');
+  t.deepEqual(plain.resources.db_saltbridge_user_data.properties.parts, [
+    { config: { get_resource: 'boot' } },
+    { config: { get_param: 'saltbridge_user_data_db' }, type: 'multipart' },
+  ]);
+  t.deepEqual(warnings, ['other takes no user-data: enrol its machine otherwise']);
+  t.deepEqual(machines[1], { resource: 'other', role: 'app' });
+});
+
+test('what is no template, or has no role, is refused', (t) => {
+  const unusable: readonly (readonly [string, RegExp])[] = [
+    ['', /heat_template_version/],
+    ['heat_template_version: 2013-05-23\nresources: {}', /2015-10-15 or later/],
+    ['heat_template_version: rocky\nresources: []', /resources: expected a map/],
+    ['heat_template_version: rocky\nresources: { a: 1 }', /a map for each/],
+    ['heat_template_version: rocky\nresources: { a: {} }', /no resource has a role/],
+    ['a: [', /./],
+    [`heat_template_version: ${'x'.repeat(600_000)}`, /524288/],
+  ];
+  for (const [text, message] of unusable) {
+    t.throws(() => compileTemplate(text), { code: 'ERR_DATA_FORM', message }, text.slice(0, 80));
+  }
+});

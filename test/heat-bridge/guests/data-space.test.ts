@@ -1,0 +1,384 @@
+/** The data space: who writes and reads what, once or again, within quotas, and who waits for whom. */
+
+import { spawn, spawnSync } from 'node:child_process';
+import { createHash, X509Certificate } from 'node:crypto';
+import { readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import test, { type ExecutionContext } from 'ava';
+import { allow } from '../../../acl/index.ts';
+import { createStoreCoordinator } from '../../../heat-bridge/guests/coordinator.ts';
+import type { DataSpaceRegistration } from '../../../heat-bridge/guests/data-spaces.ts';
+import { createMemoryStore } from '../../../store/index.ts';
+import { auditRecords } from '../../helpers/audit-records.ts';
+import { within } from '../../helpers/deadline.ts';
+import { testWhere } from '../../helpers/needs.ts';
+import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
+import { coordinatorSuite } from './coordinator-suite.ts';
+import {
+  codeOf,
+  everyGuest,
+  type GuestMachine,
+  type GuestStage,
+  listenWithTls,
+  startGuests,
+} from './stage.ts';
+
+coordinatorSuite('store', async () => {
+  const store = createMemoryStore();
+  return {
+    coordinator: createStoreCoordinator(store),
+    restart: async () => createStoreCoordinator(store),
+  };
+});
+
+const shop: DataSpaceRegistration = {
+  name: 'shop',
+  roles: {
+    db: {
+      minions: ['db-1'],
+      writes: {
+        address: {},
+        password: { secret: true },
+        state: { versioned: true },
+        motd: {},
+      },
+    },
+    app: {
+      minions: ['app-1', 'app-2'],
+      reads: {
+        'mysql:host': 'db/address',
+        'mysql:password': 'db/password',
+        'mysql:state': 'db/state',
+      },
+    },
+  },
+};
+
+/** Everything that is stored, as text. */
+async function storedText({ store }: GuestStage): Promise<string> {
+  const rows: string[] = [];
+  for await (const { value } of store.list([])) rows.push(Buffer.from(value).toString('latin1'));
+  return rows.join('\n');
+}
+
+test('a reader that asks first gets the value as soon as its writer has written it', async (t) => {
+  const stage = await startGuests(t);
+  await stage.bridge.data.add(shop);
+  const [db, app] = [await stage.guest('db-1'), await stage.guest('app-1')];
+  const waiting = app.get('db/address', '&wait=20');
+  const written = await db.put('db/address', '10.0.0.5');
+  t.deepEqual(written.json, { key: 'db/address', version: 1 });
+  const read = await within('the value', waiting);
+  t.is(read.text, '10.0.0.5');
+  t.is(read.headers['x-saltbridge-version'], '1');
+  t.is((await app.get('db/address')).text, '10.0.0.5');
+});
+
+test('a reader whose writer does not come is told who is awaited, at the end of its time', async (t) => {
+  const stage = await startGuests(t);
+  await stage.bridge.data.add(shop);
+  const app = await stage.guest('app-1');
+  const late = await app.get('db/address', '&wait=0.05');
+  t.is(late.status, 504);
+  t.regex(late.text, /db\/address .*role db, minion db-1 \(it has no accepted key\)/);
+  const db = await stage.guest('db-1');
+  await db.put('db/address', 'x');
+  await stage.bridge.enroll.retire({ id: 'db-1' });
+  t.is((await app.get('db/address')).text, 'x');
+  t.regex((await app.get('db/state')).text, /role db, which has no minion any more/);
+});
+
+test('a value is written once unless it is declared versioned, by its role alone', async (t) => {
+  const stage = await startGuests(t);
+  await stage.bridge.data.add(shop);
+  const [db, app] = [await stage.guest('db-1'), await stage.guest('app-1')];
+  t.is((await db.put('db/address', 'a')).status, 200);
+  t.deepEqual((await db.put('db/address', 'a')).json, { key: 'db/address', version: 1 });
+  t.is(codeOf(await db.put('db/address', 'b')), 'ERR_DATA_WRITTEN');
+  for (const [version, value] of ['starting', 'ready'].entries()) {
+    const { json } = await db.put('db/state', value);
+    t.deepEqual(json, { key: 'db/state', version: version + 1 });
+  }
+  const next = app.get('db/state', '&wait=20&after=2');
+  await db.put('db/state', 'stopping');
+  t.is((await within('the next version', next)).text, 'stopping');
+  t.is(codeOf(await app.put('db/address', 'b')), 'ERR_DATA_DENIED');
+  t.is(codeOf(await app.put('app/address', 'b')), 'ERR_DATA_DENIED');
+  t.is(codeOf(await db.get('db/address')), 'ERR_DATA_DENIED');
+  t.is(codeOf(await app.get('db/motd')), 'ERR_DATA_DENIED');
+  t.is(codeOf(await app.get('nobody/wrote')), 'ERR_DATA_DENIED');
+});
+
+test('a value that nobody reads is not kept', async (t) => {
+  const stage = await startGuests(t);
+  await stage.bridge.data.add(shop);
+  const db = await stage.guest('db-1');
+  t.deepEqual((await db.put('db/motd', 'unread-4711')).json, { key: 'db/motd', version: 0 });
+  t.notRegex(await storedText(stage), /unread-4711/);
+});
+
+test('secret values are sealed in the store, and no value is in the audit log or shown', async (t) => {
+  const stage = await startGuests(t);
+  await stage.bridge.data.add(shop);
+  const [db, app] = [await stage.guest('db-1'), await stage.guest('app-1')];
+  await db.put('db/password', 'sealed-4711');
+  await db.put('db/address', 'plain-4711');
+  t.is((await app.get('db/password')).text, 'sealed-4711');
+  const stored = await storedText(stage);
+  t.regex(stored, /plain-4711/);
+  t.notRegex(stored, /sealed-4711/);
+  t.notRegex(JSON.stringify(await stage.bridge.data.show('shop')), /4711/);
+  const records = await auditRecords(stage);
+  const put = records.filter(({ action }) => action === 'data.put');
+  t.deepEqual(
+    put.map(({ who, what }) => [who.name, what]),
+    [
+      ['db-1', 'db/password 1'],
+      ['db-1', 'db/address 1'],
+    ],
+  );
+  t.notRegex(JSON.stringify(records), /sealed-4711/);
+});
+
+test('nothing is read or written without a rule, and rules may name keys', async (t) => {
+  const none = await startGuests(t, { rules: [] });
+  await none.bridge.data.add(shop);
+  const db = await none.guest('db-1');
+  t.is((await db.put('db/address', 'x')).status, 403);
+  t.is((await db.get('db/address')).status, 403);
+  const rule = allow('addresses', {
+    subject: { minion: 'app-*' },
+    action: 'runner',
+    resource: { fun: 'saltbridge_data.get', arguments: [{ kwargs: { key: 'db/address' } }] },
+  });
+  const some = await startGuests(t, { rules: [rule] });
+  await some.bridge.data.add(shop);
+  const app = await some.guest('app-1');
+  t.is((await app.get('db/address')).status, 504);
+  t.is((await app.get('db/state')).status, 403);
+});
+
+test('a token is good for its own machine, until that is retired', async (t) => {
+  const stage = await startGuests(t);
+  await stage.bridge.data.add(shop);
+  const db = await stage.guest('db-1');
+  await db.put('db/address', 'x');
+  const app = await stage.guest('app-1');
+  const [, , mac] = db.token.split('.');
+  const forged = [`sbg1.${app.number}.${mac}`, 'sbg1.', db.token.slice(0, -1), ''];
+  for (const token of forged) {
+    const answer = await stage.call({
+      path: '/bridge/v1/guest/data?key=db/address',
+      headers: { 'x-auth-token': token },
+    });
+    t.is(answer.status, 401, token);
+  }
+  await stage.bridge.enroll.retire({ id: 'app-1' });
+  t.is((await app.get('db/address')).status, 401);
+  // A later machine of the id has another token, and no role.
+  const later = await stage.guest('app-1');
+  t.not(later.token, app.token);
+  t.is(codeOf(await later.get('db/address')), 'ERR_DATA_UNKNOWN');
+});
+
+test('a stack that would exceed its quota is refused by the name of the quota', async (t) => {
+  const stage = await startGuests(t, {
+    guests: { data: { bytes_per_stack: 1024, keys_per_stack: 4 } },
+  });
+  await stage.bridge.data.add(shop);
+  const db = await stage.guest('db-1');
+  t.is((await db.put('db/state', 'x'.repeat(900))).status, 200);
+  const refused = await db.put('db/address', 'x'.repeat(200));
+  t.is(refused.status, 413);
+  t.regex(refused.text, /bytes_per_stack/);
+  t.is((await db.put('db/state', 'x'.repeat(100))).status, 200);
+  t.is((await db.put('db/address', 'x'.repeat(200))).status, 200);
+  const writes = { a: {}, b: {}, c: {}, d: {}, e: {} };
+  const many = { name: 'many', roles: { one: { minions: ['m-1'], writes } } };
+  await t.throwsAsync(stage.bridge.data.add(many), {
+    code: 'ERR_DATA_QUOTA',
+    message: /keys_per_stack/,
+  });
+});
+
+test('a value is text of at most 64 KiB', async (t) => {
+  const stage = await startGuests(t);
+  await stage.bridge.data.add(shop);
+  const db = await stage.guest('db-1');
+  t.is((await db.put('db/state', 'x'.repeat(65_536))).status, 200);
+  t.is(codeOf(await db.put('db/state', 'x'.repeat(65_537))), 'ERR_DATA_VALUE');
+  const answer = await stage.call({
+    method: 'PUT',
+    path: '/bridge/v1/guest/data?key=db/state',
+    headers: { 'x-auth-token': db.token, 'content-type': 'text/plain' },
+    body: Buffer.from([0xff]).toString('latin1'),
+  });
+  // Latin 1 is sent as UTF-8 by this client: it is text.
+  t.is(answer.status, 200);
+});
+
+test('stacks of one name and two owners keep apart, and a minion is in one of them', async (t) => {
+  const stage = await startGuests(t);
+  const other = {
+    name: 'shop',
+    roles: {
+      db: { minions: ['db-9'], writes: { address: {} } },
+      app: { minions: ['app-9'], reads: { host: 'db/address' } },
+    },
+  };
+  await stage.bridge.data.add(shop, { owner: 'project:a' });
+  await stage.bridge.data.add(other, { owner: 'project:b' });
+  const [db, app] = [await stage.guest('db-1'), await stage.guest('app-1')];
+  const [db9, app9] = [await stage.guest('db-9'), await stage.guest('app-9')];
+  await db.put('db/address', 'of a');
+  await db9.put('db/address', 'of b');
+  t.is((await app.get('db/address')).text, 'of a');
+  t.is((await app9.get('db/address')).text, 'of b');
+  await t.throwsAsync(stage.bridge.data.show('shop'), { message: /name the owner/ });
+  await t.throwsAsync(stage.bridge.data.add({ ...shop, name: 'third' }), {
+    code: 'ERR_DATA_EXISTS',
+    message: /db-1 is in another/,
+  });
+  await stage.bridge.data.remove('shop', { owner: 'project:a' });
+  t.is(codeOf(await app.get('db/address')), 'ERR_DATA_UNKNOWN');
+  t.is((await app9.get('db/address')).text, 'of b');
+  t.notRegex(await storedText(stage), /of a/);
+});
+
+test('a space ends with its last minion, and survives a restart of the master before', async (t) => {
+  const first = await startGuests(t);
+  await first.bridge.data.add(shop);
+  const [db, app] = [await first.guest('db-1'), await first.guest('app-1')];
+  await db.put('db/password', 'kept');
+  await first.master.close();
+  const { store, directory } = first;
+  const second = await startGuests(t, { store, directory });
+  const again = await second.call({
+    path: '/bridge/v1/guest/data?key=db/password',
+    headers: { 'x-auth-token': app.token },
+  });
+  t.is(again.text, 'kept');
+  for (const id of ['db-1', 'app-1', 'app-2']) await second.bridge.enroll.retire({ id });
+  t.deepEqual(await second.bridge.data.list(), []);
+});
+
+test('values that wait for each other, and roles that there are not, are not registered', async (t) => {
+  const { bridge } = await startGuests(t);
+  const unusable: readonly (readonly [RegExp, DataSpaceRegistration['roles']])[] = [
+    [
+      /a\/x waits for b\/y waits for a\/x/,
+      {
+        a: { minions: ['m1'], writes: { x: {} }, reads: { y: 'b/y' } },
+        b: { minions: ['m2'], writes: { y: {} }, reads: { x: 'a/x' } },
+      },
+    ],
+    [/no role "nobody"/, { a: { minions: ['m1'], reads: { y: 'nobody/y' } } }],
+    [/one minion/, { a: { minions: ['m1', 'm2'], writes: { x: {} } } }],
+    [/two roles/, { a: { minions: ['m1'] }, b: { minions: ['m1'] } }],
+  ];
+  for (const [message, roles] of unusable) {
+    await t.throwsAsync(bridge.data.add({ name: 's', roles }), { code: 'ERR_DATA_FORM', message });
+  }
+});
+
+test('the pillar of a guest has what it may read and what is known when it starts', async (t) => {
+  const stage = await startGuests(t, {
+    rules: [
+      everyGuest,
+      {
+        name: 'no passwords',
+        effect: 'deny',
+        subject: { minion: '*' },
+        action: 'runner',
+        resource: { fun: 'saltbridge_data.get', arguments: [{ kwargs: { key: 'db/password' } }] },
+      },
+    ],
+  });
+  await stage.bridge.data.add(shop);
+  const db = await stage.guest('db-1');
+  await db.put('db/address', '10.0.0.5');
+  await db.put('db/password', 'x');
+  const pillarOf = async (minion: string): Promise<unknown> => stage.master.pillar.show({ minion });
+  const shown = JSON.parse(JSON.stringify(await pillarOf('app-1')));
+  t.like(shown, {
+    saltbridge: {
+      driver: 'saltbridge_data',
+      data: { role: 'app', attributes: { 'mysql:host': '10.0.0.5' } },
+    },
+  });
+  t.notRegex(JSON.stringify(shown), /"mysql:password":"x"/);
+  t.like(JSON.parse(JSON.stringify(await pillarOf('db-1'))), {
+    saltbridge: { data: { unread: ['db/motd'], writes: { address: 'db/address' } } },
+  });
+});
+
+const program = fileURLToPath(
+  new URL('../../../../clients/guests/saltbridge/saltbridge-data', import.meta.url),
+);
+const tls = {
+  certificate: fileURLToPath(new URL('../../../../test/fixtures/tls/master.pem', import.meta.url)),
+  key: fileURLToPath(new URL('../../../../test/fixtures/tls/master.key', import.meta.url)),
+};
+
+/** What the user-data of an enrolment leaves on a machine. */
+function machineFolder(t: ExecutionContext, port: number, { token }: GuestMachine): string {
+  const folder = temporaryDirectory(t);
+  const { publicKey } = new X509Certificate(readFileSync(tls.certificate));
+  const key = publicKey.export({ type: 'spki', format: 'der' });
+  const pin = `sha256//${createHash('sha256').update(key).digest('base64')}`;
+  const url = `https://127.0.0.1:${port}/bridge/v1`;
+  writeFileSync(path.join(folder, 'guest.conf'), `url='${url}'\npin='${pin}'\n`, { mode: 0o600 });
+  writeFileSync(path.join(folder, 'token'), `${token}\n`, { mode: 0o600 });
+  return folder;
+}
+
+interface ProgramEnd {
+  readonly status: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Runs the program on a machine. */
+function runProgram(folder: string, args: readonly string[], input = ''): Promise<ProgramEnd> {
+  return new Promise((resolve, reject) => {
+    const env = { ...process.env, SALTBRIDGE_GUEST: folder };
+    const child = spawn('sh', [program, ...args], { env });
+    const texts = { stdout: '', stderr: '' };
+    child.stdout.on('data', (chunk) => {
+      texts.stdout += chunk;
+    });
+    child.stderr.on('data', (chunk) => {
+      texts.stderr += chunk;
+    });
+    child.once('error', reject);
+    // It may end without reading any of it.
+    child.stdin.on('error', () => {});
+    child.once('close', (status) => resolve({ status, ...texts }));
+    child.stdin.end(input);
+  });
+}
+
+const hasCurl = spawnSync('curl', ['--version']).status === 0;
+
+testWhere(hasCurl, 'curl')('a machine with a shell and curl writes, waits and reads', async (t) => {
+  const stage = await startGuests(t);
+  const { port } = await listenWithTls(t, stage, tls);
+  await stage.bridge.data.add(shop);
+  const db = machineFolder(t, port, await stage.guest('db-1'));
+  const app = machineFolder(t, port, await stage.guest('app-1'));
+  const waiting = runProgram(app, ['wait', '30', 'db/password', 'db/address']);
+  const strange = 'a "quoted" $(value) `of` \\ two\nlines é';
+  t.like(await runProgram(db, ['put', 'db/password'], strange), { status: 0, stderr: '' });
+  t.like(await runProgram(db, ['put', 'db/address', '10.0.0.5']), { status: 0, stderr: '' });
+  t.like(await within('both values', waiting, 30_000), { status: 0, stderr: '' });
+  t.like(await runProgram(app, ['get', 'db/password']), { status: 0, stdout: strange });
+  const late = await runProgram(app, ['get', 'db/state', '0']);
+  t.like(late, { status: 75, stdout: '' });
+  t.regex(late.stderr, /db\/state is not written yet; awaited is role db, minion db-1 \(it has no/);
+  const again = await runProgram(db, ['put', 'db/address', 'other']);
+  t.is(again.status, 1);
+  t.regex(again.stderr, /written once/);
+  t.is((await runProgram(app, ['get', 'db/$(id)'])).status, 64);
+  t.is((await runProgram(temporaryDirectory(t), ['get', 'db/state'])).status, 69);
+});

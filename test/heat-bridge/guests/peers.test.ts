@@ -1,0 +1,252 @@
+/** Peers: each instance sees those of its own project, from enrolments and from the cloud. */
+
+import test, { type ExecutionContext } from 'ava';
+import type { Peer, PeerList } from '../../../heat-bridge/guests/peers.ts';
+import { codeOf, type GuestMachine, type GuestStage, startGuests } from './stage.ts';
+import { type StandInCloud, startCloud } from './stand-in-cloud.ts';
+
+/** 500 instances in 20 projects; every project has two networks "private", and all have "public". */
+function fill(cloud: StandInCloud): void {
+  cloud.networks.push({ id: 'public', name: 'public', project_id: 'admin' });
+  cloud.subnets.push({ id: 'public-4', cidr: '203.0.113.0/24', network_id: 'public' });
+  for (let project = 0; project < 20; project += 1) {
+    const tenant = `project-${project}`;
+    cloud.groups.push({ id: `group-${project}`, name: 'default' });
+    for (const side of ['a', 'b']) {
+      const network = `${tenant}-${side}`;
+      cloud.networks.push({ id: network, name: 'private', project_id: tenant });
+      cloud.subnets.push({ id: `${network}-4`, cidr: '10.0.0.0/24', network_id: network });
+    }
+    for (let index = 0; index < 25; index += 1) addServer(cloud, project, index);
+  }
+}
+
+function addServer(cloud: StandInCloud, project: number, index: number, updatedAt = 0): string {
+  const tenant = `project-${project}`;
+  const id = `server-${project}-${index}`;
+  const name = `web-${index}`;
+  cloud.servers.push({ id, tenant_id: tenant, name, reservation: `r-${index % 5}`, updatedAt });
+  // The same addresses in each project, and in both networks of it.
+  for (const side of ['a', 'b'])
+    addPort(cloud, id, tenant, `${tenant}-${side}`, `10.0.0.${index + 2}`);
+  if (index === 0) addPort(cloud, id, tenant, 'public', `203.0.113.${project + 1}`);
+  return id;
+}
+
+function addPort(
+  cloud: StandInCloud,
+  device: string,
+  project: string,
+  network: string,
+  address: string,
+): void {
+  const id = `port-${cloud.ports.length}`;
+  cloud.ports.push({
+    id,
+    device_id: device,
+    device_owner: 'compute:az1',
+    project_id: project,
+    network_id: network,
+    mac_address: 'fa:16:3e:00:00:01',
+    security_groups: [`group-${project.split('-')[1]}`],
+    fixed_ips: [{ ip_address: address, subnet_id: `${network}-4` }],
+  });
+}
+
+async function start(
+  t: ExecutionContext,
+  cloud: StandInCloud,
+  more: object = {},
+): Promise<GuestStage> {
+  const keystone = {
+    url: `${cloud.url}/v3`,
+    username: 'saltbridge',
+    password: 'x',
+    project: 'service',
+  };
+  const peers = {
+    keystone,
+    compute: { url: `${cloud.url}/compute` },
+    network: { url: `${cloud.url}/network` },
+    page_size: 50,
+    poll_interval: 1,
+    full_interval: 3600,
+    ...more,
+  };
+  return startGuests(t, { guests: { peers } });
+}
+
+async function peersOf(stage: GuestStage, { token }: GuestMachine, query = ''): Promise<PeerList> {
+  const headers = { 'x-auth-token': token };
+  const answer = await stage.call({ path: `/bridge/v1/guest/peers${query}`, headers });
+  if (answer.status !== 200) throw new Error(answer.text);
+  return answer.json as PeerList;
+}
+
+/** Asks until the answer is as it should be. */
+async function until(
+  ask: () => Promise<PeerList>,
+  holds: (list: PeerList) => boolean,
+): Promise<PeerList> {
+  for (let tries = 0; tries < 100; tries += 1) {
+    const list = await ask();
+    if (holds(list)) return list;
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+  throw new Error('the peers did not become what was expected');
+}
+
+const named = (list: PeerList, id: string): Peer | undefined =>
+  list.peers.find((it) => it.id === id);
+
+test('of 500 instances in 20 projects each guest sees those of its own project', async (t) => {
+  const cloud = await startCloud(t);
+  fill(cloud);
+  const stage = await start(t, cloud);
+  for (const project of [3, 7]) {
+    const instance = `server-${project}-1`;
+    const guest = await stage.guest(`web-1.p${project}`, {
+      project: `project-${project}`,
+      instance,
+    });
+    const list = await until(
+      () => peersOf(stage, guest),
+      ({ peers }) => peers.length === 24 && peers.every((it) => it.networks.length > 0),
+    );
+    t.like(list, { project_id: `project-${project}`, self: instance });
+    t.true(list.peers.every(({ id }) => id?.startsWith(`server-${project}-`)));
+    const text = JSON.stringify(list);
+    for (const other of ['project-1', 'admin', 'ACTIVE'])
+      t.false(text.includes(`"${other}"`), other);
+    const first = named(list, `server-${project}-0`);
+    t.like(first, {
+      name: 'web-0',
+      availability_zone: 'az1',
+      reservation_id: 'r-0',
+      security_groups: [{ id: `group-${project}`, name: 'default' }],
+    });
+    // Two networks of one name stay two; a network of another project is there by id and name.
+    t.deepEqual(
+      first?.networks.map(({ id, label, addresses }) => [id, label, addresses]),
+      [
+        [
+          `project-${project}-a`,
+          'private',
+          [{ address: '10.0.0.2', version: 4, cidr: '10.0.0.0/24' }],
+        ],
+        [
+          `project-${project}-b`,
+          'private',
+          [{ address: '10.0.0.2', version: 4, cidr: '10.0.0.0/24' }],
+        ],
+        [
+          'public',
+          'public',
+          [{ address: `203.0.113.${project + 1}`, version: 4, cidr: '203.0.113.0/24' }],
+        ],
+      ],
+    );
+    const together = await peersOf(stage, guest, '?together=true');
+    t.deepEqual(new Set(together.peers.map((it) => it.reservation_id)), new Set(['r-1']));
+    t.is(together.peers.length, 4);
+  }
+  t.true(cloud.asked.filter((it) => it.startsWith('/compute')).length >= 10);
+});
+
+test('what is started, or deleted, later is seen by the next poll, which asks for changes', async (t) => {
+  const cloud = await startCloud(t);
+  fill(cloud);
+  const stage = await start(t, cloud);
+  const guest = await stage.guest('web-1.p3', { project: 'project-3', instance: 'server-3-1' });
+  const list = (): Promise<PeerList> => peersOf(stage, guest);
+  await until(list, ({ peers }) => peers.length === 24);
+  const before = cloud.asked.length;
+  const added = addServer(cloud, 3, 30, Date.now());
+  const gone = cloud.servers.find(({ id }) => id === 'server-3-0');
+  if (gone !== undefined) Object.assign(gone, { isDeleted: true, updatedAt: Date.now() });
+  const now = await until(list, (it) => named(it, added) !== undefined);
+  t.is(named(now, 'server-3-0'), undefined);
+  t.is(named(now, added)?.networks.length, 2);
+  const later = cloud.asked.slice(before).filter((it) => it.startsWith('/compute'));
+  t.true(later.every((it) => it.includes('changes-since=')));
+  t.true(cloud.asked.slice(before).some((it) => it.includes(`device_id=${added}`)));
+});
+
+test('instances of a cell that is down stay as they were known, and others are read', async (t) => {
+  const cloud = await startCloud(t);
+  fill(cloud);
+  const stage = await start(t, cloud, { full_interval: 1 });
+  const guest = await stage.guest('web-1.p3', { project: 'project-3', instance: 'server-3-1' });
+  const list = (): Promise<PeerList> => peersOf(stage, guest);
+  await until(list, ({ peers }) => peers.length === 24);
+  for (let index = 10; index < 25; index += 1) cloud.down.add(`server-3-${index}`);
+  cloud.down.add('server-3-40');
+  addServer(cloud, 3, 40);
+  addServer(cloud, 3, 41);
+  const now = await until(list, (it) => named(it, 'server-3-41') !== undefined);
+  t.is(now.peers.length, 26);
+  t.is(named(now, 'server-3-12')?.name, 'web-12');
+  // Of one that was never known its ports are, which Neutron has.
+  t.like(named(now, 'server-3-40'), { id: 'server-3-40', networks: [{ label: 'private' }] });
+});
+
+test('a service that fails changes nothing, and a token that has ended is renewed', async (t) => {
+  const cloud = await startCloud(t);
+  fill(cloud);
+  const stage = await start(t, cloud, { full_interval: 1 });
+  const guest = await stage.guest('web-1.p3', { project: 'project-3', instance: 'server-3-1' });
+  const list = (): Promise<PeerList> => peersOf(stage, guest);
+  await until(list, ({ peers }) => peers.length === 24);
+  cloud.isNetworkDown = true;
+  cloud.token = 'token-2';
+  addServer(cloud, 3, 50);
+  const before = cloud.asked.length;
+  await until(list, () => cloud.asked.slice(before).some((it) => it.startsWith('/network')));
+  t.is((await list()).peers.length, 24);
+  cloud.isNetworkDown = false;
+  const now = await until(list, (it) => named(it, 'server-3-50') !== undefined);
+  t.is(now.peers.length, 25);
+});
+
+test('a port that a tenant gives the id of another’s instance is not that instance’s', async (t) => {
+  const cloud = await startCloud(t);
+  fill(cloud);
+  addPort(cloud, 'server-3-0', 'project-5', 'project-5-a', '10.66.66.66');
+  const stage = await start(t, cloud);
+  const guest = await stage.guest('web-1.p3', { project: 'project-3', instance: 'server-3-1' });
+  const list = await until(
+    () => peersOf(stage, guest),
+    (it) => (named(it, 'server-3-0')?.networks.length ?? 0) > 0,
+  );
+  t.false(JSON.stringify(list).includes('10.66.66.66'));
+});
+
+test('the second machine sees the first as soon as that has enrolled, without any cloud', async (t) => {
+  const stage = await startGuests(t);
+  const first = await stage.guest('one', { instance: 'i-1' });
+  await stage.guest('elsewhere', { project: 'p2', instance: 'i-9' });
+  const second = await stage.guest('two', { instance: 'i-2' });
+  t.deepEqual(await peersOf(stage, second), {
+    project_id: 'p1',
+    self: 'i-2',
+    peers: [{ id: 'i-1', minion: 'one', security_groups: [], networks: [] }],
+  });
+  t.is((await peersOf(stage, first)).peers[0]?.minion, 'two');
+  await stage.bridge.enroll.retire({ id: 'two' });
+  t.deepEqual((await peersOf(stage, first)).peers, []);
+  const pillar = JSON.stringify(await stage.master.pillar.show({ minion: 'one' }));
+  t.regex(pillar, /"peers":\{"project_id":"p1","self":"i-1","peers":\[\]\}/);
+  t.notRegex(JSON.stringify(await stage.master.pillar.show({ minion: 'nobody' })), /peers/);
+});
+
+test('peers need a rule, and a token', async (t) => {
+  const stage = await startGuests(t, { rules: [] });
+  const guest = await stage.guest('one');
+  const asked = await stage.call({
+    path: '/bridge/v1/guest/peers',
+    headers: { 'x-auth-token': guest.token },
+  });
+  t.is(asked.status, 403);
+  t.is(codeOf(asked), 'ERR_DENIED');
+  t.is((await stage.call({ path: '/bridge/v1/guest/peers' })).status, 401);
+});

@@ -1,0 +1,134 @@
+/** A bridge behind its HTTP API, and machines that enrolled and ask for values with their token. */
+
+import { fileURLToPath } from 'node:url';
+import type { ExecutionContext } from 'ava';
+import { allow, type PolicyRule } from '../../../acl/index.ts';
+import { type Bridge, createBridge } from '../../../heat-bridge/index.ts';
+import { createSaltApi } from '../../../salt-api/index.ts';
+import { type ApiAnswer, type ApiRequest, json, send } from '../../helpers/salt-api.ts';
+import {
+  startVectorMaster,
+  type VectorMaster,
+  type VectorMasterOptions,
+} from '../../helpers/vector-master.ts';
+import { fingerOf } from '../enroll/stage.ts';
+
+const certificate = fileURLToPath(
+  new URL('../../../../test/fixtures/tls/master.pem', import.meta.url),
+);
+
+/** An enrolled machine. */
+export interface GuestMachine {
+  readonly id: string;
+  readonly token: string;
+  readonly number: string;
+  get(key: string, query?: string): Promise<ApiAnswer>;
+  put(key: string, value: string): Promise<ApiAnswer>;
+}
+
+export interface GuestStage extends VectorMaster {
+  readonly bridge: Bridge;
+  readonly port: number;
+  call(request: ApiRequest): Promise<ApiAnswer>;
+  /** Enrols a machine by a claim. */
+  guest(
+    id: string,
+    more?: { readonly project?: string; readonly instance?: string },
+  ): Promise<GuestMachine>;
+}
+
+/** Every minion may use the data space. */
+export const everyGuest: PolicyRule = allow('guests', {
+  subject: { minion: '*' },
+  action: 'runner',
+  resource: { fun: 'saltbridge_*' },
+});
+
+export interface GuestStageOptions extends VectorMasterOptions {
+  /** Default: {@link everyGuest}. */
+  readonly rules?: readonly PolicyRule[];
+  /** Section `bridge: guests:`. */
+  readonly guests?: object;
+  readonly more?: object;
+}
+
+export async function startGuests(
+  t: ExecutionContext,
+  { rules = [everyGuest], guests, more, ...options }: GuestStageOptions = {},
+): Promise<GuestStage> {
+  const bridge = createBridge();
+  const enroll = { masters: ['127.0.0.1'], url: 'https://127.0.0.1', certificate };
+  const running = await startVectorMaster(t, {
+    startAt: Date.now(),
+    keys: [],
+    ...options,
+    config: {
+      ...options.config,
+      acl: { rules },
+      bridge: { enroll, ...(guests === undefined ? {} : { guests }), ...more },
+    },
+    extensions: [bridge],
+  });
+  const api = await createSaltApi(running.master, { host: '127.0.0.1', plugins: [bridge.http] });
+  t.teardown(() => api.close());
+  const { port } = await api.listen();
+  const call = (request: ApiRequest): Promise<ApiAnswer> => send(port, request);
+  const path = (key: string): string => `/bridge/v1/guest/data?key=${encodeURIComponent(key)}`;
+  return {
+    ...running,
+    bridge,
+    port,
+    call,
+    guest: async (id, { project = 'p1', instance } = {}) => {
+      const { ticket, enrolment } = await bridge.enroll.create({
+        id,
+        project,
+        ...(instance === undefined ? {} : { instance }),
+      });
+      const claim = { ticket, id, fingerprint: fingerOf('minion'), ...(instance && { instance }) };
+      const claimed = await call({
+        method: 'POST',
+        path: '/bridge/v1/enroll/claim',
+        headers: json(),
+        body: claim,
+      });
+      const token = tokenIn(claimed);
+      const headers = { 'x-auth-token': token };
+      return {
+        id,
+        token,
+        number: enrolment.number,
+        get: (key, query = '') => call({ path: `${path(key)}${query}`, headers }),
+        put: (key, value) =>
+          call({
+            method: 'PUT',
+            path: path(key),
+            headers: { ...headers, 'content-type': 'text/plain' },
+            body: value,
+          }),
+      };
+    },
+  };
+}
+
+/** The same bridge behind a second HTTP API, over HTTPS. */
+export async function listenWithTls(
+  t: ExecutionContext,
+  { bridge, master }: GuestStage,
+  tls: { readonly certificate: string; readonly key: string },
+): Promise<{ readonly port: number }> {
+  const api = await createSaltApi(master, { host: '127.0.0.1', tls, plugins: [bridge.http] });
+  t.teardown(() => api.close());
+  return api.listen();
+}
+
+function tokenIn({ json: answer }: ApiAnswer): string {
+  const hasToken = typeof answer === 'object' && answer !== null && 'token' in answer;
+  if (hasToken) return String(answer.token);
+  throw new TypeError('no token in the answer to a claim');
+}
+
+/** Code of a refusal. */
+export function codeOf({ json: answer }: ApiAnswer): string | undefined {
+  return /"code":"(\w+)"/.exec(JSON.stringify(answer))?.[1];
+}

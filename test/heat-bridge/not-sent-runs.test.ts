@@ -1,0 +1,56 @@
+/** Runs that are resumed, where a process ended before it had sent their job. */
+import test from 'ava';
+import { Catalog } from '../../heat-bridge/commands/command-catalog.ts';
+import { CommandRun, executeCommandRun } from '../../heat-bridge/commands/command-run.ts';
+import type { JobUpdate, RunRequest } from '../../master/index.ts';
+
+const jid = '20261123000000000001';
+
+async function* stream(...updates: readonly JobUpdate[]): AsyncGenerator<JobUpdate, void, void> {
+  yield* updates;
+}
+
+function returned(minion: string): JobUpdate {
+  const result = { fun: 'site.go', return: true, retcode: 0, success: true, receivedAt: 0 };
+  return { type: 'return', jid, minion, ...result };
+}
+
+test('minions that the job of a run was never sent to get it when the run is resumed', async (t) => {
+  const catalog = new Catalog([
+    { name: 'site.go', description: 'x', function: 'site.go', reviewed: 'made for this test' },
+  ]);
+  const run = new CommandRun({ id: jid, command: 'site.go', minions: ['a', 'b'], owner: 'o' });
+  const published: RunRequest[] = [];
+  const jobs = {
+    publish: () => t.fail('nothing is to be ended') as never,
+    run: (request: RunRequest) => {
+      published.push(request);
+      return stream(returned('b'));
+    },
+  };
+  const never = new AbortController().signal;
+  const outcome = await executeCommandRun(jobs, run, {
+    command: catalog.get('site.go'),
+    call: { fun: 'site.go', kwarg: {} },
+    user: 'u',
+    by: undefined,
+    deadline: never,
+    ended: never,
+    resume: () =>
+      stream(
+        { type: 'published', jid, minions: ['a', 'b'], missing: [], skipped: 0, notSent: ['b'] },
+        returned('a'),
+        {
+          ...{ type: 'finished', jid, answered: ['a'], silent: ['b'], reconnecting: [] },
+          deliveries: [
+            { minion: 'a', state: 'answered' },
+            { minion: 'b', state: 'silent', reason: 'not-sent' },
+          ],
+        },
+      ),
+  });
+  t.like(outcome, { status: 'succeeded', results: [{ minion: 'a' }, { minion: 'b' }] });
+  t.like(published, [{ fun: 'site.go', tgt: ['b'], tgtType: 'list' }]);
+  t.is(published.length, 1);
+  t.is(published[0]?.jid, undefined);
+});

@@ -1,0 +1,22 @@
+/** Runs examples as tests, where what they need is there. */
+import test from 'ava';
+import { type Example, printedStep } from '../../examples/example.ts';
+import { type Declare, testWhere } from './needs.ts';
+
+/** Declares a test where the example has what it needs. One after the other: they are large. */
+export function whereRunnable(example: Example): Declare {
+  const missing = example.needs().filter(({ isThere }) => !isThere);
+  const names = missing.map(({ name }) => name).join(' and ');
+  return testWhere(missing.length === 0, names, test.serial);
+}
+
+/** Runs an example. @returns the titles of its steps */
+export async function stepsOf(example: Example): Promise<readonly string[]> {
+  const titles: string[] = [];
+  await example.run(async (title, work, isRight) => {
+    const value = await printedStep(title, work, isRight);
+    titles.push(title);
+    return value;
+  });
+  return titles;
+}

@@ -1,0 +1,127 @@
+/** Values that real minions write for each other: by `sdb://`, and by the module. */
+import test from 'ava';
+import { allow } from '../../acl/index.ts';
+import { type Bridge, createBridge } from '../../heat-bridge/index.ts';
+import { isWireMap, type WireValue } from '../../minion-protocol/index.ts';
+import { EventLog } from './event-log.ts';
+import { Fleet } from './fleet.ts';
+import { MasterHome, type OurMaster } from './our-master.ts';
+import { minionPrograms, steps } from './programs.ts';
+
+const step = steps('SALT_MINION');
+
+let home: MasterHome;
+let fleet: Fleet;
+let master: OurMaster;
+let bridge: Bridge;
+let events: EventLog;
+
+const rule = allow('guests', {
+  subject: { minion: '*' },
+  action: 'runner',
+  resource: { fun: 'saltbridge_*' },
+});
+
+test.before(async () => {
+  if (minionPrograms.length === 0) return;
+  home = await MasterHome.create({
+    acl: { signals: [], rules: [rule], mode: 'enforce', learnActions: [], recordData: false },
+  });
+  bridge = createBridge();
+  fleet = await Fleet.create(home.ports);
+  master = await home.startHere(async () => ({}), { extensions: [bridge] });
+  events = new EventLog(await master.api.events.subscribe());
+  await fleet.enrol(master.api, events);
+  const [writer = '', reader = writer] = fleet.ids;
+  await bridge.data.add({
+    name: 'shop',
+    roles: {
+      db: { minions: [writer], writes: { password: { secret: true }, port: {}, never: {} } },
+      app: {
+        minions: writer === reader ? [] : [reader],
+        reads: { 'mysql:password': 'db/password', 'mysql:port': 'db/port', never: 'db/never' },
+      },
+    },
+  });
+});
+
+test.after.always(async () => {
+  await fleet?.dispose();
+  await master?.close();
+  home?.dispose();
+});
+
+async function run(
+  tgt: string,
+  fun: string,
+  arg: readonly string[] = [],
+  kwarg: Readonly<Record<string, WireValue>> = {},
+): Promise<WireValue> {
+  const request = { tgt, tgtType: 'list', fun, arg, kwarg, timeoutSeconds: 120 };
+  for await (const update of master.api.jobs.run(request)) {
+    if (update.type === 'return') return update.return;
+  }
+  throw new Error(`${tgt} did not return from ${fun}`);
+}
+
+step('minions get the modules from the file server', async (t) => {
+  for (const id of fleet.ids) {
+    const synced = await run(id, 'saltutil.sync_all');
+    t.regex(JSON.stringify(synced), /sdb\.saltbridge_data/);
+    t.regex(JSON.stringify(synced), /modules\.saltbridge_data/);
+    t.regex(JSON.stringify(synced), /modules\.saltbridge_peers/);
+  }
+});
+
+step('a reader that starts first has the value when its writer has written it', async (t) => {
+  const [writer = '', reader = ''] = fleet.ids;
+  const reading = run(reader, 'sdb.get', ['sdb://saltbridge/db/password']);
+  await events.seen('the request of the reader', ({ data }) => data.fun === 'sdb.get');
+  t.is(
+    await run(writer, 'sdb.set', ['sdb://saltbridge/db/password', 'secret-4711']),
+    'secret-4711',
+  );
+  t.is(await reading, 'secret-4711');
+  t.is(await run(writer, 'saltbridge_data.put', ['db/port'], { value: 3306 }), 1);
+  t.is(await run(reader, 'saltbridge_data.get', ['db/port']), '3306');
+});
+
+step('a writer that does not write ends in a timeout that says who is awaited', async (t) => {
+  const [writer = '', reader = ''] = fleet.ids;
+  const text = String(await run(reader, 'saltbridge_data.get', ['db/never'], { timeout: 2 }));
+  t.regex(text, /db\/never is not written yet; awaited is role db/);
+  t.true(text.includes(`minion ${writer} (it is connected)`), text);
+  t.regex(text, /waited 2 s/);
+});
+
+step('a minion writes nothing of another role, and a value once', async (t) => {
+  const [writer = '', reader = ''] = fleet.ids;
+  t.regex(String(await run(reader, 'saltbridge_data.put', ['db/port', 'x'])), /does not write/);
+  t.regex(String(await run(writer, 'saltbridge_data.put', ['db/port', '1'])), /written once/);
+});
+
+step('a minion that was enrolled for a project finds the others of it', async (t) => {
+  const [one = '', two = ''] = fleet.ids;
+  const keys = await master.api.keys.list();
+  const minions = [one, two].map((id) => {
+    const { fingerprint = '' } = keys.find((key) => key.id === id) ?? {};
+    return { id, project: 'p1', instance: `instance-of-${id}`, fingerprint };
+  });
+  await bridge.enroll.import(minions);
+  const list = await run(two, 'saltbridge_peers.list');
+  const text = JSON.stringify(list);
+  t.regex(text, /"project_id":"p1"/);
+  t.true(text.includes(`"minion":"${one}"`), text);
+  t.false(text.includes(`"minion":"${two}"`), text);
+  t.deepEqual(await run(two, 'saltbridge_peers.addresses'), []);
+});
+
+step('what is known is in the pillar of a reader, and in states by its own names', async (t) => {
+  const [, reader = ''] = fleet.ids;
+  await run(reader, 'saltutil.refresh_pillar', [], { wait: true });
+  const data = await run(reader, 'pillar.get', ['saltbridge:data:attributes']);
+  t.deepEqual(isWireMap(data) ? { ...data } : data, {
+    'mysql:password': 'secret-4711',
+    'mysql:port': '3306',
+  });
+});
