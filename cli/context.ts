@@ -3,6 +3,7 @@ import type { Writable } from 'node:stream';
 import { StringDecoder } from 'node:string_decoder';
 import type { ExtensionClient } from '../client/index.ts';
 import type { MasterApi, OfflineKeys } from '../master/index.ts';
+import type { CommandDefaults } from './command-defaults.ts';
 import { CommandError } from './errors.ts';
 import type { StoreAccess } from './local-master.ts';
 
@@ -32,6 +33,8 @@ export interface CommandContext {
   readonly openKeys: (configDirectory: string) => Promise<OfflineKeys>;
   /** The store of that master, whether it runs or not. */
   readonly openStore: (configDirectory: string) => Promise<StoreAccess>;
+  /** What that configuration says of commands named as Salt's. */
+  readonly commandDefaults: (configDirectory: string) => Promise<CommandDefaults>;
   /** What the process ends with if nothing fails. Default 0. */
   readonly setExitCode: (code: number) => void;
 }

@@ -16,6 +16,7 @@ import {
   restoreMasterStore,
 } from '../master/index.ts';
 import type { BackupReceipt, RestoreReceipt, StoreInspection } from '../store/index.ts';
+import type { CommandDefaults } from './command-defaults.ts';
 import { CommandError, errorCodeOf } from './errors.ts';
 
 /**
@@ -37,6 +38,11 @@ async function loadSingleMasterConfig(configDirectory: string): Promise<MasterCo
 export async function openLocalApi(configDirectory: string): Promise<MasterApi> {
   const config = await loadSingleMasterConfig(configDirectory);
   return connectMaster({ socketPath: config.socket });
+}
+
+/** What a configuration says of commands. @throws what {@link loadSingleMasterConfig} throws */
+export async function readCommandDefaults(configDirectory: string): Promise<CommandDefaults> {
+  return loadSingleMasterConfig(configDirectory);
 }
 
 /**

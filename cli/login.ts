@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto';
 import { open, readFile, rename, rm, stat } from 'node:fs/promises';
 import { type Command, Option } from 'commander';
-import type { FunctionsApi, JobsApi, MasterApi } from '../master/index.ts';
+import type { FunctionsApi, JobsApi, MasterApi, RunRequest } from '../master/index.ts';
 import type { CommandContext } from './context.ts';
 import { CommandError, errorCodeOf } from './errors.ts';
 
@@ -38,6 +38,12 @@ async function writeTokenFile(file: string, token: string): Promise<void> {
     await rm(fresh, { force: true });
     throw error;
   });
+}
+
+/** Who came by sudo is told, for the job's user and `sudo_acl`; anybody else is known to the master. */
+export function sudoUser(): Pick<RunRequest, 'user'> {
+  const { SUDO_USER: name } = process.env;
+  return name === undefined ? {} : { user: `sudo_${name}` };
 }
 
 /** What a command may use. */

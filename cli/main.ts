@@ -5,7 +5,13 @@ import path from 'node:path';
 import { createInterface, type Interface } from 'node:readline/promises';
 import { Writable } from 'node:stream';
 import { StandardInput } from './context.ts';
-import { openLocalApi, openLocalExtension, openLocalKeys, openLocalStore } from './local-master.ts';
+import {
+  openLocalApi,
+  openLocalExtension,
+  openLocalKeys,
+  openLocalStore,
+  readCommandDefaults,
+} from './local-master.ts';
 import { interruptionSignal } from './process.ts';
 import { runCommandLine } from './program.ts';
 
@@ -56,6 +62,7 @@ process.exitCode = await runCommandLine(
     openExtension: openLocalExtension,
     openKeys: openLocalKeys,
     openStore: openLocalStore,
+    commandDefaults: readCommandDefaults,
   },
   version,
 );

@@ -22,8 +22,10 @@ import { addDoctorCommand, addMigrateCommand } from './commands/ops.ts';
 import { addPillarCommand } from './commands/pillar.ts';
 import { addReactionsCommand } from './commands/reactions.ts';
 import { addSaltCommand } from './commands/salt.ts';
+import { addSaltCpCommand } from './commands/salt-cp.ts';
 import { addSaltKeyCommand } from './commands/salt-key.ts';
 import { addSaltRunCommand } from './commands/salt-run.ts';
+import { toSaltUsageError } from './commands/salt-usage.ts';
 import { addStatusCommand } from './commands/status.ts';
 import { addStoreCommand } from './commands/store.ts';
 import { addTokenCommand } from './commands/token.ts';
@@ -36,6 +38,7 @@ const addCommands: readonly ((program: Command, context: CommandContext) => void
   addKeyCommand,
   addEnrollCommand,
   addSaltCommand,
+  addSaltCpCommand,
   addSaltKeyCommand,
   addSaltRunCommand,
   addJobsCommand,
@@ -70,12 +73,17 @@ function createProgram(argv: readonly string[], context: CommandContext, version
   const program = new Command('saltbridge')
     .description('A Salt-compatible master')
     .version(version)
+    // `-V` behind the name of a subcommand is that subcommand's.
+    .enablePositionalOptions()
     .exitOverride()
     .showHelpAfterError('(add --help for what is expected)')
     .configureOutput({
       writeOut: (text) => context.stdout.write(text),
       writeErr: (text) => context.stderr.write(text),
-      outputError: (text, write) => write(renamedFlagError(argv, text) ?? text),
+      outputError: (text, write) => {
+        const told = renamedFlagError(argv, text) ?? toSaltUsageError(argv[0] ?? '', text);
+        write(told ?? text);
+      },
       getOutHelpWidth: () => helpWidth,
       getErrHelpWidth: () => helpWidth,
     });

@@ -9,9 +9,13 @@ import { request as requestHttps, Agent as SecureAgent } from 'node:https';
 import { createInterface } from 'node:readline';
 import {
   type CallableApi,
+  type CallerProof,
+  callerHeader,
+  createCallerProof,
   fromJson,
   isRpcMethod,
   type MasterApi,
+  methodsWithUser,
   type RpcMethod,
   type RpcTable,
   type RpcTableOf,
@@ -108,14 +112,35 @@ async function* readStreamItems<T>(
   throw new RemoteError('ERR_SOCKET', `${connection.name}: the master closed the connection`);
 }
 
-function postRequest(
-  { name, open, explain }: Connection,
+async function postRequest(
+  connection: Connection,
   method: string,
   parameters: object,
   signal?: AbortSignal,
 ): Promise<IncomingMessage> {
+  const proof = methodsWithUser.has(method) ? await connection.prove?.() : undefined;
+  try {
+    return await sendRequest(connection, { method, parameters, signal, secret: proof?.secret });
+  } finally {
+    await proof?.remove();
+  }
+}
+
+interface RpcRequest {
+  readonly method: string;
+  readonly parameters: object;
+  readonly signal: AbortSignal | undefined;
+  /** Of the proof which account calls. */
+  readonly secret: string | undefined;
+}
+
+function sendRequest(
+  { name, open, explain }: Connection,
+  { method, parameters, signal, secret }: RpcRequest,
+): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     const request = open(`/rpc/${method}`, signal);
+    if (secret !== undefined) request.setHeader(callerHeader, secret);
     request.once('response', resolve);
     request.once('error', (cause: NodeJS.ErrnoException) => {
       reject(new RemoteError('ERR_SOCKET', `${name}: ${explain(cause)}`, { cause }));
@@ -206,6 +231,8 @@ export interface Connection {
   readonly open: (path: string, signal?: AbortSignal) => ClientRequest;
   /** Why it did not come through, and what to do. */
   readonly explain: (cause: NodeJS.ErrnoException) => string;
+  /** Makes a proof which account calls. Default: it is not told. */
+  readonly prove?: () => Promise<CallerProof | undefined>;
   /** Whether a stream that a closing master ends fails with ERR_MASTER_STOPPED. Default false. */
   readonly failsOnClose?: boolean;
 }
@@ -229,6 +256,7 @@ export function localConnection({ socketPath }: LocalMaster, agent?: Agent): Con
         ...abortSignalOption(signal),
       }),
     explain: explainLocal,
+    prove: () => createCallerProof(socketPath),
   };
 }
 

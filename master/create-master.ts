@@ -113,7 +113,7 @@ async function open(parts: Parts, closers: Closers): Promise<Assembly> {
   const tables = {
     runners: {
       ...minionRunners({ auth, jobs, keys }),
-      ...dataRunners({ auth, data, jobs }),
+      ...dataRunners({ context, auth, data, jobs }),
       ...fileRunners({ context, files }),
       ...authRunner({ users }),
     },

@@ -213,9 +213,13 @@ export {
 } from './requests/index.ts';
 export {
   type CallableApi,
+  type CallerProof,
+  callerHeader,
+  createCallerProof,
   extensionMethod,
   extensionStream,
   failCall,
+  methodsWithUser,
   parseParameters,
   refuseMethod,
   rpcMethods,

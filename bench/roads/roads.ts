@@ -15,6 +15,7 @@ import {
   openLocalExtension,
   openLocalKeys,
   openLocalStore,
+  readCommandDefaults,
 } from '../../cli/local-master.ts';
 import { runCommandLine } from '../../cli/program.ts';
 import { createBridge } from '../../heat-bridge/index.ts';
@@ -178,6 +179,7 @@ async function runSalt(root: string, begin: () => Promise<void>): Promise<void> 
       openExtension: openLocalExtension,
       openKeys: openLocalKeys,
       openStore: openLocalStore,
+      commandDefaults: readCommandDefaults,
     },
     '0.0.0',
   );

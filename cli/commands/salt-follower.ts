@@ -128,6 +128,13 @@ function lookUpHint(jid: string): string {
   ].join('\n');
 }
 
+/** What Salt says where a target means nobody. */
+export const noMinionsMatched =
+  'No minions matched the target. No command was sent, no jid was assigned.';
+
+/** What Salt says where nothing was returned. */
+export const noReturnReceived = 'ERROR: No return received';
+
 /** How a job is shown. */
 export interface JobFollowerOptions {
   readonly output: OutputOptions;
@@ -142,6 +149,8 @@ export interface JobFollowerOptions {
   readonly showsSilent: boolean;
   /** Counts at the end. */
   readonly hasSummary: boolean;
+  /** Counts at the end in place of all returns. */
+  readonly isProgressOnly: boolean;
 }
 
 /** Follows one job and prints what `salt` prints [salt cli/salt.py]. For a single use. */
@@ -165,7 +174,8 @@ export class JobFollower {
 
   /** Publishes the job and prints it to its end. @returns the exit code, as Salt's */
   async follow(jobs: JobsApi, request: RunRequest, signal: AbortSignal): Promise<number> {
-    const isWhole = this.#options.isStatic || request.fun === 'sys.doc';
+    const { isStatic, isProgressOnly } = this.#options;
+    const isWhole = !isProgressOnly && (isStatic || request.fun === 'sys.doc');
     try {
       for await (const update of jobs.run(request, signal)) {
         if (signal.aborted) break;
@@ -179,6 +189,12 @@ export class JobFollower {
     if (signal.aborted) return this.#finishInterrupted();
     if (this.#expected === 0) return this.#finishWithoutMinions();
     return isWhole ? this.#finishWhole(request.fun) : this.#finish();
+  }
+
+  /** What is printed where a target means nobody. @returns the exit code */
+  async showNobody(problem: string): Promise<number> {
+    await printLine(this.#stderr, formatTargetProblem(problem));
+    return this.#finishWithoutMinions();
   }
 
   async #show(update: JobUpdate, isWhole: boolean): Promise<void> {
@@ -239,7 +255,7 @@ export class JobFollower {
   }
 
   async #print(result: MinionReturn | undefined): Promise<void> {
-    if (result === undefined) return;
+    if (result === undefined || this.#options.isProgressOnly) return;
     this.#progress.clear();
     await this.#options.sink.write(formatReturn(result, this.#options.output));
   }
@@ -256,14 +272,15 @@ export class JobFollower {
   }
 
   async #finish(): Promise<number> {
-    const { hasSummary, isVerbose, output, showsSilent } = this.#options;
+    const { hasSummary, isProgressOnly, isVerbose, output, showsSilent } = this.#options;
     const failed = this.#returns.filter(({ isFailure }) => isFailure);
     const silent = showsSilent ? this.#silent : [];
-    if (hasSummary && output.outputter === undefined) {
+    if (isProgressOnly || (hasSummary && output.outputter === undefined)) {
       const facts = { returned: this.#returns.map(minionOf), silent, failed: failed.map(minionOf) };
       await printLine(this.#stdout, formatJobSummary(facts, isVerbose));
     }
-    if (failed.length === 0 && silent.length === 0) return exitCodes.ok;
+    // As in Salt, the exit code then says nothing of the returns.
+    if (isProgressOnly || (failed.length === 0 && silent.length === 0)) return exitCodes.ok;
     await printLine(this.#stderr, 'ERROR: Minions returned with non-zero exit code');
     return exitCodes.failure;
   }
@@ -282,10 +299,7 @@ export class JobFollower {
   }
 
   async #finishWithoutMinions(): Promise<number> {
-    await printLine(
-      this.#stdout,
-      'No minions matched the target. No command was sent, no jid was assigned.',
-    );
+    await printLine(this.#stdout, noMinionsMatched);
     if (!this.#options.isStatic) {
       await this.#options.sink.write(formatReturns([], '', this.#options.output));
     }
@@ -293,7 +307,7 @@ export class JobFollower {
   }
 
   async #finishWithoutReturns(): Promise<number> {
-    await printLine(this.#stderr, 'ERROR: No return received');
+    await printLine(this.#stderr, noReturnReceived);
     return exitCodes.noReturn;
   }
 
@@ -378,7 +392,7 @@ export class BatchFollower {
     silent,
   }: Extract<BatchUpdate, { type: 'gathered' }>): Promise<void> {
     if (minions.length === 0) {
-      const told = silent.length > 0 ? [] : noMinionsMatched;
+      const told = silent.length > 0 ? [] : noBatch;
       for (const line of told) await printLine(this.#stdout, line);
       return;
     }
@@ -407,10 +421,7 @@ export class BatchFollower {
   }
 }
 
-const noMinionsMatched = [
-  'No minions matched the target. No command was sent, no jid was assigned.',
-  'No minions matched the target.',
-];
+const noBatch = [noMinionsMatched, 'No minions matched the target.'];
 
 /** Several functions have a code each. */
 function highestCode(retcode: WireValue): number {

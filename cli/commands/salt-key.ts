@@ -5,6 +5,7 @@ import {
   type KeyInfo,
   type KeyState,
   type KeysApi,
+  type LocalKeyInfo,
   loadMasterConfig,
   type MasterConfig,
 } from '../../master/index.ts';
@@ -19,6 +20,7 @@ import {
 } from '../../minion-protocol/index.ts';
 import { textOrder } from '../../python/operators.ts';
 import { makeDirectory } from '../../runtime/index.ts';
+import { type CommandDefaults, saltDefaults } from '../command-defaults.ts';
 import type { CommandContext } from '../context.ts';
 import { CommandError, exitCodes } from '../errors.ts';
 import { configOption } from '../options.ts';
@@ -31,6 +33,7 @@ import {
 } from '../output/outputters.ts';
 import { type Colors, escapeLines, escapeName, printLine } from '../terminal.ts';
 import { changeKey, type KeyOperation, writeNewFile } from './key.ts';
+import { formatSaltUsageError, useSaltUsage } from './salt-usage.ts';
 
 // `salt-key --gen-keys` and `--gen-signature` [salt key.py, crypt.py gen_keys, gen_signature].
 
@@ -184,11 +187,17 @@ class SaltKeyActions {
   readonly #api: KeysApi;
   readonly #context: CommandContext;
   readonly #choice: OutputChoice;
+  readonly #configDir: string;
 
-  constructor(api: KeysApi, context: CommandContext, choice: OutputChoice) {
+  constructor(
+    api: KeysApi,
+    context: CommandContext,
+    { choice, configDir }: { readonly choice: OutputChoice; readonly configDir: string },
+  ) {
     this.#api = api;
     this.#context = context;
     this.#choice = choice;
+    this.#configDir = configDir;
   }
 
   async list(states: readonly KeyState[]): Promise<void> {
@@ -212,11 +221,28 @@ class SaltKeyActions {
   async fingerprints(match: string | undefined): Promise<void> {
     const texts = await this.#texts(match, ({ fingerprint }) => fingerprint);
     const matches = globMatcher(match ?? '*');
-    const local = (await this.#api.local()).filter(({ name }) => matches(name));
+    const own = await this.#api.local();
+    const halves = [...own, ...(await this.#privateHalves(own.map(({ name }) => name)))];
+    const local = halves
+      .filter(({ name }) => matches(name))
+      .sort((left, right) => textOrder(left.name, right.name));
     if (match === undefined || local.length > 0) {
       texts.set('local', new Map(local.map(({ name, fingerprint }) => [name, fingerprint])));
     }
+    for (const [place, found] of texts) if (found.size === 0) texts.delete(place);
     await this.#show(texts);
+  }
+
+  /** Fingerprints of the files of private halves, which tell whether two files are the same. */
+  async #privateHalves(publicNames: readonly string[]): Promise<LocalKeyInfo[]> {
+    const { config } = await loadMasterConfig(this.#configDir);
+    const found: LocalKeyInfo[] = [];
+    for (const name of publicNames.map((each) => each.replace(/\.pub$/, '.pem'))) {
+      const pem = await readFile(path.join(config.pkiDir, name), 'utf8').catch(() => undefined);
+      if (pem === undefined) continue;
+      found.push({ name, fingerprint: keyFingerprint(pem, config.hashType) });
+    }
+    return found;
   }
 
   /** Shows what matches, asks, changes it, and names what was changed. */
@@ -409,10 +435,11 @@ export function addSaltKeyCommand(program: Command, context: CommandContext): vo
     .command('salt-key')
     .description('manage the keys of minions; the master need not run');
   addSaltKeyOptions(command);
+  useSaltUsage(command, context.stdout);
   command.action(async (options: SaltKeyOptions) => {
     const complaint = findUsageError(options);
     if (complaint === undefined) return runSaltKey(options, context);
-    await printLine(context.stderr, `Usage: salt-key [options]\n\nsalt-key: error: ${complaint}`);
+    await printLine(context.stderr, formatSaltUsageError('salt-key', complaint));
     context.setExitCode(exitCodes.usage);
   });
 }
@@ -433,7 +460,9 @@ async function runSaltKey(options: SaltKeyOptions, context: CommandContext): Pro
   if (options.genKeys || options.genSignature) return generateKeys(options, context);
   const { keys, close } = await context.openKeys(options.configDir);
   try {
-    const saltKey = new SaltKeyActions(keys, context, await chooseOutput(options, context));
+    const choice = await chooseOutput(options, context);
+    const { configDir } = options;
+    const saltKey = new SaltKeyActions(keys, context, { choice, configDir });
     await runKeyAction(saltKey, options);
   } finally {
     await close();
@@ -475,7 +504,9 @@ function includedStates(options: SaltKeyOptions): KeyState[] {
 
 async function generateKeys(options: SaltKeyOptions, context: CommandContext): Promise<void> {
   const keysize = Number(options.keysize);
-  const { output, sink } = await chooseOutput(options, context);
+  // A pair of keys may be made where no configuration is.
+  const commandDefaults = async (): Promise<CommandDefaults> => saltDefaults;
+  const { output, sink } = await chooseOutput(options, { ...context, commandDefaults });
   const result = options.genKeys
     ? await generateSaltKeyPair(options.genKeysDir, options.genKeys, keysize)
     : await generateMasterSignature((await loadMasterConfig(options.configDir)).config, {

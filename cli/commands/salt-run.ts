@@ -3,7 +3,7 @@ import { type FunctionResult, type FunctionsApi, parseArguments } from '../../ma
 import { isWireMap, type WireValue } from '../../minion-protocol/index.ts';
 import type { CommandContext } from '../context.ts';
 import { errorCodeOf, exitCodes } from '../errors.ts';
-import { addLoginOptions, type LoginOptions, openCommandSession } from '../login.ts';
+import { addLoginOptions, type LoginOptions, openCommandSession, sudoUser } from '../login.ts';
 import { configOption, logLevelOption, parseSeconds } from '../options.ts';
 import {
   addOutputOptions,
@@ -12,6 +12,7 @@ import {
   type OutputCommandOptions,
 } from '../output/outputters.ts';
 import { printLine } from '../terminal.ts';
+import { useSaltUsage } from './salt-usage.ts';
 
 // `saltbridge salt-run` [salt/cli/run.py, salt/runner.py, salt/client/mixins.py].
 
@@ -67,7 +68,7 @@ async function callRunner(
   const call = {
     fun,
     ...parseArguments(args, parse.split(',')),
-    user: callerName(),
+    ...sudoUser(),
     ...(timeout === undefined ? {} : { timeoutSeconds: timeout }),
     ...(jid === undefined ? {} : { jid }),
   };
@@ -128,13 +129,6 @@ function isUnknownFunction(error: unknown): error is Error {
   return errorCodeOf(error) === 'ERR_UNKNOWN_FUN';
 }
 
-/** Who is told in the events. */
-function callerName(): string {
-  return process.env.SUDO_USER === undefined
-    ? (process.env.USER ?? 'root')
-    : `sudo_${process.env.SUDO_USER}`;
-}
-
 /** `saltbridge salt-run`: takes the flags of Salt's own command and prints what it prints. */
 export function addSaltRunCommand(program: Command, context: CommandContext): void {
   const command = program
@@ -160,7 +154,7 @@ export function addSaltRunCommand(program: Command, context: CommandContext): vo
     .addOption(new Option('--hard-crash').hideHelp());
   addLoginOptions(command);
   addOutputOptions(command);
-  command
+  useSaltUsage(command, context.stdout)
     .addOption(logLevelOption())
     .action(async (fun: string | undefined, args: string[], options: SaltRunOptions) => {
       const isDoc = options.doc === true || options.documentation === true;

@@ -6,129 +6,30 @@ import {
   parseArgument,
   parseArguments,
   type RunRequest,
-  type TargetRequest,
 } from '../../master/index.ts';
 import { isWireMap, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
+import { textOrder } from '../../python/operators.ts';
 import type { CommandContext } from '../context.ts';
 import { CommandError, exitCodes } from '../errors.ts';
-import { addLoginOptions, type LoginOptions, openCommandSession } from '../login.ts';
+import { addLoginOptions, type LoginOptions, openCommandSession, sudoUser } from '../login.ts';
 import { configOption, logLevelOption, parseCount, parseSeconds } from '../options.ts';
-import { addOutputOptions, chooseOutput, type OutputCommandOptions } from '../output/outputters.ts';
+import {
+  addOutputOptions,
+  chooseOutput,
+  formatData,
+  type OutputCommandOptions,
+} from '../output/outputters.ts';
 import { printJson, printLine } from '../terminal.ts';
 import {
   BatchFollower,
   formatTargetPlan,
   formatTargetProblem,
   JobFollower,
+  noMinionsMatched,
+  noReturnReceived,
 } from './salt-follower.ts';
-
-/** What the options of a command say of its target. */
-type TargetOptions = { readonly delimiter?: string } & Readonly<
-  Partial<Record<TargetFlag['name'], boolean>>
->;
-
-interface TargetFlag {
-  /** As commander names it. */
-  readonly name:
-    | 'pcre'
-    | 'list'
-    | 'grain'
-    | 'grainPcre'
-    | 'nodegroup'
-    | 'pillar'
-    | 'pillarPcre'
-    | 'compound'
-    | 'ipcidr';
-  readonly flags: string;
-  readonly tgtType: string;
-  readonly description: string;
-}
-
-/** Salt's flags [salt utils/parsers.py ExtendedTargetOptionsMixIn]. */
-const targetFlags: readonly TargetFlag[] = [
-  {
-    name: 'pcre',
-    flags: '-E, --pcre',
-    tgtType: 'pcre',
-    description: 'tgt is a regular expression on ids',
-  },
-  {
-    name: 'list',
-    flags: '-L, --list',
-    tgtType: 'list',
-    description: 'tgt is a list of ids, separated by commas or spaces',
-  },
-  {
-    name: 'grain',
-    flags: '-G, --grain',
-    tgtType: 'grain',
-    description: 'tgt is a grain and a glob: os:Debian',
-  },
-  {
-    name: 'grainPcre',
-    flags: '-P, --grain-pcre',
-    tgtType: 'grain_pcre',
-    description: 'tgt is a grain and a regular expression',
-  },
-  {
-    name: 'nodegroup',
-    flags: '-N, --nodegroup',
-    tgtType: 'nodegroup',
-    description: "tgt is a name in the master's nodegroups",
-  },
-  {
-    name: 'pillar',
-    flags: '-I, --pillar',
-    tgtType: 'pillar',
-    description: 'tgt is a pillar key and a glob: role:web',
-  },
-  {
-    name: 'pillarPcre',
-    flags: '-J, --pillar-pcre',
-    tgtType: 'pillar_pcre',
-    description: 'tgt is a pillar key and a regular expression',
-  },
-  {
-    name: 'compound',
-    flags: '-C, --compound',
-    tgtType: 'compound',
-    description: "tgt is an expression: 'G@os:Debian and not web*'",
-  },
-  {
-    name: 'ipcidr',
-    flags: '-S, --ipcidr',
-    tgtType: 'ipcidr',
-    description: 'tgt is an address or a network',
-  },
-];
-
-/** Adds the options that say what `tgt` is; one of them at most. */
-function addTargetOptions(command: Command): Command {
-  for (const { name, flags, description } of targetFlags) {
-    const others = targetFlags.map((flag) => flag.name).filter((other) => other !== name);
-    command.addOption(new Option(flags, description).conflicts(others));
-  }
-  return command.option(
-    '--delimiter <text>',
-    'separator of nested keys of grains and pillar (default: :)',
-  );
-}
-
-/** The target that the command line names. */
-function toTarget(tgt: string, options: TargetOptions): TargetRequest {
-  const { delimiter } = options;
-  const tgtType = targetFlags.find(({ name }) => options[name])?.tgtType ?? 'glob';
-  return {
-    tgt: tgtType === 'list' ? splitList(tgt) : tgt,
-    tgtType,
-    ...(delimiter === undefined ? {} : { delimiter }),
-  };
-}
-
-/** [salt utils/parsers.py SaltCMDOptionParser] */
-function splitList(tgt: string): string[] {
-  return tgt.includes(',') ? tgt.replaceAll(' ', '').split(',') : tgt.trim().split(/\s+/);
-}
+import { addTargetOptions, rangeProblem, type TargetOptions, toTarget } from './salt-target.ts';
+import { useSaltUsage } from './salt-usage.ts';
 
 // Options [salt utils/parsers.py].
 
@@ -144,6 +45,8 @@ interface SaltOptions extends SaltRequestOptions, OutputCommandOptions, LoginOpt
   readonly batchSafeLimit?: number;
   readonly batchSafeSize: string;
   readonly dryRun?: boolean;
+  readonly previewTarget?: boolean;
+  readonly progress?: boolean;
   readonly failhard?: boolean;
   readonly startEvent?: boolean;
   readonly doc?: boolean;
@@ -159,6 +62,7 @@ function addSaltOptions(command: Command): void {
   command.addOption(configOption());
   addTargetOptions(command)
     .option('--dry-run', 'run nothing: list the minions that the target matches, and why')
+    .option('--preview-target', 'run nothing: list the minions that the target matches')
     .option(
       '-t, --timeout <seconds>',
       'time without a return before minions are asked whether they still run the job',
@@ -187,6 +91,7 @@ function addSaltOptions(command: Command): void {
     .option('--failhard', 'stop a batch at the first failure')
     .option('--subset <n>', 'run on n minions, chosen at random', parseCount)
     .option('-s, --static', 'print all returns together at the end')
+    .option('-p, --progress', 'show progress, and a summary in place of returns')
     .option('-d, --doc', 'print the documentation of a function, or of all functions')
     .addOption(new Option('--documentation').hideHelp())
     .option('-v, --verbose', 'print the jid, and minion ids in the summary')
@@ -310,6 +215,7 @@ export function addSaltCommand(program: Command, context: CommandContext): void 
     .argument('[fun]', 'the function, for instance test.ping; several: test.ping,test.echo')
     .argument('[args...]', 'its arguments: YAML values, or name=value');
   addSaltOptions(command);
+  useSaltUsage(command, context.stdout);
   command.action(
     async (
       tgt: string | undefined,
@@ -332,6 +238,7 @@ async function runSalt(
   const given = words.filter((word) => word !== undefined);
   const [tgt, fun, ...args] = isDoc ? toDocsArguments(given) : given;
   if (options.dryRun === true && tgt !== undefined) return showTargetPlan(tgt, options, context);
+  if (options.previewTarget === true) return previewTarget(tgt, options, context);
   if (tgt === undefined || fun === undefined) return printIncompleteUsage(command, context, tgt);
   let request: RunRequest;
   try {
@@ -341,6 +248,8 @@ async function runSalt(
     await printLine(context.stderr, error.message);
     return exitCodes.incomplete;
   }
+  if (options.range === true)
+    return (await createFollower(options, context)).showNobody(rangeProblem);
   const session = await openCommandSession(context, options);
   try {
     return await runJob(session.jobs, { ...request, ...sudoUser() }, options, context);
@@ -363,12 +272,6 @@ async function runJob(
   return batch === undefined || options.static === true
     ? followJob(jobs, request, options, context)
     : followBatch(jobs, request, batch, options, context);
-}
-
-/** Who came by sudo is told, for `sudo_acl`. */
-function sudoUser(): Pick<RunRequest, 'user'> {
-  const { SUDO_USER: name } = process.env;
-  return name === undefined ? {} : { user: `sudo_${name}` };
 }
 
 /** `--batch-safe-limit`: a batch where the target means so many. */
@@ -406,6 +309,38 @@ async function showTargetPlan(
   return exitCodes.noReturn;
 }
 
+/** `--preview-target`: ids, as any value is printed. */
+async function previewTarget(
+  tgt: string | undefined,
+  options: SaltOptions,
+  context: CommandContext,
+): Promise<number> {
+  const { stderr } = context;
+  if (tgt === undefined) {
+    await printLine(stderr, incompleteOptions);
+    return exitCodes.incomplete;
+  }
+  const minions = options.range === true ? [] : await matchingMinions(tgt, options, context);
+  const { output, sink } = await chooseOutput(options, context);
+  await sink.write(formatData(minions, undefined, output));
+  if (minions.length > 0) return exitCodes.ok;
+  await printLine(stderr, noReturnReceived);
+  return exitCodes.noReturn;
+}
+
+async function matchingMinions(
+  tgt: string,
+  options: SaltOptions,
+  { openApi, stderr }: CommandContext,
+): Promise<string[]> {
+  const { jobs } = await openApi(options.configDir);
+  const { minions, problem } = await jobs.plan(toTarget(tgt, options));
+  if (problem !== undefined) await printLine(stderr, formatTargetProblem(problem));
+  return minions.flatMap(({ id, reason }) => (reason === 'missing' ? [] : [id])).sort(textOrder);
+}
+
+const incompleteOptions = '\nIncomplete options passed.\n';
+
 /** `-d [tgt] [fun]`. */
 function toDocsArguments([tgt = '*', ...rest]: readonly string[]): string[] {
   return rest[0] === 'sys.doc' ? [tgt, ...rest] : [tgt, 'sys.doc', ...rest];
@@ -418,9 +353,7 @@ async function printIncompleteUsage(
 ): Promise<number> {
   await printLine(stdout, command.helpInformation().trimEnd());
   const problem =
-    tgt === undefined
-      ? '\nCannot execute command without defining a target.\n'
-      : '\nIncomplete options passed.\n';
+    tgt === undefined ? '\nCannot execute command without defining a target.\n' : incompleteOptions;
   await printLine(stderr, problem);
   return exitCodes.incomplete;
 }
@@ -438,10 +371,7 @@ async function publishJob(
   const { jid, minions, problem } = await jobs.publish(request);
   if (problem !== undefined) await printLine(stderr, formatTargetProblem(problem));
   const isSent = minions.length > 0;
-  if (!isSent) {
-    const line = 'No minions matched the target. No command was sent, no jid was assigned.';
-    await printLine(stdout, line);
-  }
+  if (!isSent) await printLine(stdout, noMinionsMatched);
   await printLine(stdout, `Executed command with job ID: ${isSent ? jid : 0}`);
   return exitCodes.ok;
 }
@@ -452,15 +382,20 @@ async function followJob(
   options: SaltOptions,
   context: CommandContext,
 ): Promise<number> {
-  const follower = new JobFollower(context, {
+  const follower = await createFollower(options, context);
+  return follower.follow(jobs, request, context.interruption());
+}
+
+async function createFollower(options: SaltOptions, context: CommandContext): Promise<JobFollower> {
+  return new JobFollower(context, {
     ...(await chooseOutput(options, context)),
     isStatic: options.static === true,
     isVerbose: options.verbose === true,
     showsJid: options.showJid === true,
     showsSilent: options.hideTimeout !== true || options.verbose === true,
     hasSummary: options.summary === true,
+    isProgressOnly: options.progress === true,
   });
-  return follower.follow(jobs, request, context.interruption());
 }
 
 async function followBatch(

@@ -53,7 +53,12 @@ function toStateResult(key: string, info: WireValue): StateResult | undefined {
 }
 
 /** A state in full. */
-function formatState(state: StateResult, changes: string, color: string, colors: Colors): string {
+function formatState(
+  state: StateResult,
+  changes: string,
+  color: string,
+  { colors, stateProfile = true }: HighstateOptions,
+): string {
   const { module, id, name, fun, result, startTime, duration, warnings } = state;
   const field = (text: string): string => `    ${color}${text}${colors.end}`;
   const lines = [`${color}----------${colors.end}`, field(`      ID: ${escapeName(id)}`)];
@@ -61,7 +66,7 @@ function formatState(state: StateResult, changes: string, color: string, colors:
   if (name !== id) lines.push(field(`    Name: ${escapeName(name)}`));
   lines.push(field(`  Result: ${escapeName(pythonStr(result))}`));
   lines.push(field(` Comment: ${formatComment(state)}`));
-  if (startTime !== undefined) {
+  if (stateProfile && startTime !== undefined) {
     const time = duration === undefined || duration === '' ? '' : `${pythonStr(duration)} ms`;
     lines.push(field(` Started: ${escapeName(pythonStr(startTime))}`));
     lines.push(field(`Duration: ${escapeName(time)}`));
@@ -72,7 +77,11 @@ function formatState(state: StateResult, changes: string, color: string, colors:
 }
 
 /** A state on one line. */
-function formatTerse(state: StateResult, color: string, colors: Colors): string {
+function formatTerse(
+  state: StateResult,
+  color: string,
+  { colors, stateProfile = true }: HighstateOptions,
+): string {
   const { module, name, fun, startTime, duration = '', warnings } = state;
   const warning =
     warnings.length === 0
@@ -83,7 +92,7 @@ function formatTerse(state: StateResult, color: string, colors: Colors): string 
     `Function: ${escapeName(module)}.${escapeName(fun)}`,
     `Result: ${terseResult(state)}`,
   ];
-  if (startTime !== undefined) {
+  if (stateProfile && startTime !== undefined) {
     parts.push(`Started: ${escapeName(pythonStr(startTime))}`);
     parts.push(`Duration: ${escapeName(pythonStr(duration))} ms`);
   }
@@ -150,7 +159,7 @@ class HighstateSummary {
   }
 
   /** Begins with an empty line. */
-  format(): string {
+  format(hasProfile: boolean): string {
     const { cyan, green, red, lightRed, end } = this.#colors;
     const { succeeded, failed, notRun, warnings } = this.#counts;
     const rule = '-'.repeat(this.#width);
@@ -162,7 +171,7 @@ class HighstateSummary {
     ];
     if (warnings > 0) lines.push(`${lightRed}${this.#line('Warnings', warnings)}${end}`);
     lines.push(`${cyan}${rule}\nTotal states run: ${this.#right(total, this.#width - 7)}${end}`);
-    lines.push(`${cyan}Total run time: ${this.#time()}${end}`);
+    if (hasProfile) lines.push(`${cyan}Total run time: ${this.#time()}${end}`);
     return lines.join('\n');
   }
 
@@ -204,6 +213,8 @@ export interface HighstateOptions {
   readonly stateOutput?: string | undefined;
   /** `state_verbose`: also states that are as they should be. Default true. */
   readonly stateVerbose?: boolean | undefined;
+  /** `state_output_profile`: when each began, and its duration. Default true. */
+  readonly stateProfile?: boolean | undefined;
 }
 
 /** A minion's states one below the other, with a summary; `undefined`: no map of minions. */
@@ -260,11 +271,15 @@ function formatStates(host: string, data: WireMap, options: HighstateOptions): H
     const shown = withId(state, options);
     lines.push(
       isTerse(state, isAsItShouldBe, options)
-        ? formatTerse(shown, stateColor, colors)
-        : formatState(shown, changes ?? '', stateColor, colors),
+        ? formatTerse(shown, stateColor, options)
+        : formatState(shown, changes ?? '', stateColor, options),
     );
   }
-  const text = [`${color}${escapeName(host)}:${colors.end}`, ...lines, summary.format()].join('\n');
+  const text = [
+    `${color}${escapeName(host)}:${colors.end}`,
+    ...lines,
+    summary.format(options.stateProfile ?? true),
+  ].join('\n');
   return { text, hasChanges: summary.hasChanges };
 }
 

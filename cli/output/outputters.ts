@@ -4,6 +4,7 @@ import { appendFile, open } from 'node:fs/promises';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { isWireMap, type WireValue } from '../../minion-protocol/index.ts';
 import { splitLines } from '../../python/text.ts';
+import type { CommandDefaults } from '../command-defaults.ts';
 import type { CommandContext, OutputStream } from '../context.ts';
 import {
   type Colors,
@@ -80,6 +81,8 @@ export interface OutputOptions {
   readonly stateOutput?: string | undefined;
   /** `state_verbose`. Default true. */
   readonly stateVerbose?: boolean | undefined;
+  /** `state_output_profile`. Default true. */
+  readonly stateProfile?: boolean | undefined;
 }
 
 type Outputter = (data: WireValue, options: OutputOptions, isFailure: boolean) => string;
@@ -186,6 +189,7 @@ async function fileSink(
 
 /** As commander names them; each that Salt has two names for is there twice. */
 export interface OutputCommandOptions {
+  readonly configDir: string;
   readonly out?: string;
   readonly output?: string;
   readonly outIndent?: number;
@@ -230,26 +234,31 @@ export function addOutputOptions(command: Command): void {
     .addOption(new Option('--state_verbose <boolean>').argParser(parseBoolean).hideHelp());
 }
 
-/** Chooses outputter, colours and place. */
+/** Chooses outputter, colours and place. @throws ConfigError when the configuration cannot be read */
 export async function chooseOutput(
   options: OutputCommandOptions,
-  { stdout, stderr }: Pick<CommandContext, 'stdout' | 'stderr'>,
+  {
+    stdout,
+    stderr,
+    commandDefaults,
+  }: Pick<CommandContext, 'stdout' | 'stderr' | 'commandDefaults'>,
 ): Promise<OutputChoice> {
-  const outputter = options.out ?? options.output;
+  const defaults = await commandDefaults(options.configDir);
+  const outputter = options.out ?? options.output ?? defaults.output ?? undefined;
   const file = options.outFile ?? options.outputFile;
   if (outputter !== undefined && !isOutputter(outputter)) {
     const name = escapeName(outputter);
     await printLine(stderr, `[ERROR   ] Invalid outputter ${name} specified, fall back to nested`);
   }
-  const isForced = options.forceColor === true || options.forceColour === true;
-  const hasColors = options.color && options.colour && stdout.isTTY === true;
+  const isColored = wantsColors(options, defaults) ?? stdout.isTTY === true;
   return {
     output: {
       outputter,
       indent: options.outIndent ?? options.outputIndent,
-      colors: isForced || hasColors ? terminalColors : noColors,
-      stateOutput: options.stateOutput ?? options.state_output,
-      stateVerbose: options.stateVerbose ?? options.state_verbose,
+      colors: isColored ? terminalColors : noColors,
+      stateOutput: options.stateOutput ?? options.state_output ?? defaults.stateOutput,
+      stateVerbose: options.stateVerbose ?? options.state_verbose ?? defaults.stateVerbose,
+      stateProfile: defaults.stateOutputProfile,
     },
     sink:
       file === undefined
@@ -258,6 +267,15 @@ export async function chooseOutput(
             append: options.outFileAppend === true || options.outputFileAppend === true,
           }),
   };
+}
+
+/** `undefined`: as the terminal has it. */
+function wantsColors(
+  { forceColor, forceColour, color, colour }: OutputCommandOptions,
+  defaults: CommandDefaults,
+): boolean | undefined {
+  if (forceColor === true || forceColour === true) return true;
+  return color && colour ? (defaults.color ?? undefined) : false;
 }
 
 function parseInteger(text: string): number {

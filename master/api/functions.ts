@@ -6,7 +6,10 @@ export interface FunctionCall {
   readonly fun: string;
   readonly arg?: readonly WireValue[];
   readonly kwarg?: Readonly<Record<string, WireValue>>;
-  /** Told in the events. Default `saltbridge`. */
+  /**
+   * Told in the events. Default `saltbridge`. Over the local socket it is the account that calls, or
+   * `sudo_<name>` if that is given.
+   */
   readonly user?: string;
   /** Twenty digits, none that was used. Default: a new one. */
   readonly jid?: string;

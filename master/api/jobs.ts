@@ -50,7 +50,10 @@ export interface PublishRequest extends TargetRequest {
   readonly arg?: readonly WireValue[];
   /** Keyword arguments; not for several functions. */
   readonly kwarg?: Readonly<Record<string, WireValue>>;
-  /** Shown in the job and given back by the minion. Default `saltbridge`. */
+  /**
+   * Shown in the job and given back by the minion. Default `saltbridge`. Over the local socket it is
+   * the account that calls, or `sudo_<name>` if that is given.
+   */
   readonly user?: string;
   /** Returners that run on the minion, comma separated. */
   readonly ret?: string;

@@ -512,13 +512,6 @@ export const notServed: readonly AdviceGroup[] = [
       max_open_files: 100000,
     },
   },
-  // `salt-cp`.
-  {
-    advice: 'salt-cp is not there: lay the file into file_roots and call cp.get_file',
-    options: {
-      salt_cp_chunk_size: 98304,
-    },
-  },
   // FIPS.
   {
     advice: 'run Node.js in its FIPS mode (--force-fips) and set the algorithms in the minions',
@@ -540,18 +533,13 @@ export const notServed: readonly AdviceGroup[] = [
       batch_safe_limit: anyValue,
       batch_safe_size: anyValue,
       cli_summary: false,
-      color: true,
-      output: anyValue,
       output_file: anyValue,
       return: '',
       state_compress_ids: false,
       state_output_pct: false,
       show_jid: false,
       show_timeout: true,
-      state_output: 'full',
       state_output_diff: false,
-      state_output_profile: true,
-      state_verbose: true,
       test: false,
     },
   },

@@ -46,6 +46,13 @@ export const reloadableOptions = [
   // The logger belongs to whoever made it: `saltbridge master` sets its levels.
   'logLevel',
   'logLevelLogfile',
+  // Read by commands, each time.
+  'output',
+  'color',
+  'stateOutput',
+  'stateVerbose',
+  'stateOutputProfile',
+  'saltCpChunkSize',
 ] as const;
 
 /** Limits that a running master takes over. */

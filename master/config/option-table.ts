@@ -522,6 +522,12 @@ export const saltOptions: OptionTable<SaltOptions> = {
   logLevel: row('log_level', oneOf(logLevels), 'warning'),
   logLevelLogfile: row('log_level_logfile', oneOf(logLevels), null),
   logFile: row('log_file', pathOrUrl, '/var/log/salt/master'),
+  output: row('output', text, null),
+  color: row('color', flag, null),
+  stateOutput: row('state_output', text, 'full'),
+  stateVerbose: row('state_verbose', flag, true),
+  stateOutputProfile: row('state_output_profile', flag, true),
+  saltCpChunkSize: row('salt_cp_chunk_size', integer(1, 16 * mebibyte), 98_304),
   logFmtConsole: row('log_fmt_console', lineFormat, '[%(levelname)-8s] %(message)s'),
   logFmtLogfile: row(
     'log_fmt_logfile',

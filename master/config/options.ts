@@ -411,6 +411,18 @@ export interface MasterConfig extends GitOptions {
   readonly logLevelLogfile: LogLevel | null;
   /** `log_file`: path, or an address such as `file:///dev/log`. Default `/var/log/salt/master`. */
   readonly logFile: string;
+  /** `output`: the outputter of commands that print in Salt's form. Default `null`: what a function asks for. */
+  readonly output: string | null;
+  /** `color`: colours of those commands, also in a pipe. Default `null`: on a terminal alone. */
+  readonly color: boolean | null;
+  /** `state_output`: how they print states. Default `full`. */
+  readonly stateOutput: string;
+  /** `state_verbose`: they print states without changes as well. Default true. */
+  readonly stateVerbose: boolean;
+  /** `state_output_profile`: they print when a state began, and its duration. Default true. */
+  readonly stateOutputProfile: boolean;
+  /** `salt_cp_chunk_size`: bytes of a file that `salt-cp --chunked` sends at a time. Default 98,304. */
+  readonly saltCpChunkSize: number;
   /** `log_fmt_console`: form of a line on the console, where `logFormat` is `text`. Default: Salt's. */
   readonly logFmtConsole: string;
   /** `log_fmt_logfile`: the same in `log_file`. Default: Salt's. */

@@ -1,10 +1,12 @@
-/** The `cache` runner, as far as it is about minions [salt/runners/cache.py]. */
+/** The `cache` runner: what is known of minions, and banks of the store [salt/runners/cache.py]. */
 
 import type { FactSource, WireMap, WireValue } from '../../minion-protocol/index.ts';
 import { MasterError } from '../api/index.ts';
 import type { MineStore } from '../data/index.ts';
 import type { KnownFacts, TargetResolver } from '../jobs/index.ts';
+import type { CacheBanks } from './cache-banks.ts';
 import {
+  anything,
   type FunctionTable,
   ignored,
   type MasterFunction,
@@ -20,6 +22,8 @@ export interface CacheRunnerDeps {
   readonly mine: MineStore;
   readonly targets: Pick<TargetResolver, 'resolve'>;
   readonly acceptedIds: () => readonly string[];
+  /** What is not about minions. */
+  readonly banks: CacheBanks;
 }
 
 type Part = 'grains' | 'pillar' | 'mine';
@@ -52,25 +56,73 @@ export function cacheRunner(parts: CacheRunnerDeps): FunctionTable {
       },
     }),
     'cache.list': masterFunction({
-      summary: 'What there is in the bank minions, or minions/<id>.',
+      summary: 'The keys of a bank; minions, minions/<id>, or one of cache.store.',
       parameters: { bank: required(text), cachedir: ignored },
       call: ({ bank }) => {
         if (bank === 'minions') return parts.acceptedIds().filter((id) => isKnown(parts, id));
-        return isKnown(parts, minionOf(bank)) ? ['data', 'mine'] : [];
+        const id = minionOf(bank);
+        if (id === undefined) return parts.banks.keys(bank);
+        return isKnown(parts, id) ? ['data', 'mine'] : [];
       },
     }),
     'cache.fetch': masterFunction({
-      summary: 'data (grains and pillar) or mine of the bank minions/<id>.',
+      summary: 'A value of a bank; data (grains and pillar) or mine of minions/<id>.',
       parameters: { bank: required(text), key: required(text), cachedir: ignored },
       call: async ({ bank, key }) => {
         const id = minionOf(bank);
+        if (id === undefined) return (await parts.banks.get(bank, key)) ?? {};
         if (key === 'mine') return parts.mine.all(id);
         if (key !== 'data' || !isKnown(parts, id)) return {};
         const { grains, pillar } = parts.facts.of(id);
         return { grains: grains?.whole() ?? null, pillar: pillar?.whole() ?? null };
       },
     }),
+    'cache.store': masterFunction({
+      summary: 'Stores a value in a bank of the master; minions alone say what is in theirs.',
+      parameters: {
+        bank: required(text),
+        key: required(text),
+        data: required(anything),
+        cachedir: ignored,
+      },
+      call: async ({ bank, key, data }) => {
+        if (isOfMinions(bank)) {
+          throw new MasterError(
+            'ERR_ARGS',
+            `${bank}: what minions say of themselves is not stored`,
+          );
+        }
+        await parts.banks.put(bank, key, data);
+        return null;
+      },
+    }),
+    'cache.flush': masterFunction({
+      summary: 'Removes a value of a bank, or the bank with all below it.',
+      parameters: { bank: required(text), key: optional(text), cachedir: ignored },
+      call: async ({ bank, key }) => {
+        const id = minionOf(bank);
+        if (id !== undefined) await flushMinion(parts, id, key);
+        else if (!isOfMinions(bank)) await parts.banks.remove(bank, key);
+        else
+          throw new MasterError(
+            'ERR_ARGS',
+            'name the minion: minions/<id>; or see cache.clear_all',
+          );
+        return null;
+      },
+    }),
   };
+}
+
+async function flushMinion(
+  { facts, mine }: CacheRunnerDeps,
+  id: string,
+  key: string | undefined,
+): Promise<void> {
+  if (key === undefined || key === 'mine') await mine.flush(id);
+  if (key !== undefined && key !== 'data') return;
+  await facts.forgetPart(id, 'grains');
+  await facts.forgetPart(id, 'pillar');
 }
 
 function isKnown({ facts }: CacheRunnerDeps, id: string): boolean {
@@ -78,11 +130,13 @@ function isKnown({ facts }: CacheRunnerDeps, id: string): boolean {
   return grains !== undefined || pillar !== undefined;
 }
 
-/** @throws MasterError ERR_ARGS */
-function minionOf(bank: string): string {
-  const id = /^minions\/([^/]+)$/.exec(bank)?.[1];
-  if (id !== undefined) return id;
-  throw new MasterError('ERR_ARGS', 'only the banks minions and minions/<id> are served');
+/** The minion whose bank it is; `undefined`: it is nobody's. */
+function minionOf(bank: string): string | undefined {
+  return /^minions\/([^/]+)$/.exec(bank)?.[1];
+}
+
+function isOfMinions(bank: string): boolean {
+  return bank === 'minions' || bank.startsWith('minions/');
 }
 
 function show(parts: CacheRunnerDeps, part: Part, summary: string): MasterFunction {

@@ -16,8 +16,8 @@ import { type JobCache, separateKeywords } from '../jobs/index.ts';
 export interface FunctionCallerOptions {
   readonly table: FunctionTable;
   readonly kind: 'runner' | 'wheel';
-  /** Names of functions that Salt has; those that `table` has not are told from unknown ones. */
-  readonly notServed: ReadonlySet<string>;
+  /** What to use in place of a function that Salt has and `table` has not; `undefined`: Salt has none. */
+  readonly insteadOf: (fun: string) => string | undefined;
   readonly bus: EventBus;
   readonly audit: AuditTrail;
   readonly nextJid: () => string;
@@ -133,12 +133,13 @@ export class FunctionCaller {
   }
 
   #unknown(fun: string): MasterError {
-    const { kind, notServed } = this.#options;
-    if (!notServed.has(fun)) {
+    const { kind, insteadOf } = this.#options;
+    const instead = insteadOf(fun);
+    if (instead === undefined) {
       return new MasterError('ERR_UNKNOWN_FUN', `'${fun}' is not available.`);
     }
     const reason = `${fun} is a ${kind} function of Salt's that this master does not serve`;
-    return new MasterError('ERR_NOT_SERVED', reason);
+    return new MasterError('ERR_NOT_SERVED', `${reason}: ${instead}`);
   }
 
   async #finish(ready: Ready): Promise<FunctionResult> {
@@ -476,79 +477,3 @@ export function optional<T>(kind: Kind<T>, fallback?: T): Parameter<T | undefine
 
 /** Salt has it, and it changes nothing here. */
 export const ignored: Parameter<WireValue | undefined> = optional(anything);
-
-// Functions of Salt's master (3007.8, without modules of sites), to tell one that is not served from
-// one that does not exist.
-
-const runners = `
-  asam.add_platform asam.list_platform_sets asam.list_platforms asam.remove_platform
-  auth.del_token auth.mk_token bgp.neighbors cache.clear_all cache.clear_git_lock
-  cache.clear_grains cache.clear_mine cache.clear_mine_func cache.clear_pillar cache.cloud
-  cache.fetch cache.flush cache.grains cache.list cache.mine cache.pillar cache.store
-  cloud.action cloud.create cloud.destroy cloud.full_query cloud.list_images
-  cloud.list_locations cloud.list_sizes cloud.map_run cloud.profile cloud.query
-  cloud.select_query config.get ddns.add_host ddns.create ddns.delete ddns.delete_host
-  ddns.update digicert.del_cached_domain digicert.gen_csr digicert.gen_key
-  digicert.get_certificate digicert.get_org_details digicert.list_domain_cache
-  digicert.list_domains digicert.list_orders digicert.list_organizations digicert.list_requests
-  digicert.order_certificate digicert.show_csrs digicert.show_organization digicert.show_rsa
-  doc.execution doc.runner doc.wheel drac.poweroff drac.poweron drac.pxe drac.reboot
-  drac.version error.error event.send f5.add_pool_member f5.check_member_pool f5.check_pool
-  f5.check_virtualserver f5.create_pool f5.create_vs fileserver.clear_cache
-  fileserver.clear_file_list_cache fileserver.clear_lock fileserver.dir_list
-  fileserver.empty_dir_list fileserver.envs fileserver.file_list fileserver.lock
-  fileserver.symlink_list fileserver.update git_pillar.update http.query http.update_ca_bundle
-  jobs.active jobs.exit_success jobs.last_run jobs.list_job jobs.list_jobs jobs.list_jobs_filter
-  jobs.lookup_jid jobs.master jobs.print_job launchd.write_launchd_plist lxc.cloud_init
-  lxc.find_guest lxc.find_guests lxc.freeze lxc.info lxc.init lxc.list lxc.purge lxc.start
-  lxc.stop lxc.unfreeze manage.alived manage.allowed manage.bootstrap manage.bootstrap_psexec
-  manage.down manage.joined manage.key_regen manage.list_not_state manage.list_state
-  manage.not_alived manage.not_allowed manage.not_joined manage.not_present manage.not_reaped
-  manage.present manage.reaped manage.safe_accept manage.status manage.up manage.versions
-  match.compound_matches mattermost.post_event mattermost.post_message mine.get mine.update
-  nacl.dec nacl.dec_file nacl.enc nacl.enc_file nacl.keygen nacl.sealedbox_decrypt
-  nacl.sealedbox_encrypt nacl.secretbox_decrypt nacl.secretbox_encrypt net.find net.findarp
-  net.findmac net.interfaces net.lldp net.multi_find network.wol network.wollist
-  network.wolmatch pagerduty.create_event pagerduty.list_incidents pagerduty.list_policies
-  pagerduty.list_schedules pagerduty.list_services pagerduty.list_users pagerduty.list_windows
-  pillar.clear_pillar_cache pillar.show_pillar pillar.show_pillar_cache pillar.show_top
-  pkg.list_upgrades queue.delete queue.insert queue.insert_runner queue.list_items
-  queue.list_length queue.list_queues queue.pop queue.process_queue queue.process_runner
-  reactor.add reactor.delete reactor.is_leader reactor.list reactor.set_leader salt.cmd
-  salt.execute saltutil.sync_all saltutil.sync_cache saltutil.sync_clouds
-  saltutil.sync_eauth_tokens saltutil.sync_engines saltutil.sync_executors
-  saltutil.sync_fileserver saltutil.sync_grains saltutil.sync_modules saltutil.sync_output
-  saltutil.sync_pillar saltutil.sync_proxymodules saltutil.sync_queues saltutil.sync_renderers
-  saltutil.sync_returners saltutil.sync_roster saltutil.sync_runners saltutil.sync_sdb
-  saltutil.sync_serializers saltutil.sync_states saltutil.sync_thorium saltutil.sync_tops
-  saltutil.sync_utils saltutil.sync_wheel saltutil.sync_wrapper sdb.delete sdb.get
-  sdb.get_or_set_hash sdb.set spacewalk.addGroupsToKey spacewalk.api
-  spacewalk.deleteAllActivationKeys spacewalk.deleteAllGroups spacewalk.deleteAllSystems
-  spacewalk.unregister ssh.cmd state.event state.orch state.orch_show_sls state.orchestrate
-  state.orchestrate_high state.orchestrate_show_sls state.orchestrate_single state.pause
-  state.resume state.rm_pause state.set_pause state.sls state.soft_kill survey.diff survey.hash test.arg test.get_opts test.metasyntactic test.raw_arg
-  test.sleep test.stdout_print test.stream thin.generate thin.generate_min vault.cleanup_auth
-  vault.clear_cache vault.generate_new_token vault.generate_secret_id vault.generate_token
-  vault.get_config vault.get_role_id vault.list_approles vault.list_entities vault.show_approle
-  vault.show_entity vault.show_policies vault.sync_approles vault.sync_entities vault.unseal
-  venafi.del_cached_domain venafi.list_domain_cache venafi.request venafi.show_cert
-  virt.force_off virt.host_info virt.init virt.list virt.migrate virt.next_host virt.pause
-  virt.purge virt.query virt.reset virt.resume virt.start virt.vm_info vistara.delete_device
-  vmadm.get vmadm.is_running vmadm.list vmadm.nodes vmadm.reboot vmadm.start vmadm.stop
-  winrepo.genrepo winrepo.update_git_repos
-`;
-
-const wheels = `
-  config.apply config.update_config config.values error.error file_roots.find
-  file_roots.list_env file_roots.list_roots file_roots.read file_roots.write key.accept
-  key.accept_dict key.delete key.delete_dict key.finger key.finger_master key.gen key.gen_accept
-  key.gen_keys key.gen_signature key.list key.list_all key.master_key_str key.name_match
-  key.print key.reject key.reject_dict minions.connected pillar_roots.find pillar_roots.list_env
-  pillar_roots.list_roots pillar_roots.read pillar_roots.write
-`;
-
-/** Salt's runners. */
-export const saltRunners: ReadonlySet<string> = new Set(runners.trim().split(/\s+/));
-
-/** Salt's wheel functions. */
-export const saltWheels: ReadonlySet<string> = new Set(wheels.trim().split(/\s+/));

@@ -8,14 +8,12 @@ import type { MinionData } from '../data/index.ts';
 import type { Events } from '../events/index.ts';
 import type { Files } from '../files/index.ts';
 import type { Jobs } from '../jobs/index.ts';
-import {
-  FunctionCaller,
-  type FunctionCallerOptions,
-  type FunctionTable,
-  saltRunners,
-  saltWheels,
-} from './caller.ts';
+import { askRunners } from './ask-runners.ts';
+import { FunctionCaller, type FunctionCallerOptions, type FunctionTable } from './caller.ts';
+import { configRunner } from './config-runner.ts';
+import { insteadOfRunner, insteadOfWheel } from './not-served.ts';
 import { type Orchestrator, openOrchestrator } from './orchestrate/orchestrator.ts';
+import { queueRunner } from './queue-runner.ts';
 import { docRunner, eventRunner, stateRunner, testRunner } from './runners.ts';
 
 export interface FunctionDeps {
@@ -47,7 +45,7 @@ export function createFunctions(deps: FunctionDeps): Functions {
   const { fixed } = config;
   const { bus } = events;
   const { orchestrator } = tables;
-  const common: Omit<FunctionCallerOptions, 'table' | 'kind' | 'notServed'> = {
+  const common: Omit<FunctionCallerOptions, 'table' | 'kind' | 'insteadOf'> = {
     bus,
     audit,
     nextJid: context.nextJid,
@@ -61,7 +59,7 @@ export function createFunctions(deps: FunctionDeps): Functions {
     ...common,
     table: tables.wheel,
     kind: 'wheel',
-    notServed: saltWheels,
+    insteadOf: insteadOfWheel,
   });
   const runners: FunctionCaller = new FunctionCaller({
     ...common,
@@ -77,9 +75,18 @@ export function createFunctions(deps: FunctionDeps): Functions {
         },
       }),
       ...testRunner(),
+      ...askRunners(jobs),
+      ...configRunner({ config }),
+      ...queueRunner({
+        store: context.store,
+        bus,
+        run: async (fun, arg, kwarg, { user }) => {
+          await runners.run({ fun, arg, kwarg, user });
+        },
+      }),
     },
     kind: 'runner',
-    notServed: saltRunners,
+    insteadOf: insteadOfRunner,
   });
   orchestrator.actBy({ jobs: jobs.api, runners, wheel, bus, now: context.now });
   return {

@@ -21,6 +21,7 @@ import type { EventBus } from '../events/index.ts';
 import type { FileServer, Files } from '../files/index.ts';
 import type { Jobs, KnownFacts } from '../jobs/index.ts';
 import { AuthenticationError, type Users } from '../users/index.ts';
+import { CacheBanks } from './cache-banks.ts';
 import { cacheRunner } from './cache-runner.ts';
 import {
   anything,
@@ -482,16 +483,23 @@ export function testRunner(): FunctionTable {
 // The tables of runners, by the modules that they are about.
 
 export interface DataRunnerDeps {
+  readonly context: MasterContext;
   readonly auth: Auth;
   readonly data: MinionData;
   readonly jobs: Jobs;
 }
 
 /** Runners about what minions are, have and get. */
-export function dataRunners({ auth, data, jobs }: DataRunnerDeps): FunctionTable {
+export function dataRunners({ context, auth, data, jobs }: DataRunnerDeps): FunctionTable {
   const { facts, targets, api } = jobs;
   return {
-    ...cacheRunner({ facts, targets, mine: data.mine, acceptedIds: () => auth.keys.acceptedIds() }),
+    ...cacheRunner({
+      facts,
+      targets,
+      mine: data.mine,
+      acceptedIds: () => auth.keys.acceptedIds(),
+      banks: new CacheBanks(context.store),
+    }),
     ...mineRunner({ jobs: api, mineReader: data.mineReader }),
     ...pillarRunner({ pillar: data.pillar, facts }),
     ...gitPillarRunner({ updater: data.gitPillar }),

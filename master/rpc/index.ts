@@ -1,4 +1,10 @@
 export {
+  type CallerProof,
+  callerHeader,
+  createCallerProof,
+  methodsWithUser,
+} from './caller-account.ts';
+export {
   type CallableApi,
   extensionMethod,
   extensionStream,

@@ -11,7 +11,7 @@ import path from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { Logger } from 'pino';
-import type { WireValue } from '../../minion-protocol/index.ts';
+import { isWireMap, type WireValue } from '../../minion-protocol/index.ts';
 import {
   isSmallJson,
   JsonError,
@@ -34,6 +34,13 @@ import {
 } from '../api/index.ts';
 import { markedForm, markedJson, toJson } from '../arguments/index.ts';
 import { missedBySlowReader } from '../events/index.ts';
+import {
+  accountOfCaller,
+  callerHeader,
+  methodsWithUser,
+  removeCallerProofs,
+  userOfCall,
+} from './caller-account.ts';
 import { namedMethods, rpcMethods } from './methods.ts';
 
 // Serving one call, over the local socket or HTTPS.
@@ -272,6 +279,7 @@ export class RpcServer {
       throw new MasterError('ERR_SOCKET', `${socketPath}: another master listens on this socket`);
     }
     try {
+      await removeCallerProofs(socketPath);
       await this.#bind(socketPath);
     } catch (cause) {
       throw new MasterError('ERR_SOCKET', `${socketPath}: cannot listen`, { cause });
@@ -339,13 +347,27 @@ export class RpcServer {
     };
     const served = { name, method: found, response, ...shared };
     try {
-      const parameters = await parseParameters(await readBody(request), this.#scheduler);
+      const given = await parseParameters(await readBody(request), this.#scheduler);
+      const parameters = await this.#withUser(name, given, request);
       await serveCall({ ...served, parameters, signal: call.signal });
     } catch (error) {
       failCall(served, error);
     } finally {
       this.#calls.delete(call);
     }
+  }
+
+  /** What a call starts is the caller's account's, unless it is a user's with a token. */
+  async #withUser(
+    name: string,
+    parameters: WireValue,
+    { headers }: IncomingMessage,
+  ): Promise<WireValue> {
+    const socketPath = this.#socketPath;
+    if (!methodsWithUser.has(name) || !isWireMap(parameters)) return parameters;
+    if (socketPath === undefined || parameters.token !== undefined) return parameters;
+    const account = await accountOfCaller(socketPath, headers[callerHeader]);
+    return { ...parameters, user: userOfCall(parameters.user, account) };
   }
 }
 

@@ -161,7 +161,7 @@ printf '%s\\n' "\${COMPREPLY[@]}"`;
 
 whereShellIs('bash')('bash completes commands, and commands below them', (t) => {
   t.deepEqual(offersOfBash('saltbridge', 'ma'), ['master']);
-  t.deepEqual(offersOfBash('saltbridge', 'salt'), ['salt', 'salt-key', 'salt-run']);
+  t.deepEqual(offersOfBash('saltbridge', 'salt'), ['salt', 'salt-cp', 'salt-key', 'salt-run']);
   t.deepEqual(offersOfBash('saltbridge', 'key', 'un'), ['unpin']);
   t.deepEqual(offersOfBash('saltbridge', 'jobs', ''), ['list', 'show']);
 });

@@ -1,4 +1,5 @@
 import { Readable, Writable } from 'node:stream';
+import { type CommandDefaults, saltDefaults } from '../../cli/command-defaults.ts';
 import { type CommandContext, StandardInput } from '../../cli/context.ts';
 import { openLocalStore } from '../../cli/local-master.ts';
 import { runCommandLine } from '../../cli/program.ts';
@@ -62,6 +63,8 @@ export interface CliOptions {
   readonly openExtension?: CommandContext['openExtension'];
   readonly openStore?: CommandContext['openStore'];
   readonly openKeys?: CommandContext['openKeys'];
+  /** What the configuration says of commands. Default: nothing. */
+  readonly commandDefaults?: Partial<CommandDefaults>;
 }
 
 /** What a command left behind. */
@@ -153,6 +156,7 @@ export async function runCli(argv: string[], options: CliOptions = {}): Promise<
       openApi: options.openApi ?? (async () => api),
       openExtension: options.openExtension ?? unexpected,
       openStore: options.openStore ?? openLocalStore,
+      commandDefaults: async () => ({ ...saltDefaults, ...options.commandDefaults }),
       openKeys: options.openKeys ?? (async () => ({ keys: api.keys, close: async () => {} })),
     },
     '1.2.3',

@@ -5,7 +5,7 @@ import { userInfo } from 'node:os';
 import path from 'node:path';
 import { Writable } from 'node:stream';
 import test, { type ExecutionContext } from 'ava';
-import { saltRunners, saltWheels } from '../../../master/functions/caller.ts';
+import { saltRunners, saltWheels } from '../../../master/functions/not-served.ts';
 import {
   createLogger,
   createMemoryFiles,

@@ -1,0 +1,17 @@
+import type { MasterConfig } from '../master/index.ts';
+
+/** What the configuration says of commands named as Salt's; their options win over it. */
+export type CommandDefaults = Pick<
+  MasterConfig,
+  'output' | 'color' | 'stateOutput' | 'stateVerbose' | 'stateOutputProfile' | 'saltCpChunkSize'
+>;
+
+/** What holds where the configuration says nothing. */
+export const saltDefaults: CommandDefaults = {
+  output: null,
+  color: null,
+  stateOutput: 'full',
+  stateVerbose: true,
+  stateOutputProfile: true,
+  saltCpChunkSize: 98_304,
+};

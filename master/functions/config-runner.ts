@@ -1,0 +1,27 @@
+/** The `config` runner [salt/runners/config.py]. */
+
+import { traverseFacts } from '../../minion-protocol/index.ts';
+import { type LiveConfig, saltValues } from '../config/index.ts';
+import {
+  anything,
+  type FunctionTable,
+  masterFunction,
+  optional,
+  required,
+  text,
+} from './caller.ts';
+
+export function configRunner({ config }: { readonly config: LiveConfig }): FunctionTable {
+  return {
+    'config.get': masterFunction({
+      summary: "One of the master's options under Salt's name, or what is in it; no secret ones.",
+      parameters: {
+        key: required(text),
+        default: optional(anything, ''),
+        delimiter: optional(text, ':'),
+      },
+      call: ({ key, default: fallback, delimiter }) =>
+        traverseFacts(saltValues(config.all), key.split(delimiter)) ?? fallback,
+    }),
+  };
+}

@@ -1,0 +1,47 @@
+import { splitLines } from '../../python/text.ts';
+
+/** Lines of a text that are compared; the others are left out. */
+const maxLines = 1000;
+
+/** Lines that one text has and the other has not: `-` of the first, `+` of the second, in their order. */
+export function formatLineDiff(first: string, second: string): string {
+  const left = splitLines(first).slice(0, maxLines);
+  const right = splitLines(second).slice(0, maxLines);
+  const common = commonLengths(left, right);
+  const width = right.length + 1;
+  const lines: string[] = [];
+  let [row, column] = [0, 0];
+  while (row < left.length || column < right.length) {
+    if (row < left.length && column < right.length && left[row] === right[column]) {
+      row += 1;
+      column += 1;
+      continue;
+    }
+    const below = common[(row + 1) * width + column] ?? 0;
+    const beside = common[row * width + column + 1] ?? 0;
+    if (row < left.length && (column === right.length || below >= beside)) {
+      lines.push(`-${left[row]}`);
+      row += 1;
+    } else {
+      lines.push(`+${right[column]}`);
+      column += 1;
+    }
+  }
+  return lines.join('\n');
+}
+
+/** How many lines the rests of both texts have in common, from each place in both on. */
+function commonLengths(left: readonly string[], right: readonly string[]): Uint16Array {
+  const width = right.length + 1;
+  const lengths = new Uint16Array((left.length + 1) * width);
+  for (let row = left.length - 1; row >= 0; row -= 1) {
+    for (let column = right.length - 1; column >= 0; column -= 1) {
+      const below = lengths[(row + 1) * width + column] ?? 0;
+      const beside = lengths[row * width + column + 1] ?? 0;
+      const diagonal = lengths[(row + 1) * width + column + 1] ?? 0;
+      lengths[row * width + column] =
+        left[row] === right[column] ? diagonal + 1 : Math.max(below, beside);
+    }
+  }
+  return lengths;
+}

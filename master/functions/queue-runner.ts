@@ -1,0 +1,248 @@
+/** The `queue` runner, in the master's store [salt/runners/queue.py, salt/queues/sqlite_queue.py]. */
+
+import {
+  packLocal,
+  unpackLocal,
+  type WireMap,
+  type WireValue,
+} from '../../minion-protocol/index.ts';
+import { KeyedMutex } from '../../runtime/index.ts';
+import type { Store } from '../../store/index.ts';
+import { MasterError } from '../api/index.ts';
+import type { EventBus } from '../events/index.ts';
+import {
+  anything,
+  type CallContext,
+  type FunctionTable,
+  flag,
+  ignored,
+  map,
+  masterFunction,
+  optional,
+  required,
+  text,
+} from './caller.ts';
+
+const root = 'runner-queues';
+
+/** Items that all queues hold together. */
+const maxItems = 100_000;
+/** Bytes of an item. */
+const maxItemBytes = 65_536;
+
+/** What the queues rest on. */
+export interface QueueRunnerDeps {
+  readonly store: Store;
+  readonly bus: EventBus;
+  /** Runs a runner with all rights. */
+  readonly run: (fun: string, arg: WireValue[], kwarg: WireMap, by: CallContext) => Promise<void>;
+}
+
+/** Queues of values by name; each value is in a queue once, the oldest first. */
+class Queues {
+  readonly #store: Store;
+  readonly #mutex = new KeyedMutex();
+
+  constructor(store: Store) {
+    this.#store = store;
+  }
+
+  /** Adds what is not there yet. @throws MasterError ERR_ARGS when there is no room */
+  insert(queue: string, items: readonly WireValue[]): Promise<void> {
+    return this.#mutex.run(root, async () => {
+      const all = await this.#all();
+      const own = all.filter((entry) => entry.queue === queue);
+      const known = new Set(own.map(({ bytes }) => bytes.toString('base64')));
+      let sequence = Math.max(0, ...own.map((entry) => entry.sequence));
+      let room = maxItems - all.length;
+      const steps = [];
+      for (const item of items) {
+        const value = packLocal(item);
+        if (value.length > maxItemBytes)
+          throw refused(`an item has more than ${maxItemBytes} bytes`);
+        if (known.has(value.toString('base64'))) continue;
+        known.add(value.toString('base64'));
+        sequence += 1;
+        room -= 1;
+        if (room < 0) throw refused(`the queues hold ${maxItems} items already`);
+        steps.push({ op: 'put' as const, key: keyOf(queue, sequence), value });
+      }
+      if (steps.length > 0) await this.#store.write(steps);
+    });
+  }
+
+  /** Takes these out, wherever they are in the queue. */
+  delete(queue: string, items: readonly WireValue[]): Promise<void> {
+    return this.#mutex.run(root, async () => {
+      const wanted = new Set(items.map((item) => packLocal(item).toString('base64')));
+      const all = await this.#all(queue);
+      await this.#remove(all.filter(({ bytes }) => wanted.has(bytes.toString('base64'))));
+    });
+  }
+
+  /** Takes the oldest out. @param quantity - `undefined`: all */
+  pop(queue: string, quantity: number | undefined): Promise<WireValue[]> {
+    return this.#mutex.run(root, async () => {
+      const taken = (await this.#all(queue)).slice(0, quantity);
+      await this.#remove(taken);
+      return taken.map(({ bytes }) => unpackLocal(bytes));
+    });
+  }
+
+  async items(queue: string): Promise<WireValue[]> {
+    return (await this.#all(queue)).map(({ bytes }) => unpackLocal(bytes));
+  }
+
+  async names(): Promise<string[]> {
+    return [...new Set((await this.#all()).map(({ queue }) => queue))];
+  }
+
+  async #remove(entries: readonly StoredItem[]): Promise<void> {
+    const steps = entries.map(({ queue, sequence }) => ({
+      op: 'delete' as const,
+      key: keyOf(queue, sequence),
+    }));
+    if (steps.length > 0) await this.#store.write(steps);
+  }
+
+  async #all(queue?: string): Promise<StoredItem[]> {
+    const items: StoredItem[] = [];
+    const prefix = queue === undefined ? [root] : [root, queue];
+    for await (const { key, value } of this.#store.list(prefix)) {
+      const [, name = '', sequence = '0'] = key;
+      items.push({ queue: name, sequence: Number(sequence), bytes: Buffer.from(value) });
+    }
+    return items;
+  }
+}
+
+interface StoredItem {
+  readonly queue: string;
+  readonly sequence: number;
+  readonly bytes: Buffer;
+}
+
+function keyOf(queue: string, sequence: number): readonly string[] {
+  return [root, queue, String(sequence).padStart(16, '0')];
+}
+
+function refused(reason: string): MasterError {
+  return new MasterError('ERR_ARGS', reason);
+}
+
+/** A queue's name, as it may be that of Salt's table. @throws MasterError ERR_ARGS */
+function nameOf(queue: string): string {
+  if (/^[\w.-]{1,64}$/.test(queue)) return queue;
+  throw refused('queue is not a name of 1 to 64 letters, digits, _ . and -');
+}
+
+function listOf(items: WireValue): readonly WireValue[] {
+  return Array.isArray(items) ? items : [items];
+}
+
+/** @throws MasterError ERR_ARGS */
+function quantityOf(quantity: WireValue): number | undefined {
+  if (quantity === 'all') return undefined;
+  const count = Number(quantity);
+  if (Number.isSafeInteger(count) && count > 0) return count;
+  throw refused('quantity is not a whole number from 1 on, or all');
+}
+
+/** The queue of `queue.insert_runner`, where none is named. */
+const runnerQueue = 'runners';
+
+export function queueRunner({ store, bus, run }: QueueRunnerDeps): FunctionTable {
+  const queues = new Queues(store);
+  // There is one place for queues: Salt's names of others change nothing.
+  const backend = ignored;
+  const quantity = optional(anything, 1);
+  const process = async (queue: string, count: WireValue): Promise<WireMap> => {
+    const items = await queues.pop(nameOf(queue), quantityOf(count));
+    const data: WireMap = { items, backend: 'saltbridge', queue };
+    bus.fire(`salt/queue/${queue}/process`, data);
+    return data;
+  };
+  return {
+    'queue.insert': masterFunction({
+      summary: 'Adds an item, or each of a list, to a queue.',
+      parameters: { queue: required(text), items: required(anything), backend },
+      call: async ({ queue, items }) => {
+        await queues.insert(nameOf(queue), listOf(items));
+        return true;
+      },
+    }),
+    'queue.delete': masterFunction({
+      summary: 'Takes an item, or each of a list, out of a queue.',
+      parameters: { queue: required(text), items: required(anything), backend },
+      call: async ({ queue, items }) => {
+        await queues.delete(nameOf(queue), listOf(items));
+        return true;
+      },
+    }),
+    'queue.list_queues': masterFunction({
+      summary: 'The queues that hold something.',
+      parameters: { backend },
+      call: () => queues.names(),
+    }),
+    'queue.list_length': masterFunction({
+      summary: 'How many items a queue holds.',
+      parameters: { queue: required(text), backend },
+      call: async ({ queue }) => (await queues.items(nameOf(queue))).length,
+    }),
+    'queue.list_items': masterFunction({
+      summary: 'What a queue holds, the oldest first.',
+      parameters: { queue: required(text), backend },
+      call: ({ queue }) => queues.items(nameOf(queue)),
+    }),
+    'queue.pop': masterFunction({
+      summary: 'Takes the oldest items out of a queue; quantity is a number, or all.',
+      parameters: {
+        queue: required(text),
+        quantity,
+        backend,
+        is_runner: optional(flag, false),
+      },
+      call: ({ queue, quantity: count }) => queues.pop(nameOf(queue), quantityOf(count)),
+    }),
+    'queue.process_queue': masterFunction({
+      summary: 'The same, and fires them as the event salt/queue/<queue>/process.',
+      parameters: {
+        queue: required(text),
+        quantity,
+        backend,
+        is_runner: optional(flag, false),
+      },
+      call: ({ queue, quantity: count }) => process(queue, count),
+    }),
+    'queue.insert_runner': masterFunction({
+      summary: 'Adds a call of a runner to a queue.',
+      parameters: {
+        fun: required(text),
+        args: optional(anything),
+        kwargs: optional(map),
+        queue: optional(text, runnerQueue),
+        backend,
+      },
+      call: async ({ fun, args, kwargs = {}, queue }) => {
+        const list = typeof args === 'string' ? args.split(',') : listOf(args ?? []);
+        await queues.insert(nameOf(queue), [{ fun, args: [...list], kwargs }]);
+        return true;
+      },
+    }),
+    'queue.process_runner': masterFunction({
+      summary: 'Takes calls of runners out of a queue and makes them, one after the other.',
+      parameters: { quantity, queue: optional(text, runnerQueue), backend },
+      call: async ({ quantity: count, queue }, context) => {
+        // A right to this one function would be one to all runners.
+        if (context.by !== undefined) throw refused('it is for the local interface alone');
+        const { items } = await process(queue, count);
+        for (const call of listOf(items ?? [])) {
+          const { fun, args, kwargs } = Object(call);
+          if (typeof fun !== 'string') continue;
+          await run(fun, [...listOf(args ?? [])], { ...Object(kwargs) }, context);
+        }
+        return null;
+      },
+    }),
+  };
+}

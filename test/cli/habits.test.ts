@@ -1,0 +1,88 @@
+/** Options of the configuration, flags and `salt-cp`, as recorded from Salt's own programs. */
+import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import test, { type ExecutionContext } from 'ava';
+import type { TargetPlan } from '../../master/index.ts';
+import { temporaryDirectory } from '../helpers/temporary-directory.ts';
+import { readCases } from './fixture.ts';
+import { type RecordedCommand, replay } from './replay.ts';
+import { runCli } from './run-cli.ts';
+
+const commands = readCases<RecordedCommand>('habits.json');
+
+/** What we say on stderr that Salt writes to its log. */
+const ours = /^saltbridge: /;
+
+/** The files that record-commands.py makes. */
+function makeFiles(t: ExecutionContext): string {
+  const root = temporaryDirectory(t);
+  mkdirSync(path.join(root, 'tree', 'none'), { recursive: true });
+  for (const name of ['one', 'tree/two']) {
+    writeFileSync(path.join(root, name), `${name}\n`);
+    chmodSync(path.join(root, name), 0o640);
+  }
+  return root;
+}
+
+/** Members of the command's defaults, by Salt's names. */
+const members: Readonly<Record<string, string>> = {
+  output: 'output',
+  color: 'color',
+  state_output: 'stateOutput',
+  state_verbose: 'stateVerbose',
+  state_output_profile: 'stateOutputProfile',
+};
+
+function defaultsOf({ config = {} }: RecordedCommand): Record<string, string | boolean> {
+  return Object.fromEntries(
+    Object.entries(config).map(([name, value]) => [members[name] ?? name, value]),
+  );
+}
+
+/** The master's answer to `--preview-target`: of jobs alone there are recordings. */
+function planOf(tgt: string | readonly string[]): TargetPlan {
+  const ids = ['m1', 'm2'].filter((id) => tgt === '*' || tgt === id);
+  const minions = ids.map((id) => ({ id, reason: 'matched', by: [id] }) as const);
+  return { tgt, tgtType: 'glob', minions };
+}
+
+/** The help that comes before a complaint is our own. */
+const help = /^Usage: .*\n$/s;
+
+for (const [index, command] of commands.entries()) {
+  const { program = 'salt', argv, config = {}, stdout, stderr, code } = command;
+  const title = `${index}: ${program} ${argv.join(' ')} ${JSON.stringify(config)}`;
+  test(`${title} prints what Salt prints`, async (t) => {
+    const root = makeFiles(t);
+    const words = argv.map((word) => word.replace('{dir}', root));
+    const outcome = await runCli([program, ...words], {
+      master: { jobs: { ...replay(command).jobs, plan: async ({ tgt }) => planOf(tgt) } },
+      commandDefaults: defaultsOf(command),
+    });
+    const printed = outcome.stdout.replaceAll(root, '{dir}');
+    if (!help.test(stdout)) t.is(printed, stdout);
+    const lines = outcome.stderr.replaceAll(root, '{dir}').split('\n');
+    t.is(lines.filter((line) => !ours.test(line)).join('\n'), stderr);
+    t.is(outcome.code, code);
+  });
+}
+
+interface ListedCommand extends Pick<RecordedCommand, 'program' | 'argv'> {
+  readonly config?: Readonly<Record<string, unknown>>;
+}
+
+/** As docs/compatibility.md lists it. */
+function lineOf({ program = 'salt', argv, config = {} }: ListedCommand): string {
+  const isPlain = /^[A-Za-z0-9_.,=:/{}@-]+$/;
+  const words = argv.map((word) => (isPlain.test(word) ? word : JSON.stringify(word)));
+  const options = Object.entries(config).map(([name, value]) => `${name}: ${value}`);
+  const note = options.length === 0 ? '' : `  # ${options.join(', ')}`;
+  return `${[program, ...words].join(' ')}${note}`;
+}
+
+test('docs/compatibility.md lists the commands that are run beside a real master', (t) => {
+  const page = readFileSync(new URL('../../../docs/compatibility.md', import.meta.url), 'utf8');
+  const listed = readCases<ListedCommand>('beside-salt.json').map(lineOf);
+  t.is(listed.length, 60);
+  t.true(page.includes(`\`\`\`\n${listed.join('\n')}\n\`\`\`\n`));
+});

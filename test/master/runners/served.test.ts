@@ -1,0 +1,165 @@
+/** Runners that ask minions or keep something, and what is said of those that are not served. */
+import { readFileSync } from 'node:fs';
+import test from 'ava';
+import {
+  insteadOfRunner,
+  insteadOfWheel,
+  saltRunners,
+  saltWheels,
+} from '../../../master/functions/not-served.ts';
+import type { Master } from '../../../master/index.ts';
+import type { WireValue } from '../../../minion-protocol/index.ts';
+import { startFleet } from '../../helpers/fleet.ts';
+import { startVectorMaster } from '../../helpers/vector-master.ts';
+
+async function run(master: Master, fun: string, ...arg: readonly WireValue[]): Promise<unknown> {
+  const { return: value } = await master.runners.run({ fun, arg });
+  return value;
+}
+
+test('minions are asked by a runner, and those that return the same stand together', async (t) => {
+  const { master } = await startFleet(t, { ids: ['a1', 'b1', 'c1'] });
+  t.deepEqual(await run(master, 'salt.execute', 'a*', 'test.echo', ['x']), { a1: 'x' });
+  t.deepEqual(await run(master, 'salt.execute', 'nobody', 'test.ping'), {});
+  t.deepEqual(await run(master, 'survey.hash', '*', 'test.echo', 'x'), [
+    { pool: ['a1', 'b1', 'c1'], result: 'x' },
+  ]);
+  t.deepEqual(await run(master, 'survey.hash', 'a1', 'test.echo', { k: true }), [
+    { pool: ['a1'], result: "{'k': True}" },
+  ]);
+});
+
+test('a compound target is judged for one minion, and what is not known matches nothing', async (t) => {
+  const { master } = await startVectorMaster(t);
+  const matches = (expr: string, id: string): Promise<unknown> =>
+    run(master, 'match.compound_matches', expr, id);
+  t.deepEqual(await matches('vec*', 'vecminion'), { res: 'vecminion' });
+  t.deepEqual(await matches('not vec*', 'vecminion'), { res: false });
+  t.deepEqual(await matches('vec*', 'other'), { res: false });
+  t.deepEqual(await matches('I@a:b', 'vecminion'), { res: false });
+});
+
+test('options of the master are read by their path, without secrets', async (t) => {
+  const { master } = await startVectorMaster(t, {
+    config: { nodegroups: { web: 'L@a,b' }, keyPass: 'secret' },
+  });
+  t.is(await run(master, 'config.get', 'nodegroups:web'), 'L@a,b');
+  t.is(await run(master, 'config.get', 'nodegroups/web', '', '/'), 'L@a,b');
+  t.is(await run(master, 'config.get', 'nowhere', 'fallback'), 'fallback');
+  t.is(await run(master, 'config.get', 'key_pass'), '');
+});
+
+test('values are kept in banks, and the banks of minions are theirs alone', async (t) => {
+  const { master } = await startVectorMaster(t);
+  await run(master, 'cache.store', 'site/a', 'one', { deep: [1] });
+  await run(master, 'cache.store', 'site/a', 'two', 2);
+  t.deepEqual(await run(master, 'cache.list', 'site/a'), ['one', 'two']);
+  t.deepEqual(await run(master, 'cache.fetch', 'site/a', 'one'), { deep: [1] });
+  await run(master, 'cache.flush', 'site/a', 'one');
+  t.deepEqual(await run(master, 'cache.fetch', 'site/a', 'one'), {});
+  await run(master, 'cache.flush', 'site');
+  t.deepEqual(await run(master, 'cache.list', 'site/a'), []);
+  t.regex(String(await run(master, 'cache.store', 'minions/vecminion', 'data', {})), /not stored/);
+  t.regex(String(await run(master, 'cache.store', 'b', 'k', 'x'.repeat(1_048_577))), /more than/);
+});
+
+test('queues hold each item once, in order, and are processed by an event', async (t) => {
+  const { master } = await startVectorMaster(t);
+  t.true(await run(master, 'queue.insert', 'q', ['b', 'a', { k: 1 }]));
+  await run(master, 'queue.insert', 'q', 'a');
+  t.deepEqual(await run(master, 'queue.list_queues'), ['q']);
+  t.deepEqual(await run(master, 'queue.list_items', 'q'), ['b', 'a', { k: 1 }]);
+  t.is(await run(master, 'queue.list_length', 'q'), 3);
+  t.deepEqual(await run(master, 'queue.pop', 'q'), ['b']);
+  const ended = new AbortController();
+  t.teardown(() => ended.abort());
+  const events = await master.events.subscribe({ match: 'salt/queue/*' }, ended.signal);
+  const processed = { items: ['a'], backend: 'saltbridge', queue: 'q' };
+  t.like(await run(master, 'queue.process_queue', 'q', 1), processed);
+  for await (const event of events) {
+    t.like(event, { tag: 'salt/queue/q/process', data: processed });
+    break;
+  }
+  await run(master, 'queue.delete', 'q', { k: 1 });
+  t.deepEqual(await run(master, 'queue.list_queues'), []);
+  t.regex(String(await run(master, 'queue.insert', '../q', 'x')), /not a name/);
+  t.regex(String(await run(master, 'queue.pop', 'q', 0)), /quantity/);
+});
+
+test('queued runners are run for the local interface alone', async (t) => {
+  const { master } = await startVectorMaster(t);
+  await run(master, 'queue.insert_runner', 'cache.store', ['bank', 'key', 'value']);
+  const by = { who: { kind: 'user', name: 'fred' }, rule: 'test' } as const;
+  const call = { fun: 'queue.process_runner', by };
+  const refused = await master.runners.run(call);
+  t.regex(String(refused.return), /local interface alone/);
+  t.deepEqual(await run(master, 'cache.list', 'bank'), []);
+  await run(master, 'queue.process_runner');
+  t.is(await run(master, 'cache.fetch', 'bank', 'key'), 'value');
+});
+
+test('what is not served says what to use instead', async (t) => {
+  const { master } = await startVectorMaster(t);
+  for (const [fun, instead] of [
+    ['manage.safe_accept', /saltbridge key accept ID --fingerprint/],
+    ['salt.cmd', /run a minion beside it/],
+    ['net.find', /network\.interfaces/],
+    ['vault.unseal', /ext_pillar/],
+  ] as const) {
+    await t.throwsAsync(master.runners.run({ fun }), { code: 'ERR_NOT_SERVED', message: instead });
+  }
+});
+
+/** A row for each module: what is served, and what to use in place of the rest. */
+function tableOf(
+  known: ReadonlySet<string>,
+  served: ReadonlySet<string>,
+  insteadOf: (fun: string) => string | undefined,
+): string[] {
+  const modules = new Set([...known].map((fun) => fun.split('.')[0] ?? ''));
+  return [...modules].sort().map((module) => {
+    const all = [...known].filter((fun) => fun.startsWith(`${module}.`)).sort();
+    const nameOf = (fun: string): string => `\`${fun.slice(module.length + 1)}\``;
+    const here = all.filter((fun) => served.has(fun)).map(nameOf);
+    const groups = new Map<string, string[]>();
+    for (const fun of all.filter((each) => !served.has(each))) {
+      const instead = insteadOf(fun) ?? '';
+      groups.set(instead, [...(groups.get(instead) ?? []), nameOf(fun)]);
+    }
+    const others = [...groups].map(([instead, funs]) => `${funs.join(', ')}: ${instead}`);
+    return `| \`${module}\` | ${here.join(', ') || '–'} | ${others.join('; ') || '–'} |`;
+  });
+}
+
+const page = new URL('../../../../docs/compatibility.md', import.meta.url);
+
+/** Rows of the page, as they are without the blanks that align columns. */
+function rowsBehind(title: string): string[] {
+  const text = readFileSync(page, 'utf8');
+  const start = text.indexOf(`\n${title}\n`) + 1;
+  const end = text.indexOf('\n#', start);
+  const rows = text
+    .slice(start, end)
+    .split('\n')
+    .filter((line) => line.startsWith('| '));
+  return rows.slice(2).map((row) =>
+    row
+      .replace(/ +\| */g, ' | ')
+      .replace(/^\| +/, '| ')
+      .trimEnd(),
+  );
+}
+
+test('docs/compatibility.md has every function of Salt, as the code serves it', async (t) => {
+  const { master } = await startVectorMaster(t);
+  const servedBy = async (docs: Promise<object>): Promise<Set<string>> =>
+    new Set(Object.keys(await docs));
+  t.deepEqual(
+    rowsBehind('### Runners'),
+    tableOf(saltRunners, await servedBy(master.runners.docs()), insteadOfRunner),
+  );
+  t.deepEqual(
+    rowsBehind('### Wheel functions'),
+    tableOf(saltWheels, await servedBy(master.wheel.docs()), insteadOfWheel),
+  );
+});
