@@ -84,5 +84,5 @@ test('docs/compatibility.md lists the commands that are run beside a real master
   const page = readFileSync(new URL('../../../docs/compatibility.md', import.meta.url), 'utf8');
   const listed = readCases<ListedCommand>('beside-salt.json').map(lineOf);
   t.is(listed.length, 60);
-  t.true(page.includes(`\`\`\`\n${listed.join('\n')}\n\`\`\`\n`));
+  t.true(page.includes(`\`\`\`text\n${listed.join('\n')}\n\`\`\`\n`));
 });
