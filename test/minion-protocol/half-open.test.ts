@@ -2,10 +2,10 @@
 import { execFile } from 'node:child_process';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import test from 'ava';
+import { longSerialTest } from '../helpers/needs.ts';
 
 for (const transport of ['zeromq', 'tcp', 'ws']) {
-  test.serial(
+  longSerialTest(
     `of 2,000 half-open connections over ${transport} a thousand stay, in bounded memory, and others are served`,
     async (t) => {
       // In a process of its own: here the other test files share the memory.

@@ -1,4 +1,3 @@
-import test from 'ava';
 import fc from 'fast-check';
 import { openValue, parseKeyString, sealCrypticle } from '../../minion-protocol/crypticle.ts';
 import { ProtocolError } from '../../minion-protocol/errors.ts';
@@ -13,6 +12,7 @@ import { createMinionHandshake } from '../../minion-protocol/minion-handshake.ts
 import { isWireMap, packWire, type WireValue } from '../../minion-protocol/payload.ts';
 import { checkLoad, decodeEnvelope } from '../../minion-protocol/request.ts';
 import { parsePrivateKey } from '../../minion-protocol/rsa.ts';
+import { longTest } from '../helpers/needs.ts';
 import { base64, cases, keys, pem, toWireValue, vectorFile } from '../helpers/vectors.ts';
 
 const aes = parseKeyString(keys.aes);
@@ -61,7 +61,7 @@ function hear(bytes: Buffer): void {
   else orProtocolError(() => openValue(aes, envelope.load));
 }
 
-test('20,000 mutated requests are heard or refused, and nothing else', (t) => {
+longTest('20,000 mutated requests are heard or refused, and nothing else', (t) => {
   const requests = ['auth', 'return', 'pillar', 'errors'].flatMap(vectorRequests);
   fc.assert(fc.property(mutated(requests), hear), runs);
   t.pass();
@@ -83,22 +83,25 @@ function hearLoad(load: WireValue): void {
   }
 }
 
-test('20,000 mutated loads inside the encryption are heard or refused, and nothing else', (t) => {
-  const plaintexts = ['return', 'minion_event', 'pillar'].flatMap((file) =>
-    cases(vectorFile(file), 'cases').flatMap(({ request_load: load }) =>
-      load === undefined ? [] : [packWire(toWireValue(load))],
-    ),
-  );
-  const property = fc.property(mutated(plaintexts), (packed) => {
-    const blob = sealCrypticle(aes, Buffer.concat([Buffer.from('pickle::'), packed]));
-    const load = orProtocolError(() => openValue(aes, blob));
-    if (load !== undefined) hearLoad(load);
-  });
-  fc.assert(property, runs);
-  t.pass();
-});
+longTest(
+  '20,000 mutated loads inside the encryption are heard or refused, and nothing else',
+  (t) => {
+    const plaintexts = ['return', 'minion_event', 'pillar'].flatMap((file) =>
+      cases(vectorFile(file), 'cases').flatMap(({ request_load: load }) =>
+        load === undefined ? [] : [packWire(toWireValue(load))],
+      ),
+    );
+    const property = fc.property(mutated(plaintexts), (packed) => {
+      const blob = sealCrypticle(aes, Buffer.concat([Buffer.from('pickle::'), packed]));
+      const load = orProtocolError(() => openValue(aes, blob));
+      if (load !== undefined) hearLoad(load);
+    });
+    fc.assert(property, runs);
+    t.pass();
+  },
+);
 
-test('20,000 mutated sign-in answers never make a minion accept or throw', (t) => {
+longTest('20,000 mutated sign-in answers never make a minion accept or throw', (t) => {
   const config = {
     id: keys.minionId,
     version: 3,
@@ -120,7 +123,7 @@ test('20,000 mutated sign-in answers never make a minion accept or throw', (t) =
   t.pass();
 });
 
-test('20,000 mutated events are read or refused, and nothing else', (t) => {
+longTest('20,000 mutated events are read or refused, and nothing else', (t) => {
   const bodies = cases(vectorFile('ipc_events'), 'pull_frames').map((vector) =>
     base64(vector.body_b64),
   );
