@@ -80,7 +80,7 @@ export const saltWheels: ReadonlySet<string> = new Set(wheelNames.trim().split(/
 const insteadOfRunners: Readonly<Record<string, string>> = {
   asam: 'call its API from the service that orchestrates',
   bgp: "run the function on proxy minions: salt '*' bgp.neighbors",
-  'cache.clear_git_lock': 'there are no Git caches to unlock',
+  'cache.clear_git_lock': 'a fetch that ends leaves no lock',
   'cache.cloud': 'orchestrate machines by Heat: see docs/bridge.md',
   cloud: 'orchestrate machines by Heat: see docs/bridge.md',
   ddns: 'run the function on a minion: salt ID ddns.add_host',
@@ -88,7 +88,6 @@ const insteadOfRunners: Readonly<Record<string, string>> = {
   drac: 'run the function on a minion: salt ID dracr.server_power',
   error: 'it only fails; call test.arg to try a client',
   f5: 'run the function on a minion: salt ID bigip.list_pool',
-  git_pillar: 'keep pillar in pillar_roots, and have git update the directory',
   http: 'run the function on a minion (salt ID http.query), or send a signal to a webhook: see docs/signals.md',
   'jobs.master': 'see saltbridge reactions runs for what the master itself does',
   launchd: 'no service of macOS is written; see docs/running.md',
