@@ -19,7 +19,7 @@ export interface EnrollFigures {
   readonly cpuMs: number;
 }
 
-const atOnce = 16;
+const concurrency = 16;
 const certificate = fileURLToPath(new URL('../../test/fixtures/tls/master.pem', import.meta.url));
 
 /** With key pairs that lie ready, and with pairs that are made when they are asked for. */
@@ -51,7 +51,7 @@ async function measure(count: number, preparedKeys: number): Promise<EnrollFigur
     const worker = async (): Promise<void> => {
       while (next < count) await enrolOne(bridge, `web-${next++}`, requestPort);
     };
-    await Promise.all(Array.from({ length: atOnce }, worker));
+    await Promise.all(Array.from({ length: concurrency }, worker));
     const { user, system } = process.cpuUsage(before);
     return {
       perMinute: Math.round((count * 60_000) / (performance.now() - startedAt)),

@@ -55,7 +55,7 @@ export async function benchFileServer(): Promise<FileServerFigures> {
     const { requestPort } = await master.status();
     const keys = await makeKeyTexts(16);
     await order(swarm, { do: 'enlist', count: listers, keys, requestPort, connections: 64 });
-    await order(swarm, { do: 'sign-in', atOnce: 64 });
+    await order(swarm, { do: 'sign-in', concurrency: 64 });
     return { ...(await measureLists(swarm)), ...(await measureFiles(swarm)) };
   } finally {
     swarm.disconnect();

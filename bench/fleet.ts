@@ -80,15 +80,15 @@ async function measure(
 ): Promise<Omit<FleetFigures, 'minions' | 'startMs'>> {
   const { requestPort, publishPort } = await master.status();
   await order(swarm, { do: 'enlist', count, keys, requestPort, connections });
-  await order(swarm, { do: 'sign-in', atOnce: 256 });
-  const signInMs = await order(swarm, { do: 'sign-in', atOnce: 256 });
+  await order(swarm, { do: 'sign-in', concurrency: 256 });
+  const signInMs = await order(swarm, { do: 'sign-in', concurrency: 256 });
   await order(swarm, { do: 'subscribe', publishPort });
   // The first round is V8's: it compiles what is run often.
   await fireEvents(swarm);
   await order(swarm, { do: 'seal-events', count: ofAll.events });
-  const events = await measured(() => order(swarm, { do: 'events', atOnce: 1024 }));
+  const events = await measured(() => order(swarm, { do: 'events', concurrency: 1024 }));
   const pillars = await measured(() =>
-    order(swarm, { do: 'pillars', count: ofAll.pillars, atOnce: 256 }),
+    order(swarm, { do: 'pillars', count: ofAll.pillars, concurrency: 256 }),
   );
   const subscribedMegabytes = process.memoryUsage.rss() / 1e6;
   await ping(master, count);
@@ -134,7 +134,7 @@ async function measured(
 
 async function fireEvents(swarm: ChildProcess): Promise<number> {
   await order(swarm, { do: 'seal-events', count: ofAll.events });
-  return order(swarm, { do: 'events', atOnce: 1024 });
+  return order(swarm, { do: 'events', concurrency: 1024 });
 }
 
 async function pingRepeatedly(master: Master, count: number, times: number): Promise<void> {

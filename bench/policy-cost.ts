@@ -88,7 +88,7 @@ async function openSide(
   const { requestPort, publishPort } = await master.status();
   const swarm = fork(program);
   await order(swarm, { do: 'enlist', count: minions, keys, requestPort, connections: 32 });
-  await order(swarm, { do: 'sign-in', atOnce: 64 });
+  await order(swarm, { do: 'sign-in', concurrency: 64 });
   await order(swarm, { do: 'subscribe', publishPort });
   return { master, swarm, events: [], returns: [] };
 }
@@ -97,7 +97,7 @@ async function takeTurn({ master, swarm, events, returns }: Side): Promise<void>
   await order(swarm, { do: 'seal-events', count: eventsATurn });
   events.push(
     await costOf(eventsATurn, async () => {
-      await order(swarm, { do: 'events', atOnce: 256 });
+      await order(swarm, { do: 'events', concurrency: 256 });
     }),
   );
   returns.push(

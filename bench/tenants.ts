@@ -64,6 +64,6 @@ async function serve(master: Master | undefined, keys: readonly SwarmKeyText[]):
   const { requestPort } = await master.status();
   const swarm = fork(program);
   await order(swarm, { do: 'enlist', count: minions, keys, requestPort, connections: minions });
-  await order(swarm, { do: 'sign-in', atOnce: minions });
+  await order(swarm, { do: 'sign-in', concurrency: minions });
   swarm.disconnect();
 }

@@ -99,7 +99,7 @@ export class SettledJobs {
   async *run(parameters: JobParameters, signal?: AbortSignal): AsyncGenerator<unknown, void, void> {
     const jid = this.#jidOf(parameters);
     const attempts = new Attempts(this.#source, `jobs.run of ${jid ?? 'a user'}`);
-    const told = new ToldUpdates();
+    const told = new SeenUpdates();
     for (;;) {
       try {
         const kept =
@@ -124,7 +124,7 @@ export class SettledJobs {
     signal?: AbortSignal,
   ): AsyncGenerator<unknown, void, void> {
     const attempts = new Attempts(this.#source, `jobs.follow of ${parameters.jid}`);
-    const told = new ToldUpdates();
+    const told = new SeenUpdates();
     for (;;) {
       try {
         yield* told.fresh(attempts.stream(jobMethods.follow, parameters, signal));
@@ -143,7 +143,7 @@ export class SettledJobs {
   ): AsyncGenerator<unknown, void, void> {
     const jid = this.#jidOf(parameters);
     const attempts = new Attempts(this.#source, `jobs.batch of ${jid ?? 'a user'}`);
-    const told = new ToldUpdates();
+    const told = new SeenUpdates();
     let gathered: readonly string[] | undefined;
     let request: object = jid === undefined ? parameters : { ...parameters, jid };
     for (;;) {
@@ -267,7 +267,7 @@ export class SettledJobs {
   async *#follow(
     attempts: Attempts,
     jid: string,
-    told: ToldUpdates,
+    told: SeenUpdates,
     signal: AbortSignal | undefined,
   ): AsyncGenerator<Update, void, void> {
     for await (const item of told.fresh(attempts.stream(jobMethods.follow, { jid }, signal))) {
@@ -277,7 +277,7 @@ export class SettledJobs {
 }
 
 /** What a caller was told of a job, over all that told it. */
-class ToldUpdates {
+class SeenUpdates {
   readonly #names = new Set<string>();
 
   async *fresh(items: AsyncIterable<unknown>): AsyncGenerator<unknown, void, void> {

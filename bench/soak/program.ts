@@ -15,7 +15,7 @@ const tally = new Tally();
 let minions: readonly SoakMinion[] = [];
 let ticker: NodeJS.Timeout | undefined;
 
-async function carryOut(order: SoakOrder): Promise<void> {
+async function execute(order: SoakOrder): Promise<void> {
   switch (order.do) {
     case 'enlist': {
       const { ids, requestPort, publishPort } = order;
@@ -82,7 +82,7 @@ function describe(error: unknown): string {
 }
 
 process.on('message', (order: SoakOrder) => {
-  carryOut(order).then(
+  execute(order).then(
     () => process.send?.({ counts: tally.counts() }),
     (error: unknown) => process.send?.({ error: describe(error) }),
   );

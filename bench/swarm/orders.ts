@@ -17,7 +17,7 @@ export type Order =
       /** Request connections that all minions share. */
       readonly connections: number;
     }
-  | { readonly do: 'sign-in'; readonly atOnce: number }
+  | { readonly do: 'sign-in'; readonly concurrency: number }
   | { readonly do: 'subscribe'; readonly publishPort: number }
   /** The first `count` minions fetch a file each, all at once. */
   | { readonly do: 'files'; readonly count: number; readonly path: string }
@@ -25,8 +25,8 @@ export type Order =
   | { readonly do: 'file-lists'; readonly count: number }
   /** So many events are sealed, to be sent by the order `events`: that is the minions' work. */
   | { readonly do: 'seal-events'; readonly count: number }
-  | { readonly do: 'events'; readonly atOnce: number }
-  | { readonly do: 'pillars'; readonly count: number; readonly atOnce: number };
+  | { readonly do: 'events'; readonly concurrency: number }
+  | { readonly do: 'pillars'; readonly count: number; readonly concurrency: number };
 
 /** What the swarm answers. */
 export type Outcome = { readonly done: string; readonly ms: number } | { readonly error: string };

@@ -29,7 +29,7 @@ async function carryOut(order: Order): Promise<void> {
     }
     case 'sign-in':
       known ??= await minions[0]?.signIn(undefined);
-      await inParallel(order.atOnce, minions.length, async (index) => {
+      await inParallel(order.concurrency, minions.length, async (index) => {
         await minions[index]?.signIn(known);
       });
       return;
@@ -45,7 +45,7 @@ async function carryOut(order: Order): Promise<void> {
       sealedEvents = Array.from({ length: order.count }, (_, index) => sealEvent(index));
       return;
     case 'events':
-      await inParallel(order.atOnce, sealedEvents.length, async (index) => {
+      await inParallel(order.concurrency, sealedEvents.length, async (index) => {
         const [minion, event] = sealedEvents[index] ?? [];
         if (event !== undefined) await minion?.send(event);
       });
@@ -61,7 +61,7 @@ async function carryOut(order: Order): Promise<void> {
       });
       return;
     case 'pillars':
-      await inParallel(order.atOnce, order.count, async (index) => {
+      await inParallel(order.concurrency, order.count, async (index) => {
         await minions[index % minions.length]?.askPillar();
       });
       return;
@@ -76,7 +76,7 @@ function sealEvent(index: number): [SwarmMinion, SealedLoad] {
 }
 
 async function inParallel(
-  atOnce: number,
+  concurrency: number,
   count: number,
   work: (index: number) => Promise<void>,
 ): Promise<void> {
@@ -88,7 +88,7 @@ async function inParallel(
       await work(index);
     }
   };
-  await Promise.all(Array.from({ length: Math.min(atOnce, count) }, worker));
+  await Promise.all(Array.from({ length: Math.min(concurrency, count) }, worker));
 }
 
 function fail(error: unknown): void {

@@ -289,17 +289,17 @@ class Scene {
       'apply_overrides at once; update_overrides after restart; another option is refused',
       async () => {
         await this.#agent('apply_overrides', { overrides: { wait_timeout: 77 } });
-        const atOnce = await value('wait_timeout');
+        const applied = await value('wait_timeout');
         await this.#agent('update_overrides', { overrides: { max_connections: 33 } });
         const before = await value('max_connections');
         await this.#agent('restart');
         const after = await value('max_connections');
         const overrides = { init_file: '/etc/passwd' };
         const { error } = await this.#agent('update_overrides', { overrides });
-        return { atOnce, before, after, error: error?.[0] };
+        return { applied, before, after, error: error?.[0] };
       },
       (it) =>
-        it.atOnce === '77' &&
+        it.applied === '77' &&
         it.before !== '33' &&
         it.after === '33' &&
         it.error === 'ERR_COMMAND_PARAMETERS',

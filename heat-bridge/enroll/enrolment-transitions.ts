@@ -72,7 +72,7 @@ export class EnrolmentTransitions {
     };
     await book.put(enrolment);
     await this.#spend(open);
-    await this.#carryOut(enrolment);
+    await this.#acceptKey(enrolment);
     this.#tell({ what: 'accepted', enrolment });
     return this.signIn(enrolment);
   }
@@ -160,12 +160,12 @@ export class EnrolmentTransitions {
     if (waiting.length > 0) {
       await book.put(...waiting.map((it) => ({ ...it, deadline: now() + signInMs })));
     }
-    for (const enrolment of accepted) await this.#carryOut(enrolment);
+    for (const enrolment of accepted) await this.#acceptKey(enrolment);
     for (const enrolment of [...book.ending()]) await this.#endLeftKey(enrolment);
   }
 
   /** Does at the keys what was kept. A key that was not shown yet is known when it is. */
-  async #carryOut({ id, fingerprint, protocol }: Enrolment): Promise<void> {
+  async #acceptKey({ id, fingerprint, protocol }: Enrolment): Promise<void> {
     const { admission } = this.#parts;
     await admission.pin(id, protocol);
     const held = admission.keyOf(id);

@@ -9,6 +9,8 @@ export interface JobOutcome {
   readonly jid: string;
   readonly returns: ReadonlyMap<string, JobReturn>;
   readonly silent: readonly string[];
+  /** Not heard since the master started. */
+  readonly reconnecting: readonly string[];
   /** How often minions said that they were still at it. */
   readonly runningRounds: number;
 }
@@ -24,7 +26,8 @@ export async function runJob(api: MasterApi, request: RunRequest): Promise<JobOu
     if (update.type === 'return') returns.set(update.minion, update);
     if (update.type === 'running') runningRounds += 1;
     if (update.type === 'finished') {
-      return { jid: update.jid, returns, silent: update.silent, runningRounds };
+      const { jid, silent, reconnecting } = update;
+      return { jid, returns, silent, reconnecting, runningRounds };
     }
   }
   throw new Error(`the updates of ${request.fun} ended without 'finished'`);

@@ -117,7 +117,7 @@ export class Stack {
     await eventually(
       'the stack to be gone',
       async () => (await this.status()).status === 'DELETE_COMPLETE',
-      60_000,
+      180_000,
       500,
     );
   }

@@ -30,7 +30,8 @@ async function open(
 ): Promise<{ readonly stack: Stack; readonly signals: SignalsUnderTest }> {
   const stack = await Stack.create(kind, count);
   const signals = await openTestSignals(t, services(), {
-    section: { retry_initial_delay: 0.5, retry_max_delay: 2 },
+    // The engine of a small cloud that works on 26 stacks stores a signal seconds after the answer.
+    section: { retry_initial_delay: 0.5, retry_max_delay: 2, same_id_wait: 10 },
   });
   await signals.handles.add({ alias: 'ready', minions, signal: await stack.handle() });
   return { stack, signals };
