@@ -13,6 +13,7 @@ import { loadMasterConfig, readMarkedJson, writeMarkedJson } from '../../master/
 import { isWireMap, type WireValue } from '../../minion-protocol/index.ts';
 import type { CommandContext } from '../context.ts';
 import { CommandError, exitCodes } from '../errors.ts';
+import { loadBridge } from '../load-bridge.ts';
 import { configOption, jsonOption, logLevelOption } from '../options.ts';
 import { escapeName, printJson, printLine } from '../terminal.ts';
 import { addDataCommands } from './bridge-data.ts';
@@ -173,11 +174,6 @@ function addNamedCommands(bridge: Command, context: CommandContext): void {
   addRun(bridge, context);
   addPage(bridge, context, 'docs', 'print a Markdown page for callers');
   addPage(bridge, context, 'types', 'print TypeScript declarations for programs');
-}
-
-/** When it is first needed: most commands, and most of these, do without. */
-function loadBridge(): Promise<typeof import('../../heat-bridge/index.ts')> {
-  return import('../../heat-bridge/index.ts');
 }
 
 function addLint(bridge: Command, context: CommandContext): void {

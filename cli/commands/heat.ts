@@ -1,20 +1,16 @@
 /** `saltbridge heat`: templates whose resources have roles with values for each other. */
 
 import { type Command, Option } from 'commander';
-import {
-  BridgeError,
-  type CompiledTemplate,
-  type CompileOptions,
-  compileTemplate,
-  drawFlows,
-  type NewEnrolment,
-  type PreparedRoles,
-  parsePreparedRoles,
-  spaceOf,
+import type {
+  CompiledTemplate,
+  CompileOptions,
+  NewEnrolment,
+  PreparedRoles,
 } from '../../heat-bridge/index.ts';
 import { tryParseJson } from '../../runtime/index.ts';
 import { type CommandContext, readFileOrStandardInput } from '../context.ts';
 import { CommandError, exitCodes } from '../errors.ts';
+import { loadBridge } from '../load-bridge.ts';
 import { configOption, logLevelOption } from '../options.ts';
 import { escapeLine, printJson, printLine } from '../terminal.ts';
 
@@ -64,7 +60,7 @@ function addCompile(heat: Command, context: CommandContext): void {
     .action(async (file: string, options: HeatCompileOptions) => {
       const { print, format, minionConfig: configDir } = options;
       const text = await readFileOrStandardInput(file, context);
-      const compiled = compileOrProblems(text, { format, configDir });
+      const compiled = await compileOrProblems(text, { format, configDir });
       if (typeof compiled === 'string') {
         for (const problem of compiled.split('\n')) {
           await printLine(context.stderr, escapeLine(problem));
@@ -78,13 +74,18 @@ function addCompile(heat: Command, context: CommandContext): void {
       if (print === 'roles')
         await printJson(context.stdout, { format, configDir, roles, machines });
       if (print === 'picture') {
+        const { drawFlows } = await loadBridge();
         context.stdout.write(drawFlows([...new Set(machines.map(({ role }) => role))], flows));
       }
     });
 }
 
 /** The text has a line for each problem. */
-function compileOrProblems(text: string, options: CompileOptions): CompiledTemplate | string {
+async function compileOrProblems(
+  text: string,
+  options: CompileOptions,
+): Promise<CompiledTemplate | string> {
+  const { BridgeError, compileTemplate } = await loadBridge();
   try {
     return compileTemplate(text, options);
   } catch (error) {
@@ -110,10 +111,11 @@ function addPrepare(heat: Command, context: CommandContext): void {
     .addOption(configOption())
     .addOption(logLevelOption())
     .action(async (file: string, options: HeatPrepareOptions) => {
-      const prepared = parseRoles(await readFileOrStandardInput(file, context));
+      const prepared = await parseRoles(await readFileOrStandardInput(file, context));
       const { stack, project, owner, replace = false } = options;
       const idOf = (machine: PreparedRoles['machines'][number]): string =>
         fillPattern(options.minionId, { stack, ...machine });
+      const { spaceOf } = await loadBridge();
       const bridge = await context.openExtension(options.configDir, 'bridge');
       await bridge.call('data.add', {
         registration: spaceOf(stack, prepared, idOf),
@@ -135,9 +137,9 @@ function addPrepare(heat: Command, context: CommandContext): void {
 }
 
 /** @throws CommandError ERR_ARGS; BridgeError ERR_DATA_FORM */
-function parseRoles(text: string): PreparedRoles {
+async function parseRoles(text: string): Promise<PreparedRoles> {
   const given: unknown = tryParseJson(text);
-  if (given !== undefined) return parsePreparedRoles(given);
+  if (given !== undefined) return (await loadBridge()).parsePreparedRoles(given);
   throw new CommandError(
     'ERR_ARGS',
     'the file: expected JSON, as heat compile --print roles prints',

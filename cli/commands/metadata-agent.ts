@@ -1,7 +1,7 @@
 import { type Command, Option } from 'commander';
-import { loadAgentOptions, startMetadataAgent } from '../../heat-bridge/index.ts';
 import type { LogLevel } from '../../master/index.ts';
 import type { CommandContext } from '../context.ts';
+import { loadBridge } from '../load-bridge.ts';
 import { logLevelOption } from '../options.ts';
 import { terminationSignal } from '../process.ts';
 import { createLogger } from '../service/log.ts';
@@ -33,6 +33,7 @@ async function runAgent(
   const log = createLogger(logLevel, stderr).child({ component: 'metadata-agent' });
   const terminated = terminationSignal();
   const closing = new AbortController();
+  const { loadAgentOptions, startMetadataAgent } = await loadBridge();
   const options = await loadAgentOptions(config, closing.signal);
   const agent = await startMetadataAgent({ ...options, log, now: Date.now });
   await terminated;
