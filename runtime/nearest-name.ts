@@ -2,6 +2,8 @@
 export function nearestName(name: string, known: readonly string[]): string | undefined {
   let best: { readonly candidate: string; readonly distance: number } | undefined;
   for (const candidate of known) {
+    // The distance is at least this; a name that somebody sends may be as long as a body.
+    if (Math.abs(name.length - candidate.length) > slips(name)) continue;
     const distance = editDistance(name, candidate);
     if (best === undefined || distance < best.distance) best = { candidate, distance };
   }
