@@ -118,7 +118,10 @@ async function postRequest(
   parameters: object,
   signal?: AbortSignal,
 ): Promise<IncomingMessage> {
-  const proof = methodsWithUser.has(method) ? await connection.prove?.() : undefined;
+  // What a user's token calls is the user's, whatever the account.
+  const hasToken = 'token' in parameters && parameters.token !== undefined;
+  const isOfAccount = methodsWithUser.has(method) && !hasToken;
+  const proof = isOfAccount ? await connection.prove?.() : undefined;
   try {
     return await sendRequest(connection, { method, parameters, signal, secret: proof?.secret });
   } finally {

@@ -60,6 +60,7 @@ export {
   isMissing,
   makeDirectory,
   makeDirectorySync,
+  processUser,
 } from './system.ts';
 export {
   delay,

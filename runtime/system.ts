@@ -1,5 +1,6 @@
 import { mkdirSync, readFileSync, statSync } from 'node:fs';
 import { mkdir, stat } from 'node:fs/promises';
+import { userInfo } from 'node:os';
 import path from 'node:path';
 import { getSystemErrorMap } from 'node:util';
 
@@ -104,4 +105,24 @@ export function isDiskFull(error: unknown): boolean {
 /** Whether there is no such file or directory. */
 export function isMissing(error: unknown): boolean {
   return codeOf(error) === 'ENOENT';
+}
+
+const processUsers = new Map<number, string | null>();
+
+/** The name of the account that the process runs as, looked up once; null: it has none. */
+export function processUser(): string | null {
+  const uid = process.getuid?.() ?? -1;
+  const known = processUsers.get(uid);
+  if (known !== undefined) return known;
+  const name = lookUpUser();
+  processUsers.set(uid, name);
+  return name;
+}
+
+function lookUpUser(): string | null {
+  try {
+    return userInfo().username;
+  } catch {
+    return null;
+  }
 }

@@ -1,8 +1,7 @@
 /** The master's schedule: runners and jobs by the clock [salt/utils/schedule.py]. */
 
 import { randomInt } from 'node:crypto';
-import { userInfo } from 'node:os';
-import { longestTimerMs } from '../../runtime/index.ts';
+import { longestTimerMs, processUser } from '../../runtime/index.ts';
 import type { Key } from '../../store/index.ts';
 import type { AuditRequester } from '../api/index.ts';
 import { type LiveConfig, readSchedule, type ScheduleEntry } from '../config/index.ts';
@@ -98,7 +97,7 @@ export class Schedule {
       who: { kind: 'master', name: 'schedule' },
       rule: `schedule:${name}`,
     };
-    const user = config.fixed.user ?? userInfo().username;
+    const user = config.fixed.user ?? processUser() ?? `uid:${process.getuid?.()}`;
     const call = { fun, arg, kwarg, user };
     if (target === undefined) {
       const result = await functions.runners.run({ ...call, by }, isKept);

@@ -1,6 +1,5 @@
 /** The wheel functions that are served. */
 
-import { userInfo } from 'node:os';
 import {
   compileGlob,
   generateKeyPair,
@@ -8,6 +7,7 @@ import {
   type WireMap,
   type WireValue,
 } from '../../minion-protocol/index.ts';
+import { processUser } from '../../runtime/index.ts';
 import {
   type CreatedKey,
   type InProcessApi,
@@ -536,13 +536,4 @@ function namesOf(externalAuth: MasterConfig['externalAuth']): WireMap {
     return [eauth, Object.fromEntries(names.map((name) => [name, []]))];
   });
   return Object.fromEntries(backends);
-}
-
-/** Whom the master runs as where `user` is not set, as Salt has it; null: an account without a name. */
-function processUser(): string | null {
-  try {
-    return userInfo().username;
-  } catch {
-    return null;
-  }
 }

@@ -7,8 +7,8 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
 import { lstat, open, readdir, rm } from 'node:fs/promises';
-import { userInfo } from 'node:os';
 import path from 'node:path';
+import { processUser } from '../../runtime/index.ts';
 
 /** The header of a request that has the secret. */
 export const callerHeader = 'x-saltbridge-caller';
@@ -28,8 +28,16 @@ export interface CallerProof {
   remove(): Promise<void>;
 }
 
-/** Makes a proof; `undefined` where no file can be made: the call goes on without. */
+/**
+ * Makes a proof; `undefined` where none is needed, because {@link accountOfCaller} takes a call without
+ * one for the socket's owner, and where no file can be made: the call goes on without.
+ */
 export async function createCallerProof(socketPath: string): Promise<CallerProof | undefined> {
+  const owner = await lstat(socketPath).then(
+    ({ uid }) => uid,
+    () => undefined,
+  );
+  if (owner !== undefined && owner === process.geteuid?.()) return undefined;
   const secret = randomBytes(32).toString('hex');
   const digest = digestOf(secret);
   const file = path.join(path.dirname(socketPath), `${prefix}${digest}`);
@@ -83,8 +91,8 @@ async function ownerOfProof(directory: string, digest: string): Promise<number |
 /** Nobody but root and the master's own account can open the socket; Node.js knows no other names. */
 function accountName(uid: number): string {
   if (uid === 0) return 'root';
-  const self = userInfo();
-  return uid === self.uid ? self.username : `uid:${uid}`;
+  const own = uid === process.getuid?.() ? processUser() : null;
+  return own ?? `uid:${uid}`;
 }
 
 /** Removes what callers left that died before their request arrived. */
@@ -93,17 +101,6 @@ export async function removeCallerProofs(socketPath: string): Promise<void> {
   const names = (await readdir(directory)).filter((name) => name.startsWith(prefix));
   await Promise.all(names.map((name) => rm(path.join(directory, name), { force: true })));
 }
-
-/** Methods whose parameter `user` says who asked for what is started. */
-export const methodsWithUser: ReadonlySet<string> = new Set([
-  'jobs.publish',
-  'jobs.run',
-  'jobs.batch',
-  'runners.run',
-  'runners.start',
-  'wheel.run',
-  'wheel.start',
-]);
 
 /** As in Salt, whoever has the rights of the socket may say who came by sudo, and nothing else. */
 export function userOfCall(given: unknown, account: string): string {

@@ -1,13 +1,9 @@
-export {
-  type CallerProof,
-  callerHeader,
-  createCallerProof,
-  methodsWithUser,
-} from './caller-account.ts';
+export { type CallerProof, callerHeader, createCallerProof } from './caller-account.ts';
 export {
   type CallableApi,
   extensionMethod,
   extensionStream,
+  methodsWithUser,
   rpcMethods,
   rpcTable,
 } from './methods.ts';

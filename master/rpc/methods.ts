@@ -643,3 +643,10 @@ export const rpcTable: RpcTableOf<CallableApi> = {
 
 /** The same by name, as the server finds them. */
 export const rpcMethods: ReadonlyMap<string, RpcMethod> = namedMethods(rpcTable);
+
+/** Methods whose parameter `user` says who asked for what is started. */
+export const methodsWithUser: ReadonlySet<string> = new Set(
+  [...rpcMethods].flatMap(([name, { access, parameters }]) =>
+    access === 'user' && 'user' in Object(Object(parameters).properties) ? [name] : [],
+  ),
+);

@@ -34,14 +34,8 @@ import {
 } from '../api/index.ts';
 import { markedForm, markedJson, toJson } from '../arguments/index.ts';
 import { missedBySlowReader } from '../events/index.ts';
-import {
-  accountOfCaller,
-  callerHeader,
-  methodsWithUser,
-  removeCallerProofs,
-  userOfCall,
-} from './caller-account.ts';
-import { namedMethods, rpcMethods } from './methods.ts';
+import { accountOfCaller, callerHeader, removeCallerProofs, userOfCall } from './caller-account.ts';
+import { methodsWithUser, namedMethods, rpcMethods } from './methods.ts';
 
 // Serving one call, over the local socket or HTTPS.
 
