@@ -8,6 +8,7 @@ import {
   type ConfigWarning,
   checkMasterConfig,
   isSettings,
+  type LoadedTenants,
   loadTenants,
   type OptionOrigin,
   type Settings,
@@ -23,13 +24,16 @@ export interface ConfigCheck {
   readonly problems: readonly ConfigError[];
   /** What has no effect, or another one than in Salt. */
   readonly warnings: readonly ConfigWarning[];
+  /** What a master would be started with; where nothing keeps it from starting. */
+  readonly loaded: LoadedTenants | undefined;
 }
 
 /** Reads a configuration directory and what it names; opens nothing, and changes nothing. */
 export async function checkServerConfig(directory: string): Promise<ConfigCheck> {
   const main = await checkDirectory(directory);
   if (main === undefined) {
-    return { directory, files: [], problems: [noDirectory(directory)], warnings: [] };
+    const problems = [noDirectory(directory)];
+    return { directory, files: [], problems, warnings: [], loaded: undefined };
   }
   const names = Object.entries(main.config.tenants);
   const masters = names.length === 0 ? [await withNamedFiles(main)] : [main];
@@ -48,22 +52,24 @@ export async function checkServerConfig(directory: string): Promise<ConfigCheck>
         : await withNamedFiles(tenant),
     );
   }
-  const problems = masters.flatMap((it) => it.problems);
+  const mistakes = masters.flatMap((it) => it.problems);
+  const { problems, loaded } =
+    mistakes.length > 0 ? { problems: mistakes, loaded: undefined } : await join(directory);
   return {
     directory,
     files: masters.flatMap(({ files }) => files),
-    problems: problems.length > 0 ? problems : await conflictsOf(directory),
+    problems,
     warnings: masters.flatMap(({ warnings }) => warnings),
+    loaded,
   };
 }
 
-/** What several tenants must not have in common, where each is right by itself. */
-async function conflictsOf(directory: string): Promise<readonly ConfigError[]> {
+/** Finds what several tenants must not have in common, where each is right by itself. */
+async function join(directory: string): Promise<Pick<ConfigCheck, 'loaded' | 'problems'>> {
   try {
-    await loadTenants(directory);
-    return [];
+    return { problems: [], loaded: await loadTenants(directory) };
   } catch (error) {
-    if (error instanceof ConfigError) return error.problems;
+    if (error instanceof ConfigError) return { problems: error.problems, loaded: undefined };
     throw error;
   }
 }

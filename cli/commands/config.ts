@@ -49,8 +49,8 @@ export function addConfigCommand(program: Command, context: CommandContext): voi
     .addOption(logLevelOption())
     .action(async (directory: string | undefined, { configDir, changed, json }: ConfigOptions) => {
       const checked = await checkMasterConfig(directory ?? configDir);
-      const [first, ...others] = checked.problems;
-      if (first !== undefined) throw ConfigError.of(first, ...others);
+      const mistake = ConfigError.of(checked.problems);
+      if (mistake !== undefined) throw mistake;
       const options = listOptions(checked).filter(({ origin }) => !changed || origin !== undefined);
       if (json) await printJson(context.stdout, options);
       else await printLine(context.stdout, formatOptions(options));

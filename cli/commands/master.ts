@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, fstatSync } from 'node:fs';
-import { readFile } from 'node:fs/promises';
+import { open } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Command, Option } from 'commander';
@@ -76,13 +76,25 @@ const maxLastWords = 65_536;
 
 /** What a process that ended said of the reason: the last line that begins as all of ours do. */
 async function readLastWords(logFile: string, begin: number): Promise<string> {
-  const said = await readFile(logFile).catch(() => Buffer.alloc(0));
-  const lines = said
-    .subarray(Math.max(begin, said.length - maxLastWords))
-    .toString()
-    .split('\n');
-  const reason = lines.findLast((line) => line.startsWith('saltbridge: '));
+  const said = await readEnd(logFile, begin).catch(() => '');
+  const reason = said.split('\n').findLast((line) => line.startsWith('saltbridge: '));
   return reason === undefined ? '' : `: ${reason.slice('saltbridge: '.length)}`;
+}
+
+/** At most {@link maxLastWords} bytes: a log may be larger than memory. */
+async function readEnd(file: string, begin: number): Promise<string> {
+  const handle = await open(file);
+  try {
+    const { size } = await handle.stat();
+    const from = Math.max(begin, size - maxLastWords);
+    const { buffer, bytesRead } = await handle.read({
+      buffer: Buffer.alloc(Math.max(0, size - from)),
+      position: from,
+    });
+    return buffer.toString('utf8', 0, bytesRead);
+  } finally {
+    await handle.close();
+  }
 }
 
 interface MasterOptions {

@@ -1,11 +1,6 @@
 /** The configuration of a process that is a master, after everything in it was looked at. */
 
-import {
-  ConfigError,
-  type ConfigWarning,
-  type LoadedTenants,
-  loadTenants,
-} from '../../master/index.ts';
+import { ConfigError, type ConfigWarning, type LoadedTenants } from '../../master/index.ts';
 import { checkServerConfig } from '../../server/index.ts';
 
 /** A configuration without mistakes. */
@@ -17,11 +12,10 @@ interface ServedConfig {
 
 /** @throws ConfigError with all mistakes: of the master, its tenants, the bridge and the HTTP API */
 export async function loadServedConfig(directory: string): Promise<ServedConfig> {
-  const { problems, warnings } = await checkServerConfig(directory);
-  const [first, ...others] = problems;
-  if (first !== undefined) throw ConfigError.of(first, ...others);
+  const { problems, warnings, loaded } = await checkServerConfig(directory);
+  if (loaded === undefined) throw ConfigError.of(problems);
   return {
-    loaded: await loadTenants(directory),
+    loaded,
     directoryWarnings: warnings.filter(({ kind }) => kind === 'missing-directory'),
   };
 }

@@ -61,9 +61,9 @@ export class ConfigError extends SaltbridgeError {
     Object.defineProperty(this, 'problems', { value: all ?? [this], enumerable: false });
   }
 
-  /** Several mistakes as one error, with the code and the place of the first. */
-  static of(first: ConfigError, ...others: readonly ConfigError[]): ConfigError {
-    if (others.length === 0) return first;
+  /** Mistakes as one error, with the code and the place of the first; `undefined`: there are none. */
+  static of([first, ...others]: readonly ConfigError[]): ConfigError | undefined {
+    if (first === undefined || others.length === 0) return first;
     const { code, problem, cause } = first;
     return new ConfigError(code, first, problem, { cause, all: [first, ...others] });
   }

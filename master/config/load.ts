@@ -68,8 +68,8 @@ export async function checkMasterConfig(directory: string): Promise<CheckedConfi
  */
 export async function loadMasterConfig(directory: string): Promise<LoadedConfig> {
   const { config, warnings, files, problems } = await checkMasterConfig(directory);
-  const [first, ...others] = problems;
-  if (first !== undefined) throw ConfigError.of(first, ...others);
+  const mistake = ConfigError.of(problems);
+  if (mistake !== undefined) throw mistake;
   return { config, warnings, files };
 }
 

@@ -136,10 +136,11 @@ export const signalRules: OptionKind<readonly SignalRule[]> = {
   },
   explain: ({ value, origin }) => {
     if (!Array.isArray(value)) return undefined;
-    const [first, ...others] = value.flatMap((item, index) =>
-      toRule(item) === undefined ? [signalError(origin, item, index + 1)] : [],
+    return ConfigError.of(
+      value.flatMap((item, index) =>
+        toRule(item) === undefined ? [signalError(origin, item, index + 1)] : [],
+      ),
     );
-    return first && ConfigError.of(first, ...others);
   },
 };
 

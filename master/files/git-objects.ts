@@ -19,6 +19,7 @@ export class ObjectReader {
   readonly #signal: AbortSignal;
   readonly #child: ReturnType<typeof startGit>;
   readonly #chunks: AsyncIterator<Buffer>;
+  readonly #ended: Promise<unknown>;
   #rest: Buffer = Buffer.alloc(0);
   #startFailure: Error | undefined;
 
@@ -26,8 +27,13 @@ export class ObjectReader {
     this.#setting = setting;
     this.#signal = signal;
     this.#child = startGit(setting, ['cat-file', '--batch'], signal);
-    this.#child.once('error', (error) => {
-      this.#startFailure = startError(setting, error);
+    // From the beginning: what ends it may come before close.
+    this.#ended = new Promise((resolve) => {
+      this.#child.once('close', resolve);
+      this.#child.once('error', (error) => {
+        this.#startFailure = startError(setting, error);
+        resolve(error);
+      });
     });
     this.#child.stderr?.resume();
     this.#chunks = chunksOf(this.#child);
@@ -64,11 +70,9 @@ export class ObjectReader {
   }
 
   async close(): Promise<void> {
-    if (this.#child.exitCode !== null || this.#startFailure !== undefined) return;
-    const closed = new Promise((resolve) => this.#child.once('close', resolve));
     this.#child.stdin.end();
     this.#child.stdout?.destroy();
-    await closed;
+    await this.#ended;
   }
 
   async *#content(size: number): AsyncGenerator<Buffer> {

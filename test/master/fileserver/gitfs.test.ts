@@ -27,6 +27,7 @@ import {
   type MasterOptions,
   resolveMasterConfig,
 } from '../../../master/index.ts';
+import { within } from '../../helpers/deadline.ts';
 import { effort } from '../../helpers/effort.ts';
 import { GitRepository } from '../../helpers/git-repository.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
@@ -155,6 +156,23 @@ test('without git the last state is served, and the error says so', async (t) =>
   const error = await t.throwsAsync(without.update(), { code: 'ERR_GIT' });
   t.true(error.message.includes(`${repo.url}: the program /nonexistent/git is not installed`));
   t.is(await without.text('a'), 'one');
+});
+
+test('a git that is killed in the middle of a file fails the update, and the next one succeeds', async (t) => {
+  const repo = repository(t);
+  repo.commit({ a: 'content '.repeat(100_000) });
+  const program = path.join(temporaryDirectory(t), 'git');
+  const killed = 'git "$@" | dd bs=1024 count=100 2>/dev/null; kill -KILL $$';
+  const script = `#!/bin/sh\ncase "$*" in *--batch) ${killed};; *) exec git "$@";; esac\n`;
+  writeFileSync(program, script, { mode: 0o755 });
+  const served = await serve(t, { gitfsRemotes: [remote(repo.url)], git: git({ program }) });
+  await t.throwsAsync(within('the update', served.update()), {
+    code: 'ERR_GIT',
+    message: /git ended before it had answered/,
+  });
+  writeFileSync(program, '#!/bin/sh\nexec git "$@"\n');
+  await within('the update', served.update());
+  t.is((await served.text('a'))?.length, 800_000);
 });
 
 test('names that are no paths, links that lead out, submodules and .git are not served', async (t) => {
