@@ -1,17 +1,14 @@
 import { readFile } from 'node:fs/promises';
 import type { Writable } from 'node:stream';
 import { StringDecoder } from 'node:string_decoder';
-import type { ExtensionClient } from '../client/index.ts';
-import type { MasterApi, OfflineKeys } from '../master/index.ts';
-import type { CommandDefaults } from './command-defaults.ts';
 import { CommandError } from './errors.ts';
-import type { StoreAccess } from './local-master.ts';
+import type { LocalMaster } from './local-master.ts';
 
 /** A stream that may be a terminal. */
 export type OutputStream = Writable & { readonly isTTY?: boolean };
 
 /** What a command is given: streams, input, access to the master; tests give another one. */
-export interface CommandContext {
+export interface CommandContext extends LocalMaster {
   readonly stdout: OutputStream;
   /** For messages, questions and progress: never for what a command was asked for. */
   readonly stderr: OutputStream;
@@ -25,16 +22,6 @@ export interface CommandContext {
   readonly input: Pick<StandardInput, 'readAll' | 'readLine'>;
   /** Fires at the first Ctrl-C after the call. */
   readonly interruption: () => AbortSignal;
-  /** The running master that uses this configuration directory. */
-  readonly openApi: (configDirectory: string) => Promise<MasterApi>;
-  /** An extension of that master, such as `bridge`. */
-  readonly openExtension: (configDirectory: string, extension: string) => Promise<ExtensionClient>;
-  /** The keys of that master, or, where none runs, those in its PKI directory. */
-  readonly openKeys: (configDirectory: string) => Promise<OfflineKeys>;
-  /** The store of that master, whether it runs or not. */
-  readonly openStore: (configDirectory: string) => Promise<StoreAccess>;
-  /** What that configuration says of commands named as Salt's. */
-  readonly commandDefaults: (configDirectory: string) => Promise<CommandDefaults>;
   /** What the process ends with if nothing fails. Default 0. */
   readonly setExitCode: (code: number) => void;
 }

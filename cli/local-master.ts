@@ -31,38 +31,51 @@ async function loadSingleMasterConfig(configDirectory: string): Promise<MasterCo
   throw new CommandError('ERR_TENANTS', `${config.confFile} has tenants; say which: ${choices}`);
 }
 
-/**
- * The running master that uses a configuration directory, over its local socket.
- * @throws what {@link loadSingleMasterConfig} throws; RemoteError from each call
- */
-export async function openLocalApi(configDirectory: string): Promise<MasterApi> {
-  const config = await loadSingleMasterConfig(configDirectory);
-  return connectMaster({ socketPath: config.socket });
+/** How commands reach the master of a configuration directory. */
+export interface LocalMaster {
+  /** The running master that uses this configuration directory. */
+  readonly openApi: (configDirectory: string) => Promise<MasterApi>;
+  /** An extension of that master, such as `bridge`. */
+  readonly openExtension: (configDirectory: string, extension: string) => Promise<ExtensionClient>;
+  /** The keys of that master, or, where none runs, those in its PKI directory. */
+  readonly openKeys: (configDirectory: string) => Promise<OfflineKeys>;
+  /** The store of that master, whether it runs or not. */
+  readonly openStore: (configDirectory: string) => Promise<StoreAccess>;
+  /** What that configuration says of commands named as Salt's. */
+  readonly commandDefaults: (configDirectory: string) => Promise<CommandDefaults>;
 }
 
-/** What a configuration says of commands. @throws what {@link loadSingleMasterConfig} throws */
-export async function readCommandDefaults(configDirectory: string): Promise<CommandDefaults> {
-  return loadSingleMasterConfig(configDirectory);
-}
-
 /**
- * An extension of the running master, such as `bridge`, over its local socket.
- * @throws what {@link loadSingleMasterConfig} throws; RemoteError from each call
+ * The running master over its local socket, or, where none runs, its files. A configuration is read
+ * once.
  */
-export async function openLocalExtension(
-  configDirectory: string,
-  extension: string,
-): Promise<ExtensionClient> {
-  const config = await loadSingleMasterConfig(configDirectory);
-  return connectExtension({ socketPath: config.socket }, extension);
+export function createLocalMaster(): LocalMaster {
+  const configs = new Map<string, Promise<MasterConfig>>();
+  const configOf = (directory: string): Promise<MasterConfig> => {
+    const config = configs.get(directory) ?? loadSingleMasterConfig(directory);
+    configs.set(directory, config);
+    return config;
+  };
+  return {
+    openApi: async (directory) => {
+      const { socket } = await configOf(directory);
+      return connectMaster({ socketPath: socket });
+    },
+    openExtension: async (directory, extension) => {
+      const { socket } = await configOf(directory);
+      return connectExtension({ socketPath: socket }, extension);
+    },
+    openKeys: async (directory) => openKeys(await configOf(directory)),
+    openStore: async (directory) => openStore(await configOf(directory)),
+    commandDefaults: configOf,
+  };
 }
 
 /**
  * The keys of the running master, or, where none runs, those in its PKI directory.
- * @throws ConfigError, KeyError ERR_PKI_DIR, RemoteError when the socket is there but not for us
+ * @throws KeyError ERR_PKI_DIR, RemoteError when the socket is there but not for us
  */
-export async function openLocalKeys(configDirectory: string): Promise<OfflineKeys> {
-  const config = await loadSingleMasterConfig(configDirectory);
+async function openKeys(config: MasterConfig): Promise<OfflineKeys> {
   const api = connectMaster({ socketPath: config.socket });
   try {
     await api.status();
@@ -82,7 +95,7 @@ export function isMasterNotRunning(error: unknown): boolean {
 // The store of a master, whether the master runs or not.
 
 /** What `saltbridge store` asks for. */
-export interface StoreAccess {
+interface StoreAccess {
   /** Where it lies. */
   readonly directory: string;
   /** By the running master, or, where none runs, from the files. */
@@ -93,9 +106,7 @@ export interface StoreAccess {
   inspect(): Promise<StoreInspection>;
 }
 
-/** @throws ConfigError; StoreError and RemoteError from each call */
-export async function openLocalStore(configDirectory: string): Promise<StoreAccess> {
-  const config = await loadSingleMasterConfig(configDirectory);
+function openStore(config: MasterConfig): StoreAccess {
   return {
     directory: path.join(config.stateDir, 'store'),
     backup: async (target) => {

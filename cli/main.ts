@@ -5,13 +5,7 @@ import path from 'node:path';
 import { createInterface, type Interface } from 'node:readline/promises';
 import { Writable } from 'node:stream';
 import { StandardInput } from './context.ts';
-import {
-  openLocalApi,
-  openLocalExtension,
-  openLocalKeys,
-  openLocalStore,
-  readCommandDefaults,
-} from './local-master.ts';
+import { createLocalMaster } from './local-master.ts';
 import { interruptionSignal } from './process.ts';
 import { runCommandLine } from './program.ts';
 
@@ -58,11 +52,7 @@ process.exitCode = await runCommandLine(
     tokenFile: path.join(homedir(), '.saltbridge_token'),
     input: new StandardInput(() => process.stdin),
     interruption: interruptionSignal,
-    openApi: openLocalApi,
-    openExtension: openLocalExtension,
-    openKeys: openLocalKeys,
-    openStore: openLocalStore,
-    commandDefaults: readCommandDefaults,
+    ...createLocalMaster(),
   },
   version,
 );

@@ -6,7 +6,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import test from 'ava';
 import { freePort } from '../bench/free-port.ts';
-import { openLocalApi, openLocalExtension, openLocalKeys } from '../cli/local-master.ts';
+import { createLocalMaster } from '../cli/local-master.ts';
 import { createMinion, dialZeromq, openMinionKeys } from '../minion-protocol/index.ts';
 import { type CliOutcome, runCli } from './cli/run-cli.ts';
 import { end } from './helpers/background-process.ts';
@@ -162,11 +162,8 @@ ${rule('trove', 'service: trove', 'fun: "mysql.*", within: "db-*"')}`,
 /** Types a command line in this process, at the master that runs. */
 async function type(etc: string, argv: readonly string[]): Promise<CliOutcome> {
   const named = ['migrate', 'config'].includes(argv[0] ?? '') ? argv : [...argv, '-c', etc];
-  const outcome = runCli([...named], {
-    openApi: openLocalApi,
-    openExtension: openLocalExtension,
-    openKeys: openLocalKeys,
-  });
+  const { openApi, openExtension, openKeys } = createLocalMaster();
+  const outcome = runCli([...named], { openApi, openExtension, openKeys });
   if (argv[0] !== 'events') return outcome;
   // It goes on in the background, as `&` has it.
   await type(etc, ['salt', '*', 'test.ping']);

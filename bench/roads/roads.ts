@@ -10,13 +10,7 @@ import { PassThrough } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { StandardInput } from '../../cli/context.ts';
-import {
-  openLocalApi,
-  openLocalExtension,
-  openLocalKeys,
-  openLocalStore,
-  readCommandDefaults,
-} from '../../cli/local-master.ts';
+import { createLocalMaster } from '../../cli/local-master.ts';
 import { runCommandLine } from '../../cli/program.ts';
 import { createBridge } from '../../heat-bridge/index.ts';
 import { createMaster, loadMasterConfig } from '../../master/index.ts';
@@ -159,6 +153,7 @@ function roomOf(file: string): string {
 
 /** `saltbridge salt web1 test.ping`; it begins when its options and configuration have been read. */
 async function runSalt(root: string, begin: () => Promise<void>): Promise<void> {
+  const local = createLocalMaster();
   const stdout = new PassThrough();
   const stderr = new PassThrough();
   const status = await runCommandLine(
@@ -171,15 +166,12 @@ async function runSalt(root: string, begin: () => Promise<void>): Promise<void> 
       tokenFile: path.join(root, 'token'),
       input: new StandardInput(() => process.stdin),
       interruption: () => new AbortController().signal,
+      ...local,
       openApi: async (directory) => {
-        const api = await openLocalApi(directory);
+        const api = await local.openApi(directory);
         await begin();
         return api;
       },
-      openExtension: openLocalExtension,
-      openKeys: openLocalKeys,
-      openStore: openLocalStore,
-      commandDefaults: readCommandDefaults,
     },
     '0.0.0',
   );

@@ -251,15 +251,17 @@ export class JobDispatcher {
     const { cache } = this.#options;
     const { jid, minions } = record;
     const onOwnReturn = onReturn && onlyOf(minions, onReturn);
-    const [job, kept] = [await cache.find(jid), await cache.record(jid)];
+    const job = await cache.find(jid);
     if (job === undefined) return cache.add(record, onOwnReturn);
-    const notSent = kept === undefined ? new Set() : cache.notSentTo(kept);
-    if (notSent.size > 0 && notSent.size === job.minions.size)
-      return cache.add(record, onOwnReturn);
-    const isNext =
-      isDeepStrictEqual(job.fun, record.fun) &&
-      minions.every((id) => notSent.has(id) || !job.minions.has(id));
-    if (!isNext) throw new MasterError('ERR_ARGS', `there is a job ${jid} already`);
+    const isSame = isDeepStrictEqual(job.fun, record.fun);
+    if (!isSame || minions.some((id) => job.minions.has(id))) {
+      const kept = await cache.record(jid);
+      const notSent = kept === undefined ? new Set() : cache.notSentTo(kept);
+      if (notSent.size > 0 && notSent.size === job.minions.size)
+        return cache.add(record, onOwnReturn);
+      const isNext = isSame && minions.every((id) => notSent.has(id) || !job.minions.has(id));
+      if (!isNext) throw new MasterError('ERR_ARGS', `there is a job ${jid} already`);
+    }
     await cache.extend(job, record);
     const stopListening = onOwnReturn === undefined ? () => {} : job.onReturn(onOwnReturn);
     return { job, stopListening };

@@ -91,6 +91,7 @@ export function describeDeliveries(
   facts: MinionFacts,
 ): Delivery[] {
   const returns = decisiveReturns(progress.returns);
+  const missing = new Set(record.missing);
   return [...record.minions, ...record.missing].map((minion) => {
     const result = returns.get(minion);
     if (result !== undefined) {
@@ -99,7 +100,7 @@ export function describeDeliveries(
     }
     if (progress.notSent?.has(minion)) return { minion, state: 'silent', reason: 'not-sent' };
     if (progress.running.has(minion)) return { minion, state: 'running' };
-    const isWaitedFor = progress.isFollowed && !record.missing.includes(minion);
+    const isWaitedFor = progress.isFollowed && !missing.has(minion);
     return isWaitedFor ? { minion, state: 'waiting' } : explainSilence(minion, record, facts);
   });
 }

@@ -24,6 +24,7 @@ import {
 import { globsOverlap } from '../../acl/lint.ts';
 import { policySyntax } from '../../master/config/policy-rules.ts';
 import { compileGlob, compileWholePattern } from '../../minion-protocol/index.ts';
+import { tries } from '../helpers/effort.ts';
 import { policyOf } from '../helpers/policies.ts';
 
 const jid = '20240102030405678000';
@@ -581,7 +582,7 @@ test('globs that match a common text meet', (t) => {
       const isCommon = compileGlob(left)(it) && compileGlob(right)(it);
       return !isCommon || globsOverlap(left, right);
     }),
-    { numRuns: 5000 },
+    tries(500),
   );
   for (const [left, right] of [
     ['a*', 'b*'],
@@ -829,14 +830,14 @@ function matches(patterns: TextPatterns, text: string): boolean {
     );
 }
 
-const runs = { numRuns: 3000 };
+const manyTries = tries(300);
 
 test('the fast decision equals the plain one', (t) => {
   const property = fc.property(rules, fc.array(question, { maxLength: 4 }), (all, questions) => {
     const policy = policyOf(all);
     for (const asked of questions) t.is(decide(asked, policy).effect, plainEffect(all, asked));
   });
-  fc.assert(property, runs);
+  fc.assert(property, manyTries);
 });
 
 test('adding a rule that denies, or removing one that allows, never widens', (t) => {
@@ -848,7 +849,7 @@ test('adding a rule that denies, or removing one that allows, never widens', (t)
     if (chosen?.effect === 'allow' && full === 'deny') t.is(fewer, 'deny');
     if (chosen?.effect === 'deny' && full === 'allow') t.is(fewer, 'allow');
   });
-  fc.assert(property, runs);
+  fc.assert(property, manyTries);
 });
 
 test('decisions are the same in whatever order rules stand, and whoever was asked about before', (t) => {
@@ -858,5 +859,5 @@ test('decisions are the same in whatever order rules stand, and whoever was aske
       t.is(decide(asked, forwards).effect, decide(asked, backwards).effect);
     }
   });
-  fc.assert(property, { numRuns: 1000 });
+  fc.assert(property, tries(100));
 });

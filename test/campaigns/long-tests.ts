@@ -1,6 +1,8 @@
 /** Tests that `npm test` has shorter, or leaves out. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
 
 const hostile = [
   'dist/test/master/hostile.test.js',
@@ -16,6 +18,19 @@ export async function runHostile(
 ): Promise<number> {
   print(`hostile ${times} ${seed}`);
   return await runTests(hostile, { SALTBRIDGE_EFFORT: times, SALTBRIDGE_SEED: seed });
+}
+
+/** Properties, which stand in tests of many subjects. @returns 1 if a test failed */
+export async function runProperties(
+  [times = '20', seed = String(Date.now() % 1_000_000)]: readonly string[],
+  print: (line: string) => void,
+): Promise<number> {
+  print(`properties ${times} ${seed}`);
+  const files = readdirSync('test', { recursive: true, encoding: 'utf8' })
+    .filter((file) => file.endsWith('.test.ts'))
+    .filter((file) => readFileSync(path.join('test', file), 'utf8').includes('tries('))
+    .map((file) => path.join('dist/test', file.replace(/ts$/, 'js')));
+  return await runTests(files, { SALTBRIDGE_EFFORT: times, SALTBRIDGE_SEED: seed });
 }
 
 /** Repositories as large as those that are in use. @returns 1 if a test failed */

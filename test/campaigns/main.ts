@@ -3,6 +3,7 @@
  * `fuzz-http [bodies [seed [first]]]` sends bodies to every route of the HTTP API.
  * `processes [ends [seed [jobs [signals]]]]` ends the holder of a master that five processes share.
  * `hostile [times [seed]]` runs the tests of hostile input many times longer, by another seed.
+ * `properties [times [seed]]` tries the properties of all tests many times as often, by another seed.
  * `gitfs` fetches 2,000 files in 50 branches, where `npm test` has a tenth of both.
  * `packages` builds the Debian package and runs what is in it.
  */
@@ -25,6 +26,10 @@ const campaigns: Readonly<Record<string, () => Promise<number>>> = {
   hostile: async () => {
     const { runHostile } = await import('./long-tests.ts');
     return runHostile(parameters, print);
+  },
+  properties: async () => {
+    const { runProperties } = await import('./long-tests.ts');
+    return runProperties(parameters, print);
   },
   gitfs: async () => {
     const { runGitfs } = await import('./long-tests.ts');

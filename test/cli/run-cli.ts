@@ -1,7 +1,7 @@
 import { Readable, Writable } from 'node:stream';
 import { type CommandDefaults, saltDefaults } from '../../cli/command-defaults.ts';
 import { type CommandContext, StandardInput } from '../../cli/context.ts';
-import { openLocalStore } from '../../cli/local-master.ts';
+import { createLocalMaster } from '../../cli/local-master.ts';
 import { runCommandLine } from '../../cli/program.ts';
 import type {
   EventsApi,
@@ -155,7 +155,7 @@ export async function runCli(argv: string[], options: CliOptions = {}): Promise<
       interruption: () => interruption,
       openApi: options.openApi ?? (async () => api),
       openExtension: options.openExtension ?? unexpected,
-      openStore: options.openStore ?? openLocalStore,
+      openStore: options.openStore ?? createLocalMaster().openStore,
       commandDefaults: async () => ({ ...saltDefaults, ...options.commandDefaults }),
       openKeys: options.openKeys ?? (async () => ({ keys: api.keys, close: async () => {} })),
     },

@@ -2,7 +2,7 @@ import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'n
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { openLocalKeys } from '../../cli/local-master.ts';
+import { createLocalMaster } from '../../cli/local-master.ts';
 import {
   type BatchRequest,
   type BatchUpdate,
@@ -483,7 +483,7 @@ for (const [index, recorded] of readCases<RecordedKeyCommand>('salt-key.json').e
     const directory = prepare(t);
     const given = argv.map((word) => word.replace('{dir}', directory));
     const outcome = await runCli(['salt-key', '-c', directory, ...given], {
-      openKeys: openLocalKeys,
+      openKeys: createLocalMaster().openKeys,
       ...(answer === null ? {} : { input: `${answer}\n` }),
     });
     t.is(outcome.stdout.replaceAll(directory, '{dir}'), recorded.stdout);
@@ -523,7 +523,7 @@ test('--gen-signature signs the key as minions get it, once', async (t) => {
 test('where nobody answers, nothing is changed', async (t) => {
   const directory = prepare(t);
   const argv = ['salt-key', '-c', directory, '-d', 'web*'];
-  const { code, stderr } = await runCli(argv, { openKeys: openLocalKeys });
+  const { code, stderr } = await runCli(argv, { openKeys: createLocalMaster().openKeys });
   t.is(stderr, 'saltbridge: nobody answered; add -y\n');
   t.is(code, 1);
   t.true(readdirSync(path.join(directory, 'pki', 'minions_pre')).includes('web1'));
@@ -547,7 +547,7 @@ test('a running master is asked, and tells the change', async (t) => {
 test('saltbridge key works without a master as well', async (t) => {
   const directory = prepare(t);
   const argv = ['key', 'accept', 'db1', '-y', '-c', directory];
-  const { stdout } = await runCli(argv, { openKeys: openLocalKeys });
+  const { stdout } = await runCli(argv, { openKeys: createLocalMaster().openKeys });
   t.is(stdout, 'Key for minion db1 accepted.\n');
   t.true(readdirSync(path.join(directory, 'pki', 'minions')).includes('db1'));
 });
@@ -559,21 +559,21 @@ test('key delete --state deletes the key of that state and leaves another of the
       readdirSync(path.join(directory, 'pki', place)).includes('alpha'),
     );
   const argv = ['key', 'delete', 'alpha', '--state', 'denied', '-y', '-c', directory];
-  t.is((await runCli(argv, { openKeys: openLocalKeys })).code, 0);
+  t.is((await runCli(argv, { openKeys: createLocalMaster().openKeys })).code, 0);
   t.deepEqual(places(), ['minions']);
-  const again = await runCli(argv, { openKeys: openLocalKeys });
+  const again = await runCli(argv, { openKeys: createLocalMaster().openKeys });
   t.regex(again.stderr, /no key matches alpha \(looked in: denied\)/);
   t.deepEqual(places(), ['minions']);
 });
 
 test('key delete with a fingerprint deletes that key only', async (t) => {
   const directory = prepare(t);
-  const { keys, close } = await openLocalKeys(directory);
+  const { keys, close } = await createLocalMaster().openKeys(directory);
   const [denied] = await keys.list({ state: 'denied' });
   await close();
   const fingerprint = denied?.fingerprint ?? '';
   const argv = ['key', 'delete', 'alpha', '--fingerprint', fingerprint, '-y', '-c', directory];
-  t.is((await runCli(argv, { openKeys: openLocalKeys })).code, 0);
+  t.is((await runCli(argv, { openKeys: createLocalMaster().openKeys })).code, 0);
   t.deepEqual(readdirSync(path.join(directory, 'pki', 'minions')).sort(), ['Beta', 'alpha']);
   t.deepEqual(readdirSync(path.join(directory, 'pki', 'minions_denied')), ['evil']);
 });

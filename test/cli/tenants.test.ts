@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import test, { type ExecutionContext } from 'ava';
 import { startDaemon } from '../../cli/commands/master.ts';
-import { openLocalApi, openLocalKeys, openLocalStore } from '../../cli/local-master.ts';
+import { createLocalMaster } from '../../cli/local-master.ts';
 import { connectMaster } from '../../client/index.ts';
 import { loadMasterConfig, type MasterConfig } from '../../master/index.ts';
 import { end } from '../helpers/background-process.ts';
@@ -76,7 +76,7 @@ test('one process serves every tenant on a socket of its own, and its log names 
   const { directory, log, configOf, start } = await makeHome(t);
   const pid = await start();
   for (const tenant of tenants) {
-    const api = await openLocalApi(path.join(directory, tenant));
+    const api = await createLocalMaster().openApi(path.join(directory, tenant));
     t.is((await api.status()).pid, pid);
     const started = log(tenant).find(({ msg }) => msg === 'master started');
     t.is(started?.tenant, tenant);
@@ -148,9 +148,9 @@ test('a command that is for one master says which tenants there are', async (t) 
     code: 'ERR_TENANTS',
     message: new RegExp(`-c ${directory}/red, -c ${directory}/blue`),
   };
-  await t.throwsAsync(openLocalApi(directory), expected);
-  await t.throwsAsync(openLocalKeys(directory), expected);
-  await t.throwsAsync(openLocalStore(directory), expected);
+  await t.throwsAsync(createLocalMaster().openApi(directory), expected);
+  await t.throwsAsync(createLocalMaster().openKeys(directory), expected);
+  await t.throwsAsync(createLocalMaster().openStore(directory), expected);
   const run = promisify(execFile)(process.execPath, [program, 'doctor', '-c', directory]);
   await t.throwsAsync(run, { code: 64, message: /has tenants; say which/ });
 });

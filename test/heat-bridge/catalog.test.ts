@@ -16,6 +16,7 @@ import {
 } from '../../heat-bridge/commands/function-lists.ts';
 import { BridgeError, describeCommand, loadCatalog } from '../../heat-bridge/index.ts';
 import { stepParameters } from '../../heat-bridge/plans/plan-catalog.ts';
+import { tries } from '../helpers/effort.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 
 const text = { type: 'object', properties: { text: { type: 'string' } } };
@@ -358,7 +359,7 @@ test('a refusal says nothing of what the caller sent', (t) => {
         t.false(error.message.includes(secret));
       }
     }),
-    { numRuns: 30 },
+    tries(30),
   );
 });
 

@@ -15,7 +15,7 @@ import type { Store } from '../../store/index.ts';
 import { startFleet } from '../helpers/fleet.ts';
 
 /** A call as a minion got it. */
-export interface SeenCall {
+interface SeenCall {
   /** Of the minion. */
   readonly id: string;
   readonly fun: string;

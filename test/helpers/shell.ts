@@ -3,7 +3,7 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import type { ExecutionContext } from 'ava';
-import { until, within } from './deadline.ts';
+import { until } from './deadline.ts';
 
 /** What a block came to. */
 export interface ShellResult {
@@ -44,11 +44,7 @@ export class Shell {
     const trap = `trap 'echo "${mark} $? $BASH_COMMAND"' ERR`;
     this.#bash.stdin.write(`${trap}\n${text.trimEnd()}\ntrap - ERR\necho "${mark} end"\n`);
     const end = new RegExp(`^${mark} end$`, 'm');
-    await within(
-      `the end of: ${text}\n${this.#output.slice(begin)}`,
-      until(text, () => end.test(this.#output), ms),
-      ms + 1000,
-    );
+    await until(`the end of: ${text}`, () => end.test(this.#output), ms);
     const output = this.#output.slice(begin);
     const failed = [...output.matchAll(new RegExp(`^${mark} (\\d.*)$`, 'gm'))];
     return { failures: failed.map(([, failure = '']) => failure), output };

@@ -24,6 +24,7 @@ import {
   type ZmtpEvent,
   type ZmtpRole,
 } from '../../minion-protocol/zmtp.ts';
+import { tries } from '../helpers/effort.ts';
 import { clientFrame, OPENING, REQUEST, tcpVector, tcpVectors } from '../helpers/stream-masters.ts';
 import {
   base64,
@@ -139,7 +140,7 @@ for (const [what, role] of RECORDINGS) {
       fc.property(cuts, (at) => {
         t.deepEqual(read(role, split(bytes, at)), whole);
       }),
-      { numRuns: 200 },
+      tries(50),
     );
   });
 }
@@ -153,7 +154,7 @@ test('what encodeMessage wrote, the decoder reads, however it is split', (t) => 
       const text = `message ${message.map(bracketed).join(' ')}`;
       t.deepEqual(read('ROUTER', split(bytes, at)).slice(2), [text]);
     }),
-    { numRuns: 300 },
+    tries(75),
   );
 });
 
@@ -452,7 +453,7 @@ test('however a stream is cut, the frames are the same', (t) => {
       t.false(decoder.isMidMessage);
       t.is(decoder.heldBytes, 0);
     }),
-    { numRuns: 300 },
+    tries(75),
   );
 });
 
@@ -548,7 +549,7 @@ test('20,000 mutated frames are frames or breaches, and nothing else', (t) => {
       const kinds = new TcpFrameDecoder(mebibyte).push(bad).map(({ type }) => type);
       return kinds.every((type) => type === 'frame' || type === 'breach');
     }),
-    { numRuns: 20_000, seed: 20_240_102 },
+    tries(1000),
   );
   t.pass();
 });
@@ -595,7 +596,7 @@ test('the recorded request is read, however it is cut', (t) => {
       t.false(decoder.isMidMessage);
       t.is(decoder.heldBytes, 0);
     }),
-    { numRuns: 300 },
+    tries(75),
   );
 });
 
@@ -745,7 +746,7 @@ test('20,000 mutated streams give events, and nothing else', (t) => {
       const last = events.findIndex(({ type }) => type === 'breach' || type === 'close');
       return last === -1 || last === events.length - 1;
     }),
-    { numRuns: 20_000, seed: 20_240_102 },
+    tries(1000),
   );
   t.pass();
 });

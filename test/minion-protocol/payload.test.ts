@@ -31,6 +31,7 @@ import {
 } from '../../minion-protocol/payload.ts';
 import { createJidSource, isJid, jidTime } from '../../minion-protocol/publication.ts';
 import { packFileChunk } from '../../minion-protocol/request.ts';
+import { tries } from '../helpers/effort.ts';
 import {
   base64,
   canonical,
@@ -131,7 +132,7 @@ test('no bytes make the readers fail otherwise than with a ProtocolError', (t) =
         }
       }
     }),
-    { numRuns: 5000 },
+    tries(500),
   );
   t.pass();
 });

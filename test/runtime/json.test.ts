@@ -15,6 +15,7 @@ import {
   writeJson,
   writeJsonInSteps,
 } from '../../runtime/index.ts';
+import { tries } from '../helpers/effort.ts';
 
 /** Reads all of a text. @returns each step that it took */
 function stepsOf(text: string): ReadingStep[] {
@@ -34,7 +35,7 @@ test('what JSON can say is read as the engine reads it', (t) => {
       const laidOut = JSON.stringify(value, null, indent);
       t.is(writeJson(readJson(laidOut)), JSON.stringify(value));
     }),
-    { numRuns: 500 },
+    tries(125),
   );
 });
 

@@ -1,6 +1,7 @@
 import type { ExecutionContext } from 'ava';
 import fc from 'fast-check';
 import { type Entry, type Operation, type Store, StoreError } from '../../store/index.ts';
+import { tries } from '../helpers/effort.ts';
 import { Model } from './model.ts';
 
 type Move =
@@ -65,7 +66,7 @@ export async function agreesWithModel(t: ExecutionContext, openStore: OpenStore)
         await store.close();
       }
     }),
-    { numRuns: 60 },
+    tries(60),
   );
 }
 

@@ -54,7 +54,7 @@ export class Model {
 }
 
 /** The order of keys as the documentation of Key words it. */
-export function compareKeys(a: Key, b: Key): number {
+function compareKeys(a: Key, b: Key): number {
   for (const [index, segment] of a.entries()) {
     const other = b[index];
     if (other === undefined) return 1;

@@ -32,6 +32,7 @@ import { createSaltApi } from '../../../salt-api/index.ts';
 import { createMemoryStore } from '../../../store/index.ts';
 import { auditRecords } from '../../helpers/audit-records.ts';
 import { within } from '../../helpers/deadline.ts';
+import { tries } from '../../helpers/effort.ts';
 import { type ApiAnswer, json, password, send } from '../../helpers/salt-api.ts';
 import { createSteps, type Steps } from '../../helpers/steps.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
@@ -312,7 +313,7 @@ test('a ticket says what was signed', (t) => {
       t.deepEqual(read?.claims, said);
       t.true(read !== undefined && verifyTicket(read, key.publicKey));
     }),
-    { numRuns: 25 },
+    tries(25),
   );
 });
 

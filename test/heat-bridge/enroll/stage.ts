@@ -35,7 +35,7 @@ export function fingerOf(pair: PairName): string {
 }
 
 /** An answer of the HTTP API. */
-export interface Answer {
+interface Answer {
   readonly status: number;
   readonly code: string | undefined;
 }

@@ -1,4 +1,5 @@
 /** User-data, and what reads it: cloud-init where it is installed, and a shell. */
+
 import { execFileSync, spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -7,6 +8,7 @@ import fc from 'fast-check';
 import { parse } from 'yaml';
 import type { EnrolRequest } from '../../../heat-bridge/enroll/enrolment.ts';
 import { renderMultipart, UserDataWriter } from '../../../heat-bridge/enroll/user-data.ts';
+import { tries } from '../../helpers/effort.ts';
 import { testWhere } from '../../helpers/needs.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 
@@ -169,7 +171,7 @@ test('any content of a part arrives as it was', (t) => {
       );
       t.is(first?.[1], content);
     }),
-    { numRuns: 15 },
+    tries(15),
   );
 });
 

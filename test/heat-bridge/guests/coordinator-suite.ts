@@ -7,7 +7,7 @@ const test: TestFn = anyTest;
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
 
 /** Opens one on what it kept before; `restart` opens another one on the same. */
-export interface OpenedCoordinator {
+interface OpenedCoordinator {
   readonly coordinator: Coordinator;
   restart(): Promise<Coordinator>;
 }

@@ -4,7 +4,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { ExecutionContext } from 'ava';
 
-export interface StandInServer {
+interface StandInServer {
   readonly id: string;
   readonly tenant_id: string;
   readonly name: string;
@@ -14,7 +14,7 @@ export interface StandInServer {
   isDeleted?: boolean;
 }
 
-export interface StandInPort {
+interface StandInPort {
   readonly id: string;
   readonly device_id: string;
   readonly device_owner: string;

@@ -28,6 +28,7 @@ import {
 } from '../../../master/index.ts';
 import { auditRecords } from '../../helpers/audit-records.ts';
 import { until } from '../../helpers/deadline.ts';
+import { tries } from '../../helpers/effort.ts';
 import { testWhere } from '../../helpers/needs.ts';
 import { canMount, mountSmallDisk } from '../../helpers/small-disk.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
@@ -82,7 +83,7 @@ test('whatever texts records hold, the log is one line a record and as it was wr
       t.is((await log.lines()).length, texts.length);
       t.deepEqual((await log.verify()).problems, []);
     }),
-    { numRuns: 20 },
+    tries(20),
   );
 });
 
@@ -100,7 +101,7 @@ test('a byte that was changed, wherever it is, is found', async (t) => {
         t.true((await log.verify()).problems.length > 0);
       },
     ),
-    { numRuns: 60 },
+    tries(60),
   );
 });
 

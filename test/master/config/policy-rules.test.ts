@@ -9,6 +9,7 @@ import { warnOfNarrowed } from '../../../master/config/narrowed-patterns.ts';
 import type { Settings } from '../../../master/config/option-kinds.ts';
 import { rulesOf } from '../../../master/config/policy-rules.ts';
 import { ConfigError, loadMasterConfig, resolveMasterConfig } from '../../../master/index.ts';
+import { tries } from '../../helpers/effort.ts';
 import { configDirectory } from './files.ts';
 
 const written = `
@@ -148,7 +149,7 @@ test('what is not warned of means the same by its beginning and as a whole', (t)
         t.is(new RegExp(`^(?:${pattern})$`).test(text), byBeginning, `${pattern} on ${text}`);
       }
     }),
-    { numRuns: 500 },
+    tries(125),
   );
 });
 

@@ -20,6 +20,7 @@ import { type MasterOptions, resolveMasterConfig } from '../../../master/index.t
 import { type MinionQuestion, shapeOf } from '../../../master/users/decisions.ts';
 import { learnedText, learnPolicy, replay } from '../../../master/users/learn.ts';
 import type { WireValue } from '../../../minion-protocol/index.ts';
+import { tries } from '../../helpers/effort.ts';
 import { policyOf } from '../../helpers/policies.ts';
 import { directories, startVectorMaster, type VectorMaster } from '../../helpers/vector-master.ts';
 import { altered, freshNonce, openReply, recorded } from '../../helpers/vector-requests.ts';
@@ -93,7 +94,7 @@ test('what was seen is permitted, and no other minion, tag or shape of data is',
         }
       },
     ),
-    { numRuns: 150 },
+    tries(37),
   );
 });
 
@@ -112,7 +113,7 @@ test('what is learned passes the check of a policy', async (t) => {
       t.deepEqual(lintPolicy(policy, accepted), [], text);
     }),
     {
-      numRuns: 80,
+      ...tries(40),
       // What chance seldom brings: tags that no rule may name.
       examples: [
         [[{ id: 'web1', tag: 'salt/auth', data: null }]],

@@ -11,6 +11,7 @@ import type { LoginBackend, Standing } from '../../../master/users/backend.ts';
 import { createBackends } from '../../../master/users/backends.ts';
 import { AuthenticationError } from '../../../master/users/errors.ts';
 import { createKeystoneBackend } from '../../../master/users/keystone.ts';
+import { tries } from '../../helpers/effort.ts';
 import { testWhere } from '../../helpers/needs.ts';
 import { rsaPair } from '../../helpers/rsa-keys.ts';
 import { startVectorMaster } from '../../helpers/vector-master.ts';
@@ -147,7 +148,7 @@ test('what is no text is refused like a wrong password', async (t) => {
       const request = { username, password, eauth: 'file' } as unknown as LoginRequest;
       await t.throwsAsync(logins.login(request), refused);
     }),
-    { numRuns: 50 },
+    tries(50),
   );
 });
 

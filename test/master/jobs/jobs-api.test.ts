@@ -8,6 +8,7 @@ import { runBatch, type StartTimer } from '../../../master/jobs/batch.ts';
 import { findRunning } from '../../../master/jobs/follow-job.ts';
 import type { WireValue } from '../../../minion-protocol/index.ts';
 import { within } from '../../helpers/deadline.ts';
+import { tries } from '../../helpers/effort.ts';
 import { collect, startFleet } from '../../helpers/fleet.ts';
 
 const jid = '20240102030405123456';
@@ -272,7 +273,7 @@ test('each minion is sent to once, and never more are at it than permitted', asy
       return JSON.stringify(sent.flat()) === JSON.stringify(ids) && most <= size;
     },
   );
-  await fc.assert(property, { numRuns: 50 });
+  await fc.assert(property, tries(50));
   t.pass();
 });
 

@@ -50,6 +50,7 @@ import { EventBus } from '../../../master/events/event-bus.ts';
 import { MasterError, resolveMasterConfig } from '../../../master/index.ts';
 import { generateKeyString } from '../../../minion-protocol/index.ts';
 import { createMemoryStore, type Store } from '../../../store/index.ts';
+import { tries } from '../../helpers/effort.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { keyText, plainRules } from './rules.ts';
 
@@ -575,7 +576,7 @@ test('serials rise over any number of kills at any write, and the key stays', as
         }
       }
     }),
-    { numRuns: 200 },
+    tries(50),
   );
 });
 

@@ -23,6 +23,7 @@ import {
   type WireValue,
 } from '../../../minion-protocol/index.ts';
 import { createMemoryStore } from '../../../store/index.ts';
+import { tries } from '../../helpers/effort.ts';
 import { gateOf, policyOf } from '../../helpers/policies.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { startVectorMaster, type VectorMaster } from '../../helpers/vector-master.ts';
@@ -393,7 +394,7 @@ test('a mine never grows beyond its bound, whatever is written at the same time'
       const bytes = kept.reduce((sum, [fun, text]) => sum + fun.length + packLocal(text).length, 0);
       t.true(bytes <= 2000);
     }),
-    { numRuns: 50 },
+    tries(50),
   );
 });
 

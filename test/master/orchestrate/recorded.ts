@@ -40,7 +40,7 @@ export const recorded: {
 } = JSON.parse(readFileSync(fixture, 'utf8'));
 
 /** Each has an environment of its own, so that one master serves them all. */
-export function environmentOf({ name }: RecordedCase): string {
+function environmentOf({ name }: RecordedCase): string {
   return `env-${name.replace(/\W/g, '-')}-vne`;
 }
 

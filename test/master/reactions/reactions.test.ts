@@ -27,6 +27,7 @@ import {
   StoreError,
 } from '../../../store/index.ts';
 import { until, within } from '../../helpers/deadline.ts';
+import { tries } from '../../helpers/effort.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { directories, RECORDED_AT } from '../../helpers/vector-master.ts';
 import { altered, freshNonce, openReply, recorded } from '../../helpers/vector-requests.ts';
@@ -620,7 +621,7 @@ test('what is vouched for is there in all data that fit', (t) => {
       if (!found.has(typeof at(data, steps)))
         throw new Error(JSON.stringify({ schema, steps, data }));
     }),
-    { numRuns: 3000 },
+    tries(300),
   );
   t.true(vouched > 0);
 });

@@ -9,6 +9,7 @@ import { loadMasterConfig, type MasterOptions } from '../../../master/index.ts';
 import type { Plan, PlannedCall, ReactionEvent } from '../../../master/reactor/reaction-planner.ts';
 import type { WireMap, WireValue } from '../../../minion-protocol/index.ts';
 import { checkMigration, policyText } from '../../../ops/index.ts';
+import { tries } from '../../helpers/effort.ts';
 import { type FileTree, layOut } from '../../helpers/file-tree.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { type Stage, schema, startStage, startWeb, tag } from '../reactions/stage.ts';
@@ -281,7 +282,7 @@ async function staysInPlace(t: ExecutionContext, place: string): Promise<void> {
     }
   };
   for (const v of [...hostile, ...fitting]) await check(v);
-  await fc.assert(fc.asyncProperty(fc.string({ unit: 'binary' }), check), { numRuns: 50 });
+  await fc.assert(fc.asyncProperty(fc.string({ unit: 'binary' }), check), tries(50));
 }
 
 test('text of an event arrives as it was said', async (t) => {

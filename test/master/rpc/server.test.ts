@@ -26,6 +26,7 @@ import { createMaster, type Master, resolveMasterConfig } from '../../../master/
 import { WireDateTime, WireExtension, type WireValue } from '../../../minion-protocol/index.ts';
 import { readJsonInSteps, StepScheduler } from '../../../runtime/index.ts';
 import { until, within } from '../../helpers/deadline.ts';
+import { tries } from '../../helpers/effort.ts';
 import { layMasterKey } from '../../helpers/rsa-keys.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { directories, startVectorMaster } from '../../helpers/vector-master.ts';
@@ -274,7 +275,7 @@ test('every value of the wire comes back from its JSON text as it was', async (t
       const read = await scheduler.run(readJsonInSteps(text, markedJson));
       t.is(canonical(read), canonical(value));
     }),
-    { numRuns: 500 },
+    tries(125),
   );
 });
 

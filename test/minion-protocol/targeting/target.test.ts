@@ -18,6 +18,7 @@ import {
   type WireValue,
 } from '../../../minion-protocol/index.ts';
 import { isMinionTargeted } from '../../../minion-protocol/minion/minion.ts';
+import { tries } from '../../helpers/effort.ts';
 import {
   candidateOf,
   minionNodegroups,
@@ -259,7 +260,7 @@ test('a compound expression means what its tree means, as text and as a list', (
         );
       }
     }),
-    { numRuns: 500 },
+    tries(125),
   );
 });
 
@@ -271,7 +272,7 @@ test('any words are an expression or are broken, and never more than that', (t) 
       const verdict = compiled.test({ id: 'a', facts: nothing });
       t.true(compiled.problem === undefined || verdict === 'no');
     }),
-    { numRuns: 2000 },
+    tries(200),
   );
 });
 
@@ -325,7 +326,7 @@ test('a compiled grain target says what the plain matcher says', (t) => {
         t.is(isMeant('grain', tgt, wire, delimiter), plain, tgt);
       },
     ),
-    { numRuns: 3000 },
+    tries(300),
   );
 });
 
@@ -632,7 +633,7 @@ test('stars and question marks match what the plain definition says', (t) => {
     fc.property(pattern, text, (glob, value) => {
       t.is(compileGlob(glob)(value), plain(glob, value));
     }),
-    { numRuns: 2000 },
+    tries(200),
   );
 });
 
