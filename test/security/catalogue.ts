@@ -1852,6 +1852,9 @@ export const catalogue: readonly Threat[] = [
       metadata(`the path \${JSON.stringify(bad)} is refused`),
       metadata(`the address \${bad} is refused`),
       metadata('test_cfn_init_runs_list_commands_without_shell: arguments stay what they are'),
+      metadata(
+        'sets that refer to each other over and over are refused, also where they name no config',
+      ),
       metadata('more states or bytes than a run may have are refused'),
       metadata('Mustache that cannot be read, or that grows without end, is refused'),
       installs(`the catalog refuses a parameter as \${what}`),

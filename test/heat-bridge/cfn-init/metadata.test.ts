@@ -234,6 +234,16 @@ test('a circle of config sets is refused, and so are sets that grow without end'
   isRefused(t, { configSets: levels, config: {} }, /more than 256 configs/, ['s0']);
 });
 
+test('sets that refer to each other over and over are refused, also where they name no config', (t) => {
+  const doubling = Object.fromEntries(
+    Array.from({ length: 15 }, (_, at) => {
+      const next = { ConfigSet: `s${at + 1}` };
+      return [`s${at}`, at === 14 ? [] : [next, next]];
+    }),
+  );
+  isRefused(t, { configSets: doubling }, /more than 1024 entries of sets/, ['s0']);
+});
+
 test('a service restarts where one of its files, archives, packages or commands changes', (t) => {
   const found = statesOf(
     config({
