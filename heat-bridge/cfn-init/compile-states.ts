@@ -1,7 +1,7 @@
 /** Compiles configs into states of Salt: what the table in docs/cfn-init.md says of each part. */
 
 import path from 'node:path';
-import type { JsonValue } from '../../runtime/index.ts';
+import { type JsonValue, MultiMap } from '../../runtime/index.ts';
 import { commandText, testText } from './command-text.ts';
 import type {
   Archive,
@@ -26,15 +26,19 @@ export function compileStates(configs: readonly Config[]): CompiledStates {
 
 /** States that services may have to follow, by what they are called in a config. */
 class Changes {
-  readonly #found = new Map<string, StateReference[]>();
+  readonly #found = new MultiMap<string, StateReference>();
 
   add(kind: string, name: string, state: StateReference): void {
-    const key = `${kind} ${name}`;
-    this.#found.set(key, [...(this.#found.get(key) ?? []), state]);
+    this.#found.add(`${kind} ${name}`, state);
   }
 
-  of(kind: string, names: readonly string[]): readonly StateReference[] {
-    return names.flatMap((name) => this.#found.get(`${kind} ${name}`) ?? []);
+  /** Each state once, however often it is named. */
+  of(kind: string, names: readonly string[]): Iterable<StateReference> {
+    const found = new Set<StateReference>();
+    for (const name of new Set(names)) {
+      for (const state of this.#found.get(`${kind} ${name}`)) found.add(state);
+    }
+    return found;
   }
 }
 
@@ -163,9 +167,9 @@ class Compiler {
       ...this.#changes.of('files', restartOn.files),
       ...this.#changes.of('archives', restartOn.archives),
       ...this.#changes.of('commands', restartOn.commands),
-      ...restartOn.packages.flatMap(({ manager, names }) =>
-        this.#changes.of(`packages ${manager}`, names),
-      ),
+      ...restartOn.packages.flatMap(({ manager, names }) => [
+        ...this.#changes.of(`packages ${manager}`, names),
+      ]),
     ];
     if (enabled !== undefined) {
       const fun = enabled ? 'service.enabled' : 'service.disabled';

@@ -19,6 +19,7 @@ import type {
   User,
 } from './config.ts';
 import { configError } from './config.ts';
+import { ContentBudget } from './content-budget.ts';
 import { fileBytes, modeOf } from './file-content.ts';
 import {
   isTrue,
@@ -67,10 +68,14 @@ export function compileInstall(
   if (unused !== undefined) {
     throw catalogError(command, `parameters.${unused}`, 'install does not use this parameter');
   }
-  const compile: CompiledInstall = (parameters) =>
-    compileStates(
-      groups.map((group) => parseGroup(requireMap(withValues(group, parameters), 'install'))),
+  const compile: CompiledInstall = (parameters) => {
+    const budget = new ContentBudget();
+    return compileStates(
+      groups.map((group) =>
+        parseGroup(requireMap(withValues(group, parameters), 'install'), budget),
+      ),
     );
+  };
   // One letter is a value of each place that may have a parameter.
   const sample = Object.fromEntries(names.map((name) => [name, 'x']));
   orElse('ERR_CATALOG', command, () => compile(sample));
@@ -147,7 +152,7 @@ const sections = [
   'services',
 ];
 
-function parseGroup(group: JsonMap): Config {
+function parseGroup(group: JsonMap, budget: ContentBudget): Config {
   const name = requireText(group.name, 'a group: name');
   const place = `group ${name}`;
   requireKnownKeys(group, sections, place);
@@ -169,7 +174,7 @@ function parseGroup(group: JsonMap): Config {
     }),
     users: list('users', parseUser),
     archives: list('tarballs', parseTarball),
-    files: list('files', parseFile),
+    files: list('files', (it, at) => parseFile(it, at, budget)),
     commands: list('scripts', parseScript),
     services: list('services', parseService),
   };
@@ -237,12 +242,12 @@ const fileKeys = [
   ...['mode', 'owner', 'group', 'selinux'],
 ];
 
-function parseFile(file: JsonMap, place: string): ConfigFile {
+function parseFile(file: JsonMap, place: string, budget: ContentBudget): ConfigFile {
   requireKnownKeys(file, fileKeys, place);
   const { path, mode, owner, group, selinux } = file;
   return {
     path: requirePath(path, `${place}: path`),
-    content: contentOf(file, place),
+    content: contentOf(file, place, budget),
     ...(mode === undefined ? {} : { mode: modeOf(mode, `${place}: mode`).digits }),
     ...(owner === undefined ? {} : { owner: requireOwner(owner, `${place}: owner`) }),
     ...(group === undefined ? {} : { group: requireOwner(group, `${place}: group`) }),
@@ -250,7 +255,7 @@ function parseFile(file: JsonMap, place: string): ConfigFile {
   };
 }
 
-function contentOf(file: JsonMap, place: string): ConfigFile['content'] {
+function contentOf(file: JsonMap, place: string, budget: ContentBudget): ConfigFile['content'] {
   const { content, encoding = 'plain', variables: context, url, link } = file;
   if (url !== undefined && content === undefined && link === undefined) {
     return { kind: 'url', url: requireUrl(url, `${place}: url`) };
@@ -261,7 +266,7 @@ function contentOf(file: JsonMap, place: string): ConfigFile['content'] {
   if (content === undefined || url !== undefined || link !== undefined) {
     throw configError(place, 'expected one of content, url and link');
   }
-  const bytes = fileBytes({ content, encoding, context, escapesHtml: false }, place);
+  const bytes = fileBytes({ content, encoding, context, escapesHtml: false }, place, budget);
   return { kind: 'bytes', bytes };
 }
 

@@ -65,7 +65,8 @@ export class StateBuilder {
       __env__: 'base',
     };
     this.#labels[id] = label;
-    this.#bytes += JSON.stringify(args).length;
+    // protection: bytes-of-a-run
+    this.#bytes += JSON.stringify([args, watch, label]).length;
     if (this.#bytes > configLimits.bytes) {
       throw configError(label, `more than ${configLimits.bytes} bytes in all`);
     }

@@ -1856,6 +1856,8 @@ export const catalogue: readonly Threat[] = [
         'sets that refer to each other over and over are refused, also where they name no config',
       ),
       metadata('more states or bytes than a run may have are refused'),
+      metadata('the files of a run share one bound of bytes and of tags'),
+      metadata('labels of states count as bytes of the run'),
       metadata('Mustache that cannot be read, or that grows without end, is refused'),
       installs(`the catalog refuses a parameter as \${what}`),
       installs('a service installs what the catalog says, with its own values'),
