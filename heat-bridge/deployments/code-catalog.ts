@@ -147,9 +147,6 @@ export class CodeCatalog {
       };
     } catch (error) {
       if (error instanceof BridgeError) return { ok: false, reason: error.message };
-      // Of functions that call themselves for each level.
-      if (error instanceof RangeError)
-        return { ok: false, reason: 'the config is nested too deep' };
       throw error;
     }
   }

@@ -9,7 +9,12 @@ import { initKey } from '../cfn-init/config-sets.ts';
 import { isPlainMap } from '../commands/command-definition.ts';
 import { sortedJson } from './code-catalog.ts';
 import type { DeploymentRecord } from './deployment-records.ts';
-import type { Deployment, DeploymentAction } from './metadata.ts';
+import {
+  boundedConfig,
+  type Deployment,
+  type DeploymentAction,
+  type UnreadableDeployment,
+} from './metadata.ts';
 
 /** What becomes of a value of the metadata. */
 type HookEvent = 'add' | 'remove' | 'update';
@@ -35,7 +40,7 @@ interface Hook {
 /** What the metadata of a server asks for. */
 export interface MetadataUpdates {
   /** As entries of Heat: what runs now, and what ran last. */
-  readonly deployments: readonly Deployment[];
+  readonly deployments: readonly (Deployment | UnreadableDeployment)[];
   /** Changes that no hook is for; they are remembered alone. */
   readonly noted: readonly Pick<Deployment, 'action' | 'id' | 'name'>[];
 }
@@ -52,7 +57,7 @@ export function metadataUpdates(
   metadata: Readonly<Record<string, unknown>>,
   records: readonly Pick<DeploymentRecord, 'id'>[],
 ): MetadataUpdates {
-  const deployments: Deployment[] = [];
+  const deployments: (Deployment | UnreadableDeployment)[] = [];
   const noted: Pick<Deployment, 'action' | 'id' | 'name'>[] = [];
   for (const hook of hooksOf(metadata)) {
     const value = valueAt(metadata, hook.path);
@@ -160,7 +165,7 @@ function deploymentOf(
   entry: Pick<Deployment, 'action' | 'id' | 'name'>,
   { action }: Hook,
   metadata: Readonly<Record<string, unknown>>,
-): Deployment {
+): Deployment | UnreadableDeployment {
   const { configSets, signal: alias } = optionsOf(metadata);
   const isOfInit = action === undefined;
   const signal =
@@ -169,10 +174,14 @@ function deploymentOf(
       : ({ transport: 'NO_SIGNAL' } as const);
   const init = metadata[initKey];
   const sets = Array.isArray(configSets) ? configSets.join(',') : configSets;
+  const config = boundedConfig(
+    isOfInit ? 'cfn-init' : 'saltbridge',
+    action ?? (isPlainMap(init) ? init : ''),
+  );
+  if ('problem' in config) return { ...entry, signal, ...config };
   return {
     ...entry,
-    group: isOfInit ? 'cfn-init' : 'saltbridge',
-    config: action ?? (isPlainMap(init) ? init : ''),
+    ...config,
     inputs: isOfInit && typeof sets === 'string' ? { configSets: sets } : {},
     outputs: [],
     signal,

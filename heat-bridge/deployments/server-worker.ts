@@ -214,7 +214,7 @@ export class ServerWorker {
       server,
       id,
       name,
-      action: 'problem' in entry ? undefined : entry.action,
+      action: entry.action,
       minion,
       state: 'running',
       begunAt: now(),

@@ -1,10 +1,11 @@
 /** Puppet, Ansible, Chef and os-apply-config, run on the minion as the hooks of heat-agents run them. */
 
-import { tryParseJson, writeJson } from '../../runtime/index.ts';
+import { writeJson } from '../../runtime/index.ts';
 import { quote } from '../cfn-init/command-text.ts';
 import { configError } from '../cfn-init/config.ts';
 import { isPlainMap } from '../commands/command-definition.ts';
 import type { Parameters } from '../commands/parameters.ts';
+import { readConfigJson } from './config-json.ts';
 import type { Deployment } from './metadata.ts';
 import { wrapProgram } from './script-wrapper.ts';
 
@@ -169,8 +170,9 @@ const defaultKitchen = '/var/lib/heat-config/heat-config-chef/kitchen';
 const recipeForm = /^(?:recipe|role)\[[A-Za-z0-9_.:@-]+\]$|^[A-Za-z0-9_-]+(?:::[A-Za-z0-9_-]+)?$/;
 
 function chefScript({ config, inputs, outputs, options }: ToolConfig): string {
-  const list = typeof config === 'string' ? tryParseJson(config) : undefined;
-  if (!Array.isArray(list) || !list.every((it) => recipeForm.test(String(it)))) {
+  const list = typeof config === 'string' ? readConfigJson(config) : undefined;
+  const isRecipe = (it: unknown): boolean => typeof it === 'string' && recipeForm.test(it);
+  if (!Array.isArray(list) || !list.every(isRecipe)) {
     throw configError('group chef', 'expected a JSON list of recipes and roles');
   }
   const { environment, ...attributes } = inputs;

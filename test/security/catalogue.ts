@@ -52,6 +52,7 @@ const executionPlans = inFile('heat-bridge/murano/execution-plans.test.ts');
 const hooks = inFile('heat-bridge/cfn-init/hooks.test.ts');
 const installs = inFile('heat-bridge/cfn-init/install.test.ts');
 const metadata = inFile('heat-bridge/cfn-init/metadata.test.ts');
+const nesting = inFile('heat-bridge/deployments/nesting.test.ts');
 const stacks = inFile('heat-bridge/deployments/http.test.ts');
 const guestData = inFile('heat-bridge/guests/data-space.test.ts');
 const guestPeers = inFile('heat-bridge/guests/peers.test.ts');
@@ -1858,6 +1859,8 @@ export const catalogue: readonly Threat[] = [
       metadata('more states or bytes than a run may have are refused'),
       metadata('the files of a run share one bound of bytes and of tags'),
       metadata('labels of states count as bytes of the run'),
+      nesting('a deployment whose config is nested without end is answered with the reason'),
+      nesting('an input that is nested without end is named'),
       metadata('Mustache that cannot be read, or that grows without end, is refused'),
       installs(`the catalog refuses a parameter as \${what}`),
       installs('a service installs what the catalog says, with its own values'),
