@@ -77,6 +77,8 @@ export class ServerWorker {
   readonly #begun = new Set<string>();
   /** Digest of metadata in which nothing was left to do. */
   #settled: string | undefined;
+  /** Digest of metadata of which something is to run as soon as the minion is connected. */
+  #waiting: string | undefined;
   #handles: string | undefined;
   #failures = 0;
   #minion: string | undefined;
@@ -167,14 +169,21 @@ export class ServerWorker {
     return this.#interval();
   }
 
+  #waitFor(minion: string, digest: string): number {
+    this.#waiting = digest;
+    return this.#wait(`minion ${minion} is not connected`);
+  }
+
   /** Begins the first entry that is new; the list is read again before the next one. */
   async #take(metadata: ServerMetadata): Promise<number> {
-    const { records, minionOf, registerHandles } = this.#deps;
+    const { records, minionOf, registerHandles, isPresent } = this.#deps;
     const { server, source } = this.server;
-    const { deployments } = metadata;
+    const { deployments, digest } = metadata;
     const minion = await minionOf(this.server, metadata);
+    const isWaiting = this.#waiting === digest && this.#minion === minion;
     this.#minion = minion;
     if (minion === undefined) return this.#wait('no minion is known to be this server');
+    if (isWaiting && !(await isPresent(minion))) return this.#waitFor(minion, digest);
     const handles = JSON.stringify(metadata.handles);
     if (handles !== this.#handles && handles !== '{}') await registerHandles(minion, metadata);
     this.#handles = handles;
@@ -186,10 +195,10 @@ export class ServerWorker {
     // protection: deployments-again
     const fresh = entries.find(({ id }) => !records.has(source.stack, server, id));
     if (fresh === undefined) {
-      this.#settled = metadata.digest;
+      this.#settled = digest;
       return this.#interval();
     }
-    return this.#begin(fresh, minion);
+    return this.#begin(fresh, minion, digest);
   }
 
   /** Remembers a change that nothing runs for. */
@@ -203,7 +212,12 @@ export class ServerWorker {
     await records.put({ stack, server, minion, ...change, ...ended });
   }
 
-  async #begin(entry: Deployment | UnreadableDeployment, minion: string): Promise<number> {
+  /** @param digest - of the metadata that has the entry */
+  async #begin(
+    entry: Deployment | UnreadableDeployment,
+    minion: string,
+    digest: string,
+  ): Promise<number> {
     const { records, resolve, isPresent, now } = this.#deps;
     const { server, source } = this.server;
     const { id, name, signal, resource } = entry;
@@ -226,7 +240,7 @@ export class ServerWorker {
       },
     };
     if (!resolved.ok) return this.#tell(record, failedResult('refused', resolved.reason));
-    if (!(await isPresent(minion))) return this.#wait(`minion ${minion} is not connected`);
+    if (!(await isPresent(minion))) return this.#waitFor(minion, digest);
     this.#begun.add(id);
     // Before the job can be published.
     const running = { ...record, command: resolved.call.command, call: resolved.call };
@@ -236,6 +250,7 @@ export class ServerWorker {
 
   /** Goes on with what is not over. */
   async #settle(record: DeploymentRecord): Promise<number> {
+    this.#waiting = undefined;
     if (record.state === 'signalling') return this.#signal(record);
     const { run } = this.#deps;
     const result = await run(record, this.server.subject, !this.#begun.has(record.id));
