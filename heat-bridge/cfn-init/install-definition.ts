@@ -3,8 +3,8 @@
  * writes it in the catalog; parameters are values in it, and never code, paths or names.
  */
 
-import type { JsonValue } from '../../runtime/index.ts';
 import { catalogError, isPlainMap } from '../commands/command-definition.ts';
+import type { Parameters } from '../commands/parameters.ts';
 import { BridgeError } from '../errors.ts';
 import { compileStates } from './compile-states.ts';
 import type {
@@ -48,7 +48,7 @@ type JsonMap = Readonly<Record<string, unknown>>;
 export type InstallDefinition = readonly JsonMap[];
 
 /** The states for given parameters. @throws BridgeError ERR_COMMAND_PARAMETERS */
-export type CompiledInstall = (parameters: Readonly<Record<string, JsonValue>>) => CompiledStates;
+export type CompiledInstall = (parameters: Parameters) => CompiledStates;
 
 /**
  * Looks at everything but the values of parameters.
@@ -79,7 +79,15 @@ export function compileInstall(
   // One letter is a value of each place that may have a parameter.
   const sample = Object.fromEntries(names.map((name) => [name, 'x']));
   orElse('ERR_CATALOG', command, () => compile(sample));
-  return (parameters) => orElse('ERR_COMMAND_PARAMETERS', command, () => compile(parameters));
+  // A run checks its parameters, and takes the states of the same ones when it is published.
+  const compiled = new WeakMap<Parameters, CompiledStates>();
+  return (parameters) => {
+    const known = compiled.get(parameters);
+    if (known !== undefined) return known;
+    const states = orElse('ERR_COMMAND_PARAMETERS', command, () => compile(parameters));
+    compiled.set(parameters, states);
+    return states;
+  };
 }
 
 function orElse<T>(
@@ -128,7 +136,7 @@ function parametersIn(command: string, value: unknown, path: readonly string[]):
 }
 
 /** What is not given is left out. */
-function withValues(value: unknown, parameters: Readonly<Record<string, JsonValue>>): unknown {
+function withValues(value: unknown, parameters: Parameters): unknown {
   const name = parameterOf(value);
   if (name !== undefined) return Object.hasOwn(parameters, name) ? parameters[name] : undefined;
   if (Array.isArray(value)) {
