@@ -176,6 +176,8 @@ export type SignalsHost = Pick<
 export interface SignalsModule
   extends Required<Pick<BridgeModule<SignalsApi>, 'api' | 'close' | 'metrics' | 'rpc' | 'start'>> {
   readonly intake: SignalIntake;
+  /** The handle that an alias means for a minion. */
+  readonly handleFor: (alias: string, minion: string) => HandleInfo | undefined;
   /** The same interface for somebody else than who may use the local socket. */
   as(requester: AuditRequester): SignalsApi;
   /** Asks the listed services, and no others. */
@@ -272,6 +274,7 @@ export async function openSignals(host: SignalsHost, section: unknown): Promise<
     ask,
     isListed,
     intake,
+    handleFor: (alias, minion) => handles.findFor(alias, minion),
     rpc: signalMethods(api),
     metrics: () => outboxFamilies(outbox, over, now()),
     dismiss: async (minion) => {
