@@ -79,12 +79,12 @@ class Compiler {
   }
 
   /** `pkg` is whatever the minion has: packages of yum are not installed by apt. */
-  #requireFamily(family: readonly string[], label: string): void {
+  #requireFamily(family: string, label: string): void {
     this.#builder.add({
       fun: 'test.fail_without_changes',
       args: {
-        comment: `the minion has another package manager: its os_family is not ${family.join(' or ')}`,
-        unless: family.map((it) => ({ fun: 'match.grain', tgt: `os_family:${it}` })).slice(0, 1),
+        comment: `the minion has another package manager: its os_family is not ${family}`,
+        unless: [{ fun: 'match.grain', tgt: `os_family:${family}` }],
       },
       label,
     });
@@ -190,11 +190,11 @@ class Compiler {
 // Packages.
 
 /** Of `os_family`, by manager. */
-const families: Readonly<Partial<Record<PackageManager, readonly [string]>>> = {
-  apt: ['Debian'],
-  dnf: ['RedHat'],
-  yum: ['RedHat'],
-  zypper: ['Suse'],
+const families: Readonly<Partial<Record<PackageManager, string>>> = {
+  apt: 'Debian',
+  dnf: 'RedHat',
+  yum: 'RedHat',
+  zypper: 'Suse',
 };
 
 interface PackageCall {
@@ -239,13 +239,11 @@ function packageCalls(
 type FileCall = Omit<PackageCall, 'names'>;
 
 function fileCalls(file: ConfigFile): readonly FileCall[] {
-  const { path: name, content, mode, owner, group, selinux } = file;
+  const { path: name, content, selinux } = file;
   const common = {
     name,
     makedirs: true,
-    ...(mode === undefined ? {} : { mode }),
-    ...(owner === undefined ? {} : { user: owner }),
-    ...(group === undefined ? {} : { group }),
+    ...rightsOf(file),
     ...(selinux === undefined ? {} : { selinux: { ...selinux } }),
   };
   switch (content.kind) {
@@ -292,19 +290,22 @@ function isExactAsContents(text: string): boolean {
   return !otherLineEnds.test(text) && !isSlot(text);
 }
 
-function linkCalls({ path: name, mode, owner, group }: ConfigFile, target: string): FileCall[] {
+function linkCalls(file: ConfigFile, target: string): FileCall[] {
+  const { path: name } = file;
   const link = { name, target, makedirs: true, backupname: `${name}.bak` };
-  const isPlain = mode === undefined && owner === undefined && group === undefined;
   const calls = [{ fun: 'file.symlink', args: link }];
-  if (isPlain) return calls;
+  const rights = rightsOf(file);
+  if (Object.keys(rights).length === 0) return calls;
   const targetPath = path.posix.resolve(path.posix.dirname(name), target);
-  const args = {
-    name: targetPath,
-    replace: false,
-    create: false,
+  const args = { name: targetPath, replace: false, create: false, ...rights };
+  return [...calls, { fun: 'file.managed', args }];
+}
+
+/** Arguments of `file.managed`: those that the file has. */
+function rightsOf({ mode, owner, group }: ConfigFile): Readonly<Record<string, number | string>> {
+  return {
     ...(mode === undefined ? {} : { mode }),
     ...(owner === undefined ? {} : { user: owner }),
     ...(group === undefined ? {} : { group }),
   };
-  return [...calls, { fun: 'file.managed', args }];
 }

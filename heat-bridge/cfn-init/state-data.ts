@@ -81,8 +81,7 @@ export class StateBuilder {
 function requireNoSlot(value: JsonValue, place: string): void {
   if (typeof value === 'string') {
     // protection: slots-of-templates
-    if (value.startsWith(slotMark))
-      throw configError(place, `text must not begin with ${slotMark}`);
+    if (isSlot(value)) throw configError(place, `text must not begin with ${slotMark}`);
   } else if (typeof value === 'object' && value !== null) {
     for (const one of Object.values(value)) requireNoSlot(one, place);
   }
