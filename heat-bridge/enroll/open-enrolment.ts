@@ -10,7 +10,7 @@ import {
   type MasterConfig,
 } from '../../master/index.ts';
 import { makeDirectory } from '../../runtime/index.ts';
-import { type BridgeModule, gaugeOf } from '../bridge-module.ts';
+import { type BridgeModule, familyOf } from '../bridge-module.ts';
 import { BridgeError } from '../errors.ts';
 import { parseSection } from '../options.ts';
 import type { Enrolment, EnrolRequest, NewEnrolment } from './enrolment.ts';
@@ -122,7 +122,15 @@ export async function openEnrolment(
     onKeyLost: (id) => moves.keyLost(id),
     rpc: enrollMethods(api),
     metrics: () => [
-      gaugeOf('enrolments', 'Enrolments that are kept, by state.', 'state', book.counts()),
+      familyOf(
+        {
+          type: 'gauge',
+          name: 'enrolments',
+          help: 'Enrolments that are kept, by state.',
+          label: 'state',
+        },
+        book.counts(),
+      ),
     ],
     routes: (app, doors) => {
       isServed = true;
