@@ -141,6 +141,7 @@ export async function openDeployments(
   const runs = new DeploymentRuns({
     host,
     runners: { command: commands, code: codeRunner },
+    records,
     maxRunning: options.maxRunning,
   });
   const meter = new DeploymentMeter();

@@ -243,8 +243,8 @@ export class ServerWorker {
     if (!(await isPresent(minion))) return this.#waitFor(minion, digest);
     this.#begun.add(id);
     // Before the job can be published.
-    const running = { ...record, command: resolved.call.command, call: resolved.call };
-    await records.put(running);
+    const running = { ...record, command: resolved.call.command };
+    await records.put({ ...running, call: resolved.call });
     return this.#settle(running);
   }
 
@@ -262,10 +262,9 @@ export class ServerWorker {
 
   async #tell(record: DeploymentRecord, result: DeploymentResult): Promise<number> {
     const { records, now } = this.#deps;
-    const { call: _call, ...rest } = record;
     const { signal } = record.target ?? { signal: { transport: 'NO_SIGNAL' as const } };
     const told: DeploymentRecord = {
-      ...rest,
+      ...record,
       state: 'signalling',
       endedAt: now(),
       end: result.end,
@@ -280,7 +279,7 @@ export class ServerWorker {
     const { deliver, records, now } = this.#deps;
     const { stack, login } = this.server.source;
     const { id, minion, target, endedAt = 0 } = record;
-    const body = await records.bodyOf(record);
+    const { body } = await records.storedPartsOf(record);
     if (target === undefined || body === undefined) return this.#end(record, undefined);
     const outcome = await deliver({ ...target, id, stack, login, minion, body });
     if (this.#isOver) return 0;
@@ -296,7 +295,7 @@ export class ServerWorker {
   /** @param refusal - why Heat was not told */
   async #end(record: DeploymentRecord, refusal: string | undefined): Promise<number> {
     const { records, onEnd } = this.#deps;
-    const { call: _call, target: _target, body: _body, ...rest } = record;
+    const { target: _target, body: _body, ...rest } = record;
     const reason = refusal === undefined ? {} : { reason: `Heat was not told: ${refusal}` };
     const ended: DeploymentRecord = { ...rest, state: 'done', ...reason };
     await records.put(ended);

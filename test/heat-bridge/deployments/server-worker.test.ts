@@ -1,10 +1,29 @@
 /** How the worker of one server goes about metadata that it reads again and again. */
 import test from 'ava';
-import { DeploymentRecords } from '../../../heat-bridge/deployments/deployment-records.ts';
+import { type DeploymentRecord, DeploymentRecords } from '../../../heat-bridge/deployments/deployment-records.ts';
 import { parseServerMetadata } from '../../../heat-bridge/deployments/metadata.ts';
 import { ServerWorker } from '../../../heat-bridge/deployments/server-worker.ts';
 import { createSilentLogger } from '../../../master/index.ts';
 import { memoryState } from '../signals/open-signals.ts';
+
+test('what a deployment runs, and what Heat is told, is on disk alone', async (t) => {
+  const state = memoryState();
+  const records = await DeploymentRecords.open(state, Date.now);
+  const call = { kind: 'command', command: 'demo.go', params: {} } as const;
+  const record: DeploymentRecord = {
+    ...{ stack: 'demo', server: 'web', id: 'one', name: 'one', minion: 'web1', begunAt: 1 },
+    action: 'CREATE',
+    state: 'running',
+    call,
+    body: '{}',
+  };
+  await records.put(record);
+  for (const opened of [records, await DeploymentRecords.open(state, Date.now)]) {
+    const [known] = opened.of('demo', 'web');
+    t.deepEqual([known?.call, known?.body], [undefined, undefined]);
+    t.like(await opened.storedPartsOf(record), { call, body: '{}' });
+  }
+});
 
 test('while a minion is away, the same metadata is not worked on again', async (t) => {
   const parsed = parseServerMetadata({
