@@ -49,6 +49,7 @@ const keystoneTokens = inFile('heat-bridge/keystone/keystone.test.ts');
 const deployments = inFile('heat-bridge/deployments/deployments.test.ts');
 const groups = inFile('heat-bridge/deployments/groups.test.ts');
 const executionPlans = inFile('heat-bridge/murano/execution-plans.test.ts');
+const waitingPlans = inFile('heat-bridge/murano/waiting-plans.test.ts');
 const hooks = inFile('heat-bridge/cfn-init/hooks.test.ts');
 const installs = inFile('heat-bridge/cfn-init/install.test.ts');
 const metadata = inFile('heat-bridge/cfn-init/metadata.test.ts');
@@ -1879,6 +1880,10 @@ export const catalogue: readonly Threat[] = [
       executionPlans('the same execution plan again is the same run, and an older one is refused'),
       executionPlans(`an execution plan with \${what} is refused`),
       executionPlans('an execution plan without an id cannot be answered'),
+      waitingPlans(
+        'execution plans of one caller that wait for a guest keep no other caller from it',
+      ),
+      waitingPlans('an execution plan that is nested without end is malformed'),
     ],
   },
 ];
