@@ -112,7 +112,9 @@ function listReaders(roles: Roles): ReadonlyMap<string, readonly string[]> {
   const readers = new Map<string, string[]>();
   for (const [role, { reads = {} }] of Object.entries(roles)) {
     for (const key of new Set(Object.values(reads))) {
-      readers.set(key, [...(readers.get(key) ?? []), role]);
+      const roles = readers.get(key);
+      if (roles === undefined) readers.set(key, [role]);
+      else roles.push(role);
     }
   }
   return readers;
@@ -139,10 +141,10 @@ export function findRoleProblems(roles: Roles): readonly RoleProblem[] {
 }
 
 /** Values that nobody reads: guests do not send them. */
-export function unreadKeys(roles: Roles): readonly string[] {
+export const unreadKeys: (roles: Roles) => readonly string[] = oncePerRoles((roles) => {
   const readers = readersByKey(roles);
   return [...writtenKeys(roles).keys()].filter((key) => !readers.has(key));
-}
+});
 
 function describeMissing(role: string, key: string, roles: Roles): RoleProblem {
   const { role: writer, name } = splitKey(key);
