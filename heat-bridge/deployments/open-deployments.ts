@@ -7,7 +7,7 @@ import type { BridgeModule } from '../bridge-module.ts';
 import type { Catalog } from '../commands/command-catalog.ts';
 import { CommandRunner } from '../commands/command-runner.ts';
 import type { RunQuotas } from '../commands/run-limits.ts';
-import type { EnrollApi } from '../enroll/enrolment-service.ts';
+import type { EnrolmentModule } from '../enroll/open-enrolment.ts';
 import type { HttpClient } from '../http-client.ts';
 import { parseSection } from '../options.ts';
 import { sleepUntilAborted } from '../signals/delivery-worker.ts';
@@ -100,7 +100,7 @@ export interface DeploymentsDeps {
   readonly commands: CommandRunner;
   readonly service: string;
   readonly quotas: RunQuotas;
-  readonly enroll: Pick<EnrollApi, 'list'>;
+  readonly enroll: Pick<EnrolmentModule, 'enrolments'>;
   readonly signals: Pick<SignalsModule, 'api' | 'ask' | 'handleFor' | 'intake' | 'isListed'>;
 }
 
@@ -155,7 +155,12 @@ export async function openDeployments(
       return redactSecrets(result, secretsOfSource(source));
     },
     minionOf: async (server, metadata) =>
-      minionOfServer(stack, server, metadata, await enroll.list()),
+      minionOfServer(
+        stack,
+        server,
+        metadata,
+        enroll.enrolments.liveOfInstance(server.source.serverId),
+      ),
     isPresent: async (minion) => (await host.master().presence()).some(({ id }) => id === minion),
     registerHandles: (minion, metadata) =>
       registerHandles({ stack, minion, metadata, handles: signals.api.handles, log }),

@@ -112,7 +112,7 @@ export function minionOfServer(
   { registration }: RegisteredStack,
   { server, source }: FollowedServer,
   metadata: ServerMetadata,
-  enrolments: readonly Enrolment[],
+  enrolments: Iterable<Enrolment>,
 ): string | undefined {
   const { servers = [], minions = [], project } = registration;
   const named = servers.find(
@@ -120,7 +120,7 @@ export function minionOfServer(
   )?.minion;
   if (named !== undefined) return named;
   // protection: instances-of-others
-  const enrolled = enrolments.find(
+  const enrolled = [...enrolments].find(
     (it) => it.instance === source.serverId && isLive(it) && it.project === project,
   );
   if (enrolled !== undefined) return enrolled.id;

@@ -36,7 +36,7 @@ import { readGuestFiles, serveGuestFiles } from './guest-files.ts';
 import { guestPillar } from './guest-pillar.ts';
 import { addGuestRoutes, GuestRequests } from './guest-requests.ts';
 import { type Guest, GuestTokens } from './guest-tokens.ts';
-import { PeerDirectory, PeerPoller } from './peers.ts';
+import { type AddressOf, PeerDirectory, PeerPoller } from './peers.ts';
 import { addVendordataRoute, Vendordata, type VendordataOptions } from './vendordata.ts';
 
 // Options `saltbridge: bridge: guests:`.
@@ -200,7 +200,7 @@ export interface GuestsDeps {
   readonly section: unknown;
   /** The section `keystone`. */
   readonly keystone: unknown;
-  readonly enroll: Pick<EnrolmentModule, 'api' | 'live' | 'reissue'>;
+  readonly enroll: Pick<EnrolmentModule, 'api' | 'enrolments' | 'reissue'>;
 }
 
 /** The part of the bridge that answers guests. */
@@ -243,22 +243,27 @@ export async function openGuests(
   });
   const tokens = await GuestTokens.open({
     state,
-    findEnrolment: (number) => enroll.api.show(number).catch(unlessUnknown),
+    findEnrolment: (number) => enroll.enrolments.get(number),
   });
   const agents = await openAgents(agentFiles, host);
   const guestOfAgent = ({ instance, project }: AgentInstance): Guest => {
     // protection: agents-instances-of-others
-    const own = [...enroll.live()].find((it) => it.instance === instance && it.project === project);
+    const own = [...enroll.enrolments.liveOfInstance(instance)].find(
+      (it) => it.project === project,
+    );
     if (own?.state === 'accepted' || own?.state === 'signed-in') {
       return { minion: own.id, project, instance };
     }
     throw new BridgeError('ERR_ENROLL_UNKNOWN', 'this instance is not enrolled');
   };
   const files = await readGuestFiles();
-  const peers = new PeerDirectory(() => enroll.live());
-  const addresses = async (): Promise<ReadonlyMap<string, string>> => {
-    const all = [...(await present()).values()];
-    return new Map(all.filter((it) => it.isSure).map(({ id, address }) => [id, address]));
+  const peers = new PeerDirectory(enroll.enrolments);
+  const addresses = async (): Promise<AddressOf> => {
+    const all = await present();
+    return (id) => {
+      const minion = all.get(id);
+      return minion?.isSure === true ? minion.address : undefined;
+    };
   };
   const requests = new GuestRequests({ host, values, peers, addresses });
   let polling: Promise<void> = Promise.resolve();
@@ -343,9 +348,4 @@ async function describeMinion(
 ): Promise<string> {
   if (admission.keyOf(id)?.state !== 'accepted') return 'it has no accepted key';
   return (await present()).has(id) ? 'it is connected' : 'it is not connected';
-}
-
-function unlessUnknown(error: unknown): undefined {
-  if (error instanceof BridgeError && error.code === 'ERR_ENROLL_UNKNOWN') return undefined;
-  throw error;
 }

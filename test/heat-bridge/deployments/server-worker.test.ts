@@ -1,6 +1,9 @@
 /** How the worker of one server goes about metadata that it reads again and again. */
 import test from 'ava';
-import { type DeploymentRecord, DeploymentRecords } from '../../../heat-bridge/deployments/deployment-records.ts';
+import {
+  type DeploymentRecord,
+  DeploymentRecords,
+} from '../../../heat-bridge/deployments/deployment-records.ts';
 import { parseServerMetadata } from '../../../heat-bridge/deployments/metadata.ts';
 import { ServerWorker } from '../../../heat-bridge/deployments/server-worker.ts';
 import { createSilentLogger } from '../../../master/index.ts';
