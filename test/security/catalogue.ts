@@ -1790,6 +1790,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       guestData('a stack that would exceed its quota is refused by the name of the quota'),
       guestData('a value is text of at most 64 KiB'),
+      guestData('registrations of one owner leave room for those of others, and give it back'),
     ],
   },
   {
