@@ -182,7 +182,7 @@ export function codeDigest(config: Deployment['config']): string {
 }
 
 /** Written by hand: objects of JavaScript have keys such as `10` in an order of their own. */
-export function sortedJson(value: unknown): string {
+function sortedJson(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(sortedJson).join(',')}]`;
   if (!isPlainMap(value)) return writeJson(value ?? null);
   const members = Object.keys(value)

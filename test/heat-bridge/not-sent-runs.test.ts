@@ -6,6 +6,19 @@ import type { Delivery, JobUpdate, RunRequest } from '../../master/index.ts';
 
 const jid = '20261123000000000001';
 
+const catalog = new Catalog([
+  { name: 'site.go', description: 'x', function: 'site.go', reviewed: 'made for this test' },
+]);
+const never = new AbortController().signal;
+const execution = {
+  command: catalog.get('site.go'),
+  call: { fun: 'site.go', kwarg: {} },
+  user: 'u',
+  by: undefined,
+  deadline: never,
+  ended: never,
+};
+
 async function* stream(...updates: readonly JobUpdate[]): AsyncGenerator<JobUpdate, void, void> {
   yield* updates;
 }
@@ -16,9 +29,6 @@ function returned(minion: string): JobUpdate {
 }
 
 test('minions that the job of a run was never sent to get it when the run is resumed', async (t) => {
-  const catalog = new Catalog([
-    { name: 'site.go', description: 'x', function: 'site.go', reviewed: 'made for this test' },
-  ]);
   const run = new CommandRun({ id: jid, command: 'site.go', minions: ['a', 'b'], owner: 'o' });
   const published: RunRequest[] = [];
   const jobs = {
@@ -28,14 +38,8 @@ test('minions that the job of a run was never sent to get it when the run is res
       return stream(returned('b'));
     },
   };
-  const never = new AbortController().signal;
   const outcome = await executeCommandRun(jobs, run, {
-    command: catalog.get('site.go'),
-    call: { fun: 'site.go', kwarg: {} },
-    user: 'u',
-    by: undefined,
-    deadline: never,
-    ended: never,
+    ...execution,
     resume: () =>
       stream(
         { type: 'published', jid, minions: ['a', 'b'], missing: [], skipped: 0, notSent: ['b'] },
@@ -56,9 +60,6 @@ test('minions that the job of a run was never sent to get it when the run is res
 });
 
 test('the deliveries of a job are looked at once, however many minions are silent', async (t) => {
-  const catalog = new Catalog([
-    { name: 'site.go', description: 'x', function: 'site.go', reviewed: 'made for this test' },
-  ]);
   const minions = Array.from({ length: 200 }, (_, at) => `web${at}`);
   let looks = 0;
   const deliveries = minions.map(
@@ -71,21 +72,13 @@ test('the deliveries of a job are looked at once, however many minions are silen
       ...(at === 0 ? { reason: 'not-sent' as const } : {}),
     }),
   );
-  const never = new AbortController().signal;
   const run = new CommandRun({ id: jid, command: 'site.go', minions, owner: 'o' });
   const finished = { type: 'finished', jid, answered: [], silent: minions } as const;
   const jobs = {
     publish: () => t.fail('nothing is to be ended') as never,
     run: () => stream({ ...finished, reconnecting: [], deliveries }),
   };
-  const { results } = await executeCommandRun(jobs, run, {
-    command: catalog.get('site.go'),
-    call: { fun: 'site.go', kwarg: {} },
-    user: 'u',
-    by: undefined,
-    deadline: never,
-    ended: never,
-  });
+  const { results } = await executeCommandRun(jobs, run, execution);
   t.regex(results[0]?.reason ?? '', /never sent/);
   t.is(results[1]?.reason, 'it did not answer');
   t.is(looks, minions.length);
