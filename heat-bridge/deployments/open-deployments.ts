@@ -10,6 +10,7 @@ import type { RunQuotas } from '../commands/run-limits.ts';
 import type { EnrolmentModule } from '../enroll/open-enrolment.ts';
 import type { HttpClient } from '../http-client.ts';
 import { parseSection } from '../options.ts';
+import { createPresence } from '../presence.ts';
 import { sleepUntilAborted } from '../signals/delivery-worker.ts';
 import { secretsOf } from '../signals/destination.ts';
 import type { SignalsModule } from '../signals/open-signals.ts';
@@ -146,6 +147,7 @@ export async function openDeployments(
   });
   const meter = new DeploymentMeter();
   const pacer = new Pacer(options.pollsPerSecond);
+  const present = createPresence(host);
   const turn = (): Promise<void> => pacer.turn(closing);
   const workerDeps = (stack: RegisteredStack): ServerWorkerDeps => ({
     records,
@@ -161,7 +163,7 @@ export async function openDeployments(
         metadata,
         enroll.enrolments.liveOfInstance(server.source.serverId),
       ),
-    isPresent: async (minion) => (await host.master().presence()).some(({ id }) => id === minion),
+    isPresent: async (minion) => (await present()).has(minion),
     registerHandles: (minion, metadata) =>
       registerHandles({ stack, minion, metadata, handles: signals.api.handles, log }),
     resolve: (deployment) => resolveCall(deployment, { commands: catalog, code: codeCatalog }),

@@ -8,9 +8,7 @@ import {
   audited,
   type ExtensionHost,
   type FileServerBackend,
-  MasterError,
   type MinionRunners,
-  type PresentMinion,
 } from '../../master/index.ts';
 import type { BridgeModule } from '../bridge-module.ts';
 import type { Enrolment } from '../enroll/enrolment.ts';
@@ -25,6 +23,7 @@ import {
 } from '../http-client.ts';
 import { parseKeystoneOptions } from '../keystone.ts';
 import { BridgeOptionsError, parseSection } from '../options.ts';
+import { createPresence, type Presence } from '../presence.ts';
 import { AgentCredentials, type AgentInstance } from './agent-credentials.ts';
 import { CloudReader, type CloudReaderOptions } from './cloud-reader.ts';
 import { createStoreCoordinator } from './coordinator.ts';
@@ -310,34 +309,6 @@ function createPoller(
   const reader = new CloudReader({ ...account, ask: (request) => ask(request, closing) });
   const log = logger.child({ component: 'peers' });
   return new PeerPoller({ reader, directory, intervalMs, fullIntervalMs, now, log });
-}
-
-type Presence = () => Promise<ReadonlyMap<string, PresentMinion>>;
-
-/** Milliseconds that a look at all minions is good for: many guests may ask at once. */
-const presenceMs = 1_000;
-
-/** Minions that are connected, by id. */
-function createPresence({ master }: Pick<ExtensionHost, 'master'>): Presence {
-  let known: ReturnType<Presence> | undefined;
-  let at = -Infinity;
-  return () => {
-    if (known !== undefined && performance.now() - at < presenceMs) return known;
-    at = performance.now();
-    known = readPresence(master);
-    return known;
-  };
-}
-
-async function readPresence(master: ExtensionHost['master']): ReturnType<Presence> {
-  try {
-    const list = await master().presence();
-    return new Map(list.map((it) => [it.id, it]));
-  } catch (error) {
-    // Minions may ask for their pillar before the start is over.
-    if (error instanceof MasterError && error.code === 'ERR_MASTER_STOPPED') return new Map();
-    throw error;
-  }
 }
 
 /** For whoever waits for a value of it. */
