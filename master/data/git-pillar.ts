@@ -1,7 +1,7 @@
 /** Pillar files of repositories, as Salt's `ext_pillar: git` gives them [salt/pillar/git_pillar.py]. */
 
 import type { PillarRequest } from '../api/index.ts';
-import type { GitPillarRemote } from '../config/index.ts';
+import { type GitPillarRemote, withoutCredentials } from '../config/index.ts';
 import {
   type FileLists,
   FileServer,
@@ -129,8 +129,9 @@ function filesOf(opened: OpenRemote, includer: OpenRemote | undefined): FileServ
 /** Fetches remotes of pillar by hand. */
 export interface GitPillarUpdater {
   /**
-   * @param wanted default: all
-   * @returns by remote whether something has changed; an error where the fetch failed
+   * @param wanted default: all; `repo` with user and password or without
+   * @returns by remote, without user and password, whether something has changed; an error where
+   * the fetch failed
    */
   update(wanted: {
     readonly branch?: string | undefined;
@@ -148,16 +149,21 @@ export function gitPillarUpdater(
       const wanted = remotes.filter(
         (it) =>
           (branch === undefined || branch === it.branch) &&
-          (repo === undefined || repo === it.access.url || repo === it.id),
+          (repo === undefined || namesOf(it).includes(repo)),
       );
       const results = wanted.map(async ({ id, access }): Promise<[string, boolean | Error]> => {
         const mirror = await mirrors.open(access);
         const result = await mirror
           .update()
           .catch((error: unknown) => (error instanceof Error ? error : new Error(String(error))));
-        return [id, result];
+        return [withoutCredentials(id), result];
       });
       return new Map(await Promise.all(results));
     },
   };
+}
+
+/** As the configuration writes it and as messages show it, with the branch and without. */
+function namesOf({ id, access: { url } }: GitPillarRemote): readonly string[] {
+  return [id, url, withoutCredentials(id), withoutCredentials(url)];
 }

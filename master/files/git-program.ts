@@ -6,7 +6,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { codeOf } from '../../runtime/index.ts';
 import { MasterError } from '../api/index.ts';
-import type { GitAccess, GitLimits } from '../config/index.ts';
+import { type GitAccess, type GitLimits, withoutCredentials } from '../config/index.ts';
 
 /** Where a repository is, who asks for it and what may be used for that. */
 export interface GitSetting {
@@ -106,10 +106,6 @@ export function startError({ access, limits }: GitSetting, error: Error): Master
 /** The address of a remote without user and password, as messages name it. */
 export function placeOfRemote({ url }: Pick<GitAccess, 'url'>): string {
   return withoutCredentials(url);
-}
-
-function withoutCredentials(text: string): string {
-  return text.replaceAll(/(?<=[a-z]:\/\/)[^/@\s]*@/gi, '');
 }
 
 function complaintOf(complaint: string, code: number | null): string {

@@ -17,7 +17,12 @@ import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import { freePort } from '../../../bench/free-port.ts';
 import { gitLimitDefaults } from '../../../master/config/git-options.ts';
-import { type GitLimits, gitfsRemotesOf } from '../../../master/config/index.ts';
+import {
+  type GitLimits,
+  gitfsRemotesOf,
+  gitPillarRemotesOf,
+} from '../../../master/config/index.ts';
+import { gitPillarUpdater } from '../../../master/data/git-pillar.ts';
 import { openGitfs } from '../../../master/files/gitfs.ts';
 import { GitMirrors } from '../../../master/files/index.ts';
 import {
@@ -161,10 +166,8 @@ test('without git the last state is served, and the error says so', async (t) =>
 test('a git that is killed in the middle of a file fails the update, and the next one succeeds', async (t) => {
   const repo = repository(t);
   repo.commit({ a: 'content '.repeat(100_000) });
-  const program = path.join(temporaryDirectory(t), 'git');
   const killed = 'git "$@" | dd bs=1024 count=100 2>/dev/null; kill -KILL $$';
-  const script = `#!/bin/sh\ncase "$*" in *--batch) ${killed};; *) exec git "$@";; esac\n`;
-  writeFileSync(program, script, { mode: 0o755 });
+  const program = fakeGit(t, { '*--batch': killed }, 'exec git "$@"');
   const served = await serve(t, { gitfsRemotes: [remote(repo.url)], git: git({ program }) });
   await t.throwsAsync(within('the update', served.update()), {
     code: 'ERR_GIT',
@@ -173,6 +176,39 @@ test('a git that is killed in the middle of a file fails the update, and the nex
   writeFileSync(program, '#!/bin/sh\nexec git "$@"\n');
   await within('the update', served.update());
   t.is((await served.text('a'))?.length, 800_000);
+});
+
+/** A program in place of git: what it does for some of its words, and for all others. */
+function fakeGit(t: ExecutionContext, cases: Readonly<Record<string, string>>, other: string) {
+  const program = path.join(temporaryDirectory(t), 'git');
+  const lines = Object.entries(cases).map(([words, does]) => `${words}) ${does};;`);
+  const script = `#!/bin/sh\ncase "$*" in ${lines.join(' ')} *) ${other};; esac\n`;
+  writeFileSync(program, script, { mode: 0o755 });
+  return program;
+}
+
+test('no error and no answer shows the password in an address', async (t) => {
+  const url = 'https://me:pass@word@git.invalid/x';
+  const refs = `printf '${'a'.repeat(40)}\\0commit\\0\\0refs/heads/master\\n'`;
+  const program = fakeGit(t, { '*for-each-ref*': refs }, 'exit 0');
+  const options = { git: git({ program, protocols: ['https'] }) };
+  const served = await serve(t, { ...options, gitfsRemotes: [remote(url)] });
+  await t.throwsAsync(served.update(), {
+    code: 'ERR_GIT',
+    message: 'https://git.invalid/x: git ended before it had answered',
+  });
+  const config = resolveMasterConfig(options);
+  const remotes = gitPillarRemotesOf([remote(`master ${url}`)], config);
+  const closing = new AbortController();
+  const mirrors = new GitMirrors(temporaryDirectory(t), {
+    limits: config.git,
+    log: createLogger('quiet'),
+    closing: closing.signal,
+  });
+  for (const repo of [undefined, url, 'https://git.invalid/x', 'master https://git.invalid/x']) {
+    const answers = await gitPillarUpdater(remotes, mirrors).update({ repo });
+    t.deepEqual([...answers.keys()], ['master https://git.invalid/x']);
+  }
 });
 
 test('names that are no paths, links that lead out, submodules and .git are not served', async (t) => {
