@@ -44,13 +44,17 @@ async function updateMirrors(mirrors: ReadonlySet<GitMirror>): Promise<void> {
   throw new MasterError('ERR_GIT', failures.map((it) => it.message).join('; '));
 }
 
+/** Lists of a remote that are kept, as many as of file roots: minions may ask for every branch. */
+const maxLists = 64;
+
 /** Files below a directory of a tree, served below a mount point. */
 export class TreeFiles {
+  /** The one that was not asked for longest comes first. */
   readonly #lists = new Map<string, FileLists>();
   #snapshot: GitSnapshot | undefined;
-  readonly #mirror: GitMirror;
+  readonly #mirror: Pick<GitMirror, 'snapshot' | 'find'>;
 
-  constructor(mirror: GitMirror) {
+  constructor(mirror: Pick<GitMirror, 'snapshot' | 'find'>) {
     this.#mirror = mirror;
   }
 
@@ -71,18 +75,19 @@ export class TreeFiles {
     return { ...found, stat: { ...found.stat, mode } };
   }
 
-  /** The same object as long as nothing has changed. */
+  /** The same object as long as nothing has changed and not too many others are asked for. */
   lists(tree: string, place: { readonly root: string; readonly mountpoint: string }): FileLists {
     const { snapshot } = this.#mirror;
     if (this.#snapshot !== snapshot) this.#forgetOthers(snapshot);
     const [root, mountpoint] = [trimmed(place.root), trimmed(place.mountpoint)];
     const mark = `${tree}\0${root}\0${mountpoint}`;
-    const known = this.#lists.get(mark);
-    if (known !== undefined) return known;
     const directory = directoryInTree(snapshot.trees, tree, root);
-    const lists =
-      directory === undefined ? noFiles : listTree(snapshot.trees, directory, mountpoint);
+    if (directory === undefined) return noFiles;
+    const lists = this.#lists.get(mark) ?? listTree(snapshot.trees, directory, mountpoint);
+    this.#lists.delete(mark);
     this.#lists.set(mark, lists);
+    const [oldest] = this.#lists.keys();
+    if (this.#lists.size > maxLists && oldest !== undefined) this.#lists.delete(oldest);
     return lists;
   }
 
