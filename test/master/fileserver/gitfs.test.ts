@@ -303,8 +303,21 @@ test('a repository over its limits is an error that names it, and the last state
     gitfsRemotes: [remote(repo.url)],
     git: git(given),
   });
-  const served = await serve(t, limits({ maxFiles: 3, maxBytes: 200_000 }), directory);
+  let served = await serve(t, limits({ maxFiles: 3, maxBytes: 200_000 }), directory);
   await served.update();
+  repo.commit({ b: 'two'.repeat(40_000) });
+  await served.update();
+  repo.commit({ a: 'one'.repeat(40_000) });
+  const together = { code: 'ERR_GIT', message: /more than 200000 bytes/ };
+  await t.throwsAsync(served.update(), together, 'with what came by an earlier update');
+  const contents = readdirSync(directory, { recursive: true, encoding: 'utf8' });
+  t.is(contents.filter((name) => /\/files\/\w\w\/\w+$/.test(name)).length, 3, 'none of it stays');
+  await served.close();
+  const restarted = await serve(t, limits({ maxBytes: 200_000 }), directory);
+  await t.throwsAsync(restarted.update(), together, 'and before a restart');
+  await restarted.close();
+  served = await serve(t, limits({ maxFiles: 3, maxBytes: 200_000 }), directory);
+  repo.git('reset', '--quiet', '--hard', 'HEAD~1');
   repo.commit(Object.fromEntries(Array.from({ length: 4 }, (_, i) => [`f${i}`, `${i}`])));
   const many = await t.throwsAsync(served.update(), {
     code: 'ERR_GIT',
