@@ -67,6 +67,8 @@ export class GitMirror {
   readonly #files: DiskFiles;
   readonly #retired = new Map<string, number>();
   #snapshot: GitSnapshot = nothing;
+  /** The commits that were read last, by ref; `undefined` after a restart. */
+  #commitsRead: ReadonlyMap<string, string> | undefined;
   /** Contents on the disk: bytes by id, `undefined` after a restart until they are counted. */
   #blobs = new Map<string, number | undefined>();
   #updating: Promise<boolean> | undefined;
@@ -173,9 +175,15 @@ export class GitMirror {
 
   async #update(): Promise<boolean> {
     await this.#fetch();
-    const [next, blobs] = await this.#within((signal) => this.#read(signal));
+    const commits = await this.#within((signal) => this.#refs(signal));
+    if (this.#commitsRead !== undefined && isEqual(commits, this.#commitsRead)) {
+      await this.#expire();
+      return false;
+    }
+    const [next, blobs] = await this.#within((signal) => this.#readAll(commits, signal));
     const isSame = isEqual(next.refs, this.#snapshot.refs);
     await this.#sweep(blobs);
+    this.#commitsRead = commits;
     if (isSame) return false;
     await writeFileAtomically(this.#stateFile, JSON.stringify(toState(next)), 0o600);
     this.#snapshot = next;
@@ -192,9 +200,9 @@ export class GitMirror {
       await this.#prepare(signal);
       const tooLarge = new AbortController();
       const both = linkSignals(signal, tooLarge.signal);
-      const watch = setInterval(async () => {
-        if ((await sizeOf(directory)) > limits.maxBytes) tooLarge.abort(this.#overLimit());
-      }, watchMs);
+      const watch = watchSize(path.join(directory, 'objects'), limits.maxBytes, () =>
+        tooLarge.abort(this.#overLimit()),
+      );
       const words = [
         'fetch',
         '--prune',
@@ -267,8 +275,11 @@ export class GitMirror {
     );
   }
 
-  async #read(signal: AbortSignal): Promise<[GitSnapshot, Set<string>]> {
-    const commits = await this.#refs(signal);
+  /** The trees of commits, and the contents that they need, which are on the disk then. */
+  async #readAll(
+    commits: ReadonlyMap<string, string>,
+    signal: AbortSignal,
+  ): Promise<[GitSnapshot, Set<string>]> {
     const reader = new ObjectReader(this.#setting, signal);
     try {
       const reading = new SnapshotReading(reader, this.#snapshot.trees, this.#setting);
@@ -513,6 +524,17 @@ function readRef(name: string): GitRef | undefined {
 
 function blobPath(id: string): string {
   return `${id.slice(0, 2)}/${id.slice(2)}`;
+}
+
+/** Calls when a directory has grown over a size. Large ones take long to look through: one look at a time. */
+function watchSize(directory: string, maxBytes: number, onOver: () => void): NodeJS.Timeout {
+  let isLooking = false;
+  return setInterval(async () => {
+    if (isLooking) return;
+    isLooking = true;
+    if ((await sizeOf(directory)) > maxBytes) onOver();
+    isLooking = false;
+  }, watchMs);
 }
 
 /** Bytes of the files of a directory that changes meanwhile. */

@@ -6,6 +6,7 @@ import {
   existsSync,
   mkdirSync,
   readdirSync,
+  readFileSync,
   renameSync,
   symlinkSync,
   writeFileSync,
@@ -179,8 +180,12 @@ test('a git that is killed in the middle of a file fails the update, and the nex
 });
 
 /** A program in place of git: what it does for some of its words, and for all others. */
-function fakeGit(t: ExecutionContext, cases: Readonly<Record<string, string>>, other: string) {
-  const program = path.join(temporaryDirectory(t), 'git');
+function fakeGit(
+  t: ExecutionContext,
+  cases: Readonly<Record<string, string>>,
+  other: string,
+  program: string = path.join(temporaryDirectory(t), 'git'),
+): string {
   const lines = Object.entries(cases).map(([words, does]) => `${words}) ${does};;`);
   const script = `#!/bin/sh\ncase "$*" in ${lines.join(' ')} *) ${other};; esac\n`;
   writeFileSync(program, script, { mode: 0o755 });
@@ -209,6 +214,32 @@ test('no error and no answer shows the password in an address', async (t) => {
     const answers = await gitPillarUpdater(remotes, mirrors).update({ repo });
     t.deepEqual([...answers.keys()], ['master https://git.invalid/x']);
   }
+});
+
+test('a remote in which nothing has changed is fetched and not read', async (t) => {
+  const runs = path.join(temporaryDirectory(t), 'runs');
+  const refs = (commit: string): string =>
+    `printf '${commit.repeat(40)}\\0commit\\0\\0refs/heads/master\\n'`;
+  const program = path.join(path.dirname(runs), 'git');
+  const write = (commit: string): string =>
+    fakeGit(
+      t,
+      {
+        '*for-each-ref*': refs(commit),
+        // An empty tree, whatever is asked for.
+        '*--batch': `echo read >> ${runs}; while read -r _; do printf '%040d tree 0\\n\\n' 0; done`,
+      },
+      'exit 0',
+      program,
+    );
+  write('a');
+  const served = await serve(t, { gitfsRemotes: [remote('file:///x')], git: git({ program }) });
+  const reads = (): number => readFileSync(runs, 'utf8').split('\n').length - 1;
+  for (let i = 0; i < 3; i++) await served.update();
+  t.is(reads(), 1);
+  write('b');
+  await served.update();
+  t.is(reads(), 2);
 });
 
 test('names that are no paths, links that lead out, submodules and .git are not served', async (t) => {
