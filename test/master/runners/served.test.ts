@@ -1,6 +1,7 @@
 /** Runners that ask minions or keep something, and what is said of those that are not served. */
 import { readFileSync } from 'node:fs';
 import test from 'ava';
+import { askRunners } from '../../../master/functions/ask-runners.ts';
 import { CacheBanks } from '../../../master/functions/cache-banks.ts';
 import {
   insteadOfRunner,
@@ -30,6 +31,51 @@ test('minions are asked by a runner, and those that return the same stand togeth
   t.deepEqual(await run(master, 'survey.hash', 'a1', 'test.echo', { k: true }), [
     { pool: ['a1'], result: "{'k': True}" },
   ]);
+});
+
+test('survey.diff compares what the others return with what most return, each in its turn', async (t) => {
+  const texts = [
+    'a\nb\nc',
+    'a\nb\nc',
+    'b\nx\nc',
+    '',
+    ...Array.from({ length: 50 }, (_, i) => `${i}`),
+  ];
+  const runners = askRunners({
+    api: {
+      run: async function* () {
+        for (const [index, text] of texts.entries()) {
+          const minion = `m${String(index).padStart(2, '0')}`;
+          const told = { fun: 'x.y', return: text, retcode: 0, success: true, receivedAt: 0 };
+          yield { type: 'return', jid: '1', minion, ...told };
+        }
+      },
+    },
+    targets: { resolveWithin: () => [] },
+  });
+  let turns = 0;
+  const ended = new AbortController();
+  const count = (): void => {
+    turns += 1;
+    if (!ended.signal.aborted) setImmediate(count);
+  };
+  count();
+  const pools = await runners['survey.diff']?.bind(
+    ['*', 'x.y'],
+    {},
+  )({
+    ...{ jid: '1', user: 'u', by: undefined, timeoutSeconds: undefined, tell: () => {} },
+    closing: ended.signal,
+  });
+  ended.abort();
+  const [first, ...others] = Array.isArray(pools) ? pools : [];
+  t.deepEqual(first, { pool: ['m00', 'm01'], result: 'a\nb\nc' });
+  t.is(others.length, 52);
+  t.deepEqual(others.slice(0, 2), [
+    { pool: ['m02'], result: 'b\nx\nc', diff: '-a\n+x' },
+    { pool: ['m03'], result: '', diff: '-a\n-b\n-c' },
+  ]);
+  t.true(turns >= 52, `${turns}`);
 });
 
 test('a compound target is judged for one minion, and what is not known matches nothing', async (t) => {
