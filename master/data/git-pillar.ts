@@ -3,22 +3,21 @@
 import type { PillarRequest } from '../api/index.ts';
 import { type GitPillarRemote, withoutCredentials } from '../config/index.ts';
 import {
+  asBackend,
   type FileLists,
-  FileServer,
   type FileServerBackend,
   type FoundFile,
   type GitMirror,
   type GitMirrors,
+  isCommitId,
   noFiles,
-  refKey,
-  servedFiles,
   TreeFiles,
+  treeOfRef,
 } from '../files/index.ts';
 import type { ExtPillarLayer } from './ext-pillar.ts';
 import type { PillarSource } from './pillar-data.ts';
 
 const anyEnv = '__env__';
-const hexadecimal = /^[0-9a-f]{40}(?:[0-9a-f]{24})?$/i;
 
 /** A remote that is open. */
 interface OpenRemote {
@@ -52,8 +51,9 @@ export async function openGitPillar(
   const compiled = opened.filter(({ remote }) => remote.mountpoint === '');
   return compiled.map((own) => {
     const others = includes ? opened.filter((it) => it !== own) : [];
-    const backend = servedFiles(
-      new FileServer([own, ...others].map((it) => filesOf(it, own === it ? undefined : own))),
+    const backend = asBackend(
+      'git',
+      [own, ...others].map((it) => filesOf(it, own === it ? undefined : own)),
     );
     const pillar = openPillar(backend, own.remote.env);
     return {
@@ -77,7 +77,7 @@ async function openRemote(remote: GitPillarRemote, mirrors: GitMirrors): Promise
   const isAny = branch === anyEnv && allSaltenvs === '';
   mirror.want(
     ({ kind, name }) => kind !== 'sha' && (isAny || named.includes(name)),
-    named.filter((name) => hexadecimal.test(name)),
+    named.filter(isCommitId),
   );
   return { remote, mirror, files: new TreeFiles(mirror) };
 }
@@ -91,14 +91,7 @@ function envOf({ env }: GitPillarRemote, asked: string | undefined): string {
 function treeOf({ remote, mirror }: OpenRemote, env: string): string | undefined {
   const { branch, base, fallback, allSaltenvs } = remote;
   const ofEnv = allSaltenvs ?? (env === 'base' ? base : env);
-  const { refs } = mirror.snapshot;
-  for (const name of [branch === anyEnv ? ofEnv : branch, fallback]) {
-    for (const kind of ['branch', 'tag', 'sha'] as const) {
-      const tree = refs.get(refKey({ kind, name }));
-      if (tree !== undefined) return tree;
-    }
-  }
-  return undefined;
+  return treeOfRef(mirror.snapshot, [branch === anyEnv ? ofEnv : branch, fallback]);
 }
 
 /**

@@ -99,10 +99,14 @@ export class FileServer {
     saltenv: WireValue | undefined,
   ): Promise<ServedFile | undefined> {
     const requested = requestedFile(path, saltenv);
-    if (requested === undefined) return undefined;
+    return requested && this.findAt(requested);
+  }
+
+  /** Finds a file by its place. */
+  async findAt({ path, saltenv }: RequestedFile): Promise<ServedFile | undefined> {
     for (const backend of this.#backends) {
-      const file = await backend.find(requested.path, requested.saltenv);
-      if (file !== undefined) return { path: requested.path, back: backend.name, file };
+      const file = await backend.find(path, saltenv);
+      if (file !== undefined) return { path, back: backend.name, file };
     }
     return undefined;
   }
@@ -224,15 +228,24 @@ async function placesOf(roots: Readonly<Record<string, readonly string[]>>): Pro
   return places.flat().map((place) => place.split('/__env__')[0] ?? place);
 }
 
-// The file server as a source of templates.
+// Several backends as one.
 
-/** The file server is the master's, which closes it. */
+/** What several backends serve, as one; they stay the caller's. */
+export function asBackend(name: string, backends: readonly FileServerBackend[]): FileServerBackend {
+  const server = new FileServer(backends);
+  return {
+    name,
+    envs: () => server.envs(),
+    find: async (path, saltenv) => (await server.findAt({ path, saltenv }))?.file,
+    lists: (saltenv) => server.lists(saltenv),
+    close: async () => {},
+  };
+}
+
+/** The file server as a source of templates, whose paths may have a query. */
 export function servedFiles(fileServer: FileServer): FileServerBackend {
   return {
-    name: 'served',
-    envs: () => fileServer.envs(),
+    ...asBackend('served', fileServer.backends),
     find: async (place, saltenv) => (await fileServer.find(place, saltenv))?.file,
-    lists: (saltenv) => fileServer.lists(saltenv),
-    close: async () => {},
   };
 }

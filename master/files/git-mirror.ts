@@ -34,6 +34,26 @@ export function refKey({ kind, name }: GitRef): string {
   return `${kind} ${name}`;
 }
 
+/** Whether a name is the id of a commit. */
+export function isCommitId(name: string): boolean {
+  return /^[0-9a-f]{40}(?:[0-9a-f]{24})?$/i.test(name);
+}
+
+/** The id of the tree of the first that has one. @param kinds in this order, of each name */
+export function treeOfRef(
+  { refs }: GitSnapshot,
+  names: readonly string[],
+  kinds: readonly GitRef['kind'][] = ['branch', 'tag', 'sha'],
+): string | undefined {
+  for (const name of names) {
+    for (const kind of kinds) {
+      const tree = refs.get(refKey({ kind, name }));
+      if (tree !== undefined) return tree;
+    }
+  }
+  return undefined;
+}
+
 /** Says what of a repository is read: everything that somebody wants. */
 export type RefFilter = (ref: GitRef) => boolean;
 

@@ -454,7 +454,8 @@ test('git daemon: root, mountpoint, whitelist, fallback and mapped environments'
     root: 'salt',
     mountpoint: 'salt://mnt',
     fallback: 'dev',
-    saltenv_blacklist: ['sec*'],
+    saltenv_whitelist: ['[b-z]*'],
+    saltenv_blacklist: ['*(', 'se(c|d)ret'],
   };
   const served = await serve(t, {
     gitfsRemotes: [
