@@ -164,6 +164,8 @@ function settingsOf(access: GitAccess, limits: GitLimits): [name: string, value:
     ['gc.autoPackLimit', '20'],
     ['gc.autoDetach', 'false'],
     ['gc.pruneExpire', 'now'],
+    // Garbage is collected after a change, not after each fetch.
+    ['maintenance.auto', 'false'],
     ['http.sslVerify', String(sslVerify)],
     // Others that the environment or a default may name.
     ['credential.helper', ''],
