@@ -8,7 +8,6 @@ import {
   readdirSync,
   readFileSync,
   renameSync,
-  symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { readFile } from 'node:fs/promises';
@@ -35,6 +34,7 @@ import {
 } from '../../../master/index.ts';
 import { within } from '../../helpers/deadline.ts';
 import { effort } from '../../helpers/effort.ts';
+import { layOut } from '../../helpers/file-tree.ts';
 import { GitRepository } from '../../helpers/git-repository.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 
@@ -95,7 +95,7 @@ function repository(t: ExecutionContext): GitRepository {
 
 test('branches and tags are environments, and a push is served after the next fetch', async (t) => {
   const repo = repository(t);
-  repo.commit({ 'top.sls': 'base', 'dir/tool': 'run' });
+  layOut(repo.directory, { 'top.sls': 'base', 'dir/tool': 'run' });
   chmodSync(repo.path('dir/tool'), 0o755);
   repo.commit({});
   repo.git('tag', 'v1');
@@ -246,19 +246,16 @@ test('names that are no paths, links that lead out, submodules and .git are not 
   const repo = repository(t);
   const outside = path.join(temporaryDirectory(t), 'secret');
   writeFileSync(outside, 'secret');
-  repo.commit({ 'dir/file': 'inside', '-x': 'dash', 'a?saltenv=b': 'question' });
-  for (const [link, target] of [
-    ['absolute', outside],
-    ['rooted', '/dir/file'],
-    ['up', '../../../../../../../../etc/passwd'],
-    ['dir/inner', '../dir/file'],
-    ['folder', 'dir'],
-    ['config', '.git/config'],
-    ['loop', 'loop'],
-  ] as const) {
-    symlinkSync(target, repo.path(link));
-  }
-  repo.commit({});
+  repo.commit({
+    ...{ 'dir/file': 'inside', '-x': 'dash', 'a?saltenv=b': 'question' },
+    absolute: { link: outside },
+    rooted: { link: '/dir/file' },
+    up: { link: '../../../../../../../../etc/passwd' },
+    'dir/inner': { link: '../dir/file' },
+    folder: { link: 'dir' },
+    config: { link: '.git/config' },
+    loop: { link: 'loop' },
+  });
   const [blob = ''] = [repo.git('rev-parse', 'HEAD:dir/file')];
   const head = repo.git('rev-parse', 'HEAD');
   const inner = repo.tree([['100644', 'config', blob]]);
@@ -478,24 +475,26 @@ test('git daemon: root, mountpoint, whitelist, fallback and mapped environments'
 });
 
 // 2,000 files in 50 branches by `npm run campaign -- gitfs`.
-const [fileCount, branchCount] = effort === 1 ? [200, 10] : [2000, 50];
+const [fileCount, branchCount] = effort === 1 ? [60, 10] : [2000, 50];
 
-test(`${fileCount} files in ${branchCount} branches are fetched, and a push is served within a minute`, async (t) => {
+test(`${fileCount} files in ${branchCount} branches are fetched, and after a push only what it changed`, async (t) => {
   const repo = repository(t);
   const files = Array.from({ length: fileCount }, (_, i) => [`d${i % 40}/f${i}`, `content ${i}`]);
   repo.commit(Object.fromEntries(files));
-  for (let i = 0; i < branchCount - 1; i++) repo.git('branch', `b${i}`);
-  const served = await serve(t, { gitfsRemotes: [remote(repo.url)] });
+  repo.branches(...Array.from({ length: branchCount - 1 }, (_, i) => `b${i}`));
+  const asked = path.join(temporaryDirectory(t), 'asked');
+  const program = fakeGit(t, { '*--batch': `tee ${asked} | git "$@"` }, 'exec git "$@"');
+  const served = await serve(t, { gitfsRemotes: [remote(repo.url)], git: git({ program }) });
   await served.update();
   t.is(served.backend.envs().length, branchCount);
   t.is((await served.files('b8')).length, fileCount);
   repo.git('checkout', '--quiet', 'b7');
   repo.commit({ 'd0/f0': 'pushed' });
-  const startedAt = performance.now();
   await served.update();
   t.is(await served.text('d0/f0', 'b7'), 'pushed');
   t.is(await served.text('d0/f0', 'b8'), 'content 0');
-  t.true(performance.now() - startedAt < 20_000);
+  const objects = readFileSync(asked, 'utf8').trim().split('\n');
+  t.is(objects.length, branchCount + 2, 'the tree of each branch, one directory and one file');
 });
 
 test('a master fetches by its clock and by fileserver.update, beside file_roots', async (t) => {
