@@ -46,13 +46,8 @@ export async function callMethod<T>(
 }
 
 /** A stream that begins with the first read; ends when the reader stops or the signal fires. */
-async function* streamMethod<T>(
-  connection: Connection,
-  method: string,
-  parameters: object,
-  signal?: AbortSignal,
-): AsyncGenerator<T, void, void> {
-  yield* await openMethodStream<T>(connection, method, parameters, signal);
+async function* streamOf<T>(open: () => Promise<AsyncIterable<T>>): AsyncGenerator<T, void, void> {
+  yield* await open();
 }
 
 /** A stream that has begun when it resolves. */
@@ -375,25 +370,14 @@ function clientOf<T>(caller: MethodCaller, table: RpcTableOf<T>, token?: string,
     });
     const callOnce = (...args: never): Promise<unknown> =>
       caller.call({ name, row }, parametersOf(args));
-    const stream = (...args: never): AsyncIterable<unknown> =>
-      streamOf(caller, { name, row }, parametersOf(args), signalOf(args));
     const openStream = (...args: never): Promise<AsyncIterable<unknown>> =>
       caller.open({ name, row }, parametersOf(args), signalOf(args));
+    const stream = (...args: never): AsyncIterable<unknown> => streamOf(() => openStream(...args));
     if (row.isLive === true) return [key, openStream];
     return [key, row.isStream ? stream : callOnce];
   });
   // The rows of `table` are of the methods of `T`, one by one.
   return Object.fromEntries(methods) as T;
-}
-
-/** A stream that begins with the first read; ends when the reader stops or the signal fires. */
-async function* streamOf(
-  caller: MethodCaller,
-  method: NamedMethod,
-  parameters: object,
-  signal: AbortSignal | undefined,
-): AsyncGenerator<unknown, void, void> {
-  yield* await caller.open(method, parameters, signal);
 }
 
 function signalOf(args: readonly unknown[]): AbortSignal | undefined {
@@ -446,6 +430,6 @@ export function connectExtension(master: LocalMaster, extension: string): Extens
   return {
     call: (method, parameters = {}) => callMethod(connection, `${extension}.${method}`, parameters),
     stream: (method, parameters = {}, signal) =>
-      streamMethod(connection, `${extension}.${method}`, parameters, signal),
+      streamOf(() => openMethodStream(connection, `${extension}.${method}`, parameters, signal)),
   };
 }

@@ -221,7 +221,7 @@ export function openLmdbTables(directory: string, isReadOnly = false): LmdbTable
     });
     return tablesOf(environment, directory);
   } catch (cause) {
-    throw failure(`the store in ${directory} could not be opened`, cause);
+    throw engineFailure(`the store in ${directory} could not be opened`, cause);
   }
 }
 
@@ -231,7 +231,7 @@ function tablesOf(environment: RootDatabase<Buffer, Buffer>, directory: string):
     // A child transaction, so that a group that throws is taken back.
     (work) => environment.childTransaction(work),
     async (cause) =>
-      failure('a write failed', await toStoreError(cause), await isLowOnSpace(directory)),
+      engineFailure('a write failed', await toStoreError(cause), await isLowOnSpace(directory)),
   );
   return {
     entries: table('entries'),
@@ -243,7 +243,7 @@ function tablesOf(environment: RootDatabase<Buffer, Buffer>, directory: string):
       try {
         await environment.backup(target, true);
       } catch (cause) {
-        throw failure('the store could not be copied', cause);
+        throw engineFailure('the store could not be copied', cause);
       }
     },
     close: () => environment.close(),
@@ -302,7 +302,7 @@ async function isLowOnSpace(directory: string): Promise<boolean> {
   return disk !== undefined && disk.bavail * disk.bsize < lowSpaceBytes;
 }
 
-function failure(what: string, cause: unknown, hasLittleRoom = false): StoreError {
+function engineFailure(what: string, cause: unknown, hasLittleRoom = false): StoreError {
   if (cause instanceof Error && isFull(cause, hasLittleRoom)) {
     return new StoreError('ERR_STORE_FULL', diskFullMessage, { cause });
   }
@@ -403,7 +403,7 @@ export interface StoreUpgrade {
  * The steps between layouts, each from the layout that is its index to the next; all of them are
  * one transaction.
  */
-const steps: readonly ((tables: Tables) => void)[] = [
+const layoutSteps: readonly ((tables: Tables) => void)[] = [
   // Layout 0 has the rows of layout 1 and does not say so.
   () => {},
 ];
@@ -425,7 +425,7 @@ async function upgradeTables(
     ? undefined
     : await backUpBeforeUpgrade(tables, directory, layout, now);
   await tables.transaction(() => {
-    for (const step of steps.slice(layout)) step(tables);
+    for (const step of layoutSteps.slice(layout)) step(tables);
     tables.meta.put(layoutKey, packNumber(layoutVersion));
   });
   return old === undefined ? undefined : { from: layout, to: layoutVersion, old };

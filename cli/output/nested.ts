@@ -1,4 +1,4 @@
-/** Salt's default outputter: YAML-like, keys sorted, coloured [salt output/nested.py]. */
+/** Values as text: as Python, JSON and YAML write them, and by Salt's default outputter. */
 
 import {
   type PythonForms,
@@ -118,6 +118,8 @@ export function wrapText(text: string, width: number, indent: number): string {
     .map((part) => ' '.repeat(indent) + part)
     .join('\n');
 }
+
+// Salt's default outputter: YAML-like, keys sorted, coloured [salt output/nested.py].
 
 /** How a value is shown. */
 export interface NestedOptions {

@@ -83,9 +83,9 @@ export function sendLater(value: WireValue, isNext: true | Promise<true>): Reply
   return isNext === true ? send(value) : { kind: 'send', value, after: isNext };
 }
 
-const maxRemembered = 50_000;
+const maxTokens = 50_000;
 /** For one of them as bytes: a token is as long as its key, which has at most 8,192 bits. */
-const room = Buffer.allocUnsafeSlow(1024);
+const tokenRoom = Buffer.allocUnsafeSlow(1024);
 
 /**
  * Whether a token is the minion's own [WIRE 3.3]. It never changes for a key, so one that was
@@ -107,8 +107,8 @@ export class TokenCheck {
   isRemembered(pem: string, token: Uint8Array): boolean {
     const known = this.#verified.get(pem);
     if (known?.length !== token.length) return false;
-    room.write(known, 'latin1');
-    return timingSafeEqual(room.subarray(0, known.length), token);
+    tokenRoom.write(known, 'latin1');
+    return timingSafeEqual(tokenRoom.subarray(0, known.length), token);
   }
 
   /** @param pem text of the minion's accepted key */
@@ -117,7 +117,7 @@ export class TokenCheck {
     if (!(await this.#verifyOnce(pem, token))) return false;
     this.#verified.set(pem, Buffer.from(token).toString('latin1'));
     const [oldest] = this.#verified.keys();
-    if (this.#verified.size > maxRemembered && oldest !== undefined) this.#verified.delete(oldest);
+    if (this.#verified.size > maxTokens && oldest !== undefined) this.#verified.delete(oldest);
     return true;
   }
 
@@ -192,12 +192,12 @@ export class SignatureCheck {
   }
 }
 
-const prefix: Key = ['pins'];
+const pinsPrefix: Key = ['pins'];
 
 /** The version that each id has proved, by id. */
 export async function readPins(store: Pick<Store, 'list'>): Promise<Map<string, number>> {
   const pins = new Map<string, number>();
-  for await (const entry of store.list(prefix)) {
+  for await (const entry of store.list(pinsPrefix)) {
     const [version] = entry.value;
     if (version !== undefined) pins.set(entry.key.at(-1) ?? '', version);
   }
@@ -250,13 +250,13 @@ export class VersionPins {
     if (version <= this.of(id)) return;
     this.#pins.set(id, version);
     const value = Uint8Array.of(version);
-    await this.#store.write([{ op: 'put', key: [...prefix, id], value }]);
+    await this.#store.write([{ op: 'put', key: [...pinsPrefix, id], value }]);
   }
 
   async forget(ids: readonly string[]): Promise<void> {
     const pinned = ids.filter((id) => this.#pins.delete(id));
     if (pinned.length === 0) return;
-    await this.#store.write(pinned.map((id) => ({ op: 'delete', key: [...prefix, id] })));
+    await this.#store.write(pinned.map((id) => ({ op: 'delete', key: [...pinsPrefix, id] })));
   }
 }
 

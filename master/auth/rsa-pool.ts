@@ -16,14 +16,6 @@ interface Member {
   readonly underWay: Map<number, Waiting>;
 }
 
-/** How the pool is made. */
-export interface RsaPoolOptions {
-  /** Threads at most; each is started when the others are busy. Default: one a processor. */
-  readonly threads?: number;
-  /** Tasks that may wait; one more is refused. Default 4096. */
-  readonly maxWaiting?: number;
-}
-
 /** A worker holds little more than keys; without these V8 reserves as for a whole program. */
 const resourceLimits = { maxYoungGenerationSizeMb: 4, maxOldGenerationSizeMb: 128 };
 
@@ -31,56 +23,55 @@ const resourceLimits = { maxYoungGenerationSizeMb: 4, maxOldGenerationSizeMb: 12
 const maxTasksPerThread = 8;
 /** With fewer than this left a thread is given more, so that it never waits for the main thread. */
 const ahead = 2;
+/** Tasks of one master that may wait. */
+const maxWaiting = 4096;
+/** Threads that no master needs end so many milliseconds after the last one was closed. */
+const idleMs = 5000;
 
-/**
- * Worker threads for RSA, so that no private-key operation ever holds the thread that moves
- * bytes. Bounded: a flood of sign-ins is refused at the door instead of queueing up.
- */
-export class RsaPool {
+/** The threads of this process, of which each master has its turn: there are only so many processors. */
+class RsaThreads {
   readonly #members: Member[] = [];
-  readonly #queue: Waiting[] = [];
-  readonly #maxWaiting: number;
-  readonly #threads: number;
+  /** Of open masters; the first has the next turn. */
+  readonly #pools = new Set<RsaPool>();
+  readonly #threads = availableParallelism();
   #lastId = 0;
-  #isClosed = false;
+  #idleTimer: NodeJS.Timeout | undefined;
 
-  constructor(options: RsaPoolOptions = {}) {
-    this.#maxWaiting = options.maxWaiting ?? 4096;
-    this.#threads = options.threads ?? availableParallelism();
+  open(pool: RsaPool): void {
+    this.#pools.add(pool);
+    clearTimeout(this.#idleTimer);
   }
 
-  /** Tasks that wait for a worker. */
-  get waiting(): number {
-    return this.#queue.length;
+  close(pool: RsaPool): void {
+    this.#pools.delete(pool);
+    if (this.#pools.size > 0) return;
+    clearTimeout(this.#idleTimer);
+    this.#idleTimer = setTimeout(() => this.#endThreads(), idleMs).unref();
   }
 
-  /**
-   * Runs one task on a worker.
-   * @throws MasterError ERR_RSA_OVERLOAD when too many wait, ERR_MASTER_STOPPED after close
-   */
-  run<T extends RsaTask>(task: T): Promise<RsaResult<T>> {
-    if (this.#isClosed) {
-      return Promise.reject(new MasterError('ERR_MASTER_STOPPED', 'the master is being closed'));
+  /** A number that no other task has. */
+  nextId(): number {
+    this.#lastId += 1;
+    return this.#lastId;
+  }
+
+  /** Gives waiting tasks to threads that are free. */
+  dispatch(): void {
+    for (;;) {
+      const pool = this.#nextPool();
+      const member = pool && this.#leastBusy();
+      if (pool === undefined || member === undefined) return;
+      this.#pools.delete(pool);
+      this.#pools.add(pool);
+      const share = Math.ceil(pool.waiting / this.#threads);
+      this.#give(member, pool.take(Math.min(share, maxTasksPerThread - member.underWay.size)));
     }
-    if (this.#queue.length >= this.#maxWaiting) {
-      const message = `${this.#queue.length} RSA operations are waiting; this one was refused`;
-      return Promise.reject(new MasterError('ERR_RSA_OVERLOAD', message));
-    }
-    return new Promise<RsaResult<T>>((resolve, reject) => {
-      this.#lastId += 1;
-      // The worker answers a task with the result that RsaResult names for its kind.
-      const settle = resolve as (result: unknown) => void;
-      this.#queue.push({ id: this.#lastId, task, resolve: settle, reject });
-      this.#dispatch();
-    });
   }
 
-  /** Refuses what waits and ends the threads. */
-  async close(): Promise<void> {
-    this.#isClosed = true;
-    const error = new MasterError('ERR_MASTER_STOPPED', 'the master is being closed');
-    for (const waiting of this.#queue.splice(0)) waiting.reject(error);
-    await Promise.all(this.#members.splice(0).map(({ worker }) => worker.terminate()));
+  /** The one whose turn it is, of those with tasks that wait. */
+  #nextPool(): RsaPool | undefined {
+    for (const pool of this.#pools) if (pool.waiting > 0) return pool;
+    return undefined;
   }
 
   #hire(): Member {
@@ -90,18 +81,6 @@ export class RsaPool {
     worker.on('message', (answers: readonly RsaAnswer[]) => this.#settle(member, answers));
     worker.on('error', (error: Error) => this.#replace(member, error));
     return member;
-  }
-
-  #dispatch(): void {
-    while (this.#queue.length > 0) {
-      const member = this.#leastBusy();
-      if (member === undefined) return;
-      const share = Math.ceil(this.#queue.length / this.#threads);
-      this.#give(
-        member,
-        this.#queue.splice(0, Math.min(share, maxTasksPerThread - member.underWay.size)),
-      );
-    }
   }
 
   /** One message for many tasks: waking a thread costs a good part of an RSA operation. */
@@ -138,15 +117,71 @@ export class RsaPool {
       if (error !== undefined) waiting?.reject(error);
       else waiting?.resolve(result);
     }
-    this.#dispatch();
+    this.dispatch();
   }
 
-  /** A worker that died takes its tasks with it; another takes its place. */
+  /** A worker that died takes its tasks with it; another takes its place when it is needed. */
   #replace(member: Member, error: Error): void {
     for (const waiting of member.underWay.values()) waiting.reject(error);
     const index = this.#members.indexOf(member);
-    if (index === -1 || this.#isClosed) return;
-    this.#members[index] = this.#hire();
-    this.#dispatch();
+    if (index !== -1) this.#members.splice(index, 1);
+    this.dispatch();
+  }
+
+  #endThreads(): void {
+    for (const { worker } of this.#members.splice(0)) void worker.terminate();
+  }
+}
+
+const threads = new RsaThreads();
+
+/**
+ * The RSA operations of a master, on worker threads, so that no private-key operation ever holds the
+ * thread that moves bytes. Bounded: a flood of sign-ins is refused at the door instead of queueing up.
+ */
+export class RsaPool {
+  readonly #queue: Waiting[] = [];
+  #isClosed = false;
+
+  constructor() {
+    threads.open(this);
+  }
+
+  /** Tasks that wait for a thread. */
+  get waiting(): number {
+    return this.#queue.length;
+  }
+
+  /**
+   * Runs one task on a thread.
+   * @throws MasterError ERR_RSA_OVERLOAD when too many wait, ERR_MASTER_STOPPED after close
+   */
+  run<T extends RsaTask>(task: T): Promise<RsaResult<T>> {
+    if (this.#isClosed) {
+      return Promise.reject(new MasterError('ERR_MASTER_STOPPED', 'the master is being closed'));
+    }
+    if (this.#queue.length >= maxWaiting) {
+      const message = `${this.#queue.length} RSA operations are waiting; this one was refused`;
+      return Promise.reject(new MasterError('ERR_RSA_OVERLOAD', message));
+    }
+    return new Promise<RsaResult<T>>((resolve, reject) => {
+      // The worker answers a task with the result that RsaResult names for its kind.
+      const settle = resolve as (result: unknown) => void;
+      this.#queue.push({ id: threads.nextId(), task, resolve: settle, reject });
+      threads.dispatch();
+    });
+  }
+
+  /** Takes the first tasks that wait. */
+  take(count: number): readonly Waiting[] {
+    return this.#queue.splice(0, count);
+  }
+
+  /** Refuses what waits; what a thread is at may end. */
+  close(): void {
+    this.#isClosed = true;
+    threads.close(this);
+    const error = new MasterError('ERR_MASTER_STOPPED', 'the master is being closed');
+    for (const waiting of this.#queue.splice(0)) waiting.reject(error);
   }
 }

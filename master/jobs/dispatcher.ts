@@ -49,7 +49,7 @@ interface SeparateArguments {
 }
 
 /** Salt's mark of a map that holds keywords. */
-const mark = '__kwarg__';
+const keywordMark = '__kwarg__';
 
 /**
  * Positional values and keywords of one function. Programs may give keywords as the last value, a
@@ -61,8 +61,8 @@ export function separateKeywords(
   kwarg: Readonly<Record<string, WireValue>> = {},
 ): SeparateArguments {
   const last = arg.at(-1);
-  if (!isWireMap(last) || last[mark] !== true) return checkArguments({ arg, kwarg });
-  const { [mark]: _mark, ...marked } = last;
+  if (!isWireMap(last) || last[keywordMark] !== true) return checkArguments({ arg, kwarg });
+  const { [keywordMark]: _mark, ...marked } = last;
   return checkArguments({ arg: arg.slice(0, -1), kwarg: { ...marked, ...kwarg } });
 }
 
@@ -83,7 +83,7 @@ export function checkArguments(separate: SeparateArguments): SeparateArguments {
 }
 
 function oddMark(): MasterError {
-  const problem = `${mark} is the mark of the last value of arg, and its value is true; use kwarg`;
+  const problem = `${keywordMark} is the mark of the last value of arg, and its value is true; use kwarg`;
   return new MasterError('ERR_ARGS', problem);
 }
 
@@ -92,7 +92,9 @@ function reservedKeyword(name: string): MasterError {
 }
 
 function hasMark(value: WireValue): boolean {
-  return isWireMap(value) ? Object.hasOwn(value, mark) : value instanceof Map && value.has(mark);
+  return isWireMap(value)
+    ? Object.hasOwn(value, keywordMark)
+    : value instanceof Map && value.has(keywordMark);
 }
 
 /**
@@ -120,7 +122,7 @@ export function toArguments({ fun, arg = [], kwarg = {} }: Call): WireValue[] {
 
 /** Keywords last, as one map with the mark, which no keyword stands in the place of. */
 export function joinKeywords({ arg, kwarg }: SeparateArguments): WireValue[] {
-  return Object.keys(kwarg).length === 0 ? [...arg] : [...arg, { ...kwarg, [mark]: true }];
+  return Object.keys(kwarg).length === 0 ? [...arg] : [...arg, { ...kwarg, [keywordMark]: true }];
 }
 
 function checkName(fun: string): void {

@@ -32,7 +32,7 @@ export interface SlowQuestion {
 }
 
 /** What all slow expressions of one target may take together, over all minions. */
-const budgetMs = 250;
+const slowBudgetMs = 250;
 
 /**
  * Runs regular expressions with lookaround and back-references, which no engine bounds, in a
@@ -44,7 +44,7 @@ export class SlowPatternRunner {
 
   /** @param options `budgetMs`: milliseconds for one target. Default 250 */
   constructor(options: { readonly budgetMs?: number } = {}) {
-    this.#budgetMs = options.budgetMs ?? budgetMs;
+    this.#budgetMs = options.budgetMs ?? slowBudgetMs;
   }
 
   /**

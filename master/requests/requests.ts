@@ -1,4 +1,4 @@
-/** Opens sign-in and the request channel. */
+/** The requests of minions: sign-in, the request channel, and the handler of each. */
 
 import {
   envelopeLimits,

@@ -1,10 +1,13 @@
 /** Waiting for what must happen, with words for when it does not. */
 
+/** So long that only what hangs takes longer, also on a machine with much else to do. */
+const defaultMs = 30_000;
+
 /** Resolves with `promise`; rejects, naming `what`, after `ms`. */
 export async function within<Value>(
   what: string,
   promise: Promise<Value>,
-  ms = 10_000,
+  ms: number = defaultMs,
 ): Promise<Value> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_resolve, reject) => {
@@ -18,7 +21,11 @@ export async function within<Value>(
 }
 
 /** Looks again each few milliseconds until `condition` holds. */
-export async function until(what: string, condition: () => boolean, ms = 10_000): Promise<void> {
+export async function until(
+  what: string,
+  condition: () => boolean,
+  ms: number = defaultMs,
+): Promise<void> {
   const end = performance.now() + ms;
   while (!condition()) {
     if (performance.now() > end) throw new Error(`waited ${ms} ms for ${what}`);

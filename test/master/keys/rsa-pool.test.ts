@@ -1,0 +1,58 @@
+import { createPublicKey, verify } from 'node:crypto';
+import test, { type ExecutionContext } from 'ava';
+import { RsaPool } from '../../../master/auth/rsa-pool.ts';
+import type { RsaTask } from '../../../master/auth/rsa-worker.ts';
+import { parsePrivateKey } from '../../../minion-protocol/rsa.ts';
+import { pem } from '../../helpers/vectors.ts';
+
+const bytes = Buffer.from('what is signed');
+const signing: RsaTask & { readonly kind: 'sign' } = {
+  kind: 'sign',
+  masterKey: parsePrivateKey(pem('master').privatePem),
+  bytes,
+  algorithm: 'PKCS1v15-SHA224',
+};
+
+function isSigned(signature: Uint8Array): boolean {
+  return verify('sha224', bytes, createPublicKey(pem('master').publicPem), signature);
+}
+
+function pool(t: ExecutionContext): RsaPool {
+  const made = new RsaPool();
+  t.teardown(() => made.close());
+  return made;
+}
+
+test('a master has its turn while another one of the process has 300 operations waiting', async (t) => {
+  const [busy, quiet] = [pool(t), pool(t)];
+  let done = 0;
+  const flood = Array.from({ length: 300 }, async () => {
+    await busy.run(signing);
+    done += 1;
+  });
+  t.true(isSigned(await quiet.run(signing)));
+  t.true(done < 150, `${done}`);
+  await Promise.all(flood);
+});
+
+test('a master that is closed is answered nothing more, and others go on', async (t) => {
+  const [closing, other] = [pool(t), pool(t)];
+  const flood = Array.from({ length: 200 }, () => closing.run(signing));
+  const settled = Promise.allSettled(flood);
+  closing.close();
+  await t.throwsAsync(closing.run(signing), { code: 'ERR_MASTER_STOPPED' });
+  t.true((await settled).some(({ status }) => status === 'rejected'));
+  t.is(closing.waiting, 0);
+  t.true(isSigned(await other.run(signing)));
+});
+
+test('a flood is refused at its bound, which other masters do not share', async (t) => {
+  const [busy, quiet] = [pool(t), pool(t)];
+  const flood = Promise.allSettled(Array.from({ length: 5000 }, () => busy.run(signing)));
+  t.true(isSigned(await quiet.run(signing)));
+  busy.close();
+  const refused = (await flood).filter(
+    (it) => it.status === 'rejected' && it.reason.code === 'ERR_RSA_OVERLOAD',
+  );
+  t.true(refused.length > 0 && refused.length < 1000, `${refused.length}`);
+});
