@@ -230,6 +230,7 @@ async function checkOtherAccount(t: ExecutionContext, master: string): Promise<v
   const { stdout, stderr } = await execute(beside(master, 'salt'), args, account);
   t.false(stdout.includes('True'), stdout);
   t.regex(`${stdout}${stderr}`, /could not be contacted/);
+  t.teardown(() => chmodSync(files, 0o700));
   // As if the directories were open: the key is closed by itself.
   for (let at = path.join(files, 'run'); at !== tmpdir(); at = path.dirname(at))
     chmodSync(at, 0o755);
