@@ -71,9 +71,8 @@ export class EventSockets {
 
   /** @throws the system's errors */
   async open(): Promise<void> {
-    const { paths, events } = this.#options;
-    const stream = await events.subscribe({}, this.#end.signal);
-    this.#following = this.#follow(stream);
+    const { paths } = this.#options;
+    this.#following = this.#follow(await this.#subscribe());
     await listenPrivately(this.#readers, paths.events);
     await listenPrivately(this.#writers, paths.firing);
   }
@@ -142,12 +141,20 @@ export class EventSockets {
     }
   }
 
-  async #follow(events: AsyncIterable<MasterEvent>): Promise<void> {
-    try {
-      for await (const event of events) this.#send(event);
-    } catch (error) {
-      this.#options.log.error({ err: error }, 'local clients are told of no more events');
-      for (const queue of this.#queues) queue.destroy();
+  #subscribe(): Promise<AsyncIterable<MasterEvent>> {
+    return this.#options.events.subscribe({}, this.#end.signal);
+  }
+
+  /** Where events were missed, readers are disconnected, so that they know. */
+  async #follow(first: AsyncIterable<MasterEvent>): Promise<void> {
+    for (let events = first; ; events = await this.#subscribe()) {
+      try {
+        for await (const event of events) this.#send(event);
+        return;
+      } catch (error) {
+        this.#options.log.error({ err: error }, 'local clients missed events');
+        for (const queue of this.#queues) queue.destroy();
+      }
     }
   }
 

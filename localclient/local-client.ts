@@ -131,7 +131,7 @@ class LocalClientServer {
       try {
         this.#served = await this.#serve(port);
       } catch (error) {
-        this.#problem = error instanceof Error ? error.message : String(error);
+        this.#problem ??= error instanceof Error ? error.message : String(error);
         this.#host.logger.error({ err: error }, "Salt's own clients are not served");
       }
     });
@@ -197,6 +197,8 @@ class LocalClientServer {
     const master = this.#host.master();
     const account = ownAccount();
     const paths = this.#paths();
+    // A port that somebody else has must get no key of clients that take the master for running.
+    await removeMarks(paths);
     const key = await prepareClientFiles(paths);
     const requests = new LocalRequests({ master, own: { account, key }, now, log });
     const listener = createZeromqRequestListener({
@@ -222,6 +224,7 @@ class LocalClientServer {
       return { port, listener, requests, sockets };
     } catch (error) {
       await Promise.all([listener.close(0), sockets.close()]);
+      this.#problem = error instanceof Error ? error.message : String(error);
       throw error;
     }
   }

@@ -60,6 +60,9 @@ const unservedKeywords = ['ret_config', 'ret_kwargs', 'module_executors', 'execu
 /** Clients send the same again after their `timeout`, at least a second, where no answer came. */
 const repetitionAfterMs = 500;
 
+/** Between two lines in the log about refusals. */
+const quietMs = 60_000;
+
 export interface LocalRequestDeps {
   readonly master: MasterApi;
   readonly own: AccountKey;
@@ -78,6 +81,7 @@ export class LocalRequests {
   readonly #deps: LocalRequestDeps;
   readonly #underway = new Map<string, Underway>();
   #refused = 0;
+  #toldAt = Number.NEGATIVE_INFINITY;
 
   constructor(deps: LocalRequestDeps) {
     this.#deps = deps;
@@ -186,7 +190,7 @@ export class LocalRequests {
       return tokenInfo(info, token);
     } catch (error) {
       if (!isAuthentication(error)) throw error;
-      this.#refused += 1;
+      this.#tellRefusal('mk_token', codeOf(error));
       return '';
     }
   }
@@ -211,6 +215,15 @@ export class LocalRequests {
     }
   }
 
+  /** Any account of the host can be refused as often as it likes: a line a minute says how often. */
+  #tellRefusal(cmd: string, code: string | undefined): void {
+    this.#refused += 1;
+    const now = this.#deps.now();
+    if (now - this.#toldAt < quietMs) return;
+    this.#toldAt = now;
+    this.#deps.log.warn({ cmd, code, refused: this.#refused }, 'refused to local clients');
+  }
+
   /** By the names that clients raise; nothing of the request, which has secrets, is told. */
   #refusal({ cmd, fun }: WireMap, error: unknown): WireValue {
     const code = codeOf(error);
@@ -220,8 +233,7 @@ export class LocalRequests {
         ? 'AuthorizationError'
         : undefined;
     if (name !== undefined) {
-      this.#refused += 1;
-      this.#deps.log.info({ cmd: String(cmd), code }, 'refused to a local client');
+      this.#tellRefusal(String(cmd), code);
       const message = name === 'AuthenticationError' ? 'Authentication' : 'Authorization';
       return { error: { name, message: `${message} error occurred.` } };
     }

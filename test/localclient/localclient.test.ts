@@ -1,13 +1,16 @@
 /** Salt's own Python clients: their recorded requests and frames, and who is refused. */
 
 import { spawnSync } from 'node:child_process';
-import { chmodSync, existsSync, readFileSync, statSync } from 'node:fs';
+import { once } from 'node:events';
+import { chmodSync, existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
 import path from 'node:path';
 import { Writable } from 'node:stream';
 import test from 'ava';
 import { encodeEvent } from '../../localclient/event-sockets.ts';
-import type { LocalClientStatus } from '../../localclient/index.ts';
-import { createLogger } from '../../master/index.ts';
+import { createLocalClient, type LocalClientStatus } from '../../localclient/index.ts';
+import { LocalRequests } from '../../localclient/requests.ts';
+import { createLogger, createSilentLogger } from '../../master/index.ts';
 import {
   isWireMap,
   TcpFrameDecoder,
@@ -19,6 +22,7 @@ import {
 } from '../../minion-protocol/index.ts';
 import { until } from '../helpers/deadline.ts';
 import { testWhere } from '../helpers/needs.ts';
+import { startVectorMaster } from '../helpers/vector-master.ts';
 import { connectTo, latest, recorded, recordings, startSite, subscribe } from './site.ts';
 
 /** A reply without what every job has of its own. */
@@ -178,6 +182,53 @@ test('what is no request of a client gets an error and harms nobody', async (t) 
   t.deepEqual(await site.master.jobs.list(), []);
 });
 
+test('a request that is sent again before its answer is one job, and two callers are two', async (t) => {
+  const { master } = await startSite(t);
+  const clock = { now: 0 };
+  const published: (() => void)[] = [];
+  const publish: typeof master.jobs.publish = async () => {
+    await new Promise<void>((resolve) => published.push(resolve));
+    return { jid: String(published.length), minions: ['m1'], missing: [], skipped: 0 };
+  };
+  const slow = { ...master, jobs: { ...master.jobs, publish } };
+  const own = { account: 'root', key: latest.key };
+  const log = createSilentLogger();
+  const requests = new LocalRequests({ master: slow, own, now: () => clock.now, log });
+  const [cmd = Buffer.alloc(0)] = recorded(latest, 'cmd', 'requests', 'client');
+  const replies = [requests.handle(cmd)];
+  await until('the first to be published', () => published.length === 1);
+  replies.push(requests.handle(cmd));
+  await until('another caller to publish', () => published.length === 2);
+  clock.now = 1000;
+  replies.push(requests.handle(cmd));
+  for (const release of published) release();
+  const [first, , repetition] = await Promise.all(replies);
+  t.deepEqual(repetition, first);
+  t.is(published.length, 2);
+  const next = requests.handle(cmd);
+  await until('one after the answer to be published', () => published.length === 3);
+  published[2]?.();
+  t.notDeepEqual(await next, first);
+});
+
+test('a port that is taken keeps no master from starting, and clients find none that runs', async (t) => {
+  const first = await startSite(t);
+  const { directory, store } = first;
+  await first.master.close();
+  const mark = path.join(first.files, 'run', 'publish_pull.ipc');
+  writeFileSync(mark, '');
+  const taken = createServer().listen(first.status.port, '127.0.0.1');
+  t.teardown(() => taken.close());
+  await once(taken, 'listening');
+  const extensions = [createLocalClient()];
+  await startVectorMaster(t, { directory, store, extensions, startAt: Date.now() });
+  const status = await first.extension.call<LocalClientStatus>('status');
+  t.true(status.isEnabled);
+  t.is(status.port, undefined);
+  t.regex(status.problem ?? '', /in use/);
+  t.false(existsSync(mark));
+});
+
 test('a recorded event is written as the recorded bytes', (t) => {
   for (const recording of recordings) {
     const frames = recorded(recording, 'cmd', 'events', 'master');
@@ -267,8 +318,6 @@ test('the key, the port and the sockets stay over a restart, and disabling ends 
   chmodSync(first.keyFile, 0o644);
   await first.master.close();
   t.false(existsSync(path.join(first.files, 'run', 'publish_pull.ipc')));
-  const { startVectorMaster } = await import('../helpers/vector-master.ts');
-  const { createLocalClient } = await import('../../localclient/index.ts');
   const { directory, store } = first;
   const extensions = [createLocalClient()];
   await startVectorMaster(t, { directory, store, extensions, startAt: Date.now() });
