@@ -20,6 +20,7 @@ import {
   type WireMap,
   type WireValue,
 } from '../../minion-protocol/index.ts';
+import { runCli } from '../cli/run-cli.ts';
 import { until } from '../helpers/deadline.ts';
 import { testWhere } from '../helpers/needs.ts';
 import { startVectorMaster } from '../helpers/vector-master.ts';
@@ -330,6 +331,20 @@ test('the key, the port and the sockets stay over a restart, and disabling ends 
   );
   await first.extension.call('disable');
   t.like(await first.extension.call<LocalClientStatus>('status'), { isEnabled: false });
+});
+
+test('saltbridge localclient says what is served, and where', async (t) => {
+  const site = await startSite(t);
+  const options = { openExtension: async () => site.extension };
+  const run = (...words: string[]): ReturnType<typeof runCli> =>
+    runCli(['localclient', ...words], options);
+  const enabled = `enabled    127.0.0.1:${site.status.port}\ndirectory  ${site.files}\n`;
+  t.true((await run('enable')).stdout.startsWith(enabled));
+  const { stdout } = await run('status', '--json');
+  t.like(JSON.parse(stdout), { isEnabled: true, port: site.status.port, eventReaders: 0 });
+  t.is((await run('enable', '--port', '70000')).code, 64);
+  t.regex((await run('disable')).stdout, /^disabled/);
+  t.regex((await run('status')).stdout, /^disabled/);
 });
 
 /** Tries what a client does, as another account. */
