@@ -26,6 +26,8 @@ export interface ClientPaths {
   /** For `-c` and `SALT_CLIENT_CONFIG`. */
   readonly directory: string;
   readonly config: string;
+  /** The same for `salt-run`, which then lets the master run its runners. */
+  readonly runnerConfig: string;
   readonly cache: string;
   readonly key: string;
   /** Everything that happens, to whoever connects. */
@@ -44,6 +46,7 @@ export function clientPaths(stateDir: string, account: string): ClientPaths {
   return {
     directory,
     config: path.join(directory, 'master'),
+    runnerConfig: path.join(directory, 'salt-run', 'master'),
     cache,
     key: path.join(cache, `.${account}_key`),
     events: path.join(run, 'master_event_pub.ipc'),
@@ -71,7 +74,7 @@ export async function prepareClientFiles(paths: ClientPaths): Promise<string> {
     const problem = `${paths.firing}: longer than ${maxSocketPathBytes} bytes; set state_dir to a shorter path`;
     throw new MasterError('ERR_SOCKET', problem);
   }
-  for (const directory of ['', 'cache', 'pki', 'returners', 'run']) {
+  for (const directory of ['', 'cache', 'pki', 'returners', 'run', 'salt-run']) {
     const whole = path.join(paths.directory, directory);
     await makeDirectory(whole, 0o700);
     // protection: localclient-directory
@@ -102,9 +105,14 @@ export interface ClientConfig extends Pick<ExtensionHost, 'config' | 'reloadable
   readonly port: number;
 }
 
-/** Writes the configuration, and what clients take for a master that runs. */
+/** With a log-in `salt-run` goes to the master; it then sends the key in its place. */
+const remoteRunners = 'eauth: "saltbridge"\ntoken: "key"\n';
+
+/** Writes the configurations, and what clients take for a master that runs. */
 export async function writeClientConfig(paths: ClientPaths, config: ClientConfig): Promise<void> {
-  await writeFileAtomically(paths.config, clientConfigText(paths, config), 0o600);
+  const text = clientConfigText(paths, config);
+  await writeFileAtomically(paths.config, text, 0o600);
+  await writeFileAtomically(paths.runnerConfig, `${text}${remoteRunners}`, 0o600);
   for (const mark of paths.marks) await writeFile(mark, '', { mode: 0o600 });
 }
 

@@ -237,10 +237,15 @@ export class LocalRequests {
       const message = name === 'AuthenticationError' ? 'Authentication' : 'Authorization';
       return { error: { name, message: `${message} error occurred.` } };
     }
-    if (error instanceof Error && code?.startsWith('ERR_')) return { error: error.message };
+    if (error instanceof Error && code?.startsWith('ERR_')) return failure(cmd, error.message);
     this.#deps.log.error({ cmd: String(cmd), fun: String(fun), err: error }, 'request failed');
-    return { error: 'the master failed; see its log' };
+    return failure(cmd, 'the master failed; see its log');
   }
+}
+
+/** Clients raise a text that comes for `publish`, and otherwise an exception by its name. */
+function failure(cmd: WireValue | undefined, message: string): WireMap {
+  return { error: cmd === 'publish' ? message : { name: 'SaltClientError', message } };
 }
 
 /** `undefined` for what is no request in the clear. */

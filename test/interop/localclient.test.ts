@@ -200,6 +200,11 @@ async function checkPrograms(t: ExecutionContext, master: string): Promise<void>
   t.true(Object.keys(JSON.parse(listed.stdout)).includes(jid));
   const up = await run('salt-run', '--out=json', 'manage.up');
   t.deepEqual([...JSON.parse(up.stdout)].sort(), ids);
+  const atMaster = ['-c', path.join(files, 'salt-run'), '--out=json'];
+  const runner = await execute(beside(master, 'salt-run'), [...atMaster, 'test.arg', 'a', 'b=1']);
+  t.deepEqual(JSON.parse(runner.stdout), { args: ['a'], kwargs: { b: 1 } });
+  const grains = await execute(beside(master, 'salt-run'), [...atMaster, 'cache.grains', '*']);
+  t.deepEqual(Object.keys(JSON.parse(grains.stdout)).sort(), ids);
 }
 
 /** Prints how a client is refused that reads neither key nor events. */

@@ -179,6 +179,9 @@ test('what is no request of a client gets an error and harms nobody', async (t) 
   const kwargs = { ret_config: 'other' };
   const unserved = { cmd: 'publish', tgt: '*', fun: 'test.ping', key, kwargs };
   t.regex(String(Object(await site.send(unserved)).error), /ret_config/);
+  t.like(await site.send({ cmd: 'runner', fun: 'no.such', kwarg: {}, key }), {
+    error: { name: 'SaltClientError', message: "'no.such' is not available." },
+  });
   t.deepEqual(await site.send({ cmd: 'nonsense' }), {});
   t.deepEqual(await site.master.jobs.list(), []);
 });
@@ -298,7 +301,7 @@ test('a reader of events who does not read is disconnected, with a line in the l
 test('key, configuration and sockets are for the account of the master alone', async (t) => {
   const site = await startSite(t);
   const modeOf = (file: string): number => statSync(path.join(site.files, file)).mode & 0o777;
-  for (const directory of ['.', 'cache', 'run', 'returners', 'pki']) {
+  for (const directory of ['.', 'cache', 'run', 'returners', 'pki', 'salt-run']) {
     t.is(modeOf(directory), 0o700, directory);
   }
   for (const file of ['master', 'run/master_event_pub.ipc', 'run/master_event_pull.ipc']) {
