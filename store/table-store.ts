@@ -412,7 +412,8 @@ export class TableStore implements Store {
     while (left > 0) {
       this.#refuseWhenClosed();
       // In steps, so that a slow reader holds no snapshot of the database open.
-      const rows = this.#tables.entries.range({ from, to, reverse, limit: rowsPerStep });
+      const step = Math.min(rowsPerStep, left);
+      const rows = this.#tables.entries.range({ from, to, reverse, limit: step });
       for (const row of rows) {
         const entry = this.#living(decodeKey(row.key), unpackEntry(row.value));
         if (entry === undefined) continue;
@@ -421,7 +422,7 @@ export class TableStore implements Store {
         if (left <= 0) return;
       }
       const last = rows.at(-1);
-      if (last === undefined || rows.length < rowsPerStep) return;
+      if (last === undefined || rows.length < step) return;
       pass(last.key);
     }
   }

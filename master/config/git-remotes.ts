@@ -1,6 +1,7 @@
 /** Remotes of git with the options of all of them put under their own, and what they may be. */
 
 import { ConfigError } from './config-error.ts';
+import { withoutCredentials } from './credentials.ts';
 import type {
   GitAccess,
   GitOptions,
@@ -169,7 +170,7 @@ export function checkGitRemotes(config: MasterConfig, settings: Settings): void 
   };
   const check = (key: string, { access }: { access: GitAccess }, isInsecureFine: boolean): void => {
     const { url, user, password } = access;
-    const place = url.replaceAll(/(?<=[a-z]:\/\/)[^/@\s]*@/gi, '');
+    const place = withoutCredentials(url);
     const protocol = gitProtocol(url);
     if (!git.protocols.includes(protocol)) {
       refuse(

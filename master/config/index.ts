@@ -7,6 +7,7 @@ export {
   placeOf,
   withoutPlace,
 } from './config-error.ts';
+export { withoutCredentials } from './credentials.ts';
 export type { EventExport, FileExport, WebhookExport } from './event-export.ts';
 export {
   checkPillarAddress,

@@ -1,6 +1,7 @@
 /** Every option that is served, with its value and where that comes from. */
 
 import type { OptionOrigin } from './config-error.ts';
+import { withoutCredentials } from './credentials.ts';
 import type { CheckedConfig } from './load.ts';
 import { isSettings, type OptionKind, type Settings, toPlain } from './option-kinds.ts';
 import {
@@ -90,18 +91,14 @@ const secretName =
 function hideSecrets(name: string, value: unknown): unknown {
   if (value === null || value === undefined || typeof value === 'boolean') return value ?? null;
   if (secretName.test(name) || name === 'headers') return hidden;
-  if (typeof value === 'string') return withoutCredentials(value);
+  if (typeof value === 'string') return withoutCredentials(value, hidden);
   if (Array.isArray(value)) return value.map((item) => hideSecrets('', item));
   if (typeof value !== 'object') return value;
   return Object.fromEntries(
     // The address of a repository may be a key.
     Object.entries(value).map(([inner, item]) => [
-      withoutCredentials(inner),
+      withoutCredentials(inner, hidden),
       hideSecrets(inner, item),
     ]),
   );
-}
-
-function withoutCredentials(text: string): string {
-  return text.replace(/:\/\/[^/@\s]+@/g, `://${hidden}@`);
 }

@@ -1,24 +1,23 @@
 /** Pillar files of repositories, as Salt's `ext_pillar: git` gives them [salt/pillar/git_pillar.py]. */
 
 import type { PillarRequest } from '../api/index.ts';
-import type { GitPillarRemote } from '../config/index.ts';
+import { type GitPillarRemote, withoutCredentials } from '../config/index.ts';
 import {
+  asBackend,
   type FileLists,
-  FileServer,
   type FileServerBackend,
   type FoundFile,
   type GitMirror,
   type GitMirrors,
+  isCommitId,
   noFiles,
-  refKey,
-  servedFiles,
   TreeFiles,
+  treeOfRef,
 } from '../files/index.ts';
 import type { ExtPillarLayer } from './ext-pillar.ts';
 import type { PillarSource } from './pillar-data.ts';
 
 const anyEnv = '__env__';
-const hexadecimal = /^[0-9a-f]{40}(?:[0-9a-f]{24})?$/i;
 
 /** A remote that is open. */
 interface OpenRemote {
@@ -52,8 +51,9 @@ export async function openGitPillar(
   const compiled = opened.filter(({ remote }) => remote.mountpoint === '');
   return compiled.map((own) => {
     const others = includes ? opened.filter((it) => it !== own) : [];
-    const backend = servedFiles(
-      new FileServer([own, ...others].map((it) => filesOf(it, own === it ? undefined : own))),
+    const backend = asBackend(
+      'git',
+      [own, ...others].map((it) => filesOf(it, own === it ? undefined : own)),
     );
     const pillar = openPillar(backend, own.remote.env);
     return {
@@ -77,7 +77,7 @@ async function openRemote(remote: GitPillarRemote, mirrors: GitMirrors): Promise
   const isAny = branch === anyEnv && allSaltenvs === '';
   mirror.want(
     ({ kind, name }) => kind !== 'sha' && (isAny || named.includes(name)),
-    named.filter((name) => hexadecimal.test(name)),
+    named.filter(isCommitId),
   );
   return { remote, mirror, files: new TreeFiles(mirror) };
 }
@@ -91,14 +91,7 @@ function envOf({ env }: GitPillarRemote, asked: string | undefined): string {
 function treeOf({ remote, mirror }: OpenRemote, env: string): string | undefined {
   const { branch, base, fallback, allSaltenvs } = remote;
   const ofEnv = allSaltenvs ?? (env === 'base' ? base : env);
-  const { refs } = mirror.snapshot;
-  for (const name of [branch === anyEnv ? ofEnv : branch, fallback]) {
-    for (const kind of ['branch', 'tag', 'sha'] as const) {
-      const tree = refs.get(refKey({ kind, name }));
-      if (tree !== undefined) return tree;
-    }
-  }
-  return undefined;
+  return treeOfRef(mirror.snapshot, [branch === anyEnv ? ofEnv : branch, fallback]);
 }
 
 /**
@@ -129,8 +122,9 @@ function filesOf(opened: OpenRemote, includer: OpenRemote | undefined): FileServ
 /** Fetches remotes of pillar by hand. */
 export interface GitPillarUpdater {
   /**
-   * @param wanted default: all
-   * @returns by remote whether something has changed; an error where the fetch failed
+   * @param wanted default: all; `repo` with user and password or without
+   * @returns by remote, without user and password, whether something has changed; an error where
+   * the fetch failed
    */
   update(wanted: {
     readonly branch?: string | undefined;
@@ -148,16 +142,21 @@ export function gitPillarUpdater(
       const wanted = remotes.filter(
         (it) =>
           (branch === undefined || branch === it.branch) &&
-          (repo === undefined || repo === it.access.url || repo === it.id),
+          (repo === undefined || namesOf(it).includes(repo)),
       );
       const results = wanted.map(async ({ id, access }): Promise<[string, boolean | Error]> => {
         const mirror = await mirrors.open(access);
         const result = await mirror
           .update()
           .catch((error: unknown) => (error instanceof Error ? error : new Error(String(error))));
-        return [id, result];
+        return [withoutCredentials(id), result];
       });
       return new Map(await Promise.all(results));
     },
   };
+}
+
+/** As the configuration writes it and as messages show it, with the branch and without. */
+function namesOf({ id, access: { url } }: GitPillarRemote): readonly string[] {
+  return [id, url, withoutCredentials(id), withoutCredentials(url)];
 }

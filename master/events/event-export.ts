@@ -41,7 +41,9 @@ export interface EventExportDeps {
 
 const stream = 'event-export';
 const pageSize = 256;
+/** Events and their bytes that are sent at once: at least one, however large. */
 const batchSize = 100;
+const batchBytes = 1_048_576;
 /** Events of the bus that may wait to be written. */
 const capacity = 50_000;
 const firstRetryMs = 1000;
@@ -141,7 +143,9 @@ export class EventExporter {
     while (!signal.aborted) {
       try {
         for await (const events of bus.batches({ accepts, capacity, signal })) {
-          await this.#write(events);
+          for (let from = 0; from < events.length; from += pageSize) {
+            await this.#write(events.slice(from, from + pageSize));
+          }
         }
         return;
       } catch (err) {
@@ -160,9 +164,10 @@ export class EventExporter {
     const last = this.#last;
     await store.write(values.map((value) => ({ op: 'append', stream, value })));
     // A store that was opened anew may have gone on at another number: it knows.
-    const records = await store.stream(stream).read({ after: last, limit: values.length });
-    for (const { sequence, value } of records) this.#note(sequence, value.byteLength);
-    this.#last = records.at(-1)?.sequence ?? last;
+    const [first] = await store.stream(stream).read({ after: last, limit: 1 });
+    const begin = first?.sequence ?? last + 1;
+    for (const [index, { byteLength }] of values.entries()) this.#note(begin + index, byteLength);
+    this.#last = begin + values.length - 1;
     await this.#bound(maxBytes);
     for (const { wake } of this.#cursors) wake();
   }
@@ -218,6 +223,19 @@ export class EventExporter {
     if (isAny) await this.#deps.store.stream(stream).trim(upTo);
   }
 
+  /** How many events are sent to a receiver at once. @param done the last that it has */
+  #batchAfter(done: number): number {
+    const oldest = this.#waiting[this.#first]?.sequence ?? 0;
+    const start = this.#first + Math.max(0, done + 1 - oldest);
+    let [count, bytes] = [0, 0];
+    for (const waiting of this.#waiting.slice(start, start + batchSize)) {
+      bytes += waiting.bytes;
+      if (count > 0 && bytes > batchBytes) break;
+      count += 1;
+    }
+    return count;
+  }
+
   /** Sends to one receiver, one batch after the other. */
   async #deliver(cursor: Cursor, signal: AbortSignal): Promise<void> {
     const { log } = this.#deps;
@@ -228,7 +246,9 @@ export class EventExporter {
         cursor.wake = resolve;
       });
       try {
-        const records = await consumer.fetch(batchSize);
+        // What is not noted yet is not sent: its number is learned first.
+        const size = this.#batchAfter(cursor.done);
+        const records = size === 0 ? [] : await consumer.fetch(size);
         const last = records.at(-1);
         if (last === undefined) {
           await woken;

@@ -71,15 +71,9 @@ export interface ServedFile {
   readonly file: FoundFile;
 }
 
-interface Merged {
-  readonly parts: readonly FileLists[];
-  readonly lists: FileLists;
-}
-
 /** Asks backends in order: the first that has a file serves it; lists are those of all. */
 export class FileServer {
   readonly #backends: readonly FileServerBackend[];
-  readonly #merged = new Map<string, Merged>();
 
   constructor(backends: readonly FileServerBackend[]) {
     this.#backends = backends;
@@ -105,10 +99,14 @@ export class FileServer {
     saltenv: WireValue | undefined,
   ): Promise<ServedFile | undefined> {
     const requested = requestedFile(path, saltenv);
-    if (requested === undefined) return undefined;
+    return requested && this.findAt(requested);
+  }
+
+  /** Finds a file by its place. */
+  async findAt({ path, saltenv }: RequestedFile): Promise<ServedFile | undefined> {
     for (const backend of this.#backends) {
-      const file = await backend.find(requested.path, requested.saltenv);
-      if (file !== undefined) return { path: requested.path, back: backend.name, file };
+      const file = await backend.find(path, saltenv);
+      if (file !== undefined) return { path, back: backend.name, file };
     }
     return undefined;
   }
@@ -118,14 +116,8 @@ export class FileServer {
     const env = saltenvName(saltenv);
     if (env === undefined) return noFiles;
     const all = await Promise.all(this.#backends.map((backend) => backend.lists(env)));
-    const parts = all.filter((lists) => lists !== noFiles);
-    const [only = noFiles, ...others] = parts;
-    if (others.length === 0) return only;
-    const known = this.#merged.get(env);
-    if (known !== undefined && isSame(known.parts, parts)) return known.lists;
-    const lists = merge(parts);
-    this.#merged.set(env, { parts, lists });
-    return lists;
+    const [first = noFiles, ...others] = all.filter((lists) => lists !== noFiles);
+    return others.reduce(merged, first);
   }
 
   /**
@@ -152,14 +144,25 @@ export class FileServer {
   }
 }
 
-function isSame(left: readonly FileLists[], right: readonly FileLists[]): boolean {
-  return left.length === right.length && left.every((lists, index) => lists === right[index]);
+/**
+ * What was merged, by what it was made of and not by environment: a minion may name any
+ * environment, and with a fallback each of them has the same lists.
+ */
+const known = new WeakMap<FileLists, WeakMap<FileLists, FileLists>>();
+
+/** The lists of two backends; the same object as long as these are the same. */
+function merged(first: FileLists, second: FileLists): FileLists {
+  const withFirst = known.get(first) ?? new WeakMap<FileLists, FileLists>();
+  known.set(first, withFirst);
+  const lists = withFirst.get(second) ?? merge(first, second);
+  withFirst.set(second, lists);
+  return lists;
 }
 
-function merge(parts: readonly FileLists[]): FileLists {
-  const files = new Set(parts.flatMap((part) => part.files));
+function merge(first: FileLists, second: FileLists): FileLists {
+  const files = new Set([...first.files, ...second.files]);
   const union = (pick: (lists: FileLists) => readonly string[]): string[] =>
-    [...new Set(parts.flatMap(pick))].sort();
+    [...new Set([...pick(first), ...pick(second)])].sort();
   // Nothing is empty that another backend has something in.
   const inhabited = new Set([...files].map((file) => file.slice(0, file.lastIndexOf('/'))));
   return {
@@ -167,7 +170,7 @@ function merge(parts: readonly FileLists[]): FileLists {
     dirs: union(({ dirs }) => dirs),
     emptyDirs: union(({ emptyDirs }) => emptyDirs).filter((dir) => !inhabited.has(dir)),
     // The backend that comes first says where a link points.
-    links: new Map(parts.toReversed().flatMap(({ links }) => [...links])),
+    links: new Map([...second.links, ...first.links]),
   };
 }
 
@@ -225,15 +228,24 @@ async function placesOf(roots: Readonly<Record<string, readonly string[]>>): Pro
   return places.flat().map((place) => place.split('/__env__')[0] ?? place);
 }
 
-// The file server as a source of templates.
+// Several backends as one.
 
-/** The file server is the master's, which closes it. */
+/** What several backends serve, as one; they stay the caller's. */
+export function asBackend(name: string, backends: readonly FileServerBackend[]): FileServerBackend {
+  const server = new FileServer(backends);
+  return {
+    name,
+    envs: () => server.envs(),
+    find: async (path, saltenv) => (await server.findAt({ path, saltenv }))?.file,
+    lists: (saltenv) => server.lists(saltenv),
+    close: async () => {},
+  };
+}
+
+/** The file server as a source of templates, whose paths may have a query. */
 export function servedFiles(fileServer: FileServer): FileServerBackend {
   return {
-    name: 'served',
-    envs: () => fileServer.envs(),
+    ...asBackend('served', fileServer.backends),
     find: async (place, saltenv) => (await fileServer.find(place, saltenv))?.file,
-    lists: (saltenv) => fileServer.lists(saltenv),
-    close: async () => {},
   };
 }

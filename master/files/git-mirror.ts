@@ -12,7 +12,7 @@ import { linkSignals, readTextIfPresent, writeFileAtomically } from '../../runti
 import { MasterError } from '../api/index.ts';
 import type { GitAccess, GitLimits } from '../config/index.ts';
 import type { FoundFile } from './backend.ts';
-import { DiskFiles, HiddenDirectories } from './disk-files.ts';
+import { DiskFiles, HiddenDirectories, ifPresent } from './disk-files.ts';
 import { ObjectReader, parseTree } from './git-objects.ts';
 import { type GitSetting, placeOfRemote, runGit } from './git-program.ts';
 import { servedName, type Tree, type TreeEntry, type Trees } from './git-tree.ts';
@@ -34,6 +34,26 @@ export function refKey({ kind, name }: GitRef): string {
   return `${kind} ${name}`;
 }
 
+/** Whether a name is the id of a commit. */
+export function isCommitId(name: string): boolean {
+  return /^[0-9a-f]{40}(?:[0-9a-f]{24})?$/i.test(name);
+}
+
+/** The id of the tree of the first that has one. @param kinds in this order, of each name */
+export function treeOfRef(
+  { refs }: GitSnapshot,
+  names: readonly string[],
+  kinds: readonly GitRef['kind'][] = ['branch', 'tag', 'sha'],
+): string | undefined {
+  for (const name of names) {
+    for (const kind of kinds) {
+      const tree = refs.get(refKey({ kind, name }));
+      if (tree !== undefined) return tree;
+    }
+  }
+  return undefined;
+}
+
 /** Says what of a repository is read: everything that somebody wants. */
 export type RefFilter = (ref: GitRef) => boolean;
 
@@ -43,6 +63,8 @@ const maxDepth = 128;
 const maxLinkBytes = 4096;
 /** Contents that nothing refers to any more are kept for those who were told of them. */
 const retiredForMs = 600_000;
+/** All contents together, those included, by `max_bytes`. */
+const contentShare = 2;
 const watchMs = 250;
 
 export interface GitMirrorDeps {
@@ -65,7 +87,10 @@ export class GitMirror {
   readonly #files: DiskFiles;
   readonly #retired = new Map<string, number>();
   #snapshot: GitSnapshot = nothing;
-  #blobs: Set<string> = new Set();
+  /** The commits that were read last, by ref; `undefined` after a restart. */
+  #commitsRead: ReadonlyMap<string, string> | undefined;
+  /** Contents on the disk: bytes by id, `undefined` after a restart until they are counted. */
+  #blobs = new Map<string, number | undefined>();
   #updating: Promise<boolean> | undefined;
   #timer: NodeJS.Timeout | undefined;
   #toldFailure = '';
@@ -170,9 +195,15 @@ export class GitMirror {
 
   async #update(): Promise<boolean> {
     await this.#fetch();
-    const [next, blobs] = await this.#within((signal) => this.#read(signal));
+    const commits = await this.#within((signal) => this.#refs(signal));
+    if (this.#commitsRead !== undefined && isEqual(commits, this.#commitsRead)) {
+      await this.#expire();
+      return false;
+    }
+    const [next, blobs] = await this.#within((signal) => this.#readAll(commits, signal));
     const isSame = isEqual(next.refs, this.#snapshot.refs);
     await this.#sweep(blobs);
+    this.#commitsRead = commits;
     if (isSame) return false;
     await writeFileAtomically(this.#stateFile, JSON.stringify(toState(next)), 0o600);
     this.#snapshot = next;
@@ -189,9 +220,9 @@ export class GitMirror {
       await this.#prepare(signal);
       const tooLarge = new AbortController();
       const both = linkSignals(signal, tooLarge.signal);
-      const watch = setInterval(async () => {
-        if ((await sizeOf(directory)) > limits.maxBytes) tooLarge.abort(this.#overLimit());
-      }, watchMs);
+      const watch = watchSize(path.join(directory, 'objects'), limits.maxBytes, () =>
+        tooLarge.abort(this.#overLimit()),
+      );
       const words = [
         'fetch',
         '--prune',
@@ -264,18 +295,18 @@ export class GitMirror {
     );
   }
 
-  async #read(signal: AbortSignal): Promise<[GitSnapshot, Set<string>]> {
-    const commits = await this.#refs(signal);
+  /** The trees of commits, and the contents that they need, which are on the disk then. */
+  async #readAll(
+    commits: ReadonlyMap<string, string>,
+    signal: AbortSignal,
+  ): Promise<[GitSnapshot, Set<string>]> {
     const reader = new ObjectReader(this.#setting, signal);
     try {
       const reading = new SnapshotReading(reader, this.#snapshot.trees, this.#setting);
       const refs = new Map<string, string>();
       for (const [key, commit] of commits) refs.set(key, await reading.treeOf(commit));
       const blobs = await reading.check([...refs.values()]);
-      let bytes = 0;
-      for (const id of blobs) {
-        bytes += this.#blobs.has(id) ? 0 : await this.#keep(reader, id, bytes);
-      }
+      await this.#keepAll(reader, blobs);
       return [{ refs, trees: reading.trees }, blobs];
     } finally {
       await reader.close();
@@ -302,7 +333,35 @@ export class GitMirror {
     return this.#filters.some((isWanted) => isWanted(ref));
   }
 
-  /** @returns its size */
+  /** Writes the contents that are not on the disk yet; none of them where they are too many. */
+  async #keepAll(reader: ObjectReader, needed: ReadonlySet<string>): Promise<void> {
+    const added: string[] = [];
+    let bytes = 0;
+    try {
+      for (const id of needed) {
+        let size = this.#blobs.get(id) ?? (await this.#count(id));
+        if (size === undefined) {
+          added.push(id);
+          size = await this.#keep(reader, id, bytes);
+        }
+        bytes += size;
+        if (bytes > this.#setting.limits.maxBytes) throw this.#overLimit();
+      }
+    } catch (error) {
+      for (const id of added) await this.#remove(id);
+      throw error;
+    }
+  }
+
+  /** The size of a content that is on the disk. */
+  async #count(id: string): Promise<number | undefined> {
+    if (!this.#blobs.has(id)) return undefined;
+    const found = await ifPresent(stat(path.join(this.#blobDirectory, blobPath(id))));
+    this.#blobs.set(id, found?.size);
+    return found?.size;
+  }
+
+  /** @param before bytes of the contents that were counted before it @returns its size */
   async #keep(reader: ObjectReader, id: string, before: number): Promise<number> {
     const header = await reader.header(id);
     if (before + header.size > this.#setting.limits.maxBytes) throw this.#overLimit();
@@ -312,30 +371,43 @@ export class GitMirror {
     await rm(temporary, { force: true });
     await reader.toFile(header, temporary);
     await rename(temporary, file);
-    this.#blobs.add(id);
+    this.#blobs.set(id, header.size);
     return header.size;
   }
 
-  /** Removes contents that nothing has referred to for a while. */
+  /** Notes contents that nothing refers to, and removes those of a while ago. */
   async #sweep(needed: ReadonlySet<string>): Promise<void> {
     const now = performance.now();
-    for (const id of this.#blobs) {
+    for (const id of this.#blobs.keys()) {
       if (needed.has(id)) this.#retired.delete(id);
       else if (!this.#retired.has(id)) this.#retired.set(id, now);
     }
+    await this.#expire();
+  }
+
+  /** The oldest go first, and before their time where all contents take too much. */
+  async #expire(): Promise<void> {
+    const now = performance.now();
+    let bytes = [...this.#blobs.values()].reduce<number>((sum, size = 0) => sum + size, 0);
     for (const [id, since] of this.#retired) {
-      if (now - since < retiredForMs) continue;
-      this.#retired.delete(id);
-      this.#blobs.delete(id);
-      await rm(path.join(this.#blobDirectory, blobPath(id)), { force: true });
+      const isRoom = bytes <= contentShare * this.#setting.limits.maxBytes;
+      if (isRoom && now - since < retiredForMs) return;
+      bytes -= this.#blobs.get(id) ?? 0;
+      await this.#remove(id);
     }
+  }
+
+  async #remove(id: string): Promise<void> {
+    this.#retired.delete(id);
+    this.#blobs.delete(id);
+    await rm(path.join(this.#blobDirectory, blobPath(id)), { force: true });
   }
 
   async #restore(): Promise<void> {
     const names = await readdir(this.#blobDirectory, { recursive: true });
-    this.#blobs = new Set(
-      names.filter((name) => /^\w\w\/[0-9a-f]+$/.test(name)).map((name) => name.replace('/', '')),
-    );
+    for (const name of names) {
+      if (/^\w\w\/[0-9a-f]+$/.test(name)) this.#blobs.set(name.replace('/', ''), undefined);
+    }
     const text = await readTextIfPresent(this.#stateFile);
     if (text === undefined) return;
     try {
@@ -472,6 +544,17 @@ function readRef(name: string): GitRef | undefined {
 
 function blobPath(id: string): string {
   return `${id.slice(0, 2)}/${id.slice(2)}`;
+}
+
+/** Calls when a directory has grown over a size. Large ones take long to look through: one look at a time. */
+function watchSize(directory: string, maxBytes: number, onOver: () => void): NodeJS.Timeout {
+  let isLooking = false;
+  return setInterval(async () => {
+    if (isLooking) return;
+    isLooking = true;
+    if ((await sizeOf(directory)) > maxBytes) onOver();
+    isLooking = false;
+  }, watchMs);
 }
 
 /** Bytes of the files of a directory that changes meanwhile. */

@@ -3,7 +3,7 @@
 import type { ChildProcess } from 'node:child_process';
 import { open } from 'node:fs/promises';
 import { MasterError } from '../api/index.ts';
-import { endedError, type GitSetting, startError, startGit } from './git-program.ts';
+import { endedError, type GitSetting, placeOfRemote, startError, startGit } from './git-program.ts';
 
 /** What git says in front of an object. */
 export interface ObjectHeader {
@@ -111,7 +111,7 @@ export class ObjectReader {
   #failure(reason: string): Error {
     if (this.#startFailure !== undefined) return this.#startFailure;
     if (this.#signal.aborted) return endedError(this.#setting, this.#signal);
-    return new MasterError('ERR_GIT', `${this.#setting.access.url}: ${reason}`);
+    return new MasterError('ERR_GIT', `${placeOfRemote(this.#setting.access)}: ${reason}`);
   }
 }
 

@@ -6,7 +6,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { codeOf } from '../../runtime/index.ts';
 import { MasterError } from '../api/index.ts';
-import type { GitAccess, GitLimits } from '../config/index.ts';
+import { type GitAccess, type GitLimits, withoutCredentials } from '../config/index.ts';
 
 /** Where a repository is, who asks for it and what may be used for that. */
 export interface GitSetting {
@@ -108,10 +108,6 @@ export function placeOfRemote({ url }: Pick<GitAccess, 'url'>): string {
   return withoutCredentials(url);
 }
 
-function withoutCredentials(text: string): string {
-  return text.replaceAll(/(?<=[a-z]:\/\/)[^/@\s]*@/gi, '');
-}
-
 function complaintOf(complaint: string, code: number | null): string {
   const lines = withoutCredentials(complaint)
     .replaceAll(/\p{Cc}+/gu, '\n')
@@ -168,6 +164,8 @@ function settingsOf(access: GitAccess, limits: GitLimits): [name: string, value:
     ['gc.autoPackLimit', '20'],
     ['gc.autoDetach', 'false'],
     ['gc.pruneExpire', 'now'],
+    // Garbage is collected after a change, not after each fetch.
+    ['maintenance.auto', 'false'],
     ['http.sslVerify', String(sslVerify)],
     // Others that the environment or a default may name.
     ['credential.helper', ''],

@@ -7,9 +7,9 @@ import { compileGlob, compileWholePattern } from '../../minion-protocol/index.ts
 import { MasterError } from '../api/index.ts';
 import type { GitfsRemote } from '../config/index.ts';
 import { type FileLists, type FileServerBackend, type FoundFile, noFiles } from './backend.ts';
-import { FileServer } from './file-server.ts';
+import { asBackend } from './file-server.ts';
 import type { GitMirror, GitMirrors, GitRef, GitSnapshot } from './git-mirror.ts';
-import { refKey } from './git-mirror.ts';
+import { isCommitId, treeOfRef } from './git-mirror.ts';
 import { directoryInTree, findInTree, listTree } from './git-tree.ts';
 
 /** Opens the remotes; nothing is fetched before the mirrors are started, which closes them too. */
@@ -20,15 +20,9 @@ export async function openGitfs(
   const opened = await Promise.all(
     remotes.map(async (remote) => new GitfsFiles(remote, await mirrors.open(remote.access))),
   );
-  const all = new FileServer(opened);
   return {
-    name: 'gitfs',
-    envs: () => all.envs(),
-    // A path may have what begins a query.
-    find: async (path, saltenv) => (await all.find(`|${path}`, saltenv))?.file,
-    lists: (saltenv) => all.lists(saltenv),
+    ...asBackend('gitfs', opened),
     update: () => updateMirrors(new Set(opened.map(({ mirror }) => mirror))),
-    close: async () => {},
   };
 }
 
@@ -44,13 +38,17 @@ async function updateMirrors(mirrors: ReadonlySet<GitMirror>): Promise<void> {
   throw new MasterError('ERR_GIT', failures.map((it) => it.message).join('; '));
 }
 
+/** Lists of a remote that are kept, as many as of file roots: minions may ask for every branch. */
+const maxLists = 64;
+
 /** Files below a directory of a tree, served below a mount point. */
 export class TreeFiles {
+  /** The one that was not asked for longest comes first. */
   readonly #lists = new Map<string, FileLists>();
   #snapshot: GitSnapshot | undefined;
-  readonly #mirror: GitMirror;
+  readonly #mirror: Pick<GitMirror, 'snapshot' | 'find'>;
 
-  constructor(mirror: GitMirror) {
+  constructor(mirror: Pick<GitMirror, 'snapshot' | 'find'>) {
     this.#mirror = mirror;
   }
 
@@ -71,18 +69,19 @@ export class TreeFiles {
     return { ...found, stat: { ...found.stat, mode } };
   }
 
-  /** The same object as long as nothing has changed. */
+  /** The same object as long as nothing has changed and not too many others are asked for. */
   lists(tree: string, place: { readonly root: string; readonly mountpoint: string }): FileLists {
     const { snapshot } = this.#mirror;
     if (this.#snapshot !== snapshot) this.#forgetOthers(snapshot);
     const [root, mountpoint] = [trimmed(place.root), trimmed(place.mountpoint)];
     const mark = `${tree}\0${root}\0${mountpoint}`;
-    const known = this.#lists.get(mark);
-    if (known !== undefined) return known;
     const directory = directoryInTree(snapshot.trees, tree, root);
-    const lists =
-      directory === undefined ? noFiles : listTree(snapshot.trees, directory, mountpoint);
+    if (directory === undefined) return noFiles;
+    const lists = this.#lists.get(mark) ?? listTree(snapshot.trees, directory, mountpoint);
+    this.#lists.delete(mark);
     this.#lists.set(mark, lists);
+    const [oldest] = this.#lists.keys();
+    if (this.#lists.size > maxLists && oldest !== undefined) this.#lists.delete(oldest);
     return lists;
   }
 
@@ -101,25 +100,34 @@ function trimmed(place: string): string {
   return place.replace(/^salt:\/\//, '').replaceAll(/^\/+|\/+$/g, '');
 }
 
-const hexadecimal = /^[0-9a-f]{40}(?:[0-9a-f]{24})?$/i;
-
 /** One remote. */
 class GitfsFiles implements FileServerBackend {
   readonly name = 'gitfs';
   readonly mirror: GitMirror;
   readonly #remote: GitfsRemote;
   readonly #files: TreeFiles;
+  readonly #whitelist: readonly ((saltenv: string) => boolean)[];
+  readonly #blacklist: readonly ((saltenv: string) => boolean)[];
+  #envs: { readonly of: GitSnapshot; readonly names: readonly string[] } | undefined;
 
   constructor(remote: GitfsRemote, mirror: GitMirror) {
     this.#remote = remote;
     this.mirror = mirror;
     this.#files = new TreeFiles(mirror);
-    const { refTypes } = remote;
-    const commits = refTypes.includes('sha') ? this.#names().filter(isCommit) : [];
+    const { refTypes, saltenvWhitelist, saltenvBlacklist } = remote;
+    this.#whitelist = saltenvWhitelist.map(compileEnvPattern);
+    this.#blacklist = saltenvBlacklist.map(compileEnvPattern);
+    const commits = refTypes.includes('sha') ? this.#names().filter(isCommitId) : [];
     mirror.want((ref) => refTypes.includes(ref.kind) && this.#isServed(ref), commits);
   }
 
   envs(): readonly string[] {
+    const { snapshot } = this.mirror;
+    if (this.#envs?.of !== snapshot) this.#envs = { of: snapshot, names: this.#envsNow() };
+    return this.#envs.names;
+  }
+
+  #envsNow(): string[] {
     const { base, saltenv, disableSaltenvMapping, allSaltenvs } = this.#remote;
     const named = [...saltenv].flatMap(([env, { ref }]) => (ref === undefined ? [] : [env]));
     const mapped = new Set([...saltenv.values()].map(({ ref }) => ref));
@@ -128,7 +136,7 @@ class GitfsFiles implements FileServerBackend {
       if (name === base) return ['base'];
       // As in Salt: under the names of its environments.
       if (mapped.has(name)) return [];
-      return disableSaltenvMapping || allSaltenvs !== undefined || isCommit(name) ? [] : [name];
+      return disableSaltenvMapping || allSaltenvs !== undefined || isCommitId(name) ? [] : [name];
     });
     const envs = new Set([...found, ...named]);
     return [...envs].filter((env) => this.#treeOf(env) !== undefined);
@@ -162,9 +170,8 @@ class GitfsFiles implements FileServerBackend {
   }
 
   #isExposed(saltenv: string): boolean {
-    const { saltenvWhitelist: white, saltenvBlacklist: black } = this.#remote;
-    if (black.some((pattern) => matches(pattern, saltenv))) return false;
-    return white.length === 0 || white.some((pattern) => matches(pattern, saltenv));
+    if (this.#blacklist.some((matches) => matches(saltenv))) return false;
+    return this.#whitelist.length === 0 || this.#whitelist.some((matches) => matches(saltenv));
   }
 
   #placeOf(saltenv: string): { readonly root: string; readonly mountpoint: string } {
@@ -177,7 +184,8 @@ class GitfsFiles implements FileServerBackend {
     if (!this.#isExposed(saltenv)) return undefined;
     const ref = this.#refOf(saltenv);
     if (ref === undefined) return undefined;
-    return this.#treeOfRef(ref) ?? this.#treeOfRef(this.#remote.fallback);
+    const { fallback, refTypes } = this.#remote;
+    return treeOfRef(this.mirror.snapshot, [ref, fallback], refTypes);
   }
 
   #refOf(saltenv: string): string | undefined {
@@ -186,28 +194,15 @@ class GitfsFiles implements FileServerBackend {
     if (saltenv === 'base') return base;
     return own.get(saltenv)?.ref ?? (disableSaltenvMapping ? undefined : saltenv);
   }
-
-  #treeOfRef(name: string): string | undefined {
-    const { refs } = this.mirror.snapshot;
-    for (const kind of this.#remote.refTypes) {
-      const tree = refs.get(refKey({ kind, name }));
-      if (tree !== undefined) return tree;
-    }
-    return undefined;
-  }
-}
-
-function isCommit(name: string): boolean {
-  return hexadecimal.test(name);
 }
 
 /** As in Salt a glob, or a regular expression that the whole name fits. */
-function matches(pattern: string, name: string): boolean {
-  if (pattern === name || compileGlob(pattern)(name)) return true;
+function compileEnvPattern(pattern: string): (name: string) => boolean {
+  const tests = [(name: string) => name === pattern, compileGlob(pattern)];
   try {
-    return compileWholePattern(pattern)(name);
+    tests.push(compileWholePattern(pattern));
   } catch {
     // It is a glob that is no regular expression.
-    return false;
   }
+  return (name) => tests.some((test) => test(name));
 }

@@ -7,6 +7,7 @@ export {
 } from './backend.ts';
 export { DiskFiles, HiddenDirectories } from './disk-files.ts';
 export {
+  asBackend,
   FileServer,
   type FileServerOptions,
   hiddenDirectories,
@@ -17,7 +18,7 @@ export {
   servedFiles,
 } from './file-server.ts';
 export { createFiles, type Files } from './files.ts';
-export { type GitMirror, GitMirrors, refKey } from './git-mirror.ts';
+export { type GitMirror, GitMirrors, isCommitId, treeOfRef } from './git-mirror.ts';
 export { TreeFiles } from './gitfs.ts';
 export { createMemoryFiles, type MemoryFiles } from './memory-files.ts';
 export { type PushedFiles, pushedPath } from './pushed-files.ts';

@@ -521,9 +521,9 @@ class Roots implements FileServerBackend {
     const [oldest] = this.#otherLists;
     if (this.#otherLists.size > maxOtherEnvs && oldest !== undefined) this.#forget(...oldest);
     const lists = await opened.current();
-    const isEmpty = lists.files.length === 0 && lists.dirs.length === 0;
-    if (isEmpty) this.#forget(saltenv, opened);
-    return lists;
+    if (lists.files.length > 0 || lists.dirs.length > 0) return lists;
+    this.#forget(saltenv, opened);
+    return noFiles;
   }
 
   #forget(saltenv: string, lists: LiveLists): void {

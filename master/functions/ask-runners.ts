@@ -1,5 +1,6 @@
 /** Runners that have minions do something, and compare what they return [salt/runners/salt.py, survey.py, match.py]. */
 
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import {
   toPythonValue,
   unboundedStr,
@@ -21,15 +22,21 @@ import {
   target,
   text,
 } from './caller.ts';
-import { formatLineDiff } from './line-diff.ts';
+import { lineDiffFrom } from './line-diff.ts';
 
-export function askRunners(jobs: Jobs): FunctionTable {
+/** What the runners need of jobs. */
+export interface AskJobs {
+  readonly api: Pick<Jobs['api'], 'run'>;
+  readonly targets: Pick<Jobs['targets'], 'resolveWithin'>;
+}
+
+export function askRunners(jobs: AskJobs): FunctionTable {
   return {
     'salt.execute': execute(jobs),
     'survey.hash': survey(
       jobs,
       'Runs a function on minions; those that return the same are listed together.',
-      (pools) => pools,
+      async (pools) => pools,
     ),
     'survey.diff': survey(
       jobs,
@@ -48,7 +55,7 @@ export function askRunners(jobs: Jobs): FunctionTable {
   };
 }
 
-function execute(jobs: Jobs): MasterFunction {
+function execute(jobs: AskJobs): MasterFunction {
   return masterFunction({
     summary:
       'Runs a function on minions and returns what each returned; False of those that did not.',
@@ -79,7 +86,7 @@ function execute(jobs: Jobs): MasterFunction {
 
 /** By id; `false` of those that did not return. */
 async function returnsOf(
-  { api }: Jobs,
+  { api }: AskJobs,
   request: RunRequest,
   { closing, timeoutSeconds, user }: CallContext,
 ): Promise<WireMap> {
@@ -97,12 +104,14 @@ async function returnsOf(
 interface Pool {
   readonly pool: readonly string[];
   readonly result: string;
+  /** How it differs from what most return. */
+  readonly diff?: string;
 }
 
 function survey(
-  jobs: Jobs,
+  jobs: AskJobs,
   summary: string,
-  show: (pools: readonly Pool[]) => readonly Pool[],
+  show: (pools: readonly Pool[]) => Promise<readonly Pool[]>,
 ): MasterFunction {
   return masterFunction({
     summary,
@@ -120,7 +129,7 @@ function survey(
       const pools = poolsOf(await returnsOf(jobs, request, context));
       const sign = sort === 'up' ? 1 : -1;
       pools.sort((left, right) => sign * (left.pool.length - right.pool.length));
-      return show(pools).map((pool) => ({ ...pool, pool: [...pool.pool] }));
+      return (await show(pools)).map((pool) => ({ ...pool, pool: [...pool.pool] }));
     },
   });
 }
@@ -129,7 +138,9 @@ function poolsOf(returns: WireMap): Pool[] {
   const pools = new Map<string, string[]>();
   for (const id of Object.keys(returns).sort()) {
     const result = textOf(returns[id] ?? null);
-    pools.set(result, [...(pools.get(result) ?? []), id]);
+    const pool = pools.get(result);
+    if (pool === undefined) pools.set(result, [id]);
+    else pool.push(id);
   }
   return [...pools].map(([result, pool]) => ({ pool, result }));
 }
@@ -138,10 +149,15 @@ function textOf(value: WireValue): string {
   return typeof value === 'string' ? value : unboundedStr(toPythonValue(value));
 }
 
-function withDifferences(pools: readonly Pool[]): readonly Pool[] {
-  const [first] = pools;
+async function withDifferences(pools: readonly Pool[]): Promise<readonly Pool[]> {
+  const [first, ...others] = pools;
   if (first === undefined) return pools;
-  return pools.map((each) =>
-    each === first ? each : { ...each, diff: formatLineDiff(first.result, each.result) },
-  );
+  const diff = lineDiffFrom(first.result);
+  const shown = [first];
+  for (const each of others) {
+    // Every minion may return something else: others get their turn in between.
+    await nextTurn();
+    shown.push({ ...each, diff: diff(each.result) });
+  }
+  return shown;
 }

@@ -2,8 +2,9 @@
 
 import { packLocal, unpackLocal, type WireValue } from '../../minion-protocol/index.ts';
 import { KeyedMutex } from '../../runtime/index.ts';
-import type { Store } from '../../store/index.ts';
+import type { Operation, Store } from '../../store/index.ts';
 import { MasterError } from '../api/index.ts';
+import { listInTurns } from './list-in-turns.ts';
 
 const root = 'cache-banks';
 
@@ -12,10 +13,56 @@ const maxValues = 10_000;
 /** Bytes of a value. */
 const maxValueBytes = 1_048_576;
 
+/** The keys of each bank in memory, so that no value is read for its name. */
+class BankNames {
+  readonly #banks = new Map<string, Set<string>>();
+  #count = 0;
+
+  static async read(store: Store): Promise<BankNames> {
+    const names = new BankNames();
+    // One value at a time: it may be large.
+    for await (const { key } of listInTurns(store, [root], 1)) {
+      const [, bank = '', name = ''] = key;
+      names.add(bank, name);
+    }
+    return names;
+  }
+
+  /** Values of all banks. */
+  get count(): number {
+    return this.#count;
+  }
+
+  banks(): string[] {
+    return [...this.#banks.keys()];
+  }
+
+  keys(bank: string): string[] {
+    return [...(this.#banks.get(bank) ?? [])].sort();
+  }
+
+  has(bank: string, key: string): boolean {
+    return this.#banks.get(bank)?.has(key) ?? false;
+  }
+
+  add(bank: string, key: string): void {
+    if (this.has(bank, key)) return;
+    this.#banks.set(bank, (this.#banks.get(bank) ?? new Set()).add(key));
+    this.#count += 1;
+  }
+
+  remove(bank: string, key: string): void {
+    const keys = this.#banks.get(bank);
+    if (keys?.delete(key)) this.#count -= 1;
+    if (keys?.size === 0) this.#banks.delete(bank);
+  }
+}
+
 /** Banks of the store; the bank `minions` is not among them. */
 export class CacheBanks {
   readonly #store: Store;
   readonly #mutex = new KeyedMutex();
+  #names: BankNames | undefined;
 
   constructor(store: Store) {
     this.#store = store;
@@ -23,15 +70,15 @@ export class CacheBanks {
 
   /** @throws MasterError ERR_ARGS for a name that is none, and when there is no room */
   put(bank: string, key: string, data: WireValue): Promise<void> {
-    return this.#mutex.run(root, async () => {
+    return this.#exclusive(async (names) => {
       const path = [root, nameOf('bank', bank), nameOf('key', key)];
       const value = packLocal(data);
       if (value.length > maxValueBytes) throw refused(`data has more than ${maxValueBytes} bytes`);
-      const isNew = (await this.#store.get(path)) === undefined;
-      if (isNew && (await this.#count()) >= maxValues) {
+      if (!names.has(bank, key) && names.count >= maxValues) {
         throw refused(`the banks hold ${maxValues} values already; see cache.flush`);
       }
-      await this.#store.write([{ op: 'put', key: path, value }]);
+      await this.#write([{ op: 'put', key: path, value }]);
+      names.add(bank, key);
     });
   }
 
@@ -41,35 +88,42 @@ export class CacheBanks {
     return entry && unpackLocal(entry.value);
   }
 
-  /** Keys of a bank. @throws MasterError ERR_ARGS */
-  async keys(bank: string): Promise<string[]> {
-    const keys: string[] = [];
-    for await (const { key } of this.#store.list([root, nameOf('bank', bank)])) {
-      keys.push(key[2] ?? '');
-    }
-    return keys;
+  /** Keys of a bank, sorted. @throws MasterError ERR_ARGS */
+  keys(bank: string): Promise<string[]> {
+    return this.#exclusive(async (names) => names.keys(nameOf('bank', bank)));
   }
 
   /** Removes a value, or a bank and those below it. @throws MasterError ERR_ARGS */
-  async remove(bank: string, key: string | undefined): Promise<void> {
-    nameOf('bank', bank);
-    if (key !== undefined) {
-      await this.#store.write([{ op: 'delete', key: [root, bank, nameOf('key', key)] }]);
-      return;
-    }
-    const banks = new Set<string>();
-    for await (const { key: path } of this.#store.list([root])) banks.add(path[1] ?? '');
-    const below = [...banks].filter((name) => name === bank || name.startsWith(`${bank}/`));
-    if (below.length === 0) return;
-    await this.#store.write(
-      below.map((name) => ({ op: 'delete-prefix' as const, prefix: [root, name] })),
-    );
+  remove(bank: string, key: string | undefined): Promise<void> {
+    return this.#exclusive(async (names) => {
+      nameOf('bank', bank);
+      if (key !== undefined) {
+        await this.#write([{ op: 'delete', key: [root, bank, nameOf('key', key)] }]);
+        names.remove(bank, key);
+        return;
+      }
+      const below = names.banks().filter((name) => name === bank || name.startsWith(`${bank}/`));
+      await this.#write(below.map((name) => ({ op: 'delete-prefix', prefix: [root, name] })));
+      for (const name of below) for (const each of names.keys(name)) names.remove(name, each);
+    });
   }
 
-  async #count(): Promise<number> {
-    let count = 0;
-    for await (const _ of this.#store.list([root])) count += 1;
-    return count;
+  #exclusive<T>(work: (names: BankNames) => Promise<T>): Promise<T> {
+    return this.#mutex.run(root, async () => {
+      this.#names ??= await BankNames.read(this.#store);
+      return work(this.#names);
+    });
+  }
+
+  async #write(steps: readonly Operation[]): Promise<void> {
+    if (steps.length === 0) return;
+    try {
+      await this.#store.write(steps);
+    } catch (error) {
+      // It may have been written all the same.
+      this.#names = undefined;
+      throw error;
+    }
   }
 }
 

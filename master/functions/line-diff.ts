@@ -3,35 +3,51 @@ import { splitLines } from '../../python/text.ts';
 /** Lines of a text that are compared; the others are left out. */
 const maxLines = 1000;
 
-/** Lines that one text has and the other has not: `-` of the first, `+` of the second, in their order. */
-export function formatLineDiff(first: string, second: string): string {
+/** What no line of the first text is like. */
+const unknown = -1;
+
+/**
+ * Compares texts with a first one. The function that it returns gives the lines that one text has
+ * and the other has not: `-` of the first, `+` of the second, in their order.
+ */
+export function lineDiffFrom(first: string): (second: string) => string {
   const left = splitLines(first).slice(0, maxLines);
-  const right = splitLines(second).slice(0, maxLines);
-  const common = commonLengths(left, right);
-  const width = right.length + 1;
-  const lines: string[] = [];
-  let [row, column] = [0, 0];
-  while (row < left.length || column < right.length) {
-    if (row < left.length && column < right.length && left[row] === right[column]) {
-      row += 1;
-      column += 1;
-      continue;
+  // Equal lines have one number, so that lines are compared once and numbers after that.
+  const numbers = new Map<string, number>();
+  for (const line of left) if (!numbers.has(line)) numbers.set(line, numbers.size);
+  const numbersOf = (lines: readonly string[]): Int32Array =>
+    Int32Array.from(lines, (line) => numbers.get(line) ?? unknown);
+  const leftNumbers = numbersOf(left);
+  return (second) => {
+    const right = splitLines(second).slice(0, maxLines);
+    const rightNumbers = numbersOf(right);
+    const common = commonLengths(leftNumbers, rightNumbers);
+    const width = right.length + 1;
+    const lines: string[] = [];
+    let [row, column] = [0, 0];
+    while (row < left.length || column < right.length) {
+      const isInBoth = row < left.length && column < right.length;
+      if (isInBoth && leftNumbers[row] === rightNumbers[column]) {
+        row += 1;
+        column += 1;
+        continue;
+      }
+      const below = common[(row + 1) * width + column] ?? 0;
+      const beside = common[row * width + column + 1] ?? 0;
+      if (row < left.length && (column === right.length || below >= beside)) {
+        lines.push(`-${left[row]}`);
+        row += 1;
+      } else {
+        lines.push(`+${right[column]}`);
+        column += 1;
+      }
     }
-    const below = common[(row + 1) * width + column] ?? 0;
-    const beside = common[row * width + column + 1] ?? 0;
-    if (row < left.length && (column === right.length || below >= beside)) {
-      lines.push(`-${left[row]}`);
-      row += 1;
-    } else {
-      lines.push(`+${right[column]}`);
-      column += 1;
-    }
-  }
-  return lines.join('\n');
+    return lines.join('\n');
+  };
 }
 
 /** How many lines the rests of both texts have in common, from each place in both on. */
-function commonLengths(left: readonly string[], right: readonly string[]): Uint16Array {
+function commonLengths(left: Int32Array, right: Int32Array): Uint16Array {
   const width = right.length + 1;
   const lengths = new Uint16Array((left.length + 1) * width);
   for (let row = left.length - 1; row >= 0; row -= 1) {

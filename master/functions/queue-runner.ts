@@ -1,12 +1,6 @@
 /** The `queue` runner, in the master's store [salt/runners/queue.py, salt/queues/sqlite_queue.py]. */
 
-import {
-  packLocal,
-  unpackLocal,
-  type WireMap,
-  type WireValue,
-} from '../../minion-protocol/index.ts';
-import { KeyedMutex } from '../../runtime/index.ts';
+import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
 import type { Store } from '../../store/index.ts';
 import { MasterError } from '../api/index.ts';
 import type { EventBus } from '../events/index.ts';
@@ -22,13 +16,7 @@ import {
   required,
   text,
 } from './caller.ts';
-
-const root = 'runner-queues';
-
-/** Items that all queues hold together. */
-const maxItems = 100_000;
-/** Bytes of an item. */
-const maxItemBytes = 65_536;
+import { Queues } from './queues.ts';
 
 /** What the queues rest on. */
 export interface QueueRunnerDeps {
@@ -36,94 +24,6 @@ export interface QueueRunnerDeps {
   readonly bus: EventBus;
   /** Runs a runner with all rights. */
   readonly run: (fun: string, arg: WireValue[], kwarg: WireMap, by: CallContext) => Promise<void>;
-}
-
-/** Queues of values by name; each value is in a queue once, the oldest first. */
-class Queues {
-  readonly #store: Store;
-  readonly #mutex = new KeyedMutex();
-
-  constructor(store: Store) {
-    this.#store = store;
-  }
-
-  /** Adds what is not there yet. @throws MasterError ERR_ARGS when there is no room */
-  insert(queue: string, items: readonly WireValue[]): Promise<void> {
-    return this.#mutex.run(root, async () => {
-      const all = await this.#all();
-      const own = all.filter((entry) => entry.queue === queue);
-      const known = new Set(own.map(({ bytes }) => bytes.toString('base64')));
-      let sequence = Math.max(0, ...own.map((entry) => entry.sequence));
-      let room = maxItems - all.length;
-      const steps = [];
-      for (const item of items) {
-        const value = packLocal(item);
-        if (value.length > maxItemBytes)
-          throw refused(`an item has more than ${maxItemBytes} bytes`);
-        if (known.has(value.toString('base64'))) continue;
-        known.add(value.toString('base64'));
-        sequence += 1;
-        room -= 1;
-        if (room < 0) throw refused(`the queues hold ${maxItems} items already`);
-        steps.push({ op: 'put' as const, key: keyOf(queue, sequence), value });
-      }
-      if (steps.length > 0) await this.#store.write(steps);
-    });
-  }
-
-  /** Takes these out, wherever they are in the queue. */
-  delete(queue: string, items: readonly WireValue[]): Promise<void> {
-    return this.#mutex.run(root, async () => {
-      const wanted = new Set(items.map((item) => packLocal(item).toString('base64')));
-      const all = await this.#all(queue);
-      await this.#remove(all.filter(({ bytes }) => wanted.has(bytes.toString('base64'))));
-    });
-  }
-
-  /** Takes the oldest out. @param quantity - `undefined`: all */
-  pop(queue: string, quantity: number | undefined): Promise<WireValue[]> {
-    return this.#mutex.run(root, async () => {
-      const taken = (await this.#all(queue)).slice(0, quantity);
-      await this.#remove(taken);
-      return taken.map(({ bytes }) => unpackLocal(bytes));
-    });
-  }
-
-  async items(queue: string): Promise<WireValue[]> {
-    return (await this.#all(queue)).map(({ bytes }) => unpackLocal(bytes));
-  }
-
-  async names(): Promise<string[]> {
-    return [...new Set((await this.#all()).map(({ queue }) => queue))];
-  }
-
-  async #remove(entries: readonly StoredItem[]): Promise<void> {
-    const steps = entries.map(({ queue, sequence }) => ({
-      op: 'delete' as const,
-      key: keyOf(queue, sequence),
-    }));
-    if (steps.length > 0) await this.#store.write(steps);
-  }
-
-  async #all(queue?: string): Promise<StoredItem[]> {
-    const items: StoredItem[] = [];
-    const prefix = queue === undefined ? [root] : [root, queue];
-    for await (const { key, value } of this.#store.list(prefix)) {
-      const [, name = '', sequence = '0'] = key;
-      items.push({ queue: name, sequence: Number(sequence), bytes: Buffer.from(value) });
-    }
-    return items;
-  }
-}
-
-interface StoredItem {
-  readonly queue: string;
-  readonly sequence: number;
-  readonly bytes: Buffer;
-}
-
-function keyOf(queue: string, sequence: number): readonly string[] {
-  return [root, queue, String(sequence).padStart(16, '0')];
 }
 
 function refused(reason: string): MasterError {
@@ -187,7 +87,7 @@ export function queueRunner({ store, bus, run }: QueueRunnerDeps): FunctionTable
     'queue.list_length': masterFunction({
       summary: 'How many items a queue holds.',
       parameters: { queue: required(text), backend },
-      call: async ({ queue }) => (await queues.items(nameOf(queue))).length,
+      call: ({ queue }) => queues.length(nameOf(queue)),
     }),
     'queue.list_items': masterFunction({
       summary: 'What a queue holds, the oldest first.',

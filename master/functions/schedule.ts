@@ -11,10 +11,10 @@ import type { Functions } from './functions.ts';
 import { isAllowed, nextTime } from './schedule-times.ts';
 
 export interface ScheduleDeps {
-  readonly config: LiveConfig;
-  readonly context: MasterContext;
-  readonly jobs: Jobs;
-  readonly functions: Functions;
+  readonly config: { readonly fixed: Pick<LiveConfig['fixed'], 'schedule' | 'user'> };
+  readonly context: Pick<MasterContext, 'store' | 'now' | 'log' | 'closing' | 'closers'>;
+  readonly jobs: { readonly api: Pick<Jobs['api'], 'run'> };
+  readonly functions: { readonly runners: Pick<Functions['runners'], 'run'> };
 }
 
 /** Starts what the option `schedule` names, until the master closes. */
@@ -73,7 +73,6 @@ export class Schedule {
   async #fire(entry: ScheduleEntry, due: number): Promise<void> {
     const { log, now } = this.#deps.context;
     const { name, isCounted, maxRunning } = entry;
-    const running = this.#running.get(name) ?? 0;
     try {
       // Before the work: what a crash interrupts is not done twice.
       await this.#remember(entry, due);
@@ -81,6 +80,8 @@ export class Schedule {
       return log.error({ schedule: name, err }, 'scheduled work was not begun');
     }
     if (!isAllowed(entry, now())) return;
+    // After the write, during which work may have ended.
+    const running = this.#running.get(name) ?? 0;
     if (isCounted && running >= maxRunning) {
       return log.info({ schedule: name, running }, 'scheduled work still runs: not begun again');
     }

@@ -303,8 +303,8 @@ export function meteredStore(store: Store, { storeReads, storeWrites }: Meter): 
 export class RequestCounters {
   readonly #counts = new Map<string, number>();
 
-  count(reason: string): void {
-    this.#counts.set(reason, (this.#counts.get(reason) ?? 0) + 1);
+  count(reason: string, times = 1): void {
+    this.#counts.set(reason, (this.#counts.get(reason) ?? 0) + times);
   }
 
   /** What was counted since the start. */

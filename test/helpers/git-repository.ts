@@ -1,8 +1,9 @@
 /** Repositories of git for tests, made by the real program. */
 import { execFileSync } from 'node:child_process';
-import { mkdirSync } from 'node:fs';
+import { createHash } from 'node:crypto';
 import path from 'node:path';
-import { layOut } from './file-tree.ts';
+import { deflateSync } from 'node:zlib';
+import { type FileTree, layOut } from './file-tree.ts';
 
 const environment = {
   PATH: process.env.PATH ?? '/usr/bin:/bin',
@@ -20,8 +21,14 @@ export class GitRepository {
 
   constructor(directory: string) {
     this.directory = directory;
-    mkdirSync(directory, { recursive: true });
-    this.git('init', '--quiet', '--initial-branch=master');
+    // What `git init` makes, without a process.
+    layOut(directory, {
+      '.git/HEAD': 'ref: refs/heads/master\n',
+      '.git/config':
+        '[core]\n\trepositoryformatversion = 0\n\tbare = false\n[maintenance]\n\tauto = false\n',
+      '.git/objects': null,
+      '.git/refs': null,
+    });
   }
 
   get url(): string {
@@ -42,12 +49,17 @@ export class GitRepository {
     }).trim();
   }
 
-  /** Writes files and commits everything. @returns the commit */
-  commit(files: Parameters<typeof layOut>[1]): string {
+  /** Writes files and commits everything. */
+  commit(files: FileTree): void {
     layOut(this.directory, files);
     this.git('add', '--all', '--force');
     this.git('commit', '--quiet', '--allow-empty', '--message=change');
-    return this.git('rev-parse', 'HEAD');
+  }
+
+  /** Makes branches of the commit that is checked out. */
+  branches(...names: readonly string[]): void {
+    const steps = names.map((name) => `create refs/heads/${name} HEAD\n`);
+    this.gitWith(steps.join(''), 'update-ref', '--stdin');
   }
 
   path(...names: readonly string[]): string {
@@ -59,7 +71,11 @@ export class GitRepository {
     const bytes = entries.map(([mode, name, id]) =>
       Buffer.concat([Buffer.from(`${mode} ${name}\0`), Buffer.from(id, 'hex')]),
     );
-    const words = ['hash-object', '-t', 'tree', '-w', '--literally', '--stdin'];
-    return this.gitWith(Buffer.concat(bytes), ...words);
+    const content = Buffer.concat(bytes);
+    const object = Buffer.concat([Buffer.from(`tree ${content.length}\0`), content]);
+    const id = createHash('sha1').update(object).digest('hex');
+    const place = `.git/objects/${id.slice(0, 2)}/${id.slice(2)}`;
+    layOut(this.directory, { [place]: deflateSync(object) });
+    return id;
   }
 }

@@ -146,6 +146,25 @@ storeSuite('embedded', (t, now) => openEmbeddedStore({ directory: temporaryDirec
 
 storeSuite('memory', async (_t, now) => createMemoryStore({ now }));
 
+test('a list that is bounded reads no more rows than it gives', async (t) => {
+  const tables = openLmdbTables(temporaryDirectory(t));
+  let rows = 0;
+  const range = tables.entries.range.bind(tables.entries);
+  tables.entries.range = (given) => {
+    const found = range(given);
+    rows += found.length;
+    return found;
+  };
+  const store = new TableStore(tables, () => 0);
+  t.teardown(() => store.close());
+  const keys = Array.from({ length: 300 }, (_, i) => ['q', String(i)]);
+  await store.write(keys.map((each) => ({ op: 'put', key: each, value: Uint8Array.of(1) })));
+  for await (const entry of store.list(['q'], { limit: 1 })) t.deepEqual(entry.key, ['q', '0']);
+  t.is(rows, 1);
+  for await (const _ of store.list(['q'], { limit: 299, reverse: true }));
+  t.is(rows, 300);
+});
+
 const key = ['pins', 'web1'];
 const value = Uint8Array.of(3);
 

@@ -14,6 +14,7 @@ import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import { type FileLists, type FileServerBackend, noFiles } from '../../../master/files/backend.ts';
 import { FileServer, relativePath, requestedFile } from '../../../master/files/file-server.ts';
+import { TreeFiles } from '../../../master/files/gitfs.ts';
 import { createMemoryFiles } from '../../../master/files/memory-files.ts';
 import { PushedFiles } from '../../../master/files/pushed-files.ts';
 import { openRoots, PackedLists, type RootsOptions } from '../../../master/files/roots.ts';
@@ -81,6 +82,42 @@ test('lists of several backends are joined once for each state of theirs', async
   t.deepEqual((await server.lists('base')).files, ['a', 'c', 'x/b']);
   t.is(await server.lists('nowhere'), noFiles);
   t.is(await server.lists(null), noFiles);
+});
+
+/** Serves the same lists in every environment, as a fallback branch of git does. */
+function fallback(...files: readonly string[]): FileServerBackend {
+  const lists: FileLists = { files, dirs: [], emptyDirs: [], links: new Map() };
+  return {
+    name: 'fallback',
+    envs: () => [],
+    find: async () => undefined,
+    lists: async () => lists,
+    close: async () => {},
+  };
+}
+
+test('environments that somebody invents are merged once for all of them', async (t) => {
+  const backends = [fallback('a', 'b'), createMemoryFiles(), fallback('b', 'c'), fallback('d')];
+  const lists = await new FileServer(backends).lists('base');
+  t.deepEqual(lists.files, ['a', 'b', 'c', 'd']);
+  const again = new FileServer(backends);
+  for (const env of ['base', 'invented', 'another']) t.is(await again.lists(env), lists);
+});
+
+test('of a repository the lists of 64 branches are kept', (t) => {
+  const ids = Array.from({ length: 65 }, (_, i) => `tree${i}`);
+  const file = { kind: 'file', id: 'blob', isExecutable: false } as const;
+  const snapshot = {
+    refs: new Map(ids.map((id) => [`branch ${id}`, id])),
+    trees: new Map(ids.map((id) => [id, new Map([[id, file]])])),
+  };
+  const files = new TreeFiles({ snapshot, find: async () => undefined });
+  const place = { root: '', mountpoint: '' };
+  const listsOf = (id: string): FileLists | undefined => files.lists(id, place);
+  const all = ids.map(listsOf);
+  t.is(listsOf('tree64'), all[64]);
+  t.not(listsOf('tree0'), all[0], 'the oldest went for the 65th');
+  t.deepEqual(listsOf('tree0'), all[0]);
 });
 
 test('a list is packed once for all who ask with the same prefix', (t) => {
@@ -512,6 +549,7 @@ test('__env__ stands for every other environment, within one segment of a path',
   t.is(await content(backend, 'a', 'dev'), 'dev');
   t.is(await content(backend, 'a', '$&'), 'dollar');
   t.deepEqual((await backend.lists('dev')).files, ['a']);
+  t.is(await backend.lists('invented'), noFiles);
   t.deepEqual(backend.envs(), ['base', '__env__']);
   for (const env of ['..', '.', '../srv', 'dev/../..', 'dev\0', '']) {
     t.is(await content(backend, 'secret', env), undefined, env);

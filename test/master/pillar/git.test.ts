@@ -47,8 +47,9 @@ test('pillar of a branch lies over the files, is fetched anew, and sees other re
   const repo = new GitRepository(path.join(directory, 'one'));
   repo.commit({
     'pillar/top.sls':
-      "base:\n  'os:Linux': [{match: grain}, web]\n  'web*': [web, shared.common]\n",
+      "base:\n  'os:Linux': [{match: grain}, web]\n  'web*': [web, shared.common, 'odd?saltenv=x']\n",
     'pillar/web.sls': 'from: git\nversion: 1\n',
+    'pillar/odd?saltenv=x.sls': 'odd: yes\n',
   });
   const other = new GitRepository(path.join(directory, 'two'));
   other.commit({ 'common.sls': 'common: yes\n' });
@@ -58,7 +59,10 @@ test('pillar of a branch lies over the files, is fetched anew, and sees other re
   ]);
   const show = (minion: string, pillarenv?: string) =>
     master.pillar.show({ minion, ...(pillarenv === undefined ? {} : { pillarenv }) });
-  t.deepEqual({ ...(await show('web1')) }, { from: 'git', own: true, version: 1, common: true });
+  t.deepEqual(
+    { ...(await show('web1')) },
+    { from: 'git', own: true, version: 1, common: true, odd: true },
+  );
   t.deepEqual({ ...(await show('db1')) }, { from: 'files', own: true });
   repo.commit({ 'pillar/web.sls': 'from: git\nversion: 2\n' });
   const { return: updated } = await master.runners.run({ fun: 'git_pillar.update' });

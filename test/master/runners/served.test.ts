@@ -1,14 +1,18 @@
 /** Runners that ask minions or keep something, and what is said of those that are not served. */
 import { readFileSync } from 'node:fs';
 import test from 'ava';
+import { askRunners } from '../../../master/functions/ask-runners.ts';
+import { CacheBanks } from '../../../master/functions/cache-banks.ts';
 import {
   insteadOfRunner,
   insteadOfWheel,
   saltRunners,
   saltWheels,
 } from '../../../master/functions/not-served.ts';
+import { Queues } from '../../../master/functions/queues.ts';
 import type { Master } from '../../../master/index.ts';
 import type { WireValue } from '../../../minion-protocol/index.ts';
+import { createMemoryStore, type Store } from '../../../store/index.ts';
 import { startFleet } from '../../helpers/fleet.ts';
 import { startVectorMaster } from '../../helpers/vector-master.ts';
 
@@ -27,6 +31,51 @@ test('minions are asked by a runner, and those that return the same stand togeth
   t.deepEqual(await run(master, 'survey.hash', 'a1', 'test.echo', { k: true }), [
     { pool: ['a1'], result: "{'k': True}" },
   ]);
+});
+
+test('survey.diff compares what the others return with what most return, each in its turn', async (t) => {
+  const texts = [
+    'a\nb\nc',
+    'a\nb\nc',
+    'b\nx\nc',
+    '',
+    ...Array.from({ length: 50 }, (_, i) => `${i}`),
+  ];
+  const runners = askRunners({
+    api: {
+      run: async function* () {
+        for (const [index, text] of texts.entries()) {
+          const minion = `m${String(index).padStart(2, '0')}`;
+          const told = { fun: 'x.y', return: text, retcode: 0, success: true, receivedAt: 0 };
+          yield { type: 'return', jid: '1', minion, ...told };
+        }
+      },
+    },
+    targets: { resolveWithin: () => [] },
+  });
+  let turns = 0;
+  const ended = new AbortController();
+  const count = (): void => {
+    turns += 1;
+    if (!ended.signal.aborted) setImmediate(count);
+  };
+  count();
+  const pools = await runners['survey.diff']?.bind(
+    ['*', 'x.y'],
+    {},
+  )({
+    ...{ jid: '1', user: 'u', by: undefined, timeoutSeconds: undefined, tell: () => {} },
+    closing: ended.signal,
+  });
+  ended.abort();
+  const [first, ...others] = Array.isArray(pools) ? pools : [];
+  t.deepEqual(first, { pool: ['m00', 'm01'], result: 'a\nb\nc' });
+  t.is(others.length, 52);
+  t.deepEqual(others.slice(0, 2), [
+    { pool: ['m02'], result: 'b\nx\nc', diff: '-a\n+x' },
+    { pool: ['m03'], result: '', diff: '-a\n-b\n-c' },
+  ]);
+  t.true(turns >= 52, `${turns}`);
 });
 
 test('a compound target is judged for one minion, and what is not known matches nothing', async (t) => {
@@ -84,6 +133,71 @@ test('queues hold each item once, in order, and are processed by an event', asyn
   t.deepEqual(await run(master, 'queue.list_queues'), []);
   t.regex(String(await run(master, 'queue.insert', '../q', 'x')), /not a name/);
   t.regex(String(await run(master, 'queue.pop', 'q', 0)), /quantity/);
+});
+
+/** A store in memory that counts the entries that are read of its lists. */
+function countingStore(): { readonly store: Store; readonly read: () => number } {
+  const store = createMemoryStore();
+  const list = store.list.bind(store);
+  let entries = 0;
+  store.list = async function* (...given) {
+    for await (const entry of list(...given)) {
+      entries += 1;
+      yield entry;
+    }
+  };
+  return { store, read: () => entries };
+}
+
+test('a change of a queue reads what it takes out and nothing else', async (t) => {
+  const { store, read } = countingStore();
+  const queues = new Queues(store);
+  for (let i = 0; i < 200; i++) await queues.insert('q', [i, i]);
+  await queues.insert('other', ['x']);
+  t.is(read(), 0);
+  t.deepEqual(await queues.pop('q', 2), [0, 1]);
+  t.is(read(), 2);
+  await queues.delete('q', [2, 'none']);
+  t.is(await queues.length('q'), 197);
+  t.deepEqual(await queues.names(), ['other', 'q']);
+  t.is(read(), 2);
+  const again = new Queues(store);
+  await again.insert('q', [199, 'new']);
+  t.is(read(), 200, 'once after a start');
+  t.is(await again.length('q'), 198);
+  t.is((await again.pop('q', undefined)).at(-1), 'new');
+});
+
+test('queues are bounded by bytes, and a write that fails changes nothing', async (t) => {
+  const store = createMemoryStore();
+  const queues = new Queues(store, { items: 3, bytes: 100 });
+  const full = { code: 'ERR_ARGS', message: /no more than 100 bytes/ };
+  await t.throwsAsync(queues.insert('q', ['x'.repeat(50), 'y'.repeat(50)]), full);
+  await queues.insert('q', ['x'.repeat(50)]);
+  await t.throwsAsync(queues.insert('other', ['y'.repeat(50)]), full);
+  const write = store.write.bind(store);
+  store.write = () => Promise.reject(new Error('disk'));
+  await t.throwsAsync(queues.pop('q', 1), { message: 'disk' });
+  store.write = write;
+  t.is(await queues.length('q'), 1);
+  t.is((await queues.pop('q', 1)).length, 1);
+  await queues.insert('other', [1, 2, 3]);
+  await t.throwsAsync(queues.insert('q', [1]), { message: /hold 3 items already/ });
+});
+
+test('a value is stored in a bank without reading the others', async (t) => {
+  const { store, read } = countingStore();
+  const banks = new CacheBanks(store);
+  for (let i = 0; i < 200; i++) await banks.put(`site/${i % 5}`, `${i}`, i);
+  t.is((await banks.keys('site/3')).length, 40);
+  t.is(read(), 0);
+  const again = new CacheBanks(store);
+  await again.put('site/3', '3', 'changed');
+  t.is(read(), 200, 'once after a start');
+  t.is((await again.keys('site/3')).length, 40);
+  await again.remove('site', undefined);
+  t.deepEqual(await again.keys('site/3'), []);
+  t.is(await again.get('site/3', '3'), undefined);
 });
 
 test('queued runners are run for the local interface alone', async (t) => {

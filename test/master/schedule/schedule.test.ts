@@ -4,9 +4,17 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import test, { type ExecutionContext } from 'ava';
 import { readSchedule } from '../../../master/config/index.ts';
-import { nextTime } from '../../../master/functions/schedule-times.ts';
-import { createMaster, type Master, type MasterEvent } from '../../../master/index.ts';
+import { Schedule } from '../../../master/functions/schedule.ts';
+import { isAllowed, nextTime } from '../../../master/functions/schedule-times.ts';
+import {
+  createLogger,
+  createMaster,
+  type Master,
+  type MasterEvent,
+} from '../../../master/index.ts';
 import type { WireMap } from '../../../minion-protocol/index.ts';
+import { Closers } from '../../../runtime/index.ts';
+import { createMemoryStore, type Store } from '../../../store/index.ts';
 import { startFleet } from '../../helpers/fleet.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 
@@ -59,6 +67,123 @@ for (const [entry, message] of [
     t.throws(() => readSchedule({ x: entry }), { code: 'ERR_OPTION_TYPE', message });
   });
 }
+
+for (const [entry, now, expected] of [
+  [{ range: { start: '8:00am', end: '5:00pm' } }, '2026-03-01T12:00:00', true],
+  [{ range: { start: '8:00am', end: '5:00pm' } }, '2026-03-01T07:59:59', false],
+  [{ range: { start: '8:00am', end: '5:00pm', invert: true } }, '2026-03-01T12:00:00', false],
+  [{ range: { start: '8:00am', end: '5:00pm', invert: true } }, '2026-03-01T18:00:00', true],
+  [{ range: { start: '10:00pm', end: '4:00am' } }, '2026-03-01T23:00:00', true],
+  [{ range: { start: '10:00pm', end: '4:00am' } }, '2026-03-01T03:00:00', true],
+  [{ range: { start: '10:00pm', end: '4:00am' } }, '2026-03-01T12:00:00', false],
+  [{ after: '12:00pm' }, '2026-03-01T12:00:00', false],
+  [{ after: '12:00pm' }, '2026-03-01T12:00:01', true],
+  [{ after: '2026-03-02T00:00:00' }, '2026-03-01T12:00:00', false],
+  [{ until: '12:00pm' }, '2026-03-01T12:00:00', false],
+  [{ until: '2026-03-02T00:00:00' }, '2026-03-01T12:00:00', true],
+] as const) {
+  test(`with ${JSON.stringify(entry)} work ${expected ? 'runs' : 'does not run'} at ${now}`, (t) => {
+    const [read] = readSchedule({
+      entry: { function: 'a.b', seconds: 1, ...structuredClone(entry) },
+    });
+    t.is(read && isAllowed(read, local(now)), expected);
+  });
+}
+
+/** A schedule without a master around it. Each run of a runner calls `onRun` and ends with it. */
+function openSchedule(
+  t: ExecutionContext,
+  schedule: WireMap,
+  { store, now, onRun }: { store: Store; now: () => number; onRun: () => Promise<void> },
+): { readonly schedule: Schedule; readonly end: () => void } {
+  const closing = new AbortController();
+  const run = async () => {
+    await onRun();
+    return { jid: '1', fun: 'test.arg', success: true, return: true };
+  };
+  const opened = new Schedule({
+    config: { fixed: { schedule, user: null } },
+    context: {
+      ...{ store, now, log: createLogger('quiet') },
+      ...{ closing: closing.signal, closers: new Closers() },
+    },
+    jobs: {
+      api: {
+        run: () => {
+          throw new Error('no job of minions is scheduled');
+        },
+      },
+    },
+    functions: { runners: { run } },
+  });
+  const end = (): void => {
+    closing.abort();
+    opened.close();
+  };
+  t.teardown(end);
+  return { schedule: opened, end };
+}
+
+/** Entries that were due last in 1970. */
+async function dueStore(...names: readonly string[]): Promise<Store> {
+  const store = createMemoryStore();
+  const value = Buffer.from('0');
+  await store.write(names.map((name) => ({ op: 'put', key: ['schedule', name], value })));
+  return store;
+}
+
+test('work that ends while the next begins is not counted as running', async (t) => {
+  const store = await dueStore('work');
+  const ends: (() => void)[] = [];
+  let [clock, begun, writes] = [0, 0, 0];
+  const done = new Promise<void>((resolve) => {
+    const write = store.write.bind(store);
+    store.write = async (steps) => {
+      ends.shift()?.();
+      await new Promise((turn) => setImmediate(turn));
+      writes += 1;
+      if (writes === 6) {
+        end();
+        resolve();
+      }
+      return write(steps);
+    };
+  });
+  const entry = { function: 'test.arg', seconds: 1, maxrunning: 2 };
+  const { schedule, end } = openSchedule(
+    t,
+    { work: entry },
+    {
+      store,
+      // Each look at the clock finds the next run due.
+      now: () => (clock += 10_000),
+      onRun: () => {
+        begun += 1;
+        return new Promise((resolve) => ends.push(resolve));
+      },
+    },
+  );
+  await schedule.start();
+  await done;
+  t.is(begun, 5);
+});
+
+test('splay puts work off, and run_on_start begins it at once', async (t) => {
+  const store = await dueStore('late');
+  const startedAt = Date.now();
+  const ran = (schedule: WireMap): Promise<number> =>
+    new Promise((resolve) => {
+      const onRun = async (): Promise<void> => resolve(Date.now());
+      const opened = openSchedule(t, schedule, { store, now: Date.now, onRun });
+      void opened.schedule.start();
+    });
+  const late = { function: 'test.arg', hours: 1, splay: { start: 0.05, end: 0.06 } };
+  t.true((await ran({ late })) - startedAt >= 50);
+  const first = { function: 'test.arg', hours: 1 };
+  await ran({ first: { ...first, run_on_start: true } });
+  const kept = await store.get(['schedule', 'first']);
+  t.true(Number(Buffer.from(kept?.value ?? [])) >= startedAt);
+});
 
 async function startMaster(
   t: ExecutionContext,

@@ -1,0 +1,10 @@
+/**
+ * A text without the users and passwords of the addresses in it.
+ * @param instead stands in their place, before the `@`; default: the `@` goes as well
+ */
+export function withoutCredentials(text: string, instead?: string): string {
+  const replacement = instead === undefined ? '' : `${instead}@`;
+  // Up to the last `@` before the path: a password may have one.
+  // protection: passwords-of-addresses
+  return text.replaceAll(/(?<=[a-z]:\/\/)[^/?#\s]*@/gi, () => replacement);
+}

@@ -1,0 +1,215 @@
+/** Queues of values in the master's store, for the `queue` runner. */
+
+import { createHash } from 'node:crypto';
+import { packLocal, unpackLocal, type WireValue } from '../../minion-protocol/index.ts';
+import { KeyedMutex } from '../../runtime/index.ts';
+import type { Operation, Store } from '../../store/index.ts';
+import { MasterError } from '../api/index.ts';
+import { listInTurns } from './list-in-turns.ts';
+
+const root = 'runner-queues';
+
+/** What all queues may hold together. */
+export interface QueueLimits {
+  readonly items: number;
+  readonly bytes: number;
+}
+
+const usualLimits: QueueLimits = { items: 100_000, bytes: 64 * 1_048_576 };
+/** Bytes of an item. */
+const maxItemBytes = 65_536;
+const itemsPerTurn = 64;
+
+/** Where an item is in its queue, and its size. */
+interface ItemPlace {
+  /** The one that was added first has the lowest. */
+  readonly sequence: number;
+  readonly bytes: number;
+}
+
+/** What the queues hold, without the items themselves, so that a change reads only what it takes. */
+class QueueIndex {
+  /** By queue and by the digest of an item. */
+  readonly #queues = new Map<string, Map<string, ItemPlace>>();
+  #items = 0;
+  #bytes = 0;
+  #last = 0;
+
+  static async read(store: Store): Promise<QueueIndex> {
+    const index = new QueueIndex();
+    for await (const { key, value } of listInTurns(store, [root], itemsPerTurn)) {
+      const [, queue = '', sequence = '0'] = key;
+      const place = { sequence: Number(sequence), bytes: value.byteLength };
+      index.add(queue, digestOf(value), place);
+    }
+    return index;
+  }
+
+  get items(): number {
+    return this.#items;
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** The sequence of the item that was added last, whatever its queue. */
+  get last(): number {
+    return this.#last;
+  }
+
+  names(): string[] {
+    return [...this.#queues.keys()].sort();
+  }
+
+  length(queue: string): number {
+    return this.#queues.get(queue)?.size ?? 0;
+  }
+
+  find(queue: string, digest: string): ItemPlace | undefined {
+    return this.#queues.get(queue)?.get(digest);
+  }
+
+  add(queue: string, digest: string, place: ItemPlace): void {
+    const places = this.#queues.get(queue) ?? new Map<string, ItemPlace>();
+    this.#queues.set(queue, places.set(digest, place));
+    this.#items += 1;
+    this.#bytes += place.bytes;
+    this.#last = Math.max(this.#last, place.sequence);
+  }
+
+  remove(queue: string, digest: string): void {
+    const places = this.#queues.get(queue);
+    const place = places?.get(digest);
+    if (places === undefined || place === undefined) return;
+    places.delete(digest);
+    if (places.size === 0) this.#queues.delete(queue);
+    this.#items -= 1;
+    this.#bytes -= place.bytes;
+  }
+}
+
+/** Queues of values by name; each value is in a queue once, the oldest first. */
+export class Queues {
+  readonly #store: Store;
+  readonly #limits: QueueLimits;
+  readonly #mutex = new KeyedMutex();
+  #index: QueueIndex | undefined;
+
+  constructor(store: Store, limits: QueueLimits = usualLimits) {
+    this.#store = store;
+    this.#limits = limits;
+  }
+
+  /** Adds what is not there yet. @throws MasterError ERR_ARGS when there is no room */
+  insert(queue: string, items: readonly WireValue[]): Promise<void> {
+    return this.#exclusive(async (index) => {
+      const added = new Map<string, ItemPlace>();
+      const steps: Operation[] = [];
+      let bytes = index.bytes;
+      for (const item of items) {
+        const value = packLocal(item);
+        if (value.length > maxItemBytes)
+          throw refused(`an item has more than ${maxItemBytes} bytes`);
+        const digest = digestOf(value);
+        if (added.has(digest) || index.find(queue, digest) !== undefined) continue;
+        const sequence = index.last + added.size + 1;
+        bytes += value.length;
+        added.set(digest, { sequence, bytes: value.length });
+        this.#checkRoom(index.items + added.size, bytes);
+        steps.push({ op: 'put', key: keyOf(queue, sequence), value });
+      }
+      await this.#write(steps);
+      for (const [digest, place] of added) index.add(queue, digest, place);
+    });
+  }
+
+  /** Takes these out, wherever they are in the queue. */
+  delete(queue: string, items: readonly WireValue[]): Promise<void> {
+    return this.#exclusive(async (index) => {
+      const digests = new Set(items.map((item) => digestOf(packLocal(item))));
+      const places = [...digests].flatMap((digest) => index.find(queue, digest) ?? []);
+      await this.#remove(queue, places);
+      for (const digest of digests) index.remove(queue, digest);
+    });
+  }
+
+  /** Takes the oldest out. @param quantity - `undefined`: all */
+  pop(queue: string, quantity: number | undefined): Promise<WireValue[]> {
+    return this.#exclusive(async (index) => {
+      const taken = await this.#read(queue, quantity);
+      await this.#remove(queue, taken);
+      for (const { value } of taken) index.remove(queue, digestOf(value));
+      return taken.map(({ value }) => unpackLocal(value));
+    });
+  }
+
+  async items(queue: string): Promise<WireValue[]> {
+    return (await this.#read(queue, undefined)).map(({ value }) => unpackLocal(value));
+  }
+
+  length(queue: string): Promise<number> {
+    return this.#exclusive(async (index) => index.length(queue));
+  }
+
+  names(): Promise<string[]> {
+    return this.#exclusive(async (index) => index.names());
+  }
+
+  #exclusive<T>(work: (index: QueueIndex) => Promise<T>): Promise<T> {
+    return this.#mutex.run(root, async () => {
+      this.#index ??= await QueueIndex.read(this.#store);
+      return work(this.#index);
+    });
+  }
+
+  #checkRoom(items: number, bytes: number): void {
+    const limits = this.#limits;
+    if (items > limits.items) throw refused(`the queues hold ${limits.items} items already`);
+    if (bytes > limits.bytes) throw refused(`the queues hold no more than ${limits.bytes} bytes`);
+  }
+
+  #remove(queue: string, items: readonly { readonly sequence: number }[]): Promise<void> {
+    return this.#write(
+      items.map(({ sequence }) => ({ op: 'delete', key: keyOf(queue, sequence) })),
+    );
+  }
+
+  async #write(steps: readonly Operation[]): Promise<void> {
+    if (steps.length === 0) return;
+    try {
+      await this.#store.write(steps);
+    } catch (error) {
+      // It may have been written all the same.
+      this.#index = undefined;
+      throw error;
+    }
+  }
+
+  async #read(queue: string, quantity: number | undefined): Promise<StoredItem[]> {
+    const items: StoredItem[] = [];
+    const page = Math.min(quantity ?? itemsPerTurn, itemsPerTurn);
+    for await (const { key, value } of listInTurns(this.#store, [root, queue], page)) {
+      items.push({ sequence: Number(key[2]), value });
+      if (items.length === quantity) break;
+    }
+    return items;
+  }
+}
+
+interface StoredItem {
+  readonly sequence: number;
+  readonly value: Uint8Array;
+}
+
+function digestOf(value: Uint8Array): string {
+  return createHash('sha256').update(value).digest('base64');
+}
+
+function keyOf(queue: string, sequence: number): readonly string[] {
+  return [root, queue, String(sequence).padStart(16, '0')];
+}
+
+function refused(reason: string): MasterError {
+  return new MasterError('ERR_ARGS', reason);
+}
