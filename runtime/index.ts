@@ -41,6 +41,7 @@ export {
   runtimeErrors,
 } from './optional-package.ts';
 export { readTextIfPresent, writeFileAtomically } from './private-file.ts';
+export { listenPrivately } from './private-socket.ts';
 export { BoundedQueue, SendPool, SendQueue } from './queues.ts';
 export { RecentAnswers } from './recent-answers.ts';
 export { newNameOf, type RenameScope, renameProblem } from './renamed-names.ts';
