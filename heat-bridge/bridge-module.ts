@@ -85,18 +85,25 @@ function combinePillars(pillars: readonly ExtPillar[]): ExtPillar {
   };
 }
 
+/** A figure with a value for each of a few words, which are values of one label. */
+interface LabelledFigure {
+  readonly type: 'counter' | 'gauge';
+  /** Without `saltbridge_`. */
+  readonly name: string;
+  readonly help: string;
+  readonly label: string;
+}
+
 /** A figure with a value for each of a few words. */
-export function gaugeOf(
-  name: string,
-  help: string,
-  label: string,
+export function familyOf(
+  { type, name, help, label }: LabelledFigure,
   values: Readonly<Record<string, number>>,
 ): MetricFamily {
   const samples = Object.entries(values).map(([word, value]) => ({
     labels: { [label]: word },
     value,
   }));
-  return { type: 'gauge', name: `saltbridge_${name}`, help, labels: [label], samples };
+  return { type, name: `saltbridge_${name}`, help, labels: [label], samples };
 }
 
 /** A figure alone. */

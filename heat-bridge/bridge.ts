@@ -341,7 +341,7 @@ async function openModules(
     commands: commands.runner,
     service,
     quotas,
-    enroll: enroll.api,
+    enroll,
     signals,
   });
   const murano = openMurano(host, {

@@ -209,7 +209,7 @@ export const bridgeErrors: Readonly<Record<BridgeErrorCode, ErrorEntry>> = {
     retry: false,
   },
   ERR_DATA_LIMIT: {
-    meaning: 'As many data spaces as may be are registered.',
+    meaning: 'As many data spaces, or as large ones, as may be are registered.',
     action: 'Remove the spaces of stacks that are no more.',
     retry: true,
   },

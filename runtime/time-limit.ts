@@ -1,12 +1,19 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /** What comes; `undefined` where the signal fires first. */
-export function inTime<T>(coming: Promise<T>, end: AbortSignal): Promise<T | undefined> {
+export async function inTime<T>(coming: Promise<T>, end: AbortSignal): Promise<T | undefined> {
+  let onAbort = (): void => {};
   const ended = new Promise<undefined>((resolve) => {
-    if (end.aborted) resolve(undefined);
-    end.addEventListener('abort', () => resolve(undefined), { once: true });
+    onAbort = () => resolve(undefined);
+    if (end.aborted) onAbort();
+    else end.addEventListener('abort', onAbort);
   });
-  return Promise.race([coming, ended]);
+  try {
+    return await Promise.race([coming, ended]);
+  } finally {
+    // The signal may live as long as the process.
+    end.removeEventListener('abort', onAbort);
+  }
 }
 
 /**

@@ -86,7 +86,7 @@ export class SettledJobs {
     for (;;) {
       try {
         // protection: settled-publications
-        const kept = attempts.wasSent ? await this.#keptJob(attempts, jid) : undefined;
+        const kept = await this.#keptJob(attempts, jid);
         if (kept !== undefined && kept.notSent.length === 0) return kept.receipt;
         return await attempts.call(jobMethods.publish, { ...parameters, jid });
       } catch (error) {
@@ -102,8 +102,7 @@ export class SettledJobs {
     const told = new SeenUpdates();
     for (;;) {
       try {
-        const kept =
-          attempts.wasSent && jid !== undefined ? await this.#keptJob(attempts, jid) : undefined;
+        const kept = await this.#keptJob(attempts, jid);
         const wasPublished = kept !== undefined && kept.notSent.length === 0;
         if (wasPublished) yield* this.#follow(attempts, kept.receipt.jid, told, signal);
         else {
@@ -148,8 +147,7 @@ export class SettledJobs {
     let request: object = jid === undefined ? parameters : { ...parameters, jid };
     for (;;) {
       try {
-        const kept =
-          attempts.wasSent && jid !== undefined ? await this.#keptJob(attempts, jid) : undefined;
+        const kept = await this.#keptJob(attempts, jid);
         const reached = new Set(kept?.receipt.minions);
         for (const id of kept?.notSent ?? []) reached.delete(id);
         const left = gathered?.filter((id) => !reached.has(id));
@@ -252,7 +250,8 @@ export class SettledJobs {
   }
 
   /** What the holder keeps of a job; `undefined`: none of this id was ever published. */
-  async #keptJob(attempts: Attempts, jid: string): Promise<KeptJob | undefined> {
+  async #keptJob(attempts: Attempts, jid: string | undefined): Promise<KeptJob | undefined> {
+    if (!attempts.wasSent || jid === undefined) return undefined;
     try {
       for await (const item of attempts.stream(jobMethods.follow, { jid })) {
         const { minions = [], missing = [], skipped = 0, notSent = [] } = item as Update;

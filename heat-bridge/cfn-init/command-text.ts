@@ -3,12 +3,13 @@
  * shell reads nothing in it, and the shell that it is meant for gets all of it.
  */
 
+import { quoteForShell } from '../shell-text.ts';
 import type { Command } from './config.ts';
 
 /** The command in its directory and environment. */
 export function commandText(command: Command): string {
   const { command: what, ignoreErrors } = command;
-  const text = typeof what === 'string' ? inShell(what) : what.map(quote).join(' ');
+  const text = typeof what === 'string' ? inShell(what) : what.map(quoteForShell).join(' ');
   const run = inPlace(command, text);
   // What fails to start is ignored as well.
   return ignoreErrors ? `( ${run} ) || echo "ignored: exit status $?"` : run;
@@ -20,7 +21,7 @@ export function testText(command: Command, test: string): string {
 }
 
 function inShell(text: string): string {
-  return `/bin/sh -c ${quote(text)}`;
+  return `/bin/sh -c ${quoteForShell(text)}`;
 }
 
 function inPlace({ cwd, env }: Command, text: string): string {
@@ -34,13 +35,7 @@ function inPlace({ cwd, env }: Command, text: string): string {
 /** `~` and `~user` at the beginning are for the shell. */
 function directoryText(cwd: string): string {
   const [, home, rest = ''] = /^(~[a-z_][a-z0-9_-]*|~)(\/.*)?$/s.exec(cwd) ?? [];
-  if (home === undefined) return quote(cwd);
+  if (home === undefined) return quoteForShell(cwd);
   const start = home === '~' ? `"\${HOME:-/root}"` : home;
-  return rest === '' ? start : `${start}${quote(rest)}`;
-}
-
-/** One word of a shell, whatever is in it. */
-export function quote(text: string): string {
-  // protection: quoted-commands
-  return `'${text.replaceAll("'", `'\\''`)}'`;
+  return rest === '' ? start : `${start}${quoteForShell(rest)}`;
 }

@@ -1,7 +1,7 @@
 /** Compiles configs into states of Salt: what the table in docs/cfn-init.md says of each part. */
 
 import path from 'node:path';
-import type { JsonValue } from '../../runtime/index.ts';
+import { type JsonValue, MultiMap } from '../../runtime/index.ts';
 import { commandText, testText } from './command-text.ts';
 import type {
   Archive,
@@ -26,15 +26,19 @@ export function compileStates(configs: readonly Config[]): CompiledStates {
 
 /** States that services may have to follow, by what they are called in a config. */
 class Changes {
-  readonly #found = new Map<string, StateReference[]>();
+  readonly #found = new MultiMap<string, StateReference>();
 
   add(kind: string, name: string, state: StateReference): void {
-    const key = `${kind} ${name}`;
-    this.#found.set(key, [...(this.#found.get(key) ?? []), state]);
+    this.#found.add(`${kind} ${name}`, state);
   }
 
-  of(kind: string, names: readonly string[]): readonly StateReference[] {
-    return names.flatMap((name) => this.#found.get(`${kind} ${name}`) ?? []);
+  /** Each state once, however often it is named. */
+  of(kind: string, names: readonly string[]): Iterable<StateReference> {
+    const found = new Set<StateReference>();
+    for (const name of new Set(names)) {
+      for (const state of this.#found.get(`${kind} ${name}`)) found.add(state);
+    }
+    return found;
   }
 }
 
@@ -75,12 +79,12 @@ class Compiler {
   }
 
   /** `pkg` is whatever the minion has: packages of yum are not installed by apt. */
-  #requireFamily(family: readonly string[], label: string): void {
+  #requireFamily(family: string, label: string): void {
     this.#builder.add({
       fun: 'test.fail_without_changes',
       args: {
-        comment: `the minion has another package manager: its os_family is not ${family.join(' or ')}`,
-        unless: family.map((it) => ({ fun: 'match.grain', tgt: `os_family:${it}` })).slice(0, 1),
+        comment: `the minion has another package manager: its os_family is not ${family}`,
+        unless: [{ fun: 'match.grain', tgt: `os_family:${family}` }],
       },
       label,
     });
@@ -163,9 +167,9 @@ class Compiler {
       ...this.#changes.of('files', restartOn.files),
       ...this.#changes.of('archives', restartOn.archives),
       ...this.#changes.of('commands', restartOn.commands),
-      ...restartOn.packages.flatMap(({ manager, names }) =>
-        this.#changes.of(`packages ${manager}`, names),
-      ),
+      ...restartOn.packages.flatMap(({ manager, names }) => [
+        ...this.#changes.of(`packages ${manager}`, names),
+      ]),
     ];
     if (enabled !== undefined) {
       const fun = enabled ? 'service.enabled' : 'service.disabled';
@@ -186,11 +190,11 @@ class Compiler {
 // Packages.
 
 /** Of `os_family`, by manager. */
-const families: Readonly<Partial<Record<PackageManager, readonly [string]>>> = {
-  apt: ['Debian'],
-  dnf: ['RedHat'],
-  yum: ['RedHat'],
-  zypper: ['Suse'],
+const families: Readonly<Partial<Record<PackageManager, string>>> = {
+  apt: 'Debian',
+  dnf: 'RedHat',
+  yum: 'RedHat',
+  zypper: 'Suse',
 };
 
 interface PackageCall {
@@ -235,13 +239,11 @@ function packageCalls(
 type FileCall = Omit<PackageCall, 'names'>;
 
 function fileCalls(file: ConfigFile): readonly FileCall[] {
-  const { path: name, content, mode, owner, group, selinux } = file;
+  const { path: name, content, selinux } = file;
   const common = {
     name,
     makedirs: true,
-    ...(mode === undefined ? {} : { mode }),
-    ...(owner === undefined ? {} : { user: owner }),
-    ...(group === undefined ? {} : { group }),
+    ...rightsOf(file),
     ...(selinux === undefined ? {} : { selinux: { ...selinux } }),
   };
   switch (content.kind) {
@@ -288,19 +290,22 @@ function isExactAsContents(text: string): boolean {
   return !otherLineEnds.test(text) && !isSlot(text);
 }
 
-function linkCalls({ path: name, mode, owner, group }: ConfigFile, target: string): FileCall[] {
+function linkCalls(file: ConfigFile, target: string): FileCall[] {
+  const { path: name } = file;
   const link = { name, target, makedirs: true, backupname: `${name}.bak` };
-  const isPlain = mode === undefined && owner === undefined && group === undefined;
   const calls = [{ fun: 'file.symlink', args: link }];
-  if (isPlain) return calls;
+  const rights = rightsOf(file);
+  if (Object.keys(rights).length === 0) return calls;
   const targetPath = path.posix.resolve(path.posix.dirname(name), target);
-  const args = {
-    name: targetPath,
-    replace: false,
-    create: false,
+  const args = { name: targetPath, replace: false, create: false, ...rights };
+  return [...calls, { fun: 'file.managed', args }];
+}
+
+/** Arguments of `file.managed`: those that the file has. */
+function rightsOf({ mode, owner, group }: ConfigFile): Readonly<Record<string, number | string>> {
+  return {
     ...(mode === undefined ? {} : { mode }),
     ...(owner === undefined ? {} : { user: owner }),
     ...(group === undefined ? {} : { group }),
   };
-  return [...calls, { fun: 'file.managed', args }];
 }

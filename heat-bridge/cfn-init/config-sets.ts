@@ -4,6 +4,8 @@ import { isPlainMap } from '../commands/command-definition.ts';
 import { configError } from './config.ts';
 
 const maxConfigs = 256;
+/** Entries of sets, those that refer to other sets among them. */
+const maxEntries = 4 * maxConfigs;
 
 /** The key of metadata, and where errors say that they are. */
 export const initKey = 'AWS::CloudFormation::Init';
@@ -24,40 +26,53 @@ export function selectConfigs(
     return ['config'];
   }
   if (!isPlainMap(sets)) throw configError('configSets', 'expected a map of sets');
-  const names: string[] = [];
+  const expansion: Expansion = { sets, names: [], chain: new Set(), entries: 0 };
   for (const set of asked ?? ['default']) {
-    const before = names.length;
-    collect(sets, set.trim(), [], names);
-    if (names.length === before) throw configError('configSets', `the set ${set} is empty`);
+    const before = expansion.names.length;
+    expand(expansion, set.trim());
+    if (expansion.names.length === before)
+      throw configError('configSets', `the set ${set} is empty`);
   }
-  return names;
+  return expansion.names;
 }
 
-/** @param chain - the sets that led here */
-function collect(
-  sets: Readonly<Record<string, unknown>>,
-  name: string,
-  chain: readonly string[],
-  names: string[],
-): void {
-  const path = [...chain, name];
-  if (chain.includes(name)) {
-    throw configError('configSets', `sets refer to each other in a circle: ${path.join(' -> ')}`);
+/** Sets that are being expanded in place. */
+interface Expansion {
+  readonly sets: Readonly<Record<string, unknown>>;
+  readonly names: string[];
+  /** The sets that led here, the outermost first. */
+  readonly chain: Set<string>;
+  /** How many entries of sets were looked at. */
+  entries: number;
+}
+
+function expand(expansion: Expansion, name: string): void {
+  const { sets, names, chain } = expansion;
+  if (chain.has(name)) {
+    const path = [...chain, name].join(' -> ');
+    throw configError('configSets', `sets refer to each other in a circle: ${path}`);
   }
   if (!Object.hasOwn(sets, name)) throw configError('configSets', `there is no set ${name}`);
+  chain.add(name);
   const set = sets[name];
   for (const entry of typeof set === 'string' ? [set] : listOf(set, name)) {
+    // Sets that refer to others twice each double at each step, also where they end in nothing.
+    expansion.entries += 1;
+    // protection: entries-of-sets
+    if (expansion.entries > maxEntries) {
+      throw configError('configSets', `more than ${maxEntries} entries of sets are to be followed`);
+    }
     if (typeof entry === 'string') names.push(entry);
     else if (isPlainMap(entry) && typeof entry.ConfigSet === 'string') {
-      collect(sets, entry.ConfigSet, path, names);
+      expand(expansion, entry.ConfigSet);
     } else {
       throw configError(`configSets: ${name}`, 'expected names of configs, or {"ConfigSet": name}');
     }
-    // Sets that refer to others twice each would double at each step.
     if (names.length > maxConfigs) {
       throw configError('configSets', `more than ${maxConfigs} configs are to be applied`);
     }
   }
+  chain.delete(name);
 }
 
 function listOf(set: unknown, name: string): readonly unknown[] {

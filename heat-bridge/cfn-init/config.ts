@@ -109,4 +109,4 @@ export function configError(place: string, problem: string): BridgeError {
 }
 
 /** Bounds of one run. */
-export const configLimits = { states: 2_000, bytes: 4_194_304 } as const;
+export const configLimits = { states: 2_000, bytes: 4_194_304, tags: 100_000 } as const;

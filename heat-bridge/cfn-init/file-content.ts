@@ -2,7 +2,8 @@
 
 import { writeJson } from '../../runtime/index.ts';
 import { isPlainMap } from '../commands/command-definition.ts';
-import { configError, configLimits } from './config.ts';
+import { configError } from './config.ts';
+import type { ContentBudget } from './content-budget.ts';
 import { requireText } from './forms.ts';
 import { renderMustache } from './mustache.ts';
 
@@ -16,17 +17,24 @@ export interface FileContent {
   readonly escapesHtml: boolean;
 }
 
-/** @throws BridgeError ERR_CFN_INIT */
+/**
+ * @param budget - of the run
+ * @throws BridgeError ERR_CFN_INIT
+ */
 export function fileBytes(
   { content, encoding, context, escapesHtml }: FileContent,
   place: string,
+  budget: ContentBudget,
 ): Buffer {
   const bytes = decode(content, encoding, place);
-  if (context === undefined) return bytes;
+  if (context === undefined) {
+    budget.addBytes(bytes.length, place);
+    return bytes;
+  }
   if (!isPlainMap(context)) throw configError(`${place}: context`, 'expected a map');
   const text = utf8Of(bytes);
   if (text === undefined) throw configError(place, 'context needs content that is text');
-  const options = { escapesHtml, place: `${place}: content`, maxLength: configLimits.bytes };
+  const options = { escapesHtml, place: `${place}: content`, budget };
   return Buffer.from(renderMustache(text, context, options));
 }
 

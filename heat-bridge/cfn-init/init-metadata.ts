@@ -16,6 +16,7 @@ import type {
 } from './config.ts';
 import { configError } from './config.ts';
 import { initKey, selectConfigs } from './config-sets.ts';
+import { ContentBudget } from './content-budget.ts';
 import { fileBytes, modeOf } from './file-content.ts';
 import {
   isTrue,
@@ -51,15 +52,19 @@ export function parseInitMetadata(
 ): readonly Config[] {
   const init = requireMap(given, initKey);
   if (Object.keys(init).length === 0) throw configError(initKey, 'it is empty');
+  const budget = new ContentBudget();
+  const configs = new Map<string, Config>();
   return selectConfigs(init, asked).map((name) => {
     if (name === 'configSets' || !Object.hasOwn(init, name)) {
       throw configError(initKey, `there is no config ${shown(name)}`);
     }
-    return parseConfig(name, init[name]);
+    const config = configs.get(name) ?? parseConfig(name, init[name], budget);
+    configs.set(name, config);
+    return config;
   });
 }
 
-function parseConfig(name: string, given: unknown): Config {
+function parseConfig(name: string, given: unknown, budget: ContentBudget): Config {
   const place = `config ${name}`;
   const config = requireMap(given, place);
   requireKnownKeys(config, sections, place);
@@ -82,7 +87,7 @@ function parseConfig(name: string, given: unknown): Config {
       parseArchive(directory, url, `${place}: sources: ${directory}`),
     ),
     files: sortedEntries(section('files')).map(([path, value]) =>
-      parseFile(path, value, `${place}: files: ${path}`),
+      parseFile(path, value, `${place}: files: ${path}`, budget),
     ),
     commands: sortedEntries(section('commands')).map(([command, value]) =>
       parseCommand(command, value, `${place}: commands: ${command}`),
@@ -195,7 +200,12 @@ function parseArchive(given: string, value: unknown, place: string): Archive {
 
 const fileKeys = ['content', 'source', 'encoding', 'mode', 'owner', 'group', 'context'];
 
-function parseFile(given: string, value: unknown, place: string): ConfigFile {
+function parseFile(
+  given: string,
+  value: unknown,
+  place: string,
+  budget: ContentBudget,
+): ConfigFile {
   const file = requireMap(value, place);
   if (file.authentication !== undefined) {
     throw configError(place, 'authentication is not supported: the minion has no credentials');
@@ -222,7 +232,7 @@ function parseFile(given: string, value: unknown, place: string): ConfigFile {
     }
     return { ...common, content: { kind: 'url', url: requireUrl(source, `${place}: source`) } };
   }
-  const bytes = fileBytes({ content, encoding, context, escapesHtml: true }, place);
+  const bytes = fileBytes({ content, encoding, context, escapesHtml: true }, place, budget);
   return { ...common, content: { kind: 'bytes', bytes } };
 }
 

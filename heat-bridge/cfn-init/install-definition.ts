@@ -3,8 +3,8 @@
  * writes it in the catalog; parameters are values in it, and never code, paths or names.
  */
 
-import type { JsonValue } from '../../runtime/index.ts';
 import { catalogError, isPlainMap } from '../commands/command-definition.ts';
+import type { Parameters } from '../commands/parameters.ts';
 import { BridgeError } from '../errors.ts';
 import { compileStates } from './compile-states.ts';
 import type {
@@ -19,6 +19,7 @@ import type {
   User,
 } from './config.ts';
 import { configError } from './config.ts';
+import { ContentBudget } from './content-budget.ts';
 import { fileBytes, modeOf } from './file-content.ts';
 import {
   isTrue,
@@ -47,7 +48,7 @@ type JsonMap = Readonly<Record<string, unknown>>;
 export type InstallDefinition = readonly JsonMap[];
 
 /** The states for given parameters. @throws BridgeError ERR_COMMAND_PARAMETERS */
-export type CompiledInstall = (parameters: Readonly<Record<string, JsonValue>>) => CompiledStates;
+export type CompiledInstall = (parameters: Parameters) => CompiledStates;
 
 /**
  * Looks at everything but the values of parameters.
@@ -67,14 +68,26 @@ export function compileInstall(
   if (unused !== undefined) {
     throw catalogError(command, `parameters.${unused}`, 'install does not use this parameter');
   }
-  const compile: CompiledInstall = (parameters) =>
-    compileStates(
-      groups.map((group) => parseGroup(requireMap(withValues(group, parameters), 'install'))),
+  const compile: CompiledInstall = (parameters) => {
+    const budget = new ContentBudget();
+    return compileStates(
+      groups.map((group) =>
+        parseGroup(requireMap(withValues(group, parameters), 'install'), budget),
+      ),
     );
+  };
   // One letter is a value of each place that may have a parameter.
   const sample = Object.fromEntries(names.map((name) => [name, 'x']));
   orElse('ERR_CATALOG', command, () => compile(sample));
-  return (parameters) => orElse('ERR_COMMAND_PARAMETERS', command, () => compile(parameters));
+  // A run checks its parameters, and takes the states of the same ones when it is published.
+  const compiled = new WeakMap<Parameters, CompiledStates>();
+  return (parameters) => {
+    const known = compiled.get(parameters);
+    if (known !== undefined) return known;
+    const states = orElse('ERR_COMMAND_PARAMETERS', command, () => compile(parameters));
+    compiled.set(parameters, states);
+    return states;
+  };
 }
 
 function orElse<T>(
@@ -123,7 +136,7 @@ function parametersIn(command: string, value: unknown, path: readonly string[]):
 }
 
 /** What is not given is left out. */
-function withValues(value: unknown, parameters: Readonly<Record<string, JsonValue>>): unknown {
+function withValues(value: unknown, parameters: Parameters): unknown {
   const name = parameterOf(value);
   if (name !== undefined) return Object.hasOwn(parameters, name) ? parameters[name] : undefined;
   if (Array.isArray(value)) {
@@ -147,7 +160,7 @@ const sections = [
   'services',
 ];
 
-function parseGroup(group: JsonMap): Config {
+function parseGroup(group: JsonMap, budget: ContentBudget): Config {
   const name = requireText(group.name, 'a group: name');
   const place = `group ${name}`;
   requireKnownKeys(group, sections, place);
@@ -169,7 +182,7 @@ function parseGroup(group: JsonMap): Config {
     }),
     users: list('users', parseUser),
     archives: list('tarballs', parseTarball),
-    files: list('files', parseFile),
+    files: list('files', (it, at) => parseFile(it, at, budget)),
     commands: list('scripts', parseScript),
     services: list('services', parseService),
   };
@@ -237,12 +250,12 @@ const fileKeys = [
   ...['mode', 'owner', 'group', 'selinux'],
 ];
 
-function parseFile(file: JsonMap, place: string): ConfigFile {
+function parseFile(file: JsonMap, place: string, budget: ContentBudget): ConfigFile {
   requireKnownKeys(file, fileKeys, place);
   const { path, mode, owner, group, selinux } = file;
   return {
     path: requirePath(path, `${place}: path`),
-    content: contentOf(file, place),
+    content: contentOf(file, place, budget),
     ...(mode === undefined ? {} : { mode: modeOf(mode, `${place}: mode`).digits }),
     ...(owner === undefined ? {} : { owner: requireOwner(owner, `${place}: owner`) }),
     ...(group === undefined ? {} : { group: requireOwner(group, `${place}: group`) }),
@@ -250,7 +263,7 @@ function parseFile(file: JsonMap, place: string): ConfigFile {
   };
 }
 
-function contentOf(file: JsonMap, place: string): ConfigFile['content'] {
+function contentOf(file: JsonMap, place: string, budget: ContentBudget): ConfigFile['content'] {
   const { content, encoding = 'plain', variables: context, url, link } = file;
   if (url !== undefined && content === undefined && link === undefined) {
     return { kind: 'url', url: requireUrl(url, `${place}: url`) };
@@ -261,7 +274,7 @@ function contentOf(file: JsonMap, place: string): ConfigFile['content'] {
   if (content === undefined || url !== undefined || link !== undefined) {
     throw configError(place, 'expected one of content, url and link');
   }
-  const bytes = fileBytes({ content, encoding, context, escapesHtml: false }, place);
+  const bytes = fileBytes({ content, encoding, context, escapesHtml: false }, place, budget);
   return { kind: 'bytes', bytes };
 }
 

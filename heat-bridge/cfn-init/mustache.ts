@@ -5,6 +5,7 @@
 
 import { isPlainMap } from '../commands/command-definition.ts';
 import { configError } from './config.ts';
+import type { ContentBudget } from './content-budget.ts';
 
 /** A template that was read. */
 type Node =
@@ -22,12 +23,11 @@ export interface MustacheOptions {
   readonly escapesHtml: boolean;
   /** Named in errors. */
   readonly place: string;
-  /** Characters of the result. */
-  readonly maxLength: number;
+  /** Of the run that the file is of. */
+  readonly budget: ContentBudget;
 }
 
 const maxDepth = 32;
-const maxSteps = 100_000;
 
 /** Where what is rendered goes. */
 interface Renderer {
@@ -47,25 +47,17 @@ export function renderMustache(
   context: Readonly<Record<string, unknown>>,
   options: MustacheOptions,
 ): string {
+  const { escapesHtml, place, budget } = options;
   const nodes = parseTemplate(template, options);
   const parts: string[] = [];
-  let length = 0;
   const write = (text: string): void => {
-    length += text.length;
     // Sections repeat what is in them, and may be nested.
-    if (length > options.maxLength) {
-      throw configError(options.place, `more than ${options.maxLength} characters`);
-    }
+    budget.addBytes(Buffer.byteLength(text), place);
     parts.push(text);
   };
-  let steps = 0;
-  const step = (): void => {
-    steps += 1;
-    // Sections of lists multiply, also where they write nothing.
-    if (steps > maxSteps)
-      throw configError(options.place, `more than ${maxSteps} tags are rendered`);
-  };
-  renderNodes(nodes, [context], { write, step, escapesHtml: options.escapesHtml });
+  // Sections of lists multiply, also where they write nothing.
+  const step = (): void => budget.addTag(place);
+  renderNodes(nodes, [context], { write, step, escapesHtml });
   return parts.join('');
 }
 

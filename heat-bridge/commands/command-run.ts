@@ -116,19 +116,21 @@ function handleJobUpdate(
     case 'running':
       run.tell({ type: 'running', jid, minions: update.minions });
       break;
-    case 'finished':
+    case 'finished': {
+      const notSent = new Set(
+        update.deliveries.flatMap(({ minion, reason }) => (reason === 'not-sent' ? minion : [])),
+      );
       for (const minion of update.silent) {
-        const delivery = update.deliveries.find((it) => it.minion === minion);
-        const reason =
-          delivery?.reason === 'not-sent'
-            ? 'it was never sent: the master ended before'
-            : 'it did not answer';
+        const reason = notSent.has(minion)
+          ? 'it was never sent: the master ended before'
+          : 'it did not answer';
         recordResult(run, jid, results, { minion, state: 'silent', reason });
       }
       for (const minion of update.reconnecting) {
         const reason = 'it had not come back from the restart of the master';
         recordResult(run, jid, results, { minion, state: 'reconnecting', reason });
       }
+    }
   }
 }
 

@@ -147,9 +147,6 @@ export class CodeCatalog {
       };
     } catch (error) {
       if (error instanceof BridgeError) return { ok: false, reason: error.message };
-      // Of functions that call themselves for each level.
-      if (error instanceof RangeError)
-        return { ok: false, reason: 'the config is nested too deep' };
       throw error;
     }
   }
@@ -185,7 +182,7 @@ export function codeDigest(config: Deployment['config']): string {
 }
 
 /** Written by hand: objects of JavaScript have keys such as `10` in an order of their own. */
-export function sortedJson(value: unknown): string {
+function sortedJson(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(sortedJson).join(',')}]`;
   if (!isPlainMap(value)) return writeJson(value ?? null);
   const members = Object.keys(value)

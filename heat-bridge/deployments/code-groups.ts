@@ -1,6 +1,5 @@
 /** What the groups of software configs whose config is code have a minion do. */
 
-import { parseJson } from '../../runtime/index.ts';
 import { compileStates } from '../cfn-init/compile-states.ts';
 import { configError } from '../cfn-init/config.ts';
 import { initKey } from '../cfn-init/config-sets.ts';
@@ -8,6 +7,7 @@ import { parseInitMetadata } from '../cfn-init/init-metadata.ts';
 import { statesParameters } from '../cfn-init/states-command.ts';
 import { isPlainMap } from '../commands/command-definition.ts';
 import type { Parameters } from '../commands/parameters.ts';
+import { maxConfigDepth, readConfigJson } from './config-json.ts';
 import { slsWithInputs } from './inline-sls.ts';
 import { jsonFiles } from './json-files.ts';
 import type { Deployment } from './metadata.ts';
@@ -102,16 +102,12 @@ export function codeCall(
 
 /** The section itself, or what has it under its name. */
 function initOf(config: Deployment['config']): unknown {
-  const map = typeof config === 'string' ? jsonOf(config) : config;
-  return isPlainMap(map) && Object.hasOwn(map, initKey) ? map[initKey] : map;
-}
-
-function jsonOf(text: string): unknown {
-  try {
-    return parseJson(text);
-  } catch {
-    throw configError(initKey, 'expected a map, or text that is JSON');
+  const map = typeof config === 'string' ? readConfigJson(config) : config;
+  if (map === undefined) {
+    const expected = `a map, or text that is JSON and has at most ${maxConfigDepth} levels`;
+    throw configError(initKey, `expected ${expected}`);
   }
+  return isPlainMap(map) && Object.hasOwn(map, initKey) ? map[initKey] : map;
 }
 
 /** The input that selects config sets. */

@@ -1,6 +1,7 @@
 /** What is counted of deployments, for `/metrics`. */
 
 import type { MetricFamily } from '../../master/index.ts';
+import { familyOf } from '../bridge-module.ts';
 import type { DeliveryOutcome } from '../signals/transports.ts';
 import type { DeploymentEnd } from './deployment-answer.ts';
 import type { DeploymentRecord } from './deployment-records.ts';
@@ -15,72 +16,78 @@ export interface DeploymentsNow {
 
 /** Counts from the start of the master. */
 export class DeploymentMeter {
-  readonly #ends = countersOf<DeploymentEnd>(['failed', 'refused', 'succeeded', 'unknown']);
-  readonly #reads = countersOf<ReadResult['kind']>(['failed', 'metadata', 'unchanged']);
-  readonly #signals = countersOf<DeliveryOutcome['kind']>(['again', 'delivered', 'final']);
+  readonly #ends: Record<DeploymentEnd, number> = {
+    failed: 0,
+    refused: 0,
+    succeeded: 0,
+    unknown: 0,
+  };
+  readonly #reads: Record<ReadResult['kind'], number> = { failed: 0, metadata: 0, unchanged: 0 };
+  readonly #signals: Record<DeliveryOutcome['kind'], number> = { again: 0, delivered: 0, final: 0 };
 
   countEnd(end: DeploymentEnd): void {
-    count(this.#ends, end);
+    this.#ends[end] += 1;
   }
 
   /** A read of a server's metadata. */
   countRead(kind: ReadResult['kind']): void {
-    count(this.#reads, kind);
+    this.#reads[kind] += 1;
   }
 
   /** A try to tell Heat a result. */
   countSignal(kind: DeliveryOutcome['kind']): void {
-    count(this.#signals, kind);
+    this.#signals[kind] += 1;
   }
 
   families({ servers, open }: DeploymentsNow): readonly MetricFamily[] {
     const failing = servers.filter(({ problem }) => problem !== undefined).length;
     const waiting = open.filter(({ state }) => state === 'signalling').length;
     return [
-      counter('saltbridge_deployments_total', 'Deployments that ended.', 'end', this.#ends),
-      counter(
-        'saltbridge_deployment_reads_total',
-        'Reads of metadata of servers.',
-        'outcome',
+      familyOf(
+        {
+          type: 'counter',
+          name: 'deployments_total',
+          help: 'Deployments that ended.',
+          label: 'end',
+        },
+        this.#ends,
+      ),
+      familyOf(
+        {
+          type: 'counter',
+          name: 'deployment_reads_total',
+          help: 'Reads of metadata of servers.',
+          label: 'outcome',
+        },
         this.#reads,
       ),
-      counter(
-        'saltbridge_deployment_signals_total',
-        'Results that were sent to Heat, each try.',
-        'outcome',
+      familyOf(
+        {
+          type: 'counter',
+          name: 'deployment_signals_total',
+          help: 'Results that were sent to Heat, each try.',
+          label: 'outcome',
+        },
         this.#signals,
       ),
-      gauge('saltbridge_deployment_servers', 'Servers that are followed.', {
-        failing,
-        followed: servers.length - failing,
-      }),
-      gauge('saltbridge_deployments_open', 'Deployments that have not ended.', {
-        running: open.length - waiting,
-        signalling: waiting,
-      }),
+      familyOf(
+        {
+          type: 'gauge',
+          name: 'deployment_servers',
+          help: 'Servers that are followed.',
+          label: 'state',
+        },
+        { failing, followed: servers.length - failing },
+      ),
+      familyOf(
+        {
+          type: 'gauge',
+          name: 'deployments_open',
+          help: 'Deployments that have not ended.',
+          label: 'state',
+        },
+        { running: open.length - waiting, signalling: waiting },
+      ),
     ];
   }
-}
-
-function countersOf<T extends string>(names: readonly T[]): Map<T, number> {
-  return new Map(names.map((name) => [name, 0]));
-}
-
-function count<T extends string>(counters: Map<T, number>, name: T): void {
-  counters.set(name, (counters.get(name) ?? 0) + 1);
-}
-
-function counter(
-  name: string,
-  help: string,
-  label: string,
-  counters: ReadonlyMap<string, number>,
-): MetricFamily {
-  const samples = Array.from(counters, ([text, value]) => ({ labels: { [label]: text }, value }));
-  return { type: 'counter', name, help, labels: [label], samples };
-}
-
-function gauge(name: string, help: string, states: Readonly<Record<string, number>>): MetricFamily {
-  const samples = Object.entries(states).map(([state, value]) => ({ labels: { state }, value }));
-  return { type: 'gauge', name, help, labels: ['state'], samples };
 }

@@ -22,7 +22,7 @@ export interface DeploymentRecord {
   readonly begunAt: number;
   readonly endedAt?: number;
   readonly command?: string;
-  /** While it runs. */
+  /** While it runs; on disk alone: a run that waits for its turn can have 4 MiB of states. */
   readonly call?: DeploymentCall;
   /** Until Heat was told: where to, and what it takes. */
   readonly target?: Pick<Deployment, 'outputs' | 'resource' | 'signal'> & {
@@ -79,10 +79,10 @@ export class DeploymentRecords {
       .sort((a, b) => a.begunAt - b.begunAt);
   }
 
-  /** What Heat is to be told, which is not kept in memory. */
-  async bodyOf(record: DeploymentRecord): Promise<string | undefined> {
+  /** What is not kept in memory: what runs, and what Heat is to be told. */
+  async storedPartsOf(record: DeploymentRecord): Promise<Pick<DeploymentRecord, 'body' | 'call'>> {
     const row = await this.#state.get(rowKey(record));
-    return row === undefined ? undefined : this.#unpack(row.value).body;
+    return row === undefined ? {} : this.#unpack(row.value);
   }
 
   has(stack: string, server: string, id: string): boolean {
@@ -130,7 +130,7 @@ export class DeploymentRecords {
     return JSON.parse(Buffer.from(this.#state.unseal(value)).toString('utf8'));
   }
 
-  #remember({ body: _body, ...record }: DeploymentRecord): void {
+  #remember({ body: _body, call: _call, ...record }: DeploymentRecord): void {
     const key = serverKey(record.stack, record.server);
     const records = this.#servers.get(key) ?? new Map<string, DeploymentRecord>();
     records.set(record.id, record);

@@ -8,12 +8,14 @@ import type { CommandHandle } from '../commands/command-request.ts';
 import type { CommandRunner } from '../commands/command-runner.ts';
 import { BridgeError, type BridgeErrorCode } from '../errors.ts';
 import { type DeploymentResult, failedResult, resultOfRun } from './deployment-answer.ts';
-import type { DeploymentRecord } from './deployment-records.ts';
+import type { DeploymentRecord, DeploymentRecords } from './deployment-records.ts';
+import type { DeploymentCall } from './resolved-call.ts';
 
 export interface DeploymentRunsDeps {
   readonly host: Pick<ExtensionHost, 'closing' | 'logger' | 'now'>;
   /** Commands of the catalog, and entries of its `deployments:`. */
   readonly runners: Readonly<Record<'code' | 'command', Pick<CommandRunner, 'run'>>>;
+  readonly records: Pick<DeploymentRecords, 'storedPartsOf'>;
   readonly maxRunning: number;
 }
 
@@ -53,8 +55,9 @@ export class DeploymentRuns {
     subject: Subject,
     isResumed: boolean,
   ): Promise<DeploymentResult | undefined> {
-    const { host } = this.#deps;
-    const { call, target, begunAt } = record;
+    const { host, records } = this.#deps;
+    const { target, begunAt } = record;
+    const { call } = await records.storedPartsOf(record);
     if (call === undefined || target === undefined) {
       return failedResult('unknown', 'the record of the run is incomplete');
     }
@@ -63,7 +66,7 @@ export class DeploymentRuns {
       return failedResult('unknown', 'the master was away for too long to learn whether it ran');
     }
     if (host.closing.aborted) return undefined;
-    const handle = await this.#begin(record, subject, isResumed);
+    const handle = await this.#begin(record, call, { subject, isResumed });
     if (handle === undefined || 'end' in handle) return handle;
     try {
       const outcome = await handle.outcome;
@@ -78,11 +81,10 @@ export class DeploymentRuns {
   }
 
   async #begin(
-    { stack, server, id, minion, call }: DeploymentRecord,
-    subject: Subject,
-    isResumed: boolean,
+    { stack, server, id, minion }: DeploymentRecord,
+    call: DeploymentCall,
+    { subject, isResumed }: { readonly subject: Subject; readonly isResumed: boolean },
   ): Promise<CommandHandle | DeploymentResult | undefined> {
-    if (call === undefined) return undefined;
     try {
       const { runners } = this.#deps;
       const runner = call.kind === 'command' ? runners.command : runners.code;

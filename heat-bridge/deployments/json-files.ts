@@ -1,10 +1,11 @@
 /** The groups hiera and json-file: data that is written to files of the minion. */
 
-import { tryParseJson, writeJson } from '../../runtime/index.ts';
+import { writeJson } from '../../runtime/index.ts';
 import type { Config, ConfigFile } from '../cfn-init/config.ts';
 import { configError } from '../cfn-init/config.ts';
 import { requireMap, requirePath, requireTexts } from '../cfn-init/forms.ts';
 import { isPlainMap } from '../commands/command-definition.ts';
+import { readConfigJson } from './config-json.ts';
 import type { Deployment } from './metadata.ts';
 
 const hieraConfig = '/etc/puppet/hiera.yaml';
@@ -21,7 +22,7 @@ export function jsonFiles(
   directories: readonly string[] | undefined,
 ): Config {
   const place = `group ${group}`;
-  const map = requireMap(typeof config === 'string' ? tryParseJson(config) : config, place);
+  const map = requireMap(typeof config === 'string' ? readConfigJson(config) : config, place);
   const files = group === 'hiera' ? hieraFiles(map, place) : filesOf(map, place);
   // protection: directories-of-files
   const outside = files.find(({ path }) => !isBelow(path, directories));

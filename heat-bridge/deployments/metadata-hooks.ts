@@ -4,12 +4,16 @@
  * ran say what was there before, so that nothing else has to be remembered.
  */
 
-import { createHash } from 'node:crypto';
 import { initKey } from '../cfn-init/config-sets.ts';
 import { isPlainMap } from '../commands/command-definition.ts';
-import { sortedJson } from './code-catalog.ts';
+import { jsonDigest } from '../commands/idempotency-keys.ts';
 import type { DeploymentRecord } from './deployment-records.ts';
-import type { Deployment, DeploymentAction } from './metadata.ts';
+import {
+  boundedConfig,
+  type Deployment,
+  type DeploymentAction,
+  type UnreadableDeployment,
+} from './metadata.ts';
 
 /** What becomes of a value of the metadata. */
 type HookEvent = 'add' | 'remove' | 'update';
@@ -35,7 +39,7 @@ interface Hook {
 /** What the metadata of a server asks for. */
 export interface MetadataUpdates {
   /** As entries of Heat: what runs now, and what ran last. */
-  readonly deployments: readonly Deployment[];
+  readonly deployments: readonly (Deployment | UnreadableDeployment)[];
   /** Changes that no hook is for; they are remembered alone. */
   readonly noted: readonly Pick<Deployment, 'action' | 'id' | 'name'>[];
 }
@@ -52,12 +56,13 @@ export function metadataUpdates(
   metadata: Readonly<Record<string, unknown>>,
   records: readonly Pick<DeploymentRecord, 'id'>[],
 ): MetadataUpdates {
-  const deployments: Deployment[] = [];
+  const deployments: (Deployment | UnreadableDeployment)[] = [];
   const noted: Pick<Deployment, 'action' | 'id' | 'name'>[] = [];
+  const digestAt = digestsOf(metadata);
   for (const hook of hooksOf(metadata)) {
-    const value = valueAt(metadata, hook.path);
-    const last = lastOf(hook, records);
-    const digest = value === undefined ? undefined : digestOf([value, optionsOf(metadata)], 24);
+    const key = digestOf(hook.name, 12);
+    const last = lastOf(key, records);
+    const digest = digestAt(hook.path);
     const before = last?.event === 'remove' ? undefined : last?.digest;
     const event = eventOf(before, digest);
     if (event === undefined) {
@@ -65,7 +70,6 @@ export function metadataUpdates(
       if (last !== undefined) noted.push({ id: last.id, name: hook.name, action: 'UPDATE' });
       continue;
     }
-    const key = digestOf(hook.name, 12);
     const id = `hook-${key}-${event}-${digest ?? before ?? ''}-${(last?.count ?? 0) + 1}`;
     const entry = { id, name: hook.name, action: actionOf[event] };
     if (!hook.triggers.has(event)) noted.push(entry);
@@ -80,14 +84,32 @@ function eventOf(before: string | undefined, now: string | undefined): HookEvent
   return now === undefined ? 'remove' : 'update';
 }
 
-/** What was there when the hook was looked at last. */
+/** Digests of values by their path; `undefined`: there is none. Each is made once. */
+function digestsOf(
+  metadata: Readonly<Record<string, unknown>>,
+): (path: readonly string[]) => string | undefined {
+  const options = optionsOf(metadata);
+  const digests = new Map<string, string | undefined>();
+  return (path) => {
+    const key = JSON.stringify(path);
+    if (!digests.has(key)) {
+      const value = valueAt(metadata, path);
+      digests.set(key, value === undefined ? undefined : digestOf([value, options], 24));
+    }
+    return digests.get(key);
+  };
+}
+
+/**
+ * What was there when a hook was looked at last.
+ * @param key - digest of its name
+ */
 function lastOf(
-  { name }: Hook,
+  key: string,
   records: readonly Pick<DeploymentRecord, 'id'>[],
 ):
   | { readonly id: string; readonly event: string; readonly digest: string; readonly count: number }
   | undefined {
-  const key = digestOf(name, 12);
   let last: ReturnType<typeof lastOf>;
   for (const { id } of records) {
     const [, of, event = '', digest = '', digits] = idForm.exec(id) ?? [];
@@ -98,7 +120,7 @@ function lastOf(
 }
 
 function digestOf(value: unknown, length: number): string {
-  return createHash('sha256').update(sortedJson(value)).digest('hex').slice(0, length);
+  return jsonDigest(value).slice(0, length);
 }
 
 /** The init metadata is applied without any hook; the others are the template's. */
@@ -160,7 +182,7 @@ function deploymentOf(
   entry: Pick<Deployment, 'action' | 'id' | 'name'>,
   { action }: Hook,
   metadata: Readonly<Record<string, unknown>>,
-): Deployment {
+): Deployment | UnreadableDeployment {
   const { configSets, signal: alias } = optionsOf(metadata);
   const isOfInit = action === undefined;
   const signal =
@@ -169,10 +191,14 @@ function deploymentOf(
       : ({ transport: 'NO_SIGNAL' } as const);
   const init = metadata[initKey];
   const sets = Array.isArray(configSets) ? configSets.join(',') : configSets;
+  const config = boundedConfig(
+    isOfInit ? 'cfn-init' : 'saltbridge',
+    action ?? (isPlainMap(init) ? init : ''),
+  );
+  if ('problem' in config) return { ...entry, signal, ...config };
   return {
     ...entry,
-    group: isOfInit ? 'cfn-init' : 'saltbridge',
-    config: action ?? (isPlainMap(init) ? init : ''),
+    ...config,
     inputs: isOfInit && typeof sets === 'string' ? { configSets: sets } : {},
     outputs: [],
     signal,

@@ -6,6 +6,7 @@ import { Compile } from '#typebox/compile';
 import { type JsonValue, tryParseJson } from '../../runtime/index.ts';
 import { isPlainMap } from '../commands/command-definition.ts';
 import type { Credentials } from '../signals/destination.ts';
+import { cutNesting, isNestedDeeper, maxConfigDepth } from './config-json.ts';
 
 /** How the result of a deployment reaches Heat. */
 export type DeploymentSignal =
@@ -52,6 +53,7 @@ export interface Deployment {
 /** An entry that cannot be read. It is answered, so that no stack waits for its timeout. */
 export interface UnreadableDeployment
   extends Pick<Deployment, 'id' | 'name' | 'resource' | 'signal'> {
+  readonly action?: DeploymentAction;
   readonly problem: string;
 }
 
@@ -73,6 +75,8 @@ const maxDeployments = 256;
 const maxIo = 256;
 const maxHandles = 64;
 const maxConfigLength = 262_144;
+/** With what is around the config of a component, and one more, by which a deeper one is told. */
+const maxMetadataDepth = maxConfigDepth + 8;
 
 const Text = Type.String({ maxLength: 4096 });
 const isEntry = Compile(
@@ -104,7 +108,8 @@ export type ParsedMetadata =
   | { readonly ok: false; readonly problem: string };
 
 /** Reads the metadata of a server resource: a map with `deployments`. */
-export function parseServerMetadata(value: unknown): ParsedMetadata {
+export function parseServerMetadata(given: unknown): ParsedMetadata {
+  const value = cutNesting(given, maxMetadataDepth);
   if (!isPlainMap(value)) return { ok: false, problem: 'the metadata is no map' };
   const { deployments = [], 'saltbridge:minion': minion, 'saltbridge:handles': handles } = value;
   if (!Array.isArray(deployments)) return { ok: false, problem: 'deployments is no list' };
@@ -157,6 +162,13 @@ function parseDeployment(entry: unknown): Deployment | UnreadableDeployment | un
     if (value === undefined) {
       return { ...common, problem: `the input ${input.name} is no ${input.type}` };
     }
+    // protection: nested-inputs
+    if (isNestedDeeper(value, maxConfigDepth)) {
+      return {
+        ...common,
+        problem: `the input ${input.name} has more than ${maxConfigDepth} levels`,
+      };
+    }
     inputs[input.name] = value;
   }
   return {
@@ -208,13 +220,18 @@ function resolveComponent(
   return boundedConfig(found.tool, found.config);
 }
 
-function boundedConfig(
+/** The config of a group, within the bounds of size and depth; or why it is not. */
+export function boundedConfig(
   group: string,
   given: unknown,
 ): Pick<Deployment, 'config' | 'group'> | { readonly problem: string } {
   const config = given ?? '';
   if (typeof config !== 'string' && !isPlainMap(config)) {
     return { problem: 'its config is neither text nor a map' };
+  }
+  // protection: nested-configs
+  if (isNestedDeeper(config, maxConfigDepth)) {
+    return { problem: `its config has more than ${maxConfigDepth} levels` };
   }
   const { length } = typeof config === 'string' ? config : JSON.stringify(config);
   if (length <= maxConfigLength) return { group, config };

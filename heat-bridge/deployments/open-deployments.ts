@@ -1,6 +1,5 @@
 /** Opens software deployments from their parts, and reads their options. */
 
-import type { Logger } from 'pino';
 import Type from '#typebox';
 import type { Subject } from '../../acl/index.ts';
 import { type AuditRequester, audited, type ExtensionHost } from '../../master/index.ts';
@@ -8,9 +7,10 @@ import type { BridgeModule } from '../bridge-module.ts';
 import type { Catalog } from '../commands/command-catalog.ts';
 import { CommandRunner } from '../commands/command-runner.ts';
 import type { RunQuotas } from '../commands/run-limits.ts';
-import type { EnrollApi } from '../enroll/enrolment-service.ts';
+import type { EnrolmentModule } from '../enroll/open-enrolment.ts';
 import type { HttpClient } from '../http-client.ts';
 import { parseSection } from '../options.ts';
+import { createPresence } from '../presence.ts';
 import { sleepUntilAborted } from '../signals/delivery-worker.ts';
 import { secretsOf } from '../signals/destination.ts';
 import type { SignalsModule } from '../signals/open-signals.ts';
@@ -21,10 +21,11 @@ import { DeploymentMeter } from './deployment-meter.ts';
 import { type DeploymentRecord, DeploymentRecords } from './deployment-records.ts';
 import { DeploymentRuns } from './deployment-runs.ts';
 import { StackLogins } from './logins.ts';
-import type { DeploymentSignal, ServerMetadata } from './metadata.ts';
+import type { DeploymentSignal } from './metadata.ts';
 import { type FollowedServer, ServerWorker, type ServerWorkerDeps } from './server-worker.ts';
-import { deliverResult, type ResultDeliveryDeps } from './signal-result.ts';
+import { deliverResult } from './signal-result.ts';
 import { type ReadResult, readServer, type ServerSource } from './sources.ts';
+import { createHandleSignaller, registerHandles } from './stack-handles.ts';
 import { findServers, minionOfServer, namedServers } from './stack-servers.ts';
 import {
   type OwnerLogin,
@@ -100,8 +101,8 @@ export interface DeploymentsDeps {
   readonly commands: CommandRunner;
   readonly service: string;
   readonly quotas: RunQuotas;
-  readonly enroll: Pick<EnrollApi, 'list'>;
-  readonly signals: Pick<SignalsModule, 'api' | 'ask' | 'intake' | 'isListed'>;
+  readonly enroll: Pick<EnrolmentModule, 'enrolments'>;
+  readonly signals: Pick<SignalsModule, 'api' | 'ask' | 'handleFor' | 'intake' | 'isListed'>;
 }
 
 /** The part of the bridge that is Heat's agent for minions. */
@@ -141,10 +142,12 @@ export async function openDeployments(
   const runs = new DeploymentRuns({
     host,
     runners: { command: commands, code: codeRunner },
+    records,
     maxRunning: options.maxRunning,
   });
   const meter = new DeploymentMeter();
   const pacer = new Pacer(options.pollsPerSecond);
+  const present = createPresence(host);
   const turn = (): Promise<void> => pacer.turn(closing);
   const workerDeps = (stack: RegisteredStack): ServerWorkerDeps => ({
     records,
@@ -154,14 +157,19 @@ export async function openDeployments(
       return redactSecrets(result, secretsOfSource(source));
     },
     minionOf: async (server, metadata) =>
-      minionOfServer(stack, server, metadata, await enroll.list()),
-    isPresent: async (minion) => (await host.master().presence()).some(({ id }) => id === minion),
+      minionOfServer(
+        stack,
+        server,
+        metadata,
+        enroll.enrolments.liveOfInstance(server.source.serverId),
+      ),
+    isPresent: async (minion) => (await present()).has(minion),
     registerHandles: (minion, metadata) =>
       registerHandles({ stack, minion, metadata, handles: signals.api.handles, log }),
     resolve: (deployment) => resolveCall(deployment, { commands: catalog, code: codeCatalog }),
     run: (record, subject, isResumed) => runs.run(record, subject, isResumed),
     deliver: async (delivery) => {
-      const signalHandle = handleSignaller(stack, signals);
+      const signalHandle = createHandleSignaller(stack, signals);
       const outcome = await deliverResult(delivery, { ask, logins, signalHandle });
       meter.countSignal(outcome.kind);
       return redactSecrets(outcome, [
@@ -326,56 +334,6 @@ class StackFollower {
 
   #add(server: FollowedServer): void {
     this.#workers.set(server.server, new ServerWorker(server, this.#deps.worker));
-  }
-}
-
-/** Signals as a minion of the stack, and only what the stack itself has registered. */
-function handleSignaller(
-  { owner, registration }: RegisteredStack,
-  { api, intake }: Pick<SignalsModule, 'api' | 'intake'>,
-): ResultDeliveryDeps['signalHandle'] {
-  return async (minion, alias, signal) => {
-    const all = await api.handles.list(owner === undefined ? {} : { owner });
-    // protection: handles-of-the-stack
-    const isOwn = all.some((it) => it.alias === alias && it.stack === tagOf(registration));
-    if (!isOwn) return { kind: 'final', reason: `the stack has registered no handle ${alias}` };
-    const data = { ...signal };
-    await intake.take({ tag: `heat/${alias}`, sender: minion, data, request: undefined });
-    return { kind: 'delivered' };
-  };
-}
-
-/** By which handles of a stack are known. */
-function tagOf({ name }: StackRegistration): string {
-  return `stack ${name}`;
-}
-
-interface HandlesOfServer {
-  readonly stack: RegisteredStack;
-  readonly minion: string;
-  readonly metadata: ServerMetadata;
-  readonly handles: SignalsModule['api']['handles'];
-  readonly log: Logger;
-}
-
-/** Registers what `saltbridge:handles` names, for this minion; those of the operator stay. */
-async function registerHandles(given: HandlesOfServer): Promise<void> {
-  const { stack, minion, metadata, handles, log } = given;
-  const { owner, registration } = stack;
-  const tag = tagOf(registration);
-  for (const [alias, signal] of Object.entries(metadata.handles)) {
-    try {
-      const all = await handles.list(owner === undefined ? {} : { owner });
-      const known = all.find((it) => it.alias === alias && it.owner === owner);
-      // protection: handles-of-templates
-      if (known !== undefined && known.stack !== tag) continue;
-      const minions = [...new Set([...(known?.minions ?? []), minion])];
-      const whose = owner === undefined ? {} : { owner };
-      const registered = { alias, minions, stack: tag, signal, ...whose };
-      await handles.add(registered, { replaces: true });
-    } catch (error) {
-      log.warn({ alias, minion, err: error }, 'handle of a server was not registered');
-    }
   }
 }
 

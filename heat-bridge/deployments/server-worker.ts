@@ -77,6 +77,8 @@ export class ServerWorker {
   readonly #begun = new Set<string>();
   /** Digest of metadata in which nothing was left to do. */
   #settled: string | undefined;
+  /** Digest of metadata of which something is to run as soon as the minion is connected. */
+  #waiting: string | undefined;
   #handles: string | undefined;
   #failures = 0;
   #minion: string | undefined;
@@ -167,14 +169,21 @@ export class ServerWorker {
     return this.#interval();
   }
 
+  #waitFor(minion: string, digest: string): number {
+    this.#waiting = digest;
+    return this.#wait(`minion ${minion} is not connected`);
+  }
+
   /** Begins the first entry that is new; the list is read again before the next one. */
   async #take(metadata: ServerMetadata): Promise<number> {
-    const { records, minionOf, registerHandles } = this.#deps;
+    const { records, minionOf, registerHandles, isPresent } = this.#deps;
     const { server, source } = this.server;
-    const { deployments } = metadata;
+    const { deployments, digest } = metadata;
     const minion = await minionOf(this.server, metadata);
+    const isWaiting = this.#waiting === digest && this.#minion === minion;
     this.#minion = minion;
     if (minion === undefined) return this.#wait('no minion is known to be this server');
+    if (isWaiting && !(await isPresent(minion))) return this.#waitFor(minion, digest);
     const handles = JSON.stringify(metadata.handles);
     if (handles !== this.#handles && handles !== '{}') await registerHandles(minion, metadata);
     this.#handles = handles;
@@ -186,10 +195,10 @@ export class ServerWorker {
     // protection: deployments-again
     const fresh = entries.find(({ id }) => !records.has(source.stack, server, id));
     if (fresh === undefined) {
-      this.#settled = metadata.digest;
+      this.#settled = digest;
       return this.#interval();
     }
-    return this.#begin(fresh, minion);
+    return this.#begin(fresh, minion, digest);
   }
 
   /** Remembers a change that nothing runs for. */
@@ -203,7 +212,12 @@ export class ServerWorker {
     await records.put({ stack, server, minion, ...change, ...ended });
   }
 
-  async #begin(entry: Deployment | UnreadableDeployment, minion: string): Promise<number> {
+  /** @param digest - of the metadata that has the entry */
+  async #begin(
+    entry: Deployment | UnreadableDeployment,
+    minion: string,
+    digest: string,
+  ): Promise<number> {
     const { records, resolve, isPresent, now } = this.#deps;
     const { server, source } = this.server;
     const { id, name, signal, resource } = entry;
@@ -214,7 +228,7 @@ export class ServerWorker {
       server,
       id,
       name,
-      action: 'problem' in entry ? undefined : entry.action,
+      action: entry.action,
       minion,
       state: 'running',
       begunAt: now(),
@@ -226,16 +240,17 @@ export class ServerWorker {
       },
     };
     if (!resolved.ok) return this.#tell(record, failedResult('refused', resolved.reason));
-    if (!(await isPresent(minion))) return this.#wait(`minion ${minion} is not connected`);
+    if (!(await isPresent(minion))) return this.#waitFor(minion, digest);
     this.#begun.add(id);
     // Before the job can be published.
-    const running = { ...record, command: resolved.call.command, call: resolved.call };
-    await records.put(running);
+    const running = { ...record, command: resolved.call.command };
+    await records.put({ ...running, call: resolved.call });
     return this.#settle(running);
   }
 
   /** Goes on with what is not over. */
   async #settle(record: DeploymentRecord): Promise<number> {
+    this.#waiting = undefined;
     if (record.state === 'signalling') return this.#signal(record);
     const { run } = this.#deps;
     const result = await run(record, this.server.subject, !this.#begun.has(record.id));
@@ -247,10 +262,9 @@ export class ServerWorker {
 
   async #tell(record: DeploymentRecord, result: DeploymentResult): Promise<number> {
     const { records, now } = this.#deps;
-    const { call: _call, ...rest } = record;
     const { signal } = record.target ?? { signal: { transport: 'NO_SIGNAL' as const } };
     const told: DeploymentRecord = {
-      ...rest,
+      ...record,
       state: 'signalling',
       endedAt: now(),
       end: result.end,
@@ -265,7 +279,7 @@ export class ServerWorker {
     const { deliver, records, now } = this.#deps;
     const { stack, login } = this.server.source;
     const { id, minion, target, endedAt = 0 } = record;
-    const body = await records.bodyOf(record);
+    const { body } = await records.storedPartsOf(record);
     if (target === undefined || body === undefined) return this.#end(record, undefined);
     const outcome = await deliver({ ...target, id, stack, login, minion, body });
     if (this.#isOver) return 0;
@@ -281,7 +295,7 @@ export class ServerWorker {
   /** @param refusal - why Heat was not told */
   async #end(record: DeploymentRecord, refusal: string | undefined): Promise<number> {
     const { records, onEnd } = this.#deps;
-    const { call: _call, target: _target, body: _body, ...rest } = record;
+    const { target: _target, body: _body, ...rest } = record;
     const reason = refusal === undefined ? {} : { reason: `Heat was not told: ${refusal}` };
     const ended: DeploymentRecord = { ...rest, state: 'done', ...reason };
     await records.put(ended);

@@ -75,9 +75,11 @@ export async function findServers(
     return [{ server: serverId, subject, source }];
   });
   const ids = new Set(found.map(({ server }) => server));
+  // There may be 10,000 of both.
+  const names = new Set(found.map(({ source }) => nameOfResource(source.resourcePath)));
   const others = servers
     .filter(({ server, collect }) => collect === undefined && !ids.has(server))
-    .filter(({ server }) => !found.some(({ source }) => isNamed(source.resourcePath, server)))
+    .filter(({ server }) => !names.has(server))
     .map(({ server }) => ({
       server,
       subject,
@@ -99,8 +101,9 @@ function resourcePathOf(
   }
 }
 
-function isNamed(resourcePath: string | undefined, name: string): boolean {
-  return resourcePath?.endsWith(`/resources/${name}`) === true;
+/** The name at the end of such a path. */
+function nameOfResource(resourcePath: string | undefined): string | undefined {
+  return resourcePath?.split('/').at(-1);
 }
 
 /**
@@ -112,15 +115,14 @@ export function minionOfServer(
   { registration }: RegisteredStack,
   { server, source }: FollowedServer,
   metadata: ServerMetadata,
-  enrolments: readonly Enrolment[],
+  enrolments: Iterable<Enrolment>,
 ): string | undefined {
   const { servers = [], minions = [], project } = registration;
-  const named = servers.find(
-    (it) => it.server === server || isNamed(source.resourcePath, it.server),
-  )?.minion;
+  const name = nameOfResource(source.resourcePath);
+  const named = servers.find((it) => it.server === server || it.server === name)?.minion;
   if (named !== undefined) return named;
   // protection: instances-of-others
-  const enrolled = enrolments.find(
+  const enrolled = [...enrolments].find(
     (it) => it.instance === source.serverId && isLive(it) && it.project === project,
   );
   if (enrolled !== undefined) return enrolled.id;

@@ -1,10 +1,11 @@
 /** Puppet, Ansible, Chef and os-apply-config, run on the minion as the hooks of heat-agents run them. */
 
-import { tryParseJson, writeJson } from '../../runtime/index.ts';
-import { quote } from '../cfn-init/command-text.ts';
+import { writeJson } from '../../runtime/index.ts';
 import { configError } from '../cfn-init/config.ts';
 import { isPlainMap } from '../commands/command-definition.ts';
 import type { Parameters } from '../commands/parameters.ts';
+import { quoteForShell } from '../shell-text.ts';
+import { readConfigJson } from './config-json.ts';
 import type { Deployment } from './metadata.ts';
 import { wrapProgram } from './script-wrapper.ts';
 
@@ -89,7 +90,7 @@ function runTool(program: string, args: readonly string[], after = ''): string {
 
 function option(name: string, value: boolean | string | undefined): readonly string[] {
   if (value === undefined || value === false) return [];
-  return value === true ? [name] : [name, quote(value)];
+  return value === true ? [name] : [name, quoteForShell(value)];
 }
 
 function textOf({ config }: ToolConfig, group: string): string {
@@ -151,7 +152,7 @@ function ansibleScript(config: ToolConfig): string {
     throw configError('group ansible', 'an input has {{, {% or {#, which Ansible reads as code');
   }
   const args = [
-    ...['-i', quote(String(inventory)), '-c', 'local'],
+    ...['-i', quoteForShell(String(inventory)), '-c', 'local'],
     ...['--extra-vars', '@"$saltbridge_dir/vars.json"'],
     ...['--extra-vars', '"heat_outputs_path=$heat_outputs_path"'],
     ...option('--tags', options.tags),
@@ -169,8 +170,9 @@ const defaultKitchen = '/var/lib/heat-config/heat-config-chef/kitchen';
 const recipeForm = /^(?:recipe|role)\[[A-Za-z0-9_.:@-]+\]$|^[A-Za-z0-9_-]+(?:::[A-Za-z0-9_-]+)?$/;
 
 function chefScript({ config, inputs, outputs, options }: ToolConfig): string {
-  const list = typeof config === 'string' ? tryParseJson(config) : undefined;
-  if (!Array.isArray(list) || !list.every((it) => recipeForm.test(String(it)))) {
+  const list = typeof config === 'string' ? readConfigJson(config) : undefined;
+  const isRecipe = (it: unknown): boolean => typeof it === 'string' && recipeForm.test(it);
+  if (!Array.isArray(list) || !list.every(isRecipe)) {
     throw configError('group chef', 'expected a JSON list of recipes and roles');
   }
   const { environment, ...attributes } = inputs;
@@ -178,9 +180,9 @@ function chefScript({ config, inputs, outputs, options }: ToolConfig): string {
     throw configError('group chef', 'the environment is no name');
   }
   const kitchen = String(options.kitchen_path ?? defaultKitchen);
-  // `quote` is read by Ruby as by a shell: wordForm has no quote and no backslash.
+  // `quoteForShell` is read by Ruby as by a shell: wordForm has no quote and no backslash.
   const client = ['cookbook', 'role', 'environment']
-    .map((kind) => `${kind}_path ${quote(`${kitchen}/${kind}s`)}\n`)
+    .map((kind) => `${kind}_path ${quoteForShell(`${kitchen}/${kind}s`)}\n`)
     .join('');
   const args = [
     ...['-z', '--config', '"$saltbridge_dir/client.rb"'],

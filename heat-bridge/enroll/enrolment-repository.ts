@@ -2,6 +2,7 @@
 
 import { EventEmitter, on } from 'node:events';
 import type { StateArea, StateOperation } from '../../master/index.ts';
+import { MultiMap } from '../../runtime/index.ts';
 import { type Enrolment, type EnrolmentState, isLive } from './enrolment.ts';
 
 const prefix = 'enrolments';
@@ -9,6 +10,12 @@ const prefix = 'enrolments';
 const endingPrefix = 'enrolments-ending';
 /** Milliseconds that an enrolment which is over can still be looked up. */
 const keepMs = 7 * 86_400_000;
+
+/** Enrolments that have an id now, by what others know of them. */
+export type KnownEnrolments = Pick<
+  EnrolmentRepository,
+  'get' | 'liveOf' | 'liveOfInstance' | 'liveOfProject'
+>;
 
 /** Tells one enrolment's changes by its number. */
 type Changes = Record<string, [Enrolment]>;
@@ -20,6 +27,9 @@ export class EnrolmentRepository {
   readonly #byNumber = new Map<string, Enrolment>();
   /** Number of the enrolment that has the id. */
   readonly #byId = new Map<string, string>();
+  readonly #byInstance = new MultiMap<string, Enrolment>();
+  readonly #byProject = new MultiMap<string, Enrolment>();
+  readonly #open = new Set<string>();
   readonly #changes = new EventEmitter<Changes>().setMaxListeners(0);
   /** Numbers of those that are over, with the time until which they are kept; oldest first. */
   readonly #over = new Map<string, number>();
@@ -51,23 +61,23 @@ export class EnrolmentRepository {
     return this.#byNumber.get(this.#byId.get(id) ?? '');
   }
 
+  /** Those of an instance that have an id now. */
+  liveOfInstance(instance: string): Iterable<Enrolment> {
+    return this.#byInstance.get(instance);
+  }
+
+  /** Those of a project that have an id now. */
+  liveOfProject(project: string): Iterable<Enrolment> {
+    return this.#byProject.get(project);
+  }
+
   all(): IterableIterator<Enrolment> {
     return this.#byNumber.values();
   }
 
-  /** Those that have an id now. */
-  *live(): IterableIterator<Enrolment> {
-    for (const number of this.#byId.values()) {
-      const enrolment = this.#byNumber.get(number);
-      if (enrolment !== undefined) yield enrolment;
-    }
-  }
-
   /** How many wait for their machine. */
   get open(): number {
-    let count = 0;
-    for (const { state } of this.#byNumber.values()) if (state === 'open') count += 1;
-    return count;
+    return this.#open.size;
   }
 
   /** How many there are in each state. */
@@ -152,9 +162,14 @@ export class EnrolmentRepository {
   }
 
   #remember(enrolment: Enrolment): void {
-    const { number, id } = enrolment;
+    const { number, id, instance, project, state } = enrolment;
+    const before = this.#byNumber.get(number);
+    if (before !== undefined) this.#removeFromIndexes(before);
     this.#byNumber.set(number, enrolment);
+    if (state === 'open') this.#open.add(number);
     if (isLive(enrolment)) {
+      this.#byProject.add(project, enrolment);
+      if (instance !== undefined) this.#byInstance.add(instance, enrolment);
       this.#byId.set(id, number);
       this.#over.delete(number);
       return;
@@ -163,7 +178,16 @@ export class EnrolmentRepository {
     this.#over.set(number, this.#now() + keepMs);
   }
 
+  #removeFromIndexes(enrolment: Enrolment): void {
+    const { number, project, instance } = enrolment;
+    this.#open.delete(number);
+    this.#byProject.delete(project, enrolment);
+    if (instance !== undefined) this.#byInstance.delete(instance, enrolment);
+  }
+
   #forget({ number, id }: Enrolment): void {
+    const known = this.#byNumber.get(number);
+    if (known !== undefined) this.#removeFromIndexes(known);
     this.#byNumber.delete(number);
     this.#over.delete(number);
     if (this.#byId.get(id) === number) this.#byId.delete(id);

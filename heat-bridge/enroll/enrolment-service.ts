@@ -319,7 +319,7 @@ export function createEnrollApi(parts: EnrollApiDeps): EnrollApi {
   };
   const ofMachine = (machine: Exclude<Machine, { readonly id: string }>): readonly Enrolment[] => {
     if ('number' in machine) return [find(machine.number)];
-    const own = [...book.live()].filter(({ instance }) => instance === machine.instance);
+    const own = [...book.liveOfInstance(machine.instance)];
     if (own.length > 0) return own;
     throw new BridgeError('ERR_ENROLL_UNKNOWN', 'no enrolment names this instance');
   };

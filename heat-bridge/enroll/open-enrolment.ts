@@ -10,11 +10,11 @@ import {
   type MasterConfig,
 } from '../../master/index.ts';
 import { makeDirectory } from '../../runtime/index.ts';
-import { type BridgeModule, gaugeOf } from '../bridge-module.ts';
+import { type BridgeModule, familyOf } from '../bridge-module.ts';
 import { BridgeError } from '../errors.ts';
 import { parseSection } from '../options.ts';
 import type { Enrolment, EnrolRequest, NewEnrolment } from './enrolment.ts';
-import { EnrolmentRepository } from './enrolment-repository.ts';
+import { EnrolmentRepository, type KnownEnrolments } from './enrolment-repository.ts';
 import { addMachineRoutes, addServiceRoutes } from './enrolment-routes.ts';
 import { enrollMethods } from './enrolment-rpc.ts';
 import {
@@ -37,8 +37,7 @@ import { UserDataWriter } from './user-data.ts';
 export interface EnrolmentModule extends BridgeModule<EnrollApi> {
   /** What is known of keys that minions show. */
   readonly advice: KeyAcceptanceHook;
-  /** Enrolments that have an id now. */
-  readonly live: () => Iterable<Enrolment>;
+  readonly enrolments: KnownEnrolments;
   /** An open enrolment by a claim again: the same ticket. @throws BridgeError ERR_ENROLL_OFF */
   reissue(enrolment: Enrolment, request: EnrolRequest): Promise<NewEnrolment>;
   /** Machines are given a token with the answer to their claim. */
@@ -113,7 +112,7 @@ export async function openEnrolment(
   });
   return {
     api,
-    live: () => book.live(),
+    enrolments: book,
     reissue: (enrolment, request) => desk.reissue(enrolment, request),
     giveTokens: (given) => {
       tokenOf = given;
@@ -122,7 +121,15 @@ export async function openEnrolment(
     onKeyLost: (id) => moves.keyLost(id),
     rpc: enrollMethods(api),
     metrics: () => [
-      gaugeOf('enrolments', 'Enrolments that are kept, by state.', 'state', book.counts()),
+      familyOf(
+        {
+          type: 'gauge',
+          name: 'enrolments',
+          help: 'Enrolments that are kept, by state.',
+          label: 'state',
+        },
+        book.counts(),
+      ),
     ],
     routes: (app, doors) => {
       isServed = true;

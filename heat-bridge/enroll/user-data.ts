@@ -4,6 +4,7 @@ import { createHash, X509Certificate } from 'node:crypto';
 import { stringify } from 'yaml';
 import type { KeyPairText } from '../../minion-protocol/index.ts';
 import { BridgeError } from '../errors.ts';
+import { quoteForShell } from '../shell-text.ts';
 import type { EnrolRequest, MinionConfig, UserDataFormat } from './enrolment.ts';
 
 /** What user-data is to bring about on a machine. */
@@ -440,11 +441,6 @@ function write(file: string, text: string): string {
   const end = 'SALTBRIDGE_END_OF_FILE';
   const body = text.endsWith('\n') ? text : `${text}\n`;
   return `cat >${file} <<'${end}' || fail 'a file cannot be written'\n${body}${end}\n`;
-}
-
-/** One word of a shell, whatever is in it. */
-function quoteForShell(text: string): string {
-  return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
 /**

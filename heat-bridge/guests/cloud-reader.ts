@@ -172,7 +172,8 @@ export class CloudReader {
     if (devices === undefined) return this.#portsOf([]);
     const found: CloudPort[] = [];
     for (let at = 0; at < devices.length; at += devicesOfRequest) {
-      found.push(...(await this.#portsOf(devices.slice(at, at + devicesOfRequest))));
+      const ports = await this.#portsOf(devices.slice(at, at + devicesOfRequest));
+      for (const port of ports) found.push(port);
     }
     return found;
   }
@@ -248,7 +249,8 @@ export class CloudReader {
         throw new CloudError(`${url}: ${form.list}${problem.instancePath}: ${problem.message}`);
       }
       const read = Object(body) as Readonly<Record<string, unknown>>;
-      entries.push(...((read[form.list] ?? []) as readonly T[]));
+      // One by one: a service without pages answers more entries than a call has arguments.
+      for (const entry of (read[form.list] ?? []) as readonly T[]) entries.push(entry);
       const links = (read[`${form.list}_links`] ?? []) as readonly Link[];
       const next = links.find(({ rel }) => rel === 'next')?.href;
       if (next === undefined) return entries;

@@ -122,7 +122,7 @@ export function compileTemplate(text: string, options: CompileOptions = {}): Com
   const problems = [...writerProblems(found), ...expressionProblems(found, resources)];
   const heatValues = heatValuesOf(found);
   const roles = guestRoles(found, heatValues);
-  const unknown = findRoleProblems(roles);
+  const unknown = [...findRoleProblems(roles)];
   const cycle = unknown.some(({ kind }) => kind === 'cycle')
     ? undefined
     : cycleOf(found, resources, heatValues);

@@ -5,7 +5,7 @@ import type { TSchema } from 'typebox';
 import Type from '#typebox';
 import { Compile } from '#typebox/compile';
 import type { StateArea } from '../../master/index.ts';
-import { KeyedMutex } from '../../runtime/index.ts';
+import { Budget, type BudgetLimits, KeyedMutex } from '../../runtime/index.ts';
 import { BridgeError } from '../errors.ts';
 import { findRoleProblems, type Role, roleFields, roleNameSchema, writtenKeys } from './roles.ts';
 
@@ -104,12 +104,16 @@ export function minionsOfSpace({ roles }: Pick<DataSpaceRegistration, 'roles'>):
 const maxSpaces = 10_000;
 const maxSpacesPerOwner = 1_000;
 const maxRegistrationBytes = 4_194_304;
+/** Bytes of registrations, all of which are in memory. */
+const registrationBytes: BudgetLimits = { total: 268_435_456, perOwner: 67_108_864 };
 const prefix = ['guests', 'spaces'];
 
 export interface DataSpacesOptions {
   readonly state: Pick<StateArea, 'list' | 'write'>;
   /** Forgets the values of a space. */
   readonly forget: (space: string) => Promise<void>;
+  /** Bytes of registrations. Default: 64 MiB of one owner, 256 MiB in all. */
+  readonly bytes?: BudgetLimits;
   readonly now: () => number;
 }
 
@@ -118,17 +122,21 @@ export class DataSpaces {
   readonly #options: DataSpacesOptions;
   readonly #spaces = new Map<string, DataSpace>();
   readonly #members = new Map<string, Membership>();
+  /** Of each space, bytes as it is stored. */
+  readonly #sizes = new Map<string, number>();
+  readonly #bytes: Budget;
   readonly #changes = new KeyedMutex();
 
   private constructor(options: DataSpacesOptions) {
     this.#options = options;
+    this.#bytes = new Budget(options.bytes ?? registrationBytes);
   }
 
   /** With those that a process before this one registered. */
   static async open(options: DataSpacesOptions): Promise<DataSpaces> {
     const spaces = new DataSpaces(options);
     for await (const { value } of options.state.list(prefix)) {
-      spaces.#remember(JSON.parse(Buffer.from(value).toString('utf8')));
+      spaces.#remember(JSON.parse(Buffer.from(value).toString('utf8')), value.length);
     }
     return spaces;
   }
@@ -226,9 +234,24 @@ export class DataSpaces {
     if (value.length > maxRegistrationBytes) {
       throw formError(`the registration has more than ${maxRegistrationBytes} bytes`);
     }
+    this.#requireBytes(space, value.length);
     await this.#options.state.write([{ op: 'put', key: [...prefix, space.id], value }]);
     this.#forget(space.id);
-    this.#remember(space);
+    this.#remember(space, value.length);
+  }
+
+  /** Nothing else changes meanwhile: changes follow each other. */
+  #requireBytes(space: DataSpace, bytes: number): void {
+    const { perOwner, total } = this.#options.bytes ?? registrationBytes;
+    const more = bytes - (this.#sizes.get(space.id) ?? 0);
+    const isFull =
+      this.#bytes.heldBy(budgetOwner(space)) + more > perOwner || this.#bytes.total + more > total;
+    // A space that becomes smaller does so in any case.
+    // protection: data-bytes-per-owner
+    if (more > 0 && isFull) {
+      const text = 'the data spaces of this owner, or all of them, use as many bytes as they may';
+      throw new BridgeError('ERR_DATA_LIMIT', text);
+    }
   }
 
   async #remove({ id }: DataSpace): Promise<void> {
@@ -238,8 +261,10 @@ export class DataSpaces {
     await this.#options.state.write([{ op: 'delete', key: [...prefix, id] }]);
   }
 
-  #remember(space: DataSpace): void {
+  /** What was registered before stays, also where there is less room now. */
+  #remember(space: DataSpace, bytes: number): void {
     this.#spaces.set(space.id, space);
+    if (this.#bytes.tryTake(budgetOwner(space), bytes)) this.#sizes.set(space.id, bytes);
     for (const [role, { minions }] of Object.entries(space.roles)) {
       for (const minion of minions) this.#members.set(minion, { space, role });
     }
@@ -247,6 +272,10 @@ export class DataSpaces {
 
   #forget(id: string): void {
     const known = this.#spaces.get(id);
+    if (known !== undefined) {
+      this.#bytes.release(budgetOwner(known), this.#sizes.get(id) ?? 0);
+      this.#sizes.delete(id);
+    }
     this.#spaces.delete(id);
     for (const minion of known === undefined ? [] : minionsOfSpace(known)) {
       this.#members.delete(minion);
@@ -259,6 +288,11 @@ export class DataSpaces {
     const text = `at most ${maxSpacesPerOwner} data spaces of an owner and ${maxSpaces} in all`;
     throw new BridgeError('ERR_DATA_LIMIT', text);
   }
+}
+
+/** The spaces of the local interface have no owner who could crowd out another: each is its own. */
+function budgetOwner({ owner, id }: DataSpace): string {
+  return owner ?? id;
 }
 
 export function infoOfSpace(space: DataSpace): DataSpaceInfo {

@@ -53,7 +53,7 @@ async function dataOf(
     writes: Object.fromEntries(
       Object.entries(writes).map(([name, { attribute = name }]) => [attribute, keyOf(role, name)]),
     ),
-    unread: [...unreadKeys(space.roles)].filter((key) => key.startsWith(`${role}/`)),
+    unread: unreadKeys(space.roles).filter((key) => key.startsWith(`${role}/`)),
     attributes: Object.fromEntries(permitted.map(([name, { value }]) => [name, value])),
   };
   return { driver: 'saltbridge_data', data };

@@ -20,7 +20,7 @@ import { describeRoute, type RouteOperation } from '../http/route-schema.ts';
 import { type AgentCredentials, type AgentInstance, agentHeader } from './agent-credentials.ts';
 import type { DataReceipt, DataValue, DataValues, ReadRequest } from './data-values.ts';
 import type { Guest, GuestTokens } from './guest-tokens.ts';
-import type { PeerDirectory, PeerList } from './peers.ts';
+import type { AddressOf, PeerDirectory, PeerList } from './peers.ts';
 
 /** Names of the runners, which rules of the action `runner` name. */
 export const guestRunners = {
@@ -46,8 +46,8 @@ export interface GuestRequestsDeps {
   readonly host: HostOfGuests;
   readonly values: DataValues;
   readonly peers: PeerDirectory;
-  /** Where minions are heard from, by id. */
-  readonly addresses: () => Promise<ReadonlyMap<string, string>>;
+  /** Where minions are heard from now. */
+  readonly addresses: () => Promise<AddressOf>;
 }
 
 /** The requests, whichever way they come. */

@@ -15,7 +15,7 @@ export interface Guest {
 
 export interface GuestTokensOptions {
   readonly state: Pick<StateArea, 'get' | 'seal' | 'unseal' | 'write'>;
-  readonly findEnrolment: (number: string) => Promise<Enrolment | undefined>;
+  readonly findEnrolment: (number: string) => Enrolment | undefined;
 }
 
 const keyRow = ['guests', 'token-key'];
@@ -50,9 +50,9 @@ export class GuestTokens {
   }
 
   /** Whose token it is. @throws AuthenticationError ERR_EAUTH_TOKEN */
-  async identify(token: string): Promise<Guest> {
+  identify(token: string): Guest {
     const [, number = '', mac = ''] = tokenForm.exec(token) ?? [];
-    const enrolment = number === '' ? undefined : await this.#findEnrolment(number);
+    const enrolment = number === '' ? undefined : this.#findEnrolment(number);
     const hasKey = enrolment?.state === 'accepted' || enrolment?.state === 'signed-in';
     // protection: guest-tokens-that-ended
     if (!hasKey || enrolment.fingerprint === undefined) throw refusedToken();

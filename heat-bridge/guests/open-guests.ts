@@ -8,9 +8,7 @@ import {
   audited,
   type ExtensionHost,
   type FileServerBackend,
-  MasterError,
   type MinionRunners,
-  type PresentMinion,
 } from '../../master/index.ts';
 import type { BridgeModule } from '../bridge-module.ts';
 import type { Enrolment } from '../enroll/enrolment.ts';
@@ -25,6 +23,7 @@ import {
 } from '../http-client.ts';
 import { parseKeystoneOptions } from '../keystone.ts';
 import { BridgeOptionsError, parseSection } from '../options.ts';
+import { createPresence, type Presence } from '../presence.ts';
 import { AgentCredentials, type AgentInstance } from './agent-credentials.ts';
 import { CloudReader, type CloudReaderOptions } from './cloud-reader.ts';
 import { createStoreCoordinator } from './coordinator.ts';
@@ -36,7 +35,7 @@ import { readGuestFiles, serveGuestFiles } from './guest-files.ts';
 import { guestPillar } from './guest-pillar.ts';
 import { addGuestRoutes, GuestRequests } from './guest-requests.ts';
 import { type Guest, GuestTokens } from './guest-tokens.ts';
-import { PeerDirectory, PeerPoller } from './peers.ts';
+import { type AddressOf, PeerDirectory, PeerPoller } from './peers.ts';
 import { addVendordataRoute, Vendordata, type VendordataOptions } from './vendordata.ts';
 
 // Options `saltbridge: bridge: guests:`.
@@ -200,7 +199,7 @@ export interface GuestsDeps {
   readonly section: unknown;
   /** The section `keystone`. */
   readonly keystone: unknown;
-  readonly enroll: Pick<EnrolmentModule, 'api' | 'live' | 'reissue'>;
+  readonly enroll: Pick<EnrolmentModule, 'api' | 'enrolments' | 'reissue'>;
 }
 
 /** The part of the bridge that answers guests. */
@@ -243,22 +242,27 @@ export async function openGuests(
   });
   const tokens = await GuestTokens.open({
     state,
-    findEnrolment: (number) => enroll.api.show(number).catch(unlessUnknown),
+    findEnrolment: (number) => enroll.enrolments.get(number),
   });
   const agents = await openAgents(agentFiles, host);
   const guestOfAgent = ({ instance, project }: AgentInstance): Guest => {
     // protection: agents-instances-of-others
-    const own = [...enroll.live()].find((it) => it.instance === instance && it.project === project);
+    const own = [...enroll.enrolments.liveOfInstance(instance)].find(
+      (it) => it.project === project,
+    );
     if (own?.state === 'accepted' || own?.state === 'signed-in') {
       return { minion: own.id, project, instance };
     }
     throw new BridgeError('ERR_ENROLL_UNKNOWN', 'this instance is not enrolled');
   };
   const files = await readGuestFiles();
-  const peers = new PeerDirectory(() => enroll.live());
-  const addresses = async (): Promise<ReadonlyMap<string, string>> => {
-    const all = [...(await present()).values()];
-    return new Map(all.filter((it) => it.isSure).map(({ id, address }) => [id, address]));
+  const peers = new PeerDirectory(enroll.enrolments);
+  const addresses = async (): Promise<AddressOf> => {
+    const all = await present();
+    return (id) => {
+      const minion = all.get(id);
+      return minion?.isSure === true ? minion.address : undefined;
+    };
   };
   const requests = new GuestRequests({ host, values, peers, addresses });
   let polling: Promise<void> = Promise.resolve();
@@ -307,34 +311,6 @@ function createPoller(
   return new PeerPoller({ reader, directory, intervalMs, fullIntervalMs, now, log });
 }
 
-type Presence = () => Promise<ReadonlyMap<string, PresentMinion>>;
-
-/** Milliseconds that a look at all minions is good for: many guests may ask at once. */
-const presenceMs = 1_000;
-
-/** Minions that are connected, by id. */
-function createPresence({ master }: Pick<ExtensionHost, 'master'>): Presence {
-  let known: ReturnType<Presence> | undefined;
-  let at = -Infinity;
-  return () => {
-    if (known !== undefined && performance.now() - at < presenceMs) return known;
-    at = performance.now();
-    known = readPresence(master);
-    return known;
-  };
-}
-
-async function readPresence(master: ExtensionHost['master']): ReturnType<Presence> {
-  try {
-    const list = await master().presence();
-    return new Map(list.map((it) => [it.id, it]));
-  } catch (error) {
-    // Minions may ask for their pillar before the start is over.
-    if (error instanceof MasterError && error.code === 'ERR_MASTER_STOPPED') return new Map();
-    throw error;
-  }
-}
-
 /** For whoever waits for a value of it. */
 async function describeMinion(
   { admission }: Pick<ExtensionHost, 'admission'>,
@@ -343,9 +319,4 @@ async function describeMinion(
 ): Promise<string> {
   if (admission.keyOf(id)?.state !== 'accepted') return 'it has no accepted key';
   return (await present()).has(id) ? 'it is connected' : 'it is not connected';
-}
-
-function unlessUnknown(error: unknown): undefined {
-  if (error instanceof BridgeError && error.code === 'ERR_ENROLL_UNKNOWN') return undefined;
-  throw error;
 }

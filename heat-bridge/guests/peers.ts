@@ -3,6 +3,7 @@
 import { isIP } from 'node:net';
 import type { Logger } from 'pino';
 import type { Enrolment } from '../enroll/enrolment.ts';
+import type { KnownEnrolments } from '../enroll/enrolment-repository.ts';
 import { BridgeError } from '../errors.ts';
 import { sleepUntilAborted } from '../signals/delivery-worker.ts';
 import type { CloudNetworks, CloudPort, CloudReader, CloudServer } from './cloud-reader.ts';
@@ -66,16 +67,18 @@ const nothing: CloudState = {
   networks: { labels: new Map(), cidrs: new Map(), securityGroups: new Map() },
 };
 
+/** Where a minion is heard from; `undefined`: nobody knows for sure. */
+export type AddressOf = (minion: string) => string | undefined;
+
 /** Knows instances and minions by project. */
 export class PeerDirectory {
-  readonly #liveEnrolments: () => Iterable<Enrolment>;
+  readonly #enrolments: Pick<KnownEnrolments, 'liveOf' | 'liveOfProject'>;
   #cloud: CloudState = nothing;
   /** Ids of instances by project. */
   #byProject: ReadonlyMap<string, readonly string[]> = new Map();
 
-  /** @param liveEnrolments - those that have an id now */
-  constructor(liveEnrolments: () => Iterable<Enrolment>) {
-    this.#liveEnrolments = liveEnrolments;
+  constructor(enrolments: Pick<KnownEnrolments, 'liveOf' | 'liveOfProject'>) {
+    this.#enrolments = enrolments;
   }
 
   get cloud(): CloudState {
@@ -95,39 +98,42 @@ export class PeerDirectory {
 
   /**
    * The peers of a minion: those of the project that it was enrolled for.
-   * @param addresses - where minions are heard from, by id
    * @param isTogether - only those with the reservation of its own instance
    * @throws BridgeError ERR_ENROLL_UNKNOWN
    */
-  of(minion: string, addresses: ReadonlyMap<string, string>, isTogether = false): PeerList {
-    const enrolments = [...this.#liveEnrolments()].filter(hasKey);
-    const own = enrolments.find(({ id }) => id === minion);
-    if (own === undefined) {
+  of(minion: string, addressOf: AddressOf, isTogether = false): PeerList {
+    const own = this.#enrolments.liveOf(minion);
+    if (own === undefined || !hasKey(own)) {
       throw new BridgeError('ERR_ENROLL_UNKNOWN', 'this minion was not enrolled for a project');
     }
     const { project, instance: self } = own;
     // protection: peers-of-others
-    const enrolled = enrolments.filter((it) => it.project === project && it.id !== minion);
+    const enrolled = [...this.#enrolments.liveOfProject(project)].filter(
+      (it) => hasKey(it) && it.id !== minion,
+    );
     const minions = new Map(
       enrolled.flatMap(({ id, instance }) => (instance ? [[instance, id]] : [])),
     );
-    const reservation = this.#cloud.servers.get(self ?? '')?.reservation;
+    const { servers } = this.#cloud;
+    const reservation = servers.get(self ?? '')?.reservation;
+    const isWithSelf = (id: string): boolean =>
+      reservation !== undefined && servers.get(id)?.reservation === reservation;
     const known = (this.#byProject.get(project) ?? []).filter((id) => id !== self);
-    const instances = known.map((id) => this.#peer(id, minions.get(id)));
+    const instances = isTogether ? known.filter(isWithSelf) : known;
     const listed = new Set(known);
-    const others = enrolled
-      .filter(({ instance }) => instance === undefined || !listed.has(instance))
-      .map(peerOfEnrolment);
-    const peers = [...instances, ...others]
-      .filter(
-        (it) => !isTogether || (reservation !== undefined && it.reservation_id === reservation),
-      )
-      .map((it) => withAddress(it, addresses));
+    // Of what only its enrolment is known no reservation is.
+    const others = isTogether
+      ? []
+      : enrolled.filter(({ instance }) => instance === undefined || !listed.has(instance));
+    const peers = [
+      ...instances.slice(0, maxPeers).map((id) => this.#peer(id, minions.get(id))),
+      ...others.slice(0, Math.max(0, maxPeers - instances.length)).map(peerOfEnrolment),
+    ];
     return {
       project_id: project,
       ...(self === undefined ? {} : { self }),
-      peers: peers.slice(0, maxPeers),
-      ...(peers.length > maxPeers ? { truncated: true } : {}),
+      peers: peers.map((it) => withAddress(it, addressOf)),
+      ...(instances.length + others.length > maxPeers ? { truncated: true } : {}),
     };
   }
 
@@ -155,8 +161,8 @@ export class PeerDirectory {
   }
 }
 
-function withAddress(peer: Peer, addresses: ReadonlyMap<string, string>): Peer {
-  const address = addresses.get(peer.minion ?? '');
+function withAddress(peer: Peer, addressOf: AddressOf): Peer {
+  const address = addressOf(peer.minion ?? '');
   return address === undefined ? peer : { ...peer, address };
 }
 

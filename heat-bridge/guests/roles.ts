@@ -112,42 +112,49 @@ function listReaders(roles: Roles): ReadonlyMap<string, readonly string[]> {
   const readers = new Map<string, string[]>();
   for (const [role, { reads = {} }] of Object.entries(roles)) {
     for (const key of new Set(Object.values(reads))) {
-      readers.set(key, [...(readers.get(key) ?? []), role]);
+      const roles = readers.get(key);
+      if (roles === undefined) readers.set(key, [role]);
+      else roles.push(role);
     }
   }
   return readers;
 }
 
-/** Reads of roles and values that there are not, and waits that nobody ends. */
-export function findRoleProblems(roles: Roles): readonly RoleProblem[] {
+/** Reads of roles and values that there are not, and waits that nobody ends; as they are asked for. */
+export function* findRoleProblems(roles: Roles): Generator<RoleProblem, void, void> {
   const written = writtenKeys(roles);
-  const problems: RoleProblem[] = [];
   for (const [role, { reads = {}, writes = {} }] of Object.entries(roles)) {
     const own = new Set(Object.values(reads));
     for (const key of own) {
-      if (!written.has(key)) problems.push(describeMissing(role, key, roles));
+      if (!written.has(key)) yield describeMissing(role, key, roles);
     }
     for (const [name, { needs = [] }] of Object.entries(writes)) {
       const strange = needs.find((key) => !own.has(key));
       if (strange === undefined) continue;
       const text = `${keyOf(role, name)} needs ${strange}, which role ${role} does not read`;
-      problems.push({ kind: 'unknown-value', text });
+      yield { kind: 'unknown-value', text };
     }
   }
   const cycle = findCycle(waitsOf(roles));
-  return cycle === undefined ? problems : [...problems, describeCycle(cycle)];
+  if (cycle !== undefined) yield describeCycle(cycle);
 }
 
 /** Values that nobody reads: guests do not send them. */
-export function unreadKeys(roles: Roles): readonly string[] {
+export const unreadKeys: (roles: Roles) => readonly string[] = oncePerRoles((roles) => {
   const readers = readersByKey(roles);
   return [...writtenKeys(roles).keys()].filter((key) => !readers.has(key));
-}
+});
+
+/** Roles that a problem lists. */
+const maxShownRoles = 20;
 
 function describeMissing(role: string, key: string, roles: Roles): RoleProblem {
   const { role: writer, name } = splitKey(key);
   if (!Object.hasOwn(roles, writer)) {
-    const known = Object.keys(roles).join(', ');
+    const names = Object.keys(roles);
+    const known = [...names.slice(0, maxShownRoles), ...(names[maxShownRoles] ? ['…'] : [])].join(
+      ', ',
+    );
     const text = `role ${role} reads ${key}: there is no role "${writer}" (roles: ${known})`;
     return { kind: 'unknown-role', text };
   }
@@ -155,15 +162,20 @@ function describeMissing(role: string, key: string, roles: Roles): RoleProblem {
   return { kind: 'unknown-value', text };
 }
 
-/** Of each value, those that its writer reads before it writes it. */
+/**
+ * Of each value, those that its writer reads before it writes it. All that a role reads has a node of
+ * its own, the key without a name: each value by itself would wait for each of thousands.
+ */
 function waitsOf(roles: Roles): ReadonlyMap<string, readonly string[]> {
-  return new Map(
-    Object.entries(roles).flatMap(([role, { reads = {}, writes = {} }]) =>
-      Object.entries(writes).map(
-        ([name, { needs }]) => [keyOf(role, name), needs ?? Object.values(reads)] as const,
-      ),
-    ),
-  );
+  const waits = new Map<string, readonly string[]>();
+  for (const [role, { reads = {}, writes = {} }] of Object.entries(roles)) {
+    const all = keyOf(role, '');
+    for (const [name, { needs }] of Object.entries(writes)) {
+      waits.set(keyOf(role, name), needs ?? [all]);
+    }
+    waits.set(all, Object.values(reads));
+  }
+  return waits;
 }
 
 /**
@@ -197,7 +209,9 @@ export function findCycle(
   return undefined;
 }
 
-function describeCycle(chain: readonly string[]): RoleProblem {
+function describeCycle(nodes: readonly string[]): RoleProblem {
+  const [first = '', ...others] = nodes.slice(0, -1).filter((it) => splitKey(it).name !== '');
+  const chain = [first, ...others, first];
   const text = `values wait for one another: ${chain.join(' waits for ')}`;
   return { kind: 'cycle', text, chain };
 }

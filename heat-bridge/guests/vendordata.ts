@@ -64,7 +64,7 @@ const prefix = ['guests', 'vendordata'];
 
 export interface VendordataDeps {
   readonly state: Pick<StateArea, 'get' | 'write'>;
-  readonly enroll: Pick<EnrolmentModule, 'api' | 'live' | 'reissue'>;
+  readonly enroll: Pick<EnrolmentModule, 'api' | 'enrolments' | 'reissue'>;
   readonly log: Pick<Logger, 'warn'>;
 }
 
@@ -90,7 +90,7 @@ export class Vendordata {
       // protection: vendordata-of-others
       const isAnother = known !== undefined && known.enrolment?.project !== request.project;
       if (isAnother || this.#isUsed(known?.enrolment)) return undefined;
-      const holder = [...enroll.live()].find(({ id }) => id === request.id);
+      const holder = enroll.enrolments.liveOf(request.id);
       // An unused ticket of the id would give way to this one.
       // protection: vendordata-shared-ids
       if (holder !== undefined && holder.instance !== instance) return undefined;
@@ -124,11 +124,10 @@ export class Vendordata {
     const row = await state.get([...prefix, instance]);
     if (row !== undefined) {
       const number = Buffer.from(row.value).toString('utf8');
-      const all = await enroll.api.list();
-      return { enrolment: all.find((it) => it.number === number) };
+      return { enrolment: enroll.enrolments.get(number) };
     }
     // Somebody enrols it otherwise.
-    const other = [...enroll.live()].find((it) => it.instance === instance);
+    const [other] = enroll.enrolments.liveOfInstance(instance);
     return other && { enrolment: { ...other, state: 'accepted' } };
   }
 

@@ -5,6 +5,7 @@
 
 import { tryParseJson } from '../../runtime/index.ts';
 import { isPlainMap } from '../commands/command-definition.ts';
+import { isNestedDeeper } from '../deployments/config-json.ts';
 
 /** Codes of results [murano-agent common/messaging]. */
 export const errorCodes = { failure: 1, malformed: 2, version: 9, script: 100 } as const;
@@ -52,6 +53,9 @@ export interface ExecutionPlan {
   readonly call: ScriptCall | undefined;
 }
 
+/** Levels of lists and maps. */
+const maxDepth = 64;
+
 type JsonMap = Readonly<Record<string, unknown>>;
 
 /** The object and its id. @returns `undefined`: without an id nobody could be answered */
@@ -67,6 +71,8 @@ export function readExecutionPlan(
 
 /** @throws ExecutionPlanError */
 export function parseExecutionPlan(id: string, given: JsonMap): ExecutionPlan {
+  // protection: nested-execution-plans
+  if (isNestedDeeper(given, maxDepth)) throw malformed(`it has more than ${maxDepth} levels`);
   const version = requireVersion(given.FormatVersion ?? '1.0.0');
   const scripts = requireSection(given, 'Scripts');
   const files = requireSection(given, 'Files');

@@ -8,7 +8,7 @@ import type { ExtensionHost } from '../../master/index.ts';
 import { createCallerResolver, type HttpServerContext } from '../http/http-server-context.ts';
 import { describeRoute, parseBody, type RouteOperation } from '../http/route-schema.ts';
 import { resolveProject } from '../keystone.ts';
-import { tokenHolderOf } from '../signals/signal-routes.ts';
+import { ownerNameOf, tokenHolderOf } from '../signals/signal-routes.ts';
 import type { MuranoService } from './open-murano.ts';
 
 const Body = Type.Object(
@@ -61,6 +61,7 @@ export function addMuranoRoutes(
         signature: signature === undefined ? undefined : Buffer.from(signature, 'base64'),
         messageId,
         caller: { token: caller.token },
+        owner: ownerNameOf(subject),
         project: resolveProject(subject, undefined) ?? defaultProject,
       });
     },

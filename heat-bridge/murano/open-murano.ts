@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import Type from '#typebox';
 import type { ExtensionHost } from '../../master/index.ts';
-import { KeyedMutex } from '../../runtime/index.ts';
+import { Budget, KeyedMutex } from '../../runtime/index.ts';
 import type { CommandRequest } from '../commands/command-request.ts';
 import type { CommandRunner } from '../commands/command-runner.ts';
 import type { Parameters } from '../commands/parameters.ts';
@@ -72,6 +72,8 @@ interface ExecutionPlanRequest {
   /** Its id where it names none. */
   readonly messageId: string | undefined;
   readonly caller: NonNullable<CommandRequest['caller']>;
+  /** Names the caller. */
+  readonly owner: string;
   /** Of the caller. */
   readonly project: string;
 }
@@ -106,7 +108,7 @@ export function openMurano(
   const options = readMuranoOptions(section, path.dirname(host.config.confFile));
   /** One at a time for each guest, in the order of arrival. */
   const guests = new KeyedMutex();
-  const waiting = new WaitingPlans();
+  const waiting = new Budget(waitingPlans);
   return {
     execute: async (guest, request) => {
       const read = readExecutionPlan(request.text, request.messageId);
@@ -117,11 +119,22 @@ export function openMurano(
       try {
         requireSignature(guest, request, options);
         const plan = parseExecutionPlan(id, given);
-        const { caller } = request;
-        const body = await waiting.run(guest, () =>
-          guests.run(guest, () => executePlan(guest, plan, { caller, host, catalog, commands })),
-        );
-        return executionResult(id, body, host.now());
+        const { caller, owner } = request;
+        // Not for the guest alone: whoever may run nothing there would keep others from it.
+        const place = JSON.stringify([owner, guest]);
+        // protection: waiting-execution-plans
+        if (!waiting.tryTake(place)) {
+          const problem = 'as many execution plans as may wait for this guest do so';
+          throw new BridgeError('ERR_COMMAND_BUSY', problem);
+        }
+        try {
+          const body = await guests.run(guest, () =>
+            executePlan(guest, plan, { caller, host, catalog, commands }),
+          );
+          return executionResult(id, body, host.now());
+        } finally {
+          waiting.release(place);
+        }
       } catch (error) {
         return executionError(id, planErrorOf(error), host.now());
       }
@@ -129,29 +142,8 @@ export function openMurano(
   };
 }
 
-/** Execution plans that wait for their guest, of which there may be so many. */
-class WaitingPlans {
-  readonly #counts = new Map<string, number>();
-
-  /** @throws BridgeError ERR_COMMAND_BUSY */
-  async run<T>(guest: string, work: () => Promise<T>): Promise<T> {
-    const count = this.#counts.get(guest) ?? 0;
-    if (count >= maxWaiting) {
-      const problem = 'as many execution plans as may wait for this guest do so';
-      throw new BridgeError('ERR_COMMAND_BUSY', problem);
-    }
-    this.#counts.set(guest, count + 1);
-    try {
-      return await work();
-    } finally {
-      const left = (this.#counts.get(guest) ?? 1) - 1;
-      if (left === 0) this.#counts.delete(guest);
-      else this.#counts.set(guest, left);
-    }
-  }
-}
-
-const maxWaiting = 64;
+/** Execution plans of one caller for one guest that wait or run, and those of all. */
+const waitingPlans = { perOwner: 64, total: 10_000 };
 
 /** @throws the error itself where it is not about the execution plan */
 function planErrorOf(error: unknown): ExecutionPlanError {

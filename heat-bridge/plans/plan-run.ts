@@ -443,6 +443,13 @@ export interface StepCall {
   readonly onResult: (result: CommandResult) => void;
 }
 
+interface StepBatch {
+  /** As the command has checked them. */
+  readonly parameters: Parameters;
+  readonly minions: readonly string[];
+  readonly first: number;
+}
+
 /** Runs steps of one run of a plan. */
 export class StepRunner {
   readonly #options: StepRunnerOptions;
@@ -474,10 +481,15 @@ export class StepRunner {
     results: Map<string, CommandResult>,
     runs: string[],
   ): Promise<string | undefined> {
-    const { minions, batchSize, maxFailures, signal, onResult } = call;
+    const { mapped, minions, batchSize, maxFailures, signal, onResult, returned } = call;
+    if (minions.length === 0) return undefined;
+    const given = stepParameters(mapped.sources, this.#options.parameters, returned);
+    // protection: results-unchecked
+    const parameters = mapped.command.check(given);
     for (let first = 0; first < minions.length; first += batchSize) {
       if (signal?.aborted === true) return 'it was ended before it began';
-      const handle = await this.#start(call, minions.slice(first, first + batchSize), first);
+      const batch = { parameters, minions: minions.slice(first, first + batchSize), first };
+      const handle = await this.#start(call, batch);
       runs.push(handle.id);
       for await (const result of resultsOf(handle)) {
         results.set(result.minion, result);
@@ -489,15 +501,16 @@ export class StepRunner {
     return undefined;
   }
 
-  async #start(call: StepCall, minions: readonly string[], first: number): Promise<CommandHandle> {
-    const { commands, caller, parameters, key, live } = this.#options;
-    const { step, kind, mapped, returned, deadline, signal } = call;
-    const { command, sources } = mapped;
+  /** @param batch - its minions, and the place of the first among all */
+  async #start(
+    { step, kind, mapped, deadline, signal }: StepCall,
+    { parameters, minions, first }: StepBatch,
+  ): Promise<CommandHandle> {
+    const { commands, caller, key, live } = this.#options;
     const own: ResolvedCall = {
       caller: { ...caller, leave: () => {} },
-      command,
-      // protection: results-unchecked
-      parameters: command.check(stepParameters(sources, parameters, returned)),
+      command: mapped.command,
+      parameters,
       minions,
       deadline,
       signal,

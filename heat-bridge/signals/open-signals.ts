@@ -11,7 +11,7 @@ import {
   type MetricFamily,
 } from '../../master/index.ts';
 import type { BudgetLimits } from '../../runtime/index.ts';
-import { type BridgeModule, figureOf, gaugeOf } from '../bridge-module.ts';
+import { type BridgeModule, familyOf, figureOf } from '../bridge-module.ts';
 import {
   type AllowedEndpoint,
   type ConfiguredEndpoint,
@@ -176,6 +176,8 @@ export type SignalsHost = Pick<
 export interface SignalsModule
   extends Required<Pick<BridgeModule<SignalsApi>, 'api' | 'close' | 'metrics' | 'rpc' | 'start'>> {
   readonly intake: SignalIntake;
+  /** The handle that an alias means for a minion. */
+  readonly handleFor: (alias: string, minion: string) => HandleInfo | undefined;
   /** The same interface for somebody else than who may use the local socket. */
   as(requester: AuditRequester): SignalsApi;
   /** Asks the listed services, and no others. */
@@ -272,6 +274,7 @@ export async function openSignals(host: SignalsHost, section: unknown): Promise<
     ask,
     isListed,
     intake,
+    handleFor: (alias, minion) => handles.findFor(alias, minion),
     rpc: signalMethods(api),
     metrics: () => outboxFamilies(outbox, over, now()),
     dismiss: async (minion) => {
@@ -302,7 +305,15 @@ function outboxFamilies(
   const states = { waiting, held, dead: outbox.dead.size };
   const age = Math.max(0, now - since) / 1000;
   return [
-    gaugeOf('outbox_signals', 'Signals that are not delivered, by state.', 'state', states),
+    familyOf(
+      {
+        type: 'gauge',
+        name: 'outbox_signals',
+        help: 'Signals that are not delivered, by state.',
+        label: 'state',
+      },
+      states,
+    ),
     figureOf('gauge', 'outbox_oldest_seconds', 'How long the first of them waits.', age),
     figureOf('counter', 'outbox_delivered_total', 'Signals that were delivered.', over.delivered),
     figureOf('counter', 'outbox_dead_total', 'Signals that were given up.', over.dead),

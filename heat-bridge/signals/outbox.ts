@@ -1,4 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto';
+import Type from '#typebox';
+import { Compile } from '#typebox/compile';
 import { type StateArea, type StateOperation, StoreError } from '../../master/index.ts';
 import { parseJson, writeJson } from '../../runtime/index.ts';
 import { BridgeError } from '../errors.ts';
@@ -136,8 +138,8 @@ export interface DeadLetterListOptions {
 /** The signals that will not be delivered, with the reason, for an operator to look at. */
 export class DeadLetterList {
   readonly #options: DeadLetterListOptions;
-  /** By age: when each ended, milliseconds since 1970. */
-  readonly #ended = new Map<string, number>();
+  /** By age: when each is forgotten, milliseconds since 1970. */
+  readonly #expiry = new Map<string, number>();
 
   private constructor(options: DeadLetterListOptions) {
     this.#options = options;
@@ -145,18 +147,20 @@ export class DeadLetterList {
 
   static async open(options: DeadLetterListOptions): Promise<DeadLetterList> {
     const letters = new DeadLetterList(options);
-    for (const { id, endedAt } of await letters.list()) letters.#ended.set(id, endedAt);
+    for (const [id, expiresAt] of await listByExpiry(options.state, 'dead')) {
+      letters.#expiry.set(id, expiresAt);
+    }
     return letters;
   }
 
   /** How many there are. */
   get size(): number {
-    const { keepMs, now } = this.#options;
-    for (const [id, endedAt] of this.#ended) {
-      if (endedAt + keepMs > now()) break;
-      this.#ended.delete(id);
+    const now = this.#options.now();
+    for (const [id, expiresAt] of this.#expiry) {
+      if (expiresAt > now) break;
+      this.#expiry.delete(id);
     }
-    return this.#ended.size;
+    return this.#expiry.size;
   }
 
   /** Those that ended first come first. */
@@ -187,13 +191,14 @@ export class DeadLetterList {
   ): Promise<DeadLetter> {
     const { state, keepMs, now } = this.#options;
     const dead: DeadLetter = { ...record, endedAt: now() };
+    const expiresAt = dead.endedAt + keepMs;
     const put = {
       op: 'put',
       key: ['signals', 'dead', record.id],
       value: packRecord(dead),
-      expiresAt: now() + keepMs,
+      expiresAt,
     } as const;
-    this.#ended.set(record.id, dead.endedAt);
+    this.#expiry.set(record.id, expiresAt);
     await state.write([...besides, put, ...this.#dropOldest()]);
     return dead;
   }
@@ -201,13 +206,13 @@ export class DeadLetterList {
   /** @param besides - done in the same transaction */
   async remove(id: string, besides: readonly StateOperation[] = []): Promise<void> {
     await this.#options.state.write([{ op: 'delete', key: ['signals', 'dead', id] }, ...besides]);
-    this.#ended.delete(id);
+    this.#expiry.delete(id);
   }
 
   #dropOldest(): StateOperation[] {
-    const [oldest] = this.#ended.keys();
-    if (this.#ended.size <= maxDeadLetters || oldest === undefined) return [];
-    this.#ended.delete(oldest);
+    const [oldest] = this.#expiry.keys();
+    if (this.#expiry.size <= maxDeadLetters || oldest === undefined) return [];
+    this.#expiry.delete(oldest);
     return [{ op: 'delete', key: ['signals', 'dead', oldest] }];
   }
 }
@@ -231,8 +236,7 @@ export class DeliveredList {
   }
 
   static async open(state: StateArea, now: () => number): Promise<DeliveredList> {
-    const found = await listDelivered(state);
-    return new DeliveredList(state, now, found.map(({ id }) => id).reverse());
+    return new DeliveredList(state, now, (await listByExpiry(state, 'delivered')).keys());
   }
 
   /** Those that were delivered last come first. */
@@ -258,11 +262,42 @@ export class DeliveredList {
   }
 }
 
+/** Ids of what is over, with the time at which each is forgotten; by that time. */
+async function listByExpiry(
+  state: StateArea,
+  part: 'dead' | 'delivered',
+): Promise<ReadonlyMap<string, number>> {
+  const found: [id: string, expiresAt: number][] = [];
+  // The rows are not read: a thousand of them are as large as the outbox.
+  for await (const { key, expiresAt = 0 } of state.list(['signals', part])) {
+    found.push([key.at(-1) ?? '', expiresAt]);
+  }
+  return new Map(found.sort(([, a], [, b]) => a - b));
+}
+
+const isOutboxEntry = Compile(
+  Type.Object({
+    id: Type.String(),
+    alias: Type.String(),
+    minion: Type.String(),
+    member: Type.Optional(Type.String()),
+    stack: Type.Optional(Type.String()),
+    owner: Type.Optional(Type.String()),
+    status: Type.Union([Type.Literal('FAILURE'), Type.Literal('SUCCESS')]),
+    state: Type.Literal('delivered'),
+    acceptedAt: Type.Number(),
+    failures: Type.Number(),
+    reason: Type.Optional(Type.String()),
+    httpStatus: Type.Optional(Type.Number()),
+    endedAt: Type.Number(),
+  }),
+);
+
 async function listDelivered(state: StateArea): Promise<readonly OutboxEntry[]> {
   const entries: OutboxEntry[] = [];
   for await (const { value } of state.list(['signals', 'delivered'])) {
-    // Written by `operations`.
-    entries.push(parseJson(Buffer.from(value).toString('utf8')) as unknown as OutboxEntry);
+    const entry = parseJson(Buffer.from(value).toString('utf8'));
+    if (isOutboxEntry.Check(entry)) entries.push(entry);
   }
   return entries.sort((a, b) => (b.endedAt ?? 0) - (a.endedAt ?? 0));
 }
@@ -443,8 +478,6 @@ export class Outbox {
   readonly #pending = new Map<string, PendingSignal>();
   #onPending: (pending: PendingSignal) => void = () => {};
   #lastSequence = 0;
-  /** Of those, how many wait for a handle. */
-  #held = 0;
 
   private constructor(options: OutboxOptions, dead: DeadLetterList, delivered: DeliveredList) {
     this.#options = options;
@@ -472,12 +505,16 @@ export class Outbox {
     return [...this.#pending.values()].sort((a, b) => a.sequence - b.sequence);
   }
 
-  /** How many are not over, and since when the first of them waits: milliseconds since 1970. */
+  /** How many are not over, and since when the oldest of them waits: milliseconds since 1970. */
   figures(): { readonly waiting: number; readonly held: number; readonly since?: number } {
-    const [first] = this.#pending.values();
-    const held = this.#held;
-    const waiting = this.#pending.size - held;
-    return { waiting, held, ...(first === undefined ? {} : { since: first.acceptedAt }) };
+    let held = 0;
+    let since = Number.POSITIVE_INFINITY;
+    for (const { handle, acceptedAt } of this.#pending.values()) {
+      if (handle === undefined) held += 1;
+      since = Math.min(since, acceptedAt);
+    }
+    const { size } = this.#pending;
+    return { waiting: size - held, held, ...(size === 0 ? {} : { since }) };
   }
 
   /** Told of each record, in the order of acceptance, before it is in the store. */
@@ -640,21 +677,14 @@ export class Outbox {
     const { id, alias, handle, sequence, minion, member, stack, owner, acceptedAt } = record;
     const kept = { id, alias, handle, sequence, minion, member, stack, owner, acceptedAt };
     const pending = { ...kept, bytes, isWritten };
-    this.#countHeld(this.#pending.get(id), -1);
     this.#pending.set(id, pending);
-    this.#countHeld(pending, 1);
     return pending;
   }
 
   #forget(pending: PendingSignal): void {
     if (this.#pending.get(pending.id) !== pending) return;
     this.#pending.delete(pending.id);
-    this.#countHeld(pending, -1);
     this.#quotas.release(pending);
-  }
-
-  #countHeld(pending: PendingSignal | undefined, by: 1 | -1): void {
-    if (pending !== undefined && pending.handle === undefined) this.#held += by;
   }
 }
 

@@ -10,7 +10,7 @@ import {
   parseSignalTag,
   signalRefusalOf,
 } from './handles.ts';
-import type { AcceptResult, FullQuota, Outbox, OutboxRecord, PendingSignal } from './outbox.ts';
+import type { FullQuota, Outbox, OutboxRecord, PendingSignal } from './outbox.ts';
 import { parseSignal, type SignalProblem } from './signal.ts';
 
 /** Why a permitted signal does not go to its handle. */
@@ -38,6 +38,12 @@ export interface SignalIntakeOptions {
 export type TakenSignal = Partial<TriggerEvent> &
   Pick<TriggerEvent, 'data' | 'request' | 'sender' | 'tag'>;
 
+/** What became of a signal that was to be taken. */
+export type IntakeResult =
+  | { readonly kind: 'accepted' }
+  /** `isFull`: there may be room for it later. */
+  | { readonly kind: 'refused'; readonly reason: string; readonly isFull: boolean };
+
 /** Takes what minions signal. */
 export class SignalIntake implements TakesSignals {
   readonly #options: SignalIntakeOptions;
@@ -61,10 +67,17 @@ export class SignalIntake implements TakesSignals {
    * not registered for its minion is held until it is. The same request again adds none.
    * @throws StoreError when it cannot be kept
    */
-  async take({ tag, sender, data, request }: TakenSignal): Promise<void> {
+  async take(signal: TakenSignal): Promise<void> {
+    await this.accept(signal);
+  }
+
+  /** The same; tells what became of it. */
+  async accept({ tag, sender, data, request }: TakenSignal): Promise<IntakeResult> {
     const named = parseSignalTag(tag);
-    if (named === undefined || sender === undefined) return;
-    const { handles, held, maxBytes, now, onRefused } = this.#options;
+    if (named === undefined || sender === undefined) {
+      return { kind: 'refused', reason: 'it is for no handle', isFull: false };
+    }
+    const { handles, held, maxBytes, now } = this.#options;
     const { alias, member } = named;
     // What was held before comes first.
     if (held?.has(alias, sender) && handles.findFor(alias, sender) !== undefined) {
@@ -73,9 +86,9 @@ export class SignalIntake implements TakesSignals {
     const handle = handles.findFor(alias, sender);
     const refusal =
       handle === undefined ? this.#refusalWithoutHandle() : signalRefusalOf(handle, member, now());
-    if (refusal !== undefined) return onRefused(sender, alias, refusal);
+    if (refusal !== undefined) return this.#refuse(sender, alias, refusal);
     const read = parseSignal(data, maxBytes);
-    if (!read.ok) return onRefused(sender, alias, read.complaint);
+    if (!read.ok) return this.#refuse(sender, alias, read.complaint);
     // protection: signals-twice
     const mark =
       request === undefined ? undefined : { request: request.mark, place: request.place };
@@ -87,11 +100,21 @@ export class SignalIntake implements TakesSignals {
       signal: read.signal,
     };
     const acceptance = await this.#options.outbox.accept(record, mark);
-    this.#report(sender, alias, acceptance, handle !== undefined);
+    if (acceptance.kind === 'full') return this.#refuse(sender, alias, acceptance.quota, true);
+    if (acceptance.kind === 'accepted') {
+      const { onAccepted, onHeld } = this.#options;
+      (handle === undefined ? onHeld : onAccepted)(sender, alias, acceptance.id);
+    }
     // The handle may have come while it was written.
     if (handle === undefined && handles.findFor(alias, sender) !== undefined) {
       await held?.release(alias, sender);
     }
+    return { kind: 'accepted' };
+  }
+
+  #refuse(minion: string, alias: string, refusal: SignalRefusal, isFull = false): IntakeResult {
+    this.#options.onRefused(minion, alias, refusal);
+    return { kind: 'refused', reason: refusalTexts[refusal], isFull };
   }
 
   #refusalWithoutHandle(): SignalRefusal | undefined {
@@ -101,13 +124,6 @@ export class SignalIntake implements TakesSignals {
   #heldFor(minion: string): Pick<OutboxRecord, 'heldKey'> {
     const key = this.#options.keyOf(minion);
     return key === undefined ? {} : { heldKey: key };
-  }
-
-  #report(minion: string, alias: string, acceptance: AcceptResult, hasHandle: boolean): void {
-    const { onAccepted, onHeld, onRefused } = this.#options;
-    if (acceptance.kind === 'full') onRefused(minion, alias, acceptance.quota);
-    if (acceptance.kind !== 'accepted') return;
-    (hasHandle ? onAccepted : onHeld)(minion, alias, acceptance.id);
   }
 }
 

@@ -2,9 +2,22 @@
 import test from 'ava';
 import { Catalog } from '../../heat-bridge/commands/command-catalog.ts';
 import { CommandRun, executeCommandRun } from '../../heat-bridge/commands/command-run.ts';
-import type { JobUpdate, RunRequest } from '../../master/index.ts';
+import type { Delivery, JobUpdate, RunRequest } from '../../master/index.ts';
 
 const jid = '20261123000000000001';
+
+const catalog = new Catalog([
+  { name: 'site.go', description: 'x', function: 'site.go', reviewed: 'made for this test' },
+]);
+const never = new AbortController().signal;
+const execution = {
+  command: catalog.get('site.go'),
+  call: { fun: 'site.go', kwarg: {} },
+  user: 'u',
+  by: undefined,
+  deadline: never,
+  ended: never,
+};
 
 async function* stream(...updates: readonly JobUpdate[]): AsyncGenerator<JobUpdate, void, void> {
   yield* updates;
@@ -16,9 +29,6 @@ function returned(minion: string): JobUpdate {
 }
 
 test('minions that the job of a run was never sent to get it when the run is resumed', async (t) => {
-  const catalog = new Catalog([
-    { name: 'site.go', description: 'x', function: 'site.go', reviewed: 'made for this test' },
-  ]);
   const run = new CommandRun({ id: jid, command: 'site.go', minions: ['a', 'b'], owner: 'o' });
   const published: RunRequest[] = [];
   const jobs = {
@@ -28,14 +38,8 @@ test('minions that the job of a run was never sent to get it when the run is res
       return stream(returned('b'));
     },
   };
-  const never = new AbortController().signal;
   const outcome = await executeCommandRun(jobs, run, {
-    command: catalog.get('site.go'),
-    call: { fun: 'site.go', kwarg: {} },
-    user: 'u',
-    by: undefined,
-    deadline: never,
-    ended: never,
+    ...execution,
     resume: () =>
       stream(
         { type: 'published', jid, minions: ['a', 'b'], missing: [], skipped: 0, notSent: ['b'] },
@@ -53,4 +57,29 @@ test('minions that the job of a run was never sent to get it when the run is res
   t.like(published, [{ fun: 'site.go', tgt: ['b'], tgtType: 'list' }]);
   t.is(published.length, 1);
   t.is(published[0]?.jid, undefined);
+});
+
+test('the deliveries of a job are looked at once, however many minions are silent', async (t) => {
+  const minions = Array.from({ length: 200 }, (_, at) => `web${at}`);
+  let looks = 0;
+  const deliveries = minions.map(
+    (minion, at): Delivery => ({
+      get minion() {
+        looks += 1;
+        return minion;
+      },
+      state: 'silent',
+      ...(at === 0 ? { reason: 'not-sent' as const } : {}),
+    }),
+  );
+  const run = new CommandRun({ id: jid, command: 'site.go', minions, owner: 'o' });
+  const finished = { type: 'finished', jid, answered: [], silent: minions } as const;
+  const jobs = {
+    publish: () => t.fail('nothing is to be ended') as never,
+    run: () => stream({ ...finished, reconnecting: [], deliveries }),
+  };
+  const { results } = await executeCommandRun(jobs, run, execution);
+  t.regex(results[0]?.reason ?? '', /never sent/);
+  t.is(results[1]?.reason, 'it did not answer');
+  t.is(looks, minions.length);
 });

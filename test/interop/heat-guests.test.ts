@@ -97,6 +97,8 @@ test.before(async () => {
     masters: ['127.0.0.1'],
     url: `https://127.0.0.1:${port}`,
     certificate: tls.certificate,
+    // Older releases take part.
+    protocol: 0,
   };
   const rules = [
     allow('guests', {

@@ -20,7 +20,7 @@ import {
   Semaphore,
   SendPool,
 } from '../../runtime/index.ts';
-import { linkSignals } from '../../runtime/time-limit.ts';
+import { inTime, linkSignals } from '../../runtime/time-limit.ts';
 import { Throttle, TokenBuckets } from '../../runtime/token-bucket.ts';
 
 test('connections of one IPv6 network of 64 bits share their limits, others do not', (t) => {
@@ -519,4 +519,17 @@ test('what is queued while a round is written goes out as well', async (t) => {
   rounds.add(last);
   await turn();
   t.deepEqual(order, ['first', 'last', 'last']);
+});
+
+test('whoever waits no longer listens to no signal any more', async (t) => {
+  const { signal } = new AbortController();
+  t.is(await inTime(Promise.resolve(1), signal), 1);
+  await t.throwsAsync(inTime(Promise.reject(new Error('no')), signal), { message: 'no' });
+  t.is(getEventListeners(signal, 'abort').length, 0);
+  t.is(await inTime(new Promise<number>(() => {}), AbortSignal.abort()), undefined);
+  const later = new AbortController();
+  const waiting = inTime(new Promise<number>(() => {}), later.signal);
+  later.abort();
+  t.is(await waiting, undefined);
+  t.is(getEventListeners(later.signal, 'abort').length, 0);
 });

@@ -49,9 +49,11 @@ const keystoneTokens = inFile('heat-bridge/keystone/keystone.test.ts');
 const deployments = inFile('heat-bridge/deployments/deployments.test.ts');
 const groups = inFile('heat-bridge/deployments/groups.test.ts');
 const executionPlans = inFile('heat-bridge/murano/execution-plans.test.ts');
+const waitingPlans = inFile('heat-bridge/murano/waiting-plans.test.ts');
 const hooks = inFile('heat-bridge/cfn-init/hooks.test.ts');
 const installs = inFile('heat-bridge/cfn-init/install.test.ts');
 const metadata = inFile('heat-bridge/cfn-init/metadata.test.ts');
+const nesting = inFile('heat-bridge/deployments/nesting.test.ts');
 const stacks = inFile('heat-bridge/deployments/http.test.ts');
 const guestData = inFile('heat-bridge/guests/data-space.test.ts');
 const guestPeers = inFile('heat-bridge/guests/peers.test.ts');
@@ -1792,6 +1794,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       guestData('a stack that would exceed its quota is refused by the name of the quota'),
       guestData('a value is text of at most 64 KiB'),
+      guestData('registrations of one owner leave room for those of others, and give it back'),
     ],
   },
   {
@@ -1856,7 +1859,14 @@ export const catalogue: readonly Threat[] = [
       metadata(`the path \${JSON.stringify(bad)} is refused`),
       metadata(`the address \${bad} is refused`),
       metadata('test_cfn_init_runs_list_commands_without_shell: arguments stay what they are'),
+      metadata(
+        'sets that refer to each other over and over are refused, also where they name no config',
+      ),
       metadata('more states or bytes than a run may have are refused'),
+      metadata('the files of a run share one bound of bytes and of tags'),
+      metadata('labels of states count as bytes of the run'),
+      nesting('a deployment whose config is nested without end is answered with the reason'),
+      nesting('an input that is nested without end is named'),
       metadata('Mustache that cannot be read, or that grows without end, is refused'),
       installs(`the catalog refuses a parameter as \${what}`),
       installs('a service installs what the catalog says, with its own values'),
@@ -1875,6 +1885,10 @@ export const catalogue: readonly Threat[] = [
       executionPlans('the same execution plan again is the same run, and an older one is refused'),
       executionPlans(`an execution plan with \${what} is refused`),
       executionPlans('an execution plan without an id cannot be answered'),
+      waitingPlans(
+        'execution plans of one caller that wait for a guest keep no other caller from it',
+      ),
+      waitingPlans('an execution plan that is nested without end is malformed'),
     ],
   },
 ];

@@ -88,6 +88,20 @@ test('what the bridge and Heat change in metadata is no change of it', (t) => {
   );
 });
 
+test('hooks of one value look at it once', (t) => {
+  let looks = 0;
+  const site = {
+    get a() {
+      looks += 1;
+      return 1;
+    },
+  };
+  const hook = { triggers: 'post.add', path: 'Metadata.site', action: 'x' };
+  const hooks = Object.fromEntries(Array.from({ length: 16 }, (_, at) => [`h${at}`, hook]));
+  t.is(metadataUpdates({ 'saltbridge:cfn-hup': hooks, site }, []).deployments.length, 16);
+  t.is(looks, 1);
+});
+
 const catalog = `
 deployments:
   site.init:

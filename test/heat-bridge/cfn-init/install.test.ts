@@ -3,6 +3,7 @@ import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import { allow } from '../../../acl/index.ts';
+import { Catalog } from '../../../heat-bridge/commands/command-catalog.ts';
 import { codeDigest } from '../../../heat-bridge/deployments/code-catalog.ts';
 import type { CommandDefinition } from '../../../heat-bridge/index.ts';
 import type { MinionFunction } from '../../../minion-protocol/index.ts';
@@ -107,6 +108,12 @@ test('a service installs what the catalog says, with its own values', async (t) 
   const [published] = stage.seen;
   t.is(published?.fun, 'state.template_str');
   t.false(JSON.stringify(published).includes('s3cret'), 'every minion can read a publication');
+});
+
+test('the states of a run are compiled once', (t) => {
+  const command = new Catalog([web]).get('demo.web');
+  const parameters = command.check({ port: 80, password: 'x' });
+  t.is(command.pillarOf(parameters).states, command.pillarOf(parameters).states);
 });
 
 test('values that cannot be what they stand for are refused before anything is published', async (t) => {

@@ -5,8 +5,9 @@ import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import { commandText } from '../../../heat-bridge/cfn-init/command-text.ts';
 import { compileStates } from '../../../heat-bridge/cfn-init/compile-states.ts';
+import { ContentBudget } from '../../../heat-bridge/cfn-init/content-budget.ts';
 import { parseInitMetadata } from '../../../heat-bridge/cfn-init/init-metadata.ts';
-import { renderMustache } from '../../../heat-bridge/cfn-init/mustache.ts';
+import { type MustacheOptions, renderMustache } from '../../../heat-bridge/cfn-init/mustache.ts';
 import { reportOfStates } from '../../../heat-bridge/cfn-init/state-run.ts';
 import { CodeCatalog } from '../../../heat-bridge/deployments/code-catalog.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
@@ -234,6 +235,16 @@ test('a circle of config sets is refused, and so are sets that grow without end'
   isRefused(t, { configSets: levels, config: {} }, /more than 256 configs/, ['s0']);
 });
 
+test('sets that refer to each other over and over are refused, also where they name no config', (t) => {
+  const doubling = Object.fromEntries(
+    Array.from({ length: 15 }, (_, at) => {
+      const next = { ConfigSet: `s${at + 1}` };
+      return [`s${at}`, at === 14 ? [] : [next, next]];
+    }),
+  );
+  isRefused(t, { configSets: doubling }, /more than 1024 entries of sets/, ['s0']);
+});
+
 test('a service restarts where one of its files, archives, packages or commands changes', (t) => {
   const found = statesOf(
     config({
@@ -338,6 +349,58 @@ test('more states or bytes than a run may have are refused', (t) => {
   isRefused(t, config({ files: large }), /bytes in all/);
 });
 
+test('the files of a run share one bound of bytes and of tags', (t) => {
+  const ten = Array.from({ length: 10 }, () => 1);
+  const files = (count: number, content: string): object =>
+    config({
+      files: Object.fromEntries(
+        Array.from({ length: count }, (_, at) => [`/f${at}`, { content, context: { a: ten } }]),
+      ),
+    });
+  const depth = (levels: number, text: string): string =>
+    `${'{{#a}}'.repeat(levels)}${text}${'{{/a}}'.repeat(levels)}`;
+  // A file renders 1,000 times 2,000 bytes, or 12,221 tags that write nothing.
+  isRefused(t, files(3, depth(3, 'x'.repeat(2_000))), /: content: more than 4194304 bytes in all/);
+  isRefused(t, files(9, depth(4, '')), /: content: more than 100000 tags/);
+});
+
+test('a config that is named often is read once', (t) => {
+  let reads = 0;
+  const files = {};
+  Object.defineProperty(files, '/a', {
+    enumerable: true,
+    get: () => {
+      reads += 1;
+      return { content: 'a' };
+    },
+  });
+  const init = {
+    configSets: { default: Array.from({ length: 100 }, () => 'one') },
+    one: { files },
+  };
+  t.is(statesOf(init).length, 100);
+  t.is(reads, 1);
+});
+
+test('a service watches each state once, and what it watches counts as bytes of the run', (t) => {
+  const names = Array.from({ length: 1_500 }, (_, at) => `/f${at}`);
+  const files = Object.fromEntries(names.map((name) => [name, { content: '' }]));
+  const often = { ensureRunning: true, files: [...names, ...names, ...names] };
+  const one = statesOf(config({ files, services: { systemd: { web: often } } }));
+  const watched = one.at(-1)?.args.watch;
+  t.is(Array.isArray(watched) ? watched.length : 0, names.length);
+  const services = Object.fromEntries(Array.from({ length: 100 }, (_, at) => [`s${at}`, often]));
+  isRefused(t, config({ files, services: { systemd: services } }), /bytes in all/);
+});
+
+test('labels of states count as bytes of the run', (t) => {
+  const commands = Object.fromEntries(
+    Array.from({ length: 1_000 }, (_, at) => [`c${at}`, { command: 'true' }]),
+  );
+  const name = 'n'.repeat(5_000);
+  isRefused(t, { configSets: { default: [name] }, [name]: { commands } }, /bytes in all/);
+});
+
 test('bytes that a state would change are written by their base64', (t) => {
   for (const content of ['a\r\nb', 'a\u2028b', 'a\u0085b', 'a\fb']) {
     const [first, second] = statesOf(config({ files: { '/a': { content, mode: '000600' } } }));
@@ -388,25 +451,29 @@ const templates: readonly (readonly [string, string, object, string])[] = [
 
 for (const [what, template, context, expected] of templates) {
   test(`Mustache renders ${what}`, (t) => {
-    const options = { escapesHtml: true, place: 'a', maxLength: 1000 };
+    const options = { escapesHtml: true, place: 'a', budget: new ContentBudget() };
     t.is(renderMustache(template, { ...context }, options), expected);
   });
 }
 
 test('Mustache that cannot be read, or that grows without end, is refused', (t) => {
-  const options = { escapesHtml: true, place: 'a file', maxLength: 1000 };
+  const within = (bytes: number): MustacheOptions => {
+    const budget = new ContentBudget({ bytes, tags: 100_000 });
+    return { escapesHtml: true, place: 'a file', budget };
+  };
   for (const bad of ['{{#a}}', '{{/a}}', '{{> a}}', '{{=<% %>=}}', '{{}}', '{{#a}}{{/b}}']) {
-    t.throws(() => renderMustache(bad, {}, options), { message: /^a file: / });
+    t.throws(() => renderMustache(bad, {}, within(1000)), { message: /^a file: / });
   }
   const ten = Array.from({ length: 10 }, () => 1);
   const nested = `${'{{#a}}'.repeat(9)}xxxxxxxxxx${'{{/a}}'.repeat(9)}`;
-  t.throws(() => renderMustache(nested, { a: ten }, options), { message: /more than 1000/ });
+  t.throws(() => renderMustache(nested, { a: ten }, within(1000)), { message: /more than 1000/ });
   const silent = nested.replaceAll('x', '');
-  t.throws(() => renderMustache(silent, { a: ten }, options), { message: /more than 100000 tags/ });
+  t.throws(() => renderMustache(silent, { a: ten }, within(1000)), {
+    message: /more than 100000 tags/,
+  });
   const begun = performance.now();
-  const large = { ...options, maxLength: 1_000_000 };
   for (const text of ['{{', '{{!}}', ' {{!}} ', '{{#a}}{{/a}}']) {
-    renderMustache(text.repeat(250_000 / text.length), {}, large);
+    renderMustache(text.repeat(250_000 / text.length), {}, within(1_000_000));
   }
   t.true(performance.now() - begun < 5_000, 'time grows with the length and no faster');
 });

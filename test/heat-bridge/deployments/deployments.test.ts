@@ -675,6 +675,7 @@ test('a run that is too old for its key to be certain is unknown, and does not r
       throw new Error('asked');
     },
   };
+  const call = { kind: 'command', command: 'demo.echo', params: {} } as const;
   const runs = new DeploymentRuns({
     host: {
       closing: new AbortController().signal,
@@ -682,6 +683,7 @@ test('a run that is too old for its key to be certain is unknown, and does not r
       now: () => day,
     },
     runners: { command: runner, code: runner },
+    records: { storedPartsOf: async () => ({ call }) },
     maxRunning: 1,
   });
   const record: DeploymentRecord = {
@@ -693,7 +695,6 @@ test('a run that is too old for its key to be certain is unknown, and does not r
     minion: 'web1',
     state: 'running',
     begunAt: -1,
-    call: { kind: 'command', command: 'demo.echo', params: {} },
     target: { outputs: [], signal: { transport: 'NO_SIGNAL' }, serverId: 's' },
   };
   const result = await runs.run(record, { kind: 'service', name: 'deployments' }, true);

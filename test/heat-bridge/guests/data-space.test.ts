@@ -8,12 +8,13 @@ import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
 import { allow } from '../../../acl/index.ts';
 import { createStoreCoordinator } from '../../../heat-bridge/guests/coordinator.ts';
-import type { DataSpaceRegistration } from '../../../heat-bridge/guests/data-spaces.ts';
+import { type DataSpaceRegistration, DataSpaces } from '../../../heat-bridge/guests/data-spaces.ts';
 import { createMemoryStore } from '../../../store/index.ts';
 import { auditRecords } from '../../helpers/audit-records.ts';
 import { within } from '../../helpers/deadline.ts';
 import { testWhere } from '../../helpers/needs.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
+import { memoryState } from '../signals/open-signals.ts';
 import { coordinatorSuite } from './coordinator-suite.ts';
 import {
   codeOf,
@@ -381,4 +382,27 @@ testWhere(hasCurl, 'curl')('a machine with a shell and curl writes, waits and re
   t.regex(again.stderr, /written once/);
   t.is((await runProgram(app, ['get', 'db/$(id)'])).status, 64);
   t.is((await runProgram(temporaryDirectory(t), ['get', 'db/state'])).status, 69);
+});
+
+test('registrations of one owner leave room for those of others, and give it back', async (t) => {
+  const spaces = await DataSpaces.open({
+    state: memoryState(),
+    forget: async () => {},
+    bytes: { total: 10_000, perOwner: 1_000 },
+    now: () => 1,
+  });
+  const registered = (name: string, length: number): DataSpaceRegistration => ({
+    name,
+    roles: { db: { minions: [`${name}-1`], reads: { ['a'.repeat(length)]: 'db/x' } } },
+  });
+  const full = { code: 'ERR_DATA_LIMIT' };
+  await spaces.add(registered('one', 600), 'p', false);
+  await t.throwsAsync(spaces.add(registered('two', 600), 'p', false), full);
+  await spaces.add(registered('two', 600), 'q', false);
+  await t.throwsAsync(spaces.add(registered('one', 1_000), 'p', true), full);
+  await spaces.add(registered('one', 10), 'p', true);
+  await spaces.add(registered('three', 400), 'p', false);
+  await spaces.remove('three', 'p');
+  await spaces.add(registered('four', 400), 'p', false);
+  t.is(spaces.all.length, 3);
 });

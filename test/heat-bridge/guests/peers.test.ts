@@ -1,7 +1,9 @@
 /** Peers: each instance sees those of its own project, from enrolments and from the cloud. */
 
 import test, { type ExecutionContext } from 'ava';
-import type { Peer, PeerList } from '../../../heat-bridge/guests/peers.ts';
+import type { Enrolment } from '../../../heat-bridge/enroll/enrolment.ts';
+import { type CloudPort, CloudReader } from '../../../heat-bridge/guests/cloud-reader.ts';
+import { type Peer, PeerDirectory, type PeerList } from '../../../heat-bridge/guests/peers.ts';
 import { codeOf, type GuestMachine, type GuestStage, startGuests } from './stage.ts';
 import { type StandInCloud, startCloud } from './stand-in-cloud.ts';
 
@@ -249,4 +251,60 @@ test('peers need a rule, and a token', async (t) => {
   t.is(asked.status, 403);
   t.is(codeOf(asked), 'ERR_DENIED');
   t.is((await stage.call({ path: '/bridge/v1/guest/peers' })).status, 401);
+});
+
+test('only those peers are made that an answer has, of the enrolments of one project', (t) => {
+  const ids = Array.from({ length: 1_200 }, (_, at) => `i${at}`);
+  let made = 0;
+  class CountedPorts extends Map<string, readonly CloudPort[]> {
+    override get(id: string): readonly CloudPort[] | undefined {
+      made += 1;
+      return super.get(id);
+    }
+  }
+  const own: Enrolment = {
+    ...{ number: '1', id: 'web1', project: 'p', instance: 'i0', protocol: 3, createdAt: 1 },
+    by: 'claim',
+    state: 'accepted',
+  };
+  const asked: string[] = [];
+  const directory = new PeerDirectory({
+    liveOf: () => own,
+    liveOfProject: (project) => {
+      asked.push(project);
+      return [own];
+    },
+  });
+  const server = { project: 'p', securityGroups: [], isDeleted: false };
+  const networks = { labels: new Map(), cidrs: new Map(), securityGroups: new Map() };
+  const reservation = (id: string): string => (id < 'i2' ? 'r1' : 'r2');
+  const servers = new Map(
+    ids.map((id) => [id, { ...server, id, reservation: reservation(id) }] as const),
+  );
+  directory.cloud = { servers, ports: new CountedPorts(), networks };
+  const list = directory.of('web1', () => undefined);
+  t.deepEqual([list.peers.length, list.truncated, made, asked], [1_000, true, 1_000, ['p']]);
+  made = 0;
+  const together = directory.of('web1', () => undefined, true);
+  t.deepEqual([together.truncated, together.peers.length], [undefined, made]);
+  t.true(together.peers.every((it) => it.reservation_id === 'r1'));
+});
+
+test('a service that answers all at once is read', async (t) => {
+  const ports = Array.from({ length: 150_000 }, (_, at) => ({ id: `n${at}`, name: 'n' }));
+  const body = JSON.stringify({ networks: ports });
+  const reader = new CloudReader({
+    keystone: { url: 'http://k/v3', user: { id: 'u', password: 'p' }, project: { id: 'p' } },
+    ...{ compute: 'http://nova', network: 'http://neutron', pageSize: 500 },
+    ask: async ({ url }) => {
+      if (url.endsWith('/auth/tokens')) {
+        const headers = { 'x-subject-token': 't' };
+        return { kind: 'answer', status: 201, headers, body: '{"token":{"catalog":[]}}' };
+      }
+      const empty = '{"subnets":[],"security_groups":[]}';
+      const isNetworks = url.includes('/networks?');
+      return { kind: 'answer', status: 200, headers: {}, body: isNetworks ? body : empty };
+    },
+  });
+  t.is((await reader.networks()).labels.size, ports.length);
 });

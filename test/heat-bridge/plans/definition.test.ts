@@ -5,6 +5,7 @@ import path from 'node:path';
 import test from 'ava';
 import fc from 'fast-check';
 import Type from '#typebox';
+import type { Parameters } from '../../../heat-bridge/commands/parameters.ts';
 import {
   Catalog,
   createBridge,
@@ -28,6 +29,7 @@ import {
   type PlanExecutionOptions,
   PlanRun,
   type StepEnd,
+  StepRunner,
   StepSchedule,
 } from '../../../heat-bridge/plans/plan-run.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
@@ -510,3 +512,47 @@ test('an order has each step after what it needs; a circle has none', (t) => {
 function range(count: number): number[] {
   return Array.from({ length: count }, (_, at) => at);
 }
+
+test('a step that goes to its minions in batches checks its parameters once', async (t) => {
+  const step = compile(base)
+    .get(name)
+    .steps.find((it) => it.name === 'note');
+  if (step === undefined) return t.fail('there is no such step');
+  let checks = 0;
+  const check = (given: unknown): Parameters => {
+    checks += 1;
+    return step.command.check(given);
+  };
+  const given: Parameters[] = [];
+  const runner = new StepRunner({
+    commands: {
+      start: async ({ parameters, minions }) => {
+        given.push(parameters);
+        const results = minions.map((minion) => ({ minion, state: 'succeeded' as const }));
+        const outcome = { id: '1', command: 'db.note', status: 'succeeded', jids: [] } as const;
+        return {
+          ...{ id: '1', command: 'db.note', minions, isRepeated: false },
+          outcome: Promise.resolve({ ...outcome, results }),
+          updates: async function* () {},
+          cancel: async () => {},
+        };
+      },
+    },
+    caller: { name: 'service:x', subject: undefined },
+    parameters: { user: 'repl' },
+    live: { id: '1', plan: name },
+    logger: { error: () => t.fail('nothing fails') },
+  });
+  const outcome = await runner.run({
+    step,
+    kind: 'do',
+    mapped: { ...step, command: { ...step.command, check } },
+    minions: ['web1', 'web2', 'web3'],
+    batchSize: 1,
+    maxFailures: 0,
+    returned: new Map([['status', { file: 'bin.1', at: [7] }]]),
+    onResult: () => {},
+  });
+  t.like(outcome, { status: 'succeeded', results: { length: 3 } });
+  t.deepEqual([checks, new Set(given).size, given.length], [1, 1, 3]);
+});

@@ -3,7 +3,13 @@ import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
 import { BridgeError } from '../../../heat-bridge/errors.ts';
 import { parseSignalTag } from '../../../heat-bridge/signals/handles.ts';
-import { packRecord, unpackRecord } from '../../../heat-bridge/signals/outbox.ts';
+import {
+  DeadLetterList,
+  DeliveredList,
+  Outbox,
+  packRecord,
+  unpackRecord,
+} from '../../../heat-bridge/signals/outbox.ts';
 import { parseSignal, signalId } from '../../../heat-bridge/signals/signal.ts';
 import { errorTextOf } from '../../../heat-bridge/signals/transports.ts';
 import { memoryState, openTestSignals, type SignalsUnderTest } from './open-signals.ts';
@@ -1139,6 +1145,49 @@ test('integers of 64 bits are kept, also in the outbox', (t) => {
   const { signal } = read;
   const record = { id: 'a', alias: 'b', sequence: 1, minion: 'm1', signal, acceptedAt: 1 };
   t.deepEqual(unpackRecord(packRecord(record)), record);
+});
+
+test('the age of the outbox is that of the oldest signal, also in the next process', async (t) => {
+  const state = memoryState();
+  let time = 1;
+  const quotas = {
+    ...{ perMinion: 9, perStack: 9, perOwner: 9, ownerBytes: 9_999, heldPerMinion: 9 },
+    ...{ entries: 9, bytes: 99_999 },
+  };
+  const open = (): Promise<Outbox> =>
+    Outbox.open({ state, quotas, keepMarksMs: 9, deadLetterTtlMs: 9, now: () => time });
+  const first = await open();
+  const fields = { minion: 'm1', signal: { status: 'SUCCESS' } } as const;
+  await first.accept({ ...fields, alias: 'z', handle: 'h', stack: 's' }, undefined);
+  time = 2;
+  await first.accept({ ...fields, alias: 'a' }, undefined);
+  t.deepEqual(first.figures(), { waiting: 1, held: 1, since: 1 });
+  t.deepEqual((await open()).figures(), { waiting: 1, held: 1, since: 1 });
+});
+
+test('what is over is counted at the start by its age, and not read', async (t) => {
+  const rows = [
+    { id: 'a', expiresAt: 20 },
+    { id: 'b', expiresAt: 10 },
+  ];
+  const state = {
+    ...memoryState(),
+    list: async function* (prefix: readonly string[]) {
+      for (const { id, expiresAt } of rows) {
+        yield {
+          key: [...prefix, id],
+          get value(): Uint8Array {
+            throw new Error('it is read');
+          },
+          revision: 1,
+          expiresAt,
+        };
+      }
+    },
+  };
+  const dead = await DeadLetterList.open({ state, keepMs: 5, now: () => 15 });
+  t.is(dead.size, 1);
+  await t.notThrowsAsync(DeliveredList.open(state, () => 15));
 });
 
 // What services say, read in time that grows with its length alone.

@@ -1,0 +1,7 @@
+/** Text for shells. */
+
+/** One word of a shell, whatever is in it. */
+export function quoteForShell(text: string): string {
+  // protection: quoted-commands
+  return `'${text.replaceAll("'", `'\\''`)}'`;
+}

@@ -1,0 +1,47 @@
+/** Roles of a stack: what is wrong with them, and what it takes to find that. */
+import test from 'ava';
+import { findRoleProblems, type Roles } from '../../../heat-bridge/guests/roles.ts';
+
+function named(prefix: string, count: number): readonly string[] {
+  return Array.from({ length: count }, (_, at) => `${prefix}${at}`);
+}
+
+test('values of a role wait for what it reads together, not each for each', (t) => {
+  let steps = 0;
+  const values = named('r', 1_000);
+  const reads = Object.fromEntries(values.map((name) => [name, `db/${name}`]));
+  const writes = Object.fromEntries(named('w', 1_000).map((name) => [name, {}]));
+  const roles: Roles = {
+    db: { writes: Object.fromEntries(values.map((name) => [name, {}])) },
+    app: {
+      reads: new Proxy(reads, {
+        get: (target, key) => {
+          steps += 1;
+          return Reflect.get(target, key);
+        },
+      }),
+      writes,
+    },
+  };
+  t.deepEqual([...findRoleProblems(roles)], []);
+  t.true(steps <= 4 * values.length, `${steps} looks at what is read`);
+});
+
+test('a ring through all that roles read is told by its values', (t) => {
+  const roles: Roles = {
+    a: { reads: { b: 'b/one' }, writes: { one: {}, two: {} } },
+    b: { reads: { a: 'a/two' }, writes: { one: {} } },
+  };
+  const [problem] = findRoleProblems(roles);
+  t.is(problem?.kind, 'cycle');
+  const [first, ...others] = problem?.chain ?? [];
+  t.deepEqual([first, others.at(-1)], [others.at(-1), first]);
+  t.deepEqual(new Set(others), new Set(['a/two', 'b/one']));
+});
+
+test('one problem is found without looking for the others', (t) => {
+  const reads = Object.fromEntries(named('r', 1_000).map((name) => [name, `none/${name}`]));
+  const roles = Object.fromEntries(named('role', 100).map((name) => [name, { reads }]));
+  const [problem] = findRoleProblems(roles);
+  t.regex(problem?.text ?? '', /there is no role "none" \(roles: role0, .*role19, …\)$/);
+});

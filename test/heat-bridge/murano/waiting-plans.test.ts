@@ -1,0 +1,77 @@
+/** Execution plans that cost more than they may: by number, and by nesting. */
+import test from 'ava';
+import { Catalog } from '../../../heat-bridge/commands/command-catalog.ts';
+import type {
+  CommandHandle,
+  CommandOutcome,
+} from '../../../heat-bridge/commands/command-request.ts';
+import { parseExecutionPlan } from '../../../heat-bridge/murano/execution-plan.ts';
+import { MuranoCatalog } from '../../../heat-bridge/murano/murano-catalog.ts';
+import { openMurano } from '../../../heat-bridge/murano/open-murano.ts';
+import { resolveMasterConfig } from '../../../master/index.ts';
+import { memoryState } from '../signals/open-signals.ts';
+
+const plan = {
+  FormatVersion: '2.0.0',
+  Scripts: { go: { Type: 'Application', EntryPoint: 'f' } },
+  Files: { f: { Name: 'go.sh', Body: '' } },
+  Body: 'return go()',
+};
+
+test('execution plans of one caller that wait for a guest keep no other caller from it', async (t) => {
+  const commands = new Catalog([
+    { name: 'demo.go', description: 'x', function: 'site.go', reviewed: 'made for this test' },
+  ]);
+  const catalog = new MuranoCatalog(
+    [
+      {
+        ...{ name: 'demo.entry', description: 'x', command: 'demo.go' },
+        type: 'Application',
+        entry_point: 'go.sh',
+      },
+    ],
+    commands,
+  );
+  let finish = (): void => {};
+  const finished = new Promise<void>((resolve) => {
+    finish = resolve;
+  });
+  const outcome = finished.then((): CommandOutcome => {
+    const results = [{ minion: 'web1', state: 'succeeded', return: 'done', retcode: 0 } as const];
+    return { id: '1', command: 'demo.go', status: 'succeeded', results, jids: [] };
+  });
+  const handle: CommandHandle = {
+    ...{ id: '1', command: 'demo.go', minions: ['web1'], isRepeated: false, outcome },
+    updates: async function* () {},
+    cancel: async () => {},
+  };
+  const murano = openMurano(
+    { config: resolveMasterConfig({}), now: Date.now, state: memoryState() },
+    { section: { unsigned: true }, catalog, commands: { run: async () => handle } },
+  );
+  const send = (owner: string): ReturnType<typeof murano.execute> =>
+    murano.execute('web1', {
+      text: JSON.stringify(plan),
+      signature: undefined,
+      messageId: 'plan',
+      caller: { kind: 'service', name: owner },
+      owner,
+      project: 'default',
+    });
+  const strangers = Array.from({ length: 64 }, () => send('stranger'));
+  await t.throwsAsync(send('stranger'), { code: 'ERR_COMMAND_BUSY' });
+  const own = send('owner');
+  finish();
+  t.like(await own, { ErrorCode: 0, Body: { exitCode: 0, stdout: 'done' } });
+  await Promise.all(strangers);
+  t.like(await send('stranger'), { ErrorCode: 0 });
+});
+
+test('an execution plan that is nested without end is malformed', (t) => {
+  const endless = JSON.parse(`${'['.repeat(100_000)}${']'.repeat(100_000)}`);
+  for (const more of [{ FormatVersion: endless }, { Parameters: { a: endless } }]) {
+    t.throws(() => parseExecutionPlan('one', { ...plan, ...more }), {
+      message: 'it has more than 64 levels',
+    });
+  }
+});
