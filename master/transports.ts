@@ -8,6 +8,7 @@ import {
 } from '../minion-protocol/index.ts';
 import {
   type FixedConfig,
+  type RelayOptions,
   type ServedTransport,
   type SslOptions,
   servedTransports,
@@ -72,6 +73,7 @@ function createTransport(
     keepAliveIdleMs: served.tcpKeepalive ? Math.max(0, served.tcpKeepaliveIdle) * 1000 : null,
     maxQueuedMessages: served.pubHwm,
     limits: { maxMessageBytes },
+    ...(served.relay === null ? {} : { relay: toRelayPorts(served.relay) }),
   };
   const tls =
     served.ssl === false ? {} : { tls: { ...toTls(served.ssl), onRenewal: reporter(served, log) } };
@@ -83,6 +85,10 @@ function createTransport(
     case 'ws':
       return createWebsocketListener({ ...options, ...tls });
   }
+}
+
+function toRelayPorts({ interface: host, retPort, publishPort, from }: RelayOptions) {
+  return { ...(host === undefined ? {} : { host }), requestPort: retPort, publishPort, from };
 }
 
 function reporter({ name, ssl }: ServedTransport, log: Logger): (error: unknown) => void {

@@ -73,6 +73,7 @@ export {
   type WireValue,
   wireBytes,
 } from './payload.ts';
+export { isRelayedAddress } from './proxy-header.ts';
 export {
   createJidSource,
   isJid,

@@ -260,6 +260,11 @@ export function encodeReady(socketType: string): Uint8Array {
   return encodeCommand('READY', data);
 }
 
+/** PING without a time to live and a context [RFC 37]. */
+export function encodePing(): Uint8Array {
+  return encodeCommand('PING', new Uint8Array(2));
+}
+
 /** PONG, giving back the context of a PING [RFC 37]. */
 export function encodePong(context: Uint8Array): Uint8Array {
   return encodeCommand('PONG', context);

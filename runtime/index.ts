@@ -4,7 +4,7 @@
  * with long integers, directories and the errors of the file system. Imports nothing of ours.
  */
 
-export { addressSet } from './address-set.ts';
+export { type AddressSet, addressSet } from './address-set.ts';
 export { Budget, type BudgetLimits } from './budget.ts';
 export { Closers } from './closers.ts';
 export {

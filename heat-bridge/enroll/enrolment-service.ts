@@ -3,7 +3,12 @@
 import { type KeyObject, randomBytes } from 'node:crypto';
 import { isIP } from 'node:net';
 import { type KeyLifecycle, type LinkedSignal, linkSignals } from '../../master/index.ts';
-import { generateKeyPair, type KeyPairText, parsePublicKey } from '../../minion-protocol/index.ts';
+import {
+  generateKeyPair,
+  isRelayedAddress,
+  type KeyPairText,
+  parsePublicKey,
+} from '../../minion-protocol/index.ts';
 import { BridgeError } from '../errors.ts';
 import {
   type Enrolment,
@@ -182,7 +187,9 @@ function checkEnrolRequest(request: EnrolRequest, now: number): void {
   for (const [name, text] of Object.entries({ project, instance: instance ?? '-' })) {
     if (text.length === 0 || text.length > 255) throw argumentError(name, '1 to 255 characters');
   }
-  if (address !== undefined && isIP(address) === 0) throw argumentError('address', 'an IP address');
+  if (address !== undefined && isIP(address) === 0 && !isRelayedAddress(address)) {
+    throw argumentError('address', 'an IP address, or one behind a relay (NETWORK/ADDRESS)');
+  }
   const isLifetime =
     lifetimeSeconds === undefined ||
     (lifetimeSeconds > 0 && lifetimeSeconds * 1000 <= maxTicketLifetimeMs);

@@ -10,6 +10,7 @@ import {
   type FileServerBackend,
   type MinionRunners,
 } from '../../master/index.ts';
+import { isRelayedAddress } from '../../minion-protocol/index.ts';
 import type { BridgeModule } from '../bridge-module.ts';
 import type { Enrolment } from '../enroll/enrolment.ts';
 import type { EnrolmentModule } from '../enroll/open-enrolment.ts';
@@ -261,7 +262,9 @@ export async function openGuests(
     const all = await present();
     return (id) => {
       const minion = all.get(id);
-      return minion?.isSure === true ? minion.address : undefined;
+      // Behind a relay it is no address of the network that others see.
+      const isPlain = minion?.isSure === true && !isRelayedAddress(minion.address);
+      return isPlain ? minion.address : undefined;
     };
   };
   const requests = new GuestRequests({ host, values, peers, addresses });

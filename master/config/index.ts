@@ -71,6 +71,7 @@ export {
   serviceOf,
 } from './reactions.ts';
 export { expandGlob } from './read-files.ts';
+export type { RelayOptions } from './relay-options.ts';
 export { findRenamedUses, type RenamedUse } from './renamed-uses.ts';
 export { resolveMasterConfig } from './resolve.ts';
 export { saltValues, valuesForMinions } from './salt-values.ts';

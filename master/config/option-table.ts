@@ -57,6 +57,7 @@ import type {
 import { functionPermissions, publishPermissions } from './permissions.ts';
 import { policyRules, signalRules } from './policy-rules.ts';
 import { reactions } from './reactions.ts';
+import { relayOptions } from './relay-options.ts';
 import { scheduleMap } from './schedule.ts';
 import { ssl, transportName, transportOpts } from './transport-options.ts';
 import { rights } from './user-rights.ts';
@@ -309,6 +310,7 @@ export type OwnOptionName =
   | 'mineTrustsGrains'
   | 'pillarTrustsGrains'
   | 'reactions'
+  | 'relay'
   | 'tenants';
 
 /** Salt's options, which stand at the top of a file. */
@@ -561,6 +563,7 @@ export const ownOptions: OptionTable<Pick<MasterConfig, OwnOptionName>> = {
   pillarTrustsGrains: row('pillar_trusts_grains', flag, true),
   tenants: row('tenants', tenantDirectories, {}),
   reactions: row('reactions', reactions, []),
+  relay: row('relay', relayOptions, null),
 };
 
 /** Our limits. */

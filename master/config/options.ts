@@ -13,6 +13,7 @@ import type { BackendName } from './fileserver-backend.ts';
 import type { GitLimits, GitOptions } from './git-options.ts';
 import type { HttpApiOptions } from './http-api-options.ts';
 import type { Permissions } from './permissions.ts';
+import type { RelayOptions } from './relay-options.ts';
 
 /** Salt's `hash_type`: digests of key fingerprints and files. */
 export type HashType = 'md5' | 'sha1' | 'sha224' | 'sha256' | 'sha384' | 'sha512';
@@ -511,6 +512,11 @@ export interface MasterConfig extends GitOptions {
    * Default: none.
    */
   readonly tenants: TenantDirectories;
+  /**
+   * `saltbridge:relay`: ports for relays, which say in a PROXY header whose connections they pass
+   * on. They are those of `transport`. Default: none.
+   */
+  readonly relay: RelayOptions | null;
   /** `reactor`: files that say what follows from events. Default: none. */
   readonly reactor: readonly ReactorEntry[];
   /**

@@ -96,7 +96,7 @@ function keepJobsSeconds(config: MasterConfig, { salt }: GivenOptions): number {
   return isOlderForm ? config.keepJobs * 3600 : config.keepJobsSeconds;
 }
 
-function refuseConflicts(config: MasterConfig, { salt }: GivenOptions): void {
+function refuseConflicts(config: MasterConfig, { salt, own }: GivenOptions): void {
   if (config.openMode && !config.confirmOpenMode) {
     throw new ConfigError(
       'ERR_OPTION_CONFLICT',
@@ -113,7 +113,15 @@ function refuseConflicts(config: MasterConfig, { salt }: GivenOptions): void {
       `a nodegroup contains itself: ${loop.join(' > ')}; take one N@ of these out`,
     );
   }
-  const shared = findSharedPort(servedTransports(config));
+  const served = servedTransports(config);
+  if (served.some(({ relay, ssl }) => relay !== null && ssl !== false)) {
+    throw new ConfigError(
+      'ERR_OPTION_CONFLICT',
+      originOfSetting(own, 'relay'),
+      'ports for relays are not served with ssl; expected another transport, or no ssl',
+    );
+  }
+  const shared = findSharedPort(served);
   if (shared !== undefined) {
     const key = ['transport_opts', 'ret_port'].find((name) => salt.has(name)) ?? 'publish_port';
     throw new ConfigError(

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { ConfigError } from './config-error.ts';
 import { type LoadedConfig, loadMasterConfig } from './load.ts';
 import type { MasterConfig } from './options.ts';
-import { servedTransports } from './transport-options.ts';
+import { portsOf, servedTransports } from './transport-options.ts';
 
 // Resources that two masters of a process must not share.
 
@@ -111,8 +111,8 @@ async function trueName(place: string): Promise<string> {
 }
 
 function findSharedPort(first: MasterConfig, second: MasterConfig): Shared | undefined {
-  for (const one of portsOf(first)) {
-    const other = portsOf(second).find(
+  for (const one of allPortsOf(first)) {
+    const other = allPortsOf(second).find(
       (it) => it.port === one.port && isSameHost(it.host, one.host),
     );
     if (other !== undefined) return [one.option, other.option];
@@ -120,20 +120,8 @@ function findSharedPort(first: MasterConfig, second: MasterConfig): Shared | und
   return undefined;
 }
 
-interface Port {
-  readonly option: string;
-  readonly host: string;
-  readonly port: number;
-}
-
-/** Port 0 is any that is free. */
-function portsOf(config: MasterConfig): Port[] {
-  return servedTransports(config).flatMap((it) =>
-    [
-      { option: 'publish_port', host: it.interface, port: it.publishPort },
-      { option: 'ret_port', host: it.interface, port: it.retPort },
-    ].filter(({ port }) => port !== 0),
-  );
+function allPortsOf(config: MasterConfig): ReturnType<typeof portsOf> {
+  return servedTransports(config).flatMap(portsOf);
 }
 
 const everywhere: ReadonlySet<string> = new Set(['0.0.0.0', '::']);

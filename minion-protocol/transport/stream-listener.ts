@@ -11,7 +11,8 @@ import {
   type PortRules,
   peerAddress,
 } from '../../runtime/index.ts';
-import { type BoundServer, listenOn } from './listening.ts';
+import { type BoundServer, type ListenOptions, listenOn } from './listening.ts';
+import { RelayedConnections, type RelayPortsOptions } from './relayed-connections.ts';
 import {
   type EncodedMessage,
   type ListenerDeps,
@@ -273,6 +274,8 @@ export interface ListenerOptions {
    */
   readonly keepAliveIdleMs?: number | null;
   readonly limits?: Partial<ConnectionLimits>;
+  /** Ports for relays; not with TLS. Default: none. */
+  readonly relay?: RelayPortsOptions;
   /** How often deadlines are looked at, milliseconds. Default 1000. */
   readonly sweepIntervalMs?: number;
   /** Milliseconds since 1970, never going back. Default: the process's own clock. */
@@ -291,6 +294,8 @@ export interface ListenerDesign {
   readonly publications?: (
     announce: AnnouncementHandler,
     publishPort: () => number,
+    /** Silence before a subscriber is sent something that is no message, milliseconds. Default: any. */
+    pingMs?: number,
   ) => PortProtocol;
   readonly publisher: {
     publish(publication: OutgoingPublication): PublishOutcome;
@@ -321,6 +326,7 @@ class StreamListener implements MasterTransport {
   #publishPort = 0;
   #sweeper: NodeJS.Timeout | undefined;
   #certificate: FileReloader | undefined;
+  #relayed: RelayedConnections | undefined;
   #closing: Promise<void> | undefined;
 
   constructor(design: ListenerDesign, options: ListenerOptions, tls: TlsOptions | undefined) {
@@ -393,21 +399,48 @@ class StreamListener implements MasterTransport {
       maxBytesInFlight: limits.maxMessageBytes,
       limiter: new ConcurrencyLimiter(limits.maxActiveRequests),
     };
-    const requests = await this.#bind(requestPort, this.#design.requests(service, limits), tls);
+    const answers = this.#design.requests(service, limits);
+    const requests = await this.#bind(requestPort, answers, tls);
+    const relay = await this.#bindRelay(answers, announce);
     if (tls !== undefined) this.#certificate = renewTls(tls, this.#servers);
     this.#sweeper = setInterval(() => this.#guard.sweep(), this.#options.sweepIntervalMs ?? 1000);
     this.#sweeper.unref();
-    return { requestPort: requests.port, publishPort: this.#publishPort };
+    const own = { requestPort: requests.port, publishPort: this.#publishPort };
+    return relay === undefined ? own : { ...own, relay };
+  }
+
+  async #bindRelay(
+    requests: PortProtocol,
+    announce: AnnouncementHandler,
+  ): Promise<BoundPorts['relay']> {
+    const { relay } = this.#options;
+    if (relay === undefined) return undefined;
+    const { pingMs = 15_000 } = relay;
+    const publications = this.#design.publications?.(announce, () => this.#publishPort, pingMs);
+    if (publications === undefined) return undefined;
+    if (this.#tls !== undefined) {
+      throw new TransportError('ERR_TLS', 'ports for relays are not served with TLS');
+    }
+    const relayed = new RelayedConnections(relay, (reason) => this.#guard.count(reason));
+    this.#relayed = relayed;
+    const bind = async (port: number, kind: PortProtocol): Promise<number> => {
+      const bound = await listenOn(this.#addressOf(port, relay.host), (socket) =>
+        relayed.take(socket, (address) => this.#admit(socket, kind, address)?.(socket)),
+      );
+      this.#servers.push(bound);
+      return bound.port;
+    };
+    const publishPort = await bind(relay.publishPort, publications);
+    return { publishPort, requestPort: await bind(relay.requestPort, requests) };
+  }
+
+  #addressOf(port: number, host: string | undefined): ListenOptions {
+    const { host: own = '0.0.0.0', backlog = 1000, keepAliveIdleMs = 300_000 } = this.#options;
+    return { host: host ?? own, port, backlog, keepAliveIdleMs };
   }
 
   async #bind(port: number, kind: PortProtocol, tls: LoadedTls | undefined): Promise<BoundServer> {
-    const { keepAliveIdleMs = 300_000 } = this.#options;
-    const address = {
-      host: this.#options.host ?? '0.0.0.0',
-      port,
-      backlog: this.#options.backlog ?? 1000,
-      keepAliveIdleMs,
-    };
+    const address = this.#addressOf(port, this.#options.host);
     const bound =
       tls === undefined
         ? await listenOn(address, (socket) => this.#admit(socket, kind)?.(socket))
@@ -421,11 +454,15 @@ class StreamListener implements MasterTransport {
 
   /**
    * Takes a connection in.
+   * @param address of record; default: the remote one
    * @returns what is to be called once bytes of the protocol can be exchanged; `undefined` when
    *   the connection was refused and has ended
    */
-  #admit(socket: Socket, port: PortProtocol): ((stream: Socket) => void) | undefined {
-    const address = peerAddress(socket);
+  #admit(
+    socket: Socket,
+    port: PortProtocol,
+    address: string | undefined = peerAddress(socket),
+  ): ((stream: Socket) => void) | undefined {
     if (address === undefined) {
       socket.destroy();
       return undefined;
@@ -442,6 +479,7 @@ class StreamListener implements MasterTransport {
 
   async #close(graceMs: number): Promise<void> {
     const closed = this.#servers.map(closeServer);
+    this.#relayed?.close();
     this.#guard.finishAll();
     const grace = setTimeout(() => this.#guard.endAll(), graceMs);
     await Promise.all(closed);

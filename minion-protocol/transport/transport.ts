@@ -8,7 +8,7 @@ import { SaltbridgeError } from '../../runtime/index.ts';
 
 /** The sender of a request, as far as its connection tells. */
 export interface Peer {
-  /** Remote address without port. */
+  /** Remote address without port; through a relay `NETWORK/ADDRESS` or `instance:PROJECT/INSTANCE`. */
   readonly address: string;
   /** Salt's name of the transport that it came over. */
   readonly transport: string;
@@ -85,6 +85,8 @@ export interface SubscriberInfo {
 export interface BoundPorts {
   readonly requestPort: number;
   readonly publishPort: number;
+  /** Those for relays. Minions are told the other ones, at which relays listen for them. */
+  readonly relay?: Pick<BoundPorts, 'requestPort' | 'publishPort'>;
 }
 
 /** The master's end. */

@@ -6,6 +6,7 @@ import {
   DEFAULT_ZMTP_LIMITS,
   encodeGreeting,
   encodeMessage,
+  encodePing,
   encodePong,
   encodeReady,
   latin1,
@@ -169,6 +170,8 @@ const noTopics: readonly string[] = [];
 
 interface ZeromqSubscriberLimits extends SubscriberQueueLimits {
   readonly maxTopics: number;
+  /** Between two PINGs, milliseconds. Default: none. */
+  readonly pingMs?: number | undefined;
 }
 
 class ZeromqSubscriberSession implements ZeromqSession {
@@ -180,6 +183,7 @@ class ZeromqSubscriberSession implements ZeromqSession {
   /** Nearly always one: a list of that takes a third of what a set does. */
   #topics: readonly string[] = noTopics;
   #topicBytes = 0;
+  readonly #pings: NodeJS.Timeout | undefined;
 
   constructor(
     connection: StreamConnection,
@@ -191,6 +195,8 @@ class ZeromqSubscriberSession implements ZeromqSession {
     this.#index = index;
     this.#bounds = bounds;
     this.#onFirstTopic = onFirstTopic;
+    const { pingMs } = bounds;
+    if (pingMs !== undefined) this.#pings = setInterval(() => this.#ping(), pingMs).unref();
   }
 
   get topics(): readonly string[] {
@@ -235,12 +241,19 @@ class ZeromqSubscriberSession implements ZeromqSession {
   }
 
   onClosed(): void {
+    clearInterval(this.#pings);
     for (const topic of this.#topics) this.#index.delete(topic, this);
     this.#topics = noTopics;
   }
 
   finish(): void {
     this.#connection.endWhenWritten();
+  }
+
+  /** The peer answers, so that neither side is silent to a relay. */
+  #ping(): void {
+    const isReady = this.#hasNamedTopics && this.#connection.queue.messages === 0;
+    if (isReady) this.#connection.send(singleChunkMessage(encodePing()));
   }
 
   #subscribe(topic: string): void {
@@ -298,8 +311,9 @@ class ZeromqPublisher {
     );
   }
 
-  openSession(connection: StreamConnection): ZeromqSubscriberSession {
-    return new ZeromqSubscriberSession(connection, this.#index, this.#options, (session) =>
+  openSession(connection: StreamConnection, pingMs?: number): ZeromqSubscriberSession {
+    const bounds = pingMs === undefined ? this.#options : { ...this.#options, pingMs };
+    return new ZeromqSubscriberSession(connection, this.#index, bounds, (session) =>
       this.#welcome(session),
     );
   }
@@ -483,7 +497,8 @@ export function createZeromqListener(options: ZeromqListenerOptions = {}): Maste
       name: 'zeromq',
       publisher,
       requests: createRequestPort,
-      publications: () => createPublishPort(publisher, publisherOptions),
+      publications: (_announce, _publishPort, pingMs) =>
+        createPublishPort(publisher, publisherOptions, pingMs),
     },
     options,
   );
@@ -511,14 +526,18 @@ function createRequestPort(
   );
 }
 
-function createPublishPort(publisher: ZeromqPublisher, { maxTopicBytes }: ZeromqPublisherOptions) {
+function createPublishPort(
+  publisher: ZeromqPublisher,
+  { maxTopicBytes }: ZeromqPublisherOptions,
+  pingMs: number | undefined,
+): PortProtocol {
   return createPortProtocol(
     { awaitsRequest: false, hasHandshake: true, keepsStalled: false },
     zeromqProtocol(
       'PUB',
       // A peer of PUB has nothing to say but subscriptions: one byte and the topic.
       { ...DEFAULT_ZMTP_LIMITS, maxMessageBytes: 1 + maxTopicBytes, maxTopicBytes },
-      (connection) => publisher.openSession(connection),
+      (connection) => publisher.openSession(connection, pingMs),
     ),
   );
 }

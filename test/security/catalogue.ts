@@ -23,6 +23,8 @@ const data = (title: string): string => `security/minions.test.ts: over \${wire}
 const stolen = (title: string): string => `security/secrets.test.ts: with a stolen key ${title}`;
 const inFile = (file: string) => (title: string) => `${file}: ${title}`;
 const signIns = inFile('master/requests/sign-in.test.ts');
+const relayPorts = inFile('minion-protocol/relay-ports.test.ts');
+const proxyHeaders = inFile('minion-protocol/proxy-header.test.ts');
 const handshake = inFile('minion-protocol/handshake.test.ts');
 const envelope = inFile('minion-protocol/envelope.test.ts');
 const limits = inFile('minion-protocol/payload-limits.test.ts');
@@ -1848,6 +1850,24 @@ export const catalogue: readonly Threat[] = [
       ),
       metadataAgent(
         'a secret that can be guessed, or a file that cannot be, is refused at the start',
+      ),
+    ],
+  },
+  {
+    id: 'H-50h',
+    threat:
+      'guest: a PROXY header of somebody else is believed, or all behind a relay count as one',
+    tests: [
+      relayPorts('who is not named as a relay is disconnected, with whatever header'),
+      relayPorts('a connection without a header, or with a wrong or long one, is closed'),
+      relayPorts('a header that does not come in time ends the connection'),
+      relayPorts(
+        'a header that a guest sends is none, behind that of its relay and on the other ports',
+      ),
+      relayPorts('limits count for each address of record, and not for the relay'),
+      proxyHeaders('a header of another form, or a longer one, is wrong as soon as that is seen'),
+      proxyHeaders(
+        'values that are not ours are left out, and ours are there once and have their form',
       ),
     ],
   },

@@ -322,6 +322,28 @@ test('options of a program are checked like those of a file', (t) => {
   t.is(resolveMasterConfig({ publishPort: 0, retPort: 0 }).retPort, 0);
 });
 
+test('ports for relays have names of relays, and ports of their own', (t) => {
+  const relay = { publishPort: 4515, retPort: 4516, from: ['192.0.2.7', '198.51.100.0/28'] };
+  t.deepEqual(resolveMasterConfig({ relay }).relay, relay);
+  t.is(resolveMasterConfig().relay, null);
+  for (const [wrong, message] of [
+    [{ publishPort: 1, retPort: 2 }, /from must be set/],
+    [{ ...relay, from: ['somewhere'] }, /a list of addresses and networks/],
+    [{ ...relay, from: [] }, /a list of addresses and networks/],
+    [{ ...relay, retPort: 65_536 }, /0 to 65535/],
+    [{ ...relay, form: [] }, /did you mean from/],
+  ] as const) {
+    const given = { relay: wrong } as unknown as Partial<MasterOptions>;
+    t.throws(() => resolveMasterConfig(given), { code: 'ERR_OPTION_TYPE', message });
+  }
+  for (const [more, message] of [
+    [{ relay: { ...relay, retPort: 4506 } }, /relay:ret_port of zeromq are the same/],
+    [{ relay, transport: 'tcp', ssl: { certfile: '/x' } }, /not served with ssl/],
+  ] as const) {
+    t.throws(() => resolveMasterConfig(more), { code: 'ERR_OPTION_CONFLICT', message });
+  }
+});
+
 test('a name that nobody has is refused, also one of every object', (t) => {
   const wrong = { publisPort: 1 } as Partial<MasterOptions>;
   t.throws(() => resolveMasterConfig(wrong), {

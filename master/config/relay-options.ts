@@ -1,0 +1,75 @@
+/** `saltbridge: relay:`, the ports for relays of networks without a route to the master. */
+
+import { addressSet } from '../../runtime/index.ts';
+import { ConfigError } from './config-error.ts';
+import {
+  explainSection,
+  integer,
+  type OptionKind,
+  readSection,
+  type SectionTable,
+  text,
+  textList,
+} from './option-kinds.ts';
+
+/** Ports whose connections begin with a header of the PROXY protocol, version 2. */
+export interface RelayOptions {
+  /** `interface`: address to bind. Default: that of the transport. */
+  readonly interface?: string;
+  /** `publish_port`, for what relays take at the master's `publish_port`. */
+  readonly publishPort: number;
+  /** `ret_port`, for what relays take at the master's `ret_port`. */
+  readonly retPort: number;
+  /** `from`: addresses and networks of the relays. */
+  readonly from: readonly string[];
+}
+
+const addresses: OptionKind<readonly string[]> = {
+  expected: 'a list of addresses and networks (192.0.2.7, 192.0.2.0/28)',
+  isPath: false,
+  parse: (value) => {
+    const list = textList.parse(value);
+    return list !== undefined && list.length > 0 && areAddresses(list) ? list : undefined;
+  },
+};
+
+function areAddresses(list: readonly string[]): boolean {
+  try {
+    addressSet(list);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+const port = integer(0, 65_535);
+
+const relayTable: SectionTable<RelayOptions> = {
+  interface: { name: 'interface', kind: text },
+  publishPort: { name: 'publish_port', kind: port },
+  retPort: { name: 'ret_port', kind: port },
+  from: { name: 'from', kind: addresses },
+};
+
+/** A map. */
+export const relayOptions: OptionKind<RelayOptions> = {
+  expected: 'a map with publish_port, ret_port, from, and interface if it is another one',
+  isPath: false,
+  parse: (value) => {
+    const section = readSection(relayTable, value);
+    if (section === undefined) return undefined;
+    const { publishPort, retPort, from } = section;
+    if (publishPort === undefined || retPort === undefined || from === undefined) return undefined;
+    return { ...section, publishPort, retPort, from };
+  },
+  explain: (setting) => {
+    const problem = explainSection(relayTable, setting);
+    const section = readSection(relayTable, setting.value);
+    if (problem !== undefined || section === undefined) return problem;
+    const missing = (['publishPort', 'retPort', 'from'] as const).filter(
+      (name) => section[name] === undefined,
+    );
+    const names = missing.map((name) => relayTable[name].name).join(' and ');
+    return new ConfigError('ERR_OPTION_TYPE', setting.origin, `${names} must be set`);
+  },
+};

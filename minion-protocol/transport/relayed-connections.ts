@@ -1,0 +1,107 @@
+/** Connections that a relay passes on: each says in a PROXY header whose it is. */
+
+import type { Socket } from 'node:net';
+import { type AddressSet, addressSet, peerAddress } from '../../runtime/index.ts';
+import { ProxyHeaderReader, relayedAddress } from '../proxy-header.ts';
+
+/** Ports for relays, besides those of the transport. */
+export interface RelayPortsOptions {
+  /** Address to bind. Default: that of the transport. */
+  readonly host?: string;
+  /** 0: any free one. */
+  readonly requestPort: number;
+  /** 0: any free one. */
+  readonly publishPort: number;
+  /** Addresses and networks of the relays; whoever has another one is disconnected. */
+  readonly from: readonly string[];
+  /** From connecting to the end of the header, milliseconds. Default 5,000. */
+  readonly headerMs?: number;
+  /** Silence before a subscriber is sent a PING (ZeroMQ), milliseconds. Default 15,000. */
+  readonly pingMs?: number;
+}
+
+/** Why a connection was ended before it was anybody's. */
+export type RelayRefusal =
+  | 'relay-source'
+  | 'relay-header'
+  | 'relay-header-timeout'
+  | 'relay-headers-awaited';
+
+/** Connections whose header has not come. */
+const maxAwaited = 1000;
+
+/** Takes the header off connections of relays. */
+export class RelayedConnections {
+  readonly #from: AddressSet;
+  readonly #headerMs: number;
+  readonly #onRefused: (reason: RelayRefusal) => void;
+  readonly #awaited = new Set<Socket>();
+
+  /** @throws TypeError for a `from` that is no address and no network */
+  constructor(
+    { from, headerMs = 5000 }: RelayPortsOptions,
+    onRefused: (reason: RelayRefusal) => void,
+  ) {
+    this.#from = addressSet(from);
+    this.#headerMs = headerMs;
+    this.#onRefused = onRefused;
+  }
+
+  /**
+   * Reads the header of a connection.
+   * @param proceed is called with the address of record, unless the connection was ended; what it
+   *   attaches to the socket reads what comes behind the header
+   */
+  take(socket: Socket, proceed: (address: string) => void): void {
+    // A reset is an ordinary way to go.
+    socket.on('error', () => {});
+    const refusal = this.#refusalOf(socket);
+    if (refusal !== undefined) {
+      this.#refuse(socket, refusal);
+      return;
+    }
+    this.#awaited.add(socket);
+    const header = new ProxyHeaderReader();
+    // protection: relay-silent
+    const timer = setTimeout(() => this.#refuse(socket, 'relay-header-timeout'), this.#headerMs);
+    const settle = (): void => {
+      clearTimeout(timer);
+      this.#awaited.delete(socket);
+      socket.off('close', settle);
+      socket.off('data', onData);
+    };
+    const onData = (chunk: Uint8Array): void => {
+      const result = header.push(chunk);
+      if (result === 'incomplete') return;
+      settle();
+      if (result === 'wrong') {
+        this.#refuse(socket, 'relay-header');
+        return;
+      }
+      socket.pause();
+      if (result.rest.length > 0) socket.unshift(result.rest);
+      // protection: relay-counted-as-one
+      proceed(relayedAddress(result.peer));
+      if (!socket.destroyed) socket.resume();
+    };
+    socket.on('data', onData);
+    socket.once('close', settle);
+  }
+
+  /** Ends those that nobody knows yet whose they are. */
+  close(): void {
+    for (const socket of this.#awaited) socket.destroy();
+  }
+
+  #refusalOf(socket: Socket): RelayRefusal | undefined {
+    const remote = peerAddress(socket);
+    // protection: relay-sources
+    if (remote === undefined || !this.#from.has(remote)) return 'relay-source';
+    return this.#awaited.size >= maxAwaited ? 'relay-headers-awaited' : undefined;
+  }
+
+  #refuse(socket: Socket, reason: RelayRefusal): void {
+    this.#onRefused(reason);
+    socket.destroy();
+  }
+}
