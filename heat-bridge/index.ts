@@ -72,6 +72,7 @@ export type { DataSpaceDetails } from './guests/data-api.ts';
 export type { DataSpaceInfo } from './guests/data-spaces.ts';
 export { startMetadataAgent } from './guests/metadata-agent.ts';
 export { type PreparedRoles, parsePreparedRoles, spaceOf } from './guests/prepared-roles.ts';
+export { startRelay } from './guests/relay.ts';
 export { drawFlows } from './guests/template-picture.ts';
 export type { BridgePlugin } from './http/bridge-plugin.ts';
 export type { HttpServerContext } from './http/http-server-context.ts';

@@ -73,7 +73,7 @@ export {
   type WireValue,
   wireBytes,
 } from './payload.ts';
-export { isRelayedAddress } from './proxy-header.ts';
+export { encodeProxyHeader, isRelayedAddress, type RelayedPeer } from './proxy-header.ts';
 export {
   createJidSource,
   isJid,
@@ -151,6 +151,7 @@ export {
   type TargetType,
 } from './targeting/target.ts';
 export { encodePublicationFrame, TcpFrameDecoder } from './tcp-frames.ts';
+export { awaitProxyHeader } from './transport/await-proxy-header.ts';
 export {
   createMemoryTransport,
   type MemoryTransport,

@@ -33,10 +33,12 @@ async function runAgent(
   const log = createLogger(logLevel, stderr).child({ component: 'metadata-agent' });
   const terminated = terminationSignal();
   const closing = new AbortController();
-  const { loadAgentOptions, startMetadataAgent } = await loadBridge();
-  const options = await loadAgentOptions(config, closing.signal);
+  const { loadAgentOptions, startMetadataAgent, startRelay } = await loadBridge();
+  const { relay: relayed, ...options } = await loadAgentOptions(config, closing.signal);
   const agent = await startMetadataAgent({ ...options, log, now: Date.now });
+  const { find } = options;
+  const relay = relayed && (await startRelay(relayed, { find, log }));
   await terminated;
   closing.abort();
-  await agent.close();
+  await Promise.all([agent.close(), relay?.close()]);
 }

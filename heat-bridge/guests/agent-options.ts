@@ -18,6 +18,7 @@ import { parseKeystoneOptions } from '../keystone.ts';
 import type { AgentInstance } from './agent-credentials.ts';
 import { CloudReader } from './cloud-reader.ts';
 import { type MetadataAgentOptions, macOfLinkLocal } from './metadata-agent.ts';
+import type { RelayOptions } from './relay.ts';
 
 const strict = { additionalProperties: false };
 const Text = Type.String({ minLength: 1, maxLength: 4096 });
@@ -26,14 +27,31 @@ const upstream = {
   secret_file: Text,
   ca_file: Type.Optional(Text),
 };
+const Socket = Type.String({ pattern: '^/', maxLength: 107 });
+const Port = Type.Integer({ minimum: 1, maximum: 65_535 });
+const Count = Type.Optional(Type.Integer({ minimum: 1, maximum: 65_536 }));
+/** Where the master listens for relays, and the sockets that proxies connect to. */
+const RelaySection = Type.Object(
+  {
+    master: Text,
+    publish_port: Port,
+    publish_socket: Socket,
+    ret_port: Port,
+    ret_socket: Socket,
+    connections_per_network: Count,
+    connections_per_instance: Count,
+  },
+  strict,
+);
 const AgentFile = Type.Object(
   {
-    socket: Type.String({ pattern: '^/', maxLength: 107 }),
+    socket: Socket,
     nova: Type.Object(upstream, strict),
     master: Type.Object(
       { ...upstream, name: Type.String({ pattern: '^[A-Za-z0-9._-]{1,64}$' }) },
       strict,
     ),
+    relay: Type.Optional(RelaySection),
     /** A file with a list of `network`, `address`, `instance` and `project`. */
     instances: Type.Optional(Text),
     /** Else Neutron is asked. */
@@ -61,18 +79,24 @@ const listCheck = Compile(InstanceList);
 
 type Find = MetadataAgentOptions['find'];
 
+/** What a file says of an agent. */
+interface LoadedAgentOptions extends Omit<MetadataAgentOptions, 'log' | 'now'> {
+  /** Absent: Salt's ports are not passed on. */
+  readonly relay?: RelayOptions;
+}
+
 /** Reads the file, and those that it names. @throws BridgeError ERR_BRIDGE_OPTIONS */
 export async function loadAgentOptions(
   file: string,
   closing: AbortSignal,
-): Promise<Omit<MetadataAgentOptions, 'log' | 'now'>> {
+): Promise<LoadedAgentOptions> {
   const whole = (name: string): string => path.resolve(path.dirname(file), name);
   const text = (name: string): Promise<string> => readFile(whole(name), 'utf8');
   try {
     const given: unknown = parse(await readFile(file, 'utf8'));
     const [first] = fileCheck.Errors(given);
     if (first !== undefined) throw optionError(first.instancePath, first.message);
-    const { socket, nova, master, ...more } = fileCheck.Parse(given);
+    const { socket, nova, master, relay, ...more } = fileCheck.Parse(given);
     const secretOf = async (name: string): Promise<string> => (await text(name)).trim();
     const ca = async (name: string | undefined): Promise<{ readonly ca?: Buffer }> =>
       name === undefined ? {} : { ca: await readFile(whole(name)) };
@@ -91,12 +115,25 @@ export async function loadAgentOptions(
         ...(await ca(master.ca_file)),
       },
       find: finderOf(more, whole, closing),
+      ...(relay === undefined ? {} : { relay: toRelayOptions(relay) }),
     };
   } catch (cause) {
     if (cause instanceof BridgeError) throw cause;
     const problem = cause instanceof Error ? cause.message : 'unreadable';
     throw new BridgeError('ERR_BRIDGE_OPTIONS', `${file}: ${problem}`, { cause });
   }
+}
+
+function toRelayOptions(relay: Static<typeof RelaySection>): RelayOptions {
+  return {
+    host: relay.master,
+    ports: [
+      { socket: relay.publish_socket, port: relay.publish_port },
+      { socket: relay.ret_socket, port: relay.ret_port },
+    ],
+    connectionsPerNetwork: relay.connections_per_network,
+    connectionsPerInstance: relay.connections_per_instance,
+  };
 }
 
 function optionError(place: string, problem: string): BridgeError {

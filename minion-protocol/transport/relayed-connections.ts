@@ -2,7 +2,8 @@
 
 import type { Socket } from 'node:net';
 import { type AddressSet, addressSet, peerAddress } from '../../runtime/index.ts';
-import { ProxyHeaderReader, relayedAddress } from '../proxy-header.ts';
+import { relayedAddress } from '../proxy-header.ts';
+import { awaitProxyHeader, type ProxyHeaderFailure } from './await-proxy-header.ts';
 
 /** Ports for relays, besides those of the transport. */
 export interface RelayPortsOptions {
@@ -21,11 +22,7 @@ export interface RelayPortsOptions {
 }
 
 /** Why a connection was ended before it was anybody's. */
-export type RelayRefusal =
-  | 'relay-source'
-  | 'relay-header'
-  | 'relay-header-timeout'
-  | 'relay-headers-awaited';
+export type RelayRefusal = ProxyHeaderFailure | 'relay-source' | 'relay-headers-awaited';
 
 /** Connections whose header has not come. */
 const maxAwaited = 1000;
@@ -61,31 +58,17 @@ export class RelayedConnections {
       return;
     }
     this.#awaited.add(socket);
-    const header = new ProxyHeaderReader();
-    // protection: relay-silent
-    const timer = setTimeout(() => this.#refuse(socket, 'relay-header-timeout'), this.#headerMs);
-    const settle = (): void => {
-      clearTimeout(timer);
+    socket.once('close', () => this.#awaited.delete(socket));
+    awaitProxyHeader(socket, this.#headerMs, (result) => {
       this.#awaited.delete(socket);
-      socket.off('close', settle);
-      socket.off('data', onData);
-    };
-    const onData = (chunk: Uint8Array): void => {
-      const result = header.push(chunk);
-      if (result === 'incomplete') return;
-      settle();
-      if (result === 'wrong') {
-        this.#refuse(socket, 'relay-header');
+      if (typeof result === 'string') {
+        this.#refuse(socket, result);
         return;
       }
-      socket.pause();
-      if (result.rest.length > 0) socket.unshift(result.rest);
       // protection: relay-counted-as-one
-      proceed(relayedAddress(result.peer));
+      proceed(relayedAddress(result));
       if (!socket.destroyed) socket.resume();
-    };
-    socket.on('data', onData);
-    socket.once('close', settle);
+    });
   }
 
   /** Ends those that nobody knows yet whose they are. */

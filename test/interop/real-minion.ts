@@ -30,6 +30,8 @@ export interface RealMinionOptions extends MasterPorts {
   readonly extra?: string;
   /** It runs in a root of its own, of which only its folder stays. */
   readonly isThrownAway?: true;
+  /** The network namespace that it runs in. */
+  readonly namespace?: string;
 }
 
 /** One real minion: its folder, and its process while it runs. */
@@ -40,12 +42,14 @@ export class RealMinion {
   readonly #program: string;
   readonly #isProxy: boolean;
   readonly #isThrownAway: boolean;
+  readonly #namespace: string | undefined;
   #group: ProcessGroup | undefined;
 
   private constructor(options: RealMinionOptions, version: string) {
     this.#program = options.program;
     this.#isProxy = options.isProxy ?? false;
     this.#isThrownAway = options.isThrownAway ?? false;
+    this.#namespace = options.namespace;
     this.version = version;
     this.id = `${options.name ?? 'salt'}-${version}`;
     // Short: the paths of its sockets are bounded.
@@ -63,7 +67,9 @@ export class RealMinion {
   start(): void {
     const etc = path.join(this.directory, 'etc');
     const more = this.#isProxy ? [`--proxyid=${this.id}`] : [];
-    const command = [this.#program, '-c', etc, '-l', 'quiet', ...more];
+    const plain = [this.#program, '-c', etc, '-l', 'quiet', ...more];
+    const within = this.#namespace === undefined ? [] : ['ip', 'netns', 'exec', this.#namespace];
+    const command = [...within, ...plain];
     const [program = '', ...args] = this.#isThrownAway
       ? inThrowawayRoot(this.directory, command)
       : command;

@@ -23,6 +23,7 @@ const data = (title: string): string => `security/minions.test.ts: over \${wire}
 const stolen = (title: string): string => `security/secrets.test.ts: with a stolen key ${title}`;
 const inFile = (file: string) => (title: string) => `${file}: ${title}`;
 const signIns = inFile('master/requests/sign-in.test.ts');
+const agentRelay = inFile('heat-bridge/guests/relay.test.ts');
 const relayPorts = inFile('minion-protocol/relay-ports.test.ts');
 const proxyHeaders = inFile('minion-protocol/proxy-header.test.ts');
 const handshake = inFile('minion-protocol/handshake.test.ts');
@@ -1865,6 +1866,10 @@ export const catalogue: readonly Threat[] = [
         'a header that a guest sends is none, behind that of its relay and on the other ports',
       ),
       relayPorts('limits count for each address of record, and not for the relay'),
+      agentRelay(
+        'a connection that a proxy passes on reaches the master with instance and project',
+      ),
+      agentRelay('an instance has so many connections, and who is nobody has none'),
       proxyHeaders('a header of another form, or a longer one, is wrong as soon as that is seen'),
       proxyHeaders(
         'values that are not ours are left out, and ours are there once and have their form',

@@ -1,6 +1,6 @@
 /** The metadata agent: two networks with the same addresses, forged headers, requests again. */
 
-import { mkdirSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
 import net, { type AddressInfo } from 'node:net';
 import path from 'node:path';
@@ -235,7 +235,15 @@ test('a secret that can be guessed, or a file that cannot be, is refused at the 
     await t.throwsAsync(started, { message });
   }
   mkdirSync(path.join(folder, 'b'));
-  for (const text of ['', 'socket: relative', 'socket: /x\nnova: {}\n']) {
+  const whole = readFileSync(path.join(folder, 'agent.yaml'), 'utf8');
+  const relay =
+    'relay: { master: 192.0.2.1, publish_port: 4515, publish_socket: /p, ret_port: 4516, ret_socket: /r }\n';
+  const relayed = path.join(folder, 'relayed.yaml');
+  writeFileSync(relayed, whole + relay);
+  const loaded = await loadAgentOptions(relayed, new AbortController().signal);
+  t.like(loaded.relay, { host: '192.0.2.1', ports: [{ socket: '/p', port: 4515 }, { port: 4516 }] });
+  const portless = whole + relay.replace('ret_port: 4516, ', '');
+  for (const text of ['', 'socket: relative', 'socket: /x\nnova: {}\n', portless]) {
     const file = path.join(folder, 'b', 'agent.yaml');
     writeFileSync(file, text);
     const loaded = loadAgentOptions(file, new AbortController().signal);

@@ -16,17 +16,24 @@ export const hasLabPrograms: boolean = ['ip', 'haproxy', 'curl'].every(hasProgra
 export interface NetworkLab {
   /** Runs a program on the machine of a network; what it prints. */
   run(network: 'A' | 'B', program: string, ...args: readonly string[]): Promise<string>;
+  /** The namespace of the machine of a network. */
+  guest(network: 'A' | 'B'): string;
 }
 
 const ip = (...args: readonly string[]): void => {
   execFileSync('ip', args, { stdio: 'ignore' });
 };
 
-/** Removed at the end of the test. @param socket - of the agent */
+/**
+ * Removed at the end of the test.
+ * @param socket - of the agent
+ * @param more - of the configuration of a network's proxy
+ */
 export async function startLab(
   t: ExecutionContext,
   folder: string,
   socket: string,
+  more: (network: string) => string = () => '',
 ): Promise<NetworkLab> {
   const proxies: ChildProcess[] = [];
   const name = (kind: 'g' | 'n', network: string): string => `sb${kind}${network}${process.pid}`;
@@ -61,7 +68,7 @@ export async function startLab(
     }
     ip('-n', guest, 'route', 'add', '169.254.169.254/32', 'via', '10.0.0.1');
     const file = path.join(folder, `haproxy-${network}.cfg`);
-    writeFileSync(file, proxyConfiguration(`net-${network}`, socket));
+    writeFileSync(file, proxyConfiguration(`net-${network}`, socket) + more(`net-${network}`));
     const args = ['netns', 'exec', own, 'haproxy', '-db', '-f', file];
     proxies.push(spawn('ip', args, { stdio: 'ignore' }));
   }
@@ -71,7 +78,7 @@ export async function startLab(
   };
   for (const network of ['A', 'B'] as const)
     await untilUp(() => run(network, 'curl', '-s', '-o', '/dev/null', 'http://169.254.169.254/'));
-  return { run };
+  return { run, guest: (network) => name('g', network) };
 }
 
 /** Tries until the proxy listens. */

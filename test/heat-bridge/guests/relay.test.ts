@@ -1,0 +1,101 @@
+/** The relay of a metadata agent: from a proxy's socket to the master's ports for relays. */
+import { statSync } from 'node:fs';
+import net from 'node:net';
+import path from 'node:path';
+import test, { type ExecutionContext } from 'ava';
+import { type RelayOptions, startRelay } from '../../../heat-bridge/guests/relay.ts';
+import { createSilentLogger } from '../../../master/index.ts';
+import { encodeProxyHeader } from '../../../minion-protocol/index.ts';
+import type { Peer } from '../../../minion-protocol/transport/transport.ts';
+import { until } from '../../helpers/deadline.ts';
+import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
+import { HOST, RawPeer, startMaster } from '../../helpers/zeromq-master.ts';
+import { GREETING, HELLO, READY_REQ } from '../../helpers/zmtp-bytes.ts';
+
+interface Stage {
+  readonly socket: string;
+  readonly peers: readonly Peer[];
+  /** A connection as the proxy of a network passes it on. */
+  connect(network: string, address: string, known?: object): RawPeer;
+}
+
+async function startStage(t: ExecutionContext, more: Partial<RelayOptions> = {}): Promise<Stage> {
+  const peers: Peer[] = [];
+  const ports = { from: [HOST], requestPort: 0, publishPort: 0 };
+  const { relay } = await startMaster(t, { relay: ports }, (body, peer) => {
+    peers.push(peer);
+    return body;
+  });
+  const socket = path.join(temporaryDirectory(t), 'ret.sock');
+  const instances = new Map([
+    ['net-A 10.0.0.5', { instance: 'i-a', project: 'p1' }],
+    ['net-B 10.0.0.5', { instance: 'i-b', project: 'p2' }],
+  ]);
+  const running = await startRelay(
+    { host: HOST, ports: [{ socket, port: relay?.requestPort ?? 0 }], ...more },
+    {
+      find: async (network, address) => {
+        if (network === 'net-C') throw new Error('Neutron is down');
+        return instances.get(`${network} ${address}`);
+      },
+      log: createSilentLogger(),
+    },
+  );
+  t.teardown(() => running.close());
+  const connect: Stage['connect'] = (network, address, known = {}) => {
+    const peer = new RawPeer(net.connect(socket));
+    t.teardown(() => peer.socket.destroy());
+    const destination = { address: '169.254.169.254', port: 4506 };
+    const ids = { network, ...known };
+    peer.write(encodeProxyHeader(ids, { address, port: 40_000 }, destination));
+    peer.write(GREETING, READY_REQ, HELLO);
+    return peer;
+  };
+  return { socket, peers, connect };
+}
+
+test('a connection that a proxy passes on reaches the master with instance and project', async (t) => {
+  const { socket, peers, connect } = await startStage(t);
+  t.is(statSync(socket).mode & 0o777, 0o600);
+  const first = connect('net-A', '10.0.0.5');
+  await until('the request of A', () => peers.length === 1);
+  // What a proxy says of instances is not passed on.
+  connect('net-B', '10.0.0.5', { instance: 'i-a', project: 'p1' });
+  await until('the request of B', () => peers.length === 2);
+  t.deepEqual(
+    peers.map(({ address }) => address),
+    ['instance:p1/i-a', 'instance:p2/i-b'],
+  );
+  await until('the answer', () => first.received.includes('hello'));
+});
+
+test('an instance has so many connections, and who is nobody has none', async (t) => {
+  const { peers, connect } = await startStage(t, { connectionsPerInstance: 1 });
+  const first = connect('net-A', '10.0.0.5');
+  await until('the request of A', () => peers.length === 1);
+  await connect('net-A', '10.0.0.5').closed('one too many');
+  await connect('net-A', '10.0.0.9').closed('of nobody');
+  await connect('net-C', '10.0.0.5').closed('of whom cannot be found out');
+  connect('net-B', '10.0.0.5');
+  await until('the request of B', () => peers.length === 2);
+  first.socket.destroy();
+  while (peers.length < 3) {
+    const peer = connect('net-A', '10.0.0.5');
+    await Promise.race([peer.closed('while there is no room'), answered(peer)]);
+  }
+  t.is(peers[2]?.address, 'instance:p1/i-a');
+});
+
+function answered({ socket }: RawPeer): Promise<unknown> {
+  return new Promise((resolve) => socket.once('data', resolve));
+}
+
+test('a network has so many connections', async (t) => {
+  const { peers, connect } = await startStage(t, { connectionsPerNetwork: 1 });
+  connect('net-A', '10.0.0.5');
+  await until('the request of A', () => peers.length === 1);
+  await connect('net-A', '10.0.0.5').closed('one too many');
+  connect('net-B', '10.0.0.5');
+  await until('the request of B', () => peers.length === 2);
+  t.is(peers[1]?.address, 'instance:p2/i-b');
+});
