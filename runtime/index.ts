@@ -69,6 +69,9 @@ export {
   type LinkedSignal,
   linkSignals,
   longestTimerMs,
+  type RetryDelays,
+  retryDelayMs,
+  sleepUntilAborted,
   timeLimit,
 } from './time-limit.ts';
 export { HourlyLimit, type Rate, Throttle, TokenBuckets } from './token-bucket.ts';
