@@ -140,18 +140,22 @@ export class EventExporter {
     const { bus, log } = this.#deps;
     const accepts = (tag: string): boolean => this.#cursors.some((it) => it.accepts(tag));
     while (!signal.aborted) {
+      let unwritten = 0;
       try {
         for await (const events of bus.batches({ accepts, capacity, signal })) {
           for (let from = 0; from < events.length; from += pageSize) {
+            unwritten = events.length - from;
             await this.#write(events.slice(from, from + pageSize));
           }
+          unwritten = 0;
         }
         return;
       } catch (err) {
         if (signal.aborted) return;
-        // The store is too slow for what is fired, or takes nothing: those that waited are lost.
+        // The store takes nothing, or is too slow for what is fired: all that waited are lost.
         log.error({ err }, 'events were not kept for export');
-        this.#tellDropped(capacity, 'the store was too slow');
+        if (unwritten > 0) this.#tellDropped(unwritten, 'the store took nothing');
+        else this.#tellDropped(capacity, 'the store was too slow');
         await sleepUntilAborted(retryDelays.initialDelayMs, signal);
       }
     }
