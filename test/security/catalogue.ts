@@ -1883,6 +1883,7 @@ export const catalogue: readonly Threat[] = [
       executionPlans('a signature is good for one guest and one text'),
       executionPlans('without a key nothing is taken, unless unsigned ones are'),
       executionPlans('the same execution plan again is the same run, and an older one is refused'),
+      executionPlans('whoever may run nothing on a guest learns nothing of its stamps'),
       executionPlans(`an execution plan with \${what} is refused`),
       executionPlans('an execution plan without an id cannot be answered'),
       waitingPlans(
