@@ -64,10 +64,7 @@ export function parseIdentityRules(
 ): readonly IdentityRule[] {
   const problems: SectionProblem[] = [];
   const rules: IdentityRule[] = [];
-  if (Object.keys(given).length > 0 && surroundings.agents.length === 0) {
-    const problem = 'expected agents beside it: nobody else asks for an instance';
-    problems.push({ key: `saltbridge:${section}`, problem });
-  }
+  if (Object.keys(given).length > 0) problems.push(...missingParts(surroundings));
   for (const [name, value] of Object.entries(given)) {
     try {
       const rule = toRule(name, parseSection(`${section}:${name}`, RuleSchema, value));
@@ -90,9 +87,18 @@ function toRule(
   return { name, conditions: Object.fromEntries(lists), id, ticketLifetime };
 }
 
+function missingParts({ agents, hasCloud }: IdentitySurroundings): readonly SectionProblem[] {
+  const missing = [
+    ...(agents.length > 0 ? [] : ['agents beside it: nobody else asks for an instance']),
+    // A tenant can give a port the id of another's instance, and an agent goes by ports.
+    ...(hasCloud ? [] : ['peers beside it, which says where Nova and Neutron are']),
+  ];
+  return missing.map((it) => ({ key: `saltbridge:${section}`, problem: `expected ${it}` }));
+}
+
 function problemsOf(
   { name, conditions, id }: IdentityRule,
-  { agents, hasCloud }: IdentitySurroundings,
+  { agents }: IdentitySurroundings,
 ): readonly SectionProblem[] {
   const problems: SectionProblem[] = [];
   const note = (place: string, problem: string): void => {
@@ -106,12 +112,6 @@ function problemsOf(
   for (const agent of conditions.agent ?? []) {
     if (!agents.includes(agent)) note(':instance:agent', `there is no ${agent} under agents`);
   }
-  if (hasCloud) return problems;
-  const needs = 'expected peers beside identity, which says where Nova and Neutron are';
-  for (const fact of ['image', 'network', 'zone'] as const) {
-    if (conditions[fact] !== undefined) note(`:instance:${fact}`, needs);
-  }
-  if (id === '{name}.{project}') note(':id', needs);
   return problems;
 }
 

@@ -23,8 +23,7 @@ const maxRequests = { perOwner: 20, total: 1_000 };
 export interface IdentityEnrolmentDeps {
   readonly rules: readonly IdentityRule[];
   readonly enrolments: Pick<InstanceEnrolments, 'isOver' | 'userDataFor'>;
-  /** Default: what an agent says is all that is known. */
-  readonly cloud: Pick<CloudReader, 'ports' | 'server'> | undefined;
+  readonly cloud: Pick<CloudReader, 'ports' | 'server'>;
   /** Counts what is repeated. */
   readonly bursts: Pick<AuditBursts, 'note'>;
   readonly log: Pick<Logger, 'warn'>;
@@ -37,9 +36,6 @@ interface CloudFacts {
   readonly network: readonly string[];
   readonly zone: readonly string[];
 }
-
-/** Where no cloud is read. */
-const noFacts: CloudFacts = { name: '', image: [], network: [], zone: [] };
 
 /** Why an instance gets nothing: for the operator. The instance is told one thing, whatever it is. */
 class IdentityRefusal extends Error {}
@@ -109,7 +105,6 @@ export class IdentityEnrolment {
 
   async #lookUp({ instance, project }: IdentifiedInstance): Promise<CloudFacts> {
     const { cloud, log } = this.#deps;
-    if (cloud === undefined) return noFacts;
     try {
       return await this.#lookUps.run(() => readFacts(cloud, { instance, project }));
     } catch (error) {

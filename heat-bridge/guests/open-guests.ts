@@ -319,9 +319,9 @@ export async function openGuests(
         const log = host.logger.child({ component: 'vendordata' });
         addVendordataRoute(app, doors, host, new Vendordata(vendordata, enrolments, log));
       }
-      if (identity.length > 0) {
+      if (identity.length > 0 && cloud !== undefined) {
         const log = host.logger.child({ component: 'identity' });
-        const reader = cloud && createCloudReader(cloud, closing);
+        const reader = createCloudReader(cloud, closing);
         const deps = { rules: identity, enrolments, cloud: reader, bursts, log };
         const identify = (request: FastifyRequest): IdentifiedInstance =>
           identifyByAgent(request, agents);
