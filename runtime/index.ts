@@ -32,6 +32,7 @@ export {
   writeJson,
 } from './json.ts';
 export { isSmallJson, type JsonForm, writeJsonInSteps } from './json-writer.ts';
+export { loadOnce } from './load-once.ts';
 export { mapMaybePromise } from './map-maybe-promise.ts';
 export { MultiMap } from './multi-map.ts';
 export { nearestName } from './nearest-name.ts';
@@ -69,6 +70,9 @@ export {
   type LinkedSignal,
   linkSignals,
   longestTimerMs,
+  type RetryDelays,
+  retryDelayMs,
+  sleepUntilAborted,
   timeLimit,
 } from './time-limit.ts';
 export { HourlyLimit, type Rate, Throttle, TokenBuckets } from './token-bucket.ts';
