@@ -40,7 +40,7 @@ const hostNames: OptionKind<readonly string[]> = {
 };
 
 /** One or more addresses and networks. */
-const addresses: OptionKind<readonly string[]> = {
+export const addressList: OptionKind<readonly string[]> = {
   expected: 'a list of addresses and networks such as 10.0.0.0/8',
   isPath: false,
   parse: (value) => {
@@ -184,7 +184,7 @@ const table: SectionTable<HttpApiOptions> = {
   port: { name: 'port', kind: integer(0, 65_535) },
   host: { name: 'host', kind: text },
   hosts: { name: 'hosts', kind: hostNames },
-  authorizedIps: { name: 'authorized_ips', kind: addresses },
+  authorizedIps: { name: 'authorized_ips', kind: addressList },
   apiAcl: { name: 'api_acl', kind: apiAcl },
   disableSsl: { name: 'disable_ssl', kind: flag },
   sslCrt: { name: 'ssl_crt', kind: text },

@@ -1,7 +1,7 @@
 /** `saltbridge: relay:`, the ports for relays of networks without a route to the master. */
 
-import { addressSet } from '../../runtime/index.ts';
 import { ConfigError } from './config-error.ts';
+import { addressList } from './http-api-options.ts';
 import {
   explainSection,
   integer,
@@ -9,7 +9,6 @@ import {
   readSection,
   type SectionTable,
   text,
-  textList,
 } from './option-kinds.ts';
 
 /** Ports whose connections begin with a header of the PROXY protocol, version 2. */
@@ -24,31 +23,13 @@ export interface RelayOptions {
   readonly from: readonly string[];
 }
 
-const addresses: OptionKind<readonly string[]> = {
-  expected: 'a list of addresses and networks (192.0.2.7, 192.0.2.0/28)',
-  isPath: false,
-  parse: (value) => {
-    const list = textList.parse(value);
-    return list !== undefined && list.length > 0 && areAddresses(list) ? list : undefined;
-  },
-};
-
-function areAddresses(list: readonly string[]): boolean {
-  try {
-    addressSet(list);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
 const port = integer(0, 65_535);
 
 const relayTable: SectionTable<RelayOptions> = {
   interface: { name: 'interface', kind: text },
   publishPort: { name: 'publish_port', kind: port },
   retPort: { name: 'ret_port', kind: port },
-  from: { name: 'from', kind: addresses },
+  from: { name: 'from', kind: addressList },
 };
 
 /** A map. */
