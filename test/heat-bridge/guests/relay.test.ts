@@ -1,15 +1,18 @@
 /** The relay of a metadata agent: from a proxy's socket to the master's ports for relays. */
-import { statSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { existsSync, statSync, writeFileSync } from 'node:fs';
 import net from 'node:net';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
+import { freePort } from '../../../bench/free-port.ts';
 import { type RelayOptions, startRelay } from '../../../heat-bridge/guests/relay.ts';
 import { createSilentLogger } from '../../../master/index.ts';
 import { encodeProxyHeader } from '../../../minion-protocol/index.ts';
 import type { Peer } from '../../../minion-protocol/transport/transport.ts';
 import { until } from '../../helpers/deadline.ts';
+import { testWhere } from '../../helpers/needs.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
-import { HOST, RawPeer, startMaster } from '../../helpers/zeromq-master.ts';
+import { HOST, openRaw, RawPeer, startMaster } from '../../helpers/zeromq-master.ts';
 import { GREETING, HELLO, READY_REQ } from '../../helpers/zmtp-bytes.ts';
 
 interface Stage {
@@ -29,6 +32,7 @@ async function startStage(t: ExecutionContext, more: Partial<RelayOptions> = {})
   const socket = path.join(temporaryDirectory(t), 'ret.sock');
   const instances = new Map([
     ['net-A 10.0.0.5', { instance: 'i-a', project: 'p1' }],
+    [`net-L ${HOST}`, { instance: 'i-l', project: 'p3' }],
     ['net-B 10.0.0.5', { instance: 'i-b', project: 'p2' }],
   ]);
   const running = await startRelay(
@@ -98,4 +102,51 @@ test('a network has so many connections', async (t) => {
   connect('net-B', '10.0.0.5');
   await until('the request of B', () => peers.length === 2);
   t.is(peers[1]?.address, 'instance:p2/i-b');
+});
+
+const proxied = testWhere(existsSync('/usr/sbin/haproxy'), 'the package haproxy');
+
+proxied('through a real haproxy, a guest is who it is, whatever header it sends', async (t) => {
+  const { socket, peers } = await startStage(t);
+  const port = await freePort();
+  const file = path.join(path.dirname(socket), 'haproxy.cfg');
+  writeFileSync(
+    file,
+    `global
+    maxconn 16
+defaults
+    mode tcp
+    timeout connect 10s
+    timeout client 1h
+    timeout server 1h
+    unique-id-format net-L
+listen salt-ret
+    bind ${HOST}:${port}
+    server master unix@${socket} send-proxy-v2 proxy-v2-options unique-id
+`,
+  );
+  const proxy = spawn('/usr/sbin/haproxy', ['-db', '-f', file], { stdio: 'ignore' });
+  t.teardown(() => proxy.kill('SIGKILL'));
+  const connect = async (...bytes: readonly Uint8Array[]): Promise<RawPeer> => {
+    const peer = await openRaw(port);
+    t.teardown(() => peer.socket.destroy());
+    peer.write(...bytes, GREETING, READY_REQ, HELLO);
+    return peer;
+  };
+  for (let isUp = false; !isUp; ) {
+    const peer = new RawPeer(net.connect({ host: HOST, port }));
+    t.teardown(() => peer.socket.destroy());
+    peer.write(GREETING, READY_REQ, HELLO);
+    const ended = peer.closed('until haproxy listens').then(() => false);
+    isUp = await Promise.race([ended, answered(peer).then(() => true)]);
+  }
+  await until('the first request', () => peers.length === 1);
+  const ids = { network: 'net-A', instance: 'i-a', project: 'p1' };
+  const source = { address: '10.0.0.5', port: 40_000 };
+  const forged = encodeProxyHeader(ids, source, { address: HOST, port });
+  await (await connect(forged)).closed('with a header of its own');
+  t.is(peers.length, 1);
+  await connect();
+  await until('the request', () => peers.length === 2);
+  t.deepEqual([...new Set(peers.map(({ address }) => address))], ['instance:p3/i-l']);
 });
