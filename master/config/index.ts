@@ -82,6 +82,7 @@ export {
   type ScheduleRange,
   type ScheduleTrigger,
 } from './schedule.ts';
+export { type SdbProfile, sdbDrivers } from './sdb-profiles.ts';
 export {
   engineNames,
   engineOption,

@@ -174,8 +174,22 @@ function omit<T extends object, Name extends keyof T>(
 
 /** The names in files of the options whose values differ. */
 function differences(a: MasterConfig, b: MasterConfig): string[] {
-  const { limits: limitsOfA, acl: aclOfA, eauth: eauthOfA, saltgui: passedOnOfA, ...restOfA } = a;
-  const { limits: limitsOfB, acl: aclOfB, eauth: eauthOfB, saltgui: passedOnOfB, ...restOfB } = b;
+  const {
+    limits: limitsOfA,
+    acl: aclOfA,
+    eauth: eauthOfA,
+    saltgui: passedOnOfA,
+    sdb: sdbOfA,
+    ...restOfA
+  } = a;
+  const {
+    limits: limitsOfB,
+    acl: aclOfB,
+    eauth: eauthOfB,
+    saltgui: passedOnOfB,
+    sdb: sdbOfB,
+    ...restOfB
+  } = b;
   const rows = { ...saltOptions, ...rightsOptions, ...ownOptions };
   const rest = namesOf(restOfA).filter((name) => !isDeepStrictEqual(restOfA[name], restOfB[name]));
   const acl = namesOf(aclOfA).filter((name) => !isDeepStrictEqual(aclOfA[name], aclOfB[name]));
@@ -186,6 +200,7 @@ function differences(a: MasterConfig, b: MasterConfig): string[] {
   return [
     ...rest.map((name) => (name in ownOptions ? 'saltbridge:' : '') + rows[name].name),
     ...(isDeepStrictEqual(passedOnOfA, passedOnOfB) ? [] : ['saltgui_*']),
+    ...(isDeepStrictEqual(sdbOfA, sdbOfB) ? [] : ['sdb profiles']),
     ...eauth.map((name) => eauthOptions[name].name),
     ...acl.map((name) => `saltbridge:acl:${aclOptions[name].name}`),
     ...limits.map((name) => `saltbridge:limits:${limitOptions[name].name}`),

@@ -323,7 +323,7 @@ export type OwnOptionName =
 /** Salt's options, which stand at the top of a file. */
 export type SaltOptions = Omit<
   MasterConfig,
-  OwnOptionName | RightsOptionName | 'limits' | 'acl' | 'eauth' | 'saltgui'
+  OwnOptionName | RightsOptionName | 'limits' | 'acl' | 'eauth' | 'saltgui' | 'sdb'
 >;
 
 /** Salt's options on the rights of users. */
@@ -716,9 +716,13 @@ const ofSalt: ReadonlySet<string> = new Set([
   'test_providers_target',
 ]);
 
+export function isPassedOn(name: string): boolean {
+  return own.test(name) || ofSalt.has(name);
+}
+
 /** Those that are set, as they stand there. */
 export function readPassedOn(settings: Settings): WireMap {
-  const found = [...settings].filter(([name]) => own.test(name) || ofSalt.has(name));
+  const found = [...settings].filter(([name]) => isPassedOn(name));
   // What a file can hold is made of Salt's values.
   return Object.fromEntries(found.map(([name, { value }]) => [name, toPlain(value) as WireValue]));
 }

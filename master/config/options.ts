@@ -13,6 +13,7 @@ import type { BackendName } from './fileserver-backend.ts';
 import type { GitLimits, GitOptions } from './git-options.ts';
 import type { HttpApiOptions } from './http-api-options.ts';
 import type { Permissions } from './permissions.ts';
+import type { SdbProfile } from './sdb-profiles.ts';
 
 /** Salt's `hash_type`: digests of key fingerprints and files. */
 export type HashType = 'md5' | 'sha1' | 'sha224' | 'sha256' | 'sha384' | 'sha512';
@@ -441,6 +442,11 @@ export interface MasterConfig extends GitOptions {
    * Default: none.
    */
   readonly saltgui: WireMap;
+  /**
+   * Profiles of `sdb://` by their names. In files each is an option of that name whose value is a map
+   * with `driver`. Default: none.
+   */
+  readonly sdb: Readonly<Record<string, SdbProfile>>;
   /** `saltbridge:api`: the same as {@link restCherrypy}, and instead of it. Default `null`. */
   readonly api: HttpApiOptions | null;
   /**

@@ -15,6 +15,7 @@ import { insteadOfRunner, insteadOfWheel } from './not-served.ts';
 import { type Orchestrator, openOrchestrator } from './orchestrate/orchestrator.ts';
 import { queueRunner } from './queue-runner.ts';
 import { docRunner, eventRunner, stateRunner, testRunner } from './runners.ts';
+import { sdbRunner } from './sdb-runner.ts';
 
 export interface FunctionDeps {
   readonly config: LiveConfig;
@@ -77,6 +78,7 @@ export function createFunctions(deps: FunctionDeps): Functions {
       ...testRunner(),
       ...askRunners(jobs),
       ...configRunner({ config }),
+      ...sdbRunner({ config, context, log: common.log }),
       ...queueRunner({
         store: context.store,
         bus,

@@ -110,7 +110,6 @@ const insteadOfRunners: Readonly<Record<string, string>> = {
     'write reactor: or saltbridge: reactions: and send SIGHUP; saltbridge reactions list shows them',
   'salt.cmd':
     'no modules of minions run on the master: run a minion beside it, and salt ID FUNCTION',
-  sdb: 'keep secrets in pillar, by ext_pillar where they come from elsewhere: see docs/pillar.md',
   spacewalk: 'call its API from the service that orchestrates',
   ssh: 'enrol the machine as a minion: saltbridge enroll, see docs/enrolment.md',
   'state.event': 'saltbridge events follows the bus',
