@@ -10,17 +10,17 @@ import {
   type FileServerBackend,
   type MinionRunners,
 } from '../../master/index.ts';
-import type { BridgeModule } from '../bridge-module.ts';
-import type { Enrolment } from '../enroll/enrolment.ts';
-import type { EnrolmentModule } from '../enroll/open-enrolment.ts';
-import { BridgeError } from '../errors.ts';
 import {
   type AllowedEndpoint,
   createDnsResolver,
   createHttpClient,
   parseAllowedEndpoints,
   readEndpoint,
-} from '../http-client.ts';
+} from '../../runtime/index.ts';
+import type { BridgeModule } from '../bridge-module.ts';
+import type { Enrolment } from '../enroll/enrolment.ts';
+import type { EnrolmentModule } from '../enroll/open-enrolment.ts';
+import { BridgeError } from '../errors.ts';
 import { parseKeystoneOptions } from '../keystone.ts';
 import { BridgeOptionsError, parseSection } from '../options.ts';
 import { createPresence, type Presence } from '../presence.ts';

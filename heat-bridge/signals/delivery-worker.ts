@@ -1,7 +1,6 @@
 import type { Logger } from 'pino';
 import { longestTimerMs } from '../../master/index.ts';
-import { KeyedSemaphore } from '../../runtime/index.ts';
-import { type HttpClient, originOf } from '../http-client.ts';
+import { type HttpClient, KeyedSemaphore, originOf } from '../../runtime/index.ts';
 import { type Destination, secretsOf } from './destination.ts';
 import type { HandleInfo, HandleRegistry } from './handles.ts';
 import type { Outbox, OutboxRecord, PendingSignal } from './outbox.ts';

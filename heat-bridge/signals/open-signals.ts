@@ -11,7 +11,6 @@ import {
   type MetricFamily,
 } from '../../master/index.ts';
 import type { BudgetLimits } from '../../runtime/index.ts';
-import { type BridgeModule, familyOf, figureOf } from '../bridge-module.ts';
 import {
   type AllowedEndpoint,
   type ConfiguredEndpoint,
@@ -20,7 +19,8 @@ import {
   type HttpClient,
   parseAllowedEndpoints,
   readEndpoint,
-} from '../http-client.ts';
+} from '../../runtime/index.ts';
+import { type BridgeModule, familyOf, figureOf } from '../bridge-module.ts';
 import { BridgeOptionsError, parseSection } from '../options.ts';
 import { DeliveryWorker, type RetryDelays } from './delivery-worker.ts';
 import { type HandleInfo, HandleRegistry } from './handles.ts';

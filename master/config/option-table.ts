@@ -13,6 +13,7 @@ import { extPillarEntries } from './ext-pillar.ts';
 import { fileserverBackends } from './fileserver-backend.ts';
 import { gitLimitDefaults, gitLimits, gitOptionRows } from './git-options.ts';
 import { httpApi } from './http-api-options.ts';
+import { httpQueryDefaults, httpQueryOptions } from './http-query-options.ts';
 import {
   authVersion,
   duration,
@@ -307,6 +308,7 @@ export type OwnOptionName =
   | 'exportBytes'
   | 'eventRing'
   | 'git'
+  | 'httpQuery'
   | 'socket'
   | 'minionIds'
   | 'publishSerialBlock'
@@ -558,6 +560,7 @@ export const ownOptions: OptionTable<Pick<MasterConfig, OwnOptionName>> = {
   eventExport: row('event_export', eventExports, []),
   exportBytes: row('export_bytes', integer(65_536, 2 ** 40), 256 * 1_048_576),
   git: row('git', gitLimits, gitLimitDefaults),
+  httpQuery: row('http_query', httpQueryOptions, httpQueryDefaults),
   bridge: row('bridge', plainMap, null),
   minionIds: row('minion_ids', oneOf(['strict', 'salt']), 'strict'),
   publishSerialBlock: row('publish_serial_block', integer(1, many), 1000),

@@ -12,6 +12,7 @@ import type { ExtPillarEntry } from './ext-pillar.ts';
 import type { BackendName } from './fileserver-backend.ts';
 import type { GitLimits, GitOptions } from './git-options.ts';
 import type { HttpApiOptions } from './http-api-options.ts';
+import type { HttpQueryOptions } from './http-query-options.ts';
 import type { Permissions } from './permissions.ts';
 import type { SdbProfile } from './sdb-profiles.ts';
 
@@ -509,6 +510,8 @@ export interface MasterConfig extends GitOptions {
   readonly eventExport: readonly EventExport[];
   /** `saltbridge:export_bytes`: events that may wait for that. Default 256 MiB. */
   readonly exportBytes: number;
+  /** `saltbridge:http_query`: what the runner `http.query` may ask. Default: nothing. */
+  readonly httpQuery: HttpQueryOptions;
   /** `saltbridge:git`: what git may be used for, and bounds on repositories. */
   readonly git: GitLimits;
   /**

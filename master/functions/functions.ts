@@ -4,13 +4,14 @@ import type { InProcessApi, InProcessFunctionsApi } from '../api/index.ts';
 import type { Audit } from '../audit/index.ts';
 import type { LiveConfig } from '../config/index.ts';
 import type { MasterContext } from '../context/index.ts';
-import type { MinionData } from '../data/index.ts';
+import { type MinionData, Renderer } from '../data/index.ts';
 import type { Events } from '../events/index.ts';
 import type { Files } from '../files/index.ts';
 import type { Jobs } from '../jobs/index.ts';
 import { askRunners } from './ask-runners.ts';
 import { FunctionCaller, type FunctionCallerOptions, type FunctionTable } from './caller.ts';
 import { configRunner } from './config-runner.ts';
+import { httpRunner } from './http-runner.ts';
 import { insteadOfRunner, insteadOfWheel } from './not-served.ts';
 import { type Orchestrator, openOrchestrator } from './orchestrate/orchestrator.ts';
 import { queueRunner } from './queue-runner.ts';
@@ -56,6 +57,7 @@ export function createFunctions(deps: FunctionDeps): Functions {
     now: context.now,
     log: context.log.child({ component: 'runners' }),
   };
+  const reader = context.closers.add(new Renderer(), (it) => it.close());
   const wheel = new FunctionCaller({
     ...common,
     table: tables.wheel,
@@ -78,7 +80,8 @@ export function createFunctions(deps: FunctionDeps): Functions {
       ...testRunner(),
       ...askRunners(jobs),
       ...configRunner({ config }),
-      ...sdbRunner({ config, context, log: common.log }),
+      ...sdbRunner({ config, reader, log: common.log }),
+      ...httpRunner({ config, reader }),
       ...queueRunner({
         store: context.store,
         bus,

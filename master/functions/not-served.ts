@@ -88,7 +88,7 @@ const insteadOfRunners: Readonly<Record<string, string>> = {
   drac: 'run the function on a minion: salt ID dracr.server_power',
   error: 'it only fails; call test.arg to try a client',
   f5: 'run the function on a minion: salt ID bigip.list_pool',
-  http: 'run the function on a minion (salt ID http.query), or send a signal to a webhook: see docs/signals.md',
+  http: 'the authorities of TLS are those of Node, or ca_file of saltbridge: http_query: hosts',
   'jobs.master': 'see saltbridge reactions runs for what the master itself does',
   launchd: 'no service of macOS is written; see docs/running.md',
   lxc: 'run the function on the host of the containers: salt ID lxc.start',

@@ -4,8 +4,7 @@ import { randomInt } from 'node:crypto';
 import type { Logger } from 'pino';
 import { MasterError } from '../api/index.ts';
 import { type LiveConfig, sdbDrivers } from '../config/index.ts';
-import type { MasterContext } from '../context/index.ts';
-import { Renderer } from '../data/index.ts';
+import type { Renderer } from '../data/index.ts';
 import { DiskFiles, HiddenDirectories, hiddenDirectories } from '../files/index.ts';
 import {
   anything,
@@ -20,7 +19,7 @@ import { EnvironmentDriver, FilesDriver, type SdbDriver } from './sdb-drivers.ts
 
 export interface SdbRunnerDeps {
   readonly config: LiveConfig;
-  readonly context: Pick<MasterContext, 'closers'>;
+  readonly reader: Pick<Renderer, 'read'>;
   readonly log: Logger;
 }
 
@@ -95,9 +94,8 @@ function randomText(length: number, characters: readonly string[]): string {
   return made.join('');
 }
 
-function openProfiles({ config: { fixed }, context, log }: SdbRunnerDeps): Find {
+function openProfiles({ config: { fixed }, reader, log }: SdbRunnerDeps): Find {
   const environment = new EnvironmentDriver(process.env);
-  const reader = context.closers.add(new Renderer(), (it) => it.close());
   let files: DiskFiles | undefined;
   const openFiles = async (): Promise<DiskFiles> => {
     files ??= new DiskFiles(await HiddenDirectories.open(hiddenDirectories(fixed)));

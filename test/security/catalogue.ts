@@ -49,6 +49,7 @@ const keystoneTokens = inFile('heat-bridge/keystone/keystone.test.ts');
 const deployments = inFile('heat-bridge/deployments/deployments.test.ts');
 const groups = inFile('heat-bridge/deployments/groups.test.ts');
 const sdb = inFile('master/runners/sdb.test.ts');
+const httpQuery = inFile('master/runners/http.test.ts');
 const executionPlans = inFile('heat-bridge/murano/execution-plans.test.ts');
 const waitingPlans = inFile('heat-bridge/murano/waiting-plans.test.ts');
 const hooks = inFile('heat-bridge/cfn-init/hooks.test.ts');
@@ -1898,6 +1899,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       sdb('profiles of the configuration lead to variables and to files, as in Salt'),
       sdb('variables that are set are bounded'),
+      httpQuery('listed hosts are asked as by Salt, within bounds, and no others'),
     ],
   },
 ];
