@@ -44,7 +44,7 @@ export {
   type Settings,
   textsOf,
 } from './option-kinds.ts';
-export { eventRingSize } from './option-table.ts';
+export { eventRingSize, readReactorEntries } from './option-table.ts';
 export {
   type AclOptions,
   type EauthOptions,

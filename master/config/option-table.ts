@@ -265,6 +265,11 @@ const reactor: OptionKind<readonly ReactorEntry[]> = {
   },
 };
 
+/** The entries that a value of the option `reactor` means; `undefined`: none that it may have. */
+export function readReactorEntries(value: unknown): readonly ReactorEntry[] | undefined {
+  return reactor.parse(value);
+}
+
 /** From a file, or from a program. */
 function entryOf(item: unknown): ReactorEntry | undefined {
   if (typeof item !== 'object' || item === null || Array.isArray(item)) return undefined;

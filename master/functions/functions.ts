@@ -15,6 +15,7 @@ import { httpRunner } from './http-runner.ts';
 import { insteadOfRunner, insteadOfWheel } from './not-served.ts';
 import { type Orchestrator, openOrchestrator } from './orchestrate/orchestrator.ts';
 import { queueRunner } from './queue-runner.ts';
+import { ReactorEntries, reactorRunner } from './reactor-runner.ts';
 import { docRunner, eventRunner, stateRunner, testRunner } from './runners.ts';
 import { sdbRunner } from './sdb-runner.ts';
 
@@ -39,6 +40,8 @@ interface FunctionTables {
 export interface Functions {
   readonly runners: FunctionCaller;
   readonly wheel: FunctionCaller;
+  /** The option `reactor`, as the runner of that name has changed it. */
+  readonly reactors: ReactorEntries;
   readonly api: Pick<InProcessApi, 'runners' | 'wheel'>;
 }
 
@@ -57,6 +60,7 @@ export function createFunctions(deps: FunctionDeps): Functions {
     now: context.now,
     log: context.log.child({ component: 'runners' }),
   };
+  const reactors = new ReactorEntries(config);
   const reader = context.closers.add(new Renderer(), (it) => it.close());
   const wheel = new FunctionCaller({
     ...common,
@@ -82,6 +86,7 @@ export function createFunctions(deps: FunctionDeps): Functions {
       ...configRunner({ config }),
       ...sdbRunner({ config, reader, log: common.log }),
       ...httpRunner({ config, reader }),
+      ...reactorRunner(reactors),
       ...queueRunner({
         store: context.store,
         bus,
@@ -97,6 +102,7 @@ export function createFunctions(deps: FunctionDeps): Functions {
   return {
     runners,
     wheel,
+    reactors,
     api: { runners: toFunctionsApi(runners), wheel: toFunctionsApi(wheel) },
   };
 }

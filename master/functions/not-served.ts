@@ -107,7 +107,7 @@ const insteadOfRunners: Readonly<Record<string, string>> = {
   'pillar.show_pillar_cache': 'see saltbridge pillar show ID',
   pkg: "run the function on minions: salt '*' pkg.list_upgrades",
   reactor:
-    'write reactor: or saltbridge: reactions: and send SIGHUP; saltbridge reactions list shows them',
+    'one master holds the reactors at a time; several processes share it, see docs/running.md',
   'salt.cmd':
     'no modules of minions run on the master: run a minion beside it, and salt ID FUNCTION',
   spacewalk: 'call its API from the service that orchestrates',

@@ -1899,6 +1899,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       sdb('profiles of the configuration lead to variables and to files, as in Salt'),
       sdb('variables that are set are bounded'),
+      reactor('what is no reactor, or more than may be added, is refused, and so are users'),
       httpQuery('listed hosts are asked as by Salt, within bounds, and no others'),
     ],
   },
