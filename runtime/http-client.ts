@@ -117,7 +117,7 @@ export type HttpResult =
 export type HttpClient = (request: OutgoingRequest, signal: AbortSignal) => Promise<HttpResult>;
 
 export interface HttpClientOptions {
-  readonly endpoints: ReadonlyMap<string, AllowedEndpoint>;
+  readonly endpoints: Pick<ReadonlyMap<string, AllowedEndpoint>, 'get'>;
   /** The option that lists them, for messages. Default `handles: endpoints`. */
   readonly listedBy?: string;
   /** Milliseconds for the whole exchange. */

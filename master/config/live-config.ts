@@ -137,14 +137,37 @@ export class LiveConfig {
     const before = this.#all;
     const current = reloadableOf(next);
     const limits = Object.freeze({ ...before.limits, ...current.limits });
-    const after: MasterConfig = Object.freeze({ ...before, ...current, limits });
+    const bridge = withEndpoints(before.bridge, next.bridge);
+    const after: MasterConfig = Object.freeze({ ...before, ...current, limits, bridge });
     const prepared = this.#preparations.map((prepare) => prepare(after));
     this.#all = after;
     this.#current = current;
     for (const putInForce of prepared) putInForce();
     for (const listener of this.#listeners) await listener(current);
-    return { applied: differences(before, after), needRestart: differences(after, next) };
+    const applied = differences(before, after).map((name) =>
+      name === 'saltbridge:bridge' ? `${name}:handles:endpoints` : name,
+    );
+    return { applied, needRestart: differences(after, next) };
   }
+}
+
+type BridgeSection = MasterConfig['bridge'];
+
+/** Of what the bridge reads itself, a running master takes over `handles: endpoints:` alone. */
+function withEndpoints(before: BridgeSection, next: BridgeSection): BridgeSection {
+  const [old, handles] = [membersOf(before?.handles), membersOf(next?.handles)];
+  // A bridge comes and goes by a restart.
+  if (before === null || next === null || isDeepStrictEqual(old.endpoints, handles.endpoints))
+    return before;
+  // With their prototypes, which comparing looks at.
+  const merged = Object.assign(Object.create(Object.getPrototypeOf(handles)), old);
+  delete merged.endpoints;
+  if (handles.endpoints !== undefined) merged.endpoints = handles.endpoints;
+  return Object.assign(Object.create(Object.getPrototypeOf(before)), before, { handles: merged });
+}
+
+function membersOf(value: unknown): { readonly endpoints?: unknown } {
+  return typeof value === 'object' && value !== null ? value : {};
 }
 
 function reloadableOf(config: MasterConfig): ReloadableConfig {
