@@ -14,6 +14,7 @@ import { addEventsCommand } from './commands/events.ts';
 import { addHeatCommand } from './commands/heat.ts';
 import { addJobsCommand } from './commands/jobs.ts';
 import { addKeyCommand } from './commands/key.ts';
+import { addLocalClientCommand } from './commands/localclient.ts';
 import { addManPagesCommand } from './commands/man-pages.ts';
 import { addMasterCommand } from './commands/master.ts';
 import { addMetadataAgentCommand } from './commands/metadata-agent.ts';
@@ -53,6 +54,7 @@ const addCommands: readonly ((program: Command, context: CommandContext) => void
   addBridgeCommand,
   addConfigCommand,
   addHeatCommand,
+  addLocalClientCommand,
   addMetadataAgentCommand,
   addMigrateCommand,
   addDoctorCommand,

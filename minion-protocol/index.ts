@@ -149,6 +149,7 @@ export {
   type TargetTerm,
   type TargetType,
 } from './targeting/target.ts';
+export { encodePublicationFrame, TcpFrameDecoder } from './tcp-frames.ts';
 export {
   createMemoryTransport,
   type MemoryTransport,
@@ -172,7 +173,10 @@ export {
 } from './transport/transport.ts';
 export { createWebsocketListener } from './transport/websocket-listener.ts';
 export { dialZeromq, type ZeromqDialerOptions } from './transport/zeromq-dialer.ts';
-export { createZeromqListener } from './transport/zeromq-listener.ts';
+export {
+  createZeromqListener,
+  createZeromqRequestListener,
+} from './transport/zeromq-listener.ts';
 export {
   encodeWebsocketClose,
   encodeWebsocketHeader,

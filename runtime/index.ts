@@ -53,6 +53,7 @@ export {
   runtimeErrors,
 } from './optional-package.ts';
 export { readTextIfPresent, writeFileAtomically } from './private-file.ts';
+export { listenPrivately } from './private-socket.ts';
 export { BoundedQueue, SendPool, SendQueue } from './queues.ts';
 export { RecentAnswers } from './recent-answers.ts';
 export { newNameOf, type RenameScope, renameProblem } from './renamed-names.ts';
@@ -80,6 +81,9 @@ export {
   type LinkedSignal,
   linkSignals,
   longestTimerMs,
+  type RetryDelays,
+  retryDelayMs,
+  sleepUntilAborted,
   timeLimit,
 } from './time-limit.ts';
 export { HourlyLimit, type Rate, Throttle, TokenBuckets } from './token-bucket.ts';

@@ -71,3 +71,42 @@ export function timeLimit(milliseconds: number): TimeLimit {
 export async function delay(milliseconds: number): Promise<void> {
   if (milliseconds > 0) await sleep(milliseconds, undefined, { ref: false });
 }
+
+/** Delays between attempts, milliseconds. */
+export interface RetryDelays {
+  /** After the first failure; doubled with each. */
+  readonly initialDelayMs: number;
+  /** Never longer. */
+  readonly maxDelayMs: number;
+}
+
+/**
+ * The delay after some failures in a row. Half of it is certain, half is chance, so that what failed
+ * together does not come back together.
+ * @param failures 1 or more
+ */
+export function retryDelayMs(
+  failures: number,
+  { initialDelayMs, maxDelayMs }: RetryDelays,
+  random: () => number,
+): number {
+  const whole = Math.min(maxDelayMs, initialDelayMs * 2 ** Math.min(failures - 1, 30));
+  return whole / 2 + (whole / 2) * random();
+}
+
+/** Waits so long, or until one of the signals. */
+export function sleepUntilAborted(
+  milliseconds: number,
+  ...signals: readonly AbortSignal[]
+): Promise<void> {
+  if (signals.some(({ aborted }) => aborted)) return Promise.resolve();
+  return new Promise((resolve) => {
+    const end = (): void => {
+      clearTimeout(timer);
+      for (const signal of signals) signal.removeEventListener('abort', end);
+      resolve();
+    };
+    const timer = setTimeout(end, Math.min(Math.max(0, milliseconds), longestTimerMs));
+    for (const signal of signals) signal.addEventListener('abort', end, { once: true });
+  });
+}

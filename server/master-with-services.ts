@@ -1,5 +1,6 @@
 import type { AddressInfo } from 'node:net';
 import { type Bridge, createBridge } from '../heat-bridge/index.ts';
+import { createLocalClient } from '../localclient/index.ts';
 import {
   type CreateMasterOptions,
   createMaster,
@@ -102,7 +103,8 @@ export class MasterWithServices implements UnstartedMasterServer {
   constructor({ service, extensions = [], ...options }: ServeOptions) {
     this.bridge = createBridge(service === undefined ? {} : { service });
     this.#api = new HttpApiExtension(this.bridge);
-    this.master = createMaster({ ...options, extensions: [...extensions, this.bridge, this.#api] });
+    const own = [this.bridge, createLocalClient(), this.#api];
+    this.master = createMaster({ ...options, extensions: [...extensions, ...own] });
   }
 
   get httpAddress(): AddressInfo | undefined {

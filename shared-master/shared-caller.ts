@@ -6,7 +6,7 @@
 
 import type { NamedMethod } from '../client/index.ts';
 import { type MasterConfig, type MasterEvent, type RpcMethod, rpcTable } from '../master/index.ts';
-import { delay, inTime } from '../runtime/index.ts';
+import { delay, inTime, retryDelayMs } from '../runtime/index.ts';
 import { SharedMasterError } from './errors.ts';
 import { BrokenCallError, breakOf, type Holder } from './holder.ts';
 
@@ -33,7 +33,7 @@ const endMs = 1000;
  * Between tries to reach a holder that takes no connections, because it is stopped or busy: twice as
  * long each time, and a part of that by chance. When another process takes over, none is waited for.
  */
-const [shortestRetryMs, longestRetryMs] = [50, 2000];
+const retryDelays = { initialDelayMs: 50, maxDelayMs: 2000 };
 /** Calls of a process that may wait for a holder. */
 export const maxWaitingCalls = 10_000;
 
@@ -112,9 +112,8 @@ export class Attempts {
   }
 
   #retryMs(): number {
-    const longest = Math.min(shortestRetryMs * 2 ** this.#refusals, longestRetryMs);
     this.#refusals += 1;
-    return (longest * (1 + Math.random())) / 2;
+    return retryDelayMs(this.#refusals, retryDelays, Math.random);
   }
 
   #countBreak(error: BrokenCallError): void {

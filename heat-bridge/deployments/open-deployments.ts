@@ -3,7 +3,7 @@
 import Type from '#typebox';
 import type { Subject } from '../../acl/index.ts';
 import { type AuditRequester, audited, type ExtensionHost } from '../../master/index.ts';
-import type { HttpClient } from '../../runtime/index.ts';
+import { type HttpClient, sleepUntilAborted } from '../../runtime/index.ts';
 import type { BridgeModule } from '../bridge-module.ts';
 import type { Catalog } from '../commands/command-catalog.ts';
 import { CommandRunner } from '../commands/command-runner.ts';
@@ -11,7 +11,6 @@ import type { RunQuotas } from '../commands/run-limits.ts';
 import type { EnrolmentModule } from '../enroll/open-enrolment.ts';
 import { parseSection } from '../options.ts';
 import { createPresence } from '../presence.ts';
-import { sleepUntilAborted } from '../signals/delivery-worker.ts';
 import { secretsOf } from '../signals/destination.ts';
 import type { SignalsModule } from '../signals/open-signals.ts';
 import type { DeliveryOutcome } from '../signals/transports.ts';

@@ -2,7 +2,7 @@
 
 import type { Logger } from 'pino';
 import type { Subject } from '../../acl/index.ts';
-import { type RetryDelays, retryDelayMs, sleepUntilAborted } from '../signals/delivery-worker.ts';
+import { type RetryDelays, retryDelayMs, sleepUntilAborted } from '../../runtime/index.ts';
 import type { DeliveryOutcome } from '../signals/transports.ts';
 import { answerBody, type DeploymentResult, failedResult } from './deployment-answer.ts';
 import type { DeploymentRecord, DeploymentRecords } from './deployment-records.ts';

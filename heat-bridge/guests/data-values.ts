@@ -1,8 +1,7 @@
 /** Values of data spaces: who may write and read them, within quotas, and readers that wait. */
 
-import { Budget, KeyedMutex } from '../../runtime/index.ts';
+import { Budget, KeyedMutex, sleepUntilAborted } from '../../runtime/index.ts';
 import { BridgeError } from '../errors.ts';
-import { sleepUntilAborted } from '../signals/delivery-worker.ts';
 import type { CoordinatedValue, Coordinator } from './coordinator.ts';
 import type { DataSpace, DataSpaces, Membership } from './data-spaces.ts';
 import { readersByKey, splitKey, writtenKeys } from './roles.ts';

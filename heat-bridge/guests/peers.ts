@@ -2,10 +2,10 @@
 
 import { isIP } from 'node:net';
 import type { Logger } from 'pino';
+import { sleepUntilAborted } from '../../runtime/index.ts';
 import type { Enrolment } from '../enroll/enrolment.ts';
 import type { KnownEnrolments } from '../enroll/enrolment-repository.ts';
 import { BridgeError } from '../errors.ts';
-import { sleepUntilAborted } from '../signals/delivery-worker.ts';
 import type { CloudNetworks, CloudPort, CloudReader, CloudServer } from './cloud-reader.ts';
 
 /** An address of a peer. */

@@ -1,48 +1,17 @@
 import type { Logger } from 'pino';
-import { longestTimerMs } from '../../master/index.ts';
-import { type HttpClient, KeyedSemaphore, originOf } from '../../runtime/index.ts';
+import {
+  type HttpClient,
+  KeyedSemaphore,
+  originOf,
+  type RetryDelays,
+  retryDelayMs,
+  sleepUntilAborted,
+} from '../../runtime/index.ts';
 import { type Destination, secretsOf } from './destination.ts';
 import type { HandleInfo, HandleRegistry } from './handles.ts';
 import type { Outbox, OutboxRecord, PendingSignal } from './outbox.ts';
 import { signalId } from './signal.ts';
 import type { Delivery, DeliveryOutcome } from './transports.ts';
-
-// Retry delays.
-
-/** Milliseconds. */
-export interface RetryDelays {
-  /** After the first failure; doubled with each. */
-  readonly initialDelayMs: number;
-  /** Never longer. */
-  readonly maxDelayMs: number;
-}
-
-/** Half of it is certain, half is chance, so that what failed together does not come back together. */
-export function retryDelayMs(
-  failures: number,
-  { initialDelayMs, maxDelayMs }: RetryDelays,
-  random: () => number,
-): number {
-  const whole = Math.min(maxDelayMs, initialDelayMs * 2 ** Math.min(failures - 1, 30));
-  return whole / 2 + (whole / 2) * random();
-}
-
-/** Waits so long, or until one of the signals. */
-export function sleepUntilAborted(
-  milliseconds: number,
-  ...signals: readonly AbortSignal[]
-): Promise<void> {
-  if (signals.some(({ aborted }) => aborted)) return Promise.resolve();
-  return new Promise((resolve) => {
-    const end = (): void => {
-      clearTimeout(timer);
-      for (const signal of signals) signal.removeEventListener('abort', end);
-      resolve();
-    };
-    const timer = setTimeout(end, Math.min(Math.max(0, milliseconds), longestTimerMs));
-    for (const signal of signals) signal.addEventListener('abort', end, { once: true });
-  });
-}
 
 export interface DeliveryWorkerOptions {
   readonly handles: Pick<HandleRegistry, 'destinationOf' | 'find'>;

@@ -10,7 +10,7 @@ import {
   type ExtensionHost,
   type MetricFamily,
 } from '../../master/index.ts';
-import type { BudgetLimits } from '../../runtime/index.ts';
+import type { BudgetLimits, RetryDelays } from '../../runtime/index.ts';
 import {
   type AllowedEndpoint,
   type ConfiguredEndpoint,
@@ -22,7 +22,7 @@ import {
 } from '../../runtime/index.ts';
 import { type BridgeModule, familyOf, figureOf } from '../bridge-module.ts';
 import { BridgeOptionsError, parseSection, parseSections } from '../options.ts';
-import { DeliveryWorker, type RetryDelays } from './delivery-worker.ts';
+import { DeliveryWorker } from './delivery-worker.ts';
 import { type HandleInfo, HandleRegistry } from './handles.ts';
 import { addMissingOwners, Outbox, type OutboxQuotaOptions, type PendingSignal } from './outbox.ts';
 import { HeldSignals, SignalIntake, SignalReporter } from './signal-intake.ts';

@@ -1,8 +1,10 @@
 /** `saltbridge: event_export:`: where events go besides readers of the bus. */
 
 import {
+  absolutePath,
   entriesOf,
   flag,
+  headers,
   integer,
   type OptionKind,
   readSection,
@@ -43,22 +45,6 @@ export interface FileExport extends ExportOptions {
 /** One receiver of events. */
 export type EventExport = WebhookExport | FileExport;
 
-const headers: OptionKind<Readonly<Record<string, string>>> = {
-  expected: 'a map of names to texts',
-  isPath: false,
-  parse: (value) => {
-    const pairs = entriesOf(value);
-    const texts = pairs?.filter((pair): pair is [string, string] => typeof pair[1] === 'string');
-    if (texts === undefined || texts.length !== pairs?.length) return undefined;
-    try {
-      new Headers(texts);
-      return Object.fromEntries(texts);
-    } catch {
-      return undefined;
-    }
-  },
-};
-
 type Given = Partial<WebhookExport & FileExport>;
 
 const table: SectionTable<Given> = {
@@ -69,7 +55,7 @@ const table: SectionTable<Given> = {
   headers: { name: 'headers', kind: headers },
   timeout: { name: 'timeout', kind: integer(1, 300) },
   allowPlainHttp: { name: 'allow_plain_http', kind: flag },
-  file: { name: 'file', kind: text },
+  file: { name: 'file', kind: absolutePath },
 };
 
 /** Each with a name of its own. */
@@ -106,7 +92,7 @@ function readExport(item: unknown): EventExport | undefined {
   if (name === undefined || !/^[\w.-]{1,64}$/.test(name)) return undefined;
   if (file !== undefined) {
     const isOther = webhook !== undefined || sent !== undefined || timeout !== undefined;
-    return file.startsWith('/') && !isOther ? { name, file, ...rest } : undefined;
+    return isOther ? undefined : { name, file, ...rest };
   }
   if (webhook === undefined || !URL.canParse(webhook)) return undefined;
   const { protocol, username, password } = new URL(webhook);

@@ -5,12 +5,15 @@ import { extPillarAdvice } from './advice.ts';
 import { ConfigError, type ConfigWarning, placeOf } from './config-error.ts';
 import { type GitRemote, gitPillarRemotes } from './git-options.ts';
 import {
+  absolutePath,
   entriesOf,
   flag,
+  headers,
   integer,
   number,
   type OptionKind,
   oneOf,
+  originOfSetting,
   readSection,
   type SectionTable,
   type Settings,
@@ -117,44 +120,13 @@ export function checkExtPillar(entries: readonly ExtPillarEntry[], settings: Set
       checkPillarAddress({ url, hosts, allowsPlainHttp: allowPlainHttp });
     } catch (cause) {
       if (!(cause instanceof MasterError)) throw cause;
-      const key = 'ext_pillar';
-      const origin = settings.get(key)?.origin ?? { file: 'options', line: 0, key };
+      const origin = originOfSetting(settings, 'ext_pillar');
       throw new ConfigError('ERR_OPTION_TYPE', origin, `minion_http: ${cause.message}`, { cause });
     }
   }
 }
 
 const bytes = integer(1, 100_000_000);
-
-const absolutePath: OptionKind<string> = {
-  ...text,
-  parse: (value) => {
-    const place = text.parse(value);
-    return place?.startsWith('/') ? place : undefined;
-  },
-};
-
-const headers: OptionKind<Readonly<Record<string, string>>> = {
-  expected: 'a map of names to texts',
-  isPath: false,
-  parse: (value) => {
-    const pairs = entriesOf(value);
-    const texts = pairs?.flatMap(([name, inner]): [string, string][] =>
-      typeof inner === 'string' ? [[name, inner]] : [],
-    );
-    if (texts === undefined || texts.length !== pairs?.length) return undefined;
-    return areHeaders(texts) ? Object.fromEntries(texts) : undefined;
-  },
-};
-
-function areHeaders(pairs: [string, string][]): boolean {
-  try {
-    new Headers(pairs);
-    return true;
-  } catch {
-    return false;
-  }
-}
 
 const filesTable: SectionTable<Omit<MinionFilesEntry, 'module'>> = {
   directory: { name: 'directory', kind: absolutePath },

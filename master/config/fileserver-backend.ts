@@ -1,7 +1,14 @@
 /** Salt's option `fileserver_backend`. */
 
 import { type ConfigWarning, placeOf } from './config-error.ts';
-import { type OptionKind, type Settings, textList, textsOf, toPlain } from './option-kinds.ts';
+import {
+  type OptionKind,
+  originOfSetting,
+  type Settings,
+  textList,
+  textsOf,
+  toPlain,
+} from './option-kinds.ts';
 
 /** A file backend of this master. */
 export type BackendName = 'roots' | 'gitfs';
@@ -29,7 +36,7 @@ export function warnOfFileBackends(settings: Settings): ConfigWarning[] {
   const names = textsOf(toPlain(setting?.value));
   const others = names.filter((name) => !served.has(name));
   const warnings = others.map((name): ConfigWarning => {
-    const origin = setting?.origin ?? { file: 'options', line: 0, key: 'fileserver_backend' };
+    const origin = originOfSetting(settings, 'fileserver_backend');
     const advice = 'the file server has the backends roots and gitfs';
     const message = `${placeOf(origin)}: fileserver_backend: ${name} is not served: ${advice}`;
     return { kind: 'not-served', ...origin, message };

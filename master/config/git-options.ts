@@ -1,10 +1,12 @@
 /** Salt's options of git repositories: `gitfs_*`, `git_pillar_*`, and ours under `git`. */
 
 import {
+  absolutePath,
   entriesOf,
   flag,
   integer,
   isSettings,
+  listOf,
   type OptionKind,
   oneOf,
   readSection,
@@ -137,23 +139,14 @@ export interface GitOptions {
 
 export type GitRefType = 'branch' | 'tag' | 'sha';
 
-const refType = oneOf<GitRefType>(['branch', 'tag', 'sha']);
-
-const refTypes: OptionKind<readonly GitRefType[]> = {
-  expected: `a list, each ${refType.expected}`,
-  isPath: false,
-  parse: (value) => {
-    const list = commaList.parse(value)?.map((item) => refType.parse(item));
-    return list?.every((item) => item !== undefined) === true ? list : undefined;
-  },
-};
-
 /** As Salt takes it: a list, or a text with commas. */
 const commaList: OptionKind<readonly string[]> = {
   ...textList,
   parse: (value) =>
     typeof value === 'string' ? value.split(',').map((item) => item.trim()) : textList.parse(value),
 };
+
+const refTypes = listOf(commaList, oneOf<GitRefType>(['branch', 'tag', 'sha']));
 
 /** What git cannot take for anything else. */
 const refspecs: OptionKind<readonly string[]> = {
@@ -366,25 +359,7 @@ export const gitOptionRows: {
 
 // `saltbridge: git:`
 
-const protocol = oneOf(['https', 'http', 'ssh', 'git', 'file', 'ext']);
-
-const protocols: OptionKind<readonly string[]> = {
-  expected: `a list, each ${protocol.expected}`,
-  isPath: false,
-  parse: (value) => {
-    const list = textList.parse(value)?.map((item) => protocol.parse(item));
-    return list?.every((item) => item !== undefined) === true ? list : undefined;
-  },
-};
-
-const wholePath: OptionKind<string> = {
-  expected: 'an absolute path',
-  isPath: false,
-  parse: (value) => {
-    const place = text.parse(value);
-    return place?.startsWith('/') ? place : undefined;
-  },
-};
+const protocols = listOf(textList, oneOf(['https', 'http', 'ssh', 'git', 'file', 'ext']));
 
 const limitTable: SectionTable<GitLimits> = {
   program: { name: 'program', kind: text },
@@ -392,8 +367,8 @@ const limitTable: SectionTable<GitLimits> = {
   timeout: { name: 'timeout', kind: integer(1, 3600) },
   maxBytes: { name: 'max_bytes', kind: integer(1, 2 ** 40) },
   maxFiles: { name: 'max_files', kind: integer(1, 10_000_000) },
-  knownHosts: { name: 'known_hosts', kind: wholePath },
-  credentialsFile: { name: 'credentials_file', kind: wholePath },
+  knownHosts: { name: 'known_hosts', kind: absolutePath },
+  credentialsFile: { name: 'credentials_file', kind: absolutePath },
 };
 
 export const gitLimitDefaults: GitLimits = {

@@ -10,7 +10,7 @@ import type {
   GitRemote,
   GitSaltenv,
 } from './git-options.ts';
-import type { Settings } from './option-kinds.ts';
+import { originOfSetting, type Settings } from './option-kinds.ts';
 import type { MasterConfig } from './options.ts';
 
 /** What serving files of a remote goes by. */
@@ -165,8 +165,7 @@ function gitProtocol(url: string): string {
 export function checkGitRemotes(config: MasterConfig, settings: Settings): void {
   const { git, gitfsInsecureAuth, gitPillarInsecureAuth, fileserverBackend } = config;
   const refuse = (key: string, problem: string): never => {
-    const origin = settings.get(key)?.origin ?? { file: 'options', line: 0, key };
-    throw new ConfigError('ERR_OPTION_TYPE', origin, problem);
+    throw new ConfigError('ERR_OPTION_TYPE', originOfSetting(settings, key), problem);
   };
   const check = (key: string, { access }: { access: GitAccess }, isInsecureFine: boolean): void => {
     const { url, user, password } = access;

@@ -87,6 +87,48 @@ export const textList: OptionKind<readonly string[]> = {
   },
 };
 
+/** A list, each item of some kind. @param items what the list is read by */
+export function listOf<T>(
+  items: OptionKind<readonly string[]>,
+  item: OptionKind<T>,
+): OptionKind<readonly T[]> {
+  return {
+    expected: `a list, each ${item.expected}`,
+    isPath: false,
+    parse: (value) => {
+      const list = items.parse(value)?.map((each) => item.parse(each));
+      return list?.every((each) => each !== undefined) === true ? list : undefined;
+    },
+  };
+}
+
+/** A path from the root on. */
+export const absolutePath: OptionKind<string> = {
+  expected: 'an absolute path',
+  isPath: false,
+  parse: (value) => {
+    const place = text.parse(value);
+    return place?.startsWith('/') ? place : undefined;
+  },
+};
+
+/** Headers of a request. */
+export const headers: OptionKind<Readonly<Record<string, string>>> = {
+  expected: 'a map of names to texts',
+  isPath: false,
+  parse: (value) => {
+    const pairs = entriesOf(value);
+    const texts = pairs?.filter((pair): pair is [string, string] => typeof pair[1] === 'string');
+    if (texts === undefined || texts.length !== pairs?.length) return undefined;
+    try {
+      new Headers(texts);
+      return Object.fromEntries(texts);
+    } catch {
+      return undefined;
+    }
+  },
+};
+
 /** A whole number. */
 export function integer(minimum: number, maximum: number): OptionKind<number> {
   const expected = `a whole number from ${minimum} to ${maximum}`;
@@ -159,6 +201,11 @@ export interface GivenOptions {
   readonly limits: Settings;
   /** `saltbridge:acl:` */
   readonly acl: Settings;
+}
+
+/** Where an option was set; `options`: by a program, or nowhere. */
+export function originOfSetting(settings: Settings, key: string): OptionOrigin {
+  return settings.get(key)?.origin ?? { file: 'options', line: 0, key };
 }
 
 /** Whether a setting is a map. */

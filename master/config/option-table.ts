@@ -15,6 +15,7 @@ import { gitLimitDefaults, gitLimits, gitOptionRows } from './git-options.ts';
 import { httpApi } from './http-api-options.ts';
 import { httpQueryDefaults, httpQueryOptions } from './http-query-options.ts';
 import {
+  absolutePath,
   authVersion,
   duration,
   entriesOf,
@@ -23,6 +24,7 @@ import {
   flag,
   integer,
   isSettings,
+  listOf,
   number,
   numericText,
   type OptionKind,
@@ -120,12 +122,8 @@ export function eventRingSize(
 // Options of the file server and of states.
 
 const absolutePaths: OptionKind<readonly string[]> = {
-  ...textList,
+  ...listOf(textList, absolutePath),
   expected: 'a list of absolute paths',
-  parse: (value) => {
-    const list = textList.parse(value);
-    return list?.every((place) => place.startsWith('/')) ? list : undefined;
-  },
 };
 
 /** The first entry of a map that is refused, where all are of one kind. */
@@ -199,18 +197,11 @@ function plain(value: unknown): WireValue {
     : Object.fromEntries(entries.map(([key, inner]) => [key, plain(inner)]));
 }
 
-const word = oneOf<LearnAction>(['signal', 'publish', 'runner', 'mine', 'file-send', 'key']);
-
 /** A list of actions. */
-const learnActions: OptionKind<readonly LearnAction[]> = {
-  expected: `a list, each ${word.expected}`,
-  isPath: false,
-  parse: (value) => {
-    const list: unknown[] = Array.isArray(value) ? value : [value];
-    const words = list.map((item) => word.parse(item)).filter((item) => item !== undefined);
-    return words.length === list.length ? words : undefined;
-  },
-};
+const learnActions = listOf(
+  textList,
+  oneOf<LearnAction>(['signal', 'publish', 'runner', 'mine', 'file-send', 'key']),
+);
 
 /** Names with a compound expression each, as text or as a list of words. */
 const nodegroups: OptionKind<Nodegroups> = {

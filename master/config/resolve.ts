@@ -3,7 +3,7 @@ import { findNodegroupLoop } from '../../minion-protocol/index.ts';
 import { ConfigError, type OptionOrigin, typeError, unknownOption } from './config-error.ts';
 import { checkExtPillar } from './ext-pillar.ts';
 import { checkGitRemotes } from './git-remotes.ts';
-import { type GivenOptions, refuseValue, type Settings } from './option-kinds.ts';
+import { type GivenOptions, originOfSetting, refuseValue, type Settings } from './option-kinds.ts';
 import {
   aclOptions,
   eauthOptions,
@@ -140,10 +140,6 @@ function refuseConflicts(config: MasterConfig, { salt }: GivenOptions): void {
       `${shared} are the same; expected different ports`,
     );
   }
-}
-
-function originOfSetting(settings: Settings, key: string): OptionOrigin {
-  return settings.get(key)?.origin ?? { file: 'options', line: 0, key };
 }
 
 /**

@@ -2,7 +2,13 @@
 
 import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
 import { ConfigError, type ConfigWarning, placeOf } from './config-error.ts';
-import { entriesOf, type OptionKind, type Settings, toPlain } from './option-kinds.ts';
+import {
+  entriesOf,
+  type OptionKind,
+  originOfSetting,
+  type Settings,
+  toPlain,
+} from './option-kinds.ts';
 
 /** When an entry is due. */
 export type ScheduleTrigger =
@@ -90,8 +96,7 @@ export function readSchedule(schedule: WireMap, settings: Settings = new Map()):
       return given.get('enabled') === false ? [] : [readEntry(name, given)];
     } catch (error) {
       if (!(error instanceof ScheduleProblem)) throw error;
-      const key = 'schedule';
-      const origin = settings.get(key)?.origin ?? { file: 'options', line: 0, key };
+      const origin = originOfSetting(settings, 'schedule');
       throw new ConfigError('ERR_OPTION_TYPE', origin, `${name}: ${error.message}`);
     }
   });

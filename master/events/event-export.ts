@@ -3,7 +3,6 @@
  * Whoever fires an event waits for none of it.
  */
 
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import {
   compileGlob,
@@ -12,6 +11,7 @@ import {
   unpackLocal,
   type WireMap,
 } from '../../minion-protocol/index.ts';
+import { retryDelayMs, sleepUntilAborted } from '../../runtime/index.ts';
 import type { Store, StreamConsumer } from '../../store/index.ts';
 import type { MasterEvent } from '../api/index.ts';
 import type { EventExport } from '../config/index.ts';
@@ -46,8 +46,7 @@ const batchSize = 100;
 const batchBytes = 1_048_576;
 /** Events of the bus that may wait to be written. */
 const capacity = 50_000;
-const firstRetryMs = 1000;
-const lastRetryMs = 60_000;
+const retryDelays = { initialDelayMs: 1000, maxDelayMs: 60_000 };
 
 interface Waiting {
   readonly sequence: number;
@@ -141,19 +140,23 @@ export class EventExporter {
     const { bus, log } = this.#deps;
     const accepts = (tag: string): boolean => this.#cursors.some((it) => it.accepts(tag));
     while (!signal.aborted) {
+      let unwritten = 0;
       try {
         for await (const events of bus.batches({ accepts, capacity, signal })) {
           for (let from = 0; from < events.length; from += pageSize) {
+            unwritten = events.length - from;
             await this.#write(events.slice(from, from + pageSize));
           }
+          unwritten = 0;
         }
         return;
       } catch (err) {
         if (signal.aborted) return;
-        // The store is too slow for what is fired, or takes nothing: those that waited are lost.
+        // The store takes nothing, or is too slow for what is fired: all that waited are lost.
         log.error({ err }, 'events were not kept for export');
-        this.#tellDropped(capacity, 'the store was too slow');
-        await sleep(firstRetryMs, undefined, { signal, ref: false }).catch(() => {});
+        if (unwritten > 0) this.#tellDropped(unwritten, 'the store took nothing');
+        else this.#tellDropped(capacity, 'the store was too slow');
+        await sleepUntilAborted(retryDelays.initialDelayMs, signal);
       }
     }
   }
@@ -240,7 +243,7 @@ export class EventExporter {
   async #deliver(cursor: Cursor, signal: AbortSignal): Promise<void> {
     const { log } = this.#deps;
     const { name, receiver, consumer, accepts } = cursor;
-    let retryMs = 0;
+    let failures = 0;
     while (!signal.aborted) {
       const woken = new Promise<void>((resolve) => {
         cursor.wake = resolve;
@@ -260,13 +263,13 @@ export class EventExporter {
         await consumer.acknowledge(last.sequence);
         cursor.done = Math.max(cursor.done, last.sequence);
         await this.#trim();
-        if (retryMs > 0) log.info({ export: name }, 'events are exported again');
-        retryMs = 0;
+        if (failures > 0) log.info({ export: name }, 'events are exported again');
+        failures = 0;
       } catch (err) {
         if (signal.aborted) return;
-        if (retryMs === 0) log.error({ export: name, err }, 'events were not exported');
-        retryMs = Math.min(Math.max(firstRetryMs, 2 * retryMs), lastRetryMs);
-        await sleep(retryMs, undefined, { signal, ref: false }).catch(() => {});
+        if (failures === 0) log.error({ export: name, err }, 'events were not exported');
+        failures += 1;
+        await sleepUntilAborted(retryDelayMs(failures, retryDelays, Math.random), signal);
       }
     }
   }

@@ -30,7 +30,7 @@ export interface GitSnapshot {
   readonly trees: Trees;
 }
 
-export function refKey({ kind, name }: GitRef): string {
+function refKey({ kind, name }: GitRef): string {
   return `${kind} ${name}`;
 }
 

@@ -23,6 +23,7 @@ import {
   text,
 } from './caller.ts';
 import { lineDiffFrom } from './line-diff.ts';
+import { askMinions } from './minion-calls.ts';
 
 /** What the runners need of jobs. */
 export interface AskJobs {
@@ -88,16 +89,14 @@ function execute(jobs: AskJobs): MasterFunction {
 async function returnsOf(
   { api }: AskJobs,
   request: RunRequest,
-  { closing, timeoutSeconds, user }: CallContext,
+  context: CallContext,
 ): Promise<WireMap> {
-  const returns: WireMap = Object.create(null);
-  const timeout = timeoutSeconds === undefined ? {} : { timeoutSeconds };
-  for await (const update of api.run({ ...timeout, user, ...request }, closing)) {
-    if (update.type === 'return') returns[update.minion] = update.return;
-    if (update.type !== 'finished') continue;
-    for (const id of [...update.silent, ...update.reconnecting]) returns[id] = false;
-  }
-  return returns;
+  const asked = { user: context.user, ...request };
+  const { returns, silent } = await askMinions({ jobs: api }, asked, context);
+  const byId: WireMap = Object.create(null);
+  for (const { minion, return: value } of returns) byId[minion] = value;
+  for (const id of silent) byId[id] = false;
+  return byId;
 }
 
 /** Minions that return the same. */

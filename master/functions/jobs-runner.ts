@@ -322,7 +322,8 @@ async function lookUp(
 async function activeJobs(parts: JobsRunnerDeps, context: CallContext): Promise<WireValue> {
   const jobs = new Map<string, WireMap & { Running: WireValue[]; Returned: WireValue[] }>();
   const request = { tgt: '*', fun: 'saltutil.running' };
-  for (const { minion, return: running } of await askMinions(parts, request, context)) {
+  const { returns } = await askMinions(parts, request, context);
+  for (const { minion, return: running } of returns) {
     for (const job of Array.isArray(running) ? running.filter(isWireMap) : []) {
       const jid = typeof job.jid === 'string' ? job.jid : '';
       const known = jobs.get(jid) ?? (await activeJob(parts, jid, job));

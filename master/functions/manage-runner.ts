@@ -15,7 +15,7 @@ import {
   target,
   text,
 } from './caller.ts';
-import { askMinions, countAnswers, type MinionCalls } from './minion-calls.ts';
+import { askMinions, type MinionCalls } from './minion-calls.ts';
 
 export interface ManageRunnerDeps extends MinionCalls {
   readonly keys: Pick<KeysApi, 'delete'>;
@@ -57,7 +57,7 @@ export function manageRunner(parts: ManageRunnerDeps): FunctionTable {
       ...(gatherJobTimeoutSeconds === undefined ? {} : { gatherJobTimeoutSeconds }),
     };
     const request = { tgt, tgtType, fun: 'test.ping', ...times };
-    const { answered, silent } = await countAnswers(parts, request, context);
+    const { answered, silent } = await askMinions(parts, request, context);
     return { up: [...answered], down: [...silent] };
   };
   return {
@@ -122,7 +122,7 @@ function presenceFunctions({ acceptedIds, present: whoIsThere }: ManageRunnerDep
 
 async function versions(parts: ManageRunnerDeps, context: CallContext): Promise<WireMap> {
   const told = new Map<string, string | false>(parts.acceptedIds().map((id) => [id, false]));
-  const returns = await askMinions(parts, { tgt: '*', fun: 'test.version' }, context);
+  const { returns } = await askMinions(parts, { tgt: '*', fun: 'test.version' }, context);
   for (const { minion, return: version, retcode } of returns) {
     told.set(minion, retcode === 0 && typeof version === 'string' ? version : false);
   }

@@ -9,33 +9,29 @@ export interface MinionCalls {
   readonly jobs: Pick<JobsApi, 'run'>;
 }
 
+/** How a job ended. */
+export interface MinionAnswers {
+  readonly returns: readonly JobReturn[];
+  /** Minions that returned, sorted. */
+  readonly answered: readonly string[];
+  /** Those that did not, sorted. */
+  readonly silent: readonly string[];
+}
+
 /** Runs a job to its end. */
 export async function askMinions(
-  parts: MinionCalls,
+  { jobs }: MinionCalls,
   request: RunRequest,
-  context: AskContext,
-): Promise<JobReturn[]> {
+  { closing, timeoutSeconds }: AskContext,
+): Promise<MinionAnswers> {
+  const timeout = timeoutSeconds === undefined ? {} : { timeoutSeconds };
   const returns: JobReturn[] = [];
-  for await (const update of parts.jobs.run(withTimeout(request, context), context.closing)) {
+  let [answered, silent]: [string[], string[]] = [[], []];
+  for await (const update of jobs.run({ ...timeout, ...request }, closing)) {
     if (update.type === 'return') returns.push(update);
-  }
-  return returns;
-}
-
-/** Runs a job to its end. */
-export async function countAnswers(
-  parts: MinionCalls,
-  request: RunRequest,
-  context: AskContext,
-): Promise<{ readonly answered: readonly string[]; readonly silent: readonly string[] }> {
-  for await (const update of parts.jobs.run(withTimeout(request, context), context.closing)) {
     if (update.type !== 'finished') continue;
-    const silent = [...update.silent, ...update.reconnecting].sort();
-    return { answered: [...update.answered].sort(), silent };
+    answered = [...update.answered].sort();
+    silent = [...update.silent, ...update.reconnecting].sort();
   }
-  return { answered: [], silent: [] };
-}
-
-function withTimeout(request: RunRequest, { timeoutSeconds }: AskContext): RunRequest {
-  return timeoutSeconds === undefined ? request : { timeoutSeconds, ...request };
+  return { returns, answered, silent };
 }

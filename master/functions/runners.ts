@@ -117,7 +117,7 @@ export function docRunner(parts: DocRunnerDeps): FunctionTable {
       summary: 'What the functions of minions are for, as all of them together say.',
       parameters: {},
       call: async (_values, context) => {
-        const returns = await askMinions(parts, { tgt: '*', fun: 'sys.doc' }, context);
+        const { returns } = await askMinions(parts, { tgt: '*', fun: 'sys.doc' }, context);
         const texts: WireMap = Object.create(null);
         for (const { return: said } of returns) if (isWireMap(said)) Object.assign(texts, said);
         return texts;
@@ -198,7 +198,7 @@ function mineRunner(parts: MineRunnerDeps): FunctionTable {
       call: async ({ tgt, tgt_type: tgtType, clear, mine_functions: functions }, context) => {
         const kwarg = { clear, mine_functions: functions ?? null };
         const request = { tgt, tgtType, fun: 'mine.update', kwarg };
-        const returns = await askMinions(parts, request, context);
+        const { returns } = await askMinions(parts, request, context);
         return Object.fromEntries(returns.map((one) => [one.minion, one.return]));
       },
     }),

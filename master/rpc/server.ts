@@ -4,7 +4,7 @@
  * stream as lines of JSON: `{"item": …}` each, then `{"end": true}` or `{"error": …}`.
  */
 
-import { chmod, mkdtemp, rename, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { connect } from 'node:net';
 import path from 'node:path';
@@ -16,6 +16,7 @@ import {
   isSmallJson,
   JsonError,
   type JsonOptions,
+  listenPrivately,
   makeDirectory,
   readJsonInSteps,
   SendPool,
@@ -274,31 +275,10 @@ export class RpcServer {
     }
     try {
       await removeCallerProofs(socketPath);
-      await this.#bind(socketPath);
+      await listenPrivately(this.#server, socketPath);
+      this.#socketPath = socketPath;
     } catch (cause) {
       throw new MasterError('ERR_SOCKET', `${socketPath}: cannot listen`, { cause });
-    }
-  }
-
-  /**
-   * Binds in a new folder that only this user may enter, and moves the socket into place with its
-   * rights set: nobody else can connect at any moment. (A umask would do, but it is the whole
-   * process's, and worker threads may not set it.)
-   */
-  async #bind(socketPath: string): Promise<void> {
-    const directory = await mkdtemp(`${path.dirname(socketPath)}/.`);
-    const bound = path.join(directory, 's');
-    try {
-      await new Promise<void>((resolve, reject) => {
-        this.#server.once('error', reject);
-        this.#server.listen(bound, resolve);
-      });
-      // protection: open-socket
-      await chmod(bound, 0o600);
-      await rename(bound, socketPath);
-      this.#socketPath = socketPath;
-    } finally {
-      await rm(directory, { recursive: true, force: true });
     }
   }
 

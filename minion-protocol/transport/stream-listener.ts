@@ -284,8 +284,14 @@ export interface ListenerDesign {
   /** Salt's name of the transport. */
   readonly name: string;
   readonly requests: (service: RequestService, limits: ConnectionLimits) => PortProtocol;
-  /** @param announce verifies what a minion says of itself on its publish connection */
-  readonly publications: (announce: AnnouncementHandler, publishPort: () => number) => PortProtocol;
+  /**
+   * Absent: there is no publish port.
+   * @param announce verifies what a minion says of itself on its publish connection
+   */
+  readonly publications?: (
+    announce: AnnouncementHandler,
+    publishPort: () => number,
+  ) => PortProtocol;
   readonly publisher: {
     publish(publication: OutgoingPublication): PublishOutcome;
     subscribers(): readonly SubscriberInfo[];
@@ -375,8 +381,10 @@ class StreamListener implements MasterTransport {
     const limits = this.#limits;
     const knownPort = (): number => this.#publishPort;
     const tls = this.#tls === undefined ? undefined : loadTls(this.#tls);
-    const publications = this.#design.publications(announce, knownPort);
-    this.#publishPort = (await this.#bind(publishPort, publications, tls)).port;
+    const publications = this.#design.publications?.(announce, knownPort);
+    if (publications !== undefined) {
+      this.#publishPort = (await this.#bind(publishPort, publications, tls)).port;
+    }
     const service: RequestService = {
       handler,
       transport: this.name,

@@ -26,10 +26,12 @@ import {
   toEncodedMessage,
 } from './stream-connection.ts';
 import {
+  type ConnectionLimits,
   createListener,
   createPortProtocol,
   DEFAULT_SUBSCRIBER_QUEUE_LIMITS,
   type ListenerOptions,
+  type PortProtocol,
   PublicationReplayBuffer,
   type SubscriberQueueLimits,
   tryQueueMessage,
@@ -480,18 +482,32 @@ export function createZeromqListener(options: ZeromqListenerOptions = {}): Maste
     {
       name: 'zeromq',
       publisher,
-      requests: (service, { maxMessageBytes }) =>
-        createPortProtocol(
-          { awaitsRequest: true, hasHandshake: true, keepsStalled: false },
-          zeromqProtocol(
-            'ROUTER',
-            { ...DEFAULT_ZMTP_LIMITS, maxMessageBytes },
-            (connection) => new ZeromqRequestSession(connection, service),
-          ),
-        ),
+      requests: createRequestPort,
       publications: () => createPublishPort(publisher, publisherOptions),
     },
     options,
+  );
+}
+
+/** A listener with a request port alone, for programs on the master's host: nobody subscribes. */
+export function createZeromqRequestListener(
+  options: Omit<ListenerOptions, 'publishPort'>,
+): MasterTransport {
+  const publisher = { publish: () => ({ queued: 0, skipped: 0 }), subscribers: () => [] };
+  return createListener({ name: 'zeromq', publisher, requests: createRequestPort }, options);
+}
+
+function createRequestPort(
+  service: RequestService,
+  { maxMessageBytes }: Pick<ConnectionLimits, 'maxMessageBytes'>,
+): PortProtocol {
+  return createPortProtocol(
+    { awaitsRequest: true, hasHandshake: true, keepsStalled: false },
+    zeromqProtocol(
+      'ROUTER',
+      { ...DEFAULT_ZMTP_LIMITS, maxMessageBytes },
+      (connection) => new ZeromqRequestSession(connection, service),
+    ),
   );
 }
 

@@ -17,6 +17,7 @@ export const doctorCodes = [
   'file-limit',
   'inodes-full',
   'leftover-file',
+  'localclient-enabled',
   'master-unreachable',
   'minion-id-alike',
   'minion-id-unusual',

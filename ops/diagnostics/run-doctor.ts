@@ -21,7 +21,7 @@ import {
   withoutPlace,
 } from '../../master/config/index.ts';
 import { jidTime } from '../../minion-protocol/index.ts';
-import { codeOf, isMissing } from '../../runtime/index.ts';
+import { codeOf, isMissing, readTextIfPresent } from '../../runtime/index.ts';
 import { engineVersion, readStore, type Store, StoreError } from '../../store/index.ts';
 import { checkMinionKeys, checkOwnKeys } from './keys.ts';
 import {
@@ -117,6 +117,23 @@ function remedyOf(kind: ConfigWarning['kind']): string {
   if (kind === 'narrowed' || kind === 'rights') return 'Write each expression as it is meant.';
   if (kind === 'bounded') return 'Set the two options so that one fits into the other.';
   return 'Remove options without effect; saltbridge migrate check says what to do instead.';
+}
+
+/** What `saltbridge localclient enable` opens: it is one key to everything. */
+async function checkLocalClient({ config }: DiagnosticsInput): Promise<DoctorFinding[]> {
+  const directory = path.join(config.config.stateDir, 'localclient');
+  const text = await readTextIfPresent(path.join(directory, 'master'));
+  if (text === undefined) return [];
+  const [, port = '?'] = /^ret_port: (\d+)$/m.exec(text) ?? [];
+  return [
+    {
+      code: 'localclient-enabled',
+      severity: 'warning',
+      subject: directory,
+      problem: `Salt's own clients are served at 127.0.0.1:${port}; whoever reads the key in cache/ may do everything.`,
+      remedy: 'Run saltbridge localclient disable where no such client is used.',
+    },
+  ];
 }
 
 /** Whether both ports can be bound, where no master of ours has them. */
@@ -446,6 +463,7 @@ const checks: Readonly<Record<string, Check>> = {
   reactions: checkReactions,
   versions: checkVersions,
   ports: checkPorts,
+  "Salt's own clients": checkLocalClient,
   permissions: checkPermissions,
   'own keys': checkOwnKeys,
   "minions' keys": checkMinionKeys,

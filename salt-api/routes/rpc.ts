@@ -42,7 +42,10 @@ export function addRpcRoutes(app: FastifyInstance, context: ApiContext): void {
           let leave = (): void => {};
           try {
             const { parameters, by } = await permitted(context, call, request);
-            if (longStreams.has(name)) leave = context.streams.enter(String(parameters.token));
+            const { token } = parameters;
+            if (longStreams.has(name)) {
+              leave = context.streams.enter(typeof token === 'string' ? token : '');
+            }
             const more = by === undefined ? {} : { by };
             await serveCall({ ...call, parameters, signal: end, ...more });
           } catch (error) {
@@ -67,8 +70,8 @@ function takeOver(reply: FastifyReply): void {
 }
 
 /**
- * The parameters, as whoever asks may give them, and who that is where it takes everything. A token of a request is heard in its headers
- * alone, never in a cookie: no page of another site has one.
+ * The parameters, as whoever asks may give them, and who that is where it takes everything. A token
+ * of a request is heard in its headers alone, never in a cookie: no page of another site has one.
  * @throws AuthenticationError, AuthorizationError, MasterError ERR_ARGS, SaltApiError
  */
 async function permitted(

@@ -176,6 +176,18 @@ test('a body has 100,000 values, or what the option says, however it is written'
   }
 });
 
+test('a token that is no text is refused, whatever asks for it', async (t) => {
+  const { ask } = await startApi(t, { minions: [] });
+  const calls = ['logins.follow', 'logins.identify', 'logins.logout', 'events.subscribe'];
+  for (const name of calls) {
+    for (const token of [{ toString: 1 }, [], 5, null]) {
+      const call = { method: 'POST', path: `/rpc/${name}`, headers: json(), body: { token } };
+      const { status } = await ask(call);
+      t.true(status === 400 || status === 401, `${name}: ${status}`);
+    }
+  }
+});
+
 /** Bodies of 1 MiB that lack their last byte. */
 async function unfinished(t: ExecutionContext, port: number, count: number): Promise<Socket[]> {
   const head = `POST /run HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${mebibyte}\r\n\r\n`;

@@ -79,6 +79,7 @@ const streams = inFile('salt-api/events.test.ts');
 const apiServer = inFile('salt-api/server.test.ts');
 const door = inFile('salt-api/login.test.ts');
 const confidential = inFile('security/secrets.test.ts');
+const localClients = inFile('localclient/localclient.test.ts');
 const orchestrations = inFile('master/orchestrate/orchestrate.test.ts');
 const tenants = inFile('master/config/options.test.ts');
 
@@ -1901,6 +1902,40 @@ export const catalogue: readonly Threat[] = [
       sdb('variables that are set are bounded'),
       reactor('what is no reactor, or more than may be added, is refused, and so are users'),
       httpQuery('listed hosts are asked as by Salt, within bounds, and no others'),
+    ],
+  },
+  {
+    id: 'H-70a',
+    threat: "local client: a program of another account acts with the rights of the master's",
+    tests: [
+      localClients(
+        'a request with another key, or none, is refused, and nothing is published or told',
+      ),
+      localClients('the key is good for its own account alone'),
+    ],
+  },
+  {
+    id: 'H-70b',
+    threat: "local client: salt-api sends the key along, and every user of it has root's rights",
+    tests: [localClients('a log-in counts alone, although the key is sent along')],
+  },
+  {
+    id: 'H-70c',
+    threat: 'local client: another account reads the key or the events, or fires some',
+    tests: [
+      localClients('key, configuration and sockets are for the account of the master alone'),
+      localClients(
+        'another account reads neither key nor events, and fires none, even inside the directory',
+      ),
+    ],
+  },
+  {
+    id: 'H-70d',
+    threat: 'local client: what is no request or event, or is never read, costs others theirs',
+    tests: [
+      localClients('what is no request of a client gets an error and harms nobody'),
+      localClients('a client that fires what is no event is disconnected, and others are served'),
+      localClients('a reader of events who does not read is disconnected, with a line in the log'),
     ],
   },
 ];

@@ -45,6 +45,7 @@ const rooms = [
   'cli',
   'client',
   'heat-bridge',
+  'localclient',
   'master',
   'minion-protocol',
   'ops',

@@ -246,6 +246,13 @@ fault('file-limit', 'too few files may be open', async ({ root }) => {
   return { procDirectory: path.join(root, 'proc') };
 });
 
+fault('localclient-enabled', "Salt's own clients are served", async ({ config }) => {
+  mkdirSync(path.join(config.stateDir, 'localclient'), { recursive: true, mode: 0o700 });
+  const file = path.join(config.stateDir, 'localclient', 'master');
+  writeFileSync(file, 'ret_port: 4507\n', { mode: 0o600 });
+  return undefined;
+});
+
 fault('node-version', 'Node is too old', async () => ({ nodeVersion: '20.9.0' }));
 
 fault('sha1-refused', 'the system forbids SHA-1', async () => ({ canSignSha1: () => false }));

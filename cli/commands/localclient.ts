@@ -1,0 +1,76 @@
+import type { Command } from 'commander';
+import { InvalidArgumentError } from 'commander';
+import type { LocalClientStatus } from '../../localclient/index.ts';
+import type { CommandContext } from '../context.ts';
+import { configOption, jsonOption, logLevelOption } from '../options.ts';
+import { escapeName, printJson, printLine } from '../terminal.ts';
+
+interface LocalClientOptions {
+  readonly configDir: string;
+  readonly json?: boolean;
+  readonly port?: number;
+}
+
+/** `saltbridge localclient`: Salt's own Python clients on the master's host. */
+export function addLocalClientCommand(program: Command, context: CommandContext): void {
+  const localclient = program
+    .command('localclient')
+    .description("serve Salt's own clients (LocalClient, salt) on this host");
+  localclient
+    .command('enable')
+    .description('open a loopback port and event sockets, and write a client configuration')
+    .option('--port <number>', 'port on 127.0.0.1 (default: 4507; 0: any free one)', toPort)
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addOption(logLevelOption())
+    .action(({ port, ...options }: LocalClientOptions) =>
+      call('enable', port === undefined ? {} : { port }, options, context),
+    );
+  localclient
+    .command('disable')
+    .description('close them, and remove the client configuration and the key')
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addOption(logLevelOption())
+    .action((options: LocalClientOptions) => call('disable', {}, options, context));
+  localclient
+    .command('status')
+    .description('show whether and where they are served')
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addOption(logLevelOption())
+    .action((options: LocalClientOptions) => call('status', {}, options, context));
+}
+
+function toPort(text: string): number {
+  const port = Number(text);
+  if (/^\d{1,5}$/.test(text) && port <= 65_535) return port;
+  throw new InvalidArgumentError('expected a port, 0 to 65535');
+}
+
+async function call(
+  method: 'disable' | 'enable' | 'status',
+  parameters: object,
+  { configDir, json }: LocalClientOptions,
+  { openExtension, stdout }: CommandContext,
+): Promise<void> {
+  const extension = await openExtension(configDir, 'localclient');
+  const status = await extension.call<LocalClientStatus>(method, parameters);
+  if (json) await printJson(stdout, status);
+  else await printLine(stdout, formatStatus(status));
+}
+
+function formatStatus(status: LocalClientStatus): string {
+  const { isEnabled, port, problem, eventReaders, refused } = status;
+  if (!isEnabled) return "disabled: Salt's own clients are not served";
+  if (port === undefined) {
+    return `enabled, but not served: ${escapeName(problem ?? 'see the log of the master')}`;
+  }
+  const directory = escapeName(status.directory);
+  return [
+    `enabled    127.0.0.1:${port}`,
+    `directory  ${directory}`,
+    `use        salt -c ${directory} …, or SALT_CLIENT_CONFIG=${directory}/master`,
+    `clients    ${eventReaders} read events; ${refused} requests were refused`,
+  ].join('\n');
+}

@@ -1,0 +1,173 @@
+/**
+ * The event bus as Salt's own clients read it: two Unix sockets. From one they read every event, to the
+ * other they write events to be fired. A frame is a MessagePack map `{head: {}, body: bytes}` without
+ * a length before it; the bytes are a packed event [WIRE 14.1].
+ */
+
+import { rm } from 'node:fs/promises';
+import { createServer, type Server, type Socket } from 'node:net';
+import type { Logger } from 'pino';
+import type { MasterApi, MasterEvent } from '../master/index.ts';
+import {
+  encodePublicationFrame,
+  isWireMap,
+  ProtocolError,
+  packEvent,
+  TcpFrameDecoder,
+  unpackEvent,
+  unpackLocal,
+} from '../minion-protocol/index.ts';
+import { listenPrivately, SendPool, type SendQueue } from '../runtime/index.ts';
+
+/** Connections to each socket: a `LocalClient` may stay connected for its whole life. */
+const maxConnections = 512;
+/** What may wait for one client beside its largest event, and for all of them. */
+const extraBytes = 8 * 1024 * 1024;
+const totalBytes = 128 * 1024 * 1024;
+/** A client cuts what it fires to `max_event_size` by an estimate. */
+const maxFiredBytes = 4 * 1024 * 1024;
+
+export interface EventSocketOptions {
+  readonly paths: { readonly events: string; readonly firing: string };
+  readonly events: Pick<MasterApi['events'], 'fire' | 'subscribe'>;
+  /** `max_event_size` */
+  readonly maxEventBytes: number;
+  readonly log: Logger;
+}
+
+/** The bytes of an event; `undefined` for a tag that no frame can have. */
+export function encodeEvent({ tag, data }: MasterEvent): Buffer | undefined {
+  try {
+    return Buffer.concat(encodePublicationFrame(packEvent(tag, data)));
+  } catch (error) {
+    if (error instanceof ProtocolError) return undefined;
+    throw error;
+  }
+}
+
+/** Both sockets of a master. */
+export class EventSockets {
+  readonly #options: EventSocketOptions;
+  readonly #pool: SendPool;
+  readonly #queues = new Set<SendQueue>();
+  readonly #sockets = new Set<Socket>();
+  readonly #end = new AbortController();
+  readonly #readers: Server;
+  readonly #writers: Server;
+  #following: Promise<void> = Promise.resolve();
+
+  constructor(options: EventSocketOptions) {
+    this.#options = options;
+    const messageBytes = options.maxEventBytes;
+    this.#pool = new SendPool({ messageBytes, extraBytes, totalBytes });
+    this.#readers = this.#serve((socket) => this.#addReader(socket));
+    this.#writers = this.#serve((socket) => this.#addWriter(socket));
+  }
+
+  /** How many clients read events. */
+  get readers(): number {
+    return this.#queues.size;
+  }
+
+  /** @throws the system's errors */
+  async open(): Promise<void> {
+    const { paths } = this.#options;
+    this.#following = this.#follow(await this.#subscribe());
+    await listenPrivately(this.#readers, paths.events);
+    await listenPrivately(this.#writers, paths.firing);
+  }
+
+  async close(): Promise<void> {
+    const { paths } = this.#options;
+    this.#end.abort();
+    await Promise.all([paths.events, paths.firing].map((file) => rm(file, { force: true })));
+    for (const socket of this.#sockets) socket.destroy();
+    await Promise.all([this.#readers, this.#writers].map(closeServer));
+    await this.#following;
+  }
+
+  #serve(add: (socket: Socket) => void): Server {
+    const { log } = this.#options;
+    const server = createServer((socket) => {
+      this.#sockets.add(socket);
+      // A reset is an ordinary way to go; 'close' follows.
+      socket.on('error', () => {});
+      socket.once('close', () => this.#sockets.delete(socket));
+      add(socket);
+    });
+    server.maxConnections = maxConnections;
+    server.on('drop', () => {
+      log.warn({ connections: maxConnections }, 'too many local clients; one was refused');
+    });
+    return server;
+  }
+
+  #addReader(socket: Socket): void {
+    // Clients say nothing here; what they say all the same is not kept.
+    socket.resume();
+    const queue = this.#pool.open(socket, () => {
+      this.#options.log.warn('a local client read events too slowly and was disconnected');
+      return [];
+    });
+    this.#queues.add(queue);
+    socket.once('close', () => this.#queues.delete(queue));
+  }
+
+  #addWriter(socket: Socket): void {
+    const decoder = new TcpFrameDecoder(maxFiredBytes);
+    socket.on('data', (chunk) => {
+      for (const frame of decoder.push(chunk)) {
+        // protection: localclient-frames
+        if (frame.type === 'breach') {
+          this.#options.log.warn({ reason: frame.reason }, 'a local client sent no event');
+          socket.destroy();
+          return;
+        }
+        this.#fire(frame.body);
+      }
+    });
+  }
+
+  #fire(body: Uint8Array): void {
+    const { events, log } = this.#options;
+    try {
+      const packed = unpackLocal(body);
+      const { tag, data } = unpackEvent(packed instanceof Uint8Array ? packed : Buffer.alloc(0));
+      if (!isWireMap(data)) throw new ProtocolError('ERR_BAD_EVENT', 'its data is no map');
+      events.fire(tag, data).catch((error: unknown) => log.error({ err: error }, 'not fired'));
+    } catch (error) {
+      if (!(error instanceof ProtocolError)) throw error;
+      log.warn({ err: error }, 'a local client fired what is no event');
+    }
+  }
+
+  #subscribe(): Promise<AsyncIterable<MasterEvent>> {
+    return this.#options.events.subscribe({}, this.#end.signal);
+  }
+
+  /** Where events were missed, readers are disconnected, so that they know. */
+  async #follow(first: AsyncIterable<MasterEvent>): Promise<void> {
+    for (let events = first; ; events = await this.#subscribe()) {
+      try {
+        for await (const event of events) this.#send(event);
+        return;
+      } catch (error) {
+        this.#options.log.error({ err: error }, 'local clients missed events');
+        for (const queue of this.#queues) queue.destroy();
+      }
+    }
+  }
+
+  #send(event: MasterEvent): void {
+    if (this.#queues.size === 0) return;
+    const frame = encodeEvent(event);
+    if (frame === undefined) return;
+    for (const queue of this.#queues) queue.push(frame);
+  }
+}
+
+function closeServer(server: Server): Promise<void> {
+  return new Promise((resolve) => {
+    server.close(() => resolve());
+  });
+}

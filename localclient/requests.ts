@@ -1,0 +1,309 @@
+/** Requests of Salt's own clients, in the clear: publishing, runners, wheel functions and log-ins. */
+
+import { createHash } from 'node:crypto';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import Type, { type Static } from '#typebox';
+import { Compile } from '#typebox/compile';
+import { type MasterApi, MasterError, type PublishRequest } from '../master/index.ts';
+import {
+  formatEventStamp,
+  isWireMap,
+  loadLimits,
+  ProtocolError,
+  packLocal,
+  unpackWire,
+  type WireMap,
+  type WireValue,
+} from '../minion-protocol/index.ts';
+import { codeOf } from '../runtime/index.ts';
+import { type AccountKey, type Caller, callerOf, logIn } from './caller.ts';
+
+const Text = Type.String();
+const Texts = Type.Union([Text, Type.Array(Text)]);
+const AnyMap = Type.Unsafe<WireMap>(Type.Object({}));
+const AnyList = Type.Array(Type.Unsafe<WireValue>(Type.Unknown()));
+
+const PublishLoad = Type.Object({
+  tgt: Texts,
+  fun: Texts,
+  arg: Type.Optional(AnyList),
+  tgt_type: Type.Optional(Text),
+  ret: Type.Optional(Type.Union([Text, Type.Null()])),
+  jid: Type.Optional(Type.Union([Text, Type.Null()])),
+  kwargs: Type.Optional(AnyMap),
+});
+const publishLoad = Compile(PublishLoad);
+
+const RunnerLoad = Type.Object({
+  fun: Text,
+  kwarg: Type.Optional(Type.Object({ arg: Type.Optional(AnyList), kwarg: Type.Optional(AnyMap) })),
+});
+const runnerLoad = Compile(RunnerLoad);
+
+const WheelLoad = Type.Object({
+  fun: Text,
+  arg: Type.Optional(AnyList),
+  kwarg: Type.Optional(AnyMap),
+});
+const wheelLoad = Compile(WheelLoad);
+
+/** Of a wheel request, what is no argument of the function. */
+const ownFields: ReadonlySet<string> = new Set([
+  ...['cmd', 'fun', 'key', 'user', 'token', 'eauth', 'username', 'password'],
+  ...['client', 'full_return', 'print_event', 'asynchronous'],
+]);
+
+/** Of `kwargs`, what would change the job at the minion, and is not passed on. */
+const unservedKeywords = ['ret_config', 'ret_kwargs', 'module_executors', 'executor_opts'];
+
+/** Clients send the same again after their `timeout`, at least a second, where no answer came. */
+const repetitionAfterMs = 500;
+
+/** Between two lines in the log about refusals. */
+const quietMs = 60_000;
+
+export interface LocalRequestDeps {
+  readonly master: MasterApi;
+  readonly own: AccountKey;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
+  readonly log: Logger;
+}
+
+interface Underway {
+  readonly since: number;
+  readonly reply: Promise<WireValue>;
+}
+
+/** Answers requests, each with one value. */
+export class LocalRequests {
+  readonly #deps: LocalRequestDeps;
+  readonly #underway = new Map<string, Underway>();
+  #refused = 0;
+  #toldAt = Number.NEGATIVE_INFINITY;
+
+  constructor(deps: LocalRequestDeps) {
+    this.#deps = deps;
+  }
+
+  /** Requests whose key, log-in or rights were refused, since the start. */
+  get refused(): number {
+    return this.#refused;
+  }
+
+  /** @returns the packed reply; what is no request gets one too */
+  async handle(request: Uint8Array): Promise<Uint8Array> {
+    return packLocal(await this.#answer(request));
+  }
+
+  async #answer(request: Uint8Array): Promise<WireValue> {
+    const load = loadOf(request);
+    if (load === undefined) return { error: 'not a request in the clear' };
+    try {
+      return await this.#dispatch(load, request);
+    } catch (error) {
+      return this.#refusal(load, error);
+    }
+  }
+
+  async #dispatch(load: WireMap, request: Uint8Array): Promise<WireValue> {
+    switch (load.cmd) {
+      case 'publish':
+        return this.#publishOnce(load, request);
+      case 'runner':
+        return this.#startRunner(load);
+      case 'wheel':
+        return this.#runWheel(load);
+      case 'mk_token':
+        return this.#makeToken(load);
+      case 'get_token':
+        return this.#findToken(load);
+      case 'ping':
+        return load;
+      default:
+        return {};
+    }
+  }
+
+  /**
+   * A repetition of a request that is not answered yet gets the answer of the first. Two callers who
+   * ask the same at the same time are two.
+   */
+  #publishOnce(load: WireMap, request: Uint8Array): Promise<WireValue> {
+    const { now } = this.#deps;
+    const name = createHash('sha256').update(request).digest('base64');
+    const first = this.#underway.get(name);
+    if (first !== undefined && now() - first.since >= repetitionAfterMs) return first.reply;
+    const reply = this.#publish(load);
+    if (first !== undefined) return reply;
+    const forget = (): unknown => this.#underway.delete(name);
+    this.#underway.set(name, { since: now(), reply });
+    reply.then(forget, forget);
+    return reply;
+  }
+
+  async #publish(load: WireMap): Promise<WireValue> {
+    // Clients connect for events first, and miss none of the job's.
+    await nextTurn();
+    const given = checked(publishLoad, load, 'publish');
+    const request = toPublishRequest(given);
+    const receipt = await this.#as(load, given.kwargs ?? {}, ({ api, shown }) =>
+      api.jobs.publish({ ...request, ...shown }),
+    );
+    const { jid, minions, missing, problem } = receipt;
+    if (minions.length === 0) {
+      const error = problem ?? `Master could not resolve minions for target ${String(given.tgt)}`;
+      return { enc: 'clear', load: { jid: null, minions: [], error } };
+    }
+    return { enc: 'clear', load: { jid, minions: [...minions], missing: [...missing] } };
+  }
+
+  /** The result is told by the event `<tag>/ret`. */
+  async #startRunner(load: WireMap): Promise<WireValue> {
+    const { fun, kwarg: { arg = [], kwarg = {} } = {} } = checked(runnerLoad, load, 'runner');
+    const { tag, jid } = await this.#as(load, load, ({ api, shown }) =>
+      api.runners.start({ fun, arg, kwarg, ...shown }),
+    );
+    return { tag, jid };
+  }
+
+  async #runWheel(load: WireMap): Promise<WireValue> {
+    const { fun, arg = [], kwarg } = checked(wheelLoad, load, 'wheel');
+    const fields = Object.entries(load).filter(([name]) => !ownFields.has(name));
+    const isSeparate = load.arg !== undefined || kwarg !== undefined;
+    const keywords = isSeparate ? (kwarg ?? {}) : Object.fromEntries(fields);
+    const result = await this.#as(load, load, async ({ api, name, shown }) => ({
+      ...(await api.wheel.run({ fun, arg, kwarg: keywords, ...shown })),
+      user: name,
+    }));
+    const { jid, success } = result;
+    const tag = `salt/wheel/${jid}`;
+    const _stamp = formatEventStamp(new Date(this.#deps.now()));
+    const { fun: name, user, return: value } = result;
+    return { tag, data: { fun: name, jid, tag, user, _stamp, return: value, success } };
+  }
+
+  async #makeToken(load: WireMap): Promise<WireValue> {
+    try {
+      const { token, ...info } = await logIn(this.#deps.master, load);
+      return tokenInfo(info, token);
+    } catch (error) {
+      if (!isAuthentication(error)) throw error;
+      this.#tellRefusal('mk_token', codeOf(error));
+      return '';
+    }
+  }
+
+  async #findToken({ token }: WireMap): Promise<WireValue> {
+    if (typeof token !== 'string') return false;
+    try {
+      return tokenInfo(await this.#deps.master.logins.identify(token), token);
+    } catch (error) {
+      if (!isAuthentication(error)) throw error;
+      return {};
+    }
+  }
+
+  async #as<T>(load: WireMap, login: WireMap, work: (caller: Caller) => Promise<T>): Promise<T> {
+    const { master, own } = this.#deps;
+    const caller = await callerOf(master, own, load, login);
+    try {
+      return await work(caller);
+    } finally {
+      await caller.end();
+    }
+  }
+
+  /** Any account of the host can be refused as often as it likes: a line a minute says how often. */
+  #tellRefusal(cmd: string, code: string | undefined): void {
+    this.#refused += 1;
+    const now = this.#deps.now();
+    if (now - this.#toldAt < quietMs) return;
+    this.#toldAt = now;
+    this.#deps.log.warn({ cmd, code, refused: this.#refused }, 'refused to local clients');
+  }
+
+  /** By the names that clients raise; nothing of the request, which has secrets, is told. */
+  #refusal({ cmd, fun }: WireMap, error: unknown): WireValue {
+    const code = codeOf(error);
+    const name = isAuthentication(error)
+      ? 'AuthenticationError'
+      : code === 'ERR_DENIED'
+        ? 'AuthorizationError'
+        : undefined;
+    if (name !== undefined) {
+      this.#tellRefusal(String(cmd), code);
+      const message = name === 'AuthenticationError' ? 'Authentication' : 'Authorization';
+      return { error: { name, message: `${message} error occurred.` } };
+    }
+    if (error instanceof Error && code?.startsWith('ERR_')) return failure(cmd, error.message);
+    this.#deps.log.error({ cmd: String(cmd), fun: String(fun), err: error }, 'request failed');
+    return failure(cmd, 'the master failed; see its log');
+  }
+}
+
+/** Clients raise a text that comes for `publish`, and otherwise an exception by its name. */
+function failure(cmd: WireValue | undefined, message: string): WireMap {
+  return { error: cmd === 'publish' ? message : { name: 'SaltClientError', message } };
+}
+
+/** `undefined` for what is no request in the clear. */
+function loadOf(request: Uint8Array): WireMap | undefined {
+  try {
+    const envelope = unpackWire(request, { ...loadLimits, maxDepth: loadLimits.maxDepth + 1 });
+    if (!isWireMap(envelope) || envelope.enc !== 'clear') return undefined;
+    return isWireMap(envelope.load) ? envelope.load : undefined;
+  } catch (error) {
+    if (error instanceof ProtocolError) return undefined;
+    throw error;
+  }
+}
+
+/** @throws MasterError ERR_ARGS */
+function checked<T>(
+  form: { Check(value: unknown): value is T; Errors(value: unknown): Iterable<unknown> },
+  load: WireMap,
+  cmd: string,
+): T {
+  if (form.Check(load)) return load;
+  throw new MasterError('ERR_ARGS', `${cmd}: its fields are not those of Salt's clients`);
+}
+
+/** @throws MasterError ERR_ARGS */
+function toPublishRequest(load: Static<typeof PublishLoad>): PublishRequest {
+  const { tgt, fun, arg = [], tgt_type: tgtType = 'glob', ret, jid, kwargs = {} } = load;
+  const unserved = unservedKeywords.find((name) => Boolean(kwargs[name]));
+  if (unserved !== undefined) {
+    throw new MasterError('ERR_ARGS', `${unserved} is not served; leave it out`);
+  }
+  const { delimiter, metadata } = kwargs;
+  return {
+    ...{ tgt, fun, arg, tgtType },
+    ...(typeof delimiter === 'string' && delimiter !== '' ? { delimiter } : {}),
+    ...(isWireMap(metadata) ? { metadata } : {}),
+    ...(ret ? { ret } : {}),
+    ...(jid ? { jid } : {}),
+  };
+}
+
+function isAuthentication(error: unknown): boolean {
+  return codeOf(error)?.startsWith('ERR_EAUTH') === true;
+}
+
+/** As Salt has tokens: times in seconds. */
+function tokenInfo(
+  info: {
+    readonly start: number;
+    readonly expire: number;
+    readonly user: string;
+    readonly eauth: string;
+    readonly groups: readonly string[];
+  },
+  token: string,
+): WireMap {
+  const { start, expire, user: name, eauth, groups } = info;
+  const times = { start: start / 1000, expire: expire / 1000 };
+  const more = groups.length === 0 ? {} : { groups: [...groups] };
+  return { ...times, name, eauth, token, ...more };
+}
