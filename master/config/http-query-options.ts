@@ -15,7 +15,7 @@ import {
 } from './option-kinds.ts';
 
 /** A service that may be asked. */
-export interface HttpQueryHost {
+interface HttpQueryHost {
   /** `url`: scheme, host and port. */
   readonly url: string;
   /** `addresses`: networks that its name may lead to. Default: public addresses. */
