@@ -82,7 +82,7 @@ export {
   type ScheduleRange,
   type ScheduleTrigger,
 } from './schedule.ts';
-export { type SdbProfile, sdbDrivers } from './sdb-profiles.ts';
+export { type SdbProfile, sdbDrivers, warnOfSdbProfile } from './sdb-profiles.ts';
 export {
   engineNames,
   engineOption,
