@@ -1,7 +1,7 @@
 /** A master and its states: created, started, closed. */
 
 import type { Logger } from 'pino';
-import { describeSystemError } from '../runtime/index.ts';
+import { describeSystemError, loadOnce } from '../runtime/index.ts';
 import {
   type AuditApi,
   createLogger,
@@ -313,14 +313,16 @@ function isPlain(options: SaltConfig | MasterConfig | PlainOptions): options is 
   return !('config' in options) && !('confFile' in options);
 }
 
+const loadAssembly = loadOnce(() => import('./create-master.ts'));
+
 /** Loads what serves minions, so that a later start is quick. */
 export async function preloadMaster(): Promise<void> {
-  await import('./create-master.ts');
+  await loadAssembly();
 }
 
 /** Loads what serves minions when it is first needed: most commands start no master. */
 async function open(parts: StartedParts): Promise<Assembly> {
-  const { assemble } = await import('./create-master.ts');
+  const { assemble } = await loadAssembly();
   try {
     return await assemble(parts);
   } catch (cause) {

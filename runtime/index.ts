@@ -44,6 +44,7 @@ export {
   writeJson,
 } from './json.ts';
 export { isSmallJson, type JsonForm, writeJsonInSteps } from './json-writer.ts';
+export { loadOnce } from './load-once.ts';
 export { mapMaybePromise } from './map-maybe-promise.ts';
 export { MultiMap } from './multi-map.ts';
 export { nearestName } from './nearest-name.ts';

@@ -13,6 +13,7 @@ import {
   type ReloadReport,
   type SaltConfig,
 } from '../master/index.ts';
+import { loadOnce } from '../runtime/index.ts';
 import type { SaltApi } from '../salt-api/index.ts';
 
 /** Options of `serve`: those of a master, and of its bridge. */
@@ -42,6 +43,8 @@ export interface UnstartedMasterServer extends MasterServer {
   /** @throws what the start of a master throws; SaltApiError ERR_HTTP_LISTEN */
   start(): Promise<void>;
 }
+
+const loadSaltApi = loadOnce(() => import('../salt-api/index.ts'));
 
 /**
  * The HTTP API of a master, if its configuration asks for one. It is an extension, so that the
@@ -84,7 +87,7 @@ class HttpApiExtension implements MasterExtension {
 
   async #start({ config, reloadable, master, logger }: ExtensionHost): Promise<void> {
     if ((config.api ?? config.restCherrypy) === null) return;
-    const { createSaltApi, saltApiOptions } = await import('../salt-api/index.ts');
+    const { createSaltApi, saltApiOptions } = await loadSaltApi();
     const options = saltApiOptions({ ...config, ...reloadable() });
     if (options === undefined) return;
     this.#api = await createSaltApi(master(), { ...options, logger, plugins: [this.#bridge.http] });

@@ -1,6 +1,7 @@
 /** One master with the bridge and the HTTP API, as one thing to start, reload and close. */
 
 import type { SaltConfig } from '../master/index.ts';
+import { loadOnce } from '../runtime/index.ts';
 import type { MasterServer, ServeOptions, UnstartedMasterServer } from './master-with-services.ts';
 
 /**
@@ -16,9 +17,11 @@ export async function serve(options: ServeOptions | SaltConfig): Promise<MasterS
   return server;
 }
 
+/** A program that makes only a master does not load the bridge. */
+const loadServices = loadOnce(() => import('./master-with-services.ts'));
+
 /** The server of {@link serve}, before anything is opened. */
 export async function createMasterServer(options: ServeOptions): Promise<UnstartedMasterServer> {
-  // Loaded here, so that a program that makes only a master does not load the bridge.
-  const { MasterWithServices } = await import('./master-with-services.ts');
+  const { MasterWithServices } = await loadServices();
   return new MasterWithServices(options);
 }

@@ -147,7 +147,7 @@ export function createReactionCommands(runner: Pick<CommandRunner, 'run'>): Name
         // Whatever they are, the command's schema looks at them.
         // protection: commands-of-reactions
         const request = { target, params: params as Parameters, caller, idempotencyKey: jid };
-        const { outcome } = await runner.run(command, request, jid);
+        const { outcome } = await runner.run(command, request, { jid });
         const ended = await inTime(outcome, deadline);
         return ended === undefined ? { outcome: 'timeout' } : reactionResultOf(ended);
       } catch (error) {

@@ -156,6 +156,15 @@ export interface ResolvedCall {
   readonly key?: KeyedRequest;
   /** Of its first job. Default: a new one. */
   readonly jid?: string | undefined;
+  readonly permitted?: RunOptions['permitted'];
+}
+
+/** What only parts of the bridge may say of a run. */
+export interface RunOptions {
+  /** Of its first job, which has none yet. Default: a new one. */
+  readonly jid?: string | undefined;
+  /** Called once rules have permitted the run; where it rejects, nothing is run. */
+  readonly permitted?: (() => Promise<void>) | undefined;
 }
 
 /** A key, and what it was used for. */
@@ -202,11 +211,12 @@ export class CommandRunner {
     setMaxListeners(0, this.#closing.signal);
   }
 
-  /**
-   * See `Bridge.run`.
-   * @param jid of its first job, which has none yet. Default: a new one
-   */
-  async run(name: string, request: CommandRequest, jid?: string): Promise<CommandHandle> {
+  /** See `Bridge.run`. */
+  async run(
+    name: string,
+    request: CommandRequest,
+    { jid, permitted }: RunOptions = {},
+  ): Promise<CommandHandle> {
     const { host, catalog, service } = this.#options;
     const command = catalog.get(name);
     const parameters = command.check(request.params ?? {});
@@ -216,7 +226,7 @@ export class CommandRunner {
       const project = resolveProject(caller.subject, request.project) ?? '';
       const minions = await this.#minionsOf(caller, command, parameters, request.target);
       const { idempotencyKey, deadline, signal } = request;
-      const call = { caller, command, parameters, minions, deadline, signal, jid };
+      const call = { caller, command, parameters, minions, deadline, signal, jid, permitted };
       if (idempotencyKey === undefined) return await this.start(call);
       const owner = {
         caller: caller.name,
@@ -235,6 +245,7 @@ export class CommandRunner {
   /** The caller is left when the run is over; where it is refused, that is for whoever asked. */
   async start(call: ResolvedCall): Promise<CommandHandle> {
     const by = this.permit(call);
+    await call.permitted?.();
     const run = { ...call, by, deadline: this.#deadlineOf(call.command, call.deadline) };
     const { key } = call;
     if (key === undefined) return (await this.#begin(run)).handle(false);

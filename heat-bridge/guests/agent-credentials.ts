@@ -5,11 +5,18 @@
 
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { AuthenticationError } from '../../master/index.ts';
+import { BridgeError } from '../errors.ts';
 
 /** An instance that an agent has found out. */
 export interface AgentInstance {
   readonly instance: string;
   readonly project: string;
+}
+
+/** An instance, and the agent that asks for it. */
+export interface IdentifiedInstance extends AgentInstance {
+  /** Name of the agent. */
+  readonly agent: string;
 }
 
 /** A request as it is signed. */
@@ -74,7 +81,7 @@ export class AgentCredentials {
   }
 
   /** For whom an agent asks. @throws AuthenticationError ERR_EAUTH_TOKEN, ERR_EAUTH_LIMIT */
-  identify(header: string, request: AgentRequest): AgentInstance {
+  identify(header: string, request: AgentRequest): IdentifiedInstance {
     const [, name = '', time = '', nonce = '', instance = '', project = '', mac = ''] =
       headerForm.exec(header) ?? [];
     const secret = this.#secrets.get(name);
@@ -87,7 +94,7 @@ export class AgentCredentials {
     if (Math.abs(now - Number(time)) > maxAgeMs) throw refused();
     // protection: agent-requests-twice
     this.#use(`${name} ${nonce}`, now);
-    return { instance, project };
+    return { instance, project, agent: name };
   }
 
   #use(nonce: string, now: number): void {
@@ -105,4 +112,9 @@ export class AgentCredentials {
 
 function refused(): AuthenticationError {
   return new AuthenticationError('ERR_EAUTH_TOKEN', 'this is no request of a metadata agent');
+}
+
+/** Of an instance that may ask for nothing, whyever that is. */
+export function unknownInstance(): BridgeError {
+  return new BridgeError('ERR_ENROLL_UNKNOWN', 'this instance is not enrolled');
 }

@@ -15,6 +15,10 @@ export interface CloudServer {
   readonly project: string;
   /** Absent: its cell is down. */
   readonly name?: string;
+  /** As the instance is called within its network. */
+  readonly hostname?: string;
+  /** Id of its image. Absent also where it starts from a volume. */
+  readonly image?: string;
   readonly zone?: string;
   readonly reservation?: string;
   readonly securityGroups: readonly string[];
@@ -75,7 +79,9 @@ interface ServerBody {
   readonly tenant_id: string;
   readonly name?: string | null;
   readonly status?: string;
+  readonly image?: { readonly id: string } | string | null;
   readonly 'OS-EXT-AZ:availability_zone'?: string | null;
+  readonly 'OS-EXT-SRV-ATTR:hostname'?: string | null;
   readonly 'OS-EXT-SRV-ATTR:reservation_id'?: string | null;
   readonly security_groups?: readonly { readonly name: string }[];
 }
@@ -85,7 +91,12 @@ const ServerSchema = Type.Object({
   tenant_id: Id,
   name: Name,
   status: Type.Optional(Type.String()),
+  // Empty where the instance starts from a volume.
+  image: Type.Optional(
+    Type.Union([Type.Object({ id: Type.String() }), Type.String(), Type.Null()]),
+  ),
   'OS-EXT-AZ:availability_zone': Name,
+  'OS-EXT-SRV-ATTR:hostname': Name,
   'OS-EXT-SRV-ATTR:reservation_id': Name,
   security_groups: Type.Optional(Type.Array(Type.Object({ name: Type.String() }))),
 });
@@ -132,6 +143,9 @@ function pageForm<T>(list: string, entry: TSchema): PageForm<T> {
   return { list, check: Compile(schema) };
 }
 
+const oneServer = Compile(
+  Type.Unsafe<{ readonly server: ServerBody }>(Type.Object({ server: ServerSchema })),
+);
 const servers = pageForm<ServerBody>('servers', ServerSchema);
 const ports = pageForm<PortBody>('ports', PortSchema);
 const networks = pageForm<NamedBody>('networks', NamedSchema);
@@ -156,15 +170,17 @@ export class CloudReader {
     const query = new URLSearchParams({ all_tenants: '1', limit: this.#limit });
     if (since !== undefined) query.set('changes-since', since);
     const list = await this.#pages(servers, `${this.#options.compute}/servers/detail`, query);
-    return list.map((it) => ({
-      id: it.id,
-      project: it.tenant_id,
-      ...optional('name', it.name),
-      ...optional('zone', it['OS-EXT-AZ:availability_zone']),
-      ...optional('reservation', it['OS-EXT-SRV-ATTR:reservation_id']),
-      securityGroups: [...new Set(it.security_groups?.map(({ name }) => name))],
-      isDeleted: it.status === 'DELETED' || it.status === 'SOFT_DELETED',
-    }));
+    return list.map(cloudServerOf);
+  }
+
+  /** One instance; `undefined`: there is none. @throws CloudError */
+  async server(id: string): Promise<CloudServer | undefined> {
+    const url = `${this.#options.compute}/servers/${encodeURIComponent(id)}`;
+    const body = await this.#get(url, { mayBeMissing: true });
+    if (body === undefined) return undefined;
+    const [problem] = oneServer.Errors(body);
+    if (problem === undefined) return cloudServerOf(oneServer.Parse(body).server);
+    throw new CloudError(`${url}: ${problem.instancePath}: ${problem.message}`);
   }
 
   /** Ports of instances. @param devices - default: of all @throws CloudError */
@@ -261,7 +277,8 @@ export class CloudReader {
     throw new CloudError(`${url}: more than ${maxPages} pages`);
   }
 
-  async #get(url: string): Promise<unknown> {
+  /** @returns `undefined` for what is not there, if that may be */
+  async #get(url: string, { mayBeMissing = false } = {}): Promise<unknown> {
     for (let attempt = 0; ; attempt += 1) {
       this.#token ??= await this.#logIn();
       const headers = { 'x-auth-token': this.#token, 'openstack-api-version': computeVersion };
@@ -272,6 +289,7 @@ export class CloudReader {
         this.#token = undefined;
         continue;
       }
+      if (result.status === 404 && mayBeMissing) return undefined;
       const [place] = url.split('?');
       if (result.status !== 200) throw new CloudError(`${place} answered ${result.status}`);
       const body = tryParseJson(result.body);
@@ -288,6 +306,21 @@ export class CloudReader {
     const { outcome } = result;
     throw new CloudError('reason' in outcome ? outcome.reason : 'the log-in failed');
   }
+}
+
+function cloudServerOf(it: ServerBody): CloudServer {
+  const { image } = it;
+  return {
+    id: it.id,
+    project: it.tenant_id,
+    ...optional('name', it.name),
+    ...optional('hostname', it['OS-EXT-SRV-ATTR:hostname']),
+    ...optional('image', typeof image === 'string' ? image : image?.id),
+    ...optional('zone', it['OS-EXT-AZ:availability_zone']),
+    ...optional('reservation', it['OS-EXT-SRV-ATTR:reservation_id']),
+    securityGroups: [...new Set(it.security_groups?.map(({ name }) => name))],
+    isDeleted: it.status === 'DELETED' || it.status === 'SOFT_DELETED',
+  };
 }
 
 function optional<N extends string>(

@@ -17,7 +17,12 @@ import type { WireMap } from '../../minion-protocol/index.ts';
 import { BridgeError, httpProblemOf } from '../errors.ts';
 import type { HttpServerContext } from '../http/http-server-context.ts';
 import { describeRoute, type RouteOperation } from '../http/route-schema.ts';
-import { type AgentCredentials, type AgentInstance, agentHeader } from './agent-credentials.ts';
+import {
+  type AgentCredentials,
+  type AgentInstance,
+  agentHeader,
+  type IdentifiedInstance,
+} from './agent-credentials.ts';
 import type { DataReceipt, DataValue, DataValues, ReadRequest } from './data-values.ts';
 import type { Guest, GuestTokens } from './guest-tokens.ts';
 import type { AddressOf, PeerDirectory, PeerList } from './peers.ts';
@@ -238,11 +243,10 @@ export function addGuestRoutes(
   { requests, tokens, agents, guestOfAgent, program }: GuestRoutesDeps,
 ): void {
   const guestOf = async (request: FastifyRequest): Promise<Guest> => {
-    const signed = request.headers[agentHeader];
-    if (signed === undefined) return tokens.identify(doors.tokenOf(request) ?? '');
-    const { method, url: path, body } = request;
-    const bytes = Buffer.concat(bytesOf(body));
-    return guestOfAgent(agents.identify(String(signed), { method, path, body: bytes }));
+    if (request.headers[agentHeader] === undefined) {
+      return tokens.identify(doors.tokenOf(request) ?? '');
+    }
+    return guestOfAgent(identifyByAgent(request, agents));
   };
   const requirePermitted = (
     { minion }: Guest,
@@ -292,6 +296,15 @@ export function addGuestRoutes(
     await guestOf(request);
     return reply.type(plainText).send(program);
   });
+}
+
+/** The instance that a metadata agent asks for. @throws AuthenticationError ERR_EAUTH_TOKEN */
+export function identifyByAgent(
+  { method, url: path, body, headers }: FastifyRequest,
+  agents: AgentCredentials,
+): IdentifiedInstance {
+  const request = { method, path, body: Buffer.concat(bytesOf(body)) };
+  return agents.identify(String(headers[agentHeader]), request);
 }
 
 /** A body that is not JSON, as it came. */

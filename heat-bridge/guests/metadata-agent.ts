@@ -50,7 +50,7 @@ const routerHeader = 'x-neutron-router-id';
 const forwardedHeader = 'x-forwarded-for';
 /** Below it the master answers what it answers below `/bridge/v1/guest`. */
 const ownPrefix = '/saltbridge/v1/';
-const ownPaths: ReadonlySet<string> = new Set(['data', 'peers', 'saltbridge-data']);
+const ownPaths: ReadonlySet<string> = new Set(['data', 'peers', 'saltbridge-data', 'user-data']);
 const maxBodyBytes = 131_072;
 /** Of an answer; user-data has 64 KiB, files more. */
 const maxAnswerBytes = 33_554_432;

@@ -2,9 +2,11 @@
 
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
+import type { FastifyRequest } from 'fastify';
 import type { Static } from 'typebox';
 import Type from '#typebox';
 import {
+  AuditBursts,
   audited,
   type ExtensionHost,
   type FileServerBackend,
@@ -22,9 +24,14 @@ import type { Enrolment } from '../enroll/enrolment.ts';
 import type { EnrolmentModule } from '../enroll/open-enrolment.ts';
 import { BridgeError } from '../errors.ts';
 import { parseKeystoneOptions } from '../keystone.ts';
-import { BridgeOptionsError, parseSection } from '../options.ts';
+import { BridgeOptionsError, parseSection, type SectionProblem } from '../options.ts';
 import { createPresence, type Presence } from '../presence.ts';
-import { AgentCredentials, type AgentInstance } from './agent-credentials.ts';
+import {
+  AgentCredentials,
+  type AgentInstance,
+  type IdentifiedInstance,
+  unknownInstance,
+} from './agent-credentials.ts';
 import { CloudReader, type CloudReaderOptions } from './cloud-reader.ts';
 import { createStoreCoordinator } from './coordinator.ts';
 import { createDataApi, type DataApi, dataMethods } from './data-api.ts';
@@ -33,8 +40,11 @@ import { DataSpaces } from './data-spaces.ts';
 import { DataValues } from './data-values.ts';
 import { readGuestFiles, serveGuestFiles } from './guest-files.ts';
 import { guestPillar } from './guest-pillar.ts';
-import { addGuestRoutes, GuestRequests } from './guest-requests.ts';
+import { addGuestRoutes, GuestRequests, identifyByAgent } from './guest-requests.ts';
 import { type Guest, GuestTokens } from './guest-tokens.ts';
+import { addIdentityRoute, IdentityEnrolment } from './identity.ts';
+import { type IdentityRule, parseIdentityRules } from './identity-rules.ts';
+import { InstanceEnrolments } from './instance-enrolments.ts';
 import { type AddressOf, PeerDirectory, PeerPoller } from './peers.ts';
 import { addVendordataRoute, Vendordata, type VendordataOptions } from './vendordata.ts';
 
@@ -55,6 +65,10 @@ const Section = Type.Object(
         Type.Object({ secret_file: Text }, strict),
         strict,
       ),
+    ),
+    /** Rules by which instances enrol without a ticket, each by its name. */
+    identity: Type.Optional(
+      Type.Record(Type.String({ pattern: '^[A-Za-z0-9 ._-]{1,64}$' }), Type.Unknown(), strict),
     ),
     vendordata: Type.Optional(
       Type.Object(
@@ -103,6 +117,8 @@ interface GuestsOptions {
   readonly cloud: CloudOptions | undefined;
   /** Default: Nova is not answered. */
   readonly vendordata: VendordataOptions | undefined;
+  /** Default: none, and instances without a ticket are not enrolled. */
+  readonly identity: readonly IdentityRule[];
   /** Files with the secrets of metadata agents, by name. */
   readonly agents: ReadonlyMap<string, string>;
 }
@@ -121,12 +137,30 @@ export function parseGuestsOptions(given: unknown, keystone: unknown): GuestsOpt
     data = {},
     peers,
     vendordata,
+    identity = {},
     agents = {},
   } = parseSection('bridge:guests', Section, given ?? {});
+  const problems: SectionProblem[] = [];
+  const attempt = <T>(parse: () => T): T | undefined => {
+    try {
+      return parse();
+    } catch (error) {
+      if (!(error instanceof BridgeOptionsError)) throw error;
+      problems.push(...error.problems);
+      return undefined;
+    }
+  };
+  const surroundings = { agents: Object.keys(agents), hasCloud: peers !== undefined };
+  const options = {
+    vendordata: vendordata && attempt(() => vendordataOptionsOf(vendordata)),
+    identity: attempt(() => parseIdentityRules(identity, surroundings)) ?? [],
+    cloud:
+      peers && attempt(() => cloudOptionsOf({ ...peers, keystone: peers.keystone ?? keystone })),
+  };
+  if (problems.length > 0) throw new BridgeOptionsError(problems);
   return {
-    vendordata: vendordata && vendordataOptionsOf(vendordata),
+    ...options,
     agents: new Map(Object.entries(agents).map(([name, it]) => [name, it.secret_file])),
-    cloud: peers && cloudOptionsOf({ ...peers, keystone: peers.keystone ?? keystone }),
     bytesPerStack: data.bytes_per_stack ?? 67_108_864,
     keysPerStack: data.keys_per_stack ?? 10_000,
   };
@@ -225,6 +259,7 @@ export async function openGuests(
     keysPerStack,
     cloud,
     vendordata,
+    identity,
     agents: agentFiles,
   } = parseGuestsOptions(section, keystone);
   const { state, now, closing } = host;
@@ -253,7 +288,7 @@ export async function openGuests(
     if (own?.state === 'accepted' || own?.state === 'signed-in') {
       return { minion: own.id, project, instance };
     }
-    throw new BridgeError('ERR_ENROLL_UNKNOWN', 'this instance is not enrolled');
+    throw unknownInstance();
   };
   const files = await readGuestFiles();
   const peers = new PeerDirectory(enroll.enrolments);
@@ -265,6 +300,8 @@ export async function openGuests(
     };
   };
   const requests = new GuestRequests({ host, values, peers, addresses });
+  const enrolments = new InstanceEnrolments({ state, enroll });
+  const bursts = new AuditBursts({ audit: host.audit, now });
   let polling: Promise<void> = Promise.resolve();
   const api = createDataApi({ spaces, values, keysPerStack });
   const as: Parameters<typeof addDataRoutes>[2]['as'] = (requester) =>
@@ -281,7 +318,15 @@ export async function openGuests(
       addDataRoutes(app, doors, { host, keysPerStack, as });
       if (vendordata !== undefined) {
         const log = host.logger.child({ component: 'vendordata' });
-        addVendordataRoute(app, doors, host, new Vendordata(vendordata, { state, enroll, log }));
+        addVendordataRoute(app, doors, host, new Vendordata(vendordata, enrolments, log));
+      }
+      if (identity.length > 0 && cloud !== undefined) {
+        const log = host.logger.child({ component: 'identity' });
+        const reader = createCloudReader(cloud, closing);
+        const deps = { rules: identity, enrolments, cloud: reader, bursts, log };
+        const identify = (request: FastifyRequest): IdentifiedInstance =>
+          identifyByAgent(request, agents);
+        addIdentityRoute(app, identify, new IdentityEnrolment(deps));
       }
       addGuestRoutes(app, doors, {
         requests,
@@ -296,17 +341,28 @@ export async function openGuests(
       if (cloud !== undefined) polling = createPoller(host, cloud, peers).run(closing);
     },
     // Reads that wait end with the master's closing.
-    close: () => polling,
+    close: async () => {
+      bursts.flush();
+      await polling;
+    },
   };
+}
+
+function createCloudReader(
+  { endpoints, timeoutMs, ...account }: CloudOptions,
+  closing: AbortSignal,
+): CloudReader {
+  const ask = createHttpClient({ endpoints, timeoutMs, resolve: createDnsResolver() });
+  return new CloudReader({ ...account, ask: (request) => ask(request, closing) });
 }
 
 function createPoller(
   { closing, logger, now }: Pick<ExtensionHost, 'closing' | 'logger' | 'now'>,
-  { endpoints, timeoutMs, intervalMs, fullIntervalMs, ...account }: CloudOptions,
+  cloud: CloudOptions,
   directory: PeerDirectory,
 ): PeerPoller {
-  const ask = createHttpClient({ endpoints, timeoutMs, resolve: createDnsResolver() });
-  const reader = new CloudReader({ ...account, ask: (request) => ask(request, closing) });
+  const { intervalMs, fullIntervalMs } = cloud;
+  const reader = createCloudReader(cloud, closing);
   const log = logger.child({ component: 'peers' });
   return new PeerPoller({ reader, directory, intervalMs, fullIntervalMs, now, log });
 }

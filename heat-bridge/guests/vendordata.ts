@@ -15,15 +15,12 @@ import {
   AuthorizationError,
   actorOf,
   type ExtensionHost,
-  type StateArea,
   TokenBuckets,
 } from '../../master/index.ts';
-import { KeyedMutex } from '../../runtime/index.ts';
-import type { Enrolment, EnrolRequest } from '../enroll/enrolment.ts';
-import type { EnrolmentModule } from '../enroll/open-enrolment.ts';
 import { BridgeError } from '../errors.ts';
 import type { HttpServerContext } from '../http/http-server-context.ts';
 import { describeRoute } from '../http/route-schema.ts';
+import type { InstanceEnrolments, InstanceRequest } from './instance-enrolments.ts';
 
 /** See the section `bridge: guests: vendordata:`. */
 export interface VendordataOptions {
@@ -55,97 +52,55 @@ const requestCheck = Compile(Type.Unsafe<VendordataRequest>(RequestSchema));
 /** What a rule of the action `command` calls the right to be answered. */
 const vendordataRight = 'bridge.vendordata';
 /** Requests for one instance: a config drive makes six, and a guest may repeat its own at will. */
-const instanceRate = { perSecond: 0.5, burst: 20 };
+export const instanceRate = { perSecond: 0.5, burst: 20 };
 /** User-data is in the body, 64 KiB of base64. */
 const bodyLimit = 262_144;
-
-/** Numbers of the enrolments of instances, for ever: none of them is enrolled twice. */
-const prefix = ['guests', 'vendordata'];
-
-export interface VendordataDeps {
-  readonly state: Pick<StateArea, 'get' | 'write'>;
-  readonly enroll: Pick<EnrolmentModule, 'api' | 'enrolments' | 'reissue'>;
-  readonly log: Pick<Logger, 'warn'>;
-}
 
 /** Answers for instances. */
 export class Vendordata {
   readonly #options: VendordataOptions;
-  readonly #deps: VendordataDeps;
-  readonly #turns = new KeyedMutex();
+  readonly #enrolments: InstanceEnrolments;
+  readonly #log: Pick<Logger, 'warn'>;
 
-  constructor(options: VendordataOptions, deps: VendordataDeps) {
+  constructor(
+    options: VendordataOptions,
+    enrolments: InstanceEnrolments,
+    log: Pick<Logger, 'warn'>,
+  ) {
     this.#options = options;
-    this.#deps = deps;
+    this.#enrolments = enrolments;
+    this.#log = log;
   }
 
   /** User-data with a ticket; `undefined`: the instance has used one, or can have none. */
   async answer(asked: VendordataRequest): Promise<string | undefined> {
+    const answer = await this.#enrolments.userDataFor(this.#requestFor(asked));
+    if ('userData' in answer) return answer.userData;
+    const { code, refusal: reason } = answer;
     const instance = asked['instance-id'];
-    // One after the other: the first begins the enrolment.
-    return this.#turns.run(instance, async () => {
-      const { enroll, log, state } = this.#deps;
-      const request = this.#requestFor(asked);
-      const known = await this.#knownOf(instance);
-      // protection: vendordata-of-others
-      const isAnother = known !== undefined && known.enrolment?.project !== request.project;
-      if (isAnother || this.#isUsed(known?.enrolment)) return undefined;
-      const holder = enroll.enrolments.liveOf(request.id);
-      // An unused ticket of the id would give way to this one.
-      // protection: vendordata-shared-ids
-      if (holder !== undefined && holder.instance !== instance) return undefined;
-      try {
-        if (known?.enrolment?.state === 'open') {
-          return (await enroll.reissue(known.enrolment, request)).userData;
-        }
-        const { enrolment, userData } = await enroll.api.create(request);
-        const value = Buffer.from(enrolment.number);
-        await state.write([{ op: 'put', key: [...prefix, instance], value }]);
-        return userData;
-      } catch (error) {
-        if (!(error instanceof BridgeError)) throw error;
-        log.warn({ code: error.code, reason: error.message, instance }, 'no vendordata');
-        return undefined;
-      }
-    });
+    if (code !== undefined) this.#log.warn({ code, reason, instance }, 'no vendordata');
+    return undefined;
   }
 
-  /** One that nobody used in its time may be followed by another one. */
-  #isUsed(enrolment: Enrolment | undefined): boolean {
-    if (enrolment === undefined || enrolment.state === 'open') return false;
-    return enrolment.state !== 'failed' || enrolment.fingerprint !== undefined;
-  }
-
-  /** The enrolment that an instance was given; an empty one is over for long. */
-  async #knownOf(
-    instance: string,
-  ): Promise<{ readonly enrolment: Enrolment | undefined } | undefined> {
-    const { enroll, state } = this.#deps;
-    const row = await state.get([...prefix, instance]);
-    if (row !== undefined) {
-      const number = Buffer.from(row.value).toString('utf8');
-      return { enrolment: enroll.enrolments.get(number) };
-    }
-    // Somebody enrols it otherwise.
-    const [other] = enroll.enrolments.liveOfInstance(instance);
-    return other && { enrolment: { ...other, state: 'accepted' } };
-  }
-
-  #requestFor(asked: VendordataRequest): EnrolRequest {
+  #requestFor(asked: VendordataRequest): InstanceRequest {
     const { id, ticketLifetime } = this.#options;
     const { 'instance-id': instance, 'project-id': project, hostname } = asked;
-    const values: Readonly<Record<string, string>> = {
-      uuid: instance,
-      name: hostname ?? '',
-      project,
-    };
     return {
-      id: id.replaceAll(/\{(uuid|name|project)\}/g, (_, name: string) => values[name] ?? ''),
+      id: minionIdOf(id, { uuid: instance, name: hostname ?? '', project }),
       project,
       instance,
       ...(ticketLifetime === undefined ? {} : { lifetimeSeconds: ticketLifetime }),
     };
   }
+}
+
+/** The id of an instance's minion, of a form with `{uuid}`, `{name}` and `{project}`. */
+export function minionIdOf(
+  form: string,
+  { uuid, name, project }: Readonly<Record<'name' | 'project' | 'uuid', string>>,
+): string {
+  const values = new Map(Object.entries({ uuid, name, project }));
+  return form.replaceAll(/\{(uuid|name|project)\}/g, (_, key: string) => values.get(key) ?? '');
 }
 
 const operation = describeRoute({

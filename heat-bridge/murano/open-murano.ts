@@ -187,26 +187,31 @@ async function executePlan(
   const { id, call } = plan;
   if (call === undefined) return null;
   const entry = catalog.find(call);
-  const last = await lastStamp(host, guest);
-  // protection: replayed-execution-plans
-  if (
-    plan.stamp !== undefined &&
-    last !== undefined &&
-    plan.stamp <= last.stamp &&
-    id !== last.id
-  ) {
-    const problem = 'the stamp is not above that of an execution plan before it';
-    throw new ExecutionPlanError(errorCodes.malformed, problem);
-  }
   const { command } = entry;
   const params = parametersOf(plan, entry);
-  const run = await commands.run(command, {
+  const last = await lastStamp(host, guest);
+  const requireLaterStamp = async (): Promise<void> => {
+    // protection: replayed-execution-plans
+    if (
+      plan.stamp !== undefined &&
+      last !== undefined &&
+      plan.stamp <= last.stamp &&
+      id !== last.id
+    ) {
+      const problem = 'the stamp is not above that of an execution plan before it';
+      throw new ExecutionPlanError(errorCodes.malformed, problem);
+    }
+  };
+  const request = {
     target: [guest],
     params,
     caller,
     // The same id is the same run, also after a crash.
     idempotencyKey: hash('sha256', JSON.stringify(['murano', guest, id])),
-  });
+  };
+  // Whoever may run nothing there learns nothing of its stamps.
+  // protection: stamps-for-strangers
+  const run = await commands.run(command, request, { permitted: requireLaterStamp });
   // Only now: whoever may run nothing there sets no stamp.
   if (plan.stamp !== undefined && plan.stamp > (last?.stamp ?? -1)) {
     await storeStamp(host, guest, { stamp: plan.stamp, id });

@@ -60,6 +60,7 @@ const stacks = inFile('heat-bridge/deployments/http.test.ts');
 const guestData = inFile('heat-bridge/guests/data-space.test.ts');
 const guestPeers = inFile('heat-bridge/guests/peers.test.ts');
 const vendordata = inFile('heat-bridge/guests/vendordata.test.ts');
+const byIdentity = inFile('heat-bridge/guests/identity.test.ts');
 const metadataAgent = inFile('heat-bridge/guests/metadata-agent.test.ts');
 const guestSpaces = inFile('heat-bridge/guests/data-routes.test.ts');
 const guests = inFile('security/guests.test.ts');
@@ -1854,6 +1855,28 @@ export const catalogue: readonly Threat[] = [
     ],
   },
   {
+    id: 'H-50h',
+    threat: 'guest: an instance enrols that no rule means, twice, or as somebody else',
+    tests: [
+      byIdentity(
+        'an instance that a rule means gets its user-data until it has claimed, and none afterwards',
+      ),
+      byIdentity(
+        'an instance of another project, image, network, zone or agent is told what an unknown one is',
+      ),
+      byIdentity(
+        'two instances never have one id, whichever asks first, and a later one has it when the first is retired',
+      ),
+      byIdentity(
+        'nothing that a guest sends makes it another instance, and nobody but an agent is answered',
+      ),
+      byIdentity('an instance that asks again and again is told to wait, and others are not'),
+      byIdentity('one instance has one enrolment, by Nova or by itself'),
+      byIdentity('without a rule nobody is answered'),
+      byIdentity('every mistake in the rules is told with its line'),
+    ],
+  },
+  {
     id: 'H-31',
     threat: 'init metadata, or a parameter of an installation, is more than a value',
     tests: [
@@ -1886,6 +1909,7 @@ export const catalogue: readonly Threat[] = [
       executionPlans('a signature is good for one guest and one text'),
       executionPlans('without a key nothing is taken, unless unsigned ones are'),
       executionPlans('the same execution plan again is the same run, and an older one is refused'),
+      executionPlans('whoever may run nothing on a guest learns nothing of its stamps'),
       executionPlans(`an execution plan with \${what} is refused`),
       executionPlans('an execution plan without an id cannot be answered'),
       waitingPlans(

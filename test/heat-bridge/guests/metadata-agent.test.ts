@@ -2,7 +2,7 @@
 
 import { mkdirSync, statSync, writeFileSync } from 'node:fs';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
-import net, { type AddressInfo } from 'node:net';
+import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
@@ -14,7 +14,7 @@ import { testWhere } from '../../helpers/needs.ts';
 import { hasNamespaces } from '../../helpers/network-namespace.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { hasLabPrograms, startLab as startNetworks } from './network-lab.ts';
-import { type GuestStage, startGuests } from './stage.ts';
+import { type GuestStage, sendToSocket, startGuests } from './stage.ts';
 import { startCloud } from './stand-in-cloud.ts';
 
 const secret = 'the secret of the agent of these networks';
@@ -86,23 +86,11 @@ instances: instances.json
     folder,
     nova: asked,
     ask: (network, address, request = 'GET /openstack', more = '') =>
-      send(
+      sendToSocket(
         socket,
         `${request} HTTP/1.1\r\nhost: 169.254.169.254\r\n${more}x-neutron-network-id: ${network}\r\nx-forwarded-for: ${address}\r\nconnection: close\r\n\r\n`,
       ),
   };
-}
-
-function send(socket: string, bytes: string): Promise<string> {
-  return new Promise((resolve, reject) => {
-    let text = '';
-    const connection = net.connect(socket, () => connection.write(bytes));
-    connection.on('data', (chunk) => {
-      text += chunk;
-    });
-    connection.once('error', reject);
-    connection.once('close', () => resolve(text));
-  });
 }
 
 const statusOf = (answer: string): string => answer.split(' ')[1] ?? '';

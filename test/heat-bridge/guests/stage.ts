@@ -1,5 +1,6 @@
 /** A bridge behind its HTTP API, and machines that enrolled and ask for values with their token. */
 
+import net from 'node:net';
 import { fileURLToPath } from 'node:url';
 import type { ExecutionContext } from 'ava';
 import { allow, type PolicyRule } from '../../../acl/index.ts';
@@ -131,4 +132,17 @@ function tokenIn({ json: answer }: ApiAnswer): string {
 /** Code of a refusal. */
 export function codeOf({ json: answer }: ApiAnswer): string | undefined {
   return /"code":"(\w+)"/.exec(JSON.stringify(answer))?.[1];
+}
+
+/** Sends bytes to a Unix socket; what comes back until it is closed. */
+export function sendToSocket(socket: string, bytes: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    let text = '';
+    const connection = net.connect(socket, () => connection.write(bytes));
+    connection.on('data', (chunk) => {
+      text += chunk;
+    });
+    connection.once('error', reject);
+    connection.once('close', () => resolve(text));
+  });
 }

@@ -9,6 +9,8 @@ interface StandInServer {
   readonly tenant_id: string;
   readonly name: string;
   readonly reservation: string;
+  /** Default: it starts from a volume. */
+  readonly image?: string;
   /** Milliseconds since 1970. */
   updatedAt: number;
   isDeleted?: boolean;
@@ -94,6 +96,9 @@ function listOf(cloud: StandInCloud, url: URL): object | undefined {
     const hasMore = begin + limit < all.length;
     return { [name]: entries, ...(hasMore ? { [`${name}_links`]: [{ rel: 'next', href }] } : {}) };
   };
+  const [, id] = /^\/compute\/servers\/([^/]+)$/.exec(pathname) ?? [];
+  const server = cloud.servers.find((it) => it.id === id);
+  if (server !== undefined) return { server: serverBody(server, cloud) };
   switch (pathname) {
     case '/compute/servers/detail': {
       const since = query.get('changes-since');
@@ -125,7 +130,7 @@ function listOf(cloud: StandInCloud, url: URL): object | undefined {
 }
 
 function serverBody(
-  { id, tenant_id, name, reservation, isDeleted }: StandInServer,
+  { id, tenant_id, name, reservation, image, isDeleted }: StandInServer,
   { down }: StandInCloud,
 ): { readonly id: string } {
   if (down.has(id))
@@ -134,6 +139,8 @@ function serverBody(
     id,
     tenant_id,
     name,
+    image: image === undefined ? '' : { id: image },
+    'OS-EXT-SRV-ATTR:hostname': name,
     status: isDeleted === true ? 'DELETED' : 'ACTIVE',
     'OS-EXT-AZ:availability_zone': 'az1',
     'OS-EXT-SRV-ATTR:reservation_id': reservation,

@@ -112,7 +112,7 @@ interface Stage {
   /** Sends an execution plan, signed unless told otherwise. */
   readonly send: (
     given: Fields | string,
-    more?: { guest?: string; signature?: string | null },
+    more?: { guest?: string; signature?: string | null; user?: string },
   ) => Promise<ApiAnswer>;
 }
 
@@ -139,8 +139,13 @@ async function start(
     action: 'command',
     resource: { fun: 'demo.*', within: 'web*' },
   });
+  const ofScoped = allow('scoped', {
+    subject: { user: 'scoped' },
+    action: 'command',
+    resource: { fun: 'demo.*', within: 'db*' },
+  });
   const { ask, login } = await startApi(t, {
-    config: { acl: acl([rule]), bridge: { catalog: [directory], murano: section } },
+    config: { acl: acl([rule, ofScoped]), bridge: { catalog: [directory], murano: section } },
     extensions: [bridge],
     options: { plugins: [bridge.http] },
     minions: ['web1', 'web2', 'db1'],
@@ -152,12 +157,17 @@ async function start(
       },
     },
   });
-  const headers = json(await login('limited'));
-  const send: Stage['send'] = (given, { guest = 'web1', signature } = {}) => {
+  const tokens = new Map<string, string>();
+  const send: Stage['send'] = async (
+    given,
+    { guest = 'web1', signature, user = 'limited' } = {},
+  ) => {
+    const token = tokens.get(user) ?? (await login(user));
+    tokens.set(user, token);
     const text = typeof given === 'string' ? given : JSON.stringify(given);
     const signed = signature === undefined ? sign(guest, text) : signature;
     const body = { execution_plan: text, ...(signed === null ? {} : { signature: signed }) };
-    return ask({ method: 'POST', path: `/bridge/v1/murano/${guest}`, headers, body });
+    return ask({ method: 'POST', path: `/bridge/v1/murano/${guest}`, headers: json(token), body });
   };
   return { ports, send };
 }
@@ -224,6 +234,19 @@ test('the same execution plan again is the same run, and an older one is refused
   t.regex(String(late.Body.Message), /stamp/);
   t.is(resultOf(await send(older, { guest: 'web2' })).ErrorCode, 0);
   t.is(ports.length, 2);
+});
+
+test('whoever may run nothing on a guest learns nothing of its stamps', async (t) => {
+  const { send, ports } = await start(t);
+  const older = fresh();
+  t.is(resultOf(await send(fresh(), { guest: 'db1', user: 'scoped' })).ErrorCode, 0);
+  const refused = [await send(older, { guest: 'db1' }), await send(fresh(), { guest: 'db1' })];
+  const [first, second] = refused.map((it) => resultOf(it).Body.Message);
+  t.regex(String(first), /no rule permits/);
+  t.is(first, second);
+  const late = resultOf(await send(older, { guest: 'db1', user: 'scoped' }));
+  t.regex(String(late.Body.Message), /stamp/);
+  t.is(ports.length, 1);
 });
 
 test('a signature is good for one guest and one text', async (t) => {

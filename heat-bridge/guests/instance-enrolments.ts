@@ -1,0 +1,107 @@
+/**
+ * Enrolments of instances that ask for their user-data themselves, or that Nova asks for: each has
+ * one. The answer is the same until its ticket is used, and there is none from then on.
+ */
+
+import type { StateArea } from '../../master/index.ts';
+import { KeyedMutex } from '../../runtime/index.ts';
+import type { Enrolment, EnrolRequest } from '../enroll/enrolment.ts';
+import type { EnrolmentModule } from '../enroll/open-enrolment.ts';
+import { BridgeError } from '../errors.ts';
+
+/** An instance, and the minion that it is to become. */
+export interface InstanceRequest extends Pick<EnrolRequest, 'id' | 'project' | 'lifetimeSeconds'> {
+  readonly instance: string;
+}
+
+/** User-data with a ticket, or why there is none: for the operator, not for whoever asked. */
+export type InstanceUserData =
+  | { readonly userData: string }
+  | { readonly refusal: string; readonly code?: string };
+
+/** Numbers of the enrolments of instances, for ever: none of them is enrolled twice. */
+const prefix = ['guests', 'vendordata'];
+
+export interface InstanceEnrolmentDeps {
+  readonly state: Pick<StateArea, 'get' | 'write'>;
+  readonly enroll: Pick<EnrolmentModule, 'api' | 'enrolments' | 'reissue'>;
+}
+
+/** The enrolment that was made for an instance; `undefined` in it: it is over for long. */
+interface KnownEnrolment {
+  readonly enrolment: Enrolment | undefined;
+}
+
+/** Begins them, each once. */
+export class InstanceEnrolments {
+  readonly #deps: InstanceEnrolmentDeps;
+  readonly #byInstance = new KeyedMutex();
+  readonly #byId = new KeyedMutex();
+
+  constructor(deps: InstanceEnrolmentDeps) {
+    this.#deps = deps;
+  }
+
+  /** Whether an instance can have no user-data any more, whatever it asks for. */
+  async isOver(instance: string): Promise<boolean> {
+    const known = await this.#knownOf(instance);
+    return known !== undefined && (known.enrolment === undefined || isUsed(known.enrolment));
+  }
+
+  /** The user-data of an instance. */
+  async userDataFor(request: InstanceRequest): Promise<InstanceUserData> {
+    // One after the other: the first begins the enrolment.
+    return this.#byInstance.run(request.instance, () => {
+      // Of two instances that ask for one id at once, the second would take it from the first.
+      // protection: instance-ids-at-once
+      return this.#byId.run(request.id, () => this.#userDataFor(request));
+    });
+  }
+
+  async #userDataFor(request: InstanceRequest): Promise<InstanceUserData> {
+    const { enroll, state } = this.#deps;
+    const { id, instance, project } = request;
+    const known = await this.#knownOf(instance);
+    // protection: vendordata-of-others
+    const isAnother = known !== undefined && known.enrolment?.project !== project;
+    if (isAnother) return { refusal: 'its enrolment is over, or is of another project' };
+    // protection: instance-enrolled-twice
+    if (isUsed(known?.enrolment)) return { refusal: 'it has had its enrolment' };
+    const holder = enroll.enrolments.liveOf(id);
+    // An unused ticket of the id would give way to this one.
+    // protection: vendordata-shared-ids
+    if (holder !== undefined && holder.instance !== instance) {
+      return { refusal: `the id ${id} is enrolled for another machine` };
+    }
+    try {
+      if (known?.enrolment?.state === 'open') {
+        return { userData: (await enroll.reissue(known.enrolment, request)).userData };
+      }
+      const { enrolment, userData } = await enroll.api.create(request);
+      const value = Buffer.from(enrolment.number);
+      await state.write([{ op: 'put', key: [...prefix, instance], value }]);
+      return { userData };
+    } catch (error) {
+      if (!(error instanceof BridgeError)) throw error;
+      return { refusal: error.message, code: error.code };
+    }
+  }
+
+  async #knownOf(instance: string): Promise<KnownEnrolment | undefined> {
+    const { enroll, state } = this.#deps;
+    const row = await state.get([...prefix, instance]);
+    if (row !== undefined) {
+      const number = Buffer.from(row.value).toString('utf8');
+      return { enrolment: enroll.enrolments.get(number) };
+    }
+    // Somebody enrols it otherwise.
+    const [other] = enroll.enrolments.liveOfInstance(instance);
+    return other && { enrolment: { ...other, state: 'accepted' } };
+  }
+}
+
+/** One that nobody used in its time may be followed by another one. */
+function isUsed(enrolment: Enrolment | undefined): boolean {
+  if (enrolment === undefined || enrolment.state === 'open') return false;
+  return enrolment.state !== 'failed' || enrolment.fingerprint !== undefined;
+}

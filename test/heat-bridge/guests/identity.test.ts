@@ -1,0 +1,308 @@
+/** Enrolment by identity: what an instance gets through a metadata agent, where a rule means it. */
+
+import { writeFileSync } from 'node:fs';
+import path from 'node:path';
+import test, { type ExecutionContext } from 'ava';
+import {
+  type AgentInstance,
+  agentHeader,
+  signAgentRequest,
+} from '../../../heat-bridge/guests/agent-credentials.ts';
+import { startMetadataAgent } from '../../../heat-bridge/guests/metadata-agent.ts';
+import { createSilentLogger } from '../../../master/index.ts';
+import { checkServerConfig } from '../../../server/check-config.ts';
+import { auditRecords } from '../../helpers/audit-records.ts';
+import { type ApiAnswer, json } from '../../helpers/salt-api.ts';
+import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
+import { configDirectory } from '../../master/config/files.ts';
+import { fingerOf } from '../enroll/stage.ts';
+import { codeOf, type GuestStage, sendToSocket, startGuests } from './stage.ts';
+import { type StandInCloud, startCloud } from './stand-in-cloud.ts';
+
+const secret = 'the secret of the agent of these networks';
+const web = { instance: '6f1e0c1a-2b3c-4d5e-8f90-a1b2c3d4e5f6', project: 'p1' };
+const userDataPath = '/bridge/v1/guest/user-data';
+
+interface Stage extends Omit<GuestStage, 'ask'> {
+  readonly cloud: StandInCloud;
+  /** Asks as an agent does. */
+  ask(asking?: AgentInstance, agent?: string): Promise<ApiAnswer>;
+  claim(ticket: string, id: string, instance: string): Promise<ApiAnswer>;
+}
+
+async function start(t: ExecutionContext, identity: object | undefined): Promise<Stage> {
+  const cloud = await startCloud(t);
+  const file = path.join(temporaryDirectory(t), 'agent.secret');
+  writeFileSync(file, secret, { mode: 0o600 });
+  const user = { username: 'saltbridge', password: 'x', project: 'service' };
+  const peers = {
+    keystone: { url: `${cloud.url}/v3`, ...user },
+    compute: { url: `${cloud.url}/compute` },
+    network: { url: `${cloud.url}/network` },
+    poll_interval: 3600,
+  };
+  const agents = { 'net-1': { secret_file: file }, 'net-2': { secret_file: file } };
+  const stage = await startGuests(t, { guests: { agents, peers, ...(identity && { identity }) } });
+  return {
+    ...stage,
+    cloud,
+    ask: (asking = web, name = 'net-1') => {
+      const request = { method: 'GET', path: userDataPath, body: new Uint8Array() };
+      const signed = signAgentRequest({ name, secret }, asking, request, stage.clock.now);
+      return stage.call({ path: userDataPath, headers: { [agentHeader]: signed } });
+    },
+    claim: (ticket, id, instance) =>
+      stage.call({
+        method: 'POST',
+        path: '/bridge/v1/enroll/claim',
+        headers: json(),
+        body: { ticket, id, instance, fingerprint: fingerOf('minion') },
+      }),
+  };
+}
+
+/** Starts an instance in the cloud. */
+function boot(
+  { servers, ports }: StandInCloud,
+  { instance, project }: AgentInstance,
+  { name = 'web', network = 'net-A', image = 'debian-12', portOf = project } = {},
+): void {
+  const common = { tenant_id: project, reservation: 'r', updatedAt: 0 };
+  servers.push({ id: instance, name, image, ...common });
+  ports.push({
+    id: `port-${instance}`,
+    device_id: instance,
+    device_owner: 'compute:az1',
+    project_id: portOf,
+    network_id: network,
+    mac_address: 'fa:16:3e:4c:2c:30',
+    security_groups: [],
+    fixed_ips: [{ ip_address: '10.0.0.5', subnet_id: 's' }],
+  });
+}
+
+/** The ticket in user-data. */
+function ticketIn({ text }: ApiAnswer): string {
+  const [, ticket = ''] = /ticket='([^']+)'/.exec(text) ?? [];
+  return ticket;
+}
+
+/** What an instance is told that may have nothing. */
+function isUnknown({ status, json: body }: ApiAnswer): boolean {
+  const error = { code: 'ERR_ENROLL_UNKNOWN', message: 'this instance is not enrolled' };
+  return status === 404 && JSON.stringify(body).includes(JSON.stringify(error).slice(1, -1));
+}
+
+test('an instance that a rule means gets its user-data until it has claimed, and none afterwards', async (t) => {
+  const stage = await start(t, { 'web servers': { instance: { project: 'p1' } } });
+  boot(stage.cloud, web);
+  const answers = await Promise.all(Array.from({ length: 5 }, () => stage.ask()));
+  t.deepEqual([...new Set(answers.map(({ status }) => status))], [200]);
+  const [ticket = '', ...others] = new Set(answers.map(ticketIn));
+  t.deepEqual([ticket === '', others], [false, []]);
+  t.regex(answers[0]?.text ?? '', /^Content-Type: multipart\/mixed/);
+  const { instance } = web;
+  t.like(await stage.bridge.enroll.list(), [{ id: instance, instance, project: 'p1' }]);
+  t.is((await stage.claim(ticket, 'web', instance)).status, 403);
+  t.is((await stage.claim(ticket, instance, 'another')).status, 403);
+  t.is((await stage.claim(ticket, instance, instance)).status, 200);
+  const lookedUp = stage.cloud.asked.length;
+  t.true(isUnknown(await stage.ask()));
+  await stage.bridge.enroll.retire({ instance });
+  // Also when its minion is gone: whoever is root on the instance can ask for it.
+  t.true(isUnknown(await stage.ask()));
+  t.is(stage.cloud.asked.length, lookedUp);
+  t.is((await stage.bridge.enroll.list()).length, 1);
+  const records = await auditRecords(stage);
+  const asked = records.filter(({ action }) => action === 'enroll.asked');
+  const who = { kind: 'service', name: 'net-1' };
+  const entry = { who, what: 'bridge.identity', on: [instance] } as const;
+  t.like(asked, [
+    { ...entry, rule: 'web servers', outcome: 'permitted' },
+    { ...entry, detail: 'it has had its enrolment', outcome: 'denied' },
+  ]);
+  t.false(JSON.stringify(records).includes(ticket));
+});
+
+test('an instance of another project, image, network, zone or agent is told what an unknown one is', async (t) => {
+  const project = 'p1';
+  const base = { project, image: ['debian-12', 'debian-13'], network: 'net-A', agent: 'net-1' };
+  const stage = await start(t, {
+    base: { instance: { ...base, zone: 'az1' } },
+    nowhere: { instance: { project: 'p3', zone: 'az9' } },
+  });
+  const ask = async (
+    instance: string,
+    given: Parameters<typeof boot>[2] & { project?: string; says?: string; agent?: string } = {},
+  ): Promise<ApiAnswer> => {
+    const { project: owner = project, says = owner, agent, ...more } = given;
+    boot(stage.cloud, { instance, project: owner }, more);
+    return stage.ask({ instance, project: says }, agent);
+  };
+  const refused = {
+    'nobody-knows-it': await stage.ask({ instance: 'nobody', project }),
+    'project-without-rule': await ask('a', { project: 'p2' }),
+    // A port of a tenant has the id of another's instance: the agent goes by it.
+    'project-of-another': await ask('b', { project: 'p2', says: project, portOf: project }),
+    image: await ask('c', { image: 'debian-11' }),
+    network: await ask('d', { network: 'net-B' }),
+    // A tenant gives a port in the network of another the id of its instance.
+    port: await ask('e', { network: 'net-B' }).then(() => {
+      boot(stage.cloud, { instance: 'e', project }, { portOf: 'p2' });
+      return stage.ask({ instance: 'e', project });
+    }),
+    zone: await ask('f', { project: 'p3' }),
+    agent: await ask('g', { agent: 'net-2' }),
+  };
+  for (const [what, answer] of Object.entries(refused)) t.true(isUnknown(answer), what);
+  t.is(new Set(Object.values(refused).map(({ text }) => text)).size, 1);
+  t.deepEqual(await stage.bridge.enroll.list(), []);
+  stage.cloud.isNetworkDown = true;
+  t.true(isUnknown(await ask('h')));
+  stage.cloud.isNetworkDown = false;
+  t.is((await stage.ask({ instance: 'h', project })).status, 200);
+});
+
+test('two instances never have one id, whichever asks first, and a later one has it when the first is retired', async (t) => {
+  const stage = await start(t, { all: { instance: { project: 'p1' }, id: '{name}.{project}' } });
+  const [one, two] = ['one', 'two'].map((instance) => ({ instance, project: 'p1' }));
+  if (one === undefined || two === undefined) throw new TypeError('two instances');
+  for (const each of [one, two]) boot(stage.cloud, each);
+  boot(stage.cloud, { instance: 'odd', project: 'p1' }, { name: '../*' });
+  t.true(isUnknown(await stage.ask({ instance: 'odd', project: 'p1' })));
+  const answers = await Promise.all([stage.ask(one), stage.ask(two)]);
+  const at = answers.findIndex(({ status }) => status === 200);
+  const [first, second] = at === 0 ? [one, two] : [two, one];
+  t.true(answers.some(isUnknown));
+  const id = 'web.p1';
+  t.like(await stage.bridge.enroll.list(), [{ id, instance: first.instance, state: 'open' }]);
+  const ticket = ticketIn(answers[at] ?? (await stage.ask(first)));
+  t.is((await stage.claim(ticket, id, first.instance)).status, 200);
+  t.true(isUnknown(await stage.ask(second)));
+  await stage.bridge.enroll.retire({ id });
+  const next = await stage.ask(second);
+  t.is((await stage.claim(ticketIn(next), id, second.instance)).status, 200);
+  t.true(isUnknown(await stage.ask(first)));
+});
+
+test('nothing that a guest sends makes it another instance, and nobody but an agent is answered', async (t) => {
+  const stage = await start(t, { all: { instance: { project: ['p1', 'p2'] } } });
+  const other = { instance: 'other', project: 'p2' };
+  for (const each of [web, other]) boot(stage.cloud, each);
+  const socket = path.join(temporaryDirectory(t), 's');
+  const nova = { url: 'http://127.0.0.1:1', secret: 'of nova' };
+  const agent = await startMetadataAgent({
+    socket,
+    nova,
+    master: { url: `http://127.0.0.1:${stage.port}`, name: 'net-1', secret },
+    find: async (network) => (network === 'net-A' ? web : other),
+    now: () => stage.clock.now,
+    log: createSilentLogger(),
+  });
+  t.teardown(() => agent.close());
+  const request = { method: 'GET', path: userDataPath, body: new Uint8Array() };
+  const forged = signAgentRequest(
+    { name: 'net-1', secret: 'a secret that a guest guesses' },
+    other,
+    request,
+    stage.clock.now,
+  );
+  const headers = [
+    'GET /saltbridge/v1/user-data?instance=other&project=p2&id=other HTTP/1.1',
+    'host: 169.254.169.254',
+    `${agentHeader}: ${forged}`,
+    'x-instance-id: other',
+    'x-tenant-id: p2',
+    'x-neutron-network-id: net-A',
+    'x-forwarded-for: 10.0.0.5',
+    'connection: close',
+  ];
+  const text = await sendToSocket(socket, `${headers.join('\r\n')}\r\n\r\n`);
+  t.regex(text, /^HTTP\/1\.1 200 [\s\S]*multipart\/mixed/);
+  t.like(await stage.bridge.enroll.list(), [{ id: web.instance }]);
+  const twice = await sendToSocket(
+    socket,
+    `${headers.join('\r\n')}\r\nX-Neutron-Network-ID: B\r\n\r\n`,
+  );
+  t.regex(twice, /^HTTP\/1\.1 400 /);
+  const guest = await stage.guest('web-9', { project: 'p2', instance: 'nine' });
+  const signed = (): string =>
+    signAgentRequest({ name: 'net-1', secret }, web, request, stage.clock.now);
+  const once = signed();
+  for (const [status, more] of [
+    [401, {}],
+    [401, { 'x-auth-token': guest.token }],
+    [401, { [agentHeader]: forged }],
+    [401, { [agentHeader]: signed().replace(';p1;', ';p2;') }],
+    [200, { [agentHeader]: once }],
+    [401, { [agentHeader]: once }],
+  ] as const) {
+    t.is((await stage.call({ path: userDataPath, headers: more })).status, status);
+  }
+  t.is((await stage.bridge.enroll.list()).length, 2);
+});
+
+test('an instance that asks again and again is told to wait, and others are not', async (t) => {
+  const stage = await start(t, { all: { instance: { project: 'p1' } } });
+  boot(stage.cloud, web);
+  const answers: ApiAnswer[] = [];
+  for (let count = 0; count < 25; count += 1) answers.push(await stage.ask());
+  t.is(answers[0]?.status, 200);
+  t.is(answers.at(-1)?.status, 429);
+  t.is(codeOf(answers.at(-1) ?? (await stage.ask())), 'ERR_EAUTH_LIMIT');
+  boot(stage.cloud, { instance: 'another', project: 'p1' });
+  t.is((await stage.ask({ instance: 'another', project: 'p1' })).status, 200);
+  const asked = (await auditRecords(stage)).filter(({ action }) => action === 'enroll.asked');
+  t.is(asked.length, 2);
+});
+
+test('one instance has one enrolment, by Nova or by itself', async (t) => {
+  const stage = await start(t, { all: { instance: { project: 'p1' } } });
+  boot(stage.cloud, web);
+  const { instance, project } = web;
+  await stage.bridge.enroll.create({ id: 'by-hand', project, instance });
+  t.true(isUnknown(await stage.ask()));
+  t.is((await stage.bridge.enroll.list()).length, 1);
+});
+
+test('without a rule nobody is answered', async (t) => {
+  for (const identity of [undefined, {}]) {
+    const stage = await start(t, identity);
+    boot(stage.cloud, web);
+    t.is((await stage.ask()).status, 404);
+    t.deepEqual(await stage.bridge.enroll.list(), []);
+  }
+});
+
+test('every mistake in the rules is told with its line', async (t) => {
+  const directory = configDirectory(t, {
+    master: `saltbridge:
+  bridge:
+    guests:
+      identity:
+        empty: { instance: {} }
+        unknown:
+          instance: { project: p1, imag: x }
+        form:
+          instance: { project: p1 }
+          id: "{name}"
+        agent:
+          instance:
+            agent: x
+        fine: { instance: { project: [p1, p2] } }
+`,
+  });
+  const { problems } = await checkServerConfig(directory);
+  const told = problems.map(({ line, key, problem }) => {
+    const [, place = key] = key.split('saltbridge:bridge:guests:identity');
+    return `${line} ${place}: ${problem}`;
+  });
+  t.deepEqual(told, [
+    '4 : expected agents beside it: nobody else asks for an instance',
+    '4 : expected peers beside it, which says where Nova and Neutron are',
+    '5 :empty:instance: expected one of project, agent, image, network, zone',
+    '7 :unknown:instance: imag: there is no such key',
+    '10 :form:id: expected {uuid} or {name}.{project}',
+    '13 :agent:instance:agent: there is no x under agents',
+  ]);
+});
