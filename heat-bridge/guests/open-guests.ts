@@ -22,7 +22,6 @@ import {
 import type { BridgeModule } from '../bridge-module.ts';
 import type { Enrolment } from '../enroll/enrolment.ts';
 import type { EnrolmentModule } from '../enroll/open-enrolment.ts';
-import { BridgeError } from '../errors.ts';
 import { parseKeystoneOptions } from '../keystone.ts';
 import { BridgeOptionsError, parseSection, type SectionProblem } from '../options.ts';
 import { createPresence, type Presence } from '../presence.ts';
