@@ -17,8 +17,6 @@ import {
   TokenWatch,
   tokensUrl,
 } from '../master/index.ts';
-import { Semaphore, tryParseJson } from '../runtime/index.ts';
-import { BridgeError } from './errors.ts';
 import {
   type AllowedEndpoint,
   type ConfiguredEndpoint,
@@ -28,7 +26,10 @@ import {
   type HttpResult,
   parseAllowedEndpoints,
   readEndpoint,
-} from './http-client.ts';
+  Semaphore,
+  tryParseJson,
+} from '../runtime/index.ts';
+import { BridgeError } from './errors.ts';
 import { BridgeOptionsError, parseSection } from './options.ts';
 
 // The client of Keystone, with a log-in of its own [Identity API v3: validate token].

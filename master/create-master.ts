@@ -124,7 +124,8 @@ async function open(parts: Parts, closers: Closers): Promise<Assembly> {
   const sls = await createReactorSls({ config, context, files, functions });
   const { commands } = extensions;
   const calls = createReactionCalls({ jobs, users, functions, commands });
-  const reactor = await createReactor({ config, context, events, jobs, calls, sls });
+  const { reactors } = functions;
+  const reactor = await createReactor({ config, context, events, jobs, calls, sls, reactors });
 
   const schedule = createSchedule({ config, context, jobs, functions });
 

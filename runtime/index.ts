@@ -17,6 +17,18 @@ export {
 } from './connection-guard.ts';
 export { SaltbridgeError } from './errors.ts';
 export { FileReloader } from './file-reloader.ts';
+export {
+  type AllowedEndpoint,
+  type ConfiguredEndpoint,
+  createDnsResolver,
+  createHttpClient,
+  type HttpClient,
+  type HttpResult,
+  type OutgoingRequest,
+  originOf,
+  parseAllowedEndpoints,
+  readEndpoint,
+} from './http-client.ts';
 export { InFlight } from './in-flight.ts';
 export {
   JsonError,

@@ -2,7 +2,7 @@
 
 import { hash } from 'node:crypto';
 import { logInBody } from '../../master/index.ts';
-import type { HttpResult, OutgoingRequest } from '../http-client.ts';
+import type { HttpResult, OutgoingRequest } from '../../runtime/index.ts';
 import { publicServiceUrl, requestToken } from '../signals/transports.ts';
 import type { OwnerLogin, ServerLogin } from './stacks.ts';
 

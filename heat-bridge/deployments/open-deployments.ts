@@ -3,13 +3,12 @@
 import Type from '#typebox';
 import type { Subject } from '../../acl/index.ts';
 import { type AuditRequester, audited, type ExtensionHost } from '../../master/index.ts';
-import { sleepUntilAborted } from '../../runtime/index.ts';
+import { type HttpClient, sleepUntilAborted } from '../../runtime/index.ts';
 import type { BridgeModule } from '../bridge-module.ts';
 import type { Catalog } from '../commands/command-catalog.ts';
 import { CommandRunner } from '../commands/command-runner.ts';
 import type { RunQuotas } from '../commands/run-limits.ts';
 import type { EnrolmentModule } from '../enroll/open-enrolment.ts';
-import type { HttpClient } from '../http-client.ts';
 import { parseSection } from '../options.ts';
 import { createPresence } from '../presence.ts';
 import { secretsOf } from '../signals/destination.ts';

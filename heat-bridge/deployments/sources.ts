@@ -3,9 +3,9 @@
 import { createHmac } from 'node:crypto';
 import Type from '#typebox';
 import { Compile } from '#typebox/compile';
+import type { HttpResult, OutgoingRequest } from '../../runtime/index.ts';
 import { tryParseJson } from '../../runtime/index.ts';
 import { isPlainMap } from '../commands/command-definition.ts';
-import type { HttpResult, OutgoingRequest } from '../http-client.ts';
 import { errorTextOf, zaqarClientId } from '../signals/transports.ts';
 import type { Ask, StackLogins } from './logins.ts';
 import { parseServerMetadata, type ServerMetadata } from './metadata.ts';

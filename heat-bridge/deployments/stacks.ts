@@ -6,9 +6,8 @@ import Type from '#typebox';
 import { Compile } from '#typebox/compile';
 import type { Subject } from '../../acl/index.ts';
 import type { StateArea } from '../../master/index.ts';
-import { KeyedMutex } from '../../runtime/index.ts';
+import { KeyedMutex, originOf } from '../../runtime/index.ts';
 import { BridgeError } from '../errors.ts';
-import { originOf } from '../http-client.ts';
 
 const strict = { additionalProperties: false };
 const Text = Type.String({ minLength: 1, maxLength: 4096 });

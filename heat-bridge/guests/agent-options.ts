@@ -6,14 +6,14 @@ import type { Static } from 'typebox';
 import { parse } from 'yaml';
 import Type from '#typebox';
 import { Compile } from '#typebox/compile';
-import { tryParseJson } from '../../runtime/index.ts';
-import { BridgeError } from '../errors.ts';
 import {
   createDnsResolver,
   createHttpClient,
   parseAllowedEndpoints,
   readEndpoint,
-} from '../http-client.ts';
+  tryParseJson,
+} from '../../runtime/index.ts';
+import { BridgeError } from '../errors.ts';
 import { parseKeystoneOptions } from '../keystone.ts';
 import type { AgentInstance } from './agent-credentials.ts';
 import { CloudReader } from './cloud-reader.ts';

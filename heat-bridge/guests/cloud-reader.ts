@@ -4,8 +4,8 @@ import type { TSchema } from 'typebox';
 import Type from '#typebox';
 import { Compile } from '#typebox/compile';
 import { logInBody } from '../../master/index.ts';
+import type { HttpResult, OutgoingRequest } from '../../runtime/index.ts';
 import { tryParseJson } from '../../runtime/index.ts';
-import type { HttpResult, OutgoingRequest } from '../http-client.ts';
 import type { KeystoneOptions } from '../keystone.ts';
 import { requestToken } from '../signals/transports.ts';
 

@@ -13,16 +13,16 @@ import {
   type MinionRunners,
 } from '../../master/index.ts';
 import { isRelayedAddress } from '../../minion-protocol/index.ts';
-import type { BridgeModule } from '../bridge-module.ts';
-import type { Enrolment } from '../enroll/enrolment.ts';
-import type { EnrolmentModule } from '../enroll/open-enrolment.ts';
 import {
   type AllowedEndpoint,
   createDnsResolver,
   createHttpClient,
   parseAllowedEndpoints,
   readEndpoint,
-} from '../http-client.ts';
+} from '../../runtime/index.ts';
+import type { BridgeModule } from '../bridge-module.ts';
+import type { Enrolment } from '../enroll/enrolment.ts';
+import type { EnrolmentModule } from '../enroll/open-enrolment.ts';
 import { parseKeystoneOptions } from '../keystone.ts';
 import { BridgeOptionsError, parseSection, type SectionProblem } from '../options.ts';
 import { createPresence, type Presence } from '../presence.ts';

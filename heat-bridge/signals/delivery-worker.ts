@@ -1,11 +1,12 @@
 import type { Logger } from 'pino';
 import {
+  type HttpClient,
   KeyedSemaphore,
+  originOf,
   type RetryDelays,
   retryDelayMs,
   sleepUntilAborted,
 } from '../../runtime/index.ts';
-import { type HttpClient, originOf } from '../http-client.ts';
 import { type Destination, secretsOf } from './destination.ts';
 import type { HandleInfo, HandleRegistry } from './handles.ts';
 import type { Outbox, OutboxRecord, PendingSignal } from './outbox.ts';

@@ -5,9 +5,8 @@ import type { TSchema } from 'typebox';
 import Type from '#typebox';
 import { Compile } from '#typebox/compile';
 import type { StateArea } from '../../master/index.ts';
-import { Budget, type BudgetLimits, KeyedMutex } from '../../runtime/index.ts';
+import { Budget, type BudgetLimits, KeyedMutex, originOf } from '../../runtime/index.ts';
 import { BridgeError } from '../errors.ts';
-import { originOf } from '../http-client.ts';
 import { type Destination, parseDestination, type Transport } from './destination.ts';
 
 /** What a handle is registered with. */

@@ -11,7 +11,6 @@ import {
   type MetricFamily,
 } from '../../master/index.ts';
 import type { BudgetLimits, RetryDelays } from '../../runtime/index.ts';
-import { type BridgeModule, familyOf, figureOf } from '../bridge-module.ts';
 import {
   type AllowedEndpoint,
   type ConfiguredEndpoint,
@@ -20,8 +19,9 @@ import {
   type HttpClient,
   parseAllowedEndpoints,
   readEndpoint,
-} from '../http-client.ts';
-import { BridgeOptionsError, parseSection } from '../options.ts';
+} from '../../runtime/index.ts';
+import { type BridgeModule, familyOf, figureOf } from '../bridge-module.ts';
+import { BridgeOptionsError, parseSection, parseSections } from '../options.ts';
 import { DeliveryWorker } from './delivery-worker.ts';
 import { type HandleInfo, HandleRegistry } from './handles.ts';
 import { addMissingOwners, Outbox, type OutboxQuotaOptions, type PendingSignal } from './outbox.ts';
@@ -165,7 +165,7 @@ const turnRetryMs = 1_000;
 /** What signals need of their master. */
 export type SignalsHost = Pick<
   ExtensionHost,
-  'audit' | 'closing' | 'fire' | 'logger' | 'now' | 'state'
+  'audit' | 'beforeReload' | 'closing' | 'fire' | 'logger' | 'now' | 'state'
 > & {
   /** `publish_session` says how long a request that was sent once can come again. */
   readonly config: Pick<ExtensionHost['config'], 'publishSession'>;
@@ -194,9 +194,21 @@ export interface SignalsModule
  */
 export async function openSignals(host: SignalsHost, section: unknown): Promise<SignalsModule> {
   const { state, now, closing } = host;
-  const { endpoints, timeoutMs, handleTtlMs, heldTtlMs, handleBytes, maxBytes, ...more } =
-    parseSignalsOptions(section);
-  const { quotas, deadLetterTtlMs, ...pace } = more;
+  const {
+    endpoints: configured,
+    timeoutMs,
+    handleTtlMs,
+    heldTtlMs,
+    ...more
+  } = parseSignalsOptions(section);
+  const { handleBytes, maxBytes, quotas, deadLetterTtlMs, ...pace } = more;
+  let endpoints = configured;
+  host.beforeReload((bridge) => {
+    const next = parseSignalsOptions(parseSections(bridge).handles);
+    return () => {
+      endpoints = next.endpoints;
+    };
+  });
   const log = host.logger.child({ component: 'signals' });
   const reports = new SignalReporter(host.fire, log);
   const isListed = (origin: string): boolean => endpoints.has(origin);
@@ -209,7 +221,11 @@ export async function openSignals(host: SignalsHost, section: unknown): Promise<
   });
   const keepMarksMs = host.config.publishSession * 1000;
   await addMissingOwners(state, (id) => handles.find(id)?.owner);
-  const ask = createHttpClient({ endpoints, timeoutMs, resolve: createDnsResolver() });
+  const ask = createHttpClient({
+    endpoints: { get: (origin) => endpoints.get(origin) },
+    timeoutMs,
+    resolve: createDnsResolver(),
+  });
   const outbox = await Outbox.open({ state, quotas, keepMarksMs, deadLetterTtlMs, now });
   const over = { delivered: 0, dead: 0 };
   const courier = new DeliveryWorker({

@@ -4,8 +4,8 @@ import { createHmac, hash } from 'node:crypto';
 import Type from '#typebox';
 import { Compile } from '#typebox/compile';
 import { logInBody, tokensUrl } from '../../master/index.ts';
+import type { HttpResult, OutgoingRequest } from '../../runtime/index.ts';
 import { tryParseJson, writeJson } from '../../runtime/index.ts';
-import type { HttpResult, OutgoingRequest } from '../http-client.ts';
 import type { Credentials, Destination, Transport } from './destination.ts';
 import type { Signal } from './signal.ts';
 

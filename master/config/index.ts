@@ -44,7 +44,7 @@ export {
   type Settings,
   textsOf,
 } from './option-kinds.ts';
-export { eventRingSize } from './option-table.ts';
+export { eventRingSize, readReactorEntries } from './option-table.ts';
 export {
   type AclOptions,
   type EauthOptions,
@@ -83,6 +83,7 @@ export {
   type ScheduleRange,
   type ScheduleTrigger,
 } from './schedule.ts';
+export { type SdbProfile, sdbDrivers, warnOfSdbProfile } from './sdb-profiles.ts';
 export {
   engineNames,
   engineOption,

@@ -137,14 +137,37 @@ export class LiveConfig {
     const before = this.#all;
     const current = reloadableOf(next);
     const limits = Object.freeze({ ...before.limits, ...current.limits });
-    const after: MasterConfig = Object.freeze({ ...before, ...current, limits });
+    const bridge = withEndpoints(before.bridge, next.bridge);
+    const after: MasterConfig = Object.freeze({ ...before, ...current, limits, bridge });
     const prepared = this.#preparations.map((prepare) => prepare(after));
     this.#all = after;
     this.#current = current;
     for (const putInForce of prepared) putInForce();
     for (const listener of this.#listeners) await listener(current);
-    return { applied: differences(before, after), needRestart: differences(after, next) };
+    const applied = differences(before, after).map((name) =>
+      name === 'saltbridge:bridge' ? `${name}:handles:endpoints` : name,
+    );
+    return { applied, needRestart: differences(after, next) };
   }
+}
+
+type BridgeSection = MasterConfig['bridge'];
+
+/** Of what the bridge reads itself, a running master takes over `handles: endpoints:` alone. */
+function withEndpoints(before: BridgeSection, next: BridgeSection): BridgeSection {
+  const [old, handles] = [membersOf(before?.handles), membersOf(next?.handles)];
+  // A bridge comes and goes by a restart.
+  if (before === null || next === null || isDeepStrictEqual(old.endpoints, handles.endpoints))
+    return before;
+  // With their prototypes, which comparing looks at.
+  const merged = Object.assign(Object.create(Object.getPrototypeOf(handles)), old);
+  delete merged.endpoints;
+  if (handles.endpoints !== undefined) merged.endpoints = handles.endpoints;
+  return Object.assign(Object.create(Object.getPrototypeOf(before)), before, { handles: merged });
+}
+
+function membersOf(value: unknown): { readonly endpoints?: unknown } {
+  return typeof value === 'object' && value !== null ? value : {};
 }
 
 function reloadableOf(config: MasterConfig): ReloadableConfig {
@@ -174,8 +197,22 @@ function omit<T extends object, Name extends keyof T>(
 
 /** The names in files of the options whose values differ. */
 function differences(a: MasterConfig, b: MasterConfig): string[] {
-  const { limits: limitsOfA, acl: aclOfA, eauth: eauthOfA, saltgui: passedOnOfA, ...restOfA } = a;
-  const { limits: limitsOfB, acl: aclOfB, eauth: eauthOfB, saltgui: passedOnOfB, ...restOfB } = b;
+  const {
+    limits: limitsOfA,
+    acl: aclOfA,
+    eauth: eauthOfA,
+    saltgui: passedOnOfA,
+    sdb: sdbOfA,
+    ...restOfA
+  } = a;
+  const {
+    limits: limitsOfB,
+    acl: aclOfB,
+    eauth: eauthOfB,
+    saltgui: passedOnOfB,
+    sdb: sdbOfB,
+    ...restOfB
+  } = b;
   const rows = { ...saltOptions, ...rightsOptions, ...ownOptions };
   const rest = namesOf(restOfA).filter((name) => !isDeepStrictEqual(restOfA[name], restOfB[name]));
   const acl = namesOf(aclOfA).filter((name) => !isDeepStrictEqual(aclOfA[name], aclOfB[name]));
@@ -186,6 +223,7 @@ function differences(a: MasterConfig, b: MasterConfig): string[] {
   return [
     ...rest.map((name) => (name in ownOptions ? 'saltbridge:' : '') + rows[name].name),
     ...(isDeepStrictEqual(passedOnOfA, passedOnOfB) ? [] : ['saltgui_*']),
+    ...(isDeepStrictEqual(sdbOfA, sdbOfB) ? [] : ['sdb profiles']),
     ...eauth.map((name) => eauthOptions[name].name),
     ...acl.map((name) => `saltbridge:acl:${aclOptions[name].name}`),
     ...limits.map((name) => `saltbridge:limits:${limitOptions[name].name}`),

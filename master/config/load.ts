@@ -9,6 +9,7 @@ import { eauthOptions, namesOf, ownOptions, rightsOptions, saltOptions } from '.
 import type { MasterConfig } from './options.ts';
 import { readConfigDirectory } from './read-config.ts';
 import { warnOfSchedule } from './schedule.ts';
+import { warnOfSdbProfile } from './sdb-profiles.ts';
 import { warnOfReactorTags } from './signal-plan.ts';
 import { findUnserved, unservedNames } from './unserved-options.ts';
 import { warnOfRights } from './user-rights.ts';
@@ -88,6 +89,8 @@ function knownNames(): string[] {
 export function warnOfUnserved(settings: Settings): ConfigWarning[] {
   return [...settings].flatMap(([name, setting]) => {
     if (servedNames.has(name) || ofOtherPrograms.test(name)) return [];
+    const ofProfile = warnOfSdbProfile(name, setting);
+    if (ofProfile !== undefined) return ofProfile;
     const unserved = findUnserved(name);
     if (unserved?.isLost(setting) === false) return [];
     if (unserved !== undefined) {

@@ -13,6 +13,7 @@ import { extPillarEntries } from './ext-pillar.ts';
 import { fileserverBackends } from './fileserver-backend.ts';
 import { gitLimitDefaults, gitLimits, gitOptionRows } from './git-options.ts';
 import { httpApi } from './http-api-options.ts';
+import { httpQueryDefaults, httpQueryOptions } from './http-query-options.ts';
 import {
   absolutePath,
   authVersion,
@@ -256,6 +257,11 @@ const reactor: OptionKind<readonly ReactorEntry[]> = {
   },
 };
 
+/** The entries that a value of the option `reactor` means; `undefined`: none that it may have. */
+export function readReactorEntries(value: unknown): readonly ReactorEntry[] | undefined {
+  return reactor.parse(value);
+}
+
 /** From a file, or from a program. */
 function entryOf(item: unknown): ReactorEntry | undefined {
   if (typeof item !== 'object' || item === null || Array.isArray(item)) return undefined;
@@ -299,6 +305,7 @@ export type OwnOptionName =
   | 'exportBytes'
   | 'eventRing'
   | 'git'
+  | 'httpQuery'
   | 'socket'
   | 'minionIds'
   | 'publishSerialBlock'
@@ -316,7 +323,7 @@ export type OwnOptionName =
 /** Salt's options, which stand at the top of a file. */
 export type SaltOptions = Omit<
   MasterConfig,
-  OwnOptionName | RightsOptionName | 'limits' | 'acl' | 'eauth' | 'saltgui'
+  OwnOptionName | RightsOptionName | 'limits' | 'acl' | 'eauth' | 'saltgui' | 'sdb'
 >;
 
 /** Salt's options on the rights of users. */
@@ -551,6 +558,7 @@ export const ownOptions: OptionTable<Pick<MasterConfig, OwnOptionName>> = {
   eventExport: row('event_export', eventExports, []),
   exportBytes: row('export_bytes', integer(65_536, 2 ** 40), 256 * 1_048_576),
   git: row('git', gitLimits, gitLimitDefaults),
+  httpQuery: row('http_query', httpQueryOptions, httpQueryDefaults),
   bridge: row('bridge', plainMap, null),
   minionIds: row('minion_ids', oneOf(['strict', 'salt']), 'strict'),
   publishSerialBlock: row('publish_serial_block', integer(1, many), 1000),
@@ -710,9 +718,13 @@ const ofSalt: ReadonlySet<string> = new Set([
   'test_providers_target',
 ]);
 
+export function isPassedOn(name: string): boolean {
+  return own.test(name) || ofSalt.has(name);
+}
+
 /** Those that are set, as they stand there. */
 export function readPassedOn(settings: Settings): WireMap {
-  const found = [...settings].filter(([name]) => own.test(name) || ofSalt.has(name));
+  const found = [...settings].filter(([name]) => isPassedOn(name));
   // What a file can hold is made of Salt's values.
   return Object.fromEntries(found.map(([name, { value }]) => [name, toPlain(value) as WireValue]));
 }

@@ -12,8 +12,10 @@ import type { ExtPillarEntry } from './ext-pillar.ts';
 import type { BackendName } from './fileserver-backend.ts';
 import type { GitLimits, GitOptions } from './git-options.ts';
 import type { HttpApiOptions } from './http-api-options.ts';
+import type { HttpQueryOptions } from './http-query-options.ts';
 import type { Permissions } from './permissions.ts';
 import type { RelayOptions } from './relay-options.ts';
+import type { SdbProfile } from './sdb-profiles.ts';
 
 /** Salt's `hash_type`: digests of key fingerprints and files. */
 export type HashType = 'md5' | 'sha1' | 'sha224' | 'sha256' | 'sha384' | 'sha512';
@@ -442,6 +444,11 @@ export interface MasterConfig extends GitOptions {
    * Default: none.
    */
   readonly saltgui: WireMap;
+  /**
+   * Profiles of `sdb://` by their names. In files each is an option of that name whose value is a map
+   * with `driver`. Default: none.
+   */
+  readonly sdb: Readonly<Record<string, SdbProfile>>;
   /** `saltbridge:api`: the same as {@link restCherrypy}, and instead of it. Default `null`. */
   readonly api: HttpApiOptions | null;
   /**
@@ -504,6 +511,8 @@ export interface MasterConfig extends GitOptions {
   readonly eventExport: readonly EventExport[];
   /** `saltbridge:export_bytes`: events that may wait for that. Default 256 MiB. */
   readonly exportBytes: number;
+  /** `saltbridge:http_query`: what the runner `http.query` may ask. Default: nothing. */
+  readonly httpQuery: HttpQueryOptions;
   /** `saltbridge:git`: what git may be used for, and bounds on repositories. */
   readonly git: GitLimits;
   /**

@@ -7,7 +7,9 @@ import { type GivenOptions, originOfSetting, refuseValue, type Settings } from '
 import {
   aclOptions,
   eauthOptions,
+  isPassedOn,
   limitOptions,
+  namesOf,
   type OptionTable,
   ownOptions,
   readPassedOn,
@@ -18,6 +20,7 @@ import type { MasterConfig, MasterOptions } from './options.ts';
 import { checkPolicy } from './policy-rules.ts';
 import { checkReactions } from './reactions.ts';
 import { readSchedule } from './schedule.ts';
+import { readSdbProfiles } from './sdb-profiles.ts';
 import { findSharedPort, servedTransports } from './transport-options.ts';
 
 /** Puts every path below `root_dir`, as Salt does. [salt.config.apply_master_config] */
@@ -63,7 +66,11 @@ export function completeConfig(given: GivenOptions): MasterConfig {
   const limits = Object.freeze(readTable(limitOptions, given.limits));
   const acl = Object.freeze(readTable(aclOptions, given.acl));
   const saltgui = readPassedOn(given.salt);
-  const rooted = joinRootDir({ ...salt, ...rights, ...own, eauth, saltgui, limits, acl }, given);
+  const sdb = readSdbProfiles(given.salt, isOption);
+  const rooted = joinRootDir(
+    { ...salt, ...rights, ...own, eauth, saltgui, sdb, limits, acl },
+    given,
+  );
   const config: MasterConfig = { ...rooted, keepJobsSeconds: keepJobsSeconds(rooted, given) };
   refuseConflicts(config, given);
   checkPolicy(config, given.acl);
@@ -89,6 +96,17 @@ function readTable<T extends object>(table: OptionTable<T>, given: Settings): T 
     values[member] = value;
   }
   return values as T; // every member of the table has been set
+}
+
+const options: ReadonlySet<string> = new Set([
+  ...namesOf(saltOptions),
+  ...namesOf(rightsOptions),
+  ...namesOf(eauthOptions),
+  'saltbridge',
+]);
+
+function isOption(name: string): boolean {
+  return options.has(name) || isPassedOn(name);
 }
 
 function keepJobsSeconds(config: MasterConfig, { salt }: GivenOptions): number {
@@ -138,7 +156,7 @@ function refuseConflicts(config: MasterConfig, { salt, own }: GivenOptions): voi
  * @throws ConfigError ERR_OPTION_TYPE, ERR_OPTION_CONFLICT, ERR_OPTION_UNKNOWN
  */
 export function resolveMasterConfig(options: Partial<MasterOptions> = {}): MasterConfig {
-  const { limits = {}, acl = {}, eauth = {}, saltgui = {}, ...rest } = options;
+  const { limits = {}, acl = {}, eauth = {}, saltgui = {}, sdb = {}, ...rest } = options;
   refuseOther('limits', limits);
   refuseOther('acl', acl);
   refuseOther('eauth', eauth);
@@ -152,7 +170,7 @@ export function resolveMasterConfig(options: Partial<MasterOptions> = {}): Maste
         ...Object.keys(ownOptions),
       ]),
       ...toSettings(Object.entries(eauth), eauthOptions, Object.keys(eauthOptions)),
-      ...Object.entries(saltgui).map(
+      ...Object.entries({ ...saltgui, ...sdb }).map(
         ([name, value]) => [name, { value, origin: originOf(name) }] as const,
       ),
     ]),

@@ -23,6 +23,7 @@ export {
   type MergeOptions,
   mergeDeep,
   mergeOverride,
+  mergePillar,
   type PillarMap,
   type PillarSource,
   type SourceFile,

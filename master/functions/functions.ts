@@ -4,17 +4,20 @@ import type { InProcessApi, InProcessFunctionsApi } from '../api/index.ts';
 import type { Audit } from '../audit/index.ts';
 import type { LiveConfig } from '../config/index.ts';
 import type { MasterContext } from '../context/index.ts';
-import type { MinionData } from '../data/index.ts';
+import { type MinionData, Renderer } from '../data/index.ts';
 import type { Events } from '../events/index.ts';
 import type { Files } from '../files/index.ts';
 import type { Jobs } from '../jobs/index.ts';
 import { askRunners } from './ask-runners.ts';
 import { FunctionCaller, type FunctionCallerOptions, type FunctionTable } from './caller.ts';
 import { configRunner } from './config-runner.ts';
+import { httpRunner } from './http-runner.ts';
 import { insteadOfRunner, insteadOfWheel } from './not-served.ts';
 import { type Orchestrator, openOrchestrator } from './orchestrate/orchestrator.ts';
 import { queueRunner } from './queue-runner.ts';
+import { ReactorEntries, reactorRunner } from './reactor-runner.ts';
 import { docRunner, eventRunner, stateRunner, testRunner } from './runners.ts';
+import { sdbRunner } from './sdb-runner.ts';
 
 export interface FunctionDeps {
   readonly config: LiveConfig;
@@ -37,6 +40,8 @@ interface FunctionTables {
 export interface Functions {
   readonly runners: FunctionCaller;
   readonly wheel: FunctionCaller;
+  /** The option `reactor`, as the runner of that name has changed it. */
+  readonly reactors: ReactorEntries;
   readonly api: Pick<InProcessApi, 'runners' | 'wheel'>;
 }
 
@@ -55,6 +60,8 @@ export function createFunctions(deps: FunctionDeps): Functions {
     now: context.now,
     log: context.log.child({ component: 'runners' }),
   };
+  const reactors = new ReactorEntries(config);
+  const reader = context.closers.add(new Renderer(), (it) => it.close());
   const wheel = new FunctionCaller({
     ...common,
     table: tables.wheel,
@@ -77,6 +84,9 @@ export function createFunctions(deps: FunctionDeps): Functions {
       ...testRunner(),
       ...askRunners(jobs),
       ...configRunner({ config }),
+      ...sdbRunner({ config, reader, log: common.log }),
+      ...httpRunner({ config, reader }),
+      ...reactorRunner(reactors),
       ...queueRunner({
         store: context.store,
         bus,
@@ -92,6 +102,7 @@ export function createFunctions(deps: FunctionDeps): Functions {
   return {
     runners,
     wheel,
+    reactors,
     api: { runners: toFunctionsApi(runners), wheel: toFunctionsApi(wheel) },
   };
 }

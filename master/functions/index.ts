@@ -4,6 +4,7 @@ export { createFunctions, createOrchestrator, type Functions } from './functions
 export { textOf } from './orchestrate/high-data.ts';
 export { orderChunks } from './orchestrate/low-chunk.ts';
 export { PeerPublisher, PeerRunner, toCall } from './peers.ts';
+export type { ReactorEntries } from './reactor-runner.ts';
 export { authRunner, dataRunners, fileRunners, minionRunners } from './runners.ts';
 export { createSchedule } from './schedule.ts';
 export { wheelTable } from './wheel.ts';

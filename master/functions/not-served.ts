@@ -88,7 +88,7 @@ const insteadOfRunners: Readonly<Record<string, string>> = {
   drac: 'run the function on a minion: salt ID dracr.server_power',
   error: 'it only fails; call test.arg to try a client',
   f5: 'run the function on a minion: salt ID bigip.list_pool',
-  http: 'run the function on a minion (salt ID http.query), or send a signal to a webhook: see docs/signals.md',
+  http: 'the authorities of TLS are those of Node, or ca_file of saltbridge: http_query: hosts',
   'jobs.master': 'see saltbridge reactions runs for what the master itself does',
   launchd: 'no service of macOS is written; see docs/running.md',
   lxc: 'run the function on the host of the containers: salt ID lxc.start',
@@ -107,10 +107,9 @@ const insteadOfRunners: Readonly<Record<string, string>> = {
   'pillar.show_pillar_cache': 'see saltbridge pillar show ID',
   pkg: "run the function on minions: salt '*' pkg.list_upgrades",
   reactor:
-    'write reactor: or saltbridge: reactions: and send SIGHUP; saltbridge reactions list shows them',
+    'one master holds the reactors at a time; several processes share it, see docs/running.md',
   'salt.cmd':
     'no modules of minions run on the master: run a minion beside it, and salt ID FUNCTION',
-  sdb: 'keep secrets in pillar, by ext_pillar where they come from elsewhere: see docs/pillar.md',
   spacewalk: 'call its API from the service that orchestrates',
   ssh: 'enrol the machine as a minion: saltbridge enroll, see docs/enrolment.md',
   'state.event': 'saltbridge events follows the bus',

@@ -15,12 +15,12 @@ import {
   type ReactionRun,
   type ReactionsApi,
 } from '../api/index.ts';
-import { type LiveConfig, serviceOf } from '../config/index.ts';
+import { type LiveConfig, type MasterConfig, serviceOf } from '../config/index.ts';
 import type { MasterContext } from '../context/index.ts';
 import { Renderer, renderMs } from '../data/index.ts';
 import type { EventBus, Events } from '../events/index.ts';
 import { type Files, hiddenDirectories } from '../files/index.ts';
-import type { Functions } from '../functions/index.ts';
+import type { Functions, ReactorEntries } from '../functions/index.ts';
 import type { Jobs } from '../jobs/index.ts';
 import type { Users } from '../users/index.ts';
 import {
@@ -296,6 +296,7 @@ export interface ReactionDeps {
   readonly jobs: Jobs;
   readonly calls: ReactionCalls;
   readonly sls: ReactorSls;
+  readonly reactors: ReactorEntries;
 }
 
 /** The reactions of a master. */
@@ -308,7 +309,7 @@ export interface Reactions {
 
 /** @throws StoreError ERR_STORE_CORRUPT */
 export async function createReactor(deps: ReactionDeps): Promise<Reactions> {
-  const { config, context, events, jobs, calls, sls } = deps;
+  const { config, context, events, jobs, calls, sls, reactors } = deps;
   const { store, now, counters, closers } = context;
   const { bus } = events;
   const log = context.log.child({ component: 'reactions' });
@@ -316,9 +317,14 @@ export async function createReactor(deps: ReactionDeps): Promise<Reactions> {
   const closing = AbortSignal.any([context.closing, end.signal]);
   // Every run that is under way listens to it.
   setMaxListeners(0, closing);
-  let compiled = compileReactions(config.all, jobs.targets, sls);
+  const compile = (current: MasterConfig): CompiledReaction[] =>
+    compileReactions({ ...current, reactor: reactors.over(current.reactor) }, jobs.targets, sls);
+  let compiled = compile(config.all);
+  reactors.onChange = () => {
+    compiled = compile(config.all);
+  };
   config.beforeChange((next) => {
-    const prepared = compileReactions(next, jobs.targets, sls);
+    const prepared = compile(next);
     return () => {
       compiled = prepared;
     };

@@ -35,7 +35,7 @@ import {
   type KeyLifecycle,
   type Seal,
 } from '../auth/index.ts';
-import type { FixedConfig, LiveConfig, ReloadableConfig } from '../config/index.ts';
+import type { FixedConfig, LiveConfig, MasterConfig, ReloadableConfig } from '../config/index.ts';
 import type { MasterContext } from '../context/index.ts';
 import type { ExtPillar } from '../data/index.ts';
 import type { Events } from '../events/index.ts';
@@ -69,6 +69,12 @@ export interface ExtensionHost {
   readonly config: FixedConfig;
   /** What a reload replaces, as it is now. */
   reloadable(): ReloadableConfig;
+  /**
+   * Asks before each reload, with `saltbridge: bridge:` as it will be: of it, a reload changes
+   * `handles: endpoints:`.
+   * @param prepare - returns what puts it in force; what it throws refuses the whole reload
+   */
+  beforeReload(prepare: (bridge: MasterConfig['bridge']) => () => void): void;
   /** @throws MasterError ERR_MASTER_STOPPED before {@link OpenExtension.start} */
   readonly master: () => MasterApi;
   /** The policy in force, now. */
@@ -311,6 +317,7 @@ function createHost(
   return {
     config: config.fixed,
     reloadable: () => config.current,
+    beforeReload: (prepare) => config.beforeChange(({ bridge }) => prepare(bridge)),
     master: () => running().api,
     policy: () => policy.current,
     decide: (question, by = policy.current) => {

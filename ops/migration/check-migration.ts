@@ -27,6 +27,7 @@ import {
   surveyMasterConfig,
   textsOf,
   unservedExtPillars,
+  warnOfSdbProfile,
   withoutPlace,
 } from '../../master/config/index.ts';
 import { isNewMinionId } from '../../minion-protocol/index.ts';
@@ -421,6 +422,19 @@ const unknownOption: Advice = {
   remedy: 'See whether it is misspelt, or read by a module of your own.',
 };
 
+/** `undefined`: the option is no profile of sdb. */
+function sdbAdvice(name: string, setting: Setting): Advice | undefined {
+  const warnings = warnOfSdbProfile(name, setting);
+  if (warnings === undefined) return undefined;
+  const [warning] = warnings;
+  if (warning === undefined) {
+    const meaning = 'It is a profile of sdb, which the runner sdb of the master serves.';
+    return { outcome: 'honoured', meaning, remedy: '' };
+  }
+  const remedy = 'Use the drivers env, yaml or json, or pillar; minions keep their own sdb.';
+  return { outcome: 'refused', meaning: `${withoutPlace(warning)}.`, remedy };
+}
+
 const reactorAdvice: Advice = {
   outcome: 'honoured',
   meaning: 'Each file does what rules permit to service reaction:<file>, and nothing without one.',
@@ -505,7 +519,10 @@ function optionFinding(name: string, { value, origin }: Setting): MigrationFindi
       if (name === 'reactor') return { ...place, ...reactorAdvice };
       return { ...place, outcome: 'honoured', meaning: 'The option is served.', remedy: '' };
     case 'unknown':
-      return { ...place, ...(adviceOf(name) ?? unknownOption) };
+      return {
+        ...place,
+        ...(sdbAdvice(name, { value, origin }) ?? adviceOf(name) ?? unknownOption),
+      };
     case 'not-needed':
     case 'not-served':
       return { ...place, ...describe(name, value) };

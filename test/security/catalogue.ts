@@ -51,6 +51,8 @@ const projects = inFile('heat-bridge/keystone/keystone.test.ts');
 const keystoneTokens = inFile('heat-bridge/keystone/keystone.test.ts');
 const deployments = inFile('heat-bridge/deployments/deployments.test.ts');
 const groups = inFile('heat-bridge/deployments/groups.test.ts');
+const sdb = inFile('master/runners/sdb.test.ts');
+const httpQuery = inFile('master/runners/http.test.ts');
 const executionPlans = inFile('heat-bridge/murano/execution-plans.test.ts');
 const waitingPlans = inFile('heat-bridge/murano/waiting-plans.test.ts');
 const hooks = inFile('heat-bridge/cfn-init/hooks.test.ts');
@@ -1939,6 +1941,16 @@ export const catalogue: readonly Threat[] = [
         'execution plans of one caller that wait for a guest keep no other caller from it',
       ),
       waitingPlans('an execution plan that is nested without end is malformed'),
+    ],
+  },
+  {
+    id: 'H-33',
+    threat: 'a runner reads, keeps or asks more than the configuration says',
+    tests: [
+      sdb('profiles of the configuration lead to variables and to files, as in Salt'),
+      sdb('variables that are set are bounded'),
+      reactor('what is no reactor, or more than may be added, is refused, and so are users'),
+      httpQuery('listed hosts are asked as by Salt, within bounds, and no others'),
     ],
   },
   {

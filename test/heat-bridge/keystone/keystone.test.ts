@@ -4,7 +4,6 @@ import { once } from 'node:events';
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
 import { allow, type PolicyRule } from '../../../acl/index.ts';
-import { createHttpClient } from '../../../heat-bridge/http-client.ts';
 import { createBridge } from '../../../heat-bridge/index.ts';
 import {
   KeystoneClient,
@@ -18,6 +17,7 @@ import {
   readAuditLog,
   readToken,
 } from '../../../master/index.ts';
+import { createHttpClient } from '../../../runtime/http-client.ts';
 import { within } from '../../helpers/deadline.ts';
 import { type ApiAnswer, json, type RunningApi, startApi } from '../../helpers/salt-api.ts';
 import { directories } from '../../helpers/vector-master.ts';

@@ -4,7 +4,7 @@ import test, { type ExecutionContext } from 'ava';
 import { allow } from '../../../acl/index.ts';
 import { connectExtension, connectMaster } from '../../../client/index.ts';
 import { createBridge, type HandleInfo, type OutboxEntry } from '../../../heat-bridge/index.ts';
-import { readAuditLog } from '../../../master/index.ts';
+import { readAuditLog, resolveMasterConfig } from '../../../master/index.ts';
 import type { WireMap } from '../../../minion-protocol/index.ts';
 import { createSaltApi } from '../../../salt-api/index.ts';
 import { type ApiAnswer, json, password, send } from '../../helpers/salt-api.ts';
@@ -69,6 +69,41 @@ test('a permitted signal of a minion reaches the handle, once for each request',
     requests.map(({ body }) => JSON.parse(body)),
     [1, 2].map((data) => ({ status: 'SUCCESS', data, id: keys.minionId })),
   );
+});
+
+test('a reload takes over the endpoints of handles, as a whole or not at all', async (t) => {
+  const { service, bridge, master, add } = await open(t);
+  const reload = (handles: object | null) =>
+    master.master.reload(
+      resolveMasterConfig({
+        ...directories(master.directory),
+        acl,
+        bridge: handles === null ? null : { handles: { same_id_wait: 0, ...handles } },
+      }),
+    );
+  const isListed = async (): Promise<boolean> => (await bridge.handles.show('ready')).isListed;
+  await bridge.handles.add(add);
+  t.true(await isListed());
+  const { applied, needRestart } = await reload({ endpoints: ['https://heat.example.org'] });
+  t.deepEqual(applied, ['saltbridge:bridge:handles:endpoints']);
+  t.deepEqual(needRestart, []);
+  t.false(await isListed());
+  const more = { endpoints: [service.origin], per_minion: 7 };
+  t.deepEqual((await reload(more)).needRestart, ['saltbridge:bridge']);
+  t.true(await isListed());
+  await t.throwsAsync(reload({ endpoints: ['no address'] }), {
+    code: 'ERR_BRIDGE_OPTIONS',
+  });
+  await t.throwsAsync(reload({ endpoints: [{ url: 'https://a.test', ca_file: '/nowhere' }] }), {
+    code: 'ERR_BRIDGE_OPTIONS',
+  });
+  // A bridge comes and goes by a restart.
+  t.deepEqual((await reload(null)).applied, []);
+  t.true(await isListed());
+  t.true(await fire(master, { data: 1 }));
+  t.is((await service.heard(1)).length, 1);
+  await reload({});
+  t.false(await isListed());
 });
 
 test('a signal that no rule permits does not reach the outbox', async (t) => {

@@ -77,6 +77,7 @@ export async function openTestSignals(
     {
       state,
       config: { publishSession: 86_400 },
+      beforeReload: () => {},
       audit: { append: (entry) => audited.push(entry), digest: async () => '' },
       admission: { keyOf: heldKey },
       logger: createSilentLogger(),

@@ -82,7 +82,8 @@ test('permissions that are refused are told as such, and nothing more of them', 
 test('options are honoured, ignored or refused, each with its file and line', async (t) => {
   const report = await check(
     site(t, {
-      'etc/master': 'timeout: 7\nworker_threads: 8\nno_such_option: 1\n',
+      'etc/master':
+        'timeout: 7\nworker_threads: 8\nno_such_option: 1\nenv: {driver: env}\nv: {driver: vault}\n',
       'etc/master.d/a.conf': '\nengines: [stalekey]\n',
       'etc/master.d/b.conf': 'schedule: {x: {function: jobs.active, minutes: 5}}\n',
     }),
@@ -90,6 +91,8 @@ test('options are honoured, ignored or refused, each with its file and line', as
   t.deepEqual(said(report, 'timeout'), ['honoured', 'master:6']);
   t.deepEqual(said(report, 'worker_threads'), ['ignored', 'master:7']);
   t.deepEqual(said(report, 'no_such_option'), ['ignored', 'master:8']);
+  t.deepEqual(said(report, 'env'), ['honoured', 'master:9']);
+  t.deepEqual(said(report, 'v'), ['refused', 'master:10']);
   t.deepEqual(said(report, 'engines'), ['refused', 'a.conf:2']);
   t.deepEqual(said(report, 'schedule'), ['honoured', 'b.conf:1']);
   t.true(report.findings.every((it) => it.outcome !== 'refused' || it.remedy !== ''));

@@ -78,6 +78,60 @@ test('what no rule permits is denied, and what the policy refuses is not rendere
   t.is((await stage.master.reactions.runs()).length, 1);
 });
 
+test('reactors are added and deleted while the master runs, under the rules of their files', async (t) => {
+  const stage = await startReactor(
+    t,
+    { 'puppet.sls': puppet, 'other.sls': puppet },
+    { 'infra/none': 'other.sls' },
+    (nameOf) => [grant(nameOf('puppet.sls'), 'publish', 'test.kwarg')],
+  );
+  const { calls } = await startWeb(t, stage);
+  const { master, nameOf } = stage;
+  const reactor = async (fun: string, ...arg: readonly WireValue[]): Promise<WireValue> =>
+    (await master.runners.run({ fun: `reactor.${fun}`, arg })).return;
+  const configured = { 'infra/none': [nameOf('other.sls')] };
+  const files = [nameOf('puppet.sls'), nameOf('other.sls')];
+  t.deepEqual(await reactor('list'), [configured]);
+  t.deepEqual(await reactor('add', 'infra/puppet/*', files), {
+    status: true,
+    comment: 'Reactor added.',
+  });
+  t.deepEqual(await reactor('add', 'infra/puppet/*', nameOf('other.sls')), {
+    status: false,
+    comment: 'Reactor already exists.',
+  });
+  t.deepEqual(await reactor('list'), [configured, { 'infra/puppet/*': files }]);
+  await stage.emit({ env: 'test' });
+  const runs = await stage.ended(2);
+  t.deepEqual(Object.fromEntries(runs.map(({ reaction, state }) => [reaction, state])), {
+    [nameOf('puppet.sls')]: 'succeeded',
+    [nameOf('other.sls')]: 'denied',
+  });
+  t.is(calls.length, 1);
+  for (const tag of ['infra/none', 'infra/puppet/*']) {
+    const deleted = { status: true, comment: 'Reactor deleted.' };
+    t.deepEqual(await reactor('delete', tag), deleted);
+    const none = { status: false, comment: 'Reactor does not exists.' };
+    t.deepEqual(await reactor('delete', tag), none);
+  }
+  t.deepEqual(await reactor('list'), []);
+  t.deepEqual(await master.reactions.list(), []);
+});
+
+test('what is no reactor, or more than may be added, is refused, and so are users', async (t) => {
+  const { master } = await startReactor(t, {}, {}, () => []);
+  const add = async (...arg: readonly WireValue[]): Promise<string> =>
+    String((await master.runners.run({ fun: 'reactor.add', arg })).return);
+  t.regex(await add('infra/**', 'relative.sls'), /expected a glob on tags, and files/);
+  t.regex(await add('', '/a.sls'), /expected a glob on tags, and files/);
+  t.regex(await add('a', new Array(101).fill('/a.sls')), /no more than 1000 reactors of 100 files/);
+  const by = { who: { kind: 'user', name: 'fred' }, rule: 'test' } as const;
+  const call = { fun: 'reactor.add', arg: ['a/b', '/a.sls'], by };
+  const { return: answer } = await master.runners.run(call);
+  t.regex(String(answer), /for the local interface alone/);
+  t.deepEqual(await master.reactions.list(), []);
+});
+
 test('what one file may do no other may', async (t) => {
   const stage = await startReactor(
     t,

@@ -8,7 +8,7 @@ import { readFileSync } from 'node:fs';
 import http, { type IncomingHttpHeaders, type IncomingMessage } from 'node:http';
 import https from 'node:https';
 import { isIP } from 'node:net';
-import { addressSet } from '../master/index.ts';
+import { addressSet } from './address-set.ts';
 
 // Listed endpoints: by scheme, host and port; of their addresses only public ones, unless the list
 // permits others [THREATS B-08].
@@ -89,11 +89,12 @@ function hostOf(url: string): string {
 
 /** A request as a transport wants it. */
 export interface OutgoingRequest {
-  readonly method: 'DELETE' | 'GET' | 'HEAD' | 'POST' | 'PUT';
+  readonly method: 'DELETE' | 'GET' | 'HEAD' | 'PATCH' | 'POST' | 'PUT';
   /** Sent as it is written. */
   readonly url: string;
+  /** By names in lower case. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** JSON, made by us; of `POST` and `PUT`. */
+  /** Of `PATCH`, `POST` and `PUT`; JSON, unless `content-type` is among the headers. */
   readonly body?: string;
   /** Bytes of the answer that are read; more is cut off. */
   readonly maxAnswerBytes?: number;
@@ -116,7 +117,9 @@ export type HttpResult =
 export type HttpClient = (request: OutgoingRequest, signal: AbortSignal) => Promise<HttpResult>;
 
 export interface HttpClientOptions {
-  readonly endpoints: ReadonlyMap<string, AllowedEndpoint>;
+  readonly endpoints: Pick<ReadonlyMap<string, AllowedEndpoint>, 'get'>;
+  /** The option that lists them, for messages. Default `handles: endpoints`. */
+  readonly listedBy?: string;
   /** Milliseconds for the whole exchange. */
   readonly timeoutMs: number;
   /** All addresses of a host. @throws Error when there is none */
@@ -125,11 +128,16 @@ export interface HttpClientOptions {
 
 const defaultAnswerBytes = 65_536;
 
-export function createHttpClient({ endpoints, timeoutMs, resolve }: HttpClientOptions): HttpClient {
+export function createHttpClient({
+  endpoints,
+  listedBy = 'handles: endpoints',
+  timeoutMs,
+  resolve,
+}: HttpClientOptions): HttpClient {
   return async (request, signal) => {
     const endpoint = endpoints.get(originOf(request.url));
     if (endpoint === undefined) {
-      const reason = `${originOf(request.url)} is not listed under handles: endpoints`;
+      const reason = `${originOf(request.url)} is not listed under ${listedBy}`;
       return { kind: 'forbidden', reason };
     }
     const host = hostOf(request.url);
@@ -183,7 +191,7 @@ function sendRequest(
   signal: AbortSignal,
 ): Promise<HttpResult> {
   const { method, url, headers, body = '' } = request;
-  const hasBody = method === 'POST' || method === 'PUT';
+  const hasBody = method === 'PATCH' || method === 'POST' || method === 'PUT';
   const { port, protocol } = new URL(url);
   // As text, because reading and writing an address again may change what its signature covers.
   const [, , authority = ''] = url.split('/');
@@ -197,10 +205,9 @@ function sendRequest(
       host: authority,
       accept: 'application/json',
       'user-agent': 'saltbridge',
+      ...(hasBody ? { 'content-type': 'application/json' } : {}),
       ...headers,
-      ...(hasBody
-        ? { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }
-        : {}),
+      ...(hasBody ? { 'content-length': Buffer.byteLength(body) } : {}),
     },
     agent: false,
     signal,

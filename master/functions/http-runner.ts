@@ -1,0 +1,269 @@
+/** The `http` runner [salt/runners/http.py, salt/utils/http.py], to listed hosts. */
+
+import { isWireMap, pythonStr, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
+import {
+  createDnsResolver,
+  createHttpClient,
+  describeSystemError,
+  type HttpClient,
+  type HttpResult,
+  type OutgoingRequest,
+  parseAllowedEndpoints,
+  readEndpoint,
+  Semaphore,
+} from '../../runtime/index.ts';
+import { TemplateError } from '../../template/index.ts';
+import { MasterError } from '../api/index.ts';
+import { ConfigError, type LiveConfig } from '../config/index.ts';
+import { type Renderer, toWire } from '../data/index.ts';
+import {
+  anything,
+  type FunctionTable,
+  flag,
+  ignored,
+  map,
+  masterFunction,
+  optional,
+  required,
+  text,
+} from './caller.ts';
+
+export interface HttpRunnerDeps {
+  readonly config: LiveConfig;
+  readonly reader: Pick<Renderer, 'read'>;
+}
+
+/** Exchanges at a time. */
+const atATime = 8;
+
+const hostsOption = 'saltbridge: http_query: hosts';
+
+/** What of an answer is wanted. */
+interface Wanted {
+  readonly status: boolean;
+  readonly headers: boolean;
+  readonly text: boolean;
+  readonly decode: boolean;
+  readonly decode_type: string;
+  readonly raise_error: boolean;
+}
+
+/** @throws ConfigError ERR_CONFIG_READ where a file of authorities cannot be read */
+export function httpRunner({ config: { fixed }, reader }: HttpRunnerDeps): FunctionTable {
+  const { hosts, timeout, maxBytes } = fixed.httpQuery;
+  const ask = openClient(fixed);
+  const limit = new Semaphore(atATime);
+  return {
+    'http.query': masterFunction({
+      summary: `Asks a service that ${hostsOption} lists.`,
+      parameters: {
+        url: required(text),
+        output: ignored,
+        method: optional(text, 'GET'),
+        params: optional(map, {}),
+        data: optional(anything),
+        header_dict: optional(map, {}),
+        header_list: optional(anything, []),
+        username: optional(text),
+        password: optional(text),
+        agent: optional(text),
+        decode: optional(flag, false),
+        decode_type: optional(text, 'auto'),
+        status: optional(flag, false),
+        headers: optional(flag, false),
+        text: optional(flag, false),
+        raise_error: optional(flag, true),
+        node: ignored,
+        backend: ignored,
+        hide_fields: ignored,
+      },
+      // Addresses, headers and answers have tokens in them.
+      isConfidential: true,
+      call: async ({ url, ...given }, { closing }) => {
+        if (hosts.length === 0) {
+          throw new MasterError('ERR_NOT_SERVED', `list what http.query may ask in ${hostsOption}`);
+        }
+        const request: OutgoingRequest = {
+          ...methodAndBody(given.method, given.data, maxBytes),
+          url: addressOf(url, given.params),
+          headers: headersOf(given, given.data !== undefined),
+          // One more, to know of it.
+          maxAnswerBytes: maxBytes + 1,
+        };
+        const result = await limit.run(() => ask(request, closing));
+        if (result.kind === 'forbidden') throw refused(result.reason);
+        if (result.kind === 'answer') return answerOf(result, given, { reader, maxBytes });
+        return { ...(given.status ? { status: 0 } : {}), error: result.reason };
+      },
+    }),
+  };
+
+  /** With the authorities of each host. */
+  function openClient({ confFile }: { readonly confFile: string }): HttpClient {
+    const listed = hosts.map(({ caFile, ...host }) => {
+      try {
+        return readEndpoint({ ...host, ...(caFile === undefined ? {} : { ca_file: caFile }) });
+      } catch (cause) {
+        const origin = { file: confFile, line: 0, key: 'saltbridge:http_query:hosts' };
+        const problem = `ca_file of ${host.url}: ${describeSystemError(cause) ?? 'it cannot be read'}`;
+        throw new ConfigError('ERR_CONFIG_READ', origin, problem, { cause });
+      }
+    });
+    return createHttpClient({
+      endpoints: parseAllowedEndpoints(listed),
+      listedBy: hostsOption,
+      timeoutMs: timeout * 1000,
+      resolve: createDnsResolver(),
+    });
+  }
+}
+
+function refused(reason: string): MasterError {
+  return new MasterError('ERR_ARGS', reason);
+}
+
+/** In the normal form, so that it is read in one way only. @throws MasterError ERR_ARGS */
+function addressOf(url: string, params: WireMap): string {
+  if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
+    throw refused('url is not an address; expected http:// or https://');
+  }
+  const address = new URL(url);
+  if (address.username !== '' || address.password !== '') {
+    throw refused('url has a user in it; use username and password');
+  }
+  for (const [name, value] of pairsOf(params)) address.searchParams.append(name, value);
+  address.hash = '';
+  return address.href;
+}
+
+const methods: readonly OutgoingRequest['method'][] = [
+  'DELETE',
+  'GET',
+  'HEAD',
+  'PATCH',
+  'POST',
+  'PUT',
+];
+
+/** @throws MasterError ERR_ARGS */
+function methodAndBody(
+  given: string,
+  data: WireValue | undefined,
+  maxBytes: number,
+): Pick<OutgoingRequest, 'body' | 'method'> {
+  const method = methods.find((known) => known === given.toUpperCase());
+  if (method === undefined) throw refused(`method is none of ${methods.join(', ')}`);
+  if (data === undefined) return { method };
+  if (!method.startsWith('P')) throw refused(`data is for PATCH, POST and PUT, not ${method}`);
+  const body = isWireMap(data) ? new URLSearchParams(pairsOf(data)).toString() : textOf(data);
+  if (body === undefined) throw refused('data is neither text nor a map');
+  if (Buffer.byteLength(body) > maxBytes) throw refused(`data has more than ${maxBytes} bytes`);
+  return { method, body };
+}
+
+function textOf(value: WireValue): string | undefined {
+  return typeof value === 'string' || typeof value === 'number' ? String(value) : undefined;
+}
+
+function pairsOf(map: WireMap): [string, string][] {
+  return Object.entries(map).map(([name, value]) => [name, pythonStr(value)]);
+}
+
+/** These say where a message ends and who reads it, which is not for the caller to say. */
+const ownHeaders =
+  /^(?:connection|content-length|expect|host|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade)$/;
+
+interface GivenHeaders {
+  readonly header_dict: WireMap;
+  readonly header_list: WireValue;
+  readonly username: string | undefined;
+  readonly password: string | undefined;
+  readonly agent: string | undefined;
+}
+
+/** @throws MasterError ERR_ARGS */
+function headersOf(
+  { username, password, agent, ...given }: GivenHeaders,
+  hasBody: boolean,
+): Record<string, string> {
+  const headers: Record<string, string> = {
+    accept: '*/*',
+    'user-agent': 'saltbridge http.query()',
+    ...(hasBody ? { 'content-type': 'application/x-www-form-urlencoded' } : {}),
+  };
+  const lines = Array.isArray(given.header_list) ? given.header_list : [given.header_list];
+  const fromLines = lines.map(String).flatMap((line): [string, string][] => {
+    const at = line.indexOf(':');
+    return at < 0 ? [] : [[line.slice(0, at).trim(), line.slice(at + 1).trim()]];
+  });
+  const own: [string, string][] = agent === undefined ? [] : [['user-agent', agent]];
+  for (const [name, value] of [...pairsOf(given.header_dict), ...fromLines, ...own]) {
+    const isPlain = /^[\w-]{1,256}$/.test(name) && /^[\t\x20-\x7e]{0,8192}$/.test(value);
+    // protection: http-query-headers
+    if (!isPlain || ownHeaders.test(name.toLowerCase())) {
+      throw refused(`the header ${name.slice(0, 100)} cannot be sent`);
+    }
+    headers[name.toLowerCase()] = value;
+  }
+  if (username !== undefined && password !== undefined) {
+    const login = Buffer.from(`${username}:${password}`).toString('base64');
+    headers.authorization = `Basic ${login}`;
+  }
+  return headers;
+}
+
+type Answer = Extract<HttpResult, { readonly kind: 'answer' }>;
+
+interface Reading {
+  readonly reader: Pick<Renderer, 'read'>;
+  readonly maxBytes: number;
+}
+
+/** As Salt returns it. */
+async function answerOf(
+  { status, headers, body }: Answer,
+  wanted: Wanted,
+  { reader, maxBytes }: Reading,
+): Promise<WireMap> {
+  // protection: http-query-bytes
+  if (Buffer.byteLength(body) > maxBytes) {
+    return { status, error: `the answer has more than ${maxBytes} bytes` };
+  }
+  const isFine = status >= 200 && status < 300;
+  if (!isFine && wanted.raise_error) return { status, error: `HTTP ${status}`, body };
+  const result: WireMap = { body };
+  if (wanted.status) result.status = status;
+  if (wanted.headers) {
+    const texts = Object.entries(headers).map(([name, value]) => [name, String(value)]);
+    result.headers = Object.fromEntries(texts);
+  }
+  const form = wanted.decode ? formOf(wanted.decode_type, headers['content-type']) : 'none';
+  if (form === 'json' || form === 'yaml') {
+    const decoded = await decode(body, form, reader);
+    if (decoded === undefined) result.error = `the answer cannot be read as ${form}`;
+    else result.dict = decoded;
+  } else if (form !== 'plain' && form !== 'none') {
+    result.error = `${form} is not decoded; known are json, yaml and plain`;
+  }
+  if (wanted.text || form === 'plain') result.text = body;
+  return result;
+}
+
+/** What `auto` is goes by the answer; others than JSON, YAML and XML are text. */
+function formOf(type: string, contentType = 'application/json'): string {
+  if (type !== 'auto') return type;
+  return ['xml', 'json', 'yaml'].find((form) => contentType.includes(form)) ?? 'plain';
+}
+
+async function decode(
+  body: string,
+  format: 'json' | 'yaml',
+  reader: Reading['reader'],
+): Promise<WireValue | undefined> {
+  try {
+    return toWire(await reader.read({ kind: 'read', format, text: body, name: 'the answer' }));
+  } catch (error) {
+    if (error instanceof TemplateError) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,118 @@
+/** The `sdb` runner [salt/runners/sdb.py, salt/utils/sdb.py]. */
+
+import { randomInt } from 'node:crypto';
+import type { Logger } from 'pino';
+import { MasterError } from '../api/index.ts';
+import { type LiveConfig, sdbDrivers } from '../config/index.ts';
+import type { Renderer } from '../data/index.ts';
+import { DiskFiles, HiddenDirectories, hiddenDirectories } from '../files/index.ts';
+import {
+  anything,
+  count,
+  type FunctionTable,
+  masterFunction,
+  optional,
+  required,
+  text,
+} from './caller.ts';
+import { EnvironmentDriver, FilesDriver, type SdbDriver } from './sdb-drivers.ts';
+
+export interface SdbRunnerDeps {
+  readonly config: LiveConfig;
+  readonly reader: Pick<Renderer, 'read'>;
+  readonly log: Logger;
+}
+
+interface Found {
+  readonly driver: SdbDriver;
+  readonly key: string;
+}
+
+/** @param uri anything that is no `sdb://<profile>/<key>` of a profile leads nowhere, as in Salt */
+type Find = (uri: string) => Promise<Found | undefined>;
+
+/** Longest value that is made up. */
+const maxLength = 4096;
+
+const saltCharacters = 'abcdefghijklmnopqrstuvwxyz0123456789!@#$%^&*(-_=+)';
+
+/** Values, and addresses that are not there, are nobody else's: all of it is confidential. */
+export function sdbRunner(deps: SdbRunnerDeps): FunctionTable {
+  const find = openProfiles(deps);
+  const isConfidential = true;
+  const uri = required(text);
+  return {
+    'sdb.get': masterFunction({
+      summary: 'The value of sdb://profile/key; the address itself where there is no such profile.',
+      parameters: { uri },
+      isConfidential,
+      call: async ({ uri: address }) => {
+        const found = await find(address);
+        return found === undefined ? address : found.driver.get(found.key);
+      },
+    }),
+    'sdb.set': masterFunction({
+      summary: 'Sets the value of sdb://profile/key; False where there is no such profile.',
+      parameters: { uri, value: required(anything) },
+      isConfidential,
+      call: async ({ uri: address, value }) => {
+        const found = await find(address);
+        return found === undefined ? false : found.driver.set(found.key, value);
+      },
+    }),
+    'sdb.delete': masterFunction({
+      summary: 'Deletes the value of sdb://profile/key that sdb.set has set.',
+      parameters: { uri },
+      isConfidential,
+      call: async ({ uri: address }) => {
+        const found = await find(address);
+        return found === undefined ? false : found.driver.delete(found.key);
+      },
+    }),
+    'sdb.get_or_set_hash': masterFunction({
+      summary: 'The value of sdb://profile/key; where it has none, it is set to a random text.',
+      parameters: { uri, length: optional(count, 8), chars: optional(text, saltCharacters) },
+      isConfidential,
+      call: async ({ uri: address, length, chars }) => {
+        if (!address.startsWith('sdb://')) return false;
+        const found = await find(address);
+        if (found === undefined) return address;
+        const value = await found.driver.get(found.key);
+        return value ?? found.driver.set(found.key, randomText(length, [...chars]));
+      },
+    }),
+  };
+}
+
+/** @throws MasterError ERR_ARGS */
+function randomText(length: number, characters: readonly string[]): string {
+  if (length > maxLength || characters.length === 0) {
+    const problem = `expected a length up to ${maxLength}, and one character or more`;
+    throw new MasterError('ERR_ARGS', problem);
+  }
+  const made = Array.from({ length }, () => characters[randomInt(characters.length)]);
+  return made.join('');
+}
+
+function openProfiles({ config: { fixed }, reader, log }: SdbRunnerDeps): Find {
+  const environment = new EnvironmentDriver(process.env);
+  let files: DiskFiles | undefined;
+  const openFiles = async (): Promise<DiskFiles> => {
+    files ??= new DiskFiles(await HiddenDirectories.open(hiddenDirectories(fixed)));
+    return files;
+  };
+  return async (uri) => {
+    const [, name = '', key = ''] = /^sdb:\/\/([^/]*)\/(.+)$/s.exec(uri) ?? [];
+    const profile = Object.hasOwn(fixed.sdb, name) ? fixed.sdb[name] : undefined;
+    if (profile === undefined) return undefined;
+    const { driver } = profile;
+    if (driver === 'env') return { driver: environment, key };
+    if (driver === 'yaml' || driver === 'json') {
+      const parts = { files: await openFiles(), reader, log };
+      return { driver: new FilesDriver(name, profile, parts), key };
+    }
+    const served = sdbDrivers.join(', ');
+    const problem = `the sdb profile ${name}: the driver ${driver} is not served: ${served} are`;
+    throw new MasterError('ERR_NOT_SERVED', problem);
+  };
+}

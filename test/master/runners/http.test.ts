@@ -1,0 +1,160 @@
+/** The runner `http.query`, with a real service. */
+
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
+import test, { type ExecutionContext } from 'ava';
+import { ConfigError, resolveMasterConfig } from '../../../master/index.ts';
+import type { WireMap } from '../../../minion-protocol/index.ts';
+import { startVectorMaster } from '../../helpers/vector-master.ts';
+
+type Answer = (request: IncomingMessage, response: ServerResponse) => void;
+
+/** A service on the loopback interface. @returns its port, and what it was sent */
+async function serve(
+  t: ExecutionContext,
+  answer: Answer,
+): Promise<{ readonly port: number; readonly heard: string[] }> {
+  const heard: string[] = [];
+  const server = createServer((request, response) => {
+    text(request).then((body) => {
+      const { method, url, headers } = request;
+      const { authorization = '', 'content-type': type = '', 'x-a': own = '' } = headers;
+      heard.push([method, url, authorization, type, own, body].join(' ').trimEnd());
+      answer(request, response);
+    });
+  }).listen(0, '127.0.0.1');
+  t.teardown(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  await once(server, 'listening');
+  return { port: (server.address() as AddressInfo).port, heard };
+}
+
+test('listed hosts are asked as by Salt, within bounds, and no others', async (t) => {
+  const { port, heard } = await serve(t, ({ url = '' }, response) => {
+    if (url.startsWith('/large')) return response.end('x'.repeat(1001));
+    if (url === '/hang') return;
+    if (url === '/moved') return response.writeHead(302, { location: '/' }).end('elsewhere');
+    if (url === '/none') return response.writeHead(404).end('no such page');
+    const type = url === '/yaml' ? 'text/yaml' : 'application/json';
+    response.writeHead(200, { 'content-type': type, 'x-b': '1' });
+    return response.end(url === '/broken' ? '{"secret' : '{"a": [1, "b"]}');
+  });
+  const origin = `http://127.0.0.1:${port}`;
+  const named = `http://localhost:${port}`;
+  const { master, eventsDuring } = await startVectorMaster(t, {
+    config: {
+      httpQuery: { hosts: [{ url: origin }, { url: named }], timeout: 0.3, maxBytes: 1000 },
+    },
+  });
+  const query = async (url: string, kwarg: WireMap = {}): Promise<unknown> =>
+    (await master.runners.run({ fun: 'http.query', arg: [url], kwarg })).return;
+
+  t.deepEqual(await query(`${origin}/`), { body: '{"a": [1, "b"]}' });
+  t.deepEqual(heard.splice(0), ['GET /']);
+  t.like(await query(`${origin}/`, { status: true, headers: true, decode: true, text: true }), {
+    status: 200,
+    headers: { 'x-b': '1' },
+    dict: { a: [1, 'b'] },
+    text: '{"a": [1, "b"]}',
+  });
+  t.like(await query(`${origin}/yaml`, { decode: true }), { dict: { a: [1, 'b'] } });
+  t.like(await query(`${origin}/`, { decode: true, decode_type: 'xml' }), {
+    error: 'xml is not decoded; known are json, yaml and plain',
+  });
+  t.like(await query(`${origin}/broken`, { decode: true }), {
+    error: 'the answer cannot be read as json',
+  });
+  heard.length = 0;
+  await query(`${origin}/a?x=1`, {
+    method: 'post',
+    params: { y: 'a&b' },
+    data: { k: 'v w' },
+    header_dict: { 'X-A': 'one' },
+    username: 'u',
+    password: 'p',
+  });
+  await query(`${origin}/b`, {
+    method: 'PUT',
+    data: '{}',
+    header_list: ['Content-Type: application/json'],
+  });
+  t.deepEqual(heard.splice(0), [
+    'POST /a?x=1&y=a%26b Basic dTpw application/x-www-form-urlencoded one k=v+w',
+    'PUT /b  application/json  {}',
+  ]);
+  t.deepEqual(await query(`${origin}/none`), {
+    status: 404,
+    error: 'HTTP 404',
+    body: 'no such page',
+  });
+  t.deepEqual(await query(`${origin}/none`, { raise_error: false, status: true }), {
+    status: 404,
+    body: 'no such page',
+  });
+  // Not followed.
+  t.like(await query(`${origin}/moved`), { status: 302, error: 'HTTP 302' });
+  t.like(await query(`${origin}/large`), { error: 'the answer has more than 1000 bytes' });
+  t.like(await query(`${origin}/hang`, { status: true }), {
+    status: 0,
+    error: 'no answer within 300 ms',
+  });
+
+  heard.length = 0;
+  const refused: readonly (readonly [string, WireMap, RegExp])[] = [
+    ['http://127.0.0.1:1/', {}, /127\.0\.0\.1:1 is not listed under saltbridge: http_query: hosts/],
+    // The list names no address of it, and this one is not public.
+    [`${named}/`, {}, /localhost leads to .*, which its endpoint does not list/],
+    [`http://u:secret-1@127.0.0.1:${port}/`, {}, /use username and password/],
+    ['file:///etc/passwd', {}, /expected http/],
+    [`${origin}/`, { method: 'TRACE' }, /method is none of/],
+    [`${origin}/`, { data: 'x' }, /data is for PATCH, POST and PUT/],
+    [`${origin}/`, { method: 'POST', data: 'x'.repeat(1001) }, /data has more than 1000 bytes/],
+    [`${origin}/`, { header_dict: { Host: 'other' } }, /header Host cannot be sent/],
+    [`${origin}/`, { header_dict: { 'X-A': 'a\r\nX-B: b' } }, /header X-A cannot be sent/],
+    [`${origin}/`, { header_list: ['Transfer-Encoding: chunked'] }, /Transfer-Encoding cannot/],
+  ];
+  for (const [url, kwarg, problem] of refused) {
+    const answer = String(await query(url, kwarg));
+    t.regex(answer, problem);
+    t.notRegex(answer, /secret-1/);
+  }
+  t.deepEqual(heard, []);
+
+  const events = await eventsDuring(() => query(`${origin}/?token=secret-1`));
+  t.notRegex(JSON.stringify(events), /secret-1|"b"/);
+});
+
+test('http.query is off until hosts are listed, and says so', async (t) => {
+  const { master } = await startVectorMaster(t);
+  const { return: answer } = await master.runners.run({
+    fun: 'http.query',
+    arg: ['http://127.0.0.1/'],
+  });
+  t.regex(String(answer), /list what http\.query may ask in saltbridge: http_query: hosts/);
+});
+
+for (const [what, hosts] of [
+  ['an address with a path', [{ url: 'https://a.test/path' }]],
+  ['an address with a user', [{ url: 'https://u:p@a.test' }]],
+  ['an address of another scheme', [{ url: 'ftp://a.test' }]],
+  ['a network that is none', [{ url: 'https://a.test', addresses: ['10.0.0.0/99'] }]],
+] as const) {
+  test(`${what} is no host of http_query`, (t) => {
+    t.throws(() => resolveMasterConfig({ httpQuery: { hosts, timeout: 1, maxBytes: 1 } }), {
+      instanceOf: ConfigError,
+      message: /a list of addresses without a path/,
+    });
+  });
+}
+
+test('authorities of a host that cannot be read are named at the start', async (t) => {
+  const hosts = [{ url: 'https://a.test', caFile: '/nowhere/ca.pem' }];
+  await t.throwsAsync(
+    startVectorMaster(t, { config: { httpQuery: { hosts, timeout: 1, maxBytes: 1 } } }),
+    { instanceOf: ConfigError, code: 'ERR_CONFIG_READ', message: /ca_file of https:\/\/a\.test/ },
+  );
+});
