@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { FactMap, WireMap, WireValue } from '../../minion-protocol/index.ts';
+import { JsonError, parseJson } from '../../runtime/index.ts';
 import {
   Float,
   type PlainData,
@@ -175,16 +176,16 @@ export function mergeOverride(pillar: FactMap, override: WireMap, options: Merge
  * Reads JSON as data.
  * @throws TemplateError ERR_YAML, the code of a text that holds no data
  */
-export function parseJson(text: string, name: string): PlainData {
+export function parseJsonData(text: string, name: string): PlainData {
   try {
-    const parsed: unknown = JSON.parse(text);
-    return toData(parsed);
+    return toData(parseJson(text));
   } catch (cause) {
-    if (!(cause instanceof SyntaxError)) throw cause;
+    if (!(cause instanceof SyntaxError || cause instanceof JsonError)) throw cause;
+    const isBeyondBounds = cause instanceof JsonError && cause.reason !== 'syntax';
     throw new TemplateError('ERR_YAML', {
       place: { file: name, line: lineOf(cause, text) },
       kind: 'JSONDecodeError',
-      detail: 'this is not JSON',
+      detail: isBeyondBounds ? cause.message : 'this is not JSON',
       cause,
     });
   }
@@ -192,17 +193,16 @@ export function parseJson(text: string, name: string): PlainData {
 
 /** Of keys that are there twice the last one counts, as in Python. */
 function toData(parsed: unknown): PlainData {
-  if (typeof parsed === 'string' || typeof parsed === 'number' || typeof parsed === 'boolean') {
-    return parsed;
-  }
+  if (typeof parsed === 'number' || typeof parsed === 'bigint') return parsed;
+  if (typeof parsed === 'string' || typeof parsed === 'boolean') return parsed;
   if (Array.isArray(parsed)) return parsed.map(toData);
   if (typeof parsed !== 'object' || parsed === null) return null;
   return new Map(Object.entries(parsed).map(([key, value]) => [key, toData(value)]));
 }
 
 /** The engine tells the position in its message, and nowhere else. */
-function lineOf({ message }: SyntaxError, text: string): number {
-  const [, position] = /at position (\d+)/.exec(message) ?? [];
+function lineOf({ message }: Error, text: string): number {
+  const [, position] = /(?:at position|see character) (\d+)/.exec(message) ?? [];
   return text.slice(0, Number(position ?? text.length)).split('\n').length;
 }
 

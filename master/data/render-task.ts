@@ -10,7 +10,7 @@ import {
 import { GrainReads } from './grains.ts';
 import {
   type PillarMap,
-  parseJson,
+  parseJsonData,
   type SourceFile,
   type SourceText,
   type TemplateWhitespace,
@@ -209,7 +209,7 @@ export class NotRead extends Error {
 
 /** Reads a text, on whichever thread. @throws TemplateError ERR_YAML, ERR_TEMPLATE_LIMIT */
 export function readData({ format, text, name }: ReadTask): PlainData {
-  return format === 'json' ? parseJson(text, name) : parseYaml(text, { name });
+  return format === 'json' ? parseJsonData(text, name) : parseYaml(text, { name });
 }
 
 /** Values by key, up to so much of them; those that were put there longest ago go first. */

@@ -148,6 +148,20 @@ test('data that are read beside the main thread are the same', async (t) => {
 
 const endless = '\n{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}';
 
+test('integers of JSON beyond 2^53 stay what they are, and a mistake beside them has its line', async (t) => {
+  const renderer = new Renderer();
+  t.teardown(() => renderer.close());
+  const read = (text: string) =>
+    renderer.read({ kind: 'read', format: 'json', text, name: 'a.json' });
+  const numbers = new Map<string, number | bigint>([
+    ['small', 5],
+    ['large', 9_223_372_036_854_775_807n],
+  ]);
+  t.deepEqual(await read('{"small": 5, "large": 9223372036854775807}'), numbers);
+  const broken = '{"large": 9223372036854775807,\n"a" 1}';
+  await t.throwsAsync(read(broken), { message: /not JSON; file a\.json, line 2/ });
+});
+
 test('what takes more than the main thread gives has all its limits beside it', async (t) => {
   const renderer = shared;
   const template = '{% for a in range(9000) %}{{ grains.os }}{% endfor %}';
