@@ -208,6 +208,9 @@ test('an answer that nobody reads ends its connection', async (t) => {
   t.pass();
 });
 
+/** Milliseconds: connections that are silent are closed after that anyway. */
+const beforeTimeouts = 10_000;
+
 test('TLS handshakes of one address are put off, and refused where too many wait', async (t) => {
   const fixture = (name: string): string =>
     fileURLToPath(new URL(`../../../test/fixtures/tls/${name}`, import.meta.url));
@@ -228,7 +231,7 @@ test('TLS handshakes of one address are put off, and refused where too many wait
       }),
     );
   }
-  await until('the end of those for which there is no time', () => refused >= 10);
+  await until('the end of those for which there is no time', () => refused >= 10, beforeTimeouts);
   // Others are not put off.
   const other = await within('the handshake of another address', begin('127.0.0.3'));
   t.false(other.isClosed());
@@ -260,7 +263,7 @@ test('idle connections to HTTP, however many, leave the minions their ports', as
   const clients = await Promise.all(flood);
   // Taken in or ended: before that nothing is short.
   const left = (): number => clients.filter((client) => !client.isClosed()).length;
-  await until('the end of all but 80', () => left() <= 80);
+  await until('the end of all but 80', () => left() <= 80, beforeTimeouts);
   // ZeroMQ's listener greets whoever connects.
   const minion = connect({ port: requests, host: '127.0.0.1' });
   t.teardown(() => minion.destroy());
