@@ -351,7 +351,8 @@ for (const size of sizes) {
   test(`a part of ${size} bytes is packed as the map that it is`, (t) => {
     const data = Buffer.alloc(size, 0xff);
     for (const rest of [{ dest: 'a/b' }, { dest: 'a/b', gzip: 5 }]) {
-      t.deepEqual(Buffer.concat(packFileChunk({ data, ...rest })), packWire({ data, ...rest }));
+      const packed = Buffer.concat(packFileChunk({ data, ...rest }));
+      t.true(packed.equals(packWire({ data, ...rest })));
     }
   });
 }
