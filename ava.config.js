@@ -40,7 +40,7 @@ const places = new Map(order().map((file, place) => [file, place]));
 export default {
   files: ['dist/test/**/*.test.js'],
   timeout: '60s',
-  // One more than the cores of a small machine: many tests wait for other programs.
-  concurrency: 3,
+  // More than the processors of a small machine: many tests wait for programs, disks and threads.
+  concurrency: 4,
   sortTestFiles: (a, b) => (places.get(a) ?? 0) - (places.get(b) ?? 0),
 };

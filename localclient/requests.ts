@@ -16,7 +16,7 @@ import {
   type WireMap,
   type WireValue,
 } from '../minion-protocol/index.ts';
-import { codeOf } from '../runtime/index.ts';
+import { codeOf, RepeatedWarnings } from '../runtime/index.ts';
 import { type AccountKey, type Caller, callerOf, logIn } from './caller.ts';
 
 const Text = Type.String();
@@ -60,9 +60,6 @@ const unservedKeywords = ['ret_config', 'ret_kwargs', 'module_executors', 'execu
 /** Clients send the same again after their `timeout`, at least a second, where no answer came. */
 const repetitionAfterMs = 500;
 
-/** Between two lines in the log about refusals. */
-const quietMs = 60_000;
-
 export interface LocalRequestDeps {
   readonly master: MasterApi;
   readonly own: AccountKey;
@@ -80,11 +77,12 @@ interface Underway {
 export class LocalRequests {
   readonly #deps: LocalRequestDeps;
   readonly #underway = new Map<string, Underway>();
+  readonly #warnings: RepeatedWarnings;
   #refused = 0;
-  #toldAt = Number.NEGATIVE_INFINITY;
 
   constructor(deps: LocalRequestDeps) {
     this.#deps = deps;
+    this.#warnings = new RepeatedWarnings(deps.log, deps.now);
   }
 
   /** Requests whose key, log-in or rights were refused, since the start. */
@@ -215,13 +213,11 @@ export class LocalRequests {
     }
   }
 
-  /** Any account of the host can be refused as often as it likes: a line a minute says how often. */
+  /** Any account of the host can be refused as often as it likes. */
   #tellRefusal(cmd: string, code: string | undefined): void {
     this.#refused += 1;
-    const now = this.#deps.now();
-    if (now - this.#toldAt < quietMs) return;
-    this.#toldAt = now;
-    this.#deps.log.warn({ cmd, code, refused: this.#refused }, 'refused to local clients');
+    const about = { cmd, code, refused: this.#refused };
+    this.#warnings.warn('refused', about, 'refused to local clients');
   }
 
   /** By the names that clients raise; nothing of the request, which has secrets, is told. */

@@ -58,6 +58,7 @@ export { listenPrivately } from './private-socket.ts';
 export { BoundedQueue, SendPool, SendQueue } from './queues.ts';
 export { RecentAnswers } from './recent-answers.ts';
 export { newNameOf, type RenameScope, renameProblem } from './renamed-names.ts';
+export { RepeatedWarnings } from './repeated-warnings.ts';
 export {
   ConcurrencyLimiter,
   KeyedMutex,

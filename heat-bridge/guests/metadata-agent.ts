@@ -4,11 +4,12 @@
  */
 
 import { createHmac } from 'node:crypto';
-import { chmod, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import http, { type IncomingMessage, type ServerResponse } from 'node:http';
 import https from 'node:https';
 import { isIP } from 'node:net';
 import type { Logger } from 'pino';
+import { listenPrivately, RepeatedWarnings } from '../../runtime/index.ts';
 import {
   type AgentInstance,
   agentHeader,
@@ -75,33 +76,31 @@ export async function startMetadataAgent(options: MetadataAgentOptions): Promise
   // protection: agent-empty-secrets
   if (nova.secret === '') throw new TypeError("Nova's secret is empty");
   checkAgentSecret(master.secret);
+  const warnings = new RepeatedWarnings(log, options.now);
   const server = http.createServer(
     { requestTimeout: 10_000, headersTimeout: 10_000, maxHeaderSize: 16_384 },
     (request, response) => {
       answer(request, response, options).catch((error: unknown) => {
         const status = error instanceof AgentRefusal ? error.status : 502;
         const reason = error instanceof Error ? error.message : 'unknown';
-        log.warn({ status, reason }, 'metadata request refused');
+        warnings.warn(String(status), { status, reason }, 'metadata request refused');
         if (response.headersSent) response.destroy();
         else response.writeHead(status, { 'content-length': 0, connection: 'close' }).end();
       });
     },
   );
   server.maxConnections = maxConnections;
-  await rm(socket, { force: true });
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject);
-    server.listen(socket, resolve);
-  });
   // Whoever can connect can say which network it is.
-  await chmod(socket, 0o600);
+  await listenPrivately(server, socket);
   log.info({ socket }, 'metadata agent started');
   return {
-    close: () =>
-      new Promise((resolve) => {
+    close: async () => {
+      await rm(socket, { force: true });
+      await new Promise<void>((resolve) => {
         server.close(() => resolve());
         server.closeAllConnections();
-      }),
+      });
+    },
   };
 }
 

@@ -3,7 +3,7 @@
  * and address of each connection; the relay adds whose they are, and bounds what each may have.
  */
 
-import { chmod, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import net, { type Socket } from 'node:net';
 import type { Logger } from 'pino';
 import {
@@ -11,6 +11,7 @@ import {
   encodeProxyHeader,
   type RelayedPeer,
 } from '../../minion-protocol/index.ts';
+import { listenPrivately, RepeatedWarnings } from '../../runtime/index.ts';
 import type { AgentInstance } from './agent-credentials.ts';
 
 /** One of the two ports. */
@@ -42,6 +43,12 @@ export interface Relay {
   close(): Promise<void>;
 }
 
+interface Refusal {
+  readonly reason: string;
+  readonly network?: string;
+  readonly address?: string;
+}
+
 const headerMs = 5000;
 /** Silence before the first probe, so that a way whose other end is gone ends. */
 const keepAliveMs = 60_000;
@@ -63,6 +70,7 @@ export async function startRelay(options: RelayOptions, deps: RelayDeps): Promis
 class ByteRelay implements Relay {
   readonly #options: RelayOptions;
   readonly #deps: RelayDeps;
+  readonly #warnings: RepeatedWarnings;
   readonly #servers: net.Server[] = [];
   readonly #sockets = new Set<Socket>();
   /** Connections by network and by instance. */
@@ -71,22 +79,19 @@ class ByteRelay implements Relay {
   constructor(options: RelayOptions, deps: RelayDeps) {
     this.#options = options;
     this.#deps = deps;
+    this.#warnings = new RepeatedWarnings(deps.log);
   }
 
+  /** Whoever can connect can say which network it is. */
   async listen({ socket: path, port }: RelayedPort): Promise<void> {
     const server = net.createServer((socket) => this.#take(socket, port));
     this.#servers.push(server);
-    await rm(path, { force: true });
-    await new Promise<void>((resolve, reject) => {
-      server.once('error', reject);
-      server.listen(path, resolve);
-    });
-    // Whoever can connect can say which network it is.
-    await chmod(path, 0o600);
+    await listenPrivately(server, path);
     this.#deps.log.info({ socket: path, port }, 'relay started');
   }
 
   async close(): Promise<void> {
+    for (const { socket } of this.#options.ports) await rm(socket, { force: true });
     const closed = this.#servers.map((server) => new Promise((resolve) => server.close(resolve)));
     for (const socket of this.#sockets) socket.destroy();
     await Promise.all(closed);
@@ -128,7 +133,7 @@ class ByteRelay implements Relay {
       return await this.#deps.find(network, address);
     } catch (error) {
       const reason = error instanceof Error ? error.message : 'unknown';
-      this.#deps.log.warn({ network, address, reason }, 'instance not looked up');
+      this.#warnings.warn('find', { network, address, reason }, 'instance not looked up');
       return undefined;
     }
   }
@@ -166,8 +171,8 @@ class ByteRelay implements Relay {
     return true;
   }
 
-  #refuse(socket: Socket, about: Readonly<Record<string, string>>): void {
-    this.#deps.log.warn(about, 'relayed connection refused');
+  #refuse(socket: Socket, about: Refusal): void {
+    this.#warnings.warn(about.reason, about, 'relayed connection refused');
     socket.destroy();
   }
 }

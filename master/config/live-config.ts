@@ -195,39 +195,28 @@ function omit<T extends object, Name extends keyof T>(
   return rest;
 }
 
+/** Options whose members are told one by one, or that have no name of their own in files. */
+const grouped = ['limits', 'acl', 'eauth', 'saltgui', 'sdb'] as const;
+
 /** The names in files of the options whose values differ. */
 function differences(a: MasterConfig, b: MasterConfig): string[] {
-  const {
-    limits: limitsOfA,
-    acl: aclOfA,
-    eauth: eauthOfA,
-    saltgui: passedOnOfA,
-    sdb: sdbOfA,
-    ...restOfA
-  } = a;
-  const {
-    limits: limitsOfB,
-    acl: aclOfB,
-    eauth: eauthOfB,
-    saltgui: passedOnOfB,
-    sdb: sdbOfB,
-    ...restOfB
-  } = b;
   const rows = { ...saltOptions, ...rightsOptions, ...ownOptions };
-  const rest = namesOf(restOfA).filter((name) => !isDeepStrictEqual(restOfA[name], restOfB[name]));
-  const acl = namesOf(aclOfA).filter((name) => !isDeepStrictEqual(aclOfA[name], aclOfB[name]));
-  const eauth = namesOf(eauthOfA).filter(
-    (name) => !isDeepStrictEqual(eauthOfA[name], eauthOfB[name]),
-  );
-  const limits = namesOf(limitsOfA).filter((name) => limitsOfA[name] !== limitsOfB[name]);
+  const single = differingNames(omit(a, grouped), omit(b, grouped));
+  const differing = new Set(differingNames(pick(a, grouped), pick(b, grouped)));
   return [
-    ...rest.map((name) => (name in ownOptions ? 'saltbridge:' : '') + rows[name].name),
-    ...(isDeepStrictEqual(passedOnOfA, passedOnOfB) ? [] : ['saltgui_*']),
-    ...(isDeepStrictEqual(sdbOfA, sdbOfB) ? [] : ['sdb profiles']),
-    ...eauth.map((name) => eauthOptions[name].name),
-    ...acl.map((name) => `saltbridge:acl:${aclOptions[name].name}`),
-    ...limits.map((name) => `saltbridge:limits:${limitOptions[name].name}`),
+    ...single.map((name) => (name in ownOptions ? 'saltbridge:' : '') + rows[name].name),
+    ...(differing.has('saltgui') ? ['saltgui_*'] : []),
+    ...(differing.has('sdb') ? ['sdb profiles'] : []),
+    ...differingNames(a.eauth, b.eauth).map((name) => eauthOptions[name].name),
+    ...differingNames(a.acl, b.acl).map((name) => `saltbridge:acl:${aclOptions[name].name}`),
+    ...differingNames(a.limits, b.limits).map(
+      (name) => `saltbridge:limits:${limitOptions[name].name}`,
+    ),
   ];
+}
+
+function differingNames<T extends object>(a: T, b: T): (keyof T)[] {
+  return namesOf(a).filter((name) => !isDeepStrictEqual(a[name], b[name]));
 }
 
 function namesOf<T extends object>(values: T): (keyof T)[] {

@@ -2,9 +2,11 @@
 
 import type { ConfigWarning } from './config-error.ts';
 import {
+  absolutePath,
   entriesOf,
   explainSection,
   flag,
+  listOf,
   type OptionKind,
   oneOf,
   readSection,
@@ -64,9 +66,8 @@ const files: OptionKind<readonly string[]> = {
   expected: `a list of 1 to ${maxFiles} absolute paths`,
   isPath: false,
   parse: (value) => {
-    const list = textList.parse(value);
-    const isFine = list !== undefined && list.length > 0 && list.length <= maxFiles;
-    return isFine && list.every((file) => file.startsWith('/')) ? list : undefined;
+    const list = listOf(textList, absolutePath).parse(value);
+    return list !== undefined && list.length > 0 && list.length <= maxFiles ? list : undefined;
   },
 };
 

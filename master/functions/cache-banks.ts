@@ -1,10 +1,9 @@
 /** Values that operators keep in the master by bank and key: `cache.store` and its like [salt/cache/localfs.py]. */
 
 import { packLocal, unpackLocal, type WireValue } from '../../minion-protocol/index.ts';
-import { KeyedMutex } from '../../runtime/index.ts';
-import type { Operation, Store } from '../../store/index.ts';
-import { MasterError } from '../api/index.ts';
-import { listInTurns } from './list-in-turns.ts';
+import type { Store } from '../../store/index.ts';
+import { refused } from './caller.ts';
+import { IndexedEntries, listInTurns } from './indexed-entries.ts';
 
 const root = 'cache-banks';
 
@@ -61,23 +60,23 @@ class BankNames {
 /** Banks of the store; the bank `minions` is not among them. */
 export class CacheBanks {
   readonly #store: Store;
-  readonly #mutex = new KeyedMutex();
-  #names: BankNames | undefined;
+  readonly #entries: IndexedEntries<BankNames>;
 
   constructor(store: Store) {
     this.#store = store;
+    this.#entries = new IndexedEntries(store, BankNames.read);
   }
 
   /** @throws MasterError ERR_ARGS for a name that is none, and when there is no room */
   put(bank: string, key: string, data: WireValue): Promise<void> {
-    return this.#exclusive(async (names) => {
+    return this.#entries.run(async (names) => {
       const path = [root, nameOf('bank', bank), nameOf('key', key)];
       const value = packLocal(data);
       if (value.length > maxValueBytes) throw refused(`data has more than ${maxValueBytes} bytes`);
       if (!names.has(bank, key) && names.count >= maxValues) {
         throw refused(`the banks hold ${maxValues} values already; see cache.flush`);
       }
-      await this.#write([{ op: 'put', key: path, value }]);
+      await this.#entries.write([{ op: 'put', key: path, value }]);
       names.add(bank, key);
     });
   }
@@ -90,40 +89,24 @@ export class CacheBanks {
 
   /** Keys of a bank, sorted. @throws MasterError ERR_ARGS */
   keys(bank: string): Promise<string[]> {
-    return this.#exclusive(async (names) => names.keys(nameOf('bank', bank)));
+    return this.#entries.run(async (names) => names.keys(nameOf('bank', bank)));
   }
 
   /** Removes a value, or a bank and those below it. @throws MasterError ERR_ARGS */
   remove(bank: string, key: string | undefined): Promise<void> {
-    return this.#exclusive(async (names) => {
+    return this.#entries.run(async (names) => {
       nameOf('bank', bank);
       if (key !== undefined) {
-        await this.#write([{ op: 'delete', key: [root, bank, nameOf('key', key)] }]);
+        await this.#entries.write([{ op: 'delete', key: [root, bank, nameOf('key', key)] }]);
         names.remove(bank, key);
         return;
       }
       const below = names.banks().filter((name) => name === bank || name.startsWith(`${bank}/`));
-      await this.#write(below.map((name) => ({ op: 'delete-prefix', prefix: [root, name] })));
+      await this.#entries.write(
+        below.map((name) => ({ op: 'delete-prefix', prefix: [root, name] })),
+      );
       for (const name of below) for (const each of names.keys(name)) names.remove(name, each);
     });
-  }
-
-  #exclusive<T>(work: (names: BankNames) => Promise<T>): Promise<T> {
-    return this.#mutex.run(root, async () => {
-      this.#names ??= await BankNames.read(this.#store);
-      return work(this.#names);
-    });
-  }
-
-  async #write(steps: readonly Operation[]): Promise<void> {
-    if (steps.length === 0) return;
-    try {
-      await this.#store.write(steps);
-    } catch (error) {
-      // It may have been written all the same.
-      this.#names = undefined;
-      throw error;
-    }
   }
 }
 
@@ -133,8 +116,4 @@ function nameOf(what: string, name: string): string {
   const isText = bytes.toString() === name;
   if (isText && bytes.length > 0 && bytes.length <= 256) return name;
   throw refused(`${what} is not a text of 1 to 256 bytes`);
-}
-
-function refused(reason: string): MasterError {
-  return new MasterError('ERR_ARGS', reason);
 }

@@ -266,6 +266,17 @@ export interface CallContext {
   readonly closing: AbortSignal;
 }
 
+/** What a function says of arguments that it does not take. */
+export function refused(reason: string): MasterError {
+  return new MasterError('ERR_ARGS', reason);
+}
+
+/** For functions that a right to would be one to others. @throws MasterError ERR_ARGS for users */
+export function requireLocalCaller({ by }: Pick<CallContext, 'by'>): void {
+  // protection: local-functions-of-users
+  if (by !== undefined) throw refused('it is for the local interface alone');
+}
+
 /** A runner or wheel function as its author writes it. */
 export interface Definition<P extends Parameters> {
   /** One sentence for whoever asks for documentation. */

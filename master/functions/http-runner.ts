@@ -24,6 +24,7 @@ import {
   map,
   masterFunction,
   optional,
+  refused,
   required,
   text,
 } from './caller.ts';
@@ -116,10 +117,6 @@ export function httpRunner({ config: { fixed }, reader }: HttpRunnerDeps): Funct
       resolve: createDnsResolver(),
     });
   }
-}
-
-function refused(reason: string): MasterError {
-  return new MasterError('ERR_ARGS', reason);
 }
 
 /** In the normal form, so that it is read in one way only. @throws MasterError ERR_ARGS */

@@ -2,7 +2,6 @@
 
 import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
 import type { Store } from '../../store/index.ts';
-import { MasterError } from '../api/index.ts';
 import type { EventBus } from '../events/index.ts';
 import {
   anything,
@@ -13,7 +12,9 @@ import {
   map,
   masterFunction,
   optional,
+  refused,
   required,
+  requireLocalCaller,
   text,
 } from './caller.ts';
 import { Queues } from './queues.ts';
@@ -24,10 +25,6 @@ export interface QueueRunnerDeps {
   readonly bus: EventBus;
   /** Runs a runner with all rights. */
   readonly run: (fun: string, arg: WireValue[], kwarg: WireMap, by: CallContext) => Promise<void>;
-}
-
-function refused(reason: string): MasterError {
-  return new MasterError('ERR_ARGS', reason);
 }
 
 /** A queue's name, as it may be that of Salt's table. @throws MasterError ERR_ARGS */
@@ -134,7 +131,7 @@ export function queueRunner({ store, bus, run }: QueueRunnerDeps): FunctionTable
       parameters: { quantity, queue: optional(text, runnerQueue), backend },
       call: async ({ quantity: count, queue }, context) => {
         // A right to this one function would be one to all runners.
-        if (context.by !== undefined) throw refused('it is for the local interface alone');
+        requireLocalCaller(context);
         const { items } = await process(queue, count);
         for (const call of listOf(items ?? [])) {
           const { fun, args, kwargs } = Object(call);

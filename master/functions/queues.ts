@@ -2,10 +2,9 @@
 
 import { createHash } from 'node:crypto';
 import { packLocal, unpackLocal, type WireValue } from '../../minion-protocol/index.ts';
-import { KeyedMutex } from '../../runtime/index.ts';
 import type { Operation, Store } from '../../store/index.ts';
-import { MasterError } from '../api/index.ts';
-import { listInTurns } from './list-in-turns.ts';
+import { refused } from './caller.ts';
+import { IndexedEntries, listInTurns } from './indexed-entries.ts';
 
 const root = 'runner-queues';
 
@@ -93,17 +92,17 @@ class QueueIndex {
 export class Queues {
   readonly #store: Store;
   readonly #limits: QueueLimits;
-  readonly #mutex = new KeyedMutex();
-  #index: QueueIndex | undefined;
+  readonly #entries: IndexedEntries<QueueIndex>;
 
   constructor(store: Store, limits: QueueLimits = usualLimits) {
     this.#store = store;
+    this.#entries = new IndexedEntries(store, QueueIndex.read);
     this.#limits = limits;
   }
 
   /** Adds what is not there yet. @throws MasterError ERR_ARGS when there is no room */
   insert(queue: string, items: readonly WireValue[]): Promise<void> {
-    return this.#exclusive(async (index) => {
+    return this.#entries.run(async (index) => {
       const added = new Map<string, ItemPlace>();
       const steps: Operation[] = [];
       let bytes = index.bytes;
@@ -119,14 +118,14 @@ export class Queues {
         this.#checkRoom(index.items + added.size, bytes);
         steps.push({ op: 'put', key: keyOf(queue, sequence), value });
       }
-      await this.#write(steps);
+      await this.#entries.write(steps);
       for (const [digest, place] of added) index.add(queue, digest, place);
     });
   }
 
   /** Takes these out, wherever they are in the queue. */
   delete(queue: string, items: readonly WireValue[]): Promise<void> {
-    return this.#exclusive(async (index) => {
+    return this.#entries.run(async (index) => {
       const digests = new Set(items.map((item) => digestOf(packLocal(item))));
       const places = [...digests].flatMap((digest) => index.find(queue, digest) ?? []);
       await this.#remove(queue, places);
@@ -136,7 +135,7 @@ export class Queues {
 
   /** Takes the oldest out. @param quantity - `undefined`: all */
   pop(queue: string, quantity: number | undefined): Promise<WireValue[]> {
-    return this.#exclusive(async (index) => {
+    return this.#entries.run(async (index) => {
       const taken = await this.#read(queue, quantity);
       await this.#remove(queue, taken);
       for (const { value } of taken) index.remove(queue, digestOf(value));
@@ -149,18 +148,11 @@ export class Queues {
   }
 
   length(queue: string): Promise<number> {
-    return this.#exclusive(async (index) => index.length(queue));
+    return this.#entries.run(async (index) => index.length(queue));
   }
 
   names(): Promise<string[]> {
-    return this.#exclusive(async (index) => index.names());
-  }
-
-  #exclusive<T>(work: (index: QueueIndex) => Promise<T>): Promise<T> {
-    return this.#mutex.run(root, async () => {
-      this.#index ??= await QueueIndex.read(this.#store);
-      return work(this.#index);
-    });
+    return this.#entries.run(async (index) => index.names());
   }
 
   #checkRoom(items: number, bytes: number): void {
@@ -170,20 +162,9 @@ export class Queues {
   }
 
   #remove(queue: string, items: readonly { readonly sequence: number }[]): Promise<void> {
-    return this.#write(
+    return this.#entries.write(
       items.map(({ sequence }) => ({ op: 'delete', key: keyOf(queue, sequence) })),
     );
-  }
-
-  async #write(steps: readonly Operation[]): Promise<void> {
-    if (steps.length === 0) return;
-    try {
-      await this.#store.write(steps);
-    } catch (error) {
-      // It may have been written all the same.
-      this.#index = undefined;
-      throw error;
-    }
   }
 
   async #read(queue: string, quantity: number | undefined): Promise<StoredItem[]> {
@@ -208,8 +189,4 @@ function digestOf(value: Uint8Array): string {
 
 function keyOf(queue: string, sequence: number): readonly string[] {
   return [root, queue, String(sequence).padStart(16, '0')];
-}
-
-function refused(reason: string): MasterError {
-  return new MasterError('ERR_ARGS', reason);
 }

@@ -4,11 +4,11 @@ import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
 import { MasterError } from '../api/index.ts';
 import { type LiveConfig, type ReactorEntry, readReactorEntries } from '../config/index.ts';
 import {
-  type CallContext,
   type FunctionTable,
   ignored,
   masterFunction,
   required,
+  requireLocalCaller,
   target,
   text,
 } from './caller.ts';
@@ -90,7 +90,8 @@ export function reactorRunner(entries: ReactorEntries): FunctionTable {
         test: ignored,
       },
       call: ({ event, reactors }, context) => {
-        refuseUsers(context);
+        // A right to these would be one to every event, and to whatever the rules of a file permit.
+        requireLocalCaller(context);
         return entries.add(event, reactors)
           ? result(true, 'Reactor added.')
           : result(false, 'Reactor already exists.');
@@ -100,17 +101,11 @@ export function reactorRunner(entries: ReactorEntries): FunctionTable {
       summary: 'Deletes the reactor of a tag until the master ends.',
       parameters: { event: required(text), saltenv: ignored, test: ignored },
       call: ({ event }, context) => {
-        refuseUsers(context);
+        requireLocalCaller(context);
         return entries.delete(event)
           ? result(true, 'Reactor deleted.')
           : result(false, 'Reactor does not exists.');
       },
     }),
   };
-}
-
-/** A right to these would be one to every event, and to whatever the rules of a file permit. */
-function refuseUsers({ by }: Pick<CallContext, 'by'>): void {
-  // protection: reactors-of-users
-  if (by !== undefined) throw new MasterError('ERR_ARGS', 'it is for the local interface alone');
 }

@@ -87,6 +87,8 @@ function setting(vector: JsonObject): VectorMasterOptions {
     keys: [...storedBefore(vector), ...others(vector).map(otherKey)],
     config: {
       autoAccept: options.auto_accept === true,
+      // A key that is replaced has the publish key replaced as well, a little later, unlike in Salt.
+      rotateAesKey: false,
       openMode: options.open_mode === true,
       confirmOpenMode: options.open_mode === true,
       masterSignPubkey: options.master_sign_pubkey === true,

@@ -1,0 +1,18 @@
+import test from 'ava';
+import { RepeatedWarnings } from '../../runtime/index.ts';
+
+test('of each kind of warning there is a line a minute, which says how many there were', (t) => {
+  const lines: unknown[] = [];
+  let now = 1_700_000_000_000;
+  const log = { warn: (about: object, message: string) => lines.push({ ...about, message }) };
+  const warnings = new RepeatedWarnings(log, () => now);
+  for (let count = 0; count < 100; count += 1) warnings.warn('a', { reason: 'a' }, 'refused');
+  warnings.warn('b', { reason: 'b' }, 'refused');
+  now += 60_000;
+  warnings.warn('a', { reason: 'a' }, 'refused');
+  t.deepEqual(lines, [
+    { reason: 'a', times: 1, message: 'refused' },
+    { reason: 'b', times: 1, message: 'refused' },
+    { reason: 'a', times: 100, message: 'refused' },
+  ]);
+});
