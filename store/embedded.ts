@@ -11,6 +11,8 @@ import {
   preparePrivateFile,
   probeFreeSpace,
 } from './directory.ts';
+import { StoreError, storeUnavailable } from './errors.ts';
+import type { Store } from './store.ts';
 import {
   checkSignature,
   encodeKey,
@@ -18,10 +20,8 @@ import {
   layoutVersion,
   packNumber,
   readLayout,
-} from './encoding.ts';
-import { StoreError, storeUnavailable } from './errors.ts';
-import type { Store } from './store.ts';
-import { TableStore } from './table-store.ts';
+  TableStore,
+} from './table-store.ts';
 import type { Row, RowRange, Table, Tables } from './tables.ts';
 
 /** Something to be written, and whom to tell. */
