@@ -679,7 +679,10 @@ interface RequestedEvent {
 }
 
 /** `_minion_event`, in either of its forms. */
-export type MinionEventLoad =
+export type MinionEventLoad = {
+  /** Ours: the answer is the id of the signal that the event became, or `null`. */
+  readonly wantsSignalId: boolean;
+} & (
   | {
       readonly form: 'single';
       readonly tag: string;
@@ -692,7 +695,8 @@ export type MinionEventLoad =
       /** Each event is fired once more as `<pretag>/<tag>`. */
       readonly pretag: string | undefined;
     }
-  | { readonly form: 'empty' };
+  | { readonly form: 'empty' }
+);
 
 /** Reads the load of `_minion_event`. */
 export function parseMinionEventLoad(load: WireMap): ParsedLoad<MinionEventLoad> {
@@ -702,12 +706,16 @@ export function parseMinionEventLoad(load: WireMap): ParsedLoad<MinionEventLoad>
 }
 
 function minionEvents(load: WireMap): MinionEventLoad {
-  const { events, tag } = load;
+  const { signal_id: asked, ...data } = load;
+  const wantsSignalId = asked === true;
+  const { events, tag } = data;
   if (Array.isArray(events)) {
-    const pretag = optionalText(load.pretag);
-    return { form: 'batch', events: events.filter(isWireMap).map(requestedEvent), pretag };
+    const pretag = optionalText(data.pretag);
+    const requested = events.filter(isWireMap).map(requestedEvent);
+    return { wantsSignalId, form: 'batch', events: requested, pretag };
   }
-  return typeof tag === 'string' ? { form: 'single', tag, data: load } : { form: 'empty' };
+  if (typeof tag !== 'string') return { wantsSignalId, form: 'empty' };
+  return { wantsSignalId, form: 'single', tag, data };
 }
 
 function requestedEvent(event: WireMap): RequestedEvent {

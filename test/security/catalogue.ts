@@ -1210,6 +1210,7 @@ export const catalogue: readonly Threat[] = [
       'master/tenants.test.ts: a request under the keys of one tenant is no request to the other',
       'master/tenants.test.ts: jobs, returns and events of one tenant are told and kept there alone',
       "heat-bridge/signals/master.test.ts: another's handle is as unknown as none, and cannot be replaced",
+      'heat-bridge/signals/master.test.ts: no handle without a rule, for other minions than the rule names, or without a token',
       commands("another caller's key leads to nothing of the first's"),
       'heat-bridge/http.test.ts: a run may be begun now and read later, by whoever began it alone',
       'heat-bridge/http.test.ts: a plan may be begun now and read or cancelled later, by whoever began it alone',
@@ -1401,6 +1402,10 @@ export const catalogue: readonly Threat[] = [
       owners('the signals of an earlier owner of an alias are not for the next one'),
       owners('handles of one owner leave room for those of others'),
       owners('signals for the handles of one owner leave room for those of others'),
+      owners('a handle for groups takes the signals of who is in one of them, and of nobody else'),
+      owners(
+        'a handle that lists the minion comes before those for its groups, of which the first has it',
+      ),
     ],
   },
   {
