@@ -61,6 +61,7 @@ const metadata = inFile('heat-bridge/cfn-init/metadata.test.ts');
 const nesting = inFile('heat-bridge/deployments/nesting.test.ts');
 const stacks = inFile('heat-bridge/deployments/http.test.ts');
 const guestData = inFile('heat-bridge/guests/data-space.test.ts');
+const coordinatorOptions = inFile('heat-bridge/guests/coordinator-options.test.ts');
 const guestPeers = inFile('heat-bridge/guests/peers.test.ts');
 const vendordata = inFile('heat-bridge/guests/vendordata.test.ts');
 const byIdentity = inFile('heat-bridge/guests/identity.test.ts');
@@ -1798,6 +1799,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       guests('a secret value is given to nobody whose answer others can decrypt'),
       guestData('secret values are sealed in the store, and no value is in the audit log or shown'),
+      coordinatorOptions('options of a coordinator that cannot be are refused, each with its key'),
     ],
   },
   {
@@ -1807,6 +1809,7 @@ export const catalogue: readonly Threat[] = [
       guestData('a stack that would exceed its quota is refused by the name of the quota'),
       guestData('a value is text of at most 64 KiB'),
       guestData('registrations of one owner leave room for those of others, and give it back'),
+      coordinatorOptions('a frame of ZooKeeper that is too long ends the connection'),
     ],
   },
   {

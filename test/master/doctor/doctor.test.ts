@@ -350,6 +350,7 @@ test('minion-needs-restart: a minion that does not connect again', async (t) => 
 });
 
 for (const [code, what, figures] of [
+  ['coordinator-away', 'etcd or ZooKeeper is away', { data_coordinator_connected: 0 }],
   ['outbox-dead', 'signals were given up', { 'outbox_signals dead': 2 }],
   ['outbox-slow', 'a signal waits for long', { outbox_oldest_seconds: 1000 }],
 ] as const) {
