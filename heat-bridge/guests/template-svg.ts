@@ -27,11 +27,13 @@ interface PlacedBox extends Box {
 export function drawFlowsAsSvg(roles: readonly string[], flows: readonly ValueFlow[]): string {
   const boxes = placeBoxes(roles, flows);
   const width = Math.max(0, ...boxes.map((box) => box.x + box.width)) + padding;
-  const height = Math.max(0, ...boxes.map((box) => box.y + box.height)) + padding;
+  const lowest = Math.max(0, ...boxes.map((box) => box.y + box.height));
+  // Curves below boxes go that far.
+  const height = Math.ceil(lowest * 1.1) + boxGap;
   const byRole = new Map(boxes.map((box) => [box.role, box]));
   const lines = flows.flatMap((flow) => {
     const [from, to] = [byRole.get(flow.from), byRole.get(flow.to)];
-    return from === undefined || to === undefined ? [] : drawFlow(flow, from, to);
+    return from === undefined || to === undefined ? [] : drawFlow(flow, from, to, boxes);
   });
   return `${[
     `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" font-family="monospace" font-size="13">`,
@@ -114,16 +116,25 @@ function labelOf({ key, secret }: ValueFlow): string {
   return `${key}${secret ? ' (secret)' : ''}`;
 }
 
-function drawFlow(flow: ValueFlow, from: PlacedBox, to: PlacedBox): string {
+function drawFlow(
+  flow: ValueFlow,
+  from: PlacedBox,
+  to: PlacedBox,
+  boxes: readonly PlacedBox[],
+): string {
   const label = labelOf(flow);
-  const start = {
-    x: from.x + from.width,
-    y: middleOf(from, from.reads.length + from.writes.indexOf(label)),
-  };
+  const row = from.reads.length + from.writes.indexOf(label);
+  const start = { x: from.x + from.width, y: middleOf(from, row) };
   const end = { x: to.x, y: middleOf(to, to.reads.indexOf(label)) };
   const bend = Math.max(columnGap / 2, Math.abs(end.x - start.x) / 2);
+  // Below what stands in between; a curve goes three quarters of the way to where it is drawn.
+  const between = boxes.filter(({ x, width }) => x > start.x && x + width < end.x);
+  const under = Math.max(0, ...between.map(({ y, height }) => y + height));
+  const [y1, y2] = [start.y, end.y].map((y) =>
+    under > y ? y + ((under + padding - y) * 4) / 3 : y,
+  );
   const dashes = flow.by === 'heat' ? ' stroke-dasharray="5 4"' : '';
-  const path = `M${start.x} ${start.y}C${start.x + bend} ${start.y} ${end.x - bend} ${end.y} ${end.x} ${end.y}`;
+  const path = `M${start.x} ${start.y}C${start.x + bend} ${y1} ${end.x - bend} ${y2} ${end.x} ${end.y}`;
   return `<path d="${path}" fill="none" stroke="black"${dashes} marker-end="url(#arrow)"><title>${escapeXml(label)}</title></path>`;
 }
 
