@@ -780,7 +780,10 @@ export const catalogue: readonly Threat[] = [
   {
     id: 'M-20',
     threat: 'markup in returns',
-    tests: [apiServer('every answer forbids what browsers could make of it')],
+    tests: [
+      apiServer('every answer forbids what browsers could make of it'),
+      'heat-bridge/guests/compile-template.test.ts: a picture in SVG has each role and value as text, whatever they are',
+    ],
   },
   {
     id: 'G-01',
