@@ -1,4 +1,3 @@
-export { isLifecycleDecision, isReservedTag } from './built-in-rules.ts';
 export { isSpecificTagGlob } from './compile-rule.ts';
 export { compileJsonSchema, schemaKeywords } from './data-schema.ts';
 export {
@@ -9,6 +8,8 @@ export {
   hasRules,
   type IntendedCall,
   isGrantable,
+  isLifecycleDecision,
+  isReservedTag,
   isUnlimited,
   mayCallCommand,
   type NearRule,

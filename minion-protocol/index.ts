@@ -30,14 +30,6 @@ export {
 } from './errors.ts';
 export { formatEventStamp, packEvent, unpackEvent } from './event.ts';
 export {
-  type MinionEventLoad,
-  type PublicationLoad,
-  parseMinionEventLoad,
-  parsePillarLoad,
-  parseReturnLoad,
-  type ReturnLoad,
-} from './loads.ts';
-export {
   decideKey,
   type KeyDecision,
   type KeyDecisionInput,
@@ -95,11 +87,17 @@ export {
   envelopeLimits,
   isNewMinionId,
   isValidMinionId,
+  type MinionEventLoad,
   openPrivateReply,
   openSendReply,
   type ProtocolVersion,
+  type PublicationLoad,
   packFileChunk,
+  parseMinionEventLoad,
+  parsePillarLoad,
+  parseReturnLoad,
   type RequestEnvelope,
+  type ReturnLoad,
   type SealedEnvelope,
 } from './request.ts';
 export {

@@ -5,9 +5,8 @@
 
 import { type AuthReplyContext, type AuthRequest, badAlgorithmReply } from './auth-reply.ts';
 import type { ProtocolErrorCode } from './errors.ts';
-import { parseAuthLoad } from './loads.ts';
 import { packWire } from './payload.ts';
-import { type ClearEnvelope, isNonce, isValidMinionId } from './request.ts';
+import { type ClearEnvelope, isNonce, isValidMinionId, parseAuthLoad } from './request.ts';
 import {
   cleanKeyText,
   defaultEncryptionAlgorithm,

@@ -7,7 +7,6 @@
 import type { KeyObject } from 'node:crypto';
 import { type CrypticleKey, openValue, sealValue } from './crypticle.ts';
 import { ProtocolError } from './errors.ts';
-import type { PublicationLoad } from './loads.ts';
 import {
   clearLimits,
   isWireMap,
@@ -19,6 +18,7 @@ import {
   type WireValue,
   wireBytes,
 } from './payload.ts';
+import type { PublicationLoad } from './request.ts';
 import {
   defaultSigningAlgorithm,
   isSigningAlgorithm,

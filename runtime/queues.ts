@@ -334,3 +334,135 @@ export class SendQueue {
     for (const resolve of this.#waiters.splice(0)) resolve();
   }
 }
+
+/** Lets so many through at a time; the others wait in the order in which they came. */
+export class Semaphore {
+  readonly #waiting: (() => void)[] = [];
+  readonly #permits: number;
+  #free: number;
+
+  constructor(permits: number) {
+    this.#permits = permits;
+    this.#free = permits;
+  }
+
+  /** Whether nobody is through or waits. */
+  get isIdle(): boolean {
+    return this.#free === this.#permits;
+  }
+
+  /** Runs `work` once there is room. */
+  async run<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#free > 0) this.#free -= 1;
+    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    try {
+      return await work();
+    } finally {
+      const next = this.#waiting.shift();
+      if (next === undefined) this.#free += 1;
+      else next();
+    }
+  }
+}
+
+/** Lets so many through at a time for each key; a slow one delays only those of its key. */
+export class KeyedSemaphore {
+  readonly #permits: number;
+  readonly #semaphores = new Map<string, Semaphore>();
+
+  constructor(permits: number) {
+    this.#permits = permits;
+  }
+
+  /** Runs `work` once there is room for this key. */
+  async run<T>(key: string, work: () => Promise<T>): Promise<T> {
+    const semaphore = this.#semaphores.get(key) ?? new Semaphore(this.#permits);
+    this.#semaphores.set(key, semaphore);
+    try {
+      return await semaphore.run(work);
+    } finally {
+      if (semaphore.isIdle) this.#semaphores.delete(key);
+    }
+  }
+}
+
+/** Runs work for the same key one after the other, in the order of the calls; other keys go on meanwhile. */
+export class KeyedMutex {
+  readonly #last = new Map<string, Promise<unknown>>();
+
+  /** Runs `work` once all earlier work for this key has settled. */
+  async run<T>(key: string, work: () => Promise<T>): Promise<T> {
+    const before = this.#last.get(key) ?? Promise.resolve();
+    const current = before.then(work, work);
+    this.#last.set(key, current);
+    try {
+      return await current;
+    } finally {
+      if (this.#last.get(key) === current) this.#last.delete(key);
+    }
+  }
+}
+
+/** Whoever has requests that wait for a turn: a connection. */
+export interface LimiterClient {
+  /** Takes turns as long as there are any and requests for them. */
+  startRequests(): void;
+}
+
+/**
+ * Bounds the requests of all connections that are worked on at the same time: when every minion of
+ * a large fleet returns at once, requests without a slot are left in the sockets. Slots go round:
+ * each connection gets one when its turn has come, however many requests it has.
+ */
+export class ConcurrencyLimiter {
+  readonly #waiting = new Set<LimiterClient>();
+  #free: number;
+  #isGiving = false;
+
+  constructor(maxConcurrent: number) {
+    this.#free = maxConcurrent;
+  }
+
+  /** @returns whether there was one; if not, `taker` is told when there is */
+  tryAcquire(taker: LimiterClient): boolean {
+    // protection: turns-without-end
+    if (this.#free === 0) {
+      this.#waiting.add(taker);
+      return false;
+    }
+    this.#free -= 1;
+    return true;
+  }
+
+  release(): void {
+    this.#free += 1;
+    // Who is given a turn may give it back before he returns: the loop that gave it goes on.
+    if (this.#isGiving) return;
+    this.#isGiving = true;
+    try {
+      for (const taker of this.#waiting) {
+        if (this.#free === 0) return;
+        this.#waiting.delete(taker);
+        taker.startRequests();
+      }
+    } finally {
+      this.#isGiving = false;
+    }
+  }
+
+  /** No longer waits. */
+  cancel(taker: LimiterClient): void {
+    this.#waiting.delete(taker);
+  }
+}
+
+/**
+ * Goes on with a value: at once where it is there, without the turns of the event loop that a
+ * promise takes. Nearly all requests wait for nothing.
+ */
+export function mapMaybePromise<Value, Result>(
+  value: Value | Promise<Value>,
+  next: (value: Value) => Result | Promise<Result>,
+): Result | Promise<Result> {
+  return value instanceof Promise ? value.then(next) : next(value);
+}

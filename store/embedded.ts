@@ -406,6 +406,9 @@ export interface StoreUpgrade {
 const layoutSteps: readonly ((tables: Tables) => void)[] = [
   // Layout 0 has the rows of layout 1 and does not say so.
   () => {},
+  // The rows of layout 2 are those of layout 1. Programs of layout 1 do not know that another
+  // process may have taken the directory over, and would write beside it.
+  () => {},
 ];
 
 /**

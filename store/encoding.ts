@@ -183,7 +183,7 @@ export function unpackRecord({ key, value }: Row): StreamRecord {
 // How the files of an embedded store are recognised, and what it knows of itself (table `meta`).
 
 /** How the rows of this version are laid out, as described above. */
-export const layoutVersion = 1;
+export const layoutVersion = 2;
 
 /** Where the layout is written; absent in layout 0, and in a store that has just been made. */
 export const layoutKey: Buffer = encodeKey(['layout']);

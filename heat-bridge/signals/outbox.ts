@@ -5,7 +5,7 @@ import { type StateArea, type StateOperation, StoreError } from '../../master/in
 import { parseJson, writeJson } from '../../runtime/index.ts';
 import { BridgeError } from '../errors.ts';
 import type { HandleInfo } from './handles.ts';
-import type { Signal } from './signal.ts';
+import type { Signal } from './transports.ts';
 
 // Records.
 

@@ -12,7 +12,7 @@ import {
   signalRefusalOf,
 } from './handles.ts';
 import type { FullQuota, Outbox, OutboxRecord, PendingSignal } from './outbox.ts';
-import { parseSignal, type SignalProblem } from './signal.ts';
+import { parseSignal, type SignalProblem } from './transports.ts';
 
 /** Why a permitted signal does not go to its handle. */
 export type SignalRefusal = FullQuota | SignalProblem | 'expired' | 'member' | 'unregistered';

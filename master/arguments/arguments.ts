@@ -3,7 +3,21 @@
  * `[list]` or a `{map}`, else the text as it was typed [salt utils/args.py].
  */
 
-import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
+import {
+  isWireMap,
+  WireDateTime,
+  WireExtension,
+  type WireMap,
+  type WireValue,
+} from '../../minion-protocol/index.ts';
+import {
+  type JsonForm,
+  type JsonOf,
+  type JsonOptions,
+  type JsonValue,
+  parseJson,
+  writeJson,
+} from '../../runtime/index.ts';
 import { parseYaml } from './yaml.ts';
 
 /** Arguments, ready to be published. */
@@ -124,3 +138,130 @@ export function isFunctionName(fun: string): boolean {
 }
 
 const functionName: RegExp = /^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$/;
+
+// Salt's values as JSON and back, without loss: bytes, maps with other keys than text and dates have
+// no JSON form, so they travel as maps with one marked key. A map that looks like a mark is itself
+// marked. An integer beyond 2^53 is a `bigint` on this side and a number in JSON.
+
+/** What marks stand for, beside what JSON has. */
+type MarkedValue = Uint8Array | WireDateTime | WireExtension | Map<WireValue, WireValue>;
+
+const mark = /^\$(bytes|int|float|map|datetime|ext)$/;
+
+/** The JSON form of a value, or of an object whose members are such values. */
+export function toJson(value: WireValue | object): JsonValue {
+  if (typeof value === 'number') return numberToJson(value);
+  if (value === null || typeof value !== 'object') return value;
+  if (value instanceof Uint8Array) return { $bytes: Buffer.from(value).toString('base64') };
+  if (value instanceof WireDateTime) return { $datetime: value.text };
+  if (value instanceof WireExtension) {
+    return { $ext: [value.code, Buffer.from(value.data).toString('base64')] };
+  }
+  if (Array.isArray(value)) return value.map((item: WireValue) => toJson(item));
+  if (value instanceof Map) return { $map: [...value].map((entry) => entry.map(toJson)) };
+  const entries = Object.entries(value);
+  if (entries.length === 1 && mark.test(entries[0]?.[0] ?? '')) {
+    return { $map: entries.map(([key, item]) => [key, toJson(item)]) };
+  }
+  return Object.fromEntries(entries.map(([key, item]) => [key, toJson(item)]));
+}
+
+/** A value, or an object whose members are such values, as text. */
+export function writeMarkedJson(value: WireValue | object): string {
+  return writeJson(toJson(value));
+}
+
+/** The same in steps: members that are not set are left out. */
+export const markedForm: JsonForm = {
+  write: (value) => writeMarkedJson((value ?? null) as WireValue), // as whoever gives it says
+  open: (value) => {
+    if (typeof value === 'string' || Array.isArray(value)) return value;
+    if (value instanceof Map) return { members: [['$map', [...value]]] };
+    if (!isWireMap(value as WireValue)) return undefined;
+    const members = Object.entries(Object(value)).filter(([, item]) => item !== undefined);
+    const isLikeMark = members.length === 1 && mark.test(members[0]?.[0] ?? '');
+    return { members: isLikeMark ? [['$map', members]] : members };
+  },
+  comma: ',',
+  colon: ':',
+};
+
+/** The value of such a text. @throws SyntaxError, TypeError */
+export function readMarkedJson(text: string): WireValue {
+  return fromJson(parseJson(text));
+}
+
+/** How such a text from a caller is read in steps. */
+export const markedJson: JsonOptions<MarkedValue> = {
+  maxDepth: 256,
+  isStrict: true,
+  replaceMap: (map) => unmark(map) as JsonOf<MarkedValue>, // what marks stand for
+};
+
+/** JSON has neither infinities nor a negative zero, and a large float looks like an integer. */
+function numberToJson(value: number): JsonValue {
+  if (Object.is(value, -0)) return { $float: '-0' };
+  const isLarge = Number.isInteger(value) && !Number.isSafeInteger(value);
+  return Number.isFinite(value) && !isLarge ? value : { $float: String(value) };
+}
+
+/** Characters of an integer whose form is text; what reads it takes longer for each. */
+const maxDigits = 1000;
+
+/** Levels of JSON: those of Salt's values, each of which may be marked. */
+const maxDepth = 256;
+
+/** The value of a JSON form. @throws TypeError when a mark does not hold what it should */
+export function fromJson(json: unknown, depth = 0): WireValue {
+  if (depth > maxDepth) throw new TypeError('nested too deeply');
+  if (json === null || typeof json === 'boolean' || typeof json === 'string') return json;
+  if (typeof json === 'number' || typeof json === 'bigint') return json;
+  if (Array.isArray(json)) return json.map((item) => fromJson(item, depth + 1));
+  if (typeof json !== 'object') throw new TypeError(`no JSON value: ${typeof json}`);
+  const map: WireMap = Object.create(null);
+  for (const [key, item] of Object.entries(json)) map[key] = fromJson(item, depth + 1);
+  return unmark(map);
+}
+
+/** What a map stands for whose members are read. @throws TypeError */
+function unmark(map: WireMap): WireValue {
+  const entries = Object.entries(map);
+  const [first] = entries;
+  if (entries.length !== 1 || first === undefined || !mark.test(first[0])) return map;
+  const [name, content] = first;
+  if (name === '$map' && Array.isArray(content)) return toMap(content);
+  if (name === '$ext' && Array.isArray(content)) {
+    return new WireExtension(Number(content[0]), Buffer.from(String(content[1]), 'base64'));
+  }
+  if (typeof content !== 'string') throw new TypeError(`the mark ${name} holds no text`);
+  switch (name) {
+    case '$bytes':
+      return new Uint8Array(Buffer.from(content, 'base64'));
+    case '$int':
+      if (content.length > maxDigits) throw new TypeError('the mark $int holds a long number');
+      return BigInt(content);
+    case '$float':
+      return Number(content);
+    case '$datetime':
+      return new WireDateTime(content);
+    default:
+      throw new TypeError(`the mark ${name} holds text`);
+  }
+}
+
+function toMap(pairs: readonly WireValue[]): WireValue {
+  const entries = pairs.map((pair): [WireValue, WireValue] => {
+    const [key, item, more] = Array.isArray(pair) ? pair : [];
+    if (key === undefined || item === undefined || more !== undefined) {
+      throw new TypeError('the mark $map holds pairs');
+    }
+    return [key, item];
+  });
+  const [only] = entries;
+  if (entries.length === 1 && typeof only?.[0] === 'string') {
+    const map: WireMap = Object.create(null);
+    map[only[0]] = only[1];
+    return map;
+  }
+  return new Map(entries);
+}

@@ -1,20 +1,18 @@
 export { ArgumentReader, isReaderBusy } from './argument-reader.ts';
 export {
   type FunctionArguments,
+  fromJson,
   isFunctionName,
   isKeywordText,
   keywordNameOf,
+  markedForm,
+  markedJson,
   maxPlainDepth,
   parseArgument,
   parseArguments,
-  toPlainValue,
-} from './arguments.ts';
-export {
-  fromJson,
-  markedForm,
-  markedJson,
   readMarkedJson,
   toJson,
+  toPlainValue,
   writeMarkedJson,
-} from './json-values.ts';
+} from './arguments.ts';
 export { isPlainYamlText, parseYaml } from './yaml.ts';

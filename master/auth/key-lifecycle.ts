@@ -13,10 +13,8 @@ import type { MasterContext } from '../context/index.ts';
 import { type EventBus, type Events, tags } from '../events/index.ts';
 import { KeyError } from './key-errors.ts';
 import { AcceptedKeys, type KeyStore } from './key-store.ts';
-import type { LastHeard } from './last-heard.ts';
-import type { PublishKey } from './publish-key.ts';
 import type { VersionPins } from './request-checks.ts';
-import type { SessionKeys } from './session-keys.ts';
+import type { LastHeard, PublishKey, SessionKeys } from './session-keys.ts';
 
 /** The key that an id has. */
 export interface HeldKey {

@@ -24,10 +24,17 @@ import { isFunctionName, keywordNameOf } from '../arguments/index.ts';
 import { type AuditTrail, auditOf, named } from '../audit/index.ts';
 import type { PublishKey } from '../auth/index.ts';
 import { type EventBus, tags } from '../events/index.ts';
-import { Job, type JobRecord, newJobEvent } from './job.ts';
-import { type AddedJob, freshJid, type JobCache } from './job-cache.ts';
+import {
+  type AddedJob,
+  freshJid,
+  Job,
+  type JobCache,
+  type JobRecord,
+  newJobEvent,
+  type PublicationId,
+  type PublicationLog,
+} from './job-cache.ts';
 import type { Reconnecting } from './presence.ts';
-import type { PublicationId, PublicationLog } from './publication-log.ts';
 import type { TargetResolver } from './targets.ts';
 
 // What a job asks of a minion, in the form in which it is published [WIRE 11.1, 11.5].

@@ -8,17 +8,20 @@ import type { Auth } from '../auth/index.ts';
 import type { LiveConfig } from '../config/index.ts';
 import type { MasterContext } from '../context/index.ts';
 import type { Events } from '../events/index.ts';
-import { type RunDeps, runBatch, runJob, runSubset } from './batch.ts';
 import { JobDispatcher, Publisher } from './dispatcher.ts';
-import { type MinionFacts, resumeJob } from './follow-job.ts';
+import {
+  type MinionFacts,
+  type RunDeps,
+  resumeJob,
+  runBatch,
+  runJob,
+  runSubset,
+} from './follow-job.ts';
 import { idleTimeoutMs, listJobs, showJob } from './history.ts';
-import type { Job } from './job.ts';
-import { freshJid, JobCache } from './job-cache.ts';
+import { freshJid, type Job, JobCache, PublicationLog } from './job-cache.ts';
 import { KnownFacts, takeOverFacts } from './minion-facts.ts';
 import { needingOwnRestart, PresenceEvents, presentMinions, Reconnecting } from './presence.ts';
-import { PublicationLog } from './publication-log.ts';
-import { KnownResources } from './resources.ts';
-import { TargetResolver } from './targets.ts';
+import { KnownResources, TargetResolver } from './targets.ts';
 
 export interface JobDeps {
   readonly config: LiveConfig;

@@ -4,9 +4,9 @@
  */
 
 import { generateKeyString } from '../crypticle.ts';
-import type { PublicationLoad } from '../loads.ts';
 import { createMinionHandshake, type MinionHandshakeConfig } from '../minion-handshake.ts';
 import { isWireMap, type WireMap, type WireValue } from '../payload.ts';
+import type { PublicationLoad } from '../request.ts';
 import { factsOf } from '../targeting/facts.ts';
 import { compileTarget, isTargetType, type TargetCandidate } from '../targeting/target.ts';
 import {

@@ -17,24 +17,22 @@ import {
 } from '../zmtp.ts';
 import {
   type AnswerForm,
+  type ConnectionLimits,
+  createListener,
+  createPortProtocol,
+  DEFAULT_SUBSCRIBER_QUEUE_LIMITS,
   type EncodedMessage,
+  type ListenerOptions,
+  type PortProtocol,
+  PublicationReplayBuffer,
   RequestQueue,
   type RequestService,
   type StreamConnection,
   type StreamProtocol,
   type StreamSession,
+  type SubscriberQueueLimits,
   singleChunkMessage,
   toEncodedMessage,
-} from './stream-connection.ts';
-import {
-  type ConnectionLimits,
-  createListener,
-  createPortProtocol,
-  DEFAULT_SUBSCRIBER_QUEUE_LIMITS,
-  type ListenerOptions,
-  type PortProtocol,
-  PublicationReplayBuffer,
-  type SubscriberQueueLimits,
   tryQueueMessage,
 } from './stream-listener.ts';
 import {

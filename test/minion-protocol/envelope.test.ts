@@ -20,7 +20,6 @@ import {
   sealValue,
 } from '../../minion-protocol/crypticle.ts';
 import { ProtocolError, protocolErrors } from '../../minion-protocol/errors.ts';
-import type { PublicationLoad } from '../../minion-protocol/loads.ts';
 import {
   isWireMap,
   packWire,
@@ -44,6 +43,7 @@ import {
   openPrivateReply,
   openSendReply,
   type ProtocolVersion,
+  type PublicationLoad,
   type RequestEnvelope,
   type SealedEnvelope,
 } from '../../minion-protocol/request.ts';

@@ -12,13 +12,6 @@ import {
   parseKeyString,
 } from '../../minion-protocol/index.ts';
 import {
-  type MinionEventLoad,
-  type ParsedLoad,
-  parseMinionEventLoad,
-  parsePillarLoad,
-  parseReturnLoad,
-} from '../../minion-protocol/loads.ts';
-import {
   isWireMap,
   packLocal,
   unpackLocal,
@@ -30,7 +23,14 @@ import {
   type WireValue,
 } from '../../minion-protocol/payload.ts';
 import { createJidSource, isJid, jidTime } from '../../minion-protocol/publication.ts';
-import { packFileChunk } from '../../minion-protocol/request.ts';
+import {
+  type MinionEventLoad,
+  type ParsedLoad,
+  packFileChunk,
+  parseMinionEventLoad,
+  parsePillarLoad,
+  parseReturnLoad,
+} from '../../minion-protocol/request.ts';
 import { tries } from '../helpers/effort.ts';
 import {
   base64,

@@ -4,10 +4,10 @@ import { finished } from 'node:stream/promises';
 import { setImmediate as turn } from 'node:timers/promises';
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
-import { WriteScheduler } from '../../minion-protocol/transport/stream-connection.ts';
 import {
   type ConnectionLimits,
   DEFAULT_CONNECTION_LIMITS,
+  WriteScheduler,
 } from '../../minion-protocol/transport/stream-listener.ts';
 import { InFlight } from '../../runtime/in-flight.ts';
 import {

@@ -10,8 +10,7 @@ import {
   packRecord,
   unpackRecord,
 } from '../../../heat-bridge/signals/outbox.ts';
-import { parseSignal, signalId } from '../../../heat-bridge/signals/signal.ts';
-import { errorTextOf } from '../../../heat-bridge/signals/transports.ts';
+import { errorTextOf, parseSignal, signalId } from '../../../heat-bridge/signals/transports.ts';
 import { memoryState, openTestSignals, type SignalsUnderTest } from './open-signals.ts';
 import { type Answerer, always, type Recorder, recorderFor, startRecorder } from './recorder.ts';
 

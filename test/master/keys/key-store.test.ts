@@ -35,13 +35,13 @@ import {
   type KeyStoreOptions,
   openKeyStore,
 } from '../../../master/auth/key-store.ts';
-import { LastHeard } from '../../../master/auth/last-heard.ts';
 import { type MasterKeyOptions, openMasterKeys } from '../../../master/auth/master-keys.ts';
-import { PublishKey } from '../../../master/auth/publish-key.ts';
 import { VersionPins } from '../../../master/auth/request-checks.ts';
 import {
   createSeal,
+  LastHeard,
   openSeal,
+  PublishKey,
   RecentKeys,
   SessionKeys,
 } from '../../../master/auth/session-keys.ts';

@@ -3,7 +3,7 @@
 import test, { type ExecutionContext } from 'ava';
 import { connectMaster } from '../../../client/index.ts';
 import type { PresentMinion } from '../../../master/api/jobs.ts';
-import { type HeardFrom, LastHeard } from '../../../master/auth/last-heard.ts';
+import { type HeardFrom, LastHeard } from '../../../master/auth/session-keys.ts';
 import {
   createMaster,
   type JobUpdate,
