@@ -13,6 +13,7 @@ import {
   type LogEntry,
   type LogHealth,
   LogUnavailableError,
+  logWarnings,
   type TransactionLog,
 } from './transaction-log.ts';
 import { type AppliedEntry, digestOf, LogView } from './view.ts';
@@ -47,7 +48,7 @@ export interface LogStoreOptions extends EmbeddedStoreOptions {
 }
 
 /** What a member knows of its cluster. */
-export interface LogStoreStatus {
+interface LogStoreStatus {
   /** Identity of the log. */
   readonly log: string;
   readonly position: number;
@@ -61,6 +62,8 @@ export interface LogStoreStatus {
   readonly foreignEntries: number;
   /** As it was told last. */
   readonly health: LogHealth;
+  /** What an operator should know of the log's servers. */
+  readonly warnings: readonly string[];
 }
 
 /** A store whose writes are entries of a log that other members apply as well. */
@@ -209,6 +212,7 @@ class TableLogStore extends TableStore implements LogStore {
       repeatedEntries: this.#view.repeated,
       foreignEntries: this.#view.foreign,
       health: this.#health,
+      warnings: logWarnings(this.#health),
     };
   }
 

@@ -21,6 +21,40 @@ export interface LogHealth {
   readonly server: string | undefined;
 }
 
+/** The first nats-server that can be told when to write to disk. */
+const firstWithSyncInterval = [2, 10];
+const recommended = [2, 12];
+
+/** What an operator should know of the servers of a log; nothing where all is as recommended. */
+export function logWarnings({ replicas, currentReplicas, server = '' }: LogHealth): string[] {
+  const warnings: string[] = [];
+  if (replicas !== undefined && replicas < 3) {
+    warnings.push(`the log has ${replicas} copies: with fewer than 3 no server may be lost`);
+  }
+  if (replicas !== undefined && currentReplicas !== undefined && currentReplicas < replicas) {
+    warnings.push(`${currentReplicas} of ${replicas} copies of the log are up to date`);
+  }
+  const [, major = '', minor = ''] = /^nats-server (\d+)\.(\d+)/.exec(server) ?? [];
+  if (major === '') return warnings;
+  const version = [Number(major), Number(minor)];
+  if (isBefore(version, firstWithSyncInterval)) {
+    warnings.push(
+      `${server} writes to disk once a minute: after a power failure of all servers the end of the log is missing`,
+    );
+  } else {
+    warnings.push(`${server}: see that sync_interval is "always"; no client can ask for it`);
+  }
+  if (isBefore(version, recommended)) warnings.push(`${server} is older than 2.12`);
+  return warnings;
+}
+
+function isBefore(
+  [major = 0, minor = 0]: number[],
+  [other = 0, otherMinor = 0]: number[],
+): boolean {
+  return major < other || (major === other && minor < otherMinor);
+}
+
 /** An ordered log that several members append to and read. */
 export interface TransactionLog {
   /** Longer entries are refused. */
