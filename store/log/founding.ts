@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { openHeldTables } from '../embedded.ts';
-import { revisionKey, unpackNumber } from '../encoding.ts';
 import { StoreError } from '../errors.ts';
+import { revisionKey, unpackNumber } from '../table-store.ts';
 import type { RowTables } from '../tables.ts';
 import { LogCipher } from './cipher.ts';
 import { decodeEntry, encodeEntry, type HistoryMark } from './entry.ts';

@@ -1,7 +1,12 @@
 import { createHash } from 'node:crypto';
-import { encodeKey } from '../encoding.ts';
 import { StoreError } from '../errors.ts';
-import { applyStreamStep, applyWrite, type KeyedChange, removeExpired } from '../table-store.ts';
+import {
+  applyStreamStep,
+  applyWrite,
+  encodeKey,
+  type KeyedChange,
+  removeExpired,
+} from '../table-store.ts';
 import type { Row, RowRange, RowTables, Table, Tables } from '../tables.ts';
 import { type LogCipher, type OpenedMessage, sealVersion } from './cipher.ts';
 import { decodeEntry, decodeTransaction, type EntryBody, type HistoryMark } from './entry.ts';

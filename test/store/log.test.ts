@@ -2,11 +2,11 @@
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import { openLmdbTables } from '../../store/embedded.ts';
-import { encodeKey, packNumber } from '../../store/encoding.ts';
 import { type Operation, openEmbeddedStore, restoreStore, StoreError } from '../../store/index.ts';
 import { foundLog } from '../../store/log/founding.ts';
 import type { LogStore } from '../../store/log/log-store.ts';
 import { readViewState } from '../../store/log/view.ts';
+import { encodeKey, packNumber } from '../../store/table-store.ts';
 import { until } from '../helpers/deadline.ts';
 import { contentOf, type MemberOptions, TestCluster } from '../store-suite/cluster.ts';
 
