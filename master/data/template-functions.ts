@@ -10,16 +10,9 @@ import {
 } from '../../minion-protocol/index.ts';
 import type { PlainData, SaltFunction } from '../../template/index.ts';
 import { MasterError } from '../api/index.ts';
-import { parseTarget } from '../config/index.ts';
+import { mergeStrategies, parseTarget } from '../config/index.ts';
 import type { TracedGrains } from './grains.ts';
-import {
-  isPillarMap,
-  mergeDeep,
-  mergePillar,
-  mergeStrategies,
-  type PillarMap,
-  toWire,
-} from './pillar-data.ts';
+import { isPillarMap, mergeDeep, mergePillar, type PillarMap, toWire } from './pillar-data.ts';
 
 // Functions that pillar templates may call as `salt['…']`: a closed list without side effects.
 
