@@ -73,7 +73,12 @@ export {
   type WireValue,
   wireBytes,
 } from './payload.ts';
-export { encodeProxyHeader, isRelayedAddress, type RelayedPeer } from './proxy-header.ts';
+export {
+  encodeProxyHeader,
+  isRelayedAddress,
+  type RelayedPeer,
+  relayedAddress,
+} from './proxy-header.ts';
 export {
   createJidSource,
   isJid,

@@ -104,7 +104,7 @@ async function startAgentRelay(
     { socket: path.join(folder, 'publish.sock'), port: publishPort },
     { socket: path.join(folder, 'ret.sock'), port: retPort },
   ];
-  const find = async (network: string): Promise<AgentInstance> => ({
+  const find = async ([network]: readonly string[]): Promise<AgentInstance> => ({
     instance: `of-${network}`,
     project: 'p',
   });
