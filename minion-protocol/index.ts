@@ -76,7 +76,6 @@ export {
 export {
   encodeProxyHeader,
   isRelayedAddress,
-  type RelayedPeer,
   relayedAddress,
 } from './proxy-header.ts';
 export {

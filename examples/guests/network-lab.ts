@@ -5,17 +5,9 @@
 
 import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
-
-/** What the lab is made with. */
-export const labPrograms = ['ip', 'haproxy', 'curl'] as const;
-
-/** Those that are not there. */
-export const missingLabPrograms: readonly string[] = labPrograms.filter(
-  (name) => !(process.env.PATH ?? '').split(':').some((it) => existsSync(path.join(it, name))),
-);
 
 /** Both networks. */
 export const labNetworks = ['A', 'B'] as const;
@@ -150,4 +142,37 @@ listen listener
     http-request set-header X-Neutron-Network-ID ${network}
     server metadata ${socket}
 `;
+}
+
+export interface RelayProxyOptions {
+  /** Of the Unix sockets on the way out: `publish.sock` and `ret.sock`. */
+  readonly folder: string;
+  readonly publishPort: number;
+  readonly requestPort: number;
+  /** Seconds of silence after which a connection is cut. */
+  readonly timeout: number;
+}
+
+/** What docs/guests.md says of Salt's ports in the namespace of a network. */
+export function relayProxyConfiguration(
+  network: string,
+  { folder, publishPort, requestPort, timeout }: RelayProxyOptions,
+): string {
+  return [
+    ['publish', publishPort],
+    ['ret', requestPort],
+  ]
+    .map(
+      ([name, port]) => `listen salt-${name}
+    mode tcp
+    option clitcpka
+    option srvtcpka
+    timeout client ${timeout}s
+    timeout server ${timeout}s
+    unique-id-format ${network}
+    bind 169.254.169.254:${port}
+    server master unix@${folder}/${name}.sock send-proxy-v2 proxy-v2-options unique-id
+`,
+    )
+    .join('');
 }

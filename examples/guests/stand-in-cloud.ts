@@ -1,6 +1,10 @@
-/** A stand-in for Keystone, Nova and Neutron: lists of any length in pages, and cells that are down. */
+/**
+ * A stand-in for Keystone, Nova and Neutron: lists of any length in pages, cells that are down, and
+ * Nova's metadata.
+ */
 
-import { createServer, type Server } from 'node:http';
+import { createHmac } from 'node:crypto';
+import { createServer, type IncomingHttpHeaders, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
 interface StandInServer {
@@ -42,6 +46,8 @@ export interface StandInCloud {
   isNetworkDown: boolean;
   /** The token that is good now. */
   token: string;
+  /** `metadata_proxy_shared_secret`. */
+  readonly metadataSecret: string;
   close(): void;
 }
 
@@ -58,6 +64,7 @@ export async function startCloud(): Promise<StandInCloud> {
     asked: [],
     isNetworkDown: false,
     token: 'token-1',
+    metadataSecret: 'the secret of Nova and its agents',
     close: () => server.close(),
   };
   const server: Server = createServer((request, response) => {
@@ -70,6 +77,9 @@ export async function startCloud(): Promise<StandInCloud> {
       if (url.pathname.endsWith('/auth/tokens')) {
         return answer(201, { token: {} }, { 'x-subject-token': cloud.token });
       }
+      if (url.pathname.startsWith('/metadata/')) {
+        return answer(...metadataFor(cloud, request.headers));
+      }
       cloud.asked.push(request.url ?? '');
       if (request.headers['x-auth-token'] !== cloud.token) return answer(401, {});
       if (cloud.isNetworkDown && url.pathname.startsWith('/network')) return answer(503, {});
@@ -80,6 +90,19 @@ export async function startCloud(): Promise<StandInCloud> {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   cloud.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   return cloud;
+}
+
+/** What a metadata agent gets, for whom it has signed [nova/api/metadata/handler.py]. */
+function metadataFor(
+  { servers, metadataSecret }: StandInCloud,
+  headers: IncomingHttpHeaders,
+): readonly [number, object] {
+  const id = String(headers['x-instance-id']);
+  const expected = createHmac('sha256', metadataSecret).update(id).digest('hex');
+  if (headers['x-instance-id-signature'] !== expected) return [403, {}];
+  const server = servers.find((it) => it.id === id);
+  if (server === undefined || server.tenant_id !== headers['x-tenant-id']) return [404, {}];
+  return [200, { uuid: id, name: server.name, project_id: server.tenant_id }];
 }
 
 function listOf(cloud: StandInCloud, url: URL): object | undefined {
@@ -112,10 +135,21 @@ function listOf(cloud: StandInCloud, url: URL): object | undefined {
     }
     case '/network/v2.0/ports': {
       const devices = query.getAll('device_id');
-      const own = (device: string): boolean => devices.length === 0 || devices.includes(device);
+      const networks = query.getAll('network_id');
+      const mac = query.get('mac_address');
+      const [, address] = query.get('fixed_ips')?.split('=') ?? [];
+      const isIn = (all: readonly string[], one: string): boolean =>
+        all.length === 0 || all.includes(one);
       return page(
         'ports',
-        cloud.ports.filter((it) => own(it.device_id)),
+        cloud.ports.filter(
+          (it) =>
+            isIn(devices, it.device_id) &&
+            isIn(networks, it.network_id) &&
+            (mac === null || it.mac_address === mac) &&
+            (address === undefined ||
+              it.fixed_ips.some(({ ip_address }) => ip_address === address)),
+        ),
       );
     }
     case '/network/v2.0/networks':

@@ -1,5 +1,6 @@
 /** The file that a metadata agent is configured by, and how it finds instances. */
 
+import { setMaxListeners } from 'node:events';
 import { readFile, stat } from 'node:fs/promises';
 import { isIP } from 'node:net';
 import path from 'node:path';
@@ -247,6 +248,8 @@ function findInNeutron(
   ]);
   const { timeoutMs } = account;
   const ask = createHttpClient({ endpoints, timeoutMs, resolve: createDnsResolver() });
+  // Each request that is under way listens to it.
+  setMaxListeners(0, closing);
   const network = service.url.replace(/\/+$/, '');
   const reader = new CloudReader({
     keystone: account,

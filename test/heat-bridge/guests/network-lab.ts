@@ -1,10 +1,13 @@
 /** The networks of the example, as tests have them. */
 
 import type { ExecutionContext } from 'ava';
-import { missingLabPrograms, NetworkLab } from '../../../examples/guests/network-lab.ts';
+import { program } from '../../../examples/example.ts';
+import { NetworkLab } from '../../../examples/guests/network-lab.ts';
 
 /** Whether the programs of it are there. */
-export const hasLabPrograms: boolean = missingLabPrograms.length === 0;
+export const hasLabPrograms: boolean = ['ip', 'haproxy', 'curl'].every(
+  (name) => program(name, name).isThere,
+);
 
 /** Without proxies; removed at the end of the test. */
 export function openLab(t: ExecutionContext): NetworkLab {
