@@ -1,6 +1,12 @@
-export { isLifecycleDecision, isReservedTag } from './built-in-rules.ts';
-export { isSpecificTagGlob } from './compile-rule.ts';
-export { compileJsonSchema, schemaKeywords } from './data-schema.ts';
+export {
+  compileJsonSchema,
+  isSpecificTagGlob,
+  literalGlob,
+  type MinionTest,
+  type PolicyEnvironment,
+  type PolicySyntax,
+  schemaKeywords,
+} from './compile-rule.ts';
 export {
   builtInDenyNames,
   decide,
@@ -9,6 +15,8 @@ export {
   hasRules,
   type IntendedCall,
   isGrantable,
+  isLifecycleDecision,
+  isReservedTag,
   isUnlimited,
   mayCallCommand,
   type NearRule,
@@ -23,12 +31,6 @@ export {
   policyErrors,
 } from './errors.ts';
 export { type LintFinding, lintPolicy } from './lint.ts';
-export {
-  literalGlob,
-  type MinionTest,
-  type PolicyEnvironment,
-  type PolicySyntax,
-} from './patterns.ts';
 export { createPolicy, type Policy } from './policy.ts';
 export { parseRate, RateLimiter } from './rate.ts';
 export {

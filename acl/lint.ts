@@ -1,7 +1,7 @@
 /** What in a policy does nothing, or not what it seems to. */
 
-import { isReservedTag } from './built-in-rules.ts';
 import { type CompiledRule, kindOfSubject, showsPillar, textsOf } from './compile-rule.ts';
+import { isReservedTag } from './decide.ts';
 import type { Policy } from './policy.ts';
 import type { PolicyRule, TextPattern, TextPatterns } from './rule.ts';
 import type { RuleOrigin } from './types.ts';

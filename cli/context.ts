@@ -2,22 +2,16 @@ import { readFile } from 'node:fs/promises';
 import type { Writable } from 'node:stream';
 import { StringDecoder } from 'node:string_decoder';
 import { CommandError } from './errors.ts';
-import type { LocalMaster } from './local-master.ts';
+import type { LocalMaster, LoginContext } from './local-master.ts';
 
 /** A stream that may be a terminal. */
 export type OutputStream = Writable & { readonly isTTY?: boolean };
 
 /** What a command is given: streams, input, access to the master; tests give another one. */
-export interface CommandContext extends LocalMaster {
+export interface CommandContext extends LocalMaster, LoginContext {
   readonly stdout: OutputStream;
   /** For messages, questions and progress: never for what a command was asked for. */
   readonly stderr: OutputStream;
-  /** Asks a person; `undefined` where there is none. */
-  readonly ask: ((question: string) => Promise<string>) | undefined;
-  /** The same, and shows nothing of the answer. */
-  readonly askSecret: ((question: string) => Promise<string>) | undefined;
-  /** Where the token of whoever uses the command line is kept. */
-  readonly tokenFile: string;
   /** Standard input, whatever it is. */
   readonly input: Pick<StandardInput, 'readAll' | 'readLine'>;
   /** Fires at the first Ctrl-C after the call. */

@@ -129,6 +129,7 @@ const byCode: ReadonlyMap<string, number> = new Map([
   ['ERR_DATA_FORM', exitCodes.usage],
   ['ERR_DATA_LIMIT', exitCodes.tryAgain],
   ['ERR_DATA_QUOTA', exitCodes.usage],
+  ['ERR_DATA_UNAVAILABLE', exitCodes.tryAgain],
   ['ERR_DATA_UNKNOWN', exitCodes.failure],
   ['ERR_DATA_VALUE', exitCodes.usage],
   ['ERR_DATA_WRITTEN', exitCodes.failure],

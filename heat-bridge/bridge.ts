@@ -334,7 +334,7 @@ async function openModules(
   const plans = openPlans(host, { plans: book, commands: commands.runner, service, quotas });
   const enrollOptions = parseEnrollOptions(sections.enroll, host.config);
   const enroll = await openEnrolment(host, enrollOptions);
-  const signals = await openSignals(host, sections.handles);
+  const signals = await openSignals(host, sections.handles, enroll.projectOf);
   const deployments = await openDeployments(host, {
     section: sections.deployments,
     catalog,

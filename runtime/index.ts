@@ -4,7 +4,6 @@
  * with long integers, directories and the errors of the file system. Imports nothing of ours.
  */
 
-export { type AddressSet, addressSet } from './address-set.ts';
 export { Budget, type BudgetLimits } from './budget.ts';
 export { Closers } from './closers.ts';
 export {
@@ -12,13 +11,16 @@ export {
   type ConnectionOwner,
   type GuardedConnection,
   type GuardLimits,
+  MultiMap,
   type PortRules,
   peerAddress,
 } from './connection-guard.ts';
 export { SaltbridgeError } from './errors.ts';
 export { FileReloader } from './file-reloader.ts';
 export {
+  type AddressSet,
   type AllowedEndpoint,
+  addressSet,
   type ConfiguredEndpoint,
   createDnsResolver,
   createHttpClient,
@@ -38,15 +40,31 @@ export {
   maxReadingStep,
   parseJson,
   type ReadingStep,
+  readingSteps,
   readJson,
   readJsonInSteps,
+  StepScheduler,
+  textInSteps,
   tryParseJson,
   writeJson,
 } from './json.ts';
 export { isSmallJson, type JsonForm, writeJsonInSteps } from './json-writer.ts';
+export {
+  BoundedQueue,
+  ConcurrencyLimiter,
+  HourlyLimit,
+  KeyedMutex,
+  KeyedSemaphore,
+  type LimiterClient,
+  mapMaybePromise,
+  type Rate,
+  Semaphore,
+  SendPool,
+  SendQueue,
+  Throttle,
+  TokenBuckets,
+} from './limits.ts';
 export { loadOnce } from './load-once.ts';
-export { mapMaybePromise } from './map-maybe-promise.ts';
-export { MultiMap } from './multi-map.ts';
 export { nearestName } from './nearest-name.ts';
 export {
   loadOptionalPackage,
@@ -55,18 +73,9 @@ export {
 } from './optional-package.ts';
 export { readTextIfPresent, writeFileAtomically } from './private-file.ts';
 export { listenPrivately } from './private-socket.ts';
-export { BoundedQueue, SendPool, SendQueue } from './queues.ts';
 export { RecentAnswers } from './recent-answers.ts';
 export { newNameOf, type RenameScope, renameProblem } from './renamed-names.ts';
 export { RepeatedWarnings } from './repeated-warnings.ts';
-export {
-  ConcurrencyLimiter,
-  KeyedMutex,
-  KeyedSemaphore,
-  type LimiterClient,
-  Semaphore,
-} from './semaphore.ts';
-export { readingSteps, StepScheduler, textInSteps } from './steps.ts';
 export {
   codeOf,
   describeSystemError,
@@ -88,6 +97,5 @@ export {
   sleepUntilAborted,
   timeLimit,
 } from './time-limit.ts';
-export { HourlyLimit, type Rate, Throttle, TokenBuckets } from './token-bucket.ts';
 export { WorkerPool, WorkerPoolError, type WorkerPoolOptions } from './worker-pool.ts';
 export { listYamlFiles } from './yaml-files.ts';

@@ -11,6 +11,8 @@ import {
   preparePrivateFile,
   probeFreeSpace,
 } from './directory.ts';
+import { StoreError, storeUnavailable } from './errors.ts';
+import type { Store } from './store.ts';
 import {
   checkSignature,
   encodeKey,
@@ -18,10 +20,8 @@ import {
   layoutVersion,
   packNumber,
   readLayout,
-} from './encoding.ts';
-import { StoreError, storeUnavailable } from './errors.ts';
-import type { Store } from './store.ts';
-import { TableStore } from './table-store.ts';
+  TableStore,
+} from './table-store.ts';
 import type { Row, RowRange, Table, Tables } from './tables.ts';
 
 /** Something to be written, and whom to tell. */
@@ -405,6 +405,9 @@ export interface StoreUpgrade {
  */
 const layoutSteps: readonly ((tables: Tables) => void)[] = [
   // Layout 0 has the rows of layout 1 and does not say so.
+  () => {},
+  // The rows of layout 2 are those of layout 1. Programs of layout 1 do not know that another
+  // process may have taken the directory over, and would write beside it.
   () => {},
 ];
 

@@ -9,7 +9,7 @@ import { type JobsApi, type RunRequest, returnerOf } from '../../master/index.ts
 import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
 import type { CommandContext } from '../context.ts';
 import { CommandError, errorCodeOf, exitCodes } from '../errors.ts';
-import { sudoUser } from '../login.ts';
+import { sudoUser } from '../local-master.ts';
 import { configOption, logLevelOption, parseSeconds } from '../options.ts';
 import {
   addOutputOptions,
@@ -18,7 +18,7 @@ import {
   type OutputCommandOptions,
 } from '../output/outputters.ts';
 import { printLine } from '../terminal.ts';
-import { noMinionsMatched } from './salt-follower.ts';
+import { noMinionsMatched } from './salt.ts';
 import { addTargetOptions, rangeProblem, type TargetOptions, toTarget } from './salt-target.ts';
 import { formatSaltUsageError, useSaltUsage } from './salt-usage.ts';
 

@@ -3,7 +3,12 @@ import { type FunctionResult, type FunctionsApi, parseArguments } from '../../ma
 import { isWireMap, type WireValue } from '../../minion-protocol/index.ts';
 import type { CommandContext } from '../context.ts';
 import { errorCodeOf, exitCodes } from '../errors.ts';
-import { addLoginOptions, type LoginOptions, openCommandSession, sudoUser } from '../login.ts';
+import {
+  addLoginOptions,
+  type LoginOptions,
+  openCommandSession,
+  sudoUser,
+} from '../local-master.ts';
 import { configOption, logLevelOption, parseSeconds } from '../options.ts';
 import {
   addOutputOptions,

@@ -10,8 +10,7 @@ import {
 import { type Destination, secretsOf } from './destination.ts';
 import type { HandleInfo, HandleRegistry } from './handles.ts';
 import type { Outbox, OutboxRecord, PendingSignal } from './outbox.ts';
-import { signalId } from './signal.ts';
-import type { Delivery, DeliveryOutcome } from './transports.ts';
+import { type Delivery, type DeliveryOutcome, signalId } from './transports.ts';
 
 export interface DeliveryWorkerOptions {
   readonly handles: Pick<HandleRegistry, 'destinationOf' | 'find'>;

@@ -8,12 +8,12 @@ import {
 } from '../../runtime/index.ts';
 import {
   type FunctionArguments,
+  markedJson,
   maxPlainDepth,
   parseArgument,
   parseArguments,
   toPlainValue,
 } from './arguments.ts';
-import { markedJson } from './json-values.ts';
 import { parseYaml } from './yaml.ts';
 
 /** A text to be read. */

@@ -3,7 +3,31 @@
  * `[list]` or a `{map}`, else the text as it was typed [salt utils/args.py].
  */
 
-import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
+import {
+  type CompiledTarget,
+  compileLinearPattern,
+  compileTarget,
+  expandCompound,
+  expandNodegroup,
+  isTargetType,
+  isWireMap,
+  type Nodegroups,
+  splitTargetWords,
+  type TargetExpression,
+  WireDateTime,
+  WireExtension,
+  type WireMap,
+  type WireValue,
+} from '../../minion-protocol/index.ts';
+import {
+  type JsonForm,
+  type JsonOf,
+  type JsonOptions,
+  type JsonValue,
+  parseJson,
+  writeJson,
+} from '../../runtime/index.ts';
+import { MasterError, type TargetRequest } from '../api/index.ts';
 import { parseYaml } from './yaml.ts';
 
 /** Arguments, ready to be published. */
@@ -124,3 +148,228 @@ export function isFunctionName(fun: string): boolean {
 }
 
 const functionName: RegExp = /^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$/;
+
+// Salt's values as JSON and back, without loss: bytes, maps with other keys than text and dates have
+// no JSON form, so they travel as maps with one marked key. A map that looks like a mark is itself
+// marked. An integer beyond 2^53 is a `bigint` on this side and a number in JSON.
+
+/** What marks stand for, beside what JSON has. */
+type MarkedValue = Uint8Array | WireDateTime | WireExtension | Map<WireValue, WireValue>;
+
+const mark = /^\$(bytes|int|float|map|datetime|ext)$/;
+
+/** The JSON form of a value, or of an object whose members are such values. */
+export function toJson(value: WireValue | object): JsonValue {
+  if (typeof value === 'number') return numberToJson(value);
+  if (value === null || typeof value !== 'object') return value;
+  if (value instanceof Uint8Array) return { $bytes: Buffer.from(value).toString('base64') };
+  if (value instanceof WireDateTime) return { $datetime: value.text };
+  if (value instanceof WireExtension) {
+    return { $ext: [value.code, Buffer.from(value.data).toString('base64')] };
+  }
+  if (Array.isArray(value)) return value.map((item: WireValue) => toJson(item));
+  if (value instanceof Map) return { $map: [...value].map((entry) => entry.map(toJson)) };
+  const entries = Object.entries(value);
+  if (entries.length === 1 && mark.test(entries[0]?.[0] ?? '')) {
+    return { $map: entries.map(([key, item]) => [key, toJson(item)]) };
+  }
+  return Object.fromEntries(entries.map(([key, item]) => [key, toJson(item)]));
+}
+
+/** A value, or an object whose members are such values, as text. */
+export function writeMarkedJson(value: WireValue | object): string {
+  return writeJson(toJson(value));
+}
+
+/** The same in steps: members that are not set are left out. */
+export const markedForm: JsonForm = {
+  write: (value) => writeMarkedJson((value ?? null) as WireValue), // as whoever gives it says
+  open: (value) => {
+    if (typeof value === 'string' || Array.isArray(value)) return value;
+    if (value instanceof Map) return { members: [['$map', [...value]]] };
+    if (!isWireMap(value as WireValue)) return undefined;
+    const members = Object.entries(Object(value)).filter(([, item]) => item !== undefined);
+    const isLikeMark = members.length === 1 && mark.test(members[0]?.[0] ?? '');
+    return { members: isLikeMark ? [['$map', members]] : members };
+  },
+  comma: ',',
+  colon: ':',
+};
+
+/** The value of such a text. @throws SyntaxError, TypeError */
+export function readMarkedJson(text: string): WireValue {
+  return fromJson(parseJson(text));
+}
+
+/** How such a text from a caller is read in steps. */
+export const markedJson: JsonOptions<MarkedValue> = {
+  maxDepth: 256,
+  isStrict: true,
+  replaceMap: (map) => unmark(map) as JsonOf<MarkedValue>, // what marks stand for
+};
+
+/** JSON has neither infinities nor a negative zero, and a large float looks like an integer. */
+function numberToJson(value: number): JsonValue {
+  if (Object.is(value, -0)) return { $float: '-0' };
+  const isLarge = Number.isInteger(value) && !Number.isSafeInteger(value);
+  return Number.isFinite(value) && !isLarge ? value : { $float: String(value) };
+}
+
+/** Characters of an integer whose form is text; what reads it takes longer for each. */
+const maxDigits = 1000;
+
+/** Levels of JSON: those of Salt's values, each of which may be marked. */
+const maxDepth = 256;
+
+/** The value of a JSON form. @throws TypeError when a mark does not hold what it should */
+export function fromJson(json: unknown, depth = 0): WireValue {
+  if (depth > maxDepth) throw new TypeError('nested too deeply');
+  if (json === null || typeof json === 'boolean' || typeof json === 'string') return json;
+  if (typeof json === 'number' || typeof json === 'bigint') return json;
+  if (Array.isArray(json)) return json.map((item) => fromJson(item, depth + 1));
+  if (typeof json !== 'object') throw new TypeError(`no JSON value: ${typeof json}`);
+  const map: WireMap = Object.create(null);
+  for (const [key, item] of Object.entries(json)) map[key] = fromJson(item, depth + 1);
+  return unmark(map);
+}
+
+/** What a map stands for whose members are read. @throws TypeError */
+function unmark(map: WireMap): WireValue {
+  const entries = Object.entries(map);
+  const [first] = entries;
+  if (entries.length !== 1 || first === undefined || !mark.test(first[0])) return map;
+  const [name, content] = first;
+  if (name === '$map' && Array.isArray(content)) return toMap(content);
+  if (name === '$ext' && Array.isArray(content)) {
+    return new WireExtension(Number(content[0]), Buffer.from(String(content[1]), 'base64'));
+  }
+  if (typeof content !== 'string') throw new TypeError(`the mark ${name} holds no text`);
+  switch (name) {
+    case '$bytes':
+      return new Uint8Array(Buffer.from(content, 'base64'));
+    case '$int':
+      if (content.length > maxDigits) throw new TypeError('the mark $int holds a long number');
+      return BigInt(content);
+    case '$float':
+      return Number(content);
+    case '$datetime':
+      return new WireDateTime(content);
+    default:
+      throw new TypeError(`the mark ${name} holds text`);
+  }
+}
+
+function toMap(pairs: readonly WireValue[]): WireValue {
+  const entries = pairs.map((pair): [WireValue, WireValue] => {
+    const [key, item, more] = Array.isArray(pair) ? pair : [];
+    if (key === undefined || item === undefined || more !== undefined) {
+      throw new TypeError('the mark $map holds pairs');
+    }
+    return [key, item];
+  });
+  const [only] = entries;
+  if (entries.length === 1 && typeof only?.[0] === 'string') {
+    const map: WireMap = Object.create(null);
+    map[only[0]] = only[1];
+    return map;
+  }
+  return new Map(entries);
+}
+
+/**
+ * Takes a target from a caller, in the form in which it is published: nodegroups become compound
+ * expressions, because minions do not know them [WIRE 12.1].
+ * @throws MasterError ERR_BAD_TGT, ERR_NODEGROUP_UNKNOWN
+ */
+export function parseTarget(request: TargetRequest, nodegroups: Nodegroups): TargetExpression {
+  const { tgt, tgtType } = request;
+  const target = parseUnexpanded(request);
+  if (tgtType === 'nodegroup') return parseNodegroup(textOf(tgt, tgtType), nodegroups);
+  if (tgtType !== 'compound') return target;
+  return { ...target, tgt: withoutNodegroups(tgt, nodegroups) };
+}
+
+/**
+ * The same with nodegroups as they were named: what it refuses follows from the caller's words
+ * alone.
+ * @throws MasterError ERR_BAD_TGT
+ */
+export function parseUnexpanded(request: TargetRequest): TargetExpression {
+  const { tgt, tgtType = 'glob', delimiter = ':' } = request;
+  if (delimiter === '') throw badTarget('a delimiter is text of one character or more');
+  switch (tgtType) {
+    case 'nodegroup':
+      return { tgtType: 'compound', tgt: [`N@${textOf(tgt, tgtType)}`] };
+    case 'compound':
+      return { tgtType, tgt, delimiter };
+    case 'list':
+      return { tgtType, tgt: [...new Set(typeof tgt === 'string' ? splitList(tgt) : tgt)] };
+  }
+  if (isTargetType(tgtType)) return { tgtType, tgt: textOf(tgt, tgtType), delimiter };
+  throw badTarget(
+    `tgt_type "${tgtType}" is not served; expected glob, pcre, list, grain, grain_pcre, pillar, ` +
+      'pillar_exact, pillar_pcre, ipcidr, compound or nodegroup',
+  );
+}
+
+/** What callers are told of a target that cannot be used. */
+export function badTarget(reason: string, options?: ErrorOptions): MasterError {
+  return new MasterError('ERR_BAD_TGT', reason, options);
+}
+
+/** Without trimming, and without empty names, as Salt does. */
+function splitList(tgt: string): string[] {
+  return tgt.split(',').filter((id) => id !== '');
+}
+
+function textOf(tgt: string | readonly string[], tgtType: string): string {
+  if (typeof tgt === 'string') return tgt;
+  throw badTarget(`a target of type ${tgtType} is text, not a list`);
+}
+
+function parseNodegroup(name: string, nodegroups: Nodegroups): TargetExpression {
+  if (!Object.hasOwn(nodegroups, name)) {
+    throw new MasterError('ERR_NODEGROUP_UNKNOWN', `nodegroup "${name}" is not defined`);
+  }
+  return { tgtType: 'compound', tgt: explained(() => expandNodegroup(name, nodegroups)) };
+}
+
+/**
+ * An expression without nodegroups is published as it was written. One with a group that nobody
+ * defined is left as it is, and means nobody.
+ */
+function withoutNodegroups(
+  tgt: string | readonly string[],
+  nodegroups: Nodegroups,
+): string | readonly string[] {
+  const words = splitTargetWords(tgt);
+  const groups = words.filter((word) => word.startsWith('N@'));
+  const isResolvable = groups.every((word) => Object.hasOwn(nodegroups, word.slice(2)));
+  if (groups.length === 0 || !isResolvable) return tgt;
+  return explained(() => expandCompound(words, nodegroups));
+}
+
+function explained<T>(work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    if (error instanceof SyntaxError) throw badTarget(error.message, { cause: error });
+    throw error;
+  }
+}
+
+/** Reads a target that rights depend on: what is broken gives none. @throws SyntaxError */
+export function compileRightTarget(request: TargetRequest, nodegroups: Nodegroups): CompiledTarget {
+  const compiled = compileTarget(readRightTarget(request, nodegroups), compileLinearPattern);
+  if (compiled.problem !== undefined) throw new SyntaxError(compiled.problem);
+  return compiled;
+}
+
+function readRightTarget(request: TargetRequest, nodegroups: Nodegroups): TargetExpression {
+  try {
+    return parseTarget(request, nodegroups);
+  } catch (error) {
+    if (error instanceof MasterError) throw new SyntaxError(error.message, { cause: error });
+    throw error;
+  }
+}

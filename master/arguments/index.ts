@@ -1,20 +1,22 @@
 export { ArgumentReader, isReaderBusy } from './argument-reader.ts';
 export {
+  badTarget,
+  compileRightTarget,
   type FunctionArguments,
+  fromJson,
   isFunctionName,
   isKeywordText,
   keywordNameOf,
+  markedForm,
+  markedJson,
   maxPlainDepth,
   parseArgument,
   parseArguments,
-  toPlainValue,
-} from './arguments.ts';
-export {
-  fromJson,
-  markedForm,
-  markedJson,
+  parseTarget,
+  parseUnexpanded,
   readMarkedJson,
   toJson,
+  toPlainValue,
   writeMarkedJson,
-} from './json-values.ts';
+} from './arguments.ts';
 export { isPlainYamlText, parseYaml } from './yaml.ts';

@@ -2,7 +2,7 @@
 
 import { parentPort } from 'node:worker_threads';
 import { readText, type TextAnswer, type TextTask } from './argument-reader.ts';
-import { writeMarkedJson } from './json-values.ts';
+import { writeMarkedJson } from './arguments.ts';
 
 parentPort?.on('message', (task: TextTask) => {
   parentPort?.postMessage(answerOf(task));

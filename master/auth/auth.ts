@@ -9,23 +9,20 @@ import { type AutoAccept, openConfiguredAutoAccept } from './auto-accept.ts';
 import {
   createKeyLifecycle,
   type KeyLifecycle,
-  RetiredIds,
   Revocation,
   revokeLostKeys,
 } from './key-lifecycle.ts';
 import { type KeyStore, openConfiguredKeys } from './key-store.ts';
 import { createKeysApi, type OwnKey } from './keys-api.ts';
-import { LastHeard } from './last-heard.ts';
 import {
   type MasterKeyPair,
   type MasterKeySigner,
   openMasterKeys,
   readMasterSignature,
 } from './master-keys.ts';
-import { PublishKey } from './publish-key.ts';
-import { TokenCheck, VersionCheck, VersionPins } from './request-checks.ts';
+import { RetiredIds, TokenCheck, VersionCheck, VersionPins } from './request-checks.ts';
 import { RsaPool } from './rsa-pool.ts';
-import { type Seal, SessionKeys } from './session-keys.ts';
+import { LastHeard, PublishKey, type Seal, SessionKeys } from './session-keys.ts';
 
 /** Ends what a module keeps of an id. */
 type Forget = (id: string) => Promise<unknown>;

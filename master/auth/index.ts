@@ -9,10 +9,8 @@ export {
   type OwnKey,
   openOfflineKeys,
 } from './keys-api.ts';
-export type { HeardFrom, LastHeard } from './last-heard.ts';
 export { preparePrivateDirectories } from './master-keys.ts';
 export { type KeyPlace, placeDirectories } from './pki-directory.ts';
-export type { PublishKey } from './publish-key.ts';
 export {
   DropConnectionError,
   type Handler,
@@ -28,7 +26,10 @@ export {
 } from './request-checks.ts';
 export {
   createSeal,
+  type HeardFrom,
+  type LastHeard,
   openSeal,
+  type PublishKey,
   type Seal,
   type SessionKeys,
   secretsPrefix,

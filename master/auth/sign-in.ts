@@ -19,12 +19,10 @@ import { type EventBus, tags } from '../events/index.ts';
 import type { Meter, RequestCounters } from '../metrics/index.ts';
 import type { AutoAccept } from './auto-accept.ts';
 import type { KeyStore } from './key-store.ts';
-import type { LastHeard } from './last-heard.ts';
 import type { MasterKeyPair, MasterKeySigner } from './master-keys.ts';
-import type { PublishKey } from './publish-key.ts';
 import type { VersionCheck } from './request-checks.ts';
 import type { RsaPool } from './rsa-pool.ts';
-import type { SessionKeys } from './session-keys.ts';
+import type { LastHeard, PublishKey, SessionKeys } from './session-keys.ts';
 
 /** What a sign-in needs of the master. */
 export interface SignInOptions {

@@ -16,7 +16,6 @@ import type { Store, StreamConsumer } from '../../store/index.ts';
 import type { MasterEvent } from '../api/index.ts';
 import type { EventExport } from '../config/index.ts';
 import { createReceiver, type ExportedEvent, type Receiver } from './export-receivers.ts';
-import { tags } from './tags.ts';
 
 /** What an export needs of the event bus. */
 interface ExportedBus {
@@ -38,6 +37,9 @@ export interface EventExportDeps {
   /** Counts events that were dropped. */
   readonly onDropped: (events: number) => void;
 }
+
+/** Events were dropped, because too many wait. */
+const exportDroppedTag = 'saltbridge/export/dropped';
 
 const stream = 'event-export';
 const pageSize = 256;
@@ -206,7 +208,7 @@ export class EventExporter {
     this.#isOver = true;
     const waiting = this.#cursors.filter(({ done }) => done < this.#last).map(({ name }) => name);
     log.error({ events, reason, exports: waiting }, 'events for export were dropped');
-    bus.fire(tags.exportDropped, { reason, exports: waiting });
+    bus.fire(exportDroppedTag, { reason, exports: waiting });
   }
 
   /** Forgets what every receiver has. */

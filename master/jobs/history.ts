@@ -11,8 +11,7 @@ import {
 } from '../api/index.ts';
 import type { LiveConfig } from '../config/index.ts';
 import { describeDeliveries, type MinionFacts } from './follow-job.ts';
-import type { JobRecord } from './job.ts';
-import type { JobCache } from './job-cache.ts';
+import type { JobCache, JobRecord } from './job-cache.ts';
 
 /** What the history is read from. */
 export interface HistoryDeps {

@@ -1,12 +1,11 @@
-export { type RunDeps, runJob } from './batch.ts';
 export {
   checkArguments,
   type JobDispatcher,
   joinKeywords,
   separateKeywords,
 } from './dispatcher.ts';
-export { isFailureCode, type JobRecord, returnerOf } from './job.ts';
-export type { JobCache } from './job-cache.ts';
+export { type RunDeps, runJob } from './follow-job.ts';
+export { isFailureCode, type JobCache, type JobRecord, returnerOf } from './job-cache.ts';
 export { createJobs, type Jobs } from './jobs.ts';
 export {
   type FactsOfMinion,
@@ -15,10 +14,10 @@ export {
   type SaltDataCache,
 } from './minion-facts.ts';
 export { Announcements } from './presence.ts';
-export type { KnownResources } from './resources.ts';
 export { ReturnKeeper } from './returns.ts';
 export {
   everyone,
+  type KnownResources,
   SlowPatternRunner,
   SlowPatterns,
   type TargetReach,

@@ -4,9 +4,8 @@ import type { HourlyLimit } from '../../runtime/index.ts';
 import type { JobReturn } from '../api/index.ts';
 import { type EventBus, tags } from '../events/index.ts';
 import type { Meter } from '../metrics/index.ts';
-import { type Job, type JobRecord, stateErrorEvents } from './job.ts';
-import type { JobCache } from './job-cache.ts';
-import type { KnownResources } from './resources.ts';
+import { type Job, type JobCache, type JobRecord, stateErrorEvents } from './job-cache.ts';
+import type { KnownResources } from './targets.ts';
 
 /** What became of a return. Only `stored` and `told` reach anybody. */
 export type ReturnOutcome =

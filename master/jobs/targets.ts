@@ -7,21 +7,131 @@ import {
   compileLinearPattern,
   compilePattern,
   compileTarget,
+  isValidMinionId,
+  isWireMap,
   type MinionFacts,
   type MinionResources,
   type Nodegroups,
   type PatternCompiler,
+  packLocal,
   type TargetCandidate,
   type TargetExpression,
   type TargetTerm,
+  unpackLocal,
+  type WireValue,
 } from '../../minion-protocol/index.ts';
+import { type Key, type Store, StoreError } from '../../store/index.ts';
 import {
   MasterError,
   type PlannedMinion,
   type TargetPlan,
   type TargetRequest,
 } from '../api/index.ts';
-import { badTarget, compileRightTarget, parseTarget, parseUnexpanded } from '../config/index.ts';
+import { badTarget, compileRightTarget, parseTarget, parseUnexpanded } from '../arguments/index.ts';
+
+// What minions of 3008 and later manage besides themselves.
+
+const prefix: Key = ['minion-resources'];
+
+/** What a minion registers, as it was sent. */
+export interface Registration {
+  /** Type → list of ids. */
+  readonly resources: WireValue | undefined;
+  /** `type:id` → grains. */
+  readonly grains: WireValue | undefined;
+}
+
+export interface KnownResourcesOptions {
+  readonly store: Store;
+  /** `grains_bytes`: of all that one minion registers; 0: any size. */
+  readonly maxBytes: number;
+  /** Whether an id has a key in any state. */
+  readonly hasKey: (id: string) => boolean;
+}
+
+/**
+ * The resources that each minion has registered last. They are the minion's own word: they say
+ * whom a target means, and whose returns it may bring, and give no rights.
+ */
+export class KnownResources {
+  readonly #options: KnownResourcesOptions;
+  readonly #resources = new Map<string, MinionResources>();
+
+  private constructor(options: KnownResourcesOptions) {
+    this.#options = options;
+  }
+
+  /** Reads what is stored. @throws StoreError ERR_STORE_CORRUPT */
+  static async open(options: KnownResourcesOptions): Promise<KnownResources> {
+    const known = new KnownResources(options);
+    const stale: string[] = [];
+    for await (const { key, value } of options.store.list(prefix)) {
+      const id = key.at(-1) ?? '';
+      const registered = unpackLocal(value);
+      const resources = readResources(isWireMap(registered) ? registered.resources : undefined);
+      if (resources === undefined) {
+        throw new StoreError('ERR_STORE_CORRUPT', 'stored resources have an unknown form');
+      }
+      if (options.hasKey(id)) known.#resources.set(id, resources);
+      else stale.push(id);
+    }
+    for (const id of stale) await known.forget(id);
+    return known;
+  }
+
+  /** What a minion manages; `undefined`: nothing. */
+  of(minionId: string): MinionResources | undefined {
+    return this.#resources.get(minionId);
+  }
+
+  /** Whether a minion manages a resource of this id, which is not the id of a minion. */
+  has(minionId: string, resourceId: string): boolean {
+    const resources = this.of(minionId);
+    // protection: resource-is-no-minion
+    if (resources === undefined || this.#options.hasKey(resourceId)) return false;
+    for (const ids of resources.values()) if (ids.has(resourceId)) return true;
+    return false;
+  }
+
+  /**
+   * Keeps what a minion registers in place of what it registered before; on disk when it resolves.
+   * @returns false for what has another form or is too large: nothing changes then
+   */
+  async keep(minionId: string, { resources, grains }: Registration): Promise<boolean> {
+    const read = readResources(resources);
+    if (read === undefined) return false;
+    if (read.size === 0) {
+      if (this.#resources.has(minionId)) await this.forget(minionId);
+      return true;
+    }
+    const { store, maxBytes, hasKey } = this.#options;
+    const value = packLocal({ resources: resources ?? null, grains: grains ?? null });
+    if (maxBytes > 0 && value.length > maxBytes) return false;
+    // Its key may be deleted at this moment.
+    if (!hasKey(minionId)) return true;
+    this.#resources.set(minionId, read);
+    await store.write([{ op: 'put', key: [...prefix, minionId], value }]);
+    return true;
+  }
+
+  async forget(minionId: string): Promise<void> {
+    this.#resources.delete(minionId);
+    await this.#options.store.write([{ op: 'delete', key: [...prefix, minionId] }]);
+  }
+}
+
+/** @returns only types that have resources; `undefined` for what is no map of lists of ids */
+function readResources(value: WireValue | undefined): MinionResources | undefined {
+  if (!isWireMap(value)) return undefined;
+  const resources = new Map<string, ReadonlySet<string>>();
+  for (const [type, ids] of Object.entries(value)) {
+    if (!Array.isArray(ids)) return undefined;
+    const valid = ids.filter(isValidMinionId);
+    if (valid.length < ids.length) return undefined;
+    if (valid.length > 0) resources.set(type, new Set(valid));
+  }
+  return resources;
+}
 
 /** An expression with the texts to try it on. */
 export interface SlowQuestion {
@@ -300,11 +410,13 @@ export class TargetResolver {
     return this.#tryToRead(request)?.test(this.#candidate(minionId)) === 'yes';
   }
 
-  /** The minions that a target entitles; see {@link entitles}. */
-  entitled(request: TargetRequest): ReadonlySet<string> {
+  /** Whether a target entitles all of these, and their keys are accepted; see {@link entitles}. */
+  entitlesAll(request: TargetRequest, minions: readonly string[]): boolean {
     const compiled = this.#tryToRead(request);
-    const accepted = this.#options.acceptedIds();
-    return new Set(accepted.filter((id) => compiled?.isEntitled(this.#rightful(id)) === true));
+    const { isAccepted } = this.#options;
+    return minions.every(
+      (id) => isAccepted(id) && compiled?.isEntitled(this.#rightful(id)) === true,
+    );
   }
 
   /**

@@ -1,4 +1,3 @@
-export { type CallerProof, callerHeader, createCallerProof } from './caller-account.ts';
 export {
   type CallableApi,
   extensionMethod,
@@ -8,6 +7,9 @@ export {
   rpcTable,
 } from './methods.ts';
 export {
+  type CallerProof,
+  callerHeader,
+  createCallerProof,
   failCall,
   parseParameters,
   RpcServer,

@@ -1,14 +1,12 @@
 /** Publications over TCP and WebSocket: to connections, of which some are known to be whose. */
 
 import {
-  type EncodedMessage,
-  type StreamConnection,
-  toEncodedMessage,
-} from './stream-connection.ts';
-import {
   DEFAULT_SUBSCRIBER_QUEUE_LIMITS,
+  type EncodedMessage,
   PublicationReplayBuffer,
+  type StreamConnection,
   type SubscriberQueueLimits,
+  toEncodedMessage,
   tryQueueMessage,
 } from './stream-listener.ts';
 import type { OutgoingPublication, PublishOutcome, SubscriberInfo } from './transport.ts';

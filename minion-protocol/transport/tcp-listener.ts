@@ -8,14 +8,16 @@ import {
 } from '../tcp-frames.ts';
 import {
   type AnswerForm,
+  createListener,
+  createPortProtocol,
+  type ListenerOptions,
   peerOf,
   RequestQueue,
   type RequestService,
   type StreamConnection,
   type StreamSession,
   toEncodedMessage,
-} from './stream-connection.ts';
-import { createListener, createPortProtocol, type ListenerOptions } from './stream-listener.ts';
+} from './stream-listener.ts';
 import {
   DEFAULT_STREAM_PUBLISHER_OPTIONS,
   StreamPublisher,

@@ -10,7 +10,10 @@ import {
 } from '../websocket.ts';
 import {
   type AnswerForm,
+  createListener,
+  createPortProtocol,
   type EncodedMessage,
+  type ListenerOptions,
   RequestQueue,
   type RequestService,
   type StreamConnection,
@@ -18,8 +21,7 @@ import {
   type StreamSession,
   singleChunkMessage,
   toEncodedMessage,
-} from './stream-connection.ts';
-import { createListener, createPortProtocol, type ListenerOptions } from './stream-listener.ts';
+} from './stream-listener.ts';
 import {
   DEFAULT_STREAM_PUBLISHER_OPTIONS,
   StreamPublisher,

@@ -33,6 +33,8 @@ export interface ProcessesPlan {
   readonly programs: readonly string[];
   /** Every how many ends a holder is stopped rather than killed or closed. */
   readonly stopEvery: number;
+  /** How long a holder lives at most before it is ended. */
+  readonly longestLifeMs: number;
 }
 
 /** What it came to. */
@@ -67,7 +69,7 @@ interface Span {
 }
 
 const handles = ['h0', 'h1', 'h2', 'h3'];
-const longestLifeMs = 1500;
+const shortestLifeMs = 500;
 /** What a call may take beyond the time until the next process holds the master. */
 const deathDelayMs = 5000;
 const drainMs = 120_000;
@@ -137,7 +139,7 @@ class Trial {
   }
 
   async run(onEnd: (done: number, text: string) => void): Promise<ProcessesFigures> {
-    const { ends, processes, programs } = this.#plan;
+    const { ends, processes, programs, longestLifeMs } = this.#plan;
     for (let count = 0; count < processes; count += 1) await this.#addMember();
     await this.#group.addMinions();
     const signalling = (await this.#openSignals()).map((minion, index) =>
@@ -146,7 +148,7 @@ class Trial {
     const real = programs.map((program) => this.#runReal(program));
     for (const member of this.#group.members) this.#publish(member);
     for (let end = 1; end <= ends; end += 1) {
-      await sleep(500 + this.#random.next() * longestLifeMs);
+      await sleep(shortestLifeMs + this.#random.next() * longestLifeMs);
       onEnd(end, await this.#endHolder(end));
     }
     await sleep(longestLifeMs);
@@ -406,6 +408,8 @@ export async function runProcesses(
     takeoverAfter: 5,
     programs,
     stopEvery: 5,
+    // The processes of a small machine need seconds to answer what waited for the next holder.
+    longestLifeMs: 10_000,
   };
   const { problems, ...figures } = await runSharedProcesses(plan, (done, text) =>
     print(`${done}: ${text}`),

@@ -129,7 +129,7 @@ test('the store is checked and shown beside the running master', async (t) => {
   t.is(check.code, 0, check.stderr);
   t.regex(check.stdout, /all well/);
   const info = await runCli(['store', 'info', '-c', configDir]);
-  t.regex(info.stdout, /^layout +1$/m);
+  t.regex(info.stdout, /^layout +2$/m);
 });
 
 test('where no master has run there is no store to look at', async (t) => {

@@ -338,7 +338,10 @@ async function firstEvents({ master }: Running, count: number): Promise<readonly
 }
 
 test('a state directory of an earlier version is served as it was left', async (t) => {
-  const running = await serve(t, copyFixture(t));
+  const root = copyFixture(t);
+  const running = await serve(t, root);
+  const kept = path.join(root, 'state', 'store-layout-1.mdb');
+  t.true((await readBackup(kept)) > 0);
   await hasAllOfBefore(t, running);
   const session = oldSession();
   const event = { cmd: '_minion_event', tag: 'site/new', data: { said: 'after' } };
@@ -368,6 +371,7 @@ test('a backup of an earlier version is put back and served; minions sign in onc
   const { restored, old } = await restoreMasterStore(configOf(root, 'http://127.0.0.1:2'), file);
   t.deepEqual([restored.layout, restored.problems, old], [1, [], undefined]);
   const running = await serve(t, root);
+  t.true(readdirSync(path.join(root, 'state')).includes('store-layout-1.mdb'));
   await hasAllOfBefore(t, running);
   const event = { cmd: '_minion_event', tag: 'site/new', data: { said: 'after' } };
   await t.throwsAsync(ask(running, oldSession(), event));

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import test, { type ExecutionContext } from 'ava';
 import { Dealer, Request, Subscriber, XSubscriber } from 'zeromq';
+import { freePort } from '../../bench/free-port.ts';
 import { TransportError } from '../../minion-protocol/transport/transport.ts';
 import { dialZeromq } from '../../minion-protocol/transport/zeromq-dialer.ts';
 import { createZeromqListener } from '../../minion-protocol/transport/zeromq-listener.ts';
@@ -479,7 +480,7 @@ test('more messages than pub_hwm do not wait for one subscriber', async (t) => {
 });
 
 test('a minion dials, hears publications without their topics, and follows a restart', async (t) => {
-  const first = await startMaster(t, { filtering: true });
+  const first = await startMaster(t, { filtering: true, publishPort: await freePort() });
   const heard: string[] = [];
   const minion = dialZeromq({ host: HOST, requestPort: first.requestPort, reconnectMs: 20 });
   t.teardown(() => minion.close());

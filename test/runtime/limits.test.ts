@@ -4,10 +4,10 @@ import { finished } from 'node:stream/promises';
 import { setImmediate as turn } from 'node:timers/promises';
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
-import { WriteScheduler } from '../../minion-protocol/transport/stream-connection.ts';
 import {
   type ConnectionLimits,
   DEFAULT_CONNECTION_LIMITS,
+  WriteScheduler,
 } from '../../minion-protocol/transport/stream-listener.ts';
 import { InFlight } from '../../runtime/in-flight.ts';
 import {
@@ -20,8 +20,8 @@ import {
   Semaphore,
   SendPool,
 } from '../../runtime/index.ts';
+import { Throttle, TokenBuckets } from '../../runtime/limits.ts';
 import { inTime, linkSignals } from '../../runtime/time-limit.ts';
-import { Throttle, TokenBuckets } from '../../runtime/token-bucket.ts';
 
 test('connections of one IPv6 network of 64 bits share their limits, others do not', (t) => {
   const { connect } = guard({ maxNewConnectionsPerAddress: 2 });

@@ -61,6 +61,7 @@ const metadata = inFile('heat-bridge/cfn-init/metadata.test.ts');
 const nesting = inFile('heat-bridge/deployments/nesting.test.ts');
 const stacks = inFile('heat-bridge/deployments/http.test.ts');
 const guestData = inFile('heat-bridge/guests/data-space.test.ts');
+const coordinatorOptions = inFile('heat-bridge/guests/coordinator-options.test.ts');
 const guestPeers = inFile('heat-bridge/guests/peers.test.ts');
 const vendordata = inFile('heat-bridge/guests/vendordata.test.ts');
 const byIdentity = inFile('heat-bridge/guests/identity.test.ts');
@@ -782,7 +783,10 @@ export const catalogue: readonly Threat[] = [
   {
     id: 'M-20',
     threat: 'markup in returns',
-    tests: [apiServer('every answer forbids what browsers could make of it')],
+    tests: [
+      apiServer('every answer forbids what browsers could make of it'),
+      'heat-bridge/guests/compile-template.test.ts: a picture in SVG has each role and value as text, whatever they are',
+    ],
   },
   {
     id: 'G-01',
@@ -1213,6 +1217,7 @@ export const catalogue: readonly Threat[] = [
       'master/tenants.test.ts: a request under the keys of one tenant is no request to the other',
       'master/tenants.test.ts: jobs, returns and events of one tenant are told and kept there alone',
       "heat-bridge/signals/master.test.ts: another's handle is as unknown as none, and cannot be replaced",
+      'heat-bridge/signals/master.test.ts: no handle without a rule, for other minions than the rule names, or without a token',
       commands("another caller's key leads to nothing of the first's"),
       'heat-bridge/http.test.ts: a run may be begun now and read later, by whoever began it alone',
       'heat-bridge/http.test.ts: a plan may be begun now and read or cancelled later, by whoever began it alone',
@@ -1404,6 +1409,10 @@ export const catalogue: readonly Threat[] = [
       owners('the signals of an earlier owner of an alias are not for the next one'),
       owners('handles of one owner leave room for those of others'),
       owners('signals for the handles of one owner leave room for those of others'),
+      owners('a handle for groups takes the signals of who is in one of them, and of nobody else'),
+      owners(
+        'a handle that lists the minion comes before those for its groups, of which the first has it',
+      ),
     ],
   },
   {
@@ -1796,6 +1805,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       guests('a secret value is given to nobody whose answer others can decrypt'),
       guestData('secret values are sealed in the store, and no value is in the audit log or shown'),
+      coordinatorOptions('options of a coordinator that cannot be are refused, each with its key'),
     ],
   },
   {
@@ -1805,6 +1815,7 @@ export const catalogue: readonly Threat[] = [
       guestData('a stack that would exceed its quota is refused by the name of the quota'),
       guestData('a value is text of at most 64 KiB'),
       guestData('registrations of one owner leave room for those of others, and give it back'),
+      coordinatorOptions('a frame of ZooKeeper that is too long ends the connection'),
     ],
   },
   {

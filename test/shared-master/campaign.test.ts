@@ -17,6 +17,7 @@ longTest(
         takeoverAfter: 3,
         programs: [],
         stopEvery: 3,
+        longestLifeMs: 1500,
       },
       (done, text) => t.log(`${done}: ${text}`),
     );

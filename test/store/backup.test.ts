@@ -17,7 +17,6 @@ import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
 import { writeBackup } from '../../store/backup.ts';
 import { openLmdbTables } from '../../store/embedded.ts';
-import { encodeKey, packNumber } from '../../store/encoding.ts';
 import {
   type EmbeddedStore,
   inspectStore,
@@ -26,6 +25,7 @@ import {
   restoreStore,
   StoreError,
 } from '../../store/index.ts';
+import { encodeKey, layoutVersion, packNumber } from '../../store/table-store.ts';
 import { testWhere } from '../helpers/needs.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 
@@ -219,7 +219,9 @@ asRoot(
 test('a backup of a later layout is refused', async (t) => {
   const { directory, file } = await makeBackup(t);
   const tables = openLmdbTables(directory);
-  await tables.transaction(() => tables.meta.put(encodeKey(['layout']), packNumber(2)));
+  await tables.transaction(() =>
+    tables.meta.put(encodeKey(['layout']), packNumber(layoutVersion + 1)),
+  );
   const later = path.join(path.dirname(file), 'later.mdb');
   await writeBackup((to) => tables.copyTo(to), later, new Date());
   await tables.close();
@@ -235,7 +237,7 @@ test('a store is inspected beside the process that has it open', async (t) => {
     { op: 'append', stream: 's', value: Buffer.from('3') },
   ]);
   t.deepEqual(await inspectStore(directory), {
-    layout: 1,
+    layout: layoutVersion,
     revision: 1,
     entries: { a: 2 },
     records: 1,

@@ -13,7 +13,6 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
 import { GroupCommit, openLmdbTables } from '../../store/embedded.ts';
-import { encodeKey, packNumber, unpackNumber } from '../../store/encoding.ts';
 import {
   createMemoryStore,
   openEmbeddedStore,
@@ -23,7 +22,14 @@ import {
   StoreError,
   type StoreUpgrade,
 } from '../../store/index.ts';
-import { sweepExpired, TableStore } from '../../store/table-store.ts';
+import {
+  encodeKey,
+  layoutVersion,
+  packNumber,
+  sweepExpired,
+  TableStore,
+  unpackNumber,
+} from '../../store/table-store.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { storeSuite } from '../store-suite/suite.ts';
 
@@ -125,7 +131,9 @@ test('a file that is no database is refused, and the directory is free again', a
 test('a directory of another layout is refused', async (t) => {
   const directory = temporaryDirectory(t);
   const tables = openLmdbTables(directory);
-  await tables.transaction(() => tables.meta.put(encodeKey(['layout']), packNumber(2)));
+  await tables.transaction(() =>
+    tables.meta.put(encodeKey(['layout']), packNumber(layoutVersion + 1)),
+  );
   await tables.close();
   await t.throwsAsync(openEmbeddedStore({ directory }), {
     instanceOf: StoreError,
@@ -263,8 +271,10 @@ test('an older store is upgraded once, and the old one is kept as a backup', asy
   t.truthy(await store.get(['k']));
   await store.close();
   const file = `${directory}-layout-0.mdb`;
-  t.deepEqual(upgrades, [{ from: 0, to: 1, old: { file, bytes: statSync(file).size } }]);
-  t.is(await layoutOf(directory), 1);
+  t.deepEqual(upgrades, [
+    { from: 0, to: layoutVersion, old: { file, bytes: statSync(file).size } },
+  ]);
+  t.is(await layoutOf(directory), layoutVersion);
   await (await openEmbeddedStore({ directory, onUpgrade })).close();
   t.is(upgrades.length, 1);
   const { restored } = await restoreStore({ file, directory });
@@ -291,17 +301,17 @@ test('a new store is of the present layout, and nothing is kept beside it', asyn
   const root = temporaryDirectory(t);
   const directory = path.join(root, 'store');
   await (await openEmbeddedStore({ directory })).close();
-  t.is(await layoutOf(directory), 1);
+  t.is(await layoutOf(directory), layoutVersion);
   t.deepEqual(readdirSync(root), ['store']);
 });
 
 test('a store of a later layout is refused and left alone', async (t) => {
-  const directory = await storeOfLayout(t, 2);
+  const directory = await storeOfLayout(t, layoutVersion + 1);
   const error = await t.throwsAsync(openEmbeddedStore({ directory }), {
     code: 'ERR_STORE_VERSION',
   });
-  t.regex(error?.message ?? '', /layout 2.*up to 1/);
-  t.is(await layoutOf(directory), 2);
+  t.regex(error?.message ?? '', /layout 3.*up to 2/);
+  t.is(await layoutOf(directory), 3);
   t.deepEqual(readdirSync(path.dirname(directory)), ['store']);
 });
 

@@ -1,6 +1,6 @@
 /** Groups of software configs: what each runs on a minion, and that each is answered. */
 import { spawnSync } from 'node:child_process';
-import { chmodSync, writeFileSync } from 'node:fs';
+import { chmodSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import { Catalog } from '../../../heat-bridge/commands/command-catalog.ts';
@@ -53,6 +53,27 @@ interface Ran {
 }
 
 /** Runs the code of a deployment as a minion does, beside tools that show how they were called. */
+/** What scripts need beside their tool: nothing else of the machine is found. */
+const programs = [
+  'base64',
+  'cat',
+  'chmod',
+  'cut',
+  'env',
+  'grep',
+  'head',
+  'mkdir',
+  'mktemp',
+  'mv',
+  'od',
+  'rm',
+  'sed',
+  'sh',
+  'tail',
+  'tr',
+  'wc',
+];
+
 function run(
   t: ExecutionContext,
   tool: string,
@@ -64,10 +85,11 @@ function run(
   if (!resolved.ok) throw new Error(resolved.reason);
   const { code } = resolved.call.params;
   const bin = temporaryDirectory(t);
+  for (const program of programs) symlinkSync(`/bin/${program}`, path.join(bin, program));
   writeFileSync(path.join(bin, tool), `#!/bin/sh\n${text}\n`);
   chmodSync(path.join(bin, tool), 0o755);
   const { status, stdout, stderr } = spawnSync('/bin/sh', ['-c', String(code)], {
-    env: { PATH: `${bin}:/usr/bin:/bin` },
+    env: { PATH: bin },
   });
   return { status, stderr: `${stderr}`, ...readScriptOutput(String(code), `${stdout}`) };
 }

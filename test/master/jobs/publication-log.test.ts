@@ -8,8 +8,7 @@ import {
   type Master,
   resolveMasterConfig,
 } from '../../../master/index.ts';
-import { withSlice } from '../../../master/jobs/job-slices.ts';
-import { PublicationLog } from '../../../master/jobs/publication-log.ts';
+import { PublicationLog, withSlice } from '../../../master/jobs/job-cache.ts';
 import { createMemoryTransport, type MasterTransport } from '../../../minion-protocol/index.ts';
 import { createMemoryStore, type Store } from '../../../store/index.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';

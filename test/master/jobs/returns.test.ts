@@ -2,13 +2,11 @@
 
 import test, { type ExecutionContext } from 'ava';
 import type { JobReturn } from '../../../master/api/jobs.ts';
-import { parseArgument, parseArguments } from '../../../master/arguments/arguments.ts';
-import { fromJson } from '../../../master/arguments/json-values.ts';
+import { fromJson, parseArgument, parseArguments } from '../../../master/arguments/arguments.ts';
 import { parseYaml } from '../../../master/arguments/yaml.ts';
 import { separateKeywords, toArguments } from '../../../master/jobs/dispatcher.ts';
 import { describeDeliveries, type MinionFacts } from '../../../master/jobs/follow-job.ts';
-import type { JobRecord } from '../../../master/jobs/job.ts';
-import { JobCache } from '../../../master/jobs/job-cache.ts';
+import { JobCache, type JobRecord } from '../../../master/jobs/job-cache.ts';
 import {
   createMemoryTransport,
   isWireMap,

@@ -3,15 +3,16 @@
 import test, { type ExecutionContext } from 'ava';
 import { connectMaster } from '../../../client/index.ts';
 import type { PresentMinion } from '../../../master/api/jobs.ts';
-import { type HeardFrom, LastHeard } from '../../../master/auth/last-heard.ts';
+import { type HeardFrom, LastHeard } from '../../../master/auth/session-keys.ts';
 import {
   createMaster,
   type JobUpdate,
   type MasterOptions,
   resolveMasterConfig,
 } from '../../../master/index.ts';
-import { needingOwnRestart, presentMinions, Reconnecting } from '../../../master/jobs/presence.ts';
-import { openValue } from '../../../minion-protocol/crypticle.ts';
+import { Reconnecting } from '../../../master/jobs/dispatcher.ts';
+import { needingOwnRestart, presentMinions } from '../../../master/jobs/presence.ts';
+import { openValue } from '../../../minion-protocol/crypt.ts';
 import {
   createMemoryTransport,
   createMinion,

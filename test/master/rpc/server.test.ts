@@ -21,7 +21,7 @@ import {
   markedJson,
   readMarkedJson,
   writeMarkedJson,
-} from '../../../master/arguments/json-values.ts';
+} from '../../../master/arguments/arguments.ts';
 import { createMaster, type Master, resolveMasterConfig } from '../../../master/index.ts';
 import { WireDateTime, WireExtension, type WireValue } from '../../../minion-protocol/index.ts';
 import { readJsonInSteps, StepScheduler } from '../../../runtime/index.ts';
