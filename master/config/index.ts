@@ -8,7 +8,7 @@ export {
   withoutPlace,
 } from './config-error.ts';
 export { withoutCredentials } from './credentials.ts';
-export type { EventExport, FileExport, WebhookExport } from './event-export.ts';
+export type { EventExport, FileExport, NatsExport, WebhookExport } from './event-export.ts';
 export {
   checkPillarAddress,
   type ExtPillarEntry,
