@@ -333,7 +333,7 @@ async function openModules(
   const commands = openCommands(host, { catalog, service, quotas });
   const plans = openPlans(host, { plans: book, commands: commands.runner, service, quotas });
   const enroll = await openEnrolment(host, parseEnrollOptions(sections.enroll, host.config));
-  const signals = await openSignals(host, sections.handles);
+  const signals = await openSignals(host, sections.handles, enroll.projectOf);
   const deployments = await openDeployments(host, {
     section: sections.deployments,
     catalog,

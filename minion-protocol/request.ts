@@ -11,12 +11,20 @@ import { Type } from '#typebox';
 import { Compile } from '#typebox/compile';
 import {
   type CrypticleKey,
+  defaultEncryptionAlgorithm,
+  defaultSigningAlgorithm,
+  type EncryptionAlgorithm,
   generateKeyString,
   openValue,
   parseKeyString,
+  rsaDecrypt,
+  rsaEncrypt,
+  rsaSign,
+  rsaVerify,
+  type SigningAlgorithm,
   sealPacked,
   sealValue,
-} from './crypticle.ts';
+} from './crypt.ts';
 import { ProtocolError, type ProtocolErrorCode } from './errors.ts';
 import {
   clearLimits,
@@ -30,16 +38,6 @@ import {
   type WireValue,
   wireBytes,
 } from './payload.ts';
-import {
-  defaultEncryptionAlgorithm,
-  defaultSigningAlgorithm,
-  type EncryptionAlgorithm,
-  rsaDecrypt,
-  rsaEncrypt,
-  rsaSign,
-  rsaVerify,
-  type SigningAlgorithm,
-} from './rsa.ts';
 
 /** 0: before nonces; 1: nobody; 2: nonces and signed replies; 3: session keys. */
 export type ProtocolVersion = 0 | 1 | 2 | 3;
@@ -681,7 +679,10 @@ interface RequestedEvent {
 }
 
 /** `_minion_event`, in either of its forms. */
-export type MinionEventLoad =
+export type MinionEventLoad = {
+  /** Ours: the answer is the id of the signal that the event became, or `null`. */
+  readonly wantsSignalId: boolean;
+} & (
   | {
       readonly form: 'single';
       readonly tag: string;
@@ -694,7 +695,8 @@ export type MinionEventLoad =
       /** Each event is fired once more as `<pretag>/<tag>`. */
       readonly pretag: string | undefined;
     }
-  | { readonly form: 'empty' };
+  | { readonly form: 'empty' }
+);
 
 /** Reads the load of `_minion_event`. */
 export function parseMinionEventLoad(load: WireMap): ParsedLoad<MinionEventLoad> {
@@ -704,12 +706,16 @@ export function parseMinionEventLoad(load: WireMap): ParsedLoad<MinionEventLoad>
 }
 
 function minionEvents(load: WireMap): MinionEventLoad {
-  const { events, tag } = load;
+  const { signal_id: asked, ...data } = load;
+  const wantsSignalId = asked === true;
+  const { events, tag } = data;
   if (Array.isArray(events)) {
-    const pretag = optionalText(load.pretag);
-    return { form: 'batch', events: events.filter(isWireMap).map(requestedEvent), pretag };
+    const pretag = optionalText(data.pretag);
+    const requested = events.filter(isWireMap).map(requestedEvent);
+    return { wantsSignalId, form: 'batch', events: requested, pretag };
   }
-  return typeof tag === 'string' ? { form: 'single', tag, data: load } : { form: 'empty' };
+  if (typeof tag !== 'string') return { wantsSignalId, form: 'empty' };
+  return { wantsSignalId, form: 'single', tag, data };
 }
 
 function requestedEvent(event: WireMap): RequestedEvent {

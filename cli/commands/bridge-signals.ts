@@ -1,5 +1,10 @@
 import { type Command, Option } from 'commander';
-import type { HandleInfo, HandleRegistration, OutboxEntry } from '../../heat-bridge/index.ts';
+import {
+  groupTexts,
+  type HandleInfo,
+  type HandleRegistration,
+  type OutboxEntry,
+} from '../../heat-bridge/index.ts';
 import { type CommandContext, readFileOrStandardInput } from '../context.ts';
 import { CommandError } from '../errors.ts';
 import { configOption, jsonOption, logLevelOption, parseCount, parseSeconds } from '../options.ts';
@@ -15,7 +20,10 @@ interface OwnerOptions extends HandleOptions {
 }
 
 interface AddOptions extends OwnerOptions {
-  readonly minion: readonly string[];
+  readonly minion?: readonly string[];
+  readonly glob?: readonly string[];
+  readonly nodegroup?: readonly string[];
+  readonly project?: readonly string[];
   readonly member?: readonly string[];
   readonly stack?: string;
   readonly expires?: number;
@@ -39,12 +47,10 @@ function addHandleAdd(handle: Command, context: CommandContext): void {
     .description('register a Heat handle or a webhook under an alias')
     .argument('<alias>', 'name for minions to use: event.send heat/<alias>')
     .argument('<file>', 'handle attribute of Heat, as JSON or text; - reads standard input')
-    .addOption(
-      new Option(
-        '--minion <ids...>',
-        'ids of the minions that may signal the handle',
-      ).makeOptionMandatory(),
-    )
+    .option('--minion <ids...>', 'ids of minions that may signal the handle')
+    .option('--glob <patterns...>', 'globs on the ids of minions that may signal it')
+    .option('-N, --nodegroup <names...>', 'nodegroups whose minions may signal it')
+    .option('--project <names...>', 'projects whose enrolled minions may signal it')
     .option('--member <names...>', 'members that a minion may signal for: heat/<alias>/<member>')
     .option('--stack <name>', 'stack whose quota applies to the signals')
     .option('--owner <name>', 'owner of the handle, for instance a project')
@@ -58,10 +64,18 @@ function addHandleAdd(handle: Command, context: CommandContext): void {
     .addOption(jsonOption())
     .addOption(logLevelOption())
     .action(async (alias: string, file: string, options: AddOptions) => {
-      const { configDir, minion, member, stack, owner, expires, replace = false, json } = options;
+      const { configDir, minion, glob, nodegroup, project, ...more } = options;
+      const { member, stack, owner, expires, replace = false, json } = more;
+      if ([minion, glob, nodegroup, project].every((it) => it === undefined)) {
+        const text = 'say who may signal it: --minion, --glob, --nodegroup or --project';
+        throw new CommandError('ERR_ARGS', text);
+      }
       const registration: HandleRegistration = {
         alias,
-        minions: minion,
+        ...(minion === undefined ? {} : { minions: minion }),
+        ...(glob === undefined ? {} : { globs: glob }),
+        ...(nodegroup === undefined ? {} : { nodegroups: nodegroup }),
+        ...(project === undefined ? {} : { projects: project }),
         ...(member === undefined ? {} : { members: member }),
         ...(stack === undefined ? {} : { stack }),
         ...(owner === undefined ? {} : { owner }),
@@ -129,7 +143,8 @@ async function printHandle(
     ['handle', alias],
     ['transport', transport],
     ['endpoint', isListed ? origin : `${origin} (not listed: nothing is sent there)`],
-    ['minions', minions.join(', ')],
+    ['minions', minions.length === 0 ? undefined : minions.join(', ')],
+    ['groups', groupTexts(info).join(', ') || undefined],
     ['members', members.length === 0 ? undefined : members.join(', ')],
     ['stack', stack],
     ['owner', owner],
@@ -140,19 +155,15 @@ async function printHandle(
   }
 }
 
-function formatHandleLine({
-  alias,
-  transport,
-  origin,
-  isListed,
-  minions,
-  expiresAt,
-  owner,
-}: HandleInfo): string {
+function formatHandleLine(info: HandleInfo): string {
+  const { alias, transport, origin, isListed, minions, expiresAt, owner } = info;
   const place = isListed ? origin : `${origin} (not listed)`;
   const until = new Date(expiresAt).toISOString();
   const whose = owner === undefined ? '' : `, of ${owner}`;
-  const text = `${alias}: ${transport} ${place}, ${minions.length} minions, until ${until}${whose}`;
+  const groups = groupTexts(info);
+  const listed = minions.length === 0 && groups.length > 0 ? [] : [`${minions.length} minions`];
+  const who = [...listed, ...groups].join(', ');
+  const text = `${alias}: ${transport} ${place}, ${who}, until ${until}${whose}`;
   return escapeName(text);
 }
 

@@ -41,7 +41,7 @@ export const waitCondition: Example = {
 };
 
 async function fireAll({ minions }: Stage): Promise<void> {
-  const fire = (minion: Minion): Promise<void> =>
+  const fire = (minion: Minion): Promise<string | undefined> =>
     minion.fire('heat/ready', { reason: 'booted', data: 'ready' });
   await Promise.all(minions.map(fire));
 }

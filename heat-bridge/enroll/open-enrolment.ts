@@ -38,6 +38,8 @@ export interface EnrolmentModule extends BridgeModule<EnrollApi> {
   /** What is known of keys that minions show. */
   readonly advice: KeyAcceptanceHook;
   readonly enrolments: KnownEnrolments;
+  /** The project of the enrolment by which a minion's key is accepted. */
+  readonly projectOf: (minion: string) => string | undefined;
   /** An open enrolment by a claim again: the same ticket. @throws BridgeError ERR_ENROLL_OFF */
   reissue(enrolment: Enrolment, request: EnrolRequest): Promise<NewEnrolment>;
   /** Machines are given a token with the answer to their claim. */
@@ -113,6 +115,10 @@ export async function openEnrolment(
   return {
     api,
     enrolments: book,
+    projectOf: (minion) => {
+      const enrolment = book.liveOf(minion);
+      return enrolment === undefined || enrolment.state === 'open' ? undefined : enrolment.project;
+    },
     reissue: (enrolment, request) => desk.reissue(enrolment, request),
     giveTokens: (given) => {
       tokenOf = given;

@@ -1,6 +1,7 @@
 /** The registered handles: in memory as anybody may see them, in the store with their secrets. */
 
 import { randomUUID } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
 import type { TSchema } from 'typebox';
 import Type from '#typebox';
 import { Compile } from '#typebox/compile';
@@ -8,16 +9,23 @@ import type { StateArea } from '../../master/index.ts';
 import { Budget, type BudgetLimits, KeyedMutex, originOf } from '../../runtime/index.ts';
 import { BridgeError } from '../errors.ts';
 import { type Destination, parseDestination, type Transport } from './destination.ts';
+import {
+  compileGroups,
+  type GroupMembership,
+  groupFields,
+  groupsOf,
+  type HandleGroups,
+} from './handle-groups.ts';
 
-/** What a handle is registered with. */
-export interface HandleRegistration {
+/** What a handle is registered with: minions, groups of them, or both. */
+export interface HandleRegistration extends HandleGroups {
   /**
    * How guests name it: letters, digits, `.`, `_` and `-`, at most 64. Unique to its owner, and to
    * each of its minions.
    */
   readonly alias: string;
-  /** Ids of the minions that may signal it, exactly. */
-  readonly minions: readonly string[];
+  /** Ids of minions that may signal it, exactly. */
+  readonly minions?: readonly string[];
   /**
    * Where one minion speaks for several: their names, of the same form as aliases. Default: each
    * minion counts once.
@@ -38,7 +46,7 @@ export interface HandleRegistration {
 }
 
 /** A handle as anybody may see it. */
-export interface HandleInfo {
+export interface HandleInfo extends HandleGroups {
   readonly alias: string;
   /** Of this registration: another handle of the same alias inherits no signals. */
   readonly id: string;
@@ -62,7 +70,10 @@ const Name = Type.String(namePattern);
 const MinionId = Type.String({ minLength: 1, maxLength: 253 });
 
 const registrationFields = {
-  minions: Type.Array(MinionId, { minItems: 1, maxItems: 10_000, uniqueItems: true }),
+  minions: Type.Optional(
+    Type.Array(MinionId, { minItems: 1, maxItems: 10_000, uniqueItems: true }),
+  ),
+  ...groupFields,
   members: Type.Optional(Type.Array(Name, { maxItems: 1_000, uniqueItems: true })),
   stack: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
   owner: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
@@ -89,9 +100,19 @@ const isRegistration = Compile(Type.Unsafe<HandleRegistration>(RegistrationSchem
 /** @throws BridgeError ERR_HANDLE_FORM */
 export function parseHandleRegistration(given: unknown): HandleRegistration {
   const [first] = isRegistration.Errors(given);
-  if (first === undefined) return isRegistration.Parse(given);
+  if (first === undefined) {
+    const registration = isRegistration.Parse(given);
+    if (registration.minions !== undefined || isForGroups(registration)) return registration;
+    const text = 'minions: expected ids of minions, or globs, nodegroups or projects';
+    throw new BridgeError('ERR_HANDLE_FORM', text);
+  }
   const field = first.instancePath.slice(1).replaceAll('/', '.') || 'registration';
   throw new BridgeError('ERR_HANDLE_FORM', `${field}: ${first.message}`);
+}
+
+/** Whether it is for groups of minions, whoever is in them. */
+export function isForGroups(handle: HandleGroups): boolean {
+  return Object.keys(groupsOf(handle)).length > 0;
 }
 
 /**
@@ -121,6 +142,7 @@ export function parseSignalTag(
 export interface HandleRegistryOptions {
   readonly state: StateArea;
   readonly isListed: (origin: string) => boolean;
+  readonly membership: GroupMembership;
   /** How long a handle lives that does not say so, milliseconds. */
   readonly handleTtlMs: number;
   /** Bytes of all handles, and of those of one owner, as they are stored. */
@@ -136,6 +158,11 @@ type HandleFields = Omit<HandleInfo, 'isListed'>;
 /** A handle as it lies in the store. */
 interface StoredHandle {
   readonly plain: HandleFields;
+  /**
+   * Since when it is for these groups, milliseconds since 1970: of two handles for a minion, the
+   * earlier one has it. Absent: it is for none.
+   */
+  readonly claimedAt?: number;
   /** Base64 of the sealed destination. */
   readonly sealed: string;
 }
@@ -143,17 +170,23 @@ interface StoredHandle {
 interface HandleRow extends StoredHandle {
   readonly key: readonly string[];
   readonly bytes: number;
+  /** Whether a minion is in its groups now. */
+  readonly isInGroups: (minion: string) => boolean;
 }
 
 /**
  * The registered handles. An alias is unique to an owner, and to a minion: two owners may use the
- * same alias for different minions, so that what a minion signals is for one handle at most.
+ * same alias for different minions, so that what a minion signals is for one handle at most. That is
+ * the one that lists the minion; else, of those for a group that it is in, the one that was for its
+ * groups first.
  */
 export class HandleRegistry {
   readonly #options: HandleRegistryOptions;
   readonly #rows = new Map<string, HandleRow>();
   readonly #byName = new Map<string, HandleRow>();
   readonly #byMinion = new Map<string, HandleRow>();
+  /** Those for groups, by alias; the earliest first. */
+  readonly #forGroups = new Map<string, readonly HandleRow[]>();
   readonly #bytes: Budget;
   /** Changes of handles with the same alias. */
   readonly #changes = new KeyedMutex();
@@ -168,7 +201,8 @@ export class HandleRegistry {
     const handles = new HandleRegistry(options);
     for await (const { key, value } of options.state.list(['signals', 'handles'])) {
       const stored: StoredHandle = JSON.parse(Buffer.from(value).toString('utf8'));
-      handles.#restore({ ...stored, key, bytes: value.length });
+      const isInGroups = compileGroups(stored.plain, options.membership);
+      handles.#restore({ ...stored, key, bytes: value.length, isInGroups });
     }
     return handles;
   }
@@ -202,7 +236,9 @@ export class HandleRegistry {
 
   /** The handle that an alias means for a minion. */
   findFor(alias: string, minion: string): HandleInfo | undefined {
-    const row = this.#byMinion.get(minionKey(alias, minion));
+    const rows = this.#rowsFor(alias, minion);
+    // One that has expired hides none that has not.
+    const row = rows.find(({ plain }) => plain.expiresAt > this.#options.now()) ?? rows[0];
     return row && this.#infoOf(row);
   }
 
@@ -257,16 +293,21 @@ export class HandleRegistry {
     replaces: boolean,
   ): Promise<HandleInfo> {
     this.#forgetEnded();
-    const { now, handleTtlMs, state } = this.#options;
+    const { now, handleTtlMs, state, membership } = this.#options;
     const {
       alias,
-      minions,
+      minions = [],
       members = [],
       stack = alias,
       owner,
       expiresAt = now() + handleTtlMs,
     } = rest;
     if (expiresAt <= now()) throw new BridgeError('ERR_HANDLE_FORM', 'expiresAt: is over');
+    const unknown = rest.nodegroups?.find((name) => !membership.hasNodegroup(name));
+    if (unknown !== undefined) {
+      const text = `nodegroups: no nodegroup ${JSON.stringify(unknown)} is defined`;
+      throw new BridgeError('ERR_HANDLE_FORM', text);
+    }
     const before = this.#byName.get(nameKey(alias, owner));
     if (before !== undefined && !replaces) throw aliasTakenError(alias);
     // protection: alias-of-a-minion
@@ -278,6 +319,7 @@ export class HandleRegistry {
       transport: destination.transport,
       origin: originOf('url' in destination ? destination.url : destination.authUrl),
       minions: [...minions],
+      ...groupsOf(rest),
       members: [...members],
       stack,
       ...(owner === undefined ? {} : { owner }),
@@ -286,7 +328,14 @@ export class HandleRegistry {
     };
     const sealed = Buffer.from(state.seal(Buffer.from(JSON.stringify(destination))));
     const key = before?.key ?? ['signals', 'handles', alias, id];
-    return this.#write({ plain, sealed: sealed.toString('base64'), key }, before);
+    const fresh = {
+      plain,
+      ...(isForGroups(plain) ? { claimedAt: claimedSince(plain, before) ?? now() } : {}),
+      sealed: sealed.toString('base64'),
+      key,
+      isInGroups: compileGroups(plain, membership),
+    };
+    return this.#write(fresh, before);
   }
 
   /** Writes a row in the place of the one before, within the bytes of its owner. */
@@ -294,8 +343,10 @@ export class HandleRegistry {
     fresh: Omit<HandleRow, 'bytes'>,
     before: HandleRow | undefined,
   ): Promise<HandleInfo> {
-    const { plain, sealed, key } = fresh;
-    const value = Buffer.from(JSON.stringify({ plain, sealed } satisfies StoredHandle));
+    const { plain, claimedAt, sealed, key } = fresh;
+    const claimed = claimedAt === undefined ? {} : { claimedAt };
+    const stored: StoredHandle = { plain, ...claimed, sealed };
+    const value = Buffer.from(JSON.stringify(stored));
     const row: HandleRow = { ...fresh, bytes: value.length };
     if (before !== undefined) this.#drop(before);
     // protection: handle-bytes-per-owner
@@ -331,11 +382,21 @@ export class HandleRegistry {
 
   /** A minion's signal is for one handle: none that lives may share alias and minion with it. */
   #refuseOthers(alias: string, minions: readonly string[], own: HandleRow | undefined): void {
+    const now = this.#options.now();
     for (const minion of minions) {
-      const row = this.#byMinion.get(minionKey(alias, minion));
-      const isFree = row === undefined || row === own || row.plain.expiresAt <= this.#options.now();
-      if (!isFree) throw aliasTakenError(alias);
+      const rows = this.#rowsFor(alias, minion);
+      const isTaken = rows.some((row) => row !== own && row.plain.expiresAt > now);
+      if (isTaken) throw aliasTakenError(alias);
     }
+  }
+
+  /** What an alias may mean for a minion: the first that has not expired. */
+  #rowsFor(alias: string, minion: string): readonly HandleRow[] {
+    const listing = this.#byMinion.get(minionKey(alias, minion));
+    const forGroups = this.#forGroups.get(alias) ?? [];
+    // protection: groups-of-a-handle
+    const meaning = forGroups.filter((row) => row !== listing && row.isInGroups(minion));
+    return listing === undefined ? meaning : [listing, ...meaning];
   }
 
   /** What was registered before stays, also where there is less room now. */
@@ -349,6 +410,12 @@ export class HandleRegistry {
     this.#rows.set(plain.id, row);
     this.#byName.set(nameKey(plain.alias, plain.owner), row);
     for (const minion of plain.minions) this.#byMinion.set(minionKey(plain.alias, minion), row);
+    if (row.claimedAt === undefined) return;
+    const others = this.#forGroups.get(plain.alias) ?? [];
+    this.#forGroups.set(
+      plain.alias,
+      [...others, row].sort((a, b) => (a.claimedAt ?? 0) - (b.claimedAt ?? 0)),
+    );
   }
 
   #drop(row: HandleRow): void {
@@ -360,6 +427,10 @@ export class HandleRegistry {
       const key = minionKey(plain.alias, minion);
       if (this.#byMinion.get(key) === row) this.#byMinion.delete(key);
     }
+    if (row.claimedAt === undefined) return;
+    const others = this.#forGroups.get(plain.alias)?.filter((it) => it !== row) ?? [];
+    if (others.length > 0) this.#forGroups.set(plain.alias, others);
+    else this.#forGroups.delete(plain.alias);
   }
 
   #infoOf({ plain }: HandleRow): HandleInfo {
@@ -375,6 +446,13 @@ export class HandleRegistry {
 /** The handles of the local interface have no owner who could crowd out another: each is its own. */
 function budgetOwner({ owner, id }: HandleFields): string {
   return owner ?? id;
+}
+
+/** Since when a handle is for the groups that it is for again; `undefined`: it was not. */
+function claimedSince(groups: HandleGroups, before: HandleRow | undefined): number | undefined {
+  const isSame =
+    before !== undefined && isDeepStrictEqual(groupsOf(groups), groupsOf(before.plain));
+  return isSame ? before.claimedAt : undefined;
 }
 
 /** An alias holds no slash. */

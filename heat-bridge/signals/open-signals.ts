@@ -23,6 +23,7 @@ import {
 import { type BridgeModule, familyOf, figureOf } from '../bridge-module.ts';
 import { BridgeOptionsError, parseSection, parseSections } from '../options.ts';
 import { DeliveryWorker } from './delivery-worker.ts';
+import type { GroupMembership } from './handle-groups.ts';
 import { type HandleInfo, HandleRegistry } from './handles.ts';
 import { addMissingOwners, Outbox, type OutboxQuotaOptions, type PendingSignal } from './outbox.ts';
 import { HeldSignals, SignalIntake, SignalReporter } from './signal-intake.ts';
@@ -165,11 +166,12 @@ const turnRetryMs = 1_000;
 /** What signals need of their master. */
 export type SignalsHost = Pick<
   ExtensionHost,
-  'audit' | 'beforeReload' | 'closing' | 'fire' | 'logger' | 'now' | 'state'
+  'audit' | 'beforeReload' | 'closing' | 'fire' | 'isWithin' | 'logger' | 'now' | 'state'
 > & {
   /** `publish_session` says how long a request that was sent once can come again. */
   readonly config: Pick<ExtensionHost['config'], 'publishSession'>;
   readonly admission: Pick<ExtensionHost['admission'], 'keyOf'>;
+  readonly reloadable: () => Pick<ReturnType<ExtensionHost['reloadable']>, 'nodegroups'>;
 };
 
 /** The part of the bridge that signals. */
@@ -190,9 +192,14 @@ export interface SignalsModule
 /**
  * With what a process before this one left; nothing is delivered before `start`.
  * @param section - `saltbridge: bridge: handles:`
+ * @param projectOf - the project of the enrolment by which a minion's key is accepted
  * @throws BridgeError ERR_BRIDGE_OPTIONS, StoreError
  */
-export async function openSignals(host: SignalsHost, section: unknown): Promise<SignalsModule> {
+export async function openSignals(
+  host: SignalsHost,
+  section: unknown,
+  projectOf: GroupMembership['projectOf'],
+): Promise<SignalsModule> {
   const { state, now, closing } = host;
   const {
     endpoints: configured,
@@ -215,6 +222,11 @@ export async function openSignals(host: SignalsHost, section: unknown): Promise<
   const handles = await HandleRegistry.open({
     state,
     isListed,
+    membership: {
+      hasNodegroup: (name) => Object.hasOwn(host.reloadable().nodegroups, name),
+      isInNodegroup: (minion, name) => host.isWithin([minion], `N@${name}`),
+      projectOf,
+    },
     handleTtlMs,
     bytes: handleBytes,
     now,

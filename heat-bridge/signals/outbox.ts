@@ -458,7 +458,7 @@ export interface PendingSignal {
 export type AcceptResult =
   | { readonly kind: 'accepted'; readonly id: string }
   /** It was, when the same request came before. */
-  | { readonly kind: 'repeated' }
+  | { readonly kind: 'repeated'; readonly id: string }
   | { readonly kind: 'full'; readonly quota: FullQuota };
 
 export interface OutboxOptions {
@@ -530,12 +530,14 @@ export class Outbox {
   /** Accepts a signal; durable when it resolves. @throws StoreError when it cannot be kept */
   async accept(fresh: NewRecord, mark: RequestReference | undefined): Promise<AcceptResult> {
     const key = mark === undefined ? undefined : requestKey(fresh.minion, mark);
+    const id = mark === undefined ? randomUUID() : signalIdOf(fresh, mark);
     if (key !== undefined && (await this.#options.state.get(key)) !== undefined) {
-      return { kind: 'repeated' };
+      return { kind: 'repeated', id };
     }
-    const record = { ...fresh, ...this.#place(fresh, mark), acceptedAt: this.#options.now() };
+    const sequence = this.#nextSequence();
+    const record = { ...fresh, id, sequence, acceptedAt: this.#options.now() };
     // The same request is under way.
-    if (await this.#pending.get(record.id)?.isWritten) return { kind: 'repeated' };
+    if (await this.#pending.get(id)?.isWritten) return { kind: 'repeated', id };
     const value = packRecord(record);
     const quota = this.#quotas.tryTake({ ...fresh, bytes: value.length });
     if (quota !== undefined) return { kind: 'full', quota };
@@ -655,21 +657,11 @@ export class Outbox {
       return { kind: 'accepted', id: record.id };
     } catch (error) {
       this.#forget(pending);
-      if (error instanceof StoreError && error.code === 'ERR_REVISION') return { kind: 'repeated' };
+      if (error instanceof StoreError && error.code === 'ERR_REVISION') {
+        return { kind: 'repeated', id: record.id };
+      }
       throw error;
     }
-  }
-
-  /** Ids tell a signal from all others [THREATS B-04]; a request has the same ones each time. */
-  #place(
-    { alias, minion }: NewRecord,
-    mark: RequestReference | undefined,
-  ): Pick<OutboxRecord, 'id' | 'sequence'> {
-    const sequence = this.#nextSequence();
-    if (mark === undefined) return { id: randomUUID(), sequence };
-    const text = JSON.stringify([alias, minion, mark.request, mark.place]);
-    const id = createHash('sha256').update(text).digest('base64url').slice(0, 32);
-    return { id, sequence };
   }
 
   /** By the clock, so that a number is not used again when the outbox was empty at the start. */
@@ -697,6 +689,12 @@ function assignToHandle(handle: HandleInfo, record: OutboxRecord): OutboxRecord 
   const { heldKey: _heldKey, ...rest } = record;
   const { id, stack, owner } = handle;
   return { ...rest, handle: id, stack, ...(owner === undefined ? {} : { owner }) };
+}
+
+/** Ids tell a signal from all others [THREATS B-04]; a request has the same ones each time. */
+function signalIdOf({ alias, minion }: NewRecord, { request, place }: RequestReference): string {
+  const text = JSON.stringify([alias, minion, request, place]);
+  return createHash('sha256').update(text).digest('base64url').slice(0, 32);
 }
 
 function recordKey(alias: string, sequence: number): readonly string[] {

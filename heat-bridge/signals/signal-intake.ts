@@ -7,6 +7,7 @@ import { KeyedMutex } from '../../runtime/index.ts';
 import {
   type HandleInfo,
   type HandleRegistry,
+  isForGroups,
   parseSignalTag,
   signalRefusalOf,
 } from './handles.ts';
@@ -40,7 +41,7 @@ export type TakenSignal = Partial<TriggerEvent> &
 
 /** What became of a signal that was to be taken. */
 export type IntakeResult =
-  | { readonly kind: 'accepted' }
+  | { readonly kind: 'accepted'; readonly id: string }
   /** `isFull`: there may be room for it later. */
   | { readonly kind: 'refused'; readonly reason: string; readonly isFull: boolean };
 
@@ -65,10 +66,12 @@ export class SignalIntake implements TakesSignals {
   /**
    * Accepts a signal that the policy let in; it is durable when this resolves. One whose handle is
    * not registered for its minion is held until it is. The same request again adds none.
+   * @returns the id of the signal; `undefined`: it was refused
    * @throws StoreError when it cannot be kept
    */
-  async take(signal: TakenSignal): Promise<void> {
-    await this.accept(signal);
+  async take(signal: TakenSignal): Promise<string | undefined> {
+    const result = await this.accept(signal);
+    return result.kind === 'accepted' ? result.id : undefined;
   }
 
   /** The same; tells what became of it. */
@@ -109,7 +112,7 @@ export class SignalIntake implements TakesSignals {
     if (handle === undefined && handles.findFor(alias, sender) !== undefined) {
       await held?.release(alias, sender);
     }
-    return { kind: 'accepted' };
+    return { kind: 'accepted', id: acceptance.id };
   }
 
   #refuse(minion: string, alias: string, refusal: SignalRefusal, isFull = false): IntakeResult {
@@ -272,7 +275,8 @@ export class HeldSignals {
   /** Gives those of some minions to the handle of an alias; durable when it resolves. */
   async releaseAll(handle: HandleInfo): Promise<void> {
     const { alias, minions } = handle;
-    const waiting = minions.filter((minion) => this.has(alias, minion));
+    const named = isForGroups(handle) ? [...this.#held.keys()] : minions;
+    const waiting = named.filter((minion) => this.has(alias, minion));
     await Promise.all(waiting.map((minion) => this.release(alias, minion)));
   }
 

@@ -16,6 +16,7 @@ import { describeRoute, type RouteOperation } from '../http/route-schema.ts';
 import {
   type HandleInfo,
   type HandleRegistration,
+  isForGroups,
   parseHandleRegistration,
   RegistrationSchema,
   ReplacementSchema,
@@ -38,6 +39,9 @@ const HandleSchema = Type.Object({
   origin: text,
   isListed: Type.Boolean(),
   minions: texts,
+  globs: Type.Optional(texts),
+  nodegroups: Type.Optional(texts),
+  projects: Type.Optional(texts),
   members: texts,
   stack: text,
   owner: Type.Optional(text),
@@ -106,7 +110,7 @@ interface AliasParams {
  * `POST handles` and `PUT handles/<alias>` (replaces), `GET handles`, `GET` and `DELETE
  * handles/<alias>`; `GET`, `DELETE handles/<alias>/outbox` and `POST handles/<alias>/outbox/retry`.
  * Whoever registers a handle must be permitted `command` of `bridge.handle.add` within all of its
- * minions; the handle is theirs, and nobody else's over HTTP.
+ * minions, of any minion where it is for groups; the handle is theirs, and nobody else's over HTTP.
  */
 export function addSignalRoutes(
   app: FastifyInstance,
@@ -210,9 +214,12 @@ async function authorizeRegistration(
   stop();
   // Its form is looked at before anything is asked of it.
   const registration = parseHandleRegistration({ ...given, owner: ownerNameOf(subject) });
+  const { minions } = registration;
   const resource = {
     call: { fun: registerRight, args: [], kwargs: new Map<string, string>() },
-    minions: registration.minions,
+    // Who will be in a group is not known: only a rule for any minion permits it.
+    // protection: groups-over-http
+    ...(minions === undefined || isForGroups(registration) ? {} : { minions }),
   };
   const { effect, rule } = host.decide({ subject, action: 'command', resource }, policy);
   if (effect === 'allow') return { registration, by: { who: actorOf(subject), rule } };

@@ -9,6 +9,7 @@ import {
 } from '../../master/index.ts';
 import { BridgeError } from '../errors.ts';
 import type { DeliveryWorker } from './delivery-worker.ts';
+import { groupTexts } from './handle-groups.ts';
 import type { HandleInfo, HandleRegistration, HandleRegistry } from './handles.ts';
 import {
   type DeadLetter,
@@ -175,6 +176,12 @@ const minionsOf = (entries: readonly OutboxEntry[]): readonly string[] => [
   ...new Set(entries.map(({ minion }) => minion)),
 ];
 
+function auditedMinions(handle: HandleInfo): AuditDetails {
+  const groups = groupTexts(handle);
+  const on = handle.minions;
+  return groups.length === 0 ? { on } : { on, detail: `for ${groups.join(', ')}` };
+}
+
 const outboxRecord = {
   done: (selection: OutboxSelection, entries: readonly OutboxEntry[]): AuditDetails => ({
     what: meantBy(selection),
@@ -225,9 +232,9 @@ export function signalMethods({ handles, outbox }: SignalsApi): RpcTable {
         call: (_api, { registration, replaces = false }) => handles.add(registration, { replaces }),
         audit: {
           action: 'handle.add',
-          done: ({ registration: { alias } }, { minions }) => ({
+          done: ({ registration: { alias } }, handle) => ({
             what: String(alias),
-            on: minions,
+            ...auditedMinions(handle),
           }),
           failed: ({ registration: { alias } }) => ({ what: String(alias) }),
         },
@@ -246,7 +253,7 @@ export function signalMethods({ handles, outbox }: SignalsApi): RpcTable {
         call: (_api, { alias, ...of }) => handles.remove(alias, of),
         audit: {
           action: 'handle.remove',
-          done: ({ alias }, { minions }) => ({ what: alias, on: minions }),
+          done: ({ alias }, handle) => ({ what: alias, ...auditedMinions(handle) }),
           failed: ({ alias }) => ({ what: alias }),
         },
       }),

@@ -8,7 +8,7 @@ export {
   withoutPlace,
 } from './config-error.ts';
 export { withoutCredentials } from './credentials.ts';
-export type { EventExport, FileExport, WebhookExport } from './event-export.ts';
+export type { EventExport, FileExport, NatsExport, WebhookExport } from './event-export.ts';
 export {
   checkPillarAddress,
   type ExtPillarEntry,
@@ -95,6 +95,5 @@ export {
   type SignalPlan,
 } from './signal-plan.ts';
 export { type ConfigSurvey, surveyMasterConfig } from './survey.ts';
-export { badTarget, compileRightTarget, parseTarget, parseUnexpanded } from './target-text.ts';
 export { type LoadedTenants, loadSaltConfig, loadTenants, type SaltConfig } from './tenants.ts';
 export { type ServedTransport, servedTransports } from './transport-options.ts';

@@ -10,7 +10,7 @@ import {
 } from '../../minion-protocol/index.ts';
 import type { PlainData, SaltFunction } from '../../template/index.ts';
 import { MasterError } from '../api/index.ts';
-import { parseTarget } from '../config/index.ts';
+import { parseTarget } from '../arguments/index.ts';
 import type { TracedGrains } from './grains.ts';
 import {
   isPillarMap,

@@ -27,7 +27,7 @@ import {
   type TargetPlan,
   type TargetRequest,
 } from '../api/index.ts';
-import { badTarget, compileRightTarget, parseTarget, parseUnexpanded } from '../config/index.ts';
+import { badTarget, compileRightTarget, parseTarget, parseUnexpanded } from '../arguments/index.ts';
 
 // What minions of 3008 and later manage besides themselves.
 
@@ -410,11 +410,13 @@ export class TargetResolver {
     return this.#tryToRead(request)?.test(this.#candidate(minionId)) === 'yes';
   }
 
-  /** The minions that a target entitles; see {@link entitles}. */
-  entitled(request: TargetRequest): ReadonlySet<string> {
+  /** Whether a target entitles all of these, and their keys are accepted; see {@link entitles}. */
+  entitlesAll(request: TargetRequest, minions: readonly string[]): boolean {
     const compiled = this.#tryToRead(request);
-    const accepted = this.#options.acceptedIds();
-    return new Set(accepted.filter((id) => compiled?.isEntitled(this.#rightful(id)) === true));
+    const { isAccepted } = this.#options;
+    return minions.every(
+      (id) => isAccepted(id) && compiled?.isEntitled(this.#rightful(id)) === true,
+    );
   }
 
   /**

@@ -90,7 +90,7 @@ class ReactionIntake {
    * again adds none.
    * @throws StoreError when they cannot be kept
    */
-  async take(occurrence: TriggerEvent): Promise<void> {
+  async take(occurrence: TriggerEvent): Promise<undefined> {
     const wanting = this.#options
       .reactions()
       .filter((it) => it.matches(occurrence.tag) && it.isFrom(occurrence.sender));

@@ -120,9 +120,10 @@ export interface SignalIntake {
   /**
    * Durable when it resolves; only then the minion is answered. The same request again adds
    * nothing.
+   * @returns the id under which it goes on, if it has one: the same for the same request
    * @throws StoreError when it cannot be kept: the minion sends again
    */
-  take(occurrence: TriggerEvent): Promise<void>;
+  take(occurrence: TriggerEvent): Promise<string | undefined>;
 }
 
 /** An extension of a master that was opened. */

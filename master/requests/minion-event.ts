@@ -88,12 +88,19 @@ export function minionEventHandler(options: MinionEventOptions): Handler {
     );
     const due = mapMaybePromise(permitted, (events) => whenDue(options, minionId, events));
     const kept = mapMaybePromise(due, (events) => keepWanted(options, minionId, request, events));
-    return mapMaybePromise(kept, (events) => {
-      if (isOld) return send(null);
-      for (const { tag, data } of events) options.bus.fire(tag, data, 'minion');
-      return send(null);
+    const { wantsSignalId } = parsed.value;
+    return mapMaybePromise(kept, ({ events, signalId = null }) => {
+      if (!isOld) for (const { tag, data } of events) options.bus.fire(tag, data, 'minion');
+      return send(wantsSignalId ? signalId : null);
     });
   };
+}
+
+/** Events that are told now, after what follows from them was kept. */
+interface KeptEvents {
+  readonly events: readonly Permitted[];
+  /** Of the first that goes on as a signal. */
+  readonly signalId?: string | undefined;
 }
 
 function isWanted({ intakes }: MinionEventOptions, minionId: string, tag: string): boolean {
@@ -179,28 +186,42 @@ function keepWanted(
   sender: string,
   request: VerifiedRequest,
   events: readonly Permitted[],
-): readonly Permitted[] | Promise<readonly Permitted[]> {
+): KeptEvents | Promise<KeptEvents> {
   const wanted = events.filter(({ tag }) => isWanted(options, sender, tag));
-  if (wanted.length === 0) return events;
-  return keep(options, sender, request, wanted).then(() => events);
+  if (wanted.length === 0) return { events };
+  return keep(options, sender, request, wanted).then((signalId) => ({ events, signalId }));
 }
 
-/** @throws DropConnectionError when one cannot be kept: the minion sends again by itself */
+/**
+ * @returns the id of the first that goes on as a signal
+ * @throws DropConnectionError when one cannot be kept: the minion sends again by itself
+ */
 async function keep(
   { intakes }: MinionEventOptions,
   sender: string,
   request: VerifiedRequest,
   wanted: readonly Permitted[],
-): Promise<void> {
+): Promise<string | undefined> {
   const mark = requestDigest(request);
+  let signalId: string | undefined;
   try {
     for (const { tag, data: body, said, rule, place } of wanted) {
       const data = withoutPublication(said);
       const jid = causeOf(tag, said);
       for (const intake of intakes.filter((it) => it.isWanted(tag, sender))) {
-        await intake.take({ tag, sender, data, body, rule, jid, request: { mark, place } });
+        const id = await intake.take({
+          tag,
+          sender,
+          data,
+          body,
+          rule,
+          jid,
+          request: { mark, place },
+        });
+        signalId ??= id;
       }
     }
+    return signalId;
   } catch (cause) {
     if (cause instanceof StoreError) throw new DropConnectionError('signal-not-kept', { cause });
     throw cause;

@@ -89,10 +89,7 @@ export async function createUsers(deps: UsersDeps): Promise<Users> {
       if (problem !== undefined) throw new MasterError('ERR_BAD_TGT', problem);
       return minions;
     },
-    isWithin: (minions, tgt) => {
-      const allowed = targets.entitled({ tgt, tgtType: 'compound' });
-      return minions.every((id) => allowed.has(id));
-    },
+    isWithin: (minions, tgt) => targets.entitlesAll({ tgt, tgtType: 'compound' }, minions),
     interfaceOf: (api) => {
       const { counters } = context;
       const ownJobs = new OwnJobs(context.nextJid);

@@ -125,7 +125,7 @@ export interface FunctionContext {
   /** The job that runs the function. */
   readonly jid: string;
   /** Fires an event on the master's bus; the master's policy decides whether it gets there. */
-  readonly fire: (tag: string, data: WireMap) => Promise<void>;
+  readonly fire: (tag: string, data: WireMap) => Promise<string | undefined>;
   /** Jobs under way on this minion. */
   readonly running: () => readonly WireMap[];
   /** Ends a job under way. @returns whether there was one */

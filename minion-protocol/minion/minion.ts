@@ -3,7 +3,7 @@
  * has, and returns what they gave. For tests, the demo and small appliances.
  */
 
-import { generateKeyString } from '../crypticle.ts';
+import { generateKeyString } from '../crypt.ts';
 import { createMinionHandshake, type MinionHandshakeConfig } from '../minion-handshake.ts';
 import { isWireMap, type WireMap, type WireValue } from '../payload.ts';
 import type { PublicationLoad } from '../request.ts';
@@ -144,9 +144,15 @@ export class Minion {
     });
   }
 
-  /** Fires an event; the master's policy decides whether anybody hears it. */
-  async fire(tag: string, data: WireMap): Promise<void> {
-    await this.#request({ cmd: '_minion_event', tag, data, pretag: null });
+  /**
+   * Fires an event; the master's policy decides whether anybody hears it.
+   * @returns the id under which the bridge keeps and delivers it, where it is a signal for a handle
+   * that was accepted. A salt-master gives none.
+   */
+  async fire(tag: string, data: WireMap): Promise<string | undefined> {
+    const load = { cmd: '_minion_event', tag, data, pretag: null, signal_id: true };
+    const answer = await this.#request(load);
+    return typeof answer === 'string' ? answer : undefined;
   }
 
   /** Fetches the pillar anew. */

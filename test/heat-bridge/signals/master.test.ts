@@ -7,8 +7,14 @@ import { createBridge, type HandleInfo, type OutboxEntry } from '../../../heat-b
 import { readAuditLog, resolveMasterConfig } from '../../../master/index.ts';
 import type { WireMap } from '../../../minion-protocol/index.ts';
 import { createSaltApi } from '../../../salt-api/index.ts';
+import { connectMinion, otherKey } from '../../helpers/connected-minion.ts';
 import { type ApiAnswer, json, password, send } from '../../helpers/salt-api.ts';
-import { directories, startVectorMaster, type VectorMaster } from '../../helpers/vector-master.ts';
+import {
+  directories,
+  type StoredKey,
+  startVectorMaster,
+  type VectorMaster,
+} from '../../helpers/vector-master.ts';
 import { altered, freshNonce, openReply, recorded } from '../../helpers/vector-requests.ts';
 import { keys } from '../../helpers/vectors.ts';
 import { always, type Recorder, startRecorder } from './recorder.ts';
@@ -30,7 +36,11 @@ const acl = {
 
 async function open(
   t: ExecutionContext,
-  more: { readonly limits?: object; readonly isPermitted?: boolean } = {},
+  more: {
+    readonly limits?: object;
+    readonly isPermitted?: boolean;
+    readonly keys?: readonly StoredKey[];
+  } = {},
 ) {
   const service: Recorder = await startRecorder(always(200, 'null'));
   t.teardown(() => service.close());
@@ -41,7 +51,11 @@ async function open(
     ...(isPermitted ? { acl } : {}),
     ...(limits === undefined ? {} : { limits }),
   };
-  const master = await startVectorMaster(t, { config, extensions: [bridge] });
+  const master = await startVectorMaster(t, {
+    config,
+    extensions: [bridge],
+    ...(more.keys === undefined ? {} : { keys: more.keys, startAt: Date.now() }),
+  });
   const signal = { endpoint: `${service.origin}/signal`, token: 'tOken' };
   const add = { alias: 'ready', minions: [keys.minionId], signal };
   return { service, bridge, master, add };
@@ -69,6 +83,21 @@ test('a permitted signal of a minion reaches the handle, once for each request',
     requests.map(({ body }) => JSON.parse(body)),
     [1, 2].map((data) => ({ status: 'SUCCESS', data, id: keys.minionId })),
   );
+});
+
+test('an embedded minion learns the id of its signal, and of other events none', async (t) => {
+  const { bridge, master, add } = await open(t, { keys: [otherKey('m2')] });
+  await bridge.handles.add({ ...add, minions: ['m2'] });
+  const minion = await connectMinion(t, master, 'm2');
+  const held = await minion.fire('heat/later', {});
+  const id = await minion.fire('heat/ready', { data: 1 });
+  t.deepEqual(
+    (await bridge.outbox.list()).map((entry) => entry.id).filter((it) => it === held),
+    [held],
+  );
+  t.regex(id ?? '', /^[\w-]{32}$/);
+  t.is(await minion.fire('heat/ready', { status: 'ODD' }), undefined, 'refused');
+  t.is(await minion.fire('salt/beacon/m2/load/', {}), undefined, 'no signal');
 });
 
 test('a reload takes over the endpoints of handles, as a whole or not at all', async (t) => {
@@ -291,6 +320,8 @@ test('no handle without a rule, for other minions than the rule names, or withou
   t.deepEqual(codeOf(await sahara('POST handles', registration)), [403, 'ERR_DENIED']);
   const others = { ...registration, minions: [keys.minionId, 'other'] };
   t.deepEqual(codeOf(await trove('POST handles', others)), [403, 'ERR_DENIED']);
+  const everybody = { ...registration, globs: ['*'] };
+  t.deepEqual(codeOf(await trove('POST handles', everybody)), [403, 'ERR_DENIED']);
   t.deepEqual(codeOf(await trove('POST handles', { alias: 'x' })), [400, 'ERR_HANDLE_FORM']);
   t.deepEqual(codeOf(await trove('POST handles', [registration])), [400, 'ERR_HANDLE_FORM']);
   const nobody = await send(port, {

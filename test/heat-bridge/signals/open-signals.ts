@@ -27,7 +27,12 @@ export interface SignalsUnderTest extends SignalsApi {
   /** Resolves when so many events of this tag were fired. */
   told(tag: string, count?: number): Promise<readonly Fired[]>;
   /** As a permitted event of a minion; under a new nonce unless one is named. */
-  signal(minion: string, tag: string, data?: WireValue, nonce?: string): Promise<void>;
+  signal(
+    minion: string,
+    tag: string,
+    data?: WireValue,
+    nonce?: string,
+  ): Promise<string | undefined>;
 }
 
 /** A place for state that outlives the signals on it. */
@@ -49,6 +54,9 @@ export interface TestOptions {
   readonly section?: object;
   /** Fingerprint of the key of a minion. Default: the same for each. */
   readonly keyOf?: (minion: string) => string;
+  /** Members of nodegroups, and of projects. Default: none. */
+  readonly nodegroups?: Readonly<Record<string, readonly string[]>>;
+  readonly projects?: Readonly<Record<string, string>>;
   /** Default true. */
   readonly isStarted?: boolean;
 }
@@ -61,6 +69,8 @@ export async function openTestSignals(
     now = Date.now,
     section = {},
     keyOf = () => 'aa:bb',
+    nodegroups = {},
+    projects = {},
     isStarted = true,
   }: TestOptions = {},
 ): Promise<SignalsUnderTest> {
@@ -78,6 +88,10 @@ export async function openTestSignals(
       state,
       config: { publishSession: 86_400 },
       beforeReload: () => {},
+      reloadable: () => ({
+        nodegroups: Object.fromEntries(Object.keys(nodegroups).map((it) => [it, '*'])),
+      }),
+      isWithin: ([minion = ''], target) => nodegroups[target.slice(2)]?.includes(minion) === true,
       audit: { append: (entry) => audited.push(entry), digest: async () => '' },
       admission: { keyOf: heldKey },
       logger: createSilentLogger(),
@@ -96,6 +110,7 @@ export async function openTestSignals(
       timeout: 5,
       ...section,
     },
+    (minion) => projects[minion],
   );
   if (isStarted) signals.start();
   const close = async (): Promise<void> => {
@@ -125,7 +140,7 @@ export async function openTestSignals(
       nonce += 1;
       const request = { mark: mark ?? `nonce-${nonce}`, place: 0 };
       const body = { id: minion, data: data ?? null };
-      await signals.intake.take({
+      return signals.intake.take({
         tag,
         sender: minion,
         data,

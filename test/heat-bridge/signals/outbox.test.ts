@@ -446,6 +446,8 @@ test('handles survive the process, and an unknown one is told apart', async (t) 
 const malformed: readonly (readonly [string, object])[] = [
   ['an alias with a slash', { alias: 'a/b' }],
   ['no minion', { minions: [] }],
+  ['neither minions nor groups', { minions: undefined }],
+  ['a nodegroup that is not defined', { nodegroups: ['nowhere'] }],
   ['a field that does not exist', { minion: 'm1' }],
   ['an end that is over', { expiresAt: 1 }],
 ];
@@ -709,6 +711,77 @@ test('a handle that has expired keeps its alias from nobody else', async (t) => 
   await handles.remove('ready', { owner: 'a' });
   await signal('m1', 'heat/ready');
   t.like((await told('signal/accepted'))[0]?.data, { id: 'm1', handle: 'ready' });
+});
+
+test('a handle for groups takes the signals of who is in one of them, and of nobody else', async (t) => {
+  const service = await startRecorder(always(200, 'null'));
+  t.teardown(() => service.close());
+  const { handles, signal, told, outbox } = await openTestSignals(t, [service.origin], {
+    nodegroups: { db: ['db1'] },
+    projects: { mine: 'p1', theirs: 'p2' },
+  });
+  const { minions: _minions, ...rest } = handle(service.origin);
+  const groups = { globs: ['web*'], nodegroups: ['db'], projects: ['p1'] };
+  t.like(await handles.add({ ...rest, ...groups }), { ...groups, minions: [] });
+  for (const minion of ['other', 'web1', 'theirs', 'db1', 'mine']) {
+    await signal(minion, 'heat/ready');
+  }
+  await told('signal/delivered', 3);
+  t.deepEqual(
+    sent(service).map(({ id }) => id),
+    ['web1', 'db1', 'mine'],
+  );
+  t.deepEqual(
+    (await outbox.list()).map(({ minion, state }) => [minion, state]),
+    [
+      ['other', 'held'],
+      ['theirs', 'held'],
+    ],
+  );
+});
+
+test('a handle that lists the minion comes before those for its groups, of which the first has it', async (t) => {
+  let now = Date.now();
+  const state = memoryState(() => now);
+  const options = { state, now: () => now };
+  const { handles, signal, outbox, told, close } = await openTestSignals(t, [], options);
+  const forGroup = (owner: string, globs: readonly string[], more: object = {}) => {
+    const { minions: _minions, ...rest } = ownedHandle(owner, 'm1', more);
+    return { ...rest, globs };
+  };
+  await handles.add(ownedHandle('listed', 'web1'));
+  for (const owner of ['first', 'second']) {
+    now += 1_000;
+    await handles.add(forGroup(owner, ['web*']));
+  }
+  // A minion that another one's group has is not to be listed; a new key keeps the place.
+  const taking = handles.add(ownedHandle('late', 'web2'));
+  await t.throwsAsync(taking, { code: 'ERR_HANDLE_EXISTS' });
+  await handles.add(forGroup('first', ['web*'], { stack: 's' }), { replaces: true });
+  for (const minion of ['web1', 'web2']) await signal(minion, 'heat/ready');
+  const ownersOf = async (api: typeof outbox) =>
+    (await api.list()).map(({ minion, owner }) => `${minion} ${owner}`).sort();
+  await told('signal/failed', 2);
+  t.deepEqual(await ownersOf(outbox), ['web1 listed', 'web2 first']);
+  await outbox.drop({});
+  await close();
+
+  const next = await openTestSignals(t, [], options);
+  await next.handles.add(forGroup('first', ['web?', 'app*']), { replaces: true });
+  await next.signal('web2', 'heat/ready');
+  await next.told('signal/failed');
+  t.deepEqual(await ownersOf(next.outbox), ['web2 second'], 'other groups are a new claim');
+});
+
+test('what was held for a group is delivered when its handle is registered', async (t) => {
+  const service = await startRecorder(always(200, 'null'));
+  t.teardown(() => service.close());
+  const { handles, signal, told } = await openTestSignals(t, [service.origin]);
+  await signal('web1', 'heat/ready');
+  await signal('app1', 'heat/ready');
+  const { minions: _minions, ...rest } = handle(service.origin);
+  await handles.add({ ...rest, globs: ['web*'] });
+  t.is((await told('signal/delivered'))[0]?.data.id, 'web1');
 });
 
 test('where several owners have an alias, one must be named', async (t) => {

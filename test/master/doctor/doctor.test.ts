@@ -17,8 +17,8 @@ import test, { type ExecutionContext } from 'ava';
 import { doctorCodes } from '../../../ops/diagnostics/report.ts';
 import { type DiskRoom, runDoctor, type SystemInfo } from '../../../ops/index.ts';
 import { openLmdbTables } from '../../../store/embedded.ts';
-import { encodeKey, packNumber } from '../../../store/encoding.ts';
 import { openEmbeddedStore } from '../../../store/index.ts';
+import { encodeKey, packNumber } from '../../../store/table-store.ts';
 import { rsaPair } from '../../helpers/rsa-keys.ts';
 import { copyOf, runOnce, type Site, start } from './healthy.ts';
 

@@ -1,0 +1,74 @@
+/** Groups of minions that a handle is registered for: globs, nodegroups, projects of enrolments. */
+
+import type { TSchema } from 'typebox';
+import Type from '#typebox';
+import { compileGlob } from '../../minion-protocol/index.ts';
+
+/** Groups of minions; who is in one of them may signal. */
+export interface HandleGroups {
+  /** Globs on ids. */
+  readonly globs?: readonly string[];
+  /** Names of `nodegroups`. Conditions on grains in them take rights away and give none. */
+  readonly nodegroups?: readonly string[];
+  /** Projects that the bridge enrolled minions for. */
+  readonly projects?: readonly string[];
+}
+
+/** What is known of minions when they signal. */
+export interface GroupMembership {
+  /** Whether a nodegroup is defined. */
+  readonly hasNodegroup: (nodegroup: string) => boolean;
+  /** Whether a nodegroup entitles a minion. One that is not defined entitles none. */
+  readonly isInNodegroup: (minion: string, nodegroup: string) => boolean;
+  /** The project of its enrolment; `undefined`: the bridge did not enrol it, or does not any more. */
+  readonly projectOf: (minion: string) => string | undefined;
+}
+
+const namesOf = (pattern: string, maxLength: number): TSchema =>
+  Type.Optional(
+    Type.Array(Type.String({ minLength: 1, maxLength, pattern }), {
+      minItems: 1,
+      maxItems: 64,
+      uniqueItems: true,
+    }),
+  );
+
+/** See {@link HandleGroups}; no name of a nodegroup can be more than one word of a target. */
+export const groupFields: Readonly<Record<keyof HandleGroups, TSchema>> = {
+  globs: namesOf('^\\S+$', 253),
+  nodegroups: namesOf('^[^\\s()]+$', 256),
+  projects: namesOf('^.+$', 255),
+};
+
+/** The groups alone, without those that are not there. */
+export function groupsOf({ globs, nodegroups, projects }: HandleGroups): HandleGroups {
+  return {
+    ...(globs === undefined ? {} : { globs: [...globs] }),
+    ...(nodegroups === undefined ? {} : { nodegroups: [...nodegroups] }),
+    ...(projects === undefined ? {} : { projects: [...projects] }),
+  };
+}
+
+/** Whether minions are in any of the groups, each time as things are then. */
+export function compileGroups(
+  { globs = [], nodegroups = [], projects = [] }: HandleGroups,
+  { isInNodegroup, projectOf }: Pick<GroupMembership, 'isInNodegroup' | 'projectOf'>,
+): (minion: string) => boolean {
+  const tests = globs.map(compileGlob);
+  const names = new Set(projects);
+  return (minion) => {
+    if (tests.some((test) => test(minion))) return true;
+    const project = names.size === 0 ? undefined : projectOf(minion);
+    if (project !== undefined && names.has(project)) return true;
+    return nodegroups.some((name) => isInNodegroup(minion, name));
+  };
+}
+
+/** `*.example.org, N@db, project p1`: for people, and for the audit log. */
+export function groupTexts({ globs = [], nodegroups = [], projects = [] }: HandleGroups): string[] {
+  return [
+    ...globs,
+    ...nodegroups.map((name) => `N@${name}`),
+    ...projects.map((name) => `project ${name}`),
+  ];
+}

@@ -1,0 +1,85 @@
+/** The nats-server of Debian, on loopback, for one test. */
+
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import { connect, type NatsConnection, type NodeConnectionOptions } from '@nats-io/transport-node';
+import type { ExecutionContext } from 'ava';
+import { freePort } from '../../bench/free-port.ts';
+import { type Declare, testWhere } from './needs.ts';
+import { temporaryDirectory } from './temporary-directory.ts';
+
+export const natsServerProgram = '/usr/sbin/nats-server';
+
+/** Whether it is there. */
+export const hasNatsServer: boolean = existsSync(natsServerProgram);
+
+/** Declares a test that needs the program. */
+export const natsTest: Declare = testWhere(hasNatsServer, 'nats-server of Debian');
+
+export interface TestNatsServer {
+  /** `127.0.0.1:<port>` */
+  readonly host: string;
+  readonly port: number;
+  /** A client of the test; closed at its end. */
+  connect(options?: NodeConnectionOptions): Promise<NatsConnection>;
+  /** Ends the process; what JetStream has stored stays. */
+  stop(): Promise<void>;
+  start(): Promise<void>;
+}
+
+/**
+ * @param config - lines of its configuration besides the address
+ * @param hasJetStream - without an operator it can have one
+ */
+export async function startNatsServer(
+  t: ExecutionContext,
+  config: readonly string[] = [],
+  hasJetStream = true,
+): Promise<TestNatsServer> {
+  const directory = temporaryDirectory(t);
+  const store = path.join(directory, 'store');
+  mkdirSync(store);
+  const port = await freePort();
+  const host = `127.0.0.1:${port}`;
+  const file = path.join(directory, 'nats.conf');
+  const jetstream = hasJetStream ? [`jetstream { store_dir: ${JSON.stringify(store)} }`] : [];
+  const lines = [`listen: ${host}`, ...jetstream, ...config];
+  writeFileSync(file, lines.join('\n'));
+  let server: ChildProcess | undefined;
+  const stop = async (): Promise<void> => {
+    if (server === undefined || server.exitCode !== null) return;
+    const ended = once(server, 'exit');
+    server.kill('SIGKILL');
+    await ended;
+  };
+  const start = async (): Promise<void> => {
+    server = spawn(natsServerProgram, ['-c', file], { stdio: ['ignore', 'ignore', 'pipe'] });
+    const lines: string[] = [];
+    for await (const line of createInterface(server.stderr ?? process.stdin)) {
+      lines.push(line);
+      if (line.includes('Server is ready')) break;
+    }
+    server.stderr?.resume();
+    if (!lines.at(-1)?.includes('ready')) throw new Error(lines.join('\n'));
+  };
+  t.teardown(stop);
+  await start();
+  return {
+    host,
+    port,
+    stop,
+    start,
+    connect: async (options = {}) => {
+      const connection = await connect({
+        servers: `localhost:${port}`,
+        reconnect: false,
+        ...options,
+      });
+      t.teardown(() => connection.close());
+      return connection;
+    },
+  };
+}
