@@ -117,6 +117,21 @@ test('test_to_boolean: true, yes and 1 mean true in any case, and nothing else d
   for (const no of ['false', 'no', '0', 0, false, null, '', 'on', 'y']) t.false(isIgnored(no));
 });
 
+test('test_command_runner: a text is one for the shell, chains and redirections included', (t) => {
+  const log = path.join(temporaryDirectory(t), 'log');
+  const command = `echo a > '${log}' && echo b >> '${log}'; exit 4`;
+  const [state] = statesOf(config({ commands: { a: { command } } }));
+  t.is(state?.fun, 'cmd.run');
+  t.is(spawnSync('/bin/sh', ['-c', String(state?.args.name)]).status, 4);
+  t.is(readFileSync(log, 'utf8'), 'a\nb\n');
+});
+
+test('test_is_valid_metadata: what is no map of configs is refused', (t) => {
+  for (const bad of [[], { config: 'x' }, { config: [] }, { config: { files: [] } }]) {
+    t.throws(() => statesOf(bad), { code: 'ERR_CFN_INIT' }, JSON.stringify(bad));
+  }
+});
+
 test('test_cfn_init: a file has the content of its metadata', (t) => {
   const [file] = statesOf(config({ files: { '/tmp/foo': { content: 'The Content\n' } } }));
   t.is(file?.fun, 'file.managed');
