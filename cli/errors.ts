@@ -205,7 +205,7 @@ const byForm: readonly (readonly [RegExp, number])[] = [
   [/^ERR_TICKET/, exitCodes.unavailable],
   [/^ERR_(CONFIG|OPTION|POLICY)_/, exitCodes.configuration],
   [/^ERR_(CONNECT|LISTEN|PKI_DIR)$/, exitCodes.unavailable],
-  [/^ERR_STORE_/, exitCodes.unavailable],
+  [/^ERR_(STORE|CLUSTER)_/, exitCodes.unavailable],
   [/_TIMEOUT$/, exitCodes.tryAgain],
 ];
 

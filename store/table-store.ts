@@ -11,7 +11,7 @@ import type {
   StreamConsumer,
   StreamRecord,
 } from './store.ts';
-import type { Row, Tables } from './tables.ts';
+import type { Row, RowTables, Tables } from './tables.ts';
 
 // Keys as bytes. The segments' UTF-8, each ended by 00; inside a segment 00 is written 01 01 and
 // 01 is written 01 02. So 00 only ever ends a segment, and the order of the bytes is the order
@@ -358,21 +358,65 @@ export async function sweepExpired(tables: Tables, now: number): Promise<number>
   const range = { from: Buffer.alloc(0), to: packNumber(now), limit: rowsPerSweep };
   // Looked at first, so that an idle store writes nothing.
   if (tables.expiries.range({ ...range, limit: 1 }).length === 0) return 0;
-  return await tables.transaction(() => {
-    const rows = tables.expiries.range(range);
-    for (const { key } of rows) {
-      tables.entries.remove(keyOfExpiry(key));
-      tables.expiries.remove(key);
-    }
-    return rows.length;
-  });
+  return await tables.transaction(() => removeExpired(tables, now));
 }
+
+/** The same inside a transaction. */
+export function removeExpired(tables: RowTables, now: number): number {
+  const range = { from: Buffer.alloc(0), to: packNumber(now), limit: rowsPerSweep };
+  const rows = tables.expiries.range(range);
+  for (const { key } of rows) {
+    tables.entries.remove(keyOfExpiry(key));
+    tables.expiries.remove(key);
+  }
+  return rows.length;
+}
+
+/** What a {@link Stream} is asked that is no {@link Operation}. */
+export type StreamStep =
+  | { readonly op: 'trim'; readonly stream: string; readonly sequence: number }
+  | {
+      readonly op: 'acknowledge';
+      readonly stream: string;
+      readonly consumer: string;
+      readonly sequence: number;
+    };
 
 /** How a stream reaches the tables of its store. */
 interface StreamAccess {
   read<T>(work: () => T): T;
-  /** Resolves when what `work` wrote is durable. */
-  write<T>(work: () => T): Promise<T>;
+  /** Resolves when the step is durable. */
+  write(step: StreamStep): Promise<void>;
+}
+
+/** Does a step inside a transaction. */
+export function applyStreamStep(tables: RowTables, step: StreamStep): void {
+  if (step.op === 'trim') trimStream(tables, step);
+  else acknowledge(tables, step);
+}
+
+function trimStream(
+  { records }: RowTables,
+  { stream, sequence }: StreamStep & { readonly op: 'trim' },
+): void {
+  const name = encodeKey([stream]);
+  const range = { from: packRecordKey(name, 0), to: packRecordKey(name, sequence + 1) };
+  for (const { key } of records.range(range)) records.remove(key);
+}
+
+function acknowledge(
+  { meta }: RowTables,
+  { stream, consumer, sequence }: StreamStep & { readonly op: 'acknowledge' },
+): void {
+  const position = consumerKey(stream, consumer);
+  const head = unpackNumber(meta.get(streamHeadKey(stream)));
+  const next = Math.min(sequence, head);
+  if (next > unpackNumber(meta.get(position))) meta.put(position, packNumber(next));
+}
+
+/** Where the last sequence that a consumer acknowledged is kept. @throws StoreError ERR_KEY */
+function consumerKey(stream: string, consumer: string): Buffer {
+  return encodeKey(['consumer', stream, consumer]);
 }
 
 /** Where the number of the last record of a stream is kept. @throws StoreError ERR_KEY */
@@ -402,34 +446,20 @@ class TableStream implements Stream {
   }
 
   consumer(name: string): StreamConsumer {
-    const position = encodeKey(['consumer', this.#name, name]);
+    const position = consumerKey(this.#name, name);
     return {
       fetch: async (limit) =>
         this.#access.read(() => {
           const after = unpackNumber(this.#tables.meta.get(position));
           return this.#records(after, limit);
         }),
-      acknowledge: (sequence) => this.#acknowledge(position, sequence),
+      acknowledge: (sequence) =>
+        this.#access.write({ op: 'acknowledge', stream: this.#name, consumer: name, sequence }),
     };
   }
 
   async trim(sequence: number): Promise<void> {
-    await this.#access.write(() => {
-      const from = packRecordKey(this.#key, 0);
-      const to = packRecordKey(this.#key, sequence + 1);
-      for (const { key } of this.#tables.records.range({ from, to })) {
-        this.#tables.records.remove(key);
-      }
-    });
-  }
-
-  async #acknowledge(position: Buffer, sequence: number): Promise<void> {
-    await this.#access.write(() => {
-      const head = unpackNumber(this.#tables.meta.get(streamHeadKey(this.#name)));
-      const done = unpackNumber(this.#tables.meta.get(position));
-      const next = Math.min(sequence, head);
-      if (next > done) this.#tables.meta.put(position, packNumber(next));
-    });
+    await this.#access.write({ op: 'trim', stream: this.#name, sequence });
   }
 
   #records(after: number, limit: number): StreamRecord[] {
@@ -452,6 +482,7 @@ export type WriteStep =
       readonly ifRevision: number | undefined;
     }
   | { readonly op: 'delete'; readonly key: Buffer; readonly ifRevision: number | undefined }
+  | { readonly op: 'require'; readonly key: Buffer; readonly ifRevision: number }
   | { readonly op: 'delete-prefix'; readonly prefix: Buffer }
   | { readonly op: 'append'; readonly stream: string; readonly value: Buffer };
 
@@ -475,6 +506,8 @@ function prepareStep(operation: Operation): WriteStep {
     }
     case 'delete':
       return { op: 'delete', key: encodeKey(operation.key), ifRevision: operation.ifRevision };
+    case 'require':
+      return { op: 'require', key: encodeKey(operation.key), ifRevision: operation.ifRevision };
     case 'delete-prefix':
       return { op: 'delete-prefix', prefix: encodePrefix(operation.prefix) };
     case 'append':
@@ -484,9 +517,10 @@ function prepareStep(operation: Operation): WriteStep {
 }
 
 /** @throws StoreError ERR_REVISION */
-function checkConditions(tables: Tables, steps: readonly WriteStep[], now: number): void {
+function checkConditions(tables: RowTables, steps: readonly WriteStep[], now: number): void {
   for (const step of steps) {
-    if (step.op !== 'put' && step.op !== 'delete') continue;
+    // protection: fencing-tokens
+    if (step.op === 'delete-prefix' || step.op === 'append') continue;
     if (step.ifRevision === undefined) continue;
     const record = find(tables, step.key);
     const revision = record === undefined || record.expiresAt <= now ? 0 : record.revision;
@@ -499,21 +533,45 @@ function checkConditions(tables: Tables, steps: readonly WriteStep[], now: numbe
   }
 }
 
+/** A transaction that was done. */
+export interface AppliedWrite {
+  readonly revision: number;
+  readonly changes: readonly KeyedChange[];
+}
+
+/**
+ * Does the steps of a write inside a transaction, if its conditions hold.
+ * @param now - milliseconds since 1970
+ * @throws StoreError ERR_REVISION, before anything is written
+ */
+export function applyWrite(
+  tables: RowTables,
+  steps: readonly WriteStep[],
+  now: number,
+): AppliedWrite {
+  checkConditions(tables, steps, now);
+  const revision = unpackNumber(tables.meta.get(revisionKey)) + 1;
+  tables.meta.put(revisionKey, packNumber(revision));
+  return { revision, changes: applySteps(tables, steps, { revision, now }) };
+}
+
 /** Does the steps in their order, and tells what changed. */
 function applySteps(
-  tables: Tables,
+  tables: RowTables,
   steps: readonly WriteStep[],
   context: WriteContext,
 ): KeyedChange[] {
   return steps.flatMap((step) => applyStep(tables, step, context));
 }
 
-function applyStep(tables: Tables, step: WriteStep, context: WriteContext): KeyedChange[] {
+function applyStep(tables: RowTables, step: WriteStep, context: WriteContext): KeyedChange[] {
   switch (step.op) {
     case 'put':
       return [put(tables, step, context)];
     case 'delete':
       return remove(tables, step.key, context);
+    case 'require':
+      return [];
     case 'delete-prefix':
       return removePrefix(tables, step.prefix, context);
     case 'append':
@@ -523,7 +581,7 @@ function applyStep(tables: Tables, step: WriteStep, context: WriteContext): Keye
 }
 
 function put(
-  tables: Tables,
+  tables: RowTables,
   { key, row, expiresAt }: WriteStep & { readonly op: 'put' },
   { revision }: WriteContext,
 ): KeyedChange {
@@ -536,7 +594,7 @@ function put(
   return { type: 'put', key, row };
 }
 
-function remove(tables: Tables, key: Buffer, context: WriteContext): KeyedChange[] {
+function remove(tables: RowTables, key: Buffer, context: WriteContext): KeyedChange[] {
   const record = find(tables, key);
   if (record === undefined) return [];
   tables.entries.remove(key);
@@ -545,13 +603,13 @@ function remove(tables: Tables, key: Buffer, context: WriteContext): KeyedChange
   return [{ type: 'delete', key, revision: context.revision }];
 }
 
-function removePrefix(tables: Tables, prefix: Buffer, context: WriteContext): KeyedChange[] {
+function removePrefix(tables: RowTables, prefix: Buffer, context: WriteContext): KeyedChange[] {
   const rows = tables.entries.range({ from: prefix, to: endOfPrefix(prefix) });
   return rows.flatMap(({ key }) => remove(tables, key, context));
 }
 
 function append(
-  tables: Tables,
+  tables: RowTables,
   step: WriteStep & { readonly op: 'append' },
   { now }: WriteContext,
 ): void {
@@ -562,12 +620,12 @@ function append(
   tables.records.put(recordKey, packRecord(now, step.value));
 }
 
-function find(tables: Tables, key: Buffer): EntryRecord | undefined {
+function find(tables: RowTables, key: Buffer): EntryRecord | undefined {
   const record = tables.entries.get(key);
   return record === undefined ? undefined : unpackEntry(record);
 }
 
-function forgetExpiry(tables: Tables, key: Buffer, record: EntryRecord): void {
+function forgetExpiry(tables: RowTables, key: Buffer, record: EntryRecord): void {
   if (record.expiresAt === Number.POSITIVE_INFINITY) return;
   tables.expiries.remove(packExpiry(record.expiresAt, key));
 }
@@ -581,13 +639,14 @@ export class TableStore implements Store {
   readonly #now: () => number;
   readonly #feed = new ChangeFeed();
   readonly #underWay = new Set<Promise<unknown>>();
-  readonly #sweeper: NodeJS.Timeout;
+  readonly #sweeper: NodeJS.Timeout | undefined;
   #closed: Promise<void> | undefined;
 
-  constructor(tables: Tables, now: () => number) {
+  /** @param sweeps - whether it removes expired entries by itself, and by its own clock */
+  constructor(tables: Tables, now: () => number, sweeps = true) {
     this.#tables = tables;
     this.#now = now;
-    this.#sweeper = setInterval(() => this.#sweep(), sweepIntervalMs).unref();
+    if (sweeps) this.#sweeper = setInterval(() => this.#sweep(), sweepIntervalMs).unref();
   }
 
   async get(key: Key): Promise<Entry | undefined> {
@@ -629,11 +688,26 @@ export class TableStore implements Store {
   async write(operations: readonly Operation[]): Promise<number> {
     this.#refuseWhenClosed();
     const steps = operations.map(prepareStep);
-    const { revision, changes } = await this.#follow(
-      this.#tables.transaction(() => this.#apply(steps)),
+    return await this.commit(steps);
+  }
+
+  /** Resolves with the revision when the steps are durable. @throws StoreError ERR_REVISION */
+  protected async commit(steps: readonly WriteStep[]): Promise<number> {
+    const { revision, changes } = await this.follow(
+      this.#tables.transaction(() => applyWrite(this.#tables, steps, this.#now())),
     );
-    this.#feed.publish(changes);
+    this.publish(changes);
     return revision;
+  }
+
+  /** Resolves when the step is durable. */
+  protected async commitStreamStep(step: StreamStep): Promise<void> {
+    await this.follow(this.#tables.transaction(() => applyStreamStep(this.#tables, step)));
+  }
+
+  /** Tells watchers what was written. */
+  protected publish(changes: readonly KeyedChange[]): void {
+    this.#feed.publish(changes);
   }
 
   watch(prefix: Key, signal: AbortSignal): AsyncIterable<Change> {
@@ -647,9 +721,9 @@ export class TableStore implements Store {
         this.#refuseWhenClosed();
         return work();
       },
-      write: (work) => {
+      write: (step) => {
         this.#refuseWhenClosed();
-        return this.#follow(this.#tables.transaction(work));
+        return this.commitStreamStep(step);
       },
     });
   }
@@ -662,7 +736,7 @@ export class TableStore implements Store {
   /** Runs what {@link close} has to wait for. */
   protected busy<T>(work: () => Promise<T>): Promise<T> {
     this.#refuseWhenClosed();
-    return this.#follow(work());
+    return this.follow(work());
   }
 
   async #finish(): Promise<void> {
@@ -672,16 +746,8 @@ export class TableStore implements Store {
     await this.#tables.close();
   }
 
-  /** @throws StoreError ERR_REVISION */
-  #apply(steps: readonly WriteStep[]): { revision: number; changes: KeyedChange[] } {
-    const now = this.#now();
-    checkConditions(this.#tables, steps, now);
-    const revision = unpackNumber(this.#tables.meta.get(revisionKey)) + 1;
-    this.#tables.meta.put(revisionKey, packNumber(revision));
-    return { revision, changes: applySteps(this.#tables, steps, { revision, now }) };
-  }
-
-  async #follow<T>(promise: Promise<T>): Promise<T> {
+  /** {@link close} waits for it. */
+  protected async follow<T>(promise: Promise<T>): Promise<T> {
     this.#underWay.add(promise);
     try {
       return await promise;
@@ -694,15 +760,19 @@ export class TableStore implements Store {
     return record.expiresAt <= this.#now() ? undefined : entryOf(key, record);
   }
 
+  /** @throws StoreError that nothing can be asked of the store any more */
+  protected assertUsable(): void {}
+
   #refuseWhenClosed(): void {
     if (this.#closed !== undefined) {
       throw new StoreError('ERR_STORE_CLOSED', 'the store has been closed');
     }
+    this.assertUsable();
   }
 
   #sweep(): void {
     // A sweep that fails is made again by the next tick; reads do not depend on it.
-    this.#follow(sweepExpired(this.#tables, this.#now())).catch(() => {});
+    this.follow(sweepExpired(this.#tables, this.#now())).catch(() => {});
   }
 }
 
