@@ -36,6 +36,7 @@ export {
   type ReloadableConfig,
 } from './live-config.ts';
 export { type CheckedConfig, checkMasterConfig, loadMasterConfig, optionStatus } from './load.ts';
+export { type MergeStrategy, mergeStrategies } from './merge-strategies.ts';
 export {
   isSettings,
   moduleNames,

@@ -471,11 +471,13 @@ test('Mustache that cannot be read, or that grows without end, is refused', (t) 
   t.throws(() => renderMustache(silent, { a: ten }, within(1000)), {
     message: /more than 100000 tags/,
   });
-  const begun = performance.now();
-  for (const text of ['{{', '{{!}}', ' {{!}} ', '{{#a}}{{/a}}']) {
-    renderMustache(text.repeat(250_000 / text.length), {}, within(1_000_000));
+  // Where work grows faster than the length, this does not end before AVA's time limit.
+  for (const text of ['{{!}}', '{{#a}}{{/a}}']) {
+    t.is(renderMustache(text.repeat(250_000 / text.length), {}, within(1_000_000)), '');
   }
-  t.true(performance.now() - begun < 5_000, 'time grows with the length and no faster');
+  for (const text of ['{{', ' {{!}} ']) {
+    t.notThrows(() => renderMustache(text.repeat(250_000 / text.length), {}, within(1_000_000)));
+  }
 });
 
 // Results.
