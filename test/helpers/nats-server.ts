@@ -57,7 +57,7 @@ export async function startNatsServers(directory: string, count: number): Promis
     if (count > 1) {
       const addresses = routes.map((route) => `"nats-route://127.0.0.1:${route}"`).join(', ');
       lines.push(
-        `cluster { name: test, listen: "127.0.0.1:${routes[index]}", routes: [${addresses}] }`,
+        `cluster { name: test, no_advertise: true, listen: "127.0.0.1:${routes[index]}", routes: [${addresses}] }`,
       );
     }
     const file = path.join(folder, 'nats.conf');
