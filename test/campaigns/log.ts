@@ -246,6 +246,10 @@ export async function runLog(
       await faults[kind]?.({ servers, members, history, random });
       await sleep(random.below(3000));
       await progress(history, 20);
+      if (history.failures.length > 0) {
+        for (const failure of history.failures) print(`WRONG: ${failure}`);
+        return 1;
+      }
     }
     for (const member of members) await member.end();
     const reports = new Map<string, Report>();
