@@ -412,7 +412,8 @@ export const notServed: readonly AdviceGroup[] = [
   },
   // Jobs, keys and data elsewhere.
   {
-    advice: 'saltbridge: event_export sends events, returns among them, to a webhook or a file',
+    advice:
+      'saltbridge: event_export sends events, returns among them, to a webhook, a file or NATS',
     options: {
       event_return: '',
       event_return_blacklist: [],

@@ -8,7 +8,7 @@ export {
   withoutPlace,
 } from './config-error.ts';
 export { withoutCredentials } from './credentials.ts';
-export type { EventExport, FileExport, WebhookExport } from './event-export.ts';
+export type { EventExport, FileExport, NatsExport, WebhookExport } from './event-export.ts';
 export {
   checkPillarAddress,
   type ExtPillarEntry,
@@ -36,6 +36,7 @@ export {
   type ReloadableConfig,
 } from './live-config.ts';
 export { type CheckedConfig, checkMasterConfig, loadMasterConfig, optionStatus } from './load.ts';
+export { type MergeStrategy, mergeStrategies } from './merge-strategies.ts';
 export {
   isSettings,
   moduleNames,

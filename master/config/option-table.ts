@@ -14,6 +14,7 @@ import { fileserverBackends } from './fileserver-backend.ts';
 import { gitLimitDefaults, gitLimits, gitOptionRows } from './git-options.ts';
 import { httpApi } from './http-api-options.ts';
 import { httpQueryDefaults, httpQueryOptions } from './http-query-options.ts';
+import { mergeStrategies } from './merge-strategies.ts';
 import {
   absolutePath,
   authVersion,
@@ -471,7 +472,7 @@ export const saltOptions: OptionTable<SaltOptions> = {
   pillarenv: row('pillarenv', numericText, null),
   pillarSourceMergingStrategy: row(
     'pillar_source_merging_strategy',
-    oneOf(['smart', 'recurse', 'aggregate', 'overwrite', 'list', 'none']),
+    oneOf(mergeStrategies),
     'smart',
   ),
   pillarMergeLists: row('pillar_merge_lists', flag, false),

@@ -13,6 +13,7 @@ import type { BackendName } from './fileserver-backend.ts';
 import type { GitLimits, GitOptions } from './git-options.ts';
 import type { HttpApiOptions } from './http-api-options.ts';
 import type { HttpQueryOptions } from './http-query-options.ts';
+import type { MergeStrategy } from './merge-strategies.ts';
 import type { Permissions } from './permissions.ts';
 import type { RelayOptions } from './relay-options.ts';
 import type { SdbProfile } from './sdb-profiles.ts';
@@ -299,13 +300,7 @@ export interface MasterConfig extends GitOptions {
   /** `pillarenv`: the environment of minions that name none. Default null: all of them. */
   readonly pillarenv: string | null;
   /** `pillar_source_merging_strategy`: how files of pillar lie over each other. Default `smart`. */
-  readonly pillarSourceMergingStrategy:
-    | 'smart'
-    | 'recurse'
-    | 'aggregate'
-    | 'overwrite'
-    | 'list'
-    | 'none';
+  readonly pillarSourceMergingStrategy: MergeStrategy;
   /** `pillar_merge_lists`: lists of the same key are joined. Default false. */
   readonly pillarMergeLists: boolean;
   /** `pillar_includes_override_sls`: what is included wins over what includes it. Default false. */

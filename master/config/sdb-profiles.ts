@@ -1,6 +1,7 @@
 /** Profiles of `sdb://`: options of any name whose value is a map with `driver` [salt/utils/sdb.py]. */
 
 import type { ConfigWarning } from './config-error.ts';
+import { type MergeStrategy, mergeStrategies } from './merge-strategies.ts';
 import {
   absolutePath,
   entriesOf,
@@ -24,7 +25,7 @@ export const sdbDrivers = ['env', 'yaml', 'json'] as const;
 /** How files of a profile are merged, in their order. */
 interface SdbMerge {
   /** `strategy`: as `pillar_source_merging_strategy`. Default `smart`. */
-  readonly strategy?: 'smart' | 'recurse' | 'aggregate' | 'overwrite' | 'list' | 'none';
+  readonly strategy?: MergeStrategy;
   /** `merge_lists`: lists are joined. Default false. */
   readonly mergeLists?: boolean;
   /** `merge_list`: Salt's documentation calls it so. */
@@ -46,7 +47,7 @@ export interface SdbProfile {
 const mergeTable: SectionTable<SdbMerge> = {
   strategy: {
     name: 'strategy',
-    kind: oneOf(['smart', 'recurse', 'aggregate', 'overwrite', 'list', 'none']),
+    kind: oneOf(mergeStrategies),
   },
   mergeLists: { name: 'merge_lists', kind: flag },
   mergeList: { name: 'merge_list', kind: flag },

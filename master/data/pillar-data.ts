@@ -9,6 +9,7 @@ import {
   TemplateError,
 } from '../../template/index.ts';
 import { MasterError, type PillarRequest } from '../api/index.ts';
+import type { MergeStrategy } from '../config/index.ts';
 
 /** What counts as nothing in Python. */
 export function isEmpty(data: PlainData): boolean {
@@ -70,19 +71,6 @@ export function fromWire(value: WireValue): PlainData {
 
 /** A map of pillar data. Maps are never changed: what is merged is made anew. */
 export type PillarMap = ReadonlyMap<PlainData, PlainData>;
-
-/** The values of `pillar_source_merging_strategy`. */
-export const mergeStrategies = [
-  'smart',
-  'recurse',
-  'aggregate',
-  'overwrite',
-  'list',
-  'none',
-] as const;
-
-/** A value of `pillar_source_merging_strategy`; `smart` and `none` merge as `recurse` does. */
-type MergeStrategy = (typeof mergeStrategies)[number];
 
 /** How {@link mergePillar} merges. */
 export interface MergeOptions {

@@ -11,12 +11,12 @@ import {
 import type { PlainData, SaltFunction } from '../../template/index.ts';
 import { MasterError } from '../api/index.ts';
 import { parseTarget } from '../arguments/index.ts';
+import { mergeStrategies } from '../config/index.ts';
 import type { TracedGrains } from './grains.ts';
 import {
   isPillarMap,
   mergeDeep,
   mergePillar,
-  mergeStrategies,
   type PillarMap,
   toWire,
 } from './pillar-data.ts';

@@ -15,7 +15,12 @@ import { retryDelayMs, sleepUntilAborted } from '../../runtime/index.ts';
 import type { Store, StreamConsumer } from '../../store/index.ts';
 import type { MasterEvent } from '../api/index.ts';
 import type { EventExport } from '../config/index.ts';
-import { createReceiver, type ExportedEvent, type Receiver } from './export-receivers.ts';
+import {
+  type ExportedEvent,
+  fileReceiver,
+  type Receiver,
+  webhookReceiver,
+} from './export-receivers.ts';
 
 /** What an export needs of the event bus. */
 interface ExportedBus {
@@ -80,21 +85,31 @@ export class EventExporter {
   #isOver = false;
   #work: Promise<unknown> = Promise.resolve();
 
-  private constructor(deps: EventExportDeps) {
+  private constructor(deps: EventExportDeps, receivers: readonly Receiver[]) {
     this.#deps = deps;
-    this.#cursors = deps.exports.map((it) => ({
-      name: it.name,
-      receiver: createReceiver(it),
-      consumer: deps.store.stream(stream).consumer(it.name),
-      accepts: acceptsOf(it),
-      done: 0,
-      wake: () => {},
-    }));
+    this.#cursors = deps.exports.flatMap((it, index) => {
+      const receiver = receivers[index];
+      return receiver === undefined
+        ? []
+        : [
+            {
+              name: it.name,
+              receiver,
+              consumer: deps.store.stream(stream).consumer(it.name),
+              accepts: acceptsOf(it),
+              done: 0,
+              wake: () => {},
+            },
+          ];
+    });
   }
 
-  /** Begins to take events, and to send what was left of an earlier run. @throws StoreError */
+  /**
+   * Begins to take events, and to send what was left of an earlier run.
+   * @throws StoreError, SaltbridgeError ERR_PACKAGE_MISSING
+   */
   static async open(deps: EventExportDeps): Promise<EventExporter> {
-    const exporter = new EventExporter(deps);
+    const exporter = new EventExporter(deps, await Promise.all(deps.exports.map(createReceiver)));
     await exporter.#restore();
     const signal = exporter.#end.signal;
     exporter.#work = Promise.all([
@@ -113,6 +128,7 @@ export class EventExporter {
     this.#end.abort();
     for (const { wake } of this.#cursors) wake();
     await this.#work;
+    await Promise.all(this.#cursors.map(({ receiver }) => receiver.close?.()));
   }
 
   async #restore(): Promise<void> {
@@ -275,6 +291,15 @@ export class EventExporter {
       }
     }
   }
+}
+
+/** @throws SaltbridgeError ERR_PACKAGE_MISSING */
+async function createReceiver(options: EventExport): Promise<Receiver> {
+  if ('file' in options) return fileReceiver(options);
+  if ('webhook' in options) return webhookReceiver(options);
+  // Loaded where it is asked for: few masters export to NATS.
+  const { natsReceiver } = await import('./nats-receiver.ts');
+  return natsReceiver(options);
 }
 
 function acceptsOf({ match, exclude = [] }: EventExport): (tag: string) => boolean {

@@ -1,4 +1,4 @@
-/** Where exported events go: a webhook, or a file. */
+/** Receivers of exported events: webhooks and files. */
 
 import { constants } from 'node:fs';
 import { open } from 'node:fs/promises';
@@ -6,7 +6,7 @@ import type { WireMap } from '../../minion-protocol/index.ts';
 import { linkSignals, writeJson } from '../../runtime/index.ts';
 import { MasterError } from '../api/index.ts';
 import { toJson } from '../arguments/index.ts';
-import type { EventExport, FileExport, WebhookExport } from '../config/index.ts';
+import type { FileExport, WebhookExport } from '../config/index.ts';
 
 /** An event as it is sent. The same number is the same event: it may come twice. */
 export interface ExportedEvent {
@@ -19,18 +19,17 @@ export interface ExportedEvent {
 export interface Receiver {
   /** @throws when not all of them were taken */
   send(events: readonly ExportedEvent[], signal: AbortSignal): Promise<void>;
+  /** Ends its connections. */
+  close?(): Promise<void>;
 }
 
-export function createReceiver(options: EventExport): Receiver {
-  return 'file' in options ? fileReceiver(options) : webhookReceiver(options);
-}
-
-function jsonOf({ sequence, tag, data }: ExportedEvent): string {
+/** An event as JSON, the same for the same event. */
+export function jsonOf({ sequence, tag, data }: ExportedEvent): string {
   return writeJson({ sequence, tag, data: toJson(data) });
 }
 
 /** Posts `{"events": [{"sequence", "tag", "data"}, …]}`; an answer of 2xx takes all of them. */
-function webhookReceiver({ webhook, headers = {}, timeout = 10 }: WebhookExport): Receiver {
+export function webhookReceiver({ webhook, headers = {}, timeout = 10 }: WebhookExport): Receiver {
   return {
     send: async (events, signal) => {
       const both = linkSignals(signal, AbortSignal.timeout(timeout * 1000));
@@ -53,7 +52,7 @@ function webhookReceiver({ webhook, headers = {}, timeout = 10 }: WebhookExport)
 }
 
 /** Appends a line for each event, on the disk before the next batch. */
-function fileReceiver({ file }: FileExport): Receiver {
+export function fileReceiver({ file }: FileExport): Receiver {
   const { O_APPEND, O_CREAT, O_NOFOLLOW, O_RDWR } = constants;
   return {
     send: async (events) => {

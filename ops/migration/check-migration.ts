@@ -68,7 +68,7 @@ const pillar = refused(
 );
 const returner = refused(
   "Python returners do not run in the master; jobs and returns are in the master's own store.",
-  'Send the events, returns among them, to a webhook or a file (saltbridge: event_export), or give the minions the returner.',
+  'Send the events, returns among them, to a webhook, a file or NATS (saltbridge: event_export), or give the minions the returner.',
 );
 const api = refused(
   'Of the HTTP interfaces, that of rest_cherrypy is served.',

@@ -12,7 +12,7 @@ import { fileURLToPath } from 'node:url';
 import { foundLog } from '../../store/log/founding.ts';
 import { openJetStreamLog } from '../../store/log/jetstream-log.ts';
 import { until } from '../helpers/deadline.ts';
-import { type NatsServer, startNatsServers } from '../helpers/nats-server.ts';
+import { type NatsServer, startNatsServers } from '../helpers/nats-cluster.ts';
 import { TcpProxy } from '../helpers/tcp-proxy.ts';
 import type { MemberMessage, MemberSetting } from '../store-suite/log-member.ts';
 import { Random } from './random.ts';

@@ -38,9 +38,11 @@ export async function runGitfs(): Promise<number> {
   return await runTests(['dist/test/master/fileserver/gitfs.test.js'], { SALTBRIDGE_EFFORT: '10' });
 }
 
-/** The Debian package. @returns 1 if a test failed */
+/** The packages: for Debian and npm, and the container image. @returns 1 if a test failed */
 export async function runPackages(): Promise<number> {
-  return await runTests(['dist/test/debian-package.test.js'], { SALTBRIDGE_PACKAGES: '1' });
+  const names = ['debian-package', 'npm-package', 'container-image'];
+  const files = names.map((name) => `dist/test/${name}.test.js`);
+  return await runTests(files, { SALTBRIDGE_PACKAGES: '1' });
 }
 
 async function runTests(

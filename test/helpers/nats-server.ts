@@ -1,69 +1,85 @@
-/** Real NATS servers on loopback, where nats-server is installed. */
+/** The nats-server of Debian, on loopback, for one test. */
+
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { createInterface } from 'node:readline';
+import { connect, type NatsConnection, type NodeConnectionOptions } from '@nats-io/transport-node';
+import type { ExecutionContext } from 'ava';
 import { freePort } from '../../bench/free-port.ts';
+import { type Declare, testWhere } from './needs.ts';
+import { temporaryDirectory } from './temporary-directory.ts';
 
-const program = '/usr/sbin/nats-server';
+export const natsServerProgram = '/usr/sbin/nats-server';
 
 /** Whether it is there. */
-export const hasNatsServer: boolean = existsSync(program);
+export const hasNatsServer: boolean = existsSync(natsServerProgram);
 
-/** One server, which may be killed, stopped and started again. */
-export class NatsServer {
+/** Declares a test that needs the program. */
+export const natsTest: Declare = testWhere(hasNatsServer, 'nats-server of Debian');
+
+export interface TestNatsServer {
+  /** `127.0.0.1:<port>` */
+  readonly host: string;
   readonly port: number;
-  readonly #configuration: string;
-  #child: ChildProcess | undefined;
-
-  constructor(port: number, configuration: string) {
-    this.port = port;
-    this.#configuration = configuration;
-  }
-
-  get url(): string {
-    return `nats://127.0.0.1:${this.port}`;
-  }
-
-  start(): void {
-    this.#child = spawn(program, ['-c', this.#configuration], { stdio: 'ignore' });
-  }
-
-  signal(name: 'SIGSTOP' | 'SIGCONT'): void {
-    this.#child?.kill(name);
-  }
-
-  async kill(): Promise<void> {
-    const child = this.#child;
-    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
-    const ended = once(child, 'exit');
-    child.kill('SIGKILL');
-    await ended;
-  }
+  /** A client of the test; closed at its end. */
+  connect(options?: NodeConnectionOptions): Promise<NatsConnection>;
+  /** Ends the process; what JetStream has stored stays. */
+  stop(): Promise<void>;
+  start(): Promise<void>;
 }
 
-/** Starts one server, or several that are a cluster, below a directory; all are to be killed. */
-export async function startNatsServers(directory: string, count: number): Promise<NatsServer[]> {
-  const ports = await Promise.all(Array.from({ length: count }, () => freePort()));
-  const routes = await Promise.all(Array.from({ length: count }, () => freePort()));
-  const servers = ports.map((port, index) => {
-    const folder = path.join(directory, `nats-${index}`);
-    mkdirSync(folder, { recursive: true });
-    const lines = [
-      `server_name: n${index}`,
-      `listen: "127.0.0.1:${port}"`,
-      `jetstream { store_dir: "${folder}", max_memory_store: 64M, max_file_store: 1G }`,
-    ];
-    if (count > 1) {
-      const addresses = routes.map((route) => `"nats-route://127.0.0.1:${route}"`).join(', ');
-      lines.push(
-        `cluster { name: test, no_advertise: true, listen: "127.0.0.1:${routes[index]}", routes: [${addresses}] }`,
-      );
+/**
+ * @param config - lines of its configuration besides the address
+ * @param hasJetStream - without an operator it can have one
+ */
+export async function startNatsServer(
+  t: ExecutionContext,
+  config: readonly string[] = [],
+  hasJetStream = true,
+): Promise<TestNatsServer> {
+  const directory = temporaryDirectory(t);
+  const store = path.join(directory, 'store');
+  mkdirSync(store);
+  const port = await freePort();
+  const host = `127.0.0.1:${port}`;
+  const file = path.join(directory, 'nats.conf');
+  const jetstream = hasJetStream ? [`jetstream { store_dir: ${JSON.stringify(store)} }`] : [];
+  const lines = [`listen: ${host}`, ...jetstream, ...config];
+  writeFileSync(file, lines.join('\n'));
+  let server: ChildProcess | undefined;
+  const stop = async (): Promise<void> => {
+    if (server === undefined || server.exitCode !== null) return;
+    const ended = once(server, 'exit');
+    server.kill('SIGKILL');
+    await ended;
+  };
+  const start = async (): Promise<void> => {
+    server = spawn(natsServerProgram, ['-c', file], { stdio: ['ignore', 'ignore', 'pipe'] });
+    const lines: string[] = [];
+    for await (const line of createInterface(server.stderr ?? process.stdin)) {
+      lines.push(line);
+      if (line.includes('Server is ready')) break;
     }
-    const file = path.join(folder, 'nats.conf');
-    writeFileSync(file, `${lines.join('\n')}\n`);
-    return new NatsServer(port, file);
-  });
-  for (const server of servers) server.start();
-  return servers;
+    server.stderr?.resume();
+    if (!lines.at(-1)?.includes('ready')) throw new Error(lines.join('\n'));
+  };
+  t.teardown(stop);
+  await start();
+  return {
+    host,
+    port,
+    stop,
+    start,
+    connect: async (options = {}) => {
+      const connection = await connect({
+        servers: `localhost:${port}`,
+        reconnect: false,
+        ...options,
+      });
+      t.teardown(() => connection.close());
+      return connection;
+    },
+  };
 }

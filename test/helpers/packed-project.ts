@@ -1,7 +1,7 @@
-/** An empty project with what `npm pack` makes in it, as `npm install` would put it there. */
+/** An empty project with what `scripts/pack.js` makes in it, as `npm install` would put it there. */
 
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, symlinkSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, renameSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
 import { root } from './markdown.ts';
 
@@ -18,10 +18,9 @@ export function installPacked(
 ): void {
   const modules = path.join(project, 'node_modules');
   mkdirSync(modules, { recursive: true });
-  const pack = ['pack', '--ignore-scripts', '--silent', '--pack-destination', project];
-  execFileSync('npm', pack, { cwd: root, env: withoutNpm() });
-  const [tarball = ''] = readdirSync(project).filter((name) => name.endsWith('.tgz'));
-  execFileSync('tar', ['xzf', path.join(project, tarball), '-C', modules]);
+  const pack = [`${root}scripts/pack.js`, project];
+  const tarball = execFileSync(process.execPath, pack, { encoding: 'utf8' }).trim();
+  execFileSync('tar', ['xzf', tarball, '-C', modules]);
   renameSync(path.join(modules, 'package'), path.join(modules, 'saltbridge'));
   const lock = JSON.parse(readFileSync(`${root}package-lock.json`, 'utf8'));
   for (const [place, { dev = false }] of Object.entries<{ dev?: boolean }>(lock.packages)) {

@@ -6,6 +6,7 @@ import { connect } from 'node:net';
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
 import { freePort } from '../../bench/free-port.ts';
+import { makeCertificate } from './certificate.ts';
 import { temporaryDirectory } from './temporary-directory.ts';
 
 const program = '/usr/sbin/slapd';
@@ -110,21 +111,7 @@ function writeConfiguration(directory: string): string {
   const database = path.join(directory, 'db');
   mkdirSync(database);
   const file = path.join(directory, 'slapd.conf');
-  const key = path.join(directory, 'key.pem');
-  const certificate = path.join(directory, 'cert.pem');
-  const words = [
-    'req',
-    '-x509',
-    '-newkey',
-    'rsa:2048',
-    '-nodes',
-    '-days',
-    '2',
-    '-subj',
-    '/CN=localhost',
-  ];
-  const made = spawnSync('/usr/bin/openssl', [...words, '-keyout', key, '-out', certificate]);
-  if (made.status !== 0) throw new Error(`openssl: ${made.stderr}`);
+  const { certificate, key } = makeCertificate(directory);
   const lines = [
     ...['core', 'cosine', 'inetorgperson', 'nis'].map(
       (it) => `include /etc/ldap/schema/${it}.schema`,

@@ -178,6 +178,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       outgoing('no password goes to a directory whose certificate does not hold'),
       outgoing('no password goes to a Keystone whose certificate does not hold'),
+      'master/config/salt-shop.test.ts: a receiver has what its kind has, and a server of NATS a name',
       'master/eauth/logins.test.ts: symmetric algorithms, none, and keys over plain http are refused as options',
     ],
     sentence: 'The master opens no connections but those of log-ins and of signals',

@@ -138,3 +138,21 @@ def put_attributes(values):
     """
     writes = _declared().get("writes", {})
     return {name: put(writes[name], value) for name, value in values.items() if name in writes}
+
+
+def put_file(path):
+    """
+    Writes values as put_attributes does, from a file with a JSON object: what is in an argument can be
+    read by everybody on the machine.
+
+    CLI Example:
+
+    .. code-block:: bash
+
+        salt-call saltbridge_data.put_file /root/values.json
+    """
+    with open(path, encoding="utf-8") as file:
+        values = json.load(file)
+    if not isinstance(values, dict):
+        raise CommandExecutionError("{}: expected a JSON object".format(path))
+    return put_attributes(values)

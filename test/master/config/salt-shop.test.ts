@@ -76,6 +76,37 @@ test('remotes have their own parameters over those of all', async (t) => {
   );
 });
 
+test('a receiver has what its kind has, and a server of NATS a name', async (t) => {
+  const load = (more: string) =>
+    loadMasterConfig(directory(`saltbridge: {event_export: [{name: bus, ${more}}]}\n`));
+  const { config } = await load('nats: tls://nats.example.org, nkey_file: /k, jetstream: false');
+  t.deepEqual(config.eventExport, [
+    {
+      name: 'bus',
+      nats: ['tls://nats.example.org'],
+      subject: 'salt.event',
+      nkeyFile: '/k',
+      jetstream: false,
+    },
+  ]);
+  for (const more of [
+    'nats: tls://192.0.2.1',
+    'nats: "tls://[2001:db8::1]:4222"',
+    'nats: nats://nats.example.org',
+    'nats: tls://user:secret@nats.example.org',
+    'nats: []',
+    'nats: tls://a, subject: "salt.>"',
+    'nats: tls://a, cert_file: /c',
+    'nats: tls://a, credentials_file: /c, nkey_file: /k',
+    'nats: tls://a, file: /f',
+    'nats: tls://a, headers: {a: b}',
+    'webhook: https://a, jetstream: true',
+    'file: /f, timeout: 1',
+  ]) {
+    await t.throwsAsync(load(more), { message: /event_export/ }, more);
+  }
+});
+
 test('no password of a repository or header of a webhook is shown', async (t) => {
   const shown = JSON.stringify(listOptions(await readConfigDirectory(directory(file))));
   t.true(shown.includes('git.example.org/formula.git'));

@@ -1,0 +1,208 @@
+/** Exported events on NATS, by the official client: kept by a stream of JetStream, or core NATS. */
+
+import { createHash } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { setImmediate } from 'node:timers/promises';
+import type { MsgHdrs, NatsConnection, NodeConnectionOptions } from '@nats-io/transport-node';
+import { loadOptionalPackage, writeJson } from '../../runtime/index.ts';
+import { MasterError } from '../api/index.ts';
+import type { NatsExport } from '../config/index.ts';
+import { type ExportedEvent, jsonOf, type Receiver } from './export-receivers.ts';
+
+type Nats = typeof import('@nats-io/transport-node');
+
+/** Longer ones are published without their tag: the server bounds a line. */
+const maxSubjectLength = 1_000;
+/** What headers of a message take at most, bytes. */
+const headerBytes = 256;
+const defaultTimeoutSeconds = 10;
+
+interface Open {
+  readonly connection: NatsConnection;
+  /** What the server has refused: the connection is not used again then. */
+  readonly errors: readonly string[];
+}
+
+/** @throws SaltbridgeError ERR_PACKAGE_MISSING */
+export async function natsReceiver(options: NatsExport): Promise<Receiver> {
+  const nats = await loadOptionalPackage(
+    '@nats-io/transport-node',
+    'event_export: nats',
+    () => import('@nats-io/transport-node'),
+  );
+  let current: Open | undefined;
+  const close = async (): Promise<void> => {
+    const open = current;
+    current = undefined;
+    await open?.connection.close();
+  };
+  return {
+    send: async (events, signal) => {
+      const onAbort = (): void => {
+        void close();
+      };
+      signal.addEventListener('abort', onAbort);
+      try {
+        current ??= await connectTo(nats, options);
+        signal.throwIfAborted();
+        const { jetstream = true } = options;
+        await (jetstream ? store : publish)(current, nats, events, options);
+      } catch (error) {
+        // What state it is in is not known.
+        await close();
+        throw error;
+      } finally {
+        signal.removeEventListener('abort', onAbort);
+      }
+    },
+    close,
+  };
+}
+
+async function connectTo(nats: Nats, options: NatsExport): Promise<Open> {
+  const { nats: servers, caFile, certFile, keyFile, credentialsFile, nkeyFile } = options;
+  const isSecured = servers.every((server) => server.startsWith('tls:'));
+  const given: NodeConnectionOptions = {
+    servers: [...servers],
+    name: `saltbridge ${options.name}`,
+    timeout: timeoutOf(options),
+    // Each try is a new connection, by files as they are then.
+    reconnect: false,
+    ignoreClusterUpdates: true,
+    ...(isSecured
+      ? {
+          tls: {
+            ...(caFile === undefined ? {} : { caFile }),
+            ...(certFile === undefined ? {} : { certFile }),
+            ...(keyFile === undefined ? {} : { keyFile }),
+          },
+        }
+      : {}),
+    ...(credentialsFile === undefined
+      ? {}
+      : { authenticator: nats.credsAuthenticator(await readFile(credentialsFile)) }),
+    ...(nkeyFile === undefined
+      ? {}
+      : { authenticator: nats.nkeyAuthenticator(await readSeed(nkeyFile)) }),
+  };
+  // With `tls`, the client connects to no server that offers none.
+  const connection = await nats.connect(given);
+  const errors: string[] = [];
+  const watch = async (): Promise<void> => {
+    for await (const status of connection.status()) {
+      if (status.type === 'error') errors.push(status.error.message);
+    }
+  };
+  // It ends with the connection.
+  void watch();
+  return { connection, errors };
+}
+
+/** The first line that is no comment. */
+async function readSeed(file: string): Promise<Uint8Array> {
+  const lines = (await readFile(file, 'utf8')).split('\n').map((line) => line.trim());
+  return Buffer.from(lines.find((line) => line !== '' && !line.startsWith('#')) ?? '');
+}
+
+/** To JetStream: an event is taken when a stream has stored it. */
+async function store(
+  { connection }: Open,
+  nats: Nats,
+  events: readonly ExportedEvent[],
+  options: NatsExport,
+): Promise<void> {
+  const timeout = timeoutOf(options);
+  await Promise.all(
+    messagesOf(connection, nats, events, options).map(async ({ subject, payload, headers }) => {
+      const answer = await connection.request(subject, payload, { headers, timeout });
+      const refusal = refusalOf(answer.data);
+      if (refusal !== undefined) throw exportError(`${subject}: ${refusal}`);
+    }),
+  );
+}
+
+/** Why a stream has not stored a message; `undefined`: it has. */
+function refusalOf(answer: Uint8Array): string | undefined {
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(Buffer.from(answer).toString('utf8'));
+  } catch {
+    return 'the answer is not of a stream of JetStream';
+  }
+  const { stream, seq, error }: Record<'error' | 'seq' | 'stream', unknown> = Object(parsed);
+  // A refusal names the stream as well.
+  const isStored = error === undefined && typeof stream === 'string' && typeof seq === 'number';
+  if (isStored) return undefined;
+  const { description }: { description?: unknown } = Object(error);
+  return typeof description === 'string'
+    ? description.slice(0, 200)
+    : 'the answer is not of a stream of JetStream';
+}
+
+/** To core NATS: an event is taken when the server has it, whoever listens. */
+async function publish(
+  { connection, errors }: Open,
+  nats: Nats,
+  events: readonly ExportedEvent[],
+  options: NatsExport,
+): Promise<void> {
+  for (const { subject, payload, headers } of messagesOf(connection, nats, events, options)) {
+    connection.publish(subject, payload, { headers });
+  }
+  const flushed = connection.flush();
+  await nats.deadline(flushed, timeoutOf(options));
+  // A refusal comes before the answer to the flush, and is told in a turn of its own.
+  await setImmediate();
+  const [error] = errors;
+  if (error !== undefined) throw exportError(error);
+}
+
+interface Message {
+  readonly subject: string;
+  readonly payload: Uint8Array;
+  readonly headers: MsgHdrs;
+}
+
+function messagesOf(
+  { info }: NatsConnection,
+  nats: Nats,
+  events: readonly ExportedEvent[],
+  { subject }: NatsExport,
+): readonly Message[] {
+  const room = (info?.max_payload ?? 1_048_576) - headerBytes;
+  return events.map((event) => {
+    const whole = Buffer.from(jsonOf(event));
+    const { sequence, tag } = event;
+    const short = { sequence, tag, data: { $too_large: whole.length } };
+    const payload = whole.length <= room ? whole : Buffer.from(writeJson(short));
+    const headers = nats.headers();
+    // JetStream stores a message of the same id once; masters that share a stream have others.
+    headers.set('Nats-Msg-Id', createHash('sha256').update(whole).digest('base64url'));
+    return { subject: subjectOf(subject, tag), payload, headers };
+  });
+}
+
+/** `salt/job/1/ret/a.b` below `salt.event` is `salt.event.salt.job.1.ret.a%2Eb`. */
+export function subjectOf(prefix: string, tag: string): string {
+  const tokens = tag.split('/').map((part) => (part === '' ? '_' : encodeToken(part)));
+  const subject = [prefix, ...tokens].join('.');
+  return subject.length <= maxSubjectLength ? subject : `${prefix}._`;
+}
+
+/** Bytes that have a meaning in subjects, and those beyond ASCII, as `%XX`. */
+function encodeToken(text: string): string {
+  const encode = (byte: number): string => {
+    const letter = String.fromCharCode(byte);
+    const hex = byte.toString(16).toUpperCase().padStart(2, '0');
+    return /[\w@+:=,-]/.test(letter) ? letter : `%${hex}`;
+  };
+  return Array.from(Buffer.from(text), encode).join('');
+}
+
+function timeoutOf({ timeout = defaultTimeoutSeconds }: NatsExport): number {
+  return timeout * 1000;
+}
+
+function exportError(message: string): MasterError {
+  return new MasterError('ERR_EVENT_EXPORT', message);
+}

@@ -1,0 +1,84 @@
+/** The container image: built from the Debian package, and run with a read-only root. */
+
+import { execFileSync, spawnSync } from 'node:child_process';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { freePort } from '../bench/free-port.ts';
+import { root } from './helpers/markdown.ts';
+import { testWhere } from './helpers/needs.ts';
+import { installPacked } from './helpers/packed-project.ts';
+import { temporaryDirectory } from './helpers/temporary-directory.ts';
+
+const isAsked = process.env.SALTBRIDGE_PACKAGES !== undefined;
+const has = (program: string): boolean => spawnSync(program, ['--version']).error === undefined;
+const tools = ['dpkg-deb', 'mmdebstrap', 'podman'];
+const withPodman = testWhere(
+  isAsked && tools.every(has),
+  isAsked ? tools.join(', ') : 'npm run campaign -- packages',
+);
+
+/** crun does not run where both versions of cgroups are mounted. */
+const engine = ['--cgroup-manager', 'cgroupfs', ...(has('runc') ? ['--runtime', 'runc'] : [])];
+
+function podman(...argv: string[]): string {
+  return execFileSync('podman', [...engine, ...argv], { encoding: 'utf8' }).trim();
+}
+
+withPodman(
+  'the container image runs a master as nobody in particular, with a read-only root',
+  async (t) => {
+    t.timeout(600_000);
+    const directory = temporaryDirectory(t);
+    const [app = '', output = ''] = ['app', 'out'].map((it) => path.join(directory, it));
+    for (const it of [app, output]) mkdirSync(it);
+    installPacked(app, { withTypeScript: false });
+    const made = execFileSync(`${root}packaging/build-deb`, [app, process.execPath, output], {
+      encoding: 'utf8',
+      env: { ...process.env, DPKG_DEB_OPTIONS: '-Znone' },
+    });
+    const image = execFileSync(`${root}packaging/build-image`, [made.trim(), output], {
+      encoding: 'utf8',
+    }).trim();
+    const { version } = JSON.parse(readFileSync(`${root}package.json`, 'utf8'));
+    const name = `localhost/saltbridge:${version}`;
+    t.true(podman('load', '--quiet', '--input', image).endsWith(name));
+    const [publish, request] = [await freePort(), await freePort()];
+    const config = path.join(directory, 'master');
+    writeFileSync(config, `interface: 127.0.0.1\npublish_port: ${publish}\nret_port: ${request}\n`);
+    const container = podman(
+      ...['run', '--detach', '--read-only', '--cap-drop', 'all', '--network', 'host'],
+      // More than a container may have where the tests themselves run in one.
+      ...['--ulimit', 'nofile=1024:1024', '--ulimit', 'nproc=5000:5000'],
+      ...['--security-opt', 'no-new-privileges', '--no-healthcheck', '--volume'],
+      ...[`${config}:/etc/salt/master:ro`, '--tmpfs', '/run:mode=1777'],
+      ...['--tmpfs', '/var/cache/salt:mode=1777', '--tmpfs', '/var/log/salt:mode=1777', name],
+    );
+    t.teardown(() => podman('rm', '--force', '--volumes', container));
+    const inside = (...argv: string[]) =>
+      spawnSync('podman', [...engine, 'exec', container, ...argv]);
+    const [check] = JSON.parse(podman('image', 'inspect', name));
+    const { Test: healthcheck } =
+      check.HealthCheck ?? check.Healthcheck ?? check.Config.Healthcheck;
+    t.deepEqual(healthcheck, ['CMD', 'saltbridge', 'status', '--json']);
+    let status = inside('saltbridge', 'status', '--json');
+    for (let tries = 0; tries < 100 && status.status !== 0; tries++) {
+      await sleep(200);
+      status = inside('saltbridge', 'status', '--json');
+    }
+    t.is(status.status, 0, `${status.stderr}${podman('logs', container)}`);
+    t.notRegex(podman('logs', container), /could not be/);
+    t.is(inside('node', '-p', 'process.getuid()').stdout.toString().trim(), '999');
+    t.not(inside('sh', '-c', 'true').status, 0, 'there is no shell');
+    t.not(inside('node', '-e', "fs.writeFileSync('/usr/x', '')").status, 0);
+    await new Promise<void>((resolve, reject) => {
+      const socket = connect(request, '127.0.0.1', () => {
+        socket.destroy();
+        resolve();
+      }).on('error', reject);
+    });
+    t.is(podman('stop', '--time', '20', container), container);
+    t.is(podman('inspect', '--format', '{{.State.ExitCode}}', container), '0');
+  },
+);

@@ -1,0 +1,23 @@
+/** A certificate of this machine that signs itself, by openssl. */
+
+import { spawnSync } from 'node:child_process';
+import path from 'node:path';
+
+export interface TestCertificate {
+  readonly certificate: string;
+  readonly key: string;
+}
+
+/** Files for `localhost` in a directory. */
+export function makeCertificate(directory: string): TestCertificate {
+  const [certificate, key] = ['cert.pem', 'key.pem'].map((name) => path.join(directory, name));
+  if (certificate === undefined || key === undefined) throw new Error('no names');
+  const words = [
+    ...['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'],
+    ...['-days', '2', '-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost'],
+    ...['-keyout', key, '-out', certificate],
+  ];
+  const made = spawnSync('/usr/bin/openssl', words);
+  if (made.status !== 0) throw new Error(`openssl: ${made.stderr}`);
+  return { certificate, key };
+}
