@@ -13,13 +13,7 @@ import { MasterError } from '../api/index.ts';
 import { parseTarget } from '../arguments/index.ts';
 import { mergeStrategies } from '../config/index.ts';
 import type { TracedGrains } from './grains.ts';
-import {
-  isPillarMap,
-  mergeDeep,
-  mergePillar,
-  type PillarMap,
-  toWire,
-} from './pillar-data.ts';
+import { isPillarMap, mergeDeep, mergePillar, type PillarMap, toWire } from './pillar-data.ts';
 
 // Functions that pillar templates may call as `salt['…']`: a closed list without side effects.
 

@@ -275,11 +275,15 @@ neutron:
 `,
   );
   const { find } = await loadAgentOptions(file, new AbortController().signal);
-  t.deepEqual(await find('net-A', '10.0.0.5'), { instance: 'server-of-1', project: 'p1' });
+  t.deepEqual(await find(['net-A'], '10.0.0.5'), { instance: 'server-of-1', project: 'p1' });
   t.true(cloud.asked.some((it) => it.includes('fixed_ips=ip_address%3D10.0.0.5')));
-  await find('net-A', 'fe80::f816:3eff:fe4c:2c30');
+  await find(['net-A'], 'fe80::f816:3eff:fe4c:2c30');
   t.true(cloud.asked.some((it) => it.includes('mac_address=fa%3A16%3A3e%3A4c%3A2c%3A30')));
-  t.is(await find('net-B', '10.0.0.5'), undefined);
+  t.is(await find(['net-B'], '10.0.0.5'), undefined);
+  t.is((await find(['net-B', 'net-A'], '10.0.0.5'))?.instance, 'server-of-1');
+  cloud.ports.length = 0;
+  port('1;p2;x\r\nx', 'net-A', '10.0.0.5');
+  t.is(await find(['net-A'], '10.0.0.5'), undefined);
 });
 
 const program = fileURLToPath(
@@ -295,7 +299,8 @@ labTest(
   async (t) => {
     const lab = await startLab(t);
     const { stage, folder, socket } = lab;
-    const { run } = await startNetworks(t, folder, socket);
+    const networks = await startNetworks(t, folder, socket);
+    const run: typeof networks.run = (...args) => networks.run(...args);
     await stage.guest('a.minion', { project: 'p1', instance: instanceA });
     await stage.guest('b.minion', { project: 'p2', instance: 'instance-b' });
     await stage.bridge.data.add({
