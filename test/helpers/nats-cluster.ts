@@ -4,7 +4,9 @@ import { once } from 'node:events';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { freePort } from '../../bench/free-port.ts';
-import { natsServerProgram } from './nats-server.ts';
+
+/** Debian's. */
+export const natsServerProgram = '/usr/sbin/nats-server';
 
 /** One server, which may be killed, stopped and started again. */
 export class NatsServer {
