@@ -2057,6 +2057,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       clusterLog('an append whose outcome is unknown is made again, and takes effect once'),
       clusterLog('an entry that the log has twice takes effect once'),
+      clusterLog('a former opening and its writes that come again have no effect'),
     ],
   },
   {
