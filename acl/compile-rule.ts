@@ -1,32 +1,520 @@
 /** A rule made ready for being asked: nothing of it is compiled again at a request. */
 
-import { compileDataSchema } from './data-schema.ts';
+import { Compile } from '#typebox/schema';
 import { PolicyError } from './errors.ts';
-import {
-  asList,
-  compileArguments,
-  compileTagPattern,
-  compileTexts,
-  describeTexts,
-  indexKeyOf,
-  type MinionTest,
-  orPatternError,
-  type PolicyEnvironment,
-  type PolicySyntax,
-  type RuleField,
-  type RuleIndexKey,
-  type TextTest,
-} from './patterns.ts';
 import { parseRate, RateLimiter } from './rate.ts';
 import type {
+  ArgumentPattern,
   CallPattern,
   PolicyRule,
   RuleAction,
   SignalPattern,
   SubjectPattern,
+  TextPattern,
   TextPatterns,
 } from './rule.ts';
 import type { Call, EventResource, Subject } from './types.ts';
+
+// Patterns of a rule, compiled once.
+
+/** Where a pattern stands. */
+export interface RuleField {
+  readonly rule: string;
+  readonly field: string;
+}
+
+/** Texts whose answer is remembered for an expression: names of functions are few. */
+const maxRemembered = 512;
+const maxRememberedLength = 256;
+
+/** @throws PolicyError ERR_POLICY_PATTERN */
+export function compileTexts(
+  patterns: TextPatterns,
+  syntax: Pick<PolicySyntax, 'glob' | 'regex'>,
+  place: RuleField,
+): TextTest {
+  const list: readonly TextPattern[] = asList(patterns);
+  if (list.includes('*')) return () => true;
+  const [first, ...more] = list.map((pattern) => compileText(pattern, syntax, place));
+  if (first === undefined) return () => false;
+  return more.length === 0 ? first : (text) => first(text) || more.some((matches) => matches(text));
+}
+
+/** @throws PolicyError ERR_POLICY_PATTERN */
+function compileText(
+  pattern: TextPattern,
+  syntax: Pick<PolicySyntax, 'glob' | 'regex'>,
+  place: RuleField,
+): TextTest {
+  return orPatternError(place, () =>
+    typeof pattern === 'string'
+      ? compileGlob(pattern, syntax)
+      : memoizeTest(syntax.regex(pattern.regex)),
+  );
+}
+
+/**
+ * A glob that first looks at the ends of a text: of a thousand that are tried, most are not it.
+ * @throws SyntaxError
+ */
+function compileGlob(pattern: string, { glob }: Pick<PolicySyntax, 'glob'>): TextTest {
+  const matches = glob(pattern);
+  const begin = pattern.replace(/[*?[].*$/s, '');
+  if (begin === pattern) return matches;
+  const end = /[^*?[\]]*$/.exec(pattern)?.[0] ?? '';
+  return (text) => text.startsWith(begin) && text.endsWith(end) && matches(text);
+}
+
+/** @throws PolicyError ERR_POLICY_PATTERN */
+function compileArguments(
+  conditions: readonly ArgumentPattern[] | undefined,
+  syntax: PolicySyntax,
+  place: RuleField,
+): (call: Call) => boolean {
+  if (conditions === undefined) return () => true;
+  const tests = conditions.map((condition) => compileCondition(condition, syntax, place));
+  return (call) => tests.some((meets) => meets(call));
+}
+
+function compileCondition(
+  { args = [], kwargs = {} }: ArgumentPattern,
+  syntax: PolicySyntax,
+  place: RuleField,
+): (call: Call) => boolean {
+  const compile = (pattern: TextPattern | null): TextTest =>
+    pattern === null ? () => true : compileText(pattern, syntax, place);
+  const byPlace = args.map(compile);
+  const byName = Object.entries(kwargs).map(([name, pattern]) => [name, compile(pattern)] as const);
+  const isMet = (test: TextTest, text: string | undefined): boolean =>
+    text !== undefined && test(text);
+  return (call) =>
+    byPlace.every((test, index) => isMet(test, call.args[index])) &&
+    byName.every(([name, test]) => isMet(test, call.kwargs.get(name)));
+}
+
+/** What cannot be read is refused with its place. */
+function orPatternError<T>(place: RuleField, read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+    throw new PolicyError('ERR_POLICY_PATTERN', place, error.message, { cause: error });
+  }
+}
+
+function asList(patterns: TextPatterns): readonly TextPattern[] {
+  return Array.isArray(patterns) ? patterns : [patterns as TextPattern]; // isArray knows no readonly
+}
+
+/** Patterns as an operator wrote them, for one line of text. */
+function describeTexts(patterns: TextPatterns): string {
+  return asList(patterns)
+    .map((pattern) => (typeof pattern === 'string' ? pattern : pattern.regex))
+    .join(', ');
+}
+
+function memoizeTest(test: TextTest): TextTest {
+  const known = new Map<string, boolean>();
+  return (text) => {
+    const answer = known.get(text);
+    if (answer !== undefined) return answer;
+    const fresh = test(text);
+    if (text.length <= maxRememberedLength) {
+      if (known.size >= maxRemembered) known.clear();
+      known.set(text, fresh);
+    }
+    return fresh;
+  };
+}
+
+/** A glob that means this text alone; in a tag, placeholders in it mean nothing either. */
+export function literalGlob(text: string): string {
+  return text.replace(/[*?[]|(?<=\$)\{/g, (character) => `[${character}]`);
+}
+
+// Index keys: literal pieces that every text which a pattern matches contains.
+
+/** One pattern of a rule, as an index sees it. */
+type RuleIndexKey =
+  /** It means this text alone. */
+  | { readonly kind: 'literal'; readonly text: string }
+  /** Whatever it means has all of these in it; none of them is empty. */
+  | { readonly kind: 'pieces'; readonly pieces: readonly string[] }
+  | { readonly kind: 'any' };
+
+/** What a glob or an expression is found by. */
+function indexKeyOf(pattern: TextPattern): RuleIndexKey {
+  if (typeof pattern !== 'string') return { kind: 'any' };
+  return /[*?[]/.test(pattern) ? indexKeyOfGlobs([pattern]) : { kind: 'literal', text: pattern };
+}
+
+/** What globs are found by that stand in a text one behind the other. */
+function indexKeyOfGlobs(globs: readonly string[]): RuleIndexKey {
+  // A set, or a wildcard; what is no set after all is not looked for either.
+  const pieces = globs.flatMap((glob) => glob.split(/\[!?\]?[^\]]*\]|[*?[]/));
+  const some = pieces.filter((piece) => piece !== '');
+  return some.length === 0 ? { kind: 'any' } : { kind: 'pieces', pieces: some };
+}
+
+// Tag patterns: globs in which `${minion.id}` and `${pillar:path}` stand for values of the sender.
+// Inserted values are literal text, and nothing is compiled for them: wildcards stand only after the
+// last placeholder.
+
+/** A tag pattern that was read. */
+interface TagPattern {
+  readonly key: RuleIndexKey;
+  readonly matches: (tag: string, subject: Subject) => boolean;
+}
+
+type Part = (id: string) => string | undefined;
+
+const placeholder = /\$\{([^}]*)\}/g;
+const wildcard = /[*?[]/;
+
+/** @throws PolicyError ERR_POLICY_PATTERN */
+function compileTagPattern(
+  pattern: string,
+  world: PolicyEnvironment,
+  place: RuleField,
+): TagPattern {
+  const { parts, rest, literals } = split(pattern, world, place);
+  const test = orPatternError(place, () => compileGlob(rest, world));
+  if (parts.length === 0) return { key: indexKeyOf(pattern), matches: test };
+  const isWhole = rest === '';
+  return {
+    key: indexKeyOfGlobs([...literals, rest]),
+    matches: (tag, subject) => {
+      const own = subject.kind === 'minion' ? expand(parts, subject.id) : undefined;
+      if (own === undefined) return false;
+      return isWhole ? tag === own : tag.startsWith(own) && test(tag.slice(own.length));
+    },
+  };
+}
+
+function expand(parts: readonly Part[], id: string): string | undefined {
+  let text = '';
+  for (const part of parts) {
+    const value = part(id);
+    if (value === undefined || value === '') return undefined;
+    text += value;
+  }
+  return text;
+}
+
+function split(
+  pattern: string,
+  world: PolicyEnvironment,
+  place: RuleField,
+): {
+  readonly parts: readonly Part[];
+  readonly rest: string;
+  /** What stands between the placeholders. */
+  readonly literals: readonly string[];
+} {
+  const parts: Part[] = [];
+  const literals: string[] = [];
+  let end = 0;
+  for (const found of pattern.matchAll(placeholder)) {
+    const literal = pattern.slice(end, found.index);
+    if (wildcard.test(literal)) {
+      throw tagPatternError(place, 'wildcards stand only after the last placeholder');
+    }
+    literals.push(literal);
+    if (literal !== '') parts.push(() => literal);
+    parts.push(readPlaceholder(found[1] ?? '', world, place));
+    end = found.index + found[0].length;
+  }
+  return { parts, rest: pattern.slice(end), literals };
+}
+
+function readPlaceholder(name: string, { pillarOf }: PolicyEnvironment, place: RuleField): Part {
+  if (name === 'minion.id') return (id) => id;
+  const path = name.startsWith('pillar:') ? name.slice('pillar:'.length) : '';
+  if (path === '')
+    throw tagPatternError(place, 'a placeholder is minion.id, or pillar: and a path');
+  return (id) => pillarOf(id, path);
+}
+
+function tagPatternError(place: RuleField, problem: string): PolicyError {
+  return new PolicyError('ERR_POLICY_PATTERN', place, problem);
+}
+
+// Syntax that the caller supplies, because this room imports nothing of ours.
+
+/** Whether a text is one of those that a pattern means. */
+export type TextTest = (text: string) => boolean;
+
+/** Whether a target means a minion. */
+export interface MinionTest {
+  /** For certain, and not by its own word alone: for rules that permit. */
+  readonly isEntitled: (id: string) => boolean;
+  /** For certain, be it by its own word alone: for what makes a rule that permits narrower. */
+  readonly claims: (id: string) => boolean;
+  /** Or perhaps: for rules that forbid. */
+  readonly mayMean: (id: string) => boolean;
+}
+
+/** How patterns are read. Each throws a SyntaxError with the reason. */
+export interface PolicySyntax {
+  readonly glob: (pattern: string) => TextTest;
+  /** Of whole texts, by an engine that cannot explode. */
+  readonly regex: (pattern: string) => TextTest;
+  /** Of any part of a text, by an engine that cannot explode. */
+  readonly search: (pattern: string) => TextTest;
+  /** @param tgtType Salt's name of the target type */
+  readonly target: (tgt: string, tgtType: string) => MinionTest;
+}
+
+/** What decisions look at besides the question. */
+export interface PolicyEnvironment extends PolicySyntax {
+  /** A text or number in the pillar of a minion, by its path (`a:b`); else `undefined`. */
+  readonly pillarOf: (id: string, path: string) => string | undefined;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
+}
+
+// JSON Schema over what minions say with a signal: the operator's own schemas, each compiled once.
+// A keyword that is misspelt would check nothing, so only known ones are taken; `pattern` is run by
+// the engine that cannot explode, because the text comes from the minion [THREATS M-12].
+
+/** Keywords of JSON Schema whose value is a schema, a list of schemas, or a map of them. */
+export const schemaKeywords: Readonly<Record<'one' | 'list' | 'map', ReadonlySet<string>>> = {
+  one: new Set([
+    'items',
+    'additionalProperties',
+    'propertyNames',
+    'contains',
+    'not',
+    'if',
+    'then',
+    'else',
+  ]),
+  list: new Set(['allOf', 'anyOf', 'oneOf', 'prefixItems']),
+  map: new Set(['properties', '$defs', 'definitions']),
+};
+
+const jsonTypes: ReadonlySet<unknown> = new Set([
+  'array',
+  'boolean',
+  'integer',
+  'null',
+  'number',
+  'object',
+  'string',
+]);
+
+const plainKeywords: Readonly<Record<string, (value: unknown) => boolean>> = {
+  type: (value) => [value].flat().every((type) => jsonTypes.has(type)),
+  enum: Array.isArray,
+  const: () => true,
+  required: isTexts,
+  pattern: isText,
+  $ref: (value) => isText(value) && value.startsWith('#'),
+  minimum: isNumber,
+  maximum: isNumber,
+  exclusiveMinimum: isNumber,
+  exclusiveMaximum: isNumber,
+  multipleOf: (value) => isNumber(value) && value > 0,
+  minLength: isCount,
+  maxLength: isCount,
+  minItems: isCount,
+  maxItems: isCount,
+  minContains: isCount,
+  maxContains: isCount,
+  minProperties: isCount,
+  maxProperties: isCount,
+  uniqueItems: isFlag,
+  $schema: isText,
+  title: isText,
+  description: isText,
+  default: () => true,
+  examples: Array.isArray,
+};
+
+const maxDepth = 64;
+
+/** Values of an `enum` that a refusal lists. */
+const maxShownValues = 20;
+
+/** What keeps data from fitting a schema. */
+export interface SchemaProblem {
+  /** Where, as keys with `/` between them; empty: the whole. */
+  readonly path: string;
+  /** What was expected; nothing of the data is in it. */
+  readonly expected: string;
+}
+
+/**
+ * A check of data by a JSON Schema. What JSON cannot say (bytes, numbers beyond 2^53) fits none.
+ * @throws PolicyError ERR_POLICY_PATTERN
+ */
+export function compileDataSchema(
+  schema: unknown,
+  syntax: Pick<PolicySyntax, 'search'>,
+  place: RuleField,
+): (data: unknown) => boolean {
+  const check = Compile(readSchema(schema, syntax, place, 0));
+  return (data) => isJson(data, maxDepth) && check.Check(data);
+}
+
+/**
+ * The same, that says what is wrong; `undefined`: nothing. An integer beyond 2^53 is compared with
+ * bounds as the nearest float, as JSON Schema's own numbers are.
+ * @param search - reads a regular expression that may match anywhere in a text
+ * @throws PolicyError ERR_POLICY_PATTERN, with the keyword
+ */
+export function compileJsonSchema(
+  schema: unknown,
+  search: PolicySyntax['search'],
+): (data: unknown) => SchemaProblem | undefined {
+  const check = Compile(readSchema(schema, { search }, { rule: 'schema', field: '' }, 0));
+  return (data) => {
+    const plain = withoutBigints(data, maxDepth);
+    if (!isJson(plain, maxDepth)) return { path: '', expected: 'must be what JSON can say' };
+    if (check.Check(plain)) return undefined;
+    const [, errors] = check.Errors(plain);
+    // A misspelt name says more than that the right one is missing.
+    const first = errors.find(({ keyword }) => keyword === 'boolean') ?? errors[0];
+    if (first === undefined) return { path: '', expected: 'must fit the schema' };
+    return { path: first.instancePath.slice(1), expected: describeRule(first) };
+  };
+}
+
+/** The rule of the schema that the data break, in words. */
+function describeRule({
+  keyword,
+  message,
+  params,
+}: {
+  readonly keyword: string;
+  readonly message: string;
+  readonly params: object;
+}): string {
+  // What no schema describes is measured against the schema `false`.
+  if (keyword === 'boolean') return 'is not known';
+  if (keyword === 'enum' && 'allowedValues' in params && Array.isArray(params.allowedValues)) {
+    const shown = params.allowedValues.slice(0, maxShownValues).map((it) => JSON.stringify(it));
+    const more = params.allowedValues.length > shown.length ? ', …' : '';
+    return `must be one of ${shown.join(', ')}${more}`;
+  }
+  if (keyword === 'const' && 'allowedValue' in params) {
+    return `must be ${JSON.stringify(params.allowedValue)}`;
+  }
+  return message;
+}
+
+function readSchema(
+  schema: unknown,
+  syntax: Pick<PolicySyntax, 'search'>,
+  { rule, field }: RuleField,
+  depth: number,
+): Record<string, unknown> | boolean {
+  if (typeof schema === 'boolean') return schema;
+  if (!isMap(schema) || depth > maxDepth)
+    throw schemaError({ rule, field }, 'expected a JSON Schema');
+  const read: Record<string, unknown> = {};
+  for (const [keyword, value] of Object.entries(schema)) {
+    const place = { rule, field: `${field}.${keyword}` };
+    const inner = (one: unknown, name: string): unknown =>
+      readSchema(one, syntax, { rule, field: `${place.field}${name}` }, depth + 1);
+    if (schemaKeywords.one.has(keyword)) read[keyword] = inner(value, '');
+    else if (schemaKeywords.list.has(keyword)) {
+      read[keyword] = listOf(value, place).map((one, index) => inner(one, `.${index}`));
+    } else if (schemaKeywords.map.has(keyword)) {
+      const entries = Object.entries(mapOf(value, place));
+      read[keyword] = Object.fromEntries(
+        entries.map(([name, one]) => [name, inner(one, `.${name}`)]),
+      );
+    } else if (keyword === 'pattern' && isText(value)) {
+      const test = orPatternError(place, () => syntax.search(toWholeEnd(value)));
+      read['~refine'] = [textRefinement(value, test)];
+    } else if (isPlainKeyword(keyword, value)) read[keyword] = value;
+    else throw schemaError(place, 'this keyword is not known, or its value is of another type');
+  }
+  return read;
+}
+
+function isPlainKeyword(keyword: string, value: unknown): boolean {
+  return Object.hasOwn(plainKeywords, keyword) && plainKeywords[keyword]?.(value) === true;
+}
+
+function textRefinement(
+  pattern: string,
+  test: TextTest,
+): {
+  readonly check: (value: unknown) => boolean;
+  readonly error: () => string;
+} {
+  return {
+    check: (value) => typeof value !== 'string' || test(value),
+    error: () => `must match the pattern ${pattern}`,
+  };
+}
+
+/** `$` means the very end in JSON Schema; in Python also the place before a last line break. */
+function toWholeEnd(pattern: string): string {
+  return pattern.replace(/\\.|\[(?:\\.|[^\]\\])*\]|\$/gs, (part) => (part === '$' ? '\\Z' : part));
+}
+
+function withoutBigints(value: unknown, depth: number): unknown {
+  if (typeof value === 'bigint') return Number(value);
+  if (depth === 0 || typeof value !== 'object' || value === null) return value;
+  if (Array.isArray(value)) return value.map((item) => withoutBigints(item, depth - 1));
+  if (!isMap(value)) return value;
+  // Without a prototype: a schema takes what an object inherits for what is in it.
+  const copy: Record<string, unknown> = Object.create(null);
+  for (const [key, item] of Object.entries(value)) copy[key] = withoutBigints(item, depth - 1);
+  return copy;
+}
+
+function isJson(value: unknown, depth: number): boolean {
+  if (value === null || typeof value === 'string' || typeof value === 'boolean') return true;
+  if (typeof value === 'number') return Number.isFinite(value);
+  if (depth === 0 || typeof value !== 'object') return false;
+  if (Array.isArray(value)) return value.every((item) => isJson(item, depth - 1));
+  return isMap(value) && Object.values(value).every((item) => isJson(item, depth - 1));
+}
+
+function isMap(value: unknown): value is Record<string, unknown> {
+  if (typeof value !== 'object' || value === null) return false;
+  // That of a class inherits from Object.prototype, in its turn.
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === null || Object.getPrototypeOf(prototype) === null;
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === 'string';
+}
+
+function isTexts(value: unknown): boolean {
+  return Array.isArray(value) && value.every(isText);
+}
+
+function isNumber(value: unknown): value is number {
+  return typeof value === 'number';
+}
+
+function isCount(value: unknown): boolean {
+  return Number.isInteger(value) && Number(value) >= 0;
+}
+
+function isFlag(value: unknown): boolean {
+  return typeof value === 'boolean';
+}
+
+function listOf(value: unknown, place: RuleField): readonly unknown[] {
+  if (Array.isArray(value) && value.length > 0) return value;
+  throw schemaError(place, 'expected a list of schemas');
+}
+
+function mapOf(value: unknown, place: RuleField): Record<string, unknown> {
+  if (isMap(value)) return value;
+  throw schemaError(place, 'expected a map of schemas');
+}
+
+function schemaError(place: RuleField, problem: string): PolicyError {
+  return new PolicyError('ERR_POLICY_PATTERN', place, problem);
+}
 
 // Functions that are as powerful as every right: only a rule that names them permits them.
 

@@ -1,5 +1,4 @@
-import { type CompiledRule, isSpecificTagGlob, type Request } from './compile-rule.ts';
-import { literalGlob } from './patterns.ts';
+import { type CompiledRule, isSpecificTagGlob, literalGlob, type Request } from './compile-rule.ts';
 import { emptyPolicy, type Policy, type RuleIndex, rateLimitKey } from './policy.ts';
 import type { PolicyRule, RuleAction, TextPattern } from './rule.ts';
 import type {

@@ -1,5 +1,12 @@
-export { isSpecificTagGlob } from './compile-rule.ts';
-export { compileJsonSchema, schemaKeywords } from './data-schema.ts';
+export {
+  compileJsonSchema,
+  isSpecificTagGlob,
+  literalGlob,
+  type MinionTest,
+  type PolicyEnvironment,
+  type PolicySyntax,
+  schemaKeywords,
+} from './compile-rule.ts';
 export {
   builtInDenyNames,
   decide,
@@ -24,12 +31,6 @@ export {
   policyErrors,
 } from './errors.ts';
 export { type LintFinding, lintPolicy } from './lint.ts';
-export {
-  literalGlob,
-  type MinionTest,
-  type PolicyEnvironment,
-  type PolicySyntax,
-} from './patterns.ts';
 export { createPolicy, type Policy } from './policy.ts';
 export { parseRate, RateLimiter } from './rate.ts';
 export {

@@ -1,5 +1,4 @@
-import { type CompiledRule, compileRule } from './compile-rule.ts';
-import type { PolicyEnvironment } from './patterns.ts';
+import { type CompiledRule, compileRule, type PolicyEnvironment } from './compile-rule.ts';
 import type { PolicyRule, RuleAction } from './rule.ts';
 import type { Subject } from './types.ts';
 

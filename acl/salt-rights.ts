@@ -5,7 +5,7 @@
  * spec_check].
  */
 
-import { compileTexts, type PolicySyntax } from './patterns.ts';
+import { compileTexts, type PolicySyntax } from './compile-rule.ts';
 import {
   allow,
   type CallPattern,

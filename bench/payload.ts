@@ -1,5 +1,5 @@
 import { Packr } from 'msgpackr';
-import { openValue, parseKeyString, sealValue } from '../minion-protocol/crypticle.ts';
+import { openValue, parseKeyString, sealValue } from '../minion-protocol/crypt.ts';
 import { packWire, unpackWire, type WireMap } from '../minion-protocol/payload.ts';
 
 const rounds = 20_000;

@@ -129,6 +129,7 @@ const byCode: ReadonlyMap<string, number> = new Map([
   ['ERR_DATA_FORM', exitCodes.usage],
   ['ERR_DATA_LIMIT', exitCodes.tryAgain],
   ['ERR_DATA_QUOTA', exitCodes.usage],
+  ['ERR_DATA_UNAVAILABLE', exitCodes.tryAgain],
   ['ERR_DATA_UNKNOWN', exitCodes.failure],
   ['ERR_DATA_VALUE', exitCodes.usage],
   ['ERR_DATA_WRITTEN', exitCodes.failure],
@@ -204,7 +205,7 @@ const byForm: readonly (readonly [RegExp, number])[] = [
   [/^ERR_TICKET/, exitCodes.unavailable],
   [/^ERR_(CONFIG|OPTION|POLICY)_/, exitCodes.configuration],
   [/^ERR_(CONNECT|LISTEN|PKI_DIR)$/, exitCodes.unavailable],
-  [/^ERR_STORE_/, exitCodes.unavailable],
+  [/^ERR_(STORE|CLUSTER)_/, exitCodes.unavailable],
   [/_TIMEOUT$/, exitCodes.tryAgain],
 ];
 

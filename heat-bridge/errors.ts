@@ -36,6 +36,7 @@ export type BridgeErrorCode =
   | 'ERR_DATA_LIMIT'
   | 'ERR_DATA_QUOTA'
   | 'ERR_DATA_TIMEOUT'
+  | 'ERR_DATA_UNAVAILABLE'
   | 'ERR_DATA_UNKNOWN'
   | 'ERR_DATA_VALUE'
   | 'ERR_DATA_WRITTEN'
@@ -223,6 +224,11 @@ export const bridgeErrors: Readonly<Record<BridgeErrorCode, ErrorEntry>> = {
     action: 'Look at the minion that the message names: it is the one that writes the value.',
     retry: true,
   },
+  ERR_DATA_UNAVAILABLE: {
+    meaning: 'The etcd or ZooKeeper that keeps the values of data spaces cannot be asked now.',
+    action: 'Try again; `saltbridge doctor` and the log of the master say what it lacks.',
+    retry: true,
+  },
   ERR_DATA_UNKNOWN: {
     meaning: 'There is no data space of this name, or the guest is in none.',
     action: 'Use a name that `saltbridge bridge data list` prints; register the minion in a role.',
@@ -341,6 +347,7 @@ const statusOfBridgeError: Readonly<Record<BridgeErrorCode, number>> = {
   ERR_DATA_LIMIT: 503,
   ERR_DATA_QUOTA: 413,
   ERR_DATA_TIMEOUT: 504,
+  ERR_DATA_UNAVAILABLE: 503,
   ERR_DATA_UNKNOWN: 404,
   ERR_DATA_VALUE: 400,
   ERR_DATA_WRITTEN: 409,

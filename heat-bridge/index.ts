@@ -74,6 +74,7 @@ export { startMetadataAgent } from './guests/metadata-agent.ts';
 export { type PreparedRoles, parsePreparedRoles, spaceOf } from './guests/prepared-roles.ts';
 export { startRelay } from './guests/relay.ts';
 export { drawFlows } from './guests/template-picture.ts';
+export { drawFlowsAsSvg } from './guests/template-svg.ts';
 export type { BridgePlugin } from './http/bridge-plugin.ts';
 export type { HttpServerContext } from './http/http-server-context.ts';
 export type { PlanStarted } from './plans/plan-api.ts';

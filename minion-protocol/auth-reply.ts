@@ -3,20 +3,20 @@
  * is RSA, so it imports no schemas and loads quickly in a worker thread.
  */
 import { createHash, type KeyObject } from 'node:crypto';
-import { generateKeyString } from './crypticle.ts';
-import { ProtocolError } from './errors.ts';
-import { packWire, type WireMap } from './payload.ts';
-import { isNonce, type ProtocolVersion } from './request.ts';
 import {
   cleanKeyText,
   type EncryptionAlgorithm,
+  generateKeyString,
   parsePublicKey,
   rsaDecrypt,
   rsaEncrypt,
   rsaSign,
   type SigningAlgorithm,
   x931Sign,
-} from './rsa.ts';
+} from './crypt.ts';
+import { ProtocolError } from './errors.ts';
+import { packWire, type WireMap } from './payload.ts';
+import { isNonce, type ProtocolVersion } from './request.ts';
 
 /** What the answer to a sign-in depends on. */
 export interface AuthReplyContext {

@@ -4,16 +4,16 @@
  */
 
 import { type AuthReplyContext, type AuthRequest, badAlgorithmReply } from './auth-reply.ts';
-import type { ProtocolErrorCode } from './errors.ts';
-import { packWire } from './payload.ts';
-import { type ClearEnvelope, isNonce, isValidMinionId, parseAuthLoad } from './request.ts';
 import {
   cleanKeyText,
   defaultEncryptionAlgorithm,
   defaultSigningAlgorithm,
   isEncryptionAlgorithm,
   isSigningAlgorithm,
-} from './rsa.ts';
+} from './crypt.ts';
+import type { ProtocolErrorCode } from './errors.ts';
+import { packWire } from './payload.ts';
+import { type ClearEnvelope, isNonce, isValidMinionId, parseAuthLoad } from './request.ts';
 
 /** Outcome of {@link parseAuthRequest}. */
 export type ParsedAuthRequest =

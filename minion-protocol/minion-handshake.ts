@@ -4,18 +4,8 @@
  */
 import { type KeyObject, randomBytes } from 'node:crypto';
 import { aesKeyDigest } from './auth-reply.ts';
-import { checkKeyString } from './crypticle.ts';
-import { ProtocolError, type ProtocolErrorCode } from './errors.ts';
 import {
-  clearLimits,
-  isWireMap,
-  unpackWire,
-  type WireMap,
-  type WireValue,
-  wireBytes,
-} from './payload.ts';
-import { encodeRequest } from './request.ts';
-import {
+  checkKeyString,
   cleanKeyText,
   defaultEncryptionAlgorithm,
   defaultSigningAlgorithm,
@@ -27,7 +17,17 @@ import {
   rsaVerify,
   type SigningAlgorithm,
   x931Recover,
-} from './rsa.ts';
+} from './crypt.ts';
+import { ProtocolError, type ProtocolErrorCode } from './errors.ts';
+import {
+  clearLimits,
+  isWireMap,
+  unpackWire,
+  type WireMap,
+  type WireValue,
+  wireBytes,
+} from './payload.ts';
+import { encodeRequest } from './request.ts';
 
 /** Who signs in, and what it knows of the master. */
 export interface MinionHandshakeConfig {

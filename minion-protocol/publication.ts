@@ -5,7 +5,16 @@
  */
 
 import type { KeyObject } from 'node:crypto';
-import { type CrypticleKey, openValue, sealValue } from './crypticle.ts';
+import {
+  type CrypticleKey,
+  defaultSigningAlgorithm,
+  isSigningAlgorithm,
+  openValue,
+  rsaSign,
+  rsaVerify,
+  type SigningAlgorithm,
+  sealValue,
+} from './crypt.ts';
 import { ProtocolError } from './errors.ts';
 import {
   clearLimits,
@@ -19,13 +28,6 @@ import {
   wireBytes,
 } from './payload.ts';
 import type { PublicationLoad } from './request.ts';
-import {
-  defaultSigningAlgorithm,
-  isSigningAlgorithm,
-  rsaSign,
-  rsaVerify,
-  type SigningAlgorithm,
-} from './rsa.ts';
 
 const outerLimits: PayloadLimits = {
   ...clearLimits,
@@ -127,14 +129,11 @@ const microsecondsPerMillisecond = 1000;
  * next microsecond is taken.
  * @param uniqueSuffix - appended after `_`, as Salt does with `unique_jid`
  */
-export function createJidSource(
-  now: () => Date = () => new Date(),
-  uniqueSuffix?: string,
-): () => string {
+export function createJidSource(now: () => number = Date.now, uniqueSuffix?: string): () => string {
   const suffix = uniqueSuffix === undefined ? '' : `_${uniqueSuffix}`;
   let last = 0;
   return () => {
-    last = Math.max(last + 1, now().getTime() * microsecondsPerMillisecond);
+    last = Math.max(last + 1, now() * microsecondsPerMillisecond);
     return toDigits(last) + suffix;
   };
 }

@@ -11,12 +11,20 @@ import { Type } from '#typebox';
 import { Compile } from '#typebox/compile';
 import {
   type CrypticleKey,
+  defaultEncryptionAlgorithm,
+  defaultSigningAlgorithm,
+  type EncryptionAlgorithm,
   generateKeyString,
   openValue,
   parseKeyString,
+  rsaDecrypt,
+  rsaEncrypt,
+  rsaSign,
+  rsaVerify,
+  type SigningAlgorithm,
   sealPacked,
   sealValue,
-} from './crypticle.ts';
+} from './crypt.ts';
 import { ProtocolError, type ProtocolErrorCode } from './errors.ts';
 import {
   clearLimits,
@@ -30,16 +38,6 @@ import {
   type WireValue,
   wireBytes,
 } from './payload.ts';
-import {
-  defaultEncryptionAlgorithm,
-  defaultSigningAlgorithm,
-  type EncryptionAlgorithm,
-  rsaDecrypt,
-  rsaEncrypt,
-  rsaSign,
-  rsaVerify,
-  type SigningAlgorithm,
-} from './rsa.ts';
 
 /** 0: before nonces; 1: nobody; 2: nonces and signed replies; 3: session keys. */
 export type ProtocolVersion = 0 | 1 | 2 | 3;

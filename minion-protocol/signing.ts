@@ -11,7 +11,7 @@ export {
   buildRefusal,
   masterPubkeySignature,
 } from './auth-reply.ts';
+export { isMinionToken, parsePublicKey, rsaSign, type SigningAlgorithm } from './crypt.ts';
 export { ProtocolError } from './errors.ts';
 export { encodePrivateReply, type PrivateReply } from './request.ts';
-export { isMinionToken, parsePublicKey, rsaSign, type SigningAlgorithm } from './rsa.ts';
 export { isSignedLoad } from './signed-load.ts';

@@ -49,6 +49,21 @@ export {
   writeJson,
 } from './json.ts';
 export { isSmallJson, type JsonForm, writeJsonInSteps } from './json-writer.ts';
+export {
+  BoundedQueue,
+  ConcurrencyLimiter,
+  HourlyLimit,
+  KeyedMutex,
+  KeyedSemaphore,
+  type LimiterClient,
+  mapMaybePromise,
+  type Rate,
+  Semaphore,
+  SendPool,
+  SendQueue,
+  Throttle,
+  TokenBuckets,
+} from './limits.ts';
 export { loadOnce } from './load-once.ts';
 export { nearestName } from './nearest-name.ts';
 export {
@@ -58,17 +73,6 @@ export {
 } from './optional-package.ts';
 export { readTextIfPresent, writeFileAtomically } from './private-file.ts';
 export { listenPrivately } from './private-socket.ts';
-export {
-  BoundedQueue,
-  ConcurrencyLimiter,
-  KeyedMutex,
-  KeyedSemaphore,
-  type LimiterClient,
-  mapMaybePromise,
-  Semaphore,
-  SendPool,
-  SendQueue,
-} from './queues.ts';
 export { RecentAnswers } from './recent-answers.ts';
 export { newNameOf, type RenameScope, renameProblem } from './renamed-names.ts';
 export { RepeatedWarnings } from './repeated-warnings.ts';
@@ -93,6 +97,5 @@ export {
   sleepUntilAborted,
   timeLimit,
 } from './time-limit.ts';
-export { HourlyLimit, type Rate, Throttle, TokenBuckets } from './token-bucket.ts';
 export { WorkerPool, WorkerPoolError, type WorkerPoolOptions } from './worker-pool.ts';
 export { listYamlFiles } from './yaml-files.ts';

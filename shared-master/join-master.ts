@@ -133,10 +133,7 @@ class Member implements HolderSource {
     this.#config = createMaster(options).config;
     this.#log = (options.logger ?? createSilentLogger()).child({ component: 'processes' });
     const suffix = `p${process.pid}${randomBytes(2).toString('hex')}`;
-    this.caller = createCaller(
-      this,
-      createJidSource(() => new Date(), suffix),
-    );
+    this.caller = createCaller(this, createJidSource(Date.now, suffix));
   }
 
   get role(): SharedRole {

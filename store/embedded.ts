@@ -11,6 +11,8 @@ import {
   preparePrivateFile,
   probeFreeSpace,
 } from './directory.ts';
+import { StoreError, storeUnavailable } from './errors.ts';
+import type { Store } from './store.ts';
 import {
   checkSignature,
   encodeKey,
@@ -18,10 +20,8 @@ import {
   layoutVersion,
   packNumber,
   readLayout,
-} from './encoding.ts';
-import { StoreError, storeUnavailable } from './errors.ts';
-import type { Store } from './store.ts';
-import { TableStore } from './table-store.ts';
+  TableStore,
+} from './table-store.ts';
 import type { Row, RowRange, Table, Tables } from './tables.ts';
 
 /** Something to be written, and whom to tell. */
@@ -500,6 +500,35 @@ export interface EmbeddedStore extends Store {
  * ERR_STORE_VERSION, ERR_STORE_FULL, ERR_STORE_UNAVAILABLE
  */
 export async function openEmbeddedStore(options: EmbeddedStoreOptions): Promise<EmbeddedStore> {
+  return new LmdbStore(await openHeldTables(options));
+}
+
+class LmdbStore extends TableStore implements EmbeddedStore {
+  readonly #held: HeldTables;
+
+  constructor(held: HeldTables) {
+    super(held.tables, held.now);
+    this.#held = held;
+  }
+
+  get holder(): StoreHolder {
+    return this.#held.holder;
+  }
+
+  get isFull(): boolean {
+    return this.#held.isFull;
+  }
+
+  backup(target: string): Promise<BackupReceipt> {
+    return this.busy(() => this.#held.backup(target));
+  }
+}
+
+/**
+ * Opens the tables of a directory that this process holds from now on, as
+ * {@link openEmbeddedStore} does.
+ */
+export async function openHeldTables(options: EmbeddedStoreOptions): Promise<HeldTables> {
   const directory = await prepareStoreDirectory(options.directory);
   const lock = await lockDirectory(directory);
   try {
@@ -510,16 +539,16 @@ export async function openEmbeddedStore(options: EmbeddedStoreOptions): Promise<
     );
     if (upgrade !== undefined) options.onUpgrade?.(upgrade);
     const { onFull = () => {}, onFenced } = options;
-    const store = new LmdbStore({ tables, lock, now, onFull, onFenced });
-    await closeOnFailure(store, () => store.recordHolder());
-    return store;
+    const held = new HeldTables({ tables, lock, now, onFull, onFenced });
+    await closeOnFailure(held.tables, () => held.recordHolder());
+    return held;
   } catch (error) {
     await lock.release();
     throw error;
   }
 }
 
-interface LmdbStoreDeps {
+interface HeldTablesDeps {
   readonly tables: LmdbTables;
   readonly lock: DirectoryLock;
   readonly now: () => number;
@@ -527,13 +556,16 @@ interface LmdbStoreDeps {
   readonly onFenced: EmbeddedStoreOptions['onFenced'];
 }
 
-class LmdbStore extends TableStore implements EmbeddedStore {
-  readonly #tables: LmdbTables;
+/** Tables of a directory that this process holds. */
+export class HeldTables {
+  /** Their transactions fail on a full disk, and once another process holds the directory. */
+  readonly tables: Tables;
+  readonly now: () => number;
+  readonly #lmdb: LmdbTables;
   readonly #space: DiskSpaceGuard;
-  readonly #now: () => number;
   readonly #holder: HolderRecord;
 
-  constructor({ tables, lock, now, onFull, onFenced }: LmdbStoreDeps) {
+  constructor({ tables, lock, now, onFull, onFenced }: HeldTablesDeps) {
     const space = new DiskSpaceGuard({ probe: () => probeSpace(tables), onChange: onFull });
     const close = async (): Promise<void> => {
       space.stop();
@@ -548,10 +580,10 @@ class LmdbStore extends TableStore implements EmbeddedStore {
           return work();
         }),
       );
-    super({ ...tables, transaction, close }, now);
-    this.#tables = tables;
+    this.tables = { ...tables, transaction, close };
+    this.now = now;
+    this.#lmdb = tables;
     this.#space = space;
-    this.#now = now;
     this.#holder = holder;
   }
 
@@ -559,23 +591,22 @@ class LmdbStore extends TableStore implements EmbeddedStore {
     return this.#holder.holder;
   }
 
+  get isFull(): boolean {
+    return this.#space.isFull;
+  }
+
   /** A disk that is full takes it with the first write that finds room. */
   async recordHolder(): Promise<void> {
     try {
-      await this.#space.guard(() => this.#tables.transaction(() => this.#holder.assert()));
+      await this.#space.guard(() => this.#lmdb.transaction(() => this.#holder.assert()));
     } catch (error) {
       if (!(error instanceof StoreError && error.code === 'ERR_STORE_FULL')) throw error;
     }
   }
 
-  get isFull(): boolean {
-    return this.#space.isFull;
-  }
-
+  /** @throws StoreError ERR_STORE_BACKUP, ERR_STORE_FULL */
   backup(target: string): Promise<BackupReceipt> {
-    return this.busy(() =>
-      writeBackup((directory) => this.#tables.copyTo(directory), target, new Date(this.#now())),
-    );
+    return writeBackup((directory) => this.#lmdb.copyTo(directory), target, new Date(this.now()));
   }
 }
 

@@ -2,15 +2,23 @@ import { describeSystemError, SaltbridgeError } from '../runtime/index.ts';
 
 /** Why a store call failed; what each means is in {@link storeErrors}. */
 export type StoreErrorCode =
+  | 'ERR_CLUSTER_ALONE'
+  | 'ERR_CLUSTER_BEHIND'
+  | 'ERR_CLUSTER_FOUNDED'
+  | 'ERR_CLUSTER_LOG'
+  | 'ERR_CLUSTER_OUTCOME'
+  | 'ERR_CLUSTER_SECRET'
   | 'ERR_KEY'
   | 'ERR_REVISION'
   | 'ERR_STORE_BACKUP'
   | 'ERR_STORE_CLOSED'
   | 'ERR_STORE_CORRUPT'
+  | 'ERR_STORE_DIVERGED'
   | 'ERR_STORE_FENCED'
   | 'ERR_STORE_FULL'
   | 'ERR_STORE_LOCKED'
   | 'ERR_STORE_PERMISSIONS'
+  | 'ERR_STORE_TOO_LARGE'
   | 'ERR_STORE_UNAVAILABLE'
   | 'ERR_STORE_VERSION'
   | 'ERR_WATCH_OVERRUN';
@@ -35,6 +43,36 @@ export interface StoreErrorEntry {
 
 /** The catalogue of {@link StoreErrorCode}. */
 export const storeErrors: Readonly<Record<StoreErrorCode, StoreErrorEntry>> = {
+  ERR_CLUSTER_ALONE: {
+    meaning: 'Fewer members of the cluster are alive than must keep a write; nothing was written.',
+    action: 'Start the other members, or let this one go on alone (whenAlone: local).',
+    retry: true,
+  },
+  ERR_CLUSTER_BEHIND: {
+    meaning: 'The log no longer has the entries that this store lacks, or began with more than it.',
+    action: 'Restore a backup of another member into the directory, and start again.',
+    retry: false,
+  },
+  ERR_CLUSTER_FOUNDED: {
+    meaning: 'A log is to be founded where there is one.',
+    action: 'Join it, or found it anew from the most advanced member, which forgets what it holds.',
+    retry: false,
+  },
+  ERR_CLUSTER_LOG: {
+    meaning: 'There is no log yet, or it is not what a log of this version is.',
+    action: 'Found the log with the first member; see the message.',
+    retry: false,
+  },
+  ERR_CLUSTER_OUTCOME: {
+    meaning: 'The log or the other members did not confirm a write in time: it may take effect.',
+    action: 'Read what was to be written, and decide again.',
+    retry: true,
+  },
+  ERR_CLUSTER_SECRET: {
+    meaning: 'The log does not open with the secret and the name of the cluster that were given.',
+    action: 'Use the secret and the name that the other members have.',
+    retry: false,
+  },
   ERR_KEY: {
     meaning: 'A key, prefix or name is empty, too long or not well-formed text.',
     action: 'Correct the caller; the limits are in the documentation of Key.',
@@ -61,6 +99,12 @@ export const storeErrors: Readonly<Record<StoreErrorCode, StoreErrorEntry>> = {
     action: 'Restore the directory from a backup, or move it away to begin with an empty store.',
     retry: false,
   },
+  ERR_STORE_DIVERGED: {
+    meaning:
+      'The store and the log, or two members, do not have the same history; nothing was kept.',
+    action: 'Stop this member. Restore a backup of a member that is right, or found the log anew.',
+    retry: false,
+  },
   ERR_STORE_FENCED: {
     meaning: 'Another process has taken the store over from this one; nothing was kept.',
     action: 'Stop this process. Nobody may remove the holder-* files of a running master.',
@@ -79,6 +123,11 @@ export const storeErrors: Readonly<Record<StoreErrorCode, StoreErrorEntry>> = {
   ERR_STORE_PERMISSIONS: {
     meaning: 'Others could write to the directory of the store or to a directory above it.',
     action: 'Give the directory to the service user and take the write permission from the others.',
+    retry: false,
+  },
+  ERR_STORE_TOO_LARGE: {
+    meaning: 'A write is larger than an entry of the log may be; nothing was written.',
+    action: 'Split the write, or raise max_payload of the NATS servers.',
     retry: false,
   },
   ERR_STORE_UNAVAILABLE: {

@@ -5,6 +5,8 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { isDirectoryLocked } from './directory.ts';
 import { openLmdbTables } from './embedded.ts';
+import { StoreError } from './errors.ts';
+import type { Store } from './store.ts';
 import {
   checkSignature,
   decodeKey,
@@ -13,12 +15,11 @@ import {
   packExpiry,
   readLayout,
   revisionKey,
+  streamHeadKey,
+  TableStore,
   unpackEntry,
   unpackNumber,
-} from './encoding.ts';
-import { StoreError } from './errors.ts';
-import type { Store } from './store.ts';
-import { streamHeadKey, TableStore } from './table-store.ts';
+} from './table-store.ts';
 import type { Row, Table, Tables } from './tables.ts';
 
 const program = fileURLToPath(new URL('./inspect-program.js', import.meta.url));

@@ -4,11 +4,10 @@ import { isDiskFull } from '../runtime/index.ts';
 import { fileTimestamp, readBackup, syncDirectory } from './backup.ts';
 import { type DirectoryLock, lockDirectory } from './directory.ts';
 import { openLmdbTables, prepareStoreDirectory } from './embedded.ts';
-import { layoutVersion } from './encoding.ts';
 import { StoreError } from './errors.ts';
 import { checkTables, type StoreInspection } from './inspect.ts';
 import type { Store } from './store.ts';
-import { TableStore } from './table-store.ts';
+import { layoutVersion, TableStore } from './table-store.ts';
 
 export interface RestoreOptions {
   /** A backup that `EmbeddedStore.backup` made, or the copy that an upgrade kept. */

@@ -38,6 +38,8 @@ export type Operation =
       readonly ifRevision?: number;
     }
   | { readonly op: 'delete'; readonly key: Key; readonly ifRevision?: number }
+  /** Changes nothing: a condition on an entry that the write does not touch, such as a lease. */
+  | { readonly op: 'require'; readonly key: Key; readonly ifRevision: number }
   /** Deletes every key that begins with these segments. */
   | { readonly op: 'delete-prefix'; readonly prefix: Key }
   | { readonly op: 'append'; readonly stream: string; readonly value: Uint8Array };

@@ -31,8 +31,8 @@ export interface Table {
   range(range: RowRange): Row[];
 }
 
-/** The tables of a store, and how they are changed together. */
-export interface Tables {
+/** The tables of a store. */
+export interface RowTables {
   /** Encoded key → entry record. */
   readonly entries: Table;
   /** Expiry time and encoded key → nothing. */
@@ -41,6 +41,10 @@ export interface Tables {
   readonly records: Table;
   /** What the store knows of itself. */
   readonly meta: Table;
+}
+
+/** The tables of a store, and how they are changed together. */
+export interface Tables extends RowTables {
   /**
    * Runs `work` when its turn comes, one after the other in the order of the calls. Resolves with
    * its result when what it wrote is as durable as the tables are; promises resolve in the order

@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import type { MasterEvent } from '../../master/index.ts';
 import type { CommandContext } from '../context.ts';
 import { configOption, jsonOption, logLevelOption, parseCount } from '../options.ts';
-import { formatJson } from '../output/nested.ts';
+import { formatJson } from '../output/outputters.ts';
 import { escapeName, printLine } from '../terminal.ts';
 
 interface EventsOptions {

@@ -16,6 +16,7 @@ import { escapeLine, printJson, printLine } from '../terminal.ts';
 
 interface HeatCompileOptions {
   readonly print: 'picture' | 'roles' | 'template';
+  readonly picture?: 'mermaid' | 'svg';
   readonly format: 'cloud-init' | 'shell';
   readonly minionConfig: string;
 }
@@ -51,6 +52,11 @@ function addCompile(heat: Command, context: CommandContext): void {
         .default('template'),
     )
     .addOption(
+      new Option('--picture <form>', 'print a picture in this form, as --print picture does')
+        .choices(['mermaid', 'svg'])
+        .conflicts('print'),
+    )
+    .addOption(
       new Option('--format <name>', 'what reads the user-data of the machines')
         .choices(['cloud-init', 'shell'])
         .default('cloud-init'),
@@ -58,7 +64,8 @@ function addCompile(heat: Command, context: CommandContext): void {
     .option('--minion-config <dir>', "directory of the minions' configuration", '/etc/salt')
     .addOption(logLevelOption())
     .action(async (file: string, options: HeatCompileOptions) => {
-      const { print, format, minionConfig: configDir } = options;
+      const { picture, format, minionConfig: configDir } = options;
+      const print = picture === undefined ? options.print : 'picture';
       const text = await readFileOrStandardInput(file, context);
       const compiled = await compileOrProblems(text, { format, configDir });
       if (typeof compiled === 'string') {
@@ -74,8 +81,9 @@ function addCompile(heat: Command, context: CommandContext): void {
       if (print === 'roles')
         await printJson(context.stdout, { format, configDir, roles, machines });
       if (print === 'picture') {
-        const { drawFlows } = await loadBridge();
-        context.stdout.write(drawFlows([...new Set(machines.map(({ role }) => role))], flows));
+        const { drawFlows, drawFlowsAsSvg } = await loadBridge();
+        const draw = picture === 'svg' ? drawFlowsAsSvg : drawFlows;
+        context.stdout.write(draw([...new Set(machines.map(({ role }) => role))], flows));
       }
     });
 }

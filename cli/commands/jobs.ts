@@ -3,10 +3,10 @@ import type { Delivery, JobReport, JobSummary, SilenceReason } from '../../maste
 import type { WireMap } from '../../minion-protocol/index.ts';
 import type { CommandContext } from '../context.ts';
 import { configOption, jsonOption, logLevelOption, parseCount } from '../options.ts';
-import { formatJson } from '../output/nested.ts';
 import {
   addOutputOptions,
   chooseOutput,
+  formatJson,
   formatReturn,
   type OutputCommandOptions,
 } from '../output/outputters.ts';

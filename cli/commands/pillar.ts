@@ -9,7 +9,7 @@ import { traverseFacts, type WireMap, type WireValue } from '../../minion-protoc
 import type { CommandContext } from '../context.ts';
 import { exitCodes } from '../errors.ts';
 import { configOption, jsonOption, logLevelOption } from '../options.ts';
-import { formatJson, formatNested } from '../output/nested.ts';
+import { formatJson, formatNested } from '../output/outputters.ts';
 import { escapeName, printLine } from '../terminal.ts';
 
 interface PillarOptions {

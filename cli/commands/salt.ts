@@ -25,7 +25,6 @@ import {
   sudoUser,
 } from '../local-master.ts';
 import { configOption, logLevelOption, parseCount, parseSeconds } from '../options.ts';
-import { mapEntries, pythonRepr, pythonStr } from '../output/nested.ts';
 import {
   addOutputOptions,
   chooseOutput,
@@ -33,9 +32,12 @@ import {
   formatReturn,
   formatReturns,
   type MinionReturn,
+  mapEntries,
   type OutputCommandOptions,
   type OutputOptions,
   type OutputSink,
+  pythonRepr,
+  pythonStr,
 } from '../output/outputters.ts';
 import { escapeLines, escapeName, Progress, printJson, printLine } from '../terminal.ts';
 import { addTargetOptions, rangeProblem, type TargetOptions, toTarget } from './salt-target.ts';
@@ -233,7 +235,8 @@ export function addSaltCommand(program: Command, context: CommandContext): void 
       args: string[],
       options: SaltOptions,
     ) => {
-      context.setExitCode(await runSalt(command, context, [tgt, fun, ...args], options));
+      const status = await runSalt(command, context, [tgt, fun, ...args], options);
+      if (status !== exitCodes.ok) context.setExitCode(status);
     },
   );
 }

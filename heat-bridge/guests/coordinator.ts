@@ -1,7 +1,7 @@
 /** Where the values of data spaces are kept: one interface, and its implementation in the store. */
 
-import { EventEmitter } from 'node:events';
 import { type StateArea, StoreError } from '../../master/index.ts';
+import { BridgeError } from '../errors.ts';
 
 /** A value as it is kept. */
 export interface CoordinatedValue {
@@ -10,7 +10,11 @@ export interface CoordinatedValue {
   readonly version: number;
 }
 
-/** Keeps values by space and key. What reads them all is a caller of its own for each space. */
+/**
+ * Keeps values by space and key. What reads them all is a caller of its own for each space. Each call
+ * fails with ERR_DATA_UNAVAILABLE where a server that keeps them cannot be asked now; a `put` may
+ * have been done then.
+ */
 export interface Coordinator {
   get(space: string, key: string): Promise<CoordinatedValue | undefined>;
   /**
@@ -18,12 +22,65 @@ export interface Coordinator {
    * @returns false: another version is there, and nothing was written
    */
   put(space: string, key: string, written: CoordinatedValue): Promise<boolean>;
-  /** Calls the listener after each change of a key, and after the end of its space, until stopped. */
+  /**
+   * Calls the listener until stopped: after each change of a key, after the end of its space, and
+   * after a time in which a change may have been missed.
+   */
   watch(space: string, key: string, listener: () => void): () => void;
   /** Bytes of each value of a space. */
   sizes(space: string): Promise<ReadonlyMap<string, number>>;
   /** Forgets every value of a space; durable when it resolves. */
   remove(space: string): Promise<void>;
+  /** Whether a server that keeps the values is connected; absent: they are in the store. */
+  isConnected?(): boolean;
+  close(): Promise<void>;
+}
+
+/** Why a server cannot be asked is for the operator's log: who asks may be a guest. */
+export function unavailableError(cause: unknown): BridgeError {
+  const text = 'the server that keeps the values of data spaces cannot be reached now';
+  return new BridgeError('ERR_DATA_UNAVAILABLE', text, { cause });
+}
+
+/** Who waits for changes of which key. */
+export class ChangeListeners {
+  readonly #spaces = new Map<string, Map<string, Set<() => void>>>();
+
+  add(space: string, key: string, listener: () => void): () => void {
+    const keys = this.#spaces.get(space) ?? new Map<string, Set<() => void>>();
+    this.#spaces.set(space, keys);
+    const listeners = keys.get(key) ?? new Set();
+    keys.set(key, listeners);
+    listeners.add(listener);
+    return () => {
+      listeners.delete(listener);
+      if (listeners.size === 0 && keys.get(key) === listeners) keys.delete(key);
+      if (keys.size === 0 && this.#spaces.get(space) === keys) this.#spaces.delete(space);
+    };
+  }
+
+  has(space: string, key: string): boolean {
+    return this.#spaces.get(space)?.has(key) ?? false;
+  }
+
+  /** Spaces and keys that somebody waits for. */
+  get watched(): readonly (readonly [space: string, key: string])[] {
+    return [...this.#spaces].flatMap(([space, keys]) =>
+      [...keys.keys()].map((key) => [space, key] as const),
+    );
+  }
+
+  tell(space: string, key: string): void {
+    for (const listener of [...(this.#spaces.get(space)?.get(key) ?? [])]) listener();
+  }
+
+  tellSpace(space: string): void {
+    for (const key of [...(this.#spaces.get(space)?.keys() ?? [])]) this.tell(space, key);
+  }
+
+  tellAll(): void {
+    for (const space of [...this.#spaces.keys()]) this.tellSpace(space);
+  }
 }
 
 const prefix = ['guests', 'values'];
@@ -34,8 +91,7 @@ const headLength = 6;
 export function createStoreCoordinator(
   state: Pick<StateArea, 'get' | 'list' | 'write'>,
 ): Coordinator {
-  const changes = new EventEmitter().setMaxListeners(0);
-  const nameOf = (space: string, key: string): string => JSON.stringify([space, key]);
+  const changes = new ChangeListeners();
   return {
     get: async (space, key) => {
       const entry = await state.get([...prefix, space, key]);
@@ -53,13 +109,10 @@ export function createStoreCoordinator(
         if (error instanceof StoreError && error.code === 'ERR_REVISION') return false;
         throw error;
       }
-      changes.emit(nameOf(space, key));
+      changes.tell(space, key);
       return true;
     },
-    watch: (space, key, listener) => {
-      changes.on(nameOf(space, key), listener);
-      return () => changes.off(nameOf(space, key), listener);
-    },
+    watch: (space, key, listener) => changes.add(space, key, listener),
     sizes: async (space) => {
       const sizes = new Map<string, number>();
       for await (const { key, value } of state.list([...prefix, space])) {
@@ -69,11 +122,10 @@ export function createStoreCoordinator(
     },
     remove: async (space) => {
       await state.write([{ op: 'delete-prefix', prefix: [...prefix, space] }]);
-      const begin = `[${JSON.stringify(space)},`;
-      for (const name of changes.eventNames()) {
-        if (String(name).startsWith(begin)) changes.emit(name);
-      }
+      changes.tellSpace(space);
     },
+    // The store is the master's.
+    close: async () => {},
   };
 }
 

@@ -7,6 +7,7 @@ import { Compile } from '#typebox/compile';
 import type { StateArea } from '../../master/index.ts';
 import { Budget, type BudgetLimits, KeyedMutex } from '../../runtime/index.ts';
 import { BridgeError } from '../errors.ts';
+import { EndedSpaces } from './ended-spaces.ts';
 import { findRoleProblems, type Role, roleFields, roleNameSchema, writtenKeys } from './roles.ts';
 
 const strict = { additionalProperties: false };
@@ -112,6 +113,8 @@ export interface DataSpacesOptions {
   readonly state: Pick<StateArea, 'list' | 'write'>;
   /** Forgets the values of a space. */
   readonly forget: (space: string) => Promise<void>;
+  /** Fires when the bridge is closed. */
+  readonly closing: AbortSignal;
   /** Bytes of registrations. Default: 64 MiB of one owner, 256 MiB in all. */
   readonly bytes?: BudgetLimits;
   readonly now: () => number;
@@ -126,9 +129,11 @@ export class DataSpaces {
   readonly #sizes = new Map<string, number>();
   readonly #bytes: Budget;
   readonly #changes = new KeyedMutex();
+  readonly #ended: EndedSpaces;
 
   private constructor(options: DataSpacesOptions) {
     this.#options = options;
+    this.#ended = new EndedSpaces(options);
     this.#bytes = new Budget(options.bytes ?? registrationBytes);
   }
 
@@ -138,6 +143,7 @@ export class DataSpaces {
     for await (const { value } of options.state.list(prefix)) {
       spaces.#remember(JSON.parse(Buffer.from(value).toString('utf8')), value.length);
     }
+    await spaces.#ended.resume();
     return spaces;
   }
 
@@ -255,10 +261,13 @@ export class DataSpaces {
   }
 
   async #remove({ id }: DataSpace): Promise<void> {
-    // First, so that nothing is written to it any more. A crash leaves a space without values.
+    // First, so that nothing is written to it any more.
     this.#forget(id);
-    await this.#options.forget(id);
-    await this.#options.state.write([{ op: 'delete', key: [...prefix, id] }]);
+    await this.#options.state.write([
+      { op: 'delete', key: [...prefix, id] },
+      this.#ended.operation(id),
+    ]);
+    await this.#ended.forget(id);
   }
 
   /** What was registered before stays, also where there is less room now. */

@@ -51,6 +51,9 @@ export interface DataValuesOptions {
   readonly closing: AbortSignal;
 }
 
+/** A read that waits asks a server that is away again after so long, if nothing tells it before. */
+const awayRetryMs = 2_000;
+
 /** Reads of a guest that wait, and those of all. */
 const waitingReads = { perOwner: 16, total: 10_000 };
 
@@ -67,11 +70,15 @@ export class DataValues {
 
   /**
    * A value that the minion's role reads, as soon as it is there.
-   * @throws BridgeError ERR_DATA_UNKNOWN, ERR_DATA_DENIED, ERR_DATA_BUSY, ERR_DATA_TIMEOUT
+   * @throws BridgeError ERR_DATA_UNKNOWN, ERR_DATA_DENIED, ERR_DATA_BUSY, ERR_DATA_TIMEOUT,
+   * ERR_DATA_UNAVAILABLE (a read that waits goes on meanwhile)
    */
   async read(reader: DataReader, { key, waitMs, after = 0 }: ReadRequest): Promise<DataValue> {
     const space = this.#readableSpace(reader, key);
-    const known = await this.#current(space, key, after);
+    const known = await this.#current(space, key, after).catch((error: unknown) => {
+      if (waitMs > 0 && isUnavailable(error)) return undefined;
+      throw error;
+    });
     if (known !== undefined) return known;
     if (!this.#waiting.tryTake(reader.minion)) {
       throw new BridgeError('ERR_DATA_BUSY', 'too many reads wait; try again later');
@@ -89,7 +96,7 @@ export class DataValues {
    * Writes a value of the minion's role; durable when it resolves. The same value again changes
    * nothing.
    * @throws BridgeError ERR_DATA_UNKNOWN, ERR_DATA_DENIED, ERR_DATA_VALUE, ERR_DATA_WRITTEN,
-   * ERR_DATA_QUOTA
+   * ERR_DATA_QUOTA, ERR_DATA_UNAVAILABLE (it may have been written: the same value again is right)
    */
   async write(minion: string, key: string, value: string): Promise<DataReceipt> {
     const { space } = this.#membershipOf(minion);
@@ -112,14 +119,25 @@ export class DataValues {
     return this.#options.coordinator.sizes(space.id);
   }
 
-  /** What the minion's role reads and is there, by the names of its own software. */
+  /**
+   * What the minion's role reads and is there, by the names of its own software; nothing where a
+   * server that keeps it is away.
+   */
   async attributesOf({ space, role }: Membership): Promise<ReadonlyMap<string, DataValue>> {
     const found = new Map<string, DataValue>();
-    for (const [attribute, key] of Object.entries(space.roles[role]?.reads ?? {})) {
-      const value = await this.#current(space, key, 0);
-      if (value !== undefined) found.set(attribute, value);
+    if (this.#options.coordinator.isConnected?.() === false) return found;
+    try {
+      await Promise.all(
+        Object.entries(space.roles[role]?.reads ?? {}).map(async ([attribute, key]) => {
+          const value = await this.#current(space, key, 0);
+          if (value !== undefined) found.set(attribute, value);
+        }),
+      );
+      return found;
+    } catch (error) {
+      if (isUnavailable(error)) return new Map();
+      throw error;
     }
-    return found;
   }
 
   /** Forgets the values of a space. */
@@ -183,11 +201,21 @@ export class DataValues {
       throw new BridgeError('ERR_DATA_QUOTA', text);
     }
     const version = (known?.version ?? 0) + 1;
-    if (await coordinator.put(space.id, key, { value: row, version })) {
+    // Until it is known to be written, nobody knows what is there.
+    this.#sizes.delete(space.id);
+    const isWritten = await coordinator.put(space.id, key, { value: row, version });
+    // A request that was sent twice has been done by the first.
+    if (isWritten || (await this.#isThere(space, key, value))) {
       sizes.set(key, row.length);
+      this.#sizes.set(space.id, sizes);
       return { key, version };
     }
     throw new BridgeError('ERR_DATA_WRITTEN', `${key} was written by somebody else meanwhile`);
+  }
+
+  async #isThere(space: DataSpace, key: string, value: Buffer): Promise<boolean> {
+    const found = await this.#options.coordinator.get(space.id, key);
+    return found !== undefined && value.equals(this.#open(found));
   }
 
   /** Asked for once: this is the one that writes. */
@@ -222,11 +250,18 @@ export class DataValues {
       const changed = new AbortController();
       const stop = coordinator.watch(space.id, key, () => changed.abort());
       try {
-        const found = await this.#current(space, key, after);
+        let away: unknown;
+        const found = await this.#current(space, key, after).catch((error: unknown) => {
+          if (!isUnavailable(error)) throw error;
+          away = error;
+          return undefined;
+        });
         if (found !== undefined) return found;
         const left = end - performance.now();
+        if (away !== undefined && left <= 0) throw away;
         if (left <= 0 || closing.aborted) return undefined;
-        await sleepUntilAborted(left, closing, changed.signal);
+        const pause = away === undefined ? left : Math.min(left, awayRetryMs);
+        await sleepUntilAborted(pause, closing, changed.signal);
       } finally {
         stop();
       }
@@ -243,6 +278,10 @@ export class DataValues {
     const text = `${key} is not written yet; awaited is role ${role}, ${whom}`;
     return new BridgeError('ERR_DATA_TIMEOUT', text);
   }
+}
+
+function isUnavailable(error: unknown): boolean {
+  return error instanceof BridgeError && error.code === 'ERR_DATA_UNAVAILABLE';
 }
 
 /** What a guest asked for is repeated to it only in a form that is short. */

@@ -1,6 +1,7 @@
 /**
- * Files for guests: modules of their minions, and a program for machines with a shell. Minions get
- * them from the file server, by `saltutil.sync_all` or before a highstate.
+ * Files for guests: modules of their minions, a program for machines with a shell, and a file of Ruby
+ * for Puppet and Chef. Minions get them from the file server: modules by `saltutil.sync_all` or before
+ * a highstate.
  */
 
 import { readFile } from 'node:fs/promises';
@@ -12,6 +13,7 @@ const paths = [
   '_modules/saltbridge_peers.py',
   '_sdb/saltbridge_data.py',
   'saltbridge/saltbridge-data',
+  'saltbridge/saltbridge.rb',
 ] as const;
 
 /** Files of guests by their paths. */

@@ -10,6 +10,7 @@ import {
   audited,
   type ExtensionHost,
   type FileServerBackend,
+  type MetricFamily,
   type MinionRunners,
 } from '../../master/index.ts';
 import { isRelayedAddress } from '../../minion-protocol/index.ts';
@@ -20,7 +21,7 @@ import {
   parseAllowedEndpoints,
   readEndpoint,
 } from '../../runtime/index.ts';
-import type { BridgeModule } from '../bridge-module.ts';
+import { type BridgeModule, figureOf } from '../bridge-module.ts';
 import type { Enrolment } from '../enroll/enrolment.ts';
 import type { EnrolmentModule } from '../enroll/open-enrolment.ts';
 import { parseKeystoneOptions } from '../keystone.ts';
@@ -33,7 +34,13 @@ import {
   unknownInstance,
 } from './agent-credentials.ts';
 import { CloudReader, type CloudReaderOptions } from './cloud-reader.ts';
-import { createStoreCoordinator } from './coordinator.ts';
+import type { Coordinator } from './coordinator.ts';
+import {
+  type CoordinatorOptions,
+  CoordinatorSection,
+  checkCoordinatorOptions,
+  openCoordinator,
+} from './coordinator-options.ts';
 import { createDataApi, type DataApi, dataMethods } from './data-api.ts';
 import { addDataRoutes } from './data-routes.ts';
 import { DataSpaces } from './data-spaces.ts';
@@ -99,6 +106,7 @@ const Section = Type.Object(
         {
           bytes_per_stack: Type.Optional(Type.Integer({ minimum: 1024, maximum: 2 ** 40 })),
           keys_per_stack: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000 })),
+          coordinator: Type.Optional(CoordinatorSection),
         },
         strict,
       ),
@@ -113,6 +121,8 @@ interface GuestsOptions {
   readonly bytesPerStack: number;
   /** Values that one data space may have. Default 10,000. */
   readonly keysPerStack: number;
+  /** What keeps the values. Default: the store. */
+  readonly coordinator: CoordinatorOptions;
   /** Where peers are read from. Default: their enrolments alone. */
   readonly cloud: CloudOptions | undefined;
   /** Default: Nova is not answered. */
@@ -150,6 +160,7 @@ export function parseGuestsOptions(given: unknown, keystone: unknown): GuestsOpt
       return undefined;
     }
   };
+  attempt(() => checkCoordinatorOptions(data.coordinator ?? {}));
   const surroundings = { agents: Object.keys(agents), hasCloud: peers !== undefined };
   const options = {
     vendordata: vendordata && attempt(() => vendordataOptionsOf(vendordata)),
@@ -163,6 +174,7 @@ export function parseGuestsOptions(given: unknown, keystone: unknown): GuestsOpt
     agents: new Map(Object.entries(agents).map(([name, it]) => [name, it.secret_file])),
     bytesPerStack: data.bytes_per_stack ?? 67_108_864,
     keysPerStack: data.keys_per_stack ?? 10_000,
+    coordinator: data.coordinator ?? {},
   };
 }
 
@@ -239,7 +251,7 @@ export interface GuestsDeps {
 /** The part of the bridge that answers guests. */
 export interface GuestsModule
   extends Required<
-    Pick<BridgeModule<DataApi>, 'api' | 'close' | 'pillar' | 'routes' | 'rpc' | 'start'>
+    Pick<BridgeModule<DataApi>, 'api' | 'close' | 'metrics' | 'pillar' | 'routes' | 'rpc' | 'start'>
   > {
   readonly files: FileServerBackend;
   readonly minionRunners: MinionRunners;
@@ -257,6 +269,7 @@ export async function openGuests(
   const {
     bytesPerStack,
     keysPerStack,
+    coordinator: coordinatorOptions,
     cloud,
     vendordata,
     identity,
@@ -264,8 +277,11 @@ export async function openGuests(
   } = parseGuestsOptions(section, keystone);
   const { state, now, closing } = host;
   const present = createPresence(host);
-  const coordinator = createStoreCoordinator(state);
-  const spaces = await DataSpaces.open({ state, now, forget: (space) => values.forget(space) });
+  const agents = await openAgents(agentFiles, host);
+  const files = await readGuestFiles();
+  const coordinator = await openCoordinator(coordinatorOptions, host);
+  const forget = (space: string): Promise<void> => values.forget(space);
+  const spaces = await DataSpaces.open({ state, now, forget, closing });
   const values: DataValues = new DataValues({
     spaces,
     coordinator,
@@ -279,7 +295,6 @@ export async function openGuests(
     state,
     findEnrolment: (number) => enroll.enrolments.get(number),
   });
-  const agents = await openAgents(agentFiles, host);
   const guestOfAgent = ({ instance, project }: AgentInstance): Guest => {
     // protection: agents-instances-of-others
     const own = [...enroll.enrolments.liveOfInstance(instance)].find(
@@ -290,7 +305,6 @@ export async function openGuests(
     }
     throw unknownInstance();
   };
-  const files = await readGuestFiles();
   const peers = new PeerDirectory(enroll.enrolments);
   const addresses = async (): Promise<AddressOf> => {
     const all = await present();
@@ -338,6 +352,7 @@ export async function openGuests(
         program: files['saltbridge/saltbridge-data'],
       });
     },
+    metrics: () => connectionFigures(coordinator),
     dismiss: (minion) => spaces.dismiss(minion),
     start: () => {
       if (cloud !== undefined) polling = createPoller(host, cloud, peers).run(closing);
@@ -346,6 +361,7 @@ export async function openGuests(
     close: async () => {
       bursts.flush();
       await polling;
+      await coordinator.close();
     },
   };
 }
@@ -367,6 +383,14 @@ function createPoller(
   const reader = createCloudReader(cloud, closing);
   const log = logger.child({ component: 'peers' });
   return new PeerPoller({ reader, directory, intervalMs, fullIntervalMs, now, log });
+}
+
+/** None where the values are in the store. */
+function connectionFigures(coordinator: Coordinator): readonly MetricFamily[] {
+  const isConnected = coordinator.isConnected?.();
+  if (isConnected === undefined) return [];
+  const help = 'Whether the server that keeps the values of data spaces is connected.';
+  return [figureOf('gauge', 'data_coordinator_connected', help, isConnected ? 1 : 0)];
 }
 
 /** For whoever waits for a value of it. */

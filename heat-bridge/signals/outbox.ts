@@ -2,7 +2,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import Type from '#typebox';
 import { Compile } from '#typebox/compile';
 import { type StateArea, type StateOperation, StoreError } from '../../master/index.ts';
-import { parseJson, writeJson } from '../../runtime/index.ts';
+import { parseJson, tryParseJson, writeJson } from '../../runtime/index.ts';
 import { BridgeError } from '../errors.ts';
 import type { HandleInfo } from './handles.ts';
 import type { Signal } from './transports.ts';
@@ -239,7 +239,7 @@ export class DeliveredList {
     return new DeliveredList(state, now, (await listByExpiry(state, 'delivered')).keys());
   }
 
-  /** Those that were delivered last come first. */
+  /** Those that were delivered last come first. @throws StoreError ERR_STORE_CORRUPT */
   list(): Promise<readonly OutboxEntry[]> {
     return listDelivered(this.#state);
   }
@@ -293,11 +293,16 @@ const isOutboxEntry = Compile(
   }),
 );
 
+/** @throws StoreError ERR_STORE_CORRUPT */
 async function listDelivered(state: StateArea): Promise<readonly OutboxEntry[]> {
   const entries: OutboxEntry[] = [];
-  for await (const { value } of state.list(['signals', 'delivered'])) {
-    const entry = parseJson(Buffer.from(value).toString('utf8'));
-    if (isOutboxEntry.Check(entry)) entries.push(entry);
+  for await (const { key, value } of state.list(['signals', 'delivered'])) {
+    const entry = tryParseJson(Buffer.from(value).toString('utf8'));
+    if (!isOutboxEntry.Check(entry)) {
+      const text = `the delivered signal ${key.at(-1)} has an unknown form in the store`;
+      throw new StoreError('ERR_STORE_CORRUPT', text);
+    }
+    entries.push(entry);
   }
   return entries.sort((a, b) => (b.endedAt ?? 0) - (a.endedAt ?? 0));
 }

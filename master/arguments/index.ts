@@ -1,5 +1,7 @@
 export { ArgumentReader, isReaderBusy } from './argument-reader.ts';
 export {
+  badTarget,
+  compileRightTarget,
   type FunctionArguments,
   fromJson,
   isFunctionName,
@@ -10,6 +12,8 @@ export {
   maxPlainDepth,
   parseArgument,
   parseArguments,
+  parseTarget,
+  parseUnexpanded,
   readMarkedJson,
   toJson,
   toPlainValue,

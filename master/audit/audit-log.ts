@@ -7,6 +7,7 @@ import path from 'node:path';
 import type { Logger } from 'pino';
 import Type from '#typebox';
 import { Compile } from '#typebox/compile';
+import type { Decision } from '../../acl/index.ts';
 import {
   isMissing,
   isSmallJson,
@@ -789,5 +790,38 @@ export class AuditBursts {
 
   #isTold(source: string): boolean {
     return this.#bursts.size < maxKinds && this.#perSource.tryTake(source) && this.#all.tryTake('');
+  }
+}
+
+// Decisions: what rules permitted to minions, and what was refused to minions and users.
+
+/** What somebody asked for. */
+export interface RuledQuestion {
+  readonly who: AuditActor;
+  readonly action: string;
+  /** Tag, function, path or operation. */
+  readonly what: string;
+}
+
+/** Counts decisions by who asked, what, and rule. */
+export class RuledDecisions {
+  readonly #bursts: AuditBursts;
+
+  constructor(options: AuditBurstsOptions) {
+    this.#bursts = new AuditBursts(options);
+  }
+
+  note(
+    { who, action, what }: RuledQuestion,
+    { effect, rule }: Pick<Decision, 'effect' | 'rule'>,
+  ): void {
+    const outcome = effect === 'allow' ? 'permitted' : 'denied';
+    const asker = `${who.kind} ${who.eauth ?? ''} ${who.name}`;
+    this.#bursts.note({ who, action, what, rule, outcome }, asker);
+  }
+
+  /** Tells how often each was repeated, and begins anew. */
+  flush(): void {
+    this.#bursts.flush();
   }
 }

@@ -1,4 +1,3 @@
-import type { Decision } from '../../acl/index.ts';
 import {
   type AuditActor,
   type AuditRequester,
@@ -14,13 +13,12 @@ import type { LiveConfig } from '../config/index.ts';
 import type { MasterContext } from '../context/index.ts';
 import { type Events, tags } from '../events/index.ts';
 import {
-  AuditBursts,
-  type AuditBurstsOptions,
   AuditLog,
   type AuditTrail,
   auditDirectory,
   auditOf,
   noAudit,
+  RuledDecisions,
 } from './audit-log.ts';
 
 /** Where calls are recorded. */
@@ -177,39 +175,6 @@ export class LoginAudit {
   }
 }
 
-// Decisions: what rules permitted to minions, and what was refused to minions and users.
-
-/** What somebody asked for. */
-export interface RuledQuestion {
-  readonly who: AuditActor;
-  readonly action: string;
-  /** Tag, function, path or operation. */
-  readonly what: string;
-}
-
-/** Counts decisions by who asked, what, and rule. */
-export class RuledDecisions {
-  readonly #bursts: AuditBursts;
-
-  constructor(options: AuditBurstsOptions) {
-    this.#bursts = new AuditBursts(options);
-  }
-
-  note(
-    { who, action, what }: RuledQuestion,
-    { effect, rule }: Pick<Decision, 'effect' | 'rule'>,
-  ): void {
-    const outcome = effect === 'allow' ? 'permitted' : 'denied';
-    const asker = `${who.kind} ${who.eauth ?? ''} ${who.name}`;
-    this.#bursts.note({ who, action, what, rule, outcome }, asker);
-  }
-
-  /** Tells how often each was repeated, and begins anew. */
-  flush(): void {
-    this.#bursts.flush();
-  }
-}
-
 // Opening.
 
 /** The log as the rest of a master sees it. */
@@ -254,8 +219,8 @@ export async function createAudit({ config, context, seal }: AuditDeps): Promise
     (it) => it.close(),
   );
   return {
-    append: (entry) => audit.append(entry),
-    digest: (value) => audit.digest(value),
+    append: audit.append.bind(audit),
+    digest: audit.digest.bind(audit),
     ruled: new RuledDecisions({ audit, now }),
     isFull: () => audit.isFull,
     onChange: (listener) => {

@@ -6,6 +6,7 @@ export {
   auditOf,
   minionActor,
   named,
+  RuledDecisions,
 } from './audit-log.ts';
 export {
   type Audit,
@@ -14,7 +15,6 @@ export {
   auditMaster,
   createAudit,
   LoginAudit,
-  RuledDecisions,
 } from './audited.ts';
 export {
   type AuditFilter,

@@ -9,7 +9,6 @@ import { type AutoAccept, openConfiguredAutoAccept } from './auto-accept.ts';
 import {
   createKeyLifecycle,
   type KeyLifecycle,
-  RetiredIds,
   Revocation,
   revokeLostKeys,
 } from './key-lifecycle.ts';
@@ -21,7 +20,7 @@ import {
   openMasterKeys,
   readMasterSignature,
 } from './master-keys.ts';
-import { TokenCheck, VersionCheck, VersionPins } from './request-checks.ts';
+import { RetiredIds, TokenCheck, VersionCheck, VersionPins } from './request-checks.ts';
 import { RsaPool } from './rsa-pool.ts';
 import { LastHeard, PublishKey, type Seal, SessionKeys } from './session-keys.ts';
 

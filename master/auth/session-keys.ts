@@ -1,3 +1,5 @@
+/** The keys that are shared with minions: session keys, the publish key; and when each was heard. */
+
 import { hkdfSync, randomBytes } from 'node:crypto';
 import path from 'node:path';
 import nacl from 'tweetnacl';

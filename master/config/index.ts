@@ -96,6 +96,5 @@ export {
   type SignalPlan,
 } from './signal-plan.ts';
 export { type ConfigSurvey, surveyMasterConfig } from './survey.ts';
-export { badTarget, compileRightTarget, parseTarget, parseUnexpanded } from './target-text.ts';
 export { type LoadedTenants, loadSaltConfig, loadTenants, type SaltConfig } from './tenants.ts';
 export { type ServedTransport, servedTransports } from './transport-options.ts';

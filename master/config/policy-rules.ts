@@ -16,6 +16,7 @@ import {
   compileSearchPattern,
   compileWholePattern,
 } from '../../minion-protocol/index.ts';
+import { compileRightTarget } from '../arguments/index.ts';
 import { ConfigError, type OptionOrigin, proposeName } from './config-error.ts';
 import {
   isSettings,
@@ -26,7 +27,6 @@ import {
 } from './option-kinds.ts';
 import type { MasterConfig, SignalRule } from './options.ts';
 import { compilePermissions } from './permissions.ts';
-import { compileRightTarget } from './target-text.ts';
 import { userRightsOf } from './user-rights.ts';
 
 const key = 'saltbridge:acl:rules';

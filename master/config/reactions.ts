@@ -16,12 +16,11 @@ import type {
   ReactionOptions,
   RunAction,
 } from '../api/index.ts';
-import { isFunctionName, isKeywordText } from '../arguments/index.ts';
+import { compileRightTarget, isFunctionName, isKeywordText } from '../arguments/index.ts';
 import { ConfigError, type OptionOrigin } from './config-error.ts';
 import { isSettings, type OptionKind, toPlain } from './option-kinds.ts';
 import type { MasterConfig } from './options.ts';
 import { rulesOf } from './policy-rules.ts';
-import { compileRightTarget } from './target-text.ts';
 
 // Reactions as configured.
 

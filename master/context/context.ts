@@ -76,10 +76,7 @@ export async function createContext({
     stateDirectory: given === undefined ? config.stateDir : undefined,
     meter,
     counters: new RequestCounters(),
-    nextJid: createJidSource(
-      () => new Date(now()),
-      config.uniqueJid ? String(process.pid) : undefined,
-    ),
+    nextJid: createJidSource(now, config.uniqueJid ? String(process.pid) : undefined),
     now,
     log,
     closers,

@@ -15,7 +15,8 @@ import {
 } from '../../minion-protocol/index.ts';
 import { type PlainData, TemplateError } from '../../template/index.ts';
 import { MasterError } from '../api/index.ts';
-import { badTarget, type LiveConfig, parseTarget, valuesForMinions } from '../config/index.ts';
+import { badTarget, parseTarget } from '../arguments/index.ts';
+import { type LiveConfig, valuesForMinions } from '../config/index.ts';
 import { SlowPatterns } from '../jobs/index.ts';
 import { TracedGrains } from './grains.ts';
 import {

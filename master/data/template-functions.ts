@@ -10,7 +10,8 @@ import {
 } from '../../minion-protocol/index.ts';
 import type { PlainData, SaltFunction } from '../../template/index.ts';
 import { MasterError } from '../api/index.ts';
-import { mergeStrategies, parseTarget } from '../config/index.ts';
+import { parseTarget } from '../arguments/index.ts';
+import { mergeStrategies } from '../config/index.ts';
 import type { TracedGrains } from './grains.ts';
 import { isPillarMap, mergeDeep, mergePillar, type PillarMap, toWire } from './pillar-data.ts';
 

@@ -21,7 +21,6 @@ import {
   type Receiver,
   webhookReceiver,
 } from './export-receivers.ts';
-import { tags } from './tags.ts';
 
 /** What an export needs of the event bus. */
 interface ExportedBus {
@@ -43,6 +42,9 @@ export interface EventExportDeps {
   /** Counts events that were dropped. */
   readonly onDropped: (events: number) => void;
 }
+
+/** Events were dropped, because too many wait. */
+const exportDroppedTag = 'saltbridge/export/dropped';
 
 const stream = 'event-export';
 const pageSize = 256;
@@ -222,7 +224,7 @@ export class EventExporter {
     this.#isOver = true;
     const waiting = this.#cursors.filter(({ done }) => done < this.#last).map(({ name }) => name);
     log.error({ events, reason, exports: waiting }, 'events for export were dropped');
-    bus.fire(tags.exportDropped, { reason, exports: waiting });
+    bus.fire(exportDroppedTag, { reason, exports: waiting });
   }
 
   /** Forgets what every receiver has. */

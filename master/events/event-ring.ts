@@ -16,7 +16,6 @@ import {
 import type { Key, Store } from '../../store/index.ts';
 import type { MasterEvent } from '../api/index.ts';
 import type { EventRingOptions } from '../config/index.ts';
-import { tags } from './tags.ts';
 
 export interface EventRingDeps {
   readonly store: Store;
@@ -48,6 +47,9 @@ interface Waiting extends Place {
   readonly isAfterLoss: boolean;
 }
 
+/** Told to one reader, where events may be missing. */
+const eventsMissedTag = 'saltbridge/events/missed';
+
 const stream = 'events';
 /** Is there when all of a run was kept. */
 const completeKey: Key = ['event-ring', 'complete'];
@@ -59,7 +61,7 @@ const pageSize = 256;
 
 /** Some events may be missing here: fired by nobody, told to one reader. */
 export class MissedEvents implements MasterEvent {
-  readonly tag: string = tags.eventsMissed;
+  readonly tag: string = eventsMissedTag;
   readonly data: WireMap;
 
   /** @param after the id that was to be followed */
@@ -71,7 +73,7 @@ export class MissedEvents implements MasterEvent {
 /** What a reader is told last that was ended because it reads too slowly. */
 export function missedBySlowReader(now: number = Date.now()): MasterEvent {
   const data = { reason: 'the reader is too slow', _stamp: formatEventStamp(new Date(now)) };
-  return { tag: tags.eventsMissed, data };
+  return { tag: eventsMissedTag, data };
 }
 
 export class EventRing {

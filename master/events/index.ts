@@ -4,7 +4,7 @@ export {
   type EventBus,
   type Events,
   flat,
+  tags,
   trimValues,
 } from './event-bus.ts';
 export { MissedEvents, missedBySlowReader } from './event-ring.ts';
-export { tags } from './tags.ts';

@@ -1,3 +1,4 @@
+import type { KeyObject } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import {
   isJid,
@@ -22,7 +23,7 @@ import {
 } from '../api/index.ts';
 import { isFunctionName, keywordNameOf } from '../arguments/index.ts';
 import { type AuditTrail, auditOf, named } from '../audit/index.ts';
-import type { PublishKey } from '../auth/index.ts';
+import type { Auth, LastHeard, PublishKey } from '../auth/index.ts';
 import { type EventBus, tags } from '../events/index.ts';
 import {
   type AddedJob,
@@ -34,7 +35,6 @@ import {
   type PublicationId,
   type PublicationLog,
 } from './job-cache.ts';
-import type { Reconnecting } from './presence.ts';
 import type { TargetResolver } from './targets.ts';
 
 // What a job asks of a minion, in the form in which it is published [WIRE 11.1, 11.5].
@@ -457,8 +457,9 @@ export type Addressees = Omit<OutgoingPublication, 'envelope'>;
 export interface PublisherOptions {
   readonly publishKey: PublishKey;
   readonly transports: readonly MasterTransport[];
-  /** Signs with the master's key off the main thread; `undefined`: `sign_pub_messages` is off. */
-  readonly sign: ((bytes: Uint8Array) => Promise<Uint8Array>) | undefined;
+  readonly rsa: Pick<Auth['rsa'], 'run'>;
+  /** Signs what is published; `undefined`: `sign_pub_messages` is off. */
+  readonly masterKey: KeyObject | undefined;
   /** `publish_signing_algorithm`. */
   readonly signingAlgorithm: SigningAlgorithm;
   readonly log: Pick<PublicationLog, 'next' | 'noteSending'>;
@@ -530,10 +531,13 @@ export class Publisher {
     load: PublicationLoad,
     { key, serial }: Awaited<ReturnType<PublishKey['take']>>,
   ): Promise<Uint8Array> {
-    const { sign, signingAlgorithm } = this.#options;
-    const blob = sealPublication({ ...load, serial }, key);
-    const signature = sign === undefined ? undefined : await sign(blob);
-    return publicationEnvelope(blob, signature, signingAlgorithm);
+    const { rsa, masterKey, signingAlgorithm: algorithm } = this.#options;
+    const bytes = sealPublication({ ...load, serial }, key);
+    const signature =
+      masterKey === undefined
+        ? undefined
+        : await rsa.run({ kind: 'sign', masterKey, bytes, algorithm });
+    return publicationEnvelope(bytes, signature, algorithm);
   }
 
   #send(publication: OutgoingPublication): PublishOutcome {
@@ -545,5 +549,66 @@ export class Publisher {
       skipped += outcome.skipped;
     }
     return { queued, skipped };
+  }
+}
+
+// Minions that come back after a restart of the master.
+
+export interface ReconnectingOptions {
+  /** Minions that had signed in when the master started. */
+  readonly signedIn: readonly string[];
+  /** How long a publication waits for those that are away, milliseconds (`reconnect_wait`). */
+  readonly waitMs: number;
+  readonly lastHeard: Pick<LastHeard, 'onFirst'>;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
+}
+
+/**
+ * From the start of the master until every release has reconnected by itself, milliseconds:
+ * minions over ZeroMQ wait up to 11 seconds (`recon_max`), 3006 over TCP a minute or more.
+ */
+const reconnectMs = 120_000;
+
+/** Minions that had signed in before the master was restarted, and have not been heard since. */
+export class Reconnecting {
+  readonly #waitMs: number;
+  readonly #now: () => number;
+  readonly #startedAt: number;
+  readonly #away: Set<string>;
+  /** When the others were heard first, milliseconds since 1970. */
+  readonly #backAt = new Map<string, number>();
+
+  constructor({ signedIn, waitMs, lastHeard, now }: ReconnectingOptions) {
+    this.#waitMs = waitMs;
+    this.#now = now;
+    this.#startedAt = now();
+    this.#away = new Set(signedIn);
+    const stopListening = lastHeard.onFirst((id) => {
+      if (this.#isOver()) stopListening();
+      else if (this.#away.delete(id)) this.#backAt.set(id, now());
+    });
+  }
+
+  /** How long a publication to these minions is held for those that subscribe later, milliseconds. */
+  holdMs(minionIds: readonly string[]): number {
+    if (this.#isOver() || this.#away.size === 0) return 0;
+    return minionIds.some((id) => this.#away.has(id)) ? this.#waitMs : 0;
+  }
+
+  /** Whether a minion is away, or came back too late for a job that was published meanwhile. */
+  isReconnecting(minionId: string, publishedAt: number): boolean {
+    if (this.#isOver()) return false;
+    if (this.#away.has(minionId)) return true;
+    const backAt = this.#backAt.get(minionId);
+    if (backAt === undefined || publishedAt < this.#startedAt) return false;
+    return backAt > publishedAt + this.#waitMs;
+  }
+
+  #isOver(): boolean {
+    if (this.#now() < this.#startedAt + reconnectMs) return false;
+    this.#away.clear();
+    this.#backAt.clear();
+    return true;
   }
 }

@@ -3,12 +3,14 @@
  * an earlier master process.
  */
 
+import { randomInt } from 'node:crypto';
 import type { WireValue } from '../../minion-protocol/index.ts';
 import { BoundedQueue } from '../../runtime/index.ts';
 import {
   type BatchRequest,
   type BatchUpdate,
   type Delivery,
+  type InProcessJobsApi,
   type JobReturn,
   type JobUpdate,
   MasterError,
@@ -562,7 +564,7 @@ type RunOnce = (request: RunRequest) => AsyncIterable<JobUpdate>;
  * @param random a whole number from 0 on, below its argument
  * @throws MasterError ERR_BAD_TGT, ERR_ARGS
  */
-export async function* runSubset(
+async function* runSubset(
   run: RunOnce,
   { subset = 1, ...request }: RunRequest,
   random: (below: number) => number,
@@ -627,4 +629,12 @@ export async function* runJob(
   } finally {
     stopListening();
   }
+}
+
+/** Publishes and follows to the end; with `subset`, on some of the minions that have the function. */
+export function createRun(parts: RunDeps): InProcessJobsApi['run'] {
+  return (request, signal) =>
+    request.subset === undefined
+      ? runJob(parts, request, signal)
+      : runSubset((one) => runJob(parts, one, signal), request, randomInt);
 }

@@ -1,6 +1,5 @@
 /** Opens jobs, and implements the interface `jobs`. */
 
-import { randomInt } from 'node:crypto';
 import type { MasterTransport } from '../../minion-protocol/index.ts';
 import type { InProcessJobsApi, JobProgress, MinionInfo, PresentMinion } from '../api/index.ts';
 import type { Audit } from '../audit/index.ts';
@@ -8,19 +7,12 @@ import type { Auth } from '../auth/index.ts';
 import type { LiveConfig } from '../config/index.ts';
 import type { MasterContext } from '../context/index.ts';
 import type { Events } from '../events/index.ts';
-import { JobDispatcher, Publisher } from './dispatcher.ts';
-import {
-  type MinionFacts,
-  type RunDeps,
-  resumeJob,
-  runBatch,
-  runJob,
-  runSubset,
-} from './follow-job.ts';
+import { JobDispatcher, Publisher, Reconnecting } from './dispatcher.ts';
+import { createRun, type MinionFacts, type RunDeps, resumeJob, runBatch } from './follow-job.ts';
 import { idleTimeoutMs, listJobs, showJob } from './history.ts';
 import { freshJid, type Job, JobCache, PublicationLog } from './job-cache.ts';
 import { KnownFacts, takeOverFacts } from './minion-facts.ts';
-import { needingOwnRestart, PresenceEvents, presentMinions, Reconnecting } from './presence.ts';
+import { needingOwnRestart, PresenceEvents, presentMinions } from './presence.ts';
 import { KnownResources, TargetResolver } from './targets.ts';
 
 export interface JobDeps {
@@ -95,11 +87,11 @@ export async function createJobs(deps: JobDeps): Promise<Jobs> {
     isReconnecting: (id, publishedAt) => reconnecting.isReconnecting(id, publishedAt),
   };
   const targets = new TargetResolver({
-    acceptedIds: () => keys.acceptedIds(),
+    acceptedIds: keys.acceptedIds.bind(keys),
     isAccepted: (id) => keys.get(id)?.state === 'accepted',
     factsOf: (id) => facts.of(id),
     rightsOf: (id) => facts.rightsOf(id),
-    resourcesOf: (id) => resources.of(id),
+    resourcesOf: resources.of.bind(resources),
     isDataCached: fixed.minionDataCache,
     nodegroups: config.current.nodegroups,
   });
@@ -204,16 +196,13 @@ function createPublisher(
   log: PublicationLog,
 ): Publisher {
   const { publishKey, rsa, masterKeys } = auth;
-  const algorithm = config.publishSigningAlgorithm;
-  const masterKey = masterKeys.privateKey;
   return new Publisher({
     publishKey,
     transports,
     log,
-    signingAlgorithm: algorithm,
-    sign: config.signPubMessages
-      ? (bytes) => rsa.run({ kind: 'sign', masterKey, bytes, algorithm })
-      : undefined,
+    rsa,
+    masterKey: config.signPubMessages ? masterKeys.privateKey : undefined,
+    signingAlgorithm: config.publishSigningAlgorithm,
   });
 }
 
@@ -228,10 +217,7 @@ interface JobsApiDeps extends RunDeps {
 
 function createJobsApi(parts: JobsApiDeps): InProcessJobsApi {
   const { cache, dispatcher, targets, config } = parts;
-  const run: InProcessJobsApi['run'] = (request, signal) =>
-    request.subset === undefined
-      ? runJob(parts, request, signal)
-      : runSubset((one) => runJob(parts, one, signal), request, randomInt);
+  const run = createRun(parts);
   return {
     publish: async (request) => {
       const { record, delivery, problem } = await dispatcher.publish(request);

@@ -27,7 +27,7 @@ import {
   type TargetPlan,
   type TargetRequest,
 } from '../api/index.ts';
-import { badTarget, compileRightTarget, parseTarget, parseUnexpanded } from '../config/index.ts';
+import { badTarget, compileRightTarget, parseTarget, parseUnexpanded } from '../arguments/index.ts';
 
 // What minions of 3008 and later manage besides themselves.
 

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import { packWire } from '../../minion-protocol/index.ts';
-import { type Reply, send, type VerifiedRequest } from '../auth/index.ts';
+import { type Reply, type SessionKeys, send, type VerifiedRequest } from '../auth/index.ts';
 
 /** Marks that lie together in one block. */
 export const marksPerBlock = 4;
@@ -314,4 +314,20 @@ function firstAnswer(
 
 function nameOf(mark: Buffer): string {
   return mark.toString('latin1');
+}
+
+/**
+ * What was seen before a restart is not remembered, so an event stamped before it is taken for a
+ * replay, unless the session key was made after it: then nobody can have recorded it before.
+ */
+export function replayCheck(
+  sessions: SessionKeys,
+  startedAt: number,
+): (request: VerifiedRequest) => boolean {
+  const startSecond = Math.floor(startedAt / 1000);
+  return ({ minionId, ts }) => {
+    if (minionId === undefined || ts === undefined || ts >= startSecond) return false;
+    const madeAt = sessions.madeAt(minionId);
+    return madeAt !== undefined && madeAt < startedAt;
+  };
 }

@@ -4,15 +4,11 @@ import type { Logger } from 'pino';
 import type { Decision } from '../../acl/index.ts';
 import { type Rate, Throttle, TokenBuckets } from '../../runtime/index.ts';
 import type { Denial } from '../api/index.ts';
-import {
-  type Auth,
-  DropConnectionError,
-  type SessionKeys,
-  type VerifiedRequest,
-} from '../auth/index.ts';
+import { type Auth, DropConnectionError, type VerifiedRequest } from '../auth/index.ts';
 import type { LiveConfig } from '../config/index.ts';
 import type { MasterContext } from '../context/index.ts';
 import type { RequestCounters } from '../metrics/index.ts';
+import { replayCheck } from './replay-cache.ts';
 
 /** What a request costs that moves nothing: some 0.2 ms, in which 16 KiB could be moved. */
 const leastBytes = 16 * 1024;
@@ -101,22 +97,6 @@ export function createRequestLimits({ config, context, auth }: RequestLimitDeps)
 /** The log of everything about requests. */
 export function logOf({ log }: MasterContext): Logger {
   return log.child({ component: 'requests' });
-}
-
-/**
- * What was seen before a restart is not remembered, so an event stamped before it is taken for a
- * replay, unless the session key was made after it: then nobody can have recorded it before.
- */
-function replayCheck(
-  sessions: SessionKeys,
-  startedAt: number,
-): (request: VerifiedRequest) => boolean {
-  const startSecond = Math.floor(startedAt / 1000);
-  return ({ minionId, ts }) => {
-    if (minionId === undefined || ts === undefined || ts >= startSecond) return false;
-    const madeAt = sessions.madeAt(minionId);
-    return madeAt !== undefined && madeAt < startedAt;
-  };
 }
 
 const burstMs = 60_000;

@@ -77,7 +77,7 @@ export function createRequests(deps: RequestDeps): Requests {
   const { counters, meter, now } = context;
   const { keys, rsa, masterKeys, publishKey, sessions, pins, versions, tokens, lastHeard } = auth;
   const log = context.log.child({ component: 'requests' });
-  const acceptedKey = (id: string): string | undefined => keys.acceptedPem(id);
+  const acceptedKey = keys.acceptedPem.bind(keys);
   const repeats = new ReplayCache({ ttlSeconds, now });
   auth.revocation.onRevoked((id) => repeats.forget(id));
   const channel = new RequestChannel({
@@ -182,7 +182,7 @@ export function jobRequests(
     _return: returnHandler({
       keeper: new ReturnKeeper({
         cache,
-        isOfFormerOwner: (id, jid) => auth.retiredIds.has(id, jid),
+        isOfFormerOwner: auth.retiredIds.has.bind(auth.retiredIds),
         resources,
         bus,
         nextJid,
@@ -193,7 +193,7 @@ export function jobRequests(
       signatures: new SignatureCheck({
         isRequired: requireMinionSignMessages,
         mustVerify: dropMessagesSignatureFail,
-        acceptedKey: (id) => auth.keys.acceptedPem(id),
+        acceptedKey: auth.keys.acceptedPem.bind(auth.keys),
         verify: (pem, packed, signature) =>
           auth.rsa.run({ kind: 'check-load', pem, packed, signature }),
         counters,

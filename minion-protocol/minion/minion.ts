@@ -3,7 +3,7 @@
  * has, and returns what they gave. For tests, the demo and small appliances.
  */
 
-import { generateKeyString } from '../crypticle.ts';
+import { generateKeyString } from '../crypt.ts';
 import { createMinionHandshake, type MinionHandshakeConfig } from '../minion-handshake.ts';
 import { isWireMap, type WireMap, type WireValue } from '../payload.ts';
 import type { PublicationLoad } from '../request.ts';

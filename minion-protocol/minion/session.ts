@@ -3,13 +3,19 @@
  * opened, and repeated once after a new sign-in when the keys turn out to be old [WIRE 7.3, 8].
  */
 import { createPrivateKey, createPublicKey, type KeyObject, randomBytes } from 'node:crypto';
-import { type CrypticleKey, parseKeyString, SerialGuard } from '../crypticle.ts';
+import {
+  type CrypticleKey,
+  defaultEncryptionAlgorithm,
+  defaultSigningAlgorithm,
+  minionToken,
+  parseKeyString,
+  SerialGuard,
+} from '../crypt.ts';
 import { ProtocolError } from '../errors.ts';
 import type { HandshakeStep } from '../minion-handshake.ts';
 import { isWireMap, type WireMap, type WireValue } from '../payload.ts';
 import { openPublication } from '../publication.ts';
 import { encodeRequest, openPrivateReply, openSendReply } from '../request.ts';
-import { defaultEncryptionAlgorithm, defaultSigningAlgorithm, minionToken } from '../rsa.ts';
 
 /** An accepted sign-in. */
 export type SignedIn = Extract<HandshakeStep, { state: 'accepted' }>;

@@ -11,6 +11,7 @@ export const doctorCodes = [
   'clock-behind',
   'config-problem',
   'config-warning',
+  'coordinator-away',
   'directory-owner',
   'directory-writable',
   'disk-full',

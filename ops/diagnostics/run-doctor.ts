@@ -298,6 +298,20 @@ async function checkOutbox({ running }: DiagnosticsInput): Promise<DoctorFinding
   return findings;
 }
 
+/** The etcd or ZooKeeper that keeps the values of data spaces. */
+async function checkCoordinator({ running }: DiagnosticsInput): Promise<DoctorFinding[]> {
+  if (running?.status.extensions?.bridge?.data_coordinator_connected !== 0) return [];
+  return [
+    {
+      code: 'coordinator-away',
+      severity: 'warning',
+      subject: 'coordinator',
+      problem: 'The server that keeps the values of data spaces is not connected.',
+      remedy: "The master's log says why; the options are under bridge: guests: data: coordinator.",
+    },
+  ];
+}
+
 const answerMs = 5_000;
 
 /** What became of asking the master. */
@@ -470,6 +484,7 @@ const checks: Readonly<Record<string, Check>> = {
   protocol: checkProtocol,
   restart: checkRestart,
   outbox: checkOutbox,
+  coordinator: checkCoordinator,
   clock: checkClock,
   'open files': checkFileLimit,
   disk: checkDisk,

@@ -50,6 +50,10 @@ test('a template is compiled, prepared, and becomes an environment of Heat', asy
   t.is(plain.stderr, 'db/motd is read by no role: it is not sent\n');
   const picture = await runCli(['heat', 'compile', file, '--print', 'picture']);
   t.regex(picture.stdout, /r0 -->\|"db\/password \(secret\)"\| r1/);
+  const svg = await runCli(['heat', 'compile', file, '--picture', 'svg']);
+  t.regex(svg.stdout, /^<svg .*<text [^>]*>db\/password \(secret\)<\/text>.*<\/svg>\n$/s);
+  const both = await runCli(['heat', 'compile', file, '--picture', 'svg', '--print', 'roles']);
+  t.is(both.code, 64);
   const roles = await runCli(['heat', 'compile', file, '--print', 'roles', '--format', 'shell']);
   const { calls, options } = fakeBridge({
     'enroll.create': (parameters) => ({ userData: `for ${JSON.stringify(parameters)}` }),

@@ -6,15 +6,13 @@ import type { Logger } from 'pino';
 import {
   formatJson,
   formatNested,
-  formatPprint,
-  formatYaml,
-  wrapText,
-} from '../../cli/output/nested.ts';
-import {
   formatNoReturn,
+  formatPprint,
   formatRaw,
   formatTxt,
   formatValuesOnly,
+  formatYaml,
+  wrapText,
 } from '../../cli/output/outputters.ts';
 import { createLogger, LogFile, type MasterLog, openMasterLog } from '../../cli/service/log.ts';
 import { terminalColors } from '../../cli/terminal.ts';

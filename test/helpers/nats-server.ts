@@ -11,10 +11,13 @@ import { freePort } from '../../bench/free-port.ts';
 import { type Declare, testWhere } from './needs.ts';
 import { temporaryDirectory } from './temporary-directory.ts';
 
-const program = '/usr/sbin/nats-server';
+export const natsServerProgram = '/usr/sbin/nats-server';
+
+/** Whether it is there. */
+export const hasNatsServer: boolean = existsSync(natsServerProgram);
 
 /** Declares a test that needs the program. */
-export const natsTest: Declare = testWhere(existsSync(program), 'nats-server of Debian');
+export const natsTest: Declare = testWhere(hasNatsServer, 'nats-server of Debian');
 
 export interface TestNatsServer {
   /** `127.0.0.1:<port>` */
@@ -53,7 +56,7 @@ export async function startNatsServer(
     await ended;
   };
   const start = async (): Promise<void> => {
-    server = spawn(program, ['-c', file], { stdio: ['ignore', 'ignore', 'pipe'] });
+    server = spawn(natsServerProgram, ['-c', file], { stdio: ['ignore', 'ignore', 'pipe'] });
     const lines: string[] = [];
     for await (const line of createInterface(server.stderr ?? process.stdin)) {
       lines.push(line);

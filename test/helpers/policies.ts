@@ -5,10 +5,9 @@ import {
   type PolicyEnvironment,
   type PolicyRule,
 } from '../../acl/index.ts';
-import { noAudit } from '../../master/audit/audit-log.ts';
-import { RuledDecisions } from '../../master/audit/audited.ts';
+import { compileRightTarget } from '../../master/arguments/arguments.ts';
+import { noAudit, RuledDecisions } from '../../master/audit/audit-log.ts';
 import { policySyntax } from '../../master/config/policy-rules.ts';
-import { compileRightTarget } from '../../master/config/target-text.ts';
 import { PolicyGate } from '../../master/users/policy.ts';
 
 /** What a policy of a test knows. */

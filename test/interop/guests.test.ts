@@ -1,14 +1,27 @@
 /** Values that real minions write for each other: by `sdb://`, and by the module. */
+import { execFile } from 'node:child_process';
+import { copyFileSync, existsSync } from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import test from 'ava';
 import { allow } from '../../acl/index.ts';
 import { type Bridge, createBridge } from '../../heat-bridge/index.ts';
 import { isWireMap, type WireValue } from '../../minion-protocol/index.ts';
+import { testWhere } from '../helpers/needs.ts';
+import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { EventLog } from './event-log.ts';
 import { Fleet } from './fleet.ts';
 import { MasterHome, type OurMaster } from './our-master.ts';
 import { minionPrograms, steps } from './programs.ts';
 
 const step = steps('SALT_MINION');
+const stepWithRuby = existsSync('/usr/bin/facter')
+  ? step
+  : testWhere(false, 'the packages facter and ruby');
+const rubyClient = fileURLToPath(
+  new URL('../../../clients/guests/saltbridge/saltbridge.rb', import.meta.url),
+);
 
 let home: MasterHome;
 let fleet: Fleet;
@@ -124,4 +137,36 @@ step('what is known is in the pillar of a reader, and in states by its own names
     'mysql:password': 'secret-4711',
     'mysql:port': '3306',
   });
+});
+
+stepWithRuby('Facter and Chef ask by salt-call, and values of a file are written', async (t) => {
+  const [writer = '', reader = ''] = fleet.ids;
+  await bridge.data.add(
+    {
+      name: 'shop',
+      roles: {
+        db: { minions: [writer], writes: { 'app-url': { attribute: 'app:url' } } },
+        app: { minions: [reader], reads: { 'site:url': 'db/app-url' } },
+      },
+    },
+    { replaces: true },
+  );
+  for (const id of fleet.ids) await run(id, 'saltutil.refresh_pillar', [], { wait: true });
+  const directory = temporaryDirectory(t);
+  const callOf = async (id: string): Promise<Readonly<Record<string, string | undefined>>> => {
+    const index = fleet.ids.indexOf(id);
+    const program = minionPrograms[index] ?? minionPrograms[0] ?? '';
+    const confFile = String(await run(id, 'config.get', ['conf_file']));
+    const call = `${path.join(path.dirname(program), 'salt-call')} -c ${path.dirname(confFile)}`;
+    return { PATH: process.env.PATH, HOME: directory, SALTBRIDGE_SALT_CALL: call };
+  };
+  copyFileSync(rubyClient, path.join(directory, 'saltbridge.rb'));
+  const asked = promisify(execFile)('facter', ['--json', 'saltbridge'], {
+    env: { ...(await callOf(reader)), FACTERLIB: directory },
+  });
+  const nasty = `it's "$(id)"`;
+  const put = `require '${rubyClient}'; Saltbridge.put('app:url' => ENV.fetch('VALUE'))`;
+  const env = { ...(await callOf(writer)), VALUE: nasty };
+  await promisify(execFile)('ruby', ['-e', put], { env });
+  t.deepEqual(JSON.parse((await asked).stdout), { saltbridge: { site: { url: nasty } } });
 });

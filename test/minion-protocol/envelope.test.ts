@@ -9,16 +9,31 @@ import {
 import test from 'ava';
 import fc from 'fast-check';
 import {
+  cleanKeyText,
+  generateKeyPair,
   generateKeyString,
   HmacKey,
+  isEncryptionAlgorithm,
+  isMinionToken,
+  isSigningAlgorithm,
+  keyFingerprint,
+  minionToken,
   openCrypticle,
   openValue,
   parseKeyString,
+  parsePrivateKey,
+  parsePublicKey,
   RandomPool,
+  rsaDecrypt,
+  rsaEncrypt,
+  rsaSign,
+  rsaVerify,
   SerialGuard,
   sealCrypticle,
   sealValue,
-} from '../../minion-protocol/crypticle.ts';
+  x931Recover,
+  x931Sign,
+} from '../../minion-protocol/crypt.ts';
 import { ProtocolError, protocolErrors } from '../../minion-protocol/errors.ts';
 import {
   isWireMap,
@@ -47,23 +62,6 @@ import {
   type RequestEnvelope,
   type SealedEnvelope,
 } from '../../minion-protocol/request.ts';
-import {
-  cleanKeyText,
-  generateKeyPair,
-  isEncryptionAlgorithm,
-  isMinionToken,
-  isSigningAlgorithm,
-  keyFingerprint,
-  minionToken,
-  parsePrivateKey,
-  parsePublicKey,
-  rsaDecrypt,
-  rsaEncrypt,
-  rsaSign,
-  rsaVerify,
-  x931Recover,
-  x931Sign,
-} from '../../minion-protocol/rsa.ts';
 import { tries } from '../helpers/effort.ts';
 import { firstMessageWith } from '../helpers/first-message.ts';
 import { rsaPair } from '../helpers/rsa-keys.ts';

@@ -9,12 +9,6 @@ import {
   TcpFrameDecoder,
 } from '../../minion-protocol/tcp-frames.ts';
 import {
-  answerUpgrade,
-  type WebsocketBreach,
-  WebsocketDecoder,
-  type WebsocketEvent,
-} from '../../minion-protocol/websocket.ts';
-import {
   DEFAULT_ZMTP_LIMITS,
   encodeGreeting,
   encodeMessage,
@@ -23,7 +17,13 @@ import {
   ZmtpDecoder,
   type ZmtpEvent,
   type ZmtpRole,
-} from '../../minion-protocol/zmtp.ts';
+} from '../../minion-protocol/transport/zeromq-listener.ts';
+import {
+  answerUpgrade,
+  type WebsocketBreach,
+  WebsocketDecoder,
+  type WebsocketEvent,
+} from '../../minion-protocol/websocket.ts';
 import { tries } from '../helpers/effort.ts';
 import { clientFrame, OPENING, REQUEST, tcpVector, tcpVectors } from '../helpers/stream-masters.ts';
 import {

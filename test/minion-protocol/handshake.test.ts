@@ -1,5 +1,15 @@
 import test from 'ava';
 import {
+  cleanKeyText,
+  isSigningAlgorithm,
+  keyFingerprint,
+  parsePrivateKey,
+  parsePublicKey,
+  rsaDecrypt,
+  rsaEncrypt,
+  rsaVerify,
+} from '../../minion-protocol/crypt.ts';
+import {
   type AuthMaterial,
   type AuthRequest,
   aesKeySignature,
@@ -25,16 +35,6 @@ import {
   wireBytes,
 } from '../../minion-protocol/payload.ts';
 import { type ClearEnvelope, decodeEnvelope } from '../../minion-protocol/request.ts';
-import {
-  cleanKeyText,
-  isSigningAlgorithm,
-  keyFingerprint,
-  parsePrivateKey,
-  parsePublicKey,
-  rsaDecrypt,
-  rsaEncrypt,
-  rsaVerify,
-} from '../../minion-protocol/rsa.ts';
 import { rsaPair } from '../helpers/rsa-keys.ts';
 import {
   base64,

@@ -1,5 +1,10 @@
 import fc from 'fast-check';
-import { openValue, parseKeyString, sealCrypticle } from '../../minion-protocol/crypticle.ts';
+import {
+  openValue,
+  parseKeyString,
+  parsePrivateKey,
+  sealCrypticle,
+} from '../../minion-protocol/crypt.ts';
 import { ProtocolError } from '../../minion-protocol/errors.ts';
 import { unpackEvent } from '../../minion-protocol/event.ts';
 import { parseAuthRequest } from '../../minion-protocol/master-handshake.ts';
@@ -12,7 +17,6 @@ import {
   parsePillarLoad,
   parseReturnLoad,
 } from '../../minion-protocol/request.ts';
-import { parsePrivateKey } from '../../minion-protocol/rsa.ts';
 import { tries } from '../helpers/effort.ts';
 import { longTest } from '../helpers/needs.ts';
 import { base64, cases, keys, pem, toWireValue, vectorFile } from '../helpers/vectors.ts';

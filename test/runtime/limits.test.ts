@@ -20,8 +20,8 @@ import {
   Semaphore,
   SendPool,
 } from '../../runtime/index.ts';
+import { Throttle, TokenBuckets } from '../../runtime/limits.ts';
 import { inTime, linkSignals } from '../../runtime/time-limit.ts';
-import { Throttle, TokenBuckets } from '../../runtime/token-bucket.ts';
 
 test('connections of one IPv6 network of 64 bits share their limits, others do not', (t) => {
   const { connect } = guard({ maxNewConnectionsPerAddress: 2 });

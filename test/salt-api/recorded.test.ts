@@ -5,7 +5,7 @@ import { request } from 'node:http';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import { allow } from '../../acl/index.ts';
-import { formatJson } from '../../cli/output/nested.ts';
+import { formatJson } from '../../cli/output/outputters.ts';
 import { connectMaster } from '../../client/index.ts';
 import { createBridge } from '../../heat-bridge/index.ts';
 import type { MasterApi } from '../../master/index.ts';

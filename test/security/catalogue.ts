@@ -61,6 +61,7 @@ const metadata = inFile('heat-bridge/cfn-init/metadata.test.ts');
 const nesting = inFile('heat-bridge/deployments/nesting.test.ts');
 const stacks = inFile('heat-bridge/deployments/http.test.ts');
 const guestData = inFile('heat-bridge/guests/data-space.test.ts');
+const coordinatorOptions = inFile('heat-bridge/guests/coordinator-options.test.ts');
 const guestPeers = inFile('heat-bridge/guests/peers.test.ts');
 const vendordata = inFile('heat-bridge/guests/vendordata.test.ts');
 const byIdentity = inFile('heat-bridge/guests/identity.test.ts');
@@ -71,6 +72,7 @@ const outward = inFile('heat-bridge/outgoing/exchange.test.ts');
 const claims = inFile('heat-bridge/enroll/claims.test.ts');
 const lives = inFile('heat-bridge/enroll/life.test.ts');
 const resources = inFile('master/requests/events.test.ts');
+const clusterLog = inFile('store/log.test.ts');
 const directoryLock = inFile('store/directory-lock.test.ts');
 const processIdentity = inFile('store/process-identity.test.ts');
 const publicationLog = inFile('master/jobs/publication-log.test.ts');
@@ -780,7 +782,10 @@ export const catalogue: readonly Threat[] = [
   {
     id: 'M-20',
     threat: 'markup in returns',
-    tests: [apiServer('every answer forbids what browsers could make of it')],
+    tests: [
+      apiServer('every answer forbids what browsers could make of it'),
+      'heat-bridge/guests/compile-template.test.ts: a picture in SVG has each role and value as text, whatever they are',
+    ],
   },
   {
     id: 'G-01',
@@ -1799,6 +1804,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       guests('a secret value is given to nobody whose answer others can decrypt'),
       guestData('secret values are sealed in the store, and no value is in the audit log or shown'),
+      coordinatorOptions('options of a coordinator that cannot be are refused, each with its key'),
     ],
   },
   {
@@ -1808,6 +1814,7 @@ export const catalogue: readonly Threat[] = [
       guestData('a stack that would exceed its quota is refused by the name of the quota'),
       guestData('a value is text of at most 64 KiB'),
       guestData('registrations of one owner leave room for those of others, and give it back'),
+      coordinatorOptions('a frame of ZooKeeper that is too long ends the connection'),
     ],
   },
   {
@@ -1992,5 +1999,51 @@ export const catalogue: readonly Threat[] = [
       localClients('a client that fires what is no event is disconnected, and others are served'),
       localClients('a reader of events who does not read is disconnected, with a line in the log'),
     ],
+  },
+  {
+    id: 'H-85a',
+    threat: 'cluster: members that apply the same entries do not hold the same',
+    tests: [
+      clusterLog('clocks that differ by a minute make no difference between members'),
+      clusterLog('of two members that do not hold the same none goes on'),
+      clusterLog('a member that does not hold what most hold stops, and they go on'),
+    ],
+  },
+  {
+    id: 'H-85b',
+    threat: 'cluster: a write is acknowledged that only one machine has',
+    tests: [clusterLog('a write is acknowledged when a second member has applied it, not before')],
+  },
+  {
+    id: 'H-85c',
+    threat: 'cluster: a write takes effect twice',
+    tests: [
+      clusterLog('an append whose outcome is unknown is made again, and takes effect once'),
+      clusterLog('an entry that the log has twice takes effect once'),
+    ],
+  },
+  {
+    id: 'H-85d',
+    threat: 'cluster: a member that was replaced, or has lost a lease, writes on',
+    tests: [
+      clusterLog('a token that another member has replaced fences a write'),
+      clusterLog('what a member that was replaced still sends has no effect'),
+    ],
+  },
+  {
+    id: 'H-85e',
+    threat: 'cluster: who has the log alone reads, forges, takes out or replaces entries',
+    tests: [
+      clusterLog(
+        'nothing of a write can be read in the log, and nobody without the secret adds to it',
+      ),
+      clusterLog('entries that were taken out or replaced stop the store'),
+      clusterLog('an entry that was replaced is noticed while the store is open'),
+    ],
+  },
+  {
+    id: 'H-85f',
+    threat: 'cluster: a write is larger than an entry of the log may be',
+    tests: [clusterLog('a write that no entry has room for is refused before anything is written')],
   },
 ];

@@ -1,7 +1,7 @@
 /** Attacks by whoever reaches a port, over each transport. */
 import { createPublicKey, generateKeyPairSync } from 'node:crypto';
 import test, { type ExecutionContext } from 'ava';
-import { HmacKey } from '../../minion-protocol/crypticle.ts';
+import { HmacKey } from '../../minion-protocol/crypt.ts';
 import {
   encodeRequest,
   isWireMap,

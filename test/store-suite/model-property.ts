@@ -18,6 +18,7 @@ const expiresAt = fc.option(fc.integer({ min: start, max: start + 60 }), { nil: 
 const operation: fc.Arbitrary<Operation> = fc.oneof(
   { weight: 6, arbitrary: fc.record({ key, value, ifRevision, expiresAt }).map(toPut) },
   { weight: 2, arbitrary: fc.record({ key, ifRevision }).map(toDelete) },
+  fc.record({ op: fc.constant('require' as const), key, ifRevision: fc.nat(12) }),
   key.map((prefix) => ({ op: 'delete-prefix' as const, prefix: prefix.slice(1) })),
   fc.record({
     op: fc.constant('append' as const),

@@ -29,12 +29,13 @@ export class Model {
   }
 
   #holds(operation: Operation): boolean {
-    if (operation.op !== 'put' && operation.op !== 'delete') return true;
+    if (operation.op === 'delete-prefix' || operation.op === 'append') return true;
     if (operation.ifRevision === undefined) return true;
     return (this.get(operation.key)?.revision ?? 0) === operation.ifRevision;
   }
 
   #apply(operation: Operation): void {
+    if (operation.op === 'require') return;
     if (operation.op === 'append') {
       const records = this.streams.get(operation.stream) ?? [];
       this.streams.set(operation.stream, [...records, operation.value]);

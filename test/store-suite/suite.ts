@@ -1,5 +1,5 @@
 import anyTest, { type ExecutionContext, type TestFn } from 'ava';
-import { type Entry, type Store, StoreError } from '../../store/index.ts';
+import { type Entry, type Operation, type Store, StoreError } from '../../store/index.ts';
 import { agreesWithModel, type OpenStore } from './model-property.ts';
 
 const test: TestFn = anyTest;
@@ -103,6 +103,28 @@ export function storeSuite(engine: string, openStore: OpenStore): void {
     await store.write([{ op: 'delete', key: ['a'], ifRevision: first }]);
     t.is(await store.get(['a']), undefined);
   });
+
+  check(
+    'a write may require the revision of an entry that it leaves alone',
+    async (t, { store, clock }) => {
+      const put = (name: string, expiresAt = Number.POSITIVE_INFINITY): Operation => ({
+        op: 'put',
+        key: [name],
+        value: bytes(''),
+        expiresAt,
+      });
+      const token = await store.write([put('lease', clock.now + 10)]);
+      const fence: Operation = { op: 'require', key: ['lease'], ifRevision: token };
+      await store.write([fence, put('a')]);
+      t.is((await store.get(['lease']))?.revision, token);
+      clock.now += 10;
+      const refused = { instanceOf: StoreError, code: 'ERR_REVISION' };
+      await t.throwsAsync(store.write([fence, put('b')]), refused);
+      await store.write([put('lease')]);
+      await t.throwsAsync(store.write([put('b'), fence]), refused);
+      t.is(await store.get(['b']), undefined);
+    },
+  );
 
   check('of many writers with the same condition one wins', async (t, { store }) => {
     const claim = (): Promise<number> =>

@@ -17,7 +17,6 @@ import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
 import { writeBackup } from '../../store/backup.ts';
 import { openLmdbTables } from '../../store/embedded.ts';
-import { encodeKey, layoutVersion, packNumber } from '../../store/encoding.ts';
 import {
   type EmbeddedStore,
   inspectStore,
@@ -26,6 +25,7 @@ import {
   restoreStore,
   StoreError,
 } from '../../store/index.ts';
+import { encodeKey, layoutVersion, packNumber } from '../../store/table-store.ts';
 import { testWhere } from '../helpers/needs.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 

@@ -13,7 +13,6 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
 import { GroupCommit, openLmdbTables } from '../../store/embedded.ts';
-import { encodeKey, layoutVersion, packNumber, unpackNumber } from '../../store/encoding.ts';
 import {
   createMemoryStore,
   openEmbeddedStore,
@@ -23,7 +22,14 @@ import {
   StoreError,
   type StoreUpgrade,
 } from '../../store/index.ts';
-import { sweepExpired, TableStore } from '../../store/table-store.ts';
+import {
+  encodeKey,
+  layoutVersion,
+  packNumber,
+  sweepExpired,
+  TableStore,
+  unpackNumber,
+} from '../../store/table-store.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { storeSuite } from '../store-suite/suite.ts';
 

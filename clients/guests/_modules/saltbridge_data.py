@@ -14,6 +14,9 @@ from salt.exceptions import CommandExecutionError
 # Seconds that one request waits at the master.
 _STEP = 20
 
+# Answers after which the same request may succeed.
+_AGAIN = ("ERR_DATA_BUSY", "ERR_DATA_UNAVAILABLE")
+
 
 def _values_of_heat():
     """Values that Heat has resolved: user-data wrote them."""
@@ -73,11 +76,11 @@ def get(key, timeout=300, after=0):
         if answer is not None and "value" in answer:
             return answer["value"]
         error = answer.get("error", {}) if answer else {"message": "the master does not answer"}
-        may_come = answer is None or error.get("code") in ("ERR_DATA_TIMEOUT", "ERR_DATA_BUSY")
+        may_come = answer is None or error.get("code") in ("ERR_DATA_TIMEOUT",) + _AGAIN
         if not may_come or time.monotonic() >= end:
             waited = " (waited {} s)".format(timeout) if may_come else ""
             raise CommandExecutionError("{}{}".format(error.get("message"), waited))
-        if answer is None or error.get("code") == "ERR_DATA_BUSY":
+        if answer is None or error.get("code") in _AGAIN:
             time.sleep(1)
 
 
@@ -99,10 +102,10 @@ def put(key, value, timeout=60):
         answer = _ask("saltbridge_data.put", key=key, value=_text(value))
         if answer is not None and "version" in answer:
             return answer["version"]
-        if answer is not None:
-            raise CommandExecutionError(answer.get("error", {}).get("message"))
-        if time.monotonic() >= end:
-            raise CommandExecutionError("the master does not answer")
+        error = answer.get("error", {}) if answer else {"message": "the master does not answer"}
+        may_succeed = answer is None or error.get("code") in _AGAIN
+        if not may_succeed or time.monotonic() >= end:
+            raise CommandExecutionError(error.get("message"))
         time.sleep(1)
 
 
@@ -135,3 +138,21 @@ def put_attributes(values):
     """
     writes = _declared().get("writes", {})
     return {name: put(writes[name], value) for name, value in values.items() if name in writes}
+
+
+def put_file(path):
+    """
+    Writes values as put_attributes does, from a file with a JSON object: what is in an argument can be
+    read by everybody on the machine.
+
+    CLI Example:
+
+    .. code-block:: bash
+
+        salt-call saltbridge_data.put_file /root/values.json
+    """
+    with open(path, encoding="utf-8") as file:
+        values = json.load(file)
+    if not isinstance(values, dict):
+        raise CommandExecutionError("{}: expected a JSON object".format(path))
+    return put_attributes(values)

@@ -1,9 +1,12 @@
 /** Templates with roles: what is refused before anything starts, and what is left to Heat. */
 
+import { spawnSync } from 'node:child_process';
 import test from 'ava';
 import { parse } from 'yaml';
 import { compileTemplate } from '../../../heat-bridge/guests/compile-template.ts';
 import { drawFlows } from '../../../heat-bridge/guests/template-picture.ts';
+import { drawFlowsAsSvg } from '../../../heat-bridge/guests/template-svg.ts';
+import { testWhere } from '../../helpers/needs.ts';
 
 interface RoleText {
   readonly role?: string;
@@ -240,4 +243,54 @@ test('what is no template, or has no role, is refused', (t) => {
   for (const [text, message] of unusable) {
     t.throws(() => compileTemplate(text), { code: 'ERR_DATA_FORM', message }, text.slice(0, 80));
   }
+});
+
+/** What a parser of XML finds: names of elements, and texts. */
+function parsedXml(text: string): readonly (readonly [name: string, text: string])[] {
+  const program =
+    'import json, sys, xml.etree.ElementTree as tree\n' +
+    'root = tree.fromstring(sys.stdin.buffer.read())\n' +
+    'print(json.dumps([[it.tag.split("}")[1], it.text or ""] for it in root.iter()]))';
+  const { stdout, stderr } = spawnSync('python3', ['-c', program], { input: text });
+  if (stderr.length > 0) throw new Error(stderr.toString('utf8'));
+  return JSON.parse(stdout.toString('utf8'));
+}
+
+const hasPython = spawnSync('python3', ['--version']).status === 0;
+const withPython = testWhere(hasPython, 'the package python3');
+
+withPython('a picture in SVG has each role and value as text, whatever they are', (t) => {
+  const value = { by: 'guest', secret: false } as const;
+  const nasty = `</text><script>alert("1" & '2')</script>\u0000\ud800`;
+  const found = parsedXml(
+    drawFlowsAsSvg(
+      ['db', 'app', nasty],
+      [
+        { ...value, key: 'db/password', from: 'db', to: 'app', secret: true },
+        { ...value, key: 'db/address', from: 'db', to: 'app', by: 'heat' },
+        { ...value, key: nasty, from: 'app', to: nasty },
+        // Roles may wait for each other: not for one value.
+        { ...value, key: 'back', from: nasty, to: 'db' },
+      ],
+    ),
+  );
+  const shown = nasty.replace('\u0000\ud800', '\uFFFD\uFFFD');
+  t.deepEqual(
+    found.filter(([name]) => name === 'text').map(([, text]) => text),
+    [
+      ...['db', 'back', 'db/password (secret)', 'db/address'],
+      ...['app', 'db/password (secret)', 'db/address', shown],
+      ...[shown, shown, 'back'],
+    ],
+  );
+  t.deepEqual([...new Set(found.map(([name]) => name))].sort(), [
+    'defs',
+    'marker',
+    'path',
+    'rect',
+    'svg',
+    'text',
+    'title',
+  ]);
+  t.is(found.filter(([name]) => name === 'path').length, 1 + 4);
 });

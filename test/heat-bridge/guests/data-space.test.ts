@@ -388,6 +388,7 @@ test('registrations of one owner leave room for those of others, and give it bac
   const spaces = await DataSpaces.open({
     state: memoryState(),
     forget: async () => {},
+    closing: AbortSignal.abort(),
     bytes: { total: 10_000, perOwner: 1_000 },
     now: () => 1,
   });

@@ -1262,6 +1262,24 @@ test('what is over is counted at the start by its age, and not read', async (t) 
   await t.notThrowsAsync(DeliveredList.open(state, () => 15));
 });
 
+test('a delivered signal whose row is of an unknown form is told, and not left out', async (t) => {
+  const state = memoryState();
+  const delivered = await DeliveredList.open(state, () => 15);
+  const entry = { id: 'a', alias: 'x', minion: 'm', status: 'SUCCESS', state: 'delivered' };
+  const whole = { ...entry, acceptedAt: 1, failures: 0, endedAt: 2 };
+  const put = (id: string, text: string): Promise<unknown> =>
+    state.write([{ op: 'put', key: ['signals', 'delivered', id], value: Buffer.from(text) }]);
+  await put('a', JSON.stringify(whole));
+  t.is((await delivered.list()).length, 1);
+  for (const text of [JSON.stringify(entry), '{']) {
+    await put('b', text);
+    await t.throwsAsync(delivered.list(), {
+      code: 'ERR_STORE_CORRUPT',
+      message: 'the delivered signal b has an unknown form in the store',
+    });
+  }
+});
+
 // What services say, read in time that grows with its length alone.
 
 const length = 65_536;

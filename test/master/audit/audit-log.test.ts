@@ -15,8 +15,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
-import { type AuditEntry, named } from '../../../master/audit/audit-log.ts';
-import { RuledDecisions } from '../../../master/audit/audited.ts';
+import { type AuditEntry, named, RuledDecisions } from '../../../master/audit/audit-log.ts';
 import {
   type AuditFilter,
   type AuditRecord,

@@ -1,8 +1,7 @@
 import type { ExecutionContext } from 'ava';
 import type { Policy } from '../../../acl/index.ts';
 import { createLogger } from '../../../master/api/log.ts';
-import { noAudit } from '../../../master/audit/audit-log.ts';
-import { RuledDecisions } from '../../../master/audit/audited.ts';
+import { noAudit, RuledDecisions } from '../../../master/audit/audit-log.ts';
 import { createSeal } from '../../../master/auth/session-keys.ts';
 import type { AclOptions } from '../../../master/config/options.ts';
 import { DecisionRecorder, type MinionQuestion } from '../../../master/users/decisions.ts';

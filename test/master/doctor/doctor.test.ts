@@ -17,8 +17,8 @@ import test, { type ExecutionContext } from 'ava';
 import { doctorCodes } from '../../../ops/diagnostics/report.ts';
 import { type DiskRoom, runDoctor, type SystemInfo } from '../../../ops/index.ts';
 import { openLmdbTables } from '../../../store/embedded.ts';
-import { encodeKey, packNumber } from '../../../store/encoding.ts';
 import { openEmbeddedStore } from '../../../store/index.ts';
+import { encodeKey, packNumber } from '../../../store/table-store.ts';
 import { rsaPair } from '../../helpers/rsa-keys.ts';
 import { copyOf, runOnce, type Site, start } from './healthy.ts';
 
@@ -350,6 +350,7 @@ test('minion-needs-restart: a minion that does not connect again', async (t) => 
 });
 
 for (const [code, what, figures] of [
+  ['coordinator-away', 'etcd or ZooKeeper is away', { data_coordinator_connected: 0 }],
   ['outbox-dead', 'signals were given up', { 'outbox_signals dead': 2 }],
   ['outbox-slow', 'a signal waits for long', { outbox_oldest_seconds: 1000 }],
 ] as const) {

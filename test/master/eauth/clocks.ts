@@ -1,8 +1,8 @@
 /** Log-ins with a store in memory, clocks that a test turns, and delays that are only noted. */
 import type { ExecutionContext } from 'ava';
 import { createSilentLogger } from '../../../master/api/log.ts';
-import { noAudit } from '../../../master/audit/audit-log.ts';
-import { LoginAudit, RuledDecisions } from '../../../master/audit/audited.ts';
+import { noAudit, RuledDecisions } from '../../../master/audit/audit-log.ts';
+import { LoginAudit } from '../../../master/audit/audited.ts';
 import { LiveConfig } from '../../../master/config/live-config.ts';
 import { type MasterOptions, resolveMasterConfig } from '../../../master/index.ts';
 import type { LoginBackend, Standing } from '../../../master/users/backend.ts';

@@ -711,7 +711,7 @@ test('a thread for RSA loads the RSA half of the protocol, and nothing else', (t
   const root = path.resolve(path.dirname(worker), '../..');
   const [own, ...others] = Array.from(loadedBy(worker), (file) => path.relative(root, file));
   t.is(own, 'master/auth/rsa-worker.js');
-  t.true(others.includes('minion-protocol/rsa.js'));
+  t.true(others.includes('minion-protocol/crypt.js'));
   t.deepEqual(
     others.filter((file) => !/^minion-protocol\/[\w-]+\.js$/.test(file)),
     ['runtime/errors.js'],

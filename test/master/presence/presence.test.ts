@@ -10,8 +10,9 @@ import {
   type MasterOptions,
   resolveMasterConfig,
 } from '../../../master/index.ts';
-import { needingOwnRestart, presentMinions, Reconnecting } from '../../../master/jobs/presence.ts';
-import { openValue } from '../../../minion-protocol/crypticle.ts';
+import { Reconnecting } from '../../../master/jobs/dispatcher.ts';
+import { needingOwnRestart, presentMinions } from '../../../master/jobs/presence.ts';
+import { openValue } from '../../../minion-protocol/crypt.ts';
 import {
   createMemoryTransport,
   createMinion,

@@ -3,7 +3,7 @@
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
-import { compileDataSchema } from '../../../acl/data-schema.ts';
+import { compileDataSchema } from '../../../acl/compile-rule.ts';
 import { allow } from '../../../acl/index.ts';
 import { storeDirectory } from '../../../master/config/options.ts';
 import { policySyntax } from '../../../master/config/policy-rules.ts';

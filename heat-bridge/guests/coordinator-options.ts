@@ -1,0 +1,232 @@
+/** Options `saltbridge: bridge: guests: data: coordinator:`, and what they open. */
+
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import type { TUnsafe } from 'typebox';
+import Type from '#typebox';
+import type { ExtensionHost } from '../../master/index.ts';
+import { BridgeOptionsError } from '../options.ts';
+import { type Coordinator, createStoreCoordinator } from './coordinator.ts';
+import { createEtcdCoordinator } from './etcd-coordinator.ts';
+import { type EtcdAccess, EtcdGateway } from './etcd-gateway.ts';
+import { type ZookeeperAccess, ZookeeperCoordinator } from './zookeeper-coordinator.ts';
+
+const strict = { additionalProperties: false };
+const File = Type.String({ minLength: 1, maxLength: 4096 });
+/** Where the values are. */
+const Root = Type.String({ pattern: '^(/[A-Za-z0-9][A-Za-z0-9._-]*)+$', maxLength: 255 });
+const Seconds = Type.Number({ minimum: 0.1, maximum: 60 });
+
+const Etcd = Type.Object(
+  {
+    endpoints: Type.Array(Type.String({ pattern: '^https?://[^/@?#]+/?$', maxLength: 300 }), {
+      minItems: 1,
+      maxItems: 16,
+    }),
+    prefix: Type.Optional(Root),
+    ca_file: Type.Optional(File),
+    cert_file: Type.Optional(File),
+    key_file: Type.Optional(File),
+    username: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
+    password_file: Type.Optional(File),
+    timeout: Type.Optional(Seconds),
+  },
+  strict,
+);
+
+const Zookeeper = Type.Object(
+  {
+    servers: Type.Array(
+      Type.String({ pattern: '^[A-Za-z0-9.-]+(:[0-9]{1,5})?$', maxLength: 260 }),
+      {
+        minItems: 1,
+        maxItems: 16,
+      },
+    ),
+    path: Type.Optional(Root),
+    /** Whether to use TLS; so where one of the files below is named. */
+    tls: Type.Optional(Type.Boolean()),
+    ca_file: Type.Optional(File),
+    cert_file: Type.Optional(File),
+    key_file: Type.Optional(File),
+    /** One line, `user:password`. */
+    credentials_file: Type.Optional(File),
+    timeout: Type.Optional(Seconds),
+  },
+  strict,
+);
+
+/** Files in PEM. */
+interface TlsFiles {
+  readonly ca_file?: string;
+  readonly cert_file?: string;
+  readonly key_file?: string;
+}
+
+interface EtcdOptions extends TlsFiles {
+  readonly endpoints: readonly string[];
+  readonly prefix?: string;
+  readonly username?: string;
+  readonly password_file?: string;
+  /** Seconds. */
+  readonly timeout?: number;
+}
+
+interface ZookeeperOptions extends TlsFiles {
+  readonly servers: readonly string[];
+  readonly path?: string;
+  readonly tls?: boolean;
+  readonly credentials_file?: string;
+  /** Seconds. */
+  readonly timeout?: number;
+}
+
+/** One of both, or neither: the store. */
+export interface CoordinatorOptions {
+  readonly etcd?: EtcdOptions;
+  readonly zookeeper?: ZookeeperOptions;
+}
+
+/** See {@link CoordinatorOptions}. */
+export const CoordinatorSection: TUnsafe<CoordinatorOptions> = Type.Unsafe<CoordinatorOptions>(
+  Type.Object(
+    { etcd: Type.Optional(Etcd), zookeeper: Type.Optional(Zookeeper) },
+    { ...strict, minProperties: 1, maxProperties: 1 },
+  ),
+);
+
+const sectionKey = 'saltbridge:bridge:guests:data:coordinator';
+const defaultRoot = '/saltbridge/data';
+const defaultTimeout = 5;
+
+/** @throws BridgeError ERR_BRIDGE_OPTIONS */
+export function checkCoordinatorOptions({ etcd, zookeeper }: CoordinatorOptions): void {
+  if (etcd !== undefined) checkEtcd(etcd);
+  if (zookeeper === undefined) return;
+  checkTls('zookeeper', zookeeper);
+  const { servers, credentials_file: credentials } = zookeeper;
+  const clear = servers.map(addressOf).find(({ host }) => !isLoopback(host));
+  // protection: coordinator-password-in-clear
+  if (credentials !== undefined && !usesTls(zookeeper) && clear !== undefined) {
+    refuse('zookeeper:servers', `${clear.host}: expected tls, because a password is sent`);
+  }
+}
+
+function checkEtcd(options: EtcdOptions): void {
+  checkTls('etcd', options);
+  const { endpoints, username, password_file: password } = options;
+  if ((username === undefined) !== (password === undefined)) {
+    refuse('etcd:username', 'expected username and password_file, or neither');
+  }
+  const clear = endpoints.find(
+    (url) => url.startsWith('http:') && !isLoopback(new URL(url).hostname),
+  );
+  if (username !== undefined && clear !== undefined) {
+    refuse('etcd:endpoints', `${clear}: expected https, because a password is sent`);
+  }
+}
+
+function checkTls(kind: string, { cert_file: cert, key_file: key }: TlsFiles): void {
+  if ((cert === undefined) === (key === undefined)) return;
+  refuse(`${kind}:cert_file`, 'expected cert_file and key_file, or neither');
+}
+
+function refuse(name: string, problem: string): never {
+  throw new BridgeOptionsError([{ key: `${sectionKey}:${name}`, problem }]);
+}
+
+function usesTls({ tls, ca_file: ca, cert_file: cert }: ZookeeperOptions): boolean {
+  return tls ?? (ca !== undefined || cert !== undefined);
+}
+
+function addressOf(server: string): { readonly host: string; readonly port: number } {
+  const [host = '', port = '2181'] = server.split(':');
+  return { host, port: Number(port) };
+}
+
+function isLoopback(host: string): boolean {
+  return /^(localhost|127\.[0-9.]+|\[::1\])$/.test(host);
+}
+
+export interface CoordinatorHost extends Pick<ExtensionHost, 'logger'> {
+  readonly config: Pick<ExtensionHost['config'], 'confFile'>;
+  readonly state: Parameters<typeof createStoreCoordinator>[0];
+}
+
+/**
+ * Opens what keeps the values. A server that is away is waited for in the background.
+ * @throws BridgeError ERR_BRIDGE_OPTIONS where a file cannot be read
+ */
+export async function openCoordinator(
+  { etcd, zookeeper }: CoordinatorOptions,
+  { config, logger, state }: CoordinatorHost,
+): Promise<Coordinator> {
+  const log = logger.child({ component: 'coordinator' });
+  const folder = path.dirname(config.confFile);
+  if (etcd !== undefined) {
+    const readAccess = (): Promise<EtcdAccess> => readEtcdAccess(etcd, folder);
+    await tryFiles('etcd', readAccess);
+    const timeoutMs = (etcd.timeout ?? defaultTimeout) * 1000;
+    const gateway = new EtcdGateway({ endpoints: etcd.endpoints, readAccess, timeoutMs });
+    return createEtcdCoordinator({ gateway, prefix: `${etcd.prefix ?? defaultRoot}/`, log });
+  }
+  if (zookeeper !== undefined) {
+    const readAccess = (): Promise<ZookeeperAccess> => readZookeeperAccess(zookeeper, folder);
+    await tryFiles('zookeeper', readAccess);
+    return new ZookeeperCoordinator({
+      servers: zookeeper.servers.map(addressOf),
+      root: zookeeper.path ?? defaultRoot,
+      readAccess,
+      timeoutMs: (zookeeper.timeout ?? defaultTimeout) * 1000,
+      log,
+    });
+  }
+  return createStoreCoordinator(state);
+}
+
+/** A file that is missing at the start is a mistake; one that is missing later is told in the log. */
+async function tryFiles(kind: string, read: () => Promise<unknown>): Promise<void> {
+  try {
+    await read();
+  } catch (cause) {
+    const problem = cause instanceof Error ? cause.message : 'unreadable';
+    throw new BridgeOptionsError([{ key: `${sectionKey}:${kind}`, problem }], { cause });
+  }
+}
+
+async function readEtcdAccess(options: EtcdOptions, folder: string): Promise<EtcdAccess> {
+  const tls = await readTls(options, folder);
+  const { username: name, password_file: file } = options;
+  if (name === undefined || file === undefined) return { tls };
+  return { tls, user: { name, password: await readLine(path.resolve(folder, file)) } };
+}
+
+async function readZookeeperAccess(
+  options: ZookeeperOptions,
+  folder: string,
+): Promise<ZookeeperAccess> {
+  const { credentials_file: file } = options;
+  return {
+    tls: usesTls(options) ? await readTls(options, folder) : undefined,
+    credentials: file === undefined ? undefined : await readLine(path.resolve(folder, file)),
+  };
+}
+
+async function readTls(
+  { ca_file: ca, cert_file: cert, key_file: key }: TlsFiles,
+  folder: string,
+): Promise<{ ca?: Buffer; cert?: Buffer; key?: Buffer }> {
+  const files = Object.entries({ ca, cert, key });
+  const read = await Promise.all(
+    files.map(async ([name, file]) =>
+      file === undefined ? [] : [[name, await readFile(path.resolve(folder, file))] as const],
+    ),
+  );
+  return Object.fromEntries(read.flat());
+}
+
+async function readLine(file: string): Promise<string> {
+  const line = (await readFile(file, 'utf8')).trim();
+  if (line === '') throw new Error(`${file}: expected a line of text`);
+  return line;
+}

@@ -1,0 +1,189 @@
+/** Values of data spaces in etcd. */
+
+import { RepeatedWarnings, retryDelayMs, sleepUntilAborted } from '../../runtime/index.ts';
+import { ChangeListeners, type Coordinator, unavailableError } from './coordinator.ts';
+import { type EtcdAnswer, type EtcdGateway, isMap } from './etcd-gateway.ts';
+
+export interface EtcdCoordinatorOptions {
+  readonly gateway: EtcdGateway;
+  /** Keys begin with it: `/saltbridge/data/`. */
+  readonly prefix: string;
+  readonly log: { warn(about: object, message: string): void };
+}
+
+/** Between two questions whether etcd is still there: a stream says nothing where nothing changes. */
+const heartbeatMs = 10_000;
+const reconnectDelays = { initialDelayMs: 200, maxDelayMs: 10_000 };
+/** Bytes of the values that one answer should have; how many values that is follows from the last. */
+const pageBytes = 1_048_576;
+const pageKeys = { first: 16, most: 1_000 };
+
+/**
+ * Keeps values in etcd: key `<prefix><space>/<key>`, whose version in etcd is that of the value. One
+ * stream tells of all changes.
+ */
+export function createEtcdCoordinator({
+  gateway,
+  prefix,
+  log,
+}: EtcdCoordinatorOptions): Coordinator {
+  const changes = new ChangeListeners();
+  const warnings = new RepeatedWarnings(log);
+  const closing = new AbortController();
+  let isConnected = false;
+  const call = async (path: string, body: object): Promise<EtcdAnswer> => {
+    try {
+      return await gateway.call(path, body);
+    } catch (error) {
+      if (!closing.signal.aborted) {
+        warnings.warn(
+          'call',
+          { err: error },
+          'etcd, which keeps the values of data spaces, does not answer',
+        );
+      }
+      throw unavailableError(error);
+    }
+  };
+  const keyOf = (space: string, key: string): string => toBase64(`${prefix}${space}/${key}`);
+  const tell = (name: string): void => {
+    const slash = name.indexOf('/', prefix.length);
+    changes.tell(name.slice(prefix.length, slash), name.slice(slash + 1));
+  };
+
+  /** From the first answer on, every change is told. */
+  const follow = async (signal: AbortSignal): Promise<void> => {
+    const range = { key: toBase64(prefix), range_end: toBase64(endOf(prefix)) };
+    const body = { create_request: { ...range, fragment: true } };
+    for await (const answer of gateway.stream('/v3/watch', body, signal)) {
+      const result = isMap(answer.result) ? answer.result : undefined;
+      if (result === undefined || result.canceled === true) {
+        throw new Error(`etcd ends its stream: ${JSON.stringify(answer).slice(0, 300)}`);
+      }
+      if (result.created === true) {
+        isConnected = true;
+        changes.tellAll();
+      }
+      for (const name of changedKeys(result)) tell(name);
+    }
+  };
+  const followAlways = async (): Promise<void> => {
+    for (let failures = 0; !closing.signal.aborted; ) {
+      const ends = new AbortController();
+      const end = (): void => ends.abort();
+      closing.signal.addEventListener('abort', end, { once: true });
+      const heartbeats = beat(gateway, ends);
+      try {
+        await follow(ends.signal);
+      } catch (error) {
+        if (!closing.signal.aborted) {
+          warnings.warn(
+            'stream',
+            { err: error },
+            'etcd, which keeps the values of data spaces, does not answer',
+          );
+        }
+      }
+      end();
+      closing.signal.removeEventListener('abort', end);
+      await heartbeats;
+      failures = isConnected ? 1 : failures + 1;
+      isConnected = false;
+      await sleepUntilAborted(retryDelayMs(failures, reconnectDelays, Math.random), closing.signal);
+    }
+  };
+  const following = followAlways();
+
+  return {
+    get: async (space, key) => {
+      const [found] = valuesOf(await call('/v3/kv/range', { key: keyOf(space, key) }));
+      return found && { value: found.value, version: found.version };
+    },
+    put: async (space, key, { value, version }) => {
+      const name = keyOf(space, key);
+      const { succeeded } = await call('/v3/kv/txn', {
+        compare: [{ key: name, target: 'VERSION', result: 'EQUAL', version: String(version - 1) }],
+        success: [{ request_put: { key: name, value: Buffer.from(value).toString('base64') } }],
+      });
+      return succeeded === true;
+    },
+    watch: (space, key, listener) => changes.add(space, key, listener),
+    sizes: async (space) => {
+      const start = `${prefix}${space}/`;
+      const sizes = new Map<string, number>();
+      let limit = pageKeys.first;
+      for (let next = start; ; ) {
+        const range = { key: toBase64(next), range_end: toBase64(endOf(start)), limit };
+        const answer = await call('/v3/kv/range', range);
+        const page = valuesOf(answer);
+        for (const { name, value } of page) sizes.set(name.slice(start.length), value.length);
+        const last = page.at(-1);
+        if (answer.more !== true || last === undefined) return sizes;
+        next = `${last.name}\0`;
+        const bytes = page.reduce((sum, { value }) => sum + value.length, 1);
+        const fitting = Math.floor((pageBytes / bytes) * page.length);
+        limit = Math.min(pageKeys.most, Math.max(pageKeys.first, fitting));
+      }
+    },
+    remove: async (space) => {
+      const start = `${prefix}${space}/`;
+      const range = { key: toBase64(start), range_end: toBase64(endOf(start)) };
+      await call('/v3/kv/deleterange', range);
+      changes.tellSpace(space);
+    },
+    isConnected: () => isConnected,
+    close: async () => {
+      closing.abort();
+      await following;
+      await gateway.close();
+    },
+  };
+}
+
+/** Ends a stream whose server answers nothing any more. */
+async function beat(gateway: EtcdGateway, stream: AbortController): Promise<void> {
+  for (;;) {
+    await sleepUntilAborted(heartbeatMs, stream.signal);
+    if (stream.signal.aborted) return;
+    try {
+      // What a majority must have agreed to; there is no such key.
+      await gateway.call('/v3/kv/range', { key: toBase64('\0'), count_only: true });
+    } catch {
+      stream.abort();
+    }
+  }
+}
+
+interface EtcdValue {
+  readonly name: string;
+  readonly value: Uint8Array;
+  readonly version: number;
+}
+
+function valuesOf({ kvs }: EtcdAnswer): readonly EtcdValue[] {
+  return listOf(kvs).map(({ key, value, version }) => ({
+    name: Buffer.from(String(key), 'base64').toString('utf8'),
+    // An empty value is left out.
+    value: Buffer.from(typeof value === 'string' ? value : '', 'base64'),
+    version: Number(version),
+  }));
+}
+
+function changedKeys({ events }: EtcdAnswer): readonly string[] {
+  return listOf(events).flatMap(({ kv }) =>
+    isMap(kv) ? [Buffer.from(String(kv.key), 'base64').toString('utf8')] : [],
+  );
+}
+
+function listOf(value: unknown): readonly EtcdAnswer[] {
+  return Array.isArray(value) ? value.filter(isMap) : [];
+}
+
+function toBase64(text: string): string {
+  return Buffer.from(text).toString('base64');
+}
+
+/** The first key after all that begin with a prefix, which ends with a slash. */
+function endOf(prefix: string): string {
+  return `${prefix.slice(0, -1)}0`;
+}

@@ -1,0 +1,283 @@
+/** Calls of etcd's JSON gateway [etcd 3.4: API, gRPC gateway], and streams of what it tells. */
+
+import http, { type IncomingMessage } from 'node:http';
+import https from 'node:https';
+import { timeLimit, tryParseJson } from '../../runtime/index.ts';
+
+/** What a connection needs that is read from files. */
+export interface EtcdAccess {
+  readonly tls?: { readonly ca?: Buffer; readonly cert?: Buffer; readonly key?: Buffer };
+  readonly user?: { readonly name: string; readonly password: string };
+}
+
+export interface EtcdGatewayOptions {
+  /** `https://etcd-1.example.org:2379`; tried in this order, the last that answered first. */
+  readonly endpoints: readonly string[];
+  /** Asked again after a failure, so that renewed files are taken. @throws Error */
+  readonly readAccess: () => Promise<EtcdAccess>;
+  /** Milliseconds for one server to answer. */
+  readonly timeoutMs: number;
+}
+
+/** An answer of etcd's. */
+export type EtcdAnswer = Readonly<Record<string, unknown>>;
+
+/** Bytes of an answer, and of one line of a stream. */
+const maxAnswerBytes = 16_777_216;
+/** A log-in that was refused is not tried again for so long: each costs etcd a bcrypt. */
+const logInRetryMs = 30_000;
+
+interface Session {
+  readonly access: EtcdAccess;
+  readonly agents: { readonly 'http:': http.Agent; readonly 'https:': https.Agent };
+  token: Promise<string> | undefined;
+}
+
+/** What etcd answered in place of a result. */
+class EtcdRefusal extends Error {
+  /** Whether another token may be taken. */
+  readonly isOfToken: boolean;
+
+  constructor(status: number, text: string) {
+    super(`etcd answers ${status}: ${text}`);
+    this.isOfToken =
+      status === 401 || /auth token|user name is empty|revision in header/.test(text);
+  }
+}
+
+export class EtcdGateway {
+  readonly #options: EtcdGatewayOptions;
+  #endpoints: readonly string[];
+  #session: Promise<Session> | undefined;
+  #refusedLogIn: { readonly until: number; readonly error: Error } | undefined;
+
+  constructor(options: EtcdGatewayOptions) {
+    this.#options = options;
+    this.#endpoints = options.endpoints;
+  }
+
+  /** @param path - `/v3/kv/range` @throws Error where no server does it */
+  async call(path: string, body: object): Promise<EtcdAnswer> {
+    return oneAnswer(await this.#readInTime(await this.#open(path, body)));
+  }
+
+  /** Opens a stream, of which each line is an answer. The signal ends it. @throws Error */
+  async *stream(path: string, body: object, closing: AbortSignal): AsyncGenerator<EtcdAnswer> {
+    const response = await this.#open(path, body);
+    const end = (): void => {
+      response.destroy();
+    };
+    closing.addEventListener('abort', end, { once: true });
+    try {
+      if (closing.aborted) return;
+      response.socket.setKeepAlive(true, 10_000);
+      response.setEncoding('utf8');
+      let rest = '';
+      for await (const part of response) {
+        const lines = `${rest}${part}`.split('\n');
+        rest = lines.pop() ?? '';
+        for (const line of lines) if (line !== '') yield oneAnswer(line);
+        if (rest.length > maxAnswerBytes) throw new Error('a line of etcd is too long');
+      }
+    } finally {
+      closing.removeEventListener('abort', end);
+      end();
+    }
+  }
+
+  /** Ends its connections. */
+  async close(): Promise<void> {
+    await this.#forgetSession();
+  }
+
+  /** The first server that answers. */
+  async #open(path: string, body: object): Promise<IncomingMessage> {
+    let problem: unknown;
+    for (const endpoint of this.#endpoints) {
+      try {
+        const response = await this.#openWithToken(endpoint, path, body);
+        if (endpoint !== this.#endpoints[0]) {
+          this.#endpoints = [endpoint, ...this.#endpoints.filter((it) => it !== endpoint)];
+        }
+        return response;
+      } catch (error) {
+        problem = error;
+      }
+    }
+    await this.#forgetSession();
+    throw problem;
+  }
+
+  async #openWithToken(endpoint: string, path: string, body: object): Promise<IncomingMessage> {
+    const session = await this.#currentSession();
+    const token = await this.#tokenOf(session, endpoint);
+    try {
+      return await this.#send(session, { endpoint, path, body, token });
+    } catch (error) {
+      if (!(error instanceof EtcdRefusal && error.isOfToken && token !== undefined)) throw error;
+      // It has ended: tokens do when they are not used.
+      session.token = undefined;
+      const next = await this.#tokenOf(session, endpoint);
+      return this.#send(session, { endpoint, path, body, token: next });
+    }
+  }
+
+  #currentSession(): Promise<Session> {
+    this.#session ??= this.#options.readAccess().then((access) => {
+      const kept = { keepAlive: true, maxSockets: 64 };
+      const agents = {
+        'http:': new http.Agent(kept),
+        'https:': new https.Agent({ ...kept, ...access.tls }),
+      };
+      return { access, agents, token: undefined };
+    });
+    return this.#session;
+  }
+
+  async #forgetSession(): Promise<void> {
+    const known = this.#session;
+    this.#session = undefined;
+    // A file that cannot be read is told to whoever asked.
+    const session = await known?.catch(() => undefined);
+    // What is under way on other connections ends by itself.
+    for (const agent of Object.values(session?.agents ?? {})) {
+      for (const sockets of Object.values(agent.freeSockets))
+        for (const it of sockets ?? []) it.destroy();
+    }
+  }
+
+  /** One log-in at a time. */
+  async #tokenOf(session: Session, endpoint: string): Promise<string | undefined> {
+    const { user } = session.access;
+    if (user === undefined) return undefined;
+    const refused = this.#refusedLogIn;
+    if (refused !== undefined && performance.now() < refused.until) throw refused.error;
+    session.token ??= this.#logIn(session, endpoint, user);
+    try {
+      return await session.token;
+    } catch (error) {
+      session.token = undefined;
+      throw error;
+    }
+  }
+
+  async #logIn(
+    session: Session,
+    endpoint: string,
+    user: NonNullable<EtcdAccess['user']>,
+  ): Promise<string> {
+    try {
+      const path = '/v3/auth/authenticate';
+      const request = { endpoint, path, body: user, token: undefined };
+      const { token } = oneAnswer(await this.#readInTime(await this.#send(session, request)));
+      if (typeof token === 'string') return token;
+      throw new Error('etcd answers a log-in without a token');
+    } catch (error) {
+      if (error instanceof EtcdRefusal) {
+        this.#refusedLogIn = { until: performance.now() + logInRetryMs, error };
+      }
+      throw error;
+    }
+  }
+
+  async #send(session: Session, request: GatewayRequest): Promise<IncomingMessage> {
+    const { timeoutMs } = this.#options;
+    const { signal, clear } = timeLimit(timeoutMs);
+    try {
+      const response = await send(session, request, signal);
+      if (response.statusCode === 200) return response;
+      const text = await this.#readInTime(response);
+      const { error, message } = oneAnswer(text, false);
+      const reason = String(message ?? error ?? text).slice(0, 300);
+      throw new EtcdRefusal(response.statusCode ?? 0, reason);
+    } catch (error) {
+      if (!signal.aborted) throw error;
+      throw new Error(`no answer of ${request.endpoint} in ${timeoutMs} ms`, { cause: error });
+    } finally {
+      clear();
+    }
+  }
+
+  async #readInTime(response: IncomingMessage): Promise<string> {
+    const late = new Error('an answer of etcd did not end in time');
+    const timer = setTimeout(() => response.destroy(late), this.#options.timeoutMs);
+    try {
+      return await readText(response);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+}
+
+interface GatewayRequest {
+  readonly endpoint: string;
+  readonly path: string;
+  readonly body: object;
+  readonly token: string | undefined;
+}
+
+/** A connection that was idle may have ended meanwhile: the request goes once more, on a new one. */
+async function send(
+  session: Session,
+  request: GatewayRequest,
+  signal: AbortSignal,
+): Promise<IncomingMessage> {
+  for (;;) {
+    const { outgoing, response } = startRequest(session, request, signal);
+    try {
+      return await response;
+    } catch (error) {
+      if (!outgoing.reusedSocket || signal.aborted) throw error;
+    }
+  }
+}
+
+function startRequest(
+  { agents }: Session,
+  { endpoint, path, body, token }: GatewayRequest,
+  signal: AbortSignal,
+): { readonly outgoing: http.ClientRequest; readonly response: Promise<IncomingMessage> } {
+  const url = new URL(path, endpoint);
+  const content = JSON.stringify(body);
+  const headers = {
+    'content-type': 'application/json',
+    'content-length': Buffer.byteLength(content),
+    // A server that has lost the others ends its streams.
+    'grpc-metadata-hasleader': 'true',
+    ...(token === undefined ? {} : { authorization: token }),
+  };
+  const isTls = url.protocol === 'https:';
+  const outgoing = isTls
+    ? https.request(url, { method: 'POST', headers, signal, agent: agents['https:'] })
+    : http.request(url, { method: 'POST', headers, signal, agent: agents['http:'] });
+  const response = new Promise<IncomingMessage>((resolve, reject) => {
+    outgoing.once('response', resolve);
+    outgoing.once('error', reject);
+  });
+  outgoing.end(content);
+  return { outgoing, response };
+}
+
+async function readText(response: IncomingMessage): Promise<string> {
+  const parts: Buffer[] = [];
+  let length = 0;
+  for await (const part of response) {
+    const bytes: Buffer = part;
+    length += bytes.length;
+    if (length > maxAnswerBytes) throw new Error('an answer of etcd is too long');
+    parts.push(bytes);
+  }
+  return Buffer.concat(parts).toString('utf8');
+}
+
+function oneAnswer(text: string, mustBe = true): EtcdAnswer {
+  const answer = tryParseJson(text);
+  if (isMap(answer)) return answer;
+  if (!mustBe) return {};
+  throw new Error('etcd answers what is no JSON object');
+}
+
+/** A JSON object. */
+export function isMap(value: unknown): value is EtcdAnswer {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

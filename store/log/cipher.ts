@@ -1,0 +1,94 @@
+import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
+
+/** What is sealed: neither can be taken for the other. */
+export type SealedKind = 'entry' | 'announcement';
+
+/** A sealed message that was opened. */
+export interface OpenedMessage {
+  /** Sixteen bytes of the opening of a store that sealed it, in hexadecimal. */
+  readonly session: string;
+  /** 1, 2, 3 … within the session. */
+  readonly counter: number;
+  readonly body: Buffer;
+}
+
+// version (1)  session (16)  counter (8)  AES-256-GCM of the body  tag (16)
+
+/** Of what this version seals. */
+export const sealVersion = 1;
+const sessionBytes = 16;
+const headBytes = 1 + sessionBytes + 8;
+const tagBytes = 16;
+const maxKnownKeys = 64;
+
+/** What a sealed message is longer than its body. */
+export const sealOverheadBytes: number = headBytes + tagBytes;
+
+/**
+ * Seals what members send each other through the log, under keys that the log's servers do not
+ * have. Each session has a key of its own, so that its counter can be the nonce.
+ */
+export class LogCipher {
+  readonly session: Buffer = randomBytes(sessionBytes);
+  readonly #secret: Uint8Array;
+  readonly #cluster: string;
+  readonly #kind: SealedKind;
+  readonly #keys = new Map<string, Buffer>();
+  #counter = 0;
+
+  /** @param cluster - its name: the same secret gives another cluster other keys */
+  constructor(secret: Uint8Array, cluster: string, kind: SealedKind) {
+    this.#secret = secret;
+    this.#cluster = cluster;
+    this.#kind = kind;
+  }
+
+  /** Seals a body; its counter is one more than that of the one before. */
+  seal(body: Uint8Array): { readonly counter: number; readonly bytes: Buffer } {
+    this.#counter += 1;
+    const head = Buffer.alloc(headBytes);
+    head.writeUInt8(sealVersion, 0);
+    head.set(this.session, 1);
+    head.writeBigUInt64BE(BigInt(this.#counter), 1 + sessionBytes);
+    const cipher = createCipheriv('aes-256-gcm', this.#keyOf(this.session), nonceOf(head));
+    cipher.setAAD(head);
+    const sealed = Buffer.concat([head, cipher.update(body), cipher.final(), cipher.getAuthTag()]);
+    return { counter: this.#counter, bytes: sealed };
+  }
+
+  /** The message; `undefined` for one that was not sealed under this secret, or altered. */
+  open(bytes: Uint8Array): OpenedMessage | undefined {
+    const sealed = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+    if (sealed.length < sealOverheadBytes || sealed.readUInt8(0) !== sealVersion) return undefined;
+    const head = sealed.subarray(0, headBytes);
+    const session = head.subarray(1, 1 + sessionBytes);
+    const decipher = createDecipheriv('aes-256-gcm', this.#keyOf(session), nonceOf(head));
+    decipher.setAAD(head);
+    decipher.setAuthTag(sealed.subarray(-tagBytes));
+    try {
+      const body = Buffer.concat([
+        decipher.update(sealed.subarray(headBytes, -tagBytes)),
+        decipher.final(),
+      ]);
+      const counter = Number(head.readBigUInt64BE(1 + sessionBytes));
+      return { session: session.toString('hex'), counter, body };
+    } catch {
+      return undefined;
+    }
+  }
+
+  #keyOf(session: Uint8Array): Buffer {
+    const name = Buffer.from(session).toString('hex');
+    const known = this.#keys.get(name);
+    if (known !== undefined) return known;
+    const info = `saltbridge log ${this.#kind} v${sealVersion} ${this.#cluster}`;
+    const key = Buffer.from(hkdfSync('sha256', this.#secret, session, info, 32));
+    if (this.#keys.size >= maxKnownKeys) this.#keys.clear();
+    this.#keys.set(name, key);
+    return key;
+  }
+}
+
+function nonceOf(head: Buffer): Buffer {
+  return Buffer.concat([Buffer.alloc(4), head.subarray(1 + sessionBytes)]);
+}

@@ -1,0 +1,211 @@
+import type { StreamStep, WriteStep } from '../table-store.ts';
+
+/** Where the history of a view stands: equal for two views that hold the same. */
+export interface HistoryMark {
+  /** Identity of the log, which each founding gives anew. */
+  readonly log: string;
+  readonly position: number;
+  /** Running hash over all entries and what they changed, in hexadecimal. */
+  readonly hash: string;
+}
+
+/** What an entry of the log asks for. */
+export type EntryContent =
+  /** The first entry of a log; `from`: what a view must hold to follow it, nothing by default. */
+  | { readonly kind: 'found'; readonly from?: HistoryMark }
+  /** A member opened its store; what its former session still sends has no effect. */
+  | { readonly kind: 'open' }
+  | { readonly kind: 'leave'; readonly member: string }
+  /** A backup has all entries up to this position. */
+  | { readonly kind: 'snapshot'; readonly position: number }
+  /** Says nothing but what every entry says. */
+  | { readonly kind: 'barrier' }
+  /** Encoded by {@link encodeTransaction}. */
+  | { readonly kind: 'transactions'; readonly transactions: readonly Buffer[] };
+
+/** An entry of the log, without its seal. */
+export interface EntryBody {
+  readonly member: string;
+  /** The member's clock, milliseconds since 1970. */
+  readonly time: number;
+  /** What the member had applied. */
+  readonly known: HistoryMark;
+  readonly content: EntryContent;
+}
+
+/** One write, or one step of a stream. */
+export type Transaction =
+  | { readonly type: 'write'; readonly steps: readonly WriteStep[] }
+  | { readonly type: 'stream'; readonly step: StreamStep };
+
+const kinds = ['found', 'open', 'leave', 'snapshot', 'barrier', 'transactions'] as const;
+const noRevision = -1;
+
+/** More than an entry takes beside its transactions. */
+export const entryHeadBytes = 1024;
+/** What a transaction takes in an entry beside its own bytes. */
+export const transactionHeadBytes = 4;
+
+/** The bytes of an entry. */
+export function encodeEntry({ member, time, known, content }: EntryBody): Buffer {
+  const head = new ByteWriter()
+    .byte(kinds.indexOf(content.kind))
+    .text(member)
+    .number(time)
+    .text(known.log)
+    .number(known.position)
+    .text(known.hash);
+  if (content.kind !== 'transactions') return head.text(JSON.stringify(content)).bytes();
+  head.number(content.transactions.length);
+  for (const transaction of content.transactions) head.buffer(transaction);
+  return head.bytes();
+}
+
+/** The entry of bytes made by {@link encodeEntry}. @throws Error for others */
+export function decodeEntry(bytes: Buffer): EntryBody {
+  const reader = new ByteReader(bytes);
+  const kind = kinds[reader.byte()];
+  const member = reader.text();
+  const time = reader.number();
+  const known = { log: reader.text(), position: reader.number(), hash: reader.text() };
+  if (kind !== 'transactions') {
+    const content: EntryContent = JSON.parse(reader.text());
+    return { member, time, known, content };
+  }
+  const transactions = Array.from({ length: reader.number() }, () => reader.buffer());
+  return { member, time, known, content: { kind, transactions } };
+}
+
+/** The bytes of a transaction. */
+export function encodeTransaction(transaction: Transaction): Buffer {
+  const writer = new ByteWriter();
+  if (transaction.type === 'stream') {
+    return writer.byte(0).text(JSON.stringify(transaction.step)).bytes();
+  }
+  writer.byte(1).number(transaction.steps.length);
+  for (const step of transaction.steps) encodeStep(writer, step);
+  return writer.bytes();
+}
+
+/** The transaction of bytes made by {@link encodeTransaction}. */
+export function decodeTransaction(bytes: Buffer): Transaction {
+  const reader = new ByteReader(bytes);
+  if (reader.byte() === 0) return { type: 'stream', step: JSON.parse(reader.text()) };
+  const steps = Array.from({ length: reader.number() }, () => decodeStep(reader));
+  return { type: 'write', steps };
+}
+
+const steps = ['put', 'delete', 'require', 'delete-prefix', 'append'] as const;
+
+function encodeStep(writer: ByteWriter, step: WriteStep): void {
+  writer.byte(steps.indexOf(step.op));
+  switch (step.op) {
+    case 'put':
+      writer.buffer(step.key).buffer(step.row);
+      writer.number(step.expiresAt).number(step.ifRevision ?? noRevision);
+      return;
+    case 'delete':
+      writer.buffer(step.key).number(step.ifRevision ?? noRevision);
+      return;
+    case 'require':
+      writer.buffer(step.key).number(step.ifRevision);
+      return;
+    case 'delete-prefix':
+      writer.buffer(step.prefix);
+      return;
+    case 'append':
+      writer.text(step.stream).buffer(step.value);
+  }
+}
+
+function decodeStep(reader: ByteReader): WriteStep {
+  const op = steps[reader.byte()];
+  switch (op) {
+    case 'put':
+      return {
+        op,
+        key: reader.buffer(),
+        // A copy: the revision is written into it.
+        row: Buffer.from(reader.buffer()),
+        expiresAt: reader.number(),
+        ifRevision: reader.revision(),
+      };
+    case 'delete':
+      return { op, key: reader.buffer(), ifRevision: reader.revision() };
+    case 'require':
+      return { op, key: reader.buffer(), ifRevision: reader.number() };
+    case 'delete-prefix':
+      return { op, prefix: reader.buffer() };
+    case 'append':
+      return { op, stream: reader.text(), value: reader.buffer() };
+    default:
+      throw new RangeError('a step of a later version');
+  }
+}
+
+class ByteWriter {
+  readonly #parts: Buffer[] = [];
+
+  byte(value: number): this {
+    this.#parts.push(Buffer.of(value));
+    return this;
+  }
+
+  number(value: number): this {
+    const bytes = Buffer.allocUnsafe(8);
+    bytes.writeDoubleBE(value);
+    this.#parts.push(bytes);
+    return this;
+  }
+
+  buffer(value: Buffer): this {
+    const length = Buffer.allocUnsafe(4);
+    length.writeUInt32BE(value.length);
+    this.#parts.push(length, value);
+    return this;
+  }
+
+  text(value: string): this {
+    return this.buffer(Buffer.from(value));
+  }
+
+  bytes(): Buffer {
+    return Buffer.concat(this.#parts);
+  }
+}
+
+class ByteReader {
+  readonly #bytes: Buffer;
+  #offset = 0;
+
+  constructor(bytes: Buffer) {
+    this.#bytes = bytes;
+  }
+
+  byte(): number {
+    this.#offset += 1;
+    return this.#bytes.readUInt8(this.#offset - 1);
+  }
+
+  number(): number {
+    this.#offset += 8;
+    return this.#bytes.readDoubleBE(this.#offset - 8);
+  }
+
+  revision(): number | undefined {
+    const revision = this.number();
+    return revision === noRevision ? undefined : revision;
+  }
+
+  buffer(): Buffer {
+    const length = this.#bytes.readUInt32BE(this.#offset);
+    const start = this.#offset + 4;
+    if (start + length > this.#bytes.length) throw new RangeError('cut short');
+    this.#offset = start + length;
+    return this.#bytes.subarray(start, this.#offset);
+  }
+
+  text(): string {
+    return this.buffer().toString();
+  }
+}

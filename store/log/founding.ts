@@ -1,0 +1,159 @@
+import { randomBytes } from 'node:crypto';
+import { openHeldTables } from '../embedded.ts';
+import { StoreError } from '../errors.ts';
+import { revisionKey, unpackNumber } from '../table-store.ts';
+import type { RowTables } from '../tables.ts';
+import { LogCipher } from './cipher.ts';
+import { decodeEntry, encodeEntry, type HistoryMark } from './entry.ts';
+import type { LogEntry, TransactionLog } from './transaction-log.ts';
+import { digestOf, readViewState, type ViewState, writeViewState } from './view.ts';
+
+/** How a log is founded. */
+export interface FoundingOptions {
+  /** Of the store that the log begins with. Default: an empty one. */
+  readonly directory?: string;
+  /** Stays open. */
+  readonly log: TransactionLog;
+  readonly secret: Uint8Array;
+  readonly cluster: string;
+  /**
+   * Forgets what the log holds, and begins it anew with this store, which should be the most
+   * advanced one. Other members whose store is the same follow; the rest join by a backup.
+   */
+  readonly replace?: boolean;
+  readonly now?: () => number;
+}
+
+/**
+ * Begins a log with what a store holds. No process may have the store open.
+ * @throws StoreError ERR_CLUSTER_FOUNDED, and those of opening an embedded store
+ */
+export async function foundLog(options: FoundingOptions): Promise<void> {
+  const { log, now = Date.now } = options;
+  const { first, last } = await log.health();
+  if (last >= first) {
+    if (options.replace !== true) {
+      throw new StoreError(
+        'ERR_CLUSTER_FOUNDED',
+        `the log has entries ${first} to ${last} already`,
+      );
+    }
+    await log.trim(last);
+  }
+  const from = options.directory === undefined ? undefined : await markHistory(options.directory);
+  const cipher = new LogCipher(options.secret, options.cluster, 'entry');
+  const known = { log: newIdentity(), position: 0, hash: '' };
+  const content = { kind: 'found' as const, ...(from === undefined ? {} : { from }) };
+  const { bytes } = cipher.seal(encodeEntry({ member: '', time: now(), known, content }));
+  await log.append(`founding-${known.log}`, bytes);
+}
+
+function newIdentity(): string {
+  return randomBytes(16).toString('hex');
+}
+
+/** What an embedded store holds gets a name of its own, so that it is taken for nothing else. */
+async function markHistory(directory: string): Promise<HistoryMark | undefined> {
+  const { tables } = await openHeldTables({ directory });
+  try {
+    const known = readViewState(tables);
+    if (known === undefined && isEmpty(tables)) return undefined;
+    const state = known ?? stateOf({ log: newIdentity(), position: 0, hash: '' }, '', 0);
+    if (known === undefined) await tables.transaction(() => writeViewState(tables, state));
+    const { log, position, hash } = state;
+    return { log, position, hash };
+  } finally {
+    await tables.close();
+  }
+}
+
+function isEmpty({ meta }: RowTables): boolean {
+  return unpackNumber(meta.get(revisionKey)) === 0;
+}
+
+function stateOf(mark: HistoryMark, entry: string, time: number): ViewState {
+  return { ...mark, entry, time, members: {}, snapshots: [] };
+}
+
+/**
+ * Where a store goes on in a log.
+ * @throws StoreError ERR_CLUSTER_LOG, ERR_CLUSTER_BEHIND, ERR_CLUSTER_SECRET, ERR_STORE_DIVERGED
+ */
+export async function startingState(
+  tables: RowTables,
+  log: TransactionLog,
+  cipher: LogCipher,
+): Promise<ViewState> {
+  const { first, last } = await log.health();
+  const state = readViewState(tables);
+  if (last < first && state === undefined) {
+    throw new StoreError('ERR_CLUSTER_LOG', 'the log is empty: found it with the first member');
+  }
+  if (state !== undefined && (await follows(state, log, { first, cipher }))) return state;
+  const oldest = await log.entry(first);
+  const adopted = oldest && adopt(oldest, { cipher, state, isEmpty: isEmpty(tables) });
+  if (adopted !== undefined) return adopted;
+  if (state === undefined || state.position + 1 < first) {
+    const own =
+      state === undefined ? 'nothing of it' : `only what was before ${state.position + 1}`;
+    throw new StoreError(
+      'ERR_CLUSTER_BEHIND',
+      `the log begins with entry ${first}, and this store has ${own}: restore a member's backup`,
+    );
+  }
+  const where =
+    state.position > last
+      ? `this store is ahead of the log: it has applied entry ${state.position}, the log ends with ${last}`
+      : `entry ${state.position} of the log is not the one that this store has applied`;
+  throw new StoreError('ERR_STORE_DIVERGED', where);
+}
+
+/** Whether the entry at a store's position is the one that it has applied. */
+async function follows(
+  state: ViewState,
+  log: TransactionLog,
+  { first, cipher }: { readonly first: number; readonly cipher: LogCipher },
+): Promise<boolean> {
+  const entry = await log.entry(state.position);
+  if (entry !== undefined) {
+    const isOpened = cipher.open(entry.bytes) !== undefined;
+    // protection: compared-at-the-start
+    if (digestOf(entry.bytes) !== state.entry) return false;
+    return isOpened || refuseSecret(entry.position);
+  }
+  const next = await log.entry(first);
+  if (state.position === 0 || state.position + 1 !== first || next === undefined) return false;
+  const message = cipher.open(next.bytes) ?? refuseSecret(first);
+  return decodeEntry(message.body).known.log === state.log;
+}
+
+interface AdoptContext {
+  readonly cipher: LogCipher;
+  readonly state: ViewState | undefined;
+  readonly isEmpty: boolean;
+}
+
+/** The state behind a founding entry, for a store that holds what the entry begins with. */
+function adopt(
+  { position, bytes }: LogEntry,
+  { cipher, state, isEmpty: hasNothing }: AdoptContext,
+): ViewState | undefined {
+  const message = cipher.open(bytes) ?? refuseSecret(position);
+  const { known, content, time } = decodeEntry(message.body);
+  if (content.kind !== 'found') return undefined;
+  const { from } = content;
+  const isSame =
+    from === undefined
+      ? state === undefined && hasNothing
+      : state?.log === from.log && state.position === from.position && state.hash === from.hash;
+  if (!isSame) return undefined;
+  const mark = { log: known.log, position, hash: digestOf(bytes) };
+  return stateOf(mark, digestOf(bytes), Math.max(time, state?.time ?? 0));
+}
+
+function refuseSecret(position: number): never {
+  throw new StoreError(
+    'ERR_CLUSTER_SECRET',
+    `entry ${position} of the log does not open with this secret and this name of the cluster`,
+  );
+}

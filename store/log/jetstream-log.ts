@@ -1,0 +1,277 @@
+import type { ConsumerMessages, JetStreamClient, JetStreamManager } from '@nats-io/jetstream';
+import type { NatsConnection, NodeConnectionOptions } from '@nats-io/transport-node';
+import { delay, loadOptionalPackage, retryDelayMs } from '../../runtime/index.ts';
+import { StoreError } from '../errors.ts';
+import {
+  type LogEntry,
+  type LogHealth,
+  LogUnavailableError,
+  type TransactionLog,
+} from './transaction-log.ts';
+
+/** How the servers of a log are reached. */
+export interface JetStreamLogOptions {
+  /** For instance `nats://10.0.0.1:4222`. */
+  readonly servers: readonly string[];
+  /** Name of the cluster: letters, digits, `-` and `_`. Stream and subjects are named by it. */
+  readonly cluster: string;
+  /** Makes the stream where there is none. */
+  readonly create?: { readonly replicas: number };
+  readonly user?: string;
+  readonly password?: string;
+  /** PEM. */
+  readonly tls?: { readonly ca?: string; readonly cert?: string; readonly key?: string };
+  /** How long servers that start, or have no leader, are waited for. Default: 15,000. */
+  readonly connectTimeoutMs?: number;
+  /** How long one request waits for its answer. Default: 4,000. */
+  readonly requestTimeoutMs?: number;
+}
+
+/** Room for the headers of a message, which count against `max_payload`. */
+const headerBytes = 512;
+const messagesAhead = 512;
+const progressIntervalMs = 2000;
+const pullExpiryMs = 5000;
+/** After two of them that are missing, the consumer is made anew on another server. */
+const heartbeatMs = 1000;
+const purgeStep = 10_000;
+const duplicateWindowMs = 120_000;
+const nanosPerMs = 1_000_000;
+const retryDelays = { initialDelayMs: 100, maxDelayMs: 1000 };
+const noMessageFound = 10_037;
+const streamNotFound = 10_059;
+
+/**
+ * Connects to the log of a cluster in NATS JetStream.
+ * @throws StoreError ERR_CLUSTER_LOG where there is none and `create` is not given,
+ * ERR_STORE_UNAVAILABLE; SaltbridgeError ERR_PACKAGE_MISSING
+ */
+export async function openJetStreamLog(options: JetStreamLogOptions): Promise<TransactionLog> {
+  if (!/^[\w-]{1,64}$/.test(options.cluster)) {
+    throw new StoreError('ERR_CLUSTER_LOG', `${options.cluster} cannot be the name of a cluster`);
+  }
+  const need = 'a cluster';
+  const transport = await loadOptionalPackage(
+    '@nats-io/transport-node',
+    need,
+    () => import('@nats-io/transport-node'),
+  );
+  const { jetstream, jetstreamManager } = await loadOptionalPackage(
+    '@nats-io/jetstream',
+    need,
+    () => import('@nats-io/jetstream'),
+  );
+  const end = performance.now() + (options.connectTimeoutMs ?? 15_000);
+  for (let failures = 1; ; failures += 1) {
+    try {
+      return await connectOnce();
+    } catch (cause) {
+      if (cause instanceof StoreError) throw cause;
+      if (performance.now() > end) {
+        const message = `no log at ${options.servers.join(', ')}: ${reasonOf(cause)}`;
+        throw new StoreError('ERR_STORE_UNAVAILABLE', message, { cause });
+      }
+      await delay(retryDelayMs(failures, retryDelays, Math.random));
+    }
+  }
+
+  /** Fails while the servers start, or have no leader. */
+  async function connectOnce(): Promise<TransactionLog> {
+    const connection = await transport.connect(connectionOptions(options));
+    try {
+      const timeout = options.requestTimeoutMs ?? 4000;
+      const manager = await jetstreamManager(connection, { checkAPI: false, timeout });
+      const client = jetstream(connection, { timeout });
+      const log = new JetStreamLog({ connection, manager, client, options });
+      await log.ensureStream();
+      return log;
+    } catch (cause) {
+      await connection.close();
+      throw cause;
+    }
+  }
+}
+
+function connectionOptions(options: JetStreamLogOptions): NodeConnectionOptions {
+  const { servers, user, password, tls } = options;
+  return {
+    servers: [...servers],
+    name: `saltbridge ${options.cluster}`,
+    maxReconnectAttempts: -1,
+    reconnectTimeWait: 500,
+    pingInterval: 5000,
+    timeout: 5000,
+    ...(user === undefined ? {} : { user, pass: password ?? '' }),
+    ...(tls === undefined ? {} : { tls }),
+  };
+}
+
+function reasonOf(cause: unknown): string {
+  return cause instanceof Error ? cause.message : String(cause);
+}
+
+function apiCodeOf(error: unknown): unknown {
+  return error instanceof Error && 'code' in error ? error.code : undefined;
+}
+
+interface JetStreamLogDeps {
+  readonly connection: NatsConnection;
+  readonly manager: JetStreamManager;
+  readonly client: JetStreamClient;
+  readonly options: JetStreamLogOptions;
+}
+
+class JetStreamLog implements TransactionLog {
+  readonly #connection: NatsConnection;
+  readonly #manager: JetStreamManager;
+  readonly #client: JetStreamClient;
+  readonly #options: JetStreamLogOptions;
+  readonly #stream: string;
+  readonly #subject: string;
+
+  constructor({ connection, manager, client, options }: JetStreamLogDeps) {
+    this.#connection = connection;
+    this.#manager = manager;
+    this.#client = client;
+    this.#options = options;
+    this.#stream = `saltbridge_${options.cluster}`;
+    this.#subject = `saltbridge.${options.cluster}`;
+  }
+
+  get maxEntryBytes(): number {
+    return (this.#connection.info?.max_payload ?? 1_048_576) - headerBytes;
+  }
+
+  /** @throws StoreError ERR_CLUSTER_LOG */
+  async ensureStream(): Promise<void> {
+    try {
+      await this.#manager.streams.info(this.#stream);
+    } catch (error) {
+      if (apiCodeOf(error) !== streamNotFound) throw error;
+      const { create } = this.#options;
+      if (create === undefined) {
+        throw new StoreError('ERR_CLUSTER_LOG', `the servers have no stream ${this.#stream}`);
+      }
+      await this.#manager.streams.add({
+        name: this.#stream,
+        subjects: [`${this.#subject}.log`],
+        num_replicas: create.replicas,
+        duplicate_window: duplicateWindowMs * nanosPerMs,
+        // Only the leader answers: what a follower says may be old.
+        allow_direct: false,
+        deny_delete: true,
+      });
+    }
+  }
+
+  append(id: string, bytes: Uint8Array): Promise<number> {
+    return asked(async () => {
+      const timeout = this.#options.requestTimeoutMs ?? 4000;
+      const options = { msgID: id, timeout };
+      const { seq } = await this.#client.publish(`${this.#subject}.log`, bytes, options);
+      return seq;
+    });
+  }
+
+  async *read(from: number, signal: AbortSignal): AsyncIterable<LogEntry> {
+    const messages = await asked(async () => {
+      const consumer = await this.#client.consumers.get(this.#stream, { opt_start_seq: from });
+      // Bounded by their number: bounded by bytes it stands still where an entry is larger.
+      return await consumer.consume({
+        max_messages: messagesAhead,
+        expires: pullExpiryMs,
+        idle_heartbeat: heartbeatMs,
+      });
+    });
+    const stop = (): void => messages.stop();
+    signal.addEventListener('abort', stop, { once: true });
+    const progress = { position: from - 1 };
+    const watchdog = setInterval(
+      () => void this.#watch(messages, progress),
+      progressIntervalMs,
+    ).unref();
+    try {
+      for await (const message of messages) {
+        progress.position = message.seq;
+        yield { position: message.seq, bytes: message.data };
+      }
+    } catch (cause) {
+      throw new LogUnavailableError(reasonOf(cause), { cause });
+    } finally {
+      clearInterval(watchdog);
+      signal.removeEventListener('abort', stop);
+      messages.stop();
+    }
+  }
+
+  entry(position: number): Promise<LogEntry | undefined> {
+    if (position < 1) return Promise.resolve(undefined);
+    return asked(async () => {
+      try {
+        const found = await this.#manager.streams.getMessage(this.#stream, { seq: position });
+        return found === null ? undefined : { position: found.seq, bytes: found.data };
+      } catch (error) {
+        if (apiCodeOf(error) === noMessageFound) return undefined;
+        throw error;
+      }
+    });
+  }
+
+  async trim(to: number): Promise<void> {
+    const { first } = await this.health();
+    for (let seq = Math.min(first + purgeStep, to + 1); ; seq = Math.min(seq + purgeStep, to + 1)) {
+      await asked(() => this.#manager.streams.purge(this.#stream, { seq }));
+      if (seq > to) return;
+    }
+  }
+
+  health(): Promise<LogHealth> {
+    return asked(async () => {
+      const { state, config, cluster } = await this.#manager.streams.info(this.#stream);
+      const followers = cluster?.replicas ?? [];
+      const current = followers.filter((it) => it.current && it.offline !== true).length;
+      return {
+        first: state.messages === 0 ? state.last_seq + 1 : state.first_seq,
+        last: state.last_seq,
+        replicas: config.num_replicas,
+        currentReplicas: current + 1,
+        server: `nats-server ${this.#connection.info?.version}`,
+      };
+    });
+  }
+
+  announce(bytes: Uint8Array): void {
+    if (this.#connection.isClosed()) return;
+    this.#connection.publish(`${this.#subject}.members`, bytes);
+  }
+
+  onAnnouncement(listener: (bytes: Uint8Array) => void, signal: AbortSignal): void {
+    const subscription = this.#connection.subscribe(`${this.#subject}.members`, {
+      callback: (error, message) => {
+        if (error === null) listener(message.data);
+      },
+    });
+    signal.addEventListener('abort', () => subscription.unsubscribe(), { once: true });
+  }
+
+  async close(): Promise<void> {
+    await this.#connection.close();
+  }
+
+  /** Consumers stand still at times: one that has not come further though the log has is ended. */
+  async #watch(messages: ConsumerMessages, progress: { readonly position: number }): Promise<void> {
+    const { position } = progress;
+    const health = await this.health().catch(() => undefined);
+    const isAtEnd = health === undefined || health.last <= position;
+    if (!isAtEnd && progress.position === position) messages.stop();
+  }
+}
+
+/** @throws LogUnavailableError whatever the failure; the client has a dozen names for it */
+async function asked<T>(ask: () => Promise<T>): Promise<T> {
+  try {
+    return await ask();
+  } catch (cause) {
+    throw new LogUnavailableError(reasonOf(cause), { cause });
+  }
+}

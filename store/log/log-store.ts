@@ -1,0 +1,456 @@
+import { delay } from '../../runtime/index.ts';
+import type { BackupReceipt } from '../backup.ts';
+import { type EmbeddedStoreOptions, type HeldTables, openHeldTables } from '../embedded.ts';
+import { StoreError } from '../errors.ts';
+import type { Store } from '../store.ts';
+import { type StreamStep, TableStore, type WriteStep } from '../table-store.ts';
+import { Appender } from './appender.ts';
+import { LogCipher } from './cipher.ts';
+import { encodeTransaction, type Transaction } from './entry.ts';
+import { startingState } from './founding.ts';
+import { type AcknowledgeRule, type MemberStatus, Members } from './members.ts';
+import {
+  type LogEntry,
+  type LogHealth,
+  LogUnavailableError,
+  logWarnings,
+  type TransactionLog,
+} from './transaction-log.ts';
+import { type AppliedEntry, digestOf, LogView } from './view.ts';
+
+/** How a member opens its store. */
+export interface LogStoreOptions extends EmbeddedStoreOptions {
+  /** The store closes it. */
+  readonly log: TransactionLog;
+  /** At least 32 bytes that the members share, and the log's servers do not have. */
+  readonly secret: Uint8Array;
+  /** Name of the cluster, the same for all members. */
+  readonly cluster: string;
+  /** Name of this member; another process that opens the log under it takes its place. */
+  readonly member: string;
+  /** Where a write must be applied before it is acknowledged. Default: `second`. */
+  readonly acknowledge?: AcknowledgeRule;
+  /**
+   * Whether writes go on where too few members are alive. Default: `local` while the cluster has
+   * one member, `refuse` otherwise.
+   */
+  readonly whenAlone?: 'local' | 'refuse';
+  /** Told once, when the store finds that it and the log do not have the same history. */
+  readonly onDiverged?: (error: StoreError) => void;
+  /** How long a write waits for the log and for other members. Default: 15,000. */
+  readonly writeTimeoutMs?: number;
+  /** Whom nothing was heard from for so long is taken for dead. Default: 12,000. */
+  readonly memberTimeoutMs?: number;
+  /** How often members tell each other that they live. Default: 1,000. */
+  readonly reportIntervalMs?: number;
+  /** How often the store is compared with the log. Default: 5,000. */
+  readonly checkIntervalMs?: number;
+}
+
+/** What a member knows of its cluster. */
+interface LogStoreStatus {
+  /** Identity of the log. */
+  readonly log: string;
+  readonly position: number;
+  readonly members: readonly MemberStatus[];
+  /** Fewer members are alive than must keep a write. */
+  readonly isAlone: boolean;
+  /** How long the log has taken no write of this member, milliseconds. */
+  readonly failingMs: number;
+  /** Entries that came again, and entries that no member sealed; none had an effect. */
+  readonly repeatedEntries: number;
+  readonly foreignEntries: number;
+  /** As it was told last. */
+  readonly health: LogHealth;
+  /** What an operator should know of the log's servers. */
+  readonly warnings: readonly string[];
+}
+
+/** A store whose writes are entries of a log that other members apply as well. */
+export interface LogStore extends Store {
+  readonly status: LogStoreStatus;
+  readonly isFull: boolean;
+  /**
+   * Makes a backup, which another member can be restored from, and lets the log forget what is
+   * older than the last backup but one and applied by all members that are alive.
+   * @throws StoreError ERR_STORE_BACKUP, ERR_STORE_FULL, ERR_CLUSTER_OUTCOME
+   */
+  backup(target: string): Promise<BackupReceipt>;
+  /** Waits until this store has applied all that any member wrote before the call. */
+  barrier(): Promise<void>;
+  /** Takes a member that is gone for good out of the cluster. */
+  removeMember(name: string): Promise<void>;
+}
+
+const maxEntriesPerTransaction = 256;
+const maxEntriesAhead = 1024;
+const retryMs = 250;
+
+/**
+ * Opens the store of a member of a cluster; resolves when it has applied what the log had.
+ * @throws StoreError ERR_CLUSTER_LOG, ERR_CLUSTER_BEHIND, ERR_CLUSTER_SECRET,
+ * ERR_STORE_DIVERGED, ERR_STORE_UNAVAILABLE, and those of an embedded store
+ */
+export async function openLogStore(options: LogStoreOptions): Promise<LogStore> {
+  if (options.secret.length < 32) {
+    throw new StoreError('ERR_CLUSTER_SECRET', 'the secret of a cluster has at least 32 bytes');
+  }
+  let tell: (error: StoreError) => void = () => {};
+  const held = await openHeldTables({
+    ...options,
+    onFenced: (error) => {
+      tell(error);
+      options.onFenced?.(error);
+    },
+  });
+  try {
+    const cipher = new LogCipher(options.secret, options.cluster, 'entry');
+    const state = await startingState(held.tables, options.log, cipher);
+    const health = await options.log.health();
+    const view = new LogView(held.tables, cipher, state);
+    const store = new TableLogStore({ held, view, cipher, options, health });
+    tell = (error) => store.fail(error);
+    try {
+      await store.start();
+    } catch (error) {
+      await store.close();
+      throw error;
+    }
+    return store;
+  } catch (error) {
+    await held.tables.close();
+    if (!(error instanceof LogUnavailableError)) throw error;
+    throw new StoreError('ERR_STORE_UNAVAILABLE', `the log does not answer: ${error.message}`, {
+      cause: error,
+    });
+  }
+}
+
+interface TableLogStoreDeps {
+  readonly held: HeldTables;
+  readonly view: LogView;
+  readonly cipher: LogCipher;
+  readonly options: LogStoreOptions;
+  readonly health: LogHealth;
+}
+
+class TableLogStore extends TableStore implements LogStore {
+  readonly #held: HeldTables;
+  readonly #view: LogView;
+  readonly #options: LogStoreOptions;
+  readonly #appender: Appender;
+  readonly #members: Members;
+  readonly #ending: AbortController;
+  readonly #checker: NodeJS.Timeout;
+  #health: LogHealth;
+  #failure: StoreError | undefined;
+  #entries: LogEntry[] = [];
+  #isApplying = false;
+  #drained = (): void => {};
+  #passed: { readonly position: number; readonly resolve: () => void }[] = [];
+  #following: Promise<void> = Promise.resolve();
+  #suspicions = 0;
+  /** Its own opening is applied. */
+  #hasOpened = false;
+
+  constructor({ held, view, cipher, options, health }: TableLogStoreDeps) {
+    const now = options.now ?? Date.now;
+    const ending = new AbortController();
+    const close = async (): Promise<void> => {
+      ending.abort();
+      clearInterval(this.#checker);
+      this.#members.close();
+      await this.#following;
+      await held.tables.close();
+      await options.log.close();
+    };
+    super({ ...held.tables, close }, () => Math.max(view.state.time, now()), false);
+    this.#held = held;
+    this.#view = view;
+    this.#options = options;
+    this.#health = health;
+    this.#ending = ending;
+    const { log, member, writeTimeoutMs = 15_000, memberTimeoutMs = 12_000 } = options;
+    this.#appender = new Appender({
+      log,
+      view,
+      cipher,
+      member,
+      now,
+      writeTimeoutMs,
+      onBehind: (position) => this.#failBehind(position),
+    });
+    this.#members = new Members({
+      log,
+      view,
+      cipher: new LogCipher(options.secret, options.cluster, 'announcement'),
+      member,
+      session: this.#appender.session,
+      acknowledge: options.acknowledge ?? 'second',
+      whenAlone: options.whenAlone,
+      now,
+      memberTimeoutMs,
+      reportIntervalMs: options.reportIntervalMs ?? 1000,
+      onDiverged: (error) => this.fail(error),
+    });
+    const interval = options.checkIntervalMs ?? 5000;
+    this.#checker = setInterval(() => void this.#check(), interval).unref();
+  }
+
+  get isFull(): boolean {
+    return this.#held.isFull;
+  }
+
+  get status(): LogStoreStatus {
+    const { log, position } = this.#view.state;
+    return {
+      log,
+      position,
+      members: this.#members.status(),
+      isAlone: this.#members.isAlone,
+      failingMs: this.#appender.failingMs,
+      repeatedEntries: this.#view.repeated,
+      foreignEntries: this.#view.foreign,
+      health: this.#health,
+      warnings: logWarnings(this.#health),
+    };
+  }
+
+  /** Follows the log, and says in it that this member is there. */
+  async start(): Promise<void> {
+    this.#following = this.#follow();
+    const position = await this.#appender.append({ kind: 'open' });
+    await this.#applied(position);
+  }
+
+  async barrier(): Promise<void> {
+    this.assertUsable();
+    await this.#applied(await this.#appender.append({ kind: 'barrier' }));
+  }
+
+  async removeMember(name: string): Promise<void> {
+    this.assertUsable();
+    await this.#applied(await this.#appender.append({ kind: 'leave', member: name }));
+  }
+
+  backup(target: string): Promise<BackupReceipt> {
+    return this.busy(async () => {
+      const { position } = this.#view.state;
+      const receipt = await this.#held.backup(target);
+      await this.#applied(await this.#appender.append({ kind: 'snapshot', position }));
+      await this.#trim();
+      return receipt;
+    });
+  }
+
+  /** What is asked of it from now on fails by this. */
+  fail(error: StoreError): void {
+    if (this.#failure !== undefined) return;
+    this.#failure = error;
+    this.#ending.abort();
+    this.#members.close();
+    this.#appender.fail(error);
+    for (const { resolve } of this.#passed.splice(0)) resolve();
+    if (error.code === 'ERR_STORE_DIVERGED') this.#options.onDiverged?.(error);
+  }
+
+  protected override assertUsable(): void {
+    if (this.#failure !== undefined) throw this.#failure;
+  }
+
+  protected override async commit(steps: readonly WriteStep[]): Promise<number> {
+    return await this.#transact({ type: 'write', steps });
+  }
+
+  protected override async commitStreamStep(step: StreamStep): Promise<void> {
+    await this.#transact({ type: 'stream', step });
+  }
+
+  #transact(transaction: Transaction): Promise<number> {
+    if (this.isFull) {
+      throw new StoreError('ERR_STORE_FULL', 'the disk of the store is full: nothing was kept');
+    }
+    this.#members.assertEnough();
+    return this.follow(this.#acknowledged(encodeTransaction(transaction)));
+  }
+
+  async #acknowledged(bytes: Buffer): Promise<number> {
+    const { result, position } = await this.#appender.transaction(bytes);
+    if ('error' in result) throw result.error;
+    // protection: acknowledged-by-one
+    await this.#kept(position);
+    return result.revision;
+  }
+
+  /** @throws StoreError ERR_CLUSTER_OUTCOME */
+  async #kept(position: number): Promise<void> {
+    const { writeTimeoutMs = 15_000 } = this.#options;
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<never>((_resolve, reject) => {
+      timer = setTimeout(() => {
+        const message = 'a write is kept here, and too few other members have confirmed it';
+        reject(new StoreError('ERR_CLUSTER_OUTCOME', message));
+      }, writeTimeoutMs);
+    });
+    try {
+      await Promise.race([this.#members.keptAt(position), late]);
+    } finally {
+      clearTimeout(timer);
+    }
+    this.assertUsable();
+  }
+
+  /** Waits until the entry at a position is applied. */
+  async #applied(position: number): Promise<void> {
+    if (this.#view.state.position < position && this.#failure === undefined) {
+      await new Promise<void>((resolve) => this.#passed.push({ position, resolve }));
+    }
+    this.assertUsable();
+  }
+
+  async #trim(): Promise<void> {
+    const [behind, newest] = this.#view.state.snapshots;
+    if (behind === undefined || newest === undefined) return;
+    // One's own last entry stays, to be compared with at the next start.
+    const to = Math.min(behind, this.#members.lowestAlive()) - 1;
+    if (to >= this.#health.first) await this.#options.log.trim(to);
+    this.#health = await this.#options.log.health();
+  }
+
+  /** Reads the log until the end, whatever happens to the connection. */
+  async #follow(): Promise<void> {
+    const { signal } = this.#ending;
+    while (!signal.aborted) {
+      try {
+        for await (const entry of this.#options.log.read(this.#next(), signal)) {
+          if (!this.#take(entry)) return;
+          if (this.#entries.length < maxEntriesAhead) continue;
+          await new Promise<void>((resolve) => {
+            this.#drained = resolve;
+          });
+        }
+      } catch (error) {
+        if (!(error instanceof LogUnavailableError)) {
+          this.fail(unexpected(error));
+          return;
+        }
+      }
+      if (!signal.aborted) await delay(retryMs);
+    }
+  }
+
+  #next(): number {
+    return (this.#entries.at(-1)?.position ?? this.#view.state.position) + 1;
+  }
+
+  /** @returns whether it was the next one */
+  #take(entry: LogEntry): boolean {
+    const next = this.#next();
+    if (this.#failure !== undefined) return false;
+    if (entry.position < next) return true;
+    // protection: gaps-in-the-log
+    if (entry.position > next) {
+      const message = `entries ${next} to ${entry.position - 1} are missing in the log`;
+      this.fail(new StoreError('ERR_STORE_DIVERGED', message));
+      return false;
+    }
+    this.#entries.push(entry);
+    void this.#apply();
+    return true;
+  }
+
+  async #apply(): Promise<void> {
+    if (this.#isApplying) return;
+    this.#isApplying = true;
+    while (this.#entries.length > 0 && this.#failure === undefined) {
+      const batch = this.#entries.slice(0, maxEntriesPerTransaction);
+      try {
+        const applied = await this.#view.apply(batch);
+        this.#entries.splice(0, batch.length);
+        this.#tell(applied);
+      } catch (error) {
+        if (!mayBeRetried(error)) this.fail(unexpected(error));
+        // A disk that is full keeps the view where it is, until there is room.
+        else if (this.#ending.signal.aborted) break;
+        else await delay(retryMs);
+      }
+    }
+    this.#isApplying = false;
+    this.#drained();
+  }
+
+  #tell(applied: readonly AppliedEntry[]): void {
+    const { session } = this.#appender;
+    for (const entry of applied) {
+      this.publish(entry.changes);
+      if (entry.session === session) {
+        this.#hasOpened = true;
+        this.#appender.settle(entry);
+      }
+      const { sender } = entry;
+      if (sender === undefined) continue;
+      if (sender.member === this.#options.member) this.#assertNotReplaced();
+      else this.#members.compare(sender.member, sender.known);
+    }
+    if (this.#entries.length < maxEntriesAhead) this.#drained();
+    const { position } = this.#view.state;
+    this.#members.applied();
+    this.#passed = this.#passed.filter((waiting) => {
+      if (waiting.position > position) return true;
+      waiting.resolve();
+      return false;
+    });
+  }
+
+  /** Another process that opened the log under this name is the member from then on. */
+  #assertNotReplaced(): void {
+    const { member } = this.#options;
+    const known = this.#view.state.members[member]?.session;
+    if (!this.#hasOpened || known === undefined || known === this.#appender.session) return;
+    const message = `another process has opened the log as member ${member}`;
+    const error = new StoreError('ERR_STORE_FENCED', message);
+    this.fail(error);
+    this.#options.onFenced?.(error);
+  }
+
+  /** Compares the store with the log. */
+  async #check(): Promise<void> {
+    if (this.#failure !== undefined || this.#ending.signal.aborted) return;
+    const { position, entry } = this.#view.state;
+    try {
+      this.#health = await this.#options.log.health();
+      const found = await this.#options.log.entry(position);
+      // protection: compared-with-the-log
+      if (found !== undefined && digestOf(found.bytes) !== entry) this.#failChanged(position);
+      this.#suspicions = this.#health.last < position ? this.#suspicions + 1 : 0;
+      // What a server says of the end may be old; the position of a new entry is not.
+      if (this.#suspicions >= 2) await this.#appender.append({ kind: 'barrier' });
+    } catch {
+      // The log does not answer: the next check asks again.
+    }
+  }
+
+  #failChanged(position: number): void {
+    const message = `entry ${position} of the log is not the one that this store has applied`;
+    this.fail(new StoreError('ERR_STORE_DIVERGED', message));
+  }
+
+  #failBehind(position: number): void {
+    const own = this.#view.state.position;
+    const message = `this store is ahead of the log: it has applied ${own} entries, and ${position} was given out again`;
+    this.fail(new StoreError('ERR_STORE_DIVERGED', message));
+  }
+}
+
+function mayBeRetried(error: unknown): boolean {
+  if (!(error instanceof StoreError)) return false;
+  return error.code === 'ERR_STORE_FULL' || error.code === 'ERR_STORE_UNAVAILABLE';
+}
+
+function unexpected(error: unknown): StoreError {
+  if (error instanceof StoreError) return error;
+  const message = error instanceof Error ? error.message : String(error);
+  return new StoreError('ERR_STORE_UNAVAILABLE', `the log cannot be followed: ${message}`, {
+    cause: error,
+  });
+}

@@ -1,0 +1,287 @@
+import { StoreError } from '../errors.ts';
+import type { LogCipher, OpenedMessage } from './cipher.ts';
+import type { HistoryMark } from './entry.ts';
+import type { TransactionLog } from './transaction-log.ts';
+import type { LogView } from './view.ts';
+
+/** Where a write must be applied before it is acknowledged. */
+export type AcknowledgeRule = 'local' | 'second' | 'majority';
+
+/** A member of the cluster as this one sees it. */
+export interface MemberStatus {
+  readonly name: string;
+  /** Position up to which it has applied the log. */
+  readonly position: number;
+  readonly isAlive: boolean;
+  /** How far its clock is ahead of this one's; the time that a message travels is in it. */
+  readonly clockSkewMs: number | undefined;
+}
+
+/** What members announce to each other. */
+interface Report extends HistoryMark {
+  readonly member: string;
+  /** Of its opening, as the log has it. */
+  readonly session: string;
+  /** Milliseconds since 1970. */
+  readonly time: number;
+}
+
+interface Heard {
+  readonly session: string;
+  readonly sealedBy: string;
+  readonly counter: number;
+  /** By `performance.now()`. */
+  readonly at: number;
+  readonly position: number;
+  readonly skewMs: number;
+  /** The last position at which both had the same hash. */
+  readonly agreedAt: number;
+}
+
+export interface MembersOptions {
+  readonly log: TransactionLog;
+  readonly view: LogView;
+  readonly cipher: LogCipher;
+  readonly member: string;
+  /** Of this opening, as the log has it. */
+  readonly session: string;
+  readonly acknowledge: AcknowledgeRule;
+  /** Whether writes go on where too few members are alive; by default in a cluster of one. */
+  readonly whenAlone: 'local' | 'refuse' | undefined;
+  readonly now: () => number;
+  readonly memberTimeoutMs: number;
+  readonly reportIntervalMs: number;
+  readonly onDiverged: (error: StoreError) => void;
+}
+
+interface Waiting {
+  readonly position: number;
+  readonly resolve: () => void;
+}
+
+/** What the members of a cluster know of each other: who lives, who has applied what, and the same. */
+export class Members {
+  readonly #options: MembersOptions;
+  readonly #openedAt = performance.now();
+  readonly #heard = new Map<string, Heard>();
+  /** Of members that are ahead of this one: compared once it has come so far. */
+  readonly #toCompare = new Map<string, HistoryMark>();
+  /** Where a member had another hash, by its name. */
+  readonly #disputes = new Map<string, { readonly position: number; readonly since: number }>();
+  readonly #ending = new AbortController();
+  readonly #timer: NodeJS.Timeout;
+  #waiting: Waiting[] = [];
+
+  constructor(options: MembersOptions) {
+    this.#options = options;
+    options.log.onAnnouncement((bytes) => this.#hear(bytes), this.#ending.signal);
+    this.#timer = setInterval(() => this.#tick(), options.reportIntervalMs).unref();
+  }
+
+  /** Tells the others what is applied here, and looks whether writes can be acknowledged. */
+  applied(): void {
+    this.report();
+    this.#compareWaiting();
+    this.#settle();
+  }
+
+  report(): void {
+    const { log, view, cipher, member, session, now } = this.#options;
+    const { log: id, position, hash } = view.state;
+    const report: Report = { log: id, position, hash, member, session, time: now() };
+    log.announce(cipher.seal(Buffer.from(JSON.stringify(report))).bytes);
+  }
+
+  /** @throws StoreError ERR_CLUSTER_ALONE while too few members are alive */
+  assertEnough(): void {
+    const needed = this.#needed();
+    const alive = this.#alive().length + 1;
+    if (alive >= needed || this.#goesOnAlone()) return;
+    throw new StoreError(
+      'ERR_CLUSTER_ALONE',
+      `a write must be kept by ${needed} members, and ${alive} of ${this.#size()} are alive`,
+    );
+  }
+
+  /** Whether fewer members are alive than the rule asks for. */
+  get isAlone(): boolean {
+    return this.#alive().length + 1 < this.#needed();
+  }
+
+  /** Resolves when enough members have applied the log up to a position. */
+  keptAt(position: number): Promise<void> {
+    if (this.#isKept(position)) return Promise.resolve();
+    return new Promise((resolve) => this.#waiting.push({ position, resolve }));
+  }
+
+  status(): MemberStatus[] {
+    const { view, member } = this.#options;
+    const alive = new Set(this.#alive());
+    return Object.keys(view.state.members).map((name) => {
+      const heard = this.#heard.get(name);
+      if (name === member) {
+        return { name, position: view.state.position, isAlive: true, clockSkewMs: 0 };
+      }
+      return {
+        name,
+        position: heard?.position ?? 0,
+        isAlive: alive.has(name) && heard !== undefined,
+        clockSkewMs: heard?.skewMs,
+      };
+    });
+  }
+
+  /** The lowest position that a living member has applied. */
+  lowestAlive(): number {
+    const others = this.#alive().map((name) => this.#heard.get(name)?.position ?? 0);
+    return Math.min(this.#options.view.state.position, ...others);
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+    this.#ending.abort();
+  }
+
+  /**
+   * Compares a history with what this member had at the same position.
+   * @param name - of the member that says it
+   */
+  compare(name: string, mark: HistoryMark): void {
+    const { view } = this.#options;
+    if (mark.log !== view.state.log) return;
+    if (mark.position > view.state.position) {
+      this.#toCompare.set(name, mark);
+      return;
+    }
+    const own = view.hashAt(mark.position);
+    if (own === undefined) return;
+    // protection: hash-compared
+    if (own !== mark.hash) {
+      this.#dispute(name, mark.position);
+      return;
+    }
+    const heard = this.#heard.get(name);
+    if (heard === undefined || mark.position <= heard.agreedAt) return;
+    this.#heard.set(name, { ...heard, agreedAt: mark.position });
+  }
+
+  #hear(bytes: Uint8Array): void {
+    const { cipher, member, view, now } = this.#options;
+    const message = cipher.open(bytes);
+    if (message === undefined) return;
+    const report: Report = JSON.parse(message.body.toString());
+    const known = view.state.members[report.member];
+    if (report.member === member || known?.session !== report.session) return;
+    if (report.log !== view.state.log || !this.#isNew(report, message)) return;
+    const before = this.#heard.get(report.member);
+    this.#heard.set(report.member, {
+      session: report.session,
+      sealedBy: message.session,
+      counter: message.counter,
+      at: performance.now(),
+      position: report.position,
+      skewMs: report.time - now(),
+      agreedAt: before?.session === report.session ? before.agreedAt : 0,
+    });
+    this.compare(report.member, report);
+    this.#settle();
+  }
+
+  /** Whether a report was not heard before. */
+  #isNew({ member, session }: Report, message: OpenedMessage): boolean {
+    const before = this.#heard.get(member);
+    if (before?.session !== session) return true;
+    return before.sealedBy === message.session && message.counter > before.counter;
+  }
+
+  #compareWaiting(): void {
+    const { position } = this.#options.view.state;
+    for (const [name, mark] of this.#toCompare) {
+      if (mark.position > position) continue;
+      this.#toCompare.delete(name);
+      this.compare(name, mark);
+    }
+  }
+
+  #dispute(name: string, position: number): void {
+    if (!this.#disputes.has(name)) {
+      this.#disputes.set(name, { position, since: performance.now() });
+    }
+    this.#judge();
+  }
+
+  /** Who has another hash than most members stops; the others go on without it. */
+  #judge(): void {
+    if (this.#disputes.size === 0) return;
+    const positions = [...this.#disputes.values()];
+    const first = Math.min(...positions.map((it) => it.position));
+    const since = Math.min(...positions.map((it) => it.since));
+    const others = [...this.#heard].filter(([name]) => !this.#disputes.has(name));
+    const agreeing = 1 + others.filter(([, { agreedAt }]) => agreedAt >= first).length;
+    if (agreeing * 2 > this.#size()) return;
+    const isDecided = this.#disputes.size * 2 >= this.#size();
+    if (!isDecided && performance.now() - since < this.#options.memberTimeoutMs) return;
+    const names = [...this.#disputes.keys()].join(', ');
+    this.#options.onDiverged(
+      new StoreError(
+        'ERR_STORE_DIVERGED',
+        `at position ${first} of the log this store does not hold what ${names} holds`,
+      ),
+    );
+  }
+
+  #tick(): void {
+    this.report();
+    this.#judge();
+    this.#settle();
+  }
+
+  #settle(): void {
+    this.#waiting = this.#waiting.filter(({ position, resolve }) => {
+      if (!this.#isKept(position)) return true;
+      resolve();
+      return false;
+    });
+  }
+
+  #isKept(position: number): boolean {
+    const others = this.#alive().filter(
+      (name) => (this.#heard.get(name)?.position ?? 0) >= position,
+    );
+    if (others.length + 1 >= this.#needed()) return true;
+    return this.isAlone && this.#goesOnAlone();
+  }
+
+  #alive(): string[] {
+    const { view, member, memberTimeoutMs } = this.#options;
+    const now = performance.now();
+    return Object.entries(view.state.members)
+      .filter(([name, { session }]) => {
+        if (name === member || this.#disputes.has(name)) return false;
+        const heard = this.#heard.get(name);
+        // Whoever was not heard yet has as long as whoever was.
+        const at = heard?.session === session ? heard.at : this.#openedAt;
+        return now - at < memberTimeoutMs;
+      })
+      .map(([name]) => name);
+  }
+
+  #goesOnAlone(): boolean {
+    return (this.#options.whenAlone ?? (this.#size() <= 1 ? 'local' : 'refuse')) === 'local';
+  }
+
+  #needed(): number {
+    switch (this.#options.acknowledge) {
+      case 'local':
+        return 1;
+      case 'second':
+        return 2;
+      case 'majority':
+        return Math.floor(this.#size() / 2) + 1;
+    }
+  }
+
+  #size(): number {
+    return Math.max(1, Object.keys(this.#options.view.state.members).length);
+  }
+}

@@ -1,0 +1,328 @@
+import { createHash } from 'node:crypto';
+import { StoreError } from '../errors.ts';
+import {
+  applyStreamStep,
+  applyWrite,
+  encodeKey,
+  type KeyedChange,
+  removeExpired,
+} from '../table-store.ts';
+import type { Row, RowRange, RowTables, Table, Tables } from '../tables.ts';
+import { type LogCipher, type OpenedMessage, sealVersion } from './cipher.ts';
+import { decodeEntry, decodeTransaction, type EntryBody, type HistoryMark } from './entry.ts';
+import type { LogEntry } from './transaction-log.ts';
+
+/** What the log says of a member. */
+interface MemberState {
+  /** Of its last opening. */
+  readonly session: string;
+  /** All entries of the session up to this counter were applied, or are no longer awaited. */
+  readonly through: number;
+  /** Counters beyond it that were applied. */
+  readonly beyond: readonly number[];
+}
+
+/** What a view knows of its log; written in the transaction of the entry that it is about. */
+export interface ViewState extends HistoryMark {
+  /** SHA-256 of the entry at {@link HistoryMark.position}, in hexadecimal. */
+  readonly entry: string;
+  /** The latest time that an entry carried, milliseconds since 1970. */
+  readonly time: number;
+  readonly members: Readonly<Record<string, MemberState>>;
+  /** Positions of the last two snapshots, the older one first. */
+  readonly snapshots: readonly number[];
+}
+
+/** What became of a transaction. */
+export type TransactionResult = { readonly revision: number } | { readonly error: StoreError };
+
+/** What an entry came to. */
+export interface AppliedEntry {
+  readonly position: number;
+  readonly hash: string;
+  /** `undefined` for an entry that no member sealed. */
+  readonly sender: { readonly member: string; readonly known: HistoryMark } | undefined;
+  readonly session: string | undefined;
+  readonly counter: number;
+  /** Of its transactions, in order; `undefined` for one that had no effect. */
+  readonly results: readonly TransactionResult[] | undefined;
+  readonly changes: readonly KeyedChange[];
+}
+
+const stateKey = encodeKey(['log', 'view']);
+const sweepIntervalMs = 1000;
+/** Entries of a session that are beyond the first one missing; that one is then given up. */
+const maxBeyond = 256;
+/** So many positions are known with their hash. */
+const maxKnownHashes = 8192;
+
+/** What the tables know of their log; `undefined` if they never followed one. */
+export function readViewState({ meta }: RowTables): ViewState | undefined {
+  const row = meta.get(stateKey);
+  return row === undefined ? undefined : JSON.parse(row.toString());
+}
+
+/** Inside a transaction. */
+export function writeViewState({ meta }: RowTables, state: ViewState): void {
+  meta.put(stateKey, Buffer.from(JSON.stringify(state)));
+}
+
+/** SHA-256 in hexadecimal. */
+export function digestOf(bytes: Uint8Array): string {
+  return createHash('sha256').update(bytes).digest('hex');
+}
+
+/** The tables of a store as the entries of a log make them. */
+export class LogView {
+  readonly #tables: Tables;
+  readonly #cipher: LogCipher;
+  readonly #hashes = new Map<number, string>();
+  #state: ViewState;
+  #repeated = 0;
+  #foreign = 0;
+
+  constructor(tables: Tables, cipher: LogCipher, state: ViewState) {
+    this.#tables = tables;
+    this.#cipher = cipher;
+    this.#state = state;
+    this.#remember(state);
+  }
+
+  get state(): ViewState {
+    return this.#state;
+  }
+
+  /** Entries that came again, and had no effect. */
+  get repeated(): number {
+    return this.#repeated;
+  }
+
+  /** Entries that no member sealed, and had no effect. */
+  get foreign(): number {
+    return this.#foreign;
+  }
+
+  /** The running hash at a position; `undefined` where it is no longer, or not yet, known. */
+  hashAt(position: number): string | undefined {
+    return this.#hashes.get(position);
+  }
+
+  /**
+   * Applies entries in one transaction of the tables; resolves when that is durable.
+   * @throws StoreError ERR_STORE_DIVERGED, ERR_STORE_VERSION; what a transaction fails by
+   */
+  async apply(entries: readonly LogEntry[]): Promise<AppliedEntry[]> {
+    const done = await this.#tables.transaction(() => {
+      let state = this.#state;
+      const applied: AppliedEntry[] = [];
+      const marks: HistoryMark[] = [];
+      const opened = entries.map((entry) => this.#open(entry));
+      for (const [index, entry] of entries.entries()) {
+        const one = this.#applyEntry(state, entry, opened[index]);
+        state = one.state;
+        applied.push(one.applied);
+        marks.push(state);
+      }
+      writeViewState(this.#tables, state);
+      return { state, applied, marks };
+    });
+    this.#state = done.state;
+    for (const mark of done.marks) this.#remember(mark);
+    for (const { session, results } of done.applied) {
+      if (session === undefined) this.#foreign += 1;
+      else if (results === undefined) this.#repeated += 1;
+    }
+    return done.applied;
+  }
+
+  #remember({ position, hash }: HistoryMark): void {
+    this.#hashes.set(position, hash);
+    this.#hashes.delete(position - maxKnownHashes);
+  }
+
+  /** Before anything is written. @throws StoreError ERR_STORE_VERSION */
+  #open({ position, bytes }: LogEntry): OpenedMessage | undefined {
+    if ((bytes[0] ?? 0) > sealVersion) {
+      throw new StoreError(
+        'ERR_STORE_VERSION',
+        `entry ${position} of the log is of a later version`,
+      );
+    }
+    return this.#cipher.open(bytes);
+  }
+
+  #applyEntry(
+    before: ViewState,
+    { position, bytes }: LogEntry,
+    message: OpenedMessage | undefined,
+  ): { readonly state: ViewState; readonly applied: AppliedEntry } {
+    const recorded = new RecordedTables(this.#tables);
+    const body = message === undefined ? undefined : decodeEntry(message.body);
+    if (body !== undefined && body.content.kind !== 'found') this.#compare(before, body);
+    const told =
+      message === undefined || body === undefined
+        ? { state: before }
+        : applyBody(before, { message, body, recorded });
+    const hash = createHash('sha256').update(`${before.hash} ${position} `).update(bytes);
+    hash.update(recorded.effects());
+    const state = { ...told.state, position, entry: digestOf(bytes), hash: hash.digest('hex') };
+    const { results, changes = [] } = told;
+    return {
+      state,
+      applied: {
+        position,
+        hash: state.hash,
+        sender: body,
+        session: message?.session,
+        counter: message?.counter ?? 0,
+        results,
+        changes,
+      },
+    };
+  }
+
+  /** @throws StoreError ERR_STORE_DIVERGED where the sender had applied something else */
+  #compare(state: ViewState, { member, known }: EntryBody): void {
+    if (known.log !== state.log) {
+      throw new StoreError(
+        'ERR_STORE_DIVERGED',
+        `member ${member} writes to log ${known.log}, this store follows ${state.log}`,
+      );
+    }
+  }
+}
+
+interface Told {
+  readonly state: ViewState;
+  readonly results?: readonly TransactionResult[];
+  readonly changes?: readonly KeyedChange[];
+}
+
+interface BodyContext {
+  readonly message: OpenedMessage;
+  readonly body: EntryBody;
+  readonly recorded: RecordedTables;
+}
+
+function applyBody(before: ViewState, { message, body, recorded }: BodyContext): Told {
+  const { member, content } = body;
+  if (content.kind === 'found') return { state: before };
+  if (content.kind === 'open') {
+    const opened: MemberState = { session: message.session, through: message.counter, beyond: [] };
+    return { state: { ...before, members: { ...before.members, [member]: opened } }, results: [] };
+  }
+  const sender = before.members[member];
+  // protection: replaced-members
+  if (sender?.session !== message.session) return { state: before };
+  // protection: repeated-entries
+  if (isKnown(sender, message.counter)) return { state: before };
+  // protection: clock-in-apply
+  const time = Math.max(before.time, body.time);
+  const members = { ...before.members, [member]: withCounter(sender, message.counter) };
+  const state = { ...before, time, members };
+  if (content.kind === 'leave') return { state: without(state, content.member), results: [] };
+  if (content.kind === 'snapshot') return { state: withSnapshot(state, content), results: [] };
+  if (content.kind === 'barrier') return { state, results: [] };
+  if (Math.floor(time / sweepIntervalMs) > Math.floor(before.time / sweepIntervalMs)) {
+    // protection: local-time-in-expiry
+    removeExpired(recorded, time);
+  }
+  const changes: KeyedChange[] = [];
+  const results = content.transactions.map((bytes): TransactionResult => {
+    try {
+      const transaction = decodeTransaction(bytes);
+      if (transaction.type === 'stream') {
+        applyStreamStep(recorded, transaction.step);
+        return { revision: 0 };
+      }
+      const written = applyWrite(recorded, transaction.steps, time);
+      for (const change of written.changes) changes.push(change);
+      return { revision: written.revision };
+    } catch (error) {
+      if (error instanceof StoreError) return { error };
+      throw error;
+    }
+  });
+  return { state, results, changes };
+}
+
+function isKnown({ through, beyond }: MemberState, counter: number): boolean {
+  return counter <= through || beyond.includes(counter);
+}
+
+function withCounter(member: MemberState, counter: number): MemberState {
+  const beyond = [...member.beyond, counter].sort((a, b) => a - b);
+  let { through } = member;
+  while (beyond.length > 0 && (beyond[0] === through + 1 || beyond.length > maxBeyond)) {
+    through = beyond.shift() ?? through;
+  }
+  return { ...member, through, beyond };
+}
+
+function without(state: ViewState, member: string): ViewState {
+  const { [member]: _gone, ...members } = state.members;
+  return { ...state, members };
+}
+
+function withSnapshot(state: ViewState, { position }: { readonly position: number }): ViewState {
+  const snapshots = [...state.snapshots, position].sort((a, b) => a - b).slice(-2);
+  return { ...state, snapshots };
+}
+
+const noBytes = Buffer.alloc(0);
+
+/** Tables that remember what is done to them. */
+class RecordedTables implements RowTables {
+  readonly entries: Table;
+  readonly expiries: Table;
+  readonly records: Table;
+  readonly meta: Table;
+  readonly #effects: Buffer[] = [];
+
+  constructor(tables: RowTables) {
+    const record = (name: number, table: Table): Table =>
+      new RecordedTable(table, (key, value) => {
+        const head = Buffer.allocUnsafe(9);
+        head.writeUInt8(value === undefined ? name : name + 1);
+        head.writeUInt32BE(key.length, 1);
+        head.writeUInt32BE(value?.length ?? 0, 5);
+        this.#effects.push(head, key, Buffer.from(value ?? noBytes));
+      });
+    this.entries = record(0, tables.entries);
+    this.expiries = record(2, tables.expiries);
+    this.records = record(4, tables.records);
+    this.meta = record(6, tables.meta);
+  }
+
+  effects(): Buffer {
+    return Buffer.concat(this.#effects);
+  }
+}
+
+class RecordedTable implements Table {
+  readonly #table: Table;
+  readonly #record: (key: Buffer, value: Buffer | undefined) => void;
+
+  constructor(table: Table, record: (key: Buffer, value: Buffer | undefined) => void) {
+    this.#table = table;
+    this.#record = record;
+  }
+
+  get(key: Buffer): Buffer | undefined {
+    return this.#table.get(key);
+  }
+
+  put(key: Buffer, value: Buffer): void {
+    this.#record(key, value);
+    this.#table.put(key, value);
+  }
+
+  remove(key: Buffer): void {
+    this.#record(key, undefined);
+    this.#table.remove(key);
+  }
+
+  range(range: RowRange): Row[] {
+    return this.#table.range(range);
+  }
+}

@@ -1,0 +1,107 @@
+/** Options of coordinators, and servers that are none. */
+
+import { once } from 'node:events';
+import { createServer, type Socket } from 'node:net';
+import test, { type ExecutionContext } from 'ava';
+import { createEtcdCoordinator } from '../../../heat-bridge/guests/etcd-coordinator.ts';
+import { EtcdGateway } from '../../../heat-bridge/guests/etcd-gateway.ts';
+import { parseGuestsOptions } from '../../../heat-bridge/guests/open-guests.ts';
+import { ZookeeperConnection } from '../../../heat-bridge/guests/zookeeper-connection.ts';
+import { BridgeOptionsError } from '../../../heat-bridge/options.ts';
+
+/** What is said of a section `data: coordinator:`; '' where nothing is. */
+function problemOf(coordinator: object): string {
+  try {
+    parseGuestsOptions({ data: { coordinator } }, undefined);
+    return '';
+  } catch (error) {
+    if (error instanceof BridgeOptionsError) return error.message;
+    throw error;
+  }
+}
+
+test('options of a coordinator that cannot be are refused, each with its key', (t) => {
+  const endpoints = ['https://etcd.example.org:2379'];
+  const account = { username: 'bridge', password_file: 'password' };
+  t.is(problemOf({ etcd: { endpoints, ...account } }), '');
+  t.is(problemOf({ etcd: { endpoints: ['http://127.0.0.1:2379'], ...account } }), '');
+  t.is(problemOf({ etcd: { endpoints: ['http://etcd.example.org:2379'] } }), '');
+  t.regex(
+    problemOf({ etcd: { endpoints: ['http://etcd.example.org:2379'], ...account } }),
+    /coordinator:etcd:endpoints: http:\/\/etcd.example.org:2379: expected https/,
+  );
+  t.regex(problemOf({ etcd: { endpoints, username: 'bridge' } }), /etcd:username: expected/);
+  t.regex(problemOf({ etcd: { endpoints, cert_file: 'c' } }), /etcd:cert_file: expected/);
+  t.regex(problemOf({ etcd: { endpoints, prefix: 'x/' } }), /data/);
+  t.regex(problemOf({ etcd: { endpoints: ['etcd:2379'] } }), /data/);
+  t.regex(problemOf({}), /data/);
+  const servers = ['zk.example.org:2181'];
+  t.is(problemOf({ zookeeper: { servers, tls: true, credentials_file: 'c' } }), '');
+  t.is(problemOf({ zookeeper: { servers, ca_file: 'ca.pem', credentials_file: 'c' } }), '');
+  t.is(problemOf({ zookeeper: { servers: ['localhost'], credentials_file: 'c' } }), '');
+  t.regex(
+    problemOf({ zookeeper: { servers, credentials_file: 'c' } }),
+    /coordinator:zookeeper:servers: zk.example.org: expected tls/,
+  );
+  t.regex(problemOf({ etcd: { endpoints }, zookeeper: { servers } }), /data/);
+});
+
+/** A server that says this to whoever connects. */
+async function serverThatSays(t: ExecutionContext, bytes: Uint8Array | string): Promise<number> {
+  const sockets: Socket[] = [];
+  const server = createServer((socket) => {
+    sockets.push(socket);
+    socket.on('error', () => {});
+    socket.once('data', () => socket.write(bytes));
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  const address = server.address();
+  return typeof address === 'object' ? (address?.port ?? 0) : 0;
+}
+
+test('a frame of ZooKeeper that is too long ends the connection', async (t) => {
+  const open = async (bytes: readonly number[], timeoutMs: number): Promise<unknown> =>
+    ZookeeperConnection.open({
+      host: '127.0.0.1',
+      port: await serverThatSays(t, Uint8Array.from(bytes)),
+      tls: undefined,
+      credentials: undefined,
+      timeoutMs,
+      onChange: () => {},
+    });
+  await t.throwsAsync(open([0x7f, 255, 255, 255], 2_000), { message: /a frame of 2147483647/ });
+  await t.throwsAsync(open([255, 255, 255, 255], 2_000), { message: /a frame of -1/ });
+  // A record that ends early, and a session that is refused.
+  await t.throwsAsync(open([0, 0, 0, 2, 0, 0], 2_000), { instanceOf: RangeError });
+  const refused = [0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0];
+  await t.throwsAsync(open(refused, 2_000), { message: /no session/ });
+  await t.throwsAsync(open([], 50), { message: /no answer in 50 ms/ });
+});
+
+test('what is no etcd is away, and the next server is asked', async (t) => {
+  const found = JSON.stringify({ kvs: [{ key: 'L3AvcyFr', value: 'eA==', version: '1' }] });
+  const http = (status: string, body: string): string =>
+    `HTTP/1.1 ${status}\r\nconnection: close\r\ncontent-length: ${body.length}\r\n\r\n${body}`;
+  const bad = [
+    await serverThatSays(t, 'SSH-2.0-OpenSSH\r\n'),
+    await serverThatSays(t, http('500 Error', '<html>')),
+    await serverThatSays(t, http('503 Unavailable', '{"error":"no leader","code":14}')),
+  ];
+  const good = await serverThatSays(t, http('200 OK', found));
+  const open = (ports: readonly number[]): ReturnType<typeof createEtcdCoordinator> => {
+    const endpoints = ports.map((port) => `http://127.0.0.1:${port}`);
+    const gateway = new EtcdGateway({ endpoints, readAccess: async () => ({}), timeoutMs: 2_000 });
+    const coordinator = createEtcdCoordinator({ gateway, prefix: '/p/', log: { warn: () => {} } });
+    t.teardown(() => coordinator.close());
+    return coordinator;
+  };
+  for (const port of bad) {
+    await t.throwsAsync(open([port]).get('s', 'k'), { code: 'ERR_DATA_UNAVAILABLE' });
+  }
+  t.is(Buffer.from((await open([...bad, good]).get('s', 'k'))?.value ?? []).toString(), 'x');
+});

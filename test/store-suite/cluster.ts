@@ -1,0 +1,61 @@
+/** Members of a cluster in one process, over a log in memory. */
+import path from 'node:path';
+import type { ExecutionContext } from 'ava';
+import type { Entry, Store } from '../../store/index.ts';
+import { foundLog } from '../../store/log/founding.ts';
+import { type LogStore, type LogStoreOptions, openLogStore } from '../../store/log/log-store.ts';
+import { MemoryLog } from '../../store/log/memory-log.ts';
+import { temporaryDirectory } from '../helpers/temporary-directory.ts';
+
+/** What a member is opened with beyond its name. */
+export type MemberOptions = Partial<LogStoreOptions>;
+
+/** A log and its members. */
+export class TestCluster {
+  readonly log: MemoryLog = new MemoryLog();
+  readonly secret: Buffer = Buffer.alloc(32, 7);
+  readonly cluster = 'test';
+  readonly directory: string;
+  readonly #t: ExecutionContext;
+
+  constructor(t: ExecutionContext) {
+    this.#t = t;
+    this.directory = temporaryDirectory(t);
+  }
+
+  /** What foundLog takes. */
+  get given(): Pick<LogStoreOptions, 'log' | 'secret' | 'cluster'> {
+    return { log: this.log.connect(), secret: this.secret, cluster: this.cluster };
+  }
+
+  directoryOf(member: string): string {
+    return path.join(this.directory, member);
+  }
+
+  found(now: () => number = Date.now): Promise<void> {
+    return foundLog({ ...this.given, now });
+  }
+
+  async open(member: string, options: MemberOptions = {}): Promise<LogStore> {
+    const store = await openLogStore({
+      ...this.given,
+      directory: this.directoryOf(member),
+      member,
+      reportIntervalMs: 20,
+      ...options,
+    });
+    this.#t.teardown(() => store.close());
+    return store;
+  }
+}
+
+/** All entries of a store, as text. */
+export async function contentOf(store: Store): Promise<string[]> {
+  const found: string[] = [];
+  for await (const entry of store.list([])) found.push(line(entry));
+  return found;
+}
+
+function line({ key, value, revision, expiresAt }: Entry): string {
+  return `${key.join('/')}=${Buffer.from(value)} ${revision} ${expiresAt}`;
+}

@@ -1,0 +1,163 @@
+/** The store over a log on real NATS servers. */
+import path from 'node:path';
+import test, { type ExecutionContext } from 'ava';
+import { StoreError } from '../../store/index.ts';
+import { foundLog } from '../../store/log/founding.ts';
+import { openJetStreamLog } from '../../store/log/jetstream-log.ts';
+import { type LogStore, openLogStore } from '../../store/log/log-store.ts';
+import { until } from '../helpers/deadline.ts';
+import { type NatsServer, startNatsServers } from '../helpers/nats-cluster.ts';
+import { hasNatsServer } from '../helpers/nats-server.ts';
+import { longSerialTest, testWhere } from '../helpers/needs.ts';
+import { temporaryDirectory } from '../helpers/temporary-directory.ts';
+import { contentOf } from '../store-suite/cluster.ts';
+
+const onServers = testWhere(hasNatsServer, 'nats-server of Debian', test.serial);
+const longOnServers = hasNatsServer ? longSerialTest : onServers;
+const secret = Buffer.alloc(32, 7);
+
+interface Setting {
+  readonly servers: readonly NatsServer[];
+  /** Opens a member; `first` names the server that it connects to first. */
+  open(member: string, first?: number): Promise<LogStore>;
+}
+
+async function start(t: ExecutionContext, count: number): Promise<Setting> {
+  const directory = temporaryDirectory(t);
+  const servers = await startNatsServers(directory, count);
+  t.teardown(() => Promise.all(servers.map((server) => server.kill())));
+  const connect = (first: number) => {
+    const urls = servers.map(({ url }) => url);
+    const rotated = [...urls.slice(first), ...urls.slice(0, first)];
+    return openJetStreamLog({
+      servers: rotated,
+      cluster: 'test',
+      create: { replicas: count },
+      connectTimeoutMs: 40_000,
+    });
+  };
+  const log = await connect(0);
+  await foundLog({ log, secret, cluster: 'test' });
+  await log.close();
+  return {
+    servers,
+    open: async (member, first = 0) => {
+      const store = await openLogStore({
+        directory: path.join(directory, member),
+        log: await connect(first),
+        secret,
+        cluster: 'test',
+        member,
+        reportIntervalMs: 100,
+        checkIntervalMs: 300,
+        writeTimeoutMs: 40_000,
+        memberTimeoutMs: 40_000,
+      });
+      t.teardown(() => store.close());
+      return store;
+    },
+  };
+}
+
+function append(store: LogStore, value: string): Promise<number> {
+  return store.write([
+    { op: 'append', stream: 's', value: Buffer.from(value) },
+    { op: 'put', key: ['k', value], value: Buffer.from(value) },
+  ]);
+}
+
+async function recordsOf(store: LogStore): Promise<string[]> {
+  return (await store.stream('s').read()).map(({ value }) => Buffer.from(value).toString());
+}
+
+onServers('two members over a server that is killed and comes back', async (t) => {
+  const { servers, open } = await start(t, 1);
+  const a = await open('a');
+  const b = await open('b');
+  await Promise.all(Array.from({ length: 100 }, (_, i) => append(i % 2 ? a : b, `1-${i}`)));
+  t.deepEqual(
+    [a.status.health.replicas, a.status.health.currentReplicas, a.status.isAlone],
+    [1, 1, false],
+  );
+  t.regex(a.status.warnings.join(), /the log has 1 copies/);
+  await t.throwsAsync(a.write([{ op: 'put', key: ['large'], value: Buffer.alloc(1_100_000) }]), {
+    instanceOf: StoreError,
+    code: 'ERR_STORE_TOO_LARGE',
+  });
+  await servers[0]?.kill();
+  const written = Array.from({ length: 20 }, (_, i) => append(i % 2 ? a : b, `2-${i}`));
+  servers[0]?.start();
+  await Promise.all(written);
+  await Promise.all([a.barrier(), b.barrier()]);
+  const records = await recordsOf(a);
+  t.is(new Set(records).size, 120);
+  t.is(records.length, 120);
+  t.deepEqual(await recordsOf(b), records);
+  t.deepEqual(await contentOf(a), await contentOf(b));
+});
+
+/** Writes until it is told to end; gives what was acknowledged, and the longest wait. */
+function writeOn(stores: readonly LogStore[]) {
+  let isOver = false;
+  const acknowledged: string[] = [];
+  let longestMs = 0;
+  const writers = stores.flatMap((store, index) =>
+    Array.from({ length: 4 }, async (_, lane) => {
+      for (let i = 0; !isOver; i += 1) {
+        const start = performance.now();
+        const value = `${index}-${lane}-${i}`;
+        await append(store, value);
+        acknowledged.push(value);
+        longestMs = Math.max(longestMs, performance.now() - start);
+      }
+    }),
+  );
+  return {
+    acknowledged,
+    longestMs: () => longestMs,
+    end: async () => {
+      isOver = true;
+      await Promise.all(writers);
+    },
+  };
+}
+
+longOnServers('three servers, whose leader is killed and which are all restarted', async (t) => {
+  t.timeout(180_000);
+  const { servers, open } = await start(t, 3);
+  const stores = [await open('a', 0), await open('b', 1), await open('c', 2)];
+  const [a] = stores;
+  if (a === undefined) return t.fail();
+  const load = writeOn(stores);
+  for (const [index, server] of servers.entries()) {
+    const before = load.acknowledged.length;
+    await until('some writes', () => load.acknowledged.length > before + 50, 60_000);
+    await server.kill();
+    await until('its absence', () => a.status.health.currentReplicas === 2, 60_000);
+    await until(
+      `writes without server ${index}`,
+      () => {
+        return load.acknowledged.length > before + 200;
+      },
+      60_000,
+    );
+    server.start();
+    // Of two servers that are away at once none of the three is a majority.
+    await until('three copies', () => a.status.health.currentReplicas === 3, 60_000);
+  }
+  await Promise.all(servers.map((server) => server.kill()));
+  for (const server of servers) server.start();
+  const before = load.acknowledged.length;
+  await until('writes after the restart', () => load.acknowledged.length > before + 50, 60_000);
+  await load.end();
+  t.log(`${load.acknowledged.length} writes, the longest ${Math.round(load.longestMs())} ms`);
+  await Promise.all(stores.map((store) => store.barrier()));
+  const records = await recordsOf(a);
+  t.is(new Set(records).size, records.length, 'nothing twice');
+  const kept = new Set(records);
+  t.deepEqual(
+    load.acknowledged.filter((value) => !kept.has(value)),
+    [],
+  );
+  for (const store of stores) t.deepEqual(await recordsOf(store), records);
+});

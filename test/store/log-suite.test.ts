@@ -1,0 +1,13 @@
+import { foundLog } from '../../store/log/founding.ts';
+import { openLogStore } from '../../store/log/log-store.ts';
+import { MemoryLog } from '../../store/log/memory-log.ts';
+import { temporaryDirectory } from '../helpers/temporary-directory.ts';
+import { storeSuite } from '../store-suite/suite.ts';
+
+const secret = Buffer.alloc(32, 7);
+
+storeSuite('log', async (t, now) => {
+  const given = { log: new MemoryLog().connect(), secret, cluster: 'test', now };
+  await foundLog(given);
+  return openLogStore({ ...given, directory: temporaryDirectory(t), member: 'a' });
+});

@@ -1,0 +1,399 @@
+/** The store's engine over a log: members that apply the same entries. */
+import path from 'node:path';
+import test, { type ExecutionContext } from 'ava';
+import { openLmdbTables } from '../../store/embedded.ts';
+import { type Operation, openEmbeddedStore, restoreStore, StoreError } from '../../store/index.ts';
+import { foundLog } from '../../store/log/founding.ts';
+import type { LogStore } from '../../store/log/log-store.ts';
+import { readViewState } from '../../store/log/view.ts';
+import { encodeKey, packNumber } from '../../store/table-store.ts';
+import { until } from '../helpers/deadline.ts';
+import { contentOf, type MemberOptions, TestCluster } from '../store-suite/cluster.ts';
+
+const soon = { writeTimeoutMs: 200, memberTimeoutMs: 300 };
+
+function put(name: string, value = name): Operation {
+  return { op: 'put', key: ['k', name], value: Buffer.from(value) };
+}
+
+function refused(code: string): { readonly instanceOf: typeof StoreError; readonly code: string } {
+  return { instanceOf: StoreError, code };
+}
+
+/** A cluster with its first three members, as many as are named. */
+async function start(t: ExecutionContext, names: string, options: MemberOptions = {}) {
+  const cluster = new TestCluster(t);
+  await cluster.found();
+  const stores: LogStore[] = [];
+  for (const name of names) stores.push(await cluster.open(name, options));
+  const [a, b, c] = stores;
+  if (a === undefined) throw new Error('no member');
+  return { cluster, a, b: b ?? a, c: c ?? a };
+}
+
+/** The hash of a closed member. */
+async function hashOf(cluster: TestCluster, member: string): Promise<unknown> {
+  const tables = openLmdbTables(cluster.directoryOf(member), true);
+  const { position, hash } = readViewState(tables) ?? {};
+  await tables.close();
+  return { position, hash };
+}
+
+test('what one member writes all members have, in the same order, with the same hash', async (t) => {
+  const { cluster, a, b } = await start(t, 'ab');
+  const watch = b.watch(['k'], new AbortController().signal)[Symbol.asyncIterator]();
+  await Promise.all(
+    Array.from({ length: 50 }, (_, i) => (i % 2 === 0 ? a : b).write([put(String(i % 7), `${i}`)])),
+  );
+  await a.write([{ op: 'delete-prefix', prefix: ['k', '3'] }]);
+  await Promise.all([a.barrier(), b.barrier()]);
+  t.deepEqual(await contentOf(a), await contentOf(b));
+  t.is((await watch.next()).value?.entry?.revision, 1);
+  await a.close();
+  await until('the last entry', () => b.status.position === cluster.log.last);
+  await b.close();
+  t.deepEqual(await hashOf(cluster, 'a'), await hashOf(cluster, 'b'));
+});
+
+test('conditions are decided by the order of the log, for all members alike', async (t) => {
+  const { a, b } = await start(t, 'ab');
+  const claim: Operation = { op: 'put', key: ['lock'], value: Buffer.from(''), ifRevision: 0 };
+  const outcomes = await Promise.allSettled(
+    Array.from({ length: 20 }, (_, i) => (i % 2 === 0 ? a : b).write([claim])),
+  );
+  t.is(outcomes.filter(({ status }) => status === 'fulfilled').length, 1);
+  await b.barrier();
+  t.deepEqual(await contentOf(a), await contentOf(b));
+});
+
+test('a token that another member has replaced fences a write', async (t) => {
+  const { a, b } = await start(t, 'ab');
+  const lease: Operation = { op: 'put', key: ['lease'], value: Buffer.from('a') };
+  const token = await a.write([lease]);
+  const fence: Operation = { op: 'require', key: ['lease'], ifRevision: token };
+  await a.write([fence, put('x')]);
+  await b.write([{ ...lease, ifRevision: token }]);
+  await t.throwsAsync(a.write([fence, put('y')]), refused('ERR_REVISION'));
+  t.is(await a.get(['k', 'y']), undefined);
+});
+
+test('clocks that differ by a minute make no difference between members', async (t) => {
+  const cluster = new TestCluster(t);
+  const clocks = { a: 1_000_000, b: 1_060_000 };
+  await cluster.found(() => clocks.a);
+  const a = await cluster.open('a', { now: () => clocks.a });
+  const b = await cluster.open('b', { now: () => clocks.b });
+  const expiresAt = 1_030_000;
+  const key = ['k', 'brief'];
+  await a.write([{ op: 'put', key, value: Buffer.from(''), expiresAt }]);
+  clocks.a += 2000;
+  await a.write([{ op: 'append', stream: 's', value: Buffer.from('1') }]);
+  // It has not expired by the time of the log.
+  await t.throwsAsync(
+    a.write([{ op: 'put', key, value: Buffer.from(''), ifRevision: 0 }]),
+    refused('ERR_REVISION'),
+  );
+  await b.write([{ op: 'append', stream: 's', value: Buffer.from('2') }]);
+  // Now it has: the log is at the time of b.
+  await a.write([{ op: 'put', key, value: Buffer.from('again'), ifRevision: 0 }]);
+  const times = (await a.stream('s').read()).map(({ appendedAt }) => appendedAt);
+  t.deepEqual(times, [1_002_000, 1_060_000]);
+  await Promise.all([a.barrier(), b.barrier()]);
+  await a.close();
+  await until('the last entry', () => b.status.position === cluster.log.last);
+  await b.close();
+  t.deepEqual(await hashOf(cluster, 'a'), await hashOf(cluster, 'b'));
+});
+
+test('a write is acknowledged when a second member has applied it, not before', async (t) => {
+  const { cluster, a, b } = await start(t, 'ab', soon);
+  await a.write([put('heard')]);
+  cluster.log.isQuiet = true;
+  const error = await t.throwsAsync(a.write([put('unheard')]), refused('ERR_CLUSTER_OUTCOME'));
+  t.regex(error?.message ?? '', /kept here/);
+  cluster.log.isQuiet = false;
+  await until('the other member', () => !a.status.isAlone);
+  await a.write([put('again')]);
+  t.truthy(await b.get(['k', 'again']));
+});
+
+test('where too few members are alive nothing is written, unless it goes on alone', async (t) => {
+  const { cluster, a, b } = await start(t, 'ab', soon);
+  await b.close();
+  await until('its silence', () => a.status.isAlone);
+  const { last } = cluster.log;
+  await t.throwsAsync(a.write([put('x')]), refused('ERR_CLUSTER_ALONE'));
+  t.is(cluster.log.last, last);
+  await a.close();
+  const alone = await cluster.open('a', { ...soon, whenAlone: 'local' });
+  await until('the silence of the other', () => alone.status.isAlone);
+  await alone.write([put('x')]);
+  await alone.removeMember('b');
+  t.deepEqual(
+    alone.status.members.map(({ name }) => name),
+    ['a'],
+  );
+});
+
+test('a majority is more than half of all members, dead ones among them', async (t) => {
+  const { cluster, a, b, c } = await start(t, 'abc');
+  for (const store of [a, b, c]) await store.close();
+  const first = cluster.open('a', { ...soon, acknowledge: 'majority' });
+  const second = cluster.open('b', { ...soon, acknowledge: 'majority' });
+  const [one, two] = await Promise.all([first, second]);
+  await one.write([put('x')]);
+  await two.close();
+  await until('its silence', () => one.status.isAlone);
+  await t.throwsAsync(one.write([put('y')]), refused('ERR_CLUSTER_ALONE'));
+});
+
+test('an append whose outcome is unknown is made again, and takes effect once', async (t) => {
+  const { cluster, a } = await start(t, 'a');
+  const faults: ('lost' | 'unknown')[] = ['unknown', 'lost', 'unknown'];
+  cluster.log.fault = () => faults.pop();
+  const { last } = cluster.log;
+  await a.write([{ op: 'append', stream: 's', value: Buffer.from('1') }]);
+  t.is((await a.stream('s').read()).length, 1);
+  await until('the last attempt', () => faults.length === 0);
+  cluster.log.fault = () => undefined;
+  await a.barrier();
+  t.is(cluster.log.last, last + 2);
+  t.is((await a.stream('s').read()).length, 1);
+});
+
+test('an entry that the log has twice takes effect once', async (t) => {
+  const { cluster, a } = await start(t, 'a');
+  await a.write([{ op: 'append', stream: 's', value: Buffer.from('1') }]);
+  const again = cluster.log.at(cluster.log.last);
+  cluster.log.append('again', again?.bytes ?? Buffer.alloc(0));
+  await a.barrier();
+  t.is((await a.stream('s').read()).length, 1);
+  t.is(a.status.repeatedEntries, 1);
+});
+
+test('nothing of a write can be read in the log, and nobody without the secret adds to it', async (t) => {
+  const { cluster, a } = await start(t, 'a');
+  await a.write([put('name', 'a value that is secret')]);
+  const all = Buffer.concat(cluster.log.entries).toString('latin1');
+  t.false(all.includes('secret') || all.includes('name'));
+  const own = Buffer.from(cluster.log.at(cluster.log.last)?.bytes ?? []);
+  own.writeUInt8(own.readUInt8(40) ^ 1, 40);
+  cluster.log.append('forged', own);
+  cluster.log.append('noise', Buffer.alloc(90, 1));
+  await a.barrier();
+  t.is(a.status.foreignEntries, 2);
+  t.is((await contentOf(a)).length, 1);
+  await a.close();
+  const other = { secret: Buffer.alloc(32, 8) };
+  await t.throwsAsync(cluster.open('b', other), refused('ERR_CLUSTER_SECRET'));
+  await t.throwsAsync(cluster.open('b', { cluster: 'other' }), refused('ERR_CLUSTER_SECRET'));
+});
+
+test('a write that no entry has room for is refused before anything is written', async (t) => {
+  const { cluster, a } = await start(t, 'a');
+  cluster.log.maxEntryBytes = 5000;
+  const { last } = cluster.log;
+  await t.throwsAsync(a.write([put('x', 'x'.repeat(5000))]), refused('ERR_STORE_TOO_LARGE'));
+  t.is(cluster.log.last, last);
+  await Promise.all(
+    Array.from({ length: 40 }, (_, i) => a.write([put(String(i), 'x'.repeat(1000))])),
+  );
+  t.true(cluster.log.entries.every(({ length }) => length <= 5000));
+});
+
+test('many writes at once share entries', async (t) => {
+  const { cluster, a } = await start(t, 'a');
+  const { last } = cluster.log;
+  await Promise.all(Array.from({ length: 300 }, (_, i) => a.write([put(String(i))])));
+  t.true(cluster.log.last - last < 40);
+  t.is((await contentOf(a)).length, 300);
+});
+
+test('a log that takes nothing is told, and a write that was not confirmed may be kept', async (t) => {
+  const { cluster, a } = await start(t, 'a', soon);
+  cluster.log.fault = () => 'lost';
+  await t.throwsAsync(a.write([put('x')]), refused('ERR_CLUSTER_OUTCOME'));
+  t.true(a.status.failingMs >= soon.writeTimeoutMs);
+  await t.throwsAsync(a.write([put('y')]), refused('ERR_STORE_UNAVAILABLE'));
+});
+
+test('a process that opens the log under the name of another takes its place', async (t) => {
+  const { cluster, a } = await start(t, 'a');
+  const told: string[] = [];
+  await a.close();
+  const first = await cluster.open('a', { onFenced: ({ code }) => told.push(code) });
+  const second = await cluster.open('a', { directory: cluster.directoryOf('elsewhere') });
+  await until('the end of the first', () => told.length > 0);
+  await t.throwsAsync(first.write([put('x')]), refused('ERR_STORE_FENCED'));
+  await second.write([put('y')]);
+  t.deepEqual(told, ['ERR_STORE_FENCED']);
+});
+
+test('what a member that was replaced still sends has no effect', async (t) => {
+  const { cluster, a } = await start(t, 'a');
+  cluster.log.fault = () => 'lost';
+  const held: Uint8Array[] = [];
+  const append = cluster.log.append.bind(cluster.log);
+  cluster.log.append = (id, bytes) => {
+    held.push(bytes);
+    return append(id, bytes);
+  };
+  cluster.log.fault = () => undefined;
+  await a.write([{ op: 'append', stream: 's', value: Buffer.from('1') }]);
+  await a.close();
+  // As if it had been on its way until now.
+  cluster.log.truncate(cluster.log.last - 1);
+  const other = await cluster.open('a', { directory: cluster.directoryOf('elsewhere') });
+  append('late', held[0] ?? Buffer.alloc(0));
+  await other.barrier();
+  t.deepEqual(await other.stream('s').read(), []);
+});
+
+test('a log that has lost its end stops a store that has applied it, at the start and later', async (t) => {
+  const { cluster, a } = await start(t, 'a');
+  for (const name of ['x', 'y', 'z']) await a.write([put(name)]);
+  const told: string[] = [];
+  await a.close();
+  const again = await cluster.open('a', { onDiverged: ({ code }) => told.push(code) });
+  cluster.log.truncate(cluster.log.last - 2);
+  await t.throwsAsync(again.write([put('lost')]), refused('ERR_STORE_DIVERGED'));
+  t.deepEqual(told, ['ERR_STORE_DIVERGED']);
+  await t.throwsAsync(again.get(['k', 'x']), refused('ERR_STORE_DIVERGED'));
+  await again.close();
+  const error = await t.throwsAsync(cluster.open('a'), refused('ERR_STORE_DIVERGED'));
+  t.regex(error?.message ?? '', /ahead of the log|not the one/);
+});
+
+test('entries that were taken out or replaced stop the store', async (t) => {
+  const { cluster, a } = await start(t, 'a');
+  const at = cluster.log.at.bind(cluster.log);
+  const missing = cluster.log.last + 1;
+  cluster.log.at = (position) => at(position < missing ? position : position + 1);
+  await t.throwsAsync(Promise.all([a.barrier(), a.barrier()]), refused('ERR_STORE_DIVERGED'));
+  cluster.log.at = at;
+  await a.close();
+  const again = await cluster.open('a');
+  await again.close();
+  cluster.log.entries[cluster.log.last - 1] = Buffer.alloc(100, 1);
+  await t.throwsAsync(cluster.open('a'), refused('ERR_STORE_DIVERGED'));
+});
+
+test('an entry that was replaced is noticed while the store is open', async (t) => {
+  const { cluster, a } = await start(t, 'a');
+  await a.close();
+  const told: string[] = [];
+  const options = { checkIntervalMs: 10, onDiverged: (it: StoreError) => told.push(it.code) };
+  await cluster.open('a', options);
+  cluster.log.entries[cluster.log.last - 1] = Buffer.alloc(100, 1);
+  await until('the check', () => told.length > 0);
+  t.deepEqual(told, ['ERR_STORE_DIVERGED']);
+});
+
+/** A closed member whose rows are no longer what the log makes. */
+async function spoil(cluster: TestCluster, member: string): Promise<void> {
+  const tables = openLmdbTables(cluster.directoryOf(member));
+  await tables.transaction(() => tables.meta.put(encodeKey(['revision']), packNumber(77)));
+  await tables.close();
+}
+
+test('of two members that do not hold the same none goes on', async (t) => {
+  const { cluster, a, b } = await start(t, 'ab');
+  await b.close();
+  await spoil(cluster, 'b');
+  const told: string[] = [];
+  await cluster.open('b', { ...soon, onDiverged: () => told.push('b') });
+  const written = a.write([put('x')]);
+  await Promise.allSettled([written]);
+  await until('the other', () => told.length > 0);
+  await t.throwsAsync(a.write([put('y')]), refused('ERR_STORE_DIVERGED'));
+});
+
+test('a member that does not hold what most hold stops, and they go on', async (t) => {
+  const { cluster, a, b, c } = await start(t, 'abc');
+  await c.close();
+  await spoil(cluster, 'c');
+  const told: string[] = [];
+  await cluster.open('c', { ...soon, onDiverged: () => told.push('c') });
+  await a.write([put('x')]);
+  await until('the third', () => told.length > 0);
+  await a.write([put('y')]);
+  await b.write([put('z')]);
+  t.deepEqual(told, ['c']);
+});
+
+test('a backup makes a new member, and the log forgets what two backups have', async (t) => {
+  const { cluster, a, b } = await start(t, 'ab');
+  const backup = path.join(cluster.directory, 'backup');
+  for (const name of ['x', 'y', 'z']) {
+    await a.write([put(name)]);
+    await a.backup(`${backup}-${name}`);
+  }
+  t.true(cluster.log.first > 5);
+  await t.throwsAsync(cluster.open('c'), refused('ERR_CLUSTER_BEHIND'));
+  await restoreStore({ file: `${backup}-y`, directory: cluster.directoryOf('c') });
+  const c = await cluster.open('c');
+  t.deepEqual(await contentOf(c), await contentOf(a));
+  await c.write([put('c')]);
+  await b.barrier();
+  t.truthy(await b.get(['k', 'c']));
+});
+
+test('the log keeps what a living member has not applied', async (t) => {
+  const { cluster, a } = await start(t, 'a', { acknowledge: 'local' });
+  let isHeld = false;
+  const connection = cluster.log.connect();
+  const { read } = connection;
+  connection.read = async function* (from, signal) {
+    for await (const entry of read.call(connection, from, signal)) {
+      await until('its release', () => !isHeld);
+      yield entry;
+    }
+  };
+  const b = await cluster.open('b', { log: connection });
+  await a.barrier();
+  isHeld = true;
+  for (const name of ['1', '2', '3']) await a.backup(path.join(cluster.directory, name));
+  t.true(cluster.log.first <= b.status.position);
+  isHeld = false;
+  await b.barrier();
+});
+
+test('a store with content founds a log that others join by a backup', async (t) => {
+  const cluster = new TestCluster(t);
+  const directory = cluster.directoryOf('a');
+  const before = await openEmbeddedStore({ directory });
+  await before.write([put('old')]);
+  await before.close();
+  await t.throwsAsync(cluster.open('b'), refused('ERR_CLUSTER_LOG'));
+  await foundLog({ ...cluster.given, directory });
+  await t.throwsAsync(foundLog(cluster.given), refused('ERR_CLUSTER_FOUNDED'));
+  await t.throwsAsync(cluster.open('b'), refused('ERR_CLUSTER_BEHIND'));
+  const a = await cluster.open('a');
+  t.truthy(await a.get(['k', 'old']));
+  const file = path.join(cluster.directory, 'backup');
+  await a.backup(file);
+  await restoreStore({ file, directory: cluster.directoryOf('b') });
+  const b = await cluster.open('b');
+  t.is(await b.write([put('new')]), 2);
+});
+
+test('a log is founded anew from the most advanced store; one that is behind does not follow', async (t) => {
+  const { cluster, a, b, c } = await start(t, 'abc');
+  await a.write([put('x')]);
+  await c.close();
+  await a.write([put('y')]);
+  await a.close();
+  await b.barrier();
+  await b.close();
+  cluster.log.truncate(cluster.log.last - 3);
+  await t.throwsAsync(cluster.open('b'), refused('ERR_STORE_DIVERGED'));
+  const directory = cluster.directoryOf('b');
+  await foundLog({ ...cluster.given, directory, replace: true });
+  const again = await cluster.open('b', { acknowledge: 'local' });
+  t.truthy(await again.get(['k', 'y']));
+  await again.write([put('z')]);
+  for (const member of ['a', 'c']) {
+    const error = await t.throwsAsync(cluster.open(member), { instanceOf: StoreError });
+    t.true(['ERR_CLUSTER_BEHIND', 'ERR_STORE_DIVERGED'].includes(error?.code ?? ''), error?.code);
+  }
+});
