@@ -14,6 +14,7 @@ import { Catalog, type CommandInfo } from './commands/command-catalog.ts';
 import type { CommandDefinition, TypedCommand } from './commands/command-definition.ts';
 import type { CommandCaller, CommandHandle, CommandRequest } from './commands/command-request.ts';
 import { addCommandRoutes } from './commands/command-routes.ts';
+import type { CommandRun } from './commands/command-run.ts';
 import { CommandRunner } from './commands/command-runner.ts';
 import type { Parameters } from './commands/parameters.ts';
 import { parseRunQuotas, type RunQuotas } from './commands/run-limits.ts';
@@ -40,6 +41,7 @@ import { PlanRunner } from './plans/plan-runner.ts';
 import { openSignals } from './signals/open-signals.ts';
 import { addSignalRoutes } from './signals/signal-routes.ts';
 import type { HandlesApi, OutboxApi, SignalsApi } from './signals/signals-api.ts';
+import { Traces } from './tracing.ts';
 
 // Plans.
 
@@ -71,6 +73,7 @@ interface CommandModuleOptions {
   readonly catalog: Catalog;
   readonly service: string;
   readonly quotas: RunQuotas;
+  readonly traces: Traces | undefined;
 }
 
 /** The part, and what runs the steps of plans. */
@@ -80,9 +83,10 @@ interface CommandModule extends BridgeModule<CommandApi> {
 
 function openCommands(
   host: ExtensionHost,
-  { catalog, service, quotas }: CommandModuleOptions,
+  { catalog, service, quotas, traces }: CommandModuleOptions,
 ): CommandModule {
-  const runner = new CommandRunner({ host, catalog, service, quotas });
+  const onBegin = traces && ((run: CommandRun): void => traces.follow(run));
+  const runner = new CommandRunner({ host, catalog, service, quotas, onBegin });
   const api = createCommandApi(catalog, runner);
   return {
     api,
@@ -330,11 +334,15 @@ async function openModules(
   const catalog = new Catalog([...loaded.definitions, ...definitions]);
   const book = new PlanCatalog([...loaded.plans, ...planned], catalog);
   const quotas = parseRunQuotas(sections.runs);
-  const commands = openCommands(host, { catalog, service, quotas });
+  const traces = await Traces.open();
+  const commands = openCommands(host, { catalog, service, quotas, traces });
   const plans = openPlans(host, { plans: book, commands: commands.runner, service, quotas });
   const enrollOptions = parseEnrollOptions(sections.enroll, host.config);
   const enroll = await openEnrolment(host, enrollOptions);
-  const signals = await openSignals(host, sections.handles, enroll.projectOf);
+  const signals = await openSignals(host, sections.handles, {
+    projectOf: enroll.projectOf,
+    traces,
+  });
   const deployments = await openDeployments(host, {
     section: sections.deployments,
     catalog,

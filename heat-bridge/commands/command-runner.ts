@@ -141,6 +141,8 @@ export interface CommandRunnerOptions {
   readonly quotas: RunQuotas;
   /** Where secrets of runs are, if they share a pillar with those of another runner. */
   readonly secrets?: RunSecrets;
+  /** Told of each run that begins. */
+  readonly onBegin?: ((run: CommandRun) => void) | undefined;
 }
 
 /** A call by somebody who is known, on minions that are known. */
@@ -373,6 +375,7 @@ export class CommandRunner {
       const live = this.#runs.add(
         new CommandRun({ id, command: name, minions, owner: caller.name }),
       );
+      this.#options.onBegin?.(live);
       const work = this.#follow(live, run, seat, place).finally(() => {
         seat.leave();
         caller.leave();

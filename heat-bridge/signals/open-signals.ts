@@ -22,6 +22,7 @@ import {
 } from '../../runtime/index.ts';
 import { type BridgeModule, familyOf, figureOf } from '../bridge-module.ts';
 import { BridgeOptionsError, parseSection, parseSections } from '../options.ts';
+import type { Traces } from '../tracing.ts';
 import { DeliveryWorker } from './delivery-worker.ts';
 import type { GroupMembership } from './handle-groups.ts';
 import { type HandleInfo, HandleRegistry } from './handles.ts';
@@ -189,16 +190,22 @@ export interface SignalsModule
   dismiss(minion: string): Promise<void>;
 }
 
+/** What signals need of other parts of the bridge. */
+export interface SignalsDeps {
+  /** The project of the enrolment by which a minion's key is accepted. */
+  readonly projectOf: GroupMembership['projectOf'];
+  readonly traces?: Pick<Traces, 'signalAccepted' | 'signalOver'> | undefined;
+}
+
 /**
  * With what a process before this one left; nothing is delivered before `start`.
  * @param section - `saltbridge: bridge: handles:`
- * @param projectOf - the project of the enrolment by which a minion's key is accepted
  * @throws BridgeError ERR_BRIDGE_OPTIONS, StoreError
  */
 export async function openSignals(
   host: SignalsHost,
   section: unknown,
-  projectOf: GroupMembership['projectOf'],
+  { projectOf, traces }: SignalsDeps,
 ): Promise<SignalsModule> {
   const { state, now, closing } = host;
   const {
@@ -255,6 +262,7 @@ export async function openSignals(
       if (reason === undefined) over.delivered += 1;
       else over.dead += 1;
       reports.over(record, handle, reason);
+      traces?.signalOver(record, reason);
     },
   });
   const keyOf = (minion: string): string | undefined => host.admission.keyOf(minion)?.fingerprint;
@@ -268,6 +276,7 @@ export async function openSignals(
     onGivenUp: (record, reason) => {
       over.dead += 1;
       reports.over(record, undefined, reason);
+      traces?.signalOver(record, reason);
     },
     onExpired: (record, reason) => auditExpired(host.audit, record, reason),
   });
@@ -282,8 +291,14 @@ export async function openSignals(
     keyOf,
     maxBytes,
     now,
-    onAccepted: (minion, alias, id) => reports.accepted(minion, alias, id),
-    onHeld: (minion, alias, id) => reports.held(minion, alias, id),
+    onAccepted: (minion, alias, id, jid) => {
+      reports.accepted(minion, alias, id);
+      traces?.signalAccepted(minion, id, jid);
+    },
+    onHeld: (minion, alias, id, jid) => {
+      reports.held(minion, alias, id);
+      traces?.signalAccepted(minion, id, jid);
+    },
     onRefused: (minion, alias, refusal) => reports.refused(minion, alias, refusal),
   });
   const plain = {

@@ -17,6 +17,14 @@ import { parseSignal, type SignalProblem } from './transports.ts';
 /** Why a permitted signal does not go to its handle. */
 export type SignalRefusal = FullQuota | SignalProblem | 'expired' | 'member' | 'unregistered';
 
+/** @param jid - the job that the signal was fired in, by the minion's own word */
+type AcceptedListener = (
+  minion: string,
+  alias: string,
+  id: string,
+  jid: string | undefined,
+) => void;
+
 export interface SignalIntakeOptions {
   readonly handles: Pick<HandleRegistry, 'findFor'>;
   readonly outbox: Pick<Outbox, 'accept'>;
@@ -28,9 +36,9 @@ export interface SignalIntakeOptions {
   readonly maxBytes: number;
   readonly now: () => number;
   /** Told of each that was accepted; must not throw. */
-  readonly onAccepted: (minion: string, alias: string, id: string) => void;
+  readonly onAccepted: AcceptedListener;
   /** Told of each that is held for its handle; must not throw. */
-  readonly onHeld: (minion: string, alias: string, id: string) => void;
+  readonly onHeld: AcceptedListener;
   /** Told of each that was refused; must not throw. */
   readonly onRefused: (minion: string, alias: string, refusal: SignalRefusal) => void;
 }
@@ -75,7 +83,7 @@ export class SignalIntake implements TakesSignals {
   }
 
   /** The same; tells what became of it. */
-  async accept({ tag, sender, data, request }: TakenSignal): Promise<IntakeResult> {
+  async accept({ tag, sender, data, request, jid }: TakenSignal): Promise<IntakeResult> {
     const named = parseSignalTag(tag);
     if (named === undefined || sender === undefined) {
       return { kind: 'refused', reason: 'it is for no handle', isFull: false };
@@ -106,7 +114,7 @@ export class SignalIntake implements TakesSignals {
     if (acceptance.kind === 'full') return this.#refuse(sender, alias, acceptance.quota, true);
     if (acceptance.kind === 'accepted') {
       const { onAccepted, onHeld } = this.#options;
-      (handle === undefined ? onHeld : onAccepted)(sender, alias, acceptance.id);
+      (handle === undefined ? onHeld : onAccepted)(sender, alias, acceptance.id, jid);
     }
     // The handle may have come while it was written.
     if (handle === undefined && handles.findFor(alias, sender) !== undefined) {

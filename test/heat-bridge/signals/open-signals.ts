@@ -110,7 +110,7 @@ export async function openTestSignals(
       timeout: 5,
       ...section,
     },
-    (minion) => projects[minion],
+    { projectOf: (minion) => projects[minion] },
   );
   if (isStarted) signals.start();
   const close = async (): Promise<void> => {

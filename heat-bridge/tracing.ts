@@ -1,0 +1,130 @@
+/** Traces of runs and of the signals that they cause, by the API of OpenTelemetry. */
+
+import type { Context, Span, Tracer } from '@opentelemetry/api';
+import { loadOptionalPackage } from '../runtime/index.ts';
+import type { CommandRun } from './commands/command-run.ts';
+import type { OutboxRecord } from './signals/outbox.ts';
+
+type Api = typeof import('@opentelemetry/api');
+
+/** Where all copies of the API keep what the program has registered. */
+const registry = Symbol.for('opentelemetry.js.api.1');
+
+/** Jobs and signals whose trace is known. */
+const maxKnown = 10_000;
+/** Minions of one run that have a span of their own. */
+const maxReturns = 1_000;
+
+/**
+ * Spans `saltbridge.run`, in it `saltbridge.publish`, `saltbridge.return` and `saltbridge.signal`.
+ * Attributes are names, ids and states: no parameters, results, pillar or tokens.
+ */
+export class Traces {
+  readonly #api: Api;
+  readonly #tracer: Tracer;
+  readonly #jobs = new Map<string, { context: Context; minions: ReadonlySet<string> }>();
+  readonly #signals = new Map<string, Context>();
+
+  private constructor(api: Api) {
+    this.#api = api;
+    this.#tracer = api.trace.getTracer('saltbridge');
+  }
+
+  /**
+   * `undefined` where the program has registered no provider.
+   * @throws SaltbridgeError ERR_PACKAGE_MISSING
+   */
+  static async open(): Promise<Traces | undefined> {
+    const { trace }: { trace?: unknown } = Object(Reflect.get(globalThis, registry));
+    if (trace === undefined) return undefined;
+    const need = 'tracing, for which the program has registered a provider,';
+    const load = (): Promise<Api> => import('@opentelemetry/api');
+    return new Traces(await loadOptionalPackage('@opentelemetry/api', need, load));
+  }
+
+  /** Begins the span of a run, in the one that is active where it was asked for. */
+  follow(run: Pick<CommandRun, 'command' | 'id' | 'minions' | 'updates'>): void {
+    const { context, trace } = this.#api;
+    const { id, command, minions } = run;
+    const attributes = {
+      'saltbridge.run': id,
+      'saltbridge.command': command,
+      'saltbridge.minions': minions.length,
+    };
+    const span = this.#tracer.startSpan('saltbridge.run', { attributes });
+    const inside = trace.setSpan(context.active(), span);
+    this.#watch(run, span, inside).catch(() => this.#end(span, false));
+  }
+
+  async #watch(
+    run: Pick<CommandRun, 'minions' | 'updates'>,
+    span: Span,
+    inside: Context,
+  ): Promise<void> {
+    let publishing: Span | undefined = this.#tracer.startSpan('saltbridge.publish', {}, inside);
+    let publishedAt = Date.now();
+    let returns = 0;
+    for await (const update of run.updates()) {
+      switch (update.type) {
+        case 'published': {
+          const attributes = { 'saltbridge.jid': update.jid };
+          remember(this.#jobs, update.jid, { context: inside, minions: new Set(run.minions) });
+          // A minion that is tried again is published to again.
+          publishing ??= this.#tracer.startSpan('saltbridge.publish', {}, inside);
+          publishing.setAttributes(attributes).end();
+          publishing = undefined;
+          publishedAt = Date.now();
+          break;
+        }
+        case 'result': {
+          returns += 1;
+          if (returns > maxReturns) break;
+          const { minion, state } = update.result;
+          const attributes = { 'saltbridge.minion': minion, 'saltbridge.state': state };
+          const options = { attributes, startTime: publishedAt };
+          const result = this.#tracer.startSpan('saltbridge.return', options, inside);
+          this.#end(result, state === 'succeeded');
+          break;
+        }
+        case 'outcome': {
+          const { status } = update.outcome;
+          publishing?.end();
+          span.setAttribute('saltbridge.status', status);
+          this.#end(span, status === 'succeeded');
+        }
+      }
+    }
+  }
+
+  /** @param jid - the job that it was fired in, by the minion's own word */
+  signalAccepted(minion: string, signal: string, jid: string | undefined): void {
+    const job = jid === undefined ? undefined : this.#jobs.get(jid);
+    if (job?.minions.has(minion)) remember(this.#signals, signal, job.context);
+  }
+
+  /** @param reason - why it was given up; `undefined`: it was delivered */
+  signalOver(record: OutboxRecord, reason: string | undefined): void {
+    const { id, alias, minion, acceptedAt } = record;
+    const attributes = {
+      'saltbridge.signal': id,
+      'saltbridge.handle': alias,
+      'saltbridge.minion': minion,
+    };
+    const cause = this.#signals.get(id) ?? this.#api.ROOT_CONTEXT;
+    this.#signals.delete(id);
+    const options = { attributes, startTime: acceptedAt };
+    this.#end(this.#tracer.startSpan('saltbridge.signal', options, cause), reason === undefined);
+  }
+
+  #end(span: Span, isFine: boolean): void {
+    if (!isFine) span.setStatus({ code: this.#api.SpanStatusCode.ERROR });
+    span.end();
+  }
+}
+
+/** The oldest is forgotten where there are as many as may be. */
+function remember<T>(known: Map<string, T>, key: string, value: T): void {
+  const [oldest] = known.keys();
+  if (known.size >= maxKnown && oldest !== undefined) known.delete(oldest);
+  known.set(key, value);
+}
