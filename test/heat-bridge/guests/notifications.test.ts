@@ -102,8 +102,13 @@ test('an instance is a peer as soon as a notification has named it, by what Nova
   await until('the early poll', () => cloud.asked.slice(asked).some((it) => it.includes('/ports')));
   for (let text = ''; !text.includes(id(2)); ) text = await peers();
   t.notRegex(await peers(), /a lie|0003"|0004"/);
-  const shares = await Promise.all(Array.from({ length: 230 }, () => notify({})));
-  t.true(shares.some(({ status }) => status === 429));
+  // However slow this machine is, it sends more than are let in.
+  let refused = false;
+  for (let batch = 0; batch < 20 && !refused; batch += 1) {
+    const answers = await Promise.all(Array.from({ length: 100 }, () => notify({})));
+    refused = answers.some(({ status }) => status === 429);
+  }
+  t.true(refused);
 });
 
 test('notifications without end lead to so many requests, and each poll to some of them', async (t) => {
