@@ -8,6 +8,7 @@
  * `api [seconds]`, the HTTP API; `api URL USER:PASSWORD:EAUTH TARGET`, another one;
  * `http [seconds]`, how late its event loop is while it reads hostile and large bodies: in the middle,
  * for 99.9 %, and at the most;
+ * `log`, durable writes of a cluster's store over three NATS servers (nats-server);
  * `signals [seconds]`, how many signals are accepted; `signals crash [kills [seed]]`, what becomes
  * of them when the master is killed; `compare CHECKOUT [rounds [bench…]]`, another checkout against
  * this one in alternation.
@@ -101,6 +102,11 @@ const benches: Readonly<Record<string, () => Promise<number | undefined>>> = {
       bench.length > 0 ? bench : ['fleet', '2000'],
       print,
     );
+    return undefined;
+  },
+  log: async () => {
+    const { benchLogStore } = await import('./log-store.ts');
+    await benchLogStore(print);
     return undefined;
   },
   all: async () => {

@@ -102,10 +102,11 @@ export class Machine {
 
 interface CloudConfig {
   readonly write_files?: readonly WrittenFile[];
+  readonly salt_minion?: { readonly conf: MinionConfig };
 }
 
 /** The parts of a message, read with Python's module for such messages. */
-async function readUserData(
+export async function readUserData(
   userData: string,
 ): Promise<{ readonly configs: readonly CloudConfig[]; readonly scripts: readonly string[] }> {
   const program = `import email, json, sys

@@ -3,6 +3,8 @@
  * with 2 if there is no such example, and with 69 if something that it needs is missing.
  */
 import { type Example, printedStep } from './example.ts';
+import { gossip } from './gossip/gossip.example.ts';
+import { guests } from './guests/guests.example.ts';
 import { deployments } from './heat/deployments.example.ts';
 import { group } from './heat/group.example.ts';
 import { plugin } from './heat/plugin.example.ts';
@@ -12,6 +14,8 @@ import { troveHeat } from './trove/heat.example.ts';
 import { trove } from './trove/trove.example.ts';
 
 const examples: Readonly<Record<string, Example>> = {
+  gossip,
+  guests,
   'heat-deployments': deployments,
   'heat-group': group,
   'heat-plugin': plugin,

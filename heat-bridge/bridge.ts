@@ -337,7 +337,8 @@ async function openModules(
   const traces = await Traces.open();
   const commands = openCommands(host, { catalog, service, quotas, traces });
   const plans = openPlans(host, { plans: book, commands: commands.runner, service, quotas });
-  const enroll = await openEnrolment(host, parseEnrollOptions(sections.enroll, host.config));
+  const enrollOptions = parseEnrollOptions(sections.enroll, host.config);
+  const enroll = await openEnrolment(host, enrollOptions);
   const signals = await openSignals(host, sections.handles, {
     projectOf: enroll.projectOf,
     traces,
@@ -361,8 +362,9 @@ async function openModules(
   enroll.api.onRetire((id) => signals.dismiss(id));
   const guests = await openGuests(host, {
     section: sections.guests,
-    keystone: sections.keystone,
+    others: { keystone: sections.keystone, masters: enrollOptions.masters },
     enroll,
+    signals,
   });
   enroll.giveTokens((enrolment) => guests.tokenOf(enrolment));
   // protection: retired-servers

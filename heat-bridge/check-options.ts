@@ -32,10 +32,27 @@ export async function checkBridgeOptions(
     () => parseDeploymentsOptions(sections.deployments),
     () => readMuranoOptions(sections.murano, path.dirname(config.confFile)),
     () => parseRunQuotas(sections.runs),
-    () => parseGuestsOptions(sections.guests, sections.keystone),
+    () =>
+      parseGuestsOptions(sections.guests, {
+        keystone: sections.keystone,
+        masters: mastersOf(sections.enroll, config),
+      }),
   ];
   const catalog = await checkCatalog([sections.catalog ?? []].flat(), config);
   return [...checks.flatMap(problemsOf), ...catalog];
+}
+
+/** None where the section has a mistake, of which its own check tells. */
+function mastersOf(
+  section: unknown,
+  config: Parameters<typeof parseEnrollOptions>[1],
+): readonly string[] {
+  try {
+    return parseEnrollOptions(section, config).masters;
+  } catch (error) {
+    if (error instanceof BridgeOptionsError) return ['unknown'];
+    throw error;
+  }
 }
 
 function problemsOf(check: () => unknown): readonly SectionProblem[] {

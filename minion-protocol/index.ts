@@ -81,7 +81,11 @@ export {
   type WireValue,
   wireBytes,
 } from './payload.ts';
-export { encodeProxyHeader, isRelayedAddress, type RelayedPeer } from './proxy-header.ts';
+export {
+  encodeProxyHeader,
+  isRelayedAddress,
+  relayedAddress,
+} from './proxy-header.ts';
 export {
   createJidSource,
   isJid,

@@ -18,6 +18,8 @@ interface EnrollCreateOptions {
   readonly project: string;
   readonly instance?: string;
   readonly address?: string;
+  readonly agent?: boolean;
+  readonly master?: readonly string[];
   readonly by: NonNullable<EnrolRequest['by']>;
   readonly format: NonNullable<EnrolRequest['format']>;
   readonly minionConfig?: string;
@@ -37,6 +39,7 @@ async function toEnrolRequest(
   { ticket, wait: _wait, mergeUserData: file, expires, ...options }: EnrollCreateOptions,
 ): Promise<EnrolRequest> {
   const { project, instance, address, by, format, lifetime, protocol, minionConfig } = options;
+  const { agent, master: masters } = options;
   return {
     id,
     project,
@@ -44,6 +47,8 @@ async function toEnrolRequest(
     format: ticket ? 'none' : format,
     ...(instance === undefined ? {} : { instance }),
     ...(address === undefined ? {} : { address }),
+    ...(agent === undefined ? {} : { agent }),
+    ...(masters === undefined ? {} : { masters }),
     ...(lifetime === undefined ? {} : { lifetimeSeconds: lifetime }),
     ...(protocol === undefined ? {} : { protocol }),
     ...(minionConfig === undefined ? {} : { configDir: minionConfig }),
@@ -164,6 +169,11 @@ function addCreate(enroll: Command, context: CommandContext, open: OpenBridge): 
       'instance id in the cloud; the ticket is valid for this instance only',
     )
     .option('--address <ip>', 'IP address that must present the ticket')
+    .option('--agent', 'claim by the metadata agent of the network, not by enroll: url')
+    .option(
+      '--master <address...>',
+      'masters as the machine reaches them (default: enroll: masters)',
+    )
     .addOption(
       new Option('--by <way>', 'how the minion gets an accepted key')
         .choices(['claim', 'keys', 'grain'])

@@ -1,16 +1,13 @@
 /** Enrolments over HTTP, for services: each request is judged by the id and the project it names. */
 
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import type { Static, TSchema } from 'typebox';
+import type { TSchema } from 'typebox';
 import Type from '#typebox';
-import { Compile } from '#typebox/compile';
 import type { Subject } from '../../acl/index.ts';
 import {
-  AuthenticationError,
   AuthorizationError,
   actorOf,
   type ExtensionHost,
-  TokenBuckets,
   type TokenHolder,
 } from '../../master/index.ts';
 import { BridgeError } from '../errors.ts';
@@ -20,7 +17,13 @@ import { resolveProject } from '../keystone.ts';
 import type { Enrolment, EnrolRequest, NewEnrolment } from './enrolment.ts';
 import { ServiceEnrolRequestSchema } from './enrolment-rpc.ts';
 import type { EnrollApi } from './enrolment-service.ts';
-import type { TicketClaimHandler } from './ticket-claims.ts';
+import {
+  bodyParser,
+  ClaimBody,
+  FailureBody,
+  type MachineRequests,
+  machineBodyLimit,
+} from './machine-requests.ts';
 
 // Schemas.
 
@@ -64,31 +67,12 @@ const serviceRouteConfigs: Readonly<
 
 // Routes for machines; the ticket is their only credential.
 
-/** Refused claims and reports of one address; more are refused unread. */
-const refusedTicketRate = { perSecond: 1, burst: 60 };
-/** Bytes of a body: a ticket and some words. */
-const machineBodyLimit = 8192;
-
-const ticketFields = {
-  ticket: Type.String({ maxLength: 2048 }),
-  id: Type.String({ minLength: 1, maxLength: 255 }),
-  instance: Type.Optional(Type.String({ maxLength: 255 })),
-};
-const strict = { additionalProperties: false };
-const ClaimBody = Type.Object(
-  { ...ticketFields, fingerprint: Type.String({ maxLength: 128 }) },
-  strict,
-);
-const parseClaim = bodyParser(ClaimBody);
-const FailureBody = Type.Object(
-  { ...ticketFields, reason: Type.String({ maxLength: 4096 }) },
-  strict,
-);
-const parseFailure = bodyParser(FailureBody);
+type RouteConfig = ReturnType<typeof describeRoute>;
 
 /** The ticket is in the body. */
 const ticketAccess = 'credentials';
-const claimOperation = describeRoute({
+/** Of a claim, whichever way it comes. */
+export const claimOperation: RouteConfig = describeRoute({
   summary: 'A machine claims for its key, by its ticket',
   access: ticketAccess,
   body: ClaimBody,
@@ -99,7 +83,8 @@ const claimOperation = describeRoute({
     token: Type.Optional(Type.String()),
   }),
 });
-const failureOperation = describeRoute({
+/** Of a report. */
+export const failureOperation: RouteConfig = describeRoute({
   summary: 'A machine says, by its ticket, why it cannot be made a minion',
   access: ticketAccess,
   body: FailureBody,
@@ -107,56 +92,14 @@ const failureOperation = describeRoute({
 });
 
 /** `POST enroll/claim` and `POST enroll/failure`. */
-export function addMachineRoutes(
-  app: FastifyInstance,
-  claims: TicketClaimHandler,
-  tokenOf: (enrolment: Enrolment) => string | undefined,
-): void {
-  const refused = new TokenBuckets(refusedTicketRate);
-  const metered = async <T>(address: string, work: () => Promise<T>): Promise<T> => {
-    if (refused.take(address, 0) > 0) {
-      const text = 'too many tickets from this address were refused; try again later';
-      // protection: metered-claims
-      throw new AuthenticationError('ERR_EAUTH_LIMIT', text);
-    }
-    try {
-      return await work();
-    } catch (error) {
-      if (error instanceof BridgeError) refused.take(address);
-      throw error;
-    }
-  };
-  app.post(
-    '/enroll/claim',
-    { bodyLimit: machineBodyLimit, config: claimOperation },
-    async ({ body, ip }) => {
-      const claim = async (): Promise<Enrolment> =>
-        claims.claim({ ...parseClaim(body), address: ip });
-      const enrolment = await metered(ip, claim);
-      const { id, state } = enrolment;
-      const token = tokenOf(enrolment);
-      return { id, state, ...(token === undefined ? {} : { token }) };
-    },
+export function addMachineRoutes(app: FastifyInstance, machines: MachineRequests): void {
+  const bodyLimit = machineBodyLimit;
+  app.post('/enroll/claim', { bodyLimit, config: claimOperation }, ({ body, ip: address }) =>
+    machines.claim(body, { address }),
   );
-  app.post(
-    '/enroll/failure',
-    { bodyLimit: machineBodyLimit, config: failureOperation },
-    async ({ body, ip }) => {
-      await metered(ip, async () => claims.report({ ...parseFailure(body), address: ip }));
-      return {};
-    },
+  app.post('/enroll/failure', { bodyLimit, config: failureOperation }, ({ body, ip: address }) =>
+    machines.report(body, { address }),
   );
-}
-
-/** @throws BridgeError ERR_ENROLL_ARGS from the function given, without a value */
-function bodyParser<S extends TSchema>(schema: S): (body: unknown) => Static<S> {
-  const check = Compile(schema);
-  return (body) => {
-    const [first] = check.Errors(body);
-    if (first === undefined) return check.Parse(body);
-    const name = first.instancePath.slice(1) || 'the body';
-    throw new BridgeError('ERR_ENROLL_ARGS', `${name}: ${first.message}`);
-  };
 }
 
 /** What the routes ask of their master. */

@@ -21,6 +21,8 @@ const enrolRequestFields = {
   id: Text,
   instance: Type.Optional(Text),
   address: Type.Optional(Text),
+  agent: Type.Optional(Type.Boolean()),
+  masters: Type.Optional(Type.Array(Text, { minItems: 1, maxItems: 16 })),
   by: Type.Optional(oneOf('claim', 'keys', 'grain')),
   expires: Type.Optional(Time),
   protocol: Type.Optional(Protocol),

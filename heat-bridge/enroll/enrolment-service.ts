@@ -183,7 +183,10 @@ export class EnrolmentService {
 }
 
 function checkEnrolRequest(request: EnrolRequest, now: number): void {
-  const { project, instance, address, lifetimeSeconds, expires } = request;
+  const { project, instance, address, lifetimeSeconds, expires, agent = false, format } = request;
+  if (agent && format === 'cloudbase-init') {
+    throw argumentError('format', 'cloud-init or shell for a machine that has an agent');
+  }
   for (const [name, text] of Object.entries({ project, instance: instance ?? '-' })) {
     if (text.length === 0 || text.length > 255) throw argumentError(name, '1 to 255 characters');
   }

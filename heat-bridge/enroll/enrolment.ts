@@ -69,6 +69,10 @@ export interface EnrolRequest {
   readonly instance?: string;
   /** Address that it will be heard from, where that is known. Default: any. */
   readonly address?: string;
+  /** Whether its user-data reaches the bridge by the metadata agent of its network. Default false. */
+  readonly agent?: boolean;
+  /** Addresses of the masters as this machine reaches them. Default: `enroll: masters`. */
+  readonly masters?: readonly string[];
   /** Default `claim`. `grain` needs `enroll: grain: true`. */
   readonly by?: Exclude<EnrolmentWay, 'import'>;
   /** How long the ticket is good for. Default: `enroll: ticket_lifetime`. */

@@ -29,6 +29,7 @@ import {
   EnrolmentDeadlines,
   EnrolmentTransitions,
 } from './enrolment-transitions.ts';
+import { MachineRequests } from './machine-requests.ts';
 import { TicketClaimHandler } from './ticket-claims.ts';
 import { openTicketKey, UsedTickets } from './tickets.ts';
 import { UserDataWriter } from './user-data.ts';
@@ -42,6 +43,8 @@ export interface EnrolmentModule extends BridgeModule<EnrollApi> {
   readonly projectOf: (minion: string) => string | undefined;
   /** An open enrolment by a claim again: the same ticket. @throws BridgeError ERR_ENROLL_OFF */
   reissue(enrolment: Enrolment, request: EnrolRequest): Promise<NewEnrolment>;
+  /** Claims and reports of machines, whichever way they come. */
+  readonly machines: MachineRequests;
   /** Machines are given a token with the answer to their claim. */
   giveTokens(tokenOf: (enrolment: Enrolment) => string | undefined): void;
 }
@@ -93,6 +96,7 @@ export async function openEnrolment(
     now,
   };
   const claims = new TicketClaimHandler({ book, moves, admission, rules, takesGrains, tell });
+  const machines = new MachineRequests(claims, (enrolment) => tokenOf(enrolment));
   const deadlines = new EnrolmentDeadlines({ book, moves, bursts, now, log });
   const api = createEnrollApi({
     desk,
@@ -115,6 +119,7 @@ export async function openEnrolment(
   return {
     api,
     enrolments: book,
+    machines,
     projectOf: (minion) => {
       const enrolment = book.liveOf(minion);
       return enrolment === undefined || enrolment.state === 'open' ? undefined : enrolment.project;
@@ -139,7 +144,7 @@ export async function openEnrolment(
     ],
     routes: (app, doors) => {
       isServed = true;
-      addMachineRoutes(app, claims, (enrolment) => tokenOf(enrolment));
+      addMachineRoutes(app, machines);
       addServiceRoutes(app, doors, host, api, protocol);
     },
     start: () => {
@@ -161,7 +166,7 @@ async function createUserDataWriter(
   { config, master }: ExtensionHost,
   { masters, url, certificate }: EnrollOptions,
 ): Promise<UserDataWriter> {
-  if (masters.length === 0 || url === undefined || certificate === undefined) {
+  if (masters.length === 0) {
     throw new BridgeError('ERR_ENROLL_OFF', 'expected masters, url and certificate under enroll');
   }
   const [own] = await master().keys.local();
@@ -172,8 +177,10 @@ async function createUserDataWriter(
     transport: first?.transport ?? 'zeromq',
     fingerprint: own?.fingerprint ?? '',
     hashType: config.hashType,
-    url,
-    certificate: await readCertificate(certificate),
+    server:
+      url === undefined || certificate === undefined
+        ? undefined
+        : { url, certificate: await readCertificate(certificate) },
   });
 }
 

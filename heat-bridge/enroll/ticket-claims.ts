@@ -9,6 +9,7 @@ import {
   checkTicketBinding,
   checkTicketUnused,
   findEnrolmentOfTicket,
+  type MachineIdentity,
   type ShownTicket,
   type TicketRules,
   unknownTicketError,
@@ -63,7 +64,10 @@ export class TicketClaimHandler {
       if (enrolment === undefined) throw unknownTicketError();
       this.#checkUse(enrolment, fingerprint);
       this.#checkKey(enrolment.id, fingerprint);
-      return moves.accept(enrolment, fingerprint);
+      const { identity } = claim;
+      if (identity === undefined) return moves.accept(enrolment, fingerprint);
+      this.#checkInstance(enrolment, identity);
+      return moves.accept({ ...enrolment, instance: identity.instance }, fingerprint);
     });
   }
 
@@ -76,7 +80,7 @@ export class TicketClaimHandler {
     const reported = findEnrolmentOfTicket(shown.ticket, rules);
     // A machine that fails may not know what it is called.
     const { instance: _, ...binding } = reported;
-    checkTicketBinding(binding, shown);
+    checkTicketBinding(shown.identity === undefined ? binding : reported, shown);
     await moves.exclusive(reported, async (enrolment) => {
       if (enrolment?.state !== 'open' && enrolment?.state !== 'accepted') {
         throw new BridgeError('ERR_TICKET_SPENT', 'this enrolment is over');
@@ -147,6 +151,17 @@ export class TicketClaimHandler {
     if (held === undefined || held.state === 'pending') return;
     if (held.state === 'accepted' && held.fingerprint === fingerprint) return;
     throw new BridgeError('ERR_ENROLL_TAKEN', `the id has another key, which is ${held.state}`);
+  }
+
+  /** What asks by an agent is one minion. */
+  #checkInstance({ number }: Enrolment, { instance, project }: MachineIdentity): void {
+    for (const other of this.#parts.book.liveOfInstance(instance)) {
+      const isMinion = other.state === 'accepted' || other.state === 'signed-in';
+      // protection: instances-two-minions
+      if (isMinion && other.number !== number && other.project === project) {
+        throw new BridgeError('ERR_ENROLL_TAKEN', 'this instance has another minion');
+      }
+    }
   }
 
   #alarm(enrolment: Enrolment, detail: string): void {

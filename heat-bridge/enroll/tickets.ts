@@ -139,6 +139,14 @@ export interface ShownTicket {
   readonly instance?: string;
   /** Where the request came from. */
   readonly address: string;
+  /** What a metadata agent has found out of the machine. */
+  readonly identity?: MachineIdentity | undefined;
+}
+
+/** A machine as the cloud knows it. */
+export interface MachineIdentity {
+  readonly instance: string;
+  readonly project: string;
 }
 
 /** What tickets are held against. */
@@ -173,12 +181,18 @@ export function unknownTicketError(): BridgeError {
  * @throws BridgeError ERR_TICKET_BOUND
  */
 export function checkTicketBinding(
-  enrolment: Pick<Enrolment, 'id' | 'instance' | 'address'>,
+  enrolment: Pick<Enrolment, 'id' | 'instance' | 'address' | 'project'>,
   shown: Omit<ShownTicket, 'ticket'>,
 ): void {
   // protection: ticket-any-id
   if (enrolment.id !== shown.id) throw ticketBoundError('another id');
-  if (enrolment.instance !== undefined && enrolment.instance !== shown.instance) {
+  // protection: claims-of-other-projects
+  if (shown.identity !== undefined && shown.identity.project !== enrolment.project) {
+    throw ticketBoundError('another project');
+  }
+  // What a machine says of itself counts only where nobody has found it out.
+  const { instance } = shown.identity ?? shown;
+  if (enrolment.instance !== undefined && enrolment.instance !== instance) {
     throw ticketBoundError('another instance');
   }
   if (enrolment.address !== undefined && enrolment.address !== unmapIpv4(shown.address)) {

@@ -23,15 +23,21 @@ interface UserDataInput {
 
 /** Where the machine claims, or says why it cannot be a minion. */
 interface ClaimTarget {
+  /** Absent: the metadata agent of its network. */
+  readonly bridge: ClaimServer | undefined;
+  readonly ticket: string;
+  /** Whether the claim has to state the instance. */
+  readonly statesInstance: boolean;
+}
+
+/** The bridge as machines reach it themselves. */
+interface ClaimServer {
   /** Of the enrolment routes: `https://…/bridge/v1/enroll`. */
   readonly url: string;
   /** SHA-256 of the bridge's public key (SubjectPublicKeyInfo), base64. */
   readonly publicKeyPin: string;
   /** SHA-256 of the bridge's certificate, hex in capitals. */
   readonly certificatePin: string;
-  readonly ticket: string;
-  /** Whether the claim has to state the instance. */
-  readonly statesInstance: boolean;
 }
 
 /** One part of user-data. */
@@ -178,6 +184,8 @@ function boundaryFor(entities: readonly string[]): string {
 /** Brings up the minion that the image has, with its keys or a claim, and reports what goes wrong. */
 function powerShellPart(plan: UserDataInput): UserDataPart {
   const { config, grains, keys, claims, report } = plan;
+  const { bridge } = report;
+  if (bridge === undefined) throw new TypeError('cloudbase-init claims without an agent');
   const files = [
     ['$conf\\minion.d\\saltbridge.conf', toQuotedYaml(config)],
     ...(Object.keys(grains).length === 0 ? [] : [['$conf\\grains', toQuotedYaml(grains)]]),
@@ -194,13 +202,13 @@ function powerShellPart(plan: UserDataInput): UserDataPart {
   const content = `#ps1_sysnative
 # Makes this machine a minion of saltbridge, once; what goes wrong is told to the bridge.
 $ErrorActionPreference = 'Stop'
-$url = ${quoteForPowerShell(report.url)}
+$url = ${quoteForPowerShell(bridge.url)}
 $ticket = ${quoteForPowerShell(report.ticket)}
 $id = [Text.Encoding]::UTF8.GetString([Convert]::FromBase64String(${quoteForPowerShell(base64(String(config.id)))}))
 $conf = Join-Path $env:ProgramData 'Salt Project\\Salt\\conf'
 if (-not (Test-Path $conf) -and (Test-Path 'C:\\salt\\conf')) { $conf = 'C:\\salt\\conf' }
 $pki = Join-Path $conf 'pki\\minion'
-${pinning(report.certificatePin)}
+${pinning(bridge.certificatePin)}
 function Write-Text([string] $file, [string] $base64) {
   New-Item -ItemType Directory -Force -Path (Split-Path $file) | Out-Null
   [IO.File]::WriteAllBytes($file, [Convert]::FromBase64String($base64))
@@ -313,9 +321,7 @@ function head({ configDir, config, report }: UserDataInput): string {
   return `#!/bin/sh
 # Makes this machine a minion of saltbridge, once; what goes wrong is told to the bridge.
 umask 077
-url=${quoteForShell(report.url)}
-pin=${quoteForShell(`sha256//${report.publicKeyPin}`)}
-ticket=${quoteForShell(report.ticket)}
+${report.bridge === undefined ? agentAddress : bridgeAddress(report.bridge)}ticket=${quoteForShell(report.ticket)}
 id_json=${quoteForShell(JSON.stringify(config.id))}
 config_dir=${quoteForShell(configDir)}
 pki_dir=${quoteForShell(pkiDirOf(configDir))}
@@ -325,6 +331,28 @@ trap 'rm -rf "$work"' EXIT
 `;
 }
 
+function bridgeAddress({ url, publicKeyPin }: ClaimServer): string {
+  return `url=${quoteForShell(url)}
+pin=${quoteForShell(`sha256//${publicKeyPin}`)}
+`;
+}
+
+/** A network may have IPv4, or links alone. */
+const agentAddress = `# The metadata agent of this network knows the machine.
+pin=
+export no_proxy='*'
+find_agent() {
+  set -f
+  for host in 169.254.169.254 $(ls /sys/class/net 2>/dev/null | sed 's/.*/[fe80::a9fe:a9fe%25&]/'); do
+    url="http://$host/saltbridge/v1/enroll"
+    curl --silent --globoff --max-time 10 --output /dev/null "http://$host/" && break
+    url='http://169.254.169.254/saltbridge/v1/enroll'
+  done
+  set +f
+}
+find_agent
+`;
+
 /**
  * The pin is on the bridge's public key, so that it may be reached by any address. Bodies go by
  * file, because arguments can be read by everybody on the machine.
@@ -332,11 +360,11 @@ trap 'rm -rf "$work"' EXIT
 const posting = `# post PATH: sends $work/body; prints the status, 000 where there was no answer
 post() {
   if command -v curl >/dev/null 2>&1; then
-    curl --silent --insecure --pinnedpubkey "$pin" --max-time 30 \\
+    curl --silent --globoff \${pin:+--insecure --pinnedpubkey "$pin"} --max-time 30 \\
       --header 'Content-Type: application/json' --data-binary "@$work/body" \\
       --output "$work/answer" --write-out '%{http_code}' "$url/$1"
   else
-    wget --quiet --no-check-certificate --pinnedpubkey="$pin" --timeout=30 --tries=1 \\
+    wget --quiet \${pin:+--no-check-certificate --pinnedpubkey="$pin"} --timeout=30 --tries=1 \\
       --header='Content-Type: application/json' --post-file="$work/body" \\
       --content-on-error --output-document="$work/answer" "$url/$1"
     case $? in
@@ -429,7 +457,10 @@ for wait in 1 2 5 10 30 30 60 60 60 0; do
 done
 # What programs of this machine call the bridge with, for root alone.
 token=$(sed -n 's/.*"token": *"\\([A-Za-z0-9._-]*\\)".*/\\1/p' "$work/answer" 2>/dev/null)
-if [ -n "$token" ] && mkdir -p "$config_dir/saltbridge"; then
+if [ -z "$pin" ] && mkdir -p "$config_dir/saltbridge"; then
+  # The agent knows the machine, which has no token.
+  printf "url='%s'\\n" "\${url%/enroll}" >"$config_dir/saltbridge/guest.conf"
+elif [ -n "$token" ] && mkdir -p "$config_dir/saltbridge"; then
   printf '%s\\n' "$token" >"$config_dir/saltbridge/token"
   printf "url='%s'\\npin='%s'\\n" "\${url%/enroll}/guest" "$pin" >"$config_dir/saltbridge/guest.conf"
 fi
@@ -472,10 +503,15 @@ export const ticketGrain = 'saltbridge_ticket';
 
 /** What all machines are told alike. */
 export interface BridgeAddress extends MasterAddress {
-  /** Where the bridge's HTTP API is, as machines reach it: `https://…`, without `/bridge/v1`. */
-  readonly url: string;
-  /** The certificate that it shows, PEM; machines trust no other. */
-  readonly certificate: string;
+  /** Absent: machines reach it by metadata agents alone. */
+  readonly server:
+    | {
+        /** Where the HTTP API is, as machines reach it: `https://…`, without `/bridge/v1`. */
+        readonly url: string;
+        /** The certificate that it shows, PEM; machines trust no other. */
+        readonly certificate: string;
+      }
+    | undefined;
 }
 
 /** Seconds between attempts of a minion whose key is not accepted yet. */
@@ -483,25 +519,34 @@ const acceptanceWaitSeconds = 2;
 
 export class UserDataWriter {
   readonly #address: BridgeAddress;
-  readonly #pins: { readonly publicKeyPin: string; readonly certificatePin: string };
+  readonly #server: ClaimServer | undefined;
 
   /** @throws BridgeError ERR_ENROLL_OFF for an address or a certificate that is none */
   constructor(address: BridgeAddress) {
-    if (!URL.canParse(address.url) || new URL(address.url).protocol !== 'https:') {
+    const { server } = address;
+    this.#address = address;
+    if (server === undefined) return;
+    if (!URL.canParse(server.url) || new URL(server.url).protocol !== 'https:') {
       throw new BridgeError('ERR_ENROLL_OFF', 'enroll: url: expected https://…');
     }
-    this.#address = address;
-    this.#pins = certificatePins(address.certificate);
+    this.#server = {
+      url: `${server.url.replace(/\/+$/, '')}/bridge/v1/enroll`,
+      ...certificatePins(server.certificate),
+    };
   }
 
-  /** @param secrets of this one machine */
+  /** @param secrets of this one machine @throws BridgeError ERR_ENROLL_OFF */
   write(
     request: EnrolRequest,
     { ticket, keys }: { readonly ticket: string; readonly keys: KeyPairText | undefined },
   ): string {
     const { id, by = 'claim', format = 'cloud-init', instance, beside } = request;
     if (format === 'none') return '';
-    const { configDir = defaultConfigDir } = request;
+    const { configDir = defaultConfigDir, agent = false, masters } = request;
+    if (!agent && this.#server === undefined) {
+      const text = 'expected url and certificate under enroll, for a machine without an agent';
+      throw new BridgeError('ERR_ENROLL_OFF', text);
+    }
     const isGrain = by === 'grain';
     const options = {
       ...(by === 'keys' ? {} : { acceptance_wait_time: acceptanceWaitSeconds }),
@@ -511,13 +556,16 @@ export class UserDataWriter {
     };
     const plan = {
       configDir,
-      config: buildMinionConfig(id, this.#address, options),
+      config: buildMinionConfig(
+        id,
+        masters ? { ...this.#address, masters } : this.#address,
+        options,
+      ),
       grains: { ...request.grains, ...(isGrain ? { [ticketGrain]: ticket } : {}) },
       claims: by === 'claim',
       ...(keys === undefined ? {} : { keys }),
       report: {
-        url: `${this.#address.url.replace(/\/+$/, '')}/bridge/v1/enroll`,
-        ...this.#pins,
+        bridge: agent ? undefined : this.#server,
         ticket,
         statesInstance: instance !== undefined,
       },

@@ -41,7 +41,7 @@ const headerForm =
 /** @throws TypeError for a secret that can be guessed */
 export function checkAgentSecret(secret: string): void {
   if (secret.length < secretLength) {
-    throw new TypeError(`a secret of an agent has at least ${secretLength} characters`);
+    throw new TypeError(`expected a secret of at least ${secretLength} characters`);
   }
 }
 

@@ -1,6 +1,8 @@
 /** The file that a metadata agent is configured by, and how it finds instances. */
 
+import { setMaxListeners } from 'node:events';
 import { readFile, stat } from 'node:fs/promises';
+import { isIP } from 'node:net';
 import path from 'node:path';
 import type { Static } from 'typebox';
 import { parse } from 'yaml';
@@ -17,7 +19,8 @@ import { BridgeError } from '../errors.ts';
 import { parseKeystoneOptions } from '../keystone.ts';
 import type { AgentInstance } from './agent-credentials.ts';
 import { CloudReader } from './cloud-reader.ts';
-import { type MetadataAgentOptions, macOfLinkLocal } from './metadata-agent.ts';
+import { type FindInstance, type MetadataAgentOptions, macOfLinkLocal } from './metadata-agent.ts';
+import { type AgentNetwork, plainAddress } from './network-listeners.ts';
 import type { RelayOptions } from './relay.ts';
 
 const strict = { additionalProperties: false };
@@ -35,17 +38,34 @@ const RelaySection = Type.Object(
   {
     master: Text,
     publish_port: Port,
-    publish_socket: Socket,
+    publish_socket: Type.Optional(Socket),
     ret_port: Port,
-    ret_socket: Socket,
+    ret_socket: Type.Optional(Socket),
+    /** In `networks`: what minions know as `publish_port` and `master_port`. */
+    guest_publish_port: Type.Optional(Port),
+    guest_ret_port: Type.Optional(Port),
     connections_per_network: Count,
     connections_per_instance: Count,
   },
   strict,
 );
+/** Of networks, instances and projects. */
+const idForm = /^[A-Za-z0-9-]{1,64}$/;
+const NetworkId = Type.String({ pattern: idForm.source });
+/** A network that the agent itself listens in. */
+const NetworkSection = Type.Object(
+  {
+    network: Type.Union([NetworkId, Type.Array(NetworkId, { minItems: 1, maxItems: 160 })]),
+    namespace: Type.Optional(Type.String({ pattern: '^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,254}$' })),
+    addresses: Type.Optional(Type.Array(Text, { minItems: 1, maxItems: 16 })),
+    port: Type.Optional(Port),
+  },
+  strict,
+);
 const AgentFile = Type.Object(
   {
-    socket: Socket,
+    socket: Type.Optional(Socket),
+    networks: Type.Optional(Type.Array(NetworkSection, { minItems: 1, maxItems: 4096 })),
     nova: Type.Object(upstream, strict),
     master: Type.Object(
       { ...upstream, name: Type.String({ pattern: '^[A-Za-z0-9._-]{1,64}$' }) },
@@ -77,7 +97,8 @@ const InstanceList = Type.Array(
 );
 const listCheck = Compile(InstanceList);
 
-type Find = MetadataAgentOptions['find'];
+/** Where guests look for metadata. */
+const metadataAddress = '169.254.169.254';
 
 /** What a file says of an agent. */
 interface LoadedAgentOptions extends Omit<MetadataAgentOptions, 'log' | 'now'> {
@@ -96,13 +117,18 @@ export async function loadAgentOptions(
     const given: unknown = parse(await readFile(file, 'utf8'));
     const [first] = fileCheck.Errors(given);
     if (first !== undefined) throw optionError(first.instancePath, first.message);
-    const { socket, nova, master, relay, ...more } = fileCheck.Parse(given);
+    const { socket, networks: listed = [], nova, master, relay, ...more } = fileCheck.Parse(given);
+    if (socket === undefined && listed.length === 0) {
+      throw optionError('/socket', 'expected it, or networks');
+    }
+    const networks = listed.map(toAgentNetwork);
     const secretOf = async (name: string): Promise<string> => (await text(name)).trim();
     const ca = async (name: string | undefined): Promise<{ readonly ca?: Buffer }> =>
       name === undefined ? {} : { ca: await readFile(whole(name)) };
     const slashless = (url: string): string => url.replace(/\/+$/, '');
     return {
       socket,
+      networks,
       nova: {
         url: slashless(nova.url),
         secret: await secretOf(nova.secret_file),
@@ -115,7 +141,7 @@ export async function loadAgentOptions(
         ...(await ca(master.ca_file)),
       },
       find: finderOf(more, whole, closing),
-      ...(relay === undefined ? {} : { relay: toRelayOptions(relay) }),
+      ...(relay === undefined ? {} : { relay: toRelayOptions(relay, networks) }),
     };
   } catch (cause) {
     if (cause instanceof BridgeError) throw cause;
@@ -124,12 +150,42 @@ export async function loadAgentOptions(
   }
 }
 
-function toRelayOptions(relay: Static<typeof RelaySection>): RelayOptions {
+/** @throws BridgeError ERR_BRIDGE_OPTIONS */
+function toAgentNetwork(
+  { network, namespace, addresses = [metadataAddress], port = 80 }: Static<typeof NetworkSection>,
+  index: number,
+): AgentNetwork {
+  const wrong = addresses.find((it) => isIP(plainAddress(it)) === 0);
+  if (wrong !== undefined) {
+    throw optionError(`/networks/${index}/addresses`, `${wrong} is no IP address`);
+  }
+  const scopeless = addresses.find((it) => /^fe80:/i.test(it) && !it.includes('%'));
+  if (scopeless !== undefined) {
+    const problem = `expected ${scopeless}%DEVICE: a link-local address is that of a device`;
+    throw optionError(`/networks/${index}/addresses`, problem);
+  }
+  return { networks: [network].flat(), namespace, addresses, port };
+}
+
+/** @throws BridgeError ERR_BRIDGE_OPTIONS */
+function toRelayOptions(
+  relay: Static<typeof RelaySection>,
+  networks: readonly AgentNetwork[],
+): RelayOptions {
+  const { publish_socket: publishSocket, ret_socket: retSocket } = relay;
+  if ((publishSocket === undefined || retSocket === undefined) && networks.length === 0) {
+    throw optionError('/relay', 'expected publish_socket and ret_socket, or networks beside it');
+  }
   return {
     host: relay.master,
+    networks,
     ports: [
-      { socket: relay.publish_socket, port: relay.publish_port },
-      { socket: relay.ret_socket, port: relay.ret_port },
+      {
+        socket: publishSocket,
+        guestPort: relay.guest_publish_port ?? 4505,
+        port: relay.publish_port,
+      },
+      { socket: retSocket, guestPort: relay.guest_ret_port ?? 4506, port: relay.ret_port },
     ],
     connectionsPerNetwork: relay.connections_per_network,
     connectionsPerInstance: relay.connections_per_instance,
@@ -145,7 +201,7 @@ function finderOf(
   { instances, neutron }: Pick<AgentFileOptions, 'instances' | 'neutron'>,
   whole: (name: string) => string,
   closing: AbortSignal,
-): Find {
+): FindInstance {
   if (instances !== undefined && neutron === undefined) return findInFile(whole(instances));
   if (neutron !== undefined && instances === undefined) return findInNeutron(neutron, closing);
   throw optionError('/instances', 'expected it, or neutron, and not both');
@@ -157,11 +213,17 @@ function only<T>(found: readonly T[]): T | undefined {
   return found.length === 1 ? found[0] : undefined;
 }
 
+/** What no service would take as an id is none: a tenant may write anything into a port of its own. */
+function toInstance(instance: string, project: string): AgentInstance | undefined {
+  // protection: agent-odd-ids
+  return [instance, project].every((it) => idForm.test(it)) ? { instance, project } : undefined;
+}
+
 /** Reads the file anew when it has changed. */
-function findInFile(file: string): Find {
+function findInFile(file: string): FindInstance {
   let readAt = -1;
   let list: Static<typeof InstanceList> = [];
-  return async (network, address) => {
+  return async (networks, address) => {
     const { mtimeMs } = await stat(file);
     if (mtimeMs !== readAt) {
       const given: unknown = tryParseJson(await readFile(file, 'utf8'));
@@ -169,16 +231,16 @@ function findInFile(file: string): Find {
       list = given;
       readAt = mtimeMs;
     }
-    const own = list.filter((it) => it.network === network && it.address === address);
+    const own = list.filter((it) => networks.includes(it.network) && it.address === address);
     const found = only(own);
-    return found && { instance: found.instance, project: found.project };
+    return found && toInstance(found.instance, found.project);
   };
 }
 
 function findInNeutron(
   { keystone, ...service }: NonNullable<AgentFileOptions['neutron']>,
   closing: AbortSignal,
-): Find {
+): FindInstance {
   const account = parseKeystoneOptions(keystone);
   const endpoints = new Map([
     ...account.endpoints,
@@ -186,6 +248,8 @@ function findInNeutron(
   ]);
   const { timeoutMs } = account;
   const ask = createHttpClient({ endpoints, timeoutMs, resolve: createDnsResolver() });
+  // Each request that is under way listens to it.
+  setMaxListeners(0, closing);
   const network = service.url.replace(/\/+$/, '');
   const reader = new CloudReader({
     keystone: account,
@@ -194,10 +258,10 @@ function findInNeutron(
     pageSize: 100,
     ask: (request) => ask(request, closing),
   });
-  return async (id, address): Promise<AgentInstance | undefined> => {
+  return async (ids, address): Promise<AgentInstance | undefined> => {
     const mac = macOfLinkLocal(address);
-    const ports = await reader.portsAt(id, mac === undefined ? { address } : { mac });
-    const found = only(ports.filter((it) => it.network === id));
-    return found && { instance: found.device, project: found.project };
+    const ports = await reader.portsAt(ids, mac === undefined ? { address } : { mac });
+    const found = only(ports.filter((it) => ids.includes(it.network)));
+    return found && toInstance(found.device, found.project);
   };
 }

@@ -211,15 +211,16 @@ export class CloudReader {
   }
 
   /**
-   * Ports of instances with an address in a network.
+   * Ports of instances with an address in some networks.
    * @param by - a fixed address, or the MAC address behind a link-local one
    * @throws CloudError
    */
   async portsAt(
-    network: string,
+    networks: readonly string[],
     by: { readonly address: string } | { readonly mac: string },
   ): Promise<readonly CloudPort[]> {
-    const query = new URLSearchParams({ limit: this.#limit, network_id: network });
+    const query = new URLSearchParams({ limit: this.#limit });
+    for (const id of networks) query.append('network_id', id);
     if ('mac' in by) query.set('mac_address', by.mac);
     else query.set('fixed_ips', `ip_address=${by.address}`);
     return this.#portsBy(query);

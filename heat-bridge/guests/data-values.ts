@@ -2,7 +2,7 @@
 
 import { Budget, KeyedMutex, sleepUntilAborted } from '../../runtime/index.ts';
 import { BridgeError } from '../errors.ts';
-import type { CoordinatedValue, Coordinator } from './coordinator.ts';
+import { type CoordinatedValue, type Coordinator, unavailableError } from './coordinator.ts';
 import type { DataSpace, DataSpaces, Membership } from './data-spaces.ts';
 import { readersByKey, splitKey, writtenKeys } from './roles.ts';
 
@@ -233,6 +233,18 @@ export class DataValues {
     return { key, value: this.#open(known).toString('utf8'), version: known.version };
   }
 
+  /** Of thousands that wait, none asks a server that is known to be away. */
+  async #currentIfConnected(
+    space: DataSpace,
+    key: string,
+    after: number,
+  ): Promise<DataValue | undefined> {
+    if (this.#options.coordinator.isConnected?.() === false) {
+      throw unavailableError(new Error('not connected'));
+    }
+    return this.#current(space, key, after);
+  }
+
   #open({ value }: CoordinatedValue): Buffer {
     const kept = value.subarray(1);
     return Buffer.from(value[0] === 1 ? this.#options.unseal(kept) : kept);
@@ -251,7 +263,7 @@ export class DataValues {
       const stop = coordinator.watch(space.id, key, () => changed.abort());
       try {
         let away: unknown;
-        const found = await this.#current(space, key, after).catch((error: unknown) => {
+        const found = await this.#currentIfConnected(space, key, after).catch((error: unknown) => {
           if (!isUnavailable(error)) throw error;
           away = error;
           return undefined;

@@ -1,6 +1,11 @@
 /** Values of data spaces in etcd. */
 
-import { RepeatedWarnings, retryDelayMs, sleepUntilAborted } from '../../runtime/index.ts';
+import {
+  RepeatedWarnings,
+  retryDelayMs,
+  Semaphore,
+  sleepUntilAborted,
+} from '../../runtime/index.ts';
 import { ChangeListeners, type Coordinator, unavailableError } from './coordinator.ts';
 import { type EtcdAnswer, type EtcdGateway, isMap } from './etcd-gateway.ts';
 
@@ -14,6 +19,8 @@ export interface EtcdCoordinatorOptions {
 /** Between two questions whether etcd is still there: a stream says nothing where nothing changes. */
 const heartbeatMs = 10_000;
 const reconnectDelays = { initialDelayMs: 200, maxDelayMs: 10_000 };
+/** Requests at a time; the time of the others does not run yet. */
+const maxRequests = 64;
 /** Bytes of the values that one answer should have; how many values that is follows from the last. */
 const pageBytes = 1_048_576;
 const pageKeys = { first: 16, most: 1_000 };
@@ -30,10 +37,11 @@ export function createEtcdCoordinator({
   const changes = new ChangeListeners();
   const warnings = new RepeatedWarnings(log);
   const closing = new AbortController();
+  const requests = new Semaphore(maxRequests);
   let isConnected = false;
   const call = async (path: string, body: object): Promise<EtcdAnswer> => {
     try {
-      return await gateway.call(path, body);
+      return await requests.run(() => gateway.call(path, body));
     } catch (error) {
       if (!closing.signal.aborted) {
         warnings.warn(

@@ -124,7 +124,7 @@ export class EtcdGateway {
 
   #currentSession(): Promise<Session> {
     this.#session ??= this.#options.readAccess().then((access) => {
-      const kept = { keepAlive: true, maxSockets: 64 };
+      const kept = { keepAlive: true, maxSockets: 128 };
       const agents = {
         'http:': new http.Agent(kept),
         'https:': new https.Agent({ ...kept, ...access.tls }),

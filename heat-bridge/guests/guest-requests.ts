@@ -228,26 +228,38 @@ interface DataQuery {
 
 export interface GuestRoutesDeps {
   readonly requests: GuestRequests;
-  readonly tokens: GuestTokens;
-  readonly agents: AgentCredentials;
-  /** @throws BridgeError ERR_ENROLL_UNKNOWN */
-  readonly guestOfAgent: (found: AgentInstance) => Guest;
+  readonly guestOf: GuestIdentifier;
   /** Text of `saltbridge-data`. */
   readonly program: string;
 }
 
-/** `GET` and `PUT guest/data?key=KEY`, `GET guest/peers` and `GET guest/saltbridge-data`. */
-export function addGuestRoutes(
-  app: FastifyInstance,
+/** Who asks: by an agent, or with a token. @throws AuthenticationError ERR_EAUTH_TOKEN; BridgeError ERR_ENROLL_UNKNOWN */
+export type GuestIdentifier = (request: FastifyRequest) => Promise<Guest>;
+
+export interface GuestIdentifierDeps {
+  readonly tokens: GuestTokens;
+  readonly agents: AgentCredentials;
+  /** @throws BridgeError ERR_ENROLL_UNKNOWN */
+  readonly guestOfAgent: (found: AgentInstance) => Guest;
+}
+
+export function createGuestIdentifier(
   doors: HttpServerContext,
-  { requests, tokens, agents, guestOfAgent, program }: GuestRoutesDeps,
-): void {
-  const guestOf = async (request: FastifyRequest): Promise<Guest> => {
+  { tokens, agents, guestOfAgent }: GuestIdentifierDeps,
+): GuestIdentifier {
+  return async (request) => {
     if (request.headers[agentHeader] === undefined) {
       return tokens.identify(doors.tokenOf(request) ?? '');
     }
     return guestOfAgent(identifyByAgent(request, agents));
   };
+}
+
+/** `GET` and `PUT guest/data?key=KEY`, `GET guest/peers` and `GET guest/saltbridge-data`. */
+export function addGuestRoutes(
+  app: FastifyInstance,
+  { requests, guestOf, program }: GuestRoutesDeps,
+): void {
   const requirePermitted = (
     { minion }: Guest,
     fun: string,
@@ -313,7 +325,7 @@ function bytesOf(body: unknown): readonly Uint8Array[] {
 }
 
 /** A body that is not JSON comes as the bytes that were read. @throws BridgeError ERR_DATA_VALUE */
-function textOf(body: unknown): string {
+export function textOf(body: unknown): string {
   try {
     const bytes = Buffer.concat(bytesOf(body));
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);

@@ -26,6 +26,8 @@ export interface IdentityRule {
   readonly id: string;
   /** Seconds. Default: `enroll: ticket_lifetime`. */
   readonly ticketLifetime: number | undefined;
+  /** Of the masters, as these instances reach them. Default: `enroll: masters`. */
+  readonly masters: readonly string[] | undefined;
 }
 
 const strict = { additionalProperties: false };
@@ -41,6 +43,7 @@ const RuleSchema = Type.Object(
     ),
     id: Type.Optional(Type.String()),
     ticket_lifetime: Type.Optional(Type.Integer({ minimum: 60, maximum: 86_400 })),
+    masters: Type.Optional(Type.Array(Value, { minItems: 1, maxItems: 16 })),
   },
   strict,
 );
@@ -55,6 +58,8 @@ export interface IdentitySurroundings {
   readonly agents: readonly string[];
   /** Whether Nova and Neutron are read. */
   readonly hasCloud: boolean;
+  /** Whether machines are enrolled, and by which masters. */
+  readonly hasEnroll: boolean;
 }
 
 /** @throws BridgeOptionsError with every mistake in every rule */
@@ -81,15 +86,20 @@ export function parseIdentityRules(
 
 function toRule(
   name: string,
-  { instance, id = '{uuid}', ticket_lifetime: ticketLifetime }: Static<typeof RuleSchema>,
+  { instance, id = '{uuid}', ticket_lifetime: ticketLifetime, masters }: Static<typeof RuleSchema>,
 ): IdentityRule {
   const lists = Object.entries(instance).map(([fact, values]) => [fact, [values].flat()] as const);
-  return { name, conditions: Object.fromEntries(lists), id, ticketLifetime };
+  return { name, conditions: Object.fromEntries(lists), id, ticketLifetime, masters };
 }
 
-function missingParts({ agents, hasCloud }: IdentitySurroundings): readonly SectionProblem[] {
+function missingParts({
+  agents,
+  hasCloud,
+  hasEnroll,
+}: IdentitySurroundings): readonly SectionProblem[] {
   const missing = [
     ...(agents.length > 0 ? [] : ['agents beside it: nobody else asks for an instance']),
+    ...(hasEnroll ? [] : ['the section bridge: enroll with masters: nobody is enrolled without']),
     // A tenant can give a port the id of another's instance, and an agent goes by ports.
     ...(hasCloud ? [] : ['peers beside it, which says where Nova and Neutron are']),
   ];

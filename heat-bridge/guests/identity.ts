@@ -92,11 +92,14 @@ export class IdentityEnrolment {
     // protection: identity-rules
     const rule = candidates.find((it) => matchesRule(it, { ...known, ...facts }));
     if (rule === undefined) throw new IdentityRefusal('no rule means it');
-    const { ticketLifetime } = rule;
+    const { ticketLifetime, masters } = rule;
     const answer = await enrolments.userDataFor({
       id: minionIdOf(rule.id, { uuid: instance, name: facts.name, project }),
       instance,
       project,
+      // It has asked by one.
+      agent: true,
+      ...(masters === undefined ? {} : { masters }),
       ...(ticketLifetime === undefined ? {} : { lifetimeSeconds: ticketLifetime }),
     });
     if ('userData' in answer) return { rule, userData: answer.userData };

@@ -10,7 +10,8 @@ import type { EnrolmentModule } from '../enroll/open-enrolment.ts';
 import { BridgeError } from '../errors.ts';
 
 /** An instance, and the minion that it is to become. */
-export interface InstanceRequest extends Pick<EnrolRequest, 'id' | 'project' | 'lifetimeSeconds'> {
+export interface InstanceRequest
+  extends Pick<EnrolRequest, 'agent' | 'id' | 'lifetimeSeconds' | 'masters' | 'project'> {
   readonly instance: string;
 }
 

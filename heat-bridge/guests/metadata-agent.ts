@@ -1,13 +1,14 @@
 /**
- * A metadata agent beside a network: finds out which instance asks, by its network and address, and
- * asks Nova and the master for it. It listens on a Unix socket behind the network's own proxy.
+ * A metadata agent beside networks: finds out which instance asks, by its network and address, and
+ * asks Nova and the master for it. It listens on a Unix socket behind the networks' own proxies, or
+ * in the networks themselves.
  */
 
 import { createHmac } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import http, { type IncomingMessage, type ServerResponse } from 'node:http';
 import https from 'node:https';
-import { isIP } from 'node:net';
+import { isIP, type Server, type Socket } from 'node:net';
 import type { Logger } from 'pino';
 import { listenPrivately, RepeatedWarnings } from '../../runtime/index.ts';
 import {
@@ -16,6 +17,18 @@ import {
   checkAgentSecret,
   signAgentRequest,
 } from './agent-credentials.ts';
+import {
+  type AgentNetwork,
+  type ConnectionOrigin,
+  listenInNetwork,
+  plainAddress,
+} from './network-listeners.ts';
+
+/** Who has an address in one of some networks, if that is exactly one instance. */
+export type FindInstance = (
+  networks: readonly string[],
+  address: string,
+) => Promise<AgentInstance | undefined>;
 
 /** A service that the agent asks. */
 interface AgentUpstream {
@@ -26,15 +39,16 @@ interface AgentUpstream {
 }
 
 export interface MetadataAgentOptions {
-  /** Path of the Unix socket. */
-  readonly socket: string;
+  /** Path of the Unix socket for proxies. Default: none. */
+  readonly socket?: string | undefined;
+  /** Where it listens itself. Default: nowhere. */
+  readonly networks?: readonly AgentNetwork[] | undefined;
   readonly nova: AgentUpstream & {
     /** `metadata_proxy_shared_secret`. */
     readonly secret: string;
   };
   readonly master: AgentUpstream & { readonly name: string; readonly secret: string };
-  /** Who has an address in a network, if that is exactly one instance. */
-  readonly find: (network: string, address: string) => Promise<AgentInstance | undefined>;
+  readonly find: FindInstance;
   /** Milliseconds since 1970. */
   readonly now: () => number;
   readonly log: Pick<Logger, 'info' | 'warn'>;
@@ -51,7 +65,15 @@ const routerHeader = 'x-neutron-router-id';
 const forwardedHeader = 'x-forwarded-for';
 /** Below it the master answers what it answers below `/bridge/v1/guest`. */
 const ownPrefix = '/saltbridge/v1/';
-const ownPaths: ReadonlySet<string> = new Set(['data', 'peers', 'saltbridge-data', 'user-data']);
+const ownPaths: ReadonlySet<string> = new Set([
+  'data',
+  'enroll/claim',
+  'enroll/failure',
+  'peers',
+  'saltbridge-data',
+  'signals',
+  'user-data',
+]);
 const maxBodyBytes = 131_072;
 /** Of an answer; user-data has 64 KiB, files more. */
 const maxAnswerBytes = 33_554_432;
@@ -71,48 +93,66 @@ class AgentRefusal extends Error {
 
 /** Starts one. @throws TypeError for an empty secret, or one that can be guessed; the system's error */
 export async function startMetadataAgent(options: MetadataAgentOptions): Promise<MetadataAgent> {
-  const { socket, nova, master, log } = options;
+  const { socket, networks = [], nova, master, log } = options;
   // Nova takes an empty secret, and with it everybody's word.
   // protection: agent-empty-secrets
   if (nova.secret === '') throw new TypeError("Nova's secret is empty");
   checkAgentSecret(master.secret);
   const warnings = new RepeatedWarnings(log, options.now);
+  /** Of connections that come from a network without a proxy. */
+  const origins = new WeakMap<Socket, ConnectionOrigin>();
   const server = http.createServer(
     { requestTimeout: 10_000, headersTimeout: 10_000, maxHeaderSize: 16_384 },
     (request, response) => {
-      answer(request, response, options).catch((error: unknown) => {
-        const status = error instanceof AgentRefusal ? error.status : 502;
-        const reason = error instanceof Error ? error.message : 'unknown';
-        warnings.warn(String(status), { status, reason }, 'metadata request refused');
-        if (response.headersSent) response.destroy();
-        else response.writeHead(status, { 'content-length': 0, connection: 'close' }).end();
-      });
+      answer(request, response, { ...options, origin: origins.get(request.socket) }).catch(
+        (error: unknown) => {
+          const status = error instanceof AgentRefusal ? error.status : 502;
+          const reason = error instanceof Error ? error.message : 'unknown';
+          warnings.warn(String(status), { status, reason }, 'metadata request refused');
+          if (response.headersSent) response.destroy();
+          else response.writeHead(status, { 'content-length': 0, connection: 'close' }).end();
+        },
+      );
     },
   );
   server.maxConnections = maxConnections;
   // Whoever can connect can say which network it is.
-  await listenPrivately(server, socket);
-  log.info({ socket }, 'metadata agent started');
-  return {
-    close: async () => {
-      await rm(socket, { force: true });
-      await new Promise<void>((resolve) => {
-        server.close(() => resolve());
-        server.closeAllConnections();
-      });
-    },
+  if (socket !== undefined) await listenPrivately(server, socket);
+  const listeners: Server[] = [];
+  const close = async (): Promise<void> => {
+    if (socket !== undefined) await rm(socket, { force: true });
+    const closed = listeners.map((it) => new Promise((resolve) => it.close(resolve)));
+    closed.push(new Promise((resolve) => server.close(resolve)));
+    server.closeAllConnections();
+    await Promise.all(closed);
   };
+  try {
+    for (const network of networks) {
+      const opened = await listenInNetwork(network, network.port, (connection, origin) => {
+        origins.set(connection, origin);
+        server.emit('connection', connection);
+      });
+      listeners.push(...opened);
+    }
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  log.info({ socket, networks: networks.length }, 'metadata agent started');
+  return { close };
 }
 
 async function answer(
   request: IncomingMessage,
   response: ServerResponse,
-  options: MetadataAgentOptions,
+  options: MetadataAgentOptions & { readonly origin: ConnectionOrigin | undefined },
 ): Promise<void> {
-  const { network, address } = originOfRequest(request.rawHeaders);
+  // Behind no proxy, what a request says of its origin is its guest's.
+  // protection: agent-own-listeners
+  const { networks, address } = options.origin ?? originOfRequest(request.rawHeaders);
   const body = await readBody(request);
-  const instance = await options.find(network, address);
-  if (instance === undefined) throw new AgentRefusal(404, `nobody has ${address} in ${network}`);
+  const instance = await options.find(networks, address);
+  if (instance === undefined) throw new AgentRefusal(404, `nobody has ${address} in ${networks}`);
   const { method = 'GET', url = '/' } = request;
   if (!url.startsWith('/') || url.includes('/../')) throw new AgentRefusal(400, 'no path');
   const own = url.startsWith(ownPrefix) ? url.slice(ownPrefix.length) : undefined;
@@ -140,10 +180,7 @@ async function answer(
  * The network and the address that a request comes from. A header that is there twice, or has a
  * list, was sent by a guest as well.
  */
-function originOfRequest(rawHeaders: readonly string[]): {
-  readonly network: string;
-  readonly address: string;
-} {
+function originOfRequest(rawHeaders: readonly string[]): ConnectionOrigin {
   const networks: string[] = [];
   const addresses: string[] = [];
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
@@ -159,11 +196,11 @@ function originOfRequest(rawHeaders: readonly string[]): {
   if (moreNetworks.length > 0 || moreAddresses.length > 0) {
     throw new AgentRefusal(400, 'a header of the proxy is there twice');
   }
-  const address = given.replace(/^::ffff:(?=\d+\.)/i, '').toLowerCase();
+  const address = plainAddress(given);
   if (!/^[A-Za-z0-9-]{1,64}$/.test(network) || isIP(address) === 0) {
     throw new AgentRefusal(400, 'the proxy names no network, or no address');
   }
-  return { network, address };
+  return { networks: [network], address };
 }
 
 async function readBody(request: IncomingMessage): Promise<Buffer> {

@@ -27,9 +27,12 @@ import type { EnrolmentModule } from '../enroll/open-enrolment.ts';
 import { parseKeystoneOptions } from '../keystone.ts';
 import { BridgeOptionsError, parseSection, type SectionProblem } from '../options.ts';
 import { createPresence, type Presence } from '../presence.ts';
+import type { SignalsModule } from '../signals/open-signals.ts';
+import { addAgentClaimRoutes } from './agent-claims.ts';
 import {
   AgentCredentials,
   type AgentInstance,
+  checkAgentSecret,
   type IdentifiedInstance,
   unknownInstance,
 } from './agent-credentials.ts';
@@ -47,11 +50,18 @@ import { DataSpaces } from './data-spaces.ts';
 import { DataValues } from './data-values.ts';
 import { readGuestFiles, serveGuestFiles } from './guest-files.ts';
 import { guestPillar } from './guest-pillar.ts';
-import { addGuestRoutes, GuestRequests, identifyByAgent } from './guest-requests.ts';
+import {
+  addGuestRoutes,
+  createGuestIdentifier,
+  GuestRequests,
+  identifyByAgent,
+} from './guest-requests.ts';
+import { addGuestSignalRoute } from './guest-signals.ts';
 import { type Guest, GuestTokens } from './guest-tokens.ts';
 import { addIdentityRoute, IdentityEnrolment } from './identity.ts';
 import { type IdentityRule, parseIdentityRules } from './identity-rules.ts';
 import { InstanceEnrolments } from './instance-enrolments.ts';
+import { addNotificationRoute } from './peer-notifications.ts';
 import { type AddressOf, PeerDirectory, PeerPoller } from './peers.ts';
 import { addVendordataRoute, Vendordata, type VendordataOptions } from './vendordata.ts';
 
@@ -82,6 +92,8 @@ const Section = Type.Object(
         {
           id: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
           ticket_lifetime: Type.Optional(Type.Integer({ minimum: 60, maximum: 86_400 })),
+          agent: Type.Optional(Type.Boolean()),
+          masters: Type.Optional(Type.Array(Text, { minItems: 1, maxItems: 16 })),
         },
         strict,
       ),
@@ -97,6 +109,8 @@ const Section = Type.Object(
           full_interval: Type.Optional(Type.Number({ minimum: 1, maximum: 604_800 })),
           page_size: Type.Optional(Type.Integer({ minimum: 1, maximum: 10_000 })),
           timeout: Type.Optional(Type.Number({ minimum: 0.1, maximum: 300 })),
+          /** Where a pipeline of OpenStack says what has changed. */
+          notifications: Type.Optional(Type.Object({ secret_file: Text }, strict)),
         },
         strict,
       ),
@@ -139,10 +153,22 @@ interface CloudOptions extends Omit<CloudReaderOptions, 'ask'> {
   readonly timeoutMs: number;
   readonly intervalMs: number;
   readonly fullIntervalMs: number;
+  /** File with the secret of notifications. Default: none are taken. */
+  readonly notificationSecret: string | undefined;
 }
 
-/** @param keystone - the section of that name @throws BridgeError ERR_BRIDGE_OPTIONS */
-export function parseGuestsOptions(given: unknown, keystone: unknown): GuestsOptions {
+/** Other sections that this one goes by. */
+interface OtherSections {
+  readonly keystone: unknown;
+  /** `enroll: masters`; none: no machine is enrolled by a ticket. */
+  readonly masters: readonly string[];
+}
+
+/** @throws BridgeError ERR_BRIDGE_OPTIONS */
+export function parseGuestsOptions(
+  given: unknown,
+  { keystone, masters }: OtherSections,
+): GuestsOptions {
   const {
     data = {},
     peers,
@@ -161,7 +187,11 @@ export function parseGuestsOptions(given: unknown, keystone: unknown): GuestsOpt
     }
   };
   attempt(() => checkCoordinatorOptions(data.coordinator ?? {}));
-  const surroundings = { agents: Object.keys(agents), hasCloud: peers !== undefined };
+  const surroundings = {
+    agents: Object.keys(agents),
+    hasCloud: peers !== undefined,
+    hasEnroll: masters.length > 0,
+  };
   const options = {
     vendordata: vendordata && attempt(() => vendordataOptionsOf(vendordata)),
     identity: attempt(() => parseIdentityRules(identity, surroundings)) ?? [],
@@ -176,6 +206,24 @@ export function parseGuestsOptions(given: unknown, keystone: unknown): GuestsOpt
     keysPerStack: data.keys_per_stack ?? 10_000,
     coordinator: data.coordinator ?? {},
   };
+}
+
+/** @throws BridgeError ERR_BRIDGE_OPTIONS */
+async function openNotificationSecret(
+  file: string | undefined,
+  { config }: Pick<ExtensionHost, 'config'>,
+): Promise<string | undefined> {
+  if (file === undefined) return undefined;
+  try {
+    const whole = path.resolve(path.dirname(config.confFile), file);
+    const secret = (await readFile(whole, 'utf8')).trim();
+    checkAgentSecret(secret);
+    return secret;
+  } catch (cause) {
+    const key = 'saltbridge:bridge:guests:peers:notifications';
+    const problem = cause instanceof Error ? cause.message : 'unreadable';
+    throw new BridgeOptionsError([{ key, problem }], { cause });
+  }
 }
 
 /** @throws BridgeError ERR_BRIDGE_OPTIONS */
@@ -200,10 +248,12 @@ async function openAgents(
 function vendordataOptionsOf({
   id = '{uuid}',
   ticket_lifetime: ticketLifetime,
+  agent = false,
+  masters,
 }: NonNullable<Static<typeof Section>['vendordata']>): VendordataOptions {
   // protection: vendordata-ids
   if (id.includes('{uuid}') || (id.includes('{name}') && id.includes('{project}'))) {
-    return { id, ticketLifetime };
+    return { id, ticketLifetime, agent, masters };
   }
   const problem = 'expected {uuid}, or {name} and {project}: two instances may not share an id';
   throw new BridgeOptionsError([{ key: 'saltbridge:bridge:guests:vendordata:id', problem }]);
@@ -214,6 +264,7 @@ function cloudOptionsOf({
   keystone,
   compute,
   network,
+  notifications,
   ...pace
 }: NonNullable<Static<typeof Section>['peers']>): CloudOptions {
   if (keystone === undefined) {
@@ -232,6 +283,7 @@ function cloudOptionsOf({
       timeoutMs: (pace.timeout ?? 30) * 1000,
       intervalMs: (pace.poll_interval ?? 60) * 1000,
       fullIntervalMs: (pace.full_interval ?? 600) * 1000,
+      notificationSecret: notifications?.secret_file,
     };
   } catch (cause) {
     const problem = cause instanceof Error ? cause.message : 'unreadable';
@@ -243,9 +295,9 @@ function cloudOptionsOf({
 
 export interface GuestsDeps {
   readonly section: unknown;
-  /** The section `keystone`. */
-  readonly keystone: unknown;
-  readonly enroll: Pick<EnrolmentModule, 'api' | 'enrolments' | 'reissue'>;
+  readonly others: OtherSections;
+  readonly enroll: Pick<EnrolmentModule, 'api' | 'enrolments' | 'machines' | 'reissue'>;
+  readonly signals: Pick<SignalsModule, 'intake'>;
 }
 
 /** The part of the bridge that answers guests. */
@@ -264,7 +316,7 @@ export interface GuestsModule
 /** @throws BridgeError ERR_BRIDGE_OPTIONS */
 export async function openGuests(
   host: ExtensionHost,
-  { section, keystone, enroll }: GuestsDeps,
+  { section, others, enroll, signals }: GuestsDeps,
 ): Promise<GuestsModule> {
   const {
     bytesPerStack,
@@ -274,10 +326,11 @@ export async function openGuests(
     vendordata,
     identity,
     agents: agentFiles,
-  } = parseGuestsOptions(section, keystone);
+  } = parseGuestsOptions(section, others);
   const { state, now, closing } = host;
   const present = createPresence(host);
   const agents = await openAgents(agentFiles, host);
+  const secret = await openNotificationSecret(cloud?.notificationSecret, host);
   const files = await readGuestFiles();
   const coordinator = await openCoordinator(coordinatorOptions, host);
   const forget = (space: string): Promise<void> => values.forget(space);
@@ -318,6 +371,7 @@ export async function openGuests(
   const requests = new GuestRequests({ host, values, peers, addresses });
   const enrolments = new InstanceEnrolments({ state, enroll });
   const bursts = new AuditBursts({ audit: host.audit, now });
+  const poller = cloud && createPoller(host, cloud, peers);
   let polling: Promise<void> = Promise.resolve();
   const api = createDataApi({ spaces, values, keysPerStack });
   const as: Parameters<typeof addDataRoutes>[2]['as'] = (requester) =>
@@ -332,6 +386,12 @@ export async function openGuests(
     tokenOf: (enrolment) => tokens.of(enrolment),
     routes: (app, doors) => {
       addDataRoutes(app, doors, { host, keysPerStack, as });
+      const identify = (request: FastifyRequest): IdentifiedInstance =>
+        identifyByAgent(request, agents);
+      const guestOf = createGuestIdentifier(doors, { tokens, agents, guestOfAgent });
+      if (secret !== undefined) {
+        addNotificationRoute(app, secret, (instances) => poller?.noteChanged(instances));
+      }
       if (vendordata !== undefined) {
         const log = host.logger.child({ component: 'vendordata' });
         addVendordataRoute(app, doors, host, new Vendordata(vendordata, enrolments, log));
@@ -340,22 +400,16 @@ export async function openGuests(
         const log = host.logger.child({ component: 'identity' });
         const reader = createCloudReader(cloud, closing);
         const deps = { rules: identity, enrolments, cloud: reader, bursts, log };
-        const identify = (request: FastifyRequest): IdentifiedInstance =>
-          identifyByAgent(request, agents);
         addIdentityRoute(app, identify, new IdentityEnrolment(deps));
       }
-      addGuestRoutes(app, doors, {
-        requests,
-        tokens,
-        agents,
-        guestOfAgent,
-        program: files['saltbridge/saltbridge-data'],
-      });
+      addGuestRoutes(app, { requests, guestOf, program: files['saltbridge/saltbridge-data'] });
+      addGuestSignalRoute(app, { host, guestOf, intake: signals.intake });
+      addAgentClaimRoutes(app, identify, enroll.machines);
     },
     metrics: () => connectionFigures(coordinator),
     dismiss: (minion) => spaces.dismiss(minion),
     start: () => {
-      if (cloud !== undefined) polling = createPoller(host, cloud, peers).run(closing);
+      if (poller !== undefined) polling = poller.run(closing);
     },
     // Reads that wait end with the master's closing.
     close: async () => {
@@ -385,10 +439,9 @@ function createPoller(
   return new PeerPoller({ reader, directory, intervalMs, fullIntervalMs, now, log });
 }
 
-/** None where the values are in the store. */
+/** The store is always there. */
 function connectionFigures(coordinator: Coordinator): readonly MetricFamily[] {
-  const isConnected = coordinator.isConnected?.();
-  if (isConnected === undefined) return [];
+  const isConnected = coordinator.isConnected?.() ?? true;
   const help = 'Whether the server that keeps the values of data spaces is connected.';
   return [figureOf('gauge', 'data_coordinator_connected', help, isConnected ? 1 : 0)];
 }

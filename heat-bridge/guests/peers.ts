@@ -192,7 +192,7 @@ function peerNetwork(port: CloudPort, { labels, cidrs }: CloudNetworks): PeerNet
 // Polling.
 
 export interface PeerPollerOptions {
-  readonly reader: Pick<CloudReader, 'networks' | 'ports' | 'servers'>;
+  readonly reader: Pick<CloudReader, 'networks' | 'ports' | 'server' | 'servers'>;
   readonly directory: PeerDirectory;
   /** Milliseconds between two polls for what has changed, and between two of everything. */
   readonly intervalMs: number;
@@ -205,6 +205,12 @@ export interface PeerPollerOptions {
 /** Clocks differ, and a change may be seen late. */
 const overlapMs = 60_000;
 const maxBackOff = 16;
+/** Between a notification and what it leads to: others come with it. */
+const notifiedDelayMs = 1000;
+/** Instances that notifications have named; of more the next polls tell. */
+const maxNotified = 1000;
+/** Of these, how many one poll asks for by name. */
+const notifiedOfPoll = 100;
 
 /** Keeps a directory as the cloud is. What cannot be read stays as it was. */
 export class PeerPoller {
@@ -212,6 +218,9 @@ export class PeerPoller {
   #fullAt = -Infinity;
   #polledAt = 0;
   #failures = 0;
+  /** Instances that may have changed. */
+  readonly #notified = new Set<string>();
+  #wake = new AbortController();
 
   constructor(options: PeerPollerOptions) {
     this.#options = options;
@@ -222,8 +231,27 @@ export class PeerPoller {
     while (!closing.aborted) {
       await this.#tryToPoll(closing);
       const factor = Math.min(2 ** this.#failures, maxBackOff);
-      await sleepUntilAborted(this.#options.intervalMs * factor, closing);
+      await this.#sleep(this.#options.intervalMs * factor, closing);
     }
+  }
+
+  /** Reads these instances soon, and what else has changed. */
+  noteChanged(instances: readonly string[]): void {
+    for (const id of instances) {
+      // protection: notifications-without-end
+      if (this.#notified.size >= maxNotified) break;
+      this.#notified.add(id);
+    }
+    // A service that fails is not asked more often.
+    if (this.#failures === 0) this.#wake.abort();
+  }
+
+  async #sleep(ms: number, closing: AbortSignal): Promise<void> {
+    if (this.#notified.size === 0 || this.#failures > 0) {
+      this.#wake = new AbortController();
+      await sleepUntilAborted(ms, AbortSignal.any([closing, this.#wake.signal]));
+    }
+    if (this.#notified.size > 0) await sleepUntilAborted(notifiedDelayMs, closing);
   }
 
   /** Once. @throws CloudError */
@@ -233,9 +261,14 @@ export class PeerPoller {
     // Of a clock that only goes forward.
     const time = performance.now();
     if (time - this.#fullAt >= fullIntervalMs) {
+      this.#notified.clear();
       await this.#readAll();
       this.#fullAt = time;
-    } else await this.#readChanges(this.#polledAt - overlapMs);
+    } else {
+      const notified = [...this.#notified].slice(0, notifiedOfPoll);
+      for (const id of notified) this.#notified.delete(id);
+      await this.#readChanges(this.#polledAt - overlapMs, notified);
+    }
     this.#polledAt = startedAt;
   }
 
@@ -262,9 +295,15 @@ export class PeerPoller {
     directory.cloud = { servers, ports, networks: await reader.networks() };
   }
 
-  async #readChanges(since: number): Promise<void> {
+  async #readChanges(since: number, notified: readonly string[]): Promise<void> {
     const { reader, directory } = this.#options;
-    const changed = await reader.servers(new Date(since).toISOString());
+    const changed = [...(await reader.servers(new Date(since).toISOString()))];
+    const seen = new Set(changed.map(({ id }) => id));
+    // A port that has changed is no change of its instance.
+    for (const id of notified.filter((it) => !seen.has(it))) {
+      const server = await reader.server(id);
+      if (server !== undefined) changed.push(server);
+    }
     if (changed.length === 0) return;
     const before = directory.cloud;
     const servers = new Map(before.servers);

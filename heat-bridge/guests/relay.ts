@@ -1,23 +1,29 @@
 /**
- * A relay of Salt's two ports, between the proxies of networks and the master. A proxy says network
- * and address of each connection; the relay adds whose they are, and bounds what each may have.
+ * A relay of Salt's two ports, between networks and the master. A network's proxy says network and
+ * address of each connection, or the relay listens in the network itself; it adds whose they are,
+ * and bounds what each may have.
  */
 
 import { rm } from 'node:fs/promises';
 import net, { type Socket } from 'node:net';
 import type { Logger } from 'pino';
-import {
-  awaitProxyHeader,
-  encodeProxyHeader,
-  type RelayedPeer,
-} from '../../minion-protocol/index.ts';
-import { listenPrivately, RepeatedWarnings } from '../../runtime/index.ts';
+import { awaitProxyHeader, encodeProxyHeader } from '../../minion-protocol/index.ts';
+import { listenPrivately, RecentAnswers, RepeatedWarnings } from '../../runtime/index.ts';
 import type { AgentInstance } from './agent-credentials.ts';
+import type { FindInstance } from './metadata-agent.ts';
+import {
+  type AgentNetwork,
+  ConnectionCounts,
+  type ConnectionOrigin,
+  listenInNetwork,
+} from './network-listeners.ts';
 
 /** One of the two ports. */
 interface RelayedPort {
-  /** Path of the Unix socket that proxies connect to, with a PROXY header. */
-  readonly socket: string;
+  /** Path of the Unix socket that proxies connect to, with a PROXY header. Default: none. */
+  readonly socket?: string | undefined;
+  /** Port in networks where the relay listens itself. */
+  readonly guestPort?: number;
   /** Of the master's ports for relays. */
   readonly port: number;
 }
@@ -26,6 +32,8 @@ export interface RelayOptions {
   /** Where the master listens for relays. */
   readonly host: string;
   readonly ports: readonly RelayedPort[];
+  /** Where it listens itself. Default: nowhere. */
+  readonly networks?: readonly AgentNetwork[] | undefined;
   /** The most connections of one network. Default 1,000. */
   readonly connectionsPerNetwork?: number | undefined;
   /** The most connections of one instance. Default 32. */
@@ -33,8 +41,7 @@ export interface RelayOptions {
 }
 
 export interface RelayDeps {
-  /** Who has an address in a network, if that is exactly one instance. */
-  readonly find: (network: string, address: string) => Promise<AgentInstance | undefined>;
+  readonly find: FindInstance;
   readonly log: Pick<Logger, 'info' | 'warn'>;
 }
 
@@ -52,6 +59,12 @@ interface Refusal {
 const headerMs = 5000;
 /** Silence before the first probe, so that a way whose other end is gone ends. */
 const keepAliveMs = 60_000;
+/**
+ * A minion makes a connection for each request; an address may have another owner so much later.
+ * `nobody` holds as long.
+ */
+const foundForMs = 5000;
+const maxFound = 4096;
 /** The proxy's own address is of no use to the master. */
 const nowhere = '0.0.0.0';
 
@@ -74,7 +87,13 @@ class ByteRelay implements Relay {
   readonly #servers: net.Server[] = [];
   readonly #sockets = new Set<Socket>();
   /** Connections by network and by instance. */
-  readonly #counts = new Map<string, number>();
+  readonly #counts = new ConnectionCounts();
+  /** Whose addresses are, as of a moment ago. */
+  readonly #found = new RecentAnswers<AgentInstance | undefined>({
+    maxAgeMs: foundForMs,
+    maxAnswers: maxFound,
+    monotonic: () => performance.now(),
+  });
 
   constructor(options: RelayOptions, deps: RelayDeps) {
     this.#options = options;
@@ -83,15 +102,27 @@ class ByteRelay implements Relay {
   }
 
   /** Whoever can connect can say which network it is. */
-  async listen({ socket: path, port }: RelayedPort): Promise<void> {
-    const server = net.createServer((socket) => this.#take(socket, port));
-    this.#servers.push(server);
-    await listenPrivately(server, path);
-    this.#deps.log.info({ socket: path, port }, 'relay started');
+  async listen({ socket: path, guestPort, port }: RelayedPort): Promise<void> {
+    if (path !== undefined) {
+      const server = net.createServer((socket) => this.#take(socket, port));
+      this.#servers.push(server);
+      await listenPrivately(server, path);
+    }
+    const networks = guestPort === undefined ? [] : (this.#options.networks ?? []);
+    for (const network of networks) {
+      const opened = await listenInNetwork(network, guestPort ?? port, (socket, origin) => {
+        this.#keep(socket);
+        this.#passOn(socket, origin, port);
+      });
+      this.#servers.push(...opened);
+    }
+    this.#deps.log.info({ socket: path, networks: networks.length, port }, 'relay started');
   }
 
   async close(): Promise<void> {
-    for (const { socket } of this.#options.ports) await rm(socket, { force: true });
+    for (const { socket } of this.#options.ports) {
+      if (socket !== undefined) await rm(socket, { force: true });
+    }
     const closed = this.#servers.map((server) => new Promise((resolve) => server.close(resolve)));
     for (const socket of this.#sockets) socket.destroy();
     await Promise.all(closed);
@@ -101,16 +132,29 @@ class ByteRelay implements Relay {
     this.#keep(socket);
     awaitProxyHeader(socket, headerMs, (result) => {
       if (typeof result === 'string') this.#refuse(socket, { reason: result });
-      else void this.#passOn(socket, result, port);
+      else {
+        const { network, address } = result;
+        this.#passOn(socket, { networks: [network], address }, port);
+      }
     });
   }
 
-  async #passOn(socket: Socket, { network, address }: RelayedPeer, port: number): Promise<void> {
-    if (!this.#count(socket, network, this.#options.connectionsPerNetwork ?? 1000)) {
+  #passOn(socket: Socket, origin: ConnectionOrigin, port: number): void {
+    this.#tryToPassOn(socket, origin, port).catch((error: unknown) => {
+      // Such as an id that a tenant has written into a port of its own.
+      const reason = error instanceof Error ? error.message : 'unknown';
+      this.#refuse(socket, { reason: `relay-nobody: ${reason}` });
+    });
+  }
+
+  async #tryToPassOn(socket: Socket, origin: ConnectionOrigin, port: number): Promise<void> {
+    const { networks, address } = origin;
+    const [network = ''] = networks;
+    if (!this.#counts.tryAdd(socket, network, this.#options.connectionsPerNetwork ?? 1000)) {
       this.#refuse(socket, { reason: 'relay-connections-of-network', network, address });
       return;
     }
-    const instance = await this.#find(network, address);
+    const instance = await this.#find(origin);
     if (socket.destroyed) return;
     if (instance === undefined) {
       this.#refuse(socket, { reason: 'relay-nobody', network, address });
@@ -118,7 +162,7 @@ class ByteRelay implements Relay {
     }
     const key = `instance:${instance.instance}`;
     // protection: relay-connections-of-instance
-    if (!this.#count(socket, key, this.#options.connectionsPerInstance ?? 32)) {
+    if (!this.#counts.tryAdd(socket, key, this.#options.connectionsPerInstance ?? 32)) {
       this.#refuse(socket, { reason: 'relay-connections-of-instance', network, address });
       return;
     }
@@ -128,12 +172,13 @@ class ByteRelay implements Relay {
     this.#join(socket, port, header);
   }
 
-  async #find(network: string, address: string): Promise<AgentInstance | undefined> {
+  async #find({ networks, address }: ConnectionOrigin): Promise<AgentInstance | undefined> {
     try {
-      return await this.#deps.find(network, address);
+      const key = [address, ...networks].join(' ');
+      return await this.#found.of(key, () => this.#deps.find(networks, address));
     } catch (error) {
       const reason = error instanceof Error ? error.message : 'unknown';
-      this.#warnings.warn('find', { network, address, reason }, 'instance not looked up');
+      this.#warnings.warn('find', { networks, address, reason }, 'instance not looked up');
       return undefined;
     }
   }
@@ -156,19 +201,6 @@ class ByteRelay implements Relay {
     // Either end may go at any time; 'close' follows.
     socket.on('error', () => {});
     socket.once('close', () => this.#sockets.delete(socket));
-  }
-
-  /** Counts a connection until its end. @returns false: there are too many */
-  #count(socket: Socket, key: string, most: number): boolean {
-    const count = this.#counts.get(key) ?? 0;
-    if (count >= most) return false;
-    this.#counts.set(key, count + 1);
-    socket.once('close', () => {
-      const left = (this.#counts.get(key) ?? 1) - 1;
-      if (left === 0) this.#counts.delete(key);
-      else this.#counts.set(key, left);
-    });
-    return true;
   }
 
   #refuse(socket: Socket, about: Refusal): void {

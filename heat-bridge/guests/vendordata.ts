@@ -28,6 +28,10 @@ export interface VendordataOptions {
   readonly id: string;
   /** Seconds that a ticket is good for, from the first request on. Default: `enroll: ticket_lifetime`. */
   readonly ticketLifetime: number | undefined;
+  /** Whether instances claim by the metadata agent of their network. */
+  readonly agent: boolean;
+  /** Of the masters, as instances reach them. Default: `enroll: masters`. */
+  readonly masters: readonly string[] | undefined;
 }
 
 /** What is asked by Nova [nova/api/metadata/vendordata_dynamic.py]. */
@@ -83,12 +87,14 @@ export class Vendordata {
   }
 
   #requestFor(asked: VendordataRequest): InstanceRequest {
-    const { id, ticketLifetime } = this.#options;
+    const { id, ticketLifetime, agent, masters } = this.#options;
     const { 'instance-id': instance, 'project-id': project, hostname } = asked;
     return {
       id: minionIdOf(id, { uuid: instance, name: hostname ?? '', project }),
       project,
       instance,
+      agent,
+      ...(masters === undefined ? {} : { masters }),
       ...(ticketLifetime === undefined ? {} : { lifetimeSeconds: ticketLifetime }),
     };
   }

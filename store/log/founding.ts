@@ -72,7 +72,7 @@ function isEmpty({ meta }: RowTables): boolean {
 }
 
 function stateOf(mark: HistoryMark, entry: string, time: number): ViewState {
-  return { ...mark, entry, time, members: {}, snapshots: [] };
+  return { ...mark, entry, time, members: {}, departed: {}, snapshots: [] };
 }
 
 /**

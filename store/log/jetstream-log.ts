@@ -1,6 +1,7 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { ConsumerMessages, JetStreamClient, JetStreamManager } from '@nats-io/jetstream';
 import type { NatsConnection, NodeConnectionOptions } from '@nats-io/transport-node';
-import { delay, loadOptionalPackage, retryDelayMs } from '../../runtime/index.ts';
+import { loadOptionalPackage, retryDelayMs } from '../../runtime/index.ts';
 import { StoreError } from '../errors.ts';
 import {
   type LogEntry,
@@ -71,7 +72,8 @@ export async function openJetStreamLog(options: JetStreamLogOptions): Promise<Tr
         const message = `no log at ${options.servers.join(', ')}: ${reasonOf(cause)}`;
         throw new StoreError('ERR_STORE_UNAVAILABLE', message, { cause });
       }
-      await delay(retryDelayMs(failures, retryDelays, Math.random));
+      // A process that has nothing else to do lives for it: it is being started.
+      await sleep(retryDelayMs(failures, retryDelays, Math.random));
     }
   }
 

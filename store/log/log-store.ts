@@ -82,6 +82,7 @@ export interface LogStore extends Store {
   removeMember(name: string): Promise<void>;
 }
 
+const maxOpenings = 5;
 const maxEntriesPerTransaction = 256;
 const maxEntriesAhead = 1024;
 const retryMs = 250;
@@ -219,8 +220,15 @@ class TableLogStore extends TableStore implements LogStore {
   /** Follows the log, and says in it that this member is there. */
   async start(): Promise<void> {
     this.#following = this.#follow();
-    const position = await this.#appender.append({ kind: 'open' });
-    await this.#applied(position);
+    const { member } = this.#options;
+    // It has no effect where another process opened the log under this name at the same time.
+    for (let tries = 0; tries < maxOpenings; tries += 1) {
+      const { last } = await this.#options.log.health();
+      await this.#applied(last);
+      await this.#applied(await this.#appender.append({ kind: 'open' }));
+      if (this.#view.state.members[member]?.session === this.#appender.session) return;
+    }
+    throw new StoreError('ERR_STORE_FENCED', `another process is member ${member} of the cluster`);
   }
 
   async barrier(): Promise<void> {

@@ -16,6 +16,8 @@ import type { LogEntry } from './transaction-log.ts';
 interface MemberState {
   /** Of its last opening. */
   readonly session: string;
+  /** Position of that opening. */
+  readonly openedAt: number;
   /** All entries of the session up to this counter were applied, or are no longer awaited. */
   readonly through: number;
   /** Counters beyond it that were applied. */
@@ -29,6 +31,8 @@ export interface ViewState extends HistoryMark {
   /** The latest time that an entry carried, milliseconds since 1970. */
   readonly time: number;
   readonly members: Readonly<Record<string, MemberState>>;
+  /** Where members left that were taken out. */
+  readonly departed: Readonly<Record<string, number>>;
   /** Positions of the last two snapshots, the older one first. */
   readonly snapshots: readonly number[];
 }
@@ -162,7 +166,7 @@ export class LogView {
     const told =
       message === undefined || body === undefined
         ? { state: before }
-        : applyBody(before, { message, body, recorded });
+        : applyBody(before, { message, body, position, recorded });
     const hash = createHash('sha256').update(`${before.hash} ${position} `).update(bytes);
     hash.update(recorded.effects());
     const state = { ...told.state, position, entry: digestOf(bytes), hash: hash.digest('hex') };
@@ -201,14 +205,21 @@ interface Told {
 interface BodyContext {
   readonly message: OpenedMessage;
   readonly body: EntryBody;
+  readonly position: number;
   readonly recorded: RecordedTables;
 }
 
-function applyBody(before: ViewState, { message, body, recorded }: BodyContext): Told {
+function applyBody(before: ViewState, context: BodyContext): Told {
+  const { message, body, position, recorded } = context;
   const { member, content } = body;
   if (content.kind === 'found') return { state: before };
   if (content.kind === 'open') {
-    const opened: MemberState = { session: message.session, through: message.counter, beyond: [] };
+    const past = before.members[member]?.openedAt ?? before.departed[member] ?? 0;
+    // An opening knows all openings before it; one that does not is an old one that came again.
+    // protection: repeated-openings
+    if (body.known.position < past) return { state: before };
+    const { session, counter: through } = message;
+    const opened: MemberState = { session, openedAt: position, through, beyond: [] };
     return { state: { ...before, members: { ...before.members, [member]: opened } }, results: [] };
   }
   const sender = before.members[member];
@@ -261,7 +272,7 @@ function withCounter(member: MemberState, counter: number): MemberState {
 
 function without(state: ViewState, member: string): ViewState {
   const { [member]: _gone, ...members } = state.members;
-  return { ...state, members };
+  return { ...state, members, departed: { ...state.departed, [member]: state.position + 1 } };
 }
 
 function withSnapshot(state: ViewState, { position }: { readonly position: number }): ViewState {

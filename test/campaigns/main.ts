@@ -2,6 +2,7 @@
  * `npm run campaign -- NAME`: long runs with random input that can be replayed.
  * `fuzz-http [bodies [seed [first]]]` sends bodies to every route of the HTTP API.
  * `processes [ends [seed [jobs [signals]]]]` ends the holder of a master that five processes share.
+ * `log [faults [seed]]` kills, stops and cuts off members of a cluster's store and its NATS servers.
  * `hostile [times [seed]]` runs the tests of hostile input many times longer, by another seed.
  * `properties [times [seed]]` tries the properties of all tests many times as often, by another seed.
  * `gitfs` fetches 2,000 files in 50 branches, where `npm test` has a tenth of both.
@@ -22,6 +23,10 @@ const campaigns: Readonly<Record<string, () => Promise<number>>> = {
   processes: async () => {
     const { runProcesses } = await import('./processes.ts');
     return runProcesses(parameters, print);
+  },
+  log: async () => {
+    const { runLog } = await import('./log.ts');
+    return runLog(parameters, print);
   },
   hostile: async () => {
     const { runHostile } = await import('./long-tests.ts');

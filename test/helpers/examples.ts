@@ -3,11 +3,14 @@ import test from 'ava';
 import { type Example, printedStep } from '../../examples/example.ts';
 import { type Declare, testWhere } from './needs.ts';
 
-/** Declares a test where the example has what it needs. One after the other: they are large. */
-export function whereRunnable(example: Example): Declare {
+/**
+ * Declares a test where the example has what it needs.
+ * @param declare - how. Default: one after the other, as they are large
+ */
+export function whereRunnable(example: Example, declare: Declare = test.serial): Declare {
   const missing = example.needs().filter(({ isThere }) => !isThere);
   const names = missing.map(({ name }) => name).join(' and ');
-  return testWhere(missing.length === 0, names, test.serial);
+  return testWhere(missing.length === 0, names, declare);
 }
 
 /** Runs an example. @returns the titles of its steps */

@@ -4,7 +4,9 @@ import { once } from 'node:events';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { freePort } from '../../bench/free-port.ts';
-import { natsServerProgram } from './nats-server.ts';
+
+/** Debian's. */
+export const natsServerProgram = '/usr/sbin/nats-server';
 
 /** One server, which may be killed, stopped and started again. */
 export class NatsServer {
@@ -53,7 +55,7 @@ export async function startNatsServers(directory: string, count: number): Promis
     if (count > 1) {
       const addresses = routes.map((route) => `"nats-route://127.0.0.1:${route}"`).join(', ');
       lines.push(
-        `cluster { name: test, listen: "127.0.0.1:${routes[index]}", routes: [${addresses}] }`,
+        `cluster { name: test, no_advertise: true, listen: "127.0.0.1:${routes[index]}", routes: [${addresses}] }`,
       );
     }
     const file = path.join(folder, 'nats.conf');

@@ -8,10 +8,9 @@ import { createInterface } from 'node:readline';
 import { connect, type NatsConnection, type NodeConnectionOptions } from '@nats-io/transport-node';
 import type { ExecutionContext } from 'ava';
 import { freePort } from '../../bench/free-port.ts';
+import { natsServerProgram } from './nats-cluster.ts';
 import { type Declare, testWhere } from './needs.ts';
 import { temporaryDirectory } from './temporary-directory.ts';
-
-export const natsServerProgram = '/usr/sbin/nats-server';
 
 /** Whether it is there. */
 export const hasNatsServer: boolean = existsSync(natsServerProgram);

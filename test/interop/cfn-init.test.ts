@@ -1,7 +1,7 @@
 /** `AWS::CloudFormation::Init` on real minions, each in a Debian root that is thrown away. */
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import path from 'node:path';
@@ -118,7 +118,8 @@ deployments:
     parameters: { type: object, properties: { configSets: { type: string } } }
 `;
 
-async function start(t: ExecutionContext, program: string): Promise<Stage> {
+/** @param grains - what the minion says of itself in place of what it finds */
+async function start(t: ExecutionContext, program: string, grains?: string): Promise<Stage> {
   const heat = await startStandInHeat(t);
   const place = await MasterHome.create();
   t.teardown(() => place.dispose());
@@ -148,7 +149,8 @@ async function start(t: ExecutionContext, program: string): Promise<Stage> {
       deployments: { poll_interval: 1 },
     },
   });
-  const fleet = await Fleet.create({ ...home.ports, isThrownAway: true }, [program]);
+  const about = grains === undefined ? {} : { grains };
+  const fleet = await Fleet.create({ ...home.ports, ...about, isThrownAway: true }, [program]);
   t.teardown(() => fleet.dispose());
   const master = await home.startHere(null, { extensions: [bridge] });
   t.teardown(() => master.close());
@@ -299,14 +301,17 @@ async function startFiles(t: ExecutionContext): Promise<string> {
   const directory = temporaryDirectory(t);
   writeFileSync(path.join(directory, 'one'), '1');
   writeFileSync(path.join(directory, 'two'), '2');
+  writeFileSync(path.join(directory, 'fetched'), 'fetched\n');
   execFileSync('tar', ['-C', directory, '-czf', path.join(directory, 'archive.tgz'), 'one', 'two']);
-  const served = new Map([
-    ['/archive.tgz', readFileSync(path.join(directory, 'archive.tgz'))],
-    ['/fetched', Buffer.from('fetched\n')],
-  ]);
+  return serveFolder(t, directory);
+}
+
+/** Over HTTP, until the end of the test. */
+async function serveFolder(t: ExecutionContext, directory: string): Promise<string> {
   const server = createServer(({ url = '' }, response) => {
-    const body = served.get(new URL(url, 'http://localhost').pathname);
-    response.writeHead(body === undefined ? 404 : 200).end(body);
+    const file = path.join(directory, new URL(url, 'http://localhost').pathname);
+    const isThere = statSync(file, { throwIfNoEntry: false })?.isFile() ?? false;
+    response.writeHead(isThere ? 200 : 404).end(isThere ? readFileSync(file) : undefined);
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -411,4 +416,140 @@ for (const program of programs) {
     const [rendered] = Object.values(Object(returns.get(minion)?.return));
     t.like(rendered, { result: null, name: '/srv/labelled', __id__: 'saltbridge-0001' });
   });
+}
+
+// Package managers that are not Debian's own, of its packages, in a root that passes for another system.
+
+/** Packages of their formats, that are nowhere else, with the lists that their managers read. */
+const foreignRepositories = `
+set -e
+cd "$0"
+for version in 1.2 1.3; do
+  cat > demo.spec <<END
+Name: saltbridge-demo
+Version: $version
+Release: 3
+Summary: demo
+License: none
+BuildArch: noarch
+%description
+demo
+%install
+mkdir -p %{buildroot}/usr/share/saltbridge-demo
+echo $version > %{buildroot}/usr/share/saltbridge-demo/version
+%files
+/usr/share/saltbridge-demo/version
+END
+  rpmbuild -bb --quiet --define "_topdir $0/build" --define "_rpmdir $0/rpm" demo.spec
+done
+sed 's/saltbridge-demo/saltbridge-alone/' demo.spec > alone.spec
+rpmbuild -bb --quiet --define "_topdir $0/build" --define "_rpmdir $0/alone" alone.spec
+createrepo_c -q rpm
+mkdir -p gem/gems
+for version in 0.1.0 0.2.0; do
+  cat > demo.gemspec <<END
+Gem::Specification.new do |gem|
+  gem.name = 'saltbridge-demo'
+  gem.version = '$version'
+  gem.summary = 'demo'
+  gem.authors = ['nobody']
+end
+END
+  gem build demo.gemspec
+  mv saltbridge-demo-$version.gem gem/gems
+done
+gem generate_index -d gem
+`;
+
+/** Makes the managers use them alone, and rpm and zypper one database. */
+function useForeignRepositories(origin: string): string {
+  return `
+mkdir -p /etc/yum.repos.d /etc/zypp/repos.d /etc/rpm
+printf '[demo]\\nname=demo\\nbaseurl=${origin}/rpm\\ngpgcheck=0\\nenabled=1\\n' > /etc/yum.repos.d/demo.repo
+cp /etc/yum.repos.d/demo.repo /etc/zypp/repos.d/demo.repo
+printf '%%_dbpath /var/lib/rpm\\n' > /etc/rpm/macros
+printf -- '---\\n:sources:\\n- ${origin}/gem/\\n' > /etc/gemrc
+# Of files as well: the packages are not signed.
+printf '[main]\\ngpgcheck = off\\npkg_gpgcheck = off\\n' > /etc/zypp/zypp.conf
+ln -sf dnf /usr/bin/yum`;
+}
+
+interface Family {
+  readonly name: string;
+  readonly grains: string;
+  readonly managers: readonly string[];
+}
+
+const families: readonly Family[] = [
+  {
+    name: 'dnf, yum and rpm',
+    grains: '{os: Fedora, os_family: RedHat, osrelease: "38", osmajorrelease: 38}',
+    managers: ['dnf', 'yum'],
+  },
+  {
+    name: 'zypper and rpm',
+    grains: '{os: SUSE, os_family: Suse, osrelease: "15.5", osmajorrelease: 15}',
+    managers: ['zypper'],
+  },
+];
+const foreignPrograms = ['rpmbuild', 'createrepo_c', 'dnf', 'zypper', 'gem'];
+const hasForeignManagers = foreignPrograms.every((it) => existsSync(`/usr/bin/${it}`));
+const foreignStep = hasForeignManagers
+  ? step
+  : testWhere(false, 'the packages rpm, createrepo-c, dnf, zypper and ruby');
+
+// A minion each: what they do with these managers is old.
+for (const [index, { name, grains, managers }] of families.entries()) {
+  const program = programs[index % programs.length] ?? '';
+  const version = path.basename(path.dirname(path.dirname(program)));
+
+  foreignStep(
+    `packages of ${name}, and gems, are installed by their managers (${version})`,
+    async (t) => {
+      const directory = temporaryDirectory(t);
+      execFileSync('sh', ['-c', foreignRepositories, directory], { stdio: 'pipe' });
+      const origin = await serveFolder(t, directory);
+      const { apply, shell } = await start(t, program, grains);
+      await shell(useForeignRepositories(origin));
+      const installed = (): Promise<string> =>
+        shell(
+          "rpm -qa --queryformat '%{NAME} %{VERSION}-%{RELEASE}\\n' 'saltbridge-*' | sort; gem list --local '^saltbridge'",
+        );
+      const changedBy = async (packages: object): Promise<readonly string[]> => {
+        const values = await apply({ config: { packages } });
+        t.is(values.deploy_status_code, 0, JSON.stringify(values));
+        return [...endsOf(values)].filter(([, end]) => end === 'changed').map(([what]) => what);
+      };
+      for (const [place, manager] of managers.entries()) {
+        if (place > 0) await shell('rpm -e saltbridge-demo');
+        const label = `config: packages: ${manager}: saltbridge-demo`;
+        const old = { [manager]: { 'saltbridge-demo': '1.2-3' } };
+        t.deepEqual(await changedBy(old), [label]);
+        t.is(await installed(), 'saltbridge-demo 1.2-3');
+        t.deepEqual(await changedBy(old), []);
+        t.deepEqual(await changedBy({ [manager]: { 'saltbridge-demo': [] } }), []);
+        t.deepEqual(await changedBy({ [manager]: { 'saltbridge-demo': ['1.3-3'] } }), [label]);
+        t.is(await installed(), 'saltbridge-demo 1.3-3');
+      }
+      const rest = {
+        rpm: { 'saltbridge-alone': `${origin}/alone/noarch/saltbridge-alone-1.3-3.noarch.rpm` },
+        rubygems: { 'saltbridge-demo': ['0.1.0'] },
+      };
+      t.deepEqual(await changedBy(rest), [
+        'config: packages: rpm: saltbridge-alone',
+        'config: packages: rubygems: saltbridge-demo',
+      ]);
+      t.is(
+        await installed(),
+        'saltbridge-alone 1.3-3\nsaltbridge-demo 1.3-3\nsaltbridge-demo (0.1.0)',
+      );
+      t.deepEqual(await changedBy(rest), []);
+      const missing = await apply({
+        config: { packages: { [managers[0] ?? '']: { 'no-such': [] } } },
+      });
+      t.is(endOf(missing), 'failed');
+      const other = await apply({ config: { packages: { apt: { 'saltbridge-demo': [] } } } });
+      t.regex(JSON.stringify(other), /another package manager/);
+    },
+  );
 }

@@ -4,6 +4,7 @@ import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
 import { freePort } from '../../bench/free-port.ts';
+import { relayProxyConfiguration } from '../../examples/guests/network-lab.ts';
 import type { AgentInstance } from '../../heat-bridge/guests/agent-credentials.ts';
 import { startRelay } from '../../heat-bridge/guests/relay.ts';
 import { createSilentLogger } from '../../master/index.ts';
@@ -16,7 +17,7 @@ import { eventually } from './eventually.ts';
 import { pended, runJob } from './fleet.ts';
 import { MasterHome } from './our-master.ts';
 import { minionPrograms, steps } from './programs.ts';
-import { type MasterPorts, RealMinion } from './real-minion.ts';
+import { RealMinion } from './real-minion.ts';
 
 const needs = 'SALT_MINION, root, network namespaces, haproxy, curl';
 const step = testWhere(hasNamespaces && hasLabPrograms, needs, steps('SALT_MINION'));
@@ -47,7 +48,7 @@ for (const wayOut of ['haproxy', 'the relay of the agent'] as const) {
       const isAgent = wayOut !== 'haproxy';
       await (isAgent ? startAgentRelay : startWayOut)(t, folder, relay);
       const lab = await startLab(t, folder, path.join(folder, 'metadata.sock'), (network) =>
-        relayConfiguration(network, folder, home.ports),
+        relayProxyConfiguration(network, { folder, ...home.ports, timeout: relayTimeout }),
       );
       const networks = ['A', 'B'] as const;
       const minions: RealMinion[] = [];
@@ -104,7 +105,7 @@ async function startAgentRelay(
     { socket: path.join(folder, 'publish.sock'), port: publishPort },
     { socket: path.join(folder, 'ret.sock'), port: retPort },
   ];
-  const find = async (network: string): Promise<AgentInstance> => ({
+  const find = async ([network]: readonly string[]): Promise<AgentInstance> => ({
     instance: `of-${network}`,
     project: 'p',
   });
@@ -144,31 +145,6 @@ defaults
     timeout client ${relayTimeout}s
     timeout server ${relayTimeout}s
 `;
-
-/** What docs/guests.md says, with a shorter timeout. */
-function relayConfiguration(
-  network: string,
-  folder: string,
-  { publishPort, requestPort }: MasterPorts,
-): string {
-  return [
-    ['publish', publishPort],
-    ['ret', requestPort],
-  ]
-    .map(
-      ([name, port]) => `listen salt-${name}
-    mode tcp
-    option clitcpka
-    option srvtcpka
-    timeout client ${relayTimeout}s
-    timeout server ${relayTimeout}s
-    unique-id-format ${network}
-    bind 169.254.169.254:${port}
-    server master unix@${folder}/${name}.sock send-proxy-v2 proxy-v2-options unique-id
-`,
-    )
-    .join('');
-}
 
 /** The local ends of a namespace's connections to a port, of /proc/net/tcp. */
 function connectionsTo(port: number, table: string): string {

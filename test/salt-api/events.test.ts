@@ -117,7 +117,7 @@ test('log-out, revocation and the end of the server end streams', async (t) => {
 });
 
 test('a stream ends when its token expires', async (t) => {
-  const { port, login } = await startApi(t, { minions: [], config: { eauth: { tokenExpire: 1 } } });
+  const { port, login } = await startApi(t, { minions: [], config: { eauth: { tokenExpire: 3 } } });
   const reader = await open(t, port, json(await login()));
   t.is(reader.response.statusCode, 200);
   await within('the end of a stream', reader.ended);

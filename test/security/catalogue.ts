@@ -66,6 +66,9 @@ const guestPeers = inFile('heat-bridge/guests/peers.test.ts');
 const vendordata = inFile('heat-bridge/guests/vendordata.test.ts');
 const byIdentity = inFile('heat-bridge/guests/identity.test.ts');
 const metadataAgent = inFile('heat-bridge/guests/metadata-agent.test.ts');
+const networkListeners = inFile('heat-bridge/guests/network-listeners.test.ts');
+const agentClaims = inFile('heat-bridge/guests/agent-claims.test.ts');
+const notifications = inFile('heat-bridge/guests/notifications.test.ts');
 const guestSpaces = inFile('heat-bridge/guests/data-routes.test.ts');
 const guests = inFile('security/guests.test.ts');
 const outward = inFile('heat-bridge/outgoing/exchange.test.ts');
@@ -1868,6 +1871,13 @@ export const catalogue: readonly Threat[] = [
       metadataAgent(
         'a secret that can be guessed, or a file that cannot be, is refused at the start',
       ),
+      metadataAgent(
+        'Neutron is asked for the port of an address in its network, or of a link-local one by its MAC',
+      ),
+      networkListeners(
+        'behind no proxy, an instance is where its connection comes from, whatever it says',
+      ),
+      networkListeners('one address has so many connections to a network, and others have theirs'),
     ],
   },
   {
@@ -1911,6 +1921,33 @@ export const catalogue: readonly Threat[] = [
       proxyHeaders('a header of another form, or a longer one, is wrong as soon as that is seen'),
       proxyHeaders(
         'values that are not ours are left out, and ours are there once and have their form',
+      ),
+    ],
+  },
+  {
+    id: 'H-50j',
+    threat: 'guest: through an agent, an instance claims or signals what is not its own',
+    tests: [
+      agentClaims(
+        'a machine claims by its ticket and by what the agent has found out, and both must agree',
+      ),
+      agentClaims(
+        'a ticket for an instance, or for what a relay says of it, is good for no other one',
+      ),
+      agentClaims(
+        'a guest signals through the agent, or with its token, what rules permit its minion',
+      ),
+    ],
+  },
+  {
+    id: 'H-50k',
+    threat: 'guest: a notification says what peers are, or leads to requests without end',
+    tests: [
+      notifications(
+        'an instance is a peer as soon as a notification has named it, by what Nova says of it',
+      ),
+      notifications(
+        'notifications without end lead to so many requests, and each poll to some of them',
       ),
     ],
   },
@@ -2020,6 +2057,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       clusterLog('an append whose outcome is unknown is made again, and takes effect once'),
       clusterLog('an entry that the log has twice takes effect once'),
+      clusterLog('a former opening and its writes that come again have no effect'),
     ],
   },
   {

@@ -178,7 +178,7 @@ const value = Uint8Array.of(3);
 
 test('a store that nobody has open is read, and nothing of it changes', async (t) => {
   const directory = temporaryDirectory(t);
-  const store = await openEmbeddedStore({ directory });
+  const store = await openEmbeddedStore({ directory, now: () => 0 });
   await store.write([{ op: 'put', key, value, expiresAt: 1 }]);
   await store.close();
   chmodSync(directory, 0o755);

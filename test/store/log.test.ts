@@ -10,7 +10,8 @@ import { encodeKey, packNumber } from '../../store/table-store.ts';
 import { until } from '../helpers/deadline.ts';
 import { contentOf, type MemberOptions, TestCluster } from '../store-suite/cluster.ts';
 
-const soon = { writeTimeoutMs: 200, memberTimeoutMs: 300 };
+/** Long enough for a busy machine. */
+const soon = { writeTimeoutMs: 2000, memberTimeoutMs: 3000 };
 
 function put(name: string, value = name): Operation {
   return { op: 'put', key: ['k', name], value: Buffer.from(value) };
@@ -169,6 +170,18 @@ test('an entry that the log has twice takes effect once', async (t) => {
   await a.barrier();
   t.is((await a.stream('s').read()).length, 1);
   t.is(a.status.repeatedEntries, 1);
+});
+
+test('a former opening and its writes that come again have no effect', async (t) => {
+  const { cluster, a } = await start(t, 'a');
+  await a.write([{ op: 'append', stream: 's', value: Buffer.from('1') }]);
+  const old = [...cluster.log.entries];
+  await a.close();
+  const again = await cluster.open('a');
+  for (const [index, bytes] of old.entries()) cluster.log.append(`again ${index}`, bytes);
+  await again.barrier();
+  t.is((await again.stream('s').read()).length, 1);
+  t.is(await again.write([put('x')]), 2);
 });
 
 test('nothing of a write can be read in the log, and nobody without the secret adds to it', async (t) => {

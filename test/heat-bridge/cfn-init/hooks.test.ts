@@ -63,6 +63,13 @@ test('test_hup_config: a hook runs for the events that it names, wherever its pa
   );
 });
 
+test('test_metadata_retrieve_by_nested_key_none_with_matching_string: a path into a text leads nowhere', (t) => {
+  const hook = { triggers: 'post.add, post.update', path: 'Metadata.site.a', action: 'x' };
+  const hooks = { 'saltbridge:cfn-hup': { hook } };
+  const values = ['a', ['a'], { b: 1 }, { a: 1 }];
+  t.deepEqual(run(values.map((site) => ({ ...hooks, site }))), [[], [], [], ['hook CREATE']]);
+});
+
 test('test_load_main_section: hooks that say too little are none', (t) => {
   for (const bad of [
     {},

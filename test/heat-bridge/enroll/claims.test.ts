@@ -147,13 +147,18 @@ test('tickets that an address shows in vain are bounded', async (t) => {
   const claims = tryParseTicket(ticket)?.claims;
   const forged = claims && signTicket(claims, forger);
   const body = { id: 'web-1', fingerprint: fingerOf('minion') };
-  const codes = new Set<string | undefined>();
-  for (let index = 0; index < 70; index += 1) {
-    const path = index % 2 === 0 ? 'claim' : 'failure';
-    const more = path === 'claim' ? body : { id: 'web-1', reason: 'none' };
-    codes.add((await stage.post(path, { ...more, ticket: forged })).code);
-  }
-  t.deepEqual([...codes], ['ERR_TICKET', 'ERR_EAUTH_LIMIT']);
+  // All at once: places come back with time.
+  const answers = await Promise.all(
+    Array.from({ length: 70 }, (_, index) => {
+      const path = index % 2 === 0 ? 'claim' : 'failure';
+      const more = path === 'claim' ? body : { id: 'web-1', reason: 'none' };
+      return stage.post(path, { ...more, ticket: forged });
+    }),
+  );
+  t.deepEqual([...new Set(answers.map(({ code }) => code))].sort(), [
+    'ERR_EAUTH_LIMIT',
+    'ERR_TICKET',
+  ]);
 });
 
 test('a ticket is good for nothing but what it was made for', async (t) => {

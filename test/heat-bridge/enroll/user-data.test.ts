@@ -23,8 +23,7 @@ const writer = new UserDataWriter({
   fingerprint: finger,
   hashType: 'sha256',
   transport: 'zeromq',
-  url: 'https://192.0.2.1:8080',
-  certificate,
+  server: { url: 'https://192.0.2.1:8080', certificate },
 });
 const keys = { privatePem: 'PRIVATE\nHALF\n', publicPem: 'PUBLIC\nHALF\n' };
 const ticket = 'sbt1.AAAA.BBBB';
@@ -97,8 +96,7 @@ test('several masters are all named; one alone is no list', (t) => {
     fingerprint: finger,
     hashType: 'sha512',
     transport: 'tcp',
-    url: 'https://192.0.2.1',
-    certificate,
+    server: { url: 'https://192.0.2.1', certificate },
   });
   const request = { id: 'web-1', project: 'p' };
   const config = contentOf(

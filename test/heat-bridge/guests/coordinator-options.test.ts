@@ -12,7 +12,7 @@ import { BridgeOptionsError } from '../../../heat-bridge/options.ts';
 /** What is said of a section `data: coordinator:`; '' where nothing is. */
 function problemOf(coordinator: object): string {
   try {
-    parseGuestsOptions({ data: { coordinator } }, undefined);
+    parseGuestsOptions({ data: { coordinator } }, { keystone: undefined, masters: [] });
     return '';
   } catch (error) {
     if (error instanceof BridgeOptionsError) return error.message;

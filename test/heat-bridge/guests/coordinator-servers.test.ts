@@ -168,12 +168,13 @@ for (const kind of kinds) {
       t.notRegex(bytesBelow(folder), /sealed-4711/);
 
       // Gone with the stack, also where the server is away then.
+      const before = await connected(t, root);
+      t.is((await before.sizes(id)).size, 3);
       await running.kill();
       await stage.bridge.data.remove('shop');
       t.is(codeOf(await app.get('db/state')), 'ERR_DATA_UNKNOWN');
       await running.start();
       const coordinator = await connected(t, root);
-      t.is((await coordinator.sizes(id)).size, 3);
       for (let left = 3; left > 0; left = (await coordinator.sizes(id)).size) {
         await new Promise((resolve) => {
           setTimeout(resolve, 50);

@@ -94,13 +94,20 @@ function isUnknown({ status, json: body }: ApiAnswer): boolean {
 }
 
 test('an instance that a rule means gets its user-data until it has claimed, and none afterwards', async (t) => {
-  const stage = await start(t, { 'web servers': { instance: { project: 'p1' } } });
+  const stage = await start(t, {
+    'web servers': { instance: { project: 'p1' }, masters: ['169.254.169.254'] },
+  });
   boot(stage.cloud, web);
   const answers = await Promise.all(Array.from({ length: 5 }, () => stage.ask()));
   t.deepEqual([...new Set(answers.map(({ status }) => status))], [200]);
   const [ticket = '', ...others] = new Set(answers.map(ticketIn));
   t.deepEqual([ticket === '', others], [false, []]);
-  t.regex(answers[0]?.text ?? '', /^Content-Type: multipart\/mixed/);
+  const [first] = answers;
+  t.regex(first?.text ?? '', /^Content-Type: multipart\/mixed/);
+  // The machine needs no other way than that by which it has asked.
+  t.regex(first?.text ?? '', /saltbridge\/v1\/enroll/);
+  t.notRegex(first?.text ?? '', /url='https/);
+  t.regex(first?.text ?? '', /master: "169\.254\.169\.254"/);
   const { instance } = web;
   t.like(await stage.bridge.enroll.list(), [{ id: instance, instance, project: 'p1' }]);
   t.is((await stage.claim(ticket, 'web', instance)).status, 403);
@@ -195,7 +202,7 @@ test('nothing that a guest sends makes it another instance, and nobody but an ag
     socket,
     nova,
     master: { url: `http://127.0.0.1:${stage.port}`, name: 'net-1', secret },
-    find: async (network) => (network === 'net-A' ? web : other),
+    find: async ([network]) => (network === 'net-A' ? web : other),
     now: () => stage.clock.now,
     log: createSilentLogger(),
   });
@@ -299,6 +306,7 @@ test('every mistake in the rules is told with its line', async (t) => {
   });
   t.deepEqual(told, [
     '4 : expected agents beside it: nobody else asks for an instance',
+    '4 : expected the section bridge: enroll with masters: nobody is enrolled without',
     '4 : expected peers beside it, which says where Nova and Neutron are',
     '5 :empty:instance: expected one of project, agent, image, network, zone',
     '7 :unknown:instance: imag: there is no such key',

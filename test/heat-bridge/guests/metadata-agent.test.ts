@@ -2,7 +2,7 @@
 
 import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import net, { type AddressInfo } from 'node:net';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
@@ -234,12 +234,39 @@ test('a secret that can be guessed, or a file that cannot be, is refused at the 
     ports: [{ socket: '/p', port: 4515 }, { port: 4516 }],
   });
   const portless = whole + relay.replace('ret_port: 4516, ', '');
-  for (const text of ['', 'socket: relative', 'socket: /x\nnova: {}\n', portless]) {
+  // Those cross no network namespace, and have no mode.
+  const abstract = whole.replace(/^socket: .*/, 'socket: "\\0abstract"');
+  for (const text of ['', abstract, 'socket: relative', 'socket: /x\nnova: {}\n', portless]) {
     const file = path.join(folder, 'b', 'agent.yaml');
     writeFileSync(file, text);
     const loaded = loadAgentOptions(file, new AbortController().signal);
     await t.throwsAsync(loaded, { code: 'ERR_BRIDGE_OPTIONS' });
   }
+});
+
+test('the socket of somebody else is replaced at the start, and hears nothing', async (t) => {
+  const socket = path.join(temporaryDirectory(t), 'metadata.sock');
+  let heard = 0;
+  const foreign = net.createServer(() => {
+    heard += 1;
+  });
+  await new Promise<void>((resolve) => foreign.listen(socket, resolve));
+  t.teardown(() => foreign.close());
+  const nowhere = { url: 'http://127.0.0.1:1', secret };
+  const agent = await startMetadataAgent({
+    socket,
+    nova: nowhere,
+    master: { ...nowhere, name: 'x' },
+    find: async () => undefined,
+    now: Date.now,
+    log: createSilentLogger(),
+  });
+  t.teardown(() => agent.close());
+  const lines = ['GET / HTTP/1.1', 'host: x', 'x-neutron-network-id: n', 'connection: close'];
+  const text = `${lines.join('\r\n')}\r\nx-forwarded-for: 10.0.0.5\r\n\r\n`;
+  t.is(statusOf(await sendToSocket(socket, text)), '404');
+  t.is(heard, 0);
+  t.is(statSync(socket).mode & 0o777, 0o600);
 });
 
 test('Neutron is asked for the port of an address in its network, or of a link-local one by its MAC', async (t) => {
@@ -275,11 +302,15 @@ neutron:
 `,
   );
   const { find } = await loadAgentOptions(file, new AbortController().signal);
-  t.deepEqual(await find('net-A', '10.0.0.5'), { instance: 'server-of-1', project: 'p1' });
+  t.deepEqual(await find(['net-A'], '10.0.0.5'), { instance: 'server-of-1', project: 'p1' });
   t.true(cloud.asked.some((it) => it.includes('fixed_ips=ip_address%3D10.0.0.5')));
-  await find('net-A', 'fe80::f816:3eff:fe4c:2c30');
+  await find(['net-A'], 'fe80::f816:3eff:fe4c:2c30');
   t.true(cloud.asked.some((it) => it.includes('mac_address=fa%3A16%3A3e%3A4c%3A2c%3A30')));
-  t.is(await find('net-B', '10.0.0.5'), undefined);
+  t.is(await find(['net-B'], '10.0.0.5'), undefined);
+  t.is((await find(['net-B', 'net-A'], '10.0.0.5'))?.instance, 'server-of-1');
+  cloud.ports.length = 0;
+  port('1;p2;x\r\nx', 'net-A', '10.0.0.5');
+  t.is(await find(['net-A'], '10.0.0.5'), undefined);
 });
 
 const program = fileURLToPath(
@@ -295,7 +326,8 @@ labTest(
   async (t) => {
     const lab = await startLab(t);
     const { stage, folder, socket } = lab;
-    const { run } = await startNetworks(t, folder, socket);
+    const networks = await startNetworks(t, folder, socket);
+    const run: typeof networks.run = (...args) => networks.run(...args);
     await stage.guest('a.minion', { project: 'p1', instance: instanceA });
     await stage.guest('b.minion', { project: 'p2', instance: 'instance-b' });
     await stage.bridge.data.add({

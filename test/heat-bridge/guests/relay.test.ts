@@ -38,8 +38,9 @@ async function startStage(t: ExecutionContext, more: Partial<RelayOptions> = {})
   const running = await startRelay(
     { host: HOST, ports: [{ socket, port: relay?.requestPort ?? 0 }], ...more },
     {
-      find: async (network, address) => {
+      find: async ([network], address) => {
         if (network === 'net-C') throw new Error('Neutron is down');
+        if (network === 'net-D') return { instance: 'a tenant wrote it', project: 'p' };
         return instances.get(`${network} ${address}`);
       },
       log: createSilentLogger(),
@@ -80,6 +81,7 @@ test('an instance has so many connections, and who is nobody has none', async (t
   await connect('net-A', '10.0.0.5').closed('one too many');
   await connect('net-A', '10.0.0.9').closed('of nobody');
   await connect('net-C', '10.0.0.5').closed('of whom cannot be found out');
+  await connect('net-D', '10.0.0.5').closed('with an id that is none');
   connect('net-B', '10.0.0.5');
   await until('the request of B', () => peers.length === 2);
   first.socket.destroy();

@@ -218,7 +218,7 @@ test('one run at a time, a bounded queue behind it, and the rest is dropped', as
 });
 
 test('a run that takes too long is given up, and the next one begins', async (t) => {
-  const stage = await startStage(t, { reactions: [{ ...puppet, timeoutSeconds: 1 }] });
+  const stage = await startStage(t, { reactions: [{ ...puppet, timeoutSeconds: 3 }] });
   let first = true;
   await startWeb(t, stage, {
     'test.kwarg': async (_call, { signal }) => {

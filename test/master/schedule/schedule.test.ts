@@ -247,7 +247,9 @@ test('runners run by the clock, once at a time, and what a restart passed over r
     (job) => Object(job).Function === 'runner.test.arg',
   );
   const quick = fired(first.events, 'quick');
-  t.true(kept.length > 0 && kept.length <= quick, `${kept.length} of ${quick}, and none of unkept`);
+  // A job is kept before its event is fired.
+  const most = quick + 1;
+  t.true(kept.length > 0 && kept.length <= most, `${kept.length} of ${most}, and none of unkept`);
   await first.master.close();
   const lastHour = {
     ...schedule,

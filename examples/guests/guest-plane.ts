@@ -1,0 +1,210 @@
+/** A cloud that is stood in for, a master with a bridge, and a metadata agent beside networks. */
+
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { stringify } from 'yaml';
+import { allow } from '../../acl/index.ts';
+import { freePort } from '../../bench/free-port.ts';
+import {
+  type Bridge,
+  createBridge,
+  loadAgentOptions,
+  startMetadataAgent,
+  startRelay,
+} from '../../heat-bridge/index.ts';
+import {
+  createLogger,
+  createMaster,
+  type Master,
+  resolveMasterConfig,
+} from '../../master/index.ts';
+import { createSaltApi } from '../../salt-api/index.ts';
+import { type StandInCloud, startCloud } from './stand-in-cloud.ts';
+
+/** An instance to be, with one port. */
+export interface NewInstance {
+  readonly id: string;
+  readonly name: string;
+  readonly project: string;
+  readonly network: string;
+  readonly address: string;
+  /** Default: one of its own. */
+  readonly mac?: string;
+}
+
+/** Where Salt's ports are. */
+export interface PlanePorts {
+  readonly requestPort: number;
+  readonly publishPort: number;
+}
+
+/** What the agent is told besides, by its place and the ports that minions know. */
+type AgentSections = (folder: string, ports: PlanePorts) => object;
+
+/** The rule by which instances enrol. */
+const identity = (masters: readonly string[]): object => ({
+  everybody: { instance: { project: ['p1', 'p2'] }, id: '{name}.{project}', masters },
+});
+
+export class GuestPlane {
+  readonly folder: string = mkdtempSync(path.join(tmpdir(), 'sb-'));
+  readonly cloud: StandInCloud;
+  readonly #closers: (() => unknown)[] = [];
+  #ports: PlanePorts = { requestPort: 0, publishPort: 0 };
+  #running: { readonly master: Master; readonly bridge: Bridge } | undefined;
+
+  private constructor(cloud: StandInCloud) {
+    this.cloud = cloud;
+    this.#closers.push(() => cloud.close());
+  }
+
+  /** @param masters - how instances reach the master */
+  static async start(
+    agentSections: AgentSections,
+    masters: readonly string[] = ['127.0.0.1'],
+  ): Promise<GuestPlane> {
+    const plane = new GuestPlane(await startCloud());
+    try {
+      await plane.#startMaster(agentSections, masters);
+      return plane;
+    } catch (error) {
+      await plane.close();
+      throw error;
+    }
+  }
+
+  get master(): Master {
+    if (this.#running === undefined) throw new Error('the master is not started');
+    return this.#running.master;
+  }
+
+  get bridge(): Bridge {
+    if (this.#running === undefined) throw new Error('the master is not started');
+    return this.#running.bridge;
+  }
+
+  /** What minions know as `publish_port` and `master_port`. */
+  get ports(): PlanePorts {
+    return this.#ports;
+  }
+
+  /** Starts an instance in the cloud. */
+  add({ id, name, project, network, address, mac }: NewInstance): void {
+    const { servers, ports, networks, subnets } = this.cloud;
+    servers.push({
+      id,
+      name,
+      tenant_id: project,
+      reservation: `r-${project}`,
+      updatedAt: Date.now(),
+    });
+    if (!networks.some((it) => it.id === network)) {
+      networks.push({ id: network, name: 'private', project_id: project });
+      subnets.push({ id: `subnet-of-${network}`, cidr: '10.0.0.0/24', network_id: network });
+    }
+    const number = ports.length.toString(16).padStart(4, '0');
+    ports.push({
+      id: `port-of-${id}`,
+      device_id: id,
+      device_owner: 'compute:az1',
+      project_id: project,
+      network_id: network,
+      mac_address: mac ?? `fa:16:3e:00:${number.slice(0, 2)}:${number.slice(2)}`,
+      security_groups: [],
+      fixed_ips: [{ ip_address: address, subnet_id: `subnet-of-${network}` }],
+    });
+  }
+
+  async close(): Promise<void> {
+    for (const close of this.#closers.reverse()) await close();
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  async #startMaster(agentSections: AgentSections, masters: readonly string[]): Promise<void> {
+    this.#ports = { requestPort: await freePort(), publishPort: await freePort() };
+    const relayPorts = { publishPort: await freePort(), retPort: await freePort() };
+    const at = (name: string): string => path.join(this.folder, name);
+    const { url, metadataSecret } = this.cloud;
+    mkdirSync(at('files'));
+    writeFileSync(at('files/motd'), 'from the master\n');
+    writeFileSync(at('agent.secret'), 'the secret of the agent of these networks', { mode: 0o600 });
+    writeFileSync(at('nova.secret'), metadataSecret, { mode: 0o600 });
+    const account = { url: `${url}/v3`, username: 'saltbridge', password: 'x', project: 'service' };
+    const bridge = createBridge();
+    const master = createMaster({
+      config: resolveMasterConfig({
+        interface: '127.0.0.1',
+        retPort: this.#ports.requestPort,
+        publishPort: this.#ports.publishPort,
+        pkiDir: at('pki'),
+        cachedir: at('cache'),
+        sockDir: at('s'),
+        stateDir: at('state'),
+        confFile: at('master'),
+        fileRoots: { base: [at('files')] },
+        relay: { interface: '127.0.0.1', ...relayPorts, from: ['127.0.0.1'] },
+        acl: {
+          mode: 'enforce',
+          signals: [{ tag: 'heat/*', minions: '*' }],
+          learnActions: [],
+          recordData: false,
+          rules: [
+            allow('guests use what the bridge has for them', {
+              subject: { minion: '*' },
+              action: 'runner',
+              resource: { fun: 'saltbridge_*' },
+            }),
+          ],
+        },
+        bridge: {
+          enroll: { masters: ['127.0.0.1'] },
+          guests: {
+            agents: { 'net-1': { secret_file: 'agent.secret' } },
+            peers: {
+              keystone: account,
+              compute: { url: `${url}/compute` },
+              network: { url: `${url}/network` },
+              poll_interval: 1,
+            },
+            identity: identity(masters),
+          },
+        },
+      }),
+      logger: createLogger('error', process.stderr),
+      extensions: [bridge],
+    });
+    await master.start();
+    this.#closers.push(() => master.close());
+    this.#running = { master, bridge };
+    const api = await createSaltApi(master, { host: '127.0.0.1', plugins: [bridge.http] });
+    this.#closers.push(() => api.close());
+    const { port } = await api.listen();
+    const agentFile = {
+      nova: { url: `${url}/metadata`, secret_file: 'nova.secret' },
+      master: { url: `http://127.0.0.1:${port}`, name: 'net-1', secret_file: 'agent.secret' },
+      neutron: { url: `${url}/network`, keystone: account },
+      relay: {
+        master: '127.0.0.1',
+        publish_port: relayPorts.publishPort,
+        ret_port: relayPorts.retPort,
+        publish_socket: at('publish.sock'),
+        ret_socket: at('ret.sock'),
+        guest_publish_port: this.#ports.publishPort,
+        guest_ret_port: this.#ports.requestPort,
+      },
+      ...agentSections(this.folder, this.#ports),
+    };
+    writeFileSync(at('agent.yaml'), stringify(agentFile));
+    const closing = new AbortController();
+    const log = createLogger('error', process.stderr);
+    const { relay, ...options } = await loadAgentOptions(at('agent.yaml'), closing.signal);
+    const agent = await startMetadataAgent({ ...options, log, now: Date.now });
+    this.#closers.push(() => agent.close());
+    if (relay !== undefined) {
+      const { find } = options;
+      const relayed = await startRelay(relay, { find, log });
+      this.#closers.push(() => relayed.close());
+    }
+  }
+}

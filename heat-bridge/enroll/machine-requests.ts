@@ -1,0 +1,113 @@
+/** Claims and reports of machines with a ticket, as they come: by themselves, or by an agent. */
+
+import type { Static, TSchema, TUnsafe } from 'typebox';
+import Type from '#typebox';
+import { Compile } from '#typebox/compile';
+import { AuthenticationError, TokenBuckets } from '../../master/index.ts';
+import { BridgeError } from '../errors.ts';
+import type { Enrolment } from './enrolment.ts';
+import type { TicketClaimHandler } from './ticket-claims.ts';
+import type { MachineIdentity } from './tickets.ts';
+
+/** Refused claims and reports of one address; more are refused unread. */
+const refusedTicketRate = { perSecond: 1, burst: 60 };
+/** Bytes of a body: a ticket and some words. */
+export const machineBodyLimit = 8192;
+
+const ticketFields = {
+  ticket: Type.String({ maxLength: 2048 }),
+  id: Type.String({ minLength: 1, maxLength: 255 }),
+  instance: Type.Optional(Type.String({ maxLength: 255 })),
+};
+const strict = { additionalProperties: false };
+
+interface TicketFields {
+  readonly ticket: string;
+  readonly id: string;
+  readonly instance?: string;
+}
+
+interface ClaimFields extends TicketFields {
+  readonly fingerprint: string;
+}
+
+interface FailureFields extends TicketFields {
+  readonly reason: string;
+}
+
+export const ClaimBody: TUnsafe<ClaimFields> = Type.Unsafe<ClaimFields>(
+  Type.Object({ ...ticketFields, fingerprint: Type.String({ maxLength: 128 }) }, strict),
+);
+const parseClaim = bodyParser(ClaimBody);
+export const FailureBody: TUnsafe<FailureFields> = Type.Unsafe<FailureFields>(
+  Type.Object({ ...ticketFields, reason: Type.String({ maxLength: 4096 }) }, strict),
+);
+const parseFailure = bodyParser(FailureBody);
+
+/** Where a request came from. */
+interface MachineOrigin {
+  /** The machine's address of record. */
+  readonly address: string;
+  readonly identity?: MachineIdentity;
+}
+
+/** What a machine is told that has claimed. */
+interface ClaimAnswer {
+  readonly id: string;
+  readonly state: string;
+  /** By which the machine calls the bridge from now on. */
+  readonly token?: string;
+}
+
+export class MachineRequests {
+  readonly #claims: TicketClaimHandler;
+  readonly #tokenOf: (enrolment: Enrolment) => string | undefined;
+  readonly #refused = new TokenBuckets(refusedTicketRate);
+
+  constructor(claims: TicketClaimHandler, tokenOf: (enrolment: Enrolment) => string | undefined) {
+    this.#claims = claims;
+    this.#tokenOf = tokenOf;
+  }
+
+  /** @throws BridgeError; see {@link TicketClaimHandler.claim}; AuthenticationError ERR_EAUTH_LIMIT */
+  async claim(body: unknown, from: MachineOrigin): Promise<ClaimAnswer> {
+    const enrolment = await this.#metered(from, async () =>
+      this.#claims.claim({ ...parseClaim(body), ...from }),
+    );
+    const { id, state } = enrolment;
+    // An agent knows the machine, which needs no token.
+    const token = from.identity === undefined ? this.#tokenOf(enrolment) : undefined;
+    return { id, state, ...(token === undefined ? {} : { token }) };
+  }
+
+  /** @throws BridgeError; see {@link TicketClaimHandler.report}; AuthenticationError ERR_EAUTH_LIMIT */
+  async report(body: unknown, from: MachineOrigin): Promise<object> {
+    await this.#metered(from, async () => this.#claims.report({ ...parseFailure(body), ...from }));
+    return {};
+  }
+
+  async #metered<T>({ address }: MachineOrigin, work: () => Promise<T>): Promise<T> {
+    if (this.#refused.take(address, 0) > 0) {
+      const text = 'too many tickets from this address were refused; try again later';
+      // protection: metered-claims
+      throw new AuthenticationError('ERR_EAUTH_LIMIT', text);
+    }
+    try {
+      return await work();
+    } catch (error) {
+      if (error instanceof BridgeError) this.#refused.take(address);
+      throw error;
+    }
+  }
+}
+
+/** @throws BridgeError ERR_ENROLL_ARGS from the function given, without a value */
+export function bodyParser<S extends TSchema>(schema: S): (body: unknown) => Static<S> {
+  const check = Compile(schema);
+  return (body) => {
+    const [first] = check.Errors(body);
+    if (first === undefined) return check.Parse(body);
+    const name = first.instancePath.slice(1) || 'the body';
+    throw new BridgeError('ERR_ENROLL_ARGS', `${name}: ${first.message}`);
+  };
+}

@@ -1,0 +1,88 @@
+/** Signals of guests over HTTPS, for machines whose minion does not run, or that have a shell alone. */
+
+import type { FastifyInstance } from 'fastify';
+import Type from '#typebox';
+import {
+  AuthenticationError,
+  AuthorizationError,
+  type ExtensionHost,
+  TokenBuckets,
+} from '../../master/index.ts';
+import { isWireMap, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
+import { BridgeError } from '../errors.ts';
+import { describeRoute } from '../http/route-schema.ts';
+import type { SignalsModule } from '../signals/open-signals.ts';
+import { type GuestIdentifier, textOf } from './guest-requests.ts';
+
+/** Signals of one guest. */
+const rate = { perSecond: 1, burst: 60 };
+/** Beyond the largest signal, so that one that is too large is told so. */
+const bodyLimit = 1_048_576;
+
+const operation = describeRoute({
+  summary: 'Signals a handle as the minion of the machine: status, reason and data',
+  query: { alias: Type.String() },
+  body: Type.String(),
+  bodyTypes: ['text/plain'],
+  answer: Type.Object({}),
+});
+
+export interface GuestSignalDeps {
+  readonly host: Pick<ExtensionHost, 'decide'>;
+  readonly guestOf: GuestIdentifier;
+  readonly intake: Pick<SignalsModule['intake'], 'accept'>;
+}
+
+/**
+ * `POST guest/signals?alias=ALIAS`: the same rules decide as for the event `heat/ALIAS` of its
+ * minion. Durable when it is answered.
+ */
+export function addGuestSignalRoute(
+  app: FastifyInstance,
+  { host, guestOf, intake }: GuestSignalDeps,
+): void {
+  const rates = new TokenBuckets(rate);
+  app.post<{ readonly Querystring: Readonly<Record<string, string>> }>(
+    '/guest/signals',
+    { bodyLimit, config: operation },
+    async (request): Promise<object> => {
+      const { minion } = await guestOf(request);
+      // protection: guest-signal-rate
+      if (!rates.tryTake(minion)) {
+        throw new AuthenticationError('ERR_EAUTH_LIMIT', 'too many signals of this machine');
+      }
+      const tag = `heat/${request.query.alias ?? ''}`;
+      const text = textOf(request.body);
+      const data = parseSignalText(text);
+      const resource = {
+        tag,
+        data,
+        bytes: () => Buffer.byteLength(text),
+        wasPublishedToSubject: () => false,
+      };
+      const subject = { kind: 'minion', id: minion } as const;
+      const { effect } = host.decide({ subject, action: 'signal', resource });
+      // protection: guest-signal-rules
+      if (effect !== 'allow') {
+        throw new AuthorizationError('no rule permits this minion the signal');
+      }
+      const taken = await intake.accept({ tag, data, sender: minion, request: undefined });
+      if (taken.kind === 'accepted') return {};
+      throw new BridgeError(
+        taken.isFull ? 'ERR_SIGNAL_QUOTA' : 'ERR_HANDLE_UNKNOWN',
+        `the signal was not taken: ${taken.reason}`,
+      );
+    },
+  );
+}
+
+/** @throws BridgeError ERR_HANDLE_FORM, without the text */
+function parseSignalText(text: string): WireMap {
+  try {
+    const value: WireValue = JSON.parse(text);
+    if (isWireMap(value)) return value;
+  } catch {
+    // Told below, without what was sent.
+  }
+  throw new BridgeError('ERR_HANDLE_FORM', 'the signal: expected a map in JSON');
+}

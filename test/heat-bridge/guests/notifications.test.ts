@@ -1,0 +1,137 @@
+/** Notifications of Nova and Neutron: hints after which instances are read anew. */
+
+import { writeFileSync } from 'node:fs';
+import path from 'node:path';
+import test, { type ExecutionContext } from 'ava';
+import { instancesInNotifications } from '../../../heat-bridge/guests/peer-notifications.ts';
+import { PeerDirectory, PeerPoller } from '../../../heat-bridge/guests/peers.ts';
+import { createSilentLogger } from '../../../master/index.ts';
+import { until } from '../../helpers/deadline.ts';
+import type { ApiAnswer } from '../../helpers/salt-api.ts';
+import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
+import { type GuestStage, startGuests } from './stage.ts';
+import { type StandInCloud, startCloud } from './stand-in-cloud.ts';
+
+const secret = 'a secret of the notification pipeline';
+const id = (number: number): string =>
+  `a2b4c6d8-1234-4abc-9def-${String(number).padStart(12, '0')}`;
+
+const created = (uuid: string): object => ({
+  event_type: 'instance.create.end',
+  payload: { 'nova_object.data': { uuid, tenant_id: 'p9', display_name: 'a lie' } },
+});
+
+test('the instances of each form are read, and of nothing else', (t) => {
+  const inEnvelope = {
+    'oslo.version': '2.0',
+    'oslo.message': JSON.stringify(created(id(1))),
+  };
+  const unversioned = {
+    event_type: 'compute.instance.delete.end',
+    payload: { instance_id: id(2) },
+  };
+  const port = { event_type: 'port.update.end', payload: { port: { device_id: id(3) } } };
+  const traits = [
+    ['host', 1, 'x'],
+    ['instance_id', 1, id(4)],
+  ];
+  const ofCeilometer = { event_type: 'compute.instance.create.end', traits, raw: {} };
+  const list = [inEnvelope, unversioned, port, ofCeilometer, created(id(1))];
+  t.deepEqual(instancesInNotifications(list), [1, 2, 3, 4].map(id));
+  t.deepEqual(instancesInNotifications(inEnvelope), [id(1)]);
+  for (const other of [
+    undefined,
+    'text',
+    { 'oslo.message': '{' },
+    { ...created(id(1)), event_type: 'image.create' },
+    { ...created('../servers'), event_type: 'instance.create.end' },
+    { event_type: 'instance.create.end', payload: { 'nova_object.data': { uuid: [id(1)] } } },
+  ]) {
+    t.deepEqual(instancesInNotifications([other]), [], JSON.stringify(other));
+  }
+  const many = Array.from({ length: 1001 }, () => created(id(1)));
+  t.throws(() => instancesInNotifications(many), { code: 'ERR_ENROLL_ARGS' });
+});
+
+async function start(t: ExecutionContext): Promise<{
+  readonly stage: GuestStage;
+  readonly cloud: StandInCloud;
+  notify(body: object, password?: string): Promise<ApiAnswer>;
+}> {
+  const cloud = await startCloud(t);
+  const file = path.join(temporaryDirectory(t), 'notifications.secret');
+  writeFileSync(file, secret, { mode: 0o600 });
+  const peers = {
+    keystone: { url: `${cloud.url}/v3`, username: 's', password: 'x', project: 'service' },
+    compute: { url: `${cloud.url}/compute` },
+    network: { url: `${cloud.url}/network` },
+    poll_interval: 3600,
+    notifications: { secret_file: file },
+  };
+  const stage = await startGuests(t, { guests: { peers } });
+  return {
+    stage,
+    cloud,
+    notify: (body, password = secret) => {
+      const authorization = `Basic ${Buffer.from(`nova:${password}`).toString('base64')}`;
+      const headers = { 'content-type': 'application/json', authorization };
+      return stage.call({ method: 'POST', path: '/bridge/v1/notifications', headers, body });
+    },
+  };
+}
+
+test('an instance is a peer as soon as a notification has named it, by what Nova says of it', async (t) => {
+  const { stage, cloud, notify } = await start(t);
+  const { token } = await stage.guest('one', { project: 'p1', instance: id(1) });
+  const peers = async (): Promise<string> => {
+    const headers = { 'x-auth-token': token };
+    return (await stage.call({ path: '/bridge/v1/guest/peers', headers })).text;
+  };
+  await until('the first poll', () => cloud.asked.some((it) => it.includes('security-groups')));
+  const common = { tenant_id: 'p1', name: 'web-2', reservation: 'r-1' };
+  // Its update is older than what a poll asks for: only its name leads to it.
+  cloud.servers.push({ ...common, id: id(2), updatedAt: 0 });
+  cloud.servers.push({ ...common, id: id(3), tenant_id: 'p2', updatedAt: 0 });
+  t.is((await notify(created(id(2)), 'another secret of somebody')).status, 401);
+  t.is((await stage.call({ method: 'POST', path: '/bridge/v1/notifications' })).status, 401);
+  t.notRegex(await peers(), /web-2/);
+  t.deepEqual((await notify([created(id(2)), created(id(3)), created(id(4))])).json, {
+    instances: 3,
+  });
+  const asked = cloud.asked.length;
+  await until('the early poll', () => cloud.asked.slice(asked).some((it) => it.includes('/ports')));
+  for (let text = ''; !text.includes(id(2)); ) text = await peers();
+  t.notRegex(await peers(), /a lie|0003"|0004"/);
+  // However slow this machine is, it sends more than are let in.
+  let refused = false;
+  for (let batch = 0; batch < 20 && !refused; batch += 1) {
+    const answers = await Promise.all(Array.from({ length: 100 }, () => notify({})));
+    refused = answers.some(({ status }) => status === 429);
+  }
+  t.true(refused);
+});
+
+test('notifications without end lead to so many requests, and each poll to some of them', async (t) => {
+  const asked: string[] = [];
+  const reader = {
+    servers: async () => [],
+    server: async (instance: string) => {
+      asked.push(instance);
+      return undefined;
+    },
+    ports: async () => [],
+    networks: async () => new PeerDirectory(nobody).cloud.networks,
+  };
+  const times = { intervalMs: 3_600_000, fullIntervalMs: 3_600_000, now: () => Date.now() };
+  const directory = new PeerDirectory(nobody);
+  const poller = new PeerPoller({ reader, directory, ...times, log: createSilentLogger() });
+  await poller.poll();
+  poller.noteChanged(Array.from({ length: 5000 }, (_, index) => id(index)));
+  await poller.poll();
+  t.is(asked.length, 100);
+  for (let polls = 0; polls < 15; polls += 1) await poller.poll();
+  t.is(new Set(asked).size, 1000);
+  t.is(asked.length, 1000);
+});
+
+const nobody = { liveOf: () => undefined, liveOfProject: () => [] };
