@@ -16,6 +16,7 @@ export {
   peerAddress,
 } from './connection-guard.ts';
 export { SaltbridgeError } from './errors.ts';
+export { escapeMarkup } from './escape-markup.ts';
 export { FileReloader } from './file-reloader.ts';
 export {
   type AddressSet,

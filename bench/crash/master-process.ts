@@ -1,8 +1,8 @@
 /** A real master, by its command, that can be killed and started again. */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { killChild } from '../kill-child.ts';
 
 const program = fileURLToPath(new URL('../../cli/main.js', import.meta.url));
 
@@ -37,10 +37,7 @@ export class MasterProcess {
   }
 
   async kill(): Promise<void> {
-    const child = this.#running();
-    if (child.exitCode !== null || child.signalCode !== null) return;
-    child.kill('SIGKILL');
-    await once(child, 'exit');
+    await killChild(this.#running());
   }
 
   #running(): ChildProcess {

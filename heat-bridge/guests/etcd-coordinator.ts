@@ -39,17 +39,16 @@ export function createEtcdCoordinator({
   const closing = new AbortController();
   const requests = new Semaphore(maxRequests);
   let isConnected = false;
+  const warn = (kind: 'call' | 'stream', err: unknown): void => {
+    if (closing.signal.aborted) return;
+    const message = 'etcd, which keeps the values of data spaces, does not answer';
+    warnings.warn(kind, { err }, message);
+  };
   const call = async (path: string, body: object): Promise<EtcdAnswer> => {
     try {
       return await requests.run(() => gateway.call(path, body));
     } catch (error) {
-      if (!closing.signal.aborted) {
-        warnings.warn(
-          'call',
-          { err: error },
-          'etcd, which keeps the values of data spaces, does not answer',
-        );
-      }
+      warn('call', error);
       throw unavailableError(error);
     }
   };
@@ -84,13 +83,7 @@ export function createEtcdCoordinator({
       try {
         await follow(ends.signal);
       } catch (error) {
-        if (!closing.signal.aborted) {
-          warnings.warn(
-            'stream',
-            { err: error },
-            'etcd, which keeps the values of data spaces, does not answer',
-          );
-        }
+        warn('stream', error);
       }
       end();
       closing.signal.removeEventListener('abort', end);

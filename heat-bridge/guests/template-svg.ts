@@ -1,5 +1,6 @@
 /** The picture of which role waits for which value of which other, as SVG. */
 
+import { escapeMarkup } from '../../runtime/index.ts';
 import type { ValueFlow } from './compile-template.ts';
 
 // Pixels.
@@ -158,18 +159,8 @@ function drawBox(box: PlacedBox): readonly string[] {
   ];
 }
 
-const entities: Readonly<Record<string, string>> = {
-  '&': '&amp;',
-  '<': '&lt;',
-  '>': '&gt;',
-  '"': '&quot;',
-  "'": '&#39;',
-};
-
 /** Text from a template; what XML cannot have is shown as such. */
 function escapeXml(text: string): string {
   // protection: svg-text
-  return text
-    .replaceAll(/[\p{Cc}\p{Cs}\uFFFE\uFFFF]/gu, '\uFFFD')
-    .replaceAll(/[&<>"']/g, (character) => entities[character] ?? '');
+  return escapeMarkup(text.replaceAll(/[\p{Cc}\p{Cs}\uFFFE\uFFFF]/gu, '\uFFFD'));
 }

@@ -1,5 +1,7 @@
 /** Markup from templates: whatever is put into one is text, unless it is markup made here. */
 
+import { escapeMarkup } from '../../runtime/index.ts';
+
 /** Markup that may be sent. Only {@link html} makes it. */
 export class Html {
   readonly text: string;
@@ -13,19 +15,9 @@ export class Html {
 /** What a template may hold. */
 export type HtmlPart = Html | string | number | undefined | readonly Html[];
 
-const references: Readonly<Record<string, string>> = {
-  '&': '&amp;',
-  '<': '&lt;',
-  '>': '&gt;',
-  '"': '&quot;',
-  "'": '&#39;',
-};
-
 /** Text as text, between tags and in quoted attributes; what changes its direction is shown. */
 function escaped(text: string): string {
-  return text
-    .replace(/[&<>"']/g, (character) => references[character] ?? '')
-    .replace(/[\p{Cc}\p{Bidi_Control}]/gu, '\u{FFFD}');
+  return escapeMarkup(text).replace(/[\p{Cc}\p{Bidi_Control}]/gu, '\u{FFFD}');
 }
 
 function toText(part: HtmlPart): string {

@@ -1,4 +1,4 @@
-import { delay } from '../../runtime/index.ts';
+import { delay, inTime, timeLimit } from '../../runtime/index.ts';
 import type { BackupReceipt } from '../backup.ts';
 import { type EmbeddedStoreOptions, type HeldTables, openHeldTables } from '../embedded.ts';
 import { StoreError } from '../errors.ts';
@@ -139,6 +139,7 @@ class TableLogStore extends TableStore implements LogStore {
   readonly #held: HeldTables;
   readonly #view: LogView;
   readonly #options: LogStoreOptions;
+  readonly #writeTimeoutMs: number;
   readonly #appender: Appender;
   readonly #members: Members;
   readonly #ending: AbortController;
@@ -171,14 +172,15 @@ class TableLogStore extends TableStore implements LogStore {
     this.#options = options;
     this.#health = health;
     this.#ending = ending;
-    const { log, member, writeTimeoutMs = 15_000, memberTimeoutMs = 12_000 } = options;
+    const { log, member, memberTimeoutMs = 12_000 } = options;
+    this.#writeTimeoutMs = options.writeTimeoutMs ?? 15_000;
     this.#appender = new Appender({
       log,
       view,
       cipher,
       member,
       now,
-      writeTimeoutMs,
+      writeTimeoutMs: this.#writeTimeoutMs,
       onBehind: (position) => this.#failBehind(position),
     });
     this.#members = new Members({
@@ -292,18 +294,12 @@ class TableLogStore extends TableStore implements LogStore {
 
   /** @throws StoreError ERR_CLUSTER_OUTCOME */
   async #kept(position: number): Promise<void> {
-    const { writeTimeoutMs = 15_000 } = this.#options;
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<never>((_resolve, reject) => {
-      timer = setTimeout(() => {
-        const message = 'a write is kept here, and too few other members have confirmed it';
-        reject(new StoreError('ERR_CLUSTER_OUTCOME', message));
-      }, writeTimeoutMs);
-    });
-    try {
-      await Promise.race([this.#members.keptAt(position), late]);
-    } finally {
-      clearTimeout(timer);
+    const limit = timeLimit(this.#writeTimeoutMs);
+    const kept = this.#members.keptAt(position).then(() => true);
+    const isKept = await inTime(kept, limit.signal).finally(limit.clear);
+    if (isKept !== true) {
+      const message = 'a write is kept here, and too few other members have confirmed it';
+      throw new StoreError('ERR_CLUSTER_OUTCOME', message);
     }
     this.assertUsable();
   }

@@ -3,12 +3,12 @@
  * seeded moments. Judge is this process: what was acknowledged, and what each store has in the end.
  */
 import { type ChildProcess, fork } from 'node:child_process';
-import { once } from 'node:events';
 import { cpSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { killChild } from '../../bench/kill-child.ts';
 import { foundLog } from '../../store/log/founding.ts';
 import { openJetStreamLog } from '../../store/log/jetstream-log.ts';
 import { until } from '../helpers/deadline.ts';
@@ -115,12 +115,8 @@ class MemberProcess {
     this.#child?.kill(name);
   }
 
-  async kill(): Promise<void> {
-    const child = this.#child;
-    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
-    const ended = once(child, 'exit');
-    child.kill('SIGKILL');
-    await ended;
+  kill(): Promise<void> {
+    return killChild(this.#child);
   }
 
   async end(): Promise<void> {

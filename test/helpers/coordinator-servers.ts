@@ -1,11 +1,11 @@
 /** Real servers of etcd and ZooKeeper on loopback, where they are installed, to be killed and started again. */
 
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
-import { once } from 'node:events';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import path from 'node:path';
 import { freePort } from '../../bench/free-port.ts';
+import { killChild } from '../../bench/kill-child.ts';
 
 /** A server that keeps what it has when it is killed. */
 export interface CoordinatorServer {
@@ -73,10 +73,7 @@ async function startServer(port: number, launch: () => ChildProcess): Promise<Co
     kill: async () => {
       const child = running;
       running = undefined;
-      if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
-      const ended = once(child, 'exit');
-      child.kill('SIGKILL');
-      await ended;
+      await killChild(child);
     },
     start: async () => {
       const child = launch();

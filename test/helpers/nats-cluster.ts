@@ -1,9 +1,9 @@
 /** Real NATS servers on loopback, where nats-server is installed. */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { freePort } from '../../bench/free-port.ts';
+import { killChild } from '../../bench/kill-child.ts';
 
 /** Debian's. */
 export const natsServerProgram = '/usr/sbin/nats-server';
@@ -31,12 +31,8 @@ export class NatsServer {
     this.#child?.kill(name);
   }
 
-  async kill(): Promise<void> {
-    const child = this.#child;
-    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
-    const ended = once(child, 'exit');
-    child.kill('SIGKILL');
-    await ended;
+  kill(): Promise<void> {
+    return killChild(this.#child);
   }
 }
 

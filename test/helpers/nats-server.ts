@@ -1,13 +1,13 @@
 /** The nats-server of Debian, on loopback, for one test. */
 
 import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { connect, type NatsConnection, type NodeConnectionOptions } from '@nats-io/transport-node';
 import type { ExecutionContext } from 'ava';
 import { freePort } from '../../bench/free-port.ts';
+import { killChild } from '../../bench/kill-child.ts';
 import { natsServerProgram } from './nats-cluster.ts';
 import { type Declare, testWhere } from './needs.ts';
 import { temporaryDirectory } from './temporary-directory.ts';
@@ -48,12 +48,7 @@ export async function startNatsServer(
   const lines = [`listen: ${host}`, ...jetstream, ...config];
   writeFileSync(file, lines.join('\n'));
   let server: ChildProcess | undefined;
-  const stop = async (): Promise<void> => {
-    if (server === undefined || server.exitCode !== null) return;
-    const ended = once(server, 'exit');
-    server.kill('SIGKILL');
-    await ended;
-  };
+  const stop = (): Promise<void> => killChild(server);
   const start = async (): Promise<void> => {
     server = spawn(natsServerProgram, ['-c', file], { stdio: ['ignore', 'ignore', 'pipe'] });
     const lines: string[] = [];
