@@ -28,7 +28,12 @@ withTools('a release is made as docs/release.md says, and no link in it is dead'
   execFileSync('tar', ['--extract', '--file=-'], { cwd: checkout, input: tar });
   execFileSync('cp', ['-a', realpathSync(`${root}node_modules`), `${checkout}/node_modules`]);
 
-  const shell = new Shell(t, checkout, withoutNpm());
+  const origin = 'https://me:secret@git.example.org/saltbridge.git';
+  execFileSync('git', ['init', '--quiet'], { cwd: checkout });
+  execFileSync('git', ['remote', 'add', 'origin', origin], { cwd: checkout });
+
+  // Compressing costs more than it shows.
+  const shell = new Shell(t, checkout, { ...withoutNpm(), DPKG_DEB_OPTIONS: '-Znone' });
   t.true(blocks.length >= 5);
   for (const { text, line } of blocks) {
     const { failures, output } = await shell.type(text, 600_000);
@@ -58,6 +63,12 @@ withTools('a release is made as docs/release.md says, and no link in it is dead'
 
   execFileSync('tar', ['xzf', one(/^saltbridge-.*\.tgz$/)], { cwd: checkout });
   const packed = path.join(checkout, 'package');
+  const { repository, homepage } = JSON.parse(
+    readFileSync(path.join(packed, 'package.json'), 'utf8'),
+  );
+  t.deepEqual(repository, { type: 'git', url: 'git+https://git.example.org/saltbridge.git' });
+  t.regex(homepage, /^https:/);
+  t.true(existsSync(path.join(packed, 'npm-shrinkwrap.json')));
   for (const { document, link, target } of documents().flatMap(relativeLinks)) {
     t.true(existsSync(path.join(packed, document)), document);
     t.true(existsSync(path.join(packed, target)), `${document}: ${link}`);
