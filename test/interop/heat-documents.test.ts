@@ -59,10 +59,7 @@ sock_dir: ${folder}/s
 auto_accept: true
 `,
     'etc/master.d/signals.conf': options('docs/signals.md'),
-    'etc/master.d/deployments.conf': options('docs/deployments.md').replace(
-      '[commands]',
-      '[../commands]',
-    ),
+    'etc/master.d/deployments.conf': options('docs/deployments.md'),
     'etc/commands/mysql.yaml': yaml('docs/bridge.md', 'mysql.create-database'),
     'wait.yaml': yaml('docs/signals.md', 'heat_template_version'),
     'web.yaml': yaml('docs/deployments.md', 'heat_template_version'),
