@@ -2,7 +2,8 @@
  * Makes the tarball for npm: `node scripts/pack.js [DIRECTORY]`, after `npm run build`; prints its path.
  * Beside what `npm pack` takes, it has npm-shrinkwrap.json: who installs it from a registry gets the
  * versions that were tested. The file is made from the lock file, because one in a checkout would take its place.
- * `repository` is the remote `origin` of the checkout; without one there is none.
+ * `repository` is the remote `origin` of the checkout; without one there is none. What only a
+ * checkout needs (`devDependencies`) is in neither file.
  */
 
 import { execFileSync, spawnSync } from 'node:child_process';
@@ -36,12 +37,9 @@ try {
   const others = Object.entries(lock.packages).filter(([place, { dev }]) => place !== '' && !dev);
   const shrunk = { ...lock, packages: { '': self, ...Object.fromEntries(others) } };
   writeFileSync(path.join(work, 'package/npm-shrinkwrap.json'), JSON.stringify(shrunk, null, 2));
-  const repository = readRepository();
-  if (repository !== undefined) {
-    const description = path.join(work, 'package/package.json');
-    const fields = { ...JSON.parse(readFileSync(description, 'utf8')), repository };
-    writeFileSync(description, `${JSON.stringify(fields, null, 2)}\n`);
-  }
+  const description = path.join(work, 'package/package.json');
+  const { devDependencies: _dev, ...fields } = JSON.parse(readFileSync(description, 'utf8'));
+  writeFileSync(description, JSON.stringify({ ...fields, repository: readRepository() }, null, 2));
   const tarball = path.join(output, name);
   // As npm does: the same input makes the same bytes.
   const same = [
