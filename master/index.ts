@@ -16,6 +16,9 @@ export { StoreError } from '../store/index.ts';
 export type {
   BatchRequest,
   BatchUpdate,
+  ClusterApi,
+  ClusterStatus,
+  ClusterTicket,
   CreatedKey,
   Delivery,
   Denial,
@@ -197,6 +200,13 @@ export {
   preloadMaster,
 } from './master.ts';
 export type { MasterParts } from './master-parts.ts';
+export {
+  type ClusterReceipt,
+  initCluster,
+  joinCluster,
+  leaveCluster,
+  refoundCluster,
+} from './offline-cluster.ts';
 export { backupOfflineStore, inspectMasterStore, restoreMasterStore } from './offline-store.ts';
 export type { TriggerEvent } from './reactor/index.ts';
 export {

@@ -105,6 +105,7 @@ function completeApi(master: FakeMaster): MasterApi {
       plan: unexpected,
       ...jobs,
     },
+    cluster: { status: unexpected, ticket: unexpected, remove: unexpected },
     events: { subscribe: unexpected, fire: unexpected, denials: unexpected, ...events },
     pillar: { show: unexpected, explain: unexpected, diff: unexpected, ...pillar },
     acl: {
