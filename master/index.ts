@@ -16,9 +16,7 @@ export { StoreError } from '../store/index.ts';
 export type {
   BatchRequest,
   BatchUpdate,
-  ClusterApi,
   ClusterStatus,
-  ClusterTicket,
   CreatedKey,
   Delivery,
   Denial,

@@ -72,7 +72,10 @@ const ownTables: readonly Key[] = [
 function clusterOptionsOf({ cluster, confFile }: MasterConfig): ClusterOptions {
   if (cluster !== null) return cluster;
   const expected = 'expected a map with name and nats; docs/cluster.md describes it';
-  throw new MasterError('ERR_NOT_SERVED', `${confFile}: saltbridge: cluster is not set, ${expected}`);
+  throw new MasterError(
+    'ERR_NOT_SERVED',
+    `${confFile}: saltbridge: cluster is not set, ${expected}`,
+  );
 }
 
 function connectTo(
@@ -96,7 +99,11 @@ export async function initCluster(
   const { member, secretFile } = clusterPlaceOf(cluster, config.stateDir);
   await makeDirectory(config.stateDir, 0o700);
   if ((await readTextIfPresent(secretFile)) === undefined) {
-    await writeFileAtomically(secretFile, `${randomBytes(secretBytes).toString('base64')}\n`, 0o600);
+    await writeFileAtomically(
+      secretFile,
+      `${randomBytes(secretBytes).toString('base64')}\n`,
+      0o600,
+    );
   }
   const secret = await readSecret(secretFile);
   const log = await connectTo(cluster, options, true);
@@ -238,7 +245,9 @@ export async function joinCluster(
   const { member, secretFile } = clusterPlaceOf(cluster, config.stateDir);
   const ticket = parseTicket(ticketText);
   if (ticket.cluster !== cluster.name) {
-    throw refusedTicket(`it is for cluster ${ticket.cluster}, and this master is of ${cluster.name}`);
+    throw refusedTicket(
+      `it is for cluster ${ticket.cluster}, and this master is of ${cluster.name}`,
+    );
   }
   await assertNothingHere(config, secretFile);
   await makeDirectory(config.stateDir, 0o700);

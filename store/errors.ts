@@ -75,7 +75,8 @@ export const storeErrors: Readonly<Record<StoreErrorCode, StoreErrorEntry>> = {
     retry: false,
   },
   ERR_CLUSTER_TICKET: {
-    meaning: 'A ticket to join a cluster is unknown, used, too old, of another cluster, or no ticket.',
+    meaning:
+      'A ticket to join a cluster is unknown, used, too old, of another cluster, or no ticket.',
     action: 'Make a new one with saltbridge cluster ticket; nothing was changed here.',
     retry: false,
   },

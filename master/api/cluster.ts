@@ -1,7 +1,7 @@
 /** What a master tells of the cluster that it is a member of. */
 
 /** A member as another one sees it. */
-export interface ClusterMember {
+interface ClusterMember {
   readonly name: string;
   /** Position up to which it has applied the log. */
   readonly position: number;

@@ -21,9 +21,9 @@ import {
   openMasterKeys,
   readMasterSignature,
 } from './master-keys.ts';
-import { RetiredIds, TokenCheck, VersionCheck, VersionPins } from './request-checks.ts';
 import { PkiDir } from './pki-directory.ts';
 import { PkiMirror } from './pki-mirror.ts';
+import { RetiredIds, TokenCheck, VersionCheck, VersionPins } from './request-checks.ts';
 import { RsaPool } from './rsa-pool.ts';
 import { LastHeard, PublishKey, type Seal, SessionKeys } from './session-keys.ts';
 import { sharedKeyFiles } from './shared-keys.ts';

@@ -43,10 +43,7 @@ function notInitialised({ name }: SealingCluster): StoreError {
 
 /** Files of the master's own keys in `pki_dir`. */
 function ownKeyFiles(
-  config: Pick<
-    FixedConfig,
-    'masterSignKeyName' | 'masterPubkeySignature' | 'masterSignPubkey'
-  >,
+  config: Pick<FixedConfig, 'masterSignKeyName' | 'masterPubkeySignature' | 'masterSignPubkey'>,
 ): string[] {
   const { masterSignKeyName: sign, masterPubkeySignature: signature } = config;
   return [
@@ -88,7 +85,11 @@ export async function shareOwnKeys(
 export async function writeOwnKeys(
   { pkiDir }: Pick<FixedConfig, 'pkiDir'>,
   store: Pick<Store, 'list'>,
-  { cluster, log, now }: {
+  {
+    cluster,
+    log,
+    now,
+  }: {
     readonly cluster: SealingCluster;
     readonly log: Logger;
     readonly now: () => number;

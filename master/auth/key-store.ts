@@ -51,7 +51,7 @@ export interface KeyChange {
   /** Salt's word for it, as in its events. */
   readonly act: 'accept' | 'pend' | 'reject' | 'denied' | 'delete';
   /** Another member of the cluster made it, and sees to what follows from it. */
-  readonly isElsewhere: boolean;
+  readonly isElsewhere?: true;
 }
 
 const acts = {
@@ -68,7 +68,8 @@ function describeChange(
   to: KeyPlace | null,
   isElsewhere = false,
 ): KeyChange {
-  return { id, from, to, act: to === null ? 'delete' : acts[to], isElsewhere };
+  const act = to === null ? 'delete' : acts[to];
+  return { id, from, to, act, ...(isElsewhere ? { isElsewhere } : {}) };
 }
 
 /** What is known of all keys, in memory. */

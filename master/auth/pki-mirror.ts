@@ -39,7 +39,10 @@ export class PkiMirror {
       for (const [id, { pem }] of this.#dir.readAll(place)) files.set(id, { place, pem });
     }
     const { accepted, pending, rejected } = this.#keys.list();
-    const ids = new Set([...files.keys(), ...[accepted, pending, rejected].flat().map(({ id }) => id)]);
+    const ids = new Set([
+      ...files.keys(),
+      ...[accepted, pending, rejected].flat().map(({ id }) => id),
+    ]);
     const differing: string[] = [];
     for (const id of ids) {
       const file = files.get(id);

@@ -7,8 +7,8 @@ import {
   type WireValue,
 } from '../../minion-protocol/index.ts';
 import type { LogLevel } from '../api/index.ts';
-import type { ConfigError } from './config-error.ts';
 import { clusterOptions } from './cluster-options.ts';
+import type { ConfigError } from './config-error.ts';
 import { eventExports } from './event-export.ts';
 import { extPillarEntries } from './ext-pillar.ts';
 import { fileserverBackends } from './fileserver-backend.ts';

@@ -100,7 +100,9 @@ export async function openClusterLog(
   const password =
     passwordFile === undefined ? undefined : (await readFile(passwordFile, 'utf8')).trim();
   const [ca, cert, key] = await Promise.all(
-    [tlsCa, tlsCert, tlsKey].map((file) => (file === undefined ? undefined : readFile(file, 'utf8'))),
+    [tlsCa, tlsCert, tlsKey].map((file) =>
+      file === undefined ? undefined : readFile(file, 'utf8'),
+    ),
   );
   const isTls = ca !== undefined || cert !== undefined || nats.some((it) => it.startsWith('tls:'));
   return openJetStreamLog({

@@ -1,6 +1,5 @@
 export {
   type Cluster,
-  type ClusterPlace,
   clusterPlaceOf,
   openCluster,
   openClusterLog,
@@ -23,4 +22,4 @@ export {
   type Ticket,
 } from './join-frames.ts';
 export { JoinService } from './join-service.ts';
-export { createOwnStore, ownPrefix } from './own-store.ts';
+export { ownPrefix } from './own-store.ts';

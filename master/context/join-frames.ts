@@ -125,7 +125,11 @@ export const frameKinds = { request: 0x4a, reply: 0x4b, unknown: 0x55 } as const
 const idBytes = 16;
 
 /** A frame: its kind, the id of the ticket, and what is sealed under the ticket's key. */
-export function encodeFrame(kind: number, id: string, sealed: Uint8Array = new Uint8Array()): Buffer {
+export function encodeFrame(
+  kind: number,
+  id: string,
+  sealed: Uint8Array = new Uint8Array(),
+): Buffer {
   return Buffer.concat([Uint8Array.of(kind), Buffer.from(id, 'hex'), sealed]);
 }
 

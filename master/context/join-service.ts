@@ -2,12 +2,7 @@ import { createHash } from 'node:crypto';
 import { mkdtemp, open, readFile, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import type { Logger } from 'pino';
-import {
-  type Key,
-  loadLogEngine,
-  type Store,
-  StoreError,
-} from '../../store/index.ts';
+import { type Key, loadLogEngine, type Store, StoreError } from '../../store/index.ts';
 import type { ClusterTicket } from '../api/index.ts';
 import type { Cluster } from './cluster.ts';
 import {
@@ -195,7 +190,9 @@ export class JoinService {
       request,
       secret: Buffer.from(cluster.secret).toString('base64'),
       chunks: Math.ceil(size / chunkBytes),
-      sha256: createHash('sha256').update(await readFile(file)).digest('hex'),
+      sha256: createHash('sha256')
+        .update(await readFile(file))
+        .digest('hex'),
     };
     const timer = this.#timer(request);
     this.#handovers.set(request, { directory, file, answer, channel, timer });

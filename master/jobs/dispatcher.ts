@@ -14,6 +14,7 @@ import {
   type WireValue,
 } from '../../minion-protocol/index.ts';
 import { BoundedQueue, KeyedMutex } from '../../runtime/index.ts';
+import type { Operation } from '../../store/index.ts';
 import {
   type JobOrigin,
   type JobReturn,
@@ -24,7 +25,6 @@ import {
 import { isFunctionName, keywordNameOf } from '../arguments/index.ts';
 import { type AuditTrail, auditOf, named } from '../audit/index.ts';
 import type { Auth, LastHeard, PublishKey } from '../auth/index.ts';
-import type { Operation } from '../../store/index.ts';
 import { type EventBus, tags } from '../events/index.ts';
 import {
   type AddedJob,

@@ -100,11 +100,37 @@ function gauges({ status, present, events, queues }: MeasuredNow): MetricFamily[
       ['queue'],
     ),
     gauge('store_full', 'Whether the disk of the store is full.', [bare(Number(status.storeFull))]),
+    ...clusterGauges(status),
     gauge('audit_full', 'Whether the audit log cannot be written.', [
       bare(Number(status.auditFull)),
     ]),
     gauge('start_time_seconds', 'When the master started, seconds since 1970.', [
       bare(status.startedAt / 1000),
+    ]),
+  ];
+}
+
+/** Of a master that is a member of a cluster. */
+function clusterGauges({ cluster }: MasterStatus): MetricFamily[] {
+  if (cluster === undefined) return [];
+  const { members, position } = cluster;
+  const alive = members.filter((it) => it.isAlive).length;
+  return [
+    gauge(
+      'cluster_members',
+      'Members of the cluster.',
+      [
+        { labels: { state: 'alive' }, value: alive },
+        { labels: { state: 'not-heard' }, value: members.length - alive },
+      ],
+      ['state'],
+    ),
+    gauge('cluster_position', 'Up to which this master has applied the log.', [bare(position)]),
+    gauge('cluster_refuses_writes', 'Whether too few members are alive to keep a write.', [
+      bare(Number(cluster.refusesWrites)),
+    ]),
+    gauge('cluster_log_failing_seconds', 'How long the log has taken no write.', [
+      bare(cluster.failingMs / 1000),
     ]),
   ];
 }

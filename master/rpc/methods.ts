@@ -527,7 +527,7 @@ export const rpcTable: RpcTableOf<CallableApi> = {
       ),
       access: 'host',
       call: (api, p, _, by) => api.cluster.ticket(p, by),
-      audit: { action: 'cluster.ticket', done: () => ({}) },
+      audit: { action: 'cluster.ticket', done: () => ({}), failed: () => ({}) },
     }),
     remove: method({
       isIdempotent: true,

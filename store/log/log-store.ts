@@ -49,7 +49,7 @@ export interface LogStoreOptions extends EmbeddedStoreOptions {
 }
 
 /** What a member knows of its cluster. */
-export interface LogStoreStatus {
+interface LogStoreStatus {
   /** Identity of the log. */
   readonly log: string;
   readonly position: number;

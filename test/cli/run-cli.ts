@@ -157,6 +157,7 @@ export async function runCli(argv: string[], options: CliOptions = {}): Promise<
       openApi: options.openApi ?? (async () => api),
       openExtension: options.openExtension ?? unexpected,
       openStore: options.openStore ?? createLocalMaster().openStore,
+      openCluster: createLocalMaster().openCluster,
       commandDefaults: async () => ({ ...saltDefaults, ...options.commandDefaults }),
       openKeys: options.openKeys ?? (async () => ({ keys: api.keys, close: async () => {} })),
     },

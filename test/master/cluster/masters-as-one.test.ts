@@ -3,7 +3,12 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync 
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import test from 'ava';
-import { joinCluster, type MasterEvent, StoreError } from '../../../master/index.ts';
+import {
+  type JobReturn,
+  joinCluster,
+  type MasterEvent,
+  StoreError,
+} from '../../../master/index.ts';
 import { type ClusterMaster, ClusterMasters } from '../../helpers/cluster-masters.ts';
 import { until, within } from '../../helpers/deadline.ts';
 
@@ -111,7 +116,8 @@ for (const { title, make, cluster: name, expected } of refusals) {
 
 test.serial('a minion that one accepts is served by the other, in the same session', async (t) => {
   const asked = a.connect(t, 'web1');
-  const pending = async (): Promise<number> => (await b.master.keys.list({ state: 'pending' })).length;
+  const pending = async (): Promise<number> =>
+    (await b.master.keys.list({ state: 'pending' })).length;
   while ((await pending()) === 0) await new Promise((resolve) => setImmediate(resolve));
   // Its key is known at both, and the other one accepts it.
   t.deepEqual(
@@ -124,68 +130,79 @@ test.serial('a minion that one accepts is served by the other, in the same sessi
   t.deepEqual(readdirSync(pkiFile(b, 'minions')), ['web1']);
 });
 
-test.serial('a job asked of one reaches the minions of both once, and returns stream to the asker', async (t) => {
-  const calls: string[] = [];
-  const functions = (at: string) => ({
-    'test.where': async () => {
-      calls.push(at);
-      return at;
-    },
-  });
-  await a.connect(t, 'web1', functions('web1'));
-  const other = b.connect(t, 'web2', functions('web2'));
-  while ((await a.master.keys.list({ state: 'pending' })).length === 0) {
-    await new Promise((resolve) => setImmediate(resolve));
-  }
-  await a.master.keys.accept({ match: 'web2' });
-  await within('web2 to be served by b', other);
-  const end = new AbortController();
-  const seen: MasterEvent[] = [];
-  const events = await b.master.events.subscribe({ match: 'salt/job/*/ret/*' }, end.signal);
-  const reading = (async () => {
-    for await (const event of events) seen.push(event);
-  })();
-  const returned = new Map<string, unknown>();
-  let jid = '';
-  for await (const update of a.master.jobs.run({ tgt: '*', fun: 'test.where' })) {
-    if (update.type === 'published') jid = update.jid;
-    if (update.type === 'return') returned.set(update.minion, update.return);
-  }
-  t.deepEqual([...returned].sort(), [
-    ['web1', 'web1'],
-    ['web2', 'web2'],
-  ]);
-  t.deepEqual(calls.sort(), ['web1', 'web2']);
-  for (const { master } of [a, b]) {
-    const report = await master.jobs.show(jid);
-    t.deepEqual(report.returns.map(({ minion }) => minion).sort(), ['web1', 'web2']);
-  }
-  await until('the events of both at b', () => seen.length >= 2);
-  t.deepEqual(seen.map(({ data }) => data.id).sort(), ['web1', 'web2']);
-  end.abort();
-  await reading;
-});
+test.serial(
+  'a job asked of one reaches the minions of both once, and returns stream to the asker',
+  async (t) => {
+    const calls: string[] = [];
+    const functions = (at: string) => ({
+      'test.where': async () => {
+        calls.push(at);
+        return at;
+      },
+    });
+    await a.connect(t, 'web1', functions('web1'));
+    const other = b.connect(t, 'web2', functions('web2'));
+    while ((await a.master.keys.list({ state: 'pending' })).length === 0) {
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    await a.master.keys.accept({ match: 'web2' });
+    await within('web2 to be served by b', other);
+    const end = new AbortController();
+    const seen: MasterEvent[] = [];
+    const events = await b.master.events.subscribe({ match: 'salt/job/*/ret/*' }, end.signal);
+    const reading = (async () => {
+      for await (const event of events) seen.push(event);
+    })();
+    const returned = new Map<string, unknown>();
+    let jid = '';
+    for await (const update of a.master.jobs.run({ tgt: '*', fun: 'test.where' })) {
+      if (update.type === 'published') jid = update.jid;
+      if (update.type === 'return') returned.set(update.minion, update.return);
+    }
+    t.deepEqual([...returned].sort(), [
+      ['web1', 'web1'],
+      ['web2', 'web2'],
+    ]);
+    t.deepEqual(calls.sort(), ['web1', 'web2']);
+    for (const { master } of [a, b]) {
+      const returns = async (): Promise<readonly JobReturn[]> =>
+        (await master.jobs.show(jid)).returns;
+      while ((await returns()).length < 2) await new Promise((resolve) => setImmediate(resolve));
+      t.deepEqual((await returns()).map(({ minion }) => minion).sort(), ['web1', 'web2']);
+    }
+    await until('the events of both at b', () => seen.length >= 2);
+    t.deepEqual(seen.map(({ data }) => data.id).sort(), ['web1', 'web2']);
+    end.abort();
+    await reading;
+  },
+);
 
-test.serial('a log-in holds at both, and a token that one revokes is none at the other', async (t) => {
-  const { token } = await a.master.logins.login({
-    username: 'ann',
-    password: 'of-the-test',
-    eauth: 'sharedsecret',
-  });
-  t.is((await b.master.logins.identify(token)).user, 'ann');
-  await a.master.logins.revoke({ user: 'ann' });
-  await t.throwsAsync(b.master.logins.identify(token), { code: 'ERR_EAUTH_TOKEN' });
-});
+test.serial(
+  'a log-in holds at both, and a token that one revokes is none at the other',
+  async (t) => {
+    const { token } = await a.master.logins.login({
+      username: 'ann',
+      password: 'of-the-test',
+      eauth: 'sharedsecret',
+    });
+    t.is((await b.master.logins.identify(token)).user, 'ann');
+    await a.master.logins.revoke({ user: 'ann' });
+    await t.throwsAsync(b.master.logins.identify(token), { code: 'ERR_EAUTH_TOKEN' });
+  },
+);
 
-test.serial('a key that a tool of Salt moves in the PKI directory of one is moved at both', async (t) => {
-  renameSync(pkiFile(b, 'minions', 'web2'), pkiFile(b, 'minions_rejected', 'web2'));
-  const rejected = async (): Promise<string[]> =>
-    (await a.master.keys.list({ state: 'rejected' })).map(({ id }) => id);
-  while ((await rejected()).length === 0) await new Promise((resolve) => setTimeout(resolve, 10));
-  t.deepEqual(await rejected(), ['web2']);
-  await until('the directory of a', () => existsSync(pkiFile(a, 'minions_rejected', 'web2')));
-  await until('its former place to be free', () => !existsSync(pkiFile(a, 'minions', 'web2')));
-});
+test.serial(
+  'a key that a tool of Salt moves in the PKI directory of one is moved at both',
+  async (t) => {
+    renameSync(pkiFile(b, 'minions', 'web2'), pkiFile(b, 'minions_rejected', 'web2'));
+    const rejected = async (): Promise<string[]> =>
+      (await a.master.keys.list({ state: 'rejected' })).map(({ id }) => id);
+    while ((await rejected()).length === 0) await new Promise((resolve) => setTimeout(resolve, 10));
+    t.deepEqual(await rejected(), ['web2']);
+    await until('the directory of a', () => existsSync(pkiFile(a, 'minions_rejected', 'web2')));
+    await until('its former place to be free', () => !existsSync(pkiFile(a, 'minions', 'web2')));
+  },
+);
 
 test.serial('a key that one deletes is gone at the other, with its connection', async (t) => {
   const before = b.disconnected.length;
