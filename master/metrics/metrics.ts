@@ -2,7 +2,14 @@
 
 import { performance } from 'node:perf_hooks';
 import type { Store } from '../../store/index.ts';
-import type { Distribution, KeyState, MasterStatus, MetricFamily, Sample } from '../api/index.ts';
+import type {
+  ClusterStatus,
+  Distribution,
+  KeyState,
+  MasterStatus,
+  MetricFamily,
+  Sample,
+} from '../api/index.ts';
 
 /** What is measured when somebody asks. */
 export interface MeasuredNow {
@@ -110,28 +117,39 @@ function gauges({ status, present, events, queues }: MeasuredNow): MetricFamily[
   ];
 }
 
-/** Of a master that is a member of a cluster. */
+/** Of a cluster; without samples where the master is a member of none. */
 function clusterGauges({ cluster }: MasterStatus): MetricFamily[] {
-  if (cluster === undefined) return [];
-  const { members, position } = cluster;
+  const members = cluster?.members ?? [];
   const alive = members.filter((it) => it.isAlive).length;
+  const ofCluster = (value: (status: ClusterStatus) => number): Sample[] =>
+    cluster === undefined ? [] : [bare(value(cluster))];
   return [
     gauge(
       'cluster_members',
       'Members of the cluster.',
-      [
-        { labels: { state: 'alive' }, value: alive },
-        { labels: { state: 'not-heard' }, value: members.length - alive },
-      ],
+      cluster === undefined
+        ? []
+        : [
+            { labels: { state: 'alive' }, value: alive },
+            { labels: { state: 'not-heard' }, value: members.length - alive },
+          ],
       ['state'],
     ),
-    gauge('cluster_position', 'Up to which this master has applied the log.', [bare(position)]),
-    gauge('cluster_refuses_writes', 'Whether too few members are alive to keep a write.', [
-      bare(Number(cluster.refusesWrites)),
-    ]),
-    gauge('cluster_log_failing_seconds', 'How long the log has taken no write.', [
-      bare(cluster.failingMs / 1000),
-    ]),
+    gauge(
+      'cluster_position',
+      'Up to which this master has applied the log.',
+      ofCluster((it) => it.position),
+    ),
+    gauge(
+      'cluster_refuses_writes',
+      'Whether too few members are alive to keep a write.',
+      ofCluster((it) => Number(it.refusesWrites)),
+    ),
+    gauge(
+      'cluster_log_failing_seconds',
+      'How long the log has taken no write.',
+      ofCluster((it) => it.failingMs / 1000),
+    ),
   ];
 }
 
