@@ -2,6 +2,8 @@
  * `npm run example -- NAME`: ends with 0 if every step showed what it should, with 1 if one did not,
  * with 2 if there is no such example, and with 69 if something that it needs is missing.
  */
+
+import { cluster } from './cluster/cluster.example.ts';
 import { type Example, printedStep } from './example.ts';
 import { fromSaltMaster } from './from-salt-master/from-salt-master.example.ts';
 import { gossip } from './gossip/gossip.example.ts';
@@ -19,6 +21,7 @@ import { trove } from './trove/trove.example.ts';
 import { typescriptService } from './typescript-service/typescript-service.example.ts';
 
 const examples: Readonly<Record<string, Example>> = {
+  cluster,
   'from-salt-master': fromSaltMaster,
   gossip,
   guests,
