@@ -459,6 +459,25 @@ END
   mv saltbridge-demo-$version.gem gem/gems
 done
 gem generate_index -d gem
+mkdir pip
+cd pip
+python3 - <<'END'
+import zipfile
+for version in '0.1.0', '0.2.0':
+    name = f'saltbridge_demo-{version}'
+    files = {
+        'saltbridge_demo.py': f'version = "{version}"\\n',
+        f'{name}.dist-info/METADATA': f'Metadata-Version: 2.1\\nName: saltbridge-demo\\nVersion: {version}\\n',
+        f'{name}.dist-info/WHEEL': 'Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n',
+    }
+    record = f'{name}.dist-info/RECORD'
+    files[record] = ''.join(f'{file},,\\n' for file in [*files, record])
+    with zipfile.ZipFile(f'{name}-py3-none-any.whl', 'w') as wheel:
+        for file, text in files.items():
+            wheel.writestr(file, text)
+    with open('index.html', 'a') as index:
+        index.write(f'<a href="{name}-py3-none-any.whl">{name}</a>\\n')
+END
 `;
 
 /** Makes the managers use them alone, and rpm and zypper one database. */
@@ -468,6 +487,7 @@ mkdir -p /etc/yum.repos.d /etc/zypp/repos.d /etc/rpm
 printf '[demo]\\nname=demo\\nbaseurl=${origin}/rpm\\ngpgcheck=0\\nenabled=1\\n' > /etc/yum.repos.d/demo.repo
 cp /etc/yum.repos.d/demo.repo /etc/zypp/repos.d/demo.repo
 printf '%%_dbpath /var/lib/rpm\\n' > /etc/rpm/macros
+printf '[global]\\nno-index = true\\nfind-links = ${origin}/pip/index.html\\nbreak-system-packages = true\\n' > /etc/pip.conf
 printf -- '---\\n:sources:\\n- ${origin}/gem/\\n' > /etc/gemrc
 # Of files as well: the packages are not signed.
 printf '[main]\\ngpgcheck = off\\npkg_gpgcheck = off\\n' > /etc/zypp/zypp.conf
@@ -492,11 +512,11 @@ const families: readonly Family[] = [
     managers: ['zypper'],
   },
 ];
-const foreignPrograms = ['rpmbuild', 'createrepo_c', 'dnf', 'zypper', 'gem'];
+const foreignPrograms = ['rpmbuild', 'createrepo_c', 'dnf', 'zypper', 'gem', 'pip'];
 const hasForeignManagers = foreignPrograms.every((it) => existsSync(`/usr/bin/${it}`));
 const foreignStep = hasForeignManagers
   ? step
-  : testWhere(false, 'the packages rpm, createrepo-c, dnf, zypper and ruby');
+  : testWhere(false, 'the packages rpm, createrepo-c, dnf, zypper, ruby and python3-pip');
 
 // A minion each: what they do with these managers is old.
 for (const [index, { name, grains, managers }] of families.entries()) {
@@ -504,7 +524,7 @@ for (const [index, { name, grains, managers }] of families.entries()) {
   const version = path.basename(path.dirname(path.dirname(program)));
 
   foreignStep(
-    `packages of ${name}, and gems, are installed by their managers (${version})`,
+    `packages of ${name}, gems, and Python’s are installed by their managers (${version})`,
     async (t) => {
       const directory = temporaryDirectory(t);
       execFileSync('sh', ['-c', foreignRepositories, directory], { stdio: 'pipe' });
@@ -513,7 +533,7 @@ for (const [index, { name, grains, managers }] of families.entries()) {
       await shell(useForeignRepositories(origin));
       const installed = (): Promise<string> =>
         shell(
-          "rpm -qa --queryformat '%{NAME} %{VERSION}-%{RELEASE}\\n' 'saltbridge-*' | sort; gem list --local '^saltbridge'",
+          "rpm -qa --queryformat '%{NAME} %{VERSION}-%{RELEASE}\\n' 'saltbridge-*' | sort; gem list --local '^saltbridge'; pip list --format freeze | grep ^saltbridge",
         );
       const changedBy = async (packages: object): Promise<readonly string[]> => {
         const values = await apply({ config: { packages } });
@@ -534,16 +554,24 @@ for (const [index, { name, grains, managers }] of families.entries()) {
       const rest = {
         rpm: { 'saltbridge-alone': `${origin}/alone/noarch/saltbridge-alone-1.3-3.noarch.rpm` },
         rubygems: { 'saltbridge-demo': ['0.1.0'] },
+        python: { 'saltbridge-demo': ['0.1.0'] },
       };
       t.deepEqual(await changedBy(rest), [
         'config: packages: rpm: saltbridge-alone',
         'config: packages: rubygems: saltbridge-demo',
+        'config: packages: python: saltbridge-demo',
       ]);
       t.is(
         await installed(),
-        'saltbridge-alone 1.3-3\nsaltbridge-demo 1.3-3\nsaltbridge-demo (0.1.0)',
+        'saltbridge-alone 1.3-3\nsaltbridge-demo 1.3-3\nsaltbridge-demo (0.1.0)\nsaltbridge-demo==0.1.0',
       );
       t.deepEqual(await changedBy(rest), []);
+      const newer = { python: { 'saltbridge-demo': ['0.2.0'] } };
+      t.deepEqual(await changedBy(newer), ['config: packages: python: saltbridge-demo']);
+      t.is(await shell('python3 -c "import saltbridge_demo as it; print(it.version)"'), '0.2.0');
+      t.deepEqual(await changedBy(newer), []);
+      const unknown = await apply({ config: { packages: { python: { 'no-such': [] } } } });
+      t.is(endOf(unknown), 'failed');
       const missing = await apply({
         config: { packages: { [managers[0] ?? '']: { 'no-such': [] } } },
       });
