@@ -109,6 +109,11 @@ const plans = [
   },
 ];
 
+/** The port of the HTTP API is the same for each cloud, so that heat-engine is configured once. */
+export function bridgeUrlOf({ keystone }: Pick<CloudDescription, 'keystone'>): string {
+  return `http://127.0.0.1:${Number(new URL(keystone).port) + 80}`;
+}
+
 /** Where a master is, and what outlives it. */
 export class Stage {
   /** Calls of the minions' functions, as `id function text`. */
@@ -122,10 +127,9 @@ export class Stage {
   #ports: SaltPorts | undefined;
   #running: EmbeddedMaster | undefined;
 
-  /** The port of its HTTP API is the same for each cloud, so that heat-engine is configured once. */
   constructor(cloud: CloudDescription) {
     this.#cloud = cloud;
-    this.url = `http://127.0.0.1:${Number(new URL(cloud.keystone).port) + 80}`;
+    this.url = bridgeUrlOf(cloud);
   }
 
   /** Where minions find the master. */
