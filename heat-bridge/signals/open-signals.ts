@@ -26,7 +26,7 @@ import type { Traces } from '../tracing.ts';
 import { DeliveryWorker } from './delivery-worker.ts';
 import type { GroupMembership } from './handle-groups.ts';
 import { type HandleInfo, HandleRegistry } from './handles.ts';
-import { addMissingOwners, Outbox, type OutboxQuotaOptions, type PendingSignal } from './outbox.ts';
+import { Outbox, type OutboxQuotaOptions, type PendingSignal, upgradeRecords } from './outbox.ts';
 import { HeldSignals, SignalIntake, SignalReporter } from './signal-intake.ts';
 import {
   auditExpired,
@@ -239,7 +239,7 @@ export async function openSignals(
     now,
   });
   const keepMarksMs = host.config.publishSession * 1000;
-  await addMissingOwners(state, (id) => handles.find(id)?.owner);
+  await upgradeRecords(state, (id) => handles.find(id)?.owner);
   const ask = createHttpClient({
     endpoints: { get: (origin) => endpoints.get(origin) },
     timeoutMs,

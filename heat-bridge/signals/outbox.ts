@@ -67,12 +67,58 @@ export interface OutboxEntry {
   readonly endedAt?: number;
 }
 
-export function packRecord(record: OutboxRecord): Uint8Array {
-  return Buffer.from(writeJson(record));
+const recordHead = {
+  id: Type.String(),
+  alias: Type.String(),
+  handle: Type.Optional(Type.String()),
+  sequence: Type.Number(),
+  minion: Type.String(),
+  member: Type.Optional(Type.String()),
+  stack: Type.Optional(Type.String()),
+  owner: Type.Optional(Type.String()),
+  heldKey: Type.Optional(Type.String()),
+  acceptedAt: Type.Number(),
+};
+const outboxHead = Compile(Type.Object(recordHead));
+const deadHead = Compile(
+  Type.Object({
+    ...recordHead,
+    reason: Type.String(),
+    httpStatus: Type.Optional(Type.Number()),
+    endedAt: Type.Number(),
+  }),
+);
+
+/** A record without what the guest said. */
+type RecordHead = Omit<OutboxRecord, 'signal'>;
+
+const endOfHead = 0x0a;
+
+/** The head and the signal on a line each, so that a start need not read what guests said. */
+export function packRecord({ signal, ...head }: OutboxRecord): Uint8Array {
+  return Buffer.from(`${JSON.stringify(head)}\n${writeJson(signal)}`);
 }
 
-export function unpackRecord<T extends OutboxRecord>(bytes: Uint8Array): T {
-  return parseJson(Buffer.from(bytes).toString('utf8')) as unknown as T; // packed by packRecord
+/** @throws StoreError ERR_STORE_CORRUPT */
+export function unpackRecord(row: Uint8Array): OutboxRecord {
+  return { ...unpackHead(outboxHead, row), signal: unpackSignal(row) };
+}
+
+/** @throws StoreError ERR_STORE_CORRUPT */
+function unpackDeadLetter(row: Uint8Array): DeadLetter {
+  return { ...unpackHead(deadHead, row), signal: unpackSignal(row) };
+}
+
+/** @throws StoreError ERR_STORE_CORRUPT */
+function unpackHead<T>(form: { Check(value: unknown): value is T }, row: Uint8Array): T {
+  const head = tryParseJson(Buffer.from(row.subarray(0, row.indexOf(endOfHead))).toString('utf8'));
+  if (form.Check(head)) return head;
+  throw new StoreError('ERR_STORE_CORRUPT', 'a signal has an unknown form in the store');
+}
+
+function unpackSignal(row: Uint8Array): Signal {
+  const text = Buffer.from(row.subarray(row.indexOf(endOfHead) + 1)).toString('utf8');
+  return parseJson(text) as unknown as Signal; // read by parseSignal before it was packed
 }
 
 export function outboxEntryOf(
@@ -103,26 +149,31 @@ export function outboxEntryOf(
   };
 }
 
+const formKey = ['signals', 'form'];
+
 /**
- * Gives each record that has a handle the handle's owner, where an earlier version wrote none: who
- * owns the handle could not find it otherwise. All of them or none.
+ * Gives the records of an earlier version, which were one line of JSON, a head of their own; and
+ * the owner of their handle where there was none, as its owner could not find them otherwise. Once,
+ * and all of them or none.
  */
-export async function addMissingOwners(
+export async function upgradeRecords(
   state: StateArea,
   ownerOf: (handle: string) => string | undefined,
 ): Promise<void> {
-  const operations: StateOperation[] = [];
+  if ((await state.get(formKey)) !== undefined) return;
+  const operations: StateOperation[] = [
+    { op: 'put', key: formKey, value: Buffer.from('2'), ifRevision: 0 },
+  ];
   for (const part of ['outbox', 'dead']) {
     for await (const { key, value, expiresAt } of state.list(['signals', part])) {
-      const record = unpackRecord(value);
-      if (record.handle === undefined || record.owner !== undefined) continue;
-      const owner = ownerOf(record.handle);
-      if (owner === undefined) continue;
-      const put = { op: 'put', key, value: packRecord({ ...record, owner }) } as const;
+      const old = parseJson(Buffer.from(value).toString('utf8')) as unknown as OutboxRecord;
+      const owner = old.owner ?? (old.handle === undefined ? undefined : ownerOf(old.handle));
+      const record = owner === undefined ? old : { ...old, owner };
+      const put = { op: 'put', key, value: packRecord(record) } as const;
       operations.push(expiresAt === undefined ? put : { ...put, expiresAt });
     }
   }
-  if (operations.length > 0) await state.write(operations);
+  await state.write(operations);
 }
 
 /** More than an operator reads; the oldest go. */
@@ -167,7 +218,7 @@ export class DeadLetterList {
   async list(): Promise<readonly DeadLetter[]> {
     const records: DeadLetter[] = [];
     for await (const { value } of this.#options.state.list(['signals', 'dead'])) {
-      records.push(unpackRecord<DeadLetter>(value));
+      records.push(unpackDeadLetter(value));
     }
     return records.sort((a, b) => a.endedAt - b.endedAt);
   }
@@ -181,7 +232,7 @@ export class DeadLetterList {
         'the dead-letter list has no signal of this id; those that wait are tried again anyway',
       );
     }
-    return unpackRecord<DeadLetter>(entry.value);
+    return unpackDeadLetter(entry.value);
   }
 
   /** @param besides - done in the same transaction */
@@ -497,10 +548,11 @@ export class Outbox {
     const dead = await DeadLetterList.open({ state, keepMs: deadLetterTtlMs, now });
     const delivered = await DeliveredList.open(state, now);
     const outbox = new Outbox(options, dead, delivered);
+    const written = Promise.resolve(true);
     for await (const { value } of state.list(['signals', 'outbox'])) {
-      const record = unpackRecord(value);
-      outbox.#quotas.take(outbox.#remember(record, value.length, Promise.resolve(true)));
-      outbox.#lastSequence = Math.max(outbox.#lastSequence, record.sequence);
+      const head = unpackHead(outboxHead, value);
+      outbox.#quotas.take(outbox.#remember(head, value.length, written));
+      outbox.#lastSequence = Math.max(outbox.#lastSequence, head.sequence);
     }
     return outbox;
   }
@@ -670,10 +722,21 @@ export class Outbox {
     return this.#lastSequence;
   }
 
-  #remember(record: OutboxRecord, bytes: number, isWritten: Promise<boolean>): PendingSignal {
-    const { id, alias, handle, sequence, minion, member, stack, owner, acceptedAt } = record;
-    const kept = { id, alias, handle, sequence, minion, member, stack, owner, acceptedAt };
-    const pending = { ...kept, bytes, isWritten };
+  #remember(head: RecordHead, bytes: number, isWritten: Promise<boolean>): PendingSignal {
+    const { id, alias, handle, sequence, minion, member, stack, owner, acceptedAt } = head;
+    const pending: PendingSignal = {
+      id,
+      alias,
+      handle,
+      sequence,
+      minion,
+      member,
+      stack,
+      owner,
+      acceptedAt,
+      bytes,
+      isWritten,
+    };
     this.#pending.set(id, pending);
     return pending;
   }

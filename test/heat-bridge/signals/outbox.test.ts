@@ -9,8 +9,10 @@ import {
   Outbox,
   packRecord,
   unpackRecord,
+  upgradeRecords,
 } from '../../../heat-bridge/signals/outbox.ts';
 import { errorTextOf, parseSignal, signalId } from '../../../heat-bridge/signals/transports.ts';
+import { writeJson } from '../../../runtime/index.ts';
 import { memoryState, openTestSignals, type SignalsUnderTest } from './open-signals.ts';
 import { type Answerer, always, type Recorder, recorderFor, startRecorder } from './recorder.ts';
 
@@ -1219,15 +1221,21 @@ test('integers of 64 bits are kept, also in the outbox', (t) => {
   t.deepEqual(unpackRecord(packRecord(record)), record);
 });
 
-test('the age of the outbox is that of the oldest signal, also in the next process', async (t) => {
-  const state = memoryState();
-  let time = 1;
+function openOutbox(
+  state: ReturnType<typeof memoryState>,
+  now: () => number = () => 1,
+): Promise<Outbox> {
   const quotas = {
     ...{ perMinion: 9, perStack: 9, perOwner: 9, ownerBytes: 9_999, heldPerMinion: 9 },
     ...{ entries: 9, bytes: 99_999 },
   };
-  const open = (): Promise<Outbox> =>
-    Outbox.open({ state, quotas, keepMarksMs: 9, deadLetterTtlMs: 9, now: () => time });
+  return Outbox.open({ state, quotas, keepMarksMs: 9, deadLetterTtlMs: 9, now });
+}
+
+test('the age of the outbox is that of the oldest signal, also in the next process', async (t) => {
+  const state = memoryState();
+  let time = 1;
+  const open = (): Promise<Outbox> => openOutbox(state, () => time);
   const first = await open();
   const fields = { minion: 'm1', signal: { status: 'SUCCESS' } } as const;
   await first.accept({ ...fields, alias: 'z', handle: 'h', stack: 's' }, undefined);
@@ -1235,6 +1243,43 @@ test('the age of the outbox is that of the oldest signal, also in the next proce
   await first.accept({ ...fields, alias: 'a' }, undefined);
   t.deepEqual(first.figures(), { waiting: 1, held: 1, since: 1 });
   t.deepEqual((await open()).figures(), { waiting: 1, held: 1, since: 1 });
+});
+
+test('a start reads what routing needs of each signal, and not what its guest said', async (t) => {
+  const state = memoryState();
+  const record = { id: 'a', alias: 'b', sequence: 7, minion: 'm1', acceptedAt: 1 } as const;
+  const row = packRecord({ ...record, signal: { status: 'SUCCESS', data: 'said' } });
+  const broken = Buffer.from(row).toString().replace('"said"}', '');
+  const key = ['signals', 'outbox', 'b', '7'];
+  await state.write([{ op: 'put', key, value: Buffer.from(broken) }]);
+  const outbox = await openOutbox(state);
+  t.like(outbox.pending, [{ ...record, bytes: broken.length }]);
+  await state.write([{ op: 'put', key, value: Buffer.from('{}\n{}') }]);
+  await t.throwsAsync(openOutbox(state), { code: 'ERR_STORE_CORRUPT' });
+});
+
+test('the signals of an earlier version, one line of JSON each, are upgraded once', async (t) => {
+  const state = memoryState(() => 1);
+  const old = {
+    ...{ id: 'a', alias: 'b', handle: 'h', sequence: 1_700_000_000_000_000, minion: 'm1' },
+    ...{ stack: 's', signal: { status: 'FAILURE', data: 2n ** 64n - 1n }, acceptedAt: 1 },
+  } as const;
+  const waiting = ['signals', 'outbox', 'b', '1'];
+  const over = { ...old, id: 'c', owner: 'mine', reason: 'expired', endedAt: 5 };
+  await state.write([
+    { op: 'put', key: waiting, value: Buffer.from(writeJson(old)) },
+    {
+      ...{ op: 'put', key: ['signals', 'dead', 'c'], expiresAt: 99 },
+      value: Buffer.from(writeJson(over)),
+    },
+  ]);
+  for (const owner of ['first', 'second']) await upgradeRecords(state, () => owner);
+  const outbox = await openOutbox(state);
+  t.like(outbox.pending, [{ id: 'a', owner: 'first' }]);
+  const entry = await state.get(waiting);
+  t.deepEqual(entry && unpackRecord(entry.value), { ...old, owner: 'first' });
+  t.deepEqual(await outbox.dead.list(), [over]);
+  t.is((await state.get(['signals', 'dead', 'c']))?.expiresAt, 99);
 });
 
 test('what is over is counted at the start by its age, and not read', async (t) => {
