@@ -5,6 +5,7 @@ import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
+import type { PolicyRule } from '../acl/index.ts';
 import { freePort } from '../bench/free-port.ts';
 import type { Bridge } from '../heat-bridge/index.ts';
 import {
@@ -123,6 +124,8 @@ export interface EmbeddedMasterOptions {
   /** Of its HTTP API. Default: a free one. */
   readonly apiPort?: number;
   readonly bridge: Bridge;
+  /** Beside that every minion may signal. */
+  readonly rules: readonly PolicyRule[];
   /** More of its options. */
   readonly options: NonNullable<Parameters<typeof resolveMasterConfig>[0]>;
 }
@@ -143,6 +146,7 @@ export async function startEmbeddedMaster({
   ports,
   apiPort = 0,
   bridge,
+  rules,
   options,
 }: EmbeddedMasterOptions): Promise<EmbeddedMaster> {
   const at = (name: string): string => path.join(directory, name);
@@ -155,6 +159,13 @@ export async function startEmbeddedMaster({
       cachedir: at('cache'),
       sockDir: at('s'),
       stateDir: at('state'),
+      acl: {
+        mode: 'enforce',
+        signals: [{ tag: 'heat/*', minions: '*' }],
+        learnActions: [],
+        recordData: false,
+        rules,
+      },
       ...options,
     }),
     logger: createLogger('error', process.stderr),

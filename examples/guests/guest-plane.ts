@@ -129,23 +129,17 @@ export class GuestPlane {
       directory: this.folder,
       ports: this.#ports,
       bridge: createBridge(),
+      rules: [
+        allow('guests use what the bridge has for them', {
+          subject: { minion: '*' },
+          action: 'runner',
+          resource: { fun: 'saltbridge_*' },
+        }),
+      ],
       options: {
         confFile: at('master'),
         fileRoots: { base: [at('files')] },
         relay: { interface: '127.0.0.1', ...relayPorts, from: ['127.0.0.1'] },
-        acl: {
-          mode: 'enforce',
-          signals: [{ tag: 'heat/*', minions: '*' }],
-          learnActions: [],
-          recordData: false,
-          rules: [
-            allow('guests use what the bridge has for them', {
-              subject: { minion: '*' },
-              action: 'runner',
-              resource: { fun: 'saltbridge_*' },
-            }),
-          ],
-        },
         bridge: {
           enroll: { masters: ['127.0.0.1'] },
           guests: {

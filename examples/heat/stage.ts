@@ -157,31 +157,25 @@ export class Stage {
       ports: this.#ports,
       apiPort: Number(new URL(this.url).port),
       bridge: createBridge({ commands, plans }),
+      rules: [
+        allow('demo runs commands', {
+          subject: { project: 'demo', role: 'member' },
+          action: 'command',
+          resource: { fun: 'demo.*' },
+        }),
+        allow('deployments run commands', {
+          subject: { service: 'deployments' },
+          action: 'command',
+          resource: { fun: 'demo.*', within: 'web-*' },
+        }),
+        allow('demo enrols machines', {
+          subject: { project: 'demo', role: 'member' },
+          action: 'command',
+          resource: { fun: 'bridge.enroll.*', arguments: [{ kwargs: { id: 'saltbridge-*' } }] },
+        }),
+      ],
       options: {
         autoAccept: true,
-        acl: {
-          mode: 'enforce',
-          signals: [{ tag: 'heat/*', minions: '*' }],
-          learnActions: [],
-          recordData: false,
-          rules: [
-            allow('demo runs commands', {
-              subject: { project: 'demo', role: 'member' },
-              action: 'command',
-              resource: { fun: 'demo.*' },
-            }),
-            allow('deployments run commands', {
-              subject: { service: 'deployments' },
-              action: 'command',
-              resource: { fun: 'demo.*', within: 'web-*' },
-            }),
-            allow('demo enrols machines', {
-              subject: { project: 'demo', role: 'member' },
-              action: 'command',
-              resource: { fun: 'bridge.enroll.*', arguments: [{ kwargs: { id: 'saltbridge-*' } }] },
-            }),
-          ],
-        },
         bridge: {
           enroll: {},
           deployments: { poll_interval: 2 },
