@@ -311,6 +311,8 @@ async function serveFolder(t: ExecutionContext, directory: string): Promise<stri
   const server = createServer(({ url = '' }, response) => {
     const file = path.join(directory, new URL(url, 'http://localhost').pathname);
     const isThere = statSync(file, { throwIfNoEntry: false })?.isFile() ?? false;
+    // What pip asks for.
+    if (file.endsWith('.html')) response.setHeader('content-type', 'text/html');
     response.writeHead(isThere ? 200 : 404).end(isThere ? readFileSync(file) : undefined);
   });
   server.listen(0, '127.0.0.1');
@@ -487,6 +489,7 @@ mkdir -p /etc/yum.repos.d /etc/zypp/repos.d /etc/rpm
 printf '[demo]\\nname=demo\\nbaseurl=${origin}/rpm\\ngpgcheck=0\\nenabled=1\\n' > /etc/yum.repos.d/demo.repo
 cp /etc/yum.repos.d/demo.repo /etc/zypp/repos.d/demo.repo
 printf '%%_dbpath /var/lib/rpm\\n' > /etc/rpm/macros
+rm -rf /root/.config/pip /root/.pip /etc/xdg/pip
 printf '[global]\\nno-index = true\\nfind-links = ${origin}/pip/index.html\\nbreak-system-packages = true\\n' > /etc/pip.conf
 printf -- '---\\n:sources:\\n- ${origin}/gem/\\n' > /etc/gemrc
 # Of files as well: the packages are not signed.
@@ -526,6 +529,10 @@ for (const [index, { name, grains, managers }] of families.entries()) {
   foreignStep(
     `packages of ${name}, gems, and Python’s are installed by their managers (${version})`,
     async (t) => {
+      // Of whoever runs the tests: they come before the file that minions have.
+      for (const name of Object.keys(process.env)) {
+        if (name.startsWith('PIP_')) delete process.env[name];
+      }
       const directory = temporaryDirectory(t);
       execFileSync('sh', ['-c', foreignRepositories, directory], { stdio: 'pipe' });
       const origin = await serveFolder(t, directory);
@@ -533,7 +540,7 @@ for (const [index, { name, grains, managers }] of families.entries()) {
       await shell(useForeignRepositories(origin));
       const installed = (): Promise<string> =>
         shell(
-          "rpm -qa --queryformat '%{NAME} %{VERSION}-%{RELEASE}\\n' 'saltbridge-*' | sort; gem list --local '^saltbridge'; pip list --format freeze | grep ^saltbridge",
+          "rpm -qa --queryformat '%{NAME} %{VERSION}-%{RELEASE}\\n' 'saltbridge-*' | sort; gem list --local '^saltbridge'; /usr/bin/python3 -m pip list --format freeze | grep ^saltbridge",
         );
       const changedBy = async (packages: object): Promise<readonly string[]> => {
         const values = await apply({ config: { packages } });
@@ -568,7 +575,10 @@ for (const [index, { name, grains, managers }] of families.entries()) {
       t.deepEqual(await changedBy(rest), []);
       const newer = { python: { 'saltbridge-demo': ['0.2.0'] } };
       t.deepEqual(await changedBy(newer), ['config: packages: python: saltbridge-demo']);
-      t.is(await shell('python3 -c "import saltbridge_demo as it; print(it.version)"'), '0.2.0');
+      t.is(
+        await shell('/usr/bin/python3 -c "import saltbridge_demo as it; print(it.version)"'),
+        '0.2.0',
+      );
       t.deepEqual(await changedBy(newer), []);
       const unknown = await apply({ config: { packages: { python: { 'no-such': [] } } } });
       t.is(endOf(unknown), 'failed');
