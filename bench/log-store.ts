@@ -5,7 +5,7 @@ import path from 'node:path';
 import { foundLog } from '../store/log/founding.ts';
 import { openJetStreamLog } from '../store/log/jetstream-log.ts';
 import { type LogStore, openLogStore } from '../store/log/log-store.ts';
-import { startNatsServers } from '../test/helpers/nats-cluster.ts';
+import { startNatsServers } from './nats-cluster.ts';
 
 const measuredMs = 3000;
 const value = Buffer.alloc(200, 1);

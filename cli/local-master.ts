@@ -10,15 +10,20 @@ import {
 } from '../client/index.ts';
 import {
   backupOfflineStore,
+  type ClusterReceipt,
   type FunctionsApi,
+  initCluster,
   inspectMasterStore,
   type JobsApi,
+  joinCluster,
+  leaveCluster,
   loadMasterConfig,
   type MasterApi,
   type MasterConfig,
   type OfflineKeys,
   openOfflineKeys,
   type RunRequest,
+  refoundCluster,
   restoreMasterStore,
 } from '../master/index.ts';
 import type { BackupReceipt, RestoreReceipt, StoreInspection } from '../store/index.ts';
@@ -47,6 +52,8 @@ export interface LocalMaster {
   readonly openKeys: (configDirectory: string) => Promise<OfflineKeys>;
   /** The store of that master, whether it runs or not. */
   readonly openStore: (configDirectory: string) => Promise<StoreAccess>;
+  /** The cluster of that configuration directory, for a master that does not run. */
+  readonly openCluster: (configDirectory: string) => Promise<OfflineCluster>;
   /** What that configuration says of commands named as Salt's. */
   readonly commandDefaults: (configDirectory: string) => Promise<CommandDefaults>;
 }
@@ -73,6 +80,7 @@ export function createLocalMaster(): LocalMaster {
     },
     openKeys: async (directory) => openKeys(await configOf(directory)),
     openStore: async (directory) => openStore(await configOf(directory)),
+    openCluster: async (directory) => openCluster(await configOf(directory)),
     commandDefaults: configOf,
   };
 }
@@ -110,6 +118,23 @@ interface StoreAccess {
   restore(file: string): Promise<RestoreReceipt>;
   /** Reads it from one end to the other. */
   inspect(): Promise<StoreInspection>;
+}
+
+/** What a master that does not run does with its cluster. */
+interface OfflineCluster {
+  init(): Promise<ClusterReceipt>;
+  join(ticket: string): Promise<ClusterReceipt>;
+  leave(): Promise<ClusterReceipt>;
+  refound(): Promise<ClusterReceipt>;
+}
+
+function openCluster(config: MasterConfig): OfflineCluster {
+  return {
+    init: () => initCluster(config),
+    join: (ticket) => joinCluster(config, ticket),
+    leave: () => leaveCluster(config),
+    refound: () => refoundCluster(config),
+  };
 }
 
 function openStore(config: MasterConfig): StoreAccess {

@@ -6,6 +6,7 @@ import { describeSystemError, renameProblem } from '../runtime/index.ts';
 import { addAclCommand } from './commands/acl.ts';
 import { addAuditCommand } from './commands/audit.ts';
 import { addBridgeCommand } from './commands/bridge.ts';
+import { addClusterCommand } from './commands/cluster.ts';
 import { addCompletionCommand } from './commands/completion.ts';
 import { addConfigCommand } from './commands/config.ts';
 import { addDemoCommand } from './commands/demo.ts';
@@ -46,6 +47,7 @@ const addCommands: readonly ((program: Command, context: CommandContext) => void
   addEventsCommand,
   addStatusCommand,
   addStoreCommand,
+  addClusterCommand,
   addAclCommand,
   addPillarCommand,
   addAuditCommand,

@@ -3,6 +3,7 @@
  * with 2 if there is no such example, and with 69 if something that it needs is missing.
  */
 import { type Example, printedStep } from './example.ts';
+import { cluster } from './cluster/cluster.example.ts';
 import { gossip } from './gossip/gossip.example.ts';
 import { guests } from './guests/guests.example.ts';
 import { deployments } from './heat/deployments.example.ts';
@@ -14,6 +15,7 @@ import { troveHeat } from './trove/heat.example.ts';
 import { trove } from './trove/trove.example.ts';
 
 const examples: Readonly<Record<string, Example>> = {
+  cluster,
   gossip,
   guests,
   'heat-deployments': deployments,

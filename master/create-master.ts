@@ -11,7 +11,8 @@ import {
   type ReloadReport,
 } from './api/index.ts';
 import { audited, auditedCall, auditMaster, createAudit } from './audit/index.ts';
-import { createAuth, openSeal, preparePrivateDirectories } from './auth/index.ts';
+import { createAuth, openMasterSeal, preparePrivateDirectories } from './auth/index.ts';
+import { createClusterApi } from './cluster-api.ts';
 import { LiveConfig, type MasterConfig } from './config/index.ts';
 import { createContext } from './context/index.ts';
 import { createData } from './data/index.ts';
@@ -76,17 +77,18 @@ async function open(parts: Parts, closers: Closers): Promise<Assembly> {
   // Every job that is followed listens to it.
   setMaxListeners(0, closing.signal);
   await preparePrivateDirectories([fixed.stateDir, fixed.pkiDir]);
-  const { logger, store, now, onReplaced } = parts;
+  const { logger, store, clusterLog, now, onReplaced } = parts;
   const context = await createContext({
     config: fixed,
     store,
+    clusterLog,
     now,
     logger,
     onReplaced,
     closers,
     closing: closing.signal,
   });
-  const seal = await openSeal(fixed.stateDir);
+  const seal = await openMasterSeal(fixed, context.store, context.cluster);
   const audit = await createAudit({ config, context, seal });
   const events = await createEvents({ config, context });
   const transports =
@@ -183,6 +185,7 @@ async function open(parts: Parts, closers: Closers): Promise<Assembly> {
     presence: async () => jobs.present(),
     minions: async () => jobs.list(),
     store: audited(rpcTable.store, storeApi, audit),
+    cluster: audited(rpcTable.cluster, createClusterApi(fixed, context), audit),
     status: async () => status(),
     metrics: async () => [
       ...(await measure({ context, auth, events, jobs, reactor, limits }, ownStatus())),

@@ -16,6 +16,7 @@ export { StoreError } from '../store/index.ts';
 export type {
   BatchRequest,
   BatchUpdate,
+  ClusterStatus,
   CreatedKey,
   Delivery,
   Denial,
@@ -197,6 +198,13 @@ export {
   preloadMaster,
 } from './master.ts';
 export type { MasterParts } from './master-parts.ts';
+export {
+  type ClusterReceipt,
+  initCluster,
+  joinCluster,
+  leaveCluster,
+  refoundCluster,
+} from './offline-cluster.ts';
 export { backupOfflineStore, inspectMasterStore, restoreMasterStore } from './offline-store.ts';
 export type { TriggerEvent } from './reactor/index.ts';
 export {

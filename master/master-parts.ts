@@ -2,7 +2,7 @@
 
 import type { Logger } from 'pino';
 import type { MasterTransport } from '../minion-protocol/index.ts';
-import type { Store } from '../store/index.ts';
+import type { Store, TransactionLog } from '../store/index.ts';
 import type { PillarProvider } from './api/index.ts';
 import type { MasterConfig } from './config/index.ts';
 import type { ExtPillar } from './data/index.ts';
@@ -27,6 +27,11 @@ export interface ReplaceableParts {
   readonly transports?: readonly MasterTransport[];
   /** Default: the embedded store in `saltbridge: state_dir`. */
   readonly store?: Store;
+  /**
+   * Connects to the log of `saltbridge: cluster`. Default: to that of its NATS servers.
+   * @internal
+   */
+  readonly clusterLog?: () => Promise<TransactionLog>;
   /**
    * Reads the configuration again, for `Master.reload` and `acl.reload`. Default: the directory
    * of `config`; a master made of plain options refuses.

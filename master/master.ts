@@ -98,6 +98,7 @@ function partsOf(options: CreateMasterOptions): MasterParts & { readonly logger:
     logger,
     transports,
     store,
+    clusterLog,
     readConfig = rereadOf(given),
     now,
     ...plain
@@ -112,6 +113,7 @@ function partsOf(options: CreateMasterOptions): MasterParts & { readonly logger:
     fileserver,
     transports,
     store,
+    clusterLog,
     readConfig,
     now,
   };
@@ -234,6 +236,10 @@ class MasterInProcess implements Master, InProcessApi {
 
   get store(): StoreApi {
     return this.#running().api.store;
+  }
+
+  get cluster(): InProcessApi['cluster'] {
+    return this.#running().api.cluster;
   }
 
   async minions(): ReturnType<InProcessApi['minions']> {

@@ -58,6 +58,7 @@ export function createStatus(deps: StatusDeps): () => MasterStatus {
         pending: pending.length,
         rejected: rejected.length,
       },
+      ...(context.cluster === undefined ? {} : { cluster: context.cluster.status() }),
       counters: { ...sumOfRefusals(transports), ...context.counters.snapshot() },
     };
   };

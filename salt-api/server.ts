@@ -170,7 +170,8 @@ async function isServing(
   master: Parameters<typeof addHealthRoutes>[1]['master'],
 ): Promise<boolean> {
   try {
-    return !(await master.status()).storeFull;
+    const { storeFull, cluster } = await master.status();
+    return !storeFull && cluster?.refusesWrites !== true;
   } catch {
     return false;
   }

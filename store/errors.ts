@@ -8,6 +8,7 @@ export type StoreErrorCode =
   | 'ERR_CLUSTER_LOG'
   | 'ERR_CLUSTER_OUTCOME'
   | 'ERR_CLUSTER_SECRET'
+  | 'ERR_CLUSTER_TICKET'
   | 'ERR_KEY'
   | 'ERR_REVISION'
   | 'ERR_STORE_BACKUP'
@@ -71,6 +72,12 @@ export const storeErrors: Readonly<Record<StoreErrorCode, StoreErrorEntry>> = {
   ERR_CLUSTER_SECRET: {
     meaning: 'The log does not open with the secret and the name of the cluster that were given.',
     action: 'Use the secret and the name that the other members have.',
+    retry: false,
+  },
+  ERR_CLUSTER_TICKET: {
+    meaning:
+      'A ticket to join a cluster is unknown, used, too old, of another cluster, or no ticket.',
+    action: 'Make a new one with saltbridge cluster ticket; nothing was changed here.',
     retry: false,
   },
   ERR_KEY: {

@@ -15,6 +15,10 @@ export {
   storeErrors,
 } from './errors.ts';
 export { inspectStore, readStore, type StoreInspection } from './inspect.ts';
+export type { LogCipher as SealedFrames } from './log/cipher.ts';
+export type { LogStore } from './log/log-store.ts';
+export type { TransactionLog } from './log/transaction-log.ts';
+export { loadLogEngine } from './log-engine.ts';
 export { createMemoryStore } from './memory.ts';
 export { endHolder, hasEnded, ownIdentity } from './process-identity.ts';
 export { type RestoreOptions, type RestoreReceipt, restoreStore } from './restore.ts';

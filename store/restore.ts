@@ -90,7 +90,8 @@ async function checkRestored(
   { file, adapt, now = Date.now }: RestoreOptions,
 ): Promise<StoreInspection> {
   const tables = openLmdbTables(directory);
-  const store = new TableStore(tables, now);
+  // What is restored as it was may belong to a log, which says when rows expire.
+  const store = new TableStore(tables, now, adapt !== undefined);
   try {
     const found = checkTables(tables);
     if (found.layout > layoutVersion) {

@@ -238,9 +238,15 @@ export type KeyedChange =
 
 const maxQueuedChanges = 10_000;
 
+interface ChangeListener {
+  readonly prefix: Buffer;
+  readonly listener: (change: Change) => void;
+}
+
 /** Tells changes to those who watch, each with a bounded queue of its own. */
 class ChangeFeed {
   readonly #watchers = new Set<Watcher>();
+  readonly #listeners = new Set<ChangeListener>();
 
   /** Changes under the encoded prefix from this call on, until the signal or {@link end}. */
   watch(prefix: Buffer, signal: AbortSignal): AsyncIterable<Change> {
@@ -254,8 +260,20 @@ class ChangeFeed {
     return watcher;
   }
 
+  /** Calls the listener with each change under the encoded prefix, until the signal. */
+  listen(prefix: Buffer, listener: (change: Change) => void, signal: AbortSignal): void {
+    const entry = { prefix, listener };
+    this.#listeners.add(entry);
+    signal.addEventListener('abort', () => this.#listeners.delete(entry), { once: true });
+  }
+
   /** Tells everybody whom it concerns. */
   publish(changes: readonly KeyedChange[]): void {
+    for (const { prefix, listener } of this.#listeners) {
+      for (const change of changes) {
+        if (isBelow(prefix, change.key)) listener(toChange(change));
+      }
+    }
     for (const watcher of this.#watchers) {
       for (const change of changes) {
         if (watcher.concerns(change.key)) watcher.push(toChange(change));
@@ -267,6 +285,10 @@ class ChangeFeed {
   end(): void {
     for (const watcher of this.#watchers) watcher.end();
   }
+}
+
+function isBelow(prefix: Buffer, key: Buffer): boolean {
+  return key.subarray(0, prefix.length).equals(prefix);
 }
 
 /** A copy: the tables may hold the row itself. */
@@ -298,7 +320,7 @@ class Watcher implements AsyncIterableIterator<Change> {
   }
 
   concerns(key: Buffer): boolean {
-    return key.subarray(0, this.#prefix.length).equals(this.#prefix);
+    return isBelow(this.#prefix, key);
   }
 
   push(change: Change): void {
@@ -713,6 +735,15 @@ export class TableStore implements Store {
   watch(prefix: Key, signal: AbortSignal): AsyncIterable<Change> {
     this.#refuseWhenClosed();
     return this.#feed.watch(encodePrefix(prefix), signal);
+  }
+
+  /**
+   * Calls the listener with each change under the prefix, until the signal: before the write that
+   * made it resolves. It must not throw.
+   */
+  onChange(prefix: Key, listener: (change: Change) => void, signal: AbortSignal): void {
+    this.#refuseWhenClosed();
+    this.#feed.listen(encodePrefix(prefix), listener, signal);
   }
 
   stream(name: string): Stream {

@@ -3,6 +3,7 @@ import type { MasterStatus, TransportStatus } from '../../master/index.ts';
 import type { CommandContext } from '../context.ts';
 import { configOption, jsonOption, logLevelOption } from '../options.ts';
 import { escapeName, printJson, printLine } from '../terminal.ts';
+import { clusterLines } from './cluster.ts';
 
 interface StatusOptions {
   readonly configDir: string;
@@ -39,6 +40,7 @@ function formatStatus(status: MasterStatus): string {
       ? ['acl          learning: minions may do what no rule permits']
       : []),
     ...(status.auditFull ? ['audit        cannot be written: records wait, then are lost'] : []),
+    ...(status.cluster === undefined ? [] : clusterLines(status.cluster)),
     `keys         ${keys.join(', ')}`,
     ...Object.entries(status.extensions ?? {}).flatMap(([name, figures]) =>
       Object.entries(figures).map(([what, value]) => formatFigure(name, what, value)),

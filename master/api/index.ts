@@ -8,6 +8,7 @@ export type {
   StoredHead,
   WithRequester,
 } from './audit.ts';
+export type { ClusterApi, ClusterStatus, ClusterTicket } from './cluster.ts';
 export { type ErrorEntry, MasterError, type MasterErrorCode, masterErrors } from './errors.ts';
 export type {
   Denial,

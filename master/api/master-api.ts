@@ -7,6 +7,7 @@ import type { Explanation, PolicyRule } from '../../acl/index.ts';
 import type { FactMap, WireMap, WireValue } from '../../minion-protocol/index.ts';
 import type { BackupReceipt } from '../../store/index.ts';
 import type { AuditRequester, Requested, StoredHead, WithRequester } from './audit.ts';
+import type { ClusterApi, ClusterStatus } from './cluster.ts';
 import type { Denial, MasterEvent, MetricFamily, ReloadReport } from './events.ts';
 import type { FunctionCall, FunctionResult, StartedCall } from './functions.ts';
 import type {
@@ -138,6 +139,8 @@ export interface MasterStatus {
   readonly keys: Readonly<Record<KeyState, number>>;
   /** Requests refused, delayed or dropped since the start, by reason. */
   readonly counters: Readonly<Record<string, number>>;
+  /** Of the cluster that the master is a member of; absent where it is of none. */
+  readonly cluster?: ClusterStatus;
   /** What extensions measure, by their names: of `bridge` the outbox, enrolments and runs. */
   readonly extensions?: Readonly<Record<string, Readonly<Record<string, number>>>>;
 }
@@ -507,6 +510,7 @@ export interface MasterApi {
   /** Salt's wheel functions: `key.list_all`, `config.values`, … */
   readonly wheel: FunctionsApi;
   readonly store: StoreApi;
+  readonly cluster: ClusterApi;
   status(): Promise<MasterStatus>;
   /** What was counted and timed since the start; docs/metrics.md has the names. */
   metrics(): Promise<readonly MetricFamily[]>;
@@ -520,6 +524,7 @@ export interface InProcessApi extends MasterApi {
   readonly acl: Omit<AclApi, 'forget' | 'reload'> &
     WithRequester<Pick<AclApi, 'forget' | 'reload'>>;
   readonly logins: Omit<LoginsApi, 'revoke'> & WithRequester<Pick<LoginsApi, 'revoke'>>;
+  readonly cluster: Pick<ClusterApi, 'status'> & WithRequester<Omit<ClusterApi, 'status'>>;
   readonly runners: InProcessFunctionsApi;
   readonly wheel: InProcessFunctionsApi;
 }

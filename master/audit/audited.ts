@@ -196,7 +196,7 @@ export interface AuditDeps {
 
 /** @throws the system's error when the log cannot be opened */
 export async function createAudit({ config, context, seal }: AuditDeps): Promise<Audit> {
-  const { store, now, closers } = context;
+  const { ownStore: store, now, closers } = context;
   const { audit: options, stateDir } = config.fixed;
   if (!options.enabled) {
     const nothing = async (): Promise<null> => null;
@@ -239,7 +239,10 @@ export interface MasterAuditDeps extends Omit<AuditDeps, 'seal'> {
 /** Audits the master's own life and its keys, and tells when the log has no room. */
 export function auditMaster({ config, context, audit, auth, events }: MasterAuditDeps): void {
   audit.onChange((isFull) => events.bus.fire(isFull ? tags.auditFull : tags.auditRoom, {}));
-  auth.keys.onChange((change) => tellKeyChange(audit, change));
+  auth.keys.onChange((change) => {
+    // Another member's log has what it did.
+    if (!change.isElsewhere) tellKeyChange(audit, change);
+  });
   const who = { kind: 'master', name: config.fixed.id } as const;
   const detail = `saltbridge ${version}, process ${process.pid}`;
   audit.append({ who, action: 'master.start', outcome: 'done', detail });

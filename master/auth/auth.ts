@@ -6,6 +6,7 @@ import type { FixedConfig, LiveConfig } from '../config/index.ts';
 import type { MasterContext } from '../context/index.ts';
 import type { Events } from '../events/index.ts';
 import { type AutoAccept, openConfiguredAutoAccept } from './auto-accept.ts';
+import { writeOwnKeys } from './cluster-keys.ts';
 import {
   createKeyLifecycle,
   type KeyLifecycle,
@@ -20,9 +21,12 @@ import {
   openMasterKeys,
   readMasterSignature,
 } from './master-keys.ts';
+import { PkiDir } from './pki-directory.ts';
+import { PkiMirror } from './pki-mirror.ts';
 import { RetiredIds, TokenCheck, VersionCheck, VersionPins } from './request-checks.ts';
 import { RsaPool } from './rsa-pool.ts';
 import { LastHeard, PublishKey, type Seal, SessionKeys } from './session-keys.ts';
+import { sharedKeyFiles } from './shared-keys.ts';
 
 /** Ends what a module keeps of an id. */
 type Forget = (id: string) => Promise<unknown>;
@@ -73,13 +77,19 @@ export interface AuthDeps {
 export async function createAuth(deps: AuthDeps): Promise<Auth> {
   const { config, context, seal, events, transports } = deps;
   const { fixed } = config;
-  const { store, closers, now } = context;
+  const { store, cluster, closers, now } = context;
   const { bus } = events;
   const log = context.log.child({ component: 'keys' });
   const rsa = closers.add(new RsaPool(), (it) => it.close());
+  if (cluster !== undefined) await writeOwnKeys(fixed, store, { cluster, log, now });
   const masterKeys = await openOwnKeys(fixed, 'master', fixed.keyPass);
   const masterKeySigner = await openMasterKeySigner(fixed, masterKeys.publicPem);
-  const keys = closers.add(await openConfiguredKeys(config, now), (it) => it.close());
+  const shared = cluster && sharedKeyFiles(store, cluster, now);
+  const keys = closers.add(await openConfiguredKeys(config, now, shared), (it) => it.close());
+  if (cluster !== undefined) {
+    const mirror = new PkiMirror(await PkiDir.open(fixed.pkiDir), keys, log);
+    await closers.add(mirror, (it) => it.close()).start();
+  }
   const autoAccept = closers.add(await openConfiguredAutoAccept(config, now), (it) => it.close());
   const publishKey = await PublishKey.open({
     store,
@@ -88,14 +98,15 @@ export async function createAuth(deps: AuthDeps): Promise<Auth> {
       rsa.run({ kind: 'sign-key-string', masterKey: masterKeys.privateKey, keyString }),
     serialBlock: fixed.publishSerialBlock,
     now,
+    cluster,
   });
   const sessions = await SessionKeys.open(
-    { store, seal, lifetimeMs: fixed.publishSession * 1000, now },
+    { store, seal, lifetimeMs: fixed.publishSession * 1000, now, cluster },
     (id) => keys.isAccepted(id),
   );
-  const pins = await VersionPins.open(store, fixed.minimumAuthVersion);
+  const pins = await VersionPins.open(store, fixed.minimumAuthVersion, cluster);
   const lastHeard = new LastHeard();
-  const retiredIds = await RetiredIds.open(store);
+  const retiredIds = await RetiredIds.open(store, cluster);
   const revocation = closers.add(
     new Revocation({ config, sessions, pins, lastHeard, transports, publishKey, bus, now, log }),
     (it) => it.close(),
@@ -104,8 +115,8 @@ export async function createAuth(deps: AuthDeps): Promise<Auth> {
   const onRetire: Forget[] = [];
   const onKeyDeleted: Forget[] = [];
   if (!fixed.preserveMinionCache) {
-    keys.onChange(({ id, to }) => {
-      if (to !== null || keys.get(id) !== undefined) return;
+    keys.onChange(({ id, to, isElsewhere }) => {
+      if (isElsewhere || to !== null || keys.get(id) !== undefined) return;
       Promise.all(onKeyDeleted.map((forget) => forget(id))).catch((error: unknown) => {
         log.error({ minion: id, err: error }, 'minion data were not forgotten');
       });

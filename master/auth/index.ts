@@ -1,4 +1,5 @@
 export { type Auth, createAuth } from './auth.ts';
+export { openMasterSeal, shareOwnKeys } from './cluster-keys.ts';
 export { keyErrors } from './key-errors.ts';
 export type { HeldKey, KeyLifecycle } from './key-lifecycle.ts';
 export { type KeyChange, type KeyStore, literalGlob } from './key-store.ts';
@@ -9,8 +10,8 @@ export {
   type OwnKey,
   openOfflineKeys,
 } from './keys-api.ts';
-export { preparePrivateDirectories } from './master-keys.ts';
-export { type KeyPlace, placeDirectories } from './pki-directory.ts';
+export { openMasterKeys, preparePrivateDirectories } from './master-keys.ts';
+export { type KeyPlace, PkiDir, placeDirectories } from './pki-directory.ts';
 export {
   DropConnectionError,
   type Handler,
@@ -28,10 +29,10 @@ export {
   createSeal,
   type HeardFrom,
   type LastHeard,
-  openSeal,
   type PublishKey,
   type Seal,
   type SessionKeys,
   secretsPrefix,
 } from './session-keys.ts';
+export { shareMinionKeys } from './shared-keys.ts';
 export { createFullnessCheck, type KeyAcceptanceHook, type OfferedKey, SignIn } from './sign-in.ts';

@@ -181,18 +181,27 @@ export class Revocation {
     }
   }
 
+  /**
+   * Ends what these ids have at this master alone; another member of the cluster has ended the rest.
+   */
+  revokeHere(ids: readonly string[]): void {
+    const { lastHeard, transports } = this.#options;
+    lastHeard.forget(ids);
+    for (const id of ids) {
+      for (const listener of this.#onRevoked) listener(id);
+      // protection: connections-at-every-member
+      for (const transport of transports) transport.disconnect(id);
+    }
+  }
+
   /** Resolves when what is being ended has ended. @throws StoreError when that failed */
   async ended(): Promise<void> {
     await Promise.all(this.#ending);
   }
 
   async #revoke(ids: readonly string[]): Promise<void> {
-    const { sessions, pins, lastHeard, transports } = this.#options;
-    lastHeard.forget(ids);
-    for (const id of ids) {
-      for (const listener of this.#onRevoked) listener(id);
-      for (const transport of transports) transport.disconnect(id);
-    }
+    const { sessions, pins } = this.#options;
+    this.revokeHere(ids);
     // Both at once, in memory: what a new key of the id gets meanwhile is not forgotten with it.
     // protection: session-of-a-deleted-key
     await Promise.all([sessions.forget(ids), pins.forget(ids)]);
@@ -264,14 +273,22 @@ const operatorActs: ReadonlySet<string> = new Set(['accept', 'reject', 'delete']
 /** Tells every change of a key, and ends what a key could do that is no longer accepted. */
 function followKeys(followers: KeyFollowers): void {
   const { keys, bus, revocation, accepted, onKeyLost, log } = followers;
-  keys.onChange(({ id, from, to, act }) => {
+  keys.onChange(({ id, from, to, act, isElsewhere }) => {
     log.info({ minion: id, from, to }, 'key changed');
-    if (operatorActs.has(act) && from !== null && from !== to) {
+    if (operatorActs.has(act) && from !== null && from !== to && !isElsewhere) {
       bus.fire(tags.key, { result: true, act, id });
     }
     // Also when another key takes its place, such as a denied one: what the old one could do ends.
     const endsKey = from === 'accepted' || (from === 'denied' && to !== null);
     if (!endsKey && to !== 'accepted') return;
+    if (isElsewhere) {
+      if (!endsKey) return;
+      revocation.revokeHere([id]);
+      onKeyLost(id).catch((error: unknown) => {
+        log.error({ minion: id, err: error }, 'revocation failed');
+      });
+      return;
+    }
     const ended = endsKey ? [revocation.revoke([id]), onKeyLost(id)] : [];
     Promise.all(ended)
       // Noted only then, so that a start after a crash in between makes up for it.

@@ -10,7 +10,7 @@ import { KeyedMutex } from '../../runtime/index.ts';
 import type { Key, Operation, Store } from '../../store/index.ts';
 import type { LiveConfig } from '../config/index.ts';
 import { KeyError } from './key-errors.ts';
-import { type KeyPlace, keyPlaces, PkiDir, watchPkiDir } from './pki-directory.ts';
+import { type KeyFiles, type KeyPlace, keyPlaces, PkiDir, watchPkiDir } from './pki-directory.ts';
 
 /** States of a minion's key. A denied key stands beside them. */
 type KeyState = Exclude<KeyPlace, 'denied'>;
@@ -50,6 +50,8 @@ export interface KeyChange {
   readonly to: KeyPlace | null;
   /** Salt's word for it, as in its events. */
   readonly act: 'accept' | 'pend' | 'reject' | 'denied' | 'delete';
+  /** Another member of the cluster made it, and sees to what follows from it. */
+  readonly isElsewhere?: true;
 }
 
 const acts = {
@@ -60,8 +62,14 @@ const acts = {
 } as const;
 
 /** The change between two places. */
-function describeChange(id: string, from: KeyPlace | null, to: KeyPlace | null): KeyChange {
-  return { id, from, to, act: to === null ? 'delete' : acts[to] };
+function describeChange(
+  id: string,
+  from: KeyPlace | null,
+  to: KeyPlace | null,
+  isElsewhere = false,
+): KeyChange {
+  const act = to === null ? 'delete' : acts[to];
+  return { id, from, to, act, ...(isElsewhere ? { isElsewhere } : {}) };
 }
 
 /** What is known of all keys, in memory. */
@@ -176,13 +184,21 @@ function describeId(id: string): string {
  * been decided before.
  */
 export class KeyMoves {
-  readonly #dir: PkiDir;
+  readonly #dir: KeyFiles;
   readonly #table: KeyTable;
   readonly #now: () => number;
   readonly #tell: (change: KeyChange) => void;
+  readonly #isShared: boolean;
 
-  constructor(dir: PkiDir, table: KeyTable, now: () => number, tell: (change: KeyChange) => void) {
+  /** @param isShared - other members of a cluster make changes as well, and see to them */
+  constructor(
+    { dir, isShared }: { readonly dir: KeyFiles; readonly isShared: boolean },
+    table: KeyTable,
+    now: () => number,
+    tell: (change: KeyChange) => void,
+  ) {
     this.#dir = dir;
+    this.#isShared = isShared;
     this.#table = table;
     this.#now = now;
     this.#tell = tell;
@@ -239,14 +255,14 @@ export class KeyMoves {
   }
 
   /** Takes over everything that is on disk, telling nobody: for the start. */
-  load(isValid: (id: string) => boolean): void {
+  async load(isValid: (id: string) => boolean): Promise<void> {
     // In this order the state that counts comes last [WIRE 6.2].
     for (const state of ['pending', 'accepted', 'rejected'] as const) {
-      for (const [id, file] of this.#dir.readAll(state)) {
+      for (const [id, file] of await this.#dir.readAll(state)) {
         if (isValid(id)) this.#table.set(id, { id, state, ...file });
       }
     }
-    for (const [id, file] of this.#dir.readAll('denied')) {
+    for (const [id, file] of await this.#dir.readAll('denied')) {
       if (isValid(id)) this.#table.setDenied(id, { id, ...file });
     }
   }
@@ -263,10 +279,12 @@ export class KeyMoves {
     const hasMoved = deniedBefore !== undefined && record?.pem === deniedBefore.pem;
     if (denied?.pem !== deniedBefore?.pem && !hasMoved) {
       const from = deniedBefore === undefined ? null : 'denied';
-      this.#tell(describeChange(id, from, denied === undefined ? null : 'denied'));
+      const to = denied === undefined ? null : 'denied';
+      this.#tell(describeChange(id, from, to, this.#isShared));
     }
     if (record?.state !== before?.state || record?.pem !== before?.pem) {
-      this.#tell(describeChange(id, before?.state ?? null, record?.state ?? null));
+      const [from, to] = [before?.state ?? null, record?.state ?? null];
+      this.#tell(describeChange(id, from, to, this.#isShared));
     }
   }
 
@@ -356,15 +374,23 @@ export class KeyStore {
   readonly #mutex = new KeyedMutex();
   #last: Promise<unknown> = Promise.resolve();
 
-  /** Use {@link openKeyStore}. */
-  constructor(dir: PkiDir, options: KeyStoreOptions & PendingLimits) {
+  /**
+   * Use {@link openKeyStore}, or {@link openConfiguredKeys}.
+   * @param watch - calls the listener with ids that others may have changed; `undefined`: any
+   */
+  constructor(
+    dir: KeyFiles,
+    options: Omit<KeyStoreOptions, 'directory'> & PendingLimits & { readonly isShared?: boolean },
+    watch: (onDirty: (ids: readonly string[] | undefined) => void) => () => void,
+  ) {
     this.#rules = options.rules;
     this.#limits = options;
-    this.#moves = new KeyMoves(dir, this.#table, options.now ?? Date.now, (change) => {
+    const { isShared = false, now = Date.now } = options;
+    this.#moves = new KeyMoves({ dir, isShared }, this.#table, now, (change) => {
       for (const listener of this.#listeners) listener(change);
     });
     // A rescan that fails is made again by the next change or the next call of rescan.
-    this.#stopWatching = watchPkiDir(dir, (ids) => void this.#rescanIds(ids).catch(() => {}));
+    this.#stopWatching = watch((ids) => void this.#rescanIds(ids).catch(() => {}));
   }
 
   /** Whether a key may be stored under this id: it has an accepted one, or may be new. */
@@ -661,7 +687,12 @@ export class KeyStore {
  */
 export async function openKeyStore(options: KeyStoreOptions): Promise<KeyStore> {
   const dir = await PkiDir.open(options.directory);
-  const store = new KeyStore(dir, { ...defaultPendingLimits, ...options });
+  const watch = (onDirty: (ids: readonly string[] | undefined) => void): (() => void) =>
+    watchPkiDir(dir, onDirty);
+  return loaded(new KeyStore(dir, { ...defaultPendingLimits, ...options }, watch));
+}
+
+async function loaded(store: KeyStore): Promise<KeyStore> {
   try {
     await store.load();
   } catch (error) {
@@ -742,15 +773,24 @@ function digestOf(pem: string): Buffer {
   return createHash('sha256').update(cleanKeyText(pem)).digest();
 }
 
-/** The keys in the PKI directory of a configuration. @throws KeyError ERR_PKI_DIR */
+/** Keys that members of a cluster share, and what tells of their changes. */
+export interface SharedKeyFiles {
+  readonly files: KeyFiles;
+  readonly watch: (onDirty: (ids: readonly string[] | undefined) => void) => () => void;
+}
+
+/**
+ * The keys in the PKI directory of a configuration, or those of its cluster.
+ * @throws KeyError ERR_PKI_DIR
+ */
 export async function openConfiguredKeys(
   config: LiveConfig,
   now: () => number = Date.now,
+  shared?: SharedKeyFiles,
 ): Promise<KeyStore> {
   const { pkiDir, hashType } = config.fixed;
   const { pendingKeys, pendingKeysPerAddress } = config.current.limits;
-  const keys = await openKeyStore({
-    directory: pkiDir,
+  const options: Omit<KeyStoreOptions, 'directory'> & PendingLimits = {
     rules: {
       isValidMinionId,
       isNewMinionId: (id) => config.current.minionIds === 'salt' || isNewMinionId(id),
@@ -760,7 +800,11 @@ export async function openConfiguredKeys(
     pendingKeys,
     pendingKeysPerAddress,
     now,
-  });
+  };
+  const keys =
+    shared === undefined
+      ? await openKeyStore({ directory: pkiDir, ...options })
+      : await loaded(new KeyStore(shared.files, { ...options, isShared: true }, shared.watch));
   config.onChange(({ limits }) => keys.setPendingLimits(limits));
   return keys;
 }

@@ -30,6 +30,19 @@ export interface KeyFile {
   readonly since: number;
 }
 
+/** Where the keys of minions are kept, each under its id in its place. */
+export interface KeyFiles {
+  /** Ids of a place. */
+  list(place: KeyPlace): Promise<string[]>;
+  /** Every key of a place, for the start. @throws KeyError ERR_PKI_DIR */
+  readAll(place: KeyPlace): Map<string, KeyFile> | Promise<Map<string, KeyFile>>;
+  read(place: KeyPlace, id: string): Promise<KeyFile | undefined>;
+  /** Durable when it resolves, as the others are. */
+  write(place: KeyPlace, id: string, pem: string): Promise<void>;
+  move(from: KeyPlace, to: KeyPlace, id: string): Promise<void>;
+  remove(place: KeyPlace, id: string): Promise<void>;
+}
+
 /** Directory names. */
 export const placeDirectories: Readonly<Record<KeyPlace, string>> = {
   accepted: 'minions',
@@ -45,7 +58,7 @@ const maxKeyBytes = 65_536;
 const temporaryName = /^\.saltbridge-.*\.tmp$/;
 
 /** Reads and writes the files. Ids are taken as checked; what is done at once is the caller's. */
-export class PkiDir {
+export class PkiDir implements KeyFiles {
   readonly directory: string;
 
   private constructor(directory: string) {

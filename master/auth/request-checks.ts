@@ -11,6 +11,7 @@ import {
 } from '../../minion-protocol/index.ts';
 import type { Key, Store } from '../../store/index.ts';
 import { MasterError } from '../api/index.ts';
+import type { Cluster } from '../context/index.ts';
 import type { RequestCounters } from '../metrics/index.ts';
 
 /** An encrypted request after every check of the request channel: handlers never see ciphertext. */
@@ -194,6 +195,11 @@ export class SignatureCheck {
 
 const pinsPrefix: Key = ['pins'];
 
+/** Where the pin of an id is. */
+export function pinKey(id: string): Key {
+  return [...pinsPrefix, id];
+}
+
 /** The version that each id has proved, by id. */
 export async function readPins(store: Pick<Store, 'list'>): Promise<Map<string, number>> {
   const pins = new Map<string, number>();
@@ -224,8 +230,14 @@ export class VersionPins {
   static async open(
     store: Store,
     minimumAuthVersion: ProtocolVersion | 'auto',
+    cluster?: Pick<Cluster, 'follow'>,
   ): Promise<VersionPins> {
-    const pins = await readPins(store);
+    const pins = new Map<string, number>();
+    cluster?.follow(pinsPrefix, (change) => {
+      if (change.type === 'delete') pins.delete(change.key.at(-1) ?? '');
+      else pins.set(change.entry.key.at(-1) ?? '', change.entry.value[0] ?? 0);
+    });
+    for (const [id, version] of await readPins(store)) pins.set(id, version);
     return new VersionPins(store, minimumAuthVersion === 'auto' ? 0 : minimumAuthVersion, pins);
   }
 
@@ -330,8 +342,13 @@ export class RetiredIds {
     this.#ends = ends;
   }
 
-  static async open(store: Store): Promise<RetiredIds> {
+  static async open(store: Store, cluster?: Pick<Cluster, 'follow'>): Promise<RetiredIds> {
     const ends = new Map<string, End>();
+    cluster?.follow(prefix, (change) => {
+      if (change.type === 'delete') return;
+      const { key, value, expiresAt = 0 } = change.entry;
+      ends.set(key.at(-1) ?? '', { jid: Buffer.from(value).toString(), expiresAt });
+    });
     for await (const { key, value, expiresAt = 0 } of store.list(prefix)) {
       ends.set(key.at(-1) ?? '', { jid: Buffer.from(value).toString(), expiresAt });
     }

@@ -13,8 +13,9 @@ import {
   unpackLocal,
 } from '../../minion-protocol/index.ts';
 import { makeDirectory, readTextIfPresent, writeFileAtomically } from '../../runtime/index.ts';
-import type { Key, Store } from '../../store/index.ts';
+import { type Change, type Entry, type Key, type Store, StoreError } from '../../store/index.ts';
 import { MasterError } from '../api/index.ts';
+import type { Cluster } from '../context/index.ts';
 
 /** Some 3 KB each. */
 const maxKept = 2048;
@@ -77,6 +78,11 @@ export class RecentKeys {
 export const secretsPrefix: Key = ['secrets'];
 const prefix: Key = [...secretsPrefix, 'sessions'];
 
+/** Where the session of an id is. */
+export function sessionKey(id: string): Key {
+  return [...prefix, id];
+}
+
 /** As text: ready for use it takes some thirty times the room. */
 interface Session {
   readonly text: string;
@@ -89,6 +95,8 @@ export interface SessionKeysOptions {
   /** How long a session key serves (`publish_session`), milliseconds; 0: for ever. */
   readonly lifetimeMs: number;
   readonly now: () => number;
+  /** Whose members share them; `undefined`: they are this master's alone. */
+  readonly cluster?: Pick<Cluster, 'follow'> | undefined;
 }
 
 /**
@@ -112,6 +120,7 @@ export class SessionKeys {
     isAccepted: (id: string) => boolean,
   ): Promise<SessionKeys> {
     const keys = new SessionKeys(options);
+    options.cluster?.follow(prefix, (change) => keys.#takeOver(change));
     const stale: string[] = [];
     for await (const entry of options.store.list(prefix)) {
       const id = entry.key.at(-1) ?? '';
@@ -164,8 +173,21 @@ export class SessionKeys {
     await this.#options.store.write(ids.map((id) => ({ op: 'delete', key: [...prefix, id] })));
   }
 
+  /** What a member of the cluster has made or ended. */
+  #takeOver(change: Change): void {
+    if (change.type === 'delete') {
+      const id = change.key.at(-1) ?? '';
+      this.#sessions.delete(id);
+      this.#recent.forget(id);
+      return;
+    }
+    const { key, value } = change.entry;
+    this.#sessions.set(key.at(-1) ?? '', parseSession(this.#options.seal.open(value)));
+  }
+
   /** In memory from the start, so that {@link forget} also ends one that is being made. */
   async #make(id: string): Promise<CrypticleKey> {
+    if (this.#options.cluster !== undefined) return this.#makeShared(id);
     const session = { text: generateKeyString(), madeAt: this.#options.now() };
     const plain = Buffer.from(`${session.madeAt} ${session.text}`, 'ascii');
     const value = this.#options.seal.seal(plain);
@@ -177,6 +199,29 @@ export class SessionKeys {
       throw error;
     }
     return parseKeyString(session.text);
+  }
+
+  /** A minion that signs in at several members at once has one key at all of them. */
+  async #makeShared(id: string): Promise<CrypticleKey> {
+    const { store, seal, now } = this.#options;
+    for (;;) {
+      const entry = await store.get(sessionKey(id));
+      const present = entry && parseSession(seal.open(entry.value));
+      if (present !== undefined && this.#serves(present)) {
+        this.#sessions.set(id, present);
+        return parseKeyString(present.text);
+      }
+      const session = { text: generateKeyString(), madeAt: now() };
+      const value = seal.seal(Buffer.from(`${session.madeAt} ${session.text}`, 'ascii'));
+      const ifRevision = entry?.revision ?? 0;
+      try {
+        // protection: one-session-in-a-cluster
+        await store.write([{ op: 'put', key: sessionKey(id), value, ifRevision }]);
+        return parseKeyString(session.text);
+      } catch (error) {
+        if (!(error instanceof StoreError && error.code === 'ERR_REVISION')) throw error;
+      }
+    }
   }
 
   #serves(session: Session): boolean {
@@ -266,6 +311,8 @@ export interface PublishKeyOptions {
   /** How many serials are reserved on disk at a time (`saltbridge: publish_serial_block`). */
   readonly serialBlock: number;
   readonly now: () => number;
+  /** Whose members share the key; `undefined`: it is this master's alone. */
+  readonly cluster?: Pick<Cluster, 'follow'> | undefined;
 }
 
 /**
@@ -273,6 +320,10 @@ export interface PublishKeyOptions {
  * Key and serial persist together: the serials of a block are on disk as used up before the first
  * of them is given out, so no restart ever gives one twice under the same key, and a restart
  * needs no new sign-in of any minion.
+ *
+ * Members of a cluster share the key, and what of its serials is used up. Each gives its own minions
+ * serials of its own, which are above those that it has heard of from others ({@link observe}): a
+ * minion that comes from another member is given higher ones.
  */
 export class PublishKey {
   readonly #options: PublishKeyOptions;
@@ -281,12 +332,17 @@ export class PublishKey {
   #nextSerial: number;
   #reservedUpTo: number;
   #lastWrite: Promise<void> = Promise.resolve();
+  /** Of the record, in a cluster; 0: there is none. */
+  #revision = 0;
 
   private constructor(options: PublishKeyOptions, current: CurrentPublishKey, serial: number) {
     this.#options = options;
     this.#current = current;
     this.#nextSerial = serial + 1;
     this.#reservedUpTo = serial;
+    options.cluster?.follow(record, (change) => {
+      if (change.type === 'put') this.#takeOver(change.entry);
+    });
   }
 
   /** Opens the persisted key, or makes the first one. */
@@ -296,13 +352,40 @@ export class PublishKey {
     const saved = parseRecord(options.seal.open(entry.value));
     if (saved.isRetired) return PublishKey.#make(options);
     // protection: serials-begin-anew
-    return new PublishKey(options, saved.current, saved.reservedUpTo);
+    const opened = new PublishKey(options, saved.current, saved.reservedUpTo);
+    opened.#revision = entry.revision;
+    return opened;
   }
 
   static async #make(options: PublishKeyOptions): Promise<PublishKey> {
+    const entry = options.cluster && (await options.store.get(record));
     const fresh = new PublishKey(options, await makeKey(options), 0);
-    await fresh.#persist(options.serialBlock);
+    fresh.#revision = entry?.revision ?? 0;
+    try {
+      await fresh.#persist(options.serialBlock);
+    } catch (error) {
+      // Another member has made one meanwhile, which it follows.
+      if (!isOutdated(error)) throw error;
+    }
     return fresh;
+  }
+
+  /** Serials that this master gives from now on are above one that another member has given. */
+  observe(serial: number): void {
+    this.#nextSerial = Math.max(this.#nextSerial, serial + 1);
+  }
+
+  #takeOver({ value, revision }: Pick<Entry, 'value' | 'revision'>): void {
+    const saved = parseRecord(this.#options.seal.open(value));
+    this.#revision = revision;
+    this.#isRetired = saved.isRetired;
+    if (saved.current.key.text === this.#current.key.text) {
+      this.#reservedUpTo = Math.max(this.#reservedUpTo, saved.reservedUpTo);
+      return;
+    }
+    this.#current = saved.current;
+    this.#nextSerial = 1;
+    this.#reservedUpTo = saved.reservedUpTo;
   }
 
   /** For requests of protocols 0 and 2, their replies, and publications. */
@@ -317,7 +400,14 @@ export class PublishKey {
   async take(): Promise<{ readonly key: CrypticleKey; readonly serial: number }> {
     while (this.#isUsedUp()) {
       await this.#inTurn(async () => {
-        if (this.#isUsedUp()) await this.#persist(this.#reservedUpTo + this.#options.serialBlock);
+        if (!this.#isUsedUp()) return;
+        const used = Math.max(this.#reservedUpTo, this.#nextSerial - 1);
+        try {
+          await this.#persist(used + this.#options.serialBlock);
+        } catch (error) {
+          // Another member has reserved some, or replaced the key.
+          if (!isOutdated(error)) throw error;
+        }
       });
     }
     return { key: this.#current.key, serial: this.#nextSerial++ };
@@ -325,22 +415,40 @@ export class PublishKey {
 
   /** Has the next start replace the key, if {@link rotate} has not done so before. */
   async retire(): Promise<void> {
-    await this.#inTurn(async () => {
-      this.#isRetired = true;
-      await this.#write(this.#current, this.#reservedUpTo);
-    });
+    await this.#inTurn(() =>
+      this.#untilCurrent(async () => {
+        this.#isRetired = true;
+        await this.#write(this.#current, this.#reservedUpTo);
+      }),
+    );
   }
 
   /** Replaces the key at once; whoever holds the old one must sign in again. */
   async rotate(): Promise<void> {
     const fresh = await makeKey(this.#options);
     await this.#inTurn(async () => {
-      this.#isRetired = false;
-      await this.#write(fresh, this.#options.serialBlock);
+      await this.#untilCurrent(async () => {
+        this.#isRetired = false;
+        await this.#write(fresh, this.#options.serialBlock);
+      });
+      // Taken over already, and perhaps replaced again.
+      if (this.#options.cluster !== undefined) return;
       this.#current = fresh;
       this.#nextSerial = 1;
       this.#reservedUpTo = this.#options.serialBlock;
     });
+  }
+
+  /** Repeats a write until no other member has written meanwhile. */
+  async #untilCurrent(write: () => Promise<void>): Promise<void> {
+    for (;;) {
+      try {
+        await write();
+        return;
+      } catch (error) {
+        if (!isOutdated(error)) throw error;
+      }
+    }
   }
 
   #isUsedUp(): boolean {
@@ -357,8 +465,11 @@ export class PublishKey {
   }
 
   async #persist(reservedUpTo: number): Promise<void> {
-    await this.#write(this.#current, reservedUpTo);
-    this.#reservedUpTo = reservedUpTo;
+    const { current } = this;
+    await this.#write(current, reservedUpTo);
+    if (current === this.#current || this.#options.cluster === undefined) {
+      this.#reservedUpTo = Math.max(this.#reservedUpTo, reservedUpTo);
+    }
   }
 
   async #write(current: CurrentPublishKey, reservedUpTo: number): Promise<void> {
@@ -369,10 +480,15 @@ export class PublishKey {
       reservedUpTo,
       isRetired: this.#isRetired,
     });
-    await this.#options.store.write([
-      { op: 'put', key: record, value: this.#options.seal.seal(plain) },
-    ]);
+    const value = this.#options.seal.seal(plain);
+    // protection: publish-key-of-others
+    const condition = this.#options.cluster === undefined ? {} : { ifRevision: this.#revision };
+    await this.#options.store.write([{ op: 'put', key: record, value, ...condition }]);
   }
+}
+
+function isOutdated(error: unknown): boolean {
+  return error instanceof StoreError && error.code === 'ERR_REVISION';
 }
 
 async function makeKey(options: PublishKeyOptions): Promise<CurrentPublishKey> {

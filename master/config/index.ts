@@ -1,4 +1,5 @@
 export { loadCandidatePolicy } from './candidate-policy.ts';
+export type { ClusterOptions } from './cluster-options.ts';
 export {
   ConfigError,
   type ConfigWarning,

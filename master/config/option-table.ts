@@ -7,6 +7,7 @@ import {
   type WireValue,
 } from '../../minion-protocol/index.ts';
 import type { LogLevel } from '../api/index.ts';
+import { clusterOptions } from './cluster-options.ts';
 import type { ConfigError } from './config-error.ts';
 import { eventExports } from './event-export.ts';
 import { extPillarEntries } from './ext-pillar.ts';
@@ -302,6 +303,7 @@ export type OwnOptionName =
   | 'api'
   | 'audit'
   | 'bridge'
+  | 'cluster'
   | 'eventExport'
   | 'exportBytes'
   | 'eventRing'
@@ -561,6 +563,7 @@ export const ownOptions: OptionTable<Pick<MasterConfig, OwnOptionName>> = {
   git: row('git', gitLimits, gitLimitDefaults),
   httpQuery: row('http_query', httpQueryOptions, httpQueryDefaults),
   bridge: row('bridge', plainMap, null),
+  cluster: row('cluster', clusterOptions, null),
   minionIds: row('minion_ids', oneOf(['strict', 'salt']), 'strict'),
   publishSerialBlock: row('publish_serial_block', integer(1, many), 1000),
   reconnectWaitSeconds: row('reconnect_wait', integer(0, 60), 3),

@@ -7,6 +7,7 @@
 import type { PolicyRule } from '../../acl/index.ts';
 import type { Nodegroups, WireMap } from '../../minion-protocol/index.ts';
 import type { LogLevel, Reaction } from '../api/index.ts';
+import type { ClusterOptions } from './cluster-options.ts';
 import type { EventExport } from './event-export.ts';
 import type { ExtPillarEntry } from './ext-pillar.ts';
 import type { BackendName } from './fileserver-backend.ts';
@@ -463,6 +464,8 @@ export interface MasterConfig extends GitOptions {
   readonly audit: AuditOptions;
   /** `saltbridge:bridge`: read by `saltbridge/bridge`, not here. Default `null`. */
   readonly bridge: Readonly<Record<string, unknown>> | null;
+  /** `saltbridge:cluster`: the masters that share a store. Default `null`: none do. */
+  readonly cluster: ClusterOptions | null;
   /** `saltbridge:limits`. */
   readonly limits: Limits;
   /** `saltbridge:acl`. */

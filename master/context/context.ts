@@ -9,13 +9,20 @@ import {
   openEmbeddedStore,
   type Store,
   StoreError,
+  type TransactionLog,
 } from '../../store/index.ts';
-import { type FixedConfig, storeDirectory } from '../config/index.ts';
+import { type ClusterOptions, type FixedConfig, storeDirectory } from '../config/index.ts';
 import { Meter, meteredStore, RequestCounters } from '../metrics/index.ts';
+import { type Cluster, openCluster, slots } from './cluster.ts';
+import { createOwnStore } from './own-store.ts';
 
 /** What a module is given besides the modules that it uses. */
 export interface MasterContext {
   readonly store: Store;
+  /** What of the store this master alone reads and writes: all of it, unless others share it. */
+  readonly ownStore: Store;
+  /** `undefined`: this master shares its store with no other. */
+  readonly cluster: Cluster | undefined;
   readonly disk: StoreDisk;
   /** `state_dir`; `undefined`: the store is the program's, and so is all that is kept. */
   readonly stateDirectory: string | undefined;
@@ -46,6 +53,8 @@ export interface ContextOptions {
   readonly config: FixedConfig;
   /** Default: the embedded store in `state_dir`. */
   readonly store?: Store | undefined;
+  /** Connects to the log of the cluster. Default: to that of its NATS servers. */
+  readonly clusterLog?: (() => Promise<TransactionLog>) | undefined;
   readonly now?: (() => number) | undefined;
   readonly logger: Logger;
   /** Told once, when another process has taken the store over: nothing can be kept any more. */
@@ -58,6 +67,7 @@ export interface ContextOptions {
 export async function createContext({
   config,
   store: given,
+  clusterLog,
   now = Date.now,
   logger: log,
   onReplaced,
@@ -65,18 +75,20 @@ export async function createContext({
   closing,
 }: ContextOptions): Promise<MasterContext> {
   const meter = new Meter();
-  const { store, disk } =
-    given === undefined
-      ? await openOwnStore(config, { now, logger: log, onReplaced })
-      : foreign(given);
+  const options = { now, logger: log, onReplaced, closing, clusterLog };
+  const { store, disk, cluster } =
+    given === undefined ? await openStore(config, options) : foreign(given);
   if (given === undefined) closers.add(store, (it) => it.close());
+  const metered = meteredStore(store, meter);
   return {
-    store: meteredStore(store, meter),
+    store: metered,
+    ownStore: cluster === undefined ? metered : createOwnStore(metered, cluster.member),
+    cluster,
     disk,
     stateDirectory: given === undefined ? config.stateDir : undefined,
     meter,
     counters: new RequestCounters(),
-    nextJid: createJidSource(now, config.uniqueJid ? String(process.pid) : undefined),
+    nextJid: jidSource(config, now, cluster),
     now,
     log,
     closers,
@@ -84,8 +96,30 @@ export async function createContext({
   };
 }
 
+/** Where jids of a tick of the clock begin with its microseconds. */
+const microsecondsAt = 17;
+
+/** Members of a cluster give no jid that another one may give. */
+function jidSource(
+  { uniqueJid }: FixedConfig,
+  now: () => number,
+  cluster: Cluster | undefined,
+): () => string {
+  const next = createJidSource(now, uniqueJid ? String(process.pid) : undefined);
+  if (cluster === undefined) return next;
+  return () => {
+    const slot = cluster.slot();
+    for (;;) {
+      const jid = next();
+      const microseconds = Number(jid.slice(microsecondsAt, microsecondsAt + 3));
+      if (microseconds % slots === slot) return jid;
+    }
+  };
+}
+
 interface OpenStore {
   readonly store: Store;
+  readonly cluster?: Cluster;
   readonly disk: StoreDisk;
 }
 
@@ -101,13 +135,57 @@ function foreign(store: Store): OpenStore {
   return { store, disk };
 }
 
-async function openOwnStore(
-  { stateDir }: FixedConfig,
-  {
+interface OpenOptions
+  extends Pick<ContextOptions, 'clusterLog' | 'closing' | 'logger' | 'onReplaced'> {
+  readonly now: () => number;
+}
+
+function openStore(config: FixedConfig, options: OpenOptions): Promise<OpenStore> {
+  return config.cluster === null
+    ? openEmbedded(config, options)
+    : openShared(config, config.cluster, options);
+}
+
+async function openShared(
+  config: FixedConfig,
+  options: ClusterOptions,
+  { now, logger, onReplaced, closing, clusterLog }: OpenOptions,
+): Promise<OpenStore> {
+  const log = logger.child({ component: 'cluster' });
+  let tell: (isFull: boolean) => void = () => {};
+  const cluster = await openCluster({
+    config,
+    options,
+    connect: clusterLog,
     now,
-    logger,
-    onReplaced,
-  }: Pick<ContextOptions, 'logger' | 'onReplaced'> & { readonly now: () => number },
+    closing,
+    onFull: (isFull) => {
+      if (isFull) log.error('disk of the store is full: this master falls behind the others');
+      else log.info('disk of the store has room again');
+      tell(isFull);
+    },
+    onLost: (error) => {
+      log.fatal({ err: error }, 'this master is no longer a member of the cluster: it ends');
+      onReplaced(error);
+    },
+  });
+  const { member, name, store } = cluster;
+  const { warnings } = store.status;
+  log.info({ cluster: name, member, position: store.status.position }, 'member of a cluster');
+  for (const warning of warnings) log.warn({ cluster: name }, warning);
+  const disk: StoreDisk = {
+    isFull: () => store.isFull,
+    backup: (target) => store.backup(target),
+    onChange: (listener) => {
+      tell = listener;
+    },
+  };
+  return { store, disk, cluster };
+}
+
+async function openEmbedded(
+  { stateDir }: FixedConfig,
+  { now, logger, onReplaced }: OpenOptions,
 ): Promise<OpenStore> {
   const log = logger.child({ component: 'store' });
   const directory = storeDirectory(stateDir);

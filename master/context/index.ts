@@ -1,1 +1,25 @@
+export {
+  type Cluster,
+  clusterPlaceOf,
+  openCluster,
+  openClusterLog,
+  readSecret,
+  secretBytes,
+} from './cluster.ts';
 export { createContext, type MasterContext } from './context.ts';
+export {
+  decodeFrame,
+  encodeFrame,
+  frameKinds,
+  type JoinReply,
+  type JoinRequest,
+  newExchangeKeys,
+  openBody,
+  parseTicket,
+  publicKeyBytes,
+  replyKey,
+  sealBody,
+  type Ticket,
+} from './join-frames.ts';
+export { JoinService } from './join-service.ts';
+export { ownPrefix } from './own-store.ts';

@@ -407,7 +407,7 @@ async function openLastingPillar(
   { config, context, auth }: PillarSourceDeps,
   surroundings: PillarDeps,
 ): Promise<OwnPillar> {
-  const { store, closers } = context;
+  const { ownStore: store, closers } = context;
   const { keys, seal } = auth;
   const hasKey = (id: string): boolean => keys.get(id) !== undefined;
   const { minionDataCache } = config.fixed;

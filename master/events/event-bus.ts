@@ -1,6 +1,7 @@
 import {
   compileGlob,
   formatEventStamp,
+  isWireMap,
   type WireMap,
   type WireValue,
 } from '../../minion-protocol/index.ts';
@@ -108,6 +109,7 @@ export class EventBus {
   readonly #maxEventBytes: number;
   readonly #now: () => Date;
   readonly #ring: Pick<EventRing, 'keep'> | undefined;
+  readonly #tellMembers: ((event: MasterEvent) => void) | undefined;
   #ofMaster = 0;
   #ofMinions = 0;
   #dropped = 0;
@@ -117,8 +119,11 @@ export class EventBus {
     readonly maxEventBytes: number;
     readonly now?: () => Date;
     readonly ring?: Pick<EventRing, 'keep'> | undefined;
+    /** Tells the other members of a cluster. Default: there are none. */
+    readonly tellMembers?: ((event: MasterEvent) => void) | undefined;
   }) {
     this.#ring = options.ring;
+    this.#tellMembers = options.tellMembers;
     this.#maxEventBytes = options.maxEventBytes;
     this.#now = options.now ?? (() => new Date());
   }
@@ -131,11 +136,24 @@ export class EventBus {
     if (origin === 'master') this.#ofMaster += 1;
     else this.#ofMinions += 1;
     let event: MasterEvent | undefined;
-    if (this.#ring !== undefined) event = this.#make(tag, data);
+    if (this.#ring !== undefined || this.#tellMembers !== undefined) event = this.#make(tag, data);
+    if (event !== undefined) this.#tellMembers?.(event);
     for (const { isOwnOnly, accepts, queue } of this.#readers) {
       if ((origin === 'minion' && isOwnOnly) || !accepts(tag)) continue;
       event ??= this.#make(tag, data);
       queue.push(event);
+    }
+  }
+
+  /**
+   * Tells readers what another member of the cluster has fired; not those of what is this master's
+   * own, which act on it at that member.
+   */
+  repeat(tag: string, data: WireMap): void {
+    const id = this.#ring?.keep(tag, data);
+    const event: MasterEvent = id === undefined ? { tag, data } : { tag, data, id };
+    for (const { isOwnOnly, accepts, queue } of this.#readers) {
+      if (!isOwnOnly && accepts(tag)) queue.push(event);
     }
   }
 
@@ -282,7 +300,7 @@ export interface Events {
 
 /** @throws StoreError */
 export async function createEvents({ config, context }: EventDeps): Promise<Events> {
-  const { store, now, closers } = context;
+  const { ownStore: store, cluster, now, closers } = context;
   const size = eventRingSize(config.fixed);
   const parts = { store, now, log: context.log.child({ component: 'events' }) };
   // Before the bus, so that it is closed after it.
@@ -291,9 +309,17 @@ export async function createEvents({ config, context }: EventDeps): Promise<Even
       ? undefined
       : closers.add(await EventRing.open({ ...parts, size }), (it) => it.close());
   const bus = closers.add(
-    new EventBus({ maxEventBytes: config.fixed.maxEventSize, now: () => new Date(now()), ring }),
+    new EventBus({
+      maxEventBytes: config.fixed.maxEventSize,
+      now: () => new Date(now()),
+      ring,
+      tellMembers: cluster && (({ tag, data }) => cluster.send('event', { tag, data })),
+    }),
     (it) => it.close(),
   );
+  cluster?.onMessage('event', ({ tag, data }) => {
+    if (typeof tag === 'string' && isWireMap(data)) bus.repeat(tag, data);
+  });
   const { eventExport: exports, exportBytes: maxBytes } = config.fixed;
   if (exports.length > 0) {
     const { counters } = context;

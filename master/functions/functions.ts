@@ -88,7 +88,7 @@ export function createFunctions(deps: FunctionDeps): Functions {
       ...httpRunner({ config, reader }),
       ...reactorRunner(reactors),
       ...queueRunner({
-        store: context.store,
+        store: context.ownStore,
         bus,
         run: async (fun, arg, kwarg, { user }) => {
           await runners.run({ fun, arg, kwarg, user });

@@ -498,7 +498,7 @@ export function dataRunners({ context, auth, data, jobs }: DataRunnerDeps): Func
       targets,
       mine: data.mine,
       acceptedIds: () => auth.keys.acceptedIds(),
-      banks: new CacheBanks(context.store),
+      banks: new CacheBanks(context.ownStore),
     }),
     ...mineRunner({ jobs: api, mineReader: data.mineReader }),
     ...pillarRunner({ pillar: data.pillar, facts }),

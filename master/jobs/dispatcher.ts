@@ -14,6 +14,7 @@ import {
   type WireValue,
 } from '../../minion-protocol/index.ts';
 import { BoundedQueue, KeyedMutex } from '../../runtime/index.ts';
+import type { Operation } from '../../store/index.ts';
 import {
   type JobOrigin,
   type JobReturn,
@@ -148,6 +149,22 @@ export interface PublishedJob {
   readonly stopListening: () => void;
 }
 
+/** A publication, for the other members of the cluster. */
+export interface ToldPublication {
+  readonly load: PublicationLoad;
+  readonly serial: number;
+  /** Transports may deliver it to the minions of the job alone. */
+  readonly isByIds: boolean;
+}
+
+/** The other members of the cluster, which publish to minions as well. */
+interface OtherMembers {
+  /** What tells them to publish a job, in the write that keeps it. */
+  tell(publication: ToldPublication): Operation[];
+  /** Has them publish a job that nobody keeps, and pass on what comes back. */
+  tellUnkept(load: PublicationLoad, minions: readonly string[]): void;
+}
+
 export interface JobDispatcherOptions {
   readonly targets: TargetResolver;
   readonly cache: JobCache;
@@ -161,6 +178,8 @@ export interface JobDispatcherOptions {
   /** Ends the jobs that are followed: the master is being closed. */
   readonly closing: AbortSignal;
   readonly now: () => number;
+  /** Has the other members of the cluster publish; `undefined`: there are none. */
+  readonly cluster: OtherMembers | undefined;
 }
 
 interface Described {
@@ -174,6 +193,13 @@ type JobRequest = PublishRequest & JobOrigin;
 
 /** What of a request goes into the publication as it is. */
 type CarriedFields = Pick<JobRequest, 'ret' | 'metadata' | 'requestedBy' | 'startEvent'>;
+
+/** How a slice of a job is added. */
+interface AddingSlice {
+  readonly onReturn: ((result: JobReturn) => void) | undefined;
+  /** Is written with it. */
+  readonly also: readonly Operation[] | undefined;
+}
 
 /** Targets that transports may deliver to the resolved ids alone [WIRE 4.1]. */
 const typesByIds: ReadonlySet<string> = new Set(['glob', 'pcre', 'list']);
@@ -213,21 +239,22 @@ export class JobDispatcher {
       return { job, record, delivery, ...broken, stopListening: () => {} };
     }
     const load = this.#load(record, target, request);
-    const keep = async (publication: PublicationId): Promise<AddedJob> => {
+    const to = this.#addressees(record);
+    const keep = async (publication: PublicationId, serial: number): Promise<AddedJob> => {
+      const also = this.#options.cluster?.tell({ load, serial, isByIds: to.minionIds !== null });
       const sent = {
         ...record,
         publications: [{ ...publication, minions: record.minions.length }],
       };
       const added =
         request.jid === undefined
-          ? await this.#options.cache.add(sent, onReturn)
-          : await this.#byJid.run(record.jid, () => this.#addSlice(sent, onReturn));
+          ? await this.#options.cache.add(sent, onReturn, also)
+          : await this.#byJid.run(record.jid, () => this.#addSlice(sent, { onReturn, also }));
       added.job.expectResources(resources);
       this.#options.bus.fire(tags.jobNew(record.jid), newJobEvent(record));
       this.#options.bus.fire(tags.jobPublish(record.jid), { ...load });
       return added;
     };
-    const to = this.#addressees(record);
     const { delivery, kept } = await this.#options.publisher.publishKept(load, to, keep);
     const { job, stopListening } = kept;
     await this.#tellAudit(record, request);
@@ -256,22 +283,22 @@ export class JobDispatcher {
    * that an ended process was to send it to, and never did, count as not being in it.
    * @throws MasterError ERR_ARGS where that is another job, or was for one of these minions already
    */
-  async #addSlice(record: JobRecord, onReturn?: (result: JobReturn) => void): Promise<AddedJob> {
+  async #addSlice(record: JobRecord, { onReturn, also }: AddingSlice): Promise<AddedJob> {
     const { cache } = this.#options;
     const { jid, minions } = record;
     const onOwnReturn = onReturn && onlyOf(minions, onReturn);
     const job = await cache.find(jid);
-    if (job === undefined) return cache.add(record, onOwnReturn);
+    if (job === undefined) return cache.add(record, onOwnReturn, also);
     const isSame = isDeepStrictEqual(job.fun, record.fun);
     if (!isSame || minions.some((id) => job.minions.has(id))) {
       const kept = await cache.record(jid);
       const notSent = kept === undefined ? new Set() : cache.notSentTo(kept);
       if (notSent.size > 0 && notSent.size === job.minions.size)
-        return cache.add(record, onOwnReturn);
+        return cache.add(record, onOwnReturn, also);
       const isNext = isSame && minions.every((id) => notSent.has(id) || !job.minions.has(id));
       if (!isNext) throw new MasterError('ERR_ARGS', `there is a job ${jid} already`);
     }
-    await cache.extend(job, record);
+    await cache.extend(job, record, also);
     const stopListening = onOwnReturn === undefined ? () => {} : job.onReturn(onOwnReturn);
     return { job, stopListening };
   }
@@ -297,10 +324,12 @@ export class JobDispatcher {
         ...(requestedBy === undefined ? {} : { requestedBy }),
       },
     );
-    const { publisher, cache } = this.#options;
-    await publisher.publishKept(load, this.#addressees(record), (publication) =>
-      cache.publishAgain(jid, publication),
-    );
+    const { publisher, cache, cluster } = this.#options;
+    const to = this.#addressees(record);
+    await publisher.publishKept(load, to, (publication, serial) => {
+      const also = cluster?.tell({ load, serial, isByIds: to.minionIds !== null });
+      return cache.publishAgain(jid, publication, also);
+    });
     return true;
   }
 
@@ -320,10 +349,9 @@ export class JobDispatcher {
     const stopListening = job.onReturn(onReturn);
     this.#options.cache.remember(job);
     try {
-      await this.#options.publisher.publish(
-        this.#load(record, target, {}),
-        this.#addressees(record),
-      );
+      const load = this.#load(record, target, {});
+      this.#options.cluster?.tellUnkept(load, record.minions);
+      await this.#options.publisher.publish(load, this.#addressees(record));
     } catch (error) {
       stopListening();
       throw error;
@@ -504,7 +532,7 @@ export class Publisher {
   publishKept<T>(
     load: PublicationLoad,
     to: Addressees,
-    keep: (publication: PublicationId) => Promise<T>,
+    keep: (publication: PublicationId, serial: number) => Promise<T>,
   ): Promise<{ readonly delivery: PublishOutcome; readonly kept: T }> {
     const publication = this.#options.log.next();
     const room = this.#signing.length < signedAtOnce ? undefined : this.#signing.shift();
@@ -512,7 +540,7 @@ export class Publisher {
     const signed = taken.then((it) => this.#sign(load, it));
     const ready = signed.then(async (envelope) => ({
       envelope,
-      kept: await keep(publication),
+      kept: await keep(publication, (await taken).serial),
     }));
     const turn = Promise.allSettled([ready, this.#lastSent]).then(async () => {
       const { envelope, kept } = await ready;

@@ -12,6 +12,7 @@ import {
 } from '../../minion-protocol/index.ts';
 import { isDiskFull, KeyedMutex, readTextIfPresent, tryParseJson } from '../../runtime/index.ts';
 import {
+  type Entry,
   hasEnded,
   type Key,
   type Operation,
@@ -430,10 +431,15 @@ function packReturn(result: JobReturn): Buffer {
   return packLocal(map);
 }
 
+/** A return, as members of a cluster tell each other; `undefined`: it is none. */
+export function readReturn(value: WireValue | undefined): JobReturn | undefined {
+  return returnSchema.Check(value) ? value : undefined;
+}
+
 /** @throws StoreError ERR_STORE_CORRUPT */
 function unpackReturn(bytes: Uint8Array): JobReturn {
-  const value = unpackLocal(bytes);
-  if (returnSchema.Check(value)) return value;
+  const value = readReturn(unpackLocal(bytes));
+  if (value !== undefined) return value;
   throw new StoreError('ERR_STORE_CORRUPT', 'a stored return has an unknown form');
 }
 
@@ -513,6 +519,9 @@ export class JobCache {
   readonly #now: () => number;
   readonly #wasNeverSent: (publication: PublicationId) => boolean;
   readonly #mutex = new KeyedMutex();
+  readonly #isShared: boolean;
+  /** Returns that are being written by this master, in a cluster. */
+  readonly #taking = new Set<string>();
   readonly #remembered = new Map<string, Job>();
   #rememberedMinions = 0;
 
@@ -527,6 +536,8 @@ export class JobCache {
     readonly now: () => number;
     /** Whether the process that was to send it ended before it did. Default: not known. */
     readonly wasNeverSent?: (publication: PublicationId) => boolean;
+    /** Other members of a cluster keep jobs in the same store. Default: none do. */
+    readonly isShared?: boolean;
   }) {
     this.#store = options.store;
     this.#isOn = options.isOn;
@@ -534,6 +545,7 @@ export class JobCache {
     this.#keepMarksMs = options.keepMarksMs;
     this.#now = options.now;
     this.#wasNeverSent = options.wasNeverSent ?? (() => false);
+    this.#isShared = options.isShared ?? false;
   }
 
   /** Keeps jobs that are published from now on so many milliseconds. */
@@ -544,32 +556,62 @@ export class JobCache {
   /**
    * Keeps a job; durable when it resolves, so that no return of it comes to an unknown job.
    * @param onReturn listens from the beginning: what is listened to is not forgotten
+   * @param also is written with it
+   * @throws MasterError ERR_ARGS where a member of the cluster has a job of that jid already
    */
-  async add(record: JobRecord, onReturn?: (result: JobReturn) => void): Promise<AddedJob> {
-    if (this.#isOn) await this.#store.write([this.#putRecord(record)]);
+  async add(
+    record: JobRecord,
+    onReturn?: (result: JobReturn) => void,
+    also: readonly Operation[] = [],
+  ): Promise<AddedJob> {
+    if (this.#isShared) await this.#addOnce(record, also);
+    else if (this.#isOn) await this.#store.write([this.#putRecord(record)]);
     const job = new Job(record, { isKept: this.#isOn });
     const stopListening = onReturn === undefined ? () => {} : job.onReturn(onReturn);
     return { job: this.remember(job), stopListening };
+  }
+
+  async #addOnce(record: JobRecord, also: readonly Operation[]): Promise<void> {
+    // protection: one-job-of-a-jid
+    const isFirst = await this.#writeOnce([{ ...this.#putRecord(record), ifRevision: 0 }, ...also]);
+    if (!isFirst) throw new MasterError('ERR_ARGS', `there is a job ${record.jid} already`);
   }
 
   /**
    * Publishes a job to more minions under its jid; durable when it resolves.
    * @param job of that jid
    * @param slice the same for the minions that it has not been for yet, or was never sent to
+   * @param also is written with it
    */
-  async extend(job: Job, slice: JobRecord): Promise<void> {
+  async extend(job: Job, slice: JobRecord, also: readonly Operation[] = []): Promise<void> {
     const { jid, minions } = slice;
-    await this.#change(jid, (kept) => withSlice(kept, slice));
+    await this.#change(jid, (kept) => withSlice(kept, slice), also);
     job.extend(minions);
     if (this.#remembered.get(jid) === job) this.#rememberedMinions += minions.length;
   }
 
   /** Keeps that a job is published once more; durable when it resolves. */
-  async publishAgain(jid: string, publication: PublicationId): Promise<void> {
-    await this.#change(jid, (kept) => ({
+  async publishAgain(
+    jid: string,
+    publication: PublicationId,
+    also: readonly Operation[] = [],
+  ): Promise<void> {
+    const again = (kept: JobRecord): JobRecord => ({
       ...kept,
       publications: [{ ...publication, minions: kept.minions.length }],
-    }));
+    });
+    await this.#change(jid, again, also);
+  }
+
+  /** Another member of the cluster may have published a job to more minions. */
+  noteExtended({ key, value }: Pick<Entry, 'key' | 'value'>): void {
+    const job = this.#remembered.get(key.at(-1) ?? '');
+    job?.extend(unpackRecord(value).minions);
+  }
+
+  /** Whether this master is keeping a return of a minion right now. */
+  isTaking(jid: string, minion: string): boolean {
+    return this.#taking.has(takingName(jid, minion));
   }
 
   /** The minions of a job that it was certainly never sent to: its process ended before. */
@@ -583,10 +625,14 @@ export class JobCache {
   }
 
   /** One change of a job after the other: slices of a batch are published side by side. */
-  async #change(jid: string, change: (kept: JobRecord) => JobRecord): Promise<void> {
+  async #change(
+    jid: string,
+    change: (kept: JobRecord) => JobRecord,
+    also: readonly Operation[] = [],
+  ): Promise<void> {
     await this.#mutex.run(jid, async () => {
       const kept = await this.record(jid);
-      if (kept !== undefined) await this.#store.write([this.#putRecord(change(kept))]);
+      if (kept !== undefined) await this.#store.write([this.#putRecord(change(kept)), ...also]);
     });
   }
 
@@ -615,8 +661,15 @@ export class JobCache {
    * Keeps a return, durable when it resolves.
    * @returns false if that of the minion, or of its resource, was kept already; it stays as it was
    */
-  addReturn(jid: string, result: JobReturn): Promise<boolean> {
-    return this.#writeOnce([this.#putReturn(jid, result)]);
+  async addReturn(jid: string, result: JobReturn): Promise<boolean> {
+    if (!this.#isShared) return this.#writeOnce([this.#putReturn(jid, result)]);
+    const name = takingName(jid, result.minion);
+    this.#taking.add(name);
+    try {
+      return await this.#writeOnce([this.#putReturn(jid, result)]);
+    } finally {
+      this.#taking.delete(name);
+    }
   }
 
   /**
@@ -694,7 +747,7 @@ export class JobCache {
     }
   }
 
-  #putRecord(record: JobRecord): Operation {
+  #putRecord(record: JobRecord): Extract<Operation, { op: 'put' }> {
     const value = packRecord(record);
     return { op: 'put', key: jobKey(record.jid), value, expiresAt: this.#expiry() };
   }
@@ -729,6 +782,10 @@ export class JobCache {
     this.#rememberedMinions -= this.#remembered.get(jid)?.minions.size ?? 0;
     this.#remembered.delete(jid);
   }
+}
+
+function takingName(jid: string, minion: string): string {
+  return `${jid} ${minion}`;
 }
 
 /** A job id that no job has: the clock may have gone back since an earlier run of the master. */

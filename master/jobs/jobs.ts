@@ -7,6 +7,7 @@ import type { Auth } from '../auth/index.ts';
 import type { LiveConfig } from '../config/index.ts';
 import type { MasterContext } from '../context/index.ts';
 import type { Events } from '../events/index.ts';
+import { ClusterJobs } from './cluster-jobs.ts';
 import { JobDispatcher, Publisher, Reconnecting } from './dispatcher.ts';
 import { createRun, type MinionFacts, type RunDeps, resumeJob, runBatch } from './follow-job.ts';
 import { idleTimeoutMs, listJobs, showJob } from './history.ts';
@@ -52,24 +53,27 @@ export interface Jobs {
 export async function createJobs(deps: JobDeps): Promise<Jobs> {
   const { config, context, auth, audit, events, transports } = deps;
   const { fixed } = config;
-  const { store, now, nextJid, closing } = context;
+  const { store, cluster, now, nextJid, closing } = context;
   const { keys, lastHeard } = auth;
   const hasKey = (id: string): boolean => keys.get(id) !== undefined;
   const facts = await openFacts(deps, hasKey);
   const maxBytes = fixed.limits.grainsBytes;
-  const resources = await KnownResources.open({ store, maxBytes, hasKey });
+  const resources = await KnownResources.open({ store, maxBytes, hasKey, cluster });
   auth.onRetire((id) => facts.forget(id));
   auth.onKeyDeleted((id) => Promise.all([facts.forget(id), resources.forget(id)]));
   const publications = await PublicationLog.open({
     store,
-    directory: context.stateDirectory,
+    // Other members may have sent what this one did not.
+    directory: cluster === undefined ? context.stateDirectory : undefined,
     keepMs: config.current.keepJobsSeconds * 1000,
     now,
   });
   context.closers.add(publications, (it) => it.close());
   const cache = new JobCache({
     store,
-    isOn: fixed.jobCache,
+    // What one member publishes another one takes returns of.
+    isOn: fixed.jobCache || cluster !== undefined,
+    isShared: cluster !== undefined,
     keepMs: config.current.keepJobsSeconds * 1000,
     keepMarksMs: fixed.publishSession * 1000,
     now,
@@ -99,11 +103,27 @@ export async function createJobs(deps: JobDeps): Promise<Jobs> {
     cache.keepFor(keepJobsSeconds * 1000);
     targets.useNodegroups(nodegroups);
   });
+  const publisher = createPublisher(deps, publications);
+  const clusterJobs =
+    cluster &&
+    new ClusterJobs({
+      cluster,
+      cache,
+      publisher,
+      publishKey: auth.publishKey,
+      addresseesOf: (minionIds) => ({
+        minionIds,
+        replayMs: minionIds === null ? 0 : reconnecting.holdMs(minionIds),
+      }),
+      now,
+      log: context.log.child({ component: 'cluster' }),
+    });
   const dispatcher = new JobDispatcher({
     targets,
     cache,
     bus: events.bus,
-    publisher: createPublisher(deps, publications),
+    publisher,
+    cluster: clusterJobs,
     reconnecting,
     audit,
     nextJid,
@@ -159,6 +179,7 @@ async function openFacts(
     seal: auth.seal,
     isOn: config.minionDataCache,
     maxBytes,
+    cluster: context.cluster,
     hasKey: (id) => config.preserveMinionCache || hasKey(id),
   });
   if (!config.minionDataCache || facts.size > 0) return facts;

@@ -15,6 +15,7 @@ import {
 import { isMissing } from '../../runtime/index.ts';
 import { type Key, type Operation, type Store, StoreError } from '../../store/index.ts';
 import type { Seal } from '../auth/index.ts';
+import type { Cluster } from '../context/index.ts';
 
 const endBytes = 4;
 /** Characters of all names of a list; longer ones are not shared. */
@@ -163,6 +164,8 @@ export interface KnownFactsOptions {
   readonly maxBytes: number;
   /** Whether an id has a key in any state; the facts of others are forgotten. */
   readonly hasKey: (id: string) => boolean;
+  /** Whose members share them. Default: none. */
+  readonly cluster?: Pick<Cluster, 'follow'> | undefined;
 }
 
 /** Grains and pillar of a minion, as it sent the ones and got the other. */
@@ -192,6 +195,10 @@ export class KnownFacts {
   static async open(options: KnownFactsOptions): Promise<KnownFacts> {
     const known = new KnownFacts(options);
     if (!options.isOn) return known;
+    options.cluster?.follow(prefix, (change) => {
+      if (change.type === 'delete') known.#facts.delete(change.key.at(-1) ?? '');
+      else known.#facts.set(change.entry.key.at(-1) ?? '', known.#unpack(change.entry.value));
+    });
     const stale: string[] = [];
     for await (const entry of options.store.list(prefix)) {
       const id = entry.key.at(-1) ?? '';

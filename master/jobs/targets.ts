@@ -28,6 +28,7 @@ import {
   type TargetRequest,
 } from '../api/index.ts';
 import { badTarget, compileRightTarget, parseTarget, parseUnexpanded } from '../arguments/index.ts';
+import type { Cluster } from '../context/index.ts';
 
 // What minions of 3008 and later manage besides themselves.
 
@@ -47,6 +48,8 @@ export interface KnownResourcesOptions {
   readonly maxBytes: number;
   /** Whether an id has a key in any state. */
   readonly hasKey: (id: string) => boolean;
+  /** Whose members share them. Default: none. */
+  readonly cluster?: Pick<Cluster, 'follow'> | undefined;
 }
 
 /**
@@ -64,14 +67,14 @@ export class KnownResources {
   /** Reads what is stored. @throws StoreError ERR_STORE_CORRUPT */
   static async open(options: KnownResourcesOptions): Promise<KnownResources> {
     const known = new KnownResources(options);
+    options.cluster?.follow(prefix, (change) => {
+      if (change.type === 'delete') known.#resources.delete(change.key.at(-1) ?? '');
+      else known.#resources.set(change.entry.key.at(-1) ?? '', unpackResources(change.entry.value));
+    });
     const stale: string[] = [];
     for await (const { key, value } of options.store.list(prefix)) {
       const id = key.at(-1) ?? '';
-      const registered = unpackLocal(value);
-      const resources = readResources(isWireMap(registered) ? registered.resources : undefined);
-      if (resources === undefined) {
-        throw new StoreError('ERR_STORE_CORRUPT', 'stored resources have an unknown form');
-      }
+      const resources = unpackResources(value);
       if (options.hasKey(id)) known.#resources.set(id, resources);
       else stale.push(id);
     }
@@ -118,6 +121,14 @@ export class KnownResources {
     this.#resources.delete(minionId);
     await this.#options.store.write([{ op: 'delete', key: [...prefix, minionId] }]);
   }
+}
+
+/** @throws StoreError ERR_STORE_CORRUPT */
+function unpackResources(value: Uint8Array): MinionResources {
+  const registered = unpackLocal(value);
+  const resources = readResources(isWireMap(registered) ? registered.resources : undefined);
+  if (resources !== undefined) return resources;
+  throw new StoreError('ERR_STORE_CORRUPT', 'stored resources have an unknown form');
 }
 
 /** @returns only types that have resources; `undefined` for what is no map of lists of ids */

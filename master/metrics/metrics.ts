@@ -2,7 +2,14 @@
 
 import { performance } from 'node:perf_hooks';
 import type { Store } from '../../store/index.ts';
-import type { Distribution, KeyState, MasterStatus, MetricFamily, Sample } from '../api/index.ts';
+import type {
+  ClusterStatus,
+  Distribution,
+  KeyState,
+  MasterStatus,
+  MetricFamily,
+  Sample,
+} from '../api/index.ts';
 
 /** What is measured when somebody asks. */
 export interface MeasuredNow {
@@ -100,12 +107,49 @@ function gauges({ status, present, events, queues }: MeasuredNow): MetricFamily[
       ['queue'],
     ),
     gauge('store_full', 'Whether the disk of the store is full.', [bare(Number(status.storeFull))]),
+    ...clusterGauges(status),
     gauge('audit_full', 'Whether the audit log cannot be written.', [
       bare(Number(status.auditFull)),
     ]),
     gauge('start_time_seconds', 'When the master started, seconds since 1970.', [
       bare(status.startedAt / 1000),
     ]),
+  ];
+}
+
+/** Of a cluster; without samples where the master is a member of none. */
+function clusterGauges({ cluster }: MasterStatus): MetricFamily[] {
+  const members = cluster?.members ?? [];
+  const alive = members.filter((it) => it.isAlive).length;
+  const ofCluster = (value: (status: ClusterStatus) => number): Sample[] =>
+    cluster === undefined ? [] : [bare(value(cluster))];
+  return [
+    gauge(
+      'cluster_members',
+      'Members of the cluster.',
+      cluster === undefined
+        ? []
+        : [
+            { labels: { state: 'alive' }, value: alive },
+            { labels: { state: 'not-heard' }, value: members.length - alive },
+          ],
+      ['state'],
+    ),
+    gauge(
+      'cluster_position',
+      'Up to which this master has applied the log.',
+      ofCluster((it) => it.position),
+    ),
+    gauge(
+      'cluster_refuses_writes',
+      'Whether too few members are alive to keep a write.',
+      ofCluster((it) => Number(it.refusesWrites)),
+    ),
+    gauge(
+      'cluster_log_failing_seconds',
+      'How long the log has taken no write.',
+      ofCluster((it) => it.failingMs / 1000),
+    ),
   ];
 }
 

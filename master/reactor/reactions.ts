@@ -310,7 +310,7 @@ export interface Reactions {
 /** @throws StoreError ERR_STORE_CORRUPT */
 export async function createReactor(deps: ReactionDeps): Promise<Reactions> {
   const { config, context, events, jobs, calls, sls, reactors } = deps;
-  const { store, now, counters, closers } = context;
+  const { ownStore: store, now, counters, closers } = context;
   const { bus } = events;
   const log = context.log.child({ component: 'reactions' });
   const end = new AbortController();

@@ -331,7 +331,7 @@ function createHost(
     resumeJob: (jid, signal) => running().api.jobs.follow(jid, signal),
     holdToken: (token) => users.holdToken(token),
     freshJid: async () => running().jobs.freshJid(),
-    state: openStateArea(context.store, auth.seal, name),
+    state: openStateArea(context.ownStore, auth.seal, name),
     admission: auth.lifecycle,
     audit,
     fire: (tag, data) => events.bus.fire(`saltbridge/${name}/${tag}`, data),

@@ -514,6 +514,33 @@ export const rpcTable: RpcTableOf<CallableApi> = {
       },
     }),
   },
+  cluster: {
+    status: method({
+      isIdempotent: true,
+      parameters: Nothing,
+      call: (api) => api.cluster.status(),
+    }),
+    ticket: method({
+      parameters: Type.Object(
+        { seconds: Type.Optional(Type.Integer({ minimum: 1, maximum: 604_800 })) },
+        strict,
+      ),
+      access: 'host',
+      call: (api, p, _, by) => api.cluster.ticket(p, by),
+      audit: { action: 'cluster.ticket', done: () => ({}), failed: () => ({}) },
+    }),
+    remove: method({
+      isIdempotent: true,
+      parameters: Type.Object({ member: Text }, strict),
+      access: 'host',
+      call: (api, p, _, by) => api.cluster.remove(p, by),
+      audit: {
+        action: 'cluster.remove',
+        done: ({ member }) => ({ what: member }),
+        failed: ({ member }) => ({ what: member }),
+      },
+    }),
+  },
   logins: {
     login: method({
       isIdempotent: true,

@@ -235,7 +235,7 @@ export interface OpenPolicy {
 /** @throws PolicyError */
 export async function openPolicy(deps: PolicyDeps): Promise<OpenPolicy> {
   const { config, context, audit, auth, jobs } = deps;
-  const { store, now } = context;
+  const { ownStore: store, now } = context;
   const decisions = context.closers.add(
     await DecisionRecorder.open({
       store,

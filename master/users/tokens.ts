@@ -4,6 +4,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { Type } from '#typebox';
 import { Value } from '#typebox/value';
 import type { Key, Store } from '../../store/index.ts';
+import type { Cluster } from '../context/index.ts';
 
 const StoredToken = Type.Object({
   user: Type.String(),
@@ -67,8 +68,21 @@ export class TokenTable {
     this.#clocks = clocks;
   }
 
-  static async open(store: Store, clocks: TokenClocks): Promise<TokenTable> {
+  /** @param cluster - whose members share them. Default: none */
+  static async open(
+    store: Store,
+    clocks: TokenClocks,
+    cluster?: Pick<Cluster, 'follow'>,
+  ): Promise<TokenTable> {
     const table = new TokenTable(store, clocks);
+    cluster?.follow(prefix, (change) => {
+      if (change.type === 'delete') {
+        table.#held.delete(change.key.at(-1) ?? '');
+        return;
+      }
+      const record = unpack(change.entry.value);
+      if (record !== undefined) table.#hold({ ...record, hash: change.entry.key.at(-1) ?? '' });
+    });
     const broken: string[] = [];
     const known: KnownToken[] = [];
     for await (const entry of store.list(prefix)) {

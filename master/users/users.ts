@@ -103,11 +103,11 @@ export async function createUsers(deps: UsersDeps): Promise<Users> {
 }
 
 async function openLogins({ config, context, audit }: UsersDeps, log: Logger): Promise<Logins> {
-  const { store, now } = context;
+  const { store, cluster, now } = context;
   const monotonic = (): number => performance.now();
   const logins = new Logins({
     config,
-    tokens: await TokenTable.open(store, { now, monotonic }),
+    tokens: await TokenTable.open(store, { now, monotonic }, cluster),
     rightsOf: ({ user, groups, eauth }) =>
       rightsOfUser(config.current, { kind: 'user', name: user, groups, eauth }, policySyntax),
     now,

@@ -64,6 +64,10 @@ function masterSection({ status }: Overview): Html {
   const warnings = [
     ...(status.storeFull ? ['The disk of the store is full: nothing new is kept.'] : []),
     ...(status.auditFull ? ['The audit log cannot be written.'] : []),
+    ...(status.cluster?.refusesWrites
+      ? ['Too few members of the cluster are alive: jobs, key changes and signals are refused.']
+      : []),
+    ...(status.cluster?.warnings ?? []),
     ...(aclMode === 'learn'
       ? ['The policy only learns: minions may do what no rule permits.']
       : []),
@@ -74,7 +78,14 @@ ${warnings.map((text) => html`<p class="bad" role="alert">${text}</p>`)}
 <dl><dt>Id</dt><dd>${id}</dd><dt>Version</dt><dd>saltbridge ${version}</dd>
 <dt>Up since</dt><dd>${timeElement(startedAt)}</dd>
 <dt>Transports</dt><dd>${served.join(', ')}; ${subscribers} connections</dd>
-<dt>Keys</dt><dd>${keys.accepted} accepted, ${keys.pending} pending, ${keys.rejected} rejected, ${keys.denied} denied</dd></dl>`;
+${clusterOf(status)}<dt>Keys</dt><dd>${keys.accepted} accepted, ${keys.pending} pending, ${keys.rejected} rejected, ${keys.denied} denied</dd></dl>`;
+}
+
+function clusterOf({ cluster }: Overview['status']): Html | undefined {
+  if (cluster === undefined) return undefined;
+  const members = cluster.members.map((it) => `${it.name}${it.isAlive ? '' : ' (not heard)'}`);
+  return html`<dt>Cluster</dt><dd>${cluster.name}, this is ${cluster.member}; members ${members.join(', ')}; position ${cluster.position}</dd>
+`;
 }
 
 function keysSection(

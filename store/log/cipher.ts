@@ -1,7 +1,7 @@
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
 
-/** What is sealed: neither can be taken for the other. */
-export type SealedKind = 'entry' | 'announcement';
+/** What is sealed: none can be taken for another. */
+export type SealedKind = 'entry' | 'announcement' | 'message' | 'ticket';
 
 /** A sealed message that was opened. */
 export interface OpenedMessage {

@@ -2,13 +2,14 @@ import { delay, inTime, timeLimit } from '../../runtime/index.ts';
 import type { BackupReceipt } from '../backup.ts';
 import { type EmbeddedStoreOptions, type HeldTables, openHeldTables } from '../embedded.ts';
 import { StoreError } from '../errors.ts';
-import type { Store } from '../store.ts';
+import type { Change, Key, Store } from '../store.ts';
 import { type StreamStep, TableStore, type WriteStep } from '../table-store.ts';
 import { Appender } from './appender.ts';
 import { LogCipher } from './cipher.ts';
 import { encodeTransaction, type Transaction } from './entry.ts';
 import { startingState } from './founding.ts';
 import { type AcknowledgeRule, type MemberStatus, Members } from './members.ts';
+import { type MessageListener, Messages } from './messages.ts';
 import {
   type LogEntry,
   type LogHealth,
@@ -55,6 +56,8 @@ interface LogStoreStatus {
   readonly members: readonly MemberStatus[];
   /** Fewer members are alive than must keep a write. */
   readonly isAlone: boolean;
+  /** Writes are refused meanwhile. */
+  readonly refusesWrites: boolean;
   /** How long the log has taken no write of this member, milliseconds. */
   readonly failingMs: number;
   /** Entries that came again, and entries that no member sealed; none had an effect. */
@@ -70,6 +73,18 @@ interface LogStoreStatus {
 export interface LogStore extends Store {
   readonly status: LogStoreStatus;
   readonly isFull: boolean;
+  /**
+   * Calls the listener with each change under the prefix, whichever member made it, until the
+   * signal: before the write that made it resolves here. It must not throw.
+   */
+  onChange(prefix: Key, listener: (change: Change) => void, signal: AbortSignal): void;
+  /**
+   * Sends a message to the other members that are connected. It may be lost.
+   * @throws StoreError ERR_STORE_TOO_LARGE
+   */
+  send(body: Uint8Array): void;
+  /** Calls the listener with each message of another member, once. */
+  onMessage(listener: MessageListener): void;
   /**
    * Makes a backup, which another member can be restored from, and lets the log forget what is
    * older than the last backup but one and applied by all members that are alive.
@@ -142,6 +157,7 @@ class TableLogStore extends TableStore implements LogStore {
   readonly #writeTimeoutMs: number;
   readonly #appender: Appender;
   readonly #members: Members;
+  readonly #messages: Messages;
   readonly #ending: AbortController;
   readonly #checker: NodeJS.Timeout;
   #health: LogHealth;
@@ -196,6 +212,14 @@ class TableLogStore extends TableStore implements LogStore {
       reportIntervalMs: options.reportIntervalMs ?? 1000,
       onDiverged: (error) => this.fail(error),
     });
+    this.#messages = new Messages({
+      log,
+      view,
+      cipher: new LogCipher(options.secret, options.cluster, 'message'),
+      member,
+      session: this.#appender.session,
+      ending: ending.signal,
+    });
     const interval = options.checkIntervalMs ?? 5000;
     this.#checker = setInterval(() => void this.#check(), interval).unref();
   }
@@ -211,6 +235,7 @@ class TableLogStore extends TableStore implements LogStore {
       position,
       members: this.#members.status(),
       isAlone: this.#members.isAlone,
+      refusesWrites: this.#members.refusesWrites,
       failingMs: this.#appender.failingMs,
       repeatedEntries: this.#view.repeated,
       foreignEntries: this.#view.foreign,
@@ -231,6 +256,15 @@ class TableLogStore extends TableStore implements LogStore {
       if (this.#view.state.members[member]?.session === this.#appender.session) return;
     }
     throw new StoreError('ERR_STORE_FENCED', `another process is member ${member} of the cluster`);
+  }
+
+  send(body: Uint8Array): void {
+    this.assertUsable();
+    this.#messages.send(body);
+  }
+
+  onMessage(listener: MessageListener): void {
+    this.#messages.onMessage(listener);
   }
 
   async barrier(): Promise<void> {

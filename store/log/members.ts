@@ -24,6 +24,8 @@ interface Report extends HistoryMark {
   readonly session: string;
   /** Milliseconds since 1970. */
   readonly time: number;
+  /** It is the last one. */
+  readonly isClosing?: boolean;
 }
 
 interface Heard {
@@ -85,10 +87,12 @@ export class Members {
     this.#settle();
   }
 
-  report(): void {
+  report(isClosing = false): void {
+    if (this.#ending.signal.aborted) return;
     const { log, view, cipher, member, session, now } = this.#options;
     const { log: id, position, hash } = view.state;
-    const report: Report = { log: id, position, hash, member, session, time: now() };
+    const last = isClosing ? { isClosing } : {};
+    const report: Report = { log: id, position, hash, member, session, time: now(), ...last };
     log.announce(cipher.seal(Buffer.from(JSON.stringify(report))).bytes);
   }
 
@@ -106,6 +110,11 @@ export class Members {
   /** Whether fewer members are alive than the rule asks for. */
   get isAlone(): boolean {
     return this.#alive().length + 1 < this.#needed();
+  }
+
+  /** Whether writes are refused, because fewer members are alive than the rule asks for. */
+  get refusesWrites(): boolean {
+    return this.isAlone && !this.#goesOnAlone();
   }
 
   /** Resolves when enough members have applied the log up to a position. */
@@ -137,8 +146,10 @@ export class Members {
     return Math.min(this.#options.view.state.position, ...others);
   }
 
+  /** The others take it for dead at once. */
   close(): void {
     clearInterval(this.#timer);
+    this.report(true);
     this.#ending.abort();
   }
 
@@ -178,7 +189,7 @@ export class Members {
       session: report.session,
       sealedBy: message.session,
       counter: message.counter,
-      at: performance.now(),
+      at: report.isClosing === true ? Number.NEGATIVE_INFINITY : performance.now(),
       position: report.position,
       skewMs: report.time - now(),
       agreedAt: before?.session === report.session ? before.agreedAt : 0,

@@ -105,6 +105,7 @@ function completeApi(master: FakeMaster): MasterApi {
       plan: unexpected,
       ...jobs,
     },
+    cluster: { status: unexpected, ticket: unexpected, remove: unexpected },
     events: { subscribe: unexpected, fire: unexpected, denials: unexpected, ...events },
     pillar: { show: unexpected, explain: unexpected, diff: unexpected, ...pillar },
     acl: {
@@ -156,6 +157,7 @@ export async function runCli(argv: string[], options: CliOptions = {}): Promise<
       openApi: options.openApi ?? (async () => api),
       openExtension: options.openExtension ?? unexpected,
       openStore: options.openStore ?? createLocalMaster().openStore,
+      openCluster: createLocalMaster().openCluster,
       commandDefaults: async () => ({ ...saltDefaults, ...options.commandDefaults }),
       openKeys: options.openKeys ?? (async () => ({ keys: api.keys, close: async () => {} })),
     },

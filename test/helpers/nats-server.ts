@@ -8,7 +8,7 @@ import { connect, type NatsConnection, type NodeConnectionOptions } from '@nats-
 import type { ExecutionContext } from 'ava';
 import { freePort } from '../../bench/free-port.ts';
 import { killChild } from '../../bench/kill-child.ts';
-import { natsServerProgram } from './nats-cluster.ts';
+import { natsServerProgram } from '../../bench/nats-cluster.ts';
 import { type Declare, testWhere } from './needs.ts';
 import { temporaryDirectory } from './temporary-directory.ts';
 

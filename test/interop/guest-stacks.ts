@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { parse } from 'yaml';
+import { parse } from '#yaml';
 import { allow } from '../../acl/index.ts';
 import { freePort } from '../../bench/free-port.ts';
 import type { TemplateResources } from '../../heat-bridge/guests/template-graph.ts';

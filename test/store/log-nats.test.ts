@@ -1,12 +1,12 @@
 /** The store over a log on real NATS servers. */
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
+import { type NatsServer, startNatsServers } from '../../bench/nats-cluster.ts';
 import { StoreError } from '../../store/index.ts';
 import { foundLog } from '../../store/log/founding.ts';
 import { openJetStreamLog } from '../../store/log/jetstream-log.ts';
 import { type LogStore, openLogStore } from '../../store/log/log-store.ts';
 import { until } from '../helpers/deadline.ts';
-import { type NatsServer, startNatsServers } from '../helpers/nats-cluster.ts';
 import { hasNatsServer } from '../helpers/nats-server.ts';
 import { longSerialTest, testWhere } from '../helpers/needs.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';

@@ -14,6 +14,7 @@ import { createServer as createHttpServer } from 'node:http';
 import { createServer } from 'node:net';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
+import type { ClusterStatus } from '../../../master/index.ts';
 import { doctorCodes } from '../../../ops/diagnostics/report.ts';
 import { type DiskRoom, runDoctor, type SystemInfo } from '../../../ops/index.ts';
 import { openLmdbTables } from '../../../store/embedded.ts';
@@ -366,6 +367,41 @@ for (const [code, what, figures] of [
     t.deepEqual(await found({ ...site, openApi }), [code]);
   });
 }
+
+const ofCluster = [
+  'cluster-alone',
+  'cluster-clock',
+  'cluster-log',
+  'cluster-log-failing',
+  'cluster-member-away',
+];
+for (const code of ofCluster) planted.add(code);
+test('what is wrong with a cluster is told of the running master', async (t) => {
+  const site = await copyOf(t, template);
+  await start(t, site);
+  const api = await site.openApi();
+  const cluster: ClusterStatus = {
+    name: 'c',
+    member: 'a',
+    log: 'l',
+    position: 7,
+    members: [
+      { name: 'a', position: 7, isAlive: true, clockSkewMs: 0 },
+      { name: 'b', position: 3, isAlive: false, clockSkewMs: 60_000 },
+    ],
+    isAlone: true,
+    refusesWrites: true,
+    failingMs: 9000,
+    repeatedEntries: 0,
+    foreignEntries: 0,
+    warnings: ['the log has 1 copies'],
+  };
+  const openApi = async () => ({
+    ...api,
+    status: async () => ({ ...(await api.status()), cluster }),
+  });
+  t.deepEqual((await found({ ...site, openApi })).sort(), ofCluster);
+});
 
 planted.add('version-differs');
 test('version-differs: the running master is of another version', async (t) => {

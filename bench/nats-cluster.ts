@@ -2,8 +2,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { freePort } from '../../bench/free-port.ts';
-import { killChild } from '../../bench/kill-child.ts';
+import { freePort } from './free-port.ts';
+import { killChild } from './kill-child.ts';
 
 /** Debian's. */
 export const natsServerProgram = '/usr/sbin/nats-server';

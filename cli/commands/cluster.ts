@@ -1,0 +1,115 @@
+import type { Command } from 'commander';
+import type { ClusterStatus } from '../../master/index.ts';
+import type { CommandContext } from '../context.ts';
+import { exitCodes } from '../errors.ts';
+import { configOption, jsonOption, logLevelOption, parseCount } from '../options.ts';
+import { escapeLine, escapeName, printJson, printLine } from '../terminal.ts';
+
+interface ClusterCommandOptions {
+  readonly configDir: string;
+  readonly json?: boolean;
+}
+
+interface TicketOptions extends ClusterCommandOptions {
+  readonly seconds?: number;
+}
+
+/** `saltbridge cluster`: masters on several machines that share a store. */
+export function addClusterCommand(program: Command, context: CommandContext): void {
+  const cluster = program
+    .command('cluster')
+    .description('share a store between masters on several machines');
+  const subcommand = (usage: string, description: string): Command =>
+    cluster
+      .command(usage)
+      .description(description)
+      .addOption(configOption())
+      .addOption(jsonOption())
+      .addOption(logLevelOption());
+  subcommand('init', 'begin a cluster with the state and keys of this stopped master').action(
+    async (options: ClusterCommandOptions) => {
+      const receipt = await (await context.openCluster(options.configDir)).init();
+      await tell(context, options, receipt, [
+        `cluster ${escapeName(receipt.cluster)} begins with member ${escapeName(receipt.member)}`,
+        `secret       ${escapeName(receipt.secretFile)}; keep a copy outside of the cluster`,
+      ]);
+    },
+  );
+  subcommand('ticket', 'print a ticket with which one master joins; a master must be running')
+    .option('--seconds <count>', 'how long it is good (default: 3600)', parseCount)
+    .action(async (options: TicketOptions) => {
+      const api = await context.openApi(options.configDir);
+      const { seconds } = options;
+      const made = await api.cluster.ticket(seconds === undefined ? {} : { seconds });
+      await tell(context, options, made, [made.ticket]);
+    });
+  subcommand('join', 'join a cluster by a ticket; this master has no state yet')
+    .argument('<ticket>', 'what saltbridge cluster ticket printed; -: read it from standard input')
+    .action(async (given: string, options: ClusterCommandOptions) => {
+      const ticket = given === '-' ? await context.input.readAll() : given;
+      const receipt = await (await context.openCluster(options.configDir)).join(ticket);
+      await tell(context, options, receipt, [
+        `member ${escapeName(receipt.member)} has joined cluster ${escapeName(receipt.cluster)}: start the master`,
+      ]);
+    });
+  subcommand('leave', 'take this stopped master, or a member that is gone, out of the cluster')
+    .argument('[member]', 'one that is gone for good; a master must be running')
+    .action(async (member: string | undefined, options: ClusterCommandOptions) => {
+      if (member !== undefined) {
+        await (await context.openApi(options.configDir)).cluster.remove({ member });
+        await tell(context, options, { member }, [`member ${escapeName(member)} is taken out`]);
+        return;
+      }
+      const receipt = await (await context.openCluster(options.configDir)).leave();
+      await tell(context, options, receipt, [
+        `member ${escapeName(receipt.member)} has left cluster ${escapeName(receipt.cluster)}`,
+        'remove saltbridge: cluster from its configuration before it is started again',
+      ]);
+    });
+  subcommand('refound', 'begin the log anew with the store of this stopped master').action(
+    async (options: ClusterCommandOptions) => {
+      const receipt = await (await context.openCluster(options.configDir)).refound();
+      await tell(context, options, receipt, [
+        `the log of cluster ${escapeName(receipt.cluster)} begins anew with member ${escapeName(receipt.member)}`,
+      ]);
+    },
+  );
+  subcommand('status', 'show the cluster as the running master sees it').action(
+    async (options: ClusterCommandOptions) => {
+      const status = await (await context.openApi(options.configDir)).cluster.status();
+      if (status?.refusesWrites) context.setExitCode(exitCodes.failure);
+      const lines = status === null ? ['of no cluster'] : clusterLines(status);
+      await tell(context, options, status, lines);
+    },
+  );
+}
+
+async function tell(
+  { stdout }: CommandContext,
+  { json }: ClusterCommandOptions,
+  value: object | null,
+  lines: readonly string[],
+): Promise<void> {
+  if (json) await printJson(stdout, value ?? {});
+  else await printLine(stdout, lines.join('\n'));
+}
+
+/** A cluster, for people; `saltbridge status` has these lines too. */
+export function clusterLines(status: ClusterStatus): string[] {
+  const { name, member, position, members, failingMs, warnings } = status;
+  return [
+    `cluster      ${escapeName(name)}, member ${escapeName(member)}, position ${position}`,
+    ...members.map((it) => {
+      const skew = it.clockSkewMs === undefined ? '' : `, clock ${Math.round(it.clockSkewMs)} ms`;
+      const state = it.isAlive ? 'alive' : 'not heard';
+      return `member       ${escapeName(it.name)}: ${state}, position ${it.position}${skew}`;
+    }),
+    ...(status.refusesWrites
+      ? ['alone        too few members are alive: jobs, key changes and signals are refused']
+      : []),
+    ...(failingMs > 0
+      ? [`log          has taken no write for ${Math.round(failingMs / 1000)} s`]
+      : []),
+    ...warnings.map((it) => `warning      ${escapeLine(it)}`),
+  ];
+}

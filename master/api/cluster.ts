@@ -1,0 +1,58 @@
+/** What a master tells of the cluster that it is a member of. */
+
+/** A member as another one sees it. */
+interface ClusterMember {
+  readonly name: string;
+  /** Position up to which it has applied the log. */
+  readonly position: number;
+  readonly isAlive: boolean;
+  /** How far its clock is ahead of this one's, milliseconds; `undefined`: not heard yet. */
+  readonly clockSkewMs?: number | undefined;
+}
+
+/** How a cluster is doing, as one of its members sees it. */
+export interface ClusterStatus {
+  readonly name: string;
+  /** The one that tells it. */
+  readonly member: string;
+  /** Identity of the log. */
+  readonly log: string;
+  /** Up to which this member has applied the log. */
+  readonly position: number;
+  readonly members: readonly ClusterMember[];
+  /** Fewer members are alive than must keep a write. */
+  readonly isAlone: boolean;
+  /** Jobs, key changes and signals are refused with ERR_CLUSTER_ALONE meanwhile. */
+  readonly refusesWrites: boolean;
+  /** How long the log has taken no write of this member, milliseconds. */
+  readonly failingMs: number;
+  /** Entries of the log that came again, and entries that no member made; none had an effect. */
+  readonly repeatedEntries: number;
+  readonly foreignEntries: number;
+  /** What an operator should know of the servers of the log. */
+  readonly warnings: readonly string[];
+}
+
+/** A ticket with which one master joins the cluster. */
+export interface ClusterTicket {
+  readonly ticket: string;
+  /** Milliseconds since 1970. */
+  readonly expiresAt: number;
+}
+
+/** The cluster that a master is a member of. */
+export interface ClusterApi {
+  /** `null`: this master shares its store with nobody. */
+  status(): Promise<ClusterStatus | null>;
+  /**
+   * Makes a ticket that is good once.
+   * @param request `seconds`: how long it is good. Default 3600
+   * @throws MasterError ERR_NOT_SERVED where there is no cluster
+   */
+  ticket(request?: { readonly seconds?: number }): Promise<ClusterTicket>;
+  /**
+   * Takes a member that is gone for good out of the cluster.
+   * @throws MasterError ERR_ARGS for a member that is alive, or unknown; ERR_NOT_SERVED
+   */
+  remove(request: { readonly member: string }): Promise<void>;
+}

@@ -1,0 +1,115 @@
+/** The keys that the members of a cluster share: in the store, sealed under the cluster's secret. */
+
+import { randomBytes } from 'node:crypto';
+import { rename } from 'node:fs/promises';
+import path from 'node:path';
+import type { Logger } from 'pino';
+import { readTextIfPresent, writeFileAtomically } from '../../runtime/index.ts';
+import { type Key, type Operation, type Store, StoreError } from '../../store/index.ts';
+import type { FixedConfig } from '../config/index.ts';
+import type { Cluster } from '../context/index.ts';
+import { createSeal, openSeal, type Seal } from './session-keys.ts';
+
+const sealKeyRow: Key = ['cluster', 'seal-key'];
+const ownKeysPrefix: Key = ['cluster', 'own-keys'];
+
+type SealingCluster = Pick<Cluster, 'derive' | 'name'>;
+
+function sealOf(cluster: SealingCluster): Seal {
+  return createSeal(cluster.derive('own keys'));
+}
+
+/**
+ * The seal of a master: of a cluster all members have one, whose key is in the store.
+ * @throws MasterError ERR_SEAL; StoreError ERR_CLUSTER_LOG for a cluster that was not initialised
+ */
+export async function openMasterSeal(
+  { stateDir }: Pick<FixedConfig, 'stateDir'>,
+  store: Pick<Store, 'get'>,
+  cluster: SealingCluster | undefined,
+): Promise<Seal> {
+  if (cluster === undefined) return openSeal(stateDir);
+  const entry = await store.get(sealKeyRow);
+  if (entry === undefined) throw notInitialised(cluster);
+  return createSeal(new Uint8Array(sealOf(cluster).open(entry.value)));
+}
+
+function notInitialised({ name }: SealingCluster): StoreError {
+  return new StoreError(
+    'ERR_CLUSTER_LOG',
+    `cluster ${name} has no keys yet: saltbridge cluster init was not run, or did not end`,
+  );
+}
+
+/** Files of the master's own keys in `pki_dir`. */
+function ownKeyFiles(
+  config: Pick<FixedConfig, 'masterSignKeyName' | 'masterPubkeySignature' | 'masterSignPubkey'>,
+): string[] {
+  const { masterSignKeyName: sign, masterPubkeySignature: signature } = config;
+  return [
+    'master.pem',
+    'master.pub',
+    ...(config.masterSignPubkey ? [`${sign}.pem`, `${sign}.pub`, signature] : []),
+  ];
+}
+
+/** Puts a master's seal and own keys into the store of a cluster; those that it has stay. */
+export async function shareOwnKeys(
+  config: Pick<
+    FixedConfig,
+    'masterSignKeyName' | 'masterPubkeySignature' | 'masterSignPubkey' | 'pkiDir' | 'stateDir'
+  >,
+  store: Store,
+  cluster: SealingCluster,
+): Promise<void> {
+  const seal = sealOf(cluster);
+  const operations: Operation[] = [];
+  if ((await store.get(sealKeyRow)) === undefined) {
+    const text = await readTextIfPresent(path.join(config.stateDir, 'seal.key'));
+    const key = text === undefined ? randomBytes(32) : Buffer.from(text.trim(), 'base64');
+    operations.push({ op: 'put', key: sealKeyRow, value: seal.seal(key) });
+  }
+  for (const name of ownKeyFiles(config)) {
+    const row = [...ownKeysPrefix, name];
+    const text = await readTextIfPresent(path.join(config.pkiDir, name));
+    if (text === undefined || (await store.get(row)) !== undefined) continue;
+    operations.push({ op: 'put', key: row, value: seal.seal(Buffer.from(text)) });
+  }
+  if (operations.length > 0) await store.write(operations);
+}
+
+/**
+ * Writes the cluster's own keys into `pki_dir`; what differs there is moved aside.
+ * @throws StoreError ERR_CLUSTER_LOG; MasterError ERR_SEAL
+ */
+export async function writeOwnKeys(
+  { pkiDir }: Pick<FixedConfig, 'pkiDir'>,
+  store: Pick<Store, 'list'>,
+  {
+    cluster,
+    log,
+    now,
+  }: {
+    readonly cluster: SealingCluster;
+    readonly log: Logger;
+    readonly now: () => number;
+  },
+): Promise<void> {
+  const seal = sealOf(cluster);
+  let count = 0;
+  for await (const { key, value } of store.list(ownKeysPrefix)) {
+    const name = path.basename(key.at(-1) ?? '');
+    const file = path.join(pkiDir, name);
+    const text = Buffer.from(seal.open(value)).toString();
+    const found = await readTextIfPresent(file);
+    count += 1;
+    if (found === text) continue;
+    if (found !== undefined) {
+      const aside = `${file}.replaced-${now()}`;
+      await rename(file, aside);
+      log.warn({ file, aside }, "another master's key: that of the cluster takes its place");
+    }
+    await writeFileAtomically(file, text, name.endsWith('.pem') ? 0o400 : 0o644);
+  }
+  if (count === 0) throw notInitialised(cluster);
+}

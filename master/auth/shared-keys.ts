@@ -1,0 +1,190 @@
+/** Minions' keys that the members of a cluster share: rows of the store in place of files. */
+
+import { packLocal, unpackLocal } from '../../minion-protocol/index.ts';
+import { type Key, type Operation, type Store, StoreError } from '../../store/index.ts';
+import type { Cluster } from '../context/index.ts';
+import { KeyError } from './key-errors.ts';
+import type { SharedKeyFiles } from './key-store.ts';
+import type { KeyFile, KeyFiles, KeyPlace } from './pki-directory.ts';
+import { pinKey } from './request-checks.ts';
+import { sessionKey } from './session-keys.ts';
+
+const keysPrefix: Key = ['keys'];
+const deniedPrefix: Key = ['denied-keys'];
+
+interface KeyRow extends KeyFile {
+  readonly place: KeyPlace;
+}
+
+/**
+ * An id has one row, and one more for its denied key. A row is changed only if it is as this master
+ * has seen it: of two members that decide about a key at once, one is refused.
+ */
+class SharedKeys implements KeyFiles {
+  readonly #store: Store;
+  readonly #now: () => number;
+  /** Revisions of the rows that were read or written last. */
+  readonly #seen = new Map<string, number>();
+
+  constructor(store: Store, now: () => number) {
+    this.#store = store;
+    this.#now = now;
+  }
+
+  async list(place: KeyPlace): Promise<string[]> {
+    return [...(await this.readAll(place)).keys()];
+  }
+
+  async readAll(place: KeyPlace): Promise<Map<string, KeyFile>> {
+    const found = new Map<string, KeyFile>();
+    const prefix = place === 'denied' ? deniedPrefix : keysPrefix;
+    for await (const { key, value, revision } of this.#store.list(prefix)) {
+      const row = unpackRow(value);
+      const id = key.at(-1) ?? '';
+      this.#seen.set(seenName(place, id), revision);
+      if (row.place === place) found.set(id, { pem: row.pem, since: row.since });
+    }
+    return found;
+  }
+
+  async read(place: KeyPlace, id: string): Promise<KeyFile | undefined> {
+    const row = await this.#row(place, id);
+    return row?.place === place ? { pem: row.pem, since: row.since } : undefined;
+  }
+
+  async write(place: KeyPlace, id: string, pem: string): Promise<void> {
+    await this.#change(place, id, [this.#put(place, id, pem)]);
+  }
+
+  async move(from: KeyPlace, to: KeyPlace, id: string): Promise<void> {
+    const file = await this.read(from, id);
+    if (file === undefined) throw changedElsewhere(id);
+    const gone: Operation[] =
+      from === 'denied' ? [{ op: 'delete', key: [...deniedPrefix, id] }] : [];
+    await this.#change(to, id, [this.#put(to, id, file.pem), ...gone]);
+  }
+
+  async remove(place: KeyPlace, id: string): Promise<void> {
+    const row = await this.#row(place, id);
+    if (row?.place !== place) return;
+    const ifRevision = this.#seen.get(seenName(place, id)) ?? 0;
+    await this.#change(place, id, [{ op: 'delete', key: rowKey(place, id), ifRevision }]);
+  }
+
+  #put(place: KeyPlace, id: string, pem: string): Operation {
+    const value = packLocal({ place, pem, since: this.#now() });
+    const ifRevision = this.#seen.get(seenName(place, id)) ?? 0;
+    return { op: 'put', key: rowKey(place, id), value, ifRevision };
+  }
+
+  async #row(place: KeyPlace, id: string): Promise<KeyRow | undefined> {
+    const entry = await this.#store.get(rowKey(place, id));
+    this.#seen.set(seenName(place, id), entry?.revision ?? 0);
+    return entry && unpackRow(entry.value);
+  }
+
+  /** What an accepted key could do ends in the same write that takes it away. */
+  async #change(place: KeyPlace, id: string, operations: readonly Operation[]): Promise<void> {
+    // protection: session-of-a-shared-key
+    const ended: Operation[] =
+      place === 'denied'
+        ? []
+        : [
+            { op: 'delete', key: sessionKey(id) },
+            { op: 'delete', key: pinKey(id) },
+          ];
+    try {
+      const isAccepted = (await this.#store.get(rowKey(place, id)).then(placeOf)) === 'accepted';
+      const revision = await this.#store.write([...operations, ...(isAccepted ? ended : [])]);
+      const isThere = operations.some((it) => it.op === 'put');
+      this.#seen.set(seenName(place, id), isThere ? revision : 0);
+    } catch (error) {
+      if (error instanceof StoreError && error.code === 'ERR_REVISION') throw changedElsewhere(id);
+      throw error;
+    }
+  }
+}
+
+function placeOf(entry: { readonly value: Uint8Array } | undefined): KeyPlace | undefined {
+  return entry && unpackRow(entry.value).place;
+}
+
+function rowKey(place: KeyPlace, id: string): Key {
+  return place === 'denied' ? [...deniedPrefix, id] : [...keysPrefix, id];
+}
+
+function seenName(place: KeyPlace, id: string): string {
+  return `${place === 'denied' ? 'denied' : 'key'} ${id}`;
+}
+
+function changedElsewhere(id: string): KeyError {
+  return new KeyError(
+    'ERR_KEY_STATE',
+    `another member of the cluster has changed the key of ${JSON.stringify(id)} meanwhile; look again`,
+  );
+}
+
+const places: ReadonlySet<unknown> = new Set(['accepted', 'pending', 'rejected', 'denied']);
+
+function isPlace(value: unknown): value is KeyPlace {
+  return places.has(value);
+}
+
+/** @throws StoreError ERR_STORE_CORRUPT */
+function unpackRow(bytes: Uint8Array): KeyRow {
+  const value = unpackLocal(bytes);
+  if (value !== null && typeof value === 'object' && 'place' in value) {
+    const { place, pem, since } = value;
+    if (isPlace(place) && typeof pem === 'string' && typeof since === 'number') {
+      return { place, pem, since };
+    }
+  }
+  throw new StoreError('ERR_STORE_CORRUPT', 'a stored key has an unknown form');
+}
+
+/** The minions' keys of a cluster. */
+export function sharedKeyFiles(store: Store, cluster: Cluster, now: () => number): SharedKeyFiles {
+  return {
+    files: new SharedKeys(store, now),
+    watch: (onDirty) => {
+      let isEnded = false;
+      for (const prefix of [keysPrefix, deniedPrefix]) {
+        cluster.follow(prefix, (change) => {
+          const key = change.type === 'put' ? change.entry.key : change.key;
+          if (!isEnded) onDirty([key.at(-1) ?? '']);
+        });
+      }
+      return () => {
+        isEnded = true;
+      };
+    },
+  };
+}
+
+/** Writes at most so many rows at once: a write has a bound in a cluster. */
+const rowsPerWrite = 100;
+
+/** Takes the keys of a PKI directory into the store; those that it has stay. */
+export async function shareMinionKeys(dir: KeyFiles, store: Store): Promise<number> {
+  let count = 0;
+  let operations: Operation[] = [];
+  const flush = async (): Promise<void> => {
+    if (operations.length > 0) await store.write(operations);
+    operations = [];
+  };
+  // The state that counts comes first [WIRE 6.2].
+  const taken = new Set<string>();
+  for (const place of ['rejected', 'accepted', 'pending', 'denied'] as const) {
+    for (const [id, { pem, since }] of await dir.readAll(place)) {
+      if (place !== 'denied' && taken.has(id)) continue;
+      taken.add(id);
+      const key = rowKey(place, id);
+      if ((await store.get(key)) !== undefined) continue;
+      count += 1;
+      operations.push({ op: 'put', key, value: packLocal({ place, pem, since }) });
+      if (operations.length >= rowsPerWrite) await flush();
+    }
+  }
+  await flush();
+  return count;
+}

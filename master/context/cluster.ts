@@ -1,0 +1,213 @@
+/** The store that several masters share, and what they tell each other beside it. */
+
+import { hkdfSync } from 'node:crypto';
+import { readFile, stat } from 'node:fs/promises';
+import { hostname } from 'node:os';
+import { isWireMap, packLocal, unpackLocal, type WireMap } from '../../minion-protocol/index.ts';
+import { describeSystemError } from '../../runtime/index.ts';
+import {
+  type Change,
+  type Key,
+  type LogStore,
+  loadLogEngine,
+  StoreError,
+  type TransactionLog,
+} from '../../store/index.ts';
+import type { ClusterStatus } from '../api/index.ts';
+import { type ClusterOptions, type FixedConfig, storeDirectory } from '../config/index.ts';
+
+/** What a master has of its cluster. */
+export interface Cluster {
+  readonly name: string;
+  /** Name of this master in it. */
+  readonly member: string;
+  readonly store: LogStore;
+  readonly log: TransactionLog;
+  /** What the members share, and the log's servers do not have. */
+  readonly secret: Uint8Array;
+  status(): ClusterStatus;
+  /** A number that no other member has, unless the cluster has more than 16. */
+  slot(): number;
+  /** A key of 32 bytes, the same at all members; the secret is not known by it. */
+  derive(purpose: string): Uint8Array;
+  /**
+   * Calls the listener with each change under the prefix, whichever member made it, until the
+   * master closes: before the write that made it resolves here. It must not throw.
+   */
+  follow(prefix: Key, listener: (change: Change) => void): void;
+  /** Tells the other members something; it may be lost. What is too large is not sent. */
+  send(kind: string, value: WireMap): void;
+  /** Calls the listener with what other members tell by {@link send}. */
+  onMessage(kind: string, listener: (value: WireMap, from: string) => void): void;
+}
+
+/** Where a cluster of a configuration is. */
+export interface ClusterPlace {
+  readonly options: ClusterOptions;
+  readonly member: string;
+  readonly secretFile: string;
+}
+
+/** The name of a member where none is configured: that of the host. */
+export function clusterPlaceOf(options: ClusterOptions, stateDir: string): ClusterPlace {
+  const host = hostname().replace(/[^A-Za-z0-9._-]/g, '-');
+  return {
+    options,
+    member: options.member ?? host,
+    secretFile: options.secretFile ?? `${stateDir}/cluster.secret`,
+  };
+}
+
+/** Members whose job ids differ in any case. */
+export const slots = 16;
+
+/** Bytes of a secret that is made. */
+export const secretBytes = 32;
+
+/** @throws StoreError ERR_CLUSTER_SECRET */
+export async function readSecret(file: string): Promise<Uint8Array> {
+  let text: string;
+  try {
+    const { mode } = await stat(file);
+    // protection: readable-cluster-secret
+    if ((mode & 0o077) !== 0) {
+      throw new StoreError('ERR_CLUSTER_SECRET', `${file} may be read by others: chmod 600`);
+    }
+    text = await readFile(file, 'utf8');
+  } catch (cause) {
+    if (cause instanceof StoreError) throw cause;
+    const reason = describeSystemError(cause) ?? String(cause);
+    const hint = 'saltbridge cluster init makes it for the first member, cluster join for others';
+    throw new StoreError('ERR_CLUSTER_SECRET', `no secret of the cluster: ${reason}; ${hint}`, {
+      cause,
+    });
+  }
+  const secret = Buffer.from(text.trim(), 'base64');
+  if (secret.length >= secretBytes) return new Uint8Array(secret);
+  throw new StoreError(
+    'ERR_CLUSTER_SECRET',
+    `${file}: expected at least ${secretBytes} bytes in base64`,
+  );
+}
+
+/** Connects to the log of a cluster. @throws StoreError ERR_CLUSTER_LOG, ERR_STORE_UNAVAILABLE */
+export async function openClusterLog(
+  options: ClusterOptions,
+  { isFounding = false }: { readonly isFounding?: boolean } = {},
+): Promise<TransactionLog> {
+  const { openJetStreamLog } = await loadLogEngine();
+  const { name, nats, user, passwordFile, tlsCa, tlsCert, tlsKey, replicas = 3 } = options;
+  const password =
+    passwordFile === undefined ? undefined : (await readFile(passwordFile, 'utf8')).trim();
+  const [ca, cert, key] = await Promise.all(
+    [tlsCa, tlsCert, tlsKey].map((file) =>
+      file === undefined ? undefined : readFile(file, 'utf8'),
+    ),
+  );
+  const isTls = ca !== undefined || cert !== undefined || nats.some((it) => it.startsWith('tls:'));
+  return openJetStreamLog({
+    servers: nats,
+    cluster: name,
+    ...(isFounding ? { create: { replicas } } : {}),
+    ...(user === undefined ? {} : { user }),
+    ...(password === undefined ? {} : { password }),
+    ...(isTls
+      ? {
+          tls: {
+            ...(ca === undefined ? {} : { ca }),
+            ...(cert === undefined ? {} : { cert }),
+            ...(key === undefined ? {} : { key }),
+          },
+        }
+      : {}),
+  });
+}
+
+export interface ClusterDeps {
+  readonly config: Pick<FixedConfig, 'stateDir'>;
+  readonly options: ClusterOptions;
+  /** Default: that of the NATS servers. */
+  readonly connect?: (() => Promise<TransactionLog>) | undefined;
+  readonly now: () => number;
+  readonly closing: AbortSignal;
+  readonly onFull?: (isFull: boolean) => void;
+  /** Told once, when this master can no longer be the member. */
+  readonly onLost?: (error: StoreError) => void;
+}
+
+/** @throws StoreError, as opening the store of a member does */
+export async function openCluster(deps: ClusterDeps): Promise<Cluster> {
+  const { config, options, now, closing, onLost = () => {} } = deps;
+  const { member, secretFile } = clusterPlaceOf(options, config.stateDir);
+  const { name, acknowledge, whenAlone } = options;
+  const secret = await readSecret(secretFile);
+  const { openLogStore } = await loadLogEngine();
+  const log = await (deps.connect ?? (() => openClusterLog(options)))();
+  let store: LogStore;
+  try {
+    store = await openLogStore({
+      directory: storeDirectory(config.stateDir),
+      log,
+      secret,
+      cluster: name,
+      member,
+      now,
+      onFenced: onLost,
+      onDiverged: onLost,
+      ...(deps.onFull === undefined ? {} : { onFull: deps.onFull }),
+      ...(acknowledge === undefined ? {} : { acknowledge }),
+      ...(whenAlone === undefined ? {} : { whenAlone }),
+    });
+  } catch (error) {
+    await log.close();
+    throw error;
+  }
+  const listeners = new Map<string, (value: WireMap, from: string) => void>();
+  store.onMessage((body, from) => {
+    const message = unpackLocal(body);
+    if (!isWireMap(message) || typeof message.kind !== 'string') return;
+    if (isWireMap(message.value)) listeners.get(message.kind)?.(message.value, from);
+  });
+  return {
+    name,
+    member,
+    store,
+    log,
+    secret,
+    status: () => describe(name, member, store),
+    slot: () => {
+      const names = store.status.members.map((it) => it.name).sort();
+      return Math.max(0, names.indexOf(member)) % slots;
+    },
+    derive: (purpose) =>
+      new Uint8Array(hkdfSync('sha256', secret, name, `saltbridge ${purpose}`, 32)),
+    follow: (prefix, listener) => store.onChange(prefix, listener, closing),
+    send: (kind, value) => {
+      try {
+        store.send(packLocal({ kind, value }));
+      } catch (error) {
+        // What members tell each other beside the log may be lost at any time.
+        if (!(error instanceof StoreError)) throw error;
+      }
+    },
+    onMessage: (kind, listener) => void listeners.set(kind, listener),
+  };
+}
+
+function describe(name: string, member: string, store: LogStore): ClusterStatus {
+  const { log, position, members, isAlone, refusesWrites, failingMs, warnings, ...counts } =
+    store.status;
+  return {
+    name,
+    member,
+    log,
+    position,
+    members,
+    isAlone,
+    refusesWrites,
+    failingMs,
+    repeatedEntries: counts.repeatedEntries,
+    foreignEntries: counts.foreignEntries,
+    warnings,
+  };
+}

@@ -1,0 +1,226 @@
+import { createHash } from 'node:crypto';
+import { mkdtemp, open, readFile, rm, stat } from 'node:fs/promises';
+import path from 'node:path';
+import type { Logger } from 'pino';
+import { type Key, loadLogEngine, type Store, StoreError } from '../../store/index.ts';
+import type { ClusterTicket } from '../api/index.ts';
+import type { Cluster } from './cluster.ts';
+import {
+  decodeFrame,
+  encodeFrame,
+  formatTicket,
+  frameKinds,
+  type JoinReply,
+  type JoinRequest,
+  makeTicket,
+  newExchangeKeys,
+  newTicketId,
+  openBody,
+  replyKey,
+  sealBody,
+} from './join-frames.ts';
+
+const prefix: Key = ['cluster', 'tickets'];
+/** A used one is known for so long behind its time, so that it can be told from an unknown one. */
+const rememberedMs = 7 * 86_400_000;
+const chunkBytes = 262_144;
+/** Without a request a backup that is being fetched is given up. */
+const idleMs = 120_000;
+
+interface TicketRow {
+  readonly expiresAt: number;
+  /** By whom it was used, and in which request. */
+  readonly used?: { readonly member: string; readonly request: string };
+}
+
+/** A backup that a new member fetches. */
+interface Handover {
+  readonly directory: string;
+  readonly file: string;
+  readonly answer: JoinReply;
+  readonly channel: ReplyChannel;
+  timer: NodeJS.Timeout;
+}
+
+/** Sends replies to one request. */
+type ReplyChannel = (answer: JoinReply, content?: Uint8Array) => void;
+
+export interface JoinServiceDeps {
+  readonly cluster: Cluster;
+  readonly store: Store;
+  /** Where backups for new members are written meanwhile. */
+  readonly directory: string;
+  readonly now: () => number;
+  readonly log: Logger;
+  readonly closing: AbortSignal;
+}
+
+/**
+ * Gives tickets, and lets whoever shows one join: a ticket is spent in the store before the secret
+ * is given, so that it is good once whichever members hear of it.
+ */
+export class JoinService {
+  readonly #deps: JoinServiceDeps;
+  readonly #handovers = new Map<string, Handover>();
+  readonly #underWay = new Set<string>();
+
+  constructor(deps: JoinServiceDeps) {
+    this.#deps = deps;
+    deps.cluster.log.onAnnouncement((bytes) => {
+      const frame = decodeFrame(frameKinds.request, bytes);
+      if (frame === undefined) return;
+      this.#answer(frame.id, frame.sealed).catch((error: unknown) => {
+        deps.log.error({ err: error }, 'a request to join was not answered');
+      });
+    }, deps.closing);
+  }
+
+  /** Makes a ticket; durable when it resolves. */
+  async ticket(seconds: number): Promise<ClusterTicket> {
+    const { store, now, cluster } = this.#deps;
+    const id = newTicketId();
+    const expiresAt = now() + seconds * 1000;
+    await store.write([this.#put(id, { expiresAt }, 0)]);
+    return { ticket: formatTicket(makeTicket(cluster, { id, expiresAt })), expiresAt };
+  }
+
+  async close(): Promise<void> {
+    for (const { timer, directory } of this.#handovers.values()) {
+      clearTimeout(timer);
+      await rm(directory, { recursive: true, force: true });
+    }
+    this.#handovers.clear();
+  }
+
+  #put(id: string, row: TicketRow, ifRevision: number) {
+    return {
+      op: 'put' as const,
+      key: [...prefix, id],
+      value: Buffer.from(JSON.stringify(row)),
+      expiresAt: row.expiresAt + rememberedMs,
+      ifRevision,
+    };
+  }
+
+  async #answer(id: string, sealed: Uint8Array): Promise<void> {
+    const { store, cluster } = this.#deps;
+    const entry = await store.get([...prefix, id]);
+    if (entry === undefined) {
+      cluster.log.announce(encodeFrame(frameKinds.unknown, id));
+      return;
+    }
+    const row: TicketRow = JSON.parse(Buffer.from(entry.value).toString());
+    const { LogCipher } = await loadLogEngine();
+    const { key } = makeTicket(cluster, { id, expiresAt: row.expiresAt });
+    const frames = new LogCipher(Buffer.from(key, 'hex'), cluster.name, 'ticket');
+    const opened = openBody<JoinRequest>(frames, sealed);
+    if (opened === undefined) return;
+    const { body } = opened;
+    const known = this.#handovers.get(body.request);
+    if (body.kind === 'chunk') {
+      if (known !== undefined) await this.#sendChunk(known, body);
+      return;
+    }
+    if (known !== undefined) known.channel(known.answer);
+    if (known !== undefined || this.#underWay.has(body.request)) return;
+    const { request } = body;
+    const own = newExchangeKeys();
+    const sealing = new LogCipher(
+      replyKey(key, own, Buffer.from(body.publicKey, 'base64')),
+      cluster.name,
+      'ticket',
+    );
+    const reply: ReplyChannel = (answer, content) => {
+      const sealedReply = sealBody(sealing, answer, content);
+      const payload = Buffer.concat([own.publicKey, sealedReply]);
+      cluster.log.announce(encodeFrame(frameKinds.reply, id, payload));
+    };
+    const refusal = this.#refusalOf(row, body);
+    if (refusal !== undefined) {
+      if (refusal !== '') reply({ kind: 'refused', request, message: refusal });
+      return;
+    }
+    this.#underWay.add(request);
+    try {
+      const used = { member: body.member, request };
+      // protection: ticket-used-once
+      await store.write([this.#put(id, { ...row, used }, entry.revision)]);
+      reply(await this.#handOver(body, reply));
+      this.#deps.log.info({ member: body.member }, 'a ticket was used: a member joins');
+    } catch (error) {
+      // Another member has answered.
+      if (error instanceof StoreError && error.code === 'ERR_REVISION') return;
+      const message = error instanceof Error ? error.message : String(error);
+      reply({ kind: 'refused', request, message });
+    } finally {
+      this.#underWay.delete(request);
+    }
+  }
+
+  /** `undefined`: it is good; an empty text: another member answers. */
+  #refusalOf(
+    { used, expiresAt }: TicketRow,
+    { request, member }: Extract<JoinRequest, { kind: 'join' }>,
+  ): string | undefined {
+    const { cluster, now } = this.#deps;
+    if (used !== undefined && used.request === request) return '';
+    if (used !== undefined) return `this ticket was used by member ${used.member}`;
+    // protection: expired-ticket
+    if (expiresAt <= now()) {
+      return `this ticket was good until ${new Date(expiresAt).toISOString()}`;
+    }
+    const namesake = cluster.status().members.find((it) => it.name === member);
+    if (namesake?.isAlive) {
+      return `the cluster has a member ${member} that is alive; set saltbridge: cluster: member`;
+    }
+    return undefined;
+  }
+
+  async #handOver(
+    { request }: Extract<JoinRequest, { kind: 'join' }>,
+    channel: ReplyChannel,
+  ): Promise<JoinReply> {
+    const { cluster } = this.#deps;
+    const directory = await mkdtemp(path.join(this.#deps.directory, 'joining-'));
+    const file = path.join(directory, 'backup');
+    await cluster.store.backup(file);
+    const { size } = await stat(file);
+    const answer: JoinReply = {
+      kind: 'joined',
+      request,
+      secret: Buffer.from(cluster.secret).toString('base64'),
+      chunks: Math.ceil(size / chunkBytes),
+      sha256: createHash('sha256')
+        .update(await readFile(file))
+        .digest('hex'),
+    };
+    const timer = this.#timer(request);
+    this.#handovers.set(request, { directory, file, answer, channel, timer });
+    return answer;
+  }
+
+  #timer(request: string): NodeJS.Timeout {
+    return setTimeout(() => {
+      const handover = this.#handovers.get(request);
+      this.#handovers.delete(request);
+      if (handover !== undefined) void rm(handover.directory, { recursive: true, force: true });
+    }, idleMs).unref();
+  }
+
+  async #sendChunk(
+    handover: Handover,
+    { request, chunk }: Extract<JoinRequest, { kind: 'chunk' }>,
+  ): Promise<void> {
+    clearTimeout(handover.timer);
+    handover.timer = this.#timer(request);
+    const handle = await open(handover.file);
+    try {
+      const position = chunk * chunkBytes;
+      const buffer = Buffer.alloc(chunkBytes);
+      const { bytesRead } = await handle.read({ buffer, position });
+      handover.channel({ kind: 'chunk', request, chunk }, buffer.subarray(0, bytesRead));
+    } finally {
+      await handle.close();
+    }
+  }
+}

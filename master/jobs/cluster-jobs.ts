@@ -1,0 +1,151 @@
+/** Jobs that other members of the cluster publish to their minions, and the returns that they take. */
+
+import { randomBytes } from 'node:crypto';
+import type { Logger } from 'pino';
+import {
+  isWireMap,
+  type PublicationLoad,
+  packLocal,
+  unpackLocal,
+  type WireMap,
+  type WireValue,
+} from '../../minion-protocol/index.ts';
+import type { Change, Key, Operation } from '../../store/index.ts';
+import type { JobReturn } from '../api/index.ts';
+import type { PublishKey } from '../auth/index.ts';
+import type { Cluster } from '../context/index.ts';
+import type { Addressees, Publisher, ToldPublication } from './dispatcher.ts';
+import { Job, type JobCache, readReturn } from './job-cache.ts';
+
+const publishingPrefix: Key = ['publishing'];
+/** For so long a member that was cut off from the log for a moment publishes what it finds there. */
+const publishedWithinMs = 15_000;
+const rowLifeMs = 60_000;
+/** For so long returns of a job that is not kept are passed on. */
+const passedOnMs = 60_000;
+
+export interface ClusterJobsDeps {
+  readonly cluster: Cluster;
+  readonly cache: JobCache;
+  readonly publisher: Publisher;
+  readonly publishKey: PublishKey;
+  /** Whom a publication to these ids is delivered to; `null`: to whoever subscribes. */
+  readonly addresseesOf: (minionIds: readonly string[] | null) => Addressees;
+  readonly now: () => number;
+  readonly log: Logger;
+}
+
+/** What a member tells the others of a publication. */
+interface Notice extends ToldPublication {
+  readonly by: string;
+  /** Milliseconds since 1970, by the clock of that member. */
+  readonly at: number;
+}
+
+/**
+ * A job that is kept reaches the others through the log, in the write that keeps it: who publishes
+ * it knows it, in the same order everywhere. What is not kept goes beside the log.
+ */
+export class ClusterJobs {
+  readonly #deps: ClusterJobsDeps;
+  #last: Promise<void> = Promise.resolve();
+
+  constructor(deps: ClusterJobsDeps) {
+    this.#deps = deps;
+    const { cluster, cache, log } = deps;
+    cluster.follow(publishingPrefix, (change) => {
+      if (change.type === 'delete') return;
+      const notice = readNotice(unpackLocal(change.entry.value));
+      if (notice === undefined || notice.by === cluster.member) return;
+      this.#last = this.#last
+        .then(() => this.#publish(notice))
+        .catch((error: unknown) => {
+          log.error({ jid: notice.load.jid, err: error }, 'a job of another member was not sent');
+        });
+    });
+    cluster.follow(['returns'], (change) => this.#noteReturn(change));
+    cluster.follow(['jobs'], (change) => {
+      if (change.type === 'put') cache.noteExtended(change.entry);
+    });
+    cluster.onMessage('publish', (value) => this.#publishUnkept(value));
+    cluster.onMessage('return', ({ jid, result }) => {
+      const read = readReturn(result);
+      if (typeof jid === 'string' && read !== undefined) cache.remembered(jid)?.answer(read);
+    });
+  }
+
+  /** What tells the other members to publish a job, in the write that keeps it. */
+  tell({ load, serial, isByIds }: ToldPublication): Operation[] {
+    const { cluster, now } = this.#deps;
+    const value = packLocal({ by: cluster.member, at: now(), serial, load, isByIds });
+    const key = [...publishingPrefix, load.jid, randomBytes(6).toString('hex')];
+    return [{ op: 'put', key, value, expiresAt: now() + rowLifeMs }];
+  }
+
+  /** Has the other members publish a job that nobody keeps, and pass on what comes back. */
+  tellUnkept(load: PublicationLoad, minions: readonly string[]): void {
+    this.#deps.cluster.send('publish', { load, minions: [...minions] });
+  }
+
+  async #publish({ by, at, serial, load, isByIds }: Notice): Promise<void> {
+    const { cluster, cache, publisher, publishKey, addresseesOf, now, log } = this.#deps;
+    publishKey.observe(serial);
+    const clock = cluster.status().members.find(({ name }) => name === by)?.clockSkewMs ?? 0;
+    // protection: late-publications
+    if (now() + clock - at > publishedWithinMs) {
+      log.warn({ jid: load.jid, member: by }, 'a job of another member came too late to be sent');
+      return;
+    }
+    const record = isByIds ? await cache.record(load.jid) : undefined;
+    const listed = Array.isArray(load.tgt) ? load.tgt : undefined;
+    await publisher.publish(load, addresseesOf(listed ?? record?.minions ?? null));
+  }
+
+  #publishUnkept({ load, minions }: WireMap): void {
+    const { cluster, cache, publisher, addresseesOf, now, log } = this.#deps;
+    if (!isLoad(load) || !isTexts(minions)) return;
+    const { jid, fun } = load;
+    const job = new Job({ jid, fun, minions, publishedAt: now() }, { isKept: false });
+    const stopListening = job.onReturn((result) => {
+      cluster.send('return', { jid, result: { ...result, fun: textOf(result.fun) } });
+    });
+    setTimeout(stopListening, passedOnMs).unref();
+    cache.remember(job);
+    publisher.publish(load, addresseesOf(minions)).catch((error: unknown) => {
+      log.error({ jid, err: error }, 'a job of another member was not sent');
+    });
+  }
+
+  /** A return that another member took answers the job here as well. */
+  #noteReturn(change: Change): void {
+    if (change.type === 'delete') return;
+    const { cache } = this.#deps;
+    const [, jid = '', minion = ''] = change.entry.key;
+    const job = cache.remembered(jid);
+    if (job === undefined || cache.isTaking(jid, minion)) return;
+    const result = readReturn(unpackLocal(change.entry.value));
+    if (result !== undefined) job.answer(result);
+  }
+}
+
+function textOf(fun: JobReturn['fun']): string | string[] {
+  return typeof fun === 'string' ? fun : [...fun];
+}
+
+function isTexts(value: WireValue | undefined): value is string[] {
+  return Array.isArray(value) && value.every((it) => typeof it === 'string');
+}
+
+/** Made by another member of this version. */
+function isLoad(value: WireValue | undefined): value is PublicationLoad {
+  return isWireMap(value) && typeof value.jid === 'string' && Array.isArray(value.arg);
+}
+
+function readNotice(value: WireValue): Notice | undefined {
+  if (!isWireMap(value)) return undefined;
+  const { by, at, serial, load, isByIds } = value;
+  if (typeof by !== 'string' || typeof at !== 'number' || typeof serial !== 'number') {
+    return undefined;
+  }
+  return isLoad(load) ? { by, at, serial, load, isByIds: isByIds === true } : undefined;
+}

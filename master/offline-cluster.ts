@@ -1,0 +1,368 @@
+/** A cluster as masters begin it, join it, leave it and found it anew, while they do not run. */
+
+import { createHash, randomBytes } from 'node:crypto';
+import { appendFile, mkdtemp, rm, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { makeDirectory, readTextIfPresent, writeFileAtomically } from '../runtime/index.ts';
+import {
+  type Key,
+  loadLogEngine,
+  type Operation,
+  openEmbeddedStore,
+  restoreStore,
+  type Store,
+  StoreError,
+  type TransactionLog,
+} from '../store/index.ts';
+import { MasterError } from './api/index.ts';
+import { openMasterKeys, PkiDir, shareMinionKeys, shareOwnKeys } from './auth/index.ts';
+import { type ClusterOptions, type MasterConfig, storeDirectory } from './config/index.ts';
+import {
+  type Cluster,
+  clusterPlaceOf,
+  decodeFrame,
+  encodeFrame,
+  frameKinds,
+  type JoinReply,
+  type JoinRequest,
+  newExchangeKeys,
+  openBody,
+  openCluster,
+  openClusterLog,
+  ownPrefix,
+  parseTicket,
+  publicKeyBytes,
+  readSecret,
+  replyKey,
+  sealBody,
+  secretBytes,
+  type Ticket,
+} from './context/index.ts';
+
+/** How a cluster is reached. */
+export interface OfflineClusterOptions {
+  /** Default: the NATS servers of the configuration. */
+  readonly connect?: (isFounding: boolean) => Promise<TransactionLog>;
+  readonly now?: () => number;
+}
+
+/** What was done to a cluster. */
+export interface ClusterReceipt {
+  readonly cluster: string;
+  readonly member: string;
+  readonly secretFile: string;
+}
+
+/** Is there once the first member has put into the store what all share. */
+const completeRow: Key = ['cluster', 'initialised'];
+
+/** What each member keeps for itself; what a former single master kept is the first member's. */
+const ownTables: readonly Key[] = [
+  ['audit'],
+  ['cache-banks'],
+  ['decisions'],
+  ['event-ring'],
+  ['pillar-cache'],
+  ['reactions'],
+  ['runner-queues'],
+  ['state'],
+];
+
+/** @throws MasterError ERR_NOT_SERVED where none is configured */
+function clusterOptionsOf({ cluster, confFile }: MasterConfig): ClusterOptions {
+  if (cluster !== null) return cluster;
+  const expected = 'expected a map with name and nats; docs/cluster.md describes it';
+  throw new MasterError(
+    'ERR_NOT_SERVED',
+    `${confFile}: saltbridge: cluster is not set, ${expected}`,
+  );
+}
+
+function connectTo(
+  options: ClusterOptions,
+  { connect }: OfflineClusterOptions,
+  isFounding: boolean,
+): Promise<TransactionLog> {
+  return connect?.(isFounding) ?? openClusterLog(options, { isFounding });
+}
+
+/**
+ * Makes the state and the keys of a master those of a new cluster, whose first member it is. What
+ * was cut short is done again from where it was.
+ * @throws StoreError ERR_CLUSTER_FOUNDED, ERR_CLUSTER_SECRET, ERR_STORE_LOCKED while it runs
+ */
+export async function initCluster(
+  config: MasterConfig,
+  options: OfflineClusterOptions = {},
+): Promise<ClusterReceipt> {
+  const cluster = clusterOptionsOf(config);
+  const { member, secretFile } = clusterPlaceOf(cluster, config.stateDir);
+  await makeDirectory(config.stateDir, 0o700);
+  if ((await readTextIfPresent(secretFile)) === undefined) {
+    await writeFileAtomically(
+      secretFile,
+      `${randomBytes(secretBytes).toString('base64')}\n`,
+      0o600,
+    );
+  }
+  const secret = await readSecret(secretFile);
+  const log = await connectTo(cluster, options, true);
+  try {
+    const { first, last } = await log.health();
+    if (last < first) {
+      await moveOwnTables(storeDirectory(config.stateDir), member);
+      const { foundLog } = await loadLogEngine();
+      const directory = storeDirectory(config.stateDir);
+      await foundLog({ log, secret, cluster: cluster.name, directory });
+    }
+  } finally {
+    await log.close();
+  }
+  await asMember(config, options, async (own, now) => {
+    if ((await own.store.get(completeRow)) !== undefined) {
+      const message = `cluster ${cluster.name} is initialised already; others join it by a ticket`;
+      throw new StoreError('ERR_CLUSTER_FOUNDED', message);
+    }
+    await makeOwnKeys(config);
+    await shareOwnKeys(config, own.store, own);
+    await shareMinionKeys(await PkiDir.open(config.pkiDir), own.store);
+    await own.store.write([{ op: 'put', key: completeRow, value: Buffer.from(String(now())) }]);
+  });
+  return { cluster: cluster.name, member, secretFile };
+}
+
+/** Made where there are none, so that all members have the same. */
+async function makeOwnKeys(config: MasterConfig): Promise<void> {
+  const { pkiDir, keysize: bits, keyPass, signingKeyPass } = config;
+  const pass = (passphrase: string | null): object => (passphrase === null ? {} : { passphrase });
+  await openMasterKeys({ pkiDir, name: 'master', bits, ...pass(keyPass) });
+  if (!config.masterSignPubkey || config.masterUsePubkeySignature) return;
+  await openMasterKeys({ pkiDir, name: config.masterSignKeyName, bits, ...pass(signingKeyPass) });
+}
+
+const rowsPerWrite = 256;
+
+async function moveOwnTables(directory: string, member: string): Promise<void> {
+  const store = await openEmbeddedStore({ directory });
+  try {
+    for (const table of ownTables) await moveRows(store, table, [...ownPrefix(member), ...table]);
+  } finally {
+    await store.close();
+  }
+}
+
+/** What is moved already is there no longer, so it may be cut short. */
+async function moveRows(store: Store, from: Key, to: Key): Promise<void> {
+  for (;;) {
+    const operations: Operation[] = [];
+    for await (const { key, value, expiresAt } of store.list(from, { limit: rowsPerWrite })) {
+      const moved = [...to, ...key.slice(from.length)];
+      const life = expiresAt === undefined ? {} : { expiresAt };
+      operations.push({ op: 'delete', key }, { op: 'put', key: moved, value, ...life });
+    }
+    if (operations.length === 0) return;
+    await store.write(operations);
+  }
+}
+
+/** Opens the store as the member that this configuration is, for a moment. */
+async function asMember(
+  config: MasterConfig,
+  { connect, now = Date.now }: OfflineClusterOptions,
+  work: (cluster: Cluster, now: () => number) => Promise<void>,
+): Promise<void> {
+  const closing = new AbortController();
+  const cluster = await openCluster({
+    config,
+    options: clusterOptionsOf(config),
+    ...(connect === undefined ? {} : { connect: () => connect(false) }),
+    now,
+    closing: closing.signal,
+  });
+  try {
+    await work(cluster, now);
+  } finally {
+    closing.abort();
+    await cluster.store.close();
+  }
+}
+
+/**
+ * Takes this master out of its cluster. Its store stays as it is then.
+ * @throws StoreError ERR_STORE_LOCKED while it runs
+ */
+export async function leaveCluster(
+  config: MasterConfig,
+  options: OfflineClusterOptions = {},
+): Promise<ClusterReceipt> {
+  const cluster = clusterOptionsOf(config);
+  const { member, secretFile } = clusterPlaceOf(cluster, config.stateDir);
+  await asMember(config, options, (own) => own.store.removeMember(member));
+  return { cluster: cluster.name, member, secretFile };
+}
+
+/**
+ * Begins the log anew with the store of this master, after the log was lost, or its end was.
+ * @throws StoreError ERR_STORE_LOCKED while it runs
+ */
+export async function refoundCluster(
+  config: MasterConfig,
+  options: OfflineClusterOptions = {},
+): Promise<ClusterReceipt> {
+  const cluster = clusterOptionsOf(config);
+  const { member, secretFile } = clusterPlaceOf(cluster, config.stateDir);
+  const secret = await readSecret(secretFile);
+  const { foundLog } = await loadLogEngine();
+  const log = await connectTo(cluster, options, true);
+  try {
+    const directory = storeDirectory(config.stateDir);
+    await foundLog({ log, secret, cluster: cluster.name, directory, replace: true });
+  } finally {
+    await log.close();
+  }
+  return { cluster: cluster.name, member, secretFile };
+}
+
+/** Between two requests that are not answered. */
+const repeatMs = 1000;
+/** For so long a member that knows the ticket is waited for when another one does not. */
+const unknownMs = 2000;
+/** For so long nobody answers before it is given up. */
+const answerLimitMs = 20_000;
+
+/**
+ * Joins a cluster: shows the ticket to its members, and takes over the secret and the store from
+ * the one that answers. Nothing is changed here before all of it has come.
+ * @throws StoreError ERR_CLUSTER_TICKET; ERR_CLUSTER_FOUNDED where this master is a member, or has
+ * a store of its own already
+ */
+export async function joinCluster(
+  config: MasterConfig,
+  ticketText: string,
+  options: OfflineClusterOptions = {},
+): Promise<ClusterReceipt> {
+  const cluster = clusterOptionsOf(config);
+  const { member, secretFile } = clusterPlaceOf(cluster, config.stateDir);
+  const ticket = parseTicket(ticketText);
+  if (ticket.cluster !== cluster.name) {
+    throw refusedTicket(
+      `it is for cluster ${ticket.cluster}, and this master is of ${cluster.name}`,
+    );
+  }
+  await assertNothingHere(config, secretFile);
+  await makeDirectory(config.stateDir, 0o700);
+  const directory = await mkdtemp(path.join(config.stateDir, 'joining-'));
+  const log = await connectTo(cluster, options, false);
+  try {
+    const file = path.join(directory, 'backup');
+    const secret = await new JoinExchange(log, ticket, member).run(file);
+    await restoreStore({ file, directory: storeDirectory(config.stateDir) });
+    // Last: without it no master starts as a member.
+    await writeFileAtomically(secretFile, `${secret}\n`, 0o600);
+  } finally {
+    await log.close();
+    await rm(directory, { recursive: true, force: true });
+  }
+  return { cluster: cluster.name, member, secretFile };
+}
+
+function refusedTicket(reason: string): StoreError {
+  return new StoreError('ERR_CLUSTER_TICKET', `the ticket is refused: ${reason}`);
+}
+
+/** @throws StoreError ERR_CLUSTER_FOUNDED */
+async function assertNothingHere({ stateDir }: MasterConfig, secretFile: string): Promise<void> {
+  if ((await readTextIfPresent(secretFile)) !== undefined) {
+    const message = `${secretFile} is there: this master is a member already`;
+    throw new StoreError('ERR_CLUSTER_FOUNDED', message);
+  }
+  const data = path.join(storeDirectory(stateDir), 'data.mdb');
+  const found = await stat(data).catch(() => undefined);
+  if (found === undefined) return;
+  const message = `${data} is the store of a master of its own: move ${stateDir} away, or begin the cluster with it (saltbridge cluster init)`;
+  throw new StoreError('ERR_CLUSTER_FOUNDED', message);
+}
+
+type Reply = { readonly body: JoinReply; readonly content: Buffer };
+
+/** The requests of one master that joins, and what is answered. */
+class JoinExchange {
+  readonly #log: TransactionLog;
+  readonly #ticket: Ticket;
+  readonly #member: string;
+  readonly #request = randomBytes(16).toString('hex');
+  readonly #keys = newExchangeKeys();
+
+  constructor(log: TransactionLog, ticket: Ticket, member: string) {
+    this.#log = log;
+    this.#ticket = ticket;
+    this.#member = member;
+  }
+
+  /** Writes the backup of the member that answers to a file. @returns the secret, base64 */
+  async run(file: string): Promise<string> {
+    const request = this.#request;
+    const publicKey = this.#keys.publicKey.toString('base64');
+    const { body } = await this.#ask(
+      { kind: 'join', request, member: this.#member, publicKey },
+      ({ body: it }) => it.kind !== 'chunk',
+    );
+    if (body.kind === 'refused') throw refusedTicket(body.message);
+    if (body.kind !== 'joined') throw refusedTicket('a member answered something else');
+    const digest = createHash('sha256');
+    for (let chunk = 0; chunk < body.chunks; chunk += 1) {
+      const { content } = await this.#ask(
+        { kind: 'chunk', request, chunk },
+        ({ body: it }) => it.kind === 'chunk' && it.chunk === chunk,
+      );
+      digest.update(content);
+      await appendFile(file, content, { mode: 0o600 });
+    }
+    if (digest.digest('hex') !== body.sha256) {
+      throw refusedTicket('what the member sent is not what it announced; make another ticket');
+    }
+    return body.secret;
+  }
+
+  /** Asks until a member answers what is meant. @throws StoreError ERR_CLUSTER_TICKET */
+  async #ask(request: JoinRequest, isMeant: (reply: Reply) => boolean): Promise<Reply> {
+    const { LogCipher } = await loadLogEngine();
+    const { id, key, cluster } = this.#ticket;
+    const sealing = new LogCipher(Buffer.from(key, 'hex'), cluster, 'ticket');
+    const end = new AbortController();
+    const send = (): void => {
+      const frame = encodeFrame(frameKinds.request, id, sealBody(sealing, request));
+      this.#log.announce(frame);
+    };
+    const repeat = setInterval(send, repeatMs);
+    let limit: NodeJS.Timeout | undefined;
+    let unknown: NodeJS.Timeout | undefined;
+    try {
+      return await new Promise<Reply>((resolve, reject) => {
+        limit = setTimeout(() => {
+          reject(refusedTicket('no member of the cluster answers'));
+        }, answerLimitMs);
+        this.#log.onAnnouncement((bytes) => {
+          if (decodeFrame(frameKinds.unknown, bytes)?.id === id) {
+            // A member that knows it has answered by then.
+            unknown ??= setTimeout(() => {
+              reject(refusedTicket('no member knows it, or it was forgotten'));
+            }, unknownMs);
+          }
+          const frame = decodeFrame(frameKinds.reply, bytes);
+          if (frame?.id !== id) return;
+          const other = frame.sealed.subarray(0, publicKeyBytes);
+          const opening = new LogCipher(replyKey(key, this.#keys, other), cluster, 'ticket');
+          const reply = openBody<JoinReply>(opening, frame.sealed.subarray(publicKeyBytes));
+          if (reply?.body.request === this.#request && isMeant(reply)) resolve(reply);
+        }, end.signal);
+        send();
+      });
+    } finally {
+      end.abort();
+      clearInterval(repeat);
+      clearTimeout(limit);
+      clearTimeout(unknown);
+    }
+  }
+}

@@ -1,0 +1,5 @@
+/** The engine of a cluster: loaded where one is configured. */
+export { LogCipher } from './cipher.ts';
+export { foundLog } from './founding.ts';
+export { openJetStreamLog } from './jetstream-log.ts';
+export { openLogStore } from './log-store.ts';

@@ -1,0 +1,115 @@
+/** Masters of a cluster in one process, over a log in memory. */
+import path from 'node:path';
+import type { ExecutionContext } from 'ava';
+import {
+  createMaster,
+  initCluster,
+  joinCluster,
+  type Master,
+  type MasterConfig,
+  type MasterOptions,
+  resolveMasterConfig,
+} from '../../master/index.ts';
+import {
+  createMemoryTransport,
+  createMinion,
+  type MemoryTransport,
+  type Minion,
+  type MinionFunction,
+} from '../../minion-protocol/index.ts';
+import type { TransactionLog } from '../../store/index.ts';
+import { MemoryLog } from '../../store/log/memory-log.ts';
+import { directories, writeMasterKeys } from './vector-master.ts';
+import { pem } from './vectors.ts';
+
+/** One of them. */
+export interface ClusterMaster {
+  readonly master: Master;
+  readonly config: MasterConfig;
+  /** Ids whose connections it has ended. */
+  readonly disconnected: readonly string[];
+  /** A minion of this id that is connected to it, and listens. */
+  connect(
+    t: ExecutionContext,
+    id: string,
+    functions?: Readonly<Record<string, MinionFunction>>,
+  ): Promise<Minion>;
+}
+
+/** Masters that are made one after the other, below one directory. */
+export class ClusterMasters {
+  readonly log: MemoryLog = new MemoryLog();
+  readonly #directory: string;
+  readonly #options: Partial<MasterOptions>;
+
+  constructor(directory: string, options: Partial<MasterOptions> = {}) {
+    this.#directory = directory;
+    this.#options = options;
+  }
+
+  readonly connect = async (): Promise<TransactionLog> => this.log.connect();
+
+  configOf(member: string, options: Partial<MasterOptions> = {}): MasterConfig {
+    return resolveMasterConfig({
+      ...directories(path.join(this.#directory, member)),
+      ...this.#options,
+      cluster: { name: 'test', nats: ['nats://127.0.0.1:1'], member },
+      ...options,
+    });
+  }
+
+  /** The first one, whose state and keys become those of the cluster. */
+  async first(member: string): Promise<ClusterMaster> {
+    const config = this.configOf(member);
+    writeMasterKeys(config.pkiDir);
+    await initCluster(config, { connect: this.connect });
+    return this.start(config);
+  }
+
+  /** One that joins by a ticket of another one. */
+  async join(member: string, by: ClusterMaster): Promise<ClusterMaster> {
+    const config = this.configOf(member);
+    const { ticket } = await by.master.cluster.ticket();
+    await joinCluster(config, ticket, { connect: this.connect });
+    return this.start(config);
+  }
+
+  /** One that is a member already. */
+  async start(config: MasterConfig): Promise<ClusterMaster> {
+    const memory = createMemoryTransport();
+    const disconnected: string[] = [];
+    const { master: transport } = memory;
+    const disconnect = transport.disconnect.bind(transport);
+    transport.disconnect = (id) => {
+      disconnected.push(id);
+      disconnect(id);
+    };
+    const master = createMaster({
+      config,
+      transports: [transport],
+      clusterLog: this.connect,
+      ...(process.env.CLUSTER_LOG === undefined ? {} : { logLevel: 'info' as const }),
+    });
+    await master.start();
+    return {
+      master,
+      config,
+      disconnected,
+      connect: (t, id, functions) => connect(t, memory, id, functions),
+    };
+  }
+}
+
+async function connect(
+  t: ExecutionContext,
+  { dial }: MemoryTransport,
+  id: string,
+  functions: Readonly<Record<string, MinionFunction>> = {},
+): Promise<Minion> {
+  const keys = { ...pem('other_minion'), masterPem: undefined, trustMaster: async () => {} };
+  const transport = dial(id, '192.0.2.7');
+  const minion = createMinion({ id, transport, keys, functions, acceptanceWaitMs: 50 });
+  t.teardown(() => minion.stop());
+  await minion.start();
+  return minion;
+}

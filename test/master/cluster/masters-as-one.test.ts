@@ -1,0 +1,224 @@
+/** Masters of a cluster serve the same minions, over a log in memory. */
+import { existsSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import test from 'ava';
+import {
+  type JobReturn,
+  joinCluster,
+  type MasterEvent,
+  StoreError,
+} from '../../../master/index.ts';
+import { type ClusterMaster, ClusterMasters } from '../../helpers/cluster-masters.ts';
+import { until, within } from '../../helpers/deadline.ts';
+
+const directory = mkdtempSync(path.join(tmpdir(), 'saltbridge-cluster-'));
+const masters = new ClusterMasters(directory, {
+  keysize: 2048,
+  externalAuth: { sharedsecret: { ann: ['.*', '@runner'] } },
+  eauth: { sharedsecret: 'of-the-test' },
+});
+let a: ClusterMaster;
+let b: ClusterMaster;
+
+test.before(async () => {
+  a = await masters.first('a');
+  b = await masters.join('b', a);
+});
+
+test.after.always(async () => {
+  await b?.master.close();
+  await a?.master.close();
+  rmSync(directory, { recursive: true, force: true });
+});
+
+function pkiFile({ config }: ClusterMaster, ...name: string[]): string {
+  return path.join(config.pkiDir, ...name);
+}
+
+test.serial('all have the keys of the first one', (t) => {
+  for (const name of ['master.pem', 'master.pub']) {
+    t.is(readFileSync(pkiFile(b, name), 'utf8'), readFileSync(pkiFile(a, name), 'utf8'));
+  }
+});
+
+test.serial('each tells of the cluster and its members', async (t) => {
+  for (const { master, config } of [a, b]) {
+    const status = await master.cluster.status();
+    t.is(status?.name, 'test');
+    t.is(status?.member, config.cluster?.member);
+    t.deepEqual(status?.members.map(({ name }) => name).sort(), ['a', 'b']);
+    t.false(status?.refusesWrites);
+    t.deepEqual((await master.status()).cluster?.member, config.cluster?.member);
+  }
+});
+
+test.serial('a ticket is good once', async (t) => {
+  const { ticket } = await a.master.cluster.ticket();
+  const config = masters.configOf('once');
+  await joinCluster(config, ticket, { connect: masters.connect });
+  const error = await t.throwsAsync(
+    joinCluster(masters.configOf('twice'), ticket, { connect: masters.connect }),
+    { instanceOf: StoreError, code: 'ERR_CLUSTER_TICKET' },
+  );
+  t.regex(error.message, /was used by member once/);
+  t.false(existsSync(path.join(masters.configOf('twice').stateDir, 'cluster.secret')));
+  t.false(existsSync(path.join(masters.configOf('twice').stateDir, 'store')));
+});
+
+const refusals = [
+  {
+    title: 'of another cluster',
+    make: async () => (await a.master.cluster.ticket()).ticket,
+    cluster: 'other',
+    expected: /for cluster test, and this master is of other/,
+  },
+  {
+    title: 'that is too old',
+    make: async () => {
+      const { ticket, expiresAt } = await a.master.cluster.ticket({ seconds: 1 });
+      while (Date.now() <= expiresAt) await new Promise((resolve) => setTimeout(resolve, 50));
+      return ticket;
+    },
+    cluster: 'test',
+    expected: /was good until/,
+  },
+  {
+    title: 'that no member made',
+    make: async () => {
+      const [head = '', body = ''] = (await a.master.cluster.ticket()).ticket.split('.');
+      const fields = JSON.parse(Buffer.from(body, 'base64url').toString());
+      fields[1] = 'ab'.repeat(16);
+      return `${head}.${Buffer.from(JSON.stringify(fields)).toString('base64url')}`;
+    },
+    cluster: 'test',
+    expected: /no member knows it/,
+  },
+  {
+    title: 'that is none',
+    make: async () => 'saltbridge',
+    cluster: 'test',
+    expected: /this is no ticket/,
+  },
+] as const;
+
+for (const { title, make, cluster: name, expected } of refusals) {
+  test.serial(`a ticket ${title} is refused, and nothing is changed`, async (t) => {
+    const config = masters.configOf('refused', {
+      cluster: { name, nats: ['nats://127.0.0.1:1'], member: 'refused' },
+    });
+    const joining = joinCluster(config, await make(), { connect: masters.connect });
+    const error = await t.throwsAsync(joining, { code: 'ERR_CLUSTER_TICKET' });
+    t.regex(error.message, expected);
+    t.false(existsSync(path.join(config.stateDir, 'cluster.secret')));
+  });
+}
+
+test.serial('a minion that one accepts is served by the other, in the same session', async (t) => {
+  const asked = a.connect(t, 'web1');
+  const pending = async (): Promise<number> =>
+    (await b.master.keys.list({ state: 'pending' })).length;
+  while ((await pending()) === 0) await new Promise((resolve) => setImmediate(resolve));
+  // Its key is known at both, and the other one accepts it.
+  t.deepEqual(
+    (await b.master.keys.accept({ match: 'web1' })).map(({ id, to }) => ({ id, to })),
+    [{ id: 'web1', to: 'accepted' }],
+  );
+  await within('web1 to be served by a', asked);
+  await within('web1 to be served by b', b.connect(t, 'web1'));
+  t.deepEqual(readdirSync(pkiFile(a, 'minions')), ['web1']);
+  t.deepEqual(readdirSync(pkiFile(b, 'minions')), ['web1']);
+});
+
+test.serial(
+  'a job asked of one reaches the minions of both once, and returns stream to the asker',
+  async (t) => {
+    const calls: string[] = [];
+    const functions = (at: string) => ({
+      'test.where': async () => {
+        calls.push(at);
+        return at;
+      },
+    });
+    await a.connect(t, 'web1', functions('web1'));
+    const other = b.connect(t, 'web2', functions('web2'));
+    while ((await a.master.keys.list({ state: 'pending' })).length === 0) {
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    await a.master.keys.accept({ match: 'web2' });
+    await within('web2 to be served by b', other);
+    const end = new AbortController();
+    const seen: MasterEvent[] = [];
+    const events = await b.master.events.subscribe({ match: 'salt/job/*/ret/*' }, end.signal);
+    const reading = (async () => {
+      for await (const event of events) seen.push(event);
+    })();
+    const returned = new Map<string, unknown>();
+    let jid = '';
+    for await (const update of a.master.jobs.run({ tgt: '*', fun: 'test.where' })) {
+      if (update.type === 'published') jid = update.jid;
+      if (update.type === 'return') returned.set(update.minion, update.return);
+    }
+    t.deepEqual([...returned].sort(), [
+      ['web1', 'web1'],
+      ['web2', 'web2'],
+    ]);
+    t.deepEqual(calls.sort(), ['web1', 'web2']);
+    for (const { master } of [a, b]) {
+      const returns = async (): Promise<readonly JobReturn[]> =>
+        (await master.jobs.show(jid)).returns;
+      while ((await returns()).length < 2) await new Promise((resolve) => setImmediate(resolve));
+      t.deepEqual((await returns()).map(({ minion }) => minion).sort(), ['web1', 'web2']);
+    }
+    await until('the events of both at b', () => seen.length >= 2);
+    t.deepEqual(seen.map(({ data }) => data.id).sort(), ['web1', 'web2']);
+    end.abort();
+    await reading;
+  },
+);
+
+test.serial(
+  'a log-in holds at both, and a token that one revokes is none at the other',
+  async (t) => {
+    const { token } = await a.master.logins.login({
+      username: 'ann',
+      password: 'of-the-test',
+      eauth: 'sharedsecret',
+    });
+    t.is((await b.master.logins.identify(token)).user, 'ann');
+    await a.master.logins.revoke({ user: 'ann' });
+    await t.throwsAsync(b.master.logins.identify(token), { code: 'ERR_EAUTH_TOKEN' });
+  },
+);
+
+test.serial(
+  'a key that a tool of Salt moves in the PKI directory of one is moved at both',
+  async (t) => {
+    renameSync(pkiFile(b, 'minions', 'web2'), pkiFile(b, 'minions_rejected', 'web2'));
+    const rejected = async (): Promise<string[]> =>
+      (await a.master.keys.list({ state: 'rejected' })).map(({ id }) => id);
+    while ((await rejected()).length === 0) await new Promise((resolve) => setTimeout(resolve, 10));
+    t.deepEqual(await rejected(), ['web2']);
+    await until('the directory of a', () => existsSync(pkiFile(a, 'minions_rejected', 'web2')));
+    await until('its former place to be free', () => !existsSync(pkiFile(a, 'minions', 'web2')));
+  },
+);
+
+test.serial('a key that one deletes is gone at the other, with its connection', async (t) => {
+  const before = b.disconnected.length;
+  await a.master.keys.delete({ match: 'web1' });
+  await until('b to end its connections', () => b.disconnected.slice(before).includes('web1'));
+  t.deepEqual(await b.master.keys.list({ state: 'accepted' }), []);
+  await until('the directory of b', () => !existsSync(pkiFile(b, 'minions', 'web1')));
+});
+
+test.serial('a master that is alone refuses what it could not keep, with the reason', async (t) => {
+  await b.master.close();
+  const error = await t.throwsAsync(a.master.keys.create({ id: 'web3' }), {
+    code: 'ERR_CLUSTER_ALONE',
+  });
+  t.regex(error.message, /must be kept by 2 members, and 1 of 2 are alive/);
+  t.true((await a.master.cluster.status())?.refusesWrites);
+  b = await masters.start(b.config);
+  await within('a to go on', a.master.keys.create({ id: 'web3' }));
+});
