@@ -19,7 +19,8 @@ import { EventLog } from './event-log.ts';
 import { Fleet, runJob } from './fleet.ts';
 import { MasterHome, type OurMaster } from './our-master.ts';
 import { minionPrograms, steps } from './programs.ts';
-import { hasThrowawayRoot } from './throwaway-root.ts';
+import type { RealMinionOptions } from './real-minion.ts';
+import { hasSystemd, hasThrowawayRoot } from './throwaway-root.ts';
 
 const step = hasThrowawayRoot
   ? steps('SALT_MINION')
@@ -118,8 +119,12 @@ deployments:
     parameters: { type: object, properties: { configSets: { type: string } } }
 `;
 
-/** @param grains - what the minion says of itself in place of what it finds */
-async function start(t: ExecutionContext, program: string, grains?: string): Promise<Stage> {
+/** @param about - what the minion says of itself in place of what it finds, and its process 1 */
+async function start(
+  t: ExecutionContext,
+  program: string,
+  about: Pick<RealMinionOptions, 'grains' | 'init'> = {},
+): Promise<Stage> {
   const heat = await startStandInHeat(t);
   const place = await MasterHome.create();
   t.teardown(() => place.dispose());
@@ -149,7 +154,6 @@ async function start(t: ExecutionContext, program: string, grains?: string): Pro
       deployments: { poll_interval: 1 },
     },
   });
-  const about = grains === undefined ? {} : { grains };
   const fleet = await Fleet.create({ ...home.ports, ...about, isThrownAway: true }, [program]);
   t.teardown(() => fleet.dispose());
   const master = await home.startHere(null, { extensions: [bridge] });
@@ -420,6 +424,53 @@ for (const program of programs) {
   });
 }
 
+/** Notes its starts. */
+const unit = `[Unit]
+DefaultDependencies=no
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/bin/sh -c "echo start >> /srv/starts"
+[Install]
+WantedBy=multi-user.target
+`;
+const systemdStep = hasSystemd ? step : testWhere(false, 'the package systemd');
+
+for (const program of programs) {
+  const version = path.basename(path.dirname(path.dirname(program)));
+
+  systemdStep(
+    `a service of systemd is enabled, runs, and restarts when its file has changed (${version})`,
+    async (t) => {
+      const { apply, shell } = await start(t, program, { init: 'systemd' });
+      t.is(await shell('ps -o comm= -p 1'), 'systemd');
+      const init = (content: string, service: object): object => ({
+        config: {
+          files: {
+            '/etc/systemd/system/demo.service': { content: unit },
+            '/srv/plain': { content },
+          },
+          services: { systemd: { demo: { files: ['/srv/plain'], ...service } } },
+        },
+      });
+      const state = (): Promise<string> =>
+        shell('systemctl is-enabled demo; systemctl is-active demo; cat /srv/starts');
+      const running = { enabled: 'true', ensureRunning: 'true' };
+      const first = await apply(init('one', running));
+      t.is(first.deploy_status_code, 0, JSON.stringify(first));
+      t.is(await state(), 'enabled\nactive\nstart');
+      const second = await apply(init('one', running));
+      t.false([...endsOf(second).values()].includes('changed'), JSON.stringify(second));
+      const third = await apply(init('two', running));
+      t.is(endsOf(third).get('config: services: demo'), 'changed');
+      t.is(await state(), 'enabled\nactive\nstart\nstart');
+      const last = await apply(init('two', { enabled: 'false', ensureRunning: 'false' }));
+      t.is(last.deploy_status_code, 0, JSON.stringify(last));
+      t.is(await state(), 'disabled\ninactive\nstart\nstart');
+    },
+  );
+}
+
 // Package managers that are not Debian's own, of its packages, in a root that passes for another system.
 
 /** Packages of their formats, that are nowhere else, with the lists that their managers read. */
@@ -536,7 +587,7 @@ for (const [index, { name, grains, managers }] of families.entries()) {
       const directory = temporaryDirectory(t);
       execFileSync('sh', ['-c', foreignRepositories, directory], { stdio: 'pipe' });
       const origin = await serveFolder(t, directory);
-      const { apply, shell } = await start(t, program, grains);
+      const { apply, shell } = await start(t, program, { grains });
       await shell(useForeignRepositories(origin));
       const installed = (): Promise<string> =>
         shell(
