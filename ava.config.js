@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -44,7 +44,6 @@ function nameOf(name) {
 function testFiles() {
   if (!existsSync(tests)) return [];
   const found = readdirSync(tests, { recursive: true }).filter((name) => name.endsWith(ending));
-  for (const name of found) if (togetherName.test(name)) rmSync(path.join(tests, name));
   return found.filter((name) => !togetherName.test(name)).sort();
 }
 
@@ -83,10 +82,11 @@ const isShort = process.env.SALTBRIDGE_SHORT !== undefined && process.env.SALT_M
 const names = testFiles();
 const groups = isShort ? loadTogether(names) : [];
 const grouped = groups.flat();
+const written = groups.map(writeGroup);
 
 /** The files by name, with those that wait spread over the first of them. */
 function order() {
-  const files = [...names.filter((name) => !grouped.includes(name)), ...groups.map(writeGroup)];
+  const files = [...names.filter((name) => !grouped.includes(name)), ...written];
   const others = files.filter((name) => !waiting.includes(name)).sort();
   const spread = waiting.filter((name) => files.includes(name));
   return others.flatMap((name, index) =>
@@ -98,7 +98,10 @@ const places = new Map(order().map((name, place) => [path.join(tests, name), pla
 
 // biome-ignore lint/style/noDefaultExport: AVA wants it.
 export default {
-  files: [`dist/test/**/*${ending}`, ...grouped.map((name) => `!dist/test/${name}`)],
+  files: [
+    `dist/test/**/*${ending}`,
+    ...(isShort ? grouped.map((name) => `!dist/test/${name}`) : ['!dist/test/**/together-*']),
+  ],
   timeout: '60s',
   // More than the processors of a small machine: many tests wait for programs, disks and threads.
   concurrency: 4,
