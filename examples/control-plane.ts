@@ -1,12 +1,21 @@
-/** What the operator of an example has: a master with catalog, policy and minion modules. */
+/** What the operator of an example has: a master, by files or by options. */
 import { execFile } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
 import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
+import type { PolicyRule } from '../acl/index.ts';
 import { freePort } from '../bench/free-port.ts';
-import { createLogger, loadSaltConfig } from '../master/index.ts';
+import type { Bridge } from '../heat-bridge/index.ts';
+import {
+  createLogger,
+  createMaster,
+  loadSaltConfig,
+  type Master,
+  resolveMasterConfig,
+} from '../master/index.ts';
+import { createSaltApi } from '../salt-api/index.ts';
 import { type MasterServer, serve } from '../server/index.ts';
 import type { CloudDescription } from './heat/cloud.ts';
 
@@ -118,6 +127,86 @@ export async function writeSite(options: ControlPlaneOptions): Promise<Site> {
 
 export function removeSite({ directory }: Pick<Site, 'directory'>): void {
   rmSync(directory, { recursive: true, force: true });
+}
+
+/** Where Salt's ports are. */
+export interface SaltPorts {
+  readonly requestPort: number;
+  readonly publishPort: number;
+}
+
+export async function freeSaltPorts(): Promise<SaltPorts> {
+  return { requestPort: await freePort(), publishPort: await freePort() };
+}
+
+export interface EmbeddedMasterOptions {
+  /** Of its keys, caches and state; a master that was there before left them. */
+  readonly directory: string;
+  readonly ports: SaltPorts;
+  /** Of its HTTP API. Default: a free one. */
+  readonly apiPort?: number;
+  readonly bridge: Bridge;
+  /** Beside that every minion may signal. */
+  readonly rules: readonly PolicyRule[];
+  /** More of its options. */
+  readonly options: NonNullable<Parameters<typeof resolveMasterConfig>[0]>;
+}
+
+/** A master of this process, with a bridge. */
+export interface EmbeddedMaster {
+  readonly master: Master;
+  readonly bridge: Bridge;
+  /** Of its HTTP API. */
+  readonly url: string;
+  /** Its directory stays. */
+  close(): Promise<void>;
+}
+
+/** Starts a master as a program does that has its options, and no files. */
+export async function startEmbeddedMaster({
+  directory,
+  ports,
+  apiPort = 0,
+  bridge,
+  rules,
+  options,
+}: EmbeddedMasterOptions): Promise<EmbeddedMaster> {
+  const at = (name: string): string => path.join(directory, name);
+  const master = createMaster({
+    config: resolveMasterConfig({
+      interface: '127.0.0.1',
+      retPort: ports.requestPort,
+      publishPort: ports.publishPort,
+      pkiDir: at('pki'),
+      cachedir: at('cache'),
+      sockDir: at('s'),
+      stateDir: at('state'),
+      acl: {
+        mode: 'enforce',
+        signals: [{ tag: 'heat/*', minions: '*' }],
+        learnActions: [],
+        recordData: false,
+        rules,
+      },
+      ...options,
+    }),
+    logger: createLogger('error', process.stderr),
+    extensions: [bridge],
+  });
+  await master.start();
+  try {
+    const own = { host: '127.0.0.1', port: apiPort, plugins: [bridge.http] };
+    const api = await createSaltApi(master, own);
+    const { port } = await api.listen();
+    const close = async (): Promise<void> => {
+      await api.close();
+      await master.close();
+    };
+    return { master, bridge, url: `http://127.0.0.1:${port}`, close };
+  } catch (error) {
+    await master.close();
+    throw error;
+  }
 }
 
 /** The bridge's own log-in, which validates tokens. */
