@@ -114,6 +114,11 @@ for (const { title, make, cluster: name, expected } of refusals) {
   });
 }
 
+test.serial('a member that is alive is not taken out', async (t) => {
+  await t.throwsAsync(a.master.cluster.remove({ member: 'b' }), { code: 'ERR_ARGS' });
+  await t.throwsAsync(a.master.cluster.remove({ member: 'nobody' }), { code: 'ERR_ARGS' });
+});
+
 test.serial('a minion that one accepts is served by the other, in the same session', async (t) => {
   const asked = a.connect(t, 'web1');
   const pending = async (): Promise<number> =>
@@ -174,6 +179,21 @@ test.serial(
     t.deepEqual(seen.map(({ data }) => data.id).sort(), ['web1', 'web2']);
     end.abort();
     await reading;
+  },
+);
+
+test.serial(
+  'of two jobs of one jid that two members are asked for at once, one is published',
+  async (t) => {
+    const request = { tgt: 'web1', fun: 'test.ping', jid: '20260301100000000001' };
+    const asked = await Promise.allSettled(
+      [a, b].map(({ master }) => master.jobs.publish(request)),
+    );
+    const refused = asked.flatMap((it) => (it.status === 'rejected' ? [it.reason] : []));
+    t.deepEqual(
+      refused.map(({ code }) => code),
+      ['ERR_ARGS'],
+    );
   },
 );
 
