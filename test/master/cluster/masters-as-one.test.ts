@@ -197,6 +197,32 @@ test.serial(
   },
 );
 
+test.serial('a request that comes again at another member has no second effect', async (t) => {
+  const end = new AbortController();
+  const seen: MasterEvent[] = [];
+  const events = await b.master.events.subscribe({ match: ['salt/minion/*', 'end'] }, end.signal);
+  const reading = (async () => {
+    for await (const event of events) seen.push(event);
+  })();
+  a.sent.length = 0;
+  const minion = await a.connect(t, 'web1');
+  await minion.stop();
+  await a.master.events.fire('salt/minion/after', {});
+  // Behind what a tells of requests that it has answered.
+  await until('b to tell what a fired', () => seen.some(({ tag }) => tag.endsWith('/after')));
+  const count = seen.length;
+  t.deepEqual(
+    seen.map(({ tag }) => tag),
+    ['salt/minion/web1/start', 'salt/minion/after'],
+  );
+  for (const request of a.sent) await b.ask(request).catch(() => {});
+  await b.master.events.fire('end', {});
+  await until('b to tell what came behind', () => seen.some(({ tag }) => tag === 'end'));
+  t.is(seen.length, count + 1);
+  end.abort();
+  await reading;
+});
+
 test.serial(
   'a log-in holds at both, and a token that one revokes is none at the other',
   async (t) => {
