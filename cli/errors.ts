@@ -123,6 +123,7 @@ const byCode: ReadonlyMap<string, number> = new Map([
   ['ERR_COMMAND_TARGET', exitCodes.usage],
   ['ERR_COMMAND_UNKNOWN', exitCodes.usage],
   ['ERR_COMPOUND', exitCodes.incomplete],
+  ['ERR_DATA_ALTERED', exitCodes.failure],
   ['ERR_DATA_BUSY', exitCodes.tryAgain],
   ['ERR_DATA_DENIED', exitCodes.notPermitted],
   ['ERR_DATA_EXISTS', exitCodes.failure],

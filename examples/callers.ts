@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import type { Bridge, CommandRequest } from '../heat-bridge/index.ts';
-import type { ControlPlane } from './control-plane.ts';
+import type { Site } from './control-plane.ts';
 
 const client = fileURLToPath(new URL('../../clients/python', import.meta.url));
 
@@ -36,7 +36,7 @@ export class PythonCaller {
   readonly #answers: AsyncIterator<string>;
 
   /** @param user - as whom it logs in */
-  constructor(program: string, { url, certificate, passwords }: ControlPlane, user: string) {
+  constructor(program: string, { url, certificate, passwords }: Site, user: string) {
     this.#process = spawn('python3', [program], {
       stdio: ['pipe', 'pipe', 'inherit'],
       env: {

@@ -1,21 +1,28 @@
-/** What the operator of an example has: a master with catalog, policy and minion modules. */
+/** What the operator of an example has: a master, by files or by options. */
 import { execFile } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
-import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
+import type { PolicyRule } from '../acl/index.ts';
 import { freePort } from '../bench/free-port.ts';
-import { createLogger, loadSaltConfig } from '../master/index.ts';
+import type { Bridge } from '../heat-bridge/index.ts';
+import {
+  createLogger,
+  createMaster,
+  loadSaltConfig,
+  type Master,
+  resolveMasterConfig,
+} from '../master/index.ts';
+import { createSaltApi } from '../salt-api/index.ts';
 import { type MasterServer, serve } from '../server/index.ts';
 import type { CloudDescription } from './heat/cloud.ts';
 
 /** What an example has of its own. */
 export interface ControlPlaneOptions {
-  /** Directory with `catalog`, `master.d` and `files`, in the sources. */
+  /** Directory with `master.d` and, where the example has them, `catalog` and `files`. */
   readonly sources: string;
-  /** Name of the program as a service. */
-  readonly service: string;
   /** Services that log in at the HTTP API, by name. */
   readonly users: readonly string[];
   /** Whose tokens services may send. Default: none. */
@@ -24,20 +31,53 @@ export interface ControlPlaneOptions {
   readonly bridge?: object;
 }
 
-export interface ControlPlane {
-  readonly server: MasterServer;
+/** What an example has whose program imports the library. */
+export interface ServiceOptions extends ControlPlaneOptions {
+  /** Name of the program as a service. */
+  readonly service: string;
+}
+
+/** A configuration directory, and what callers and minions need to know of its master. */
+export interface Site {
+  /** For `saltbridge master -c`. */
   readonly directory: string;
+  readonly requestPort: number;
   readonly url: string;
   /** Of the HTTP API, PEM. */
   readonly certificate: string;
   /** By name, of the services that log in. */
   readonly passwords: ReadonlyMap<string, string>;
+}
+
+export interface ControlPlane extends Site {
+  readonly server: MasterServer;
   close(): Promise<void>;
 }
 
 /** Starts a master in a directory of its own, as `saltbridge master` would with these files. */
-export async function startControlPlane(options: ControlPlaneOptions): Promise<ControlPlane> {
-  const { sources, service, users, cloud, bridge = {} } = options;
+export async function startControlPlane({
+  service,
+  ...options
+}: ServiceOptions): Promise<ControlPlane> {
+  const site = await writeSite(options);
+  const server = await serve({
+    config: await loadSaltConfig(site.directory),
+    logger: createLogger('error', process.stderr),
+    service,
+  });
+  return {
+    ...site,
+    server,
+    close: async () => {
+      await server.close();
+      removeSite(site);
+    },
+  };
+}
+
+/** Writes the configuration of a master that has a directory and ports of its own. */
+export async function writeSite(options: ControlPlaneOptions): Promise<Site> {
+  const { sources, users, cloud, bridge = {} } = options;
   const directory = mkdtempSync(path.join(tmpdir(), 'sb-'));
   const at = (name: string): string => path.join(directory, name);
   const passwords = new Map(users.map((name) => [name, newPassword()]));
@@ -72,7 +112,9 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
       state_dir: at('state'),
       api: { host: '127.0.0.1', port, ssl_crt: at('api.crt'), ssl_key: at('api.key') },
       bridge: {
-        catalog: [path.join(sources, 'catalog')],
+        ...(existsSync(path.join(sources, 'catalog'))
+          ? { catalog: [path.join(sources, 'catalog')] }
+          : {}),
         enroll: { masters: ['127.0.0.1'], url },
         ...(cloud === undefined ? {} : { keystone: keystoneSection(cloud) }),
         ...bridge,
@@ -80,22 +122,91 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
     },
   };
   writeFileSync(at('master'), JSON.stringify(config));
-  const server = await serve({
-    config: await loadSaltConfig(directory),
+  return { directory, requestPort, url, certificate: at('api.crt'), passwords };
+}
+
+export function removeSite({ directory }: Pick<Site, 'directory'>): void {
+  rmSync(directory, { recursive: true, force: true });
+}
+
+/** Where Salt's ports are. */
+export interface SaltPorts {
+  readonly requestPort: number;
+  readonly publishPort: number;
+}
+
+export async function freeSaltPorts(): Promise<SaltPorts> {
+  return { requestPort: await freePort(), publishPort: await freePort() };
+}
+
+export interface EmbeddedMasterOptions {
+  /** Of its keys, caches and state; a master that was there before left them. */
+  readonly directory: string;
+  readonly ports: SaltPorts;
+  /** Of its HTTP API. Default: a free one. */
+  readonly apiPort?: number;
+  readonly bridge: Bridge;
+  /** Beside that every minion may signal. */
+  readonly rules: readonly PolicyRule[];
+  /** More of its options. */
+  readonly options: NonNullable<Parameters<typeof resolveMasterConfig>[0]>;
+}
+
+/** A master of this process, with a bridge. */
+export interface EmbeddedMaster {
+  readonly master: Master;
+  readonly bridge: Bridge;
+  /** Of its HTTP API. */
+  readonly url: string;
+  /** Its directory stays. */
+  close(): Promise<void>;
+}
+
+/** Starts a master as a program does that has its options, and no files. */
+export async function startEmbeddedMaster({
+  directory,
+  ports,
+  apiPort = 0,
+  bridge,
+  rules,
+  options,
+}: EmbeddedMasterOptions): Promise<EmbeddedMaster> {
+  const at = (name: string): string => path.join(directory, name);
+  const master = createMaster({
+    config: resolveMasterConfig({
+      interface: '127.0.0.1',
+      retPort: ports.requestPort,
+      publishPort: ports.publishPort,
+      pkiDir: at('pki'),
+      cachedir: at('cache'),
+      sockDir: at('s'),
+      stateDir: at('state'),
+      acl: {
+        mode: 'enforce',
+        signals: [{ tag: 'heat/*', minions: '*' }],
+        learnActions: [],
+        recordData: false,
+        rules,
+      },
+      ...options,
+    }),
     logger: createLogger('error', process.stderr),
-    service,
+    extensions: [bridge],
   });
-  return {
-    server,
-    directory,
-    url,
-    certificate: at('api.crt'),
-    passwords,
-    close: async () => {
-      await server.close();
-      rmSync(directory, { recursive: true, force: true });
-    },
-  };
+  await master.start();
+  try {
+    const own = { host: '127.0.0.1', port: apiPort, plugins: [bridge.http] };
+    const api = await createSaltApi(master, own);
+    const { port } = await api.listen();
+    const close = async (): Promise<void> => {
+      await api.close();
+      await master.close();
+    };
+    return { master, bridge, url: `http://127.0.0.1:${port}`, close };
+  } catch (error) {
+    await master.close();
+    throw error;
+  }
 }
 
 /** The bridge's own log-in, which validates tokens. */

@@ -49,3 +49,27 @@ export const printedStep: Step = async (title, work, isRight = () => true) => {
   if (!right) throw new Error(`${title}: this is not what it should show`);
   return value;
 };
+
+/** Waits for something that another process or a reader of events does. */
+export async function eventually<T>(
+  what: string,
+  find: () => T | undefined | Promise<T | undefined>,
+): Promise<T> {
+  for (let tries = 0; tries < 300; tries++) {
+    const found = await find();
+    if (found !== undefined) return found;
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+  throw new Error(`${what} did not come in 30 seconds`);
+}
+
+/** Why a call was refused: its code and message. */
+export async function refusalOf(call: Promise<unknown>): Promise<string> {
+  try {
+    await call;
+    return 'not refused';
+  } catch (error) {
+    const { code = '', message } = error as { code?: string; message: string };
+    return `${code} ${message}`;
+  }
+}

@@ -2,29 +2,40 @@
  * `npm run example -- NAME`: ends with 0 if every step showed what it should, with 1 if one did not,
  * with 2 if there is no such example, and with 69 if something that it needs is missing.
  */
-import { type Example, printedStep } from './example.ts';
+
 import { cluster } from './cluster/cluster.example.ts';
+import { type Example, printedStep } from './example.ts';
+import { fromSaltMaster } from './from-salt-master/from-salt-master.example.ts';
 import { gossip } from './gossip/gossip.example.ts';
 import { guests } from './guests/guests.example.ts';
 import { deployments } from './heat/deployments.example.ts';
 import { group } from './heat/group.example.ts';
 import { plugin } from './heat/plugin.example.ts';
 import { waitCondition } from './heat/wait-condition.example.ts';
+import { jenkins } from './jenkins/jenkins.example.ts';
+import { pythonService } from './python-service/python-service.example.ts';
 import { sahara } from './sahara/sahara.example.ts';
+import { tenants } from './tenants/tenants.example.ts';
 import { troveHeat } from './trove/heat.example.ts';
 import { trove } from './trove/trove.example.ts';
+import { typescriptService } from './typescript-service/typescript-service.example.ts';
 
 const examples: Readonly<Record<string, Example>> = {
   cluster,
+  'from-salt-master': fromSaltMaster,
   gossip,
   guests,
   'heat-deployments': deployments,
   'heat-group': group,
   'heat-plugin': plugin,
   'heat-wait-condition': waitCondition,
+  jenkins,
+  'python-service': pythonService,
   sahara,
+  tenants,
   trove,
   'trove-heat': troveHeat,
+  'typescript-service': typescriptService,
 };
 
 const missing = 69;

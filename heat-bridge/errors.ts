@@ -29,6 +29,7 @@ export type BridgeErrorCode =
   | 'ERR_TICKET_EXPIRED'
   | 'ERR_TICKET_KEY'
   | 'ERR_TICKET_SPENT'
+  | 'ERR_DATA_ALTERED'
   | 'ERR_DATA_BUSY'
   | 'ERR_DATA_DENIED'
   | 'ERR_DATA_EXISTS'
@@ -188,6 +189,12 @@ export const bridgeErrors: Readonly<Record<BridgeErrorCode, ErrorEntry>> = {
     action: 'Begin another enrolment; if nobody of yours used it, retire the minion.',
     retry: false,
   },
+  ERR_DATA_ALTERED: {
+    meaning: 'Something else than this master wrote the value in etcd or ZooKeeper.',
+    action:
+      'Find out who may write below the prefix; remove the key there, and have its role write it again.',
+    retry: false,
+  },
   ERR_DATA_BUSY: {
     meaning: 'As many reads of the data space wait as may, of this guest or in all.',
     action: 'Wait for some to end, or read fewer values at a time.',
@@ -340,6 +347,7 @@ const statusOfBridgeError: Readonly<Record<BridgeErrorCode, number>> = {
   ERR_TICKET_EXPIRED: 403,
   ERR_TICKET_KEY: 500,
   ERR_TICKET_SPENT: 403,
+  ERR_DATA_ALTERED: 409,
   ERR_DATA_BUSY: 429,
   ERR_DATA_DENIED: 403,
   ERR_DATA_EXISTS: 409,

@@ -2,15 +2,27 @@
  * Makes the tarball for npm: `node scripts/pack.js [DIRECTORY]`, after `npm run build`; prints its path.
  * Beside what `npm pack` takes, it has npm-shrinkwrap.json: who installs it from a registry gets the
  * versions that were tested. The file is made from the lock file, because one in a checkout would take its place.
+ * `repository` is the remote `origin` of the checkout; without one there is none. What only a
+ * checkout needs (`devDependencies`) is in neither file.
  */
 
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
+/** Without user and password. */
+function readRepository() {
+  const git = ['remote', 'get-url', 'origin'];
+  const { status, stdout } = spawnSync('git', git, { cwd: root, encoding: 'utf8' });
+  const address = stdout?.trim();
+  if (status !== 0 || !/^https:/.test(address) || !URL.canParse(address)) return undefined;
+  const { origin, pathname } = new URL(address);
+  return { type: 'git', url: `git+${origin}${pathname}` };
+}
+
 const output = path.resolve(process.argv[2] ?? '.');
 const work = mkdtempSync(path.join(tmpdir(), 'saltbridge-pack-'));
 try {
@@ -25,6 +37,9 @@ try {
   const others = Object.entries(lock.packages).filter(([place, { dev }]) => place !== '' && !dev);
   const shrunk = { ...lock, packages: { '': self, ...Object.fromEntries(others) } };
   writeFileSync(path.join(work, 'package/npm-shrinkwrap.json'), JSON.stringify(shrunk, null, 2));
+  const description = path.join(work, 'package/package.json');
+  const { devDependencies: _dev, ...fields } = JSON.parse(readFileSync(description, 'utf8'));
+  writeFileSync(description, JSON.stringify({ ...fields, repository: readRepository() }, null, 2));
   const tarball = path.join(output, name);
   // As npm does: the same input makes the same bytes.
   const same = [

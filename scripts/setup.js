@@ -66,6 +66,6 @@ if (!existsSync(stamp) || readFileSync(stamp, 'utf8') !== sources) {
   rmSync(path.join(root, 'dist'), { recursive: true, force: true });
   // Types are checked by `npm run check`; that takes six times as long.
   run(process.execPath, [path.join(root, 'node_modules', 'typescript', 'bin', 'tsc'), '--noCheck']);
-  run(process.execPath, [path.join(root, 'scripts', 'bundle-typebox.js')]);
+  run(process.execPath, [path.join(root, 'scripts', 'bundle-packages.js')]);
   writeFileSync(stamp, sources);
 }

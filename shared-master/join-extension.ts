@@ -10,7 +10,7 @@ import { differingOptions, digestOptions, type OptionDigests } from './option-di
 export const extensionName = 'processes';
 
 /** What a process says of itself when it joins. */
-interface JoinRequest {
+export interface JoinRequest {
   readonly pid: number;
   /** Of the digests, any text. */
   readonly salt: string;

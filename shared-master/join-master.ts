@@ -32,7 +32,12 @@ import { SharedMasterError } from './errors.ts';
 import { extensionClient } from './extension-client.ts';
 import { type Holder, ownHolder, remoteHolder } from './holder.ts';
 import { HolderWatch } from './holder-watch.ts';
-import { createJoinExtension, extensionName, type Joined } from './join-extension.ts';
+import {
+  createJoinExtension,
+  extensionName,
+  type Joined,
+  type JoinRequest,
+} from './join-extension.ts';
 import { digestOptions } from './option-digests.ts';
 import { SettledJobs } from './settled-jobs.ts';
 import {
@@ -123,6 +128,7 @@ class Member implements HolderSource {
   /** Why nobody holds it, as far as this process knows. */
   #obstacle: Error | undefined;
   #running: Promise<void> | undefined;
+  #request: JoinRequest | undefined;
   /** Whether it has held or joined the master once: what fails then is tried again. */
   #isStarted = false;
 
@@ -213,7 +219,7 @@ class Member implements HolderSource {
       let restMs = pauseMs;
       try {
         const seen = await watch.look();
-        if (seen === 'none') await this.#hold();
+        if (seen === 'none') await this.#hold(watch);
         else if (seen === 'answering') await this.#join(watch);
         else if (seen === 'hung') throw this.#hung(directory, watch.reason);
         if (this.#obstacle instanceof SharedMasterError) this.#obstacle = undefined;
@@ -236,15 +242,18 @@ class Member implements HolderSource {
     if (!this.#isStarted || reread === undefined) return;
     try {
       this.#config = await reread();
+      this.#request = undefined;
     } catch (error) {
       this.#log.error({ err: error }, 'configuration not read; the one before stays in force');
     }
   }
 
   /** Starts the master of this process, and waits until it has closed. */
-  async #hold(): Promise<void> {
+  async #hold(watch: HolderWatch): Promise<void> {
     await this.#refreshConfig();
     const master = createMaster(withConfig(this.#options, this.#config));
+    // Whoever is late joins the quicker one, which a start would wait for in vain.
+    if ((await watch.look()) !== 'none') return;
     const end = new AbortController();
     // Each call that is under way listens to it.
     setMaxListeners(0, end.signal);
@@ -268,7 +277,6 @@ class Member implements HolderSource {
 
   /** Joins the process that holds the master, and waits until that ends or hangs. */
   async #join(watch: HolderWatch): Promise<void> {
-    await this.#refreshConfig();
     const agent = new Agent({ keepAlive: false });
     const connection = this.#connection(agent);
     const left = new AbortController();
@@ -277,11 +285,10 @@ class Member implements HolderSource {
     // Each call that is under way listens to it.
     setMaxListeners(0, end.signal);
     try {
-      const stream = await openJoin(connection, this.#config, joined.signal);
-      if (stream === undefined) return;
-      const { value } = await stream.next();
-      if (value === undefined) return;
-      this.#log.info({ pid: value.pid }, 'joined the process that holds the master');
+      const entered = await this.#enter(connection, joined.signal);
+      if (entered === undefined) return;
+      const { stream, pid } = entered;
+      this.#log.info({ pid }, 'joined the process that holds the master');
       this.#setHolder(remoteHolder(connection, end.signal));
       void preloadMaster();
       await this.#watchHolder(watch, stream, left.signal);
@@ -297,6 +304,27 @@ class Member implements HolderSource {
       agent.destroy();
       end.abort();
     }
+  }
+
+  /**
+   * With the options that this process has; where those differ, with what the configuration says now.
+   * @returns `undefined`: the holder is starting, or closing
+   */
+  async #enter(connection: Connection, signal: AbortSignal): Promise<EnteredStream | undefined> {
+    try {
+      return await openJoin(connection, this.#joinRequest(), signal);
+    } catch (error) {
+      if (codeOf(error) !== 'ERR_OPTIONS_DIFFER') throw error;
+      await this.#refreshConfig();
+      return openJoin(connection, this.#joinRequest(), signal);
+    }
+  }
+
+  /** Made once: it is needed many times while a holder starts, when the machine has most to do. */
+  #joinRequest(): JoinRequest {
+    const salt = randomBytes(16).toString('hex');
+    this.#request ??= { pid: process.pid, salt, options: digestOptions(this.#config, salt) };
+    return this.#request;
   }
 
   /** Resolves when the stream has ended, or the holder is seen to hold the master no longer. */
@@ -318,10 +346,9 @@ class Member implements HolderSource {
   }
 
   #connection(agent?: Agent): Connection {
-    return {
-      ...localConnection({ socketPath: this.#config.socket }, agent),
-      failsOnClose: true,
-    };
+    // All processes are of one account, and a call without proof is of the socket's owner.
+    const { prove: _, ...connection } = localConnection({ socketPath: this.#config.socket }, agent);
+    return { ...connection, failsOnClose: true };
   }
 
   #setRole(role: SharedRole): void {
@@ -389,16 +416,24 @@ function withConfig(options: SharedMasterOptions, config: MasterConfig): CreateM
   };
 }
 
+/** The stream of a process that has joined, which ends with the holder. */
+interface EnteredStream {
+  readonly stream: AsyncIterable<Joined>;
+  /** Of the holder. */
+  readonly pid: number;
+}
+
 /** @returns `undefined`: the holder is starting, or closing */
 async function openJoin(
   connection: Connection,
-  config: MasterConfig,
+  request: JoinRequest,
   signal: AbortSignal,
-): Promise<AsyncGenerator<Joined, void, void> | undefined> {
-  const salt = randomBytes(16).toString('hex');
-  const request = { pid: process.pid, salt, options: digestOptions(config, salt) };
+): Promise<EnteredStream | undefined> {
   try {
-    return await openMethodStream<Joined>(connection, `${extensionName}.join`, request, signal);
+    const name = `${extensionName}.join`;
+    const stream = await openMethodStream<Joined>(connection, name, request, signal);
+    const { value } = await stream.next();
+    return value === undefined ? undefined : { stream, pid: value.pid };
   } catch (error) {
     if (codeOf(error) === 'ERR_SOCKET') return undefined;
     if (codeOf(error) !== 'ERR_RPC_UNKNOWN_METHOD') throw error;

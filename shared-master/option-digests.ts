@@ -1,6 +1,6 @@
 /**
  * Compares the options of two processes without showing either the other's: each option is told as
- * a digest, salted anew each time.
+ * a digest, salted by the process that joins.
  */
 
 import { createHmac } from 'node:crypto';

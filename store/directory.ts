@@ -75,13 +75,17 @@ const candidatePrefix = 'candidate-';
  * @throws StoreError ERR_STORE_LOCKED, ERR_STORE_UNAVAILABLE
  */
 export async function lockDirectory(directory: string): Promise<DirectoryLock> {
+  let seen: number | undefined;
   for (let tries = 1; ; tries += 1) {
     const found = await readCurrentLock(directory);
     // protection: living-lock-holder
     const lock =
       found.holder === undefined ? await tryLock(directory, found.generation) : undefined;
     if (lock !== undefined) return lock;
-    if (tries === maxTries) throw lockedError(directory, found.holder ?? {});
+    seen ??= found.generation;
+    // Another process was quicker, and has it for good.
+    const isTaken = found.generation > seen;
+    if (isTaken || tries === maxTries) throw lockedError(directory, found.holder ?? {});
     await pause(retryMs);
   }
 }

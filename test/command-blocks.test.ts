@@ -1,48 +1,66 @@
 /** What README.md and docs/ tell people to type is typed; relative links lead somewhere. */
 
-import { execFileSync } from 'node:child_process';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { execFile, execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import test from 'ava';
+import test, { type ExecutionContext } from 'ava';
 import { freePort } from '../bench/free-port.ts';
 import { createLocalMaster } from '../cli/local-master.ts';
 import { createMinion, dialZeromq, openMinionKeys } from '../minion-protocol/index.ts';
 import { type CliOutcome, runCli } from './cli/run-cli.ts';
 import { end } from './helpers/background-process.ts';
+import { makeCertificate } from './helpers/certificate.ts';
 import { until } from './helpers/deadline.ts';
-import { type CodeBlock, codeBlocks, documents, isCommandBlock, root } from './helpers/markdown.ts';
+import {
+  anchorsOf,
+  codeBlocks,
+  documents,
+  isCommandBlock,
+  linesOf,
+  programsOf,
+  relativeLinks,
+  root,
+} from './helpers/markdown.ts';
 import { layMasterKey } from './helpers/rsa-keys.ts';
 import { temporaryDirectory } from './helpers/temporary-directory.ts';
 
 const program = fileURLToPath(new URL('../cli/main.js', import.meta.url));
 const blocks = documents().flatMap(codeBlocks).filter(isCommandBlock);
 const quickStart = blocks.filter(({ text }) =>
-  /\bnpx |npm install |openssl|node service/.test(text),
+  /\bnpx |npm install saltbridge|openssl|node service/.test(text),
 );
 const marked = blocks.filter(({ notRun }) => notRun !== undefined);
-const run = blocks.filter((block) => !marked.includes(block) && !quickStart.includes(block));
-
-/** What is typed, without the output that is shown beside a prompt. */
-function linesOf({ text }: CodeBlock): string[] {
-  const lines = text.split('\n').filter((line) => line !== '');
-  const prompted = lines.filter((line) => line.startsWith('$ ')).map((line) => line.slice(2));
-  return prompted.length > 0 ? prompted : lines;
-}
-
-/** The programs of a block; what only carries text for others is none. */
-function programsOf(block: CodeBlock): string[] {
-  const commands = linesOf(block).flatMap((line) => line.split(/\s*(?:&&|\||;)\s*/));
-  return commands.map((command) => command.trim().split(/\s+/)[0] ?? '');
-}
+const runElsewhere = blocks.filter(({ runBy }) => runBy !== undefined);
+const run = blocks.filter((block) => ![...marked, ...runElsewhere, ...quickStart].includes(block));
 
 test('a block that names saltbridge alone is run, and the others say why not', (t) => {
-  t.log(`${blocks.length} blocks of commands, ${marked.length} of them marked as not run`);
+  t.log(
+    `${blocks.length} blocks of commands: ${marked.length} are marked as not run, ` +
+      `${runElsewhere.length} are run by the tests that they name`,
+  );
   for (const block of marked) {
     const others = programsOf(block).filter((name) => name !== 'saltbridge');
-    t.true(others.length > 0, `${block.document}:${block.line}`);
+    t.true(others.length > 0, `${block.document}:${block.line} names saltbridge alone`);
+  }
+  for (const { document, line, runBy = '' } of runElsewhere) {
+    const place = `${document}:${line}: ${runBy}`;
+    t.true(existsSync(`${root}${runBy}`), place);
+    const source = readFileSync(`${root}${runBy}`, 'utf8');
+    t.true(source.includes(`blocksRunBy('${runBy}'`), place);
   }
   t.true(run.length + quickStart.length > 10);
+});
+
+test('what every shell has does not make a block one of other programs', (t) => {
+  const programs = (text: string): string[] => programsOf({ text });
+  t.deepEqual(programs('umask 077\nsaltbridge key list \\\n  --json > keys.json # all\n'), [
+    'saltbridge',
+  ]);
+  t.deepEqual(programs("# both\nA=b sudo saltbridge salt '*; ls' x | jq . && cd /"), [
+    'saltbridge',
+    'jq',
+  ]);
 });
 
 const rule = (name: string, subject: string, resource: string): string =>
@@ -75,19 +93,29 @@ function readCommand(line: string): TypedCommand {
   return { argv, outputFile };
 }
 
-const password = 'secret';
+const password = 'secret-of-this-test';
 
 test('every other block of README.md and docs/ is typed, and ends as it should', async (t) => {
   t.timeout(240_000);
   const directory = temporaryDirectory(t);
   const etc = path.join(directory, 'etc');
-  const [requestPort, publishPort] = [await freePort(), await freePort()];
+  const work = path.join(directory, 'work');
+  const [requestPort, publishPort, httpPort] = [
+    await freePort(),
+    await freePort(),
+    await freePort(),
+  ];
   mkdirSync(path.join(etc, 'commands'), { recursive: true });
   for (const name of ['backups', 'srv', 'work']) mkdirSync(path.join(directory, name));
-  const [catalog] = codeBlocks('docs/bridge.md').filter(({ language }) => language === 'yaml');
-  writeFileSync(path.join(etc, 'commands', 'mysql.yaml'), catalog?.text ?? '');
+  const blockOf = (document: string, wanted: string, mark = ''): string =>
+    codeBlocks(document).find(({ language, text }) => language === wanted && text.includes(mark))
+      ?.text ?? '';
+  writeFileSync(path.join(etc, 'commands', 'mysql.yaml'), blockOf('docs/bridge.md', 'yaml'));
   writeFileSync(path.join(directory, 'srv', 'deploy.sls'), 'done:\n  test.nop: []\n');
   writeFileSync(path.join(directory, 'users'), `fred:${password}\n`);
+  writeFileSync(path.join(directory, 'secret'), password, { mode: 0o600 });
+  const { certificate, key } = makeCertificate(directory);
+  const nowhere = 'https://127.0.0.1:1';
   writeFileSync(
     path.join(etc, 'master'),
     `root_dir: ${directory}
@@ -97,9 +125,26 @@ publish_port: ${publishPort}
 sock_dir: s
 file_roots: {base: [${directory}/srv]}
 external_auth:
-  file: {^filename: ${directory}/users, ^hashtype: plaintext, fred: ['web*': [test.ping]]}
+  file:
+    ^filename: ${directory}/users
+    ^hashtype: plaintext
+    fred: ['web*': [test.ping], '@runner']
 saltbridge:
-  bridge: {catalog: [commands]}
+  api:
+    host: 127.0.0.1
+    hosts: [master, bridge.example.org]
+    port: ${httpPort}
+    ssl_crt: ${certificate}
+    ssl_key: ${key}
+  bridge:
+    catalog: [commands]
+    enroll: {masters: [127.0.0.1], url: 'https://127.0.0.1:${httpPort}'}
+    guests:
+      peers:
+        keystone: {url: '${nowhere}/v3', username: a, password: b, project: c}
+        compute: {url: '${nowhere}'}
+        network: {url: '${nowhere}'}
+        notifications: {secret_file: ${directory}/secret}
   acl:
     rules:
 ${rule('trove', 'service: trove', 'fun: "mysql.*", within: "db-*"')}`,
@@ -108,8 +153,11 @@ ${rule('trove', 'service: trove', 'fun: "mysql.*", within: "db-*"')}`,
   const daemon = execFileSync(process.execPath, [program, 'master', '-d', '-c', etc]);
   t.teardown(() => end(Number(daemon.toString())));
 
-  const [roles] = codeBlocks('docs/guests.md').filter(({ language }) => language === 'json');
-  writeFileSync(path.join(directory, 'work', 'shop.json'), roles?.text ?? '');
+  writeFileSync(path.join(work, 'shop.json'), blockOf('docs/guests.md', 'json'));
+  writeFileSync(
+    path.join(work, 'shop.yaml'),
+    blockOf('docs/guests.md', 'yaml', 'heat_template_version'),
+  );
   const functions = {
     'saltutil.sync_all': () => ({}),
     'mysql.db_create': () => true,
@@ -134,34 +182,76 @@ ${rule('trove', 'service: trove', 'fun: "mysql.*", within: "db-*"')}`,
   await until('the keys', () => inState('pending') === 3, 30_000);
   await type(etc, ['key', 'accept', '-y', 'db-7']);
 
-  for (const block of run) {
-    for (const line of linesOf(block)) {
-      const { argv, outputFile } = readCommand(line);
-      // It runs already.
-      if (argv.join(' ') === 'saltbridge master -d') continue;
-      t.is(argv[0], 'saltbridge', `${block.document}:${block.line}: ${line}`);
-      const here = argv.slice(1).map((word) =>
-        word
-          .replace('/etc/salt', etc)
-          .replace('/var/lib/saltbridge/backups', path.join(directory, 'backups'))
-          .replace(/^[\w.-]+\.(?:json|yaml)$/, (file) => path.join(directory, 'work', file)),
-      );
-      const { code, stdout, stderr } = await type(etc, here);
-      const allowed = otherEnds.find(([form]) => form.test(line))?.[1] ?? [];
-      const problem = `${block.document}:${block.line}: ${line}\n${stdout}${stderr}`;
-      t.true([0, ...allowed].includes(code), problem);
-      if (outputFile !== undefined) writeFileSync(path.join(directory, 'work', outputFile), stdout);
-      if (line.includes('key accept')) {
-        await until('the minions', () => inState('connected') === 3, 30_000);
-        await type(etc, ['salt', '--jid', '20240102030405123456', '*', 'test.ping']);
-      }
+  // A master is not restored over: that comes when it has ended.
+  const isLast = (line: string): boolean => line.includes('store restore');
+  const typed = run.flatMap(({ document, line: first, ...block }) =>
+    linesOf(block).map((line) => ({ place: `${document}:${first}`, line })),
+  );
+  const lines = [
+    ...typed.filter((it) => !isLast(it.line)),
+    ...typed.filter((it) => isLast(it.line)),
+  ];
+  for (const { place, line } of lines) {
+    const { argv, outputFile } = readCommand(line);
+    const command = argv.join(' ');
+    // It runs already.
+    if (/^saltbridge master -d( -c \/etc\/salt)?$/.test(command)) continue;
+    if (argv[0] !== 'saltbridge') {
+      await typeInShell(t, work, httpPort, place, line);
+      continue;
+    }
+    if (isLast(line)) await end(Number(daemon.toString()));
+    // The name is taken by the one of shop.json.
+    if (command.includes('heat prepare')) await type(etc, ['bridge', 'data', 'remove', 'shop']);
+    const [backup = ''] = readdirSync(path.join(directory, 'backups'));
+    const here = argv.slice(1).map((word) =>
+      word
+        .replace('/etc/salt', etc)
+        .replace('/var/lib/saltbridge/backups', path.join(directory, 'backups'))
+        .replace(/^FILE$/, path.join(directory, 'backups', backup))
+        .replace(/^[\w.-]+\.(?:json|yaml)$/, (file) => path.join(work, file)),
+    );
+    const { code, stdout, stderr } = await type(etc, here);
+    const allowed = otherEnds.find(([form]) => form.test(line))?.[1] ?? [];
+    t.true([0, ...allowed].includes(code), `${place}: ${line}\n${stdout}${stderr}`);
+    if (outputFile !== undefined) writeFileSync(path.join(work, outputFile), stdout);
+    if (line.includes('key accept')) {
+      await until('the minions', () => inState('connected') === 3, 30_000);
+      await type(etc, ['salt', '--jid', '20240102030405123456', '*', 'test.ping']);
     }
   }
 });
 
+/** Types what is not `saltbridge`: requests over HTTP reach the master's port, by whatever name. */
+async function typeInShell(
+  t: ExecutionContext,
+  directory: string,
+  port: number,
+  place: string,
+  line: string,
+): Promise<void> {
+  const here = line
+    .replaceAll(/password(=|": ")…/g, `password$1${password}`)
+    .replace(':SECRET ', `:${password} `)
+    .replaceAll(/(eauth(?:=|": "))pam/g, '$1file');
+  // Events go on until nobody reads them.
+  const isEndless = line.includes('/events?');
+  const options = `--insecure --fail --connect-to ::127.0.0.1:${port} --max-time ${isEndless ? 1 : 20}`;
+  const script = `curl() { command curl ${options} "$@"; }\n${here}`;
+  const { code, stdout, stderr } = await new Promise<CliOutcome>((resolve) => {
+    execFile('bash', ['-c', script], { cwd: directory }, (error, out, err) => {
+      resolve({ code: Number(error?.code ?? 0), stdout: out, stderr: err });
+    });
+  });
+  const outOfTime = 28;
+  t.is(code, isEndless ? outOfTime : 0, `${place}: ${line}\n${stdout}${stderr}`);
+  if (isEndless) t.regex(stdout, /^retry: |^tag: /m, place);
+}
+
 /** Types a command line in this process, at the master that runs. */
 async function type(etc: string, argv: readonly string[]): Promise<CliOutcome> {
-  const named = ['migrate', 'config'].includes(argv[0] ?? '') ? argv : [...argv, '-c', etc];
+  const needsNone = /^(?:migrate|config|heat compile)\b/.test(argv.join(' '));
+  const named = needsNone ? argv : [...argv, '-c', etc];
   const { openApi, openExtension, openKeys } = createLocalMaster();
   const outcome = runCli([...named], { openApi, openExtension, openKeys });
   if (argv[0] !== 'events') return outcome;
@@ -178,14 +268,13 @@ const { files: packed }: { files: string[] } = JSON.parse(
 );
 
 test('every relative link of the documents leads somewhere, in git and in the tarball', (t) => {
-  for (const document of documents()) {
-    const text = readFileSync(`${root}${document}`, 'utf8').replace(/^```.*?^```$/gms, '');
-    const links = text.matchAll(/\]\((?!https?:|mailto:|#)([^)\s#]+)(?:#[^)]*)?\)/g);
-    for (const [, link = ''] of links) {
-      const target = path.normalize(path.join(path.dirname(document), link)).replace(/\/$/, '');
-      t.true(isIn(inGit, target), `${document}: ${link} in git`);
-      t.true(isPacked(target), `${document}: ${link} in the tarball`);
-    }
+  const links = [...documents(), 'CHANGELOG.md'].flatMap(relativeLinks);
+  t.true(links.length > 100, String(links.length));
+  for (const { document, link, target, anchor } of links) {
+    t.true(isIn(inGit, target), `${document}: ${link} in git`);
+    t.true(isPacked(target), `${document}: ${link} in the tarball`);
+    if (anchor === undefined) continue;
+    t.true(anchorsOf(target).has(anchor), `${document}: ${link} has no such heading`);
   }
 });
 

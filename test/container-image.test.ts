@@ -6,9 +6,10 @@ import { connect } from 'node:net';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { freePort } from '../bench/free-port.ts';
-import { root } from './helpers/markdown.ts';
+import { buildDebianPackage } from './helpers/debian-package.ts';
+import { blocksRunBy, root } from './helpers/markdown.ts';
 import { testWhere } from './helpers/needs.ts';
-import { installPacked } from './helpers/packed-project.ts';
+import { Shell } from './helpers/shell.ts';
 import { temporaryDirectory } from './helpers/temporary-directory.ts';
 
 const isAsked = process.env.SALTBRIDGE_PACKAGES !== undefined;
@@ -26,36 +27,50 @@ function podman(...argv: string[]): string {
   return execFileSync('podman', [...engine, ...argv], { encoding: 'utf8' }).trim();
 }
 
+/** What containers need, or may not have, where the tests themselves run in one. */
+const podmanHere = `podman() {
+  local command=$1; shift
+  if [ "$command" = run ]; then
+    set -- --network host --cap-drop all --security-opt no-new-privileges --no-healthcheck \\
+      --ulimit nofile=1024:1024 --ulimit nproc=5000:5000 "$@"
+  fi
+  command podman ${engine.join(' ')} "$command" "$@"
+}`;
+
 withPodman(
   'the container image runs a master as nobody in particular, with a read-only root',
   async (t) => {
     t.timeout(600_000);
     const directory = temporaryDirectory(t);
-    const [app = '', output = ''] = ['app', 'out'].map((it) => path.join(directory, it));
-    for (const it of [app, output]) mkdirSync(it);
-    installPacked(app, { withTypeScript: false });
-    const made = execFileSync(`${root}packaging/build-deb`, [app, process.execPath, output], {
-      encoding: 'utf8',
-      env: { ...process.env, DPKG_DEB_OPTIONS: '-Znone' },
-    });
-    const image = execFileSync(`${root}packaging/build-image`, [made.trim(), output], {
+    const made = buildDebianPackage(directory);
+    const output = path.dirname(made);
+    const image = execFileSync(`${root}packaging/build-image`, [made, output], {
       encoding: 'utf8',
     }).trim();
     const { version } = JSON.parse(readFileSync(`${root}package.json`, 'utf8'));
     const name = `localhost/saltbridge:${version}`;
-    t.true(podman('load', '--quiet', '--input', image).endsWith(name));
     const [publish, request] = [await freePort(), await freePort()];
-    const config = path.join(directory, 'master');
-    writeFileSync(config, `interface: 127.0.0.1\npublish_port: ${publish}\nret_port: ${request}\n`);
-    const container = podman(
-      ...['run', '--detach', '--read-only', '--cap-drop', 'all', '--network', 'host'],
-      // More than a container may have where the tests themselves run in one.
-      ...['--ulimit', 'nofile=1024:1024', '--ulimit', 'nproc=5000:5000'],
-      ...['--security-opt', 'no-new-privileges', '--no-healthcheck', '--volume'],
-      ...[`${config}:/etc/salt/master:ro`, '--tmpfs', '/run:mode=1777'],
-      ...['--tmpfs', '/var/cache/salt:mode=1777', '--tmpfs', '/var/log/salt:mode=1777', name],
-    );
-    t.teardown(() => podman('rm', '--force', '--volumes', container));
+    const config = `interface: 127.0.0.1\npublish_port: ${publish}\nret_port: ${request}\n`;
+    mkdirSync(path.join(output, 'etc'));
+    writeFileSync(path.join(output, 'etc/master'), config);
+    const container = `saltbridge-test-${process.pid}`;
+    t.teardown(() => {
+      podman('rm', '--force', '--ignore', container);
+      podman('volume', 'rm', '--force', `${container}-pki`, `${container}-state`);
+    });
+    const [block] = blocksRunBy('test/container-image.test.ts');
+    const { text = '', line = 0 } = block ?? {};
+    const typed = text
+      .replaceAll('VERSION', version)
+      .replace('_amd64.', `_${path.basename(image).split('_')[2]?.split('.')[0]}.`)
+      .replace('--name master', `--name ${container}`)
+      .replace('exec master', `exec ${container}`)
+      .replaceAll(/-v (pki|state):/g, `-v ${container}-$1:`);
+    const shell = new Shell(t, output, process.env);
+    await shell.type(podmanHere);
+    const { failures, output: printed } = await shell.type(typed, 300_000);
+    t.deepEqual(failures, [], `README.md:${line}\n${printed}`);
+    t.regex(printed, /^Accepted Keys:$/m);
     const inside = (...argv: string[]) =>
       spawnSync('podman', [...engine, 'exec', container, ...argv]);
     const [check] = JSON.parse(podman('image', 'inspect', name));

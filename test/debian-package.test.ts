@@ -1,32 +1,29 @@
-/** The Debian package: built without a network, and run from what it unpacks to. */
+/** The Debian package: built without a network, run from what it unpacks to, and installed. */
 
 import { execFileSync, spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync } from 'node:fs';
+import { cpSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { freePort } from '../bench/free-port.ts';
+import { buildDebianPackage } from './helpers/debian-package.ts';
 import { root } from './helpers/markdown.ts';
 import { testWhere } from './helpers/needs.ts';
-import { installPacked } from './helpers/packed-project.ts';
 import { temporaryDirectory } from './helpers/temporary-directory.ts';
 
 const isAsked = process.env.SALTBRIDGE_PACKAGES !== undefined;
-const hasDpkg = spawnSync('dpkg-deb', ['--version']).error === undefined;
-const withDpkg = testWhere(
-  isAsked && hasDpkg,
-  isAsked ? 'the package dpkg' : 'npm run campaign -- packages',
+const has = (program: string): boolean => spawnSync(program, ['--version']).error === undefined;
+const needed = (names: string): string => (isAsked ? names : 'npm run campaign -- packages');
+const withDpkg = testWhere(isAsked && has('dpkg-deb'), needed('the package dpkg'));
+const isRoot = process.getuid?.() === 0;
+const withCleanRoot = testWhere(
+  isAsked && isRoot && ['dpkg-deb', 'mmdebstrap', 'unshare'].every(has),
+  needed('root, and the packages dpkg and mmdebstrap'),
 );
 
 withDpkg('the Debian package has its own Node.js, the unit, man pages and the program', (t) => {
   t.timeout(180_000);
   const directory = temporaryDirectory(t);
-  const [app, output, unpacked] = ['app', 'out', 'unpacked'].map((it) => path.join(directory, it));
-  if (app === undefined || output === undefined || unpacked === undefined) return;
-  for (const it of [app, output]) mkdirSync(it);
-  installPacked(app, { withTypeScript: false });
-  const built = execFileSync(`${root}packaging/build-deb`, [app, process.execPath, output], {
-    encoding: 'utf8',
-    // Compressing costs more than it shows.
-    env: { ...process.env, DPKG_DEB_OPTIONS: '-Znone' },
-  }).trim();
+  const unpacked = path.join(directory, 'unpacked');
+  const built = buildDebianPackage(directory);
   const { version } = JSON.parse(readFileSync(`${root}package.json`, 'utf8'));
   const field = (name: string): string =>
     execFileSync('dpkg-deb', ['--field', built, name], { encoding: 'utf8' }).trim();
@@ -37,6 +34,7 @@ withDpkg('the Debian package has its own Node.js, the unit, man pages and the pr
     'usr/lib/sysusers.d/saltbridge.conf',
     'usr/lib/tmpfiles.d/saltbridge.conf',
     'etc/logrotate.d/saltbridge',
+    'etc/saltbridge/environment',
     'usr/share/man/man1/saltbridge-master.1.gz',
     'usr/share/doc/saltbridge/copyright',
     'DEBIAN/postinst',
@@ -56,3 +54,110 @@ withDpkg('the Debian package has its own Node.js, the unit, man pages and the pr
     execFileSync('sh', ['-n', path.join(unpacked, 'DEBIAN', script)]);
   }
 });
+
+/** What happens in the clean root; a line `== NAME` begins each part. */
+const life = `set -eu
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C
+part() { echo "== $*"; }
+# What packages leave: not what belongs to dpkg, the accounts and this script.
+list() {
+  find / -xdev \\( -path /proc -o -path /dev -o -path /life -o -path /tmp -o -path '/var/lib/dpkg' \\
+    -o -path /var/cache/debconf \\) -prune -o -print | grep -vE '^/etc/(passwd|group|shadow|gshadow|subuid|subgid)-?$|^/var/log/(dpkg|alternatives).log$|^/etc/.pwd.lock$|^/run/adduser$' | sort
+}
+is_running() { [ -d "/proc/$1" ] && ! grep -q '^State:.Z' "/proc/$1/status"; }
+live() {
+  list >/life/before
+  part "$1 install"
+  dpkg -i /life/saltbridge.deb
+  dpkg-query -W -f '\${Status}\\n' saltbridge
+  part "$1 keys"
+  stat -c '%U %G %a' /etc/salt/pki/master
+  part "$1 run"
+  cp /life/master /etc/salt/master
+  chown -R salt:salt /etc/salt/pki/master
+  saltbridge config check
+  pid=$(saltbridge master -d)
+  stat -c %U "/proc/$pid"
+  saltbridge status --json
+  saltbridge salt-key -L
+  MANPATH=/usr/share/man test -s /usr/share/man/man1/saltbridge.1.gz
+  kill "$pid"
+  while is_running "$pid"; do sleep 0.1; done
+  part "$1 remove"
+  dpkg -r saltbridge
+  for it in /usr/bin/saltbridge /usr/lib/saltbridge /etc/saltbridge/environment /var/lib/saltbridge /etc/salt/pki/master/master.pem; do
+    if [ -e "$it" ]; then echo "there $it"; else echo "gone $it"; fi
+  done
+  part "$1 purge"
+  dpkg --purge saltbridge
+  part "$1 left"
+  list >/life/after
+  diff /life/before /life/after || true
+  part "$1 end"
+  rm -rf /etc/salt
+}
+# Without systemd's programs the scripts make the account by adduser.
+for it in systemd-sysusers systemd-tmpfiles; do mv "/usr/bin/$it" "/life/$it"; done
+live adduser
+deluser --quiet salt
+for it in systemd-sysusers systemd-tmpfiles; do mv "/life/$it" "/usr/bin/$it"; done
+# Keys that a salt-master of root left.
+mkdir -p /etc/salt/pki/master
+chmod 0750 /etc/salt/pki/master
+live sysusers
+`;
+
+withCleanRoot(
+  'the Debian package is installed in a clean root, runs as its account, and leaves only keys',
+  async (t) => {
+    t.timeout(600_000);
+    const directory = temporaryDirectory(t);
+    const clean = path.join(directory, 'root');
+    const packages = 'systemd-standalone-sysusers,systemd-standalone-tmpfiles,adduser,libstdc++6';
+    const options = ['--quiet', '--variant=minbase', `--include=${packages}`, 'bookworm', clean];
+    execFileSync('mmdebstrap', options, { stdio: ['ignore', 'ignore', 'pipe'] });
+    const place = path.join(clean, 'life');
+    execFileSync('mkdir', [place]);
+    cpSync(buildDebianPackage(directory), path.join(place, 'saltbridge.deb'));
+    const [publish, request] = [await freePort(), await freePort()];
+    const lines = ['user: salt', 'interface: 127.0.0.1', `publish_port: ${publish}`];
+    writeFileSync(path.join(place, 'master'), [...lines, `ret_port: ${request}\n`].join('\n'));
+    writeFileSync(path.join(place, 'life.sh'), life);
+    // All that it starts ends with it.
+    const enter = `mount --bind /dev "$1/dev" && mount -t proc proc "$1/proc" && exec chroot "$1" sh /life/life.sh`;
+    const { status, stdout, stderr } = spawnSync(
+      'unshare',
+      ['--mount', '--pid', '--fork', '--kill-child', 'sh', '-c', enter, 'sh', clean],
+      { encoding: 'utf8', env: { PATH: process.env.PATH } },
+    );
+    t.is(status, 0, `${stdout}\n${stderr}`);
+    const parts = new Map(
+      stdout
+        .split(/^== /m)
+        .slice(1)
+        .map((text) => [text.slice(0, text.indexOf('\n')), text.slice(text.indexOf('\n') + 1)]),
+    );
+    const part = (name: string): string => parts.get(name) ?? '';
+    // Keys are never taken from whoever had them before.
+    t.is(part('adduser keys'), 'salt salt 700\n');
+    t.is(part('sysusers keys'), 'root root 750\n');
+    for (const way of ['adduser', 'sysusers']) {
+      t.regex(part(`${way} install`), /^install ok installed$/m);
+      t.regex(part(`${way} run`), /^salt$/m, 'the master runs as the account of the package');
+      t.regex(part(`${way} run`), /^Accepted Keys:$/m);
+      t.deepEqual(part(`${way} remove`).match(/^(?:gone|there) .*$/gm), [
+        'gone /usr/bin/saltbridge',
+        'gone /usr/lib/saltbridge',
+        'there /etc/saltbridge/environment',
+        'there /var/lib/saltbridge',
+        'there /etc/salt/pki/master/master.pem',
+      ]);
+      const left = part(`${way} left`).match(/^[<>] .*$/gm) ?? [];
+      const allowed = /^> \/etc\/salt(?:\/master|\/pki(?:\/master(?:\/.*)?)?)?$/;
+      t.deepEqual(
+        left.filter((line) => !allowed.test(line)),
+        [],
+      );
+    }
+  },
+);

@@ -111,7 +111,7 @@ function addPrepare(heat: Command, context: CommandContext): void {
     .requiredOption('--project <name>', 'project of the machines')
     .option(
       '--minion-id <pattern>',
-      'id of each minion; {stack}, {resource} and {role} stand for theirs',
+      'id of each minion; {stack}, {project}, {resource} and {role} stand for theirs',
       '{resource}.{stack}',
     )
     .option('--owner <name>', 'owner of the data space, for instance a project')
@@ -122,7 +122,7 @@ function addPrepare(heat: Command, context: CommandContext): void {
       const prepared = await parseRoles(await readFileOrStandardInput(file, context));
       const { stack, project, owner, replace = false } = options;
       const idOf = (machine: PreparedRoles['machines'][number]): string =>
-        fillPattern(options.minionId, { stack, ...machine });
+        fillPattern(options.minionId, { stack, project, ...machine });
       const { spaceOf } = await loadBridge();
       const bridge = await context.openExtension(options.configDir, 'bridge');
       await bridge.call('data.add', {
@@ -158,13 +158,19 @@ function fillPattern(
   pattern: string,
   {
     stack,
+    project,
     resource,
     role,
-  }: { readonly stack: string; readonly resource: string; readonly role: string },
+  }: {
+    readonly stack: string;
+    readonly project: string;
+    readonly resource: string;
+    readonly role: string;
+  },
 ): string {
-  const values: ReadonlyMap<string, string> = new Map(Object.entries({ stack, resource, role }));
+  const values = new Map(Object.entries({ stack, project, resource, role }));
   return pattern.replaceAll(
-    /\{(stack|resource|role)\}/g,
+    /\{(stack|project|resource|role)\}/g,
     (_, name: string) => values.get(name) ?? '',
   );
 }

@@ -36,8 +36,8 @@ async function runAgent(
   const { loadAgentOptions, startMetadataAgent, startRelay } = await loadBridge();
   const { relay: relayed, ...options } = await loadAgentOptions(config, closing.signal);
   const agent = await startMetadataAgent({ ...options, log, now: Date.now });
-  const { find } = options;
-  const relay = relayed && (await startRelay(relayed, { find, log }));
+  const { find, networksOf } = options;
+  const relay = relayed && (await startRelay(relayed, { find, networksOf, log }));
   await terminated;
   closing.abort();
   await Promise.all([agent.close(), relay?.close()]);

@@ -3,7 +3,7 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { stringify } from 'yaml';
+import { stringify } from '#yaml';
 import { allow } from '../../acl/index.ts';
 import { freePort } from '../../bench/free-port.ts';
 import {
@@ -13,13 +13,13 @@ import {
   startMetadataAgent,
   startRelay,
 } from '../../heat-bridge/index.ts';
+import { createLogger, type Master } from '../../master/index.ts';
 import {
-  createLogger,
-  createMaster,
-  type Master,
-  resolveMasterConfig,
-} from '../../master/index.ts';
-import { createSaltApi } from '../../salt-api/index.ts';
+  type EmbeddedMaster,
+  freeSaltPorts,
+  type SaltPorts,
+  startEmbeddedMaster,
+} from '../control-plane.ts';
 import { type StandInCloud, startCloud } from './stand-in-cloud.ts';
 
 /** An instance to be, with one port. */
@@ -33,14 +33,8 @@ export interface NewInstance {
   readonly mac?: string;
 }
 
-/** Where Salt's ports are. */
-export interface PlanePorts {
-  readonly requestPort: number;
-  readonly publishPort: number;
-}
-
 /** What the agent is told besides, by its place and the ports that minions know. */
-type AgentSections = (folder: string, ports: PlanePorts) => object;
+type AgentSections = (folder: string, ports: SaltPorts) => object;
 
 /** The rule by which instances enrol. */
 const identity = (masters: readonly string[]): object => ({
@@ -51,8 +45,8 @@ export class GuestPlane {
   readonly folder: string = mkdtempSync(path.join(tmpdir(), 'sb-'));
   readonly cloud: StandInCloud;
   readonly #closers: (() => unknown)[] = [];
-  #ports: PlanePorts = { requestPort: 0, publishPort: 0 };
-  #running: { readonly master: Master; readonly bridge: Bridge } | undefined;
+  #ports: SaltPorts = { requestPort: 0, publishPort: 0 };
+  #running: EmbeddedMaster | undefined;
 
   private constructor(cloud: StandInCloud) {
     this.cloud = cloud;
@@ -85,7 +79,7 @@ export class GuestPlane {
   }
 
   /** What minions know as `publish_port` and `master_port`. */
-  get ports(): PlanePorts {
+  get ports(): SaltPorts {
     return this.#ports;
   }
 
@@ -122,7 +116,7 @@ export class GuestPlane {
   }
 
   async #startMaster(agentSections: AgentSections, masters: readonly string[]): Promise<void> {
-    this.#ports = { requestPort: await freePort(), publishPort: await freePort() };
+    this.#ports = await freeSaltPorts();
     const relayPorts = { publishPort: await freePort(), retPort: await freePort() };
     const at = (name: string): string => path.join(this.folder, name);
     const { url, metadataSecret } = this.cloud;
@@ -131,32 +125,21 @@ export class GuestPlane {
     writeFileSync(at('agent.secret'), 'the secret of the agent of these networks', { mode: 0o600 });
     writeFileSync(at('nova.secret'), metadataSecret, { mode: 0o600 });
     const account = { url: `${url}/v3`, username: 'saltbridge', password: 'x', project: 'service' };
-    const bridge = createBridge();
-    const master = createMaster({
-      config: resolveMasterConfig({
-        interface: '127.0.0.1',
-        retPort: this.#ports.requestPort,
-        publishPort: this.#ports.publishPort,
-        pkiDir: at('pki'),
-        cachedir: at('cache'),
-        sockDir: at('s'),
-        stateDir: at('state'),
+    const running = await startEmbeddedMaster({
+      directory: this.folder,
+      ports: this.#ports,
+      bridge: createBridge(),
+      rules: [
+        allow('guests use what the bridge has for them', {
+          subject: { minion: '*' },
+          action: 'runner',
+          resource: { fun: 'saltbridge_*' },
+        }),
+      ],
+      options: {
         confFile: at('master'),
         fileRoots: { base: [at('files')] },
         relay: { interface: '127.0.0.1', ...relayPorts, from: ['127.0.0.1'] },
-        acl: {
-          mode: 'enforce',
-          signals: [{ tag: 'heat/*', minions: '*' }],
-          learnActions: [],
-          recordData: false,
-          rules: [
-            allow('guests use what the bridge has for them', {
-              subject: { minion: '*' },
-              action: 'runner',
-              resource: { fun: 'saltbridge_*' },
-            }),
-          ],
-        },
         bridge: {
           enroll: { masters: ['127.0.0.1'] },
           guests: {
@@ -170,19 +153,13 @@ export class GuestPlane {
             identity: identity(masters),
           },
         },
-      }),
-      logger: createLogger('error', process.stderr),
-      extensions: [bridge],
+      },
     });
-    await master.start();
-    this.#closers.push(() => master.close());
-    this.#running = { master, bridge };
-    const api = await createSaltApi(master, { host: '127.0.0.1', plugins: [bridge.http] });
-    this.#closers.push(() => api.close());
-    const { port } = await api.listen();
+    this.#closers.push(() => running.close());
+    this.#running = running;
     const agentFile = {
       nova: { url: `${url}/metadata`, secret_file: 'nova.secret' },
-      master: { url: `http://127.0.0.1:${port}`, name: 'net-1', secret_file: 'agent.secret' },
+      master: { url: running.url, name: 'net-1', secret_file: 'agent.secret' },
       neutron: { url: `${url}/network`, keystone: account },
       relay: {
         master: '127.0.0.1',
@@ -202,8 +179,8 @@ export class GuestPlane {
     const agent = await startMetadataAgent({ ...options, log, now: Date.now });
     this.#closers.push(() => agent.close());
     if (relay !== undefined) {
-      const { find } = options;
-      const relayed = await startRelay(relay, { find, log });
+      const { find, networksOf } = options;
+      const relayed = await startRelay(relay, { find, networksOf, log });
       this.#closers.push(() => relayed.close());
     }
   }

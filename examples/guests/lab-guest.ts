@@ -5,7 +5,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { stringify } from 'yaml';
+import { stringify } from '#yaml';
 import type { MinionConfig } from '../../heat-bridge/index.ts';
 import { keyFingerprint } from '../../minion-protocol/index.ts';
 import { readUserData } from '../machine.ts';

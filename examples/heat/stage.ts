@@ -4,14 +4,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { allow } from '../../acl/index.ts';
-import { freePort } from '../../bench/free-port.ts';
 import { type Bridge, type CommandDefinition, createBridge } from '../../heat-bridge/index.ts';
-import {
-  createLogger,
-  createMaster,
-  type Master,
-  resolveMasterConfig,
-} from '../../master/index.ts';
+import type { Master } from '../../master/index.ts';
 import {
   createMinion,
   createMinionKeys,
@@ -19,7 +13,12 @@ import {
   type Minion,
   type MinionKeys,
 } from '../../minion-protocol/index.ts';
-import { createSaltApi, type SaltApi } from '../../salt-api/index.ts';
+import {
+  type EmbeddedMaster,
+  freeSaltPorts,
+  type SaltPorts,
+  startEmbeddedMaster,
+} from '../control-plane.ts';
 import type { CloudDescription } from './cloud.ts';
 
 const textParameters = {
@@ -110,6 +109,11 @@ const plans = [
   },
 ];
 
+/** The port of the HTTP API is the same for each cloud, so that heat-engine is configured once. */
+export function bridgeUrlOf({ keystone }: Pick<CloudDescription, 'keystone'>): string {
+  return `http://127.0.0.1:${Number(new URL(keystone).port) + 80}`;
+}
+
 /** Where a master is, and what outlives it. */
 export class Stage {
   /** Calls of the minions' functions, as `id function text`. */
@@ -120,17 +124,16 @@ export class Stage {
   slow: AbortController = new AbortController();
   readonly #cloud: CloudDescription;
   readonly #directory = mkdtempSync(path.join(tmpdir(), 'sb-'));
-  #ports: { readonly requestPort: number; readonly publishPort: number } | undefined;
-  #running: { readonly master: Master; readonly api: SaltApi; readonly bridge: Bridge } | undefined;
+  #ports: SaltPorts | undefined;
+  #running: EmbeddedMaster | undefined;
 
-  /** The port of its HTTP API is the same for each cloud, so that heat-engine is configured once. */
   constructor(cloud: CloudDescription) {
     this.#cloud = cloud;
-    this.url = `http://127.0.0.1:${Number(new URL(cloud.keystone).port) + 80}`;
+    this.url = bridgeUrlOf(cloud);
   }
 
   /** Where minions find the master. */
-  get ports(): { readonly requestPort: number; readonly publishPort: number } {
+  get ports(): SaltPorts {
     if (this.#ports === undefined) throw new Error('the master was never started');
     return this.#ports;
   }
@@ -147,72 +150,52 @@ export class Stage {
 
   /** Starts the master, or starts it again. */
   async start(): Promise<void> {
-    this.#ports ??= { requestPort: await freePort(), publishPort: await freePort() };
+    this.#ports ??= await freeSaltPorts();
     const { keystone, users } = this.#cloud;
-    const bridge = createBridge({ commands, plans });
-    const at = (name: string): string => path.join(this.#directory, name);
-    const config = resolveMasterConfig({
-      interface: '127.0.0.1',
-      retPort: this.#ports.requestPort,
-      publishPort: this.#ports.publishPort,
-      pkiDir: at('pki'),
-      cachedir: at('cache'),
-      sockDir: at('s'),
-      stateDir: at('state'),
-      autoAccept: true,
-      acl: {
-        mode: 'enforce',
-        signals: [{ tag: 'heat/*', minions: '*' }],
-        learnActions: [],
-        recordData: false,
-        rules: [
-          allow('demo runs commands', {
-            subject: { project: 'demo', role: 'member' },
-            action: 'command',
-            resource: { fun: 'demo.*' },
-          }),
-          allow('deployments run commands', {
-            subject: { service: 'deployments' },
-            action: 'command',
-            resource: { fun: 'demo.*', within: 'web-*' },
-          }),
-          allow('demo enrols machines', {
-            subject: { project: 'demo', role: 'member' },
-            action: 'command',
-            resource: { fun: 'bridge.enroll.*', arguments: [{ kwargs: { id: 'saltbridge-*' } }] },
-          }),
-        ],
-      },
-      bridge: {
-        enroll: {},
-        deployments: { poll_interval: 2 },
-        handles: { endpoints: [keystone, this.#cloud.heat_api] },
-        keystone: {
-          url: keystone,
-          username: 'admin',
-          password: users.admin.password,
-          project: 'admin',
+    this.#running = await startEmbeddedMaster({
+      directory: this.#directory,
+      ports: this.#ports,
+      apiPort: Number(new URL(this.url).port),
+      bridge: createBridge({ commands, plans }),
+      rules: [
+        allow('demo runs commands', {
+          subject: { project: 'demo', role: 'member' },
+          action: 'command',
+          resource: { fun: 'demo.*' },
+        }),
+        allow('deployments run commands', {
+          subject: { service: 'deployments' },
+          action: 'command',
+          resource: { fun: 'demo.*', within: 'web-*' },
+        }),
+        allow('demo enrols machines', {
+          subject: { project: 'demo', role: 'member' },
+          action: 'command',
+          resource: { fun: 'bridge.enroll.*', arguments: [{ kwargs: { id: 'saltbridge-*' } }] },
+        }),
+      ],
+      options: {
+        autoAccept: true,
+        bridge: {
+          enroll: {},
+          deployments: { poll_interval: 2 },
+          handles: { endpoints: [keystone, this.#cloud.heat_api] },
+          keystone: {
+            url: keystone,
+            username: 'admin',
+            password: users.admin.password,
+            project: 'admin',
+          },
         },
       },
     });
-    const master = createMaster({
-      config,
-      logger: createLogger('error', process.stderr),
-      extensions: [bridge],
-    });
-    await master.start();
-    const port = Number(new URL(this.url).port);
-    const api = await createSaltApi(master, { host: '127.0.0.1', port, plugins: [bridge.http] });
-    await api.listen();
-    this.#running = { master, api, bridge };
   }
 
   /** The master goes away; its directory and its minions stay. */
   async stop(): Promise<void> {
     const running = this.#running;
     this.#running = undefined;
-    await running?.api.close();
-    await running?.master.close();
+    await running?.close();
   }
 
   /** Starts a minion. @param keys - default: new ones */

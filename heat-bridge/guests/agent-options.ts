@@ -5,9 +5,9 @@ import { readFile, stat } from 'node:fs/promises';
 import { isIP } from 'node:net';
 import path from 'node:path';
 import type { Static } from 'typebox';
-import { parse } from 'yaml';
 import Type from '#typebox';
 import { Compile } from '#typebox/compile';
+import { parse } from '#yaml';
 import {
   createDnsResolver,
   createHttpClient,
@@ -19,7 +19,12 @@ import { BridgeError } from '../errors.ts';
 import { parseKeystoneOptions } from '../keystone.ts';
 import type { AgentInstance } from './agent-credentials.ts';
 import { CloudReader } from './cloud-reader.ts';
-import { type FindInstance, type MetadataAgentOptions, macOfLinkLocal } from './metadata-agent.ts';
+import {
+  type FindInstance,
+  type FindNetworks,
+  type MetadataAgentOptions,
+  macOfLinkLocal,
+} from './metadata-agent.ts';
 import { type AgentNetwork, plainAddress } from './network-listeners.ts';
 import type { RelayOptions } from './relay.ts';
 
@@ -74,6 +79,14 @@ const AgentFile = Type.Object(
     relay: Type.Optional(RelaySection),
     /** A file with a list of `network`, `address`, `instance` and `project`. */
     instances: Type.Optional(Text),
+    /** Beside it: the networks of each router. */
+    routers: Type.Optional(
+      Type.Record(
+        Type.String({ pattern: idForm.source }),
+        Type.Array(NetworkId, { minItems: 1, maxItems: 160 }),
+        strict,
+      ),
+    ),
     /** Else Neutron is asked. */
     neutron: Type.Optional(
       Type.Object(
@@ -140,7 +153,7 @@ export async function loadAgentOptions(
         secret: await secretOf(master.secret_file),
         ...(await ca(master.ca_file)),
       },
-      find: finderOf(more, whole, closing),
+      ...finderOf(more, whole, closing),
       ...(relay === undefined ? {} : { relay: toRelayOptions(relay, networks) }),
     };
   } catch (cause) {
@@ -197,12 +210,23 @@ function optionError(place: string, problem: string): BridgeError {
   return new BridgeError('ERR_BRIDGE_OPTIONS', `${key}: ${problem}`);
 }
 
+/** Where instances are, and routers. */
+interface Finder {
+  readonly find: FindInstance;
+  readonly networksOf: FindNetworks;
+}
+
 function finderOf(
-  { instances, neutron }: Pick<AgentFileOptions, 'instances' | 'neutron'>,
+  { instances, neutron, routers }: Pick<AgentFileOptions, 'instances' | 'neutron' | 'routers'>,
   whole: (name: string) => string,
   closing: AbortSignal,
-): FindInstance {
-  if (instances !== undefined && neutron === undefined) return findInFile(whole(instances));
+): Finder {
+  if (instances !== undefined && neutron === undefined) {
+    const byRouter = new Map(Object.entries(routers ?? {}));
+    const networksOf: FindNetworks = async (router) => byRouter.get(router) ?? [];
+    return { find: findInFile(whole(instances)), networksOf };
+  }
+  if (routers !== undefined) throw optionError('/routers', 'expected instances beside it');
   if (neutron !== undefined && instances === undefined) return findInNeutron(neutron, closing);
   throw optionError('/instances', 'expected it, or neutron, and not both');
 }
@@ -240,7 +264,7 @@ function findInFile(file: string): FindInstance {
 function findInNeutron(
   { keystone, ...service }: NonNullable<AgentFileOptions['neutron']>,
   closing: AbortSignal,
-): FindInstance {
+): Finder {
   const account = parseKeystoneOptions(keystone);
   const endpoints = new Map([
     ...account.endpoints,
@@ -258,10 +282,11 @@ function findInNeutron(
     pageSize: 100,
     ask: (request) => ask(request, closing),
   });
-  return async (ids, address): Promise<AgentInstance | undefined> => {
+  const find: FindInstance = async (ids, address) => {
     const mac = macOfLinkLocal(address);
     const ports = await reader.portsAt(ids, mac === undefined ? { address } : { mac });
     const found = only(ports.filter((it) => ids.includes(it.network)));
     return found && toInstance(found.device, found.project);
   };
+  return { find, networksOf: (router) => reader.networksOfRouter(router) };
 }

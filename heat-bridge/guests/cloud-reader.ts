@@ -60,8 +60,14 @@ const computeVersion = 'compute 2.90';
 const maxPageBytes = 33_554_432;
 /** Pages of one list. */
 const maxPages = 10_000;
-/** Devices of one request, whose address has a length that services take. */
-const devicesOfRequest = 50;
+/** Devices, or networks, of one request, whose address has a length that services take. */
+const idsOfRequest = 50;
+/** Owners of a router's ports in its networks [neutron-lib/constants.py, ROUTER_INTERFACE_OWNERS]. */
+const routerPortOwners: ReadonlySet<string> = new Set([
+  'network:ha_router_replicated_interface',
+  'network:router_interface',
+  'network:router_interface_distributed',
+]);
 
 const Id = Type.String({ minLength: 1, maxLength: 255 });
 const Name = Type.Optional(Type.Union([Type.String(), Type.Null()]));
@@ -187,11 +193,22 @@ export class CloudReader {
   async ports(devices?: readonly string[]): Promise<readonly CloudPort[]> {
     if (devices === undefined) return this.#portsOf([]);
     const found: CloudPort[] = [];
-    for (let at = 0; at < devices.length; at += devicesOfRequest) {
-      const ports = await this.#portsOf(devices.slice(at, at + devicesOfRequest));
+    for (let at = 0; at < devices.length; at += idsOfRequest) {
+      const ports = await this.#portsOf(devices.slice(at, at + idsOfRequest));
       for (const port of ports) found.push(port);
     }
     return found;
+  }
+
+  /** Networks in which a router has an interface. @throws CloudError */
+  async networksOfRouter(router: string): Promise<readonly string[]> {
+    const query = new URLSearchParams({ limit: this.#limit, device_id: router });
+    // A tenant may give a port of its own the id of a router, but not such an owner.
+    // protection: agent-router-ports
+    const ports = (await this.#portBodies(query)).filter(
+      (it) => it.device_id === router && routerPortOwners.has(it.device_owner),
+    );
+    return [...new Set(ports.map((it) => it.network_id))];
   }
 
   /** @throws CloudError */
@@ -219,11 +236,15 @@ export class CloudReader {
     networks: readonly string[],
     by: { readonly address: string } | { readonly mac: string },
   ): Promise<readonly CloudPort[]> {
-    const query = new URLSearchParams({ limit: this.#limit });
-    for (const id of networks) query.append('network_id', id);
-    if ('mac' in by) query.set('mac_address', by.mac);
-    else query.set('fixed_ips', `ip_address=${by.address}`);
-    return this.#portsBy(query);
+    const found: CloudPort[] = [];
+    for (let at = 0; at < networks.length; at += idsOfRequest) {
+      const query = new URLSearchParams({ limit: this.#limit });
+      for (const id of networks.slice(at, at + idsOfRequest)) query.append('network_id', id);
+      if ('mac' in by) query.set('mac_address', by.mac);
+      else query.set('fixed_ips', `ip_address=${by.address}`);
+      found.push(...(await this.#portsBy(query)));
+    }
+    return found;
   }
 
   #portsOf(devices: readonly string[]): Promise<readonly CloudPort[]> {
@@ -232,10 +253,14 @@ export class CloudReader {
     return this.#portsBy(query);
   }
 
-  async #portsBy(query: URLSearchParams): Promise<readonly CloudPort[]> {
+  #portBodies(query: URLSearchParams): Promise<readonly PortBody[]> {
     for (const field of ['id', ...Object.keys(PortSchema.properties)])
       query.append('fields', field);
-    const list = await this.#pages(ports, `${this.#options.network}/v2.0/ports`, query);
+    return this.#pages(ports, `${this.#options.network}/v2.0/ports`, query);
+  }
+
+  async #portsBy(query: URLSearchParams): Promise<readonly CloudPort[]> {
+    const list = await this.#portBodies(query);
     return list
       .filter((it) => it.device_owner.startsWith('compute:'))
       .map((it) => ({

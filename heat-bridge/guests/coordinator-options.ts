@@ -4,11 +4,13 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { TUnsafe } from 'typebox';
 import Type from '#typebox';
-import type { ExtensionHost } from '../../master/index.ts';
+import type { ExtensionHost, StateArea } from '../../master/index.ts';
 import { BridgeOptionsError } from '../options.ts';
+import { authenticateValues } from './authenticated-coordinator.ts';
 import { type Coordinator, createStoreCoordinator } from './coordinator.ts';
 import { createEtcdCoordinator } from './etcd-coordinator.ts';
 import { type EtcdAccess, EtcdGateway } from './etcd-gateway.ts';
+import { openSealedKey } from './sealed-key.ts';
 import { type ZookeeperAccess, ZookeeperCoordinator } from './zookeeper-coordinator.ts';
 
 const strict = { additionalProperties: false };
@@ -98,6 +100,7 @@ export const CoordinatorSection: TUnsafe<CoordinatorOptions> = Type.Unsafe<Coord
 const sectionKey = 'saltbridge:bridge:guests:data:coordinator';
 const defaultRoot = '/saltbridge/data';
 const defaultTimeout = 5;
+const keyRow = ['guests', 'values-key'];
 
 /** @throws BridgeError ERR_BRIDGE_OPTIONS */
 export function checkCoordinatorOptions({ etcd, zookeeper }: CoordinatorOptions): void {
@@ -150,7 +153,7 @@ function isLoopback(host: string): boolean {
 
 export interface CoordinatorHost extends Pick<ExtensionHost, 'logger'> {
   readonly config: Pick<ExtensionHost['config'], 'confFile'>;
-  readonly state: Parameters<typeof createStoreCoordinator>[0];
+  readonly state: Pick<StateArea, 'get' | 'list' | 'seal' | 'unseal' | 'write'>;
 }
 
 /**
@@ -158,11 +161,21 @@ export interface CoordinatorHost extends Pick<ExtensionHost, 'logger'> {
  * @throws BridgeError ERR_BRIDGE_OPTIONS where a file cannot be read
  */
 export async function openCoordinator(
-  { etcd, zookeeper }: CoordinatorOptions,
+  options: CoordinatorOptions,
   { config, logger, state }: CoordinatorHost,
 ): Promise<Coordinator> {
   const log = logger.child({ component: 'coordinator' });
-  const folder = path.dirname(config.confFile);
+  const server = await openServer(options, path.dirname(config.confFile), log);
+  if (server === undefined) return createStoreCoordinator(state);
+  return authenticateValues(server, await openSealedKey(state, keyRow), log);
+}
+
+/** @throws BridgeError ERR_BRIDGE_OPTIONS */
+async function openServer(
+  { etcd, zookeeper }: CoordinatorOptions,
+  folder: string,
+  log: Parameters<typeof authenticateValues>[2],
+): Promise<Coordinator | undefined> {
   if (etcd !== undefined) {
     const readAccess = (): Promise<EtcdAccess> => readEtcdAccess(etcd, folder);
     await tryFiles('etcd', readAccess);
@@ -181,7 +194,7 @@ export async function openCoordinator(
       log,
     });
   }
-  return createStoreCoordinator(state);
+  return undefined;
 }
 
 /** A file that is missing at the start is a mistake; one that is missing later is told in the log. */

@@ -13,7 +13,7 @@ export interface CoordinatedValue {
 /**
  * Keeps values by space and key. What reads them all is a caller of its own for each space. Each call
  * fails with ERR_DATA_UNAVAILABLE where a server that keeps them cannot be asked now; a `put` may
- * have been done then.
+ * have been done then. A `get` fails with ERR_DATA_ALTERED where something else wrote the value.
  */
 export interface Coordinator {
   get(space: string, key: string): Promise<CoordinatedValue | undefined>;

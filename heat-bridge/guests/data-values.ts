@@ -71,7 +71,7 @@ export class DataValues {
   /**
    * A value that the minion's role reads, as soon as it is there.
    * @throws BridgeError ERR_DATA_UNKNOWN, ERR_DATA_DENIED, ERR_DATA_BUSY, ERR_DATA_TIMEOUT,
-   * ERR_DATA_UNAVAILABLE (a read that waits goes on meanwhile)
+   * ERR_DATA_ALTERED, ERR_DATA_UNAVAILABLE (a read that waits goes on meanwhile)
    */
   async read(reader: DataReader, { key, waitMs, after = 0 }: ReadRequest): Promise<DataValue> {
     const space = this.#readableSpace(reader, key);
@@ -96,7 +96,7 @@ export class DataValues {
    * Writes a value of the minion's role; durable when it resolves. The same value again changes
    * nothing.
    * @throws BridgeError ERR_DATA_UNKNOWN, ERR_DATA_DENIED, ERR_DATA_VALUE, ERR_DATA_WRITTEN,
-   * ERR_DATA_QUOTA, ERR_DATA_UNAVAILABLE (it may have been written: the same value again is right)
+   * ERR_DATA_QUOTA, ERR_DATA_ALTERED, ERR_DATA_UNAVAILABLE (it may have been written: the same value again is right)
    */
   async write(minion: string, key: string, value: string): Promise<DataReceipt> {
     const { space } = this.#membershipOf(minion);
@@ -120,8 +120,8 @@ export class DataValues {
   }
 
   /**
-   * What the minion's role reads and is there, by the names of its own software; nothing where a
-   * server that keeps it is away.
+   * What the minion's role reads and is there, by the names of its own software, without what
+   * somebody else has altered; nothing where a server that keeps it is away.
    */
   async attributesOf({ space, role }: Membership): Promise<ReadonlyMap<string, DataValue>> {
     const found = new Map<string, DataValue>();
@@ -129,7 +129,10 @@ export class DataValues {
     try {
       await Promise.all(
         Object.entries(space.roles[role]?.reads ?? {}).map(async ([attribute, key]) => {
-          const value = await this.#current(space, key, 0);
+          const value = await this.#current(space, key, 0).catch((error: unknown) => {
+            if (isCode(error, 'ERR_DATA_ALTERED')) return undefined;
+            throw error;
+          });
           if (value !== undefined) found.set(attribute, value);
         }),
       );
@@ -293,7 +296,11 @@ export class DataValues {
 }
 
 function isUnavailable(error: unknown): boolean {
-  return error instanceof BridgeError && error.code === 'ERR_DATA_UNAVAILABLE';
+  return isCode(error, 'ERR_DATA_UNAVAILABLE');
+}
+
+function isCode(error: unknown, code: BridgeError['code']): boolean {
+  return error instanceof BridgeError && error.code === code;
 }
 
 /** What a guest asked for is repeated to it only in a form that is short. */

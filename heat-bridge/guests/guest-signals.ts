@@ -8,7 +8,8 @@ import {
   type ExtensionHost,
   TokenBuckets,
 } from '../../master/index.ts';
-import { isWireMap, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
+import { isWireMap, type WireMap } from '../../minion-protocol/index.ts';
+import { readJson } from '../../runtime/index.ts';
 import { BridgeError } from '../errors.ts';
 import { describeRoute } from '../http/route-schema.ts';
 import type { SignalsModule } from '../signals/open-signals.ts';
@@ -18,6 +19,7 @@ import { type GuestIdentifier, textOf } from './guest-requests.ts';
 const rate = { perSecond: 1, burst: 60 };
 /** Beyond the largest signal, so that one that is too large is told so. */
 const bodyLimit = 1_048_576;
+const maxValues = 100_000;
 
 const operation = describeRoute({
   summary: 'Signals a handle as the minion of the machine: status, reason and data',
@@ -79,7 +81,7 @@ export function addGuestSignalRoute(
 /** @throws BridgeError ERR_HANDLE_FORM, without the text */
 function parseSignalText(text: string): WireMap {
   try {
-    const value: WireValue = JSON.parse(text);
+    const value = readJson(text, { maxValues, isStrict: true });
     if (isWireMap(value)) return value;
   } catch {
     // Told below, without what was sent.

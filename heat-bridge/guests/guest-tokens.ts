@@ -1,8 +1,9 @@
 /** Tokens by which enrolled machines call the bridge over HTTPS, each as its own minion. */
 
-import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import { createHmac, timingSafeEqual } from 'node:crypto';
 import { AuthenticationError, type StateArea } from '../../master/index.ts';
 import type { Enrolment } from '../enroll/enrolment.ts';
+import { openSealedKey } from './sealed-key.ts';
 
 /** A guest that has shown who it is. */
 export interface Guest {
@@ -34,13 +35,8 @@ export class GuestTokens {
     this.#findEnrolment = findEnrolment;
   }
 
-  /** With the key that a process before this one made; sealed in the store. */
   static async open({ state, findEnrolment }: GuestTokensOptions): Promise<GuestTokens> {
-    const known = await state.get(keyRow);
-    if (known !== undefined) return new GuestTokens(state.unseal(known.value), findEnrolment);
-    const key = randomBytes(32);
-    await state.write([{ op: 'put', key: keyRow, value: state.seal(key), ifRevision: 0 }]);
-    return new GuestTokens(key, findEnrolment);
+    return new GuestTokens(await openSealedKey(state, keyRow), findEnrolment);
   }
 
   /** The token of an enrolment that has a key; `undefined`: it has none yet. */

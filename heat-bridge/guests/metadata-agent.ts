@@ -30,6 +30,9 @@ export type FindInstance = (
   address: string,
 ) => Promise<AgentInstance | undefined>;
 
+/** Networks that a router joins, whose addresses differ; none for an id that is no router's. */
+export type FindNetworks = (router: string) => Promise<readonly string[]>;
+
 /** A service that the agent asks. */
 interface AgentUpstream {
   /** Without a slash at the end. */
@@ -49,6 +52,8 @@ export interface MetadataAgentOptions {
   };
   readonly master: AgentUpstream & { readonly name: string; readonly secret: string };
   readonly find: FindInstance;
+  /** Default: no router is known. */
+  readonly networksOf?: FindNetworks | undefined;
   /** Milliseconds since 1970. */
   readonly now: () => number;
   readonly log: Pick<Logger, 'info' | 'warn'>;
@@ -61,6 +66,7 @@ export interface MetadataAgent {
 
 /** Headers by which proxies tell the network. */
 const networkHeaders: ReadonlySet<string> = new Set(['x-neutron-network-id', 'x-ovn-network-id']);
+/** By which those in the namespaces of routers tell the router in its place. */
 const routerHeader = 'x-neutron-router-id';
 const forwardedHeader = 'x-forwarded-for';
 /** Below it the master answers what it answers below `/bridge/v1/guest`. */
@@ -149,10 +155,16 @@ async function answer(
 ): Promise<void> {
   // Behind no proxy, what a request says of its origin is its guest's.
   // protection: agent-own-listeners
-  const { networks, address } = options.origin ?? originOfRequest(request.rawHeaders);
+  const origin = options.origin ?? originOfRequest(request.rawHeaders);
   const body = await readBody(request);
+  const { address } = origin;
+  const networks =
+    'router' in origin ? ((await options.networksOf?.(origin.router)) ?? []) : origin.networks;
   const instance = await options.find(networks, address);
-  if (instance === undefined) throw new AgentRefusal(404, `nobody has ${address} in ${networks}`);
+  if (instance === undefined) {
+    const where = 'router' in origin ? `behind router ${origin.router}` : `in ${networks}`;
+    throw new AgentRefusal(404, `nobody has ${address} ${where}`);
+  }
   const { method = 'GET', url = '/' } = request;
   if (!url.startsWith('/') || url.includes('/../')) throw new AgentRefusal(400, 'no path');
   const own = url.startsWith(ownPrefix) ? url.slice(ownPrefix.length) : undefined;
@@ -176,31 +188,38 @@ async function answer(
   return forward(response, { upstream: master, method, path, headers, body });
 }
 
+/** A request through the proxy of a router, which knows no network. */
+interface RouterOrigin {
+  readonly router: string;
+  readonly address: string;
+}
+
 /**
- * The network and the address that a request comes from. A header that is there twice, or has a
- * list, was sent by a guest as well.
+ * The network or router, and the address, that a request comes from. A header that is there twice,
+ * or has a list, was sent by a guest as well; so was one of both kinds.
  */
-function originOfRequest(rawHeaders: readonly string[]): ConnectionOrigin {
-  const networks: string[] = [];
+function originOfRequest(rawHeaders: readonly string[]): ConnectionOrigin | RouterOrigin {
+  const places: { readonly id: string; readonly isRouter: boolean }[] = [];
   const addresses: string[] = [];
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
     const name = rawHeaders[at]?.toLowerCase() ?? '';
     const value = rawHeaders[at + 1]?.trim() ?? '';
-    if (name === routerHeader) throw new AgentRefusal(400, 'a router in place of a network');
-    if (networkHeaders.has(name)) networks.push(value);
+    const isRouter = name === routerHeader;
+    if (isRouter || networkHeaders.has(name)) places.push({ id: value, isRouter });
     if (name === forwardedHeader) addresses.push(value);
   }
-  const [network = '', ...moreNetworks] = networks;
+  const [place = { id: '', isRouter: false }, ...morePlaces] = places;
   const [given = '', ...moreAddresses] = addresses;
   // protection: agent-forged-headers
-  if (moreNetworks.length > 0 || moreAddresses.length > 0) {
+  if (morePlaces.length > 0 || moreAddresses.length > 0) {
     throw new AgentRefusal(400, 'a header of the proxy is there twice');
   }
   const address = plainAddress(given);
-  if (!/^[A-Za-z0-9-]{1,64}$/.test(network) || isIP(address) === 0) {
-    throw new AgentRefusal(400, 'the proxy names no network, or no address');
+  const { id, isRouter } = place;
+  if (!/^[A-Za-z0-9-]{1,64}$/.test(id) || isIP(address) === 0) {
+    throw new AgentRefusal(400, 'the proxy names no network and no router, or no address');
   }
-  return { networks: [network], address };
+  return isRouter ? { router: id, address } : { networks: [id], address };
 }
 
 async function readBody(request: IncomingMessage): Promise<Buffer> {

@@ -10,7 +10,7 @@ import type { Logger } from 'pino';
 import { awaitProxyHeader, encodeProxyHeader } from '../../minion-protocol/index.ts';
 import { listenPrivately, RecentAnswers, RepeatedWarnings } from '../../runtime/index.ts';
 import type { AgentInstance } from './agent-credentials.ts';
-import type { FindInstance } from './metadata-agent.ts';
+import type { FindInstance, FindNetworks } from './metadata-agent.ts';
 import {
   type AgentNetwork,
   ConnectionCounts,
@@ -42,6 +42,8 @@ export interface RelayOptions {
 
 export interface RelayDeps {
   readonly find: FindInstance;
+  /** Default: no router is known. */
+  readonly networksOf?: FindNetworks | undefined;
   readonly log: Pick<Logger, 'info' | 'warn'>;
 }
 
@@ -175,12 +177,22 @@ class ByteRelay implements Relay {
   async #find({ networks, address }: ConnectionOrigin): Promise<AgentInstance | undefined> {
     try {
       const key = [address, ...networks].join(' ');
-      return await this.#found.of(key, () => this.#deps.find(networks, address));
+      return await this.#found.of(key, () => this.#ask({ networks, address }));
     } catch (error) {
       const reason = error instanceof Error ? error.message : 'unknown';
       this.#warnings.warn('find', { networks, address, reason }, 'instance not looked up');
       return undefined;
     }
+  }
+
+  /** What a proxy names may be a router: no network has its id. */
+  async #ask({ networks, address }: ConnectionOrigin): Promise<AgentInstance | undefined> {
+    const { find, networksOf } = this.#deps;
+    const found = await find(networks, address);
+    const [place, ...more] = networks;
+    if (found !== undefined || place === undefined || more.length > 0) return found;
+    const behind = (await networksOf?.(place)) ?? [];
+    return behind.length === 0 ? undefined : find(behind, address);
   }
 
   /** No timeout for silence: a subscription has nothing to say. */

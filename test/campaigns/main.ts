@@ -6,7 +6,7 @@
  * `hostile [times [seed]]` runs the tests of hostile input many times longer, by another seed.
  * `properties [times [seed]]` tries the properties of all tests many times as often, by another seed.
  * `gitfs` fetches 2,000 files in 50 branches, where `npm test` has a tenth of both.
- * `packages` builds the Debian package, the tarball and the container image, and runs what is in them.
+ * `packages` builds the Debian package, the tarball and the container image, installs and runs them.
  */
 const [what = '', ...parameters] = process.argv.slice(2);
 

@@ -19,7 +19,8 @@ import { EventLog } from './event-log.ts';
 import { Fleet, runJob } from './fleet.ts';
 import { MasterHome, type OurMaster } from './our-master.ts';
 import { minionPrograms, steps } from './programs.ts';
-import { hasThrowawayRoot } from './throwaway-root.ts';
+import type { RealMinionOptions } from './real-minion.ts';
+import { hasSystemd, hasThrowawayRoot } from './throwaway-root.ts';
 
 const step = hasThrowawayRoot
   ? steps('SALT_MINION')
@@ -118,8 +119,12 @@ deployments:
     parameters: { type: object, properties: { configSets: { type: string } } }
 `;
 
-/** @param grains - what the minion says of itself in place of what it finds */
-async function start(t: ExecutionContext, program: string, grains?: string): Promise<Stage> {
+/** @param about - what the minion says of itself in place of what it finds, and its process 1 */
+async function start(
+  t: ExecutionContext,
+  program: string,
+  about: Pick<RealMinionOptions, 'grains' | 'init'> = {},
+): Promise<Stage> {
   const heat = await startStandInHeat(t);
   const place = await MasterHome.create();
   t.teardown(() => place.dispose());
@@ -149,7 +154,6 @@ async function start(t: ExecutionContext, program: string, grains?: string): Pro
       deployments: { poll_interval: 1 },
     },
   });
-  const about = grains === undefined ? {} : { grains };
   const fleet = await Fleet.create({ ...home.ports, ...about, isThrownAway: true }, [program]);
   t.teardown(() => fleet.dispose());
   const master = await home.startHere(null, { extensions: [bridge] });
@@ -311,6 +315,8 @@ async function serveFolder(t: ExecutionContext, directory: string): Promise<stri
   const server = createServer(({ url = '' }, response) => {
     const file = path.join(directory, new URL(url, 'http://localhost').pathname);
     const isThere = statSync(file, { throwIfNoEntry: false })?.isFile() ?? false;
+    // What pip asks for.
+    if (file.endsWith('.html')) response.setHeader('content-type', 'text/html');
     response.writeHead(isThere ? 200 : 404).end(isThere ? readFileSync(file) : undefined);
   });
   server.listen(0, '127.0.0.1');
@@ -418,6 +424,53 @@ for (const program of programs) {
   });
 }
 
+/** Notes its starts. */
+const unit = `[Unit]
+DefaultDependencies=no
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/bin/sh -c "echo start >> /srv/starts"
+[Install]
+WantedBy=multi-user.target
+`;
+const systemdStep = hasSystemd ? step : testWhere(false, 'the package systemd');
+
+for (const program of programs) {
+  const version = path.basename(path.dirname(path.dirname(program)));
+
+  systemdStep(
+    `a service of systemd is enabled, runs, and restarts when its file has changed (${version})`,
+    async (t) => {
+      const { apply, shell } = await start(t, program, { init: 'systemd' });
+      t.is(await shell('ps -o comm= -p 1'), 'systemd');
+      const init = (content: string, service: object): object => ({
+        config: {
+          files: {
+            '/etc/systemd/system/demo.service': { content: unit },
+            '/srv/plain': { content },
+          },
+          services: { systemd: { demo: { files: ['/srv/plain'], ...service } } },
+        },
+      });
+      const state = (): Promise<string> =>
+        shell('systemctl is-enabled demo; systemctl is-active demo; cat /srv/starts');
+      const running = { enabled: 'true', ensureRunning: 'true' };
+      const first = await apply(init('one', running));
+      t.is(first.deploy_status_code, 0, JSON.stringify(first));
+      t.is(await state(), 'enabled\nactive\nstart');
+      const second = await apply(init('one', running));
+      t.false([...endsOf(second).values()].includes('changed'), JSON.stringify(second));
+      const third = await apply(init('two', running));
+      t.is(endsOf(third).get('config: services: demo'), 'changed');
+      t.is(await state(), 'enabled\nactive\nstart\nstart');
+      const last = await apply(init('two', { enabled: 'false', ensureRunning: 'false' }));
+      t.is(last.deploy_status_code, 0, JSON.stringify(last));
+      t.is(await state(), 'disabled\ninactive\nstart\nstart');
+    },
+  );
+}
+
 // Package managers that are not Debian's own, of its packages, in a root that passes for another system.
 
 /** Packages of their formats, that are nowhere else, with the lists that their managers read. */
@@ -459,6 +512,25 @@ END
   mv saltbridge-demo-$version.gem gem/gems
 done
 gem generate_index -d gem
+mkdir pip
+cd pip
+python3 - <<'END'
+import zipfile
+for version in '0.1.0', '0.2.0':
+    name = f'saltbridge_demo-{version}'
+    files = {
+        'saltbridge_demo.py': f'version = "{version}"\\n',
+        f'{name}.dist-info/METADATA': f'Metadata-Version: 2.1\\nName: saltbridge-demo\\nVersion: {version}\\n',
+        f'{name}.dist-info/WHEEL': 'Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n',
+    }
+    record = f'{name}.dist-info/RECORD'
+    files[record] = ''.join(f'{file},,\\n' for file in [*files, record])
+    with zipfile.ZipFile(f'{name}-py3-none-any.whl', 'w') as wheel:
+        for file, text in files.items():
+            wheel.writestr(file, text)
+    with open('index.html', 'a') as index:
+        index.write(f'<a href="{name}-py3-none-any.whl">{name}</a>\\n')
+END
 `;
 
 /** Makes the managers use them alone, and rpm and zypper one database. */
@@ -468,6 +540,8 @@ mkdir -p /etc/yum.repos.d /etc/zypp/repos.d /etc/rpm
 printf '[demo]\\nname=demo\\nbaseurl=${origin}/rpm\\ngpgcheck=0\\nenabled=1\\n' > /etc/yum.repos.d/demo.repo
 cp /etc/yum.repos.d/demo.repo /etc/zypp/repos.d/demo.repo
 printf '%%_dbpath /var/lib/rpm\\n' > /etc/rpm/macros
+rm -rf /root/.config/pip /root/.pip /etc/xdg/pip
+printf '[global]\\nno-index = true\\nfind-links = ${origin}/pip/index.html\\nbreak-system-packages = true\\n' > /etc/pip.conf
 printf -- '---\\n:sources:\\n- ${origin}/gem/\\n' > /etc/gemrc
 # Of files as well: the packages are not signed.
 printf '[main]\\ngpgcheck = off\\npkg_gpgcheck = off\\n' > /etc/zypp/zypp.conf
@@ -492,11 +566,11 @@ const families: readonly Family[] = [
     managers: ['zypper'],
   },
 ];
-const foreignPrograms = ['rpmbuild', 'createrepo_c', 'dnf', 'zypper', 'gem'];
+const foreignPrograms = ['rpmbuild', 'createrepo_c', 'dnf', 'zypper', 'gem', 'pip'];
 const hasForeignManagers = foreignPrograms.every((it) => existsSync(`/usr/bin/${it}`));
 const foreignStep = hasForeignManagers
   ? step
-  : testWhere(false, 'the packages rpm, createrepo-c, dnf, zypper and ruby');
+  : testWhere(false, 'the packages rpm, createrepo-c, dnf, zypper, ruby and python3-pip');
 
 // A minion each: what they do with these managers is old.
 for (const [index, { name, grains, managers }] of families.entries()) {
@@ -504,16 +578,20 @@ for (const [index, { name, grains, managers }] of families.entries()) {
   const version = path.basename(path.dirname(path.dirname(program)));
 
   foreignStep(
-    `packages of ${name}, and gems, are installed by their managers (${version})`,
+    `packages of ${name}, gems, and Python’s are installed by their managers (${version})`,
     async (t) => {
+      // Of whoever runs the tests: they come before the file that minions have.
+      for (const name of Object.keys(process.env)) {
+        if (name.startsWith('PIP_')) delete process.env[name];
+      }
       const directory = temporaryDirectory(t);
       execFileSync('sh', ['-c', foreignRepositories, directory], { stdio: 'pipe' });
       const origin = await serveFolder(t, directory);
-      const { apply, shell } = await start(t, program, grains);
+      const { apply, shell } = await start(t, program, { grains });
       await shell(useForeignRepositories(origin));
       const installed = (): Promise<string> =>
         shell(
-          "rpm -qa --queryformat '%{NAME} %{VERSION}-%{RELEASE}\\n' 'saltbridge-*' | sort; gem list --local '^saltbridge'",
+          "rpm -qa --queryformat '%{NAME} %{VERSION}-%{RELEASE}\\n' 'saltbridge-*' | sort; gem list --local '^saltbridge'; /usr/bin/python3 -m pip list --format freeze | grep ^saltbridge",
         );
       const changedBy = async (packages: object): Promise<readonly string[]> => {
         const values = await apply({ config: { packages } });
@@ -534,16 +612,27 @@ for (const [index, { name, grains, managers }] of families.entries()) {
       const rest = {
         rpm: { 'saltbridge-alone': `${origin}/alone/noarch/saltbridge-alone-1.3-3.noarch.rpm` },
         rubygems: { 'saltbridge-demo': ['0.1.0'] },
+        python: { 'saltbridge-demo': ['0.1.0'] },
       };
       t.deepEqual(await changedBy(rest), [
         'config: packages: rpm: saltbridge-alone',
         'config: packages: rubygems: saltbridge-demo',
+        'config: packages: python: saltbridge-demo',
       ]);
       t.is(
         await installed(),
-        'saltbridge-alone 1.3-3\nsaltbridge-demo 1.3-3\nsaltbridge-demo (0.1.0)',
+        'saltbridge-alone 1.3-3\nsaltbridge-demo 1.3-3\nsaltbridge-demo (0.1.0)\nsaltbridge-demo==0.1.0',
       );
       t.deepEqual(await changedBy(rest), []);
+      const newer = { python: { 'saltbridge-demo': ['0.2.0'] } };
+      t.deepEqual(await changedBy(newer), ['config: packages: python: saltbridge-demo']);
+      t.is(
+        await shell('/usr/bin/python3 -c "import saltbridge_demo as it; print(it.version)"'),
+        '0.2.0',
+      );
+      t.deepEqual(await changedBy(newer), []);
+      const unknown = await apply({ config: { packages: { python: { 'no-such': [] } } } });
+      t.is(endOf(unknown), 'failed');
       const missing = await apply({
         config: { packages: { [managers[0] ?? '']: { 'no-such': [] } } },
       });

@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { parse } from 'yaml';
+import { parse } from '#yaml';
 import { allow } from '../../acl/index.ts';
 import { freePort } from '../../bench/free-port.ts';
 import type { TemplateResources } from '../../heat-bridge/guests/template-graph.ts';
@@ -19,6 +19,7 @@ import { createSaltApi, type SaltApi } from '../../salt-api/index.ts';
 import { ScratchMachine } from '../heat-bridge/enroll/scratch-machine.ts';
 import { within } from '../helpers/deadline.ts';
 import { eventually } from './eventually.ts';
+import { type CloudUserName, cloud as heat } from './heat-cloud.ts';
 import { TemplateStack } from './heat-stack.ts';
 import { MasterHome } from './our-master.ts';
 import { minionPrograms } from './programs.ts';
@@ -55,9 +56,10 @@ interface GuestMachine {
 }
 
 export interface GuestStackOptions {
-  /** Of the data space. */
+  /** Of the stack, and of its data space. */
   readonly name: string;
-  readonly owner?: string;
+  /** In whose project it is, which owns the data space. Default: the plain member's */
+  readonly user?: CloudUserName;
   /** Minions are `<resource>.<domain>`. */
   readonly domain: string;
 }
@@ -69,6 +71,8 @@ export class GuestStack {
   readonly parameters: Readonly<Record<string, string>>;
   readonly #cloud: GuestCloud;
   readonly #machines: ReadonlyMap<string, GuestMachine>;
+  readonly #name: string;
+  readonly #user: CloudUserName;
   #userData: ReadonlyMap<string, unknown> = new Map();
   #stack: TemplateStack | undefined;
 
@@ -77,7 +81,10 @@ export class GuestStack {
     template: string,
     parameters: Readonly<Record<string, string>>,
     machines: ReadonlyMap<string, GuestMachine>,
+    { name, user = 'demo' }: Pick<GuestStackOptions, 'name' | 'user'>,
   ) {
+    this.#name = name;
+    this.#user = user;
     this.#cloud = cloud;
     this.template = parse(template);
     this.parameters = parameters;
@@ -88,15 +95,14 @@ export class GuestStack {
   static async prepare(
     cloud: GuestCloud,
     template: string,
-    { name, owner, domain }: GuestStackOptions,
+    options: GuestStackOptions,
   ): Promise<GuestStack> {
     const { bridge } = cloud;
     const compiled = compileTemplate(template, { format: 'shell', configDir });
-    const of = owner === undefined ? {} : { owner };
-    await bridge.data.add(
-      spaceOf(name, compiled, (it) => `${it.resource}.${domain}`),
-      of,
-    );
+    const { name, user = 'demo', domain } = options;
+    const project = heat?.users[user].project_id ?? '';
+    const space = spaceOf(name, compiled, (it) => `${it.resource}.${domain}`);
+    await bridge.data.add(space, { owner: project });
     const parameters: Record<string, string> = {};
     const machines = new Map<string, GuestMachine>();
     for (const [index, { resource, parameter = '' }] of compiled.machines.entries()) {
@@ -105,7 +111,7 @@ export class GuestStack {
       const id = `${resource}.${domain}`;
       const { userData, enrolment } = await bridge.enroll.create({
         id,
-        project: 'interop',
+        project,
         format: 'shell',
         configDir: machine.configDir,
         config: machine.config,
@@ -113,13 +119,14 @@ export class GuestStack {
       parameters[parameter] = userData;
       machines.set(resource, { id, number: enrolment.number, machine });
     }
-    return new GuestStack(cloud, compiled.template, parameters, machines);
+    return new GuestStack(cloud, compiled.template, parameters, machines, options);
   }
 
   /** On Heat. @returns the status, with its reason where it is none of success */
   async create(): Promise<string> {
     const environment = { ...registry, parameters: this.parameters };
-    this.#stack = await TemplateStack.create(this.template, { files, environment });
+    const more = { files, environment };
+    this.#stack = await TemplateStack.create(this.template, more, this.#name, this.#user);
     const { status, reason, outputs } = await this.#stack.end('CREATE');
     this.#userData = outputs;
     return status === 'CREATE_COMPLETE' ? status : `${status}: ${reason}`;

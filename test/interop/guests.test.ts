@@ -1,6 +1,6 @@
 /** Values that real minions write for each other: by `sdb://`, and by the module. */
 import { execFile } from 'node:child_process';
-import { copyFileSync, existsSync } from 'node:fs';
+import { copyFileSync, existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -8,7 +8,9 @@ import test from 'ava';
 import { allow } from '../../acl/index.ts';
 import { type Bridge, createBridge } from '../../heat-bridge/index.ts';
 import { isWireMap, type WireValue } from '../../minion-protocol/index.ts';
+import { blocksRunBy, codeBlocks, linesOf } from '../helpers/markdown.ts';
 import { testWhere } from '../helpers/needs.ts';
+import { Shell } from '../helpers/shell.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { EventLog } from './event-log.ts';
 import { Fleet } from './fleet.ts';
@@ -75,6 +77,14 @@ async function run(
     if (update.type === 'return') return update.return;
   }
   throw new Error(`${tgt} did not return from ${fun}`);
+}
+
+/** `salt-call` of a minion, with its configuration. */
+async function saltCallOf(id: string): Promise<string> {
+  const index = fleet.ids.indexOf(id);
+  const program = minionPrograms[index] ?? minionPrograms[0] ?? '';
+  const confFile = String(await run(id, 'config.get', ['conf_file']));
+  return `${path.join(path.dirname(program), 'salt-call')} -c ${path.dirname(confFile)}`;
 }
 
 step('minions get the modules from the file server', async (t) => {
@@ -153,20 +163,51 @@ stepWithRuby('Facter and Chef ask by salt-call, and values of a file are written
   );
   for (const id of fleet.ids) await run(id, 'saltutil.refresh_pillar', [], { wait: true });
   const directory = temporaryDirectory(t);
-  const callOf = async (id: string): Promise<Readonly<Record<string, string | undefined>>> => {
-    const index = fleet.ids.indexOf(id);
-    const program = minionPrograms[index] ?? minionPrograms[0] ?? '';
-    const confFile = String(await run(id, 'config.get', ['conf_file']));
-    const call = `${path.join(path.dirname(program), 'salt-call')} -c ${path.dirname(confFile)}`;
-    return { PATH: process.env.PATH, HOME: directory, SALTBRIDGE_SALT_CALL: call };
+  const environmentOf = async (
+    id: string,
+  ): Promise<Readonly<Record<string, string | undefined>>> => {
+    const { PATH } = process.env;
+    return { PATH, HOME: directory, SALTBRIDGE_SALT_CALL: await saltCallOf(id) };
   };
   copyFileSync(rubyClient, path.join(directory, 'saltbridge.rb'));
   const asked = promisify(execFile)('facter', ['--json', 'saltbridge'], {
-    env: { ...(await callOf(reader)), FACTERLIB: directory },
+    env: { ...(await environmentOf(reader)), FACTERLIB: directory },
   });
   const nasty = `it's "$(id)"`;
   const put = `require '${rubyClient}'; Saltbridge.put('app:url' => ENV.fetch('VALUE'))`;
-  const env = { ...(await callOf(writer)), VALUE: nasty };
+  const env = { ...(await environmentOf(writer)), VALUE: nasty };
   await promisify(execFile)('ruby', ['-e', put], { env });
   t.deepEqual(JSON.parse((await asked).stdout), { saltbridge: { site: { url: nasty } } });
+});
+
+step('what docs/guests.md tells minions to type reads, writes and fetches', async (t) => {
+  const [writer = '', reader = ''] = fleet.ids;
+  const [json] = codeBlocks('docs/guests.md').filter(({ language }) => language === 'json');
+  const { roles } = JSON.parse(json?.text ?? '{}');
+  await bridge.data.remove('shop');
+  await bridge.data.add({
+    name: 'shop',
+    roles: { db: { ...roles.db, minions: [writer] }, app: { ...roles.app, minions: [reader] } },
+  });
+  const directory = temporaryDirectory(t);
+  const shellOf = async (id: string): Promise<Shell> => {
+    const shell = new Shell(t, directory, process.env);
+    await shell.type(`salt-call() { ${await saltCallOf(id)} "$@"; }`);
+    return shell;
+  };
+  const shells = { reader: await shellOf(reader), writer: await shellOf(writer) };
+  const [values, client] = blocksRunBy('test/interop/guests.test.ts');
+  if (values === undefined || client === undefined) return t.fail('two blocks');
+  const [get = '', put = ''] = linesOf(values);
+  const reading = shells.reader.type(get, 120_000);
+  t.deepEqual((await shells.writer.type(put, 120_000)).failures, []);
+  const { failures, output } = await reading;
+  t.deepEqual(failures, [], output);
+  t.true(output.includes('s3cret'), output);
+
+  const typed = client.text.replaceAll('/usr/local/lib', directory);
+  const fetched = await shells.reader.type(typed, 120_000);
+  t.deepEqual(fetched.failures, [], fetched.output);
+  const file = path.join(directory, 'saltbridge/saltbridge.rb');
+  t.is(readFileSync(file, 'utf8'), readFileSync(rubyClient, 'utf8'));
 });

@@ -181,12 +181,17 @@ function awsTemplate(count: number): object {
   };
 }
 
-let token: Promise<string> | undefined;
+/** Each acts in a project of its own. */
+export type CloudUserName = 'admin' | 'demo';
 
-async function ask(method: string, path: string, body?: object) {
+const tokens = new Map<CloudUserName, Promise<string>>();
+
+async function ask(method: string, path: string, body?: object, name: CloudUserName = 'demo') {
   if (cloud === undefined) throw new TypeError('no cloud');
-  token ??= logIn(cloud);
-  const { project_id: project } = cloud.users.demo;
+  const user = cloud.users[name];
+  const token = tokens.get(name) ?? logInAs(cloud.keystone, user);
+  tokens.set(name, token);
+  const { project_id: project } = user;
   const response = await fetch(`${cloud.heat_api}/${project}${path}`, {
     method,
     headers: { 'x-auth-token': await token, 'content-type': 'application/json' },
@@ -208,9 +213,14 @@ export interface StackAnswer {
   };
 }
 
-/** Asks heat-api about a stack as the plain member, below their project. */
-export function askAboutStack(method: string, path: string, body?: object): Promise<StackAnswer> {
-  return ask(method, path, body);
+/** Asks heat-api about a stack, below the user's project. @param user - default: the plain member */
+export function askAboutStack(
+  method: string,
+  path: string,
+  body?: object,
+  user?: CloudUserName,
+): Promise<StackAnswer> {
+  return ask(method, path, body, user);
 }
 
 /** A new token of the plain member, for their project. */

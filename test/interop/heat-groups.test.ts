@@ -6,6 +6,7 @@ import type { ExecutionContext } from 'ava';
 import { allow } from '../../acl/index.ts';
 import type { OwnerLogin } from '../../heat-bridge/index.ts';
 import type { MinionFunction } from '../../minion-protocol/index.ts';
+import { folderOfPrograms } from '../heat-bridge/deployments/folder-of-programs.ts';
 import { type BridgeStage, echo, startBridge } from '../heat-bridge/stage.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { cloud, heatTest, services } from './heat-cloud.ts';
@@ -22,13 +23,15 @@ const catalog = ['ansible', 'cfn-init', 'chef', 'puppet', 'script']
   )
   .join('');
 
-/** Tools are not there, so that nothing of them runs on this machine. */
-const shell: MinionFunction = ({ kwargs }) => {
-  const { status, stdout, stderr } = spawnSync('/bin/sh', ['-c', String(kwargs.code)], {
-    env: { PATH: '/bin:/usr/bin' },
-  });
-  return { pid: 1, retcode: status ?? 1, stdout: `${stdout}`, stderr: `${stderr}` };
-};
+/** Without Puppet, Ansible and Chef, also where they are installed: nothing of them runs here. */
+function shellIn(folder: string): MinionFunction {
+  return ({ kwargs }) => {
+    const { status, stdout, stderr } = spawnSync('/bin/sh', ['-c', String(kwargs.code)], {
+      env: { PATH: folder },
+    });
+    return { pid: 1, retcode: status ?? 1, stdout: `${stdout}`, stderr: `${stderr}` };
+  };
+}
 
 /** Applies nothing, and says that it did; a command that is to fail does. */
 function applier(stage: () => BridgeStage): MinionFunction {
@@ -58,7 +61,7 @@ async function start(t: ExecutionContext): Promise<BridgeStage> {
       }),
     ],
     functions: {
-      'cmd.exec_code_all': shell,
+      'cmd.exec_code_all': shellIn(folderOfPrograms(t)),
       'state.template_str': applier(() => stage),
       'test.echo': ({ kwargs }) => kwargs.text ?? null,
     },

@@ -6,6 +6,7 @@ import { resourceDependencies } from '../../heat-bridge/guests/template-graph.ts
 import { testWhere } from '../helpers/needs.ts';
 import { GuestCloud, GuestStack } from './guest-stacks.ts';
 import { askAboutStack, cloud } from './heat-cloud.ts';
+import { newStackName } from './heat-stack.ts';
 import { minionPrograms, steps } from './programs.ts';
 
 const step =
@@ -26,11 +27,11 @@ resources:
     metadata:
       saltbridge:
         reads: { 'mysql:password': db/password, 'mysql:host': db/address }
-        writes: { url: }
+        writes: { url: , health: }
     properties: { flavor: small }
   web:
     type: Lab::Server
-    metadata: { saltbridge: { reads: { upstream: app/url } } }
+    metadata: { saltbridge: { reads: { upstream: app/url, state: app/health } } }
     properties: { flavor: small }
 outputs:
   db: { value: { get_attr: [db, user_data] } }
@@ -53,7 +54,7 @@ test.after.always(async () => {
 });
 
 step('the plain template is Heat’s, with the dependencies that were foreseen', async (t) => {
-  stack = await GuestStack.prepare(guests, shop, { name: 'shop', domain: 'shop' });
+  stack = await GuestStack.prepare(guests, shop, { name: newStackName(), domain: 'shop' });
   const { template: plain, parameters } = stack;
   // Of a resource that is a template, Heat lists only what is in it.
   const preview = await askAboutStack('POST', '/stacks/preview', {
@@ -89,13 +90,21 @@ step(
   },
 );
 
-step('a reader of a writer that died is told who is awaited', async (t) => {
+step('the third tier has what the second made of the value of the first', async (t) => {
   await stack.boot('web');
+  const reading = stack.run('web', 'saltbridge_data.get', { key: 'app/url', timeout: 200 });
+  const password = String(await stack.run('app', 'saltbridge_data.get', { key: 'db/password' }));
+  const url = `mysql://shop:${password}@10.9.8.7/shop`;
+  t.is(await stack.run('app', 'saltbridge_data.put', { key: 'app/url', value: url }), 1);
+  t.is(await reading, url);
+  t.is(await stack.shell('web', 'get', 'app/url'), url);
+});
+
+step('a reader of a writer that died is told who is awaited', async (t) => {
   stack.machineOf('app').dispose();
-  const text = String(
-    await stack.run('web', 'saltbridge_data.get', { key: 'app/url', timeout: 2 }),
-  );
-  t.regex(text, /app\/url is not written yet; awaited is role app, minion app\.shop/);
+  const key = 'app/health';
+  const text = String(await stack.run('web', 'saltbridge_data.get', { key, timeout: 2 }));
+  t.regex(text, /app\/health is not written yet; awaited is role app, minion app\.shop/);
   t.regex(text, /waited 2 s/);
 });
 
@@ -126,22 +135,20 @@ outputs:
 `;
 
 step(
-  'the values of a diamond arrive, and those of another stack of its name are others',
+  'the values of a diamond arrive, and those of a stack of its name in another project are others',
   async (t) => {
-    const own = await GuestStack.prepare(guests, diamond, {
-      name: 'diamond',
-      owner: 'p1',
-      domain: 'one',
-    });
+    const name = newStackName();
+    const own = await GuestStack.prepare(guests, diamond, { name, domain: 'one' });
     t.teardown(() => own.dispose());
-    const other = await GuestStack.prepare(guests, diamond, {
-      name: 'diamond',
-      owner: 'p2',
-      domain: 'two',
-    });
+    const admins = { name, user: 'admin', domain: 'two' } as const;
+    const other = await GuestStack.prepare(guests, diamond, admins);
     t.teardown(() => other.dispose());
     t.is(await own.create(), 'CREATE_COMPLETE');
     t.is(await other.create(), 'CREATE_COMPLETE');
+    t.deepEqual(
+      (await guests.bridge.data.list()).map((it) => [it.name, it.owner]).sort(),
+      [cloud?.users.admin.project_id, cloud?.users.demo.project_id].map((it) => [name, it]).sort(),
+    );
     // Those that wait first.
     await Promise.all([own.boot('bottom'), own.boot('left'), other.boot('left')]);
     const attributes = own.run('bottom', 'saltbridge_data.attributes', { timeout: 280 });

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import type { OwnerLogin } from '../../heat-bridge/index.ts';
 import { eventually } from './eventually.ts';
-import { askAboutStack, cloud, logIn } from './heat-cloud.ts';
+import { askAboutStack, type CloudUserName, cloud, logIn, type StackAnswer } from './heat-cloud.ts';
 
 export interface StackState {
   readonly status: string;
@@ -15,37 +15,48 @@ export class TemplateStack {
   readonly #path: string;
   /** `<name>/<id>` */
   readonly path: string;
+  readonly #user: CloudUserName;
 
-  private constructor(path: string) {
+  private constructor(path: string, user: CloudUserName) {
     this.path = path;
     this.#path = `/stacks/${path}`;
+    this.#user = user;
   }
 
-  /** @param more - environment and files */
-  static async create(template: object, more: object = {}): Promise<TemplateStack> {
-    const name = `saltbridge-${randomBytes(4).toString('hex')}`;
-    const { stack } = await askAboutStack('POST', '/stacks', {
+  /**
+   * @param more - environment and files
+   * @param name - unique within the user's project
+   * @param user - whose stack it is. Default: the plain member
+   */
+  static async create(
+    template: object,
+    more: object = {},
+    name: string = newStackName(),
+    user: CloudUserName = 'demo',
+  ): Promise<TemplateStack> {
+    const body = {
       stack_name: name,
       template,
       timeout_mins: 5,
       disable_rollback: true,
       ...more,
-    });
-    return new TemplateStack(`${name}/${stack.id}`);
+    };
+    const { stack } = await askAboutStack('POST', '/stacks', body, user);
+    return new TemplateStack(`${name}/${stack.id}`, user);
   }
 
   /** @param rollsBack - whether what changed is taken back when the update fails */
   async update(template: object, rollsBack = false): Promise<void> {
     const body = { template, timeout_mins: 5, disable_rollback: !rollsBack };
-    await askAboutStack('PUT', this.#path, body);
+    await this.#ask('PUT', '', body);
   }
 
   async action(name: 'resume' | 'suspend'): Promise<void> {
-    await askAboutStack('POST', `${this.#path}/actions`, { [name]: null });
+    await this.#ask('POST', '/actions', { [name]: null });
   }
 
   async state(): Promise<StackState> {
-    const { stack } = await askAboutStack('GET', this.#path);
+    const { stack } = await this.#ask('GET');
     const { outputs = [] } = stack;
     return {
       status: stack.stack_status,
@@ -84,8 +95,16 @@ export class TemplateStack {
   }
 
   async delete(): Promise<void> {
-    await askAboutStack('DELETE', this.#path);
+    await this.#ask('DELETE');
   }
+
+  #ask(method: string, below = '', body?: object): Promise<StackAnswer> {
+    return askAboutStack(method, `${this.#path}${below}`, body, this.#user);
+  }
+}
+
+export function newStackName(): string {
+  return `saltbridge-${randomBytes(4).toString('hex')}`;
 }
 
 /** A trust of the plain member's in somebody else, with which that one acts for its project. */

@@ -30,6 +30,8 @@ export interface RealMinionOptions extends MasterPorts {
   readonly extra?: string;
   /** It runs in a root of its own, of which only its folder stays. */
   readonly isThrownAway?: true;
+  /** Process 1 of that root. Default: the program. */
+  readonly init?: 'systemd';
   /** The network namespace that it runs in. */
   readonly namespace?: string;
 }
@@ -42,6 +44,7 @@ export class RealMinion {
   readonly #program: string;
   readonly #isProxy: boolean;
   readonly #isThrownAway: boolean;
+  readonly #init: 'systemd' | undefined;
   readonly #namespace: string | undefined;
   #group: ProcessGroup | undefined;
 
@@ -49,6 +52,7 @@ export class RealMinion {
     this.#program = options.program;
     this.#isProxy = options.isProxy ?? false;
     this.#isThrownAway = options.isThrownAway ?? false;
+    this.#init = options.init;
     this.#namespace = options.namespace;
     this.version = version;
     this.id = `${options.name ?? 'salt'}-${version}`;
@@ -71,7 +75,7 @@ export class RealMinion {
     const within = this.#namespace === undefined ? [] : ['ip', 'netns', 'exec', this.#namespace];
     const command = [...within, ...plain];
     const [program = '', ...args] = this.#isThrownAway
-      ? inThrowawayRoot(this.directory, command)
+      ? inThrowawayRoot(this.directory, command, this.#init)
       : command;
     this.#group = new ProcessGroup(program, args);
   }

@@ -1,21 +1,25 @@
 /** Real minions in networks without a route to the master, through haproxy. */
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
 import { freePort } from '../../bench/free-port.ts';
-import { relayProxyConfiguration } from '../../examples/guests/network-lab.ts';
+import {
+  labNetworks,
+  type NetworkLab,
+  relayProxyConfiguration,
+} from '../../examples/guests/network-lab.ts';
 import type { AgentInstance } from '../../heat-bridge/guests/agent-credentials.ts';
 import { startRelay } from '../../heat-bridge/guests/relay.ts';
 import { createSilentLogger } from '../../master/index.ts';
-import { hasLabPrograms, startLab } from '../heat-bridge/guests/network-lab.ts';
+import { hasLabPrograms, openLab, startLab } from '../heat-bridge/guests/network-lab.ts';
 import { testWhere } from '../helpers/needs.ts';
 import { hasNamespaces } from '../helpers/network-namespace.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { EventLog } from './event-log.ts';
 import { eventually } from './eventually.ts';
 import { pended, runJob } from './fleet.ts';
-import { MasterHome } from './our-master.ts';
+import { MasterHome, type OurMaster } from './our-master.ts';
 import { minionPrograms, steps } from './programs.ts';
 import { RealMinion } from './real-minion.ts';
 
@@ -31,57 +35,29 @@ for (const wayOut of ['haproxy', 'the relay of the agent'] as const) {
   step(
     `minions of one address in two networks enrol, get a file, and a job after a silence, by ${wayOut}`,
     async (t) => {
-      const folder = temporaryDirectory(t);
-      const files = path.join(folder, 'files');
-      mkdirSync(files);
-      writeFileSync(path.join(files, 'motd'), 'through the relay\n');
-      const relay = {
-        publishPort: await freePort(),
-        retPort: await freePort(),
-        from: ['127.0.0.1'],
-      };
-      const home = await MasterHome.create({ relay, fileRoots: { base: [files] } });
-      t.teardown(() => home.dispose());
-      const master = await home.startHere();
-      t.teardown(() => master.close());
-      const events = new EventLog(await master.api.events.subscribe());
+      const stage = await startStage(t);
+      const { folder, relay, home, master } = stage;
       const isAgent = wayOut !== 'haproxy';
       await (isAgent ? startAgentRelay : startWayOut)(t, folder, relay);
       const lab = await startLab(t, folder, path.join(folder, 'metadata.sock'), (network) =>
         relayProxyConfiguration(network, { folder, ...home.ports, timeout: relayTimeout }),
       );
-      const networks = ['A', 'B'] as const;
-      const minions: RealMinion[] = [];
-      t.teardown(() => Promise.all(minions.map((it) => it.dispose())));
-      for (const [index, network] of networks.entries()) {
-        const program = minionPrograms[index] ?? minionPrograms[0] ?? '';
-        const namespace = lab.guest(network);
-        const name = `relay-${network}`;
-        const masters = ['169.254.169.254'];
-        minions.push(await RealMinion.create({ program, name, namespace, masters, ...home.ports }));
-      }
-      for (const minion of minions) minion.start();
-      for (const { id } of minions) await pended(events, id);
-      await master.api.keys.accept({ match: '*' });
-      for (const { id } of minions) {
-        const tag = `salt/minion/${id}/start`;
-        await events.seen(tag, (event) => event.tag === tag);
-      }
+      const minions = await enrolMinions(t, stage, lab, '169.254.169.254');
       const subscriptions = async (): Promise<string[]> => {
-        const tables = await Promise.all(networks.map((it) => lab.run(it, 'cat', '/proc/net/tcp')));
+        const tables = await Promise.all(
+          labNetworks.map((it) => lab.run(it, 'cat', '/proc/net/tcp')),
+        );
         return tables.map((table) => connectionsTo(home.ports.publishPort, table));
       };
       const before = await subscriptions();
       for (const connections of before) t.regex(connections, /^[\dA-F:]+$/, 'one each');
-      const presence = { fun: 'manage.present', kwarg: { show_ip: true } };
-      const { return: present } = await master.api.runners.run(presence);
+      const present = await presentIn(stage);
       const addresses = isAgent
         ? ['instance:p/of-net-A', 'instance:p/of-net-B']
         : ['net-A/10.0.0.5', 'net-B/10.0.0.5'];
-      for (const it of addresses) t.true(JSON.stringify(present).includes(it));
+      for (const it of addresses) t.true(present.includes(it));
       const ask = async (fun: string, ...arg: readonly string[]): Promise<unknown[]> => {
         const { returns } = await runJob(master.api, { tgt: '*', fun, arg });
-
         return minions.map(({ id }) => returns.get(id)?.return);
       };
       t.deepEqual(await ask('test.ping'), [true, true]);
@@ -95,6 +71,99 @@ for (const wayOut of ['haproxy', 'the relay of the agent'] as const) {
   );
 }
 
+step('minions whose only route is fe80::a9fe:a9fe enrol, and get a file and a job', async (t) => {
+  const stage = await startStage(t);
+  const { home, master, relay } = stage;
+  const lab = openLab(t);
+  // Salt forgets the device of a link-local address, so they know the master by another one.
+  const address = 'fd00:a9fe::1';
+  for (const it of labNetworks) {
+    const here = ['-n', lab.host(it), 'addr', 'add', `${address}/128`, 'dev', lab.device(it)];
+    execFileSync('ip', [...here, 'nodad']);
+    const route = ['route', 'add', `${address}/128`, 'via', 'fe80::a9fe:a9fe', 'dev', 'e0'];
+    execFileSync('ip', ['-6', '-n', lab.guest(it), ...route]);
+  }
+  const networks = labNetworks.map((it) => ({
+    networks: [`net-${it}`],
+    namespace: lab.host(it),
+    addresses: [address],
+    port: 80,
+  }));
+  const ports = [
+    { guestPort: home.ports.publishPort, port: relay.publishPort },
+    { guestPort: home.ports.requestPort, port: relay.retPort },
+  ];
+  const log = createSilentLogger();
+  const running = await startRelay({ host: '127.0.0.1', networks, ports }, { find, log });
+  t.teardown(() => running.close());
+  const minions = await enrolMinions(t, stage, lab, address);
+  const present = await presentIn(stage);
+  for (const it of labNetworks) t.true(present.includes(`instance:p/of-net-${it}`));
+  for (const { id } of minions) {
+    const request = { tgt: id, fun: 'cp.get_file_str', arg: ['salt://motd'] };
+    const { returns } = await runJob(master.api, request);
+    t.is(returns.get(id)?.return, 'through the relay\n');
+  }
+});
+
+interface Stage {
+  readonly folder: string;
+  /** Of the master, for relays. */
+  readonly relay: { readonly publishPort: number; readonly retPort: number };
+  readonly home: MasterHome;
+  readonly master: OurMaster;
+}
+
+async function startStage(t: ExecutionContext): Promise<Stage> {
+  const folder = temporaryDirectory(t);
+  const files = path.join(folder, 'files');
+  mkdirSync(files);
+  writeFileSync(path.join(files, 'motd'), 'through the relay\n');
+  const relay = { publishPort: await freePort(), retPort: await freePort(), from: ['127.0.0.1'] };
+  const home = await MasterHome.create({ relay, fileRoots: { base: [files] } });
+  t.teardown(() => home.dispose());
+  const master = await home.startHere();
+  t.teardown(() => master.close());
+  return { folder, relay, home, master };
+}
+
+/** One in each network. @param masterAddress - as they reach it */
+async function enrolMinions(
+  t: ExecutionContext,
+  { home, master }: Stage,
+  lab: NetworkLab,
+  masterAddress: string,
+): Promise<readonly RealMinion[]> {
+  const events = new EventLog(await master.api.events.subscribe());
+  const minions: RealMinion[] = [];
+  t.teardown(() => Promise.all(minions.map((it) => it.dispose())));
+  for (const [index, network] of labNetworks.entries()) {
+    const program = minionPrograms[index] ?? minionPrograms[0] ?? '';
+    const namespace = lab.guest(network);
+    const place = { namespace, masters: [masterAddress], ...home.ports };
+    minions.push(await RealMinion.create({ program, name: `relay-${network}`, ...place }));
+  }
+  for (const minion of minions) minion.start();
+  for (const { id } of minions) await pended(events, id);
+  await master.api.keys.accept({ match: '*' });
+  for (const { id } of minions) {
+    const tag = `salt/minion/${id}/start`;
+    await events.seen(tag, (event) => event.tag === tag);
+  }
+  return minions;
+}
+
+/** Where the minions that are connected come from. */
+async function presentIn({ master }: Stage): Promise<string> {
+  const presence = { fun: 'manage.present', kwarg: { show_ip: true } };
+  return JSON.stringify((await master.api.runners.run(presence)).return);
+}
+
+const find = async ([network]: readonly string[]): Promise<AgentInstance> => ({
+  instance: `of-${network}`,
+  project: 'p',
+});
+
 /** The same by the relay of the metadata agent, which finds out whose connections these are. */
 async function startAgentRelay(
   t: ExecutionContext,
@@ -105,10 +174,6 @@ async function startAgentRelay(
     { socket: path.join(folder, 'publish.sock'), port: publishPort },
     { socket: path.join(folder, 'ret.sock'), port: retPort },
   ];
-  const find = async ([network]: readonly string[]): Promise<AgentInstance> => ({
-    instance: `of-${network}`,
-    project: 'p',
-  });
   const log = createSilentLogger();
   const running = await startRelay({ host: '127.0.0.1', ports }, { find, log });
   t.teardown(() => running.close());

@@ -17,23 +17,49 @@ mount -t proc proc $top/root/proc
 mount --rbind /dev $top/root/dev
 mount -t tmpfs tmpfs $top/root/run
 mount --bind "$0" "$top/root$0"
-exec chroot $top/root "$@"
 `;
 
-/** The program and arguments that run another program in such a root. */
-export function inThrowawayRoot(directory: string, command: readonly string[]): readonly string[] {
-  return [
-    'unshare',
-    '--mount',
-    '--pid',
-    '--fork',
-    '--kill-child',
-    'sh',
-    '-c',
-    script,
-    directory,
-    ...command,
-  ];
+const byItself = 'exec chroot $top/root "$@"';
+
+/** The unit of the program is the only one that systemd starts, and no setting of the kernel changes. */
+const bySystemd = `
+mount --rbind /sys $top/root/sys
+mount --bind $top/root/proc/sys $top/root/proc/sys
+mount -o remount,bind,ro $top/root/proc/sys
+mkdir -p $top/root/run/systemd/system
+printf %s "$1" > $top/root/run/systemd/system/program.service
+exec chroot $top/root env -i container=lxc /lib/systemd/systemd --system --unit=program.service
+`;
+
+/** The unit of a program, with the environment of this one. */
+function unitOf(command: readonly string[]): string {
+  const quote = (text: string): string =>
+    JSON.stringify(text).replaceAll('%', '%%').replaceAll('$', '$$$$');
+  const environment = ['HOME', 'PATH'].map((name) => quote(`${name}=${process.env[name] ?? ''}`));
+  return `[Unit]
+DefaultDependencies=no
+[Service]
+Environment=${environment.join(' ')}
+ExecStart=${command.map(quote).join(' ')}
+`;
+}
+
+export const hasSystemd: boolean = existsSync('/lib/systemd/systemd');
+
+/**
+ * The program and arguments that run another program in such a root.
+ * @param init - process 1 there. Default: the program
+ */
+export function inThrowawayRoot(
+  directory: string,
+  command: readonly string[],
+  init?: 'systemd',
+): readonly string[] {
+  const namespaces = ['--mount', '--pid', ...(init === undefined ? [] : ['--cgroup'])];
+  const shell = ['unshare', ...namespaces, '--fork', '--kill-child', 'sh', '-c'];
+  return init === undefined
+    ? [...shell, `${script}${byItself}`, directory, ...command]
+    : [...shell, `${script}${bySystemd}`, directory, unitOf(command)];
 }
 
 /** Whether one can be made: by root, on Debian, where the kernel permits it. */

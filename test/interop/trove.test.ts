@@ -4,7 +4,7 @@ import { troveHeat } from '../../examples/trove/heat.example.ts';
 import { trove } from '../../examples/trove/trove.example.ts';
 import { stepsOf, whereRunnable } from '../helpers/examples.ts';
 
-test('the example names what it needs, and where it comes from', (t) => {
+test('the example of Trove names what it needs, and where it comes from', (t) => {
   const needs = trove.needs();
   t.true(needs.some(({ name }) => name === 'variable SALT_MINION'));
   t.true(needs.some(({ name, remedy }) => name === 'program mariadbd' && /Debian/.test(remedy)));

@@ -62,6 +62,7 @@ const nesting = inFile('heat-bridge/deployments/nesting.test.ts');
 const stacks = inFile('heat-bridge/deployments/http.test.ts');
 const guestData = inFile('heat-bridge/guests/data-space.test.ts');
 const coordinatorOptions = inFile('heat-bridge/guests/coordinator-options.test.ts');
+const authenticated = inFile('heat-bridge/guests/authenticated-coordinator.test.ts');
 const guestPeers = inFile('heat-bridge/guests/peers.test.ts');
 const vendordata = inFile('heat-bridge/guests/vendordata.test.ts');
 const byIdentity = inFile('heat-bridge/guests/identity.test.ts');
@@ -1803,6 +1804,7 @@ export const catalogue: readonly Threat[] = [
         'values that wait for each other, and roles that there are not, are not registered',
       ),
       guestSpaces('a data space of minions that no rule names is not registered'),
+      authenticated('a value that something else wrote, or moved, is refused by name'),
     ],
   },
   {
@@ -1869,6 +1871,9 @@ export const catalogue: readonly Threat[] = [
         'one address in two networks is two instances, to Nova with its signature and to the master',
       ),
       metadataAgent('headers that a guest sends as well change nothing, and nobody else is found'),
+      metadataAgent(
+        'through a router, an instance is found in one of its networks, and in no other',
+      ),
       metadataAgent(
         'the master takes a request of an agent once, soon, and for an instance of the project',
       ),

@@ -1,6 +1,6 @@
 /** Groups of software configs: what each runs on a minion, and that each is answered. */
 import { spawnSync } from 'node:child_process';
-import { chmodSync, symlinkSync, writeFileSync } from 'node:fs';
+import { chmodSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import { Catalog } from '../../../heat-bridge/commands/command-catalog.ts';
@@ -13,7 +13,7 @@ import { resolveCall } from '../../../heat-bridge/deployments/deployment-call.ts
 import type { Deployment } from '../../../heat-bridge/deployments/metadata.ts';
 import { readScriptOutput } from '../../../heat-bridge/deployments/script-wrapper.ts';
 import { testWhere } from '../../helpers/needs.ts';
-import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
+import { folderOfPrograms } from './folder-of-programs.ts';
 
 const anything = {
   type: 'object',
@@ -52,28 +52,7 @@ interface Ran {
   readonly outputs: Readonly<Record<string, string>>;
 }
 
-/** Runs the code of a deployment as a minion does, beside tools that show how they were called. */
-/** What scripts need beside their tool: nothing else of the machine is found. */
-const programs = [
-  'base64',
-  'cat',
-  'chmod',
-  'cut',
-  'env',
-  'grep',
-  'head',
-  'mkdir',
-  'mktemp',
-  'mv',
-  'od',
-  'rm',
-  'sed',
-  'sh',
-  'tail',
-  'tr',
-  'wc',
-];
-
+/** Runs the code of a deployment as a minion does, beside a tool that shows how it was called. */
 function run(
   t: ExecutionContext,
   tool: string,
@@ -84,8 +63,7 @@ function run(
   const resolved = resolve(deployment, entry);
   if (!resolved.ok) throw new Error(resolved.reason);
   const { code } = resolved.call.params;
-  const bin = temporaryDirectory(t);
-  for (const program of programs) symlinkSync(`/bin/${program}`, path.join(bin, program));
+  const bin = folderOfPrograms(t);
   writeFileSync(path.join(bin, tool), `#!/bin/sh\n${text}\n`);
   chmodSync(path.join(bin, tool), 0o755);
   const { status, stdout, stderr } = spawnSync('/bin/sh', ['-c', String(code)], {

@@ -64,11 +64,13 @@ export async function startStage(
 ): Promise<Stage> {
   const bridge = createBridge();
   const section = { masters: ['127.0.0.1'], url: 'https://127.0.0.1', certificate, ...enroll };
+  const { bridge: more, ...config } = options.config ?? {};
+  const sections = { ...(enroll === null ? {} : { enroll: section }), ...more };
   const running = await startVectorMaster(t, {
     startAt: Date.now(),
     keys: [],
     ...options,
-    config: { ...(enroll === null ? {} : { bridge: { enroll: section } }), ...options.config },
+    config: { ...config, ...(Object.keys(sections).length === 0 ? {} : { bridge: sections }) },
     extensions: [bridge],
   });
   const api = await createSaltApi(running.master, { host: '127.0.0.1', plugins: [bridge.http] });

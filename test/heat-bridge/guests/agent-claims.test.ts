@@ -112,19 +112,24 @@ test('a guest signals through the agent, or with its token, what rules permit it
     action: 'signal',
     resource: { tag: 'heat/web*' },
   });
-  const { bridge, post, guest, call } = await start(t, { rules: [everyGuest, rule] });
+  const { bridge, post, guest, call, store } = await start(t, { rules: [everyGuest, rule] });
   const { id, token } = await guest('web-1', one);
   await guest('other', two);
   const signal = { status: 'SUCCESS', data: 'ready' };
   t.is((await post('signals?alias=web', one, signal)).status, 200);
   const request = { method: 'POST', path: '/bridge/v1/guest/signals?alias=web-2' } as const;
   const headers = { 'x-auth-token': token, 'content-type': 'text/plain' };
-  t.is((await call({ ...request, headers, body: JSON.stringify(signal) })).status, 200);
+  // A number that JavaScript would round.
+  const body = '{"status": "SUCCESS", "data": {"bytes": 9007199254740993}}';
+  t.is((await call({ ...request, headers, body })).status, 200);
   const held = await bridge.outbox.list();
   t.deepEqual(held.map(({ minion, alias }) => [minion, alias]).sort(), [
     [id, 'web'],
     [id, 'web-2'],
   ]);
+  const stored: string[] = [];
+  for await (const { value } of store.list([])) stored.push(Buffer.from(value).toString('latin1'));
+  t.true(stored.some((it) => it.includes('9007199254740993')));
   t.is((await post('signals?alias=web', two, signal)).status, 403);
   t.is((await post('signals?alias=db', one, signal)).status, 403);
   t.is(codeOf(await post('signals?alias=web', one, { status: 'OTHER' })), 'ERR_HANDLE_UNKNOWN');

@@ -184,6 +184,32 @@ for (const kind of kinds) {
     },
   );
 
+  declare(
+    `${kind.name}: what something else wrote there is refused, and is in no pillar`,
+    async (t) => {
+      const root = `/tests/${randomUUID()}`;
+      const stage = await startGuests(t, {
+        guests: { data: { coordinator: kind.section((await server()).port, root) } },
+      });
+      const { id } = await stage.bridge.data.add(shop);
+      const [db, app] = [await stage.guest('db-1'), await stage.guest('app-1')];
+      const beside = await connected(t, root);
+      await putAgain(() => db.put('db/address', '10.0.0.5'));
+      await db.put('db/state', 'ready');
+      const { value = new Uint8Array() } = (await beside.get(id, 'db/address')) ?? {};
+      t.regex(Buffer.from(value).toString('latin1'), /10\.0\.0\.5$/);
+      const forged = Buffer.from(value.map((byte, at) => (at === value.length - 1 ? 0x36 : byte)));
+      t.true(await beside.put(id, 'db/address', { value: forged, version: 2 }));
+      t.is(codeOf(await app.get('db/address')), 'ERR_DATA_ALTERED');
+      t.is(codeOf(await db.put('db/address', '10.0.0.5')), 'ERR_DATA_ALTERED');
+      const pillar = JSON.stringify(await stage.master.pillar.show({ minion: 'app-1' }));
+      t.regex(pillar, /"attributes":\{"state":"ready"\}/);
+      await beside.remove(id);
+      t.deepEqual((await db.put('db/address', '10.0.0.5')).json, { key: 'db/address', version: 1 });
+      t.is((await app.get('db/address')).text, '10.0.0.5');
+    },
+  );
+
   declare(`${kind.name}: 1,500 values of a space are counted and end together`, async (t) => {
     const coordinator = await connected(t, `/tests/${randomUUID()}`);
     const keys = Array.from({ length: 1_500 }, (_, index) => `role/value-${index}`);

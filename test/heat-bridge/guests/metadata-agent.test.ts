@@ -14,6 +14,7 @@ import { testWhere } from '../../helpers/needs.ts';
 import { hasNamespaces } from '../../helpers/network-namespace.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { hasLabPrograms, startLab as startNetworks } from './network-lab.ts';
+import { hasRouterPrograms, startRouter } from './router-lab.ts';
 import { type GuestStage, sendToSocket, startGuests } from './stage.ts';
 import { startCloud } from './stand-in-cloud.ts';
 
@@ -44,6 +45,9 @@ const instances = [
   { network: 'net-B', address: '10.0.0.5', instance: 'instance-b', project: 'p2' },
   { network: 'net-A', address: '10.0.0.9', instance: 'one', project: 'p1' },
   { network: 'net-A', address: '10.0.0.9', instance: 'two', project: 'p1' },
+  { network: 'net-D', address: '10.0.1.5', instance: 'instance-d', project: 'p1' },
+  { network: 'net-1', address: '10.0.1.5', instance: 'instance-1', project: 'p1' },
+  { network: 'net-2', address: '10.0.2.5', instance: 'instance-2', project: 'p1' },
 ];
 
 async function startLab(t: ExecutionContext): Promise<Lab> {
@@ -74,6 +78,7 @@ async function startLab(t: ExecutionContext): Promise<Lab> {
 nova: { url: "http://127.0.0.1:${(nova.address() as AddressInfo).port}", secret_file: nova.secret }
 master: { url: "http://127.0.0.1:${stage.port}/", name: net-1, secret_file: agent.secret }
 instances: instances.json
+routers: { router-1: [net-A, net-D], router-2: [net-B], router-3: [net-1, net-2] }
 `,
   );
   const log = createSilentLogger();
@@ -123,6 +128,32 @@ test('one address in two networks is two instances, to Nova with its signature a
   t.regex(ofA, /"self":"6f1e0c1a-[^"]*".*"minion":"a\.peer"/);
   const ofB = await ask('net-B', '10.0.0.5', 'GET /saltbridge/v1/peers');
   t.regex(ofB, /"self":"instance-b","peers":\[\]/);
+});
+
+test('through a router, an instance is found in one of its networks, and in no other', async (t) => {
+  const { socket, nova } = await startLab(t);
+  const ask = (router: string, address: string, more = ''): Promise<string> =>
+    sendToSocket(
+      socket,
+      `GET /openstack HTTP/1.1\r\nhost: x\r\n${more}x-neutron-router-id: ${router}\r\nx-forwarded-for: ${address}\r\nconnection: close\r\n\r\n`,
+    );
+  t.regex(await ask('router-1', '10.0.0.5'), /"uuid":"6f1e0c1a-/);
+  t.regex(await ask('router-1', '10.0.1.5'), /"uuid":"instance-d"/);
+  t.regex(await ask('router-2', '10.0.0.5'), /"uuid":"instance-b"/);
+  t.is(nova[0]?.headers['x-neutron-router-id'], undefined);
+  for (const [router, address] of [
+    ['router-2', '10.0.1.5'],
+    ['router-4', '10.0.0.5'],
+    // A network is no router.
+    ['net-A', '10.0.0.5'],
+    ['router-1', '10.0.0.9'],
+  ] as const) {
+    t.is(statusOf(await ask(router, address)), '404', `${router} ${address}`);
+  }
+  for (const more of ['x-neutron-network-id: net-B\r\n', 'x-neutron-router-id: router-2\r\n']) {
+    t.is(statusOf(await ask('router-1', '10.0.0.5', more)), '400', more);
+  }
+  t.is(nova.length, 3);
 });
 
 test('values of the data space go through the agent, without a token on the machine', async (t) => {
@@ -301,13 +332,34 @@ neutron:
   keystone: { url: "${cloud.url}/v3", username: u, password: p, project: s }
 `,
   );
-  const { find } = await loadAgentOptions(file, new AbortController().signal);
+  const { find, networksOf } = await loadAgentOptions(file, new AbortController().signal);
   t.deepEqual(await find(['net-A'], '10.0.0.5'), { instance: 'server-of-1', project: 'p1' });
   t.true(cloud.asked.some((it) => it.includes('fixed_ips=ip_address%3D10.0.0.5')));
   await find(['net-A'], 'fe80::f816:3eff:fe4c:2c30');
   t.true(cloud.asked.some((it) => it.includes('mac_address=fa%3A16%3A3e%3A4c%3A2c%3A30')));
   t.is(await find(['net-B'], '10.0.0.5'), undefined);
   t.is((await find(['net-B', 'net-A'], '10.0.0.5'))?.instance, 'server-of-1');
+  // Behind a router: first its networks, by its own ports in them.
+  const interfaceIn = (network: string, owner: string): void => {
+    cloud.ports.push({
+      id: `interface-in-${network}`,
+      device_id: 'router-1',
+      device_owner: owner,
+      project_id: 'p1',
+      network_id: network,
+      mac_address: 'fa:16:3e:00:00:01',
+      security_groups: [],
+      fixed_ips: [{ ip_address: '10.0.0.1', subnet_id: 's' }],
+    });
+  };
+  interfaceIn('net-A', 'network:router_interface');
+  interfaceIn('net-D', 'network:ha_router_replicated_interface');
+  interfaceIn('net-E', 'network:router_gateway');
+  // What a tenant may write.
+  interfaceIn('net-F', 'compute:az1');
+  t.deepEqual(await networksOf?.('router-1'), ['net-A', 'net-D']);
+  t.deepEqual(await networksOf?.('router-2'), []);
+  t.is((await find(['net-A', 'net-D'], '10.0.0.5'))?.instance, 'server-of-1');
   cloud.ports.length = 0;
   port('1;p2;x\r\nx', 'net-A', '10.0.0.5');
   t.is(await find(['net-A'], '10.0.0.5'), undefined);
@@ -366,5 +418,23 @@ labTest(
     await data('A', 'put', 'a/x', 'of A');
     t.is(await reading, 'of A');
     await t.throwsAsync(data('B', 'put', 'a/x', 'of B'), { message: /does not write/ });
+  },
+);
+
+testWhere(hasNamespaces && hasRouterPrograms, 'root, network namespaces, iptables, haproxy, curl')(
+  'behind the real proxy of a router, instances of both of its networks are found',
+  async (t) => {
+    const { folder, socket, nova } = await startLab(t);
+    const router = await startRouter(t, folder, 'router-3', socket);
+    t.regex(await router.curl(1), /"uuid":"instance-1"/);
+    t.regex(await router.curl(2), /"uuid":"instance-2"/);
+    const forged = ['X-Neutron-Network-ID: net-A', 'X-Neutron-Router-ID: router-1'];
+    const headers = forged.flatMap((it) => ['-H', it]);
+    t.regex(await router.curl(1, ...headers), /"uuid":"instance-1"/);
+    const before = nova.length;
+    const status = ['-o', '/dev/null', '-w', '%{http_code}'];
+    t.is(await router.curl(1, ...status, '-H', 'X-Forwarded-For: 10.0.2.5'), '400');
+    t.is(await router.curl(1, ...status, '-H', 'X-OVN-Network-ID: net-2'), '400');
+    t.is(nova.length, before);
   },
 );

@@ -43,6 +43,7 @@ async function startStage(t: ExecutionContext, more: Partial<RelayOptions> = {})
         if (network === 'net-D') return { instance: 'a tenant wrote it', project: 'p' };
         return instances.get(`${network} ${address}`);
       },
+      networksOf: async (router) => (router === 'router-B' ? ['net-B'] : []),
       log: createSilentLogger(),
     },
   );
@@ -71,6 +72,10 @@ test('a connection that a proxy passes on reaches the master with instance and p
     peers.map(({ address }) => address),
     ['instance:p1/i-a', 'instance:p2/i-b'],
   );
+  // In the namespace of a router, its proxy knows no network.
+  connect('router-B', '10.0.0.5');
+  await until('the request through a router', () => peers.length === 3);
+  t.is(peers[2]?.address, 'instance:p2/i-b');
   await until('the answer', () => first.received.includes('hello'));
 });
 

@@ -1,5 +1,5 @@
 /** Files of real repositories, fetched by the real program git. */
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {
   chmodSync,
@@ -13,6 +13,7 @@ import {
 import { readFile } from 'node:fs/promises';
 import { createServer as createHttpServer } from 'node:http';
 import { createServer } from 'node:net';
+import { userInfo } from 'node:os';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import { freePort } from '../../../bench/free-port.ts';
@@ -36,6 +37,7 @@ import { within } from '../../helpers/deadline.ts';
 import { effort } from '../../helpers/effort.ts';
 import { layOut } from '../../helpers/file-tree.ts';
 import { GitRepository } from '../../helpers/git-repository.ts';
+import { testWhere } from '../../helpers/needs.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 
 interface Served {
@@ -432,6 +434,66 @@ test('over http a remote is fetched with user and password, which no error tells
   t.is(await right.text('a'), 'one');
   t.true(asked.includes(undefined));
 });
+
+const sshd = '/usr/sbin/sshd';
+const withSshd = testWhere(existsSync(sshd), 'the package openssh-server');
+
+withSshd(
+  'over ssh a remote is fetched by a key, and not where the host key has changed',
+  async (t) => {
+    const directory = temporaryDirectory(t);
+    const at = (name: string): string => path.join(directory, name);
+    for (const name of ['host', 'other', 'own']) {
+      execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', at(name)]);
+    }
+    const port = await freePort();
+    const know = (host: string): void =>
+      writeFileSync(at('known'), `[127.0.0.1]:${port} ${readFileSync(at(`${host}.pub`), 'utf8')}`);
+    // Of root it is required.
+    if (process.getuid?.() === 0) mkdirSync('/run/sshd', { recursive: true });
+    const listen = async (host: string): Promise<() => Promise<void>> => {
+      const options = [
+        ...['ListenAddress=127.0.0.1', `AuthorizedKeysFile=${at('own.pub')}`, 'StrictModes=no'],
+        ...['PidFile=none', 'UsePAM=no', 'PermitRootLogin=prohibit-password'],
+      ];
+      const words = ['-D', '-e', '-f', '/dev/null', '-p', String(port), '-h', at(host)];
+      const server = spawn(sshd, [...words, ...options.flatMap((it) => ['-o', it])]);
+      const end = once(server, 'exit');
+      t.teardown(() => server.kill());
+      let log = '';
+      for await (const chunk of server.stderr) {
+        log += chunk;
+        if (log.includes('Server listening')) break;
+      }
+      return async () => {
+        server.kill();
+        await end;
+      };
+    };
+    const repo = repository(t);
+    repo.commit({ a: 'one' });
+    const url = `ssh://${userInfo().username}@127.0.0.1:${port}${repo.directory}`;
+    const served = await serve(t, {
+      gitfsRemotes: [remote(url, { privkey: at('own') })],
+      git: git({ protocols: ['ssh'], knownHosts: at('known') }),
+    });
+
+    know('host');
+    const close = await listen('host');
+    await served.update();
+    t.is(await served.text('a'), 'one');
+    await close();
+
+    repo.commit({ a: 'two' });
+    await listen('other');
+    const error = await t.throwsAsync(served.update(), { code: 'ERR_GIT', message: /host key/i });
+    t.true(error.message.startsWith(url.replace(/\/\/.*@/, '//')), error.message);
+    t.is(await served.text('a'), 'one', 'the last state');
+    know('other');
+    await served.update();
+    t.is(await served.text('a'), 'two');
+  },
+);
 
 test('git daemon: root, mountpoint, whitelist, fallback and mapped environments', async (t) => {
   const repo = repository(t);

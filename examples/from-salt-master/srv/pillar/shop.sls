@@ -1,0 +1,3 @@
+shop:
+  port: 8080
+  name: {{ grains.id }}.example.org

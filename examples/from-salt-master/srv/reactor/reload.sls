@@ -1,0 +1,5 @@
+reload the shop:
+  local.service.reload:
+    - tgt: "web*"
+    - args:
+        - name: shop

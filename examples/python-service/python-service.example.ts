@@ -1,0 +1,151 @@
+import { execFile } from 'node:child_process';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { removeSite, type Site, writeSite } from '../control-plane.ts';
+import { EmbeddedMinions } from '../embedded-minions.ts';
+import { type Example, program, type Step } from '../example.ts';
+
+const root = fileURLToPath(new URL('../../../', import.meta.url));
+const sources = path.join(root, 'examples/python-service');
+const saltbridge = path.join(root, 'bin/saltbridge');
+const user = 'deployer';
+
+/** A service that does not import the library: `saltbridge master` beside it, called over HTTPS. */
+export const pythonService: Example = {
+  description: 'a service in Python beside `saltbridge master`, with commands and a plan',
+  needs: () => [program('openssl', 'openssl'), program('python3', 'python3')],
+  run: async (step) => {
+    const site = await writeSite({ sources, users: [user] });
+    const minions = new EmbeddedMinions();
+    const master = new MasterProcess(site);
+    try {
+      await runSteps(step, site, master, minions);
+    } finally {
+      await minions.close();
+      await master.close();
+      removeSite(site);
+    }
+  },
+};
+
+async function runSteps(
+  step: Step,
+  site: Site,
+  master: MasterProcess,
+  minions: EmbeddedMinions,
+): Promise<void> {
+  await step('start `saltbridge master -d`', () => master.start());
+  /** Ids of minions whose shop was restarted, in their order. */
+  const restarted: string[] = [];
+  await step(
+    'two web servers show their keys, and `saltbridge key accept` accepts them',
+    async () => {
+      const started = await Promise.all(
+        ['web1', 'web2'].map((id) =>
+          minions.start(site, id, {
+            'service.restart': () => {
+              restarted.push(id);
+              return true;
+            },
+            'service.status': () => true,
+          }),
+        ),
+      );
+      const text = await master.run('key', 'accept', '-y', 'web*');
+      await Promise.all(started.map(({ connected }) => connected));
+      return text.trim().split('\n');
+    },
+    (lines) => lines.join().includes('web1') && lines.join().includes('web2'),
+  );
+  await step(
+    'the service sees the commands that it may call',
+    () => callService(site, ['commands']),
+    (answer) => JSON.stringify(answer) === '["web.restart","web.wait"]',
+  );
+  await step(
+    'it restarts one; sent again under its key, that is the same run',
+    async () => [
+      await callService(site, ['restart', 'web1', 'release-7']),
+      await callService(site, ['restart', 'web1', 'release-7']),
+    ],
+    ([first, second]) =>
+      JSON.stringify(first) === JSON.stringify(second) && restarted.join() === 'web1',
+  );
+  await step(
+    'a plan restarts one after the other',
+    () => callService(site, ['roll', 'web1', 'web2']),
+    (answer) =>
+      JSON.stringify(answer).includes('"wait":"succeeded"') &&
+      restarted.join() === 'web1,web1,web2',
+  );
+  await step(
+    'a minion that no rule names is refused',
+    () => callService(site, ['restart', 'db1', 'release-8']),
+    (answer) => JSON.stringify(answer).includes('ERR_COMMAND_DENIED'),
+  );
+  await step(
+    'a wrong password is told as such',
+    () => callService({ ...site, passwords: new Map([[user, 'wrong']]) }, ['commands']),
+    (answer) => JSON.stringify(answer).includes(`log-in of ${user}`),
+  );
+}
+
+/** Runs the service. @returns what it printed */
+async function callService(
+  { url, certificate, passwords }: Site,
+  argv: readonly string[],
+): Promise<unknown> {
+  const service = path.join(sources, 'service.py');
+  const env = {
+    PATH: process.env.PATH ?? '',
+    PYTHONPATH: path.join(root, 'clients/python'),
+    PYTHONDONTWRITEBYTECODE: '1',
+    SALTBRIDGE_URL: url,
+    SALTBRIDGE_CA: certificate,
+    SALTBRIDGE_USER: user,
+    SALTBRIDGE_PASSWORD: passwords.get(user),
+  };
+  return await new Promise((resolve, reject) => {
+    // A refusal is an answer, too.
+    execFile('python3', [service, ...argv], { env }, (error, stdout) => {
+      if (stdout === '') reject(error ?? new Error('service.py printed nothing'));
+      else resolve(JSON.parse(stdout));
+    });
+  });
+}
+
+/** `saltbridge master -d`, and commands for it. */
+class MasterProcess {
+  readonly #site: Site;
+  #pid: number | undefined;
+
+  constructor(site: Site) {
+    this.#site = site;
+  }
+
+  async start(): Promise<void> {
+    this.#pid = Number(await this.run('master', '-d'));
+  }
+
+  /** @returns what the command printed @throws with what it complained of */
+  async run(...argv: readonly string[]): Promise<string> {
+    const all = [saltbridge, ...argv, '-c', this.#site.directory];
+    return (await promisify(execFile)(process.execPath, all)).stdout;
+  }
+
+  async close(): Promise<void> {
+    const pid = this.#pid;
+    if (pid === undefined) return;
+    process.kill(pid, 'SIGTERM');
+    while (isAlive(pid)) await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,54 @@
+/**
+ * Values that a server of others keeps: whoever may write there can change them. What this bridge
+ * wrote has a MAC over its place, and nothing else is taken for a value.
+ */
+
+import { createHmac, timingSafeEqual } from 'node:crypto';
+import { RepeatedWarnings } from '../../runtime/index.ts';
+import { BridgeError } from '../errors.ts';
+import type { CoordinatedValue, Coordinator } from './coordinator.ts';
+
+const macLength = 32;
+
+/** @param key - 32 bytes that no other program has */
+export function authenticateValues(
+  coordinator: Coordinator,
+  key: Uint8Array,
+  log: { warn(about: object, message: string): void },
+): Coordinator {
+  const warnings = new RepeatedWarnings(log);
+  const macOf = (space: string, name: string, { value, version }: CoordinatedValue): Buffer =>
+    createHmac('sha256', key)
+      // As JSON, so that no place reads as another one.
+      .update(JSON.stringify(['saltbridge-data', space, name, version]))
+      .update('\n')
+      .update(value)
+      .digest();
+  return {
+    get: async (space, name) => {
+      const found = await coordinator.get(space, name);
+      if (found === undefined) return undefined;
+      const mac = found.value.subarray(0, macLength);
+      const own = { version: found.version, value: found.value.subarray(macLength) };
+      // protection: data-altered-values
+      if (mac.length !== macLength || !timingSafeEqual(mac, macOf(space, name, own))) {
+        warnings.warn('altered', { space, key: name }, 'a value of a data space was altered');
+        const text = `${name}: what is kept was not written by this bridge; the operator's log has its place`;
+        throw new BridgeError('ERR_DATA_ALTERED', text);
+      }
+      return own;
+    },
+    put: (space, name, { value, version }) => {
+      const mac = macOf(space, name, { value, version });
+      return coordinator.put(space, name, { version, value: Buffer.concat([mac, value]) });
+    },
+    watch: (space, name, listener) => coordinator.watch(space, name, listener),
+    sizes: async (space) => {
+      const sizes = await coordinator.sizes(space);
+      return new Map(Array.from(sizes, ([name, size]) => [name, Math.max(0, size - macLength)]));
+    },
+    remove: (space) => coordinator.remove(space),
+    isConnected: () => coordinator.isConnected?.() ?? true,
+    close: () => coordinator.close(),
+  };
+}

@@ -1,0 +1,16 @@
+/** Keys that the bridge makes for itself, once. */
+
+import { randomBytes } from 'node:crypto';
+import type { StateArea } from '../../master/index.ts';
+
+/** With the key that a process before this one made; sealed in the store. @throws StoreError */
+export async function openSealedKey(
+  state: Pick<StateArea, 'get' | 'seal' | 'unseal' | 'write'>,
+  row: readonly string[],
+): Promise<Uint8Array> {
+  const known = await state.get(row);
+  if (known !== undefined) return state.unseal(known.value);
+  const key = randomBytes(32);
+  await state.write([{ op: 'put', key: row, value: state.seal(key), ifRevision: 0 }]);
+  return key;
+}

@@ -1,0 +1,19 @@
+/** The Debian package of this checkout, built without a network. */
+
+import { execFileSync } from 'node:child_process';
+import { mkdirSync } from 'node:fs';
+import path from 'node:path';
+import { root } from './markdown.ts';
+import { installPacked } from './packed-project.ts';
+
+/** @param directory - for what is made on the way, and the package @returns the package */
+export function buildDebianPackage(directory: string): string {
+  const [app, output] = [path.join(directory, 'app'), path.join(directory, 'out')];
+  for (const it of [app, output]) mkdirSync(it);
+  installPacked(app, { withTypeScript: false });
+  return execFileSync(`${root}packaging/build-deb`, [app, process.execPath, output], {
+    encoding: 'utf8',
+    // Compressing costs more than it shows.
+    env: { ...process.env, DPKG_DEB_OPTIONS: '-Znone' },
+  }).trim();
+}
