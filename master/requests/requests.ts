@@ -14,6 +14,7 @@ import { ArgumentReader } from '../arguments/index.ts';
 import {
   type Auth,
   createFullnessCheck,
+  DropConnectionError,
   type KeyAcceptanceHook,
   SignatureCheck,
   SignIn,
@@ -72,6 +73,12 @@ export interface Requests {
   readonly handle: Parameters<MasterTransport['listen']>[0];
   /** Hears what a minion says of itself at the publish port. */
   readonly announce: (bytes: Uint8Array, peer: Peer) => Promise<void>;
+}
+
+/** Minions go to another master, or try again. */
+function staleMember({ counters }: MasterContext): DropConnectionError {
+  counters.count('cluster-stale');
+  return new DropConnectionError('cluster-stale');
 }
 
 /** Tells the other members of requests that were answered: those of one turn in one message. */
@@ -152,7 +159,14 @@ export function createRequests(deps: RequestDeps): Requests {
   });
   const announcements = new Announcements({ publishKey, acceptedKey, tokens, counters, log });
   return {
-    handle: channel.handle.bind(channel),
+    handle:
+      cluster === undefined
+        ? channel.handle.bind(channel)
+        : (bytes, peer, turn) => {
+            // protection: stale-member
+            if (cluster.isStale()) throw staleMember(context);
+            return channel.handle(bytes, peer, turn);
+          },
     announce: (bytes, peer) => announcements.hear(bytes, peer),
   };
 }

@@ -2137,6 +2137,15 @@ export const catalogue: readonly Threat[] = [
     ],
   },
   {
+    id: 'H-86f',
+    threat: 'cluster: what was revoked serves on at a member that is cut off',
+    tests: [
+      clusterMasters(
+        'a master that was cut off for long refuses minions and tokens until it is back',
+      ),
+    ],
+  },
+  {
     id: 'H-86e',
     threat: 'cluster: the store of a member is changed beside its log',
     tests: [

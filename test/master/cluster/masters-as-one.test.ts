@@ -258,6 +258,37 @@ test.serial('a key that one deletes is gone at the other, with its connection', 
   await until('the directory of b', () => !existsSync(pkiFile(b, 'minions', 'web1')));
 });
 
+test.serial(
+  'a master that was cut off for long refuses minions and tokens until it is back',
+  async (t) => {
+    const short = masters.configOf('b', {
+      cluster: { name: 'test', nats: ['nats://127.0.0.1:1'], member: 'b', staleAfterSeconds: 1 },
+    });
+    await b.master.close();
+    b = await masters.start(short);
+    const { token } = await b.master.logins.login({
+      username: 'ann',
+      password: 'of-the-test',
+      eauth: 'sharedsecret',
+    });
+    const [request] = a.sent;
+    if (request === undefined) return t.fail();
+    await b.ask(request);
+    await a.master.close();
+    // For a while it serves from what it last knew.
+    t.is((await b.master.logins.identify(token)).user, 'ann');
+    const isStale = async (): Promise<boolean> =>
+      (await b.master.cluster.status())?.isStale === true;
+    while (!(await isStale())) await new Promise((resolve) => setTimeout(resolve, 50));
+    await t.throwsAsync(b.ask(request));
+    await t.throwsAsync(b.master.logins.identify(token), { code: 'ERR_EAUTH_TOKEN' });
+    a = await masters.start(a.config);
+    while (await isStale()) await new Promise((resolve) => setTimeout(resolve, 50));
+    await b.ask(request);
+    t.is((await b.master.logins.identify(token)).user, 'ann');
+  },
+);
+
 test.serial('a master that is alone refuses what it could not keep, with the reason', async (t) => {
   await b.master.close();
   const error = await t.throwsAsync(a.master.keys.create({ id: 'web3' }), {
