@@ -5,6 +5,7 @@ import { appendFile, mkdtemp, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { makeDirectory, readTextIfPresent, writeFileAtomically } from '../runtime/index.ts';
 import {
+  detachFromLog,
   type Key,
   loadLogEngine,
   type Operation,
@@ -15,7 +16,7 @@ import {
   type TransactionLog,
 } from '../store/index.ts';
 import { MasterError } from './api/index.ts';
-import { openMasterKeys, PkiDir, shareMinionKeys, shareOwnKeys } from './auth/index.ts';
+import { keepSeal, openMasterKeys, PkiDir, shareMinionKeys, shareOwnKeys } from './auth/index.ts';
 import { type ClusterOptions, type MasterConfig, storeDirectory } from './config/index.ts';
 import {
   type Cluster,
@@ -110,7 +111,7 @@ export async function initCluster(
   try {
     const { first, last } = await log.health();
     if (last < first) {
-      await moveOwnTables(storeDirectory(config.stateDir), member);
+      await moveOwnTables(storeDirectory(config.stateDir), member).catch(unlessOfCluster);
       const { foundLog } = await loadLogEngine();
       const directory = storeDirectory(config.stateDir);
       await foundLog({ log, secret, cluster: cluster.name, directory });
@@ -129,6 +130,11 @@ export async function initCluster(
     await own.store.write([{ op: 'put', key: completeRow, value: Buffer.from(String(now())) }]);
   });
   return { cluster: cluster.name, member, secretFile };
+}
+
+/** They were moved, and the founding cut short then. */
+function unlessOfCluster(error: unknown): void {
+  if (!(error instanceof StoreError && error.code === 'ERR_CLUSTER_LOG')) throw error;
 }
 
 /** Made where there are none, so that all members have the same. */
@@ -188,7 +194,7 @@ async function asMember(
 }
 
 /**
- * Takes this master out of its cluster. Its store stays as it is then.
+ * Takes this master out of its cluster. Its store is its own from then on, as it is then.
  * @throws StoreError ERR_STORE_LOCKED while it runs
  */
 export async function leaveCluster(
@@ -197,7 +203,18 @@ export async function leaveCluster(
 ): Promise<ClusterReceipt> {
   const cluster = clusterOptionsOf(config);
   const { member, secretFile } = clusterPlaceOf(cluster, config.stateDir);
-  await asMember(config, options, (own) => own.store.removeMember(member));
+  await asMember(config, options, async (own) => {
+    await keepSeal(config, own.store, own);
+    await own.store.removeMember(member);
+  });
+  const directory = storeDirectory(config.stateDir);
+  await detachFromLog(directory);
+  const store = await openEmbeddedStore({ directory });
+  try {
+    for (const table of ownTables) await moveRows(store, [...ownPrefix(member), ...table], table);
+  } finally {
+    await store.close();
+  }
   return { cluster: cluster.name, member, secretFile };
 }
 

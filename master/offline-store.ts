@@ -6,6 +6,7 @@ import {
   openEmbeddedStore,
   type RestoreReceipt,
   restoreStore,
+  StoreError,
   type StoreInspection,
 } from '../store/index.ts';
 import { secretsPrefix } from './auth/index.ts';
@@ -37,9 +38,15 @@ export async function backupOfflineStore(
  * ERR_STORE_BACKUP, ERR_STORE_FULL: the store is as it was
  */
 export async function restoreMasterStore(
-  { stateDir }: MasterConfig,
+  { stateDir, cluster }: MasterConfig,
   file: string,
 ): Promise<RestoreReceipt> {
+  // protection: restored-members
+  if (cluster !== null) {
+    const message =
+      'the store of a member is that of its cluster: move state_dir away, and join it';
+    throw new StoreError('ERR_STORE_BACKUP', message);
+  }
   return restoreStore({
     file,
     directory: storeDirectory(stateDir),

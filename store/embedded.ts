@@ -18,6 +18,7 @@ import {
   encodeKey,
   layoutKey,
   layoutVersion,
+  logStateKey,
   packNumber,
   readLayout,
   TableStore,
@@ -497,10 +498,27 @@ export interface EmbeddedStore extends Store {
  * Opens a store in a directory of the local disk, in LMDB. One process has it open at a time.
  * A store of an older layout is upgraded; the old one is kept beside it as a backup.
  * @throws StoreError ERR_STORE_LOCKED, ERR_STORE_PERMISSIONS, ERR_STORE_CORRUPT,
- * ERR_STORE_VERSION, ERR_STORE_FULL, ERR_STORE_UNAVAILABLE
+ * ERR_STORE_VERSION, ERR_STORE_FULL, ERR_STORE_UNAVAILABLE, ERR_CLUSTER_LOG for that of a cluster
  */
 export async function openEmbeddedStore(options: EmbeddedStoreOptions): Promise<EmbeddedStore> {
-  return new LmdbStore(await openHeldTables(options));
+  const held = await openHeldTables(options);
+  if (held.tables.meta.get(logStateKey) !== undefined) {
+    await held.tables.close();
+    const message = `${options.directory} is the store of a member of a cluster; saltbridge: cluster opens it, and saltbridge cluster leave makes it a store of its own`;
+    // protection: store-of-a-member
+    throw new StoreError('ERR_CLUSTER_LOG', message);
+  }
+  return new LmdbStore(held);
+}
+
+/** Makes the store of a former member of a cluster one of its own. No process may have it open. */
+export async function detachFromLog(directory: string): Promise<void> {
+  const { tables } = await openHeldTables({ directory });
+  try {
+    await tables.transaction(() => tables.meta.remove(logStateKey));
+  } finally {
+    await tables.close();
+  }
 }
 
 class LmdbStore extends TableStore implements EmbeddedStore {

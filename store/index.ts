@@ -2,6 +2,7 @@
 export { type BackupReceipt, readBackup } from './backup.ts';
 export { type HolderState, probeHolder } from './directory.ts';
 export {
+  detachFromLog,
   type EmbeddedStore,
   type EmbeddedStoreOptions,
   engineVersion,
@@ -15,6 +16,7 @@ export {
   storeErrors,
 } from './errors.ts';
 export { inspectStore, readStore, type StoreInspection } from './inspect.ts';
+export { Lease } from './lease.ts';
 export type { LogCipher as SealedFrames } from './log/cipher.ts';
 export type { LogStore } from './log/log-store.ts';
 export type { TransactionLog } from './log/transaction-log.ts';

@@ -222,6 +222,9 @@ export async function checkSignature(file: string): Promise<void> {
  * The layout of a store, {@link layoutVersion} or an older one.
  * @throws StoreError ERR_STORE_VERSION for one of a later version
  */
+/** Where a store that follows a log keeps what it knows of it. */
+export const logStateKey: Buffer = encodeKey(['log', 'view']);
+
 export function readLayout(tables: Tables, directory: string): number {
   const layout = unpackNumber(tables.meta.get(layoutKey));
   if (layout <= layoutVersion) return layout;

@@ -24,6 +24,8 @@ export interface ClusterStatus {
   readonly isAlone: boolean;
   /** Jobs, key changes and signals are refused with ERR_CLUSTER_ALONE meanwhile. */
   readonly refusesWrites: boolean;
+  /** It has been cut off for so long (`stale_after`) that minions and tokens are refused as well. */
+  readonly isStale: boolean;
   /** How long the log has taken no write of this member, milliseconds. */
   readonly failingMs: number;
   /** Entries of the log that came again, and entries that no member made; none had an effect. */

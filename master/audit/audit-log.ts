@@ -18,7 +18,7 @@ import {
   writeFileAtomically,
   writeJsonInSteps,
 } from '../../runtime/index.ts';
-import type { Store } from '../../store/index.ts';
+import type { Key, Store } from '../../store/index.ts';
 import type { AuditActor, AuditHead, AuditRequester, StoredHead } from '../api/index.ts';
 
 /** What became of it. */
@@ -252,9 +252,12 @@ export async function* linesOf(file: string, start = 0): AsyncGenerator<FileLine
 
 const key = ['audit', 'head'] as const;
 
-/** `undefined`: there was none, or it is none. */
-export async function readHead(store: Pick<Store, 'get'>): Promise<StoredHead | undefined> {
-  const entry = await store.get(key);
+/** @param prefix - of a member of a cluster. @returns `undefined`: there was none, or it is none */
+export async function readHead(
+  store: Pick<Store, 'get'>,
+  prefix: Key = [],
+): Promise<StoredHead | undefined> {
+  const entry = await store.get([...prefix, ...key]);
   if (entry === undefined) return undefined;
   const [sequence, first, hash = ''] = Buffer.from(entry.value).toString().split(' ');
   return { sequence: Number(sequence), first: Number(first), hash };

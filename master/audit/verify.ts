@@ -3,6 +3,7 @@
 import { readStore } from '../../store/index.ts';
 import type { AuditHead, StoredHead } from '../api/index.ts';
 import { type MasterConfig, storeDirectory } from '../config/index.ts';
+import { clusterPlaceOf, ownPrefix } from '../context/index.ts';
 import {
   type AuditRecord,
   auditDirectory,
@@ -180,17 +181,22 @@ export async function* readAuditLog(
  * @throws StoreError ERR_STORE_LOCKED when a master runs, and nothing is expected
  */
 export async function verifyAuditLog(
-  config: Pick<MasterConfig, 'stateDir'>,
+  config: AuditedConfig,
   expected?: ExpectedLog | null,
 ): Promise<AuditReport> {
   const known = expected === undefined ? await readStoredHead(config) : expected;
   return verifyAudit(await auditFiles(auditDirectory(config)), known ?? undefined);
 }
 
-async function readStoredHead(
-  config: Pick<MasterConfig, 'stateDir'>,
-): Promise<StoredHead | undefined> {
-  return readStore(storeDirectory(config.stateDir), readHead);
+/** Where a log and its head are. */
+type AuditedConfig = Pick<MasterConfig, 'stateDir'> & Partial<Pick<MasterConfig, 'cluster'>>;
+
+async function readStoredHead({
+  stateDir,
+  cluster,
+}: AuditedConfig): Promise<StoredHead | undefined> {
+  const prefix = cluster ? ownPrefix(clusterPlaceOf(cluster, stateDir).member) : [];
+  return readStore(storeDirectory(stateDir), (store) => readHead(store, prefix));
 }
 
 function isMeant(record: AuditRecord, filter: AuditFilter): boolean {

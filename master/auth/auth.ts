@@ -173,6 +173,7 @@ function startRotation(
   const { loopInterval, publishSession } = config.fixed;
   const lifetimeMs = publishSession * 1000;
   const round = (): void => {
+    if (context.duties?.isHeld === false) return;
     if (lifetimeMs === 0 || context.now() - publishKey.current.madeAt < lifetimeMs) return;
     revocation.rotate().catch((error: unknown) => {
       context.log.error({ err: error }, 'publish key rotation failed');

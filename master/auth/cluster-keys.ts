@@ -78,6 +78,18 @@ export async function shareOwnKeys(
   if (operations.length > 0) await store.write(operations);
 }
 
+/** Writes the key of the seal where a master of no cluster finds it. */
+export async function keepSeal(
+  { stateDir }: Pick<FixedConfig, 'stateDir'>,
+  store: Pick<Store, 'get'>,
+  cluster: SealingCluster,
+): Promise<void> {
+  const entry = await store.get(sealKeyRow);
+  if (entry === undefined) throw notInitialised(cluster);
+  const key = Buffer.from(sealOf(cluster).open(entry.value));
+  await writeFileAtomically(path.join(stateDir, 'seal.key'), `${key.toString('base64')}\n`, 0o600);
+}
+
 /**
  * Writes the cluster's own keys into `pki_dir`; what differs there is moved aside.
  * @throws StoreError ERR_CLUSTER_LOG; MasterError ERR_SEAL

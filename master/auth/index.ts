@@ -1,5 +1,5 @@
 export { type Auth, createAuth } from './auth.ts';
-export { openMasterSeal, shareOwnKeys } from './cluster-keys.ts';
+export { keepSeal, openMasterSeal, shareOwnKeys } from './cluster-keys.ts';
 export { keyErrors } from './key-errors.ts';
 export type { HeldKey, KeyLifecycle } from './key-lifecycle.ts';
 export { type KeyChange, type KeyStore, literalGlob } from './key-store.ts';

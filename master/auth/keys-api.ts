@@ -189,9 +189,16 @@ export interface OfflineKeys {
 /**
  * Opens the keys of a master that is not running. One that starts later ends what deleted and
  * rejected keys could still do; one that runs meanwhile notices every change.
- * @throws KeyError ERR_PKI_DIR
+ * @throws KeyError ERR_PKI_DIR; MasterError ERR_MASTER_STOPPED for those of a cluster
  */
 export async function openOfflineKeys(config: MasterConfig): Promise<OfflineKeys> {
+  // protection: keys-of-a-cluster
+  if (config.cluster !== null) {
+    throw new MasterError(
+      'ERR_MASTER_STOPPED',
+      'the keys of a cluster are in its store: start this master, or ask one that runs',
+    );
+  }
   const keys = await openConfiguredKeys(new LiveConfig(config));
   return {
     keys: createKeysApi({

@@ -31,6 +31,11 @@ export interface ClusterOptions {
    * cluster has one member, `refuse` otherwise.
    */
   readonly whenAlone?: 'local' | 'refuse';
+  /**
+   * `stale_after`: for how many seconds a master that is cut off from the others serves minions and
+   * tokens from what it last knew; 0: for ever. Default 600.
+   */
+  readonly staleAfterSeconds?: number;
   /** `replicas`: copies of the log that `cluster init` asks for. Default 3. */
   readonly replicas?: number;
   /** `user`: at the NATS servers. */
@@ -73,6 +78,7 @@ const clusterTable: SectionTable<ClusterOptions> = {
   secretFile: { name: 'secret_file', kind: absolutePath },
   acknowledge: { name: 'acknowledge', kind: oneOf(['second', 'local', 'majority']) },
   whenAlone: { name: 'when_alone', kind: oneOf(['local', 'refuse']) },
+  staleAfterSeconds: { name: 'stale_after', kind: integer(0, 1_000_000) },
   replicas: { name: 'replicas', kind: integer(1, 5) },
   user: { name: 'user', kind: text },
   passwordFile: { name: 'password_file', kind: absolutePath },

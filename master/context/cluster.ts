@@ -26,6 +26,8 @@ export interface Cluster {
   /** What the members share, and the log's servers do not have. */
   readonly secret: Uint8Array;
   status(): ClusterStatus;
+  /** Cut off from the others for so long that what it knows is not to be acted upon any more. */
+  isStale(): boolean;
   /** A number that no other member has, unless the cluster has more than 16. */
   slot(): number;
   /** A key of 32 bytes, the same at all members; the secret is not known by it. */
@@ -135,6 +137,29 @@ export interface ClusterDeps {
   readonly onLost?: (error: StoreError) => void;
 }
 
+const staleAfterSeconds = 600;
+const lookMs = 500;
+
+/** Looks how long a member has not known whether it knows what others have written. */
+function watchStaleness(
+  store: Pick<LogStore, 'status'>,
+  afterSeconds: number,
+  closing: AbortSignal,
+): () => boolean {
+  let lostAt: number | undefined;
+  const look = (): void => {
+    const { refusesWrites, isCutOff } = store.status;
+    if (refusesWrites || isCutOff) lostAt ??= performance.now();
+    else lostAt = undefined;
+  };
+  const timer = setInterval(look, lookMs).unref();
+  closing.addEventListener('abort', () => clearInterval(timer), { once: true });
+  return () => {
+    if (afterSeconds === 0 || lostAt === undefined) return false;
+    return performance.now() - lostAt > afterSeconds * 1000;
+  };
+}
+
 /** @throws StoreError, as opening the store of a member does */
 export async function openCluster(deps: ClusterDeps): Promise<Cluster> {
   const { config, options, now, closing, onLost = () => {} } = deps;
@@ -162,6 +187,7 @@ export async function openCluster(deps: ClusterDeps): Promise<Cluster> {
     await log.close();
     throw error;
   }
+  const isStale = watchStaleness(store, options.staleAfterSeconds ?? staleAfterSeconds, closing);
   const listeners = new Map<string, (value: WireMap, from: string) => void>();
   store.onMessage((body, from) => {
     const message = unpackLocal(body);
@@ -174,7 +200,8 @@ export async function openCluster(deps: ClusterDeps): Promise<Cluster> {
     store,
     log,
     secret,
-    status: () => describe(name, member, store),
+    status: () => ({ ...describe(name, member, store), isStale: isStale() }),
+    isStale,
     slot: () => {
       const names = store.status.members.map((it) => it.name).sort();
       return Math.max(0, names.indexOf(member)) % slots;
@@ -194,7 +221,7 @@ export async function openCluster(deps: ClusterDeps): Promise<Cluster> {
   };
 }
 
-function describe(name: string, member: string, store: LogStore): ClusterStatus {
+function describe(name: string, member: string, store: LogStore): Omit<ClusterStatus, 'isStale'> {
   const { log, position, members, isAlone, refusesWrites, failingMs, warnings, ...counts } =
     store.status;
   return {

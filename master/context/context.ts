@@ -14,6 +14,7 @@ import {
 import { type ClusterOptions, type FixedConfig, storeDirectory } from '../config/index.ts';
 import { Meter, meteredStore, RequestCounters } from '../metrics/index.ts';
 import { type Cluster, openCluster, slots } from './cluster.ts';
+import { Duties } from './duties.ts';
 import { createOwnStore } from './own-store.ts';
 
 /** What a module is given besides the modules that it uses. */
@@ -23,6 +24,8 @@ export interface MasterContext {
   readonly ownStore: Store;
   /** `undefined`: this master shares its store with no other. */
   readonly cluster: Cluster | undefined;
+  /** What one member of the cluster does for all; `undefined`: there is no other one. */
+  readonly duties: Pick<Duties, 'isHeld' | 'onHeld' | 'write'> | undefined;
   readonly disk: StoreDisk;
   /** `state_dir`; `undefined`: the store is the program's, and so is all that is kept. */
   readonly stateDirectory: string | undefined;
@@ -84,6 +87,7 @@ export async function createContext({
     store: metered,
     ownStore: cluster === undefined ? metered : createOwnStore(metered, cluster.member),
     cluster,
+    duties: cluster && openDuties(cluster, { now, log, closers }),
     disk,
     stateDirectory: given === undefined ? config.stateDir : undefined,
     meter,
@@ -94,6 +98,20 @@ export async function createContext({
     closers,
     closing,
   };
+}
+
+function openDuties(
+  { store, member }: Cluster,
+  { now, log, closers }: Pick<MasterContext, 'closers' | 'log' | 'now'>,
+): Duties {
+  const duties = new Duties({
+    store,
+    member,
+    refusesWrites: () => store.status.refusesWrites,
+    now,
+    log: log.child({ component: 'cluster' }),
+  });
+  return closers.add(duties, (it) => it.close());
 }
 
 /** Where jids of a tick of the clock begin with its microseconds. */

@@ -12,10 +12,14 @@ import { isAllowed, nextTime } from './schedule-times.ts';
 
 export interface ScheduleDeps {
   readonly config: { readonly fixed: Pick<LiveConfig['fixed'], 'schedule' | 'user'> };
-  readonly context: Pick<MasterContext, 'store' | 'now' | 'log' | 'closing' | 'closers'>;
+  readonly context: Pick<MasterContext, 'store' | 'now' | 'log' | 'closing' | 'closers'> &
+    Partial<Pick<MasterContext, 'duties'>>;
   readonly jobs: { readonly api: Pick<Jobs['api'], 'run'> };
   readonly functions: { readonly runners: Pick<Functions['runners'], 'run'> };
 }
+
+/** What was due so long ago is begun by the member that takes over, unless it was begun. */
+const takenOverMs = 60_000;
 
 /** Starts what the option `schedule` names, until the master closes. */
 export class Schedule {
@@ -24,6 +28,8 @@ export class Schedule {
   readonly #timers = new Map<string, NodeJS.Timeout>();
   readonly #running = new Map<string, number>();
   readonly #last = new Map<string, number>();
+  /** When entries were due last that another member of the cluster was to begin. */
+  readonly #skipped = new Map<ScheduleEntry, number>();
 
   constructor(deps: ScheduleDeps) {
     this.#deps = deps;
@@ -31,7 +37,12 @@ export class Schedule {
   }
 
   async start(): Promise<void> {
-    const { store, now } = this.#deps.context;
+    const { store, now, duties } = this.#deps.context;
+    duties?.onHeld(() => {
+      this.#takeOver().catch((err: unknown) => {
+        this.#deps.context.log.error({ err }, 'scheduled work was not taken over');
+      });
+    });
     for (const entry of this.#entries) {
       const kept = await store.get(keyOf(entry));
       const last = kept === undefined ? undefined : Number(Buffer.from(kept.value).toString());
@@ -71,8 +82,14 @@ export class Schedule {
 
   /** Resolves once it has begun: the next time is not put off by the work. */
   async #fire(entry: ScheduleEntry, due: number): Promise<void> {
-    const { log, now } = this.#deps.context;
+    const { log, now, duties } = this.#deps.context;
     const { name, isCounted, maxRunning } = entry;
+    // protection: schedule-by-one
+    if (duties?.isHeld === false) {
+      this.#last.set(name, due);
+      this.#skipped.set(entry, due);
+      return;
+    }
     try {
       // Before the work: what a crash interrupts is not done twice.
       await this.#remember(entry, due);
@@ -117,9 +134,28 @@ export class Schedule {
   }
 
   async #remember(entry: ScheduleEntry, at: number): Promise<void> {
+    const { store, duties } = this.#deps.context;
     this.#last.set(entry.name, at);
     const value = Buffer.from(String(Math.floor(at)));
-    await this.#deps.context.store.write([{ op: 'put', key: keyOf(entry), value }]);
+    const operation = { op: 'put', key: keyOf(entry), value } as const;
+    if (duties?.isHeld) await duties.write([operation]);
+    else await store.write([operation]);
+  }
+
+  /** Whether another member of the cluster has begun it. */
+  async #wasBegun(entry: ScheduleEntry, due: number): Promise<boolean> {
+    const kept = await this.#deps.context.store.get(keyOf(entry));
+    return kept !== undefined && Number(Buffer.from(kept.value).toString()) >= Math.floor(due);
+  }
+
+  /** Begins what was due when no member did it: the one before was gone. */
+  async #takeOver(): Promise<void> {
+    const since = this.#deps.context.now() - takenOverMs;
+    const skipped = [...this.#skipped].filter(([, due]) => due >= since);
+    this.#skipped.clear();
+    for (const [entry, due] of skipped) {
+      if (!(await this.#wasBegun(entry, due))) await this.#fire(entry, due);
+    }
   }
 }
 

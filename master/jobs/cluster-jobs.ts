@@ -91,7 +91,6 @@ export class ClusterJobs {
     const { cluster, cache, publisher, publishKey, addresseesOf, now, log } = this.#deps;
     publishKey.observe(serial);
     const clock = cluster.status().members.find(({ name }) => name === by)?.clockSkewMs ?? 0;
-    // protection: late-publications
     if (now() + clock - at > publishedWithinMs) {
       log.warn({ jid: load.jid, member: by }, 'a job of another member came too late to be sent');
       return;

@@ -215,6 +215,16 @@ export interface ReplayCacheOptions {
   /** `request_server_ttl`, seconds; 0: the age of requests is not looked at. */
   readonly ttlSeconds: number;
   readonly now: () => number;
+  /** Tells the other members of a cluster of a request that was answered. Default: there are none. */
+  readonly tell?: ((mark: ToldMark) => void) | undefined;
+}
+
+/** A mark of a request that another member of a cluster has answered. */
+export interface ToldMark {
+  readonly minion: string;
+  readonly mark: Uint8Array;
+  /** Seconds since 1970; 0: for ever. */
+  readonly expiresAt: number;
 }
 
 /**
@@ -242,15 +252,39 @@ export class ReplayCache {
     if (first !== undefined) return first;
     const expiresAt = this.#expiry(request);
     const reply = run();
-    if (reply instanceof Promise) return this.#follow(marks, mark, expiresAt, reply);
+    if (reply instanceof Promise) {
+      const told = this.#follow(marks, mark, expiresAt, reply);
+      if (this.#options.tell !== undefined) this.#tellOf(request.minionId, mark, expiresAt, told);
+      return told;
+    }
     this.#keep(marks, mark, expiresAt, reply);
+    this.#tell(request.minionId, mark, expiresAt);
     return reply;
+  }
+
+  /** A request that another member has answered has no effect here. */
+  note({ minion, mark, expiresAt }: ToldMark): void {
+    const { done } = this.#marksOf(minion);
+    done.removeExpired(this.#options.now() / 1000);
+    done.add(Buffer.from(mark), expiresAt === 0 ? Number.POSITIVE_INFINITY : expiresAt);
   }
 
   /** Forgets a minion's marks; its keys are no longer good, so nothing of it can be repeated. */
   forget(minionId: string): void {
     this.#marks.get(minionId)?.done.release();
     this.#marks.delete(minionId);
+  }
+
+  #tell(minion: string, mark: Uint8Array, expiresAt: number): void {
+    this.#options.tell?.({ minion, mark, expiresAt: Number.isFinite(expiresAt) ? expiresAt : 0 });
+  }
+
+  /** A request that failed may be made again, at any member. */
+  #tellOf(minion: string, mark: Uint8Array, expiresAt: number, answered: Promise<Reply>): void {
+    answered.then(
+      () => this.#tell(minion, mark, expiresAt),
+      () => {},
+    );
   }
 
   async #follow(

@@ -2,21 +2,25 @@
 
 import {
   envelopeLimits,
+  isWireMap,
   loadLimits,
   type MasterTransport,
   type Peer,
+  type WireMap,
+  type WireValue,
 } from '../../minion-protocol/index.ts';
 import { HourlyLimit, TokenBuckets } from '../../runtime/index.ts';
 import { ArgumentReader } from '../arguments/index.ts';
 import {
   type Auth,
   createFullnessCheck,
+  DropConnectionError,
   type KeyAcceptanceHook,
   SignatureCheck,
   SignIn,
 } from '../auth/index.ts';
 import type { LiveConfig } from '../config/index.ts';
-import type { MasterContext } from '../context/index.ts';
+import type { Cluster, MasterContext } from '../context/index.ts';
 import type { MinionData } from '../data/index.ts';
 import { type EventBus, type Events, tags } from '../events/index.ts';
 import type { Files } from '../files/index.ts';
@@ -45,7 +49,7 @@ import {
   type TopsProvider,
   topsHandler,
 } from './minion-requests.ts';
-import { ReplayCache } from './replay-cache.ts';
+import { ReplayCache, type ToldMark } from './replay-cache.ts';
 import {
   type ActiveHandlers,
   ClearRequests,
@@ -71,6 +75,40 @@ export interface Requests {
   readonly announce: (bytes: Uint8Array, peer: Peer) => Promise<void>;
 }
 
+/** Minions go to another master, or try again. */
+function staleMember({ counters }: MasterContext): DropConnectionError {
+  counters.count('cluster-stale');
+  return new DropConnectionError('cluster-stale');
+}
+
+/** Tells the other members of requests that were answered: those of one turn in one message. */
+function tellMarks(cluster: Pick<Cluster, 'send'>): (mark: ToldMark) => void {
+  let waiting: WireMap[] = [];
+  const flush = (): void => {
+    const marks = waiting;
+    waiting = [];
+    cluster.send('requests', { marks });
+  };
+  return ({ minion, mark, expiresAt }) => {
+    if (waiting.length === 0) setImmediate(flush);
+    waiting.push({ minion, mark, expiresAt });
+  };
+}
+
+function readMarks(marks: WireValue | undefined, isAccepted: (id: string) => boolean): ToldMark[] {
+  if (!Array.isArray(marks)) return [];
+  return marks.flatMap((it) => {
+    if (!isWireMap(it)) return [];
+    const { minion, mark, expiresAt } = it;
+    const isMark =
+      typeof minion === 'string' &&
+      mark instanceof Uint8Array &&
+      mark.length >= 8 &&
+      typeof expiresAt === 'number';
+    return isMark && isAccepted(minion) ? [{ minion, mark, expiresAt }] : [];
+  });
+}
+
 export function createRequests(deps: RequestDeps): Requests {
   const { config, context, auth, signIn, limits, handlers } = deps;
   const { requestServerTtl: ttlSeconds, limits: sizes } = config.fixed;
@@ -78,7 +116,13 @@ export function createRequests(deps: RequestDeps): Requests {
   const { keys, rsa, masterKeys, publishKey, sessions, pins, versions, tokens, lastHeard } = auth;
   const log = context.log.child({ component: 'requests' });
   const acceptedKey = keys.acceptedPem.bind(keys);
-  const repeats = new ReplayCache({ ttlSeconds, now });
+  const { cluster } = context;
+  const repeats = new ReplayCache({ ttlSeconds, now, tell: cluster && tellMarks(cluster) });
+  cluster?.onMessage('requests', ({ marks }) => {
+    const told = readMarks(marks, (id) => keys.isAccepted(id));
+    // protection: requests-of-other-members
+    for (const mark of told) repeats.note(mark);
+  });
   auth.revocation.onRevoked((id) => repeats.forget(id));
   const channel = new RequestChannel({
     clear: new ClearRequests(signIn, counters, meter),
@@ -115,7 +159,14 @@ export function createRequests(deps: RequestDeps): Requests {
   });
   const announcements = new Announcements({ publishKey, acceptedKey, tokens, counters, log });
   return {
-    handle: channel.handle.bind(channel),
+    handle:
+      cluster === undefined
+        ? channel.handle.bind(channel)
+        : (bytes, peer, turn) => {
+            // protection: stale-member
+            if (cluster.isStale()) throw staleMember(context);
+            return channel.handle(bytes, peer, turn);
+          },
     announce: (bytes, peer) => announcements.hear(bytes, peer),
   };
 }

@@ -61,9 +61,11 @@ const maxTokens = 100_000;
 export class TokenTable {
   readonly #store: Store;
   readonly #clocks: TokenClocks;
+  readonly #isStale: () => boolean;
   readonly #held = new Map<string, Held>();
 
-  private constructor(store: Store, clocks: TokenClocks) {
+  private constructor(store: Store, clocks: TokenClocks, isStale: () => boolean) {
+    this.#isStale = isStale;
     this.#store = store;
     this.#clocks = clocks;
   }
@@ -72,9 +74,9 @@ export class TokenTable {
   static async open(
     store: Store,
     clocks: TokenClocks,
-    cluster?: Pick<Cluster, 'follow'>,
+    cluster?: Pick<Cluster, 'follow' | 'isStale'>,
   ): Promise<TokenTable> {
-    const table = new TokenTable(store, clocks);
+    const table = new TokenTable(store, clocks, () => cluster?.isStale() === true);
     cluster?.follow(prefix, (change) => {
       if (change.type === 'delete') {
         table.#held.delete(change.key.at(-1) ?? '');
@@ -126,6 +128,8 @@ export class TokenTable {
 
   /** That of a digest, if it is valid. */
   get(hash: string): KnownToken | undefined {
+    // protection: tokens-of-a-stale-member
+    if (this.#isStale()) return undefined;
     const held = this.#held.get(hash);
     return held === undefined || this.#isOver(held) ? undefined : held.token;
   }

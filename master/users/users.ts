@@ -127,6 +127,7 @@ async function openLogins({ config, context, audit }: UsersDeps, log: Logger): P
 /** Drops expired tokens every `loop_interval`. */
 function startSweep({ config, context }: UsersDeps, logins: Logins): { stop: () => void } {
   const timer = setInterval(() => {
+    if (context.duties?.isHeld === false) return;
     logins.sweep().catch((error: unknown) => {
       context.log.error({ err: error }, 'expired tokens were not dropped');
     });

@@ -63,6 +63,8 @@ interface LogStoreStatus {
   /** Entries that came again, and entries that no member sealed; none had an effect. */
   readonly repeatedEntries: number;
   readonly foreignEntries: number;
+  /** The servers of the log do not answer. */
+  readonly isCutOff: boolean;
   /** As it was told last. */
   readonly health: LogHealth;
   /** What an operator should know of the log's servers. */
@@ -161,6 +163,7 @@ class TableLogStore extends TableStore implements LogStore {
   readonly #ending: AbortController;
   readonly #checker: NodeJS.Timeout;
   #health: LogHealth;
+  #isCutOff = false;
   #failure: StoreError | undefined;
   #entries: LogEntry[] = [];
   #isApplying = false;
@@ -239,6 +242,7 @@ class TableLogStore extends TableStore implements LogStore {
       failingMs: this.#appender.failingMs,
       repeatedEntries: this.#view.repeated,
       foreignEntries: this.#view.foreign,
+      isCutOff: this.#isCutOff,
       health: this.#health,
       warnings: logWarnings(this.#health),
     };
@@ -457,6 +461,7 @@ class TableLogStore extends TableStore implements LogStore {
     const { position, entry } = this.#view.state;
     try {
       this.#health = await this.#options.log.health();
+      this.#isCutOff = false;
       const found = await this.#options.log.entry(position);
       // protection: compared-with-the-log
       if (found !== undefined && digestOf(found.bytes) !== entry) this.#failChanged(position);
@@ -464,7 +469,8 @@ class TableLogStore extends TableStore implements LogStore {
       // What a server says of the end may be old; the position of a new entry is not.
       if (this.#suspicions >= 2) await this.#appender.append({ kind: 'barrier' });
     } catch {
-      // The log does not answer: the next check asks again.
+      // The next check asks again.
+      this.#isCutOff = true;
     }
   }
 

@@ -3,8 +3,8 @@ import { StoreError } from '../errors.ts';
 import {
   applyStreamStep,
   applyWrite,
-  encodeKey,
   type KeyedChange,
+  logStateKey,
   removeExpired,
 } from '../table-store.ts';
 import type { Row, RowRange, RowTables, Table, Tables } from '../tables.ts';
@@ -53,7 +53,6 @@ export interface AppliedEntry {
   readonly changes: readonly KeyedChange[];
 }
 
-const stateKey = encodeKey(['log', 'view']);
 const sweepIntervalMs = 1000;
 /** Entries of a session that are beyond the first one missing; that one is then given up. */
 const maxBeyond = 256;
@@ -62,13 +61,13 @@ const maxKnownHashes = 8192;
 
 /** What the tables know of their log; `undefined` if they never followed one. */
 export function readViewState({ meta }: RowTables): ViewState | undefined {
-  const row = meta.get(stateKey);
+  const row = meta.get(logStateKey);
   return row === undefined ? undefined : JSON.parse(row.toString());
 }
 
 /** Inside a transaction. */
 export function writeViewState({ meta }: RowTables, state: ViewState): void {
-  meta.put(stateKey, Buffer.from(JSON.stringify(state)));
+  meta.put(logStateKey, Buffer.from(JSON.stringify(state)));
 }
 
 /** SHA-256 in hexadecimal. */

@@ -13,9 +13,9 @@ import {
 import {
   createMemoryTransport,
   createMinion,
-  type MemoryTransport,
   type Minion,
   type MinionFunction,
+  type MinionTransport,
 } from '../../minion-protocol/index.ts';
 import type { TransactionLog } from '../../store/index.ts';
 import { MemoryLog } from '../../store/log/memory-log.ts';
@@ -28,6 +28,10 @@ export interface ClusterMaster {
   readonly config: MasterConfig;
   /** Ids whose connections it has ended. */
   readonly disconnected: readonly string[];
+  /** Requests that its minions have sent. */
+  readonly sent: Uint8Array[];
+  /** Asks on the request port. */
+  ask(request: Uint8Array): Promise<Uint8Array>;
   /** A minion of this id that is connected to it, and listens. */
   connect(
     t: ExecutionContext,
@@ -78,6 +82,7 @@ export class ClusterMasters {
   async start(config: MasterConfig): Promise<ClusterMaster> {
     const memory = createMemoryTransport();
     const disconnected: string[] = [];
+    const sent: Uint8Array[] = [];
     const { master: transport } = memory;
     const disconnect = transport.disconnect.bind(transport);
     transport.disconnect = (id) => {
@@ -95,19 +100,28 @@ export class ClusterMasters {
       master,
       config,
       disconnected,
-      connect: (t, id, functions) => connect(t, memory, id, functions),
+      sent,
+      ask: (request) => memory.dial('peer').request(request, 30_000),
+      connect: (t, id, functions) => {
+        const transport = memory.dial(id, '192.0.2.7');
+        const send = transport.request.bind(transport);
+        transport.request = (bytes, ms) => {
+          sent.push(bytes);
+          return send(bytes, ms);
+        };
+        return connect(t, transport, id, functions);
+      },
     };
   }
 }
 
 async function connect(
   t: ExecutionContext,
-  { dial }: MemoryTransport,
+  transport: MinionTransport,
   id: string,
   functions: Readonly<Record<string, MinionFunction>> = {},
 ): Promise<Minion> {
   const keys = { ...pem('other_minion'), masterPem: undefined, trustMaster: async () => {} };
-  const transport = dial(id, '192.0.2.7');
   const minion = createMinion({ id, transport, keys, functions, acceptanceWaitMs: 50 });
   t.teardown(() => minion.stop());
   await minion.start();

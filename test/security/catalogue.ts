@@ -77,6 +77,10 @@ const claims = inFile('heat-bridge/enroll/claims.test.ts');
 const lives = inFile('heat-bridge/enroll/life.test.ts');
 const resources = inFile('master/requests/events.test.ts');
 const clusterLog = inFile('store/log.test.ts');
+const clusterMasters = inFile('master/cluster/masters-as-one.test.ts');
+const clusterOffline = inFile('master/cluster/offline-cluster.test.ts');
+const clusterDuties = inFile('master/cluster/duties.test.ts');
+const clusterKeys = inFile('master/cluster/shared-keys.test.ts');
 const directoryLock = inFile('store/directory-lock.test.ts');
 const processIdentity = inFile('store/process-identity.test.ts');
 const publicationLog = inFile('master/jobs/publication-log.test.ts');
@@ -2088,5 +2092,67 @@ export const catalogue: readonly Threat[] = [
     id: 'H-85f',
     threat: 'cluster: a write is larger than an entry of the log may be',
     tests: [clusterLog('a write that no entry has room for is refused before anything is written')],
+  },
+  {
+    id: 'H-86a',
+    threat: 'cluster: who has a used or old ticket, or reads the secret, becomes a member',
+    tests: [
+      clusterMasters('a ticket is good once'),
+      // biome-ignore lint/suspicious/noTemplateCurlyInString: as it is written there
+      clusterMasters('a ticket ${title} is refused, and nothing is changed'),
+      clusterKeys('a secret that others may read is not used'),
+    ],
+  },
+  {
+    id: 'H-86b',
+    threat: 'cluster: a key that is deleted at one member serves at another one',
+    tests: [
+      clusterMasters('a key that one deletes is gone at the other, with its connection'),
+      clusterKeys('with an accepted key its session goes, in the same write'),
+      clusterKeys('a publish key that one member has replaced comes back by no other'),
+    ],
+  },
+  {
+    id: 'H-86c',
+    threat: 'cluster: members decide differently about one session, one jid or one message',
+    tests: [
+      clusterKeys('a minion that signs in at two members at once has one session'),
+      clusterKeys('of two members that decide about a key at once, one is refused'),
+      clusterKeys('a message that comes again is not heard again'),
+      clusterMasters('a request that comes again at another member has no second effect'),
+      clusterMasters(
+        'of two jobs of one jid that two members are asked for at once, one is published',
+      ),
+    ],
+  },
+  {
+    id: 'H-86d',
+    threat: 'cluster: what one member is to do is done by two',
+    tests: [
+      clusterDuties('one member has the duties, and another one when it leaves'),
+      clusterDuties('a member that was started again goes on with its duties'),
+      clusterDuties(
+        'the schedule runs at the member that has the duties, which begins what the former one did not',
+      ),
+    ],
+  },
+  {
+    id: 'H-86f',
+    threat: 'cluster: what was revoked serves on at a member that is cut off',
+    tests: [
+      clusterMasters(
+        'a master that was cut off for long refuses minions and tokens until it is back',
+      ),
+    ],
+  },
+  {
+    id: 'H-86e',
+    threat: 'cluster: the store of a member is changed beside its log',
+    tests: [
+      clusterOffline(
+        'the state and the keys of a master become those of a cluster, and of a master again',
+      ),
+      clusterMasters('a member that is alive is not taken out'),
+    ],
   },
 ];

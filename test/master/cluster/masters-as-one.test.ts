@@ -114,6 +114,11 @@ for (const { title, make, cluster: name, expected } of refusals) {
   });
 }
 
+test.serial('a member that is alive is not taken out', async (t) => {
+  await t.throwsAsync(a.master.cluster.remove({ member: 'b' }), { code: 'ERR_ARGS' });
+  await t.throwsAsync(a.master.cluster.remove({ member: 'nobody' }), { code: 'ERR_ARGS' });
+});
+
 test.serial('a minion that one accepts is served by the other, in the same session', async (t) => {
   const asked = a.connect(t, 'web1');
   const pending = async (): Promise<number> =>
@@ -178,6 +183,47 @@ test.serial(
 );
 
 test.serial(
+  'of two jobs of one jid that two members are asked for at once, one is published',
+  async (t) => {
+    const request = { tgt: 'web1', fun: 'test.ping', jid: '20260301100000000001' };
+    const asked = await Promise.allSettled(
+      [a, b].map(({ master }) => master.jobs.publish(request)),
+    );
+    const refused = asked.flatMap((it) => (it.status === 'rejected' ? [it.reason] : []));
+    t.deepEqual(
+      refused.map(({ code }) => code),
+      ['ERR_ARGS'],
+    );
+  },
+);
+
+test.serial('a request that comes again at another member has no second effect', async (t) => {
+  const end = new AbortController();
+  const seen: MasterEvent[] = [];
+  const events = await b.master.events.subscribe({ match: ['salt/minion/*', 'end'] }, end.signal);
+  const reading = (async () => {
+    for await (const event of events) seen.push(event);
+  })();
+  a.sent.length = 0;
+  const minion = await a.connect(t, 'web1');
+  await minion.stop();
+  await a.master.events.fire('salt/minion/after', {});
+  // Behind what a tells of requests that it has answered.
+  await until('b to tell what a fired', () => seen.some(({ tag }) => tag.endsWith('/after')));
+  const count = seen.length;
+  t.deepEqual(
+    seen.map(({ tag }) => tag),
+    ['salt/minion/web1/start', 'salt/minion/after'],
+  );
+  for (const request of a.sent) await b.ask(request).catch(() => {});
+  await b.master.events.fire('end', {});
+  await until('b to tell what came behind', () => seen.some(({ tag }) => tag === 'end'));
+  t.is(seen.length, count + 1);
+  end.abort();
+  await reading;
+});
+
+test.serial(
   'a log-in holds at both, and a token that one revokes is none at the other',
   async (t) => {
     const { token } = await a.master.logins.login({
@@ -211,6 +257,37 @@ test.serial('a key that one deletes is gone at the other, with its connection', 
   t.deepEqual(await b.master.keys.list({ state: 'accepted' }), []);
   await until('the directory of b', () => !existsSync(pkiFile(b, 'minions', 'web1')));
 });
+
+test.serial(
+  'a master that was cut off for long refuses minions and tokens until it is back',
+  async (t) => {
+    const short = masters.configOf('b', {
+      cluster: { name: 'test', nats: ['nats://127.0.0.1:1'], member: 'b', staleAfterSeconds: 1 },
+    });
+    await b.master.close();
+    b = await masters.start(short);
+    const { token } = await b.master.logins.login({
+      username: 'ann',
+      password: 'of-the-test',
+      eauth: 'sharedsecret',
+    });
+    const [request] = a.sent;
+    if (request === undefined) return t.fail();
+    await b.ask(request);
+    await a.master.close();
+    // For a while it serves from what it last knew.
+    t.is((await b.master.logins.identify(token)).user, 'ann');
+    const isStale = async (): Promise<boolean> =>
+      (await b.master.cluster.status())?.isStale === true;
+    while (!(await isStale())) await new Promise((resolve) => setTimeout(resolve, 50));
+    await t.throwsAsync(b.ask(request));
+    await t.throwsAsync(b.master.logins.identify(token), { code: 'ERR_EAUTH_TOKEN' });
+    a = await masters.start(a.config);
+    while (await isStale()) await new Promise((resolve) => setTimeout(resolve, 50));
+    await b.ask(request);
+    t.is((await b.master.logins.identify(token)).user, 'ann');
+  },
+);
 
 test.serial('a master that is alone refuses what it could not keep, with the reason', async (t) => {
   await b.master.close();

@@ -391,6 +391,7 @@ test('what is wrong with a cluster is told of the running master', async (t) => 
     ],
     isAlone: true,
     refusesWrites: true,
+    isStale: false,
     failingMs: 9000,
     repeatedEntries: 0,
     foreignEntries: 0,

@@ -1,0 +1,135 @@
+/** What begins and ends a membership, and what a member's files are not to be used for. */
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import test from 'ava';
+import {
+  backupOfflineStore,
+  createMaster,
+  initCluster,
+  joinCluster,
+  leaveCluster,
+  openOfflineKeys,
+  refoundCluster,
+  resolveMasterConfig,
+  restoreMasterStore,
+  storeDirectory,
+  verifyAuditLog,
+} from '../../../master/index.ts';
+import { createMemoryTransport } from '../../../minion-protocol/index.ts';
+import { openEmbeddedStore } from '../../../store/index.ts';
+import { ClusterMasters } from '../../helpers/cluster-masters.ts';
+import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
+import { directories, writeMasterKeys } from '../../helpers/vector-master.ts';
+import { pem } from '../../helpers/vectors.ts';
+
+const { publicPem } = pem('other_minion');
+
+test('the state and the keys of a master become those of a cluster, and of a master again', async (t) => {
+  const root = temporaryDirectory(t);
+  const masters = new ClusterMasters(root);
+  const config = masters.configOf('a');
+  const own = resolveMasterConfig(directories(path.join(root, 'a')));
+  writeMasterKeys(config.pkiDir);
+  const start = async (given: typeof own) => {
+    const master = createMaster({
+      config: given,
+      transports: [createMemoryTransport().master],
+      clusterLog: masters.connect,
+    });
+    await master.start();
+    return master;
+  };
+  const before = await start(own);
+  await before.keys.create({ id: 'web1' });
+  await before.audit.flush();
+  await before.close();
+
+  const options = { connect: masters.connect };
+  const { secretFile } = await initCluster(config, options);
+  t.is(readFileSync(secretFile, 'utf8').trim().length, 44);
+  await t.throwsAsync(initCluster(config, options), { code: 'ERR_CLUSTER_FOUNDED' });
+  await t.throwsAsync(openOfflineKeys(config), { code: 'ERR_MASTER_STOPPED' });
+  await t.throwsAsync(openEmbeddedStore({ directory: storeDirectory(config.stateDir) }), {
+    code: 'ERR_CLUSTER_LOG',
+  });
+  await t.throwsAsync(backupOfflineStore(config, path.join(root, 'backup')), {
+    code: 'ERR_CLUSTER_LOG',
+  });
+  await t.throwsAsync(restoreMasterStore(config, path.join(root, 'backup')), {
+    code: 'ERR_STORE_BACKUP',
+    message: /is that of its cluster/,
+  });
+
+  const member = await start(config);
+  t.deepEqual(
+    (await member.keys.list({ state: 'accepted' })).map(({ id }) => id),
+    ['web1'],
+  );
+  await member.keys.create({ id: 'web2' });
+  await member.audit.flush();
+  await member.close();
+  t.deepEqual((await verifyAuditLog(config)).problems, []);
+
+  await leaveCluster(config, options);
+  const after = await start(own);
+  t.teardown(() => after.close());
+  t.deepEqual(
+    (await after.keys.list({ state: 'accepted' })).map(({ id }) => id),
+    ['web1', 'web2'],
+  );
+  await after.close();
+  t.deepEqual((await verifyAuditLog(own)).problems, []);
+});
+
+test('the log is founded anew with the store of a member, which goes on with it', async (t) => {
+  const masters = new ClusterMasters(temporaryDirectory(t));
+  const a = await masters.first('a');
+  await a.master.keys.create({ id: 'web1' });
+  await a.master.close();
+  masters.log.trim(masters.log.last);
+  masters.log.truncate(0);
+  await t.throwsAsync(masters.start(a.config), { code: 'ERR_STORE_DIVERGED' });
+  await refoundCluster(a.config, { connect: masters.connect });
+  const again = await masters.start(a.config);
+  t.teardown(() => again.master.close());
+  t.deepEqual(
+    (await again.master.keys.list({ state: 'accepted' })).map(({ id }) => id),
+    ['web1'],
+  );
+});
+
+test('a master with a store of its own, or a secret of a cluster, does not join', async (t) => {
+  const masters = new ClusterMasters(temporaryDirectory(t));
+  const a = await masters.first('a');
+  t.teardown(() => a.master.close());
+  const { ticket } = await a.master.cluster.ticket();
+  await t.throwsAsync(joinCluster(a.config, ticket, { connect: masters.connect }), {
+    code: 'ERR_CLUSTER_FOUNDED',
+  });
+  const other = masters.configOf('b');
+  const store = await openEmbeddedStore({ directory: storeDirectory(other.stateDir) });
+  await store.close();
+  const error = await t.throwsAsync(joinCluster(other, ticket, { connect: masters.connect }), {
+    code: 'ERR_CLUSTER_FOUNDED',
+  });
+  t.regex(error.message, /is the store of a master of its own/);
+  // The ticket is as good as before.
+  await joinCluster(masters.configOf('c'), ticket, { connect: masters.connect });
+});
+
+test("a member's keys take the place of another master's, which are moved aside", async (t) => {
+  const masters = new ClusterMasters(temporaryDirectory(t));
+  const a = await masters.first('a');
+  t.teardown(() => a.master.close());
+  await a.master.keys.create({ id: 'web1' });
+  const config = masters.configOf('b');
+  const { ticket } = await a.master.cluster.ticket();
+  await joinCluster(config, ticket, { connect: masters.connect });
+  writeMasterKeys(config.pkiDir);
+  const stray = path.join(config.pkiDir, 'master.pub');
+  writeFileSync(stray, publicPem);
+  const b = await masters.start(config);
+  t.teardown(() => b.master.close());
+  t.is(readFileSync(stray, 'utf8'), readFileSync(path.join(a.config.pkiDir, 'master.pub'), 'utf8'));
+  t.true(existsSync(path.join(config.pkiDir, 'minions', 'web1')));
+});

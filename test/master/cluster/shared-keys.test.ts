@@ -1,0 +1,148 @@
+/** What members of a cluster share, where two of them write at once. */
+import { chmodSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import test, { type ExecutionContext } from 'ava';
+import {
+  createSeal,
+  PublishKey,
+  SessionKeys,
+  sessionKey,
+} from '../../../master/auth/session-keys.ts';
+import { sharedKeyFiles } from '../../../master/auth/shared-keys.ts';
+import { type Cluster, readSecret } from '../../../master/context/cluster.ts';
+import type { LogStore } from '../../../store/log/log-store.ts';
+import { until } from '../../helpers/deadline.ts';
+import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
+import { pem } from '../../helpers/vectors.ts';
+import { TestCluster } from '../../store-suite/cluster.ts';
+
+const seal = createSeal(new Uint8Array(32));
+const now = Date.now;
+
+async function open(t: ExecutionContext, ...names: string[]): Promise<LogStore[]> {
+  const cluster = new TestCluster(t);
+  await cluster.found();
+  const stores: LogStore[] = [];
+  for (const name of names) stores.push(await cluster.open(name));
+  return stores;
+}
+
+function follower(t: ExecutionContext, store: LogStore): Pick<Cluster, 'follow'> {
+  const end = new AbortController();
+  t.teardown(() => end.abort());
+  return { follow: (prefix, listener) => store.onChange(prefix, listener, end.signal) };
+}
+
+test('a minion that signs in at two members at once has one session', async (t) => {
+  const stores = await open(t, 'a', 'b');
+  const opened = await Promise.all(
+    stores.map((store) =>
+      SessionKeys.open(
+        { store, seal, lifetimeMs: 0, now, cluster: follower(t, store) },
+        () => true,
+      ),
+    ),
+  );
+  const keys = await Promise.all(opened.map((sessions) => sessions.obtain('web1')));
+  t.is(keys[0]?.text, keys[1]?.text);
+  await until('both to know it', () =>
+    opened.every((sessions) => sessions.get('web1')?.text === keys[0]?.text),
+  );
+});
+
+test('a publish key that one member has replaced comes back by no other', async (t) => {
+  const stores = await open(t, 'a', 'b');
+  const publishKeys: PublishKey[] = [];
+  for (const store of stores) {
+    const cluster = follower(t, store);
+    const sign = async () => new Uint8Array(8);
+    publishKeys.push(await PublishKey.open({ store, seal, sign, serialBlock: 1, now, cluster }));
+  }
+  const [a, b] = publishKeys;
+  if (a === undefined || b === undefined) return t.fail();
+  const former = new Set<string>();
+  for (let round = 0; round < 20; round += 1) {
+    former.add(a.current.key.text);
+    await Promise.all([a.rotate(), b.take(), b.take(), b.take()]);
+    await stores[0]?.barrier();
+    await stores[1]?.barrier();
+    t.is(a.current.key.text, b.current.key.text);
+    t.false(former.has(a.current.key.text), `round ${round}`);
+  }
+});
+
+test('serials of a member are above those that it has heard of', async (t) => {
+  const [store] = await open(t, 'a');
+  if (store === undefined) return t.fail();
+  const sign = async () => new Uint8Array(8);
+  const cluster = follower(t, store);
+  const key = await PublishKey.open({ store, seal, sign, serialBlock: 10, now, cluster });
+  t.is((await key.take()).serial, 1);
+  key.observe(500);
+  t.is((await key.take()).serial, 501);
+  const again = await PublishKey.open({ store, seal, sign, serialBlock: 10, now, cluster });
+  t.true((await again.take()).serial > 501);
+});
+
+test('with an accepted key its session goes, in the same write', async (t) => {
+  const [store] = await open(t, 'a');
+  if (store === undefined) return t.fail();
+  const cluster = { ...follower(t, store) } as Cluster;
+  const { files } = sharedKeyFiles(store, cluster, now);
+  const { publicPem } = pem('minion');
+  await files.write('accepted', 'web1', publicPem);
+  await store.write([{ op: 'put', key: sessionKey('web1'), value: Buffer.from('s') }]);
+  const revision = new Promise<number>((resolve) => {
+    cluster.follow(sessionKey('web1'), (change) => {
+      if (change.type === 'delete') resolve(change.revision);
+    });
+  });
+  await files.move('accepted', 'rejected', 'web1');
+  t.is(await store.get(sessionKey('web1')), undefined);
+  const { revision: written = 0 } = (await store.get(['keys', 'web1'])) ?? {};
+  t.is(await revision, written);
+});
+
+test('of two members that decide about a key at once, one is refused', async (t) => {
+  const [a, b] = await open(t, 'a', 'b');
+  if (a === undefined || b === undefined) return t.fail();
+  const { publicPem } = pem('minion');
+  const of = (store: LogStore) => sharedKeyFiles(store, follower(t, store) as Cluster, now).files;
+  const [first, second] = [of(a), of(b)];
+  await first.write('pending', 'web1', publicPem);
+  await b.barrier();
+  await second.read('pending', 'web1');
+  const decided = await Promise.allSettled([
+    first.move('pending', 'accepted', 'web1'),
+    second.move('pending', 'rejected', 'web1'),
+  ]);
+  t.deepEqual(decided.map(({ status }) => status).sort(), ['fulfilled', 'rejected']);
+});
+
+test('a message that comes again is not heard again', async (t) => {
+  const cluster = new TestCluster(t);
+  await cluster.found();
+  const [a, b] = [await cluster.open('a'), await cluster.open('b')];
+  const sent: Uint8Array[] = [];
+  cluster.log.listen((bytes) => void sent.push(bytes), new AbortController().signal);
+  const heard: string[] = [];
+  b.onMessage((body, from) => void heard.push(`${from} ${body}`));
+  a.send(Buffer.from('once'));
+  await until('b to hear it', () => heard.length > 0);
+  const all = sent.splice(0);
+  for (const bytes of all) cluster.log.announce(bytes);
+  a.send(Buffer.from('later'));
+  await until('b to hear the next one', () => heard.includes('a later'));
+  t.deepEqual(heard, ['a once', 'a later']);
+});
+
+test('a secret that others may read is not used', async (t) => {
+  const file = path.join(temporaryDirectory(t), 'secret');
+  writeFileSync(file, Buffer.alloc(32).toString('base64'));
+  chmodSync(file, 0o644);
+  await t.throwsAsync(readSecret(file), { code: 'ERR_CLUSTER_SECRET', message: /chmod 600/ });
+  chmodSync(file, 0o600);
+  t.is((await readSecret(file)).length, 32);
+  writeFileSync(file, 'short');
+  await t.throwsAsync(readSecret(file), { code: 'ERR_CLUSTER_SECRET', message: /32 bytes/ });
+});
