@@ -1,7 +1,14 @@
 /** What README.md and docs/ tell people to type is typed; relative links lead somewhere. */
 
 import { execFile, execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  writeFileSync,
+} from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
@@ -106,7 +113,7 @@ test('every other block of README.md and docs/ is typed, and ends as it should',
     await freePort(),
   ];
   mkdirSync(path.join(etc, 'commands'), { recursive: true });
-  for (const name of ['backups', 'srv', 'work']) mkdirSync(path.join(directory, name));
+  for (const name of ['srv', 'work']) mkdirSync(path.join(directory, name));
   const blockOf = (document: string, wanted: string, mark = ''): string =>
     codeBlocks(document).find(({ language, text }) => language === wanted && text.includes(mark))
       ?.text ?? '';
@@ -191,6 +198,7 @@ ${rule('trove', 'service: trove', 'fun: "mysql.*", within: "db-*"')}`,
     ...typed.filter((it) => !isLast(it.line)),
     ...typed.filter((it) => isLast(it.line)),
   ];
+  let backups = '';
   for (const { place, line } of lines) {
     const { argv, outputFile } = readCommand(line);
     const command = argv.join(' ');
@@ -203,12 +211,14 @@ ${rule('trove', 'service: trove', 'fun: "mysql.*", within: "db-*"')}`,
     if (isLast(line)) await end(Number(daemon.toString()));
     // The name is taken by the one of shop.json.
     if (command.includes('heat prepare')) await type(etc, ['bridge', 'data', 'remove', 'shop']);
-    const [backup = ''] = readdirSync(path.join(directory, 'backups'));
+    // Two backups of one second have one name.
+    if (command.includes('store backup')) backups = mkdtempSync(path.join(directory, 'backups-'));
+    const [backup = ''] = backups === '' ? [] : readdirSync(backups);
     const here = argv.slice(1).map((word) =>
       word
         .replace('/etc/salt', etc)
-        .replace('/var/lib/saltbridge/backups', path.join(directory, 'backups'))
-        .replace(/^FILE$/, path.join(directory, 'backups', backup))
+        .replace('/var/lib/saltbridge/backups', backups)
+        .replace(/^FILE$/, path.join(backups, backup))
         .replace(/^[\w.-]+\.(?:json|yaml)$/, (file) => path.join(work, file)),
     );
     const { code, stdout, stderr } = await type(etc, here);

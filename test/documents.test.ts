@@ -32,6 +32,7 @@ import { saltApiErrors } from '../salt-api/index.ts';
 import { sharedMasterErrors } from '../shared-master/index.ts';
 import { storeErrors } from '../store/index.ts';
 import { templateErrors } from '../template/index.ts';
+import { testWhere } from './helpers/needs.ts';
 import { temporaryDirectory } from './helpers/temporary-directory.ts';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
@@ -183,6 +184,14 @@ test('the unit hears the notifications of a process of its own, and keeps no cor
   t.is(settings.get('Type'), 'notify');
   t.is(settings.get('NotifyAccess'), 'all');
   t.is(settings.get('LimitCORE'), '0');
+});
+
+const hasSystemd = spawnSync('systemd-analyze', ['--version']).error === undefined;
+
+testWhere(hasSystemd, 'the package systemd')('systemd reads the unit without a complaint', (t) => {
+  const verify = ['verify', unitFile];
+  const { stderr } = spawnSync('systemd-analyze', verify, { encoding: 'utf8' });
+  t.notRegex(stderr, /saltbridge\.service/);
 });
 
 test('packing builds what is packed first, and fails where that is not possible', async (t) => {

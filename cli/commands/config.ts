@@ -57,12 +57,21 @@ export function addConfigCommand(program: Command, context: CommandContext): voi
     });
 }
 
+/** Of a mistake or a warning. */
+interface Place {
+  readonly file: string;
+  readonly line: number;
+}
+
+/** In the order of the files and their lines. */
 function formatCheck({ directory, files, problems, warnings }: ConfigCheck): string {
   const count = (number: number, what: string): string =>
     `${number === 0 ? 'no' : number} ${what}${number === 1 ? '' : 's'}`;
+  const inOrder = <T extends Place>(found: readonly T[]): T[] =>
+    found.toSorted((a, b) => files.indexOf(a.file) - files.indexOf(b.file) || a.line - b.line);
   return [
-    ...problems.map(({ message }) => `error: ${escapeLines(message)}`),
-    ...warnings.map(({ message }) => `warning: ${escapeLine(message)}`),
+    ...inOrder(problems).map(({ message }) => `error: ${escapeLines(message)}`),
+    ...inOrder(warnings).map(({ message }) => `warning: ${escapeLine(message)}`),
     `${escapeLine(directory)}: ${count(problems.length, 'mistake')}, ${count(warnings.length, 'warning')} in ${count(files.length, 'file')}`,
   ].join('\n');
 }

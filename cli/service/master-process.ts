@@ -12,7 +12,12 @@ import {
 } from 'node:fs';
 import path from 'node:path';
 import type { Logger } from 'pino';
-import { type LogLevel, logConfigWarnings, type MasterConfig } from '../../master/index.ts';
+import {
+  type LogLevel,
+  logConfigWarnings,
+  type MasterConfig,
+  resolveMasterConfig,
+} from '../../master/index.ts';
 import type { OutputStream } from '../context.ts';
 import { limitHeapGrowth, onSignal, terminationSignal } from '../process.ts';
 import {
@@ -146,7 +151,10 @@ function openPidFile(
   try {
     return new PidFile(pidfile, owner);
   } catch (error) {
-    logger.warn({ file: pidfile, err: error }, 'pidfile could not be written');
+    // Under a service manager or in a container nobody asked for the file, and /run is root's.
+    if (pidfile === resolveMasterConfig({}).pidfile) {
+      logger.info({ file: pidfile, err: error }, 'there is no pidfile');
+    } else logger.warn({ file: pidfile, err: error }, 'pidfile could not be written');
     return undefined;
   }
 }

@@ -9,7 +9,7 @@ import {
   TokenBuckets,
 } from '../../master/index.ts';
 import { isWireMap, type WireMap } from '../../minion-protocol/index.ts';
-import { readJson } from '../../runtime/index.ts';
+import { readJsonInSteps, StepScheduler } from '../../runtime/index.ts';
 import { BridgeError } from '../errors.ts';
 import { describeRoute } from '../http/route-schema.ts';
 import type { SignalsModule } from '../signals/open-signals.ts';
@@ -44,6 +44,7 @@ export function addGuestSignalRoute(
   { host, guestOf, intake }: GuestSignalDeps,
 ): void {
   const rates = new TokenBuckets(rate);
+  const scheduler = new StepScheduler();
   app.post<{ readonly Querystring: Readonly<Record<string, string>> }>(
     '/guest/signals',
     { bodyLimit, config: operation },
@@ -55,7 +56,7 @@ export function addGuestSignalRoute(
       }
       const tag = `heat/${request.query.alias ?? ''}`;
       const text = textOf(request.body);
-      const data = parseSignalText(text);
+      const data = await parseSignalText(text, scheduler);
       const resource = {
         tag,
         data,
@@ -79,9 +80,9 @@ export function addGuestSignalRoute(
 }
 
 /** @throws BridgeError ERR_HANDLE_FORM, without the text */
-function parseSignalText(text: string): WireMap {
+async function parseSignalText(text: string, scheduler: StepScheduler): Promise<WireMap> {
   try {
-    const value = readJson(text, { maxValues, isStrict: true });
+    const value = await scheduler.run(readJsonInSteps(text, { maxValues, isStrict: true }));
     if (isWireMap(value)) return value;
   } catch {
     // Told below, without what was sent.

@@ -47,7 +47,7 @@ function completeWhatCan(
       return completeSettings(usable, mainFile);
     } catch (error) {
       if (!(error instanceof ConfigError) || usable.size === 0) throw error;
-      if (!leftOut.some((key) => mayFollow(error.key, key))) problems.push(...error.problems);
+      if (!leftOut.some((key) => mayFollow(error, key))) problems.push(...error.problems);
       leftOut.push(error.key);
       // Where the culprit cannot be found, no option is better than none of the report.
       const isFound = leaveOut(usable, error.key.split(':'));
@@ -59,10 +59,11 @@ function completeWhatCan(
 const ports: ReadonlySet<string> = new Set(['publish_port', 'ret_port', 'transport_opts']);
 
 /** Whether a mistake may be there only because what another key says was left out. */
-function mayFollow(key: string, leftOut: string): boolean {
+function mayFollow({ code, key }: ConfigError, leftOut: string): boolean {
   if (leftOut.startsWith(`${key}:`)) return true;
   if (key === 'open_mode') return leftOut === 'saltbridge:confirm_open_mode';
-  return ports.has(key) && ports.has(leftOut.replace(/:.*/s, ''));
+  const isConflict = code === 'ERR_OPTION_CONFLICT';
+  return isConflict && ports.has(key) && ports.has(leftOut.replace(/:.*/s, ''));
 }
 
 /** Takes out what a key names, or the nearest thing above it. */

@@ -97,6 +97,19 @@ test('the outbox is listed, and nothing that a service said steers the terminal'
   t.deepEqual(calls, [['outbox.list', { isDead: true, limit: 1000 }]]);
 });
 
+test('delivered signals are listed with the status of their answer', async (t) => {
+  const { reason: _none, ...rest } = entry;
+  const delivered = { ...rest, state: 'delivered', failures: 0, httpStatus: 204 };
+  const { calls, options } = fakeBridge([delivered]);
+  const { stdout } = await runCli(['bridge', 'outbox', 'list', '--delivered'], options);
+  t.regex(stdout, / delivered db-ready .* \(204\)\n$/);
+  const json = await runCli(['bridge', 'outbox', 'list', '--delivered', '--json'], options);
+  t.is(JSON.parse(json.stdout)[0].httpStatus, 204);
+  t.deepEqual(calls[0], ['outbox.list', { isDelivered: true, limit: 1000 }]);
+  const both = ['bridge', 'outbox', 'list', '--delivered', '--dead'];
+  t.is((await runCli(both, options)).code, 64);
+});
+
 test('signals are retried and dropped by id, by handle, or all of them', async (t) => {
   const { calls, options } = fakeBridge([entry]);
   await runCli(['bridge', 'outbox', 'retry', 'abc'], options);

@@ -23,6 +23,24 @@ test('config check prints all mistakes and warnings at once, and ends with 78', 
   }
 });
 
+test('config check prints mistakes in the order of files and lines', async (t) => {
+  const directory = configDirectory(t, {
+    master:
+      'publish_port: 99999\nauto_accept: perhaps\nsaltbridge:\n  stat_dir: x\ntimout: 1\ntimeot: 2\n',
+    'master.d/a.conf': 'ret_port: -1\n',
+  });
+  const { stdout } = await runCli(['config', 'check', directory]);
+  const places = stdout.replaceAll(directory, 'DIR').match(/^\w+: DIR\/\S+:\d+/gm);
+  t.deepEqual(places, [
+    'error: DIR/master:1',
+    'error: DIR/master:2',
+    'error: DIR/master:4',
+    'error: DIR/master.d/a.conf:1',
+    'warning: DIR/master:5',
+    'warning: DIR/master:6',
+  ]);
+});
+
 test('config check --json has the members of each', async (t) => {
   const directory = configDirectory(t, { master: 'timeout: -1\npublsh_port: 1\n' });
   const { code, stdout } = await runCli(['config', 'check', '--json', directory]);

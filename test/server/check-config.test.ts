@@ -30,6 +30,12 @@ const wrong: readonly (readonly [what: string, master: string, ...messages: stri
     '\nret_port: -1\n',
     `DIR/master:2: ret_port: -1 is under 0, ${fromTo}`,
   ],
+  [
+    'both ports wrong',
+    'publish_port: 99999\nret_port: -1\n',
+    `DIR/master:1: publish_port: 99999 is over 65535, ${fromTo}`,
+    `DIR/master:2: ret_port: -1 is under 0, ${fromTo}`,
+  ],
   ['a fraction', 'ret_port: 1.5\n', `DIR/master:1: ret_port: 1.5 is not a whole number, ${fromTo}`],
   [
     'text in place of a number',
