@@ -322,6 +322,25 @@ test('options of a program are checked like those of a file', (t) => {
   t.is(resolveMasterConfig({ publishPort: 0, retPort: 0 }).retPort, 0);
 });
 
+test('a cluster has a name and NATS servers, and each of its options is checked', (t) => {
+  const cluster = { name: 'prod', nats: ['nats://10.0.0.1:4222', 'tls://nats.example:4222'] };
+  t.deepEqual(resolveMasterConfig({ cluster }).cluster, cluster);
+  t.is(resolveMasterConfig().cluster, null);
+  for (const [wrong, expected] of [
+    [{ name: 'prod' }, /nats must be set/],
+    [{ nats: cluster.nats }, /name must be set/],
+    [{ ...cluster, name: 'a b' }, /1 to 64 letters/],
+    [{ ...cluster, nats: ['http://10.0.0.1'] }, /an address such as nats:/],
+    [{ ...cluster, acknowledge: 'secnd' }, /did you mean second/],
+    [{ ...cluster, secretFile: 'secret' }, /an absolute path/],
+    [{ ...cluster, membr: 'a' }, /did you mean member/],
+    [{ ...cluster, replicas: 9 }, /1 to 5/],
+  ] as const) {
+    const given = { cluster: wrong } as unknown as Partial<MasterOptions>;
+    t.throws(() => resolveMasterConfig(given), { code: 'ERR_OPTION_TYPE', message: expected });
+  }
+});
+
 test('ports for relays have names of relays, and ports of their own', (t) => {
   const relay = { publishPort: 4515, retPort: 4516, from: ['192.0.2.7', '198.51.100.0/28'] };
   t.deepEqual(resolveMasterConfig({ relay }).relay, relay);
