@@ -2118,6 +2118,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       clusterKeys('a minion that signs in at two members at once has one session'),
       clusterKeys('of two members that decide about a key at once, one is refused'),
+      clusterKeys('of two jobs of one jid that two members keep at once, one is kept'),
       clusterKeys('a message that comes again is not heard again'),
       clusterMasters('a request that comes again at another member has no second effect'),
       clusterMasters(

@@ -10,6 +10,7 @@ import {
 } from '../../../master/auth/session-keys.ts';
 import { sharedKeyFiles } from '../../../master/auth/shared-keys.ts';
 import { type Cluster, readSecret } from '../../../master/context/cluster.ts';
+import { JobCache, type JobRecord } from '../../../master/jobs/job-cache.ts';
 import type { LogStore } from '../../../store/log/log-store.ts';
 import { until } from '../../helpers/deadline.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
@@ -117,6 +118,35 @@ test('of two members that decide about a key at once, one is refused', async (t)
     second.move('pending', 'rejected', 'web1'),
   ]);
   t.deepEqual(decided.map(({ status }) => status).sort(), ['fulfilled', 'rejected']);
+});
+
+test('of two jobs of one jid that two members keep at once, one is kept', async (t) => {
+  const stores = await open(t, 'a', 'b');
+  const record: JobRecord = {
+    jid: '20260301100000000001',
+    fun: 'test.ping',
+    arg: [],
+    tgt: 'web1',
+    tgtType: 'glob',
+    user: 'root',
+    minions: ['web1'],
+    missing: [],
+    publishedAt: 0,
+    selfMade: false,
+  };
+  const kept = await Promise.allSettled(
+    stores.map((store) =>
+      new JobCache({
+        store,
+        isOn: true,
+        isShared: true,
+        keepMs: 60_000,
+        keepMarksMs: 60_000,
+        now,
+      }).add(record),
+    ),
+  );
+  t.deepEqual(kept.map(({ status }) => status).sort(), ['fulfilled', 'rejected']);
 });
 
 test('a message that comes again is not heard again', async (t) => {
