@@ -7,6 +7,9 @@ const ending = '.test.js';
 
 /** Files whose tests wait long for other programs, and use little of the processor meanwhile. */
 const waiting = [
+  'store/log',
+  'heat-bridge/deployments/deployments',
+  'heat-bridge/plans/run',
   'shared-master/processes',
   'quick-start',
   'shared-master/campaign',

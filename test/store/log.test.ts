@@ -310,11 +310,12 @@ async function spoil(cluster: TestCluster, member: string): Promise<void> {
 }
 
 test('of two members that do not hold the same none goes on', async (t) => {
-  const { cluster, a, b } = await start(t, 'ab');
+  const { cluster, a, b } = await start(t, 'ab', soon);
   await b.close();
   await spoil(cluster, 'b');
   const told: string[] = [];
   await cluster.open('b', { ...soon, onDiverged: () => told.push('b') });
+  await until('a to hear of b', () => a.status.members.every(({ isAlive }) => isAlive));
   const written = a.write([put('x')]);
   await Promise.allSettled([written]);
   await until('the other', () => told.length > 0);
