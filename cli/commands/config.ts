@@ -80,11 +80,12 @@ function asJson({ directory, files, problems, warnings }: ConfigCheck): object {
   return {
     directory,
     files,
-    problems: problems.map(({ code, file, line, key, problem, message }) => ({
+    problems: problems.map(({ code, file, line, key, entry, problem, message }) => ({
       code,
       file,
       line,
       key,
+      entry,
       problem,
       message,
     })),

@@ -20,6 +20,8 @@ export interface OptionOrigin {
   readonly line: number;
   /** As written there, for instance `publish_port` or `saltbridge:limits:burst`; '' for the file. */
   readonly key: string;
+  /** What is meant of it, if it is a list: `[1]`, `[1]:user`. 0 is the first. */
+  readonly entry?: string | undefined;
 }
 
 /** What else a {@link ConfigError} may hold. */
@@ -36,10 +38,11 @@ interface ConfigErrorOptions extends ErrorOptions {
  */
 export class ConfigError extends SaltbridgeError {
   declare readonly code: ConfigErrorCode;
-  /** Of the first mistake, as `line`, `key` and `problem`. */
+  /** Of the first mistake, as `line`, `key`, `entry` and `problem`. */
   readonly file: string;
   readonly line: number;
   readonly key: string;
+  readonly entry: string | undefined;
   /** The message without the place. */
   readonly problem: string;
   /** Every mistake by itself. */
@@ -56,6 +59,7 @@ export class ConfigError extends SaltbridgeError {
     this.file = origin.file;
     this.line = origin.line;
     this.key = origin.key;
+    this.entry = origin.entry;
     this.problem = problem;
     // A log would show them twice.
     Object.defineProperty(this, 'problems', { value: all ?? [this], enumerable: false });
@@ -103,8 +107,8 @@ export const configErrors: Readonly<Record<ConfigErrorCode, ErrorEntry>> = {
   },
 };
 
-function describe({ key, ...place }: OptionOrigin, problem: string): string {
-  return [placeOf(place), ...(key === '' ? [] : [key]), problem].join(': ');
+function describe({ key, entry = '', ...place }: OptionOrigin, problem: string): string {
+  return [placeOf(place), ...(key === '' ? [] : [`${key}${entry}`]), problem].join(': ');
 }
 
 /**
@@ -116,7 +120,7 @@ export function unknownOption(
   known: readonly string[],
   code: ConfigErrorCode = 'ERR_OPTION_UNKNOWN',
 ): ConfigError {
-  const name = origin.key.split(':').at(-1) ?? '';
+  const name = (origin.entry ?? origin.key).split(':').at(-1) ?? '';
   const proposal = proposeName(name, known) ?? `known are ${known.join(', ')}`;
   return new ConfigError(code, origin, `there is no such option; ${proposal}`);
 }

@@ -1,18 +1,25 @@
 /** `saltbridge: event_export:`: where events go besides readers of the bus. */
 
 import { isIP } from 'node:net';
+import { ConfigError } from './config-error.ts';
 import {
   absolutePath,
   entriesOf,
   flag,
   headers,
   integer,
+  itemsOf,
   type OptionKind,
+  originOfMember,
   readSection,
+  refuseValue,
   type SectionTable,
+  type Setting,
+  sectionEntries,
+  sectionProblems,
+  settingsOf,
   text,
   textList,
-  toPlain,
 } from './option-kinds.ts';
 
 /** What an export may say, whatever its kind. */
@@ -110,12 +117,23 @@ export const eventExports: OptionKind<readonly EventExport[]> = {
     'and exclude (globs on tags)',
   isPath: false,
   parse: (value) => {
-    const list = toPlain(value);
-    if (!Array.isArray(list)) return undefined;
-    const read = list.map(readExport);
-    const exports = read.filter((item) => item !== undefined);
+    if (!Array.isArray(value)) return undefined;
+    const exports = value.map(readExport).filter((item) => item !== undefined);
     const names = new Set(exports.map(({ name }) => name));
-    return names.size === list.length ? exports : undefined;
+    return names.size === value.length ? exports : undefined;
+  },
+  explain: (setting) => {
+    const names = new Set<unknown>();
+    const problems = itemsOf(setting).flatMap((item) => {
+      const found = explainExport(item);
+      const { name } = givenOf(item.value);
+      if (name === undefined || !names.has(name)) {
+        names.add(name);
+        return found;
+      }
+      return [...found, refuseMember(item, ['name', 'another export has it'])];
+    });
+    return ConfigError.of(problems);
   },
 };
 
@@ -125,30 +143,127 @@ const memberNames: ReadonlyMap<string, string> = new Map(
 );
 
 function readExport(item: unknown): EventExport | undefined {
-  const pairs = entriesOf(item)?.map(([name, found]) => [memberNames.get(name) ?? name, found]);
+  const pairs = entriesOf(item)
+    ?.filter(([, found]) => found !== null)
+    .map(([name, found]) => [memberNames.get(name) ?? name, found]);
   const given = pairs && readSection(table, Object.fromEntries(pairs));
-  if (given?.name === undefined || !/^[\w.-]{1,64}$/.test(given.name)) return undefined;
-  const { webhook, file, nats, name } = given;
-  if (webhook !== undefined && hasOnly(given, 'webhook')) {
-    const isFine = isAddress(webhook, ['https:', given.allowPlainHttp === true ? 'http:' : '']);
-    return isFine ? { ...given, name, webhook } : undefined;
-  }
-  if (file !== undefined && hasOnly(given, 'file')) return { ...given, name, file };
-  if (nats === undefined || nats.length === 0 || !hasOnly(given, 'nats')) return undefined;
-  const { subject = 'salt.event', certFile, keyFile, credentialsFile, nkeyFile } = given;
-  const schemes = ['tls:', given.allowPlaintext === true ? 'nats:' : ''];
-  const isFine =
-    nats.every((server) => isAddress(server, schemes) && !isUnnamed(server)) &&
-    /^[^\s.*>]+(?:\.[^\s.*>]+)*$/.test(subject) &&
-    subject.length <= 256 &&
-    (certFile === undefined) === (keyFile === undefined) &&
-    (credentialsFile === undefined || nkeyFile === undefined);
-  return isFine ? { ...given, name, nats, subject } : undefined;
+  if (given?.name === undefined || mistakesOf(given).length > 0) return undefined;
+  const { webhook, file, nats, name, subject = 'salt.event' } = given;
+  if (webhook !== undefined) return { ...given, name, webhook };
+  if (file !== undefined) return { ...given, name, file };
+  return nats && { ...given, name, nats, subject };
 }
 
-function hasOnly(given: Given, kind: keyof typeof ownMembers): boolean {
+/** A member, and what is wrong with it; without a member it is the export. */
+type Mistake = readonly [member: keyof Given | undefined, problem: string];
+
+/**
+ * What is wrong with an export beyond the kinds of its members.
+ * @param set members that are there, also those that are not of their kind
+ */
+function mistakesOf(given: Given, set: readonly (keyof Given)[] = membersOf(given)): Mistake[] {
+  const { name } = given;
+  const [kind, ...others] = (['webhook', 'file', 'nats'] as const).filter((it) => set.includes(it));
+  const oneKind = 'expected one of webhook, file and nats';
+  return [
+    ...when(!set.includes('name'), undefined, 'name must be set'),
+    ...when(
+      name !== undefined && !/^[\w.-]{1,64}$/.test(name),
+      'name',
+      'expected 1 to 64 letters, digits, _, . and -',
+    ),
+    ...when(kind === undefined, undefined, oneKind),
+    ...others.map((other): Mistake => [other, `${oneKind}, not also ${kind}`]),
+    ...(kind === undefined || others.length > 0 ? [] : foreignMembers(set, kind)),
+    ...webhookMistakes(given),
+    ...natsMistakes(given, set),
+  ];
+}
+
+function when(isMistaken: boolean, ...mistake: Mistake): Mistake[] {
+  return isMistaken ? [mistake] : [];
+}
+
+function foreignMembers(set: readonly (keyof Given)[], kind: keyof typeof ownMembers): Mistake[] {
   const own: readonly string[] = ['name', 'match', 'exclude', ...ownMembers[kind]];
-  return Object.keys(given).every((member) => own.includes(member));
+  return set
+    .filter((member) => !own.includes(member))
+    .map((member) => [member, `an export with ${kind} has no such option`]);
+}
+
+/** From a file, or from a program. */
+function membersOf(value: unknown): (keyof Given)[] {
+  return (sectionEntries(value) ?? [])
+    .map(([name]) => memberNames.get(name) ?? name)
+    .filter(isMember);
+}
+
+function isMember(name: string): name is keyof Given {
+  return Object.hasOwn(table, name);
+}
+
+function webhookMistakes({ webhook, allowPlainHttp }: Given): Mistake[] {
+  const schemes = ['https:', allowPlainHttp === true ? 'http:' : ''];
+  const expected =
+    'expected an address with https (http: with allow_plain_http), without user and password';
+  return when(webhook !== undefined && !isAddress(webhook, schemes), 'webhook', expected);
+}
+
+function natsMistakes(
+  { nats, subject, allowPlaintext }: Given,
+  set: readonly (keyof Given)[],
+): Mistake[] {
+  const schemes = ['tls:', allowPlaintext === true ? 'nats:' : ''];
+  const isServer = (server: string): boolean => isAddress(server, schemes) && !isUnnamed(server);
+  const isSubject = (name: string): boolean =>
+    /^[^\s.*>]+(?:\.[^\s.*>]+)*$/.test(name) && name.length <= 256;
+  return [
+    ...when(
+      nats !== undefined && (nats.length === 0 || !nats.every(isServer)),
+      'nats',
+      'expected addresses such as tls://name:port, by name (nats: with allow_plaintext), without user and password',
+    ),
+    ...when(
+      subject !== undefined && !isSubject(subject),
+      'subject',
+      'expected up to 256 characters, without spaces, * and >',
+    ),
+    ...when(set.includes('certFile') && !set.includes('keyFile'), 'certFile', 'needs key_file'),
+    ...when(set.includes('keyFile') && !set.includes('certFile'), 'keyFile', 'needs cert_file'),
+    ...when(
+      set.includes('credentialsFile') && set.includes('nkeyFile'),
+      'nkeyFile',
+      'expected this or credentials_file, not both',
+    ),
+  ];
+}
+
+/** All that is wrong with an item, each by its own place. */
+function explainExport(item: Setting): readonly ConfigError[] {
+  if (entriesOf(item.value) === undefined) return [refuseValue(anExport, item)];
+  const mistakes = mistakesOf(givenOf(item.value), membersOf(item.value));
+  return [
+    ...sectionProblems(table, item),
+    ...mistakes.map((mistake) => refuseMember(item, mistake)),
+  ];
+}
+
+const anExport = { expected: 'a map with name and one of webhook, file and nats' };
+
+/** The members that are of their kind. */
+function givenOf(value: unknown): Given {
+  const read = (entriesOf(value) ?? []).map(([name, found]) =>
+    readSection(table, { [memberNames.get(name) ?? name]: found }),
+  );
+  return Object.assign({}, ...read);
+}
+
+function refuseMember(item: Setting, [member, problem]: Mistake): ConfigError {
+  if (member === undefined) return new ConfigError('ERR_OPTION_TYPE', item.origin, problem);
+  const { name } = table[member];
+  const found = settingsOf(item).find(([given]) => given === name || given === member)?.[1];
+  const origin = found?.origin ?? originOfMember(item.origin, name);
+  return new ConfigError('ERR_OPTION_TYPE', origin, problem);
 }
 
 /** The client holds a certificate against a name alone: against `localhost` where there is none. */

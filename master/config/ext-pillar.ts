@@ -2,21 +2,32 @@
 
 import { MasterError, type PillarTextFormat } from '../api/index.ts';
 import { extPillarAdvice } from './advice.ts';
-import { ConfigError, type ConfigWarning, placeOf } from './config-error.ts';
-import { type GitRemote, gitPillarRemotes } from './git-options.ts';
+import {
+  ConfigError,
+  type ConfigWarning,
+  type OptionOrigin,
+  placeOf,
+  typeError,
+} from './config-error.ts';
+import { type GitRemote, gitPillarRemotes, remotesIn } from './git-options.ts';
 import {
   absolutePath,
   entriesOf,
   flag,
   headers,
   integer,
+  itemsOf,
   number,
   type OptionKind,
   oneOf,
-  originOfSetting,
   readSection,
+  refuseValue,
   type SectionTable,
+  type Setting,
   type Settings,
+  sectionEntries,
+  sectionProblems,
+  settingsOf,
   text,
   textList,
   toPlain,
@@ -109,18 +120,73 @@ export const extPillarEntries: OptionKind<readonly ExtPillarEntry[]> = {
     const entries = read.filter((entry) => entry !== undefined);
     return entries.length === read.length ? entries : undefined;
   },
+  explain: (setting) => ConfigError.of(itemsOf(setting).flatMap(explainItem)),
 };
 
+/** All that is wrong with an item, each by its own place. */
+function explainItem(item: Setting): readonly ConfigError[] {
+  if (!readItem(toPlain(item.value)).includes(undefined)) return [];
+  const modules = settingsOf(item).filter(([name]) => extPillarModules.includes(name));
+  const problems = modules.flatMap(([name, options]) => explainModule(name, options));
+  if (problems.length > 0) return problems;
+  return [typeError(item.origin, item.value, 'a map of a module to its options')];
+}
+
+function explainModule(name: string, options: Setting): readonly ConfigError[] {
+  if (name === 'git') {
+    const isRefused = gitPillarRemotes.parse(options.value) === undefined;
+    return isRefused ? refuseValue(gitPillarRemotes, options).problems : [];
+  }
+  if (name === 'minion_files') {
+    if (typeof options.value !== 'string')
+      return explainOptions(filesTable, ['directory'], options);
+    const isRefused = absolutePath.parse(options.value) === undefined;
+    return isRefused ? [refuseValue(absolutePath, options)] : [];
+  }
+  return explainOptions(httpTable, ['url', 'hosts'], options);
+}
+
+function explainOptions<T extends object>(
+  table: SectionTable<T>,
+  needed: readonly string[],
+  options: Setting,
+): readonly ConfigError[] {
+  const given = sectionEntries(options.value);
+  if (given === undefined) return [typeError(options.origin, options.value, 'a map')];
+  const missing = needed.filter((name) => !given.some(([it]) => it === name));
+  return [
+    ...sectionProblems(table, options),
+    ...missing.map((it) => new ConfigError('ERR_OPTION_TYPE', options.origin, `${it} must be set`)),
+  ];
+}
+
+/** The places of the remotes of all entries `git`, in their order. */
+export function pillarRemotesIn(settings: Settings): readonly OptionOrigin[] {
+  const setting = settings.get('ext_pillar');
+  const items = setting === undefined ? [] : itemsOf(setting);
+  return items.flatMap((item) =>
+    settingsOf(item)
+      .filter(([name]) => name === 'git' || name === 'remotes')
+      .flatMap(([, remotes]) => remotesIn(remotes).map(({ origin }) => origin)),
+  );
+}
+
 /** @throws ConfigError ERR_OPTION_TYPE for an address that may not be asked */
-export function checkExtPillar(entries: readonly ExtPillarEntry[], settings: Settings): void {
-  for (const entry of entries) {
-    if (entry.module !== 'minion_http') continue;
+export function checkExtPillar(settings: Settings): void {
+  const setting = settings.get('ext_pillar');
+  const items = setting === undefined ? [] : itemsOf(setting);
+  for (const item of items) {
+    for (const entry of readItem(toPlain(item.value))) checkAddressOf(entry, item.origin);
+  }
+}
+
+function checkAddressOf(entry: ExtPillarEntry | undefined, origin: OptionOrigin): void {
+  if (entry?.module === 'minion_http') {
     const { url, hosts, allowPlainHttp = false } = entry;
     try {
       checkPillarAddress({ url, hosts, allowsPlainHttp: allowPlainHttp });
     } catch (cause) {
       if (!(cause instanceof MasterError)) throw cause;
-      const origin = originOfSetting(settings, 'ext_pillar');
       throw new ConfigError('ERR_OPTION_TYPE', origin, `minion_http: ${cause.message}`, { cause });
     }
   }

@@ -1,17 +1,24 @@
 /** Salt's options of git repositories: `gitfs_*`, `git_pillar_*`, and ours under `git`. */
 
+import { ConfigError, typeError, unknownOption } from './config-error.ts';
 import {
   absolutePath,
   entriesOf,
   flag,
   integer,
   isSettings,
+  itemsOf,
   listOf,
   type OptionKind,
   oneOf,
+  originOfMember,
   readSection,
+  refuseValue,
   type SectionTable,
+  type Setting,
   sectionEntries,
+  sectionProblems,
+  settingsOf,
   text,
   textList,
   toPlain,
@@ -198,7 +205,18 @@ const saltenvs: OptionKind<readonly GitSaltenv[]> = {
     }
     return envs && found;
   },
+  explain: (setting) =>
+    ConfigError.of((parametersIn(setting) ?? []).flatMap(([, env]) => explainSaltenv(env))),
 };
+
+/** All that is wrong with one environment, each by its own place. */
+function explainSaltenv(env: Setting): readonly ConfigError[] {
+  const parameters = parametersIn(env);
+  if (parameters === undefined) {
+    return [typeError(env.origin, env.value, 'a list of maps: ref, root or mountpoint')];
+  }
+  return sectionProblems(saltenvTable, { ...env, value: new Map(parameters) });
+}
 
 /** What was read already, as a program passes it. */
 function ofProgram(value: unknown): [string, unknown][] | undefined {
@@ -228,7 +246,7 @@ const shared = {
   ...{ mountpoint: anyText, fallback: safeText, all_saltenvs: safeText, update_interval: interval },
 } as const;
 
-const ofGitfs: Readonly<Record<string, OptionKind<GitParameters[string]>>> = {
+const ofGitfs: Known = {
   ...shared,
   saltenv_whitelist: commaList,
   saltenv_blacklist: commaList,
@@ -236,15 +254,15 @@ const ofGitfs: Readonly<Record<string, OptionKind<GitParameters[string]>>> = {
   ref_types: refTypes,
 };
 
-const ofPillar: Readonly<Record<string, OptionKind<GitParameters[string]>>> = {
+const ofPillar: Known = {
   ...shared,
   env: safeText,
 };
 
+type Known = Readonly<Record<string, OptionKind<GitParameters[string]>>>;
+
 /** @param known parameters of a remote */
-function remotesKind(
-  known: Readonly<Record<string, OptionKind<GitParameters[string]>>>,
-): OptionKind<readonly GitRemote[]> {
+function remotesKind(known: Known): OptionKind<readonly GitRemote[]> {
   return {
     expected: `a list of addresses, or of maps of one address to its parameters (${Object.keys(known).join(', ')})`,
     isPath: false,
@@ -254,13 +272,55 @@ function remotesKind(
       const remotes = list.map((item) => readRemote(item, known));
       return remotes.every((remote) => remote !== undefined) ? remotes : undefined;
     },
+    explain: (setting) =>
+      ConfigError.of(remotesIn(setting).flatMap((item) => explainRemote(item, known))),
   };
 }
 
-function readRemote(
-  item: unknown,
-  known: Readonly<Record<string, OptionKind<GitParameters[string]>>>,
-): GitRemote | undefined {
+/** Each with its place. */
+export function remotesIn(setting: Setting): readonly Setting[] {
+  return Array.isArray(setting.value) ? itemsOf(setting) : [setting];
+}
+
+/** All that is wrong with an item, each by its own place; the address, which may hold a password, is none. */
+function explainRemote(item: Setting, known: Known): readonly ConfigError[] {
+  if (readRemote(toPlain(item.value), known) !== undefined) return [];
+  const [remote, ...others] = settingsOf(item);
+  const refusal = typeError(
+    item.origin,
+    item.value,
+    'an address, or a map of one address to its parameters',
+  );
+  if (remote === undefined || others.length > 0) return [refusal];
+  const [id, { value }] = remote;
+  if (withId(id, {}, []) === undefined) return [refusal];
+  const parameters = parametersIn(remote[1]);
+  if (parameters === undefined) {
+    return [typeError(item.origin, value, 'a list of maps, each of one parameter to its value')];
+  }
+  const problems = parameters.flatMap(([name, found]) => {
+    const origin = originOfMember(item.origin, name);
+    const parameter = { ...found, origin: { ...origin, line: found.origin.line } };
+    const isSaltenv = name === 'saltenv' && known === ofGitfs;
+    const kind = isSaltenv ? saltenvs : Object.hasOwn(known, name) ? known[name] : undefined;
+    if (kind === undefined) {
+      const names = [...Object.keys(known), ...(known === ofGitfs ? ['saltenv'] : [])];
+      return [unknownOption(parameter.origin, names, 'ERR_OPTION_TYPE')];
+    }
+    return kind.parse(found.value) === undefined ? refuseValue(kind, parameter).problems : [];
+  });
+  return problems.length > 0 ? problems : [refusal];
+}
+
+/** As {@link repack} does, with places. */
+function parametersIn(setting: Setting): readonly (readonly [string, Setting])[] | undefined {
+  if (repack(setting.value) === undefined) return undefined;
+  const maps = remotesIn(setting);
+  // What has no value is refused as well.
+  return maps.flatMap((map) => (isSettings(map.value) ? [...map.value] : settingsOf(map)));
+}
+
+function readRemote(item: unknown, known: Known): GitRemote | undefined {
   if (typeof item === 'string') return withId(item, {}, []);
   const [[id, given] = ['', undefined], ...others] = entriesOf(item) ?? [];
   // A program passes what was read already.
@@ -281,7 +341,7 @@ function readRemote(
 
 function readParameters(
   pairs: readonly [string, unknown][],
-  known: Readonly<Record<string, OptionKind<GitParameters[string]>>>,
+  known: Known,
 ): GitParameters | undefined {
   const read: [string, GitParameters[string]][] = [];
   for (const [name, found] of pairs) {

@@ -1,7 +1,8 @@
 /** Remotes of git with the options of all of them put under their own, and what they may be. */
 
-import { ConfigError } from './config-error.ts';
+import { ConfigError, type OptionOrigin } from './config-error.ts';
 import { withoutCredentials } from './credentials.ts';
+import { pillarRemotesIn } from './ext-pillar.ts';
 import type {
   GitAccess,
   GitOptions,
@@ -10,6 +11,7 @@ import type {
   GitRemote,
   GitSaltenv,
 } from './git-options.ts';
+import { remotesIn } from './git-options.ts';
 import { originOfSetting, type Settings } from './option-kinds.ts';
 import type { MasterConfig } from './options.ts';
 
@@ -161,40 +163,52 @@ function gitProtocol(url: string): string {
   return isShort ? 'ssh' : 'file';
 }
 
-/** @throws ConfigError ERR_OPTION_TYPE for a remote that may not be fetched */
+/** @throws ConfigError ERR_OPTION_TYPE with all remotes that may not be fetched */
 export function checkGitRemotes(config: MasterConfig, settings: Settings): void {
   const { git, gitfsInsecureAuth, gitPillarInsecureAuth, fileserverBackend } = config;
-  const refuse = (key: string, problem: string): never => {
-    throw new ConfigError('ERR_OPTION_TYPE', originOfSetting(settings, key), problem);
+  const problems: ConfigError[] = [];
+  const refuse = (origin: OptionOrigin, problem: string): void => {
+    problems.push(new ConfigError('ERR_OPTION_TYPE', origin, problem));
   };
-  const check = (key: string, { access }: { access: GitAccess }, isInsecureFine: boolean): void => {
+  const check = (
+    origin: OptionOrigin,
+    { access }: { access: GitAccess },
+    isInsecureFine: boolean,
+  ): void => {
     const { url, user, password } = access;
     const place = withoutCredentials(url);
     const protocol = gitProtocol(url);
     if (!git.protocols.includes(protocol)) {
       refuse(
-        key,
+        origin,
         `${place}: ${protocol} is none of saltbridge: git: protocols (${git.protocols.join(', ')})`,
       );
     }
     if ((user === '') !== (password === '') && protocol.startsWith('http')) {
-      refuse(key, `${place}: user and password go together`);
+      refuse(origin, `${place}: user and password go together`);
     }
     if (password !== '' && protocol === 'http' && !isInsecureFine) {
-      refuse(key, `${place}: sends a password over http; insecure_auth: true permits that`);
+      refuse(origin, `${place}: sends a password over http; insecure_auth: true permits that`);
     }
   };
   const insecure = (remote: GitRemote | undefined, general: boolean): boolean =>
     remote === undefined ? general : new Parameters(remote).flag('insecure_auth', general);
   if (fileserverBackend.includes('gitfs')) {
+    const setting = settings.get('gitfs_remotes');
+    const items = setting === undefined ? [] : remotesIn(setting);
     for (const [index, remote] of gitfsRemotesOf(config).entries()) {
-      check('gitfs_remotes', remote, insecure(config.gitfsRemotes[index], gitfsInsecureAuth));
+      const origin = items[index]?.origin ?? originOfSetting(settings, 'gitfs_remotes');
+      check(origin, remote, insecure(config.gitfsRemotes[index], gitfsInsecureAuth));
     }
   }
+  const places = pillarRemotesIn(settings).values();
   for (const entry of config.extPillar) {
     if (entry.module !== 'git') continue;
     for (const [index, remote] of gitPillarRemotesOf(entry.remotes, config).entries()) {
-      check('ext_pillar', remote, insecure(entry.remotes[index], gitPillarInsecureAuth));
+      const origin = places.next().value ?? originOfSetting(settings, 'ext_pillar');
+      check(origin, remote, insecure(entry.remotes[index], gitPillarInsecureAuth));
     }
   }
+  const mistake = ConfigError.of(problems);
+  if (mistake !== undefined) throw mistake;
 }

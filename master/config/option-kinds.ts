@@ -99,6 +99,7 @@ export function listOf<T>(
       const list = items.parse(value)?.map((each) => item.parse(each));
       return list?.every((each) => each !== undefined) === true ? list : undefined;
     },
+    explain: (setting) => explainItems(item, setting),
   };
 }
 
@@ -187,6 +188,8 @@ function kind<S extends TSchema>(schema: S, expected: string): OptionKind<Static
 export interface Setting {
   readonly value: unknown;
   readonly origin: OptionOrigin;
+  /** The items of a list from a file, with a place each; maps among them are {@link Settings}. */
+  readonly entries?: readonly Setting[];
 }
 
 /** What a file says, by key. A `Map`, so that no key can reach an object's prototype. */
@@ -219,11 +222,12 @@ export function isSettings(value: unknown): value is Settings {
  */
 export function mergeSettings(into: Settings, from: Settings): void {
   for (const [key, setting] of from) {
-    const present = into.get(key)?.value;
+    const before = into.get(key);
+    const present = before?.value;
     if (isSettings(present) && isSettings(setting.value)) {
       mergeSettings(present, setting.value);
-    } else if (Array.isArray(present) && Array.isArray(setting.value)) {
-      into.set(key, { ...setting, value: appendNew(present, setting.value) });
+    } else if (before !== undefined && Array.isArray(present) && Array.isArray(setting.value)) {
+      into.set(key, appendNew(before, setting));
     } else {
       into.set(key, setting);
     }
@@ -245,12 +249,50 @@ export function overrideSettings(into: Settings, from: Settings): void {
   }
 }
 
-function appendNew(list: readonly unknown[], more: readonly unknown[]): unknown[] {
-  const merged = [...list];
-  for (const value of more) {
-    if (!list.some((present) => isDeepStrictEqual(present, value))) merged.push(value);
-  }
-  return merged;
+/** Of two lists. */
+function appendNew(setting: Setting, more: Setting): Setting {
+  const list = listIn(setting);
+  const added = listIn(more);
+  const isNew = added.map((value) => !list.some((it) => isDeepStrictEqual(it, value)));
+  return {
+    ...more,
+    value: [...list, ...added.filter((_, index) => isNew[index])],
+    entries: [...itemsOf(setting), ...itemsOf(more).filter((_, index) => isNew[index])],
+  };
+}
+
+function listIn({ value }: Setting): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
+}
+
+/** The items of a list with a place each, from a file or from a program; none of anything else. */
+export function itemsOf(setting: Setting): readonly Setting[] {
+  const { entries, origin } = setting;
+  if (entries !== undefined) return entries;
+  return listIn(setting).map((value, index) => ({
+    value,
+    origin: { ...origin, entry: `${origin.entry ?? ''}[${index}]` },
+  }));
+}
+
+/** A list without some of its items; `undefined`: it has none of these. */
+export function keepItems(
+  setting: Setting,
+  isKept: (item: Setting) => boolean,
+): Setting | undefined {
+  const items = itemsOf(setting);
+  const value = listIn(setting).filter((_, index) => items[index] && isKept(items[index]));
+  const entries = items.filter(isKept);
+  return entries.length === items.length ? undefined : { ...setting, value, entries };
+}
+
+/** Every item of a list that is refused, each by its own place. */
+export function explainItems(
+  kind: Pick<OptionKind<unknown>, 'expected' | 'explain' | 'parse'>,
+  setting: Setting,
+): ConfigError | undefined {
+  const refused = itemsOf(setting).filter(({ value }) => kind.parse(value) === undefined);
+  return ConfigError.of(refused.flatMap((item) => refuseValue(kind, item).problems));
 }
 
 /** One member of a map: its name in files, and how its value is checked. */
@@ -290,16 +332,23 @@ export function explainSection<T extends object>(
   table: SectionTable<T>,
   setting: Setting,
 ): ConfigError | undefined {
+  return sectionProblems(table, setting)[0];
+}
+
+/** Every entry of a map that {@link readSection} refuses, by its own name and line. */
+export function sectionProblems<T extends object>(
+  table: SectionTable<T>,
+  setting: Setting,
+): readonly ConfigError[] {
   const isInFile = isSettings(setting.value);
-  for (const [given, inner] of settingsOf(setting)) {
+  return settingsOf(setting).flatMap(([given, inner]) => {
     const member = memberOf(table, given, isInFile);
     if (member === undefined) {
-      return unknownOption(inner.origin, namesOf(table, isInFile), 'ERR_OPTION_TYPE');
+      return [unknownOption(inner.origin, namesOf(table, isInFile), 'ERR_OPTION_TYPE')];
     }
     const { kind } = table[member];
-    if (kind.parse(inner.value) === undefined) return refuseValue(kind, inner);
-  }
-  return undefined;
+    return kind.parse(inner.value) === undefined ? refuseValue(kind, inner).problems : [];
+  });
 }
 
 /** The entries of a map with a place each, from a file or from a program. */
@@ -307,8 +356,15 @@ export function settingsOf({ value, origin }: Setting): (readonly [string, Setti
   if (isSettings(value)) return [...value].filter(([, inner]) => inner.value !== null);
   return (sectionEntries(value) ?? []).map(([name, inner]) => [
     name,
-    { value: inner, origin: { ...origin, key: `${origin.key}:${name}` } },
+    { value: inner, origin: originOfMember(origin, name) },
   ]);
+}
+
+/** The place of a member of a map. */
+export function originOfMember(origin: OptionOrigin, name: string): OptionOrigin {
+  const { key, entry } = origin;
+  if (entry === undefined) return { ...origin, key: `${key}:${name}` };
+  return { ...origin, entry: `${entry}:${name}` };
 }
 
 /** From a file, or from a program. What has no value is not set. */

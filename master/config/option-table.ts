@@ -21,6 +21,7 @@ import {
   authVersion,
   duration,
   entriesOf,
+  explainItems,
   explainSection,
   filePath,
   flag,
@@ -125,8 +126,9 @@ export function eventRingSize(
 // Options of the file server and of states.
 
 const absolutePaths: OptionKind<readonly string[]> = {
-  ...listOf(textList, absolutePath),
   expected: 'a list of absolute paths',
+  isPath: false,
+  parse: listOf(textList, absolutePath).parse,
 };
 
 /** The first entry of a map that is refused, where all are of one kind. */
@@ -257,6 +259,27 @@ const reactor: OptionKind<readonly ReactorEntry[]> = {
     const entries = plain.map(entryOf).filter((entry) => entry !== undefined);
     return entries.length === plain.length ? entries : undefined;
   },
+  explain: (setting) => explainItems(reactorEntry, setting),
+};
+
+const reactorEntry: OptionKind<ReactorEntry> = {
+  expected: 'a map of one tag to its files as a list',
+  isPath: false,
+  parse: (value) => entryOf(toPlain(value)),
+  explain: (item) => {
+    const [files, ...others] = settingsOf(item);
+    if (files === undefined || files[0] === '' || others.length > 0) return undefined;
+    if (Array.isArray(files[1].value)) return explainItems(reference, files[1]);
+    return reference.parse(files[1].value) === undefined
+      ? refuseValue(reference, files[1])
+      : undefined;
+  },
+};
+
+const reference: OptionKind<string> = {
+  expected: 'a file: salt://…, or an absolute path',
+  isPath: false,
+  parse: (value) => (isReference(value) ? value : undefined),
 };
 
 /** The entries that a value of the option `reactor` means; `undefined`: none that it may have. */

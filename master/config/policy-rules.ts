@@ -20,6 +20,7 @@ import { compileRightTarget } from '../arguments/index.ts';
 import { ConfigError, type OptionOrigin, proposeName } from './config-error.ts';
 import {
   isSettings,
+  itemsOf,
   type OptionKind,
   type Setting,
   type Settings,
@@ -218,22 +219,25 @@ export function checkPolicy(config: MasterConfig, acl: Settings): void {
     return { isEntitled: nobody, claims: nobody, mayMean: nobody };
   };
   const world = { ...policySyntax, target, pillarOf: () => undefined, now: () => 0 };
-  for (const rule of rulesOf(config)) {
+  for (const [place, rule] of rulesOf(config).entries()) {
     try {
       createPolicy([rule], world);
     } catch (cause) {
       if (!(cause instanceof PolicyError)) throw cause;
-      throw new ConfigError('ERR_OPTION_TYPE', originOfRule(rule, acl), describe(cause, rule), {
+      const origin = originOfRule(rule, place - config.acl.rules.length, acl);
+      throw new ConfigError('ERR_OPTION_TYPE', origin, describe(cause, rule), {
         cause,
       });
     }
   }
 }
 
-/** Rules have places of their own; signals have that of the list. */
-function originOfRule({ name, origin }: PolicyRule, acl: Settings): OptionOrigin {
+/** Rules have places of their own; signals follow them. @param signal counts from 0 */
+function originOfRule({ name, origin }: PolicyRule, signal: number, acl: Settings): OptionOrigin {
   if (origin !== undefined) return { ...origin, key: `saltbridge:acl:rules:${name}` };
-  return acl.get('signals')?.origin ?? { file: 'options', line: 0, key: 'acl' };
+  const setting = acl.get('signals');
+  const item = setting && itemsOf(setting)[signal];
+  return item?.origin ?? setting?.origin ?? { file: 'options', line: 0, key: 'acl' };
 }
 
 function describe({ message, field, problem }: PolicyError, { origin }: PolicyRule): string {

@@ -2,7 +2,13 @@
 
 import type { ConfigWarning } from './config-error.ts';
 import { ConfigError, typeError, unknownOption } from './config-error.ts';
-import { type GivenOptions, isSettings, type Setting, type Settings } from './option-kinds.ts';
+import {
+  type GivenOptions,
+  isSettings,
+  keepItems,
+  type Setting,
+  type Settings,
+} from './option-kinds.ts';
 import { aclOptions, limitOptions, namesOf, ownOptions } from './option-table.ts';
 import type { MasterConfig } from './options.ts';
 import { mainFileOf, readConfigFiles } from './read-files.ts';
@@ -34,42 +40,80 @@ export async function readConfigDirectory(directory: string): Promise<ReadConfig
   return { ...read, config, problems };
 }
 
-/** Leaves out one refused option after the other. */
+/** Leaves out what is refused, until nothing is. */
 function completeWhatCan(
   settings: Settings,
   mainFile: string,
   problems: ConfigError[],
 ): MasterConfig {
-  const usable = structuredClone(settings);
+  const usable = copyOf(settings);
   const leftOut: string[] = [];
   for (;;) {
     try {
       return completeSettings(usable, mainFile);
     } catch (error) {
       if (!(error instanceof ConfigError) || usable.size === 0) throw error;
-      if (!leftOut.some((key) => mayFollow(error, key))) problems.push(...error.problems);
-      leftOut.push(error.key);
-      // Where the culprit cannot be found, no option is better than none of the report.
-      const isFound = leaveOut(usable, error.key.split(':'));
-      if (!isFound || problems.length >= maxProblems) usable.clear();
+      if (!leftOut.some((place) => mayFollow(error, place))) problems.push(...error.problems);
+      const culprits = new Map(error.problems.map((it) => [culpritOf(it), it]));
+      for (const [place, culprit] of culprits) {
+        leftOut.push(place);
+        // Where the culprit cannot be found, no option is better than none of the report.
+        if (!leaveOut(usable, culprit.key.split(':'), culprit)) usable.clear();
+      }
+      if (problems.length >= maxProblems) usable.clear();
     }
   }
+}
+
+/** Maps are copied, from which something may be left out. */
+function copyOf(settings: Settings): Settings {
+  const copies = Array.from(settings, ([name, setting]): [string, Setting] => {
+    const { value } = setting;
+    return [name, isSettings(value) ? { ...setting, value: copyOf(value) } : setting];
+  });
+  return new Map(copies);
+}
+
+/** What is left out for a mistake: an option, or an entry of one that is a list. */
+function culpritOf({ file, key, entry }: ConfigError): string {
+  return entry === undefined ? key : `${key}${indexOf(entry)} ${file}`;
+}
+
+/** `[1]` of `[1]:user`. */
+function indexOf(entry: string): string {
+  return entry.replace(/(?<=^\[\d+\]).*/s, '');
 }
 
 const ports: ReadonlySet<string> = new Set(['publish_port', 'ret_port', 'transport_opts']);
 
 /** Whether a mistake may be there only because what another key says was left out. */
-function mayFollow({ code, key }: ConfigError, leftOut: string): boolean {
+function mayFollow({ code, key, entry }: ConfigError, leftOut: string): boolean {
   if (leftOut.startsWith(`${key}:`)) return true;
+  if (entry === undefined && leftOut.startsWith(`${key}[`)) return true;
   if (key === 'open_mode') return leftOut === 'saltbridge:confirm_open_mode';
   const isConflict = code === 'ERR_OPTION_CONFLICT';
   return isConflict && ports.has(key) && ports.has(leftOut.replace(/:.*/s, ''));
 }
 
-/** Takes out what a key names, or the nearest thing above it. */
-function leaveOut(settings: Settings, [name = '', ...rest]: readonly string[]): boolean {
-  const inner = settings.get(name)?.value;
-  if (rest.length > 0 && isSettings(inner) && leaveOut(inner, rest)) return true;
+/** Takes out what a key names, the entry of its list, or the nearest thing above it. */
+function leaveOut(
+  settings: Settings,
+  [name = '', ...rest]: readonly string[],
+  place: ConfigError,
+): boolean {
+  const setting = settings.get(name);
+  const inner = setting?.value;
+  if (rest.length > 0 && isSettings(inner) && leaveOut(inner, rest, place)) return true;
+  const { file, entry } = place;
+  if (rest.length === 0 && setting !== undefined && entry !== undefined) {
+    const isOther = ({ origin }: Setting): boolean =>
+      origin.file !== file || origin.entry !== indexOf(entry);
+    const shorter = keepItems(setting, isOther);
+    if (shorter !== undefined) {
+      settings.set(name, shorter);
+      return true;
+    }
+  }
   return settings.delete(name);
 }
 

@@ -1,10 +1,11 @@
 import { lstat, readdir, readFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import path from 'node:path';
-import { type Document, isMap, isNode, isScalar, LineCounter, parseDocument } from '#yaml';
+import { type Document, isMap, isNode, isScalar, isSeq, LineCounter, parseDocument } from '#yaml';
 import { compileGlob } from '../../minion-protocol/index.ts';
 import { isMissing } from '../../runtime/index.ts';
 import { ConfigError, type ConfigWarning, type OptionOrigin, typeError } from './config-error.ts';
+import { withoutCredentials } from './credentials.ts';
 import { mergeSettings, overrideSettings, type Setting, type Settings } from './option-kinds.ts';
 import { describeYamlProblem, markPosition } from './yaml-problem.ts';
 
@@ -168,7 +169,11 @@ export function parseConfigFile(text: string, file: string): Settings {
   const content = toJs(document, file);
   if (content === null) return new Map();
   if (!(content instanceof Map)) throw syntaxError(file, 1, 'expected a map of options');
-  return toSettings(content, [], (path) => lineOf(document, lines, path), file);
+  return toSettings(content, [], (path) => ({
+    file,
+    line: lineOf(document, lines, path),
+    ...nameOf(path),
+  }));
 }
 
 function toJs(document: Document, file: string): unknown {
@@ -181,37 +186,61 @@ function toJs(document: Document, file: string): unknown {
   }
 }
 
-function toSettings(
-  map: ReadonlyMap<unknown, unknown>,
-  path: readonly string[],
-  lineAt: (path: readonly string[]) => number,
-  file: string,
-): Settings {
+/** Names in maps, and places in lists. */
+type Path = readonly (string | number)[];
+
+type OriginAt = (path: Path) => OptionOrigin;
+
+function toSettings(map: ReadonlyMap<unknown, unknown>, path: Path, originAt: OriginAt): Settings {
   const settings: Settings = new Map();
   for (const [key, value] of map) {
     const name = String(key);
-    const here = [...path, name];
-    const origin = { file, line: lineAt(here), key: here.join(':') };
-    const inner: Setting['value'] =
-      value instanceof Map ? toSettings(value, here, lineAt, file) : value;
-    settings.set(name, { value: inner, origin });
+    settings.set(name, toSetting(value, [...path, name], originAt));
   }
   return settings;
 }
 
-/** The line of a key; of the nearest one above it, if it came in by an alias. */
-function lineOf(document: Document, lines: LineCounter, path: readonly string[]): number {
+function toSetting(value: unknown, path: Path, originAt: OriginAt): Setting {
+  const origin = originAt(path);
+  if (value instanceof Map) return { value: toSettings(value, path, originAt), origin };
+  if (!Array.isArray(value)) return { value, origin };
+  const entries = value.map((item, index) => toSetting(item, [...path, index], originAt));
+  return { value, origin, entries };
+}
+
+/** Names down to the first list are the key. The address of a repository may be a name. */
+function nameOf(place: Path): Pick<OptionOrigin, 'entry' | 'key'> {
+  const path = place.map((it) => (typeof it === 'number' ? it : withoutCredentials(it)));
+  const depth = path.findIndex((step) => typeof step === 'number');
+  if (depth === -1) return { key: path.join(':') };
+  const steps = path
+    .slice(depth)
+    .map((step) => (typeof step === 'number' ? `[${step}]` : `:${step}`));
+  return { key: path.slice(0, depth).join(':'), entry: steps.join('') };
+}
+
+/** The line of a key or an item; of the nearest one above it, if it came in by an alias. */
+function lineOf(document: Document, lines: LineCounter, path: Path): number {
   let node: unknown = document.contents;
   let line = 1;
-  for (const name of path) {
-    if (!isMap(node)) return line;
-    const pair = node.items.find(({ key }) => isScalar(key) && String(key.value) === name);
-    if (pair === undefined) return line;
-    const start = isNode(pair.key) ? pair.key.range?.[0] : undefined;
+  for (const step of path) {
+    const [found, value] = stepInto(node, step);
+    const start = isNode(found) ? found.range?.[0] : undefined;
+    if (found === undefined) return line;
     if (start !== undefined) line = lines.linePos(start).line;
-    node = pair.value;
+    node = value;
   }
   return line;
+}
+
+/** What begins at the line of a step, and what is below it. */
+function stepInto(node: unknown, step: string | number): readonly [found: unknown, value: unknown] {
+  if (typeof step === 'number')
+    return isSeq(node) ? [node.items[step], node.items[step]] : [undefined, undefined];
+  const pair = isMap(node)
+    ? node.items.find(({ key }) => isScalar(key) && String(key.value) === step)
+    : undefined;
+  return [pair?.key, pair?.value];
 }
 
 function syntaxError(file: string, line: number, problem: string, excerpt?: string): ConfigError {

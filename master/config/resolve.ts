@@ -3,7 +3,13 @@ import { findNodegroupLoop } from '../../minion-protocol/index.ts';
 import { ConfigError, type OptionOrigin, typeError, unknownOption } from './config-error.ts';
 import { checkExtPillar } from './ext-pillar.ts';
 import { checkGitRemotes } from './git-remotes.ts';
-import { type GivenOptions, originOfSetting, refuseValue, type Settings } from './option-kinds.ts';
+import {
+  type GivenOptions,
+  originOfSetting,
+  refuseValue,
+  type Setting,
+  type Settings,
+} from './option-kinds.ts';
 import {
   aclOptions,
   eauthOptions,
@@ -75,7 +81,7 @@ export function completeConfig(given: GivenOptions): MasterConfig {
   refuseConflicts(config, given);
   checkPolicy(config, given.acl);
   checkReactions(config);
-  checkExtPillar(config.extPillar, given.salt);
+  checkExtPillar(given.salt);
   checkGitRemotes(config, given.salt);
   readSchedule(config.schedule, given.salt);
   return Object.freeze(config);
@@ -170,9 +176,10 @@ export function resolveMasterConfig(options: Partial<MasterOptions> = {}): Maste
         ...Object.keys(ownOptions),
       ]),
       ...toSettings(Object.entries(eauth), eauthOptions, Object.keys(eauthOptions)),
-      ...Object.entries({ ...saltgui, ...sdb }).map(
-        ([name, value]) => [name, { value, origin: originOf(name) }] as const,
-      ),
+      ...Object.entries({ ...saltgui, ...sdb }).map(([name, value]): [string, Setting] => [
+        name,
+        { value, origin: originOf(name) },
+      ]),
     ]),
     own: toSettings([...own], ownOptions, []),
     limits: toSettings(Object.entries(limits), limitOptions, Object.keys(limitOptions)),

@@ -1,9 +1,16 @@
 /** Salt's option `schedule`: runners and jobs that the master starts by the clock. */
 
 import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
-import { ConfigError, type ConfigWarning, placeOf } from './config-error.ts';
+import {
+  ConfigError,
+  type ConfigWarning,
+  type OptionOrigin,
+  placeOf,
+  proposeName,
+} from './config-error.ts';
 import {
   entriesOf,
+  isSettings,
   type OptionKind,
   originOfSetting,
   type Settings,
@@ -86,20 +93,44 @@ const known: ReadonlySet<string> = new Set([
 
 class ScheduleProblem extends Error {}
 
-/** The entries that are enabled. @throws ConfigError ERR_OPTION_TYPE that names the entry */
+/** An entry as it was given. */
+type Given = ReadonlyMap<string, unknown>;
+
+/** The entries that are enabled. @throws ConfigError ERR_OPTION_TYPE with all mistakes */
 export function readSchedule(schedule: WireMap, settings: Settings = new Map()): ScheduleEntry[] {
   if (schedule.enabled === false) return [];
-  const entries = Object.entries(schedule).filter(([name]) => name !== 'enabled');
-  return entries.flatMap(([name, value]) => {
-    try {
-      const given = new Map(entriesOf(value) ?? fail('expected a map'));
-      return given.get('enabled') === false ? [] : [readEntry(name, given)];
-    } catch (error) {
-      if (!(error instanceof ScheduleProblem)) throw error;
-      const origin = originOfSetting(settings, 'schedule');
-      throw new ConfigError('ERR_OPTION_TYPE', origin, `${name}: ${error.message}`);
-    }
-  });
+  const read: ScheduleEntry[] = [];
+  const problems: ConfigError[] = [];
+  for (const [name, value] of Object.entries(schedule)) {
+    if (name === 'enabled') continue;
+    const members = entriesOf(value);
+    const given = new Map(members);
+    if (given.get('enabled') === false) continue;
+    const entry = members === undefined ? ['expected a map'] : readEntry(name, given);
+    if (!Array.isArray(entry)) read.push(entry);
+    else problems.push(...entry.map((problem) => refuseEntry(settings, name, problem)));
+  }
+  const mistake = ConfigError.of(problems);
+  if (mistake !== undefined) throw mistake;
+  return read;
+}
+
+/** @param problem begins with the member that it is about, if there is one */
+function refuseEntry(settings: Settings, name: string, problem: string): ConfigError {
+  const { file, line } = originWithin(settings, [name, problem.replace(/:.*/s, '')]);
+  return new ConfigError('ERR_OPTION_TYPE', { file, line, key: `schedule:${name}` }, problem);
+}
+
+/** The place of the nearest thing that is there. */
+function originWithin(settings: Settings, names: readonly string[]): OptionOrigin {
+  let origin = originOfSetting(settings, 'schedule');
+  let within = settings.get('schedule')?.value;
+  for (const name of names) {
+    const setting = isSettings(within) ? within.get(name) : undefined;
+    if (setting === undefined) break;
+    ({ origin, value: within } = setting);
+  }
+  return origin;
 }
 
 /** One for each member of an entry that has no effect. */
@@ -109,11 +140,13 @@ export function warnOfSchedule(settings: Settings): ConfigWarning[] {
   return (entriesOf(setting.value) ?? []).flatMap(([name, entry]) =>
     (entriesOf(entry) ?? [])
       .filter(([member]) => !known.has(member))
-      .map(([member]) => ({
-        kind: 'not-served' as const,
-        ...setting.origin,
-        message: `${placeOf(setting.origin)}: schedule: ${name}: ${member} has no effect in the master`,
-      })),
+      .map(([member]) => {
+        const origin = originWithin(settings, [name, member]);
+        const proposal = proposeName(member, [...known]);
+        const text = `${member} has no effect in the master${proposal === undefined ? '' : `; ${proposal}`}`;
+        const message = `${placeOf(origin)}: schedule: ${name}: ${text}`;
+        return { kind: 'not-served' as const, ...origin, message };
+      }),
   );
 }
 
@@ -121,40 +154,74 @@ function fail(problem: string): never {
   throw new ScheduleProblem(problem);
 }
 
-function readEntry(name: string, given: ReadonlyMap<string, unknown>): ScheduleEntry {
-  const fun = given.get('function');
-  if (typeof fun !== 'string' || !/^\w+\.\w+$/.test(fun)) {
-    fail('function: expected module.function');
-  }
-  const args = toPlain(given.get('args') ?? []);
-  const kwargs = toPlain(given.get('kwargs') ?? {});
-  const range = new Map(entriesOf(given.get('range') ?? {}) ?? fail('range: expected a map'));
-  return {
-    name,
-    fun: String(fun),
+type Members = Omit<ScheduleEntry, 'name'>;
+
+/** How each member of an entry is read. */
+const readers: { readonly [Name in keyof Members]: (given: Given) => Members[Name] } = {
+  fun: readFunction,
+  arg: (given) => {
+    const args = toPlain(given.get('args') ?? []);
     // What a file can hold is made of Salt's values.
-    arg: (Array.isArray(args) ? args : [args]) as WireValue[],
-    kwarg: (entriesOf(kwargs) === undefined ? fail('kwargs: expected a map') : kwargs) as WireMap,
-    target: given.has('tgt')
+    return (Array.isArray(args) ? args : [args]) as WireValue[];
+  },
+  kwarg: (given) => {
+    const kwargs = toPlain(given.get('kwargs') ?? {});
+    return (entriesOf(kwargs) === undefined ? fail('kwargs: expected a map') : kwargs) as WireMap;
+  },
+  target: (given) =>
+    given.has('tgt')
       ? { tgt: readTarget(given.get('tgt')), tgtType: String(given.get('tgt_type') ?? 'glob') }
       : undefined,
-    trigger: readTrigger(given),
-    splay: readSplay(given.get('splay')),
-    maxRunning: readCount(given.get('maxrunning')),
-    isCounted: given.get('jid_include') !== false,
-    isKept: given.get('return_job') !== false,
-    runsOnStart: given.get('run_on_start') === true,
-    range:
-      range.size === 0
-        ? undefined
-        : {
-            start: readTime('range: start', range.get('start')),
-            end: readTime('range: end', range.get('end')),
-            isInverted: range.get('invert') === true,
-          },
-    after: given.has('after') ? readTime('after', given.get('after')) : undefined,
-    until: given.has('until') ? readTime('until', given.get('until')) : undefined,
-    metadata: readMetadata(given.get('metadata')),
+  trigger: readTrigger,
+  splay: (given) => readSplay(given.get('splay')),
+  maxRunning: (given) => readCount(given.get('maxrunning')),
+  isCounted: (given) => given.get('jid_include') !== false,
+  isKept: (given) => given.get('return_job') !== false,
+  runsOnStart: (given) => given.get('run_on_start') === true,
+  range: readRange,
+  after: (given) => (given.has('after') ? readTime('after', given.get('after')) : undefined),
+  until: (given) => (given.has('until') ? readTime('until', given.get('until')) : undefined),
+  metadata: (given) => readMetadata(given.get('metadata')),
+};
+
+/** The entry, or all that is wrong with it. */
+function readEntry(name: string, given: Given): ScheduleEntry | string[] {
+  const problems: string[] = [];
+  const members = readMembers(readers, given, problems);
+  // Where nothing is wrong, every member of the table has been set.
+  return problems.length > 0 ? problems : { name, ...(members as Members) };
+}
+
+function readMembers<T extends object>(
+  table: { readonly [Name in keyof T]: (given: Given) => T[Name] },
+  given: Given,
+  problems: string[],
+): Partial<T> {
+  const members: Partial<T> = {};
+  for (const name in table) {
+    try {
+      members[name] = table[name](given);
+    } catch (error) {
+      if (!(error instanceof ScheduleProblem)) throw error;
+      problems.push(error.message);
+    }
+  }
+  return members;
+}
+
+function readFunction(given: Given): string {
+  const fun = given.get('function');
+  const isFunction = typeof fun === 'string' && /^\w+\.\w+$/.test(fun);
+  return isFunction ? fun : fail('function: expected module.function');
+}
+
+function readRange(given: Given): ScheduleRange | undefined {
+  const range = new Map(entriesOf(given.get('range') ?? {}) ?? fail('range: expected a map'));
+  if (range.size === 0) return undefined;
+  return {
+    start: readTime('range: start', range.get('start')),
+    end: readTime('range: end', range.get('end')),
+    isInverted: range.get('invert') === true,
   };
 }
 

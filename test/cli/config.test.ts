@@ -128,3 +128,123 @@ saltbridge:
   const burst = json.find(({ key }: { key: string[] }) => key.at(-1) === 'burst');
   t.like(burst, { key: ['saltbridge', 'limits', 'burst'], value: 7, origin: { line: 3 } });
 });
+
+test('config check tells each mistake within a list by entry and line', async (t) => {
+  const directory = configDirectory(t, {
+    master: `fileserver_backend: [gitfs]
+gitfs_remotes:
+  - file:///srv/states.git
+  - https://me:planted@git.example.org/formula.git:
+      - rot: salt
+      - ssl_verify: perhaps
+      - root:
+      - saltenv:
+          - dev:
+              - reff: develop
+  - https://git.example.org/good.git
+  - [a]
+reactor:
+  - deploy/done: [/srv/a.sls, b.sls]
+  - [c]
+  - salt/minion/*/start: [/srv/c.sls]
+ext_pillar:
+  - minion_files: {directory: srv, max_byts: 1}
+  - minion_http: {url: 'https://a.test/{id}', hosts: [b.test]}
+  - minion_http: {timeout: 0}
+  - git:
+      - main https://git.example.org/p.git:
+          - enw: base
+  - git:
+      - main ext::sh
+      - main file:///srv/p.git
+file_roots:
+  base: [/srv/salt]
+saltbridge:
+  event_export:
+    - name: one
+      webhok: https://a.test
+    - name: two
+      file: two.log
+      timeout: 5
+    - name: two
+      nats: tls://192.0.2.1
+      cert_file: /c
+    - webhook: http://a.test
+      timeout: 0
+  acl:
+    signals:
+      - {tag: my/tag, rate: often}
+      - {tag: my/other, rate: often}
+`,
+    'master.d/a.conf': 'gitfs_saltenv:\n  - prod:\n      - ref: -x\n',
+    'master.d/b.conf': 'gitfs_saltenv:\n  - dev:\n      - route: x\n',
+  });
+  const { stdout } = await runCli(['config', 'check', directory]);
+  t.notRegex(stdout, /planted/);
+  t.deepEqual(errorsIn(stdout, directory), [
+    'DIR/master:3: gitfs_remotes[0]: file:///srv/states.git: file is none of saltbridge: git: protocols (https, http, ssh, git)',
+    'DIR/master:5: gitfs_remotes[1]:rot: there is no such option; did you mean root?',
+    'DIR/master:6: gitfs_remotes[1]:ssl_verify: found a text, expected true or false',
+    'DIR/master:7: gitfs_remotes[1]:root: found nothing, expected text',
+    'DIR/master:10: gitfs_remotes[1]:https://git.example.org/formula.git[3]:saltenv[0]:dev[0]:reff: there is no such option; did you mean ref?',
+    'DIR/master:12: gitfs_remotes[3]: found a list, expected an address, or a map of one address to its parameters',
+    'DIR/master:14: reactor[0]:deploy/done[1]: found a text, expected a file: salt://…, or an absolute path',
+    'DIR/master:15: reactor[1]: found a list, expected a map of one tag to its files as a list',
+    'DIR/master:18: ext_pillar[0]:minion_files:directory: found a text, expected an absolute path',
+    'DIR/master:18: ext_pillar[0]:minion_files:max_byts: there is no such option; did you mean max_bytes?',
+    'DIR/master:19: ext_pillar[1]: minion_http: url: its host is not among hosts',
+    'DIR/master:20: ext_pillar[2]:minion_http:timeout: 0 is under 0.1, expected a number from 0.1 to 300',
+    'DIR/master:20: ext_pillar[2]:minion_http: url must be set',
+    'DIR/master:20: ext_pillar[2]:minion_http: hosts must be set',
+    'DIR/master:23: ext_pillar[3]:git[0]:enw: there is no such option; did you mean env?',
+    'DIR/master:25: ext_pillar[4]:git[0]: ext::sh: ext is none of saltbridge: git: protocols (https, http, ssh, git)',
+    'DIR/master:26: ext_pillar[4]:git[1]: file:///srv/p.git: file is none of saltbridge: git: protocols (https, http, ssh, git)',
+    'DIR/master:31: saltbridge:event_export[0]: expected one of webhook, file and nats',
+    'DIR/master:32: saltbridge:event_export[0]:webhok: there is no such option; did you mean webhook?',
+    'DIR/master:34: saltbridge:event_export[1]:file: found a text, expected an absolute path',
+    'DIR/master:35: saltbridge:event_export[1]:timeout: an export with file has no such option',
+    'DIR/master:36: saltbridge:event_export[2]:name: another export has it',
+    'DIR/master:37: saltbridge:event_export[2]:nats: expected addresses such as tls://name:port, by name (nats: with allow_plaintext), without user and password',
+    'DIR/master:38: saltbridge:event_export[2]:cert_file: needs key_file',
+    'DIR/master:39: saltbridge:event_export[3]: name must be set',
+    'DIR/master:39: saltbridge:event_export[3]:webhook: expected an address with https (http: with allow_plain_http), without user and password',
+    'DIR/master:40: saltbridge:event_export[3]:timeout: 0 is under 1, expected a whole number from 1 to 300',
+    'DIR/master:43: saltbridge:acl:signals[0]: signals: my/tag: rate: expected a number, a slash, and second, minute, hour or day',
+    'DIR/master:44: saltbridge:acl:signals[1]: signals: my/other: rate: expected a number, a slash, and second, minute, hour or day',
+    'DIR/master.d/a.conf:3: gitfs_saltenv[0]:prod[0]:ref: found a text, expected text that does not begin with -',
+    'DIR/master.d/b.conf:3: gitfs_saltenv[0]:dev[0]:route: there is no such option; did you mean root?',
+  ]);
+});
+
+test('config check tells all that is wrong with a schedule', async (t) => {
+  const directory = configDirectory(t, {
+    master: `schedule:
+  refresh: {minutes: 5}
+  clean:
+    functon: a.b
+    maxrunning: 0
+    cron: '* * *'
+  none: text
+  fine: {function: test.ping, seconds: 5}
+`,
+  });
+  const { stdout } = await runCli(['config', 'check', directory]);
+  const errors = [
+    'DIR/master:2: schedule:refresh: function: expected module.function',
+    'DIR/master:3: schedule:clean: function: expected module.function',
+    'DIR/master:5: schedule:clean: maxrunning: expected a whole number, 1 or more',
+    'DIR/master:6: schedule:clean: cron: expected five fields',
+    'DIR/master:7: schedule:none: expected a map',
+  ];
+  t.deepEqual(errorsIn(stdout, directory), errors);
+  t.regex(stdout, /master:4: schedule: clean: functon has no effect .*; did you mean function\?/);
+  const { stderr } = await runCli(['master', '-c', directory]);
+  const told = stderr.replaceAll(directory, 'DIR').trimEnd().split('\n').slice(1);
+  t.deepEqual(told.sort(), errors);
+});
+
+/** The mistakes that were printed. */
+function errorsIn(stdout: string, directory: string): string[] {
+  const lines = stdout.replaceAll(directory, 'DIR').split('\n');
+  return lines.filter((line) => line.startsWith('error: ')).map((line) => line.slice(7));
+}
