@@ -126,6 +126,7 @@ function listenInNamespace(namespace: string, host: string, port: number): Promi
       if (handle instanceof net.Server) resolve(handle);
       else reject(new Error(Object(message).problem));
     });
-    child.once('exit', () => reject(new Error(said.trim() || 'no listener was made')));
+    // Unlike its exit, the end of the channel comes behind all that was sent.
+    child.once('disconnect', () => reject(new Error(said.trim() || 'no listener was made')));
   });
 }

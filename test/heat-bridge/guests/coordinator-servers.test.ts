@@ -27,7 +27,7 @@ import {
   startZookeeper,
 } from '../../helpers/coordinator-servers.ts';
 import { until, within } from '../../helpers/deadline.ts';
-import { longSerialTest, testWhere } from '../../helpers/needs.ts';
+import { longSerialTest, longTest, testWhere } from '../../helpers/needs.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { memoryState } from '../signals/open-signals.ts';
 import { coordinatorSuite } from './coordinator-suite.ts';
@@ -101,7 +101,7 @@ const shop: DataSpaceRegistration = {
 };
 
 for (const kind of kinds) {
-  const declare = testWhere(kind.isThere, kind.needs);
+  const declare = testWhere(kind.isThere, kind.needs, longTest);
   const declareLong = testWhere(
     kind.isThere,
     kind.needs,
@@ -253,8 +253,8 @@ async function openFrom(t: ExecutionContext, section: CoordinatorOptions): Promi
   return coordinator;
 }
 
-const whereEtcd = testWhere(hasEtcd, 'etcd of Debian');
-const whereZookeeper = testWhere(hasZookeeper, 'zookeeper of Debian');
+const whereEtcd = testWhere(hasEtcd, 'etcd of Debian', longTest);
+const whereZookeeper = testWhere(hasZookeeper, 'zookeeper of Debian', longTest);
 const isAway = { code: 'ERR_DATA_UNAVAILABLE' };
 
 whereEtcd('etcd: with a password, over TLS', async (t) => {
