@@ -14,7 +14,14 @@ import {
   type Subject,
 } from '../../acl/index.ts';
 import type { WireMap } from '../../minion-protocol/index.ts';
-import type { Entry, Key, ListOptions, Operation, Store } from '../../store/index.ts';
+import {
+  type Entry,
+  type Key,
+  type ListOptions,
+  type Operation,
+  type Store,
+  storeBelow,
+} from '../../store/index.ts';
 import {
   type AuditActor,
   type InProcessApi,
@@ -186,38 +193,15 @@ export interface StateArea {
 
 /** The part that belongs to the extension of this name. */
 function openStateArea(store: Store, seal: Seal, name: string): StateArea {
-  const root = ['state', name];
-  const inside = (key: Key): Key => [...root, ...key];
-  const outside = (entry: Entry): StateEntry => ({ ...entry, key: entry.key.slice(root.length) });
+  const { get, list, write } = storeBelow(store, ['state', name], `state/${name}/`);
   const own = createSeal(seal.derive(`state ${name}`));
   return {
-    get: async (key) => {
-      const entry = await store.get(inside(key));
-      return entry && outside(entry);
-    },
-    list: (prefix, options) => listed(store.list(inside(prefix), within(options, inside)), outside),
-    write: (operations) => store.write(operations.map((one) => placed(one, inside))),
+    get,
+    list,
+    write,
     seal: (plain) => own.seal(plain),
     unseal: (sealed) => own.open(sealed),
   };
-}
-
-function within(options: ListOptions | undefined, inside: (key: Key) => Key): ListOptions {
-  const { after } = options ?? {};
-  return { ...options, ...(after === undefined ? {} : { after: inside(after) }) };
-}
-
-function placed(operation: StateOperation, inside: (key: Key) => Key): Operation {
-  return operation.op === 'delete-prefix'
-    ? { ...operation, prefix: inside(operation.prefix) }
-    : { ...operation, key: inside(operation.key) };
-}
-
-async function* listed(
-  entries: AsyncIterable<Entry>,
-  outside: (entry: Entry) => StateEntry,
-): AsyncGenerator<StateEntry, void, void> {
-  for await (const entry of entries) yield outside(entry);
 }
 
 // Opening.

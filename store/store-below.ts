@@ -1,0 +1,49 @@
+import type { Entry, Key, Operation, Store } from './store.ts';
+
+/**
+ * The rows of a store below a prefix, under keys that begin anew there.
+ * @param streams - what the names of its streams begin with in the whole store
+ */
+export function storeBelow(store: Store, prefix: Key, streams: string): Store {
+  const inside = (key: Key): Key => [...prefix, ...key];
+  const outside = (key: Key): Key => key.slice(prefix.length);
+  const entryOutside = (entry: Entry): Entry => ({ ...entry, key: outside(entry.key) });
+  const placed = (operation: Operation): Operation => {
+    switch (operation.op) {
+      case 'delete-prefix':
+        return { ...operation, prefix: inside(operation.prefix) };
+      case 'append':
+        return { ...operation, stream: `${streams}${operation.stream}` };
+      default:
+        return { ...operation, key: inside(operation.key) };
+    }
+  };
+  return {
+    get: async (key) => {
+      const entry = await store.get(inside(key));
+      return entry && entryOutside(entry);
+    },
+    list: (below, options = {}) => {
+      const { after } = options;
+      const within = after === undefined ? options : { ...options, after: inside(after) };
+      return mapped(store.list(inside(below), within), entryOutside);
+    },
+    write: (operations) => store.write(operations.map(placed)),
+    watch: (below, signal) =>
+      mapped(store.watch(inside(below), signal), (change) =>
+        change.type === 'put'
+          ? { type: 'put', entry: entryOutside(change.entry) }
+          : { ...change, key: outside(change.key) },
+      ),
+    stream: (name) => store.stream(`${streams}${name}`),
+    // The rest of the store is not its own.
+    close: async () => {},
+  };
+}
+
+async function* mapped<From, To>(
+  items: AsyncIterable<From>,
+  map: (item: From) => To,
+): AsyncGenerator<To, void, void> {
+  for await (const item of items) yield map(item);
+}
