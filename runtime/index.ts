@@ -81,6 +81,7 @@ export {
   codeOf,
   describeSystemError,
   descriptorLimit,
+  hashFile,
   isDiskFull,
   isMissing,
   makeDirectory,

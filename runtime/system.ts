@@ -1,5 +1,6 @@
+import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, statSync } from 'node:fs';
-import { mkdir, stat } from 'node:fs/promises';
+import { mkdir, open, stat } from 'node:fs/promises';
 import { userInfo } from 'node:os';
 import path from 'node:path';
 import { getSystemErrorMap } from 'node:util';
@@ -124,5 +125,23 @@ function lookUpUser(): string | null {
     return userInfo().username;
   } catch {
     return null;
+  }
+}
+
+const sliceBytes = 262_144;
+
+/** The digest of a file, read in slices so that others are answered meanwhile. */
+export async function hashFile(file: string, algorithm: string): Promise<Buffer> {
+  const handle = await open(file);
+  try {
+    const hash = createHash(algorithm);
+    const slice = Buffer.allocUnsafe(sliceBytes);
+    for (;;) {
+      const { bytesRead } = await handle.read(slice, 0, sliceBytes);
+      if (bytesRead === 0) return hash.digest();
+      hash.update(slice.subarray(0, bytesRead));
+    }
+  } finally {
+    await handle.close();
   }
 }

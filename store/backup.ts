@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto';
-import { createReadStream } from 'node:fs';
 import { chmod, type FileHandle, mkdtemp, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
-import { codeOf, isDiskFull } from '../runtime/index.ts';
+import { codeOf, hashFile, isDiskFull } from '../runtime/index.ts';
 import { StoreError } from './errors.ts';
 
 // A backup is one file: LMDB's own copy of the database, which LMDB's tools can open, and behind
@@ -16,11 +15,10 @@ const sealBytes = mark.length + digestBytes;
 
 /** Puts the seal behind a copy of the database, and synchronises it. */
 async function sealBackup(file: string): Promise<void> {
-  const hash = createHash('sha256');
-  for await (const chunk of createReadStream(file)) hash.update(chunk);
+  const digest = await hashFile(file, 'sha256');
   const handle = await open(file, 'a');
   try {
-    await handle.writeFile(Buffer.concat([mark, hash.digest()]));
+    await handle.writeFile(Buffer.concat([mark, digest]));
     await handle.sync();
   } finally {
     await handle.close();

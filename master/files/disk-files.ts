@@ -1,14 +1,12 @@
-import { createHash } from 'node:crypto';
 import { type BigIntStats, constants } from 'node:fs';
-import { type FileHandle, open, realpath, stat } from 'node:fs/promises';
+import { open, realpath, stat } from 'node:fs/promises';
 import path from 'node:path';
-import { codeOf, Semaphore } from '../../runtime/index.ts';
+import { codeOf, hashFile, Semaphore } from '../../runtime/index.ts';
 import type { HashType } from '../config/index.ts';
 import type { FileStat, FoundFile } from './backend.ts';
 
 /** Digests that are kept; each is some 200 bytes. */
 const maxKept = 50_000;
-const sliceBytes = 256 * 1024;
 /** A file changed so shortly before its digest was made may change again within one tick of its clock. */
 const settledAfterMs = 2000;
 
@@ -45,7 +43,8 @@ export class HashCache {
     if (known !== undefined) return known;
     const isSettled = changedAt / 1_000_000n < BigInt(this.#now() - settledAfterMs);
     const hashing = hashFile(file, type)
-      .then((digest) => {
+      .then((bytes) => {
+        const digest = bytes.toString('hex');
         // protection: hash-by-name-2
         if (isSettled) this.#keep(mark, digest);
         return digest;
@@ -59,25 +58,6 @@ export class HashCache {
     this.#kept.set(mark, digest);
     const [oldest] = this.#kept.keys();
     if (this.#kept.size > maxKept && oldest !== undefined) this.#kept.delete(oldest);
-  }
-}
-
-async function hashFile(file: string, type: HashType): Promise<string> {
-  const handle = await open(file);
-  try {
-    return await hashHandle(handle, type);
-  } finally {
-    await handle.close();
-  }
-}
-
-async function hashHandle(handle: FileHandle, type: HashType): Promise<string> {
-  const hash = createHash(type);
-  const slice = Buffer.allocUnsafe(sliceBytes);
-  for (;;) {
-    const { bytesRead } = await handle.read(slice, 0, sliceBytes);
-    if (bytesRead === 0) return hash.digest('hex');
-    hash.update(slice.subarray(0, bytesRead));
   }
 }
 
