@@ -1,6 +1,7 @@
 import { StoreError } from '../errors.ts';
-import type { LogCipher, OpenedMessage } from './cipher.ts';
+import type { LogCipher } from './cipher.ts';
 import type { HistoryMark } from './entry.ts';
+import { LatestHeard } from './latest-heard.ts';
 import type { TransactionLog } from './transaction-log.ts';
 import type { LogView } from './view.ts';
 
@@ -30,8 +31,6 @@ interface Report extends HistoryMark {
 
 interface Heard {
   readonly session: string;
-  readonly sealedBy: string;
-  readonly counter: number;
   /** By `performance.now()`. */
   readonly at: number;
   readonly position: number;
@@ -66,6 +65,7 @@ export class Members {
   readonly #options: MembersOptions;
   readonly #openedAt = performance.now();
   readonly #heard = new Map<string, Heard>();
+  readonly #latest: LatestHeard;
   /** Of members that are ahead of this one: compared once it has come so far. */
   readonly #toCompare = new Map<string, HistoryMark>();
   /** Where a member had another hash, by its name. */
@@ -76,6 +76,7 @@ export class Members {
 
   constructor(options: MembersOptions) {
     this.#options = options;
+    this.#latest = new LatestHeard(options.view);
     options.log.onAnnouncement((bytes) => this.#hear(bytes), this.#ending.signal);
     this.#timer = setInterval(() => this.#tick(), options.reportIntervalMs).unref();
   }
@@ -181,14 +182,11 @@ export class Members {
     const message = cipher.open(bytes);
     if (message === undefined) return;
     const report: Report = JSON.parse(message.body.toString());
-    const known = view.state.members[report.member];
-    if (report.member === member || known?.session !== report.session) return;
-    if (report.log !== view.state.log || !this.#isNew(report, message)) return;
+    if (report.member === member || report.log !== view.state.log) return;
+    if (!this.#latest.isNew(report.member, report.session, message)) return;
     const before = this.#heard.get(report.member);
     this.#heard.set(report.member, {
       session: report.session,
-      sealedBy: message.session,
-      counter: message.counter,
       at: report.isClosing === true ? Number.NEGATIVE_INFINITY : performance.now(),
       position: report.position,
       skewMs: report.time - now(),
@@ -196,13 +194,6 @@ export class Members {
     });
     this.compare(report.member, report);
     this.#settle();
-  }
-
-  /** Whether a report was not heard before. */
-  #isNew({ member, session }: Report, message: OpenedMessage): boolean {
-    const before = this.#heard.get(member);
-    if (before?.session !== session) return true;
-    return before.sealedBy === message.session && message.counter > before.counter;
   }
 
   #compareWaiting(): void {

@@ -1,5 +1,6 @@
 import { StoreError } from '../errors.ts';
-import { type LogCipher, type OpenedMessage, sealOverheadBytes } from './cipher.ts';
+import { type LogCipher, sealOverheadBytes } from './cipher.ts';
+import { LatestHeard } from './latest-heard.ts';
 import type { TransactionLog } from './transaction-log.ts';
 import type { LogView } from './view.ts';
 
@@ -17,22 +18,15 @@ export interface MessagesOptions {
   readonly ending: AbortSignal;
 }
 
-/** What one member was heard to send last. */
-interface Heard {
-  /** Of its opening, as the log has it. */
-  readonly session: string;
-  readonly sealedBy: string;
-  readonly counter: number;
-}
-
 /** Messages between members, beside the log: sealed, each heard once, and perhaps lost. */
 export class Messages {
   readonly #options: MessagesOptions;
-  readonly #heard = new Map<string, Heard>();
+  readonly #latest: LatestHeard;
   readonly #listeners = new Set<MessageListener>();
 
   constructor(options: MessagesOptions) {
     this.#options = options;
+    this.#latest = new LatestHeard(options.view);
     options.log.onAnnouncement((bytes) => this.#hear(bytes), options.ending);
   }
 
@@ -60,17 +54,7 @@ export class Messages {
     const [member, session]: string[] = JSON.parse(message.body.subarray(0, end).toString());
     if (member === undefined || session === undefined || member === own) return;
     // protection: repeated-messages
-    if (!this.#isNew(member, session, message)) return;
+    if (!this.#latest.isNew(member, session, message)) return;
     for (const listener of this.#listeners) listener(message.body.subarray(end + 1), member);
-  }
-
-  /** Whether it comes from the present opening of a member, and was not heard before. */
-  #isNew(member: string, session: string, { session: sealedBy, counter }: OpenedMessage): boolean {
-    if (this.#options.view.state.members[member]?.session !== session) return false;
-    const before = this.#heard.get(member);
-    const isSame = before?.session === session;
-    if (isSame && (before.sealedBy !== sealedBy || counter <= before.counter)) return false;
-    this.#heard.set(member, { session, sealedBy, counter });
-    return true;
   }
 }
