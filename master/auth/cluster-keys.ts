@@ -1,6 +1,5 @@
 /** The keys that the members of a cluster share: in the store, sealed under the cluster's secret. */
 
-import { randomBytes } from 'node:crypto';
 import { rename } from 'node:fs/promises';
 import path from 'node:path';
 import type { Logger } from 'pino';
@@ -8,7 +7,14 @@ import { readTextIfPresent, writeFileAtomically } from '../../runtime/index.ts';
 import { type Key, type Operation, type Store, StoreError } from '../../store/index.ts';
 import type { FixedConfig } from '../config/index.ts';
 import type { Cluster } from '../context/index.ts';
-import { createSeal, openSeal, type Seal } from './session-keys.ts';
+import {
+  createSeal,
+  makeSealKey,
+  openSeal,
+  readSealKey,
+  type Seal,
+  writeSealKey,
+} from './session-keys.ts';
 
 const sealKeyRow: Key = ['cluster', 'seal-key'];
 const ownKeysPrefix: Key = ['cluster', 'own-keys'];
@@ -65,8 +71,7 @@ export async function shareOwnKeys(
   const seal = sealOf(cluster);
   const operations: Operation[] = [];
   if ((await store.get(sealKeyRow)) === undefined) {
-    const text = await readTextIfPresent(path.join(config.stateDir, 'seal.key'));
-    const key = text === undefined ? randomBytes(32) : Buffer.from(text.trim(), 'base64');
+    const key = (await readSealKey(config.stateDir)) ?? makeSealKey();
     operations.push({ op: 'put', key: sealKeyRow, value: seal.seal(key) });
   }
   for (const name of ownKeyFiles(config)) {
@@ -86,8 +91,7 @@ export async function keepSeal(
 ): Promise<void> {
   const entry = await store.get(sealKeyRow);
   if (entry === undefined) throw notInitialised(cluster);
-  const key = Buffer.from(sealOf(cluster).open(entry.value));
-  await writeFileAtomically(path.join(stateDir, 'seal.key'), `${key.toString('base64')}\n`, 0o600);
+  await writeSealKey(stateDir, sealOf(cluster).open(entry.value));
 }
 
 /**

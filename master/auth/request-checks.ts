@@ -9,7 +9,7 @@ import {
   type WireValue,
   wireBytes,
 } from '../../minion-protocol/index.ts';
-import type { Key, Store } from '../../store/index.ts';
+import type { Entry, Key, Store } from '../../store/index.ts';
 import { MasterError } from '../api/index.ts';
 import type { Cluster } from '../context/index.ts';
 import type { RequestCounters } from '../metrics/index.ts';
@@ -344,14 +344,13 @@ export class RetiredIds {
 
   static async open(store: Store, cluster?: Pick<Cluster, 'follow'>): Promise<RetiredIds> {
     const ends = new Map<string, End>();
+    const note = ({ key, value, expiresAt = 0 }: Entry): void => {
+      ends.set(key.at(-1) ?? '', { jid: Buffer.from(value).toString(), expiresAt });
+    };
     cluster?.follow(prefix, (change) => {
-      if (change.type === 'delete') return;
-      const { key, value, expiresAt = 0 } = change.entry;
-      ends.set(key.at(-1) ?? '', { jid: Buffer.from(value).toString(), expiresAt });
+      if (change.type === 'put') note(change.entry);
     });
-    for await (const { key, value, expiresAt = 0 } of store.list(prefix)) {
-      ends.set(key.at(-1) ?? '', { jid: Buffer.from(value).toString(), expiresAt });
-    }
+    for await (const entry of store.list(prefix)) note(entry);
     return new RetiredIds(store, ends);
   }
 

@@ -274,22 +274,38 @@ export function createSeal(key: Uint8Array): Seal {
  * outside the store and its backups. Made at the first start.
  */
 export async function openSeal(stateDir: string): Promise<Seal> {
-  const file = path.join(stateDir, 'seal.key');
-  const text = await readTextIfPresent(file);
-  if (text !== undefined) {
-    const key = Buffer.from(text.trim(), 'base64');
-    if (key.length !== nacl.secretbox.keyLength) {
-      throw new MasterError(
-        'ERR_SEAL',
-        `${file}: expected ${nacl.secretbox.keyLength} bytes in base64`,
-      );
-    }
-    return createSeal(new Uint8Array(key));
-  }
-  const key = randomBytes(nacl.secretbox.keyLength);
+  const known = await readSealKey(stateDir);
+  if (known !== undefined) return createSeal(known);
+  const key = makeSealKey();
   await makeDirectory(stateDir, 0o700);
-  await writeFileAtomically(file, `${key.toString('base64')}\n`, 0o600);
-  return createSeal(new Uint8Array(key));
+  await writeSealKey(stateDir, key);
+  return createSeal(key);
+}
+
+export function makeSealKey(): Uint8Array {
+  return new Uint8Array(randomBytes(nacl.secretbox.keyLength));
+}
+
+/** `undefined`: there is none. @throws MasterError ERR_SEAL */
+export async function readSealKey(stateDir: string): Promise<Uint8Array | undefined> {
+  const file = sealKeyFile(stateDir);
+  const text = await readTextIfPresent(file);
+  if (text === undefined) return undefined;
+  const key = Buffer.from(text.trim(), 'base64');
+  if (key.length === nacl.secretbox.keyLength) return new Uint8Array(key);
+  throw new MasterError(
+    'ERR_SEAL',
+    `${file}: expected ${nacl.secretbox.keyLength} bytes in base64`,
+  );
+}
+
+export async function writeSealKey(stateDir: string, key: Uint8Array): Promise<void> {
+  const text = `${Buffer.from(key).toString('base64')}\n`;
+  await writeFileAtomically(sealKeyFile(stateDir), text, 0o600);
+}
+
+function sealKeyFile(stateDir: string): string {
+  return path.join(stateDir, 'seal.key');
 }
 
 const record: Key = [...secretsPrefix, 'publish-key'];
