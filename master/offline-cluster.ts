@@ -111,9 +111,13 @@ export async function initCluster(
   try {
     const { first, last } = await log.health();
     if (last < first) {
-      await moveOwnTables(storeDirectory(config.stateDir), member).catch(unlessOfCluster);
-      const { foundLog } = await loadLogEngine();
       const directory = storeDirectory(config.stateDir);
+      const toMember = (table: Key): Move => ({
+        from: table,
+        to: [...ownPrefix(member), ...table],
+      });
+      await moveOwnTables(directory, toMember).catch(unlessOfCluster);
+      const { foundLog } = await loadLogEngine();
       await foundLog({ log, secret, cluster: cluster.name, directory });
     }
   } finally {
@@ -148,17 +152,22 @@ async function makeOwnKeys(config: MasterConfig): Promise<void> {
 
 const rowsPerWrite = 256;
 
-async function moveOwnTables(directory: string, member: string): Promise<void> {
+interface Move {
+  readonly from: Key;
+  readonly to: Key;
+}
+
+async function moveOwnTables(directory: string, moveOf: (table: Key) => Move): Promise<void> {
   const store = await openEmbeddedStore({ directory });
   try {
-    for (const table of ownTables) await moveRows(store, table, [...ownPrefix(member), ...table]);
+    for (const table of ownTables) await moveRows(store, moveOf(table));
   } finally {
     await store.close();
   }
 }
 
 /** What is moved already is there no longer, so it may be cut short. */
-async function moveRows(store: Store, from: Key, to: Key): Promise<void> {
+async function moveRows(store: Store, { from, to }: Move): Promise<void> {
   for (;;) {
     const operations: Operation[] = [];
     for await (const { key, value, expiresAt } of store.list(from, { limit: rowsPerWrite })) {
@@ -209,12 +218,10 @@ export async function leaveCluster(
   });
   const directory = storeDirectory(config.stateDir);
   await detachFromLog(directory);
-  const store = await openEmbeddedStore({ directory });
-  try {
-    for (const table of ownTables) await moveRows(store, [...ownPrefix(member), ...table], table);
-  } finally {
-    await store.close();
-  }
+  await moveOwnTables(directory, (table) => ({
+    from: [...ownPrefix(member), ...table],
+    to: table,
+  }));
   return { cluster: cluster.name, member, secretFile };
 }
 
@@ -369,7 +376,10 @@ class JoinExchange {
           const frame = decodeFrame(frameKinds.reply, bytes);
           if (frame?.id !== id) return;
           const other = frame.sealed.subarray(0, publicKeyBytes);
-          const opening = new LogCipher(replyKey(key, this.#keys, other), cluster, 'ticket');
+          const opened = replyKey(key, this.#keys, other);
+          // Whoever reaches the log's servers may announce what looks like a reply.
+          if (opened === undefined) return;
+          const opening = new LogCipher(opened, cluster, 'ticket');
           const reply = openBody<JoinReply>(opening, frame.sealed.subarray(publicKeyBytes));
           if (reply?.body.request === this.#request && isMeant(reply)) resolve(reply);
         }, end.signal);

@@ -21,7 +21,7 @@ import { type Example, program, type Step } from '../example.ts';
 const commandLine = fileURLToPath(new URL('../../cli/main.js', import.meta.url));
 const run = promisify(execFile);
 /** Three servers elect a leader, and three processes start, on one machine. */
-const patienceMs = 60_000;
+const limitMs = 60_000;
 const pauseMs = 250;
 
 /** Three masters on one machine, as if they were on three. */
@@ -117,7 +117,7 @@ class Site {
   /** Runs `saltbridge cluster …` for one of the masters. */
   async command(name: string, ...words: string[]): Promise<string> {
     const args = [commandLine, 'cluster', ...words, '-c', this.#folder(name)];
-    const { stdout } = await run(process.execPath, args, { timeout: patienceMs });
+    const { stdout } = await run(process.execPath, args, { timeout: limitMs });
     return stdout.trim();
   }
 
@@ -145,7 +145,7 @@ class Site {
 
   /** The cluster as one of them sees it, once it is as is meant. */
   async status(name: string, isMeant: (status: ClusterStatus) => boolean): Promise<ClusterStatus> {
-    const end = performance.now() + patienceMs;
+    const end = performance.now() + limitMs;
     for (;;) {
       const status = await this.api(name).cluster.status();
       if (status !== null && (isMeant(status) || performance.now() > end)) return status;
@@ -183,7 +183,7 @@ class Site {
   }
 
   async pingUntil(name: string, count: number): Promise<string[]> {
-    const end = performance.now() + patienceMs;
+    const end = performance.now() + limitMs;
     for (;;) {
       const answered = await this.ping(name).catch(() => []);
       if (answered.length >= count || performance.now() > end) return answered;

@@ -45,7 +45,6 @@ export interface Cluster {
 
 /** Where a cluster of a configuration is. */
 export interface ClusterPlace {
-  readonly options: ClusterOptions;
   readonly member: string;
   readonly secretFile: string;
 }
@@ -54,7 +53,6 @@ export interface ClusterPlace {
 export function clusterPlaceOf(options: ClusterOptions, stateDir: string): ClusterPlace {
   const host = hostname().replace(/[^A-Za-z0-9._-]/g, '-');
   return {
-    options,
     member: options.member ?? host,
     secretFile: options.secretFile ?? `${stateDir}/cluster.secret`,
   };
@@ -200,7 +198,10 @@ export async function openCluster(deps: ClusterDeps): Promise<Cluster> {
     store,
     log,
     secret,
-    status: () => ({ ...describe(name, member, store), isStale: isStale() }),
+    status: () => {
+      const { isCutOff: _cutOff, health: _health, ...shown } = store.status;
+      return { name, member, ...shown, isStale: isStale() };
+    },
     isStale,
     slot: () => {
       const names = store.status.members.map((it) => it.name).sort();
@@ -218,23 +219,5 @@ export async function openCluster(deps: ClusterDeps): Promise<Cluster> {
       }
     },
     onMessage: (kind, listener) => void listeners.set(kind, listener),
-  };
-}
-
-function describe(name: string, member: string, store: LogStore): Omit<ClusterStatus, 'isStale'> {
-  const { log, position, members, isAlone, refusesWrites, failingMs, warnings, ...counts } =
-    store.status;
-  return {
-    name,
-    member,
-    log,
-    position,
-    members,
-    isAlone,
-    refusesWrites,
-    failingMs,
-    repeatedEntries: counts.repeatedEntries,
-    foreignEntries: counts.foreignEntries,
-    warnings,
   };
 }

@@ -107,10 +107,19 @@ export function newExchangeKeys(): ExchangeKeys {
   return { privateKey: pair.privateKey, publicKey };
 }
 
-/** The key that replies are sealed under. */
-export function replyKey(ticketKey: string, own: ExchangeKeys, other: Uint8Array): Buffer {
-  const publicKey = createPublicKey({ key: Buffer.from(other), type: 'spki', format: 'der' });
-  const shared = diffieHellman({ privateKey: own.privateKey, publicKey });
+/** The key that replies are sealed under; `undefined`: `other` is no public key. */
+export function replyKey(
+  ticketKey: string,
+  own: ExchangeKeys,
+  other: Uint8Array,
+): Buffer | undefined {
+  let shared: Buffer;
+  try {
+    const publicKey = createPublicKey({ key: Buffer.from(other), type: 'spki', format: 'der' });
+    shared = diffieHellman({ privateKey: own.privateKey, publicKey });
+  } catch {
+    return undefined;
+  }
   return Buffer.from(
     hkdfSync('sha256', shared, Buffer.from(ticketKey, 'hex'), 'saltbridge ticket reply', 32),
   );

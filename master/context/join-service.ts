@@ -1,7 +1,7 @@
-import { createHash } from 'node:crypto';
-import { mkdtemp, open, readFile, rm, stat } from 'node:fs/promises';
+import { mkdtemp, open, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import type { Logger } from 'pino';
+import { hashFile } from '../../runtime/index.ts';
 import { type Key, loadLogEngine, type Store, StoreError } from '../../store/index.ts';
 import type { ClusterTicket } from '../api/index.ts';
 import type { Cluster } from './cluster.ts';
@@ -125,11 +125,9 @@ export class JoinService {
     if (known !== undefined || this.#underWay.has(body.request)) return;
     const { request } = body;
     const own = newExchangeKeys();
-    const sealing = new LogCipher(
-      replyKey(key, own, Buffer.from(body.publicKey, 'base64')),
-      cluster.name,
-      'ticket',
-    );
+    const sealKey = replyKey(key, own, Buffer.from(body.publicKey, 'base64'));
+    if (sealKey === undefined) return;
+    const sealing = new LogCipher(sealKey, cluster.name, 'ticket');
     const reply: ReplyChannel = (answer, content) => {
       const sealedReply = sealBody(sealing, answer, content);
       const payload = Buffer.concat([own.publicKey, sealedReply]);
@@ -190,9 +188,7 @@ export class JoinService {
       request,
       secret: Buffer.from(cluster.secret).toString('base64'),
       chunks: Math.ceil(size / chunkBytes),
-      sha256: createHash('sha256')
-        .update(await readFile(file))
-        .digest('hex'),
+      sha256: (await hashFile(file, 'sha256')).toString('hex'),
     };
     const timer = this.#timer(request);
     this.#handovers.set(request, { directory, file, answer, channel, timer });

@@ -3,6 +3,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync 
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
+import { encodeFrame, frameKinds, parseTicket } from '../../../master/context/index.ts';
 import {
   type JobReturn,
   joinCluster,
@@ -10,6 +11,7 @@ import {
   StoreError,
 } from '../../../master/index.ts';
 import type { Minion } from '../../../minion-protocol/index.ts';
+import type { TransactionLog } from '../../../store/index.ts';
 import { type ClusterMaster, ClusterMasters } from '../../helpers/cluster-masters.ts';
 import { until, within } from '../../helpers/deadline.ts';
 
@@ -78,6 +80,21 @@ test.serial('a ticket is good once', async (t) => {
   t.regex(error.message, /was used by member once/);
   t.false(existsSync(path.join(masters.configOf('twice').stateDir, 'cluster.secret')));
   t.false(existsSync(path.join(masters.configOf('twice').stateDir, 'store')));
+});
+
+test.serial('what only looks like a reply of a member does not end a joining', async (t) => {
+  const { ticket } = await a.master.cluster.ticket();
+  const forged = encodeFrame(frameKinds.reply, parseTicket(ticket).id, Buffer.alloc(100, 1));
+  const connect = async (): Promise<TransactionLog> => {
+    const log = await masters.connect();
+    const hear = log.onAnnouncement.bind(log);
+    log.onAnnouncement = (listener, signal) => {
+      hear(listener, signal);
+      listener(forged);
+    };
+    return log;
+  };
+  await t.notThrowsAsync(joinCluster(masters.configOf('pestered'), ticket, { connect }));
 });
 
 const refusals = [
