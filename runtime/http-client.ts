@@ -9,6 +9,7 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import http from 'node:http';
 import https from 'node:https';
 import { BlockList, isIP } from 'node:net';
+import { codeOf } from './system.ts';
 
 // Listed endpoints: by scheme, host and port; of their addresses only public ones, unless the list
 // permits others [THREATS B-08].
@@ -124,16 +125,40 @@ export interface HttpClientOptions {
   readonly timeoutMs: number;
   /** All addresses of a host. @throws Error when there is none */
   readonly resolve: (host: string) => Promise<readonly string[]>;
+  /**
+   * Whether a request may arrive twice. Connections are kept for the next request then: where the
+   * service closes one as it is used again, nobody knows whether the request arrived. Default false.
+   */
+  readonly mayRepeat?: boolean;
 }
 
 const defaultAnswerBytes = 65_536;
+
+/** Connections that nothing is asked over are kept so long, milliseconds; services keep them longer. */
+const idleMs = 4_000;
+/** So many for each address of a service. */
+const maxIdle = 4;
+
+/** How requests come by their connections; `false`: by a new one each. */
+interface Agents {
+  readonly http: http.Agent | false;
+  readonly https: https.Agent | false;
+}
+
+function createAgents(mayRepeat: boolean): Agents {
+  if (!mayRepeat) return { http: false, https: false };
+  const options = { keepAlive: true, maxFreeSockets: maxIdle, timeout: idleMs };
+  return { http: new http.Agent(options), https: new https.Agent(options) };
+}
 
 export function createHttpClient({
   endpoints,
   listedBy = 'handles: endpoints',
   timeoutMs,
   resolve,
+  mayRepeat = false,
 }: HttpClientOptions): HttpClient {
+  const agents = createAgents(mayRepeat);
   return async (request, signal) => {
     const endpoint = endpoints.get(originOf(request.url));
     if (endpoint === undefined) {
@@ -157,7 +182,7 @@ export function createHttpClient({
       }
       const [address] = addresses;
       if (address === undefined) return { kind: 'unreachable', reason: `${host} has no address` };
-      return await sendRequest(request, { address, host, endpoint }, ends.signal);
+      return await sendRequest(request, { address, host, endpoint, agents }, ends.signal);
     } catch (error) {
       const reason = ends.signal.aborted
         ? `no answer within ${timeoutMs} ms`
@@ -183,9 +208,29 @@ interface ResolvedTarget {
   readonly address: string;
   readonly host: string;
   readonly endpoint: AllowedEndpoint;
+  readonly agents: Agents;
 }
 
-function sendRequest(
+/** Over a kept connection, or a new one where the service has just closed that. */
+async function sendRequest(
+  request: OutgoingRequest,
+  place: ResolvedTarget,
+  signal: AbortSignal,
+): Promise<HttpResult> {
+  try {
+    return await sendOnce(request, place, signal);
+  } catch (error) {
+    if (!(error instanceof ClosedConnectionError)) throw error;
+    return sendRequest(request, place, signal);
+  }
+}
+
+/** A kept connection that its service closed before it answered anything. */
+class ClosedConnectionError extends Error {}
+
+const closedCodes: ReadonlySet<string | undefined> = new Set(['ECONNRESET', 'EPIPE']);
+
+function sendOnce(
   request: OutgoingRequest,
   place: ResolvedTarget,
   signal: AbortSignal,
@@ -209,18 +254,20 @@ function sendRequest(
       ...headers,
       ...(hasBody ? { 'content-length': Buffer.byteLength(body) } : {}),
     },
-    agent: false,
     signal,
   };
   return new Promise((resolve, reject) => {
     const outgoing =
       protocol === 'https:'
-        ? https.request({ ...options, ...tlsOptions(place) })
-        : http.request(options);
+        ? https.request({ ...options, agent: place.agents.https, ...tlsOptions(place) })
+        : http.request({ ...options, agent: place.agents.http });
     outgoing.once('response', (response) => {
       readAnswer(response, request.maxAnswerBytes ?? defaultAnswerBytes).then(resolve, reject);
     });
-    outgoing.once('error', reject);
+    outgoing.once('error', (error) => {
+      const isClosed = outgoing.reusedSocket && closedCodes.has(codeOf(error));
+      reject(isClosed ? new ClosedConnectionError('closed', { cause: error }) : error);
+    });
     outgoing.end(hasBody ? body : undefined);
   });
 }

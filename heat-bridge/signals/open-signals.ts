@@ -244,6 +244,8 @@ export async function openSignals(
     endpoints: { get: (origin) => endpoints.get(origin) },
     timeoutMs,
     resolve: createDnsResolver(),
+    // A signal that failed is sent again under its id.
+    mayRepeat: true,
   });
   const outbox = await Outbox.open({ state, quotas, keepMarksMs, deadLetterTtlMs, now });
   const over = { delivered: 0, dead: 0 };

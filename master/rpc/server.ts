@@ -314,7 +314,9 @@ export class RpcServer {
     }
     const call = new AbortController();
     this.#calls.add(call);
-    response.on('close', () => call.abort());
+    response.on('close', () => {
+      if (!response.writableFinished) call.abort();
+    });
     const shared = {
       api: this.#api,
       log: this.#log,

@@ -1,7 +1,8 @@
 import { once } from 'node:events';
 import { copyFileSync, readFileSync, rmSync } from 'node:fs';
+import { createServer as createPlainServer } from 'node:http';
 import { createServer } from 'node:https';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, createServer as createNetServer } from 'node:net';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
@@ -161,6 +162,58 @@ async function startService(t: ExecutionContext, name: 'master' | 'stranger'): P
   const { port } = server.address() as AddressInfo; // it listens on a port
   return `https://127.0.0.1:${port}`;
 }
+
+function clientOf(origin: string, mayRepeat: boolean) {
+  const send = createHttpClient({
+    endpoints: parseAllowedEndpoints([{ url: origin }]),
+    timeoutMs: 5_000,
+    resolve: async () => [],
+    mayRepeat,
+  });
+  return (path: string) =>
+    send({ method: 'POST', url: `${origin}${path}`, body: '{}' }, new AbortController().signal);
+}
+
+test('what may arrive twice goes over one connection, everything else over one each', async (t) => {
+  for (const [mayRepeat, connections] of [
+    [true, 1],
+    [false, 3],
+  ] as const) {
+    let count = 0;
+    const server = createPlainServer((request, response) => {
+      request.resume().on('end', () => response.end('{}'));
+    });
+    server.on('connection', () => {
+      count += 1;
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    t.teardown(() => server.close());
+    const post = clientOf(`http://127.0.0.1:${(server.address() as AddressInfo).port}`, mayRepeat);
+    for (const path of ['/1', '/2', '/3']) t.is((await post(path)).kind, 'answer');
+    t.is(count, connections);
+  }
+});
+
+test('a service that closes a kept connection unanswered is asked over a new one', async (t) => {
+  let connections = 0;
+  const server = createNetServer((socket) => {
+    connections += 1;
+    let isUsed = false;
+    socket.on('data', () => {
+      if (isUsed) socket.resetAndDestroy();
+      else socket.write('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}');
+      isUsed = true;
+    });
+    socket.on('error', () => {});
+    t.teardown(() => socket.destroy());
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => server.close());
+  const post = clientOf(`http://127.0.0.1:${(server.address() as AddressInfo).port}`, true);
+  for (const path of ['/1', '/2', '/3']) t.is((await post(path)).kind, 'answer');
+  t.is(connections, 3);
+});
 
 /** A section of one endpoint, whose file is gone once the section was read. */
 async function askOf(t: ExecutionContext, url: string): Promise<() => Promise<HttpResult>> {
