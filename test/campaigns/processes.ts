@@ -33,8 +33,10 @@ export interface ProcessesPlan {
   readonly programs: readonly string[];
   /** Every how many ends a holder is stopped rather than killed or closed. */
   readonly stopEvery: number;
-  /** How long a holder lives at most before it is ended. */
-  readonly longestLifeMs: number;
+  /** How long a holder lives at least before it is ended. */
+  readonly shortestLifeMs: number;
+  /** How much longer at most. */
+  readonly longerLifeMs: number;
 }
 
 /** What it came to. */
@@ -51,7 +53,9 @@ export interface ProcessesFigures {
   /** Jobs that are kept, and of which the master says that they were never sent. */
   readonly notSent: number;
   readonly longestTakeoverMs: number;
-  /** Of a call that met one death or close, from its beginning. */
+  /** Of a call that met no end. */
+  readonly longestCallMs: number;
+  /** Of a call that met one death or close, from that on, or from its beginning if it is later. */
   readonly longestDelayMs: number;
   /** Of a call that met one holder that was stopped. */
   readonly longestStoppedDelayMs: number;
@@ -70,8 +74,7 @@ interface Span {
 
 /** So many that their services, which fail at times, keep up with 200 signals a second. */
 const handles = Array.from({ length: 16 }, (_, index) => `h${index}`);
-const shortestLifeMs = 500;
-/** What a call may take beyond the time until the next process holds the master. */
+/** What a call may take, and more for each end that it meets. */
 const deathDelayMs = 5000;
 const drainMs = 120_000;
 const maxJobs = 100_000;
@@ -140,7 +143,7 @@ class Trial {
   }
 
   async run(onEnd: (done: number, text: string) => void): Promise<ProcessesFigures> {
-    const { ends, processes, programs, longestLifeMs } = this.#plan;
+    const { ends, processes, programs, shortestLifeMs, longerLifeMs } = this.#plan;
     for (let count = 0; count < processes; count += 1) await this.#addMember();
     await this.#group.addMinions();
     const signalling = (await this.#openSignals()).map((minion, index) =>
@@ -149,10 +152,10 @@ class Trial {
     const real = programs.map((program) => this.#runReal(program));
     for (const member of this.#group.members) this.#publish(member);
     for (let end = 1; end <= ends; end += 1) {
-      await sleep(shortestLifeMs + this.#random.next() * longestLifeMs);
+      await sleep(shortestLifeMs + this.#random.next() * longerLifeMs);
       onEnd(end, await this.#endHolder(end));
     }
-    await sleep(longestLifeMs);
+    await sleep(longerLifeMs);
     this.#isOver = true;
     for (const member of this.#group.members) if (!member.hasEnded) member.send({ type: 'rest' });
     await Promise.all([...signalling, ...real, ...this.#quiet]);
@@ -299,12 +302,13 @@ class Trial {
       if (count > 1) this.#problems.push(`a job came ${count} times: ${name}`);
     }
     this.#problems.push(...this.#group.outdated);
-    for (const { from, to } of this.#published) {
-      const allowedMs = this.#spansOf({ from, to })
+    for (const call of this.#published) {
+      const allowedMs = this.#spansOf(call)
         .map(({ kind }) => deathDelayMs + (kind === 'stop' ? this.#plan.takeoverAfter * 1000 : 0))
         .reduce((sum, ms) => sum + ms, 0);
-      if (allowedMs > 0 && to - from > allowedMs)
-        this.#problems.push(`a call took ${to - from} ms`);
+      const tookMs = this.#delayOf(call);
+      if (tookMs > Math.max(deathDelayMs, allowedMs))
+        this.#problems.push(`a call took ${tookMs} ms`);
     }
   }
 
@@ -347,13 +351,20 @@ class Trial {
     return this.#spans.filter((span) => from <= span.to && to >= span.from);
   }
 
-  /** Of calls that met such an end, and no other one. */
+  /** From the first end that a call met, or from its beginning if that is later. */
+  #delayOf(call: Pick<Span, 'from' | 'to'>): number {
+    const [first] = this.#spansOf(call);
+    return call.to - Math.max(call.from, first?.from ?? 0);
+  }
+
+  /** Of calls that met such an end, and no other one; with no kind, of those that met none. */
   #longestDelay(wanted: readonly EndKind[]): number {
     const met = this.#published.filter((call) => {
       const [span, ...more] = this.#spansOf(call);
-      return span !== undefined && more.length === 0 && wanted.includes(span.kind);
+      if (span === undefined) return wanted.length === 0;
+      return more.length === 0 && wanted.includes(span.kind);
     });
-    return Math.max(0, ...met.map(({ from, to }) => to - from));
+    return Math.max(0, ...met.map((call) => this.#delayOf(call)));
   }
 
   #anyMember(): Member {
@@ -380,6 +391,7 @@ class Trial {
       unsent: this.#published.filter(({ jid }) => !reached.has(jid)).length,
       notSent: this.#notSent,
       longestTakeoverMs: Math.max(0, ...deaths.map(({ from, to }) => to - from)),
+      longestCallMs: this.#longestDelay([]),
       longestDelayMs: this.#longestDelay(['kill', 'close']),
       longestStoppedDelayMs: this.#longestDelay(['stop']),
       runsOfRealMinions: this.#realRuns,
@@ -411,7 +423,8 @@ export async function runProcesses(
     programs,
     stopEvery: 5,
     // The processes of a small machine need seconds to answer what waited for the next holder.
-    longestLifeMs: 10_000,
+    shortestLifeMs: 6_000,
+    longerLifeMs: 8_000,
   };
   const { problems, ...figures } = await runSharedProcesses(plan, (done, text) =>
     print(`${done}: ${text}`),

@@ -17,7 +17,8 @@ longTest(
         takeoverAfter: 3,
         programs: [],
         stopEvery: 3,
-        longestLifeMs: 1500,
+        shortestLifeMs: 500,
+        longerLifeMs: 1500,
       },
       (done, text) => t.log(`${done}: ${text}`),
     );
