@@ -69,6 +69,14 @@ const ownTables: readonly Key[] = [
   ['state'],
 ];
 
+/** What of these all members share, as the extensions keep it (`ExtensionHost.shared`). */
+const sharedTables: readonly Key[] = [
+  ['state', 'bridge', 'enrolments'],
+  ['state', 'bridge', 'enrolments-ending'],
+  ['state', 'bridge', 'guests', 'token-key'],
+  ['state', 'bridge', 'signals'],
+];
+
 /** @throws MasterError ERR_NOT_SERVED where none is configured */
 function clusterOptionsOf({ cluster, confFile }: MasterConfig): ClusterOptions {
   if (cluster !== null) return cluster;
@@ -168,16 +176,25 @@ async function moveOwnTables(directory: string, moveOf: (table: Key) => Move): P
 
 /** What is moved already is there no longer, so it may be cut short. */
 async function moveRows(store: Store, { from, to }: Move): Promise<void> {
+  let after: Key | undefined;
   for (;;) {
     const operations: Operation[] = [];
-    for await (const { key, value, expiresAt } of store.list(from, { limit: rowsPerWrite })) {
+    const page = { limit: rowsPerWrite, ...(after === undefined ? {} : { after }) };
+    const last = after;
+    for await (const { key, value, expiresAt } of store.list(from, page)) {
+      after = key;
+      if (sharedTables.some((table) => isBelow(table, key))) continue;
       const moved = [...to, ...key.slice(from.length)];
       const life = expiresAt === undefined ? {} : { expiresAt };
       operations.push({ op: 'delete', key }, { op: 'put', key: moved, value, ...life });
     }
-    if (operations.length === 0) return;
-    await store.write(operations);
+    if (after === last) return;
+    if (operations.length > 0) await store.write(operations);
   }
+}
+
+function isBelow(table: Key, key: Key): boolean {
+  return table.every((segment, index) => key[index] === segment);
 }
 
 /** Opens the store as the member that this configuration is, for a moment. */

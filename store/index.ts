@@ -35,4 +35,4 @@ export type {
   StreamConsumer,
   StreamRecord,
 } from './store.ts';
-export { storeBelow } from './store-below.ts';
+export { changeBelow, operationBelow, storeBelow } from './store-below.ts';

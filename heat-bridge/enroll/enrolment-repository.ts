@@ -1,7 +1,7 @@
 /** All enrolments: in memory, and in the state area of the bridge. */
 
 import { EventEmitter, on } from 'node:events';
-import type { StateArea, StateOperation } from '../../master/index.ts';
+import type { SharedArea, StateChange, StateOperation } from '../../master/index.ts';
 import { MultiMap } from '../../runtime/index.ts';
 import { type Enrolment, type EnrolmentState, isLive } from './enrolment.ts';
 
@@ -20,9 +20,15 @@ export type KnownEnrolments = Pick<
 /** Tells one enrolment's changes by its number. */
 type Changes = Record<string, [Enrolment]>;
 
-/** Bounded by the keys that it brought, the open tickets, and a week of what is over. */
+/** Where enrolments are kept. */
+type EnrolmentRows = Pick<SharedArea, 'cluster' | 'follow' | 'write'>;
+
+/**
+ * Members of a cluster have the same enrolments: each follows what the others write. Bounded by the keys that it brought, the
+ * open tickets, and a week of what is over.
+ */
 export class EnrolmentRepository {
-  readonly #state: Pick<StateArea, 'list' | 'write'>;
+  readonly #state: EnrolmentRows;
   readonly #now: () => number;
   readonly #byNumber = new Map<string, Enrolment>();
   /** Number of the enrolment that has the id. */
@@ -34,22 +40,30 @@ export class EnrolmentRepository {
   /** Numbers of those that are over, with the time until which they are kept; oldest first. */
   readonly #over = new Map<string, number>();
   readonly #ending = new Set<string>();
+  /** Of the rows in the store of a cluster, by number. */
+  readonly #revisions = new Map<string, number>();
+  /** Numbers of those that are being written here. */
+  readonly #writing = new Set<string>();
+  #onFollowed: (enrolment: Enrolment) => void = () => {};
 
-  private constructor(state: Pick<StateArea, 'list' | 'write'>, now: () => number) {
+  private constructor(state: EnrolmentRows, now: () => number) {
     this.#state = state;
     this.#now = now;
   }
 
-  static async open(
-    state: Pick<StateArea, 'list' | 'write'>,
-    now: () => number,
-  ): Promise<EnrolmentRepository> {
+  static async open(state: EnrolmentRows, now: () => number): Promise<EnrolmentRepository> {
     const book = new EnrolmentRepository(state, now);
-    for await (const { value } of state.list([prefix])) {
-      book.#remember(JSON.parse(Buffer.from(value).toString('utf8')));
-    }
-    for await (const { key } of state.list([endingPrefix])) book.#ending.add(key.at(-1) ?? '');
+    await state.follow([prefix], (change) => book.#note(change));
+    await state.follow([endingPrefix], (change) => {
+      if (change.type === 'put') book.#ending.add(change.entry.key.at(-1) ?? '');
+      else book.#ending.delete(change.key.at(-1) ?? '');
+    });
     return book;
+  }
+
+  /** Told of each that another member of the cluster has written. */
+  set onFollowed(listener: (enrolment: Enrolment) => void) {
+    this.#onFollowed = listener;
   }
 
   get(number: string): Enrolment | undefined {
@@ -87,16 +101,20 @@ export class EnrolmentRepository {
     return counts;
   }
 
-  /** By heart at once, so that nothing else can be made of it meanwhile; durable when it resolves. */
+  /**
+   * By heart at once, so that nothing else can be made of it meanwhile; durable when it resolves. In a
+   * cluster it is by heart when it is durable.
+   * @throws StoreError ERR_REVISION where another member has made something else of it
+   */
   put(...enrolments: readonly Enrolment[]): Promise<void> {
-    return this.#write(enrolments, []);
+    return this.putWith(enrolments, []);
   }
 
   /** As {@link put}, and {@link ending} until {@link endCompleted}: also in the next process. */
   async putEnd(enrolment: Enrolment): Promise<void> {
     const { number } = enrolment;
     const key = [endingPrefix, number];
-    await this.#write([enrolment], [{ op: 'put', key, value: new Uint8Array() }]);
+    await this.putWith([enrolment], [{ op: 'put', key, value: new Uint8Array() }]);
     this.#ending.add(number);
   }
 
@@ -114,17 +132,13 @@ export class EnrolmentRepository {
     this.#ending.delete(number);
   }
 
-  async #write(enrolments: readonly Enrolment[], more: readonly StateOperation[]): Promise<void> {
+  /** As {@link put}, with other steps in the same transaction. */
+  async putWith(enrolments: readonly Enrolment[], more: readonly StateOperation[]): Promise<void> {
+    if (this.#state.cluster !== undefined) return this.#writeShared(enrolments, more);
     const before = enrolments.map(({ number }) => this.#byNumber.get(number));
     for (const enrolment of enrolments) this.#remember(enrolment);
     try {
-      const rows = enrolments.map((enrolment) => ({
-        op: 'put' as const,
-        key: [prefix, enrolment.number],
-        value: Buffer.from(JSON.stringify(enrolment)),
-        ...(isLive(enrolment) ? {} : { expiresAt: this.#now() + keepMs }),
-      }));
-      await this.#state.write([...rows, ...more]);
+      await this.#state.write([...enrolments.map((it) => this.#rowOf(it)), ...more]);
     } catch (error) {
       for (const [index, enrolment] of enrolments.entries()) {
         const known = before[index];
@@ -133,6 +147,47 @@ export class EnrolmentRepository {
       }
       throw error;
     }
+  }
+
+  async #writeShared(
+    enrolments: readonly Enrolment[],
+    more: readonly StateOperation[],
+  ): Promise<void> {
+    const numbers = enrolments.map(({ number }) => number);
+    for (const number of numbers) this.#writing.add(number);
+    try {
+      const rows = enrolments.map((enrolment): StateOperation => {
+        const ifRevision = this.#revisions.get(enrolment.number) ?? 0;
+        // protection: enrolments-of-two-members
+        return { ...this.#rowOf(enrolment), ifRevision };
+      });
+      await this.#state.write([...rows, ...more]);
+    } finally {
+      for (const number of numbers) this.#writing.delete(number);
+    }
+  }
+
+  #rowOf(enrolment: Enrolment): StateOperation & { readonly op: 'put' } {
+    return {
+      op: 'put',
+      key: [prefix, enrolment.number],
+      value: Buffer.from(JSON.stringify(enrolment)),
+      ...(isLive(enrolment) ? {} : { expiresAt: this.#now() + keepMs }),
+    };
+  }
+
+  /** One of the store; in a cluster also what any member makes of it. */
+  #note(change: StateChange): void {
+    if (change.type === 'delete') return;
+    const { value, revision } = change.entry;
+    const enrolment: Enrolment = JSON.parse(Buffer.from(value).toString('utf8'));
+    const { number } = enrolment;
+    this.#remember(enrolment);
+    if (this.#state.cluster === undefined) return;
+    this.#revisions.set(number, revision);
+    if (this.#writing.has(number)) return;
+    this.#onFollowed(enrolment);
+    this.announce(enrolment);
   }
 
   /** Tells those who follow, once what is kept was carried out. */
@@ -189,6 +244,7 @@ export class EnrolmentRepository {
     const known = this.#byNumber.get(number);
     if (known !== undefined) this.#removeFromIndexes(known);
     this.#byNumber.delete(number);
+    this.#revisions.delete(number);
     this.#over.delete(number);
     if (this.#byId.get(id) === number) this.#byId.delete(id);
   }

@@ -2,7 +2,12 @@
 
 import { type KeyObject, randomBytes } from 'node:crypto';
 import { isIP } from 'node:net';
-import { type KeyLifecycle, type LinkedSignal, linkSignals } from '../../master/index.ts';
+import {
+  type KeyLifecycle,
+  type LinkedSignal,
+  linkSignals,
+  type StateOperation,
+} from '../../master/index.ts';
 import {
   generateKeyPair,
   isRelayedAddress,
@@ -10,6 +15,7 @@ import {
   parsePublicKey,
 } from '../../minion-protocol/index.ts';
 import { BridgeError } from '../errors.ts';
+import type { SharedNames } from '../shared-names.ts';
 import {
   type Enrolment,
   type EnrolRequest,
@@ -28,6 +34,8 @@ export interface EnrolmentServiceDeps {
   readonly moves: EnrolmentTransitions;
   readonly admission: KeyLifecycle;
   readonly keyPairs: KeyPairs;
+  /** Ids, of which two members of a cluster must not enrol one each. */
+  readonly names: SharedNames;
   /** Signs tickets. */
   readonly privateKey: KeyObject;
   /** @throws BridgeError ERR_ENROLL_OFF where the options say too little to write user-data */
@@ -67,7 +75,11 @@ export class EnrolmentService {
       throw argumentError('id', 'the id of a minion (minion_ids)');
     checkEnrolRequest(request, this.#parts.now());
     const keys = request.by === 'keys' ? await keyPairs.take() : undefined;
-    return admission.exclusive(request.id, () => this.#create(request, { writer, keys }));
+    return admission.exclusive(request.id, () =>
+      this.#parts.names.decide([request.id], (steps) =>
+        this.#create(request, { writer, keys, steps }),
+      ),
+    );
   }
 
   async #create(
@@ -75,7 +87,12 @@ export class EnrolmentService {
     {
       writer,
       keys,
-    }: { readonly writer: UserDataWriter | undefined; readonly keys: KeyPairText | undefined },
+      steps,
+    }: {
+      readonly writer: UserDataWriter | undefined;
+      readonly keys: KeyPairText | undefined;
+      readonly steps: readonly StateOperation[];
+    },
   ): Promise<NewEnrolment> {
     const { admission, book, moves, tell } = this.#parts;
     const enrolment = this.#begin(request, keys);
@@ -84,9 +101,8 @@ export class EnrolmentService {
     const ticket = this.#ticketOf(enrolment);
     // Written first, because it is the step that may refuse what it was given.
     const userData = writer?.write(request, { ticket, keys }) ?? '';
-    const isOpen = book.put(enrolment);
+    await book.putWith([enrolment], steps);
     if (before !== undefined) await moves.fail(before, 'a newer ticket was made for this id');
-    await isOpen;
     if (keys !== undefined) {
       await admission.admit({ id, publicKey: keys.publicPem, protocol: enrolment.protocol });
     }
@@ -224,6 +240,7 @@ interface ImportDeps {
   readonly book: EnrolmentRepository;
   readonly moves: EnrolmentTransitions;
   readonly admission: KeyLifecycle;
+  readonly names: SharedNames;
   readonly defaultProtocol: 0 | 1 | 2 | 3;
   readonly tell: (news: EnrolmentEvent) => void;
   readonly now: () => number;
@@ -238,13 +255,15 @@ async function importMinions(
   minions: readonly KnownMinion[],
   parts: ImportDeps,
 ): Promise<readonly Enrolment[]> {
-  const { book, moves, admission, tell } = parts;
+  const { book, moves, admission, names, tell } = parts;
   const ids = new Set(minions.map(({ id }) => id));
   if (ids.size < minions.length)
     throw new BridgeError('ERR_ENROLL_ARGS', 'an id stands there twice');
-  const enrolments = minions.map((minion, index) => toEnrolment(minion, index, parts));
-  if (enrolments.length === 0) return [];
-  await book.put(...enrolments);
+  const enrolments = await names.decide([...ids], async (steps) => {
+    const made = minions.map((minion, index) => toEnrolment(minion, index, parts));
+    if (made.length > 0) await book.putWith(made, steps);
+    return made;
+  });
   for (const [index, { publicKey }] of minions.entries()) {
     const enrolment = enrolments[index];
     if (enrolment === undefined) continue;
@@ -351,7 +370,7 @@ export function createEnrollApi(parts: EnrollApiDeps): EnrollApi {
     },
     retire: async (machine) => {
       if ('id' in machine) {
-        await parts.admission.exclusive(machine.id, () => moves.retire(machine.id));
+        await moves.retireInTurn(machine.id);
         return;
       }
       for (const enrolment of ofMachine(machine)) {

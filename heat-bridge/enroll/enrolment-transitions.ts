@@ -1,16 +1,20 @@
 /** State transitions of enrolments: stored, then applied to keys, then reported; and deadlines. */
 
 import type { Logger } from 'pino';
-import type {
-  AuditActor,
-  AuditBursts,
-  AuditEntry,
-  ExtensionHost,
-  KeyLifecycle,
+import {
+  type AuditActor,
+  type AuditBursts,
+  type AuditEntry,
+  type ExtensionHost,
+  type KeyLifecycle,
+  StoreError,
 } from '../../master/index.ts';
 import type { Enrolment } from './enrolment.ts';
 import type { EnrolmentRepository } from './enrolment-repository.ts';
 import type { UsedTickets } from './tickets.ts';
+
+/** Each of them fails because another member of the cluster has made something else of an enrolment. */
+const maxTries = 20;
 
 /** What is told of an enrolment, on the bus and in the audit log. */
 export interface EnrolmentEvent {
@@ -46,7 +50,8 @@ export class EnrolmentTransitions {
 
   /**
    * Runs work on an enrolment as it is when its turn comes: sign-ins of its id, operations on the
-   * id's key and other transitions come before or after it.
+   * id's key and other transitions come before or after it. Where another member of the cluster is
+   * first, it runs again with what the enrolment is then.
    */
   exclusive<T>(
     enrolment: Pick<Enrolment, 'id' | 'number'>,
@@ -54,7 +59,14 @@ export class EnrolmentTransitions {
   ): Promise<T> {
     const { admission, book } = this.#parts;
     // protection: one-transition-at-a-time
-    return admission.exclusive(enrolment.id, () => work(book.get(enrolment.number)));
+    return admission.exclusive(enrolment.id, () =>
+      untilAgreed(() => work(book.get(enrolment.number))),
+    );
+  }
+
+  /** {@link retire} when the id's turn comes. */
+  retireInTurn(id: string): Promise<void> {
+    return this.#parts.admission.exclusive(id, () => untilAgreed(() => this.retire(id)));
   }
 
   /**
@@ -85,7 +97,13 @@ export class EnrolmentTransitions {
     if (admission.keyOf(id)?.fingerprint !== fingerprint) return known;
     const { deadline: _, ...rest } = known;
     const enrolment: Enrolment = { ...rest, state: 'signed-in' };
-    await book.put(enrolment);
+    try {
+      await book.put(enrolment);
+    } catch (error) {
+      // Another member of the cluster has heard it as well.
+      if (isSecond(error)) return book.get(known.number) ?? known;
+      throw error;
+    }
     this.#tell({ what: 'signed-in', enrolment });
     return enrolment;
   }
@@ -164,6 +182,33 @@ export class EnrolmentTransitions {
     for (const enrolment of [...book.ending()]) await this.#endLeftKey(enrolment);
   }
 
+  /** Remembers the tickets that are used, wherever they were, before anybody is served. */
+  async resumeTickets(): Promise<void> {
+    const used = [...this.#parts.book.all()].filter(({ state }) => state !== 'open');
+    await Promise.all(used.map((it) => this.#spend(it)));
+  }
+
+  /** Another member of the cluster has written it: its ticket is used here too. */
+  async followed(enrolment: Enrolment): Promise<void> {
+    if (enrolment.state !== 'open') await this.#spend(enrolment);
+  }
+
+  /** Makes up for what a member of the cluster that is gone left undone. */
+  async takeOver(): Promise<void> {
+    const { book, now } = this.#parts;
+    for (const enrolment of [...book.all()].filter(({ state }) => state === 'accepted')) {
+      await this.exclusive(enrolment, async (current) => {
+        if (current?.state !== 'accepted') return;
+        const deadline = now() + signInMs;
+        if (current.deadline !== undefined) await book.put({ ...current, deadline });
+        await this.#acceptKey(current);
+      });
+    }
+    for (const enrolment of [...book.ending()]) {
+      await this.exclusive(enrolment, () => this.#endLeftKey(enrolment));
+    }
+  }
+
   /** Does at the keys what was kept. A key that was not shown yet is known when it is. */
   async #acceptKey({ id, fingerprint, protocol }: Enrolment): Promise<void> {
     const { admission } = this.#parts;
@@ -211,6 +256,21 @@ export class EnrolmentTransitions {
   async #spend({ number, ticketExpiresAt }: Enrolment): Promise<void> {
     if (ticketExpiresAt !== undefined) await this.#parts.spent.add(number, ticketExpiresAt);
   }
+}
+
+async function untilAgreed<T>(work: () => Promise<T>): Promise<T> {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await work();
+    } catch (error) {
+      if (!isSecond(error) || tries === maxTries) throw error;
+    }
+  }
+}
+
+/** Another member of the cluster was first. */
+function isSecond(error: unknown): boolean {
+  return error instanceof StoreError && error.code === 'ERR_REVISION';
 }
 
 // Reports: events, audit records, log.
@@ -264,6 +324,8 @@ export interface DeadlineDeps {
   readonly book: EnrolmentRepository;
   readonly moves: EnrolmentTransitions;
   readonly bursts: AuditBursts;
+  /** Whether this master, and no other member of its cluster, ends what is over. */
+  readonly isActive: () => boolean;
   readonly now: () => number;
   readonly log: Logger;
 }
@@ -284,9 +346,10 @@ export class EnrolmentDeadlines {
 
   /** Ends what is over now. @throws what the store or the keys throw */
   async endExpired(): Promise<void> {
-    const { book, bursts, moves } = this.#parts;
+    const { book, bursts, moves, isActive } = this.#parts;
     book.prune();
     bursts.flushIfDue();
+    if (!isActive()) return;
     for (const enrolment of [...book.all()]) {
       if (this.#endOf(enrolment) === undefined) continue;
       // It may have become something else before its turn comes.

@@ -13,6 +13,7 @@ import { makeDirectory } from '../../runtime/index.ts';
 import { type BridgeModule, familyOf } from '../bridge-module.ts';
 import { BridgeError } from '../errors.ts';
 import { parseSection } from '../options.ts';
+import { SharedNames } from '../shared-names.ts';
 import type { Enrolment, EnrolRequest, NewEnrolment } from './enrolment.ts';
 import { EnrolmentRepository, type KnownEnrolments } from './enrolment-repository.ts';
 import { addMachineRoutes, addServiceRoutes } from './enrolment-routes.ts';
@@ -31,7 +32,7 @@ import {
 } from './enrolment-transitions.ts';
 import { MachineRequests } from './machine-requests.ts';
 import { TicketClaimHandler } from './ticket-claims.ts';
-import { openTicketKey, UsedTickets } from './tickets.ts';
+import { openTicketKey, ticketKeyOf, UsedTickets } from './tickets.ts';
 import { UserDataWriter } from './user-data.ts';
 
 /** The part of the bridge that enrols. */
@@ -51,20 +52,25 @@ export interface EnrolmentModule extends BridgeModule<EnrollApi> {
 
 /**
  * Opens it: `<state_dir>/enroll/` holds the key that signs tickets, and the tickets that were used;
- * neither is in the store or its backups.
+ * neither is in the store or its backups. Members of a cluster derive the key from their secret.
  * @throws BridgeError ERR_TICKET_KEY, StoreError
  */
 export async function openEnrolment(
   host: ExtensionHost,
   options: EnrollOptions,
 ): Promise<EnrolmentModule> {
-  const { admission, now, state, closing } = host;
+  const { admission, now, shared, closing } = host;
   const log = host.logger.child({ part: 'enroll' });
   const directory = path.join(host.config.stateDir, 'enroll');
   await makeDirectory(directory, 0o700);
-  const key = await openTicketKey(path.join(directory, 'ticket.key'));
+  const { cluster } = shared;
+  const key =
+    cluster === undefined
+      ? await openTicketKey(path.join(directory, 'ticket.key'))
+      : ticketKeyOf(cluster.derive('tickets'));
   const spent = await UsedTickets.open(path.join(directory, 'spent'), now);
-  const book = await EnrolmentRepository.open(state, now);
+  const book = await EnrolmentRepository.open(shared, now);
+  const names = await SharedNames.open(shared, 'enrolment-names');
   const bursts = new AuditBursts({ audit: host.audit, now });
   const tell = createEnrolmentEmitter(host, bursts, log);
   const listeners = new Set<RetireListener>();
@@ -82,6 +88,7 @@ export async function openEnrolment(
     moves,
     admission,
     keyPairs,
+    names,
     privateKey: key.privateKey,
     writer: () => createUserDataWriter(host, options),
     isServed: () => isServed,
@@ -97,20 +104,28 @@ export async function openEnrolment(
   };
   const claims = new TicketClaimHandler({ book, moves, admission, rules, takesGrains, tell });
   const machines = new MachineRequests(claims, (enrolment) => tokenOf(enrolment));
-  const deadlines = new EnrolmentDeadlines({ book, moves, bursts, now, log });
+  const isActive = (): boolean => cluster?.isHeld !== false;
+  const deadlines = new EnrolmentDeadlines({ book, moves, bursts, isActive, now, log });
   const api = createEnrollApi({
     desk,
     book,
     moves,
     keyPairs,
     admission,
+    names,
     listeners,
     defaultProtocol: protocol,
     tell,
     now,
     closing,
   });
-  await moves.resume();
+  if (cluster === undefined) await moves.resume();
+  else await moves.resumeTickets();
+  book.onFollowed = (enrolment) => {
+    moves.followed(enrolment).catch((error: unknown) => {
+      log.error({ err: error }, 'a ticket that was used at another member was not remembered');
+    });
+  };
   const stopHearing = admission.onHeard((id) => {
     moves.heard(id).catch((error: unknown) => {
       log.error({ minion: id, err: error }, 'a sign-in was not kept');
@@ -149,6 +164,11 @@ export async function openEnrolment(
     },
     start: () => {
       deadlines.start();
+      cluster?.onHeld(() => {
+        moves.takeOver().catch((error: unknown) => {
+          log.error({ err: error }, 'what another member left undone of enrolments is not done');
+        });
+      });
       keyPairs.prepare().catch((error: unknown) => log.error({ err: error }, 'no keys were made'));
     },
     close: async () => {

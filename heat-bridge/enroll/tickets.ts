@@ -123,7 +123,8 @@ export async function openTicketKey(file: string): Promise<TicketKey> {
   return ticketKeyOf(seed);
 }
 
-function ticketKeyOf(seed: Buffer): TicketKey {
+/** @param seed - 32 bytes */
+export function ticketKeyOf(seed: Uint8Array): TicketKey {
   const der = Buffer.concat([pkcs8Prefix, seed]);
   const privateKey = createPrivateKey({ key: der, format: 'der', type: 'pkcs8' });
   return { privateKey, publicKey: createPublicKey(privateKey) };

@@ -345,7 +345,7 @@ export async function openGuests(
     closing,
   });
   const tokens = await GuestTokens.open({
-    state,
+    state: host.shared,
     findEnrolment: (number) => enroll.enrolments.get(number),
   });
   const guestOfAgent = ({ instance, project }: AgentInstance): Guest => {

@@ -11,6 +11,13 @@ export async function openSealedKey(
   const known = await state.get(row);
   if (known !== undefined) return state.unseal(known.value);
   const key = randomBytes(32);
-  await state.write([{ op: 'put', key: row, value: state.seal(key), ifRevision: 0 }]);
-  return key;
+  try {
+    await state.write([{ op: 'put', key: row, value: state.seal(key), ifRevision: 0 }]);
+    return key;
+  } catch (error) {
+    // Another member of the cluster has made it.
+    const made = await state.get(row);
+    if (made === undefined) throw error;
+    return state.unseal(made.value);
+  }
 }

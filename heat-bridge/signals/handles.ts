@@ -5,9 +5,10 @@ import { isDeepStrictEqual } from 'node:util';
 import type { TSchema } from 'typebox';
 import Type from '#typebox';
 import { Compile } from '#typebox/compile';
-import type { StateArea } from '../../master/index.ts';
+import type { SharedArea, StateChange, StateOperation } from '../../master/index.ts';
 import { Budget, type BudgetLimits, KeyedMutex, originOf } from '../../runtime/index.ts';
 import { BridgeError } from '../errors.ts';
+import { SharedNames } from '../shared-names.ts';
 import { type Destination, parseDestination, type Transport } from './destination.ts';
 import {
   compileGroups,
@@ -140,7 +141,7 @@ export function parseSignalTag(
 }
 
 export interface HandleRegistryOptions {
-  readonly state: StateArea;
+  readonly state: SharedArea;
   readonly isListed: (origin: string) => boolean;
   readonly membership: GroupMembership;
   /** How long a handle lives that does not say so, milliseconds. */
@@ -174,11 +175,21 @@ interface HandleRow extends StoredHandle {
   readonly isInGroups: (minion: string) => boolean;
 }
 
+interface NewHandle {
+  readonly destination: Destination;
+  /** Whether one of this alias and owner may be there. */
+  readonly replaces: boolean;
+  /** What is written with it. */
+  readonly steps: readonly StateOperation[];
+}
+
 /**
  * The registered handles. An alias is unique to an owner, and to a minion: two owners may use the
  * same alias for different minions, so that what a minion signals is for one handle at most. That is
  * the one that lists the minion; else, of those for a group that it is in, the one that was for its
  * groups first.
+ *
+ * Members of a cluster have the same handles: what one writes, the others follow.
  */
 export class HandleRegistry {
   readonly #options: HandleRegistryOptions;
@@ -190,21 +201,28 @@ export class HandleRegistry {
   readonly #bytes: Budget;
   /** Changes of handles with the same alias. */
   readonly #changes = new KeyedMutex();
+  /** Aliases. */
+  readonly #names: SharedNames;
+  #onFollowed: (id: string) => void = () => {};
 
-  private constructor(options: HandleRegistryOptions) {
+  private constructor(options: HandleRegistryOptions, names: SharedNames) {
     this.#options = options;
+    this.#names = names;
     this.#bytes = new Budget(options.bytes);
   }
 
   /** With those that a process before this one registered. */
   static async open(options: HandleRegistryOptions): Promise<HandleRegistry> {
-    const handles = new HandleRegistry(options);
-    for await (const { key, value } of options.state.list(['signals', 'handles'])) {
-      const stored: StoredHandle = JSON.parse(Buffer.from(value).toString('utf8'));
-      const isInGroups = compileGroups(stored.plain, options.membership);
-      handles.#restore({ ...stored, key, bytes: value.length, isInGroups });
-    }
+    const { state } = options;
+    const names = await SharedNames.open(state, 'handle-names');
+    const handles = new HandleRegistry(options, names);
+    await state.follow(['signals', 'handles'], (change) => handles.#note(change));
     return handles;
+  }
+
+  /** Told the id of each handle that was changed or removed at any member of the cluster. */
+  set onFollowed(listener: (id: string) => void) {
+    this.#onFollowed = listener;
   }
 
   /**
@@ -216,7 +234,10 @@ export class HandleRegistry {
   async add(registration: HandleRegistration, replaces = false): Promise<HandleInfo> {
     const { signal, ...rest } = parseHandleRegistration(registration);
     const destination = parseDestination(signal);
-    return this.#changes.run(rest.alias, () => this.#add(rest, destination, replaces));
+    const { alias } = rest;
+    return this.#changes.run(alias, () =>
+      this.#names.decide([alias], (steps) => this.#add(rest, { destination, replaces, steps })),
+    );
   }
 
   /**
@@ -266,12 +287,14 @@ export class HandleRegistry {
    * @throws BridgeError as {@link show}
    */
   async remove(alias: string, owner?: string): Promise<HandleInfo> {
-    return this.#changes.run(alias, async () => {
-      const row = this.#rowOf(alias, owner);
-      await this.#options.state.write([{ op: 'delete', key: row.key }]);
-      this.#drop(row);
-      return this.#infoOf(row);
-    });
+    return this.#changes.run(alias, () =>
+      this.#names.decide([alias], async (steps) => {
+        const row = this.#rowOf(alias, owner);
+        await this.#options.state.write([{ op: 'delete', key: row.key }, ...steps]);
+        this.#drop(row);
+        return this.#infoOf(row);
+      }),
+    );
   }
 
   /** Lets a minion that is no more signal none; durable when it resolves. */
@@ -279,18 +302,19 @@ export class HandleRegistry {
     const naming = [...this.#rows.values()].filter(({ plain }) => plain.minions.includes(minion));
     await Promise.all(
       naming.map(({ plain: { id, alias } }) =>
-        this.#changes.run(alias, async () => {
-          const row = this.#rows.get(id);
-          if (row !== undefined) await this.#write(withoutMinion(row, minion), row);
-        }),
+        this.#changes.run(alias, () =>
+          this.#names.decide([alias], async (steps) => {
+            const row = this.#rows.get(id);
+            if (row !== undefined) await this.#write(withoutMinion(row, minion), row, steps);
+          }),
+        ),
       ),
     );
   }
 
   async #add(
     rest: Omit<HandleRegistration, 'signal'>,
-    destination: Destination,
-    replaces: boolean,
+    { destination, replaces, steps }: NewHandle,
   ): Promise<HandleInfo> {
     this.#forgetEnded();
     const { now, handleTtlMs, state, membership } = this.#options;
@@ -335,13 +359,14 @@ export class HandleRegistry {
       key,
       isInGroups: compileGroups(plain, membership),
     };
-    return this.#write(fresh, before);
+    return this.#write(fresh, before, steps);
   }
 
   /** Writes a row in the place of the one before, within the bytes of its owner. */
   async #write(
     fresh: Omit<HandleRow, 'bytes'>,
     before: HandleRow | undefined,
+    steps: readonly StateOperation[],
   ): Promise<HandleInfo> {
     const { plain, claimedAt, sealed, key } = fresh;
     const claimed = claimedAt === undefined ? {} : { claimedAt };
@@ -355,10 +380,19 @@ export class HandleRegistry {
       const text = 'the handles of this owner, or all of them, use as many bytes as they may';
       throw new BridgeError('ERR_HANDLE_LIMIT', text);
     }
+    const { state } = this.#options;
+    const expiresAt = plain.expiresAt + endedHandleRetentionMs;
+    const put = { op: 'put', key, value, expiresAt } as const;
+    if (state.cluster !== undefined) {
+      // In its place once the log has it.
+      this.#bytes.release(budgetOwner(plain), row.bytes);
+      if (before !== undefined) this.#restore(before);
+      await state.write([put, ...steps]);
+      return this.#infoOf(row);
+    }
     this.#index(row);
     try {
-      const expiresAt = plain.expiresAt + endedHandleRetentionMs;
-      await this.#options.state.write([{ op: 'put', key, value, expiresAt }]);
+      await state.write([put]);
     } catch (error) {
       this.#drop(row);
       if (before !== undefined) this.#restore(before);
@@ -397,6 +431,20 @@ export class HandleRegistry {
     // protection: groups-of-a-handle
     const meaning = forGroups.filter((row) => row !== listing && row.isInGroups(minion));
     return listing === undefined ? meaning : [listing, ...meaning];
+  }
+
+  /** A handle of the store; in a cluster also what any member makes of it. */
+  #note(change: StateChange): void {
+    const id = (change.type === 'put' ? change.entry : change).key.at(-1) ?? '';
+    const known = this.#rows.get(id);
+    if (known !== undefined) this.#drop(known);
+    if (change.type === 'put') {
+      const { key, value } = change.entry;
+      const stored: StoredHandle = JSON.parse(Buffer.from(value).toString('utf8'));
+      const isInGroups = compileGroups(stored.plain, this.#options.membership);
+      this.#restore({ ...stored, key, bytes: value.length, isInGroups });
+    }
+    this.#onFollowed(id);
   }
 
   /** What was registered before stays, also where there is less room now. */

@@ -23,6 +23,7 @@ import {
 import { type BridgeModule, familyOf, figureOf } from '../bridge-module.ts';
 import { BridgeOptionsError, parseSection, parseSections } from '../options.ts';
 import type { Traces } from '../tracing.ts';
+import { Delivery } from './delivery.ts';
 import { DeliveryWorker } from './delivery-worker.ts';
 import type { GroupMembership } from './handle-groups.ts';
 import { type HandleInfo, HandleRegistry } from './handles.ts';
@@ -167,7 +168,7 @@ const turnRetryMs = 1_000;
 /** What signals need of their master. */
 export type SignalsHost = Pick<
   ExtensionHost,
-  'audit' | 'beforeReload' | 'closing' | 'fire' | 'isWithin' | 'logger' | 'now' | 'state'
+  'audit' | 'beforeReload' | 'closing' | 'fire' | 'isWithin' | 'logger' | 'now' | 'shared'
 > & {
   /** `publish_session` says how long a request that was sent once can come again. */
   readonly config: Pick<ExtensionHost['config'], 'publishSession'>;
@@ -207,7 +208,7 @@ export async function openSignals(
   section: unknown,
   { projectOf, traces }: SignalsDeps,
 ): Promise<SignalsModule> {
-  const { state, now, closing } = host;
+  const { shared: state, now } = host;
   const {
     endpoints: configured,
     timeoutMs,
@@ -249,30 +250,34 @@ export async function openSignals(
   });
   const outbox = await Outbox.open({ state, quotas, keepMarksMs, deadLetterTtlMs, now });
   const over = { delivered: 0, dead: 0 };
-  const courier = new DeliveryWorker({
-    ...pace,
-    handles,
-    outbox,
-    ask,
-    deliver: createDeliverer(),
-    turnMs: turnRetryMs,
-    closing,
-    now,
-    random: Math.random,
-    log,
-    onOver: (record, handle, reason) => {
-      if (reason === undefined) over.delivered += 1;
-      else over.dead += 1;
-      reports.over(record, handle, reason);
-      traces?.signalOver(record, reason);
-    },
-  });
+  const deliver = createDeliverer();
+  const createWorker = (closing: AbortSignal): DeliveryWorker =>
+    new DeliveryWorker({
+      ...pace,
+      handles,
+      outbox,
+      ask,
+      deliver,
+      turnMs: turnRetryMs,
+      closing,
+      now,
+      random: Math.random,
+      log,
+      onOver: (record, handle, reason) => {
+        if (reason === undefined) over.delivered += 1;
+        else over.dead += 1;
+        reports.over(record, handle, reason);
+        traces?.signalOver(record, reason);
+      },
+    });
+  const delivery = new Delivery(outbox, createWorker);
   const keyOf = (minion: string): string | undefined => host.admission.keyOf(minion)?.fingerprint;
   const held = new HeldSignals({
     handles,
     outbox,
     ttlMs: heldTtlMs,
     keyOf,
+    isActive: () => state.cluster?.isHeld !== false,
     now,
     log,
     onGivenUp: (record, reason) => {
@@ -284,7 +289,16 @@ export async function openSignals(
   });
   const route = (pending: PendingSignal): void => {
     if (pending.handle === undefined) held.add(pending);
-    else courier.add(pending, pending.handle);
+    else delivery.add(pending, pending.handle);
+  };
+  const release = (handle: HandleInfo): Promise<void> =>
+    held.releaseAll(handle).catch((error: unknown) => {
+      log.error({ alias: handle.alias, err: error }, 'held signals were not given to the handle');
+    });
+  const begin = (ended: AbortSignal): void => {
+    Promise.all([delivery.begin(ended), held.start()]).catch((error: unknown) => {
+      log.error({ err: error }, 'held signals were not given to their handles');
+    });
   };
   const intake = new SignalIntake({
     handles,
@@ -304,12 +318,8 @@ export async function openSignals(
     onRefused: (minion, alias, refusal) => reports.refused(minion, alias, refusal),
   });
   const plain = {
-    handles: createHandlesApi(handles, courier, (handle) =>
-      held.releaseAll(handle).catch((error: unknown) => {
-        log.error({ alias: handle.alias, err: error }, 'held signals were not given to the handle');
-      }),
-    ),
-    outbox: createOutboxApi({ outbox, courier, handles }),
+    handles: createHandlesApi(handles, delivery, release),
+    outbox: createOutboxApi({ outbox, courier: delivery, handles }),
   };
   const rows = signalMethods(plain);
   const api = audited(rows, plain, host.audit);
@@ -327,15 +337,21 @@ export async function openSignals(
       await held.dismiss(minion);
     },
     start: () => {
-      for (const pending of outbox.pending) route(pending);
+      const { cluster } = state;
+      for (const pending of outbox.pending) if (pending.handle === undefined) held.add(pending);
       outbox.onPending = route;
-      held.start().catch((error: unknown) => {
-        log.error({ err: error }, 'held signals were not given to their handles');
-      });
+      if (cluster === undefined) return begin(host.closing);
+      outbox.onReplaced = (pending) => held.forget(pending);
+      handles.onFollowed = (id) => {
+        delivery.wake(id);
+        const handle = handles.find(id);
+        if (handle !== undefined && cluster.isHeld) void release(handle);
+      };
+      cluster.onHeld((ended) => begin(AbortSignal.any([ended, host.closing])));
     },
     close: async () => {
       await held.close();
-      await courier.close();
+      await delivery.close();
     },
   };
 }
@@ -368,7 +384,7 @@ function outboxFamilies(
 /** @param release - delivers what was held for a handle */
 function createHandlesApi(
   handles: HandleRegistry,
-  courier: DeliveryWorker,
+  courier: Delivery,
   release: (handle: HandleInfo) => Promise<void>,
 ): HandlesApi {
   return {

@@ -1,7 +1,13 @@
-import { createHash, randomUUID } from 'node:crypto';
+import { createHash, randomInt, randomUUID } from 'node:crypto';
 import Type from '#typebox';
 import { Compile } from '#typebox/compile';
-import { type StateArea, type StateOperation, StoreError } from '../../master/index.ts';
+import {
+  type SharedArea,
+  type StateArea,
+  type StateChange,
+  type StateOperation,
+  StoreError,
+} from '../../master/index.ts';
 import { parseJson, tryParseJson, writeJson } from '../../runtime/index.ts';
 import { BridgeError } from '../errors.ts';
 import type { HandleInfo } from './handles.ts';
@@ -173,14 +179,71 @@ export async function upgradeRecords(
       operations.push(expiresAt === undefined ? put : { ...put, expiresAt });
     }
   }
-  await state.write(operations);
+  try {
+    await state.write(operations);
+  } catch (error) {
+    // Another member of the cluster has done it.
+    if (!isConflict(error)) throw error;
+  }
+}
+
+/** A row was changed since it was looked at. */
+function isConflict(error: unknown): boolean {
+  return error instanceof StoreError && error.code === 'ERR_REVISION';
+}
+
+/** Ids of what is over, by age, with the time at which each is forgotten. */
+class AgedIds {
+  readonly #expiry = new Map<string, number>();
+
+  /** With those that there are; in a cluster also with those of other members from then on. */
+  async follow(state: SharedArea, part: 'dead' | 'delivered'): Promise<void> {
+    await state.follow(['signals', part], (change) => this.#note(change));
+    const found = [...this.#expiry].sort(([, a], [, b]) => a - b);
+    this.#expiry.clear();
+    for (const [id, expiresAt] of found) this.#expiry.set(id, expiresAt);
+  }
+
+  get size(): number {
+    return this.#expiry.size;
+  }
+
+  add(id: string, expiresAt: number): void {
+    this.#expiry.set(id, expiresAt);
+  }
+
+  remove(id: string): void {
+    this.#expiry.delete(id);
+  }
+
+  /** Forgets those whose time is over. */
+  expire(now: number): void {
+    for (const [id, expiresAt] of this.#expiry) {
+      if (expiresAt > now) return;
+      this.#expiry.delete(id);
+    }
+  }
+
+  /** Takes out the oldest where there are more than so many. */
+  dropOldest(most: number): string | undefined {
+    const [oldest] = this.#expiry.keys();
+    if (this.#expiry.size <= most || oldest === undefined) return undefined;
+    this.#expiry.delete(oldest);
+    return oldest;
+  }
+
+  /** The rows are not read: a thousand of them are as large as the outbox. */
+  #note(change: StateChange): void {
+    if (change.type === 'delete') this.#expiry.delete(change.key.at(-1) ?? '');
+    else this.#expiry.set(change.entry.key.at(-1) ?? '', change.entry.expiresAt ?? 0);
+  }
 }
 
 /** More than an operator reads; the oldest go. */
 const maxDeadLetters = 10_000;
 
 export interface DeadLetterListOptions {
-  readonly state: StateArea;
+  readonly state: SharedArea;
   /** How long they are kept, milliseconds. */
   readonly keepMs: number;
   readonly now: () => number;
@@ -189,8 +252,7 @@ export interface DeadLetterListOptions {
 /** The signals that will not be delivered, with the reason, for an operator to look at. */
 export class DeadLetterList {
   readonly #options: DeadLetterListOptions;
-  /** By age: when each is forgotten, milliseconds since 1970. */
-  readonly #expiry = new Map<string, number>();
+  readonly #ids = new AgedIds();
 
   private constructor(options: DeadLetterListOptions) {
     this.#options = options;
@@ -198,20 +260,14 @@ export class DeadLetterList {
 
   static async open(options: DeadLetterListOptions): Promise<DeadLetterList> {
     const letters = new DeadLetterList(options);
-    for (const [id, expiresAt] of await listByExpiry(options.state, 'dead')) {
-      letters.#expiry.set(id, expiresAt);
-    }
+    await letters.#ids.follow(options.state, 'dead');
     return letters;
   }
 
   /** How many there are. */
   get size(): number {
-    const now = this.#options.now();
-    for (const [id, expiresAt] of this.#expiry) {
-      if (expiresAt > now) break;
-      this.#expiry.delete(id);
-    }
-    return this.#expiry.size;
+    this.#ids.expire(this.#options.now());
+    return this.#ids.size;
   }
 
   /** Those that ended first come first. */
@@ -223,24 +279,19 @@ export class DeadLetterList {
     return records.sort((a, b) => a.endedAt - b.endedAt);
   }
 
-  /** @throws BridgeError ERR_SIGNAL_UNKNOWN */
-  async get(id: string): Promise<DeadLetter> {
+  /** With the revision of its row. @throws BridgeError ERR_SIGNAL_UNKNOWN */
+  async get(id: string): Promise<{ readonly dead: DeadLetter; readonly revision: number }> {
     const entry = await this.#options.state.get(['signals', 'dead', id]);
-    if (entry === undefined) {
-      throw new BridgeError(
-        'ERR_SIGNAL_UNKNOWN',
-        'the dead-letter list has no signal of this id; those that wait are tried again anyway',
-      );
-    }
-    return unpackDeadLetter(entry.value);
+    if (entry === undefined) throw unknownDeadLetterError();
+    return { dead: unpackDeadLetter(entry.value), revision: entry.revision };
   }
 
-  /** @param besides - done in the same transaction */
-  async add(
-    record: OutboxRecord & Pick<DeadLetter, 'httpStatus' | 'reason'>,
-    besides: readonly StateOperation[],
-  ): Promise<DeadLetter> {
-    const { state, keepMs, now } = this.#options;
+  /** A record as it is listed, and what lists it. */
+  operations(record: OutboxRecord & Pick<DeadLetter, 'httpStatus' | 'reason'>): {
+    readonly dead: DeadLetter;
+    readonly operations: readonly StateOperation[];
+  } {
+    const { keepMs, now } = this.#options;
     const dead: DeadLetter = { ...record, endedAt: now() };
     const expiresAt = dead.endedAt + keepMs;
     const put = {
@@ -249,23 +300,39 @@ export class DeadLetterList {
       value: packRecord(dead),
       expiresAt,
     } as const;
-    this.#expiry.set(record.id, expiresAt);
-    await state.write([...besides, put, ...this.#dropOldest()]);
-    return dead;
+    this.#ids.add(record.id, expiresAt);
+    const oldest = this.#ids.dropOldest(maxDeadLetters);
+    if (oldest === undefined) return { dead, operations: [put] };
+    return { dead, operations: [put, { op: 'delete', key: ['signals', 'dead', oldest] }] };
   }
 
-  /** @param besides - done in the same transaction */
-  async remove(id: string, besides: readonly StateOperation[] = []): Promise<void> {
-    await this.#options.state.write([{ op: 'delete', key: ['signals', 'dead', id] }, ...besides]);
-    this.#expiry.delete(id);
+  async remove(id: string): Promise<void> {
+    await this.#options.state.write([{ op: 'delete', key: ['signals', 'dead', id] }]);
+    this.#ids.remove(id);
   }
 
-  #dropOldest(): StateOperation[] {
-    const [oldest] = this.#expiry.keys();
-    if (this.#expiry.size <= maxDeadLetters || oldest === undefined) return [];
-    this.#expiry.delete(oldest);
-    return [{ op: 'delete', key: ['signals', 'dead', oldest] }];
+  /**
+   * Takes one out, unless somebody else has meanwhile.
+   * @param besides - done in the same transaction
+   * @throws BridgeError ERR_SIGNAL_UNKNOWN
+   */
+  async take(id: string, revision: number, besides: readonly StateOperation[]): Promise<void> {
+    const deleted = { op: 'delete', key: ['signals', 'dead', id], ifRevision: revision } as const;
+    try {
+      // protection: requeued-once
+      await this.#options.state.write([deleted, ...besides]);
+    } catch (error) {
+      throw isConflict(error) ? unknownDeadLetterError() : error;
+    }
+    this.#ids.remove(id);
   }
+}
+
+function unknownDeadLetterError(): BridgeError {
+  return new BridgeError(
+    'ERR_SIGNAL_UNKNOWN',
+    'the dead-letter list has no signal of this id; those that wait are tried again anyway',
+  );
 }
 
 /** How long a delivered signal is listed, milliseconds. */
@@ -275,19 +342,19 @@ const maxDelivered = 10_000;
 
 /** The signals that were delivered, for a day, without what the guest said. */
 export class DeliveredList {
-  readonly #state: StateArea;
+  readonly #state: SharedArea;
   readonly #now: () => number;
-  /** By age. */
-  readonly #ids: Set<string>;
+  readonly #ids = new AgedIds();
 
-  private constructor(state: StateArea, now: () => number, ids: Iterable<string>) {
+  private constructor(state: SharedArea, now: () => number) {
     this.#state = state;
     this.#now = now;
-    this.#ids = new Set(ids);
   }
 
-  static async open(state: StateArea, now: () => number): Promise<DeliveredList> {
-    return new DeliveredList(state, now, (await listByExpiry(state, 'delivered')).keys());
+  static async open(state: SharedArea, now: () => number): Promise<DeliveredList> {
+    const delivered = new DeliveredList(state, now);
+    await delivered.#ids.follow(state, 'delivered');
+    return delivered;
   }
 
   /** Those that were delivered last come first. @throws StoreError ERR_STORE_CORRUPT */
@@ -299,31 +366,18 @@ export class DeliveredList {
   operations(record: OutboxRecord, httpStatus: number | undefined): readonly StateOperation[] {
     const endedAt = this.#now();
     const entry = outboxEntryOf(record, 'delivered', { httpStatus, endedAt });
+    const expiresAt = endedAt + deliveredTtlMs;
     const put = {
       op: 'put',
       key: ['signals', 'delivered', record.id],
       value: Buffer.from(writeJson(entry)),
-      expiresAt: endedAt + deliveredTtlMs,
+      expiresAt,
     } as const;
-    this.#ids.add(record.id);
-    const [oldest] = this.#ids;
-    if (this.#ids.size <= maxDelivered || oldest === undefined) return [put];
-    this.#ids.delete(oldest);
+    this.#ids.add(record.id, expiresAt);
+    const oldest = this.#ids.dropOldest(maxDelivered);
+    if (oldest === undefined) return [put];
     return [put, { op: 'delete', key: ['signals', 'delivered', oldest] }];
   }
-}
-
-/** Ids of what is over, with the time at which each is forgotten; by that time. */
-async function listByExpiry(
-  state: StateArea,
-  part: 'dead' | 'delivered',
-): Promise<ReadonlyMap<string, number>> {
-  const found: [id: string, expiresAt: number][] = [];
-  // The rows are not read: a thousand of them are as large as the outbox.
-  for await (const { key, expiresAt = 0 } of state.list(['signals', part])) {
-    found.push([key.at(-1) ?? '', expiresAt]);
-  }
-  return new Map(found.sort(([, a], [, b]) => a - b));
 }
 
 const isOutboxEntry = Compile(
@@ -513,7 +567,7 @@ export type AcceptResult =
   | { readonly kind: 'full'; readonly quota: FullQuota };
 
 export interface OutboxOptions {
-  readonly state: StateArea;
+  readonly state: SharedArea;
   readonly quotas: OutboxQuotaOptions;
   /** As long as a request that was sent once can come again, milliseconds. */
   readonly keepMarksMs: number;
@@ -522,9 +576,24 @@ export interface OutboxOptions {
   readonly now: () => number;
 }
 
+/** A row of the outbox in the store of a cluster. */
+interface FollowedRow {
+  readonly id: string;
+  /** Rows have the order of the log by it. */
+  readonly revision: number;
+}
+
+/** Numbers of a millisecond. */
+const ticks = 1000;
+
+const writtenBefore = Promise.resolve(true);
+
 /**
  * The signals that were accepted and are not over: in the store, written before the guest is
  * answered, and by name in memory. What is written together is all there after a crash, or not at all.
+ *
+ * The members of a cluster have one outbox. Each follows what the others write, and each may accept,
+ * drop and requeue signals; what comes of a delivery is written under the lease of who delivers.
  */
 export class Outbox {
   readonly dead: DeadLetterList;
@@ -532,7 +601,10 @@ export class Outbox {
   readonly #options: OutboxOptions;
   readonly #quotas: OutboxQuotas;
   readonly #pending = new Map<string, PendingSignal>();
+  /** Of the rows that there are, by {@link rowName}; empty where no other master writes them. */
+  readonly #rows = new Map<string, FollowedRow>();
   #onPending: (pending: PendingSignal) => void = () => {};
+  #onReplaced: (pending: PendingSignal) => void = () => {};
   #lastSequence = 0;
 
   private constructor(options: OutboxOptions, dead: DeadLetterList, delivered: DeliveredList) {
@@ -548,18 +620,24 @@ export class Outbox {
     const dead = await DeadLetterList.open({ state, keepMs: deadLetterTtlMs, now });
     const delivered = await DeliveredList.open(state, now);
     const outbox = new Outbox(options, dead, delivered);
-    const written = Promise.resolve(true);
-    for await (const { value } of state.list(['signals', 'outbox'])) {
-      const head = unpackHead(outboxHead, value);
-      outbox.#quotas.take(outbox.#remember(head, value.length, written));
-      outbox.#lastSequence = Math.max(outbox.#lastSequence, head.sequence);
-    }
+    await state.follow(['signals', 'outbox'], (change) => outbox.#note(change));
     return outbox;
   }
 
-  /** All that is not over, the oldest first. */
+  /** Other members write here too: what is in the store is known by following it. */
+  get #isFollowed(): boolean {
+    return this.#options.state.cluster !== undefined;
+  }
+
+  /** All that is not over, the oldest first; in a cluster in the order of its log. */
   get pending(): readonly PendingSignal[] {
-    return [...this.#pending.values()].sort((a, b) => a.sequence - b.sequence);
+    const all = [...this.#pending.values()];
+    if (!this.#isFollowed) return all.sort((a, b) => a.sequence - b.sequence);
+    const placed = all.flatMap((pending) => {
+      const row = this.#rows.get(rowName(pending));
+      return row === undefined ? [] : { pending, revision: row.revision };
+    });
+    return placed.sort((a, b) => a.revision - b.revision).map(({ pending }) => pending);
   }
 
   /** How many are not over, and since when the oldest of them waits: milliseconds since 1970. */
@@ -574,9 +652,17 @@ export class Outbox {
     return { waiting: size - held, held, ...(size === 0 ? {} : { since }) };
   }
 
-  /** Told of each record, in the order of acceptance, before it is in the store. */
+  /**
+   * Told of each record, in the order of acceptance: before it is in the store, and in a cluster
+   * when it is, whichever member accepted it.
+   */
   set onPending(listener: (pending: PendingSignal) => void) {
     this.#onPending = listener;
+  }
+
+  /** Told of each that another member has given to a handle, dropped or ended. */
+  set onReplaced(listener: (pending: PendingSignal) => void) {
+    this.#onReplaced = listener;
   }
 
   /** Accepts a signal; durable when it resolves. @throws StoreError when it cannot be kept */
@@ -593,7 +679,9 @@ export class Outbox {
     const value = packRecord(record);
     const quota = this.#quotas.tryTake({ ...fresh, bytes: value.length });
     if (quota !== undefined) return { kind: 'full', quota };
-    return this.#write(record, value, key);
+    const result = await this.#write(record, value, key);
+    // Another member took the same request, or gave the same number, in the same moment.
+    return result ?? this.accept(fresh, mark);
   }
 
   /** The whole record. */
@@ -603,38 +691,74 @@ export class Outbox {
   }
 
   /** It is dropped; durable when it resolves. */
-  remove(pending: PendingSignal): Promise<void> {
-    return this.#take(pending, []);
+  async remove(pending: PendingSignal): Promise<void> {
+    await this.#options.state.write([this.#deletion(pending)]);
+    this.#forget(pending);
   }
 
-  /** It is delivered; durable when it resolves. */
+  /** It is delivered; durable when it resolves. @throws StoreError ERR_REVISION as {@link #settle} */
   markDelivered(
     pending: PendingSignal,
     record: OutboxRecord,
     httpStatus: number | undefined,
   ): Promise<void> {
-    return this.#take(pending, this.delivered.operations(record, httpStatus));
+    return this.#settle(pending, this.delivered.operations(record, httpStatus));
   }
 
-  async #take(pending: PendingSignal, besides: readonly StateOperation[]): Promise<void> {
-    const { alias, sequence } = pending;
-    const deleted = { op: 'delete', key: recordKey(alias, sequence) } as const;
-    await this.#options.state.write([deleted, ...besides]);
-    this.#forget(pending);
-  }
-
-  /** It will not be delivered; durable when it resolves. */
+  /**
+   * It will not be delivered; durable when it resolves.
+   * @throws StoreError ERR_REVISION as {@link #settle}
+   */
   async moveToDeadLetter(
     pending: PendingSignal,
     record: OutboxRecord,
     reason: string,
     httpStatus?: number,
   ): Promise<DeadLetter> {
-    const deleted = { op: 'delete', key: recordKey(pending.alias, pending.sequence) } as const;
     const why = { reason, ...(httpStatus === undefined ? {} : { httpStatus }) };
-    const dead = await this.dead.add({ ...record, ...why }, [deleted]);
-    this.#forget(pending);
+    const { dead, operations } = this.dead.operations({ ...record, ...why });
+    await this.#settle(pending, operations);
     return dead;
+  }
+
+  /** As {@link moveToDeadLetter}. @returns whether nobody else has taken it out before */
+  async moveIfThere(
+    pending: PendingSignal,
+    record: OutboxRecord,
+    reason: string,
+  ): Promise<boolean> {
+    try {
+      await this.moveToDeadLetter(pending, record, reason);
+      return true;
+    } catch (error) {
+      if (!isConflict(error)) throw error;
+      return false;
+    }
+  }
+
+  /**
+   * Takes a record out of the outbox, with what became of it.
+   * @throws StoreError ERR_REVISION where another member of the cluster delivers by now, or has
+   * taken it out: nothing was written
+   */
+  async #settle(pending: PendingSignal, operations: readonly StateOperation[]): Promise<void> {
+    const { state } = this.#options;
+    const all = [this.#deletion(pending), ...operations];
+    if (state.cluster === undefined || pending.handle === undefined) {
+      await state.write(all);
+    } else {
+      // protection: outbox-of-one-member
+      await state.cluster.writeHeld(all);
+    }
+    this.#forget(pending);
+  }
+
+  /** In a cluster, of the row as it is known here. */
+  #deletion(pending: PendingSignal): StateOperation {
+    const { alias, sequence } = pending;
+    const row = this.#rows.get(rowName(pending));
+    const condition = row === undefined ? {} : { ifRevision: row.revision };
+    return { op: 'delete', key: recordKey(alias, sequence), ...condition };
   }
 
   /**
@@ -648,22 +772,46 @@ export class Outbox {
   ): Promise<FullQuota | undefined> {
     const record = assignToHandle(handle, held);
     const value = packRecord(record);
+    const use = { ...record, bytes: value.length };
     this.#quotas.release(pending);
-    const quota = this.#quotas.tryTake({ ...record, bytes: value.length });
+    const quota = this.#quotas.tryTake(use);
     if (quota !== undefined) {
       this.#quotas.take(pending);
       return quota;
     }
-    const key = recordKey(record.alias, record.sequence);
+    const put = { op: 'put', key: recordKey(record.alias, record.sequence), value } as const;
+    if (this.#isFollowed) {
+      this.#countAgain(pending, use);
+      await this.#writeIfSame(put, pending);
+      return undefined;
+    }
     try {
-      await this.#options.state.write([{ op: 'put', key, value }]);
+      await this.#options.state.write([put]);
     } catch (error) {
-      this.#quotas.release({ ...record, bytes: value.length });
-      this.#quotas.take(pending);
+      this.#countAgain(pending, use);
       throw error;
     }
-    this.#onPending(this.#remember(record, value.length, Promise.resolve(true)));
+    this.#onPending(this.#remember(record, value.length, writtenBefore));
     return undefined;
+  }
+
+  /** As before it was to be in the place of another record. */
+  #countAgain(pending: PendingSignal, use: QuotaUse): void {
+    this.#quotas.release(use);
+    this.#quotas.take(pending);
+  }
+
+  /** Writes over a row, unless another member has. */
+  async #writeIfSame(
+    put: StateOperation & { readonly op: 'put' },
+    pending: PendingSignal,
+  ): Promise<void> {
+    const ifRevision = this.#rows.get(rowName(pending))?.revision ?? 0;
+    try {
+      await this.#options.state.write([{ ...put, ifRevision }]);
+    } catch (error) {
+      if (!isConflict(error)) throw error;
+    }
   }
 
   /**
@@ -671,17 +819,21 @@ export class Outbox {
    * @throws BridgeError ERR_SIGNAL_UNKNOWN, ERR_SIGNAL_QUOTA
    */
   async requeue(id: string, handle: HandleInfo): Promise<OutboxRecord> {
-    const dead = await this.dead.get(id);
+    const { dead, revision } = await this.dead.get(id);
     const { reason: _reason, httpStatus: _status, endedAt: _endedAt, ...old } = dead;
     const sequence = this.#nextSequence();
     const record: OutboxRecord = { ...assignToHandle(handle, old), sequence };
     const value = packRecord(record);
-    const quota = this.#quotas.tryTake({ ...record, bytes: value.length });
+    const use = { ...record, bytes: value.length };
+    const quota = this.#quotas.tryTake(use);
     if (quota !== undefined) {
       throw new BridgeError('ERR_SIGNAL_QUOTA', `the outbox is full (${quota}); try again later`);
     }
-    await this.dead.remove(id, [{ op: 'put', key: recordKey(record.alias, sequence), value }]);
-    this.#onPending(this.#remember(record, value.length, Promise.resolve(true)));
+    // Counted where it is followed.
+    if (this.#isFollowed) this.#quotas.release(use);
+    const put = { op: 'put', key: recordKey(record.alias, sequence), value } as const;
+    await this.dead.take(id, revision, [put]);
+    if (!this.#isFollowed) this.#onPending(this.#remember(record, value.length, writtenBefore));
     return record;
   }
 
@@ -689,36 +841,73 @@ export class Outbox {
     record: OutboxRecord,
     value: Uint8Array,
     mark: readonly string[] | undefined,
-  ): Promise<AcceptResult> {
+  ): Promise<AcceptResult | undefined> {
     const { state, keepMarksMs, now } = this.#options;
     const expiresAt = now() + keepMarksMs;
     const written = state.write([
       ...(mark === undefined
         ? []
         : [{ op: 'put', key: mark, value: new Uint8Array(0), expiresAt, ifRevision: 0 } as const]),
-      { op: 'put', key: recordKey(record.alias, record.sequence), value },
+      {
+        op: 'put',
+        key: recordKey(record.alias, record.sequence),
+        value,
+        ...(this.#isFollowed ? { ifRevision: 0 } : {}),
+      },
     ]);
     const isWritten = written.then(
       () => true,
       () => false,
     );
     const pending = this.#remember(record, value.length, isWritten);
-    this.#onPending(pending);
+    if (!this.#isFollowed) this.#onPending(pending);
     try {
       await written;
       return { kind: 'accepted', id: record.id };
     } catch (error) {
-      this.#forget(pending);
-      if (error instanceof StoreError && error.code === 'ERR_REVISION') {
-        return { kind: 'repeated', id: record.id };
-      }
-      throw error;
+      // What too few members have confirmed is there all the same.
+      if (!this.#rows.has(rowName(pending))) this.#forget(pending);
+      if (!isConflict(error)) throw error;
+      return this.#isFollowed ? undefined : { kind: 'repeated', id: record.id };
     }
+  }
+
+  /** What is in the store; in a cluster also what any member makes of it, in the order of the log. */
+  #note(change: StateChange): void {
+    if (change.type === 'delete') {
+      const name = change.key.slice(2).join('/');
+      const row = this.#rows.get(name);
+      this.#rows.delete(name);
+      const gone = row && this.#pending.get(row.id);
+      if (gone === undefined || rowName(gone) !== name) return;
+      this.#forget(gone);
+      this.#onReplaced(gone);
+      return;
+    }
+    const { value, revision } = change.entry;
+    const head = unpackHead(outboxHead, value);
+    this.#lastSequence = Math.max(this.#lastSequence, head.sequence);
+    const name = rowName(head);
+    const isNew = !this.#rows.has(name);
+    if (this.#isFollowed) this.#rows.set(name, { id: head.id, revision });
+    const known = this.#pending.get(head.id);
+    if (known !== undefined && rowName(known) === name && known.handle === head.handle) {
+      if (isNew) this.#onPending(known);
+      return;
+    }
+    if (known !== undefined) {
+      this.#forget(known);
+      this.#onReplaced(known);
+    }
+    const pending = this.#remember(head, value.length, writtenBefore);
+    this.#quotas.take(pending);
+    this.#onPending(pending);
   }
 
   /** By the clock, so that a number is not used again when the outbox was empty at the start. */
   #nextSequence(): number {
-    this.#lastSequence = Math.max(this.#lastSequence + 1, this.#options.now() * 1000);
+    const clock = this.#options.now() * ticks + (this.#isFollowed ? randomInt(ticks) : 0);
+    this.#lastSequence = Math.max(this.#lastSequence + 1, clock);
     return this.#lastSequence;
   }
 
@@ -762,6 +951,11 @@ function signalIdOf({ alias, minion }: NewRecord, { request, place }: RequestRef
 
 function recordKey(alias: string, sequence: number): readonly string[] {
   return ['signals', 'outbox', alias, String(sequence).padStart(16, '0')];
+}
+
+/** An alias holds no slash. */
+function rowName({ alias, sequence }: Pick<PendingSignal, 'alias' | 'sequence'>): string {
+  return recordKey(alias, sequence).slice(2).join('/');
 }
 
 function requestKey(minion: string, { request, place }: RequestReference): readonly string[] {

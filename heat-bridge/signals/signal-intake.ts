@@ -226,6 +226,8 @@ export interface HeldSignalsOptions {
   readonly ttlMs: number;
   /** Fingerprint of the key that a minion has. */
   readonly keyOf: (minion: string) => string | undefined;
+  /** Whether this master, and no other member of its cluster, gives up what is held for too long. */
+  readonly isActive: () => boolean;
   readonly now: () => number;
   readonly log: Logger;
   /** Told of each that is given up; must not throw. */
@@ -237,7 +239,7 @@ export interface HeldSignalsOptions {
 /** Timers of Node.js take no longer delay. */
 const maxTimerMs = 2_147_483_647;
 
-/** Before a store that failed is asked again. */
+/** Before a store that failed is asked again, or another member is to have given up what is over. */
 const storeRetryMs = 1_000;
 
 /** The signals of the outbox that have no handle. */
@@ -263,7 +265,7 @@ export class HeldSignals {
     if (others === undefined) this.#held.set(minion, new Set([pending]));
     else others.add(pending);
     this.#queue.add(pending);
-    void isWritten.then((wasWritten) => wasWritten || this.#forget(pending));
+    void isWritten.then((wasWritten) => wasWritten || this.forget(pending));
     this.#schedule();
   }
 
@@ -320,21 +322,27 @@ export class HeldSignals {
     const { handles, outbox, now, ttlMs, keyOf } = this.#options;
     if (!(await pending.isWritten)) return;
     const record = await outbox.read(pending);
-    if (record === undefined) return this.#forget(pending);
+    if (record === undefined || record.handle !== undefined) return this.forget(pending);
     const { alias, minion, member, heldKey } = record;
     const handle = handles.findFor(alias, minion);
     if (handle === undefined) {
       if (now() < pending.acceptedAt + ttlMs) return;
       const reason = `no handle was registered for it within ${ttlMs / 1000} s`;
-      await this.#giveUp(pending, reason);
-      return this.#options.onExpired(record, reason);
+      if (await this.#giveUp(pending, reason)) this.#options.onExpired(record, reason);
+      return;
     }
     // Another machine under this id is not the one that signalled.
     // protection: held-for-one-key
-    if (keyOf(minion) !== heldKey) return this.#giveUp(pending, 'the minion has another key now');
+    if (keyOf(minion) !== heldKey) {
+      await this.#giveUp(pending, 'the minion has another key now');
+      return;
+    }
     const refusal = signalRefusalOf(handle, member, now());
-    if (refusal !== undefined) return this.#giveUp(pending, refusalTexts[refusal]);
-    this.#forget(pending);
+    if (refusal !== undefined) {
+      await this.#giveUp(pending, refusalTexts[refusal]);
+      return;
+    }
+    this.forget(pending);
     const quota = await outbox.assign(pending, record, handle).catch((error: unknown) => {
       this.add(pending);
       throw error;
@@ -342,17 +350,19 @@ export class HeldSignals {
     if (quota !== undefined) await this.#giveUp(pending, refusalTexts[quota]);
   }
 
-  async #giveUp(pending: PendingSignal, reason: string): Promise<void> {
+  /** @returns whether it was this master that did */
+  async #giveUp(pending: PendingSignal, reason: string): Promise<boolean> {
     const { outbox, onGivenUp } = this.#options;
     const record = await outbox.read(pending);
-    if (record !== undefined) {
-      await outbox.moveToDeadLetter(pending, record, reason);
-      onGivenUp(record, reason);
-    }
-    this.#forget(pending);
+    const isHeld = record !== undefined && record.handle === undefined;
+    const isOver = isHeld && (await outbox.moveIfThere(pending, record, reason));
+    if (isOver) onGivenUp(record, reason);
+    this.forget(pending);
+    return isOver;
   }
 
-  #forget(pending: PendingSignal): void {
+  /** It has a handle, or is over. */
+  forget(pending: PendingSignal): void {
     this.#queue.delete(pending);
     const own = this.#held.get(pending.minion);
     own?.delete(pending);
@@ -381,7 +391,8 @@ export class HeldSignals {
 
   /** @returns milliseconds before the next look */
   async #expire(): Promise<number> {
-    const { now, ttlMs, log } = this.#options;
+    const { now, ttlMs, log, isActive } = this.#options;
+    if (!isActive()) return storeRetryMs;
     try {
       for (const { alias, minion, acceptedAt } of [...this.#queue]) {
         if (now() < acceptedAt + ttlMs) break;

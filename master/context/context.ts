@@ -14,7 +14,7 @@ import {
 import { type ClusterOptions, type FixedConfig, storeDirectory } from '../config/index.ts';
 import { Meter, meteredStore, RequestCounters } from '../metrics/index.ts';
 import { type Cluster, openCluster, slots } from './cluster.ts';
-import { Duties } from './duties.ts';
+import { Duties, leaseKey } from './duties.ts';
 import { createOwnStore } from './own-store.ts';
 
 /** What a module is given besides the modules that it uses. */
@@ -101,7 +101,7 @@ export async function createContext({
 }
 
 function openDuties(
-  { store, member }: Cluster,
+  { store, member, follow }: Cluster,
   { now, log, closers }: Pick<MasterContext, 'closers' | 'log' | 'now'>,
 ): Duties {
   const duties = new Duties({
@@ -110,6 +110,9 @@ function openDuties(
     refusesWrites: () => store.status.refusesWrites,
     now,
     log: log.child({ component: 'cluster' }),
+  });
+  follow(leaseKey, ({ type }) => {
+    if (type === 'delete') duties.look();
   });
   return closers.add(duties, (it) => it.close());
 }

@@ -15,10 +15,13 @@ import {
 } from '../../acl/index.ts';
 import type { WireMap } from '../../minion-protocol/index.ts';
 import {
+  type Change,
+  changeBelow,
   type Entry,
   type Key,
   type ListOptions,
   type Operation,
+  operationBelow,
   type Store,
   storeBelow,
 } from '../../store/index.ts';
@@ -43,7 +46,7 @@ import {
   type Seal,
 } from '../auth/index.ts';
 import type { FixedConfig, LiveConfig, MasterConfig, ReloadableConfig } from '../config/index.ts';
-import type { MasterContext } from '../context/index.ts';
+import type { Cluster, MasterContext } from '../context/index.ts';
 import type { ExtPillar } from '../data/index.ts';
 import type { Events } from '../events/index.ts';
 import type { FileServerBackend } from '../files/index.ts';
@@ -104,7 +107,10 @@ export interface ExtensionHost {
   holdToken(token: string): Promise<TokenHolder>;
   /** A job id that no job has. */
   freshJid(): Promise<string>;
+  /** Of this master alone, also where it is a member of a cluster. */
   readonly state: StateArea;
+  /** Of all members of the cluster; the same rows as {@link state} where there is none. */
+  readonly shared: SharedArea;
   readonly admission: KeyLifecycle;
   readonly audit: AuditTrail;
   /** Fires an event `saltbridge/<extension>/<tag>`. */
@@ -191,9 +197,46 @@ export interface StateArea {
   unseal(sealed: Uint8Array): Uint8Array;
 }
 
+/** A change of a row of an area. */
+export type StateChange = Change;
+
+/** Rows of one extension that all members of a cluster read and write. */
+export interface SharedArea extends StateArea {
+  /**
+   * Calls the listener with each row below a prefix, and resolves. From then on it is called with
+   * each change that any member of the cluster makes, in the order of the log: before the write that
+   * made it resolves here. Without a cluster no change is told.
+   */
+  follow(prefix: Key, listener: (change: StateChange) => void): Promise<void>;
+  /** `undefined`: no other master has these rows. */
+  readonly cluster: AreaCluster | undefined;
+}
+
+/** What the members of a cluster agree upon by their store. */
+interface AreaCluster {
+  /** Name of this member. */
+  readonly member: string;
+  /** Whether a member was heard of not long ago. */
+  isAlive(member: string): boolean;
+  /** Whether this member does now what one of them does for all. */
+  readonly isHeld: boolean;
+  /** Calls the listener when it begins to, and at once where it does; the signal fires when it must stop. */
+  onHeld(listener: (ended: AbortSignal) => void): void;
+  /**
+   * Writes if this member does it still, when the write is applied.
+   * @throws StoreError ERR_REVISION otherwise, and as {@link StateArea.write}
+   */
+  writeHeld(operations: readonly StateOperation[]): Promise<void>;
+  /** A key of 32 bytes that all members make alike, and that is in no copy of the store. */
+  derive(purpose: string): Uint8Array;
+}
+
+const areaOf = (name: string): Key => ['state', name];
+const streamsOf = (name: string): string => `state/${name}/`;
+
 /** The part that belongs to the extension of this name. */
 function openStateArea(store: Store, seal: Seal, name: string): StateArea {
-  const { get, list, write } = storeBelow(store, ['state', name], `state/${name}/`);
+  const { get, list, write } = storeBelow(store, areaOf(name), streamsOf(name));
   const own = createSeal(seal.derive(`state ${name}`));
   return {
     get,
@@ -202,6 +245,66 @@ function openStateArea(store: Store, seal: Seal, name: string): StateArea {
     seal: (plain) => own.seal(plain),
     unseal: (sealed) => own.open(sealed),
   };
+}
+
+/** What a shared area needs of the master. */
+interface SharedStore extends Pick<MasterContext, 'duties' | 'log' | 'store'> {
+  readonly cluster:
+    | (Pick<Cluster, 'derive' | 'follow' | 'member'> & {
+        status(): Pick<ReturnType<Cluster['status']>, 'members'>;
+      })
+    | undefined;
+}
+
+/** The part of the store that belongs to the extension of this name at all members of a cluster. */
+export function openSharedArea(
+  { store, cluster, duties, log }: SharedStore,
+  seal: Seal,
+  name: string,
+): SharedArea {
+  const area = openStateArea(store, seal, name);
+  const prefix = areaOf(name);
+  return {
+    ...area,
+    follow: async (below, listener) => {
+      // What comes while the rows are read is told behind them.
+      let waiting: StateChange[] | undefined = [];
+      cluster?.follow([...prefix, ...below], (change) => {
+        const told = changeBelow(change, prefix);
+        if (waiting !== undefined) waiting.push(told);
+        else tellSafely(listener, told, log);
+      });
+      for await (const entry of area.list(below)) listener({ type: 'put', entry });
+      for (const change of waiting) listener(change);
+      waiting = undefined;
+    },
+    cluster: cluster &&
+      duties && {
+        member: cluster.member,
+        isAlive: (member) =>
+          cluster.status().members.some(({ name, isAlive }) => name === member && isAlive),
+        get isHeld() {
+          return duties.isHeld;
+        },
+        onHeld: (listener) => duties.onHeld(listener),
+        writeHeld: (operations) =>
+          duties.write(operations.map((it) => operationBelow(it, prefix, streamsOf(name)))),
+        derive: (purpose) => cluster.derive(`state ${name} ${purpose}`),
+      },
+  };
+}
+
+/** What one extension makes of a change must not keep the store from others. */
+function tellSafely(
+  listener: (change: StateChange) => void,
+  change: StateChange,
+  log: Logger,
+): void {
+  try {
+    listener(change);
+  } catch (error) {
+    log.error({ err: error }, 'a change of another member was not followed');
+  }
 }
 
 // Opening.
@@ -316,6 +419,7 @@ function createHost(
     holdToken: (token) => users.holdToken(token),
     freshJid: async () => running().jobs.freshJid(),
     state: openStateArea(context.ownStore, auth.seal, name),
+    shared: openSharedArea(context, auth.seal, name),
     admission: auth.lifecycle,
     audit,
     fire: (tag, data) => events.bus.fire(`saltbridge/${name}/${tag}`, data),

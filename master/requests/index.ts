@@ -5,8 +5,10 @@ export {
   type MasterExtension,
   type OpenExtension,
   openExtensions,
+  type SharedArea,
   type SignalIntake,
   type StateArea,
+  type StateChange,
   type StateOperation,
   type TokenHolder,
 } from './extensions.ts';

@@ -80,6 +80,7 @@ const clusterLog = inFile('store/log.test.ts');
 const clusterMasters = inFile('master/cluster/masters-as-one.test.ts');
 const clusterOffline = inFile('master/cluster/offline-cluster.test.ts');
 const clusterDuties = inFile('master/cluster/duties.test.ts');
+const clusterSignals = inFile('heat-bridge/signals/cluster.test.ts');
 const clusterKeys = inFile('master/cluster/shared-keys.test.ts');
 const directoryLock = inFile('store/directory-lock.test.ts');
 const processIdentity = inFile('store/process-identity.test.ts');
@@ -2135,6 +2136,21 @@ export const catalogue: readonly Threat[] = [
       clusterDuties(
         'the schedule runs at the member that has the duties, which begins what the former one did not',
       ),
+    ],
+  },
+  {
+    id: 'H-86g',
+    threat:
+      'cluster: a signal is delivered by two members, or a handle or a ticket is given to two',
+    tests: [
+      clusterSignals('what a member delivers that has lost the lease has no effect'),
+      clusterSignals(
+        'a signal of the dead-letter list is tried again once, whichever member is asked',
+      ),
+      clusterSignals(
+        'of two members that register a handle of one alias at the same moment, one is refused',
+      ),
+      'heat-bridge/enroll/repository.test.ts: of two members of a cluster that make something of one enrolment, one is refused',
     ],
   },
   {

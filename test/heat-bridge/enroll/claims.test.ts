@@ -492,8 +492,8 @@ async function createFixture(steps: Steps): Promise<ClaimFixture> {
     isHeard: () => isHeard,
     onHeard: () => () => {},
   };
-  const nothing: AsyncIterable<never> = { async *[Symbol.asyncIterator]() {} };
-  const state = { list: () => nothing, write: async () => steps.next().then(() => 1) };
+  const follow = async (): Promise<void> => {};
+  const state = { follow, cluster: undefined, write: async () => steps.next().then(() => 1) };
   const now = (): number => clock.now;
   const book = await EnrolmentRepository.open(state, now);
   const moves: EnrolmentTransitions = new EnrolmentTransitions({
@@ -517,6 +517,7 @@ async function createFixture(steps: Steps): Promise<ClaimFixture> {
     book,
     moves,
     bursts,
+    isActive: () => true,
     now,
     log: pino({ level: 'silent' }),
   });

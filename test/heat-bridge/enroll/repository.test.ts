@@ -2,6 +2,8 @@
 import test from 'ava';
 import type { Enrolment } from '../../../heat-bridge/enroll/enrolment.ts';
 import { EnrolmentRepository } from '../../../heat-bridge/enroll/enrolment-repository.ts';
+import { SharedNames } from '../../../heat-bridge/shared-names.ts';
+import { twoMembers } from '../cluster.ts';
 import { memoryState } from '../signals/open-signals.ts';
 
 const one: Enrolment = {
@@ -34,7 +36,7 @@ test('what the store does not take changes nothing', async (t) => {
   let isBroken = false;
   const book = await EnrolmentRepository.open(
     {
-      list: state.list,
+      ...state,
       write: async (operations) => {
         if (isBroken) throw new Error('the disk is full');
         return state.write(operations);
@@ -47,4 +49,44 @@ test('what the store does not take changes nothing', async (t) => {
   await t.throwsAsync(book.put({ ...one, state: 'retired' }));
   await t.throwsAsync(book.put({ ...one, number: '3', id: 'web3' }));
   t.deepEqual([found(book), book.open], [[['1 open'], ['1 open']], 1]);
+});
+
+test('of two members of a cluster that make something of one enrolment, one is refused', async (t) => {
+  const [a, b] = await twoMembers(t);
+  const [first, second] = [
+    await EnrolmentRepository.open(a.area, () => 1),
+    await EnrolmentRepository.open(b.area, () => 1),
+  ];
+  const followed: Enrolment[] = [];
+  second.onFollowed = (enrolment) => followed.push(enrolment);
+  await first.put(one);
+  await b.applied();
+  t.deepEqual([found(second), second.open], [[['1 open'], ['1 open']], 1]);
+  const fingerprints = ['aa', 'bb'];
+  const made = await Promise.allSettled(
+    [first, second].map((book, index) =>
+      book.put({ ...one, state: 'accepted', fingerprint: fingerprints[index] ?? '' }),
+    ),
+  );
+  t.is(made.filter(({ status }) => status === 'fulfilled').length, 1);
+  await Promise.all([a.applied(), b.applied()]);
+  t.deepEqual(first.get('1'), second.get('1'));
+  await first.putEnd({ ...one, state: 'retired' });
+  await b.applied();
+  t.deepEqual([found(second), [...second.ending()].length], [[[], []], 1]);
+  t.is(followed.at(-1)?.state, 'retired');
+});
+
+test('of two members of a cluster that decide about one name, one decides again', async (t) => {
+  const [a, b] = await twoMembers(t);
+  const names = [await SharedNames.open(a.area, 'names'), await SharedNames.open(b.area, 'names')];
+  let isTaken = false;
+  const take = (index: number): Promise<boolean> =>
+    names[index]?.decide(['one'], async (steps) => {
+      if (isTaken) return false;
+      await [a, b][index]?.area.write(steps);
+      isTaken = true;
+      return true;
+    }) ?? Promise.resolve(false);
+  t.deepEqual((await Promise.all([take(0), take(1)])).sort(), [false, true]);
 });

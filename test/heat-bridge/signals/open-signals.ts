@@ -6,7 +6,7 @@ import {
   type AuditEntry,
   createSilentLogger,
   type HeldKey,
-  type StateArea,
+  type SharedArea,
 } from '../../../master/index.ts';
 import type { WireMap, WireValue } from '../../../minion-protocol/index.ts';
 import { createMemoryStore } from '../../../store/index.ts';
@@ -36,12 +36,16 @@ export interface SignalsUnderTest extends SignalsApi {
 }
 
 /** A place for state that outlives the signals on it. */
-export function memoryState(now: () => number = Date.now): StateArea {
+export function memoryState(now: () => number = Date.now): SharedArea {
   const store = createMemoryStore({ now });
   return {
     get: (key) => store.get(key),
     list: (prefix, options) => store.list(prefix, options),
     write: (operations) => store.write(operations),
+    async follow(prefix, listener) {
+      for await (const entry of this.list(prefix)) listener({ type: 'put', entry });
+    },
+    cluster: undefined,
     // What is sealed must not be found by who looks for the secret.
     seal: (plain) => plain.map((byte) => byte ^ 0x5a),
     unseal: (sealed) => sealed.map((byte) => byte ^ 0x5a),
@@ -49,7 +53,7 @@ export function memoryState(now: () => number = Date.now): StateArea {
 }
 
 export interface TestOptions {
-  readonly state?: StateArea;
+  readonly state?: SharedArea;
   readonly now?: () => number;
   readonly section?: object;
   /** Fingerprint of the key of a minion. Default: the same for each. */
@@ -85,7 +89,7 @@ export async function openTestSignals(
   const closing = new AbortController();
   const signals = await openSignals(
     {
-      state,
+      shared: state,
       config: { publishSession: 86_400 },
       beforeReload: () => {},
       reloadable: () => ({

@@ -78,7 +78,7 @@ test('the schedule runs at the member that has the duties, which begins what the
             return duties.isHeld;
           },
           onHeld: (listener) => {
-            begin = listener;
+            begin = () => listener(new AbortController().signal);
           },
           write: async (operations) => {
             await store.write(operations);

@@ -2,6 +2,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test from 'ava';
+import { createBridge } from '../../../heat-bridge/index.ts';
 import {
   backupOfflineStore,
   createMaster,
@@ -23,6 +24,7 @@ import { directories, writeMasterKeys } from '../../helpers/vector-master.ts';
 import { pem } from '../../helpers/vectors.ts';
 
 const { publicPem } = pem('other_minion');
+const hook = { endpoint: 'https://heat.example.org/signal', token: 'tOken' };
 
 test('the state and the keys of a master become those of a cluster, and of a master again', async (t) => {
   const root = temporaryDirectory(t);
@@ -30,9 +32,13 @@ test('the state and the keys of a master become those of a cluster, and of a mas
   const config = masters.configOf('a');
   const own = resolveMasterConfig(directories(path.join(root, 'a')));
   writeMasterKeys(config.pkiDir);
+  let bridge = createBridge();
+  const handle = (alias: string) => bridge.handles.add({ alias, minions: ['web1'], signal: hook });
   const start = async (given: typeof own) => {
+    bridge = createBridge();
     const master = createMaster({
       config: given,
+      extensions: [bridge],
       transports: [createMemoryTransport().master],
       clusterLog: masters.connect,
     });
@@ -41,6 +47,7 @@ test('the state and the keys of a master become those of a cluster, and of a mas
   };
   const before = await start(own);
   await before.keys.create({ id: 'web1' });
+  await handle('one');
   await before.audit.flush();
   await before.close();
 
@@ -66,6 +73,9 @@ test('the state and the keys of a master become those of a cluster, and of a mas
     ['web1'],
   );
   await member.keys.create({ id: 'web2' });
+  // What all members share stays where it is.
+  t.is((await bridge.handles.show('one')).minions[0], 'web1');
+  await handle('two');
   await member.audit.flush();
   await member.close();
   t.deepEqual((await verifyAuditLog(config)).problems, []);
@@ -76,6 +86,10 @@ test('the state and the keys of a master become those of a cluster, and of a mas
   t.deepEqual(
     (await after.keys.list({ state: 'accepted' })).map(({ id }) => id),
     ['web1', 'web2'],
+  );
+  t.deepEqual(
+    (await bridge.handles.list()).map(({ alias }) => alias),
+    ['one', 'two'],
   );
   await after.close();
   t.deepEqual((await verifyAuditLog(own)).problems, []);

@@ -1,0 +1,78 @@
+/** The rows of a bridge that two members of a cluster share, over a log in memory. */
+import type { ExecutionContext } from 'ava';
+import { createSeal } from '../../master/auth/session-keys.ts';
+import { leaseKey } from '../../master/context/duties.ts';
+import type { MasterContext } from '../../master/context/index.ts';
+import { createSilentLogger, type SharedArea } from '../../master/index.ts';
+import { openSharedArea } from '../../master/requests/extensions.ts';
+import { Lease } from '../../store/index.ts';
+import type { LogStore } from '../../store/log/log-store.ts';
+import { TestCluster } from '../store-suite/cluster.ts';
+
+/** A member that holds the lease when the test says so. */
+export class TestMember {
+  readonly area: SharedArea;
+  readonly #store: LogStore;
+  readonly #name: string;
+  #lease: Lease | undefined;
+  #ending = new AbortController();
+  #listeners: ((ended: AbortSignal) => void)[] = [];
+
+  constructor(t: ExecutionContext, store: LogStore, name: string) {
+    this.#store = store;
+    this.#name = name;
+    const end = new AbortController();
+    t.teardown(() => end.abort());
+    const isHeld = (): boolean => this.#lease !== undefined;
+    const duties: MasterContext['duties'] = {
+      get isHeld() {
+        return isHeld();
+      },
+      onHeld: (listener) => void this.#listeners.push(listener),
+      write: async (operations) => void (await this.#lease?.write(operations)),
+    };
+    this.area = openSharedArea(
+      {
+        store,
+        duties,
+        log: createSilentLogger(),
+        cluster: {
+          member: name,
+          status: () => store.status,
+          derive: () => Buffer.alloc(32, 7),
+          follow: (prefix, listener) => store.onChange(prefix, listener, end.signal),
+        },
+      },
+      createSeal(new Uint8Array(32)),
+      'bridge',
+    );
+  }
+
+  /** Takes the lease, from whoever has it: that one does not know. */
+  async begin(): Promise<void> {
+    const store = this.#store;
+    await store.write([{ op: 'delete', key: leaseKey }]);
+    this.#lease = await Lease.acquire(store, { key: leaseKey, holder: this.#name, ttlMs: 60_000 });
+    this.#ending = new AbortController();
+    for (const listener of this.#listeners) listener(this.#ending.signal);
+  }
+
+  /** As a member that finds out that it has lost the lease. */
+  end(): void {
+    this.#lease = undefined;
+    this.#ending.abort();
+  }
+
+  /** Resolves when it has applied all that was written before. */
+  async applied(): Promise<void> {
+    await this.#store.barrier();
+  }
+}
+
+/** Two members, of which none holds the lease. */
+export async function twoMembers(t: ExecutionContext): Promise<[TestMember, TestMember]> {
+  const cluster = new TestCluster(t);
+  await cluster.found();
+  const [a, b] = [await cluster.open('a'), await cluster.open('b')];
+  return [new TestMember(t, a, 'a'), new TestMember(t, b, 'b')];
+}
