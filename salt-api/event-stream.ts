@@ -195,6 +195,8 @@ export function sendStreamHead(reply: FastifyReply, headers: OutgoingHttpHeaders
 /** Globs of one reader, and characters of each. */
 const maxPatterns = 64;
 const maxPattern = 512;
+/** Of an id: in a cluster it has a part for each member. */
+const maxEventId = 2048;
 
 /** `match`, as often as one likes; `last_event_id`, or the header. @throws SaltApiError ERR_HTTP_FIELDS */
 export function eventsRequest(query: URLSearchParams, headers: IncomingHttpHeaders): EventsRequest {
@@ -207,7 +209,7 @@ export function eventsRequest(query: URLSearchParams, headers: IncomingHttpHeade
   const after = typeof header === 'string' ? header : query.get('last_event_id');
   return {
     ...(match.length === 0 ? {} : { match }),
-    ...(after === null || after === '' ? {} : { after: after.slice(0, maxPattern) }),
+    ...(after === null || after === '' ? {} : { after: after.slice(0, maxEventId) }),
   };
 }
 

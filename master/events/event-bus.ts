@@ -108,7 +108,7 @@ export class EventBus {
   readonly #readers = new Set<Reader>();
   readonly #maxEventBytes: number;
   readonly #now: () => Date;
-  readonly #ring: Pick<EventRing, 'keep'> | undefined;
+  readonly #ring: Pick<EventRing, 'keep' | 'keepOther'> | undefined;
   readonly #tellMembers: ((event: MasterEvent) => void) | undefined;
   #ofMaster = 0;
   #ofMinions = 0;
@@ -118,7 +118,7 @@ export class EventBus {
   constructor(options: {
     readonly maxEventBytes: number;
     readonly now?: () => Date;
-    readonly ring?: Pick<EventRing, 'keep'> | undefined;
+    readonly ring?: Pick<EventRing, 'keep' | 'keepOther'> | undefined;
     /** Tells the other members of a cluster. Default: there are none. */
     readonly tellMembers?: ((event: MasterEvent) => void) | undefined;
   }) {
@@ -148,12 +148,19 @@ export class EventBus {
   /**
    * Tells readers what another member of the cluster has fired; not those of what is this master's
    * own, which act on it at that member.
+   * @param idThere - `undefined`: that member keeps no events
    */
-  repeat(tag: string, data: WireMap): void {
-    const id = this.#ring?.keep(tag, data);
-    const event: MasterEvent = id === undefined ? { tag, data } : { tag, data, id };
+  repeat(tag: string, data: WireMap, idThere: string | undefined): void {
+    const kept = idThere === undefined ? undefined : this.#ring?.keepOther(idThere, tag, data);
+    const event: MasterEvent = kept === undefined ? { tag, data } : { tag, data, id: kept.id };
+    const missed =
+      kept?.missedAfter === undefined
+        ? undefined
+        : new MissedEvents(kept.missedAfter, this.#now().getTime());
     for (const { isOwnOnly, accepts, queue } of this.#readers) {
-      if (!isOwnOnly && accepts(tag)) queue.push(event);
+      if (isOwnOnly) continue;
+      if (missed !== undefined) queue.push(missed);
+      if (accepts(tag)) queue.push(event);
     }
   }
 
@@ -238,7 +245,7 @@ export function createBusApi(bus: EventBus, ring?: EventRing): BusApi {
     const live = bus.batches(options);
     if (request.after === undefined) return live;
     const past = ring?.after(request.after) ?? missed(request.after);
-    return followed(past, live, options);
+    return followed(past, live, { ...options, isSeen: ring?.seenElsewhere(request.after) });
   };
   return {
     batches,
@@ -265,17 +272,30 @@ async function* missed(after: string): AsyncGenerator<readonly MasterEvent[], vo
   yield [new MissedEvents(after, Date.now())];
 }
 
+interface FollowedOptions extends SubscribeOptions {
+  /** Which of the events to come the reader has read already. Default: none. */
+  readonly isSeen?: ((event: MasterEvent) => boolean) | undefined;
+}
+
 async function* followed(
   past: AsyncIterable<readonly MasterEvent[]>,
   live: AsyncIterable<readonly MasterEvent[]>,
-  { accepts = () => true, signal }: SubscribeOptions,
+  { accepts = () => true, signal, isSeen }: FollowedOptions,
 ): AsyncGenerator<readonly MasterEvent[], void, void> {
   for await (const events of past) {
     if (signal?.aborted) break;
     const meant = events.filter((it) => it instanceof MissedEvents || accepts(it.tag));
     if (meant.length > 0) yield meant;
   }
-  yield* live;
+  if (isSeen === undefined) {
+    yield* live;
+    return;
+  }
+  for await (const events of live) {
+    // protection: events-heard-late
+    const meant = events.filter((it) => !isSeen(it));
+    if (meant.length > 0) yield meant;
+  }
 }
 
 /** The items of batches, one by one. */
@@ -307,18 +327,21 @@ export async function createEvents({ config, context }: EventDeps): Promise<Even
   const ring =
     size === undefined
       ? undefined
-      : closers.add(await EventRing.open({ ...parts, size }), (it) => it.close());
+      : closers.add(await EventRing.open({ ...parts, size, member: cluster?.member }), (it) =>
+          it.close(),
+        );
   const bus = closers.add(
     new EventBus({
       maxEventBytes: config.fixed.maxEventSize,
       now: () => new Date(now()),
       ring,
-      tellMembers: cluster && (({ tag, data }) => cluster.send('event', { tag, data })),
+      tellMembers: cluster && ((event) => cluster.send('event', { ...event })),
     }),
     (it) => it.close(),
   );
-  cluster?.onMessage('event', ({ tag, data }) => {
-    if (typeof tag === 'string' && isWireMap(data)) bus.repeat(tag, data);
+  cluster?.onMessage('event', ({ tag, data, id }) => {
+    if (typeof tag !== 'string' || !isWireMap(data)) return;
+    bus.repeat(tag, data, typeof id === 'string' ? id : undefined);
   });
   const { eventExport: exports, exportBytes: maxBytes } = config.fixed;
   if (exports.length > 0) {

@@ -4,7 +4,6 @@
  * some, readers are told that some are missing.
  */
 
-import { randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';
 import {
   formatEventStamp,
@@ -16,6 +15,7 @@ import {
 import type { Key, Store } from '../../store/index.ts';
 import type { MasterEvent } from '../api/index.ts';
 import type { EventRingOptions } from '../config/index.ts';
+import { createRun, type EventPlace, formatEventId, memberMark, parseEventId } from './event-id.ts';
 
 export interface EventRingDeps {
   readonly store: Store;
@@ -23,28 +23,44 @@ export interface EventRingDeps {
   /** Milliseconds since 1970. */
   readonly now: () => number;
   readonly log: Logger;
-  /** Names this run of the master; default: random. */
+  /** The name of this member of a cluster. Default: there is none. */
+  readonly member?: string | undefined;
+  /** Names this run of the master. Default: by chance. */
   readonly run?: string;
 }
 
-/** Where an event is in the ring: its id is `<run>-<number>`. */
-interface Place {
-  /** One run of the master: numbers begin anew with each. */
-  readonly run: string;
-  readonly number: number;
+interface Taken extends EventPlace {
+  /** Events before this one were lost. */
+  readonly isAfterLoss: boolean;
+  /** How many this process had taken with it; 0: an earlier one took it. */
+  readonly order: number;
 }
 
-interface Held extends Place {
+interface Held extends Taken {
   /** In the stream of the store. */
   readonly sequence: number;
   readonly bytes: number;
-  /** Events before this one were lost. */
-  readonly isAfterLoss: boolean;
 }
 
-interface Waiting extends Place {
+interface Waiting extends Taken {
   readonly packed: Uint8Array;
-  readonly isAfterLoss: boolean;
+}
+
+/** An event of another member that was taken. */
+interface Repeated {
+  readonly id: string;
+  /** The id before it, where events of that member between both were not heard. */
+  readonly missedAfter?: string;
+}
+
+/** Up to where a reader has read, by an id. */
+interface ReadUpTo {
+  /** Sequences in the stream, by members. */
+  readonly sequences: ReadonlyMap<string, number>;
+  /** The same, of members that the id does not name. */
+  readonly others: number;
+  /** Whether nothing behind it is missing. */
+  readonly isWhole: boolean;
 }
 
 /** Told to one reader, where events may be missing. */
@@ -53,7 +69,6 @@ const eventsMissedTag = 'saltbridge/events/missed';
 const stream = 'events';
 /** Is there when all of a run was kept. */
 const completeKey: Key = ['event-ring', 'complete'];
-const idForm = /^([0-9a-f]{8,16})-([1-9]\d{0,14})$/;
 
 /** How long events wait for others before they are written. */
 const groupMs = 50;
@@ -81,19 +96,29 @@ export class EventRing {
   readonly #run: string;
   /** What is in the store, the oldest first. */
   readonly #held: Held[];
+  /** The latest event of each member, by its mark. */
+  readonly #latest: Map<string, EventPlace>;
   #heldBytes: number;
   #waiting: Waiting[] = [];
   #waitingBytes = 0;
+  /** Events that this process has taken, and those of them that it fired. */
+  #taken = 0;
   #last = 0;
   #isAfterLoss: boolean;
   #timer: NodeJS.Timeout | undefined;
   #writing: Promise<void> = Promise.resolve();
   #isClosed = false;
 
-  private constructor(parts: EventRingDeps, held: Held[], isComplete: boolean) {
+  private constructor(
+    parts: EventRingDeps,
+    held: Held[],
+    latest: readonly EventPlace[],
+    isComplete: boolean,
+  ) {
     this.#parts = parts;
-    this.#run = parts.run ?? randomBytes(6).toString('hex');
+    this.#run = parts.run ?? createRun(parts.member);
     this.#held = held;
+    this.#latest = new Map(latest.map((place) => [memberMark(place), place]));
     this.#heldBytes = held.reduce((sum, { bytes }) => sum + bytes, 0);
     this.#isAfterLoss = held.length > 0 && !isComplete;
   }
@@ -102,11 +127,15 @@ export class EventRing {
   static async open(parts: EventRingDeps): Promise<EventRing> {
     const { store } = parts;
     const held: Held[] = [];
+    let latest: readonly EventPlace[] = [];
     for (let after = 0; ; ) {
       const records = await store.stream(stream).read({ after, limit: pageSize });
       for (const { sequence, value } of records) {
         const found = unpack(value);
-        if (found !== undefined) held.push({ ...found, sequence, bytes: value.byteLength });
+        if (found === undefined) continue;
+        const { tag: _tag, data: _data, others, ...place } = found;
+        held.push({ ...place, order: 0, sequence, bytes: value.byteLength });
+        latest = [place, ...parseEventId(others)];
       }
       const last = records.at(-1);
       if (last === undefined) break;
@@ -115,20 +144,62 @@ export class EventRing {
     const isComplete = (await store.get(completeKey)) !== undefined;
     // From here on it is not, until this run was closed.
     await store.write([{ op: 'delete', key: completeKey }]);
-    return new EventRing(parts, held, isComplete);
+    return new EventRing(parts, held, latest, isComplete);
   }
 
   /** Takes an event, which is written a moment later. @returns its id */
   keep(tag: string, data: WireMap): string {
     this.#last += 1;
-    const place = { run: this.#run, number: this.#last };
-    const id = `${place.run}-${place.number}`;
+    const isAfterLoss = this.#isAfterLoss;
+    if (!this.#isClosed) this.#isAfterLoss = false;
+    return this.#take({ run: this.#run, number: this.#last }, isAfterLoss, tag, data);
+  }
+
+  /**
+   * Takes an event of another member.
+   * @param id - that it has there
+   * @returns `undefined`: that is no id
+   */
+  keepOther(id: string, tag: string, data: WireMap): Repeated | undefined {
+    const [place] = parseEventId(id);
+    if (place === undefined) return undefined;
+    const before = this.#latest.get(memberMark(place));
+    const isNext = place.number === (before?.run === place.run ? before.number + 1 : 1);
+    // Of a member that was never heard, nothing before it was promised.
+    const hasMissed = before !== undefined && !isNext;
+    const missedAfter = hasMissed ? this.#idOf(before) : undefined;
+    const own = this.#take(place, hasMissed, tag, data);
+    return missedAfter === undefined ? { id: own } : { id: own, missedAfter };
+  }
+
+  /** The id at this member of an event that is its latest. */
+  #idOf(place: EventPlace): string {
+    return formatEventId([place, ...this.#othersThan(place)]);
+  }
+
+  #othersThan(place: EventPlace): readonly EventPlace[] {
+    const mark = memberMark(place);
+    if (this.#latest.size === 1 && this.#latest.has(mark)) return [];
+    return [...this.#latest.values()].filter((it) => memberMark(it) !== mark);
+  }
+
+  #take(place: EventPlace, isAfterLoss: boolean, tag: string, data: WireMap): string {
+    this.#latest.set(memberMark(place), place);
+    const id = this.#idOf(place);
     // Nobody reads any more.
     if (this.#isClosed) return id;
-    const isAfterLoss = this.#isAfterLoss;
-    this.#isAfterLoss = false;
-    const packed = packLocal([place.run, place.number, isAfterLoss, tag, packLocal(data)]);
-    this.#waiting.push({ ...place, packed, isAfterLoss });
+    this.#taken += 1;
+    const { run, number } = place;
+    const others = this.#othersThan(place);
+    const packed = packLocal([
+      run,
+      number,
+      isAfterLoss,
+      tag,
+      packLocal(data),
+      ...(others.length === 0 ? [] : [formatEventId(others)]),
+    ]);
+    this.#waiting.push({ run, number, packed, isAfterLoss, order: this.#taken });
     this.#waitingBytes += packed.byteLength;
     // Nothing is written any more, or far too slowly.
     if (this.#waitingBytes > this.#parts.size.bytes) this.#lose();
@@ -145,34 +216,57 @@ export class EventRing {
   }
 
   /**
-   * The events after one, up to those fired now; first of all, and wherever some are missing, a
-   * {@link MissedEvents}. An id that is not known any more is followed by all that there is.
+   * The events after one, up to those taken when it is called; first of all, and wherever some are
+   * missing, a {@link MissedEvents}. An id that is not known any more is followed by all that there is.
    */
-  async *after(id: string): AsyncGenerator<readonly MasterEvent[], void, void> {
+  after(id: string): AsyncGenerator<readonly MasterEvent[], void, void> {
+    return this.#after(id, this.#taken);
+  }
+
+  /**
+   * Says of events to come which of them a reader has read at another member, of which this one has
+   * not heard yet. @returns `undefined`: there are none
+   */
+  seenElsewhere(id: string): ((event: MasterEvent) => boolean) | undefined {
+    const ahead = parseEventId(id).filter(({ run, number }) => {
+      const latest = this.#latest.get(memberMark({ run }));
+      return run !== this.#run && latest?.run === run && latest.number < number;
+    });
+    if (ahead.length === 0) return undefined;
+    return (event) => {
+      const [place] = parseEventId(event.id ?? '');
+      return ahead.some(({ run, number }) => place?.run === run && place.number <= number);
+    };
+  }
+
+  async *#after(id: string, order: number): AsyncGenerator<readonly MasterEvent[], void, void> {
     const { now } = this.#parts;
-    const last = this.#last;
     await this.flush();
+    const last = this.#held.findLast((it) => it.order <= order)?.sequence ?? 0;
     const missed = new MissedEvents(id, now());
-    const { index, isWhole } = this.#indexAfter(id);
+    const { sequences, others, isWhole } = this.#readUpTo(parseEventId(id));
     if (!isWhole) yield [missed];
     let isMarked = !isWhole;
-    let expected = this.#held[index]?.sequence;
-    while (expected !== undefined) {
+    const from = Math.min(others, ...sequences.values());
+    let expected = this.#held.find(({ sequence }) => sequence > from)?.sequence;
+    while (expected !== undefined && expected <= last) {
       const events: MasterEvent[] = [];
       const page = await this.#page(expected);
-      for (const { run, number, sequence, isAfterLoss, event } of page) {
+      for (const { sequence, isAfterLoss, event, ...place } of page) {
         // Whoever asked hears it from the bus.
-        if (run === this.#run && number > last) break;
+        if (sequence > last) break;
+        const isTrimmed = sequence !== expected;
+        expected = sequence + 1;
+        // protection: events-read-elsewhere
+        const isRead = sequence <= (sequences.get(memberMark(place)) ?? others);
         // It was trimmed meanwhile, or cannot be read.
-        const isGap = isAfterLoss || sequence !== expected;
+        const isGap = isTrimmed || (isAfterLoss && !isRead);
         if (isGap && !isMarked) events.push(missed);
         isMarked = false;
-        expected = sequence + 1;
-        events.push(event);
+        if (!isRead) events.push(event);
       }
       if (events.length > 0) yield events;
-      const isAllOld = page.every(({ run, number }) => run !== this.#run || number <= last);
-      if (page.length === 0 || !isAllOld) break;
+      if (page.length === 0) break;
     }
     if (this.#isAfterLoss && !isMarked) yield [missed];
   }
@@ -189,36 +283,52 @@ export class EventRing {
     }
   }
 
-  /** Where the events after an id begin, and whether none of them is missing there. */
-  #indexAfter(id: string): { readonly index: number; readonly isWhole: boolean } {
-    const [, run = '', digits = ''] = idForm.exec(id) ?? [];
-    const number = Number(digits);
+  /** Up to where the reader of an event has read. */
+  #readUpTo(places: readonly EventPlace[]): ReadUpTo {
+    const end = this.#held.at(-1)?.sequence ?? 0;
+    if (places.length === 0) return { sequences: new Map(), others: end, isWhole: false };
+    const found = places.map((place) => ({ mark: memberMark(place), ...this.#upTo(place) }));
+    return {
+      sequences: new Map(found.map(({ mark, sequence }) => [mark, sequence])),
+      // What a member fired that the reader never heard of, since the first of those places.
+      others: Math.min(end, ...found.map(({ sequence }) => sequence)),
+      isWhole: found.every(({ isWhole }) => isWhole),
+    };
+  }
+
+  /** The same, of one member. */
+  #upTo(place: EventPlace): { readonly sequence: number; readonly isWhole: boolean } {
+    const { run, number } = place;
+    const mark = memberMark(place);
     const held = this.#held;
-    if (run === '') return { index: held.length, isWhole: false };
-    const after = held.findIndex((it) => it.run === run && it.number > number);
-    if (after !== -1) {
-      const isNext = held[after]?.number === number + 1;
-      const before = held[after - 1];
-      return { index: after, isWhole: isNext || (before?.run === run && before.number === number) };
-    }
-    const latest = held.findLastIndex((it) => it.run === run);
-    const isOfNow = run === this.#run && number <= this.#last;
-    if (latest !== -1) return { index: latest + 1, isWhole: run !== this.#run || isOfNow };
-    // Nothing of that run is left.
-    if (isOfNow && number === this.#last) return { index: held.length, isWhole: true };
-    return { index: 0, isWhole: false };
+    const isOfRun = (it: EventPlace): boolean => it.run === run;
+    const last = held.findLast((it) => isOfRun(it) && it.number <= number);
+    const latest = this.#latest.get(mark);
+    const isLatest = latest !== undefined && isOfRun(latest) && latest.number === number;
+    // Nothing of it is left, and nothing came after it.
+    if (last === undefined && isLatest)
+      return { sequence: Number.POSITIVE_INFINITY, isWhole: true };
+    // Of earlier runs of that member all was read.
+    const first = last === undefined ? held.find(isOfRun) : undefined;
+    const sequence = last?.sequence ?? (first?.sequence ?? 1) - 1;
+    if (last?.number === number) return { sequence, isWhole: true };
+    const next = held.find((it) => it.sequence > sequence && memberMark(it) === mark);
+    if (next !== undefined)
+      return { sequence, isWhole: isOfRun(next) && next.number === number + 1 };
+    // Another member's is still to be heard here.
+    return { sequence, isWhole: latest !== undefined && isOfRun(latest) && run !== this.#run };
   }
 
   /** Events from a record of the stream on. */
-  async #page(from: number): Promise<(Held & { readonly event: MasterEvent })[]> {
+  async #page(from: number): Promise<(Omit<Held, 'order'> & { readonly event: MasterEvent })[]> {
     const records = await this.#parts.store
       .stream(stream)
       .read({ after: from - 1, limit: pageSize });
     return records.flatMap(({ sequence, value }) => {
       const found = unpack(value);
       if (found === undefined) return [];
-      const { tag, data, ...place } = found;
-      const event = { tag, data, id: `${place.run}-${place.number}` };
+      const { tag, data, others, ...place } = found;
+      const event = { tag, data, id: formatEventId([place, ...parseEventId(others)]) };
       return [{ ...place, sequence, bytes: value.byteLength, event }];
     });
   }
@@ -280,18 +390,23 @@ export class EventRing {
   }
 }
 
-function unpack(
-  value: Uint8Array,
-): (Place & MasterEvent & { readonly isAfterLoss: boolean }) | undefined {
+/** A record of the stream. */
+interface Kept extends EventPlace, Pick<MasterEvent, 'tag' | 'data'> {
+  readonly isAfterLoss: boolean;
+  /** The rest of its id. */
+  readonly others: string;
+}
+
+function unpack(value: Uint8Array): Kept | undefined {
   try {
     const parts = unpackLocal(value);
-    const [run, number, isAfterLoss, tag, packed] = Array.isArray(parts) ? parts : [];
+    const [run, number, isAfterLoss, tag, packed, others = ''] = Array.isArray(parts) ? parts : [];
     if (typeof run !== 'string' || typeof number !== 'number' || typeof tag !== 'string') {
       return undefined;
     }
     const data = packed instanceof Uint8Array ? unpackLocal(packed) : null;
-    if (!isWireMap(data)) return undefined;
-    return { run, number, isAfterLoss: isAfterLoss === true, tag, data };
+    if (!isWireMap(data) || typeof others !== 'string') return undefined;
+    return { run, number, isAfterLoss: isAfterLoss === true, tag, data, others };
   } catch {
     // Readers are told that one is missing.
     return undefined;

@@ -1,0 +1,128 @@
+/** Ids of events hold at every member of a cluster. */
+import test from 'ava';
+import { createBusApi, EventBus } from '../../../master/events/event-bus.ts';
+import { EventRing } from '../../../master/events/event-ring.ts';
+import { createSilentLogger, type MasterEvent } from '../../../master/index.ts';
+import { createMemoryStore, type Store } from '../../../store/index.ts';
+
+/** A member whose events come to the others when the test says so. */
+class Member {
+  readonly bus: EventBus;
+  readonly ring: EventRing;
+  /** What it has told. */
+  readonly told: MasterEvent[] = [];
+
+  private constructor(ring: EventRing) {
+    this.ring = ring;
+    const tellMembers = (event: MasterEvent): void => void this.told.push(event);
+    this.bus = new EventBus({ maxEventBytes: 0, ring, tellMembers });
+  }
+
+  static async open(member: string, store: Store = createMemoryStore()): Promise<Member> {
+    const size = { entries: 1000, bytes: 1_000_000 };
+    const log = createSilentLogger();
+    return new Member(await EventRing.open({ store, size, member, now: Date.now, log }));
+  }
+
+  /** @returns its id here */
+  fire(tag: string): string {
+    this.bus.fire(tag, {});
+    return this.told.at(-1)?.id ?? '';
+  }
+
+  /** Hears what another one has told, as the number says. */
+  hear(from: Member, number: number): void {
+    const { tag, data, id } = from.told[number - 1] as MasterEvent;
+    this.bus.repeat(tag, data, id);
+  }
+
+  /** The tags that a reader gets who comes back with an id. */
+  async tagsAfter(after: string): Promise<readonly string[]> {
+    const end = new AbortController();
+    const events = createBusApi(this.bus, this.ring).batches({ after }, end.signal);
+    this.bus.fire('end', {});
+    const tags: string[] = [];
+    for await (const batch of events) {
+      tags.push(...batch.map(({ tag }) => tag));
+      if (tags.at(-1) === 'end') end.abort();
+    }
+    return tags.slice(0, -1);
+  }
+}
+
+test('an id holds at a member that heard the same in another order', async (t) => {
+  const [a, b] = [await Member.open('a'), await Member.open('b')];
+  a.fire('a1');
+  b.fire('b1');
+  b.fire('b2');
+  a.hear(b, 1);
+  const atA = a.fire('a2');
+  a.hear(b, 2);
+  // At b: b1 b2 a1 a2; who has read a1 b1 a2 at a, misses b2 alone.
+  b.hear(a, 1);
+  b.hear(a, 2);
+  t.deepEqual(await b.tagsAfter(atA), ['b2']);
+  t.deepEqual(await a.tagsAfter(atA), ['b2']);
+});
+
+test('what the next member hears only later is not told twice', async (t) => {
+  const [a, b] = [await Member.open('a'), await Member.open('b')];
+  a.fire('a1');
+  b.hear(a, 1);
+  const read = a.fire('a2');
+  a.fire('a3');
+  const end = new AbortController();
+  const events = createBusApi(b.bus, b.ring).batches({ after: read }, end.signal);
+  b.hear(a, 2);
+  b.hear(a, 3);
+  const tags: string[] = [];
+  for await (const batch of events) {
+    tags.push(...batch.map(({ tag }) => tag));
+    end.abort();
+  }
+  t.deepEqual(tags, ['a3']);
+});
+
+test('an id holds after both have been started again', async (t) => {
+  const stores = [createMemoryStore(), createMemoryStore()] as const;
+  const before = [await Member.open('a', stores[0]), await Member.open('b', stores[1])] as const;
+  before[0].fire('a1');
+  before[1].hear(before[0], 1);
+  const read = before[1].fire('b1');
+  before[0].hear(before[1], 1);
+  await Promise.all(before.map(({ ring }) => ring.close()));
+  const [a, b] = [await Member.open('a', stores[0]), await Member.open('b', stores[1])];
+  const next = a.fire('a2');
+  b.hear(a, 1);
+  t.deepEqual(await b.tagsAfter(read), ['a2']);
+  b.fire('b2');
+  for (const number of [1, 2]) a.hear(b, number);
+  // The end of the reader above was an event of b.
+  t.deepEqual(await a.tagsAfter(next), ['end', 'b2']);
+});
+
+test('where events of another member were not heard, readers are told', async (t) => {
+  const [a, b] = [await Member.open('a'), await Member.open('b')];
+  const read = a.fire('a1');
+  b.hear(a, 1);
+  a.fire('a2');
+  a.fire('a3');
+  const end = new AbortController();
+  const live = b.bus.batches({ accepts: (tag) => tag === 'a3', signal: end.signal });
+  b.hear(a, 3);
+  t.deepEqual(await b.tagsAfter(read), ['saltbridge/events/missed', 'a3']);
+  end.abort();
+  const seen: string[] = [];
+  for await (const batch of live) seen.push(...batch.map(({ tag }) => tag));
+  t.deepEqual(seen, ['saltbridge/events/missed', 'a3']);
+});
+
+test('a master by itself has ids of one part', async (t) => {
+  const ring = await EventRing.open({
+    store: createMemoryStore(),
+    size: { entries: 10, bytes: 10_000 },
+    now: Date.now,
+    log: createSilentLogger(),
+  });
+  t.regex(ring.keep('x', {}), /^[0-9a-f]{12}-1$/);
+});
