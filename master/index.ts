@@ -43,6 +43,7 @@ export type {
   LoginRequest,
   LoginsApi,
   MasterApi,
+  MasterDescription,
   MasterEvent,
   MasterStatus,
   MetricFamily,

@@ -3,12 +3,7 @@
 import type { ErrorEntry } from '../master/index.ts';
 import { SaltbridgeError } from '../runtime/index.ts';
 
-export type SharedMasterErrorCode =
-  | 'ERR_HOLDER_HUNG'
-  | 'ERR_NO_HOLDER'
-  | 'ERR_OPTIONS_DIFFER'
-  | 'ERR_OUTCOME_UNKNOWN'
-  | 'ERR_WAITING_CALLS';
+export type SharedMasterErrorCode = 'ERR_HOLDER_HUNG' | 'ERR_NO_HOLDER' | 'ERR_OPTIONS_DIFFER';
 
 export const sharedMasterErrors: Readonly<Record<SharedMasterErrorCode, ErrorEntry>> = {
   ERR_HOLDER_HUNG: {
@@ -26,18 +21,6 @@ export const sharedMasterErrors: Readonly<Record<SharedMasterErrorCode, ErrorEnt
     meaning: 'This process has other options than the process that holds the master.',
     action: 'Give all processes the same value of each option that the message names.',
     retry: false,
-  },
-  ERR_OUTCOME_UNKNOWN: {
-    meaning:
-      'The process that held the master ended during the call, and what it had done by then cannot be learned.',
-    action: 'Look whether it was done before you call again.',
-    retry: false,
-  },
-  ERR_WAITING_CALLS: {
-    meaning:
-      'As many calls as may wait for a process that holds the master do so; nothing was done.',
-    action: 'Call again when a process has taken over.',
-    retry: true,
   },
 };
 

@@ -1,59 +1,34 @@
-/** The process that holds the master now, as calls reach it, and how a call to it may break. */
+/** The process that holds the master now, as calls reach it. */
 
-import { type Connection, callerOf, type MethodCaller, type NamedMethod } from '../client/index.ts';
-import { type Master, MasterError } from '../master/index.ts';
-import { codeOf } from '../runtime/index.ts';
+import {
+  type Connection,
+  callerOf,
+  type MethodCaller,
+  type NamedMethod,
+  type ReachedMaster,
+} from '../client/index.ts';
+import { type Master, type MasterConfig, MasterError } from '../master/index.ts';
 
-/** The process that holds the master: this one or another. */
-export interface Holder {
-  readonly caller: MethodCaller;
-  /** Of its local socket. */
-  readonly connection: Connection;
-  /** Fires when it holds the master no longer. */
-  readonly end: AbortSignal;
-}
-
-/** A call that ended because the holder did. */
-export class BrokenCallError extends Error {
-  /** Whether the holder may have carried it out, or begun to. */
-  readonly wasSent: boolean;
-  readonly holder: Holder;
-
-  constructor(holder: Holder, wasSent: boolean, cause: unknown) {
-    super('the process that held the master ended', { cause });
-    this.name = new.target.name;
-    this.holder = holder;
-    this.wasSent = wasSent;
-  }
-}
-
-/** Errors of a connection that was never made; EAGAIN: more wait for one than may. */
-const unsentCodes: ReadonlySet<string | undefined> = new Set(['ECONNREFUSED', 'ENOENT', 'EAGAIN']);
-
-/** What a call failed with: {@link BrokenCallError} where that was the end of the holder. */
-export function breakOf(error: unknown, holder: Holder): unknown {
-  switch (codeOf(error)) {
-    case 'ERR_SOCKET': {
-      const cause = error instanceof Error ? error.cause : undefined;
-      return new BrokenCallError(holder, !unsentCodes.has(codeOf(cause)), error);
-    }
-    case 'ERR_MASTER_STOPPED':
-    case 'ERR_STORE_CLOSED':
-    case 'ERR_STORE_FENCED':
-      return new BrokenCallError(holder, true, error);
-    default:
-      return error;
-  }
+/** What all processes that share a master have in common. */
+function sharedBy({
+  jobCache,
+}: MasterConfig): Pick<ReachedMaster, 'jobs' | 'hasOthers' | 'onBreak'> {
+  // Whether another process holds it is seen at its lock, not by calls.
+  return { jobs: jobCache ? 'shared' : undefined, hasOthers: false, onBreak: () => {} };
 }
 
 /** Another process, by its local socket. */
-export function remoteHolder(connection: Connection, end: AbortSignal): Holder {
-  return { caller: callerOf(connection), connection, end };
+export function remoteHolder(
+  connection: Connection,
+  end: AbortSignal,
+  config: MasterConfig,
+): ReachedMaster {
+  return { caller: callerOf(connection), connection, end, ...sharedBy(config) };
 }
 
 /** The master of this process; its local socket is there for extensions. */
-export function ownHolder(master: Master, connection: Connection, end: AbortSignal): Holder {
-  return { caller: ownCaller(master), connection, end };
+export function ownHolder(master: Master, connection: Connection, end: AbortSignal): ReachedMaster {
+  return { caller: ownCaller(master), connection, end, ...sharedBy(master.config) };
 }
 
 const never = new AbortController().signal;

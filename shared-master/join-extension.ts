@@ -2,6 +2,7 @@
 
 import { once } from 'node:events';
 import Type from '#typebox';
+import { RemoteError } from '../client/index.ts';
 import { extensionStream, type MasterConfig, type MasterExtension } from '../master/index.ts';
 import { SharedMasterError } from './errors.ts';
 import { differingOptions, digestOptions, type OptionDigests } from './option-digests.ts';
@@ -55,7 +56,7 @@ export function createJoinExtension(): MasterExtension {
         if (names.length > 0) throw optionsDiffer(names);
         if (processes >= maxProcesses) {
           const message = `${maxProcesses} processes have joined process ${process.pid} already`;
-          throw new SharedMasterError('ERR_WAITING_CALLS', message);
+          throw new RemoteError('ERR_WAITING_CALLS', message, { wasSent: false });
         }
         processes += 1;
         logger.info({ pid }, 'process joined');

@@ -9,9 +9,15 @@ import {
   type Connection,
   createMasterApi,
   type ExtensionClient,
+  failOverCaller,
+  failOverExtension,
   localConnection,
+  type MasterSource,
   type MethodCaller,
+  maxWaitingCalls,
   openMethodStream,
+  type ReachedMaster,
+  RemoteError,
 } from '../client/index.ts';
 import {
   type CreateMasterOptions,
@@ -29,8 +35,7 @@ import { createJidSource } from '../minion-protocol/index.ts';
 import { codeOf, linkSignals } from '../runtime/index.ts';
 import { prepareStoreDirectory } from '../store/index.ts';
 import { SharedMasterError } from './errors.ts';
-import { extensionClient } from './extension-client.ts';
-import { type Holder, ownHolder, remoteHolder } from './holder.ts';
+import { ownHolder, remoteHolder } from './holder.ts';
 import { HolderWatch } from './holder-watch.ts';
 import {
   createJoinExtension,
@@ -39,15 +44,6 @@ import {
   type JoinRequest,
 } from './join-extension.ts';
 import { digestOptions } from './option-digests.ts';
-import { SettledJobs } from './settled-jobs.ts';
-import {
-  callShared,
-  type HolderSource,
-  maxWaitingCalls,
-  streamShared,
-  subscribeShared,
-  waitLimitMs,
-} from './shared-caller.ts';
 
 /** Whether a process holds the master, or calls the one that another process holds. */
 type SharedRole = 'holder' | 'sibling';
@@ -96,7 +92,7 @@ export function joinMaster(options: SharedMasterOptions): SharedMaster {
     },
     start: () => member.start(),
     close: () => member.close(),
-    extension: (name) => extensionClient(member, name),
+    extension: (name) => failOverExtension(member, name),
   };
 }
 
@@ -108,11 +104,11 @@ const watchMs = 1000;
 const failurePauseMs = 500;
 
 interface WaitingCall {
-  readonly resolve: (holder: Holder | undefined) => void;
+  readonly resolve: (holder: ReachedMaster | undefined) => void;
   readonly reject: (error: Error) => void;
 }
 
-class Member implements HolderSource {
+class Member implements MasterSource {
   readonly caller: MethodCaller;
   readonly #options: SharedMasterOptions;
   readonly #onRole: (role: SharedRole) => void;
@@ -120,7 +116,7 @@ class Member implements HolderSource {
   readonly #closing = new AbortController();
   readonly #waiting = new Set<WaitingCall>();
   #config: MasterConfig;
-  #holder: Holder | undefined;
+  #holder: ReachedMaster | undefined;
   #withoutHolderSince = performance.now();
   /** The master of this process, while it starts or runs. */
   #own: Master | undefined;
@@ -139,15 +135,11 @@ class Member implements HolderSource {
     this.#config = createMaster(options).config;
     this.#log = (options.logger ?? createSilentLogger()).child({ component: 'processes' });
     const suffix = `p${process.pid}${randomBytes(2).toString('hex')}`;
-    this.caller = createCaller(this, createJidSource(Date.now, suffix));
+    this.caller = failOverCaller(this, createJidSource(Date.now, suffix));
   }
 
   get role(): SharedRole {
     return this.#role;
-  }
-
-  get config(): MasterConfig {
-    return this.#config;
   }
 
   async start(): Promise<void> {
@@ -173,16 +165,29 @@ class Member implements HolderSource {
     await this.#running;
   }
 
-  async holder(signal?: AbortSignal, since = performance.now()): Promise<Holder | undefined> {
+  get waitLimitMs(): number {
+    const { takeoverAfterSeconds, holderWaitSeconds } = this.#config;
+    return (takeoverAfterSeconds + holderWaitSeconds) * 1000;
+  }
+
+  refused(cause: unknown): SharedMasterError {
+    const message = 'the process that holds the master takes no connections';
+    return new SharedMasterError('ERR_NO_HOLDER', message, { cause });
+  }
+
+  async master(
+    signal?: AbortSignal,
+    since = performance.now(),
+  ): Promise<ReachedMaster | undefined> {
     if (signal?.aborted) return undefined;
     if (this.#holder !== undefined) return this.#holder;
     if (this.#running === undefined || this.#closing.signal.aborted) throw stopped();
     if (this.#obstacle instanceof SharedMasterError) throw this.#obstacle;
     if (this.#waiting.size >= maxWaitingCalls) {
       const message = `${maxWaitingCalls} calls wait for a process that holds the master`;
-      throw new SharedMasterError('ERR_WAITING_CALLS', message);
+      throw new RemoteError('ERR_WAITING_CALLS', message, { wasSent: false });
     }
-    const limitMs = waitLimitMs(this.#config);
+    const limitMs = this.waitLimitMs;
     const restMs = Math.max(since, this.#withoutHolderSince) + limitMs - performance.now();
     if (restMs <= 0) throw this.#noHolder(limitMs);
     let waiting: WaitingCall | undefined;
@@ -289,7 +294,7 @@ class Member implements HolderSource {
       if (entered === undefined) return;
       const { stream, pid } = entered;
       this.#log.info({ pid }, 'joined the process that holds the master');
-      this.#setHolder(remoteHolder(connection, end.signal));
+      this.#setHolder(remoteHolder(connection, end.signal, this.#config));
       void preloadMaster();
       await this.#watchHolder(watch, stream, left.signal);
     } catch (error) {
@@ -357,7 +362,7 @@ class Member implements HolderSource {
     this.#onRole(role);
   }
 
-  #setHolder(holder: Holder): void {
+  #setHolder(holder: ReachedMaster): void {
     this.#holder = holder;
     this.#isStarted = true;
     this.#obstacle = undefined;
@@ -457,39 +462,4 @@ async function drain(items: AsyncIterable<unknown>): Promise<void> {
   } catch {
     // However it ended, the holder has.
   }
-}
-
-/** Says for each method how it goes on with the next holder. */
-function createCaller(source: HolderSource, nextJid: () => string): MethodCaller {
-  const jobs = new SettledJobs(source, nextJid);
-  return {
-    call: (method, parameters) => {
-      switch (method.name) {
-        case 'jobs.publish':
-          return jobs.publish(parameters);
-        case 'runners.run':
-        case 'wheel.run':
-          return jobs.runFunction(method, parameters);
-        case 'runners.start':
-        case 'wheel.start':
-          return jobs.startFunction(method, parameters);
-        default:
-          return callShared(source, method, parameters);
-      }
-    },
-    open: async (method, parameters, signal) => {
-      switch (method.name) {
-        case 'jobs.run':
-          return jobs.run(parameters, signal);
-        case 'jobs.batch':
-          return jobs.batch(parameters, signal);
-        case 'jobs.follow':
-          return jobs.follow(parameters, signal);
-        case 'events.subscribe':
-          return subscribeShared(source, method, parameters, signal);
-        default:
-          return streamShared(source, method, parameters, signal);
-      }
-    },
-  };
 }

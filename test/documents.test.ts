@@ -14,6 +14,7 @@ import { fileURLToPath } from 'node:url';
 import test from 'ava';
 import { policyErrors } from '../acl/index.ts';
 import { commandErrors, exitCodeOf, exitCodes } from '../cli/errors.ts';
+import { clientErrors } from '../client/index.ts';
 import { bridgeErrors } from '../heat-bridge/index.ts';
 import {
   authenticationErrors,
@@ -116,6 +117,7 @@ const rooms: readonly Readonly<Record<string, ErrorEntry>>[] = [
   authenticationErrors,
   authorizationErrors,
   saltApiErrors,
+  clientErrors,
   sharedMasterErrors,
   bridgeErrors,
   commandErrors,

@@ -78,6 +78,7 @@ export type {
   LocalKeyInfo,
   LoginsApi,
   MasterApi,
+  MasterDescription,
   MasterStatus,
   MinionInfo,
   PillarApi,

@@ -442,6 +442,22 @@ export interface UserApi {
    * @internal
    */
   requireFullRights(what: string): Promise<AuditRequester>;
+  /**
+   * What a client that knows several masters asks of each; nothing of it is audited.
+   * @throws AuthenticationError ERR_EAUTH_TOKEN
+   * @internal
+   */
+  describeMaster(): Promise<MasterDescription>;
+}
+
+/** What a master says of itself to a client that knows several. */
+export interface MasterDescription {
+  /** Names where its jobs are kept: the log of its cluster. `undefined`: it is by itself. */
+  readonly jobs?: string;
+  /** Whether it takes jobs, key changes and log-ins. */
+  readonly isReady: boolean;
+  /** Whether this user may do everything, and so look up jobs. */
+  readonly hasFullRights: boolean;
 }
 
 /** Events as a user has them. */

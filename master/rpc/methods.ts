@@ -339,7 +339,7 @@ function of(api: InProcessApi, token: string | undefined): InProcessApi | UserAp
 export type CallableApi = Omit<MasterApi, 'asUser'> & {
   readonly acl: Pick<UserApi, 'permits'>;
   /** @internal */
-  readonly users: Pick<UserApi, 'requireFullRights'>;
+  readonly users: Pick<UserApi, 'requireFullRights' | 'describeMaster'>;
 };
 
 /** The pattern, and the keys that it meant. */
@@ -581,6 +581,13 @@ export const rpcTable: RpcTableOf<CallableApi> = {
       access: 'user',
       call: (api, { token, what }) => api.asUser(token).requireFullRights(what),
       audit: { action: 'interface', writtenBy: 'users' },
+    }),
+    describeMaster: method({
+      isIdempotent: true,
+      parameters: Token,
+      args: () => ({}),
+      access: 'user',
+      call: (api, { token }) => api.asUser(token).describeMaster(),
     }),
   },
   acl: {

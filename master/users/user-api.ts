@@ -20,6 +20,7 @@ import {
   type InProcessFunctionsApi,
   type InProcessJobsApi,
   type JobOrigin,
+  type MasterDescription,
   MasterError,
   type MasterEvent,
   type PublishRequest,
@@ -29,6 +30,7 @@ import {
 import { isKeywordText } from '../arguments/index.ts';
 import type { RuledDecisions } from '../audit/index.ts';
 import type { LiveConfig } from '../config/index.ts';
+import type { Cluster } from '../context/index.ts';
 import { type BusApi, flat, MissedEvents } from '../events/index.ts';
 import { separateKeywords, type TargetResolver } from '../jobs/index.ts';
 import type { RequestCounters } from '../metrics/index.ts';
@@ -146,6 +148,8 @@ export interface UserApiDeps extends UserScope {
   readonly counters: RequestCounters;
   /** Keeps account of what was refused. */
   readonly ruled: RuledDecisions;
+  /** Default: the master is by itself. */
+  readonly cluster?: Pick<Cluster, 'status'> | undefined;
   readonly log: Logger;
 }
 
@@ -231,7 +235,25 @@ export function createUserApi(parts: UserApiDeps, open: () => Promise<UserSessio
         }),
     },
     requireFullRights: (what) => once(async (session) => gate.judgeEverything(session, what)),
+    describeMaster: () =>
+      once(async (session) => ({
+        ...describeCluster(parts.cluster),
+        hasFullRights: hasFullRights(session),
+      })),
   };
+}
+
+function describeCluster(
+  cluster: UserApiDeps['cluster'],
+): Pick<MasterDescription, 'jobs' | 'isReady'> {
+  if (cluster === undefined) return { isReady: true };
+  const { log, refusesWrites } = cluster.status();
+  return { jobs: log, isReady: !refusesWrites };
+}
+
+function hasFullRights({ subject, policy }: Pick<UserSession, 'subject' | 'policy'>): boolean {
+  const actions = ['publish', 'runner', 'wheel'] as const;
+  return actions.every((action) => isUnlimited(subject, policy, action));
 }
 
 async function* only<T>(
@@ -334,9 +356,9 @@ class UserGate {
   }
 
   /** @returns who that is @throws AuthorizationError */
-  judgeEverything({ subject, policy }: UserSession, what: string): AuditRequester {
-    const actions = ['publish', 'runner', 'wheel'] as const;
-    if (!actions.every((action) => isUnlimited(subject, policy, action))) {
+  judgeEverything(session: UserSession, what: string): AuditRequester {
+    const { subject } = session;
+    if (!hasFullRights(session)) {
       this.#refuse(subject, interfaceAction, { fun: what }, 'not everything is permitted');
     }
     const by = requester(subject, unlimitedRule);

@@ -91,9 +91,9 @@ export async function createUsers(deps: UsersDeps): Promise<Users> {
     },
     isWithin: (minions, tgt) => targets.entitlesAll({ tgt, tgtType: 'compound' }, minions),
     interfaceOf: (api) => {
-      const { counters } = context;
+      const { cluster, counters } = context;
       const ownJobs = new OwnJobs(context.nextJid);
-      const parts = { ...api, ownJobs, targets, counters, ruled: audit.ruled, log };
+      const parts = { ...api, ownJobs, targets, counters, ruled: audit.ruled, cluster, log };
       return {
         asUser: (token) => createUserApi(parts, () => holdToken(token)),
         jobs: enforceSudoAcl({ ...parts, config, policy }),

@@ -85,7 +85,9 @@ const clusterKeys = inFile('master/cluster/shared-keys.test.ts');
 const directoryLock = inFile('store/directory-lock.test.ts');
 const processIdentity = inFile('store/process-identity.test.ts');
 const publicationLog = inFile('master/jobs/publication-log.test.ts');
-const settledJobs = inFile('shared-master/settled-jobs.test.ts');
+const settledJobs = inFile('client/settled-jobs.test.ts');
+const failOver = inFile('client/fail-over.test.ts');
+const eventRing = inFile('master/events/event-ring.test.ts');
 const sharedProcesses = inFile('shared-master/processes.test.ts');
 const audit = inFile('master/audit/audit-log.test.ts');
 const sessions = inFile('salt-api/login.test.ts');
@@ -2170,6 +2172,28 @@ export const catalogue: readonly Threat[] = [
         'the state and the keys of a master become those of a cluster, and of a master again',
       ),
       clusterMasters('a member that is alive is not taken out'),
+    ],
+  },
+  {
+    id: 'H-86g',
+    threat: 'cluster: a call that goes on to the next master is done twice, or waits for ever',
+    tests: [
+      settledJobs('a job goes on at no master that does not keep it'),
+      settledJobs('a job that the next master learns of meanwhile is looked up once more'),
+      settledJobs('what only reads is repeated, and what may have been done is not'),
+      failOver('a runner whose answer was lost is not called again'),
+      failOver('a master that answers nothing any more is left, and the call goes on'),
+      failOver('no address may be one over which a token goes in the clear'),
+    ],
+  },
+  {
+    id: 'H-86h',
+    threat: 'cluster: a reader of events misses some, or reads them twice, at the next member',
+    tests: [
+      eventRing('an id holds at a member that heard the same in another order'),
+      eventRing('what the next member hears only later is not told twice'),
+      eventRing('where events of another member were not heard, readers are told'),
+      failOver('a stream of events goes on at the next master, and tells each once'),
     ],
   },
 ];

@@ -2,12 +2,9 @@
 
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import {
-  callMethod,
-  createConnection,
-  openMethodStream,
-  RemoteError,
-} from '../../../client/master-client.ts';
+import { createConnection } from '../../../client/connection.ts';
+import { RemoteError } from '../../../client/index.ts';
+import { callMethod, openMethodStream } from '../../../client/method-caller.ts';
 import { createBridge } from '../../../heat-bridge/index.ts';
 import {
   type InProcessApi,
@@ -68,6 +65,7 @@ function parametersOf(token: string, other: string, target: string): Record<stri
     'logins.revoke': { user: 'limited' },
     'logins.logout': { token: other },
     'users.requireFullRights': { token, what: 'status' },
+    'users.describeMaster': { token },
     'acl.explain': { subject: { kind: 'minion', id: 'web1' }, action: 'signal', resource: 'a/b' },
     'acl.permits': { token, action: 'runner', name: 'jobs.active' },
     'acl.learn': {},

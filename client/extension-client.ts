@@ -1,14 +1,21 @@
-/** Methods of extensions, whichever process holds the master. */
+/** Methods of extensions, whichever master takes them. */
 
 import { randomUUID } from 'node:crypto';
-import { callMethod, type ExtensionClient, openMethodStream } from '../client/index.ts';
-import { breakOf } from './holder.ts';
-import { Attempts, type HolderSource } from './shared-caller.ts';
+import { Attempts, type MasterSource } from './fail-over.ts';
+import { callMethod, openMethodStream } from './method-caller.ts';
+
+/** Methods that an extension of a running master has. */
+export interface ExtensionClient {
+  /** One value. `T` is what the extension promises for the method. @throws RemoteError */
+  call<T>(method: string, parameters?: object): Promise<T>;
+  /** A stream; ends with the signal. @throws RemoteError from the iteration */
+  stream<T>(method: string, parameters?: object, signal?: AbortSignal): AsyncIterable<T>;
+}
 
 /** Runs that are the same run under the same key; they tell all of it from the beginning. */
 const keyedStreams: ReadonlySet<string> = new Set(['bridge.run', 'bridge.runPlan']);
 
-export function extensionClient(source: HolderSource, extension: string): ExtensionClient {
+export function failOverExtension(source: MasterSource, extension: string): ExtensionClient {
   return {
     call: <T>(method: string, parameters: object = {}) =>
       callExtension<T>(source, `${extension}.${method}`, parameters),
@@ -21,28 +28,26 @@ export function extensionClient(source: HolderSource, extension: string): Extens
   };
 }
 
-async function callExtension<T>(source: HolderSource, name: string, parameters: object) {
+async function callExtension<T>(source: MasterSource, name: string, parameters: object) {
   const attempts = new Attempts(source, name);
   for (;;) {
-    const holder = await source.holder();
-    if (holder === undefined) throw new TypeError('nothing ends the wait');
     try {
-      return await callMethod<T>(holder.connection, name, parameters);
+      return await attempts.try(({ connection }) => callMethod<T>(connection, name, parameters));
     } catch (error) {
-      await attempts.afterBreak(breakOf(error, holder));
+      await attempts.afterBreak(error);
       attempts.refuseRepetition();
     }
   }
 }
 
 /**
- * A stream that goes on with the next holder where its parameters have a key.
+ * A stream that goes on with the next master where its parameters have a key.
  * @param told - what was told of the run of that key, and is not told again. Default: there is no key,
  * and nobody knows whether it may begin anew
  * @throws what it broke with
  */
 async function* streamExtension<T>(
-  source: HolderSource,
+  source: MasterSource,
   name: string,
   parameters: object,
   signal: AbortSignal | undefined,
@@ -50,15 +55,17 @@ async function* streamExtension<T>(
 ): AsyncGenerator<T, void, void> {
   const attempts = new Attempts(source, name);
   for (;;) {
-    const holder = await source.holder(signal);
-    if (holder === undefined) return;
     try {
-      const items = await openMethodStream<T>(holder.connection, name, parameters, signal);
+      const items = await attempts.open(
+        ({ connection }) => openMethodStream<T>(connection, name, parameters, signal),
+        signal,
+      );
+      if (items === undefined) return;
       if (told === undefined) yield* items;
       else yield* untold(items, told);
       return;
     } catch (error) {
-      await attempts.afterBreak(breakOf(error, holder));
+      await attempts.afterBreak(error);
       if (told === undefined) attempts.refuseRepetition();
     }
   }

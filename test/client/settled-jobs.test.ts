@@ -1,38 +1,35 @@
 /** What becomes of a call whose holder ends meanwhile: each case with holders made for it. */
 import test from 'ava';
-import { type MethodCaller, RemoteError } from '../../client/index.ts';
-import { resolveMasterConfig } from '../../master/index.ts';
-import type { Holder } from '../../shared-master/holder.ts';
-import { SettledJobs } from '../../shared-master/settled-jobs.ts';
+import { callOver, subscribeOver } from '../../client/fail-over.ts';
 import {
-  callShared,
-  type HolderSource,
-  jobMethods,
-  subscribeShared,
-} from '../../shared-master/shared-caller.ts';
+  type MasterSource,
+  type MethodCaller,
+  type ReachedMaster,
+  RemoteError,
+} from '../../client/index.ts';
+import { jobMethods, SettledJobs } from '../../client/settled-jobs.ts';
 
 /** What a holder does with a method: a value, or items. It ends by throwing {@link ended}. */
 type Script = Readonly<Record<string, (parameters: object) => unknown>>;
 
 const ended = new RemoteError('ERR_SOCKET', 'the master closed the connection');
 const jid = '20261122000000000001_p1';
-const config = resolveMasterConfig({ id: 'm' });
 
-class Source implements HolderSource {
-  readonly config = config;
+class Source implements MasterSource {
+  readonly waitLimitMs = 1000;
   /** `<number of the holder> <method>` */
   readonly calls: string[] = [];
-  readonly #holders: Holder[];
+  readonly #holders: ReachedMaster[];
 
   constructor(...scripts: readonly Script[]) {
     this.#holders = scripts.map((script, index) => this.#holderOf(script, index + 1));
   }
 
-  async holder(): Promise<Holder | undefined> {
+  async master(): Promise<ReachedMaster | undefined> {
     return this.#holders.find(({ end }) => !end.aborted);
   }
 
-  #holderOf(script: Script, number: number): Holder {
+  #holderOf(script: Script, number: number): ReachedMaster {
     const end = new AbortController();
     const act = (name: string, parameters: object): unknown => {
       this.calls.push(`${number} ${name}`);
@@ -61,7 +58,31 @@ class Source implements HolderSource {
         })(),
     };
     const connection = { name: '', open: unexpected, explain: unexpected };
-    return { caller, connection, end: end.signal };
+    const jobs = this.jobsOf(number);
+    return {
+      caller,
+      connection,
+      end: end.signal,
+      hasOthers: true,
+      jobs,
+      onBreak: () => end.abort(),
+    };
+  }
+
+  /** Where the jobs of a master are kept. */
+  jobsOf(_number: number): string | undefined {
+    return 'one';
+  }
+
+  refused(): Error {
+    return new RemoteError('ERR_SOCKET', 'no connection');
+  }
+}
+
+/** Masters that keep no jobs together. */
+class Strangers extends Source {
+  override jobsOf(number: number): string | undefined {
+    return number === 1 ? 'one' : 'other';
   }
 }
 
@@ -108,6 +129,43 @@ test('a job that the next holder does not know is published there, under the sam
   );
   const receipt = await new SettledJobs(source, () => jid).publish({});
   t.deepEqual(receipt, { jid });
+});
+
+test('a job goes on at no master that does not keep it', async (t) => {
+  const source = new Strangers({ 'jobs.publish': fail }, {});
+  const publishing = new SettledJobs(source, () => jid).publish({});
+  await t.throwsAsync(publishing, { code: 'ERR_OUTCOME_UNKNOWN' });
+  t.deepEqual(source.calls, ['1 jobs.publish']);
+});
+
+test('a job that the next master learns of meanwhile is looked up once more', async (t) => {
+  let lookedUp = 0;
+  const refuse = (): never => {
+    throw new RemoteError('ERR_ARGS', `there is a job ${jid} already`);
+  };
+  const source = new Source(
+    { 'jobs.publish': fail },
+    {
+      *'jobs.follow'() {
+        lookedUp += 1;
+        if (lookedUp === 1) unknownJob();
+        yield published;
+      },
+      'jobs.publish': refuse,
+    },
+  );
+  t.like(await new SettledJobs(source, () => jid).publish({}), { jid });
+  const other = new Source({ 'jobs.publish': refuse });
+  await t.throwsAsync(new SettledJobs(other, () => jid).publish({}), { code: 'ERR_ARGS' });
+});
+
+test('where the next master does not tell of jobs, what became of one is not known', async (t) => {
+  const denied = (): never => {
+    throw new RemoteError('ERR_DENIED', 'not permitted');
+  };
+  const source = new Source({ 'jobs.publish': fail }, { 'jobs.follow': denied });
+  const publishing = new SettledJobs(source, () => jid).publish({});
+  await t.throwsAsync(publishing, { code: 'ERR_OUTCOME_UNKNOWN' });
 });
 
 test('a job that the next holder knows and that was never sent is published there', async (t) => {
@@ -243,8 +301,25 @@ test('what only reads is repeated, and what may have been done is not', async (t
   const method = { ...jobMethods.publish, name: 'x' };
   const reading = { ...method, row: { ...method.row, isIdempotent: true } };
   const source = (): Source => new Source({ x: fail }, { x: () => 'there' });
-  t.is(await callShared(source(), reading, {}), 'there');
-  await t.throwsAsync(callShared(source(), method, {}), { code: 'ERR_OUTCOME_UNKNOWN' });
+  t.is(await callOver(source(), reading, {}), 'there');
+  await t.throwsAsync(callOver(source(), method, {}), { code: 'ERR_OUTCOME_UNKNOWN' });
+});
+
+test('what a master refuses for now goes to the next one, unless it had begun', async (t) => {
+  const method = { ...jobMethods.publish, name: 'x' };
+  const alone = (): never => {
+    throw new RemoteError('ERR_CLUSTER_ALONE', 'too few members');
+  };
+  const source = new Source({ x: alone }, { x: () => 'done' });
+  t.is(await callOver(source, method, {}), 'done');
+  const begun = new Source({
+    *'jobs.batch'() {
+      yield { type: 'gathered', minions: ['a'], silent: [] };
+      alone();
+    },
+  });
+  const batch = new SettledJobs(begun, () => jid).batch({});
+  await t.throwsAsync(collect(batch), { code: 'ERR_CLUSTER_ALONE' });
 });
 
 test('a stream of events goes on after the last event that was read', async (t) => {
@@ -265,7 +340,7 @@ test('a stream of events goes on after the last event that was read', async (t) 
     },
   );
   const method = { ...jobMethods.follow, name: 'x' };
-  const events = await subscribeShared(source, method, {});
+  const events = await subscribeOver(source, method, {});
   t.deepEqual(
     (await collect(events)).map((event) => (event as { readonly tag: string }).tag),
     ['a', 'b', 'c'],

@@ -1,20 +1,82 @@
 /**
- * Jobs across the end of the process that published them. Each has its job id before it is sent, and
- * a job is stored before it leaves. Where the next holder knows none of that id, or knows that it was
+ * Jobs across the end of the master that published them. Each has its job id before it is sent, and
+ * a job is stored before it leaves. Where the next master knows none of that id, or knows that it was
  * never sent, it is published then; else the job is followed on and never published again.
  */
 
-import type { NamedMethod } from '../client/index.ts';
-import type { Delivery, FunctionResult, JobReceipt, JobReport } from '../master/index.ts';
+import {
+  type Delivery,
+  type FunctionResult,
+  type JobReceipt,
+  type JobReport,
+  type RpcMethod,
+  rpcTable,
+} from '../master/index.ts';
 import { codeOf, Semaphore } from '../runtime/index.ts';
-import { SharedMasterError } from './errors.ts';
+import { RemoteError } from './errors.ts';
 import {
   Attempts,
-  callShared,
-  type HolderSource,
-  jobMethods,
+  callOver,
+  type MasterSource,
   maxWaitingCalls,
-} from './shared-caller.ts';
+  streamOver,
+  subscribeOver,
+} from './fail-over.ts';
+import type { MethodCaller, NamedMethod } from './method-caller.ts';
+
+/** A row of the table of methods. */
+function methodOf(name: string, row: unknown): NamedMethod {
+  return { name, row: row as RpcMethod };
+}
+
+/** The methods of jobs that calls are settled by. */
+export const jobMethods: Readonly<
+  Record<'publish' | 'run' | 'batch' | 'follow' | 'show', NamedMethod>
+> = {
+  publish: methodOf('jobs.publish', rpcTable.jobs.publish),
+  run: methodOf('jobs.run', rpcTable.jobs.run),
+  batch: methodOf('jobs.batch', rpcTable.jobs.batch),
+  follow: methodOf('jobs.follow', rpcTable.jobs.follow),
+  show: methodOf('jobs.show', rpcTable.jobs.show),
+};
+
+/**
+ * Calls over several masters, which says for each method how it goes on with the next one.
+ * @param nextJid - job ids that nobody else makes
+ */
+export function failOverCaller(source: MasterSource, nextJid: () => string): MethodCaller {
+  const jobs = new SettledJobs(source, nextJid);
+  return {
+    call: (method, parameters) => {
+      switch (method.name) {
+        case 'jobs.publish':
+          return jobs.publish(parameters);
+        case 'runners.run':
+        case 'wheel.run':
+          return jobs.runFunction(method, parameters);
+        case 'runners.start':
+        case 'wheel.start':
+          return jobs.startFunction(method, parameters);
+        default:
+          return callOver(source, method, parameters);
+      }
+    },
+    open: async (method, parameters, signal) => {
+      switch (method.name) {
+        case 'jobs.run':
+          return jobs.run(parameters, signal);
+        case 'jobs.batch':
+          return jobs.batch(parameters, signal);
+        case 'jobs.follow':
+          return jobs.follow(parameters, signal);
+        case 'events.subscribe':
+          return subscribeOver(source, method, parameters, signal);
+        default:
+          return streamOver(source, method, parameters, signal);
+      }
+    },
+  };
+}
 
 /** Parameters of `jobs.publish`, `run` and `batch`, as far as they matter here. */
 interface JobParameters {
@@ -30,6 +92,7 @@ interface JobParameters {
 /** What matters of what a job tells. */
 interface Update {
   readonly type: string;
+  readonly jid?: string;
   readonly minion?: string;
   readonly resource?: string;
   readonly retcode?: unknown;
@@ -40,7 +103,7 @@ interface Update {
   readonly deliveries?: readonly Delivery[];
 }
 
-/** What the holder keeps of a job. */
+/** What a master keeps of a job. */
 interface KeptJob {
   readonly receipt: JobReceipt;
   /** Those of its minions that it was never sent to. */
@@ -49,18 +112,18 @@ interface KeptJob {
 
 /**
  * Publications of a process that are under way at a time: each of them has to be settled when the
- * holder ends; the others wait here and were certainly not sent.
+ * master ends; the others wait here and were certainly not sent.
  */
 const maxPublishing = 32;
 
 export class SettledJobs {
-  readonly #source: HolderSource;
+  readonly #source: MasterSource;
   readonly #nextJid: () => string;
   readonly #publishing = new Semaphore(maxPublishing);
   #waiting = 0;
 
-  /** @param nextJid - job ids that no other process makes */
-  constructor(source: HolderSource, nextJid: () => string) {
+  /** @param nextJid - job ids that nobody else makes */
+  constructor(source: MasterSource, nextJid: () => string) {
     this.#source = source;
     this.#nextJid = nextJid;
   }
@@ -68,7 +131,9 @@ export class SettledJobs {
   /** `jobs.publish`. */
   async publish(parameters: JobParameters): Promise<unknown> {
     if (this.#waiting >= maxWaitingCalls) {
-      throw new SharedMasterError('ERR_WAITING_CALLS', `${maxWaitingCalls} publications wait`);
+      throw new RemoteError('ERR_WAITING_CALLS', `${maxWaitingCalls} publications wait`, {
+        wasSent: false,
+      });
     }
     this.#waiting += 1;
     const since = performance.now();
@@ -81,8 +146,8 @@ export class SettledJobs {
 
   async #publishSettled(parameters: JobParameters, since: number): Promise<unknown> {
     const jid = this.#jidOf(parameters);
-    if (jid === undefined) return callShared(this.#source, jobMethods.publish, parameters);
-    const attempts = new Attempts(this.#source, `jobs.publish of ${jid}`, since);
+    if (jid === undefined) return callOver(this.#source, jobMethods.publish, parameters);
+    const attempts = new Attempts(this.#source, `jobs.publish of ${jid}`, { since, isJob: true });
     for (;;) {
       try {
         // protection: settled-publications
@@ -98,11 +163,11 @@ export class SettledJobs {
   /** `jobs.run`. */
   async *run(parameters: JobParameters, signal?: AbortSignal): AsyncGenerator<unknown, void, void> {
     const jid = this.#jidOf(parameters);
-    const attempts = new Attempts(this.#source, `jobs.run of ${jid ?? 'a user'}`);
+    const attempts = new Attempts(this.#source, `jobs.run of ${jid ?? 'a user'}`, { isJob: true });
     const told = new SeenUpdates();
     for (;;) {
       try {
-        const kept = await this.#keptJob(attempts, jid);
+        const kept = await this.#keptJob(attempts, told.jid ?? jid);
         const wasPublished = kept !== undefined && kept.notSent.length === 0;
         if (wasPublished) yield* this.#follow(attempts, kept.receipt.jid, told, signal);
         else {
@@ -122,14 +187,14 @@ export class SettledJobs {
     parameters: JobParameters,
     signal?: AbortSignal,
   ): AsyncGenerator<unknown, void, void> {
-    const attempts = new Attempts(this.#source, `jobs.follow of ${parameters.jid}`);
+    const name = `jobs.follow of ${parameters.jid}`;
+    const attempts = new Attempts(this.#source, name, { isHarmless: true });
     const told = new SeenUpdates();
     for (;;) {
       try {
         yield* told.fresh(attempts.stream(jobMethods.follow, parameters, signal));
         return;
       } catch (error) {
-        if (error instanceof SharedMasterError) throw error;
         await attempts.afterBreak(error);
       }
     }
@@ -141,7 +206,8 @@ export class SettledJobs {
     signal?: AbortSignal,
   ): AsyncGenerator<unknown, void, void> {
     const jid = this.#jidOf(parameters);
-    const attempts = new Attempts(this.#source, `jobs.batch of ${jid ?? 'a user'}`);
+    const name = `jobs.batch of ${jid ?? 'a user'}`;
+    const attempts = new Attempts(this.#source, name, { isJob: true });
     const told = new SeenUpdates();
     let gathered: readonly string[] | undefined;
     let request: object = jid === undefined ? parameters : { ...parameters, jid };
@@ -226,7 +292,7 @@ export class SettledJobs {
     resultOf: (report: JobReport) => object | undefined,
   ): Promise<unknown> {
     const jid = parameters.jid ?? this.#nextJid();
-    const attempts = new Attempts(this.#source, `${method.name} of ${jid}`);
+    const attempts = new Attempts(this.#source, `${method.name} of ${jid}`, { isJob: true });
     const request = parameters.token === undefined ? { ...parameters, jid } : parameters;
     for (;;) {
       try {
@@ -246,10 +312,10 @@ export class SettledJobs {
   /** `undefined`: what becomes of it cannot be learned from its job id. */
   #jidOf({ jid, user = '', token }: JobParameters): string | undefined {
     const isUsers = token !== undefined || user.startsWith('sudo_');
-    return isUsers || !this.#source.config.jobCache ? undefined : (jid ?? this.#nextJid());
+    return isUsers ? undefined : (jid ?? this.#nextJid());
   }
 
-  /** What the holder keeps of a job; `undefined`: none of this id was ever published. */
+  /** What the next master keeps of a job; `undefined`: none of this id was ever published. */
   async #keptJob(attempts: Attempts, jid: string | undefined): Promise<KeptJob | undefined> {
     if (!attempts.wasSent || jid === undefined) return undefined;
     try {
@@ -258,6 +324,8 @@ export class SettledJobs {
         return { receipt: { jid, minions, missing, skipped }, notSent };
       }
     } catch (error) {
+      // What it refuses to tell says nothing of what was done.
+      if (codeOf(error) === 'ERR_DENIED') throw attempts.outcomeUnknown(error);
       if (codeOf(error) !== 'ERR_JOB_UNKNOWN') throw error;
     }
     return undefined;
@@ -278,10 +346,14 @@ export class SettledJobs {
 /** What a caller was told of a job, over all that told it. */
 class SeenUpdates {
   readonly #names = new Set<string>();
+  /** Of the job, once it was told. */
+  jid: string | undefined;
 
   async *fresh(items: AsyncIterable<unknown>): AsyncGenerator<unknown, void, void> {
     for await (const item of items) {
-      const name = nameOf(item as Update);
+      const update = item as Update;
+      if (update.type === 'published') this.jid ??= update.jid;
+      const name = nameOf(update);
       if (name !== undefined && this.#names.has(name)) continue;
       if (name !== undefined) this.#names.add(name);
       yield item;

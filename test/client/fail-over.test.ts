@@ -1,0 +1,291 @@
+/** Calls go from one master of a cluster to the next, over their HTTP APIs. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { connect, createServer, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import test, { type ExecutionContext } from 'ava';
+import { freePort } from '../../bench/free-port.ts';
+import { connectMaster } from '../../client/index.ts';
+import type { MasterApi } from '../../master/index.ts';
+import { createSaltApi, type SaltApi } from '../../salt-api/index.ts';
+import { type ClusterMaster, ClusterMasters } from '../helpers/cluster-masters.ts';
+import { until, within } from '../helpers/deadline.ts';
+import { longSerialTest, longTest } from '../helpers/needs.ts';
+import { TcpProxy } from '../helpers/tcp-proxy.ts';
+
+const directory = mkdtempSync(path.join(tmpdir(), 'saltbridge-fail-over-'));
+const password = 'of-the-test';
+const masters = new ClusterMasters(directory, {
+  keysize: 2048,
+  timeout: 20,
+  eventRing: { entries: 1000, bytes: 1_000_000 },
+  externalAuth: { sharedsecret: { ann: ['.*', '@jobs', '@runner', '@wheel'], bob: ['test.*'] } },
+  eauth: { sharedsecret: password },
+});
+let a: ClusterMaster;
+let b: ClusterMaster;
+let urlB = '';
+
+async function serve(api: MasterApi): Promise<{ readonly served: SaltApi; readonly port: number }> {
+  const served = await createSaltApi(api, { host: '127.0.0.1' });
+  const { port } = await served.listen();
+  return { served, port };
+}
+
+test.before(async () => {
+  a = await masters.first('a');
+  b = await masters.join('b', a);
+  const { served, port } = await serve(b.master);
+  urlB = `http://127.0.0.1:${port}`;
+  apiOfB = served;
+});
+
+let apiOfB: SaltApi | undefined;
+
+test.after.always(async () => {
+  await apiOfB?.close();
+  await b?.master.close();
+  await a?.master.close();
+  rmSync(directory, { recursive: true, force: true });
+});
+
+async function tokenOf(username: string): Promise<string> {
+  return (await a.master.logins.login({ username, password, eauth: 'sharedsecret' })).token;
+}
+
+/** The API of the first master, over connections that can be cut. */
+class Line {
+  readonly url: string;
+  readonly #sockets = new Set<Socket>();
+  /** Called with what a client sends; `false`: the answer to it is lost. */
+  onRequest: (text: string) => boolean = () => true;
+
+  private constructor(port: number) {
+    this.url = `http://127.0.0.1:${port}`;
+  }
+
+  static async start(t: ExecutionContext): Promise<Line> {
+    const { served, port: target } = await serve(a.master);
+    const port = await freePort();
+    const line = new Line(port);
+    const server = createServer((client) => line.#pass(client, connect(target, '127.0.0.1')));
+    server.listen(port, '127.0.0.1');
+    t.teardown(async () => {
+      server.close();
+      line.cut();
+      await served.close();
+    });
+    return line;
+  }
+
+  /** Ends all connections. */
+  cut(): void {
+    for (const socket of this.#sockets) socket.destroy();
+  }
+
+  #pass(client: Socket, upstream: Socket): void {
+    let isLost = false;
+    client.on('data', (bytes) => {
+      if (!this.onRequest(bytes.toString())) isLost = true;
+      upstream.write(bytes);
+    });
+    upstream.on('data', (bytes) => {
+      if (isLost) client.destroy();
+      else client.write(bytes);
+    });
+    for (const socket of [client, upstream]) {
+      this.#sockets.add(socket);
+      socket.on('error', () => {});
+      socket.on('close', () => {
+        this.#sockets.delete(socket);
+        client.destroy();
+        upstream.destroy();
+      });
+    }
+  }
+}
+
+interface Both {
+  readonly line: Line;
+  readonly api: MasterApi;
+}
+
+async function both(t: ExecutionContext, username = 'ann'): Promise<Both> {
+  const line = await Line.start(t);
+  const token = await tokenOf(username);
+  return { line, api: connectMaster({ urls: [line.url, urlB], token }) };
+}
+
+/** From now on the first master answers nothing to this method, though it does what is asked. */
+function loseAnswers({ line }: Both, method: string): void {
+  line.onRequest = (text) => {
+    if (text.includes(`/rpc/${method} `)) return false;
+    return !text.includes('/rpc/users.describeMaster') || isFirst();
+  };
+  let asked = 0;
+  const isFirst = (): boolean => {
+    asked += 1;
+    return asked === 1;
+  };
+}
+
+test.serial('a call goes to the next master where the first cannot be reached', async (t) => {
+  const token = await tokenOf('ann');
+  const urls = [`http://127.0.0.1:${await freePort()}`, urlB];
+  const api = connectMaster({ urls, token });
+  t.is((await api.cluster.status())?.member, 'b');
+  await a.master.keys.create({ id: 'any', force: true });
+  const { jid } = await api.jobs.publish({ tgt: 'any', fun: 'test.ping' });
+  t.is((await api.jobs.show(jid)).jid, jid);
+});
+
+test.serial('no address may be one over which a token goes in the clear', (t) => {
+  const urls = [urlB, 'http://master.example:8000'];
+  t.throws(() => connectMaster({ urls, token: 'x' }), { instanceOf: TypeError });
+  t.throws(() => connectMaster({ urls: [], token: 'x' }), { instanceOf: TypeError });
+});
+
+longTest('where no master can be reached, the error names each', async (t) => {
+  const urls = [await freePort(), await freePort()].map((port) => `http://127.0.0.1:${port}`);
+  const error = await t.throwsAsync(connectMaster({ urls, token: 'x' }).status(), {
+    code: 'ERR_SOCKET',
+  });
+  for (const url of urls) t.true(error?.message.includes(url));
+});
+
+test.serial('what only reads is repeated at the next master', async (t) => {
+  const reached = await both(t);
+  loseAnswers(reached, 'keys.list');
+  t.deepEqual(await reached.api.keys.list(), await b.master.keys.list());
+});
+
+test.serial(
+  'a job whose answer was lost is looked up at the next master, and not published twice',
+  async (t) => {
+    const reached = await both(t);
+    loseAnswers(reached, 'jobs.publish');
+    await a.master.keys.create({ id: 'once', force: true });
+    const published: string[] = [];
+    const end = new AbortController();
+    const events = await a.master.events.subscribe({ match: 'salt/job/*/new' }, end.signal);
+    const reading = (async () => {
+      for await (const { data } of events) published.push(String(data.jid));
+    })();
+    const { jid, minions } = await reached.api.jobs.publish({ tgt: 'once', fun: 'test.ping' });
+    t.deepEqual(minions, ['once']);
+    t.is((await reached.api.cluster.status())?.member, 'b');
+    await until('its event', () => published.includes(jid));
+    end.abort();
+    await reading;
+    t.deepEqual(published, [jid]);
+  },
+);
+
+test.serial("a job of a user, whose id is the master's, is not published again", async (t) => {
+  await a.master.keys.create({ id: 'once', force: true });
+  const reached = await both(t, 'bob');
+  loseAnswers(reached, 'jobs.publish');
+  await t.throwsAsync(reached.api.jobs.publish({ tgt: 'once', fun: 'test.ping' }), {
+    code: 'ERR_OUTCOME_UNKNOWN',
+  });
+});
+
+test.serial('a runner whose answer was lost is not called again', async (t) => {
+  const reached = await both(t);
+  loseAnswers(reached, 'runners.run');
+  await t.throwsAsync(reached.api.runners.run({ fun: 'jobs.list_jobs' }), {
+    code: 'ERR_OUTCOME_UNKNOWN',
+  });
+});
+
+test.serial('a run is followed on at the next master', async (t) => {
+  let finish = (): void => {};
+  const isAsked = new Promise<void>((resolve) => {
+    finish = resolve;
+  });
+  let goOn = (): void => {};
+  let calls = 0;
+  const functions = {
+    'test.held': () => {
+      calls += 1;
+      finish();
+      return new Promise<string>((resolve) => {
+        goOn = () => resolve('done');
+      });
+    },
+  };
+  const minion = b.connect(t, 'held', functions);
+  let isConnected = false;
+  void minion.then(() => {
+    isConnected = true;
+  });
+  while (!isConnected) {
+    await b.master.keys.accept({ match: 'held' });
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  const { api, line } = await both(t);
+  const types: string[] = [];
+  const run = (async () => {
+    for await (const update of api.jobs.run({ tgt: 'held', fun: 'test.held' })) {
+      types.push(update.type === 'return' ? String(update.return) : update.type);
+    }
+  })();
+  await within('the job', isAsked);
+  await until('its first update', () => types.includes('published'));
+  line.onRequest = () => false;
+  line.cut();
+  goOn();
+  await within('the run', run);
+  t.deepEqual(types, ['published', 'done', 'finished']);
+  t.is(calls, 1);
+});
+
+test.serial('a stream of events goes on at the next master, and tells each once', async (t) => {
+  const { api, line } = await both(t);
+  const end = new AbortController();
+  const tags: string[] = [];
+  const events = await api.events.subscribe({ match: 'my/*' }, end.signal);
+  const reading = (async () => {
+    for await (const { tag } of events) tags.push(tag);
+  })();
+  const seen = (tag: string): Promise<void> => until(tag, () => tags.includes(tag));
+  await a.master.events.fire('my/a1', {});
+  await b.master.events.fire('my/b1', {});
+  await seen('my/a1');
+  await seen('my/b1');
+  // Nobody reads what is fired now.
+  line.onRequest = () => false;
+  line.cut();
+  await a.master.events.fire('my/a2', {});
+  await b.master.events.fire('my/b2', {});
+  await seen('my/a2');
+  await a.master.events.fire('my/a3', {});
+  await seen('my/a3');
+  await seen('my/b2');
+  end.abort();
+  await within('the end', reading);
+  t.deepEqual([...tags].sort(), ['my/a1', 'my/a2', 'my/a3', 'my/b1', 'my/b2']);
+});
+
+longSerialTest(
+  'a master that answers nothing any more is left, and the call goes on',
+  async (t) => {
+    const { served, port } = await serve(a.master);
+    const proxy = await TcpProxy.start(port);
+    t.teardown(async () => {
+      proxy.close();
+      await served.close();
+    });
+    const urls = [`http://127.0.0.1:${proxy.port}`, urlB];
+    const api = connectMaster({ urls, token: await tokenOf('ann') });
+    const end = new AbortController();
+    const events = await api.events.subscribe({ match: 'my/*' }, end.signal);
+    proxy.cut();
+    await a.master.events.fire('my/late', {});
+    for await (const { tag } of events) {
+      t.is(tag, 'saltbridge/events/missed');
+      break;
+    }
+    t.is((await api.cluster.status())?.member, 'b');
+  },
+);
