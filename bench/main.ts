@@ -9,6 +9,7 @@
  * `http [seconds]`, how late its event loop is while it reads hostile and large bodies: in the middle,
  * for 99.9 %, and at the most;
  * `log`, durable writes of a cluster's store over three NATS servers (nats-server);
+ * `sizing [name=number…]`, what an installation takes (docs/scaling.md);
  * `signals [seconds]`, how many signals are accepted; `signals crash [kills [seed]]`, what becomes
  * of them when the master is killed; `compare CHECKOUT [rounds [bench…]]`, another checkout against
  * this one in alternation.
@@ -108,6 +109,10 @@ const benches: Readonly<Record<string, () => Promise<number | undefined>>> = {
     const { benchLogStore } = await import('./log-store.ts');
     await benchLogStore(print);
     return undefined;
+  },
+  sizing: async () => {
+    const { printSizing } = await import('./sizing.ts');
+    return printSizing(process.argv.slice(3), print);
   },
   all: async () => {
     const { printFigures } = await import('./figures.ts');

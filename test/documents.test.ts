@@ -13,6 +13,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import test from 'ava';
 import { policyErrors } from '../acl/index.ts';
+import { printSizing } from '../bench/sizing.ts';
 import { commandErrors, exitCodeOf, exitCodes } from '../cli/errors.ts';
 import { clientErrors } from '../client/index.ts';
 import { bridgeErrors } from '../heat-bridge/index.ts';
@@ -221,4 +222,36 @@ writeFileSync('${main}', '');`;
   const { status, stdout, stderr } = pack();
   t.is(status, 0, stderr);
   t.true(stdout.includes(main), stdout);
+});
+
+test('docs/scaling.md has the figures that `npm run bench -- sizing` prints', (t) => {
+  const text = readFileSync(`${root}docs/scaling.md`, 'utf8');
+  const rows = [...text.matchAll(/^\|[^|]+\|(.+)\|$/gm)].map(([, cells = '']) => ({
+    cells: cells.split('|').map((cell) => cell.trim()),
+  }));
+  const loads = [['minions=2000'], [], ['jobs=1', 'width=200'], ['minions=150000']];
+  for (const [column, words] of loads.entries()) {
+    const lines: string[] = [];
+    t.is(
+      printSizing(words, (line) => lines.push(line)),
+      0,
+    );
+    const told = rows.flatMap(({ cells }) => cells[column] ?? []);
+    const figures = told.filter((cell) => /^[\d.]+( GB| s|\/s| MB\/s|)$/.test(cell));
+    t.true(figures.length > 4);
+    for (const figure of figures) {
+      t.true(
+        lines.some((line) => line.includes(` ${figure}`)),
+        `${words}: ${figure}`,
+      );
+    }
+  }
+  t.is(
+    printSizing(['minions=1000000'], () => {}),
+    1,
+  );
+  t.is(
+    printSizing(['minons=1'], () => {}),
+    64,
+  );
 });
