@@ -13,15 +13,23 @@ keystoneauth: ``Bridge('https://salt:8000', token=session.get_token)``.
 
 With ``retries`` a request whose answer is lost, or that is told to come later, is sent again where
 that is safe; a call without an idempotency key then gets one.
+
+With ``urls``, those of the masters of a cluster, requests go to one master and on to the next when it
+cannot be reached or ends: what was not sent, what only reads, and calls with their idempotency key.
+``events`` goes on after the last event. Anything else that may have been done fails with
+ERR_OUTCOME_UNKNOWN.
 """
 
 from __future__ import annotations
 
 import base64
 import copy
+import errno
 import http.client
+import ipaddress
 import json
 import random
+import socket
 import ssl
 import time
 import urllib.error
@@ -38,6 +46,10 @@ Token = Union[str, Callable[[], str]]
 
 _RESPOND_ASYNC = {'Prefer': 'respond-async'}
 _RETRIED_STATUS = (408, 425, 429, 502, 503, 504)
+_NOT_SENT = (ConnectionRefusedError, socket.gaierror, ssl.SSLCertVerificationError)
+_NOT_SENT_CODES = (errno.EHOSTUNREACH, errno.ENETUNREACH)
+# Behind what follows it, readers of events are told that some may be missing.
+_NO_EVENT = 'none'
 _FIRST_DELAY = 0.2
 _LONGEST_DELAY = 10.0
 
@@ -51,12 +63,15 @@ class BridgeError(Exception):
     """The bridge refused, or could not be asked.
 
     ``code`` is that of docs/errors.md. ``status`` is that of HTTP; None: there was no answer.
+    ``was_sent``: whether the bridge may have begun with what it was asked for.
     """
 
-    def __init__(self, code: str, message: str, status: Optional[int] = None) -> None:
+    def __init__(self, code: str, message: str, status: Optional[int] = None,
+                 was_sent: bool = True) -> None:
         super().__init__(message)
         self.code = code
         self.status = status
+        self.was_sent = was_sent
 
 
 class Bridge:
@@ -65,16 +80,25 @@ class Bridge:
     Logs in when it is first asked, and again when it must.
     """
 
-    def __init__(self, url: str, username: Optional[str] = None, password: Optional[str] = None,
-                 eauth: str = 'pam', token: Optional[Token] = None, ca_file: Optional[str] = None,
-                 timeout: float = 60, retries: int = 0) -> None:
+    def __init__(self, url: Optional[str] = None, username: Optional[str] = None,
+                 password: Optional[str] = None, eauth: str = 'pam',
+                 token: Optional[Token] = None, ca_file: Optional[str] = None,
+                 timeout: float = 60, retries: int = 0,
+                 urls: Optional[Sequence[str]] = None) -> None:
         """``token`` in place of a name and a password: the bridge's or Keystone's, or a function that
         gives one and is asked again where that is refused; ``timeout``: seconds of silence;
-        ``retries``: how often a request is sent again, after growing delays.
+        ``retries``: how often a request is sent again, after growing delays; ``urls`` in place of
+        ``url``: the masters of a cluster.
         """
-        if urllib.parse.urlsplit(url).scheme not in ('http', 'https'):
-            raise ValueError('url: expected http:// or https://')
-        self._url = url.rstrip('/')
+        if (url is None) == (urls is None) or isinstance(urls, str):
+            raise ValueError('expected either url, a text, or urls, a list')
+        given = [url] if url is not None else list(urls or ())
+        if not given:
+            raise ValueError('urls: expected at least one address')
+        for address in given:
+            _require_safe(address)
+        self._urls = [address.rstrip('/') for address in given]
+        self._at = 0
         self._credentials = {'username': username, 'password': password, 'eauth': eauth}
         self._new_token = token if callable(token) else None
         self._token: Optional[str] = None if callable(token) else token
@@ -285,8 +309,25 @@ class Bridge:
         """Events whose tag meets one of these globs: maps with ``tag``, ``data`` and maybe ``id``.
 
         They are those that this user may read. Without globs: all of them. ``after``: the id of the
-        last event that was read. Ends with the connection; it does not connect again by itself.
+        last event that was read. Ends with the connection, and does not connect again by itself; with
+        ``urls`` it goes on at the next master.
         """
+        while True:
+            asked = self._at
+            try:
+                for event in self._events(match, after):
+                    after = event.get('id', after)
+                    yield event
+            except BridgeError as error:
+                if error.code != 'ERR_BRIDGE_ENDED' or len(self._urls) == 1:
+                    raise
+            if len(self._urls) == 1:
+                return
+            self._leave(asked)
+            after = after or _NO_EVENT
+            time.sleep(_FIRST_DELAY)
+
+    def _events(self, match: Sequence[str], after: Optional[str]) -> Iterator[Json]:
         query = [('match', it) for it in match]
         if after is not None:
             query.append(('last_event_id', after))
@@ -307,28 +348,40 @@ class Bridge:
 
     def _call(self, **fields: Any) -> Json:
         """The body of a call."""
-        if self._retries > 0 and fields['idempotencyKey'] is None:
+        if self._repeats() and fields['idempotencyKey'] is None:
             fields['idempotencyKey'] = new_key()
         return _without_none(fields)
 
     def _with_key(self, more: Mapping[str, Any]) -> Json:
         """The same key for each time that a call is sent."""
-        if self._retries > 0 and more.get('idempotency_key') is None:
+        if self._repeats() and more.get('idempotency_key') is None:
             return dict(more, idempotency_key=new_key())
         return dict(more)
+
+    def _repeats(self) -> bool:
+        return self._retries > 0 or len(self._urls) > 1
+
+    def _leave(self, asked: int) -> None:
+        """Asks the next master from now on, unless another thread has left that one already."""
+        if self._at == asked:
+            self._at = (asked + 1) % len(self._urls)
 
     def _outcome(self, call: Callable[[], Iterator[Json]]) -> Json:
         """Follows the run again where the answer ends before it: its key or its id is the same."""
         delays = self._delays()
         while True:
+            asked = self._at
             try:
                 return _outcome(call())
             except BridgeError as error:
                 # _ask has repeated the others already.
                 if error.code != 'ERR_BRIDGE_ENDED' or not _sleep(delays):
                     raise
+                self._leave(asked)
 
     def _delays(self) -> Iterator[float]:
+        # Each of the others is asked at once.
+        yield from [0.0] * (len(self._urls) - 1)
         for count in range(self._retries):
             # Apart, so that clients of a master that was away do not all come at once.
             yield min(_LONGEST_DELAY, _FIRST_DELAY * 2 ** count) * random.uniform(0.5, 1)
@@ -355,25 +408,41 @@ class Bridge:
         is_safe = method == 'GET' or not {'idempotencyKey', 'execution_plan'}.isdisjoint(body or ())
         delays = self._delays()
         while True:
+            asked = self._at
             try:
                 return self._ask_once(method, path, body, headers)
             except BridgeError as error:
+                if len(self._urls) > 1 and error.code == 'ERR_CLUSTER_ALONE':
+                    # Nothing was written.
+                    error.was_sent = False
                 is_transient = error.status is None or error.status in _RETRIED_STATUS
-                if not (is_safe and is_transient and _sleep(delays)):
+                may_repeat = is_safe or (len(self._urls) > 1 and not error.was_sent)
+                if error.status is None and not may_repeat and len(self._urls) > 1:
+                    raise _outcome_unknown(method, path, error) from error
+                if not (may_repeat and (is_transient or not error.was_sent) and _sleep(delays)):
                     raise
+                self._leave(asked)
 
     def _ask_once(self, method: str, path: str, body: Optional[Json],
                   headers: Optional[Mapping[str, str]]) -> Any:
         if self._token is None:
-            self._log_in()
+            self._log_in_first()
         try:
             return self._send(method, path, body, headers)
         except BridgeError as error:
             # The token has ended; nothing was done with it.
             if error.status != 401 or not self._may_log_in():
                 raise
-        self._log_in()
+        self._log_in_first()
         return self._send(method, path, body, headers)
+
+    def _log_in_first(self) -> None:
+        """What is to be asked then was not sent where this fails."""
+        try:
+            self._log_in()
+        except BridgeError as error:
+            error.was_sent = False
+            raise
 
     def _may_log_in(self) -> bool:
         return self._new_token is not None or self._credentials['username'] is not None
@@ -402,14 +471,15 @@ class Bridge:
         if with_token:
             headers['X-Auth-Token'] = self._token
         data = None if body is None else json.dumps(body).encode('utf-8')
-        request = urllib.request.Request(self._url + path, data, headers, method=method)
+        request = urllib.request.Request(self._urls[self._at] + path, data, headers, method=method)
         try:
             return self._opener.open(request, timeout=self._timeout)
         except urllib.error.HTTPError as error:
             with error:
                 raise _refusal(error.code, error.read(65536)) from None
         except (OSError, http.client.HTTPException) as error:
-            raise BridgeError('ERR_BRIDGE_ANSWER', 'cannot be asked: %s' % error) from error
+            text = '%s cannot be asked: %s' % (self._urls[self._at], error)
+            raise BridgeError('ERR_BRIDGE_ANSWER', text, was_sent=_was_sent(error)) from error
 
 
 class AgentException(Exception):
@@ -513,6 +583,34 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, req: Any, fp: Any, code: Any, msg: Any, headers: Any,
                          newurl: Any) -> None:
         return None
+
+
+def _require_safe(url: str) -> None:
+    """Raises ValueError where passwords and tokens would go over a network in the clear."""
+    parts = urllib.parse.urlsplit(url)
+    if parts.scheme == 'http' and not _is_this_host(parts.hostname or ''):
+        raise ValueError('url: expected https://; http:// is for this host alone')
+    if parts.scheme not in ('http', 'https'):
+        raise ValueError('url: expected https://')
+
+
+def _is_this_host(name: str) -> bool:
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return name == 'localhost'
+
+
+def _was_sent(error: Exception) -> bool:
+    """Whether a request that failed may have arrived."""
+    reason = error.reason if isinstance(error, urllib.error.URLError) else error
+    is_early = isinstance(reason, OSError) and reason.errno in _NOT_SENT_CODES
+    return not (isinstance(reason, _NOT_SENT) or is_early)
+
+
+def _outcome_unknown(method: str, path: str, error: BridgeError) -> BridgeError:
+    text = '%s %s: whether it was done is not known: %s' % (method, path, error)
+    return BridgeError('ERR_OUTCOME_UNKNOWN', text)
 
 
 def _outcome(updates: Iterator[Json]) -> Json:

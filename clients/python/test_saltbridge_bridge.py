@@ -1,5 +1,7 @@
 """Against a real bridge, where SALTBRIDGE_URL names one with the users of the tests."""
 
+import contextlib
+import http.server
 import inspect
 import io
 import json
@@ -8,6 +10,7 @@ import threading
 import time
 import typing
 import unittest
+import urllib.parse
 
 from saltbridge_bridge import Bridge, BridgeError
 
@@ -212,6 +215,104 @@ class FormTest(unittest.TestCase):
     def test_no_credentials(self):
         with self.assertRaises(BridgeError):
             Bridge('http://127.0.0.1:1').commands()
+
+
+@contextlib.contextmanager
+def master(answer):
+    """A master at an address; ``answer(method, path, body)`` gives its answer, None: it is lost."""
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            body = self.rfile.read(int(self.headers.get('Content-Length', 0)))
+            text = answer(self.command, self.path, json.loads(body or b'null'))
+            if text is None:
+                return
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(text.encode('utf-8'))
+
+        do_POST = do_GET
+
+        def log_message(self, *args):
+            pass
+
+    server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield 'http://127.0.0.1:%d' % server.server_port
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+class FailOverTest(unittest.TestCase):
+    """Requests of a cluster's masters."""
+
+    def setUp(self):
+        self.asked = []
+
+    def lost(self, method, path, body):
+        self.asked.append(('lost', path, body))
+        return None
+
+    def there(self, method, path, body):
+        self.asked.append(('there', path, body))
+        return '{"commands": [], "id": "7"}'
+
+    def test_what_was_not_sent_goes_to_the_next(self):
+        with master(self.there) as url:
+            bridge = Bridge(urls=['http://127.0.0.1:1', url], token='x')
+            bridge.retire('1')
+            self.assertEqual(bridge.commands(), [])
+        self.assertEqual([name for name, *_ in self.asked], ['there', 'there'])
+
+    def test_what_only_reads_is_repeated(self):
+        with master(self.lost) as first, master(self.there) as second:
+            self.assertEqual(Bridge(urls=[first, second], token='x').commands(), [])
+        self.assertEqual([name for name, *_ in self.asked], ['lost', 'there'])
+
+    def test_a_call_goes_on_under_its_key(self):
+        with master(self.lost) as first, master(self.there) as second:
+            bridge = Bridge(urls=[first, second], token='x')
+            self.assertEqual(bridge.start('demo.echo', '*'), '7')
+        keys = [body['idempotencyKey'] for _, _, body in self.asked]
+        self.assertEqual((len(keys), len(set(keys))), (2, 1))
+
+    def test_what_may_have_been_done_is_not_repeated(self):
+        with master(self.lost) as first, master(self.there) as second:
+            with self.assertRaises(BridgeError) as caught:
+                Bridge(urls=[first, second], token='x', retries=3).retire('1')
+        self.assertEqual(caught.exception.code, 'ERR_OUTCOME_UNKNOWN')
+        self.assertEqual([name for name, *_ in self.asked], ['lost'])
+
+    def test_events_go_on_after_the_last(self):
+        def events(tags):
+            def answer(method, path, body):
+                self.asked.append(path)
+                lines = ['data: {"tag": "%s"}\nid: %s\n\n' % (tag, tag) for tag in tags]
+                return ''.join(lines)
+            return answer
+
+        with master(events(['a', 'b'])) as first, master(events(['c'])) as second:
+            read = Bridge(urls=[first, second], token='x').events('*')
+            self.assertEqual([next(read)['tag'] for _ in range(3)], ['a', 'b', 'c'])
+            read.close()
+        queries = [dict(urllib.parse.parse_qsl(path.partition('?')[2])) for path in self.asked]
+        self.assertEqual([query.get('last_event_id') for query in queries], [None, 'b'])
+
+    def test_none_is_there(self):
+        with self.assertRaises(BridgeError) as caught:
+            Bridge(urls=['http://127.0.0.1:1', 'http://127.0.0.1:2'], token='x').commands()
+        self.assertIsNone(caught.exception.status)
+
+    def test_addresses(self):
+        for more in [{}, {'urls': []}, {'urls': 'https://a'}, {'url': 'https://a', 'urls': ['https://b']},
+                     {'urls': ['https://a', 'http://b']}, {'url': 'http://192.0.2.1'}]:
+            with self.subTest(more), self.assertRaises(ValueError):
+                Bridge(token='x', **more)
+        self.assertTrue(Bridge('http://localhost:8000', token='x'))
+        self.assertTrue(Bridge('http://[::1]:8000', token='x'))
 
 
 class TypingTest(unittest.TestCase):
