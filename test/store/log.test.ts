@@ -107,7 +107,7 @@ test('clocks that differ by a minute make no difference between members', async 
 });
 
 test('a write is acknowledged when a second member has applied it, not before', async (t) => {
-  const { cluster, a, b } = await start(t, 'ab', soon);
+  const { cluster, a, b } = await start(t, 'ab', { writeTimeoutMs: soon.writeTimeoutMs });
   await a.write([put('heard')]);
   cluster.log.isQuiet = true;
   const error = await t.throwsAsync(a.write([put('unheard')]), refused('ERR_CLUSTER_OUTCOME'));
