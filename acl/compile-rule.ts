@@ -1,17 +1,20 @@
 /** A rule made ready for being asked: nothing of it is compiled again at a request. */
 
 import { Compile } from '#typebox/schema';
+import { nearestName } from '../runtime/index.ts';
 import { PolicyError } from './errors.ts';
 import { parseRate, RateLimiter } from './rate.ts';
-import type {
-  ArgumentPattern,
-  CallPattern,
-  PolicyRule,
-  RuleAction,
-  SignalPattern,
-  SubjectPattern,
-  TextPattern,
-  TextPatterns,
+import {
+  type ArgumentPattern,
+  type CallPattern,
+  type PolicyRule,
+  parseRule,
+  type RuleAction,
+  ruleFormProblems,
+  type SignalPattern,
+  type SubjectPattern,
+  type TextPattern,
+  type TextPatterns,
 } from './rule.ts';
 import type { Call, EventResource, Subject } from './types.ts';
 
@@ -429,9 +432,19 @@ function readSchema(
       const test = orPatternError(place, () => syntax.search(toWholeEnd(value)));
       read['~refine'] = [textRefinement(value, test)];
     } else if (isPlainKeyword(keyword, value)) read[keyword] = value;
-    else throw schemaError(place, 'this keyword is not known, or its value is of another type');
+    else throw schemaError(place, describeKeyword(keyword));
   }
   return read;
+}
+
+function describeKeyword(keyword: string): string {
+  if (keyword === 'pattern' || Object.hasOwn(plainKeywords, keyword)) {
+    return 'its value is of another type than this keyword has';
+  }
+  const { one, list, map } = schemaKeywords;
+  const known = [...one, ...list, ...map, ...Object.keys(plainKeywords), 'pattern'];
+  const meant = nearestName(keyword, known);
+  return `this keyword is not known${meant === undefined ? '' : `; did you mean ${meant}?`}`;
 }
 
 function isPlainKeyword(keyword: string, value: unknown): boolean {
@@ -796,6 +809,21 @@ export function compileRule(
   order: number,
   world: PolicyEnvironment,
 ): CompiledRule {
+  refuseContradictions(rule);
+  return {
+    rule,
+    order,
+    subject: compileSubject(rule, world),
+    resource: compileResource(rule, world),
+    expiresAt: rule.expires === undefined ? Infinity : parseTime(rule.expires, rule.name),
+    meter: rule.rate === undefined ? undefined : new RateLimiter(parseRate(rule.rate, rule.name)),
+    showsPillar: showsPillar(rule),
+    reason: `${describeSubject(rule.subject)} ${verbs[rule.effect]} ${describeResource(rule)}`,
+  };
+}
+
+/** @throws PolicyError */
+function refuseContradictions(rule: PolicyRule): void {
   if (reservedRuleNames.has(rule.name)) {
     const problem = 'decisions without a rule have this name; choose another one';
     throw new PolicyError('ERR_POLICY_FORM', { rule: rule.name, field: '' }, problem);
@@ -808,16 +836,54 @@ export function compileRule(
     const place = { rule: rule.name, field: 'resource.facts' };
     throw new PolicyError('ERR_POLICY_FORM', place, 'a rule that denies shows no facts');
   }
-  return {
-    rule,
-    order,
-    subject: compileSubject(rule, world),
-    resource: compileResource(rule, world),
-    expiresAt: rule.expires === undefined ? Infinity : parseTime(rule.expires, rule.name),
-    meter: rule.rate === undefined ? undefined : new RateLimiter(parseRate(rule.rate, rule.name)),
-    showsPillar: showsPillar(rule),
-    reason: `${describeSubject(rule.subject)} ${verbs[rule.effect]} ${describeResource(rule)}`,
+}
+
+/** Every mistake of a rule: in its form, and in the patterns of what has the right form. */
+export function ruleProblems(
+  name: string,
+  value: unknown,
+  world: PolicyEnvironment,
+): readonly PolicyError[] {
+  const ofForm = ruleFormProblems(name, value);
+  if (ofForm.length === 0) return rulePatternProblems(parseRule(name, value), world);
+  const isRight = (part: string): boolean => ofForm.every(({ path }) => path[0] !== part);
+  const given = new Map(Object.entries(Object(value)).filter(([part]) => isRight(part)));
+  const hasResource = given.has('action') && given.has('resource');
+  const { subject = { minion: '*' }, effect, rate, expires } = Object.fromEntries(given);
+  const harmless = { action: 'mine', resource: { fun: '*' } };
+  const rest = {
+    subject,
+    ...(hasResource ? { action: given.get('action'), resource: given.get('resource') } : harmless),
+    ...(effect === undefined ? {} : { effect }),
+    ...(rate === undefined ? {} : { rate }),
+    ...(expires === undefined ? {} : { expires }),
   };
+  return [...ofForm, ...rulePatternProblems(parseRule(name, rest), world)];
+}
+
+/** What is wrong with the patterns of a rule, of each part the first. */
+export function rulePatternProblems(
+  rule: PolicyRule,
+  world: PolicyEnvironment,
+): readonly PolicyError[] {
+  const { name, rate, expires } = rule;
+  const problems = [
+    ...problemOf(() => compileSubject(rule, world)),
+    ...problemOf(() => compileResource(rule, world)),
+    ...(rate === undefined ? [] : problemOf(() => parseRate(rate, name))),
+    ...(expires === undefined ? [] : problemOf(() => parseTime(expires, name))),
+  ];
+  return problems.length > 0 ? problems : problemOf(() => refuseContradictions(rule));
+}
+
+function problemOf(look: () => unknown): readonly PolicyError[] {
+  try {
+    look();
+    return [];
+  } catch (error) {
+    if (error instanceof PolicyError) return [error];
+    throw error;
+  }
 }
 
 /** Whether targets may ask for the pillar of the minions that a rule permits. */

@@ -1,4 +1,4 @@
-import { SaltbridgeError } from '../runtime/index.ts';
+import { SaltbridgeError, type ValuePath } from '../runtime/index.ts';
 
 /** Why a policy was refused; what each means is in {@link policyErrors}. */
 export type PolicyErrorCode = 'ERR_POLICY_FORM' | 'ERR_POLICY_PATTERN' | 'ERR_POLICY_UNTRUSTED';
@@ -20,10 +20,16 @@ export class PolicyError extends SaltbridgeError {
   readonly field: string;
   /** What is wrong, without rule and field. */
   readonly problem: string;
+  /** @internal The names that `field` is made of. */
+  declare readonly path: ValuePath;
 
   constructor(
     code: PolicyErrorCode,
-    where: { readonly rule: string; readonly field: string },
+    where: {
+      readonly rule: string;
+      readonly field: string;
+      readonly path?: readonly (string | number)[];
+    },
     problem: string,
     options?: ErrorOptions,
   ) {
@@ -32,6 +38,9 @@ export class PolicyError extends SaltbridgeError {
     this.rule = where.rule;
     this.field = where.field;
     this.problem = problem;
+    const path = where.path ?? where.field.split('.').filter((it) => it !== '');
+    // A log has it in `field`.
+    Object.defineProperty(this, 'path', { value: path, enumerable: false });
   }
 }
 

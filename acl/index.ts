@@ -5,6 +5,8 @@ export {
   type MinionTest,
   type PolicyEnvironment,
   type PolicySyntax,
+  rulePatternProblems,
+  ruleProblems,
   schemaKeywords,
 } from './compile-rule.ts';
 export {

@@ -8,6 +8,7 @@ import type { TSchema } from 'typebox';
 import type { Validator } from 'typebox/compile';
 import Type from '#typebox';
 import { Compile } from '#typebox/compile';
+import { nearestName, schemaMistakes, type ValuePath } from '../runtime/index.ts';
 import { PolicyError } from './errors.ts';
 import type { Action, RuleOrigin } from './types.ts';
 
@@ -227,8 +228,11 @@ const resources: Readonly<Record<RuleAction, TSchema>> = {
   subscribe: Type.Object({ tag: Patterns }, strict),
 };
 
+const schemas: ReadonlyMap<string, TSchema> = new Map(
+  Object.entries(resources).map(([action, resource]) => [action, ruleSchema(resource)]),
+);
 const checks: ReadonlyMap<string, Validator> = new Map(
-  Object.entries(resources).map(([action, resource]) => [action, Compile(ruleSchema(resource))]),
+  [...schemas].map(([action, schema]) => [action, Compile(schema)]),
 );
 
 function ruleSchema(resource: TSchema): TSchema {
@@ -252,35 +256,34 @@ function ruleSchema(resource: TSchema): TSchema {
  * @throws PolicyError ERR_POLICY_FORM
  */
 export function parseRule(name: string, value: unknown, origin?: RuleOrigin): PolicyRule {
-  const check = checks.get(actionOf(name, value));
-  if (check === undefined) {
-    const known = [...checks.keys()].join(', ');
-    throw formError(name, 'action', `expected one of ${known}`);
+  if (checks.get(actionOf(value))?.Check(value) !== true) {
+    const [first] = ruleFormProblems(name, value);
+    throw first ?? new PolicyError('ERR_POLICY_FORM', { rule: name, field: '' }, 'it is no rule');
   }
-  const problem = firstProblem(check, value);
-  if (problem !== undefined) throw formError(name, problem.field, problem.text);
   // The check has looked at every field of it, by its action.
   const rule = { effect: 'allow', ...(value as object), name } as PolicyRule;
   return origin === undefined ? rule : { ...rule, origin };
 }
 
-function actionOf(name: string, value: unknown): string {
-  const isMap = typeof value === 'object' && value !== null && !Array.isArray(value);
-  if (!isMap) throw formError(name, '', 'expected a map with subject, action and resource');
-  return 'action' in value && typeof value.action === 'string' ? value.action : '';
+/** Every mistake in the form of a rule. */
+export function ruleFormProblems(name: string, value: unknown): readonly PolicyError[] {
+  const refuse = (path: ValuePath, problem: string): PolicyError =>
+    new PolicyError('ERR_POLICY_FORM', { rule: name, field: path.join('.'), path }, problem);
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    return [refuse([], 'expected a map with subject, action and resource')];
+  }
+  const schema = schemas.get(actionOf(value));
+  const found = schemaMistakes(schema ?? ruleSchema(Type.Unknown()), value);
+  const mistakes = found.map(({ path, problem }) => refuse(path, problem));
+  if (schema !== undefined || !('action' in value)) return mistakes;
+  const known = [...schemas.keys()];
+  const { action } = value;
+  const meant = typeof action === 'string' ? nearestName(action, known) : undefined;
+  const proposal = meant === undefined ? '' : `; did you mean ${meant}?`;
+  return [...mistakes, refuse(['action'], `expected one of ${known.join(', ')}${proposal}`)];
 }
 
-function firstProblem(
-  check: Validator,
-  value: unknown,
-): { readonly field: string; readonly text: string } | undefined {
-  const [first] = check.Errors(value);
-  if (first === undefined) return undefined;
-  const field = first.instancePath.slice(1).replaceAll('/', '.');
-  // What no schema describes is measured against the schema `false`.
-  return { field, text: first.keyword === 'boolean' ? 'rules have no such field' : first.message };
-}
-
-function formError(rule: string, field: string, problem: string): PolicyError {
-  return new PolicyError('ERR_POLICY_FORM', { rule, field }, problem);
+function actionOf(value: unknown): string {
+  const hasAction = typeof value === 'object' && value !== null && 'action' in value;
+  return hasAction && typeof value.action === 'string' ? value.action : '';
 }

@@ -2,21 +2,24 @@
 
 import path from 'node:path';
 import type { MasterConfig } from '../master/index.ts';
+import { describeSystemError, listYamlFiles } from '../runtime/index.ts';
 import { loadCatalog } from './catalog/load-catalog.ts';
 import { isPlainMap } from './commands/command-definition.ts';
 import { parseRunQuotas } from './commands/run-limits.ts';
 import { parseDeploymentsOptions } from './deployments/open-deployments.ts';
 import { parseEnrollOptions } from './enroll/open-enrolment.ts';
-import { BridgeError } from './errors.ts';
 import { parseGuestsOptions } from './guests/open-guests.ts';
 import { parseKeystoneOptions } from './keystone.ts';
 import { readMuranoOptions } from './murano/open-murano.ts';
 import {
   BridgeOptionsError,
   type BridgeSections,
+  keyPath,
+  keyText,
   parseSections,
   type SectionProblem,
 } from './options.ts';
+import { readLeniently } from './read-leniently.ts';
 import { parseSignalsOptions } from './signals/open-signals.ts';
 
 /** Every mistake under `saltbridge: bridge:`, and in the files of the catalog that it names. */
@@ -24,22 +27,21 @@ export async function checkBridgeOptions(
   config: Pick<MasterConfig, 'api' | 'bridge' | 'confFile' | 'restCherrypy'>,
 ): Promise<readonly SectionProblem[]> {
   const sections: BridgeSections = isPlainMap(config.bridge) ? config.bridge : {};
-  const checks: readonly (() => unknown)[] = [
-    () => parseSections(config.bridge),
-    () => parseSignalsOptions(sections.handles),
-    () => parseEnrollOptions(sections.enroll, config),
-    () => sections.keystone !== undefined && parseKeystoneOptions(sections.keystone),
-    () => parseDeploymentsOptions(sections.deployments),
-    () => readMuranoOptions(sections.murano, path.dirname(config.confFile)),
-    () => parseRunQuotas(sections.runs),
-    () =>
-      parseGuestsOptions(sections.guests, {
-        keystone: sections.keystone,
-        masters: mastersOf(sections.enroll, config),
-      }),
+  const base = path.dirname(config.confFile);
+  const { handles, enroll, keystone, deployments, murano, runs, guests } = sections;
+  const problems = [
+    ...problemsOf('bridge', config.bridge, parseSections),
+    ...problemsOf('bridge:handles', handles, parseSignalsOptions),
+    ...problemsOf('bridge:enroll', enroll, (it) => parseEnrollOptions(it, config)),
+    ...problemsOf('bridge:keystone', keystone, (it) => it && parseKeystoneOptions(it)),
+    ...problemsOf('bridge:deployments', deployments, parseDeploymentsOptions),
+    ...problemsOf('bridge:murano', murano, (it) => readMuranoOptions(it, base)),
+    ...problemsOf('bridge:runs', runs, parseRunQuotas),
+    ...problemsOf('bridge:guests', guests, (it) =>
+      parseGuestsOptions(it, { keystone, masters: mastersOf(enroll, config) }),
+    ),
   ];
-  const catalog = await checkCatalog([sections.catalog ?? []].flat(), config);
-  return [...checks.flatMap(problemsOf), ...catalog];
+  return [...problems, ...(await checkCatalog([sections.catalog ?? []].flat(), config))];
 }
 
 /** None where the section has a mistake, of which its own check tells. */
@@ -55,28 +57,47 @@ function mastersOf(
   }
 }
 
-function problemsOf(check: () => unknown): readonly SectionProblem[] {
-  try {
-    check();
-    return [];
-  } catch (error) {
-    if (error instanceof BridgeOptionsError) return error.problems;
-    throw error;
-  }
+/** All that is wrong with a section. @param name - `bridge:handles` */
+function problemsOf(
+  name: string,
+  section: unknown,
+  parse: (section: unknown) => unknown,
+): readonly SectionProblem[] {
+  const above = `saltbridge:${name}`;
+  const { mistakes } = readLeniently(section, parse, (error) => {
+    if (!(error instanceof BridgeOptionsError)) throw error;
+    // What another section says is told by its own check.
+    return error.problems
+      .filter(({ key }) => key.startsWith(above))
+      .map(({ key, problem }) => ({ path: keyPath(key.slice(above.length)), problem }));
+  });
+  return mistakes.map(({ path: steps, problem }) => ({
+    key: `${above}${keyText(steps)}`,
+    problem,
+  }));
 }
 
 async function checkCatalog(
   places: readonly unknown[],
   { confFile }: Pick<MasterConfig, 'confFile'>,
 ): Promise<readonly SectionProblem[]> {
-  const key = 'saltbridge:bridge:catalog';
-  const texts = places.filter((place) => typeof place === 'string');
-  const files = texts.map((place) => path.resolve(path.dirname(confFile), place));
-  try {
-    const { findings } = await loadCatalog(files);
-    return findings.map(({ file, problem }) => ({ key, problem: `${file}: ${problem}` }));
-  } catch (error) {
-    if (!(error instanceof BridgeError)) throw error;
-    return [{ key, problem: error.message }];
+  const problems: SectionProblem[] = [];
+  const readable: string[] = [];
+  for (const [index, place] of places.entries()) {
+    if (typeof place !== 'string') continue;
+    const whole = path.resolve(path.dirname(confFile), place);
+    try {
+      await listYamlFiles(whole);
+      readable.push(whole);
+    } catch (error) {
+      const problem = `cannot be read: ${describeSystemError(error) ?? whole}`;
+      problems.push({ key: `saltbridge:bridge:catalog[${index}]`, problem });
+    }
   }
+  const { findings } = await loadCatalog(readable);
+  const key = 'saltbridge:bridge:catalog';
+  return [
+    ...problems,
+    ...findings.map(({ file, line, problem }) => ({ key, problem, file, line })),
+  ];
 }

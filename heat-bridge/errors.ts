@@ -1,6 +1,6 @@
 import type { FastifyReply } from 'fastify';
 import type { ErrorEntry } from '../master/index.ts';
-import { SaltbridgeError } from '../runtime/index.ts';
+import { SaltbridgeError, type ValuePath } from '../runtime/index.ts';
 
 /** Why the bridge refuses, each with a code that never changes its meaning. */
 export type BridgeErrorCode =
@@ -317,6 +317,31 @@ export class BridgeError extends SaltbridgeError {
   constructor(code: BridgeErrorCode, message: string, options?: ErrorOptions) {
     super(code, message, options);
   }
+}
+
+/** What is wrong with a part of a definition of the catalog. */
+export interface DefinitionMistake {
+  /** Names of fields and places in lists, from the definition on; empty: the whole of it. */
+  readonly path: ValuePath;
+  readonly problem: string;
+  /** The name that an unknown one probably stands for. */
+  readonly meant?: string | undefined;
+}
+
+/** Definitions of the catalog that cannot be used: ERR_CATALOG. */
+export class CatalogError extends BridgeError {
+  declare readonly mistakes: readonly DefinitionMistake[];
+
+  constructor(name: string, mistakes: readonly DefinitionMistake[], options?: ErrorOptions) {
+    super('ERR_CATALOG', mistakes.map((it) => describeMistake(name, it)).join('\n'), options);
+    // A log would show them twice.
+    Object.defineProperty(this, 'mistakes', { value: mistakes, enumerable: false });
+  }
+}
+
+/** With the name of the definition and the field. */
+export function describeMistake(name: string, { path, problem }: DefinitionMistake): string {
+  return [name, ...(path.length === 0 ? [] : [path.join('.')]), problem].join(': ');
 }
 
 // HTTP answers for errors: status, code, and remedy.

@@ -77,6 +77,7 @@ export { drawFlows } from './guests/template-picture.ts';
 export { drawFlowsAsSvg } from './guests/template-svg.ts';
 export type { BridgePlugin } from './http/bridge-plugin.ts';
 export type { HttpServerContext } from './http/http-server-context.ts';
+export { keyPath, type SectionProblem } from './options.ts';
 export type { PlanStarted } from './plans/plan-api.ts';
 export { describePlan, PlanCatalog, type PlanInfo, type StepInfo } from './plans/plan-catalog.ts';
 export {

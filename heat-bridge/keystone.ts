@@ -140,8 +140,11 @@ const OptionText = Type.String({ minLength: 1, maxLength: 4096 });
 
 const KeystoneSection = Type.Object(
   {
-    /** Ends with `/v3`. */
-    url: Type.String({ pattern: '^https?://.+/v3/?$', maxLength: 4096 }),
+    url: Type.String({
+      pattern: '^https?://.+/v3/?$',
+      maxLength: 4096,
+      description: 'an address with http or https that ends with /v3',
+    }),
     /** As those of signals' endpoints. */
     addresses: Type.Optional(Type.Array(OptionText)),
     ca_file: Type.Optional(OptionText),
@@ -171,9 +174,9 @@ export interface KeystoneOptions {
 
 const defaultDomain = 'Default';
 
-/** @throws BridgeError ERR_BRIDGE_OPTIONS */
-export function parseKeystoneOptions(given: unknown): KeystoneOptions {
-  const section = parseSection('bridge:keystone', KeystoneSection, given);
+/** @param name - of the section in errors @throws BridgeError ERR_BRIDGE_OPTIONS */
+export function parseKeystoneOptions(given: unknown, name = 'bridge:keystone'): KeystoneOptions {
+  const section = parseSection(name, KeystoneSection, given);
   const { url, username, password, project, timeout = 5 } = section;
   const inDomain = (name: string, domain = defaultDomain): EntityReference => ({
     name,
@@ -181,19 +184,22 @@ export function parseKeystoneOptions(given: unknown): KeystoneOptions {
   });
   return {
     url,
-    endpoints: keystoneEndpoint(section),
+    endpoints: keystoneEndpoint(section, name),
     user: { ...inDomain(username, section.user_domain), password },
     project: inDomain(project, section.project_domain),
     timeoutMs: timeout * 1000,
   };
 }
 
-function keystoneEndpoint(section: ConfiguredEndpoint): ReadonlyMap<string, AllowedEndpoint> {
+function keystoneEndpoint(
+  section: ConfiguredEndpoint,
+  name: string,
+): ReadonlyMap<string, AllowedEndpoint> {
   try {
     return parseAllowedEndpoints([readEndpoint(section)]);
   } catch (cause) {
     const problem = cause instanceof Error ? cause.message : 'unreadable';
-    throw new BridgeOptionsError([{ key: 'saltbridge:bridge:keystone', problem }], { cause });
+    throw new BridgeOptionsError([{ key: `saltbridge:${name}`, problem }], { cause });
   }
 }
 

@@ -2,7 +2,7 @@
 import type { Static, TSchema } from 'typebox';
 import Type from '#typebox';
 import { Compile } from '#typebox/compile';
-import { nearestName, renameProblem } from '../runtime/index.ts';
+import { renameProblem, schemaMistakes, type ValuePath } from '../runtime/index.ts';
 import { BridgeError } from './errors.ts';
 
 const strictObject = { additionalProperties: false };
@@ -48,15 +48,19 @@ export function parseSections(value: unknown): BridgeSections {
 
 /** A mistake in a section. */
 export interface SectionProblem {
-  /** Names of keys from `saltbridge` on, with `:` between them. */
+  /** Names of keys from `saltbridge` on, with `:` between them and `[0]` for the first of a list. */
   readonly key: string;
   readonly problem: string;
+  /** The file that it is in, where that is not the configuration. */
+  readonly file?: string;
+  /** In that file; 0: the whole. */
+  readonly line?: number;
 }
 
 /**
  * One section, looked at by its schema.
  * @param name - as it stands in the message: `bridge:handles`
- * @throws BridgeOptionsError with every key that is wrong, and of values with numbers alone
+ * @throws BridgeOptionsError with every mistake, and of values with numbers alone
  */
 export function parseSection<S extends TSchema>(
   name: string,
@@ -64,63 +68,53 @@ export function parseSection<S extends TSchema>(
   value: unknown,
 ): Static<S> {
   const check = Compile(schema);
-  const problems = new Map<string, string>();
-  const errors = [...check.Errors(value)];
-  for (const error of errors) {
-    // Told with the name of each beside it.
-    if (error.keyword === 'additionalProperties' && errors.length > 1) continue;
-    // Alternatives of a schema report each, and members of a value what the value reports.
-    const [member = ''] = error.instancePath.split('/').slice(1, 2);
-    if (problems.has(member)) continue;
-    problems.set(member, sectionProblem(name, schema, value, error));
-  }
-  if (problems.size === 0) return check.Parse(value);
+  if (check.Check(value)) return check.Parse(value);
   throw new BridgeOptionsError(
-    [...problems].map(([member, problem]) => ({
-      key: ['saltbridge', name, ...(member === '' ? [] : [member])].join(':'),
-      problem,
+    schemaMistakes(schema, value).map(({ path, problem, isUnknown }) => ({
+      key: `saltbridge:${name}${keyText(path)}`,
+      problem: (isUnknown && renameProblem(name, String(path.at(-1)))) || problem,
     })),
   );
 }
 
-type SchemaError = ReturnType<ReturnType<typeof Compile>['Errors']>[number];
-
-function sectionProblem(
-  name: string,
-  schema: TSchema,
-  value: unknown,
-  { instancePath, keyword, message, params }: SchemaError,
-): string {
-  const [member = '', ...inner] = instancePath.split('/').slice(1);
-  const place = inner.length === 0 ? '' : `${inner.join(':')}: `;
-  // What no schema describes is measured against the schema `false`.
-  if (keyword === 'boolean') {
-    const unknown = inner.at(-1) ?? member;
-    const known = inner.length === 0 && Type.IsObject(schema) ? Object.keys(schema.properties) : [];
-    return `${place}${renameProblem(name, unknown) ?? unknownKey(unknown, known)}`;
-  }
-  const found = valueAt(value, instancePath);
-  const bound = 'limit' in params ? params.limit : undefined;
-  if (typeof found === 'number' && typeof bound === 'number') {
-    return `${place}${found} is ${found > bound ? 'over' : 'under'} ${bound}`;
-  }
-  return `${place}${message}`;
+/** What stands behind a key for a path below it. */
+export function keyText(path: ValuePath): string {
+  return path.map((step) => (typeof step === 'number' ? `[${step}]` : `:${step}`)).join('');
 }
 
-function unknownKey(name: string, known: readonly string[]): string {
-  const nearest = nearestName(name, known);
-  const proposal =
-    nearest === undefined ? `known are ${known.join(', ')}` : `did you mean ${nearest}?`;
-  return known.length === 0 ? 'there is no such key' : `there is no such key; ${proposal}`;
+/** The path that {@link keyText} makes text of. */
+export function keyPath(text: string): ValuePath {
+  return text
+    .split(/:|(?=\[\d+\])/)
+    .filter((step) => step !== '')
+    .map((step) => {
+      const [, index] = /^\[(\d+)\]$/.exec(step) ?? [];
+      return index === undefined ? step : Number(index);
+    });
 }
 
-function valueAt(value: unknown, instancePath: string): unknown {
-  let found = value;
-  for (const name of instancePath.split('/').slice(1)) {
-    if (typeof found !== 'object' || found === null) return undefined;
-    found = new Map<string, unknown>(Object.entries(found)).get(name);
-  }
-  return found;
+/**
+ * Reads each item of a list.
+ * @param key - of the list
+ * @throws BridgeOptionsError with all that cannot be read
+ */
+export function attemptEach<T, R>(
+  items: readonly T[],
+  key: string,
+  read: (item: T) => R,
+): readonly R[] {
+  const problems: SectionProblem[] = [];
+  const done = items.flatMap((item, index) => {
+    try {
+      return [read(item)];
+    } catch (cause) {
+      const problem = cause instanceof Error ? cause.message : 'it cannot be read';
+      problems.push({ key: `${key}[${index}]`, problem });
+      return [];
+    }
+  });
+  if (problems.length > 0) throw new BridgeOptionsError(problems);
+  return done;
 }
 
 /** Options under `saltbridge: bridge:` that cannot be used. */

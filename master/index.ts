@@ -167,8 +167,10 @@ export {
   type MasterOptions,
   type OptionInForce,
   type OptionOrigin,
+  originOfPath,
   type PlainOptions,
   placeOf,
+  placeWithin,
   reaction,
   resolveMasterConfig,
   type SaltConfig,
@@ -177,6 +179,7 @@ export {
   type SslOptions,
   storeDirectory,
   textsOf,
+  yamlLines,
 } from './config/index.ts';
 export {
   type ExtPillar,

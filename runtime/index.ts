@@ -78,6 +78,13 @@ export { RecentAnswers } from './recent-answers.ts';
 export { newNameOf, type RenameScope, renameProblem } from './renamed-names.ts';
 export { RepeatedWarnings } from './repeated-warnings.ts';
 export {
+  nameOfType,
+  type SchemaMistake,
+  schemaMistakes,
+  unknownName,
+  type ValuePath,
+} from './schema-mistakes.ts';
+export {
   codeOf,
   describeSystemError,
   descriptorLimit,

@@ -1,18 +1,20 @@
 /** All that is wrong with a configuration directory, as `saltbridge master` would find it. */
 
 import path from 'node:path';
-import { checkBridgeOptions } from '../heat-bridge/index.ts';
+import { checkBridgeOptions, keyPath, type SectionProblem } from '../heat-bridge/index.ts';
 import {
   type CheckedConfig,
   ConfigError,
   type ConfigWarning,
   checkMasterConfig,
-  isSettings,
   type LoadedTenants,
   loadTenants,
   type OptionOrigin,
+  originOfPath,
+  placeWithin,
   type Settings,
 } from '../master/index.ts';
+import type { ValuePath } from '../runtime/index.ts';
 import { findMissingRoots, findUnreadableCertificates, isDirectory } from './named-files.ts';
 
 /** A configuration directory that was looked at; of one with tenants, those of the tenants too. */
@@ -97,27 +99,32 @@ async function withNamedFiles(checked: CheckedConfig): Promise<CheckedConfig> {
     ...checked,
     problems: [
       ...problems,
-      ...bridge.map(({ key, problem }) => toConfigError(settings, key.split(':'), problem)),
+      ...bridge.map((it) => sectionError(settings, it)),
       ...certificates.map(({ key, problem }) => toConfigError(settings, key, problem)),
     ],
     warnings: [...warnings, ...missing],
   };
 }
 
-function toConfigError(settings: Settings, key: readonly string[], problem: string): ConfigError {
-  return new ConfigError('ERR_OPTION_TYPE', originAt(settings, key), problem);
+/** Of the bridge; what its catalog has is told at its own place. */
+function sectionError(
+  settings: Settings,
+  { key, problem, file, line = 0 }: SectionProblem,
+): ConfigError {
+  if (file !== undefined) {
+    return new ConfigError('ERR_OPTION_TYPE', { file, line, key: '' }, problem);
+  }
+  return toConfigError(settings, keyPath(key), problem);
+}
+
+function toConfigError(settings: Settings, path: ValuePath, problem: string): ConfigError {
+  return new ConfigError('ERR_OPTION_TYPE', originAt(settings, path), problem);
 }
 
 /** The place of a key, or of the nearest one above it that a file has. */
-function originAt(settings: Settings, key: readonly string[]): OptionOrigin {
-  let [file, line] = ['options', 0];
-  let within = settings;
-  for (const name of key) {
-    const setting = within.get(name);
-    if (setting === undefined) break;
-    ({ file, line } = setting.origin);
-    if (!isSettings(setting.value)) break;
-    within = setting.value;
-  }
-  return { file, line, key: key.join(':') };
+function originAt(settings: Settings, path: ValuePath): OptionOrigin {
+  const whole = { value: settings, origin: { file: 'options', line: 0, key: '' } };
+  const { file, line } = placeWithin(whole, path);
+  const [key = '', ...rest] = path;
+  return { ...originOfPath({ file, line, key: String(key) }, rest), file, line };
 }

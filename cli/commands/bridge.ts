@@ -9,7 +9,7 @@ import type {
   PlanUpdate,
   RunStarted,
 } from '../../heat-bridge/index.ts';
-import { loadMasterConfig, readMarkedJson, writeMarkedJson } from '../../master/index.ts';
+import { loadMasterConfig, placeOf, readMarkedJson, writeMarkedJson } from '../../master/index.ts';
 import { isWireMap, type WireValue } from '../../minion-protocol/index.ts';
 import type { CommandContext } from '../context.ts';
 import { CommandError, exitCodes } from '../errors.ts';
@@ -190,8 +190,9 @@ function addLint(bridge: Command, context: CommandContext): void {
       const { definitions, plans, findings } = loaded;
       const counts = { commands: definitions.length, plans: plans.length };
       if (json) await printJson(context.stdout, { ...counts, findings });
-      for (const { file, problem } of json ? [] : findings) {
-        await printLine(context.stdout, escapeName(`${file}: ${problem}`));
+      for (const finding of json ? [] : findings) {
+        const text = `${placeOf(finding)}: ${finding.problem}`;
+        await printLine(context.stdout, escapeName(text));
       }
       const planned = plans.length === 0 ? '' : ` and ${plans.length} plans`;
       if (!json)
@@ -345,7 +346,7 @@ function addPage(
       const { definitions, findings } = loaded;
       const [first] = findings;
       if (first !== undefined) {
-        throw new BridgeError('ERR_CATALOG', `${first.file}: ${first.problem}`);
+        throw new BridgeError('ERR_CATALOG', `${placeOf(first)}: ${first.problem}`);
       }
       const catalog = new Catalog(definitions);
       const commands = catalog.list().map(describeCommand);

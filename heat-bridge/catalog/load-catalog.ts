@@ -4,8 +4,9 @@
  */
 
 import { readFile } from 'node:fs/promises';
-import { parseYaml } from '../../master/index.ts';
-import { listYamlFiles } from '../../runtime/index.ts';
+import { isDeepStrictEqual } from 'node:util';
+import { parseYaml, placeOf, yamlLines } from '../../master/index.ts';
+import { listYamlFiles, type ValuePath } from '../../runtime/index.ts';
 import { Catalog } from '../commands/command-catalog.ts';
 import {
   type CommandDefinition,
@@ -14,7 +15,7 @@ import {
   parseCommandEntry,
 } from '../commands/command-definition.ts';
 import { CodeCatalog, type CodeDefinition, parseCodeEntry } from '../deployments/code-catalog.ts';
-import { BridgeError } from '../errors.ts';
+import { BridgeError, CatalogError, type DefinitionMistake, describeMistake } from '../errors.ts';
 import {
   MuranoCatalog,
   type MuranoDefinition,
@@ -22,12 +23,15 @@ import {
 } from '../murano/murano-catalog.ts';
 import { compilePlan } from '../plans/plan-catalog.ts';
 import { type PlanDefinition, parsePlanEntry } from '../plans/plan-definition.ts';
+import { type LenientlyRead, readLeniently, valueAt } from '../read-leniently.ts';
 
 const maxFileBytes = 1_048_576;
 
 /** What is wrong with a file. */
 export interface CatalogFinding {
   readonly file: string;
+  /** 1 is the first; 0 for the file. */
+  readonly line: number;
   readonly problem: string;
 }
 
@@ -49,9 +53,19 @@ const muranoKey = 'murano';
 
 /** What stands behind a name, and where. */
 interface CatalogEntry {
-  readonly file: string;
+  readonly file: CatalogFile;
+  /** What it stands below in the file. */
+  readonly above: ValuePath;
   readonly name: string;
   readonly value: unknown;
+}
+
+/** A file that was read. */
+interface CatalogFile {
+  readonly file: string;
+  readonly map: Readonly<Record<string, unknown>>;
+  /** Of what a path leads to, or of the nearest thing above it. */
+  readonly lineOf: (path: ValuePath) => number;
 }
 
 /**
@@ -71,19 +85,19 @@ export async function loadCatalog(
   const files = (await Promise.all(places.map(listCatalogFiles))).flat();
   for (const file of files) {
     try {
-      const map = await readYamlMap(file);
+      const read = await readCatalogFile(file);
       const {
         [plansKey]: planned = {},
         [codeKey]: coded = {},
         [muranoKey]: called = {},
         ...rest
-      } = map;
-      commands.push(...entriesOf(file, rest));
-      plans.push(...entriesOf(file, planned));
-      code.push(...entriesOf(file, coded));
-      murano.push(...entriesOf(file, called));
+      } = read.map;
+      commands.push(...entriesOf(read, [], rest));
+      plans.push(...entriesOf(read, [plansKey], planned));
+      code.push(...entriesOf(read, [codeKey], coded));
+      murano.push(...entriesOf(read, [muranoKey], called));
     } catch (error) {
-      findings.push({ file, problem: messageOf(error) });
+      findings.push({ file, line: 0, problem: messageOf(error) });
     }
   }
   // By itself: one that cannot be used is named, and the others are looked at.
@@ -94,15 +108,30 @@ export async function loadCatalog(
     (one) => new Catalog([one]),
   );
   const catalog = new Catalog([...definitions, ...known.filter((it) => !isIn(definitions, it))]);
-  const read = parseEntries(plans, findings, parsePlanEntry, (one) => compilePlan(one, catalog));
+  const refused = new Set(
+    commands.map(({ name }) => name).filter((name) => !isIn(definitions, { name })),
+  );
+  // What is wrong with a command has been told.
+  const isTold = ({ problem }: DefinitionMistake, named: unknown): boolean =>
+    problem.startsWith('no command') && typeof named === 'string' && refused.has(named);
+  const read = parseEntries(
+    plans,
+    findings,
+    parsePlanEntry,
+    (one) => compilePlan(one, catalog),
+    isTold,
+  );
   const permitted = parseEntries(code, findings, parseCodeEntry, (one) => new CodeCatalog([one]));
   const entryPoints = parseEntries(
     murano,
     findings,
     parseMuranoEntry,
     (one) => new MuranoCatalog([one], catalog),
+    isTold,
   );
-  findings.sort((a, b) => files.indexOf(a.file) - files.indexOf(b.file));
+  const order = new Map(files.map((file, index) => [file, index]));
+  const orderOf = ({ file }: CatalogFinding): number => order.get(file) ?? 0;
+  findings.sort((a, b) => orderOf(a) - orderOf(b) || a.line - b.line);
   return { definitions, plans: read, code: permitted, entryPoints, findings };
 }
 
@@ -113,36 +142,64 @@ export async function requireCatalog(
 ): Promise<Omit<LoadedCatalog, 'findings'>> {
   const { findings, ...loaded } = await loadCatalog(places, known);
   if (findings.length === 0) return loaded;
-  const lines = findings.map(({ file, problem }) => `${file}: ${problem}`);
+  const lines = findings.map((it) => `${placeOf(it)}: ${it.problem}`);
   throw new BridgeError('ERR_CATALOG', lines.join('\n'));
 }
 
-function entriesOf(file: string, map: unknown): CatalogEntry[] {
+function entriesOf(file: CatalogFile, above: ValuePath, map: unknown): CatalogEntry[] {
   if (!isPlainMap(map)) throw new BridgeError('ERR_CATALOG', 'expected a map of names');
-  return Object.entries(map).map(([name, value]) => ({ file, name, value }));
+  return Object.entries(map).map(([name, value]) => ({ file, above, name, value }));
 }
 
+/** @param isTold - whether a mistake is known already; it gets the value that it is about */
 function parseEntries<D extends { readonly name: string }>(
   written: readonly CatalogEntry[],
   findings: CatalogFinding[],
   read: (name: string, value: unknown) => D,
   check: (definition: D) => unknown,
+  isTold: (mistake: DefinitionMistake, value: unknown) => boolean = () => false,
 ): readonly D[] {
   const definitions = new Map<string, D>();
-  for (const { file, name, value } of written) {
-    try {
-      const definition = read(name, value);
+  for (const { file, above, name, value } of written) {
+    const readOne = (given: unknown): D => {
+      const one = read(name, given);
       if (definitions.has(name)) throw catalogError(name, '', 'it is defined twice');
-      check(definition);
-      definitions.set(name, definition);
-    } catch (error) {
-      findings.push({ file, problem: messageOf(error) });
+      check(one);
+      return one;
+    };
+    const { read: definition, mistakes } = readEntry(value, readOne);
+    if (definition !== undefined) definitions.set(name, definition);
+    for (const mistake of mistakes) {
+      if (isTold(mistake, valueAt(value, mistake.path))) continue;
+      const line = file.lineOf([...above, name, ...mistake.path]);
+      findings.push({ file: file.file, line, problem: describeMistake(name, mistake) });
     }
   }
   return [...definitions.values()];
 }
 
-function isIn(definitions: readonly CommandDefinition[], { name }: CommandDefinition): boolean {
+function readEntry<D>(value: unknown, read: (value: unknown) => D): LenientlyRead<D> {
+  const first = readLeniently(value, read, mistakesOf);
+  const lacks = ({ path, problem }: DefinitionMistake): boolean =>
+    path.length === 0 && problem.endsWith('must be set') && problem.includes('description');
+  if (!isPlainMap(value) || !first.mistakes.some(lacks)) return first;
+  // What everything has hides nothing else.
+  const { mistakes } = readLeniently({ description: 'none', ...value }, read, mistakesOf);
+  const isNew = ({ path, problem }: DefinitionMistake): boolean =>
+    !problem.endsWith('must be set') &&
+    !first.mistakes.some((it) => it.problem === problem && isDeepStrictEqual(it.path, path));
+  return { mistakes: [...first.mistakes, ...mistakes.filter(isNew)] };
+}
+
+function mistakesOf(error: unknown): readonly DefinitionMistake[] {
+  if (error instanceof CatalogError) return error.mistakes;
+  return [{ path: [], problem: messageOf(error) }];
+}
+
+function isIn(
+  definitions: readonly CommandDefinition[],
+  { name }: Pick<CommandDefinition, 'name'>,
+): boolean {
   return definitions.some((it) => it.name === name);
 }
 
@@ -154,13 +211,15 @@ async function listCatalogFiles(place: string): Promise<string[]> {
   }
 }
 
-async function readYamlMap(file: string): Promise<Readonly<Record<string, unknown>>> {
+async function readCatalogFile(file: string): Promise<CatalogFile> {
   const bytes = await readFile(file);
   if (bytes.length > maxFileBytes) throw new BridgeError('ERR_CATALOG', 'the file is too large');
-  const value: unknown = parseYaml(bytes.toString('utf8'));
-  if (value === null) return {};
-  if (isPlainMap(value)) return value;
-  throw new BridgeError('ERR_CATALOG', 'expected a map of names to commands');
+  const text = bytes.toString('utf8');
+  const value: unknown = parseYaml(text) ?? {};
+  if (!isPlainMap(value)) {
+    throw new BridgeError('ERR_CATALOG', 'expected a map of names to commands');
+  }
+  return { file, map: value, lineOf: yamlLines(text) };
 }
 
 /** Of a file of the operator's own: nothing in it is anybody else's. */

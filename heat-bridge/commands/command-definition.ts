@@ -4,8 +4,14 @@ import type { Static, TSchema } from 'typebox';
 import Type from '#typebox';
 import { Compile } from '#typebox/compile';
 import type { WireValue } from '../../minion-protocol/index.ts';
-import { type JsonValue, type RenameScope, renameProblem } from '../../runtime/index.ts';
-import { BridgeError } from '../errors.ts';
+import {
+  type JsonValue,
+  type RenameScope,
+  renameProblem,
+  schemaMistakes,
+  type ValuePath,
+} from '../../runtime/index.ts';
+import { type BridgeError, CatalogError } from '../errors.ts';
 
 /** A JSON Schema; see docs/bridge.md for the keywords that are known. */
 export type JsonSchema = Readonly<Record<string, unknown>>;
@@ -87,10 +93,16 @@ const CommandBody = Type.Object(
     description: Words,
     version: Type.Optional(Count),
     function: Type.Optional(
-      Type.String({ pattern: '^[A-Za-z_][A-Za-z0-9_]*(\\.[A-Za-z_][A-Za-z0-9_]*)+$' }),
+      Type.String({
+        pattern: '^[A-Za-z_][A-Za-z0-9_]*(\\.[A-Za-z_][A-Za-z0-9_]*)+$',
+        description: 'a function such as test.ping',
+      }),
     ),
     state: Type.Optional(
-      Type.String({ pattern: '^[A-Za-z0-9_][A-Za-z0-9_-]*(\\.[A-Za-z0-9_-]+)*$' }),
+      Type.String({
+        pattern: '^[A-Za-z0-9_][A-Za-z0-9_-]*(\\.[A-Za-z0-9_-]+)*$',
+        description: 'the name of a state file such as mysql.user',
+      }),
     ),
     install: Type.Optional(Type.Array(Type.Object({}), { minItems: 1, maxItems: 64 })),
     parameters: Type.Optional(Schema),
@@ -132,13 +144,11 @@ export function parseCommandDefinition(name: string, value: unknown): CommandDef
   if (!catalogNameForm.test(name) || name.length > 128) {
     throw catalogError(name, '', 'expected a name such as mysql.create-user');
   }
-  const [first] = compiledBody.Errors(value);
-  if (first !== undefined) {
-    const field = first.instancePath.slice(1).replaceAll('/', '.');
-    const unknown = renameProblem('definition options', field) ?? 'no such field';
-    // What no schema describes is measured against the schema `false`.
-    throw catalogError(name, field, first.keyword === 'boolean' ? unknown : first.message);
-  }
+  refuseForm(name, value, {
+    body: compiledBody,
+    schema: CommandBody,
+    scope: () => 'definition options',
+  });
   const { arguments: given, ...rest }: Static<typeof CommandBody> = compiledBody.Parse(value);
   if (given === undefined) return { ...rest, name } as CommandDefinition; // optional, never undefined
   const sources = Object.entries(given).map(([keyword, source]) => [
@@ -172,13 +182,34 @@ function parseArgumentSource(
   throw catalogError(name, field, 'expected the name of a parameter, {value: …} or {map: …}');
 }
 
-/** A compiled schema of what stands behind a name. */
-interface CompiledBody {
-  Errors(value: unknown): readonly {
-    readonly instancePath: string;
-    readonly keyword: string;
-    readonly message: string;
-  }[];
+/** What may stand behind a name. */
+interface DefinitionForm {
+  readonly body: { Check(value: unknown): boolean };
+  /** Of the same. */
+  readonly schema: TSchema;
+  /** Where the former name of a field is looked up. */
+  readonly scope?: (path: ValuePath) => RenameScope;
+}
+
+/** @throws CatalogError with all that is wrong with the form of a definition */
+export function refuseForm(
+  name: string,
+  value: unknown,
+  { body, schema, scope }: DefinitionForm,
+): void {
+  if (body.Check(value)) return;
+  const mistakes = schemaMistakes(schema, value).map(({ path, problem, meant, isUnknown }) => {
+    const renaming =
+      isUnknown && scope !== undefined
+        ? renameProblem(scope(path), String(path.at(-1)))
+        : undefined;
+    return {
+      path,
+      problem: renaming ?? problem,
+      meant: renaming === undefined ? meant : undefined,
+    };
+  });
+  throw new CatalogError(name, mistakes);
 }
 
 /**
@@ -189,16 +220,12 @@ interface CompiledBody {
 export function checkCatalogEntry(
   name: string,
   value: unknown,
-  { schema, example }: { readonly schema: CompiledBody; readonly example: string },
+  { example, ...form }: DefinitionForm & { readonly example: string },
 ): void {
   if (!catalogNameForm.test(name) || name.length > 128) {
     throw catalogError(name, '', `expected a name such as ${example}`);
   }
-  const [first] = schema.Errors(value);
-  if (first === undefined) return;
-  const field = first.instancePath.slice(1).replaceAll('/', '.');
-  // What no schema describes is measured against the schema `false`.
-  throw catalogError(name, field, first.keyword === 'boolean' ? 'no such field' : first.message);
+  refuseForm(name, value, form);
 }
 
 /** Reads a command of a catalog file. @throws BridgeError ERR_CATALOG */
@@ -267,9 +294,8 @@ export function isPlainMap(value: unknown): value is Readonly<Record<string, unk
 }
 
 /** Why a definition cannot be used. */
-export function catalogError(name: string, field: string, problem: string): BridgeError {
-  const place = field === '' ? name : `${name}: ${field}`;
-  return new BridgeError('ERR_CATALOG', `${place}: ${problem}`);
+export function catalogError(name: string, field: string, problem: string): CatalogError {
+  return new CatalogError(name, [{ path: field === '' ? [] : field.split('.'), problem }]);
 }
 
 /** A command whose parameters are typed by their schema. */

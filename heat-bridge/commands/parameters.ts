@@ -3,8 +3,8 @@
 import { compileJsonSchema, PolicyError, schemaKeywords } from '../../acl/index.ts';
 import { isPlainYamlText } from '../../master/index.ts';
 import { compileSearchPattern, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
-import { type JsonValue, nearestName, renameProblem } from '../../runtime/index.ts';
-import { BridgeError } from '../errors.ts';
+import { type JsonValue, nearestName, renameProblem, type ValuePath } from '../../runtime/index.ts';
+import { BridgeError, CatalogError } from '../errors.ts';
 import {
   type ArgumentSource,
   catalogError,
@@ -29,25 +29,27 @@ const { one, list, map } = schemaKeywords;
 
 /**
  * The schema as JSON Schema knows it.
- * @param onRenamed - called with the former name of an annotation, and what to write instead
+ * @param onRenamed - called with the place of the former name of an annotation, and what to write
  */
 function withoutAnnotations(
   schema: unknown,
-  onRenamed: (keyword: string, problem: string) => never,
+  onRenamed: (path: ValuePath, problem: string) => never,
+  path: ValuePath = [],
 ): unknown {
-  const inner = (value: unknown): unknown => withoutAnnotations(value, onRenamed);
-  if (Array.isArray(schema)) return schema.map(inner);
+  const inner = (value: unknown, ...steps: ValuePath): unknown =>
+    withoutAnnotations(value, onRenamed, [...path, ...steps]);
+  if (Array.isArray(schema)) return schema.map((it, index) => inner(it, index));
   if (!isPlainMap(schema)) return schema;
   for (const keyword of Object.keys(schema)) {
     const problem = renameProblem('schema', keyword);
-    if (problem !== undefined) onRenamed(keyword, problem);
+    if (problem !== undefined) onRenamed([...path, keyword], problem);
   }
   const known = Object.entries(schema).filter(([keyword]) => !textAnnotations.has(keyword));
   return Object.fromEntries(
     known.map(([keyword, value]) => {
-      if (one.has(keyword) || list.has(keyword)) return [keyword, inner(value)];
+      if (one.has(keyword) || list.has(keyword)) return [keyword, inner(value, keyword)];
       if (!map.has(keyword) || !isPlainMap(value)) return [keyword, value];
-      const members = Object.entries(value).map(([key, it]) => [key, inner(it)]);
+      const members = Object.entries(value).map(([key, it]) => [key, inner(it, keyword, key)]);
       return [keyword, Object.fromEntries(members)];
     }),
   );
@@ -106,13 +108,14 @@ export function compileSchema(
   schema: JsonSchema,
 ): ReturnType<typeof compileJsonSchema> {
   try {
-    const plain = withoutAnnotations(schema, (keyword, problem) => {
-      throw catalogError(name, `${field}: ${keyword}`, problem);
+    const plain = withoutAnnotations(schema, (path, problem) => {
+      throw new CatalogError(name, [{ path: [field, ...path], problem }]);
     });
     return compileJsonSchema(plain, compileSearchPattern);
   } catch (cause) {
     if (!(cause instanceof PolicyError)) throw cause;
-    throw new BridgeError('ERR_CATALOG', `${name}: ${field}: ${cause.message}`, { cause });
+    const mistake = { path: [field, ...cause.path], problem: cause.problem };
+    throw new CatalogError(name, [mistake], { cause });
   }
 }
 

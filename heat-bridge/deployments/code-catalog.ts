@@ -54,30 +54,31 @@ export interface CodeDefinition extends CodeEntry {
 }
 
 const Words = Type.String({ minLength: 1, maxLength: 4096 });
-const isBody = Compile(
-  Type.Object(
-    {
-      description: Words,
-      group: Type.Union(codeGroups.map((it) => Type.Literal(it))),
-      sha256: Type.Optional(
-        Type.Array(Type.String({ pattern: '^[0-9a-f]{64}$' }), { minItems: 1, maxItems: 1000 }),
-      ),
-      unsafe: Type.Optional(Type.Literal('i-understand')),
-      paths: Type.Optional(
-        Type.Array(Type.String({ pattern: '^/' }), { minItems: 1, maxItems: 100 }),
-      ),
-      options: Type.Optional(Type.Object({})),
-      parameters: Type.Optional(Type.Object({})),
-      within: Type.Optional(Words),
-      timeout: Type.Optional(Type.Number({ exclusiveMinimum: 0, maximum: 86_400 })),
-    },
-    { additionalProperties: false },
-  ),
+const Digest = Type.String({ pattern: '^[0-9a-f]{64}$', description: 'a SHA-256 in hexadecimal' });
+const Body = Type.Object(
+  {
+    description: Words,
+    group: Type.Union(codeGroups.map((it) => Type.Literal(it))),
+    sha256: Type.Optional(Type.Array(Digest, { minItems: 1, maxItems: 1000 })),
+    unsafe: Type.Optional(Type.Literal('i-understand')),
+    paths: Type.Optional(
+      Type.Array(Type.String({ pattern: '^/', description: 'an absolute path' }), {
+        minItems: 1,
+        maxItems: 100,
+      }),
+    ),
+    options: Type.Optional(Type.Object({})),
+    parameters: Type.Optional(Type.Object({})),
+    within: Type.Optional(Words),
+    timeout: Type.Optional(Type.Number({ exclusiveMinimum: 0, maximum: 86_400 })),
+  },
+  { additionalProperties: false },
 );
+const isBody = Compile(Body);
 
 /** Reads an entry of a file. @throws BridgeError ERR_CATALOG */
 export function parseCodeEntry(name: string, value: unknown): CodeDefinition {
-  checkCatalogEntry(name, value, { schema: isBody, example: 'site.tune-kernel' });
+  checkCatalogEntry(name, value, { body: isBody, schema: Body, example: 'site.tune-kernel' });
   const definition = { ...isBody.Parse(value), name } as CodeDefinition; // optional, never undefined
   const { group, sha256, unsafe, paths, options } = definition;
   const permissions = [sha256, unsafe, paths].filter((it) => it !== undefined).length;

@@ -16,15 +16,23 @@ import { type ZookeeperAccess, ZookeeperCoordinator } from './zookeeper-coordina
 const strict = { additionalProperties: false };
 const File = Type.String({ minLength: 1, maxLength: 4096 });
 /** Where the values are. */
-const Root = Type.String({ pattern: '^(/[A-Za-z0-9][A-Za-z0-9._-]*)+$', maxLength: 255 });
+const Root = Type.String({
+  pattern: '^(/[A-Za-z0-9][A-Za-z0-9._-]*)+$',
+  maxLength: 255,
+  description: 'a path such as /saltbridge/data',
+});
 const Seconds = Type.Number({ minimum: 0.1, maximum: 60 });
 
 const Etcd = Type.Object(
   {
-    endpoints: Type.Array(Type.String({ pattern: '^https?://[^/@?#]+/?$', maxLength: 300 }), {
-      minItems: 1,
-      maxItems: 16,
-    }),
+    endpoints: Type.Array(
+      Type.String({
+        pattern: '^https?://[^/@?#]+/?$',
+        maxLength: 300,
+        description: 'an address such as https://etcd.example.org:2379',
+      }),
+      { minItems: 1, maxItems: 16 },
+    ),
     prefix: Type.Optional(Root),
     ca_file: Type.Optional(File),
     cert_file: Type.Optional(File),
@@ -39,7 +47,11 @@ const Etcd = Type.Object(
 const Zookeeper = Type.Object(
   {
     servers: Type.Array(
-      Type.String({ pattern: '^[A-Za-z0-9.-]+(:[0-9]{1,5})?$', maxLength: 260 }),
+      Type.String({
+        pattern: '^[A-Za-z0-9.-]+(:[0-9]{1,5})?$',
+        maxLength: 260,
+        description: 'a name with a port, such as zk1.example.org:2181',
+      }),
       {
         minItems: 1,
         maxItems: 16,
@@ -93,7 +105,12 @@ export interface CoordinatorOptions {
 export const CoordinatorSection: TUnsafe<CoordinatorOptions> = Type.Unsafe<CoordinatorOptions>(
   Type.Object(
     { etcd: Type.Optional(Etcd), zookeeper: Type.Optional(Zookeeper) },
-    { ...strict, minProperties: 1, maxProperties: 1 },
+    {
+      ...strict,
+      minProperties: 1,
+      maxProperties: 1,
+      description: 'a map with either etcd or zookeeper',
+    },
   ),
 );
 

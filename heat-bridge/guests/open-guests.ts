@@ -195,8 +195,7 @@ export function parseGuestsOptions(
   const options = {
     vendordata: vendordata && attempt(() => vendordataOptionsOf(vendordata)),
     identity: attempt(() => parseIdentityRules(identity, surroundings)) ?? [],
-    cloud:
-      peers && attempt(() => cloudOptionsOf({ ...peers, keystone: peers.keystone ?? keystone })),
+    cloud: peers && attempt(() => cloudOptionsOf(peers, keystone)),
   };
   if (problems.length > 0) throw new BridgeOptionsError(problems);
   return {
@@ -260,18 +259,23 @@ function vendordataOptionsOf({
 }
 
 /** @throws BridgeError ERR_BRIDGE_OPTIONS */
-function cloudOptionsOf({
-  keystone,
-  compute,
-  network,
-  notifications,
-  ...pace
-}: NonNullable<Static<typeof Section>['peers']>): CloudOptions {
+function cloudOptionsOf(
+  {
+    keystone: own,
+    compute,
+    network,
+    notifications,
+    ...pace
+  }: NonNullable<Static<typeof Section>['peers']>,
+  common: unknown,
+): CloudOptions {
+  const keystone = own ?? common;
   if (keystone === undefined) {
     const key = 'saltbridge:bridge:guests:peers';
     throw new BridgeOptionsError([{ key, problem: 'expected keystone, here or beside guests' }]);
   }
-  const account = parseKeystoneOptions(keystone);
+  const section = own === undefined ? undefined : 'bridge:guests:peers:keystone';
+  const account = parseKeystoneOptions(keystone, section);
   try {
     const services = parseAllowedEndpoints([compute, network].map(readEndpoint));
     return {

@@ -23,25 +23,24 @@ export interface MuranoDefinition {
 }
 
 const Words = Type.String({ minLength: 1, maxLength: 4096 });
-const isBody = Compile(
-  Type.Object(
-    {
-      description: Words,
-      type: Type.Union(['Application', 'Chef', 'Puppet'].map((it) => Type.Literal(it))),
-      entry_point: Words,
-      command: Words,
-      argument: Type.Optional(Words),
-      sha256: Type.Optional(
-        Type.Array(Type.String({ pattern: '^[0-9a-f]{64}$' }), { minItems: 1, maxItems: 1000 }),
-      ),
-    },
-    { additionalProperties: false },
-  ),
+const Body = Type.Object(
+  {
+    description: Words,
+    type: Type.Union(['Application', 'Chef', 'Puppet'].map((it) => Type.Literal(it))),
+    entry_point: Words,
+    command: Words,
+    argument: Type.Optional(Words),
+    sha256: Type.Optional(
+      Type.Array(Type.String({ pattern: '^[0-9a-f]{64}$' }), { minItems: 1, maxItems: 1000 }),
+    ),
+  },
+  { additionalProperties: false },
 );
+const isBody = Compile(Body);
 
 /** Reads an entry of a file. @throws BridgeError ERR_CATALOG */
 export function parseMuranoEntry(name: string, value: unknown): MuranoDefinition {
-  checkCatalogEntry(name, value, { schema: isBody, example: 'web.murano-deploy' });
+  checkCatalogEntry(name, value, { body: isBody, schema: Body, example: 'web.murano-deploy' });
   return { ...isBody.Parse(value), name } as MuranoDefinition; // optional, never undefined
 }
 

@@ -10,7 +10,7 @@ import type { CommandRequest } from '../commands/command-request.ts';
 import type { CommandRunner } from '../commands/command-runner.ts';
 import type { Parameters } from '../commands/parameters.ts';
 import { BridgeError, type BridgeErrorCode } from '../errors.ts';
-import { BridgeOptionsError, parseSection } from '../options.ts';
+import { BridgeOptionsError, parseSection, type SectionProblem } from '../options.ts';
 import {
   type ExecutionPlan,
   ExecutionPlanError,
@@ -49,16 +49,18 @@ export interface MuranoOptions {
  */
 export function readMuranoOptions(given: unknown, base: string): MuranoOptions {
   const { keys = {}, unsigned = false } = parseSection('bridge:murano', Section, given ?? {});
-  const read = Object.entries(keys).map(([project, file]) => {
+  const read = new Map<string, KeyObject>();
+  const problems: SectionProblem[] = [];
+  for (const [project, file] of Object.entries(keys)) {
     try {
-      return [project, createPublicKey(readFileSync(path.resolve(base, file)))] as const;
-    } catch (cause) {
+      read.set(project, createPublicKey(readFileSync(path.resolve(base, file))));
+    } catch {
       const key = `saltbridge:bridge:murano:keys:${project}`;
-      const problem = `${file} holds no public key in PEM`;
-      throw new BridgeOptionsError([{ key, problem }], { cause });
+      problems.push({ key, problem: `${file} holds no public key in PEM` });
     }
-  });
-  return { keys: new Map(read), acceptsUnsigned: unsigned };
+  }
+  if (problems.length > 0) throw new BridgeOptionsError(problems);
+  return { keys: read, acceptsUnsigned: unsigned };
 }
 
 // The service.

@@ -3,12 +3,13 @@
 import type { Static, TSchema } from 'typebox';
 import Type from '#typebox';
 import { Compile } from '#typebox/compile';
-import { type JsonValue, renameProblem } from '../../runtime/index.ts';
+import type { JsonValue } from '../../runtime/index.ts';
 import {
   catalogError,
   catalogNameForm,
   isPlainMap,
   type JsonSchema,
+  refuseForm,
   withDefinitionOptionNames,
   withOptionNames,
 } from '../commands/command-definition.ts';
@@ -162,15 +163,11 @@ export function parsePlanDefinition(name: string, value: unknown): PlanDefinitio
   if (!catalogNameForm.test(name) || name.length > 128) {
     throw catalogError(name, '', 'expected a name such as mysql.create-cluster');
   }
-  const [first] = compiledPlanBody.Errors(value);
-  if (first !== undefined) {
-    const names = first.instancePath.slice(1).split('/');
-    const scope = names.length > 1 ? 'step options' : 'definition options';
-    const unknown = renameProblem(scope, names.at(-1) ?? '') ?? 'no such field';
-    // What no schema describes is measured against the schema `false`.
-    const problem = first.keyword === 'boolean' ? unknown : first.message;
-    throw catalogError(name, names.join('.'), problem);
-  }
+  refuseForm(name, value, {
+    body: compiledPlanBody,
+    schema: PlanBody,
+    scope: ({ length }) => (length > 1 ? 'step options' : 'definition options'),
+  });
   const { steps, ...rest }: Static<typeof PlanBody> = compiledPlanBody.Parse(value);
   const read = Object.entries(steps).map(([key, { params, undo, ...step }]) => [
     key,

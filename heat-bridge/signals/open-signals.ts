@@ -21,7 +21,7 @@ import {
   readEndpoint,
 } from '../../runtime/index.ts';
 import { type BridgeModule, familyOf, figureOf } from '../bridge-module.ts';
-import { BridgeOptionsError, parseSection, parseSections } from '../options.ts';
+import { attemptEach, parseSection, parseSections } from '../options.ts';
 import type { Traces } from '../tracing.ts';
 import { Delivery } from './delivery.ts';
 import { DeliveryWorker } from './delivery-worker.ts';
@@ -153,13 +153,10 @@ export function parseSignalsOptions(given: unknown = {}): SignalsOptions {
 function parseSignalEndpoints(
   endpoints: readonly ConfiguredEndpoint[],
 ): ReadonlyMap<string, AllowedEndpoint> {
-  try {
-    return parseAllowedEndpoints(endpoints.map(readEndpoint));
-  } catch (cause) {
-    const problem = cause instanceof Error ? cause.message : 'unreadable';
-    const key = 'saltbridge:bridge:handles:endpoints';
-    throw new BridgeOptionsError([{ key, problem }], { cause });
-  }
+  const read = attemptEach(endpoints, 'saltbridge:bridge:handles:endpoints', (endpoint) =>
+    parseAllowedEndpoints([readEndpoint(endpoint)]),
+  );
+  return new Map(read.flatMap((one) => [...one]));
 }
 
 /** Before a service that works is asked again whether it has taken the signal before. */

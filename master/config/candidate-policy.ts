@@ -28,7 +28,9 @@ export async function loadCandidatePolicy(
   const candidate = parseConfigFile(await read(file), file);
   forgetRules(settings);
   overrideSettings(settings, candidate);
-  const config = completeSettings(settings, mainFile);
+  const { config, problems } = completeSettings(settings, mainFile);
+  const mistake = ConfigError.of(problems);
+  if (mistake !== undefined) throw mistake;
   return { config, rules: rulesOf(config) };
 }
 

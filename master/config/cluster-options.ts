@@ -10,6 +10,7 @@ import {
   oneOf,
   readSection,
   type SectionTable,
+  type Setting,
   text,
   textList,
 } from './option-kinds.ts';
@@ -98,15 +99,12 @@ export const clusterOptions: OptionKind<ClusterOptions> = {
     if (name === undefined || nats.length === 0) return undefined;
     return { ...section, name, nats };
   },
-  explain: (setting) => {
-    const problem = explainSection(clusterTable, setting);
-    const section = readSection(clusterTable, setting.value);
-    if (problem !== undefined || section === undefined) return problem;
-    const missing = [
-      ...(section.name === undefined ? ['name'] : []),
-      ...((section.nats ?? []).length === 0 ? ['nats'] : []),
-    ];
-    const names = missing.join(' and ');
-    return new ConfigError('ERR_OPTION_TYPE', setting.origin, `${names} must be set`);
-  },
+  explain: (setting) =>
+    explainSection(clusterTable, setting, ['name', 'nats']) ?? explainServers(setting),
 };
+
+/** A list that is there, and empty. */
+function explainServers({ origin, value }: Setting): ConfigError | undefined {
+  const isEmpty = readSection(clusterTable, value)?.nats?.length === 0;
+  return isEmpty ? new ConfigError('ERR_OPTION_TYPE', origin, 'nats must be set') : undefined;
+}

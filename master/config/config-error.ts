@@ -1,6 +1,6 @@
 /** What is wrong with a configuration, and where: errors and warnings that name file, line and key. */
 
-import { nearestName, SaltbridgeError } from '../../runtime/index.ts';
+import { nameOfType, nearestName, SaltbridgeError, unknownName } from '../../runtime/index.ts';
 import type { ErrorEntry } from '../api/index.ts';
 
 /** Why a configuration was refused; what each means is in {@link configErrors}. */
@@ -30,6 +30,8 @@ interface ConfigErrorOptions extends ErrorOptions {
   readonly excerpt?: string;
   /** All mistakes, this one first, where there are several. */
   readonly all?: readonly ConfigError[];
+  /** The part of a value that is wrong, where the message calls its place otherwise. */
+  readonly part?: OptionOrigin;
 }
 
 /**
@@ -47,12 +49,14 @@ export class ConfigError extends SaltbridgeError {
   readonly problem: string;
   /** Every mistake by itself. */
   declare readonly problems: readonly ConfigError[];
+  /** @internal What can be left out, so that the rest can be looked at. */
+  declare readonly part: OptionOrigin;
 
   constructor(
     code: ConfigErrorCode,
     origin: OptionOrigin,
     problem: string,
-    { excerpt, all, ...options }: ConfigErrorOptions = {},
+    { excerpt, all, part = origin, ...options }: ConfigErrorOptions = {},
   ) {
     const own = [describe(origin, problem), ...(excerpt === undefined ? [] : [excerpt])];
     super(code, (all?.map(({ message }) => message) ?? own).join('\n'), options);
@@ -63,6 +67,13 @@ export class ConfigError extends SaltbridgeError {
     this.problem = problem;
     // A log would show them twice.
     Object.defineProperty(this, 'problems', { value: all ?? [this], enumerable: false });
+    Object.defineProperty(this, 'part', { value: part, enumerable: false });
+  }
+
+  /** @internal The same, of a part whose place the message calls otherwise. */
+  ofPart(part: OptionOrigin): ConfigError {
+    const { code, problem, cause } = this;
+    return new ConfigError(code, this, problem, { cause, part });
   }
 
   /** Mistakes as one error, with the code and the place of the first; `undefined`: there are none. */
@@ -121,8 +132,7 @@ export function unknownOption(
   code: ConfigErrorCode = 'ERR_OPTION_UNKNOWN',
 ): ConfigError {
   const name = (origin.entry ?? origin.key).split(':').at(-1) ?? '';
-  const proposal = proposeName(name, known) ?? `known are ${known.join(', ')}`;
-  return new ConfigError(code, origin, `there is no such option; ${proposal}`);
+  return new ConfigError(code, origin, `there is no such option; ${unknownName(name, known)}`);
 }
 
 /** A question for the known name that a misspelt one resembles; `undefined`: it resembles none. */
@@ -136,19 +146,8 @@ export function typeError(origin: OptionOrigin, found: unknown, expected: string
   return new ConfigError(
     'ERR_OPTION_TYPE',
     origin,
-    `found ${nameType(found)}, expected ${expected}`,
+    `found ${nameOfType(found)}, expected ${expected}`,
   );
-}
-
-function nameType(value: unknown): string {
-  if (value === null) return 'nothing';
-  if (Array.isArray(value)) return 'a list';
-  if (value instanceof Map) return 'a map';
-  if (value instanceof Date) return 'a date';
-  if (typeof value === 'string') return value === '' ? 'empty text' : 'a text';
-  if (typeof value === 'number') return Number.isInteger(value) ? 'a whole number' : 'a number';
-  if (typeof value === 'boolean') return 'true or false';
-  return `a value of type ${typeof value}`;
 }
 
 /** Something in the configuration that has no effect, or another than in Salt, and that the operator should know of. */

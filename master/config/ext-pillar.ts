@@ -20,6 +20,7 @@ import {
   number,
   type OptionKind,
   oneOf,
+  placeWithin,
   readSection,
   refuseValue,
   type SectionTable,
@@ -138,8 +139,9 @@ function explainModule(name: string, options: Setting): readonly ConfigError[] {
     return isRefused ? refuseValue(gitPillarRemotes, options).problems : [];
   }
   if (name === 'minion_files') {
-    if (typeof options.value !== 'string')
+    if (typeof options.value !== 'string') {
       return explainOptions(filesTable, ['directory'], options);
+    }
     const isRefused = absolutePath.parse(options.value) === undefined;
     return isRefused ? [refuseValue(absolutePath, options)] : [];
   }
@@ -148,16 +150,12 @@ function explainModule(name: string, options: Setting): readonly ConfigError[] {
 
 function explainOptions<T extends object>(
   table: SectionTable<T>,
-  needed: readonly string[],
+  needed: readonly (keyof T)[],
   options: Setting,
 ): readonly ConfigError[] {
-  const given = sectionEntries(options.value);
-  if (given === undefined) return [typeError(options.origin, options.value, 'a map')];
-  const missing = needed.filter((name) => !given.some(([it]) => it === name));
-  return [
-    ...sectionProblems(table, options),
-    ...missing.map((it) => new ConfigError('ERR_OPTION_TYPE', options.origin, `${it} must be set`)),
-  ];
+  const isMap = sectionEntries(options.value) !== undefined;
+  if (!isMap) return [typeError(options.origin, options.value, 'a map')];
+  return sectionProblems(table, options, needed);
 }
 
 /** The places of the remotes of all entries `git`, in their order. */
@@ -171,24 +169,31 @@ export function pillarRemotesIn(settings: Settings): readonly OptionOrigin[] {
   );
 }
 
-/** @throws ConfigError ERR_OPTION_TYPE for an address that may not be asked */
-export function checkExtPillar(settings: Settings): void {
+/** The addresses that may not be asked. */
+export function extPillarProblems(settings: Settings): readonly ConfigError[] {
   const setting = settings.get('ext_pillar');
   const items = setting === undefined ? [] : itemsOf(setting);
-  for (const item of items) {
-    for (const entry of readItem(toPlain(item.value))) checkAddressOf(entry, item.origin);
-  }
+  return items.flatMap((item) =>
+    readItem(toPlain(item.value)).flatMap((entry) => {
+      const problem = entry?.module === 'minion_http' ? addressProblem(entry) : undefined;
+      if (problem === undefined) return [];
+      const origin = placeWithin(item, ['minion_http', 'url']);
+      return [new ConfigError('ERR_OPTION_TYPE', origin, problem)];
+    }),
+  );
 }
 
-function checkAddressOf(entry: ExtPillarEntry | undefined, origin: OptionOrigin): void {
-  if (entry?.module === 'minion_http') {
-    const { url, hosts, allowPlainHttp = false } = entry;
-    try {
-      checkPillarAddress({ url, hosts, allowsPlainHttp: allowPlainHttp });
-    } catch (cause) {
-      if (!(cause instanceof MasterError)) throw cause;
-      throw new ConfigError('ERR_OPTION_TYPE', origin, `minion_http: ${cause.message}`, { cause });
-    }
+function addressProblem({
+  url,
+  hosts,
+  allowPlainHttp = false,
+}: MinionHttpEntry): string | undefined {
+  try {
+    checkPillarAddress({ url, hosts, allowsPlainHttp: allowPlainHttp });
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof MasterError)) throw error;
+    return error.message.replace(/^url: /, '');
   }
 }
 

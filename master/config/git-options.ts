@@ -4,6 +4,8 @@ import { ConfigError, typeError, unknownOption } from './config-error.ts';
 import {
   absolutePath,
   entriesOf,
+  explainItems,
+  explainSection,
   flag,
   integer,
   isSettings,
@@ -164,6 +166,11 @@ const refspecs: OptionKind<readonly string[]> = {
     const form = /^\+?refs\/[^:\s]+:refs\/(?:remotes\/[^/:\s]+|tags)\/[^:\s]+$/;
     return list?.every((item) => form.test(item)) === true ? list : undefined;
   },
+  explain: (setting) => {
+    const expected = 'a refspec: +refs/heads/*:refs/remotes/origin/*';
+    const parse = (value: unknown): unknown => refspecs.parse([value]);
+    return explainItems({ expected, parse }, setting);
+  },
 };
 
 /** Text that may be empty. */
@@ -285,7 +292,13 @@ export function remotesIn(setting: Setting): readonly Setting[] {
 /** All that is wrong with an item, each by its own place; the address, which may hold a password, is none. */
 function explainRemote(item: Setting, known: Known): readonly ConfigError[] {
   if (readRemote(toPlain(item.value), known) !== undefined) return [];
-  const [remote, ...others] = settingsOf(item);
+  const [remote, ...members] = settingsOf(item);
+  // As a program passes what was read already.
+  const isOfProgram = remote?.[0] === 'id' && typeof remote[1].value === 'string';
+  const read = isOfProgram
+    ? members.flatMap(([name, member]) => (name === 'parameters' ? settingsOf(member) : []))
+    : undefined;
+  const others = isOfProgram ? [] : members;
   const refusal = typeError(
     item.origin,
     item.value,
@@ -294,7 +307,7 @@ function explainRemote(item: Setting, known: Known): readonly ConfigError[] {
   if (remote === undefined || others.length > 0) return [refusal];
   const [id, { value }] = remote;
   if (withId(id, {}, []) === undefined) return [refusal];
-  const parameters = parametersIn(remote[1]);
+  const parameters = read ?? parametersIn(remote[1]);
   if (parameters === undefined) {
     return [typeError(item.origin, value, 'a list of maps, each of one parameter to its value')];
   }
@@ -305,9 +318,12 @@ function explainRemote(item: Setting, known: Known): readonly ConfigError[] {
     const kind = isSaltenv ? saltenvs : Object.hasOwn(known, name) ? known[name] : undefined;
     if (kind === undefined) {
       const names = [...Object.keys(known), ...(known === ofGitfs ? ['saltenv'] : [])];
-      return [unknownOption(parameter.origin, names, 'ERR_OPTION_TYPE')];
+      return [unknownOption(parameter.origin, names, 'ERR_OPTION_TYPE').ofPart(found.origin)];
     }
-    return kind.parse(found.value) === undefined ? refuseValue(kind, parameter).problems : [];
+    const isRight = kind.parse(found.value) !== undefined;
+    return isRight
+      ? []
+      : refuseValue(kind, parameter).problems.map((it) => it.ofPart(found.origin));
   });
   return problems.length > 0 ? problems : [refusal];
 }
@@ -456,4 +472,5 @@ export const gitLimits: OptionKind<GitLimits> = {
     );
     return section && Object.freeze({ ...gitLimitDefaults, ...section });
   },
+  explain: (setting) => explainSection(limitTable, setting),
 };

@@ -163,8 +163,11 @@ function gitProtocol(url: string): string {
   return isShort ? 'ssh' : 'file';
 }
 
-/** @throws ConfigError ERR_OPTION_TYPE with all remotes that may not be fetched */
-export function checkGitRemotes(config: MasterConfig, settings: Settings): void {
+/** The remotes that may not be fetched. */
+export function gitRemoteProblems(
+  config: MasterConfig,
+  settings: Settings,
+): readonly ConfigError[] {
   const { git, gitfsInsecureAuth, gitPillarInsecureAuth, fileserverBackend } = config;
   const problems: ConfigError[] = [];
   const refuse = (origin: OptionOrigin, problem: string): void => {
@@ -209,6 +212,5 @@ export function checkGitRemotes(config: MasterConfig, settings: Settings): void 
       check(origin, remote, insecure(entry.remotes[index], gitPillarInsecureAuth));
     }
   }
-  const mistake = ConfigError.of(problems);
-  if (mistake !== undefined) throw mistake;
+  return problems;
 }

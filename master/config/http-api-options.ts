@@ -1,17 +1,22 @@
 /** `rest_cherrypy:` and `saltbridge: api:`, Salt's HTTP API [salt/netapi/rest_cherrypy/app.py]. */
 
 import { addressSet } from '../../runtime/index.ts';
-import { ConfigError } from './config-error.ts';
+import { ConfigError, unknownOption } from './config-error.ts';
 import {
-  explainSection,
+  explainItems,
   flag,
   integer,
   isSettings,
+  membersMeant,
   number,
   type OptionKind,
   readSection,
+  refuseValue,
   type SectionTable,
+  type Setting,
   sectionEntries,
+  sectionProblems,
+  settingsOf,
   text,
   textList,
 } from './option-kinds.ts';
@@ -37,6 +42,11 @@ const hostNames: OptionKind<readonly string[]> = {
       ? names
       : undefined;
   },
+  explain: (setting) => {
+    const expected = 'the name of a host, without a port, or *';
+    const parse = (value: unknown): unknown => hostNames.parse([value]);
+    return explainItems({ expected, parse }, setting);
+  },
 };
 
 /** One or more addresses and networks. */
@@ -46,6 +56,11 @@ export const addressList: OptionKind<readonly string[]> = {
   parse: (value) => {
     const list = textList.parse(value);
     return list !== undefined && list.length > 0 && areAddresses(list) ? list : undefined;
+  },
+  explain: (setting) => {
+    const expected = 'an address, or a network such as 10.0.0.0/8';
+    const parse = (value: unknown): unknown => addressList.parse([value]);
+    return explainItems({ expected, parse }, setting);
   },
 };
 
@@ -58,13 +73,41 @@ const apiAcl: OptionKind<ApiAcl> = {
     if (first?.[0] !== 'users' || more.length > 0) return undefined;
     const users: Record<string, readonly string[]> = Object.create(null);
     for (const [name, given] of sectionEntries(first[1]) ?? []) {
-      const list = textList.parse(given);
-      if (list === undefined || !areAddresses(list.filter((it) => it !== '*'))) return undefined;
+      const list = userAddresses.parse(given);
+      if (list === undefined) return undefined;
       users[name] = list;
     }
     return Object.keys(users).length === 0 ? undefined : { users };
   },
+  explain: (setting) =>
+    ConfigError.of(
+      settingsOf(setting).flatMap(([name, inner]) =>
+        name === 'users'
+          ? settingsOf(inner).flatMap(([, list]) => explainUser(list))
+          : [unknownOption(inner.origin, ['users'], 'ERR_OPTION_TYPE')],
+      ),
+    ),
 };
+
+const userAddresses: OptionKind<readonly string[]> = {
+  expected: 'a list of addresses and networks, or *',
+  isPath: false,
+  parse: (value) => {
+    const list = textList.parse(value);
+    return list !== undefined && areAddresses(list.filter((it) => it !== '*')) ? list : undefined;
+  },
+  explain: (setting) => {
+    const expected = 'an address, a network, or *';
+    const parse = (value: unknown): unknown => userAddresses.parse([value]);
+    return explainItems({ expected, parse }, setting);
+  },
+};
+
+function explainUser(list: Setting): readonly ConfigError[] {
+  return userAddresses.parse(list.value) === undefined
+    ? refuseValue(userAddresses, list).problems
+    : [];
+}
 
 function areAddresses(list: readonly string[]): boolean {
   try {
@@ -238,18 +281,19 @@ export const httpApi: OptionKind<HttpApiOptions> = {
     .join(', ')}; with ssl_crt and ssl_key, or disable_ssl: true, where there is a port`,
   isPath: false,
   parse: (value) => {
-    const section = readSection(table, withoutCherrypy(value));
-    if (section === undefined || missingForTls(section).length > 0) return undefined;
+    const known = withoutCherrypy(value);
+    const section = readSection(table, known);
+    if (section === undefined || missingForTls(known).length > 0) return undefined;
     return Object.freeze(section);
   },
   explain: ({ origin, value }) => {
     const known = withoutCherrypy(value);
-    const inner = explainSection(table, { origin, value: known });
-    if (inner !== undefined) return inner;
-    const missing = missingForTls(readSection(table, known) ?? {});
-    if (missing.length === 0) return undefined;
+    const missing = missingForTls(known);
     const problem = `the HTTP API would listen without TLS; add ${missing.join(' and ')}, or disable_ssl: true`;
-    return new ConfigError('ERR_OPTION_TYPE', origin, problem);
+    return ConfigError.of([
+      ...sectionProblems(table, { origin, value: known }),
+      ...(missing.length === 0 ? [] : [new ConfigError('ERR_OPTION_TYPE', origin, problem)]),
+    ]);
   },
 };
 
@@ -259,10 +303,14 @@ function withoutCherrypy(value: unknown): unknown {
 }
 
 /** What an API that listens needs, because nobody said that it is to do without TLS. */
-function missingForTls({ port, disableSsl = false, sslCrt, sslKey }: HttpApiOptions): string[] {
-  if (port === undefined || disableSsl) return [];
-  return [
-    ...(sslCrt === undefined ? ['ssl_crt'] : []),
-    ...(sslKey === undefined ? ['ssl_key'] : []),
-  ];
+function missingForTls(value: unknown): string[] {
+  const given = membersMeant(table, value);
+  if (given?.has('port') !== true) return [];
+  const named = new Map(sectionEntries(value));
+  const isOff = named.get('disable_ssl') ?? named.get('disableSsl');
+  // What is neither true nor false is told by itself.
+  if (given.has('disableSsl') && isOff !== false) return [];
+  return (['sslCrt', 'sslKey'] as const)
+    .filter((member) => !given.has(member))
+    .map((member) => table[member].name);
 }

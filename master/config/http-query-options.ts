@@ -1,14 +1,18 @@
 /** `saltbridge: http_query:`: what the runner `http.query` may ask. */
 
 import { parseAllowedEndpoints } from '../../runtime/index.ts';
+import { ConfigError, typeError } from './config-error.ts';
 import {
   entriesOf,
   explainSection,
   integer,
+  itemsOf,
   number,
   type OptionKind,
   readSection,
   type SectionTable,
+  type Setting,
+  sectionProblems,
   text,
   textList,
   toPlain,
@@ -56,7 +60,15 @@ const hosts: OptionKind<readonly HttpQueryHost[]> = {
     const read = list.map((item) => readHost(typeof item === 'string' ? { url: item } : item));
     return read.every((item) => item !== undefined) ? read : undefined;
   },
+  explain: (setting) => ConfigError.of(itemsOf(setting).flatMap(explainHost)),
 };
+
+function explainHost(item: Setting): readonly ConfigError[] {
+  if (hosts.parse([item.value]) !== undefined) return [];
+  const found = sectionProblems(hostTable, item, ['url']);
+  const expected = 'an address without a path, and networks such as 10.0.0.0/8';
+  return found.length > 0 ? found : [typeError(item.origin, item.value, expected)];
+}
 
 function readHost(item: unknown): HttpQueryHost | undefined {
   // Items of lists have the names of files; a program has those of members.

@@ -41,7 +41,9 @@ export { type MergeStrategy, mergeStrategies } from './merge-strategies.ts';
 export {
   isSettings,
   moduleNames,
+  originOfPath,
   pairsOf,
+  placeWithin,
   type Setting,
   type Settings,
   textsOf,
@@ -72,7 +74,7 @@ export {
   schemaGuarantees,
   serviceOf,
 } from './reactions.ts';
-export { expandGlob } from './read-files.ts';
+export { expandGlob, yamlLines } from './read-files.ts';
 export type { RelayOptions } from './relay-options.ts';
 export { findRenamedUses, type RenamedUse } from './renamed-uses.ts';
 export { resolveMasterConfig } from './resolve.ts';

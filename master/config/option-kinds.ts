@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Static, TSchema } from 'typebox';
 import { Type } from '#typebox';
 import { Value } from '#typebox/value';
+import { nearestName, type ValuePath } from '../../runtime/index.ts';
 import {
   ConfigError,
   type OptionOrigin,
@@ -85,6 +86,7 @@ export const textList: OptionKind<readonly string[]> = {
     const texts = list.map((item) => numericText.parse(item));
     return texts.every((item) => item !== undefined) ? texts : undefined;
   },
+  explain: (setting) => explainItems(numericText, setting),
 };
 
 /** A list, each item of some kind. @param items what the list is read by */
@@ -269,21 +271,77 @@ function listIn({ value }: Setting): readonly unknown[] {
 export function itemsOf(setting: Setting): readonly Setting[] {
   const { entries, origin } = setting;
   if (entries !== undefined) return entries;
-  return listIn(setting).map((value, index) => ({
-    value,
-    origin: { ...origin, entry: `${origin.entry ?? ''}[${index}]` },
-  }));
+  return listIn(setting).map((value, index) => ({ value, origin: originOfPath(origin, [index]) }));
 }
 
-/** A list without some of its items; `undefined`: it has none of these. */
-export function keepItems(
+/**
+ * A value without its parts at some places; of a place that is not there, without the nearest part
+ * above it. `undefined`: nothing is left, or nothing was left out.
+ */
+export function withoutPlaces(
   setting: Setting,
-  isKept: (item: Setting) => boolean,
+  places: readonly OptionOrigin[],
 ): Setting | undefined {
-  const items = itemsOf(setting);
-  const value = listIn(setting).filter((_, index) => items[index] && isKept(items[index]));
-  const entries = items.filter(isKept);
-  return entries.length === items.length ? undefined : { ...setting, value, entries };
+  if (places.some((place) => isSamePlace(setting.origin, place))) return undefined;
+  const rest = places.reduce(withoutPlace, setting);
+  return rest === setting ? undefined : rest;
+}
+
+function withoutPlace(setting: Setting, place: OptionOrigin): Setting {
+  const isList = Array.isArray(setting.value);
+  const parts = isList ? itemsOf(setting).map((item) => ['', item] as const) : settingsOf(setting);
+  const kept = parts.flatMap(([name, part]) => {
+    if (isSamePlace(part.origin, place)) return [];
+    if (!isAbove(part.origin, place)) return [[name, part] as const];
+    const shorter = withoutPlace(part, place);
+    return shorter === part ? [] : [[name, shorter] as const];
+  });
+  const isWhole = parts.every(([, part], index) => kept[index]?.[1] === part);
+  if (isWhole) return setting;
+  if (isList) {
+    const entries = kept.map(([, item]) => item);
+    return { ...setting, value: entries.map(toData), entries };
+  }
+  if (isSettings(setting.value)) return { ...setting, value: new Map(kept) };
+  return { ...setting, value: Object.fromEntries(kept.map(([name, { value }]) => [name, value])) };
+}
+
+/** As files are read: maps in lists hold values, and no settings. */
+function toData({ value, entries }: Setting): unknown {
+  if (entries !== undefined) return entries.map(toData);
+  if (!isSettings(value)) return value;
+  return new Map([...value].map(([name, inner]) => [name, toData(inner)]));
+}
+
+function isSamePlace(one: OptionOrigin, other: OptionOrigin): boolean {
+  return nameOfPlace(one) === nameOfPlace(other) && isSameList(one, other);
+}
+
+/** Whether a place is above another one. */
+export function isAbove(one: OptionOrigin, other: OptionOrigin): boolean {
+  const rest = nameOfPlace(other).slice(nameOfPlace(one).length);
+  const isBelow = nameOfPlace(other).startsWith(nameOfPlace(one)) && /^[:[]/.test(rest);
+  return isBelow && isSameList(one, other);
+}
+
+function nameOfPlace({ key, entry = '' }: OptionOrigin): string {
+  return `${key}${entry}`;
+}
+
+/** Items are counted in each file. */
+function isSameList(one: OptionOrigin, other: OptionOrigin): boolean {
+  return one.entry === undefined || one.file === other.file;
+}
+
+/** The place of what names and places in lists lead to, or of the nearest thing above it. */
+export function placeWithin(setting: Setting, path: ValuePath): OptionOrigin {
+  const [step, ...rest] = path;
+  if (step === undefined) return setting.origin;
+  const inner =
+    typeof step === 'number'
+      ? itemsOf(setting)[step]
+      : settingsOf(setting).find(([name]) => name === step)?.[1];
+  return inner === undefined ? setting.origin : placeWithin(inner, rest);
 }
 
 /** Every item of a list that is refused, each by its own place. */
@@ -325,23 +383,29 @@ export function readSection<T extends object>(
 }
 
 /**
- * The first entry of a map that {@link readSection} refuses, by its own name and line; `undefined`
- * where it is none that refuses, or no map.
+ * All that {@link readSection} refuses in a map, and members that it must have and has not;
+ * `undefined` where there is nothing of that, or no map.
  */
 export function explainSection<T extends object>(
   table: SectionTable<T>,
   setting: Setting,
+  needed: readonly (keyof T)[] = [],
 ): ConfigError | undefined {
-  return sectionProblems(table, setting)[0];
+  return ConfigError.of(sectionProblems(table, setting, needed));
 }
 
 /** Every entry of a map that {@link readSection} refuses, by its own name and line. */
 export function sectionProblems<T extends object>(
   table: SectionTable<T>,
   setting: Setting,
+  needed: readonly (keyof T)[] = [],
 ): readonly ConfigError[] {
   const isInFile = isSettings(setting.value);
-  return settingsOf(setting).flatMap(([given, inner]) => {
+  const meant = membersMeant(table, setting.value);
+  const missing = needed
+    .filter((member) => meant?.has(member) === false)
+    .map((member) => (isInFile ? table[member].name : String(member)));
+  const refused = settingsOf(setting).flatMap(([given, inner]) => {
     const member = memberOf(table, given, isInFile);
     if (member === undefined) {
       return [unknownOption(inner.origin, namesOf(table, isInFile), 'ERR_OPTION_TYPE')];
@@ -349,6 +413,26 @@ export function sectionProblems<T extends object>(
     const { kind } = table[member];
     return kind.parse(inner.value) === undefined ? refuseValue(kind, inner).problems : [];
   });
+  return [
+    ...refused,
+    ...missing.map((it) => new ConfigError('ERR_OPTION_TYPE', setting.origin, `${it} must be set`)),
+  ];
+}
+
+/**
+ * The members that a map has, whatever their values, those of misspelt names among them;
+ * `undefined`: it is no map.
+ */
+export function membersMeant<T extends object>(
+  table: SectionTable<T>,
+  value: unknown,
+): ReadonlySet<keyof T> | undefined {
+  const isInFile = isSettings(value);
+  const members = sectionEntries(value)?.map(([given]) => {
+    const nearest = nearestName(given, namesOf(table, isInFile)) ?? '';
+    return memberOf(table, given, isInFile) ?? memberOf(table, nearest, isInFile);
+  });
+  return members && new Set(members.filter((member) => member !== undefined));
 }
 
 /** The entries of a map with a place each, from a file or from a program. */
@@ -365,6 +449,16 @@ export function originOfMember(origin: OptionOrigin, name: string): OptionOrigin
   const { key, entry } = origin;
   if (entry === undefined) return { ...origin, key: `${key}:${name}` };
   return { ...origin, entry: `${entry}:${name}` };
+}
+
+/** The place of what names and places in lists lead to, whether it is there or not. */
+export function originOfPath(origin: OptionOrigin, path: ValuePath): OptionOrigin {
+  let place = origin;
+  for (const step of path) {
+    if (typeof step === 'number') place = { ...place, entry: `${place.entry ?? ''}[${step}]` };
+    else place = originOfMember(place, step);
+  }
+  return place;
 }
 
 /** From a file, or from a program. What has no value is not set. */

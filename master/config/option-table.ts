@@ -8,7 +8,7 @@ import {
 } from '../../minion-protocol/index.ts';
 import type { LogLevel } from '../api/index.ts';
 import { clusterOptions } from './cluster-options.ts';
-import type { ConfigError } from './config-error.ts';
+import { ConfigError, typeError } from './config-error.ts';
 import { eventExports } from './event-export.ts';
 import { extPillarEntries } from './ext-pillar.ts';
 import { fileserverBackends } from './fileserver-backend.ts';
@@ -126,15 +126,14 @@ export function eventRingSize(
 // Options of the file server and of states.
 
 const absolutePaths: OptionKind<readonly string[]> = {
+  ...listOf(textList, absolutePath),
   expected: 'a list of absolute paths',
-  isPath: false,
-  parse: listOf(textList, absolutePath).parse,
 };
 
-/** The first entry of a map that is refused, where all are of one kind. */
-function explainEntry<T>(kind: OptionKind<T>, setting: Setting): ConfigError | undefined {
-  const found = settingsOf(setting).find(([, { value }]) => kind.parse(value) === undefined);
-  return found && refuseValue(kind, found[1]);
+/** Every entry of a map that is refused, where all are of one kind. */
+function explainEntries<T>(kind: OptionKind<T>, setting: Setting): ConfigError | undefined {
+  const refused = settingsOf(setting).filter(([, { value }]) => kind.parse(value) === undefined);
+  return ConfigError.of(refused.flatMap(([, inner]) => refuseValue(kind, inner).problems));
 }
 
 /** Absolute paths by environment; an environment without any is one with nothing in it. */
@@ -152,7 +151,7 @@ const fileRoots: OptionKind<FileRoots> = {
     }
     return Object.fromEntries(roots);
   },
-  explain: (setting) => explainEntry(absolutePaths, setting),
+  explain: (setting) => explainEntries(absolutePaths, setting),
 };
 
 /** Regular expressions with Python's meaning. */
@@ -162,6 +161,11 @@ const patternList: OptionKind<readonly string[]> = {
   parse: (value) => {
     const list = textList.parse(value);
     return list?.every(isPattern) ? list : undefined;
+  },
+  explain: (setting) => {
+    const expected = 'a regular expression that can be read';
+    const parse = (value: unknown): unknown => patternList.parse([value]);
+    return explainItems({ expected, parse }, setting);
   },
 };
 
@@ -220,7 +224,7 @@ const nodegroups: OptionKind<Nodegroups> = {
     // An entry without a definition was refused in the line above.
     return isComplete ? (Object.fromEntries(entries ?? []) as Nodegroups) : undefined;
   },
-  explain: (setting) => explainEntry(nodegroup, setting),
+  explain: (setting) => explainEntries(nodegroup, setting),
 };
 
 const nodegroup: OptionKind<string | readonly string[]> = {
@@ -419,6 +423,17 @@ const tenantDirectories: OptionKind<TenantDirectories> = {
     }
     return sectionEntries(value) === undefined ? undefined : Object.fromEntries(directories);
   },
+  explain: (setting) =>
+    ConfigError.of(
+      settingsOf(setting).flatMap(([name, inner]) => {
+        if (!tenantName.test(name)) {
+          const problem = 'it cannot be called so, expected letters, digits, _ . -';
+          return [new ConfigError('ERR_OPTION_TYPE', inner.origin, problem)];
+        }
+        const isRefused = numericText.parse(inner.value) === undefined;
+        return isRefused ? [typeError(inner.origin, inner.value, 'a directory')] : [];
+      }),
+    ),
 };
 
 /** Salt's options that are served. */
@@ -682,6 +697,7 @@ const expireOverride: OptionKind<ExpireOverride> = {
     );
     return read.length === lists.length ? Object.fromEntries(read) : undefined;
   },
+  explain: (setting) => explainEntries(textList, setting),
 };
 
 /** A row for each. */

@@ -1,6 +1,7 @@
 import { type Grant, type GrantSyntax, parseGrants } from '../../acl/index.ts';
 import { compileWholePattern } from '../../minion-protocol/index.ts';
-import { type OptionKind, toPlain } from './option-kinds.ts';
+import { ConfigError, typeError } from './config-error.ts';
+import { itemsOf, type OptionKind, type Setting, settingsOf, toPlain } from './option-kinds.ts';
 
 /** The value of `peer`, `peer_run` or `mine_get`, as it was written. */
 export type Permissions = Readonly<Record<string, unknown>>;
@@ -33,7 +34,28 @@ function permissions(mapKey: GrantSyntax['mapKey']): OptionKind<Permissions> {
         throw error;
       }
     },
+    explain: (setting) =>
+      ConfigError.of(settingsOf(setting).flatMap(([id, list]) => explainEntry(id, list, mapKey))),
   };
+}
+
+/** The expressions of an entry that cannot be read, or the entry. */
+function explainEntry(
+  id: string,
+  list: Setting,
+  mapKey: GrantSyntax['mapKey'],
+): readonly ConfigError[] {
+  const isRight = (value: unknown): boolean =>
+    permissions(mapKey).parse(Object.fromEntries([[id, value]])) !== undefined;
+  if (isRight(toPlain(list.value))) return [];
+  const expected = 'regular expressions (lookaround and back-references are not taken)';
+  if (!isRight([])) {
+    const problem = `it cannot be read, expected ${expected}`;
+    return [new ConfigError('ERR_OPTION_TYPE', list.origin, problem)];
+  }
+  const items = itemsOf(list).filter(({ value }) => !isRight([toPlain(value)]));
+  const refused = items.length === 0 ? [list] : items;
+  return refused.map(({ origin, value }) => typeError(origin, value, expected));
 }
 
 /** Whether it is plain data with names. */

@@ -3,7 +3,7 @@
 import type { LogLevel } from '../api/index.ts';
 import { ConfigError } from './config-error.ts';
 import type { AclOptions, EauthOptions, Limits, MasterConfig, MasterOptions } from './options.ts';
-import { resolveMasterConfig } from './resolve.ts';
+import { checkOptions } from './resolve.ts';
 
 /** Members of {@link MasterConfig} that have another name here. */
 type ConfigName =
@@ -142,15 +142,15 @@ const configNames: ReadonlyMap<string, string> = new Map(
  */
 export function resolvePlainOptions(options: PlainOptions): MasterConfig {
   const given = Object.entries(options).filter(([, value]) => value !== undefined);
-  for (const [name] of given) refuseFormerName(name);
+  const former = given.flatMap(([name]) => formerName(name));
+  const current = given.filter(([name]) => formerName(name).length === 0);
   const renamed: Partial<MasterOptions> = Object.fromEntries(
-    given.map(([name, value]) => [configNames.get(name) ?? name, value]),
+    current.map(([name, value]) => [configNames.get(name) ?? name, value]),
   );
-  try {
-    return resolveMasterConfig(renamed);
-  } catch (error) {
-    throw withPlainName(error);
-  }
+  const { config, problems } = checkOptions(renamed);
+  const mistake = ConfigError.of([...former, ...problems.map(withPlainName)]);
+  if (mistake !== undefined) throw mistake;
+  return config;
 }
 
 function isRenamed(name: string): name is ConfigName {
@@ -161,19 +161,20 @@ function isReplaced(name: string): name is ReplacedName {
   return Object.hasOwn(replacements, name);
 }
 
-/** @throws ConfigError ERR_OPTION_RENAMED */
-function refuseFormerName(name: string): void {
+/** The refusal of a name that is not for programs. */
+function formerName(name: string): readonly ConfigError[] {
   const origin = { file: 'options', line: 0, key: name };
-  const refuse = (problem: string): ConfigError =>
-    new ConfigError('ERR_OPTION_RENAMED', origin, problem);
-  if (isRenamed(name)) throw refuse(`is called ${plainNames[name]} in programs`);
-  if (isReplaced(name)) throw refuse(`is not for programs: ${replacements[name]}`);
+  const refuse = (problem: string): readonly ConfigError[] => [
+    new ConfigError('ERR_OPTION_RENAMED', origin, problem),
+  ];
+  if (isRenamed(name)) return refuse(`is called ${plainNames[name]} in programs`);
+  return isReplaced(name) ? refuse(`is not for programs: ${replacements[name]}`) : [];
 }
 
 /** Names the option as the program does. */
-function withPlainName(error: unknown): unknown {
-  if (!(error instanceof ConfigError) || !isRenamed(error.key)) return error;
-  const { code, file, line, problem, cause } = error;
+function withPlainName(error: ConfigError): ConfigError {
+  if (!isRenamed(error.key)) return error;
+  const { code, file, line, entry, problem, cause } = error;
   const key = plainNames[error.key];
-  return new ConfigError(code, { file, line, key }, problem, { cause });
+  return new ConfigError(code, { file, line, key, entry }, problem, { cause });
 }

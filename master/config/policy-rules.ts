@@ -2,13 +2,16 @@
 
 import {
   allow,
-  createPolicy,
   grantRules,
   isSpecificTagGlob,
+  type PolicyEnvironment,
   PolicyError,
   type PolicyRule,
   type PolicySyntax,
   parseRule,
+  type RuleOrigin,
+  rulePatternProblems,
+  ruleProblems,
 } from '../../acl/index.ts';
 import {
   compileGlob,
@@ -16,45 +19,83 @@ import {
   compileSearchPattern,
   compileWholePattern,
 } from '../../minion-protocol/index.ts';
+import { nearestName } from '../../runtime/index.ts';
 import { compileRightTarget } from '../arguments/index.ts';
-import { ConfigError, type OptionOrigin, proposeName } from './config-error.ts';
+import { ConfigError, typeError, unknownOption } from './config-error.ts';
 import {
   isSettings,
   itemsOf,
   type OptionKind,
+  originOfPath,
+  placeWithin,
   type Setting,
   type Settings,
+  settingsOf,
   toPlain,
 } from './option-kinds.ts';
 import type { MasterConfig, SignalRule } from './options.ts';
 import { compilePermissions } from './permissions.ts';
 import { userRightsOf } from './user-rights.ts';
 
-const key = 'saltbridge:acl:rules';
-
 /** A map of rules by their names. */
 export const policyRules: OptionKind<readonly PolicyRule[]> = {
   expected: 'a map of rules by their names, each with subject, action and resource',
   isPath: false,
   parse: (value) => {
-    if (isSettings(value)) return [...value].map(([name, setting]) => ruleOfFile(name, setting));
-    if (!Array.isArray(value)) return undefined;
-    const rules = value.map(ruleOfProgram).filter((rule) => rule !== undefined);
-    return rules.length === value.length ? rules : undefined;
+    const rules = givenRules(value)?.map(({ name, rule, origin }) => readRule(name, rule, origin));
+    const read = rules?.filter((rule) => rule !== undefined);
+    return read?.length === rules?.length ? read : undefined;
   },
+  explain: ({ value }) =>
+    ConfigError.of(
+      (givenRules(value) ?? []).flatMap(({ name, rule, setting }) => {
+        const place = setting ?? placeOfProgram(name);
+        return ruleProblems(name, rule, formWorld).map((it) => toConfigError(it, place));
+      }),
+    ),
 };
 
-/** As `allow` and `deny` make them. */
-function ruleOfProgram(value: unknown): PolicyRule | undefined {
-  const hasName = typeof value === 'object' && value !== null && 'name' in value;
-  if (!hasName || typeof value.name !== 'string') return undefined;
-  const { name, ...rule } = value;
-  return placed(String(name), undefined, () => parseRule(String(name), rule));
+/** A rule, whatever it is. */
+interface GivenRule {
+  readonly name: string;
+  /** Plain data. */
+  readonly rule: unknown;
+  /** Of a file. */
+  readonly setting?: Setting | undefined;
+  readonly origin?: RuleOrigin | undefined;
 }
 
-function ruleOfFile(name: string, { value, origin }: Setting): PolicyRule {
-  const { file, line } = origin;
-  return placed(name, origin, () => parseRule(name, toPlain(value), { file, line }));
+/** From a file, or as `allow` and `deny` make them. */
+function givenRules(value: unknown): readonly GivenRule[] | undefined {
+  if (isSettings(value)) {
+    return Array.from(value, ([name, setting]) => {
+      const { file, line } = setting.origin;
+      return { name, rule: toPlain(setting.value), setting, origin: { file, line } };
+    });
+  }
+  if (!Array.isArray(value)) return undefined;
+  return value.map((given: unknown) => {
+    const hasName = typeof given === 'object' && given !== null && 'name' in given;
+    if (!hasName || typeof given.name !== 'string') return { name: '', rule: given };
+    const { name, ...rule } = given;
+    return { name: String(name), rule };
+  });
+}
+
+function readRule(name: string, rule: unknown, origin?: RuleOrigin): PolicyRule | undefined {
+  try {
+    return parseRule(name, rule, origin);
+  } catch (error) {
+    if (error instanceof PolicyError) return undefined;
+    throw error;
+  }
+}
+
+/** @param rule where it stands; the error has the line of the nearest part of it that is there */
+function toConfigError(cause: PolicyError, rule: Setting, path = cause.path): ConfigError {
+  const { file, line } = placeWithin(rule, path);
+  const origin = { ...originOfPath(rule.origin, path), file, line };
+  return new ConfigError('ERR_OPTION_TYPE', origin, cause.problem, { cause });
 }
 
 /**
@@ -103,18 +144,6 @@ function signalRule({ tag, minions, name, schema, bytes, rate, expires }: Signal
   });
 }
 
-/** Gives a refusal the place of the rule. @throws ConfigError ERR_OPTION_TYPE */
-function placed<T>(name: string, origin: OptionOrigin | undefined, read: () => T): T {
-  try {
-    return read();
-  } catch (cause) {
-    if (!(cause instanceof PolicyError)) throw cause;
-    const where = origin ?? { file: 'options', line: 0, key: `${key}:${name}` };
-    const field = cause.field === '' ? '' : `${cause.field}: `;
-    throw new ConfigError('ERR_OPTION_TYPE', where, `${field}${cause.problem}`, { cause });
-  }
-}
-
 const names: ReadonlySet<string> = new Set([
   'name',
   'tag',
@@ -135,26 +164,48 @@ export const signalRules: OptionKind<readonly SignalRule[]> = {
     const rules = value.map(toRule).filter((rule) => rule !== undefined);
     return rules.length === value.length ? rules : undefined;
   },
-  explain: ({ value, origin }) => {
-    if (!Array.isArray(value)) return undefined;
-    return ConfigError.of(
-      value.flatMap((item, index) =>
-        toRule(item) === undefined ? [signalError(origin, item, index + 1)] : [],
-      ),
-    );
+  explain: (setting) => {
+    const refused = itemsOf(setting).filter(({ value }) => toRule(value) === undefined);
+    return ConfigError.of(refused.flatMap(signalProblems));
   },
 };
 
-/** Names the entry of the list and what is wrong with it. */
-function signalError(origin: OptionOrigin, item: unknown, place: number): ConfigError {
-  const fields = fieldsOf(item);
-  const unknown = [...(fields?.keys() ?? [])].find((name) => !names.has(name));
-  const expected = `tag (a glob with a letter or a digit of its own) and fields of ${[...names].join(', ')}`;
-  const problem =
-    unknown === undefined
-      ? `entry ${place} is not a rule, expected a map with ${expected}`
-      : `entry ${place} has a field that does not exist; ${proposeName(unknown, [...names]) ?? `known are ${[...names].join(', ')}`}`;
-  return new ConfigError('ERR_OPTION_TYPE', origin, problem);
+/** All that is wrong with a signal, each by its own place. */
+function signalProblems(item: Setting): readonly ConfigError[] {
+  const members = settingsOf(item);
+  const fields = fieldsOf(toPlain(item.value));
+  if (fields === undefined) return [typeError(item.origin, item.value, 'a map with tag')];
+  const unknown = members.filter(([name]) => !names.has(name));
+  const { tag, minions = '*', schema, bytes, name, rate, expires } = Object.fromEntries(fields);
+  const rule = {
+    subject: { minion: minions },
+    action: 'signal',
+    resource: withoutUndefined({ tag, schema, bytes }),
+    ...withoutUndefined({ rate, expires }),
+  };
+  const found = [
+    ...unknown.map(([, { origin }]) => unknownOption(origin, [...names], 'ERR_OPTION_TYPE')),
+    ...ruleProblems('signal', rule, formWorld).map((it) => toSignalError(it, item)),
+    ...members
+      .filter(([field, { value }]) => field === 'name' && typeof value !== 'string')
+      .map(([, { origin }]) => typeError(origin, name, 'text')),
+  ];
+  const hasUnknownTag = unknown.some(([field]) => nearestName(field, ['tag']) !== undefined);
+  const others = found.filter(({ problem }) => !hasUnknownTag || problem !== 'tag must be set');
+  return others.length > 0 ? others : [typeError(item.origin, item.value, 'a map with tag')];
+}
+
+/** @param cause of the rule that a signal means */
+function toSignalError(cause: PolicyError, item: Setting): ConfigError {
+  const [part, field, ...rest] = cause.path;
+  const isNested = part === 'subject' || part === 'resource';
+  const own = field === 'minion' ? 'minions' : field;
+  const path = isNested ? [...(own === undefined ? [] : [own]), ...rest] : cause.path;
+  return toConfigError(cause, item, path);
+}
+
+function withoutUndefined(members: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined));
 }
 
 function toRule(value: unknown): SignalRule | undefined {
@@ -209,37 +260,43 @@ export const policySyntax: Omit<PolicySyntax, 'target'> = {
   },
 };
 
+/** Looks at rules by themselves: what a target means is looked at with the nodegroups. */
+const formWorld: PolicyEnvironment = {
+  ...policySyntax,
+  target: () => noMinions,
+  pillarOf: () => undefined,
+  now: () => 0,
+};
+
+const nobody = (): boolean => false;
+const noMinions = { isEntitled: nobody, claims: nobody, mayMean: nobody };
+
 // Validation of all rules, before any takes effect.
 
-/** @throws ConfigError ERR_OPTION_TYPE with the place of the rule that cannot be used */
-export function checkPolicy(config: MasterConfig, acl: Settings): void {
+/** What is wrong with the rules that a configuration makes. */
+export function policyProblems(config: MasterConfig, acl: Settings): readonly ConfigError[] {
   const target: PolicySyntax['target'] = (tgt, tgtType) => {
     compileRightTarget({ tgt, tgtType }, config.nodegroups);
-    const nobody = (): boolean => false;
-    return { isEntitled: nobody, claims: nobody, mayMean: nobody };
+    return noMinions;
   };
-  const world = { ...policySyntax, target, pillarOf: () => undefined, now: () => 0 };
-  for (const [place, rule] of rulesOf(config).entries()) {
-    try {
-      createPolicy([rule], world);
-    } catch (cause) {
-      if (!(cause instanceof PolicyError)) throw cause;
-      const origin = originOfRule(rule, place - config.acl.rules.length, acl);
-      throw new ConfigError('ERR_OPTION_TYPE', origin, describe(cause, rule), {
-        cause,
-      });
-    }
-  }
+  const world = { ...formWorld, target };
+  const rules = acl.get('rules')?.value;
+  const signals = itemsOf(acl.get('signals') ?? nowhere);
+  const { length } = config.acl.rules;
+  return rulesOf(config).flatMap((rule, place) =>
+    rulePatternProblems(rule, world).map((cause) => {
+      const written = isSettings(rules) ? rules.get(rule.name) : undefined;
+      const signal = signals[place - length];
+      if (place < length) return toConfigError(cause, written ?? placeOfProgram(rule.name));
+      if (signal !== undefined) return toSignalError(cause, signal);
+      return new ConfigError('ERR_OPTION_TYPE', nowhere.origin, cause.message, { cause });
+    }),
+  );
 }
 
-/** Rules have places of their own; signals follow them. @param signal counts from 0 */
-function originOfRule({ name, origin }: PolicyRule, signal: number, acl: Settings): OptionOrigin {
-  if (origin !== undefined) return { ...origin, key: `saltbridge:acl:rules:${name}` };
-  const setting = acl.get('signals');
-  const item = setting && itemsOf(setting)[signal];
-  return item?.origin ?? setting?.origin ?? { file: 'options', line: 0, key: 'acl' };
-}
+/** Of rules that options of Salt's make. */
+const nowhere: Setting = { value: undefined, origin: { file: 'options', line: 0, key: 'acl' } };
 
-function describe({ message, field, problem }: PolicyError, { origin }: PolicyRule): string {
-  return origin === undefined || field === '' ? message : `${field}: ${problem}`;
+function placeOfProgram(name: string): Setting {
+  return { value: undefined, origin: { ...nowhere.origin, key: `saltbridge:acl:rules:${name}` } };
 }

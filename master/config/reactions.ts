@@ -7,7 +7,13 @@ import Type from '#typebox';
 import { Compile } from '#typebox/compile';
 import { PolicyError, type PolicyRule, parseRate } from '../../acl/index.ts';
 import { compileGlob } from '../../minion-protocol/index.ts';
-import { renameProblem } from '../../runtime/index.ts';
+import {
+  renameProblem,
+  type SchemaMistake,
+  schemaMistakes,
+  unknownName,
+  type ValuePath,
+} from '../../runtime/index.ts';
 import type {
   CallValue,
   MappedValue,
@@ -17,8 +23,17 @@ import type {
   RunAction,
 } from '../api/index.ts';
 import { compileRightTarget, isFunctionName, isKeywordText } from '../arguments/index.ts';
-import { ConfigError, type OptionOrigin } from './config-error.ts';
-import { isSettings, type OptionKind, toPlain } from './option-kinds.ts';
+import { ConfigError, type ConfigErrorCode, type OptionOrigin } from './config-error.ts';
+import {
+  isSettings,
+  type OptionKind,
+  originOfPath,
+  placeWithin,
+  type Setting,
+  type Settings,
+  settingsOf,
+  toPlain,
+} from './option-kinds.ts';
 import type { MasterConfig } from './options.ts';
 import { rulesOf } from './policy-rules.ts';
 
@@ -147,28 +162,26 @@ const targeted = { target: Target, tgtType: Type.Optional(Text) };
 const Run = Type.Object({ ...call, ...targeted }, strict);
 const Params = Type.Record(Type.String({ pattern: '^(?!__).{1,256}$' }), Type.Unknown(), strict);
 const Command = Type.Object({ name: Text, ...targeted, params: Type.Optional(Params) }, strict);
-const check = Compile(
-  Type.Object(
-    {
-      on: Type.Union([Text, Type.Array(Text, { minItems: 1 })]),
-      from: Type.Optional(Text),
-      do: Type.Object(
-        {
-          run: Type.Optional(Run),
-          runner: Type.Optional(Type.Object(call, strict)),
-          command: Type.Optional(Command),
-        },
-        strict,
-      ),
-      throttleSeconds: Type.Optional(Type.Number({ minimum: 0, maximum: 31_536_000 })),
-      throttleKey: Type.Optional(Type.Array(EventPath)),
-      maxConcurrent: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000 })),
-      queue: Type.Optional(Type.Integer({ minimum: 1, maximum: 100_000 })),
-      timeoutSeconds: Type.Optional(Type.Number({ minimum: 1, maximum: 604_800 })),
-      rate: Type.Optional(Text),
-    },
-    strict,
-  ),
+const reactionSchema = Type.Object(
+  {
+    on: Type.Union([Text, Type.Array(Text, { minItems: 1 })]),
+    from: Type.Optional(Text),
+    do: Type.Object(
+      {
+        run: Type.Optional(Run),
+        runner: Type.Optional(Type.Object(call, strict)),
+        command: Type.Optional(Command),
+      },
+      strict,
+    ),
+    throttleSeconds: Type.Optional(Type.Number({ minimum: 0, maximum: 31_536_000 })),
+    throttleKey: Type.Optional(Type.Array(EventPath)),
+    maxConcurrent: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000 })),
+    queue: Type.Optional(Type.Integer({ minimum: 1, maximum: 100_000 })),
+    timeoutSeconds: Type.Optional(Type.Number({ minimum: 1, maximum: 604_800 })),
+    rate: Type.Optional(Text),
+  },
+  strict,
 );
 const mappedCheck = Compile(Mapped);
 
@@ -187,51 +200,109 @@ const fieldNames: ReadonlyMap<string, string> = new Map(
 
 const units: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 };
 
-/**
- * Reads one reaction.
- * @param value plain data, with the names of programs
- * @param isInFile whether errors name the fields of files
- * @throws ConfigError ERR_OPTION_TYPE, ERR_OPTION_RENAMED
- */
-function parseReaction(
-  name: string,
-  value: unknown,
-  origin: OptionOrigin,
-  isInFile: boolean,
-): Reaction {
+/** A reaction as it was given. */
+interface GivenReaction {
+  readonly name: string;
+  /** Plain data, with the names of programs. */
+  readonly value: unknown;
+  /** Where it stands; of a program, with nothing in it. */
+  readonly setting: Setting;
+  /** Whether errors name the fields of files. */
+  readonly isInFile: boolean;
+}
+
+/** What is wrong with a reaction; none for one of the right form. */
+function formProblems({ name, value, setting, isInFile }: GivenReaction): readonly ConfigError[] {
+  const { origin } = setting;
   // It is part of keys in the store, of the name of a subject, and of lines that people read.
-  if (!/^[^\p{C}]{1,100}$/u.test(name)) {
-    throw refuse(origin, 'the name', 'expected 1 to 100 characters that can be printed');
+  const isName = /^[^\p{C}]{1,100}$/u.test(name);
+  const mistakes = schemaMistakes(reactionSchema, value);
+  const foreign = isInFile ? foreignNames(setting) : [];
+  const hasMistakes = mistakes.length > 0 || foreign.length > 0;
+  return [
+    ...(isName
+      ? []
+      : [refuse(origin, 'the name', 'expected 1 to 100 characters that can be printed')]),
+    ...foreign,
+    // Of one of the right form, this is told with what goes by other options.
+    ...(hasMistakes ? rateProblems(value, setting) : []),
+    ...mistakes.map((it) => mistakeToError(it, setting, isInFile)),
+    ...(isMap(value) && isMap(value.do) && mistakes.every(({ path }) => path[0] !== 'do')
+      ? actionProblems(value as unknown as ReactionOptions, setting) // the check has looked at it
+      : []),
+  ];
+}
+
+function rateProblems(value: unknown, setting: Setting): readonly ConfigError[] {
+  const rate = isMap(value) ? value.rate : undefined;
+  const problem = typeof rate === 'string' ? rateProblem(rate) : undefined;
+  return problem === undefined ? [] : [refuseField(setting, 'rate', problem.replace('rate: ', ''))];
+}
+
+function mistakeToError(
+  { path, problem, isUnknown }: SchemaMistake,
+  setting: Setting,
+  isInFile: boolean,
+): ConfigError {
+  const written = isInFile ? path.map(writtenName) : path;
+  const field = written.join('.');
+  // YAML 1.1 reads the word `on` as true.
+  const place = isInFile && written[0] === 'on' ? ['true', ...written.slice(1)] : written;
+  if (!isUnknown) return refuseField(setting, field, problem, place);
+  const renaming = renameProblem(isInFile ? 'reaction' : 'reaction options', field);
+  if (renaming !== undefined) {
+    return refuseField(setting, field, renaming, place, 'ERR_OPTION_RENAMED');
   }
-  const [problem] = check.Errors(value);
-  if (problem !== undefined) {
-    const [first = '', ...rest] = problem.instancePath.slice(1).split('/');
-    const field = [(isInFile && fieldNames.get(first)) || first, ...rest].join('.');
-    // What no schema describes is measured against the schema `false`.
-    if (problem.keyword !== 'boolean') throw refuse(origin, field, problem.message);
-    const renaming = renameProblem(isInFile ? 'reaction' : 'reaction options', field);
-    if (renaming === undefined) throw refuse(origin, field, 'reactions have no such field');
-    throw new ConfigError('ERR_OPTION_RENAMED', origin, `${field}: ${renaming}`);
-  }
-  const options = value as ReactionOptions; // the check has looked at every field of it
+  if (path.length > 1) return refuseField(setting, field, problem, place);
+  const known = Object.keys(reactionSchema.properties);
+  const names = known.map((name) => String(isInFile ? writtenName(name) : name));
+  return refuseField(setting, field, `there is no such key; ${unknownName(field, names)}`, place);
+}
+
+/** The refusal of a part of a reaction, with the line of the nearest thing that is there. */
+function refuseField(
+  setting: Setting,
+  field: string,
+  problem: string,
+  place: ValuePath = field.split('.'),
+  code: ConfigErrorCode = 'ERR_OPTION_TYPE',
+): ConfigError {
+  const { file, line } = placeWithin(setting, place);
+  const part = originOfPath(setting.origin, place);
+  const text = field === '' ? problem : `${field}: ${problem}`;
+  return new ConfigError(code, { ...setting.origin, file, line }, text, { part });
+}
+
+/** As it stands in files. */
+function writtenName(step: string | number): string | number {
+  return fieldNames.get(String(step)) ?? (step === 'tgtType' ? 'tgt_type' : step);
+}
+
+/** Names that only programs have, in a file. */
+function foreignNames(setting: Setting): readonly ConfigError[] {
+  return settingsOf(setting)
+    .filter(([name]) => fieldNames.has(name))
+    .map(([name]) => refuseField(setting, name, `in files this is ${fieldNames.get(name)}`));
+}
+
+function actionProblems(options: ReactionOptions, setting: Setting): readonly ConfigError[] {
   if (Object.keys(options.do).length !== 1) {
-    throw refuse(origin, 'do', 'expected one of run, runner and command');
+    return [refuseField(setting, 'do', 'expected one of run, runner and command')];
   }
-  refuseHidden(options, origin);
-  const { file, line } = origin;
-  const read = reaction(name, options);
-  return line === 0 ? read : { ...read, origin: { file, line } };
+  return hiddenValues(options).map((field) => {
+    const expected = 'from: sender or data.name, alone or with dash: true, and not further inside';
+    return refuseField(setting, field, `expected a value, or ${expected}`);
+  });
 }
 
 /** The fields of a file as the options of a program; a field that files do not have is kept. */
-function withProgramNames(value: unknown, origin: OptionOrigin): unknown {
+function withProgramNames(value: unknown): unknown {
   if (!isMap(value)) return value;
-  const foreign = Object.keys(value).find((name) => fieldNames.has(name));
-  if (foreign !== undefined) {
-    throw refuse(origin, foreign, `in files this is ${fieldNames.get(foreign)}`);
-  }
   const renamed = new Map(
-    Object.entries(value).map(([name, field]) => [optionNames.get(name) ?? name, field]),
+    Object.entries(value)
+      // What only programs have is told by itself.
+      .filter(([name]) => !fieldNames.has(name))
+      .map(([name, field]) => [optionNames.get(name) ?? name, field]),
   );
   const throttleSeconds = renamed.get('throttleSeconds');
   if (throttleSeconds !== undefined) renamed.set('throttleSeconds', secondsOf(throttleSeconds));
@@ -252,14 +323,10 @@ function withTargetType(call: unknown): unknown {
 }
 
 /** What looks like a value of the event is one, or an error: never passed on as it is. */
-function refuseHidden({ do: action }: ReactionOptions, origin: OptionOrigin): void {
-  for (const [field, value] of valuesOf(action)) {
-    if (isMapped(value) ? !mappedCheck.Check(value) : hides(value)) {
-      const expected =
-        'from: sender or data.name, alone or with dash: true, and not further inside';
-      throw refuse(origin, field, `expected a value, or ${expected}`);
-    }
-  }
+function hiddenValues({ do: action }: ReactionOptions): readonly string[] {
+  return valuesOf(action)
+    .filter(([, value]) => (isMapped(value) ? !mappedCheck.Check(value) : hides(value)))
+    .map(([field]) => field);
 }
 
 function hides(value: unknown): boolean {
@@ -348,55 +415,80 @@ export const reactions: OptionKind<readonly Reaction[]> = {
   expected: 'a map of reactions by their names, each with on and do',
   isPath: false,
   parse: (value) => {
-    if (isSettings(value)) {
-      return [...value].map(([name, { value: found, origin }]) =>
-        parseReaction(name, withProgramNames(toPlain(found), origin), origin, true),
-      );
-    }
-    if (!Array.isArray(value)) return undefined;
-    const list = value.map(reactionOfProgram).filter((it) => it !== undefined);
-    return list.length === value.length ? list : undefined;
+    const given = givenReactions(value);
+    const isRight = given?.every((it) => formProblems(it).length === 0);
+    return isRight === true ? given?.map(toReaction) : undefined;
   },
+  explain: ({ value }) => ConfigError.of((givenReactions(value) ?? []).flatMap(formProblems)),
 };
 
-/** As `reaction` makes them. */
-function reactionOfProgram(value: unknown): Reaction | undefined {
-  if (typeof value !== 'object' || value === null || !('name' in value)) return undefined;
-  const { name, ...options } = value;
-  return parseReaction(String(name), options, originOf({ name: String(name) }), false);
+/** From a file, or as `reaction` makes them. */
+function givenReactions(value: unknown): readonly GivenReaction[] | undefined {
+  if (isSettings(value)) {
+    return Array.from(value, ([name, setting]) => {
+      const written = withProgramNames(toPlain(setting.value));
+      return { name, value: written, setting, isInFile: true };
+    });
+  }
+  if (!Array.isArray(value)) return undefined;
+  return value.map((given: unknown) => {
+    const { name = '', ...options } = isMap(given) ? given : {};
+    const origin = originOf({ name: String(name) });
+    return {
+      name: String(name),
+      value: options,
+      setting: { value: undefined, origin },
+      isInFile: false,
+    };
+  });
 }
 
-/** @throws ConfigError ERR_OPTION_TYPE with the place of the reaction that cannot be used */
-export function checkReactions(config: MasterConfig): void {
+/** Of one that was looked at. */
+function toReaction({ name, value, setting }: GivenReaction): Reaction {
+  const { file, line } = setting.origin;
+  const read = reaction(name, value as ReactionOptions); // the check has looked at every field
+  return line === 0 ? read : { ...read, origin: { file, line } };
+}
+
+/** What is wrong with reactions of the right form. */
+export function reactionProblems(config: MasterConfig, own: Settings): readonly ConfigError[] {
   const names = new Set<string>();
-  for (const reaction of config.reactions) {
-    const problem = names.has(reaction.name)
-      ? 'there is another reaction of this name'
-      : problemOf(reaction, config);
-    if (problem !== undefined)
-      throw new ConfigError('ERR_OPTION_TYPE', originOf(reaction), problem);
+  const written = own.get('reactions')?.value;
+  return config.reactions.flatMap((reaction) => {
+    const setting = isSettings(written) ? written.get(reaction.name) : undefined;
+    const twice = names.has(reaction.name) ? ['there is another reaction of this name'] : [];
     names.add(reaction.name);
-  }
+    return [...twice, ...problemsOf(reaction, config)].map((problem) => {
+      const field = problem.replace(/:.*/s, '').split('.');
+      const { file, line } = setting ? placeWithin(setting, field) : originOf(reaction);
+      return new ConfigError('ERR_OPTION_TYPE', { ...originOf(reaction), file, line }, problem);
+    });
+  });
 }
 
-function problemOf(reaction: Reaction, config: MasterConfig): string | undefined {
+function problemsOf(reaction: Reaction, config: MasterConfig): readonly string[] {
   const { do: action, from, rate } = reaction;
-  if ('run' in action && !isFunctionName(action.run.fun)) {
-    return 'do.run.fun: expected module.function';
-  }
   const targeted = targetedOf(action);
-  if (typeof targeted?.target === 'string') {
-    const problem = targetProblem(targeted.target, targeted.tgtType ?? 'glob', config);
-    if (problem !== undefined) return `do.${targeted.kind}.target: ${problem}`;
-  }
-  const keyword = valuesOf(action).find(
+  const target =
+    typeof targeted?.target === 'string'
+      ? targetProblem(targeted.target, targeted.tgtType ?? 'glob', config)
+      : undefined;
+  const keywords = valuesOf(action).filter(
     ([field, value]) => field.startsWith('do.run.args.') && isKeyword(value),
   );
-  // A minion would make a keyword of it, which no rule has looked at as such.
-  if (keyword !== undefined) return `${keyword[0]}: name=value goes by name, in kwargs`;
-  const problem = from === undefined ? undefined : targetProblem(from, 'compound', config);
-  if (problem !== undefined) return `from: ${problem}`;
-  return rateProblem(rate) ?? dataProblem(reaction, config);
+  const subject = from === undefined ? undefined : targetProblem(from, 'compound', config);
+  const found = [
+    'run' in action && !isFunctionName(action.run.fun)
+      ? 'do.run.fun: expected module.function'
+      : undefined,
+    target && `do.${targeted?.kind}.target: ${target}`,
+    // A minion would make a keyword of it, which no rule has looked at as such.
+    ...keywords.map(([field]) => `${field}: name=value goes by name, in kwargs`),
+    subject && `from: ${subject}`,
+    rateProblem(rate),
+    ...dataProblems(reaction, config),
+  ];
+  return found.filter((problem) => problem !== undefined);
 }
 
 function targetProblem(tgt: string, tgtType: string, config: MasterConfig): string | undefined {
@@ -420,23 +512,23 @@ function rateProblem(rate: string): string | undefined {
 }
 
 /** Data that no schema has looked at leads nowhere. */
-function dataProblem(reaction: Reaction, config: MasterConfig): string | undefined {
-  const positional = valuesOf(reaction.do).find(
-    ([field, value]) => field.includes('.args.') && isSender(value),
-  );
-  if (positional !== undefined) return `${positional[0]}: text of an event goes by name, in kwargs`;
+function dataProblems(reaction: Reaction, config: MasterConfig): readonly string[] {
+  const positional = valuesOf(reaction.do)
+    .filter(([field, value]) => field.includes('.args.') && isSender(value))
+    .map(([field]) => `${field}: text of an event goes by name, in kwargs`);
   const needed = neededValues(reaction);
   const rules = rulesOf(config);
-  const unmet = needed.find((value) => schemaGuarantees(reaction, [value], rules).size === 0);
-  if (unmet !== undefined) {
-    const path = ['data', ...unmet.path].join('.');
-    const types = unmet.mayBeText
-      ? 'text, a number, or true or false'
-      : 'a number, or true or false';
-    return `${unmet.field}: no signal rule for this tag has a schema that requires ${path}, as ${types}`;
-  }
-  if (needed.length === 0 || schemaGuarantees(reaction, needed, rules).size > 0) return undefined;
-  return 'no signal rule for this tag has a schema that requires all that is taken from the event';
+  const unmet = needed.filter((value) => schemaGuarantees(reaction, [value], rules).size === 0);
+  const missing = unmet.map(({ field, path, mayBeText }) => {
+    const types = mayBeText ? 'text, a number, or true or false' : 'a number, or true or false';
+    return `${field}: no signal rule for this tag has a schema that requires ${['data', ...path].join('.')}, as ${types}`;
+  });
+  const isMet = needed.length === 0 || unmet.length > 0;
+  if (isMet || schemaGuarantees(reaction, needed, rules).size > 0)
+    return [...positional, ...missing];
+  const all =
+    'no signal rule for this tag has a schema that requires all that is taken from the event';
+  return [...positional, all];
 }
 
 function isKeyword(value: CallValue): boolean {

@@ -3,7 +3,7 @@ import { homedir } from 'node:os';
 import path from 'node:path';
 import { type Document, isMap, isNode, isScalar, isSeq, LineCounter, parseDocument } from '#yaml';
 import { compileGlob } from '../../minion-protocol/index.ts';
-import { isMissing } from '../../runtime/index.ts';
+import { isMissing, type ValuePath } from '../../runtime/index.ts';
 import { ConfigError, type ConfigWarning, type OptionOrigin, typeError } from './config-error.ts';
 import { withoutCredentials } from './credentials.ts';
 import { mergeSettings, overrideSettings, type Setting, type Settings } from './option-kinds.ts';
@@ -186,12 +186,13 @@ function toJs(document: Document, file: string): unknown {
   }
 }
 
-/** Names in maps, and places in lists. */
-type Path = readonly (string | number)[];
+type OriginAt = (path: ValuePath) => OptionOrigin;
 
-type OriginAt = (path: Path) => OptionOrigin;
-
-function toSettings(map: ReadonlyMap<unknown, unknown>, path: Path, originAt: OriginAt): Settings {
+function toSettings(
+  map: ReadonlyMap<unknown, unknown>,
+  path: ValuePath,
+  originAt: OriginAt,
+): Settings {
   const settings: Settings = new Map();
   for (const [key, value] of map) {
     const name = String(key);
@@ -200,7 +201,7 @@ function toSettings(map: ReadonlyMap<unknown, unknown>, path: Path, originAt: Or
   return settings;
 }
 
-function toSetting(value: unknown, path: Path, originAt: OriginAt): Setting {
+function toSetting(value: unknown, path: ValuePath, originAt: OriginAt): Setting {
   const origin = originAt(path);
   if (value instanceof Map) return { value: toSettings(value, path, originAt), origin };
   if (!Array.isArray(value)) return { value, origin };
@@ -209,7 +210,7 @@ function toSetting(value: unknown, path: Path, originAt: OriginAt): Setting {
 }
 
 /** Names down to the first list are the key. The address of a repository may be a name. */
-function nameOf(place: Path): Pick<OptionOrigin, 'entry' | 'key'> {
+function nameOf(place: ValuePath): Pick<OptionOrigin, 'entry' | 'key'> {
   const path = place.map((it) => (typeof it === 'number' ? it : withoutCredentials(it)));
   const depth = path.findIndex((step) => typeof step === 'number');
   if (depth === -1) return { key: path.join(':') };
@@ -220,7 +221,7 @@ function nameOf(place: Path): Pick<OptionOrigin, 'entry' | 'key'> {
 }
 
 /** The line of a key or an item; of the nearest one above it, if it came in by an alias. */
-function lineOf(document: Document, lines: LineCounter, path: Path): number {
+function lineOf(document: Document, lines: LineCounter, path: ValuePath): number {
   let node: unknown = document.contents;
   let line = 1;
   for (const step of path) {
@@ -231,6 +232,18 @@ function lineOf(document: Document, lines: LineCounter, path: Path): number {
     node = value;
   }
   return line;
+}
+
+/** The lines of what paths lead to in a text of YAML, or of the nearest things above that. */
+export function yamlLines(text: string): (path: ValuePath) => number {
+  let read: { readonly document: Document; readonly lines: LineCounter } | undefined;
+  return (path) => {
+    if (read === undefined) {
+      const lines = new LineCounter();
+      read = { document: parseDocument(text, { version: '1.1', lineCounter: lines }), lines };
+    }
+    return lineOf(read.document, read.lines, path);
+  };
 }
 
 /** What begins at the line of a step, and what is below it. */

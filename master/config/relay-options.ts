@@ -1,6 +1,5 @@
 /** `saltbridge: relay:`, the ports for relays of networks without a route to the master. */
 
-import { ConfigError } from './config-error.ts';
 import { addressList } from './http-api-options.ts';
 import {
   explainSection,
@@ -43,14 +42,5 @@ export const relayOptions: OptionKind<RelayOptions> = {
     if (publishPort === undefined || retPort === undefined || from === undefined) return undefined;
     return { ...section, publishPort, retPort, from };
   },
-  explain: (setting) => {
-    const problem = explainSection(relayTable, setting);
-    const section = readSection(relayTable, setting.value);
-    if (problem !== undefined || section === undefined) return problem;
-    const missing = (['publishPort', 'retPort', 'from'] as const).filter(
-      (name) => section[name] === undefined,
-    );
-    const names = missing.map((name) => relayTable[name].name).join(' and ');
-    return new ConfigError('ERR_OPTION_TYPE', setting.origin, `${names} must be set`);
-  },
+  explain: (setting) => explainSection(relayTable, setting, ['publishPort', 'retPort', 'from']),
 };

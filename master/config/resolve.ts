@@ -1,14 +1,17 @@
 import path from 'node:path';
 import { findNodegroupLoop } from '../../minion-protocol/index.ts';
 import { ConfigError, type OptionOrigin, typeError, unknownOption } from './config-error.ts';
-import { checkExtPillar } from './ext-pillar.ts';
-import { checkGitRemotes } from './git-remotes.ts';
+import { extPillarProblems } from './ext-pillar.ts';
+import { gitRemoteProblems } from './git-remotes.ts';
 import {
   type GivenOptions,
+  isAbove,
   originOfSetting,
   refuseValue,
   type Setting,
   type Settings,
+  settingsOf,
+  withoutPlaces,
 } from './option-kinds.ts';
 import {
   aclOptions,
@@ -23,9 +26,9 @@ import {
   saltOptions,
 } from './option-table.ts';
 import type { MasterConfig, MasterOptions } from './options.ts';
-import { checkPolicy } from './policy-rules.ts';
-import { checkReactions } from './reactions.ts';
-import { readSchedule } from './schedule.ts';
+import { policyProblems } from './policy-rules.ts';
+import { reactionProblems } from './reactions.ts';
+import { scheduleProblems } from './schedule.ts';
 import { readSdbProfiles } from './sdb-profiles.ts';
 import { findSharedPort, servedTransports } from './transport-options.ts';
 
@@ -60,48 +63,142 @@ function below(root: string, value: string): string {
   return isBelow ? path.resolve(value) : path.join(root, value);
 }
 
-/**
- * Checks what was given and adds what was not.
- * @throws ConfigError ERR_OPTION_TYPE, ERR_OPTION_CONFLICT
- */
-export function completeConfig(given: GivenOptions): MasterConfig {
-  const salt = readTable(saltOptions, given.salt);
-  const rights = readTable(rightsOptions, given.salt);
-  const eauth = Object.freeze(readTable(eauthOptions, given.salt));
-  const own = readTable(ownOptions, given.own);
-  const limits = Object.freeze(readTable(limitOptions, given.limits));
-  const acl = Object.freeze(readTable(aclOptions, given.acl));
-  const saltgui = readPassedOn(given.salt);
-  const sdb = readSdbProfiles(given.salt, isOption);
-  const rooted = joinRootDir(
-    { ...salt, ...rights, ...own, eauth, saltgui, sdb, limits, acl },
-    given,
-  );
-  const config: MasterConfig = { ...rooted, keepJobsSeconds: keepJobsSeconds(rooted, given) };
-  refuseConflicts(config, given);
-  checkPolicy(config, given.acl);
-  checkReactions(config);
-  checkExtPillar(given.salt);
-  checkGitRemotes(config, given.salt);
-  readSchedule(config.schedule, given.salt);
-  return Object.freeze(config);
+/** A configuration, and every mistake in what it was made of. */
+export interface CompletedConfig {
+  /** Defaults stand for what cannot be used. */
+  readonly config: MasterConfig;
+  readonly problems: readonly ConfigError[];
 }
 
-function readTable<T extends object>(table: OptionTable<T>, given: Settings): T {
+/** Checks what was given, goes on behind each mistake, and adds what was not given. */
+export function completeConfig(given: GivenOptions): CompletedConfig {
+  const mistakes: ConfigError[] = [];
+  const salt = readTable({ ...saltOptions, ...rightsOptions }, given.salt, mistakes);
+  const eauth = readTable(eauthOptions, given.salt, mistakes);
+  const own = readTable(ownOptions, given.own, mistakes);
+  const limits = readTable(limitOptions, given.limits, mistakes);
+  const acl = readTable(aclOptions, given.acl, mistakes);
+  const sdb = readSdbProfiles(given.salt, isOption);
+  mistakes.push(...sdb.problems);
+  const usable: GivenOptions = { ...given, salt: salt.usable, own: own.usable, acl: acl.usable };
+  const rooted = joinRootDir(
+    {
+      ...salt.values,
+      ...own.values,
+      eauth: Object.freeze(eauth.values),
+      saltgui: readPassedOn(given.salt),
+      sdb: sdb.profiles,
+      limits: Object.freeze(limits.values),
+      acl: Object.freeze(acl.values),
+    },
+    usable,
+  );
+  const config = Object.freeze({ ...rooted, keepJobsSeconds: keepJobsSeconds(rooted, usable) });
+  const contradictions = problemsBetween(config, usable, namesOfGroups(given.salt));
+  const told = contradictions.filter((it) => !mistakes.some((mistake) => mayFollow(it, mistake)));
+  return { config, problems: [...mistakes, ...told] };
+}
+
+/** What is wrong with options that are right by themselves. @param groups names of nodegroups */
+function problemsBetween(
+  config: MasterConfig,
+  given: GivenOptions,
+  groups: readonly string[],
+): readonly ConfigError[] {
+  // Groups that cannot be used have been told.
+  const standIns = Object.fromEntries(groups.map((name) => [name, '*']));
+  const known = { ...config, nodegroups: { ...standIns, ...config.nodegroups } };
+  return [
+    ...conflictsOf(config, given),
+    ...policyProblems(known, given.acl),
+    ...reactionProblems(known, given.own),
+    ...extPillarProblems(given.salt),
+    ...gitRemoteProblems(config, given.salt),
+    ...scheduleProblems(config.schedule, given.salt),
+  ];
+}
+
+function namesOfGroups(salt: Settings): readonly string[] {
+  const setting = salt.get('nodegroups');
+  return setting === undefined ? [] : settingsOf(setting).map(([name]) => name);
+}
+
+/** Whether something may be wrong only because what another mistake is about was left out. */
+function mayFollow({ key, entry, problem }: ConfigError, mistake: ConfigError): boolean {
+  const option = optionOf(key);
+  const other = optionOf(mistake.key);
+  if (option !== other && goesBy.get(option)?.includes(other) !== true) return false;
+  if (ports.includes(option)) return true;
+  // Items of a list do not go by each other.
+  if (key === mistake.key && firstItem(entry) !== firstItem(mistake.entry)) return false;
+  const [name = ''] = /[^:\]]*$/.exec(`${mistake.key}${mistake.entry ?? ''}`) ?? [];
+  if (option !== other && option === 'saltbridge:reactions') return /signal rule/.test(problem);
+  return problem.split(/[^\w.-]+/).includes(name);
+}
+
+/** `saltbridge:acl` of `saltbridge:acl:rules`, and `ext_pillar` of all that is in it. */
+function optionOf(key: string): string {
+  const [first = '', second = ''] = key.split(':');
+  return first === 'saltbridge' ? `${first}:${second}` : first;
+}
+
+const ports = ['publish_port', 'ret_port', 'transport_opts'];
+
+/** The options that contradictions of an option are about besides. */
+const goesBy: ReadonlyMap<string, readonly string[]> = new Map([
+  ...ports.map((port): [string, readonly string[]] => [port, ports]),
+  ['open_mode', ['saltbridge:confirm_open_mode']],
+  ['gitfs_remotes', ['saltbridge:git']],
+  ['ext_pillar', ['saltbridge:git']],
+  ['saltbridge:reactions', ['saltbridge:acl']],
+]);
+
+/** `[1]` of `[1]:user`. */
+function firstItem(entry = ''): string {
+  return entry.replace(/(?<=^\[\d+\]).*/s, '');
+}
+
+/** What a table makes of settings. */
+interface ReadOptions<T> {
+  readonly values: T;
+  /** The settings without what cannot be used. */
+  readonly usable: Settings;
+}
+
+/** @param mistakes gets those that are found */
+function readTable<T extends object>(
+  table: OptionTable<T>,
+  given: Settings,
+  mistakes: ConfigError[],
+): ReadOptions<T> {
   const values: Partial<T> = {};
+  const usable: Settings = new Map(given);
   for (const member in table) {
     const { name, kind, default: defaultValue } = table[member];
-    const setting = given.get(name);
+    values[member] = defaultValue;
+    const found: ConfigError[] = [];
+    let setting = given.get(name);
     // A key without a value is one that somebody commented the value of.
-    if (setting === undefined || setting.value === null) {
-      values[member] = defaultValue;
-      continue;
+    while (setting !== undefined && setting.value !== null) {
+      const value = kind.parse(setting.value);
+      if (value !== undefined) {
+        values[member] = value;
+        break;
+      }
+      const { problems } = refuseValue(kind, setting);
+      // What is left may lack what was left out.
+      found.push(...problems.filter((it) => !found.some(({ part }) => isAbove(it.part, part))));
+      setting = withoutPlaces(
+        setting,
+        problems.map(({ part }) => part),
+      );
     }
-    const value = kind.parse(setting.value);
-    if (value === undefined) throw refuseValue(kind, setting);
-    values[member] = value;
+    mistakes.push(...found);
+    if (found.length === 0) continue;
+    if (setting === undefined) usable.delete(name);
+    else usable.set(name, setting);
   }
-  return values as T; // every member of the table has been set
+  return { values: values as T, usable }; // every member of the table has been set
 }
 
 const options: ReadonlySet<string> = new Set([
@@ -120,87 +217,113 @@ function keepJobsSeconds(config: MasterConfig, { salt }: GivenOptions): number {
   return isOlderForm ? config.keepJobs * 3600 : config.keepJobsSeconds;
 }
 
-function refuseConflicts(config: MasterConfig, { salt, own }: GivenOptions): void {
+/** Options that contradict each other. */
+function conflictsOf(config: MasterConfig, { salt, own }: GivenOptions): readonly ConfigError[] {
+  const conflicts: ConfigError[] = [];
+  const refuse = (settings: Settings, key: string, problem: string): void => {
+    const origin = originOfSetting(settings, key);
+    conflicts.push(new ConfigError('ERR_OPTION_CONFLICT', origin, problem));
+  };
   if (config.openMode && !config.confirmOpenMode) {
-    throw new ConfigError(
-      'ERR_OPTION_CONFLICT',
-      originOfSetting(salt, 'open_mode'),
+    refuse(
+      salt,
+      'open_mode',
       'accepts any key for any minion, also in place of a known one; ' +
         'if that is meant, set confirm_open_mode: true under saltbridge:',
     );
   }
   const loop = findNodegroupLoop(config.nodegroups);
   if (loop !== undefined) {
-    throw new ConfigError(
-      'ERR_OPTION_CONFLICT',
-      originOfSetting(salt, 'nodegroups'),
-      `a nodegroup contains itself: ${loop.join(' > ')}; take one N@ of these out`,
-    );
+    const problem = `a nodegroup contains itself: ${loop.join(' > ')}; take one N@ of these out`;
+    refuse(salt, 'nodegroups', problem);
   }
   const served = servedTransports(config);
   if (served.some(({ relay, ssl }) => relay !== null && ssl !== false)) {
-    throw new ConfigError(
-      'ERR_OPTION_CONFLICT',
-      originOfSetting(own, 'relay'),
-      'ports for relays are not served with ssl; expected another transport, or no ssl',
-    );
+    const problem =
+      'ports for relays are not served with ssl; expected another transport, or no ssl';
+    refuse(own, 'relay', problem);
   }
   const shared = findSharedPort(served);
   if (shared !== undefined) {
     const key = ['transport_opts', 'ret_port'].find((name) => salt.has(name)) ?? 'publish_port';
-    throw new ConfigError(
-      'ERR_OPTION_CONFLICT',
-      originOfSetting(salt, key),
-      `${shared} are the same; expected different ports`,
-    );
+    refuse(salt, key, `${shared} are the same; expected different ports`);
   }
+  return conflicts;
 }
 
 /**
  * A complete configuration from the options that a program passes. They are checked like those
  * of a file; `undefined` means not set.
- * @throws ConfigError ERR_OPTION_TYPE, ERR_OPTION_CONFLICT, ERR_OPTION_UNKNOWN
+ * @throws ConfigError ERR_OPTION_TYPE, ERR_OPTION_CONFLICT, ERR_OPTION_UNKNOWN, with all mistakes
  */
 export function resolveMasterConfig(options: Partial<MasterOptions> = {}): MasterConfig {
+  const { config, problems } = checkOptions(options);
+  const mistake = ConfigError.of(problems);
+  if (mistake !== undefined) throw mistake;
+  return config;
+}
+
+/** The same, with the mistakes beside what can be used. */
+export function checkOptions(options: Partial<MasterOptions>): CompletedConfig {
   const { limits = {}, acl = {}, eauth = {}, saltgui = {}, sdb = {}, ...rest } = options;
-  refuseOther('limits', limits);
-  refuseOther('acl', acl);
-  refuseOther('eauth', eauth);
-  const own = new Map(Object.entries(rest).filter(([name]) => Object.hasOwn(ownOptions, name)));
-  const salt = Object.entries(rest).filter(([name]) => !own.has(name));
-  return completeConfig({
+  const ofSalt = { ...saltOptions, ...rightsOptions };
+  const isOwn = ([name]: readonly [string, unknown]): boolean => Object.hasOwn(ownOptions, name);
+  const known = [...Object.keys(ofSalt), ...Object.keys(ownOptions)];
+  const given = Object.entries(rest);
+  const unknown: ConfigError[] = [];
+  const read = <T extends object>(
+    entries: readonly (readonly [string, unknown])[],
+    table: OptionTable<T>,
+    names: readonly string[] = Object.keys(table),
+    above = '',
+  ): Settings =>
+    toSettings(entries, table, {
+      above,
+      onUnknown: (origin) => unknown.push(unknownOption(origin, names)),
+    });
+  const section = (name: string, value: unknown): readonly [string, unknown][] => {
+    if (typeof value === 'object' && value !== null) return Object.entries(value);
+    unknown.push(typeError(originOf(name), value, 'an object'));
+    return [];
+  };
+  const passedOn = Object.entries({ ...saltgui, ...sdb });
+  const { config, problems } = completeConfig({
     salt: new Map([
-      ...toSettings(salt, { ...saltOptions, ...rightsOptions }, [
-        ...Object.keys(saltOptions),
-        ...Object.keys(rightsOptions),
-        ...Object.keys(ownOptions),
-      ]),
-      ...toSettings(Object.entries(eauth), eauthOptions, Object.keys(eauthOptions)),
-      ...Object.entries({ ...saltgui, ...sdb }).map(([name, value]): [string, Setting] => [
+      ...read(
+        given.filter((it) => !isOwn(it)),
+        ofSalt,
+        known,
+      ),
+      ...read(section('eauth', eauth), eauthOptions, undefined, 'eauth:'),
+      ...passedOn.map(([name, value]): [string, Setting] => [
         name,
         { value, origin: originOf(name) },
       ]),
     ]),
-    own: toSettings([...own], ownOptions, []),
-    limits: toSettings(Object.entries(limits), limitOptions, Object.keys(limitOptions)),
-    acl: toSettings(Object.entries(acl), aclOptions, Object.keys(aclOptions)),
+    own: read(given.filter(isOwn), ownOptions),
+    limits: read(section('limits', limits), limitOptions, undefined, 'limits:'),
+    acl: read(section('acl', acl), aclOptions, undefined, 'acl:'),
   });
+  return { config, problems: [...unknown, ...problems] };
 }
 
-function refuseOther(name: string, value: unknown): void {
-  if (typeof value === 'object' && value !== null) return;
-  throw typeError(originOf(name), value, 'an object');
+interface SectionOfProgram {
+  /** What the keys of errors begin with. */
+  readonly above: string;
+  /** Told of each name that the table has not. */
+  readonly onUnknown: (origin: OptionOrigin) => void;
 }
 
 function toSettings<T extends object>(
   options: readonly (readonly [name: string, value: unknown])[],
   table: OptionTable<T>,
-  known: readonly string[],
+  { above, onUnknown }: SectionOfProgram,
 ): Settings {
   const settings: Settings = new Map();
   for (const [name, value] of options) {
-    if (!isMember(table, name)) throw unknownOption(originOf(name), known);
-    if (value !== undefined) settings.set(table[name].name, { value, origin: originOf(name) });
+    const origin = originOf(`${above}${name}`);
+    if (!isMember(table, name)) onUnknown(origin);
+    else if (value !== undefined) settings.set(table[name].name, { value, origin });
   }
   return settings;
 }

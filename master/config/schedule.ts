@@ -97,22 +97,30 @@ class ScheduleProblem extends Error {}
 type Given = ReadonlyMap<string, unknown>;
 
 /** The entries that are enabled. @throws ConfigError ERR_OPTION_TYPE with all mistakes */
-export function readSchedule(schedule: WireMap, settings: Settings = new Map()): ScheduleEntry[] {
+export function readSchedule(schedule: WireMap): readonly ScheduleEntry[] {
+  const mistake = ConfigError.of(scheduleProblems(schedule, new Map()));
+  if (mistake !== undefined) throw mistake;
+  return readEntries(schedule).flatMap(([, entry]) => (Array.isArray(entry) ? [] : [entry]));
+}
+
+/** All mistakes in entries that are enabled. */
+export function scheduleProblems(schedule: WireMap, settings: Settings): readonly ConfigError[] {
+  return readEntries(schedule).flatMap(([name, entry]) =>
+    Array.isArray(entry) ? entry.map((problem) => refuseEntry(settings, name, problem)) : [],
+  );
+}
+
+/** What is enabled, each by its name. */
+function readEntries(
+  schedule: WireMap,
+): readonly (readonly [name: string, entry: ScheduleEntry | string[]])[] {
   if (schedule.enabled === false) return [];
-  const read: ScheduleEntry[] = [];
-  const problems: ConfigError[] = [];
-  for (const [name, value] of Object.entries(schedule)) {
-    if (name === 'enabled') continue;
+  return Object.entries(schedule).flatMap(([name, value]) => {
     const members = entriesOf(value);
     const given = new Map(members);
-    if (given.get('enabled') === false) continue;
-    const entry = members === undefined ? ['expected a map'] : readEntry(name, given);
-    if (!Array.isArray(entry)) read.push(entry);
-    else problems.push(...entry.map((problem) => refuseEntry(settings, name, problem)));
-  }
-  const mistake = ConfigError.of(problems);
-  if (mistake !== undefined) throw mistake;
-  return read;
+    if (name === 'enabled' || given.get('enabled') === false) return [];
+    return [[name, members === undefined ? ['expected a map'] : readEntry(name, given)] as const];
+  });
 }
 
 /** @param problem begins with the member that it is about, if there is one */

@@ -1,13 +1,15 @@
 /** Profiles of `sdb://`: options of any name whose value is a map with `driver` [salt/utils/sdb.py]. */
 
-import type { ConfigWarning } from './config-error.ts';
+import { ConfigError, type ConfigWarning } from './config-error.ts';
 import { type MergeStrategy, mergeStrategies } from './merge-strategies.ts';
 import {
   absolutePath,
   entriesOf,
+  explainItems,
   explainSection,
   flag,
   listOf,
+  membersMeant,
   type OptionKind,
   oneOf,
   readSection,
@@ -15,6 +17,7 @@ import {
   type SectionTable,
   type Setting,
   type Settings,
+  sectionProblems,
   text,
   textList,
 } from './option-kinds.ts';
@@ -70,6 +73,7 @@ const files: OptionKind<readonly string[]> = {
     const list = listOf(textList, absolutePath).parse(value);
     return list !== undefined && list.length > 0 && list.length <= maxFiles ? list : undefined;
   },
+  explain: (setting) => explainItems(absolutePath, setting),
 };
 
 const table: SectionTable<SdbProfile> = {
@@ -89,7 +93,14 @@ const sdbProfile: OptionKind<SdbProfile> = {
     if (driver === undefined || needsFiles !== (rest.files !== undefined)) return undefined;
     return { driver, ...rest };
   },
-  explain: (setting) => explainSection(table, setting),
+  explain: (setting) => {
+    const given = membersMeant(table, setting.value);
+    const isEnv = driverOf(setting) === 'env';
+    const found = sectionProblems(table, setting, isEnv ? [] : ['files']);
+    if (!isEnv || given?.has('files') !== true) return ConfigError.of(found);
+    const problem = 'files: the driver env has none';
+    return ConfigError.of([...found, new ConfigError('ERR_OPTION_TYPE', setting.origin, problem)]);
+  },
 };
 
 /** The driver that an option names; `undefined`: it is no profile. */
@@ -103,24 +114,27 @@ function isServed(driver: string): boolean {
 }
 
 /**
- * The profiles by their names.
+ * The profiles by their names, and what is wrong with the others.
  * @param isOption whether an option of the name is something else
- * @throws ConfigError ERR_OPTION_TYPE
  */
 export function readSdbProfiles(
   settings: Settings,
   isOption: (name: string) => boolean,
-): Readonly<Record<string, SdbProfile>> {
+): {
+  readonly profiles: Readonly<Record<string, SdbProfile>>;
+  readonly problems: readonly ConfigError[];
+} {
   const profiles: Record<string, SdbProfile> = Object.create(null);
+  const problems: ConfigError[] = [];
   for (const [name, setting] of settings) {
     const driver = isOption(name) ? undefined : driverOf(setting);
     if (driver === undefined) continue;
     // What options it has is its driver's to say.
     const profile = isServed(driver) ? sdbProfile.parse(setting.value) : { driver };
-    if (profile === undefined) throw refuseValue(sdbProfile, setting);
-    profiles[name] = profile;
+    if (profile === undefined) problems.push(...refuseValue(sdbProfile, setting).problems);
+    else profiles[name] = profile;
   }
-  return Object.freeze(profiles);
+  return { profiles: Object.freeze(profiles), problems };
 }
 
 /** What a profile promises in vain; `undefined`: the option is none. */

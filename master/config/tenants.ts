@@ -3,7 +3,7 @@
 import { realpath } from 'node:fs/promises';
 import path from 'node:path';
 import { ConfigError } from './config-error.ts';
-import { type LoadedConfig, loadMasterConfig } from './load.ts';
+import { checkMasterConfig, type LoadedConfig } from './load.ts';
 import type { MasterConfig } from './options.ts';
 import { portsOf, servedTransports } from './transport-options.ts';
 
@@ -30,11 +30,12 @@ const ownPlaces: readonly (readonly [option: string, of: (config: MasterConfig) 
 ];
 
 /**
- * The first thing that two of them would share, with both names and files; `undefined`: nothing.
- * Links are followed; what does not exist yet is compared as it is written.
+ * Of each two of them the first thing that they would share, with both names and files. Links are
+ * followed; what does not exist yet is compared as it is written.
  */
-async function findSharedBetween(masters: readonly Named[]): Promise<string | undefined> {
+async function findSharedBetween(masters: readonly Named[]): Promise<readonly string[]> {
   const claims = await Promise.all(masters.map(claimsOf));
+  const problems: string[] = [];
   for (const [index, one] of masters.entries()) {
     for (const [before, other] of masters.slice(0, index).entries()) {
       const [first, second] = [claims[before], claims[index]];
@@ -42,10 +43,10 @@ async function findSharedBetween(masters: readonly Named[]): Promise<string | un
         first && second && (findSharedPlace(first, second) ?? findShownFiles(first, second));
       const problem = shared ?? findSharedPort(other.config, one.config);
       // protection: shared-folders
-      if (problem !== undefined) return describe(problem, other, one);
+      if (problem !== undefined) problems.push(describe(problem, other, one));
     }
   }
-  return undefined;
+  return problems;
 }
 
 /** Of the one, and of the other. */
@@ -164,26 +165,38 @@ export interface LoadedTenants extends LoadedConfig {
  * must have for itself
  */
 export async function loadTenants(directory: string): Promise<LoadedTenants> {
-  const main = await loadMasterConfig(directory);
+  const main = await checkMasterConfig(directory);
+  const mistakes = [...main.problems];
   const tenants: Tenant[] = [];
   for (const [name, given] of Object.entries(main.config.tenants)) {
     const own = path.resolve(directory, given);
-    tenants.push({ name, directory: own, ...(await loadMasterConfig(own)) });
+    const { config, warnings, files, problems } = await checkMasterConfig(own);
+    tenants.push({ name, directory: own, config, warnings, files });
+    mistakes.push(...problems);
   }
-  const problem = findUnfit(main, tenants) ?? (await findSharedBetween(tenants));
-  if (problem === undefined) return { ...main, tenants };
-  const origin = { file: main.config.confFile, line: 0, key: 'saltbridge:tenants' };
-  throw new ConfigError('ERR_OPTION_CONFLICT', origin, problem);
+  const mistake = ConfigError.of(mistakes) ?? ConfigError.of(await conflictsBetween(main, tenants));
+  if (mistake !== undefined) throw mistake;
+  const { config, warnings, files } = main;
+  return { config, warnings, files, tenants };
 }
 
-/** What is the process's and not a tenant's. */
-function findUnfit({ config }: LoadedConfig, tenants: readonly Tenant[]): string | undefined {
-  for (const { name, config: own } of tenants) {
+/** What is the process's and not a tenant's, and what tenants would share. */
+async function conflictsBetween(
+  { config }: LoadedConfig,
+  tenants: readonly Tenant[],
+): Promise<readonly ConfigError[]> {
+  const unfit = tenants.flatMap(({ name, config: own }) => {
     const whose = `${name} (${own.confFile})`;
-    if (Object.keys(own.tenants).length > 0) return `${whose} has tenants itself`;
-    if (own.user !== null && own.user !== config.user) {
-      return `user of ${whose} is another one than the process's (${config.confFile})`;
-    }
-  }
-  return undefined;
+    const isOther = own.user !== null && own.user !== config.user;
+    return [
+      ...(Object.keys(own.tenants).length > 0 ? [`${whose} has tenants itself`] : []),
+      ...(isOther
+        ? [`user of ${whose} is another one than the process's (${config.confFile})`]
+        : []),
+    ];
+  });
+  const origin = { file: config.confFile, line: 0, key: 'saltbridge:tenants' };
+  return [...unfit, ...(await findSharedBetween(tenants))].map(
+    (problem) => new ConfigError('ERR_OPTION_CONFLICT', origin, problem),
+  );
 }

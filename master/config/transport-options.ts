@@ -3,12 +3,14 @@ import {
   explainSection,
   flag,
   integer,
+  membersMeant,
   type OptionKind,
   oneOf,
   readSection,
   type SectionTable,
   type Setting,
   sectionEntries,
+  sectionProblems,
   settingsOf,
   text,
 } from './option-kinds.ts';
@@ -43,17 +45,25 @@ export const ssl: OptionKind<SslOptions | false> = {
     'PROTOCOL_TLS_SERVER, PROTOCOL_SSLv23 or PROTOCOL_TLSv1_2) and ciphers',
   isPath: false,
   parse: (value) => (flag.parse(value) === false ? false : parseMap(value)),
-  explain: (setting) => explainSection(sslTable, setting) ?? explainMissing(setting),
+  explain: (setting) => {
+    const found = explainSection(sslTable, setting);
+    const missing = explainMissing(setting);
+    return ConfigError.of([...(found?.problems ?? []), ...missing]);
+  },
 };
 
-function explainMissing({ origin, value }: Setting): ConfigError | undefined {
-  const section = readSection(sslTable, value);
-  if (section === undefined) return undefined;
-  const problem =
-    section.certfile === undefined
-      ? 'certfile is missing; name the certificate, PEM'
-      : 'cert_reqs needs ca_certs, by which certificates are checked; add it';
-  return new ConfigError('ERR_OPTION_TYPE', origin, problem);
+function explainMissing({ origin, value }: Setting): readonly ConfigError[] {
+  const given = membersMeant(sslTable, value);
+  if (given === undefined) return [];
+  const named = new Map(sectionEntries(value));
+  const checks = sslTable.certReqs.kind.parse(named.get('cert_reqs') ?? named.get('certReqs'));
+  const checksPeers = checks !== undefined && checks !== 'CERT_NONE';
+  return [
+    ...(given.has('certfile') ? [] : ['certfile is missing; name the certificate, PEM']),
+    ...(checksPeers && !given.has('caCerts')
+      ? ['cert_reqs needs ca_certs, by which certificates are checked; add it']
+      : []),
+  ].map((problem) => new ConfigError('ERR_OPTION_TYPE', origin, problem));
 }
 
 /** Without a certificate no TLS can be spoken; without `ca_certs` nobody's could be checked. */
@@ -101,18 +111,18 @@ export const transportOpts: OptionKind<TransportOpts> = {
     }
     return entries === undefined ? undefined : opts;
   },
-  explain: (setting) => {
-    for (const [name, inner] of settingsOf(setting)) {
-      if (transportName.parse(name) === undefined) {
-        return unknownOption(inner.origin, transports, 'ERR_OPTION_TYPE');
-      }
-      if (isNothing(inner.value)) continue;
-      if (readSection(transportTable, inner.value) !== undefined) continue;
-      return explainSection(transportTable, inner) ?? typeError(inner.origin, inner.value, 'a map');
-    }
-    return undefined;
-  },
+  explain: (setting) =>
+    ConfigError.of(settingsOf(setting).flatMap(([name, inner]) => explainTransport(name, inner))),
 };
+
+function explainTransport(name: string, own: Setting): readonly ConfigError[] {
+  if (transportName.parse(name) === undefined) {
+    return [unknownOption(own.origin, transports, 'ERR_OPTION_TYPE')];
+  }
+  if (isNothing(own.value) || readSection(transportTable, own.value) !== undefined) return [];
+  const found = sectionProblems(transportTable, own);
+  return found.length > 0 ? found : [typeError(own.origin, own.value, 'a map')];
+}
 
 /** Salt's own example has an empty list where a transport has nothing of its own. */
 function isNothing(value: unknown): boolean {

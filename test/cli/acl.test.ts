@@ -87,7 +87,7 @@ test('check says of a rule that cannot be read where it is', async (t) => {
   });
   const { code, stderr } = await runCli(['acl', 'check', '-c', directory]);
   t.is(code, 78);
-  t.regex(stderr, /master:4: saltbridge:acl:rules:bad: must have required properties subject/);
+  t.regex(stderr, /master:4: saltbridge:acl:rules:bad: subject and resource must be set/);
 });
 
 test('reload says what is in force now, and of a mistake that nothing changed', async (t) => {

@@ -84,7 +84,7 @@ test('the start tells two mistakes at once, and ends with 78', async (t) => {
     t.deepEqual(stderr.replaceAll(directory, 'DIR').trimEnd().split('\n'), [
       'saltbridge: 2 mistakes in the configuration:',
       'DIR/master:1: publish_port: 99999 is over 65535, expected a whole number from 0 to 65535',
-      'DIR/master:2: saltbridge:bridge:runs:active: 0 is under 1',
+      'DIR/master:2: saltbridge:bridge:runs:active: 0 is under 1, expected a whole number from 1 to 1000000',
     ]);
   }
 });
@@ -192,7 +192,7 @@ saltbridge:
     'DIR/master:15: reactor[1]: found a list, expected a map of one tag to its files as a list',
     'DIR/master:18: ext_pillar[0]:minion_files:directory: found a text, expected an absolute path',
     'DIR/master:18: ext_pillar[0]:minion_files:max_byts: there is no such option; did you mean max_bytes?',
-    'DIR/master:19: ext_pillar[1]: minion_http: url: its host is not among hosts',
+    'DIR/master:19: ext_pillar[1]:minion_http:url: its host is not among hosts',
     'DIR/master:20: ext_pillar[2]:minion_http:timeout: 0 is under 0.1, expected a number from 0.1 to 300',
     'DIR/master:20: ext_pillar[2]:minion_http: url must be set',
     'DIR/master:20: ext_pillar[2]:minion_http: hosts must be set',
@@ -209,8 +209,8 @@ saltbridge:
     'DIR/master:39: saltbridge:event_export[3]: name must be set',
     'DIR/master:39: saltbridge:event_export[3]:webhook: expected an address with https (http: with allow_plain_http), without user and password',
     'DIR/master:40: saltbridge:event_export[3]:timeout: 0 is under 1, expected a whole number from 1 to 300',
-    'DIR/master:43: saltbridge:acl:signals[0]: signals: my/tag: rate: expected a number, a slash, and second, minute, hour or day',
-    'DIR/master:44: saltbridge:acl:signals[1]: signals: my/other: rate: expected a number, a slash, and second, minute, hour or day',
+    'DIR/master:43: saltbridge:acl:signals[0]:rate: expected a number, a slash, and second, minute, hour or day',
+    'DIR/master:44: saltbridge:acl:signals[1]:rate: expected a number, a slash, and second, minute, hour or day',
     'DIR/master.d/a.conf:3: gitfs_saltenv[0]:prod[0]:ref: found a text, expected text that does not begin with -',
     'DIR/master.d/b.conf:3: gitfs_saltenv[0]:dev[0]:route: there is no such option; did you mean root?',
   ]);

@@ -30,7 +30,7 @@ function compile(body: object, name = 'a.b'): Catalog {
 const refused: readonly (readonly [why: string, body: object, named: RegExp])[] = [
   ['neither a function nor a state', base, /either function or state/],
   ['both', { ...base, function: 'test.echo', state: 'x' }, /either function or state/],
-  ['an unknown field', { ...base, function: 'test.echo', fun: 'x' }, /fun: no such field/],
+  ['an unknown field', { ...base, function: 'test.echo', fun: 'x' }, /fun: there is no such key/],
   ['a function in two parts by a comma', { ...base, function: 'test.ping,cmd.run' }, /function/],
   ['a function with look-alike letters', { ...base, function: 'tеst.echo' }, /function/],
   ['a function nobody knows', { ...base, function: 'site.reset' }, /reviewed: site\.reset is not/],
@@ -146,7 +146,7 @@ for (const [former, current] of [
     const parameters = { type: 'object', properties: { list } };
     t.throws(() => compile({ ...base, function: 'test.echo', parameters }), {
       code: 'ERR_CATALOG',
-      message: `a.b: parameters: ${former}: this was renamed: write ${current}`,
+      message: `a.b: parameters.properties.list.items.${former}: this was renamed: write ${current}`,
     });
   });
 }

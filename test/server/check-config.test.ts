@@ -2,6 +2,7 @@
 
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
+import { resolvePlainOptions } from '../../master/config/index.ts';
 import { ConfigError, loadMasterConfig } from '../../master/index.ts';
 import { checkServerConfig } from '../../server/index.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
@@ -10,7 +11,7 @@ import { configDirectory } from '../master/config/files.ts';
 /** The messages of a configuration, with its directory as `DIR`. */
 async function messagesOf(
   t: ExecutionContext,
-  files: string | Record<string, string>,
+  files: string | Readonly<Record<string, string>>,
 ): Promise<string[]> {
   const directory = configDirectory(t, typeof files === 'string' ? { master: files } : files);
   const { problems } = await checkServerConfig(directory);
@@ -137,7 +138,7 @@ const wrong: readonly (readonly [what: string, master: string, ...messages: stri
   [
     'a relative directory of states',
     'file_roots:\n  base: [srv/salt]\n',
-    'DIR/master:2: file_roots:base: found a list, expected a list of absolute paths',
+    'DIR/master:2: file_roots:base[0]: found a text, expected an absolute path',
   ],
   [
     'a nodegroup that is a number',
@@ -152,7 +153,7 @@ const wrong: readonly (readonly [what: string, master: string, ...messages: stri
   [
     'a signal with a misspelt field',
     'saltbridge:\n  acl:\n    signals:\n      - tag: my/*\n        minion: web*\n',
-    'DIR/master:3: saltbridge:acl:signals: entry 1 has a field that does not exist; did you mean minions?',
+    'DIR/master:5: saltbridge:acl:signals[0]:minion: there is no such option; did you mean minions?',
   ],
   [
     'open mode without a confirmation',
@@ -167,12 +168,12 @@ const wrong: readonly (readonly [what: string, master: string, ...messages: stri
   [
     'a number of the bridge over its bound',
     'saltbridge:\n  bridge:\n    handles:\n      per_endpoint: 5000\n',
-    'DIR/master:4: saltbridge:bridge:handles:per_endpoint: 5000 is over 1000',
+    'DIR/master:4: saltbridge:bridge:handles:per_endpoint: 5000 is over 1000, expected a whole number from 1 to 1000',
   ],
   [
     'a catalog that is not there',
     'saltbridge: {bridge: {catalog: [commands]}}\n',
-    'DIR/master:1: saltbridge:bridge:catalog: DIR/commands: cannot be read',
+    'DIR/master:1: saltbridge:bridge:catalog[0]: cannot be read: DIR/commands: no such file or directory (ENOENT)',
   ],
   [
     'a tenant without a directory',
@@ -194,6 +195,453 @@ for (const [what, master, ...messages] of wrong) {
     );
   });
 }
+
+interface SeveralMistakes {
+  readonly what: string;
+  readonly files: Readonly<Record<string, string>>;
+  readonly messages: readonly string[];
+}
+
+/** Mistakes of several kinds at once, in one entry too: none of them hides another one. */
+const several: readonly SeveralMistakes[] = [
+  {
+    what: 'lists of directories',
+    files: {
+      master: `file_roots:
+  base: [srv/a, /srv/b, 5]
+  dev: [srv/c]
+pillar_roots:
+  prod: text
+  base: [x]
+nodegroups:
+  web: 5
+  db: {a: b}
+`,
+    },
+    messages: [
+      'DIR/master:8: nodegroups:web: found a whole number, expected an expression as text or as a list of words',
+      'DIR/master:9: nodegroups:db: found a map, expected an expression as text or as a list of words',
+      'DIR/master:2: file_roots:base[0]: found a text, expected an absolute path',
+      'DIR/master:2: file_roots:base[2]: found a whole number, expected an absolute path',
+      'DIR/master:3: file_roots:dev[0]: found a text, expected an absolute path',
+      'DIR/master:5: pillar_roots:prod: found a text, expected a list of absolute paths',
+      'DIR/master:6: pillar_roots:base[0]: found a text, expected an absolute path',
+    ],
+  },
+  {
+    what: 'expressions',
+    files: {
+      master: `peer:
+  '(?=x)': [a]
+  web.*: ['(?<=a)', 5, test.ping]
+file_ignore_regex: ['(', ok, '[']
+`,
+    },
+    messages: [
+      'DIR/master:4: file_ignore_regex[0]: found a text, expected a regular expression that can be read',
+      'DIR/master:4: file_ignore_regex[2]: found a text, expected a regular expression that can be read',
+      'DIR/master:2: peer:(?=x): it cannot be read, expected regular expressions (lookaround and back-references are not taken)',
+      'DIR/master:3: peer:web.*[0]: found a text, expected regular expressions (lookaround and back-references are not taken)',
+      'DIR/master:3: peer:web.*[1]: found a whole number, expected regular expressions (lookaround and back-references are not taken)',
+    ],
+  },
+  {
+    what: 'transports',
+    files: {
+      master: `transport_opts:
+  tpc: {publish_port: 1}
+  tcp: {publish_prot: 2, ret_port: 99999}
+ssl: {certfil: a, cert_reqs: CERT_REQUIRED}
+`,
+    },
+    messages: [
+      'DIR/master:2: transport_opts:tpc: there is no such option; did you mean tcp?',
+      'DIR/master:3: transport_opts:tcp:publish_prot: there is no such option; did you mean publish_port?',
+      'DIR/master:3: transport_opts:tcp:ret_port: 99999 is over 65535, expected a whole number from 0 to 65535',
+      'DIR/master:4: ssl:certfil: there is no such option; did you mean certfile?',
+      'DIR/master:4: ssl: cert_reqs needs ca_certs, by which certificates are checked; add it',
+    ],
+  },
+  {
+    what: 'the HTTP API',
+    files: {
+      master: `rest_cherrypy:
+  port: 99999
+  hosts: [a b, ok]
+  authorized_ips: [x, 10.0.0.0/8]
+  api_acl: {users: {fred: [x], ann: ['*']}}
+  statc: /x
+`,
+    },
+    messages: [
+      'DIR/master:2: rest_cherrypy:port: 99999 is over 65535, expected a whole number from 0 to 65535',
+      'DIR/master:3: rest_cherrypy:hosts[0]: found a text, expected the name of a host, without a port, or *',
+      'DIR/master:4: rest_cherrypy:authorized_ips[0]: found a text, expected an address, or a network such as 10.0.0.0/8',
+      'DIR/master:5: rest_cherrypy:api_acl:users:fred[0]: found a text, expected an address, a network, or *',
+      'DIR/master:6: rest_cherrypy:statc: there is no such option; did you mean static?',
+      'DIR/master:1: rest_cherrypy: the HTTP API would listen without TLS; add ssl_crt and ssl_key, or disable_ssl: true',
+    ],
+  },
+  {
+    what: 'profiles of sdb',
+    files: {
+      master: `one: {driver: yaml, fils: [/a], merge: {strategy: smrt}}
+two: {driver: env, files: [a]}
+`,
+    },
+    messages: [
+      'DIR/master:1: one:fils: there is no such option; did you mean files?',
+      'DIR/master:1: one:merge:strategy: found a text, expected one of smart, recurse, aggregate, overwrite, list, none; did you mean smart?',
+      'DIR/master:2: two:files[0]: found a text, expected an absolute path',
+      'DIR/master:2: two: files: the driver env has none',
+    ],
+  },
+  {
+    what: 'the sections below saltbridge',
+    files: {
+      master: `saltbridge:
+  limits: {brust: 5, request_bytes: 200000000}
+  audit: {enabld: true, keep_files: x}
+  relay: {publish_port: 1, from: [x]}
+  cluster: {nats: [http://x], acknowledge: sceond, replicas: 9}
+  git: {protocols: [https, htp], timeout: 0}
+  http_query: {hosts: ['https://a/b', {url: 'https://b.test', adresses: []}], timeout: 0}
+  tenants: {'a b': x, ok: [1]}
+`,
+    },
+    messages: [
+      'DIR/master:2: saltbridge:limits:brust: there is no such option; did you mean burst?',
+      'DIR/master:3: saltbridge:audit:enabld: there is no such option; did you mean enabled?',
+      'DIR/master:3: saltbridge:audit:keep_files: found a text, expected a whole number from 1 to 100000',
+      'DIR/master:6: saltbridge:git:protocols[1]: found a text, expected one of https, http, ssh, git, file, ext; did you mean http?',
+      'DIR/master:6: saltbridge:git:timeout: 0 is under 1, expected a whole number from 1 to 3600',
+      'DIR/master:7: saltbridge:http_query:hosts[0]: found a text, expected an address without a path, and networks such as 10.0.0.0/8',
+      'DIR/master:7: saltbridge:http_query:hosts[1]:adresses: there is no such option; did you mean addresses?',
+      'DIR/master:7: saltbridge:http_query:timeout: 0 is under 0.1, expected a number from 0.1 to 300',
+      'DIR/master:5: saltbridge:cluster:nats[0]: found a text, expected an address such as nats://10.0.0.1:4222 or tls://nats.example:4222',
+      'DIR/master:5: saltbridge:cluster:acknowledge: found a text, expected one of second, local, majority; did you mean second?',
+      'DIR/master:5: saltbridge:cluster:replicas: 9 is over 5, expected a whole number from 1 to 5',
+      'DIR/master:5: saltbridge:cluster: name must be set',
+      'DIR/master:8: saltbridge:tenants:a b: it cannot be called so, expected letters, digits, _ . -',
+      'DIR/master:8: saltbridge:tenants:ok: found a list, expected a directory',
+      'DIR/master:4: saltbridge:relay:from[0]: found a text, expected an address, or a network such as 10.0.0.0/8',
+      'DIR/master:4: saltbridge:relay: ret_port must be set',
+      'DIR/master:2: saltbridge:limits:request_bytes: 200000000 is over 100000000, expected a whole number from 1024 to 100000000',
+    ],
+  },
+  {
+    what: 'repositories: form and protocol of one',
+    files: {
+      master: `fileserver_backend: [gitfs]
+gitfs_remotes:
+  - ext::sh:
+      - ssl_verify: perhaps
+  - https://a/b:
+      - user: x
+      - rot: y
+`,
+    },
+    messages: [
+      'DIR/master:4: gitfs_remotes[0]:ssl_verify: found a text, expected true or false',
+      'DIR/master:7: gitfs_remotes[1]:rot: there is no such option; did you mean root?',
+      'DIR/master:3: gitfs_remotes[0]: ext::sh: ext is none of saltbridge: git: protocols (https, http, ssh, git)',
+      'DIR/master:5: gitfs_remotes[1]: https://a/b: user and password go together',
+    ],
+  },
+  {
+    what: 'pillar from elsewhere: form and protocol of one',
+    files: {
+      master: `ext_pillar:
+  - git:
+      - main ext::sh:
+          - enw: base
+      - main file:///x
+  - minion_http: {url: 'http://a/{id}', hosts: [b], timeout: 0}
+  - minion_http: {ulr: 'https://a/{id}', hosts: [5, b], format: jsn}
+`,
+    },
+    messages: [
+      'DIR/master:4: ext_pillar[0]:git[0]:enw: there is no such option; did you mean env?',
+      'DIR/master:6: ext_pillar[1]:minion_http:timeout: 0 is under 0.1, expected a number from 0.1 to 300',
+      'DIR/master:7: ext_pillar[2]:minion_http:ulr: there is no such option; did you mean url?',
+      'DIR/master:7: ext_pillar[2]:minion_http:format: found a text, expected one of json, yaml; did you mean json?',
+      'DIR/master:6: ext_pillar[1]:minion_http:url: expected https (or http, where that is allowed)',
+      'DIR/master:3: ext_pillar[0]:git[0]: ext::sh: ext is none of saltbridge: git: protocols (https, http, ssh, git)',
+      'DIR/master:5: ext_pillar[0]:git[1]: file:///x: file is none of saltbridge: git: protocols (https, http, ssh, git)',
+    ],
+  },
+  {
+    what: 'signals: form and rate of one',
+    files: {
+      master: `saltbridge:
+  acl:
+    signals:
+      - {tag: my/tag, minion: web*, rate: often}
+      - {tag: '*', rate: 5, bytes: none}
+      - {tga: x/y, expires: soon}
+      - {tag: ok/1, schema: {type: objct, propertis: {}}}
+`,
+    },
+    messages: [
+      'DIR/master:4: saltbridge:acl:signals[0]:minion: there is no such option; did you mean minions?',
+      'DIR/master:4: saltbridge:acl:signals[0]:rate: expected a number, a slash, and second, minute, hour or day',
+      'DIR/master:5: saltbridge:acl:signals[1]:bytes: found a text, expected a whole number, 1 or more',
+      'DIR/master:5: saltbridge:acl:signals[1]:rate: found a whole number, expected text',
+      'DIR/master:6: saltbridge:acl:signals[2]:tga: there is no such option; did you mean tag?',
+      'DIR/master:6: saltbridge:acl:signals[2]:expires: expected a date, or a time with its zone: 2027-01-31, 2027-01-31T12:00:00Z',
+      'DIR/master:7: saltbridge:acl:signals[3]:schema:type: its value is of another type than this keyword has',
+      'DIR/master:5: saltbridge:acl:signals[1]:tag: expected a letter or a digit in it',
+      'DIR/master:7: saltbridge:acl:signals[3]:schema:propertis: this keyword is not known; did you mean properties?',
+    ],
+  },
+  {
+    what: 'rules: form, pattern and rate of one',
+    files: {
+      master: `nodegroups: {web: 5}
+saltbridge:
+  acl:
+    rules:
+      one: {subject: {minoin: web*}, action: signal, resource: {tag: a/b}, rate: often}
+      two: {subject: {minion: [5, web]}, action: comand, resource: {fun: x}, expires: soon}
+      three: {subject: {minion: {regex: '('}}, action: publish, resource: {fnu: test.ping}, rate: 5}
+      four: {subject: {nodegroup: web}, action: signal, resource: {tag: x/y}}
+      five: {subject: {nodegroup: wbe}, action: signal, resource: {tag: x/y}}
+      six: {action: mine}
+`,
+    },
+    messages: [
+      'DIR/master:1: nodegroups:web: found a whole number, expected an expression as text or as a list of words',
+      'DIR/master:5: saltbridge:acl:rules:one:subject:minoin: there is no such key; did you mean minion?',
+      'DIR/master:5: saltbridge:acl:rules:one:rate: expected a number, a slash, and second, minute, hour or day',
+      'DIR/master:6: saltbridge:acl:rules:two:subject:minion[0]: found a whole number, expected text, or a map',
+      'DIR/master:6: saltbridge:acl:rules:two:action: expected one of signal, publish, runner, wheel, command, mine, file-send, pillar, key, subscribe; did you mean command?',
+      'DIR/master:6: saltbridge:acl:rules:two:expires: expected a date, or a time with its zone: 2027-01-31, 2027-01-31T12:00:00Z',
+      'DIR/master:7: saltbridge:acl:rules:three:resource:fnu: there is no such key; did you mean fun?',
+      'DIR/master:7: saltbridge:acl:rules:three:rate: found a whole number, expected text',
+      'DIR/master:7: saltbridge:acl:rules:three:subject:minion: 1 group(s) without an end',
+      'DIR/master:10: saltbridge:acl:rules:six: subject and resource must be set',
+      'DIR/master:9: saltbridge:acl:rules:five:subject:nodegroup: nodegroup "wbe" is not defined',
+    ],
+  },
+  {
+    what: 'reactions',
+    files: {
+      master: `saltbridge:
+  reactions:
+    one: {on: my/tag, do: {run: {fnu: test.ping, target: '*'}}, rate: often}
+    two: {on: my/tag, do: {run: {fun: ping, target: x, args: ['a=b']}}, rate: often, maxConcurrent: 2}
+    three: {do: {run: {fun: test.ping, target: '*'}, runner: {fun: a.b}}, throttle: soon, ratee: '1'}
+`,
+    },
+    messages: [
+      'DIR/master:3: saltbridge:reactions:one: rate: expected a number, a slash, and second, minute, hour or day',
+      'DIR/master:3: saltbridge:reactions:one: do.run.fnu: there is no such key; did you mean fun?',
+      'DIR/master:4: saltbridge:reactions:two: maxConcurrent: in files this is max_concurrent',
+      'DIR/master:5: saltbridge:reactions:three: throttle: found a text, expected a number from 0 to 31536000',
+      'DIR/master:5: saltbridge:reactions:three: ratee: there is no such key; did you mean rate?',
+      'DIR/master:5: saltbridge:reactions:three: on must be set',
+      'DIR/master:5: saltbridge:reactions:three: do: expected one of run, runner and command',
+      'DIR/master:4: saltbridge:reactions:two: do.run.fun: expected module.function',
+      'DIR/master:4: saltbridge:reactions:two: do.run.args.0: name=value goes by name, in kwargs',
+      'DIR/master:4: saltbridge:reactions:two: rate: expected a number, a slash, and second, minute, hour or day',
+    ],
+  },
+  {
+    what: 'the schedule',
+    files: {
+      master: `schedule:
+  a: {functon: x.y, seconds: 0, splay: -1}
+  b: {function: x, cron: '* *', when: soon}
+`,
+    },
+    messages: [
+      'DIR/master:2: schedule:a: function: expected module.function',
+      'DIR/master:2: schedule:a: the interval: expected 1 s or more',
+      'DIR/master:2: schedule:a: splay: expected seconds, or start and end',
+      'DIR/master:3: schedule:b: function: expected module.function',
+      'DIR/master:3: schedule:b: expected one of seconds, minutes, hours and days together, cron, when, or once',
+    ],
+  },
+  {
+    what: 'exports of events',
+    files: {
+      master: `saltbridge:
+  export_bytes: 1
+  event_export:
+    - {name: one, webhook: 'http://a', match: [5, {a: b}], file: /x}
+    - {name: one, nats: 'tls://192.0.2.1', subject: a b, timeout: 999}
+`,
+    },
+    messages: [
+      'DIR/master:4: saltbridge:event_export[0]:match[1]: found a map, expected text',
+      'DIR/master:4: saltbridge:event_export[0]:file: expected one of webhook, file and nats, not also webhook',
+      'DIR/master:4: saltbridge:event_export[0]:webhook: expected an address with https (http: with allow_plain_http), without user and password',
+      'DIR/master:5: saltbridge:event_export[1]:timeout: 999 is over 300, expected a whole number from 1 to 300',
+      'DIR/master:5: saltbridge:event_export[1]:nats: expected addresses such as tls://name:port, by name (nats: with allow_plaintext), without user and password',
+      'DIR/master:5: saltbridge:event_export[1]:subject: expected up to 256 characters, without spaces, * and >',
+      'DIR/master:5: saltbridge:event_export[1]:name: another export has it',
+      'DIR/master:2: saltbridge:export_bytes: 1 is under 65536, expected a whole number from 65536 to 1099511627776',
+    ],
+  },
+  {
+    what: 'the sections of the bridge',
+    files: {
+      master: `saltbridge:
+  bridge:
+    handels: {}
+    handles: {endpoints: [none, {url: 'https://a', adresses: []}, 'ftp://x'], timeout: 0.01, life: 5}
+    enroll: {master: [a], ticket_lifetime: 0, grain: perhaps}
+    keystone: {url: 'https://k/v2', usrname: x}
+    deployments: {poll_interval: 0, max_runing: 5}
+    murano: {keys: {p1: none.pem, p2: none2.pem}, unsined: true}
+    runs: {active: 0, endd: 1}
+    guests:
+      agents: {one: {secret_file: x, more: y}}
+      identity: {r1: {instance: {imag: x}}, r2: {id: '{name}'}}
+      vendordata: {id: x, ticket_lifetime: 5}
+      data: {coordinator: {etcd: {endpoints: ['http://a', b], username: x}}}
+      peers: {compute: {url: x}, poll_interval: 0}
+`,
+    },
+    messages: [
+      'DIR/master:3: saltbridge:bridge:handels: there is no such key; did you mean handles?',
+      'DIR/master:4: saltbridge:bridge:handles:endpoints[1]:adresses: there is no such key; did you mean addresses?',
+      'DIR/master:4: saltbridge:bridge:handles:timeout: 0.01 is under 0.1, expected a number from 0.1 to 300',
+      'DIR/master:4: saltbridge:bridge:handles:life: this was renamed: write handle_ttl',
+      'DIR/master:4: saltbridge:bridge:handles:endpoints[0]: Invalid URL',
+      'DIR/master:4: saltbridge:bridge:handles:endpoints[2]: expected http or https',
+      'DIR/master:5: saltbridge:bridge:enroll:master: there is no such key; did you mean masters?',
+      'DIR/master:5: saltbridge:bridge:enroll:ticket_lifetime: 0 is under 1, expected a whole number from 1 to 86400',
+      'DIR/master:5: saltbridge:bridge:enroll:grain: found a text, expected true or false',
+      'DIR/master:6: saltbridge:bridge:keystone:url: found a text, expected an address with http or https that ends with /v3',
+      'DIR/master:6: saltbridge:bridge:keystone:usrname: there is no such key; did you mean username?',
+      'DIR/master:6: saltbridge:bridge:keystone: password and project must be set',
+      'DIR/master:7: saltbridge:bridge:deployments:poll_interval: 0 is under 1, expected a number from 1 to 3600',
+      'DIR/master:7: saltbridge:bridge:deployments:max_runing: there is no such key; did you mean max_running?',
+      'DIR/master:8: saltbridge:bridge:murano:unsined: there is no such key; did you mean unsigned?',
+      'DIR/master:8: saltbridge:bridge:murano:keys:p1: none.pem holds no public key in PEM',
+      'DIR/master:8: saltbridge:bridge:murano:keys:p2: none2.pem holds no public key in PEM',
+      'DIR/master:9: saltbridge:bridge:runs:active: 0 is under 1, expected a whole number from 1 to 1000000',
+      'DIR/master:9: saltbridge:bridge:runs:endd: there is no such key; did you mean ended?',
+      'DIR/master:11: saltbridge:bridge:guests:agents:one:more: there is no such key; known are secret_file',
+      'DIR/master:13: saltbridge:bridge:guests:vendordata:ticket_lifetime: 5 is under 60, expected a whole number from 60 to 86400',
+      'DIR/master:14: saltbridge:bridge:guests:data:coordinator:etcd:endpoints[1]: found a text, expected an address such as https://etcd.example.org:2379',
+      'DIR/master:15: saltbridge:bridge:guests:peers:poll_interval: 0 is under 1, expected a number from 1 to 86400',
+      'DIR/master:15: saltbridge:bridge:guests:peers: network must be set',
+      'DIR/master:14: saltbridge:bridge:guests:data:coordinator:etcd:username: expected username and password_file, or neither',
+      'DIR/master:13: saltbridge:bridge:guests:vendordata:id: expected {uuid}, or {name} and {project}: two instances may not share an id',
+      'DIR/master:12: saltbridge:bridge:guests:identity:r1:instance:imag: there is no such key; did you mean image?',
+      'DIR/master:12: saltbridge:bridge:guests:identity:r2: instance must be set',
+    ],
+  },
+  {
+    what: 'the catalog',
+    files: {
+      master: `saltbridge: {bridge: {catalog: [commands.yaml, none.yaml]}}
+`,
+      'commands.yaml': `demo.echo:
+  functon: test.echo
+  parameters: {type: object, properties: {text: {typ: string, maxLength: x}}}
+  timeout: 0
+demo.two:
+  description: y
+  function: test.echo
+  arguments: {text: other, more: {a: 1}}
+  concurrency: {per_target: 0, totl: 5}
+plans:
+  demo.plan:
+    description: x
+    groups: {all: {max: 0}, web: {mx: 1}}
+    steps:
+      one: {command: demo.echo, group: al, batch_siz: 5}
+      two: {command: demo.none, group: all, needs: [three], on_failure: go}
+deployments:
+  demo.code: {description: x, group: scrpt, sha256: [x]}
+murano:
+  demo.entry: {description: x, type: App, entry_pont: x, command: demo.none}
+`,
+    },
+    messages: [
+      'DIR/master:1: saltbridge:bridge:catalog[1]: cannot be read: DIR/none.yaml: no such file or directory (ENOENT)',
+      'DIR/commands.yaml:1: demo.echo: description must be set',
+      'DIR/commands.yaml:2: demo.echo: functon: there is no such key; did you mean function?',
+      'DIR/commands.yaml:3: demo.echo: parameters.properties.text.typ: this keyword is not known; did you mean type?',
+      'DIR/commands.yaml:3: demo.echo: parameters.properties.text.maxLength: its value is of another type than this keyword has',
+      'DIR/commands.yaml:4: demo.echo: timeout: 0 is not over 0, expected a number over 0, up to 86400',
+      'DIR/commands.yaml:8: demo.two: arguments.more: expected the name of a parameter, {value: …} or {map: …}',
+      'DIR/commands.yaml:8: demo.two: arguments.text: there is no parameter other',
+      'DIR/commands.yaml:9: demo.two: concurrency.per_target: 0 is under 1, expected a whole number from 1 to 1000000',
+      'DIR/commands.yaml:9: demo.two: concurrency.totl: there is no such key; did you mean total?',
+      'DIR/commands.yaml:13: demo.plan: groups.all.max: 0 is under 1, expected a whole number from 1 to 1000000',
+      'DIR/commands.yaml:13: demo.plan: groups.web.mx: there is no such key; did you mean max?',
+      'DIR/commands.yaml:15: demo.plan: steps.one.batch_siz: there is no such key; did you mean batch_size?',
+      'DIR/commands.yaml:15: demo.plan: steps.one.group: no group al',
+      'DIR/commands.yaml:16: demo.plan: steps.two.on_failure: found a text, expected one of stop, continue',
+      'DIR/commands.yaml:16: demo.plan: steps.two.needs: there is no step three',
+      'DIR/commands.yaml:16: demo.plan: steps.two.command: no command of this name is in the catalog',
+      'DIR/commands.yaml:18: demo.code: group: found a text, expected one of ansible, apply-config, cfn-init, chef, hiera, json-file, puppet, salt, script; did you mean script?',
+      'DIR/commands.yaml:18: demo.code: sha256.0: found a text, expected a SHA-256 in hexadecimal',
+      'DIR/commands.yaml:20: demo.entry: type: found a text, expected one of Application, Chef, Puppet',
+      'DIR/commands.yaml:20: demo.entry: entry_pont: there is no such key; did you mean entry_point?',
+    ],
+  },
+];
+
+for (const { what, files, messages } of several) {
+  test(`all mistakes in ${what} are told at once`, async (t) => {
+    t.deepEqual((await messagesOf(t, files)).sort(), messages.toSorted());
+  });
+}
+
+test('a program is told all mistakes of its options at once, in maps and lists too', (t) => {
+  const options: object = {
+    requestPort: 99_999,
+    retPort: 1,
+    autoAcept: true,
+    limits: { brust: 5, requestBytes: 1 },
+    fileRoots: { base: ['srv/a', '/srv/b', 5] },
+    audit: { enabld: true, fileBytes: 1 },
+    fileserverBackend: ['gitfs'],
+    gitfsRemotes: [
+      { id: 'ext::sh', parameters: {}, saltenv: [] },
+      { id: 'https://a/b', parameters: { rot: 'x' }, saltenv: [] },
+    ],
+    acl: {
+      signals: [{ tag: 'my/tag', minion: 'web*', rate: 'often' }],
+      rules: [
+        {
+          name: 'one',
+          subject: { minoin: 'a' },
+          action: 'signal',
+          resource: { tag: 'a/b' },
+          rate: 'x',
+        },
+      ],
+    },
+    reactions: [{ name: 'two', on: 'a/b', do: { run: { fun: 'ping', target: '*' } }, rate: 'x' }],
+  };
+  const error = t.throws(() => resolvePlainOptions(options), { instanceOf: ConfigError });
+  const places = error.problems.map(({ key, entry = '', problem }) => `${key}${entry}: ${problem}`);
+  t.deepEqual(places, [
+    'retPort: is called requestPort in programs',
+    'autoAcept: there is no such option; did you mean autoAccept?',
+    'limits:brust: there is no such option; did you mean burst?',
+    'requestPort: 99999 is over 65535, expected a whole number from 0 to 65535',
+    'fileRoots:base[0]: found a text, expected an absolute path',
+    'fileRoots:base[2]: found a whole number, expected an absolute path',
+    'gitfsRemotes[1]:rot: there is no such option; did you mean root?',
+    'audit:enabld: there is no such option; did you mean enabled?',
+    'audit:fileBytes: 1 is under 4096, expected a whole number from 4096 to 1099511627776',
+    'limits:requestBytes: 1 is under 1024, expected a whole number from 1024 to 100000000',
+    'acl:signals[0]:minion: there is no such option; did you mean minions?',
+    'acl:signals[0]:rate: expected a number, a slash, and second, minute, hour or day',
+    'saltbridge:acl:rules:one:subject:minoin: there is no such key; did you mean minion?',
+    'saltbridge:acl:rules:one:rate: expected a number, a slash, and second, minute, hour or day',
+    'saltbridge:reactions:two: do.run.fun: expected module.function',
+    'saltbridge:reactions:two: rate: expected a number, a slash, and second, minute, hour or day',
+    'gitfsRemotes[0]: ext::sh: ext is none of saltbridge: git: protocols (https, http, ssh, git)',
+  ]);
+});
 
 const broken: readonly (readonly [what: string, master: string, message: string])[] = [
   [

@@ -309,7 +309,7 @@ test('every mistake in the rules is told with its line', async (t) => {
     '4 : expected the section bridge: enroll with masters: nobody is enrolled without',
     '4 : expected peers beside it, which says where Nova and Neutron are',
     '5 :empty:instance: expected one of project, agent, image, network, zone',
-    '7 :unknown:instance: imag: there is no such key',
+    '7 :unknown:instance:imag: there is no such key; did you mean image?',
     '10 :form:id: expected {uuid} or {name}.{project}',
     '13 :agent:instance:agent: there is no x under agents',
   ]);

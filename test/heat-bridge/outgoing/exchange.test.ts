@@ -242,7 +242,7 @@ test('a file that cannot be read ends the start, and the key is named', (t) => {
     instanceOf: BridgeError,
     code: 'ERR_BRIDGE_OPTIONS',
   });
-  t.regex(error.message, /saltbridge:bridge:handles:endpoints: .*\/none\/ca\.pem/);
+  t.regex(error.message, /saltbridge:bridge:handles:endpoints\[0\]: .*\/none\/ca\.pem/);
 });
 
 test('a former option of handles is an error that names the new one', (t) => {

@@ -45,8 +45,12 @@ function compile(body: object): PlanCatalog {
 
 const refused: readonly (readonly [why: string, body: object, named: RegExp])[] = [
   ['no steps', { ...base, steps: {} }, /steps/],
-  ['an unknown field', { ...base, fun: 'x' }, /fun: no such field/],
-  ['a function', steps({ grant: { ...grant, function: 'cmd.run' } }), /function: no such field/],
+  ['an unknown field', { ...base, fun: 'x' }, /fun: there is no such key/],
+  [
+    'a function',
+    steps({ grant: { ...grant, function: 'cmd.run' } }),
+    /function: there is no such key/,
+  ],
   ['a command nobody knows', steps({ grant: { ...grant, command: 'cmd.run' } }), /grant\.command/],
   [
     'a command nobody knows to take it back',

@@ -347,7 +347,10 @@ test('ports for relays have names of relays, and ports of their own', (t) => {
   t.is(resolveMasterConfig().relay, null);
   for (const [wrong, message] of [
     [{ publishPort: 1, retPort: 2 }, /from must be set/],
-    [{ ...relay, from: ['somewhere'] }, /a list of addresses and networks/],
+    [
+      { ...relay, from: ['somewhere'] },
+      /from\[0\]: found a text, expected an address, or a network/,
+    ],
     [{ ...relay, from: [] }, /a list of addresses and networks/],
     [{ ...relay, retPort: 65_536 }, /0 to 65535/],
     [{ ...relay, form: [] }, /did you mean from/],

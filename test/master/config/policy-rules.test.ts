@@ -49,19 +49,19 @@ test('rules of several files are put together, each with its place', async (t) =
 });
 
 test('a rule that cannot be used ends the start, with its line and field', async (t) => {
-  for (const [change, field] of [
-    ['signal', 'action'],
-    ['infra/puppet/requested', 'resource.tag'],
-    ['required', 'resource.schema.requird'],
-    ['10/minute', 'rate'],
-    ['minion', 'subject'],
+  for (const [change, field, line] of [
+    ['signal', 'action', 7],
+    ['infra/puppet/requested', 'resource:tag', 9],
+    ['required', 'resource:schema:requird', 10],
+    ['10/minute', 'rate', 11],
+    ['minion', 'subject:minoin', 6],
   ] as const) {
     const bad =
       { signal: 'singal', required: 'requird', minion: 'minoin' }[change as 'signal'] ?? '*';
     const directory = configDirectory(t, { master: written.replace(change, `'${bad}'`) });
     const error = await t.throwsAsync(loadMasterConfig(directory), { instanceOf: ConfigError });
     t.is(error?.code, 'ERR_OPTION_TYPE', field);
-    t.is(error?.line, 5, field);
+    t.is(error?.line, line, field);
     t.true(error?.message.includes(`${field}`), error?.message);
   }
 });

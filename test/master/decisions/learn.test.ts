@@ -40,7 +40,7 @@ async function learnFrom(
 }
 
 function read(text: string): Policy {
-  const config = completeSettings(parseConfigFile(text, 'learned.conf'), 'master');
+  const { config } = completeSettings(parseConfigFile(text, 'learned.conf'), 'master');
   return policyOf(rulesOf(config).filter(({ name }) => name.startsWith('learned')));
 }
 

@@ -1,0 +1,202 @@
+/** Every mistake in a value that a schema refuses, each once, at its own place and in plain words. */
+
+import type { TSchema } from 'typebox';
+import Type from '#typebox';
+import { Value } from '#typebox/value';
+import { nearestName } from './nearest-name.ts';
+
+/** Names of members and places in lists, from the top of a value; empty: the value itself. */
+export type ValuePath = readonly (string | number)[];
+
+/** Something that a schema refuses. */
+export interface SchemaMistake {
+  readonly path: ValuePath;
+  /** What was found, and what is expected. Of values, numbers alone are in it. */
+  readonly problem: string;
+  /** The last name of the path is one that nobody has. */
+  readonly isUnknown: boolean;
+  /** The name that an unknown one probably stands for. */
+  readonly meant?: string | undefined;
+}
+
+/** @returns nothing for a value that fits the schema */
+export function schemaMistakes(schema: TSchema, value: unknown): readonly SchemaMistake[] {
+  return mistakesAt(schema, value, []);
+}
+
+/** What kind of value something is, in words. */
+export function nameOfType(value: unknown): string {
+  if (value === null || value === undefined) return 'nothing';
+  if (Array.isArray(value)) return 'a list';
+  if (value instanceof Date) return 'a date';
+  if (typeof value === 'string') return value === '' ? 'empty text' : 'a text';
+  if (typeof value === 'number') return Number.isInteger(value) ? 'a whole number' : 'a number';
+  if (typeof value === 'boolean') return 'true or false';
+  return typeof value === 'object' ? 'a map' : `a value of type ${typeof value}`;
+}
+
+/** A name that nobody has: the one that was probably meant, or those that there are. */
+export function unknownName(name: string, known: readonly string[]): string {
+  const meant = nearestName(name, known);
+  if (meant !== undefined) return `did you mean ${meant}?`;
+  return `known are ${known.join(', ')}`;
+}
+
+function mistakesAt(schema: TSchema, value: unknown, path: ValuePath): readonly SchemaMistake[] {
+  if (Value.Check(schema, value)) return [];
+  const inner = mistakesWithin(schema, value, path);
+  return inner.length > 0 ? inner : [mistake(path, refusal(schema, value))];
+}
+
+function mistake(path: ValuePath, problem: string): SchemaMistake {
+  return { path, problem, isUnknown: false };
+}
+
+/** Those of members and items; none where the value itself is what is refused. */
+function mistakesWithin(
+  schema: TSchema,
+  value: unknown,
+  path: ValuePath,
+): readonly SchemaMistake[] {
+  if (Type.IsUnion(schema)) {
+    const alike = schema.anyOf.filter((branch) => isAlike(branch, value));
+    const [only, ...others] = alike;
+    return only === undefined || others.length > 0 ? [] : mistakesAt(only, value, path);
+  }
+  if (Type.IsArray(schema) && Array.isArray(value)) {
+    return value.flatMap((item, index) => mistakesAt(schema.items, item, [...path, index]));
+  }
+  if (!isMap(value)) return [];
+  if (Type.IsRecord(schema)) {
+    return Object.entries(value).flatMap(([name, member]) => {
+      const own = Object.entries(schema.patternProperties).find(([pattern]) =>
+        new RegExp(pattern, 'u').test(name),
+      );
+      if (own !== undefined) return mistakesAt(own[1], member, [...path, name]);
+      const [pattern = ''] = Object.keys(schema.patternProperties);
+      return [mistake([...path, name], `it cannot be called so, expected a name like ${pattern}`)];
+    });
+  }
+  return Type.IsObject(schema) ? mistakesOfMembers(schema, value, path) : [];
+}
+
+/** A schema with named members. */
+interface MapSchema {
+  readonly properties: Readonly<Record<string, TSchema>>;
+  readonly required?: readonly string[];
+  readonly additionalProperties?: unknown;
+}
+
+function mistakesOfMembers(
+  { properties, required = [], additionalProperties }: MapSchema,
+  value: Readonly<Record<string, unknown>>,
+  path: ValuePath,
+): readonly SchemaMistake[] {
+  const known = Object.keys(properties);
+  const meantNames = new Set<string>();
+  const found = Object.entries(value).flatMap(([name, member]): readonly SchemaMistake[] => {
+    const place = [...path, name];
+    const own = Object.hasOwn(properties, name) ? properties[name] : undefined;
+    if (own !== undefined) return mistakesAt(own, member, place);
+    if (additionalProperties !== false) return [];
+    const nearest = nearestName(name, known);
+    const meant = nearest === undefined || Object.hasOwn(value, nearest) ? undefined : nearest;
+    if (meant !== undefined) meantNames.add(meant);
+    const problem = `there is no such key; ${unknownName(name, known)}`;
+    const schema = meant === undefined ? undefined : properties[meant];
+    const more = schema === undefined ? [] : mistakesAt(schema, member, place);
+    return [{ path: place, problem, isUnknown: true, meant }, ...more];
+  });
+  const missing = required.filter((name) => !Object.hasOwn(value, name) && !meantNames.has(name));
+  if (missing.length === 0) return found;
+  return [...found, mistake(path, `${missing.join(' and ')} must be set`)];
+}
+
+/** Whether a value is of the kind of a schema, so that what the schema says of it is to the point. */
+function isAlike(schema: TSchema, value: unknown): boolean {
+  if (Array.isArray(value)) return Type.IsArray(schema);
+  if (isMap(value)) return Type.IsObject(schema) || Type.IsRecord(schema);
+  if (typeof value === 'string') return Type.IsString(schema);
+  return typeof value === 'number' && (Type.IsInteger(schema) || Type.IsNumber(schema));
+}
+
+function isMap(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** Why a value is refused as a whole. */
+function refusal(schema: TSchema, value: unknown): string {
+  const expected = `expected ${describeSchema(schema)}`;
+  const bound = typeof value === 'number' ? brokenBound(schema, value) : undefined;
+  if (bound !== undefined) return `${value} is ${bound}, ${expected}`;
+  const words = wordsOf(schema);
+  const meant = typeof value === 'string' ? nearestName(value, words) : undefined;
+  const proposal = meant === undefined ? '' : `; did you mean ${meant}?`;
+  return `found ${nameOfType(value)}, ${expected}${proposal}`;
+}
+
+/** Where a number belongs, it is no secret. */
+function brokenBound(schema: TSchema, value: number): string | undefined {
+  if (!Type.IsInteger(schema) && !Type.IsNumber(schema)) return undefined;
+  const { minimum, maximum, exclusiveMinimum } = boundsOf(schema);
+  if (value > (maximum ?? Infinity)) return `over ${maximum}`;
+  if (value < (minimum ?? -Infinity)) return `under ${minimum}`;
+  if (value <= (exclusiveMinimum ?? -Infinity)) return `not over ${exclusiveMinimum}`;
+  return Type.IsInteger(schema) && !Number.isInteger(value) ? 'not a whole number' : undefined;
+}
+
+/** The words that a schema lists. */
+function wordsOf(schema: TSchema): readonly string[] {
+  if (Type.IsLiteral(schema)) return [String(schema.const)];
+  return Type.IsUnion(schema) ? schema.anyOf.flatMap(wordsOf) : [];
+}
+
+/** What a schema wants, in words; its own `description` where it has one. */
+function describeSchema(schema: TSchema): string {
+  if ('description' in schema && typeof schema.description === 'string') return schema.description;
+  const words = wordsOf(schema);
+  if (Type.IsUnion(schema)) {
+    if (words.length === schema.anyOf.length) return `one of ${words.join(', ')}`;
+    return [...new Set(schema.anyOf.map(describeSchema))].join(', or ');
+  }
+  if (words.length > 0) return words.join();
+  if (Type.IsInteger(schema)) return `a whole number${describeBounds(schema)}`;
+  if (Type.IsNumber(schema)) return `a number${describeBounds(schema)}`;
+  if (Type.IsBoolean(schema)) return 'true or false';
+  if (Type.IsString(schema)) return describeText(schema);
+  const { minItems, maxItems, minProperties, maxProperties } = boundsOf(schema);
+  if (Type.IsArray(schema)) return `a list${describeCount(minItems, maxItems)}`;
+  if (Type.IsRecord(schema) || Type.IsObject(schema)) {
+    return `a map${describeCount(minProperties, maxProperties)}`;
+  }
+  return Type.IsNull(schema) ? 'nothing' : 'another value';
+}
+
+/** The numbers that a schema has beside its type. */
+function boundsOf(schema: TSchema): Readonly<Partial<Record<string, number>>> {
+  const entries = Object.entries(schema).filter(([, bound]) => typeof bound === 'number');
+  return Object.fromEntries(entries);
+}
+
+function describeBounds(schema: TSchema): string {
+  const { minimum, maximum, exclusiveMinimum } = boundsOf(schema);
+  if (exclusiveMinimum !== undefined) {
+    return ` over ${exclusiveMinimum}${maximum === undefined ? '' : `, up to ${maximum}`}`;
+  }
+  if (minimum === undefined) return maximum === undefined ? '' : ` up to ${maximum}`;
+  return maximum === undefined ? `, ${minimum} or more` : ` from ${minimum} to ${maximum}`;
+}
+
+function describeText(schema: TSchema): string {
+  const { minLength = 0, maxLength = Infinity } = boundsOf(schema);
+  if ('pattern' in schema && typeof schema.pattern === 'string')
+    return `text like ${schema.pattern}`;
+  if (maxLength >= 4096) return minLength > 1 ? `text of ${minLength} characters or more` : 'text';
+  return `text of ${minLength} to ${maxLength} characters`;
+}
+
+function describeCount(minimum = 0, maximum = Infinity): string {
+  if (minimum === 0 && maximum === Infinity) return '';
+  if (minimum === maximum) return ` of ${minimum}`;
+  return maximum === Infinity ? ` of ${minimum} or more` : ` of ${minimum} to ${maximum}`;
+}
