@@ -52,17 +52,19 @@ interface PlanModuleOptions {
   readonly quotas: RunQuotas;
 }
 
-function openPlans(
+async function openPlans(
   host: ExtensionHost,
   { plans, commands, service, quotas }: PlanModuleOptions,
-): BridgeModule<PlanApi> {
+): Promise<BridgeModule<PlanApi>> {
   const runner = new PlanRunner({ host, plans, commands, service, quotas });
+  await runner.share();
   const api = createPlanApi(plans, runner);
   return {
     api,
     metrics: () => [figureOf('gauge', 'plan_runs', 'Runs of plans that go on.', runner.active)],
     rpc: planMethods(api, host),
     routes: (app, doors) => addPlanRoutes(app, doors, { api, host }),
+    start: () => runner.goOn(),
     close: () => runner.close(),
   };
 }
@@ -81,12 +83,13 @@ interface CommandModule extends BridgeModule<CommandApi> {
   readonly runner: CommandRunner;
 }
 
-function openCommands(
+async function openCommands(
   host: ExtensionHost,
   { catalog, service, quotas, traces }: CommandModuleOptions,
-): CommandModule {
+): Promise<CommandModule> {
   const onBegin = traces && ((run: CommandRun): void => traces.follow(run));
   const runner = new CommandRunner({ host, catalog, service, quotas, onBegin });
+  await runner.share();
   const api = createCommandApi(catalog, runner);
   return {
     api,
@@ -103,6 +106,7 @@ function openCommands(
     pillar: runner.secrets.pillar,
     rpc: commandMethods(api, host),
     routes: (app, doors) => addCommandRoutes(app, doors, { api, host }),
+    start: () => runner.goOn(),
     close: () => runner.close(),
   };
 }
@@ -335,8 +339,8 @@ async function openModules(
   const book = new PlanCatalog([...loaded.plans, ...planned], catalog);
   const quotas = parseRunQuotas(sections.runs);
   const traces = await Traces.open();
-  const commands = openCommands(host, { catalog, service, quotas, traces });
-  const plans = openPlans(host, { plans: book, commands: commands.runner, service, quotas });
+  const commands = await openCommands(host, { catalog, service, quotas, traces });
+  const plans = await openPlans(host, { plans: book, commands: commands.runner, service, quotas });
   const enrollOptions = parseEnrollOptions(sections.enroll, host.config);
   const enroll = await openEnrolment(host, enrollOptions);
   const signals = await openSignals(host, sections.handles, {

@@ -74,6 +74,7 @@ const sharedTables: readonly Key[] = [
   ['state', 'bridge', 'enrolments'],
   ['state', 'bridge', 'enrolments-ending'],
   ['state', 'bridge', 'guests', 'token-key'],
+  ['state', 'bridge', 'keys'],
   ['state', 'bridge', 'signals'],
 ];
 

@@ -42,7 +42,7 @@ export function createCommandApi(catalog: Catalog, runner: CommandRunner): Comma
   return {
     list: () => catalog.list().map(describeCommand),
     show: (name) => describeCommand(catalog.get(name)),
-    run: (name, request) => runner.run(name, request),
+    run: (name, request) => runner.run(name, request, { isCarried: true }),
     find: (id, caller) => runner.find(id, caller),
   };
 }

@@ -1,5 +1,6 @@
 /** `bridge.run`: checks a request step by step, and starts or finds the run. */
 
+import { randomUUID } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
 import {
   type AuditRequester,
@@ -8,6 +9,8 @@ import {
   type JobReport,
   linkSignals,
   MasterError,
+  StoreError,
+  type TargetRequest,
   timeLimit,
 } from '../../master/index.ts';
 import { Budget, KeyedMutex } from '../../runtime/index.ts';
@@ -21,6 +24,7 @@ import {
   reachOfCaller,
   resolveCaller,
 } from './callers.ts';
+import { ClusterRuns } from './cluster-runs.ts';
 import type { Catalog, CompiledCommand } from './command-catalog.ts';
 import {
   type CommandCaller,
@@ -167,12 +171,24 @@ export interface RunOptions {
   readonly jid?: string | undefined;
   /** Called once rules have permitted the run; where it rejects, nothing is run. */
   readonly permitted?: (() => Promise<void>) | undefined;
+  /** Goes on at another member of the cluster by itself. Default: whoever asked asks again. */
+  readonly isCarried?: boolean;
 }
 
 /** A key, and what it was used for. */
 interface KeyedRequest {
   readonly owner: IdempotencyKeyOwner;
   readonly digest: string;
+  readonly carried?: CarriedCall | undefined;
+}
+
+/** What it takes to ask for a run again at another member of the cluster. */
+interface CarriedCall {
+  readonly name: string;
+  readonly target: TargetRequest;
+  readonly params: Parameters;
+  readonly caller: CommandCaller;
+  readonly owner: IdempotencyKeyOwner;
 }
 
 /** A call that was permitted. */
@@ -188,6 +204,9 @@ interface StoredRunSlot {
   readonly kept: StoredRun;
   /** Its job was published before. */
   readonly isResumed?: boolean;
+  /** Its key was not used before. */
+  readonly isFirst?: boolean;
+  readonly carried?: CarriedCall | undefined;
 }
 
 /** Runs commands of a catalog. */
@@ -202,22 +221,45 @@ export class CommandRunner {
   /** A second request with a key waits until the first was looked at. */
   readonly #byOwner = new KeyedMutex();
   readonly #closing = new AbortController();
+  #shared: ClusterRuns<CarriedCall> | undefined;
+  /** Runs of other members that somebody follows here. */
+  readonly #followed = new Set<string>();
+  /** Ends what this member does of a run that another one has now. */
+  readonly #lost = new Map<string, AbortController>();
 
   constructor(options: CommandRunnerOptions) {
     this.#options = options;
     this.secrets = options.secrets ?? new RunSecrets();
     this.#runs = new RunRegistry(options.quotas.ended);
     this.#places = new Budget(options.quotas.active);
-    this.#keys = new IdempotencyKeys(options.host.state, withoutReturns);
+    this.#keys = new IdempotencyKeys(options.host.shared, withoutReturns);
     // Every run listens to it.
     setMaxListeners(0, this.#closing.signal);
+  }
+
+  /** In a cluster: lets runs go on at other members. */
+  async share(): Promise<void> {
+    const { shared: state, logger: log } = this.#options.host;
+    this.#shared = await ClusterRuns.open<CarriedCall>({
+      state,
+      kind: 'commands',
+      resume: (_id, call) => this.#resume(call),
+      onLost: (id) => this.#lost.get(id)?.abort(),
+      onCancelled: (id) => this.#runs.get(id)?.cancel(),
+      log,
+    });
+  }
+
+  /** Goes on with what other processes left; the master's interface is there. */
+  goOn(): void {
+    this.#shared?.start();
   }
 
   /** See `Bridge.run`. */
   async run(
     name: string,
     request: CommandRequest,
-    { jid, permitted }: RunOptions = {},
+    { jid, permitted, isCarried = false }: RunOptions = {},
   ): Promise<CommandHandle> {
     const { host, catalog, service } = this.#options;
     const command = catalog.get(name);
@@ -229,15 +271,37 @@ export class CommandRunner {
       const minions = await this.#minionsOf(caller, command, parameters, request.target);
       const { idempotencyKey, deadline, signal } = request;
       const call = { caller, command, parameters, minions, deadline, signal, jid, permitted };
-      if (idempotencyKey === undefined) return await this.start(call);
-      const owner = {
-        caller: caller.name,
-        project,
-        command: name,
-        key: checkIdempotencyKey(idempotencyKey),
-      };
-      const digest = jsonDigest([parameters, targetOf(request.target)]);
-      return await this.start({ ...call, key: { owner, digest } });
+      const isShared = isCarried && this.#shared !== undefined;
+      if (idempotencyKey === undefined && !isShared) return await this.start(call);
+      const key =
+        idempotencyKey === undefined
+          ? // No command is called so: nobody's own key is this one.
+            { command: `run:${name}`, key: randomUUID() }
+          : { command: name, key: checkIdempotencyKey(idempotencyKey) };
+      const owner = { caller: caller.name, project, ...key };
+      const target = targetOf(request.target);
+      const digest = jsonDigest([parameters, target]);
+      const again = { name, target, params: request.params ?? {}, caller: asked, owner };
+      const carried = isShared ? again : undefined;
+      return await this.start({ ...call, key: { owner, digest, carried } });
+    } catch (error) {
+      caller.leave();
+      throw error;
+    }
+  }
+
+  /** Goes on with a run that another member of the cluster began. */
+  async #resume(carried: CarriedCall): Promise<void> {
+    const { host, catalog } = this.#options;
+    const { name, target, params, owner } = carried;
+    const command = catalog.get(name);
+    const parameters = command.check(params);
+    const caller = await acquireCaller(host, carried.caller, this.#places);
+    try {
+      const minions = (await this.#keys.get(owner))?.minions ?? [];
+      const digest = jsonDigest([parameters, target]);
+      const call = { caller, command, parameters, minions };
+      await this.start({ ...call, key: { owner, digest, carried } });
     } catch (error) {
       caller.leave();
       throw error;
@@ -267,7 +331,16 @@ export class CommandRunner {
   async find(id: string, asked: CommandCaller): Promise<CommandHandle> {
     const caller = await resolveCaller(this.#options.host, asked);
     caller.leave();
+    if (this.#runs.get(id) === undefined) await this.#findElsewhere(id);
     return this.#runs.find(id, caller).handle(true);
+  }
+
+  /** A run of another member is one of this process from then on, for those who follow it. */
+  async #findElsewhere(id: string): Promise<void> {
+    const carried = await this.#shared?.find(id);
+    const kept = carried && (await this.#keys.get(carried.owner));
+    if (carried === undefined || kept === undefined || this.#runs.get(id) !== undefined) return;
+    this.#followElsewhere(carried.owner, carried.name, kept);
   }
 
   /** How many runs go on. */
@@ -279,6 +352,7 @@ export class CommandRunner {
   async close(): Promise<void> {
     this.#closing.abort();
     await Promise.all(this.#underWay);
+    await this.#shared?.close();
   }
 
   async #minionsOf(
@@ -306,9 +380,23 @@ export class CommandRunner {
     return given === undefined ? own : Math.min(own, Number(given));
   }
 
-  async #runOnce(run: PermittedCall, { owner, digest }: KeyedRequest): Promise<CommandHandle> {
+  async #runOnce(run: PermittedCall, request: KeyedRequest): Promise<CommandHandle> {
+    for (;;) {
+      try {
+        return await this.#runOrFind(run, request);
+      } catch (error) {
+        // Another member of the cluster was first with it.
+        if (!isConflict(error)) throw error;
+      }
+    }
+  }
+
+  async #runOrFind(
+    run: PermittedCall,
+    { owner, digest, carried }: KeyedRequest,
+  ): Promise<CommandHandle> {
     const kept = await this.#keys.find(owner, digest);
-    if (kept !== undefined) return (await this.#again(run, owner, kept)).handle(true);
+    if (kept !== undefined) return (await this.#again(run, { owner, kept, carried })).handle(true);
     const fresh = {
       id: run.jid ?? (await this.#options.host.freshJid()),
       digest,
@@ -317,21 +405,24 @@ export class CommandRunner {
       deadline: run.deadline,
       secrets: createSecretReference(),
     };
-    return (await this.#begin(run, { owner, kept: fresh })).handle(false);
+    return (await this.#begin(run, { owner, kept: fresh, isFirst: true, carried })).handle(false);
   }
 
   /** The run that is kept, wherever it stands. */
-  async #again(
-    run: PermittedCall,
-    owner: IdempotencyKeyOwner,
-    kept: StoredRun,
-  ): Promise<CommandRun> {
+  async #again(run: PermittedCall, place: StoredRunSlot): Promise<CommandRun> {
     const { host } = this.#options;
     const { caller, command, deadline } = run;
+    const { owner, kept } = place;
     const live = this.#runs.get(kept.id);
-    if (live !== undefined && !live.isInterrupted) {
+    const isElsewhere = this.#shared?.isElsewhere(kept.id) === true;
+    const isHere = isElsewhere || !this.#followed.has(kept.id);
+    if (live !== undefined && !live.isInterrupted && isHere) {
       caller.leave();
       return live;
+    }
+    if (isElsewhere) {
+      caller.leave();
+      return this.#followElsewhere(owner, command.definition.name, kept);
     }
     const recalled =
       kept.outcome === undefined
@@ -339,17 +430,17 @@ export class CommandRunner {
         : ({ state: 'over', outcome: kept.outcome } as const);
     switch (recalled.state) {
       case 'unpublished':
-        return this.#begin(run, { owner, kept: { ...kept, minions: run.minions, deadline } });
+        return this.#begin(run, { ...place, kept: { ...kept, minions: run.minions, deadline } });
       case 'open': {
         const { minions } = kept;
         return this.#begin(
           { ...run, minions, deadline: kept.deadline },
-          { owner, kept, isResumed: true },
+          { ...place, isResumed: true },
         );
       }
       case 'over': {
         const { outcome } = recalled;
-        await this.#keepOutcome({ owner, kept }, outcome);
+        await this.#keepOutcome(place, outcome);
         caller.leave();
         const name = command.definition.name;
         const options = { id: kept.id, command: name, minions: kept.minions, owner: caller.name };
@@ -359,9 +450,41 @@ export class CommandRunner {
   }
 
   /** What may still come is not decided by what is there. */
-  async #keepOutcome({ owner, kept }: StoredRunSlot, outcome: CommandOutcome): Promise<void> {
+  async #keepOutcome(
+    { owner, kept, carried }: StoredRunSlot,
+    outcome: CommandOutcome,
+  ): Promise<void> {
     if (outcome.status === 'interrupted' || kept.outcome !== undefined) return;
-    await this.#keys.keep(owner, { ...kept, outcome }, kept.deadline);
+    const over = { ...kept, outcome };
+    const shared = carried && this.#shared;
+    if (shared === undefined) return this.#keys.keep(owner, over, kept.deadline);
+    await shared.whileRun(kept.id, () =>
+      this.#keys.keep(owner, over, kept.deadline, shared.end(kept.id)),
+    );
+  }
+
+  /** Tells of a run of another member of the cluster when it is over. */
+  #followElsewhere(owner: IdempotencyKeyOwner, command: string, kept: StoredRun): CommandRun {
+    const { id, minions } = kept;
+    const live = this.#runs.add(new CommandRun({ id, command, minions, owner: owner.caller }));
+    this.#followed.add(id);
+    const { logger } = this.#options.host;
+    const cancel = (): void => {
+      this.#shared?.cancel(id, true).catch((error: unknown) => {
+        logger.error({ command, jid: id, err: error }, 'command run was not cancelled');
+      });
+    };
+    live.cancelled.addEventListener('abort', cancel, { once: true });
+    const follow = async (): Promise<void> => {
+      await this.#shared?.over(id);
+      const results = minions.map((minion): CommandResult => ({ minion, state: 'unfinished' }));
+      const lost = { id, command, status: 'interrupted', results, jids: [id] } as const;
+      live.end((await this.#keys.get(owner))?.outcome ?? lost);
+    };
+    follow()
+      .catch((error: unknown) => live.fail(error))
+      .finally(() => this.#followed.delete(id));
+    return live;
   }
 
   async #begin(run: PermittedCall, place?: StoredRunSlot): Promise<CommandRun> {
@@ -371,7 +494,7 @@ export class CommandRunner {
     try {
       const id = place?.kept.id ?? run.jid ?? (await this.#options.host.freshJid());
       // Before anything is published.
-      if (place !== undefined) await this.#keys.keep(place.owner, place.kept, place.kept.deadline);
+      if (place !== undefined) await this.#keepBegun(place);
       const live = this.#runs.add(
         new CommandRun({ id, command: name, minions, owner: caller.name }),
       );
@@ -389,6 +512,12 @@ export class CommandRunner {
     }
   }
 
+  async #keepBegun({ owner, kept, isFirst = false, carried }: StoredRunSlot): Promise<void> {
+    const take = carried === undefined ? undefined : this.#shared?.take(kept.id, carried);
+    if (isFirst) await this.#keys.keepFirst(owner, kept, kept.deadline, take);
+    else await this.#keys.keep(owner, kept, kept.deadline, take);
+  }
+
   async #follow(
     live: CommandRun,
     run: PermittedCall,
@@ -400,7 +529,9 @@ export class CommandRunner {
     const reference = place?.kept.secrets ?? createSecretReference();
     const hidden = this.secrets.keep(command.pillarOf(parameters), minions, reference);
     const time = timeLimit(deadline - host.now());
-    const closing = linkSignals(this.#closing.signal, host.closing);
+    const lost = place?.carried && new AbortController();
+    if (lost !== undefined) this.#lost.set(live.id, lost);
+    const closing = linkSignals(this.#closing.signal, host.closing, lost?.signal);
     const ended = linkSignals(
       signal,
       caller.ended,
@@ -427,14 +558,20 @@ export class CommandRunner {
       live.end(outcome);
     } catch (error) {
       host.logger.error({ command: live.command, jid: live.id, err: error }, 'command run failed');
+      if (place?.carried !== undefined) await this.#shared?.forget(live.id).catch(() => {});
       live.fail(error);
     } finally {
+      if (this.#lost.get(live.id) === lost) this.#lost.delete(live.id);
       time.clear();
       ended.unlink();
       closing.unlink();
       hidden.forget();
     }
   }
+}
+
+function isConflict(error: unknown): boolean {
+  return error instanceof StoreError && error.code === 'ERR_REVISION';
 }
 
 /** What a job is told to be of. */

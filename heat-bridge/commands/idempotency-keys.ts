@@ -4,7 +4,12 @@
  */
 
 import { createHash } from 'node:crypto';
-import { readMarkedJson, type StateArea, writeMarkedJson } from '../../master/index.ts';
+import {
+  readMarkedJson,
+  type SharedArea,
+  type StateOperation,
+  writeMarkedJson,
+} from '../../master/index.ts';
 import { writeJson } from '../../runtime/index.ts';
 import { BridgeError } from '../errors.ts';
 
@@ -30,35 +35,71 @@ const maxKey = 255;
 
 /** Keys of runs in the store, sealed. */
 export class IdempotencyKeys<T extends StoredRequest> {
-  readonly #state: StateArea;
+  readonly #state: SharedArea;
   readonly #shorten: (kept: T) => T;
 
   /** @param shorten - leaves out what makes a row larger than 1 MiB */
-  constructor(state: StateArea, shorten: (kept: T) => T) {
+  constructor(state: SharedArea, shorten: (kept: T) => T) {
     this.#state = state;
     this.#shorten = shorten;
   }
 
   /** @throws BridgeError ERR_COMMAND_KEY where it was used for something else */
   async find(owner: IdempotencyKeyOwner, digest: string): Promise<T | undefined> {
-    const entry = await this.#state.get(storeKeyOf(owner));
-    if (entry === undefined) return undefined;
-    const kept = this.#read(entry.value);
+    const kept = await this.get(owner);
+    if (kept === undefined) return undefined;
     // protection: keys-without-digest
     if (kept.digest === digest) return kept;
     const text = 'the idempotency key was used before, for other parameters or another target';
     throw new BridgeError('ERR_COMMAND_KEY', `${owner.command}: ${text}`);
   }
 
+  /** What is kept under a key, whatever it was used for. */
+  async get(owner: IdempotencyKeyOwner): Promise<T | undefined> {
+    const entry = await this.#state.get(storeKeyOf(owner));
+    return entry === undefined ? undefined : this.#read(entry.value);
+  }
+
   /**
    * Durable when it resolves; in the place of what was kept under the key.
    * @param deadline milliseconds since 1970
+   * @param besides - done in the same transaction
+   * @throws StoreError ERR_REVISION by what is done besides
    */
-  async keep(owner: IdempotencyKeyOwner, kept: T, deadline: number): Promise<void> {
+  async keep(
+    owner: IdempotencyKeyOwner,
+    kept: T,
+    deadline: number,
+    besides: readonly StateOperation[] = [],
+  ): Promise<void> {
+    await this.#state.write([this.#put(owner, kept, deadline), ...besides]);
+  }
+
+  /**
+   * As {@link keep}, for a key that was not used before.
+   * @throws StoreError ERR_REVISION where another member of the cluster has used it meanwhile
+   */
+  async keepFirst(
+    owner: IdempotencyKeyOwner,
+    kept: T,
+    deadline: number,
+    besides: readonly StateOperation[] = [],
+  ): Promise<void> {
+    const put = this.#put(owner, kept, deadline);
+    // protection: keys-of-two-members
+    const first = this.#state.cluster === undefined ? put : { ...put, ifRevision: 0 };
+    await this.#state.write([first, ...besides]);
+  }
+
+  #put(
+    owner: IdempotencyKeyOwner,
+    kept: T,
+    deadline: number,
+  ): StateOperation & { readonly op: 'put' } {
     const bytes = bytesOf(kept);
     const value = this.#state.seal(bytes.length <= maxBytes ? bytes : bytesOf(this.#shorten(kept)));
     const expiresAt = deadline + keyRetentionMs;
-    await this.#state.write([{ op: 'put', key: storeKeyOf(owner), value, expiresAt }]);
+    return { op: 'put', key: storeKeyOf(owner), value, expiresAt };
   }
 
   #read(sealed: Uint8Array): T {

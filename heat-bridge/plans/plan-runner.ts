@@ -1,5 +1,6 @@
 /** `bridge.plan`: authorises a plan as a whole, and starts or finds the run. */
 
+import { randomUUID } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
 import type { IntendedCall, Reach } from '../../acl/index.ts';
 import {
@@ -7,6 +8,8 @@ import {
   actorOf,
   type ExtensionHost,
   linkSignals,
+  type StateOperation,
+  StoreError,
   type TargetBounds,
   timeLimit,
 } from '../../master/index.ts';
@@ -19,6 +22,7 @@ import {
   requireWithin,
   resolveCaller,
 } from '../commands/callers.ts';
+import { ClusterRuns } from '../commands/cluster-runs.ts';
 import type { CommandCaller } from '../commands/command-request.ts';
 import type { CommandRunner } from '../commands/command-runner.ts';
 import {
@@ -163,6 +167,18 @@ interface StoredPlanSlot {
   readonly kept: StoredPlan;
 }
 
+/** What it takes to ask for a plan again at another member of the cluster. */
+interface CarriedPlan {
+  readonly name: string;
+  readonly params: Parameters;
+  readonly groups: PlanRequest['groups'];
+  readonly caller: CommandCaller;
+  readonly owner: IdempotencyKeyOwner;
+  /** Milliseconds since 1970. */
+  readonly deadline: number;
+  readonly undoOnCancel: boolean;
+}
+
 /** Runs plans of a catalog. */
 export class PlanRunner {
   readonly #options: PlanRunnerOptions;
@@ -172,12 +188,35 @@ export class PlanRunner {
   readonly #underWay = new Set<Promise<void>>();
   /** A second request with a key waits until the first was looked at. */
   readonly #byOwner = new KeyedMutex();
+  #shared: ClusterRuns<CarriedPlan> | undefined;
+  /** Runs of other members that somebody follows here. */
+  readonly #followed = new Set<string>();
+  /** Ends what this member does of a run that another one has now. */
+  readonly #lost = new Map<string, AbortController>();
 
   constructor(options: PlanRunnerOptions) {
     this.#options = options;
     this.#runs = new RunRegistry(options.quotas.ended);
     this.#places = new Budget(options.quotas.active);
-    this.#keys = new IdempotencyKeys(options.host.state, withoutPlanReturns);
+    this.#keys = new IdempotencyKeys(options.host.shared, withoutPlanReturns);
+  }
+
+  /** In a cluster: lets runs go on at other members. */
+  async share(): Promise<void> {
+    const { shared: state, logger: log } = this.#options.host;
+    this.#shared = await ClusterRuns.open<CarriedPlan>({
+      state,
+      kind: 'plans',
+      resume: (_id, call) => this.#resume(call),
+      onLost: (id) => this.#lost.get(id)?.abort(),
+      onCancelled: (id, undo) => this.#runs.get(id)?.cancel({ undo }),
+      log,
+    });
+  }
+
+  /** Goes on with what other processes left; the master's interface is there. */
+  goOn(): void {
+    this.#shared?.start();
   }
 
   /** See `Bridge.plan`. */
@@ -191,13 +230,42 @@ export class PlanRunner {
       const call = { plan, parameters, caller, request };
       const project = resolveProject(caller.subject, request.project) ?? '';
       const { idempotencyKey } = request;
-      if (idempotencyKey === undefined) {
+      if (idempotencyKey === undefined && this.#shared === undefined) {
         const groups = await this.#settle(call);
         return this.#begin(call, await this.#fresh('', groups)).handle(false);
       }
-      const key = checkIdempotencyKey(idempotencyKey);
-      const owner = { caller: caller.name, project, command: `plan:${name}`, key };
-      return await this.#byOwner.run(JSON.stringify(owner), () => this.#runOnce(call, owner));
+      const key =
+        idempotencyKey === undefined
+          ? { command: `run:plan:${name}`, key: randomUUID() }
+          : { command: `plan:${name}`, key: checkIdempotencyKey(idempotencyKey) };
+      const owner = { caller: caller.name, project, ...key };
+      return await this.#byOwner.run(JSON.stringify(owner), () =>
+        this.#runOnce(call, this.#placeOf(call, asked, owner)),
+      );
+    } catch (error) {
+      caller.leave();
+      throw error;
+    }
+  }
+
+  #placeOf(call: ResolvedPlanCall, caller: CommandCaller, owner: IdempotencyKeyOwner): PlanPlace {
+    const { request, plan } = call;
+    const { params = {}, groups, undoOnCancel = true } = request;
+    const { name } = plan.definition;
+    const deadline = this.#deadlineOf(call);
+    return { owner, carried: { name, params, groups, caller, owner, deadline, undoOnCancel } };
+  }
+
+  /** Goes on with a run that another member of the cluster began. */
+  async #resume(carried: CarriedPlan): Promise<void> {
+    const { host, plans } = this.#options;
+    const { name, params, groups, owner, undoOnCancel } = carried;
+    const plan = plans.get(name);
+    const parameters = plan.check(params);
+    const caller = await acquireCaller(host, carried.caller, this.#places);
+    try {
+      const call = { plan, parameters, caller, request: { groups, undoOnCancel } };
+      await this.#byOwner.run(JSON.stringify(owner), () => this.#runOnce(call, { owner, carried }));
     } catch (error) {
       caller.leave();
       throw error;
@@ -211,7 +279,41 @@ export class PlanRunner {
   async find(id: string, asked: CommandCaller): Promise<PlanHandle> {
     const caller = await resolveCaller(this.#options.host, asked);
     caller.leave();
+    if (this.#runs.get(id) === undefined) await this.#findElsewhere(id);
     return this.#runs.find(id, caller).handle(true);
+  }
+
+  /** A run of another member is one of this process from then on, for those who follow it. */
+  async #findElsewhere(id: string): Promise<void> {
+    const carried = await this.#shared?.find(id);
+    const kept = carried && (await this.#keys.get(carried.owner));
+    if (carried === undefined || kept === undefined || this.#runs.get(id) !== undefined) return;
+    this.#followElsewhere(carried, kept);
+  }
+
+  /** Tells of a run of another member of the cluster when it is over. */
+  #followElsewhere(
+    { owner, name: plan }: Pick<CarriedPlan, 'name' | 'owner'>,
+    { id, groups }: StoredPlan,
+  ): PlanRun {
+    const live = this.#runs.add(new PlanRun({ id, plan, groups, owner: owner.caller }));
+    this.#followed.add(id);
+    const { logger } = this.#options.host;
+    const cancel = (): void => {
+      this.#shared?.cancel(id, live.undoesOnCancel).catch((error: unknown) => {
+        logger.error({ plan, jid: id, err: error }, 'run of a plan was not cancelled');
+      });
+    };
+    live.cancelled.addEventListener('abort', cancel, { once: true });
+    const follow = async (): Promise<void> => {
+      await this.#shared?.over(id);
+      const lost = { id, plan, status: 'interrupted', steps: [], undone: [] } as const;
+      live.end((await this.#keys.get(owner))?.outcome ?? lost);
+    };
+    follow()
+      .catch((error: unknown) => live.fail(error))
+      .finally(() => this.#followed.delete(id));
+    return live;
   }
 
   /** How many runs go on. */
@@ -222,9 +324,22 @@ export class PlanRunner {
   /** Waits for what is under way, which ends with the master. */
   async close(): Promise<void> {
     await Promise.all(this.#underWay);
+    await this.#shared?.close();
   }
 
-  async #runOnce(call: ResolvedPlanCall, owner: IdempotencyKeyOwner): Promise<PlanHandle> {
+  async #runOnce(call: ResolvedPlanCall, place: PlanPlace): Promise<PlanHandle> {
+    for (;;) {
+      try {
+        return await this.#runOrFind(call, place);
+      } catch (error) {
+        // Another member of the cluster was first with it.
+        if (!isConflict(error)) throw error;
+      }
+    }
+  }
+
+  async #runOrFind(call: ResolvedPlanCall, place: PlanPlace): Promise<PlanHandle> {
+    const { owner, carried } = place;
     const { parameters, caller, request } = call;
     const digest = jsonDigest([parameters, request.groups]);
     const kept = await this.#keys.find(owner, digest);
@@ -232,16 +347,27 @@ export class PlanRunner {
       const groups = await this.#settle(call);
       const fresh = await this.#fresh(digest, groups);
       // Before anything is published.
-      await this.#keys.keep(owner, fresh, this.#deadlineOf(call));
+      const take = this.#shared?.take(fresh.id, carried);
+      await this.#keys.keepFirst(owner, fresh, this.#deadlineOf(call), take);
       return this.#begin(call, fresh, owner).handle(false);
     }
     this.#permit(call, kept.groups);
     const live = this.#runs.get(kept.id);
-    if (live !== undefined && !live.isInterrupted) {
+    const isElsewhere = this.#shared?.isElsewhere(kept.id) === true;
+    const isHere = isElsewhere || !this.#followed.has(kept.id);
+    if (live !== undefined && !live.isInterrupted && isHere) {
       caller.leave();
       return live.handle(true);
     }
-    if (kept.outcome === undefined) return this.#begin(call, kept, owner).handle(true);
+    if (isElsewhere) {
+      caller.leave();
+      return this.#followElsewhere(carried, kept).handle(true);
+    }
+    if (kept.outcome === undefined) {
+      const take = this.#shared?.take(kept.id, carried);
+      if (take !== undefined) await this.#keys.keep(owner, kept, this.#deadlineOf(call), take);
+      return this.#begin(call, kept, owner).handle(true);
+    }
     caller.leave();
     const ended = this.#runs.add(createPlanRun(call, kept));
     ended.end(kept.outcome);
@@ -323,6 +449,9 @@ export class PlanRunner {
       logger: host.logger,
       ...key,
     });
+    const lost = this.#shared && new AbortController();
+    if (lost !== undefined) this.#lost.set(live.id, lost);
+    const closing = linkSignals(host.closing, lost?.signal);
     const keep = this.#keeper(place, deadline);
     const run = new PlanExecution({
       plan,
@@ -337,7 +466,7 @@ export class PlanRunner {
       revoked: caller.ended,
       undoesOnCancel: () =>
         live.cancelled.aborted ? live.undoesOnCancel : request.undoOnCancel !== false,
-      closing: host.closing,
+      closing: closing.signal,
     });
     try {
       const outcome = await run.follow();
@@ -346,8 +475,11 @@ export class PlanRunner {
       live.end(outcome);
     } catch (error) {
       host.logger.error({ plan: live.plan, jid: live.id, err: error }, 'run of a plan failed');
+      if (place !== undefined) await this.#shared?.forget(live.id).catch(() => {});
       live.fail(error);
     } finally {
+      if (this.#lost.get(live.id) === lost) this.#lost.delete(live.id);
+      closing.unlink();
       time.clear();
       ended.unlink();
       cancelled.unlink();
@@ -365,9 +497,17 @@ export class PlanRunner {
     return (more) => {
       kept = { ...kept, ...more };
       const now = kept;
-      before = before.then(() => this.#keys.keep(place.owner, now, deadline));
+      const write = (): Promise<void> =>
+        this.#keys.keep(place.owner, now, deadline, this.#conditionOf(now));
+      const shared = this.#shared;
+      before = before.then(() => (shared === undefined ? write() : shared.whileRun(now.id, write)));
       return before;
     };
+  }
+
+  /** Another member of the cluster may run it by now. */
+  #conditionOf({ id, outcome }: StoredPlan): readonly StateOperation[] | undefined {
+    return outcome === undefined ? this.#shared?.condition(id) : this.#shared?.end(id);
   }
 
   #audit(
@@ -380,6 +520,16 @@ export class PlanRunner {
     const on = [...new Set(Object.values(live.groups).flat())];
     this.#options.host.audit.append({ who, what: live.plan, on, jid: live.id, ...more });
   }
+}
+
+/** Where a run is written down, in a cluster with what it takes to ask for it again. */
+interface PlanPlace {
+  readonly owner: IdempotencyKeyOwner;
+  readonly carried: CarriedPlan;
+}
+
+function isConflict(error: unknown): boolean {
+  return error instanceof StoreError && error.code === 'ERR_REVISION';
 }
 
 function auditEntryOf({ status }: PlanOutcome): Pick<AuditEntry, 'action' | 'outcome' | 'detail'> {

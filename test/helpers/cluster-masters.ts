@@ -7,6 +7,7 @@ import {
   joinCluster,
   type Master,
   type MasterConfig,
+  type MasterExtension,
   type MasterOptions,
   resolveMasterConfig,
 } from '../../master/index.ts';
@@ -34,7 +35,7 @@ export interface ClusterMaster {
   ask(request: Uint8Array): Promise<Uint8Array>;
   /** A minion of this id that is connected to it, and listens. */
   connect(
-    t: ExecutionContext,
+    t: Pick<ExecutionContext, 'teardown'>,
     id: string,
     functions?: Readonly<Record<string, MinionFunction>>,
   ): Promise<Minion>;
@@ -63,23 +64,30 @@ export class ClusterMasters {
   }
 
   /** The first one, whose state and keys become those of the cluster. */
-  async first(member: string): Promise<ClusterMaster> {
+  async first(member: string, extensions: readonly MasterExtension[] = []): Promise<ClusterMaster> {
     const config = this.configOf(member);
     writeMasterKeys(config.pkiDir);
     await initCluster(config, { connect: this.connect });
-    return this.start(config);
+    return this.start(config, extensions);
   }
 
   /** One that joins by a ticket of another one. */
-  async join(member: string, by: ClusterMaster): Promise<ClusterMaster> {
+  async join(
+    member: string,
+    by: ClusterMaster,
+    extensions: readonly MasterExtension[] = [],
+  ): Promise<ClusterMaster> {
     const config = this.configOf(member);
     const { ticket } = await by.master.cluster.ticket();
     await joinCluster(config, ticket, { connect: this.connect });
-    return this.start(config);
+    return this.start(config, extensions);
   }
 
   /** One that is a member already. */
-  async start(config: MasterConfig): Promise<ClusterMaster> {
+  async start(
+    config: MasterConfig,
+    extensions: readonly MasterExtension[] = [],
+  ): Promise<ClusterMaster> {
     const memory = createMemoryTransport();
     const disconnected: string[] = [];
     const sent: Uint8Array[] = [];
@@ -93,6 +101,7 @@ export class ClusterMasters {
       config,
       transports: [transport],
       clusterLog: this.connect,
+      extensions,
       ...(process.env.CLUSTER_LOG === undefined ? {} : { logLevel: 'info' as const }),
     });
     await master.start();
@@ -116,7 +125,7 @@ export class ClusterMasters {
 }
 
 async function connect(
-  t: ExecutionContext,
+  t: Pick<ExecutionContext, 'teardown'>,
   transport: MinionTransport,
   id: string,
   functions: Readonly<Record<string, MinionFunction>> = {},

@@ -81,6 +81,7 @@ const clusterMasters = inFile('master/cluster/masters-as-one.test.ts');
 const clusterOffline = inFile('master/cluster/offline-cluster.test.ts');
 const clusterDuties = inFile('master/cluster/duties.test.ts');
 const clusterSignals = inFile('heat-bridge/signals/cluster.test.ts');
+const clusterRuns = inFile('heat-bridge/cluster.test.ts');
 const clusterKeys = inFile('master/cluster/shared-keys.test.ts');
 const directoryLock = inFile('store/directory-lock.test.ts');
 const processIdentity = inFile('store/process-identity.test.ts');
@@ -2153,6 +2154,15 @@ export const catalogue: readonly Threat[] = [
         'of two members that register a handle of one alias at the same moment, one is refused',
       ),
       'heat-bridge/enroll/repository.test.ts: of two members of a cluster that make something of one enrolment, one is refused',
+    ],
+  },
+  {
+    id: 'H-86h',
+    threat: 'cluster: a run of the bridge is run by two members',
+    tests: [
+      clusterRuns('one key at two members at once is one run'),
+      clusterRuns('a run is of one member, and another one writes nothing of it'),
+      clusterRuns('runs go on at another member when theirs leaves, with a key and without'),
     ],
   },
   {

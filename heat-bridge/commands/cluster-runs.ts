@@ -1,0 +1,285 @@
+/** Runs that the members of a cluster have not ended: another one goes on when a member is gone. */
+
+import { randomUUID } from 'node:crypto';
+import type { Logger } from 'pino';
+import {
+  readMarkedJson,
+  type SharedArea,
+  type StateChange,
+  type StateOperation,
+  StoreError,
+  writeMarkedJson,
+} from '../../master/index.ts';
+
+const lookMs = 5000;
+/** A member that was not heard of for longer than the cluster allows, and for this long besides. */
+const graceMs = 10_000;
+const nobody = '';
+/** That no row has. */
+const noRevision = Number.MAX_SAFE_INTEGER;
+
+/** Who goes on with a run; as plain text, to be looked at by every member. */
+interface RunRow {
+  readonly member: string;
+  /** Of the process; empty: whoever takes it. */
+  readonly process: string;
+  readonly revision: number;
+  /** Somebody wants it to end; whether what is done is taken back. */
+  readonly cancel?: { readonly undo: boolean };
+}
+
+export interface ClusterRunsOptions<C> {
+  readonly state: SharedArea;
+  /** Part of the key of its rows. */
+  readonly kind: string;
+  /** Goes on with a run that another process began; it is forgotten where this rejects. */
+  readonly resume: (id: string, call: C) => Promise<void>;
+  /** Told when another process has a run of this one from now on. */
+  readonly onLost: (id: string) => void;
+  /** Told when somebody at another member wants a run of this process to end. */
+  readonly onCancelled: (id: string, undo: boolean) => void;
+  readonly log: Logger;
+}
+
+/**
+ * A run has a row, with what it takes to ask for it again. Whoever runs it is named there, and whoever
+ * is named no longer writes nothing of it.
+ * @typeParam C - what it takes to ask for a run again
+ */
+export class ClusterRuns<C extends object> {
+  readonly #options: ClusterRunsOptions<C>;
+  readonly #process = randomUUID();
+  readonly #rows = new Map<string, RunRow>();
+  /** Since when members are missed, by `performance.now()`. */
+  readonly #missed = new Map<string, number>();
+  readonly #waiting = new Map<string, Set<() => void>>();
+  readonly #timer: NodeJS.Timeout;
+  #looking: Promise<void> = Promise.resolve();
+  #isClosed = false;
+
+  private constructor(options: ClusterRunsOptions<C>) {
+    this.#options = options;
+    this.#timer = setInterval(() => this.#look(), lookMs).unref();
+  }
+
+  /** `undefined`: there is no other member. */
+  static async open<C extends object>(
+    options: ClusterRunsOptions<C>,
+  ): Promise<ClusterRuns<C> | undefined> {
+    const { state, kind } = options;
+    if (state.cluster === undefined) return undefined;
+    const runs = new ClusterRuns(options);
+    await state.follow(['runs', kind], (change) => runs.#note(change));
+    return runs;
+  }
+
+  /** Goes on with what this member ran before, and with what others leave. */
+  start(): void {
+    this.#options.state.cluster?.onHeld(() => this.#look());
+    this.#look();
+  }
+
+  /** Whether another member runs it. */
+  isElsewhere(id: string): boolean {
+    const row = this.#rows.get(id);
+    return row !== undefined && row.process !== this.#process && !this.#isFree(row);
+  }
+
+  /** Resolves when nobody runs it any more. */
+  async over(id: string): Promise<void> {
+    if (!this.#rows.has(id)) return;
+    await new Promise<void>((resolve) => {
+      const waiting = this.#waiting.get(id) ?? new Set();
+      this.#waiting.set(id, waiting.add(resolve));
+    });
+  }
+
+  /** What it takes to ask for a run again that is not over. */
+  async find(id: string): Promise<C | undefined> {
+    const entry = await this.#options.state.get(this.#key(id));
+    return entry === undefined ? undefined : this.#unpack(entry.value).call;
+  }
+
+  /** Has whoever runs it end it; nothing happens where it is over. */
+  async cancel(id: string, undo: boolean): Promise<void> {
+    const { state } = this.#options;
+    for (;;) {
+      const entry = await state.get(this.#key(id));
+      if (entry === undefined) return;
+      const { call, row } = this.#unpack(entry.value);
+      const value = this.#pack(call, { ...row, cancel: { undo } });
+      try {
+        await state.write([{ op: 'put', key: this.#key(id), value, ifRevision: entry.revision }]);
+        return;
+      } catch (error) {
+        if (!isSecond(error)) throw error;
+      }
+    }
+  }
+
+  /** Forgets a run of this process that cannot go on. */
+  async forget(id: string): Promise<void> {
+    try {
+      await this.whileRun(id, async () => void (await this.#options.state.write(this.end(id))));
+    } catch (error) {
+      if (!isSecond(error)) throw error;
+    }
+  }
+
+  /** Makes this process the one that runs it; nothing is written where another one does. */
+  take(id: string, call: C): StateOperation[] {
+    const { member = nobody } = this.#options.state.cluster ?? {};
+    const value = this.#pack(call, { member, process: this.#process });
+    const ifRevision = this.#rows.get(id)?.revision ?? 0;
+    // protection: runs-of-one-member
+    return [{ op: 'put', key: this.#key(id), value, ifRevision }];
+  }
+
+  /** Lets a write fail where another process runs it by now. */
+  condition(id: string): StateOperation[] {
+    return [{ op: 'require', key: this.#key(id), ifRevision: this.#ownRevision(id) }];
+  }
+
+  /** Ends it, unless another process runs it by now. */
+  end(id: string): StateOperation[] {
+    return [{ op: 'delete', key: this.#key(id), ifRevision: this.#ownRevision(id) }];
+  }
+
+  #ownRevision(id: string): number {
+    const row = this.#rows.get(id);
+    // protection: runs-of-others
+    if (row?.process !== this.#process) return noRevision;
+    return row.revision;
+  }
+
+  /**
+   * Writes, with {@link condition} or {@link end}, as long as this process runs it: also where the row
+   * changes meanwhile because somebody cancels it.
+   * @throws StoreError ERR_REVISION once another process runs it
+   */
+  async whileRun(id: string, write: () => Promise<void>): Promise<void> {
+    for (;;) {
+      try {
+        return await write();
+      } catch (error) {
+        if (!isSecond(error) || this.#rows.get(id)?.process !== this.#process) throw error;
+      }
+    }
+  }
+
+  /** Leaves what this process runs to the others. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    clearInterval(this.#timer);
+    await this.#looking;
+    const { state, log } = this.#options;
+    for (const [id, row] of this.#rows) {
+      if (row.process !== this.#process) continue;
+      const entry = await state.get(this.#key(id));
+      if (entry?.revision !== row.revision) continue;
+      const { call, row: head } = this.#unpack(entry.value);
+      const value = this.#pack(call, { ...head, process: nobody });
+      const ifRevision = row.revision;
+      await state
+        .write([{ op: 'put', key: this.#key(id), value, ifRevision }])
+        .catch((error: unknown) => {
+          log.warn({ run: id, err: error }, 'a run was not left to the other members at once');
+        });
+    }
+  }
+
+  #key(id: string): readonly string[] {
+    return ['runs', this.#options.kind, id];
+  }
+
+  #pack(call: C, row: Omit<RunRow, 'revision'>): Uint8Array {
+    const sealed = this.#options.state.seal(Buffer.from(writeMarkedJson(call)));
+    return Buffer.concat([Buffer.from(`${JSON.stringify(row)}\n`), sealed]);
+  }
+
+  #unpack(value: Uint8Array): { readonly row: Omit<RunRow, 'revision'>; readonly call: C } {
+    const end = value.indexOf(0x0a);
+    const sealed = this.#options.state.unseal(value.subarray(end + 1));
+    const call = readMarkedJson(Buffer.from(sealed).toString('utf8')) as unknown as C; // by #pack
+    return { row: headOf(value), call };
+  }
+
+  #note(change: StateChange): void {
+    const id = (change.type === 'put' ? change.entry : change).key.at(-1) ?? '';
+    const before = this.#rows.get(id);
+    if (change.type === 'put') {
+      const { value, revision } = change.entry;
+      const row = { ...headOf(value), revision };
+      this.#rows.set(id, row);
+      if (row.process === nobody) this.#look();
+      const { onLost, onCancelled } = this.#options;
+      const isOwn = row.process === this.#process;
+      if (before?.process === this.#process && !isOwn) onLost(id);
+      if (isOwn && row.cancel !== undefined) onCancelled(id, row.cancel.undo);
+      return;
+    }
+    this.#rows.delete(id);
+    for (const resolve of this.#waiting.get(id) ?? []) resolve();
+    this.#waiting.delete(id);
+  }
+
+  /** Whether whoever ran it is gone. */
+  #isFree({ member, process }: RunRow): boolean {
+    if (process === nobody) return true;
+    const { cluster } = this.#options.state;
+    // A process of this member before this one.
+    if (member === cluster?.member) return process !== this.#process;
+    const since = this.#missed.get(member);
+    return since !== undefined && performance.now() - since >= graceMs;
+  }
+
+  #noteMembers(): void {
+    const { cluster } = this.#options.state;
+    for (const member of new Set([...this.#rows.values()].map((row) => row.member))) {
+      if (cluster?.isAlive(member) !== false) this.#missed.delete(member);
+      else if (!this.#missed.has(member)) this.#missed.set(member, performance.now());
+    }
+  }
+
+  #look(): void {
+    if (this.#isClosed) return;
+    this.#looking = this.#looking.then(async () => {
+      this.#noteMembers();
+      const { cluster } = this.#options.state;
+      for (const [id, row] of [...this.#rows]) {
+        const isOwn = row.member === cluster?.member && row.process !== nobody;
+        if (this.#isClosed || !this.#isFree(row) || !(isOwn || cluster?.isHeld === true)) continue;
+        await this.#resume(id);
+      }
+    });
+  }
+
+  async #resume(id: string): Promise<void> {
+    const { state, resume, onCancelled, log } = this.#options;
+    try {
+      const entry = await state.get(this.#key(id));
+      if (entry === undefined) return;
+      const { call, row } = this.#unpack(entry.value);
+      log.info({ run: id }, 'a run goes on that another process began');
+      await resume(id, call).catch(async (error: unknown) => {
+        if (error instanceof StoreError) throw error;
+        log.error({ run: id, err: error }, 'a run of another process cannot go on');
+        await this.forget(id);
+      });
+      if (row.cancel !== undefined) onCancelled(id, row.cancel.undo);
+    } catch (error) {
+      // Another member was first, or nothing can be written now: the next look sees.
+      log.debug({ run: id, err: error }, 'a run was not taken over');
+    }
+  }
+}
+
+/** Another member was first. */
+function isSecond(error: unknown): boolean {
+  return error instanceof StoreError && error.code === 'ERR_REVISION';
+}
+
+function headOf(value: Uint8Array): Omit<RunRow, 'revision'> {
+  const head = Buffer.from(value.subarray(0, value.indexOf(0x0a))).toString('utf8');
+  return JSON.parse(head);
+}
