@@ -147,7 +147,7 @@ export class ClusterRuns<C extends object> {
 
   #ownRevision(id: string): number {
     const row = this.#rows.get(id);
-    // protection: runs-of-others
+    // protection: runs-another-has
     if (row?.process !== this.#process) return noRevision;
     return row.revision;
   }

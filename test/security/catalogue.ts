@@ -2142,7 +2142,7 @@ export const catalogue: readonly Threat[] = [
     ],
   },
   {
-    id: 'H-86g',
+    id: 'H-86i',
     threat:
       'cluster: a signal is delivered by two members, or a handle or a ticket is given to two',
     tests: [
@@ -2157,7 +2157,7 @@ export const catalogue: readonly Threat[] = [
     ],
   },
   {
-    id: 'H-86h',
+    id: 'H-86j',
     threat: 'cluster: a run of the bridge is run by two members',
     tests: [
       clusterRuns('one key at two members at once is one run'),
