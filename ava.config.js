@@ -42,6 +42,7 @@ const skipped = [
   'signal-crash',
   'browser/saltgui',
   'cli/standard-input',
+  'heat-bridge/cluster-crash',
   'heat-bridge/crash',
   'heat-bridge/deployments/crash',
   'interop/',

@@ -4,6 +4,7 @@ import path from 'node:path';
 import type { ExecutionContext } from 'ava';
 import { MasterProcess } from '../../bench/crash/master-process.ts';
 import { freePort } from '../../bench/free-port.ts';
+import { loadMasterConfig, type MasterConfig } from '../../master/index.ts';
 import { createMinion, type Minion, type MinionFunction } from '../../minion-protocol/index.ts';
 import { dialZeromq } from '../../minion-protocol/transport/zeromq-dialer.ts';
 import { within } from './deadline.ts';
@@ -22,11 +23,13 @@ export interface KillableMaster {
  * Starts it; it is killed at the end of the test.
  * @param configuration - YAML, with a line `saltbridge:`
  * @param files - beside the configuration, by name
+ * @param prepare - done before it is started
  */
 export async function startKillable(
   t: ExecutionContext,
   configuration: string,
   files: Readonly<Record<string, string>> = {},
+  prepare: (config: MasterConfig) => Promise<unknown> = async () => {},
 ): Promise<KillableMaster> {
   const directory = temporaryDirectory(t);
   const [requestPort, publishPort] = [await freePort(), await freePort()];
@@ -41,6 +44,7 @@ export async function startKillable(
     writeFileSync(path.join(directory, name), content);
   }
   layMasterKey(path.join(directory, 'pki'));
+  await prepare((await loadMasterConfig(directory)).config);
   let joined = 0;
   const master = new MasterProcess(directory);
   master.spawn();

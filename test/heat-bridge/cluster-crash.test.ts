@@ -1,0 +1,119 @@
+/** A member of a cluster is killed, over real NATS servers: others go on with what it did. */
+import { startNatsServers } from '../../bench/nats-cluster.ts';
+import { connectExtension, connectMaster } from '../../client/index.ts';
+import type { HandleInfo, OutboxEntry, PlanStarted, PlanUpdate } from '../../heat-bridge/index.ts';
+import { initCluster, joinCluster, type MasterConfig } from '../../master/index.ts';
+import { until, within } from '../helpers/deadline.ts';
+import { collect } from '../helpers/fleet.ts';
+import { startKillable } from '../helpers/killable-master.ts';
+import { hasNatsServer } from '../helpers/nats-server.ts';
+import { longTest, testWhere } from '../helpers/needs.ts';
+import { temporaryDirectory } from '../helpers/temporary-directory.ts';
+import { always, recorderFor } from './signals/recorder.ts';
+
+const clusterTest = testWhere(hasNatsServer, 'nats-server of Debian', longTest);
+
+const catalog = `
+site.quick: { description: x, function: site.quick, reviewed: made for this test alone }
+site.held: { description: x, function: site.held, reviewed: made for this test alone }
+plans:
+  site.roll-out:
+    description: Something quick, and something that takes until the master was killed.
+    groups: { all: {} }
+    steps:
+      before: { command: site.quick, group: all }
+      held: { command: site.held, group: all, needs: [before] }
+      after: { command: site.quick, group: all, needs: [held] }
+`;
+
+function configurationOf(member: string, servers: readonly string[], origin: string): string {
+  return `
+auto_accept: true
+timeout: 5
+saltbridge:
+  cluster: { name: crash, member: ${member}, nats: [${servers.join(', ')}] }
+  bridge:
+    catalog: [commands.yaml]
+    handles: { endpoints: ["${origin}"], same_id_wait: 0, retry_max_delay: 1 }
+  acl:
+    rules:
+      signals: { subject: { minion: "*" }, action: signal, resource: { tag: "heat/*" } }
+`;
+}
+
+/** From the death of a member on: the lease, and the time to notice that it is free. */
+const takeOverMs = 45_000;
+
+clusterTest(
+  'another member delivers the signals and goes on with the plan of one that was killed',
+  async (t) => {
+    t.timeout(240_000);
+    const servers = await startNatsServers(temporaryDirectory(t), 3);
+    t.teardown(() => Promise.all(servers.map((server) => server.kill())));
+    const urls = servers.map(({ url }) => url);
+    const service = await recorderFor(t, always(503));
+    const files = { 'commands.yaml': catalog };
+    const start = (member: string, prepare: (config: MasterConfig) => Promise<unknown>) =>
+      startKillable(t, configurationOf(member, urls, service.origin), files, prepare);
+    const a = await start('a', (config) => initCluster(config));
+    const joining = async (config: MasterConfig): Promise<void> => {
+      const { ticket } = await connectMaster({ socketPath: a.socketPath }).cluster.ticket();
+      await joinCluster(config, ticket);
+    };
+    const b = await start('b', joining);
+    await start('c', joining);
+
+    const asked: string[] = [];
+    let goOn = (): void => {};
+    const held = new Promise<boolean>((resolve) => {
+      goOn = () => resolve(true);
+    });
+    const minion = await b.join('web1', {
+      'site.quick': () => asked.push('quick') > 0,
+      'site.held': () => {
+        asked.push('held');
+        return held;
+      },
+    });
+    const atA = connectExtension({ socketPath: a.socketPath }, 'bridge');
+    const atB = connectExtension({ socketPath: b.socketPath }, 'bridge');
+    const signal = { endpoint: `${service.origin}/signal`, token: 'tOken' };
+    const registration = { alias: 'ready', minions: ['web1'], signal };
+    await atB.call<HandleInfo>('handles.add', { registration });
+    t.regex((await minion.fire('heat/ready', { data: 1 })) ?? '', /^[\w-]{32}$/);
+    // By the member that was there first.
+    await within('a try', service.heard(1), 60_000);
+    const plan = { plan: 'site.roll-out', groups: { all: 'web1' } };
+    const updates = atA.stream<PlanStarted | PlanUpdate>('runPlan', plan);
+    const [begun] = await first(updates);
+    if (begun?.type !== 'begun') return t.fail();
+    await until('the second step', () => asked.includes('held'));
+    const following = collect(atB.stream<PlanUpdate>('followPlan', { id: begun.id }));
+
+    await a.master.kill();
+    const killedAt = performance.now();
+    service.answer = always(200, 'null');
+    goOn();
+    await until('the third step', () => asked.length === 3, takeOverMs + 5000);
+    const outcome = (await within('the plan', following, 30_000)).at(-1);
+    t.like(outcome, { type: 'outcome', outcome: { id: begun.id, status: 'succeeded' } });
+    t.deepEqual(asked, ['quick', 'held', 'quick']);
+    const delivered = (): Promise<readonly OutboxEntry[]> =>
+      atB.call<readonly OutboxEntry[]>('outbox.list', { isDelivered: true });
+    while ((await delivered()).length === 0) {
+      if (performance.now() - killedAt > takeOverMs) break;
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+    t.is((await delivered()).length, 1);
+    t.deepEqual(await atB.call('outbox.list', {}), []);
+    t.log(`${Math.round(performance.now() - killedAt)} ms after the kill`);
+    // What a had tried was answered by 503.
+    const { requests } = service;
+    t.is(new Set(requests.map(({ body }) => body)).size, 1);
+  },
+);
+
+async function first<T>(items: AsyncIterable<T>): Promise<readonly T[]> {
+  for await (const item of items) return [item];
+  return [];
+}
