@@ -4,7 +4,7 @@
  */
 
 /** What an operator knows. */
-export interface Load {
+interface Load {
   readonly minions: number;
   /** Jobs a second, for so many minions each. */
   readonly jobs: number;
@@ -19,7 +19,7 @@ export interface Load {
 }
 
 /** What it takes. */
-export interface Sizing {
+interface Sizing {
   /** Masters, one of which may be away. */
   readonly masters: number;
   /** Of one processor at each master, with all of them there. */
@@ -66,7 +66,7 @@ const replicas = 3;
 const smallestCluster = 3;
 
 /** What a load takes. `undefined`: more than one log carries, see docs/scaling.md. */
-export function sizeOf(load: Load): Sizing | undefined {
+function sizeOf(load: Load): Sizing | undefined {
   const returns = load.jobs * load.width;
   const writes = load.jobs + returns;
   if (writes > measured.writesPerSecond) return undefined;

@@ -2185,7 +2185,7 @@ export const catalogue: readonly Threat[] = [
     ],
   },
   {
-    id: 'H-86i',
+    id: 'H-86g',
     threat: 'cluster: a call that goes on to the next master is done twice, or waits for ever',
     tests: [
       settledJobs('a job goes on at no master that does not keep it'),
