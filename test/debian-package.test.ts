@@ -55,6 +55,11 @@ withDpkg('the Debian package has its own Node.js, the unit, man pages and the pr
   }
 });
 
+const withSystemd = testWhere(
+  isAsked && isRoot && ['dpkg-deb', 'mmdebstrap', 'systemd-nspawn'].every(has),
+  needed('root, and the packages dpkg, mmdebstrap and systemd-container'),
+);
+
 /** What happens in the clean root; a line `== NAME` begins each part. */
 const life = `set -eu
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C
@@ -107,6 +112,18 @@ chmod 0750 /etc/salt/pki/master
 live sysusers
 `;
 
+/** The lines below each `== NAME`. */
+function partsOf(output: string): (name: string) => string {
+  const texts = output.split(/^== /m).slice(1);
+  const parts = new Map(
+    texts.map((text) => [
+      text.slice(0, text.indexOf('\n')),
+      text.slice(text.indexOf('\n') + 1).trim(),
+    ]),
+  );
+  return (name) => parts.get(name) ?? '';
+}
+
 withCleanRoot(
   'the Debian package is installed in a clean root, runs as its account, and leaves only keys',
   async (t) => {
@@ -131,16 +148,10 @@ withCleanRoot(
       { encoding: 'utf8', env: { PATH: process.env.PATH } },
     );
     t.is(status, 0, `${stdout}\n${stderr}`);
-    const parts = new Map(
-      stdout
-        .split(/^== /m)
-        .slice(1)
-        .map((text) => [text.slice(0, text.indexOf('\n')), text.slice(text.indexOf('\n') + 1)]),
-    );
-    const part = (name: string): string => parts.get(name) ?? '';
+    const part = partsOf(stdout);
     // Keys are never taken from whoever had them before.
-    t.is(part('adduser keys'), 'salt salt 700\n');
-    t.is(part('sysusers keys'), 'root root 750\n');
+    t.is(part('adduser keys'), 'salt salt 700');
+    t.is(part('sysusers keys'), 'root root 750');
     for (const way of ['adduser', 'sysusers']) {
       t.regex(part(`${way} install`), /^install ok installed$/m);
       t.regex(part(`${way} run`), /^salt$/m, 'the master runs as the account of the package');
@@ -159,5 +170,102 @@ withCleanRoot(
         [],
       );
     }
+  },
+);
+
+/** What systemd starts beside its own units; it ends the container. */
+const probe = `export PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C
+exec >/life/out 2>&1
+part() { echo "== $*"; }
+until_so() { n=0; until "$@"; do n=$((n + 1)); [ $n -lt 300 ] || return 1; sleep 0.1; done; }
+pid() { systemctl show -p MainPID --value saltbridge; }
+timeout_is() { [ "$(saltbridge salt-run config.get timeout --out txt)" = "$1" ]; }
+part start
+dpkg -i /life/saltbridge.deb >/life/dpkg 2>&1 || cat /life/dpkg
+cp /life/master /etc/salt/master
+systemctl start saltbridge
+systemctl is-active saltbridge
+systemctl show -p StatusText --value saltbridge
+first=$(pid)
+stat -c %U "/proc/$first"
+saltbridge salt-key -L
+part reload
+echo 'timeout: 7' >>/etc/salt/master
+systemctl reload saltbridge && until_so timeout_is 7 && [ "$(pid)" = "$first" ] && echo taken over
+part mistake
+echo 'auto_accept: perhaps' >>/etc/salt/master
+systemctl reload saltbridge
+told() { journalctl -u saltbridge -o cat | grep -q 'master:[0-9]*: auto_accept: found a text'; }
+until_so told && systemctl is-active saltbridge
+systemctl restart saltbridge
+systemctl show -p ExecMainStatus --value saltbridge
+sed -i /auto_accept/d /etc/salt/master
+systemctl stop saltbridge
+systemctl reset-failed saltbridge 2>/dev/null
+part restart
+systemctl start saltbridge
+second=$(pid)
+systemctl restart saltbridge
+third=$(pid)
+systemctl is-active saltbridge
+[ "$second" != "$third" ] && echo another process
+part killed
+kill -9 "$third"
+is_back() { [ "$(systemctl is-active saltbridge)" = active ] && [ "$(pid)" != "$third" ]; }
+until_so is_back && echo back
+part stop
+systemctl stop saltbridge
+systemctl is-active saltbridge
+systemctl show -p Result --value saltbridge
+part log
+journalctl -u saltbridge -o cat --no-pager
+part end
+systemctl exit 0
+`;
+
+const probeUnit = `[Unit]
+Requires=basic.target
+After=basic.target
+[Service]
+Type=oneshot
+ExecStart=/bin/sh /life/probe.sh
+`;
+
+withSystemd(
+  'under a running systemd the unit starts, reloads, restarts, comes back and stops',
+  async (t) => {
+    t.timeout(600_000);
+    const directory = temporaryDirectory(t);
+    const clean = path.join(directory, 'root');
+    const packages = 'systemd,adduser,libstdc++6';
+    const options = ['--quiet', '--variant=minbase', `--include=${packages}`, 'bookworm', clean];
+    execFileSync('mmdebstrap', options, { stdio: ['ignore', 'ignore', 'pipe'] });
+    const place = path.join(clean, 'life');
+    execFileSync('mkdir', [place]);
+    cpSync(buildDebianPackage(directory), path.join(place, 'saltbridge.deb'));
+    const [publish, request] = [await freePort(), await freePort()];
+    const lines = ['interface: 127.0.0.1', `publish_port: ${publish}`, `ret_port: ${request}\n`];
+    writeFileSync(path.join(place, 'master'), lines.join('\n'));
+    writeFileSync(path.join(place, 'probe.sh'), probe);
+    writeFileSync(path.join(clean, 'etc/systemd/system/probe.service'), probeUnit);
+    const boot = ['--quiet', '--register=no', '--keep-unit', '-D', clean, '--boot'];
+    const { stderr } = spawnSync('systemd-nspawn', [...boot, '--', '--unit=probe.service'], {
+      encoding: 'utf8',
+      timeout: 300_000,
+    });
+    const written = path.join(place, 'out');
+    const output = existsSync(written) ? readFileSync(written, 'utf8') : stderr;
+    const part = partsOf(output);
+    const [state, status, account] = part('start').split('\n');
+    t.deepEqual([state, account], ['active', 'salt'], output);
+    t.is(status, `Serving minions on ports ${publish} and ${request} (zeromq)`);
+    t.regex(part('start'), /^Accepted Keys:$/m);
+    t.is(part('reload'), 'taken over', output);
+    const [kept, ...refused] = part('mistake').split('\n');
+    t.is(kept, 'active', 'a mistake at a reload changes nothing');
+    t.is(refused.at(-1), '78', 'and ends a start');
+    t.is(part('restart'), 'active\nanother process');
+    t.is(part('killed'), 'back');
+    t.is(part('stop'), 'inactive\nsuccess');
   },
 );

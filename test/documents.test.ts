@@ -180,7 +180,7 @@ test('the unit permits as many files as connections are', (t) => {
 });
 
 test('the unit is reloaded by the signal that the master reads its configuration at', (t) => {
-  t.is(settings.get('ExecReload'), '/bin/kill -HUP $MAINPID');
+  t.is(settings.get('ExecReload'), '/bin/sh -c "kill -HUP $MAINPID"');
 });
 
 test('the unit hears the notifications of a process of its own, and keeps no core dumps', (t) => {
