@@ -64,7 +64,6 @@ const ownTables: readonly Key[] = [
   ['decisions'],
   ['event-ring'],
   ['pillar-cache'],
-  ['reactions'],
   ['runner-queues'],
   ['state'],
 ];

@@ -12,8 +12,6 @@ import {
 } from '../../master/index.ts';
 
 const lookMs = 5000;
-/** A member that was not heard of for longer than the cluster allows, and for this long besides. */
-const graceMs = 10_000;
 const nobody = '';
 /** That no row has. */
 const noRevision = Number.MAX_SAFE_INTEGER;
@@ -50,8 +48,6 @@ export class ClusterRuns<C extends object> {
   readonly #options: ClusterRunsOptions<C>;
   readonly #process = randomUUID();
   readonly #rows = new Map<string, RunRow>();
-  /** Since when members are missed, by `performance.now()`. */
-  readonly #missed = new Map<string, number>();
   readonly #waiting = new Map<string, Set<() => void>>();
   readonly #timer: NodeJS.Timeout;
   #looking: Promise<void> = Promise.resolve();
@@ -229,22 +225,12 @@ export class ClusterRuns<C extends object> {
     const { cluster } = this.#options.state;
     // A process of this member before this one.
     if (member === cluster?.member) return process !== this.#process;
-    const since = this.#missed.get(member);
-    return since !== undefined && performance.now() - since >= graceMs;
-  }
-
-  #noteMembers(): void {
-    const { cluster } = this.#options.state;
-    for (const member of new Set([...this.#rows.values()].map((row) => row.member))) {
-      if (cluster?.isAlive(member) !== false) this.#missed.delete(member);
-      else if (!this.#missed.has(member)) this.#missed.set(member, performance.now());
-    }
+    return cluster?.isGone(member) === true;
   }
 
   #look(): void {
     if (this.#isClosed) return;
     this.#looking = this.#looking.then(async () => {
-      this.#noteMembers();
       const { cluster } = this.#options.state;
       for (const [id, row] of [...this.#rows]) {
         const isOwn = row.member === cluster?.member && row.process !== nobody;

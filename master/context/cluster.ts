@@ -28,6 +28,11 @@ export interface Cluster {
   status(): ClusterStatus;
   /** Cut off from the others for so long that what it knows is not to be acted upon any more. */
   isStale(): boolean;
+  /**
+   * Whether a member has left, or has not been heard of for so long that others go on with what it
+   * did.
+   */
+  isGone(member: string): boolean;
   /** A number that no other member has, unless the cluster has more than 16. */
   slot(): number;
   /** A key of 32 bytes, the same at all members; the secret is not known by it. */
@@ -158,6 +163,30 @@ function watchStaleness(
   };
 }
 
+/** A member that the store takes for dead is taken for gone so much later. */
+const goneAfterMs = 10_000;
+
+/** Looks which members are not heard of, and since when. */
+function watchMembers(
+  store: Pick<LogStore, 'status'>,
+  closing: AbortSignal,
+): (member: string) => boolean {
+  const missed = new Map<string, number>();
+  const look = (): void => {
+    for (const { name, isAlive } of store.status.members) {
+      if (isAlive) missed.delete(name);
+      else if (!missed.has(name)) missed.set(name, performance.now());
+    }
+  };
+  const timer = setInterval(look, lookMs).unref();
+  closing.addEventListener('abort', () => clearInterval(timer), { once: true });
+  return (member) => {
+    if (store.status.members.every(({ name }) => name !== member)) return true;
+    const since = missed.get(member);
+    return since !== undefined && performance.now() - since >= goneAfterMs;
+  };
+}
+
 /** @throws StoreError, as opening the store of a member does */
 export async function openCluster(deps: ClusterDeps): Promise<Cluster> {
   const { config, options, now, closing, onLost = () => {} } = deps;
@@ -203,6 +232,7 @@ export async function openCluster(deps: ClusterDeps): Promise<Cluster> {
       return { name, member, ...shown, isStale: isStale() };
     },
     isStale,
+    isGone: watchMembers(store, closing),
     slot: () => {
       const names = store.status.members.map((it) => it.name).sort();
       return Math.max(0, names.indexOf(member)) % slots;

@@ -7,6 +7,7 @@ export {
   secretBytes,
 } from './cluster.ts';
 export { createContext, type MasterContext } from './context.ts';
+export { followRows } from './follow-rows.ts';
 export {
   decodeFrame,
   encodeFrame,

@@ -1,4 +1,5 @@
-import { createHash } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
+import type { Logger } from 'pino';
 import Type from '#typebox';
 import { Compile } from '#typebox/compile';
 import {
@@ -7,8 +8,15 @@ import {
   type WireMap,
   type WireValue,
 } from '../../minion-protocol/index.ts';
-import { type Key, type Operation, type Store, StoreError } from '../../store/index.ts';
+import {
+  type Change,
+  type Key,
+  type Operation,
+  type Store,
+  StoreError,
+} from '../../store/index.ts';
 import type { ReactionOutcome } from '../api/index.ts';
+import { type Cluster, followRows } from '../context/index.ts';
 import type { PlannedCall } from './reaction-planner.ts';
 
 /** A run that is not over. */
@@ -30,10 +38,14 @@ export interface OpenRun {
   readonly call: PlannedCall;
   /** Whether the job has left, or the runner was started; it is not done again then. */
   readonly isSent: boolean;
+  /** In a cluster: the member that does it. */
+  readonly member?: string;
+  /** In a cluster: the process that does it; empty: it was left to the others. */
+  readonly process?: string;
 }
 
 /** A run that is over. */
-export interface EndedRun extends Omit<OpenRun, 'isSent'> {
+export interface EndedRun extends Omit<OpenRun, 'isSent' | 'member' | 'process'> {
   /** Milliseconds since 1970. */
   readonly endedAt: number;
   readonly outcome: ReactionOutcome;
@@ -67,7 +79,14 @@ const base = {
     Type.Object({ ...call, kind: Type.Union([Type.Literal('runner'), Type.Literal('wheel')]) }),
   ]),
 };
-const openSchema = Compile(Type.Object({ ...base, isSent: Type.Boolean() }));
+const openSchema = Compile(
+  Type.Object({
+    ...base,
+    isSent: Type.Boolean(),
+    member: Type.Optional(Type.String()),
+    process: Type.Optional(Type.String()),
+  }),
+);
 const endedSchema = Compile(
   Type.Object({
     ...base,
@@ -134,6 +153,9 @@ export interface QueueConditions {
 
 export interface ReactionQueueOptions {
   readonly store: Store;
+  /** `undefined`: no other master has the queue. */
+  readonly cluster: Pick<Cluster, 'follow' | 'isGone' | 'member'> | undefined;
+  readonly log: Logger;
   /** How long runs that end from now on are kept, milliseconds. */
   readonly keepMs: number;
   /** As long as a request that was sent once can still be opened, milliseconds. */
@@ -141,14 +163,32 @@ export interface ReactionQueueOptions {
   readonly now: () => number;
 }
 
+/** A run of another process of the cluster. */
+interface RunElsewhere {
+  readonly run: OpenRun;
+  readonly revision: number;
+}
+
+const nobody = '';
+/** That no row has. */
+const noRevision = Number.MAX_SAFE_INTEGER;
+
 /**
  * The runs of reactions in the store: those that are not over, and for `keep_jobs_seconds` those
  * that are. What is written together is either all there after a crash or not at all.
+ *
+ * Members of a cluster have one queue. A run is of the process that queued it, or has taken it since;
+ * what another one writes of it changes nothing.
  */
 export class ReactionQueue {
   readonly #options: ReactionQueueOptions;
   #keepMs: number;
   readonly #open = new Map<string, OpenRun>();
+  readonly #process = randomUUID();
+  readonly #elsewhere = new Map<string, RunElsewhere>();
+  /** Of the rows of this process in the store of a cluster. */
+  readonly #revisions = new Map<string, number>();
+  #onLeft: () => void = () => {};
 
   private constructor(options: ReactionQueueOptions) {
     this.#options = options;
@@ -158,11 +198,13 @@ export class ReactionQueue {
   /** With what a master before this one left. @throws StoreError ERR_STORE_CORRUPT */
   static async open(options: ReactionQueueOptions): Promise<ReactionQueue> {
     const queue = new ReactionQueue(options);
-    for await (const { value } of options.store.list(openRunsPrefix)) {
-      const run = unpackOpenRun(value);
-      queue.#open.set(run.jid, run);
-    }
+    await followRows(options, openRunsPrefix, (change) => queue.#note(change));
     return queue;
+  }
+
+  /** Told when another member of the cluster has left a run. */
+  set onLeft(listener: () => void) {
+    this.#onLeft = listener;
   }
 
   /** Keeps runs that end from now on so many milliseconds. */
@@ -170,15 +212,94 @@ export class ReactionQueue {
     this.#keepMs = milliseconds;
   }
 
-  /** Runs that are not over, the oldest first. */
+  /** Runs that are not over, the oldest first; in a cluster those of other members behind them. */
   get open(): readonly OpenRun[] {
-    return [...this.#open.values()];
+    return [...this.#open.values(), ...Array.from(this.#elsewhere.values(), ({ run }) => run)];
+  }
+
+  /**
+   * Jids of runs that nobody does any more.
+   * @param isHeld - whether this member goes on with what others left
+   */
+  abandoned(isHeld: boolean): readonly string[] {
+    const { cluster } = this.#options;
+    const isLeft = ({ member = '', process }: OpenRun): boolean => {
+      if (member === cluster?.member && process !== nobody) return true;
+      return isHeld && (process === nobody || cluster?.isGone(member) === true);
+    };
+    return [...this.#elsewhere.values()].flatMap(({ run }) => (isLeft(run) ? run.jid : []));
+  }
+
+  /** Makes a run of another process one of this process, unless a third one was first. */
+  async take(jid: string): Promise<OpenRun | undefined> {
+    const known = this.#elsewhere.get(jid);
+    if (known === undefined) return undefined;
+    const run = this.#owned(known.run);
+    const put = { op: 'put', key: openKey(jid), value: packRun(run) } as const;
+    try {
+      // protection: reactions-taken-once
+      await this.#options.store.write([{ ...put, ifRevision: known.revision }]);
+      return run;
+    } catch (error) {
+      if (!isConflict(error)) throw error;
+      return undefined;
+    }
+  }
+
+  /** Leaves the runs of this process to the other members. */
+  async leaveAll(): Promise<void> {
+    const { store, cluster } = this.#options;
+    if (cluster === undefined) return;
+    for (const [jid, run] of this.#open) {
+      const value = packRun({ ...run, member: cluster.member, process: nobody });
+      const condition = this.#condition(jid);
+      await store.write([{ op: 'put', key: openKey(jid), value, ...condition }]).catch(() => {
+        // It is taken over once this member is missed.
+      });
+    }
+  }
+
+  #owned(run: OpenRun): OpenRun {
+    const { cluster } = this.#options;
+    return cluster === undefined ? run : { ...run, member: cluster.member, process: this.#process };
+  }
+
+  /** In a cluster: only where this process still has the run. */
+  #condition(jid: string): { readonly ifRevision?: number } {
+    if (this.#options.cluster === undefined) return {};
+    // protection: reactions-of-others
+    return { ifRevision: this.#revisions.get(jid) ?? noRevision };
+  }
+
+  /** What is in the store; in a cluster also what any member makes of it. */
+  #note(change: Change): void {
+    const jid = (change.type === 'put' ? change.entry : change).key.at(-1) ?? '';
+    const { cluster } = this.#options;
+    if (change.type === 'delete') {
+      this.#open.delete(jid);
+      this.#elsewhere.delete(jid);
+      this.#revisions.delete(jid);
+      return;
+    }
+    const { value, revision } = change.entry;
+    const run = unpackOpenRun(value);
+    if (cluster === undefined || run.process === this.#process) {
+      this.#elsewhere.delete(jid);
+      this.#open.set(jid, run);
+      if (cluster !== undefined) this.#revisions.set(jid, revision);
+      return;
+    }
+    this.#open.delete(jid);
+    this.#revisions.delete(jid);
+    this.#elsewhere.set(jid, { run, revision });
+    if (run.process === nobody) this.#onLeft();
   }
 
   /** How many of a reaction are not over. */
   count(reaction: string): number {
     let count = 0;
     for (const run of this.#open.values()) if (run.reaction === reaction) count += 1;
+    for (const { run } of this.#elsewhere.values()) if (run.reaction === reaction) count += 1;
     return count;
   }
 
@@ -215,12 +336,12 @@ export class ReactionQueue {
       await store.write([
         ...mark,
         ...window,
-        { op: 'put', key: openKey(run.jid), value: packRun(run) },
+        { op: 'put', key: openKey(run.jid), value: packRun(this.#owned(run)) },
       ]);
       return 'queued';
     } catch (error) {
       this.#open.delete(run.jid);
-      if (!(error instanceof StoreError && error.code === 'ERR_REVISION')) throw error;
+      if (!isConflict(error)) throw error;
       return (await this.isKnown(conditions.mark)) ? 'repeated' : 'once';
     }
   }
@@ -230,7 +351,9 @@ export class ReactionQueue {
     const run = this.#open.get(jid);
     if (run === undefined) return;
     const sent = { ...run, isSent: true };
-    await this.#options.store.write([{ op: 'put', key: openKey(jid), value: packRun(sent) }]);
+    const value = packRun(this.#owned(sent));
+    const condition = this.#condition(jid);
+    await this.#options.store.write([{ op: 'put', key: openKey(jid), value, ...condition }]);
     this.#open.set(jid, sent);
   }
 
@@ -243,14 +366,15 @@ export class ReactionQueue {
   async end(jid: string, outcome: ReactionOutcome, reason?: string): Promise<EndedRun | undefined> {
     const run = this.#open.get(jid);
     if (run === undefined) return undefined;
-    const { isSent: _isSent, ...rest } = run;
+    const { isSent: _isSent, member: _member, process: _process, ...rest } = run;
     const endedAt = this.#options.now();
     const ended = { ...rest, endedAt, outcome, ...(reason === undefined ? {} : { reason }) };
     const expiresAt = endedAt + this.#keepMs;
+    const condition = this.#condition(jid);
     // Where the store fails, the next start finds it again; until then it is over.
     this.#open.delete(jid);
     await this.#options.store.write([
-      { op: 'delete', key: openKey(jid) },
+      { op: 'delete', key: openKey(jid), ...condition },
       { op: 'put', key: endedKey(jid), value: packRun(ended), expiresAt },
     ]);
     return ended;
@@ -266,7 +390,7 @@ export class ReactionQueue {
 
   /** The run of this jid, if it is kept. */
   async find(jid: string): Promise<OpenRun | EndedRun | undefined> {
-    const open = this.#open.get(jid);
+    const open = this.#open.get(jid) ?? this.#elsewhere.get(jid)?.run;
     if (open !== undefined) return open;
     const entry = await this.#options.store.get(endedKey(jid));
     return entry === undefined ? undefined : unpackEndedRun(entry.value);
@@ -284,6 +408,10 @@ export class ReactionQueue {
     const key = onceKey(reaction, window);
     return [{ op: 'put', key, value: new Uint8Array(0), expiresAt, ifRevision: 0 }];
   }
+}
+
+function isConflict(error: unknown): boolean {
+  return error instanceof StoreError && error.code === 'ERR_REVISION';
 }
 
 function markKey({ minion, request, place }: NonNullable<QueueConditions['mark']>): Key {

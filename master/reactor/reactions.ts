@@ -289,6 +289,9 @@ function toRun(run: OpenRun | EndedRun): ReactionRun {
   return { ...described, state: rest.outcome, endedAt: rest.endedAt, ...reason };
 }
 
+/** Between two looks for what members left that are gone. */
+const takeOverMs = 5000;
+
 export interface ReactionDeps {
   readonly config: LiveConfig;
   readonly context: MasterContext;
@@ -310,7 +313,7 @@ export interface Reactions {
 /** @throws StoreError ERR_STORE_CORRUPT */
 export async function createReactor(deps: ReactionDeps): Promise<Reactions> {
   const { config, context, events, jobs, calls, sls, reactors } = deps;
-  const { ownStore: store, now, counters, closers } = context;
+  const { store, cluster, duties, now, counters, closers } = context;
   const { bus } = events;
   const log = context.log.child({ component: 'reactions' });
   const end = new AbortController();
@@ -333,12 +336,14 @@ export async function createReactor(deps: ReactionDeps): Promise<Reactions> {
   const reports = new ReactionReports({ bus, counters, log, now });
   const queue = await ReactionQueue.open({
     store,
+    cluster,
+    log,
     keepMs: config.current.keepJobsSeconds * 1000,
     keepMarksMs: config.fixed.publishSession * 1000,
     now,
   });
   config.onChange(({ keepJobsSeconds }) => queue.keepFor(keepJobsSeconds * 1000));
-  const left = queue.open;
+  const left = cluster === undefined ? queue.open : [];
   const present = (): string[] => jobs.present().map(({ id }) => id);
   const worker = new ReactionWorker({
     ...calls,
@@ -357,10 +362,26 @@ export async function createReactor(deps: ReactionDeps): Promise<Reactions> {
     now,
     onQueued: (run) => worker.start(run),
   });
+  let looking = Promise.resolve();
+  /** In a cluster: goes on with what other processes left. */
+  const takeOver = (): void => {
+    looking = looking
+      .then(async () => {
+        if (closing.aborted) return;
+        for (const jid of queue.abandoned(duties?.isHeld === true)) {
+          const run = await queue.take(jid);
+          if (run !== undefined) worker.resume([run]);
+        }
+      })
+      .catch((error: unknown) => {
+        log.warn({ err: error }, 'what another member left of reactions was not taken over');
+      });
+  };
   let following = Promise.resolve();
   closers.add(worker, async (it) => {
     end.abort();
-    await Promise.all([following, it.close()]);
+    await Promise.all([following, looking, it.close()]);
+    await queue.leaveAll();
   });
   return {
     api: createReactionsApi({ reactions, queue }),
@@ -368,6 +389,13 @@ export async function createReactor(deps: ReactionDeps): Promise<Reactions> {
     start: () => {
       warnOfPowerless(compiled, calls, log);
       worker.resume(left);
+      if (cluster !== undefined) {
+        queue.onLeft = takeOver;
+        duties?.onHeld(takeOver);
+        const timer = setInterval(takeOver, takeOverMs).unref();
+        closing.addEventListener('abort', () => clearInterval(timer), { once: true });
+        takeOver();
+      }
       following = followOwnEvents({ bus, intake, reports, closing }).catch((error: unknown) => {
         log.error({ err: error }, "the master's own events lead to no reactions any more");
       });

@@ -46,7 +46,7 @@ import {
   type Seal,
 } from '../auth/index.ts';
 import type { FixedConfig, LiveConfig, MasterConfig, ReloadableConfig } from '../config/index.ts';
-import type { Cluster, MasterContext } from '../context/index.ts';
+import { type Cluster, followRows, type MasterContext } from '../context/index.ts';
 import type { ExtPillar } from '../data/index.ts';
 import type { Events } from '../events/index.ts';
 import type { FileServerBackend } from '../files/index.ts';
@@ -216,8 +216,8 @@ export interface SharedArea extends StateArea {
 interface AreaCluster {
   /** Name of this member. */
   readonly member: string;
-  /** Whether a member was heard of not long ago. */
-  isAlive(member: string): boolean;
+  /** Whether a member has not been heard of for so long that others go on with what it did. */
+  isGone(member: string): boolean;
   /** Whether this member does now what one of them does for all. */
   readonly isHeld: boolean;
   /** Calls the listener when it begins to, and at once where it does; the signal fires when it must stop. */
@@ -249,11 +249,7 @@ function openStateArea(store: Store, seal: Seal, name: string): StateArea {
 
 /** What a shared area needs of the master. */
 interface SharedStore extends Pick<MasterContext, 'duties' | 'log' | 'store'> {
-  readonly cluster:
-    | (Pick<Cluster, 'derive' | 'follow' | 'member'> & {
-        status(): Pick<ReturnType<Cluster['status']>, 'members'>;
-      })
-    | undefined;
+  readonly cluster: Pick<Cluster, 'derive' | 'follow' | 'isGone' | 'member'> | undefined;
 }
 
 /** The part of the store that belongs to the extension of this name at all members of a cluster. */
@@ -266,23 +262,14 @@ export function openSharedArea(
   const prefix = areaOf(name);
   return {
     ...area,
-    follow: async (below, listener) => {
-      // What comes while the rows are read is told behind them.
-      let waiting: StateChange[] | undefined = [];
-      cluster?.follow([...prefix, ...below], (change) => {
-        const told = changeBelow(change, prefix);
-        if (waiting !== undefined) waiting.push(told);
-        else tellSafely(listener, told, log);
-      });
-      for await (const entry of area.list(below)) listener({ type: 'put', entry });
-      for (const change of waiting) listener(change);
-      waiting = undefined;
-    },
+    follow: (below, listener) =>
+      followRows({ store, cluster, log }, [...prefix, ...below], (change) =>
+        listener(changeBelow(change, prefix)),
+      ),
     cluster: cluster &&
       duties && {
         member: cluster.member,
-        isAlive: (member) =>
-          cluster.status().members.some(({ name, isAlive }) => name === member && isAlive),
+        isGone: (member) => cluster.isGone(member),
         get isHeld() {
           return duties.isHeld;
         },
@@ -292,19 +279,6 @@ export function openSharedArea(
         derive: (purpose) => cluster.derive(`state ${name} ${purpose}`),
       },
   };
-}
-
-/** What one extension makes of a change must not keep the store from others. */
-function tellSafely(
-  listener: (change: StateChange) => void,
-  change: StateChange,
-  log: Logger,
-): void {
-  try {
-    listener(change);
-  } catch (error) {
-    log.error({ err: error }, 'a change of another member was not followed');
-  }
 }
 
 // Opening.

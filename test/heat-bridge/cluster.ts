@@ -38,7 +38,7 @@ export class TestMember {
         log: createSilentLogger(),
         cluster: {
           member: name,
-          status: () => store.status,
+          isGone: () => false,
           derive: () => Buffer.alloc(32, 7),
           follow: (prefix, listener) => store.onChange(prefix, listener, end.signal),
         },

@@ -81,6 +81,7 @@ const clusterMasters = inFile('master/cluster/masters-as-one.test.ts');
 const clusterOffline = inFile('master/cluster/offline-cluster.test.ts');
 const clusterDuties = inFile('master/cluster/duties.test.ts');
 const clusterSignals = inFile('heat-bridge/signals/cluster.test.ts');
+const clusterReactions = inFile('master/reactions/cluster.test.ts');
 const clusterRuns = inFile('heat-bridge/cluster.test.ts');
 const clusterKeys = inFile('master/cluster/shared-keys.test.ts');
 const directoryLock = inFile('store/directory-lock.test.ts');
@@ -2138,6 +2139,19 @@ export const catalogue: readonly Threat[] = [
       clusterDuties('a member that was started again goes on with its duties'),
       clusterDuties(
         'the schedule runs at the member that has the duties, which begins what the former one did not',
+      ),
+    ],
+  },
+  {
+    id: 'H-86k',
+    threat: 'cluster: a reaction runs at two members',
+    tests: [
+      clusterReactions('what follows from one event at two members is queued once'),
+      clusterReactions(
+        'what a member leaves that is gone is done by one other, and the former one ends nothing',
+      ),
+      clusterReactions(
+        'what a process does that does not know that it has lost a run has no effect',
       ),
     ],
   },

@@ -10,6 +10,7 @@ import { policySyntax } from '../../../master/config/policy-rules.ts';
 import { requiredTypes } from '../../../master/config/reactions.ts';
 import {
   backupOfflineStore,
+  createSilentLogger,
   reaction,
   resolveMasterConfig,
   restoreMasterStore,
@@ -534,6 +535,8 @@ test('a backup that is put back does nothing that waited when it was made', asyn
   const before = await openEmbeddedStore(place);
   const queue = await ReactionQueue.open({
     store: before,
+    cluster: undefined,
+    log: createSilentLogger(),
     keepMs: 1,
     keepMarksMs: 1,
     now: Date.now,

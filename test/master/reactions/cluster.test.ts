@@ -1,0 +1,119 @@
+/** Members of a cluster have one queue of reactions. */
+import test, { type ExecutionContext } from 'ava';
+import { createSilentLogger } from '../../../master/index.ts';
+import { type OpenRun, ReactionQueue } from '../../../master/reactor/reaction-queue.ts';
+import type { LogStore } from '../../../store/log/log-store.ts';
+import { TestCluster } from '../../store-suite/cluster.ts';
+
+const gone = new Set<string>();
+
+function openQueue(t: ExecutionContext, store: LogStore, member: string): Promise<ReactionQueue> {
+  const end = new AbortController();
+  t.teardown(() => end.abort());
+  return ReactionQueue.open({
+    store,
+    cluster: {
+      member,
+      isGone: (name) => gone.has(name),
+      follow: (prefix, listener) => store.onChange(prefix, listener, end.signal),
+    },
+    log: createSilentLogger(),
+    keepMs: 60_000,
+    keepMarksMs: 60_000,
+    now: Date.now,
+  });
+}
+
+function run(jid: string): OpenRun {
+  return {
+    ...{ jid, reaction: 'one', tag: 'a/b', depth: 0, queuedAt: 0, isSent: false },
+    call: { kind: 'runner', fun: 'manage.present', arg: [], kwarg: {} },
+  };
+}
+
+interface Site {
+  readonly stores: readonly [LogStore, LogStore];
+  readonly a: ReactionQueue;
+  readonly b: ReactionQueue;
+}
+
+async function site(t: ExecutionContext): Promise<Site> {
+  gone.clear();
+  const cluster = new TestCluster(t);
+  await cluster.found();
+  const stores = [await cluster.open('a'), await cluster.open('b')] as const;
+  const [a, b] = [await openQueue(t, stores[0], 'a'), await openQueue(t, stores[1], 'b')];
+  return { stores, a, b };
+}
+
+test('what follows from one event at two members is queued once', async (t) => {
+  const { stores, a, b } = await site(t);
+  const mark = { minion: 'm1', request: 'r', place: 'p' };
+  const window = { values: [1], lengthMs: 60_000 };
+  const marked = await Promise.all([
+    a.add(run('1'), { mark, window: undefined }),
+    b.add(run('2'), { mark, window: undefined }),
+  ]);
+  t.deepEqual(marked.sort(), ['queued', 'repeated']);
+  const within = await Promise.all([
+    a.add(run('3'), { mark: undefined, window }),
+    b.add(run('4'), { mark: undefined, window }),
+  ]);
+  t.deepEqual(within.sort(), ['once', 'queued']);
+  await Promise.all(stores.map((store) => store.barrier()));
+  t.deepEqual([a.count('one'), b.count('one')], [2, 2]);
+});
+
+test('what a member leaves that is gone is done by one other, and the former one ends nothing', async (t) => {
+  const { stores, a, b } = await site(t);
+  await a.add(run('1'), { mark: undefined, window: undefined });
+  await stores[1].barrier();
+  t.deepEqual([b.abandoned(true), a.abandoned(true)], [[], []]);
+  gone.add('a');
+  t.deepEqual([b.abandoned(true), b.abandoned(false)], [['1'], []]);
+  // Two processes of b, as at a restart that the first one does not notice.
+  const again = await openQueue(t, stores[1], 'b');
+  const taken = await Promise.all([b.take('1'), again.take('1')]);
+  t.is(taken.filter((it) => it !== undefined).length, 1);
+  await stores[0].barrier();
+  t.deepEqual(
+    a.open.map(({ member }) => member),
+    ['b'],
+  );
+  t.is(await a.end('1', 'succeeded'), undefined);
+  const owner = taken[0] === undefined ? again : b;
+  t.like(await owner.end('1', 'succeeded'), { jid: '1', outcome: 'succeeded' });
+  await stores[0].barrier();
+  t.deepEqual(a.open, []);
+});
+
+test('what a process does that does not know that it has lost a run has no effect', async (t) => {
+  const { stores, a } = await site(t);
+  await a.add(run('1'), { mark: undefined, window: undefined });
+  const blind = await ReactionQueue.open({
+    store: stores[0],
+    cluster: { member: 'a', isGone: () => false, follow: () => {} },
+    log: createSilentLogger(),
+    keepMs: 1,
+    keepMarksMs: 1,
+    now: Date.now,
+  });
+  t.deepEqual(blind.abandoned(false), ['1']);
+  await blind.take('1');
+  await blind.add(run('2'), { mark: undefined, window: undefined });
+  await t.throwsAsync(blind.end('2', 'succeeded'), { code: 'ERR_REVISION' });
+  t.is(await a.end('1', 'succeeded'), undefined);
+});
+
+test('runs of a member that leaves are free at once', async (t) => {
+  const { stores, a, b } = await site(t);
+  await a.add(run('1'), { mark: undefined, window: undefined });
+  await stores[1].barrier();
+  let told = 0;
+  b.onLeft = () => {
+    told += 1;
+  };
+  await a.leaveAll();
+  await stores[1].barrier();
+  t.deepEqual([told, b.abandoned(true)], [1, ['1']]);
+});
