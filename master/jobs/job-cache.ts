@@ -666,10 +666,19 @@ export class JobCache {
     const name = takingName(jid, result.minion);
     this.#taking.add(name);
     try {
-      return await this.#writeOnce([this.#putReturn(jid, result)]);
+      const isFirst = await this.#writeOnce([this.#putReturn(jid, result)]);
+      // protection: returns-taken-at-once
+      if (!isFirst) await this.#answerByKept(jid, result);
+      return isFirst;
     } finally {
       this.#taking.delete(name);
     }
+  }
+
+  /** Another member took the same return, and this one did not look because it took it too. */
+  async #answerByKept(jid: string, result: JobReturn): Promise<void> {
+    const kept = await this.#store.get(returnKey(jid, result));
+    if (kept !== undefined) this.#remembered.get(jid)?.answer(unpackReturn(kept.value));
   }
 
   /**

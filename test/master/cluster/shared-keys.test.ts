@@ -10,6 +10,7 @@ import {
 } from '../../../master/auth/session-keys.ts';
 import { sharedKeyFiles } from '../../../master/auth/shared-keys.ts';
 import { type Cluster, readSecret } from '../../../master/context/cluster.ts';
+import type { JobReturn } from '../../../master/index.ts';
 import { JobCache, type JobRecord } from '../../../master/jobs/job-cache.ts';
 import type { LogStore } from '../../../store/log/log-store.ts';
 import { until } from '../../helpers/deadline.ts';
@@ -120,33 +121,53 @@ test('of two members that decide about a key at once, one is refused', async (t)
   t.deepEqual(decided.map(({ status }) => status).sort(), ['fulfilled', 'rejected']);
 });
 
+const record: JobRecord = {
+  jid: '20260301100000000001',
+  fun: 'test.ping',
+  arg: [],
+  tgt: 'web1',
+  tgtType: 'glob',
+  user: 'root',
+  minions: ['web1'],
+  missing: [],
+  publishedAt: 0,
+  selfMade: false,
+};
+
+function jobCacheOf(store: LogStore): JobCache {
+  const lives = { keepMs: 60_000, keepMarksMs: 60_000 };
+  return new JobCache({ store, isOn: true, isShared: true, ...lives, now });
+}
+
 test('of two jobs of one jid that two members keep at once, one is kept', async (t) => {
-  const stores = await open(t, 'a', 'b');
-  const record: JobRecord = {
-    jid: '20260301100000000001',
-    fun: 'test.ping',
-    arg: [],
-    tgt: 'web1',
-    tgtType: 'glob',
-    user: 'root',
-    minions: ['web1'],
-    missing: [],
-    publishedAt: 0,
-    selfMade: false,
-  };
-  const kept = await Promise.allSettled(
-    stores.map((store) =>
-      new JobCache({
-        store,
-        isOn: true,
-        isShared: true,
-        keepMs: 60_000,
-        keepMarksMs: 60_000,
-        now,
-      }).add(record),
-    ),
-  );
+  const caches = (await open(t, 'a', 'b')).map(jobCacheOf);
+  const kept = await Promise.allSettled(caches.map((cache) => cache.add(record)));
   t.deepEqual(kept.map(({ status }) => status).sort(), ['fulfilled', 'rejected']);
+});
+
+test('a return that two members take at once is kept once, and known to both', async (t) => {
+  const [a, b] = await open(t, 'a', 'b');
+  if (a === undefined || b === undefined) return t.fail();
+  const caches = [jobCacheOf(a), jobCacheOf(b)];
+  await caches[0]?.add(record);
+  const { jid } = record;
+  while ((await caches[1]?.find(jid)) === undefined) await new Promise((r) => setImmediate(r));
+  const result: JobReturn = {
+    minion: 'web1',
+    fun: 'test.ping',
+    return: true,
+    success: true,
+    retcode: 0,
+    receivedAt: 1,
+  };
+  const taken = await Promise.all(caches.map((cache) => cache.addReturn(jid, result)));
+  t.deepEqual([...taken].sort(), [false, true]);
+  const known = caches.map((cache) => cache.remembered(jid)?.hasAnswered('web1', undefined));
+  // The one that keeps it tells it itself.
+  t.deepEqual(
+    known,
+    taken.map((isFirst) => !isFirst),
+  );
 });
 
 test('a message that comes again is not heard again', async (t) => {
