@@ -76,11 +76,12 @@ class NoMasterError extends Error {}
 function breakOf(error: unknown, master: ReachedMaster, hasBegun = false): unknown {
   switch (codeOf(error)) {
     case 'ERR_CLUSTER_ALONE':
-      // Nothing was written.
+    case 'ERR_MASTER_DRAINING':
+      // Nothing was done.
       return master.hasOthers && !hasBegun ? new BrokenCallError(master, false, error) : error;
     case 'ERR_SOCKET':
-      return new BrokenCallError(master, !(error instanceof RemoteError) || error.wasSent, error);
     case 'ERR_MASTER_STOPPED':
+      return new BrokenCallError(master, !(error instanceof RemoteError) || error.wasSent, error);
     case 'ERR_STORE_CLOSED':
     case 'ERR_STORE_DIVERGED':
     case 'ERR_STORE_FENCED':

@@ -174,6 +174,9 @@ function parseRpcLine({ name }: Connection, text: string): RpcLine {
   throw new RemoteError('ERR_SOCKET', `${name}: what answers is no master`);
 }
 
+/** What fastify says of requests that come while it is being closed. */
+const closingServer = 'Service Unavailable';
+
 function closedError({ name }: Connection): RemoteError {
   return new RemoteError('ERR_MASTER_STOPPED', `${name}: the master is being closed`);
 }
@@ -182,6 +185,10 @@ function toRemoteError({ name }: Connection, error: unknown): RemoteError {
   if (typeof error === 'object' && error !== null && 'code' in error) {
     const message = 'message' in error ? String(error.message) : '';
     return new RemoteError(String(error.code), message);
+  }
+  if (error === closingServer) {
+    const message = `${name}: the HTTP API is being closed; nothing was done`;
+    return new RemoteError('ERR_MASTER_STOPPED', message, { wasSent: false });
   }
   // Of the HTTP server, for instance where it has no such path.
   return typeof error === 'string'

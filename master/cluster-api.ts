@@ -1,10 +1,12 @@
 /** The interface `cluster` of a master. */
 
+import { inTime, linkSignals, timeLimit } from '../runtime/index.ts';
 import { type ClusterApi, MasterError } from './api/index.ts';
 import type { FixedConfig } from './config/index.ts';
 import { type Cluster, JoinService, type MasterContext } from './context/index.ts';
 
 const defaultSeconds = 3600;
+const defaultDrainSeconds = 300;
 
 /** Also lets masters join that show a ticket, until the master closes. */
 export function createClusterApi({ stateDir }: FixedConfig, context: MasterContext): ClusterApi {
@@ -14,6 +16,8 @@ export function createClusterApi({ stateDir }: FixedConfig, context: MasterConte
       status: async () => null,
       ticket: async () => refuseWithout(),
       remove: async () => refuseWithout(),
+      drain: async () => refuseWithout(),
+      resume: async () => refuseWithout(),
     };
   }
   const log = context.log.child({ component: 'cluster' });
@@ -23,6 +27,22 @@ export function createClusterApi({ stateDir }: FixedConfig, context: MasterConte
     status: async () => cluster.status(),
     ticket: ({ seconds = defaultSeconds } = {}) => service.ticket(seconds),
     remove: ({ member }) => remove(cluster, member),
+    drain: async ({ seconds = defaultDrainSeconds } = {}) => {
+      log.info('this member is drained: it takes no new jobs and calls');
+      cluster.calls.close();
+      await context.duties?.handOver();
+      const limit = timeLimit(seconds * 1000);
+      const { signal, unlink } = linkSignals(limit.signal, closing);
+      await inTime(cluster.calls.idle(), signal);
+      unlink();
+      limit.clear();
+      return { active: cluster.calls.active };
+    },
+    resume: async () => {
+      log.info('this member takes jobs and calls again');
+      cluster.calls.open();
+      context.duties?.resume();
+    },
   };
 }
 

@@ -14,7 +14,7 @@ import { audited, auditedCall, auditMaster, createAudit } from './audit/index.ts
 import { createAuth, openMasterSeal, preparePrivateDirectories } from './auth/index.ts';
 import { createClusterApi } from './cluster-api.ts';
 import { LiveConfig, type MasterConfig } from './config/index.ts';
-import { createContext } from './context/index.ts';
+import { type CallGate, createContext } from './context/index.ts';
 import { createData } from './data/index.ts';
 import { createEvents } from './events/index.ts';
 import { createFiles } from './files/index.ts';
@@ -52,6 +52,8 @@ import { createUsers } from './users/index.ts';
 export interface Assembly {
   readonly api: InProcessApi;
   readonly config: LiveConfig;
+  /** Through which calls of a member of a cluster begin. */
+  readonly calls: CallGate | undefined;
   /** See `Master.reload`. */
   reload(config: MasterConfig, by?: AuditRequester): Promise<ReloadReport>;
   close(): Promise<void>;
@@ -194,7 +196,8 @@ async function open(parts: Parts, closers: Closers): Promise<Assembly> {
   };
   await extensions.start({ api, jobs });
   const log = logger.child({ component: 'rpc' });
-  const rpc = new RpcServer(api, log, extensions.methods, fixed.maxEventSize);
+  const gate = context.cluster?.calls;
+  const rpc = new RpcServer(api, log, extensions.methods, fixed.maxEventSize, gate);
   await closers.add(rpc, (it) => it.close()).listen(fixed.socket);
   closers.add(closing, (it) => {
     // Before the connections end: nobody can tell afterwards.
@@ -204,7 +207,7 @@ async function open(parts: Parts, closers: Closers): Promise<Assembly> {
     it.abort();
   });
   logger.info({ transports: bound, socket: fixed.socket }, 'master started');
-  return { api, config, reload, close: () => closers.close() };
+  return { api, config, calls: gate, reload, close: () => closers.close() };
 }
 
 /** All or nothing: what cannot be read, or used, is told to whoever asked. */

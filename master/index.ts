@@ -181,6 +181,7 @@ export {
   textsOf,
   yamlLines,
 } from './config/index.ts';
+export type { CallGate } from './context/index.ts';
 export {
   type ExtPillar,
   extPillarFiles,

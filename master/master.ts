@@ -29,6 +29,7 @@ import {
   resolvePlainOptions,
   type SaltConfig,
 } from './config/index.ts';
+import type { CallGate } from './context/index.ts';
 import type { Assembly } from './create-master.ts';
 import type { MasterParts, ReplaceableParts, StartedParts } from './master-parts.ts';
 
@@ -63,6 +64,8 @@ export interface Master extends MasterApi {
   reload(next?: SaltConfig | MasterConfig | PlainOptions): Promise<ReloadReport>;
   /** The configuration that is in force. */
   readonly config: MasterConfig;
+  /** Through which calls of a member of a cluster begin. @internal */
+  readonly calls?: CallGate | undefined;
   /** Answers what is under way, then closes everything. May be called twice. */
   close(): Promise<void>;
   /**
@@ -184,6 +187,10 @@ class MasterInProcess implements Master, InProcessApi {
 
   get config(): MasterConfig {
     return this.#state.state === 'running' ? this.#state.assembly.config.all : this.#parts.config;
+  }
+
+  get calls(): CallGate | undefined {
+    return this.#state.state === 'running' ? this.#state.assembly.calls : undefined;
   }
 
   get keys(): InProcessApi['keys'] {

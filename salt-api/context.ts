@@ -3,6 +3,7 @@ import { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import {
+  type CallGate,
   type InProcessApi,
   linkSignals,
   longestTimerMs,
@@ -26,11 +27,13 @@ import { type SessionStore, sessionTokenOf } from './sessions.ts';
 export interface ServedMaster extends MasterApi {
   /** What a master of this process has in force: defaults for the API's options. */
   readonly config?: MasterConfig;
+  /** Counts what requests begin, where it is to be known. @internal */
+  readonly calls?: CallGate | undefined;
 }
 
 /** What routes share. */
 export interface ApiContext {
-  readonly master: InProcessApi & Pick<ServedMaster, 'config'>;
+  readonly master: InProcessApi & Pick<ServedMaster, 'calls' | 'config'>;
   readonly options: CompleteOptions;
   /** Looked at before anything else. */
   readonly hostGuard: HostGuard;

@@ -67,6 +67,7 @@ function answerPreflight(reply: FastifyReply, isListed: boolean): FastifyReply {
 const statuses: ReadonlyMap<string, number> = new Map([
   ['ERR_ARGS', 400],
   ['ERR_BAD_TGT', 400],
+  ['ERR_CLUSTER_ALONE', 503],
   ['ERR_DENIED', 401],
   ['ERR_EAUTH', 401],
   ['ERR_EAUTH_LIMIT', 429],
@@ -75,6 +76,7 @@ const statuses: ReadonlyMap<string, number> = new Map([
   ['ERR_JOB_LIMIT', 503],
   ['ERR_KEY_ID', 400],
   ['ERR_KEY_STATE', 409],
+  ['ERR_MASTER_DRAINING', 503],
   ['ERR_MASTER_STOPPED', 503],
   // As clients know it.
   ['ERR_NODEGROUP_UNKNOWN', 500],
@@ -171,7 +173,7 @@ async function isServing(
 ): Promise<boolean> {
   try {
     const { storeFull, cluster } = await master.status();
-    return !storeFull && cluster?.refusesWrites !== true;
+    return !storeFull && cluster?.refusesWrites !== true && cluster?.isDraining !== true;
   } catch {
     return false;
   }
@@ -209,6 +211,7 @@ export async function createServer(
   context.connections.protect(app.server, tls !== undefined);
   app.removeAllContentTypeParsers();
   addBounds(app, context);
+  addCallGate(app, context);
   addCommonHeaders(app, context);
   const receiveBody = addBodyReception(app, context);
   await addAppPage(app, context);
@@ -283,6 +286,28 @@ function createApp(
       tls === undefined
         ? createHttpServer(limits, handler)
         : createHttpsServer({ ...limits, ...secureContextOf(tls) }, handler),
+  });
+}
+
+/** What a request begins nothing by, and what is counted by its method. */
+const ungatedRoutes: ReadonlySet<string> = new Set(['/login', '/logout', '/rpc/:method']);
+
+/** While the master is drained, requests that would begin something are refused. */
+function addCallGate(app: FastifyInstance, { master, options }: ApiContext): void {
+  app.addHook('preHandler', (request, reply, done) => {
+    const { method, routeOptions } = request;
+    const route = routeOptions.url?.slice(options.rootPrefix.length) ?? '';
+    if (method === 'GET' || method === 'HEAD' || ungatedRoutes.has(route)) {
+      done();
+      return;
+    }
+    try {
+      const leave = master.calls?.enter();
+      if (leave !== undefined) reply.raw.once('close', leave);
+      done();
+    } catch (error) {
+      done(error instanceof Error ? error : new Error(String(error)));
+    }
   });
 }
 

@@ -14,6 +14,10 @@ interface TicketOptions extends ClusterCommandOptions {
   readonly seconds?: number;
 }
 
+interface DrainOptions extends ClusterCommandOptions {
+  readonly timeout?: number;
+}
+
 /** `saltbridge cluster`: masters on several machines that share a store. */
 export function addClusterCommand(program: Command, context: CommandContext): void {
   const cluster = program
@@ -66,6 +70,24 @@ export function addClusterCommand(program: Command, context: CommandContext): vo
         'remove saltbridge: cluster from its configuration before it is started again',
       ]);
     });
+  subcommand('drain', 'prepare the running member for a restart: it takes no new jobs and calls')
+    .option('--timeout <seconds>', 'how long calls may take to end (default: 300)', parseCount)
+    .action(async (options: DrainOptions) => {
+      const api = await context.openApi(options.configDir);
+      const { timeout: seconds } = options;
+      const left = await api.cluster.drain(seconds === undefined ? {} : { seconds });
+      if (left.active > 0) context.setExitCode(exitCodes.failure);
+      const calls = `${left.active} ${left.active === 1 ? 'call is' : 'calls are'} under way still`;
+      await tell(context, options, left, [
+        left.active === 0 ? 'this member is drained: it may be restarted' : calls,
+      ]);
+    });
+  subcommand('resume', 'let a member that was drained take jobs and calls again').action(
+    async (options: ClusterCommandOptions) => {
+      await (await context.openApi(options.configDir)).cluster.resume();
+      await tell(context, options, null, ['this member takes jobs and calls again']);
+    },
+  );
   subcommand('refound', 'begin the log anew with the store of this stopped master').action(
     async (options: ClusterCommandOptions) => {
       const receipt = await (await context.openCluster(options.configDir)).refound();
@@ -107,6 +129,7 @@ export function clusterLines(status: ClusterStatus): string[] {
     ...(status.refusesWrites
       ? ['alone        too few members are alive: jobs, key changes and signals are refused']
       : []),
+    ...(status.isDraining ? ['draining     it takes no new jobs and calls'] : []),
     ...(failingMs > 0
       ? [`log          has taken no write for ${Math.round(failingMs / 1000)} s`]
       : []),

@@ -46,6 +46,7 @@ Token = Union[str, Callable[[], str]]
 
 _RESPOND_ASYNC = {'Prefer': 'respond-async'}
 _RETRIED_STATUS = (408, 425, 429, 502, 503, 504)
+_REFUSED_FOR_NOW = ('ERR_CLUSTER_ALONE', 'ERR_MASTER_DRAINING')
 _NOT_SENT = (ConnectionRefusedError, socket.gaierror, ssl.SSLCertVerificationError)
 _NOT_SENT_CODES = (errno.EHOSTUNREACH, errno.ENETUNREACH)
 # Behind what follows it, readers of events are told that some may be missing.
@@ -412,8 +413,8 @@ class Bridge:
             try:
                 return self._ask_once(method, path, body, headers)
             except BridgeError as error:
-                if len(self._urls) > 1 and error.code == 'ERR_CLUSTER_ALONE':
-                    # Nothing was written.
+                if len(self._urls) > 1 and error.code in _REFUSED_FOR_NOW:
+                    # Nothing was done.
                     error.was_sent = False
                 is_transient = error.status is None or error.status in _RETRIED_STATUS
                 may_repeat = is_safe or (len(self._urls) > 1 and not error.was_sent)

@@ -26,6 +26,8 @@ export interface ClusterStatus {
   readonly refusesWrites: boolean;
   /** It has been cut off for so long (`stale_after`) that minions and tokens are refused as well. */
   readonly isStale: boolean;
+  /** It takes no new jobs and calls, because it is to be restarted (`drain`). */
+  readonly isDraining: boolean;
   /** How long the log has taken no write of this member, milliseconds. */
   readonly failingMs: number;
   /** Entries of the log that came again, and entries that no member made; none had an effect. */
@@ -40,6 +42,12 @@ export interface ClusterTicket {
   readonly ticket: string;
   /** Milliseconds since 1970. */
   readonly expiresAt: number;
+}
+
+/** What is left of a member that was drained. */
+interface DrainedMember {
+  /** Calls that had not ended in time. */
+  readonly active: number;
 }
 
 /** The cluster that a master is a member of. */
@@ -57,4 +65,14 @@ export interface ClusterApi {
    * @throws MasterError ERR_ARGS for a member that is alive, or unknown; ERR_NOT_SERVED
    */
   remove(request: { readonly member: string }): Promise<void>;
+  /**
+   * Prepares this member for a restart: hands over what one member does for all, refuses new jobs and
+   * calls with ERR_MASTER_DRAINING, and resolves when those that are under way have ended. Minions,
+   * and jobs that the others publish, are served as before.
+   * @param request `seconds`: how long calls may take to end. Default 300
+   * @throws MasterError ERR_NOT_SERVED
+   */
+  drain(request?: { readonly seconds?: number }): Promise<DrainedMember>;
+  /** Ends {@link drain}: this member takes jobs and calls again. @throws MasterError ERR_NOT_SERVED */
+  resume(): Promise<void>;
 }

@@ -28,6 +28,7 @@ export type MasterErrorCode =
   | 'ERR_RENDERER'
   | 'ERR_RENDER_GIVEN_UP'
   | 'ERR_READER_DROPPED'
+  | 'ERR_MASTER_DRAINING'
   | 'ERR_MASTER_STOPPED'
   | 'ERR_REACTION_UNKNOWN'
   | 'ERR_RPC_UNKNOWN_METHOD'
@@ -117,6 +118,12 @@ export const masterErrors: Readonly<Record<MasterErrorCode, ErrorEntry>> = {
   ERR_RENDER_GIVEN_UP: {
     meaning: 'A file took more time or memory than rendering may, or too many waited for it.',
     action: 'Look for a loop or a repetition without end in the file; minions ask again.',
+    retry: true,
+  },
+  ERR_MASTER_DRAINING: {
+    meaning:
+      'This member of the cluster is being drained before it is restarted; nothing was done.',
+    action: 'Call another member; saltbridge cluster resume lets this one go on.',
     retry: true,
   },
   ERR_MASTER_STOPPED: {

@@ -15,6 +15,7 @@ import {
 } from '../../store/index.ts';
 import type { ClusterStatus } from '../api/index.ts';
 import { type ClusterOptions, type FixedConfig, storeDirectory } from '../config/index.ts';
+import { CallGate } from './call-gate.ts';
 
 /** What a master has of its cluster. */
 export interface Cluster {
@@ -26,6 +27,8 @@ export interface Cluster {
   /** What the members share, and the log's servers do not have. */
   readonly secret: Uint8Array;
   status(): ClusterStatus;
+  /** Through which calls of this member's callers begin. */
+  readonly calls: CallGate;
   /** Cut off from the others for so long that what it knows is not to be acted upon any more. */
   isStale(): boolean;
   /**
@@ -215,6 +218,7 @@ export async function openCluster(deps: ClusterDeps): Promise<Cluster> {
     throw error;
   }
   const isStale = watchStaleness(store, options.staleAfterSeconds ?? staleAfterSeconds, closing);
+  const calls = new CallGate();
   const listeners = new Map<string, (value: WireMap, from: string) => void>();
   store.onMessage((body, from) => {
     const message = unpackLocal(body);
@@ -229,8 +233,9 @@ export async function openCluster(deps: ClusterDeps): Promise<Cluster> {
     secret,
     status: () => {
       const { isCutOff: _cutOff, health: _health, ...shown } = store.status;
-      return { name, member, ...shown, isStale: isStale() };
+      return { name, member, ...shown, isStale: isStale(), isDraining: calls.isClosed };
     },
+    calls,
     isStale,
     isGone: watchMembers(store, closing),
     slot: () => {

@@ -25,7 +25,7 @@ export interface MasterContext {
   /** `undefined`: this master shares its store with no other. */
   readonly cluster: Cluster | undefined;
   /** What one member of the cluster does for all; `undefined`: there is no other one. */
-  readonly duties: Pick<Duties, 'isHeld' | 'onHeld' | 'write'> | undefined;
+  readonly duties: Pick<Duties, 'handOver' | 'isHeld' | 'onHeld' | 'resume' | 'write'> | undefined;
   readonly disk: StoreDisk;
   /** `state_dir`; `undefined`: the store is the program's, and so is all that is kept. */
   readonly stateDirectory: string | undefined;

@@ -49,6 +49,7 @@ export class Duties {
   readonly #ending = new AbortController();
   readonly #listeners = new Set<HeldListener>();
   readonly #running: Promise<void>;
+  #isPaused = false;
   #term: Term | undefined;
   /** Ends a pause early. */
   #wake = new AbortController();
@@ -94,11 +95,26 @@ export class Duties {
     }
   }
 
+  /** Lets another member take over at once, and takes over no more until {@link resume}. */
+  async handOver(): Promise<void> {
+    this.#isPaused = true;
+    await this.#release();
+  }
+
+  resume(): void {
+    this.#isPaused = false;
+    this.look();
+  }
+
   /** Lets another member take over at once. */
   async close(): Promise<void> {
     this.#ending.abort();
     this.look();
     await this.#running;
+    await this.#release();
+  }
+
+  async #release(): Promise<void> {
     const lease = this.#term?.lease;
     this.#end();
     if (lease === undefined || this.#options.refusesWrites()) return;
@@ -115,8 +131,8 @@ export class Duties {
     while (!signal.aborted) {
       this.#wake = new AbortController();
       try {
-        if (this.#term === undefined) await this.#take();
-        else await this.#renew(this.#term);
+        if (this.#term === undefined && !this.#isPaused) await this.#take();
+        else if (this.#term !== undefined) await this.#renew(this.#term);
       } catch (error) {
         // Refused or not confirmed, for as long as too few members are alive: tried again.
         if (!(error instanceof StoreError)) log.error({ err: error }, 'lease of duties');
@@ -138,6 +154,10 @@ export class Duties {
     }
     const beganAt = performance.now();
     const lease = await Lease.acquire(store, { key: leaseKey, holder: member, ttlMs, now });
+    if (this.#isPaused) {
+      await lease.release();
+      return;
+    }
     const ending = new AbortController();
     setMaxListeners(0, ending.signal);
     this.#term = { lease, renewedAt: beganAt, ending, timer: undefined };

@@ -1,3 +1,4 @@
+export type { CallGate } from './call-gate.ts';
 export {
   type Cluster,
   clusterPlaceOf,

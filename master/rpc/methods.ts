@@ -540,6 +540,23 @@ export const rpcTable: RpcTableOf<CallableApi> = {
         failed: ({ member }) => ({ what: member }),
       },
     }),
+    drain: method({
+      isIdempotent: true,
+      parameters: Type.Object(
+        { seconds: Type.Optional(Type.Integer({ minimum: 0, maximum: 86_400 })) },
+        strict,
+      ),
+      access: 'host',
+      call: (api, p, _, by) => api.cluster.drain(p, by),
+      audit: { action: 'cluster.drain', done: () => ({}), failed: () => ({}) },
+    }),
+    resume: method({
+      isIdempotent: true,
+      parameters: Nothing,
+      access: 'host',
+      call: (api, _, _signal, by) => api.cluster.resume(by),
+      audit: { action: 'cluster.resume', done: () => ({}), failed: () => ({}) },
+    }),
   },
   logins: {
     login: method({

@@ -37,6 +37,7 @@ import {
   type RpcTable,
 } from '../api/index.ts';
 import { markedForm, markedJson, toJson } from '../arguments/index.ts';
+import type { CallGate } from '../context/index.ts';
 import { missedBySlowReader } from '../events/index.ts';
 import { methodsWithUser, namedMethods, rpcMethods } from './methods.ts';
 
@@ -49,6 +50,8 @@ export interface ServedCall {
   readonly api: MasterApi;
   readonly response: ServerResponse;
   readonly log: Logger;
+  /** Through which it begins. Default: it is not counted. */
+  readonly calls?: Pick<CallGate, 'enter'> | undefined;
   /** Writes what is large. */
   readonly steps: Pick<StepScheduler, 'run'>;
   /** What waits for the readers of streams. */
@@ -81,10 +84,20 @@ export async function serveCall(call: ServedCall & CallInput): Promise<void> {
   try {
     const complaint = method.complaint(parameters);
     if (complaint !== undefined) throw new MasterError('ERR_ARGS', `${name}: ${complaint}`);
-    await answer(call);
+    const leave = beginsSomething(method) ? call.calls?.enter() : undefined;
+    try {
+      await answer(call);
+    } finally {
+      leave?.();
+    }
   } catch (error) {
     failCall(call, error);
   }
+}
+
+/** Whether a member that is drained refuses it. */
+function beginsSomething({ access, isIdempotent, isLive }: RpcMethod): boolean {
+  return !isIdempotent && !isLive && access !== 'host' && access !== 'anybody';
 }
 
 /** Answers a call that failed. */
@@ -247,15 +260,24 @@ export class RpcServer {
   readonly #server: Server;
   readonly #scheduler = new StepScheduler();
   readonly #calls = new Set<AbortController>();
+  readonly #gate: Pick<CallGate, 'enter'> | undefined;
   #socketPath: string | undefined;
 
   /**
    * @param more - methods beside those of every master
    * @param maxEventBytes - the largest event: `max_event_size`
+   * @param gate - through which calls begin
    */
-  constructor(api: MasterApi, log: Logger, more: RpcTable = {}, maxEventBytes = 1_048_576) {
+  constructor(
+    api: MasterApi,
+    log: Logger,
+    more: RpcTable = {},
+    maxEventBytes = 1_048_576,
+    gate?: Pick<CallGate, 'enter'>,
+  ) {
     this.#api = api;
     this.#log = log;
+    this.#gate = gate;
     this.#methods = new Map([...rpcMethods, ...namedMethods(more)]);
     this.#sendPool = new SendPool({ messageBytes: maxEventBytes, totalBytes: maxStreamBytes });
     this.#server = createServer((request, response) => {
@@ -319,6 +341,7 @@ export class RpcServer {
     });
     const shared = {
       api: this.#api,
+      calls: this.#gate,
       log: this.#log,
       steps: this.#scheduler,
       sendPool: this.#sendPool,

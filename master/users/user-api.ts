@@ -247,8 +247,8 @@ function describeCluster(
   cluster: UserApiDeps['cluster'],
 ): Pick<MasterDescription, 'jobs' | 'isReady'> {
   if (cluster === undefined) return { isReady: true };
-  const { log, refusesWrites } = cluster.status();
-  return { jobs: log, isReady: !refusesWrites };
+  const { log, refusesWrites, isDraining } = cluster.status();
+  return { jobs: log, isReady: !refusesWrites && !isDraining };
 }
 
 function hasFullRights({ subject, policy }: Pick<UserSession, 'subject' | 'policy'>): boolean {

@@ -38,7 +38,8 @@ export function addRpcRoutes(app: FastifyInstance, context: ApiContext): void {
         if (method === undefined) refuseMethod(response, name);
         else {
           const { master: api, log, sendPool, bodies: steps } = context;
-          const call = { name, method, api, response, log, steps, sendPool };
+          const { calls } = api;
+          const call = { name, method, api, calls, response, log, steps, sendPool };
           let leave = (): void => {};
           try {
             const { parameters, by } = await permitted(context, call, request);

@@ -105,7 +105,13 @@ function completeApi(master: FakeMaster): MasterApi {
       plan: unexpected,
       ...jobs,
     },
-    cluster: { status: unexpected, ticket: unexpected, remove: unexpected },
+    cluster: {
+      status: unexpected,
+      ticket: unexpected,
+      remove: unexpected,
+      drain: unexpected,
+      resume: unexpected,
+    },
     events: { subscribe: unexpected, fire: unexpected, denials: unexpected, ...events },
     pillar: { show: unexpected, explain: unexpected, diff: unexpected, ...pillar },
     acl: {

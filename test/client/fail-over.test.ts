@@ -198,31 +198,49 @@ test.serial('a runner whose answer was lost is not called again', async (t) => {
   });
 });
 
-test.serial('a run is followed on at the next master', async (t) => {
-  let finish = (): void => {};
-  const isAsked = new Promise<void>((resolve) => {
-    finish = resolve;
-  });
-  let goOn = (): void => {};
-  let calls = 0;
-  const functions = {
-    'test.held': () => {
-      calls += 1;
-      finish();
-      return new Promise<string>((resolve) => {
-        goOn = () => resolve('done');
-      });
-    },
-  };
-  const minion = b.connect(t, 'held', functions);
-  let isConnected = false;
-  void minion.then(() => {
-    isConnected = true;
-  });
-  while (!isConnected) {
-    await b.master.keys.accept({ match: 'held' });
-    await new Promise((resolve) => setImmediate(resolve));
+/** A minion of the second master whose jobs last until the test says so. */
+class HeldMinion {
+  calls = 0;
+  #finish = (): void => {};
+  /** Resolves when it has the first job. */
+  readonly isAsked: Promise<void>;
+  #asked = (): void => {};
+
+  constructor() {
+    this.isAsked = new Promise((resolve) => {
+      this.#asked = resolve;
+    });
   }
+
+  async connect(t: ExecutionContext): Promise<void> {
+    const functions = {
+      'test.held': () => {
+        this.calls += 1;
+        this.#asked();
+        return new Promise<string>((resolve) => {
+          this.#finish = () => resolve('done');
+        });
+      },
+    };
+    let isConnected = false;
+    const connecting = b.connect(t, 'held', functions).then(() => {
+      isConnected = true;
+    });
+    while (!isConnected) {
+      await b.master.keys.accept({ match: 'held' });
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    await connecting;
+  }
+
+  goOn(): void {
+    this.#finish();
+  }
+}
+
+test.serial('a run is followed on at the next master', async (t) => {
+  const held = new HeldMinion();
+  await held.connect(t);
   const { api, line } = await both(t);
   const types: string[] = [];
   const run = (async () => {
@@ -230,14 +248,40 @@ test.serial('a run is followed on at the next master', async (t) => {
       types.push(update.type === 'return' ? String(update.return) : update.type);
     }
   })();
-  await within('the job', isAsked);
+  await within('the job', held.isAsked);
   await until('its first update', () => types.includes('published'));
   line.onRequest = () => false;
   line.cut();
-  goOn();
+  held.goOn();
   await within('the run', run);
   t.deepEqual(types, ['published', 'done', 'finished']);
-  t.is(calls, 1);
+  t.is(held.calls, 1);
+});
+
+test.serial('a member that is drained takes nothing new, and lets callers finish', async (t) => {
+  await new HeldMinion().connect(t);
+  await a.master.keys.create({ id: 'any', force: true });
+  const { api, line } = await both(t);
+  const token = await tokenOf('ann');
+  const alone = connectMaster({ url: line.url, token });
+  const run = api.jobs.run({ tgt: 'held', fun: 'test.held' })[Symbol.asyncIterator]();
+  t.like(await run.next(), { value: { type: 'published' } });
+  t.deepEqual(await a.master.cluster.drain({ seconds: 0 }), { active: 1 });
+  const request = { tgt: 'any', fun: 'test.ping' };
+  await t.throwsAsync(alone.jobs.publish(request), { code: 'ERR_MASTER_DRAINING' });
+  const headers = { 'x-auth-token': token, 'content-type': 'application/json' };
+  const body = JSON.stringify([{ client: 'local', ...request }]);
+  const { status } = await fetch(line.url, { method: 'POST', headers, body });
+  t.is(status, 503);
+  t.is((await fetch(`${line.url}/ready`)).status, 503);
+  t.true((await alone.cluster.status())?.isDraining);
+  const { jid } = await api.jobs.publish(request);
+  t.is((await api.jobs.show(jid)).jid, jid);
+  const drained = a.master.cluster.drain();
+  await run.return?.();
+  t.deepEqual(await within('the end of the run', drained), { active: 0 });
+  await a.master.cluster.resume();
+  t.truthy(await alone.jobs.publish(request));
 });
 
 test.serial('a stream of events goes on at the next master, and tells each once', async (t) => {

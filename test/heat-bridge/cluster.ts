@@ -28,6 +28,8 @@ export class TestMember {
       get isHeld() {
         return isHeld();
       },
+      handOver: async () => {},
+      resume: () => {},
       onHeld: (listener) => void this.#listeners.push(listener),
       write: async (operations) => void (await this.#lease?.write(operations)),
     };

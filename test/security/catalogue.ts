@@ -2124,6 +2124,7 @@ export const catalogue: readonly Threat[] = [
       clusterKeys('a minion that signs in at two members at once has one session'),
       clusterKeys('of two members that decide about a key at once, one is refused'),
       clusterKeys('of two jobs of one jid that two members keep at once, one is kept'),
+      clusterKeys('a return that two members take at once is kept once, and known to both'),
       clusterKeys('a message that comes again is not heard again'),
       clusterMasters('a request that comes again at another member has no second effect'),
       clusterMasters(
@@ -2206,6 +2207,7 @@ export const catalogue: readonly Threat[] = [
       settledJobs('a job that the next master learns of meanwhile is looked up once more'),
       settledJobs('what only reads is repeated, and what may have been done is not'),
       failOver('a runner whose answer was lost is not called again'),
+      failOver('a member that is drained takes nothing new, and lets callers finish'),
       failOver('a master that answers nothing any more is left, and the call goes on'),
       failOver('no address may be one over which a token goes in the clear'),
     ],

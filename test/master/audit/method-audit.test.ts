@@ -58,6 +58,8 @@ function parametersOf(token: string, other: string, target: string): Record<stri
     'cluster.status': {},
     'cluster.ticket': {},
     'cluster.remove': { member: 'none' },
+    'cluster.drain': {},
+    'cluster.resume': {},
     'logins.login': credentials,
     'logins.identify': { token },
     'logins.follow': { token },

@@ -41,6 +41,25 @@ test('one member has the duties, and another one when it leaves', async (t) => {
   await t.throwsAsync(first.write([put('a')]), { code: 'ERR_REVISION' });
 });
 
+test('a member that is drained hands them over, and takes them no more until it goes on', async (t) => {
+  const cluster = new TestCluster(t);
+  await cluster.found();
+  const [a, b] = [await cluster.open('a'), await cluster.open('b')];
+  const first = dutiesOf(t, a, 'a');
+  await until('a to have the duties', () => first.isHeld);
+  await first.handOver();
+  t.false(first.isHeld);
+  const second = dutiesOf(t, b, 'b');
+  await until('b to have the duties', () => second.isHeld);
+  await second.close();
+  const third = dutiesOf(t, b, 'b');
+  await until('b to have them again', () => third.isHeld);
+  t.false(first.isHeld);
+  await third.close();
+  first.resume();
+  await until('a to have them again', () => first.isHeld);
+});
+
 test('a member that was started again goes on with its duties', async (t) => {
   const cluster = new TestCluster(t);
   await cluster.found();
@@ -80,6 +99,8 @@ test('the schedule runs at the member that has the duties, which begins what the
           onHeld: (listener) => {
             begin = () => listener(new AbortController().signal);
           },
+          handOver: async () => {},
+          resume: () => {},
           write: async (operations) => {
             await store.write(operations);
           },

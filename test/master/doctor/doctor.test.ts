@@ -392,6 +392,7 @@ test('what is wrong with a cluster is told of the running master', async (t) => 
     isAlone: true,
     refusesWrites: true,
     isStale: false,
+    isDraining: false,
     failingMs: 9000,
     repeatedEntries: 0,
     foreignEntries: 0,
