@@ -131,6 +131,7 @@ export {
   readAuditLog,
   verifyAudit,
   verifyAuditLog,
+  verifyCopiedLogs,
 } from './audit/index.ts';
 export type {
   HeldKey,

@@ -8,6 +8,7 @@ import {
   type StoredHead,
   verifyAudit,
   verifyAuditLog,
+  verifyCopiedLogs,
 } from '../../master/index.ts';
 import type { CommandContext } from '../context.ts';
 import { exitCodes } from '../errors.ts';
@@ -22,6 +23,10 @@ interface AuditOptions {
 
 interface ShowOptions extends AuditOptions, Omit<AuditFilter, 'since'> {
   readonly since?: string;
+}
+
+interface VerifyOptions extends AuditOptions {
+  readonly members?: string;
 }
 
 /** `saltbridge audit`. */
@@ -47,10 +52,14 @@ export function addAuditCommand(program: Command, context: CommandContext): void
     .command('verify')
     .description('verify that the audit log, or copies of its files, have not been changed')
     .argument('[files...]', 'copied files, oldest first (default: the audit log)')
+    .option(
+      '--members <directory>',
+      'copies of the logs of all members of a cluster, each in a directory of its name',
+    )
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
-    .action((files: readonly string[], options: AuditOptions) =>
+    .action((files: readonly string[], options: VerifyOptions) =>
       verifyRecords(files, options, context),
     );
 }
@@ -67,14 +76,32 @@ async function showRecords(options: ShowOptions, context: CommandContext): Promi
 
 async function verifyRecords(
   files: readonly string[],
-  { configDir, json }: AuditOptions,
+  { configDir, json, members }: VerifyOptions,
   context: CommandContext,
 ): Promise<void> {
+  if (members !== undefined) return verifyMembers(members, json === true, context);
   const report =
     files.length > 0 ? await verifyAudit(files) : await verifyMasterLog(configDir, context);
   if (json) await printJson(context.stdout, report);
   else await printLine(context.stdout, formatReport(report));
   if (report.problems.length > 0) context.setExitCode(exitCodes.failure);
+}
+
+async function verifyMembers(
+  directory: string,
+  isJson: boolean,
+  context: CommandContext,
+): Promise<void> {
+  const report = await verifyCopiedLogs(directory);
+  if (isJson) await printJson(context.stdout, report);
+  else {
+    for (const { member, ...log } of report.members) {
+      await printLine(context.stdout, `${escapeName(member)}:\n${formatReport(log)}`);
+    }
+  }
+  if (report.members.some(({ problems }) => problems.length > 0)) {
+    context.setExitCode(exitCodes.failure);
+  }
 }
 
 async function verifyMasterLog(configDir: string, context: CommandContext): Promise<AuditReport> {

@@ -20,6 +20,7 @@ import {
   noAudit,
   RuledDecisions,
 } from './audit-log.ts';
+import { AuditWitness } from './witness.ts';
 
 /** Where calls are recorded. */
 interface CallAudit extends Pick<AuditTrail, 'append'> {
@@ -218,6 +219,11 @@ export async function createAudit({ config, context, seal }: AuditDeps): Promise
     }),
     (it) => it.close(),
   );
+  const { cluster } = context;
+  if (cluster !== undefined) {
+    const witness = new AuditWitness({ audit, cluster, store: context.store, id: config.fixed.id });
+    closers.add(witness, (it) => it.close());
+  }
   return {
     append: audit.append.bind(audit),
     digest: audit.digest.bind(audit),

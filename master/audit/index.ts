@@ -23,4 +23,5 @@ export {
   readAuditLog,
   verifyAudit,
   verifyAuditLog,
+  verifyCopiedLogs,
 } from './verify.ts';

@@ -1,5 +1,7 @@
 /** Whether an audit log is as it was written. */
 
+import { readdir } from 'node:fs/promises';
+import path from 'node:path';
 import { readStore } from '../../store/index.ts';
 import type { AuditHead, StoredHead } from '../api/index.ts';
 import { type MasterConfig, storeDirectory } from '../config/index.ts';
@@ -12,6 +14,7 @@ import {
   readHead,
   readLine,
 } from './audit-log.ts';
+import { readWitness } from './witness.ts';
 
 /** Something that is not as it was written. */
 export interface AuditProblem {
@@ -24,7 +27,9 @@ export interface AuditProblem {
     /** Records are missing at the beginning. */
     | 'begin-missing'
     /** Records are missing at the end, or others stand there. */
-    | 'end-missing';
+    | 'end-missing'
+    /** A record is another one than the log of another member of the cluster has noted. */
+    | 'other-history';
   readonly file: string;
   /** 1 is the first; 0: the file as a whole. */
   readonly line: number;
@@ -67,8 +72,49 @@ export async function verifyAudit(
   return verifier.report(files);
 }
 
+/** The logs of the members of a cluster. */
+interface ClusterAuditReport {
+  readonly members: readonly (AuditReport & { readonly member: string })[];
+}
+
+/**
+ * Reads the logs of the members of a cluster, each from its first line to its last, and compares them
+ * with what the others have noted of them.
+ * @param logs - files of each member, in their order, by its name
+ */
+async function verifyClusterAudit(
+  logs: ReadonlyMap<string, readonly string[]>,
+): Promise<ClusterAuditReport> {
+  const notes = await readNotes([...logs.values()].flat());
+  const members: (AuditReport & { readonly member: string })[] = [];
+  for (const [member, files] of logs) {
+    const verifier = new Verifier(undefined, notes.get(member));
+    for (const file of files) await verifier.read(file);
+    members.push({ member, ...verifier.report(files) });
+  }
+  return { members };
+}
+
+/** Records by number, with the hash that others have noted of them. */
+type NotedRecords = ReadonlyMap<number, string>;
+
+async function readNotes(files: readonly string[]): Promise<ReadonlyMap<string, NotedRecords>> {
+  const notes = new Map<string, Map<number, string>>();
+  for (const file of files) {
+    for await (const { text } of linesOf(file)) {
+      const record = readLine(text);
+      const witness = record && readWitness(record);
+      if (witness === undefined) continue;
+      const own = notes.get(witness.member) ?? new Map<number, string>();
+      notes.set(witness.member, own.set(witness.sequence, witness.hash));
+    }
+  }
+  return notes;
+}
+
 class Verifier {
   readonly #expected: ExpectedLog | undefined;
+  readonly #noted: NotedRecords;
   readonly #problems: AuditProblem[] = [];
   #records = 0;
   #first = 0;
@@ -78,8 +124,9 @@ class Verifier {
   #hashAtExpected: string | undefined;
   #isUnfinished = false;
 
-  constructor(expected: ExpectedLog | undefined) {
+  constructor(expected: ExpectedLog | undefined, noted: NotedRecords = new Map()) {
     this.#expected = expected;
+    this.#noted = noted;
   }
 
   async read(file: string): Promise<void> {
@@ -102,7 +149,7 @@ class Verifier {
       first: this.#first,
       last,
       ...(time === undefined ? {} : { lastAt: time }),
-      isEndKnown: this.#expected !== undefined,
+      isEndKnown: this.#expected !== undefined || this.#noted.size > 0,
       isUnfinished: this.#isUnfinished,
       problems: this.#problems,
     };
@@ -122,6 +169,12 @@ class Verifier {
     this.#records += 1;
     if (before === undefined) this.#first = record.sequence;
     if (record.sequence === this.#expected?.sequence) this.#hashAtExpected = record.hash;
+    const noted = this.#noted.get(record.sequence);
+    // protection: audit-noted-elsewhere
+    if (noted !== undefined && noted !== record.hash) {
+      const reason = `record ${record.sequence} is not the one that another member has noted`;
+      this.#complain('other-history', file, line, reason);
+    }
     this.#last = record;
   }
 
@@ -130,6 +183,12 @@ class Verifier {
     if (first !== undefined && this.#first > first) {
       const reason = `it begins with record ${this.#first}; ${first} is the first one kept`;
       this.#complain('begin-missing', firstFile, 0, reason);
+    }
+    const latest = Math.max(0, ...this.#noted.keys());
+    if (latest > last) {
+      const reason = `it ends with record ${last}; another member has noted record ${latest}`;
+      // protection: audit-ends-noted-elsewhere
+      this.#complain('end-missing', lastFile, 0, reason);
     }
     if (sequence === undefined || sequence === 0 || this.#hashAtExpected === hash) return;
     const reason = `it ends with record ${last}; record ${sequence} is known and not there`;
@@ -140,6 +199,18 @@ class Verifier {
   #complain(kind: AuditProblem['kind'], file: string, line: number, reason: string): void {
     this.#problems.push({ kind, file, line, reason });
   }
+}
+
+/**
+ * As {@link verifyClusterAudit}, with copies of the audit directories of members below one directory,
+ * each by the name of its member.
+ */
+export async function verifyCopiedLogs(directory: string): Promise<ClusterAuditReport> {
+  const found = await readdir(directory, { withFileTypes: true });
+  const names = found.filter((it) => it.isDirectory()).map(({ name }) => name);
+  const logs = new Map<string, readonly string[]>();
+  for (const name of names.sort()) logs.set(name, await auditFiles(path.join(directory, name)));
+  return verifyClusterAudit(logs);
 }
 
 // Reading and filtering records, whether a master runs or not.

@@ -2181,6 +2181,14 @@ export const catalogue: readonly Threat[] = [
     ],
   },
   {
+    id: 'H-86m',
+    threat: 'cluster: who has one master writes its audit log anew',
+    tests: [
+      audit('a log that was written anew is not the one that another member has noted'),
+      audit('a log whose end was cut off ends before the record that another member has noted'),
+    ],
+  },
+  {
     id: 'H-86f',
     threat: 'cluster: what was revoked serves on at a member that is cut off',
     tests: [

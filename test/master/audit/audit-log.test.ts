@@ -4,6 +4,7 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import {
   appendFileSync,
+  mkdirSync,
   readdirSync,
   readFileSync,
   rmSync,
@@ -16,6 +17,8 @@ import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
 import { type AuditEntry, named, RuledDecisions } from '../../../master/audit/audit-log.ts';
+import { AuditWitness } from '../../../master/audit/witness.ts';
+import { createOwnStore } from '../../../master/context/own-store.ts';
 import {
   type AuditFilter,
   type AuditRecord,
@@ -24,7 +27,9 @@ import {
   readAuditLog,
   resolveMasterConfig,
   verifyAuditLog,
+  verifyCopiedLogs,
 } from '../../../master/index.ts';
+import { createMemoryStore } from '../../../store/index.ts';
 import { auditRecords } from '../../helpers/audit-records.ts';
 import { until } from '../../helpers/deadline.ts';
 import { tries } from '../../helpers/effort.ts';
@@ -128,6 +133,65 @@ test('a record that was written again with a hash of its own breaks the chain', 
   const [, forged = ''] = await other.lines();
   changeLines(log.file, ([first = '', , last = '']) => [first, forged, last]);
   t.deepEqual(await kinds(log), ['broken-chain']);
+});
+
+interface MemberLogs {
+  /** With a log of each member, by its name. */
+  readonly directory: string;
+  readonly a: TestLog;
+  readonly b: TestLog;
+}
+
+/** Three records of a, of which b has noted the last. */
+async function notedLogs(t: ExecutionContext): Promise<MemberLogs> {
+  const directory = temporaryDirectory(t);
+  const store = createMemoryStore();
+  const [a, b] = ['a', 'b'].map((name) => {
+    mkdirSync(path.join(directory, name), { mode: 0o700 });
+    return testLog(t, path.join(directory, name), createOwnStore(store, name));
+  });
+  if (a === undefined || b === undefined) throw new Error('no logs');
+  await write(a, ['one', 'two', 'three']);
+  const audit = await b.open();
+  const status = () => ({ members: [{ name: 'a' }, { name: 'b' }] });
+  const witness = new AuditWitness({ audit, cluster: { member: 'b', status }, store, id: 'm' });
+  t.teardown(() => witness.close());
+  for (let times = 0; times < 2; times += 1) await witness.note();
+  await audit.close();
+  return { directory, a, b };
+}
+
+async function write(log: TestLog, texts: readonly string[]): Promise<void> {
+  const audit = await log.open();
+  for (const text of texts) audit.append(entry(text));
+  await audit.close();
+}
+
+async function problemsOf(directory: string): Promise<string[]> {
+  const { members } = await verifyCopiedLogs(directory);
+  return members.flatMap(({ member, problems }) => problems.map(({ kind }) => `${member} ${kind}`));
+}
+
+test('members note how far the logs of others are, once, and the logs are verified as one', async (t) => {
+  const { directory, a, b } = await notedLogs(t);
+  t.deepEqual(await problemsOf(directory), []);
+  t.is((await b.lines()).length, 1);
+  await write(a, ['four']);
+  t.deepEqual(await problemsOf(directory), []);
+});
+
+test('a log that was written anew is not the one that another member has noted', async (t) => {
+  const { directory, a } = await notedLogs(t);
+  for (const file of await a.files()) rmSync(file);
+  await write(testLog(t, a.directory), ['one', 'two', 'other', 'four']);
+  t.deepEqual(await problemsOf(directory), ['a other-history']);
+});
+
+test('a log whose end was cut off ends before the record that another member has noted', async (t) => {
+  const { directory, a } = await notedLogs(t);
+  for (const file of await a.files()) rmSync(file);
+  await write(testLog(t, a.directory), ['one']);
+  t.deepEqual(await problemsOf(directory), ['a end-missing']);
 });
 
 test('a last line that a crash tore is put aside, and the log goes on and says so', async (t) => {

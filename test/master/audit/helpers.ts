@@ -23,8 +23,11 @@ export interface TestLog {
   lines(): Promise<string[]>;
 }
 
-export function testLog(t: ExecutionContext, directory: string = temporaryDirectory(t)): TestLog {
-  const store = createMemoryStore();
+export function testLog(
+  t: ExecutionContext,
+  directory: string = temporaryDirectory(t),
+  store: Store = createMemoryStore(),
+): TestLog {
   const files = (): Promise<string[]> => auditFiles(directory);
   return {
     directory,
