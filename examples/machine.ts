@@ -35,7 +35,7 @@ export class Machine {
     this.#program('service', serviceScriptFor(this.folder));
     // Ends its processes with this one, however that ends.
     const ends = `cat >/dev/null
-      kill -KILL -- "-$(cat ${this.folder}/pid)"
+      kill -KILL "-$(cat ${this.folder}/pid)"
       for file in ${this.folder}/${pidFiles}; do kill -KILL "$(cat "$file")"; done`;
     this.#guard = spawn('sh', ['-c', ends], {
       detached: true,
