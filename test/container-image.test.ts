@@ -1,7 +1,7 @@
 /** The container image: built from the Debian package, and run with a read-only root. */
 
 import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -14,13 +14,14 @@ import { temporaryDirectory } from './helpers/temporary-directory.ts';
 
 const isAsked = process.env.SALTBRIDGE_PACKAGES !== undefined;
 const has = (program: string): boolean => spawnSync(program, ['--version']).error === undefined;
-const tools = ['dpkg-deb', 'mmdebstrap', 'podman'];
+/** crun does not run where both versions of cgroups are mounted. */
+const needsRunc = existsSync('/sys/fs/cgroup/unified');
+const tools = ['dpkg-deb', 'mmdebstrap', 'podman', ...(needsRunc ? ['runc'] : [])];
 const withPodman = testWhere(
   isAsked && tools.every(has),
   isAsked ? tools.join(', ') : 'npm run campaign -- packages',
 );
 
-/** crun does not run where both versions of cgroups are mounted. */
 const engine = ['--cgroup-manager', 'cgroupfs', ...(has('runc') ? ['--runtime', 'runc'] : [])];
 
 function podman(...argv: string[]): string {
