@@ -10,12 +10,13 @@ import {
   createCommandApi,
   createReactionCommands,
 } from './commands/command-api.ts';
-import { Catalog, type CommandInfo } from './commands/command-catalog.ts';
+import { Catalog, type CommandInfo, describeCommand } from './commands/command-catalog.ts';
 import type { CommandDefinition, TypedCommand } from './commands/command-definition.ts';
 import type { CommandCaller, CommandHandle, CommandRequest } from './commands/command-request.ts';
 import { addCommandRoutes } from './commands/command-routes.ts';
 import type { CommandRun } from './commands/command-run.ts';
 import { CommandRunner } from './commands/command-runner.ts';
+import { jsonDigest } from './commands/idempotency-keys.ts';
 import type { Parameters } from './commands/parameters.ts';
 import { parseRunQuotas, type RunQuotas } from './commands/run-limits.ts';
 import { openDeployments } from './deployments/open-deployments.ts';
@@ -33,7 +34,7 @@ import { addMuranoRoutes } from './murano/murano-routes.ts';
 import { openMurano } from './murano/open-murano.ts';
 import { parseSections } from './options.ts';
 import { createPlanApi, type PlanApi, planMethods } from './plans/plan-api.ts';
-import { PlanCatalog, type PlanInfo } from './plans/plan-catalog.ts';
+import { describePlan, PlanCatalog, type PlanInfo } from './plans/plan-catalog.ts';
 import type { PlanDefinition, TypedPlan } from './plans/plan-definition.ts';
 import type { PlanHandle, PlanRequest } from './plans/plan-request.ts';
 import { addPlanRoutes } from './plans/plan-routes.ts';
@@ -323,6 +324,9 @@ class BridgeOfMaster implements Bridge<CommandTypes, PlanTypes> {
   }
 }
 
+/** Of a digest: enough to tell two catalogs apart. */
+const versionDigits = 12;
+
 /** Each part with its section of the configuration. @throws BridgeError */
 async function openModules(
   master: ExtensionHost,
@@ -337,6 +341,8 @@ async function openModules(
   const loaded = await requireCatalog(files, definitions);
   const catalog = new Catalog([...loaded.definitions, ...definitions]);
   const book = new PlanCatalog([...loaded.plans, ...planned], catalog);
+  const described = [catalog.list().map(describeCommand), book.list().map(describePlan)];
+  host.shared.cluster?.announce('catalog', jsonDigest(described).slice(0, versionDigits));
   const quotas = parseRunQuotas(sections.runs);
   const traces = await Traces.open();
   const commands = await openCommands(host, { catalog, service, quotas, traces });

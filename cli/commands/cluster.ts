@@ -124,7 +124,9 @@ export function clusterLines(status: ClusterStatus): string[] {
     ...members.map((it) => {
       const skew = it.clockSkewMs === undefined ? '' : `, clock ${Math.round(it.clockSkewMs)} ms`;
       const state = it.isAlive ? 'alive' : 'not heard';
-      return `member       ${escapeName(it.name)}: ${state}, position ${it.position}${skew}`;
+      const versions = Object.entries(it.versions ?? {}).map(([kind, id]) => `, ${kind} ${id}`);
+      const told = escapeName(versions.sort().join(''));
+      return `member       ${escapeName(it.name)}: ${state}, position ${it.position}${skew}${told}`;
     }),
     ...(status.refusesWrites
       ? ['alone        too few members are alive: jobs, key changes and signals are refused']

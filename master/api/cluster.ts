@@ -6,6 +6,8 @@ interface ClusterMember {
   /** Position up to which it has applied the log. */
   readonly position: number;
   readonly isAlive: boolean;
+  /** What it is configured with (`policy`, `catalog`), by digests: equal ones mean the same. */
+  readonly versions?: Readonly<Record<string, string>>;
   /** How far its clock is ahead of this one's, milliseconds; `undefined`: not heard yet. */
   readonly clockSkewMs?: number | undefined;
 }

@@ -16,6 +16,7 @@ import {
 import type { ClusterStatus } from '../api/index.ts';
 import { type ClusterOptions, type FixedConfig, storeDirectory } from '../config/index.ts';
 import { CallGate } from './call-gate.ts';
+import { MemberVersions } from './versions.ts';
 
 /** What a master has of its cluster. */
 export interface Cluster {
@@ -36,6 +37,8 @@ export interface Cluster {
    * did.
    */
   isGone(member: string): boolean;
+  /** Tells the other members what this one is configured with, by a digest of it. */
+  announce(kind: string, version: string): void;
   /** A number that no other member has, unless the cluster has more than 16. */
   slot(): number;
   /** A key of 32 bytes, the same at all members; the secret is not known by it. */
@@ -219,6 +222,7 @@ export async function openCluster(deps: ClusterDeps): Promise<Cluster> {
   }
   const isStale = watchStaleness(store, options.staleAfterSeconds ?? staleAfterSeconds, closing);
   const calls = new CallGate();
+  const versions = await MemberVersions.open(store, member, closing);
   const listeners = new Map<string, (value: WireMap, from: string) => void>();
   store.onMessage((body, from) => {
     const message = unpackLocal(body);
@@ -233,9 +237,14 @@ export async function openCluster(deps: ClusterDeps): Promise<Cluster> {
     secret,
     status: () => {
       const { isCutOff: _cutOff, health: _health, ...shown } = store.status;
-      return { name, member, ...shown, isStale: isStale(), isDraining: calls.isClosed };
+      const members = shown.members.map((it) => ({ ...it, versions: versions.of(it.name) }));
+      const names = members.filter((it) => it.isAlive).map((it) => it.name);
+      const warnings = [...shown.warnings, ...versions.differences(names)];
+      const own = { isStale: isStale(), isDraining: calls.isClosed };
+      return { name, member, ...shown, members, warnings, ...own };
     },
     calls,
+    announce: (kind, version) => versions.announce(kind, version),
     isStale,
     isGone: watchMembers(store, closing),
     slot: () => {

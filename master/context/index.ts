@@ -25,3 +25,4 @@ export {
 } from './join-frames.ts';
 export { JoinService } from './join-service.ts';
 export { ownPrefix } from './own-store.ts';
+export { versionOf } from './versions.ts';

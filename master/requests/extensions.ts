@@ -227,6 +227,8 @@ interface AreaCluster {
    * @throws StoreError ERR_REVISION otherwise, and as {@link StateArea.write}
    */
   writeHeld(operations: readonly StateOperation[]): Promise<void>;
+  /** Tells the other members what this one is configured with, by a digest of it. */
+  announce(kind: string, version: string): void;
   /** A key of 32 bytes that all members make alike, and that is in no copy of the store. */
   derive(purpose: string): Uint8Array;
 }
@@ -249,7 +251,9 @@ function openStateArea(store: Store, seal: Seal, name: string): StateArea {
 
 /** What a shared area needs of the master. */
 interface SharedStore extends Pick<MasterContext, 'duties' | 'log' | 'store'> {
-  readonly cluster: Pick<Cluster, 'derive' | 'follow' | 'isGone' | 'member'> | undefined;
+  readonly cluster:
+    | Pick<Cluster, 'announce' | 'derive' | 'follow' | 'isGone' | 'member'>
+    | undefined;
 }
 
 /** The part of the store that belongs to the extension of this name at all members of a cluster. */
@@ -270,6 +274,7 @@ export function openSharedArea(
       duties && {
         member: cluster.member,
         isGone: (member) => cluster.isGone(member),
+        announce: (kind, version) => cluster.announce(kind, version),
         get isHeld() {
           return duties.isHeld;
         },

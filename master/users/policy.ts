@@ -28,7 +28,7 @@ import {
   type ReloadableConfig,
   rulesOf,
 } from '../config/index.ts';
-import type { MasterContext } from '../context/index.ts';
+import { type MasterContext, versionOf } from '../context/index.ts';
 import type { Jobs, TargetResolver } from '../jobs/index.ts';
 import { DecisionRecorder, type MinionQuestion } from './decisions.ts';
 
@@ -251,7 +251,16 @@ export async function openPolicy(deps: PolicyDeps): Promise<OpenPolicy> {
   const gate = new PolicyGate({ policy, config, ruled: audit.ruled, recorder: decisions });
   const log = context.log.child({ component: 'policy' });
   logPolicyMode(config.current, log);
-  config.onChange((current) => logPolicyMode(current, log));
+  const announce = (): void => {
+    const { all } = config;
+    const content = [rulesOf(all), all.nodegroups, all.acl.mode, all.acl.learnActions];
+    context.cluster?.announce('policy', versionOf(content));
+  };
+  announce();
+  config.onChange((current) => {
+    logPolicyMode(current, log);
+    announce();
+  });
   return { policy, gate, decisions };
 }
 

@@ -82,6 +82,10 @@ test.serial('a run of one member is found at another, by its key and its id', as
     t.deepEqual([status, results[0]?.return], ['succeeded', 'one']);
   }
   await heard('one');
+  const { members = [] } = (await b.master.cluster.status()) ?? {};
+  const catalogs = members.map(({ versions }) => versions?.catalog);
+  t.deepEqual(catalogs, [catalogs[0], catalogs[0], catalogs[0]]);
+  t.regex(catalogs[0] ?? '', /^[0-9a-f]{12}$/);
 });
 
 test.serial('one key at two members at once is one run', async (t) => {

@@ -41,6 +41,7 @@ export class TestMember {
         cluster: {
           member: name,
           isGone: () => false,
+          announce: () => {},
           derive: () => Buffer.alloc(32, 7),
           follow: (prefix, listener) => store.onChange(prefix, listener, end.signal),
         },

@@ -3,6 +3,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync 
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
+import { allow } from '../../../acl/index.ts';
 import { encodeFrame, frameKinds, parseTicket } from '../../../master/context/index.ts';
 import {
   type JobReturn,
@@ -68,6 +69,39 @@ test.serial('each tells of the cluster and its members', async (t) => {
     t.deepEqual((await master.status()).cluster?.member, config.cluster?.member);
   }
 });
+
+test.serial(
+  'each tells which policy the others have, and warns where it is another one',
+  async (t) => {
+    const versionsAtA = async () => {
+      const { members = [], warnings = [] } = (await a.master.cluster.status()) ?? {};
+      const policies = members.map(({ versions }) => versions?.policy ?? '');
+      return { policies, warning: warnings.find((it) => it.includes('of the policy')) };
+    };
+    const become = async (isSame: boolean): Promise<string | undefined> => {
+      for (;;) {
+        const { policies, warning } = await versionsAtA();
+        const isThere = policies.length === 2 && !policies.includes('');
+        if (isThere && (new Set(policies).size === 1) === isSame) return warning;
+        await new Promise((resolve) => setTimeout(resolve, 10));
+      }
+    };
+    t.is(await within('one policy', become(true)), undefined);
+    const rule = allow('more', {
+      subject: { minion: '*' },
+      action: 'signal',
+      resource: { tag: 'x' },
+    });
+    const none = { signals: [], mode: 'enforce', learnActions: [], recordData: false } as const;
+    await b.master.reload(masters.configOf('b', { acl: { ...none, rules: [rule] } }));
+    t.regex(
+      (await within('two policies', become(false))) ?? '',
+      /policy: a [0-9a-f]{12}, b [0-9a-f]{12}/,
+    );
+    await b.master.reload(b.config);
+    t.is(await within('one policy again', become(true)), undefined);
+  },
+);
 
 test.serial('a ticket is good once', async (t) => {
   const { ticket } = await a.master.cluster.ticket();

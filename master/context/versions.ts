@@ -1,0 +1,92 @@
+/** What members of a cluster are configured with: each tells the others its digests. */
+
+import { createHash } from 'node:crypto';
+import type { Key, LogStore } from '../../store/index.ts';
+
+const prefix: Key = ['cluster', 'versions'];
+const retryMs = 2000;
+const digits = 12;
+
+/** A short digest of what is the same at members that do the same. */
+export function versionOf(content: unknown): string {
+  return createHash('sha256').update(JSON.stringify(content)).digest('hex').slice(0, digits);
+}
+
+/** Versions by their kind, such as `policy` and `catalog`. */
+export type Versions = Readonly<Record<string, string>>;
+
+/** The versions of all members, in the store of the cluster. */
+export class MemberVersions {
+  readonly #store: LogStore;
+  readonly #member: string;
+  readonly #known = new Map<string, Map<string, string>>();
+  readonly #own = new Map<string, string>();
+  readonly #timer: NodeJS.Timeout;
+
+  private constructor(store: LogStore, member: string, closing: AbortSignal) {
+    this.#store = store;
+    this.#member = member;
+    store.onChange(
+      prefix,
+      (change) => {
+        if (change.type === 'put') this.#note(change.entry.key, change.entry.value);
+      },
+      closing,
+    );
+    this.#timer = setInterval(() => this.#write(), retryMs).unref();
+    closing.addEventListener('abort', () => clearInterval(this.#timer), { once: true });
+  }
+
+  static async open(
+    store: LogStore,
+    member: string,
+    closing: AbortSignal,
+  ): Promise<MemberVersions> {
+    const versions = new MemberVersions(store, member, closing);
+    for await (const { key } of store.list(prefix)) {
+      const entry = await store.get(key);
+      if (entry !== undefined) versions.#note(key, entry.value);
+    }
+    return versions;
+  }
+
+  of(member: string): Versions {
+    return Object.fromEntries(this.#known.get(member) ?? []);
+  }
+
+  /** Tells the others a version of this member, as soon as something can be written. */
+  announce(kind: string, version: string): void {
+    this.#own.set(kind, version);
+    this.#write();
+  }
+
+  /** Kinds of which not all of these members have the same version, in a sentence each. */
+  differences(members: readonly string[]): readonly string[] {
+    const kinds = new Set(members.flatMap((member) => Object.keys(this.of(member))));
+    return [...kinds].flatMap((kind) => {
+      const told = members.flatMap((member) => {
+        const version = this.of(member)[kind];
+        return version === undefined ? [] : { member, version };
+      });
+      if (new Set(told.map(({ version }) => version)).size < 2) return [];
+      const texts = told.map(({ member, version }) => `${member} ${version}`);
+      return `members have different versions of the ${kind}: ${texts.join(', ')}`;
+    });
+  }
+
+  #note(key: Key, value: Uint8Array): void {
+    const [, , member = '', kind = ''] = key;
+    const versions = this.#known.get(member) ?? new Map<string, string>();
+    this.#known.set(member, versions.set(kind, Buffer.from(value).toString('utf8')));
+  }
+
+  #write(): void {
+    const known = this.of(this.#member);
+    for (const [kind, version] of this.#own) {
+      if (known[kind] === version || this.#store.status.refusesWrites) continue;
+      const key = [...prefix, this.#member, kind];
+      // The next look sees whether it was written.
+      this.#store.write([{ op: 'put', key, value: Buffer.from(version) }]).catch(() => {});
+    }
+  }
+}
