@@ -298,7 +298,12 @@ export class CommandRunner {
     const parameters = command.check(params);
     const caller = await acquireCaller(host, carried.caller, this.#places);
     try {
-      const minions = (await this.#keys.get(owner))?.minions ?? [];
+      const kept = await this.#keys.get(owner);
+      const isLate = kept === undefined || host.now() >= kept.deadline;
+      if (isLate && (kept === undefined || (await findJob(host, kept.id)) === undefined)) {
+        throw lateRunError(name);
+      }
+      const minions = kept?.minions ?? [];
       const digest = jsonDigest([parameters, target]);
       const call = { caller, command, parameters, minions };
       await this.start({ ...call, key: { owner, digest, carried } });
@@ -568,6 +573,12 @@ export class CommandRunner {
       hidden.forget();
     }
   }
+}
+
+/** Nothing of it was done, and whoever asked for it waits no more. */
+function lateRunError(name: string): BridgeError {
+  const text = 'it was not begun before its deadline; ask again';
+  return new BridgeError('ERR_RUN_UNKNOWN', `${name}: ${text}`);
 }
 
 function isConflict(error: unknown): boolean {

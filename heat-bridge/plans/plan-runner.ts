@@ -34,6 +34,7 @@ import {
 import type { Parameters } from '../commands/parameters.ts';
 import type { RunQuotas } from '../commands/run-limits.ts';
 import { RunRegistry } from '../commands/tracked-run.ts';
+import { BridgeError } from '../errors.ts';
 import { resolveProject } from '../keystone.ts';
 import {
   type CompiledPlan,
@@ -264,6 +265,12 @@ export class PlanRunner {
     const parameters = plan.check(params);
     const caller = await acquireCaller(host, carried.caller, this.#places);
     try {
+      const { begun = [] } = (await this.#keys.get(owner)) ?? {};
+      if (begun.length === 0 && host.now() >= carried.deadline) {
+        // Nothing of it was done, and whoever asked for it waits no more.
+        const text = 'it was not begun before its deadline; ask again';
+        throw new BridgeError('ERR_RUN_UNKNOWN', `${name}: ${text}`);
+      }
       const call = { plan, parameters, caller, request: { groups, undoOnCancel } };
       await this.#byOwner.run(JSON.stringify(owner), () => this.#runOnce(call, { owner, carried }));
     } catch (error) {
