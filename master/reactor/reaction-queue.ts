@@ -152,7 +152,7 @@ export interface QueueConditions {
 }
 
 export interface ReactionQueueOptions {
-  readonly store: Store;
+  readonly store: Pick<Store, 'get' | 'list' | 'write'>;
   /** `undefined`: no other master has the queue. */
   readonly cluster: Pick<Cluster, 'follow' | 'isGone' | 'member'> | undefined;
   readonly log: Logger;
@@ -170,6 +170,8 @@ interface RunElsewhere {
 }
 
 const nobody = '';
+/** Longer than a write takes effect after it has failed. */
+const unconfirmedMs = 60_000;
 /** That no row has. */
 const noRevision = Number.MAX_SAFE_INTEGER;
 
@@ -188,6 +190,8 @@ export class ReactionQueue {
   readonly #elsewhere = new Map<string, RunElsewhere>();
   /** Of the rows of this process in the store of a cluster. */
   readonly #revisions = new Map<string, number>();
+  /** Of which nobody knows whether they were kept: they are taken over where they were. */
+  readonly #unconfirmed = new Set<string>();
   #onLeft: () => void = () => {};
 
   private constructor(options: ReactionQueueOptions) {
@@ -235,6 +239,7 @@ export class ReactionQueue {
     const known = this.#elsewhere.get(jid);
     if (known === undefined) return undefined;
     const run = this.#owned(known.run);
+    this.#unconfirmed.delete(jid);
     const put = { op: 'put', key: openKey(jid), value: packRun(run) } as const;
     try {
       // protection: reactions-taken-once
@@ -257,6 +262,22 @@ export class ReactionQueue {
         // It is taken over once this member is missed.
       });
     }
+  }
+
+  /** In a cluster a write that fails may be applied all the same, now or later. */
+  #doubt(run: OpenRun): void {
+    const { jid } = run;
+    if (this.#options.cluster === undefined) return;
+    this.#unconfirmed.add(jid);
+    setTimeout(() => this.#unconfirmed.delete(jid), unconfirmedMs).unref();
+    const revision = this.#revisions.get(jid);
+    if (revision !== undefined) this.#setAside(this.#owned(run), revision);
+  }
+
+  #setAside(run: OpenRun, revision: number): void {
+    this.#open.delete(run.jid);
+    this.#revisions.delete(run.jid);
+    this.#elsewhere.set(run.jid, { run, revision });
   }
 
   #owned(run: OpenRun): OpenRun {
@@ -283,15 +304,14 @@ export class ReactionQueue {
     }
     const { value, revision } = change.entry;
     const run = unpackOpenRun(value);
-    if (cluster === undefined || run.process === this.#process) {
+    const isOwn = run.process === this.#process && !this.#unconfirmed.has(jid);
+    if (cluster === undefined || isOwn) {
       this.#elsewhere.delete(jid);
       this.#open.set(jid, run);
       if (cluster !== undefined) this.#revisions.set(jid, revision);
       return;
     }
-    this.#open.delete(jid);
-    this.#revisions.delete(jid);
-    this.#elsewhere.set(jid, { run, revision });
+    this.#setAside(run, revision);
     if (run.process === nobody) this.#onLeft();
   }
 
@@ -341,7 +361,10 @@ export class ReactionQueue {
       return 'queued';
     } catch (error) {
       this.#open.delete(run.jid);
-      if (!isConflict(error)) throw error;
+      if (!isConflict(error)) {
+        this.#doubt(run);
+        throw error;
+      }
       return (await this.isKnown(conditions.mark)) ? 'repeated' : 'once';
     }
   }

@@ -1,13 +1,17 @@
 /** Members of a cluster have one queue of reactions. */
 import test, { type ExecutionContext } from 'ava';
-import { createSilentLogger } from '../../../master/index.ts';
+import { createSilentLogger, StoreError } from '../../../master/index.ts';
 import { type OpenRun, ReactionQueue } from '../../../master/reactor/reaction-queue.ts';
 import type { LogStore } from '../../../store/log/log-store.ts';
 import { TestCluster } from '../../store-suite/cluster.ts';
 
 const gone = new Set<string>();
 
-function openQueue(t: ExecutionContext, store: LogStore, member: string): Promise<ReactionQueue> {
+function openQueue(
+  t: ExecutionContext,
+  store: Pick<LogStore, 'get' | 'list' | 'onChange' | 'write'>,
+  member: string,
+): Promise<ReactionQueue> {
   const end = new AbortController();
   t.teardown(() => end.abort());
   return ReactionQueue.open({
@@ -103,6 +107,29 @@ test('what a process does that does not know that it has lost a run has no effec
   await blind.add(run('2'), { mark: undefined, window: undefined });
   await t.throwsAsync(blind.end('2', 'succeeded'), { code: 'ERR_REVISION' });
   t.is(await a.end('1', 'succeeded'), undefined);
+});
+
+test('a run that was kept although its write failed is taken by the process that queued it', async (t) => {
+  const { stores } = await site(t);
+  const [store] = stores;
+  let isFailing = true;
+  const failing: Pick<LogStore, 'get' | 'list' | 'onChange' | 'write'> = {
+    get: (key) => store.get(key),
+    list: (prefix, options) => store.list(prefix, options),
+    onChange: (prefix, listener, signal) => store.onChange(prefix, listener, signal),
+    write: async (operations) => {
+      const revision = await store.write(operations);
+      if (isFailing) throw new StoreError('ERR_CLUSTER_OUTCOME', 'too few have confirmed it');
+      return revision;
+    },
+  };
+  const queue = await openQueue(t, failing, 'a');
+  const added = queue.add(run('1'), { mark: undefined, window: undefined });
+  await t.throwsAsync(added, { code: 'ERR_CLUSTER_OUTCOME' });
+  isFailing = false;
+  t.deepEqual(queue.abandoned(false), ['1']);
+  t.like(await queue.take('1'), { jid: '1', member: 'a' });
+  t.like(await queue.end('1', 'succeeded'), { outcome: 'succeeded' });
 });
 
 test('runs of a member that leaves are free at once', async (t) => {
