@@ -146,7 +146,7 @@ for (const [what, hosts] of [
   test(`${what} is no host of http_query`, (t) => {
     t.throws(() => resolveMasterConfig({ httpQuery: { hosts, timeout: 1, maxBytes: 1 } }), {
       instanceOf: ConfigError,
-      message: /a list of addresses without a path/,
+      message: /hosts\[0\]: .*an address without a path/,
     });
   });
 }

@@ -124,9 +124,9 @@ test('variables that are set are bounded', async (t) => {
 });
 
 for (const [profile, problem] of [
-  ['{driver: yaml}', /a profile of sdb/],
-  ['{driver: yaml, files: [relative.yaml]}', /absolute paths/],
-  ['{driver: env, files: [/a]}', /a profile of sdb/],
+  ['{driver: yaml}', /site: files must be set/],
+  ['{driver: yaml, files: [relative.yaml]}', /site:files\[0\]: .*an absolute path/],
+  ['{driver: env, files: [/a]}', /site: files: the driver env has none/],
   ['{driver: json, file: [/a]}', /file is not|files/],
 ] as const) {
   test(`the sdb profile ${profile} is refused`, async (t) => {
