@@ -303,13 +303,21 @@ class Trial {
     }
     this.#problems.push(...this.#group.outdated);
     for (const call of this.#published) {
-      const allowedMs = this.#spansOf(call)
+      const allowedMs = this.#causesOf(call)
         .map(({ kind }) => deathDelayMs + (kind === 'stop' ? this.#plan.takeoverAfter * 1000 : 0))
         .reduce((sum, ms) => sum + ms, 0);
       const tookMs = this.#delayOf(call);
       if (tookMs > Math.max(deathDelayMs, allowedMs))
         this.#problems.push(`a call took ${tookMs} ms`);
     }
+  }
+
+  /** The ends that a call met, or the last one before it, whose calls it may wait behind. */
+  #causesOf(call: Pick<Span, 'from' | 'to'>): readonly Span[] {
+    const met = this.#spansOf(call);
+    if (met.length > 0) return met;
+    const before = this.#spans.findLast(({ to }) => to < call.from);
+    return before === undefined ? [] : [before];
   }
 
   /** Each job that was acknowledged is kept, with each return that was. */
