@@ -23,8 +23,7 @@ import {
 import { type BridgeModule, familyOf, figureOf } from '../bridge-module.ts';
 import { attemptEach, parseSection, parseSections } from '../options.ts';
 import type { Traces } from '../tracing.ts';
-import { Delivery } from './delivery.ts';
-import { DeliveryWorker } from './delivery-worker.ts';
+import { DeliveryWorker, OutboxDelivery } from './delivery-worker.ts';
 import type { GroupMembership } from './handle-groups.ts';
 import { type HandleInfo, HandleRegistry } from './handles.ts';
 import { Outbox, type OutboxQuotaOptions, type PendingSignal, upgradeRecords } from './outbox.ts';
@@ -267,7 +266,7 @@ export async function openSignals(
         traces?.signalOver(record, reason);
       },
     });
-  const delivery = new Delivery(outbox, createWorker);
+  const delivery = new OutboxDelivery(outbox, createWorker);
   const keyOf = (minion: string): string | undefined => host.admission.keyOf(minion)?.fingerprint;
   const held = new HeldSignals({
     handles,
@@ -381,7 +380,7 @@ function outboxFamilies(
 /** @param release - delivers what was held for a handle */
 function createHandlesApi(
   handles: HandleRegistry,
-  courier: Delivery,
+  courier: OutboxDelivery,
   release: (handle: HandleInfo) => Promise<void>,
 ): HandlesApi {
   return {

@@ -8,7 +8,7 @@ import {
   type RpcTable,
 } from '../../master/index.ts';
 import { BridgeError } from '../errors.ts';
-import type { Delivery } from './delivery.ts';
+import type { OutboxDelivery } from './delivery-worker.ts';
 import { groupTexts } from './handle-groups.ts';
 import type { HandleInfo, HandleRegistration, HandleRegistry } from './handles.ts';
 import {
@@ -90,7 +90,7 @@ export interface SignalsApi {
 
 export interface OutboxApiDeps {
   readonly outbox: Outbox;
-  readonly courier: Pick<Delivery, 'stateOf'>;
+  readonly courier: Pick<OutboxDelivery, 'stateOf'>;
   readonly handles: HandleRegistry;
 }
 
