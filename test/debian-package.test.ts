@@ -3,6 +3,7 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 import { cpSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import type { ExecutionContext } from 'ava';
 import { freePort } from '../bench/free-port.ts';
 import { buildDebianPackage } from './helpers/debian-package.ts';
 import { root } from './helpers/markdown.ts';
@@ -124,21 +125,40 @@ function partsOf(output: string): (name: string) => string {
   return (name) => parts.get(name) ?? '';
 }
 
+/** A root of Debian with these packages; in `place` are the package to install and a configuration. */
+async function makeCleanRoot(
+  t: ExecutionContext,
+  packages: string,
+  configuration: readonly string[],
+): Promise<{
+  readonly clean: string;
+  readonly place: string;
+  readonly ports: readonly number[];
+}> {
+  const directory = temporaryDirectory(t);
+  const clean = path.join(directory, 'root');
+  const options = ['--quiet', '--variant=minbase', `--include=${packages}`, 'bookworm', clean];
+  execFileSync('mmdebstrap', options, { stdio: ['ignore', 'ignore', 'pipe'] });
+  const place = path.join(clean, 'life');
+  execFileSync('mkdir', [place]);
+  cpSync(buildDebianPackage(directory), path.join(place, 'saltbridge.deb'));
+  const [publish, request] = [await freePort(), await freePort()];
+  const lines = [
+    ...configuration,
+    'interface: 127.0.0.1',
+    `publish_port: ${publish}`,
+    `ret_port: ${request}\n`,
+  ];
+  writeFileSync(path.join(place, 'master'), lines.join('\n'));
+  return { clean, place, ports: [publish, request] };
+}
+
 withCleanRoot(
   'the Debian package is installed in a clean root, runs as its account, and leaves only keys',
   async (t) => {
     t.timeout(600_000);
-    const directory = temporaryDirectory(t);
-    const clean = path.join(directory, 'root');
     const packages = 'systemd-standalone-sysusers,systemd-standalone-tmpfiles,adduser,libstdc++6';
-    const options = ['--quiet', '--variant=minbase', `--include=${packages}`, 'bookworm', clean];
-    execFileSync('mmdebstrap', options, { stdio: ['ignore', 'ignore', 'pipe'] });
-    const place = path.join(clean, 'life');
-    execFileSync('mkdir', [place]);
-    cpSync(buildDebianPackage(directory), path.join(place, 'saltbridge.deb'));
-    const [publish, request] = [await freePort(), await freePort()];
-    const lines = ['user: salt', 'interface: 127.0.0.1', `publish_port: ${publish}`];
-    writeFileSync(path.join(place, 'master'), [...lines, `ret_port: ${request}\n`].join('\n'));
+    const { clean, place } = await makeCleanRoot(t, packages, ['user: salt']);
     writeFileSync(path.join(place, 'life.sh'), life);
     // All that it starts ends with it.
     const enter = `mount --bind /dev "$1/dev" && mount -t proc proc "$1/proc" && exec chroot "$1" sh /life/life.sh`;
@@ -235,17 +255,7 @@ withSystemd(
   'under a running systemd the unit starts, reloads, restarts, comes back and stops',
   async (t) => {
     t.timeout(600_000);
-    const directory = temporaryDirectory(t);
-    const clean = path.join(directory, 'root');
-    const packages = 'systemd,adduser,libstdc++6';
-    const options = ['--quiet', '--variant=minbase', `--include=${packages}`, 'bookworm', clean];
-    execFileSync('mmdebstrap', options, { stdio: ['ignore', 'ignore', 'pipe'] });
-    const place = path.join(clean, 'life');
-    execFileSync('mkdir', [place]);
-    cpSync(buildDebianPackage(directory), path.join(place, 'saltbridge.deb'));
-    const [publish, request] = [await freePort(), await freePort()];
-    const lines = ['interface: 127.0.0.1', `publish_port: ${publish}`, `ret_port: ${request}\n`];
-    writeFileSync(path.join(place, 'master'), lines.join('\n'));
+    const { clean, place, ports } = await makeCleanRoot(t, 'systemd,adduser,libstdc++6', []);
     writeFileSync(path.join(place, 'probe.sh'), probe);
     writeFileSync(path.join(clean, 'etc/systemd/system/probe.service'), probeUnit);
     const boot = ['--quiet', '--register=no', '--keep-unit', '-D', clean, '--boot'];
@@ -258,7 +268,7 @@ withSystemd(
     const part = partsOf(output);
     const [state, status, account] = part('start').split('\n');
     t.deepEqual([state, account], ['active', 'salt'], output);
-    t.is(status, `Serving minions on ports ${publish} and ${request} (zeromq)`);
+    t.is(status, `Serving minions on ports ${ports.join(' and ')} (zeromq)`);
     t.regex(part('start'), /^Accepted Keys:$/m);
     t.is(part('reload'), 'taken over', output);
     const [kept, ...refused] = part('mistake').split('\n');
