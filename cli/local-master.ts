@@ -4,7 +4,7 @@ import path from 'node:path';
 import { type Command, Option } from 'commander';
 import {
   connectExtension,
-  connectMaster,
+  connectLocalMaster,
   type ExtensionClient,
   RemoteError,
 } from '../client/index.ts';
@@ -72,7 +72,7 @@ export function createLocalMaster(): LocalMaster {
   return {
     openApi: async (directory) => {
       const { socket } = await configOf(directory);
-      return connectMaster({ socketPath: socket });
+      return connectLocalMaster({ socketPath: socket });
     },
     openExtension: async (directory, extension) => {
       const { socket } = await configOf(directory);
@@ -90,7 +90,7 @@ export function createLocalMaster(): LocalMaster {
  * @throws KeyError ERR_PKI_DIR, RemoteError when the socket is there but not for us
  */
 async function openKeys(config: MasterConfig): Promise<OfflineKeys> {
-  const api = connectMaster({ socketPath: config.socket });
+  const api = connectLocalMaster({ socketPath: config.socket });
   try {
     await api.status();
   } catch (error) {
@@ -143,7 +143,7 @@ function openStore(config: MasterConfig): StoreAccess {
     backup: async (target) => {
       const wholePath = path.resolve(target);
       try {
-        return await connectMaster({ socketPath: config.socket }).store.backup(wholePath);
+        return await connectLocalMaster({ socketPath: config.socket }).store.backup(wholePath);
       } catch (error) {
         if (!isMasterNotRunning(error)) throw error;
         return backupOfflineStore(config, wholePath);

@@ -2,15 +2,7 @@
 
 import { randomUUID } from 'node:crypto';
 import { Attempts, type MasterSource } from './fail-over.ts';
-import { callMethod, openMethodStream } from './method-caller.ts';
-
-/** Methods that an extension of a running master has. */
-export interface ExtensionClient {
-  /** One value. `T` is what the extension promises for the method. @throws RemoteError */
-  call<T>(method: string, parameters?: object): Promise<T>;
-  /** A stream; ends with the signal. @throws RemoteError from the iteration */
-  stream<T>(method: string, parameters?: object, signal?: AbortSignal): AsyncIterable<T>;
-}
+import { callMethod, type ExtensionClient, openMethodStream } from './master-client.ts';
 
 /** Runs that are the same run under the same key; they tell all of it from the beginning. */
 const keyedStreams: ReadonlySet<string> = new Set(['bridge.run', 'bridge.runPlan']);

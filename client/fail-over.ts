@@ -5,9 +5,8 @@
 
 import type { MasterEvent } from '../master/index.ts';
 import { codeOf, delay, inTime, retryDelayMs } from '../runtime/index.ts';
-import type { Connection } from './connection.ts';
 import { RemoteError } from './errors.ts';
-import type { MethodCaller, NamedMethod } from './method-caller.ts';
+import type { Connection, MethodCaller, NamedMethod } from './master-client.ts';
 
 /** A master as calls reach it. */
 export interface ReachedMaster {

@@ -1,19 +1,21 @@
 /** The client of a running master, for other rooms. */
 
+export { connectMaster } from './connect.ts';
+export { clientErrors, RemoteError } from './errors.ts';
+export { failOverExtension } from './extension-client.ts';
+export { type MasterSource, maxWaitingCalls, type ReachedMaster } from './fail-over.ts';
 export {
   type Connection,
+  callerOf,
+  connectExtension,
+  connectLocalMaster,
+  createMasterApi,
+  type ExtensionClient,
   type LocalMaster,
   localConnection,
-  type RemoteMaster,
-} from './connection.ts';
-export { clientErrors, RemoteError } from './errors.ts';
-export { type ExtensionClient, failOverExtension } from './extension-client.ts';
-export { type MasterSource, maxWaitingCalls, type ReachedMaster } from './fail-over.ts';
-export { connectExtension, connectMaster, createMasterApi } from './master-client.ts';
-export {
-  callerOf,
   type MethodCaller,
   type NamedMethod,
   openMethodStream,
-} from './method-caller.ts';
+  type RemoteMaster,
+} from './master-client.ts';
 export { failOverCaller } from './settled-jobs.ts';

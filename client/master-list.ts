@@ -4,10 +4,24 @@ import { setMaxListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { MasterDescription } from '../master/index.ts';
 import { codeOf, delay, inTime, linkSignals, retryDelayMs } from '../runtime/index.ts';
-import { type Connection, type RemoteMasters, remoteConnection } from './connection.ts';
 import { RemoteError } from './errors.ts';
 import type { MasterSource, ReachedMaster } from './fail-over.ts';
-import { callerOf, callMethod } from './method-caller.ts';
+import {
+  type Connection,
+  callerOf,
+  callMethod,
+  type RemoteMaster,
+  remoteConnection,
+} from './master-client.ts';
+
+/** Masters whose HTTP API is served: those of a cluster. */
+export interface RemoteMasters extends Omit<RemoteMaster, 'url'> {
+  /**
+   * Their addresses, each as `url` of {@link RemoteMaster}. Calls go to the first one, and on to the
+   * next when that cannot be reached or ends.
+   */
+  readonly urls: readonly (string | URL)[];
+}
 
 /** For which masters are looked for before calls fail: longer than the log elects a leader. */
 const reachMs = 15_000;

@@ -4,7 +4,7 @@ import { open } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Command, Option } from 'commander';
-import { connectMaster } from '../../client/index.ts';
+import { connectLocalMaster } from '../../client/index.ts';
 import type { LogLevel, MasterConfig } from '../../master/index.ts';
 import type { CommandContext } from '../context.ts';
 import { CommandError } from '../errors.ts';
@@ -54,7 +54,7 @@ async function waitUntilReady(
   begin: number,
 ): Promise<number> {
   const deadline = Date.now() + startTimeoutMs;
-  const api = connectMaster({ socketPath: socket });
+  const api = connectLocalMaster({ socketPath: socket });
   while (!hasEnded.aborted && Date.now() < deadline) {
     // Another master on the same socket answers too: only the one that was started counts.
     const pid = await api.status().then(

@@ -9,7 +9,8 @@ import {
 } from '../../runtime/index.ts';
 import { type Destination, secretsOf } from './destination.ts';
 import type { HandleInfo, HandleRegistry } from './handles.ts';
-import type { Outbox, OutboxRecord, PendingSignal } from './outbox.ts';
+import type { Outbox, OutboxRecord, PendingSignal, PendingSignals } from './outbox.ts';
+import type { HeldSignals, SignalReporter } from './signal-intake.ts';
 import { type Delivery, type DeliveryOutcome, signalId } from './transports.ts';
 
 export interface DeliveryWorkerOptions {
@@ -28,8 +29,7 @@ export interface DeliveryWorkerOptions {
   readonly now: () => number;
   readonly random: () => number;
   readonly log: Logger;
-  /** Told of each signal that is over; must not throw. */
-  readonly onOver: (record: OutboxRecord, handle: HandleInfo | undefined, reason?: string) => void;
+  readonly reports: Pick<SignalReporter, 'delivered' | 'givenUp'>;
 }
 
 /** The signals of one handle. */
@@ -198,7 +198,7 @@ export class DeliveryWorker {
         lane.resting.set(signalId(record.minion, record.member), now() + sameIdMs);
       }
       await outbox.markDelivered(pending, record, outcome.httpStatus);
-      this.#options.onOver(record, handle);
+      this.#options.reports.delivered(record, handle);
       return true;
     }
     if (outcome.kind === 'final') {
@@ -221,7 +221,7 @@ export class DeliveryWorker {
     httpStatus?: number,
   ): Promise<true> {
     await this.#options.outbox.moveToDeadLetter(pending, record, reason, httpStatus);
-    this.#options.onOver(record, handle, reason);
+    this.#options.reports.givenUp(record, handle, reason);
     return true;
   }
 
@@ -280,18 +280,24 @@ function redactSecrets(outcome: DeliveryOutcome, destination: Destination): Deli
   return { ...outcome, reason };
 }
 
-/** Delivers the signals of the outbox while this master is to: one member of a cluster at a time is. */
-export class OutboxDelivery {
+/**
+ * Delivers the signals of the outbox while this master is to: one member of a cluster at a time is.
+ * Those without a handle are held.
+ */
+export class OutboxDelivery implements PendingSignals {
   readonly #outbox: Pick<Outbox, 'pending'>;
+  readonly #held: Pick<HeldSignals, 'add' | 'forget'>;
   readonly #createWorker: (closing: AbortSignal) => DeliveryWorker;
   #worker: DeliveryWorker | undefined;
   #closed: Promise<void> = Promise.resolve();
 
   constructor(
     outbox: Pick<Outbox, 'pending'>,
+    held: Pick<HeldSignals, 'add' | 'forget'>,
     createWorker: (closing: AbortSignal) => DeliveryWorker,
   ) {
     this.#outbox = outbox;
+    this.#held = held;
     this.#createWorker = createWorker;
   }
 
@@ -312,8 +318,13 @@ export class OutboxDelivery {
   }
 
   /** Delivers a signal behind the others of its handle, if it is delivered here. */
-  add(pending: PendingSignal, handle: string): void {
-    this.#worker?.add(pending, handle);
+  add(pending: PendingSignal): void {
+    if (pending.handle === undefined) this.#held.add(pending);
+    else this.#worker?.add(pending, pending.handle);
+  }
+
+  forget(pending: PendingSignal): void {
+    this.#held.forget(pending);
   }
 
   /** See {@link DeliveryWorker.wake}. */

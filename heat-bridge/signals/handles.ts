@@ -142,7 +142,8 @@ export function parseSignalTag(
 
 export interface HandleRegistryOptions {
   readonly state: SharedArea;
-  readonly isListed: (origin: string) => boolean;
+  /** Services that signals may be sent to, by origin. */
+  readonly endpoints: Pick<ReadonlyMap<string, unknown>, 'has'>;
   readonly membership: GroupMembership;
   /** How long a handle lives that does not say so, milliseconds. */
   readonly handleTtlMs: number;
@@ -482,7 +483,7 @@ export class HandleRegistry {
   }
 
   #infoOf({ plain }: HandleRow): HandleInfo {
-    return { ...plain, isListed: this.#options.isListed(plain.origin) };
+    return { ...plain, isListed: this.#options.endpoints.has(plain.origin) };
   }
 
   #forgetEnded(): void {

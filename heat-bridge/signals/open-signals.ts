@@ -22,12 +22,11 @@ import {
 } from '../../runtime/index.ts';
 import { type BridgeModule, familyOf, figureOf } from '../bridge-module.ts';
 import { attemptEach, parseSection, parseSections } from '../options.ts';
-import type { Traces } from '../tracing.ts';
 import { DeliveryWorker, OutboxDelivery } from './delivery-worker.ts';
 import type { GroupMembership } from './handle-groups.ts';
 import { type HandleInfo, HandleRegistry } from './handles.ts';
-import { Outbox, type OutboxQuotaOptions, type PendingSignal, upgradeRecords } from './outbox.ts';
-import { HeldSignals, SignalIntake, SignalReporter } from './signal-intake.ts';
+import { Outbox, type OutboxQuotaOptions, upgradeRecords } from './outbox.ts';
+import { HeldSignals, SignalIntake, SignalReporter, type SignalTraces } from './signal-intake.ts';
 import {
   auditExpired,
   createOutboxApi,
@@ -191,7 +190,7 @@ export interface SignalsModule
 export interface SignalsDeps {
   /** The project of the enrolment by which a minion's key is accepted. */
   readonly projectOf: GroupMembership['projectOf'];
-  readonly traces?: Pick<Traces, 'signalAccepted' | 'signalOver'> | undefined;
+  readonly traces?: SignalTraces | undefined;
 }
 
 /**
@@ -204,7 +203,7 @@ export async function openSignals(
   section: unknown,
   { projectOf, traces }: SignalsDeps,
 ): Promise<SignalsModule> {
-  const { shared: state, now } = host;
+  const { shared: state, now, admission } = host;
   const {
     endpoints: configured,
     timeoutMs,
@@ -213,19 +212,19 @@ export async function openSignals(
     ...more
   } = parseSignalsOptions(section);
   const { handleBytes, maxBytes, quotas, deadLetterTtlMs, ...pace } = more;
-  let endpoints = configured;
+  const endpoints = new Map(configured);
   host.beforeReload((bridge) => {
     const next = parseSignalsOptions(parseSections(bridge).handles);
     return () => {
-      endpoints = next.endpoints;
+      endpoints.clear();
+      for (const [origin, endpoint] of next.endpoints) endpoints.set(origin, endpoint);
     };
   });
   const log = host.logger.child({ component: 'signals' });
-  const reports = new SignalReporter(host.fire, log);
-  const isListed = (origin: string): boolean => endpoints.has(origin);
+  const reports = new SignalReporter(host.fire, log, traces);
   const handles = await HandleRegistry.open({
     state,
-    isListed,
+    endpoints,
     membership: {
       hasNodegroup: (name) => Object.hasOwn(host.reloadable().nodegroups, name),
       isInNodegroup: (minion, name) => host.isWithin([minion], `N@${name}`),
@@ -238,14 +237,13 @@ export async function openSignals(
   const keepMarksMs = host.config.publishSession * 1000;
   await upgradeRecords(state, (id) => handles.find(id)?.owner);
   const ask = createHttpClient({
-    endpoints: { get: (origin) => endpoints.get(origin) },
+    endpoints,
     timeoutMs,
     resolve: createDnsResolver(),
     // A signal that failed is sent again under its id.
     mayRepeat: true,
   });
   const outbox = await Outbox.open({ state, quotas, keepMarksMs, deadLetterTtlMs, now });
-  const over = { delivered: 0, dead: 0 };
   const deliver = createDeliverer();
   const createWorker = (closing: AbortSignal): DeliveryWorker =>
     new DeliveryWorker({
@@ -259,34 +257,20 @@ export async function openSignals(
       now,
       random: Math.random,
       log,
-      onOver: (record, handle, reason) => {
-        if (reason === undefined) over.delivered += 1;
-        else over.dead += 1;
-        reports.over(record, handle, reason);
-        traces?.signalOver(record, reason);
-      },
+      reports,
     });
-  const delivery = new OutboxDelivery(outbox, createWorker);
-  const keyOf = (minion: string): string | undefined => host.admission.keyOf(minion)?.fingerprint;
   const held = new HeldSignals({
     handles,
     outbox,
     ttlMs: heldTtlMs,
-    keyOf,
+    admission,
     isActive: () => state.cluster?.isHeld !== false,
     now,
     log,
-    onGivenUp: (record, reason) => {
-      over.dead += 1;
-      reports.over(record, undefined, reason);
-      traces?.signalOver(record, reason);
-    },
+    reports,
     onExpired: (record, reason) => auditExpired(host.audit, record, reason),
   });
-  const route = (pending: PendingSignal): void => {
-    if (pending.handle === undefined) held.add(pending);
-    else delivery.add(pending, pending.handle);
-  };
+  const delivery = new OutboxDelivery(outbox, held, createWorker);
   const release = (handle: HandleInfo): Promise<void> =>
     held.releaseAll(handle).catch((error: unknown) => {
       log.error({ alias: handle.alias, err: error }, 'held signals were not given to the handle');
@@ -300,18 +284,10 @@ export async function openSignals(
     handles,
     outbox,
     held: heldTtlMs === 0 ? undefined : held,
-    keyOf,
+    admission,
     maxBytes,
     now,
-    onAccepted: (minion, alias, id, jid) => {
-      reports.accepted(minion, alias, id);
-      traces?.signalAccepted(minion, id, jid);
-    },
-    onHeld: (minion, alias, id, jid) => {
-      reports.held(minion, alias, id);
-      traces?.signalAccepted(minion, id, jid);
-    },
-    onRefused: (minion, alias, refusal) => reports.refused(minion, alias, refusal),
+    reports,
   });
   const plain = {
     handles: createHandlesApi(handles, delivery, release),
@@ -323,11 +299,11 @@ export async function openSignals(
     api,
     as: (requester) => audited(rows, plain, host.audit, requester),
     ask,
-    isListed,
+    isListed: (origin) => endpoints.has(origin),
     intake,
     handleFor: (alias, minion) => handles.findFor(alias, minion),
     rpc: signalMethods(api),
-    metrics: () => outboxFamilies(outbox, over, now()),
+    metrics: () => outboxFamilies(outbox, reports.over, now()),
     dismiss: async (minion) => {
       await handles.dismiss(minion);
       await held.dismiss(minion);
@@ -335,9 +311,8 @@ export async function openSignals(
     start: () => {
       const { cluster } = state;
       for (const pending of outbox.pending) if (pending.handle === undefined) held.add(pending);
-      outbox.onPending = route;
+      outbox.consumer = delivery;
       if (cluster === undefined) return begin(host.closing);
-      outbox.onReplaced = (pending) => held.forget(pending);
       handles.onFollowed = (id) => {
         delivery.wake(id);
         const handle = handles.find(id);

@@ -576,6 +576,17 @@ export interface OutboxOptions {
   readonly now: () => number;
 }
 
+/** Takes the signals of an outbox as they come. */
+export interface PendingSignals {
+  /**
+   * Of each record, in the order of acceptance: before it is in the store, and in a cluster when it
+   * is, whichever member accepted it.
+   */
+  add(pending: PendingSignal): void;
+  /** Of each that another member has given to a handle, dropped or ended. */
+  forget(pending: PendingSignal): void;
+}
+
 /** A row of the outbox in the store of a cluster. */
 interface FollowedRow {
   readonly id: string;
@@ -603,8 +614,7 @@ export class Outbox {
   readonly #pending = new Map<string, PendingSignal>();
   /** Of the rows that there are, by {@link rowName}; empty where no other master writes them. */
   readonly #rows = new Map<string, FollowedRow>();
-  #onPending: (pending: PendingSignal) => void = () => {};
-  #onReplaced: (pending: PendingSignal) => void = () => {};
+  #consumer: PendingSignals | undefined;
   #lastSequence = 0;
 
   private constructor(options: OutboxOptions, dead: DeadLetterList, delivered: DeliveredList) {
@@ -652,17 +662,9 @@ export class Outbox {
     return { waiting: size - held, held, ...(size === 0 ? {} : { since }) };
   }
 
-  /**
-   * Told of each record, in the order of acceptance: before it is in the store, and in a cluster
-   * when it is, whichever member accepted it.
-   */
-  set onPending(listener: (pending: PendingSignal) => void) {
-    this.#onPending = listener;
-  }
-
-  /** Told of each that another member has given to a handle, dropped or ended. */
-  set onReplaced(listener: (pending: PendingSignal) => void) {
-    this.#onReplaced = listener;
+  /** Gives what is accepted from now on to who delivers it. */
+  set consumer(consumer: PendingSignals) {
+    this.#consumer = consumer;
   }
 
   /** Accepts a signal; durable when it resolves. @throws StoreError when it cannot be kept */
@@ -791,7 +793,7 @@ export class Outbox {
       this.#countAgain(pending, use);
       throw error;
     }
-    this.#onPending(this.#remember(record, value.length, writtenBefore));
+    this.#consumer?.add(this.#remember(record, value.length, writtenBefore));
     return undefined;
   }
 
@@ -833,7 +835,7 @@ export class Outbox {
     if (this.#isFollowed) this.#quotas.release(use);
     const put = { op: 'put', key: recordKey(record.alias, sequence), value } as const;
     await this.dead.take(id, revision, [put]);
-    if (!this.#isFollowed) this.#onPending(this.#remember(record, value.length, writtenBefore));
+    if (!this.#isFollowed) this.#consumer?.add(this.#remember(record, value.length, writtenBefore));
     return record;
   }
 
@@ -860,7 +862,7 @@ export class Outbox {
       () => false,
     );
     const pending = this.#remember(record, value.length, isWritten);
-    if (!this.#isFollowed) this.#onPending(pending);
+    if (!this.#isFollowed) this.#consumer?.add(pending);
     try {
       await written;
       return { kind: 'accepted', id: record.id };
@@ -881,7 +883,7 @@ export class Outbox {
       const gone = row && this.#pending.get(row.id);
       if (gone === undefined || rowName(gone) !== name) return;
       this.#forget(gone);
-      this.#onReplaced(gone);
+      this.#consumer?.forget(gone);
       return;
     }
     const { value, revision } = change.entry;
@@ -892,16 +894,16 @@ export class Outbox {
     if (this.#isFollowed) this.#rows.set(name, { id: head.id, revision });
     const known = this.#pending.get(head.id);
     if (known !== undefined && rowName(known) === name && known.handle === head.handle) {
-      if (isNew) this.#onPending(known);
+      if (isNew) this.#consumer?.add(known);
       return;
     }
     if (known !== undefined) {
       this.#forget(known);
-      this.#onReplaced(known);
+      this.#consumer?.forget(known);
     }
     const pending = this.#remember(head, value.length, writtenBefore);
     this.#quotas.take(pending);
-    this.#onPending(pending);
+    this.#consumer?.add(pending);
   }
 
   /** By the clock, so that a number is not used again when the outbox was empty at the start. */

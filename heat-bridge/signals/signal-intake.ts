@@ -1,9 +1,14 @@
 /** Stores signals of minions in the outbox, and holds those without a handle. */
 
 import type { Logger } from 'pino';
-import type { SignalIntake as TakesSignals, TriggerEvent } from '../../master/index.ts';
+import type {
+  ExtensionHost,
+  SignalIntake as TakesSignals,
+  TriggerEvent,
+} from '../../master/index.ts';
 import type { WireMap } from '../../minion-protocol/index.ts';
 import { KeyedMutex } from '../../runtime/index.ts';
+import type { Traces } from '../tracing.ts';
 import {
   type HandleInfo,
   type HandleRegistry,
@@ -14,34 +19,26 @@ import {
 import type { FullQuota, Outbox, OutboxRecord, PendingSignal } from './outbox.ts';
 import { parseSignal, type SignalProblem } from './transports.ts';
 
+/** Follows signals through traces. */
+export type SignalTraces = Pick<Traces, 'signalAccepted' | 'signalOver'>;
+
 /** Why a permitted signal does not go to its handle. */
 export type SignalRefusal = FullQuota | SignalProblem | 'expired' | 'member' | 'unregistered';
-
-/** @param jid - the job that the signal was fired in, by the minion's own word */
-type AcceptedListener = (
-  minion: string,
-  alias: string,
-  id: string,
-  jid: string | undefined,
-) => void;
 
 export interface SignalIntakeOptions {
   readonly handles: Pick<HandleRegistry, 'findFor'>;
   readonly outbox: Pick<Outbox, 'accept'>;
   /** For signals without a handle; `undefined`: they are refused. */
   readonly held: Pick<HeldSignals, 'has' | 'release'> | undefined;
-  /** Fingerprint of the key that a minion has. */
-  readonly keyOf: (minion: string) => string | undefined;
+  readonly admission: MinionKeys;
   /** Largest signal, bytes as JSON. */
   readonly maxBytes: number;
   readonly now: () => number;
-  /** Told of each that was accepted; must not throw. */
-  readonly onAccepted: AcceptedListener;
-  /** Told of each that is held for its handle; must not throw. */
-  readonly onHeld: AcceptedListener;
-  /** Told of each that was refused; must not throw. */
-  readonly onRefused: (minion: string, alias: string, refusal: SignalRefusal) => void;
+  readonly reports: Pick<SignalReporter, 'accepted' | 'held' | 'refused'>;
 }
+
+/** The keys that minions have. */
+export type MinionKeys = Pick<ExtensionHost['admission'], 'keyOf'>;
 
 /** What is read of an event. */
 export type TakenSignal = Partial<TriggerEvent> &
@@ -113,8 +110,9 @@ export class SignalIntake implements TakesSignals {
     const acceptance = await this.#options.outbox.accept(record, mark);
     if (acceptance.kind === 'full') return this.#refuse(sender, alias, acceptance.quota, true);
     if (acceptance.kind === 'accepted') {
-      const { onAccepted, onHeld } = this.#options;
-      (handle === undefined ? onHeld : onAccepted)(sender, alias, acceptance.id, jid);
+      const { reports } = this.#options;
+      if (handle === undefined) reports.held(sender, alias, acceptance.id, jid);
+      else reports.accepted(sender, alias, acceptance.id, jid);
     }
     // The handle may have come while it was written.
     if (handle === undefined && handles.findFor(alias, sender) !== undefined) {
@@ -124,7 +122,7 @@ export class SignalIntake implements TakesSignals {
   }
 
   #refuse(minion: string, alias: string, refusal: SignalRefusal, isFull = false): IntakeResult {
-    this.#options.onRefused(minion, alias, refusal);
+    this.#options.reports.refused(minion, alias, refusal);
     return { kind: 'refused', reason: refusalTexts[refusal], isFull };
   }
 
@@ -133,7 +131,7 @@ export class SignalIntake implements TakesSignals {
   }
 
   #heldFor(minion: string): Pick<OutboxRecord, 'heldKey'> {
-    const key = this.#options.keyOf(minion);
+    const key = this.#options.admission.keyOf(minion)?.fingerprint;
     return key === undefined ? {} : { heldKey: key };
   }
 }
@@ -174,23 +172,35 @@ const refusalTexts: Readonly<Record<SignalRefusal, string>> = {
   unregistered: 'no handle of this alias is registered for this minion',
 };
 
-/** What becomes of signals, on the bus and in the log: never what was signalled, or where to. */
+/** Tells what becomes of signals: never what was signalled, or where to. */
 export class SignalReporter {
   readonly #fire: (tag: string, data: WireMap) => void;
   readonly #log: Logger;
+  readonly #traces: SignalTraces | undefined;
+  /** How many are over since the start. */
+  readonly over = { delivered: 0, dead: 0 };
 
-  constructor(fire: (tag: string, data: WireMap) => void, log: Logger) {
+  constructor(
+    fire: (tag: string, data: WireMap) => void,
+    log: Logger,
+    traces: SignalTraces | undefined,
+  ) {
     this.#fire = fire;
     this.#log = log;
+    this.#traces = traces;
   }
 
-  accepted(minion: string, handle: string, signal: string): void {
+  /** @param jid - the job that the signal was fired in, by the minion's own word */
+  accepted(minion: string, handle: string, signal: string, jid: string | undefined): void {
     this.#fire(signalTags.accepted, { id: minion, handle, signal });
+    this.#traces?.signalAccepted(minion, signal, jid);
   }
 
-  held(minion: string, handle: string, signal: string): void {
+  /** @param jid - as of {@link accepted} */
+  held(minion: string, handle: string, signal: string, jid: string | undefined): void {
     this.#fire(signalTags.held, { id: minion, handle, signal });
     this.#log.info({ minion, handle, signal }, 'signal held until its handle is registered');
+    this.#traces?.signalAccepted(minion, signal, jid);
   }
 
   refused(minion: string, handle: string, refusal: SignalRefusal): void {
@@ -199,20 +209,22 @@ export class SignalReporter {
     this.#log.info({ minion, handle, code: refusal }, 'signal refused');
   }
 
-  /** @param reason - why it was given up; `undefined`: it was delivered */
-  over(
-    { id: signal, alias: handle, minion }: OutboxRecord,
-    info: HandleInfo | undefined,
-    reason: string | undefined,
-  ): void {
+  delivered(record: OutboxRecord, { transport, origin }: HandleInfo): void {
+    const { id: signal, alias: handle, minion } = record;
+    this.over.delivered += 1;
+    this.#fire(signalTags.delivered, { id: minion, handle, signal });
+    this.#log.info({ minion, handle, signal, transport, origin }, 'signal delivered');
+    this.#traces?.signalOver(record, undefined);
+  }
+
+  /** @param info - of its handle; `undefined`: there is none */
+  givenUp(record: OutboxRecord, info: HandleInfo | undefined, reason: string): void {
+    const { id: signal, alias: handle, minion } = record;
     const place = info === undefined ? {} : { transport: info.transport, origin: info.origin };
-    if (reason === undefined) {
-      this.#fire(signalTags.delivered, { id: minion, handle, signal });
-      this.#log.info({ minion, handle, signal, ...place }, 'signal delivered');
-    } else {
-      this.#fire(signalTags.failed, { id: minion, handle, signal, reason });
-      this.#log.warn({ minion, handle, signal, reason, ...place }, 'signal given up');
-    }
+    this.over.dead += 1;
+    this.#fire(signalTags.failed, { id: minion, handle, signal, reason });
+    this.#log.warn({ minion, handle, signal, reason, ...place }, 'signal given up');
+    this.#traces?.signalOver(record, reason);
   }
 }
 
@@ -224,14 +236,12 @@ export interface HeldSignalsOptions {
   readonly outbox: Outbox;
   /** How long one is held, milliseconds. */
   readonly ttlMs: number;
-  /** Fingerprint of the key that a minion has. */
-  readonly keyOf: (minion: string) => string | undefined;
+  readonly admission: MinionKeys;
   /** Whether this master, and no other member of its cluster, gives up what is held for too long. */
   readonly isActive: () => boolean;
   readonly now: () => number;
   readonly log: Logger;
-  /** Told of each that is given up; must not throw. */
-  readonly onGivenUp: (record: OutboxRecord, reason: string) => void;
+  readonly reports: Pick<SignalReporter, 'givenUp'>;
   /** Told of each whose time is over; must not throw. */
   readonly onExpired: (record: OutboxRecord, reason: string) => void;
 }
@@ -319,7 +329,7 @@ export class HeldSignals {
 
   /** Delivers one whose handle is there, and gives one up whose time is over. */
   async #settle(pending: PendingSignal): Promise<void> {
-    const { handles, outbox, now, ttlMs, keyOf } = this.#options;
+    const { handles, outbox, now, ttlMs, admission } = this.#options;
     if (!(await pending.isWritten)) return;
     const record = await outbox.read(pending);
     if (record === undefined || record.handle !== undefined) return this.forget(pending);
@@ -333,7 +343,7 @@ export class HeldSignals {
     }
     // Another machine under this id is not the one that signalled.
     // protection: held-for-one-key
-    if (keyOf(minion) !== heldKey) {
+    if (admission.keyOf(minion)?.fingerprint !== heldKey) {
       await this.#giveUp(pending, 'the minion has another key now');
       return;
     }
@@ -352,11 +362,11 @@ export class HeldSignals {
 
   /** @returns whether it was this master that did */
   async #giveUp(pending: PendingSignal, reason: string): Promise<boolean> {
-    const { outbox, onGivenUp } = this.#options;
+    const { outbox, reports } = this.#options;
     const record = await outbox.read(pending);
     const isHeld = record !== undefined && record.handle === undefined;
     const isOver = isHeld && (await outbox.moveIfThere(pending, record, reason));
-    if (isOver) onGivenUp(record, reason);
+    if (isOver) reports.givenUp(record, undefined, reason);
     this.forget(pending);
     return isOver;
   }

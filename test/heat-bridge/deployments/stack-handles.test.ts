@@ -21,8 +21,8 @@ function signaller(
   const handleFor = (): HandleInfo => found;
   const intake = new SignalIntake({
     ...{ handles: { findFor: handleFor }, outbox: { accept: async () => acceptance } },
-    ...{ held: undefined, keyOf: () => undefined, maxBytes: 1000, now: () => 1 },
-    ...{ onAccepted: () => {}, onHeld: () => {}, onRefused: () => {} },
+    ...{ held: undefined, admission: { keyOf: () => undefined }, maxBytes: 1000, now: () => 1 },
+    reports: { accepted: () => {}, held: () => {}, refused: () => {} },
     ...more,
   });
   const stack = { owner: 'p', registration: { name: 'demo' } };

@@ -2,9 +2,8 @@
 
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { createConnection } from '../../../client/connection.ts';
 import { RemoteError } from '../../../client/index.ts';
-import { callMethod, openMethodStream } from '../../../client/method-caller.ts';
+import { callMethod, localConnection, openMethodStream } from '../../../client/master-client.ts';
 import { createBridge } from '../../../heat-bridge/index.ts';
 import {
   type InProcessApi,
@@ -91,7 +90,7 @@ async function drive(
   { isStream, isLive = false }: Pick<RpcMethod, 'isStream' | 'isLive'>,
   parameters: object,
 ): Promise<void> {
-  const connection = createConnection({ socketPath: directories(directory).socket });
+  const connection = localConnection({ socketPath: directories(directory).socket });
   if (!isStream) {
     await callMethod(connection, name, parameters).catch(() => {});
     return;
