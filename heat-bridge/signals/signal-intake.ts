@@ -38,7 +38,7 @@ export interface SignalIntakeOptions {
 }
 
 /** The keys that minions have. */
-export type MinionKeys = Pick<ExtensionHost['admission'], 'keyOf'>;
+type MinionKeys = Pick<ExtensionHost['admission'], 'keyOf'>;
 
 /** What is read of an event. */
 export type TakenSignal = Partial<TriggerEvent> &
