@@ -8,6 +8,7 @@
  * `api [seconds]`, the HTTP API; `api URL USER:PASSWORD:EAUTH TARGET`, another one;
  * `http [seconds]`, how late its event loop is while it reads hostile and large bodies: in the middle,
  * for 99.9 %, and at the most;
+ * `cluster [minions]`, a fleet over three masters and three NATS servers (nats-server);
  * `log`, durable writes of a cluster's store over three NATS servers (nats-server);
  * `sizing [name=number…]`, what an installation takes (docs/scaling.md);
  * `signals [seconds]`, how many signals are accepted; `signals crash [kills [seed]]`, what becomes
@@ -103,6 +104,11 @@ const benches: Readonly<Record<string, () => Promise<number | undefined>>> = {
       bench.length > 0 ? bench : ['fleet', '2000'],
       print,
     );
+    return undefined;
+  },
+  cluster: async () => {
+    const { benchClusterFleet } = await import('./cluster-fleet.ts');
+    await benchClusterFleet(Number(first ?? '40000'), print);
     return undefined;
   },
   log: async () => {

@@ -36,6 +36,12 @@ export class MasterProcess {
     throw new Error(`the master did not start: ${lines.slice(-5).join('\n')}`);
   }
 
+  get pid(): number {
+    const { pid } = this.#running();
+    if (pid === undefined) throw new Error('the master could not be started');
+    return pid;
+  }
+
   async kill(): Promise<void> {
     await killChild(this.#running());
   }

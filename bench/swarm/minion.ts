@@ -84,6 +84,11 @@ export class SwarmMinion {
     return learnt;
   }
 
+  /** Another one is in the answer to the next sign-in. */
+  forgetSession(): void {
+    this.#session = undefined;
+  }
+
   #begin(masterPub?: string): MinionHandshake {
     return createMinionHandshake({
       id: this.id,

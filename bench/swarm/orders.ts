@@ -11,13 +11,16 @@ export type Order =
     }
   | {
       readonly do: 'enlist';
+      /** The number of the first of them; default 0. */
+      readonly first?: number;
       readonly count: number;
       readonly keys: readonly SwarmKeyText[];
       readonly requestPort: number;
       /** Request connections that all minions share. */
       readonly connections: number;
     }
-  | { readonly do: 'sign-in'; readonly concurrency: number }
+  /** `isAnew`: they open the session that they are given, as at the first time. */
+  | { readonly do: 'sign-in'; readonly concurrency: number; readonly isAnew?: boolean }
   | { readonly do: 'subscribe'; readonly publishPort: number }
   /** The first `count` minions fetch a file each, all at once. */
   | { readonly do: 'files'; readonly count: number; readonly path: string }

@@ -19,7 +19,8 @@ async function carryOut(order: Order): Promise<void> {
     case 'enlist': {
       const keys = order.keys.map(importKey);
       dealers = Array.from({ length: order.connections }, () => new Dealer(order.requestPort));
-      for (let index = 0; index < order.count; index += 1) {
+      const first = order.first ?? 0;
+      for (let index = first; index < first + order.count; index += 1) {
         const [key] = keys.slice(index % keys.length);
         const [dealer] = dealers.slice(index % dealers.length);
         if (key === undefined || dealer === undefined) throw new Error('no key or connection');
@@ -28,7 +29,9 @@ async function carryOut(order: Order): Promise<void> {
       return;
     }
     case 'sign-in':
-      known ??= await minions[0]?.signIn(undefined);
+      if (order.isAnew === true) for (const minion of minions) minion.forgetSession();
+      // Anew each time: the publish key may be another one.
+      known = await minions[0]?.signIn(undefined);
       await inParallel(order.concurrency, minions.length, async (index) => {
         await minions[index]?.signIn(known);
       });

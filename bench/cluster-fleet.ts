@@ -1,0 +1,168 @@
+/**
+ * A fleet over three masters of a cluster: three NATS servers, three masters by their command, and
+ * three processes of simulated minions, on one machine. Rate limits are off.
+ */
+import { type ChildProcess, fork } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { ClusterSite } from './cluster-site.ts';
+import { makeKeyTexts, type SwarmKeyText } from './swarm/keys.ts';
+import { order } from './swarm/order.ts';
+import type { Order } from './swarm/orders.ts';
+
+const swarmProgram = fileURLToPath(new URL('./swarm/program.js', import.meta.url));
+const masters = ['a', 'b', 'c'] as const;
+const limitMs = 300_000;
+const connections = 64;
+const keyCount = 16;
+const pings = 5;
+const pauseMs = 100;
+
+/** Simulated minions in a process of their own, all of them connected to one master. */
+interface Swarm {
+  readonly master: string;
+  readonly process: ChildProcess;
+  readonly count: number;
+}
+
+/** Measures and prints what a fleet does that is spread evenly over three masters. */
+export async function benchClusterFleet(
+  count: number,
+  print: (line: string) => void,
+): Promise<void> {
+  const directory = mkdtempSync(path.join(tmpdir(), 'sb-'));
+  const off = ['requests_per_second', 'events_per_second', 'auths_per_second'];
+  const options = ['limits:', ...off.map((name) => `  ${name}: 0`)];
+  const site = new ClusterSite({ directory, limitMs, options });
+  const swarms: Swarm[] = [];
+  const told = async (what: string, work: () => Promise<unknown>): Promise<void> => {
+    const start = performance.now();
+    await work();
+    print(`${what.padEnd(60)} ${((performance.now() - start) / 1000).toFixed(1)} s`);
+  };
+  try {
+    await site.startServers(masters);
+    const keys = await makeKeyTexts(keyCount);
+    swarms.push(...masters.map((master, at) => startSwarm(master, shareOf(count, at))));
+    const pkiDir = path.join(site.folder('a'), 'pki');
+    const [first] = swarms;
+    if (first === undefined) return;
+    await order(first.process, { do: 'accept', pkiDir, count, keys });
+    await told(`cluster init and start, with ${count} keys`, () => site.found('a'));
+    await told('two members join and start', async () => {
+      for (const name of ['b', 'c']) await site.join(name, 'a');
+    });
+    await site.status('a', ({ members }) => members.filter(({ isAlive }) => isAlive).length === 3);
+    const idle = residentMegabytes(site);
+    await enlist(site, swarms, keys);
+    await told('all sign in for the first time', () => tellAll(swarms, signIn));
+    await told('all subscribe', () => subscribe(site, swarms));
+    const subscribed = residentMegabytes(site);
+    for (let round = 1; round <= pings; round += 1) {
+      const name = masters[round % masters.length] ?? 'a';
+      await told(`test.ping on all, asked of ${name}`, () => ping(site, name, count));
+    }
+    const busy = residentMegabytes(site);
+    await told('forced re-authentication of all, under a new publish key', async () => {
+      await rotatePublishKey(site);
+      await tellAll(swarms, signIn);
+    });
+    await told('test.ping on all, asked of b', () => ping(site, 'b', count));
+    for (const [at, name] of masters.entries()) {
+      const [before = 0, after = 0, pinged = 0] = [idle[at], subscribed[at], busy[at]];
+      const perMinion = ((after - before) * 1000) / shareOf(count, at);
+      print(
+        `master ${name}: ${before.toFixed(0)} MB resident without minions, ${after.toFixed(0)} with ` +
+          `${shareOf(count, at)} (${perMinion.toFixed(1)} kB each), ${pinged.toFixed(0)} after the pings`,
+      );
+    }
+  } finally {
+    for (const { process } of swarms) process.disconnect();
+    await site.close();
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+const signIn: Order = { do: 'sign-in', concurrency: 256, isAnew: true };
+
+function startSwarm(master: string, count: number): Swarm {
+  return { master, process: fork(swarmProgram), count };
+}
+
+/** Of so many minions, those of one master. */
+function shareOf(count: number, at: number): number {
+  return Math.floor((count + at) / masters.length);
+}
+
+function tellEach(swarms: readonly Swarm[], what: (swarm: Swarm) => Order): Promise<number[]> {
+  return Promise.all(swarms.map((swarm) => order(swarm.process, what(swarm))));
+}
+
+function tellAll(swarms: readonly Swarm[], what: Order): Promise<number[]> {
+  return tellEach(swarms, () => what);
+}
+
+function portsOf(site: ClusterSite, master: string) {
+  const ports = site.ports.get(master);
+  if (ports === undefined) throw new TypeError(`${master} has no ports`);
+  return ports;
+}
+
+async function enlist(
+  site: ClusterSite,
+  swarms: readonly Swarm[],
+  keys: readonly SwarmKeyText[],
+): Promise<void> {
+  let first = 0;
+  for (const { master, process, count } of swarms) {
+    const { requestPort } = portsOf(site, master);
+    await order(process, { do: 'enlist', first, count, keys, requestPort, connections });
+    first += count;
+  }
+}
+
+/** Until the masters know all of them. */
+async function subscribe(site: ClusterSite, swarms: readonly Swarm[]): Promise<void> {
+  await tellEach(swarms, ({ master }) => {
+    const { publishPort } = portsOf(site, master);
+    return { do: 'subscribe', publishPort };
+  });
+  for (const { master, count } of swarms) {
+    while ((await site.api(master).status()).subscribers < count) await sleep(pauseMs);
+  }
+}
+
+async function ping(site: ClusterSite, master: string, count: number): Promise<void> {
+  const updates = site.api(master).jobs.run({ tgt: '*', fun: 'test.ping', timeoutSeconds: 60 });
+  for await (const update of updates) {
+    if (update.type === 'finished' && update.answered.length !== count) {
+      throw new Error(`${update.answered.length} of ${count} answered`);
+    }
+  }
+}
+
+/** As Salt does it, by the deletion of a key; all masters have the new one when this resolves. */
+async function rotatePublishKey(site: ClusterSite): Promise<void> {
+  const { keys } = site.api('a');
+  await keys.create({ id: 'gone' });
+  const heard = await Promise.all(
+    masters.map((name) => site.api(name).events.subscribe({ match: 'key' })),
+  );
+  await keys.delete({ match: 'gone' });
+  await Promise.all(heard.map(readFirst));
+}
+
+async function readFirst(items: AsyncIterable<unknown>): Promise<void> {
+  for await (const _ of items) return;
+}
+
+/** Of each master. */
+function residentMegabytes(site: ClusterSite): number[] {
+  return masters.map((name) => {
+    const status = readFileSync(`/proc/${site.processOf(name).pid}/status`, 'utf8');
+    return Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1] ?? 0) / 1000;
+  });
+}

@@ -1,0 +1,155 @@
+/** Masters of one cluster on one machine, as if they were on several. */
+import { execFile } from 'node:child_process';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { connectMaster } from '../client/index.ts';
+import type { ClusterStatus, MasterApi } from '../master/index.ts';
+import { MasterProcess } from './crash/master-process.ts';
+import { freePort } from './free-port.ts';
+import { type NatsServer, startNatsServers } from './nats-cluster.ts';
+
+const commandLine = fileURLToPath(new URL('../cli/main.js', import.meta.url));
+const run = promisify(execFile);
+const pauseMs = 250;
+
+export interface ClusterSiteOptions {
+  /** What it all lies below. */
+  readonly directory: string;
+  /** For the cluster to be as is meant, or a command to end, milliseconds. */
+  readonly limitMs: number;
+  /** Lines of YAML below `saltbridge:` in each master's configuration. */
+  readonly options?: readonly string[];
+}
+
+/** The ports of a master that minions connect to. */
+export interface MinionPorts {
+  readonly requestPort: number;
+  readonly publishPort: number;
+}
+
+/** Three NATS servers and some masters, each a process of its own. */
+export class ClusterSite {
+  readonly #options: ClusterSiteOptions;
+  readonly #masters = new Map<string, MasterProcess>();
+  readonly #ports = new Map<string, MinionPorts>();
+  #servers: readonly NatsServer[] = [];
+
+  constructor(options: ClusterSiteOptions) {
+    this.#options = options;
+  }
+
+  /** By the name of their master. */
+  get ports(): ReadonlyMap<string, MinionPorts> {
+    return this.#ports;
+  }
+
+  /** Starts the servers, and writes a configuration for each master. @returns their addresses */
+  async startServers(masters: readonly string[]): Promise<string[]> {
+    this.#servers = await startNatsServers(this.#options.directory, 3);
+    for (const name of masters) await this.#configure(name);
+    return this.#servers.map(({ url }) => url);
+  }
+
+  async killServer(): Promise<string | undefined> {
+    const [server] = this.#servers;
+    await server?.kill();
+    return server?.url;
+  }
+
+  /** Makes the state and the keys of a master those of the cluster, and starts it. */
+  async found(name: string): Promise<string> {
+    const said = await this.#command(name, 'init');
+    await this.start(name);
+    return said;
+  }
+
+  /** Lets a master join by a ticket of a running one, and starts it. */
+  async join(name: string, member: string): Promise<string> {
+    const { ticket } = await this.api(member).cluster.ticket();
+    const said = await this.#command(name, 'join', ticket);
+    await this.start(name);
+    return said;
+  }
+
+  async start(name: string): Promise<void> {
+    const master = new MasterProcess(this.folder(name));
+    master.spawn();
+    this.#masters.set(name, master);
+    await master.ready();
+  }
+
+  async kill(name: string): Promise<void> {
+    await this.#masters.get(name)?.kill();
+    this.#masters.delete(name);
+  }
+
+  processOf(name: string): MasterProcess {
+    const master = this.#masters.get(name);
+    if (master === undefined) throw new TypeError(`${name} does not run`);
+    return master;
+  }
+
+  api(name: string): MasterApi {
+    return connectMaster({ socketPath: path.join(this.folder(name), 'run', 's.sock') });
+  }
+
+  /** The cluster as one of them sees it, once it is as is meant. */
+  async status(name: string, isMeant: (status: ClusterStatus) => boolean): Promise<ClusterStatus> {
+    const end = performance.now() + this.#options.limitMs;
+    for (;;) {
+      const status = await this.api(name).cluster.status();
+      if (status !== null && (isMeant(status) || performance.now() > end)) return status;
+      await sleep(pauseMs);
+    }
+  }
+
+  /** Ends what runs. */
+  async close(): Promise<void> {
+    for (const master of this.#masters.values()) await master.kill();
+    for (const server of this.#servers) await server.kill();
+  }
+
+  /** Where the configuration and all else of a master is. */
+  folder(name: string): string {
+    return path.join(this.#options.directory, name);
+  }
+
+  /** Runs `saltbridge cluster …` for one of the masters. */
+  async #command(name: string, ...words: string[]): Promise<string> {
+    const args = [commandLine, 'cluster', ...words, '-c', this.folder(name)];
+    const { stdout } = await run(process.execPath, args, { timeout: this.#options.limitMs });
+    return stdout.trim();
+  }
+
+  async #configure(name: string): Promise<void> {
+    const folder = this.folder(name);
+    mkdirSync(folder);
+    const [requestPort, publishPort] = [await freePort(), await freePort()];
+    this.#ports.set(name, { requestPort, publishPort });
+    const lines = [
+      `root_dir: ${folder}`,
+      `id: master-${name}`,
+      'interface: 127.0.0.1',
+      `ret_port: ${requestPort}`,
+      `publish_port: ${publishPort}`,
+      'pki_dir: /pki',
+      'sock_dir: /run',
+      'cachedir: /cache',
+      'log_file: /log',
+      'log_level: info',
+      'keysize: 2048',
+      'saltbridge:',
+      `  state_dir: ${folder}/state`,
+      `  socket: ${folder}/run/s.sock`,
+      '  cluster:',
+      '    name: example',
+      `    member: ${name}`,
+      `    nats: [${this.#servers.map(({ url }) => `"${url}"`).join(', ')}]`,
+      ...(this.#options.options ?? []).map((line) => `  ${line}`),
+    ];
+    writeFileSync(path.join(folder, 'master'), `${lines.join('\n')}\n`);
+  }
+}
