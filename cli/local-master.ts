@@ -11,7 +11,10 @@ import {
 import {
   backupOfflineStore,
   type ClusterReceipt,
+  copyMaster,
+  exportStore,
   type FunctionsApi,
+  importStore,
   initCluster,
   inspectMasterStore,
   type JobsApi,
@@ -25,6 +28,7 @@ import {
   type RunRequest,
   refoundCluster,
   restoreMasterStore,
+  type TransferReceipt,
 } from '../master/index.ts';
 import type { BackupReceipt, RestoreReceipt, StoreInspection } from '../store/index.ts';
 import type { CommandDefaults } from './command-defaults.ts';
@@ -109,7 +113,7 @@ export function isMasterNotRunning(error: unknown): boolean {
 // The store of a master, whether the master runs or not.
 
 /** What `saltbridge store` asks for. */
-interface StoreAccess {
+export interface StoreAccess {
   /** Where it lies. */
   readonly directory: string;
   /** By the running master, or, where none runs, from the files. */
@@ -118,6 +122,12 @@ interface StoreAccess {
   restore(file: string): Promise<RestoreReceipt>;
   /** Reads it from one end to the other. */
   inspect(): Promise<StoreInspection>;
+  /** With keys and files, into a new directory. */
+  export(target: string): Promise<TransferReceipt>;
+  /** Only where there is none yet. */
+  import(source: string): Promise<TransferReceipt>;
+  /** What lies where another configuration directory says, which no running master uses. */
+  copy(configDirectory: string): Promise<TransferReceipt>;
 }
 
 /** What a master that does not run does with its cluster. */
@@ -151,6 +161,9 @@ function openStore(config: MasterConfig): StoreAccess {
     },
     restore: (file) => restoreMasterStore(config, file),
     inspect: () => inspectMasterStore(config),
+    export: (target) => exportStore(config, target),
+    import: (source) => importStore(config, source),
+    copy: async (directory) => copyMaster(config, await loadSingleMasterConfig(directory)),
   };
 }
 

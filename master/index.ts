@@ -243,6 +243,7 @@ export {
   type ServedCall,
   serveCall,
 } from './rpc/index.ts';
+export { copyMaster, exportStore, importStore, type TransferReceipt } from './store-transfer.ts';
 export {
   AuthenticationError,
   AuthorizationError,

@@ -16,7 +16,15 @@ import {
   type TransactionLog,
 } from '../store/index.ts';
 import { MasterError } from './api/index.ts';
-import { keepSeal, openMasterKeys, PkiDir, shareMinionKeys, shareOwnKeys } from './auth/index.ts';
+import {
+  keepSeal,
+  openMasterKeys,
+  PkiDir,
+  shareMinionKeys,
+  shareOwnKeys,
+  writeMinionKeys,
+  writeOwnKeys,
+} from './auth/index.ts';
 import { type ClusterOptions, type MasterConfig, storeDirectory } from './config/index.ts';
 import {
   type Cluster,
@@ -39,6 +47,7 @@ import {
   secretBytes,
   type Ticket,
 } from './context/index.ts';
+import { giveToOwners } from './state-files.ts';
 
 /** How a cluster is reached. */
 export interface OfflineClusterOptions {
@@ -98,25 +107,21 @@ function connectTo(
 /**
  * Makes the state and the keys of a master those of a new cluster, whose first member it is. What
  * was cut short is done again from where it was.
+ * @param beforeFounding - looks at the store as that of a member; where it throws, there is no log
  * @throws StoreError ERR_CLUSTER_FOUNDED, ERR_CLUSTER_SECRET, ERR_STORE_LOCKED while it runs
  */
 export async function initCluster(
   config: MasterConfig,
   options: OfflineClusterOptions = {},
+  beforeFounding: () => Promise<void> = async () => {},
 ): Promise<ClusterReceipt> {
   const cluster = clusterOptionsOf(config);
   const { member, secretFile } = clusterPlaceOf(cluster, config.stateDir);
-  await makeDirectory(config.stateDir, 0o700);
-  if ((await readTextIfPresent(secretFile)) === undefined) {
-    await writeFileAtomically(
-      secretFile,
-      `${randomBytes(secretBytes).toString('base64')}\n`,
-      0o600,
-    );
-  }
-  const secret = await readSecret(secretFile);
+  // First: where this fails, no secret is there, and this master may join in place of it.
   const log = await connectTo(cluster, options, true);
   try {
+    await makeDirectory(config.stateDir, 0o700);
+    const secret = await makeSecret(secretFile);
     const { first, last } = await log.health();
     if (last < first) {
       const directory = storeDirectory(config.stateDir);
@@ -124,7 +129,8 @@ export async function initCluster(
         from: table,
         to: [...ownPrefix(member), ...table],
       });
-      await moveOwnTables(directory, toMember).catch(unlessOfCluster);
+      await moveOwnTables(directory, toMember, options.now).catch(unlessOfCluster);
+      await beforeFounding();
       const { foundLog } = await loadLogEngine();
       await foundLog({ log, secret, cluster: cluster.name, directory });
     }
@@ -141,7 +147,33 @@ export async function initCluster(
     await shareMinionKeys(await PkiDir.open(config.pkiDir), own.store);
     await own.store.write([{ op: 'put', key: completeRow, value: Buffer.from(String(now())) }]);
   });
+  await giveToOwners([config.stateDir, config.pkiDir]);
   return { cluster: cluster.name, member, secretFile };
+}
+
+/** @throws StoreError ERR_CLUSTER_FOUNDED where a cluster of this name has begun */
+export async function assertNoLog(
+  config: MasterConfig,
+  options: OfflineClusterOptions = {},
+): Promise<void> {
+  const cluster = clusterOptionsOf(config);
+  const log = await connectTo(cluster, options, true);
+  try {
+    const { first, last } = await log.health();
+    if (last < first) return;
+  } finally {
+    await log.close();
+  }
+  const message = `cluster ${cluster.name} has begun already; others join it by a ticket`;
+  throw new StoreError('ERR_CLUSTER_FOUNDED', message);
+}
+
+/** That of an attempt that was cut short, or of the operator, is used. */
+async function makeSecret(file: string): Promise<Uint8Array> {
+  if ((await readTextIfPresent(file)) === undefined) {
+    await writeFileAtomically(file, `${randomBytes(secretBytes).toString('base64')}\n`, 0o600);
+  }
+  return readSecret(file);
 }
 
 /** They were moved, and the founding cut short then. */
@@ -165,8 +197,12 @@ interface Move {
   readonly to: Key;
 }
 
-async function moveOwnTables(directory: string, moveOf: (table: Key) => Move): Promise<void> {
-  const store = await openEmbeddedStore({ directory });
+async function moveOwnTables(
+  directory: string,
+  moveOf: (table: Key) => Move,
+  now: () => number = Date.now,
+): Promise<void> {
+  const store = await openEmbeddedStore({ directory, now });
   try {
     for (const table of ownTables) await moveRows(store, moveOf(table));
   } finally {
@@ -229,17 +265,42 @@ export async function leaveCluster(
 ): Promise<ClusterReceipt> {
   const cluster = clusterOptionsOf(config);
   const { member, secretFile } = clusterPlaceOf(cluster, config.stateDir);
-  await asMember(config, options, async (own) => {
+  await asMember(config, options, async (own, now) => {
     await keepSeal(config, own.store, own);
+    await writeOwnKeys(config, own.store, { cluster: own, now });
+    // What others decided while this one was stopped.
+    await writeMinionKeys(own.store, await PkiDir.open(config.pkiDir));
     await own.store.removeMember(member);
   });
-  const directory = storeDirectory(config.stateDir);
-  await detachFromLog(directory);
-  await moveOwnTables(directory, (table) => ({
-    from: [...ownPrefix(member), ...table],
-    to: table,
-  }));
+  await detachMember(storeDirectory(config.stateDir), member, options.now);
+  await giveToOwners([config.stateDir, config.pkiDir]);
   return { cluster: cluster.name, member, secretFile };
+}
+
+/** What of a store only a cluster uses. A master by itself has its keys in files. */
+export const clusterTables: readonly Key[] = [
+  ['cluster'],
+  ['denied-keys'],
+  ['keys'],
+  ['leases'],
+  ['members'],
+];
+
+/** Makes the store of a member that of a master by itself. No process may have it open. */
+export async function detachMember(
+  directory: string,
+  member: string,
+  now?: () => number,
+): Promise<void> {
+  await detachFromLog(directory);
+  const toOwn = (table: Key): Move => ({ from: [...ownPrefix(member), ...table], to: table });
+  await moveOwnTables(directory, toOwn, now);
+  const store = await openEmbeddedStore({ directory, ...(now === undefined ? {} : { now }) });
+  try {
+    await store.write(clusterTables.map((prefix) => ({ op: 'delete-prefix', prefix })));
+  } finally {
+    await store.close();
+  }
 }
 
 /**
@@ -261,6 +322,7 @@ export async function refoundCluster(
   } finally {
     await log.close();
   }
+  await giveToOwners([config.stateDir, config.pkiDir]);
   return { cluster: cluster.name, member, secretFile };
 }
 
@@ -304,6 +366,7 @@ export async function joinCluster(
     await log.close();
     await rm(directory, { recursive: true, force: true });
   }
+  await giveToOwners([config.stateDir, config.pkiDir]);
   return { cluster: cluster.name, member, secretFile };
 }
 

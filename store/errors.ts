@@ -14,6 +14,7 @@ export type StoreErrorCode =
   | 'ERR_STORE_BACKUP'
   | 'ERR_STORE_CLOSED'
   | 'ERR_STORE_CORRUPT'
+  | 'ERR_STORE_DIGEST'
   | 'ERR_STORE_DIVERGED'
   | 'ERR_STORE_FENCED'
   | 'ERR_STORE_FULL'
@@ -104,6 +105,11 @@ export const storeErrors: Readonly<Record<StoreErrorCode, StoreErrorEntry>> = {
   ERR_STORE_CORRUPT: {
     meaning: 'The files of the store are not what this store writes.',
     action: 'Restore the directory from a backup, or move it away to begin with an empty store.',
+    retry: false,
+  },
+  ERR_STORE_DIGEST: {
+    meaning: 'A store that was exported, imported or copied has another content than the original.',
+    action: 'Nothing was kept of it. Run saltbridge store check on the original, and try again.',
     retry: false,
   },
   ERR_STORE_DIVERGED: {

@@ -1,5 +1,6 @@
 /** What must survive: the store's interface and its engines. */
 export { type BackupReceipt, readBackup } from './backup.ts';
+export { type ContentDigest, digestStore } from './content-digest.ts';
 export { type HolderState, probeHolder } from './directory.ts';
 export {
   detachFromLog,
@@ -15,7 +16,7 @@ export {
   type StoreErrorCode,
   storeErrors,
 } from './errors.ts';
-export { inspectStore, readStore, type StoreInspection } from './inspect.ts';
+export { copyStore, inspectStore, readStore, type StoreInspection } from './inspect.ts';
 export { Lease } from './lease.ts';
 export type { LogCipher as SealedFrames } from './log/cipher.ts';
 export type { LogStore } from './log/log-store.ts';

@@ -1,6 +1,6 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { realpath, stat } from 'node:fs/promises';
+import { mkdir, realpath, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { isDirectoryLocked } from './directory.ts';
@@ -127,9 +127,10 @@ function checkRecords(tables: Tables, report: Report): number {
   return count;
 }
 
-function* rowsOf(table: Table): Generator<Row> {
-  let from = Buffer.alloc(0);
-  const to = Buffer.alloc(1200, 0xff);
+/** The rows of a table whose keys begin with these bytes (default: all), in steps. */
+export function* rowsOf(table: Table, prefix: Buffer = Buffer.alloc(0)): Generator<Row> {
+  let from = prefix;
+  const to = Buffer.concat([prefix, Buffer.alloc(1200, 0xff)]);
   for (;;) {
     const rows = table.range({ from, to, limit: rowsPerStep });
     yield* rows;
@@ -174,6 +175,27 @@ export async function readStore<T>(
     return readLayout(tables, directory) < layoutVersion ? undefined : await read(store);
   } finally {
     await store.close();
+  }
+}
+
+/**
+ * Copies a store into a new directory, as it was at one moment; a process may have it open.
+ * @throws StoreError ERR_STORE_UNAVAILABLE where there is none; ERR_STORE_CORRUPT,
+ * ERR_STORE_VERSION, ERR_STORE_FULL
+ */
+export async function copyStore(directory: string, target: string): Promise<void> {
+  const data = path.join(directory, 'data.mdb');
+  if (!(await hasContent(data))) {
+    throw new StoreError('ERR_STORE_UNAVAILABLE', `there is no store in ${directory}`);
+  }
+  await checkSignature(data);
+  await mkdir(target, { mode: 0o700 });
+  const tables = openLmdbTables(directory, true);
+  try {
+    readLayout(tables, directory);
+    await tables.copyTo(target);
+  } finally {
+    await tables.close();
   }
 }
 

@@ -218,6 +218,7 @@ ${rule('trove', 'service: trove', 'fun: "mysql.*", within: "db-*"')}`,
       word
         .replace('/etc/salt', etc)
         .replace('/var/lib/saltbridge/backups', backups)
+        .replace('/var/lib/saltbridge/export', path.join(directory, 'export'))
         .replace(/^FILE$/, path.join(backups, backup))
         .replace(/^[\w.-]+\.(?:json|yaml)$/, (file) => path.join(work, file)),
     );

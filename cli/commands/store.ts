@@ -1,9 +1,11 @@
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
 import type { Command } from 'commander';
+import type { TransferReceipt } from '../../master/index.ts';
 import { readBackup, type StoreInspection } from '../../store/index.ts';
 import type { CommandContext } from '../context.ts';
 import { exitCodes } from '../errors.ts';
+import type { StoreAccess } from '../local-master.ts';
 import { configOption, jsonOption, logLevelOption } from '../options.ts';
 import { escapeName, printJson, printLine } from '../terminal.ts';
 
@@ -14,7 +16,7 @@ interface StoreOptions {
 
 /** `saltbridge store`: what the master keeps, as a whole. */
 export function addStoreCommand(program: Command, context: CommandContext): void {
-  const store = program.command('store').description('back up, restore and check the store');
+  const store = program.command('store').description('back up, restore, move and check the store');
   store
     .command('backup')
     .description('write a backup; the master may be running')
@@ -48,6 +50,65 @@ export function addStoreCommand(program: Command, context: CommandContext): void
     .addOption(jsonOption())
     .addOption(logLevelOption())
     .action((options: StoreOptions) => showInfo(options, context));
+  const move = (
+    usage: string,
+    description: string,
+    argument: readonly [name: string, what: string],
+    work: (access: StoreAccess, given: string) => Promise<TransferReceipt>,
+  ): Command =>
+    store
+      .command(usage)
+      .description(description)
+      .argument(...argument)
+      .addOption(configOption())
+      .addOption(jsonOption())
+      .addOption(logLevelOption())
+      .action(async (given: string, options: StoreOptions) => {
+        const access = await context.openStore(options.configDir);
+        await tellTransfer(await work(access, given), options, context);
+      });
+  move(
+    'export',
+    'write the store, keys and files of a master into a new directory',
+    ['<target>', 'the directory; the master may be running'],
+    (access, target) => access.export(target),
+  );
+  move(
+    'import',
+    'make an export a new master, or the first member of a new cluster',
+    ['<directory>', 'what store export wrote'],
+    (access, directory) => access.import(directory),
+  );
+  move(
+    'copy',
+    'the same from the directories of a master that is stopped',
+    ['<config>', 'its configuration directory'],
+    (access, directory) => access.copy(directory),
+  );
+}
+
+async function tellTransfer(
+  receipt: TransferReceipt,
+  { json }: StoreOptions,
+  { stdout }: CommandContext,
+): Promise<void> {
+  if (json) {
+    await printJson(stdout, receipt);
+    return;
+  }
+  const { directory, content, files, cluster } = receipt;
+  const lines = [
+    `directory  ${escapeName(directory)}`,
+    `content    ${content.entries} entries, ${content.records} records, ${files} files`,
+    `digest     ${content.sha256}, the same on both sides`,
+    ...(cluster === undefined
+      ? []
+      : [
+          `cluster    ${escapeName(cluster.name)} begins with member ${escapeName(cluster.member)}`,
+          `secret     ${escapeName(cluster.secretFile)}; keep a copy outside of the cluster`,
+        ]),
+  ];
+  await printLine(stdout, lines.join('\n'));
 }
 
 async function backUp(

@@ -81,7 +81,10 @@ export async function createAuth(deps: AuthDeps): Promise<Auth> {
   const { bus } = events;
   const log = context.log.child({ component: 'keys' });
   const rsa = closers.add(new RsaPool(), (it) => it.close());
-  if (cluster !== undefined) await writeOwnKeys(fixed, store, { cluster, log, now });
+  const replaced = cluster === undefined ? [] : await writeOwnKeys(fixed, store, { cluster, now });
+  for (const one of replaced) {
+    log.warn(one, "another master's key: that of the cluster takes its place");
+  }
   const masterKeys = await openOwnKeys(fixed, 'master', fixed.keyPass);
   const masterKeySigner = await openMasterKeySigner(fixed, masterKeys.publicPem);
   const shared = cluster && sharedKeyFiles(store, cluster, now);

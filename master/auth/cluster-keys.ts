@@ -2,7 +2,6 @@
 
 import { rename } from 'node:fs/promises';
 import path from 'node:path';
-import type { Logger } from 'pino';
 import { readTextIfPresent, writeFileAtomically } from '../../runtime/index.ts';
 import { type Key, type Operation, type Store, StoreError } from '../../store/index.ts';
 import type { FixedConfig } from '../config/index.ts';
@@ -94,24 +93,24 @@ export async function keepSeal(
   await writeSealKey(stateDir, sealOf(cluster).open(entry.value));
 }
 
+/** A file of another master's key, and where it is now. */
+interface ReplacedKey {
+  readonly file: string;
+  readonly aside: string;
+}
+
 /**
  * Writes the cluster's own keys into `pki_dir`; what differs there is moved aside.
+ * @returns what was moved
  * @throws StoreError ERR_CLUSTER_LOG; MasterError ERR_SEAL
  */
 export async function writeOwnKeys(
   { pkiDir }: Pick<FixedConfig, 'pkiDir'>,
   store: Pick<Store, 'list'>,
-  {
-    cluster,
-    log,
-    now,
-  }: {
-    readonly cluster: SealingCluster;
-    readonly log: Logger;
-    readonly now: () => number;
-  },
-): Promise<void> {
+  { cluster, now }: { readonly cluster: SealingCluster; readonly now: () => number },
+): Promise<readonly ReplacedKey[]> {
   const seal = sealOf(cluster);
+  const replaced: ReplacedKey[] = [];
   let count = 0;
   for await (const { key, value } of store.list(ownKeysPrefix)) {
     const name = path.basename(key.at(-1) ?? '');
@@ -123,9 +122,10 @@ export async function writeOwnKeys(
     if (found !== undefined) {
       const aside = `${file}.replaced-${now()}`;
       await rename(file, aside);
-      log.warn({ file, aside }, "another master's key: that of the cluster takes its place");
+      replaced.push({ file, aside });
     }
     await writeFileAtomically(file, text, name.endsWith('.pem') ? 0o400 : 0o644);
   }
   if (count === 0) throw notInitialised(cluster);
+  return replaced;
 }

@@ -1,5 +1,5 @@
 export { type Auth, createAuth } from './auth.ts';
-export { keepSeal, openMasterSeal, shareOwnKeys } from './cluster-keys.ts';
+export { keepSeal, openMasterSeal, shareOwnKeys, writeOwnKeys } from './cluster-keys.ts';
 export { keyErrors } from './key-errors.ts';
 export type { HeldKey, KeyLifecycle } from './key-lifecycle.ts';
 export { type KeyChange, type KeyStore, literalGlob } from './key-store.ts';
@@ -34,5 +34,5 @@ export {
   type SessionKeys,
   secretsPrefix,
 } from './session-keys.ts';
-export { shareMinionKeys } from './shared-keys.ts';
+export { shareMinionKeys, writeMinionKeys } from './shared-keys.ts';
 export { createFullnessCheck, type KeyAcceptanceHook, type OfferedKey, SignIn } from './sign-in.ts';

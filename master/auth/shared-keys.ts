@@ -5,7 +5,7 @@ import { type Key, type Operation, type Store, StoreError } from '../../store/in
 import type { Cluster } from '../context/index.ts';
 import { KeyError } from './key-errors.ts';
 import type { SharedKeyFiles } from './key-store.ts';
-import type { KeyFile, KeyFiles, KeyPlace } from './pki-directory.ts';
+import { type KeyFile, type KeyFiles, type KeyPlace, keyPlaces } from './pki-directory.ts';
 import { pinKey } from './request-checks.ts';
 import { sessionKey } from './session-keys.ts';
 
@@ -37,8 +37,7 @@ class SharedKeys implements KeyFiles {
 
   async readAll(place: KeyPlace): Promise<Map<string, KeyFile>> {
     const found = new Map<string, KeyFile>();
-    const prefix = place === 'denied' ? deniedPrefix : keysPrefix;
-    for await (const { key, value, revision } of this.#store.list(prefix)) {
+    for await (const { key, value, revision } of this.#store.list(prefixOf(place))) {
       const row = unpackRow(value);
       const id = key.at(-1) ?? '';
       this.#seen.set(seenName(place, id), revision);
@@ -109,8 +108,12 @@ function placeOf(entry: { readonly value: Uint8Array } | undefined): KeyPlace | 
   return entry && unpackRow(entry.value).place;
 }
 
+function prefixOf(place: KeyPlace): Key {
+  return place === 'denied' ? deniedPrefix : keysPrefix;
+}
+
 function rowKey(place: KeyPlace, id: string): Key {
-  return place === 'denied' ? [...deniedPrefix, id] : [...keysPrefix, id];
+  return [...prefixOf(place), id];
 }
 
 function seenName(place: KeyPlace, id: string): string {
@@ -187,4 +190,20 @@ export async function shareMinionKeys(dir: KeyFiles, store: Store): Promise<numb
   }
   await flush();
   return count;
+}
+
+/** Makes a PKI directory hold the keys of a cluster, and no others. */
+export async function writeMinionKeys(store: Pick<Store, 'list'>, dir: KeyFiles): Promise<void> {
+  for (const place of keyPlaces) {
+    const own = new Map<string, string>();
+    for await (const { key, value } of store.list(prefixOf(place))) {
+      const row = unpackRow(value);
+      if (row.place === place) own.set(key.at(-1) ?? '', row.pem);
+    }
+    const files = await dir.readAll(place);
+    for (const [id, pem] of own) {
+      if (files.get(id)?.pem !== pem) await dir.write(place, id, pem);
+    }
+    for (const id of files.keys()) if (!own.has(id)) await dir.remove(place, id);
+  }
 }

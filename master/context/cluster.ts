@@ -101,6 +101,11 @@ export async function readSecret(file: string): Promise<Uint8Array> {
   );
 }
 
+/** What {@link Cluster.derive} gives. */
+export function deriveClusterKey(secret: Uint8Array, name: string, purpose: string): Uint8Array {
+  return new Uint8Array(hkdfSync('sha256', secret, name, `saltbridge ${purpose}`, 32));
+}
+
 /** Connects to the log of a cluster. @throws StoreError ERR_CLUSTER_LOG, ERR_STORE_UNAVAILABLE */
 export async function openClusterLog(
   options: ClusterOptions,
@@ -251,8 +256,7 @@ export async function openCluster(deps: ClusterDeps): Promise<Cluster> {
       const names = store.status.members.map((it) => it.name).sort();
       return Math.max(0, names.indexOf(member)) % slots;
     },
-    derive: (purpose) =>
-      new Uint8Array(hkdfSync('sha256', secret, name, `saltbridge ${purpose}`, 32)),
+    derive: (purpose) => deriveClusterKey(secret, name, purpose),
     follow: (prefix, listener) => store.onChange(prefix, listener, closing),
     send: (kind, value) => {
       try {

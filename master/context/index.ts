@@ -2,6 +2,7 @@ export type { CallGate } from './call-gate.ts';
 export {
   type Cluster,
   clusterPlaceOf,
+  deriveClusterKey,
   openCluster,
   openClusterLog,
   readSecret,

@@ -106,6 +106,23 @@ test('a restored store brings no publish key and no session key back', async (t)
   t.is(JSON.parse(after.stdout).entries.secrets, undefined);
 });
 
+test('a running master is exported, and the export becomes another one', async (t) => {
+  const { configDir, root, startMaster } = makePlace(t);
+  const other = makePlace(t);
+  const master = await startMaster();
+  const directory = path.join(root, 'export');
+  const made = await runCli(['store', 'export', '-c', configDir, directory]);
+  t.is(made.code, 0, made.stderr);
+  t.is((await runCli(['store', 'check', path.join(directory, 'store.mdb')])).code, 0);
+  const imported = await runCli(['store', 'import', '-c', other.configDir, '--json', directory]);
+  t.is(imported.code, 0, imported.stderr);
+  t.true(made.stdout.includes(JSON.parse(imported.stdout).content.sha256));
+  t.deepEqual(await (await other.startMaster()).keys.local(), await master.keys.local());
+  const refused = await runCli(['store', 'copy', '-c', other.configDir, configDir]);
+  t.is(refused.code, 69);
+  t.regex(refused.stderr, /stop its master/);
+});
+
 test('a damaged backup is told and not restored', async (t) => {
   const { configDir, root, startMaster } = makePlace(t);
   await (await startMaster()).close();

@@ -2208,6 +2208,16 @@ export const catalogue: readonly Threat[] = [
     ],
   },
   {
+    id: 'H-87',
+    threat: 'cluster: a master that is taken to another place loses or gains something on its way',
+    tests: [
+      clusterOffline('an export that is not whole, or does not fit, is refused and leaves nothing'),
+      clusterOffline(
+        'a master is copied into a cluster whose first member it is, and out of it again',
+      ),
+    ],
+  },
+  {
     id: 'H-86g',
     threat: 'cluster: a call that goes on to the next master is done twice, or waits for ever',
     tests: [

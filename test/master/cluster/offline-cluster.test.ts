@@ -1,14 +1,26 @@
 /** What begins and ends a membership, and what a member's files are not to be used for. */
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  cpSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import path from 'node:path';
 import test from 'ava';
-import { createBridge } from '../../../heat-bridge/index.ts';
+import { type Bridge, createBridge } from '../../../heat-bridge/index.ts';
 import {
   backupOfflineStore,
+  copyMaster,
   createMaster,
+  exportStore,
+  importStore,
   initCluster,
   joinCluster,
   leaveCluster,
+  type Master,
   openOfflineKeys,
   refoundCluster,
   resolveMasterConfig,
@@ -17,7 +29,7 @@ import {
   verifyAuditLog,
 } from '../../../master/index.ts';
 import { createMemoryTransport } from '../../../minion-protocol/index.ts';
-import { openEmbeddedStore } from '../../../store/index.ts';
+import { openEmbeddedStore, readBackup, StoreError } from '../../../store/index.ts';
 import { ClusterMasters } from '../../helpers/cluster-masters.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { directories, writeMasterKeys } from '../../helpers/vector-master.ts';
@@ -93,6 +105,8 @@ test('the state and the keys of a master become those of a cluster, and of a mas
   );
   await after.close();
   t.deepEqual((await verifyAuditLog(own)).problems, []);
+  // A cluster can begin with it once more.
+  await initCluster(config, { connect: new ClusterMasters(root).connect });
 });
 
 test('the log is founded anew with the store of a member, which goes on with it', async (t) => {
@@ -146,4 +160,138 @@ test("a member's keys take the place of another master's, which are moved aside"
   t.teardown(() => b.master.close());
   t.is(readFileSync(stray, 'utf8'), readFileSync(path.join(a.config.pkiDir, 'master.pub'), 'utf8'));
   t.true(existsSync(path.join(config.pkiDir, 'minions', 'web1')));
+});
+
+test('a master is copied into a cluster whose first member it is, and out of it again', async (t) => {
+  const root = temporaryDirectory(t);
+  const masters = new ClusterMasters(root);
+  const { connect } = masters;
+  const own = resolveMasterConfig(directories(path.join(root, 'own')));
+  const alone = resolveMasterConfig(directories(path.join(root, 'alone')));
+  const a = masters.configOf('a');
+  writeMasterKeys(own.pkiDir);
+  const withMaster = async (
+    config: typeof own,
+    work: (master: Master, bridge: Bridge) => Promise<void>,
+  ) => {
+    const bridge = createBridge();
+    const master = createMaster({
+      config,
+      extensions: [bridge],
+      transports: [createMemoryTransport().master],
+      clusterLog: connect,
+    });
+    await master.start();
+    try {
+      await work(master, bridge);
+      await master.audit.flush();
+    } finally {
+      await master.close();
+    }
+  };
+  await withMaster(own, async (master, bridge) => {
+    await master.keys.create({ id: 'web1' });
+    await bridge.handles.add({ alias: 'one', minions: ['web1'], signal: hook });
+    await t.throwsAsync(copyMaster(a, own, { connect }), { code: 'ERR_STORE_LOCKED' });
+    t.false(existsSync(a.stateDir));
+  });
+  await t.throwsAsync(copyMaster(own, own), { message: /saltbridge cluster init/ });
+
+  const copied = await copyMaster(a, own, { connect });
+  t.is(copied.cluster?.member, 'a');
+  t.true(copied.content.entries > 0);
+  t.deepEqual(readdirSync(a.stateDir).sort(), [
+    'audit',
+    'cluster.secret',
+    'enroll',
+    'seal.key',
+    'store',
+  ]);
+  await t.throwsAsync(copyMaster(masters.configOf('b'), own, { connect }), {
+    code: 'ERR_CLUSTER_FOUNDED',
+  });
+  t.deepEqual(readdirSync(masters.configOf('b').stateDir), []);
+  await withMaster(a, async (master, bridge) => {
+    t.deepEqual(
+      (await master.keys.list({ state: 'accepted' })).map(({ id }) => id),
+      ['web1'],
+    );
+    await master.keys.create({ id: 'web2' });
+    await bridge.handles.add({ alias: 'two', minions: ['web2'], signal: hook });
+    // Also beside a member that runs.
+    const target = path.join(root, 'running');
+    await exportStore(a, target);
+    t.true((await readBackup(path.join(target, 'store.mdb'))) > 0);
+    t.is(statSync(target).mode & 0o777, 0o700);
+  });
+  t.deepEqual((await verifyAuditLog(a)).problems, []);
+
+  await copyMaster(alone, a);
+  t.false(existsSync(path.join(alone.stateDir, 'cluster.secret')));
+  await withMaster(alone, async (master, bridge) => {
+    t.deepEqual(
+      (await master.keys.list({ state: 'accepted' })).map(({ id }) => id),
+      ['web1', 'web2'],
+    );
+    t.deepEqual(
+      (await bridge.handles.list()).map(({ alias }) => alias),
+      ['one', 'two'],
+    );
+  });
+  t.deepEqual((await verifyAuditLog(alone)).problems, []);
+  const pub = (config: typeof own) => readFileSync(path.join(config.pkiDir, 'master.pub'), 'utf8');
+  t.is(pub(alone), pub(own));
+});
+
+test('an export that is not whole, or does not fit, is refused and leaves nothing', async (t) => {
+  const root = temporaryDirectory(t);
+  const masters = new ClusterMasters(root);
+  const { connect } = masters;
+  const own = resolveMasterConfig(directories(path.join(root, 'own')));
+  writeMasterKeys(own.pkiDir);
+  const store = await openEmbeddedStore({ directory: storeDirectory(own.stateDir) });
+  await store.write([
+    { op: 'put', key: ['state', 'kept'], value: Buffer.from('1') },
+    { op: 'put', key: ['state', 'ends'], value: Buffer.from('1'), expiresAt: Date.now() + 60_000 },
+    { op: 'append', stream: 's', value: Buffer.from('1') },
+  ]);
+  await store.close();
+  const exported = path.join(root, 'export');
+  const { content } = await exportStore(own, exported);
+  t.deepEqual([content.entries, content.records], [2, 1]);
+  await t.throwsAsync(exportStore(own, exported), { code: 'ERR_STORE_BACKUP' });
+  const config = masters.configOf('a');
+  const changed: string[] = [];
+  const refused = async (change: (directory: string) => void, code: string) => {
+    const directory = path.join(root, `changed-${changed.push(code)}`);
+    cpSync(exported, directory, { recursive: true });
+    change(directory);
+    await t.throwsAsync(importStore(config, directory, { connect }), {
+      instanceOf: StoreError,
+      code,
+    });
+    t.deepEqual(readdirSync(config.stateDir, { recursive: true }), []);
+    t.is(masters.log.last, 0);
+  };
+  const manifest = (directory: string) => path.join(directory, 'export.json');
+  const otherDigest = (directory: string) => {
+    const text = readFileSync(manifest(directory), 'utf8');
+    writeFileSync(manifest(directory), text.replace(content.sha256, '0'.repeat(64)));
+  };
+  await t.throwsAsync(importStore(config, root, { connect }), { code: 'ERR_STORE_BACKUP' });
+  await refused(otherDigest, 'ERR_STORE_DIGEST');
+  await refused(
+    (it) => appendFileSync(path.join(it, 'pki', 'master.pub'), ' '),
+    'ERR_STORE_CORRUPT',
+  );
+  await refused((it) => writeFileSync(path.join(it, 'pki', 'other'), ''), 'ERR_STORE_CORRUPT');
+  await refused((it) => appendFileSync(manifest(it), '}'), 'ERR_STORE_CORRUPT');
+  writeMasterKeys(config.pkiDir);
+  const key = path.join(config.pkiDir, 'master.pub');
+  const known = readFileSync(key, 'utf8');
+  writeFileSync(key, publicPem);
+  await refused(() => {}, 'ERR_STORE_BACKUP');
+  writeFileSync(key, known);
+  await importStore(config, exported, { connect });
+  await t.throwsAsync(importStore(config, exported, { connect }), { code: 'ERR_CLUSTER_FOUNDED' });
 });

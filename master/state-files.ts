@@ -1,0 +1,76 @@
+/** Files of a master as they are taken to another place. */
+
+import { constants } from 'node:fs';
+import { lchown, lstat, open, readdir, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { isMissing, makeDirectory } from '../runtime/index.ts';
+
+const maxDepth = 16;
+
+/**
+ * The plain files below a directory, by their paths in it, in order; links, sockets and hidden
+ * names are left out. None where there is no directory.
+ * @param isLeftOut - asked for each name in the directory itself
+ */
+export async function listFiles(
+  root: string,
+  isLeftOut: (name: string) => boolean = () => false,
+): Promise<string[]> {
+  const found: string[] = [];
+  const walk = async (below: string, depth: number): Promise<void> => {
+    for (const entry of await readdir(path.join(root, below), { withFileTypes: true })) {
+      const name = path.join(below, entry.name);
+      if (entry.name.startsWith('.') || (depth === 0 && isLeftOut(name))) continue;
+      if (entry.isFile()) found.push(name);
+      else if (entry.isDirectory() && depth < maxDepth) await walk(name, depth + 1);
+    }
+  };
+  try {
+    await walk('', 0);
+  } catch (error) {
+    if (!isMissing(error)) throw error;
+  }
+  return found.sort();
+}
+
+/** Copies a file to where there is none, durably; missing directories are made (0700). */
+export async function copyFile(from: string, to: string): Promise<void> {
+  await makeDirectory(path.dirname(to), 0o700);
+  const source = await open(from, constants.O_RDONLY | constants.O_NOFOLLOW);
+  try {
+    const target = await open(to, 'wx', 0o600);
+    try {
+      for await (const chunk of source.createReadStream({ autoClose: false })) {
+        await target.writeFile(chunk);
+      }
+      await target.chmod((await source.stat()).mode & 0o777);
+      await target.sync();
+    } finally {
+      await target.close();
+    }
+  } finally {
+    await source.close();
+  }
+}
+
+/**
+ * What root has made in directories of an account becomes the account's, which could not use it
+ * otherwise. Does nothing for others.
+ */
+export async function giveToOwners(directories: readonly string[]): Promise<void> {
+  if (process.getuid?.() !== 0) return;
+  for (const directory of directories) {
+    const found = await stat(directory).catch(() => undefined);
+    if (found !== undefined && found.uid !== 0) await give(directory, found.uid, found.gid);
+  }
+}
+
+async function give(directory: string, uid: number, gid: number): Promise<void> {
+  for (const entry of await readdir(directory, { withFileTypes: true })) {
+    const file = path.join(directory, entry.name);
+    const made = await lstat(file).catch(() => undefined);
+    if (made === undefined || entry.isSymbolicLink()) continue;
+    if (made.uid === 0) await lchown(file, uid, gid);
+    if (entry.isDirectory()) await give(file, uid, gid);
+  }
+}
