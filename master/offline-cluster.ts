@@ -115,6 +115,7 @@ export async function initCluster(
   options: OfflineClusterOptions = {},
   beforeFounding: () => Promise<void> = async () => {},
 ): Promise<ClusterReceipt> {
+  const { now = Date.now } = options;
   const cluster = clusterOptionsOf(config);
   const { member, secretFile } = clusterPlaceOf(cluster, config.stateDir);
   // First: where this fails, no secret is there, and this master may join in place of it.
@@ -129,15 +130,15 @@ export async function initCluster(
         from: table,
         to: [...ownPrefix(member), ...table],
       });
-      await moveOwnTables(directory, toMember, options.now).catch(unlessOfCluster);
+      await moveOwnTables(directory, toMember, now).catch(unlessOfCluster);
       await beforeFounding();
       const { foundLog } = await loadLogEngine();
-      await foundLog({ log, secret, cluster: cluster.name, directory });
+      await foundLog({ log, secret, cluster: cluster.name, directory, now });
     }
   } finally {
     await log.close();
   }
-  await asMember(config, options, async (own, now) => {
+  await asMember(config, options, async (own) => {
     if ((await own.store.get(completeRow)) !== undefined) {
       const message = `cluster ${cluster.name} is initialised already; others join it by a ticket`;
       throw new StoreError('ERR_CLUSTER_FOUNDED', message);

@@ -7,13 +7,17 @@ import { allow } from '../../acl/index.ts';
 import { type Bridge, createBridge } from '../../heat-bridge/index.ts';
 import {
   createMaster,
+  initCluster,
+  joinCluster,
   type KeyState,
   type Master,
   type MasterConfig,
   type MasterEvent,
+  type MasterOptions,
   readAuditLog,
   resolveMasterConfig,
   restoreMasterStore,
+  storeDirectory,
   verifyAuditLog,
 } from '../../master/index.ts';
 import {
@@ -28,10 +32,19 @@ import {
   type WireValue,
 } from '../../minion-protocol/index.ts';
 import { createMinionIdentity, MinionSession } from '../../minion-protocol/minion/session.ts';
+import { delay } from '../../runtime/index.ts';
 import { createSaltApi } from '../../salt-api/index.ts';
-import { readBackup } from '../../store/index.ts';
+import {
+  type ContentDigest,
+  digestStore,
+  readBackup,
+  type TransactionLog,
+} from '../../store/index.ts';
+import { openJetStreamLog } from '../../store/log/jetstream-log.ts';
+import { MemoryLog } from '../../store/log/memory-log.ts';
 import { always, type Recorder, startRecorder } from '../heat-bridge/signals/recorder.ts';
 import { within } from '../helpers/deadline.ts';
+import { hasNatsServer, startNatsServer } from '../helpers/nats-server.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { directories } from '../helpers/vector-master.ts';
 
@@ -84,9 +97,14 @@ function copyFixture(t: ExecutionContext): string {
   return root;
 }
 
-function configOf(root: string, endpoint: string): MasterConfig {
+function configOf(
+  root: string,
+  endpoint: string,
+  options: Partial<MasterOptions> = {},
+): MasterConfig {
   return resolveMasterConfig({
     ...directories(root),
+    ...options,
     // Minions go by the system's clock.
     requestServerTtl: 0,
     externalAuth: { sharedsecret: { operator: ['.*', '@runner', '@wheel'] } },
@@ -126,18 +144,28 @@ interface Running {
   readonly service: Recorder;
 }
 
-/** Serves what lies below a directory, a minute after the backup was made. */
-async function serve(t: ExecutionContext, root: string): Promise<Running> {
+/** A minute after the backup was made. */
+const now = () => known.madeAt + 60_000;
+
+/** Where a member of a cluster is. */
+interface Membership {
+  readonly cluster: NonNullable<MasterOptions['cluster']>;
+  readonly connect: () => Promise<TransactionLog>;
+}
+
+/** Serves what lies below a directory. */
+async function serve(t: ExecutionContext, root: string, membership?: Membership): Promise<Running> {
   const service = await startRecorder(always(200, 'null'));
   t.teardown(() => service.close());
-  const config = configOf(root, service.origin);
+  const config = configOf(root, service.origin, membership && { cluster: membership.cluster });
   const memory = createMemoryTransport();
   const bridge = createBridge();
   const master = createMaster({
     config,
     transports: [memory.master],
     extensions: [bridge],
-    now: () => known.madeAt + 60_000,
+    now,
+    ...(membership && { clusterLog: membership.connect }),
   });
   t.teardown(() => master.close());
   await master.start();
@@ -387,4 +415,50 @@ test('a backup of an earlier version is put back and served; minions sign in onc
   await delivers(t, running);
   await takesTickets(t, running);
   await auditGoesOn(t, running);
+});
+
+/** The log of a cluster: on a real server where there is one. */
+async function openLogs(t: ExecutionContext): Promise<(member: string) => Membership> {
+  const server = hasNatsServer ? await startNatsServer(t) : undefined;
+  const memory = new MemoryLog();
+  const servers = [`nats://${server?.host ?? '127.0.0.1:1'}`];
+  return (member) => ({
+    cluster: { name: 'old', nats: servers, member, replicas: 1, whenAlone: 'local' },
+    connect: async () =>
+      server === undefined
+        ? memory.connect()
+        : await openJetStreamLog({ servers, cluster: 'old', create: { replicas: 1 } }),
+  });
+}
+
+function digestOf({ config }: Running): Promise<ContentDigest> {
+  return digestStore(storeDirectory(config.stateDir), { without: [], at: 0 });
+}
+
+test('a backup of an earlier version becomes a cluster, which another master joins', async (t) => {
+  const root = copyFixture(t);
+  rmSync(path.join(root, 'state', 'store'), { recursive: true });
+  await restoreMasterStore(configOf(root, ''), path.join(fixture, 'backup.mdb'));
+  const memberOf = await openLogs(t);
+  const [first, second] = [memberOf('a'), memberOf('b')];
+  const config = configOf(root, '', { cluster: first.cluster });
+  await initCluster(config, { connect: first.connect, now });
+  const a = await serve(t, root, first);
+  const { ticket } = await a.master.cluster.ticket();
+  const other = temporaryDirectory(t);
+  const { connect } = second;
+  await joinCluster(configOf(other, '', { cluster: second.cluster }), ticket, { connect, now });
+  const b = await serve(t, other, second);
+  // At the one that never had its files.
+  await hasAllOfBefore(t, b);
+  await works(t, b);
+  await delivers(t, a);
+  const isSame = async () => (await digestOf(a)).sha256 === (await digestOf(b)).sha256;
+  const deadline = AbortSignal.timeout(20_000);
+  while (!deadline.aborted && !(await isSame())) await delay(50);
+  t.false(deadline.aborted);
+  t.true((await digestOf(a)).entries > 0);
+  const { fingerprint } = (await a.master.keys.local())[0] ?? {};
+  t.is((await b.master.keys.local())[0]?.fingerprint, fingerprint);
+  await auditGoesOn(t, a);
 });
