@@ -25,15 +25,16 @@ export { loadLogEngine } from './log-engine.ts';
 export { createMemoryStore } from './memory.ts';
 export { endHolder, hasEnded, ownIdentity } from './process-identity.ts';
 export { type RestoreOptions, type RestoreReceipt, restoreStore } from './restore.ts';
-export type {
-  Change,
-  Entry,
-  Key,
-  ListOptions,
-  Operation,
-  Store,
-  Stream,
-  StreamConsumer,
-  StreamRecord,
+export {
+  type Change,
+  type Entry,
+  type Key,
+  type ListOptions,
+  type Operation,
+  type Store,
+  type Stream,
+  type StreamConsumer,
+  type StreamRecord,
+  writeInParts,
 } from './store.ts';
 export { changeBelow, operationBelow, storeBelow } from './store-below.ts';

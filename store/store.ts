@@ -116,3 +116,34 @@ export interface Store {
   /** Waits for writes under way. May be called twice. */
   close(): Promise<void>;
 }
+
+/** In a cluster a write has a bound: NATS's `max_payload`, 1 MiB by default. */
+const partBytes = 262_144;
+/** What a step takes besides its key and its value, at most. */
+const stepBytes = 64;
+
+/** Writes steps that need not take effect together, as many at a time as any engine takes. */
+export async function writeInParts(
+  store: Pick<Store, 'write'>,
+  operations: readonly Operation[],
+): Promise<void> {
+  let part: Operation[] = [];
+  let bytes = 0;
+  for (const operation of operations) {
+    const size = sizeOf(operation);
+    if (part.length > 0 && bytes + size > partBytes) {
+      await store.write(part);
+      part = [];
+      bytes = 0;
+    }
+    part.push(operation);
+    bytes += size;
+  }
+  if (part.length > 0) await store.write(part);
+}
+
+function sizeOf(operation: Operation): number {
+  const key = 'key' in operation ? operation.key : 'prefix' in operation ? operation.prefix : [];
+  const value = 'value' in operation ? operation.value.length : 0;
+  return key.reduce((sum, segment) => sum + segment.length * 3, stepBytes + value);
+}

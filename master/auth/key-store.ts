@@ -7,7 +7,7 @@ import {
   keyFingerprint,
 } from '../../minion-protocol/index.ts';
 import { KeyedMutex } from '../../runtime/index.ts';
-import type { Key, Operation, Store } from '../../store/index.ts';
+import { type Key, type Operation, type Store, writeInParts } from '../../store/index.ts';
 import type { LiveConfig } from '../config/index.ts';
 import { KeyError } from './key-errors.ts';
 import { type KeyFiles, type KeyPlace, keyPlaces, PkiDir, watchPkiDir } from './pki-directory.ts';
@@ -757,7 +757,7 @@ export class AcceptedKeys {
       else if (digest.equals(value)) digests.delete(id);
     }
     for (const [id, value] of digests) operations.push({ op: 'put', key: [...prefix, id], value });
-    if (operations.length > 0) await this.#store.write(operations);
+    await writeInParts(this.#store, operations);
   }
 
   /** Takes the key of an id for accepted; `undefined`: it has none. Durable when it resolves. */

@@ -9,7 +9,7 @@ import {
   type WireValue,
   wireBytes,
 } from '../../minion-protocol/index.ts';
-import type { Entry, Key, Store } from '../../store/index.ts';
+import { type Entry, type Key, type Store, writeInParts } from '../../store/index.ts';
 import { MasterError } from '../api/index.ts';
 import type { Cluster } from '../context/index.ts';
 import type { RequestCounters } from '../metrics/index.ts';
@@ -267,8 +267,8 @@ export class VersionPins {
 
   async forget(ids: readonly string[]): Promise<void> {
     const pinned = ids.filter((id) => this.#pins.delete(id));
-    if (pinned.length === 0) return;
-    await this.#store.write(pinned.map((id) => ({ op: 'delete', key: [...pinsPrefix, id] })));
+    const gone = pinned.map((id) => ({ op: 'delete', key: [...pinsPrefix, id] }) as const);
+    await writeInParts(this.#store, gone);
   }
 }
 

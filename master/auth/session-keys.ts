@@ -13,7 +13,14 @@ import {
   unpackLocal,
 } from '../../minion-protocol/index.ts';
 import { makeDirectory, readTextIfPresent, writeFileAtomically } from '../../runtime/index.ts';
-import { type Change, type Entry, type Key, type Store, StoreError } from '../../store/index.ts';
+import {
+  type Change,
+  type Entry,
+  type Key,
+  type Store,
+  StoreError,
+  writeInParts,
+} from '../../store/index.ts';
 import { MasterError } from '../api/index.ts';
 import type { Cluster } from '../context/index.ts';
 
@@ -170,7 +177,8 @@ export class SessionKeys {
       this.#recent.forget(id);
       this.#making.delete(id);
     }
-    await this.#options.store.write(ids.map((id) => ({ op: 'delete', key: [...prefix, id] })));
+    const gone = ids.map((id) => ({ op: 'delete', key: [...prefix, id] }) as const);
+    await writeInParts(this.#options.store, gone);
   }
 
   /** What a member of the cluster has made or ended. */

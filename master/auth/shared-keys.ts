@@ -1,7 +1,13 @@
 /** Minions' keys that the members of a cluster share: rows of the store in place of files. */
 
 import { packLocal, unpackLocal } from '../../minion-protocol/index.ts';
-import { type Key, type Operation, type Store, StoreError } from '../../store/index.ts';
+import {
+  type Key,
+  type Operation,
+  type Store,
+  StoreError,
+  writeInParts,
+} from '../../store/index.ts';
 import type { Cluster } from '../context/index.ts';
 import { KeyError } from './key-errors.ts';
 import type { SharedKeyFiles } from './key-store.ts';
@@ -164,17 +170,9 @@ export function sharedKeyFiles(store: Store, cluster: Cluster, now: () => number
   };
 }
 
-/** Writes at most so many rows at once: a write has a bound in a cluster. */
-const rowsPerWrite = 100;
-
 /** Takes the keys of a PKI directory into the store; those that it has stay. */
 export async function shareMinionKeys(dir: KeyFiles, store: Store): Promise<number> {
-  let count = 0;
-  let operations: Operation[] = [];
-  const flush = async (): Promise<void> => {
-    if (operations.length > 0) await store.write(operations);
-    operations = [];
-  };
+  const operations: Operation[] = [];
   // The state that counts comes first [WIRE 6.2].
   const taken = new Set<string>();
   for (const place of ['rejected', 'accepted', 'pending', 'denied'] as const) {
@@ -183,13 +181,11 @@ export async function shareMinionKeys(dir: KeyFiles, store: Store): Promise<numb
       taken.add(id);
       const key = rowKey(place, id);
       if ((await store.get(key)) !== undefined) continue;
-      count += 1;
       operations.push({ op: 'put', key, value: packLocal({ place, pem, since }) });
-      if (operations.length >= rowsPerWrite) await flush();
     }
   }
-  await flush();
-  return count;
+  await writeInParts(store, operations);
+  return operations.length;
 }
 
 /** Makes a PKI directory hold the keys of a cluster, and no others. */

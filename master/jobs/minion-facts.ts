@@ -13,7 +13,13 @@ import {
   type WireValue,
 } from '../../minion-protocol/index.ts';
 import { isMissing } from '../../runtime/index.ts';
-import { type Key, type Operation, type Store, StoreError } from '../../store/index.ts';
+import {
+  type Key,
+  type Operation,
+  type Store,
+  StoreError,
+  writeInParts,
+} from '../../store/index.ts';
 import type { Seal } from '../auth/index.ts';
 import type { Cluster } from '../context/index.ts';
 
@@ -233,7 +239,7 @@ export class KnownFacts {
    */
   async keep(minions: readonly FactsOfMinion[]): Promise<void> {
     const writes = minions.flatMap((minion) => this.#note(minion));
-    if (writes.length > 0) await this.#options.store.write(writes);
+    await writeInParts(this.#options.store, writes);
   }
 
   /** Forgets a minion. */

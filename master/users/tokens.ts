@@ -3,7 +3,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { Type } from '#typebox';
 import { Value } from '#typebox/value';
-import type { Key, Store } from '../../store/index.ts';
+import { type Key, type Store, writeInParts } from '../../store/index.ts';
 import type { Cluster } from '../context/index.ts';
 
 const StoredToken = Type.Object({
@@ -180,8 +180,8 @@ export class TokenTable {
   }
 
   async #delete(hashes: readonly string[]): Promise<void> {
-    if (hashes.length === 0) return;
-    await this.#store.write(hashes.map((hash) => ({ op: 'delete', key: [...prefix, hash] })));
+    const gone = hashes.map((hash) => ({ op: 'delete', key: [...prefix, hash] }) as const);
+    await writeInParts(this.#store, gone);
   }
 
   async #forgetOldest(): Promise<void> {
