@@ -25,6 +25,8 @@ import {
   type MasterConfig,
   type OfflineKeys,
   openOfflineKeys,
+  type RefoundReceipt,
+  type RestorePoint,
   type RunRequest,
   refoundCluster,
   restoreMasterStore,
@@ -135,7 +137,7 @@ interface OfflineCluster {
   init(): Promise<ClusterReceipt>;
   join(ticket: string): Promise<ClusterReceipt>;
   leave(): Promise<ClusterReceipt>;
-  refound(): Promise<ClusterReceipt>;
+  refound(point?: RestorePoint): Promise<RefoundReceipt>;
 }
 
 function openCluster(config: MasterConfig): OfflineCluster {
@@ -143,7 +145,7 @@ function openCluster(config: MasterConfig): OfflineCluster {
     init: () => initCluster(config),
     join: (ticket) => joinCluster(config, ticket),
     leave: () => leaveCluster(config),
-    refound: () => refoundCluster(config),
+    refound: (point) => refoundCluster(config, {}, point),
   };
 }
 

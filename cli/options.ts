@@ -49,7 +49,7 @@ const sinceUnitSeconds: Readonly<Record<string, number>> = {
 };
 
 /**
- * The moment that `--since` names, milliseconds since 1970: a length of time back from now
+ * The moment that an option names, milliseconds since 1970: a length of time back from now
  * (`90s`, `30m`, `1h`, `7d`, `2w`), or a date or time as in ISO 8601.
  * @throws CommandError ERR_ARGS
  */
@@ -59,5 +59,5 @@ export function parseSince(text: string, now: number = Date.now()): number {
   if (count !== undefined && seconds !== undefined) return now - Number(count) * seconds * 1000;
   const time = /^\d{4}-\d\d-\d\d/.test(text) ? Date.parse(text) : Number.NaN;
   if (!Number.isNaN(time)) return time;
-  throw new CommandError('ERR_ARGS', '--since is a time such as 30m, 1h, 7d, or a date');
+  throw new CommandError('ERR_ARGS', `${text}: expected a time such as 30m, 1h, 7d, or a date`);
 }

@@ -209,6 +209,8 @@ export {
   initCluster,
   joinCluster,
   leaveCluster,
+  type RefoundReceipt,
+  type RestorePoint,
   refoundCluster,
 } from './offline-cluster.ts';
 export { backupOfflineStore, inspectMasterStore, restoreMasterStore } from './offline-store.ts';

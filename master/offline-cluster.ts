@@ -3,13 +3,15 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { appendFile, mkdtemp, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
-import { makeDirectory, readTextIfPresent, writeFileAtomically } from '../runtime/index.ts';
+import { delay, makeDirectory, readTextIfPresent, writeFileAtomically } from '../runtime/index.ts';
 import {
   detachFromLog,
   type Key,
   loadLogEngine,
   type Operation,
   openEmbeddedStore,
+  type ReplayPoint,
+  type ReplayReceipt,
   restoreStore,
   type Store,
   StoreError,
@@ -47,6 +49,7 @@ import {
   secretBytes,
   type Ticket,
 } from './context/index.ts';
+import { notRestored } from './offline-store.ts';
 import { giveToOwners } from './state-files.ts';
 
 /** How a cluster is reached. */
@@ -54,6 +57,8 @@ export interface OfflineClusterOptions {
   /** Default: the NATS servers of the configuration. */
   readonly connect?: (isFounding: boolean) => Promise<TransactionLog>;
   readonly now?: () => number;
+  /** For so long no member may be heard before the log is begun anew. Default: 2,500. */
+  readonly quietMs?: number;
 }
 
 /** What was done to a cluster. */
@@ -304,27 +309,113 @@ export async function detachMember(
   }
 }
 
+/** A cluster as it was at an earlier time. */
+export interface RestorePoint {
+  /** A backup of a member from before. */
+  readonly file: string;
+  /** How much of what the log has after it is applied. Default: all. */
+  readonly until?: ReplayPoint;
+}
+
+/** A cluster whose log begins anew. */
+export interface RefoundReceipt extends ClusterReceipt {
+  /** Where a backup was given: how far the log was replayed onto it. */
+  readonly restored?: ReplayReceipt & {
+    /** The directory that holds the store as it was before; `undefined` if there was none. */
+    readonly old: string | undefined;
+  };
+}
+
 /**
- * Begins the log anew with the store of this master, after the log was lost, or its end was.
- * @throws StoreError ERR_STORE_LOCKED while it runs
+ * Begins the log anew with the store of this master, after the log was lost, or its end was; or, with
+ * a backup, as the cluster was at an earlier time. The others join it anew. Until the log is begun
+ * anew it has all that it had.
+ * @throws StoreError ERR_STORE_LOCKED while it, or another member, runs; ERR_STORE_BACKUP,
+ * ERR_STORE_CORRUPT, ERR_CLUSTER_BEHIND, ERR_STORE_DIVERGED where the log is not that of the backup
  */
 export async function refoundCluster(
   config: MasterConfig,
   options: OfflineClusterOptions = {},
-): Promise<ClusterReceipt> {
+  point?: RestorePoint,
+): Promise<RefoundReceipt> {
   const cluster = clusterOptionsOf(config);
   const { member, secretFile } = clusterPlaceOf(cluster, config.stateDir);
   const secret = await readSecret(secretFile);
   const { foundLog } = await loadLogEngine();
   const log = await connectTo(cluster, options, true);
+  let restored: RefoundReceipt['restored'];
   try {
+    await assertNobodyRuns(log, { secret, cluster: cluster.name, quietMs: options.quietMs });
+    if (point !== undefined) restored = await restorePoint(config, point, { log, secret });
     const directory = storeDirectory(config.stateDir);
     await foundLog({ log, secret, cluster: cluster.name, directory, replace: true });
   } finally {
     await log.close();
   }
   await giveToOwners([config.stateDir, config.pkiDir]);
-  return { cluster: cluster.name, member, secretFile };
+  const receipt = { cluster: cluster.name, member, secretFile };
+  return restored === undefined ? receipt : { ...receipt, restored };
+}
+
+/** More than two reports of a member. */
+const quietMs = 2500;
+
+interface QuietOptions {
+  readonly secret: Uint8Array;
+  readonly cluster: string;
+  readonly quietMs: number | undefined;
+}
+
+/** @throws StoreError ERR_STORE_LOCKED where a member is heard: what it writes would be lost */
+async function assertNobodyRuns(
+  log: TransactionLog,
+  { secret, cluster, quietMs: duration = quietMs }: QuietOptions,
+): Promise<void> {
+  const { LogCipher } = await loadLogEngine();
+  const cipher = new LogCipher(secret, cluster, 'announcement');
+  const end = AbortSignal.timeout(duration);
+  let isHeard = false;
+  log.onAnnouncement((bytes) => {
+    isHeard ||= cipher.open(bytes) !== undefined;
+  }, end);
+  await delay(duration);
+  // protection: refounding-beside-members
+  if (isHeard) {
+    const message = `members of cluster ${cluster} run still: stop all of them first`;
+    throw new StoreError('ERR_STORE_LOCKED', message);
+  }
+}
+
+/** Makes the store of this master that of a backup and what the log has after it, up to a point. */
+async function restorePoint(
+  config: MasterConfig,
+  { file, until = {} }: RestorePoint,
+  { log, secret }: { readonly log: TransactionLog; readonly secret: Uint8Array },
+): Promise<NonNullable<RefoundReceipt['restored']>> {
+  const { name: cluster } = clusterOptionsOf(config);
+  const { replayLog } = await loadLogEngine();
+  await makeDirectory(config.stateDir, 0o700);
+  const staging = await mkdtemp(path.join(config.stateDir, 'joining-'));
+  try {
+    const directory = path.join(staging, 'store');
+    await restoreStore({ file, directory });
+    const replayed = await replayLog({ directory, log, secret, cluster, until });
+    // A history of its own: members that hold what it held do not follow what it is from now on.
+    await detachFromLog(directory);
+    const store = await openEmbeddedStore({ directory });
+    const copy = path.join(staging, 'copy');
+    try {
+      await store.write(notRestored.map((prefix) => ({ op: 'delete-prefix', prefix })));
+      await store.backup(copy);
+    } finally {
+      await store.close();
+    }
+    const target = storeDirectory(config.stateDir);
+    const { old } = await restoreStore({ file: copy, directory: target });
+    return { ...replayed, old };
+  } finally {
+    await rm(staging, { recursive: true, force: true });
+  }
 }
 
 /** Between two requests that are not answered. */

@@ -3,6 +3,7 @@
 import {
   type BackupReceipt,
   inspectStore,
+  type Key,
   openEmbeddedStore,
   type RestoreReceipt,
   restoreStore,
@@ -30,10 +31,15 @@ export async function backupOfflineStore(
 }
 
 /**
- * Puts a backup in the place of the store of a master that is not running. The publish key and
- * the session keys in it are dropped: minions hold higher serials of that key by now and would
- * take no publication, and what was revoked since must not serve again. So every minion signs in
- * once more. Runs of reactions that waited then are dropped as well: they have been done since.
+ * What a store is restored without: the publish key and session keys, as minions hold higher
+ * serials by now and what was revoked since must not serve again; runs of reactions that waited
+ * then, as they have been done since.
+ */
+export const notRestored: readonly Key[] = [secretsPrefix, openRunsPrefix];
+
+/**
+ * Puts a backup in the place of the store of a master that is not running, without what is
+ * {@link notRestored}: every minion signs in once more.
  * @throws StoreError ERR_STORE_LOCKED while a master runs; ERR_STORE_CORRUPT, ERR_STORE_VERSION,
  * ERR_STORE_BACKUP, ERR_STORE_FULL: the store is as it was
  */
@@ -51,10 +57,7 @@ export async function restoreMasterStore(
     file,
     directory: storeDirectory(stateDir),
     adapt: async (store) => {
-      await store.write([
-        { op: 'delete-prefix', prefix: secretsPrefix },
-        { op: 'delete-prefix', prefix: openRunsPrefix },
-      ]);
+      await store.write(notRestored.map((prefix) => ({ op: 'delete-prefix', prefix })));
     },
   });
 }

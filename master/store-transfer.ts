@@ -25,7 +25,7 @@ import {
   StoreError,
 } from '../store/index.ts';
 import { version } from './api/index.ts';
-import { keepSeal, PkiDir, secretsPrefix, writeMinionKeys, writeOwnKeys } from './auth/index.ts';
+import { keepSeal, PkiDir, writeMinionKeys, writeOwnKeys } from './auth/index.ts';
 import { type MasterConfig, storeDirectory } from './config/index.ts';
 import { clusterPlaceOf, deriveClusterKey, ownPrefix, readSecret } from './context/index.ts';
 import {
@@ -35,7 +35,7 @@ import {
   initCluster,
   type OfflineClusterOptions,
 } from './offline-cluster.ts';
-import { openRunsPrefix } from './reactor/index.ts';
+import { notRestored } from './offline-store.ts';
 import { copyFile, giveToOwners, listFiles } from './state-files.ts';
 
 // An export is a directory (0700):
@@ -66,7 +66,7 @@ const storeName = 'store.mdb';
 const maxManifestBytes = 256 * 1024 * 1024;
 
 /** What does not go with a store: what only a cluster uses, and what must not come back. */
-const leftOut: readonly Key[] = [...clusterTables, secretsPrefix, openRunsPrefix];
+const leftOut: readonly Key[] = [...clusterTables, ...notRestored];
 
 /** A master that was written to a directory, or made of one. */
 export interface TransferReceipt {

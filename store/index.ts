@@ -20,6 +20,7 @@ export { copyStore, inspectStore, readStore, type StoreInspection } from './insp
 export { Lease } from './lease.ts';
 export type { LogCipher as SealedFrames } from './log/cipher.ts';
 export type { LogStore } from './log/log-store.ts';
+export type { ReplayPoint, ReplayReceipt } from './log/replay.ts';
 export type { TransactionLog } from './log/transaction-log.ts';
 export { loadLogEngine } from './log-engine.ts';
 export { createMemoryStore } from './memory.ts';

@@ -1,8 +1,8 @@
 import type { Command } from 'commander';
-import type { ClusterStatus } from '../../master/index.ts';
+import type { ClusterStatus, RefoundReceipt } from '../../master/index.ts';
 import type { CommandContext } from '../context.ts';
-import { exitCodes } from '../errors.ts';
-import { configOption, jsonOption, logLevelOption, parseCount } from '../options.ts';
+import { CommandError, exitCodes } from '../errors.ts';
+import { configOption, jsonOption, logLevelOption, parseCount, parseSince } from '../options.ts';
 import { escapeLine, escapeName, printJson, printLine } from '../terminal.ts';
 
 interface ClusterCommandOptions {
@@ -17,6 +17,14 @@ interface TicketOptions extends ClusterCommandOptions {
 interface DrainOptions extends ClusterCommandOptions {
   readonly timeout?: number;
 }
+
+interface RefoundOptions extends ClusterCommandOptions {
+  readonly from?: string;
+  readonly until?: string;
+  readonly position?: number;
+}
+
+type RestoredPoint = NonNullable<RefoundReceipt['restored']>;
 
 /** `saltbridge cluster`: masters on several machines that share a store. */
 export function addClusterCommand(program: Command, context: CommandContext): void {
@@ -88,14 +96,11 @@ export function addClusterCommand(program: Command, context: CommandContext): vo
       await tell(context, options, null, ['this member takes jobs and calls again']);
     },
   );
-  subcommand('refound', 'begin the log anew with the store of this stopped master').action(
-    async (options: ClusterCommandOptions) => {
-      const receipt = await (await context.openCluster(options.configDir)).refound();
-      await tell(context, options, receipt, [
-        `the log of cluster ${escapeName(receipt.cluster)} begins anew with member ${escapeName(receipt.member)}`,
-      ]);
-    },
-  );
+  subcommand('refound', 'begin the log anew with the store of this stopped master, or a backup')
+    .option('--from <backup>', 'a backup of a member, onto which the log is replayed')
+    .option('--until <time>', 'replay what was written until then: 30m, 1h, 7d ago, or a date')
+    .option('--position <number>', 'replay up to this position of the log', parseCount)
+    .action((options: RefoundOptions) => refound(options, context));
   subcommand('status', 'show the cluster as the running master sees it').action(
     async (options: ClusterCommandOptions) => {
       const status = await (await context.openApi(options.configDir)).cluster.status();
@@ -104,6 +109,32 @@ export function addClusterCommand(program: Command, context: CommandContext): vo
       await tell(context, options, status, lines);
     },
   );
+}
+
+async function refound(options: RefoundOptions, context: CommandContext): Promise<void> {
+  const { from, until, position } = options;
+  if (from === undefined && (until !== undefined || position !== undefined)) {
+    throw new CommandError('ERR_ARGS', '--until and --position need --from: a backup');
+  }
+  const bound = {
+    ...(until === undefined ? {} : { time: parseSince(until) }),
+    ...(position === undefined ? {} : { position }),
+  };
+  const point = from === undefined ? undefined : { file: from, until: bound };
+  const receipt = await (await context.openCluster(options.configDir)).refound(point);
+  const { restored } = receipt;
+  await tell(context, options, receipt, [
+    `the log of cluster ${escapeName(receipt.cluster)} begins anew with member ${escapeName(receipt.member)}`,
+    ...(restored === undefined ? [] : restoredLines(restored)),
+  ]);
+}
+
+function restoredLines({ from, to, time, last, old }: RestoredPoint): string[] {
+  const when = new Date(time).toISOString();
+  return [
+    `restored     the backup, position ${from}, and the log up to position ${to} of ${last}, written until ${when}`,
+    ...(old === undefined ? [] : [`before       the store is in ${escapeName(old)}`]),
+  ];
 }
 
 async function tell(

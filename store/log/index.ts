@@ -3,3 +3,4 @@ export { LogCipher } from './cipher.ts';
 export { foundLog } from './founding.ts';
 export { openJetStreamLog } from './jetstream-log.ts';
 export { openLogStore } from './log-store.ts';
+export { replayLog } from './replay.ts';

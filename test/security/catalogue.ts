@@ -2218,6 +2218,15 @@ export const catalogue: readonly Threat[] = [
     ],
   },
   {
+    id: 'H-88',
+    threat:
+      'cluster: a log is begun anew under members that write to it, or with what it never had',
+    tests: [
+      clusterOffline('a cluster becomes what it was at a position, from a backup and the log'),
+      clusterLog('a backup is brought to a position or a time by what the log has after it'),
+    ],
+  },
+  {
     id: 'H-86g',
     threat: 'cluster: a call that goes on to the next master is done twice, or waits for ever',
     tests: [

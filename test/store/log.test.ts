@@ -2,9 +2,17 @@
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import { openLmdbTables } from '../../store/embedded.ts';
-import { type Operation, openEmbeddedStore, restoreStore, StoreError } from '../../store/index.ts';
+import {
+  detachFromLog,
+  type Operation,
+  openEmbeddedStore,
+  type ReplayPoint,
+  restoreStore,
+  StoreError,
+} from '../../store/index.ts';
 import { foundLog } from '../../store/log/founding.ts';
 import type { LogStore } from '../../store/log/log-store.ts';
+import { replayLog } from '../../store/log/replay.ts';
 import { readViewState } from '../../store/log/view.ts';
 import { encodeKey, packNumber } from '../../store/table-store.ts';
 import { until } from '../helpers/deadline.ts';
@@ -410,4 +418,48 @@ test('a log is founded anew from the most advanced store; one that is behind doe
     const error = await t.throwsAsync(cluster.open(member), { instanceOf: StoreError });
     t.true(['ERR_CLUSTER_BEHIND', 'ERR_STORE_DIVERGED'].includes(error?.code ?? ''), error?.code);
   }
+});
+
+test('a backup is brought to a position or a time by what the log has after it', async (t) => {
+  let now = Date.now() + 60_000;
+  const clock = { now: () => now, acknowledge: 'local' as const };
+  const { cluster, a } = await start(t, 'a', clock);
+  await a.write([put('1')]);
+  const backup = path.join(cluster.directory, 'backup');
+  await a.backup(backup);
+  const { position: saved } = a.status;
+  for (const name of ['2', '3', '4']) {
+    now += 1000;
+    await a.write([put(name)]);
+    cluster.log.append(`foreign-${name}`, Buffer.alloc(64, 1));
+  }
+  await a.close();
+  const { last } = cluster.log;
+  const replay = async (name: string, until: ReplayPoint, given = cluster.given) => {
+    const directory = cluster.directoryOf(name);
+    await restoreStore({ file: backup, directory });
+    const receipt = await replayLog({ ...given, directory, until });
+    await detachFromLog(directory);
+    const store = await openEmbeddedStore({ directory });
+    const entries = await contentOf(store);
+    await store.close();
+    return { ...receipt, names: entries.map((it) => it.slice(2, 3)).join('') };
+  };
+  t.like(await replay('all', {}), { names: '1234', to: last, last, time: now });
+  t.like(await replay('time', { time: now - 1 }), { names: '123', time: now - 1000 });
+  t.like(await replay('first', { time: now - 3000 }), { names: '1', time: now - 3000 });
+  t.like(await replay('position', { position: saved + 1 }), { names: '12', to: saved + 1 });
+  const early = refused('ERR_STORE_BACKUP');
+  await t.throwsAsync(replay('early', { time: now - 3001 }), early);
+  await t.throwsAsync(replay('before', { position: 1 }), early);
+  await t.throwsAsync(replay('beyond', { position: last + 1 }), early);
+  const secret = Buffer.alloc(32, 8);
+  await t.throwsAsync(
+    replay('secret', {}, { ...cluster.given, secret }),
+    refused('ERR_CLUSTER_SECRET'),
+  );
+  const empty = new TestCluster(t).given;
+  t.like(await replay('lost', {}, empty), { names: '1', last: 0 });
+  cluster.log.trim(saved + 2);
+  await t.throwsAsync(replay('trimmed', {}), refused('ERR_CLUSTER_BEHIND'));
 });

@@ -117,13 +117,51 @@ test('the log is founded anew with the store of a member, which goes on with it'
   masters.log.trim(masters.log.last);
   masters.log.truncate(0);
   await t.throwsAsync(masters.start(a.config), { code: 'ERR_STORE_DIVERGED' });
-  await refoundCluster(a.config, { connect: masters.connect });
+  await refoundCluster(a.config, { connect: masters.connect, quietMs: 0 });
   const again = await masters.start(a.config);
   t.teardown(() => again.master.close());
   t.deepEqual(
     (await again.master.keys.list({ state: 'accepted' })).map(({ id }) => id),
     ['web1'],
   );
+});
+
+test('a cluster becomes what it was at a position, from a backup and the log', async (t) => {
+  const root = temporaryDirectory(t);
+  const masters = new ClusterMasters(root);
+  const a = await masters.first('a');
+  const b = await masters.join('b', a);
+  t.teardown(() => b.master.close());
+  const idsOf = async ({ keys }: Master) => (await keys.list()).map(({ id }) => id);
+  await a.master.keys.create({ id: 'web1' });
+  const file = path.join(root, 'backup');
+  await a.master.store.backup(file);
+  await a.master.keys.create({ id: 'web2' });
+  const { position } = (await a.master.cluster.status()) ?? {};
+  await a.master.keys.create({ id: 'web3' });
+  await b.master.close();
+  const { connect } = masters;
+  const point = { file, until: { position: position ?? 0 } };
+  const { first } = masters.log;
+  await t.throwsAsync(refoundCluster(a.config, { connect, quietMs: 1500 }, point), {
+    code: 'ERR_STORE_LOCKED',
+    message: /members of cluster test run still/,
+  });
+  t.is(masters.log.first, first);
+  await a.master.close();
+  const { restored } = await refoundCluster(a.config, { connect, quietMs: 0 }, point);
+  t.is(restored?.to, position);
+  t.true(existsSync(path.join(restored?.old ?? '', 'data.mdb')));
+  const again = await masters.start(a.config);
+  t.teardown(() => again.master.close());
+  t.deepEqual(await idsOf(again.master), ['web1', 'web2']);
+  t.false(existsSync(path.join(a.config.pkiDir, 'minions', 'web3')));
+  // What another member has is not what the cluster has now.
+  const error = await t.throwsAsync(masters.start(b.config), { instanceOf: StoreError });
+  t.true(['ERR_CLUSTER_BEHIND', 'ERR_STORE_DIVERGED'].includes(error?.code ?? ''), error?.code);
+  const c = await masters.join('c', again);
+  t.teardown(() => c.master.close());
+  t.deepEqual(await idsOf(c.master), ['web1', 'web2']);
 });
 
 test('a master with a store of its own, or a secret of a cluster, does not join', async (t) => {
