@@ -8,6 +8,7 @@ import type { LiveConfig } from '../config/index.ts';
 import type { MasterContext } from '../context/index.ts';
 import type { Events } from '../events/index.ts';
 import { ClusterJobs } from './cluster-jobs.ts';
+import { ClusterPresence } from './cluster-presence.ts';
 import { JobDispatcher, Publisher, Reconnecting } from './dispatcher.ts';
 import { createRun, type MinionFacts, type RunDeps, resumeJob, runBatch } from './follow-job.ts';
 import { idleTimeoutMs, listJobs, showJob } from './history.ts';
@@ -41,6 +42,8 @@ export interface Jobs {
   freshJid(): Promise<string>;
   /** The minions that listen to publications. */
   present(): PresentMinion[];
+  /** Whether a minion listens to publications, at any member of the cluster. */
+  isConnected(id: string): Promise<boolean>;
   /** The accepted minions. */
   list(): MinionInfo[];
   /** Logs which minions that are present do not connect again by themselves. */
@@ -139,6 +142,7 @@ export async function createJobs(deps: JobDeps): Promise<Jobs> {
       acceptedIds: () => keys.acceptedIds(),
       lastRemote: (id) => lastHeard.lastRemote(id),
     });
+  const connected = new ClusterPresence({ cluster, present: () => present().map(({ id }) => id) });
   const apiDeps = { dispatcher, targets, cache, config, facts: minions, now };
   return {
     cache,
@@ -150,6 +154,7 @@ export async function createJobs(deps: JobDeps): Promise<Jobs> {
     api: createJobsApi(apiDeps),
     freshJid: () => freshJid(nextJid, cache),
     present,
+    isConnected: (id) => connected.isConnected(id),
     list: () => listMinions(auth, present(), facts),
     warnOfOwnRestarts: () => {
       const minions = needingOwnRestart(present(), (id) => facts.of(id));

@@ -107,6 +107,8 @@ export interface ExtensionHost {
   holdToken(token: string): Promise<TokenHolder>;
   /** A job id that no job has. */
   freshJid(): Promise<string>;
+  /** Whether a minion listens to publications; in a cluster at any member. */
+  isConnected(minion: string): Promise<boolean>;
   /** Of this master alone, also where it is a member of a cluster. */
   readonly state: StateArea;
   /** Of all members of the cluster; the same rows as {@link state} where there is none. */
@@ -397,6 +399,7 @@ function createHost(
     resumeJob: (jid, signal) => running().api.jobs.follow(jid, signal),
     holdToken: (token) => users.holdToken(token),
     freshJid: async () => running().jobs.freshJid(),
+    isConnected: async (minion) => running().jobs.isConnected(minion),
     state: openStateArea(context.ownStore, auth.seal, name),
     shared: openSharedArea(context, auth.seal, name),
     admission: auth.lifecycle,
