@@ -90,7 +90,7 @@ async function openCommands(
 ): Promise<CommandModule> {
   const onBegin = traces && ((run: CommandRun): void => traces.follow(run));
   const runner = new CommandRunner({ host, catalog, service, quotas, onBegin });
-  await runner.share();
+  await runner.share('commands');
   const api = createCommandApi(catalog, runner);
   return {
     api,

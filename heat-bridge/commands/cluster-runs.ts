@@ -113,10 +113,10 @@ export class ClusterRuns<C extends object> {
     }
   }
 
-  /** Forgets a run of this process that cannot go on. */
+  /** Forgets a run that cannot go on, of this process or of one that is gone. */
   async forget(id: string): Promise<void> {
     try {
-      await this.whileRun(id, async () => void (await this.#options.state.write(this.end(id))));
+      await this.whileRun(id, async () => void (await this.#options.state.write(this.endLeft(id))));
     } catch (error) {
       if (!isSecond(error)) throw error;
     }
@@ -139,6 +139,14 @@ export class ClusterRuns<C extends object> {
   /** Ends it, unless another process runs it by now. */
   end(id: string): StateOperation[] {
     return [{ op: 'delete', key: this.#key(id), ifRevision: this.#ownRevision(id) }];
+  }
+
+  /** Ends what no other process runs; nothing is written where another one does. */
+  endLeft(id: string): StateOperation[] {
+    const row = this.#rows.get(id);
+    if (row === undefined) return [];
+    if (row.process === this.#process || !this.#isFree(row)) return this.end(id);
+    return [{ op: 'delete', key: this.#key(id), ifRevision: row.revision }];
   }
 
   #ownRevision(id: string): number {

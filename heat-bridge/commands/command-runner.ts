@@ -9,6 +9,7 @@ import {
   type JobReport,
   linkSignals,
   MasterError,
+  type StateOperation,
   StoreError,
   type TargetRequest,
   timeLimit,
@@ -237,12 +238,15 @@ export class CommandRunner {
     setMaxListeners(0, this.#closing.signal);
   }
 
-  /** In a cluster: lets runs go on at other members. */
-  async share(): Promise<void> {
+  /**
+   * In a cluster: lets runs go on at other members.
+   * @param kind - which of a member's runners it is, the same at all members
+   */
+  async share(kind: string): Promise<void> {
     const { shared: state, logger: log } = this.#options.host;
     this.#shared = await ClusterRuns.open<CarriedCall>({
       state,
-      kind: 'commands',
+      kind,
       resume: (_id, call) => this.#resume(call),
       onLost: (id) => this.#lost.get(id)?.abort(),
       onCancelled: (id) => this.#runs.get(id)?.cancel(),
@@ -445,7 +449,7 @@ export class CommandRunner {
       }
       case 'over': {
         const { outcome } = recalled;
-        await this.#keepOutcome(place, outcome);
+        await this.#keepOutcome(place, outcome, (shared) => shared.endLeft(kept.id));
         caller.leave();
         const name = command.definition.name;
         const options = { id: kept.id, command: name, minions: kept.minions, owner: caller.name };
@@ -458,13 +462,14 @@ export class CommandRunner {
   async #keepOutcome(
     { owner, kept, carried }: StoredRunSlot,
     outcome: CommandOutcome,
+    ending: (shared: ClusterRuns<CarriedCall>) => StateOperation[],
   ): Promise<void> {
     if (outcome.status === 'interrupted' || kept.outcome !== undefined) return;
     const over = { ...kept, outcome };
     const shared = carried && this.#shared;
     if (shared === undefined) return this.#keys.keep(owner, over, kept.deadline);
     await shared.whileRun(kept.id, () =>
-      this.#keys.keep(owner, over, kept.deadline, shared.end(kept.id)),
+      this.#keys.keep(owner, over, kept.deadline, ending(shared)),
     );
   }
 
@@ -559,7 +564,9 @@ export class CommandRunner {
       // Rights may have gone meanwhile.
       if (seat.isQueued) this.permit(run);
       const outcome = await executeCommandRun(host.master().jobs, live, work);
-      if (place !== undefined) await this.#keepOutcome(place, outcome);
+      if (place !== undefined) {
+        await this.#keepOutcome(place, outcome, (shared) => shared.end(live.id));
+      }
       live.end(outcome);
     } catch (error) {
       host.logger.error({ command: live.command, jid: live.id, err: error }, 'command run failed');

@@ -1,6 +1,6 @@
 /** What is known of each deployment: durable before anything runs, and kept after its end. */
 
-import type { StateArea } from '../../master/index.ts';
+import type { SharedArea, StateChange, StateOperation } from '../../master/index.ts';
 import type { DeploymentEnd } from './deployment-answer.ts';
 import type { Deployment, DeploymentAction } from './metadata.ts';
 import type { DeploymentCall } from './resolved-call.ts';
@@ -40,23 +40,24 @@ const goneRetentionMs = 7 * 86_400_000;
 /** Remembered for one server. */
 const maxPerServer = 1_000;
 
-/** The records of all stacks; what is stored of them is sealed. */
+/**
+ * The records of all stacks; what is stored of them is sealed. In a cluster the member that holds the
+ * lease writes them, and all know them.
+ */
 export class DeploymentRecords {
-  readonly #state: StateArea;
+  readonly #state: SharedArea;
   readonly #now: () => number;
   /** By stack and server, in the order in which they began. */
   readonly #servers = new Map<string, Map<string, DeploymentRecord>>();
 
-  private constructor(state: StateArea, now: () => number) {
+  private constructor(state: SharedArea, now: () => number) {
     this.#state = state;
     this.#now = now;
   }
 
-  static async open(state: StateArea, now: () => number): Promise<DeploymentRecords> {
+  static async open(state: SharedArea, now: () => number): Promise<DeploymentRecords> {
     const records = new DeploymentRecords(state, now);
-    for await (const { value } of state.list(['deployments', 'records'])) {
-      records.#remember(records.#unpack(value));
-    }
+    await state.follow(['deployments', 'records'], (change) => records.#note(change));
     return records;
   }
 
@@ -89,11 +90,14 @@ export class DeploymentRecords {
     return this.#servers.get(serverKey(stack, server))?.has(id) === true;
   }
 
-  /** Durable when it resolves. */
+  /**
+   * Durable when it resolves. @throws StoreError ERR_REVISION where another member of the cluster
+   * follows the servers by now
+   */
   async put(record: DeploymentRecord): Promise<void> {
     const value = this.#state.seal(Buffer.from(JSON.stringify(record)));
-    await this.#state.write([{ op: 'put', key: rowKey(record), value }]);
-    this.#remember(record);
+    await this.#write([{ op: 'put', key: rowKey(record), value }]);
+    if (this.#state.cluster === undefined) this.#remember(record);
     await this.#forgetOldest(record);
   }
 
@@ -109,6 +113,7 @@ export class DeploymentRecords {
   /** Durable when it resolves. */
   async forgetStack(stack: string): Promise<void> {
     await this.#state.write([{ op: 'delete-prefix', prefix: ['deployments', 'records', stack] }]);
+    if (this.#state.cluster !== undefined) return;
     for (const key of this.#servers.keys()) {
       if (key.startsWith(serverKey(stack, ''))) this.#servers.delete(key);
     }
@@ -120,14 +125,37 @@ export class DeploymentRecords {
   }
 
   async #delete(records: readonly DeploymentRecord[]): Promise<void> {
-    await this.#state.write(records.map((record) => ({ op: 'delete', key: rowKey(record) })));
-    for (const { stack, server, id } of records) {
-      this.#servers.get(serverKey(stack, server))?.delete(id);
+    await this.#write(records.map((record) => ({ op: 'delete', key: rowKey(record) })));
+    if (this.#state.cluster !== undefined) return;
+    for (const { stack, server, id } of records) this.#drop(stack, server, id);
+  }
+
+  async #write(operations: readonly StateOperation[]): Promise<void> {
+    const { cluster } = this.#state;
+    // protection: deployments-of-one-member
+    if (cluster !== undefined) await cluster.writeHeld(operations);
+    else await this.#state.write(operations);
+  }
+
+  /** A record of the store; in a cluster also what the member writes that holds the lease. */
+  #note(change: StateChange): void {
+    if (change.type === 'put') {
+      this.#remember(this.#unpack(change.entry.value));
+      return;
     }
+    const [stack = '', server = '', id = ''] = change.key.slice(-3);
+    this.#drop(stack, server, id);
   }
 
   #unpack(value: Uint8Array): DeploymentRecord {
     return JSON.parse(Buffer.from(this.#state.unseal(value)).toString('utf8'));
+  }
+
+  #drop(stack: string, server: string, id: string): void {
+    const key = serverKey(stack, server);
+    const records = this.#servers.get(key);
+    records?.delete(id);
+    if (records?.size === 0) this.#servers.delete(key);
   }
 
   #remember({ body: _body, call: _call, ...record }: DeploymentRecord): void {

@@ -88,14 +88,15 @@ export class DeploymentRuns {
     try {
       const { runners } = this.#deps;
       const runner = call.kind === 'command' ? runners.command : runners.code;
-      return await runner.run(call.command, {
+      const request = {
         target: [minion],
         params: call.params,
         caller: subject,
         // Durable before the job is published; the same entry is the same run.
         // protection: deployments-once
         idempotencyKey: hash('sha256', JSON.stringify(['deployment', stack, server, id])),
-      });
+      };
+      return await runner.run(call.command, request, { isCarried: true });
     } catch (error) {
       if (this.#deps.host.closing.aborted) return undefined;
       if (!(error instanceof BridgeError)) throw error;

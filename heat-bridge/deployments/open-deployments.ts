@@ -1,16 +1,16 @@
 /** Opens software deployments from their parts, and reads their options. */
 
+import { setMaxListeners } from 'node:events';
 import Type from '#typebox';
 import type { Subject } from '../../acl/index.ts';
 import { type AuditRequester, audited, type ExtensionHost } from '../../master/index.ts';
-import { type HttpClient, sleepUntilAborted } from '../../runtime/index.ts';
+import { sleepUntilAborted } from '../../runtime/index.ts';
 import type { BridgeModule } from '../bridge-module.ts';
 import type { Catalog } from '../commands/command-catalog.ts';
 import { CommandRunner } from '../commands/command-runner.ts';
 import type { RunQuotas } from '../commands/run-limits.ts';
 import type { EnrolmentModule } from '../enroll/open-enrolment.ts';
 import { parseSection } from '../options.ts';
-import { createPresence } from '../presence.ts';
 import { secretsOf } from '../signals/destination.ts';
 import type { SignalsModule } from '../signals/open-signals.ts';
 import type { DeliveryOutcome } from '../signals/transports.ts';
@@ -19,9 +19,14 @@ import { resolveCall } from './deployment-call.ts';
 import { DeploymentMeter } from './deployment-meter.ts';
 import { type DeploymentRecord, DeploymentRecords } from './deployment-records.ts';
 import { DeploymentRuns } from './deployment-runs.ts';
-import { StackLogins } from './logins.ts';
+import { type Ask, StackLogins } from './logins.ts';
 import type { DeploymentSignal } from './metadata.ts';
-import { type FollowedServer, ServerWorker, type ServerWorkerDeps } from './server-worker.ts';
+import {
+  type FollowedServer,
+  type ServerStatus,
+  ServerWorker,
+  type ServerWorkerDeps,
+} from './server-worker.ts';
 import { deliverResult } from './signal-result.ts';
 import { type ReadResult, readServer, type ServerSource } from './sources.ts';
 import { createHandleSignaller, registerHandles } from './stack-handles.ts';
@@ -123,7 +128,7 @@ export async function openDeployments(
 ): Promise<DeploymentsModule> {
   const { section, catalog, code, commands, service, quotas, enroll, signals } = deps;
   const options = parseDeploymentsOptions(section);
-  const { state, now, closing } = host;
+  const { shared: state, now, closing } = host;
   const log = host.logger.child({ component: 'deployments' });
   const codeCatalog = new CodeCatalog(code);
   const codeRunner = new CommandRunner({
@@ -133,11 +138,10 @@ export async function openDeployments(
     quotas,
     secrets: commands.secrets,
   });
+  await codeRunner.share('deployments');
   const registry = await StackRegistry.open({ state, isListed: signals.isListed, now });
   const records = await DeploymentRecords.open(state, now);
   const logins = new StackLogins();
-  const ask = (request: Parameters<HttpClient>[0]): ReturnType<HttpClient> =>
-    signals.ask(request, closing);
   const runs = new DeploymentRuns({
     host,
     runners: { command: commands, code: codeRunner },
@@ -146,11 +150,14 @@ export async function openDeployments(
   });
   const meter = new DeploymentMeter();
   const pacer = new Pacer(options.pollsPerSecond);
-  const present = createPresence(host);
-  const turn = (): Promise<void> => pacer.turn(closing);
-  const workerDeps = (stack: RegisteredStack): ServerWorkerDeps => ({
+  const askUntil =
+    (ended: AbortSignal): Ask =>
+    (request) =>
+      signals.ask(request, ended);
+  const workerDeps = (stack: RegisteredStack, ended: AbortSignal): ServerWorkerDeps => ({
     records,
     read: async (source) => {
+      const ask = askUntil(ended);
       const result = await readServer(source, { ask, logins, maxBytes: options.maxBytes, now });
       meter.countRead(result.kind);
       return redactSecrets(result, secretsOfSource(source));
@@ -162,13 +169,14 @@ export async function openDeployments(
         metadata,
         enroll.enrolments.liveOfInstance(server.source.serverId),
       ),
-    isPresent: async (minion) => (await present()).has(minion),
+    isPresent: (minion) => host.isConnected(minion),
     registerHandles: (minion, metadata) =>
       registerHandles({ stack, minion, metadata, handles: signals.api.handles, log }),
     resolve: (deployment) => resolveCall(deployment, { commands: catalog, code: codeCatalog }),
     run: (record, subject, isResumed) => runs.run(record, subject, isResumed),
     deliver: async (delivery) => {
       const signalHandle = createHandleSignaller(stack, signals);
+      const ask = askUntil(ended);
       const outcome = await deliverResult(delivery, { ask, logins, signalHandle });
       meter.countSignal(outcome.kind);
       return redactSecrets(outcome, [
@@ -176,37 +184,43 @@ export async function openDeployments(
         ...secretsOfLogin(delivery.login),
       ]);
     },
-    turn,
+    turn: () => pacer.turn(ended),
     onEnd: (record) => {
       meter.countEnd(record.end ?? 'failed');
       fireEnd(host, stack, record);
     },
     intervalMs: options.intervalMs,
     backOff: { initialDelayMs: 1_000, maxDelayMs: options.maxDelayMs },
-    closing,
+    closing: ended,
     now,
     random: Math.random,
     log,
   });
-  const followers = new Map<string, StackFollower>();
-  let isStarted = false;
-  const follow = (stack: RegisteredStack): void => {
-    if (!isStarted) return;
-    followers.get(stack.id)?.stop();
+  const followers = new StackFollowers(registry, (stack, ended) => {
     const find = async (): ReturnType<typeof findServers> => {
-      await turn();
-      return findServers(stack, { ask, logins });
+      await pacer.turn(ended);
+      return findServers(stack, { ask: askUntil(ended), logins });
     };
     const { intervalMs } = options;
-    const follower = new StackFollower(stack, { worker: workerDeps(stack), find, intervalMs });
-    followers.set(stack.id, follower);
+    return new StackFollower(stack, { worker: workerDeps(stack, ended), find, intervalMs });
+  });
+  // A worker may have written something before it noticed that its stack is no more.
+  const forget = async (id: string): Promise<void> => {
+    await followers.update(id);
+    await records.forgetStack(id);
+  };
+  registry.onChanged = (id) => {
+    const isOver = registry.get(id) === undefined && state.cluster?.isHeld === true;
+    const changed = isOver ? forget(id) : followers.update(id);
+    changed.catch((error: unknown) => {
+      log.error({ err: error }, 'deployments of a stack that was removed are kept');
+    });
   };
   const apiFor = (owned: (given: StackRegistration) => Subject): StacksApi => ({
     add: async (given, { owner, replaces = false } = {}) => {
       const registration = parseStackRegistration(given);
       const subject = owned(registration);
       const stack = await registry.add(registration, { owner, subject }, replaces);
-      follow(stack);
       return registry.infoOf(stack);
     },
     list: async ({ owner } = {}) =>
@@ -217,16 +231,13 @@ export async function openDeployments(
       const stack = registry.find(name, owner);
       return {
         ...registry.infoOf(stack),
-        followed: followers.get(stack.id)?.status ?? [],
+        followed: followers.statusOf(stack.id),
         deployments: records.ofStack(stack.id).slice(-1_000).map(deploymentInfoOf),
       };
     },
     remove: async (name, { owner } = {}) => {
       const stack = await registry.remove(name, owner);
-      followers.get(stack.id)?.stop();
-      await followers.get(stack.id)?.done;
-      followers.delete(stack.id);
-      await records.forgetStack(stack.id);
+      await forget(stack.id);
       return registry.infoOf(stack);
     },
   });
@@ -241,22 +252,94 @@ export async function openDeployments(
     rpc: stackMethods(api),
     metrics: () =>
       meter.families({
-        servers: [...followers.values()].flatMap(({ status }) => status),
-        open: records.open,
+        servers: followers.status,
+        // Of one member of a cluster, so that nothing is counted twice.
+        open: followers.isActive ? records.open : [],
       }),
-    dismiss: async (minion) => {
-      for (const stack of await registry.dismiss(minion)) follow(stack);
-    },
+    dismiss: (minion) => registry.dismiss(minion),
     start: () => {
-      isStarted = true;
-      for (const stack of registry.all) follow(stack);
+      codeRunner.goOn();
+      if (state.cluster === undefined) followers.begin(closing);
+      else state.cluster.onHeld((ended) => followers.begin(AbortSignal.any([ended, closing])));
     },
     close: async () => {
-      for (const follower of followers.values()) follower.stop();
+      followers.end();
       await codeRunner.close();
-      await Promise.all([...followers.values()].map(({ done }) => done));
+      await followers.done;
     },
   };
+}
+
+/** Follows all stacks while this process is the one that does so. */
+class StackFollowers {
+  readonly #registry: Pick<StackRegistry, 'all' | 'get'>;
+  readonly #create: (stack: RegisteredStack, ended: AbortSignal) => StackFollower;
+  readonly #followers = new Map<string, StackFollower>();
+  /** Of what is followed no more, until it has ended. */
+  readonly #ending = new Set<Promise<unknown>>();
+  #ended: AbortSignal = AbortSignal.abort();
+
+  constructor(
+    registry: Pick<StackRegistry, 'all' | 'get'>,
+    create: (stack: RegisteredStack, ended: AbortSignal) => StackFollower,
+  ) {
+    this.#registry = registry;
+    this.#create = create;
+  }
+
+  get isActive(): boolean {
+    return !this.#ended.aborted;
+  }
+
+  /** @param ended - fires when another process does it */
+  begin(ended: AbortSignal): void {
+    this.#ended = ended;
+    for (const { id } of this.#registry.all) void this.update(id);
+    // Every worker listens to it.
+    setMaxListeners(0, ended);
+    const end = (): void => {
+      if (this.#ended === ended) this.end();
+    };
+    ended.addEventListener('abort', end, { once: true });
+  }
+
+  end(): void {
+    for (const id of [...this.#followers.keys()]) void this.#stop(id);
+  }
+
+  /** Follows a stack as it is registered now; resolves when it is no longer followed as before. */
+  async update(id: string): Promise<void> {
+    const stopped = this.#stop(id);
+    const stack = this.#registry.get(id);
+    if (stack !== undefined && this.isActive) {
+      this.#followers.set(id, this.#create(stack, this.#ended));
+    }
+    await stopped;
+  }
+
+  /** How it is with all servers. */
+  get status(): readonly ServerStatus[] {
+    return [...this.#followers.values()].flatMap(({ status }) => status);
+  }
+
+  statusOf(id: string): readonly ServerStatus[] {
+    return this.#followers.get(id)?.status ?? [];
+  }
+
+  /** Resolves when what is followed no more has ended. */
+  get done(): Promise<unknown> {
+    return Promise.all(this.#ending);
+  }
+
+  async #stop(id: string): Promise<void> {
+    const follower = this.#followers.get(id);
+    if (follower === undefined) return;
+    this.#followers.delete(id);
+    follower.stop();
+    const ending = follower.done.finally(() => this.#ending.delete(ending));
+    this.#ending.add(ending);
+    await ending;
+  }
 }
 
 interface StackFollowerDeps {
@@ -288,7 +371,7 @@ class StackFollower {
     return Promise.all([this.#found, ...this.#ending, ...workers]);
   }
 
-  get status(): readonly ServerWorker['status'][] {
+  get status(): readonly ServerStatus[] {
     const servers = [...this.#workers.values()].map(({ status }) => status);
     if (this.#problem === undefined) return servers;
     return [...servers, { server: '*', serverId: '*', problem: this.#problem }];

@@ -122,6 +122,7 @@ export class ServerWorker {
       try {
         wait = await this.#step();
       } catch (error) {
+        if (this.#isOver) return;
         log.error({ server: this.server.server, err: error }, 'deployments were not followed');
         wait = this.#fail('the master failed; see its log');
       }

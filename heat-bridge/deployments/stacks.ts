@@ -5,9 +5,10 @@ import type { TSchema } from 'typebox';
 import Type from '#typebox';
 import { Compile } from '#typebox/compile';
 import type { Subject } from '../../acl/index.ts';
-import type { StateArea } from '../../master/index.ts';
+import type { SharedArea, StateChange, StateOperation } from '../../master/index.ts';
 import { KeyedMutex, originOf } from '../../runtime/index.ts';
 import { BridgeError } from '../errors.ts';
+import { SharedNames } from '../shared-names.ts';
 
 const strict = { additionalProperties: false };
 const Text = Type.String({ minLength: 1, maxLength: 4096 });
@@ -245,7 +246,7 @@ export interface RegisteredStack {
 }
 
 export interface StackRegistryOptions {
-  readonly state: StateArea;
+  readonly state: SharedArea;
   readonly isListed: (origin: string) => boolean;
   readonly now: () => number;
 }
@@ -261,21 +262,31 @@ export class StackRegistry {
   readonly #options: StackRegistryOptions;
   readonly #stacks = new Map<string, RegisteredStack>();
   readonly #changes = new KeyedMutex();
+  readonly #names: SharedNames;
+  #onChanged: (id: string) => void = () => {};
 
-  private constructor(options: StackRegistryOptions) {
+  private constructor(options: StackRegistryOptions, names: SharedNames) {
     this.#options = options;
+    this.#names = names;
   }
 
   /** With those that a process before this one registered. */
   static async open(options: StackRegistryOptions): Promise<StackRegistry> {
-    const registry = new StackRegistry(options);
-    for await (const { value } of options.state.list(['deployments', 'stacks'])) {
-      const stack: RegisteredStack = JSON.parse(
-        Buffer.from(options.state.unseal(value)).toString('utf8'),
-      );
-      registry.#stacks.set(stack.id, stack);
-    }
+    const { state } = options;
+    const names = await SharedNames.open(state, 'stack-names');
+    const registry = new StackRegistry(options, names);
+    await state.follow(['deployments', 'stacks'], (change) => registry.#note(change));
     return registry;
+  }
+
+  /** Told the id of each stack that was registered, changed or removed, at any member of a cluster. */
+  set onChanged(listener: (id: string) => void) {
+    this.#onChanged = listener;
+  }
+
+  /** By its id. */
+  get(id: string): RegisteredStack | undefined {
+    return this.#stacks.get(id);
   }
 
   get all(): readonly RegisteredStack[] {
@@ -292,7 +303,7 @@ export class StackRegistry {
     whose: Pick<RegisteredStack, 'owner' | 'subject'>,
     replaces: boolean,
   ): Promise<RegisteredStack> {
-    return this.#changes.run(registration.name, async () => {
+    return this.#decide(registration.name, async (steps) => {
       const { now } = this.#options;
       const { owner, subject } = whose;
       const before = this.#named(registration.name, owner);
@@ -303,48 +314,68 @@ export class StackRegistry {
       if (before === undefined) this.#requireRoom(owner);
       const id = before?.id ?? randomUUID();
       const stack: RegisteredStack = { id, owner, subject, registration, registeredAt: now() };
-      await this.#write(stack);
+      await this.#write(stack, steps);
       return stack;
     });
   }
 
-  async #write(stack: RegisteredStack): Promise<void> {
+  /** One change of a name at a time, at all members of a cluster. */
+  #decide<T>(name: string, work: (steps: readonly StateOperation[]) => Promise<T>): Promise<T> {
+    return this.#changes.run(name, () => this.#names.decide([name], work));
+  }
+
+  async #write(stack: RegisteredStack, steps: readonly StateOperation[]): Promise<void> {
     const { state } = this.#options;
     const bytes = Buffer.from(JSON.stringify(stack));
     if (bytes.length > maxRegistrationBytes) {
       const text = `the registration has more than ${maxRegistrationBytes} bytes`;
       throw new BridgeError('ERR_STACK_LIMIT', text);
     }
-    await state.write([{ op: 'put', key: rowKey(stack.id), value: state.seal(bytes) }]);
-    this.#stacks.set(stack.id, stack);
+    await state.write([{ op: 'put', key: rowKey(stack.id), value: state.seal(bytes) }, ...steps]);
+    if (state.cluster === undefined) this.#set(stack.id, stack);
+  }
+
+  /** A stack of the store; in a cluster also what any member makes of it. */
+  #note(change: StateChange): void {
+    const id = (change.type === 'put' ? change.entry : change).key.at(-1) ?? '';
+    if (change.type === 'delete') {
+      this.#set(id, undefined);
+      return;
+    }
+    const opened = this.#options.state.unseal(change.entry.value);
+    this.#set(id, JSON.parse(Buffer.from(opened).toString('utf8')));
+  }
+
+  #set(id: string, stack: RegisteredStack | undefined): void {
+    if (stack === undefined) this.#stacks.delete(id);
+    else this.#stacks.set(id, stack);
+    this.#onChanged(id);
   }
 
   /** Forgets a stack and its secrets; durable when it resolves. @throws BridgeError ERR_STACK_UNKNOWN */
   remove(name: string, owner: string | undefined): Promise<RegisteredStack> {
-    return this.#changes.run(name, async () => {
+    return this.#decide(name, async (steps) => {
+      const { state } = this.#options;
       const stack = this.find(name, owner);
-      await this.#options.state.write([{ op: 'delete', key: rowKey(stack.id) }]);
-      this.#stacks.delete(stack.id);
+      await state.write([{ op: 'delete', key: rowKey(stack.id) }, ...steps]);
+      if (state.cluster === undefined) this.#set(stack.id, undefined);
       return stack;
     });
   }
 
-  /** Takes a minion that is no more out of every registration; those that changed. */
-  async dismiss(minion: string): Promise<readonly RegisteredStack[]> {
-    const changed: RegisteredStack[] = [];
+  /** Takes a minion that is no more out of every registration. */
+  async dismiss(minion: string): Promise<void> {
     for (const { id, registration } of this.all) {
       const { minions = [], servers = [], name } = registration;
       const isNamed = minions.includes(minion) || servers.some((it) => it.minion === minion);
       if (!isNamed) continue;
-      await this.#changes.run(name, async () => {
+      await this.#decide(name, async (steps) => {
         const stack = this.#stacks.get(id);
         if (stack === undefined) return;
         const fresh = { ...stack, registration: withoutMinion(stack.registration, minion) };
-        await this.#write(fresh);
-        changed.push(fresh);
+        await this.#write(fresh, steps);
       });
     }
-    return changed;
   }
 
   /**

@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { TUnsafe } from 'typebox';
 import Type from '#typebox';
-import type { ExtensionHost, StateArea } from '../../master/index.ts';
+import type { ExtensionHost, SharedArea } from '../../master/index.ts';
 import { BridgeOptionsError } from '../options.ts';
 import { authenticateValues } from './authenticated-coordinator.ts';
 import { type Coordinator, createStoreCoordinator } from './coordinator.ts';
@@ -170,7 +170,7 @@ function isLoopback(host: string): boolean {
 
 export interface CoordinatorHost extends Pick<ExtensionHost, 'logger'> {
   readonly config: Pick<ExtensionHost['config'], 'confFile'>;
-  readonly state: Pick<StateArea, 'get' | 'list' | 'seal' | 'unseal' | 'write'>;
+  readonly shared: SharedArea;
 }
 
 /**
@@ -179,7 +179,7 @@ export interface CoordinatorHost extends Pick<ExtensionHost, 'logger'> {
  */
 export async function openCoordinator(
   options: CoordinatorOptions,
-  { config, logger, state }: CoordinatorHost,
+  { config, logger, shared: state }: CoordinatorHost,
 ): Promise<Coordinator> {
   const log = logger.child({ component: 'coordinator' });
   const server = await openServer(options, path.dirname(config.confFile), log);

@@ -1,6 +1,6 @@
 /** Where the values of data spaces are kept: one interface, and its implementation in the store. */
 
-import { type StateArea, StoreError } from '../../master/index.ts';
+import { type SharedArea, StoreError } from '../../master/index.ts';
 import { BridgeError } from '../errors.ts';
 
 /** A value as it is kept. */
@@ -87,11 +87,17 @@ const prefix = ['guests', 'values'];
 /** Bytes before the value: its version. */
 const headLength = 6;
 
-/** Keeps values in the store, which one process holds: what it writes is told at once. */
-export function createStoreCoordinator(
-  state: Pick<StateArea, 'get' | 'list' | 'write'>,
-): Coordinator {
+/** Keeps values in the store: what this process writes, or another member of a cluster, is told at once. */
+export async function createStoreCoordinator(
+  state: Pick<SharedArea, 'cluster' | 'follow' | 'get' | 'list' | 'write'>,
+): Promise<Coordinator> {
   const changes = new ChangeListeners();
+  if (state.cluster !== undefined) {
+    await state.follow(prefix, (change) => {
+      const [space = '', key = ''] = (change.type === 'put' ? change.entry : change).key.slice(-2);
+      changes.tell(space, key);
+    });
+  }
   return {
     get: async (space, key) => {
       const entry = await state.get([...prefix, space, key]);

@@ -4,9 +4,10 @@ import { randomUUID } from 'node:crypto';
 import type { TSchema } from 'typebox';
 import Type from '#typebox';
 import { Compile } from '#typebox/compile';
-import type { StateArea } from '../../master/index.ts';
+import type { SharedArea, StateChange, StateOperation } from '../../master/index.ts';
 import { Budget, type BudgetLimits, KeyedMutex } from '../../runtime/index.ts';
 import { BridgeError } from '../errors.ts';
+import { SharedNames } from '../shared-names.ts';
 import { EndedSpaces } from './ended-spaces.ts';
 import { findRoleProblems, type Role, roleFields, roleNameSchema, writtenKeys } from './roles.ts';
 
@@ -110,7 +111,7 @@ const registrationBytes: BudgetLimits = { total: 268_435_456, perOwner: 67_108_8
 const prefix = ['guests', 'spaces'];
 
 export interface DataSpacesOptions {
-  readonly state: Pick<StateArea, 'list' | 'write'>;
+  readonly state: SharedArea;
   /** Forgets the values of a space. */
   readonly forget: (space: string) => Promise<void>;
   /** Fires when the bridge is closed. */
@@ -130,21 +131,32 @@ export class DataSpaces {
   readonly #bytes: Budget;
   readonly #changes = new KeyedMutex();
   readonly #ended: EndedSpaces;
+  readonly #names: SharedNames;
 
-  private constructor(options: DataSpacesOptions) {
+  private constructor(options: DataSpacesOptions, names: SharedNames) {
     this.#options = options;
+    this.#names = names;
     this.#ended = new EndedSpaces(options);
     this.#bytes = new Budget(options.bytes ?? registrationBytes);
   }
 
   /** With those that a process before this one registered. */
   static async open(options: DataSpacesOptions): Promise<DataSpaces> {
-    const spaces = new DataSpaces(options);
-    for await (const { value } of options.state.list(prefix)) {
-      spaces.#remember(JSON.parse(Buffer.from(value).toString('utf8')), value.length);
-    }
-    await spaces.#ended.resume();
+    const { state } = options;
+    const spaces = new DataSpaces(options, await SharedNames.open(state, 'space-names'));
+    await state.follow(prefix, (change) => spaces.#note(change));
+    if (state.cluster === undefined) await spaces.#ended.resume();
     return spaces;
+  }
+
+  /** In a cluster: goes on with what other members have not done. */
+  takeOver(): Promise<void> {
+    return this.#ended.resume();
+  }
+
+  /** Whether a space has not ended. */
+  has(id: string): boolean {
+    return this.#spaces.has(id);
   }
 
   get all(): readonly DataSpace[] {
@@ -166,8 +178,7 @@ export class DataSpaces {
     owner: string | undefined,
     replaces: boolean,
   ): Promise<DataSpace> {
-    // One after the other: a minion is in one space.
-    return this.#changes.run('spaces', async () => {
+    return this.#decide(async (steps) => {
       const before = this.#named(registration.name, owner);
       if (before !== undefined && !replaces) {
         throw new BridgeError(
@@ -185,23 +196,23 @@ export class DataSpaces {
       if (before === undefined) this.#requireRoom(owner);
       const id = before?.id ?? randomUUID();
       const space = { ...registration, id, owner, registeredAt: this.#options.now() };
-      await this.#write(space);
+      await this.#write(space, steps);
       return space;
     });
   }
 
   /** Forgets a space and its values; durable when it resolves. @throws BridgeError ERR_DATA_UNKNOWN */
   remove(name: string, owner: string | undefined): Promise<DataSpace> {
-    return this.#changes.run('spaces', async () => {
+    return this.#decide(async (steps) => {
       const space = this.find(name, owner);
-      await this.#remove(space);
+      await this.#remove(space, steps);
       return space;
     });
   }
 
   /** Takes a minion that is no more out of its space, which ends with its last one. */
   dismiss(minion: string): Promise<void> {
-    return this.#changes.run('spaces', async () => {
+    return this.#decide(async (steps) => {
       const space = this.#members.get(minion)?.space;
       if (space === undefined) return;
       const roles = Object.fromEntries(
@@ -209,9 +220,14 @@ export class DataSpaces {
           return [name, { ...role, minions: role.minions.filter((id) => id !== minion) }];
         }),
       );
-      if (minionsOfSpace({ roles }).length === 0) await this.#remove(space);
-      else await this.#write({ ...space, roles });
+      if (minionsOfSpace({ roles }).length === 0) await this.#remove(space, steps);
+      else await this.#write({ ...space, roles }, steps);
     });
+  }
+
+  /** One after the other, at all members of a cluster: a minion is in one space. */
+  #decide<T>(work: (steps: readonly StateOperation[]) => Promise<T>): Promise<T> {
+    return this.#changes.run('spaces', () => this.#names.decide(['spaces'], work));
   }
 
   /**
@@ -235,15 +251,30 @@ export class DataSpaces {
     return this.all.find((it) => it.name === name && it.owner === owner);
   }
 
-  async #write(space: DataSpace): Promise<void> {
+  async #write(space: DataSpace, steps: readonly StateOperation[]): Promise<void> {
     const value = Buffer.from(JSON.stringify(space));
     if (value.length > maxRegistrationBytes) {
       throw formError(`the registration has more than ${maxRegistrationBytes} bytes`);
     }
     this.#requireBytes(space, value.length);
-    await this.#options.state.write([{ op: 'put', key: [...prefix, space.id], value }]);
+    const { state } = this.#options;
+    await state.write([{ op: 'put', key: [...prefix, space.id], value }, ...steps]);
+    if (state.cluster === undefined) this.#set(space, value.length);
+  }
+
+  /** A space of the store; in a cluster also what any member makes of it. */
+  #note(change: StateChange): void {
+    if (change.type === 'delete') {
+      this.#forget(change.key.at(-1) ?? '');
+      return;
+    }
+    const { value } = change.entry;
+    this.#set(JSON.parse(Buffer.from(value).toString('utf8')), value.length);
+  }
+
+  #set(space: DataSpace, bytes: number): void {
     this.#forget(space.id);
-    this.#remember(space, value.length);
+    this.#remember(space, bytes);
   }
 
   /** Nothing else changes meanwhile: changes follow each other. */
@@ -260,12 +291,14 @@ export class DataSpaces {
     }
   }
 
-  async #remove({ id }: DataSpace): Promise<void> {
+  async #remove({ id }: DataSpace, steps: readonly StateOperation[]): Promise<void> {
+    const { state } = this.#options;
     // First, so that nothing is written to it any more.
-    this.#forget(id);
-    await this.#options.state.write([
+    if (state.cluster === undefined) this.#forget(id);
+    await state.write([
       { op: 'delete', key: [...prefix, id] },
       this.#ended.operation(id),
+      ...steps,
     ]);
     await this.#ended.forget(id);
   }

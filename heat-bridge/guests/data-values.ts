@@ -45,6 +45,8 @@ export interface DataValuesOptions {
   readonly seal: (plain: Uint8Array) => Uint8Array;
   readonly unseal: (sealed: Uint8Array) => Uint8Array;
   readonly bytesPerStack: number;
+  /** Whether other members of a cluster write values as well. */
+  readonly isShared: boolean;
   /** What is known of a minion, for whoever waits for it: `connected`. */
   readonly describeMinion: (id: string) => Promise<string>;
   /** Fires when the bridge is closed. */
@@ -53,16 +55,24 @@ export interface DataValuesOptions {
 
 /** A read that waits asks a server that is away again after so long, if nothing tells it before. */
 const awayRetryMs = 2_000;
+/** What other members of a cluster have written counts for the quota so much later. */
+const sharedSizesMs = 10_000;
 
 /** Reads of a guest that wait, and those of all. */
 const waitingReads = { perOwner: 16, total: 10_000 };
+
+/** Bytes of the values of a space, by key. */
+interface KnownSizes {
+  readonly sizes: Map<string, number>;
+  /** By `performance.now()`. */
+  readonly readAt: number;
+}
 
 export class DataValues {
   readonly #options: DataValuesOptions;
   readonly #writes = new KeyedMutex();
   readonly #waiting = new Budget(waitingReads);
-  /** Bytes by space and key. */
-  readonly #sizes = new Map<string, Map<string, number>>();
+  readonly #sizes = new Map<string, KnownSizes>();
 
   constructor(options: DataValuesOptions) {
     this.#options = options;
@@ -145,10 +155,12 @@ export class DataValues {
 
   /** Forgets the values of a space. */
   forget(space: string): Promise<void> {
-    return this.#writes.run(space, () => {
-      this.#sizes.delete(space);
-      return this.#options.coordinator.remove(space);
-    });
+    return this.#writes.run(space, () => this.#forget(space));
+  }
+
+  async #forget(space: string): Promise<void> {
+    this.#sizes.delete(space);
+    await this.#options.coordinator.remove(space);
   }
 
   #membershipOf(minion: string): Membership {
@@ -183,7 +195,7 @@ export class DataValues {
   }
 
   async #write(space: DataSpace, key: string, value: Buffer): Promise<DataReceipt> {
-    const { coordinator, seal, bytesPerStack } = this.#options;
+    const { coordinator, seal, spaces, bytesPerStack } = this.#options;
     const declared = writtenKeys(space.roles).get(key);
     const known = await coordinator.get(space.id, key);
     if (known !== undefined && value.equals(this.#open(known))) {
@@ -196,7 +208,8 @@ export class DataValues {
     const isSecret = declared?.secret === true;
     const kept = isSecret ? seal(value) : value;
     const row = Buffer.concat([Uint8Array.of(isSecret ? 1 : 0), kept]);
-    const sizes = await this.#sizesOf(space.id);
+    const stored = await this.#sizesOf(space.id);
+    const { sizes } = stored;
     const held = [...sizes.values()].reduce((sum, size) => sum + size, 0);
     // protection: data-quota
     if (held - (sizes.get(key) ?? 0) + row.length > bytesPerStack) {
@@ -210,7 +223,9 @@ export class DataValues {
     // A request that was sent twice has been done by the first.
     if (isWritten || (await this.#isThere(space, key, value))) {
       sizes.set(key, row.length);
-      this.#sizes.set(space.id, sizes);
+      this.#sizes.set(space.id, stored);
+      // Another member has ended the space meanwhile.
+      if (!spaces.has(space.id)) await this.#forget(space.id);
       return { key, version };
     }
     throw new BridgeError('ERR_DATA_WRITTEN', `${key} was written by somebody else meanwhile`);
@@ -221,13 +236,16 @@ export class DataValues {
     return found !== undefined && value.equals(this.#open(found));
   }
 
-  /** Asked for once: this is the one that writes. */
-  async #sizesOf(space: string): Promise<Map<string, number>> {
+  /** Asked for once where this is the one that writes. */
+  async #sizesOf(space: string): Promise<KnownSizes> {
+    const { coordinator, isShared } = this.#options;
     const known = this.#sizes.get(space);
-    if (known !== undefined) return known;
-    const sizes = new Map(await this.#options.coordinator.sizes(space));
-    this.#sizes.set(space, sizes);
-    return sizes;
+    const isOld = isShared && performance.now() - (known?.readAt ?? 0) > sharedSizesMs;
+    if (known !== undefined && !isOld) return known;
+    const readAt = performance.now();
+    const fresh = { sizes: new Map(await coordinator.sizes(space)), readAt };
+    this.#sizes.set(space, fresh);
+    return fresh;
   }
 
   async #current(space: DataSpace, key: string, after: number): Promise<DataValue | undefined> {

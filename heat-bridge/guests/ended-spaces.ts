@@ -1,11 +1,11 @@
 /** Data spaces that have ended, until their values are forgotten where they are kept. */
 
-import type { StateArea, StateOperation } from '../../master/index.ts';
+import type { SharedArea, StateOperation } from '../../master/index.ts';
 import { sleepUntilAborted } from '../../runtime/index.ts';
 import { BridgeError } from '../errors.ts';
 
 export interface EndedSpacesOptions {
-  readonly state: Pick<StateArea, 'list' | 'write'>;
+  readonly state: Pick<SharedArea, 'list' | 'write'>;
   /** Forgets the values of a space. */
   readonly forget: (space: string) => Promise<void>;
   /** Fires when the bridge is closed. */
@@ -26,7 +26,7 @@ export class EndedSpaces {
     this.#options = options;
   }
 
-  /** Goes on with what a process before this one has not done. */
+  /** Goes on with what another process has not done. */
   async resume(): Promise<void> {
     for await (const { key } of this.#options.state.list(prefix)) {
       this.#waiting.add(key.at(-1) ?? '');

@@ -3,7 +3,7 @@
  * one. The answer is the same until its ticket is used, and there is none from then on.
  */
 
-import type { StateArea } from '../../master/index.ts';
+import type { SharedArea } from '../../master/index.ts';
 import { KeyedMutex } from '../../runtime/index.ts';
 import type { Enrolment, EnrolRequest } from '../enroll/enrolment.ts';
 import type { EnrolmentModule } from '../enroll/open-enrolment.ts';
@@ -23,8 +23,12 @@ export type InstanceUserData =
 /** Numbers of the enrolments of instances, for ever: none of them is enrolled twice. */
 const prefix = ['guests', 'vendordata'];
 
+/** Written where another member of a cluster may have answered. */
+const askedKey = ['guests', 'vendordata-asked'];
+const noValue = new Uint8Array(0);
+
 export interface InstanceEnrolmentDeps {
-  readonly state: Pick<StateArea, 'get' | 'write'>;
+  readonly state: Pick<SharedArea, 'cluster' | 'get' | 'write'>;
   readonly enroll: Pick<EnrolmentModule, 'api' | 'enrolments' | 'reissue'>;
 }
 
@@ -62,6 +66,10 @@ export class InstanceEnrolments {
   async #userDataFor(request: InstanceRequest): Promise<InstanceUserData> {
     const { enroll, state } = this.#deps;
     const { id, instance, project } = request;
+    // Once this is applied, what another member has answered before is known here.
+    // protection: instances-of-two-members
+    if (state.cluster !== undefined)
+      await state.write([{ op: 'put', key: askedKey, value: noValue }]);
     const known = await this.#knownOf(instance);
     // protection: vendordata-of-others
     const isAnother = known !== undefined && known.enrolment?.project !== project;

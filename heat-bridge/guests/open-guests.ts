@@ -26,7 +26,7 @@ import type { Enrolment } from '../enroll/enrolment.ts';
 import type { EnrolmentModule } from '../enroll/open-enrolment.ts';
 import { parseKeystoneOptions } from '../keystone.ts';
 import { BridgeOptionsError, parseSection, type SectionProblem } from '../options.ts';
-import { createPresence, type Presence } from '../presence.ts';
+import { createPresence } from '../presence.ts';
 import type { SignalsModule } from '../signals/open-signals.ts';
 import { addAgentClaimRoutes } from './agent-claims.ts';
 import {
@@ -331,7 +331,7 @@ export async function openGuests(
     identity,
     agents: agentFiles,
   } = parseGuestsOptions(section, others);
-  const { state, now, closing } = host;
+  const { shared: state, now, closing } = host;
   const present = createPresence(host);
   const agents = await openAgents(agentFiles, host);
   const secret = await openNotificationSecret(cloud?.notificationSecret, host);
@@ -345,11 +345,12 @@ export async function openGuests(
     seal: (plain) => state.seal(plain),
     unseal: (sealed) => state.unseal(sealed),
     bytesPerStack,
-    describeMinion: (id) => describeMinion(host, present, id),
+    isShared: state.cluster !== undefined,
+    describeMinion: (id) => describeMinion(host, id),
     closing,
   });
   const tokens = await GuestTokens.open({
-    state: host.shared,
+    state,
     findEnrolment: (number) => enroll.enrolments.get(number),
   });
   const guestOfAgent = ({ instance, project }: AgentInstance): Guest => {
@@ -413,6 +414,11 @@ export async function openGuests(
     metrics: () => connectionFigures(coordinator),
     dismiss: (minion) => spaces.dismiss(minion),
     start: () => {
+      state.cluster?.onHeld(() => {
+        spaces.takeOver().catch((err: unknown) => {
+          host.logger.error({ err }, 'values of data spaces that have ended are kept');
+        });
+      });
       if (poller !== undefined) polling = poller.run(closing);
     },
     // Reads that wait end with the master's closing.
@@ -452,10 +458,9 @@ function connectionFigures(coordinator: Coordinator): readonly MetricFamily[] {
 
 /** For whoever waits for a value of it. */
 async function describeMinion(
-  { admission }: Pick<ExtensionHost, 'admission'>,
-  present: Presence,
+  { admission, isConnected }: Pick<ExtensionHost, 'admission' | 'isConnected'>,
   id: string,
 ): Promise<string> {
   if (admission.keyOf(id)?.state !== 'accepted') return 'it has no accepted key';
-  return (await present()).has(id) ? 'it is connected' : 'it is not connected';
+  return (await isConnected(id)) ? 'it is connected' : 'it is not connected';
 }

@@ -4,7 +4,7 @@ import { createPublicKey, hash, type KeyObject, verify } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import Type from '#typebox';
-import type { ExtensionHost } from '../../master/index.ts';
+import { type ExtensionHost, StoreError } from '../../master/index.ts';
 import { Budget, KeyedMutex } from '../../runtime/index.ts';
 import type { CommandRequest } from '../commands/command-request.ts';
 import type { CommandRunner } from '../commands/command-runner.ts';
@@ -104,7 +104,7 @@ const refusals: ReadonlySet<BridgeErrorCode> = new Set([
 
 /** @throws BridgeOptionsError */
 export function openMurano(
-  host: Pick<ExtensionHost, 'config' | 'now' | 'state'>,
+  host: Pick<ExtensionHost, 'closing' | 'config' | 'now' | 'shared'>,
   { section, catalog, commands }: MuranoDeps,
 ): MuranoService {
   const options = readMuranoOptions(section, path.dirname(host.config.confFile));
@@ -175,7 +175,7 @@ function requireSignature(
 }
 
 interface ExecutionDeps extends Pick<ExecutionPlanRequest, 'caller'> {
-  readonly host: Pick<ExtensionHost, 'state'>;
+  readonly host: Pick<ExtensionHost, 'closing' | 'shared'>;
   readonly catalog: MuranoCatalog;
   readonly commands: Pick<CommandRunner, 'run'>;
 }
@@ -213,12 +213,16 @@ async function executePlan(
   };
   // Whoever may run nothing there learns nothing of its stamps.
   // protection: stamps-for-strangers
-  const run = await commands.run(command, request, { permitted: requireLaterStamp });
+  const options = { permitted: requireLaterStamp, isCarried: true };
+  const run = await commands.run(command, request, options);
   // Only now: whoever may run nothing there sets no stamp.
-  if (plan.stamp !== undefined && plan.stamp > (last?.stamp ?? -1)) {
-    await storeStamp(host, guest, { stamp: plan.stamp, id });
+  if (plan.stamp !== undefined) await storeStamp(host, guest, { stamp: plan.stamp, id });
+  const outcome = await run.outcome;
+  if (outcome.status === 'interrupted' && host.closing.aborted) {
+    // The next process goes on with it, or another member of the cluster.
+    throw new BridgeError('ERR_BRIDGE_NOT_OPEN', 'the master is being closed; send the plan again');
   }
-  return bodyOfOutcome(call, await run.outcome);
+  return bodyOfOutcome(call, outcome);
 }
 
 /** The parameters of the execution plan, and the argument of its call where the entry takes one. */
@@ -252,19 +256,31 @@ function stampKey(guest: string): readonly string[] {
 }
 
 async function lastStamp(
-  { state }: Pick<ExtensionHost, 'state'>,
+  { shared }: Pick<ExtensionHost, 'shared'>,
   guest: string,
-): Promise<StoredStamp | undefined> {
-  const row = await state.get(stampKey(guest));
-  return row === undefined ? undefined : JSON.parse(Buffer.from(row.value).toString('utf8'));
+): Promise<(StoredStamp & { readonly revision: number }) | undefined> {
+  const row = await shared.get(stampKey(guest));
+  if (row === undefined) return undefined;
+  return { ...JSON.parse(Buffer.from(row.value).toString('utf8')), revision: row.revision };
 }
 
-/** Durable when it resolves. */
+/** Durable when it resolves; a later stamp stays. */
 async function storeStamp(
-  { state }: Pick<ExtensionHost, 'state'>,
+  host: Pick<ExtensionHost, 'shared'>,
   guest: string,
   stamp: StoredStamp,
 ): Promise<void> {
   const value = Buffer.from(JSON.stringify(stamp));
-  await state.write([{ op: 'put', key: stampKey(guest), value }]);
+  for (;;) {
+    const last = await lastStamp(host, guest);
+    if (last !== undefined && last.stamp >= stamp.stamp) return;
+    const ifRevision = last?.revision ?? 0;
+    try {
+      await host.shared.write([{ op: 'put', key: stampKey(guest), value, ifRevision }]);
+      return;
+    } catch (error) {
+      // Another member of the cluster has taken a plan for the guest.
+      if (!(error instanceof StoreError && error.code === 'ERR_REVISION')) throw error;
+    }
+  }
 }

@@ -9,6 +9,7 @@ import { startKillable } from '../helpers/killable-master.ts';
 import { hasNatsServer } from '../helpers/nats-server.ts';
 import { longTest, testWhere } from '../helpers/needs.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
+import { startStandInHeat } from './deployments/stand-in-heat.ts';
 import { always, recorderFor } from './signals/recorder.ts';
 
 const clusterTest = testWhere(hasNatsServer, 'nats-server of Debian', longTest);
@@ -16,6 +17,7 @@ const clusterTest = testWhere(hasNatsServer, 'nats-server of Debian', longTest);
 const catalog = `
 site.quick: { description: x, function: site.quick, reviewed: made for this test alone }
 site.held: { description: x, function: site.held, reviewed: made for this test alone }
+site.deployed: { description: x, function: site.deployed, reviewed: made for this test alone, timeout: 90 }
 plans:
   site.roll-out:
     description: Something quick, and something that takes until the master was killed.
@@ -26,7 +28,11 @@ plans:
       after: { command: site.quick, group: all, needs: [held] }
 `;
 
-function configurationOf(member: string, servers: readonly string[], origin: string): string {
+function configurationOf(
+  member: string,
+  servers: readonly string[],
+  origins: readonly string[],
+): string {
   return `
 auto_accept: true
 timeout: 5
@@ -34,10 +40,12 @@ saltbridge:
   cluster: { name: crash, member: ${member}, nats: [${servers.join(', ')}] }
   bridge:
     catalog: [commands.yaml]
-    handles: { endpoints: ["${origin}"], same_id_wait: 0, retry_max_delay: 1 }
+    handles: { endpoints: [${origins.map((it) => `"${it}"`)}], same_id_wait: 0, retry_max_delay: 1 }
+    deployments: { poll_interval: 1, retry_max_delay: 1 }
   acl:
     rules:
       signals: { subject: { minion: "*" }, action: signal, resource: { tag: "heat/*" } }
+      stacks: { subject: { service: deployments }, action: command, resource: { fun: site.deployed } }
 `;
 }
 
@@ -45,16 +53,18 @@ saltbridge:
 const takeOverMs = 45_000;
 
 clusterTest(
-  'another member delivers the signals and goes on with the plan of one that was killed',
+  'another member goes on with signals, plans and deployments of one that was killed',
   async (t) => {
     t.timeout(240_000);
     const servers = await startNatsServers(temporaryDirectory(t), 3);
     t.teardown(() => Promise.all(servers.map((server) => server.kill())));
     const urls = servers.map(({ url }) => url);
     const service = await recorderFor(t, always(503));
+    const heat = await startStandInHeat(t);
+    const origins = [service.origin, heat.origin];
     const files = { 'commands.yaml': catalog };
     const start = (member: string, prepare: (config: MasterConfig) => Promise<unknown>) =>
-      startKillable(t, configurationOf(member, urls, service.origin), files, prepare);
+      startKillable(t, configurationOf(member, urls, origins), files, prepare);
     const a = await start('a', (config) => initCluster(config));
     const joining = async (config: MasterConfig): Promise<void> => {
       const { ticket } = await connectMaster({ socketPath: a.socketPath }).cluster.ticket();
@@ -64,6 +74,7 @@ clusterTest(
     await start('c', joining);
 
     const asked: string[] = [];
+    let deployed = 0;
     let goOn = (): void => {};
     const held = new Promise<boolean>((resolve) => {
       goOn = () => resolve(true);
@@ -72,6 +83,10 @@ clusterTest(
       'site.quick': () => asked.push('quick') > 0,
       'site.held': () => {
         asked.push('held');
+        return held;
+      },
+      'site.deployed': () => {
+        deployed += 1;
         return held;
       },
     });
@@ -88,6 +103,15 @@ clusterTest(
     const [begun] = await first(updates);
     if (begun?.type !== 'begun') return t.fail();
     await until('the second step', () => asked.includes('held'));
+    heat.servers.set('server-1', [heat.entry('one', { config: 'site.deployed' })]);
+    await atB.call('stacks.add', {
+      registration: {
+        name: 'site',
+        servers: [{ server: 'server-1', minion: 'web1' }],
+        login: { auth_url: `${heat.origin}/v3`, user_id: 'u', password: 'secret', project_id: 'p' },
+      },
+    });
+    await until('the deployment', () => deployed === 1, 20_000);
     const following = collect(atB.stream<PlanUpdate>('followPlan', { id: begun.id }));
 
     await a.master.kill();
@@ -105,6 +129,9 @@ clusterTest(
       await new Promise((resolve) => setTimeout(resolve, 100));
     }
     t.is((await delivered()).length, 1);
+    const left = Math.max(1000, takeOverMs - (performance.now() - killedAt));
+    await until('Heat to be told', () => heat.results.length > 0, left);
+    t.deepEqual([deployed, heat.results.length], [1, 1]);
     t.deepEqual(await atB.call('outbox.list', {}), []);
     t.log(`${Math.round(performance.now() - killedAt)} ms after the kill`);
     // What a had tried was answered by 503.

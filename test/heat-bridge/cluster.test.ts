@@ -3,18 +3,26 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import test from 'ava';
+import { allow } from '../../acl/index.ts';
 import { ClusterRuns } from '../../heat-bridge/commands/cluster-runs.ts';
-import { createBridge } from '../../heat-bridge/index.ts';
+import { type Bridge, createBridge, type StackDetails } from '../../heat-bridge/index.ts';
 import { createSilentLogger } from '../../master/index.ts';
 import type { MinionFunction } from '../../minion-protocol/index.ts';
 import { type ClusterMaster, ClusterMasters } from '../helpers/cluster-masters.ts';
 import { until, within } from '../helpers/deadline.ts';
+import { eventually } from '../interop/eventually.ts';
 import { twoMembers } from './cluster.ts';
+import { type StandInHeat, startStandInHeat } from './deployments/stand-in-heat.ts';
 import { acl, echo, grant, twice } from './stage.ts';
 
 const directory = mkdtempSync(path.join(tmpdir(), 'saltbridge-cluster-runs-'));
-const masters = new ClusterMasters(directory, { keysize: 2048, acl: acl([grant]) });
-const newBridge = () => createBridge({ commands: [echo], plans: [twice] });
+const ofStacks = allow('deployments', {
+  subject: { service: 'deployments' },
+  action: 'command',
+  resource: { fun: 'demo.*', within: 'web*' },
+});
+const newBridge = (): Bridge => createBridge({ commands: [echo], plans: [twice] });
+let heat: StandInHeat;
 let a: ClusterMaster;
 let b: ClusterMaster;
 /** Keeps what b writes once a is gone. */
@@ -30,8 +38,18 @@ async function heard(text: string, times = 1): Promise<{ answer: () => void }> {
 }
 
 let disconnect: () => unknown = () => {};
+let closeHeat: () => unknown = () => {};
 
 test.before(async () => {
+  heat = await startStandInHeat({ teardown: (end) => (closeHeat = end) });
+  const masters = new ClusterMasters(directory, {
+    keysize: 2048,
+    acl: acl([grant, ofStacks]),
+    bridge: {
+      handles: { endpoints: [heat.origin] },
+      deployments: { poll_interval: 1, retry_max_delay: 1 },
+    },
+  });
   a = await masters.first('a', [bridges.a]);
   b = await masters.join('b', a, [bridges.b]);
   c = await masters.join('c', a, [bridges.c]);
@@ -43,6 +61,7 @@ test.after.always(async () => {
   await b?.master.close();
   await c?.master.close();
   await a?.master.close();
+  await closeHeat();
   rmSync(directory, { recursive: true, force: true });
 });
 
@@ -107,6 +126,36 @@ test.serial('who cancels a run at another member ends it', async (t) => {
   call.answer();
 });
 
+/** How many deployments of the stack are over. */
+async function ended({ stacks }: Bridge): Promise<number> {
+  const { deployments }: StackDetails = await stacks.show('site');
+  return deployments.filter(({ state }) => state === 'done').length;
+}
+
+test.serial('a stack of one member is followed by the one with the lease, for all', async (t) => {
+  heat.servers.set('server-1', [heat.entry('d1', { config: 'demo.echo' }, { text: 'd1' })]);
+  const registration = {
+    name: 'site',
+    servers: [{ server: 'server-1', minion: 'web1' }],
+    login: { auth_url: `${heat.origin}/v3`, user_id: 'u', password: 'secret', project_id: 'p' },
+  };
+  const added = await Promise.allSettled(
+    [bridges.b, bridges.c, bridges.b].map(({ stacks }) => stacks.add(registration)),
+  );
+  t.deepEqual(
+    added.flatMap((it) => (it.status === 'rejected' ? it.reason.code : [])),
+    ['ERR_STACK_EXISTS', 'ERR_STACK_EXISTS'],
+  );
+  // Its minion is connected to another member than the one that runs it.
+  (await heard('d1')).answer();
+  await eventually('the end', async () => (await ended(bridges.c)) === 1);
+  t.is(heat.results.length, 1);
+  const [first] = (await bridges.a.stacks.show('site')).followed;
+  t.is(first?.minion, 'web1');
+  t.deepEqual((await bridges.b.stacks.show('site')).followed, []);
+  await t.throwsAsync(bridges.b.stacks.remove('another'), { code: 'ERR_STACK_UNKNOWN' });
+});
+
 test.serial(
   'runs go on at another member when theirs leaves, with a key and without',
   async (t) => {
@@ -115,19 +164,53 @@ test.serial(
       params: { text: 'p' },
     });
     const command = await bridges.a.run('demo.echo', { target: ['web1'], params: { text: 'c' } });
-    const [step, other] = [await heard('p'), await heard('c')];
+    heat.servers.set('server-1', [heat.entry('d2', { config: 'demo.echo' }, { text: 'd2' })]);
+    const [step, other, deployed] = [await heard('p'), await heard('c'), await heard('d2')];
     const found = await bridges.b.plans.find(plan.id, 'local');
     const run = await bridges.b.find(command.id, 'local');
     await a.master.close();
     t.is((await plan.outcome).status, 'interrupted');
-    for (const { answer } of [step, other]) answer();
+    for (const { answer } of [step, other, deployed]) answer();
     (await heard('p', 2)).answer();
     t.is((await within('the plan', found.outcome)).status, 'succeeded');
     t.is((await within('the command', run.outcome)).status, 'succeeded');
     await heard('p', 2);
     await heard('c');
+    await eventually('the deployment', async () => (await ended(bridges.b)) === 2);
+    await heard('d2');
+    t.is(heat.results.length, 2);
+    await bridges.c.stacks.remove('site');
+    await t.throwsAsync(bridges.c.stacks.show('site'), { code: 'ERR_STACK_UNKNOWN' });
   },
 );
+
+test('a run that cannot go on at another member is forgotten', async (t) => {
+  const [one, two] = await twoMembers(t);
+  const open = async (area: typeof one.area, resume: () => Promise<void>) => {
+    const log = createSilentLogger();
+    const ignore = (): void => {};
+    const told = { resume, onLost: ignore, onCancelled: ignore };
+    const runs = await ClusterRuns.open({ state: area, kind: 'test', ...told, log });
+    t.teardown(() => runs?.close());
+    return runs;
+  };
+  let resumed = 0;
+  const first = await open(one.area, async () => {});
+  const second = await open(two.area, async () => {
+    resumed += 1;
+    throw new Error('no such command');
+  });
+  if (first === undefined || second === undefined) return t.fail();
+  await two.begin();
+  second.start();
+  await one.area.write(first.take('1', {}));
+  await two.applied();
+  const over = second.over('1');
+  await first.close();
+  await within('the end of the run', over);
+  t.is(resumed, 1);
+  t.deepEqual(second.endLeft('1'), []);
+});
 
 test('a run is of one member, and another one writes nothing of it', async (t) => {
   const members = await twoMembers(t);

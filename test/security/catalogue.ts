@@ -83,6 +83,8 @@ const clusterDuties = inFile('master/cluster/duties.test.ts');
 const clusterSignals = inFile('heat-bridge/signals/cluster.test.ts');
 const clusterReactions = inFile('master/reactions/cluster.test.ts');
 const clusterRuns = inFile('heat-bridge/cluster.test.ts');
+const clusterDeployments = inFile('heat-bridge/deployments/server-worker.test.ts');
+const clusterGuests = inFile('heat-bridge/guests/cluster.test.ts');
 const clusterKeys = inFile('master/cluster/shared-keys.test.ts');
 const directoryLock = inFile('store/directory-lock.test.ts');
 const processIdentity = inFile('store/process-identity.test.ts');
@@ -2178,6 +2180,22 @@ export const catalogue: readonly Threat[] = [
       clusterRuns('one key at two members at once is one run'),
       clusterRuns('a run is of one member, and another one writes nothing of it'),
       clusterRuns('runs go on at another member when theirs leaves, with a key and without'),
+    ],
+  },
+  {
+    id: 'H-105',
+    threat: 'cluster: stacks, data spaces and instances are those of one member alone',
+    tests: [
+      clusterRuns('a stack of one member is followed by the one with the lease, for all'),
+      clusterDeployments(
+        'what a member writes of deployments that has lost the lease has no effect',
+      ),
+      clusterGuests('a value that is written at one member reaches who waits for it at another'),
+      clusterGuests('a value of a space that another member ends meanwhile does not stay'),
+      clusterGuests(
+        'a minion is in one space, also where two members register it at the same moment',
+      ),
+      clusterGuests('an instance has one ticket, also at a member that has not heard of it yet'),
     ],
   },
   {

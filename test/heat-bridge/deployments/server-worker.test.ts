@@ -7,6 +7,7 @@ import {
 import { parseServerMetadata } from '../../../heat-bridge/deployments/metadata.ts';
 import { ServerWorker } from '../../../heat-bridge/deployments/server-worker.ts';
 import { createSilentLogger } from '../../../master/index.ts';
+import { twoMembers } from '../cluster.ts';
 import { memoryState } from '../signals/open-signals.ts';
 
 test('what a deployment runs, and what Heat is told, is on disk alone', async (t) => {
@@ -26,6 +27,30 @@ test('what a deployment runs, and what Heat is told, is on disk alone', async (t
     t.deepEqual([known?.call, known?.body], [undefined, undefined]);
     t.like(await opened.storedPartsOf(record), { call, body: '{}' });
   }
+});
+
+test('what a member writes of deployments that has lost the lease has no effect', async (t) => {
+  const [one, two] = await twoMembers(t);
+  const [a, b] = await Promise.all(
+    [one, two].map(({ area }) => DeploymentRecords.open(area, Date.now)),
+  );
+  if (a === undefined || b === undefined) return t.fail();
+  const record: DeploymentRecord = {
+    ...{ stack: 'demo', server: 'web', id: 'one', name: 'one', minion: 'web1', begunAt: 1 },
+    action: 'CREATE',
+    state: 'running',
+  };
+  await one.begin();
+  await a.put(record);
+  await two.begin();
+  t.like(b.of('demo', 'web'), [{ state: 'running' }]);
+  await t.throwsAsync(a.put({ ...record, state: 'signalling' }), { code: 'ERR_REVISION' });
+  await b.put({ ...record, state: 'done', end: 'succeeded' });
+  await one.applied();
+  t.like(a.of('demo', 'web'), [{ state: 'done', end: 'succeeded' }]);
+  await a.forgetStack('demo');
+  await two.applied();
+  t.deepEqual(b.ofStack('demo'), []);
 });
 
 test('while a minion is away, the same metadata is not worked on again', async (t) => {

@@ -64,7 +64,9 @@ export interface StandInHeat {
 
 const ports = /http:\/\/127\.0\.0\.1:152\d\d/g;
 
-export async function startStandInHeat(t: ExecutionContext): Promise<StandInHeat> {
+export async function startStandInHeat(
+  t: Pick<ExecutionContext, 'teardown'>,
+): Promise<StandInHeat> {
   const results: { path: string; values: Record<string, unknown> }[] = [];
   const servers = new Map<string, readonly Entry[]>();
   const local = (text: string): string => text.replace(ports, () => service.origin);

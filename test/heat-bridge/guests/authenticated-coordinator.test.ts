@@ -8,16 +8,17 @@ import {
   type Coordinator,
   createStoreCoordinator,
 } from '../../../heat-bridge/guests/coordinator.ts';
-import { createMemoryStore } from '../../../store/index.ts';
+import { memoryState } from '../signals/open-signals.ts';
 import { coordinatorSuite } from './coordinator-suite.ts';
 
 const key = randomBytes(32);
 const quiet = { warn: (): void => {} };
 
 coordinatorSuite('authenticated', async () => {
-  const store = createMemoryStore();
-  const open = (): Coordinator => authenticateValues(createStoreCoordinator(store), key, quiet);
-  return { coordinator: open(), restart: async () => open() };
+  const state = memoryState();
+  const open = async (): Promise<Coordinator> =>
+    authenticateValues(await createStoreCoordinator(state), key, quiet);
+  return { coordinator: await open(), restart: open };
 });
 
 /** Of a key that is there. */
@@ -28,7 +29,7 @@ async function keptOf(t: ExecutionContext, within: Coordinator, name: string): P
 }
 
 test('a value that something else wrote, or moved, is refused by name', async (t) => {
-  const server = createStoreCoordinator(createMemoryStore());
+  const server = await createStoreCoordinator(memoryState());
   const told: object[] = [];
   const log = { warn: (about: object): unknown => told.push(about) };
   const values = authenticateValues(server, key, log);
@@ -44,7 +45,7 @@ test('a value that something else wrote, or moved, is refused by name', async (t
   const changed = Buffer.from(own);
   changed[own.length - 1] = 0;
   const another = authenticateValues(
-    createStoreCoordinator(createMemoryStore()),
+    await createStoreCoordinator(memoryState()),
     randomBytes(32),
     quiet,
   );

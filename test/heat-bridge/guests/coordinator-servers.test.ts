@@ -248,7 +248,7 @@ async function openFrom(t: ExecutionContext, section: CoordinatorOptions): Promi
   writeFileSync(path.join(folder, 'wrong'), 'another password\n');
   writeFileSync(path.join(folder, 'credentials'), 'bridge:the password\n');
   const logger = pino({ level: 'silent' });
-  const coordinator = await openCoordinator(section, { config, logger, state: memoryState() });
+  const coordinator = await openCoordinator(section, { config, logger, shared: memoryState() });
   t.teardown(() => coordinator.close());
   return coordinator;
 }

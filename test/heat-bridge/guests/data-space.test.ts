@@ -9,7 +9,6 @@ import test, { type ExecutionContext } from 'ava';
 import { allow } from '../../../acl/index.ts';
 import { createStoreCoordinator } from '../../../heat-bridge/guests/coordinator.ts';
 import { type DataSpaceRegistration, DataSpaces } from '../../../heat-bridge/guests/data-spaces.ts';
-import { createMemoryStore } from '../../../store/index.ts';
 import { auditRecords } from '../../helpers/audit-records.ts';
 import { within } from '../../helpers/deadline.ts';
 import { testWhere } from '../../helpers/needs.ts';
@@ -26,10 +25,10 @@ import {
 } from './stage.ts';
 
 coordinatorSuite('store', async () => {
-  const store = createMemoryStore();
+  const state = memoryState();
   return {
-    coordinator: createStoreCoordinator(store),
-    restart: async () => createStoreCoordinator(store),
+    coordinator: await createStoreCoordinator(state),
+    restart: () => createStoreCoordinator(state),
   };
 });
 

@@ -46,7 +46,12 @@ test('execution plans of one caller that wait for a guest keep no other caller f
     cancel: async () => {},
   };
   const murano = openMurano(
-    { config: resolveMasterConfig({}), now: Date.now, state: memoryState() },
+    {
+      config: resolveMasterConfig({}),
+      now: Date.now,
+      shared: memoryState(),
+      closing: new AbortController().signal,
+    },
     { section: { unsigned: true }, catalog, commands: { run: async () => handle } },
   );
   const send = (owner: string): ReturnType<typeof murano.execute> =>

@@ -72,7 +72,10 @@ export function always(status: number, body = '', headers: Record<string, string
 }
 
 /** One that ends with the test. */
-export async function recorderFor(t: ExecutionContext, answer: Answerer): Promise<Recorder> {
+export async function recorderFor(
+  t: Pick<ExecutionContext, 'teardown'>,
+  answer: Answerer,
+): Promise<Recorder> {
   const service = await startRecorder(answer);
   t.teardown(() => service.close());
   return service;
