@@ -10,6 +10,8 @@ import {
   StoreError,
   writeMarkedJson,
 } from '../../master/index.ts';
+import { RunUpdates } from './run-updates.ts';
+import type { TrackedRun } from './tracked-run.ts';
 
 const lookMs = 5000;
 const nobody = '';
@@ -32,11 +34,18 @@ export interface ClusterRunsOptions<C> {
   readonly kind: string;
   /** Goes on with a run that another process began; it is forgotten where this rejects. */
   readonly resume: (id: string, call: C) => Promise<void>;
-  /** Told when another process has a run of this one from now on. */
-  readonly onLost: (id: string) => void;
-  /** Told when somebody at another member wants a run of this process to end. */
-  readonly onCancelled: (id: string, undo: boolean) => void;
+  /** A run that is known here, of whichever process. */
+  readonly find: (id: string) => AnyRun | undefined;
   readonly log: Logger;
+}
+
+type AnyRun = TrackedRun<{ readonly type: string }, { readonly status: string }>;
+
+/** A run of this process, while it goes on. */
+interface HeldRun {
+  /** Fires when another process has it. */
+  readonly lost: AbortSignal;
+  readonly release: () => void;
 }
 
 /**
@@ -48,13 +57,18 @@ export class ClusterRuns<C extends object> {
   readonly #options: ClusterRunsOptions<C>;
   readonly #process = randomUUID();
   readonly #rows = new Map<string, RunRow>();
+  readonly #updates: RunUpdates;
+  /** Ends what this process does of a run that another one has now. */
+  readonly #held = new Map<string, AbortController>();
   readonly #waiting = new Map<string, Set<() => void>>();
   readonly #timer: NodeJS.Timeout;
   #looking: Promise<void> = Promise.resolve();
   #isClosed = false;
 
-  private constructor(options: ClusterRunsOptions<C>) {
+  private constructor(options: ClusterRunsOptions<C>, cluster: NonNullable<SharedArea['cluster']>) {
     this.#options = options;
+    const { kind, find } = options;
+    this.#updates = new RunUpdates({ cluster, kind, process: this.#process, find });
     this.#timer = setInterval(() => this.#look(), lookMs).unref();
   }
 
@@ -64,7 +78,7 @@ export class ClusterRuns<C extends object> {
   ): Promise<ClusterRuns<C> | undefined> {
     const { state, kind } = options;
     if (state.cluster === undefined) return undefined;
-    const runs = new ClusterRuns(options);
+    const runs = new ClusterRuns(options, state.cluster);
     await state.follow(['runs', kind], (change) => runs.#note(change));
     return runs;
   }
@@ -79,6 +93,47 @@ export class ClusterRuns<C extends object> {
   isElsewhere(id: string): boolean {
     const row = this.#rows.get(id);
     return row !== undefined && row.process !== this.#process && !this.#isFree(row);
+  }
+
+  /** Whether a run that is known here is the one that goes on, or went on to its end. */
+  isCurrent(run: AnyRun): boolean {
+    return !run.isInterrupted && (this.isElsewhere(run.id) || !this.#updates.follows(run));
+  }
+
+  /**
+   * Lets a run tell what another member tells of it, and in the end its outcome; who cancels it ends
+   * it there.
+   * @param outcome - reads it when it is over
+   */
+  follow<U extends { readonly type: string }, O extends { readonly status: string }>(
+    run: TrackedRun<U, O>,
+    outcome: () => Promise<O>,
+  ): void {
+    const { id } = run;
+    const { log } = this.#options;
+    const cancel = (): void => {
+      this.cancel(id, run.undoesOnCancel).catch((error: unknown) => {
+        log.error({ run: id, err: error }, 'a run was not cancelled');
+      });
+    };
+    run.cancelled.addEventListener('abort', cancel, { once: true });
+    this.#updates.follow(run, this.#rows.get(id)?.process);
+    const follow = async (): Promise<void> => {
+      await this.over(id);
+      await this.#updates.rest(id);
+      run.end(await outcome());
+    };
+    follow().catch((error: unknown) => run.fail(error));
+  }
+
+  /** A run of this process begins. */
+  hold(id: string): HeldRun {
+    const lost = new AbortController();
+    this.#held.set(id, lost);
+    const release = (): void => {
+      if (this.#held.get(id) === lost) this.#held.delete(id);
+    };
+    return { lost: lost.signal, release };
   }
 
   /** Resolves when nobody runs it any more. */
@@ -175,6 +230,7 @@ export class ClusterRuns<C extends object> {
   async close(): Promise<void> {
     this.#isClosed = true;
     clearInterval(this.#timer);
+    this.#updates.close();
     await this.#looking;
     const { state, log } = this.#options;
     for (const [id, row] of this.#rows) {
@@ -216,10 +272,10 @@ export class ClusterRuns<C extends object> {
       const row = { ...headOf(value), revision };
       this.#rows.set(id, row);
       if (row.process === nobody) this.#look();
-      const { onLost, onCancelled } = this.#options;
+      else this.#updates.passOn(id, row.process);
       const isOwn = row.process === this.#process;
-      if (before?.process === this.#process && !isOwn) onLost(id);
-      if (isOwn && row.cancel !== undefined) onCancelled(id, row.cancel.undo);
+      if (before?.process === this.#process && !isOwn) this.#held.get(id)?.abort();
+      if (isOwn && row.cancel !== undefined) this.#options.find(id)?.cancel(row.cancel);
       return;
     }
     this.#rows.delete(id);
@@ -249,7 +305,7 @@ export class ClusterRuns<C extends object> {
   }
 
   async #resume(id: string): Promise<void> {
-    const { state, resume, onCancelled, log } = this.#options;
+    const { state, resume, find, log } = this.#options;
     try {
       const entry = await state.get(this.#key(id));
       if (entry === undefined) return;
@@ -260,7 +316,7 @@ export class ClusterRuns<C extends object> {
         log.error({ run: id, err: error }, 'a run of another process cannot go on');
         await this.forget(id);
       });
-      if (row.cancel !== undefined) onCancelled(id, row.cancel.undo);
+      if (row.cancel !== undefined) find(id)?.cancel(row.cancel);
     } catch (error) {
       // Another member was first, or nothing can be written now: the next look sees.
       log.debug({ run: id, err: error }, 'a run was not taken over');

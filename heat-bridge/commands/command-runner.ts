@@ -223,10 +223,6 @@ export class CommandRunner {
   readonly #byOwner = new KeyedMutex();
   readonly #closing = new AbortController();
   #shared: ClusterRuns<CarriedCall> | undefined;
-  /** Runs of other members that somebody follows here. */
-  readonly #followed = new Set<string>();
-  /** Ends what this member does of a run that another one has now. */
-  readonly #lost = new Map<string, AbortController>();
 
   constructor(options: CommandRunnerOptions) {
     this.#options = options;
@@ -248,8 +244,7 @@ export class CommandRunner {
       state,
       kind,
       resume: (_id, call) => this.#resume(call),
-      onLost: (id) => this.#lost.get(id)?.abort(),
-      onCancelled: (id) => this.#runs.get(id)?.cancel(),
+      find: (id) => this.#runs.get(id),
       log,
     });
   }
@@ -423,13 +418,11 @@ export class CommandRunner {
     const { caller, command, deadline } = run;
     const { owner, kept } = place;
     const live = this.#runs.get(kept.id);
-    const isElsewhere = this.#shared?.isElsewhere(kept.id) === true;
-    const isHere = isElsewhere || !this.#followed.has(kept.id);
-    if (live !== undefined && !live.isInterrupted && isHere) {
+    if (live !== undefined && (this.#shared?.isCurrent(live) ?? !live.isInterrupted)) {
       caller.leave();
       return live;
     }
-    if (isElsewhere) {
+    if (this.#shared?.isElsewhere(kept.id) === true) {
       caller.leave();
       return this.#followElsewhere(owner, command.definition.name, kept);
     }
@@ -473,27 +466,15 @@ export class CommandRunner {
     );
   }
 
-  /** Tells of a run of another member of the cluster when it is over. */
+  /** Tells of a run of another member of the cluster. */
   #followElsewhere(owner: IdempotencyKeyOwner, command: string, kept: StoredRun): CommandRun {
     const { id, minions } = kept;
     const live = this.#runs.add(new CommandRun({ id, command, minions, owner: owner.caller }));
-    this.#followed.add(id);
-    const { logger } = this.#options.host;
-    const cancel = (): void => {
-      this.#shared?.cancel(id, true).catch((error: unknown) => {
-        logger.error({ command, jid: id, err: error }, 'command run was not cancelled');
-      });
-    };
-    live.cancelled.addEventListener('abort', cancel, { once: true });
-    const follow = async (): Promise<void> => {
-      await this.#shared?.over(id);
+    this.#shared?.follow(live, async () => {
       const results = minions.map((minion): CommandResult => ({ minion, state: 'unfinished' }));
       const lost = { id, command, status: 'interrupted', results, jids: [id] } as const;
-      live.end((await this.#keys.get(owner))?.outcome ?? lost);
-    };
-    follow()
-      .catch((error: unknown) => live.fail(error))
-      .finally(() => this.#followed.delete(id));
+      return (await this.#keys.get(owner))?.outcome ?? lost;
+    });
     return live;
   }
 
@@ -539,9 +520,8 @@ export class CommandRunner {
     const reference = place?.kept.secrets ?? createSecretReference();
     const hidden = this.secrets.keep(command.pillarOf(parameters), minions, reference);
     const time = timeLimit(deadline - host.now());
-    const lost = place?.carried && new AbortController();
-    if (lost !== undefined) this.#lost.set(live.id, lost);
-    const closing = linkSignals(this.#closing.signal, host.closing, lost?.signal);
+    const held = place?.carried && this.#shared?.hold(live.id);
+    const closing = linkSignals(this.#closing.signal, host.closing, held?.lost);
     const ended = linkSignals(
       signal,
       caller.ended,
@@ -573,7 +553,7 @@ export class CommandRunner {
       if (place?.carried !== undefined) await this.#shared?.forget(live.id).catch(() => {});
       live.fail(error);
     } finally {
-      if (this.#lost.get(live.id) === lost) this.#lost.delete(live.id);
+      held?.release();
       time.clear();
       ended.unlink();
       closing.unlink();

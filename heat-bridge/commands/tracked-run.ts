@@ -45,18 +45,21 @@ class UpdateLog<U, O> {
   }
 
   async *updates(): AsyncGenerator<U, void, void> {
-    for (let next = 0; ; ) {
-      const change = this.#change.signal;
-      for (const update of this.#told.slice(next)) {
-        next += 1;
-        yield update;
-      }
-      if (next < this.#told.length) continue;
-      if (this.#isOver) break;
-      if (!change.aborted) await once(change, 'abort');
-    }
+    for await (const batch of this.batches(0)) yield* batch;
     // Throws what the run failed of.
     await this.outcome;
+  }
+
+  /** Of those from a number on, all that are there at a time. */
+  async *batches(from: number): AsyncGenerator<readonly U[], void, void> {
+    for (let next = from; ; ) {
+      const change = this.#change.signal;
+      const batch = this.#told.slice(next);
+      next += batch.length;
+      if (batch.length > 0) yield batch;
+      else if (this.#isOver) return;
+      else if (!change.aborted) await once(change, 'abort');
+    }
   }
 
   #wake(): void {
@@ -106,6 +109,11 @@ export class TrackedRun<U, O extends { readonly status: string }> {
     return this.#told.updates();
   }
 
+  /** The same without what the run failed of, of those from a number on: all that are there at a time. */
+  batches(from: number): AsyncGenerator<readonly (U | OutcomeUpdate<O>)[], void, void> {
+    return this.#told.batches(from);
+  }
+
   tell(update: U): void {
     this.#told.append(update);
   }
@@ -120,7 +128,12 @@ export class TrackedRun<U, O extends { readonly status: string }> {
     this.#told.fail(error);
   }
 
-  cancel(): void {
+  /** Whether whoever cancelled it wants to have taken back what is done, where that is possible. */
+  get undoesOnCancel(): boolean {
+    return true;
+  }
+
+  cancel(_options?: { readonly undo?: boolean }): void {
     this.#cancel.abort();
   }
 }

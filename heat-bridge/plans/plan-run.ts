@@ -382,7 +382,7 @@ export class PlanRun extends TrackedRun<PlanUpdate, PlanOutcome> {
   }
 
   /** Whether whoever cancelled it wants to have taken back what is done. */
-  get undoesOnCancel(): boolean {
+  override get undoesOnCancel(): boolean {
     return this.#undoesOnCancel;
   }
 

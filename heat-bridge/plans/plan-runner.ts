@@ -190,10 +190,6 @@ export class PlanRunner {
   /** A second request with a key waits until the first was looked at. */
   readonly #byOwner = new KeyedMutex();
   #shared: ClusterRuns<CarriedPlan> | undefined;
-  /** Runs of other members that somebody follows here. */
-  readonly #followed = new Set<string>();
-  /** Ends what this member does of a run that another one has now. */
-  readonly #lost = new Map<string, AbortController>();
 
   constructor(options: PlanRunnerOptions) {
     this.#options = options;
@@ -209,8 +205,7 @@ export class PlanRunner {
       state,
       kind: 'plans',
       resume: (_id, call) => this.#resume(call),
-      onLost: (id) => this.#lost.get(id)?.abort(),
-      onCancelled: (id, undo) => this.#runs.get(id)?.cancel({ undo }),
+      find: (id) => this.#runs.get(id),
       log,
     });
   }
@@ -298,28 +293,16 @@ export class PlanRunner {
     this.#followElsewhere(carried, kept);
   }
 
-  /** Tells of a run of another member of the cluster when it is over. */
+  /** Tells of a run of another member of the cluster. */
   #followElsewhere(
     { owner, name: plan }: Pick<CarriedPlan, 'name' | 'owner'>,
     { id, groups }: StoredPlan,
   ): PlanRun {
     const live = this.#runs.add(new PlanRun({ id, plan, groups, owner: owner.caller }));
-    this.#followed.add(id);
-    const { logger } = this.#options.host;
-    const cancel = (): void => {
-      this.#shared?.cancel(id, live.undoesOnCancel).catch((error: unknown) => {
-        logger.error({ plan, jid: id, err: error }, 'run of a plan was not cancelled');
-      });
-    };
-    live.cancelled.addEventListener('abort', cancel, { once: true });
-    const follow = async (): Promise<void> => {
-      await this.#shared?.over(id);
+    this.#shared?.follow(live, async () => {
       const lost = { id, plan, status: 'interrupted', steps: [], undone: [] } as const;
-      live.end((await this.#keys.get(owner))?.outcome ?? lost);
-    };
-    follow()
-      .catch((error: unknown) => live.fail(error))
-      .finally(() => this.#followed.delete(id));
+      return (await this.#keys.get(owner))?.outcome ?? lost;
+    });
     return live;
   }
 
@@ -360,13 +343,11 @@ export class PlanRunner {
     }
     this.#permit(call, kept.groups);
     const live = this.#runs.get(kept.id);
-    const isElsewhere = this.#shared?.isElsewhere(kept.id) === true;
-    const isHere = isElsewhere || !this.#followed.has(kept.id);
-    if (live !== undefined && !live.isInterrupted && isHere) {
+    if (live !== undefined && (this.#shared?.isCurrent(live) ?? !live.isInterrupted)) {
       caller.leave();
       return live.handle(true);
     }
-    if (isElsewhere) {
+    if (this.#shared?.isElsewhere(kept.id) === true) {
       caller.leave();
       return this.#followElsewhere(carried, kept).handle(true);
     }
@@ -456,9 +437,8 @@ export class PlanRunner {
       logger: host.logger,
       ...key,
     });
-    const lost = this.#shared && new AbortController();
-    if (lost !== undefined) this.#lost.set(live.id, lost);
-    const closing = linkSignals(host.closing, lost?.signal);
+    const held = this.#shared?.hold(live.id);
+    const closing = linkSignals(host.closing, held?.lost);
     const keep = this.#keeper(place, deadline);
     const run = new PlanExecution({
       plan,
@@ -485,7 +465,7 @@ export class PlanRunner {
       if (place !== undefined) await this.#shared?.forget(live.id).catch(() => {});
       live.fail(error);
     } finally {
-      if (this.#lost.get(live.id) === lost) this.#lost.delete(live.id);
+      held?.release();
       closing.unlink();
       time.clear();
       ended.unlink();

@@ -231,6 +231,10 @@ interface AreaCluster {
   writeHeld(operations: readonly StateOperation[]): Promise<void>;
   /** Tells the other members what this one is configured with, by a digest of it. */
   announce(kind: string, version: string): void;
+  /** Tells the other members something beside the log; it may be lost. */
+  send(kind: string, value: WireMap): void;
+  /** Calls the listener, of which each kind has one, with what other members tell by {@link send}. */
+  onMessage(kind: string, listener: (value: WireMap) => void): void;
   /** A key of 32 bytes that all members make alike, and that is in no copy of the store. */
   derive(purpose: string): Uint8Array;
 }
@@ -254,7 +258,7 @@ function openStateArea(store: Store, seal: Seal, name: string): StateArea {
 /** What a shared area needs of the master. */
 interface SharedStore extends Pick<MasterContext, 'duties' | 'log' | 'store'> {
   readonly cluster:
-    | Pick<Cluster, 'announce' | 'derive' | 'follow' | 'isGone' | 'member'>
+    | Pick<Cluster, 'announce' | 'derive' | 'follow' | 'isGone' | 'member' | 'onMessage' | 'send'>
     | undefined;
 }
 
@@ -283,6 +287,8 @@ export function openSharedArea(
         onHeld: (listener) => duties.onHeld(listener),
         writeHeld: (operations) =>
           duties.write(operations.map((it) => operationBelow(it, prefix, streamsOf(name)))),
+        send: (kind, value) => cluster.send(`${name} ${kind}`, value),
+        onMessage: (kind, listener) => cluster.onMessage(`${name} ${kind}`, listener),
         derive: (purpose) => cluster.derive(`state ${name} ${purpose}`),
       },
   };

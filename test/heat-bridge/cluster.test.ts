@@ -2,16 +2,22 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import test from 'ava';
+import test, { type ExecutionContext } from 'ava';
 import { allow } from '../../acl/index.ts';
 import { ClusterRuns } from '../../heat-bridge/commands/cluster-runs.ts';
-import { type Bridge, createBridge, type StackDetails } from '../../heat-bridge/index.ts';
+import {
+  type Bridge,
+  createBridge,
+  type PlanUpdate,
+  type StackDetails,
+} from '../../heat-bridge/index.ts';
 import { createSilentLogger } from '../../master/index.ts';
 import type { MinionFunction } from '../../minion-protocol/index.ts';
 import { type ClusterMaster, ClusterMasters } from '../helpers/cluster-masters.ts';
 import { until, within } from '../helpers/deadline.ts';
+import { collect } from '../helpers/fleet.ts';
 import { eventually } from '../interop/eventually.ts';
-import { twoMembers } from './cluster.ts';
+import { type TestMember, twoMembers } from './cluster.ts';
 import { type StandInHeat, startStandInHeat } from './deployments/stand-in-heat.ts';
 import { acl, echo, grant, twice } from './stage.ts';
 
@@ -126,6 +132,30 @@ test.serial('who cancels a run at another member ends it', async (t) => {
   call.answer();
 });
 
+test.serial(
+  'who follows a run at another member is told of its results as they come',
+  async (t) => {
+    const groups = { all: ['web1'] };
+    const plan = await bridges.a.plan('demo.twice', { groups, params: { text: 'live' } });
+    const first = await heard('live');
+    const told = (await bridges.c.plans.find(plan.id, 'local')).updates();
+    const updates = told[Symbol.asyncIterator]();
+    const next = async (type: string): Promise<PlanUpdate> => {
+      for (;;) {
+        const { value, done } = await within(`an update: ${type}`, updates.next());
+        if (done === true) throw new Error('it told no more');
+        if (value.type === type) return value;
+      }
+    };
+    t.like(await next('step'), { state: 'running' });
+    first.answer();
+    t.like(await next('result'), { result: { minion: 'web1', return: 'live' } });
+    (await heard('live', 2)).answer();
+    t.like(await next('result'), { result: { minion: 'web1', return: 'live' } });
+    t.like(await next('outcome'), { outcome: { status: 'succeeded' } });
+  },
+);
+
 /** How many deployments of the stack are over. */
 async function ended({ stacks }: Bridge): Promise<number> {
   const { deployments }: StackDetails = await stacks.show('site');
@@ -168,6 +198,8 @@ test.serial(
     const [step, other, deployed] = [await heard('p'), await heard('c'), await heard('d2')];
     const found = await bridges.b.plans.find(plan.id, 'local');
     const run = await bridges.b.find(command.id, 'local');
+    const elsewhere = await bridges.c.plans.find(plan.id, 'local');
+    const [told, toldElsewhere] = [collect(found.updates()), collect(elsewhere.updates())];
     await a.master.close();
     t.is((await plan.outcome).status, 'interrupted');
     for (const { answer } of [step, other, deployed]) answer();
@@ -176,6 +208,11 @@ test.serial(
     t.is((await within('the command', run.outcome)).status, 'succeeded');
     await heard('p', 2);
     await heard('c');
+    for (const updates of [await told, await toldElsewhere]) {
+      const results = updates.flatMap((it) => (it.type === 'result' ? it.step : []));
+      t.deepEqual(results, ['one', 'two']);
+      t.is(updates.at(-1)?.type, 'outcome');
+    }
     await eventually('the deployment', async () => (await ended(bridges.b)) === 2);
     await heard('d2');
     t.is(heat.results.length, 2);
@@ -184,23 +221,26 @@ test.serial(
   },
 );
 
+async function openRuns(
+  t: ExecutionContext,
+  { area: state }: TestMember,
+  resume: () => Promise<void> = async () => {},
+): Promise<ClusterRuns<object>> {
+  const log = createSilentLogger();
+  const runs = await ClusterRuns.open({ state, kind: 'test', resume, find: () => undefined, log });
+  if (runs === undefined) throw new Error('no cluster');
+  t.teardown(() => runs.close());
+  return runs;
+}
+
 test('a run that cannot go on at another member is forgotten', async (t) => {
   const [one, two] = await twoMembers(t);
-  const open = async (area: typeof one.area, resume: () => Promise<void>) => {
-    const log = createSilentLogger();
-    const ignore = (): void => {};
-    const told = { resume, onLost: ignore, onCancelled: ignore };
-    const runs = await ClusterRuns.open({ state: area, kind: 'test', ...told, log });
-    t.teardown(() => runs?.close());
-    return runs;
-  };
   let resumed = 0;
-  const first = await open(one.area, async () => {});
-  const second = await open(two.area, async () => {
+  const first = await openRuns(t, one);
+  const second = await openRuns(t, two, async () => {
     resumed += 1;
     throw new Error('no such command');
   });
-  if (first === undefined || second === undefined) return t.fail();
   await two.begin();
   second.start();
   await one.area.write(first.take('1', {}));
@@ -214,27 +254,9 @@ test('a run that cannot go on at another member is forgotten', async (t) => {
 
 test('a run is of one member, and another one writes nothing of it', async (t) => {
   const members = await twoMembers(t);
-  const lost: string[] = [];
-  const runs = await Promise.all(
-    members.map(async ({ area }) => {
-      const log = createSilentLogger();
-      const [onLost, onCancelled] = [(id: string) => void lost.push(id), () => {}];
-      const options = {
-        state: area,
-        kind: 'test',
-        resume: async () => {},
-        onLost,
-        onCancelled,
-        log,
-      };
-      const opened = await ClusterRuns.open(options);
-      t.teardown(() => opened?.close());
-      return opened;
-    }),
-  );
-  const [first, second] = runs;
   const [one, two] = members;
-  if (first === undefined || second === undefined) return t.fail();
+  const [first, second] = [await openRuns(t, one), await openRuns(t, two)];
+  const { lost } = first.hold('1');
   const taken = await Promise.allSettled([
     one.area.write(first.take('1', {})),
     two.area.write(second.take('1', {})),
@@ -249,5 +271,5 @@ test('a run is of one member, and another one writes nothing of it', async (t) =
   const over = first.over('1');
   await two.area.write(second.end('1'));
   await within('the end of the run', over);
-  t.true(lost.length <= 1);
+  t.is(lost.aborted, taken[0].status === 'fulfilled');
 });

@@ -5,6 +5,7 @@ import { leaseKey } from '../../master/context/duties.ts';
 import type { MasterContext } from '../../master/context/index.ts';
 import { createSilentLogger, type SharedArea } from '../../master/index.ts';
 import { openSharedArea } from '../../master/requests/extensions.ts';
+import { isWireMap, packLocal, unpackLocal, type WireMap } from '../../minion-protocol/index.ts';
 import { Lease } from '../../store/index.ts';
 import type { LogStore } from '../../store/log/log-store.ts';
 import { TestCluster } from '../store-suite/cluster.ts';
@@ -33,6 +34,12 @@ export class TestMember {
       onHeld: (listener) => void this.#listeners.push(listener),
       write: async (operations) => void (await this.#lease?.write(operations)),
     };
+    const heard = new Map<string, (value: WireMap, from: string) => void>();
+    store.onMessage((body, from) => {
+      const message = unpackLocal(body);
+      if (!isWireMap(message) || !isWireMap(message.value)) return;
+      heard.get(String(message.kind))?.(message.value, from);
+    });
     this.area = openSharedArea(
       {
         store,
@@ -42,6 +49,8 @@ export class TestMember {
           member: name,
           isGone: () => false,
           announce: () => {},
+          send: (kind, value) => store.send(packLocal({ kind, value })),
+          onMessage: (kind, listener) => void heard.set(kind, listener),
           derive: () => Buffer.alloc(32, 7),
           follow: (prefix, listener) => store.onChange(prefix, listener, end.signal),
         },

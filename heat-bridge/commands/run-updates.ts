@@ -1,0 +1,233 @@
+/** What runs tell while they go on, for whoever follows them at another member of the cluster. */
+
+import { hash } from 'node:crypto';
+import { readMarkedJson, type SharedArea, writeMarkedJson } from '../../master/index.ts';
+import type { WireMap } from '../../minion-protocol/index.ts';
+import { inTime, timeLimit } from '../../runtime/index.ts';
+import type { TrackedRun } from './tracked-run.ts';
+
+/** Whoever follows a run asks for more so often: a message may be lost. */
+const askMs = 2000;
+/** Nobody follows a run that nobody asked for so long. */
+const heardMs = 10_000;
+/** What comes later than the end of a run is not waited for. */
+const lastMs = 1000;
+/** Of one message, characters; a result that is larger is sent without its return. */
+const maxText = 262_144;
+
+/** An update, as far as it matters here: of commands or of plans. */
+interface Update {
+  readonly type: string;
+  readonly result?: { readonly return?: unknown; readonly state: string };
+}
+
+type Run = TrackedRun<Update, { readonly status: string }>;
+
+interface RunUpdatesOptions {
+  readonly cluster: Pick<NonNullable<SharedArea['cluster']>, 'onMessage' | 'send'>;
+  readonly kind: string;
+  /** Of this process. */
+  readonly process: string;
+  /** A run that is known here. */
+  readonly find: (id: string) => Run | undefined;
+}
+
+/** A run of this process that somebody follows elsewhere. */
+interface Sender {
+  /** How many updates were sent. */
+  next: number;
+  sentAt: number;
+  heardAt: number;
+  isOver: boolean;
+}
+
+/** A run of another process that somebody follows here. */
+interface Follower {
+  readonly run: Run;
+  process: string | undefined;
+  /** How many updates of this process have come. */
+  next: number;
+  readonly digests: Set<string>;
+  /** Another process ran it before, and told some of it. */
+  isTakenOver: boolean;
+  isLocal: boolean;
+  onLast: () => void;
+}
+
+/**
+ * Members ask whoever runs a run for what it has told, from a number on, and are sent that and what
+ * follows. Messages go beside the log; what is missing is asked for again.
+ */
+export class RunUpdates {
+  readonly #options: RunUpdatesOptions;
+  readonly #senders = new Map<string, Sender>();
+  readonly #followers = new Map<string, Follower>();
+  readonly #timer: NodeJS.Timeout;
+
+  constructor(options: RunUpdatesOptions) {
+    this.#options = options;
+    const { cluster, kind } = options;
+    cluster.onMessage(`follow-${kind}`, (asked) => this.#answer(asked));
+    cluster.onMessage(`updates-${kind}`, (told) => this.#take(told));
+    this.#timer = setInterval(() => {
+      for (const [id, follower] of this.#followers) this.#ask(id, follower);
+    }, askMs).unref();
+  }
+
+  /** Whether this run is followed because another process has it. */
+  follows(run: Pick<Run, 'id'>): boolean {
+    return this.#followers.get(run.id)?.run === run;
+  }
+
+  /** Lets a run tell what another process tells of it. */
+  follow(run: Run, process: string | undefined): void {
+    const follower: Follower = {
+      run,
+      process,
+      next: 0,
+      digests: new Set(),
+      isTakenOver: false,
+      isLocal: false,
+      onLast: () => {},
+    };
+    this.#followers.set(run.id, follower);
+    this.#ask(run.id, follower);
+  }
+
+  /** Another process runs it from now on, and tells it from the beginning. */
+  passOn(id: string, process: string): void {
+    const follower = this.#followers.get(id);
+    if (follower === undefined || follower.process === process) return;
+    follower.process = process;
+    follower.next = 0;
+    follower.isTakenOver = true;
+    this.#ask(id, follower);
+  }
+
+  /** Resolves when a run that is over has told the rest here, or that does not come. */
+  async rest(id: string): Promise<void> {
+    const follower = this.#followers.get(id);
+    if (follower === undefined) return;
+    const limit = timeLimit(lastMs);
+    const last = new Promise<void>((resolve) => {
+      follower.onLast = resolve;
+    });
+    this.#ask(id, follower);
+    await inTime(last, limit.signal).finally(limit.clear);
+    this.#followers.delete(id);
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+    for (const sender of this.#senders.values()) sender.isOver = true;
+  }
+
+  #ask(id: string, follower: Follower): void {
+    const { cluster, kind, process, find } = this.#options;
+    if (follower.process !== process) {
+      cluster.send(`follow-${kind}`, { id, from: follower.next });
+      return;
+    }
+    // It goes on here by now.
+    const own = find(id);
+    if (follower.isLocal || own === undefined || own === follower.run) return;
+    follower.isLocal = true;
+    void this.#followHere(own, follower);
+  }
+
+  async #followHere(own: Run, follower: Follower): Promise<void> {
+    for await (const batch of own.batches(0)) this.#tell(follower, batch);
+    follower.onLast();
+  }
+
+  #answer({ id, from }: WireMap): void {
+    if (typeof id !== 'string' || typeof from !== 'number') return;
+    const run = this.#options.find(id);
+    if (run === undefined || this.follows(run)) return;
+    const now = performance.now();
+    const known = this.#senders.get(id);
+    if (known !== undefined && (from >= known.next || now - known.sentAt < askMs / 2)) {
+      known.heardAt = now;
+      return;
+    }
+    // Nobody was there before, or something was lost.
+    if (known !== undefined) known.isOver = true;
+    const sender: Sender = { next: from, sentAt: now, heardAt: now, isOver: false };
+    this.#senders.set(id, sender);
+    void this.#send(run, sender).finally(() => {
+      sender.isOver = true;
+      if (this.#senders.get(id) === sender) this.#senders.delete(id);
+    });
+  }
+
+  async #send(run: Run, sender: Sender): Promise<void> {
+    const { cluster, kind, process } = this.#options;
+    const send = (updates: string, isLast: boolean): void => {
+      const { next: from } = sender;
+      cluster.send(`updates-${kind}`, { id: run.id, process, from, updates, isLast });
+      sender.sentAt = performance.now();
+    };
+    for await (const batch of run.batches(sender.next)) {
+      if (sender.isOver || performance.now() - sender.heardAt > heardMs) return;
+      for (const { count, text } of messagesOf(batch)) {
+        send(text, false);
+        sender.next += count;
+      }
+    }
+    if (!sender.isOver) send('[]', true);
+  }
+
+  #take({ id, process, from, updates, isLast }: WireMap): void {
+    const follower = this.#followers.get(String(id));
+    if (follower === undefined || process !== follower.process) return;
+    if (typeof from !== 'number' || typeof updates !== 'string') return;
+    // What is missing is asked for the next time.
+    if (from > follower.next) return;
+    const list = readMarkedJson(updates) as unknown as readonly Update[]; // by messagesOf
+    this.#tell(follower, list.slice(follower.next - from));
+    follower.next = Math.max(follower.next, from + list.length);
+    if (isLast === true) follower.onLast();
+  }
+
+  /**
+   * Each is told once. The outcome is told where it is kept, and so is who had not answered: a member
+   * that closes says so of those whom the next one still waits for.
+   */
+  #tell({ run, digests, isTakenOver }: Follower, updates: readonly Update[]): void {
+    for (const update of updates) {
+      if (update.type === 'outcome' || update.result?.state === 'unfinished') continue;
+      const digest = hash('sha1', writeMarkedJson(update), 'base64');
+      if (isTakenOver && digests.has(digest)) continue;
+      digests.add(digest);
+      run.tell(update);
+    }
+  }
+}
+
+/** Texts of at most so many characters, each with the number of updates in it. */
+function messagesOf(batch: readonly Update[]): { readonly count: number; readonly text: string }[] {
+  const messages: { count: number; text: string }[] = [];
+  let texts: string[] = [];
+  let length = 0;
+  const end = (): void => {
+    if (texts.length > 0) messages.push({ count: texts.length, text: `[${texts.join(',')}]` });
+    texts = [];
+    length = 0;
+  };
+  for (const update of batch) {
+    const text = textOf(update);
+    if (length + text.length > maxText) end();
+    texts.push(text);
+    length += text.length;
+  }
+  end();
+  return messages;
+}
+
+function textOf(update: Update): string {
+  if (update.type === 'outcome') return writeMarkedJson({ type: 'outcome' });
+  const text = writeMarkedJson(update);
+  if (text.length <= maxText || update.result === undefined) return text;
+  const { return: _, ...result } = update.result;
+  return writeMarkedJson({ ...update, result });
+}
