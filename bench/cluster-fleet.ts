@@ -65,6 +65,13 @@ export async function benchClusterFleet(
       const name = masters[round % masters.length] ?? 'a';
       await told(`test.ping on all, asked of ${name}`, () => ping(site, name, count));
     }
+    const before = processorSeconds(site, swarms);
+    await ping(site, 'b', count);
+    const after = processorSeconds(site, swarms);
+    const taken = [...after].map(
+      ([who, s]) => `${who} ${(s - (before.get(who) ?? 0)).toFixed(1)} s`,
+    );
+    print(`processor time of one more: ${taken.join(', ')}`);
     const busy = residentMegabytes(site);
     await told('forced re-authentication of all, under a new publish key', async () => {
       await rotatePublishKey(site);
@@ -157,6 +164,31 @@ async function rotatePublishKey(site: ClusterSite): Promise<void> {
 
 async function readFirst(items: AsyncIterable<unknown>): Promise<void> {
   for await (const _ of items) return;
+}
+
+/** What they have used since they were started: lasting figures on a machine that does other things. */
+function processorSeconds(site: ClusterSite, swarms: readonly Swarm[]): Map<string, number> {
+  const pidsOf = {
+    ...Object.fromEntries(masters.map((name) => [`master ${name}`, [site.processOf(name).pid]])),
+    'NATS servers': site.serverPids,
+    minions: swarms.flatMap(({ process }) => process.pid ?? []),
+    'the caller': [process.pid],
+  };
+  return new Map(
+    Object.entries(pidsOf).map(([who, pids]) => [
+      who,
+      pids.reduce((sum, pid) => sum + processorSecondsOf(pid), 0),
+    ]),
+  );
+}
+
+const ticksPerSecond = 100;
+
+/** @see proc(5): the name in brackets may have spaces; user and system time are fields 14 and 15. */
+function processorSecondsOf(pid: number): number {
+  const [, behindName = ''] = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ');
+  const fields = behindName.split(' ');
+  return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond;
 }
 
 /** Of each master. */

@@ -53,6 +53,10 @@ export class ClusterSite {
     return this.#servers.map(({ url }) => url);
   }
 
+  get serverPids(): number[] {
+    return this.#servers.flatMap(({ pid }) => pid ?? []);
+  }
+
   async killServer(): Promise<string | undefined> {
     const [server] = this.#servers;
     await server?.kill();

@@ -23,6 +23,10 @@ export class NatsServer {
     return `nats://127.0.0.1:${this.port}`;
   }
 
+  get pid(): number | undefined {
+    return this.#child?.pid;
+  }
+
   start(): void {
     this.#child = spawn(natsServerProgram, ['-c', this.#configuration], { stdio: 'ignore' });
   }
