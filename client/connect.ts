@@ -24,9 +24,8 @@ export type MasterClientOptions = LocalMaster | RemoteMaster | RemoteMasters;
  * for the master's host alone.
  *
  * With `urls`, calls go to one master of a cluster, and on to the next when that cannot be reached or
- * ends: what was not sent goes to the next; what only reads is repeated; jobs of who may do everything
- * are looked up by their job ids there, and followed on or published; streams of events go on after
- * the last event. What may have been done, and cannot be looked up, fails with ERR_OUTCOME_UNKNOWN.
+ * ends: what was not sent goes to the next; what only reads is repeated; jobs are looked up by their
+ * job ids there, and followed on or published; streams of events go on after the last event. What may have been done, and cannot be looked up, fails with ERR_OUTCOME_UNKNOWN.
  * @throws TypeError for an address without TLS that is not this host's. RemoteError from each
  * call: the master's code, or ERR_SOCKET when none can be reached
  */

@@ -20,6 +20,8 @@ export interface ReachedMaster {
    * became of a job cannot be learned from its job id.
    */
   readonly jobs: string | undefined;
+  /** What the job ids of its caller end with. Default: they may choose any. */
+  readonly ownJobs?: string | undefined;
   /** Whether there are others, which may take what this one refuses for now. */
   readonly hasOthers: boolean;
   /** Is told that a call to it broke. */

@@ -144,6 +144,7 @@ class VisitedMaster implements ReachedMaster {
   readonly caller: ReachedMaster['caller'];
   readonly connection: Connection;
   readonly jobs: string | undefined;
+  readonly ownJobs: string | undefined;
   readonly hasOthers: boolean = true;
   readonly isReady: boolean;
   readonly onBreak: () => void;
@@ -159,7 +160,8 @@ class VisitedMaster implements ReachedMaster {
     setMaxListeners(0, this.#end.signal, this.#silent.signal);
     this.index = index;
     this.#plain = connection;
-    this.jobs = description?.hasFullRights === true ? description.jobs : undefined;
+    this.jobs = description?.jobs;
+    this.ownJobs = description?.ownJobs;
     this.isReady = description?.isReady ?? true;
     this.onBreak = () => {
       this.#end.abort();

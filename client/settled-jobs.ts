@@ -145,7 +145,7 @@ export class SettledJobs {
   }
 
   async #publishSettled(parameters: JobParameters, since: number): Promise<unknown> {
-    const jid = this.#jidOf(parameters);
+    const jid = await this.#jidOf(parameters);
     if (jid === undefined) return callOver(this.#source, jobMethods.publish, parameters);
     const attempts = new Attempts(this.#source, `jobs.publish of ${jid}`, { since, isJob: true });
     for (;;) {
@@ -162,7 +162,7 @@ export class SettledJobs {
 
   /** `jobs.run`. */
   async *run(parameters: JobParameters, signal?: AbortSignal): AsyncGenerator<unknown, void, void> {
-    const jid = this.#jidOf(parameters);
+    const jid = await this.#jidOf(parameters, signal);
     const attempts = new Attempts(this.#source, `jobs.run of ${jid ?? 'a user'}`, { isJob: true });
     const told = new SeenUpdates();
     for (;;) {
@@ -205,7 +205,7 @@ export class SettledJobs {
     parameters: JobParameters,
     signal?: AbortSignal,
   ): AsyncGenerator<unknown, void, void> {
-    const jid = this.#jidOf(parameters);
+    const jid = await this.#jidOf(parameters, signal);
     const name = `jobs.batch of ${jid ?? 'a user'}`;
     const attempts = new Attempts(this.#source, name, { isJob: true });
     const told = new SeenUpdates();
@@ -297,6 +297,8 @@ export class SettledJobs {
     for (;;) {
       try {
         if (!attempts.wasSent) return await attempts.call(method, request);
+        // Whoever may not do everything looks up jobs alone.
+        if ((await this.#source.master())?.ownJobs !== undefined) attempts.refuseRepetition();
         // The row says what it gives.
         const report = (await attempts.call(jobMethods.show, { jid })) as JobReport;
         const result = resultOf(report);
@@ -309,10 +311,18 @@ export class SettledJobs {
     }
   }
 
-  /** `undefined`: what becomes of it cannot be learned from its job id. */
-  #jidOf({ jid, user = '', token }: JobParameters): string | undefined {
-    const isUsers = token !== undefined || user.startsWith('sudo_');
-    return isUsers ? undefined : (jid ?? this.#nextJid());
+  /**
+   * `undefined`: what becomes of it cannot be learned from its job id.
+   * @throws that there is no master
+   */
+  async #jidOf(
+    { jid, user = '', token }: JobParameters,
+    signal?: AbortSignal,
+  ): Promise<string | undefined> {
+    if (token !== undefined || user.startsWith('sudo_')) return undefined;
+    if (jid !== undefined) return jid;
+    const { ownJobs = '' } = (await this.#source.master(signal)) ?? {};
+    return `${this.#nextJid()}${ownJobs}`;
   }
 
   /** What the next master keeps of a job; `undefined`: none of this id was ever published. */

@@ -412,10 +412,11 @@ export interface StoreApi {
 /** What somebody who logged in may ask for; the policy decides each time. */
 export interface UserApi {
   /**
-   * As {@link JobsApi}; a job goes to the minions that its target means for certain, by name.
+   * As {@link JobsApi}; a job goes to the minions that its target means for certain, by name. Whoever
+   * may not do everything follows jobs whose ids are bound to them, as clients of a cluster choose them.
    * @throws AuthorizationError ERR_DENIED, AuthenticationError ERR_EAUTH_TOKEN; nothing was done then
    */
-  readonly jobs: Pick<JobsApi, 'publish' | 'run' | 'batch'>;
+  readonly jobs: Pick<JobsApi, 'publish' | 'run' | 'batch' | 'follow'>;
   /** @throws AuthorizationError ERR_DENIED, AuthenticationError ERR_EAUTH_TOKEN */
   readonly runners: Pick<FunctionsApi, 'run' | 'start'>;
   /** @throws AuthorizationError ERR_DENIED, AuthenticationError ERR_EAUTH_TOKEN */
@@ -458,6 +459,11 @@ export interface MasterDescription {
   readonly isReady: boolean;
   /** Whether this user may do everything, and so look up jobs. */
   readonly hasFullRights: boolean;
+  /**
+   * What job ids end with that this user may choose, and look up: those of nobody else do. Absent:
+   * any, for who may do everything.
+   */
+  readonly ownJobs?: string;
 }
 
 /** Events as a user has them. */

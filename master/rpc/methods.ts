@@ -461,10 +461,11 @@ export const rpcTable: RpcTableOf<CallableApi> = {
       audit: jobRecord,
     }),
     follow: streamMethod({
-      parameters: JobId,
+      parameters: Type.Object({ jid: Text, ...asUser }, strict),
       args: (jid: string) => ({ jid }),
+      access: 'user',
       isIdempotent: true,
-      call: (api, { jid }, signal) => api.jobs.follow(jid, signal),
+      call: (api, { jid, token }, signal) => of(api, token).jobs.follow(jid, signal),
     }),
     list: method({ isIdempotent: true, parameters: JobList, call: (api, p) => api.jobs.list(p) }),
     active: method({ isIdempotent: true, parameters: Nothing, call: (api) => api.jobs.active() }),

@@ -1,5 +1,6 @@
 /** The interface with the rights of a user: the policy is asked before anything is done. */
 
+import { hash } from 'node:crypto';
 import type { Logger } from 'pino';
 import {
   type Call,
@@ -10,7 +11,7 @@ import {
   reachOf,
   type UserSubject,
 } from '../../acl/index.ts';
-import { pythonStr, type WireValue } from '../../minion-protocol/index.ts';
+import { jidTime, pythonStr, type WireValue } from '../../minion-protocol/index.ts';
 import { linkSignals } from '../../runtime/index.ts';
 import {
   type AuditRequester,
@@ -148,6 +149,7 @@ export interface UserApiDeps extends UserScope {
   readonly counters: RequestCounters;
   /** Keeps account of what was refused. */
   readonly ruled: RuledDecisions;
+  readonly now: () => number;
   /** Default: the master is by itself. */
   readonly cluster?: Pick<Cluster, 'status'> | undefined;
   readonly log: Logger;
@@ -157,7 +159,7 @@ export interface UserApiDeps extends UserScope {
 export function createUserApi(parts: UserApiDeps, open: () => Promise<UserSession>): UserApi {
   const gate = new UserGate(parts);
   /** Judged before the first thing is done; ends with the token. */
-  async function* judged<R extends PublishRequest & JobOrigin, T>(
+  async function* judged<R, T>(
     run: (request: R, signal?: AbortSignal) => AsyncIterable<T>,
     judge: (session: UserSession, request: R) => R,
     request: R,
@@ -211,6 +213,8 @@ export function createUserApi(parts: UserApiDeps, open: () => Promise<UserSessio
         judged(parts.jobs.run, (session, it) => gate.judgeOneJob(session, it), request, signal),
       batch: (request, signal) =>
         judged(parts.jobs.batch, (session, it) => gate.judgeOneJob(session, it), request, signal),
+      follow: (jid, signal) =>
+        judged(parts.jobs.follow, (session, it) => gate.judgeFollowing(session, it), jid, signal),
     },
     runners: functions('runner', parts.runners),
     wheel: functions('wheel', parts.wheel),
@@ -236,10 +240,11 @@ export function createUserApi(parts: UserApiDeps, open: () => Promise<UserSessio
     },
     requireFullRights: (what) => once(async (session) => gate.judgeEverything(session, what)),
     describeMaster: () =>
-      once(async (session) => ({
-        ...describeCluster(parts.cluster),
-        hasFullRights: hasFullRights(session),
-      })),
+      once(async (session) => {
+        const isFull = hasFullRights(session);
+        const own = isFull ? {} : { ownJobs: suffixOf(session.subject) };
+        return { ...describeCluster(parts.cluster), hasFullRights: isFull, ...own };
+      }),
   };
 }
 
@@ -311,10 +316,26 @@ class UserGate {
     const question = { subject, action: 'publish', resource: { calls, minions } } as const;
     const rule = this.#judge(question, policy, request);
     // protection: own-fields
-    const { jid: _jid, ret: _ret, metadata: _metadata, delimiter: _delimiter, ...rest } = asked;
+    const { jid, ret: _ret, metadata: _metadata, delimiter: _delimiter, ...rest } = asked;
+    const own = isOwnJid(jid, subject) ? { jid: this.#timelyJid(jid) } : {};
     const by = requester(subject, rule);
     // protection: any-name-1
-    return { ...rest, tgt: minions, tgtType: 'list', user: subject.name, by } as R; // fewer fields
+    return { ...rest, ...own, tgt: minions, tgtType: 'list', user: subject.name, by } as R; // fewer fields
+  }
+
+  /** @throws MasterError ERR_ARGS for one that would stand in a wrong place among the others */
+  #timelyJid(jid: string): string {
+    const made = jidTime(jid)?.getTime() ?? Number.NaN;
+    if (Math.abs(this.#parts.now() - made) <= jidSkewMs) return jid;
+    const text = 'its time is more than an hour from that of the master: check both clocks';
+    throw new MasterError('ERR_ARGS', `jid ${jid}: ${text}`);
+  }
+
+  /** Whoever may not do everything follows what has a job id of their own. @throws AuthorizationError */
+  judgeFollowing(session: UserSession, jid: string): string {
+    // protection: jobs-of-other-users
+    if (!isOwnJid(jid, session.subject)) this.judgeEverything(session, 'jobs.follow');
+    return jid;
   }
 
   /** The same, of a job that has one jid, which is noted as this user's. */
@@ -417,8 +438,23 @@ export class OwnJobs {
   }
 
   isOf(jid: string, subject: UserSubject): boolean {
-    return this.#owners.get(jid) === nameOf(subject);
+    return isOwnJid(jid, subject) || this.#owners.get(jid) === nameOf(subject);
   }
+}
+
+/** How much the clocks of a client and of a master may differ. */
+const jidSkewMs = 3_600_000;
+/** By a client that knows several masters: its own random part, and whose it is. */
+const ownJidForm = /^\d{20}_c[0-9a-f]{10}(u[0-9a-f]{16})$/;
+
+/** What the job ids of a user end with, and of nobody else who may not do everything. */
+function suffixOf(subject: UserSubject): string {
+  return `u${hash('sha256', `job ids\0${nameOf(subject)}`).slice(0, 16)}`;
+}
+
+function isOwnJid(jid: string | undefined, subject: UserSubject): jid is string {
+  // protection: job-ids-of-others
+  return jid !== undefined && ownJidForm.exec(jid)?.[1] === suffixOf(subject);
 }
 
 /** The same name by another eauth is somebody else. */

@@ -91,9 +91,10 @@ export async function createUsers(deps: UsersDeps): Promise<Users> {
     },
     isWithin: (minions, tgt) => targets.entitlesAll({ tgt, tgtType: 'compound' }, minions),
     interfaceOf: (api) => {
-      const { cluster, counters } = context;
-      const ownJobs = new OwnJobs(context.nextJid);
-      const parts = { ...api, ownJobs, targets, counters, ruled: audit.ruled, cluster, log };
+      const { cluster, counters, nextJid, now } = context;
+      const { ruled } = audit;
+      const ownJobs = new OwnJobs(nextJid);
+      const parts = { ...api, ownJobs, targets, counters, ruled, cluster, now, log };
       return {
         asUser: (token) => createUserApi(parts, () => holdToken(token)),
         jobs: enforceSudoAcl({ ...parts, config, policy }),

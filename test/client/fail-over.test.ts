@@ -181,14 +181,32 @@ test.serial(
   },
 );
 
-test.serial("a job of a user, whose id is the master's, is not published again", async (t) => {
-  await a.master.keys.create({ id: 'once', force: true });
-  const reached = await both(t, 'bob');
-  loseAnswers(reached, 'jobs.publish');
-  await t.throwsAsync(reached.api.jobs.publish({ tgt: 'once', fun: 'test.ping' }), {
-    code: 'ERR_OUTCOME_UNKNOWN',
-  });
-});
+test.serial(
+  'a job of a user with fewer rights is looked up as well, and their runners are not',
+  async (t) => {
+    await a.master.keys.create({ id: 'once', force: true });
+    const reached = await both(t, 'bob');
+    loseAnswers(reached, 'jobs.publish');
+    const before = (await a.master.jobs.list()).length;
+    const { jid, minions } = await reached.api.jobs.publish({ tgt: 'once', fun: 'test.ping' });
+    t.deepEqual(minions, ['once']);
+    const jobs = await b.master.jobs.list();
+    t.is(jobs.length, before + 1);
+    t.like(await b.master.jobs.show(jid), { jid, user: 'bob' });
+    // As the user of a token that is not the connection's.
+    const other = await both(t);
+    loseAnswers(other, 'jobs.publish');
+    const asBob = other.api.asUser(await tokenOf('bob'));
+    await t.throwsAsync(asBob.jobs.publish({ tgt: 'once', fun: 'test.ping' }), {
+      code: 'ERR_OUTCOME_UNKNOWN',
+    });
+    const calling = await both(t, 'bob');
+    loseAnswers(calling, 'runners.run');
+    await t.throwsAsync(calling.api.runners.run({ fun: 'test.arg' }), {
+      code: 'ERR_OUTCOME_UNKNOWN',
+    });
+  },
+);
 
 test.serial('a runner whose answer was lost is not called again', async (t) => {
   const reached = await both(t);

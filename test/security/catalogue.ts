@@ -2199,6 +2199,15 @@ export const catalogue: readonly Threat[] = [
     ],
   },
   {
+    id: 'H-106',
+    threat: 'a user learns of the job of somebody else by its job id, or takes its place',
+    tests: [
+      users(
+        'who may not do everything chooses job ids of their own alone, and follows those alone',
+      ),
+    ],
+  },
+  {
     id: 'H-86m',
     threat: 'cluster: who has one master writes its audit log anew',
     tests: [

@@ -331,6 +331,44 @@ test('who may do everything keeps the target and the fields as they are; others 
   t.is(limited?.user, 'fred');
 });
 
+test('who may not do everything chooses job ids of their own alone, and follows those alone', async (t) => {
+  const running = await start(t, {
+    root: ['.*', '@runner', '@wheel'],
+    fred: ['test.*'],
+    jane: ['test.*'],
+  });
+  const [root, fred, jane] = [
+    await running.as('root'),
+    await running.as('fred'),
+    await running.as('jane'),
+  ];
+  t.is((await root.describeMaster()).ownJobs, undefined);
+  const [{ ownJobs }, ofJane] = [await fred.describeMaster(), await jane.describeMaster()];
+  t.not(ownJobs, ofJane.ownJobs);
+  const request = { tgt: 'web1', fun: 'test.ping' };
+  const other = await jane.jobs.publish(request);
+  const digits = other.jid.slice(0, 20);
+  const jid = `${digits}_c0123456789${ownJobs}`;
+  t.is((await fred.jobs.publish({ ...request, jid })).jid, jid);
+  const first = async ({ jobs }: UserApi, of: string) => {
+    for await (const update of jobs.follow(of)) return update;
+    return undefined;
+  };
+  t.like(await first(fred, jid), { type: 'published', jid, minions: ['web1'] });
+  t.like(await first(root, jid), { jid });
+  // Of what is somebody else's, also whether it is there is not told.
+  for (const hidden of [other.jid, `${digits}_c0123456789${ofJane.ownJobs}`, digits]) {
+    await t.throwsAsync(first(fred, hidden), denied);
+  }
+  await t.throwsAsync(first(jane, jid), denied);
+  t.not((await jane.jobs.publish({ ...request, jid })).jid, jid);
+  const missing = `${digits}_c9876543210${ownJobs}`;
+  await t.throwsAsync(first(fred, missing), { code: 'ERR_JOB_UNKNOWN' });
+  await t.throwsAsync(fred.jobs.publish({ ...request, jid }), { code: 'ERR_ARGS' });
+  const early = `20010101000000000000_c0123456789${ownJobs}`;
+  await t.throwsAsync(fred.jobs.publish({ ...request, jid: early }), { code: 'ERR_ARGS' });
+});
+
 test('a user with a rule that denies is not one who may do everything', async (t) => {
   const running = await start(
     t,
