@@ -67,6 +67,7 @@ export {
 } from './limits.ts';
 export { loadOnce } from './load-once.ts';
 export { nearestName } from './nearest-name.ts';
+export { nkeySeedOf } from './nkey-seed.ts';
 export {
   loadOptionalPackage,
   requireOptionalPackage,

@@ -7,6 +7,7 @@ export type StoreErrorCode =
   | 'ERR_CLUSTER_FOUNDED'
   | 'ERR_CLUSTER_LOG'
   | 'ERR_CLUSTER_OUTCOME'
+  | 'ERR_CLUSTER_RIGHTS'
   | 'ERR_CLUSTER_SECRET'
   | 'ERR_CLUSTER_TICKET'
   | 'ERR_KEY'
@@ -69,6 +70,12 @@ export const storeErrors: Readonly<Record<StoreErrorCode, StoreErrorEntry>> = {
     meaning: 'The log or the other members did not confirm a write in time: it may take effect.',
     action: 'Read what was to be written, and decide again.',
     retry: true,
+  },
+  ERR_CLUSTER_RIGHTS: {
+    meaning:
+      'The NATS servers do not let this member in, its user may not do what a member does, or others can read its credentials.',
+    action: 'Give the user the rights that docs/cluster.md lists, and the files to their owner.',
+    retry: false,
   },
   ERR_CLUSTER_SECRET: {
     meaning: 'The log does not open with the secret and the name of the cluster that were given.',

@@ -43,6 +43,10 @@ export interface ClusterOptions {
   readonly user?: string;
   /** `password_file`: has the password of `user`. */
   readonly passwordFile?: string;
+  /** `credentials_file`: a JWT and its key, as `nsc` writes them (`.creds`). */
+  readonly credentialsFile?: string;
+  /** `nkey_file`: the seed of an nkey. */
+  readonly nkeyFile?: string;
   /** `tls_ca`, `tls_cert`, `tls_key`: PEM files for connections to the NATS servers. */
   readonly tlsCa?: string;
   readonly tlsCert?: string;
@@ -83,6 +87,8 @@ const clusterTable: SectionTable<ClusterOptions> = {
   replicas: { name: 'replicas', kind: integer(1, 5) },
   user: { name: 'user', kind: text },
   passwordFile: { name: 'password_file', kind: absolutePath },
+  credentialsFile: { name: 'credentials_file', kind: absolutePath },
+  nkeyFile: { name: 'nkey_file', kind: absolutePath },
   tlsCa: { name: 'tls_ca', kind: absolutePath },
   tlsCert: { name: 'tls_cert', kind: absolutePath },
   tlsKey: { name: 'tls_key', kind: absolutePath },
@@ -96,12 +102,27 @@ export const clusterOptions: OptionKind<ClusterOptions> = {
     const section = readSection(clusterTable, value);
     if (section === undefined) return undefined;
     const { name, nats = [] } = section;
-    if (name === undefined || nats.length === 0) return undefined;
+    if (name === undefined || nats.length === 0 || loginsOf(section).length > 1) return undefined;
     return { ...section, name, nats };
   },
   explain: (setting) =>
-    explainSection(clusterTable, setting, ['name', 'nats']) ?? explainServers(setting),
+    explainSection(clusterTable, setting, ['name', 'nats']) ??
+    explainServers(setting) ??
+    explainLogins(setting),
 };
+
+/** Ways to log in at the NATS servers that are set. */
+function loginsOf({ user, credentialsFile, nkeyFile }: Partial<ClusterOptions>): string[] {
+  const given = { user, credentials_file: credentialsFile, nkey_file: nkeyFile };
+  return Object.entries(given).flatMap(([name, value]) => (value === undefined ? [] : [name]));
+}
+
+function explainLogins({ origin, value }: Setting): ConfigError | undefined {
+  const logins = loginsOf(readSection(clusterTable, value) ?? {});
+  if (logins.length < 2) return undefined;
+  const problem = `${logins.join(' and ')} are set, expected one of them`;
+  return new ConfigError('ERR_OPTION_TYPE', origin, problem);
+}
 
 /** A list that is there, and empty. */
 function explainServers({ origin, value }: Setting): ConfigError | undefined {

@@ -1,10 +1,11 @@
 /** The store that several masters share, and what they tell each other beside it. */
 
 import { hkdfSync } from 'node:crypto';
+import { readFileSync, statSync } from 'node:fs';
 import { readFile, stat } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { isWireMap, packLocal, unpackLocal, type WireMap } from '../../minion-protocol/index.ts';
-import { describeSystemError } from '../../runtime/index.ts';
+import { describeSystemError, nkeySeedOf } from '../../runtime/index.ts';
 import {
   type Change,
   type Key,
@@ -72,6 +73,9 @@ export function clusterPlaceOf(options: ClusterOptions, stateDir: string): Clust
 /** Members whose job ids differ in any case. */
 export const slots = 16;
 
+/** In the mode of a file: what its group and others may do. */
+const othersMay = 0o077;
+
 /** Bytes of a secret that is made. */
 export const secretBytes = 32;
 
@@ -81,7 +85,7 @@ export async function readSecret(file: string): Promise<Uint8Array> {
   try {
     const { mode } = await stat(file);
     // protection: readable-cluster-secret
-    if ((mode & 0o077) !== 0) {
+    if ((mode & othersMay) !== 0) {
       throw new StoreError('ERR_CLUSTER_SECRET', `${file} may be read by others: chmod 600`);
     }
     text = await readFile(file, 'utf8');
@@ -106,27 +110,68 @@ export function deriveClusterKey(secret: Uint8Array, name: string, purpose: stri
   return new Uint8Array(hkdfSync('sha256', secret, name, `saltbridge ${purpose}`, 32));
 }
 
+type NatsLogin = Pick<
+  Parameters<Awaited<ReturnType<typeof loadLogEngine>>['openJetStreamLog']>[0],
+  'credentials' | 'nkeySeed' | 'password' | 'user'
+>;
+
+/** @throws StoreError ERR_CLUSTER_RIGHTS */
+function natsLogin(options: ClusterOptions): NatsLogin {
+  const { user, passwordFile, credentialsFile, nkeyFile } = options;
+  return {
+    ...(user === undefined ? {} : { user }),
+    ...(passwordFile === undefined ? {} : { password: readPrivately(passwordFile).trim() }),
+    ...(credentialsFile === undefined ? {} : { credentials: followFile(credentialsFile) }),
+    ...(nkeyFile === undefined ? {} : { nkeySeed: followFile(nkeyFile, nkeySeedOf) }),
+  };
+}
+
+/** What a file has, as it is at each call; where it cannot be read then, as it was before. */
+function followFile(file: string, read = (text: string): string => text): () => Uint8Array {
+  let known = Buffer.from(read(readPrivately(file)));
+  return () => {
+    try {
+      known = Buffer.from(read(readPrivately(file)));
+    } catch {
+      // It is being replaced, perhaps.
+    }
+    return known;
+  };
+}
+
+/** @throws StoreError ERR_CLUSTER_RIGHTS */
+function readPrivately(file: string): string {
+  try {
+    // protection: readable-nats-credentials
+    if ((statSync(file).mode & othersMay) !== 0) {
+      throw new StoreError('ERR_CLUSTER_RIGHTS', `${file} may be read by others: chmod 600`);
+    }
+    return readFileSync(file, 'utf8');
+  } catch (cause) {
+    if (cause instanceof StoreError) throw cause;
+    const reason = describeSystemError(cause) ?? String(cause);
+    throw new StoreError('ERR_CLUSTER_RIGHTS', `no credentials for NATS: ${reason}`, { cause });
+  }
+}
+
 /** Connects to the log of a cluster. @throws StoreError ERR_CLUSTER_LOG, ERR_STORE_UNAVAILABLE */
 export async function openClusterLog(
   options: ClusterOptions,
   { isFounding = false }: { readonly isFounding?: boolean } = {},
 ): Promise<TransactionLog> {
   const { openJetStreamLog } = await loadLogEngine();
-  const { name, nats, user, passwordFile, tlsCa, tlsCert, tlsKey, replicas = 3 } = options;
-  const password =
-    passwordFile === undefined ? undefined : (await readFile(passwordFile, 'utf8')).trim();
-  const [ca, cert, key] = await Promise.all(
-    [tlsCa, tlsCert, tlsKey].map((file) =>
-      file === undefined ? undefined : readFile(file, 'utf8'),
-    ),
+  const { name, nats, tlsCa, tlsCert, tlsKey, replicas = 3 } = options;
+  const login = natsLogin(options);
+  const [ca, cert] = await Promise.all(
+    [tlsCa, tlsCert].map((file) => (file === undefined ? undefined : readFile(file, 'utf8'))),
   );
+  const key = tlsKey === undefined ? undefined : readPrivately(tlsKey);
   const isTls = ca !== undefined || cert !== undefined || nats.some((it) => it.startsWith('tls:'));
   return openJetStreamLog({
     servers: nats,
     cluster: name,
     ...(isFounding ? { create: { replicas } } : {}),
-    ...(user === undefined ? {} : { user }),
-    ...(password === undefined ? {} : { password }),
+    ...login,
     ...(isTls
       ? {
           tls: {

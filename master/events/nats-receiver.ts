@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { setImmediate } from 'node:timers/promises';
 import type { MsgHdrs, NatsConnection, NodeConnectionOptions } from '@nats-io/transport-node';
-import { loadOptionalPackage, writeJson } from '../../runtime/index.ts';
+import { loadOptionalPackage, nkeySeedOf, writeJson } from '../../runtime/index.ts';
 import { MasterError } from '../api/index.ts';
 import type { NatsExport } from '../config/index.ts';
 import { type ExportedEvent, jsonOf, type Receiver } from './export-receivers.ts';
@@ -83,7 +83,11 @@ async function connectTo(nats: Nats, options: NatsExport): Promise<Open> {
       : { authenticator: nats.credsAuthenticator(await readFile(credentialsFile)) }),
     ...(nkeyFile === undefined
       ? {}
-      : { authenticator: nats.nkeyAuthenticator(await readSeed(nkeyFile)) }),
+      : {
+          authenticator: nats.nkeyAuthenticator(
+            Buffer.from(nkeySeedOf(await readFile(nkeyFile, 'utf8'))),
+          ),
+        }),
   };
   // With `tls`, the client connects to no server that offers none.
   const connection = await nats.connect(given);
@@ -96,12 +100,6 @@ async function connectTo(nats: Nats, options: NatsExport): Promise<Open> {
   // It ends with the connection.
   void watch();
   return { connection, errors };
-}
-
-/** The first line that is no comment. */
-async function readSeed(file: string): Promise<Uint8Array> {
-  const lines = (await readFile(file, 'utf8')).split('\n').map((line) => line.trim());
-  return Buffer.from(lines.find((line) => line !== '' && !line.startsWith('#')) ?? '');
 }
 
 /** To JetStream: an event is taken when a stream has stored it. */

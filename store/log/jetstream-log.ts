@@ -3,6 +3,7 @@ import type { ConsumerMessages, JetStreamClient, JetStreamManager } from '@nats-
 import type { NatsConnection, NodeConnectionOptions } from '@nats-io/transport-node';
 import { loadOptionalPackage, retryDelayMs } from '../../runtime/index.ts';
 import { StoreError } from '../errors.ts';
+import { checkRights } from './rights.ts';
 import {
   type LogEntry,
   type LogHealth,
@@ -20,6 +21,10 @@ export interface JetStreamLogOptions {
   readonly create?: { readonly replicas: number };
   readonly user?: string;
   readonly password?: string;
+  /** A JWT and its key, as `nsc` writes them; asked for at each connection. */
+  readonly credentials?: () => Uint8Array;
+  /** The seed of an nkey; asked for at each connection. */
+  readonly nkeySeed?: () => Uint8Array;
   /** PEM. */
   readonly tls?: { readonly ca?: string; readonly cert?: string; readonly key?: string };
   /** How long servers that start, or have no leader, are waited for. Default: 15,000. */
@@ -45,7 +50,7 @@ const streamNotFound = 10_059;
 /**
  * Connects to the log of a cluster in NATS JetStream.
  * @throws StoreError ERR_CLUSTER_LOG where there is none and `create` is not given,
- * ERR_STORE_UNAVAILABLE; SaltbridgeError ERR_PACKAGE_MISSING
+ * ERR_CLUSTER_RIGHTS, ERR_STORE_UNAVAILABLE; SaltbridgeError ERR_PACKAGE_MISSING
  */
 export async function openJetStreamLog(options: JetStreamLogOptions): Promise<TransactionLog> {
   if (!/^[\w-]{1,64}$/.test(options.cluster)) {
@@ -68,6 +73,10 @@ export async function openJetStreamLog(options: JetStreamLogOptions): Promise<Tr
       return await connectOnce();
     } catch (cause) {
       if (cause instanceof StoreError) throw cause;
+      if (isRefusedUser(cause)) {
+        const message = `${options.servers.join(', ')}: the user is refused (${reasonOf(cause)})`;
+        throw new StoreError('ERR_CLUSTER_RIGHTS', message, { cause });
+      }
       if (performance.now() > end) {
         const message = `no log at ${options.servers.join(', ')}: ${reasonOf(cause)}`;
         throw new StoreError('ERR_STORE_UNAVAILABLE', message, { cause });
@@ -79,12 +88,17 @@ export async function openJetStreamLog(options: JetStreamLogOptions): Promise<Tr
 
   /** Fails while the servers start, or have no leader. */
   async function connectOnce(): Promise<TransactionLog> {
-    const connection = await transport.connect(connectionOptions(options));
+    const connection = await transport.connect(connectionOptions(transport, options));
     try {
+      const excessRights = await checkRights(transport, connection, {
+        stream: streamOf(options.cluster),
+        subject: subjectOf(options.cluster),
+        isFounding: options.create !== undefined,
+      });
       const timeout = options.requestTimeoutMs ?? 4000;
       const manager = await jetstreamManager(connection, { checkAPI: false, timeout });
       const client = jetstream(connection, { timeout });
-      const log = new JetStreamLog({ connection, manager, client, options });
+      const log = new JetStreamLog({ connection, manager, client, options, excessRights });
       await log.ensureStream();
       return log;
     } catch (cause) {
@@ -94,8 +108,28 @@ export async function openJetStreamLog(options: JetStreamLogOptions): Promise<Tr
   }
 }
 
-function connectionOptions(options: JetStreamLogOptions): NodeConnectionOptions {
-  const { servers, user, password, tls } = options;
+function streamOf(cluster: string): string {
+  return `saltbridge_${cluster}`;
+}
+
+function subjectOf(cluster: string): string {
+  return `saltbridge.${cluster}`;
+}
+
+const refusedUser: ReadonlySet<string> = new Set([
+  'AuthorizationError',
+  'UserAuthenticationExpiredError',
+]);
+
+function isRefusedUser(cause: unknown): boolean {
+  return cause instanceof Error && refusedUser.has(cause.name);
+}
+
+function connectionOptions(
+  { credsAuthenticator, nkeyAuthenticator }: typeof import('@nats-io/transport-node'),
+  options: JetStreamLogOptions,
+): NodeConnectionOptions {
+  const { servers, user, password, credentials, nkeySeed, tls } = options;
   return {
     servers: [...servers],
     name: `saltbridge ${options.cluster}`,
@@ -104,6 +138,8 @@ function connectionOptions(options: JetStreamLogOptions): NodeConnectionOptions 
     pingInterval: 5000,
     timeout: 5000,
     ...(user === undefined ? {} : { user, pass: password ?? '' }),
+    ...(credentials === undefined ? {} : { authenticator: credsAuthenticator(credentials) }),
+    ...(nkeySeed === undefined ? {} : { authenticator: nkeyAuthenticator(nkeySeed) }),
     ...(tls === undefined ? {} : { tls }),
   };
 }
@@ -121,6 +157,7 @@ interface JetStreamLogDeps {
   readonly manager: JetStreamManager;
   readonly client: JetStreamClient;
   readonly options: JetStreamLogOptions;
+  readonly excessRights: readonly string[];
 }
 
 class JetStreamLog implements TransactionLog {
@@ -130,14 +167,16 @@ class JetStreamLog implements TransactionLog {
   readonly #options: JetStreamLogOptions;
   readonly #stream: string;
   readonly #subject: string;
+  readonly #excessRights: readonly string[];
 
-  constructor({ connection, manager, client, options }: JetStreamLogDeps) {
+  constructor({ connection, manager, client, options, excessRights }: JetStreamLogDeps) {
     this.#connection = connection;
     this.#manager = manager;
     this.#client = client;
     this.#options = options;
-    this.#stream = `saltbridge_${options.cluster}`;
-    this.#subject = `saltbridge.${options.cluster}`;
+    this.#stream = streamOf(options.cluster);
+    this.#subject = subjectOf(options.cluster);
+    this.#excessRights = excessRights;
   }
 
   get maxEntryBytes(): number {
@@ -238,6 +277,7 @@ class JetStreamLog implements TransactionLog {
         replicas: config.num_replicas,
         currentReplicas: current + 1,
         server: `nats-server ${this.#connection.info?.version}`,
+        excessRights: this.#excessRights,
       };
     });
   }

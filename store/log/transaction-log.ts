@@ -19,6 +19,8 @@ export interface LogHealth {
   readonly currentReplicas: number | undefined;
   /** Program and version, for instance `nats-server 2.12.1`. */
   readonly server: string | undefined;
+  /** What this member's user may do at the servers, and no member needs. Default: nothing. */
+  readonly excessRights?: readonly string[];
 }
 
 /** The first nats-server that can be told when to write to disk. */
@@ -26,13 +28,22 @@ const firstWithSyncInterval = [2, 10];
 const recommended = [2, 12];
 
 /** What an operator should know of the servers of a log; nothing where all is as recommended. */
-export function logWarnings({ replicas, currentReplicas, server = '' }: LogHealth): string[] {
+export function logWarnings({
+  replicas,
+  currentReplicas,
+  server = '',
+  excessRights = [],
+}: LogHealth): string[] {
   const warnings: string[] = [];
   if (replicas !== undefined && replicas < 3) {
     warnings.push(`the log has ${replicas} copies: with fewer than 3 no server may be lost`);
   }
   if (replicas !== undefined && currentReplicas !== undefined && currentReplicas < replicas) {
     warnings.push(`${currentReplicas} of ${replicas} copies of the log are up to date`);
+  }
+  if (excessRights.length > 0) {
+    const rights = excessRights.join(', and to ');
+    warnings.push(`the NATS user of this member has the right to ${rights}: no member needs it`);
   }
   const [, major = '', minor = ''] = /^nats-server (\d+)\.(\d+)/.exec(server) ?? [];
   if (major === '') return warnings;

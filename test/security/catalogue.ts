@@ -2254,6 +2254,15 @@ export const catalogue: readonly Threat[] = [
     ],
   },
   {
+    id: 'H-89',
+    threat:
+      'cluster: the NATS user of a member may more than it needs, or its credentials are read',
+    tests: [
+      'store/log-nats.test.ts: the rights that are documented suffice; fewer are refused, more are told',
+      clusterKeys('a secret that others may read is not used'),
+    ],
+  },
+  {
     id: 'H-86g',
     threat: 'cluster: a call that goes on to the next master is done twice, or waits for ever',
     tests: [

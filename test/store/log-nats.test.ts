@@ -1,20 +1,25 @@
 /** The store over a log on real NATS servers. */
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { nkeys } from '@nats-io/transport-node';
 import test, { type ExecutionContext } from 'ava';
 import { type NatsServer, startNatsServers } from '../../bench/nats-cluster.ts';
+import { initCluster, resolveMasterConfig, storeDirectory } from '../../master/index.ts';
 import { StoreError } from '../../store/index.ts';
 import { foundLog } from '../../store/log/founding.ts';
 import { openJetStreamLog } from '../../store/log/jetstream-log.ts';
 import { type LogStore, openLogStore } from '../../store/log/log-store.ts';
 import { until } from '../helpers/deadline.ts';
-import { hasNatsServer } from '../helpers/nats-server.ts';
+import { hasNatsServer, startNatsServer } from '../helpers/nats-server.ts';
 import { longSerialTest, testWhere } from '../helpers/needs.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
+import { directories } from '../helpers/vector-master.ts';
 import { contentOf } from '../store-suite/cluster.ts';
 
 const onServers = testWhere(hasNatsServer, 'nats-server of Debian', test.serial);
 const longOnServers = hasNatsServer ? longSerialTest : onServers;
 const secret = Buffer.alloc(32, 7);
+const refusedRights = { instanceOf: StoreError, code: 'ERR_CLUSTER_RIGHTS' } as const;
 
 interface Setting {
   readonly servers: readonly NatsServer[];
@@ -160,4 +165,94 @@ longOnServers('three servers, whose leader is killed and which are all restarted
     [],
   );
   for (const store of stores) t.deepEqual(await recordsOf(store), records);
+});
+
+/** The configuration of docs/cluster.md, for a cluster of this name and with users of these nkeys. */
+function documentedAccounts(change: (text: string) => string): string {
+  const text = readFileSync(new URL('../../../docs/cluster.md', import.meta.url), 'utf8');
+  const [, block = ''] = /^```conf\n(accounts \{.*?)^```/ms.exec(text) ?? [];
+  return change(block.replaceAll('prod', 'test'));
+}
+
+onServers('the rights that are documented suffice; fewer are refused, more are told', async (t) => {
+  const directory = temporaryDirectory(t);
+  const [member, other, wide] = [nkeys.createUser(), nkeys.createUser(), nkeys.createUser()];
+  const accounts = documentedAccounts((text) => {
+    const [, user = ''] = /users: (\[.*\])\n {2}\}/s.exec(text) ?? [];
+    const own = user.replace('UMEMBER', member.getPublicKey());
+    const fewer = user
+      .replace('UMEMBER', other.getPublicKey())
+      .replace(/.*(STREAM\.PURGE|STREAM\.CREATE).*\n/g, '')
+      .replace('"saltbridge.test.members", "_INBOX', '"_INBOX');
+    const all = `{ nkey: ${wide.getPublicKey()} }`;
+    const users = `[${[own, fewer].map((it) => it.slice(1, -1)).join('\n')}\n${all}]`;
+    return text.replace(user, users);
+  });
+  const server = await startNatsServer(t, accounts.split('\n'));
+  const configOf = (name: string, seed: Uint8Array) => {
+    const nkeyFile = path.join(directory, `${name}.nk`);
+    writeFileSync(nkeyFile, `# of a member\n${Buffer.from(seed)}\n`, { mode: 0o600 });
+    return resolveMasterConfig({
+      ...directories(path.join(directory, name)),
+      cluster: {
+        name: 'test',
+        nats: [`nats://${server.host}`],
+        member: name,
+        replicas: 1,
+        nkeyFile,
+      },
+    });
+  };
+  const few = configOf('few', other.getSeed());
+  const error = await t.throwsAsync(initCluster(few), refusedRights);
+  for (const missing of [
+    'publish to $JS.API.STREAM.PURGE.saltbridge_test',
+    'publish to $JS.API.STREAM.CREATE.saltbridge_test',
+    'subscribe to saltbridge.test.members',
+  ]) {
+    t.true(error?.message.includes(missing), error?.message);
+  }
+  t.is(error?.message.match(/publish to|subscribe to/g)?.length, 3);
+  t.false(existsSync(few.stateDir));
+  await t.throwsAsync(
+    initCluster(configOf('unknown', nkeys.createUser().getSeed())),
+    refusedRights,
+  );
+  const config = configOf('a', member.getSeed());
+  await initCluster(config);
+  const open = async (name: string, key: typeof member) =>
+    openLogStore({
+      directory: storeDirectory(config.stateDir),
+      log: await openJetStreamLog({
+        servers: [`nats://${server.host}`],
+        cluster: 'test',
+        nkeySeed: () => key.getSeed(),
+      }),
+      secret: Buffer.from(
+        readFileSync(path.join(config.stateDir, 'cluster.secret'), 'utf8'),
+        'base64',
+      ),
+      cluster: 'test',
+      member: name,
+      checkIntervalMs: 50,
+    });
+  const store = await open('a', member);
+  const { position } = store.status;
+  for (const name of ['1', '2', '3']) {
+    await append(store, name);
+    await store.backup(path.join(directory, `backup-${name}`));
+  }
+  t.true(store.status.health.first > position);
+  t.deepEqual(store.status.health.excessRights, []);
+  t.deepEqual([store.status.foreignEntries, store.status.repeatedEntries], [0, 0]);
+  const before = store.status.health.first;
+  await store.close();
+  const again = await open('a', wide);
+  t.teardown(() => again.close());
+  // What is tried has emptied nothing.
+  t.is(again.status.health.first, before);
+  t.regex(
+    again.status.warnings.join(),
+    /right to subscribe to all subjects, and to purge or delete/,
+  );
 });

@@ -203,11 +203,24 @@ test('nothing of a write can be read in the log, and nobody without the secret a
   cluster.log.append('noise', Buffer.alloc(90, 1));
   await a.barrier();
   t.is(a.status.foreignEntries, 2);
+  const { last } = cluster.log;
   t.is((await contentOf(a)).length, 1);
   await a.close();
   const other = { secret: Buffer.alloc(32, 8) };
   await t.throwsAsync(cluster.open('b', other), refused('ERR_CLUSTER_SECRET'));
   await t.throwsAsync(cluster.open('b', { cluster: 'other' }), refused('ERR_CLUSTER_SECRET'));
+  // A member of another cluster, also where that had the same secret and name.
+  const another = new TestCluster(t);
+  await another.found();
+  await (await another.open('b')).close();
+  const directory = another.directoryOf('b');
+  await t.throwsAsync(cluster.open('b', { directory }), refused('ERR_STORE_DIVERGED'));
+  t.is(cluster.log.last, last);
+  // What a later version writes is left to that.
+  const again = await cluster.open('a');
+  cluster.log.append('later', Buffer.alloc(90, 2));
+  await t.throwsAsync(again.barrier(), refused('ERR_STORE_VERSION'));
+  await t.throwsAsync(again.get(['k', 'name']), refused('ERR_STORE_VERSION'));
 });
 
 test('a write that no entry has room for is refused before anything is written', async (t) => {

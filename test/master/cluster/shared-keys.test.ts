@@ -9,7 +9,7 @@ import {
   sessionKey,
 } from '../../../master/auth/session-keys.ts';
 import { sharedKeyFiles } from '../../../master/auth/shared-keys.ts';
-import { type Cluster, readSecret } from '../../../master/context/cluster.ts';
+import { type Cluster, openClusterLog, readSecret } from '../../../master/context/cluster.ts';
 import type { JobReturn } from '../../../master/index.ts';
 import { JobCache, type JobRecord } from '../../../master/jobs/job-cache.ts';
 import type { LogStore } from '../../../store/log/log-store.ts';
@@ -196,4 +196,10 @@ test('a secret that others may read is not used', async (t) => {
   t.is((await readSecret(file)).length, 32);
   writeFileSync(file, 'short');
   await t.throwsAsync(readSecret(file), { code: 'ERR_CLUSTER_SECRET', message: /32 bytes/ });
+  chmodSync(file, 0o640);
+  const given = { name: 'test', nats: ['nats://127.0.0.1:1'] };
+  for (const option of ['passwordFile', 'credentialsFile', 'nkeyFile', 'tlsKey']) {
+    const error = { code: 'ERR_CLUSTER_RIGHTS', message: /chmod 600/ };
+    await t.throwsAsync(openClusterLog({ ...given, [option]: file }), error);
+  }
 });

@@ -1,0 +1,5 @@
+/** The seed in the text of an nkey's file: the first line that is no comment. */
+export function nkeySeedOf(text: string): string {
+  const lines = text.split('\n').map((line) => line.trim());
+  return lines.find((line) => line !== '' && !line.startsWith('#')) ?? '';
+}
