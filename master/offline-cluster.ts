@@ -83,13 +83,7 @@ const ownTables: readonly Key[] = [
 ];
 
 /** What of these all members share, as the extensions keep it (`ExtensionHost.shared`). */
-const sharedTables: readonly Key[] = [
-  ['state', 'bridge', 'enrolments'],
-  ['state', 'bridge', 'enrolments-ending'],
-  ['state', 'bridge', 'guests', 'token-key'],
-  ['state', 'bridge', 'keys'],
-  ['state', 'bridge', 'signals'],
-];
+const sharedTables: readonly Key[] = [['state', 'bridge']];
 
 /** @throws MasterError ERR_NOT_SERVED where none is configured */
 function clusterOptionsOf({ cluster, confFile }: MasterConfig): ClusterOptions {

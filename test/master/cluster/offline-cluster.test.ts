@@ -29,7 +29,7 @@ import {
   verifyAuditLog,
 } from '../../../master/index.ts';
 import { createMemoryTransport } from '../../../minion-protocol/index.ts';
-import { openEmbeddedStore, readBackup, StoreError } from '../../../store/index.ts';
+import { openEmbeddedStore, readBackup, readStore, StoreError } from '../../../store/index.ts';
 import { ClusterMasters } from '../../helpers/cluster-masters.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { directories, writeMasterKeys } from '../../helpers/vector-master.ts';
@@ -288,15 +288,20 @@ test('an export that is not whole, or does not fit, is refused and leaves nothin
   const own = resolveMasterConfig(directories(path.join(root, 'own')));
   writeMasterKeys(own.pkiDir);
   const store = await openEmbeddedStore({ directory: storeDirectory(own.stateDir) });
+  const [shared, ofOne] = [
+    ['state', 'bridge', 'stacks', 's1'],
+    ['state', 'kept'],
+  ];
   await store.write([
-    { op: 'put', key: ['state', 'kept'], value: Buffer.from('1') },
+    { op: 'put', key: shared, value: Buffer.from('1') },
+    { op: 'put', key: ofOne, value: Buffer.from('1') },
     { op: 'put', key: ['state', 'ends'], value: Buffer.from('1'), expiresAt: Date.now() + 60_000 },
     { op: 'append', stream: 's', value: Buffer.from('1') },
   ]);
   await store.close();
   const exported = path.join(root, 'export');
   const { content } = await exportStore(own, exported);
-  t.deepEqual([content.entries, content.records], [2, 1]);
+  t.deepEqual([content.entries, content.records], [3, 1]);
   await t.throwsAsync(exportStore(own, exported), { code: 'ERR_STORE_BACKUP' });
   const config = masters.configOf('a');
   const changed: string[] = [];
@@ -331,5 +336,11 @@ test('an export that is not whole, or does not fit, is refused and leaves nothin
   await refused(() => {}, 'ERR_STORE_BACKUP');
   writeFileSync(key, known);
   await importStore(config, exported, { connect });
+  await readStore(storeDirectory(config.stateDir), async (member) => {
+    // What the bridge keeps is of all members.
+    t.truthy(await member.get(shared));
+    t.truthy(await member.get(['members', 'a', ...ofOne]));
+    t.is(await member.get(ofOne), undefined);
+  });
   await t.throwsAsync(importStore(config, exported, { connect }), { code: 'ERR_CLUSTER_FOUNDED' });
 });
