@@ -1,7 +1,7 @@
 /** The interface `cluster` of a master. */
 
 import { inTime, linkSignals, timeLimit } from '../runtime/index.ts';
-import { type ClusterApi, MasterError } from './api/index.ts';
+import { type ClusterApi, MasterError, version } from './api/index.ts';
 import type { FixedConfig } from './config/index.ts';
 import { type Cluster, JoinService, type MasterContext } from './context/index.ts';
 
@@ -20,6 +20,7 @@ export function createClusterApi({ stateDir }: FixedConfig, context: MasterConte
       resume: async () => refuseWithout(),
     };
   }
+  cluster.announce('program', version);
   const log = context.log.child({ component: 'cluster' });
   const service = new JoinService({ cluster, store, directory: stateDir, now, log, closing });
   closers.add(service, (it) => it.close());

@@ -106,8 +106,17 @@ export function warnOfUnserved(settings: Settings): ConfigWarning[] {
 }
 
 /** Values of options that are served, but not all of them. */
-function warnOfValues({ logFile, logFormat }: MasterConfig, settings: Settings): ConfigWarning[] {
+function warnOfValues(
+  { cluster, jobCache, logFile, logFormat }: MasterConfig,
+  settings: Settings,
+): ConfigWarning[] {
   const warnings: ConfigWarning[] = [];
+  const jobCacheSetting = settings.get('job_cache');
+  if (jobCacheSetting !== undefined && !jobCache && cluster !== null) {
+    const text =
+      'job_cache: false has no effect in a cluster: members keep jobs, because another one takes their returns';
+    warnings.push(warning('bounded', jobCacheSetting.origin, text));
+  }
   const logFileSetting = settings.get('log_file');
   if (logFileSetting !== undefined && !path.isAbsolute(logFile)) {
     const advice = 'name a file, or let the service manager keep what goes to standard error';

@@ -185,8 +185,12 @@ export async function checkPermissions(patient: DiagnosticsInput): Promise<Docto
   return found.flat();
 }
 
-function secretsOf({ pkiDir, stateDir, masterSignKeyName }: MasterConfig): string[] {
+function secretsOf({ pkiDir, stateDir, masterSignKeyName, cluster }: MasterConfig): string[] {
+  const { secretFile, passwordFile, credentialsFile, nkeyFile, tlsKey } = cluster ?? {};
+  const ofCluster = [secretFile, passwordFile, credentialsFile, nkeyFile, tlsKey];
   return [
+    ...ofCluster.filter((file) => file !== undefined),
+    path.join(stateDir, 'cluster.secret'),
     path.join(pkiDir, 'master.pem'),
     path.join(pkiDir, `${masterSignKeyName}.pem`),
     path.join(stateDir, 'seal.key'),

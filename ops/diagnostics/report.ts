@@ -10,6 +10,7 @@ export const doctorCodes = [
   'check-failed',
   'clock-behind',
   'cluster-alone',
+  'cluster-certificate',
   'cluster-clock',
   'cluster-log',
   'cluster-log-failing',

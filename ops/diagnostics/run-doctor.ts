@@ -23,6 +23,7 @@ import {
 import { jidTime } from '../../minion-protocol/index.ts';
 import { codeOf, isMissing, readTextIfPresent } from '../../runtime/index.ts';
 import { engineVersion, readStore, type Store, StoreError } from '../../store/index.ts';
+import { checkCluster, checkClusterCertificates } from './cluster.ts';
 import { checkMinionKeys, checkOwnKeys } from './keys.ts';
 import {
   checkClock,
@@ -312,67 +313,6 @@ async function checkCoordinator({ running }: DiagnosticsInput): Promise<DoctorFi
   ];
 }
 
-/** Further apart a member's clock decides when rows of all end. */
-const largestSkewMs = 5000;
-
-/** The cluster, as the running master sees it. */
-async function checkCluster({ running }: DiagnosticsInput): Promise<DoctorFinding[]> {
-  const cluster = running?.status.cluster;
-  if (cluster === undefined) return [];
-  const { members, refusesWrites, failingMs, warnings } = cluster;
-  const away = members.filter((it) => !it.isAlive).map(({ name }) => name);
-  const skewed = members.filter((it) => Math.abs(it.clockSkewMs ?? 0) > largestSkewMs);
-  const finding = (
-    code: DoctorFinding['code'],
-    subject: string,
-    problem: string,
-    remedy: string,
-  ): DoctorFinding => ({ code, severity: 'warning', subject, problem, remedy });
-  return [
-    ...(refusesWrites
-      ? [
-          finding(
-            'cluster-alone',
-            `cluster ${cluster.name}`,
-            'Too few members are alive: jobs, key changes and signals are refused.',
-            'Start the other members; saltbridge cluster status names them.',
-          ),
-        ]
-      : []),
-    ...(away.length > 0
-      ? [
-          finding(
-            'cluster-member-away',
-            formatList(away),
-            'These members of the cluster are not heard.',
-            'Start them; of one that is gone for good: saltbridge cluster leave NAME.',
-          ),
-        ]
-      : []),
-    ...(failingMs > 0
-      ? [
-          finding(
-            'cluster-log-failing',
-            `cluster ${cluster.name}`,
-            `The log has taken no write for ${Math.round(failingMs / 1000)} seconds.`,
-            'Look at the NATS servers.',
-          ),
-        ]
-      : []),
-    ...skewed.map(({ name, clockSkewMs = 0 }) =>
-      finding(
-        'cluster-clock',
-        name,
-        `The clock of this member is ${Math.round(clockSkewMs / 1000)} seconds off.`,
-        'Set the clocks (NTP).',
-      ),
-    ),
-    ...warnings.map((it) =>
-      finding('cluster-log', `cluster ${cluster.name}`, `${it}.`, 'See docs/cluster.md.'),
-    ),
-  ];
-}
-
 const answerMs = 5_000;
 
 /** What became of asking the master. */
@@ -547,6 +487,7 @@ const checks: Readonly<Record<string, Check>> = {
   outbox: checkOutbox,
   coordinator: checkCoordinator,
   cluster: checkCluster,
+  'certificates of the cluster': checkClusterCertificates,
   clock: checkClock,
   'open files': checkFileLimit,
   disk: checkDisk,

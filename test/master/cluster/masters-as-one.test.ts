@@ -10,6 +10,7 @@ import {
   joinCluster,
   type MasterEvent,
   StoreError,
+  version,
 } from '../../../master/index.ts';
 import type { Minion } from '../../../minion-protocol/index.ts';
 import type { TransactionLog } from '../../../store/index.ts';
@@ -76,12 +77,13 @@ test.serial(
     const versionsAtA = async () => {
       const { members = [], warnings = [] } = (await a.master.cluster.status()) ?? {};
       const policies = members.map(({ versions }) => versions?.policy ?? '');
-      return { policies, warning: warnings.find((it) => it.includes('of the policy')) };
+      const programs = members.filter(({ versions }) => versions?.program === version);
+      return { policies, programs, warning: warnings.find((it) => it.includes('of the policy')) };
     };
     const become = async (isSame: boolean): Promise<string | undefined> => {
       for (;;) {
-        const { policies, warning } = await versionsAtA();
-        const isThere = policies.length === 2 && !policies.includes('');
+        const { policies, programs, warning } = await versionsAtA();
+        const isThere = programs.length === 2 && !policies.includes('');
         if (isThere && (new Set(policies).size === 1) === isSame) return warning;
         await new Promise((resolve) => setTimeout(resolve, 10));
       }

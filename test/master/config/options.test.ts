@@ -59,7 +59,7 @@ test('the options of the file server are taken as Salt writes them', async (t) =
   t.is(config.limits.fileBytesPerSecond, 1_000_000);
 });
 
-test('a file_recv_max_size above what a minion may push in all is a warning', async (t) => {
+test('a value that another option does not let have its effect is a warning', async (t) => {
   const warningsOf = async (master: string): Promise<readonly string[]> => {
     const { warnings } = await loadMasterConfig(configDirectory(t, { master }));
     return warnings.map(({ kind, line }) => `${kind} ${line}`);
@@ -73,6 +73,11 @@ test('a file_recv_max_size above what a minion may push in all is a warning', as
   const rule = 'subject: {minion: web*}, action: file-send, resource: {path: logs/*}';
   const acl = `saltbridge: {acl: {rules: {logs: {${rule}}}}}\n`;
   t.deepEqual(await warningsOf(acl), ['bounded 0']);
+  // So is a job cache that is off in a cluster.
+  const cluster = 'saltbridge: {cluster: {name: c, nats: [nats://127.0.0.1:1]}}\n';
+  t.deepEqual(await warningsOf(`job_cache: false\n${cluster}`), ['bounded 1']);
+  t.deepEqual(await warningsOf(`job_cache: true\n${cluster}`), []);
+  t.deepEqual(await warningsOf('job_cache: false\n'), []);
 });
 
 test('without options, files come from where Salt looks', (t) => {

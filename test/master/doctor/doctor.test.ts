@@ -1,5 +1,6 @@
 /** Faults planted one by one in what a master left behind: each is found, and nothing else. */
-import { createPrivateKey } from 'node:crypto';
+import { createPrivateKey, X509Certificate } from 'node:crypto';
+import { once } from 'node:events';
 import {
   chmodSync,
   copyFileSync,
@@ -11,8 +12,10 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { createServer as createHttpServer } from 'node:http';
-import { createServer } from 'node:net';
+import { type AddressInfo, createServer } from 'node:net';
 import path from 'node:path';
+import { TLSSocket } from 'node:tls';
+import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
 import type { ClusterStatus } from '../../../master/index.ts';
 import { doctorCodes } from '../../../ops/diagnostics/report.ts';
@@ -300,6 +303,42 @@ fileFault('protocol-low', 'an accepted id has proved no version', (site) => {
 
 fileFault('open-mode', 'any key is taken for any id', (site) => {
   site.set({ open_mode: true, saltbridge: { confirm_open_mode: true } });
+});
+
+const tlsFile = (name: string): string =>
+  fileURLToPath(new URL(`../../../../test/fixtures/tls/${name}`, import.meta.url));
+
+fault(
+  'cluster-certificate',
+  'a NATS server shows a certificate that ends soon',
+  async (site, t) => {
+    const [cert, key] = ['master.pem', 'master.key'].map((name) => readFileSync(tlsFile(name)));
+    const server = createServer((socket) => {
+      socket.on('error', () => {});
+      socket.write('INFO {"tls_required":true}\r\n');
+      new TLSSocket(socket, { isServer: true, cert, key }).on('error', () => {});
+    });
+    t.teardown(() => server.close());
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    const cluster = { name: 'c', nats: [`tls://127.0.0.1:${port}`], member: 'a' };
+    site.set({ saltbridge: { cluster } });
+    t.deepEqual(await found(site), []);
+    const end = Date.parse(new X509Certificate(cert ?? '').validTo);
+    return { now: () => end - hourMs };
+  },
+);
+
+test('certificates in the files of a cluster are looked at, and who may read its secrets', async (t) => {
+  const site = await copyOf(t, template);
+  const secret = path.join(site.root, 'nats.nk');
+  writeFileSync(secret, 'x', { mode: 0o640 });
+  const files = { tls_ca: tlsFile('master.pem'), tls_cert: secret, nkey_file: secret };
+  // Nobody listens there.
+  const cluster = { name: 'c', nats: ['nats://127.0.0.1:1'], member: 'a', ...files };
+  site.set({ saltbridge: { cluster } });
+  t.deepEqual(await found(site), ['cluster-certificate', 'secret-readable']);
 });
 
 fileFault('reaction-powerless', 'no rule permits a reactor file anything', (site) => {

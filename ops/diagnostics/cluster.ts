@@ -1,0 +1,166 @@
+/** The cluster that a master is a member of, and the NATS servers of its log. */
+
+import { X509Certificate } from 'node:crypto';
+import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
+import { connect, isIP } from 'node:net';
+import { connect as connectTls } from 'node:tls';
+import { codeOf } from '../../runtime/index.ts';
+import { type DiagnosticsInput, type DoctorFinding, formatList } from './report.ts';
+
+/** Further apart a member's clock decides when rows of all end. */
+const largestSkewMs = 5000;
+
+/** The cluster, as the running master sees it. */
+export async function checkCluster({ running }: DiagnosticsInput): Promise<DoctorFinding[]> {
+  const cluster = running?.status.cluster;
+  if (cluster === undefined) return [];
+  const { members, refusesWrites, failingMs, warnings } = cluster;
+  const away = members.filter((it) => !it.isAlive).map(({ name }) => name);
+  const skewed = members.filter((it) => Math.abs(it.clockSkewMs ?? 0) > largestSkewMs);
+  const finding = (
+    code: DoctorFinding['code'],
+    subject: string,
+    problem: string,
+    remedy: string,
+  ): DoctorFinding => ({ code, severity: 'warning', subject, problem, remedy });
+  return [
+    ...(refusesWrites
+      ? [
+          finding(
+            'cluster-alone',
+            `cluster ${cluster.name}`,
+            'Too few members are alive: jobs, key changes and signals are refused.',
+            'Start the other members; saltbridge cluster status names them.',
+          ),
+        ]
+      : []),
+    ...(away.length > 0
+      ? [
+          finding(
+            'cluster-member-away',
+            formatList(away),
+            'These members of the cluster are not heard.',
+            'Start them; of one that is gone for good: saltbridge cluster leave NAME.',
+          ),
+        ]
+      : []),
+    ...(failingMs > 0
+      ? [
+          finding(
+            'cluster-log-failing',
+            `cluster ${cluster.name}`,
+            `The log has taken no write for ${Math.round(failingMs / 1000)} seconds.`,
+            'Look at the NATS servers.',
+          ),
+        ]
+      : []),
+    ...skewed.map(({ name, clockSkewMs = 0 }) =>
+      finding(
+        'cluster-clock',
+        name,
+        `The clock of this member is ${Math.round(clockSkewMs / 1000)} seconds off.`,
+        'Set the clocks (NTP).',
+      ),
+    ),
+    ...warnings.map((it) =>
+      finding('cluster-log', `cluster ${cluster.name}`, `${it}.`, 'See docs/cluster.md.'),
+    ),
+  ];
+}
+
+const dayMs = 86_400_000;
+/** Sooner than this the end of a certificate is told. */
+const soonDays = 30;
+const peekMs = 3000;
+
+/** Certificates between this master and the NATS servers: in its files, and as the servers show them. */
+export async function checkClusterCertificates({
+  config,
+  world,
+}: DiagnosticsInput): Promise<DoctorFinding[]> {
+  const { cluster } = config.config;
+  if (cluster === null) return [];
+  const { nats, tlsCa, tlsCert } = cluster;
+  const isTls = tlsCa !== undefined || tlsCert !== undefined;
+  const servers = nats.filter((it) => isTls || it.startsWith('tls:'));
+  const found = await Promise.all([
+    ...[tlsCa, tlsCert].map((file) => (file === undefined ? [] : checkFile(file, world.now()))),
+    ...servers.map(async (server) => {
+      const certificate = await peekCertificate(server).catch(() => undefined);
+      return certificate === undefined ? [] : judge(server, certificate, world.now());
+    }),
+  ]);
+  return found.flat();
+}
+
+const pemForm = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
+
+async function checkFile(file: string, now: number): Promise<DoctorFinding[]> {
+  try {
+    const blocks = (await readFile(file, 'utf8')).match(pemForm) ?? [];
+    if (blocks.length === 0) return [unreadable(file, 'there is none in it')];
+    return blocks.flatMap((text) => judge(file, new X509Certificate(text), now));
+  } catch (cause) {
+    return [unreadable(file, codeOf(cause) ?? String(cause))];
+  }
+}
+
+function unreadable(subject: string, why: string): DoctorFinding {
+  return {
+    code: 'cluster-certificate',
+    severity: 'error',
+    subject,
+    problem: `The certificate cannot be read: ${why}.`,
+    remedy: 'Correct tls_ca and tls_cert under saltbridge: cluster:.',
+  };
+}
+
+function judge(
+  subject: string,
+  { validFrom, validTo }: X509Certificate,
+  now: number,
+): DoctorFinding[] {
+  const [from, to] = [Date.parse(validFrom), Date.parse(validTo)];
+  const days = Math.floor((to - now) / dayMs);
+  if (now >= from && days >= soonDays) return [];
+  const isGood = now >= from && now < to;
+  const problem = isGood
+    ? `A certificate ends in ${days} days, at ${new Date(to).toISOString()}.`
+    : `A certificate is good from ${new Date(from).toISOString()} to ${new Date(to).toISOString()}, not now.`;
+  return [
+    {
+      code: 'cluster-certificate',
+      severity: isGood ? 'warning' : 'error',
+      subject,
+      problem,
+      remedy: 'Renew it, and restart the members one after the other where it is theirs.',
+    },
+  ];
+}
+
+/** What a server shows before anybody has logged in; `undefined`: it shows none. */
+async function peekCertificate(server: string): Promise<X509Certificate | undefined> {
+  const { hostname, port } = new URL(server);
+  const host = hostname.replace(/^\[|\]$/g, '');
+  const signal = AbortSignal.timeout(peekMs);
+  const socket = connect(Number(port || 4222), host);
+  try {
+    // It says first that TLS can begin.
+    await once(socket, 'data', { signal });
+    // Only how long it is good is looked at: members verify it.
+    const secured = connectTls({
+      socket,
+      rejectUnauthorized: false,
+      ...(isIP(host) === 0 ? { servername: host } : {}),
+    });
+    try {
+      await once(secured, 'secureConnect', { signal });
+      return secured.getPeerX509Certificate();
+    } finally {
+      secured.destroy();
+    }
+  } finally {
+    socket.destroy();
+  }
+}
