@@ -564,17 +564,29 @@ export class JobCache {
     onReturn?: (result: JobReturn) => void,
     also: readonly Operation[] = [],
   ): Promise<AddedJob> {
-    if (this.#isShared) await this.#addOnce(record, also);
-    else if (this.#isOn) await this.#store.write([this.#putRecord(record)]);
     const job = new Job(record, { isKept: this.#isOn });
     const stopListening = onReturn === undefined ? () => {} : job.onReturn(onReturn);
+    if (this.#isShared) await this.#addOnce(job, record, also);
+    else if (this.#isOn) await this.#store.write([this.#putRecord(record)]);
     return { job: this.remember(job), stopListening };
   }
 
-  async #addOnce(record: JobRecord, also: readonly Operation[]): Promise<void> {
-    // protection: one-job-of-a-jid
-    const isFirst = await this.#writeOnce([{ ...this.#putRecord(record), ifRevision: 0 }, ...also]);
-    if (!isFirst) throw new MasterError('ERR_ARGS', `there is a job ${record.jid} already`);
+  async #addOnce(job: Job, record: JobRecord, also: readonly Operation[]): Promise<void> {
+    const { jid } = record;
+    // Other members publish it, and take returns, before the write is acknowledged here.
+    // protection: returns-before-acknowledgement
+    if (!this.#remembered.has(jid)) this.remember(job);
+    try {
+      // protection: one-job-of-a-jid
+      const isFirst = await this.#writeOnce([
+        { ...this.#putRecord(record), ifRevision: 0 },
+        ...also,
+      ]);
+      if (!isFirst) throw new MasterError('ERR_ARGS', `there is a job ${jid} already`);
+    } catch (error) {
+      if (this.#remembered.get(jid) === job) this.#forget(jid);
+      throw error;
+    }
   }
 
   /**

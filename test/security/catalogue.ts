@@ -2285,4 +2285,9 @@ export const catalogue: readonly Threat[] = [
       failOver('a stream of events goes on at the next master, and tells each once'),
     ],
   },
+  {
+    id: 'H-95',
+    threat: 'cluster: who follows a job is not told what another member has taken of it',
+    tests: [clusterMasters('a return is told that comes before the job is acknowledged')],
+  },
 ];

@@ -249,6 +249,29 @@ test.serial(
   },
 );
 
+test.serial('a return is told that comes before the job is acknowledged', async (t) => {
+  const minion = await join(t, b, 'web7');
+  const ask = { tgt: 'web7', fun: 'test.ping' };
+  // What the first job of a process needs besides.
+  for await (const _ of a.master.jobs.run(ask));
+  t.teardown(() => {
+    masters.log.isQuiet = false;
+  });
+  // Nobody confirms what it has applied.
+  masters.log.isQuiet = true;
+  const jid = '20260301100000000007';
+  const updates = a.master.jobs.run({ ...ask, jid });
+  const first = updates[Symbol.asyncIterator]().next();
+  const returns = async (): Promise<readonly JobReturn[]> =>
+    (await a.master.jobs.show(jid).catch(() => ({ returns: [] }))).returns;
+  while ((await returns()).length === 0) await new Promise((resolve) => setImmediate(resolve));
+  masters.log.isQuiet = false;
+  const types = [(await first).value?.type];
+  for await (const { type } of updates) types.push(type);
+  t.deepEqual(types, ['published', 'return', 'finished']);
+  await minion.stop();
+});
+
 test.serial(
   'of two jobs of one jid that two members are asked for at once, one is published',
   async (t) => {
