@@ -12,10 +12,18 @@ export interface OpenedMessage {
   readonly body: Buffer;
 }
 
-// version (1)  session (16)  counter (8)  AES-256-GCM of the body  tag (16)
+// version and kind (1)  session (16)  counter (8)  AES-256-GCM of the body  tag (16)
 
 /** Of what this version seals. */
 export const sealVersion = 1;
+export const versionBits = 0x0f;
+/** Added to the version, so that what is of another kind is known without opening it. */
+const kindMarks: Readonly<Record<SealedKind, number>> = {
+  entry: 0,
+  announcement: 0x10,
+  message: 0x20,
+  ticket: 0x30,
+};
 const sessionBytes = 16;
 const headBytes = 1 + sessionBytes + 8;
 const tagBytes = 16;
@@ -33,6 +41,7 @@ export class LogCipher {
   readonly #secret: Uint8Array;
   readonly #cluster: string;
   readonly #kind: SealedKind;
+  readonly #mark: number;
   readonly #keys = new Map<string, Buffer>();
   #counter = 0;
 
@@ -41,13 +50,14 @@ export class LogCipher {
     this.#secret = secret;
     this.#cluster = cluster;
     this.#kind = kind;
+    this.#mark = sealVersion + kindMarks[kind];
   }
 
   /** Seals a body; its counter is one more than that of the one before. */
   seal(body: Uint8Array): { readonly counter: number; readonly bytes: Buffer } {
     this.#counter += 1;
     const head = Buffer.alloc(headBytes);
-    head.writeUInt8(sealVersion, 0);
+    head.writeUInt8(this.#mark, 0);
     head.set(this.session, 1);
     head.writeBigUInt64BE(BigInt(this.#counter), 1 + sessionBytes);
     const cipher = createCipheriv('aes-256-gcm', this.#keyOf(this.session), nonceOf(head));
@@ -59,7 +69,7 @@ export class LogCipher {
   /** The message; `undefined` for one that was not sealed under this secret, or altered. */
   open(bytes: Uint8Array): OpenedMessage | undefined {
     const sealed = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
-    if (sealed.length < sealOverheadBytes || sealed.readUInt8(0) !== sealVersion) return undefined;
+    if (sealed.length < sealOverheadBytes || sealed.readUInt8(0) !== this.#mark) return undefined;
     const head = sealed.subarray(0, headBytes);
     const session = head.subarray(1, 1 + sessionBytes);
     const decipher = createDecipheriv('aes-256-gcm', this.#keyOf(session), nonceOf(head));

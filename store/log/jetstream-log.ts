@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ConsumerMessages, JetStreamClient, JetStreamManager } from '@nats-io/jetstream';
-import type { NatsConnection, NodeConnectionOptions } from '@nats-io/transport-node';
+import type { NatsConnection, NodeConnectionOptions, Subscription } from '@nats-io/transport-node';
 import { loadOptionalPackage, retryDelayMs } from '../../runtime/index.ts';
 import { StoreError } from '../errors.ts';
 import { checkRights } from './rights.ts';
@@ -137,6 +137,8 @@ function connectionOptions(
     reconnectTimeWait: 500,
     pingInterval: 5000,
     timeout: 5000,
+    // Members need not hear themselves.
+    noEcho: true,
     ...(user === undefined ? {} : { user, pass: password ?? '' }),
     ...(credentials === undefined ? {} : { authenticator: credsAuthenticator(credentials) }),
     ...(nkeySeed === undefined ? {} : { authenticator: nkeyAuthenticator(nkeySeed) }),
@@ -168,6 +170,8 @@ class JetStreamLog implements TransactionLog {
   readonly #stream: string;
   readonly #subject: string;
   readonly #excessRights: readonly string[];
+  readonly #listeners = new Set<(bytes: Uint8Array) => void>();
+  #announcements: Subscription | undefined;
 
   constructor({ connection, manager, client, options, excessRights }: JetStreamLogDeps) {
     this.#connection = connection;
@@ -288,12 +292,14 @@ class JetStreamLog implements TransactionLog {
   }
 
   onAnnouncement(listener: (bytes: Uint8Array) => void, signal: AbortSignal): void {
-    const subscription = this.#connection.subscribe(`${this.#subject}.members`, {
+    // One subscription for all: the servers send a message once for each.
+    this.#announcements ??= this.#connection.subscribe(`${this.#subject}.members`, {
       callback: (error, message) => {
-        if (error === null) listener(message.data);
+        if (error === null) for (const hear of this.#listeners) hear(message.data);
       },
     });
-    signal.addEventListener('abort', () => subscription.unsubscribe(), { once: true });
+    this.#listeners.add(listener);
+    signal.addEventListener('abort', () => this.#listeners.delete(listener), { once: true });
   }
 
   async close(): Promise<void> {

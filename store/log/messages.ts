@@ -18,27 +18,63 @@ export interface MessagesOptions {
   readonly ending: AbortSignal;
 }
 
+/** Messages that come in such a time are sealed and sent together. */
+const gatherMs = 5;
+const lengthBytes = 4;
+
 /** Messages between members, beside the log: sealed, each heard once, and perhaps lost. */
 export class Messages {
   readonly #options: MessagesOptions;
   readonly #latest: LatestHeard;
   readonly #listeners = new Set<MessageListener>();
+  readonly #head: Buffer;
+  #gathered: Buffer[] = [];
+  #gatheredBytes = 0;
+  #timer: NodeJS.Timeout | undefined;
 
   constructor(options: MessagesOptions) {
     this.#options = options;
     this.#latest = new LatestHeard(options.view);
+    this.#head = Buffer.from(`${JSON.stringify([options.member, options.session])}\n`);
+    options.ending.addEventListener('abort', () => this.#end(), { once: true });
     options.log.onAnnouncement((bytes) => this.#hear(bytes), options.ending);
   }
 
-  /** @throws StoreError ERR_STORE_TOO_LARGE */
+  /** The first after a pause is sent at once. @throws StoreError ERR_STORE_TOO_LARGE */
   send(body: Uint8Array): void {
-    const { log, cipher, member, session } = this.#options;
-    const head = Buffer.from(`${JSON.stringify([member, session])}\n`);
-    const size = head.length + body.length + sealOverheadBytes;
-    if (size > log.maxEntryBytes) {
+    if (this.#options.ending.aborted) return;
+    const size = lengthBytes + body.length;
+    const room = this.#options.log.maxEntryBytes - this.#head.length - sealOverheadBytes;
+    if (size > room) {
       throw new StoreError('ERR_STORE_TOO_LARGE', `a message to other members has ${size} bytes`);
     }
-    log.announce(cipher.seal(Buffer.concat([head, body])).bytes);
+    if (this.#gatheredBytes + size > room) this.#flush();
+    const length = Buffer.alloc(lengthBytes);
+    length.writeUInt32BE(body.length);
+    this.#gathered.push(length, Buffer.from(body));
+    this.#gatheredBytes += size;
+    if (this.#timer !== undefined) return;
+    this.#flushAndPause();
+  }
+
+  #flushAndPause(): void {
+    this.#flush();
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined;
+      if (this.#gathered.length > 0) this.#flushAndPause();
+    }, gatherMs).unref();
+  }
+
+  #end(): void {
+    clearTimeout(this.#timer);
+    if (this.#gathered.length > 0) this.#flush();
+  }
+
+  #flush(): void {
+    const { log, cipher } = this.#options;
+    const bodies = this.#gathered.splice(0);
+    this.#gatheredBytes = 0;
+    log.announce(cipher.seal(Buffer.concat([this.#head, ...bodies])).bytes);
   }
 
   onMessage(listener: MessageListener): void {
@@ -55,6 +91,16 @@ export class Messages {
     if (member === undefined || session === undefined || member === own) return;
     // protection: repeated-messages
     if (!this.#latest.isNew(member, session, message)) return;
-    for (const listener of this.#listeners) listener(message.body.subarray(end + 1), member);
+    for (const body of bodiesOf(message.body.subarray(end + 1))) {
+      for (const listener of this.#listeners) listener(body, member);
+    }
+  }
+}
+
+function* bodiesOf(bytes: Buffer): Generator<Buffer> {
+  for (let at = 0; at < bytes.length; ) {
+    const end = at + lengthBytes + bytes.readUInt32BE(at);
+    yield bytes.subarray(at + lengthBytes, end);
+    at = end;
   }
 }

@@ -8,7 +8,7 @@ import {
   removeExpired,
 } from '../table-store.ts';
 import type { Row, RowRange, RowTables, Table, Tables } from '../tables.ts';
-import { type LogCipher, type OpenedMessage, sealVersion } from './cipher.ts';
+import { type LogCipher, type OpenedMessage, sealVersion, versionBits } from './cipher.ts';
 import { decodeEntry, decodeTransaction, type EntryBody, type HistoryMark } from './entry.ts';
 import type { LogEntry } from './transaction-log.ts';
 
@@ -145,7 +145,7 @@ export class LogView {
 
   /** Before anything is written. @throws StoreError ERR_STORE_VERSION */
   #open({ position, bytes }: LogEntry): OpenedMessage | undefined {
-    if ((bytes[0] ?? 0) > sealVersion) {
+    if (((bytes[0] ?? 0) & versionBits) > sealVersion) {
       throw new StoreError(
         'ERR_STORE_VERSION',
         `entry ${position} of the log is of a later version`,
