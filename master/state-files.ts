@@ -54,8 +54,8 @@ export async function copyFile(from: string, to: string): Promise<void> {
 }
 
 /**
- * What root has made in directories of an account becomes the account's, which could not use it
- * otherwise. Does nothing for others.
+ * What this process has made as root in directories of an account becomes the account's, which could
+ * not use it otherwise. Does nothing for others.
  */
 export async function giveToOwners(directories: readonly string[]): Promise<void> {
   if (process.getuid?.() !== 0) return;
@@ -65,12 +65,22 @@ export async function giveToOwners(directories: readonly string[]): Promise<void
   }
 }
 
+/** Since then this process runs; what is older somebody else made. The file system's clock is coarse. */
+const ownMs = performance.timeOrigin - 1000;
+
+/** By open directories: their account may put links in the place of what it has there. */
 async function give(directory: string, uid: number, gid: number): Promise<void> {
-  for (const entry of await readdir(directory, { withFileTypes: true })) {
-    const file = path.join(directory, entry.name);
-    const made = await lstat(file).catch(() => undefined);
-    if (made === undefined || entry.isSymbolicLink()) continue;
-    if (made.uid === 0) await lchown(file, uid, gid);
-    if (entry.isDirectory()) await give(file, uid, gid);
+  const flags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
+  const handle = await open(directory, flags);
+  try {
+    const opened = `/proc/self/fd/${handle.fd}`;
+    for (const name of await readdir(opened)) {
+      const file = `${opened}/${name}`;
+      const found = await lstat(file);
+      if (found.uid === 0 && found.ctimeMs >= ownMs) await lchown(file, uid, gid);
+      if (found.isDirectory()) await give(file, uid, gid);
+    }
+  } finally {
+    await handle.close();
   }
 }

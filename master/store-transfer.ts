@@ -310,13 +310,14 @@ interface FileMove {
  * @throws StoreError ERR_STORE_CORRUPT, ERR_STORE_BACKUP
  */
 async function planMoves(
-  { stateDir, pkiDir }: MasterConfig,
+  { stateDir, pkiDir, cluster }: MasterConfig,
   from: string,
   { files }: Manifest,
 ): Promise<FileMove[]> {
   const data = path.join(storeDirectory(stateDir), 'data.mdb');
   if (await isThere(data)) {
-    const message = `${data} is there already: move ${stateDir} away; an import into a cluster that was cut short is ended by saltbridge cluster init`;
+    const hint = '; an import that was cut short is ended by saltbridge cluster init';
+    const message = `${data} is there already: move ${stateDir} away${cluster === null ? '' : hint}`;
     throw new StoreError('ERR_CLUSTER_FOUNDED', message);
   }
   const names = await listFiles(from, (it) => it === manifestName);

@@ -181,7 +181,7 @@ export class JoinService {
     const { cluster } = this.#deps;
     const directory = await mkdtemp(path.join(this.#deps.directory, 'joining-'));
     const file = path.join(directory, 'backup');
-    await cluster.store.backup(file);
+    await cluster.store.handOver(file);
     const { size } = await stat(file);
     const answer: JoinReply = {
       kind: 'joined',

@@ -544,7 +544,9 @@ export async function runDoctor({
 
 /** Directories share what is above them. */
 function withoutRepeats(findings: readonly DoctorFinding[]): DoctorFinding[] {
-  return [...new Map(findings.map((it) => [`${it.code} ${it.subject}`, it])).values()];
+  const nameOf = ({ code, subject, problem }: DoctorFinding): string =>
+    `${code} ${subject} ${problem}`;
+  return [...new Map(findings.map((it) => [nameOf(it), it])).values()];
 }
 
 async function runChecks(patient: DiagnosticsInput): Promise<DoctorFinding[]> {

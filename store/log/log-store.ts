@@ -93,6 +93,11 @@ export interface LogStore extends Store {
    * @throws StoreError ERR_STORE_BACKUP, ERR_STORE_FULL, ERR_CLUSTER_OUTCOME
    */
   backup(target: string): Promise<BackupReceipt>;
+  /**
+   * Makes a backup that a new member begins with, and nobody keeps: the log forgets nothing for it.
+   * @throws StoreError ERR_STORE_BACKUP, ERR_STORE_FULL
+   */
+  handOver(target: string): Promise<BackupReceipt>;
   /** Waits until this store has applied all that any member wrote before the call. */
   barrier(): Promise<void>;
   /** Takes a member that is gone for good out of the cluster. */
@@ -289,6 +294,10 @@ class TableLogStore extends TableStore implements LogStore {
       await this.#trim();
       return receipt;
     });
+  }
+
+  handOver(target: string): Promise<BackupReceipt> {
+    return this.busy(() => this.#held.backup(target));
   }
 
   /** What is asked of it from now on fails by this. */

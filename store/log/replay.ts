@@ -62,7 +62,12 @@ export async function replayLog(options: ReplayOptions): Promise<ReplayReceipt> 
     checkPoint(until, { from, time, last: Math.max(from, last) });
     if (last < first) return { from, to: from, time, last };
     const cipher = new LogCipher(secret, cluster, 'entry');
-    const view = new LogView(tables, cipher, await startingState(tables, log, cipher));
+    const starting = await startingState(tables, log, cipher).catch((cause: unknown) => {
+      if (!(cause instanceof StoreError && cause.code === 'ERR_CLUSTER_BEHIND')) throw cause;
+      const message = `the log begins with position ${first}, and the backup ends with ${from}: take a later one`;
+      throw new StoreError('ERR_CLUSTER_BEHIND', message, { cause });
+    });
+    const view = new LogView(tables, cipher, starting);
     const { time: latest = Number.POSITIVE_INFINITY, position: end = last } = until;
     const isWanted = ({ bytes }: LogEntry): boolean => {
       const message = cipher.open(bytes);

@@ -1,8 +1,11 @@
 /** What begins and ends a membership, and what a member's files are not to be used for. */
 import {
   appendFileSync,
+  chownSync,
   cpSync,
   existsSync,
+  lstatSync,
+  mkdirSync,
   readdirSync,
   readFileSync,
   statSync,
@@ -200,6 +203,16 @@ test("a member's keys take the place of another master's, which are moved aside"
   t.true(existsSync(path.join(config.pkiDir, 'minions', 'web1')));
 });
 
+/** An account of a service, where root copies for it. */
+const service = process.getuid?.() === 0 ? 65_534 : (process.getuid?.() ?? 0);
+
+/** Whether all below a directory is the service's. */
+function isOfService(directory: string): boolean {
+  return readdirSync(directory, { recursive: true, withFileTypes: true }).every(
+    (it) => lstatSync(path.join(it.parentPath, it.name)).uid === service,
+  );
+}
+
 test('a master is copied into a cluster whose first member it is, and out of it again', async (t) => {
   const root = temporaryDirectory(t);
   const masters = new ClusterMasters(root);
@@ -234,8 +247,15 @@ test('a master is copied into a cluster whose first member it is, and out of it 
     t.false(existsSync(a.stateDir));
   });
   await t.throwsAsync(copyMaster(own, own), { message: /saltbridge cluster init/ });
+  for (const { stateDir, pkiDir } of [a, alone]) {
+    for (const directory of [stateDir, pkiDir]) {
+      mkdirSync(directory, { recursive: true, mode: 0o700 });
+      if (process.getuid?.() === 0) chownSync(directory, service, service);
+    }
+  }
 
   const copied = await copyMaster(a, own, { connect });
+  t.true(isOfService(a.stateDir) && isOfService(a.pkiDir));
   t.is(copied.cluster?.member, 'a');
   t.true(copied.content.entries > 0);
   t.deepEqual(readdirSync(a.stateDir).sort(), [
@@ -265,6 +285,7 @@ test('a master is copied into a cluster whose first member it is, and out of it 
   t.deepEqual((await verifyAuditLog(a)).problems, []);
 
   await copyMaster(alone, a);
+  t.true(isOfService(alone.stateDir) && isOfService(alone.pkiDir));
   t.false(existsSync(path.join(alone.stateDir, 'cluster.secret')));
   await withMaster(alone, async (master, bridge) => {
     t.deepEqual(

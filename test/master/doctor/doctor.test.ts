@@ -435,13 +435,15 @@ test('what is wrong with a cluster is told of the running master', async (t) => 
     failingMs: 9000,
     repeatedEntries: 0,
     foreignEntries: 0,
-    warnings: ['the log has 1 copies'],
+    warnings: ['the log has 1 copies', 'nats-server 2.9.10 is older than 2.12'],
   };
   const openApi = async () => ({
     ...api,
     status: async () => ({ ...(await api.status()), cluster }),
   });
   t.deepEqual((await found({ ...site, openApi })).sort(), ofCluster);
+  const { findings } = await runDoctor({ ...site, openApi, world: { diskOf: roomy } });
+  t.is(findings.filter(({ code }) => code === 'cluster-log').length, cluster.warnings.length);
 });
 
 planted.add('version-differs');
