@@ -439,21 +439,33 @@ export async function joinCluster(
     );
   }
   await assertNothingHere(config, secretFile);
-  await makeDirectory(config.stateDir, 0o700);
-  const directory = await mkdtemp(path.join(config.stateDir, 'joining-'));
   const log = await connectTo(cluster, options, false);
   try {
-    const file = path.join(directory, 'backup');
-    const secret = await new JoinExchange(log, ticket, member).run(file);
-    await restoreStore({ file, directory: storeDirectory(config.stateDir) });
-    // Last: without it no master starts as a member.
-    await writeFileAtomically(secretFile, `${secret}\n`, 0o600);
+    await takeOver(config, secretFile, (file) => new JoinExchange(log, ticket, member).run(file));
   } finally {
     await log.close();
-    await rm(directory, { recursive: true, force: true });
   }
   await giveToOwners([config.stateDir, config.pkiDir]);
   return { cluster: cluster.name, member, secretFile };
+}
+
+/** @param fetchBackup - writes the backup of a member to a file, and gives the secret */
+async function takeOver(
+  { stateDir }: MasterConfig,
+  secretFile: string,
+  fetchBackup: (file: string) => Promise<string>,
+): Promise<void> {
+  await makeDirectory(stateDir, 0o700);
+  const directory = await mkdtemp(path.join(stateDir, 'joining-'));
+  try {
+    const file = path.join(directory, 'backup');
+    const secret = await fetchBackup(file);
+    await restoreStore({ file, directory: storeDirectory(stateDir) });
+    // Last: without it no master starts as a member.
+    await writeFileAtomically(secretFile, `${secret}\n`, 0o600);
+  } finally {
+    await rm(directory, { recursive: true, force: true });
+  }
 }
 
 function refusedTicket(reason: string): StoreError {

@@ -4,7 +4,13 @@ import path from 'node:path';
 import { nkeys } from '@nats-io/transport-node';
 import test, { type ExecutionContext } from 'ava';
 import { type NatsServer, startNatsServers } from '../../bench/nats-cluster.ts';
-import { initCluster, resolveMasterConfig, storeDirectory } from '../../master/index.ts';
+import { formatTicket } from '../../master/context/join-frames.ts';
+import {
+  initCluster,
+  joinCluster,
+  resolveMasterConfig,
+  storeDirectory,
+} from '../../master/index.ts';
 import { StoreError } from '../../store/index.ts';
 import { foundLog } from '../../store/log/founding.ts';
 import { openJetStreamLog } from '../../store/log/jetstream-log.ts';
@@ -213,6 +219,13 @@ onServers('the rights that are documented suffice; fewer are refused, more are t
     t.true(error?.message.includes(missing), error?.message);
   }
   t.is(error?.message.match(/publish to|subscribe to/g)?.length, 3);
+  const ticket = formatTicket({
+    cluster: 'test',
+    id: 'ab'.repeat(16),
+    key: 'cd'.repeat(32),
+    expiresAt: 0,
+  });
+  await t.throwsAsync(joinCluster(few, ticket), refusedRights);
   t.false(existsSync(few.stateDir));
   await t.throwsAsync(
     initCluster(configOf('unknown', nkeys.createUser().getSeed())),
