@@ -123,6 +123,18 @@ test('a running master is exported, and the export becomes another one', async (
   t.regex(refused.stderr, /stop its master/);
 });
 
+test('a point that a cluster is brought back to needs a backup', async (t) => {
+  const { configDir } = makePlace(t);
+  for (const point of [
+    ['--until', '1h'],
+    ['--position', '7'],
+    ['--from', 'b', '--until', 'noon'],
+  ]) {
+    const { code, stderr } = await runCli(['cluster', 'refound', '-c', configDir, ...point]);
+    t.is(code, 64, stderr);
+  }
+});
+
 test('a damaged backup is told and not restored', async (t) => {
   const { configDir, root, startMaster } = makePlace(t);
   await (await startMaster()).close();

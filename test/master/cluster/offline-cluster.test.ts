@@ -165,6 +165,19 @@ test('a cluster becomes what it was at a position, from a backup and the log', a
   const c = await masters.join('c', again);
   t.teardown(() => c.master.close());
   t.deepEqual(await idsOf(c.master), ['web1', 'web2']);
+
+  // All machines are lost: what is left is the backup, the secret and the configuration.
+  const elsewhere = new ClusterMasters(path.join(root, 'elsewhere'));
+  const config = elsewhere.configOf('z');
+  mkdirSync(config.stateDir, { recursive: true, mode: 0o700 });
+  const secretIn = ({ stateDir }: typeof config) => path.join(stateDir, 'cluster.secret');
+  cpSync(secretIn(a.config), secretIn(config));
+  await refoundCluster(config, { connect: elsewhere.connect, quietMs: 0 }, { file });
+  const z = await elsewhere.start(config);
+  t.teardown(() => z.master.close());
+  t.deepEqual(await idsOf(z.master), ['web1']);
+  const own = (member: typeof config) => readFileSync(path.join(member.pkiDir, 'master.pub'));
+  t.deepEqual(own(config), own(a.config));
 });
 
 test('a master with a store of its own, or a secret of a cluster, does not join', async (t) => {
