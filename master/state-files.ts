@@ -1,9 +1,9 @@
 /** Files of a master as they are taken to another place. */
 
 import { constants } from 'node:fs';
-import { lchown, lstat, open, readdir, stat } from 'node:fs/promises';
+import { lchown, lstat, open, readdir, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
-import { isMissing, makeDirectory } from '../runtime/index.ts';
+import { isMissing, makeDirectory, Semaphore } from '../runtime/index.ts';
 
 const maxDepth = 16;
 
@@ -33,6 +33,22 @@ export async function listFiles(
   return found.sort();
 }
 
+const filesAtATime = 16;
+
+/**
+ * Does the same with each of many, several at a time; resolves when none is under way any more.
+ * @throws what the first one that failed did
+ */
+export async function forEachFile<T>(
+  files: readonly T[],
+  work: (file: T) => Promise<void>,
+): Promise<void> {
+  const limit = new Semaphore(filesAtATime);
+  const ends = await Promise.allSettled(files.map((file) => limit.run(() => work(file))));
+  const failed = ends.find((it) => it.status === 'rejected');
+  if (failed !== undefined) throw failed.reason;
+}
+
 /** Copies a file to where there is none, durably; missing directories are made (0700). */
 export async function copyFile(from: string, to: string): Promise<void> {
   await makeDirectory(path.dirname(to), 0o700);
@@ -45,6 +61,9 @@ export async function copyFile(from: string, to: string): Promise<void> {
       }
       await target.chmod((await source.stat()).mode & 0o777);
       await target.sync();
+    } catch (error) {
+      await rm(to, { force: true });
+      throw error;
     } finally {
       await target.close();
     }

@@ -36,7 +36,7 @@ import {
   type OfflineClusterOptions,
 } from './offline-cluster.ts';
 import { notRestored } from './offline-store.ts';
-import { copyFile, giveToOwners, listFiles } from './state-files.ts';
+import { copyFile, forEachFile, giveToOwners, listFiles } from './state-files.ts';
 
 // An export is a directory (0700):
 //
@@ -137,10 +137,11 @@ async function writeExport(config: MasterConfig, staging: string, at: number): P
     if (name !== storeName) await rm(path.join(staging, name));
   }
   await rm(store, { recursive: true });
-  const files: Record<string, string> = {};
-  for (const name of await listFiles(staging)) {
+  const names = await listFiles(staging);
+  const files = Object.fromEntries(names.map((name) => [name, '']));
+  await forEachFile(names, async (name) => {
     files[name] = (await hashFile(path.join(staging, name), 'sha256')).toString('hex');
-  }
+  });
   const format = 'saltbridge-export-1' as const;
   const manifest = { format, version, madeAt: at, content, files };
   await writeFileAtomically(path.join(staging, manifestName), JSON.stringify(manifest), 0o600);
@@ -160,7 +161,7 @@ function isOfThisPlace({ cluster, stateDir, pkiDir }: MasterConfig, name: string
 }
 
 async function copyFiles(from: string, to: string, names: readonly string[]): Promise<void> {
-  for (const name of names) await copyFile(path.join(from, name), path.join(to, name));
+  await forEachFile(names, (name) => copyFile(path.join(from, name), path.join(to, name)));
 }
 
 /** The keys of a cluster as the files of a master by itself. */
@@ -234,10 +235,10 @@ export async function importStore(
   const undo: (() => Promise<void>)[] = [];
   return asTransfer(config.stateDir, async () => {
     try {
-      for (const { file, target } of moves) {
+      await forEachFile(moves, async ({ file, target }) => {
         await copyFile(file, target);
         undo.push(() => rm(target, { force: true }));
-      }
+      });
       const cluster = await placeStore(config, { from, manifest, options, undo, at: now() });
       await giveToOwners([config.stateDir, config.pkiDir]);
       const directory = storeDirectory(config.stateDir);
@@ -324,12 +325,12 @@ async function planMoves(
   const isComplete = names.length === Object.keys(files).length && names.includes(storeName);
   if (!isComplete) throw damagedExport(from, 'files are missing, or there are others');
   const moves: FileMove[] = [];
-  for (const name of names) {
+  await forEachFile(names, async (name) => {
     const file = path.join(from, name);
     const digest = (await hashFile(file, 'sha256')).toString('hex');
     // protection: exported-files
     if (files[name] !== digest) throw damagedExport(from, `${name} is not what was written`);
-    if (name === storeName) continue;
+    if (name === storeName) return;
     const [top = '', ...rest] = name.split(path.sep);
     const place = new Map([
       ['state', stateDir],
@@ -338,13 +339,13 @@ async function planMoves(
     if (place === undefined) throw damagedExport(from, `${name} is not of an export`);
     const target = path.join(place, ...rest);
     const known = await hashFile(target, 'sha256').catch(() => undefined);
-    if (known?.toString('hex') === digest) continue;
+    if (known?.toString('hex') === digest) return;
     if (await isThere(target)) {
       const message = `${target} is there already, and is not that of ${from}: move it away`;
       throw new StoreError('ERR_STORE_BACKUP', message);
     }
     moves.push({ file, target });
-  }
+  });
   return moves;
 }
 
