@@ -1,12 +1,15 @@
 import { randomBytes } from 'node:crypto';
+import { existsSync, readFileSync } from 'node:fs';
 import { open, readFile, rename, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { type Command, Option } from 'commander';
 import {
   connectExtension,
   connectLocalMaster,
+  connectMaster,
   type ExtensionClient,
   RemoteError,
+  type RemoteMasters,
 } from '../client/index.ts';
 import {
   backupOfflineStore,
@@ -29,6 +32,7 @@ import {
   type RestorePoint,
   type RunRequest,
   refoundCluster,
+  resolveMasterConfig,
   restoreMasterStore,
   type TransferReceipt,
 } from '../master/index.ts';
@@ -46,6 +50,37 @@ async function loadSingleMasterConfig(configDirectory: string): Promise<MasterCo
   if (directories.length === 0) return config;
   const choices = directories.map((it) => `-c ${path.resolve(configDirectory, it)}`).join(', ');
   throw new CommandError('ERR_TENANTS', `${config.confFile} has tenants; say which: ${choices}`);
+}
+
+/**
+ * The masters that the environment names, for commands that are not run on a master's host.
+ * @throws CommandError ERR_ARGS where the file of certificates cannot be read
+ */
+function remoteMastersOf(environment: NodeJS.ProcessEnv): RemoteMasters | undefined {
+  const { SALTBRIDGE_URL = '', SALTBRIDGE_TOKEN: token, SALTBRIDGE_CA: file } = environment;
+  const urls = SALTBRIDGE_URL.split(/[\s,]+/).filter((url) => url !== '');
+  if (urls.length === 0) return undefined;
+  const access = token === undefined ? {} : { token };
+  return { urls, ...access, ...(file === undefined ? {} : { ca: readCertificates(file) }) };
+}
+
+/** @throws CommandError ERR_ARGS for an address that is none, or over which a token would go in the clear */
+function connectElsewhere<T>(connect: () => T): T {
+  try {
+    return connect();
+  } catch (cause) {
+    if (!(cause instanceof TypeError)) throw cause;
+    throw new CommandError('ERR_ARGS', `SALTBRIDGE_URL: ${cause.message}`);
+  }
+}
+
+function readCertificates(file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (cause) {
+    const reason = errorCodeOf(cause) ?? String(cause);
+    throw new CommandError('ERR_ARGS', `SALTBRIDGE_CA: ${file} cannot be read (${reason})`);
+  }
 }
 
 /** How commands reach the master of a configuration directory. */
@@ -66,9 +101,10 @@ export interface LocalMaster {
 
 /**
  * The running master over its local socket, or, where none runs, its files. A configuration is read
- * once.
+ * once. Where the environment names masters elsewhere (`SALTBRIDGE_URL`), those are asked over HTTPS;
+ * stores and clusters that do not run are those of this host all the same.
  */
-export function createLocalMaster(): LocalMaster {
+export function createLocalMaster(environment: NodeJS.ProcessEnv = process.env): LocalMaster {
   const configs = new Map<string, Promise<MasterConfig>>();
   const configOf = (directory: string): Promise<MasterConfig> => {
     const config = configs.get(directory) ?? loadSingleMasterConfig(directory);
@@ -77,17 +113,31 @@ export function createLocalMaster(): LocalMaster {
   };
   return {
     openApi: async (directory) => {
+      const remote = remoteMastersOf(environment);
+      if (remote !== undefined) return connectElsewhere(() => connectMaster(remote));
       const { socket } = await configOf(directory);
       return connectLocalMaster({ socketPath: socket });
     },
     openExtension: async (directory, extension) => {
+      const remote = remoteMastersOf(environment);
+      if (remote !== undefined) {
+        return connectElsewhere(() => connectExtension(remote, extension));
+      }
       const { socket } = await configOf(directory);
       return connectExtension({ socketPath: socket }, extension);
     },
-    openKeys: async (directory) => openKeys(await configOf(directory)),
+    openKeys: async (directory) => {
+      const remote = remoteMastersOf(environment);
+      if (remote === undefined) return openKeys(await configOf(directory));
+      const { keys } = connectElsewhere(() => connectMaster(remote));
+      return { keys, close: async () => {} };
+    },
     openStore: async (directory) => openStore(await configOf(directory)),
     openCluster: async (directory) => openCluster(await configOf(directory)),
-    commandDefaults: configOf,
+    commandDefaults: async (directory) => {
+      const isElsewhere = remoteMastersOf(environment) !== undefined && !existsSync(directory);
+      return isElsewhere ? resolveMasterConfig({}) : configOf(directory);
+    },
   };
 }
 

@@ -3,11 +3,15 @@
 import { randomBytes } from 'node:crypto';
 import type { MasterApi } from '../master/index.ts';
 import { createJidSource } from '../minion-protocol/index.ts';
+import { failOverExtension } from './extension-client.ts';
 import {
   callerOf,
   connectLocalMaster,
   createMasterApi,
+  type ExtensionClient,
+  extensionOver,
   type LocalMaster,
+  localConnection,
   type RemoteMaster,
   remoteConnection,
 } from './master-client.ts';
@@ -36,4 +40,18 @@ export function connectMaster(options: MasterClientOptions): MasterApi {
   return createMasterApi(
     failOverCaller(new MasterList(options), createJidSource(Date.now, suffix)),
   );
+}
+
+/**
+ * An extension of a master: by its local socket, or over HTTPS with the rights of the token's user,
+ * where methods that take no token are for who may do everything. With `urls`, calls go on to the next
+ * master as those of {@link connectMaster} do: runs of commands and plans are the same run there;
+ * anything else that may have been done fails with ERR_OUTCOME_UNKNOWN.
+ * @param extension - its name, for instance `bridge`
+ * @throws TypeError as {@link connectMaster}
+ */
+export function connectExtension(options: MasterClientOptions, extension: string): ExtensionClient {
+  if ('socketPath' in options) return extensionOver(localConnection(options), extension);
+  if ('urls' in options) return failOverExtension(new MasterList(options), extension);
+  return extensionOver(remoteConnection(options), extension);
 }

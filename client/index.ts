@@ -1,13 +1,12 @@
 /** The client of a running master, for other rooms. */
 
-export { connectMaster } from './connect.ts';
+export { connectExtension, connectMaster } from './connect.ts';
 export { clientErrors, RemoteError } from './errors.ts';
 export { failOverExtension } from './extension-client.ts';
 export { type MasterSource, maxWaitingCalls, type ReachedMaster } from './fail-over.ts';
 export {
   type Connection,
   callerOf,
-  connectExtension,
   connectLocalMaster,
   createMasterApi,
   type ExtensionClient,
@@ -18,4 +17,5 @@ export {
   openMethodStream,
   type RemoteMaster,
 } from './master-client.ts';
+export type { RemoteMasters } from './master-list.ts';
 export { failOverCaller } from './settled-jobs.ts';

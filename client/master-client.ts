@@ -426,12 +426,8 @@ export interface ExtensionClient {
   stream<T>(method: string, parameters?: object, signal?: AbortSignal): AsyncIterable<T>;
 }
 
-/**
- * An extension of a master on this host, by its local socket.
- * @param extension - its name, for instance `bridge`
- */
-export function connectExtension(master: LocalMaster, extension: string): ExtensionClient {
-  const connection = localConnection(master);
+/** An extension of one master. */
+export function extensionOver(connection: Connection, extension: string): ExtensionClient {
   return {
     call: (method, parameters = {}) => callMethod(connection, `${extension}.${method}`, parameters),
     stream: (method, parameters = {}, signal) =>

@@ -238,6 +238,7 @@ export {
   extensionStream,
   failCall,
   methodsWithUser,
+  namedMethods,
   parseParameters,
   refuseMethod,
   rpcMethods,

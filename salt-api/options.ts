@@ -2,7 +2,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
-import type { HttpApiOptions, MasterConfig } from '../master/index.ts';
+import type { HttpApiOptions, MasterConfig, RpcTable } from '../master/index.ts';
 import type { SendPool } from '../runtime/index.ts';
 import { SaltApiError } from './errors.ts';
 import type { StreamLimiter } from './event-stream.ts';
@@ -21,6 +21,11 @@ export interface SaltApiTls {
 export interface SaltApiPlugin {
   /** For instance `/bridge/v1`; behind `rootPrefix`. */
   readonly prefix: string;
+  /**
+   * Methods that are called as `/rpc/<name>`, as at the local socket: those of users with the token of
+   * whoever calls, others by who may do everything. Default: none.
+   */
+  readonly methods?: () => RpcTable;
   register(app: FastifyInstance, doors: SaltApiPluginContext): void;
 }
 

@@ -3,17 +3,21 @@
 import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
 import {
+  inTime,
   readMarkedJson,
   type SharedArea,
   type StateChange,
   type StateOperation,
   StoreError,
+  timeLimit,
   writeMarkedJson,
 } from '../../master/index.ts';
 import { RunUpdates } from './run-updates.ts';
 import type { TrackedRun } from './tracked-run.ts';
 
 const lookMs = 5000;
+/** A member may hear so much later than others of a run that has begun. */
+const hearMs = 500;
 const nobody = '';
 /** That no row has. */
 const noRevision = Number.MAX_SAFE_INTEGER;
@@ -61,6 +65,8 @@ export class ClusterRuns<C extends object> {
   /** Ends what this process does of a run that another one has now. */
   readonly #held = new Map<string, AbortController>();
   readonly #waiting = new Map<string, Set<() => void>>();
+  /** Told when a run is heard of that somebody asks for. */
+  readonly #expected = new Map<string, () => void>();
   readonly #timer: NodeJS.Timeout;
   #looking: Promise<void> = Promise.resolve();
   #isClosed = false;
@@ -145,10 +151,20 @@ export class ClusterRuns<C extends object> {
     });
   }
 
-  /** What it takes to ask for a run again that is not over. */
+  /** What it takes to ask for a run again that is not over; waits a moment to hear of it. */
   async find(id: string): Promise<C | undefined> {
+    if (!this.#rows.has(id)) await this.#heard(id);
     const entry = await this.#options.state.get(this.#key(id));
     return entry === undefined ? undefined : this.#unpack(entry.value).call;
+  }
+
+  async #heard(id: string): Promise<void> {
+    const limit = timeLimit(hearMs);
+    const heard = new Promise<void>((resolve) => {
+      this.#expected.set(id, resolve);
+    });
+    await inTime(heard, limit.signal).finally(limit.clear);
+    this.#expected.delete(id);
   }
 
   /** Has whoever runs it end it; nothing happens where it is over. */
@@ -271,6 +287,7 @@ export class ClusterRuns<C extends object> {
       const { value, revision } = change.entry;
       const row = { ...headOf(value), revision };
       this.#rows.set(id, row);
+      this.#expected.get(id)?.();
       if (row.process === nobody) this.#look();
       else this.#updates.passOn(id, row.process);
       const isOwn = row.process === this.#process;

@@ -85,6 +85,7 @@ export interface RunStarted {
 export function commandMethods(api: CommandApi, host: ExtensionHost): RpcTable {
   return {
     commands: extensionMethod({
+      access: 'user',
       parameters: ListParameters,
       call: async (_master, { token, service }) => {
         const mayCall = await callableCommands(host, rpcCallerOf(token, service));
@@ -96,6 +97,7 @@ export function commandMethods(api: CommandApi, host: ExtensionHost): RpcTable {
       call: async (_master, { name }) => api.show(name),
     }),
     run: extensionStream({
+      access: 'user',
       parameters: RunParameters,
       call: async function* (
         _master,
@@ -121,6 +123,7 @@ export function firstRunUpdate({ id, minions, isRepeated }: CommandHandle): RunS
 
 /** The operator, where nobody else is named. */
 export function rpcCallerOf(token: string | undefined, service: string | undefined): CommandCaller {
+  // protection: services-of-users
   if (token !== undefined) return { token };
   return service === undefined ? 'local' : { kind: 'service', name: service };
 }

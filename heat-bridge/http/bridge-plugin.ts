@@ -1,7 +1,7 @@
 /** `/bridge/v1` over HTTP: what all its routes have. */
 
 import type { FastifyInstance } from 'fastify';
-import { AuthenticationError, TokenBuckets } from '../../master/index.ts';
+import { AuthenticationError, type RpcTable, TokenBuckets } from '../../master/index.ts';
 import { writeJson } from '../../runtime/index.ts';
 import type { BridgeModule } from '../bridge-module.ts';
 import { sendBridgeError } from '../errors.ts';
@@ -36,6 +36,8 @@ export function limitRefusedTokens(
 /** Where the routes are, for an HTTP server such as salt-api's. */
 export interface BridgePlugin {
   readonly prefix: string;
+  /** As at the local socket: `bridge.<name>`. */
+  methods(): RpcTable;
   register(app: FastifyInstance, doors: HttpServerContext): void;
 }
 
@@ -43,6 +45,7 @@ export interface BridgePlugin {
 export function createBridgePlugin(parts: () => readonly BridgeModule<unknown>[]): BridgePlugin {
   return {
     prefix: '/bridge/v1',
+    methods: () => ({ bridge: Object.assign({}, ...parts().map(({ rpc }) => rpc)) }),
     register: (app, doors) => {
       app.addContentTypeParser('application/json', doors.readJson);
       app.setReplySerializer((payload) => writeJson(payload));

@@ -80,6 +80,7 @@ export interface PlanStarted {
 export function planMethods(api: PlanApi, host: ExtensionHost): RpcTable {
   return {
     plans: extensionMethod({
+      access: 'user',
       parameters: ListParameters,
       call: async (_master, { token, service }) => {
         const mayCall = await callableCommands(host, rpcCallerOf(token, service));
@@ -91,6 +92,7 @@ export function planMethods(api: PlanApi, host: ExtensionHost): RpcTable {
       call: async (_master, { name }) => api.show(name),
     }),
     runPlan: extensionStream({
+      access: 'user',
       parameters: RunPlanParameters,
       call: async function* (_master, { plan, params, token, service, ...rest }, end) {
         // JSON, as it came.
@@ -101,12 +103,14 @@ export function planMethods(api: PlanApi, host: ExtensionHost): RpcTable {
       audit: { action: 'plan.run', writtenBy: 'plans' },
     }),
     followPlan: extensionStream({
+      access: 'user',
       parameters: FindParameters,
       call: async function* (_master, { id, token, service }, end) {
         yield* streamPlanRun(await api.find(id, rpcCallerOf(token, service)), end);
       },
     }),
     cancelPlan: extensionMethod({
+      access: 'user',
       parameters: CancelParameters,
       call: async (_master, { id, undo = true, token, service }) => {
         const handle = await api.find(id, rpcCallerOf(token, service));

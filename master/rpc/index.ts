@@ -3,6 +3,7 @@ export {
   extensionMethod,
   extensionStream,
   methodsWithUser,
+  namedMethods,
   rpcMethods,
   rpcTable,
 } from './methods.ts';

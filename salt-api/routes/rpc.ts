@@ -3,6 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import {
   type AuditRequester,
   failCall,
+  namedMethods,
   parseParameters,
   refuseMethod,
   rpcMethods,
@@ -26,6 +27,8 @@ const maxOpenBytes = 8192;
 const maxDepth = 64;
 
 export function addRpcRoutes(app: FastifyInstance, context: ApiContext): void {
+  const more = context.options.plugins.map(({ methods }) => namedMethods(methods?.() ?? {}));
+  const served = new Map([...rpcMethods, ...more.flatMap((methods) => [...methods])]);
   addRoute(app, '/rpc/:method', {
     POST: {
       about: rpcOperation(),
@@ -33,7 +36,7 @@ export function addRpcRoutes(app: FastifyInstance, context: ApiContext): void {
         const end = requestEndSignal(context, reply);
         takeOver(reply);
         const name = nameOf(request);
-        const method = rpcMethods.get(name);
+        const method = served.get(name);
         const { raw: response } = reply;
         if (method === undefined) refuseMethod(response, name);
         else {

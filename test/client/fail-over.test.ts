@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import { freePort } from '../../bench/free-port.ts';
+import { createLocalMaster } from '../../cli/local-master.ts';
 import { connectMaster } from '../../client/index.ts';
 import type { MasterApi } from '../../master/index.ts';
 import { createSaltApi, type SaltApi } from '../../salt-api/index.ts';
@@ -138,6 +139,24 @@ test.serial('a call goes to the next master where the first cannot be reached', 
   const { jid } = await api.jobs.publish({ tgt: 'any', fun: 'test.ping' });
   t.is((await api.jobs.show(jid)).jid, jid);
 });
+
+test.serial(
+  'commands reach the masters that the environment names, and read no configuration',
+  async (t) => {
+    const { openApi, openKeys, commandDefaults } = createLocalMaster({
+      SALTBRIDGE_URL: `http://127.0.0.1:${await freePort()}, ${urlB}`,
+      SALTBRIDGE_TOKEN: await tokenOf('ann'),
+    });
+    const none = path.join(directory, 'none');
+    t.is((await (await openApi(none)).cluster.status())?.member, 'b');
+    t.deepEqual(await (await openKeys(none)).keys.list(), await b.master.keys.list());
+    t.is(typeof (await commandDefaults(none)), 'object');
+    const clear = createLocalMaster({ SALTBRIDGE_URL: 'http://master.example:8000' });
+    await t.throwsAsync(clear.openApi(none), { code: 'ERR_ARGS', message: /https/ });
+    const missing = createLocalMaster({ SALTBRIDGE_URL: urlB, SALTBRIDGE_CA: none });
+    await t.throwsAsync(missing.openApi(none), { code: 'ERR_ARGS' });
+  },
+);
 
 test.serial('no address may be one over which a token goes in the clear', (t) => {
   const urls = [urlB, 'http://master.example:8000'];

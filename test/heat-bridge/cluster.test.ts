@@ -4,18 +4,23 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import { allow } from '../../acl/index.ts';
+import { connectExtension, type ExtensionClient } from '../../client/index.ts';
 import { ClusterRuns } from '../../heat-bridge/commands/cluster-runs.ts';
 import {
   type Bridge,
+  type CommandUpdate,
   createBridge,
   type PlanUpdate,
+  type RunStarted,
   type StackDetails,
 } from '../../heat-bridge/index.ts';
 import { createSilentLogger } from '../../master/index.ts';
 import type { MinionFunction } from '../../minion-protocol/index.ts';
+import { createSaltApi } from '../../salt-api/index.ts';
 import { type ClusterMaster, ClusterMasters } from '../helpers/cluster-masters.ts';
 import { until, within } from '../helpers/deadline.ts';
 import { collect } from '../helpers/fleet.ts';
+import { TcpProxy } from '../helpers/tcp-proxy.ts';
 import { eventually } from '../interop/eventually.ts';
 import { type TestMember, twoMembers } from './cluster.ts';
 import { type StandInHeat, startStandInHeat } from './deployments/stand-in-heat.ts';
@@ -26,6 +31,11 @@ const ofStacks = allow('deployments', {
   subject: { service: 'deployments' },
   action: 'command',
   resource: { fun: 'demo.*', within: 'web*' },
+});
+const ofBob = allow('bob', {
+  subject: { user: 'bob' },
+  action: 'command',
+  resource: { fun: 'demo.*', within: 'web1' },
 });
 const newBridge = (): Bridge => createBridge({ commands: [echo], plans: [twice] });
 let heat: StandInHeat;
@@ -50,7 +60,9 @@ test.before(async () => {
   heat = await startStandInHeat({ teardown: (end) => (closeHeat = end) });
   const masters = new ClusterMasters(directory, {
     keysize: 2048,
-    acl: acl([grant, ofStacks]),
+    acl: acl([grant, ofStacks, ofBob]),
+    externalAuth: { sharedsecret: { ann: ['.*', '@runner', '@wheel'], bob: ['test.*'] } },
+    eauth: { sharedsecret: 'secret' },
     bridge: {
       handles: { endpoints: [heat.origin] },
       deployments: { poll_interval: 1, retry_max_delay: 1 },
@@ -184,6 +196,54 @@ test.serial('a stack of one member is followed by the one with the lease, for al
   t.is(first?.minion, 'web1');
   t.deepEqual((await bridges.b.stacks.show('site')).followed, []);
   await t.throwsAsync(bridges.b.stacks.remove('another'), { code: 'ERR_STACK_UNKNOWN' });
+});
+
+/** The HTTP API of a member, over a line that can be closed. */
+async function serve(
+  t: ExecutionContext,
+  { master }: ClusterMaster,
+  { http }: Bridge,
+): Promise<TcpProxy> {
+  const api = await createSaltApi(master, { host: '127.0.0.1', plugins: [http] });
+  t.teardown(() => api.close());
+  const line = await TcpProxy.start((await api.listen()).port);
+  t.teardown(() => line.close());
+  return line;
+}
+
+test.serial('a client of the bridge goes on with the next member, with its rights', async (t) => {
+  const first = await serve(t, a, bridges.a);
+  const second = await serve(t, b, bridges.b);
+  const clientOf = async (username: string): Promise<ExtensionClient> => {
+    const credentials = { username, password: 'secret', eauth: 'sharedsecret' };
+    const { token } = await b.master.logins.login(credentials);
+    const urls = [first, second].map(({ port }) => `http://127.0.0.1:${port}`);
+    return connectExtension({ urls, token }, 'bridge');
+  };
+  const [ann, bob] = [await clientOf('ann'), await clientOf('bob')];
+  const request = { command: 'demo.echo', tgt: 'web1', params: { text: 'http' } };
+  const running = collect(bob.stream<RunStarted | CommandUpdate>('run', request));
+  const call = await heard('http');
+  const listed = await bridges.b.stacks.list();
+  t.deepEqual(await ann.call<typeof listed>('stacks.list'), listed);
+  await t.throwsAsync(bob.call('stacks.list'), { code: 'ERR_DENIED' });
+  // The service may do it there.
+  await a.master.keys.create({ id: 'web2', force: true });
+  for (const more of [{}, { service: 'bridge' }]) {
+    const refused = collect(bob.stream('run', { ...request, tgt: 'web2', ...more }));
+    const expected = { code: 'ERR_COMMAND_DENIED' };
+    await t.throwsAsync(within('a refusal', refused), expected);
+  }
+  first.close();
+  call.answer();
+  const updates = await within('the run', running);
+  t.like(updates[0], { type: 'begun', isRepeated: false });
+  const results = [{ minion: 'web1', return: 'http' }];
+  t.like(updates.at(-1), { type: 'outcome', outcome: { status: 'succeeded', results } });
+  // Where it was over before it was found again, the outcome alone is told.
+  t.true(updates.filter(({ type }) => type === 'result').length <= 1);
+  t.deepEqual(await ann.call<typeof listed>('stacks.list'), listed);
+  await heard('http');
 });
 
 test.serial(

@@ -2208,6 +2208,11 @@ export const catalogue: readonly Threat[] = [
     ],
   },
   {
+    id: 'H-107',
+    threat: 'over the HTTP API, methods of the bridge do more than their caller may',
+    tests: [clusterRuns('a client of the bridge goes on with the next member, with its rights')],
+  },
+  {
     id: 'H-86m',
     threat: 'cluster: who has one master writes its audit log anew',
     tests: [
