@@ -214,6 +214,13 @@ test("a member's keys take the place of another master's, which are moved aside"
   t.teardown(() => b.master.close());
   t.is(readFileSync(stray, 'utf8'), readFileSync(path.join(a.config.pkiDir, 'master.pub'), 'utf8'));
   t.true(existsSync(path.join(config.pkiDir, 'minions', 'web1')));
+  // What others decide while it is stopped is there when it leaves.
+  const c = await masters.join('c', a);
+  t.teardown(() => c.master.close());
+  await b.master.close();
+  await a.master.keys.create({ id: 'web2' });
+  await leaveCluster(config, { connect: masters.connect });
+  t.deepEqual(readdirSync(path.join(config.pkiDir, 'minions')).sort(), ['web1', 'web2']);
 });
 
 /** An account of a service, where root copies for it. */

@@ -335,6 +335,8 @@ test('a cluster has a name and NATS servers, and each of its options is checked'
     [{ ...cluster, secretFile: 'secret' }, /an absolute path/],
     [{ ...cluster, membr: 'a' }, /did you mean member/],
     [{ ...cluster, replicas: 9 }, /1 to 5/],
+    [{ ...cluster, user: 'a', nkeyFile: '/a' }, /user and nkey_file are set, expected one of/],
+    [{ ...cluster, nkeyFile: 'a' }, /an absolute path/],
   ] as const) {
     const given = { cluster: wrong } as unknown as Partial<MasterOptions>;
     t.throws(() => resolveMasterConfig(given), { code: 'ERR_OPTION_TYPE', message: expected });
