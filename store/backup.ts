@@ -86,6 +86,8 @@ export interface BackupReceipt {
   /** Where it is; the whole path. */
   readonly file: string;
   readonly bytes: number;
+  /** Of a member of a cluster: it has the log at least up to this position. */
+  readonly position?: number;
 }
 
 const partialName = /^\.saltbridge-backup-(\d+)-/;

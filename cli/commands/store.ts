@@ -117,8 +117,10 @@ async function backUp(
   { openStore, stdout }: CommandContext,
 ): Promise<void> {
   const receipt = await (await openStore(configDir)).backup(target);
+  const { file, bytes, position } = receipt;
+  const until = position === undefined ? '' : `, up to position ${position} of the log`;
   if (json) await printJson(stdout, receipt);
-  else await printLine(stdout, `${escapeName(receipt.file)} (${receipt.bytes} bytes)`);
+  else await printLine(stdout, `${escapeName(file)} (${bytes} bytes)${until}`);
 }
 
 async function restore(

@@ -292,7 +292,7 @@ class TableLogStore extends TableStore implements LogStore {
       const receipt = await this.#held.backup(target);
       await this.#applied(await this.#appender.append({ kind: 'snapshot', position }));
       await this.#trim();
-      return receipt;
+      return { ...receipt, position };
     });
   }
 

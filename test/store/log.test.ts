@@ -443,8 +443,10 @@ test('a backup is brought to a position or a time by what the log has after it',
   const { cluster, a } = await start(t, 'a', clock);
   await a.write([put('1')]);
   const backup = path.join(cluster.directory, 'backup');
-  await a.backup(backup);
+  const { position: known } = await a.backup(backup);
   const { position: saved } = a.status;
+  // The entry behind it says that there is a backup.
+  t.is(known, saved - 1);
   for (const name of ['2', '3', '4']) {
     now += 1000;
     await a.write([put(name)]);
