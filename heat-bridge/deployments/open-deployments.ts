@@ -216,37 +216,16 @@ export async function openDeployments(
       log.error({ err: error }, 'deployments of a stack that was removed are kept');
     });
   };
-  const apiFor = (owned: (given: StackRegistration) => Subject): StacksApi => ({
-    add: async (given, { owner, replaces = false } = {}) => {
-      const registration = parseStackRegistration(given);
-      const subject = owned(registration);
-      const stack = await registry.add(registration, { owner, subject }, replaces);
-      return registry.infoOf(stack);
-    },
-    list: async ({ owner } = {}) =>
-      registry.all
-        .filter((it) => owner === undefined || it.owner === owner)
-        .map((it) => registry.infoOf(it)),
-    show: async (name, { owner } = {}) => {
-      const stack = registry.find(name, owner);
-      return {
-        ...registry.infoOf(stack),
-        followed: followers.statusOf(stack.id),
-        deployments: records.ofStack(stack.id).slice(-1_000).map(deploymentInfoOf),
-      };
-    },
-    remove: async (name, { owner } = {}) => {
-      const stack = await registry.remove(name, owner);
-      await forget(stack.id);
-      return registry.infoOf(stack);
-    },
-  });
-  const local = apiFor(({ service: name = defaultService }) => ({ kind: 'service', name }));
+  const parts = { registry, followers, records, forget };
+  const local = createStacksApi(parts, ({ service: name = defaultService }) => ({
+    kind: 'service',
+    name,
+  }));
   const api = audited(stackMethods(local), { stacks: local }, host.audit).stacks;
   return {
     api,
     as: (requester, subject) => {
-      const stacks = apiFor(() => subject);
+      const stacks = createStacksApi(parts, () => subject);
       return audited(stackMethods(stacks), { stacks }, host.audit, requester).stacks;
     },
     rpc: stackMethods(api),
@@ -266,6 +245,46 @@ export async function openDeployments(
       followers.end();
       await codeRunner.close();
       await followers.done;
+    },
+  };
+}
+
+interface StacksApiParts {
+  readonly registry: StackRegistry;
+  readonly followers: Pick<StackFollowers, 'statusOf'>;
+  readonly records: Pick<DeploymentRecords, 'ofStack'>;
+  /** Ends what is done for a stack that was removed; durable when it resolves. */
+  readonly forget: (id: string) => Promise<void>;
+}
+
+/** @param subjectOf - whose rules hold for what is registered */
+function createStacksApi(
+  { registry, followers, records, forget }: StacksApiParts,
+  subjectOf: (given: StackRegistration) => Subject,
+): StacksApi {
+  return {
+    add: async (given, { owner, replaces = false } = {}) => {
+      const registration = parseStackRegistration(given);
+      const subject = subjectOf(registration);
+      const stack = await registry.add(registration, { owner, subject }, replaces);
+      return registry.infoOf(stack);
+    },
+    list: async ({ owner } = {}) =>
+      registry.all
+        .filter((it) => owner === undefined || it.owner === owner)
+        .map((it) => registry.infoOf(it)),
+    show: async (name, { owner } = {}) => {
+      const stack = registry.find(name, owner);
+      return {
+        ...registry.infoOf(stack),
+        followed: followers.statusOf(stack.id),
+        deployments: records.ofStack(stack.id).slice(-1_000).map(deploymentInfoOf),
+      };
+    },
+    remove: async (name, { owner } = {}) => {
+      const stack = await registry.remove(name, owner);
+      await forget(stack.id);
+      return registry.infoOf(stack);
     },
   };
 }
