@@ -29,14 +29,10 @@ export interface TestNatsServer {
   start(): Promise<void>;
 }
 
-/**
- * @param config - lines of its configuration besides the address
- * @param hasJetStream - without an operator it can have one
- */
+/** @param config - lines of its configuration besides the address */
 export async function startNatsServer(
   t: ExecutionContext,
   config: readonly string[] = [],
-  hasJetStream = true,
 ): Promise<TestNatsServer> {
   const directory = temporaryDirectory(t);
   const store = path.join(directory, 'store');
@@ -44,8 +40,8 @@ export async function startNatsServer(
   const port = await freePort();
   const host = `127.0.0.1:${port}`;
   const file = path.join(directory, 'nats.conf');
-  const jetstream = hasJetStream ? [`jetstream { store_dir: ${JSON.stringify(store)} }`] : [];
-  const lines = [`listen: ${host}`, ...jetstream, ...config];
+  const jetstream = `jetstream { store_dir: ${JSON.stringify(store)} }`;
+  const lines = [`listen: ${host}`, jetstream, ...config];
   writeFileSync(file, lines.join('\n'));
   let server: ChildProcess | undefined;
   const stop = (): Promise<void> => killChild(server);

@@ -16,6 +16,7 @@ import { foundLog } from '../../store/log/founding.ts';
 import { openJetStreamLog } from '../../store/log/jetstream-log.ts';
 import { type LogStore, openLogStore } from '../../store/log/log-store.ts';
 import { until } from '../helpers/deadline.ts';
+import { startOperatorServer } from '../helpers/nats-accounts.ts';
 import { hasNatsServer, startNatsServer } from '../helpers/nats-server.ts';
 import { longSerialTest, testWhere } from '../helpers/needs.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
@@ -268,4 +269,17 @@ onServers('the rights that are documented suffice; fewer are refused, more are t
     again.status.warnings.join(),
     /right to subscribe to all subjects, and to purge or delete/,
   );
+});
+
+onServers('a cluster begins with credentials of an account, as nsc writes them', async (t) => {
+  const { server, credentialsFile } = await startOperatorServer(t);
+  const nats = [`nats://${server.host}`];
+  const cluster = { name: 'test', nats, member: 'a', replicas: 1 };
+  const config = resolveMasterConfig({
+    ...directories(temporaryDirectory(t)),
+    cluster: { ...cluster, credentialsFile },
+  });
+  await t.throwsAsync(initCluster({ ...config, cluster }), refusedRights);
+  await initCluster(config);
+  await t.throwsAsync(initCluster(config), { code: 'ERR_CLUSTER_FOUNDED' });
 });

@@ -12,6 +12,7 @@ import { natsReceiver, subjectOf } from '../../../master/events/nats-receiver.ts
 import { createLogger } from '../../../master/index.ts';
 import { createMemoryStore } from '../../../store/index.ts';
 import { makeCertificate } from '../../helpers/certificate.ts';
+import { startOperatorServer } from '../../helpers/nats-accounts.ts';
 import { natsTest, startNatsServer } from '../../helpers/nats-server.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 
@@ -168,54 +169,7 @@ natsTest('a server without TLS gets nothing where TLS is asked for', async (t) =
 });
 
 natsTest('credentials of an account are read from a file, as nsc writes them', async (t) => {
-  const [operator, account, user] = [
-    nkeys.createOperator(),
-    nkeys.createAccount(),
-    nkeys.createUser(),
-  ];
-  const sign = (
-    issuer: typeof operator,
-    { type, name, sub }: { type: string; name: string; sub: string },
-  ): string => {
-    const claims = { jti: name, iat: 1, iss: issuer.getPublicKey(), name, sub };
-    const limits = {
-      subs: -1,
-      data: -1,
-      payload: -1,
-      imports: -1,
-      exports: -1,
-      conn: -1,
-      leaf: -1,
-    };
-    const nats = { type, version: 2, ...(type === 'account' ? { limits } : limits) };
-    const parts = [
-      { typ: 'JWT', alg: 'ed25519-nkey' },
-      { ...claims, nats },
-    ];
-    const text = parts.map((it) => Buffer.from(JSON.stringify(it)).toString('base64url')).join('.');
-    return `${text}.${Buffer.from(issuer.sign(Buffer.from(text))).toString('base64url')}`;
-  };
-  const [operatorId, accountId] = [operator.getPublicKey(), account.getPublicKey()];
-  const operatorJwt = sign(operator, { type: 'operator', name: 'o', sub: operatorId });
-  const accountJwt = sign(operator, { type: 'account', name: 'a', sub: accountId });
-  const userJwt = sign(account, { type: 'user', name: 'u', sub: user.getPublicKey() });
-  const server = await startNatsServer(
-    t,
-    [
-      `operator: ${operatorJwt}`,
-      'resolver: MEMORY',
-      `resolver_preload: { ${accountId}: ${accountJwt} }`,
-    ],
-    false,
-  );
-  const credentialsFile = path.join(temporaryDirectory(t), 'bus.creds');
-  const seed = Buffer.from(user.getSeed()).toString();
-  const block = (name: string, body: string): string =>
-    `-----BEGIN ${name}-----\n${body}\n------END ${name}------\n`;
-  writeFileSync(
-    credentialsFile,
-    `${block('NATS USER JWT', userJwt)}\n${block('USER NKEY SEED', seed)}`,
-  );
+  const { server, credentialsFile } = await startOperatorServer(t);
   const options = exportTo(server.host, { jetstream: false });
   await t.notThrowsAsync(sendOne({ ...options, credentialsFile }));
   await t.throwsAsync(sendOne(options), { message: /authorization/i });
