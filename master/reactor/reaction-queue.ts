@@ -192,7 +192,11 @@ export class ReactionQueue {
   readonly #revisions = new Map<string, number>();
   /** Of which nobody knows whether they were kept: they are taken over where they were. */
   readonly #unconfirmed = new Set<string>();
+  /** In a cluster: of each reaction, who has the runs that are not over, in the order of the log. */
+  readonly #order = new Map<string, Map<string, string>>();
+  readonly #reactions = new Map<string, string>();
   #onLeft: () => void = () => {};
+  #onEnded: (reaction: string) => void = () => {};
 
   private constructor(options: ReactionQueueOptions) {
     this.#options = options;
@@ -209,6 +213,26 @@ export class ReactionQueue {
   /** Told when another member of the cluster has left a run. */
   set onLeft(listener: () => void) {
     this.#onLeft = listener;
+  }
+
+  /** Told the reaction of each run that has ended at another member of the cluster. */
+  set onEnded(listener: (reaction: string) => void) {
+    this.#onEnded = listener;
+  }
+
+  /**
+   * In a cluster: so many runs of a reaction that are not over, of all members. Before a run in the
+   * order of the log nothing comes later, so that all members agree on what is among them.
+   * @returns jids; `undefined`: all runs are of this process
+   */
+  first(reaction: string, count: number): readonly string[] | undefined {
+    if (this.#options.cluster === undefined) return undefined;
+    const jids: string[] = [];
+    for (const jid of this.#order.get(reaction)?.keys() ?? []) {
+      if (jids.length >= count) break;
+      jids.push(jid);
+    }
+    return jids;
   }
 
   /** Keeps runs that end from now on so many milliseconds. */
@@ -297,13 +321,17 @@ export class ReactionQueue {
     const jid = (change.type === 'put' ? change.entry : change).key.at(-1) ?? '';
     const { cluster } = this.#options;
     if (change.type === 'delete') {
+      const reaction = this.#reactions.get(jid);
       this.#open.delete(jid);
       this.#elsewhere.delete(jid);
       this.#revisions.delete(jid);
+      this.#reactions.delete(jid);
+      if (reaction !== undefined) this.#leaveOrder(reaction, jid);
       return;
     }
     const { value, revision } = change.entry;
     const run = unpackOpenRun(value);
+    if (cluster !== undefined) this.#enterOrder(run);
     const isOwn = run.process === this.#process && !this.#unconfirmed.has(jid);
     if (cluster === undefined || isOwn) {
       this.#elsewhere.delete(jid);
@@ -313,6 +341,23 @@ export class ReactionQueue {
     }
     this.#setAside(run, revision);
     if (run.process === nobody) this.#onLeft();
+  }
+
+  /** Whoever takes a run comes behind those that others have by then. */
+  #enterOrder({ reaction, jid, process = nobody }: OpenRun): void {
+    const order = this.#order.get(reaction) ?? new Map<string, string>();
+    this.#order.set(reaction, order);
+    this.#reactions.set(jid, reaction);
+    if (order.get(jid) === process) return;
+    order.delete(jid);
+    order.set(jid, process);
+  }
+
+  #leaveOrder(reaction: string, jid: string): void {
+    const order = this.#order.get(reaction);
+    order?.delete(jid);
+    if (order?.size === 0) this.#order.delete(reaction);
+    this.#onEnded(reaction);
   }
 
   /** How many of a reaction are not over. */
@@ -380,9 +425,11 @@ export class ReactionQueue {
     this.#open.set(jid, sent);
   }
 
-  /** Leaves a run in the store, for the next start. */
+  /** Leaves a run in the store, for the next start; in a cluster it is taken again soon. */
   leave(jid: string): void {
+    const run = this.#open.get(jid);
     this.#open.delete(jid);
+    if (run !== undefined) this.#doubt(run);
   }
 
   /** Ends a run; durable when it resolves. */
@@ -396,10 +443,15 @@ export class ReactionQueue {
     const condition = this.#condition(jid);
     // Where the store fails, the next start finds it again; until then it is over.
     this.#open.delete(jid);
-    await this.#options.store.write([
-      { op: 'delete', key: openKey(jid), ...condition },
-      { op: 'put', key: endedKey(jid), value: packRun(ended), expiresAt },
-    ]);
+    try {
+      await this.#options.store.write([
+        { op: 'delete', key: openKey(jid), ...condition },
+        { op: 'put', key: endedKey(jid), value: packRun(ended), expiresAt },
+      ]);
+    } catch (error) {
+      if (!isConflict(error)) this.#doubt(run);
+      throw error;
+    }
     return ended;
   }
 

@@ -209,7 +209,8 @@ export interface ReactionWorkerOptions extends ReactionCalls {
 /** Executes the queue. Runs of one reaction start in the order in which they were queued. */
 export class ReactionWorker {
   readonly #options: ReactionWorkerOptions;
-  readonly #waiting = new Map<string, OpenRun[]>();
+  /** By reaction and jid. */
+  readonly #waiting = new Map<string, Map<string, OpenRun>>();
   /** Runs under way, by reaction. */
   readonly #running = new Map<string, number>();
   readonly #work = new Set<Promise<void>>();
@@ -220,10 +221,9 @@ export class ReactionWorker {
 
   /** Takes a run that is in the queue. */
   start(run: OpenRun): void {
-    const waiting = this.#waiting.get(run.reaction) ?? [];
-    waiting.push(run);
-    this.#waiting.set(run.reaction, waiting);
-    this.#startNext(run.reaction);
+    const waiting = this.#waiting.get(run.reaction) ?? new Map<string, OpenRun>();
+    this.#waiting.set(run.reaction, waiting.set(run.jid, run));
+    this.startNext(run.reaction);
   }
 
   /** Takes what a master before this one left; what has come since is taken already. */
@@ -238,16 +238,21 @@ export class ReactionWorker {
     await Promise.all(this.#work);
   }
 
-  #startNext(name: string): void {
+  /** Starts what may run now of a reaction. */
+  startNext(name: string): void {
     const { closing, log, queue } = this.#options;
     const { maxConcurrent = 1 } = this.#find(name)?.reaction ?? {};
     const running = this.#running.get(name) ?? 0;
     if (running >= maxConcurrent || closing.aborted) return;
-    const run = this.#waiting.get(name)?.shift();
-    if (run === undefined) {
-      if (running === 0) this.#waiting.delete(name);
-      return;
-    }
+    const waiting = this.#waiting.get(name);
+    if (waiting === undefined) return;
+    if (waiting.size === 0 && running === 0) this.#waiting.delete(name);
+    // protection: concurrency-of-all-members
+    const mayRun = queue.first(name, maxConcurrent) ?? waiting.keys();
+    const jid = firstIn(mayRun, waiting);
+    const run = waiting.get(jid ?? '');
+    if (run === undefined) return;
+    waiting.delete(run.jid);
     this.#running.set(name, running + 1);
     const work = this.#perform(run).catch((error: unknown) => {
       queue.leave(run.jid);
@@ -256,10 +261,10 @@ export class ReactionWorker {
     this.#track(
       work.finally(() => {
         this.#running.set(name, (this.#running.get(name) ?? 1) - 1);
-        this.#startNext(name);
+        this.startNext(name);
       }),
     );
-    this.#startNext(name);
+    this.startNext(name);
   }
 
   async #perform(run: OpenRun): Promise<void> {
@@ -309,6 +314,14 @@ export class ReactionWorker {
       .finally(() => this.#work.delete(done));
     this.#work.add(done);
   }
+}
+
+function firstIn(
+  jids: Iterable<string>,
+  waiting: ReadonlyMap<string, OpenRun>,
+): string | undefined {
+  for (const jid of jids) if (waiting.has(jid)) return jid;
+  return undefined;
 }
 
 /** Ends early with the signal. */

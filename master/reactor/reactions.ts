@@ -391,6 +391,7 @@ export async function createReactor(deps: ReactionDeps): Promise<Reactions> {
       worker.resume(left);
       if (cluster !== undefined) {
         queue.onLeft = takeOver;
+        queue.onEnded = (reaction) => worker.startNext(reaction);
         duties?.onHeld(takeOver);
         const timer = setInterval(takeOver, takeOverMs).unref();
         closing.addEventListener('abort', () => clearInterval(timer), { once: true });

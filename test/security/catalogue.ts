@@ -2213,6 +2213,16 @@ export const catalogue: readonly Threat[] = [
     tests: [clusterRuns('a client of the bridge goes on with the next member, with its rights')],
   },
   {
+    id: 'H-108',
+    threat: 'cluster: more runs of a reaction at a time than it may have',
+    tests: [
+      clusterReactions('so many runs of a reaction at a time as it may have, over all members'),
+      clusterReactions(
+        'what cannot be written of a run is done by the member that has it, once it can',
+      ),
+    ],
+  },
+  {
     id: 'H-86m',
     threat: 'cluster: who has one master writes its audit log anew',
     tests: [

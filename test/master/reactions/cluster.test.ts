@@ -1,8 +1,11 @@
 /** Members of a cluster have one queue of reactions. */
 import test, { type ExecutionContext } from 'ava';
 import { createSilentLogger, StoreError } from '../../../master/index.ts';
+import type { CompiledReaction } from '../../../master/reactor/reaction-planner.ts';
 import { type OpenRun, ReactionQueue } from '../../../master/reactor/reaction-queue.ts';
+import { type ReactionReports, ReactionWorker } from '../../../master/reactor/reaction-worker.ts';
 import type { LogStore } from '../../../store/log/log-store.ts';
+import { until } from '../../helpers/deadline.ts';
 import { TestCluster } from '../../store-suite/cluster.ts';
 
 const gone = new Set<string>();
@@ -26,6 +29,15 @@ function openQueue(
     keepMarksMs: 60_000,
     now: Date.now,
   });
+}
+
+/** What reads it. */
+function storeOf(store: LogStore): Pick<LogStore, 'get' | 'list' | 'onChange'> {
+  return {
+    get: (key) => store.get(key),
+    list: (prefix, options) => store.list(prefix, options),
+    onChange: (prefix, listener, signal) => store.onChange(prefix, listener, signal),
+  };
 }
 
 function run(jid: string): OpenRun {
@@ -114,9 +126,7 @@ test('a run that was kept although its write failed is taken by the process that
   const [store] = stores;
   let isFailing = true;
   const failing: Pick<LogStore, 'get' | 'list' | 'onChange' | 'write'> = {
-    get: (key) => store.get(key),
-    list: (prefix, options) => store.list(prefix, options),
-    onChange: (prefix, listener, signal) => store.onChange(prefix, listener, signal),
+    ...storeOf(store),
     write: async (operations) => {
       const revision = await store.write(operations);
       if (isFailing) throw new StoreError('ERR_CLUSTER_OUTCOME', 'too few have confirmed it');
@@ -130,6 +140,95 @@ test('a run that was kept although its write failed is taken by the process that
   t.deepEqual(queue.abandoned(false), ['1']);
   t.like(await queue.take('1'), { jid: '1', member: 'a' });
   t.like(await queue.end('1', 'succeeded'), { outcome: 'succeeded' });
+});
+
+/** Executes the runs of one member: each lasts until the test ends it. */
+function workerOf(t: ExecutionContext, queue: ReactionQueue, running: Map<string, () => void>) {
+  const closing = new AbortController();
+  t.teardown(() => closing.abort());
+  const unused = (): never => {
+    throw new Error('not asked');
+  };
+  const worker = new ReactionWorker({
+    policy: {
+      get current() {
+        return unused();
+      },
+    },
+    targets: { resolve: unused, resolveWithin: unused },
+    jobs: { run: unused },
+    dispatcher: { republish: unused },
+    runners: { run: unused },
+    wheel: { run: unused },
+    commands: {
+      run: ({ jid }) =>
+        new Promise((resolve) => running.set(jid, () => resolve({ outcome: 'succeeded' }))),
+    },
+    reactions: () => [
+      { reaction: { name: 'one', maxConcurrent: 2, timeoutSeconds: 60 } } as CompiledReaction,
+    ],
+    queue,
+    reports: { count: () => {} } as unknown as ReactionReports,
+    present: () => [],
+    closing: closing.signal,
+    log: createSilentLogger(),
+  });
+  queue.onEnded = (reaction) => worker.startNext(reaction);
+  return worker;
+}
+
+test('so many runs of a reaction at a time as it may have, over all members', async (t) => {
+  const { stores, a, b } = await site(t);
+  const applied = () => Promise.all(stores.map((store) => store.barrier()));
+  const running = new Map<string, () => void>();
+  const members = [a, b].map((queue) => ({ queue, worker: workerOf(t, queue, running) }));
+  const call = { kind: 'command', fun: 'x', arg: [], kwarg: {}, target: { tgt: '*' } } as const;
+  const added = Array.from({ length: 6 }, (_, index) => ({ ...run(String(index)), call }));
+  await Promise.all(
+    added.map(async (it, index) => {
+      const member = members[index % 2];
+      await member?.queue.add(it, { mark: undefined, window: undefined });
+      member?.worker.start(it);
+    }),
+  );
+  const ended = new Set<string>();
+  while (ended.size < added.length) {
+    await applied();
+    await until('a run', () => running.size > 0);
+    t.true(running.size <= 2);
+    t.deepEqual(a.first('one', 2), b.first('one', 2));
+    const [[jid, end] = ['', () => {}]] = running;
+    running.delete(jid);
+    ended.add(jid);
+    end();
+    await until('its end', () => a.open.length === added.length - ended.size);
+  }
+  t.deepEqual(a.first('one', 2), []);
+});
+
+test('what cannot be written of a run is done by the member that has it, once it can', async (t) => {
+  const { stores } = await site(t);
+  const [store] = stores;
+  let isFailing = false;
+  const failing = {
+    ...storeOf(store),
+    write: async (operations: Parameters<LogStore['write']>[0]) => {
+      if (isFailing) throw new StoreError('ERR_CLUSTER_ALONE', 'too few are alive');
+      return store.write(operations);
+    },
+  };
+  const queue = await openQueue(t, failing, 'a');
+  for (const jid of ['1', '2']) await queue.add(run(jid), { mark: undefined, window: undefined });
+  isFailing = true;
+  await t.throwsAsync(queue.end('1', 'succeeded'), { code: 'ERR_CLUSTER_ALONE' });
+  queue.leave('2');
+  isFailing = false;
+  t.deepEqual(queue.abandoned(false), ['1', '2']);
+  for (const jid of ['1', '2']) {
+    t.like(await queue.take(jid), { jid });
+    t.like(await queue.end(jid, 'interrupted'), { jid });
+  }
+  t.deepEqual(queue.first('one', 1), []);
 });
 
 test('runs of a member that leaves are free at once', async (t) => {
