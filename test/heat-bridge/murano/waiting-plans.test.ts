@@ -9,6 +9,7 @@ import { parseExecutionPlan } from '../../../heat-bridge/murano/execution-plan.t
 import { MuranoCatalog } from '../../../heat-bridge/murano/murano-catalog.ts';
 import { openMurano } from '../../../heat-bridge/murano/open-murano.ts';
 import { resolveMasterConfig } from '../../../master/index.ts';
+import { twoMembers } from '../cluster.ts';
 import { memoryState } from '../signals/open-signals.ts';
 
 const plan = {
@@ -18,11 +19,11 @@ const plan = {
   Body: 'return go()',
 };
 
-test('execution plans of one caller that wait for a guest keep no other caller from it', async (t) => {
+function createCatalog(): MuranoCatalog {
   const commands = new Catalog([
     { name: 'demo.go', description: 'x', function: 'site.go', reviewed: 'made for this test' },
   ]);
-  const catalog = new MuranoCatalog(
+  return new MuranoCatalog(
     [
       {
         ...{ name: 'demo.entry', description: 'x', command: 'demo.go' },
@@ -32,6 +33,9 @@ test('execution plans of one caller that wait for a guest keep no other caller f
     ],
     commands,
   );
+}
+
+test('execution plans of one caller that wait for a guest keep no other caller from it', async (t) => {
   let finish = (): void => {};
   const finished = new Promise<void>((resolve) => {
     finish = resolve;
@@ -52,7 +56,11 @@ test('execution plans of one caller that wait for a guest keep no other caller f
       shared: memoryState(),
       closing: new AbortController().signal,
     },
-    { section: { unsigned: true }, catalog, commands: { run: async () => handle } },
+    {
+      section: { unsigned: true },
+      catalog: createCatalog(),
+      commands: { run: async () => handle },
+    },
   );
   const send = (owner: string): ReturnType<typeof murano.execute> =>
     murano.execute('web1', {
@@ -70,6 +78,56 @@ test('execution plans of one caller that wait for a guest keep no other caller f
   t.like(await own, { ErrorCode: 0, Body: { exitCode: 0, stdout: 'done' } });
   await Promise.all(strangers);
   t.like(await send('stranger'), { ErrorCode: 0 });
+});
+
+test('a stamp that one member of a cluster took is not taken again by another', async (t) => {
+  const [one, two] = await twoMembers(t);
+  const results = [{ minion: 'web1', state: 'succeeded', return: 'done', retcode: 0 } as const];
+  const outcome: CommandOutcome = {
+    ...{ id: '1', command: 'demo.go', status: 'succeeded', results, jids: [] },
+  };
+  const [a, b] = [one, two].map(({ area }) =>
+    openMurano(
+      {
+        config: resolveMasterConfig({}),
+        now: Date.now,
+        shared: area,
+        closing: new AbortController().signal,
+      },
+      {
+        section: { unsigned: true },
+        catalog: createCatalog(),
+        commands: {
+          run: async (_name, _request, options) => {
+            await options?.permitted?.();
+            return {
+              ...{ id: '1', command: 'demo.go', minions: ['web1'], isRepeated: false },
+              outcome: Promise.resolve(outcome),
+              updates: async function* () {},
+              cancel: async () => {},
+            };
+          },
+        },
+      },
+    ),
+  );
+  if (a === undefined || b === undefined) return t.fail();
+  const send = async (to: typeof a, messageId: string, Stamp: number): Promise<number> => {
+    const { ErrorCode } = await to.execute('web1', {
+      text: JSON.stringify({ ...plan, Stamp }),
+      signature: undefined,
+      messageId,
+      caller: { kind: 'service', name: 'owner' },
+      owner: 'owner',
+      project: 'default',
+    });
+    return ErrorCode;
+  };
+  // The later one stays, whichever is written last.
+  t.deepEqual(await Promise.all([send(a, 'one', 7), send(b, 'two', 6)]), [0, 0]);
+  await Promise.all([one.applied(), two.applied()]);
+  t.deepEqual(await Promise.all([send(a, 'three', 7), send(b, 'four', 7)]), [2, 2]);
+  t.is(await send(b, 'one', 7), 0);
 });
 
 test('an execution plan that is nested without end is malformed', (t) => {
