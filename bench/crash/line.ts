@@ -4,14 +4,28 @@ import { Dealer } from '../swarm/zmtp-client.ts';
 /** A connection that is made anew when the last one was lost. */
 export class Line implements Asker {
   readonly #port: number;
+  readonly #host: string;
+  readonly #answerMs: number | undefined;
   #dealer: Dealer | undefined;
 
-  constructor(port: number) {
+  /** @param answerMs - in which each answer must come, or the connection is lost. Default: ever */
+  constructor(port: number, host = '127.0.0.1', answerMs?: number) {
     this.#port = port;
+    this.#host = host;
+    this.#answerMs = answerMs;
   }
 
-  ask(request: Uint8Array): Promise<Buffer> {
-    if (this.#dealer === undefined || this.#dealer.isClosed) this.#dealer = new Dealer(this.#port);
-    return this.#dealer.ask(request);
+  async ask(request: Uint8Array): Promise<Buffer> {
+    if (this.#dealer === undefined || this.#dealer.isClosed) {
+      this.#dealer = new Dealer(this.#port, undefined, this.#host);
+    }
+    const dealer = this.#dealer;
+    if (this.#answerMs === undefined) return dealer.ask(request);
+    const timer = setTimeout(() => dealer.close(), this.#answerMs);
+    return dealer.ask(request).finally(() => clearTimeout(timer));
+  }
+
+  close(): void {
+    this.#dealer?.close();
   }
 }

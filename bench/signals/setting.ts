@@ -101,18 +101,23 @@ async function writeConfig(rootDir: string, requestPort: number, origin: string)
       limits: { requests_per_second: 0, events_per_second: 0 },
       acl: { signals: [{ tag: 'heat/*', minions: '*' }] },
       bridge: {
-        handles: {
-          endpoints: [origin],
-          timeout: 0.3,
-          same_id_wait: 0,
-          retry_initial_delay: 0.05,
-          retry_max_delay: 0.5,
-          per_minion: 1_000_000,
-          per_stack: 1_000_000,
-          entries: 1_000_000,
-        },
+        handles: handleOptions(origin, 0.3),
       },
     },
   };
   await writeFile(path.join(rootDir, 'master'), JSON.stringify(config));
+}
+
+/** Options of the bridge for handles of a service that fails at times, and for any number of signals. */
+export function handleOptions(origin: string, timeoutSeconds: number): object {
+  return {
+    endpoints: [origin],
+    timeout: timeoutSeconds,
+    same_id_wait: 0,
+    retry_initial_delay: 0.05,
+    retry_max_delay: 0.5,
+    per_minion: 1_000_000,
+    per_stack: 1_000_000,
+    entries: 1_000_000,
+  };
 }

@@ -109,8 +109,8 @@ export class Dealer {
   #waiting: Waiting[] = [];
 
   /** @param localAddress where the connection comes from, on loopback */
-  constructor(port: number, localAddress = '127.0.0.1') {
-    this.#socket = connect({ port, host: '127.0.0.1', localAddress });
+  constructor(port: number, localAddress = '127.0.0.1', host = '127.0.0.1') {
+    this.#socket = connect({ port, host, localAddress });
     this.#socket.setNoDelay();
     const reader = new FrameReader((body, more) => {
       if (!more) this.#waiting.shift()?.resolve(Buffer.from(body));
@@ -176,9 +176,13 @@ export class ConnectionEnded extends Error {
 }
 
 /** Hears every publication. Resolves once it has subscribed. */
-export function subscribe(port: number, onMessage: (body: Buffer) => void): Promise<Socket> {
+export function subscribe(
+  port: number,
+  onMessage: (body: Buffer) => void,
+  host = '127.0.0.1',
+): Promise<Socket> {
   return new Promise((resolve, reject) => {
-    const socket = connect(port, '127.0.0.1');
+    const socket = connect(port, host);
     const reader = new FrameReader((body) => onMessage(body));
     socket.on('data', (chunk: Buffer) => reader.push(chunk));
     // Told by the end that follows it, once there is a connection.

@@ -21,6 +21,8 @@ export interface ClusterStatus {
   readonly log: string;
   /** Up to which this member has applied the log. */
   readonly position: number;
+  /** Running hash over the log up to there: the same for members that hold the same. */
+  readonly hash: string;
   readonly members: readonly ClusterMember[];
   /** Fewer members are alive than must keep a write. */
   readonly isAlone: boolean;

@@ -14,8 +14,9 @@ export interface OpenedMessage {
 
 // version and kind (1)  session (16)  counter (8)  AES-256-GCM of the body  tag (16)
 
-/** Of the seal, for ever: what it holds has versions of its own, which nobody else can make up. */
-const sealVersion = 1;
+/** Of what this version seals. */
+export const sealVersion = 1;
+export const versionBits = 0x0f;
 /** Added to the version, so that what is of another kind is known without opening it. */
 const kindMarks: Readonly<Record<SealedKind, number>> = {
   entry: 0,

@@ -1,4 +1,3 @@
-import { StoreError } from '../errors.ts';
 import type { StreamStep, WriteStep } from '../table-store.ts';
 
 /** Where the history of a view stands: equal for two views that hold the same. */
@@ -62,16 +61,10 @@ export function encodeEntry({ member, time, known, content }: EntryBody): Buffer
   return head.bytes();
 }
 
-/**
- * The entry of bytes made by {@link encodeEntry}. Another layout takes other numbers for its kinds.
- * @throws StoreError ERR_STORE_VERSION for what a later version wrote
- */
+/** The entry of bytes made by {@link encodeEntry}. @throws Error for others */
 export function decodeEntry(bytes: Buffer): EntryBody {
   const reader = new ByteReader(bytes);
   const kind = kinds[reader.byte()];
-  if (kind === undefined) {
-    throw new StoreError('ERR_STORE_VERSION', 'an entry of the log is of a later version');
-  }
   const member = reader.text();
   const time = reader.number();
   const known = { log: reader.text(), position: reader.number(), hash: reader.text() };

@@ -53,6 +53,8 @@ interface LogStoreStatus {
   /** Identity of the log. */
   readonly log: string;
   readonly position: number;
+  /** Running hash at that position: the same for members that hold the same. */
+  readonly hash: string;
   readonly members: readonly MemberStatus[];
   /** Fewer members are alive than must keep a write. */
   readonly isAlone: boolean;
@@ -237,10 +239,11 @@ class TableLogStore extends TableStore implements LogStore {
   }
 
   get status(): LogStoreStatus {
-    const { log, position } = this.#view.state;
+    const { log, position, hash } = this.#view.state;
     return {
       log,
       position,
+      hash,
       members: this.#members.status(),
       isAlone: this.#members.isAlone,
       refusesWrites: this.#members.refusesWrites,

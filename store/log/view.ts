@@ -8,7 +8,7 @@ import {
   removeExpired,
 } from '../table-store.ts';
 import type { Row, RowRange, RowTables, Table, Tables } from '../tables.ts';
-import type { LogCipher, OpenedMessage } from './cipher.ts';
+import { type LogCipher, type OpenedMessage, sealVersion, versionBits } from './cipher.ts';
 import { decodeEntry, decodeTransaction, type EntryBody, type HistoryMark } from './entry.ts';
 import type { LogEntry } from './transaction-log.ts';
 
@@ -144,24 +144,28 @@ export class LogView {
   }
 
   /** Before anything is written. @throws StoreError ERR_STORE_VERSION */
-  #open({ bytes }: LogEntry): OpenedEntry | undefined {
-    const message = this.#cipher.open(bytes);
-    return message && { message, body: decodeEntry(message.body) };
+  #open({ position, bytes }: LogEntry): OpenedMessage | undefined {
+    if (((bytes[0] ?? 0) & versionBits) > sealVersion) {
+      throw new StoreError(
+        'ERR_STORE_VERSION',
+        `entry ${position} of the log is of a later version`,
+      );
+    }
+    return this.#cipher.open(bytes);
   }
 
   #applyEntry(
     before: ViewState,
     { position, bytes }: LogEntry,
-    opened: OpenedEntry | undefined,
+    message: OpenedMessage | undefined,
   ): { readonly state: ViewState; readonly applied: AppliedEntry } {
     const recorded = new RecordedTables(this.#tables);
-    if (opened !== undefined && opened.body.content.kind !== 'found') {
-      this.#compare(before, opened.body);
-    }
-    const told: Told =
-      opened === undefined
+    const body = message === undefined ? undefined : decodeEntry(message.body);
+    if (body !== undefined && body.content.kind !== 'found') this.#compare(before, body);
+    const told =
+      message === undefined || body === undefined
         ? { state: before }
-        : applyBody(before, { ...opened, position, recorded });
+        : applyBody(before, { message, body, position, recorded });
     const hash = createHash('sha256').update(`${before.hash} ${position} `).update(bytes);
     hash.update(recorded.effects());
     const state = { ...told.state, position, entry: digestOf(bytes), hash: hash.digest('hex') };
@@ -171,9 +175,9 @@ export class LogView {
       applied: {
         position,
         hash: state.hash,
-        sender: opened?.body,
-        session: opened?.message.session,
-        counter: opened?.message.counter ?? 0,
+        sender: body,
+        session: message?.session,
+        counter: message?.counter ?? 0,
         results,
         changes,
       },
@@ -197,13 +201,9 @@ interface Told {
   readonly changes?: readonly KeyedChange[];
 }
 
-/** An entry that a member sealed. */
-interface OpenedEntry {
+interface BodyContext {
   readonly message: OpenedMessage;
   readonly body: EntryBody;
-}
-
-interface BodyContext extends OpenedEntry {
   readonly position: number;
   readonly recorded: RecordedTables;
 }

@@ -3,6 +3,7 @@
  * `fuzz-http [bodies [seed [first]]]` sends bodies to every route of the HTTP API.
  * `processes [ends [seed [jobs [signals]]]]` ends the holder of a master that five processes share.
  * `log [faults [seed]]` kills, stops and cuts off members of a cluster's store and its NATS servers.
+ * `cluster [seconds [seed [kind…]]]` does so with masters of a cluster, callers and minions.
  * `hostile [times [seed]]` runs the tests of hostile input many times longer, by another seed.
  * `properties [times [seed]]` tries the properties of all tests many times as often, by another seed.
  * `gitfs` fetches 2,000 files in 50 branches, where `npm test` has a tenth of both.
@@ -27,6 +28,10 @@ const campaigns: Readonly<Record<string, () => Promise<number>>> = {
   log: async () => {
     const { runLog } = await import('./log.ts');
     return runLog(parameters, print);
+  },
+  cluster: async () => {
+    const { runCluster } = await import('./cluster.ts');
+    return runCluster(parameters, print);
   },
   hostile: async () => {
     const { runHostile } = await import('./long-tests.ts');

@@ -9,7 +9,7 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Line } from '../../bench/crash/line.ts';
 import { type RecordingEndpoint, startEndpoint } from '../../bench/signals/endpoint.ts';
-import { emit } from '../../bench/signals/setting.ts';
+import { emit, handleOptions } from '../../bench/signals/setting.ts';
 import { importKey, swarmId } from '../../bench/swarm/keys.ts';
 import { type Known, SwarmMinion } from '../../bench/swarm/minion.ts';
 import type { JobReport, JobSummary } from '../../master/index.ts';
@@ -92,7 +92,7 @@ export async function runSharedProcesses(
     takeoverAfter: plan.takeoverAfter,
     own: {
       acl: { signals: [{ tag: 'heat/*', minions: '*' }] },
-      bridge: { handles: bridgeOptions(endpoint) },
+      bridge: { handles: handleOptions(endpoint.origin, 5) },
     },
     more: { auto_accept: plan.programs.length > 0 },
     listening: plan.minions,
@@ -105,19 +105,6 @@ export async function runSharedProcesses(
     await endpoint.close();
     await rm(directory, { recursive: true, force: true });
   }
-}
-
-function bridgeOptions({ origin }: RecordingEndpoint): object {
-  return {
-    endpoints: [origin],
-    timeout: 5,
-    same_id_wait: 0,
-    retry_initial_delay: 0.05,
-    retry_max_delay: 0.5,
-    per_minion: 1_000_000,
-    per_stack: 1_000_000,
-    entries: 1_000_000,
-  };
 }
 
 class Trial {

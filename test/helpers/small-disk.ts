@@ -30,7 +30,10 @@ export const canMount: boolean = ((): boolean => {
 })();
 
 /** Mounts a disk of so many MiB for the time of a test. */
-export function mountSmallDisk(t: ExecutionContext, mebibytes: number): SmallDisk {
+export function mountSmallDisk(
+  t: Pick<ExecutionContext, 'teardown'>,
+  mebibytes: number,
+): SmallDisk {
   const directory = mkdtempSync(path.join(tmpdir(), 'saltbridge-disk-'));
   mount(directory, mebibytes);
   t.teardown(() => {

@@ -2306,4 +2306,12 @@ export const catalogue: readonly Threat[] = [
     threat: 'cluster: who follows a job is not told what another member has taken of it',
     tests: [clusterMasters('a return is told that comes before the job is acknowledged')],
   },
+  {
+    id: 'H-96',
+    threat:
+      'cluster: what was acknowledged is lost, or done twice, when masters, servers and lines fail',
+    tests: [
+      'cluster/campaign.test.ts: what was acknowledged is at every master, whichever masters, servers and lines fail',
+    ],
+  },
 ];

@@ -1,10 +1,12 @@
 /** Members of a cluster in one process, over a log in memory. */
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
+import { openLmdbTables } from '../../store/embedded.ts';
 import type { Entry, Store } from '../../store/index.ts';
 import { foundLog } from '../../store/log/founding.ts';
 import { type LogStore, type LogStoreOptions, openLogStore } from '../../store/log/log-store.ts';
 import { MemoryLog } from '../../store/log/memory-log.ts';
+import { encodeKey, packNumber } from '../../store/table-store.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 
 /** What a member is opened with beyond its name. */
@@ -58,4 +60,11 @@ export async function contentOf(store: Store): Promise<string[]> {
 
 function line({ key, value, revision, expiresAt }: Entry): string {
   return `${key.join('/')}=${Buffer.from(value)} ${revision} ${expiresAt}`;
+}
+
+/** The rows of a closed member are no longer what the log makes. */
+export async function spoilStore(directory: string): Promise<void> {
+  const tables = openLmdbTables(directory);
+  await tables.transaction(() => tables.meta.put(encodeKey(['revision']), packNumber(77)));
+  await tables.close();
 }

@@ -10,14 +10,12 @@ import {
   restoreStore,
   StoreError,
 } from '../../store/index.ts';
-import { LogCipher } from '../../store/log/cipher.ts';
 import { foundLog } from '../../store/log/founding.ts';
 import type { LogStore } from '../../store/log/log-store.ts';
 import { replayLog } from '../../store/log/replay.ts';
 import { readViewState } from '../../store/log/view.ts';
-import { encodeKey, packNumber } from '../../store/table-store.ts';
 import { until } from '../helpers/deadline.ts';
-import { contentOf, type MemberOptions, TestCluster } from '../store-suite/cluster.ts';
+import { contentOf, type MemberOptions, spoilStore, TestCluster } from '../store-suite/cluster.ts';
 
 /** Long enough for a busy machine. */
 const soon = { writeTimeoutMs: 2000, memberTimeoutMs: 3000 };
@@ -201,9 +199,9 @@ test('nothing of a write can be read in the log, and nobody without the secret a
   const own = Buffer.from(cluster.log.at(cluster.log.last)?.bytes ?? []);
   own.writeUInt8(own.readUInt8(40) ^ 1, 40);
   cluster.log.append('forged', own);
-  for (const byte of [1, 2, 255]) cluster.log.append(`noise ${byte}`, Buffer.alloc(90, byte));
+  cluster.log.append('noise', Buffer.alloc(90, 1));
   await a.barrier();
-  t.is(a.status.foreignEntries, 4);
+  t.is(a.status.foreignEntries, 2);
   const { last } = cluster.log;
   t.is((await contentOf(a)).length, 1);
   await a.close();
@@ -219,8 +217,7 @@ test('nothing of a write can be read in the log, and nobody without the secret a
   t.is(cluster.log.last, last);
   // What a later version writes is left to that.
   const again = await cluster.open('a');
-  const sealing = new LogCipher(cluster.secret, 'test', 'entry');
-  cluster.log.append('later', sealing.seal(Buffer.alloc(90, 2 ** 7)).bytes);
+  cluster.log.append('later', Buffer.alloc(90, 2));
   await t.throwsAsync(again.barrier(), refused('ERR_STORE_VERSION'));
   await t.throwsAsync(again.get(['k', 'name']), refused('ERR_STORE_VERSION'));
 });
@@ -325,17 +322,10 @@ test('an entry that was replaced is noticed while the store is open', async (t) 
   t.deepEqual(told, ['ERR_STORE_DIVERGED']);
 });
 
-/** A closed member whose rows are no longer what the log makes. */
-async function spoil(cluster: TestCluster, member: string): Promise<void> {
-  const tables = openLmdbTables(cluster.directoryOf(member));
-  await tables.transaction(() => tables.meta.put(encodeKey(['revision']), packNumber(77)));
-  await tables.close();
-}
-
 test('of two members that do not hold the same none goes on', async (t) => {
   const { cluster, a, b } = await start(t, 'ab', soon);
   await b.close();
-  await spoil(cluster, 'b');
+  await spoilStore(cluster.directoryOf('b'));
   const told: string[] = [];
   await cluster.open('b', { ...soon, onDiverged: () => told.push('b') });
   await until('a to hear of b', () => a.status.members.every(({ isAlive }) => isAlive));
@@ -348,7 +338,7 @@ test('of two members that do not hold the same none goes on', async (t) => {
 test('a member that does not hold what most hold stops, and they go on', async (t) => {
   const { cluster, a, b, c } = await start(t, 'abc');
   await c.close();
-  await spoil(cluster, 'c');
+  await spoilStore(cluster.directoryOf('c'));
   const told: string[] = [];
   await cluster.open('c', { ...soon, onDiverged: () => told.push('c') });
   await a.write([put('x')]);

@@ -424,6 +424,7 @@ test('what is wrong with a cluster is told of the running master', async (t) => 
     member: 'a',
     log: 'l',
     position: 7,
+    hash: 'h',
     members: [
       { name: 'a', position: 7, isAlive: true, clockSkewMs: 0 },
       { name: 'b', position: 3, isAlive: false, clockSkewMs: 60_000 },

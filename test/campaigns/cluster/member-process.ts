@@ -1,0 +1,109 @@
+import { fork } from 'node:child_process';
+import { createWriteStream } from 'node:fs';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { ChildControl } from '../../../bench/kill-child.ts';
+import { connectExtension, connectMaster, type ExtensionClient } from '../../../client/index.ts';
+import type { MasterApi } from '../../../master/index.ts';
+import { until } from '../../helpers/deadline.ts';
+import type { TcpProxy } from '../../helpers/tcp-proxy.ts';
+
+/** What a member is told. */
+export interface MemberOrder {
+  /** How far its clock is ahead. */
+  readonly clockMs: number;
+}
+
+/** Why a member ended by itself. */
+export interface MemberEnd {
+  readonly code: string | undefined;
+  readonly message: string;
+}
+
+const program = fileURLToPath(new URL('./member.js', import.meta.url));
+const startMs = 90_000;
+
+export interface MemberPlace {
+  readonly name: string;
+  /** Of its configuration. */
+  readonly directory: string;
+  /** Where minions find it. */
+  readonly host: string;
+  /** Of its HTTP API. */
+  readonly url: string;
+  readonly socketPath: string;
+  /** Its lines to the NATS servers, in their order. */
+  readonly proxies: readonly TcpProxy[];
+  readonly historyFile: string;
+}
+
+/** A master in a process of its own. */
+export class MemberProcess extends ChildControl {
+  readonly place: MemberPlace;
+  readonly api: MasterApi;
+  readonly bridge: ExtensionClient;
+  readonly ledger: ExtensionClient;
+  /** When it last began to do what one member does for all; milliseconds since 1970. */
+  heldSince: number | undefined;
+  /** Why it ended by itself. */
+  end: MemberEnd | undefined;
+  #clockMs = 0;
+  #hasStarted = false;
+
+  constructor(place: MemberPlace) {
+    super();
+    this.place = place;
+    const { socketPath } = place;
+    this.api = connectMaster({ socketPath });
+    this.bridge = connectExtension({ socketPath }, 'bridge');
+    this.ledger = connectExtension({ socketPath }, 'ledger');
+  }
+
+  get name(): string {
+    return this.place.name;
+  }
+
+  get clockMs(): number {
+    return this.#clockMs;
+  }
+
+  /** Starts it; resolves at once. */
+  start(): void {
+    const { directory, historyFile } = this.place;
+    this.end = undefined;
+    this.heldSince = undefined;
+    this.#hasStarted = false;
+    const child = fork(program, [directory, historyFile, String(this.#clockMs)], {
+      stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
+    });
+    this.child = child;
+    child.on('message', (end: MemberEnd) => {
+      if (child === this.child) this.end = end;
+    });
+    if (child.stderr === null) throw new TypeError('no standard error');
+    child.stderr.pipe(createWriteStream(path.join(directory, 'stderr'), { flags: 'a' }));
+    createInterface({ input: child.stderr }).on('line', (line) => {
+      if (child !== this.child) return;
+      if (line.includes('"master started"')) this.#hasStarted = true;
+      if (line.includes('"this member does what one of the cluster does"')) {
+        this.heldSince = Date.now();
+      }
+    });
+  }
+
+  /** Resolves when it serves minions, or has ended by itself: then {@link end} says why. */
+  async ready(): Promise<void> {
+    await until(
+      `${this.name} to start`,
+      () => this.#hasStarted || this.end !== undefined || this.child?.exitCode === 1,
+      startMs,
+    );
+  }
+
+  setClock(clockMs: number): void {
+    this.#clockMs = clockMs;
+    const order: MemberOrder = { clockMs };
+    this.child?.send(order);
+  }
+}
