@@ -114,6 +114,8 @@ class Trial {
   readonly #random: Random;
   readonly #spans: Span[] = [];
   readonly #problems: string[] = [];
+  /** Times in which members stopped by themselves. */
+  readonly #deaths: { readonly from: number; readonly to: number }[] = [];
   #death: DeathFigures | undefined;
   #refounded = 0;
   /** Servers have failed since the log was founded. */
@@ -231,8 +233,10 @@ class Trial {
       told.push(error instanceof Error ? error.message : String(error));
     }
     // What was to be done to a member that has stopped is no longer of interest.
-    if (await this.#recover(kind, site)) await this.#progress(site, callers);
-    else this.#problems.push(...told.map((it) => `${kind}: ${it}`));
+    if (await this.#recover(kind, site)) {
+      await this.#progress(site, callers);
+      this.#deaths.push({ from, to: Date.now() });
+    } else this.#problems.push(...told.map((it) => `${kind}: ${it}`));
     for (const problem of this.#problems) this.#print(`WRONG: ${problem}`);
     this.#spans.push({ kind, from, to: Date.now() });
     this.#print(`   ${Date.now() - from} ms; ${callers.figures.jobs} jobs`);
@@ -337,9 +341,8 @@ class Trial {
     for (const member of site.members) {
       views.push(await viewOf(member, await site.stateDirsOf(member), wanted));
     }
-    const deaths = this.#spans
-      .filter(({ kind }) => kind.includes('killed') || kind.includes('log without'))
-      .map(({ from, to }) => ({ from, to }));
+    const killed = this.#spans.filter(({ kind }) => /killed|log without/.test(kind));
+    const deaths = [...killed, ...this.#deaths];
     this.#problems.push(
       ...check(facts, views, deaths),
       ...checkRuns(readHistories(site.histories)),
