@@ -34,7 +34,8 @@ interface SealedEntry {
   readonly bytes: Buffer;
 }
 
-const maxEntriesInFlight = 8;
+/** Few: what waits meanwhile shares the next entry, and an entry costs each member more than a write. */
+const maxEntriesInFlight = 3;
 const maxTransactionsPerEntry = 128;
 const retryDelays = { initialDelayMs: 50, maxDelayMs: 2000 };
 
