@@ -3,7 +3,7 @@
 import { constants } from 'node:fs';
 import { lchown, lstat, open, readdir, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
-import { isMissing, makeDirectory, Semaphore } from '../runtime/index.ts';
+import { isMissing, makeDirectory } from '../runtime/index.ts';
 
 const maxDepth = 16;
 
@@ -31,22 +31,6 @@ export async function listFiles(
     if (!isMissing(error)) throw error;
   }
   return found.sort();
-}
-
-const filesAtATime = 16;
-
-/**
- * Does the same with each of many, several at a time; resolves when none is under way any more.
- * @throws what the first one that failed did
- */
-export async function forEachFile<T>(
-  files: readonly T[],
-  work: (file: T) => Promise<void>,
-): Promise<void> {
-  const limit = new Semaphore(filesAtATime);
-  const ends = await Promise.allSettled(files.map((file) => limit.run(() => work(file))));
-  const failed = ends.find((it) => it.status === 'rejected');
-  if (failed !== undefined) throw failed.reason;
 }
 
 /** Copies a file to where there is none, durably; missing directories are made (0700). */

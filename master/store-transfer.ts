@@ -6,6 +6,7 @@ import Type from '#typebox';
 import { Compile } from '#typebox/compile';
 import {
   codeOf,
+  forEachFile,
   hashFile,
   isDiskFull,
   makeDirectory,
@@ -36,7 +37,7 @@ import {
   type OfflineClusterOptions,
 } from './offline-cluster.ts';
 import { notRestored } from './offline-store.ts';
-import { copyFile, forEachFile, giveToOwners, listFiles } from './state-files.ts';
+import { copyFile, giveToOwners, listFiles } from './state-files.ts';
 
 // An export is a directory (0700):
 //

@@ -53,6 +53,7 @@ export { isSmallJson, type JsonForm, writeJsonInSteps } from './json-writer.ts';
 export {
   BoundedQueue,
   ConcurrencyLimiter,
+  forEachFile,
   HourlyLimit,
   KeyedMutex,
   KeyedSemaphore,

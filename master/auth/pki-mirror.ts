@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Logger } from 'pino';
-import { Semaphore } from '../../runtime/index.ts';
+import { forEachFile } from '../../runtime/index.ts';
 import type { KeyStore } from './key-store.ts';
 import { type KeyPlace, keyPlaces, type PkiDir, watchPkiDir } from './pki-directory.ts';
 
@@ -11,8 +11,6 @@ interface PlacedKey {
 }
 
 const statesInOrder = ['rejected', 'accepted', 'pending'] as const;
-/** A member that joins writes the keys of a whole fleet. */
-const writesAtATime = 16;
 /** More ids are not named in one line of the log. */
 const maxNamed = 20;
 
@@ -47,16 +45,16 @@ export class PkiMirror {
       ...[accepted, pending, rejected].flat().map(({ id }) => id),
     ]);
     const differing: string[] = [];
-    const writing = new Semaphore(writesAtATime);
-    const written: Promise<void>[] = [];
+    const toWrite: string[] = [];
     for (const id of ids) {
       const file = files.get(id);
       this.#known.set(id, markOf(file));
       if (markOf(file) === markOf(this.#own(id))) continue;
       if (file !== undefined) differing.push(id);
-      written.push(writing.run(() => this.#write(id)));
+      toWrite.push(id);
     }
-    await Promise.all(written);
+    // A member that joins writes the keys of a whole fleet.
+    await forEachFile(toWrite, (id) => this.#write(id));
     if (differing.length > 0) {
       const fields = { count: differing.length, minions: differing.slice(0, maxNamed) };
       this.#log.warn(fields, 'keys of pki_dir differed from those of the cluster: replaced');

@@ -1,7 +1,7 @@
 /** Minions' keys that the members of a cluster share: rows of the store in place of files. */
 
 import { packLocal, unpackLocal } from '../../minion-protocol/index.ts';
-import { Semaphore } from '../../runtime/index.ts';
+import { forEachFile } from '../../runtime/index.ts';
 import {
   type Key,
   type Operation,
@@ -189,8 +189,6 @@ export async function shareMinionKeys(dir: KeyFiles, store: Store): Promise<numb
   return operations.length;
 }
 
-const writesAtATime = 16;
-
 /** Makes a PKI directory hold the keys of a cluster, and no others. */
 export async function writeMinionKeys(store: Pick<Store, 'list'>, dir: KeyFiles): Promise<void> {
   for (const place of keyPlaces) {
@@ -200,9 +198,8 @@ export async function writeMinionKeys(store: Pick<Store, 'list'>, dir: KeyFiles)
       if (row.place === place) own.set(key.at(-1) ?? '', row.pem);
     }
     const files = await dir.readAll(place);
-    const writing = new Semaphore(writesAtATime);
     const missing = [...own].filter(([id, pem]) => files.get(id)?.pem !== pem);
-    await Promise.all(missing.map(([id, pem]) => writing.run(() => dir.write(place, id, pem))));
+    await forEachFile(missing, ([id, pem]) => dir.write(place, id, pem));
     for (const id of files.keys()) if (!own.has(id)) await dir.remove(place, id);
   }
 }
