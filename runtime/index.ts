@@ -99,6 +99,7 @@ export {
 } from './system.ts';
 export {
   delay,
+  inMilliseconds,
   inTime,
   type LinkedSignal,
   linkSignals,

@@ -64,6 +64,15 @@ export function timeLimit(milliseconds: number): TimeLimit {
   return { signal: time.signal, clear: () => clearTimeout(timer) };
 }
 
+/** What comes; `undefined` where it takes longer. */
+export async function inMilliseconds<T>(
+  coming: Promise<T>,
+  milliseconds: number,
+): Promise<T | undefined> {
+  const limit = timeLimit(milliseconds);
+  return await inTime(coming, limit.signal).finally(limit.clear);
+}
+
 /**
  * Waits `milliseconds`; without a detour if there is nothing to wait for. A process that has nothing
  * else to do does not live for it.

@@ -3,15 +3,14 @@
 import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
 import {
-  inTime,
   readMarkedJson,
   type SharedArea,
   type StateChange,
   type StateOperation,
   StoreError,
-  timeLimit,
   writeMarkedJson,
 } from '../../master/index.ts';
+import { inMilliseconds } from '../../runtime/index.ts';
 import { RunUpdates } from './run-updates.ts';
 import type { TrackedRun } from './tracked-run.ts';
 
@@ -159,11 +158,10 @@ export class ClusterRuns<C extends object> {
   }
 
   async #heard(id: string): Promise<void> {
-    const limit = timeLimit(hearMs);
     const heard = new Promise<void>((resolve) => {
       this.#expected.set(id, resolve);
     });
-    await inTime(heard, limit.signal).finally(limit.clear);
+    await inMilliseconds(heard, hearMs);
     this.#expected.delete(id);
   }
 

@@ -3,7 +3,7 @@
 import { hash } from 'node:crypto';
 import { readMarkedJson, type SharedArea, writeMarkedJson } from '../../master/index.ts';
 import type { WireMap } from '../../minion-protocol/index.ts';
-import { inTime, timeLimit } from '../../runtime/index.ts';
+import { inMilliseconds } from '../../runtime/index.ts';
 import type { TrackedRun } from './tracked-run.ts';
 
 /** Whoever follows a run asks for more so often: a message may be lost. */
@@ -108,12 +108,11 @@ export class RunUpdates {
   async rest(id: string): Promise<void> {
     const follower = this.#followers.get(id);
     if (follower === undefined) return;
-    const limit = timeLimit(lastMs);
     const last = new Promise<void>((resolve) => {
       follower.onLast = resolve;
     });
     this.#ask(id, follower);
-    await inTime(last, limit.signal).finally(limit.clear);
+    await inMilliseconds(last, lastMs);
     this.#followers.delete(id);
   }
 
@@ -183,7 +182,7 @@ export class RunUpdates {
     if (typeof from !== 'number' || typeof updates !== 'string') return;
     // What is missing is asked for the next time.
     if (from > follower.next) return;
-    const list = readMarkedJson(updates) as unknown as readonly Update[]; // by messagesOf
+    const list = updatesIn(updates);
     this.#tell(follower, list.slice(follower.next - from));
     follower.next = Math.max(follower.next, from + list.length);
     if (isLast === true) follower.onLast();
@@ -222,6 +221,16 @@ function messagesOf(batch: readonly Update[]): { readonly count: number; readonl
   }
   end();
   return messages;
+}
+
+/** What {@link messagesOf} wrote. */
+function updatesIn(text: string): readonly Update[] {
+  const list: unknown = readMarkedJson(text);
+  return Array.isArray(list) ? list.filter(isUpdate) : [];
+}
+
+function isUpdate(value: unknown): value is Update {
+  return typeof value === 'object' && value !== null && 'type' in value;
 }
 
 function textOf(update: Update): string {

@@ -1,7 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { inTime, timeLimit } from '../../runtime/index.ts';
+import { inMilliseconds } from '../../runtime/index.ts';
 import { type Key, Lease, type Operation, type Store, StoreError } from '../../store/index.ts';
 
 /** So long that pauses of the log and of a process do not end it. */
@@ -118,11 +118,10 @@ export class Duties {
     const lease = this.#term?.lease;
     this.#end();
     if (lease === undefined || this.#options.refusesWrites()) return;
-    const limit = timeLimit(releaseLimitMs);
-    await inTime(
+    await inMilliseconds(
       lease.release().catch(() => {}),
-      limit.signal,
-    ).finally(limit.clear);
+      releaseLimitMs,
+    );
   }
 
   async #run(): Promise<void> {

@@ -1,7 +1,7 @@
 /** Whether a minion is connected to any member of the cluster. */
 
 import { randomUUID } from 'node:crypto';
-import { inTime, timeLimit } from '../../runtime/index.ts';
+import { inMilliseconds } from '../../runtime/index.ts';
 import type { Cluster } from '../context/index.ts';
 
 /** Milliseconds that a look at all minions is good for: many may be asked for at once. */
@@ -49,15 +49,13 @@ export class ClusterPresence {
     const { cluster } = this.#options;
     if (cluster === undefined) return false;
     const number = randomUUID();
-    const limit = timeLimit(answerMs);
     const answered = new Promise<true>((resolve) => {
       this.#asked.set(number, () => resolve(true));
     });
     cluster.send('is-present', { number, id });
     try {
-      return (await inTime(answered, limit.signal)) === true;
+      return (await inMilliseconds(answered, answerMs)) === true;
     } finally {
-      limit.clear();
       this.#asked.delete(number);
     }
   }

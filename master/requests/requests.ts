@@ -2,12 +2,10 @@
 
 import {
   envelopeLimits,
-  isWireMap,
   loadLimits,
   type MasterTransport,
   type Peer,
   type WireMap,
-  type WireValue,
 } from '../../minion-protocol/index.ts';
 import { HourlyLimit, TokenBuckets } from '../../runtime/index.ts';
 import { ArgumentReader } from '../arguments/index.ts';
@@ -81,32 +79,18 @@ function staleMember({ counters }: MasterContext): DropConnectionError {
   return new DropConnectionError('cluster-stale');
 }
 
-/** Tells the other members of requests that were answered: those of one turn in one message. */
-function tellMarks(cluster: Pick<Cluster, 'send'>): (mark: ToldMark) => void {
-  let waiting: WireMap[] = [];
-  const flush = (): void => {
-    const marks = waiting;
-    waiting = [];
-    cluster.send('requests', { marks });
-  };
-  return ({ minion, mark, expiresAt }) => {
-    if (waiting.length === 0) setImmediate(flush);
-    waiting.push({ minion, mark, expiresAt });
-  };
+/** Tells the other members of requests that were answered. */
+function tellMark(cluster: Pick<Cluster, 'send'>): (mark: ToldMark) => void {
+  return ({ minion, mark, expiresAt }) => cluster.send('request', { minion, mark, expiresAt });
 }
 
-function readMarks(marks: WireValue | undefined, isAccepted: (id: string) => boolean): ToldMark[] {
-  if (!Array.isArray(marks)) return [];
-  return marks.flatMap((it) => {
-    if (!isWireMap(it)) return [];
-    const { minion, mark, expiresAt } = it;
-    const isMark =
-      typeof minion === 'string' &&
-      mark instanceof Uint8Array &&
-      mark.length >= 8 &&
-      typeof expiresAt === 'number';
-    return isMark && isAccepted(minion) ? [{ minion, mark, expiresAt }] : [];
-  });
+function readMark({ minion, mark, expiresAt }: WireMap): ToldMark | undefined {
+  const isMark =
+    typeof minion === 'string' &&
+    mark instanceof Uint8Array &&
+    mark.length >= 8 &&
+    typeof expiresAt === 'number';
+  return isMark ? { minion, mark, expiresAt } : undefined;
 }
 
 export function createRequests(deps: RequestDeps): Requests {
@@ -117,11 +101,11 @@ export function createRequests(deps: RequestDeps): Requests {
   const log = context.log.child({ component: 'requests' });
   const acceptedKey = keys.acceptedPem.bind(keys);
   const { cluster } = context;
-  const repeats = new ReplayCache({ ttlSeconds, now, tell: cluster && tellMarks(cluster) });
-  cluster?.onMessage('requests', ({ marks }) => {
-    const told = readMarks(marks, (id) => keys.isAccepted(id));
+  const repeats = new ReplayCache({ ttlSeconds, now, tell: cluster && tellMark(cluster) });
+  cluster?.onMessage('request', (value) => {
+    const told = readMark(value);
     // protection: requests-of-other-members
-    for (const mark of told) repeats.note(mark);
+    if (told !== undefined && keys.isAccepted(told.minion)) repeats.note(told);
   });
   auth.revocation.onRevoked((id) => repeats.forget(id));
   const channel = new RequestChannel({

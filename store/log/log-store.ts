@@ -1,4 +1,4 @@
-import { delay, inTime, timeLimit } from '../../runtime/index.ts';
+import { delay, inMilliseconds } from '../../runtime/index.ts';
 import type { BackupReceipt } from '../backup.ts';
 import { type EmbeddedStoreOptions, type HeldTables, openHeldTables } from '../embedded.ts';
 import { StoreError } from '../errors.ts';
@@ -344,9 +344,8 @@ class TableLogStore extends TableStore implements LogStore {
 
   /** @throws StoreError ERR_CLUSTER_OUTCOME */
   async #kept(position: number): Promise<void> {
-    const limit = timeLimit(this.#writeTimeoutMs);
     const kept = this.#members.keptAt(position).then(() => true);
-    const isKept = await inTime(kept, limit.signal).finally(limit.clear);
+    const isKept = await inMilliseconds(kept, this.#writeTimeoutMs);
     if (isKept !== true) {
       const message = 'a write is kept here, and too few other members have confirmed it';
       throw new StoreError('ERR_CLUSTER_OUTCOME', message);
