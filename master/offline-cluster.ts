@@ -9,7 +9,6 @@ import {
   type Key,
   loadLogEngine,
   type Operation,
-  openEmbeddedStore,
   type ReplayPoint,
   type ReplayReceipt,
   restoreStore,
@@ -49,7 +48,7 @@ import {
   secretBytes,
   type Ticket,
 } from './context/index.ts';
-import { notRestored } from './offline-store.ts';
+import { dropTables, inStore, notRestored } from './offline-store.ts';
 import { giveToOwners } from './state-files.ts';
 
 /** How a cluster is reached. */
@@ -129,7 +128,8 @@ export async function initCluster(
         from: table,
         to: [...ownPrefix(member), ...table],
       });
-      await moveOwnTables(directory, toMember, now).catch(unlessOfCluster);
+      const move = (store: Store): Promise<void> => moveOwnTables(store, toMember);
+      await inStore(directory, move, now).catch(unlessOfCluster);
       await beforeFounding();
       const { foundLog } = await loadLogEngine();
       await foundLog({ log, secret, cluster: cluster.name, directory, now });
@@ -197,17 +197,8 @@ interface Move {
   readonly to: Key;
 }
 
-async function moveOwnTables(
-  directory: string,
-  moveOf: (table: Key) => Move,
-  now: () => number = Date.now,
-): Promise<void> {
-  const store = await openEmbeddedStore({ directory, now });
-  try {
-    for (const table of ownTables) await moveRows(store, moveOf(table));
-  } finally {
-    await store.close();
-  }
+async function moveOwnTables(store: Store, moveOf: (table: Key) => Move): Promise<void> {
+  for (const table of ownTables) await moveRows(store, moveOf(table));
 }
 
 /** What is moved already is there no longer, so it may be cut short. */
@@ -294,13 +285,11 @@ export async function detachMember(
 ): Promise<void> {
   await detachFromLog(directory);
   const toOwn = (table: Key): Move => ({ from: [...ownPrefix(member), ...table], to: table });
-  await moveOwnTables(directory, toOwn, now);
-  const store = await openEmbeddedStore({ directory, ...(now === undefined ? {} : { now }) });
-  try {
-    await store.write(clusterTables.map((prefix) => ({ op: 'delete-prefix', prefix })));
-  } finally {
-    await store.close();
-  }
+  const detach = async (store: Store): Promise<void> => {
+    await moveOwnTables(store, toOwn);
+    await dropTables(store, clusterTables);
+  };
+  await inStore(directory, detach, now);
 }
 
 /** A cluster as it was at an earlier time. */
@@ -396,14 +385,11 @@ async function restorePoint(
     const replayed = await replayLog({ directory, log, secret, cluster, until });
     // A history of its own: members that hold what it held do not follow what it is from now on.
     await detachFromLog(directory);
-    const store = await openEmbeddedStore({ directory });
     const copy = path.join(staging, 'copy');
-    try {
-      await store.write(notRestored.map((prefix) => ({ op: 'delete-prefix', prefix })));
+    await inStore(directory, async (store) => {
+      await dropTables(store, notRestored);
       await store.backup(copy);
-    } finally {
-      await store.close();
-    }
+    });
     const target = storeDirectory(config.stateDir);
     const { old } = await restoreStore({ file: copy, directory: target });
     return { ...replayed, old };

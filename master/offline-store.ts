@@ -2,6 +2,7 @@
 
 import {
   type BackupReceipt,
+  type EmbeddedStore,
   inspectStore,
   type Key,
   openEmbeddedStore,
@@ -14,20 +15,37 @@ import { secretsPrefix } from './auth/index.ts';
 import { type MasterConfig, storeDirectory } from './config/index.ts';
 import { openRunsPrefix } from './reactor/index.ts';
 
+/** Opens a store that no process has open, until the work is done. @throws StoreError ERR_STORE_LOCKED */
+export async function inStore<T>(
+  directory: string,
+  work: (store: EmbeddedStore) => Promise<T>,
+  now: () => number = Date.now,
+): Promise<T> {
+  const store = await openEmbeddedStore({ directory, now });
+  try {
+    return await work(store);
+  } finally {
+    await store.close();
+  }
+}
+
+/** Deletes every key below these prefixes. */
+export async function dropTables(
+  store: Pick<EmbeddedStore, 'write'>,
+  prefixes: readonly Key[],
+): Promise<void> {
+  await store.write(prefixes.map((prefix) => ({ op: 'delete-prefix', prefix })));
+}
+
 /**
  * Makes a backup of the store of a master that is not running.
  * @throws StoreError ERR_STORE_LOCKED, ERR_STORE_BACKUP, ERR_STORE_FULL
  */
-export async function backupOfflineStore(
+export function backupOfflineStore(
   { stateDir }: MasterConfig,
   target: string,
 ): Promise<BackupReceipt> {
-  const store = await openEmbeddedStore({ directory: storeDirectory(stateDir) });
-  try {
-    return await store.backup(target);
-  } finally {
-    await store.close();
-  }
+  return inStore(storeDirectory(stateDir), (store) => store.backup(target));
 }
 
 /**
@@ -56,9 +74,7 @@ export async function restoreMasterStore(
   return restoreStore({
     file,
     directory: storeDirectory(stateDir),
-    adapt: async (store) => {
-      await store.write(notRestored.map((prefix) => ({ op: 'delete-prefix', prefix })));
-    },
+    adapt: (store) => dropTables(store, notRestored),
   });
 }
 

@@ -18,8 +18,8 @@ import {
   type ContentDigest,
   copyStore,
   digestStore,
+  type EmbeddedStore,
   type Key,
-  openEmbeddedStore,
   probeHolder,
   readStore,
   restoreStore,
@@ -36,7 +36,7 @@ import {
   initCluster,
   type OfflineClusterOptions,
 } from './offline-cluster.ts';
-import { notRestored } from './offline-store.ts';
+import { dropTables, inStore, notRestored } from './offline-store.ts';
 import { copyFile, giveToOwners, listFiles } from './state-files.ts';
 
 // An export is a directory (0700):
@@ -188,13 +188,11 @@ async function writeMemberKeys(
 
 /** Takes out of the copy of a store what must not come back, and makes a backup of it. */
 async function sealExport(directory: string, file: string, at: number): Promise<ContentDigest> {
-  const store = await openEmbeddedStore({ directory, now: () => at });
-  try {
-    await store.write(leftOut.map((prefix) => ({ op: 'delete-prefix', prefix })));
+  const seal = async (store: EmbeddedStore): Promise<void> => {
+    await dropTables(store, leftOut);
     await store.backup(file);
-  } finally {
-    await store.close();
-  }
+  };
+  await inStore(directory, seal, () => at);
   return digestStore(directory, { without: leftOut, at });
 }
 
