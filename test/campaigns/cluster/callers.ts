@@ -127,15 +127,15 @@ export class Callers {
     await Promise.all(this.#running);
   }
 
-  /** @param atOnce - how many may be under way: callers do not wait for each other */
-  #repeat(everyMs: number, call: (count: number) => Promise<void>, atOnce = 1): void {
+  /** @param concurrency - how many may be under way: callers do not wait for each other */
+  #repeat(everyMs: number, call: (count: number) => Promise<void>, concurrency = 1): void {
     const repeat = async (): Promise<void> => {
       const pending = new Set<Promise<void>>();
       for (let count = 0; !this.#isOver; count += 1) {
         const one: Promise<void> = call(count).finally(() => pending.delete(one));
         pending.add(one);
         await sleep(everyMs * (0.5 + Math.random()));
-        if (pending.size >= atOnce) await Promise.race(pending);
+        if (pending.size >= concurrency) await Promise.race(pending);
       }
       await Promise.all(pending);
     };

@@ -30,7 +30,7 @@ export interface MemberView {
 }
 
 const listLimit = 100_000;
-const atOnce = 16;
+const concurrency = 16;
 
 /** What was asked for, to be looked up. */
 export interface Wanted {
@@ -88,7 +88,7 @@ export async function viewOf(
 
 async function each<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
   const rest = items.values();
-  const workers = Array.from({ length: atOnce }, async () => {
+  const workers = Array.from({ length: concurrency }, async () => {
     for (const item of rest) await work(item);
   });
   await Promise.all(workers);
