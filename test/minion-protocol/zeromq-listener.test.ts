@@ -1,5 +1,5 @@
-import { createServer } from 'node:net';
 import test from 'ava';
+import { freePort } from '../../bench/free-port.ts';
 import { TransportError } from '../../minion-protocol/transport/transport.ts';
 import { dialZeromq } from '../../minion-protocol/transport/zeromq-dialer.ts';
 import { createZeromqListener } from '../../minion-protocol/transport/zeromq-listener.ts';
@@ -102,16 +102,3 @@ test('a subscriber is described by address, time and topics', async (t) => {
   t.like(subscriber, { address: HOST, topics: [''], queuedBytes: 0 });
   t.true(Math.abs((subscriber?.connectedAt ?? 0) - before) < 60_000);
 });
-
-/** A port that was free a moment ago. */
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => {
-    server.listen(0, HOST, resolve);
-  });
-  const address = server.address();
-  await new Promise((resolve) => {
-    server.close(resolve);
-  });
-  return typeof address === 'object' && address !== null ? address.port : 0;
-}
