@@ -1,12 +1,12 @@
 /** Real NATS servers on loopback, where nats-server is installed. */
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { freePort } from './free-port.ts';
 import { ChildControl } from './kill-child.ts';
 
-/** Debian's. */
-export const natsServerProgram = '/usr/sbin/nats-server';
+/** Debian's, unless the environment names another one. */
+export const natsServerProgram: string = process.env.NATS_SERVER ?? '/usr/sbin/nats-server';
 
 /** One server, which may be killed, stopped and started again. */
 export class NatsServer extends ChildControl {
@@ -72,4 +72,14 @@ export async function startNatsServers(
   }
   for (const server of servers) server.start();
   return servers;
+}
+
+/**
+ * Whether copies of a log stay the same after faults: after some of them those of older servers, such
+ * as Debian's 2.9, differ for good (docs/cluster.md).
+ */
+export function keepsCopiesEqual(): boolean {
+  const told = spawnSync(natsServerProgram, ['--version'], { encoding: 'utf8' }).stdout;
+  const [, major, minor] = /v(\d+)\.(\d+)\./.exec(told) ?? [];
+  return Number(major) > 2 || (Number(major) === 2 && Number(minor) >= 12);
 }

@@ -18,8 +18,17 @@ export interface RightsOptions {
 
 /** A consumer and a stream that nobody has. */
 const nobody = 'saltbridge_rights_check';
-/** Servers refuse it wherever they read a request; without one, some would do as asked. */
-const unreadable = 'rights check';
+/**
+ * A server that reads it refuses it, and what it names is not there: for nats-server 2.11 and later a
+ * request that is no object asks for nothing in particular, and a purge by it is one of all.
+ */
+const unreadable = JSON.stringify({
+  name: nobody,
+  stream_name: nobody,
+  filter: nobody,
+  seq: nobody,
+  config: nobody,
+});
 
 interface Probe {
   readonly subject: string;

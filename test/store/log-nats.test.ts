@@ -1,7 +1,7 @@
 /** The store over a log on real NATS servers. */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { nkeys } from '@nats-io/transport-node';
+import { nkeyAuthenticator, nkeys } from '@nats-io/transport-node';
 import test, { type ExecutionContext } from 'ava';
 import { type NatsServer, startNatsServers } from '../../bench/nats-cluster.ts';
 import { formatTicket } from '../../master/context/join-frames.ts';
@@ -261,10 +261,14 @@ onServers('the rights that are documented suffice; fewer are refused, more are t
   t.deepEqual([store.status.foreignEntries, store.status.repeatedEntries], [0, 0]);
   const before = store.status.health.first;
   await store.close();
+  const observer = await server.connect({ authenticator: nkeyAuthenticator(wide.getSeed()) });
+  const purges = observer.subscribe('$JS.API.STREAM.PURGE.saltbridge_test', { max: 1 });
+  await observer.flush();
   const again = await open('a', wide);
   t.teardown(() => again.close());
-  // What is tried has emptied nothing.
+  // What is tried has emptied nothing, nor would it where servers are lenient.
   t.is(again.status.health.first, before);
+  for await (const purge of purges) t.like(purge.json(), { filter: 'saltbridge_rights_check' });
   t.regex(
     again.status.warnings.join(),
     /right to subscribe to all subjects, and to purge or delete/,

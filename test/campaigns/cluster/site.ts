@@ -6,7 +6,7 @@ import path from 'node:path';
 import { jetstreamManager } from '@nats-io/jetstream';
 import { connect } from '@nats-io/transport-node';
 import { freePort } from '../../../bench/free-port.ts';
-import { type NatsServer, startNatsServers } from '../../../bench/nats-cluster.ts';
+import { keepsCopiesEqual, type NatsServer, startNatsServers } from '../../../bench/nats-cluster.ts';
 import { handleOptions } from '../../../bench/signals/setting.ts';
 import { acceptAll } from '../../../bench/swarm/accept.ts';
 import { makeKeyTexts, type SwarmKeyText } from '../../../bench/swarm/keys.ts';
@@ -206,7 +206,7 @@ export class Site {
           name: clusterName,
           member: name,
           // Two members may hold what one copy of the log has alone, where the servers' copies differ.
-          acknowledge: 'majority',
+          acknowledge: keepsCopiesEqual() ? 'second' : 'majority',
           nats: [...lines.slice(first), ...lines.slice(0, first)],
         },
         acl: { signals: [{ tag: 'heat/*', minions: '*' }] },
