@@ -151,6 +151,7 @@ async function open(parts: Parts, closers: Closers): Promise<Assembly> {
   jobs.startPresenceEvents();
   await schedule.start();
   reactor.start();
+  await tables.orchestrator.goOn();
 
   const reload: Assembly['reload'] = (next, by) =>
     auditedCall(rpcTable.acl.reload, { parameters: {}, by }, audit, async () => {

@@ -182,7 +182,7 @@ export {
   textsOf,
   yamlLines,
 } from './config/index.ts';
-export type { CallGate } from './context/index.ts';
+export { type CallGate, type HeldRow, HeldRows, type Hold } from './context/index.ts';
 export {
   type ExtPillar,
   extPillarFiles,

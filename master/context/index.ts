@@ -10,6 +10,7 @@ export {
 } from './cluster.ts';
 export { createContext, type MasterContext } from './context.ts';
 export { followRows } from './follow-rows.ts';
+export { type HeldRow, HeldRows, type Hold } from './held-rows.ts';
 export {
   decodeFrame,
   encodeFrame,

@@ -35,8 +35,11 @@ export interface FunctionCallerOptions {
  */
 const maxKeptBytes = 65_536;
 
+type FunctionOutcome = Pick<FunctionResult, 'return' | 'success' | 'retcode'>;
+
 interface Ready {
   readonly call: BoundCall;
+  readonly asked: AskedCall;
   readonly succeeds: MasterFunction['succeeds'];
   readonly jid: string;
   readonly tag: string;
@@ -46,6 +49,23 @@ interface Ready {
   readonly timeoutSeconds: number | undefined;
   readonly isConfidential: boolean;
   readonly by: AuditRequester | undefined;
+  readonly end: CallEnd;
+}
+
+/** What a function says of its end. */
+interface CallEnd {
+  /** It goes on at another member of the cluster, which tells what comes of it. */
+  isElsewhere: boolean;
+  /** Done once its end was told. */
+  readonly work: (() => Promise<void>)[];
+}
+
+/** How a call is run. */
+interface RunOptions {
+  /** Whether it is among the jobs. Default: it is. */
+  readonly isKept?: boolean;
+  /** It was begun at another member of the cluster, which told that. */
+  readonly isResumed?: boolean;
 }
 
 /**
@@ -61,24 +81,18 @@ export class FunctionCaller {
 
   /**
    * Runs a function. One that fails is a result too.
-   * @param isKept whether it is among the jobs
    * @throws MasterError ERR_UNKNOWN_FUN, ERR_NOT_SERVED, ERR_ARGS; nothing was run then
    */
-  async run(call: FunctionCall & Requested, isKept = true): Promise<FunctionResult> {
-    const ready = await this.#prepare(call);
-    const result = await this.#finish(ready);
-    if (isKept) await this.#tryToKeep(ready, result);
-    return result;
+  async run(call: FunctionCall & Requested, options: RunOptions = {}): Promise<FunctionResult> {
+    return this.#finish(await this.#prepare(call, options), options);
   }
 
   /** The same, and waits for nothing. @throws MasterError ERR_UNKNOWN_FUN, ERR_NOT_SERVED, ERR_ARGS */
-  async start(call: FunctionCall & Requested): Promise<StartedCall> {
-    const ready = await this.#prepare(call);
-    this.#finish(ready)
-      .then((result) => this.#tryToKeep(ready, result))
-      .catch((error: unknown) => {
-        this.#options.log.error({ jid: ready.jid, err: error }, 'function was not finished');
-      });
+  async start(call: FunctionCall & Requested, options: RunOptions = {}): Promise<StartedCall> {
+    const ready = await this.#prepare(call, options);
+    this.#finish(ready, options).catch((error: unknown) => {
+      this.#options.log.error({ jid: ready.jid, err: error }, 'function was not finished');
+    });
     return { jid: ready.jid, tag: ready.tag };
   }
 
@@ -104,12 +118,10 @@ export class FunctionCaller {
     return texts;
   }
 
-  async #prepare({
-    fun,
-    arg: values = [],
-    kwarg,
-    ...call
-  }: FunctionCall & Requested): Promise<Ready> {
+  async #prepare(
+    { fun, arg: values = [], kwarg, ...call }: FunctionCall & Requested,
+    { isResumed = false }: RunOptions,
+  ): Promise<Ready> {
     const { table, kind, nextJid } = this.#options;
     const found = Object.hasOwn(table, fun) ? table[fun] : undefined;
     if (found === undefined) throw this.#unknown(fun);
@@ -127,9 +139,16 @@ export class FunctionCaller {
     // protection: told-arguments
     const args = isConfidential ? [] : [...arg, ...keywords];
     const data = { fun: `${kind}.${fun}`, jid, user, fun_args: args };
-    this.#options.bus.fire(`${tag}/new`, kind === 'wheel' ? { ...data, tag } : data);
+    if (!isResumed) {
+      this.#options.bus.fire(`${tag}/new`, kind === 'wheel' ? { ...data, tag } : data);
+    }
     const { timeoutSeconds, by } = call;
-    return { call: bound, succeeds, jid, tag, data, user, timeoutSeconds, isConfidential, by };
+    const end = { isElsewhere: false, work: [] };
+    const asked = { fun, arg, kwarg: taken };
+    return {
+      ...{ call: bound, asked, succeeds, jid, tag, data, user },
+      ...{ timeoutSeconds, isConfidential, by, end },
+    };
   }
 
   #unknown(fun: string): MasterError {
@@ -142,14 +161,23 @@ export class FunctionCaller {
     return new MasterError('ERR_NOT_SERVED', `${reason}: ${instead}`);
   }
 
-  async #finish(ready: Ready): Promise<FunctionResult> {
-    const { jid, tag, data } = ready;
+  async #finish(ready: Ready, { isKept = true }: RunOptions): Promise<FunctionResult> {
     const outcome = await this.#call(ready);
+    const { jid, data, end } = ready;
+    const result = { jid, fun: String(data.fun), ...outcome };
+    if (end.isElsewhere) return result;
+    await this.#tell(ready, outcome);
+    if (isKept) await this.#tryToKeep(ready, result);
+    for (const work of end.work) await work();
+    return result;
+  }
+
+  async #tell(ready: Ready, outcome: FunctionOutcome): Promise<void> {
+    const { tag, data } = ready;
     const told = { ...outcome, return: toldOf(ready, outcome.return) };
     const event = this.#options.kind === 'wheel' ? { ...data, tag, ...told } : { ...data, ...told };
     this.#options.bus.fire(`${tag}/ret`, event);
     await this.#tellAudit(ready, outcome.success);
-    return { jid, fun: String(data.fun), ...outcome };
   }
 
   async #tellAudit({ jid, data, user, by }: Ready, isDone: boolean): Promise<void> {
@@ -166,20 +194,21 @@ export class FunctionCaller {
     });
   }
 
-  async #call({
-    call,
-    succeeds,
-    jid,
-    tag,
-    user,
-    data,
-    timeoutSeconds,
-    by,
-  }: Ready): Promise<Pick<FunctionResult, 'return' | 'success' | 'retcode'>> {
+  async #call(ready: Ready): Promise<FunctionOutcome> {
+    const { call, succeeds, jid, tag, user, data, timeoutSeconds, by, end } = ready;
     const { bus, closing, log } = this.#options;
     const tell = (suffix: string, event: WireMap): void => bus.fire(`${tag}/${suffix}`, event);
     try {
-      const value = await call({ jid, user, by, timeoutSeconds, tell, closing });
+      const goesOnElsewhere = (): void => {
+        end.isElsewhere = true;
+      };
+      const atEnd = (work: () => Promise<void>): void => void end.work.push(work);
+      const { asked } = ready;
+      const value = await call({
+        ...{ jid, user, by, asked, timeoutSeconds, tell, closing },
+        goesOnElsewhere,
+        atEnd,
+      });
       return { return: value, success: succeeds(value) };
     } catch (error) {
       // Ours to look into, unless it tells what was wrong with the call.
@@ -251,8 +280,16 @@ export function withOutputter(outputter: string | undefined, data: WireValue): W
   return outputter === undefined ? data : { outputter, data };
 }
 
+/** A call, as it was asked for. */
+interface AskedCall {
+  readonly fun: string;
+  readonly arg: readonly WireValue[];
+  readonly kwarg: Readonly<Record<string, WireValue>>;
+}
+
 /** What a function may know of the call that it serves. */
 export interface CallContext {
+  readonly asked: AskedCall;
   readonly jid: string;
   /** Who asked: an operator's name, or a minion's id. */
   readonly user: string;
@@ -264,6 +301,10 @@ export interface CallContext {
   readonly tell: (suffix: string, data: WireMap) => void;
   /** The master is being closed. */
   readonly closing: AbortSignal;
+  /** Another member of the cluster goes on with it: what it returns is told to the caller alone. */
+  readonly goesOnElsewhere: () => void;
+  /** Calls this when its end was told, and is among the jobs. */
+  readonly atEnd: (work: () => Promise<void>) => void;
 }
 
 /** What a function says of arguments that it does not take. */

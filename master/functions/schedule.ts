@@ -118,7 +118,7 @@ export class Schedule {
     const user = config.fixed.user ?? processUser() ?? `uid:${process.getuid?.()}`;
     const call = { fun, arg, kwarg, user };
     if (target === undefined) {
-      const result = await functions.runners.run({ ...call, by }, isKept);
+      const result = await functions.runners.run({ ...call, by }, { isKept });
       const { jid, success } = result;
       if (success) log.info({ schedule: name, jid, fun }, 'scheduled runner is done');
       else log.error({ schedule: name, jid, fun }, 'scheduled runner failed');

@@ -81,6 +81,7 @@ const clusterMasters = inFile('master/cluster/masters-as-one.test.ts');
 const clusterOffline = inFile('master/cluster/offline-cluster.test.ts');
 const clusterDuties = inFile('master/cluster/duties.test.ts');
 const clusterSignals = inFile('heat-bridge/signals/cluster.test.ts');
+const clusterOrchestrations = inFile('master/orchestrate/cluster.test.ts');
 const clusterReactions = inFile('master/reactions/cluster.test.ts');
 const clusterRuns = inFile('heat-bridge/cluster.test.ts');
 const clusterDeployments = inFile('heat-bridge/deployments/server-worker.test.ts');
@@ -2221,6 +2222,22 @@ export const catalogue: readonly Threat[] = [
       clusterReactions(
         'what cannot be written of a run is done by the member that has it, once it can',
       ),
+    ],
+  },
+  {
+    id: 'H-112',
+    threat: 'cluster: an orchestration is done twice, or by two members',
+    tests: [
+      clusterOrchestrations(
+        'an orchestration goes on at another member when its own leaves, and does nothing twice',
+      ),
+      clusterOrchestrations(
+        'what a member began that has no job ends as interrupted, and the rest goes on',
+      ),
+      clusterOrchestrations(
+        'who has lost an orchestration to another member begins nothing more of it',
+      ),
+      clusterOrchestrations('SLS that are others at the next member end it there'),
     ],
   },
   {

@@ -1,12 +1,15 @@
 /** A job of an orchestration, and what minions said to it [salt/modules/saltutil.py cmd, _exec]. */
 
 import { isWireMap, type WireMap, type WireValue } from '../../../minion-protocol/index.ts';
+import { codeOf } from '../../../runtime/index.ts';
 import type { BatchUpdate, JobUpdate, RunRequest } from '../../api/index.ts';
 import { isList, toWire } from '../../data/index.ts';
 import { isFailureCode, returnerOf } from '../../jobs/index.ts';
 import { textOf } from './high-data.ts';
+import type { BegunWork } from './journal.ts';
 import { fireArguments, type OrchestrationContext, requester } from './orchestration-context.ts';
-import { isTrue, SlsError, type StateCall } from './state-function.ts';
+import { beginOnce, isTrue, SlsError, type StateCall } from './state-function.ts';
+
 /** Arguments that `salt.function` and `salt.state` have in common. */
 export const jobArguments: readonly string[] = [
   'tgt_type',
@@ -67,15 +70,40 @@ export async function runOnMinions(
   });
   const { jobs, signal } = context;
   const isBatch = batch !== undefined && batch !== null;
+  const begun = isBatch
+    ? await beginOnce(call.step, `a batch of ${work.fun}`)
+    : await call.step?.begin();
   const updates = isBatch
     ? jobs.batch(
         { ...request, size: textOf(batch), failHard: isTrue(given.get('failhard')) },
         signal,
       )
-    : jobs.run(request, signal);
+    : runOrFollow(context, request, begun);
   const collected = await collect(updates, work.expectsAll, isBatch);
   signal.throwIfAborted();
   return collected;
+}
+
+/** What was published before is followed, and not published again. */
+async function* runOrFollow(
+  { jobs, signal }: OrchestrationContext,
+  request: RunRequest,
+  begun: BegunWork | undefined,
+): AsyncGenerator<JobUpdate> {
+  if (begun === undefined) {
+    yield* jobs.run(request, signal);
+    return;
+  }
+  const { jid, wasBegun } = begun;
+  try {
+    if (wasBegun) {
+      yield* jobs.follow(jid, signal);
+      return;
+    }
+  } catch (error) {
+    if (codeOf(error) !== 'ERR_JOB_UNKNOWN') throw error;
+  }
+  yield* jobs.run({ ...request, jid }, signal);
 }
 
 function requestOf(

@@ -5,8 +5,8 @@ import type { FunctionCaller } from '../caller.ts';
 
 /** The parts of the master that states act by. */
 export interface OrchestrationDeps {
-  readonly jobs: Pick<InProcessJobsApi, 'run' | 'batch'>;
-  readonly runners: Pick<FunctionCaller, 'run' | 'declares'>;
+  readonly jobs: Pick<InProcessJobsApi, 'run' | 'batch' | 'follow'>;
+  readonly runners: Pick<FunctionCaller, 'run' | 'start' | 'declares'>;
   readonly wheel: Pick<FunctionCaller, 'run' | 'declares'>;
   readonly bus: Pick<EventBus, 'fire' | 'subscribe'>;
   /** Milliseconds since 1970. */

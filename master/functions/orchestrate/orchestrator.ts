@@ -4,7 +4,7 @@ import { setMaxListeners } from 'node:events';
 import type { Logger } from 'pino';
 import { isJid, type WireMap, type WireValue } from '../../../minion-protocol/index.ts';
 import type { PlainData } from '../../../template/index.ts';
-import { type AuditRequester, MasterError } from '../../api/index.ts';
+import { MasterError } from '../../api/index.ts';
 import type { LiveConfig } from '../../config/index.ts';
 import type { MasterContext } from '../../context/index.ts';
 import {
@@ -17,6 +17,7 @@ import {
   toWire,
 } from '../../data/index.ts';
 import { type FileServer, servedFiles } from '../../files/index.ts';
+import type { CallContext } from '../caller.ts';
 import {
   type Compilation,
   compileSls,
@@ -33,6 +34,7 @@ import {
   splitFunction,
   verifyHigh,
 } from './high-data.ts';
+import { type Journal, OrchestrationJournal } from './journal.ts';
 import {
   type Chunk,
   compileChunks,
@@ -139,13 +141,19 @@ interface OrchestrationLimits {
 export interface OrchestratorOptions extends SlsFiles {
   readonly limits: OrchestrationLimits;
   readonly closing: AbortSignal;
+  /** What is done is written down there; `undefined`: nobody would go on with it. */
+  readonly journal: OrchestrationJournal | undefined;
 }
 
 /** Who asks for an orchestration, and as what it is told. */
-export interface OrchestrationCaller {
-  readonly jid: string;
-  readonly user: string;
-  readonly by: AuditRequester | undefined;
+export type OrchestrationCaller = Pick<
+  CallContext,
+  'asked' | 'atEnd' | 'by' | 'goesOnElsewhere' | 'jid' | 'user'
+>;
+
+/** One orchestration, and what it has done. */
+interface WrittenDownContext extends OrchestrationContext {
+  readonly journal: Journal | undefined;
 }
 
 /** Which SLS somebody asks for. */
@@ -170,11 +178,24 @@ export interface SingleRequest {
   readonly pillar: PillarMap;
 }
 
+/** An orchestration that is under way. */
+interface UnderWay {
+  readonly jid: string;
+  readonly user: string;
+  journal: Journal | undefined;
+  /** Fires when it is to end. */
+  readonly signal: AbortSignal;
+  /** Ends it. */
+  readonly stop: (reason: MasterError) => void;
+}
+
 /** Runs orchestrations, so many at a time. */
 export class Orchestrator {
   readonly #options: OrchestratorOptions;
-  /** Those under way: whose they are, by jid. */
-  readonly #underWay = new Map<string, string>();
+  /** By jid. */
+  readonly #underWay = new Map<string, UnderWay>();
+  /** Those that another member began. */
+  readonly #resumed = new Set<string>();
   readonly #work = new Set<Promise<unknown>>();
   #parts: OrchestrationDeps | undefined;
 
@@ -187,14 +208,46 @@ export class Orchestrator {
    * @throws MasterError ERR_ORCHESTRATION, ERR_MASTER_STOPPED
    */
   orchestrate(request: OrchestrationRequest, caller: OrchestrationCaller): Promise<WireMap> {
+    return this.#within(caller, async (underWay) => {
+      const whole = this.#wholeOf(request, caller);
+      underWay.journal = await this.#journalOf(request, caller, whole);
+      const { journal, signal, stop } = underWay;
+      const left = new MasterError('ERR_MASTER_STOPPED', 'another member goes on with it');
+      journal?.lost.addEventListener('abort', () => stop(left), { once: true });
+      if (whole === undefined && journal !== undefined) caller.atEnd(() => journal.end());
+      try {
+        return await this.#orchestrate(request, caller, {
+          ...this.#context(caller, whole?.jid ?? caller.jid, signal),
+          journal,
+        });
+      } catch (error) {
+        const isLeft = this.#options.closing.aborted || journal?.lost.aborted === true;
+        // protection: ends-that-others-tell
+        if (journal !== undefined && isLeft) caller.goesOnElsewhere();
+        throw error;
+      }
+    });
+  }
+
+  async #orchestrate(
+    request: OrchestrationRequest,
+    caller: OrchestrationCaller,
+    context: WrittenDownContext,
+  ): Promise<WireMap> {
     const { masterId } = this.#options;
-    return this.#within(caller, async (signal) => {
-      const context = this.#context(caller, this.#jidOf(request, caller), signal);
-      const asked = { ...request, isTrusted: isTrusted(caller) };
-      const compiled = await compileSls(this.#options, asked, signal);
-      const running = await this.#run(compiled, request, context);
-      const retcode = isSuccess({ [masterId]: running }) ? 0 : 1;
-      return { data: { [masterId]: running }, outputter: 'highstate', retcode };
+    const asked = { ...request, isTrusted: isTrusted(caller) };
+    const compiled = await compileSls(this.#options, asked, context.signal);
+    const running = await this.#run(compiled, request, context);
+    const retcode = isSuccess({ [masterId]: running }) ? 0 : 1;
+    return { data: { [masterId]: running }, outputter: 'highstate', retcode };
+  }
+
+  /** In a cluster: goes on with what other members left. What states act by is there. */
+  async goOn(): Promise<void> {
+    await this.#options.journal?.start(async (jid, { by, ...call }) => {
+      this.#resumed.add(jid);
+      const asked = by === undefined ? call : { ...call, by };
+      await this.#partsThere().runners.start({ ...asked, jid }, { isResumed: true });
     });
   }
 
@@ -206,7 +259,7 @@ export class Orchestrator {
   /** What SLS say, without running anything. @throws MasterError ERR_ORCHESTRATION */
   show(request: AskedSls, caller: OrchestrationCaller): Promise<ShownHigh> {
     const { masterId } = this.#options;
-    return this.#within(caller, async (signal) => {
+    return this.#within(caller, async ({ signal }) => {
       const asked = { ...request, isTrusted: isTrusted(caller) };
       return { [masterId]: showHigh(await compileSls(this.#options, asked, signal)) };
     });
@@ -215,8 +268,8 @@ export class Orchestrator {
   /** One state, as if an SLS said it. @throws MasterError ERR_ORCHESTRATION, ERR_MASTER_STOPPED */
   single(request: SingleRequest, caller: OrchestrationCaller): Promise<WireMap> {
     const { masterId } = this.#options;
-    return this.#within(caller, async (signal) => {
-      const context = this.#context(caller, undefined, signal);
+    return this.#within(caller, async ({ signal }) => {
+      const context = { ...this.#context(caller, undefined, signal), journal: undefined };
       const asked = { ...request, saltenv: 'base', pillarenv: undefined, isTrusted: true };
       const { setting } = await openSetting(this.#options, asked);
       const state = this.#caller(context, request.test, conditionsOf(setting));
@@ -224,15 +277,16 @@ export class Orchestrator {
     });
   }
 
-  /** Waits for those under way, which the closing signal ends. */
+  /** Waits for those under way, which the closing signal ends, and leaves them to other members. */
   async close(): Promise<void> {
     await Promise.allSettled(this.#work);
+    await this.#options.journal?.close();
   }
 
   async #run(
     { high, errors, conditions }: Compilation,
     { exclude, test }: OrchestrationRequest,
-    context: OrchestrationContext,
+    context: WrittenDownContext,
   ): Promise<WireValue> {
     if (errors.length > 0) return [...errors];
     high.exclude.push(...exclude);
@@ -243,13 +297,14 @@ export class Orchestrator {
   }
 
   #caller(
-    context: OrchestrationContext,
+    context: WrittenDownContext,
     test: boolean,
     conditions: Compilation['conditions'],
   ): StateCaller {
-    const { signal, now } = context;
+    const { signal, now, journal } = context;
     const { log } = this.#options;
-    return new StateCaller({ table: stateTable(context), conditions, test, signal, now, log });
+    const table = stateTable(context);
+    return new StateCaller({ table, conditions, test, signal, now, journal, log });
   }
 
   #context(
@@ -257,32 +312,50 @@ export class Orchestrator {
     jid: string | undefined,
     signal: AbortSignal,
   ): OrchestrationContext {
+    return { ...this.#partsThere(), jid, user, by, signal };
+  }
+
+  #partsThere(): OrchestrationDeps {
     if (this.#parts === undefined) throw new TypeError('actBy was not called');
-    return { ...this.#parts, jid, user, by, signal };
+    return this.#parts;
   }
 
   /** What is part of another one is told under it; nobody's events are told under a stranger's. */
-  #jidOf(
+  #wholeOf(
     { orchestrationJid: given }: OrchestrationRequest,
-    { jid, user }: OrchestrationCaller,
-  ): string {
+    { user }: OrchestrationCaller,
+  ): UnderWay | undefined {
+    const whole = given !== undefined && isJid(given) ? this.#underWay.get(given) : undefined;
     // protection: orchestrations-of-others
-    const isOwn = given !== undefined && isJid(given) && this.#underWay.get(given) === user;
-    return isOwn ? given : jid;
+    return whole?.user === user ? whole : undefined;
+  }
+
+  /** What changes nothing is not written down: whoever wants it asks again. */
+  async #journalOf(
+    { test }: OrchestrationRequest,
+    { jid, asked, user, by }: OrchestrationCaller,
+    whole: UnderWay | undefined,
+  ): Promise<Journal | undefined> {
+    if (test) return undefined;
+    if (whole !== undefined) return whole.journal?.ofPart(jid);
+    return this.#options.journal?.begin(jid, { ...asked, kwarg: { ...asked.kwarg }, user, by });
   }
 
   async #within<T>(
     { jid, user }: OrchestrationCaller,
-    work: (signal: AbortSignal) => Promise<T>,
+    work: (underWay: UnderWay) => Promise<T>,
   ): Promise<T> {
     const { orchestrations } = this.#options.limits;
+    // What another member began is not refused.
+    const isResumed = this.#resumed.delete(jid);
     // protection: orchestrations-at-once
-    if (this.#work.size >= orchestrations) {
+    if (this.#work.size >= orchestrations && !isResumed) {
       throw tooMuch(`${orchestrations} orchestrations are under way already`);
     }
-    this.#underWay.set(jid, user);
     const end = this.#end();
-    const running = work(end.signal);
+    const underWay = { jid, user, journal: undefined, signal: end.signal, stop: end.stop };
+    this.#underWay.set(jid, underWay);
+    const running = work(underWay);
     this.#work.add(running);
     try {
       return await running;
@@ -294,24 +367,25 @@ export class Orchestrator {
   }
 
   /** Fires when the master is closed, or the time is over. */
-  #end(): { readonly signal: AbortSignal; readonly release: () => void } {
+  #end(): Pick<UnderWay, 'signal' | 'stop'> & { readonly release: () => void } {
     const { closing, limits } = this.#options;
     const { orchestrationSeconds: seconds } = limits;
     const end = new AbortController();
     // Every job and every wait of it listens.
     setMaxListeners(0, end.signal);
-    const stop = (): void => {
-      end.abort(new MasterError('ERR_MASTER_STOPPED', 'the master is being closed'));
+    const stop = (reason: MasterError): void => end.abort(reason);
+    const close = (): void => {
+      stop(new MasterError('ERR_MASTER_STOPPED', 'the master is being closed'));
     };
-    if (closing.aborted) stop();
-    closing.addEventListener('abort', stop, { once: true });
+    if (closing.aborted) close();
+    closing.addEventListener('abort', close, { once: true });
     const late = tooMuch(`an orchestration took more than ${seconds} s`);
-    const timer = setTimeout(() => end.abort(late), seconds * 1000);
+    const timer = setTimeout(() => stop(late), seconds * 1000);
     const release = (): void => {
       clearTimeout(timer);
-      closing.removeEventListener('abort', stop);
+      closing.removeEventListener('abort', close);
     };
-    return { signal: end.signal, release };
+    return { signal: end.signal, stop, release };
   }
 }
 
@@ -343,7 +417,7 @@ export function openOrchestrator({
   log,
 }: OrchestratorDeps): Orchestrator {
   const { fixed } = config;
-  const { closers, closing, now } = context;
+  const { closers, closing, now, store, nextJid, cluster, duties } = context;
   const whitespace = {
     trimBlocks: fixed.jinjaTrimBlocks,
     lstripBlocks: fixed.jinjaLstripBlocks,
@@ -354,6 +428,8 @@ export function openOrchestrator({
     pillar,
     closing,
     log,
+    journal:
+      cluster && duties && new OrchestrationJournal({ store, nextJid, cluster, duties, log }),
     masterId: fixed.id,
     sources: new PillarSources({ backend: servedFiles(fileServer), ...whitespace }),
     envs: () => fileServer.envs(),

@@ -11,6 +11,7 @@ import { codeOf, longestTimerMs } from '../../../runtime/index.ts';
 import { type PlainData, type SaltFunction, toPlain, toPython } from '../../../template/index.ts';
 import { fromWire, isList, isPillarMap, type PillarMap, toWire } from '../../data/index.ts';
 import { matchesGlob, textOf, typeName } from './high-data.ts';
+import type { Journal, JournalStep, Settled } from './journal.ts';
 import {
   type Chunk,
   failed,
@@ -515,6 +516,8 @@ export interface StateCallerOptions {
   readonly signal: AbortSignal;
   /** Milliseconds since 1970. */
   readonly now: () => number;
+  /** What is done is written down there. */
+  readonly journal: Journal | undefined;
   readonly log: Logger;
 }
 
@@ -554,18 +557,18 @@ export class StateCaller {
       // As in Salt, without its place.
       return this.number(resultOf(chunk, outcome, {}));
     }
-    if (mode.isTrial) return resultOf(chunk, await this.#try(chunk, mode), placeOf(chunk));
+    if (mode.isTrial) {
+      return resultOf(chunk, await this.#try(chunk, mode, undefined), placeOf(chunk));
+    }
     return isTrue(chunk.args.get('parallel'))
       ? this.#beside(chunk, mode)
       : this.#inTurn(chunk, mode);
   }
 
   async #inTurn(chunk: Chunk, mode: CallMode): Promise<StateResult> {
-    const { now } = this.#options;
-    const startedAt = now();
-    const { outcome, attempts } = await this.#attempt(chunk, mode);
+    const { outcome, attempts, startedAt, endedAt } = await this.#settle(chunk, mode);
     const result = resultOf(chunk, outcome, {
-      ...timing(startedAt, now()),
+      ...timing(startedAt, endedAt),
       ...placeOf(chunk),
     });
     this.#runNumber += attempts - 1;
@@ -574,26 +577,33 @@ export class StateCaller {
 
   /** It is waited for when something depends on it, or at the end. */
   #beside(chunk: Chunk, mode: CallMode): StateResult {
-    const { now } = this.#options;
-    const startedAt = now();
     const started = { result: null, changes: {}, comment: 'Started in a separate process' };
     const result = this.number(resultOf(chunk, started, placeOf(chunk)));
-    result.pending = this.#attempt(chunk, mode).then(({ outcome }) => {
+    result.pending = this.#settle(chunk, mode).then(({ outcome, startedAt, endedAt }) => {
       result.outcome = outcome;
-      result.facts = { ...result.facts, ...timing(startedAt, now()), __parallel__: true };
+      result.facts = { ...result.facts, ...timing(startedAt, endedAt), __parallel__: true };
       result.pending = undefined;
     });
     return result;
   }
 
-  #attempt(chunk: Chunk, mode: CallMode): ReturnType<typeof attempt> {
-    return attempt(() => this.#try(chunk, mode), chunk.args.get('retry'), this.#options);
+  /** Runs it, unless that was done at a member that is gone. */
+  async #settle(chunk: Chunk, mode: CallMode): Promise<Settled> {
+    const { now, journal } = this.#options;
+    const step = journal?.next(tagOf(chunk));
+    if (step?.settled !== undefined) return step.settled;
+    const startedAt = now();
+    const run = (): Promise<Outcome> => this.#try(chunk, mode, step);
+    const attempted = await attempt(run, chunk.args.get('retry'), this.#options);
+    const settled = { ...attempted, startedAt, endedAt: now() };
+    await step?.settle(settled);
+    return settled;
   }
 
-  async #try(chunk: Chunk, mode: CallMode): Promise<Outcome> {
+  async #try(chunk: Chunk, mode: CallMode, step: JournalStep | undefined): Promise<Outcome> {
     const { signal, log } = this.#options;
     try {
-      return await this.#run(chunk, mode);
+      return await this.#run(chunk, mode, step);
     } catch (error) {
       signal.throwIfAborted();
       if (!(error instanceof SlsError) && codeOf(error) === undefined) {
@@ -607,6 +617,7 @@ export class StateCaller {
   async #run(
     { state, fun, name, args, saltenv }: Chunk,
     { isTrial = false, changed = [] }: CallMode,
+    step: JournalStep | undefined,
   ): Promise<Outcome> {
     const { table, conditions, test } = this.#options;
     const full = `${state}.${fun}`;
@@ -622,6 +633,7 @@ export class StateCaller {
       saltenv: typeof environment === 'string' ? environment : saltenv,
       test: test || isTrial,
       changed,
+      step,
     });
   }
 }

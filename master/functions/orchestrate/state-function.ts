@@ -1,5 +1,6 @@
 import type { PlainData } from '../../../template/index.ts';
 import { internalArguments, textOf } from './high-data.ts';
+import type { BegunWork, JournalStep } from './journal.ts';
 import type { Outcome } from './low-chunk.ts';
 
 /** One call of a state's function. */
@@ -12,6 +13,8 @@ export interface StateCall {
   readonly test: boolean;
   /** Of `mod_watch`: `state: id` of those that it watches and that changed something. */
   readonly changed: readonly string[];
+  /** What of it is written down; `undefined`: nothing. */
+  readonly step: JournalStep | undefined;
 }
 
 /** A state's function. */
@@ -35,6 +38,19 @@ export class SlsError extends Error {
     super(problem);
     this.name = new.target.name;
   }
+}
+
+/** Begins what has no job. @throws SlsError where a member began it that is gone: its end nobody knows */
+export async function beginOnce(
+  step: JournalStep | undefined,
+  what: string,
+): Promise<BegunWork | undefined> {
+  const begun = await step?.begin();
+  // protection: work-begun-twice
+  if (begun?.wasBegun === true) {
+    throw new SlsError(`another member began ${what} and ended: it may have been done in part`);
+  }
+  return begun;
 }
 
 /**

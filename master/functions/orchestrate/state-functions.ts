@@ -14,6 +14,7 @@ import type { PlainData } from '../../../template/index.ts';
 import type { FunctionResult } from '../../api/index.ts';
 import { isList, isPillarMap, toWire } from '../../data/index.ts';
 import { textOf } from './high-data.ts';
+import type { BegunWork } from './journal.ts';
 import { failed, isSuccess, type Outcome } from './low-chunk.ts';
 import {
   type Answer,
@@ -25,6 +26,7 @@ import {
 } from './minion-job.ts';
 import { fireArguments, type OrchestrationContext, requester } from './orchestration-context.ts';
 import {
+  beginOnce,
   isTrue,
   SlsError,
   type StateCall,
@@ -52,7 +54,7 @@ function saltRunner(context: OrchestrationContext): StateFunction {
       return masterFunctionOutcome(
         'Runner',
         call,
-        await runRunner(context, call.name, given, call.saltenv),
+        await runRunner(context, call, { fun: call.name, ...given }),
       );
     },
   };
@@ -66,35 +68,43 @@ function saltWheel(context: OrchestrationContext): StateFunction {
       if (call.test) return untouched(`Wheel function '${name}' would be executed.`);
       const kwarg = toWireMap(Object.fromEntries(call.given));
       if (context.wheel.declares(name, 'saltenv')) kwarg.saltenv = saltenv;
+      const begun = await beginOnce(call.step, name);
       fireArguments(context, { type: 'wheel', name, args: kwarg });
       const result = await ended(
         context,
-        context.wheel.run({ fun: name, kwarg, ...requester(context) }),
+        context.wheel.run({ fun: name, kwarg, ...jidOf(begun), ...requester(context) }),
       );
       return masterFunctionOutcome('Wheel', call, result);
     },
   };
 }
 
-/** What a runner is called with. */
-interface RunnerArguments {
+/** A runner, and what it is called with. */
+interface RunnerCall {
+  readonly fun: string;
   readonly arg: readonly WireValue[];
   readonly kwarg: WireMap;
 }
 
 /** [salt/modules/saltutil.py runner] @throws MasterError ERR_UNKNOWN_FUN, ERR_NOT_SERVED, ERR_ARGS */
-function runRunner(
+async function runRunner(
   context: OrchestrationContext,
-  fun: string,
-  { arg, kwarg }: RunnerArguments,
-  saltenv: string,
+  { step, saltenv }: Pick<StateCall, 'step' | 'saltenv'>,
+  { fun, arg, kwarg }: RunnerCall,
 ): Promise<FunctionResult> {
   const { runners, jid } = context;
   const given: WireMap = { ...kwarg };
   if (runners.declares(fun, 'saltenv')) given.saltenv = saltenv;
   if (orchestrations.has(fun) && jid !== undefined) given.orchestration_jid = jid;
+  // A part goes on where it was.
+  const begun = orchestrations.has(fun) ? await step?.begin() : await beginOnce(step, fun);
   fireArguments(context, { type: 'runner', name: fun, args: [...arg], kwargs: given });
-  return ended(context, runners.run({ fun, arg, kwarg: given, ...requester(context) }));
+  const call = { fun, arg, kwarg: given, ...jidOf(begun), ...requester(context) };
+  return ended(context, runners.run(call, { isResumed: begun?.wasBegun === true }));
+}
+
+function jidOf(begun: BegunWork | undefined): { readonly jid?: string } {
+  return begun === undefined ? {} : { jid: begun.jid };
 }
 
 /** Waits for no longer than the orchestration may take. @throws what its signal says */
@@ -165,14 +175,15 @@ function parallelRunners(context: OrchestrationContext): StateFunction {
   return {
     required: ['runners'],
     takesMore: true,
-    call: async ({ given, saltenv }) => {
+    call: async (call) => {
+      const { given } = call;
       const runners = readRunners(given.get('runners') ?? null);
       if (runners === undefined) {
         const comment = 'The runners parameter must be a string or dict.';
         return { result: false, changes: {}, comment };
       }
       const work = runners.map(async ({ id, fun, kwarg }): Promise<Returned> => {
-        const result = await runRunner(context, fun, { arg: [], kwarg }, saltenv);
+        const result = await runRunner(context, call, { fun, arg: [], kwarg });
         return {
           id,
           value: result.return,

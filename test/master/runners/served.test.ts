@@ -66,6 +66,9 @@ test('survey.diff compares what the others return with what most return, each in
   )({
     ...{ jid: '1', user: 'u', by: undefined, timeoutSeconds: undefined, tell: () => {} },
     closing: ended.signal,
+    asked: { fun: 'survey.diff', arg: [], kwarg: {} },
+    goesOnElsewhere: () => {},
+    atEnd: () => {},
   });
   ended.abort();
   const [first, ...others] = Array.isArray(pools) ? pools : [];
