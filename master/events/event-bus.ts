@@ -233,6 +233,8 @@ export class EventBus {
 
 /** The bus as the interface has it, and as it is read for many. */
 export interface BusApi extends Pick<InProcessApi['events'], 'subscribe' | 'fire'> {
+  /** What a reader names as `after` that has read all until now; `undefined`: nothing is kept. */
+  position(): string | undefined;
   /** As `subscribe`, all events that wait at once. */
   batches(request?: EventsRequest, signal?: AbortSignal): AsyncIterable<readonly MasterEvent[]>;
 }
@@ -248,6 +250,7 @@ export function createBusApi(bus: EventBus, ring?: EventRing): BusApi {
     return followed(past, live, { ...options, isSeen: ring?.seenElsewhere(request.after) });
   };
   return {
+    position: () => ring?.position,
     batches,
     subscribe: async (request = {}, signal) =>
       request.after === undefined

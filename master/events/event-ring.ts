@@ -172,6 +172,12 @@ export class EventRing {
     return missedAfter === undefined ? { id: own } : { id: own, missedAfter };
   }
 
+  /** The id of a reader that has read all until now; `undefined`: there was nothing. */
+  get position(): string | undefined {
+    const places = [...this.#latest.values()];
+    return places.length === 0 ? undefined : formatEventId(places);
+  }
+
   /** The id at this member of an event that is its latest. */
   #idOf(place: EventPlace): string {
     return formatEventId([place, ...this.#othersThan(place)]);

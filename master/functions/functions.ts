@@ -98,7 +98,11 @@ export function createFunctions(deps: FunctionDeps): Functions {
     kind: 'runner',
     insteadOf: insteadOfRunner,
   });
-  orchestrator.actBy({ jobs: jobs.api, runners, wheel, bus, now: context.now });
+  const { api: eventsApi } = events;
+  orchestrator.actBy({
+    ...{ jobs: jobs.api, runners, wheel, bus },
+    ...{ events: eventsApi, now: context.now },
+  });
   return {
     runners,
     wheel,

@@ -1,4 +1,6 @@
 /** A member of a cluster is killed, over real NATS servers: others go on with what it did. */
+import { writeFileSync } from 'node:fs';
+import path from 'node:path';
 import { startNatsServers } from '../../bench/nats-cluster.ts';
 import { connectExtension, connectMaster } from '../../client/index.ts';
 import type { HandleInfo, OutboxEntry, PlanStarted, PlanUpdate } from '../../heat-bridge/index.ts';
@@ -9,6 +11,7 @@ import { startKillable } from '../helpers/killable-master.ts';
 import { hasNatsServer } from '../helpers/nats-server.ts';
 import { longTest, testWhere } from '../helpers/needs.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
+import { eventually } from '../interop/eventually.ts';
 import { startStandInHeat } from './deployments/stand-in-heat.ts';
 import { always, recorderFor } from './signals/recorder.ts';
 
@@ -31,11 +34,12 @@ plans:
 function configurationOf(
   member: string,
   servers: readonly string[],
-  origins: readonly string[],
+  { origins, fileRoot }: { readonly origins: readonly string[]; readonly fileRoot: string },
 ): string {
   return `
 auto_accept: true
 timeout: 5
+file_roots: { base: [${fileRoot}] }
 saltbridge:
   cluster: { name: crash, member: ${member}, nats: [${servers.join(', ')}] }
   bridge:
@@ -49,11 +53,16 @@ saltbridge:
 `;
 }
 
+const say = (text: string): string => `
+${text}:
+  salt.function: [{ name: site.say }, { tgt: web1 }, { kwarg: { text: ${text} } }]
+`;
+
 /** From the death of a member on: the lease, and the time to notice that it is free. */
 const takeOverMs = 45_000;
 
 clusterTest(
-  'another member goes on with signals, plans and deployments of one that was killed',
+  'another member goes on with signals, plans, deployments and orchestrations of one that was killed',
   async (t) => {
     t.timeout(240_000);
     const servers = await startNatsServers(temporaryDirectory(t), 3);
@@ -61,10 +70,12 @@ clusterTest(
     const urls = servers.map(({ url }) => url);
     const service = await recorderFor(t, always(503));
     const heat = await startStandInHeat(t);
-    const origins = [service.origin, heat.origin];
+    const fileRoot = temporaryDirectory(t);
+    writeFileSync(path.join(fileRoot, 'whole.sls'), ['before', 'held', 'after'].map(say).join(''));
+    const shared = { origins: [service.origin, heat.origin], fileRoot };
     const files = { 'commands.yaml': catalog };
     const start = (member: string, prepare: (config: MasterConfig) => Promise<unknown>) =>
-      startKillable(t, configurationOf(member, urls, origins), files, prepare);
+      startKillable(t, configurationOf(member, urls, shared), files, prepare);
     const a = await start('a', (config) => initCluster(config));
     const joining = async (config: MasterConfig): Promise<void> => {
       const { ticket } = await connectMaster({ socketPath: a.socketPath }).cluster.ticket();
@@ -74,6 +85,7 @@ clusterTest(
     await start('c', joining);
 
     const asked: string[] = [];
+    const said: unknown[] = [];
     let deployed = 0;
     let goOn = (): void => {};
     const held = new Promise<boolean>((resolve) => {
@@ -84,6 +96,10 @@ clusterTest(
       'site.held': () => {
         asked.push('held');
         return held;
+      },
+      'site.say': ({ kwargs: { text } }) => {
+        said.push(text);
+        return text === 'held' ? held : true;
       },
       'site.deployed': () => {
         deployed += 1;
@@ -103,6 +119,9 @@ clusterTest(
     const [begun] = await first(updates);
     if (begun?.type !== 'begun') return t.fail();
     await until('the second step', () => asked.includes('held'));
+    const { runners } = connectMaster({ socketPath: a.socketPath });
+    const { jid } = await runners.start({ fun: 'state.orchestrate', arg: ['whole'] });
+    await until('the second state', () => said.includes('held'));
     heat.servers.set('server-1', [heat.entry('one', { config: 'site.deployed' })]);
     await atB.call('stacks.add', {
       registration: {
@@ -132,6 +151,11 @@ clusterTest(
     const left = Math.max(1000, takeOverMs - (performance.now() - killedAt));
     await until('Heat to be told', () => heat.results.length > 0, left);
     t.deepEqual([deployed, heat.results.length], [1, 1]);
+    await until('the third state', () => said.length === 3, left);
+    const { jobs } = connectMaster({ socketPath: b.socketPath });
+    await eventually('the orchestration', async () => (await jobs.show(jid)).returns.length === 1);
+    t.like((await jobs.show(jid)).returns, [{ success: true, fun: 'runner.state.orchestrate' }]);
+    t.deepEqual(said, ['before', 'held', 'after']);
     t.deepEqual(await atB.call('outbox.list', {}), []);
     t.log(`${Math.round(performance.now() - killedAt)} ms after the kill`);
     // What a had tried was answered by 503.

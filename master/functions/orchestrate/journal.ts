@@ -40,8 +40,15 @@ export interface BegunWork {
   readonly wasBegun: boolean;
 }
 
+/** When a state began to wait, milliseconds since 1970, and behind which event. */
+interface Begin {
+  readonly at: number;
+  readonly events?: string;
+}
+
 interface StepRow {
   readonly tag: string;
+  readonly begin?: Begin;
   /** Of what the state has begun, in order. */
   readonly jids: readonly string[];
   readonly settled?: Settled;
@@ -68,6 +75,7 @@ const callSchema = Compile(
 const stepSchema = Compile(
   Type.Object({
     tag: Type.String(),
+    begin: Type.Optional(Type.Object({ at: Type.Number(), events: Type.Optional(Type.String()) })),
     jids: Type.Array(Type.String()),
     settled: Type.Optional(
       Type.Object({
@@ -187,8 +195,8 @@ function unpackStep(value: Uint8Array): StepRow {
   throw unknownForm();
 }
 
-function packStep({ tag, jids, settled }: StepRow): Uint8Array {
-  const row = { tag, jids: [...jids] };
+function packStep({ tag, begin, jids, settled }: StepRow): Uint8Array {
+  const row = { tag, jids: [...jids], ...(begin && { begin: { ...begin } }) };
   if (settled === undefined) return packLocal(row);
   return packLocal({ ...row, settled: { ...settled, outcome: { ...settled.outcome } } });
 }
@@ -311,6 +319,17 @@ export class JournalStep {
   /** What came of it, where it was over before. */
   get settled(): Settled | undefined {
     return this.#row.settled;
+  }
+
+  /**
+   * The state begins to wait, or did so at a member that is gone.
+   * @param events - what a reader names that has read all until now
+   * @throws StoreError
+   */
+  async start(at: number, events: string | undefined): Promise<Begin> {
+    const begin = this.#row.begin ?? { at, ...(events === undefined ? {} : { events }) };
+    if (this.#row.begin === undefined) await this.#write({ ...this.#row, begin });
+    return begin;
   }
 
   /**

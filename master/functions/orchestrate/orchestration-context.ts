@@ -1,6 +1,6 @@
 import type { WireMap } from '../../../minion-protocol/index.ts';
 import type { AuditRequester, InProcessJobsApi } from '../../api/index.ts';
-import type { EventBus } from '../../events/index.ts';
+import type { BusApi, EventBus } from '../../events/index.ts';
 import type { FunctionCaller } from '../caller.ts';
 
 /** The parts of the master that states act by. */
@@ -8,7 +8,8 @@ export interface OrchestrationDeps {
   readonly jobs: Pick<InProcessJobsApi, 'run' | 'batch' | 'follow'>;
   readonly runners: Pick<FunctionCaller, 'run' | 'start' | 'declares'>;
   readonly wheel: Pick<FunctionCaller, 'run' | 'declares'>;
-  readonly bus: Pick<EventBus, 'fire' | 'subscribe'>;
+  readonly bus: Pick<EventBus, 'fire'>;
+  readonly events: Pick<BusApi, 'position' | 'subscribe'>;
   /** Milliseconds since 1970. */
   readonly now: () => number;
 }

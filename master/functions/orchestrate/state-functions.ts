@@ -3,12 +3,7 @@
  * [salt/utils/args.py format_call, salt/states/saltmod.py].
  */
 
-import {
-  compileGlob,
-  isWireMap,
-  type WireMap,
-  type WireValue,
-} from '../../../minion-protocol/index.ts';
+import { isWireMap, type WireMap, type WireValue } from '../../../minion-protocol/index.ts';
 import { inTime, linkSignals, timeLimit } from '../../../runtime/index.ts';
 import type { PlainData } from '../../../template/index.ts';
 import type { FunctionResult } from '../../api/index.ts';
@@ -577,16 +572,21 @@ function waitForEvent(context: OrchestrationContext): StateFunction {
   };
 }
 
-async function wait({ bus, signal, now }: OrchestrationContext, call: StateCall): Promise<Outcome> {
-  const startedAt = now();
+async function wait(
+  { events, signal, now }: OrchestrationContext,
+  call: StateCall,
+): Promise<Outcome> {
+  const { at: startedAt, events: after } = (await call.step?.start(now(), events.position())) ?? {
+    at: now(),
+  };
   const missing = idsOf(call);
   const seen: string[] = [];
-  const late = timeLimit(timeoutOf(call));
+  const late = timeLimit(Math.max(0, startedAt + timeoutOf(call) - now()));
   const key = textGiven(call, 'event_id') ?? 'id';
-  const accepts = compileGlob(call.name);
+  const request = { match: call.name, ...(after === undefined ? {} : { after }) };
   const end = linkSignals(signal, late.signal);
   try {
-    for await (const { data } of bus.subscribe({ accepts, signal: end.signal })) {
+    for await (const { data } of await events.subscribe(request, end.signal)) {
       const found = identifiersIn(data, key);
       for (const id of [...missing].filter((one) => found.includes(one))) {
         missing.delete(id);

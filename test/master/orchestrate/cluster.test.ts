@@ -33,6 +33,10 @@ ${echo('after', ', { require: [{ salt: beside }] }')}
 `,
   'srv/part.sls': `${echo('one')}${echo('held', ', { require: [{ salt: one }] }')}`,
   'srv/other.sls': echo('other'),
+  'srv/wait.sls': `
+site/heard/*:
+  salt.wait_for_event: [{ id_list: [one, two] }, { timeout: 600 }]
+`,
   'srv/runner.sls': 'slow: { salt.runner: [{ name: test.sleep }, { s_time: 600 }] }\n',
   'srv/batch.sls': echo('held', ", { batch: '1' }"),
 };
@@ -50,6 +54,7 @@ async function start(t: ExecutionContext): Promise<Stage> {
   const cluster = new ClusterMasters(directory, {
     keysize: 2048,
     autoAccept: true,
+    eventRing: { entries: 1000, bytes: 1_000_000 },
     id: 'master',
     fileRoots: { base: [path.join(directory, 'srv')] },
   });
@@ -58,8 +63,9 @@ async function start(t: ExecutionContext): Promise<Stage> {
   // Keeps what b writes once a is gone.
   const c = await cluster.join('c', a);
   t.teardown(async () => {
-    // The one that has the lease last: nobody would keep it for the next one.
-    for (const { master } of [c, b]) await master.close();
+    // One that is alone would wait for others to keep that it has the lease.
+    await c.master.cluster.drain();
+    for (const { master } of [b, c]) await master.close();
     rmSync(directory, { recursive: true, force: true });
   });
   const asked: string[] = [];
@@ -143,6 +149,26 @@ test('what a member began that has no job ends as interrupted, and the rest goes
   t.regex(String(resultsOf((await runner) ?? {}).slow), /began test\.sleep and ended/);
   t.regex(String(resultsOf((await batch) ?? {}).held), /began a batch of test\.echo and ended/);
   t.deepEqual(asked, ['held']);
+});
+
+test('what is waited for is heard, whichever member is gone by then', async (t) => {
+  const { masters } = await start(t);
+  const { a, b } = masters;
+  const call = { fun: 'state.orchestrate', arg: ['wait'] };
+  const readers = async (): Promise<number> => {
+    const families = await a.master.metrics();
+    const own = families.find(({ name }) => name === 'saltbridge_event_readers');
+    return own?.type === 'gauge' ? (own.samples[0]?.value ?? 0) : 0;
+  };
+  const before = await readers();
+  const { jid } = await a.master.runners.start(call);
+  await eventually('the state to wait', async () => (await readers()) > before);
+  // While nobody waits for it.
+  await a.master.events.fire('site/heard/one', { id: 'one' });
+  await a.master.close();
+  await b.master.events.fire('site/heard/two', { id: 'two' });
+  const kept = await keptOf(b, jid);
+  t.deepEqual(resultsOf(kept), { 'site/heard/*': true });
 });
 
 /** What a member has of orchestrations. */
