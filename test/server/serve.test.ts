@@ -162,6 +162,14 @@ test('a session of one member holds at the other, with its end, and when the fir
   const fourth = await sessionAt(0);
   passed += 600_000;
   t.is(await statusOf(1, third), 200);
+  // A member that is drained begins nothing, by this way neither.
+  const { cluster } = a.master;
+  await cluster.drain();
+  const low = [{ client: 'runner', fun: 'jobs.list_jobs' }];
+  const begin = { method: 'POST', path: '/', headers: json(fourth), body: low };
+  t.like((await ask(0, begin)).json, { error: 'ERR_MASTER_DRAINING' });
+  t.is((await ask(1, begin)).status, 200);
+  t.is(await statusOf(0, fourth), 200);
   await servers[0]?.close();
   t.is(await statusOf(1, fourth), 200);
   const refusal = await login(1);
