@@ -88,10 +88,10 @@ export async function requireSessionOf(
   context: ApiContext,
   sessionToken: string | undefined,
 ): Promise<SessionCaller> {
-  const session = sessionToken === undefined ? undefined : context.sessions.find(sessionToken);
-  if (sessionToken === undefined || session === undefined) {
-    throw new SaltApiError('ERR_HTTP_SESSION', 'no session');
-  }
+  if (sessionToken === undefined) throw new SaltApiError('ERR_HTTP_SESSION', 'no session');
+  const { sessions } = context;
+  const session = sessions.find(sessionToken) ?? (await sessions.expect(sessionToken));
+  if (session === undefined) throw new SaltApiError('ERR_HTTP_SESSION', 'no session');
   return { ...(await resolveCaller(context, session.token)), sessionToken };
 }
 

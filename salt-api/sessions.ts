@@ -19,6 +19,8 @@ export interface Sessions {
   open(token: string): Promise<string>;
   /** The session of a token; anything may be asked about. */
   find(secret: string): Session | undefined;
+  /** The same of one that is not known yet, perhaps: waits for it a moment where it may come. */
+  expect(secret: string): Promise<Session | undefined>;
   /** Ends one at once and for good. @throws StoreError where others may know it still */
   close(secret: string): Promise<void>;
   /** How many there are, with those that nobody has looked for since they ended. */
@@ -37,6 +39,11 @@ export function createSessionToken(): string {
 
 const tokenForm = /^[0-9a-f]{64}$/;
 
+/** Whether a text can be the token of a session. */
+export function hasTokenForm(text: string): boolean {
+  return tokenForm.test(text);
+}
+
 /** What is kept of a session's token. */
 export function digestOf(secret: string): string {
   // protection: session-tokens-in-the-store
@@ -48,7 +55,7 @@ export function lookUp<Held>(
   sessions: ReadonlyMap<string, Held>,
   secret: string,
 ): readonly [hash: string, held: Held] | undefined {
-  if (!tokenForm.test(secret)) return undefined;
+  if (!hasTokenForm(secret)) return undefined;
   const hash = digestOf(secret);
   // protection: any-session
   const held = sessions.get(hash);
@@ -94,6 +101,10 @@ export class MemorySessions implements Sessions {
     if (now - held.usedAt >= this.#options.idleMs) return undefined;
     this.#held.set(hash, { ...held, usedAt: now });
     return held.session;
+  }
+
+  async expect(secret: string): Promise<Session | undefined> {
+    return this.find(secret);
   }
 
   get size(): number {

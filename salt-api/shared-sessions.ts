@@ -4,8 +4,16 @@
  * and look there.
  */
 
+import { EventEmitter, once } from 'node:events';
 import type { ExtensionHost, SharedArea, StateChange, StateOperation } from '../master/index.ts';
-import { createSessionToken, digestOf, lookUp, type Session, type Sessions } from './sessions.ts';
+import {
+  createSessionToken,
+  digestOf,
+  hasTokenForm,
+  lookUp,
+  type Session,
+  type Sessions,
+} from './sessions.ts';
 
 interface HeldSession {
   /** The master's token, as the row has it. */
@@ -41,6 +49,11 @@ const maxWriteIntervalMs = 900_000;
 /** Writes at a time. */
 const writesAtOnce = 128;
 
+/** How long a session is waited for that another member may have opened just now. */
+const expectedForMs = 250;
+/** Requests that wait so at a time. */
+const maxExpecting = 256;
+
 /** The sessions of a cluster, as this member knows them. */
 export class SharedSessions implements Sessions {
   readonly #options: SharedSessionsOptions;
@@ -50,6 +63,9 @@ export class SharedSessions implements Sessions {
   /** Used here since their rows were written. */
   readonly #unwritten = new Set<string>();
   readonly #timer: NodeJS.Timeout;
+  /** Emits the digest of each session that becomes known. */
+  readonly #opened = new EventEmitter().setMaxListeners(maxExpecting);
+  #expecting = 0;
 
   private constructor(options: SharedSessionsOptions) {
     this.#options = options;
@@ -90,6 +106,19 @@ export class SharedSessions implements Sessions {
     if (this.#isDue(held)) void this.#writeUse(hash, held);
     held.session ??= { token: Buffer.from(shared.unseal(held.sealed)).toString() };
     return held.session;
+  }
+
+  async expect(secret: string): Promise<Session | undefined> {
+    if (!hasTokenForm(secret) || this.#expecting >= maxExpecting) return undefined;
+    this.#expecting += 1;
+    try {
+      await once(this.#opened, digestOf(secret), { signal: AbortSignal.timeout(expectedForMs) });
+    } catch {
+      // It did not come.
+    } finally {
+      this.#expecting -= 1;
+    }
+    return this.find(secret);
   }
 
   get size(): number {
@@ -135,6 +164,7 @@ export class SharedSessions implements Sessions {
       writtenAt: expiresAt - idleMs,
     });
     if (before === undefined || expiresAt >= before.endsAt) this.#unwritten.delete(hash);
+    if (before === undefined) this.#opened.emit(hash);
   }
 
   /** Rows come in the order of their keys. */

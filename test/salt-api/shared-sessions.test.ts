@@ -55,6 +55,20 @@ class Cluster {
     return [await this.open(0, options), await this.open(1, options)];
   }
 
+  /** What a member applies from now on reaches its sessions when it is let pass. */
+  delay(at: 0 | 1): { pass(): void } {
+    const { area } = this.#member(at);
+    const follow = area.follow.bind(area);
+    const waiting: (() => void)[] = [];
+    area.follow = (prefix, listener) =>
+      follow(prefix, (change) => void waiting.push(() => listener(change)));
+    return {
+      pass: () => {
+        for (const tell of waiting.splice(0)) tell();
+      },
+    };
+  }
+
   /** Resolves when both have applied all that was written before. */
   async applied(): Promise<void> {
     for (const member of this.members) await member.applied();
@@ -90,6 +104,20 @@ test('a session of one member is known to all, and whoever reads the store can u
   t.false(rows.some(({ value }) => value.includes(token) || value.includes(secret)));
   // One that starts later.
   t.deepEqual((await cluster.open(1)).find(secret), { token });
+});
+
+test('a member waits a moment for a session that it has not heard of yet', async (t) => {
+  const cluster = await Cluster.start(t);
+  const late = cluster.delay(1);
+  const [a, b] = await cluster.both();
+  const secret = await a.open(token);
+  await cluster.applied();
+  t.is(b.find(secret), undefined);
+  t.is(await b.expect(secret), undefined);
+  const expected = b.expect(secret);
+  late.pass();
+  t.deepEqual(await expected, { token });
+  t.is(await b.expect('no token'), undefined);
 });
 
 test('a session that is closed at one member is closed, also where it is used at that moment', async (t) => {
