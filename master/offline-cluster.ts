@@ -82,7 +82,10 @@ const ownTables: readonly Key[] = [
 ];
 
 /** What of these all members share, as the extensions keep it (`ExtensionHost.shared`). */
-const sharedTables: readonly Key[] = [['state', 'bridge']];
+const sharedTables: readonly Key[] = [
+  ['state', 'bridge'],
+  ['state', 'salt-api'],
+];
 
 /** @throws MasterError ERR_NOT_SERVED where none is configured */
 function clusterOptionsOf({ cluster, confFile }: MasterConfig): ClusterOptions {

@@ -21,7 +21,7 @@ import type { EventEncoder, FlushTimer, StreamLimiter } from './event-stream.ts'
 import { type Format, formatFor } from './formats.ts';
 import type { HostGuard } from './host-guard.ts';
 import type { CompleteOptions } from './options.ts';
-import { type SessionStore, sessionTokenOf } from './sessions.ts';
+import { type Sessions, sessionTokenOf } from './sessions.ts';
 
 /** The master whose API it is: in this process, or one that `saltbridge/client` is connected to. */
 export interface ServedMaster extends MasterApi {
@@ -37,7 +37,7 @@ export interface ApiContext {
   readonly options: CompleteOptions;
   /** Looked at before anything else. */
   readonly hostGuard: HostGuard;
-  readonly sessions: SessionStore;
+  readonly sessions: Sessions;
   readonly connections: HttpConnections;
   readonly bodies: BodyReader;
   readonly answers: AnswerWriter;
@@ -88,10 +88,10 @@ export async function requireSessionOf(
   context: ApiContext,
   sessionToken: string | undefined,
 ): Promise<SessionCaller> {
-  const session = sessionToken === undefined ? undefined : context.sessions.find(sessionToken);
-  if (sessionToken === undefined || session === undefined) {
-    throw new SaltApiError('ERR_HTTP_SESSION', 'no session');
-  }
+  if (sessionToken === undefined) throw new SaltApiError('ERR_HTTP_SESSION', 'no session');
+  const { sessions } = context;
+  const session = sessions.find(sessionToken) ?? (await sessions.expect(sessionToken));
+  if (session === undefined) throw new SaltApiError('ERR_HTTP_SESSION', 'no session');
   return { ...(await resolveCaller(context, session.token)), sessionToken };
 }
 

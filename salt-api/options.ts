@@ -2,7 +2,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
-import type { HttpApiOptions, MasterConfig, RpcTable } from '../master/index.ts';
+import type { ExtensionHost, HttpApiOptions, MasterConfig, RpcTable } from '../master/index.ts';
 import type { SendPool } from '../runtime/index.ts';
 import { SaltApiError } from './errors.ts';
 import type { StreamLimiter } from './event-stream.ts';
@@ -68,6 +68,11 @@ export interface SaltApiOptions extends Omit<HttpApiOptions, TlsNames | OfMaster
   readonly eauths?: readonly string[];
   /** `max_event_size` of the master: bytes of the largest event. Default 1 MiB, as Salt's. */
   readonly maxEventSize?: number;
+  /**
+   * What the master gives the extension that makes this server. With it, the members of a cluster
+   * share the sessions of their servers. Default: sessions are this server's own.
+   */
+  readonly extensionHost?: Pick<ExtensionHost, 'now' | 'shared'>;
   /** Routes beside Salt's own, such as those of a bridge. Default: none. */
   readonly plugins?: readonly SaltApiPlugin[];
   /** Default: says nothing. */
@@ -84,6 +89,7 @@ type WithoutDefault =
   | 'favicon'
   | 'logger'
   | 'clients'
+  | 'extensionHost'
   | 'connections'
   | 'connectionsPerAddress';
 

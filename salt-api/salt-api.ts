@@ -6,7 +6,7 @@ import type { Duplex } from 'node:stream';
 import type { FastifyInstance } from 'fastify';
 import { createSilentLogger } from '../master/index.ts';
 import { createJidSource } from '../minion-protocol/index.ts';
-import { Budget, descriptorLimit, SendPool } from '../runtime/index.ts';
+import { Budget, descriptorLimit, inMilliseconds, SendPool } from '../runtime/index.ts';
 import { AnswerWriter } from './answer-writer.ts';
 import { BodyReader } from './body.ts';
 import { readTls, renewTls } from './certificate.ts';
@@ -23,7 +23,8 @@ import {
   saltApiOptions,
 } from './options.ts';
 import { createServer } from './server.ts';
-import { SessionStore } from './sessions.ts';
+import { MemorySessions, maxSessions, type Sessions } from './sessions.ts';
+import { SharedSessions } from './shared-sessions.ts';
 import { acceptWebsocket } from './websocket.ts';
 
 /** The HTTP API of one master. */
@@ -78,10 +79,7 @@ export async function createSaltApi(
     master,
     options: complete,
     hostGuard: createHostGuard(complete),
-    sessions: new SessionStore({
-      idleMs: complete.sessionIdleSeconds * 1000,
-      now: () => performance.now(),
-    }),
+    sessions: await openSessions(complete),
     connections: new HttpConnections(connectionLimits(complete)),
     bodies,
     answers: new AnswerWriter(bodies),
@@ -128,9 +126,24 @@ export async function createSaltApi(
       await app.close();
       context.connections.close();
       clearTimeout(grace);
-      await Promise.all([bodies.close(), context.answers.close()]);
+      const ending = inMilliseconds(context.sessions.stop(), graceMs);
+      await Promise.all([bodies.close(), context.answers.close(), ending]);
     },
   };
+}
+
+/** In a cluster all members know them, where somebody gives the server what they share. */
+async function openSessions({
+  sessionIdleSeconds,
+  extensionHost,
+}: CompleteOptions): Promise<Sessions> {
+  const idleMs = sessionIdleSeconds * 1000;
+  const monotonic = (): number => performance.now();
+  if (extensionHost?.shared.cluster === undefined) {
+    return new MemorySessions({ idleMs, now: monotonic });
+  }
+  const { shared, now } = extensionHost;
+  return SharedSessions.open({ shared, now, monotonic, idleMs, capacity: maxSessions });
 }
 
 function connectionLimits(options: CompleteOptions): HttpConnectionLimits {

@@ -85,12 +85,15 @@ class HttpApiExtension implements MasterExtension {
     }
   }
 
-  async #start({ config, reloadable, master, logger }: ExtensionHost): Promise<void> {
+  async #start(extensionHost: ExtensionHost): Promise<void> {
+    const { config, reloadable, master, calls, logger } = extensionHost;
     if ((config.api ?? config.restCherrypy) === null) return;
     const { createSaltApi, saltApiOptions } = await loadSaltApi();
     const options = saltApiOptions({ ...config, ...reloadable() });
     if (options === undefined) return;
-    this.#api = await createSaltApi(master(), { ...options, logger, plugins: [this.#bridge.http] });
+    const plugins = [this.#bridge.http];
+    const served = { ...master(), calls };
+    this.#api = await createSaltApi(served, { ...options, logger, plugins, extensionHost });
     this.address = await this.#api.listen();
     const { address, port } = this.address;
     logger.info({ address, port }, 'http api started');

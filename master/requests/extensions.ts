@@ -46,7 +46,7 @@ import {
   type Seal,
 } from '../auth/index.ts';
 import type { FixedConfig, LiveConfig, MasterConfig, ReloadableConfig } from '../config/index.ts';
-import { type Cluster, followRows, type MasterContext } from '../context/index.ts';
+import { type CallGate, type Cluster, followRows, type MasterContext } from '../context/index.ts';
 import type { ExtPillar } from '../data/index.ts';
 import type { Events } from '../events/index.ts';
 import type { FileServerBackend } from '../files/index.ts';
@@ -87,6 +87,8 @@ export interface ExtensionHost {
   beforeReload(prepare: (bridge: MasterConfig['bridge']) => () => void): void;
   /** @throws MasterError ERR_MASTER_STOPPED before {@link OpenExtension.start} */
   readonly master: () => MasterApi;
+  /** Through which calls of a member of a cluster begin. @internal */
+  readonly calls?: CallGate | undefined;
   /** The policy in force, now. */
   policy(): Policy;
   /**
@@ -394,6 +396,7 @@ function createHost(
     reloadable: () => config.current,
     beforeReload: (prepare) => config.beforeChange(({ bridge }) => prepare(bridge)),
     master: () => running().api,
+    calls: context.cluster?.calls,
     policy: () => policy.current,
     decide: (question, by = policy.current) => {
       const decision = decide(question, by);

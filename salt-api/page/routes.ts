@@ -173,7 +173,7 @@ export function addStatusRoutes(app: FastifyInstance, context: ApiContext): Rout
         if (login === undefined) {
           return sendPage(reply, loginPage(base, options.eauths, 'This did not work.'), 401);
         }
-        const token = sessions.open(login);
+        const token = await sessions.open(login);
         const cookie = sessionCookie(token, options.sessionIdleSeconds, isSecure(request));
         return reply.header('set-cookie', cookie).redirect(base, 303);
       },
@@ -185,8 +185,7 @@ export function addStatusRoutes(app: FastifyInstance, context: ApiContext): Rout
       about: pageLogoutOperation,
       handle: async (request, reply) => {
         const { token, sessionToken } = await requireForm(context, request);
-        sessions.close(sessionToken);
-        await master.logins.logout(token);
+        await Promise.all([sessions.close(sessionToken), master.logins.logout(token)]);
         const cookie = sessionCookie(sessionToken, 0, isSecure(request));
         return reply.header('set-cookie', cookie).redirect(base, 303);
       },

@@ -78,7 +78,7 @@ export function addLoginRoutes(app: FastifyInstance, context: ApiContext): void 
         handle: async (request, reply) => {
           formatFor(request.headers.accept);
           const login = await master.logins.login(await loginRequest(context, request));
-          const token = sessions.open(login.token);
+          const token = await sessions.open(login.token);
           const cookie = sessionCookie(token, sessionIdleSeconds, isSecure(request));
           reply.header('x-auth-token', token).header('set-cookie', cookie);
           return sendAnswer(context, request, reply, { return: [describeLogin(login, token)] });
@@ -91,8 +91,7 @@ export function addLoginRoutes(app: FastifyInstance, context: ApiContext): void 
         handle: async (request, reply) => {
           formatFor(request.headers.accept);
           const { token, sessionToken } = await requireSession(context, request);
-          sessions.close(sessionToken);
-          await master.logins.logout(token);
+          await Promise.all([sessions.close(sessionToken), master.logins.logout(token)]);
           reply.header('cache-control', 'private');
           reply.header('set-cookie', sessionCookie(sessionToken, 0, isSecure(request)));
           return sendAnswer(context, request, reply, { return: 'Your token has been cleared' });

@@ -23,7 +23,11 @@ function httpFamilies({ answers, streams, sessions, refusals }: HttpMetrics): Me
       samples: [...answers].map(([status, value]) => ({ labels: { status }, value })),
     },
     gauge('saltbridge_http_streams', 'Event streams that are open.', streams),
-    gauge('saltbridge_http_sessions', 'Sessions that have not ended.', sessions),
+    gauge(
+      'saltbridge_http_sessions',
+      'Sessions that have not ended, in a cluster at any member.',
+      sessions,
+    ),
     {
       type: 'counter',
       name: 'saltbridge_http_refused_connections_total',

@@ -2,6 +2,7 @@
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
 import {
+  type CreateMasterOptions,
   createMaster,
   initCluster,
   joinCluster,
@@ -46,10 +47,17 @@ export class ClusterMasters {
   readonly log: MemoryLog = new MemoryLog();
   readonly #directory: string;
   readonly #options: Partial<MasterOptions>;
+  readonly #create: (options: CreateMasterOptions) => Master;
 
-  constructor(directory: string, options: Partial<MasterOptions> = {}) {
+  /** @param create - makes each of them. Default: a master and nothing else */
+  constructor(
+    directory: string,
+    options: Partial<MasterOptions> = {},
+    create: (options: CreateMasterOptions) => Master = createMaster,
+  ) {
     this.#directory = directory;
     this.#options = options;
+    this.#create = create;
   }
 
   readonly connect = async (): Promise<TransactionLog> => this.log.connect();
@@ -97,7 +105,7 @@ export class ClusterMasters {
       disconnected.push(id);
       disconnect(id);
     };
-    const master = createMaster({
+    const master = this.#create({
       config,
       transports: [transport],
       clusterLog: this.connect,

@@ -96,6 +96,7 @@ const eventRing = inFile('master/events/event-ring.test.ts');
 const sharedProcesses = inFile('shared-master/processes.test.ts');
 const audit = inFile('master/audit/audit-log.test.ts');
 const sessions = inFile('salt-api/login.test.ts');
+const sharedSessions = inFile('salt-api/shared-sessions.test.ts');
 const bodies = inFile('salt-api/bodies.test.ts');
 const streams = inFile('salt-api/events.test.ts');
 const apiServer = inFile('salt-api/server.test.ts');
@@ -2222,6 +2223,26 @@ export const catalogue: readonly Threat[] = [
       clusterReactions(
         'what cannot be written of a run is done by the member that has it, once it can',
       ),
+    ],
+  },
+  {
+    id: 'H-109',
+    threat: 'cluster: whoever reads the store uses the sessions of the HTTP API',
+    tests: [
+      sharedSessions(
+        'a session of one member is known to all, and whoever reads the store can use none',
+      ),
+    ],
+  },
+  {
+    id: 'H-110',
+    threat: 'cluster: a session of the HTTP API goes on at another member after its end',
+    tests: [
+      sharedSessions(
+        'a session that is closed at one member is closed, also where it is used at that moment',
+      ),
+      sharedSessions('use at any member counts, and is written once in a quarter of the idle time'),
+      'server/serve.test.ts: a session of one member holds at the other, with its end, and when the first is gone',
     ],
   },
   {

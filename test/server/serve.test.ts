@@ -1,10 +1,15 @@
 /** What `saltbridge master` runs, in one call of a program. */
 
 import { mkdirSync, writeFileSync } from 'node:fs';
+import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import test from 'ava';
 import { loadSaltConfig } from '../../master/index.ts';
 import { serve } from '../../server/index.ts';
+import { MasterWithServices } from '../../server/master-with-services.ts';
+import { type ClusterMaster, ClusterMasters } from '../helpers/cluster-masters.ts';
+import { within } from '../helpers/deadline.ts';
+import { type ApiAnswer, type ApiRequest, json, send } from '../helpers/salt-api.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 
 test('one call serves minions, the bridge and the HTTP API', async (t) => {
@@ -92,4 +97,84 @@ test('a directory of several masters is refused, with the directory of one', asy
   );
   const error = await t.throwsAsync(serve(loaded), { code: 'ERR_OPTION_CONFLICT' });
   t.true(error.message.includes(path.join(directory, 'red')), error.message);
+});
+
+// Members of a cluster.
+
+const password = 'of-the-test';
+const credentials = { username: 'ann', password, eauth: 'sharedsecret' };
+
+test('a session of one member holds at the other, with its end, and when the first is gone', async (t) => {
+  let passed = 0;
+  const servers: MasterWithServices[] = [];
+  const masters = new ClusterMasters(
+    temporaryDirectory(t),
+    {
+      keysize: 2048,
+      externalAuth: { sharedsecret: { ann: ['.*', '@runner', '@wheel', '@jobs'] } },
+      eauth: { sharedsecret: password },
+      api: { host: '127.0.0.1', port: 0, disableSsl: true, sessionIdleSeconds: 1000 },
+    },
+    (options) => {
+      const server = new MasterWithServices({ ...options, now: () => Date.now() + passed });
+      servers.push(server);
+      t.teardown(() => server.close());
+      return server.master;
+    },
+  );
+  const a: ClusterMaster = await masters.first('a');
+  await masters.join('b', a);
+  const ask = (at: 0 | 1, request: ApiRequest): Promise<ApiAnswer> => {
+    const { port = 0 }: Partial<AddressInfo> = servers[at]?.httpAddress ?? {};
+    return within('an answer', send(port, request));
+  };
+  const login = (at: 0 | 1): Promise<ApiAnswer> =>
+    ask(at, { method: 'POST', path: '/login', headers: json(), body: credentials });
+  const sessionAt = async (at: 0 | 1): Promise<string> =>
+    String((await login(at)).headers['x-auth-token']);
+  const statusOf = async (at: 0 | 1, session: string): Promise<number> =>
+    (await ask(at, { path: '/stats', headers: json(session) })).status;
+
+  const first = await sessionAt(0);
+  const cookie = { cookie: `session_id=${first}`, accept: 'text/html' };
+  t.is(await statusOf(1, first), 200);
+  const page = await ask(1, { path: '/status', headers: cookie });
+  t.regex(page.text, /Log out/);
+  await ask(1, { method: 'POST', path: '/logout', headers: json(first), body: {} });
+  t.is(await statusOf(0, first), 401);
+  t.is(await statusOf(1, first), 401);
+
+  // The log-in of the status page.
+  const form = new URLSearchParams(credentials).toString();
+  const headers = { 'content-type': 'application/x-www-form-urlencoded' };
+  const entered = await ask(1, { method: 'POST', path: '/status/login', headers, body: form });
+  const [, second = ''] =
+    /^session_id=([0-9a-f]{64});/.exec(`${entered.headers['set-cookie']}`) ?? [];
+  t.is(await statusOf(0, second), 200);
+  await a.master.logins.revoke({ user: 'ann' });
+  t.is(await statusOf(0, second), 401);
+  t.is(await statusOf(1, second), 401);
+
+  const third = await sessionAt(0);
+  passed += 600_000;
+  t.is(await statusOf(0, third), 200);
+  // Behind that in the log.
+  const fourth = await sessionAt(0);
+  passed += 600_000;
+  t.is(await statusOf(1, third), 200);
+  // A member that is drained begins nothing, by this way neither.
+  const { cluster } = a.master;
+  await cluster.drain();
+  const low = [{ client: 'runner', fun: 'jobs.list_jobs' }];
+  const begin = { method: 'POST', path: '/', headers: json(fourth), body: low };
+  t.like((await ask(0, begin)).json, { error: 'ERR_MASTER_DRAINING' });
+  t.is((await ask(1, begin)).status, 200);
+  t.is(await statusOf(0, fourth), 200);
+  await servers[0]?.close();
+  t.is(await statusOf(1, fourth), 200);
+  const refusal = await login(1);
+  t.is(refusal.status, 503);
+  t.like(refusal.json, { error: 'ERR_CLUSTER_ALONE' });
+  passed += 1_000_000;
+  t.is(await statusOf(1, fourth), 401);
 });

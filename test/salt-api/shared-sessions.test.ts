@@ -1,0 +1,224 @@
+/** Sessions of the HTTP API that the members of a cluster share, over a log in memory. */
+import { createHash } from 'node:crypto';
+import test, { type ExecutionContext } from 'ava';
+import { type StateOperation, StoreError } from '../../master/index.ts';
+import { SharedSessions } from '../../salt-api/shared-sessions.ts';
+import { type TestMember, twoMembers } from '../heat-bridge/cluster.ts';
+import { until } from '../helpers/deadline.ts';
+
+const token = 'a'.repeat(64);
+const idleMs = 1_000_000;
+/** Of sessions whose timer is waited for. */
+const shortIdleMs = 40;
+
+/** The sessions of two members, by one clock. */
+class Cluster {
+  readonly members: readonly TestMember[];
+  /** What they write from now on. */
+  readonly writes: (readonly StateOperation[])[] = [];
+  clock = Date.now();
+  isAlone = false;
+  readonly #t: ExecutionContext;
+
+  private constructor(t: ExecutionContext, members: readonly TestMember[]) {
+    this.#t = t;
+    this.members = members;
+  }
+
+  static async start(t: ExecutionContext): Promise<Cluster> {
+    return new Cluster(t, await twoMembers(t));
+  }
+
+  async open(at: 0 | 1, { capacity = 100, idle = idleMs } = {}): Promise<SharedSessions> {
+    const { area } = this.#member(at);
+    const sessions = await SharedSessions.open({
+      shared: {
+        ...area,
+        write: async (operations) => {
+          if (this.isAlone) throw new StoreError('ERR_CLUSTER_ALONE', 'of the test');
+          this.writes.push(operations);
+          return area.write(operations);
+        },
+      },
+      now: () => this.clock,
+      monotonic: () => this.clock,
+      idleMs: idle,
+      capacity,
+    });
+    this.#t.teardown(() => sessions.stop());
+    return sessions;
+  }
+
+  async both(
+    options: { readonly capacity?: number } = {},
+  ): Promise<[SharedSessions, SharedSessions]> {
+    return [await this.open(0, options), await this.open(1, options)];
+  }
+
+  /** What a member applies from now on reaches its sessions when it is let pass. */
+  delay(at: 0 | 1): { pass(): void } {
+    const { area } = this.#member(at);
+    const follow = area.follow.bind(area);
+    const waiting: (() => void)[] = [];
+    area.follow = (prefix, listener) =>
+      follow(prefix, (change) => void waiting.push(() => listener(change)));
+    return {
+      pass: () => {
+        for (const tell of waiting.splice(0)) tell();
+      },
+    };
+  }
+
+  /** Resolves when both have applied all that was written before. */
+  async applied(): Promise<void> {
+    for (const member of this.members) await member.applied();
+  }
+
+  async rows(): Promise<{ readonly name: string; readonly value: string }[]> {
+    const found: { readonly name: string; readonly value: string }[] = [];
+    for await (const { key, value } of this.#member(1).area.list([])) {
+      found.push({ name: key.join('/'), value: Buffer.from(value).toString('latin1') });
+    }
+    return found;
+  }
+
+  #member(at: 0 | 1): TestMember {
+    const member = this.members[at];
+    if (member === undefined) throw new Error('no such member');
+    return member;
+  }
+}
+
+test('a session of one member is known to all, and whoever reads the store can use none', async (t) => {
+  const cluster = await Cluster.start(t);
+  const [a, b] = await cluster.both();
+  const secret = await a.open(token);
+  await cluster.applied();
+  t.deepEqual(b.find(secret), { token });
+  t.is(b.find(token), undefined);
+  const rows = await cluster.rows();
+  t.deepEqual(
+    rows.map(({ name }) => name),
+    [`sessions/${createHash('sha256').update(secret).digest('hex')}`],
+  );
+  t.false(rows.some(({ value }) => value.includes(token) || value.includes(secret)));
+  // One that starts later.
+  t.deepEqual((await cluster.open(1)).find(secret), { token });
+});
+
+test('a member waits a moment for a session that it has not heard of yet', async (t) => {
+  const cluster = await Cluster.start(t);
+  const late = cluster.delay(1);
+  const [a, b] = await cluster.both();
+  const secret = await a.open(token);
+  await cluster.applied();
+  t.is(b.find(secret), undefined);
+  t.is(await b.expect(secret), undefined);
+  const expected = b.expect(secret);
+  late.pass();
+  t.deepEqual(await expected, { token });
+  t.is(await b.expect('no token'), undefined);
+});
+
+test('a session that is closed at one member is closed, also where it is used at that moment', async (t) => {
+  const cluster = await Cluster.start(t);
+  const [a, b] = await cluster.both();
+  const secret = await a.open(token);
+  await cluster.applied();
+  cluster.clock += idleMs / 2;
+  const closed = b.close(secret);
+  t.is(b.find(secret), undefined);
+  t.truthy(a.find(secret));
+  t.is(cluster.writes.length, 3);
+  await closed;
+  await cluster.applied();
+  t.is(a.find(secret), undefined);
+  t.is(b.find(secret), undefined);
+  t.deepEqual(await cluster.rows(), []);
+});
+
+test('use at any member counts, and is written once in a quarter of the idle time', async (t) => {
+  const cluster = await Cluster.start(t);
+  const [a, b] = await cluster.both();
+  const secret = await a.open(token);
+  await cluster.applied();
+  cluster.writes.length = 0;
+  for (let uses = 0; uses < 100; uses += 1) {
+    cluster.clock += idleMs / 100;
+    t.truthy(b.find(secret));
+    await cluster.applied();
+  }
+  t.true(cluster.writes.length === 3 || cluster.writes.length === 4, `${cluster.writes.length}`);
+  cluster.clock += idleMs / 2;
+  t.truthy(a.find(secret));
+  await cluster.applied();
+  cluster.clock += idleMs - 1;
+  t.truthy(b.find(secret));
+  await cluster.applied();
+  cluster.clock += idleMs;
+  t.is(a.find(secret), undefined);
+  t.is(b.find(secret), undefined);
+});
+
+test('what was used at a member that stops goes on at the others from then', async (t) => {
+  const cluster = await Cluster.start(t);
+  const [a, b] = await cluster.both();
+  const secret = await a.open(token);
+  cluster.clock += idleMs / 5;
+  t.truthy(a.find(secret));
+  await a.stop();
+  await cluster.applied();
+  cluster.clock += idleMs - 1;
+  t.deepEqual(b.find(secret), { token });
+});
+
+test('a use that nobody follows is written by itself', async (t) => {
+  const cluster = await Cluster.start(t);
+  const a = await cluster.open(0, { idle: shortIdleMs });
+  const secret = await a.open(token);
+  cluster.clock += shortIdleMs / 8;
+  t.truthy(a.find(secret));
+  t.is(cluster.writes.length, 1);
+  cluster.clock += shortIdleMs / 4;
+  await until('the write', () => cluster.writes.length === 2);
+  const [operation] = cluster.writes[1] ?? [];
+  t.is(operation?.op === 'put' && operation.expiresAt, cluster.clock + (shortIdleMs * 3) / 4);
+  cluster.clock += shortIdleMs;
+  await until('its end', () => a.size === 0);
+});
+
+test('of too many sessions the one goes at all members that was not used for the longest time', async (t) => {
+  const cluster = await Cluster.start(t);
+  const [a, b] = await cluster.both({ capacity: 3 });
+  const secrets: string[] = [];
+  for (const sessions of [a, b, a]) {
+    secrets.push(await sessions.open(token));
+    cluster.clock += 1;
+  }
+  await cluster.applied();
+  t.truthy(b.find(secrets[0] ?? ''));
+  secrets.push(await b.open(token));
+  await cluster.applied();
+  const known = (sessions: SharedSessions): boolean[] =>
+    secrets.map((secret) => sessions.find(secret) !== undefined);
+  t.deepEqual(known(a), [true, false, true, true]);
+  t.deepEqual(known(b), [true, false, true, true]);
+  t.is((await cluster.rows()).length, 3);
+});
+
+test('a member that cannot write refuses log-ins, and its sessions go on', async (t) => {
+  const cluster = await Cluster.start(t);
+  const [a, b] = await cluster.both();
+  const secret = await a.open(token);
+  cluster.isAlone = true;
+  await t.throwsAsync(a.open(token), { code: 'ERR_CLUSTER_ALONE' });
+  t.is(a.size, 1);
+  cluster.clock += idleMs / 2;
+  t.truthy(a.find(secret));
+  cluster.isAlone = false;
+  cluster.clock += idleMs / 4;
+  t.truthy(a.find(secret));
+  await cluster.applied();
+  cluster.clock += idleMs - 1;
+  t.truthy(b.find(secret));
+});
