@@ -46,6 +46,9 @@ const keyOf = (hash: string): readonly string[] => [prefix, hash];
 const writesPerIdleTime = 4;
 const maxWriteIntervalMs = 900_000;
 
+/** Sessions that go when one is opened: more than one, where several members open one at once. */
+const maxSurplus = 16;
+
 /** Writes at a time. */
 const writesAtOnce = 128;
 
@@ -85,9 +88,12 @@ export class SharedSessions implements Sessions {
     const secret = createSessionToken();
     const value = shared.seal(Buffer.from(token));
     const key = keyOf(digestOf(secret));
-    const surplus = this.#surplus().map((hash) => ({ op: 'delete', key: keyOf(hash) }) as const);
+    const surplus = this.#surplus();
+    const removal = surplus.map((hash) => ({ op: 'delete', key: keyOf(hash) }) as const);
     // It is noted before this resolves.
-    await shared.write([{ op: 'put', key, value, expiresAt: now() + idleMs }, ...surplus]);
+    await shared.write([{ op: 'put', key, value, expiresAt: now() + idleMs }, ...removal]);
+    // Nobody is told of the end of a row that had expired already.
+    for (const hash of surplus) this.#forget(hash);
     return secret;
   }
 
@@ -174,7 +180,7 @@ export class SharedSessions implements Sessions {
     for (const [hash, held] of all) this.#held.set(hash, held);
   }
 
-  /** Nobody is told of the end of a row that has expired. */
+  /** Rows that expire are no change that is noted. */
   #tick(): void {
     for (const [hash, held] of this.#held) if (this.#isOver(held)) this.#forget(hash);
     void this.#writeUses((held) => this.#isDue(held));
@@ -187,8 +193,13 @@ export class SharedSessions implements Sessions {
 
   /** Those that go when one more is opened. */
   #surplus(): readonly string[] {
-    const count = this.#held.size + 1 - this.#options.capacity;
-    return count <= 0 ? [] : [...this.#held.keys()].slice(0, count);
+    const count = Math.min(this.#held.size + 1 - this.#options.capacity, maxSurplus);
+    const surplus: string[] = [];
+    for (const hash of this.#held.keys()) {
+      if (surplus.length >= count) break;
+      surplus.push(hash);
+    }
+    return surplus;
   }
 
   /** Whether it may be written that a session is used. */

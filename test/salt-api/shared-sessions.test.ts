@@ -183,6 +183,7 @@ test('a use that nobody follows is written by itself', async (t) => {
   await until('the write', () => cluster.writes.length === 2);
   const [operation] = cluster.writes[1] ?? [];
   t.is(operation?.op === 'put' && operation.expiresAt, cluster.clock + (shortIdleMs * 3) / 4);
+  await cluster.applied();
   cluster.clock += shortIdleMs;
   await until('its end', () => a.size === 0);
 });
