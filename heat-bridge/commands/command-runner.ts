@@ -443,6 +443,9 @@ export class CommandRunner {
       case 'over': {
         const { outcome } = recalled;
         await this.#keepOutcome(place, outcome, (shared) => shared.endLeft(kept.id));
+        // Nobody can go on with it; a return that comes later is found in the job.
+        // protection: runs-past-their-deadline
+        if (outcome.status === 'interrupted') await this.#shared?.forget(kept.id);
         caller.leave();
         const name = command.definition.name;
         const options = { id: kept.id, command: name, minions: kept.minions, owner: caller.name };
@@ -550,7 +553,7 @@ export class CommandRunner {
       live.end(outcome);
     } catch (error) {
       host.logger.error({ command: live.command, jid: live.id, err: error }, 'command run failed');
-      if (place?.carried !== undefined) await this.#shared?.forget(live.id).catch(() => {});
+      if (place?.carried !== undefined) await this.#shared?.forget(live.id);
       live.fail(error);
     } finally {
       held?.release();

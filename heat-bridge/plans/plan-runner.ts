@@ -462,7 +462,7 @@ export class PlanRunner {
       live.end(outcome);
     } catch (error) {
       host.logger.error({ plan: live.plan, jid: live.id, err: error }, 'run of a plan failed');
-      if (place !== undefined) await this.#shared?.forget(live.id).catch(() => {});
+      if (place !== undefined) await this.#shared?.forget(live.id);
       live.fail(error);
     } finally {
       held?.release();

@@ -81,6 +81,8 @@ export class HeldRows {
   readonly #rows = new Map<string, HeldRow>();
   /** Ends what this process does of a row that another one has now. */
   readonly #held = new Map<string, AbortController>();
+  /** To be forgotten, once that can be written. */
+  readonly #forgotten = new Set<string>();
   #timer: NodeJS.Timeout | undefined;
   #looking: Promise<void> = Promise.resolve();
   #isClosed = false;
@@ -145,12 +147,18 @@ export class HeldRows {
     }
   }
 
-  /** Forgets what cannot go on, of this process or of one that is gone. */
+  /**
+   * Forgets what cannot go on, of this process or of one that is gone. Where that cannot be written
+   * now, it is tried again.
+   */
   async forget(id: string): Promise<void> {
+    this.#forgotten.add(id);
     try {
       await this.whileOwn(id, async () => void (await this.#options.state.write(this.endLeft(id))));
+      this.#forgotten.delete(id);
     } catch (error) {
-      if (!isSecond(error)) throw error;
+      if (isSecond(error)) this.#forgotten.delete(id);
+      else this.#options.log.debug({ run: id, err: error }, 'a run was not forgotten yet');
     }
   }
 
@@ -258,6 +266,7 @@ export class HeldRows {
     if (this.#isClosed || this.#timer === undefined) return;
     this.#looking = this.#looking.then(async () => {
       const { cluster } = this.#options;
+      for (const id of [...this.#forgotten]) await this.forget(id);
       for (const [id, row] of [...this.#rows]) {
         const isOwn = row.member === cluster.member && row.process !== nobody;
         if (this.#isClosed || !this.#isFree(row) || !(isOwn || cluster.isHeld)) continue;

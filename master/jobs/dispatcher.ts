@@ -13,7 +13,7 @@ import {
   type TargetExpression,
   type WireValue,
 } from '../../minion-protocol/index.ts';
-import { BoundedQueue, KeyedMutex } from '../../runtime/index.ts';
+import { BoundedQueue, codeOf, KeyedMutex } from '../../runtime/index.ts';
 import type { Operation } from '../../store/index.ts';
 import {
   type JobOrigin,
@@ -23,7 +23,7 @@ import {
   type PublishRequest,
 } from '../api/index.ts';
 import { isFunctionName, keywordNameOf } from '../arguments/index.ts';
-import { type AuditTrail, auditOf, named } from '../audit/index.ts';
+import { type AuditEntry, type AuditTrail, auditOf, named } from '../audit/index.ts';
 import type { Auth, LastHeard, PublishKey } from '../auth/index.ts';
 import { type EventBus, tags } from '../events/index.ts';
 import {
@@ -37,6 +37,11 @@ import {
   type PublicationLog,
 } from './job-cache.ts';
 import type { TargetResolver } from './targets.ts';
+
+const unsure = {
+  outcome: 'failed',
+  detail: 'it was not confirmed, and may have been published',
+} as const;
 
 // What a job asks of a minion, in the form in which it is published [WIRE 11.1, 11.5].
 
@@ -255,15 +260,26 @@ export class JobDispatcher {
       this.#options.bus.fire(tags.jobPublish(record.jid), { ...load });
       return added;
     };
-    const { delivery, kept } = await this.#options.publisher.publishKept(load, to, keep);
+    const { delivery, kept } = await this.#options.publisher
+      .publishKept(load, to, keep)
+      .catch(async (error: unknown) => {
+        // Another member of the cluster may have published it.
+        // protection: jobs-of-unknown-outcome
+        if (codeOf(error) === 'ERR_CLUSTER_OUTCOME') await this.#tellAudit(record, request, unsure);
+        throw error;
+      });
     const { job, stopListening } = kept;
-    await this.#tellAudit(record, request);
+    await this.#tellAudit(record, request, { outcome: 'done' });
     const { skipped } = delivery;
     if (skipped > 0) await this.#options.cache.addSkipped(record.jid, skipped);
     return { job, record: { ...record, skipped }, delivery, stopListening };
   }
 
-  async #tellAudit(record: JobRecord, { by, user = 'saltbridge' }: JobRequest): Promise<void> {
+  async #tellAudit(
+    record: JobRecord,
+    { by, user = 'saltbridge' }: JobRequest,
+    end: Pick<AuditEntry, 'detail' | 'outcome'>,
+  ): Promise<void> {
     const { audit } = this.#options;
     const { fun, arg, tgt, tgtType, minions, jid } = record;
     audit.append({
@@ -273,7 +289,7 @@ export class JobDispatcher {
       ...(arg.length === 0 ? {} : { arguments: await audit.digest(arg) }),
       target: `${tgtType} ${String(tgt)}`,
       ...named(minions),
-      outcome: 'done',
+      ...end,
       jid,
     });
   }

@@ -61,6 +61,8 @@ interface ClusterFigures {
   readonly runsOfRealMinions: number;
   /** Of a master that held the lease and was killed under load; `undefined`: none was. */
   readonly death: DeathFigures | undefined;
+  /** Until every master took a token no more that one had revoked, where that met no fault. */
+  readonly longestRevocationMs: number;
   /** Of a job or a row that was kept and met no fault, or one of a kind. */
   readonly longestWaitMs: number;
   readonly longestWaitsMs: Readonly<Record<string, number>>;
@@ -89,6 +91,8 @@ interface Span {
 const recoveryMs = 90_000;
 const diskMebibytes = 512;
 const soonMs = 5000;
+/** Every master with a quorum has heard of a revocation by then. */
+const heardMs = 2000;
 
 /** Runs it all below a directory of its own. */
 export async function runClusterFaults(
@@ -356,12 +360,20 @@ class Trial {
     for (const { kind } of this.#spans) counts.set(kind, (counts.get(kind) ?? 0) + 1);
     const waits = new Map<string, number>();
     let longestWaitMs = 0;
-    for (const { from, to } of callers.waits) {
+    let longestRevocationMs = 0;
+    for (const { kind: what, from, to } of callers.waits) {
       const met = this.#spans.filter((span) => from <= span.to && to >= span.from);
+      if (what === 'revocation') {
+        if (met.length === 0) longestRevocationMs = Math.max(longestRevocationMs, to - from);
+        continue;
+      }
       if (met.length === 0) longestWaitMs = Math.max(longestWaitMs, to - from);
       for (const { kind } of met) waits.set(kind, Math.max(waits.get(kind) ?? 0, to - from));
     }
     const { jobs, keyChanges, revocations, runs, puts, refusedJobs, unknownJobs } = callers.figures;
+    if (longestRevocationMs > heardMs) {
+      this.#problems.push(`a revocation was heard of after ${longestRevocationMs} ms`);
+    }
     return {
       faults: Object.fromEntries(counts),
       jobs,
@@ -378,6 +390,7 @@ class Trial {
 
       runsOfRealMinions: real.runs,
       death: this.#death,
+      longestRevocationMs,
       longestWaitMs,
       longestWaitsMs: Object.fromEntries(waits),
       problems: this.#problems,

@@ -17,10 +17,12 @@ import {
 import { createSilentLogger } from '../../master/index.ts';
 import type { MinionFunction } from '../../minion-protocol/index.ts';
 import { createSaltApi } from '../../salt-api/index.ts';
+import { readStore, restoreStore } from '../../store/index.ts';
 import { type ClusterMaster, ClusterMasters } from '../helpers/cluster-masters.ts';
 import { until, within } from '../helpers/deadline.ts';
 import { collect } from '../helpers/fleet.ts';
 import { TcpProxy } from '../helpers/tcp-proxy.ts';
+import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { eventually } from '../interop/eventually.ts';
 import { type TestMember, twoMembers } from './cluster.ts';
 import { type StandInHeat, startStandInHeat } from './deployments/stand-in-heat.ts';
@@ -292,6 +294,51 @@ async function openRuns(
   t.teardown(() => runs.close());
   return runs;
 }
+
+test('a run whose deadline has passed when its member is gone is over', async (t) => {
+  const masters = new ClusterMasters(temporaryDirectory(t), {
+    keysize: 2048,
+    autoAccept: true,
+    acl: acl([grant]),
+  });
+  const own = newBridge();
+  const first = await masters.first('x', [own]);
+  const others = [];
+  for (const name of ['y', 'z']) others.push(await masters.join(name, first, [newBridge()]));
+  const [next = first] = others;
+  let isAsked = false;
+  await next.connect(t, 'web1', {
+    'test.echo': () => {
+      isAsked = true;
+      return new Promise(() => {});
+    },
+  });
+  const deadline = Date.now() + 1500;
+  const request = { target: ['web1'], params: { text: 'late' }, deadline };
+  const run = await own.run('demo.echo', { ...request, idempotencyKey: 'late' });
+  await until('the minion to be asked', () => isAsked);
+  // So that nobody goes on with it before.
+  for (const { master } of others) await master.cluster.drain();
+  await first.master.close();
+  t.is((await run.outcome).status, 'interrupted');
+  await until('the deadline', () => Date.now() > deadline);
+  await next.master.cluster.resume();
+  const rows = async (): Promise<number> => {
+    const place = temporaryDirectory(t);
+    const [file, directory] = [path.join(place, 'backup'), path.join(place, 'store')];
+    await next.master.store.backup(file);
+    await restoreStore({ file, directory });
+    const counted = await readStore(directory, async (store) => {
+      let count = 0;
+      for await (const _row of store.list(['state', 'bridge', 'runs'])) count += 1;
+      return count;
+    });
+    return counted ?? 0;
+  };
+  t.is(await rows(), 1);
+  await eventually('the end of the run', async () => (await rows()) === 0);
+  for (const { master } of others.reverse()) await master.close();
+});
 
 test('a run that cannot go on at another member is forgotten', async (t) => {
   const [one, two] = await twoMembers(t);

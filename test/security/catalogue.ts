@@ -2182,6 +2182,7 @@ export const catalogue: readonly Threat[] = [
       clusterRuns('one key at two members at once is one run'),
       clusterRuns('a run is of one member, and another one writes nothing of it'),
       clusterRuns('runs go on at another member when theirs leaves, with a key and without'),
+      clusterRuns('a run whose deadline has passed when its member is gone is over'),
     ],
   },
   {
@@ -2259,6 +2260,13 @@ export const catalogue: readonly Threat[] = [
         'who has lost an orchestration to another member begins nothing more of it',
       ),
       clusterOrchestrations('SLS that are others at the next member end it there'),
+    ],
+  },
+  {
+    id: 'H-113',
+    threat: 'cluster: a job that other members publish is in no audit log',
+    tests: [
+      clusterMasters('a job that was not confirmed, and may have been published, is audited'),
     ],
   },
   {

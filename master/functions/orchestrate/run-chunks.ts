@@ -306,13 +306,13 @@ interface Retry {
 const standard: Retry = { until: true, attempts: 2, interval: 30, splay: 0 };
 
 /** What of an outcome is told, and how often the state was run for it. */
-export interface Attempted {
+interface Attempted {
   readonly outcome: Outcome;
   readonly attempts: number;
 }
 
 /** @param said `undefined`: it is run once */
-export async function attempt(
+async function attempt(
   run: () => Promise<Outcome>,
   said: PlainData | undefined,
   { test, signal }: { readonly test: boolean; readonly signal: AbortSignal },

@@ -43,6 +43,8 @@ const refusals: ReadonlySet<string | undefined> = new Set([
 const runMs = 20_000;
 const runTries = 12;
 const pauseMs = 250;
+const pollMs = 20;
+const revocationMs = 10_000;
 
 function outcomeOf(error: unknown): { readonly outcome: Outcome; readonly code: string } {
   const code = codeOf(error) ?? String(error);
@@ -66,9 +68,9 @@ export class Callers {
     runs: 0,
     puts: 0,
   };
-  /** Waits of writes that were kept: a job or a row of the ledger. */
+  /** Waits of writes that were kept (a job, or a row of the ledger), and until a revocation was heard of. */
   readonly waits: {
-    readonly kind: 'job' | 'put';
+    readonly kind: 'job' | 'put' | 'revocation';
     readonly by: string;
     readonly from: number;
     readonly to: number;
@@ -225,12 +227,31 @@ export class Callers {
       token = login.token;
       this.#history.note({ fact: 'token', token, state: 'valid' });
       const [revoked] = await api.logins.revoke({ id: login.id });
+      if (revoked !== undefined) await this.#heardEverywhere(token);
       const state = revoked === undefined ? undefined : 'revoked';
       this.#history.note({ fact: 'token', token, state });
       if (state !== undefined) this.figures.revocations += 1;
     } catch {
       if (token !== '') this.#history.note({ fact: 'token', token, state: undefined });
     }
+  }
+
+  /** Notes how long each master takes a token that was just revoked; what is away is not asked on. */
+  async #heardEverywhere(token: string): Promise<void> {
+    const from = Date.now();
+    const ask = async ({ api, name: by }: MemberProcess): Promise<void> => {
+      for (let isRefused = false; !isRefused && Date.now() < from + revocationMs; ) {
+        try {
+          await api.logins.identify(token);
+          await sleep(pollMs);
+        } catch (error) {
+          if (codeOf(error) !== 'ERR_EAUTH_TOKEN') return;
+          isRefused = true;
+        }
+      }
+      this.waits.push({ kind: 'revocation', by, from, to: Date.now() });
+    };
+    await Promise.all(this.#site.members.map(ask));
   }
 
   /** One run of the bridge under one key, asked for at one master after the other until it is over. */

@@ -6,7 +6,11 @@ import path from 'node:path';
 import { jetstreamManager } from '@nats-io/jetstream';
 import { connect } from '@nats-io/transport-node';
 import { freePort } from '../../../bench/free-port.ts';
-import { keepsCopiesEqual, type NatsServer, startNatsServers } from '../../../bench/nats-cluster.ts';
+import {
+  keepsCopiesEqual,
+  type NatsServer,
+  startNatsServers,
+} from '../../../bench/nats-cluster.ts';
 import { handleOptions } from '../../../bench/signals/setting.ts';
 import { acceptAll } from '../../../bench/swarm/accept.ts';
 import { makeKeyTexts, type SwarmKeyText } from '../../../bench/swarm/keys.ts';

@@ -9,13 +9,15 @@ import {
   type JobReturn,
   joinCluster,
   type MasterEvent,
+  readAuditLog,
   StoreError,
   version,
 } from '../../../master/index.ts';
-import type { Minion } from '../../../minion-protocol/index.ts';
+import { createJidSource, type Minion } from '../../../minion-protocol/index.ts';
 import type { TransactionLog } from '../../../store/index.ts';
 import { type ClusterMaster, ClusterMasters } from '../../helpers/cluster-masters.ts';
 import { until, within } from '../../helpers/deadline.ts';
+import { longSerialTest } from '../../helpers/needs.ts';
 
 const directory = mkdtempSync(path.join(tmpdir(), 'saltbridge-cluster-'));
 const masters = new ClusterMasters(directory, {
@@ -384,6 +386,36 @@ test.serial(
     while (await isStale()) await new Promise((resolve) => setTimeout(resolve, 50));
     await b.ask(request);
     t.is((await b.master.logins.identify(token)).user, 'ann');
+  },
+);
+
+longSerialTest(
+  'a job that was not confirmed, and may have been published, is audited',
+  async (t) => {
+    const minion = await join(t, a, 'web1');
+    t.teardown(() => {
+      masters.log.isQuiet = false;
+    });
+    masters.log.isQuiet = true;
+    const jid = `${BigInt(createJidSource()()) + 1_000_000n}`;
+    const published = a.master.jobs.publish({ tgt: 'web1', fun: 'test.ping', jid });
+    await t.throwsAsync(within('the end', published), { code: 'ERR_CLUSTER_OUTCOME' });
+    masters.log.isQuiet = false;
+    while ((await a.master.cluster.status())?.refusesWrites === true) {
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+    await a.master.audit.flush();
+    const records = [];
+    const { stateDir } = a.config;
+    for await (const record of readAuditLog({ stateDir }, { action: 'job.publish' })) {
+      if (record.jid === jid) records.push(record);
+    }
+    t.is(records.length, 1);
+    t.like(records[0], {
+      outcome: 'failed',
+      detail: 'it was not confirmed, and may have been published',
+    });
+    await minion.stop();
   },
 );
 
