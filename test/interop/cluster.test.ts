@@ -1,5 +1,5 @@
 /** Real minions with three masters of a cluster over three NATS servers. */
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { startNatsServers } from '../../bench/nats-cluster.ts';
 import {
@@ -21,6 +21,10 @@ import { steps } from './programs.ts';
 const step = hasNatsServer
   ? steps('SALT_MINION')
   : testWhere(hasNatsServer, 'nats-server of Debian');
+const shell = (name: string, command: string): string => `
+${name}:
+  salt.function: [{ name: cmd.shell }, { tgt: '*' }, { arg: ['${command}'] }]
+`;
 const addresses = ['127.0.0.1', '127.0.0.2', '127.0.0.3'] as const;
 const names = ['a', 'b', 'c'] as const;
 
@@ -39,6 +43,7 @@ step(
         retPort: first.ports.requestPort,
         publishPort: first.ports.publishPort,
         keysize: 2048,
+        fileRoots: { base: [directory] },
         cluster: { name: 'interop', nats, member },
       };
       const home = await MasterHome.create(more);
@@ -92,7 +97,29 @@ step(
     );
     t.is(readFileSync(file, 'utf8').trim().split('\n').length, fleet.ids.length);
 
+    const said = path.join(directory, 'said');
+    const states = [
+      shell('first', `echo first >> ${said}`),
+      shell('slow', `echo begun >> ${said}; sleep 5; echo slow >> ${said}`),
+      shell('last', `echo last >> ${said}`),
+    ];
+    writeFileSync(path.join(directory, 'whole.sls'), states.join(''));
+    const { jid } = await a.api.runners.start({ fun: 'state.orchestrate', arg: ['whole'] });
+    const lines = (): readonly string[] =>
+      existsSync(said) ? readFileSync(said, 'utf8').trim().split('\n') : [];
+    const counts = (): Record<string, number> =>
+      Object.fromEntries(
+        [...new Set(lines())].map((word) => [word, lines().filter((it) => it === word).length]),
+      );
+    const { length: all } = fleet.ids;
+    await eventually('the second state', async () => counts().begun === all);
+
     await a.kill();
+    await eventually('the end of the orchestration at another member', async () => {
+      const job = await b.api.jobs.show(jid).catch(() => undefined);
+      return job?.returns[0]?.success === true;
+    });
+    t.deepEqual(counts(), { first: all, begun: all, slow: all, last: all });
     for (const { api } of [c, b]) await fleet.ask(api, { fun: 'test.ping' });
     const again = await start(0);
     await fleet.connected(again.api);
