@@ -401,8 +401,10 @@ longSerialTest(
     const published = a.master.jobs.publish({ tgt: 'web1', fun: 'test.ping', jid });
     await t.throwsAsync(within('the end', published), { code: 'ERR_CLUSTER_OUTCOME' });
     masters.log.isQuiet = false;
-    while ((await a.master.cluster.status())?.refusesWrites === true) {
-      await new Promise((resolve) => setTimeout(resolve, 10));
+    for (const { master } of [a, b]) {
+      while ((await master.cluster.status())?.refusesWrites === true) {
+        await new Promise((resolve) => setTimeout(resolve, 10));
+      }
     }
     await a.master.audit.flush();
     const records = [];
