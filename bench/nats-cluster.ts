@@ -2,6 +2,7 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { isRecommended } from '../store/log/transaction-log.ts';
 import { freePort } from './free-port.ts';
 import { ChildControl } from './kill-child.ts';
 
@@ -80,6 +81,5 @@ export async function startNatsServers(
  */
 export function keepsCopiesEqual(): boolean {
   const told = spawnSync(natsServerProgram, ['--version'], { encoding: 'utf8' }).stdout;
-  const [, major, minor] = /v(\d+)\.(\d+)\./.exec(told) ?? [];
-  return Number(major) > 2 || (Number(major) === 2 && Number(minor) >= 12);
+  return isRecommended(told.replace(': v', ' '));
 }

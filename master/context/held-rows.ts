@@ -244,6 +244,7 @@ export class HeldRows {
       this.#rows.set(id, row);
       if (before?.process === this.process && row.process !== this.process) {
         this.#held.get(id)?.abort();
+        this.#held.delete(id);
       }
       if (row.process === nobody) this.#look();
       this.#options.onChange?.(id, row);

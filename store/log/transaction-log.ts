@@ -45,9 +45,8 @@ export function logWarnings({
     const rights = excessRights.join(', and to ');
     warnings.push(`the NATS user of this member has the right to ${rights}: no member needs it`);
   }
-  const [, major = '', minor = ''] = /^nats-server (\d+)\.(\d+)/.exec(server) ?? [];
-  if (major === '') return warnings;
-  const version = [Number(major), Number(minor)];
+  const version = versionOf(server);
+  if (version === undefined) return warnings;
   if (isBefore(version, firstWithSyncInterval)) {
     warnings.push(
       `${server} writes to disk once a minute: after a power failure of all servers the end of the log is missing`,
@@ -55,8 +54,19 @@ export function logWarnings({
   } else {
     warnings.push(`${server}: see that sync_interval is "always"; no client can ask for it`);
   }
-  if (isBefore(version, recommended)) warnings.push(`${server} is older than 2.12`);
+  if (!isRecommended(server)) warnings.push(`${server} is older than 2.12`);
   return warnings;
+}
+
+/** @param server - see {@link LogHealth.server} */
+export function isRecommended(server: string): boolean {
+  const version = versionOf(server);
+  return version !== undefined && !isBefore(version, recommended);
+}
+
+function versionOf(server: string): number[] | undefined {
+  const [, major, minor] = /^nats-server (\d+)\.(\d+)/.exec(server) ?? [];
+  return major === undefined ? undefined : [Number(major), Number(minor)];
 }
 
 function isBefore(

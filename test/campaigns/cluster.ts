@@ -123,6 +123,7 @@ class Trial {
   readonly #deaths: { readonly from: number; readonly to: number }[] = [];
   #death: DeathFigures | undefined;
   #refounded = 0;
+  readonly #copiesStayEqual = keepsCopiesEqual();
   /** Servers have failed since the log was founded. */
   #hasUnsureLog = false;
 
@@ -254,7 +255,7 @@ class Trial {
    * @returns whether that was done
    */
   async #recover(kind: string, site: Site): Promise<boolean> {
-    if (isOfServers(kind) && !keepsCopiesEqual()) this.#hasUnsureLog = true;
+    if (isOfServers(kind) && !this.#copiesStayEqual) this.#hasUnsureLog = true;
     const ended = site.members.flatMap(({ name, end }) =>
       end === undefined ? [] : { name, ...end },
     );
