@@ -1,6 +1,6 @@
 /** A rule made ready for being asked: nothing of it is compiled again at a request. */
 
-import { Compile } from '#typebox/schema';
+import { Compile } from 'typebox/schema';
 import { nearestName } from '../runtime/index.ts';
 import { PolicyError } from './errors.ts';
 import { parseRate, RateLimiter } from './rate.ts';

@@ -6,8 +6,8 @@
 
 import type { TSchema } from 'typebox';
 import type { Validator } from 'typebox/compile';
-import Type from '#typebox';
-import { Compile } from '#typebox/compile';
+import Type from 'typebox';
+import { Compile } from 'typebox/compile';
 import { nearestName, schemaMistakes, type ValuePath } from '../runtime/index.ts';
 import { PolicyError } from './errors.ts';
 import type { Action, RuleOrigin } from './types.ts';

@@ -16,7 +16,7 @@ export function isAsShipped(): boolean {
  * @returns its exit code
  */
 export function runAsShipped(...argv: readonly string[]): number {
-  const main = fileURLToPath(new URL('./main.js', import.meta.url));
+  const main = fileURLToPath(new URL('./main.ts', import.meta.url));
   const env = { ...process.env, ...variable };
   const { status } = spawnSync(process.execPath, [nodeOption, main, ...argv], {
     stdio: 'inherit',

@@ -13,7 +13,7 @@ import { makeKeyTexts, type SwarmKeyText } from './swarm/keys.ts';
 import { order } from './swarm/order.ts';
 import type { Order } from './swarm/orders.ts';
 
-const swarmProgram = fileURLToPath(new URL('./swarm/program.js', import.meta.url));
+const swarmProgram = fileURLToPath(new URL('./swarm/program.ts', import.meta.url));
 const masters = ['a', 'b', 'c'] as const;
 const limitMs = 300_000;
 const connections = 64;

@@ -11,7 +11,7 @@ import { MasterProcess } from './crash/master-process.ts';
 import { freePort } from './free-port.ts';
 import { type NatsServer, startNatsServers } from './nats-cluster.ts';
 
-const commandLine = fileURLToPath(new URL('../cli/main.js', import.meta.url));
+const commandLine = fileURLToPath(new URL('../cli/main.ts', import.meta.url));
 const run = promisify(execFile);
 const pauseMs = 250;
 

@@ -7,7 +7,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 
-const here = fileURLToPath(new URL('../../', import.meta.url));
+const here = fileURLToPath(new URL('../', import.meta.url));
 
 type Figures = ReadonlyMap<string, number>;
 

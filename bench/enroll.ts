@@ -20,7 +20,7 @@ export interface EnrollFigures {
 }
 
 const concurrency = 16;
-const certificate = fileURLToPath(new URL('../../test/fixtures/tls/master.pem', import.meta.url));
+const certificate = fileURLToPath(new URL('../test/fixtures/tls/master.pem', import.meta.url));
 
 /** With key pairs that lie ready, and with pairs that are made when they are asked for. */
 export async function benchEnroll(): Promise<Readonly<Record<string, EnrollFigures>>> {

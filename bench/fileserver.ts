@@ -27,7 +27,7 @@ export interface FileServerFigures {
   readonly eachOf500ListsMs: number;
 }
 
-const program = fileURLToPath(new URL('./swarm/program.js', import.meta.url));
+const program = fileURLToPath(new URL('./swarm/program.ts', import.meta.url));
 const downloaders = 8;
 const rounds = 3;
 const fileMegabytes = 50;

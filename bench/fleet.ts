@@ -39,8 +39,8 @@ interface FleetFigures {
   readonly residentMegabytes: number;
 }
 
-const program = fileURLToPath(new URL('./swarm/program.js', import.meta.url));
-const command = fileURLToPath(new URL('../../bin/saltbridge', import.meta.url));
+const program = fileURLToPath(new URL('./swarm/program.ts', import.meta.url));
+const command = fileURLToPath(new URL('../bin/saltbridge', import.meta.url));
 const connections = 64;
 const keyCount = 16;
 const ofAll = { events: 60_000, pillars: 3_000, pings: 10 };

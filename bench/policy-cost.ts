@@ -16,7 +16,7 @@ import { acceptAll } from './swarm/accept.ts';
 import { makeKeyTexts, type SwarmKeyText } from './swarm/keys.ts';
 import { order } from './swarm/order.ts';
 
-const program = fileURLToPath(new URL('./swarm/program.js', import.meta.url));
+const program = fileURLToPath(new URL('./swarm/program.ts', import.meta.url));
 const minions = 200;
 const turns = 16;
 const eventsATurn = 4000;

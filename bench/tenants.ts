@@ -22,7 +22,7 @@ export interface TenantFigures {
   readonly servingMegabytes: number;
 }
 
-const program = fileURLToPath(new URL('./swarm/program.js', import.meta.url));
+const program = fileURLToPath(new URL('./swarm/program.ts', import.meta.url));
 const minions = 10;
 
 /** @param count tenants beside the first */

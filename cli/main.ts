@@ -39,7 +39,7 @@ function exitOnClosedPipe(error: NodeJS.ErrnoException): void {
   process.exit(0);
 }
 
-const packageFile = new URL('../../package.json', import.meta.url);
+const packageFile = new URL('../package.json', import.meta.url);
 const { version } = JSON.parse(readFileSync(packageFile, 'utf8'));
 process.stdout.on('error', exitOnClosedPipe);
 process.exitCode = await runCommandLine(

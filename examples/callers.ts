@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import type { Bridge, CommandRequest } from '../heat-bridge/index.ts';
 import type { Site } from './control-plane.ts';
 
-const client = fileURLToPath(new URL('../../clients/python', import.meta.url));
+const client = fileURLToPath(new URL('../clients/python', import.meta.url));
 
 /** Of a command of the catalog. */
 type Parameters = NonNullable<CommandRequest['params']>;

@@ -5,7 +5,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { parse } from '#yaml';
+import { parse } from 'yaml';
 import type { MinionConfig } from '../heat-bridge/index.ts';
 import { minionConfigIn, serviceScriptFor } from './minion-folder.ts';
 

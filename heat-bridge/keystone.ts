@@ -3,7 +3,7 @@
  */
 
 import type { Logger } from 'pino';
-import Type from '#typebox';
+import Type from 'typebox';
 import type { ProjectSubject, Subject } from '../acl/index.ts';
 import {
   AuthenticationError,

@@ -1,7 +1,7 @@
 /** `saltbridge: bridge:`; each part of the bridge has its own section and schema. */
 import type { Static, TSchema } from 'typebox';
-import Type from '#typebox';
-import { Compile } from '#typebox/compile';
+import Type from 'typebox';
+import { Compile } from 'typebox/compile';
 import { renameProblem, schemaMistakes, type ValuePath } from '../runtime/index.ts';
 import { BridgeError } from './errors.ts';
 

@@ -96,7 +96,7 @@ export async function prepareClientFiles(paths: ClientPaths): Promise<string> {
 /** From the package. */
 function readReturner(): Promise<string> {
   // From `dist/localclient/`.
-  return readFile(new URL('../../clients/localclient/saltbridge.py', import.meta.url), 'utf8');
+  return readFile(new URL('../clients/localclient/saltbridge.py', import.meta.url), 'utf8');
 }
 
 /** What the configuration of clients says of the master. */

@@ -4,7 +4,7 @@
  * them. Off until somebody enables it; then it is served at each start of the master.
  */
 
-import Type from '#typebox';
+import Type from 'typebox';
 import {
   type ExtensionHost,
   extensionMethod,

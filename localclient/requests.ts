@@ -3,8 +3,8 @@
 import { createHash } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import Type, { type Static } from '#typebox';
-import { Compile } from '#typebox/compile';
+import Type, { type Static } from 'typebox';
+import { Compile } from 'typebox/compile';
 import { type MasterApi, MasterError, type PublishRequest } from '../master/index.ts';
 import {
   formatEventStamp,

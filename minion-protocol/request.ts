@@ -7,8 +7,8 @@
  */
 
 import type { KeyObject } from 'node:crypto';
-import { Type } from '#typebox';
-import { Compile } from '#typebox/compile';
+import { Type } from 'typebox';
+import { Compile } from 'typebox/compile';
 import {
   type CrypticleKey,
   defaultEncryptionAlgorithm,

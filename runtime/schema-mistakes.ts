@@ -1,8 +1,8 @@
 /** Every mistake in a value that a schema refuses, each once, at its own place and in plain words. */
 
 import type { TSchema } from 'typebox';
-import Type from '#typebox';
-import { Value } from '#typebox/value';
+import Type from 'typebox';
+import { Value } from 'typebox/value';
 import { nearestName } from './nearest-name.ts';
 
 /** Names of members and places in lists, from the top of a value; empty: the value itself. */

@@ -23,7 +23,7 @@ export class AnswerWriter {
 
   constructor(scheduler: Pick<StepScheduler, 'run'>) {
     this.#scheduler = scheduler;
-    const script = new URL('./yaml-worker.js', import.meta.url);
+    const script = new URL('./yaml-worker.ts', import.meta.url);
     this.#pool = new WorkerPool({ script, deadlineMs, maxWaiting });
   }
 

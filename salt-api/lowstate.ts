@@ -1,8 +1,8 @@
 /** Commands as bodies hold them: a list of maps, or one map. */
 
 import type { TSchema } from 'typebox';
-import Type from '#typebox';
-import { Compile } from '#typebox/compile';
+import Type from 'typebox';
+import { Compile } from 'typebox/compile';
 import { isKeywordText, separateKeywords } from '../master/index.ts';
 import { isWireMap, type WireMap, type WireValue } from '../minion-protocol/index.ts';
 import type { BodyReader } from './body.ts';

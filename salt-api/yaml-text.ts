@@ -1,4 +1,4 @@
-import { stringify } from '#yaml';
+import { stringify } from 'yaml';
 import { parseJson } from '../runtime/index.ts';
 
 /** YAML by way of JSON: what one says, the other says. */

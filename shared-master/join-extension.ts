@@ -1,7 +1,7 @@
 /** The holder's side: other processes join it by a stream at its local socket, which ends with it. */
 
 import { once } from 'node:events';
-import Type from '#typebox';
+import Type from 'typebox';
 import { RemoteError } from '../client/index.ts';
 import { extensionStream, type MasterConfig, type MasterExtension } from '../master/index.ts';
 import { SharedMasterError } from './errors.ts';

@@ -22,7 +22,7 @@ import {
 } from './table-store.ts';
 import type { Row, Table, Tables } from './tables.ts';
 
-const program = fileURLToPath(new URL('./inspect-program.js', import.meta.url));
+const program = fileURLToPath(new URL('./inspect-program.ts', import.meta.url));
 
 /** What the program sends. */
 export type InspectionMessage = { readonly found: StoreInspection } | { readonly failed: string };

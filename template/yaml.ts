@@ -16,7 +16,7 @@ import {
   type Scalar,
   type YAMLMap,
   type YAMLSeq,
-} from '#yaml';
+} from 'yaml';
 import { isHashable } from '../python/sequences.ts';
 import {
   Dict,

@@ -32,7 +32,7 @@ import {
 import { layMasterKey } from './helpers/rsa-keys.ts';
 import { temporaryDirectory } from './helpers/temporary-directory.ts';
 
-const program = fileURLToPath(new URL('../cli/main.js', import.meta.url));
+const program = fileURLToPath(new URL('../cli/main.ts', import.meta.url));
 const blocks = documents().flatMap(codeBlocks).filter(isCommandBlock);
 const quickStart = blocks.filter(({ text }) =>
   /\bnpx |npm install saltbridge|openssl|node service/.test(text),

@@ -37,7 +37,7 @@ import { templateErrors } from '../template/index.ts';
 import { testWhere } from './helpers/needs.ts';
 import { temporaryDirectory } from './helpers/temporary-directory.ts';
 
-const root = fileURLToPath(new URL('../../', import.meta.url));
+const root = fileURLToPath(new URL('../', import.meta.url));
 
 for (const document of ['docs/ARCHITECTURE.md', 'CONTRIBUTING.md']) {
   test(`every source file that ${document} names exists`, (t) => {
@@ -125,7 +125,7 @@ const rooms: readonly Readonly<Record<string, ErrorEntry>>[] = [
   templateErrors,
 ];
 const entries = rooms.flatMap((room) => Object.entries(room));
-const document = readFileSync(new URL('../../docs/errors.md', import.meta.url), 'utf8');
+const document = readFileSync(new URL('../docs/errors.md', import.meta.url), 'utf8');
 const rows = new Map(
   [...document.matchAll(/^\| `(ERR_\w+)` *\| (.*?) *\| (.*?) *\| (yes|no) *\|$/gm)].map(
     ([, code = '', meaning, action, retry]) => [code, { meaning, action, retry: retry === 'yes' }],
@@ -154,7 +154,7 @@ test('docs/errors.md has no code that nobody gives', (t) => {
 
 // The unit fits what a master uses when nothing is configured.
 
-const unitFile = fileURLToPath(new URL('../../packaging/saltbridge.service', import.meta.url));
+const unitFile = fileURLToPath(new URL('../packaging/saltbridge.service', import.meta.url));
 const settings = new Map(
   [...readFileSync(unitFile, 'utf8').matchAll(/^(\w+)=(.*)$/gm)].map(
     ([, name = '', value = '']) => [name, value],
@@ -201,7 +201,7 @@ test('packing builds what is packed first, and fails where that is not possible'
   const directory = temporaryDirectory(t);
   for (const name of ['package.json', '.npmrc']) {
     copyFileSync(
-      fileURLToPath(new URL(`../../${name}`, import.meta.url)),
+      fileURLToPath(new URL(`../${name}`, import.meta.url)),
       path.join(directory, name),
     );
   }

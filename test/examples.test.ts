@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import test from 'ava';
 import { temporaryDirectory } from './helpers/temporary-directory.ts';
 
-const root = fileURLToPath(new URL('../../', import.meta.url));
+const root = fileURLToPath(new URL('../', import.meta.url));
 
 /** What the text around the examples speaks of. Each example is a module, so its names go first. */
 const surroundings = `

@@ -3,7 +3,7 @@
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import test from 'ava';
-import { parse } from '#yaml';
+import { parse } from 'yaml';
 import { root } from './helpers/markdown.ts';
 import { testWhere } from './helpers/needs.ts';
 

@@ -47,7 +47,7 @@ export async function openApiBench(): Promise<ApiBench> {
   const api = await createSaltApi(master, { host, streamsPerToken: 10_000, streams: 10_000 });
   const { port } = await api.listen();
   const token = await logIn(`http://${host}:${port}`, 'bench', password, 'sharedsecret');
-  const clients = fork(fileURLToPath(new URL('./program.js', import.meta.url)));
+  const clients = fork(fileURLToPath(new URL('./program.ts', import.meta.url)));
   const target = { host, port, token };
   return {
     requests: (count, seconds) =>
@@ -73,7 +73,7 @@ export async function benchOther(
 ): Promise<RequestOutcome> {
   const token = await logIn(url, user, secret, eauth);
   const { hostname, port } = new URL(url);
-  const clients = fork(fileURLToPath(new URL('./program.js', import.meta.url)));
+  const clients = fork(fileURLToPath(new URL('./program.ts', import.meta.url)));
   try {
     const target = { host: hostname, port: Number(port), token, tgt, clients: 50 };
     await order(clients, { do: 'requests', ...target, seconds: 3 });

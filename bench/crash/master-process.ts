@@ -4,7 +4,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { killChild } from '../kill-child.ts';
 
-const program = fileURLToPath(new URL('../../cli/main.js', import.meta.url));
+const program = fileURLToPath(new URL('../../cli/main.ts', import.meta.url));
 
 export class MasterProcess {
   readonly #configDirectory: string;

@@ -43,7 +43,7 @@ const others = 500;
 const eventsPerSecond = 2000;
 const turns = 5;
 const attackersPriority = 10;
-const program = fileURLToPath(new URL('./program.js', import.meta.url));
+const program = fileURLToPath(new URL('./program.ts', import.meta.url));
 
 const floods: readonly (readonly [Attack, perSecond: number, wanted: FloodOrder['do']])[] = [
   ['forbidden events', 20_000, 'demand'],

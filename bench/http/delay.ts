@@ -33,7 +33,7 @@ export async function benchHttpDelay(seconds: number): Promise<ReadonlyMap<strin
   await master.start();
   const api = await createSaltApi(master, { host: '127.0.0.1' });
   const { port } = await api.listen();
-  const client = fork(fileURLToPath(new URL('./client.js', import.meta.url)));
+  const client = fork(fileURLToPath(new URL('./client.ts', import.meta.url)));
   const figures = new Map<string, DelayFigures>();
   try {
     for (const kind of await ask<readonly string[]>(client, { do: 'kinds' })) {

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import type { SoakCounts, SoakOrder, SoakOutcome } from './orders.ts';
 
-const program = fileURLToPath(new URL('./program.js', import.meta.url));
+const program = fileURLToPath(new URL('./program.ts', import.meta.url));
 
 /** The process of the simulated minions, as the one of the master sees it. */
 export class SwarmProcess {

@@ -31,7 +31,7 @@ function formatEntries(entries: Readonly<Record<string, string>>, width: number)
     .map(([name, version]) => `${name.padStart(width)}: ${version}`);
 }
 
-const ownPackage = fileURLToPath(new URL('../../../package.json', import.meta.url));
+const ownPackage = fileURLToPath(new URL('../../package.json', import.meta.url));
 
 /** Of the packages that package.json names. */
 function dependencyVersions(): Record<string, string> {

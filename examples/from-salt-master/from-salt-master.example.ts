@@ -21,7 +21,7 @@ import { removeSite } from '../control-plane.ts';
 import { EmbeddedMinions } from '../embedded-minions.ts';
 import { type Example, eventually, type Step } from '../example.ts';
 
-const root = fileURLToPath(new URL('../../../', import.meta.url));
+const root = fileURLToPath(new URL('../../', import.meta.url));
 const sources = path.join(root, 'examples/from-salt-master');
 
 /** A team leaves salt-master: its configuration, files and keys stay as they are. */

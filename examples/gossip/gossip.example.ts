@@ -8,7 +8,7 @@ import { freePort } from '../../bench/free-port.ts';
 import { type Example, program, type Step } from '../example.ts';
 import { GuestPlane } from '../guests/guest-plane.ts';
 
-const joinPeers = fileURLToPath(new URL('../../../examples/gossip/join-peers', import.meta.url));
+const joinPeers = fileURLToPath(new URL('../../examples/gossip/join-peers', import.meta.url));
 const guestCount = 20;
 const network = randomUUID();
 

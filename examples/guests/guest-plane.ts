@@ -3,7 +3,7 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { stringify } from '#yaml';
+import { stringify } from 'yaml';
 import { allow } from '../../acl/index.ts';
 import { freePort } from '../../bench/free-port.ts';
 import {

@@ -5,14 +5,14 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { stringify } from '#yaml';
+import { stringify } from 'yaml';
 import type { MinionConfig } from '../../heat-bridge/index.ts';
 import { keyFingerprint } from '../../minion-protocol/index.ts';
 import { readUserData } from '../machine.ts';
 import { minionConfigIn } from '../minion-folder.ts';
 import type { LabNetwork, NetworkLab } from './network-lab.ts';
 
-const embedded = fileURLToPath(new URL('embedded-minion.js', import.meta.url));
+const embedded = fileURLToPath(new URL('embedded-minion.ts', import.meta.url));
 const metadataUrl = 'http://169.254.169.254';
 
 export class LabGuest {

@@ -10,7 +10,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 
-const clients = fileURLToPath(new URL('../../../clients', import.meta.url));
+const clients = fileURLToPath(new URL('../../clients', import.meta.url));
 
 /**
  * Restarts heat-engine if anything was not there yet.

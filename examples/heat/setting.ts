@@ -9,7 +9,7 @@ import { Stage } from './stage.ts';
 
 /** The text of a template in `examples/heat/templates`. */
 export function template(name: string): string {
-  const url = new URL(`../../../examples/heat/templates/${name}.yaml`, import.meta.url);
+  const url = new URL(`../../examples/heat/templates/${name}.yaml`, import.meta.url);
   return readFileSync(fileURLToPath(url), 'utf8');
 }
 

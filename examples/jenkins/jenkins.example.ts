@@ -5,7 +5,7 @@ import { type ControlPlane, startControlPlane } from '../control-plane.ts';
 import { EmbeddedMinions } from '../embedded-minions.ts';
 import { type Example, eventually, program, type Step } from '../example.ts';
 
-const sources = fileURLToPath(new URL('../../../examples/jenkins', import.meta.url));
+const sources = fileURLToPath(new URL('../../examples/jenkins', import.meta.url));
 const tag = 'infra/puppet/requested';
 
 /** A policy for a site whose Jenkins may ask for one thing. */

@@ -6,7 +6,7 @@ import { removeSite, type Site, writeSite } from '../control-plane.ts';
 import { EmbeddedMinions } from '../embedded-minions.ts';
 import { type Example, program, type Step } from '../example.ts';
 
-const root = fileURLToPath(new URL('../../../', import.meta.url));
+const root = fileURLToPath(new URL('../../', import.meta.url));
 const sources = path.join(root, 'examples/python-service');
 const saltbridge = path.join(root, 'bin/saltbridge');
 const user = 'deployer';

@@ -10,7 +10,7 @@ import { type Example, type Need, program, type Step, variable } from '../exampl
 import { Machine } from '../machine.ts';
 import { Receiver } from './receiver.ts';
 
-const sources = fileURLToPath(new URL('../../../examples/sahara', import.meta.url));
+const sources = fileURLToPath(new URL('../../examples/sahara', import.meta.url));
 const master = 'sahara-lab-master';
 const workers = ['sahara-lab-1', 'sahara-lab-2'];
 const added = 'sahara-lab-3';

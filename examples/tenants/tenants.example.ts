@@ -9,7 +9,7 @@ import { removeSite, type Site, writeSite } from '../control-plane.ts';
 import { EmbeddedMinions } from '../embedded-minions.ts';
 import { type Example, eventually, program, refusalOf, type Step } from '../example.ts';
 
-const sources = fileURLToPath(new URL('../../../examples/tenants', import.meta.url));
+const sources = fileURLToPath(new URL('../../examples/tenants', import.meta.url));
 
 type Name = 'red' | 'blue';
 

@@ -7,7 +7,7 @@ import { type ControlPlane, startControlPlane } from '../control-plane.ts';
 import type { CloudDescription } from '../heat/cloud.ts';
 
 /** Of this example, in the sources. */
-export const sources: string = fileURLToPath(new URL('../../../examples/trove', import.meta.url));
+export const sources: string = fileURLToPath(new URL('../../examples/trove', import.meta.url));
 
 /** @param cloud - whose tokens services may send. Default: none */
 export function startTrovePlane(cloud?: CloudDescription): Promise<ControlPlane> {

@@ -7,7 +7,7 @@ import { EmbeddedMinions } from '../embedded-minions.ts';
 import { type Example, eventually, program, refusalOf, type Step } from '../example.ts';
 import { WebService } from './service.ts';
 
-const sources = fileURLToPath(new URL('../../../examples/typescript-service', import.meta.url));
+const sources = fileURLToPath(new URL('../../examples/typescript-service', import.meta.url));
 
 /** A service that imports the library, from its start to another service that calls it. */
 export const typescriptService: Example = {

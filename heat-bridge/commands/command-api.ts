@@ -1,7 +1,7 @@
 /** Interfaces to named commands: for programs, at the local socket, and for reactions. */
 
 import type { TObject, TOptional, TString } from 'typebox';
-import Type from '#typebox';
+import Type from 'typebox';
 import {
   type ExtensionHost,
   extensionMethod,

@@ -1,8 +1,8 @@
 /** A named command as somebody writes it: in a file of the catalog, or in a program. */
 
 import type { Static, TSchema } from 'typebox';
-import Type from '#typebox';
-import { Compile } from '#typebox/compile';
+import Type from 'typebox';
+import { Compile } from 'typebox/compile';
 import type { WireValue } from '../../minion-protocol/index.ts';
 import {
   type JsonValue,

@@ -1,6 +1,6 @@
 /** How many runs of a command go on at a time, and which wait for those. */
 
-import Type from '#typebox';
+import Type from 'typebox';
 import type { BudgetLimits } from '../../runtime/index.ts';
 import { BridgeError } from '../errors.ts';
 import { parseSection } from '../options.ts';

@@ -4,8 +4,8 @@
  */
 
 import { createHash } from 'node:crypto';
-import Type from '#typebox';
-import { Compile } from '#typebox/compile';
+import Type from 'typebox';
+import { Compile } from 'typebox/compile';
 import { writeJson } from '../../runtime/index.ts';
 import { createStatesCommand } from '../cfn-init/states-command.ts';
 import { Catalog, type CompiledCommand } from '../commands/command-catalog.ts';

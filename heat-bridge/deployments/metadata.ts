@@ -1,8 +1,8 @@
 /** A server's metadata as Heat gives it: its deployments, read and bounded. */
 
 import { createHash } from 'node:crypto';
-import Type from '#typebox';
-import { Compile } from '#typebox/compile';
+import Type from 'typebox';
+import { Compile } from 'typebox/compile';
 import { type JsonValue, tryParseJson } from '../../runtime/index.ts';
 import { isPlainMap } from '../commands/command-definition.ts';
 import type { Credentials } from '../signals/destination.ts';

@@ -1,7 +1,7 @@
 /** Opens software deployments from their parts, and reads their options. */
 
 import { setMaxListeners } from 'node:events';
-import Type from '#typebox';
+import Type from 'typebox';
 import type { Subject } from '../../acl/index.ts';
 import { type AuditRequester, audited, type ExtensionHost } from '../../master/index.ts';
 import { sleepUntilAborted } from '../../runtime/index.ts';

@@ -1,8 +1,8 @@
 /** Tries once to bring the result of a deployment to Heat, over the transport that Heat has chosen. */
 
 import { hash } from 'node:crypto';
-import Type from '#typebox';
-import { Compile } from '#typebox/compile';
+import Type from 'typebox';
+import { Compile } from 'typebox/compile';
 import { isPlainMap } from '../commands/command-definition.ts';
 import {
   type DeliveryOutcome,

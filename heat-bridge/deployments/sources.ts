@@ -1,8 +1,8 @@
 /** Reads the metadata of a server: from heat-api, heat-api-cfn, Zaqar or a TempURL. */
 
 import { createHmac } from 'node:crypto';
-import Type from '#typebox';
-import { Compile } from '#typebox/compile';
+import Type from 'typebox';
+import { Compile } from 'typebox/compile';
 import type { HttpResult, OutgoingRequest } from '../../runtime/index.ts';
 import { tryParseJson } from '../../runtime/index.ts';
 import { isPlainMap } from '../commands/command-definition.ts';

@@ -2,7 +2,7 @@
 
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { TSchema } from 'typebox';
-import Type from '#typebox';
+import Type from 'typebox';
 import { AuthorizationError, actorOf, type ExtensionHost } from '../../master/index.ts';
 import { BridgeError } from '../errors.ts';
 import type { HttpServerContext } from '../http/http-server-context.ts';

@@ -1,7 +1,7 @@
 /** The servers of a registered stack, and which minion each of them is. */
 
-import Type from '#typebox';
-import { Compile } from '#typebox/compile';
+import Type from 'typebox';
+import { Compile } from 'typebox/compile';
 import { type Enrolment, isLive } from '../enroll/enrolment.ts';
 import type { Ask, StackLogins } from './logins.ts';
 import type { ServerMetadata } from './metadata.ts';

@@ -1,6 +1,6 @@
 /** Interfaces to registered stacks: for programs, at the local socket, with audit records. */
 
-import Type from '#typebox';
+import Type from 'typebox';
 import { extensionMethod, type RpcTable } from '../../master/index.ts';
 import type { DeploymentEnd } from './deployment-answer.ts';
 import type { DeploymentRecord } from './deployment-records.ts';

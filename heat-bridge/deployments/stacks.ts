@@ -2,8 +2,8 @@
 
 import { randomUUID } from 'node:crypto';
 import type { TSchema } from 'typebox';
-import Type from '#typebox';
-import { Compile } from '#typebox/compile';
+import Type from 'typebox';
+import { Compile } from 'typebox/compile';
 import type { Subject } from '../../acl/index.ts';
 import type { SharedArea, StateChange, StateOperation } from '../../master/index.ts';
 import { KeyedMutex, originOf } from '../../runtime/index.ts';

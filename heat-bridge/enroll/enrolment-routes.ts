@@ -2,7 +2,7 @@
 
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { TSchema } from 'typebox';
-import Type from '#typebox';
+import Type from 'typebox';
 import type { Subject } from '../../acl/index.ts';
 import {
   AuthorizationError,

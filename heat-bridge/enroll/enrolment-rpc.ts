@@ -1,7 +1,7 @@
 /** Enrolment at the local socket, for the command line. */
 
 import type { TSchema, TUnsafe } from 'typebox';
-import Type from '#typebox';
+import Type from 'typebox';
 import { extensionMethod, extensionStream, type RpcTable } from '../../master/index.ts';
 import type { EnrolRequest } from './enrolment.ts';
 import type { EnrollApi, KnownMinion } from './enrolment-service.ts';

@@ -1,8 +1,8 @@
 /** Claims and reports of machines with a ticket, as they come: by themselves, or by an agent. */
 
 import type { Static, TSchema, TUnsafe } from 'typebox';
-import Type from '#typebox';
-import { Compile } from '#typebox/compile';
+import Type from 'typebox';
+import { Compile } from 'typebox/compile';
 import { AuthenticationError, TokenBuckets } from '../../master/index.ts';
 import { BridgeError } from '../errors.ts';
 import type { Enrolment } from './enrolment.ts';

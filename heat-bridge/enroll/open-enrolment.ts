@@ -2,7 +2,7 @@
 
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
-import Type from '#typebox';
+import Type from 'typebox';
 import {
   AuditBursts,
   type ExtensionHost,

@@ -14,8 +14,8 @@ import {
   verify,
 } from 'node:crypto';
 import { type FileHandle, open, readFile } from 'node:fs/promises';
-import { Type } from '#typebox';
-import { Compile } from '#typebox/compile';
+import { Type } from 'typebox';
+import { Compile } from 'typebox/compile';
 import { readTextIfPresent, writeFileAtomically } from '../../master/index.ts';
 import { BridgeError } from '../errors.ts';
 import type { Enrolment } from './enrolment.ts';

@@ -1,7 +1,7 @@
 /** User-data that makes a machine a minion. */
 
 import { createHash, X509Certificate } from 'node:crypto';
-import { stringify } from '#yaml';
+import { stringify } from 'yaml';
 import type { KeyPairText } from '../../minion-protocol/index.ts';
 import { BridgeError } from '../errors.ts';
 import { quoteForShell } from '../shell-text.ts';

@@ -5,9 +5,9 @@ import { readFile, stat } from 'node:fs/promises';
 import { isIP } from 'node:net';
 import path from 'node:path';
 import type { Static } from 'typebox';
-import Type from '#typebox';
-import { Compile } from '#typebox/compile';
-import { parse } from '#yaml';
+import Type from 'typebox';
+import { Compile } from 'typebox/compile';
+import { parse } from 'yaml';
 import {
   createDnsResolver,
   createHttpClient,

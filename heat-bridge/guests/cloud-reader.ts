@@ -1,8 +1,8 @@
 /** Reads instances and their networks from Nova and Neutron, page by page, with a service's log-in. */
 
 import type { TSchema } from 'typebox';
-import Type from '#typebox';
-import { Compile } from '#typebox/compile';
+import Type from 'typebox';
+import { Compile } from 'typebox/compile';
 import { logInBody } from '../../master/index.ts';
 import type { HttpResult, OutgoingRequest } from '../../runtime/index.ts';
 import { tryParseJson } from '../../runtime/index.ts';

@@ -4,9 +4,9 @@
  */
 
 import type { TSchema } from 'typebox';
-import Type from '#typebox';
-import { Compile } from '#typebox/compile';
-import { type Document, isMap, isNode, parseDocument, Scalar } from '#yaml';
+import Type from 'typebox';
+import { Compile } from 'typebox/compile';
+import { type Document, isMap, isNode, parseDocument, Scalar } from 'yaml';
 import { BridgeError } from '../errors.ts';
 import {
   findRoleProblems,

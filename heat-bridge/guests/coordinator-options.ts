@@ -3,7 +3,7 @@
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { TUnsafe } from 'typebox';
-import Type from '#typebox';
+import Type from 'typebox';
 import type { ExtensionHost, SharedArea } from '../../master/index.ts';
 import { BridgeOptionsError } from '../options.ts';
 import { authenticateValues } from './authenticated-coordinator.ts';

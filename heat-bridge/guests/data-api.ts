@@ -1,6 +1,6 @@
 /** Interfaces to data spaces: for programs, at the local socket, with audit records. */
 
-import Type from '#typebox';
+import Type from 'typebox';
 import { extensionMethod, type RpcTable } from '../../master/index.ts';
 import type { StackOwner } from '../deployments/stacks-api.ts';
 import {

@@ -2,8 +2,8 @@
 
 import { randomUUID } from 'node:crypto';
 import type { TSchema } from 'typebox';
-import Type from '#typebox';
-import { Compile } from '#typebox/compile';
+import Type from 'typebox';
+import { Compile } from 'typebox/compile';
 import type { SharedArea, StateChange, StateOperation } from '../../master/index.ts';
 import { Budget, type BudgetLimits, KeyedMutex } from '../../runtime/index.ts';
 import { BridgeError } from '../errors.ts';

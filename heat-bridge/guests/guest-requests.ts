@@ -5,8 +5,8 @@
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { TSchema } from 'typebox';
-import Type from '#typebox';
-import { Compile } from '#typebox/compile';
+import Type from 'typebox';
+import { Compile } from 'typebox/compile';
 import {
   AuthorizationError,
   type ExtensionHost,

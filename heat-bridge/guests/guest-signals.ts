@@ -1,7 +1,7 @@
 /** Signals of guests over HTTPS, for machines whose minion does not run, or that have a shell alone. */
 
 import type { FastifyInstance } from 'fastify';
-import Type from '#typebox';
+import Type from 'typebox';
 import {
   AuthenticationError,
   AuthorizationError,

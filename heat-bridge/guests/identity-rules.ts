@@ -4,7 +4,7 @@
  */
 
 import type { Static } from 'typebox';
-import Type from '#typebox';
+import Type from 'typebox';
 import { BridgeOptionsError, parseSection, type SectionProblem } from '../options.ts';
 
 /** What is known of an instance: of each, all that it has. */

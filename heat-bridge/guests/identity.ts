@@ -5,7 +5,7 @@
 
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
-import Type from '#typebox';
+import Type from 'typebox';
 import { type AuditBursts, AuthenticationError, TokenBuckets } from '../../master/index.ts';
 import { Budget, KeyedMutex, Semaphore } from '../../runtime/index.ts';
 import { describeRoute } from '../http/route-schema.ts';

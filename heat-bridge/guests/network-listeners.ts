@@ -30,7 +30,7 @@ export interface ConnectionOrigin {
 const connectionsPerAddress = 64;
 const connectionsPerNetwork = 1024;
 const startMs = 10_000;
-const listenerProgram: string = fileURLToPath(new URL('namespace-listener.js', import.meta.url));
+const listenerProgram: string = fileURLToPath(new URL('namespace-listener.ts', import.meta.url));
 
 /**
  * Listens on a port of each address of a network.

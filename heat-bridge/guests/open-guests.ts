@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { FastifyRequest } from 'fastify';
 import type { Static } from 'typebox';
-import Type from '#typebox';
+import Type from 'typebox';
 import {
   AuditBursts,
   audited,

@@ -5,8 +5,8 @@
 
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { FastifyInstance } from 'fastify';
-import Type from '#typebox';
-import { Compile } from '#typebox/compile';
+import Type from 'typebox';
+import { Compile } from 'typebox/compile';
 import { AuthenticationError, TokenBuckets } from '../../master/index.ts';
 import { tryParseJson } from '../../runtime/index.ts';
 import { BridgeError } from '../errors.ts';

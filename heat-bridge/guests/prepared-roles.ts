@@ -1,7 +1,7 @@
 /** Roles of a compiled template, on their way to a data space and to enrolments. */
 
-import Type from '#typebox';
-import { Compile } from '#typebox/compile';
+import Type from 'typebox';
+import { Compile } from 'typebox/compile';
 import { BridgeError } from '../errors.ts';
 import type { CompiledTemplate, CompileOptions } from './compile-template.ts';
 import type { DataSpaceRegistration } from './data-spaces.ts';

@@ -4,7 +4,7 @@
  */
 
 import type { TSchema } from 'typebox';
-import Type from '#typebox';
+import Type from 'typebox';
 
 const strict = { additionalProperties: false };
 

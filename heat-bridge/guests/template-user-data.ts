@@ -1,6 +1,6 @@
 /** User-data of the machines of a compiled template, as expressions of Heat's. */
 
-import { Scalar } from '#yaml';
+import { Scalar } from 'yaml';
 import { BridgeError } from '../errors.ts';
 
 export interface UserDataParts {

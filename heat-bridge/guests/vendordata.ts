@@ -7,8 +7,8 @@
 import type { FastifyInstance } from 'fastify';
 import type { Logger } from 'pino';
 import type { TSchema } from 'typebox';
-import Type from '#typebox';
-import { Compile } from '#typebox/compile';
+import Type from 'typebox';
+import { Compile } from 'typebox/compile';
 import { mayCallCommand } from '../../acl/index.ts';
 import {
   AuthenticationError,

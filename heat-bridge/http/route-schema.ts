@@ -2,7 +2,7 @@
 
 import type { FastifyContextConfig } from 'fastify';
 import type { TSchema } from 'typebox';
-import Type from '#typebox';
+import Type from 'typebox';
 import { nearestName } from '../../runtime/index.ts';
 import { BridgeError } from '../errors.ts';
 

@@ -1,7 +1,7 @@
 /** How a run stands at this moment, for callers that poll. */
 
 import type { TSchema } from 'typebox';
-import Type from '#typebox';
+import Type from 'typebox';
 import { toJson } from '../../master/index.ts';
 
 /** The answer's schema. @param outcome - schema of the outcome */

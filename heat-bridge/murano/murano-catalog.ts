@@ -1,8 +1,8 @@
 /** Entry points of execution plans: `murano:` in files of the catalog. */
 
 import { createHash } from 'node:crypto';
-import Type from '#typebox';
-import { Compile } from '#typebox/compile';
+import Type from 'typebox';
+import { Compile } from 'typebox/compile';
 import type { Catalog } from '../commands/command-catalog.ts';
 import { catalogError, checkCatalogEntry, isPlainMap } from '../commands/command-definition.ts';
 import { ExecutionPlanError, errorCodes, type ScriptCall } from './execution-plan.ts';

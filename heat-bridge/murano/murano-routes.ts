@@ -2,8 +2,8 @@
 
 import type { FastifyInstance } from 'fastify';
 import type { Static } from 'typebox';
-import Type from '#typebox';
-import { Compile } from '#typebox/compile';
+import Type from 'typebox';
+import { Compile } from 'typebox/compile';
 import type { ExtensionHost } from '../../master/index.ts';
 import { createCallerResolver, type HttpServerContext } from '../http/http-server-context.ts';
 import { describeRoute, parseBody, type RouteOperation } from '../http/route-schema.ts';

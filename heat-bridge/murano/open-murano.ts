@@ -3,7 +3,7 @@
 import { createPublicKey, hash, type KeyObject, verify } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import Type from '#typebox';
+import Type from 'typebox';
 import { type ExtensionHost, StoreError } from '../../master/index.ts';
 import { Budget, KeyedMutex } from '../../runtime/index.ts';
 import type { CommandRequest } from '../commands/command-request.ts';

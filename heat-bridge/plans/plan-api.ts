@@ -1,6 +1,6 @@
 /** Interfaces to plans: for programs, and at the local socket. */
 
-import Type from '#typebox';
+import Type from 'typebox';
 import {
   type ExtensionHost,
   extensionMethod,

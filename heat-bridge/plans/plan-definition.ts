@@ -1,8 +1,8 @@
 /** A plan as somebody writes it: in a file of the catalog below `plans:`, or in a program. */
 
 import type { Static, TSchema } from 'typebox';
-import Type from '#typebox';
-import { Compile } from '#typebox/compile';
+import Type from 'typebox';
+import { Compile } from 'typebox/compile';
 import type { JsonValue } from '../../runtime/index.ts';
 import {
   catalogError,

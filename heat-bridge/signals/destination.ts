@@ -5,8 +5,8 @@
  */
 
 import type { Static } from 'typebox';
-import Type from '#typebox';
-import { Compile } from '#typebox/compile';
+import Type from 'typebox';
+import { Compile } from 'typebox/compile';
 import { BridgeError } from '../errors.ts';
 
 /** A pre-signed address, to be used byte for byte. */

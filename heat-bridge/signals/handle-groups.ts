@@ -1,7 +1,7 @@
 /** Groups of minions that a handle is registered for: globs, nodegroups, projects of enrolments. */
 
 import type { TSchema } from 'typebox';
-import Type from '#typebox';
+import Type from 'typebox';
 import { compileGlob } from '../../minion-protocol/index.ts';
 
 /** Groups of minions; who is in one of them may signal. */

@@ -3,8 +3,8 @@
 import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type { TSchema } from 'typebox';
-import Type from '#typebox';
-import { Compile } from '#typebox/compile';
+import Type from 'typebox';
+import { Compile } from 'typebox/compile';
 import type { SharedArea, StateChange, StateOperation } from '../../master/index.ts';
 import { Budget, type BudgetLimits, KeyedMutex, originOf } from '../../runtime/index.ts';
 import { BridgeError } from '../errors.ts';

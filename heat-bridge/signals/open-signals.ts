@@ -3,7 +3,7 @@
  * options.
  */
 
-import Type from '#typebox';
+import Type from 'typebox';
 import {
   type AuditRequester,
   audited,

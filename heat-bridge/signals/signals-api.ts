@@ -1,6 +1,6 @@
 /** Interfaces to handles and the outbox: for programs, at the local socket, with audit records. */
 
-import Type from '#typebox';
+import Type from 'typebox';
 import {
   type AuditDetails,
   type ExtensionHost,

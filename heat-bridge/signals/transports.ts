@@ -1,8 +1,8 @@
 /** Sends a signal over the transport of its handle, and interprets the answer. */
 
 import { createHmac, hash } from 'node:crypto';
-import Type from '#typebox';
-import { Compile } from '#typebox/compile';
+import Type from 'typebox';
+import { Compile } from 'typebox/compile';
 import { logInBody, tokensUrl } from '../../master/index.ts';
 import { isWireMap, type WireValue } from '../../minion-protocol/index.ts';
 import {

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 
-const packageFile = new URL('../../../package.json', import.meta.url);
+const packageFile = new URL('../../package.json', import.meta.url);
 const description: { version: string } = JSON.parse(readFileSync(packageFile, 'utf8'));
 
 /** The version of this package. */

@@ -70,7 +70,7 @@ export class ArgumentReader {
   constructor(maxValues: number, scheduler: StepScheduler = new StepScheduler()) {
     this.#maxValues = maxValues;
     this.#scheduler = scheduler;
-    const script = new URL('./text-worker.js', import.meta.url);
+    const script = new URL('./text-worker.ts', import.meta.url);
     this.#pool = new WorkerPool({ script, deadlineMs, maxWaiting });
   }
 

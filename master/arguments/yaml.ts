@@ -19,7 +19,7 @@ import {
   type ScalarTag,
   type Tags,
   visit,
-} from '#yaml';
+} from 'yaml';
 import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
 
 // YAML 1.2 that libyaml, which Salt uses, refuses: colons at the edge of a value inside `[…]` and

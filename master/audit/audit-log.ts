@@ -5,8 +5,8 @@ import { constants, createReadStream } from 'node:fs';
 import { type FileHandle, open, readdir, rm, stat, truncate } from 'node:fs/promises';
 import path from 'node:path';
 import type { Logger } from 'pino';
-import Type from '#typebox';
-import { Compile } from '#typebox/compile';
+import Type from 'typebox';
+import { Compile } from 'typebox/compile';
 import type { Decision } from '../../acl/index.ts';
 import {
   isMissing,

@@ -75,7 +75,7 @@ class RsaThreads {
   }
 
   #hire(): Member {
-    const worker = new Worker(new URL('./rsa-worker.js', import.meta.url), { resourceLimits });
+    const worker = new Worker(new URL('./rsa-worker.ts', import.meta.url), { resourceLimits });
     const member: Member = { worker, underWay: new Map() };
     worker.unref();
     worker.on('message', (answers: readonly RsaAnswer[]) => this.#settle(member, answers));

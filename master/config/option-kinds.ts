@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Static, TSchema } from 'typebox';
-import { Type } from '#typebox';
-import { Value } from '#typebox/value';
+import { Type } from 'typebox';
+import { Value } from 'typebox/value';
 import { nearestName, type ValuePath } from '../../runtime/index.ts';
 import {
   ConfigError,

@@ -3,8 +3,8 @@
  * takes effect.
  */
 
-import Type from '#typebox';
-import { Compile } from '#typebox/compile';
+import Type from 'typebox';
+import { Compile } from 'typebox/compile';
 import { PolicyError, type PolicyRule, parseRate } from '../../acl/index.ts';
 import { compileGlob } from '../../minion-protocol/index.ts';
 import {

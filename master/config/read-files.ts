@@ -1,7 +1,7 @@
 import { lstat, readdir, readFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import path from 'node:path';
-import { type Document, isMap, isNode, isScalar, isSeq, LineCounter, parseDocument } from '#yaml';
+import { type Document, isMap, isNode, isScalar, isSeq, LineCounter, parseDocument } from 'yaml';
 import { compileGlob } from '../../minion-protocol/index.ts';
 import { isMissing, type ValuePath } from '../../runtime/index.ts';
 import { ConfigError, type ConfigWarning, type OptionOrigin, typeError } from './config-error.ts';

@@ -11,7 +11,7 @@ import {
   LineCounter,
   type Pair,
   parseDocument,
-} from '#yaml';
+} from 'yaml';
 import { schemaKeywords } from '../../acl/index.ts';
 import { listYamlFiles, newNameOf, type RenameScope } from '../../runtime/index.ts';
 import { isSettings, type Settings, textsOf } from './option-kinds.ts';

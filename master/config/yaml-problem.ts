@@ -1,6 +1,6 @@
 /** What is wrong with the YAML of a file, in words and with a mark at the place. */
 
-import type { YAMLError } from '#yaml';
+import type { YAMLError } from 'yaml';
 
 /** The parser's own texts quote the file, which may hold a secret. */
 const words: Readonly<Record<string, string>> = {

@@ -58,7 +58,7 @@ export class Renderer {
   readonly #large = new WeightedCache<true>(maxLarge);
 
   constructor({ inlineMs = inlineLimits.milliseconds, ...threads }: RendererOptions = {}) {
-    const script = new URL('./render-worker.js', import.meta.url);
+    const script = new URL('./render-worker.ts', import.meta.url);
     this.#threads = new WorkerPool({ ...threads, script });
     this.#inlineLimits = { ...inlineLimits, milliseconds: inlineMs };
   }

@@ -181,7 +181,7 @@ export class SlowPatternRunner {
   }
 
   async #ask(questions: readonly SlowQuestion[]): Promise<boolean[][]> {
-    const worker = new Worker(new URL('./slow-pattern-worker.js', import.meta.url));
+    const worker = new Worker(new URL('./slow-pattern-worker.ts', import.meta.url));
     try {
       // The time that a thread needs to start is not the expression's.
       await once(worker, 'message');

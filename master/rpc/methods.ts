@@ -5,8 +5,8 @@
  */
 
 import type { Static, TArrayOptions, TSchema, TUnsafe } from 'typebox';
-import Type from '#typebox';
-import { Compile } from '#typebox/compile';
+import Type from 'typebox';
+import { Compile } from 'typebox/compile';
 import type { PolicyRule } from '../../acl/index.ts';
 import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
 import { renameProblem } from '../../runtime/index.ts';

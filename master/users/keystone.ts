@@ -1,9 +1,9 @@
 /** Users of OpenStack's Keystone, version 3 [Identity API v3: auth/tokens]. */
 
 import type { Static, TSchema } from 'typebox';
-import Type from '#typebox';
-import { Compile } from '#typebox/compile';
-import { Value } from '#typebox/value';
+import Type from 'typebox';
+import { Compile } from 'typebox/compile';
+import { Value } from 'typebox/value';
 import type { KeystoneEntity } from '../../acl/index.ts';
 import type { Authenticated, LoginBackend } from './backend.ts';
 import { AuthenticationError } from './errors.ts';

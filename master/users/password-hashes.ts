@@ -22,7 +22,7 @@ function isBcrypt(kept: string): boolean {
 /** @param kept for which {@link isBcrypt} holds */
 async function fitsBcrypt(password: string, kept: string): Promise<boolean> {
   const workerData = { password, kept };
-  const worker = new Worker(new URL('./bcrypt-worker.js', import.meta.url), { workerData });
+  const worker = new Worker(new URL('./bcrypt-worker.ts', import.meta.url), { workerData });
   try {
     const [fits] = await loadOptionalPackage('bcryptjs', 'a bcrypt password', () =>
       once(worker, 'message'),

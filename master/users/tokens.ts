@@ -1,8 +1,8 @@
 /** Tokens of users who logged in: 256 random bits, of which only the digest is kept. */
 
 import { createHash, randomBytes } from 'node:crypto';
-import { Type } from '#typebox';
-import { Value } from '#typebox/value';
+import { Type } from 'typebox';
+import { Value } from 'typebox/value';
 import { type Key, type Store, writeInParts } from '../../store/index.ts';
 import type { Cluster } from '../context/index.ts';
 

@@ -1,7 +1,7 @@
 /** What the routes of Salt's HTTP API are, for /openapi.json. */
 
 import type { TSchema } from 'typebox';
-import Type from '#typebox';
+import Type from 'typebox';
 import { rpcMethods } from '../../master/index.ts';
 import { commandSchemas } from '../lowstate.ts';
 import { type RouteOperation, usualRefusal } from './route.ts';

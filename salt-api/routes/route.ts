@@ -1,6 +1,6 @@
 import type { FastifyInstance, RouteHandlerMethod } from 'fastify';
 import type { TSchema } from 'typebox';
-import Type from '#typebox';
+import Type from 'typebox';
 
 /** One method of a path: what it is, and what does it. */
 export interface RouteMethod {

@@ -17,7 +17,7 @@ import { TcpProxy } from '../helpers/tcp-proxy.ts';
 import type { MemberMessage, MemberSetting } from '../store-suite/log-member.ts';
 import { Random } from './random.ts';
 
-const program = fileURLToPath(new URL('../store-suite/log-member.js', import.meta.url));
+const program = fileURLToPath(new URL('../store-suite/log-member.ts', import.meta.url));
 const cluster = 'campaign';
 const secret = Buffer.alloc(32, 9);
 const recoveryMs = 120_000;

@@ -5,10 +5,10 @@ import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 
 const hostile = [
-  'dist/test/master/hostile.test.js',
-  'dist/test/master/hostile-streams.test.js',
-  'dist/test/minion-protocol/stream-strangers.test.js',
-  'dist/test/minion-protocol/zeromq-strangers.test.js',
+  'test/master/hostile.test.ts',
+  'test/master/hostile-streams.test.ts',
+  'test/minion-protocol/stream-strangers.test.ts',
+  'test/minion-protocol/zeromq-strangers.test.ts',
 ];
 
 /** Hostile input. @returns 1 if a test failed */
@@ -35,7 +35,7 @@ export async function runProperties(
 
 /** Repositories as large as those that are in use. @returns 1 if a test failed */
 export async function runGitfs(): Promise<number> {
-  return await runTests(['dist/test/master/fileserver/gitfs.test.js'], { SALTBRIDGE_EFFORT: '10' });
+  return await runTests(['test/master/fileserver/gitfs.test.ts'], { SALTBRIDGE_EFFORT: '10' });
 }
 
 /** The packages: for Debian and npm, and the container image. @returns 1 if a test failed */

@@ -2,7 +2,7 @@
 
 import path from 'node:path';
 import test from 'ava';
-import { parse } from '#yaml';
+import { parse } from 'yaml';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { configDirectory } from '../master/config/files.ts';
 import { runCli } from './run-cli.ts';

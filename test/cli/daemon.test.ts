@@ -196,7 +196,7 @@ withPrograms(
         saltbridge,
       }),
     );
-    const program = new URL('../../../bin/saltbridge', import.meta.url).pathname;
+    const program = new URL('../../bin/saltbridge', import.meta.url).pathname;
     const master = spawn(process.execPath, [program, 'master', '-c', root], {
       env: environment,
       stdio: 'ignore',
@@ -217,7 +217,7 @@ withPrograms(
   },
 );
 
-const signals = new URL('../../cli/process.js', import.meta.url);
+const signals = new URL('../../cli/process.ts', import.meta.url);
 
 /** A process that says when it waits and when it was told to end, but never ends by itself. */
 function spawnWaiting(t: ExecutionContext, wait: string): ChildProcessWithoutNullStreams {
@@ -267,7 +267,7 @@ const asRoot = testWhere(process.getuid?.() === 0, 'root');
 const run = promisify(execFile);
 
 asRoot("whoever gives up root keeps none of root's groups, and cannot come back", async (t) => {
-  const module = new URL('../../cli/service/account.js', import.meta.url);
+  const module = new URL('../../cli/service/account.ts', import.meta.url);
   const program = `
     import { becomeAccount } from ${JSON.stringify(module.href)};
     process.setgroups([0, 4, 65534]);

@@ -12,7 +12,7 @@ import { testWhere } from '../helpers/needs.ts';
 import { canMount, mountSmallDisk } from '../helpers/small-disk.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 
-const program = fileURLToPath(new URL('../../cli/main.js', import.meta.url));
+const program = fileURLToPath(new URL('../../cli/main.ts', import.meta.url));
 const onSmallDisk = testWhere(canMount, 'root, who may mount a tmpfs');
 const onLinux = testWhere(process.platform === 'linux', 'Linux');
 

@@ -23,7 +23,7 @@ import { testWhere } from '../helpers/needs.ts';
 import { layMasterKey } from '../helpers/rsa-keys.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 
-const program = fileURLToPath(new URL('../../cli/main.js', import.meta.url));
+const program = fileURLToPath(new URL('../../cli/main.ts', import.meta.url));
 const isRoot = process.getuid?.() === 0;
 const asRoot = testWhere(isRoot, 'root');
 const nobody = 'nobody';
@@ -146,7 +146,7 @@ test('SIGHUP takes over what it can, and says what waits for a restart', async (
 
 test('SIGHUP takes renewed certificates over, and names them', async (t) => {
   const { directory, configure, start, log } = await makeHome(t);
-  const fixtures = fileURLToPath(new URL('../../../test/fixtures/tls/', import.meta.url));
+  const fixtures = fileURLToPath(new URL('../../test/fixtures/tls/', import.meta.url));
   const renew = (name: string): void => {
     copyFileSync(`${fixtures}${name}.pem`, `${directory}/c.pem`);
     copyFileSync(`${fixtures}${name}.key`, `${directory}/k.pem`);

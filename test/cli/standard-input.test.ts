@@ -10,7 +10,7 @@ import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { startVectorMaster } from '../helpers/vector-master.ts';
 import { pem } from '../helpers/vectors.ts';
 
-const program = fileURLToPath(new URL('../../cli/main.js', import.meta.url));
+const program = fileURLToPath(new URL('../../cli/main.ts', import.meta.url));
 
 interface Ended {
   readonly code: number | null;

@@ -15,7 +15,7 @@ import { until, within } from '../helpers/deadline.ts';
 import { layMasterKey } from '../helpers/rsa-keys.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 
-const program = fileURLToPath(new URL('../../cli/main.js', import.meta.url));
+const program = fileURLToPath(new URL('../../cli/main.ts', import.meta.url));
 
 interface LogLine {
   readonly msg: string;

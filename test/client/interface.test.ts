@@ -10,7 +10,7 @@ import { password, type RunningApi, startApi } from '../helpers/salt-api.ts';
 import { directories } from '../helpers/vector-master.ts';
 
 const fixture = (name: string): string =>
-  fileURLToPath(new URL(`../../../test/fixtures/tls/${name}`, import.meta.url));
+  fileURLToPath(new URL(`../../test/fixtures/tls/${name}`, import.meta.url));
 
 /** The master as somebody has it who may do everything. */
 type Reach = (running: RunningApi, token: string) => MasterApi;

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { testWhere } from '../helpers/needs.ts';
 
-const directory = fileURLToPath(new URL('../../../clients/heat/tests', import.meta.url));
+const directory = fileURLToPath(new URL('../../clients/heat/tests', import.meta.url));
 const hasPython = spawnSync('python3', ['--version']).status === 0;
 const step = testWhere(hasPython, 'the package python3');
 

@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import test, { type ExecutionContext } from 'ava';
 import type { TSchema } from 'typebox';
 import type { Validator } from 'typebox/compile';
-import { Compile } from '#typebox/compile';
+import { Compile } from 'typebox/compile';
 import { allow } from '../../acl/index.ts';
 import { BridgeError, createBridge } from '../../heat-bridge/index.ts';
 import { testWhere } from '../helpers/needs.ts';
@@ -260,7 +260,7 @@ test('a bridge is of one master', async (t) => {
 
 // The Python module against a bridge, by its own tests.
 
-const directory = fileURLToPath(new URL('../../../clients/python', import.meta.url));
+const directory = fileURLToPath(new URL('../../clients/python', import.meta.url));
 /** Each Python that is there, of the versions that the module is for; `python3` is one of them or another. */
 const pythons = ['python3', ...[9, 10, 11, 12, 13].map((minor) => `python3.${minor}`)].filter(
   (name) => spawnSync(name, ['--version']).status === 0,
@@ -276,7 +276,7 @@ testWhere(hasMypy, 'the package mypy')('the Python module has the types that it 
 });
 
 step('each Python compiles the modules', (t) => {
-  const examples = fileURLToPath(new URL('../../../examples', import.meta.url));
+  const examples = fileURLToPath(new URL('../../examples', import.meta.url));
   for (const python of pythons) {
     const cache = temporaryDirectory(t);
     const args = ['-X', `pycache_prefix=${cache}`, '-W', 'error', '-m', 'compileall', '-q'];

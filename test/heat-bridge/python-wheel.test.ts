@@ -13,7 +13,7 @@ import { password, startApi } from '../helpers/salt-api.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { acl, echo } from './stage.ts';
 
-const builder = fileURLToPath(new URL('../../../clients/python/build_wheel.py', import.meta.url));
+const builder = fileURLToPath(new URL('../../clients/python/build_wheel.py', import.meta.url));
 const pythons = findPythons();
 const run = promisify(execFile);
 

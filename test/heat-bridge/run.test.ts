@@ -2,7 +2,7 @@
 
 import { once } from 'node:events';
 import test from 'ava';
-import Type from '#typebox';
+import Type from 'typebox';
 import { allow } from '../../acl/index.ts';
 import { connectExtension } from '../../client/index.ts';
 import {

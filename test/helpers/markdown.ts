@@ -5,7 +5,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 /** The checkout. */
-export const root: string = fileURLToPath(new URL('../../../', import.meta.url));
+export const root: string = fileURLToPath(new URL('../../', import.meta.url));
 
 /** A fenced block. */
 export interface CodeBlock {

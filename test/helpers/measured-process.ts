@@ -7,7 +7,7 @@ import type { MasterStatus, TransportName } from '../../master/index.ts';
 import { within } from './deadline.ts';
 import type { Answer, Question } from './measured-master.ts';
 
-const program = fileURLToPath(new URL('./measured-master.js', import.meta.url));
+const program = fileURLToPath(new URL('./measured-master.ts', import.meta.url));
 
 /** Bytes that its memory may differ by, from one measurement to another. */
 export const allowedGrowth: number = 30 * 1024 * 1024;

@@ -9,7 +9,7 @@ export interface RsaPair {
   readonly publicPem: string;
 }
 
-const file = new URL('../../../test/fixtures/rsa-keys.json', import.meta.url);
+const file = new URL('../../test/fixtures/rsa-keys.json', import.meta.url);
 const made: Readonly<Record<'bits1024' | 'bits2048' | 'bits3072' | 'bits4096', RsaPair[]>> =
   JSON.parse(readFileSync(file, 'utf8'));
 

@@ -20,7 +20,7 @@ export interface JsonObject {
 
 /** The parsed content of `test/fixtures/vectors/<name>.json`. */
 export function vectorFile(name: string): JsonObject {
-  const url = new URL(`../../../test/fixtures/vectors/${name}.json`, import.meta.url);
+  const url = new URL(`../../test/fixtures/vectors/${name}.json`, import.meta.url);
   return object(JSON.parse(readFileSync(url, 'utf8')));
 }
 

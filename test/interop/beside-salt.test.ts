@@ -27,7 +27,7 @@ interface Outcome {
 }
 
 const commands = readCases<Command>('beside-salt.json');
-const ourProgram = fileURLToPath(new URL('../../../bin/saltbridge', import.meta.url));
+const ourProgram = fileURLToPath(new URL('../../bin/saltbridge', import.meta.url));
 
 function execute(program: string, args: readonly string[]): Promise<Outcome> {
   return new Promise((resolve) => {

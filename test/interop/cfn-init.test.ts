@@ -45,7 +45,7 @@ interface Case {
   };
 }
 
-const fixture = new URL('../../../test/fixtures/cfn-init/cases.json', import.meta.url);
+const fixture = new URL('../../test/fixtures/cfn-init/cases.json', import.meta.url);
 const { cases }: { readonly cases: readonly Case[] } = JSON.parse(readFileSync(fixture, 'utf8'));
 const anywhere = '/srv/saltbridge-cases';
 

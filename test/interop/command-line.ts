@@ -5,7 +5,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { MasterHome } from './our-master.ts';
 
-const program = fileURLToPath(new URL('../../../bin/saltbridge', import.meta.url));
+const program = fileURLToPath(new URL('../../bin/saltbridge', import.meta.url));
 
 /** What a command left behind. */
 export interface CommandOutcome {

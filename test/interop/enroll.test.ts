@@ -23,7 +23,7 @@ const hasCloudInit =
   spawnSync('/usr/bin/python3', ['-c', 'import cloudinit.config.cc_salt_minion']).status === 0;
 
 const fixture = (name: string): string =>
-  fileURLToPath(new URL(`../../../test/fixtures/tls/${name}`, import.meta.url));
+  fileURLToPath(new URL(`../../test/fixtures/tls/${name}`, import.meta.url));
 
 let home: MasterHome;
 let master: Master;

@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { parse } from '#yaml';
+import { parse } from 'yaml';
 import { allow } from '../../acl/index.ts';
 import { freePort } from '../../bench/free-port.ts';
 import type { TemplateResources } from '../../heat-bridge/guests/template-graph.ts';
@@ -25,9 +25,9 @@ import { MasterHome } from './our-master.ts';
 import { minionPrograms } from './programs.ts';
 
 const fixture = (name: string): string =>
-  fileURLToPath(new URL(`../../../test/fixtures/tls/${name}`, import.meta.url));
+  fileURLToPath(new URL(`../../test/fixtures/tls/${name}`, import.meta.url));
 const program = fileURLToPath(
-  new URL('../../../clients/guests/saltbridge/saltbridge-data', import.meta.url),
+  new URL('../../clients/guests/saltbridge/saltbridge-data', import.meta.url),
 );
 
 /** In the place of a server where there is no Nova: it keeps its user-data. */

@@ -22,7 +22,7 @@ const stepWithRuby = existsSync('/usr/bin/facter')
   ? step
   : testWhere(false, 'the packages facter and ruby');
 const rubyClient = fileURLToPath(
-  new URL('../../../clients/guests/saltbridge/saltbridge.rb', import.meta.url),
+  new URL('../../clients/guests/saltbridge/saltbridge.rb', import.meta.url),
 );
 
 let home: MasterHome;

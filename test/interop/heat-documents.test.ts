@@ -21,7 +21,7 @@ import { askAboutStack, cloud, services } from './heat-cloud.ts';
 import { minionPrograms } from './programs.ts';
 import { RealMinion } from './real-minion.ts';
 
-const program = fileURLToPath(new URL('../../../bin/saltbridge', import.meta.url));
+const program = fileURLToPath(new URL('../../bin/saltbridge', import.meta.url));
 const hasOpenstack = spawnSync('openstack', ['--version']).error === undefined;
 const isThere = cloud !== undefined && minionPrograms.length > 0 && hasOpenstack;
 const withCloud = testWhere(

@@ -13,7 +13,7 @@ import { steps } from './programs.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 
-const fixture = new URL('../../../test/fixtures/murano/execution-plans.json', import.meta.url);
+const fixture = new URL('../../test/fixtures/murano/execution-plans.json', import.meta.url);
 const recorded: Readonly<Record<'result_ok' | 'result_script_failed' | 'v2_application', Fields>> =
   JSON.parse(readFileSync(fixture, 'utf8'));
 

@@ -84,7 +84,7 @@ export class MasterHome {
   }
 
   async startProcess(): Promise<MasterProcess> {
-    const program = fileURLToPath(new URL('./master-process.js', import.meta.url));
+    const program = fileURLToPath(new URL('./master-process.ts', import.meta.url));
     const args = [program, JSON.stringify(this.options)];
     const group = new ProcessGroup(process.execPath, args, ['ignore', 'pipe', 'inherit']);
     const log = new SignInLog();

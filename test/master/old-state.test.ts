@@ -48,9 +48,9 @@ import { hasNatsServer, startNatsServer } from '../helpers/nats-server.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { directories } from '../helpers/vector-master.ts';
 
-const fixture = fileURLToPath(new URL('../../../test/fixtures/state-b771686', import.meta.url));
+const fixture = fileURLToPath(new URL('../../test/fixtures/state-b771686', import.meta.url));
 const certificate = fileURLToPath(
-  new URL('../../../test/fixtures/tls/master.pem', import.meta.url),
+  new URL('../../test/fixtures/tls/master.pem', import.meta.url),
 );
 
 /** What the earlier version held. */

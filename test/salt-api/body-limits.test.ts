@@ -1,7 +1,7 @@
 /** How much is read of bodies, from whom, and how much of it in one step [THREATS A-17]. */
 import { connect, type Socket } from 'node:net';
 import test, { type ExecutionContext } from 'ava';
-import { parse } from '#yaml';
+import { parse } from 'yaml';
 import { maxReadingStep, type ReadingStep, readingSteps } from '../../runtime/index.ts';
 import { within } from '../helpers/deadline.ts';
 import { type ApiAnswer, json, password, type RunningApi, startApi } from '../helpers/salt-api.ts';

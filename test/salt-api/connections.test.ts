@@ -213,7 +213,7 @@ const beforeTimeouts = 10_000;
 
 test('TLS handshakes of one address are put off, and refused where too many wait', async (t) => {
   const fixture = (name: string): string =>
-    fileURLToPath(new URL(`../../../test/fixtures/tls/${name}`, import.meta.url));
+    fileURLToPath(new URL(`../../test/fixtures/tls/${name}`, import.meta.url));
   const tls = { certificate: fixture('master.pem'), key: fixture('master.key') };
   const { port } = await startApi(t, { minions: [], options: { tls, handshakesPerSecond: 0.5 } });
   const begin = (localAddress: string): Promise<Client> => {
@@ -247,7 +247,7 @@ test('half of the files that a process may have open are never for HTTP', (t) =>
 });
 
 test('idle connections to HTTP, however many, leave the minions their ports', async (t) => {
-  const script = fileURLToPath(new URL('../helpers/few-descriptors.js', import.meta.url));
+  const script = fileURLToPath(new URL('../helpers/few-descriptors.ts', import.meta.url));
   const child = spawn('/bin/sh', [
     '-c',
     'ulimit -n 160 && exec "$0" "$1"',

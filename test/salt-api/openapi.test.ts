@@ -1,8 +1,8 @@
 /** What /openapi.json says is what is there, and what it says of bodies is what is taken. */
 
 import { Validator } from '@seriousme/openapi-schema-validator';
-import Type from '#typebox';
-import { Compile } from '#typebox/compile';
+import Type from 'typebox';
+import { Compile } from 'typebox/compile';
 import { longTest } from '../helpers/needs.ts';
 import { type ApiAnswer, json, password, type RunningApi, startApi } from '../helpers/salt-api.ts';
 

@@ -72,7 +72,7 @@ const files = [
 ] as const;
 
 function read(file: string): Recorded[] {
-  const url = new URL(`../../../test/fixtures/salt-api/${file}.json`, import.meta.url);
+  const url = new URL(`../../test/fixtures/salt-api/${file}.json`, import.meta.url);
   return JSON.parse(readFileSync(url, 'utf8'));
 }
 

@@ -26,7 +26,7 @@ import { json, password, type RunningApi, send, startApi } from '../helpers/salt
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 
 const fixture = (name: string): string =>
-  fileURLToPath(new URL(`../../../test/fixtures/tls/${name}`, import.meta.url));
+  fileURLToPath(new URL(`../../test/fixtures/tls/${name}`, import.meta.url));
 
 function fingerprintOf(name: string): string {
   return new X509Certificate(readFileSync(fixture(name))).fingerprint256;
@@ -338,7 +338,7 @@ const figure = (text: string, name: string): number => {
 test('docs/metrics.md names what is measured, and nothing else', async (t) => {
   const text = await read(await startApi(t, { extensions: [createBridge()] }));
   const document = readFileSync(
-    fileURLToPath(new URL('../../../docs/metrics.md', import.meta.url)),
+    fileURLToPath(new URL('../../docs/metrics.md', import.meta.url)),
     'utf8',
   );
   const documented = [...document.slice(document.indexOf('| name')).matchAll(/^\| `(\w+)`/gm)].map(

@@ -9,7 +9,7 @@ import { applied, isTitle, protectionsIn, readMutations, readProtections } from 
 const families = { C: 55, N: 17, M: 20, G: 17, A: 21, B: 14 } as const;
 
 function read(name: string): string {
-  return readFileSync(new URL(`../../../${name}`, import.meta.url), 'utf8');
+  return readFileSync(new URL(`../../${name}`, import.meta.url), 'utf8');
 }
 
 test('the catalogue has every row once', (t) => {

@@ -19,7 +19,7 @@ import { fileURLToPath } from 'node:url';
 import { transform } from 'esbuild';
 import { applied, isTitle, type Mutation, readMutations } from './mutation.ts';
 
-const root = fileURLToPath(new URL('../../../', import.meta.url));
+const root = fileURLToPath(new URL('../../', import.meta.url));
 /** Is not the repository's, or is linked. */
 const leftOut: ReadonlySet<string> = new Set(['.ci', '.git', 'coverage', 'node_modules', 'temp']);
 

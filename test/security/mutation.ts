@@ -38,7 +38,7 @@ export interface Mutation {
   readonly hunks: readonly Hunk[];
 }
 
-const root = new URL('../../../', import.meta.url);
+const root = new URL('../../', import.meta.url);
 const folder = new URL('test/security/mutations/', root);
 const rooms = [
   'acl',

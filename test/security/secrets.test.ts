@@ -317,7 +317,7 @@ async function startImpostor(
 }
 
 function fixture(name: string): Buffer {
-  return readFileSync(new URL(`../../../test/fixtures/tls/${name}`, import.meta.url));
+  return readFileSync(new URL(`../../test/fixtures/tls/${name}`, import.meta.url));
 }
 
 test('no password goes to a directory whose certificate does not hold', async (t) => {

@@ -53,7 +53,7 @@ export type Told =
     }
   | { readonly type: 'quiet' };
 
-const program = fileURLToPath(new URL('./member.js', import.meta.url));
+const program = fileURLToPath(new URL('./member.ts', import.meta.url));
 const startMs = 60_000;
 const callMs = 90_000;
 

@@ -29,7 +29,7 @@ import { encodeKey, layoutVersion, packNumber } from '../../store/table-store.ts
 import { testWhere } from '../helpers/needs.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 
-const backer = fileURLToPath(new URL('../store-suite/endless-backups.js', import.meta.url));
+const backer = fileURLToPath(new URL('../store-suite/endless-backups.ts', import.meta.url));
 
 interface Place {
   readonly directory: string;

@@ -15,7 +15,7 @@ import { testWhere } from '../helpers/needs.ts';
 import { hasNamespaces } from '../helpers/network-namespace.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 
-const contender = fileURLToPath(new URL('../store-suite/lock-contender.js', import.meta.url));
+const contender = fileURLToPath(new URL('../store-suite/lock-contender.ts', import.meta.url));
 const locked = { instanceOf: StoreError, code: 'ERR_STORE_LOCKED' };
 const withNamespaces = testWhere(hasNamespaces, 'root and the packages iproute2 and util-linux');
 

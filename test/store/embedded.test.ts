@@ -33,7 +33,7 @@ import {
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { storeSuite } from '../store-suite/suite.ts';
 
-const writer = fileURLToPath(new URL('../store-suite/acknowledging-writer.js', import.meta.url));
+const writer = fileURLToPath(new URL('../store-suite/acknowledging-writer.ts', import.meta.url));
 
 async function openIn(t: ExecutionContext, directory: string): Promise<Store> {
   const store = await openEmbeddedStore({ directory });

@@ -176,7 +176,7 @@ longOnServers('three servers, whose leader is killed and which are all restarted
 
 /** The configuration of docs/cluster.md, for a cluster of this name and with users of these nkeys. */
 function documentedAccounts(change: (text: string) => string): string {
-  const text = readFileSync(new URL('../../../docs/cluster.md', import.meta.url), 'utf8');
+  const text = readFileSync(new URL('../../docs/cluster.md', import.meta.url), 'utf8');
   const [, block = ''] = /^```conf\n(accounts \{.*?)^```/ms.exec(text) ?? [];
   return change(block.replaceAll('prod', 'test'));
 }

@@ -154,7 +154,7 @@ interface Recording {
   readonly cases: readonly (readonly [string, string | { readonly error: string }])[];
 }
 
-const fixtures = new URL('../../../test/fixtures/template/', import.meta.url);
+const fixtures = new URL('../../test/fixtures/template/', import.meta.url);
 const program = new URL('record.py', fixtures).pathname;
 const python = '/usr/bin/python3';
 
@@ -358,7 +358,7 @@ test('what no step foresees ends with the time', (t) => {
 
 // YAML as Salt's loader reads it, recorded [fixtures/template/record_yaml.py].
 
-const fixture = new URL('../../../test/fixtures/template/yaml.json', import.meta.url);
+const fixture = new URL('../../test/fixtures/template/yaml.json', import.meta.url);
 const cases: readonly (readonly [string, string | { readonly error: true }])[] = JSON.parse(
   readFileSync(fixture, 'utf8'),
 );

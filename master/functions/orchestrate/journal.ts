@@ -1,8 +1,8 @@
 /** What orchestrations have done, in a cluster: another member goes on where one ends. */
 
 import type { Logger } from 'pino';
-import Type from '#typebox';
-import { Compile } from '#typebox/compile';
+import Type from 'typebox';
+import { Compile } from 'typebox/compile';
 import {
   packLocal,
   unpackLocal,

@@ -6,7 +6,7 @@
 import { randomUUID } from 'node:crypto';
 import { appendFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import Type from '#typebox';
+import Type from 'typebox';
 import {
   type ExtensionHost,
   extensionMethod,

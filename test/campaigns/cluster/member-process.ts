@@ -21,7 +21,7 @@ export interface MemberEnd {
   readonly message: string;
 }
 
-const program = fileURLToPath(new URL('./member.js', import.meta.url));
+const program = fileURLToPath(new URL('./member.ts', import.meta.url));
 const startMs = 90_000;
 
 export interface MemberPlace {

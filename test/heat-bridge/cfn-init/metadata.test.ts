@@ -50,7 +50,7 @@ interface Case {
   readonly expected: { readonly end: string };
 }
 
-const fixture = new URL('../../../../test/fixtures/cfn-init/cases.json', import.meta.url);
+const fixture = new URL('../../../test/fixtures/cfn-init/cases.json', import.meta.url);
 const { cases }: { readonly cases: readonly Case[] } = JSON.parse(readFileSync(fixture, 'utf8'));
 
 for (const { name, init, configsets, expected } of cases) {

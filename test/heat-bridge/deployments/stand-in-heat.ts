@@ -38,7 +38,7 @@ interface Recordings {
   readonly collect: Readonly<Record<string, CollectConfig>>;
 }
 
-const file = new URL('../../../../test/fixtures/heat/deployments.json', import.meta.url);
+const file = new URL('../../../test/fixtures/heat/deployments.json', import.meta.url);
 export const recordings: Recordings = JSON.parse(readFileSync(file, 'utf8'));
 
 export type CollectKind = 'cfn' | 'heat' | 'message' | 'url';

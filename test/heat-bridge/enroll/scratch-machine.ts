@@ -14,7 +14,7 @@ export interface Outcome {
 }
 
 const cloudInit = fileURLToPath(
-  new URL('../../../../test/fixtures/cloud-init/machine.py', import.meta.url),
+  new URL('../../../test/fixtures/cloud-init/machine.py', import.meta.url),
 );
 
 export class ScratchMachine {

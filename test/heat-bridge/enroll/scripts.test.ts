@@ -14,7 +14,7 @@ import { ScratchMachine } from './scratch-machine.ts';
 import { fingerOf, type Stage, startStage } from './stage.ts';
 
 const fixture = (name: string): string =>
-  fileURLToPath(new URL(`../../../../test/fixtures/tls/${name}`, import.meta.url));
+  fileURLToPath(new URL(`../../../test/fixtures/tls/${name}`, import.meta.url));
 
 /** Whether a program is there. */
 function has(program: string): boolean {

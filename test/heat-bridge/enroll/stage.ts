@@ -24,7 +24,7 @@ import { pem } from '../../helpers/vectors.ts';
 
 /** A certificate that machines are told to trust. */
 const certificate = fileURLToPath(
-  new URL('../../../../test/fixtures/tls/master.pem', import.meta.url),
+  new URL('../../../test/fixtures/tls/master.pem', import.meta.url),
 );
 
 export type PairName = 'minion' | 'other_minion' | 'minion2';

@@ -5,7 +5,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
-import { parse } from '#yaml';
+import { parse } from 'yaml';
 import type { EnrolRequest } from '../../../heat-bridge/enroll/enrolment.ts';
 import { renderMultipart, UserDataWriter } from '../../../heat-bridge/enroll/user-data.ts';
 import { tries } from '../../helpers/effort.ts';
@@ -13,7 +13,7 @@ import { testWhere } from '../../helpers/needs.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 
 const certificate = readFileSync(
-  new URL('../../../../test/fixtures/tls/master.pem', import.meta.url),
+  new URL('../../../test/fixtures/tls/master.pem', import.meta.url),
   'utf8',
 );
 const finger = 'aa:bb:cc';

@@ -2,7 +2,7 @@
 
 import { spawnSync } from 'node:child_process';
 import test from 'ava';
-import { parse } from '#yaml';
+import { parse } from 'yaml';
 import { compileTemplate } from '../../../heat-bridge/guests/compile-template.ts';
 import { drawFlows } from '../../../heat-bridge/guests/template-picture.ts';
 import { drawFlowsAsSvg } from '../../../heat-bridge/guests/template-svg.ts';

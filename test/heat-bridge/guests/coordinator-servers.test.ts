@@ -237,7 +237,7 @@ for (const kind of kinds) {
 }
 
 const fixture = (name: string): string =>
-  fileURLToPath(new URL(`../../../../test/fixtures/tls/${name}`, import.meta.url));
+  fileURLToPath(new URL(`../../../test/fixtures/tls/${name}`, import.meta.url));
 const tlsFiles = { ca: fixture('ca.pem'), cert: fixture('master.pem'), key: fixture('master.key') };
 
 /** As the master opens it from its section. */

@@ -314,11 +314,11 @@ test('the pillar of a guest has what it may read and what is known when it start
 });
 
 const program = fileURLToPath(
-  new URL('../../../../clients/guests/saltbridge/saltbridge-data', import.meta.url),
+  new URL('../../../clients/guests/saltbridge/saltbridge-data', import.meta.url),
 );
 const tls = {
-  certificate: fileURLToPath(new URL('../../../../test/fixtures/tls/master.pem', import.meta.url)),
-  key: fileURLToPath(new URL('../../../../test/fixtures/tls/master.key', import.meta.url)),
+  certificate: fileURLToPath(new URL('../../../test/fixtures/tls/master.pem', import.meta.url)),
+  key: fileURLToPath(new URL('../../../test/fixtures/tls/master.key', import.meta.url)),
 };
 
 /** What the user-data of an enrolment leaves on a machine. */

@@ -366,7 +366,7 @@ neutron:
 });
 
 const program = fileURLToPath(
-  new URL('../../../../clients/guests/saltbridge/saltbridge-data', import.meta.url),
+  new URL('../../../clients/guests/saltbridge/saltbridge-data', import.meta.url),
 );
 const labTest = testWhere(
   hasNamespaces && hasLabPrograms,

@@ -16,10 +16,10 @@ import { longTest, testWhere } from '../../helpers/needs.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 
 const library = fileURLToPath(
-  new URL('../../../../clients/guests/saltbridge/saltbridge.rb', import.meta.url),
+  new URL('../../../clients/guests/saltbridge/saltbridge.rb', import.meta.url),
 );
 const chef = fileURLToPath(
-  new URL('../../../../test/fixtures/guests/chef-stand-in.rb', import.meta.url),
+  new URL('../../../test/fixtures/guests/chef-stand-in.rb', import.meta.url),
 );
 const has = (program: string): boolean => existsSync(`/usr/bin/${program}`);
 const withRuby = testWhere(has('ruby'), 'the package ruby');

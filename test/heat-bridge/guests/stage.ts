@@ -15,7 +15,7 @@ import {
 import { fingerOf } from '../enroll/stage.ts';
 
 const certificate = fileURLToPath(
-  new URL('../../../../test/fixtures/tls/master.pem', import.meta.url),
+  new URL('../../../test/fixtures/tls/master.pem', import.meta.url),
 );
 
 /** An enrolled machine. */

@@ -197,7 +197,7 @@ test('without the section Nova is not answered', async (t) => {
 const python = '/usr/bin/python3';
 const hasCloudInit = spawnSync(python, ['-c', 'import cloudinit.user_data']).status === 0;
 const reader = fileURLToPath(
-  new URL('../../../../test/fixtures/cloud-init/vendordata.py', import.meta.url),
+  new URL('../../../test/fixtures/cloud-init/vendordata.py', import.meta.url),
 );
 
 testWhere(hasCloudInit, 'the package cloud-init')(

@@ -11,7 +11,7 @@ interface Exchange {
   readonly body: string;
 }
 
-const file = new URL('../../../../test/fixtures/keystone/tokens.json', import.meta.url);
+const file = new URL('../../../test/fixtures/keystone/tokens.json', import.meta.url);
 const exchanges: Readonly<Record<string, Exchange>> = JSON.parse(readFileSync(file, 'utf8'));
 
 /** An exchange of the recording. */

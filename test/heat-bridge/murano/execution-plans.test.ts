@@ -29,7 +29,7 @@ interface Fixture {
   readonly result_script_failed: Fields;
 }
 
-const file = new URL('../../../../test/fixtures/murano/execution-plans.json', import.meta.url);
+const file = new URL('../../../test/fixtures/murano/execution-plans.json', import.meta.url);
 const fixture: Fixture = JSON.parse(readFileSync(file, 'utf8'));
 const deployWeb = fixture.v2_application;
 

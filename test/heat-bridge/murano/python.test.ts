@@ -100,7 +100,7 @@ testWhere(isThere, 'the packages python3 and openssl')(
       SALTBRIDGE_PASSWORD: password,
       PYTHONDONTWRITEBYTECODE: '1',
     };
-    const cwd = fileURLToPath(new URL('../../../../clients/python', import.meta.url));
+    const cwd = fileURLToPath(new URL('../../../clients/python', import.meta.url));
     const { stderr } = await promisify(execFile)('python3', ['-c', program], { cwd, env });
     t.regex(stderr, /Ran 3 tests/);
   },

@@ -149,7 +149,7 @@ test('nobody there is unreachable, and the reason has no address in it', async (
 // Whom an endpoint's certificate must be signed by: read with the configuration, and not again.
 
 const fixture = (name: string): string =>
-  fileURLToPath(new URL(`../../../../test/fixtures/tls/${name}`, import.meta.url));
+  fileURLToPath(new URL(`../../../test/fixtures/tls/${name}`, import.meta.url));
 
 async function startService(t: ExecutionContext, name: 'master' | 'stranger'): Promise<string> {
   const cert = readFileSync(fixture(`${name}.pem`));

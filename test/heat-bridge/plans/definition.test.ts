@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test from 'ava';
 import fc from 'fast-check';
-import Type from '#typebox';
+import Type from 'typebox';
 import type { Parameters } from '../../../heat-bridge/commands/parameters.ts';
 import {
   Catalog,

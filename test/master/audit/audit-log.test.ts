@@ -41,7 +41,7 @@ import { altered, freshNonce, recorded } from '../../helpers/vector-requests.ts'
 import { keys } from '../../helpers/vectors.ts';
 import { entry, type TestLog, testLog } from './helpers.ts';
 
-const endless = fileURLToPath(new URL('./endless-audit.js', import.meta.url));
+const endless = fileURLToPath(new URL('./endless-audit.ts', import.meta.url));
 const onSmallDisk = testWhere(canMount, 'root, who may mount a tmpfs');
 
 async function written(t: ExecutionContext, count: number): Promise<TestLog & { file: string }> {

@@ -459,7 +459,7 @@ test('the report names options as in files, and forgets none that waits for a re
 });
 
 test('docs/configuration.md lists what a running master takes over', async (t) => {
-  const document = new URL('../../../../docs/configuration.md', import.meta.url);
+  const document = new URL('../../../docs/configuration.md', import.meta.url);
   const [, section = ''] = readFileSync(document, 'utf8').split('## What a running master');
   const listed = [...section.matchAll(/^\| `([\w:.*]+)`/gm)].map(([, name]) => name);
   const before = resolveMasterConfig();
@@ -486,7 +486,7 @@ interface SaltOption {
   readonly default?: unknown;
 }
 
-const fixture = new URL('../../../../test/fixtures/salt-master-options.json', import.meta.url);
+const fixture = new URL('../../../test/fixtures/salt-master-options.json', import.meta.url);
 const parsed: { readonly options: Readonly<Record<string, SaltOption>> } = JSON.parse(
   readFileSync(fixture, 'utf8'),
 );

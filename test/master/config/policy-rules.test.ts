@@ -306,7 +306,7 @@ test('an expression that Salt reads as a beginning is told at its user', async (
 // A whole configuration in the manner of public ones: it loads, and means what it says.
 
 // The fixtures are not compiled: they lie beside the sources.
-const site = fileURLToPath(new URL('../../../../test/fixtures/site-config/', import.meta.url));
+const site = fileURLToPath(new URL('../../../test/fixtures/site-config/', import.meta.url));
 
 test("a real site's 200 lines load with warnings only, each at its line", async (t) => {
   const lines = readFileSync(path.join(site, 'master'), 'utf8').split('\n');

@@ -306,7 +306,7 @@ fileFault('open-mode', 'any key is taken for any id', (site) => {
 });
 
 const tlsFile = (name: string): string =>
-  fileURLToPath(new URL(`../../../../test/fixtures/tls/${name}`, import.meta.url));
+  fileURLToPath(new URL(`../../../test/fixtures/tls/${name}`, import.meta.url));
 
 fault(
   'cluster-certificate',

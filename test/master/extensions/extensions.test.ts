@@ -1,7 +1,7 @@
 /** What an extension has of its master, and what it is kept from. */
 
 import test from 'ava';
-import Type from '#typebox';
+import Type from 'typebox';
 import { allow } from '../../../acl/index.ts';
 import { connectExtension, connectMaster } from '../../../client/index.ts';
 import {

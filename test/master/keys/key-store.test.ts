@@ -416,7 +416,7 @@ test('a grain accepts when its Python text is a line of the file of its name', a
   t.is(await rules.decide('web', new Map([['other', 'abc']])), 'pend');
 });
 
-const program = fileURLToPath(new URL('./endless-keys.js', import.meta.url));
+const program = fileURLToPath(new URL('./endless-keys.ts', import.meta.url));
 
 test('a killed process leaves whole keys, and only those accepted that it accepted', async (t) => {
   const directory = temporaryDirectory(t);
@@ -707,7 +707,7 @@ function loadedBy(file: string, loaded: Set<string> = new Set()): Set<string> {
 }
 
 test('a thread for RSA loads the RSA half of the protocol, and nothing else', (t) => {
-  const worker = fileURLToPath(new URL('../../../master/auth/rsa-worker.js', import.meta.url));
+  const worker = fileURLToPath(new URL('../../../master/auth/rsa-worker.ts', import.meta.url));
   const root = path.resolve(path.dirname(worker), '../..');
   const [own, ...others] = Array.from(loadedBy(worker), (file) => path.relative(root, file));
   t.is(own, 'master/auth/rsa-worker.js');

@@ -410,7 +410,7 @@ test('the owners are told one by one', async (t) => {
   t.deepEqual({ ...(await mine.all('a1')) }, {});
 });
 
-const fixture = '../../../../test/fixtures/minion-data-cache/salt-3007.8-m1-mine.hex';
+const fixture = '../../../test/fixtures/minion-data-cache/salt-3007.8-m1-mine.hex';
 const recordedMine = Buffer.from(
   readFileSync(new URL(fixture, import.meta.url), 'ascii').replaceAll('\n', ''),
   'hex',

@@ -32,7 +32,7 @@ interface RecordedAnswer {
   readonly return: WireValue;
 }
 
-const fixture = new URL('../../../../test/fixtures/orchestrate/cases.json', import.meta.url);
+const fixture = new URL('../../../test/fixtures/orchestrate/cases.json', import.meta.url);
 
 export const recorded: {
   readonly cases: readonly RecordedCase[];

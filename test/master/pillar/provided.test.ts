@@ -378,7 +378,7 @@ type Encoded =
   | { readonly float: string }
   | { readonly map: readonly (readonly [Encoded, Encoded])[] };
 
-const fixture = new URL('../../../../test/fixtures/pillar/cases.json', import.meta.url);
+const fixture = new URL('../../../test/fixtures/pillar/cases.json', import.meta.url);
 const recorded: { readonly grains: WireMap; readonly cases: readonly Recorded[] } = JSON.parse(
   readFileSync(fixture, 'utf8'),
 );

@@ -508,7 +508,7 @@ interface Spec {
   readonly more: boolean;
 }
 
-const fixture = new URL('../../../../test/fixtures/reactor/cases.json', import.meta.url);
+const fixture = new URL('../../../test/fixtures/reactor/cases.json', import.meta.url);
 const recorded: {
   readonly takes: Readonly<Record<string, Spec>>;
   readonly cases: readonly Recorded[];

@@ -248,7 +248,7 @@ function tableOf(
   });
 }
 
-const page = new URL('../../../../docs/compatibility.md', import.meta.url);
+const page = new URL('../../../docs/compatibility.md', import.meta.url);
 
 /** Rows of the page, as they are without the blanks that align columns. */
 function rowsBehind(title: string): string[] {

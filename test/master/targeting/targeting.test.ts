@@ -448,7 +448,7 @@ test('without anything said of it, rights go by the whole pillar', async (t) => 
 const ids = [...vectorMinions.map(({ id }) => id), 'nodata'];
 
 function recorded(id: string): Buffer {
-  const file = `../../../../test/fixtures/minion-data-cache/salt-3007.8-${id}.hex`;
+  const file = `../../../test/fixtures/minion-data-cache/salt-3007.8-${id}.hex`;
   return Buffer.from(
     readFileSync(new URL(file, import.meta.url), 'ascii').replaceAll('\n', ''),
     'hex',
