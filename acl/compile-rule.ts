@@ -1,7 +1,7 @@
 /** A rule made ready for being asked: nothing of it is compiled again at a request. */
 
 import { Compile } from 'typebox/schema';
-import { nearestName } from '../runtime/index.ts';
+import { nearestName } from '#runtime';
 import { PolicyError } from './errors.ts';
 import { parseRate, RateLimiter } from './rate.ts';
 import {

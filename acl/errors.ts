@@ -1,4 +1,4 @@
-import { SaltbridgeError, type ValuePath } from '../runtime/index.ts';
+import { SaltbridgeError, type ValuePath } from '#runtime';
 
 /** Why a policy was refused; what each means is in {@link policyErrors}. */
 export type PolicyErrorCode = 'ERR_POLICY_FORM' | 'ERR_POLICY_PATTERN' | 'ERR_POLICY_UNTRUSTED';

@@ -5,10 +5,10 @@
  */
 
 import type { TSchema } from 'typebox';
-import type { Validator } from 'typebox/compile';
 import Type from 'typebox';
+import type { Validator } from 'typebox/compile';
 import { Compile } from 'typebox/compile';
-import { nearestName, schemaMistakes, type ValuePath } from '../runtime/index.ts';
+import { nearestName, schemaMistakes, type ValuePath } from '#runtime';
 import { PolicyError } from './errors.ts';
 import type { Action, RuleOrigin } from './types.ts';
 

@@ -6,8 +6,8 @@ import {
   type Policy,
   type PolicyRule,
   type Question,
-} from '../acl/index.ts';
-import { policySyntax } from '../master/config/index.ts';
+} from '#acl';
+import { policySyntax } from '#config';
 
 const rounds = 200_000;
 

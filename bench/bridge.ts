@@ -5,10 +5,10 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { allow } from '../acl/index.ts';
-import { createBridge } from '../heat-bridge/index.ts';
-import { createMaster } from '../master/index.ts';
-import { createMinion, createMinionKeys, dialZeromq } from '../minion-protocol/index.ts';
+import { allow } from '#acl';
+import { createBridge } from '#heat-bridge';
+import { createMaster } from '#master';
+import { createMinion, createMinionKeys, dialZeromq } from '#minion-protocol';
 import { benchConfig } from './config.ts';
 
 /** Milliseconds. */

@@ -7,9 +7,9 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { type Bridge, createBridge, type NewEnrolment } from '../heat-bridge/index.ts';
-import { createMaster } from '../master/index.ts';
-import { createMinion, dialZeromq, type MinionKeys } from '../minion-protocol/index.ts';
+import { type Bridge, createBridge, type NewEnrolment } from '#heat-bridge';
+import { createMaster } from '#master';
+import { createMinion, dialZeromq, type MinionKeys } from '#minion-protocol';
 import { benchConfig } from './config.ts';
 
 /** What one way of enrolling takes. */

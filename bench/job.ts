@@ -5,8 +5,8 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { createMaster, type Master } from '../master/index.ts';
-import { createMinion, createMinionKeys, dialZeromq } from '../minion-protocol/index.ts';
+import { createMaster, type Master } from '#master';
+import { createMinion, createMinionKeys, dialZeromq } from '#minion-protocol';
 import { benchConfig } from './config.ts';
 
 /** Milliseconds. */

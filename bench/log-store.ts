@@ -2,9 +2,9 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { foundLog } from '../store/log/founding.ts';
-import { openJetStreamLog } from '../store/log/jetstream-log.ts';
-import { type LogStore, openLogStore } from '../store/log/log-store.ts';
+import { foundLog } from '#cluster/log/founding.ts';
+import { openJetStreamLog } from '#cluster/log/jetstream-log.ts';
+import { type LogStore, openLogStore } from '#cluster/log/log-store.ts';
 import { startNatsServers } from './nats-cluster.ts';
 
 const measuredMs = 3000;

@@ -2,7 +2,7 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { isRecommended } from '../store/log/transaction-log.ts';
+import { isRecommended } from '#cluster/log/transaction-log.ts';
 import { freePort } from './free-port.ts';
 import { ChildControl } from './kill-child.ts';
 

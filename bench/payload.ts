@@ -1,6 +1,6 @@
 import { Packr } from 'msgpackr';
-import { openValue, parseKeyString, sealValue } from '../minion-protocol/crypt.ts';
-import { packWire, unpackWire, type WireMap } from '../minion-protocol/payload.ts';
+import { openValue, parseKeyString, sealValue } from '#minion-protocol/crypt.ts';
+import { packWire, unpackWire, type WireMap } from '#minion-protocol/payload.ts';
 
 const rounds = 20_000;
 const warmUp = 2_000;

@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { openEmbeddedStore, type Store } from '../store/index.ts';
+import { openEmbeddedStore, type Store } from '#store';
 
 /** What {@link benchStore} measured. */
 export interface StoreBenchResult {

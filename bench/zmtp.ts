@@ -1,6 +1,6 @@
 /** The ZeroMQ listener against libzmq clients in the same process: echo, and fan-out. */
 import { Dealer, Subscriber } from 'zeromq';
-import { createZeromqListener } from '../minion-protocol/transport/zeromq-listener.ts';
+import { createZeromqListener } from '#minion-protocol/transport/zeromq-listener.ts';
 
 const HOST = '127.0.0.1';
 const REQUESTS = 100_000;

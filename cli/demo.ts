@@ -8,27 +8,17 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import type { Writable } from 'node:stream';
-import { allow, type PolicyRule } from '../acl/index.ts';
-import {
-  type Bridge,
-  BridgeError,
-  type CommandDefinition,
-  createBridge,
-} from '../heat-bridge/index.ts';
-import {
-  createMaster,
-  type Master,
-  type MasterConfig,
-  resolveMasterConfig,
-} from '../master/index.ts';
+import { allow, type PolicyRule } from '#acl';
+import { type Bridge, BridgeError, type CommandDefinition, createBridge } from '#heat-bridge';
+import { createMaster, type Master, type MasterConfig, resolveMasterConfig } from '#master';
 import {
   createMinion,
   createMinionKeys,
   dialZeromq,
   keyFingerprint,
   type Minion,
-} from '../minion-protocol/index.ts';
-import { createSaltApi } from '../salt-api/index.ts';
+} from '#minion-protocol';
+import { createSaltApi } from '#salt-api';
 
 /** What the demonstration's service may call: by name, with what it describes, and nothing else. */
 const greeting: CommandDefinition = {

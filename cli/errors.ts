@@ -1,5 +1,5 @@
-import type { ErrorEntry } from '../master/index.ts';
-import { SaltbridgeError } from '../runtime/index.ts';
+import type { ErrorEntry } from '#master';
+import { SaltbridgeError } from '#runtime';
 
 export type CommandErrorCode =
   | 'ERR_ARGS'

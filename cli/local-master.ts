@@ -10,7 +10,7 @@ import {
   type ExtensionClient,
   RemoteError,
   type RemoteMasters,
-} from '../client/index.ts';
+} from '#client';
 import {
   backupOfflineStore,
   type ClusterReceipt,
@@ -35,8 +35,8 @@ import {
   resolveMasterConfig,
   restoreMasterStore,
   type TransferReceipt,
-} from '../master/index.ts';
-import type { BackupReceipt, RestoreReceipt, StoreInspection } from '../store/index.ts';
+} from '#master';
+import type { BackupReceipt, RestoreReceipt, StoreInspection } from '#store';
 import type { CommandDefaults } from './command-defaults.ts';
 import { CommandError, errorCodeOf } from './errors.ts';
 

@@ -1,5 +1,5 @@
 import { InvalidArgumentError, Option } from 'commander';
-import { logLevels } from '../master/index.ts';
+import { logLevels } from '#master';
 import { CommandError } from './errors.ts';
 
 /** `-c`: where the master's configuration lies. */

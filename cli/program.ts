@@ -1,8 +1,8 @@
 /** Creates the command line from the subcommands in `commands/`, and runs it. */
 import { stat } from 'node:fs/promises';
 import { Command, CommanderError } from 'commander';
-import { ConfigError } from '../master/index.ts';
-import { describeSystemError, renameProblem } from '../runtime/index.ts';
+import { ConfigError } from '#master';
+import { describeSystemError, renameProblem } from '#runtime';
 import { addAclCommand } from './commands/acl.ts';
 import { addAuditCommand } from './commands/audit.ts';
 import { addBridgeCommand } from './commands/bridge.ts';

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { writeJson } from '../runtime/index.ts';
+import { writeJson } from '#runtime';
 import type { OutputStream } from './context.ts';
 
 // Escaping: nothing in a text from a minion can control a terminal or look like a line of its own

@@ -1,8 +1,8 @@
 /** Connects to a master, or to the masters of a cluster. */
 
 import { randomBytes } from 'node:crypto';
-import type { MasterApi } from '../master/index.ts';
-import { createJidSource } from '../minion-protocol/index.ts';
+import type { MasterApi } from '#master';
+import { createJidSource } from '#minion-protocol';
 import { failOverExtension } from './extension-client.ts';
 import {
   callerOf,

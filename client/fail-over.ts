@@ -3,8 +3,8 @@
  * streams of events go on after the last event that was read, and what may have been done fails.
  */
 
-import type { MasterEvent } from '../master/index.ts';
-import { codeOf, delay, inTime, retryDelayMs } from '../runtime/index.ts';
+import type { MasterEvent } from '#master';
+import { codeOf, delay, inTime, retryDelayMs } from '#runtime';
 import { RemoteError } from './errors.ts';
 import type { Connection, MethodCaller, NamedMethod } from './master-client.ts';
 

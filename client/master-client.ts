@@ -24,8 +24,8 @@ import {
   rpcTable,
   type UserApi,
   writeMarkedJson,
-} from '../master/index.ts';
-import { codeOf, parseJson } from '../runtime/index.ts';
+} from '#master';
+import { codeOf, parseJson } from '#runtime';
 import { RemoteError } from './errors.ts';
 
 /** A master on this host. */

@@ -2,8 +2,8 @@
 
 import { setMaxListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { MasterDescription } from '../master/index.ts';
-import { codeOf, delay, inTime, linkSignals, retryDelayMs } from '../runtime/index.ts';
+import type { MasterDescription } from '#master';
+import { codeOf, delay, inTime, linkSignals, retryDelayMs } from '#runtime';
 import { RemoteError } from './errors.ts';
 import type { MasterSource, ReachedMaster } from './fail-over.ts';
 import {

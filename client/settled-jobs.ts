@@ -11,8 +11,8 @@ import {
   type JobReport,
   type RpcMethod,
   rpcTable,
-} from '../master/index.ts';
-import { codeOf, Semaphore } from '../runtime/index.ts';
+} from '#master';
+import { codeOf, Semaphore } from '#runtime';
 import { RemoteError } from './errors.ts';
 import {
   Attempts,

@@ -1,9 +1,9 @@
 /** The interface `cluster` of a master. */
 
-import { inTime, linkSignals, timeLimit } from '../runtime/index.ts';
-import { type ClusterApi, MasterError, version } from './api/index.ts';
-import type { FixedConfig } from './config/index.ts';
-import { type Cluster, JoinService, type MasterContext } from './context/index.ts';
+import type { FixedConfig } from '#config';
+import { type ClusterApi, MasterError, version } from '#master/api/index.ts';
+import { type Cluster, JoinService, type MasterContext } from '#master/context/index.ts';
+import { inTime, linkSignals, timeLimit } from '#runtime';
 
 const defaultSeconds = 3600;
 const defaultDrainSeconds = 300;

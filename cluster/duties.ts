@@ -1,8 +1,8 @@
 import { setMaxListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { inMilliseconds } from '../../runtime/index.ts';
-import { type Key, Lease, type Operation, type Store, StoreError } from '../../store/index.ts';
+import { inMilliseconds } from '#runtime';
+import { type Key, Lease, type Operation, type Store, StoreError } from '#store';
 
 /** So long that pauses of the log and of a process do not end it. */
 const ttlMs = 30_000;

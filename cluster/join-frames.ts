@@ -8,7 +8,7 @@ import {
   type KeyObject,
   randomBytes,
 } from 'node:crypto';
-import { type SealedFrames, StoreError } from '../../store/index.ts';
+import { type SealedFrames, StoreError } from '#store';
 
 /** What a ticket says. */
 export interface Ticket {

@@ -1,10 +1,9 @@
 import { mkdtemp, open, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import type { Logger } from 'pino';
-import { hashFile } from '../../runtime/index.ts';
-import { type Key, loadLogEngine, type Store, StoreError } from '../../store/index.ts';
-import type { ClusterTicket } from '../api/index.ts';
-import type { Cluster } from './cluster.ts';
+import type { ClusterTicket } from '#master/api/index.ts';
+import { hashFile } from '#runtime';
+import { type Key, loadLogEngine, type Store, StoreError } from '#store';
 import {
   decodeFrame,
   encodeFrame,
@@ -19,6 +18,7 @@ import {
   replyKey,
   sealBody,
 } from './join-frames.ts';
+import type { Cluster } from './open-cluster.ts';
 
 const prefix: Key = ['cluster', 'tickets'];
 /** A used one is known for so long behind its time, so that it can be told from an unknown one. */

@@ -3,20 +3,8 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { appendFile, mkdtemp, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
-import { delay, makeDirectory, readTextIfPresent, writeFileAtomically } from '../runtime/index.ts';
-import {
-  detachFromLog,
-  type Key,
-  loadLogEngine,
-  type Operation,
-  type ReplayPoint,
-  type ReplayReceipt,
-  restoreStore,
-  type Store,
-  StoreError,
-  type TransactionLog,
-} from '../store/index.ts';
-import { MasterError } from './api/index.ts';
+import { type ClusterOptions, type MasterConfig, storeDirectory } from '#config';
+import { MasterError } from '#master/api/index.ts';
 import {
   keepSeal,
   openMasterKeys,
@@ -25,8 +13,7 @@ import {
   shareOwnKeys,
   writeMinionKeys,
   writeOwnKeys,
-} from './auth/index.ts';
-import { type ClusterOptions, type MasterConfig, storeDirectory } from './config/index.ts';
+} from '#master/auth/index.ts';
 import {
   type Cluster,
   clusterPlaceOf,
@@ -47,9 +34,22 @@ import {
   sealBody,
   secretBytes,
   type Ticket,
-} from './context/index.ts';
-import { dropTables, inStore, notRestored } from './offline-store.ts';
-import { giveToOwners } from './state-files.ts';
+} from '#master/context/index.ts';
+import { dropTables, inStore, notRestored } from '#master/offline-store.ts';
+import { giveToOwners } from '#master/state-files.ts';
+import { delay, makeDirectory, readTextIfPresent, writeFileAtomically } from '#runtime';
+import {
+  detachFromLog,
+  type Key,
+  loadLogEngine,
+  type Operation,
+  type ReplayPoint,
+  type ReplayReceipt,
+  restoreStore,
+  type Store,
+  StoreError,
+  type TransactionLog,
+} from '#store';
 
 /** How a cluster is reached. */
 export interface OfflineClusterOptions {

@@ -4,8 +4,11 @@ import { hkdfSync } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
 import { readFile, stat } from 'node:fs/promises';
 import { hostname } from 'node:os';
-import { isWireMap, packLocal, unpackLocal, type WireMap } from '../../minion-protocol/index.ts';
-import { describeSystemError, nkeySeedOf } from '../../runtime/index.ts';
+import { type ClusterOptions, type FixedConfig, storeDirectory } from '#config';
+import type { ClusterStatus } from '#master/api/index.ts';
+import { CallGate } from '#master/context/call-gate.ts';
+import { isWireMap, packLocal, unpackLocal, type WireMap } from '#minion-protocol';
+import { describeSystemError, nkeySeedOf } from '#runtime';
 import {
   type Change,
   type Key,
@@ -13,10 +16,7 @@ import {
   loadLogEngine,
   StoreError,
   type TransactionLog,
-} from '../../store/index.ts';
-import type { ClusterStatus } from '../api/index.ts';
-import { type ClusterOptions, type FixedConfig, storeDirectory } from '../config/index.ts';
-import { CallGate } from './call-gate.ts';
+} from '#store';
 import { MemberVersions } from './versions.ts';
 
 /** What a master has of its cluster. */

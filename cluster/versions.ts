@@ -1,7 +1,7 @@
 /** What members of a cluster are configured with: each tells the others its digests. */
 
 import { createHash } from 'node:crypto';
-import type { Key, LogStore } from '../../store/index.ts';
+import type { Key, LogStore } from '#store';
 
 const prefix: Key = ['cluster', 'versions'];
 const retryMs = 2000;

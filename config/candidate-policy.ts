@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import type { PolicyRule } from '../../acl/index.ts';
+import type { PolicyRule } from '#acl';
 import { ConfigError } from './config-error.ts';
 import { isSettings, overrideSettings, type Settings } from './option-kinds.ts';
 import type { MasterConfig } from './options.ts';

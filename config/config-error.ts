@@ -1,7 +1,7 @@
 /** What is wrong with a configuration, and where: errors and warnings that name file, line and key. */
 
-import { nameOfType, nearestName, SaltbridgeError, unknownName } from '../../runtime/index.ts';
-import type { ErrorEntry } from '../api/index.ts';
+import type { ErrorEntry } from '#master/api/index.ts';
+import { nameOfType, nearestName, SaltbridgeError, unknownName } from '#runtime';
 
 /** Why a configuration was refused; what each means is in {@link configErrors}. */
 export type ConfigErrorCode =

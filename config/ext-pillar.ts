@@ -1,6 +1,6 @@
 /** Salt's option `ext_pillar`: sources of pillar beside the files. */
 
-import { MasterError, type PillarTextFormat } from '../api/index.ts';
+import { MasterError, type PillarTextFormat } from '#master/api/index.ts';
 import { extPillarAdvice } from './advice.ts';
 import {
   ConfigError,

@@ -1,6 +1,6 @@
 /** `rest_cherrypy:` and `saltbridge: api:`, Salt's HTTP API [salt/netapi/rest_cherrypy/app.py]. */
 
-import { addressSet } from '../../runtime/index.ts';
+import { addressSet } from '#runtime';
 import { ConfigError, unknownOption } from './config-error.ts';
 import {
   explainItems,

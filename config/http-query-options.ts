@@ -1,6 +1,6 @@
 /** `saltbridge: http_query:`: what the runner `http.query` may ask. */
 
-import { parseAllowedEndpoints } from '../../runtime/index.ts';
+import { parseAllowedEndpoints } from '#runtime';
 import { ConfigError, typeError } from './config-error.ts';
 import {
   entriesOf,

@@ -1,7 +1,7 @@
 /** The configuration of a master that runs, some of which can change. */
 
 import { isDeepStrictEqual } from 'node:util';
-import type { ReloadReport } from '../api/index.ts';
+import type { ReloadReport } from '#master/api/index.ts';
 import {
   aclOptions,
   eauthOptions,

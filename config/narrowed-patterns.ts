@@ -3,7 +3,7 @@
  * whether they mean the beginning of a text (`re.match`), this master whether they mean all of it.
  */
 
-import type { Grant, GrantSyntax } from '../../acl/index.ts';
+import type { Grant, GrantSyntax } from '#acl';
 import { type ConfigWarning, placeOf } from './config-error.ts';
 import { isSettings, type Settings } from './option-kinds.ts';
 import type { MasterConfig } from './options.ts';

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Static, TSchema } from 'typebox';
 import { Type } from 'typebox';
 import { Value } from 'typebox/value';
-import { nearestName, type ValuePath } from '../../runtime/index.ts';
+import { nearestName, type ValuePath } from '#runtime';
 import {
   ConfigError,
   type OptionOrigin,

@@ -1,12 +1,12 @@
 import { hostname } from 'node:os';
 import path from 'node:path';
+import type { LogLevel } from '#master/api/index.ts';
 import {
   compileSearchPattern,
   type Nodegroups,
   type WireMap,
   type WireValue,
-} from '../../minion-protocol/index.ts';
-import type { LogLevel } from '../api/index.ts';
+} from '#minion-protocol';
 import { clusterOptions } from './cluster-options.ts';
 import { ConfigError, typeError } from './config-error.ts';
 import { eventExports } from './event-export.ts';

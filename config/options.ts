@@ -4,9 +4,9 @@
  * option-table.ts.
  */
 
-import type { PolicyRule } from '../../acl/index.ts';
-import type { Nodegroups, WireMap } from '../../minion-protocol/index.ts';
-import type { LogLevel, Reaction } from '../api/index.ts';
+import type { PolicyRule } from '#acl';
+import type { LogLevel, Reaction } from '#master/api/index.ts';
+import type { Nodegroups, WireMap } from '#minion-protocol';
 import type { ClusterOptions } from './cluster-options.ts';
 import type { EventExport } from './event-export.ts';
 import type { ExtPillarEntry } from './ext-pillar.ts';

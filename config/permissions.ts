@@ -1,5 +1,5 @@
-import { type Grant, type GrantSyntax, parseGrants } from '../../acl/index.ts';
-import { compileWholePattern } from '../../minion-protocol/index.ts';
+import { type Grant, type GrantSyntax, parseGrants } from '#acl';
+import { compileWholePattern } from '#minion-protocol';
 import { ConfigError, typeError } from './config-error.ts';
 import { itemsOf, type OptionKind, type Setting, settingsOf, toPlain } from './option-kinds.ts';
 

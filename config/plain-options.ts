@@ -1,6 +1,6 @@
 /** Options as a program passes them to `createMaster`: camelCase, with units in the names. */
 
-import type { LogLevel } from '../api/index.ts';
+import type { LogLevel } from '#master/api/index.ts';
 import { ConfigError } from './config-error.ts';
 import type { AclOptions, EauthOptions, Limits, MasterConfig, MasterOptions } from './options.ts';
 import { checkOptions } from './resolve.ts';

@@ -12,15 +12,15 @@ import {
   type RuleOrigin,
   rulePatternProblems,
   ruleProblems,
-} from '../../acl/index.ts';
+} from '#acl';
+import { compileRightTarget } from '#master/arguments/index.ts';
 import {
   compileGlob,
   compileLinearPattern,
   compileSearchPattern,
   compileWholePattern,
-} from '../../minion-protocol/index.ts';
-import { nearestName } from '../../runtime/index.ts';
-import { compileRightTarget } from '../arguments/index.ts';
+} from '#minion-protocol';
+import { nearestName } from '#runtime';
 import { ConfigError, typeError, unknownOption } from './config-error.ts';
 import {
   isSettings,

@@ -5,15 +5,7 @@
 
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
-import { PolicyError, type PolicyRule, parseRate } from '../../acl/index.ts';
-import { compileGlob } from '../../minion-protocol/index.ts';
-import {
-  renameProblem,
-  type SchemaMistake,
-  schemaMistakes,
-  unknownName,
-  type ValuePath,
-} from '../../runtime/index.ts';
+import { PolicyError, type PolicyRule, parseRate } from '#acl';
 import type {
   CallValue,
   MappedValue,
@@ -21,8 +13,16 @@ import type {
   ReactionAction,
   ReactionOptions,
   RunAction,
-} from '../api/index.ts';
-import { compileRightTarget, isFunctionName, isKeywordText } from '../arguments/index.ts';
+} from '#master/api/index.ts';
+import { compileRightTarget, isFunctionName, isKeywordText } from '#master/arguments/index.ts';
+import { compileGlob } from '#minion-protocol';
+import {
+  renameProblem,
+  type SchemaMistake,
+  schemaMistakes,
+  unknownName,
+  type ValuePath,
+} from '#runtime';
 import { ConfigError, type ConfigErrorCode, type OptionOrigin } from './config-error.ts';
 import {
   isSettings,

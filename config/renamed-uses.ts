@@ -12,8 +12,8 @@ import {
   type Pair,
   parseDocument,
 } from 'yaml';
-import { schemaKeywords } from '../../acl/index.ts';
-import { listYamlFiles, newNameOf, type RenameScope } from '../../runtime/index.ts';
+import { schemaKeywords } from '#acl';
+import { listYamlFiles, newNameOf, type RenameScope } from '#runtime';
 import { isSettings, type Settings, textsOf } from './option-kinds.ts';
 
 /** A former name that a file uses. */

@@ -1,5 +1,5 @@
 import path from 'node:path';
-import { findNodegroupLoop } from '../../minion-protocol/index.ts';
+import { findNodegroupLoop } from '#minion-protocol';
 import { ConfigError, type OptionOrigin, typeError, unknownOption } from './config-error.ts';
 import { extPillarProblems } from './ext-pillar.ts';
 import { gitRemoteProblems } from './git-remotes.ts';

@@ -1,4 +1,4 @@
-import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
+import type { WireMap, WireValue } from '#minion-protocol';
 import { type SaltOptions, saltOptions } from './option-table.ts';
 import type { MasterConfig } from './options.ts';
 

@@ -1,6 +1,6 @@
 /** Salt's option `schedule`: runners and jobs that the master starts by the clock. */
 
-import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
+import type { WireMap, WireValue } from '#minion-protocol';
 import {
   ConfigError,
   type ConfigWarning,

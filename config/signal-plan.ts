@@ -1,7 +1,7 @@
 /** Finds who listens to events at a site, and the least signal policy with which they work. */
 
-import { isReservedTag, isSpecificTagGlob } from '../../acl/index.ts';
-import { compileGlob } from '../../minion-protocol/index.ts';
+import { isReservedTag, isSpecificTagGlob } from '#acl';
+import { compileGlob } from '#minion-protocol';
 import { type ConfigWarning, placeOf } from './config-error.ts';
 import { moduleNames, pairsOf, type Settings } from './option-kinds.ts';
 import type { MasterConfig } from './options.ts';

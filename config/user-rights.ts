@@ -1,5 +1,5 @@
-import { readUserRights, type UserRights } from '../../acl/index.ts';
-import { compileWholePattern } from '../../minion-protocol/index.ts';
+import { readUserRights, type UserRights } from '#acl';
+import { compileWholePattern } from '#minion-protocol';
 import { type ConfigWarning, type OptionOrigin, placeOf } from './config-error.ts';
 import { isNarrowed } from './narrowed-patterns.ts';
 import { isSettings, type OptionKind, type Settings, toPlain } from './option-kinds.ts';

@@ -5,18 +5,18 @@ import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } fro
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import type { PolicyRule } from '../acl/index.ts';
-import { freePort } from '../bench/free-port.ts';
-import type { Bridge } from '../heat-bridge/index.ts';
+import type { PolicyRule } from '#acl';
+import type { Bridge } from '#heat-bridge';
 import {
   createLogger,
   createMaster,
   loadSaltConfig,
   type Master,
   resolveMasterConfig,
-} from '../master/index.ts';
-import { createSaltApi } from '../salt-api/index.ts';
-import { type MasterServer, serve } from '../server/index.ts';
+} from '#master';
+import { createSaltApi } from '#salt-api';
+import { type MasterServer, serve } from '#server';
+import { freePort } from '../bench/free-port.ts';
 import type { CloudDescription } from './heat/cloud.ts';
 
 /** What an example has of its own. */

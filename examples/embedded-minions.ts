@@ -6,7 +6,7 @@ import {
   type Minion,
   type MinionFunction,
   openMinionKeys,
-} from '../minion-protocol/index.ts';
+} from '#minion-protocol';
 import type { Site } from './control-plane.ts';
 
 export interface EmbeddedMinion {

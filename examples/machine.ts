@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { parse } from 'yaml';
-import type { MinionConfig } from '../heat-bridge/index.ts';
+import type { MinionConfig } from '#heat-bridge';
 import { minionConfigIn, serviceScriptFor } from './minion-folder.ts';
 
 const run = promisify(execFile);

@@ -1,5 +1,5 @@
 /** A minion whose files are all below one folder, as a service of a service manager of its own. */
-import type { MinionConfig } from '../heat-bridge/index.ts';
+import type { MinionConfig } from '#heat-bridge';
 
 /** Options that keep a minion below the folder. */
 export function minionConfigIn(folder: string): MinionConfig {

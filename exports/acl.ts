@@ -37,4 +37,4 @@ export {
   type Subject,
   type SubjectPattern,
   type TextPattern,
-} from '../acl/index.ts';
+} from '#acl';

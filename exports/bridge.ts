@@ -50,4 +50,4 @@ export {
   type StepOutcome,
   type TypedCommand,
   type TypedPlan,
-} from '../heat-bridge/index.ts';
+} from '#heat-bridge';

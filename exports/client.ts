@@ -12,4 +12,4 @@ export {
   type LocalMaster,
   RemoteError,
   type RemoteMaster,
-} from '../client/index.ts';
+} from '#client';

@@ -44,4 +44,4 @@ export {
   type WireMap,
   type WireValue,
   type ZeromqDialerOptions,
-} from '../minion-protocol/index.ts';
+} from '#minion-protocol';

@@ -16,7 +16,7 @@ export {
   readAuditLog,
   restoreMasterStore,
   verifyAuditLog,
-} from '../master/index.ts';
+} from '#master';
 export {
   checkMigration,
   type DiskRoom,
@@ -28,4 +28,4 @@ export {
   policyText as formatMigrationPolicy,
   runDoctor,
   type SystemInfo,
-} from '../ops/index.ts';
+} from '#server/ops.ts';

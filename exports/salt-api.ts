@@ -14,4 +14,4 @@ export {
   type SaltApiPlugin,
   type SaltApiPluginContext,
   type SaltApiTls,
-} from '../salt-api/index.ts';
+} from '#salt-api';

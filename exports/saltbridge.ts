@@ -7,7 +7,7 @@
  * @packageDocumentation
  */
 
-export type { Explanation, PolicyRule } from '../acl/index.ts';
+export type { Explanation, PolicyRule } from '#acl';
 export {
   type BatchRequest,
   type BatchUpdate,
@@ -79,7 +79,7 @@ export {
   type TopsProvider,
   type UserApi,
   version,
-} from '../master/index.ts';
-export type { WireMap, WireValue } from '../minion-protocol/index.ts';
-export { type JsonValue, SaltbridgeError } from '../runtime/index.ts';
-export { type MasterServer, type ServeOptions, serve } from '../server/index.ts';
+} from '#master';
+export type { WireMap, WireValue } from '#minion-protocol';
+export { type JsonValue, SaltbridgeError } from '#runtime';
+export { type MasterServer, type ServeOptions, serve } from '#server';

@@ -4,4 +4,4 @@
  * @packageDocumentation
  */
 
-export { joinMaster } from '../shared-master/index.ts';
+export { joinMaster } from '#client/shared/index.ts';

@@ -27,4 +27,4 @@ export {
   type Stream,
   type StreamConsumer,
   type StreamRecord,
-} from '../store/index.ts';
+} from '#store';

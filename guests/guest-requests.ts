@@ -7,25 +7,25 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
+import { BridgeError, httpProblemOf } from '#heat-bridge/errors.ts';
+import type { HttpServerContext } from '#heat-bridge/http/http-server-context.ts';
+import { describeRoute, type RouteOperation } from '#heat-bridge/http/route-schema.ts';
 import {
   AuthorizationError,
   type ExtensionHost,
   type MinionRunnerCall,
   type MinionRunners,
-} from '../../master/index.ts';
-import type { WireMap } from '../../minion-protocol/index.ts';
-import { BridgeError, httpProblemOf } from '../errors.ts';
-import type { HttpServerContext } from '../http/http-server-context.ts';
-import { describeRoute, type RouteOperation } from '../http/route-schema.ts';
+} from '#master';
+import type { WireMap } from '#minion-protocol';
+import type { DataReceipt, DataValue, DataValues, ReadRequest } from './data-spaces/data-values.ts';
+import type { Guest, GuestTokens } from './guest-tokens.ts';
 import {
   type AgentCredentials,
   type AgentInstance,
   agentHeader,
   type IdentifiedInstance,
-} from './agent-credentials.ts';
-import type { DataReceipt, DataValue, DataValues, ReadRequest } from './data-values.ts';
-import type { Guest, GuestTokens } from './guest-tokens.ts';
-import type { AddressOf, PeerDirectory, PeerList } from './peers.ts';
+} from './metadata-agent/agent-credentials.ts';
+import type { AddressOf, PeerDirectory, PeerList } from './peers/peers.ts';
 
 /** Names of the runners, which rules of the action `runner` name. */
 export const guestRunners = {

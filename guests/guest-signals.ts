@@ -2,17 +2,12 @@
 
 import type { FastifyInstance } from 'fastify';
 import Type from 'typebox';
-import {
-  AuthenticationError,
-  AuthorizationError,
-  type ExtensionHost,
-  TokenBuckets,
-} from '../../master/index.ts';
-import { isWireMap, type WireMap } from '../../minion-protocol/index.ts';
-import { readJsonInSteps, StepScheduler } from '../../runtime/index.ts';
-import { BridgeError } from '../errors.ts';
-import { describeRoute } from '../http/route-schema.ts';
-import type { SignalsModule } from '../signals/open-signals.ts';
+import { BridgeError } from '#heat-bridge/errors.ts';
+import { describeRoute } from '#heat-bridge/http/route-schema.ts';
+import type { SignalsModule } from '#heat-bridge/signals/open-signals.ts';
+import { AuthenticationError, AuthorizationError, type ExtensionHost, TokenBuckets } from '#master';
+import { isWireMap, type WireMap } from '#minion-protocol';
+import { readJsonInSteps, StepScheduler } from '#runtime';
 import { type GuestIdentifier, textOf } from './guest-requests.ts';
 
 /** Signals of one guest. */

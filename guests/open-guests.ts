@@ -5,6 +5,13 @@ import path from 'node:path';
 import type { FastifyRequest } from 'fastify';
 import type { Static } from 'typebox';
 import Type from 'typebox';
+import { type BridgeModule, figureOf } from '#heat-bridge/bridge-module.ts';
+import type { Enrolment } from '#heat-bridge/enroll/enrolment.ts';
+import type { EnrolmentModule } from '#heat-bridge/enroll/open-enrolment.ts';
+import { parseKeystoneOptions } from '#heat-bridge/keystone.ts';
+import { BridgeOptionsError, parseSection, type SectionProblem } from '#heat-bridge/options.ts';
+import { createPresence } from '#heat-bridge/presence.ts';
+import type { SignalsModule } from '#heat-bridge/signals/open-signals.ts';
 import {
   AuditBursts,
   audited,
@@ -12,42 +19,26 @@ import {
   type FileServerBackend,
   type MetricFamily,
   type MinionRunners,
-} from '../../master/index.ts';
-import { isRelayedAddress } from '../../minion-protocol/index.ts';
+} from '#master';
+import { isRelayedAddress } from '#minion-protocol';
 import {
   type AllowedEndpoint,
   createDnsResolver,
   createHttpClient,
   parseAllowedEndpoints,
   readEndpoint,
-} from '../../runtime/index.ts';
-import { type BridgeModule, figureOf } from '../bridge-module.ts';
-import type { Enrolment } from '../enroll/enrolment.ts';
-import type { EnrolmentModule } from '../enroll/open-enrolment.ts';
-import { parseKeystoneOptions } from '../keystone.ts';
-import { BridgeOptionsError, parseSection, type SectionProblem } from '../options.ts';
-import { createPresence } from '../presence.ts';
-import type { SignalsModule } from '../signals/open-signals.ts';
-import { addAgentClaimRoutes } from './agent-claims.ts';
-import {
-  AgentCredentials,
-  type AgentInstance,
-  checkAgentSecret,
-  type IdentifiedInstance,
-  unknownInstance,
-} from './agent-credentials.ts';
-import { CloudReader, type CloudReaderOptions } from './cloud-reader.ts';
-import type { Coordinator } from './coordinator.ts';
+} from '#runtime';
+import type { Coordinator } from './data-spaces/coordinator.ts';
 import {
   type CoordinatorOptions,
   CoordinatorSection,
   checkCoordinatorOptions,
   openCoordinator,
-} from './coordinator-options.ts';
-import { createDataApi, type DataApi, dataMethods } from './data-api.ts';
-import { addDataRoutes } from './data-routes.ts';
-import { DataSpaces } from './data-spaces.ts';
-import { DataValues } from './data-values.ts';
+} from './data-spaces/coordinator-options.ts';
+import { createDataApi, type DataApi, dataMethods } from './data-spaces/data-api.ts';
+import { addDataRoutes } from './data-spaces/data-routes.ts';
+import { DataSpaces } from './data-spaces/data-spaces.ts';
+import { DataValues } from './data-spaces/data-values.ts';
 import { readGuestFiles, serveGuestFiles } from './guest-files.ts';
 import { guestPillar } from './guest-pillar.ts';
 import {
@@ -58,12 +49,25 @@ import {
 } from './guest-requests.ts';
 import { addGuestSignalRoute } from './guest-signals.ts';
 import { type Guest, GuestTokens } from './guest-tokens.ts';
-import { addIdentityRoute, IdentityEnrolment } from './identity.ts';
-import { type IdentityRule, parseIdentityRules } from './identity-rules.ts';
-import { InstanceEnrolments } from './instance-enrolments.ts';
-import { addNotificationRoute } from './peer-notifications.ts';
-import { type AddressOf, PeerDirectory, PeerPoller } from './peers.ts';
-import { addVendordataRoute, Vendordata, type VendordataOptions } from './vendordata.ts';
+import { addAgentClaimRoutes } from './metadata-agent/agent-claims.ts';
+import {
+  AgentCredentials,
+  type AgentInstance,
+  checkAgentSecret,
+  type IdentifiedInstance,
+  unknownInstance,
+} from './metadata-agent/agent-credentials.ts';
+import { CloudReader, type CloudReaderOptions } from './metadata-agent/cloud-reader.ts';
+import { addIdentityRoute, IdentityEnrolment } from './metadata-agent/identity.ts';
+import { type IdentityRule, parseIdentityRules } from './metadata-agent/identity-rules.ts';
+import { InstanceEnrolments } from './metadata-agent/instance-enrolments.ts';
+import {
+  addVendordataRoute,
+  Vendordata,
+  type VendordataOptions,
+} from './metadata-agent/vendordata.ts';
+import { addNotificationRoute } from './peers/peer-notifications.ts';
+import { type AddressOf, PeerDirectory, PeerPoller } from './peers/peers.ts';
 
 // Options `saltbridge: bridge: guests:`.
 

@@ -11,8 +11,8 @@ import type {
   OpenExtension,
   RpcTable,
   SignalIntake,
-} from '../master/index.ts';
-import { isWireMap } from '../minion-protocol/index.ts';
+} from '#master';
+import { isWireMap } from '#minion-protocol';
 import type { HttpServerContext } from './http/http-server-context.ts';
 
 /** A part of the bridge that was opened. */

@@ -1,7 +1,15 @@
 /** Creates the bridge from its parts, as an extension of a master. */
 
 import path from 'node:path';
-import type { ExtensionHost, MasterExtension, OpenExtension } from '../master/index.ts';
+import type { DataApi } from '#guests/data-spaces/data-api.ts';
+import { openDeployments } from '#guests/deployments/open-deployments.ts';
+import { addStackRoutes } from '#guests/deployments/stack-routes.ts';
+import type { StacksApi } from '#guests/deployments/stacks-api.ts';
+import { MuranoCatalog } from '#guests/murano/murano-catalog.ts';
+import { addMuranoRoutes } from '#guests/murano/murano-routes.ts';
+import { openMurano } from '#guests/murano/open-murano.ts';
+import { openGuests } from '#guests/open-guests.ts';
+import type { ExtensionHost, MasterExtension, OpenExtension } from '#master';
 import { type BridgeModule, combineModules, figureOf } from './bridge-module.ts';
 import { requireCatalog } from './catalog/load-catalog.ts';
 import {
@@ -19,19 +27,11 @@ import { CommandRunner } from './commands/command-runner.ts';
 import { jsonDigest } from './commands/idempotency-keys.ts';
 import type { Parameters } from './commands/parameters.ts';
 import { parseRunQuotas, type RunQuotas } from './commands/run-limits.ts';
-import { openDeployments } from './deployments/open-deployments.ts';
-import { addStackRoutes } from './deployments/stack-routes.ts';
-import type { StacksApi } from './deployments/stacks-api.ts';
 import type { EnrollApi } from './enroll/enrolment-service.ts';
 import { openEnrolment, parseEnrollOptions } from './enroll/open-enrolment.ts';
 import { BridgeError } from './errors.ts';
-import type { DataApi } from './guests/data-api.ts';
-import { openGuests } from './guests/open-guests.ts';
 import { type BridgePlugin, createBridgePlugin } from './http/bridge-plugin.ts';
 import { withKeystoneTokens } from './keystone.ts';
-import { MuranoCatalog } from './murano/murano-catalog.ts';
-import { addMuranoRoutes } from './murano/murano-routes.ts';
-import { openMurano } from './murano/open-murano.ts';
 import { parseSections } from './options.ts';
 import { createPlanApi, type PlanApi, planMethods } from './plans/plan-api.ts';
 import { describePlan, PlanCatalog, type PlanInfo } from './plans/plan-catalog.ts';

@@ -1,16 +1,16 @@
 /** What would keep the bridge of a configuration from opening, before anything is opened. */
 
 import path from 'node:path';
-import type { MasterConfig } from '../master/index.ts';
-import { describeSystemError, listYamlFiles } from '../runtime/index.ts';
+import { parseDeploymentsOptions } from '#guests/deployments/open-deployments.ts';
+import { readMuranoOptions } from '#guests/murano/open-murano.ts';
+import { parseGuestsOptions } from '#guests/open-guests.ts';
+import type { MasterConfig } from '#master';
+import { describeSystemError, listYamlFiles } from '#runtime';
 import { loadCatalog } from './catalog/load-catalog.ts';
 import { isPlainMap } from './commands/command-definition.ts';
 import { parseRunQuotas } from './commands/run-limits.ts';
-import { parseDeploymentsOptions } from './deployments/open-deployments.ts';
 import { parseEnrollOptions } from './enroll/open-enrolment.ts';
-import { parseGuestsOptions } from './guests/open-guests.ts';
 import { parseKeystoneOptions } from './keystone.ts';
-import { readMuranoOptions } from './murano/open-murano.ts';
 import {
   BridgeOptionsError,
   type BridgeSections,

@@ -1,6 +1,6 @@
 import type { FastifyReply } from 'fastify';
-import type { ErrorEntry } from '../master/index.ts';
-import { SaltbridgeError, type ValuePath } from '../runtime/index.ts';
+import type { ErrorEntry } from '#master';
+import { SaltbridgeError, type ValuePath } from '#runtime';
 
 /** Why the bridge refuses, each with a code that never changes its meaning. */
 export type BridgeErrorCode =

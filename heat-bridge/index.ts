@@ -1,4 +1,39 @@
 /** Named commands, enrolment and signals for orchestration services. */
+
+export type { DataSpaceDetails } from '#guests/data-spaces/data-api.ts';
+export type { DataSpaceInfo } from '#guests/data-spaces/data-spaces.ts';
+export type { DeploymentEnd } from '#guests/deployments/deployment-answer.ts';
+export type { ServerStatus } from '#guests/deployments/server-worker.ts';
+export type {
+  CollectConfig,
+  MetadataTransport,
+  OwnerLogin,
+  ServerLogin,
+  StackInfo,
+  StackRegistration,
+  StackServer,
+} from '#guests/deployments/stacks.ts';
+export type {
+  DeploymentInfo,
+  StackDetails,
+  StackOwner,
+  StacksApi,
+} from '#guests/deployments/stacks-api.ts';
+export { loadAgentOptions } from '#guests/metadata-agent/agent-options.ts';
+export { startMetadataAgent } from '#guests/metadata-agent/metadata-agent.ts';
+export { startRelay } from '#guests/metadata-agent/relay.ts';
+export {
+  type CompiledTemplate,
+  type CompileOptions,
+  compileTemplate,
+} from '#guests/templates/compile-template.ts';
+export {
+  type PreparedRoles,
+  parsePreparedRoles,
+  spaceOf,
+} from '#guests/templates/prepared-roles.ts';
+export { drawFlows } from '#guests/templates/template-picture.ts';
+export { drawFlowsAsSvg } from '#guests/templates/template-svg.ts';
 export {
   type AnyCommands,
   type AnyPlans,
@@ -33,23 +68,6 @@ export type {
   CommandUpdate,
 } from './commands/command-request.ts';
 export type { Parameters } from './commands/parameters.ts';
-export type { DeploymentEnd } from './deployments/deployment-answer.ts';
-export type { ServerStatus } from './deployments/server-worker.ts';
-export type {
-  CollectConfig,
-  MetadataTransport,
-  OwnerLogin,
-  ServerLogin,
-  StackInfo,
-  StackRegistration,
-  StackServer,
-} from './deployments/stacks.ts';
-export type {
-  DeploymentInfo,
-  StackDetails,
-  StackOwner,
-  StacksApi,
-} from './deployments/stacks-api.ts';
 export type {
   ConfigValue,
   Enrolment,
@@ -62,19 +80,6 @@ export type {
 } from './enroll/enrolment.ts';
 export type { EnrollApi, KnownMinion, Machine } from './enroll/enrolment-service.ts';
 export { BridgeError, type BridgeErrorCode, bridgeErrors } from './errors.ts';
-export { loadAgentOptions } from './guests/agent-options.ts';
-export {
-  type CompiledTemplate,
-  type CompileOptions,
-  compileTemplate,
-} from './guests/compile-template.ts';
-export type { DataSpaceDetails } from './guests/data-api.ts';
-export type { DataSpaceInfo } from './guests/data-spaces.ts';
-export { startMetadataAgent } from './guests/metadata-agent.ts';
-export { type PreparedRoles, parsePreparedRoles, spaceOf } from './guests/prepared-roles.ts';
-export { startRelay } from './guests/relay.ts';
-export { drawFlows } from './guests/template-picture.ts';
-export { drawFlowsAsSvg } from './guests/template-svg.ts';
 export type { BridgePlugin } from './http/bridge-plugin.ts';
 export type { HttpServerContext } from './http/http-server-context.ts';
 export { keyPath, type SectionProblem } from './options.ts';

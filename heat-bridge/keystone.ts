@@ -4,7 +4,7 @@
 
 import type { Logger } from 'pino';
 import Type from 'typebox';
-import type { ProjectSubject, Subject } from '../acl/index.ts';
+import type { ProjectSubject, Subject } from '#acl';
 import {
   AuthenticationError,
   type EntityReference,
@@ -16,7 +16,7 @@ import {
   type TokenHolder,
   TokenWatch,
   tokensUrl,
-} from '../master/index.ts';
+} from '#master';
 import {
   type AllowedEndpoint,
   type ConfiguredEndpoint,
@@ -28,7 +28,7 @@ import {
   readEndpoint,
   Semaphore,
   tryParseJson,
-} from '../runtime/index.ts';
+} from '#runtime';
 import { BridgeError } from './errors.ts';
 import { BridgeOptionsError, parseSection } from './options.ts';
 

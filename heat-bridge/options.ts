@@ -2,7 +2,7 @@
 import type { Static, TSchema } from 'typebox';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
-import { renameProblem, schemaMistakes, type ValuePath } from '../runtime/index.ts';
+import { renameProblem, schemaMistakes, type ValuePath } from '#runtime';
 import { BridgeError } from './errors.ts';
 
 const strictObject = { additionalProperties: false };

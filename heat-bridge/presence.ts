@@ -1,6 +1,6 @@
 /** Which minions are connected, for whoever asks often. */
 
-import { type MasterApi, MasterError, type PresentMinion } from '../master/index.ts';
+import { type MasterApi, MasterError, type PresentMinion } from '#master';
 
 /** Minions that are connected, by id. */
 export type Presence = () => Promise<ReadonlyMap<string, PresentMinion>>;

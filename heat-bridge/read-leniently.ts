@@ -1,6 +1,6 @@
 /** All that is wrong with a value: what is refused is left out, and the rest is read again. */
 
-import type { ValuePath } from '../runtime/index.ts';
+import type { ValuePath } from '#runtime';
 import type { DefinitionMistake } from './errors.ts';
 
 /** What was read, or what is wrong with it. */

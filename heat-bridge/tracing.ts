@@ -1,7 +1,7 @@
 /** Traces of runs and of the signals that they cause, by the API of OpenTelemetry. */
 
 import type { Context, Span, Tracer } from '@opentelemetry/api';
-import { loadOptionalPackage } from '../runtime/index.ts';
+import { loadOptionalPackage } from '#runtime';
 import type { CommandRun } from './commands/command-run.ts';
 import type { OutboxRecord } from './signals/outbox.ts';
 

@@ -2,22 +2,12 @@
 
 import { setMaxListeners } from 'node:events';
 import path from 'node:path';
-import { Closers } from '../runtime/index.ts';
-import {
-  type AuditRequester,
-  type InProcessApi,
-  MasterError,
-  type MasterStatus,
-  type ReloadReport,
-} from './api/index.ts';
-import { audited, auditedCall, auditMaster, createAudit } from './audit/index.ts';
-import { createAuth, openMasterSeal, preparePrivateDirectories } from './auth/index.ts';
-import { createClusterApi } from './cluster-api.ts';
-import { LiveConfig, type MasterConfig } from './config/index.ts';
-import { type CallGate, createContext } from './context/index.ts';
-import { createData } from './data/index.ts';
-import { createEvents } from './events/index.ts';
-import { createFiles } from './files/index.ts';
+import { createClusterApi } from '#cluster/cluster-api.ts';
+import { LiveConfig, type MasterConfig } from '#config';
+import { Closers } from '#runtime';
+import { createFiles } from '#salt/files/index.ts';
+import { createData } from '#salt/pillar/index.ts';
+import { createReactionCalls, createReactor, createReactorSls } from '#salt/reactor/index.ts';
 import {
   authRunner,
   createFunctions,
@@ -27,10 +17,20 @@ import {
   fileRunners,
   minionRunners,
   wheelTable,
-} from './functions/index.ts';
+} from '#salt/runners/index.ts';
+import {
+  type AuditRequester,
+  type InProcessApi,
+  MasterError,
+  type MasterStatus,
+  type ReloadReport,
+} from './api/index.ts';
+import { audited, auditedCall, auditMaster, createAudit } from './audit/index.ts';
+import { createAuth, openMasterSeal, preparePrivateDirectories } from './auth/index.ts';
+import { type CallGate, createContext } from './context/index.ts';
+import { createEvents } from './events/index.ts';
 import { createJobs } from './jobs/index.ts';
 import type { StartedParts } from './master-parts.ts';
-import { createReactionCalls, createReactor, createReactorSls } from './reactor/index.ts';
 import {
   createRequestLimits,
   createRequests,

@@ -1,5 +1,51 @@
 /** The face of the master for other rooms; exports/saltbridge.ts lists what programs may use. */
-export type { Explanation, LintFinding } from '../acl/index.ts';
+export type { Explanation, LintFinding } from '#acl';
+export {
+  type ClusterReceipt,
+  initCluster,
+  joinCluster,
+  leaveCluster,
+  type RefoundReceipt,
+  type RestorePoint,
+  refoundCluster,
+} from '#cluster/offline-cluster.ts';
+export type {
+  EauthOptions,
+  HttpApiOptions,
+  TransportName,
+} from '#config';
+export {
+  type CheckedConfig,
+  ConfigError,
+  type ConfigWarning,
+  checkMasterConfig,
+  configErrors,
+  isSettings,
+  type Limits,
+  type LoadedTenants,
+  listOptions,
+  loadCandidatePolicy,
+  loadMasterConfig,
+  loadSaltConfig,
+  loadTenants,
+  type MasterConfig,
+  type MasterOptions,
+  type OptionInForce,
+  type OptionOrigin,
+  originOfPath,
+  type PlainOptions,
+  placeOf,
+  placeWithin,
+  reaction,
+  resolveMasterConfig,
+  type SaltConfig,
+  type Settings,
+  type SignalRule,
+  type SslOptions,
+  storeDirectory,
+  textsOf,
+  yamlLines,
+} from '#config';
 export {
   addressSet,
   inTime,
@@ -11,8 +57,20 @@ export {
   TokenBuckets,
   timeLimit,
   writeFileAtomically,
-} from '../runtime/index.ts';
-export { StoreError } from '../store/index.ts';
+} from '#runtime';
+export {
+  createMemoryFiles,
+  type FileServerBackend,
+  type MemoryFiles,
+  openFileRoots,
+} from '#salt/files/index.ts';
+export {
+  type ExtPillar,
+  extPillarFiles,
+  extPillarHttp,
+} from '#salt/pillar/index.ts';
+export type { TriggerEvent } from '#salt/reactor/index.ts';
+export { StoreError } from '#store';
 export type {
   BatchRequest,
   BatchUpdate,
@@ -145,56 +203,8 @@ export {
   type OfflineKeys,
   openOfflineKeys,
 } from './auth/index.ts';
-export type {
-  EauthOptions,
-  HttpApiOptions,
-  TransportName,
-} from './config/index.ts';
-export {
-  type CheckedConfig,
-  ConfigError,
-  type ConfigWarning,
-  checkMasterConfig,
-  configErrors,
-  isSettings,
-  type Limits,
-  type LoadedTenants,
-  listOptions,
-  loadCandidatePolicy,
-  loadMasterConfig,
-  loadSaltConfig,
-  loadTenants,
-  type MasterConfig,
-  type MasterOptions,
-  type OptionInForce,
-  type OptionOrigin,
-  originOfPath,
-  type PlainOptions,
-  placeOf,
-  placeWithin,
-  reaction,
-  resolveMasterConfig,
-  type SaltConfig,
-  type Settings,
-  type SignalRule,
-  type SslOptions,
-  storeDirectory,
-  textsOf,
-  yamlLines,
-} from './config/index.ts';
 export { type CallGate, type HeldRow, HeldRows, type Hold } from './context/index.ts';
-export {
-  type ExtPillar,
-  extPillarFiles,
-  extPillarHttp,
-} from './data/index.ts';
 export { missedBySlowReader } from './events/index.ts';
-export {
-  createMemoryFiles,
-  type FileServerBackend,
-  type MemoryFiles,
-  openFileRoots,
-} from './files/index.ts';
 export { isFailureCode, joinKeywords, returnerOf, separateKeywords } from './jobs/index.ts';
 export {
   type CreateMasterOptions,
@@ -204,17 +214,7 @@ export {
   preloadMaster,
 } from './master.ts';
 export type { MasterParts } from './master-parts.ts';
-export {
-  type ClusterReceipt,
-  initCluster,
-  joinCluster,
-  leaveCluster,
-  type RefoundReceipt,
-  type RestorePoint,
-  refoundCluster,
-} from './offline-cluster.ts';
 export { backupOfflineStore, inspectMasterStore, restoreMasterStore } from './offline-store.ts';
-export type { TriggerEvent } from './reactor/index.ts';
 export {
   actorOf,
   type ExtensionHost,

@@ -1,12 +1,12 @@
 /** What a program may give to a master. */
 
 import type { Logger } from 'pino';
-import type { MasterTransport } from '../minion-protocol/index.ts';
-import type { Store, TransactionLog } from '../store/index.ts';
+import type { MasterConfig } from '#config';
+import type { MasterTransport } from '#minion-protocol';
+import type { FileServerOptions } from '#salt/files/index.ts';
+import type { ExtPillar } from '#salt/pillar/index.ts';
+import type { Store, TransactionLog } from '#store';
 import type { PillarProvider } from './api/index.ts';
-import type { MasterConfig } from './config/index.ts';
-import type { ExtPillar } from './data/index.ts';
-import type { FileServerOptions } from './files/index.ts';
 import type { MasterExtension, TopsProvider } from './requests/index.ts';
 
 /** Parts of a master that a program may replace; each has a default. */

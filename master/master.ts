@@ -1,7 +1,16 @@
 /** A master and its states: created, started, closed. */
 
 import type { Logger } from 'pino';
-import { describeSystemError, loadOnce } from '../runtime/index.ts';
+import {
+  ConfigError,
+  type ConfigWarning,
+  loadMasterConfig,
+  type MasterConfig,
+  type PlainOptions,
+  resolvePlainOptions,
+  type SaltConfig,
+} from '#config';
+import { describeSystemError, loadOnce } from '#runtime';
 import {
   type AuditApi,
   createLogger,
@@ -20,15 +29,6 @@ import {
   type StoreApi,
   type UserApi,
 } from './api/index.ts';
-import {
-  ConfigError,
-  type ConfigWarning,
-  loadMasterConfig,
-  type MasterConfig,
-  type PlainOptions,
-  resolvePlainOptions,
-  type SaltConfig,
-} from './config/index.ts';
 import type { CallGate } from './context/index.ts';
 import type { Assembly } from './create-master.ts';
 import type { MasterParts, ReplaceableParts, StartedParts } from './master-parts.ts';

@@ -1,5 +1,7 @@
 /** The store of a master that is not running: backup, restore, inspection. */
 
+import { type MasterConfig, storeDirectory } from '#config';
+import { openRunsPrefix } from '#salt/reactor/index.ts';
 import {
   type BackupReceipt,
   type EmbeddedStore,
@@ -10,10 +12,8 @@ import {
   restoreStore,
   StoreError,
   type StoreInspection,
-} from '../store/index.ts';
+} from '#store';
 import { secretsPrefix } from './auth/index.ts';
-import { type MasterConfig, storeDirectory } from './config/index.ts';
-import { openRunsPrefix } from './reactor/index.ts';
 
 /** Opens a store that no process has open, until the work is done. @throws StoreError ERR_STORE_LOCKED */
 export async function inStore<T>(

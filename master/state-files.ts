@@ -3,7 +3,7 @@
 import { constants } from 'node:fs';
 import { lchown, lstat, open, readdir, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
-import { isMissing, makeDirectory } from '../runtime/index.ts';
+import { isMissing, makeDirectory } from '#runtime';
 
 const maxDepth = 16;
 

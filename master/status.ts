@@ -1,6 +1,8 @@
 /** What a master tells of itself: `status`, and what it measures. */
 
-import type { BoundPorts, MasterTransport } from '../minion-protocol/index.ts';
+import type { LiveConfig } from '#config';
+import type { BoundPorts, MasterTransport } from '#minion-protocol';
+import type { Reactions } from '#salt/reactor/index.ts';
 import {
   type InProcessApi,
   type MasterStatus,
@@ -10,12 +12,10 @@ import {
 } from './api/index.ts';
 import type { Audit } from './audit/index.ts';
 import type { Auth } from './auth/index.ts';
-import type { LiveConfig } from './config/index.ts';
 import type { MasterContext } from './context/index.ts';
 import type { Events } from './events/index.ts';
 import type { Jobs } from './jobs/index.ts';
 import { metricFamilies } from './metrics/index.ts';
-import type { Reactions } from './reactor/index.ts';
 import type { RequestLimits } from './requests/index.ts';
 
 /** A transport that is served, with its real ports. */

@@ -5,6 +5,14 @@ import path from 'node:path';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
 import {
+  assertNoLog,
+  clusterTables,
+  detachMember,
+  initCluster,
+  type OfflineClusterOptions,
+} from '#cluster/offline-cluster.ts';
+import { type MasterConfig, storeDirectory } from '#config';
+import {
   codeOf,
   forEachFile,
   hashFile,
@@ -13,7 +21,7 @@ import {
   readTextIfPresent,
   tryParseJson,
   writeFileAtomically,
-} from '../runtime/index.ts';
+} from '#runtime';
 import {
   type ContentDigest,
   copyStore,
@@ -24,18 +32,10 @@ import {
   readStore,
   restoreStore,
   StoreError,
-} from '../store/index.ts';
+} from '#store';
 import { version } from './api/index.ts';
 import { keepSeal, PkiDir, writeMinionKeys, writeOwnKeys } from './auth/index.ts';
-import { type MasterConfig, storeDirectory } from './config/index.ts';
 import { clusterPlaceOf, deriveClusterKey, ownPrefix, readSecret } from './context/index.ts';
-import {
-  assertNoLog,
-  clusterTables,
-  detachMember,
-  initCluster,
-  type OfflineClusterOptions,
-} from './offline-cluster.ts';
 import { dropTables, inStore, notRestored } from './offline-store.ts';
 import { copyFile, giveToOwners, listFiles } from './state-files.ts';
 

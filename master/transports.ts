@@ -1,18 +1,18 @@
 import type { Logger } from 'pino';
 import {
-  createTcpListener,
-  createWebsocketListener,
-  createZeromqListener,
-  type MasterTransport,
-  type TlsOptions,
-} from '../minion-protocol/index.ts';
-import {
   type FixedConfig,
   type RelayOptions,
   type ServedTransport,
   type SslOptions,
   servedTransports,
-} from './config/index.ts';
+} from '#config';
+import {
+  createTcpListener,
+  createWebsocketListener,
+  createZeromqListener,
+  type MasterTransport,
+  type TlsOptions,
+} from '#minion-protocol';
 import type { MasterContext } from './context/index.ts';
 import type { Requests } from './requests/index.ts';
 import type { BoundTransport } from './status.ts';

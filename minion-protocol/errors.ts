@@ -1,4 +1,4 @@
-import { SaltbridgeError } from '../runtime/errors.ts';
+import { SaltbridgeError } from '#runtime/errors.ts';
 
 /** What went wrong on the wire; each code is explained in {@link protocolErrors}. */
 export type ProtocolErrorCode =

@@ -1,6 +1,6 @@
 /** The wire between Salt masters and minions: what other rooms and other programs may use. */
 
-export { compileGlob } from '../python/fnmatch.ts';
+export { compileGlob } from '#template/python/fnmatch.ts';
 export {
   type AuthMaterial,
   type AuthReplyContext,

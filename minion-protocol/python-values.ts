@@ -1,6 +1,6 @@
 /** Values of the wire as values of Python, and as the text that Python makes of them. */
 
-import { RecursionGuard } from '../python/limits.ts';
+import { RecursionGuard } from '#template/python/limits.ts';
 import {
   Bytes,
   Dict,
@@ -10,7 +10,7 @@ import {
   str,
   Tuple,
   type Value,
-} from '../python/values.ts';
+} from '#template/python/values.ts';
 import { WireDateTime, WireExtension, type WireValue } from './payload.ts';
 
 /** What stands for values that Python has a class for. Default: what Salt gets from msgpack. */

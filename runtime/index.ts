@@ -4,8 +4,6 @@
  * with long integers, directories and the errors of the file system. Imports nothing of ours.
  */
 
-export { Budget, type BudgetLimits } from './budget.ts';
-export { Closers } from './closers.ts';
 export {
   ConnectionGuard,
   type ConnectionOwner,
@@ -14,7 +12,9 @@ export {
   MultiMap,
   type PortRules,
   peerAddress,
-} from './connection-guard.ts';
+} from '#minion-protocol/transport/connection-guard.ts';
+export { Budget, type BudgetLimits } from './budget.ts';
+export { Closers } from './closers.ts';
 export { SaltbridgeError } from './errors.ts';
 export { escapeMarkup } from './escape-markup.ts';
 export { FileReloader } from './file-reloader.ts';

@@ -1,11 +1,6 @@
 /** Answers of any size, written without holding the event loop [THREATS A-17]. */
-import type { WireValue } from '../minion-protocol/index.ts';
-import {
-  type StepScheduler,
-  WorkerPool,
-  WorkerPoolError,
-  writeJsonInSteps,
-} from '../runtime/index.ts';
+import type { WireValue } from '#minion-protocol';
+import { type StepScheduler, WorkerPool, WorkerPoolError, writeJsonInSteps } from '#runtime';
 import { SaltApiError } from './errors.ts';
 import type { Format } from './formats.ts';
 import { saltJson } from './json-text.ts';

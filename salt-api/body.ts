@@ -1,11 +1,6 @@
 /** Bodies of requests: JSON, text that is JSON, forms, YAML [THREATS ]. */
-import {
-  ArgumentReader,
-  type FunctionArguments,
-  isReaderBusy,
-  maxPlainDepth,
-} from '../master/index.ts';
-import type { WireMap, WireValue } from '../minion-protocol/index.ts';
+import { ArgumentReader, type FunctionArguments, isReaderBusy, maxPlainDepth } from '#master';
+import type { WireMap, WireValue } from '#minion-protocol';
 import {
   JsonError,
   type JsonOf,
@@ -14,7 +9,7 @@ import {
   readJsonInSteps,
   StepScheduler,
   textInSteps,
-} from '../runtime/index.ts';
+} from '#runtime';
 import { SaltApiError } from './errors.ts';
 import { type FormField, formFields } from './form-text.ts';
 

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import type { Server } from 'node:net';
 import { type SecureContextOptions, Server as SecureServer } from 'node:tls';
 import type { Logger } from 'pino';
-import { describeSystemError, FileReloader } from '../runtime/index.ts';
+import { describeSystemError, FileReloader } from '#runtime';
 import { SaltApiError } from './errors.ts';
 import type { SaltApiTls } from './options.ts';
 

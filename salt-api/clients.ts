@@ -9,13 +9,8 @@ import {
   type RunRequest,
   returnerOf,
   type UserApi,
-} from '../master/index.ts';
-import {
-  formatEventStamp,
-  isWireMap,
-  type WireMap,
-  type WireValue,
-} from '../minion-protocol/index.ts';
+} from '#master';
+import { formatEventStamp, isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 import type { BodyReader } from './body.ts';
 import type { ApiContext, Caller } from './context.ts';
 import { SaltApiError } from './errors.ts';

@@ -10,9 +10,9 @@ import {
   type MasterApi,
   type MasterConfig,
   type UserApi,
-} from '../master/index.ts';
-import type { WireValue } from '../minion-protocol/index.ts';
-import { type Budget, isSmallJson, type SendPool } from '../runtime/index.ts';
+} from '#master';
+import type { WireValue } from '#minion-protocol';
+import { type Budget, isSmallJson, type SendPool } from '#runtime';
 import type { AnswerWriter } from './answer-writer.ts';
 import type { Body, BodyBytes, BodyReader } from './body.ts';
 import type { HttpConnections } from './connections.ts';

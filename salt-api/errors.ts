@@ -1,7 +1,7 @@
 /** Why the HTTP API refuses a request. */
 
-import type { ErrorEntry } from '../master/index.ts';
-import { SaltbridgeError } from '../runtime/index.ts';
+import type { ErrorEntry } from '#master';
+import { SaltbridgeError } from '#runtime';
 
 export type SaltApiErrorCode =
   | 'ERR_HTTP_ADDRESS'

@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto';
 import type { IncomingHttpHeaders, OutgoingHttpHeaders } from 'node:http';
 import type { FastifyReply } from 'fastify';
 import type { Logger } from 'pino';
-import type { EventsRequest, MasterEvent } from '../master/index.ts';
-import { encodeWebsocketHeader, OPCODE_TEXT } from '../minion-protocol/index.ts';
-import { Budget, type SendQueue } from '../runtime/index.ts';
+import type { EventsRequest, MasterEvent } from '#master';
+import { encodeWebsocketHeader, OPCODE_TEXT } from '#minion-protocol';
+import { Budget, type SendQueue } from '#runtime';
 import { SaltApiError } from './errors.ts';
 import { jsonText } from './json-text.ts';
 

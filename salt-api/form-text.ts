@@ -1,5 +1,5 @@
 /** `application/x-www-form-urlencoded`, read in steps. */
-import type { ReadingStep } from '../runtime/index.ts';
+import type { ReadingStep } from '#runtime';
 
 /** Characters that are decoded in one go. */
 const maxPart = 65_536;

@@ -1,5 +1,5 @@
 /** What answers are written in, by the header `Accept`. */
-import type { WireValue } from '../minion-protocol/index.ts';
+import type { WireValue } from '#minion-protocol';
 import { SaltApiError } from './errors.ts';
 import { jsonText } from './json-text.ts';
 import { yamlText } from './yaml-text.ts';

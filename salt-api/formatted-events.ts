@@ -1,8 +1,8 @@
 /**
  * `/ws?format_events`: jobs and minions as they are now, in place of events [salt/netapi/rest_cherrypy/event_processor.py].
  */
-import type { MasterEvent } from '../master/index.ts';
-import { isWireMap, type WireMap, type WireValue } from '../minion-protocol/index.ts';
+import type { MasterEvent } from '#master';
+import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 import { encodeTextFrame } from './event-stream.ts';
 import { jsonText } from './json-text.ts';
 

@@ -5,8 +5,8 @@ import {
   WireExtension,
   type WireMap,
   type WireValue,
-} from '../minion-protocol/index.ts';
-import type { JsonForm } from '../runtime/index.ts';
+} from '#minion-protocol';
+import type { JsonForm } from '#runtime';
 
 /** The value on one line. */
 export function jsonText(value: WireValue | undefined): string {

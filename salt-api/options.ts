@@ -2,8 +2,8 @@
 import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
-import type { ExtensionHost, HttpApiOptions, MasterConfig, RpcTable } from '../master/index.ts';
-import type { SendPool } from '../runtime/index.ts';
+import type { ExtensionHost, HttpApiOptions, MasterConfig, RpcTable } from '#master';
+import type { SendPool } from '#runtime';
 import { SaltApiError } from './errors.ts';
 import type { StreamLimiter } from './event-stream.ts';
 

@@ -1,7 +1,7 @@
 /** The bytes of bodies: how many are taken from whom [THREATS A-17]. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import { AuthenticationError } from '../master/index.ts';
+import { AuthenticationError } from '#master';
 import type { BodyBytes } from './body.ts';
 import { type ApiContext, tokenFinder } from './context.ts';
 import { SaltApiError } from './errors.ts';

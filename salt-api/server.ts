@@ -9,7 +9,7 @@ import fastify, {
   type FastifyRequest,
 } from 'fastify';
 import type { Logger } from 'pino';
-import { version } from '../master/index.ts';
+import { version } from '#master';
 import { secureContextOf, type TlsContents } from './certificate.ts';
 import { type ApiContext, sendAnswer, tokenFinder } from './context.ts';
 import { SaltApiError } from './errors.ts';

@@ -5,7 +5,7 @@
  */
 
 import { EventEmitter, once } from 'node:events';
-import type { ExtensionHost, SharedArea, StateChange, StateOperation } from '../master/index.ts';
+import type { ExtensionHost, SharedArea, StateChange, StateOperation } from '#master';
 import {
   createSessionToken,
   digestOf,

@@ -1,7 +1,7 @@
 /** `/ws` and `/ws/<session token>`: events over WebSocket. */
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { linkSignals, missedBySlowReader, TokenBuckets } from '../master/index.ts';
+import { linkSignals, missedBySlowReader, TokenBuckets } from '#master';
 import {
   encodeWebsocketClose,
   encodeWebsocketHeader,
@@ -10,8 +10,8 @@ import {
   OPCODE_TEXT,
   WebsocketDecoder,
   type WebsocketEvent,
-} from '../minion-protocol/index.ts';
-import type { SendQueue } from '../runtime/index.ts';
+} from '#minion-protocol';
+import type { SendQueue } from '#runtime';
 import { type ApiContext, type Caller, requireSessionOf, tokenExpirySignal } from './context.ts';
 import { SaltApiError } from './errors.ts';
 import { type EventFormat, eventsRequest, queryOf, writeEvents } from './event-stream.ts';

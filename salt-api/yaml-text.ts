@@ -1,5 +1,5 @@
 import { stringify } from 'yaml';
-import { parseJson } from '../runtime/index.ts';
+import { parseJson } from '#runtime';
 
 /** YAML by way of JSON: what one says, the other says. */
 export function yamlText(json: string): string {

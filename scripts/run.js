@@ -66,7 +66,8 @@ if (command === undefined) process.exit(0);
 const program = [path.join('node_modules', '.bin', command), command]
   .map((name) => path.join(root, name))
   .find((file) => existsSync(file));
-if (program === undefined) fail(`${command}: neither a file of this repository nor a program of it`);
+if (program === undefined)
+  fail(`${command}: neither a file of this repository nor a program of it`);
 process.env.NODE_COMPILE_CACHE ??= path.join(root, 'node_modules', '.cache', 'compiled');
 const node = directory === undefined ? process.execPath : path.join(directory, 'node');
 const child = spawn(node, [program, ...args], { stdio: 'inherit' });

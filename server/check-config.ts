@@ -1,7 +1,7 @@
 /** All that is wrong with a configuration directory, as `saltbridge master` would find it. */
 
 import path from 'node:path';
-import { checkBridgeOptions, keyPath, type SectionProblem } from '../heat-bridge/index.ts';
+import { checkBridgeOptions, keyPath, type SectionProblem } from '#heat-bridge';
 import {
   type CheckedConfig,
   ConfigError,
@@ -13,8 +13,8 @@ import {
   originOfPath,
   placeWithin,
   type Settings,
-} from '../master/index.ts';
-import type { ValuePath } from '../runtime/index.ts';
+} from '#master';
+import type { ValuePath } from '#runtime';
 import { findMissingRoots, findUnreadableCertificates, isDirectory } from './named-files.ts';
 
 /** A configuration directory that was looked at; of one with tenants, those of the tenants too. */

@@ -1,6 +1,5 @@
 import type { AddressInfo } from 'node:net';
-import { type Bridge, createBridge } from '../heat-bridge/index.ts';
-import { createLocalClient } from '../localclient/index.ts';
+import { type Bridge, createBridge } from '#heat-bridge';
 import {
   type CreateMasterOptions,
   createMaster,
@@ -12,9 +11,10 @@ import {
   type PlainOptions,
   type ReloadReport,
   type SaltConfig,
-} from '../master/index.ts';
-import { loadOnce } from '../runtime/index.ts';
-import type { SaltApi } from '../salt-api/index.ts';
+} from '#master';
+import { loadOnce } from '#runtime';
+import type { SaltApi } from '#salt-api';
+import { createLocalClient } from '#salt-api/localclient/index.ts';
 
 /** Options of `serve`: those of a master, and of its bridge. */
 export interface ServeOptions extends CreateMasterOptions {
@@ -44,7 +44,7 @@ export interface UnstartedMasterServer extends MasterServer {
   start(): Promise<void>;
 }
 
-const loadSaltApi = loadOnce(() => import('../salt-api/index.ts'));
+const loadSaltApi = loadOnce(() => import('#salt-api'));
 
 /**
  * The HTTP API of a master, if its configuration asks for one. It is an extension, so that the

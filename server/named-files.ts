@@ -10,8 +10,8 @@ import {
   type Settings,
   type SslOptions,
   textsOf,
-} from '../master/index.ts';
-import { describeSystemError } from '../runtime/index.ts';
+} from '#master';
+import { describeSystemError } from '#runtime';
 
 /** A file that cannot be used, and the option that names it: keys from the top of a file. */
 export interface FileProblem {

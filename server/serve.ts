@@ -1,7 +1,7 @@
 /** One master with the bridge and the HTTP API, as one thing to start, reload and close. */
 
-import type { SaltConfig } from '../master/index.ts';
-import { loadOnce } from '../runtime/index.ts';
+import type { SaltConfig } from '#master';
+import { loadOnce } from '#runtime';
 import type { MasterServer, ServeOptions, UnstartedMasterServer } from './master-with-services.ts';
 
 /**

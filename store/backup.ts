@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { chmod, type FileHandle, mkdtemp, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
-import { codeOf, hashFile, isDiskFull } from '../runtime/index.ts';
+import { codeOf, hashFile, isDiskFull } from '#runtime';
 import { StoreError } from './errors.ts';
 
 // A backup is one file: LMDB's own copy of the database, which LMDB's tools can open, and behind

@@ -5,7 +5,7 @@ import { createConnection, createServer, type Server, type Socket } from 'node:n
 import { hostname } from 'node:os';
 import path from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { codeOf, isDiskFull, makeDirectory } from '../runtime/index.ts';
+import { codeOf, isDiskFull, makeDirectory } from '#runtime';
 import { StoreError, storeUnavailable } from './errors.ts';
 import { giveRecordTo, recordOwnProcess, removeOwnRecord } from './process-identity.ts';
 

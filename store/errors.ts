@@ -1,4 +1,4 @@
-import { describeSystemError, SaltbridgeError } from '../runtime/index.ts';
+import { describeSystemError, SaltbridgeError } from '#runtime';
 
 /** Why a store call failed; what each means is in {@link storeErrors}. */
 export type StoreErrorCode =

@@ -1,4 +1,9 @@
 /** What must survive: the store's interface and its engines. */
+
+export type { LogCipher as SealedFrames } from '#cluster/log/cipher.ts';
+export type { LogStore } from '#cluster/log/log-store.ts';
+export type { ReplayPoint, ReplayReceipt } from '#cluster/log/replay.ts';
+export type { TransactionLog } from '#cluster/log/transaction-log.ts';
 export { type BackupReceipt, readBackup } from './backup.ts';
 export { type ContentDigest, digestStore } from './content-digest.ts';
 export { type HolderState, probeHolder } from './directory.ts';
@@ -18,10 +23,6 @@ export {
 } from './errors.ts';
 export { copyStore, inspectStore, readStore, type StoreInspection } from './inspect.ts';
 export { Lease } from './lease.ts';
-export type { LogCipher as SealedFrames } from './log/cipher.ts';
-export type { LogStore } from './log/log-store.ts';
-export type { ReplayPoint, ReplayReceipt } from './log/replay.ts';
-export type { TransactionLog } from './log/transaction-log.ts';
 export { loadLogEngine } from './log-engine.ts';
 export { createMemoryStore } from './memory.ts';
 export { endHolder, hasEnded, ownIdentity } from './process-identity.ts';

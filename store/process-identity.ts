@@ -6,7 +6,7 @@
 import { readFileSync, readlinkSync, statSync } from 'node:fs';
 import { chown, rm } from 'node:fs/promises';
 import path from 'node:path';
-import { codeOf, isDiskFull, readTextIfPresent, writeFileAtomically } from '../runtime/index.ts';
+import { codeOf, isDiskFull, readTextIfPresent, writeFileAtomically } from '#runtime';
 
 /** A process, for as long as this kernel runs. */
 export interface ProcessIdentity {

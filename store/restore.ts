@@ -1,6 +1,6 @@
 import { chown, link, mkdir, mkdtemp, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
-import { isDiskFull } from '../runtime/index.ts';
+import { isDiskFull } from '#runtime';
 import { fileTimestamp, readBackup, syncDirectory } from './backup.ts';
 import { type DirectoryLock, lockDirectory } from './directory.ts';
 import { openLmdbTables, prepareStoreDirectory } from './embedded.ts';

@@ -1,4 +1,10 @@
-export type { TemplateLimits } from '../python/limits.ts';
+export {
+  TemplateError,
+  type TemplateErrorCode,
+  templateErrors,
+} from './errors.ts';
+export { parseTemplate, type Template } from './jinja/template.ts';
+export type { TemplateLimits } from './python/limits.ts';
 export {
   Dict,
   Float,
@@ -9,13 +15,6 @@ export {
   toPlain,
   toPython,
   type Value,
-} from '../python/values.ts';
-export {
-  TemplateError,
-  type TemplateErrorCode,
-  templateErrors,
-} from './errors.ts';
-
-export { parseTemplate, type Template } from './jinja/template.ts';
+} from './python/values.ts';
 export { type RenderOptions, renderJinja, type SaltFunction } from './render.ts';
 export { parseYaml } from './yaml.ts';

@@ -1,15 +1,3 @@
-import { PythonException } from '../python/exceptions.ts';
-import { BuiltinFunction } from '../python/functions.ts';
-import type { TemplateLimits } from '../python/limits.ts';
-import {
-  isText,
-  type PlainData,
-  type PyObject,
-  textOf,
-  toPlain,
-  toPython,
-  type Value,
-} from '../python/values.ts';
 import { renderRoot } from './jinja/execute.ts';
 import { makeGlobals } from './jinja/globals.ts';
 import {
@@ -21,6 +9,18 @@ import {
   type ValuePrinter,
 } from './jinja/rendering.ts';
 import { asTemplateError, parseTemplate, type Template } from './jinja/template.ts';
+import { PythonException } from './python/exceptions.ts';
+import { BuiltinFunction } from './python/functions.ts';
+import type { TemplateLimits } from './python/limits.ts';
+import {
+  isText,
+  type PlainData,
+  type PyObject,
+  textOf,
+  toPlain,
+  toPython,
+  type Value,
+} from './python/values.ts';
 
 /**
  * A function that templates may call as `salt['mod.fun'](…)`: plain data in and out. What it

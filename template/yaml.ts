@@ -17,7 +17,8 @@ import {
   type YAMLMap,
   type YAMLSeq,
 } from 'yaml';
-import { isHashable } from '../python/sequences.ts';
+import { TemplateError } from './errors.ts';
+import { isHashable } from './python/sequences.ts';
 import {
   Dict,
   type PlainData,
@@ -27,9 +28,8 @@ import {
   Tuple,
   toPlain,
   type Value,
-} from '../python/values.ts';
-import { constructScalar, resolveTag } from '../python/yaml.ts';
-import { TemplateError } from './errors.ts';
+} from './python/values.ts';
+import { constructScalar, resolveTag } from './python/yaml.ts';
 
 /**
  * The `yaml` package's lexer, for which indentation means nothing inside brackets and quotes, as

@@ -12,9 +12,9 @@ import {
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
+import { createLocalMaster } from '#cli/local-master.ts';
+import { createMinion, dialZeromq, openMinionKeys } from '#minion-protocol';
 import { freePort } from '../bench/free-port.ts';
-import { createLocalMaster } from '../cli/local-master.ts';
-import { createMinion, dialZeromq, openMinionKeys } from '../minion-protocol/index.ts';
 import { type CliOutcome, runCli } from './cli/run-cli.ts';
 import { end } from './helpers/background-process.ts';
 import { makeCertificate } from './helpers/certificate.ts';

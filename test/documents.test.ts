@@ -12,11 +12,11 @@ import {
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import test from 'ava';
-import { policyErrors } from '../acl/index.ts';
-import { printSizing } from '../bench/sizing.ts';
-import { commandErrors, exitCodeOf, exitCodes } from '../cli/errors.ts';
-import { clientErrors } from '../client/index.ts';
-import { bridgeErrors } from '../heat-bridge/index.ts';
+import { policyErrors } from '#acl';
+import { commandErrors, exitCodeOf, exitCodes } from '#cli/errors.ts';
+import { clientErrors } from '#client';
+import { sharedMasterErrors } from '#client/shared/index.ts';
+import { bridgeErrors } from '#heat-bridge';
 import {
   authenticationErrors,
   authorizationErrors,
@@ -25,15 +25,15 @@ import {
   keyErrors,
   masterErrors,
   resolveMasterConfig,
-} from '../master/index.ts';
-import { protocolErrors, transportErrors } from '../minion-protocol/index.ts';
-import { DEFAULT_CONNECTION_LIMITS } from '../minion-protocol/transport/stream-listener.ts';
-import { doctorCodes } from '../ops/diagnostics/report.ts';
-import { runtimeErrors } from '../runtime/index.ts';
-import { saltApiErrors } from '../salt-api/index.ts';
-import { sharedMasterErrors } from '../shared-master/index.ts';
-import { storeErrors } from '../store/index.ts';
-import { templateErrors } from '../template/index.ts';
+} from '#master';
+import { protocolErrors, transportErrors } from '#minion-protocol';
+import { DEFAULT_CONNECTION_LIMITS } from '#minion-protocol/transport/stream-listener.ts';
+import { runtimeErrors } from '#runtime';
+import { saltApiErrors } from '#salt-api';
+import { doctorCodes } from '#server/diagnostics/report.ts';
+import { storeErrors } from '#store';
+import { templateErrors } from '#template';
+import { printSizing } from '../bench/sizing.ts';
 import { testWhere } from './helpers/needs.ts';
 import { temporaryDirectory } from './helpers/temporary-directory.ts';
 
@@ -200,10 +200,7 @@ testWhere(hasSystemd, 'the package systemd')('systemd reads the unit without a c
 test('packing builds what is packed first, and fails where that is not possible', async (t) => {
   const directory = temporaryDirectory(t);
   for (const name of ['package.json', '.npmrc']) {
-    copyFileSync(
-      fileURLToPath(new URL(`../${name}`, import.meta.url)),
-      path.join(directory, name),
-    );
+    copyFileSync(fileURLToPath(new URL(`../${name}`, import.meta.url)), path.join(directory, name));
   }
   const pack = (): SpawnSyncReturns<string> =>
     spawnSync('npm', ['pack', '--dry-run', '--json'], {

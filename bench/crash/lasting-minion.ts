@@ -3,12 +3,7 @@
  * acknowledged.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import {
-  isWireMap,
-  ProtocolError,
-  SerialGuard,
-  type WireMap,
-} from '../../minion-protocol/index.ts';
+import { isWireMap, ProtocolError, SerialGuard, type WireMap } from '#minion-protocol';
 import type { SwarmKey } from '../swarm/keys.ts';
 import { type Known, returnTo, type SealedLoad, SwarmMinion } from '../swarm/minion.ts';
 import { PublicationReader } from '../swarm/publications.ts';

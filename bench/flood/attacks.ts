@@ -1,5 +1,5 @@
 /** What attackers send, and how. */
-import { createMinionHandshake } from '../../minion-protocol/index.ts';
+import { createMinionHandshake } from '#minion-protocol';
 import { importKey, type SwarmKey, type SwarmKeyText, swarmId } from '../swarm/keys.ts';
 import { SwarmMinion } from '../swarm/minion.ts';
 import { Dealer } from '../swarm/zmtp-client.ts';

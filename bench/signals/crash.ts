@@ -7,7 +7,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { readAuditLog } from '../../master/index.ts';
+import { readAuditLog } from '#master';
 import { createRandom } from '../crash/setting.ts';
 import type { SwarmMinion } from '../swarm/minion.ts';
 import { type RecordingEndpoint, startEndpoint } from './endpoint.ts';

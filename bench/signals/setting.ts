@@ -2,8 +2,8 @@
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { connectExtension, type ExtensionClient } from '../../client/index.ts';
-import { ProtocolError } from '../../minion-protocol/index.ts';
+import { connectExtension, type ExtensionClient } from '#client';
+import { ProtocolError } from '#minion-protocol';
 import { Line } from '../crash/line.ts';
 import { MasterProcess } from '../crash/master-process.ts';
 import { freePort } from '../free-port.ts';

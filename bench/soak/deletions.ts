@@ -1,4 +1,4 @@
-import type { Master } from '../../master/index.ts';
+import type { Master } from '#master';
 
 /** Deletes keys one after another, and accepts each again when its minion asks. */
 export class KeyDeletions {

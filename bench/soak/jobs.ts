@@ -1,4 +1,4 @@
-import type { Master } from '../../master/index.ts';
+import type { Master } from '#master';
 
 /** What became of the jobs. */
 export interface JobFigures {

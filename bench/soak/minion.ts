@@ -2,12 +2,7 @@
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
-import {
-  isWireMap,
-  ProtocolError,
-  type WireMap,
-  type WireValue,
-} from '../../minion-protocol/index.ts';
+import { isWireMap, ProtocolError, type WireMap, type WireValue } from '#minion-protocol';
 import type { SwarmKey } from '../swarm/keys.ts';
 import type { PublicationReader } from '../swarm/publications.ts';
 import { ConnectionEnded, Dealer, subscribe } from '../swarm/zmtp-client.ts';

@@ -10,7 +10,7 @@ import {
   parsePublicKey,
   unpackWire,
   type WireMap,
-} from '../../minion-protocol/index.ts';
+} from '#minion-protocol';
 import type { SwarmKey } from '../swarm/keys.ts';
 import type { Answer } from './tally.ts';
 

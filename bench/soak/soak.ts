@@ -7,7 +7,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { createMaster, type Master } from '../../master/index.ts';
+import { createMaster, type Master } from '#master';
 import { benchConfig } from '../config.ts';
 import { makeKeyTexts } from '../swarm/keys.ts';
 import { KeyDeletions } from './deletions.ts';

@@ -1,10 +1,5 @@
 import type { KeyObject } from 'node:crypto';
-import {
-  generateKeyPair,
-  generateKeyString,
-  minionToken,
-  parsePrivateKey,
-} from '../../minion-protocol/index.ts';
+import { generateKeyPair, generateKeyString, minionToken, parsePrivateKey } from '#minion-protocol';
 
 /** A key pair that many simulated minions share: making thousands would take longer than the bench. */
 export interface SwarmKey {

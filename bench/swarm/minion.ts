@@ -15,7 +15,7 @@ import {
   type WireMap,
   type WireValue,
   wireBytes,
-} from '../../minion-protocol/index.ts';
+} from '#minion-protocol';
 import type { SwarmKey } from './keys.ts';
 import type { PublicationReader } from './publications.ts';
 

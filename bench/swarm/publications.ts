@@ -4,7 +4,7 @@ import {
   openPublication,
   ProtocolError,
   type WireValue,
-} from '../../minion-protocol/index.ts';
+} from '#minion-protocol';
 
 /**
  * As many as are published in half a minute, so that a swarm that is behind does not fall further

@@ -12,7 +12,7 @@ import {
   type ReplayChange,
   type ReplayReport,
   readMarkedJson,
-} from '../../master/index.ts';
+} from '#master';
 import type { CommandContext } from '../context.ts';
 import { CommandError, exitCodes } from '../errors.ts';
 import { configOption, jsonOption, logLevelOption, parseSince } from '../options.ts';

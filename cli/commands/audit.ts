@@ -9,7 +9,7 @@ import {
   verifyAudit,
   verifyAuditLog,
   verifyCopiedLogs,
-} from '../../master/index.ts';
+} from '#master';
 import type { CommandContext } from '../context.ts';
 import { exitCodes } from '../errors.ts';
 import { isMasterNotRunning } from '../local-master.ts';

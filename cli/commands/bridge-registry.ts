@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander';
-import { tryParseJson } from '../../runtime/index.ts';
+import { tryParseJson } from '#runtime';
 import { type CommandContext, readFileOrStandardInput } from '../context.ts';
 import { CommandError } from '../errors.ts';
 import { configOption, jsonOption, logLevelOption } from '../options.ts';

@@ -4,7 +4,7 @@ import {
   type HandleInfo,
   type HandleRegistration,
   type OutboxEntry,
-} from '../../heat-bridge/index.ts';
+} from '#heat-bridge';
 import { type CommandContext, readFileOrStandardInput } from '../context.ts';
 import { CommandError } from '../errors.ts';
 import { configOption, jsonOption, logLevelOption, parseCount, parseSeconds } from '../options.ts';

@@ -8,9 +8,9 @@ import type {
   PlanStarted,
   PlanUpdate,
   RunStarted,
-} from '../../heat-bridge/index.ts';
-import { loadMasterConfig, placeOf, readMarkedJson, writeMarkedJson } from '../../master/index.ts';
-import { isWireMap, type WireValue } from '../../minion-protocol/index.ts';
+} from '#heat-bridge';
+import { loadMasterConfig, placeOf, readMarkedJson, writeMarkedJson } from '#master';
+import { isWireMap, type WireValue } from '#minion-protocol';
 import type { CommandContext } from '../context.ts';
 import { CommandError, exitCodes } from '../errors.ts';
 import { loadBridge } from '../load-bridge.ts';

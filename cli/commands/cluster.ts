@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { ClusterStatus, RefoundReceipt } from '../../master/index.ts';
+import type { ClusterStatus, RefoundReceipt } from '#master';
 import type { CommandContext } from '../context.ts';
 import { CommandError, exitCodes } from '../errors.ts';
 import { configOption, jsonOption, logLevelOption, parseCount, parseSince } from '../options.ts';

@@ -1,5 +1,5 @@
 import { Argument, type Command, type Option } from 'commander';
-import type { MasterApi } from '../../master/index.ts';
+import type { MasterApi } from '#master';
 import type { CommandContext } from '../context.ts';
 import { configOption } from '../options.ts';
 import { printLine } from '../terminal.ts';

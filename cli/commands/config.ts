@@ -1,13 +1,8 @@
 /** `saltbridge config`: what is wrong with a configuration, and what is in force. */
 
 import type { Command } from 'commander';
-import {
-  ConfigError,
-  checkMasterConfig,
-  listOptions,
-  type OptionInForce,
-} from '../../master/index.ts';
-import type { ConfigCheck } from '../../server/index.ts';
+import { ConfigError, checkMasterConfig, listOptions, type OptionInForce } from '#master';
+import type { ConfigCheck } from '#server';
 import type { CommandContext } from '../context.ts';
 import { exitCodes } from '../errors.ts';
 import { configOption, jsonOption, logLevelOption } from '../options.ts';
@@ -33,7 +28,7 @@ export function addConfigCommand(program: Command, context: CommandContext): voi
     .addOption(logLevelOption())
     .action(async (directory: string | undefined, { configDir, json }: ConfigOptions) => {
       // With it comes all that reads a part of the configuration.
-      const { checkServerConfig } = await import('../../server/index.ts');
+      const { checkServerConfig } = await import('#server');
       const check = await checkServerConfig(directory ?? configDir);
       if (json) await printJson(context.stdout, asJson(check));
       else await printLine(context.stdout, formatCheck(check));

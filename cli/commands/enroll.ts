@@ -1,13 +1,8 @@
 /** `saltbridge enroll`: machines on their way to being minions, and on their way out. */
 
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import type { ExtensionClient } from '../../client/index.ts';
-import type {
-  Enrolment,
-  EnrolRequest,
-  KnownMinion,
-  NewEnrolment,
-} from '../../heat-bridge/index.ts';
+import type { ExtensionClient } from '#client';
+import type { Enrolment, EnrolRequest, KnownMinion, NewEnrolment } from '#heat-bridge';
 import { type CommandContext, readFileOrStandardInput, readTextFile } from '../context.ts';
 import { CommandError, exitCodes } from '../errors.ts';
 import { configOption, jsonOption, logLevelOption, parseCount } from '../options.ts';

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { MasterEvent } from '../../master/index.ts';
+import type { MasterEvent } from '#master';
 import type { CommandContext } from '../context.ts';
 import { configOption, jsonOption, logLevelOption, parseCount } from '../options.ts';
 import { formatJson } from '../output/outputters.ts';

@@ -1,13 +1,8 @@
 /** `saltbridge heat`: templates whose resources have roles with values for each other. */
 
 import { type Command, Option } from 'commander';
-import type {
-  CompiledTemplate,
-  CompileOptions,
-  NewEnrolment,
-  PreparedRoles,
-} from '../../heat-bridge/index.ts';
-import { tryParseJson } from '../../runtime/index.ts';
+import type { CompiledTemplate, CompileOptions, NewEnrolment, PreparedRoles } from '#heat-bridge';
+import { tryParseJson } from '#runtime';
 import { type CommandContext, readFileOrStandardInput } from '../context.ts';
 import { CommandError, exitCodes } from '../errors.ts';
 import { loadBridge } from '../load-bridge.ts';

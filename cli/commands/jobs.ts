@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
-import type { Delivery, JobReport, JobSummary, SilenceReason } from '../../master/index.ts';
-import type { WireMap } from '../../minion-protocol/index.ts';
+import type { Delivery, JobReport, JobSummary, SilenceReason } from '#master';
+import type { WireMap } from '#minion-protocol';
 import type { CommandContext } from '../context.ts';
 import { configOption, jsonOption, logLevelOption, parseCount } from '../options.ts';
 import {

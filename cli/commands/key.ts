@@ -8,8 +8,8 @@ import {
   type KeysApi,
   type LocalKeyInfo,
   literalGlob,
-} from '../../master/index.ts';
-import { compileGlob, generateKeyPair, keyFingerprint } from '../../minion-protocol/index.ts';
+} from '#master';
+import { compileGlob, generateKeyPair, keyFingerprint } from '#minion-protocol';
 import type { CommandContext, OutputStream } from '../context.ts';
 import { CommandError, errorCodeOf, exitCodes } from '../errors.ts';
 import { configOption, jsonOption, logLevelOption, parseCount } from '../options.ts';

@@ -4,13 +4,13 @@ import { open } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Command, Option } from 'commander';
-import { connectLocalMaster } from '../../client/index.ts';
-import type { LogLevel, MasterConfig } from '../../master/index.ts';
+import { connectLocalMaster } from '#client';
+import type { LogLevel, MasterConfig } from '#master';
+import { type Account, planUserChange } from '#server/process/account.ts';
+import { openLogFile } from '#server/process/log.ts';
 import type { CommandContext } from '../context.ts';
 import { CommandError } from '../errors.ts';
 import { configOption, logLevelOption } from '../options.ts';
-import { type Account, planUserChange } from '../service/account.ts';
-import { openLogFile } from '../service/log.ts';
 import { printLine } from '../terminal.ts';
 
 // `saltbridge master -d`: a detached process.
@@ -119,14 +119,14 @@ export function addMasterCommand(program: Command, context: CommandContext): voi
         await printLine(context.stdout, `${await startInBackground(configDir, logLevel)}`);
       } else {
         // With it comes all that serves minions, which no other command needs.
-        const { runMaster } = await import('../service/master-process.ts');
+        const { runMaster } = await import('#server/process/master-process.ts');
         await runMaster(configDir, logLevel, console ? context.stderr : undefined);
       }
     });
 }
 
 async function startInBackground(configDir: string, logLevel?: LogLevel): Promise<number> {
-  const { loadServedConfig } = await import('../service/load-served-config.ts');
+  const { loadServedConfig } = await import('#server/process/load-served-config.ts');
   const { config, tenants } = (await loadServedConfig(configDir)).loaded;
   const change = planUserChange(config.user);
   const owner = change.kind === 'become' ? change.account : undefined;

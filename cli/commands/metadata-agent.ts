@@ -1,10 +1,10 @@
 import { type Command, Option } from 'commander';
-import type { LogLevel } from '../../master/index.ts';
+import type { LogLevel } from '#master';
+import { createLogger } from '#server/process/log.ts';
 import type { CommandContext } from '../context.ts';
 import { loadBridge } from '../load-bridge.ts';
 import { logLevelOption } from '../options.ts';
 import { terminationSignal } from '../process.ts';
-import { createLogger } from '../service/log.ts';
 
 interface MetadataAgentOptions {
   readonly config: string;

@@ -1,10 +1,10 @@
 import type { Command } from 'commander';
-import type { LogLevel } from '../../master/index.ts';
-import { createMinion, dialZeromq, openMinionKeys } from '../../minion-protocol/index.ts';
+import type { LogLevel } from '#master';
+import { createMinion, dialZeromq, openMinionKeys } from '#minion-protocol';
+import { createLogger } from '#server/process/log.ts';
 import type { CommandContext } from '../context.ts';
 import { logLevelOption, parsePort } from '../options.ts';
 import { terminationSignal } from '../process.ts';
-import { createLogger } from '../service/log.ts';
 
 interface MinionOptions {
   readonly master: string;

@@ -10,7 +10,7 @@ import {
   type MigrationReport,
   policyText,
   runDoctor,
-} from '../../ops/index.ts';
+} from '#server/ops.ts';
 import type { CommandContext } from '../context.ts';
 import { CommandError, exitCodes } from '../errors.ts';
 import { configOption, jsonOption, logLevelOption } from '../options.ts';

@@ -1,11 +1,6 @@
 import type { Command } from 'commander';
-import type {
-  PillarDifference,
-  PillarExplanation,
-  PillarOrigin,
-  PillarQuestion,
-} from '../../master/index.ts';
-import { traverseFacts, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
+import type { PillarDifference, PillarExplanation, PillarOrigin, PillarQuestion } from '#master';
+import { traverseFacts, type WireMap, type WireValue } from '#minion-protocol';
 import type { CommandContext } from '../context.ts';
 import { exitCodes } from '../errors.ts';
 import { configOption, jsonOption, logLevelOption } from '../options.ts';

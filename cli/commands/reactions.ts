@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander';
-import type { ReactionInfo, ReactionRun } from '../../master/index.ts';
+import type { ReactionInfo, ReactionRun } from '#master';
 import type { CommandContext } from '../context.ts';
 import { configOption, jsonOption, logLevelOption, parseCount } from '../options.ts';
 import { escapeName, printJson, printLine } from '../terminal.ts';

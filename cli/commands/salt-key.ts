@@ -8,7 +8,7 @@ import {
   type LocalKeyInfo,
   loadMasterConfig,
   type MasterConfig,
-} from '../../master/index.ts';
+} from '#master';
 import {
   cleanKeyText,
   compileGlob,
@@ -17,9 +17,9 @@ import {
   parsePrivateKey,
   rsaSign,
   type WireValue,
-} from '../../minion-protocol/index.ts';
-import { textOrder } from '../../python/operators.ts';
-import { makeDirectory } from '../../runtime/index.ts';
+} from '#minion-protocol';
+import { makeDirectory } from '#runtime';
+import { textOrder } from '#template/python/operators.ts';
 import { type CommandDefaults, saltDefaults } from '../command-defaults.ts';
 import type { CommandContext } from '../context.ts';
 import { CommandError, exitCodes } from '../errors.ts';

@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander';
-import { type FunctionResult, type FunctionsApi, parseArguments } from '../../master/index.ts';
-import { isWireMap, type WireValue } from '../../minion-protocol/index.ts';
+import { type FunctionResult, type FunctionsApi, parseArguments } from '#master';
+import { isWireMap, type WireValue } from '#minion-protocol';
 import type { CommandContext } from '../context.ts';
 import { errorCodeOf, exitCodes } from '../errors.ts';
 import {

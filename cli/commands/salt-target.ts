@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander';
-import type { TargetRequest } from '../../master/index.ts';
+import type { TargetRequest } from '#master';
 
 /** What the options of a command say of its target. */
 export type TargetOptions = { readonly delimiter?: string } & Readonly<

@@ -13,9 +13,9 @@ import {
   type RunRequest,
   returnerOf,
   type TargetPlan,
-} from '../../master/index.ts';
-import { isWireMap, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
-import { textOrder } from '../../python/operators.ts';
+} from '#master';
+import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
+import { textOrder } from '#template/python/operators.ts';
 import type { CommandContext } from '../context.ts';
 import { CommandError, exitCodes } from '../errors.ts';
 import {

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { MasterStatus, TransportStatus } from '../../master/index.ts';
+import type { MasterStatus, TransportStatus } from '#master';
 import type { CommandContext } from '../context.ts';
 import { configOption, jsonOption, logLevelOption } from '../options.ts';
 import { escapeName, printJson, printLine } from '../terminal.ts';

@@ -1,8 +1,8 @@
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
 import type { Command } from 'commander';
-import type { TransferReceipt } from '../../master/index.ts';
-import { readBackup, type StoreInspection } from '../../store/index.ts';
+import type { TransferReceipt } from '#master';
+import { readBackup, type StoreInspection } from '#store';
 import type { CommandContext } from '../context.ts';
 import { exitCodes } from '../errors.ts';
 import type { StoreAccess } from '../local-master.ts';

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { TokenInfo, TokenSelection } from '../../master/index.ts';
+import type { TokenInfo, TokenSelection } from '#master';
 import type { CommandContext } from '../context.ts';
 import { CommandError, exitCodes } from '../errors.ts';
 import { configOption, jsonOption, logLevelOption } from '../options.ts';

@@ -11,14 +11,14 @@ import {
   WireExtension,
   type WireMap,
   type WireValue,
-} from '../../minion-protocol/index.ts';
-import { dumpJson } from '../../python/json.ts';
-import { dumpLibyaml } from '../../python/libyaml.ts';
-import { RecursionGuard, UsageMeter } from '../../python/limits.ts';
-import { textOrder } from '../../python/operators.ts';
-import { pformat } from '../../python/pprint.ts';
-import { splitLines, wrapLine } from '../../python/text.ts';
-import { Bytes, bytesRepr, repr, str, Tuple, type Value } from '../../python/values.ts';
+} from '#minion-protocol';
+import { dumpJson } from '#template/python/json.ts';
+import { dumpLibyaml } from '#template/python/libyaml.ts';
+import { RecursionGuard, UsageMeter } from '#template/python/limits.ts';
+import { textOrder } from '#template/python/operators.ts';
+import { pformat } from '#template/python/pprint.ts';
+import { splitLines, wrapLine } from '#template/python/text.ts';
+import { Bytes, bytesRepr, repr, str, Tuple, type Value } from '#template/python/values.ts';
 import type { CommandDefaults } from '../command-defaults.ts';
 import type { CommandContext, OutputStream } from '../context.ts';
 import {

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { release } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { parseJson } from '../../runtime/index.ts';
+import { parseJson } from '#runtime';
 
 /** `--versions-report` in Salt's form [salt/version.py]: a section for each kind, names to the right. */
 export function formatVersionsReport(version: string): string {

@@ -1,7 +1,7 @@
 /** Watches the process that holds the directory from another one, and ends it when it hangs. */
 
-import { delay } from '../runtime/index.ts';
-import { endHolder, type HolderState, probeHolder } from '../store/index.ts';
+import { delay } from '#runtime';
+import { endHolder, type HolderState, probeHolder } from '#store';
 
 /** What a look at the holder showed. */
 export type WatchedHolder =

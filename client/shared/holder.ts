@@ -1,13 +1,13 @@
 /** The process that holds the master now, as calls reach it. */
 
+import { type Master, type MasterConfig, MasterError } from '#master';
 import {
   type Connection,
   callerOf,
   type MethodCaller,
   type NamedMethod,
   type ReachedMaster,
-} from '../client/index.ts';
-import { type Master, type MasterConfig, MasterError } from '../master/index.ts';
+} from '../index.ts';
 
 /** What all processes that share a master have in common. */
 function sharedBy({

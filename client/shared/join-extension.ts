@@ -2,8 +2,8 @@
 
 import { once } from 'node:events';
 import Type from 'typebox';
-import { RemoteError } from '../client/index.ts';
-import { extensionStream, type MasterConfig, type MasterExtension } from '../master/index.ts';
+import { extensionStream, type MasterConfig, type MasterExtension } from '#master';
+import { RemoteError } from '../index.ts';
 import { SharedMasterError } from './errors.ts';
 import { differingOptions, digestOptions, type OptionDigests } from './option-digests.ts';
 

@@ -6,6 +6,21 @@ import { Agent } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import {
+  type CreateMasterOptions,
+  createMaster,
+  createSilentLogger,
+  loadSaltConfig,
+  type Master,
+  type MasterApi,
+  type MasterConfig,
+  MasterError,
+  preloadMaster,
+  storeDirectory,
+} from '#master';
+import { createJidSource } from '#minion-protocol';
+import { codeOf, linkSignals } from '#runtime';
+import { prepareStoreDirectory } from '#store';
+import {
   type Connection,
   createMasterApi,
   type ExtensionClient,
@@ -18,22 +33,7 @@ import {
   openMethodStream,
   type ReachedMaster,
   RemoteError,
-} from '../client/index.ts';
-import {
-  type CreateMasterOptions,
-  createMaster,
-  createSilentLogger,
-  loadSaltConfig,
-  type Master,
-  type MasterApi,
-  type MasterConfig,
-  MasterError,
-  preloadMaster,
-  storeDirectory,
-} from '../master/index.ts';
-import { createJidSource } from '../minion-protocol/index.ts';
-import { codeOf, linkSignals } from '../runtime/index.ts';
-import { prepareStoreDirectory } from '../store/index.ts';
+} from '../index.ts';
 import { SharedMasterError } from './errors.ts';
 import { ownHolder, remoteHolder } from './holder.ts';
 import { HolderWatch } from './holder-watch.ts';

@@ -4,7 +4,7 @@
  */
 
 import { createHmac } from 'node:crypto';
-import type { MasterConfig } from '../master/index.ts';
+import type { MasterConfig } from '#master';
 
 /** Digests by the names of options; those of a group are `limits.burst`. */
 export type OptionDigests = Readonly<Record<string, string>>;

@@ -1,4 +1,4 @@
-import type { StreamStep, WriteStep } from '../table-store.ts';
+import type { StreamStep, WriteStep } from '#store/table-store.ts';
 
 /** Where the history of a view stands: equal for two views that hold the same. */
 export interface HistoryMark {

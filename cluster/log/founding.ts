@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
-import { openHeldTables } from '../embedded.ts';
-import { StoreError } from '../errors.ts';
-import { revisionKey, unpackNumber } from '../table-store.ts';
-import type { RowTables } from '../tables.ts';
+import { openHeldTables } from '#store/embedded.ts';
+import { StoreError } from '#store/errors.ts';
+import { revisionKey, unpackNumber } from '#store/table-store.ts';
+import type { RowTables } from '#store/tables.ts';
 import { LogCipher } from './cipher.ts';
 import { decodeEntry, encodeEntry, type HistoryMark } from './entry.ts';
 import type { LogEntry, TransactionLog } from './transaction-log.ts';

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ConsumerMessages, JetStreamClient, JetStreamManager } from '@nats-io/jetstream';
 import type { NatsConnection, NodeConnectionOptions, Subscription } from '@nats-io/transport-node';
-import { loadOptionalPackage, retryDelayMs } from '../../runtime/index.ts';
-import { StoreError } from '../errors.ts';
+import { loadOptionalPackage, retryDelayMs } from '#runtime';
+import { StoreError } from '#store/errors.ts';
 import { checkRights } from './rights.ts';
 import {
   type LogEntry,

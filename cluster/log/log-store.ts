@@ -1,9 +1,9 @@
-import { delay, inMilliseconds } from '../../runtime/index.ts';
-import type { BackupReceipt } from '../backup.ts';
-import { type EmbeddedStoreOptions, type HeldTables, openHeldTables } from '../embedded.ts';
-import { StoreError } from '../errors.ts';
-import type { Change, Key, Store } from '../store.ts';
-import { type StreamStep, TableStore, type WriteStep } from '../table-store.ts';
+import { delay, inMilliseconds } from '#runtime';
+import type { BackupReceipt } from '#store/backup.ts';
+import { type EmbeddedStoreOptions, type HeldTables, openHeldTables } from '#store/embedded.ts';
+import { StoreError } from '#store/errors.ts';
+import type { Change, Key, Store } from '#store/store.ts';
+import { type StreamStep, TableStore, type WriteStep } from '#store/table-store.ts';
 import { Appender } from './appender.ts';
 import { LogCipher } from './cipher.ts';
 import { encodeTransaction, type Transaction } from './entry.ts';

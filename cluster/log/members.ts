@@ -1,4 +1,4 @@
-import { StoreError } from '../errors.ts';
+import { StoreError } from '#store/errors.ts';
 import type { LogCipher } from './cipher.ts';
 import type { HistoryMark } from './entry.ts';
 import { LatestHeard } from './latest-heard.ts';

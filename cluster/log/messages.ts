@@ -1,4 +1,4 @@
-import { StoreError } from '../errors.ts';
+import { StoreError } from '#store/errors.ts';
 import { type LogCipher, sealOverheadBytes } from './cipher.ts';
 import { LatestHeard } from './latest-heard.ts';
 import type { TransactionLog } from './transaction-log.ts';

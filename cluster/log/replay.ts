@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { openHeldTables } from '../embedded.ts';
-import { StoreError } from '../errors.ts';
+import { openHeldTables } from '#store/embedded.ts';
+import { StoreError } from '#store/errors.ts';
 import { LogCipher } from './cipher.ts';
 import { decodeEntry } from './entry.ts';
 import { startingState } from './founding.ts';

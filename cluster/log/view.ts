@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto';
-import { StoreError } from '../errors.ts';
+import { StoreError } from '#store/errors.ts';
 import {
   applyStreamStep,
   applyWrite,
   type KeyedChange,
   logStateKey,
   removeExpired,
-} from '../table-store.ts';
-import type { Row, RowRange, RowTables, Table, Tables } from '../tables.ts';
+} from '#store/table-store.ts';
+import type { Row, RowRange, RowTables, Table, Tables } from '#store/tables.ts';
 import { type LogCipher, type OpenedMessage, sealVersion, versionBits } from './cipher.ts';
 import { decodeEntry, decodeTransaction, type EntryBody, type HistoryMark } from './entry.ts';
 import type { LogEntry } from './transaction-log.ts';

@@ -2,14 +2,9 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { createMinion, createMinionKeys, dialZeromq, type Minion } from '#minion-protocol';
 import { ClusterSite } from '../../bench/cluster-site.ts';
 import { natsServerProgram } from '../../bench/nats-cluster.ts';
-import {
-  createMinion,
-  createMinionKeys,
-  dialZeromq,
-  type Minion,
-} from '../../minion-protocol/index.ts';
 import { type Example, program, type Step } from '../example.ts';
 
 /** Three servers elect a leader, and three processes start, on one machine. */

@@ -4,7 +4,7 @@
  */
 
 import path from 'node:path';
-import { createMinion, dialZeromq, openMinionKeys } from '../../minion-protocol/index.ts';
+import { createMinion, dialZeromq, openMinionKeys } from '#minion-protocol';
 
 const [id = '', folder = '', host = '', port = ''] = process.argv.slice(2);
 const minion = createMinion({

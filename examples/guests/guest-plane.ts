@@ -4,16 +4,16 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { stringify } from 'yaml';
-import { allow } from '../../acl/index.ts';
-import { freePort } from '../../bench/free-port.ts';
+import { allow } from '#acl';
 import {
   type Bridge,
   createBridge,
   loadAgentOptions,
   startMetadataAgent,
   startRelay,
-} from '../../heat-bridge/index.ts';
-import { createLogger, type Master } from '../../master/index.ts';
+} from '#heat-bridge';
+import { createLogger, type Master } from '#master';
+import { freePort } from '../../bench/free-port.ts';
 import {
   type EmbeddedMaster,
   freeSaltPorts,

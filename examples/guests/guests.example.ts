@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import path from 'node:path';
-import { encodeProxyHeader } from '../../minion-protocol/index.ts';
+import { encodeProxyHeader } from '#minion-protocol';
 import { type Example, type Need, program, type Step } from '../example.ts';
 import { GuestPlane } from './guest-plane.ts';
 import { eventually, LabGuest } from './lab-guest.ts';

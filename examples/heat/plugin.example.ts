@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { createMinionKeys } from '../../minion-protocol/index.ts';
+import { createMinionKeys } from '#minion-protocol';
 import type { Example, Step } from '../example.ts';
 import type { HeatClient, StackState } from './cloud.ts';
 import { installForExample, pluginNeeds, template, withCloud } from './setting.ts';

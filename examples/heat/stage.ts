@@ -3,16 +3,16 @@ import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { allow } from '../../acl/index.ts';
-import { type Bridge, type CommandDefinition, createBridge } from '../../heat-bridge/index.ts';
-import type { Master } from '../../master/index.ts';
+import { allow } from '#acl';
+import { type Bridge, type CommandDefinition, createBridge } from '#heat-bridge';
+import type { Master } from '#master';
 import {
   createMinion,
   createMinionKeys,
   dialZeromq,
   type Minion,
   type MinionKeys,
-} from '../../minion-protocol/index.ts';
+} from '#minion-protocol';
 import {
   type EmbeddedMaster,
   freeSaltPorts,

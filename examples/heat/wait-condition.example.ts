@@ -1,4 +1,4 @@
-import type { Minion } from '../../minion-protocol/index.ts';
+import type { Minion } from '#minion-protocol';
 import type { Example } from '../example.ts';
 import type { StackState } from './cloud.ts';
 import { cloudNeed, template, withCloud } from './setting.ts';

@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url';
-import type { Master } from '../../master/index.ts';
-import type { Minion } from '../../minion-protocol/index.ts';
+import type { Master } from '#master';
+import type { Minion } from '#minion-protocol';
 import { type ControlPlane, startControlPlane } from '../control-plane.ts';
 import { EmbeddedMinions } from '../embedded-minions.ts';
 import { type Example, eventually, program, type Step } from '../example.ts';

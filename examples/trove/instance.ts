@@ -1,7 +1,7 @@
 /** A database instance, as Trove boots one. */
 import path from 'node:path';
+import type { MinionConfig } from '#heat-bridge';
 import { freePort } from '../../bench/free-port.ts';
-import type { MinionConfig } from '../../heat-bridge/index.ts';
 import { Machine } from '../machine.ts';
 
 export class Instance extends Machine {

@@ -1,7 +1,7 @@
 /** Looks for passwords where they must not be. */
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
-import type { Master } from '../../master/index.ts';
+import type { Master } from '#master';
 import type { ControlPlane } from '../control-plane.ts';
 
 /** All events of a master, as text, until it is closed. */

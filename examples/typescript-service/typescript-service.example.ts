@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { createLogger } from '../../master/index.ts';
+import { createLogger } from '#master';
 import { removeSite, type Site, writeSite } from '../control-plane.ts';
 import { EmbeddedMinions } from '../embedded-minions.ts';
 import { type Example, eventually, program, refusalOf, type Step } from '../example.ts';

@@ -3,7 +3,7 @@
  * shell reads nothing in it, and the shell that it is meant for gets all of it.
  */
 
-import { quoteForShell } from '../shell-text.ts';
+import { quoteForShell } from '#heat-bridge/shell-text.ts';
 import type { Command } from './config.ts';
 
 /** The command in its directory and environment. */

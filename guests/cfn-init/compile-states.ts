@@ -1,7 +1,7 @@
 /** Compiles configs into states of Salt: what the table in docs/cfn-init.md says of each part. */
 
 import path from 'node:path';
-import { type JsonValue, MultiMap } from '../../runtime/index.ts';
+import { type JsonValue, MultiMap } from '#runtime';
 import { commandText, testText } from './command-text.ts';
 import type {
   Archive,

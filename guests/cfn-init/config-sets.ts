@@ -1,6 +1,6 @@
 /** Which configs of `AWS::CloudFormation::Init` are applied, in which order. */
 
-import { isPlainMap } from '../commands/command-definition.ts';
+import { isPlainMap } from '#heat-bridge/commands/command-definition.ts';
 import { configError } from './config.ts';
 
 const maxConfigs = 256;

@@ -1,7 +1,7 @@
 /** The bytes and the mode of a file as metadata writes them. */
 
-import { writeJson } from '../../runtime/index.ts';
-import { isPlainMap } from '../commands/command-definition.ts';
+import { isPlainMap } from '#heat-bridge/commands/command-definition.ts';
+import { writeJson } from '#runtime';
 import { configError } from './config.ts';
 import type { ContentBudget } from './content-budget.ts';
 import { requireText } from './forms.ts';

@@ -1,7 +1,7 @@
 /** The forms of what stands in a config: everything else is refused before a minion sees it. */
 
 import path from 'node:path';
-import { isPlainMap } from '../commands/command-definition.ts';
+import { isPlainMap } from '#heat-bridge/commands/command-definition.ts';
 import { configError } from './config.ts';
 
 const packageForm = /^[A-Za-z0-9][A-Za-z0-9.+_:-]{0,199}$/;

@@ -3,9 +3,9 @@
  * writes it in the catalog; parameters are values in it, and never code, paths or names.
  */
 
-import { catalogError, isPlainMap } from '../commands/command-definition.ts';
-import type { Parameters } from '../commands/parameters.ts';
-import { BridgeError } from '../errors.ts';
+import { catalogError, isPlainMap } from '#heat-bridge/commands/command-definition.ts';
+import type { Parameters } from '#heat-bridge/commands/parameters.ts';
+import { BridgeError } from '#heat-bridge/errors.ts';
 import { compileStates } from './compile-states.ts';
 import type {
   Archive,

@@ -3,7 +3,7 @@
  * Values are data: what they contain is never read as a template again.
  */
 
-import { isPlainMap } from '../commands/command-definition.ts';
+import { isPlainMap } from '#heat-bridge/commands/command-definition.ts';
 import { configError } from './config.ts';
 import type { ContentBudget } from './content-budget.ts';
 

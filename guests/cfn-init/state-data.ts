@@ -3,7 +3,7 @@
  * that somebody else wrote is an argument of a state, never a key, a requisite or an id.
  */
 
-import type { JsonValue } from '../../runtime/index.ts';
+import type { JsonValue } from '#runtime';
 import { configError, configLimits } from './config.ts';
 
 /** States by id, in Salt's own form. */

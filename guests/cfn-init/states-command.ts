@@ -1,10 +1,10 @@
 /** A command that applies states which were compiled before it was called. */
 
-import type { JsonValue } from '../../runtime/index.ts';
-import type { CompiledCommand } from '../commands/command-catalog.ts';
-import { type CommandDefinition, isPlainMap } from '../commands/command-definition.ts';
-import type { Parameters } from '../commands/parameters.ts';
-import { BridgeError } from '../errors.ts';
+import type { CompiledCommand } from '#heat-bridge/commands/command-catalog.ts';
+import { type CommandDefinition, isPlainMap } from '#heat-bridge/commands/command-definition.ts';
+import type { Parameters } from '#heat-bridge/commands/parameters.ts';
+import { BridgeError } from '#heat-bridge/errors.ts';
+import type { JsonValue } from '#runtime';
 import type { CompiledStates } from './state-data.ts';
 import { applyStatesCall, problemOfStates, statesFunction, statesKey } from './state-run.ts';
 

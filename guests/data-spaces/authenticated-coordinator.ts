@@ -4,8 +4,8 @@
  */
 
 import { createHmac, timingSafeEqual } from 'node:crypto';
-import { RepeatedWarnings } from '../../runtime/index.ts';
-import { BridgeError } from '../errors.ts';
+import { BridgeError } from '#heat-bridge/errors.ts';
+import { RepeatedWarnings } from '#runtime';
 import type { CoordinatedValue, Coordinator } from './coordinator.ts';
 
 const macLength = 32;

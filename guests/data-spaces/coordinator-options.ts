@@ -4,13 +4,13 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { TUnsafe } from 'typebox';
 import Type from 'typebox';
-import type { ExtensionHost, SharedArea } from '../../master/index.ts';
-import { BridgeOptionsError } from '../options.ts';
+import { BridgeOptionsError } from '#heat-bridge/options.ts';
+import type { ExtensionHost, SharedArea } from '#master';
+import { openSealedKey } from '../metadata-agent/sealed-key.ts';
 import { authenticateValues } from './authenticated-coordinator.ts';
 import { type Coordinator, createStoreCoordinator } from './coordinator.ts';
 import { createEtcdCoordinator } from './etcd-coordinator.ts';
 import { type EtcdAccess, EtcdGateway } from './etcd-gateway.ts';
-import { openSealedKey } from './sealed-key.ts';
 import { type ZookeeperAccess, ZookeeperCoordinator } from './zookeeper-coordinator.ts';
 
 const strict = { additionalProperties: false };

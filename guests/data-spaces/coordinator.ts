@@ -1,7 +1,7 @@
 /** Where the values of data spaces are kept: one interface, and its implementation in the store. */
 
-import { type SharedArea, StoreError } from '../../master/index.ts';
-import { BridgeError } from '../errors.ts';
+import { BridgeError } from '#heat-bridge/errors.ts';
+import { type SharedArea, StoreError } from '#master';
 
 /** A value as it is kept. */
 export interface CoordinatedValue {

@@ -1,8 +1,9 @@
 /** Interfaces to data spaces: for programs, at the local socket, with audit records. */
 
 import Type from 'typebox';
-import { extensionMethod, type RpcTable } from '../../master/index.ts';
+import { extensionMethod, type RpcTable } from '#master';
 import type { StackOwner } from '../deployments/stacks-api.ts';
+import { readersByKey, splitKey, writtenKeys } from '../templates/roles.ts';
 import {
   type DataSpaceInfo,
   type DataSpaceRegistration,
@@ -11,7 +12,6 @@ import {
   parseDataSpace,
 } from './data-spaces.ts';
 import type { DataValues } from './data-values.ts';
-import { readersByKey, splitKey, writtenKeys } from './roles.ts';
 
 /** A value of a data space, without the value itself. */
 interface DataKeyInfo {

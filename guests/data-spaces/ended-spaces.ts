@@ -1,8 +1,8 @@
 /** Data spaces that have ended, until their values are forgotten where they are kept. */
 
-import type { SharedArea, StateOperation } from '../../master/index.ts';
-import { sleepUntilAborted } from '../../runtime/index.ts';
-import { BridgeError } from '../errors.ts';
+import { BridgeError } from '#heat-bridge/errors.ts';
+import type { SharedArea, StateOperation } from '#master';
+import { sleepUntilAborted } from '#runtime';
 
 export interface EndedSpacesOptions {
   readonly state: Pick<SharedArea, 'list' | 'write'>;

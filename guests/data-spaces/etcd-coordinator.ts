@@ -1,11 +1,6 @@
 /** Values of data spaces in etcd. */
 
-import {
-  RepeatedWarnings,
-  retryDelayMs,
-  Semaphore,
-  sleepUntilAborted,
-} from '../../runtime/index.ts';
+import { RepeatedWarnings, retryDelayMs, Semaphore, sleepUntilAborted } from '#runtime';
 import { ChangeListeners, type Coordinator, unavailableError } from './coordinator.ts';
 import { type EtcdAnswer, type EtcdGateway, isMap } from './etcd-gateway.ts';
 

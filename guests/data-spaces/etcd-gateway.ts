@@ -2,7 +2,7 @@
 
 import http, { type IncomingMessage } from 'node:http';
 import https from 'node:https';
-import { timeLimit, tryParseJson } from '../../runtime/index.ts';
+import { timeLimit, tryParseJson } from '#runtime';
 
 /** What a connection needs that is read from files. */
 export interface EtcdAccess {

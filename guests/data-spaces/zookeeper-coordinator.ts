@@ -1,6 +1,6 @@
 /** Values of data spaces in ZooKeeper. */
 
-import { inTime, RepeatedWarnings, retryDelayMs, sleepUntilAborted } from '../../runtime/index.ts';
+import { inTime, RepeatedWarnings, retryDelayMs, sleepUntilAborted } from '#runtime';
 import { ChangeListeners, type Coordinator, unavailableError } from './coordinator.ts';
 import {
   ZookeeperConnection,

@@ -6,22 +6,22 @@
 import { createHash } from 'node:crypto';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
-import { writeJson } from '../../runtime/index.ts';
-import { createStatesCommand } from '../cfn-init/states-command.ts';
-import { Catalog, type CompiledCommand } from '../commands/command-catalog.ts';
+import { Catalog, type CompiledCommand } from '#heat-bridge/commands/command-catalog.ts';
 import {
   type CommandDefinition,
   catalogError,
   checkCatalogEntry,
   isPlainMap,
   type JsonSchema,
-} from '../commands/command-definition.ts';
+} from '#heat-bridge/commands/command-definition.ts';
 import {
   type CompiledParameters,
   compileParameters,
   findTextProblem,
-} from '../commands/parameters.ts';
-import { BridgeError } from '../errors.ts';
+} from '#heat-bridge/commands/parameters.ts';
+import { BridgeError } from '#heat-bridge/errors.ts';
+import { writeJson } from '#runtime';
+import { createStatesCommand } from '../cfn-init/states-command.ts';
 import {
   appliesStates,
   type CodeEntry,

@@ -1,12 +1,12 @@
 /** What the groups of software configs whose config is code have a minion do. */
 
+import { isPlainMap } from '#heat-bridge/commands/command-definition.ts';
+import type { Parameters } from '#heat-bridge/commands/parameters.ts';
 import { compileStates } from '../cfn-init/compile-states.ts';
 import { configError } from '../cfn-init/config.ts';
 import { initKey } from '../cfn-init/config-sets.ts';
 import { parseInitMetadata } from '../cfn-init/init-metadata.ts';
 import { statesParameters } from '../cfn-init/states-command.ts';
-import { isPlainMap } from '../commands/command-definition.ts';
-import type { Parameters } from '../commands/parameters.ts';
 import { maxConfigDepth, readConfigJson } from './config-json.ts';
 import { slsWithInputs } from './inline-sls.ts';
 import { jsonFiles } from './json-files.ts';

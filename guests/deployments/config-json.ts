@@ -1,6 +1,6 @@
 /** JSON of templates, bounded in depth: whoever walks through it calls itself for each level. */
 
-import { type JsonValue, readJson } from '../../runtime/index.ts';
+import { type JsonValue, readJson } from '#runtime';
 
 /** Levels of lists and maps that a config or an input has. */
 export const maxConfigDepth = 64;

@@ -1,11 +1,11 @@
 /** What Heat is told of a deployment: standard output, standard error, status code and outputs. */
 
-import type { WireValue } from '../../minion-protocol/index.ts';
-import { writeJson } from '../../runtime/index.ts';
+import { isPlainMap } from '#heat-bridge/commands/command-definition.ts';
+import type { CommandOutcome, CommandResult } from '#heat-bridge/commands/command-request.ts';
+import type { WireValue } from '#minion-protocol';
+import { writeJson } from '#runtime';
 import { reportOfStates } from '../cfn-init/state-run.ts';
 import { labelsOf } from '../cfn-init/states-command.ts';
-import { isPlainMap } from '../commands/command-definition.ts';
-import type { CommandOutcome, CommandResult } from '../commands/command-request.ts';
 import type { DeploymentSignal } from './metadata.ts';
 import type { DeploymentCall } from './resolved-call.ts';
 import { readScriptOutput } from './script-wrapper.ts';

@@ -1,8 +1,8 @@
 /** What is counted of deployments, for `/metrics`. */
 
-import type { MetricFamily } from '../../master/index.ts';
-import { familyOf } from '../bridge-module.ts';
-import type { DeliveryOutcome } from '../signals/transports.ts';
+import { familyOf } from '#heat-bridge/bridge-module.ts';
+import type { DeliveryOutcome } from '#heat-bridge/signals/transports.ts';
+import type { MetricFamily } from '#master';
 import type { DeploymentEnd } from './deployment-answer.ts';
 import type { DeploymentRecord } from './deployment-records.ts';
 import type { ServerStatus } from './server-worker.ts';

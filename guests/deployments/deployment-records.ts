@@ -1,6 +1,6 @@
 /** What is known of each deployment: durable before anything runs, and kept after its end. */
 
-import type { SharedArea, StateChange, StateOperation } from '../../master/index.ts';
+import type { SharedArea, StateChange, StateOperation } from '#master';
 import type { DeploymentEnd } from './deployment-answer.ts';
 import type { Deployment, DeploymentAction } from './metadata.ts';
 import type { DeploymentCall } from './resolved-call.ts';

@@ -1,12 +1,12 @@
 /** Runs what a deployment asks for, once: also where the master was killed meanwhile. */
 
 import { hash } from 'node:crypto';
-import type { Subject } from '../../acl/index.ts';
-import type { ExtensionHost } from '../../master/index.ts';
-import { Semaphore } from '../../runtime/index.ts';
-import type { CommandHandle } from '../commands/command-request.ts';
-import type { CommandRunner } from '../commands/command-runner.ts';
-import { BridgeError, type BridgeErrorCode } from '../errors.ts';
+import type { Subject } from '#acl';
+import type { CommandHandle } from '#heat-bridge/commands/command-request.ts';
+import type { CommandRunner } from '#heat-bridge/commands/command-runner.ts';
+import { BridgeError, type BridgeErrorCode } from '#heat-bridge/errors.ts';
+import type { ExtensionHost } from '#master';
+import { Semaphore } from '#runtime';
 import { type DeploymentResult, failedResult, resultOfRun } from './deployment-answer.ts';
 import type { DeploymentRecord, DeploymentRecords } from './deployment-records.ts';
 import type { DeploymentCall } from './resolved-call.ts';

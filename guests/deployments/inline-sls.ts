@@ -1,7 +1,7 @@
 /** Inline SLS with its inputs. No function of Salt's takes pillar beside it, so they are put before it. */
 
-import type { Parameters } from '../commands/parameters.ts';
-import { BridgeError } from '../errors.ts';
+import type { Parameters } from '#heat-bridge/commands/parameters.ts';
+import { BridgeError } from '#heat-bridge/errors.ts';
 
 /**
  * SLS whose `pillar` has the inputs as well. They are in base64, which is text to Jinja and nothing

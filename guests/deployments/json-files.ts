@@ -1,10 +1,10 @@
 /** The groups hiera and json-file: data that is written to files of the minion. */
 
-import { writeJson } from '../../runtime/index.ts';
+import { isPlainMap } from '#heat-bridge/commands/command-definition.ts';
+import { writeJson } from '#runtime';
 import type { Config, ConfigFile } from '../cfn-init/config.ts';
 import { configError } from '../cfn-init/config.ts';
 import { requireMap, requirePath, requireTexts } from '../cfn-init/forms.ts';
-import { isPlainMap } from '../commands/command-definition.ts';
 import { readConfigJson } from './config-json.ts';
 import type { Deployment } from './metadata.ts';
 

@@ -1,9 +1,9 @@
 /** Tokens of Keystone's, each for one registered stack alone. */
 
 import { hash } from 'node:crypto';
-import { logInBody } from '../../master/index.ts';
-import type { HttpResult, OutgoingRequest } from '../../runtime/index.ts';
-import { publicServiceUrl, requestToken } from '../signals/transports.ts';
+import { publicServiceUrl, requestToken } from '#heat-bridge/signals/transports.ts';
+import { logInBody } from '#master';
+import type { HttpResult, OutgoingRequest } from '#runtime';
 import type { OwnerLogin, ServerLogin } from './stacks.ts';
 
 /** Sends a request to a listed service. */

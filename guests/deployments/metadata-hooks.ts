@@ -4,9 +4,9 @@
  * ran say what was there before, so that nothing else has to be remembered.
  */
 
+import { isPlainMap } from '#heat-bridge/commands/command-definition.ts';
+import { jsonDigest } from '#heat-bridge/commands/idempotency-keys.ts';
 import { initKey } from '../cfn-init/config-sets.ts';
-import { isPlainMap } from '../commands/command-definition.ts';
-import { jsonDigest } from '../commands/idempotency-keys.ts';
 import type { DeploymentRecord } from './deployment-records.ts';
 import {
   boundedConfig,

@@ -3,9 +3,9 @@
 import { createHash } from 'node:crypto';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
-import { type JsonValue, tryParseJson } from '../../runtime/index.ts';
-import { isPlainMap } from '../commands/command-definition.ts';
-import type { Credentials } from '../signals/destination.ts';
+import { isPlainMap } from '#heat-bridge/commands/command-definition.ts';
+import type { Credentials } from '#heat-bridge/signals/destination.ts';
+import { type JsonValue, tryParseJson } from '#runtime';
 import { cutNesting, isNestedDeeper, maxConfigDepth } from './config-json.ts';
 
 /** How the result of a deployment reaches Heat. */

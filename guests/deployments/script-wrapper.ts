@@ -1,7 +1,7 @@
 /** Scripts as Heat's agents run them: inputs in the environment, outputs from files. */
 
 import { randomBytes } from 'node:crypto';
-import { type JsonValue, writeJson } from '../../runtime/index.ts';
+import { type JsonValue, writeJson } from '#runtime';
 
 const outputName = /^[A-Za-z_][A-Za-z0-9_.-]{0,127}$/;
 const maxOutputBytes = 65_536;

@@ -1,9 +1,9 @@
 /** Follows one server: reads its metadata, runs what is new, and tells Heat the results. */
 
 import type { Logger } from 'pino';
-import type { Subject } from '../../acl/index.ts';
-import { type RetryDelays, retryDelayMs, sleepUntilAborted } from '../../runtime/index.ts';
-import type { DeliveryOutcome } from '../signals/transports.ts';
+import type { Subject } from '#acl';
+import type { DeliveryOutcome } from '#heat-bridge/signals/transports.ts';
+import { type RetryDelays, retryDelayMs, sleepUntilAborted } from '#runtime';
 import { answerBody, type DeploymentResult, failedResult } from './deployment-answer.ts';
 import type { DeploymentRecord, DeploymentRecords } from './deployment-records.ts';
 import type { Deployment, ServerMetadata, UnreadableDeployment } from './metadata.ts';

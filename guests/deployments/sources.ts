@@ -3,10 +3,10 @@
 import { createHmac } from 'node:crypto';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
-import type { HttpResult, OutgoingRequest } from '../../runtime/index.ts';
-import { tryParseJson } from '../../runtime/index.ts';
-import { isPlainMap } from '../commands/command-definition.ts';
-import { errorTextOf, zaqarClientId } from '../signals/transports.ts';
+import { isPlainMap } from '#heat-bridge/commands/command-definition.ts';
+import { errorTextOf, zaqarClientId } from '#heat-bridge/signals/transports.ts';
+import type { HttpResult, OutgoingRequest } from '#runtime';
+import { tryParseJson } from '#runtime';
 import type { Ask, StackLogins } from './logins.ts';
 import { parseServerMetadata, type ServerMetadata } from './metadata.ts';
 import type { CollectConfig, OwnerLogin } from './stacks.ts';

@@ -3,12 +3,12 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
-import { AuthorizationError, actorOf, type ExtensionHost } from '../../master/index.ts';
-import { BridgeError } from '../errors.ts';
-import type { HttpServerContext } from '../http/http-server-context.ts';
-import { describeRoute, type RouteOperation } from '../http/route-schema.ts';
-import { resolveProject } from '../keystone.ts';
-import { ownerNameOf, tokenHolderOf } from '../signals/signal-routes.ts';
+import { BridgeError } from '#heat-bridge/errors.ts';
+import type { HttpServerContext } from '#heat-bridge/http/http-server-context.ts';
+import { describeRoute, type RouteOperation } from '#heat-bridge/http/route-schema.ts';
+import { resolveProject } from '#heat-bridge/keystone.ts';
+import { ownerNameOf, tokenHolderOf } from '#heat-bridge/signals/signal-routes.ts';
+import { AuthorizationError, actorOf, type ExtensionHost } from '#master';
 import type { DeploymentsModule } from './open-deployments.ts';
 import {
   parseStackRegistration,

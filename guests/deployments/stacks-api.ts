@@ -1,7 +1,7 @@
 /** Interfaces to registered stacks: for programs, at the local socket, with audit records. */
 
 import Type from 'typebox';
-import { extensionMethod, type RpcTable } from '../../master/index.ts';
+import { extensionMethod, type RpcTable } from '#master';
 import type { DeploymentEnd } from './deployment-answer.ts';
 import type { DeploymentRecord } from './deployment-records.ts';
 import type { ServerStatus } from './server-worker.ts';

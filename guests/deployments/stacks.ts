@@ -4,11 +4,11 @@ import { randomUUID } from 'node:crypto';
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
-import type { Subject } from '../../acl/index.ts';
-import type { SharedArea, StateChange, StateOperation } from '../../master/index.ts';
-import { KeyedMutex, originOf } from '../../runtime/index.ts';
-import { BridgeError } from '../errors.ts';
-import { SharedNames } from '../shared-names.ts';
+import type { Subject } from '#acl';
+import { BridgeError } from '#heat-bridge/errors.ts';
+import { SharedNames } from '#heat-bridge/shared-names.ts';
+import type { SharedArea, StateChange, StateOperation } from '#master';
+import { KeyedMutex, originOf } from '#runtime';
 
 const strict = { additionalProperties: false };
 const Text = Type.String({ minLength: 1, maxLength: 4096 });

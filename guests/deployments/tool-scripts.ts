@@ -1,10 +1,10 @@
 /** Puppet, Ansible, Chef and os-apply-config, run on the minion as the hooks of heat-agents run them. */
 
-import { writeJson } from '../../runtime/index.ts';
+import { isPlainMap } from '#heat-bridge/commands/command-definition.ts';
+import type { Parameters } from '#heat-bridge/commands/parameters.ts';
+import { quoteForShell } from '#heat-bridge/shell-text.ts';
+import { writeJson } from '#runtime';
 import { configError } from '../cfn-init/config.ts';
-import { isPlainMap } from '../commands/command-definition.ts';
-import type { Parameters } from '../commands/parameters.ts';
-import { quoteForShell } from '../shell-text.ts';
 import { readConfigJson } from './config-json.ts';
 import type { Deployment } from './metadata.ts';
 import { wrapProgram } from './script-wrapper.ts';

@@ -1,12 +1,12 @@
 /** Claims and reports of machines that a metadata agent has found out. */
 
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import { relayedAddress } from '../../minion-protocol/index.ts';
-import { tryParseJson } from '../../runtime/index.ts';
-import { claimOperation, failureOperation } from '../enroll/enrolment-routes.ts';
-import { type MachineRequests, machineBodyLimit } from '../enroll/machine-requests.ts';
+import { claimOperation, failureOperation } from '#heat-bridge/enroll/enrolment-routes.ts';
+import { type MachineRequests, machineBodyLimit } from '#heat-bridge/enroll/machine-requests.ts';
+import { relayedAddress } from '#minion-protocol';
+import { tryParseJson } from '#runtime';
+import { textOf } from '../guest-requests.ts';
 import type { IdentifiedInstance } from './agent-credentials.ts';
-import { textOf } from './guest-requests.ts';
 
 /**
  * `POST guest/enroll/claim` and `POST guest/enroll/failure`: the ticket must be good for the

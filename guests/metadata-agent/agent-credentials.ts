@@ -4,8 +4,8 @@
  */
 
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
-import { AuthenticationError } from '../../master/index.ts';
-import { BridgeError } from '../errors.ts';
+import { BridgeError } from '#heat-bridge/errors.ts';
+import { AuthenticationError } from '#master';
 
 /** An instance that an agent has found out. */
 export interface AgentInstance {

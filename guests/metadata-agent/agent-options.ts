@@ -8,15 +8,15 @@ import type { Static } from 'typebox';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
 import { parse } from 'yaml';
+import { BridgeError } from '#heat-bridge/errors.ts';
+import { parseKeystoneOptions } from '#heat-bridge/keystone.ts';
 import {
   createDnsResolver,
   createHttpClient,
   parseAllowedEndpoints,
   readEndpoint,
   tryParseJson,
-} from '../../runtime/index.ts';
-import { BridgeError } from '../errors.ts';
-import { parseKeystoneOptions } from '../keystone.ts';
+} from '#runtime';
 import type { AgentInstance } from './agent-credentials.ts';
 import { CloudReader } from './cloud-reader.ts';
 import {

@@ -3,11 +3,11 @@
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
-import { logInBody } from '../../master/index.ts';
-import type { HttpResult, OutgoingRequest } from '../../runtime/index.ts';
-import { tryParseJson } from '../../runtime/index.ts';
-import type { KeystoneOptions } from '../keystone.ts';
-import { requestToken } from '../signals/transports.ts';
+import type { KeystoneOptions } from '#heat-bridge/keystone.ts';
+import { requestToken } from '#heat-bridge/signals/transports.ts';
+import { logInBody } from '#master';
+import type { HttpResult, OutgoingRequest } from '#runtime';
+import { tryParseJson } from '#runtime';
 
 /** An instance as Nova lists it. Of one in a cell that is down only ids are known. */
 export interface CloudServer {

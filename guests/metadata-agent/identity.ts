@@ -6,9 +6,9 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import Type from 'typebox';
-import { type AuditBursts, AuthenticationError, TokenBuckets } from '../../master/index.ts';
-import { Budget, KeyedMutex, Semaphore } from '../../runtime/index.ts';
-import { describeRoute } from '../http/route-schema.ts';
+import { describeRoute } from '#heat-bridge/http/route-schema.ts';
+import { type AuditBursts, AuthenticationError, TokenBuckets } from '#master';
+import { Budget, KeyedMutex, Semaphore } from '#runtime';
 import { type IdentifiedInstance, unknownInstance } from './agent-credentials.ts';
 import type { CloudReader } from './cloud-reader.ts';
 import { type IdentityRule, matchesRule } from './identity-rules.ts';

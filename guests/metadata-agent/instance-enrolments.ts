@@ -3,11 +3,11 @@
  * one. The answer is the same until its ticket is used, and there is none from then on.
  */
 
-import type { SharedArea } from '../../master/index.ts';
-import { KeyedMutex } from '../../runtime/index.ts';
-import type { Enrolment, EnrolRequest } from '../enroll/enrolment.ts';
-import type { EnrolmentModule } from '../enroll/open-enrolment.ts';
-import { BridgeError } from '../errors.ts';
+import type { Enrolment, EnrolRequest } from '#heat-bridge/enroll/enrolment.ts';
+import type { EnrolmentModule } from '#heat-bridge/enroll/open-enrolment.ts';
+import { BridgeError } from '#heat-bridge/errors.ts';
+import type { SharedArea } from '#master';
+import { KeyedMutex } from '#runtime';
 
 /** An instance, and the minion that it is to become. */
 export interface InstanceRequest

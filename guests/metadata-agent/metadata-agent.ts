@@ -10,7 +10,7 @@ import http, { type IncomingMessage, type ServerResponse } from 'node:http';
 import https from 'node:https';
 import { isIP, type Server, type Socket } from 'node:net';
 import type { Logger } from 'pino';
-import { listenPrivately, RepeatedWarnings } from '../../runtime/index.ts';
+import { listenPrivately, RepeatedWarnings } from '#runtime';
 import {
   type AgentInstance,
   agentHeader,

@@ -7,8 +7,8 @@
 import { rm } from 'node:fs/promises';
 import net, { type Socket } from 'node:net';
 import type { Logger } from 'pino';
-import { awaitProxyHeader, encodeProxyHeader } from '../../minion-protocol/index.ts';
-import { listenPrivately, RecentAnswers, RepeatedWarnings } from '../../runtime/index.ts';
+import { awaitProxyHeader, encodeProxyHeader } from '#minion-protocol';
+import { listenPrivately, RecentAnswers, RepeatedWarnings } from '#runtime';
 import type { AgentInstance } from './agent-credentials.ts';
 import type { FindInstance, FindNetworks } from './metadata-agent.ts';
 import {

@@ -1,7 +1,7 @@
 /** Keys that the bridge makes for itself, once. */
 
 import { randomBytes } from 'node:crypto';
-import type { StateArea } from '../../master/index.ts';
+import type { StateArea } from '#master';
 
 /** With the key that a process before this one made; sealed in the store. @throws StoreError */
 export async function openSealedKey(

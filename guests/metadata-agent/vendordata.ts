@@ -9,17 +9,17 @@ import type { Logger } from 'pino';
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
-import { mayCallCommand } from '../../acl/index.ts';
+import { mayCallCommand } from '#acl';
+import { BridgeError } from '#heat-bridge/errors.ts';
+import type { HttpServerContext } from '#heat-bridge/http/http-server-context.ts';
+import { describeRoute } from '#heat-bridge/http/route-schema.ts';
 import {
   AuthenticationError,
   AuthorizationError,
   actorOf,
   type ExtensionHost,
   TokenBuckets,
-} from '../../master/index.ts';
-import { BridgeError } from '../errors.ts';
-import type { HttpServerContext } from '../http/http-server-context.ts';
-import { describeRoute } from '../http/route-schema.ts';
+} from '#master';
 import type { InstanceEnrolments, InstanceRequest } from './instance-enrolments.ts';
 
 /** See the section `bridge: guests: vendordata:`. */

@@ -3,8 +3,8 @@
  * may say is one call of one script; everything else is refused with the error code of the agent.
  */
 
-import { tryParseJson } from '../../runtime/index.ts';
-import { isPlainMap } from '../commands/command-definition.ts';
+import { isPlainMap } from '#heat-bridge/commands/command-definition.ts';
+import { tryParseJson } from '#runtime';
 import { isNestedDeeper } from '../deployments/config-json.ts';
 
 /** Codes of results [murano-agent common/messaging]. */

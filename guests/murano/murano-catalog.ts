@@ -3,8 +3,12 @@
 import { createHash } from 'node:crypto';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
-import type { Catalog } from '../commands/command-catalog.ts';
-import { catalogError, checkCatalogEntry, isPlainMap } from '../commands/command-definition.ts';
+import type { Catalog } from '#heat-bridge/commands/command-catalog.ts';
+import {
+  catalogError,
+  checkCatalogEntry,
+  isPlainMap,
+} from '#heat-bridge/commands/command-definition.ts';
 import { ExecutionPlanError, errorCodes, type ScriptCall } from './execution-plan.ts';
 
 /** An entry point, and the command that stands for it. */

@@ -4,11 +4,14 @@ import type { FastifyInstance } from 'fastify';
 import type { Static } from 'typebox';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
-import type { ExtensionHost } from '../../master/index.ts';
-import { createCallerResolver, type HttpServerContext } from '../http/http-server-context.ts';
-import { describeRoute, parseBody, type RouteOperation } from '../http/route-schema.ts';
-import { resolveProject } from '../keystone.ts';
-import { ownerNameOf, tokenHolderOf } from '../signals/signal-routes.ts';
+import {
+  createCallerResolver,
+  type HttpServerContext,
+} from '#heat-bridge/http/http-server-context.ts';
+import { describeRoute, parseBody, type RouteOperation } from '#heat-bridge/http/route-schema.ts';
+import { resolveProject } from '#heat-bridge/keystone.ts';
+import { ownerNameOf, tokenHolderOf } from '#heat-bridge/signals/signal-routes.ts';
+import type { ExtensionHost } from '#master';
 import type { MuranoService } from './open-murano.ts';
 
 const Body = Type.Object(

@@ -4,13 +4,13 @@ import { createPublicKey, hash, type KeyObject, verify } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import Type from 'typebox';
-import { type ExtensionHost, StoreError } from '../../master/index.ts';
-import { Budget, KeyedMutex } from '../../runtime/index.ts';
-import type { CommandRequest } from '../commands/command-request.ts';
-import type { CommandRunner } from '../commands/command-runner.ts';
-import type { Parameters } from '../commands/parameters.ts';
-import { BridgeError, type BridgeErrorCode } from '../errors.ts';
-import { BridgeOptionsError, parseSection, type SectionProblem } from '../options.ts';
+import type { CommandRequest } from '#heat-bridge/commands/command-request.ts';
+import type { CommandRunner } from '#heat-bridge/commands/command-runner.ts';
+import type { Parameters } from '#heat-bridge/commands/parameters.ts';
+import { BridgeError, type BridgeErrorCode } from '#heat-bridge/errors.ts';
+import { BridgeOptionsError, parseSection, type SectionProblem } from '#heat-bridge/options.ts';
+import { type ExtensionHost, StoreError } from '#master';
+import { Budget, KeyedMutex } from '#runtime';
 import {
   type ExecutionPlan,
   ExecutionPlanError,

@@ -7,10 +7,10 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import type { FastifyInstance } from 'fastify';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
-import { AuthenticationError, TokenBuckets } from '../../master/index.ts';
-import { tryParseJson } from '../../runtime/index.ts';
-import { BridgeError } from '../errors.ts';
-import { describeRoute } from '../http/route-schema.ts';
+import { BridgeError } from '#heat-bridge/errors.ts';
+import { describeRoute } from '#heat-bridge/http/route-schema.ts';
+import { AuthenticationError, TokenBuckets } from '#master';
+import { tryParseJson } from '#runtime';
 
 /** Of all senders: they share one secret. */
 const rate = { perSecond: 20, burst: 200 };

@@ -2,11 +2,16 @@
 
 import { isIP } from 'node:net';
 import type { Logger } from 'pino';
-import { sleepUntilAborted } from '../../runtime/index.ts';
-import type { Enrolment } from '../enroll/enrolment.ts';
-import type { KnownEnrolments } from '../enroll/enrolment-repository.ts';
-import { BridgeError } from '../errors.ts';
-import type { CloudNetworks, CloudPort, CloudReader, CloudServer } from './cloud-reader.ts';
+import type { Enrolment } from '#heat-bridge/enroll/enrolment.ts';
+import type { KnownEnrolments } from '#heat-bridge/enroll/enrolment-repository.ts';
+import { BridgeError } from '#heat-bridge/errors.ts';
+import { sleepUntilAborted } from '#runtime';
+import type {
+  CloudNetworks,
+  CloudPort,
+  CloudReader,
+  CloudServer,
+} from '../metadata-agent/cloud-reader.ts';
 
 /** An address of a peer. */
 interface PeerAddress {

@@ -7,7 +7,7 @@ import type { TSchema } from 'typebox';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
 import { type Document, isMap, isNode, parseDocument, Scalar } from 'yaml';
-import { BridgeError } from '../errors.ts';
+import { BridgeError } from '#heat-bridge/errors.ts';
 import {
   findRoleProblems,
   keyOf,

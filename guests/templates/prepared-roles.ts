@@ -2,9 +2,9 @@
 
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
-import { BridgeError } from '../errors.ts';
+import { BridgeError } from '#heat-bridge/errors.ts';
+import type { DataSpaceRegistration } from '../data-spaces/data-spaces.ts';
 import type { CompiledTemplate, CompileOptions } from './compile-template.ts';
-import type { DataSpaceRegistration } from './data-spaces.ts';
 import { roleFields, roleNameSchema } from './roles.ts';
 
 /** What a template's machines are prepared from. */

@@ -1,6 +1,6 @@
 /** The picture of which role waits for which value of which other, as SVG. */
 
-import { escapeMarkup } from '../../runtime/index.ts';
+import { escapeMarkup } from '#runtime';
 import type { ValueFlow } from './compile-template.ts';
 
 // Pixels.

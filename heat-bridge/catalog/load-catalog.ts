@@ -5,8 +5,18 @@
 
 import { readFile } from 'node:fs/promises';
 import { isDeepStrictEqual } from 'node:util';
-import { parseYaml, placeOf, yamlLines } from '../../master/index.ts';
-import { listYamlFiles, type ValuePath } from '../../runtime/index.ts';
+import {
+  CodeCatalog,
+  type CodeDefinition,
+  parseCodeEntry,
+} from '#guests/deployments/code-catalog.ts';
+import {
+  MuranoCatalog,
+  type MuranoDefinition,
+  parseMuranoEntry,
+} from '#guests/murano/murano-catalog.ts';
+import { parseYaml, placeOf, yamlLines } from '#master';
+import { listYamlFiles, type ValuePath } from '#runtime';
 import { Catalog } from '../commands/command-catalog.ts';
 import {
   type CommandDefinition,
@@ -14,13 +24,7 @@ import {
   isPlainMap,
   parseCommandEntry,
 } from '../commands/command-definition.ts';
-import { CodeCatalog, type CodeDefinition, parseCodeEntry } from '../deployments/code-catalog.ts';
 import { BridgeError, CatalogError, type DefinitionMistake, describeMistake } from '../errors.ts';
-import {
-  MuranoCatalog,
-  type MuranoDefinition,
-  parseMuranoEntry,
-} from '../murano/murano-catalog.ts';
 import { compilePlan } from '../plans/plan-catalog.ts';
 import { type PlanDefinition, parsePlanEntry } from '../plans/plan-definition.ts';
 import { type LenientlyRead, readLeniently, valueAt } from '../read-leniently.ts';

@@ -9,10 +9,10 @@ import {
   type Reach,
   reachOf,
   type Subject,
-} from '../../acl/index.ts';
-import { type AuditRequester, actorOf, type ExtensionHost } from '../../master/index.ts';
-import { pythonStr, type WireValue } from '../../minion-protocol/index.ts';
-import type { Budget } from '../../runtime/index.ts';
+} from '#acl';
+import { type AuditRequester, actorOf, type ExtensionHost } from '#master';
+import { pythonStr, type WireValue } from '#minion-protocol';
+import type { Budget } from '#runtime';
 import { BridgeError } from '../errors.ts';
 import type { CompiledCommand } from './command-catalog.ts';
 import type { CommandCaller } from './command-request.ts';

@@ -9,8 +9,8 @@ import {
   type SharedArea,
   type StateOperation,
   writeMarkedJson,
-} from '../../master/index.ts';
-import { inMilliseconds } from '../../runtime/index.ts';
+} from '#master';
+import { inMilliseconds } from '#runtime';
 import { RunUpdates } from './run-updates.ts';
 import type { TrackedRun } from './tracked-run.ts';
 

@@ -11,8 +11,8 @@ import {
   type ReactionOutcome,
   type ReactionResult,
   type RpcTable,
-} from '../../master/index.ts';
-import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
+} from '#master';
+import type { WireMap, WireValue } from '#minion-protocol';
 import { BridgeError, type BridgeErrorCode } from '../errors.ts';
 import { callableCommands } from './callers.ts';
 import { type Catalog, type CommandInfo, describeCommand } from './command-catalog.ts';

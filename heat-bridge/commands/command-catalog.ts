@@ -1,13 +1,13 @@
 /** Validates and compiles the definitions of commands, and finds them by name. */
 
-import type { JsonValue } from '../../runtime/index.ts';
-import { compileInstall } from '../cfn-init/install-definition.ts';
+import { compileInstall } from '#guests/cfn-init/install-definition.ts';
 import {
   applyStatesCall,
   problemOfStates,
   statesFunction,
   statesKey,
-} from '../cfn-init/state-run.ts';
+} from '#guests/cfn-init/state-run.ts';
+import type { JsonValue } from '#runtime';
 import { BridgeError } from '../errors.ts';
 import {
   type CommandDefinition,

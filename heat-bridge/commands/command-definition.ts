@@ -3,14 +3,14 @@
 import type { Static, TSchema } from 'typebox';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
-import type { WireValue } from '../../minion-protocol/index.ts';
+import type { WireValue } from '#minion-protocol';
 import {
   type JsonValue,
   type RenameScope,
   renameProblem,
   schemaMistakes,
   type ValuePath,
-} from '../../runtime/index.ts';
+} from '#runtime';
 import { type BridgeError, CatalogError } from '../errors.ts';
 
 /** A JSON Schema; see docs/bridge.md for the keywords that are known. */

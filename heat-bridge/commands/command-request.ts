@@ -1,8 +1,8 @@
 /** A call of a named command, and its results. */
 
-import type { Subject } from '../../acl/index.ts';
-import type { TargetRequest } from '../../master/index.ts';
-import type { WireValue } from '../../minion-protocol/index.ts';
+import type { Subject } from '#acl';
+import type { TargetRequest } from '#master';
+import type { WireValue } from '#minion-protocol';
 import type { Parameters } from './parameters.ts';
 
 /**

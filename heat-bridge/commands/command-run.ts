@@ -7,7 +7,7 @@ import {
   linkSignals,
   type MasterApi,
   type RunRequest,
-} from '../../master/index.ts';
+} from '#master';
 import type { CompiledCommand } from './command-catalog.ts';
 import type { MinionCall } from './command-definition.ts';
 import type {

@@ -13,8 +13,8 @@ import {
   StoreError,
   type TargetRequest,
   timeLimit,
-} from '../../master/index.ts';
-import { Budget, KeyedMutex } from '../../runtime/index.ts';
+} from '#master';
+import { Budget, KeyedMutex } from '#runtime';
 import { BridgeError } from '../errors.ts';
 import { resolveProject } from '../keystone.ts';
 import {

@@ -1,6 +1,6 @@
 /** What is known of a minion's function before anybody exposes it. */
 
-import { compileGlob } from '../../minion-protocol/index.ts';
+import { compileGlob } from '#minion-protocol';
 
 /**
  * Functions of Salt 3007's own modules that may be exposed without a word: they only read, or act

@@ -4,13 +4,8 @@
  */
 
 import { createHash } from 'node:crypto';
-import {
-  readMarkedJson,
-  type SharedArea,
-  type StateOperation,
-  writeMarkedJson,
-} from '../../master/index.ts';
-import { writeJson } from '../../runtime/index.ts';
+import { readMarkedJson, type SharedArea, type StateOperation, writeMarkedJson } from '#master';
+import { writeJson } from '#runtime';
 import { BridgeError } from '../errors.ts';
 
 /** Whose key it is, and for what. */

@@ -1,9 +1,9 @@
 /** Parameters of commands and plans: schemas, what texts may hold, mapping to keyword arguments. */
 
-import { compileJsonSchema, PolicyError, schemaKeywords } from '../../acl/index.ts';
-import { isPlainYamlText } from '../../master/index.ts';
-import { compileSearchPattern, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
-import { type JsonValue, nearestName, renameProblem, type ValuePath } from '../../runtime/index.ts';
+import { compileJsonSchema, PolicyError, schemaKeywords } from '#acl';
+import { isPlainYamlText } from '#master';
+import { compileSearchPattern, type WireMap, type WireValue } from '#minion-protocol';
+import { type JsonValue, nearestName, renameProblem, type ValuePath } from '#runtime';
 import { BridgeError, CatalogError } from '../errors.ts';
 import {
   type ArgumentSource,

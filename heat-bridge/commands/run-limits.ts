@@ -1,7 +1,7 @@
 /** How many runs of a command go on at a time, and which wait for those. */
 
 import Type from 'typebox';
-import type { BudgetLimits } from '../../runtime/index.ts';
+import type { BudgetLimits } from '#runtime';
 import { BridgeError } from '../errors.ts';
 import { parseSection } from '../options.ts';
 import type { CommandDefinition } from './command-definition.ts';

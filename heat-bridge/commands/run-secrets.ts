@@ -1,8 +1,8 @@
 /** Secret parameters of runs that go on: each minion has its own in its pillar, and in memory alone. */
 
 import { randomBytes } from 'node:crypto';
-import type { ExtPillar } from '../../master/index.ts';
-import type { WireMap } from '../../minion-protocol/index.ts';
+import type { ExtPillar } from '#master';
+import type { WireMap } from '#minion-protocol';
 import type { Parameters } from './parameters.ts';
 
 /** Where the minions of a run find what is secret. */

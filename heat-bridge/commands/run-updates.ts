@@ -1,9 +1,9 @@
 /** What runs tell while they go on, for whoever follows them at another member of the cluster. */
 
 import { hash } from 'node:crypto';
-import { readMarkedJson, type SharedArea, writeMarkedJson } from '../../master/index.ts';
-import type { WireMap } from '../../minion-protocol/index.ts';
-import { inMilliseconds } from '../../runtime/index.ts';
+import { readMarkedJson, type SharedArea, writeMarkedJson } from '#master';
+import type { WireMap } from '#minion-protocol';
+import { inMilliseconds } from '#runtime';
 import type { TrackedRun } from './tracked-run.ts';
 
 /** Whoever follows a run asks for more so often: a message may be lost. */

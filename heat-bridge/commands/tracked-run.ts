@@ -1,7 +1,7 @@
 /** Runs of commands and plans as their followers see them, with all updates so far. */
 
 import { once } from 'node:events';
-import type { BudgetLimits } from '../../runtime/index.ts';
+import type { BudgetLimits } from '#runtime';
 import { BridgeError } from '../errors.ts';
 import type { ResolvedCaller } from './callers.ts';
 

@@ -1,8 +1,8 @@
 /** All enrolments: in memory, and in the state area of the bridge. */
 
 import { EventEmitter, on } from 'node:events';
-import type { SharedArea, StateChange, StateOperation } from '../../master/index.ts';
-import { MultiMap } from '../../runtime/index.ts';
+import type { SharedArea, StateChange, StateOperation } from '#master';
+import { MultiMap } from '#runtime';
 import { type Enrolment, type EnrolmentState, isLive } from './enrolment.ts';
 
 const prefix = 'enrolments';

@@ -2,7 +2,7 @@
 
 import type { TSchema, TUnsafe } from 'typebox';
 import Type from 'typebox';
-import { extensionMethod, extensionStream, type RpcTable } from '../../master/index.ts';
+import { extensionMethod, extensionStream, type RpcTable } from '#master';
 import type { EnrolRequest } from './enrolment.ts';
 import type { EnrollApi, KnownMinion } from './enrolment-service.ts';
 

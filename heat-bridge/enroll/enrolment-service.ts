@@ -2,18 +2,13 @@
 
 import { type KeyObject, randomBytes } from 'node:crypto';
 import { isIP } from 'node:net';
-import {
-  type KeyLifecycle,
-  type LinkedSignal,
-  linkSignals,
-  type StateOperation,
-} from '../../master/index.ts';
+import { type KeyLifecycle, type LinkedSignal, linkSignals, type StateOperation } from '#master';
 import {
   generateKeyPair,
   isRelayedAddress,
   type KeyPairText,
   parsePublicKey,
-} from '../../minion-protocol/index.ts';
+} from '#minion-protocol';
 import { BridgeError } from '../errors.ts';
 import type { SharedNames } from '../shared-names.ts';
 import {

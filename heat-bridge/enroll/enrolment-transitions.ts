@@ -8,7 +8,7 @@ import {
   type ExtensionHost,
   type KeyLifecycle,
   StoreError,
-} from '../../master/index.ts';
+} from '#master';
 import type { Enrolment } from './enrolment.ts';
 import type { EnrolmentRepository } from './enrolment-repository.ts';
 import type { UsedTickets } from './tickets.ts';

@@ -1,6 +1,6 @@
 /** An enrolment, and the request for one. */
 
-import { keyFingerprint } from '../../minion-protocol/index.ts';
+import { keyFingerprint } from '#minion-protocol';
 
 /** How a machine comes to an accepted key. */
 export type EnrolmentWay =

@@ -3,7 +3,7 @@
 import type { Static, TSchema, TUnsafe } from 'typebox';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
-import { AuthenticationError, TokenBuckets } from '../../master/index.ts';
+import { AuthenticationError, TokenBuckets } from '#master';
 import { BridgeError } from '../errors.ts';
 import type { Enrolment } from './enrolment.ts';
 import type { TicketClaimHandler } from './ticket-claims.ts';

@@ -8,8 +8,8 @@ import {
   type ExtensionHost,
   type KeyAcceptanceHook,
   type MasterConfig,
-} from '../../master/index.ts';
-import { makeDirectory } from '../../runtime/index.ts';
+} from '#master';
+import { makeDirectory } from '#runtime';
 import { type BridgeModule, familyOf } from '../bridge-module.ts';
 import { BridgeError } from '../errors.ts';
 import { parseSection } from '../options.ts';

@@ -1,6 +1,6 @@
 /** Requests of machines with a ticket: claims and reports. */
 
-import type { KeyAcceptanceHook, KeyLifecycle, OfferedKey } from '../../master/index.ts';
+import type { KeyAcceptanceHook, KeyLifecycle, OfferedKey } from '#master';
 import { BridgeError } from '../errors.ts';
 import { type Enrolment, fingerprintOf, tryParseFingerprint } from './enrolment.ts';
 import type { EnrolmentRepository } from './enrolment-repository.ts';

@@ -16,7 +16,7 @@ import {
 import { type FileHandle, open, readFile } from 'node:fs/promises';
 import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
-import { readTextIfPresent, writeFileAtomically } from '../../master/index.ts';
+import { readTextIfPresent, writeFileAtomically } from '#master';
 import { BridgeError } from '../errors.ts';
 import type { Enrolment } from './enrolment.ts';
 

@@ -2,7 +2,7 @@
 
 import { createHash, X509Certificate } from 'node:crypto';
 import { stringify } from 'yaml';
-import type { KeyPairText } from '../../minion-protocol/index.ts';
+import type { KeyPairText } from '#minion-protocol';
 import { BridgeError } from '../errors.ts';
 import { quoteForShell } from '../shell-text.ts';
 import type { EnrolRequest, MinionConfig, UserDataFormat } from './enrolment.ts';

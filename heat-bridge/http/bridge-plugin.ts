@@ -1,8 +1,8 @@
 /** `/bridge/v1` over HTTP: what all its routes have. */
 
 import type { FastifyInstance } from 'fastify';
-import { AuthenticationError, type RpcTable, TokenBuckets } from '../../master/index.ts';
-import { writeJson } from '../../runtime/index.ts';
+import { AuthenticationError, type RpcTable, TokenBuckets } from '#master';
+import { writeJson } from '#runtime';
 import type { BridgeModule } from '../bridge-module.ts';
 import { sendBridgeError } from '../errors.ts';
 import type { HttpServerContext } from './http-server-context.ts';

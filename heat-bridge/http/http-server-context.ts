@@ -2,9 +2,9 @@
 
 import type { IncomingMessage } from 'node:http';
 import type { FastifyRequest } from 'fastify';
-import { hasRules, mayCallCommand } from '../../acl/index.ts';
-import type { ExtensionHost } from '../../master/index.ts';
-import type { SendPool } from '../../runtime/index.ts';
+import { hasRules, mayCallCommand } from '#acl';
+import type { ExtensionHost } from '#master';
+import type { SendPool } from '#runtime';
 import { BridgeError } from '../errors.ts';
 
 /** The server's part of a request. */

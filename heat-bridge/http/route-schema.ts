@@ -3,7 +3,7 @@
 import type { FastifyContextConfig } from 'fastify';
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
-import { nearestName } from '../../runtime/index.ts';
+import { nearestName } from '#runtime';
 import { BridgeError } from '../errors.ts';
 
 /** As salt-api reads it from the `config` of a route. */

@@ -2,7 +2,7 @@
 
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
-import { toJson } from '../../master/index.ts';
+import { toJson } from '#master';
 
 /** The answer's schema. @param outcome - schema of the outcome */
 export function runStateSchema(outcome: TSchema): TSchema {

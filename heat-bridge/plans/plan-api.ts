@@ -1,13 +1,8 @@
 /** Interfaces to plans: for programs, and at the local socket. */
 
 import Type from 'typebox';
-import {
-  type ExtensionHost,
-  extensionMethod,
-  extensionStream,
-  type RpcTable,
-} from '../../master/index.ts';
-import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
+import { type ExtensionHost, extensionMethod, extensionStream, type RpcTable } from '#master';
+import type { WireMap, WireValue } from '#minion-protocol';
 import { callableCommands } from '../commands/callers.ts';
 import { ListParameters, rpcCallerOf } from '../commands/command-api.ts';
 import type { CommandCaller } from '../commands/command-request.ts';

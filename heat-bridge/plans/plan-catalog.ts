@@ -1,6 +1,6 @@
 /** Validates and compiles the definitions of plans, and finds them by name. */
 
-import type { JsonValue } from '../../runtime/index.ts';
+import type { JsonValue } from '#runtime';
 import type { Catalog, CompiledCommand } from '../commands/command-catalog.ts';
 import { catalogError, isPlainMap, type JsonSchema } from '../commands/command-definition.ts';
 import {

@@ -3,7 +3,7 @@
 import type { Static, TSchema } from 'typebox';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
-import type { JsonValue } from '../../runtime/index.ts';
+import type { JsonValue } from '#runtime';
 import {
   catalogError,
   catalogNameForm,

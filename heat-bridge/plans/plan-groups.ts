@@ -1,6 +1,6 @@
 /** The groups of a plan: given by the caller, or parts of others; and their validation. */
 
-import type { ExtensionHost, TargetBounds } from '../../master/index.ts';
+import type { ExtensionHost, TargetBounds } from '#master';
 import { deniedForTarget } from '../commands/callers.ts';
 import { catalogError } from '../commands/command-definition.ts';
 import { type CommandTarget, targetOf } from '../commands/command-request.ts';

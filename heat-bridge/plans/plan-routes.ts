@@ -4,7 +4,7 @@ import type { FastifyInstance } from 'fastify';
 import type { Static, TSchema } from 'typebox';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
-import { type ExtensionHost, toJson } from '../../master/index.ts';
+import { type ExtensionHost, toJson } from '#master';
 import { type RouteConfig, RunResultSchema } from '../commands/command-routes.ts';
 import type { Parameters } from '../commands/parameters.ts';
 import { BridgeError } from '../errors.ts';

@@ -1,7 +1,7 @@
 /** A run of a plan: schedules its steps, runs them as named commands, and rolls back. */
 
-import { type ExtensionHost, toJson } from '../../master/index.ts';
-import type { JsonValue } from '../../runtime/index.ts';
+import { type ExtensionHost, toJson } from '#master';
+import type { JsonValue } from '#runtime';
 import type { ResolvedCaller } from '../commands/callers.ts';
 import type { CommandHandle, CommandResult } from '../commands/command-request.ts';
 import type { CommandRunner, ResolvedCall } from '../commands/command-runner.ts';

@@ -2,7 +2,7 @@
 
 import { randomUUID } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
-import type { IntendedCall, Reach } from '../../acl/index.ts';
+import type { IntendedCall, Reach } from '#acl';
 import {
   type AuditEntry,
   actorOf,
@@ -12,8 +12,8 @@ import {
   StoreError,
   type TargetBounds,
   timeLimit,
-} from '../../master/index.ts';
-import { Budget, KeyedMutex } from '../../runtime/index.ts';
+} from '#master';
+import { Budget, KeyedMutex } from '#runtime';
 import {
   aclCallOf,
   acquireCaller,

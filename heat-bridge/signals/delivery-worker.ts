@@ -6,7 +6,7 @@ import {
   type RetryDelays,
   retryDelayMs,
   sleepUntilAborted,
-} from '../../runtime/index.ts';
+} from '#runtime';
 import { type Destination, secretsOf } from './destination.ts';
 import type { HandleInfo, HandleRegistry } from './handles.ts';
 import type { Outbox, OutboxRecord, PendingSignal, PendingSignals } from './outbox.ts';

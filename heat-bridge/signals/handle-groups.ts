@@ -2,7 +2,7 @@
 
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
-import { compileGlob } from '../../minion-protocol/index.ts';
+import { compileGlob } from '#minion-protocol';
 
 /** Groups of minions; who is in one of them may signal. */
 export interface HandleGroups {

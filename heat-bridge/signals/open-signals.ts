@@ -4,13 +4,8 @@
  */
 
 import Type from 'typebox';
-import {
-  type AuditRequester,
-  audited,
-  type ExtensionHost,
-  type MetricFamily,
-} from '../../master/index.ts';
-import type { BudgetLimits, RetryDelays } from '../../runtime/index.ts';
+import { type AuditRequester, audited, type ExtensionHost, type MetricFamily } from '#master';
+import type { BudgetLimits, RetryDelays } from '#runtime';
 import {
   type AllowedEndpoint,
   type ConfiguredEndpoint,
@@ -19,7 +14,7 @@ import {
   type HttpClient,
   parseAllowedEndpoints,
   readEndpoint,
-} from '../../runtime/index.ts';
+} from '#runtime';
 import { type BridgeModule, familyOf, figureOf } from '../bridge-module.ts';
 import { attemptEach, parseSection, parseSections } from '../options.ts';
 import { DeliveryWorker, OutboxDelivery } from './delivery-worker.ts';

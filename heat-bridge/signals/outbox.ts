@@ -7,8 +7,8 @@ import {
   type StateChange,
   type StateOperation,
   StoreError,
-} from '../../master/index.ts';
-import { parseJson, tryParseJson, writeJson } from '../../runtime/index.ts';
+} from '#master';
+import { parseJson, tryParseJson, writeJson } from '#runtime';
 import { BridgeError } from '../errors.ts';
 import type { HandleInfo } from './handles.ts';
 import type { Signal } from './transports.ts';

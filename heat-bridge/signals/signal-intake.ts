@@ -1,13 +1,9 @@
 /** Stores signals of minions in the outbox, and holds those without a handle. */
 
 import type { Logger } from 'pino';
-import type {
-  ExtensionHost,
-  SignalIntake as TakesSignals,
-  TriggerEvent,
-} from '../../master/index.ts';
-import type { WireMap } from '../../minion-protocol/index.ts';
-import { KeyedMutex } from '../../runtime/index.ts';
+import type { ExtensionHost, SignalIntake as TakesSignals, TriggerEvent } from '#master';
+import type { WireMap } from '#minion-protocol';
+import { KeyedMutex } from '#runtime';
 import type { Traces } from '../tracing.ts';
 import {
   type HandleInfo,

@@ -3,13 +3,8 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
-import type { Subject } from '../../acl/index.ts';
-import {
-  type AuditRequester,
-  AuthorizationError,
-  actorOf,
-  type ExtensionHost,
-} from '../../master/index.ts';
+import type { Subject } from '#acl';
+import { type AuditRequester, AuthorizationError, actorOf, type ExtensionHost } from '#master';
 import { BridgeError } from '../errors.ts';
 import type { HttpServerContext } from '../http/http-server-context.ts';
 import { describeRoute, type RouteOperation } from '../http/route-schema.ts';

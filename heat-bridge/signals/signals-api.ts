@@ -1,12 +1,7 @@
 /** Interfaces to handles and the outbox: for programs, at the local socket, with audit records. */
 
 import Type from 'typebox';
-import {
-  type AuditDetails,
-  type ExtensionHost,
-  extensionMethod,
-  type RpcTable,
-} from '../../master/index.ts';
+import { type AuditDetails, type ExtensionHost, extensionMethod, type RpcTable } from '#master';
 import { BridgeError } from '../errors.ts';
 import type { OutboxDelivery } from './delivery-worker.ts';
 import { groupTexts } from './handle-groups.ts';

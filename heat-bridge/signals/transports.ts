@@ -3,14 +3,9 @@
 import { createHmac, hash } from 'node:crypto';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
-import { logInBody, tokensUrl } from '../../master/index.ts';
-import { isWireMap, type WireValue } from '../../minion-protocol/index.ts';
-import {
-  type HttpResult,
-  type OutgoingRequest,
-  tryParseJson,
-  writeJson,
-} from '../../runtime/index.ts';
+import { logInBody, tokensUrl } from '#master';
+import { isWireMap, type WireValue } from '#minion-protocol';
+import { type HttpResult, type OutgoingRequest, tryParseJson, writeJson } from '#runtime';
 import type { Credentials, Destination, Transport } from './destination.ts';
 
 // What a guest says with a signal, as Heat takes it: read, bounded, and never trusted for its id.

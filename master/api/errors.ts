@@ -1,6 +1,6 @@
 /** The errors of the master's own work, each with a code that never changes its meaning. */
 
-import { SaltbridgeError } from '../../runtime/index.ts';
+import { SaltbridgeError } from '#runtime';
 
 /** What a code means to the person who meets it; `docs/errors.md` holds the same. */
 export interface ErrorEntry {

@@ -1,4 +1,4 @@
-import type { WireMap } from '../../minion-protocol/index.ts';
+import type { WireMap } from '#minion-protocol';
 
 /** An event as every reader sees it. */
 export interface MasterEvent {

@@ -1,6 +1,6 @@
 import type { TSchema } from 'typebox';
-import type { Subject } from '../../acl/index.ts';
-import type { WireValue } from '../../minion-protocol/index.ts';
+import type { Subject } from '#acl';
+import type { WireValue } from '#minion-protocol';
 import type { AuditRequester, MethodAudit } from './audit.ts';
 import type { TargetRequest } from './jobs.ts';
 import type { MasterApi } from './master-api.ts';

@@ -1,4 +1,4 @@
-import type { WireValue } from '../../minion-protocol/index.ts';
+import type { WireValue } from '#minion-protocol';
 
 /** Which function to run on the master. */
 export interface FunctionCall {

@@ -1,4 +1,4 @@
-import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
+import type { WireMap, WireValue } from '#minion-protocol';
 import type { Requested } from './audit.ts';
 
 /** A job, and how it is spread. */

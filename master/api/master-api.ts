@@ -3,9 +3,9 @@
  * socket to commands on the same host: both are this one interface.
  */
 
-import type { Explanation, PolicyRule } from '../../acl/index.ts';
-import type { FactMap, WireMap, WireValue } from '../../minion-protocol/index.ts';
-import type { BackupReceipt } from '../../store/index.ts';
+import type { Explanation, PolicyRule } from '#acl';
+import type { FactMap, WireMap, WireValue } from '#minion-protocol';
+import type { BackupReceipt } from '#store';
 import type { AuditRequester, Requested, StoredHead, WithRequester } from './audit.ts';
 import type { ClusterApi, ClusterStatus } from './cluster.ts';
 import type { Denial, MasterEvent, MetricFamily, ReloadReport } from './events.ts';

@@ -1,4 +1,4 @@
-import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
+import type { WireMap, WireValue } from '#minion-protocol';
 
 // Differences between two pillars.
 

@@ -1,5 +1,5 @@
-import type { RuleOrigin } from '../../acl/index.ts';
-import type { WireValue } from '../../minion-protocol/index.ts';
+import type { RuleOrigin } from '#acl';
+import type { WireValue } from '#minion-protocol';
 
 /** A reaction, complete. */
 export interface Reaction extends Omit<Required<ReactionOptions>, 'from'> {

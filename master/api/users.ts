@@ -1,5 +1,5 @@
-import type { Decision, PolicyRule, RuleAction, Subject } from '../../acl/index.ts';
-import type { WireValue } from '../../minion-protocol/index.ts';
+import type { Decision, PolicyRule, RuleAction, Subject } from '#acl';
+import type { WireValue } from '#minion-protocol';
 import type { TargetRequest } from './jobs.ts';
 
 /** What was learned. */

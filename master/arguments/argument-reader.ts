@@ -1,11 +1,11 @@
-import { isWireMap, type WireValue } from '../../minion-protocol/index.ts';
+import { isWireMap, type WireValue } from '#minion-protocol';
 import {
   readingSteps,
   readJsonInSteps,
   StepScheduler,
   WorkerPool,
   WorkerPoolError,
-} from '../../runtime/index.ts';
+} from '#runtime';
 import {
   type FunctionArguments,
   markedJson,

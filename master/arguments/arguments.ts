@@ -18,7 +18,7 @@ import {
   WireExtension,
   type WireMap,
   type WireValue,
-} from '../../minion-protocol/index.ts';
+} from '#minion-protocol';
 import {
   type JsonForm,
   type JsonOf,
@@ -26,7 +26,7 @@ import {
   type JsonValue,
   parseJson,
   writeJson,
-} from '../../runtime/index.ts';
+} from '#runtime';
 import { MasterError, type TargetRequest } from '../api/index.ts';
 import { parseYaml } from './yaml.ts';
 

@@ -20,7 +20,7 @@ import {
   type Tags,
   visit,
 } from 'yaml';
-import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
+import type { WireMap, WireValue } from '#minion-protocol';
 
 // YAML 1.2 that libyaml, which Salt uses, refuses: colons at the edge of a value inside `[…]` and
 // `{…}` (`[::1]`, `[a:]`, `[: 1]`), anchors that are not words (`&& ls`), and unpaired surrogate

@@ -7,7 +7,7 @@ import path from 'node:path';
 import type { Logger } from 'pino';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
-import type { Decision } from '../../acl/index.ts';
+import type { Decision } from '#acl';
 import {
   isMissing,
   isSmallJson,
@@ -17,8 +17,8 @@ import {
   TokenBuckets,
   writeFileAtomically,
   writeJsonInSteps,
-} from '../../runtime/index.ts';
-import type { Key, Store } from '../../store/index.ts';
+} from '#runtime';
+import type { Key, Store } from '#store';
 import type { AuditActor, AuditHead, AuditRequester, StoredHead } from '../api/index.ts';
 
 /** What became of it. */

@@ -1,3 +1,4 @@
+import type { LiveConfig } from '#config';
 import {
   type AuditActor,
   type AuditRequester,
@@ -9,7 +10,6 @@ import {
   type WithRequester,
 } from '../api/index.ts';
 import type { KeyStore, KeyChange as KeyTransition, Seal } from '../auth/index.ts';
-import type { LiveConfig } from '../config/index.ts';
 import type { MasterContext } from '../context/index.ts';
 import { type Events, tags } from '../events/index.ts';
 import {

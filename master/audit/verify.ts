@@ -2,9 +2,9 @@
 
 import { readdir } from 'node:fs/promises';
 import path from 'node:path';
-import { readStore } from '../../store/index.ts';
+import { type MasterConfig, storeDirectory } from '#config';
+import { readStore } from '#store';
 import type { AuditHead, StoredHead } from '../api/index.ts';
-import { type MasterConfig, storeDirectory } from '../config/index.ts';
 import { clusterPlaceOf, ownPrefix } from '../context/index.ts';
 import {
   type AuditRecord,

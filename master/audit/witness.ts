@@ -3,7 +3,7 @@
  * them anew would have to write them all.
  */
 
-import type { Store } from '../../store/index.ts';
+import type { Store } from '#store';
 import type { AuditHead } from '../api/index.ts';
 import { type Cluster, ownPrefix } from '../context/index.ts';
 import { type AuditRecord, type AuditTrail, readHead } from './audit-log.ts';

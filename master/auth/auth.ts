@@ -1,8 +1,8 @@
 /** Opens what proves who minions and the master are. */
 
-import type { MasterTransport } from '../../minion-protocol/index.ts';
+import type { FixedConfig, LiveConfig } from '#config';
+import type { MasterTransport } from '#minion-protocol';
 import type { KeysApi } from '../api/index.ts';
-import type { FixedConfig, LiveConfig } from '../config/index.ts';
 import type { MasterContext } from '../context/index.ts';
 import type { Events } from '../events/index.ts';
 import { type AutoAccept, openConfiguredAutoAccept } from './auto-accept.ts';

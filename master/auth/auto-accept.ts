@@ -1,9 +1,9 @@
 import { open, readdir, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { RE2JS } from 're2js';
-import { compileGlob } from '../../minion-protocol/index.ts';
-import { isMissing } from '../../runtime/index.ts';
-import type { LiveConfig } from '../config/index.ts';
+import type { LiveConfig } from '#config';
+import { compileGlob } from '#minion-protocol';
+import { isMissing } from '#runtime';
 
 /**
  * What Python's `str()` makes of a grain, which is what Salt compares with the lines of

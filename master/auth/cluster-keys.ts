@@ -2,9 +2,9 @@
 
 import { rename } from 'node:fs/promises';
 import path from 'node:path';
-import { readTextIfPresent, writeFileAtomically } from '../../runtime/index.ts';
-import { type Key, type Operation, type Store, StoreError } from '../../store/index.ts';
-import type { FixedConfig } from '../config/index.ts';
+import type { FixedConfig } from '#config';
+import { readTextIfPresent, writeFileAtomically } from '#runtime';
+import { type Key, type Operation, type Store, StoreError } from '#store';
 import type { Cluster } from '../context/index.ts';
 import {
   createSeal,

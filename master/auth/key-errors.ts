@@ -1,4 +1,4 @@
-import { SaltbridgeError } from '../../runtime/index.ts';
+import { SaltbridgeError } from '#runtime';
 import type { ErrorEntry } from '../api/index.ts';
 
 /** Why a key could not be moved; what each means is in {@link keyErrors}. */

@@ -1,13 +1,13 @@
 /** Who becomes a minion, and what ends with it: for what enrols machines by itself. */
 
 import type { Logger } from 'pino';
+import type { LiveConfig } from '#config';
 import {
   cleanKeyText,
   keyFingerprint,
   type MasterTransport,
   parsePublicKey,
-} from '../../minion-protocol/index.ts';
-import type { LiveConfig } from '../config/index.ts';
+} from '#minion-protocol';
 import type { MasterContext } from '../context/index.ts';
 import { type EventBus, type Events, tags } from '../events/index.ts';
 import { KeyError } from './key-errors.ts';

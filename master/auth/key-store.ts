@@ -1,14 +1,14 @@
 import { createHash } from 'node:crypto';
+import type { LiveConfig } from '#config';
 import {
   cleanKeyText,
   compileGlob,
   isNewMinionId,
   isValidMinionId,
   keyFingerprint,
-} from '../../minion-protocol/index.ts';
-import { KeyedMutex } from '../../runtime/index.ts';
-import { type Key, type Operation, type Store, writeInParts } from '../../store/index.ts';
-import type { LiveConfig } from '../config/index.ts';
+} from '#minion-protocol';
+import { KeyedMutex } from '#runtime';
+import { type Key, type Operation, type Store, writeInParts } from '#store';
 import { KeyError } from './key-errors.ts';
 import { type KeyFiles, type KeyPlace, keyPlaces, PkiDir, watchPkiDir } from './pki-directory.ts';
 

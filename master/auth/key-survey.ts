@@ -4,9 +4,9 @@ import { createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
-import { parsePrivateKey, parsePublicKey } from '../../minion-protocol/index.ts';
-import { isMissing } from '../../runtime/index.ts';
-import type { MasterConfig } from '../config/index.ts';
+import type { MasterConfig } from '#config';
+import { parsePrivateKey, parsePublicKey } from '#minion-protocol';
+import { isMissing } from '#runtime';
 import { readMasterSignature } from './master-keys.ts';
 import { type KeyPlace, keyPlaces, placeDirectories } from './pki-directory.ts';
 

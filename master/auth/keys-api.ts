@@ -1,13 +1,9 @@
 /** Implements the interface `keys`, also without a running master. */
 
-import {
-  cleanKeyText,
-  generateKeyPair,
-  isNewMinionId,
-  keyFingerprint,
-} from '../../minion-protocol/index.ts';
-import { readTextIfPresent } from '../../runtime/index.ts';
-import { openEmbeddedStore } from '../../store/index.ts';
+import { type HashType, LiveConfig, type MasterConfig } from '#config';
+import { cleanKeyText, generateKeyPair, isNewMinionId, keyFingerprint } from '#minion-protocol';
+import { readTextIfPresent } from '#runtime';
+import { openEmbeddedStore } from '#store';
 import {
   type KeyInfo,
   type KeySelection,
@@ -15,7 +11,6 @@ import {
   type KeysApi,
   MasterError,
 } from '../api/index.ts';
-import { type HashType, LiveConfig, type MasterConfig } from '../config/index.ts';
 import { KeyError } from './key-errors.ts';
 import { type KeyChoice, type KeyStore, openConfiguredKeys } from './key-store.ts';
 import { VersionPins } from './request-checks.ts';

@@ -1,6 +1,7 @@
 import { createPublicKey, type KeyObject } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
+import type { MasterConfig } from '#config';
 import {
   cleanKeyText,
   generateKeyPair,
@@ -9,10 +10,9 @@ import {
   parsePublicKey,
   rsaVerify,
   type SigningAlgorithm,
-} from '../../minion-protocol/index.ts';
-import { makeDirectory, readTextIfPresent, writeFileAtomically } from '../../runtime/index.ts';
+} from '#minion-protocol';
+import { makeDirectory, readTextIfPresent, writeFileAtomically } from '#runtime';
 import { MasterError } from '../api/index.ts';
-import type { MasterConfig } from '../config/index.ts';
 
 /** One RSA pair of the master. */
 export interface MasterKeyPair {

@@ -16,7 +16,7 @@ import {
 } from 'node:fs';
 import { chmod, type FileHandle, open, readdir, rename, rm, unlink } from 'node:fs/promises';
 import path from 'node:path';
-import { codeOf, isMissing, makeDirectory } from '../../runtime/index.ts';
+import { codeOf, isMissing, makeDirectory } from '#runtime';
 import { KeyError } from './key-errors.ts';
 
 /** Where a key can be. */

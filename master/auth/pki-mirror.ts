@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Logger } from 'pino';
-import { forEachFile } from '../../runtime/index.ts';
+import { forEachFile } from '#runtime';
 import type { KeyStore } from './key-store.ts';
 import { type KeyPlace, keyPlaces, type PkiDir, watchPkiDir } from './pki-directory.ts';
 

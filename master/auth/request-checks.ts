@@ -8,8 +8,8 @@ import {
   type WireMap,
   type WireValue,
   wireBytes,
-} from '../../minion-protocol/index.ts';
-import { type Entry, type Key, type Store, writeInParts } from '../../store/index.ts';
+} from '#minion-protocol';
+import { type Entry, type Key, type Store, writeInParts } from '#store';
 import { MasterError } from '../api/index.ts';
 import type { Cluster } from '../context/index.ts';
 import type { RequestCounters } from '../metrics/index.ts';

@@ -21,7 +21,7 @@ import {
   parsePublicKey,
   rsaSign,
   type SigningAlgorithm,
-} from '../../minion-protocol/signing.ts';
+} from '#minion-protocol/signing.ts';
 
 /** One piece of work. Key objects are shared with the worker, not copied. */
 export type RsaTask =

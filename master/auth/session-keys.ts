@@ -11,16 +11,9 @@ import {
   packLocal,
   parseKeyString,
   unpackLocal,
-} from '../../minion-protocol/index.ts';
-import { makeDirectory, readTextIfPresent, writeFileAtomically } from '../../runtime/index.ts';
-import {
-  type Change,
-  type Entry,
-  type Key,
-  type Store,
-  StoreError,
-  writeInParts,
-} from '../../store/index.ts';
+} from '#minion-protocol';
+import { makeDirectory, readTextIfPresent, writeFileAtomically } from '#runtime';
+import { type Change, type Entry, type Key, type Store, StoreError, writeInParts } from '#store';
 import { MasterError } from '../api/index.ts';
 import type { Cluster } from '../context/index.ts';
 

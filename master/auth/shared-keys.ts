@@ -1,14 +1,8 @@
 /** Minions' keys that the members of a cluster share: rows of the store in place of files. */
 
-import { packLocal, unpackLocal } from '../../minion-protocol/index.ts';
-import { forEachFile } from '../../runtime/index.ts';
-import {
-  type Key,
-  type Operation,
-  type Store,
-  StoreError,
-  writeInParts,
-} from '../../store/index.ts';
+import { packLocal, unpackLocal } from '#minion-protocol';
+import { forEachFile } from '#runtime';
+import { type Key, type Operation, type Store, StoreError, writeInParts } from '#store';
 import type { Cluster } from '../context/index.ts';
 import { KeyError } from './key-errors.ts';
 import type { SharedKeyFiles } from './key-store.ts';

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Logger } from 'pino';
+import type { LiveConfig } from '#config';
 import {
   type AuthReplyContext,
   type AuthRequest,
@@ -11,10 +12,9 @@ import {
   packWire,
   parseAuthRequest,
   type WireMap,
-} from '../../minion-protocol/index.ts';
-import type { TokenBuckets } from '../../runtime/index.ts';
+} from '#minion-protocol';
+import type { TokenBuckets } from '#runtime';
 import type { PresentMinion } from '../api/index.ts';
-import type { LiveConfig } from '../config/index.ts';
 import { type EventBus, tags } from '../events/index.ts';
 import type { Meter, RequestCounters } from '../metrics/index.ts';
 import type { AutoAccept } from './auto-accept.ts';

@@ -1,8 +1,11 @@
 /** What every module of a master works with: its store, clock, log and counts, and its end. */
 
 import type { Logger } from 'pino';
-import { createJidSource } from '../../minion-protocol/index.ts';
-import type { Closers } from '../../runtime/index.ts';
+import { Duties, leaseKey } from '#cluster/duties.ts';
+import { type Cluster, openCluster, slots } from '#cluster/open-cluster.ts';
+import { type ClusterOptions, type FixedConfig, storeDirectory } from '#config';
+import { createJidSource } from '#minion-protocol';
+import type { Closers } from '#runtime';
 import {
   type BackupReceipt,
   type EmbeddedStore,
@@ -10,11 +13,8 @@ import {
   type Store,
   StoreError,
   type TransactionLog,
-} from '../../store/index.ts';
-import { type ClusterOptions, type FixedConfig, storeDirectory } from '../config/index.ts';
+} from '#store';
 import { Meter, meteredStore, RequestCounters } from '../metrics/index.ts';
-import { type Cluster, openCluster, slots } from './cluster.ts';
-import { Duties, leaseKey } from './duties.ts';
 import { createOwnStore } from './own-store.ts';
 
 /** What a module is given besides the modules that it uses. */

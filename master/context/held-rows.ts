@@ -2,13 +2,7 @@
 
 import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
-import {
-  type Change,
-  type Entry,
-  type Key,
-  type Operation,
-  StoreError,
-} from '../../store/index.ts';
+import { type Change, type Entry, type Key, type Operation, StoreError } from '#store';
 
 const lookMs = 5000;
 const nobody = '';

@@ -1,16 +1,3 @@
-export type { CallGate } from './call-gate.ts';
-export {
-  type Cluster,
-  clusterPlaceOf,
-  deriveClusterKey,
-  openCluster,
-  openClusterLog,
-  readSecret,
-  secretBytes,
-} from './cluster.ts';
-export { createContext, type MasterContext } from './context.ts';
-export { followRows } from './follow-rows.ts';
-export { type HeldRow, HeldRows, type Hold } from './held-rows.ts';
 export {
   decodeFrame,
   encodeFrame,
@@ -24,7 +11,20 @@ export {
   replyKey,
   sealBody,
   type Ticket,
-} from './join-frames.ts';
-export { JoinService } from './join-service.ts';
+} from '#cluster/join-frames.ts';
+export { JoinService } from '#cluster/join-service.ts';
+export {
+  type Cluster,
+  clusterPlaceOf,
+  deriveClusterKey,
+  openCluster,
+  openClusterLog,
+  readSecret,
+  secretBytes,
+} from '#cluster/open-cluster.ts';
+export { versionOf } from '#cluster/versions.ts';
+export type { CallGate } from './call-gate.ts';
+export { createContext, type MasterContext } from './context.ts';
+export { followRows } from './follow-rows.ts';
+export { type HeldRow, HeldRows, type Hold } from './held-rows.ts';
 export { ownPrefix } from './own-store.ts';
-export { versionOf } from './versions.ts';

@@ -1,4 +1,4 @@
-import { type Key, type Store, storeBelow } from '../../store/index.ts';
+import { type Key, type Store, storeBelow } from '#store';
 
 /** Where the rows of one member are that the others take no notice of. */
 export function ownPrefix(member: string): Key {

@@ -1,18 +1,18 @@
+import { eventRingSize, type LiveConfig } from '#config';
 import {
   compileGlob,
   formatEventStamp,
   isWireMap,
   type WireMap,
   type WireValue,
-} from '../../minion-protocol/index.ts';
-import { BoundedQueue } from '../../runtime/index.ts';
+} from '#minion-protocol';
+import { BoundedQueue } from '#runtime';
 import {
   type EventsRequest,
   type InProcessApi,
   MasterError,
   type MasterEvent,
 } from '../api/index.ts';
-import { eventRingSize, type LiveConfig } from '../config/index.ts';
 import type { MasterContext } from '../context/index.ts';
 import type { EventFigures } from '../metrics/index.ts';
 import { EventExporter } from './event-export.ts';

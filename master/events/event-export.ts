@@ -4,17 +4,11 @@
  */
 
 import type { Logger } from 'pino';
-import {
-  compileGlob,
-  isWireMap,
-  packLocal,
-  unpackLocal,
-  type WireMap,
-} from '../../minion-protocol/index.ts';
-import { retryDelayMs, sleepUntilAborted } from '../../runtime/index.ts';
-import type { Store, StreamConsumer } from '../../store/index.ts';
+import type { EventExport } from '#config';
+import { compileGlob, isWireMap, packLocal, unpackLocal, type WireMap } from '#minion-protocol';
+import { retryDelayMs, sleepUntilAborted } from '#runtime';
+import type { Store, StreamConsumer } from '#store';
 import type { MasterEvent } from '../api/index.ts';
-import type { EventExport } from '../config/index.ts';
 import {
   type ExportedEvent,
   fileReceiver,

@@ -5,16 +5,16 @@
  */
 
 import type { Logger } from 'pino';
+import type { EventRingOptions } from '#config';
 import {
   formatEventStamp,
   isWireMap,
   packLocal,
   unpackLocal,
   type WireMap,
-} from '../../minion-protocol/index.ts';
-import type { Key, Store } from '../../store/index.ts';
+} from '#minion-protocol';
+import type { Key, Store } from '#store';
 import type { MasterEvent } from '../api/index.ts';
-import type { EventRingOptions } from '../config/index.ts';
 import { createRun, type EventPlace, formatEventId, memberMark, parseEventId } from './event-id.ts';
 
 export interface EventRingDeps {

@@ -2,11 +2,11 @@
 
 import { constants } from 'node:fs';
 import { open } from 'node:fs/promises';
-import type { WireMap } from '../../minion-protocol/index.ts';
-import { linkSignals, writeJson } from '../../runtime/index.ts';
+import type { FileExport, WebhookExport } from '#config';
+import type { WireMap } from '#minion-protocol';
+import { linkSignals, writeJson } from '#runtime';
 import { MasterError } from '../api/index.ts';
 import { toJson } from '../arguments/index.ts';
-import type { FileExport, WebhookExport } from '../config/index.ts';
 
 /** An event as it is sent. The same number is the same event: it may come twice. */
 export interface ExportedEvent {

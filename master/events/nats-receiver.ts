@@ -4,9 +4,9 @@ import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { setImmediate } from 'node:timers/promises';
 import type { MsgHdrs, NatsConnection, NodeConnectionOptions } from '@nats-io/transport-node';
-import { loadOptionalPackage, nkeySeedOf, writeJson } from '../../runtime/index.ts';
+import type { NatsExport } from '#config';
+import { loadOptionalPackage, nkeySeedOf, writeJson } from '#runtime';
 import { MasterError } from '../api/index.ts';
-import type { NatsExport } from '../config/index.ts';
 import { type ExportedEvent, jsonOf, type Receiver } from './export-receivers.ts';
 
 type Nats = typeof import('@nats-io/transport-node');

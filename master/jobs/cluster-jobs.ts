@@ -9,8 +9,8 @@ import {
   unpackLocal,
   type WireMap,
   type WireValue,
-} from '../../minion-protocol/index.ts';
-import type { Change, Key, Operation } from '../../store/index.ts';
+} from '#minion-protocol';
+import type { Change, Key, Operation } from '#store';
 import type { JobReturn } from '../api/index.ts';
 import type { PublishKey } from '../auth/index.ts';
 import type { Cluster } from '../context/index.ts';

@@ -1,7 +1,7 @@
 /** Whether a minion is connected to any member of the cluster. */
 
 import { randomUUID } from 'node:crypto';
-import { inMilliseconds } from '../../runtime/index.ts';
+import { inMilliseconds } from '#runtime';
 import type { Cluster } from '../context/index.ts';
 
 /** Milliseconds that a look at all minions is good for: many may be asked for at once. */

@@ -12,9 +12,9 @@ import {
   sealPublication,
   type TargetExpression,
   type WireValue,
-} from '../../minion-protocol/index.ts';
-import { BoundedQueue, codeOf, KeyedMutex } from '../../runtime/index.ts';
-import type { Operation } from '../../store/index.ts';
+} from '#minion-protocol';
+import { BoundedQueue, codeOf, KeyedMutex } from '#runtime';
+import type { Operation } from '#store';
 import {
   type JobOrigin,
   type JobReturn,

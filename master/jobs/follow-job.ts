@@ -4,8 +4,9 @@
  */
 
 import { randomInt } from 'node:crypto';
-import type { WireValue } from '../../minion-protocol/index.ts';
-import { BoundedQueue } from '../../runtime/index.ts';
+import type { LiveConfig } from '#config';
+import type { WireValue } from '#minion-protocol';
+import { BoundedQueue } from '#runtime';
 import {
   type BatchRequest,
   type BatchUpdate,
@@ -17,7 +18,6 @@ import {
   type RunRequest,
   type SilenceReason,
 } from '../api/index.ts';
-import type { LiveConfig } from '../config/index.ts';
 import { type JobDispatcher, ParallelJobs } from './dispatcher.ts';
 import { isFailureCode, type Job, type JobCache, type JobRecord } from './job-cache.ts';
 

@@ -1,5 +1,6 @@
 /** Stored jobs: what they were, their returns, and the outcome at each minion. */
 
+import type { LiveConfig } from '#config';
 import {
   type Delivery,
   type DeliveryState,
@@ -9,7 +10,6 @@ import {
   type JobSummary,
   MasterError,
 } from '../api/index.ts';
-import type { LiveConfig } from '../config/index.ts';
 import { describeDeliveries, type MinionFacts } from './follow-job.ts';
 import type { JobCache, JobRecord } from './job-cache.ts';
 

@@ -3,14 +3,8 @@ import { closeSync, openSync, rmSync, writeSync } from 'node:fs';
 import path from 'node:path';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
-import {
-  isWireMap,
-  packLocal,
-  unpackLocal,
-  type WireMap,
-  type WireValue,
-} from '../../minion-protocol/index.ts';
-import { isDiskFull, KeyedMutex, readTextIfPresent, tryParseJson } from '../../runtime/index.ts';
+import { isWireMap, packLocal, unpackLocal, type WireMap, type WireValue } from '#minion-protocol';
+import { isDiskFull, KeyedMutex, readTextIfPresent, tryParseJson } from '#runtime';
 import {
   type Entry,
   hasEnded,
@@ -19,7 +13,7 @@ import {
   ownIdentity,
   type Store,
   StoreError,
-} from '../../store/index.ts';
+} from '#store';
 import { type JobReturn, MasterError } from '../api/index.ts';
 import { tags } from '../events/index.ts';
 

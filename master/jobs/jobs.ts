@@ -1,10 +1,10 @@
 /** Opens jobs, and implements the interface `jobs`. */
 
-import type { MasterTransport } from '../../minion-protocol/index.ts';
+import type { LiveConfig } from '#config';
+import type { MasterTransport } from '#minion-protocol';
 import type { InProcessJobsApi, JobProgress, MinionInfo, PresentMinion } from '../api/index.ts';
 import type { Audit } from '../audit/index.ts';
 import type { Auth } from '../auth/index.ts';
-import type { LiveConfig } from '../config/index.ts';
 import type { MasterContext } from '../context/index.ts';
 import type { Events } from '../events/index.ts';
 import { ClusterJobs } from './cluster-jobs.ts';

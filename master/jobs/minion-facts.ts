@@ -11,15 +11,9 @@ import {
   unpackLocal,
   type WireMap,
   type WireValue,
-} from '../../minion-protocol/index.ts';
-import { isMissing } from '../../runtime/index.ts';
-import {
-  type Key,
-  type Operation,
-  type Store,
-  StoreError,
-  writeInParts,
-} from '../../store/index.ts';
+} from '#minion-protocol';
+import { isMissing } from '#runtime';
+import { type Key, type Operation, type Store, StoreError, writeInParts } from '#store';
 import type { Seal } from '../auth/index.ts';
 import type { Cluster } from '../context/index.ts';
 

@@ -11,7 +11,7 @@ import {
   unpackWire,
   type WireValue,
   wireBytes,
-} from '../../minion-protocol/index.ts';
+} from '#minion-protocol';
 import type { PresentMinion } from '../api/index.ts';
 import type { HeardFrom } from '../auth/index.ts';
 import { type EventBus, tags } from '../events/index.ts';

@@ -1,6 +1,6 @@
-import { decide, type ReturnResource } from '../../acl/index.ts';
-import type { ReturnLoad, WireMap } from '../../minion-protocol/index.ts';
-import type { HourlyLimit } from '../../runtime/index.ts';
+import { decide, type ReturnResource } from '#acl';
+import type { ReturnLoad, WireMap } from '#minion-protocol';
+import type { HourlyLimit } from '#runtime';
 import type { JobReturn } from '../api/index.ts';
 import { type EventBus, tags } from '../events/index.ts';
 import type { Meter } from '../metrics/index.ts';

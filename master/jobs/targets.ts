@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
-import type { MinionTest, Reach } from '../../acl/index.ts';
+import type { MinionTest, Reach } from '#acl';
 import {
   type CompiledTarget,
   type CompileTargetOptions,
@@ -19,8 +19,8 @@ import {
   type TargetTerm,
   unpackLocal,
   type WireValue,
-} from '../../minion-protocol/index.ts';
-import { type Key, type Store, StoreError } from '../../store/index.ts';
+} from '#minion-protocol';
+import { type Key, type Store, StoreError } from '#store';
 import {
   MasterError,
   type PlannedMinion,

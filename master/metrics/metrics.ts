@@ -1,7 +1,7 @@
 /** What a master measures, as families with a name each; docs/metrics.md explains them. */
 
 import { performance } from 'node:perf_hooks';
-import type { Store } from '../../store/index.ts';
+import type { Store } from '#store';
 import type {
   ClusterStatus,
   Distribution,

@@ -12,8 +12,12 @@ import {
   type Question,
   questionText,
   type Subject,
-} from '../../acl/index.ts';
-import type { WireMap } from '../../minion-protocol/index.ts';
+} from '#acl';
+import type { FixedConfig, LiveConfig, MasterConfig, ReloadableConfig } from '#config';
+import type { WireMap } from '#minion-protocol';
+import type { FileServerBackend } from '#salt/files/index.ts';
+import type { ExtPillar } from '#salt/pillar/index.ts';
+import type { TriggerEvent } from '#salt/reactor/index.ts';
 import {
   type Change,
   changeBelow,
@@ -24,7 +28,7 @@ import {
   operationBelow,
   type Store,
   storeBelow,
-} from '../../store/index.ts';
+} from '#store';
 import {
   type AuditActor,
   type InProcessApi,
@@ -45,13 +49,9 @@ import {
   type KeyLifecycle,
   type Seal,
 } from '../auth/index.ts';
-import type { FixedConfig, LiveConfig, MasterConfig, ReloadableConfig } from '../config/index.ts';
 import { type CallGate, type Cluster, followRows, type MasterContext } from '../context/index.ts';
-import type { ExtPillar } from '../data/index.ts';
 import type { Events } from '../events/index.ts';
-import type { FileServerBackend } from '../files/index.ts';
 import type { Jobs } from '../jobs/index.ts';
-import type { TriggerEvent } from '../reactor/index.ts';
 import type { TargetBounds, Users } from '../users/index.ts';
 
 /** Given to `createMaster`; opened with it, and closed with it. */

@@ -7,9 +7,8 @@
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import type { Logger } from 'pino';
-import { packFileChunk, type WireValue } from '../../minion-protocol/index.ts';
-import { type Handler, type Reply, send, type VerifiedRequest } from '../auth/index.ts';
-import type { HashType } from '../config/index.ts';
+import type { HashType } from '#config';
+import { packFileChunk, type WireValue } from '#minion-protocol';
 import {
   type FileServer,
   type FileStat,
@@ -18,7 +17,8 @@ import {
   type PushedFiles,
   pushedPath,
   type ServedFile,
-} from '../files/index.ts';
+} from '#salt/files/index.ts';
+import { type Handler, type Reply, send, type VerifiedRequest } from '../auth/index.ts';
 import type { RequestCounters } from '../metrics/index.ts';
 import type { PolicyGate } from '../users/index.ts';
 import type { FileMeter } from './request-limits.ts';

@@ -1,19 +1,19 @@
-import type { Decision, EventResource } from '../../acl/index.ts';
+import type { Decision, EventResource } from '#acl';
+import type { LiveConfig } from '#config';
 import {
   isWireMap,
   type MinionEventLoad,
   parseMinionEventLoad,
   type WireMap,
   type WireValue,
-} from '../../minion-protocol/index.ts';
-import { mapMaybePromise, type Throttle, type TokenBuckets } from '../../runtime/index.ts';
-import { StoreError } from '../../store/index.ts';
+} from '#minion-protocol';
+import { mapMaybePromise, type Throttle, type TokenBuckets } from '#runtime';
+import { jidOf } from '#salt/reactor/index.ts';
+import { StoreError } from '#store';
 import { DropConnectionError, type Handler, send, type VerifiedRequest } from '../auth/index.ts';
-import type { LiveConfig } from '../config/index.ts';
 import { type EventBus, tags } from '../events/index.ts';
 import type { JobCache } from '../jobs/index.ts';
 import type { Meter, RequestCounters } from '../metrics/index.ts';
-import { jidOf } from '../reactor/index.ts';
 import type { PolicyGate } from '../users/index.ts';
 import type { SignalIntake } from './extensions.ts';
 import { requestDigest } from './replay-cache.ts';

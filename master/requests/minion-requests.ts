@@ -1,4 +1,5 @@
 import type { Logger } from 'pino';
+import type { LiveConfig, MasterConfig } from '#config';
 import {
   emptyWireMap,
   isWireMap,
@@ -6,9 +7,18 @@ import {
   parseReturnLoad,
   type WireMap,
   type WireValue,
-} from '../../minion-protocol/index.ts';
-import { InFlight, type Throttle } from '../../runtime/index.ts';
-import { StoreError } from '../../store/index.ts';
+} from '#minion-protocol';
+import { InFlight, type Throttle } from '#runtime';
+import {
+  type MergeOptions,
+  type MineQuery,
+  type MineReader,
+  type MineStore,
+  mergeOverride,
+  type PillarSource,
+} from '#salt/pillar/index.ts';
+import type { PeerPublisher, PeerRunner } from '#salt/runners/index.ts';
+import { StoreError } from '#store';
 import type { TargetRequest } from '../api/index.ts';
 import {
   DropConnectionError,
@@ -20,17 +30,7 @@ import {
   sendLater,
   type VerifiedRequest,
 } from '../auth/index.ts';
-import type { LiveConfig, MasterConfig } from '../config/index.ts';
-import {
-  type MergeOptions,
-  type MineQuery,
-  type MineReader,
-  type MineStore,
-  mergeOverride,
-  type PillarSource,
-} from '../data/index.ts';
 import { type EventBus, tags } from '../events/index.ts';
-import type { PeerPublisher, PeerRunner } from '../functions/index.ts';
 import type { FactsOfMinion, KnownResources, ReturnKeeper } from '../jobs/index.ts';
 import type { Meter, RequestCounters } from '../metrics/index.ts';
 import type { PolicyGate } from '../users/index.ts';

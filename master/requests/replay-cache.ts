@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { packWire } from '../../minion-protocol/index.ts';
+import { packWire } from '#minion-protocol';
 import { type Reply, type SessionKeys, send, type VerifiedRequest } from '../auth/index.ts';
 
 /** Marks that lie together in one block. */

@@ -28,9 +28,9 @@ import {
   type RequestSlot,
   type SealedEnvelope,
   type WireValue,
-} from '../../minion-protocol/index.ts';
-import { mapMaybePromise, type Throttle } from '../../runtime/index.ts';
-import { StoreError } from '../../store/index.ts';
+} from '#minion-protocol';
+import { mapMaybePromise, type Throttle } from '#runtime';
+import { StoreError } from '#store';
 import { MasterError } from '../api/index.ts';
 import {
   DropConnectionError,

@@ -1,11 +1,11 @@
 /** What bounds requests of minions: rates, and what is remembered of those that were denied. */
 
 import type { Logger } from 'pino';
-import type { Decision } from '../../acl/index.ts';
-import { type Rate, Throttle, TokenBuckets } from '../../runtime/index.ts';
+import type { Decision } from '#acl';
+import type { LiveConfig } from '#config';
+import { type Rate, Throttle, TokenBuckets } from '#runtime';
 import type { Denial } from '../api/index.ts';
 import { type Auth, DropConnectionError, type VerifiedRequest } from '../auth/index.ts';
-import type { LiveConfig } from '../config/index.ts';
 import type { MasterContext } from '../context/index.ts';
 import type { RequestCounters } from '../metrics/index.ts';
 import { replayCheck } from './replay-cache.ts';

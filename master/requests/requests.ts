@@ -1,13 +1,17 @@
 /** The requests of minions: sign-in, the request channel, and the handler of each. */
 
+import type { LiveConfig } from '#config';
 import {
   envelopeLimits,
   loadLimits,
   type MasterTransport,
   type Peer,
   type WireMap,
-} from '../../minion-protocol/index.ts';
-import { HourlyLimit, TokenBuckets } from '../../runtime/index.ts';
+} from '#minion-protocol';
+import { HourlyLimit, TokenBuckets } from '#runtime';
+import type { Files } from '#salt/files/index.ts';
+import type { MinionData } from '#salt/pillar/index.ts';
+import { type Functions, PeerPublisher, PeerRunner } from '#salt/runners/index.ts';
 import { ArgumentReader } from '../arguments/index.ts';
 import {
   type Auth,
@@ -17,12 +21,8 @@ import {
   SignatureCheck,
   SignIn,
 } from '../auth/index.ts';
-import type { LiveConfig } from '../config/index.ts';
 import type { Cluster, MasterContext } from '../context/index.ts';
-import type { MinionData } from '../data/index.ts';
 import { type EventBus, type Events, tags } from '../events/index.ts';
-import type { Files } from '../files/index.ts';
-import { type Functions, PeerPublisher, PeerRunner } from '../functions/index.ts';
 import {
   Announcements,
   type FactsOfMinion,

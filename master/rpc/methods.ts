@@ -7,9 +7,9 @@
 import type { Static, TArrayOptions, TSchema, TUnsafe } from 'typebox';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
-import type { PolicyRule } from '../../acl/index.ts';
-import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
-import { renameProblem } from '../../runtime/index.ts';
+import type { PolicyRule } from '#acl';
+import type { WireMap, WireValue } from '#minion-protocol';
+import { renameProblem } from '#runtime';
 import {
   type AuditDetails,
   type AuditRequester,

@@ -13,7 +13,7 @@ import path from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { Logger } from 'pino';
-import { isWireMap, type WireValue } from '../../minion-protocol/index.ts';
+import { isWireMap, type WireValue } from '#minion-protocol';
 import {
   isSmallJson,
   JsonError,
@@ -28,7 +28,7 @@ import {
   textInSteps,
   writeJson,
   writeJsonInSteps,
-} from '../../runtime/index.ts';
+} from '#runtime';
 import {
   type AuditRequester,
   type MasterApi,

@@ -1,6 +1,6 @@
 /** The interface of a back end, which authenticates users. backends.ts has the list of them. */
 
-import type { BackendSettings } from '../config/index.ts';
+import type { BackendSettings } from '#config';
 
 /** Who logged in. */
 export interface Authenticated {

@@ -7,7 +7,7 @@ import {
   type FileBackendSettings,
   type ReloadableConfig,
   readBackend,
-} from '../config/index.ts';
+} from '#config';
 import type { LoginBackend } from './backend.ts';
 import { AuthenticationError } from './errors.ts';
 import { createJwtBackend } from './jwt.ts';

@@ -5,16 +5,10 @@
 
 import { createHash } from 'node:crypto';
 import type { Logger } from 'pino';
-import {
-  type Call,
-  type Decision,
-  type MinionSubject,
-  type Question,
-  questionText,
-} from '../../acl/index.ts';
-import { isPlainObject, isWireMap, type WireValue } from '../../minion-protocol/index.ts';
-import { TokenBuckets } from '../../runtime/index.ts';
-import type { Operation, Store } from '../../store/index.ts';
+import { type Call, type Decision, type MinionSubject, type Question, questionText } from '#acl';
+import { isPlainObject, isWireMap, type WireValue } from '#minion-protocol';
+import { TokenBuckets } from '#runtime';
+import type { Operation, Store } from '#store';
 import type { RecordedDecision } from '../api/index.ts';
 import type { Seal } from '../auth/index.ts';
 

@@ -1,6 +1,6 @@
 /** Why somebody is not let in, or may not do what they ask for. */
 
-import { SaltbridgeError } from '../../runtime/index.ts';
+import { SaltbridgeError } from '#runtime';
 import type { ErrorEntry } from '../api/index.ts';
 
 export type AuthenticationErrorCode =

@@ -1,7 +1,7 @@
 /** `acl.explain`: what the policy in force says of a request that somebody describes. */
 
-import { type Call, type Explanation, explain, type Policy, reachOf } from '../../acl/index.ts';
-import { pythonStr, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
+import { type Call, type Explanation, explain, type Policy, reachOf } from '#acl';
+import { pythonStr, type WireMap, type WireValue } from '#minion-protocol';
 import type { ExplainRequest } from '../api/index.ts';
 import { parseArguments } from '../arguments/index.ts';
 import { everyone, type TargetResolver } from '../jobs/index.ts';

@@ -1,8 +1,8 @@
 /** Tokens of an identity provider (OpenID Connect): the password is a signed JWT [RFC 7519]. */
 
 import type { errors as JoseErrors, JWTPayload, JWTVerifyGetKey } from 'jose';
-import { loadOptionalPackage } from '../../runtime/index.ts';
-import type { JwtBackendSettings } from '../config/index.ts';
+import type { JwtBackendSettings } from '#config';
+import { loadOptionalPackage } from '#runtime';
 import type { LoginBackend } from './backend.ts';
 import { AuthenticationError } from './errors.ts';
 

@@ -4,7 +4,7 @@ import type { Static, TSchema } from 'typebox';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
 import { Value } from 'typebox/value';
-import type { KeystoneEntity } from '../../acl/index.ts';
+import type { KeystoneEntity } from '#acl';
 import type { Authenticated, LoginBackend } from './backend.ts';
 import { AuthenticationError } from './errors.ts';
 

@@ -1,8 +1,8 @@
 /** Users of a directory, by Salt's `auth.ldap.…` options [salt/auth/ldap.py]. */
 
 import type { Client, Entry } from 'ldapts';
-import { loadOptionalPackage } from '../../runtime/index.ts';
-import type { EauthOptions } from '../config/index.ts';
+import type { EauthOptions } from '#config';
+import { loadOptionalPackage } from '#runtime';
 import type { LoginBackend } from './backend.ts';
 import { AuthenticationError } from './errors.ts';
 

@@ -13,8 +13,8 @@ import {
   type PolicyRule,
   parseRule,
   type RuleAction,
-} from '../../acl/index.ts';
-import { isWireMap, type WireValue } from '../../minion-protocol/index.ts';
+} from '#acl';
+import { isWireMap, type WireValue } from '#minion-protocol';
 import type {
   AclApi,
   LearnedPolicy,

@@ -4,7 +4,8 @@
  */
 
 import type { Logger } from 'pino';
-import { addressSet, Budget, KeyedSemaphore, RecentAnswers } from '../../runtime/index.ts';
+import type { ApiAcl, LiveConfig } from '#config';
+import { addressSet, Budget, KeyedSemaphore, RecentAnswers } from '#runtime';
 import type {
   AuditRequester,
   Login,
@@ -13,7 +14,6 @@ import type {
   TokenSelection,
 } from '../api/index.ts';
 import type { LoginAudit } from '../audit/index.ts';
-import type { ApiAcl, LiveConfig } from '../config/index.ts';
 import type { Authenticated, KnownUser, LoginBackend, Standing } from './backend.ts';
 import { type Backends, createBackends } from './backends.ts';
 import { AuthenticationError } from './errors.ts';

@@ -4,7 +4,7 @@ import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypt
 import { once } from 'node:events';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
-import { loadOptionalPackage } from '../../runtime/index.ts';
+import { loadOptionalPackage } from '#runtime';
 
 // bcrypt, as `htpasswd -B` writes it; slow by design, so it runs in a thread of its own.
 

@@ -16,10 +16,7 @@ import {
   type ReachQuestion,
   type RuleAction,
   reachOf,
-} from '../../acl/index.ts';
-import { type MinionFacts, type Nodegroups, traverseFacts } from '../../minion-protocol/index.ts';
-import { type Audit, minionActor, type RuledDecisions } from '../audit/index.ts';
-import type { Auth } from '../auth/index.ts';
+} from '#acl';
 import {
   type AclOptions,
   type LiveConfig,
@@ -27,7 +24,10 @@ import {
   policySyntax,
   type ReloadableConfig,
   rulesOf,
-} from '../config/index.ts';
+} from '#config';
+import { type MinionFacts, type Nodegroups, traverseFacts } from '#minion-protocol';
+import { type Audit, minionActor, type RuledDecisions } from '../audit/index.ts';
+import type { Auth } from '../auth/index.ts';
 import { type MasterContext, versionOf } from '../context/index.ts';
 import type { Jobs, TargetResolver } from '../jobs/index.ts';
 import { DecisionRecorder, type MinionQuestion } from './decisions.ts';

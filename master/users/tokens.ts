@@ -3,7 +3,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { Type } from 'typebox';
 import { Value } from 'typebox/value';
-import { type Key, type Store, writeInParts } from '../../store/index.ts';
+import { type Key, type Store, writeInParts } from '#store';
 import type { Cluster } from '../context/index.ts';
 
 const StoredToken = Type.Object({

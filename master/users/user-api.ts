@@ -10,9 +10,10 @@ import {
   type Question,
   reachOf,
   type UserSubject,
-} from '../../acl/index.ts';
-import { jidTime, pythonStr, type WireValue } from '../../minion-protocol/index.ts';
-import { linkSignals } from '../../runtime/index.ts';
+} from '#acl';
+import type { LiveConfig } from '#config';
+import { jidTime, pythonStr, type WireValue } from '#minion-protocol';
+import { linkSignals } from '#runtime';
 import {
   type AuditRequester,
   type EventsApi,
@@ -30,7 +31,6 @@ import {
 } from '../api/index.ts';
 import { isKeywordText } from '../arguments/index.ts';
 import type { RuledDecisions } from '../audit/index.ts';
-import type { LiveConfig } from '../config/index.ts';
 import type { Cluster } from '../context/index.ts';
 import { type BusApi, flat, MissedEvents } from '../events/index.ts';
 import { separateKeywords, type TargetResolver } from '../jobs/index.ts';

@@ -2,8 +2,9 @@
 
 import { once } from 'node:events';
 import type { Logger } from 'pino';
-import { type Reach, rightsOfUser } from '../../acl/index.ts';
-import { delay, linkSignals } from '../../runtime/index.ts';
+import { type Reach, rightsOfUser } from '#acl';
+import { policySyntax } from '#config';
+import { delay, linkSignals } from '#runtime';
 import {
   type InProcessApi,
   type InProcessJobsApi,
@@ -13,7 +14,6 @@ import {
   type UserApi,
 } from '../api/index.ts';
 import { LoginAudit } from '../audit/index.ts';
-import { policySyntax } from '../config/index.ts';
 import { everyone } from '../jobs/index.ts';
 import { explainRequest } from './explain.ts';
 import { createDecisionsApi } from './learn.ts';

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { open, readFile, rename } from 'node:fs/promises';
 import path from 'node:path';
-import { makeDirectory } from '../../runtime/index.ts';
+import { makeDirectory } from '#runtime';
 import { generateKeyPair } from '../crypt.ts';
 
 /** What a minion keeps between two starts. */

@@ -1,5 +1,9 @@
 import { RE2JS } from 're2js';
-import { backtrackingDialect, linearDialect, translatePythonRegex } from '../../python/regex.ts';
+import {
+  backtrackingDialect,
+  linearDialect,
+  translatePythonRegex,
+} from '#template/python/regex.ts';
 
 /** Whether a text is one of those that a pattern means. */
 export type TextMatcher = (text: string) => boolean;

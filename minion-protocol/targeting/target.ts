@@ -1,12 +1,12 @@
 /** Who a publication is meant for [WIRE 12.1; salt/matchers/*.py]: compiled once, then asked. */
 
-import { compileGlob } from '../../python/fnmatch.ts';
+import { compileGlob } from '#template/python/fnmatch.ts';
 import {
   type IpInterface,
   isInNetwork,
   parseInterface,
   parseNetwork,
-} from '../../python/ip-address.ts';
+} from '#template/python/ip-address.ts';
 import type { WireValue } from '../payload.ts';
 import {
   compileFactMatch,

@@ -1,7 +1,7 @@
 /** Connections that a relay passes on: each says in a PROXY header whose it is. */
 
 import type { Socket } from 'node:net';
-import { type AddressSet, addressSet, peerAddress } from '../../runtime/index.ts';
+import { type AddressSet, addressSet, peerAddress } from '#runtime';
 import { relayedAddress } from '../proxy-header.ts';
 import { awaitProxyHeader, type ProxyHeaderFailure } from './await-proxy-header.ts';
 

@@ -10,7 +10,7 @@ import {
   type GuardLimits,
   type PortRules,
   peerAddress,
-} from '../../runtime/index.ts';
+} from '#runtime';
 import { type BoundServer, type ListenOptions, listenOn } from './listening.ts';
 import { RelayedConnections, type RelayPortsOptions } from './relayed-connections.ts';
 import { type LoadedTls, listenSecurely, loadTls, renewTls, type TlsOptions } from './tls.ts';

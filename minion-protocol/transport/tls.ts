@@ -8,7 +8,7 @@ import {
   type TlsOptions as ServerOptions,
   type TLSSocket,
 } from 'node:tls';
-import { FileReloader } from '../../runtime/index.ts';
+import { FileReloader } from '#runtime';
 import { type BoundServer, bind, type ListenOptions } from './listening.ts';
 import { TransportError } from './transport.ts';
 

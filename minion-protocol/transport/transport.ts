@@ -4,7 +4,7 @@
  */
 
 import { createHash } from 'node:crypto';
-import { SaltbridgeError } from '../../runtime/index.ts';
+import { SaltbridgeError } from '#runtime';
 
 /** The sender of a request, as far as its connection tells. */
 export interface Peer {

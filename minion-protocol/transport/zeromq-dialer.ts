@@ -1,7 +1,7 @@
 /** The minion's end over ZeroMQ: REQ and SUB of libzmq, set as real minions set them [WIRE 4.1]. */
 import { createRequire } from 'node:module';
 import type { Request, Subscriber } from 'zeromq';
-import { requireOptionalPackage, Semaphore } from '../../runtime/index.ts';
+import { requireOptionalPackage, Semaphore } from '#runtime';
 import { formatHostPort, type MinionTransport, TransportError } from './transport.ts';
 
 const require = createRequire(import.meta.url);

@@ -1,7 +1,7 @@
 /** The master's end over ZeroMQ: ROUTER and PUB, spoken by `zmtp.ts` over `node:net`. */
 
 import { Buffer } from 'node:buffer';
-import { MultiMap } from '../../runtime/index.ts';
+import { MultiMap } from '#runtime';
 import { ByteAssembly } from '../byte-assembly.ts';
 import {
   type AnswerForm,

@@ -1,13 +1,8 @@
 /** Who asks, and with whose rights: a log-in first, else the key of the master's account. */
 
 import { createHash, timingSafeEqual } from 'node:crypto';
-import {
-  AuthenticationError,
-  AuthorizationError,
-  type MasterApi,
-  type UserApi,
-} from '../master/index.ts';
-import type { WireMap } from '../minion-protocol/index.ts';
+import { AuthenticationError, AuthorizationError, type MasterApi, type UserApi } from '#master';
+import type { WireMap } from '#minion-protocol';
 
 /** What a request may do, and how it ends. */
 export interface Caller {

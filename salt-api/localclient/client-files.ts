@@ -6,14 +6,14 @@
 import { randomBytes } from 'node:crypto';
 import { chmod, readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { type ExtensionHost, MasterError } from '../master/index.ts';
+import { type ExtensionHost, MasterError } from '#master';
 import {
   isMissing,
   makeDirectory,
   processUser,
   readTextIfPresent,
   writeFileAtomically,
-} from '../runtime/index.ts';
+} from '#runtime';
 
 /** The longest path of a Unix socket. */
 const maxSocketPathBytes = 107;
@@ -96,7 +96,7 @@ export async function prepareClientFiles(paths: ClientPaths): Promise<string> {
 /** From the package. */
 function readReturner(): Promise<string> {
   // From `dist/localclient/`.
-  return readFile(new URL('../clients/localclient/saltbridge.py', import.meta.url), 'utf8');
+  return readFile(new URL('../../clients/localclient/saltbridge.py', import.meta.url), 'utf8');
 }
 
 /** What the configuration of clients says of the master. */

@@ -7,7 +7,7 @@
 import { rm } from 'node:fs/promises';
 import { createServer, type Server, type Socket } from 'node:net';
 import type { Logger } from 'pino';
-import type { MasterApi, MasterEvent } from '../master/index.ts';
+import type { MasterApi, MasterEvent } from '#master';
 import {
   encodePublicationFrame,
   isWireMap,
@@ -16,8 +16,8 @@ import {
   TcpFrameDecoder,
   unpackEvent,
   unpackLocal,
-} from '../minion-protocol/index.ts';
-import { listenPrivately, SendPool, type SendQueue } from '../runtime/index.ts';
+} from '#minion-protocol';
+import { listenPrivately, SendPool, type SendQueue } from '#runtime';
 
 /** Connections to each socket: a `LocalClient` may stay connected for its whole life. */
 const maxConnections = 512;

@@ -11,15 +11,15 @@ import {
   type MasterExtension,
   type OpenExtension,
   type RpcTable,
-} from '../master/index.ts';
+} from '#master';
 import {
   createZeromqRequestListener,
   isWireMap,
   type MasterTransport,
   packLocal,
   unpackLocal,
-} from '../minion-protocol/index.ts';
-import { KeyedMutex } from '../runtime/index.ts';
+} from '#minion-protocol';
+import { KeyedMutex } from '#runtime';
 import {
   clientPaths,
   ownAccount,

@@ -5,7 +5,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import Type, { type Static } from 'typebox';
 import { Compile } from 'typebox/compile';
-import { type MasterApi, MasterError, type PublishRequest } from '../master/index.ts';
+import { type MasterApi, MasterError, type PublishRequest } from '#master';
 import {
   formatEventStamp,
   isWireMap,
@@ -15,8 +15,8 @@ import {
   unpackWire,
   type WireMap,
   type WireValue,
-} from '../minion-protocol/index.ts';
-import { codeOf, RepeatedWarnings } from '../runtime/index.ts';
+} from '#minion-protocol';
+import { codeOf, RepeatedWarnings } from '#runtime';
 import { type AccountKey, type Caller, callerOf, logIn } from './caller.ts';
 
 const Text = Type.String();

@@ -1,6 +1,6 @@
 /** Markup from templates: whatever is put into one is text, unless it is markup made here. */
 
-import { escapeMarkup } from '../../runtime/index.ts';
+import { escapeMarkup } from '#runtime';
 
 /** Markup that may be sent. Only {@link html} makes it. */
 export class Html {

@@ -10,7 +10,7 @@ import type {
   MetricFamily,
   MinionInfo,
   UserApi,
-} from '../../master/index.ts';
+} from '#master';
 import type { ServedMaster } from '../context.ts';
 
 /** What is absent is what they may not see. */

@@ -3,9 +3,9 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify';
-import { AuthenticationError, linkSignals, literalGlob } from '../../master/index.ts';
-import { isWireMap, type WireMap } from '../../minion-protocol/index.ts';
-import type { SendPool } from '../../runtime/index.ts';
+import { AuthenticationError, linkSignals, literalGlob } from '#master';
+import { isWireMap, type WireMap } from '#minion-protocol';
+import type { SendPool } from '#runtime';
 import {
   type ApiContext,
   bodyOf,

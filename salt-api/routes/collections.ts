@@ -1,8 +1,8 @@
 /** `/minions`, `/jobs`, `/keys` and `/stats`. */
 
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify';
-import type { CreatedKey } from '../../master/index.ts';
-import { isWireMap, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
+import type { CreatedKey } from '#master';
+import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 import { executeLowstate, runLocal } from '../clients.ts';
 import {
   type ApiContext,

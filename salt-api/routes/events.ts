@@ -1,6 +1,6 @@
 /** `/events`: server-sent events. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { linkSignals, type MasterEvent, missedBySlowReader } from '../../master/index.ts';
+import { linkSignals, type MasterEvent, missedBySlowReader } from '#master';
 import {
   type ApiContext,
   type Caller,

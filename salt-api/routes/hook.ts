@@ -1,6 +1,6 @@
 /** `/hook`: what others say becomes an event [THREATS A-14]. */
 import type { FastifyInstance, FastifyRequest, RouteHandlerMethod } from 'fastify';
-import { isWireMap, type WireMap } from '../../minion-protocol/index.ts';
+import { isWireMap, type WireMap } from '#minion-protocol';
 import { type ApiContext, bodyOf, requireSession, sendAnswer } from '../context.ts';
 import { SaltApiError } from '../errors.ts';
 import { formatFor } from '../formats.ts';

@@ -1,8 +1,8 @@
 /** `/login`, `/logout` and `/token`. */
 
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import { type Login, type LoginRequest, toPlainValue } from '../../master/index.ts';
-import { isWireMap, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
+import { type Login, type LoginRequest, toPlainValue } from '#master';
+import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 import { type ApiContext, bodyOf, requireSession, sendAnswer } from '../context.ts';
 import { SaltApiError } from '../errors.ts';
 import { formatFor } from '../formats.ts';

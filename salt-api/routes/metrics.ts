@@ -4,7 +4,7 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { type IntervalHistogram, monitorEventLoopDelay } from 'node:perf_hooks';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import type { MasterApi, MetricFamily } from '../../master/index.ts';
+import type { MasterApi, MetricFamily } from '#master';
 import type { ApiContext } from '../context.ts';
 import { SaltApiError } from '../errors.ts';
 import { isLocalName, isLoopback } from '../host-guard.ts';

@@ -2,7 +2,7 @@
 
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
-import { rpcMethods } from '../../master/index.ts';
+import { rpcMethods } from '#master';
 import { commandSchemas } from '../lowstate.ts';
 import { type RouteOperation, usualRefusal } from './route.ts';
 

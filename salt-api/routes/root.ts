@@ -1,6 +1,6 @@
 /** `/` and `/run`. */
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify';
-import type { WireValue } from '../../minion-protocol/index.ts';
+import type { WireValue } from '#minion-protocol';
 import { checkClient, executeLowstate } from '../clients.ts';
 import {
   type ApiContext,

@@ -9,8 +9,8 @@ import {
   rpcMethods,
   type ServedCall,
   serveCall,
-} from '../../master/index.ts';
-import { isWireMap, type WireMap } from '../../minion-protocol/index.ts';
+} from '#master';
+import { isWireMap, type WireMap } from '#minion-protocol';
 import { type ApiContext, bytesOf, requestEndSignal, requireSessionOf } from '../context.ts';
 import { SaltApiError } from '../errors.ts';
 import { bearerOf } from '../sessions.ts';

@@ -1,4 +1,4 @@
-import type { HashType } from '../config/index.ts';
+import type { HashType } from '#config';
 
 // File backends (Salt: fileserver backends). The file server asks them in order; the first that has
 // a file serves it.

@@ -1,8 +1,8 @@
 import { type BigIntStats, constants } from 'node:fs';
 import { open, realpath, stat } from 'node:fs/promises';
 import path from 'node:path';
-import { codeOf, hashFile, Semaphore } from '../../runtime/index.ts';
-import type { HashType } from '../config/index.ts';
+import type { HashType } from '#config';
+import { codeOf, hashFile, Semaphore } from '#runtime';
 import type { FileStat, FoundFile } from './backend.ts';
 
 /** Digests that are kept; each is some 200 bytes. */

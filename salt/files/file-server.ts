@@ -4,8 +4,8 @@
  */
 
 import type { Logger } from 'pino';
-import type { WireValue } from '../../minion-protocol/index.ts';
-import type { FixedConfig, MasterConfig } from '../config/index.ts';
+import type { FixedConfig, MasterConfig } from '#config';
+import type { WireValue } from '#minion-protocol';
 import { type FileLists, type FileServerBackend, type FoundFile, noFiles } from './backend.ts';
 import { isBelow } from './disk-files.ts';
 import { expandRoot, openRoots } from './roots.ts';

@@ -1,10 +1,9 @@
 /** Opens the file server, and what minions push. */
 
 import path from 'node:path';
-
-import type { Auth } from '../auth/index.ts';
-import { gitfsRemotesOf, type LiveConfig } from '../config/index.ts';
-import type { MasterContext } from '../context/index.ts';
+import { gitfsRemotesOf, type LiveConfig } from '#config';
+import type { Auth } from '#master/auth/index.ts';
+import type { MasterContext } from '#master/context/index.ts';
 import type { FileServerBackend } from './backend.ts';
 import { FileServer, type FileServerOptions, openFileRoots } from './file-server.ts';
 import { GitMirrors } from './git-mirror.ts';

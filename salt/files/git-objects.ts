@@ -2,7 +2,7 @@
 
 import type { ChildProcess } from 'node:child_process';
 import { open } from 'node:fs/promises';
-import { MasterError } from '../api/index.ts';
+import { MasterError } from '#master/api/index.ts';
 import { endedError, type GitSetting, placeOfRemote, startError, startGit } from './git-program.ts';
 
 /** What git says in front of an object. */

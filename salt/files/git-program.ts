@@ -4,9 +4,9 @@
  */
 
 import { type ChildProcess, spawn } from 'node:child_process';
-import { codeOf } from '../../runtime/index.ts';
-import { MasterError } from '../api/index.ts';
-import { type GitAccess, type GitLimits, withoutCredentials } from '../config/index.ts';
+import { type GitAccess, type GitLimits, withoutCredentials } from '#config';
+import { MasterError } from '#master/api/index.ts';
+import { codeOf } from '#runtime';
 
 /** Where a repository is, who asks for it and what may be used for that. */
 export interface GitSetting {

@@ -3,9 +3,9 @@
  * salt/utils/gitfs.py].
  */
 
-import { compileGlob, compileWholePattern } from '../../minion-protocol/index.ts';
-import { MasterError } from '../api/index.ts';
-import type { GitfsRemote } from '../config/index.ts';
+import type { GitfsRemote } from '#config';
+import { MasterError } from '#master/api/index.ts';
+import { compileGlob, compileWholePattern } from '#minion-protocol';
 import { type FileLists, type FileServerBackend, type FoundFile, noFiles } from './backend.ts';
 import { asBackend } from './file-server.ts';
 import type { GitMirror, GitMirrors, GitRef, GitSnapshot } from './git-mirror.ts';

@@ -1,7 +1,7 @@
 /** Files served from memory, for services that ship modules and states from their own code. */
 
 import { createHash } from 'node:crypto';
-import type { HashType } from '../config/index.ts';
+import type { HashType } from '#config';
 import {
   type FileLists,
   type FileServerBackend,

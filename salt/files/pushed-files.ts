@@ -3,8 +3,8 @@
 import { constants } from 'node:fs';
 import { type FileHandle, lstat, mkdir, open, readdir, realpath, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
-import { isValidMinionId, type WireMap, wireBytes } from '../../minion-protocol/index.ts';
-import { makeDirectory } from '../../runtime/index.ts';
+import { isValidMinionId, type WireMap, wireBytes } from '#minion-protocol';
+import { makeDirectory } from '#runtime';
 import { ifPresent, isBelow } from './disk-files.ts';
 import { relativePath } from './file-server.ts';
 

@@ -4,14 +4,9 @@ import { type Dirent, type FSWatcher, watch } from 'node:fs';
 import { readdir, readlink, realpath, stat } from 'node:fs/promises';
 import path from 'node:path';
 import type { Logger } from 'pino';
-import {
-  compileGlob,
-  compileSearchPattern,
-  packWire,
-  type WireMap,
-} from '../../minion-protocol/index.ts';
-import { createSilentLogger } from '../api/index.ts';
-import { expandGlob } from '../config/index.ts';
+import { expandGlob } from '#config';
+import { createSilentLogger } from '#master/api/index.ts';
+import { compileGlob, compileSearchPattern, packWire, type WireMap } from '#minion-protocol';
 import { type FileLists, type FileServerBackend, type FoundFile, noFiles } from './backend.ts';
 import { DiskFiles, HiddenDirectories, ifPresent, isBelow } from './disk-files.ts';
 

@@ -1,19 +1,10 @@
 /** One value of a mine, as minions send it [WIRE 9.6; salt/utils/mine.py]. */
 
 import path from 'node:path';
-import {
-  isWireMap,
-  packLocal,
-  unpackLocal,
-  type WireMap,
-  type WireValue,
-} from '../../minion-protocol/index.ts';
-import { KeyedMutex } from '../../runtime/index.ts';
-import { type Key, type Operation, type Store, StoreError } from '../../store/index.ts';
-import { MasterError, type TargetRequest } from '../api/index.ts';
-import type { Auth } from '../auth/index.ts';
-import type { LiveConfig } from '../config/index.ts';
-import type { MasterContext } from '../context/index.ts';
+import type { LiveConfig } from '#config';
+import { MasterError, type TargetRequest } from '#master/api/index.ts';
+import type { Auth } from '#master/auth/index.ts';
+import type { MasterContext } from '#master/context/index.ts';
 import {
   everyone,
   type Jobs,
@@ -21,8 +12,11 @@ import {
   type SaltDataCache,
   type TargetReach,
   type TargetResolver,
-} from '../jobs/index.ts';
-import type { PolicyGate, Users } from '../users/index.ts';
+} from '#master/jobs/index.ts';
+import type { PolicyGate, Users } from '#master/users/index.ts';
+import { isWireMap, packLocal, unpackLocal, type WireMap, type WireValue } from '#minion-protocol';
+import { KeyedMutex } from '#runtime';
+import { type Key, type Operation, type Store, StoreError } from '#store';
 
 /** A value, and who may read it. */
 interface MineEntry {

@@ -4,9 +4,9 @@
 
 import { randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';
-import type { WireMap } from '../../../minion-protocol/index.ts';
-import { type PlainData, TemplateError } from '../../../template/index.ts';
-import { MasterError } from '../../api/index.ts';
+import { MasterError } from '#master/api/index.ts';
+import type { WireMap } from '#minion-protocol';
+import { type PlainData, TemplateError } from '#template';
 import {
   findSls,
   fromWire,
@@ -24,7 +24,7 @@ import {
   saltFunctions,
   TracedGrains,
   toWirePillar,
-} from '../../data/index.ts';
+} from '../pillar/index.ts';
 import {
   emptyHigh,
   firstOf,

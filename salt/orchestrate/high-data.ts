@@ -1,9 +1,9 @@
 /** High data: what SLS contain, merged and validated before it is compiled [salt/state.py]. */
 
 import { isDeepStrictEqual } from 'node:util';
-import { compileGlob, pythonStr } from '../../../minion-protocol/index.ts';
-import type { PlainData } from '../../../template/index.ts';
-import { isList, isPillarMap, type PillarMap, toWire } from '../../data/index.ts';
+import { compileGlob, pythonStr } from '#minion-protocol';
+import type { PlainData } from '#template';
+import { isList, isPillarMap, type PillarMap, toWire } from '../pillar/index.ts';
 /** A value as Python's `str` prints it. */
 export function textOf(data: PlainData): string {
   return pythonStr(toWire(data));

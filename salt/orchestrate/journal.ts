@@ -3,15 +3,10 @@
 import type { Logger } from 'pino';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
-import {
-  packLocal,
-  unpackLocal,
-  type WireMap,
-  type WireValue,
-} from '../../../minion-protocol/index.ts';
-import { type Key, StoreError } from '../../../store/index.ts';
-import { type AuditRequester, MasterError } from '../../api/index.ts';
-import { followRows, HeldRows, type Hold, type MasterContext } from '../../context/index.ts';
+import { type AuditRequester, MasterError } from '#master/api/index.ts';
+import { followRows, HeldRows, type Hold, type MasterContext } from '#master/context/index.ts';
+import { packLocal, unpackLocal, type WireMap, type WireValue } from '#minion-protocol';
+import { type Key, StoreError } from '#store';
 import type { Outcome } from './low-chunk.ts';
 
 /** A call of `state.orchestrate`, as it was asked for. */

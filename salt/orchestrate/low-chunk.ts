@@ -1,6 +1,6 @@
-import { isWireMap, type WireMap, type WireValue } from '../../../minion-protocol/index.ts';
-import { Float, type PlainData } from '../../../template/index.ts';
-import { isList, isPillarMap, toWire } from '../../data/index.ts';
+import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
+import { Float, type PlainData } from '#template';
+import { isList, isPillarMap, toWire } from '../pillar/index.ts';
 import { argumentsOf, type Body, firstOf, type High, textOf } from './high-data.ts';
 
 /** One call of a state. */

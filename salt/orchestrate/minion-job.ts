@@ -1,10 +1,10 @@
 /** A job of an orchestration, and what minions said to it [salt/modules/saltutil.py cmd, _exec]. */
 
-import { isWireMap, type WireMap, type WireValue } from '../../../minion-protocol/index.ts';
-import { codeOf } from '../../../runtime/index.ts';
-import type { BatchUpdate, JobUpdate, RunRequest } from '../../api/index.ts';
-import { isList, toWire } from '../../data/index.ts';
-import { isFailureCode, returnerOf } from '../../jobs/index.ts';
+import type { BatchUpdate, JobUpdate, RunRequest } from '#master/api/index.ts';
+import { isFailureCode, returnerOf } from '#master/jobs/index.ts';
+import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
+import { codeOf } from '#runtime';
+import { isList, toWire } from '../pillar/index.ts';
 import { textOf } from './high-data.ts';
 import type { BegunWork } from './journal.ts';
 import { fireArguments, type OrchestrationContext, requester } from './orchestration-context.ts';

@@ -1,7 +1,7 @@
-import type { WireMap } from '../../../minion-protocol/index.ts';
-import type { AuditRequester, InProcessJobsApi } from '../../api/index.ts';
-import type { BusApi, EventBus } from '../../events/index.ts';
-import type { FunctionCaller } from '../caller.ts';
+import type { AuditRequester, InProcessJobsApi } from '#master/api/index.ts';
+import type { BusApi, EventBus } from '#master/events/index.ts';
+import type { WireMap } from '#minion-protocol';
+import type { FunctionCaller } from '../runners/caller.ts';
 
 /** The parts of the master that states act by. */
 export interface OrchestrationDeps {

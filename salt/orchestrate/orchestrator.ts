@@ -2,11 +2,12 @@
 
 import { setMaxListeners } from 'node:events';
 import type { Logger } from 'pino';
-import { isJid, type WireMap, type WireValue } from '../../../minion-protocol/index.ts';
-import type { PlainData } from '../../../template/index.ts';
-import { MasterError } from '../../api/index.ts';
-import type { LiveConfig } from '../../config/index.ts';
-import type { MasterContext } from '../../context/index.ts';
+import type { LiveConfig } from '#config';
+import { MasterError } from '#master/api/index.ts';
+import type { MasterContext } from '#master/context/index.ts';
+import { isJid, type WireMap, type WireValue } from '#minion-protocol';
+import type { PlainData } from '#template';
+import { type FileServer, servedFiles } from '../files/index.ts';
 import {
   ParsedFileCache,
   type PillarMap,
@@ -15,9 +16,8 @@ import {
   Renderer,
   renderMs,
   toWire,
-} from '../../data/index.ts';
-import { type FileServer, servedFiles } from '../../files/index.ts';
-import type { CallContext } from '../caller.ts';
+} from '../pillar/index.ts';
+import type { CallContext } from '../runners/caller.ts';
 import {
   type Compilation,
   compileSls,

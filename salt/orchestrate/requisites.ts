@@ -3,9 +3,9 @@
  * [salt/state.py check_requisite].
  */
 
-import type { PlainData } from '../../../template/index.ts';
-import { MasterError } from '../../api/index.ts';
-import { isList, isPillarMap } from '../../data/index.ts';
+import { MasterError } from '#master/api/index.ts';
+import type { PlainData } from '#template';
+import { isList, isPillarMap } from '../pillar/index.ts';
 import {
   applyExtensions,
   argumentsOf,

@@ -6,10 +6,10 @@
 import { randomInt } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { traverseFacts, type WireMap } from '../../../minion-protocol/index.ts';
-import { codeOf, longestTimerMs } from '../../../runtime/index.ts';
-import { type PlainData, type SaltFunction, toPlain, toPython } from '../../../template/index.ts';
-import { fromWire, isList, isPillarMap, type PillarMap, toWire } from '../../data/index.ts';
+import { traverseFacts, type WireMap } from '#minion-protocol';
+import { codeOf, longestTimerMs } from '#runtime';
+import { type PlainData, type SaltFunction, toPlain, toPython } from '#template';
+import { fromWire, isList, isPillarMap, type PillarMap, toWire } from '../pillar/index.ts';
 import { matchesGlob, textOf, typeName } from './high-data.ts';
 import type { Journal, JournalStep, Settled } from './journal.ts';
 import {

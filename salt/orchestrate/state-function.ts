@@ -1,4 +1,4 @@
-import type { PlainData } from '../../../template/index.ts';
+import type { PlainData } from '#template';
 import { internalArguments, textOf } from './high-data.ts';
 import type { BegunWork, JournalStep } from './journal.ts';
 import type { Outcome } from './low-chunk.ts';

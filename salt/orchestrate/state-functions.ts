@@ -3,11 +3,11 @@
  * [salt/utils/args.py format_call, salt/states/saltmod.py].
  */
 
-import { isWireMap, type WireMap, type WireValue } from '../../../minion-protocol/index.ts';
-import { inTime, linkSignals, timeLimit } from '../../../runtime/index.ts';
-import type { PlainData } from '../../../template/index.ts';
-import type { FunctionResult } from '../../api/index.ts';
-import { isList, isPillarMap, toWire } from '../../data/index.ts';
+import type { FunctionResult } from '#master/api/index.ts';
+import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
+import { inTime, linkSignals, timeLimit } from '#runtime';
+import type { PlainData } from '#template';
+import { isList, isPillarMap, toWire } from '../pillar/index.ts';
 import { textOf } from './high-data.ts';
 import type { BegunWork } from './journal.ts';
 import { failed, isSuccess, type Outcome } from './low-chunk.ts';

@@ -1,8 +1,7 @@
 /** What a minion asks others, or the master, to run [WIRE 9.10]. */
 
 import type { Logger } from 'pino';
-import type { Call, Decision, MinionSubject } from '../../acl/index.ts';
-import { isJid, pythonStr, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
+import type { Call, Decision, MinionSubject } from '#acl';
 import {
   type JobOrigin,
   type JobReturn,
@@ -10,14 +9,14 @@ import {
   type MinionRunners,
   type PublishRequest,
   type TargetRequest,
-} from '../api/index.ts';
+} from '#master/api/index.ts';
 import {
   type ArgumentReader,
   type FunctionArguments,
   isFunctionName,
   isKeywordText,
-} from '../arguments/index.ts';
-import { minionActor } from '../audit/index.ts';
+} from '#master/arguments/index.ts';
+import { minionActor } from '#master/audit/index.ts';
 import {
   checkArguments,
   type JobCache,
@@ -29,10 +28,11 @@ import {
   separateKeywords,
   type TargetReach,
   type TargetResolver,
-} from '../jobs/index.ts';
-import type { RequestCounters } from '../metrics/index.ts';
-import type { PolicyGate } from '../users/index.ts';
-import type { FunctionCaller } from './caller.ts';
+} from '#master/jobs/index.ts';
+import type { RequestCounters } from '#master/metrics/index.ts';
+import type { PolicyGate } from '#master/users/index.ts';
+import { isJid, pythonStr, type WireMap, type WireValue } from '#minion-protocol';
+import type { FunctionCaller } from '../runners/caller.ts';
 
 /** A function with its arguments as a minion will take them. */
 export interface PeerCall {

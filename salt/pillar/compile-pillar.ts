@@ -3,6 +3,10 @@
  * [salt/pillar/__init__.py compile_pillar].
  */
 
+import { type LiveConfig, valuesForMinions } from '#config';
+import { MasterError } from '#master/api/index.ts';
+import { badTarget, parseTarget } from '#master/arguments/index.ts';
+import { SlowPatterns } from '#master/jobs/index.ts';
 import {
   type CompiledTarget,
   compileGlob,
@@ -12,12 +16,8 @@ import {
   type TargetCandidate,
   type TargetExpression,
   type WireMap,
-} from '../../minion-protocol/index.ts';
-import { type PlainData, TemplateError } from '../../template/index.ts';
-import { MasterError } from '../api/index.ts';
-import { badTarget, parseTarget } from '../arguments/index.ts';
-import { type LiveConfig, valuesForMinions } from '../config/index.ts';
-import { SlowPatterns } from '../jobs/index.ts';
+} from '#minion-protocol';
+import { type PlainData, TemplateError } from '#template';
 import { TracedGrains } from './grains.ts';
 import {
   type CompiledPillar,

@@ -1,10 +1,10 @@
 /** Opens pillar and mine. */
 
-import type { PillarApi } from '../api/index.ts';
-import { gitPillarRemotesOf } from '../config/index.ts';
+import { gitPillarRemotesOf } from '#config';
+import type { PillarApi } from '#master/api/index.ts';
 import type { Files } from '../files/index.ts';
+import { type Mine, type MineDeps, openMine } from '../mine/mine.ts';
 import { type GitPillarUpdater, gitPillarUpdater } from './git-pillar.ts';
-import { type Mine, type MineDeps, openMine } from './mine.ts';
 import { createPillarApi, openPillarSource, type PillarOfProgram } from './pillar.ts';
 import type { PillarSource } from './pillar-data.ts';
 

@@ -1,11 +1,13 @@
 /** Pillar from elsewhere, put over that of the files in the order in which it is listed. */
 
 import type { Logger } from 'pino';
-import type { FactMap } from '../../minion-protocol/index.ts';
-import type { PlainData } from '../../template/index.ts';
-import { MasterError, type PillarRequest, type PillarTextFormat } from '../api/index.ts';
-import { checkPillarAddress, type ExtPillarEntry, type GitPillarEntry } from '../config/index.ts';
+import { checkPillarAddress, type ExtPillarEntry, type GitPillarEntry } from '#config';
+import { MasterError, type PillarRequest, type PillarTextFormat } from '#master/api/index.ts';
+import type { FactMap } from '#minion-protocol';
+import type { PlainData } from '#template';
 import { DiskFiles, HiddenDirectories } from '../files/index.ts';
+import { readData } from '../render/render-task.ts';
+import type { ParsedFileCache } from '../render/renderer.ts';
 import {
   fromWire,
   isPillarMap,
@@ -16,8 +18,6 @@ import {
   type PillarSource,
   toWirePillar,
 } from './pillar-data.ts';
-import { readData } from './render-task.ts';
-import type { ParsedFileCache } from './renderer.ts';
 
 /**
  * Whose pillar is asked for. The id is verified; grains are not told, so that nothing a minion

@@ -1,7 +1,7 @@
 /** Pillar files of repositories, as Salt's `ext_pillar: git` gives them [salt/pillar/git_pillar.py]. */
 
-import type { PillarRequest } from '../api/index.ts';
-import { type GitPillarRemote, withoutCredentials } from '../config/index.ts';
+import { type GitPillarRemote, withoutCredentials } from '#config';
+import type { PillarRequest } from '#master/api/index.ts';
 import {
   asBackend,
   type FileLists,

@@ -6,8 +6,8 @@ import {
   packLocal,
   type WireMap,
   type WireValue,
-} from '../../minion-protocol/index.ts';
-import { Dict, toPython, type Value } from '../../template/index.ts';
+} from '#minion-protocol';
+import { Dict, toPython, type Value } from '#template';
 
 // Grains that record which of them were read.
 

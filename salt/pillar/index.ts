@@ -1,5 +1,9 @@
+export type { MineQuery, MineReader, MineStore } from '../mine/mine.ts';
+export { EventText } from '../render/event-text.ts';
+export type { Rendered } from '../render/render-task.ts';
+export { type Imports, ParsedFileCache, Renderer } from '../render/renderer.ts';
+export { saltFunctions } from '../render/template-functions.ts';
 export { createData, type MinionData } from './data.ts';
-export { EventText } from './event-text.ts';
 export {
   type ExtPillar,
   extPillarFiles,
@@ -7,7 +11,6 @@ export {
 } from './ext-pillar.ts';
 export type { GitPillarUpdater } from './git-pillar.ts';
 export { GrainReads, TracedGrains } from './grains.ts';
-export type { MineQuery, MineReader, MineStore } from './mine.ts';
 export {
   compiledOf,
   type OwnPillar,
@@ -38,6 +41,3 @@ export {
   SlsRenderer,
   type SlsRendering,
 } from './pillar-sources.ts';
-export type { Rendered } from './render-task.ts';
-export { type Imports, ParsedFileCache, Renderer } from './renderer.ts';
-export { saltFunctions } from './template-functions.ts';

@@ -3,6 +3,7 @@
  * is valid.
  */
 
+import type { Seal } from '#master/auth/index.ts';
 import {
   type FactMap,
   isWireMap,
@@ -11,9 +12,8 @@ import {
   unpackLocal,
   type WireMap,
   type WireValue,
-} from '../../minion-protocol/index.ts';
-import type { Key, Operation, Store } from '../../store/index.ts';
-import type { Seal } from '../auth/index.ts';
+} from '#minion-protocol';
+import type { Key, Operation, Store } from '#store';
 import { GrainReads } from './grains.ts';
 import type { PillarAnswer } from './pillar-data.ts';
 import type { CacheDependencies, PillarSources } from './pillar-sources.ts';

@@ -1,15 +1,9 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { FactMap, WireMap, WireValue } from '../../minion-protocol/index.ts';
-import { JsonError, parseJson } from '../../runtime/index.ts';
-import {
-  Float,
-  type PlainData,
-  parseTemplate,
-  type Template,
-  TemplateError,
-} from '../../template/index.ts';
-import { MasterError, type PillarRequest } from '../api/index.ts';
-import type { MergeStrategy } from '../config/index.ts';
+import type { MergeStrategy } from '#config';
+import { MasterError, type PillarRequest } from '#master/api/index.ts';
+import type { FactMap, WireMap, WireValue } from '#minion-protocol';
+import { JsonError, parseJson } from '#runtime';
+import { Float, type PlainData, parseTemplate, type Template, TemplateError } from '#template';
 
 /** What counts as nothing in Python. */
 export function isEmpty(data: PlainData): boolean {

@@ -1,17 +1,24 @@
 /** The files of pillar, each read and parsed once for all minions as long as it does not change. */
 
 import { createHash } from 'node:crypto';
-import type { Nodegroups, WireMap } from '../../minion-protocol/index.ts';
-import type { PlainData, TemplateLimits } from '../../template/index.ts';
-import { MasterError } from '../api/index.ts';
+import { MasterError } from '#master/api/index.ts';
+import type { SlowPatternRunner } from '#master/jobs/index.ts';
+import type { Nodegroups, WireMap } from '#minion-protocol';
+import type { PlainData, TemplateLimits } from '#template';
 import {
   type FileLists,
   type FileServerBackend,
   type FoundFile,
   relativePath,
 } from '../files/index.ts';
-import type { SlowPatternRunner } from '../jobs/index.ts';
-import { EventText } from './event-text.ts';
+import { EventText } from '../render/event-text.ts';
+import type { Notes, PillarTask, Rendered, UntrustedInput } from '../render/render-task.ts';
+import {
+  type Imports,
+  isTransient,
+  type ParsedFileCache,
+  type Renderer,
+} from '../render/renderer.ts';
 import { GrainReads } from './grains.ts';
 import {
   isEmpty,
@@ -21,8 +28,6 @@ import {
   type TemplateWhitespace,
   toSourceFile,
 } from './pillar-data.ts';
-import type { Notes, PillarTask, Rendered, UntrustedInput } from './render-task.ts';
-import { type Imports, isTransient, type ParsedFileCache, type Renderer } from './renderer.ts';
 
 export interface PillarSourcesOptions extends TemplateWhitespace {
   /** Serves `pillar_roots`. */

@@ -1,14 +1,7 @@
 import { createHash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
-import {
-  type FactMap,
-  isWireMap,
-  packLocal,
-  traverseFacts,
-  type WireMap,
-  type WireValue,
-} from '../../minion-protocol/index.ts';
+import { type GitPillarEntry, gitPillarRemotesOf, type MasterConfig } from '#config';
 import {
   MasterError,
   type PillarApi,
@@ -17,10 +10,19 @@ import {
   type PillarProvider,
   type PillarRequest,
   version,
-} from '../api/index.ts';
-import { type GitPillarEntry, gitPillarRemotesOf, type MasterConfig } from '../config/index.ts';
+} from '#master/api/index.ts';
+import { type KnownFacts, SlowPatternRunner } from '#master/jobs/index.ts';
+import {
+  type FactMap,
+  isWireMap,
+  packLocal,
+  traverseFacts,
+  type WireMap,
+  type WireValue,
+} from '#minion-protocol';
 import { type GitMirrors, hiddenDirectories, openRoots } from '../files/index.ts';
-import { type KnownFacts, SlowPatternRunner } from '../jobs/index.ts';
+import type { MineDeps } from '../mine/mine.ts';
+import { ParsedFileCache, Renderer } from '../render/renderer.ts';
 import { compilePillar, withMasterOptions } from './compile-pillar.ts';
 import {
   type ExtPillar,
@@ -29,7 +31,6 @@ import {
   withExtPillar,
 } from './ext-pillar.ts';
 import { openGitPillar } from './git-pillar.ts';
-import type { MineDeps } from './mine.ts';
 import { PersistentPillarCache, PillarCache, type PillarKey } from './pillar-cache.ts';
 import {
   type CompiledPillar,
@@ -41,7 +42,6 @@ import {
   toWirePillar,
 } from './pillar-data.ts';
 import { type PillarRules, type PillarSetting, PillarSources, Reads } from './pillar-sources.ts';
-import { ParsedFileCache, Renderer } from './renderer.ts';
 
 /** The pillar of a program, which answers for what it makes of a minion's grains. */
 export function fromProvider(provider: PillarProvider): PillarSource {

@@ -1,13 +1,6 @@
 /** Compiles reactions, and plans the calls that follow from an event, as data. */
 
-import { parseRate, RateLimiter } from '../../acl/index.ts';
-import {
-  compileGlob,
-  isWireMap,
-  type WireMap,
-  type WireValue,
-} from '../../minion-protocol/index.ts';
-import type { CallValue, MappedValue, Reaction, RunAction, TargetRequest } from '../api/index.ts';
+import { parseRate, RateLimiter } from '#acl';
 import {
   globsOf,
   isMapped,
@@ -18,8 +11,16 @@ import {
   reaction,
   rulesOf,
   schemaGuarantees,
-} from '../config/index.ts';
-import type { TargetResolver } from '../jobs/index.ts';
+} from '#config';
+import type {
+  CallValue,
+  MappedValue,
+  Reaction,
+  RunAction,
+  TargetRequest,
+} from '#master/api/index.ts';
+import type { TargetResolver } from '#master/jobs/index.ts';
+import { compileGlob, isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 
 /** An event that something may follow from. */
 export interface ReactionEvent {

@@ -2,21 +2,10 @@ import { createHash, randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
-import {
-  packLocal,
-  unpackLocal,
-  type WireMap,
-  type WireValue,
-} from '../../minion-protocol/index.ts';
-import {
-  type Change,
-  type Key,
-  type Operation,
-  type Store,
-  StoreError,
-} from '../../store/index.ts';
-import type { ReactionOutcome } from '../api/index.ts';
-import { type Cluster, followRows } from '../context/index.ts';
+import type { ReactionOutcome } from '#master/api/index.ts';
+import { type Cluster, followRows } from '#master/context/index.ts';
+import { packLocal, unpackLocal, type WireMap, type WireValue } from '#minion-protocol';
+import { type Change, type Key, type Operation, type Store, StoreError } from '#store';
 import type { PlannedCall } from './reaction-planner.ts';
 
 /** A run that is not over. */

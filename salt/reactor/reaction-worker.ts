@@ -3,27 +3,20 @@
  */
 
 import type { Logger } from 'pino';
-import {
-  type Decision,
-  decide,
-  isUnlimited,
-  type Policy,
-  type Reach,
-  reachOf,
-} from '../../acl/index.ts';
-import type { WireMap } from '../../minion-protocol/index.ts';
-import { inTime, linkSignals, TokenBuckets } from '../../runtime/index.ts';
+import { type Decision, decide, isUnlimited, type Policy, type Reach, reachOf } from '#acl';
+import { serviceOf } from '#config';
 import {
   type InProcessJobsApi,
   MasterError,
   type NamedCommands,
   type ReactionResult,
-} from '../api/index.ts';
-import { serviceOf } from '../config/index.ts';
-import { type EventBus, tags } from '../events/index.ts';
-import { type FunctionCaller, toCall } from '../functions/index.ts';
-import { isFailureCode, type JobDispatcher, type TargetResolver } from '../jobs/index.ts';
-import type { RequestCounters } from '../metrics/index.ts';
+} from '#master/api/index.ts';
+import { type EventBus, tags } from '#master/events/index.ts';
+import { isFailureCode, type JobDispatcher, type TargetResolver } from '#master/jobs/index.ts';
+import type { RequestCounters } from '#master/metrics/index.ts';
+import type { WireMap } from '#minion-protocol';
+import { inTime, linkSignals, TokenBuckets } from '#runtime';
+import { type FunctionCaller, toCall } from '../runners/index.ts';
 import type {
   CompiledReaction,
   MastersCall,

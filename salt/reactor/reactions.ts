@@ -4,9 +4,8 @@
 
 import { setMaxListeners } from 'node:events';
 import type { Logger } from 'pino';
-import { hasRules, type RuleAction } from '../../acl/index.ts';
-import type { WireMap } from '../../minion-protocol/index.ts';
-import { StoreError } from '../../store/index.ts';
+import { hasRules, type RuleAction } from '#acl';
+import { type LiveConfig, type MasterConfig, serviceOf } from '#config';
 import {
   MasterError,
   type NamedCommands,
@@ -14,15 +13,16 @@ import {
   type ReactionInfo,
   type ReactionRun,
   type ReactionsApi,
-} from '../api/index.ts';
-import { type LiveConfig, type MasterConfig, serviceOf } from '../config/index.ts';
-import type { MasterContext } from '../context/index.ts';
-import { Renderer, renderMs } from '../data/index.ts';
-import type { EventBus, Events } from '../events/index.ts';
+} from '#master/api/index.ts';
+import type { MasterContext } from '#master/context/index.ts';
+import type { EventBus, Events } from '#master/events/index.ts';
+import type { Jobs } from '#master/jobs/index.ts';
+import type { Users } from '#master/users/index.ts';
+import type { WireMap } from '#minion-protocol';
+import { StoreError } from '#store';
 import { type Files, hiddenDirectories } from '../files/index.ts';
-import type { Functions, ReactorEntries } from '../functions/index.ts';
-import type { Jobs } from '../jobs/index.ts';
-import type { Users } from '../users/index.ts';
+import { Renderer, renderMs } from '../pillar/index.ts';
+import type { Functions, ReactorEntries } from '../runners/index.ts';
 import {
   type CompiledReaction,
   compileReactions,

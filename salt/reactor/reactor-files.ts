@@ -3,11 +3,20 @@
  */
 
 import { randomBytes } from 'node:crypto';
-import { formatEventStamp, pythonStr, type WireValue } from '../../minion-protocol/index.ts';
-import { type PlainData, TemplateError, type TemplateLimits } from '../../template/index.ts';
-import { MasterError } from '../api/index.ts';
-import { isFunctionName, isKeywordText, parseArgument } from '../arguments/index.ts';
-import { expandGlob } from '../config/index.ts';
+import { expandGlob } from '#config';
+import { MasterError } from '#master/api/index.ts';
+import { isFunctionName, isKeywordText, parseArgument } from '#master/arguments/index.ts';
+import { formatEventStamp, pythonStr, type WireValue } from '#minion-protocol';
+import { type PlainData, TemplateError, type TemplateLimits } from '#template';
+import {
+  DiskFiles,
+  type FileServer,
+  type FileServerBackend,
+  HiddenDirectories,
+  noFiles,
+  requestedFile,
+  servedFiles,
+} from '../files/index.ts';
 import {
   EventText,
   type Imports,
@@ -20,17 +29,8 @@ import {
   type Renderer,
   type SourceFile,
   toWire,
-} from '../data/index.ts';
-import {
-  DiskFiles,
-  type FileServer,
-  type FileServerBackend,
-  HiddenDirectories,
-  noFiles,
-  requestedFile,
-  servedFiles,
-} from '../files/index.ts';
-import { isList, orderChunks, textOf } from '../functions/index.ts';
+} from '../pillar/index.ts';
+import { isList, orderChunks, textOf } from '../runners/index.ts';
 import type {
   Plan,
   PlannedCall,

@@ -1,4 +1,4 @@
-import type { Nodegroups, WireMap } from '../../minion-protocol/index.ts';
+import type { Nodegroups, WireMap } from '#minion-protocol';
 import {
   Float,
   type PlainData,
@@ -6,15 +6,15 @@ import {
   TemplateError,
   type TemplateErrorCode,
   type TemplateLimits,
-} from '../../template/index.ts';
-import { GrainReads } from './grains.ts';
+} from '#template';
+import { GrainReads } from '../pillar/grains.ts';
 import {
   type PillarMap,
   parseJsonData,
   type SourceFile,
   type SourceText,
   type TemplateWhitespace,
-} from './pillar-data.ts';
+} from '../pillar/pillar-data.ts';
 
 // Messages between the main thread and a rendering thread; they can be cloned.
 

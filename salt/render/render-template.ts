@@ -1,16 +1,16 @@
 /** Renders a template, on whichever thread. */
 
-import type { WireValue } from '../../minion-protocol/index.ts';
-import { type RenderOptions, renderJinja, TemplateError } from '../../template/index.ts';
-import { EventPrinter } from './event-text.ts';
-import { GrainReads, GrainsDict, TracedGrains } from './grains.ts';
+import type { WireValue } from '#minion-protocol';
+import { type RenderOptions, renderJinja, TemplateError } from '#template';
+import { GrainReads, GrainsDict, TracedGrains } from '../pillar/grains.ts';
 import {
   type SourceFile,
   type SourceText,
   slsNames,
   type TemplateWhitespace,
   toSourceFile,
-} from './pillar-data.ts';
+} from '../pillar/pillar-data.ts';
+import { EventPrinter } from './event-text.ts';
 import {
   type KnownFiles,
   makeNotes,

@@ -1,9 +1,9 @@
 /** Renders templates and reads data: what is small at once, the rest on a thread of its own. */
 
-import { WorkerPool, WorkerPoolError, type WorkerPoolOptions } from '../../runtime/index.ts';
-import { type PlainData, TemplateError, type TemplateLimits } from '../../template/index.ts';
-import { MasterError } from '../api/index.ts';
-import type { SourceFile, SourceText } from './pillar-data.ts';
+import { MasterError } from '#master/api/index.ts';
+import { WorkerPool, WorkerPoolError, type WorkerPoolOptions } from '#runtime';
+import { type PlainData, TemplateError, type TemplateLimits } from '#template';
+import type { SourceFile, SourceText } from '../pillar/pillar-data.ts';
 import {
   type KnownFiles,
   makeNotes,

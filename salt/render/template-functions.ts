@@ -1,4 +1,7 @@
 import { createHash } from 'node:crypto';
+import { mergeStrategies } from '#config';
+import { MasterError } from '#master/api/index.ts';
+import { parseTarget } from '#master/arguments/index.ts';
 import {
   compileGlob,
   compileTarget,
@@ -7,13 +10,16 @@ import {
   pythonStr,
   traverseFacts,
   type WireValue,
-} from '../../minion-protocol/index.ts';
-import type { PlainData, SaltFunction } from '../../template/index.ts';
-import { MasterError } from '../api/index.ts';
-import { parseTarget } from '../arguments/index.ts';
-import { mergeStrategies } from '../config/index.ts';
-import type { TracedGrains } from './grains.ts';
-import { isPillarMap, mergeDeep, mergePillar, type PillarMap, toWire } from './pillar-data.ts';
+} from '#minion-protocol';
+import type { PlainData, SaltFunction } from '#template';
+import type { TracedGrains } from '../pillar/grains.ts';
+import {
+  isPillarMap,
+  mergeDeep,
+  mergePillar,
+  type PillarMap,
+  toWire,
+} from '../pillar/pillar-data.ts';
 
 // Functions that pillar templates may call as `salt['…']`: a closed list without side effects.
 

@@ -1,14 +1,9 @@
 /** Runners that have minions do something, and compare what they return [salt/runners/salt.py, survey.py, match.py]. */
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import {
-  toPythonValue,
-  unboundedStr,
-  type WireMap,
-  type WireValue,
-} from '../../minion-protocol/index.ts';
-import type { RunRequest } from '../api/index.ts';
-import { everyone, type Jobs } from '../jobs/index.ts';
+import type { RunRequest } from '#master/api/index.ts';
+import { everyone, type Jobs } from '#master/jobs/index.ts';
+import { toPythonValue, unboundedStr, type WireMap, type WireValue } from '#minion-protocol';
 import {
   anything,
   type CallContext,

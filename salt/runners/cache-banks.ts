@@ -1,7 +1,7 @@
 /** Values that operators keep in the master by bank and key: `cache.store` and its like [salt/cache/localfs.py]. */
 
-import { packLocal, unpackLocal, type WireValue } from '../../minion-protocol/index.ts';
-import type { Store } from '../../store/index.ts';
+import { packLocal, unpackLocal, type WireValue } from '#minion-protocol';
+import type { Store } from '#store';
 import { refused } from './caller.ts';
 import { IndexedEntries, listInTurns } from './indexed-entries.ts';
 

@@ -1,9 +1,9 @@
 /** The `cache` runner: what is known of minions, and banks of the store [salt/runners/cache.py]. */
 
-import type { FactSource, WireMap, WireValue } from '../../minion-protocol/index.ts';
-import { MasterError } from '../api/index.ts';
-import type { MineStore } from '../data/index.ts';
-import type { KnownFacts, TargetResolver } from '../jobs/index.ts';
+import { MasterError } from '#master/api/index.ts';
+import type { KnownFacts, TargetResolver } from '#master/jobs/index.ts';
+import type { FactSource, WireMap, WireValue } from '#minion-protocol';
+import type { MineStore } from '../pillar/index.ts';
 import type { CacheBanks } from './cache-banks.ts';
 import {
   anything,

@@ -1,6 +1,4 @@
 import type { Logger } from 'pino';
-import { isJid, isWireMap, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
-import { codeOf } from '../../runtime/index.ts';
 import {
   type AuditRequester,
   type FunctionCall,
@@ -8,10 +6,12 @@ import {
   MasterError,
   type Requested,
   type StartedCall,
-} from '../api/index.ts';
-import { type AuditTrail, auditOf } from '../audit/index.ts';
-import { type EventBus, trimValues } from '../events/index.ts';
-import { type JobCache, separateKeywords } from '../jobs/index.ts';
+} from '#master/api/index.ts';
+import { type AuditTrail, auditOf } from '#master/audit/index.ts';
+import { type EventBus, trimValues } from '#master/events/index.ts';
+import { type JobCache, separateKeywords } from '#master/jobs/index.ts';
+import { isJid, isWireMap, type WireMap, type WireValue } from '#minion-protocol';
+import { codeOf } from '#runtime';
 
 export interface FunctionCallerOptions {
   readonly table: FunctionTable;

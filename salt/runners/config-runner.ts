@@ -1,7 +1,7 @@
 /** The `config` runner [salt/runners/config.py]. */
 
-import { traverseFacts } from '../../minion-protocol/index.ts';
-import { type LiveConfig, saltValues } from '../config/index.ts';
+import { type LiveConfig, saltValues } from '#config';
+import { traverseFacts } from '#minion-protocol';
 import {
   anything,
   type FunctionTable,

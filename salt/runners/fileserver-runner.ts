@@ -1,6 +1,6 @@
 /** The `fileserver` runner [salt/runners/fileserver.py]. */
 
-import type { WireValue } from '../../minion-protocol/index.ts';
+import type { WireValue } from '#minion-protocol';
 import type { FileLists, FileServer } from '../files/index.ts';
 import {
   type FunctionTable,

@@ -1,19 +1,19 @@
 /** Opens runners and wheel functions, for programs and for minions. */
 
-import type { InProcessApi, InProcessFunctionsApi } from '../api/index.ts';
-import type { Audit } from '../audit/index.ts';
-import type { LiveConfig } from '../config/index.ts';
-import type { MasterContext } from '../context/index.ts';
-import { type MinionData, Renderer } from '../data/index.ts';
-import type { Events } from '../events/index.ts';
+import type { LiveConfig } from '#config';
+import type { InProcessApi, InProcessFunctionsApi } from '#master/api/index.ts';
+import type { Audit } from '#master/audit/index.ts';
+import type { MasterContext } from '#master/context/index.ts';
+import type { Events } from '#master/events/index.ts';
+import type { Jobs } from '#master/jobs/index.ts';
 import type { Files } from '../files/index.ts';
-import type { Jobs } from '../jobs/index.ts';
+import { type Orchestrator, openOrchestrator } from '../orchestrate/orchestrator.ts';
+import { type MinionData, Renderer } from '../pillar/index.ts';
 import { askRunners } from './ask-runners.ts';
 import { FunctionCaller, type FunctionCallerOptions, type FunctionTable } from './caller.ts';
 import { configRunner } from './config-runner.ts';
 import { httpRunner } from './http-runner.ts';
 import { insteadOfRunner, insteadOfWheel } from './not-served.ts';
-import { type Orchestrator, openOrchestrator } from './orchestrate/orchestrator.ts';
 import { queueRunner } from './queue-runner.ts';
 import { ReactorEntries, reactorRunner } from './reactor-runner.ts';
 import { docRunner, eventRunner, stateRunner, testRunner } from './runners.ts';

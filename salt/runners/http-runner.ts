@@ -1,6 +1,8 @@
 /** The `http` runner [salt/runners/http.py, salt/utils/http.py], to listed hosts. */
 
-import { isWireMap, pythonStr, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
+import { ConfigError, type LiveConfig } from '#config';
+import { MasterError } from '#master/api/index.ts';
+import { isWireMap, pythonStr, type WireMap, type WireValue } from '#minion-protocol';
 import {
   createDnsResolver,
   createHttpClient,
@@ -11,11 +13,9 @@ import {
   parseAllowedEndpoints,
   readEndpoint,
   Semaphore,
-} from '../../runtime/index.ts';
-import { TemplateError } from '../../template/index.ts';
-import { MasterError } from '../api/index.ts';
-import { ConfigError, type LiveConfig } from '../config/index.ts';
-import { type Renderer, toWire } from '../data/index.ts';
+} from '#runtime';
+import { TemplateError } from '#template';
+import { type Renderer, toWire } from '../pillar/index.ts';
 import {
   anything,
   type FunctionTable,

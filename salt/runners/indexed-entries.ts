@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { KeyedMutex } from '../../runtime/index.ts';
-import type { Entry, Key, Operation, Store } from '../../store/index.ts';
+import { KeyedMutex } from '#runtime';
+import type { Entry, Key, Operation, Store } from '#store';
 
 /**
  * Entries below a key, in their order. The store reads without a pause: here others get a turn of

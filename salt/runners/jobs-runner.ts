@@ -1,13 +1,8 @@
 /** The `jobs` runner [salt/runners/jobs.py]. */
 
-import {
-  compileGlob,
-  isWireMap,
-  type WireMap,
-  type WireValue,
-} from '../../minion-protocol/index.ts';
-import { type JobReturn, MasterError } from '../api/index.ts';
-import { type JobCache, type JobRecord, returnerOf } from '../jobs/index.ts';
+import { type JobReturn, MasterError } from '#master/api/index.ts';
+import { type JobCache, type JobRecord, returnerOf } from '#master/jobs/index.ts';
+import { compileGlob, isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 import {
   type CallContext,
   count,

@@ -1,8 +1,8 @@
 /** The `manage` runner [salt/runners/manage.py]. */
 
-import type { WireMap } from '../../minion-protocol/index.ts';
-import type { KeysApi, PresentMinion } from '../api/index.ts';
-import { literalGlob } from '../auth/index.ts';
+import type { KeysApi, PresentMinion } from '#master/api/index.ts';
+import { literalGlob } from '#master/auth/index.ts';
+import type { WireMap } from '#minion-protocol';
 import {
   type CallContext,
   type FunctionTable,

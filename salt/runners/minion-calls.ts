@@ -1,4 +1,4 @@
-import type { JobReturn, JobsApi, RunRequest } from '../api/index.ts';
+import type { JobReturn, JobsApi, RunRequest } from '#master/api/index.ts';
 import type { CallContext } from './caller.ts';
 
 /** What of a call matters to the minions that are asked. */

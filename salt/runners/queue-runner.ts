@@ -1,8 +1,8 @@
 /** The `queue` runner, in the master's store [salt/runners/queue.py, salt/queues/sqlite_queue.py]. */
 
-import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
-import type { Store } from '../../store/index.ts';
-import type { EventBus } from '../events/index.ts';
+import type { EventBus } from '#master/events/index.ts';
+import type { WireMap, WireValue } from '#minion-protocol';
+import type { Store } from '#store';
 import {
   anything,
   type CallContext,

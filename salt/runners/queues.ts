@@ -1,8 +1,8 @@
 /** Queues of values in the master's store, for the `queue` runner. */
 
 import { createHash } from 'node:crypto';
-import { packLocal, unpackLocal, type WireValue } from '../../minion-protocol/index.ts';
-import type { Operation, Store } from '../../store/index.ts';
+import { packLocal, unpackLocal, type WireValue } from '#minion-protocol';
+import type { Operation, Store } from '#store';
 import { refused } from './caller.ts';
 import { IndexedEntries, listInTurns } from './indexed-entries.ts';
 

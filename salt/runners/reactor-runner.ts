@@ -1,8 +1,8 @@
 /** The `reactor` runner: the option `reactor`, changed in memory [salt/runners/reactor.py]. */
 
-import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
-import { MasterError } from '../api/index.ts';
-import { type LiveConfig, type ReactorEntry, readReactorEntries } from '../config/index.ts';
+import { type LiveConfig, type ReactorEntry, readReactorEntries } from '#config';
+import { MasterError } from '#master/api/index.ts';
+import type { WireMap, WireValue } from '#minion-protocol';
 import {
   type FunctionTable,
   ignored,

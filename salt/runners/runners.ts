@@ -2,10 +2,16 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { isWireMap, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
-import { type KeysApi, MasterError, version } from '../api/index.ts';
-import type { Auth } from '../auth/index.ts';
-import type { MasterContext } from '../context/index.ts';
+import { type KeysApi, MasterError, version } from '#master/api/index.ts';
+import type { Auth } from '#master/auth/index.ts';
+import type { MasterContext } from '#master/context/index.ts';
+import type { EventBus } from '#master/events/index.ts';
+import type { Jobs, KnownFacts } from '#master/jobs/index.ts';
+import { AuthenticationError, type Users } from '#master/users/index.ts';
+import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
+import type { FileServer, Files } from '../files/index.ts';
+import { isSuccess } from '../orchestrate/low-chunk.ts';
+import type { OrchestrationRequest, Orchestrator } from '../orchestrate/orchestrator.ts';
 import {
   compiledOf,
   fromWire,
@@ -16,11 +22,7 @@ import {
   type PillarMap,
   type PillarSource,
   pillarRequestOf,
-} from '../data/index.ts';
-import type { EventBus } from '../events/index.ts';
-import type { FileServer, Files } from '../files/index.ts';
-import type { Jobs, KnownFacts } from '../jobs/index.ts';
-import { AuthenticationError, type Users } from '../users/index.ts';
+} from '../pillar/index.ts';
 import { CacheBanks } from './cache-banks.ts';
 import { cacheRunner } from './cache-runner.ts';
 import {
@@ -42,8 +44,6 @@ import { fileserverRunner } from './fileserver-runner.ts';
 import { jobsRunner } from './jobs-runner.ts';
 import { manageRunner } from './manage-runner.ts';
 import { askMinions, type MinionCalls } from './minion-calls.ts';
-import { isSuccess } from './orchestrate/low-chunk.ts';
-import type { OrchestrationRequest, Orchestrator } from './orchestrate/orchestrator.ts';
 
 // The `auth` runner [salt/runners/auth.py].
 

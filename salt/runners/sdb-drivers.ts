@@ -2,12 +2,18 @@
 
 import path from 'node:path';
 import type { Logger } from 'pino';
-import { traverseFacts, type WireValue } from '../../minion-protocol/index.ts';
-import { TemplateError } from '../../template/index.ts';
-import { MasterError } from '../api/index.ts';
-import type { SdbProfile } from '../config/index.ts';
-import { isPillarMap, mergePillar, type PillarMap, type Renderer, toWire } from '../data/index.ts';
+import type { SdbProfile } from '#config';
+import { MasterError } from '#master/api/index.ts';
+import { traverseFacts, type WireValue } from '#minion-protocol';
+import { TemplateError } from '#template';
 import type { DiskFiles } from '../files/index.ts';
+import {
+  isPillarMap,
+  mergePillar,
+  type PillarMap,
+  type Renderer,
+  toWire,
+} from '../pillar/index.ts';
 
 /** What a driver can do with a key. */
 export interface SdbDriver {

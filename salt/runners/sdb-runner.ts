@@ -2,10 +2,10 @@
 
 import { randomInt } from 'node:crypto';
 import type { Logger } from 'pino';
-import { MasterError } from '../api/index.ts';
-import { type LiveConfig, sdbDrivers } from '../config/index.ts';
-import type { Renderer } from '../data/index.ts';
+import { type LiveConfig, sdbDrivers } from '#config';
+import { MasterError } from '#master/api/index.ts';
 import { DiskFiles, HiddenDirectories, hiddenDirectories } from '../files/index.ts';
+import type { Renderer } from '../pillar/index.ts';
 import {
   anything,
   count,

@@ -1,12 +1,6 @@
 /** When an entry of the schedule is due. All times are milliseconds since 1970. */
 
-import type {
-  ClockTime,
-  CronFields,
-  ScheduleEntry,
-  ScheduleRange,
-  ScheduleTrigger,
-} from '../config/index.ts';
+import type { ClockTime, CronFields, ScheduleEntry, ScheduleRange, ScheduleTrigger } from '#config';
 
 /** No cron expression waits longer for its next day: February 29th over a century. */
 const maxSteps = 20_000;

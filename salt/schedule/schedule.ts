@@ -1,13 +1,13 @@
 /** The master's schedule: runners and jobs by the clock [salt/utils/schedule.py]. */
 
 import { randomInt } from 'node:crypto';
-import { longestTimerMs, processUser } from '../../runtime/index.ts';
-import type { Key } from '../../store/index.ts';
-import type { AuditRequester } from '../api/index.ts';
-import { type LiveConfig, readSchedule, type ScheduleEntry } from '../config/index.ts';
-import type { MasterContext } from '../context/index.ts';
-import type { Jobs } from '../jobs/index.ts';
-import type { Functions } from './functions.ts';
+import { type LiveConfig, readSchedule, type ScheduleEntry } from '#config';
+import type { AuditRequester } from '#master/api/index.ts';
+import type { MasterContext } from '#master/context/index.ts';
+import type { Jobs } from '#master/jobs/index.ts';
+import { longestTimerMs, processUser } from '#runtime';
+import type { Key } from '#store';
+import type { Functions } from '../runners/functions.ts';
 import { isAllowed, nextTime } from './schedule-times.ts';
 
 export interface ScheduleDeps {

@@ -1,13 +1,6 @@
 /** The wheel functions that are served. */
 
-import {
-  compileGlob,
-  generateKeyPair,
-  keyFingerprint,
-  type WireMap,
-  type WireValue,
-} from '../../minion-protocol/index.ts';
-import { processUser } from '../../runtime/index.ts';
+import { type LiveConfig, type MasterConfig, saltValues } from '#config';
 import {
   type CreatedKey,
   type InProcessApi,
@@ -15,9 +8,17 @@ import {
   type KeySelection,
   type KeyState,
   MasterError,
-} from '../api/index.ts';
-import { type Auth, literalGlob, type OwnKey } from '../auth/index.ts';
-import { type LiveConfig, type MasterConfig, saltValues } from '../config/index.ts';
+} from '#master/api/index.ts';
+import { type Auth, literalGlob, type OwnKey } from '#master/auth/index.ts';
+import type { Jobs } from '#master/jobs/index.ts';
+import {
+  compileGlob,
+  generateKeyPair,
+  keyFingerprint,
+  type WireMap,
+  type WireValue,
+} from '#minion-protocol';
+import { processUser } from '#runtime';
 import {
   DiskFiles,
   expandRoot,
@@ -27,7 +28,6 @@ import {
   relativePath,
   walkRoots,
 } from '../files/index.ts';
-import type { Jobs } from '../jobs/index.ts';
 import {
   count,
   type FunctionTable,
@@ -37,7 +37,7 @@ import {
   optional,
   required,
   text,
-} from './caller.ts';
+} from '../runners/caller.ts';
 
 // The `file_roots` wheel module, read only [salt/wheel/file_roots.py].
 

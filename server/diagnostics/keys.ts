@@ -1,6 +1,6 @@
 import path from 'node:path';
-import { keyMarks, type SurveyedKey, surveyOwnKeys } from '../../master/auth/index.ts';
-import { isNewMinionId } from '../../minion-protocol/index.ts';
+import { keyMarks, type SurveyedKey, surveyOwnKeys } from '#master/auth/index.ts';
+import { isNewMinionId } from '#minion-protocol';
 import { type DiagnosticsInput, type DoctorFinding, formatList } from './report.ts';
 
 const dayMs = 86_400_000;

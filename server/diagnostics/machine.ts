@@ -1,10 +1,10 @@
 import type { Stats } from 'node:fs';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
-import { version } from '../../master/api/index.ts';
-import { placeDirectories } from '../../master/auth/index.ts';
-import type { MasterConfig } from '../../master/config/index.ts';
-import { isMissing } from '../../runtime/index.ts';
+import type { MasterConfig } from '#config';
+import { version } from '#master/api/index.ts';
+import { placeDirectories } from '#master/auth/index.ts';
+import { isMissing } from '#runtime';
 import type { DiagnosticsInput, DiskRoom, DoctorFinding } from './report.ts';
 
 const mebibyte = 1_048_576;

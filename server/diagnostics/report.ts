@@ -1,6 +1,6 @@
-import type { KeyInfo, MasterStatus, MinionInfo } from '../../master/api/index.ts';
-import type { KeySurvey } from '../../master/auth/index.ts';
-import type { ConfigSurvey } from '../../master/config/index.ts';
+import type { ConfigSurvey } from '#config';
+import type { KeyInfo, MasterStatus, MinionInfo } from '#master/api/index.ts';
+import type { KeySurvey } from '#master/auth/index.ts';
 
 // Findings. A released code never changes its meaning.
 

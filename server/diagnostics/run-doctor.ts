@@ -5,9 +5,7 @@ import { once } from 'node:events';
 import { statfs } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import path from 'node:path';
-import { createPolicy, hasRules, type RuleAction } from '../../acl/index.ts';
-import { type MasterApi, version } from '../../master/api/index.ts';
-import { readPins, surveyKeys } from '../../master/auth/index.ts';
+import { createPolicy, hasRules, type RuleAction } from '#acl';
 import {
   type ConfigSurvey,
   type ConfigWarning,
@@ -19,10 +17,12 @@ import {
   serviceOf,
   surveyMasterConfig,
   withoutPlace,
-} from '../../master/config/index.ts';
-import { jidTime } from '../../minion-protocol/index.ts';
-import { codeOf, isMissing, readTextIfPresent } from '../../runtime/index.ts';
-import { engineVersion, readStore, type Store, StoreError } from '../../store/index.ts';
+} from '#config';
+import { type MasterApi, version } from '#master/api/index.ts';
+import { readPins, surveyKeys } from '#master/auth/index.ts';
+import { jidTime } from '#minion-protocol';
+import { codeOf, isMissing, readTextIfPresent } from '#runtime';
+import { engineVersion, readStore, type Store, StoreError } from '#store';
 import { checkCluster, checkClusterCertificates } from './cluster.ts';
 import { checkMinionKeys, checkOwnKeys } from './keys.ts';
 import {

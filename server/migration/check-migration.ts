@@ -3,14 +3,6 @@
 import { readdir } from 'node:fs/promises';
 import path from 'node:path';
 import {
-  type KeyPlace,
-  type KeySurvey,
-  placeDirectories,
-  type SurveyedKey,
-  surveyKeys,
-  surveyOwnKeys,
-} from '../../master/auth/index.ts';
-import {
   type ConfigError,
   type ConfigSurvey,
   type ConfigWarning,
@@ -29,8 +21,16 @@ import {
   unservedExtPillars,
   warnOfSdbProfile,
   withoutPlace,
-} from '../../master/config/index.ts';
-import { isNewMinionId } from '../../minion-protocol/index.ts';
+} from '#config';
+import {
+  type KeyPlace,
+  type KeySurvey,
+  placeDirectories,
+  type SurveyedKey,
+  surveyKeys,
+  surveyOwnKeys,
+} from '#master/auth/index.ts';
+import { isNewMinionId } from '#minion-protocol';
 import type { MigrationFinding, MigrationOutcome } from './finding.ts';
 import { planReactions, type ReactionPlan } from './reaction-plan.ts';
 import {

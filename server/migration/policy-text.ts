@@ -1,4 +1,4 @@
-import type { Listening } from '../../master/config/index.ts';
+import type { Listening } from '#config';
 import type { MigrationReport } from './check-migration.ts';
 import type { PlannedReactionRule, UnderivableReaction } from './reaction-plan.ts';
 

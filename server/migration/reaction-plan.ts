@@ -1,12 +1,12 @@
 /** The least rules under which the files of Salt's reactor do what they call. */
 
 import path from 'node:path';
-import { MasterError } from '../../master/api/index.ts';
-import { isFunctionName } from '../../master/arguments/index.ts';
-import { expandGlob, pairsOf, type Settings, textsOf } from '../../master/config/index.ts';
-import { pipeOf } from '../../master/data/index.ts';
-import { type Chunk, chunksOf, FormError } from '../../master/reactor/index.ts';
-import { parseYaml, TemplateError } from '../../template/index.ts';
+import { expandGlob, pairsOf, type Settings, textsOf } from '#config';
+import { MasterError } from '#master/api/index.ts';
+import { isFunctionName } from '#master/arguments/index.ts';
+import { pipeOf } from '#salt/pillar/index.ts';
+import { type Chunk, chunksOf, FormError } from '#salt/reactor/index.ts';
+import { parseYaml, TemplateError } from '#template';
 import { readStart, rootsOf } from './site-files.ts';
 
 // Calls of a reactor file, read without an event: templates in it are not rendered.

@@ -10,8 +10,8 @@ import {
   reactorPatterns,
   type Settings,
   textsOf,
-} from '../../master/config/index.ts';
-import { codeOf, isMissing } from '../../runtime/index.ts';
+} from '#config';
+import { codeOf, isMissing } from '#runtime';
 import type { MigrationFinding } from './finding.ts';
 
 /** How much of a tree is looked at. */

@@ -2,9 +2,9 @@
 
 import { accessSync, chownSync, constants } from 'node:fs';
 import { userInfo } from 'node:os';
-import type { MasterConfig } from '../../master/index.ts';
-import { makeDirectorySync } from '../../runtime/index.ts';
-import { CommandError, errorCodeOf } from '../errors.ts';
+import { CommandError, errorCodeOf } from '#cli/errors.ts';
+import type { MasterConfig } from '#master';
+import { makeDirectorySync } from '#runtime';
 
 /** An account that the process shall run as. */
 export interface Account {

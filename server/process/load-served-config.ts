@@ -1,7 +1,7 @@
 /** The configuration of a process that is a master, after everything in it was looked at. */
 
-import { ConfigError, type ConfigWarning, type LoadedTenants } from '../../master/index.ts';
-import { checkServerConfig } from '../../server/index.ts';
+import { ConfigError, type ConfigWarning, type LoadedTenants } from '#master';
+import { checkServerConfig } from '../index.ts';
 
 /** A configuration without mistakes. */
 interface ServedConfig {

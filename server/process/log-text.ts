@@ -1,11 +1,11 @@
 /** Log lines as text in the form of Salt's [salt/_logging/impl.py], made from lines of JSON. */
 
 import type { DestinationStream } from 'pino';
-import { formatPercent } from '../../python/format.ts';
-import { UsageMeter } from '../../python/limits.ts';
-import { strftime } from '../../python/strftime.ts';
-import { Dict, str, type Value } from '../../python/values.ts';
-import { escapeName } from '../terminal.ts';
+import { escapeName } from '#cli/terminal.ts';
+import { formatPercent } from '#template/python/format.ts';
+import { UsageMeter } from '#template/python/limits.ts';
+import { strftime } from '#template/python/strftime.ts';
+import { Dict, str, type Value } from '#template/python/values.ts';
 
 /** How a line looks: `log_fmt_*` and `log_datefmt*`. */
 export interface LineForm {

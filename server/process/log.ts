@@ -2,13 +2,13 @@ import { closeSync, existsSync, fchownSync, openSync, writeSync } from 'node:fs'
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import type { DestinationStream, Logger } from 'pino';
+import type { OutputStream } from '#cli/context.ts';
 import {
   createRootLog,
   createLogger as createRootLogger,
   type LogLevel,
   type MasterConfig,
-} from '../../master/index.ts';
-import type { OutputStream } from '../context.ts';
+} from '#master';
 import { type Account, createOwnedDirectory } from './account.ts';
 import { TextLog } from './log-text.ts';
 

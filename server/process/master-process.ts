@@ -12,14 +12,9 @@ import {
 } from 'node:fs';
 import path from 'node:path';
 import type { Logger } from 'pino';
-import {
-  type LogLevel,
-  logConfigWarnings,
-  type MasterConfig,
-  resolveMasterConfig,
-} from '../../master/index.ts';
-import type { OutputStream } from '../context.ts';
-import { limitHeapGrowth, onSignal, terminationSignal } from '../process.ts';
+import type { OutputStream } from '#cli/context.ts';
+import { limitHeapGrowth, onSignal, terminationSignal } from '#cli/process.ts';
+import { type LogLevel, logConfigWarnings, type MasterConfig, resolveMasterConfig } from '#master';
 import {
   type Account,
   becomeAccount,

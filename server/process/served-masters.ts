@@ -2,6 +2,7 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
+import { CommandError } from '#cli/errors.ts';
 import {
   ConfigError,
   type LoadedTenants,
@@ -9,9 +10,8 @@ import {
   logConfigWarnings,
   type MasterConfig,
   type MasterStatus,
-} from '../../master/index.ts';
-import { createMasterServer, type MasterServer } from '../../server/index.ts';
-import { CommandError } from '../errors.ts';
+} from '#master';
+import { createMasterServer, type MasterServer } from '../index.ts';
 import type { Account } from './account.ts';
 import { type MasterLog, type MasterLogOptions, openMasterLog } from './log.ts';
 

@@ -1,10 +1,10 @@
 /** What filters, tests and functions are made of. */
 
-import { UnsupportedFeature } from '../../python/exceptions.ts';
-import type { FieldLookup } from '../../python/format.ts';
-import type { Parameters } from '../../python/functions.ts';
-import type { UsageMeter } from '../../python/limits.ts';
-import { iterate } from '../../python/sequences.ts';
+import { UnsupportedFeature } from '../python/exceptions.ts';
+import type { FieldLookup } from '../python/format.ts';
+import type { Parameters } from '../python/functions.ts';
+import type { UsageMeter } from '../python/limits.ts';
+import { iterate } from '../python/sequences.ts';
 import {
   type Arguments,
   isText,
@@ -13,7 +13,7 @@ import {
   textRepr,
   Undefined,
   type Value,
-} from '../../python/values.ts';
+} from '../python/values.ts';
 
 /** What filters may use of the rendering that they are part of. */
 export interface FilterContext {

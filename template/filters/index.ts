@@ -1,6 +1,6 @@
 /** All filters and tests: closed tables, in which nothing else can be found. */
 
-import { hashKey, type Value } from '../../python/values.ts';
+import { hashKey, type Value } from '../python/values.ts';
 import { type FilterDefinition, simpleFilter, unsupportedFilter } from './definition.ts';
 import { selectFilters, sequenceFilters } from './jinja-collections.ts';
 import { numberFilters, textFilters } from './jinja-scalars.ts';

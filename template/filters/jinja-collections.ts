@@ -1,10 +1,10 @@
 /** jinja2's filters for lists and dicts. */
 
-import { tryAttribute } from '../../python/attributes.ts';
-import { PythonException, typeError, valueError } from '../../python/exceptions.ts';
-import { binaryOperation, equals, isOrdered, sortValues } from '../../python/operators.ts';
-import { asIndex, isTruthy, iterate, lengthOf, toArray } from '../../python/sequences.ts';
-import { charactersOf } from '../../python/text.ts';
+import { tryAttribute } from '../python/attributes.ts';
+import { PythonException, typeError, valueError } from '../python/exceptions.ts';
+import { binaryOperation, equals, isOrdered, sortValues } from '../python/operators.ts';
+import { asIndex, isTruthy, iterate, lengthOf, toArray } from '../python/sequences.ts';
+import { charactersOf } from '../python/text.ts';
 import {
   type Arguments,
   Dict,
@@ -19,7 +19,7 @@ import {
   typeName,
   Undefined,
   type Value,
-} from '../../python/values.ts';
+} from '../python/values.ts';
 import {
   attributeGetter,
   attributesGetter,

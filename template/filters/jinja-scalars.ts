@@ -1,8 +1,8 @@
 /** jinja2's filters for text and numbers. */
 
-import { PythonException, typeError, valueError } from '../../python/exceptions.ts';
-import { formatPercent, truncateFloat } from '../../python/format.ts';
-import type { UsageMeter } from '../../python/limits.ts';
+import { PythonException, typeError, valueError } from '../python/exceptions.ts';
+import { formatPercent, truncateFloat } from '../python/format.ts';
+import type { UsageMeter } from '../python/limits.ts';
 import {
   addIntegers,
   formatFixed,
@@ -14,11 +14,11 @@ import {
   parseInteger,
   toDouble,
   toInteger,
-} from '../../python/numbers.ts';
-import { binaryOperation, unaryOperation } from '../../python/operators.ts';
-import { asIndex, isTruthy, iterate, lengthOf } from '../../python/sequences.ts';
-import { replaceText, stringMethods } from '../../python/string-methods.ts';
-import { capitalize, charactersOf, splitLines, textLength, wrapLine } from '../../python/text.ts';
+} from '../python/numbers.ts';
+import { binaryOperation, unaryOperation } from '../python/operators.ts';
+import { asIndex, isTruthy, iterate, lengthOf } from '../python/sequences.ts';
+import { replaceText, stringMethods } from '../python/string-methods.ts';
+import { capitalize, charactersOf, splitLines, textLength, wrapLine } from '../python/text.ts';
 import {
   Bytes,
   Dict,
@@ -34,7 +34,7 @@ import {
   typeName,
   Undefined,
   type Value,
-} from '../../python/values.ts';
+} from '../python/values.ts';
 import {
   attributeGetter,
   defineFilter,

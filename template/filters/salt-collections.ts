@@ -1,8 +1,8 @@
 /** Salt's filters for lists and dicts [salt/utils/jinja.py, salt/utils/data.py]. */
 
-import { PythonException, typeError } from '../../python/exceptions.ts';
-import { binaryOperation, contains, equals, sortValues } from '../../python/operators.ts';
-import { isHashable, isTruthy, lengthOf, tryItem } from '../../python/sequences.ts';
+import { PythonException, typeError } from '../python/exceptions.ts';
+import { binaryOperation, contains, equals, sortValues } from '../python/operators.ts';
+import { isHashable, isTruthy, lengthOf, tryItem } from '../python/sequences.ts';
 import {
   type Arguments,
   Dict,
@@ -17,7 +17,7 @@ import {
   typeName,
   Undefined,
   type Value,
-} from '../../python/values.ts';
+} from '../python/values.ts';
 import {
   defineFilter,
   type FilterContext,

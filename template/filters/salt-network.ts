@@ -5,9 +5,9 @@ import {
   type IpInterface,
   isInNetwork,
   parseInterface,
-} from '../../python/ip-address.ts';
-import { normalizeInteger, toInteger } from '../../python/numbers.ts';
-import { isTruthy } from '../../python/sequences.ts';
+} from '../python/ip-address.ts';
+import { normalizeInteger, toInteger } from '../python/numbers.ts';
+import { isTruthy } from '../python/sequences.ts';
 import {
   isInteger,
   isText,
@@ -17,7 +17,7 @@ import {
   textOf,
   Undefined,
   type Value,
-} from '../../python/values.ts';
+} from '../python/values.ts';
 import {
   defineFilter,
   type FilterContext,

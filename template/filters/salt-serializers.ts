@@ -1,9 +1,10 @@
 /** Salt's filters that write and read YAML and JSON [salt/utils/jinja.py, yamlencoding.py]. */
 
-import { PythonException, typeError } from '../../python/exceptions.ts';
-import { dumpJson, loadJson } from '../../python/json.ts';
-import { pformat } from '../../python/pprint.ts';
-import { asIndex, isTruthy } from '../../python/sequences.ts';
+import { TemplateError } from '../errors.ts';
+import { PythonException, typeError } from '../python/exceptions.ts';
+import { dumpJson, loadJson } from '../python/json.ts';
+import { pformat } from '../python/pprint.ts';
+import { asIndex, isTruthy } from '../python/sequences.ts';
 import {
   Dict,
   isPyObject,
@@ -12,15 +13,14 @@ import {
   typeName,
   Undefined,
   type Value,
-} from '../../python/values.ts';
+} from '../python/values.ts';
 import {
   doubleQuoted,
   dumpYaml,
   isCollection,
   representScalar,
   singleQuoted,
-} from '../../python/yaml.ts';
-import { TemplateError } from '../errors.ts';
+} from '../python/yaml.ts';
 import { loadYaml } from '../yaml.ts';
 import {
   defineFilter,

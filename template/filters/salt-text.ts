@@ -1,13 +1,13 @@
 /** Salt's filters for text [salt/utils/jinja.py, stringutils.py, hashutils.py, dateutils.py]. */
 
 import { createHash, createHmac } from 'node:crypto';
-import { PythonException, typeError, valueError } from '../../python/exceptions.ts';
-import { truncateFloat } from '../../python/format.ts';
-import { parseFloatText, parseInteger } from '../../python/numbers.ts';
-import { compileRegex, regexSubject } from '../../python/regex.ts';
-import { isTruthy } from '../../python/sequences.ts';
-import { strftime } from '../../python/strftime.ts';
-import { capitalize, charactersOf, isLower, isUpper, isWhitespace } from '../../python/text.ts';
+import { PythonException, typeError, valueError } from '../python/exceptions.ts';
+import { truncateFloat } from '../python/format.ts';
+import { parseFloatText, parseInteger } from '../python/numbers.ts';
+import { compileRegex, regexSubject } from '../python/regex.ts';
+import { isTruthy } from '../python/sequences.ts';
+import { strftime } from '../python/strftime.ts';
+import { capitalize, charactersOf, isLower, isUpper, isWhitespace } from '../python/text.ts';
 import {
   Bytes,
   Dict,
@@ -21,7 +21,7 @@ import {
   typeName,
   Undefined,
   type Value,
-} from '../../python/values.ts';
+} from '../python/values.ts';
 import {
   defineFilter,
   type FilterContext,

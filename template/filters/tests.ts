@@ -1,16 +1,16 @@
 /** jinja2's tests, and those that Salt adds. */
 
-import { PythonException } from '../../python/exceptions.ts';
+import { PythonException } from '../python/exceptions.ts';
 import {
   binaryOperation,
   contains,
   equals,
   isOrdered,
   type OrderOperator,
-} from '../../python/operators.ts';
-import { compileRegex } from '../../python/regex.ts';
-import { isTruthy } from '../../python/sequences.ts';
-import { isLower, isUpper } from '../../python/text.ts';
+} from '../python/operators.ts';
+import { compileRegex } from '../python/regex.ts';
+import { isTruthy } from '../python/sequences.ts';
+import { isLower, isUpper } from '../python/text.ts';
 import {
   Bytes,
   Dict,
@@ -24,7 +24,7 @@ import {
   textOf,
   Undefined,
   type Value,
-} from '../../python/values.ts';
+} from '../python/values.ts';
 import {
   defineFilter,
   type FilterDefinition,

@@ -1,7 +1,7 @@
 /** The tree of a template, its parts in order, and the scopes of its names. */
 
-import type { BinaryOperator } from '../../python/operators.ts';
-import type { Value } from '../../python/values.ts';
+import type { BinaryOperator } from '../python/operators.ts';
+import type { Value } from '../python/values.ts';
 
 /** An expression; `line` is that of jinja2. */
 export type Expression =

@@ -1,15 +1,17 @@
 /** Expressions to values. */
 
-import { PythonException, typeError } from '../../python/exceptions.ts';
-import { bindArguments } from '../../python/functions.ts';
+import type { FilterContext, FilterDefinition } from '../filters/definition.ts';
+import { filters, tests } from '../filters/index.ts';
+import { PythonException, typeError } from '../python/exceptions.ts';
+import { bindArguments } from '../python/functions.ts';
 import {
   binaryOperation,
   contains,
   equals,
   isOrdered,
   unaryOperation,
-} from '../../python/operators.ts';
-import { isTruthy, iterate, sliceOf } from '../../python/sequences.ts';
+} from '../python/operators.ts';
+import { isTruthy, iterate, sliceOf } from '../python/sequences.ts';
 import {
   type Arguments,
   Dict,
@@ -24,9 +26,7 @@ import {
   typeName,
   Undefined,
   type Value,
-} from '../../python/values.ts';
-import type { FilterContext, FilterDefinition } from '../filters/definition.ts';
-import { filters, tests } from '../filters/index.ts';
+} from '../python/values.ts';
 import type {
   CallArguments,
   CallNode,

@@ -1,8 +1,8 @@
 /** Statements to text. */
 
-import { PythonException, valueError } from '../../python/exceptions.ts';
-import { isTruthy, iterate } from '../../python/sequences.ts';
-import { Lazy, str, Tuple, textRepr, type Value } from '../../python/values.ts';
+import { PythonException, valueError } from '../python/exceptions.ts';
+import { isTruthy, iterate } from '../python/sequences.ts';
+import { Lazy, str, Tuple, textRepr, type Value } from '../python/values.ts';
 import type { BlockNode, ForNode, IfNode, MacroParts, Statement, Target } from './ast.ts';
 import { callNode, evaluate, extendedTwice, filterBlock, Macro, outputText } from './evaluate.ts';
 import { BlockReference, Loop, Module, Namespace, TemplateReference } from './globals.ts';

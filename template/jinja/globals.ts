@@ -1,16 +1,16 @@
 /** Functions that every template can call: jinja2's, and Salt's `raise` and `odict`. */
 
-import { makeDict, updateDict } from '../../python/attributes.ts';
+import { makeDict, updateDict } from '../python/attributes.ts';
 import {
   PythonException,
   typeError,
   UnsupportedFeature,
   valueError,
-} from '../../python/exceptions.ts';
-import { BuiltinFunction, bindArguments } from '../../python/functions.ts';
-import type { UsageMeter } from '../../python/limits.ts';
-import { equals } from '../../python/operators.ts';
-import { asIndex, iterate, tryLength } from '../../python/sequences.ts';
+} from '../python/exceptions.ts';
+import { BuiltinFunction, bindArguments } from '../python/functions.ts';
+import type { UsageMeter } from '../python/limits.ts';
+import { equals } from '../python/operators.ts';
+import { asIndex, iterate, tryLength } from '../python/sequences.ts';
 import {
   type Arguments,
   Dict,
@@ -22,7 +22,7 @@ import {
   textRepr,
   Undefined,
   type Value,
-} from '../../python/values.ts';
+} from '../python/values.ts';
 
 // The objects that jinja2 puts into templates.
 

@@ -1,9 +1,9 @@
 /** Template text into tokens [jinja2/lexer.py]. */
 
-import { PythonException } from '../../python/exceptions.ts';
-import { parseInteger } from '../../python/numbers.ts';
-import { isIdentifier, isWhitespace, spaceClass, stripEnd } from '../../python/text.ts';
-import { Float, textRepr, type Value } from '../../python/values.ts';
+import { PythonException } from '../python/exceptions.ts';
+import { parseInteger } from '../python/numbers.ts';
+import { isIdentifier, isWhitespace, spaceClass, stripEnd } from '../python/text.ts';
+import { Float, textRepr, type Value } from '../python/values.ts';
 
 /** A syntax error and its line. */
 export class JinjaSyntaxError extends PythonException {

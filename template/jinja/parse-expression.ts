@@ -1,6 +1,6 @@
 /** Expressions [jinja2/parser.py]. */
 
-import type { BinaryOperator } from '../../python/operators.ts';
+import type { BinaryOperator } from '../python/operators.ts';
 import type {
   CallArguments,
   CallNode,

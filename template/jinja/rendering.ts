@@ -1,10 +1,10 @@
 /** One rendering: names of templates, values of names, and what all its templates share. */
 
-import { tryAttribute } from '../../python/attributes.ts';
-import { PythonException } from '../../python/exceptions.ts';
-import type { FieldLookup } from '../../python/format.ts';
-import { type TemplateLimits, UsageMeter } from '../../python/limits.ts';
-import { tryItem } from '../../python/sequences.ts';
+import { tryAttribute } from '../python/attributes.ts';
+import { PythonException } from '../python/exceptions.ts';
+import type { FieldLookup } from '../python/format.ts';
+import { type TemplateLimits, UsageMeter } from '../python/limits.ts';
+import { tryItem } from '../python/sequences.ts';
 import {
   describeObject,
   isText,
@@ -15,7 +15,7 @@ import {
   typeName,
   Undefined,
   type Value,
-} from '../../python/values.ts';
+} from '../python/values.ts';
 import type { BlockNode, Scope } from './ast.ts';
 import type { Module } from './globals.ts';
 import { parseTemplate, type Template } from './template.ts';

@@ -1,6 +1,6 @@
-import { LimitExceeded, PythonException, UnsupportedFeature } from '../../python/exceptions.ts';
 import { TemplateError, type TemplateErrorCode } from '../errors.ts';
 import { filters, tests } from '../filters/index.ts';
+import { LimitExceeded, PythonException, UnsupportedFeature } from '../python/exceptions.ts';
 import {
   type BlockNode,
   type CallBlockNode,

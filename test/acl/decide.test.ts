@@ -20,10 +20,10 @@ import {
   type SubjectPattern,
   type TextPatterns,
   type UserSubject,
-} from '../../acl/index.ts';
-import { globsOverlap } from '../../acl/lint.ts';
-import { policySyntax } from '../../master/config/policy-rules.ts';
-import { compileGlob, compileWholePattern } from '../../minion-protocol/index.ts';
+} from '#acl';
+import { globsOverlap } from '#acl/lint.ts';
+import { policySyntax } from '#config/policy-rules.ts';
+import { compileGlob, compileWholePattern } from '#minion-protocol';
 import { tries } from '../helpers/effort.ts';
 import { policyOf } from '../helpers/policies.ts';
 

@@ -19,10 +19,10 @@ import {
   readUserRights,
   type Subject,
   type UserRightOptions,
-} from '../../acl/index.ts';
-import { rulesOf } from '../../master/config/policy-rules.ts';
-import { resolveMasterConfig } from '../../master/index.ts';
-import { compileWholePattern } from '../../minion-protocol/index.ts';
+} from '#acl';
+import { rulesOf } from '#config/policy-rules.ts';
+import { resolveMasterConfig } from '#master';
+import { compileWholePattern } from '#minion-protocol';
 import { type PolicyFixture, policyOf } from '../helpers/policies.ts';
 
 interface Signal {

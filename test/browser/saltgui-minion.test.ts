@@ -4,8 +4,8 @@
  */
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
-import type { MasterApi } from '../../master/index.ts';
-import { createSaltApi } from '../../salt-api/index.ts';
+import type { MasterApi } from '#master';
+import { createSaltApi } from '#salt-api';
 import { layOut } from '../helpers/file-tree.ts';
 import { testWhere } from '../helpers/needs.ts';
 import { password } from '../helpers/salt-api.ts';

@@ -4,7 +4,7 @@
  */
 import type { ExecutionContext } from 'ava';
 import type { Page } from 'playwright-core';
-import type { MinionFunction } from '../../minion-protocol/index.ts';
+import type { MinionFunction } from '#minion-protocol';
 import { layOut } from '../helpers/file-tree.ts';
 import { testWhere } from '../helpers/needs.ts';
 import { type RunningApi, startApi } from '../helpers/salt-api.ts';

@@ -1,7 +1,7 @@
 /** SaltGUI as it is published, in a browser: what tests of it have in common. */
 import type { ExecutionContext } from 'ava';
 import type { Page } from 'playwright-core';
-import type { EventsApi } from '../../master/index.ts';
+import type { EventsApi } from '#master';
 import { password } from '../helpers/salt-api.ts';
 import { chromiumPath, type WatchedPage } from './chromium.ts';
 

@@ -4,10 +4,10 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
+import { createBridge } from '#heat-bridge';
+import { createMaster, type Master } from '#master';
+import { createSaltApi } from '#salt-api';
 import { benchConfig } from '../../bench/config.ts';
-import { createBridge } from '../../heat-bridge/index.ts';
-import { createMaster, type Master } from '../../master/index.ts';
-import { createSaltApi } from '../../salt-api/index.ts';
 import { type FuzzOutcome, fuzz } from './http-fuzz.ts';
 
 const password = 'campaign';

@@ -1,6 +1,6 @@
 /** Sends bodies to every route of an HTTP API, and says what no client should ever get. */
 import { type ClientRequest, request } from 'node:http';
-import { maxReadingStep, type ReadingStep, readingSteps } from '../../runtime/index.ts';
+import { maxReadingStep, type ReadingStep, readingSteps } from '#runtime';
 import { bodyOf } from './http-bodies.ts';
 import { Random } from './random.ts';
 

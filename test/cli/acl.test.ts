@@ -1,8 +1,8 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { connectMaster } from '../../client/index.ts';
-import { type ExplainRequest, type MasterConfig, resolveMasterConfig } from '../../master/index.ts';
+import { connectMaster } from '#client';
+import { type ExplainRequest, type MasterConfig, resolveMasterConfig } from '#master';
 import { directories, startVectorMaster } from '../helpers/vector-master.ts';
 import { altered, freshNonce, recorded } from '../helpers/vector-requests.ts';
 import { keys } from '../helpers/vectors.ts';

@@ -2,8 +2,8 @@ import { writeFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import type { ExtensionClient } from '../../client/index.ts';
-import type { Enrolment, HandleInfo, OutboxEntry, StackDetails } from '../../heat-bridge/index.ts';
+import type { ExtensionClient } from '#client';
+import type { Enrolment, HandleInfo, OutboxEntry, StackDetails } from '#heat-bridge';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { runCli, streamOf } from './run-cli.ts';
 

@@ -13,10 +13,10 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
 import test, { type ExecutionContext } from 'ava';
-import { startDaemon } from '../../cli/commands/master.ts';
-import { CommandError } from '../../cli/errors.ts';
-import { createServiceNotifier, ServiceReporter } from '../../cli/service/service-manager.ts';
-import { createLogger } from '../../master/index.ts';
+import { startDaemon } from '#cli/commands/master.ts';
+import { CommandError } from '#cli/errors.ts';
+import { createLogger } from '#master';
+import { createServiceNotifier, ServiceReporter } from '#server/process/service-manager.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { TextStream } from './run-cli.ts';
 
@@ -267,7 +267,7 @@ const asRoot = testWhere(process.getuid?.() === 0, 'root');
 const run = promisify(execFile);
 
 asRoot("whoever gives up root keeps none of root's groups, and cannot come back", async (t) => {
-  const module = new URL('../../cli/service/account.ts', import.meta.url);
+  const module = new URL('../../server/process/account.ts', import.meta.url);
   const program = `
     import { becomeAccount } from ${JSON.stringify(module.href)};
     process.setgroups([0, 4, 65534]);

@@ -2,7 +2,7 @@
 import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import type { TargetPlan } from '../../master/index.ts';
+import type { TargetPlan } from '#master';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { readCases } from './fixture.ts';
 import { type RecordedCommand, replay } from './replay.ts';

@@ -3,7 +3,7 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import type { ExtensionClient } from '../../client/index.ts';
+import type { ExtensionClient } from '#client';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { runCli } from './run-cli.ts';
 

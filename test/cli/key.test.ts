@@ -3,7 +3,7 @@ import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promise
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import type { KeyInfo, KeySelection, KeyState } from '../../master/index.ts';
+import type { KeyInfo, KeySelection, KeyState } from '#master';
 import { type CliOptions, type CliOutcome, runCli, TextStream } from './run-cli.ts';
 
 function key(id: string, state: KeyState, more: Partial<KeyInfo> = {}): KeyInfo {

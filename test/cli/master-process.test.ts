@@ -13,10 +13,10 @@ import {
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
-import { startDaemon } from '../../cli/commands/master.ts';
-import { CommandError } from '../../cli/errors.ts';
-import { type Account, planUserChange } from '../../cli/service/account.ts';
-import { loadMasterConfig, type MasterConfig } from '../../master/index.ts';
+import { startDaemon } from '#cli/commands/master.ts';
+import { CommandError } from '#cli/errors.ts';
+import { loadMasterConfig, type MasterConfig } from '#master';
+import { type Account, planUserChange } from '#server/process/account.ts';
 import { end } from '../helpers/background-process.ts';
 import { until } from '../helpers/deadline.ts';
 import { testWhere } from '../helpers/needs.ts';

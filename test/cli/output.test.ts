@@ -13,16 +13,11 @@ import {
   formatValuesOnly,
   formatYaml,
   wrapText,
-} from '../../cli/output/outputters.ts';
-import { createLogger, LogFile, type MasterLog, openMasterLog } from '../../cli/service/log.ts';
-import { terminalColors } from '../../cli/terminal.ts';
-import {
-  fromJson,
-  type LogLevel,
-  type MasterOptions,
-  resolveMasterConfig,
-} from '../../master/index.ts';
-import { WireDateTime, WireExtension, type WireValue } from '../../minion-protocol/index.ts';
+} from '#cli/output/outputters.ts';
+import { terminalColors } from '#cli/terminal.ts';
+import { fromJson, type LogLevel, type MasterOptions, resolveMasterConfig } from '#master';
+import { WireDateTime, WireExtension, type WireValue } from '#minion-protocol';
+import { createLogger, LogFile, type MasterLog, openMasterLog } from '#server/process/log.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { readCases } from './fixture.ts';
 import { TextStream } from './run-cli.ts';

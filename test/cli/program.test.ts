@@ -3,10 +3,10 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { exitCodeOf } from '../../cli/errors.ts';
-import { RemoteError } from '../../client/index.ts';
-import { masterErrors } from '../../master/api/errors.ts';
-import type { JobSummary, KeyInfo } from '../../master/index.ts';
+import { exitCodeOf } from '#cli/errors.ts';
+import { RemoteError } from '#client';
+import type { JobSummary, KeyInfo } from '#master';
+import { masterErrors } from '#master/api/errors.ts';
 import { type Declare, testWhere } from '../helpers/needs.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { type CliOutcome, runCli } from './run-cli.ts';

@@ -1,7 +1,7 @@
 /** Commands of Salt's own programs, recorded with their jobs, and a master that plays them again. */
-import { fromJson, type JobUpdate, type RunRequest } from '../../master/index.ts';
-import { runBatch } from '../../master/jobs/follow-job.ts';
-import { isWireMap, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
+import { fromJson, type JobUpdate, type RunRequest } from '#master';
+import { runBatch } from '#master/jobs/follow-job.ts';
+import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 import type { FakeMaster } from './run-cli.ts';
 
 /** A job of a recorded command. */

@@ -1,8 +1,8 @@
 import { Readable, Writable } from 'node:stream';
-import { type CommandDefaults, saltDefaults } from '../../cli/command-defaults.ts';
-import { type CommandContext, StandardInput } from '../../cli/context.ts';
-import { createLocalMaster } from '../../cli/local-master.ts';
-import { runCommandLine } from '../../cli/program.ts';
+import { type CommandDefaults, saltDefaults } from '#cli/command-defaults.ts';
+import { type CommandContext, StandardInput } from '#cli/context.ts';
+import { createLocalMaster } from '#cli/local-master.ts';
+import { runCommandLine } from '#cli/program.ts';
 import type {
   EventsApi,
   FunctionsApi,
@@ -14,7 +14,7 @@ import type {
   PillarApi,
   ReactionsApi,
   StoreApi,
-} from '../../master/index.ts';
+} from '#master';
 
 /** A stream that keeps what is written. */
 export class TextStream extends Writable {

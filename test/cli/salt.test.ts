@@ -2,7 +2,7 @@ import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'n
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { createLocalMaster } from '../../cli/local-master.ts';
+import { createLocalMaster } from '#cli/local-master.ts';
 import {
   type BatchRequest,
   type BatchUpdate,
@@ -12,14 +12,14 @@ import {
   MasterError,
   type RunRequest,
   type TargetPlan,
-} from '../../master/index.ts';
+} from '#master';
 import {
   isWireMap,
   parsePublicKey,
   rsaVerify,
   type WireMap,
   type WireValue,
-} from '../../minion-protocol/index.ts';
+} from '#minion-protocol';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { startVectorMaster } from '../helpers/vector-master.ts';
 import { pem } from '../helpers/vectors.ts';

@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSy
 import path from 'node:path';
 import { Writable } from 'node:stream';
 import test, { type ExecutionContext } from 'ava';
-import { connectMaster } from '../../client/index.ts';
+import { connectMaster } from '#client';
 import {
   type Delivery,
   type Denial,
@@ -16,7 +16,7 @@ import {
   type ReactionInfo,
   type ReactionRun,
   reaction,
-} from '../../master/index.ts';
+} from '#master';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { runCli, streamOf } from './run-cli.ts';
 

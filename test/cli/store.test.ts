@@ -11,15 +11,10 @@ import {
 } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { connectMaster } from '../../client/index.ts';
-import { auditFiles } from '../../master/audit/audit-log.ts';
-import {
-  createMaster,
-  loadMasterConfig,
-  type Master,
-  resolveMasterConfig,
-} from '../../master/index.ts';
-import { createMemoryTransport } from '../../minion-protocol/index.ts';
+import { connectMaster } from '#client';
+import { createMaster, loadMasterConfig, type Master, resolveMasterConfig } from '#master';
+import { auditFiles } from '#master/audit/audit-log.ts';
+import { createMemoryTransport } from '#minion-protocol';
 import { layMasterKey } from '../helpers/rsa-keys.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { directories, startVectorMaster } from '../helpers/vector-master.ts';

@@ -2,8 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
-import { connectMaster } from '../../client/index.ts';
-import type { JobUpdate, MasterApi, MasterEvent } from '../../master/index.ts';
+import { connectMaster } from '#client';
+import type { JobUpdate, MasterApi, MasterEvent } from '#master';
 import { auditRecords } from '../helpers/audit-records.ts';
 import { within } from '../helpers/deadline.ts';
 import { password, type RunningApi, startApi } from '../helpers/salt-api.ts';

@@ -2,9 +2,9 @@
 
 import path from 'node:path';
 import test from 'ava';
-import { connectMaster, RemoteError } from '../../client/index.ts';
-import type { JobUpdate } from '../../master/index.ts';
-import { isWireMap, openPublication } from '../../minion-protocol/index.ts';
+import { connectMaster, RemoteError } from '#client';
+import type { JobUpdate } from '#master';
+import { isWireMap, openPublication } from '#minion-protocol';
 import { within } from '../helpers/deadline.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { directories, startVectorMaster, type VectorMaster } from '../helpers/vector-master.ts';

@@ -1,13 +1,8 @@
 /** What becomes of a call whose holder ends meanwhile: each case with holders made for it. */
 import test from 'ava';
-import { callOver, subscribeOver } from '../../client/fail-over.ts';
-import {
-  type MasterSource,
-  type MethodCaller,
-  type ReachedMaster,
-  RemoteError,
-} from '../../client/index.ts';
-import { jobMethods, SettledJobs } from '../../client/settled-jobs.ts';
+import { type MasterSource, type MethodCaller, type ReachedMaster, RemoteError } from '#client';
+import { callOver, subscribeOver } from '#client/fail-over.ts';
+import { jobMethods, SettledJobs } from '#client/settled-jobs.ts';
 
 /** What a holder does with a method: a value, or items. It ends by throwing {@link ended}. */
 type Script = Readonly<Record<string, (parameters: object) => unknown>>;

@@ -4,18 +4,18 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test from 'ava';
 import fc from 'fast-check';
-import { Catalog, type CompiledCommand } from '../../heat-bridge/commands/command-catalog.ts';
+import { BridgeError, describeCommand, loadCatalog } from '#heat-bridge';
+import { Catalog, type CompiledCommand } from '#heat-bridge/commands/command-catalog.ts';
 import {
   type CommandDefinition,
   parseCommandDefinition,
-} from '../../heat-bridge/commands/command-definition.ts';
+} from '#heat-bridge/commands/command-definition.ts';
 import {
   loadFunctionReviews,
   reviewedFunctions,
   unsafeFunctions,
-} from '../../heat-bridge/commands/function-lists.ts';
-import { BridgeError, describeCommand, loadCatalog } from '../../heat-bridge/index.ts';
-import { stepParameters } from '../../heat-bridge/plans/plan-catalog.ts';
+} from '#heat-bridge/commands/function-lists.ts';
+import { stepParameters } from '#heat-bridge/plans/plan-catalog.ts';
 import { tries } from '../helpers/effort.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 

@@ -1,10 +1,10 @@
 /** A member of a cluster is killed, over real NATS servers: others go on with what it did. */
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { connectExtension, connectMaster } from '#client';
+import type { HandleInfo, OutboxEntry, PlanStarted, PlanUpdate } from '#heat-bridge';
+import { initCluster, joinCluster, type MasterConfig } from '#master';
 import { startNatsServers } from '../../bench/nats-cluster.ts';
-import { connectExtension, connectMaster } from '../../client/index.ts';
-import type { HandleInfo, OutboxEntry, PlanStarted, PlanUpdate } from '../../heat-bridge/index.ts';
-import { initCluster, joinCluster, type MasterConfig } from '../../master/index.ts';
 import { until, within } from '../helpers/deadline.ts';
 import { collect } from '../helpers/fleet.ts';
 import { startKillable } from '../helpers/killable-master.ts';

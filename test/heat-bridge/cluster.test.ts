@@ -3,9 +3,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { allow } from '../../acl/index.ts';
-import { connectExtension, type ExtensionClient } from '../../client/index.ts';
-import { ClusterRuns } from '../../heat-bridge/commands/cluster-runs.ts';
+import { allow } from '#acl';
+import { connectExtension, type ExtensionClient } from '#client';
 import {
   type Bridge,
   type CommandUpdate,
@@ -13,11 +12,12 @@ import {
   type PlanUpdate,
   type RunStarted,
   type StackDetails,
-} from '../../heat-bridge/index.ts';
-import { createSilentLogger } from '../../master/index.ts';
-import type { MinionFunction } from '../../minion-protocol/index.ts';
-import { createSaltApi } from '../../salt-api/index.ts';
-import { readStore, restoreStore } from '../../store/index.ts';
+} from '#heat-bridge';
+import { ClusterRuns } from '#heat-bridge/commands/cluster-runs.ts';
+import { createSilentLogger } from '#master';
+import type { MinionFunction } from '#minion-protocol';
+import { createSaltApi } from '#salt-api';
+import { readStore, restoreStore } from '#store';
 import { type ClusterMaster, ClusterMasters } from '../helpers/cluster-masters.ts';
 import { until, within } from '../helpers/deadline.ts';
 import { collect } from '../helpers/fleet.ts';

@@ -1,13 +1,13 @@
 /** The rows of a bridge that two members of a cluster share, over a log in memory. */
 import type { ExecutionContext } from 'ava';
-import { createSeal } from '../../master/auth/session-keys.ts';
-import { leaseKey } from '../../master/context/duties.ts';
-import type { MasterContext } from '../../master/context/index.ts';
-import { createSilentLogger, type SharedArea } from '../../master/index.ts';
-import { openSharedArea } from '../../master/requests/extensions.ts';
-import { isWireMap, packLocal, unpackLocal, type WireMap } from '../../minion-protocol/index.ts';
-import { Lease } from '../../store/index.ts';
-import type { LogStore } from '../../store/log/log-store.ts';
+import { leaseKey } from '#cluster/duties.ts';
+import type { LogStore } from '#cluster/log/log-store.ts';
+import { createSilentLogger, type SharedArea } from '#master';
+import { createSeal } from '#master/auth/session-keys.ts';
+import type { MasterContext } from '#master/context/index.ts';
+import { openSharedArea } from '#master/requests/extensions.ts';
+import { isWireMap, packLocal, unpackLocal, type WireMap } from '#minion-protocol';
+import { Lease } from '#store';
 import { TestCluster } from '../store-suite/cluster.ts';
 
 /** A member that holds the lease when the test says so. */

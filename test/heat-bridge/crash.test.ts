@@ -1,13 +1,8 @@
 /** Runs that are under way when their master is killed: the same key goes on with them. */
 import type { ExecutionContext } from 'ava';
-import { connectExtension } from '../../client/index.ts';
-import type {
-  CommandUpdate,
-  PlanStarted,
-  PlanUpdate,
-  RunStarted,
-} from '../../heat-bridge/index.ts';
-import type { MinionFunction } from '../../minion-protocol/index.ts';
+import { connectExtension } from '#client';
+import type { CommandUpdate, PlanStarted, PlanUpdate, RunStarted } from '#heat-bridge';
+import type { MinionFunction } from '#minion-protocol';
 import { until, within } from '../helpers/deadline.ts';
 import { collect } from '../helpers/fleet.ts';
 import { type KillableMaster, startKillable } from '../helpers/killable-master.ts';

@@ -1,7 +1,7 @@
 /** Which minions are connected, for whoever asks often. */
 import test from 'ava';
-import { createPresence } from '../../heat-bridge/presence.ts';
-import type { PresentMinion } from '../../master/index.ts';
+import { createPresence } from '#heat-bridge/presence.ts';
+import type { PresentMinion } from '#master';
 
 test('many who ask at once share one look at all minions', async (t) => {
   const web1: PresentMinion = {

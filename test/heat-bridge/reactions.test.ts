@@ -1,13 +1,8 @@
 /** Reactions that call named commands: by their own right, and once. */
 import test, { type ExecutionContext } from 'ava';
-import { allow, type PolicyRule } from '../../acl/index.ts';
-import { connectMaster } from '../../client/index.ts';
-import {
-  type MasterOptions,
-  type Reaction,
-  type ReactionRun,
-  reaction,
-} from '../../master/index.ts';
+import { allow, type PolicyRule } from '#acl';
+import { connectMaster } from '#client';
+import { type MasterOptions, type Reaction, type ReactionRun, reaction } from '#master';
 import { until, within } from '../helpers/deadline.ts';
 import { startKillable } from '../helpers/killable-master.ts';
 import { endedRuns } from '../master/reactions/stage.ts';

@@ -3,8 +3,8 @@
 import { once } from 'node:events';
 import test from 'ava';
 import Type from 'typebox';
-import { allow } from '../../acl/index.ts';
-import { connectExtension } from '../../client/index.ts';
+import { allow } from '#acl';
+import { connectExtension } from '#client';
 import {
   BridgeError,
   type CommandCaller,
@@ -12,9 +12,9 @@ import {
   type CommandUpdate,
   createBridge,
   defineCommand,
-} from '../../heat-bridge/index.ts';
-import { resolveMasterConfig } from '../../master/index.ts';
-import { createMemoryStore } from '../../store/index.ts';
+} from '#heat-bridge';
+import { resolveMasterConfig } from '#master';
+import { createMemoryStore } from '#store';
 import { until, within } from '../helpers/deadline.ts';
 import { collect } from '../helpers/fleet.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';

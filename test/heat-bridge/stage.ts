@@ -1,6 +1,6 @@
 /** A master with a bridge, and embedded minions that remember what they were asked. */
 import type { ExecutionContext } from 'ava';
-import { allow, type PolicyRule } from '../../acl/index.ts';
+import { allow, type PolicyRule } from '#acl';
 import {
   type Bridge,
   type CommandDefinition,
@@ -8,10 +8,10 @@ import {
   createBridge,
   type PlanDefinition,
   type PlanTypes,
-} from '../../heat-bridge/index.ts';
-import type { Master, MasterOptions } from '../../master/index.ts';
-import type { Minion, MinionFunction } from '../../minion-protocol/index.ts';
-import type { Store } from '../../store/index.ts';
+} from '#heat-bridge';
+import type { Master, MasterOptions } from '#master';
+import type { Minion, MinionFunction } from '#minion-protocol';
+import type { Store } from '#store';
 import { startFleet } from '../helpers/fleet.ts';
 
 /** A call as a minion got it. */

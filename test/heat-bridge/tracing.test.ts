@@ -7,8 +7,8 @@ import {
   SimpleSpanProcessor,
 } from '@opentelemetry/sdk-trace-base';
 import test from 'ava';
-import { allow } from '../../acl/index.ts';
-import { Traces } from '../../heat-bridge/tracing.ts';
+import { allow } from '#acl';
+import { Traces } from '#heat-bridge/tracing.ts';
 import { always, recorderFor } from './signals/recorder.ts';
 import { echo, grant, startBridge } from './stage.ts';
 

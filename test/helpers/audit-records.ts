@@ -1,4 +1,4 @@
-import { type AuditFilter, type AuditRecord, readAuditLog } from '../../master/index.ts';
+import { type AuditFilter, type AuditRecord, readAuditLog } from '#master';
 import { directories, type VectorMaster } from './vector-master.ts';
 
 /** What a master of a test has in its audit log. */

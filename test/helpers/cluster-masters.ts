@@ -1,6 +1,7 @@
 /** Masters of a cluster in one process, over a log in memory. */
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
+import { MemoryLog } from '#cluster/log/memory-log.ts';
 import {
   type CreateMasterOptions,
   createMaster,
@@ -11,16 +12,15 @@ import {
   type MasterExtension,
   type MasterOptions,
   resolveMasterConfig,
-} from '../../master/index.ts';
+} from '#master';
 import {
   createMemoryTransport,
   createMinion,
   type Minion,
   type MinionFunction,
   type MinionTransport,
-} from '../../minion-protocol/index.ts';
-import type { TransactionLog } from '../../store/index.ts';
-import { MemoryLog } from '../../store/log/memory-log.ts';
+} from '#minion-protocol';
+import type { TransactionLog } from '#store';
 import { directories, writeMasterKeys } from './vector-master.ts';
 import { pem } from './vectors.ts';
 

@@ -1,6 +1,6 @@
 /** Minions beside the vectors' one, which sign in, ask for their pillar and subscribe. */
 import type { ExecutionContext } from 'ava';
-import { createMinion, type Minion } from '../../minion-protocol/index.ts';
+import { createMinion, type Minion } from '#minion-protocol';
 import type { StoredKey, VectorMaster } from './vector-master.ts';
 import { pem } from './vectors.ts';
 

@@ -1,8 +1,8 @@
 /** A program: a port for minions and the HTTP API, to be run where few files may be open. */
 
-import type { Master } from '../../master/index.ts';
-import { createZeromqListener } from '../../minion-protocol/index.ts';
-import { createSaltApi } from '../../salt-api/index.ts';
+import type { Master } from '#master';
+import { createZeromqListener } from '#minion-protocol';
+import { createSaltApi } from '#salt-api';
 
 const transport = createZeromqListener({ host: '127.0.0.1', requestPort: 0, publishPort: 0 });
 const { requestPort } = await transport.listen(async (request) => request);

@@ -6,7 +6,7 @@ import {
   type MasterOptions,
   type MasterParts,
   resolveMasterConfig,
-} from '../../master/index.ts';
+} from '#master';
 import {
   createMinion,
   dialZeromq,
@@ -14,8 +14,8 @@ import {
   type MinionFunction,
   type MinionKeys,
   type WireMap,
-} from '../../minion-protocol/index.ts';
-import { createMemoryStore, type Store } from '../../store/index.ts';
+} from '#minion-protocol';
+import { createMemoryStore, type Store } from '#store';
 import { temporaryDirectory } from './temporary-directory.ts';
 import { directories, writeMasterKeys } from './vector-master.ts';
 import { pem } from './vectors.ts';

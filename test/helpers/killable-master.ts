@@ -2,11 +2,11 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
+import { loadMasterConfig, type MasterConfig } from '#master';
+import { createMinion, type Minion, type MinionFunction } from '#minion-protocol';
+import { dialZeromq } from '#minion-protocol/transport/zeromq-dialer.ts';
 import { MasterProcess } from '../../bench/crash/master-process.ts';
 import { freePort } from '../../bench/free-port.ts';
-import { loadMasterConfig, type MasterConfig } from '../../master/index.ts';
-import { createMinion, type Minion, type MinionFunction } from '../../minion-protocol/index.ts';
-import { dialZeromq } from '../../minion-protocol/transport/zeromq-dialer.ts';
 import { within } from './deadline.ts';
 import { layMasterKey, minionKeys } from './rsa-keys.ts';
 import { temporaryDirectory } from './temporary-directory.ts';

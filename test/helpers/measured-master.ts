@@ -6,9 +6,9 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { transportName } from '../../master/config/transport-options.ts';
-import { createMaster, type MasterStatus, resolveMasterConfig } from '../../master/index.ts';
-import { createMemoryStore } from '../../store/index.ts';
+import { transportName } from '#config/transport-options.ts';
+import { createMaster, type MasterStatus, resolveMasterConfig } from '#master';
+import { createMemoryStore } from '#store';
 import { directories, layOutVectorMaster, RECORDED_AT } from './vector-master.ts';
 
 /** What the parent may ask. */

@@ -3,7 +3,7 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import type { ExecutionContext } from 'ava';
-import type { MasterStatus, TransportName } from '../../master/index.ts';
+import type { MasterStatus, TransportName } from '#master';
 import { within } from './deadline.ts';
 import type { Answer, Question } from './measured-master.ts';
 

@@ -9,8 +9,8 @@ import {
   type WireMap,
   type WireValue,
   wireBytes,
-} from '../../minion-protocol/index.ts';
-import { emptyWireMap, isWireMap } from '../../minion-protocol/payload.ts';
+} from '#minion-protocol';
+import { emptyWireMap, isWireMap } from '#minion-protocol/payload.ts';
 import { aesKey, sessionKey, versionOf } from './vector-requests.ts';
 import { base64, cases, type JsonObject, vectorFile } from './vectors.ts';
 

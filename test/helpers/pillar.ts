@@ -2,16 +2,16 @@
 
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
-import { createSilentLogger } from '../../master/api/log.ts';
-import { resolveMasterConfig } from '../../master/config/resolve.ts';
+import { resolveMasterConfig } from '#config/resolve.ts';
+import { createSilentLogger } from '#master/api/log.ts';
+import { noFiles } from '#salt/files/backend.ts';
 import {
   type OwnPillar,
   openPillar,
   type PillarConfig,
   type PillarDeps,
-} from '../../master/data/pillar.ts';
-import { PillarSources } from '../../master/data/pillar-sources.ts';
-import { noFiles } from '../../master/files/backend.ts';
+} from '#salt/pillar/pillar.ts';
+import { PillarSources } from '#salt/pillar/pillar-sources.ts';
 import { type FileTree, layOut } from './file-tree.ts';
 import { temporaryDirectory } from './temporary-directory.ts';
 

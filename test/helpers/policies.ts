@@ -4,11 +4,11 @@ import {
   type Policy,
   type PolicyEnvironment,
   type PolicyRule,
-} from '../../acl/index.ts';
-import { compileRightTarget } from '../../master/arguments/arguments.ts';
-import { noAudit, RuledDecisions } from '../../master/audit/audit-log.ts';
-import { policySyntax } from '../../master/config/policy-rules.ts';
-import { PolicyGate } from '../../master/users/policy.ts';
+} from '#acl';
+import { policySyntax } from '#config/policy-rules.ts';
+import { compileRightTarget } from '#master/arguments/arguments.ts';
+import { noAudit, RuledDecisions } from '#master/audit/audit-log.ts';
+import { PolicyGate } from '#master/users/policy.ts';
 
 /** What a policy of a test knows. */
 export interface PolicyFixture {

@@ -1,7 +1,7 @@
 /** RSA pairs that were made beforehand: making one takes longer than most tests. */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import type { MinionKeys } from '../../minion-protocol/index.ts';
+import type { MinionKeys } from '#minion-protocol';
 
 /** The texts of a pair. */
 export interface RsaPair {

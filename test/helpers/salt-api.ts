@@ -1,9 +1,9 @@
 /** Salt's HTTP API over a master in memory with two embedded minions, as the recordings had them. */
 import { request as httpRequest } from 'node:http';
 import type { ExecutionContext } from 'ava';
-import type { MasterOptions, MasterParts } from '../../master/index.ts';
-import { createMinion, type MinionFunction, type WireMap } from '../../minion-protocol/index.ts';
-import { createSaltApi, type SaltApi, type SaltApiOptions } from '../../salt-api/index.ts';
+import type { MasterOptions, MasterParts } from '#master';
+import { createMinion, type MinionFunction, type WireMap } from '#minion-protocol';
+import { createSaltApi, type SaltApi, type SaltApiOptions } from '#salt-api';
 import { otherKey } from './connected-minion.ts';
 import { startVectorMaster, type VectorMaster } from './vector-master.ts';
 import { pem } from './vectors.ts';

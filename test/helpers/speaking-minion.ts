@@ -1,6 +1,6 @@
 /** A minion that asks its master whatever a test tells it to, through libzmq. */
 import type { ExecutionContext } from 'ava';
-import type { MasterStatus } from '../../master/index.ts';
+import type { MasterStatus } from '#master';
 import {
   createMinionHandshake,
   dialZeromq,
@@ -10,8 +10,8 @@ import {
   parsePrivateKey,
   type WireMap,
   type WireValue,
-} from '../../minion-protocol/index.ts';
-import { createMinionIdentity, MinionSession } from '../../minion-protocol/minion/session.ts';
+} from '#minion-protocol';
+import { createMinionIdentity, MinionSession } from '#minion-protocol/minion/session.ts';
 
 const timeoutMs = 10_000;
 

@@ -7,7 +7,7 @@ import {
   type TargetCandidate,
   type TargetExpression,
   type WireMap,
-} from '../../minion-protocol/index.ts';
+} from '#minion-protocol';
 import { cases, type Json, object, text, toWireValue, vectorFile } from './vectors.ts';
 
 /** A recorded target. */

@@ -3,15 +3,9 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
 import { pino } from 'pino';
-import { connectMaster } from '../../client/index.ts';
-import {
-  createMaster,
-  loadTenants,
-  type Master,
-  type MasterApi,
-  type MasterConfig,
-} from '../../master/index.ts';
-import { createMinion, dialZeromq, type MinionKeys } from '../../minion-protocol/index.ts';
+import { connectMaster } from '#client';
+import { createMaster, loadTenants, type Master, type MasterApi, type MasterConfig } from '#master';
+import { createMinion, dialZeromq, type MinionKeys } from '#minion-protocol';
 import { layMasterKey, minionKeys } from './rsa-keys.ts';
 import { SpeakingMinion } from './speaking-minion.ts';
 import { temporaryDirectory } from './temporary-directory.ts';

@@ -3,7 +3,6 @@ import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
 import type { Logger } from 'pino';
-import { openSeal } from '../../master/auth/session-keys.ts';
 import {
   createMaster,
   type Master,
@@ -13,7 +12,8 @@ import {
   type MasterParts,
   type PillarProvider,
   resolveMasterConfig,
-} from '../../master/index.ts';
+} from '#master';
+import { openSeal } from '#master/auth/session-keys.ts';
 import {
   aesKeySignature,
   createMemoryTransport,
@@ -22,8 +22,8 @@ import {
   packLocal,
   parsePrivateKey,
   type WireMap,
-} from '../../minion-protocol/index.ts';
-import { createMemoryStore, type Store } from '../../store/index.ts';
+} from '#minion-protocol';
+import { createMemoryStore, type Store } from '#store';
 import { temporaryDirectory } from './temporary-directory.ts';
 import { keys, pem } from './vectors.ts';
 

@@ -14,7 +14,7 @@ import {
   type WireMap,
   type WireValue,
   wireBytes,
-} from '../../minion-protocol/index.ts';
+} from '#minion-protocol';
 import { base64, cases, type JsonObject, keys, pem, toWireValue, vectorFile } from './vectors.ts';
 
 export const aesKey: CrypticleKey = parseKeyString(keys.aes);

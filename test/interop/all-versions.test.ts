@@ -2,8 +2,8 @@
 import { mkdirSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import type { MasterEvent } from '../../master/index.ts';
-import { isWireMap, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
+import type { MasterEvent } from '#master';
+import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 import { EventLog } from './event-log.ts';
 import { eventually } from './eventually.ts';
 import { Fleet, pended, runJob } from './fleet.ts';

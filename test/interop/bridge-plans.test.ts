@@ -1,6 +1,6 @@
 /** A plan on real minions: what one returned goes to the others, and is taken back where it fails. */
 import test from 'ava';
-import { allow } from '../../acl/index.ts';
+import { allow } from '#acl';
 import {
   type Bridge,
   type CommandDefinition,
@@ -8,7 +8,7 @@ import {
   createBridge,
   type PlanDefinition,
   type PlanTypes,
-} from '../../heat-bridge/index.ts';
+} from '#heat-bridge';
 import { EventLog } from './event-log.ts';
 import { Fleet } from './fleet.ts';
 import { MasterHome, type OurMaster } from './our-master.ts';

@@ -2,13 +2,8 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test from 'ava';
-import { allow } from '../../acl/index.ts';
-import {
-  type Bridge,
-  type CommandDefinition,
-  type CommandTypes,
-  createBridge,
-} from '../../heat-bridge/index.ts';
+import { allow } from '#acl';
+import { type Bridge, type CommandDefinition, type CommandTypes, createBridge } from '#heat-bridge';
 import { EventLog } from './event-log.ts';
 import { Fleet } from './fleet.ts';
 import { MasterHome, type OurMaster } from './our-master.ts';

@@ -1,14 +1,14 @@
 /** Real minions with three masters of a cluster over three NATS servers. */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { startNatsServers } from '../../bench/nats-cluster.ts';
 import {
   initCluster,
   joinCluster,
   type MasterConfig,
   type MasterOptions,
   resolveMasterConfig,
-} from '../../master/index.ts';
+} from '#master';
+import { startNatsServers } from '../../bench/nats-cluster.ts';
 import { hasNatsServer } from '../helpers/nats-server.ts';
 import { testWhere } from '../helpers/needs.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';

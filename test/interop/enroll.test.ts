@@ -2,15 +2,10 @@
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import test from 'ava';
+import { type Bridge, createBridge, type EnrolRequest } from '#heat-bridge';
+import { createMaster, createSilentLogger, type Master, resolveMasterConfig } from '#master';
+import { createSaltApi, type SaltApi } from '#salt-api';
 import { freePort } from '../../bench/free-port.ts';
-import { type Bridge, createBridge, type EnrolRequest } from '../../heat-bridge/index.ts';
-import {
-  createMaster,
-  createSilentLogger,
-  type Master,
-  resolveMasterConfig,
-} from '../../master/index.ts';
-import { createSaltApi, type SaltApi } from '../../salt-api/index.ts';
 import { ScratchMachine } from '../heat-bridge/enroll/scratch-machine.ts';
 import { within } from '../helpers/deadline.ts';
 import { testWhere } from '../helpers/needs.ts';

@@ -1,4 +1,4 @@
-import type { MasterEvent } from '../../master/index.ts';
+import type { MasterEvent } from '#master';
 import { within } from '../helpers/deadline.ts';
 
 /** Everything that a master has told, and waiting for what it will tell. */

@@ -1,4 +1,4 @@
-import type { JobReturn, MasterApi, MasterEvent, RunRequest } from '../../master/index.ts';
+import type { JobReturn, MasterApi, MasterEvent, RunRequest } from '#master';
 import type { EventLog } from './event-log.ts';
 import { eventually } from './eventually.ts';
 import { minionPrograms } from './programs.ts';

@@ -1,7 +1,7 @@
 /** Real minions that get files of branches, and pillar, from a real repository. */
 import path from 'node:path';
 import test from 'ava';
-import { isWireMap } from '../../minion-protocol/index.ts';
+import { isWireMap } from '#minion-protocol';
 import { GitRepository } from '../helpers/git-repository.ts';
 import { EventLog } from './event-log.ts';
 import { Fleet } from './fleet.ts';

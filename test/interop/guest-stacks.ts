@@ -4,18 +4,13 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { parse } from 'yaml';
-import { allow } from '../../acl/index.ts';
+import { allow } from '#acl';
+import type { TemplateResources } from '#guests/templates/template-graph.ts';
+import { type Bridge, compileTemplate, createBridge, spaceOf } from '#heat-bridge';
+import { createMaster, createSilentLogger, type Master, resolveMasterConfig } from '#master';
+import type { WireValue } from '#minion-protocol';
+import { createSaltApi, type SaltApi } from '#salt-api';
 import { freePort } from '../../bench/free-port.ts';
-import type { TemplateResources } from '../../heat-bridge/guests/template-graph.ts';
-import { type Bridge, compileTemplate, createBridge, spaceOf } from '../../heat-bridge/index.ts';
-import {
-  createMaster,
-  createSilentLogger,
-  type Master,
-  resolveMasterConfig,
-} from '../../master/index.ts';
-import type { WireValue } from '../../minion-protocol/index.ts';
-import { createSaltApi, type SaltApi } from '../../salt-api/index.ts';
 import { ScratchMachine } from '../heat-bridge/enroll/scratch-machine.ts';
 import { within } from '../helpers/deadline.ts';
 import { eventually } from './eventually.ts';

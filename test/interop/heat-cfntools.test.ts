@@ -7,9 +7,7 @@ import { testWhere } from '../helpers/needs.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { hasThrowawayRoot, inThrowawayRoot } from './throwaway-root.ts';
 
-const fixture = fileURLToPath(
-  new URL('../../test/fixtures/cfn-init/cases.json', import.meta.url),
-);
+const fixture = fileURLToPath(new URL('../../test/fixtures/cfn-init/cases.json', import.meta.url));
 
 /** Prints what each case ended with, and the files that it left. One case takes `gem` for missing. */
 const program = `

@@ -2,7 +2,7 @@
 import { existsSync, statSync } from 'node:fs';
 import path from 'node:path';
 import test from 'ava';
-import { resourceDependencies } from '../../heat-bridge/guests/template-graph.ts';
+import { resourceDependencies } from '#guests/templates/template-graph.ts';
 import { testWhere } from '../helpers/needs.ts';
 import { GuestCloud, GuestStack } from './guest-stacks.ts';
 import { askAboutStack, cloud } from './heat-cloud.ts';

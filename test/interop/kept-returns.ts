@@ -1,6 +1,6 @@
 import path from 'node:path';
-import { JobCache } from '../../master/jobs/job-cache.ts';
-import { openEmbeddedStore } from '../../store/index.ts';
+import { JobCache } from '#master/jobs/job-cache.ts';
+import { openEmbeddedStore } from '#store';
 import type { MasterHome } from './our-master.ts';
 
 /** Whose returns the store of a closed master holds, by jid. */

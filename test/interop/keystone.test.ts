@@ -1,7 +1,7 @@
 /** Tokens of a real Keystone at the bridge; see heat-cloud.ts for where it is. */
 import type { ExecutionContext } from 'ava';
-import { allow } from '../../acl/index.ts';
-import { createBridge } from '../../heat-bridge/index.ts';
+import { allow } from '#acl';
+import { createBridge } from '#heat-bridge';
 import { acl, echo } from '../heat-bridge/stage.ts';
 import { type ApiAnswer, json, startApi } from '../helpers/salt-api.ts';
 import { eventually } from './eventually.ts';

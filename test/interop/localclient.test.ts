@@ -5,9 +5,9 @@ import { chmodSync, cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } f
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { connectExtension } from '../../client/index.ts';
-import { createLocalClient, type LocalClientStatus } from '../../localclient/index.ts';
-import { type MasterApi, resolveMasterConfig } from '../../master/index.ts';
+import { connectExtension } from '#client';
+import { type MasterApi, resolveMasterConfig } from '#master';
+import { createLocalClient, type LocalClientStatus } from '#salt-api/localclient/index.ts';
 import { testWhere } from '../helpers/needs.ts';
 import { eventually } from './eventually.ts';
 import { MasterHome } from './our-master.ts';

@@ -1,10 +1,5 @@
 /** A master in a process of its own, with the options given as JSON; its log goes to stdout. */
-import {
-  createLogger,
-  createMaster,
-  type MasterOptions,
-  resolveMasterConfig,
-} from '../../master/index.ts';
+import { createLogger, createMaster, type MasterOptions, resolveMasterConfig } from '#master';
 
 const options: Partial<MasterOptions> = JSON.parse(process.argv[2] ?? '{}');
 const logger = createLogger('debug');

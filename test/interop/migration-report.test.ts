@@ -1,10 +1,10 @@
 /** The report and the doctor on what a salt-master made itself, while it runs and afterwards. */
 import { existsSync } from 'node:fs';
 import path from 'node:path';
+import { connectMaster } from '#client';
+import { loadMasterConfig } from '#master';
+import { checkMigration, type DoctorReport, runDoctor } from '#server/ops.ts';
 import { freePort } from '../../bench/free-port.ts';
-import { connectMaster } from '../../client/index.ts';
-import { loadMasterConfig } from '../../master/index.ts';
-import { checkMigration, type DoctorReport, runDoctor } from '../../ops/index.ts';
 import { until } from '../helpers/deadline.ts';
 import { versionOf } from './program-version.ts';
 import { masterPrograms, steps } from './programs.ts';

@@ -1,6 +1,7 @@
 /** From Salt's own master to ours and back, with the oldest and the newest minion. */
+
+import { loadMasterConfig } from '#master';
 import { freePort } from '../../bench/free-port.ts';
-import { loadMasterConfig } from '../../master/index.ts';
 import { Fleet } from './fleet.ts';
 import { startMaster } from './our-master.ts';
 import { versionOf } from './program-version.ts';

@@ -1,6 +1,6 @@
 /** The mine, peer publishing, schedules and beacons of real minions, all versions at once. */
 import test from 'ava';
-import { isWireMap, type WireValue } from '../../minion-protocol/index.ts';
+import { isWireMap, type WireValue } from '#minion-protocol';
 import { EventLog } from './event-log.ts';
 import { eventually } from './eventually.ts';
 import { Fleet } from './fleet.ts';

@@ -1,10 +1,10 @@
 /** Execution plans of Murano on real minions: the recorded one, and one whose script fails. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { allow } from '../../acl/index.ts';
-import { type CommandDefinition, createBridge } from '../../heat-bridge/index.ts';
-import { createMaster, createSilentLogger, resolveMasterConfig } from '../../master/index.ts';
-import { createSaltApi } from '../../salt-api/index.ts';
+import { allow } from '#acl';
+import { type CommandDefinition, createBridge } from '#heat-bridge';
+import { createMaster, createSilentLogger, resolveMasterConfig } from '#master';
+import { createSaltApi } from '#salt-api';
 import { type ApiAnswer, json, send } from '../helpers/salt-api.ts';
 import { EventLog } from './event-log.ts';
 import { Fleet } from './fleet.ts';

@@ -1,7 +1,7 @@
 /** Orchestrations over real minions of all versions. */
 import path from 'node:path';
 import test from 'ava';
-import { isWireMap, type WireMap } from '../../minion-protocol/index.ts';
+import { isWireMap, type WireMap } from '#minion-protocol';
 import { layOut } from '../helpers/file-tree.ts';
 import { EventLog } from './event-log.ts';
 import { Fleet } from './fleet.ts';

@@ -5,8 +5,7 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { Writable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
-import { freePort } from '../../bench/free-port.ts';
-import { connectMaster } from '../../client/index.ts';
+import { connectMaster } from '#client';
 import {
   createLogger,
   createMaster,
@@ -16,7 +15,8 @@ import {
   type MasterParts,
   type PillarProvider,
   resolveMasterConfig,
-} from '../../master/index.ts';
+} from '#master';
+import { freePort } from '../../bench/free-port.ts';
 import { within } from '../helpers/deadline.ts';
 import { ProcessGroup } from './process-group.ts';
 import type { MasterPorts } from './real-minion.ts';

@@ -2,7 +2,7 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test from 'ava';
-import { isWireMap, type WireValue } from '../../minion-protocol/index.ts';
+import { isWireMap, type WireValue } from '#minion-protocol';
 import { layOut } from '../helpers/file-tree.ts';
 import { EventLog } from './event-log.ts';
 import { Fleet, runJob } from './fleet.ts';

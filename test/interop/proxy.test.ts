@@ -1,5 +1,5 @@
 /** Real proxy minions, each version that SALT_PROXY names, before the dummy that comes with Salt. */
-import { isWireMap } from '../../minion-protocol/index.ts';
+import { isWireMap } from '#minion-protocol';
 import { EventLog } from './event-log.ts';
 import { Fleet } from './fleet.ts';
 import { MasterHome } from './our-master.ts';

@@ -2,8 +2,8 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { allow } from '../../acl/index.ts';
-import { type ReactionRun, reaction } from '../../master/index.ts';
+import { allow } from '#acl';
+import { type ReactionRun, reaction } from '#master';
 import { EventLog } from './event-log.ts';
 import { eventually } from './eventually.ts';
 import { Fleet } from './fleet.ts';

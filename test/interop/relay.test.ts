@@ -3,15 +3,15 @@ import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
+import type { AgentInstance } from '#guests/metadata-agent/agent-credentials.ts';
+import { startRelay } from '#guests/metadata-agent/relay.ts';
+import { createSilentLogger } from '#master';
 import { freePort } from '../../bench/free-port.ts';
 import {
   labNetworks,
   type NetworkLab,
   relayProxyConfiguration,
 } from '../../examples/guests/network-lab.ts';
-import type { AgentInstance } from '../../heat-bridge/guests/agent-credentials.ts';
-import { startRelay } from '../../heat-bridge/guests/relay.ts';
-import { createSilentLogger } from '../../master/index.ts';
 import { hasLabPrograms, openLab, startLab } from '../heat-bridge/guests/network-lab.ts';
 import { testWhere } from '../helpers/needs.ts';
 import { hasNamespaces } from '../helpers/network-namespace.ts';

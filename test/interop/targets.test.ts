@@ -3,7 +3,7 @@
  * SALT_MINION names, all under one master.
  */
 import test from 'ava';
-import type { WireMap } from '../../minion-protocol/index.ts';
+import type { WireMap } from '#minion-protocol';
 import { CommandLine } from './command-line.ts';
 import { EventLog } from './event-log.ts';
 import { Fleet, runJob } from './fleet.ts';

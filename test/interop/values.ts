@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { isWireMap, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
+import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 
 /** Length and digest of a text. */
 export function describeText(value: WireValue | undefined): string {

@@ -7,10 +7,7 @@ import { createServer } from 'node:net';
 import path from 'node:path';
 import { Writable } from 'node:stream';
 import test from 'ava';
-import { encodeEvent } from '../../localclient/event-sockets.ts';
-import { createLocalClient, type LocalClientStatus } from '../../localclient/index.ts';
-import { LocalRequests } from '../../localclient/requests.ts';
-import { createLogger, createSilentLogger } from '../../master/index.ts';
+import { createLogger, createSilentLogger } from '#master';
 import {
   isWireMap,
   TcpFrameDecoder,
@@ -19,7 +16,10 @@ import {
   unpackWire,
   type WireMap,
   type WireValue,
-} from '../../minion-protocol/index.ts';
+} from '#minion-protocol';
+import { encodeEvent } from '#salt-api/localclient/event-sockets.ts';
+import { createLocalClient, type LocalClientStatus } from '#salt-api/localclient/index.ts';
+import { LocalRequests } from '#salt-api/localclient/requests.ts';
 import { runCli } from '../cli/run-cli.ts';
 import { until } from '../helpers/deadline.ts';
 import { testWhere } from '../helpers/needs.ts';

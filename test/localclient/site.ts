@@ -5,8 +5,7 @@ import { createConnection, type Socket } from 'node:net';
 import { userInfo } from 'node:os';
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
-import { connectExtension, type ExtensionClient } from '../../client/index.ts';
-import { createLocalClient, type LocalClientStatus } from '../../localclient/index.ts';
+import { connectExtension, type ExtensionClient } from '#client';
 import {
   dialZeromq,
   isWireMap,
@@ -16,7 +15,8 @@ import {
   unpackLocal,
   type WireMap,
   type WireValue,
-} from '../../minion-protocol/index.ts';
+} from '#minion-protocol';
+import { createLocalClient, type LocalClientStatus } from '#salt-api/localclient/index.ts';
 import { until, within } from '../helpers/deadline.ts';
 import {
   directories,

@@ -1,12 +1,7 @@
 /** The embedded minion's life with a master: what it does at each of the master's answers. */
 
 import test, { type ExecutionContext } from 'ava';
-import {
-  createMaster,
-  type JobUpdate,
-  type RunRequest,
-  resolveMasterConfig,
-} from '../../master/index.ts';
+import { createMaster, type JobUpdate, type RunRequest, resolveMasterConfig } from '#master';
 import {
   createMinion,
   createTcpListener,
@@ -18,8 +13,8 @@ import {
   type MinionTransport,
   packWire,
   unpackWire,
-} from '../../minion-protocol/index.ts';
-import { createMemoryStore } from '../../store/index.ts';
+} from '#minion-protocol';
+import { createMemoryStore } from '#store';
 import { until, within } from '../helpers/deadline.ts';
 import { clientFrame, OPENING, REQUEST, SUBSCRIPTION } from '../helpers/stream-masters.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
@@ -247,7 +242,7 @@ test('a return whose answer is lost is sent again, and kept once', async (t) => 
         watched.minion.state.state === 'connected' && jobsPublished && lost === 0;
       if (!isFirstReturn) return answer;
       lost += 1;
-      const { TransportError } = await import('../../minion-protocol/index.ts');
+      const { TransportError } = await import('#minion-protocol');
       throw new TransportError('ERR_TIMEOUT', 'the answer was lost');
     },
   });

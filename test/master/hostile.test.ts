@@ -5,7 +5,7 @@
  */
 import type { ExecutionContext } from 'ava';
 import { Dealer, Subscriber } from 'zeromq';
-import type { MasterStatus } from '../../master/index.ts';
+import type { MasterStatus } from '#master';
 import { within } from '../helpers/deadline.ts';
 import { effort, seedOf } from '../helpers/effort.ts';
 import {

@@ -2,9 +2,9 @@
 import { chmodSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import path from 'node:path';
-import { createMaster, type Master, resolveMasterConfig } from '../../master/index.ts';
-import { createMemoryTransport } from '../../minion-protocol/index.ts';
-import { createMemoryStore, openEmbeddedStore, type Store } from '../../store/index.ts';
+import { createMaster, type Master, resolveMasterConfig } from '#master';
+import { createMemoryTransport } from '#minion-protocol';
+import { createMemoryStore, openEmbeddedStore, type Store } from '#store';
 import { until, within } from '../helpers/deadline.ts';
 import { longSerialTest, longTest } from '../helpers/needs.ts';
 import { layMasterKey } from '../helpers/rsa-keys.ts';

@@ -3,8 +3,10 @@ import { chmodSync, cpSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
-import { allow } from '../../acl/index.ts';
-import { type Bridge, createBridge } from '../../heat-bridge/index.ts';
+import { allow } from '#acl';
+import { openJetStreamLog } from '#cluster/log/jetstream-log.ts';
+import { MemoryLog } from '#cluster/log/memory-log.ts';
+import { type Bridge, createBridge } from '#heat-bridge';
 import {
   createMaster,
   initCluster,
@@ -19,7 +21,7 @@ import {
   restoreMasterStore,
   storeDirectory,
   verifyAuditLog,
-} from '../../master/index.ts';
+} from '#master';
 import {
   createMemoryTransport,
   createMinion,
@@ -30,18 +32,11 @@ import {
   parsePrivateKey,
   type WireMap,
   type WireValue,
-} from '../../minion-protocol/index.ts';
-import { createMinionIdentity, MinionSession } from '../../minion-protocol/minion/session.ts';
-import { delay } from '../../runtime/index.ts';
-import { createSaltApi } from '../../salt-api/index.ts';
-import {
-  type ContentDigest,
-  digestStore,
-  readBackup,
-  type TransactionLog,
-} from '../../store/index.ts';
-import { openJetStreamLog } from '../../store/log/jetstream-log.ts';
-import { MemoryLog } from '../../store/log/memory-log.ts';
+} from '#minion-protocol';
+import { createMinionIdentity, MinionSession } from '#minion-protocol/minion/session.ts';
+import { delay } from '#runtime';
+import { createSaltApi } from '#salt-api';
+import { type ContentDigest, digestStore, readBackup, type TransactionLog } from '#store';
 import { always, type Recorder, startRecorder } from '../heat-bridge/signals/recorder.ts';
 import { within } from '../helpers/deadline.ts';
 import { hasNatsServer, startNatsServer } from '../helpers/nats-server.ts';
@@ -49,9 +44,7 @@ import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { directories } from '../helpers/vector-master.ts';
 
 const fixture = fileURLToPath(new URL('../../test/fixtures/state-b771686', import.meta.url));
-const certificate = fileURLToPath(
-  new URL('../../test/fixtures/tls/master.pem', import.meta.url),
-);
+const certificate = fileURLToPath(new URL('../../test/fixtures/tls/master.pem', import.meta.url));
 
 /** What the earlier version held. */
 interface Known {

@@ -4,10 +4,7 @@ import { existsSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { Writable } from 'node:stream';
 import test, { type ExecutionContext } from 'ava';
-import { deny, PolicyError } from '../../acl/index.ts';
-import type { MasterEvent } from '../../master/api/events.ts';
-import { type BusApi, createBusApi, EventBus } from '../../master/events/event-bus.ts';
-import { EventRing } from '../../master/events/event-ring.ts';
+import { deny, PolicyError } from '#acl';
 import {
   createLogger,
   createMaster,
@@ -17,9 +14,12 @@ import {
   type MasterOptions,
   resolveMasterConfig,
   type TargetPlan,
-} from '../../master/index.ts';
-import { unpackWire } from '../../minion-protocol/index.ts';
-import { createMemoryStore, type Store } from '../../store/index.ts';
+} from '#master';
+import type { MasterEvent } from '#master/api/events.ts';
+import { type BusApi, createBusApi, EventBus } from '#master/events/event-bus.ts';
+import { EventRing } from '#master/events/event-ring.ts';
+import { unpackWire } from '#minion-protocol';
+import { createMemoryStore, type Store } from '#store';
 import { connectMinion, otherKey } from '../helpers/connected-minion.ts';
 import { until } from '../helpers/deadline.ts';
 import {

@@ -5,8 +5,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import test from 'ava';
-import type { MasterApi, MasterEvent } from '../../master/index.ts';
-import { isWireMap, type WireMap, type WireValue, wireBytes } from '../../minion-protocol/index.ts';
+import type { MasterApi, MasterEvent } from '#master';
+import { isWireMap, type WireMap, type WireValue, wireBytes } from '#minion-protocol';
 import { within } from '../helpers/deadline.ts';
 import { collect } from '../helpers/fleet.ts';
 import { SpeakingMinion } from '../helpers/speaking-minion.ts';

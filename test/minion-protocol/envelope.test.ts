@@ -33,8 +33,8 @@ import {
   sealValue,
   x931Recover,
   x931Sign,
-} from '../../minion-protocol/crypt.ts';
-import { ProtocolError, protocolErrors } from '../../minion-protocol/errors.ts';
+} from '#minion-protocol/crypt.ts';
+import { ProtocolError, protocolErrors } from '#minion-protocol/errors.ts';
 import {
   isWireMap,
   packWire,
@@ -42,8 +42,8 @@ import {
   type WireMap,
   type WireValue,
   wireBytes,
-} from '../../minion-protocol/payload.ts';
-import { buildPublication, openPublication } from '../../minion-protocol/publication.ts';
+} from '#minion-protocol/payload.ts';
+import { buildPublication, openPublication } from '#minion-protocol/publication.ts';
 import {
   type CheckedLoad,
   checkLoad,
@@ -61,7 +61,7 @@ import {
   type PublicationLoad,
   type RequestEnvelope,
   type SealedEnvelope,
-} from '../../minion-protocol/request.ts';
+} from '#minion-protocol/request.ts';
 import { tries } from '../helpers/effort.ts';
 import { firstMessageWith } from '../helpers/first-message.ts';
 import { rsaPair } from '../helpers/rsa-keys.ts';

@@ -1,13 +1,13 @@
 import test from 'ava';
 import fc from 'fast-check';
-import { packLocal, packWire, unpackWire } from '../../minion-protocol/payload.ts';
+import { packLocal, packWire, unpackWire } from '#minion-protocol/payload.ts';
 import {
   encodePublicationFrame,
   encodeReplyFrame,
   endOfValue,
   type TcpEvent,
   TcpFrameDecoder,
-} from '../../minion-protocol/tcp-frames.ts';
+} from '#minion-protocol/tcp-frames.ts';
 import {
   DEFAULT_ZMTP_LIMITS,
   encodeGreeting,
@@ -17,13 +17,13 @@ import {
   ZmtpDecoder,
   type ZmtpEvent,
   type ZmtpRole,
-} from '../../minion-protocol/transport/zeromq-listener.ts';
+} from '#minion-protocol/transport/zeromq-listener.ts';
 import {
   answerUpgrade,
   type WebsocketBreach,
   WebsocketDecoder,
   type WebsocketEvent,
-} from '../../minion-protocol/websocket.ts';
+} from '#minion-protocol/websocket.ts';
 import { tries } from '../helpers/effort.ts';
 import { clientFrame, OPENING, REQUEST, tcpVector, tcpVectors } from '../helpers/stream-masters.ts';
 import {

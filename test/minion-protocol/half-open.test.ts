@@ -9,7 +9,7 @@ for (const transport of ['zeromq', 'tcp', 'ws']) {
     `of 2,000 half-open connections over ${transport} a thousand stay, in bounded memory, and others are served`,
     async (t) => {
       // In a process of its own: here the other test files share the memory.
-      const crowd = path.join(import.meta.dirname, '..', 'helpers', 'idle-crowd.js');
+      const crowd = path.join(import.meta.dirname, '..', 'helpers', 'idle-crowd.ts');
       const { stdout } = await promisify(execFile)(process.execPath, [crowd, transport]);
       const { refusals, open, growth, answered } = JSON.parse(stdout);
       t.deepEqual(Object.keys(refusals), ['too-many-from-address']);

@@ -1,15 +1,5 @@
 import test from 'ava';
 import {
-  cleanKeyText,
-  isSigningAlgorithm,
-  keyFingerprint,
-  parsePrivateKey,
-  parsePublicKey,
-  rsaDecrypt,
-  rsaEncrypt,
-  rsaVerify,
-} from '../../minion-protocol/crypt.ts';
-import {
   type AuthMaterial,
   type AuthRequest,
   aesKeySignature,
@@ -20,12 +10,22 @@ import {
   type KeyTransition,
   masterPubkeySignature,
   parseAuthRequest,
-} from '../../minion-protocol/index.ts';
+} from '#minion-protocol';
+import {
+  cleanKeyText,
+  isSigningAlgorithm,
+  keyFingerprint,
+  parsePrivateKey,
+  parsePublicKey,
+  rsaDecrypt,
+  rsaEncrypt,
+  rsaVerify,
+} from '#minion-protocol/crypt.ts';
 import {
   createMinionHandshake,
   type HandshakeStep,
   type MinionHandshakeConfig,
-} from '../../minion-protocol/minion-handshake.ts';
+} from '#minion-protocol/minion-handshake.ts';
 import {
   isWireMap,
   packWire,
@@ -33,8 +33,8 @@ import {
   type WireMap,
   type WireValue,
   wireBytes,
-} from '../../minion-protocol/payload.ts';
-import { type ClearEnvelope, decodeEnvelope } from '../../minion-protocol/request.ts';
+} from '#minion-protocol/payload.ts';
+import { type ClearEnvelope, decodeEnvelope } from '#minion-protocol/request.ts';
 import { rsaPair } from '../helpers/rsa-keys.ts';
 import {
   base64,

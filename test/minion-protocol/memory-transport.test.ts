@@ -1,11 +1,11 @@
 import test from 'ava';
-import { createMemoryTransport } from '../../minion-protocol/transport/memory-transport.ts';
+import { createMemoryTransport } from '#minion-protocol/transport/memory-transport.ts';
 import {
   minionTopic,
   type Peer,
   type RequestHandler,
   TransportError,
-} from '../../minion-protocol/transport/transport.ts';
+} from '#minion-protocol/transport/transport.ts';
 import { until } from '../helpers/deadline.ts';
 
 const echo: RequestHandler = async (request) => request;

@@ -4,19 +4,19 @@ import {
   parseKeyString,
   parsePrivateKey,
   sealCrypticle,
-} from '../../minion-protocol/crypt.ts';
-import { ProtocolError } from '../../minion-protocol/errors.ts';
-import { unpackEvent } from '../../minion-protocol/event.ts';
-import { parseAuthRequest } from '../../minion-protocol/master-handshake.ts';
-import { createMinionHandshake } from '../../minion-protocol/minion-handshake.ts';
-import { isWireMap, packWire, type WireValue } from '../../minion-protocol/payload.ts';
+} from '#minion-protocol/crypt.ts';
+import { ProtocolError } from '#minion-protocol/errors.ts';
+import { unpackEvent } from '#minion-protocol/event.ts';
+import { parseAuthRequest } from '#minion-protocol/master-handshake.ts';
+import { createMinionHandshake } from '#minion-protocol/minion-handshake.ts';
+import { isWireMap, packWire, type WireValue } from '#minion-protocol/payload.ts';
 import {
   checkLoad,
   decodeEnvelope,
   parseMinionEventLoad,
   parsePillarLoad,
   parseReturnLoad,
-} from '../../minion-protocol/request.ts';
+} from '#minion-protocol/request.ts';
 import { tries } from '../helpers/effort.ts';
 import { longTest } from '../helpers/needs.ts';
 import { base64, cases, keys, pem, toWireValue, vectorFile } from '../helpers/vectors.ts';

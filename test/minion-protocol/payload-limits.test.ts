@@ -1,5 +1,5 @@
 import test from 'ava';
-import { ProtocolError } from '../../minion-protocol/errors.ts';
+import { ProtocolError } from '#minion-protocol/errors.ts';
 import {
   clearLimits,
   isWireMap,
@@ -7,7 +7,7 @@ import {
   packWire,
   unpackWire,
   type WireValue,
-} from '../../minion-protocol/payload.ts';
+} from '#minion-protocol/payload.ts';
 
 const badPayload = { instanceOf: ProtocolError, code: 'ERR_BAD_PAYLOAD' };
 const overLimit = { instanceOf: ProtocolError, code: 'ERR_PAYLOAD_LIMIT' };

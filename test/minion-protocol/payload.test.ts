@@ -1,8 +1,6 @@
 import test from 'ava';
 import fc from 'fast-check';
 import { Packr } from 'msgpackr';
-import { ProtocolError } from '../../minion-protocol/errors.ts';
-import { formatEventStamp, packEvent, unpackEvent } from '../../minion-protocol/event.ts';
 import {
   encodePackedReply,
   encodeSendReply,
@@ -10,7 +8,9 @@ import {
   openSendReply,
   packWire,
   parseKeyString,
-} from '../../minion-protocol/index.ts';
+} from '#minion-protocol';
+import { ProtocolError } from '#minion-protocol/errors.ts';
+import { formatEventStamp, packEvent, unpackEvent } from '#minion-protocol/event.ts';
 import {
   isWireMap,
   packLocal,
@@ -21,8 +21,8 @@ import {
   WireExtension,
   type WireMap,
   type WireValue,
-} from '../../minion-protocol/payload.ts';
-import { createJidSource, isJid, jidTime } from '../../minion-protocol/publication.ts';
+} from '#minion-protocol/payload.ts';
+import { createJidSource, isJid, jidTime } from '#minion-protocol/publication.ts';
 import {
   type MinionEventLoad,
   type ParsedLoad,
@@ -30,7 +30,7 @@ import {
   parseMinionEventLoad,
   parsePillarLoad,
   parseReturnLoad,
-} from '../../minion-protocol/request.ts';
+} from '#minion-protocol/request.ts';
 import { tries } from '../helpers/effort.ts';
 import {
   base64,

@@ -7,7 +7,7 @@ import {
   ProxyHeaderReader,
   type ProxyHeaderResult,
   relayedAddress,
-} from '../../minion-protocol/proxy-header.ts';
+} from '#minion-protocol/proxy-header.ts';
 import { tries } from '../helpers/effort.ts';
 import { hex } from '../helpers/zmtp-bytes.ts';
 

@@ -12,7 +12,7 @@ for (const stream of STREAMS) {
     async (t) => {
       t.timeout(60_000 * effort);
       // In a process of its own: here the other test files share the memory.
-      const storm = join(import.meta.dirname, '..', 'helpers', 'connection-storm.js');
+      const storm = join(import.meta.dirname, '..', 'helpers', 'connection-storm.ts');
       const { stdout } = await promisify(execFile)(process.execPath, [
         '--expose-gc',
         storm,

@@ -6,10 +6,10 @@ import { copyFileSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type ConnectionOptions, connect } from 'node:tls';
 import test, { type ExecutionContext } from 'ava';
-import type { TlsOptions } from '../../minion-protocol/index.ts';
-import { unpackWire } from '../../minion-protocol/payload.ts';
-import { type TcpEvent, TcpFrameDecoder } from '../../minion-protocol/tcp-frames.ts';
-import { TransportError } from '../../minion-protocol/transport/transport.ts';
+import type { TlsOptions } from '#minion-protocol';
+import { unpackWire } from '#minion-protocol/payload.ts';
+import { type TcpEvent, TcpFrameDecoder } from '#minion-protocol/tcp-frames.ts';
+import { TransportError } from '#minion-protocol/transport/transport.ts';
 import { until, within } from '../helpers/deadline.ts';
 import {
   ANSWER,

@@ -1,8 +1,8 @@
 import test from 'ava';
+import { TransportError } from '#minion-protocol/transport/transport.ts';
+import { dialZeromq } from '#minion-protocol/transport/zeromq-dialer.ts';
+import { createZeromqListener } from '#minion-protocol/transport/zeromq-listener.ts';
 import { freePort } from '../../bench/free-port.ts';
-import { TransportError } from '../../minion-protocol/transport/transport.ts';
-import { dialZeromq } from '../../minion-protocol/transport/zeromq-dialer.ts';
-import { createZeromqListener } from '../../minion-protocol/transport/zeromq-listener.ts';
 import { until } from '../helpers/deadline.ts';
 import { connectRaw, HOST, openRaw, startMaster } from '../helpers/zeromq-master.ts';
 import { GREETING, HELLO, hex, READY_REQ, READY_SUB } from '../helpers/zmtp-bytes.ts';

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { ExecutionContext } from 'ava';
-import { dialZeromq } from '../../minion-protocol/transport/zeromq-dialer.ts';
+import { dialZeromq } from '#minion-protocol/transport/zeromq-dialer.ts';
 import { until } from '../helpers/deadline.ts';
 import { effort } from '../helpers/effort.ts';
 import { allowedGrowth } from '../helpers/measured-process.ts';
@@ -137,7 +137,7 @@ longTest('900 silent connections leave others served', async (t) => {
 longTest('2,000 connections of every kind leave no memory behind', async (t) => {
   t.timeout(60_000 * effort);
   // In a process of its own: here the other test files share the memory.
-  const storm = join(import.meta.dirname, '..', 'helpers', 'connection-storm.js');
+  const storm = join(import.meta.dirname, '..', 'helpers', 'connection-storm.ts');
   const { stdout } = await promisify(execFile)(process.execPath, [
     '--expose-gc',
     storm,

@@ -14,7 +14,7 @@ import {
   textInSteps,
   writeJson,
   writeJsonInSteps,
-} from '../../runtime/index.ts';
+} from '#runtime';
 import { tries } from '../helpers/effort.ts';
 
 /** Reads all of a text. @returns each step that it took */

@@ -8,8 +8,7 @@ import {
   type ConnectionLimits,
   DEFAULT_CONNECTION_LIMITS,
   WriteScheduler,
-} from '../../minion-protocol/transport/stream-listener.ts';
-import { InFlight } from '../../runtime/in-flight.ts';
+} from '#minion-protocol/transport/stream-listener.ts';
 import {
   ConcurrencyLimiter,
   ConnectionGuard,
@@ -19,9 +18,10 @@ import {
   MultiMap,
   Semaphore,
   SendPool,
-} from '../../runtime/index.ts';
-import { Throttle, TokenBuckets } from '../../runtime/limits.ts';
-import { inTime, linkSignals } from '../../runtime/time-limit.ts';
+} from '#runtime';
+import { InFlight } from '#runtime/in-flight.ts';
+import { Throttle, TokenBuckets } from '#runtime/limits.ts';
+import { inTime, linkSignals } from '#runtime/time-limit.ts';
 
 test('connections of one IPv6 network of 64 bits share their limits, others do not', (t) => {
   const { connect } = guard({ maxNewConnectionsPerAddress: 2 });

@@ -1,5 +1,5 @@
 import test from 'ava';
-import { loadOptionalPackage, SaltbridgeError } from '../../runtime/index.ts';
+import { loadOptionalPackage, SaltbridgeError } from '#runtime';
 
 test('a package that is not installed is named, with what needs it and how to install it', async (t) => {
   const name: string = 'a-package-that-is-not-installed';

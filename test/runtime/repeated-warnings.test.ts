@@ -1,5 +1,5 @@
 import test from 'ava';
-import { RepeatedWarnings } from '../../runtime/index.ts';
+import { RepeatedWarnings } from '#runtime';
 
 test('of each kind of warning there is a line a minute, which says how many there were', (t) => {
   const lines: unknown[] = [];

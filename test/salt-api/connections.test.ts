@@ -6,7 +6,7 @@ import { createInterface } from 'node:readline';
 import { connect as connectSecurely } from 'node:tls';
 import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
-import { connectionsOf } from '../../salt-api/connections.ts';
+import { connectionsOf } from '#salt-api/connections.ts';
 import { until, within } from '../helpers/deadline.ts';
 import { startApi } from '../helpers/salt-api.ts';
 

@@ -4,8 +4,8 @@ import { writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { resolveMasterConfig } from '../../master/index.ts';
-import type { SaltApiOptions } from '../../salt-api/index.ts';
+import { resolveMasterConfig } from '#master';
+import type { SaltApiOptions } from '#salt-api';
 import { auditRecords } from '../helpers/audit-records.ts';
 import { within } from '../helpers/deadline.ts';
 import {

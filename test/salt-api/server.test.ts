@@ -11,16 +11,11 @@ import path from 'node:path';
 import { connect } from 'node:tls';
 import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
+import { createBridge } from '#heat-bridge';
+import { createLogger } from '#master';
+import { createSaltApi, SaltApiError, type SaltApiOptions, type SaltApiTls } from '#salt-api';
+import { packTar } from '#salt-api/tar.ts';
 import { freePort } from '../../bench/free-port.ts';
-import { createBridge } from '../../heat-bridge/index.ts';
-import { createLogger } from '../../master/index.ts';
-import {
-  createSaltApi,
-  SaltApiError,
-  type SaltApiOptions,
-  type SaltApiTls,
-} from '../../salt-api/index.ts';
-import { packTar } from '../../salt-api/tar.ts';
 import { until } from '../helpers/deadline.ts';
 import { json, password, type RunningApi, send, startApi } from '../helpers/salt-api.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';

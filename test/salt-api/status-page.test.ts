@@ -4,10 +4,10 @@ import { writeFileSync } from 'node:fs';
 import { request as httpRequest } from 'node:http';
 import test from 'ava';
 import fc from 'fast-check';
-import { createBridge } from '../../heat-bridge/index.ts';
-import type { MetricFamily, MinionInfo } from '../../master/index.ts';
-import { html } from '../../salt-api/page/html.ts';
-import { CachedValue, memoizeByObject, StatusHistory } from '../../salt-api/page/overview.ts';
+import { createBridge } from '#heat-bridge';
+import type { MetricFamily, MinionInfo } from '#master';
+import { html } from '#salt-api/page/html.ts';
+import { CachedValue, memoizeByObject, StatusHistory } from '#salt-api/page/overview.ts';
 import { type ApiAnswer, json, password, type RunningApi, startApi } from '../helpers/salt-api.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 

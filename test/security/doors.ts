@@ -1,7 +1,7 @@
 /** An attacker's ends of the three transports, without any code of the master's: sockets and bytes. */
 import type { ExecutionContext } from 'ava';
 import { Dealer, Subscriber } from 'zeromq';
-import { isWireMap, unpackWire, type WireMap, wireBytes } from '../../minion-protocol/index.ts';
+import { isWireMap, unpackWire, type WireMap, wireBytes } from '#minion-protocol';
 import { until, within } from '../helpers/deadline.ts';
 import { clientFrame, OPENING, SUBSCRIPTION } from '../helpers/stream-masters.ts';
 import { connectRaw, type RawPeer } from '../helpers/zeromq-master.ts';

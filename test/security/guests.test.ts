@@ -1,9 +1,9 @@
 /** What a guest that is an accepted minion gets of others: values, and what is said of them. */
 
 import test, { type ExecutionContext } from 'ava';
-import { allow } from '../../acl/index.ts';
-import { type Bridge, createBridge } from '../../heat-bridge/index.ts';
-import type { WireValue } from '../../minion-protocol/index.ts';
+import { allow } from '#acl';
+import { type Bridge, createBridge } from '#heat-bridge';
+import type { WireValue } from '#minion-protocol';
 import { freshNonce, openReply, recorded } from '../helpers/vector-requests.ts';
 import {
   type Actor,

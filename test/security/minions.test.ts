@@ -8,7 +8,7 @@ import {
   unpackWire,
   type WireMap,
   type WireValue,
-} from '../../minion-protocol/index.ts';
+} from '#minion-protocol';
 import { within } from '../helpers/deadline.ts';
 import { altered, freshNonce, recorded } from '../helpers/vector-requests.ts';
 import { pem } from '../helpers/vectors.ts';

@@ -8,17 +8,17 @@ import path from 'node:path';
 import { Writable } from 'node:stream';
 import { createServer, type Server } from 'node:tls';
 import test, { type ExecutionContext } from 'ava';
-import { allow } from '../../acl/index.ts';
-import { type CommandDefinition, createBridge } from '../../heat-bridge/index.ts';
+import { allow } from '#acl';
+import { type CommandDefinition, createBridge } from '#heat-bridge';
 import {
   createLogger,
   createMaster,
   type EauthOptions,
   type MasterEvent,
   resolveMasterConfig,
-} from '../../master/index.ts';
-import { createBackends } from '../../master/users/backends.ts';
-import { createKeystoneBackend } from '../../master/users/keystone.ts';
+} from '#master';
+import { createBackends } from '#master/users/backends.ts';
+import { createKeystoneBackend } from '#master/users/keystone.ts';
 import {
   createMemoryTransport,
   isWireMap,
@@ -33,9 +33,9 @@ import {
   type WireMap,
   type WireValue,
   wireBytes,
-} from '../../minion-protocol/index.ts';
-import { runDoctor } from '../../ops/index.ts';
-import { createSaltApi } from '../../salt-api/index.ts';
+} from '#minion-protocol';
+import { createSaltApi } from '#salt-api';
+import { runDoctor } from '#server/ops.ts';
 import { isHeard } from '../helpers/genuine-minion.ts';
 import { mutated, seeded } from '../helpers/mutations.ts';
 import {

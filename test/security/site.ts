@@ -7,8 +7,8 @@ import { createHash } from 'node:crypto';
 import { lstatSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
-import { openSeal } from '../../master/auth/session-keys.ts';
-import { resolveMasterConfig } from '../../master/index.ts';
+import { resolveMasterConfig } from '#master';
+import { openSeal } from '#master/auth/session-keys.ts';
 import {
   type CrypticleKey,
   createTcpListener,
@@ -22,8 +22,8 @@ import {
   parsePrivateKey,
   parsePublicKey,
   type WireValue,
-} from '../../minion-protocol/index.ts';
-import { createMemoryStore } from '../../store/index.ts';
+} from '#minion-protocol';
+import { createMemoryStore } from '#store';
 import { layOut } from '../helpers/file-tree.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import {

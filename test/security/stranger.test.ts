@@ -1,7 +1,6 @@
 /** Attacks by whoever reaches a port, over each transport. */
 import { createPublicKey, generateKeyPairSync } from 'node:crypto';
 import test, { type ExecutionContext } from 'ava';
-import { HmacKey } from '../../minion-protocol/crypt.ts';
 import {
   encodeRequest,
   isWireMap,
@@ -12,7 +11,8 @@ import {
   type WireMap,
   type WireValue,
   wireBytes,
-} from '../../minion-protocol/index.ts';
+} from '#minion-protocol';
+import { HmacKey } from '#minion-protocol/crypt.ts';
 import { rsaPair } from '../helpers/rsa-keys.ts';
 import { freshNonce, recorded } from '../helpers/vector-requests.ts';
 import { base64, keys, pem } from '../helpers/vectors.ts';

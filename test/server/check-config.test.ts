@@ -2,9 +2,9 @@
 
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { resolvePlainOptions } from '../../master/config/index.ts';
-import { ConfigError, loadMasterConfig } from '../../master/index.ts';
-import { checkServerConfig } from '../../server/index.ts';
+import { resolvePlainOptions } from '#config';
+import { ConfigError, loadMasterConfig } from '#master';
+import { checkServerConfig } from '#server';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { configDirectory } from '../master/config/files.ts';
 

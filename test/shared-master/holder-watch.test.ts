@@ -4,7 +4,7 @@ import { createServer, type Socket } from 'node:net';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import test, { type ExecutionContext } from 'ava';
-import { HolderWatch } from '../../shared-master/holder-watch.ts';
+import { HolderWatch } from '#client/shared/holder-watch.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 
 const takeoverAfterMs = 1500;

@@ -2,9 +2,10 @@
  * A process that shares a master: `member.js <directory of its configuration>`. What it is told by
  * messages, it does; see {@link Member} of members.ts.
  */
-import { createBridge } from '../../heat-bridge/index.ts';
-import { createLogger, loadSaltConfig } from '../../master/index.ts';
-import { joinMaster } from '../../shared-master/index.ts';
+
+import { joinMaster } from '#client/shared/index.ts';
+import { createBridge } from '#heat-bridge';
+import { createLogger, loadSaltConfig } from '#master';
 import type { Told, Wish } from './members.ts';
 
 const [, , directory = ''] = process.argv;

@@ -1,5 +1,5 @@
 /** Writes without end to the store in the directory given, and tells its parent what is safe. */
-import { openEmbeddedStore } from '../../store/index.ts';
+import { openEmbeddedStore } from '#store';
 
 const store = await openEmbeddedStore({ directory: process.argv[2] ?? '' });
 for (let i = 0; ; i++) {

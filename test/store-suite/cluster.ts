@@ -1,12 +1,12 @@
 /** Members of a cluster in one process, over a log in memory. */
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
-import { openLmdbTables } from '../../store/embedded.ts';
-import type { Entry, Store } from '../../store/index.ts';
-import { foundLog } from '../../store/log/founding.ts';
-import { type LogStore, type LogStoreOptions, openLogStore } from '../../store/log/log-store.ts';
-import { MemoryLog } from '../../store/log/memory-log.ts';
-import { encodeKey, packNumber } from '../../store/table-store.ts';
+import { foundLog } from '#cluster/log/founding.ts';
+import { type LogStore, type LogStoreOptions, openLogStore } from '#cluster/log/log-store.ts';
+import { MemoryLog } from '#cluster/log/memory-log.ts';
+import type { Entry, Store } from '#store';
+import { openLmdbTables } from '#store/embedded.ts';
+import { encodeKey, packNumber } from '#store/table-store.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 
 /** What a member is opened with beyond its name. */

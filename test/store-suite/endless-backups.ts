@@ -1,6 +1,6 @@
 /** Makes backups without end of the store in the first directory, into the second. */
 import path from 'node:path';
-import { openEmbeddedStore } from '../../store/index.ts';
+import { openEmbeddedStore } from '#store';
 
 const [directory = '', backups = ''] = process.argv.slice(2);
 const store = await openEmbeddedStore({ directory });

@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import { rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { inspect } from 'node:util';
-import { isDirectoryLocked, lockDirectory } from '../../store/directory.ts';
+import { isDirectoryLocked, lockDirectory } from '#store/directory.ts';
 
 const directory = process.argv[2] ?? '';
 /** Made exclusively while the directory is held: two holders at once would meet here. */

@@ -5,9 +5,9 @@
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { StoreError } from '../../store/index.ts';
-import { openJetStreamLog } from '../../store/log/jetstream-log.ts';
-import { type LogStore, openLogStore } from '../../store/log/log-store.ts';
+import { openJetStreamLog } from '#cluster/log/jetstream-log.ts';
+import { type LogStore, openLogStore } from '#cluster/log/log-store.ts';
+import { StoreError } from '#store';
 import { contentOf } from './cluster.ts';
 
 export interface MemberSetting {

@@ -1,6 +1,6 @@
 import type { ExecutionContext } from 'ava';
 import fc from 'fast-check';
-import { type Entry, type Operation, type Store, StoreError } from '../../store/index.ts';
+import { type Entry, type Operation, type Store, StoreError } from '#store';
 import { tries } from '../helpers/effort.ts';
 import { Model } from './model.ts';
 

@@ -1,4 +1,4 @@
-import type { Entry, Key, Operation } from '../../store/index.ts';
+import type { Entry, Key, Operation } from '#store';
 
 /** The plain store that engines are compared with: a list, searched from one end to the other. */
 export class Model {

@@ -1,5 +1,5 @@
 import anyTest, { type ExecutionContext, type TestFn } from 'ava';
-import { type Entry, type Operation, type Store, StoreError } from '../../store/index.ts';
+import { type Entry, type Operation, type Store, StoreError } from '#store';
 import { agreesWithModel, type OpenStore } from './model-property.ts';
 
 const test: TestFn = anyTest;

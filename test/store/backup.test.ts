@@ -15,8 +15,6 @@ import {
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
-import { writeBackup } from '../../store/backup.ts';
-import { openLmdbTables } from '../../store/embedded.ts';
 import {
   type EmbeddedStore,
   inspectStore,
@@ -24,8 +22,10 @@ import {
   readBackup,
   restoreStore,
   StoreError,
-} from '../../store/index.ts';
-import { encodeKey, layoutVersion, packNumber } from '../../store/table-store.ts';
+} from '#store';
+import { writeBackup } from '#store/backup.ts';
+import { openLmdbTables } from '#store/embedded.ts';
+import { encodeKey, layoutVersion, packNumber } from '#store/table-store.ts';
 import { testWhere } from '../helpers/needs.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 

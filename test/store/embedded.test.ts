@@ -12,7 +12,6 @@ import {
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
-import { GroupCommit, openLmdbTables } from '../../store/embedded.ts';
 import {
   createMemoryStore,
   openEmbeddedStore,
@@ -21,7 +20,8 @@ import {
   type Store,
   StoreError,
   type StoreUpgrade,
-} from '../../store/index.ts';
+} from '#store';
+import { GroupCommit, openLmdbTables } from '#store/embedded.ts';
 import {
   encodeKey,
   layoutVersion,
@@ -29,7 +29,7 @@ import {
   sweepExpired,
   TableStore,
   unpackNumber,
-} from '../../store/table-store.ts';
+} from '#store/table-store.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { storeSuite } from '../store-suite/suite.ts';
 

@@ -1,6 +1,6 @@
 import { readdirSync } from 'node:fs';
 import path from 'node:path';
-import { openEmbeddedStore, StoreError } from '../../store/index.ts';
+import { openEmbeddedStore, StoreError } from '#store';
 import { until } from '../helpers/deadline.ts';
 import { testWhere } from '../helpers/needs.ts';
 import { canMount, mountSmallDisk } from '../helpers/small-disk.ts';

@@ -3,18 +3,13 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { nkeyAuthenticator, nkeys } from '@nats-io/transport-node';
 import test, { type ExecutionContext } from 'ava';
+import { formatTicket } from '#cluster/join-frames.ts';
+import { foundLog } from '#cluster/log/founding.ts';
+import { openJetStreamLog } from '#cluster/log/jetstream-log.ts';
+import { type LogStore, openLogStore } from '#cluster/log/log-store.ts';
+import { initCluster, joinCluster, resolveMasterConfig, storeDirectory } from '#master';
+import { StoreError } from '#store';
 import { type NatsServer, startNatsServers } from '../../bench/nats-cluster.ts';
-import { formatTicket } from '../../master/context/join-frames.ts';
-import {
-  initCluster,
-  joinCluster,
-  resolveMasterConfig,
-  storeDirectory,
-} from '../../master/index.ts';
-import { StoreError } from '../../store/index.ts';
-import { foundLog } from '../../store/log/founding.ts';
-import { openJetStreamLog } from '../../store/log/jetstream-log.ts';
-import { type LogStore, openLogStore } from '../../store/log/log-store.ts';
 import { until } from '../helpers/deadline.ts';
 import { startOperatorServer } from '../helpers/nats-accounts.ts';
 import { hasNatsServer, startNatsServer } from '../helpers/nats-server.ts';

@@ -1,7 +1,10 @@
 /** The store's engine over a log: members that apply the same entries. */
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { openLmdbTables } from '../../store/embedded.ts';
+import { foundLog } from '#cluster/log/founding.ts';
+import type { LogStore } from '#cluster/log/log-store.ts';
+import { replayLog } from '#cluster/log/replay.ts';
+import { readViewState } from '#cluster/log/view.ts';
 import {
   detachFromLog,
   type Operation,
@@ -9,11 +12,8 @@ import {
   type ReplayPoint,
   restoreStore,
   StoreError,
-} from '../../store/index.ts';
-import { foundLog } from '../../store/log/founding.ts';
-import type { LogStore } from '../../store/log/log-store.ts';
-import { replayLog } from '../../store/log/replay.ts';
-import { readViewState } from '../../store/log/view.ts';
+} from '#store';
+import { openLmdbTables } from '#store/embedded.ts';
 import { until } from '../helpers/deadline.ts';
 import { contentOf, type MemberOptions, spoilStore, TestCluster } from '../store-suite/cluster.ts';
 

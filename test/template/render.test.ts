@@ -9,7 +9,7 @@ import {
   renderJinja,
   TemplateError,
   toPython,
-} from '../../template/index.ts';
+} from '#template';
 import { testWhere } from '../helpers/needs.ts';
 
 function render(source: string, options: Partial<RenderOptions> = {}): string {

@@ -1,13 +1,13 @@
 /** Callers of the masters: each begins at another one, and notes what it asked for and was told. */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { connectMaster } from '#client';
+import type { MasterApi } from '#master';
+import { createJidSource } from '#minion-protocol';
+import { codeOf } from '#runtime';
 import { Line } from '../../../bench/crash/line.ts';
 import { importKey } from '../../../bench/swarm/keys.ts';
 import { SwarmMinion } from '../../../bench/swarm/minion.ts';
-import { connectMaster } from '../../../client/index.ts';
-import type { MasterApi } from '../../../master/index.ts';
-import { createJidSource } from '../../../minion-protocol/index.ts';
-import { codeOf } from '../../../runtime/index.ts';
 import { HistoryFile, type Outcome } from './history.ts';
 import type { MemberProcess } from './member-process.ts';
 import { handles } from './minions.ts';

@@ -5,9 +5,9 @@
 import { cpSync, readdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { refoundCluster, storeDirectory } from '../../../master/index.ts';
-import { openLmdbTables } from '../../../store/embedded.ts';
-import { readViewState } from '../../../store/log/view.ts';
+import { readViewState } from '#cluster/log/view.ts';
+import { refoundCluster, storeDirectory } from '#master';
+import { openLmdbTables } from '#store/embedded.ts';
 import { until } from '../../helpers/deadline.ts';
 import { spoilStore } from '../../store-suite/cluster.ts';
 import type { MemberProcess } from './member-process.ts';

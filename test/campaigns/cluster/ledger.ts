@@ -13,8 +13,8 @@ import {
   type MasterExtension,
   type OpenExtension,
   type SharedArea,
-} from '../../../master/index.ts';
-import { codeOf } from '../../../runtime/index.ts';
+} from '#master';
+import { codeOf } from '#runtime';
 import type { Fact } from './history.ts';
 
 /** What a view of it holds. */

@@ -3,9 +3,9 @@ import { createWriteStream } from 'node:fs';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { connectExtension, connectMaster, type ExtensionClient } from '#client';
+import type { MasterApi } from '#master';
 import { ChildControl } from '../../../bench/kill-child.ts';
-import { connectExtension, connectMaster, type ExtensionClient } from '../../../client/index.ts';
-import type { MasterApi } from '../../../master/index.ts';
 import { until } from '../../helpers/deadline.ts';
 import type { TcpProxy } from '../../helpers/tcp-proxy.ts';
 

@@ -1,8 +1,8 @@
 /** Simulated minions of the campaign: some have one master, some are connected to two or three. */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { isWireMap, type WireMap } from '#minion-protocol';
 import { LastingMinion } from '../../../bench/crash/lasting-minion.ts';
 import { importKey, type SwarmKey, swarmId } from '../../../bench/swarm/keys.ts';
-import { isWireMap, type WireMap } from '../../../minion-protocol/index.ts';
 import { HistoryFile } from './history.ts';
 import type { Site } from './site.ts';
 

@@ -2,8 +2,8 @@
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { MasterApi } from '../../../master/index.ts';
-import { createJidSource } from '../../../minion-protocol/index.ts';
+import type { MasterApi } from '#master';
+import { createJidSource } from '#minion-protocol';
 import { eventually } from '../../interop/eventually.ts';
 import { RealMinion } from '../../interop/real-minion.ts';
 import { HistoryFile } from './history.ts';

@@ -5,6 +5,8 @@ import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { jetstreamManager } from '@nats-io/jetstream';
 import { connect } from '@nats-io/transport-node';
+import { initCluster, joinCluster, loadMasterConfig, type MasterConfig } from '#master';
+import { codeOf } from '#runtime';
 import { freePort } from '../../../bench/free-port.ts';
 import {
   keepsCopiesEqual,
@@ -14,13 +16,6 @@ import {
 import { handleOptions } from '../../../bench/signals/setting.ts';
 import { acceptAll } from '../../../bench/swarm/accept.ts';
 import { makeKeyTexts, type SwarmKeyText } from '../../../bench/swarm/keys.ts';
-import {
-  initCluster,
-  joinCluster,
-  loadMasterConfig,
-  type MasterConfig,
-} from '../../../master/index.ts';
-import { codeOf } from '../../../runtime/index.ts';
 import { TcpProxy } from '../../helpers/tcp-proxy.ts';
 import { historyFile } from './history.ts';
 import { MemberProcess } from './member-process.ts';

@@ -1,7 +1,7 @@
 /** What one master holds in the end, as its public interface tells it. */
 
-import type { HandleInfo, OutboxEntry } from '../../../heat-bridge/index.ts';
-import { type JobReport, type KeyState, readAuditLog } from '../../../master/index.ts';
+import type { HandleInfo, OutboxEntry } from '#heat-bridge';
+import { type JobReport, type KeyState, readAuditLog } from '#master';
 import { runOnce } from './callers.ts';
 import type { FactOf } from './history.ts';
 import type { LedgerView } from './ledger.ts';

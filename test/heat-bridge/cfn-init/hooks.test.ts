@@ -2,9 +2,9 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { allow } from '../../../acl/index.ts';
-import { metadataUpdates } from '../../../heat-bridge/deployments/metadata-hooks.ts';
-import type { MinionFunction } from '../../../minion-protocol/index.ts';
+import { allow } from '#acl';
+import { metadataUpdates } from '#guests/deployments/metadata-hooks.ts';
+import type { MinionFunction } from '#minion-protocol';
 import { until } from '../../helpers/deadline.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { eventually } from '../../interop/eventually.ts';

@@ -2,11 +2,11 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { allow } from '../../../acl/index.ts';
-import { Catalog } from '../../../heat-bridge/commands/command-catalog.ts';
-import { codeDigest } from '../../../heat-bridge/deployments/code-catalog.ts';
-import type { CommandDefinition } from '../../../heat-bridge/index.ts';
-import type { MinionFunction } from '../../../minion-protocol/index.ts';
+import { allow } from '#acl';
+import { codeDigest } from '#guests/deployments/code-catalog.ts';
+import type { CommandDefinition } from '#heat-bridge';
+import { Catalog } from '#heat-bridge/commands/command-catalog.ts';
+import type { MinionFunction } from '#minion-protocol';
 import { until } from '../../helpers/deadline.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { type StandInHeat, startStandInHeat } from '../deployments/stand-in-heat.ts';

@@ -3,13 +3,13 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { commandText } from '../../../heat-bridge/cfn-init/command-text.ts';
-import { compileStates } from '../../../heat-bridge/cfn-init/compile-states.ts';
-import { ContentBudget } from '../../../heat-bridge/cfn-init/content-budget.ts';
-import { parseInitMetadata } from '../../../heat-bridge/cfn-init/init-metadata.ts';
-import { type MustacheOptions, renderMustache } from '../../../heat-bridge/cfn-init/mustache.ts';
-import { reportOfStates } from '../../../heat-bridge/cfn-init/state-run.ts';
-import { CodeCatalog } from '../../../heat-bridge/deployments/code-catalog.ts';
+import { commandText } from '#guests/cfn-init/command-text.ts';
+import { compileStates } from '#guests/cfn-init/compile-states.ts';
+import { ContentBudget } from '#guests/cfn-init/content-budget.ts';
+import { parseInitMetadata } from '#guests/cfn-init/init-metadata.ts';
+import { type MustacheOptions, renderMustache } from '#guests/cfn-init/mustache.ts';
+import { reportOfStates } from '#guests/cfn-init/state-run.ts';
+import { CodeCatalog } from '#guests/deployments/code-catalog.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 
 /** A state as Salt reads it. */

@@ -1,7 +1,7 @@
 /** Deployments that are under way when their master is killed: each runs once and ends once. */
-import { connectExtension } from '../../../client/index.ts';
-import type { StackDetails } from '../../../heat-bridge/index.ts';
-import type { MinionFunction } from '../../../minion-protocol/index.ts';
+import { connectExtension } from '#client';
+import type { StackDetails } from '#heat-bridge';
+import type { MinionFunction } from '#minion-protocol';
 import { until, within } from '../../helpers/deadline.ts';
 import { startKillable } from '../../helpers/killable-master.ts';
 import { longTest } from '../../helpers/needs.ts';

@@ -3,15 +3,15 @@ import { spawnSync } from 'node:child_process';
 import { chmodSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { Catalog } from '../../../heat-bridge/commands/command-catalog.ts';
 import {
   CodeCatalog,
   type CodeDefinition,
   parseCodeEntry,
-} from '../../../heat-bridge/deployments/code-catalog.ts';
-import { resolveCall } from '../../../heat-bridge/deployments/deployment-call.ts';
-import type { Deployment } from '../../../heat-bridge/deployments/metadata.ts';
-import { readScriptOutput } from '../../../heat-bridge/deployments/script-wrapper.ts';
+} from '#guests/deployments/code-catalog.ts';
+import { resolveCall } from '#guests/deployments/deployment-call.ts';
+import type { Deployment } from '#guests/deployments/metadata.ts';
+import { readScriptOutput } from '#guests/deployments/script-wrapper.ts';
+import { Catalog } from '#heat-bridge/commands/command-catalog.ts';
 import { testWhere } from '../../helpers/needs.ts';
 import { folderOfPrograms } from './folder-of-programs.ts';
 

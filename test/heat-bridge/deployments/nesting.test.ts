@@ -1,13 +1,13 @@
 /** Metadata of a template that is nested deeper than anything that walks through it can follow. */
 import test from 'ava';
-import { CodeCatalog } from '../../../heat-bridge/deployments/code-catalog.ts';
+import { CodeCatalog } from '#guests/deployments/code-catalog.ts';
 import {
   type Deployment,
   parseServerMetadata,
   type ServerMetadata,
   type UnreadableDeployment,
-} from '../../../heat-bridge/deployments/metadata.ts';
-import { metadataUpdates } from '../../../heat-bridge/deployments/metadata-hooks.ts';
+} from '#guests/deployments/metadata.ts';
+import { metadataUpdates } from '#guests/deployments/metadata-hooks.ts';
 
 /** So many lists in each other, as JSON. */
 function lists(levels: number): string {

@@ -3,10 +3,10 @@ import test from 'ava';
 import {
   type DeploymentRecord,
   DeploymentRecords,
-} from '../../../heat-bridge/deployments/deployment-records.ts';
-import { parseServerMetadata } from '../../../heat-bridge/deployments/metadata.ts';
-import { ServerWorker } from '../../../heat-bridge/deployments/server-worker.ts';
-import { createSilentLogger } from '../../../master/index.ts';
+} from '#guests/deployments/deployment-records.ts';
+import { parseServerMetadata } from '#guests/deployments/metadata.ts';
+import { ServerWorker } from '#guests/deployments/server-worker.ts';
+import { createSilentLogger } from '#master';
 import { twoMembers } from '../cluster.ts';
 import { memoryState } from '../signals/open-signals.ts';
 

@@ -7,15 +7,16 @@ import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
 import { pino } from 'pino';
 import nacl from 'tweetnacl';
-import { allow } from '../../../acl/index.ts';
-import type { Enrolment } from '../../../heat-bridge/enroll/enrolment.ts';
-import { EnrolmentRepository } from '../../../heat-bridge/enroll/enrolment-repository.ts';
-import { KeyPairs } from '../../../heat-bridge/enroll/enrolment-service.ts';
+import { allow } from '#acl';
+import { BridgeError, createBridge } from '#heat-bridge';
+import type { Enrolment } from '#heat-bridge/enroll/enrolment.ts';
+import { EnrolmentRepository } from '#heat-bridge/enroll/enrolment-repository.ts';
+import { KeyPairs } from '#heat-bridge/enroll/enrolment-service.ts';
 import {
   EnrolmentDeadlines,
   EnrolmentTransitions,
-} from '../../../heat-bridge/enroll/enrolment-transitions.ts';
-import { TicketClaimHandler } from '../../../heat-bridge/enroll/ticket-claims.ts';
+} from '#heat-bridge/enroll/enrolment-transitions.ts';
+import { TicketClaimHandler } from '#heat-bridge/enroll/ticket-claims.ts';
 import {
   openTicketKey,
   signTicket,
@@ -23,13 +24,12 @@ import {
   tryParseTicket,
   UsedTickets,
   verifyTicket,
-} from '../../../heat-bridge/enroll/tickets.ts';
-import { BridgeError, createBridge } from '../../../heat-bridge/index.ts';
-import { AuditBursts, type HeldKey, type KeyLifecycle } from '../../../master/index.ts';
-import type { KeyPairText } from '../../../minion-protocol/index.ts';
-import { KeyedMutex } from '../../../runtime/index.ts';
-import { createSaltApi } from '../../../salt-api/index.ts';
-import { createMemoryStore } from '../../../store/index.ts';
+} from '#heat-bridge/enroll/tickets.ts';
+import { AuditBursts, type HeldKey, type KeyLifecycle } from '#master';
+import type { KeyPairText } from '#minion-protocol';
+import { KeyedMutex } from '#runtime';
+import { createSaltApi } from '#salt-api';
+import { createMemoryStore } from '#store';
 import { auditRecords } from '../../helpers/audit-records.ts';
 import { within } from '../../helpers/deadline.ts';
 import { tries } from '../../helpers/effort.ts';

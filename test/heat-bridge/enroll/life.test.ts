@@ -3,7 +3,7 @@
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { createMinionIdentity, MinionSession } from '../../../minion-protocol/minion/session.ts';
+import { createMinionIdentity, MinionSession } from '#minion-protocol/minion/session.ts';
 import { within } from '../../helpers/deadline.ts';
 import { pem } from '../../helpers/vectors.ts';
 import { fingerOf, type PairName, type Stage, showGrain, signIn, startStage } from './stage.ts';

@@ -1,8 +1,8 @@
 /** Handles for all machines of a project, which are those that enrolled for it. */
 
 import test from 'ava';
-import { allow } from '../../../acl/index.ts';
-import type { Minion } from '../../../minion-protocol/index.ts';
+import { allow } from '#acl';
+import type { Minion } from '#minion-protocol';
 import { within } from '../../helpers/deadline.ts';
 import { always, type Recorded, recorderFor } from '../signals/recorder.ts';
 import { fingerOf, type PairName, type Stage, startStage } from './stage.ts';

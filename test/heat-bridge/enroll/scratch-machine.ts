@@ -4,8 +4,8 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import type { MinionConfig } from '#heat-bridge';
 import { minionConfigIn, serviceScriptFor } from '../../../examples/minion-folder.ts';
-import type { MinionConfig } from '../../../heat-bridge/index.ts';
 
 /** What became of a run of user-data. */
 export interface Outcome {

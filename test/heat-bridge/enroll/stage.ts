@@ -1,8 +1,8 @@
 /** A master in memory with a bridge that enrols, its HTTP API, and minions that sign in there. */
 import { fileURLToPath } from 'node:url';
 import type { ExecutionContext } from 'ava';
-import { type Bridge, createBridge } from '../../../heat-bridge/index.ts';
-import type { KeyInfo, MasterEvent } from '../../../master/index.ts';
+import { type Bridge, createBridge } from '#heat-bridge';
+import type { KeyInfo, MasterEvent } from '#master';
 import {
   createMinion,
   createMinionHandshake,
@@ -12,9 +12,9 @@ import {
   type MinionFunction,
   parsePrivateKey,
   type WireMap,
-} from '../../../minion-protocol/index.ts';
-import { createSaltApi } from '../../../salt-api/index.ts';
-import type { Store } from '../../../store/index.ts';
+} from '#minion-protocol';
+import { createSaltApi } from '#salt-api';
+import type { Store } from '#store';
 import {
   startVectorMaster,
   type VectorMaster,

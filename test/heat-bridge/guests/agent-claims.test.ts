@@ -3,12 +3,12 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { allow } from '../../../acl/index.ts';
+import { allow } from '#acl';
 import {
   type AgentInstance,
   agentHeader,
   signAgentRequest,
-} from '../../../heat-bridge/guests/agent-credentials.ts';
+} from '#guests/metadata-agent/agent-credentials.ts';
 import type { ApiAnswer } from '../../helpers/salt-api.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { fingerOf } from '../enroll/stage.ts';

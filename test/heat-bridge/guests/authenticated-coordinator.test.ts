@@ -2,12 +2,12 @@
 
 import { randomBytes } from 'node:crypto';
 import test, { type ExecutionContext } from 'ava';
-import { authenticateValues } from '../../../heat-bridge/guests/authenticated-coordinator.ts';
+import { authenticateValues } from '#guests/data-spaces/authenticated-coordinator.ts';
 import {
   type CoordinatedValue,
   type Coordinator,
   createStoreCoordinator,
-} from '../../../heat-bridge/guests/coordinator.ts';
+} from '#guests/data-spaces/coordinator.ts';
 import { memoryState } from '../signals/open-signals.ts';
 import { coordinatorSuite } from './coordinator-suite.ts';
 

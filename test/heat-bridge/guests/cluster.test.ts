@@ -1,12 +1,12 @@
 /** Members of a cluster have the same data spaces, values, and enrolments of instances. */
 import test, { type ExecutionContext } from 'ava';
-import { createStoreCoordinator } from '../../../heat-bridge/guests/coordinator.ts';
-import { type DataSpaceRegistration, DataSpaces } from '../../../heat-bridge/guests/data-spaces.ts';
-import { DataValues } from '../../../heat-bridge/guests/data-values.ts';
+import { createStoreCoordinator } from '#guests/data-spaces/coordinator.ts';
+import { type DataSpaceRegistration, DataSpaces } from '#guests/data-spaces/data-spaces.ts';
+import { DataValues } from '#guests/data-spaces/data-values.ts';
 import {
   type InstanceEnrolmentDeps,
   InstanceEnrolments,
-} from '../../../heat-bridge/guests/instance-enrolments.ts';
+} from '#guests/metadata-agent/instance-enrolments.ts';
 import { within } from '../../helpers/deadline.ts';
 import { type TestMember, twoMembers } from '../cluster.ts';
 import { memoryState } from '../signals/open-signals.ts';

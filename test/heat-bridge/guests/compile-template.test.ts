@@ -3,9 +3,9 @@
 import { spawnSync } from 'node:child_process';
 import test from 'ava';
 import { parse } from 'yaml';
-import { compileTemplate } from '../../../heat-bridge/guests/compile-template.ts';
-import { drawFlows } from '../../../heat-bridge/guests/template-picture.ts';
-import { drawFlowsAsSvg } from '../../../heat-bridge/guests/template-svg.ts';
+import { compileTemplate } from '#guests/templates/compile-template.ts';
+import { drawFlows } from '#guests/templates/template-picture.ts';
+import { drawFlowsAsSvg } from '#guests/templates/template-svg.ts';
 import { testWhere } from '../../helpers/needs.ts';
 
 interface RoleText {

@@ -3,11 +3,11 @@
 import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
 import test, { type ExecutionContext } from 'ava';
-import { createEtcdCoordinator } from '../../../heat-bridge/guests/etcd-coordinator.ts';
-import { EtcdGateway } from '../../../heat-bridge/guests/etcd-gateway.ts';
-import { parseGuestsOptions } from '../../../heat-bridge/guests/open-guests.ts';
-import { ZookeeperConnection } from '../../../heat-bridge/guests/zookeeper-connection.ts';
-import { BridgeOptionsError } from '../../../heat-bridge/options.ts';
+import { createEtcdCoordinator } from '#guests/data-spaces/etcd-coordinator.ts';
+import { EtcdGateway } from '#guests/data-spaces/etcd-gateway.ts';
+import { ZookeeperConnection } from '#guests/data-spaces/zookeeper-connection.ts';
+import { parseGuestsOptions } from '#guests/open-guests.ts';
+import { BridgeOptionsError } from '#heat-bridge/options.ts';
 
 /** What is said of a section `data: coordinator:`; '' where nothing is. */
 function problemOf(coordinator: object): string {

@@ -10,15 +10,15 @@ import { createServer as createTlsServer } from 'node:tls';
 import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
 import { pino } from 'pino';
-import type { Coordinator } from '../../../heat-bridge/guests/coordinator.ts';
+import type { Coordinator } from '#guests/data-spaces/coordinator.ts';
 import {
   type CoordinatorOptions,
   openCoordinator,
-} from '../../../heat-bridge/guests/coordinator-options.ts';
-import type { DataSpaceRegistration } from '../../../heat-bridge/guests/data-spaces.ts';
-import { createEtcdCoordinator } from '../../../heat-bridge/guests/etcd-coordinator.ts';
-import { type EtcdAccess, EtcdGateway } from '../../../heat-bridge/guests/etcd-gateway.ts';
-import { ZookeeperCoordinator } from '../../../heat-bridge/guests/zookeeper-coordinator.ts';
+} from '#guests/data-spaces/coordinator-options.ts';
+import type { DataSpaceRegistration } from '#guests/data-spaces/data-spaces.ts';
+import { createEtcdCoordinator } from '#guests/data-spaces/etcd-coordinator.ts';
+import { type EtcdAccess, EtcdGateway } from '#guests/data-spaces/etcd-gateway.ts';
+import { ZookeeperCoordinator } from '#guests/data-spaces/zookeeper-coordinator.ts';
 import {
   type CoordinatorServer,
   hasEtcd,

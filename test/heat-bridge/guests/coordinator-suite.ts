@@ -1,7 +1,7 @@
 /** What everything that keeps the values of data spaces must do. */
 
 import anyTest, { type ExecutionContext, type TestFn } from 'ava';
-import type { Coordinator } from '../../../heat-bridge/guests/coordinator.ts';
+import type { Coordinator } from '#guests/data-spaces/coordinator.ts';
 
 const test: TestFn = anyTest;
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);

@@ -1,8 +1,8 @@
 /** Data spaces over HTTP: whoever registers one needs a rule for its minions, and sees no others. */
 
 import test, { type ExecutionContext } from 'ava';
-import { allow } from '../../../acl/index.ts';
-import { createBridge } from '../../../heat-bridge/index.ts';
+import { allow } from '#acl';
+import { createBridge } from '#heat-bridge';
 import { type ApiAnswer, json, type RunningApi, startApi } from '../../helpers/salt-api.ts';
 import { acl } from '../stage.ts';
 

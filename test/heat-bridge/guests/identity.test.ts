@@ -7,10 +7,10 @@ import {
   type AgentInstance,
   agentHeader,
   signAgentRequest,
-} from '../../../heat-bridge/guests/agent-credentials.ts';
-import { startMetadataAgent } from '../../../heat-bridge/guests/metadata-agent.ts';
-import { createSilentLogger } from '../../../master/index.ts';
-import { checkServerConfig } from '../../../server/check-config.ts';
+} from '#guests/metadata-agent/agent-credentials.ts';
+import { startMetadataAgent } from '#guests/metadata-agent/metadata-agent.ts';
+import { createSilentLogger } from '#master';
+import { checkServerConfig } from '#server/check-config.ts';
 import { auditRecords } from '../../helpers/audit-records.ts';
 import { type ApiAnswer, json } from '../../helpers/salt-api.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';

@@ -3,15 +3,12 @@
 import { createServer } from 'node:http';
 import net, { type AddressInfo } from 'node:net';
 import test, { type ExecutionContext } from 'ava';
+import { type FindInstance, startMetadataAgent } from '#guests/metadata-agent/metadata-agent.ts';
+import { listenInNetwork, plainAddress } from '#guests/metadata-agent/network-listeners.ts';
+import { startRelay } from '#guests/metadata-agent/relay.ts';
+import { createSilentLogger } from '#master';
 import { freePort } from '../../../bench/free-port.ts';
 import { labNetworks } from '../../../examples/guests/network-lab.ts';
-import {
-  type FindInstance,
-  startMetadataAgent,
-} from '../../../heat-bridge/guests/metadata-agent.ts';
-import { listenInNetwork, plainAddress } from '../../../heat-bridge/guests/network-listeners.ts';
-import { startRelay } from '../../../heat-bridge/guests/relay.ts';
-import { createSilentLogger } from '../../../master/index.ts';
 import { testWhere } from '../../helpers/needs.ts';
 import { hasNamespaces } from '../../helpers/network-namespace.ts';
 import { hasLabPrograms, openLab } from './network-lab.ts';

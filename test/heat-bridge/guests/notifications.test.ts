@@ -3,9 +3,9 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { instancesInNotifications } from '../../../heat-bridge/guests/peer-notifications.ts';
-import { PeerDirectory, PeerPoller } from '../../../heat-bridge/guests/peers.ts';
-import { createSilentLogger } from '../../../master/index.ts';
+import { instancesInNotifications } from '#guests/peers/peer-notifications.ts';
+import { PeerDirectory, PeerPoller } from '#guests/peers/peers.ts';
+import { createSilentLogger } from '#master';
 import { until } from '../../helpers/deadline.ts';
 import type { ApiAnswer } from '../../helpers/salt-api.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';

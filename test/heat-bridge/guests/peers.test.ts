@@ -1,9 +1,9 @@
 /** Peers: each instance sees those of its own project, from enrolments and from the cloud. */
 
 import test, { type ExecutionContext } from 'ava';
-import type { Enrolment } from '../../../heat-bridge/enroll/enrolment.ts';
-import { type CloudPort, CloudReader } from '../../../heat-bridge/guests/cloud-reader.ts';
-import { type Peer, PeerDirectory, type PeerList } from '../../../heat-bridge/guests/peers.ts';
+import { type CloudPort, CloudReader } from '#guests/metadata-agent/cloud-reader.ts';
+import { type Peer, PeerDirectory, type PeerList } from '#guests/peers/peers.ts';
+import type { Enrolment } from '#heat-bridge/enroll/enrolment.ts';
 import { codeOf, type GuestMachine, type GuestStage, startGuests } from './stage.ts';
 import { type StandInCloud, startCloud } from './stand-in-cloud.ts';
 

@@ -3,9 +3,9 @@
 import net from 'node:net';
 import { fileURLToPath } from 'node:url';
 import type { ExecutionContext } from 'ava';
-import { allow, type PolicyRule } from '../../../acl/index.ts';
-import { type Bridge, createBridge } from '../../../heat-bridge/index.ts';
-import { createSaltApi } from '../../../salt-api/index.ts';
+import { allow, type PolicyRule } from '#acl';
+import { type Bridge, createBridge } from '#heat-bridge';
+import { createSaltApi } from '#salt-api';
 import { type ApiAnswer, type ApiRequest, json, send } from '../../helpers/salt-api.ts';
 import {
   startVectorMaster,

@@ -3,7 +3,7 @@
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
-import { allow, type PolicyRule } from '../../../acl/index.ts';
+import { allow, type PolicyRule } from '#acl';
 import { auditRecords } from '../../helpers/audit-records.ts';
 import { testWhere } from '../../helpers/needs.ts';
 import { type ApiAnswer, json } from '../../helpers/salt-api.ts';

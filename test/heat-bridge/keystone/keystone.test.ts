@@ -3,21 +3,16 @@
 import { once } from 'node:events';
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
-import { allow, type PolicyRule } from '../../../acl/index.ts';
-import { createBridge } from '../../../heat-bridge/index.ts';
+import { allow, type PolicyRule } from '#acl';
+import { createBridge } from '#heat-bridge';
 import {
   KeystoneClient,
   KeystoneTokens,
   looksLikeKeystoneToken,
   parseKeystoneOptions,
-} from '../../../heat-bridge/keystone.ts';
-import {
-  AuthenticationError,
-  type IdentityToken,
-  readAuditLog,
-  readToken,
-} from '../../../master/index.ts';
-import { createHttpClient } from '../../../runtime/http-client.ts';
+} from '#heat-bridge/keystone.ts';
+import { AuthenticationError, type IdentityToken, readAuditLog, readToken } from '#master';
+import { createHttpClient } from '#runtime/http-client.ts';
 import { within } from '../../helpers/deadline.ts';
 import { type ApiAnswer, json, type RunningApi, startApi } from '../../helpers/salt-api.ts';
 import { directories } from '../../helpers/vector-master.ts';

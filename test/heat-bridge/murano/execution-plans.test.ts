@@ -3,12 +3,9 @@ import { createSign, generateKeyPairSync } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { allow } from '../../../acl/index.ts';
-import { type CommandDefinition, createBridge } from '../../../heat-bridge/index.ts';
-import {
-  ExecutionPlanError,
-  parseExecutionPlan,
-} from '../../../heat-bridge/murano/execution-plan.ts';
+import { allow } from '#acl';
+import { ExecutionPlanError, parseExecutionPlan } from '#guests/murano/execution-plan.ts';
+import { type CommandDefinition, createBridge } from '#heat-bridge';
 import { type ApiAnswer, json, startApi } from '../../helpers/salt-api.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { acl } from '../stage.ts';

@@ -7,19 +7,15 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
-import { BridgeError } from '../../../heat-bridge/index.ts';
-import {
-  parseDestination,
-  secretsOf,
-  type Transport,
-} from '../../../heat-bridge/signals/destination.ts';
-import { parseSignalsOptions } from '../../../heat-bridge/signals/open-signals.ts';
+import { BridgeError } from '#heat-bridge';
+import { parseDestination, secretsOf, type Transport } from '#heat-bridge/signals/destination.ts';
+import { parseSignalsOptions } from '#heat-bridge/signals/open-signals.ts';
 import {
   createHttpClient,
   type EndpointOptions,
   type HttpResult,
   parseAllowedEndpoints,
-} from '../../../runtime/http-client.ts';
+} from '#runtime/http-client.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { always, recorderFor, startRecorder } from '../signals/recorder.ts';
 

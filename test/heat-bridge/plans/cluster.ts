@@ -1,5 +1,5 @@
 /** A plan as a database service has it: a master, replicas, and a note that may be lost. */
-import type { CommandDefinition, PlanDefinition } from '../../../heat-bridge/index.ts';
+import type { CommandDefinition, PlanDefinition } from '#heat-bridge';
 
 const text = { type: 'string', maxLength: 100 } as const;
 

@@ -5,7 +5,6 @@ import path from 'node:path';
 import test from 'ava';
 import fc from 'fast-check';
 import Type from 'typebox';
-import type { Parameters } from '../../../heat-bridge/commands/parameters.ts';
 import {
   Catalog,
   createBridge,
@@ -13,7 +12,8 @@ import {
   loadCatalog,
   PlanCatalog,
   type PlanOutcome,
-} from '../../../heat-bridge/index.ts';
+} from '#heat-bridge';
+import type { Parameters } from '#heat-bridge/commands/parameters.ts';
 import {
   ancestorsOf,
   type CompiledPlan,
@@ -22,8 +22,8 @@ import {
   type StepDependencies,
   topologicalOrder,
   valueAtPointer,
-} from '../../../heat-bridge/plans/plan-catalog.ts';
-import { parsePlanDefinition } from '../../../heat-bridge/plans/plan-definition.ts';
+} from '#heat-bridge/plans/plan-catalog.ts';
+import { parsePlanDefinition } from '#heat-bridge/plans/plan-definition.ts';
 import {
   PlanExecution,
   type PlanExecutionOptions,
@@ -31,7 +31,7 @@ import {
   type StepEnd,
   StepRunner,
   StepSchedule,
-} from '../../../heat-bridge/plans/plan-run.ts';
+} from '#heat-bridge/plans/plan-run.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { cluster, commands, user } from './cluster.ts';
 

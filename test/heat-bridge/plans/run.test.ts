@@ -1,11 +1,11 @@
 /** Plans on minions: in order, with what came before, and taken back where they fail. */
 import { once } from 'node:events';
 import test, { type ExecutionContext } from 'ava';
-import { allow, type PolicyRule } from '../../../acl/index.ts';
-import { connectExtension } from '../../../client/index.ts';
-import type { CommandTarget, PlanDefinition, PlanUpdate } from '../../../heat-bridge/index.ts';
-import { readAuditLog, resolveMasterConfig } from '../../../master/index.ts';
-import type { MinionFunction } from '../../../minion-protocol/index.ts';
+import { allow, type PolicyRule } from '#acl';
+import { connectExtension } from '#client';
+import type { CommandTarget, PlanDefinition, PlanUpdate } from '#heat-bridge';
+import { readAuditLog, resolveMasterConfig } from '#master';
+import type { MinionFunction } from '#minion-protocol';
 import { collect } from '../../helpers/fleet.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { directories } from '../../helpers/vector-master.ts';

@@ -1,12 +1,12 @@
 /** From a minion's request to a service, through a whole master. */
 
 import test, { type ExecutionContext } from 'ava';
-import { allow } from '../../../acl/index.ts';
-import { connectExtension, connectMaster } from '../../../client/index.ts';
-import { createBridge, type HandleInfo, type OutboxEntry } from '../../../heat-bridge/index.ts';
-import { readAuditLog, resolveMasterConfig } from '../../../master/index.ts';
-import type { WireMap } from '../../../minion-protocol/index.ts';
-import { createSaltApi } from '../../../salt-api/index.ts';
+import { allow } from '#acl';
+import { connectExtension, connectMaster } from '#client';
+import { createBridge, type HandleInfo, type OutboxEntry } from '#heat-bridge';
+import { readAuditLog, resolveMasterConfig } from '#master';
+import type { WireMap } from '#minion-protocol';
+import { createSaltApi } from '#salt-api';
 import { connectMinion, otherKey } from '../../helpers/connected-minion.ts';
 import { type ApiAnswer, json, password, send } from '../../helpers/salt-api.ts';
 import {

@@ -1,15 +1,10 @@
 /** Signals over a store in memory, with a short back-off. */
 import type { ExecutionContext } from 'ava';
-import { openSignals } from '../../../heat-bridge/signals/open-signals.ts';
-import type { SignalsApi } from '../../../heat-bridge/signals/signals-api.ts';
-import {
-  type AuditEntry,
-  createSilentLogger,
-  type HeldKey,
-  type SharedArea,
-} from '../../../master/index.ts';
-import type { WireMap, WireValue } from '../../../minion-protocol/index.ts';
-import { createMemoryStore } from '../../../store/index.ts';
+import { openSignals } from '#heat-bridge/signals/open-signals.ts';
+import type { SignalsApi } from '#heat-bridge/signals/signals-api.ts';
+import { type AuditEntry, createSilentLogger, type HeldKey, type SharedArea } from '#master';
+import type { WireMap, WireValue } from '#minion-protocol';
+import { createMemoryStore } from '#store';
 
 /** An event that was fired. */
 interface Fired {

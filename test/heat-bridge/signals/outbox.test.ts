@@ -1,8 +1,8 @@
 import { createHmac, hash } from 'node:crypto';
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
-import { BridgeError } from '../../../heat-bridge/errors.ts';
-import { parseSignalTag } from '../../../heat-bridge/signals/handles.ts';
+import { BridgeError } from '#heat-bridge/errors.ts';
+import { parseSignalTag } from '#heat-bridge/signals/handles.ts';
 import {
   DeadLetterList,
   DeliveredList,
@@ -10,9 +10,9 @@ import {
   packRecord,
   unpackRecord,
   upgradeRecords,
-} from '../../../heat-bridge/signals/outbox.ts';
-import { errorTextOf, parseSignal, signalId } from '../../../heat-bridge/signals/transports.ts';
-import { writeJson } from '../../../runtime/index.ts';
+} from '#heat-bridge/signals/outbox.ts';
+import { errorTextOf, parseSignal, signalId } from '#heat-bridge/signals/transports.ts';
+import { writeJson } from '#runtime';
 import { memoryState, openTestSignals, type SignalsUnderTest } from './open-signals.ts';
 import { type Answerer, always, type Recorder, recorderFor, startRecorder } from './recorder.ts';
 

@@ -16,9 +16,6 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
-import { type AuditEntry, named, RuledDecisions } from '../../../master/audit/audit-log.ts';
-import { AuditWitness } from '../../../master/audit/witness.ts';
-import { createOwnStore } from '../../../master/context/own-store.ts';
 import {
   type AuditFilter,
   type AuditRecord,
@@ -28,8 +25,11 @@ import {
   resolveMasterConfig,
   verifyAuditLog,
   verifyCopiedLogs,
-} from '../../../master/index.ts';
-import { createMemoryStore } from '../../../store/index.ts';
+} from '#master';
+import { type AuditEntry, named, RuledDecisions } from '#master/audit/audit-log.ts';
+import { AuditWitness } from '#master/audit/witness.ts';
+import { createOwnStore } from '#master/context/own-store.ts';
+import { createMemoryStore } from '#store';
 import { auditRecords } from '../../helpers/audit-records.ts';
 import { until } from '../../helpers/deadline.ts';
 import { tries } from '../../helpers/effort.ts';

@@ -1,15 +1,15 @@
 import { readFileSync } from 'node:fs';
 import type { ExecutionContext } from 'ava';
-import { createLogger } from '../../../master/api/log.ts';
+import { createLogger } from '#master/api/log.ts';
 import {
   type AuditEntry,
   AuditLog,
   type AuditLogOptions,
   auditFiles,
   readHead,
-} from '../../../master/audit/audit-log.ts';
-import { type AuditReport, verifyAudit } from '../../../master/audit/verify.ts';
-import { createMemoryStore, type Store } from '../../../store/index.ts';
+} from '#master/audit/audit-log.ts';
+import { type AuditReport, verifyAudit } from '#master/audit/verify.ts';
+import { createMemoryStore, type Store } from '#store';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 
 /** A log that a test opens and closes as it likes. */

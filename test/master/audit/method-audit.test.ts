@@ -2,9 +2,9 @@
 
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { RemoteError } from '../../../client/index.ts';
-import { callMethod, localConnection, openMethodStream } from '../../../client/master-client.ts';
-import { createBridge } from '../../../heat-bridge/index.ts';
+import { RemoteError } from '#client';
+import { callMethod, localConnection, openMethodStream } from '#client/master-client.ts';
+import { createBridge } from '#heat-bridge';
 import {
   type InProcessApi,
   isRpcMethod,
@@ -13,7 +13,7 @@ import {
   type RpcTable,
   resolveMasterConfig,
   rpcMethods,
-} from '../../../master/index.ts';
+} from '#master';
 import { auditRecords } from '../../helpers/audit-records.ts';
 import { password, type RunningApi, startApi } from '../../helpers/salt-api.ts';
 import { directories } from '../../helpers/vector-master.ts';

@@ -1,11 +1,11 @@
 /** What one member of a cluster does for all. */
 import test, { type ExecutionContext } from 'ava';
-import { Duties } from '../../../master/context/duties.ts';
-import { Schedule } from '../../../master/functions/schedule.ts';
-import { createSilentLogger } from '../../../master/index.ts';
-import { Closers } from '../../../runtime/index.ts';
-import { createMemoryStore } from '../../../store/index.ts';
-import type { LogStore } from '../../../store/log/log-store.ts';
+import { Duties } from '#cluster/duties.ts';
+import type { LogStore } from '#cluster/log/log-store.ts';
+import { createSilentLogger } from '#master';
+import { Closers } from '#runtime';
+import { Schedule } from '#salt/schedule/schedule.ts';
+import { createMemoryStore } from '#store';
 import { until } from '../../helpers/deadline.ts';
 import { TestCluster } from '../../store-suite/cluster.ts';
 

@@ -3,8 +3,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync 
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { allow } from '../../../acl/index.ts';
-import { encodeFrame, frameKinds, parseTicket } from '../../../master/context/index.ts';
+import { allow } from '#acl';
 import {
   type JobReturn,
   joinCluster,
@@ -12,9 +11,10 @@ import {
   readAuditLog,
   StoreError,
   version,
-} from '../../../master/index.ts';
-import { createJidSource, type Minion } from '../../../minion-protocol/index.ts';
-import type { TransactionLog } from '../../../store/index.ts';
+} from '#master';
+import { encodeFrame, frameKinds, parseTicket } from '#master/context/index.ts';
+import { createJidSource, type Minion } from '#minion-protocol';
+import type { TransactionLog } from '#store';
 import { type ClusterMaster, ClusterMasters } from '../../helpers/cluster-masters.ts';
 import { until, within } from '../../helpers/deadline.ts';
 import { longSerialTest } from '../../helpers/needs.ts';

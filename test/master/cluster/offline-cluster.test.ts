@@ -13,7 +13,7 @@ import {
 } from 'node:fs';
 import path from 'node:path';
 import test from 'ava';
-import { type Bridge, createBridge } from '../../../heat-bridge/index.ts';
+import { type Bridge, createBridge } from '#heat-bridge';
 import {
   backupOfflineStore,
   copyMaster,
@@ -30,9 +30,9 @@ import {
   restoreMasterStore,
   storeDirectory,
   verifyAuditLog,
-} from '../../../master/index.ts';
-import { createMemoryTransport } from '../../../minion-protocol/index.ts';
-import { openEmbeddedStore, readBackup, readStore, StoreError } from '../../../store/index.ts';
+} from '#master';
+import { createMemoryTransport } from '#minion-protocol';
+import { openEmbeddedStore, readBackup, readStore, StoreError } from '#store';
 import { ClusterMasters } from '../../helpers/cluster-masters.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { directories, writeMasterKeys } from '../../helpers/vector-master.ts';

@@ -2,17 +2,12 @@
 import { chmodSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import {
-  createSeal,
-  PublishKey,
-  SessionKeys,
-  sessionKey,
-} from '../../../master/auth/session-keys.ts';
-import { sharedKeyFiles } from '../../../master/auth/shared-keys.ts';
-import { type Cluster, openClusterLog, readSecret } from '../../../master/context/cluster.ts';
-import type { JobReturn } from '../../../master/index.ts';
-import { JobCache, type JobRecord } from '../../../master/jobs/job-cache.ts';
-import type { LogStore } from '../../../store/log/log-store.ts';
+import type { LogStore } from '#cluster/log/log-store.ts';
+import { type Cluster, openClusterLog, readSecret } from '#cluster/open-cluster.ts';
+import type { JobReturn } from '#master';
+import { createSeal, PublishKey, SessionKeys, sessionKey } from '#master/auth/session-keys.ts';
+import { sharedKeyFiles } from '#master/auth/shared-keys.ts';
+import { JobCache, type JobRecord } from '#master/jobs/job-cache.ts';
 import { until } from '../../helpers/deadline.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { pem } from '../../helpers/vectors.ts';

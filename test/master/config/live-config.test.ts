@@ -7,9 +7,9 @@ import {
   type ReloadableConfig,
   reloadableLimits,
   reloadableOptions,
-} from '../../../master/config/live-config.ts';
-import { type MasterOptions, resolveMasterConfig } from '../../../master/index.ts';
-import { isWireMap } from '../../../minion-protocol/index.ts';
+} from '#config/live-config.ts';
+import { type MasterOptions, resolveMasterConfig } from '#master';
+import { isWireMap } from '#minion-protocol';
 import { within } from '../../helpers/deadline.ts';
 import {
   directories,

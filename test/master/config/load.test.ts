@@ -1,24 +1,20 @@
 import { chmodSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import test from 'ava';
-import { anyValue, notNeeded, notServed, notYet } from '../../../master/config/advice.ts';
-import { ConfigError } from '../../../master/config/config-error.ts';
-import {
-  LiveConfig,
-  reloadableLimits,
-  reloadableOptions,
-} from '../../../master/config/live-config.ts';
-import { loadMasterConfig } from '../../../master/config/load.ts';
+import { anyValue, notNeeded, notServed, notYet } from '#config/advice.ts';
+import { ConfigError } from '#config/config-error.ts';
+import { LiveConfig, reloadableLimits, reloadableOptions } from '#config/live-config.ts';
+import { loadMasterConfig } from '#config/load.ts';
 import {
   eauthOptions,
   limitOptions,
   ownOptions,
   rightsOptions,
   saltOptions,
-} from '../../../master/config/option-table.ts';
-import type { MasterConfig, MasterOptions } from '../../../master/config/options.ts';
-import { resolveMasterConfig } from '../../../master/config/resolve.ts';
-import { findUnserved, unservedNames } from '../../../master/config/unserved-options.ts';
+} from '#config/option-table.ts';
+import type { MasterConfig, MasterOptions } from '#config/options.ts';
+import { resolveMasterConfig } from '#config/resolve.ts';
+import { findUnserved, unservedNames } from '#config/unserved-options.ts';
 import { configDirectory } from './files.ts';
 
 const sample = `

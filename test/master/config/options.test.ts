@@ -1,11 +1,11 @@
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { extPillarAdvice } from '../../../master/config/advice.ts';
-import type { ExtPillarEntry } from '../../../master/config/ext-pillar.ts';
-import { parseConfigFile } from '../../../master/config/read-files.ts';
-import { saltValues } from '../../../master/config/salt-values.ts';
-import { servedTransports } from '../../../master/config/transport-options.ts';
+import { extPillarAdvice } from '#config/advice.ts';
+import type { ExtPillarEntry } from '#config/ext-pillar.ts';
+import { parseConfigFile } from '#config/read-files.ts';
+import { saltValues } from '#config/salt-values.ts';
+import { servedTransports } from '#config/transport-options.ts';
 import {
   ConfigError,
   loadMasterConfig,
@@ -14,8 +14,8 @@ import {
   type MasterOptions,
   reaction,
   resolveMasterConfig,
-} from '../../../master/index.ts';
-import { saltApiOptions } from '../../../salt-api/index.ts';
+} from '#master';
+import { saltApiOptions } from '#salt-api';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { configDirectory } from './files.ts';
 

@@ -2,12 +2,7 @@
 
 import test from 'ava';
 import { pino } from 'pino';
-import {
-  ConfigError,
-  type CreateMasterOptions,
-  createMaster,
-  resolveMasterConfig,
-} from '../../../master/index.ts';
+import { ConfigError, type CreateMasterOptions, createMaster, resolveMasterConfig } from '#master';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 
 /** The error of options that are refused before anything is opened. */

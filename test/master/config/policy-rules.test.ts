@@ -5,10 +5,10 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import test from 'ava';
 import fc from 'fast-check';
-import { warnOfNarrowed } from '../../../master/config/narrowed-patterns.ts';
-import type { Settings } from '../../../master/config/option-kinds.ts';
-import { rulesOf } from '../../../master/config/policy-rules.ts';
-import { ConfigError, loadMasterConfig, resolveMasterConfig } from '../../../master/index.ts';
+import { warnOfNarrowed } from '#config/narrowed-patterns.ts';
+import type { Settings } from '#config/option-kinds.ts';
+import { rulesOf } from '#config/policy-rules.ts';
+import { ConfigError, loadMasterConfig, resolveMasterConfig } from '#master';
 import { tries } from '../../helpers/effort.ts';
 import { configDirectory } from './files.ts';
 

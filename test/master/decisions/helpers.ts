@@ -1,13 +1,13 @@
 import type { ExecutionContext } from 'ava';
-import type { Policy } from '../../../acl/index.ts';
-import { createLogger } from '../../../master/api/log.ts';
-import { noAudit, RuledDecisions } from '../../../master/audit/audit-log.ts';
-import { createSeal } from '../../../master/auth/session-keys.ts';
-import type { AclOptions } from '../../../master/config/options.ts';
-import { DecisionRecorder, type MinionQuestion } from '../../../master/users/decisions.ts';
-import { PolicyGate } from '../../../master/users/policy.ts';
-import type { WireValue } from '../../../minion-protocol/index.ts';
-import { createMemoryStore, type Store } from '../../../store/index.ts';
+import type { Policy } from '#acl';
+import type { AclOptions } from '#config/options.ts';
+import { createLogger } from '#master/api/log.ts';
+import { noAudit, RuledDecisions } from '#master/audit/audit-log.ts';
+import { createSeal } from '#master/auth/session-keys.ts';
+import { DecisionRecorder, type MinionQuestion } from '#master/users/decisions.ts';
+import { PolicyGate } from '#master/users/policy.ts';
+import type { WireValue } from '#minion-protocol';
+import { createMemoryStore, type Store } from '#store';
 import { policyOf } from '../../helpers/policies.ts';
 
 export interface Journal {

@@ -12,14 +12,14 @@ import {
   type Policy,
   type PolicyRule,
   type RuleAction,
-} from '../../../acl/index.ts';
-import { rulesOf } from '../../../master/config/policy-rules.ts';
-import { completeSettings } from '../../../master/config/read-config.ts';
-import { parseConfigFile } from '../../../master/config/read-files.ts';
-import { type MasterOptions, resolveMasterConfig } from '../../../master/index.ts';
-import { type MinionQuestion, shapeOf } from '../../../master/users/decisions.ts';
-import { learnedText, learnPolicy, replay } from '../../../master/users/learn.ts';
-import type { WireValue } from '../../../minion-protocol/index.ts';
+} from '#acl';
+import { rulesOf } from '#config/policy-rules.ts';
+import { completeSettings } from '#config/read-config.ts';
+import { parseConfigFile } from '#config/read-files.ts';
+import { type MasterOptions, resolveMasterConfig } from '#master';
+import { type MinionQuestion, shapeOf } from '#master/users/decisions.ts';
+import { learnedText, learnPolicy, replay } from '#master/users/learn.ts';
+import type { WireValue } from '#minion-protocol';
 import { tries } from '../../helpers/effort.ts';
 import { policyOf } from '../../helpers/policies.ts';
 import { directories, startVectorMaster, type VectorMaster } from '../../helpers/vector-master.ts';

@@ -17,12 +17,12 @@ import path from 'node:path';
 import { TLSSocket } from 'node:tls';
 import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
-import type { ClusterStatus } from '../../../master/index.ts';
-import { doctorCodes } from '../../../ops/diagnostics/report.ts';
-import { type DiskRoom, runDoctor, type SystemInfo } from '../../../ops/index.ts';
-import { openLmdbTables } from '../../../store/embedded.ts';
-import { openEmbeddedStore } from '../../../store/index.ts';
-import { encodeKey, packNumber } from '../../../store/table-store.ts';
+import type { ClusterStatus } from '#master';
+import { doctorCodes } from '#server/diagnostics/report.ts';
+import { type DiskRoom, runDoctor, type SystemInfo } from '#server/ops.ts';
+import { openEmbeddedStore } from '#store';
+import { openLmdbTables } from '#store/embedded.ts';
+import { encodeKey, packNumber } from '#store/table-store.ts';
 import { rsaPair } from '../../helpers/rsa-keys.ts';
 import { copyOf, runOnce, type Site, start } from './healthy.ts';
 

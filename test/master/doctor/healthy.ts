@@ -3,11 +3,11 @@ import { cpSync, lstatSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
-import { connectMaster } from '../../../client/index.ts';
-import { loadMasterConfig } from '../../../master/config/load.ts';
-import type { MasterConfig } from '../../../master/config/options.ts';
-import { createMaster, type Master, type MasterApi } from '../../../master/index.ts';
-import { createMinion, dialZeromq } from '../../../minion-protocol/index.ts';
+import { connectMaster } from '#client';
+import { loadMasterConfig } from '#config/load.ts';
+import type { MasterConfig } from '#config/options.ts';
+import { createMaster, type Master, type MasterApi } from '#master';
+import { createMinion, dialZeromq } from '#minion-protocol';
 import { layMasterKey, minionKeys } from '../../helpers/rsa-keys.ts';
 
 /** A directory tree of a master's own. */

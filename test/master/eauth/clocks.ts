@@ -1,15 +1,15 @@
 /** Log-ins with a store in memory, clocks that a test turns, and delays that are only noted. */
 import type { ExecutionContext } from 'ava';
-import { createSilentLogger } from '../../../master/api/log.ts';
-import { noAudit, RuledDecisions } from '../../../master/audit/audit-log.ts';
-import { LoginAudit } from '../../../master/audit/audited.ts';
-import { LiveConfig } from '../../../master/config/live-config.ts';
-import { type MasterOptions, resolveMasterConfig } from '../../../master/index.ts';
-import type { LoginBackend, Standing } from '../../../master/users/backend.ts';
-import type { Backends } from '../../../master/users/backends.ts';
-import { Logins, type LoginsOptions } from '../../../master/users/logins.ts';
-import { TokenTable } from '../../../master/users/tokens.ts';
-import { createMemoryStore, type Store } from '../../../store/index.ts';
+import { LiveConfig } from '#config/live-config.ts';
+import { type MasterOptions, resolveMasterConfig } from '#master';
+import { createSilentLogger } from '#master/api/log.ts';
+import { noAudit, RuledDecisions } from '#master/audit/audit-log.ts';
+import { LoginAudit } from '#master/audit/audited.ts';
+import type { LoginBackend, Standing } from '#master/users/backend.ts';
+import type { Backends } from '#master/users/backends.ts';
+import { Logins, type LoginsOptions } from '#master/users/logins.ts';
+import { TokenTable } from '#master/users/tokens.ts';
+import { createMemoryStore, type Store } from '#store';
 
 /** Milliseconds since 1970. */
 export const startAt = 1_700_000_000_000;

@@ -1,10 +1,10 @@
 /** Log-ins by a real OpenLDAP server, over its socket; skipped where slapd is not installed. */
 import test from 'ava';
 import fc from 'fast-check';
-import { type EauthOptions, resolveMasterConfig } from '../../../master/index.ts';
-import type { LoginBackend } from '../../../master/users/backend.ts';
-import { createBackends } from '../../../master/users/backends.ts';
-import { escapeFilter, escapeName, fillName, firstValue } from '../../../master/users/ldap.ts';
+import { type EauthOptions, resolveMasterConfig } from '#master';
+import type { LoginBackend } from '#master/users/backend.ts';
+import { createBackends } from '#master/users/backends.ts';
+import { escapeFilter, escapeName, fillName, firstValue } from '#master/users/ldap.ts';
 import { testWhere } from '../../helpers/needs.ts';
 import {
   adminDn,

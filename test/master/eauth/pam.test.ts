@@ -4,7 +4,7 @@
  */
 import { existsSync } from 'node:fs';
 import test from 'ava';
-import { createPamBackend, runProgram } from '../../../master/users/pam.ts';
+import { createPamBackend, runProgram } from '#master/users/pam.ts';
 import { testWhere } from '../../helpers/needs.ts';
 
 const isThere = existsSync('/usr/bin/pamtester');

@@ -1,7 +1,7 @@
 /** What users may do who logged in: over a running master, its store and its bus. */
 
 import test, { type ExecutionContext } from 'ava';
-import { allow, deny } from '../../../acl/index.ts';
+import { allow, deny } from '#acl';
 import {
   type AuditRecord,
   AuthenticationError,
@@ -12,8 +12,8 @@ import {
   readAuditLog,
   resolveMasterConfig,
   type UserApi,
-} from '../../../master/index.ts';
-import { createMemoryStore } from '../../../store/index.ts';
+} from '#master';
+import { createMemoryStore } from '#store';
 import { otherKey } from '../../helpers/connected-minion.ts';
 import {
   directories,

@@ -6,16 +6,16 @@ import { createServer, type IncomingMessage } from 'node:http';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import test, { type ExecutionContext } from 'ava';
-import { EventBus } from '../../../master/events/event-bus.ts';
-import { EventExporter } from '../../../master/events/event-export.ts';
 import {
   createLogger,
   createMaster,
   type Master,
   type MasterConfig,
   resolveMasterConfig,
-} from '../../../master/index.ts';
-import { createMemoryStore, type Store } from '../../../store/index.ts';
+} from '#master';
+import { EventBus } from '#master/events/event-bus.ts';
+import { EventExporter } from '#master/events/event-export.ts';
+import { createMemoryStore, type Store } from '#store';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 
 interface Sent {

@@ -2,8 +2,8 @@
 
 import test from 'ava';
 import Type from 'typebox';
-import { allow } from '../../../acl/index.ts';
-import { connectExtension, connectMaster } from '../../../client/index.ts';
+import { allow } from '#acl';
+import { connectExtension, connectMaster } from '#client';
 import {
   AuthenticationError,
   type ExtensionHost,
@@ -14,7 +14,7 @@ import {
   type OpenExtension,
   StoreError,
   type TriggerEvent,
-} from '../../../master/index.ts';
+} from '#master';
 import { collect } from '../../helpers/fleet.ts';
 import { directories, startVectorMaster } from '../../helpers/vector-master.ts';
 import { altered, freshNonce, openReply, recorded } from '../../helpers/vector-requests.ts';

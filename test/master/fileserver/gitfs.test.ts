@@ -16,23 +16,19 @@ import { createServer } from 'node:net';
 import { userInfo } from 'node:os';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { freePort } from '../../../bench/free-port.ts';
-import { gitLimitDefaults } from '../../../master/config/git-options.ts';
-import {
-  type GitLimits,
-  gitfsRemotesOf,
-  gitPillarRemotesOf,
-} from '../../../master/config/index.ts';
-import { gitPillarUpdater } from '../../../master/data/git-pillar.ts';
-import { openGitfs } from '../../../master/files/gitfs.ts';
-import { GitMirrors } from '../../../master/files/index.ts';
+import { type GitLimits, gitfsRemotesOf, gitPillarRemotesOf } from '#config';
+import { gitLimitDefaults } from '#config/git-options.ts';
 import {
   createLogger,
   createMaster,
   type FileServerBackend,
   type MasterOptions,
   resolveMasterConfig,
-} from '../../../master/index.ts';
+} from '#master';
+import { openGitfs } from '#salt/files/gitfs.ts';
+import { GitMirrors } from '#salt/files/index.ts';
+import { gitPillarUpdater } from '#salt/pillar/git-pillar.ts';
+import { freePort } from '../../../bench/free-port.ts';
 import { within } from '../../helpers/deadline.ts';
 import { effort } from '../../helpers/effort.ts';
 import { layOut } from '../../helpers/file-tree.ts';

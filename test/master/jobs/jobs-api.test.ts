@@ -2,10 +2,10 @@
 
 import test from 'ava';
 import fc from 'fast-check';
-import type { JobReturn } from '../../../master/api/jobs.ts';
-import type { BatchUpdate, JobUpdate, RunRequest } from '../../../master/index.ts';
-import { findRunning, runBatch, type StartTimer } from '../../../master/jobs/follow-job.ts';
-import type { WireValue } from '../../../minion-protocol/index.ts';
+import type { BatchUpdate, JobUpdate, RunRequest } from '#master';
+import type { JobReturn } from '#master/api/jobs.ts';
+import { findRunning, runBatch, type StartTimer } from '#master/jobs/follow-job.ts';
+import type { WireValue } from '#minion-protocol';
 import { within } from '../../helpers/deadline.ts';
 import { tries } from '../../helpers/effort.ts';
 import { collect, startFleet } from '../../helpers/fleet.ts';

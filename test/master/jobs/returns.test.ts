@@ -1,12 +1,12 @@
 /** Whose return is taken: asked of the sender, for this function, once [THREATS M-03, M-04]. */
 
 import test, { type ExecutionContext } from 'ava';
-import type { JobReturn } from '../../../master/api/jobs.ts';
-import { fromJson, parseArgument, parseArguments } from '../../../master/arguments/arguments.ts';
-import { parseYaml } from '../../../master/arguments/yaml.ts';
-import { separateKeywords, toArguments } from '../../../master/jobs/dispatcher.ts';
-import { describeDeliveries, type MinionFacts } from '../../../master/jobs/follow-job.ts';
-import { JobCache, type JobRecord } from '../../../master/jobs/job-cache.ts';
+import type { JobReturn } from '#master/api/jobs.ts';
+import { fromJson, parseArgument, parseArguments } from '#master/arguments/arguments.ts';
+import { parseYaml } from '#master/arguments/yaml.ts';
+import { separateKeywords, toArguments } from '#master/jobs/dispatcher.ts';
+import { describeDeliveries, type MinionFacts } from '#master/jobs/follow-job.ts';
+import { JobCache, type JobRecord } from '#master/jobs/job-cache.ts';
 import {
   createMemoryTransport,
   isWireMap,
@@ -15,9 +15,9 @@ import {
   openPublication,
   type WireMap,
   type WireValue,
-} from '../../../minion-protocol/index.ts';
-import { BROADCAST_TOPIC, minionTopic } from '../../../minion-protocol/transport/transport.ts';
-import { createMemoryStore, type Store } from '../../../store/index.ts';
+} from '#minion-protocol';
+import { BROADCAST_TOPIC, minionTopic } from '#minion-protocol/transport/transport.ts';
+import { createMemoryStore, type Store } from '#store';
 import { readCases } from '../../cli/fixture.ts';
 import { RECORDED_AT, startVectorMaster, type VectorMaster } from '../../helpers/vector-master.ts';
 import {

@@ -1,5 +1,5 @@
 /** Pends and accepts keys without end in the PKI directory given, and tells what is accepted. */
-import { openKeyStore } from '../../../master/auth/key-store.ts';
+import { openKeyStore } from '#master/auth/key-store.ts';
 import { keyText, plainRules } from './rules.ts';
 
 const store = await openKeyStore({

@@ -21,22 +21,24 @@ import { setTimeout as nextTimer, setImmediate as nextTurn } from 'node:timers/p
 import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
-import { createSilentLogger } from '../../../master/api/log.ts';
+import { LiveConfig } from '#config/live-config.ts';
+import { MasterError, resolveMasterConfig } from '#master';
+import { createSilentLogger } from '#master/api/log.ts';
 import {
   type AutoAccept,
   type AutoAcceptOptions,
   openAutoAccept,
-} from '../../../master/auth/auto-accept.ts';
-import { KeyError } from '../../../master/auth/key-errors.ts';
-import { Revocation } from '../../../master/auth/key-lifecycle.ts';
+} from '#master/auth/auto-accept.ts';
+import { KeyError } from '#master/auth/key-errors.ts';
+import { Revocation } from '#master/auth/key-lifecycle.ts';
 import {
   type KeyChange,
   type KeyStore,
   type KeyStoreOptions,
   openKeyStore,
-} from '../../../master/auth/key-store.ts';
-import { type MasterKeyOptions, openMasterKeys } from '../../../master/auth/master-keys.ts';
-import { VersionPins } from '../../../master/auth/request-checks.ts';
+} from '#master/auth/key-store.ts';
+import { type MasterKeyOptions, openMasterKeys } from '#master/auth/master-keys.ts';
+import { VersionPins } from '#master/auth/request-checks.ts';
 import {
   createSeal,
   LastHeard,
@@ -44,12 +46,10 @@ import {
   PublishKey,
   RecentKeys,
   SessionKeys,
-} from '../../../master/auth/session-keys.ts';
-import { LiveConfig } from '../../../master/config/live-config.ts';
-import { EventBus } from '../../../master/events/event-bus.ts';
-import { MasterError, resolveMasterConfig } from '../../../master/index.ts';
-import { generateKeyString } from '../../../minion-protocol/index.ts';
-import { createMemoryStore, type Store } from '../../../store/index.ts';
+} from '#master/auth/session-keys.ts';
+import { EventBus } from '#master/events/event-bus.ts';
+import { generateKeyString } from '#minion-protocol';
+import { createMemoryStore, type Store } from '#store';
 import { tries } from '../../helpers/effort.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { keyText, plainRules } from './rules.ts';
@@ -710,11 +710,11 @@ test('a thread for RSA loads the RSA half of the protocol, and nothing else', (t
   const worker = fileURLToPath(new URL('../../../master/auth/rsa-worker.ts', import.meta.url));
   const root = path.resolve(path.dirname(worker), '../..');
   const [own, ...others] = Array.from(loadedBy(worker), (file) => path.relative(root, file));
-  t.is(own, 'master/auth/rsa-worker.js');
-  t.true(others.includes('minion-protocol/crypt.js'));
+  t.is(own, 'master/auth/rsa-worker.ts');
+  t.true(others.includes('minion-protocol/crypt.ts'));
   t.deepEqual(
     others.filter((file) => !/^minion-protocol\/[\w-]+\.js$/.test(file)),
-    ['runtime/errors.js'],
+    ['runtime/errors.ts'],
   );
-  t.false(others.includes('minion-protocol/index.js'));
+  t.false(others.includes('minion-protocol/index.ts'));
 });

@@ -10,7 +10,7 @@ import {
   type MasterExtension,
   openOfflineKeys,
   resolveMasterConfig,
-} from '../../../master/index.ts';
+} from '#master';
 import {
   createMemoryTransport,
   isWireMap,
@@ -19,8 +19,8 @@ import {
   rsaSign,
   unpackWire,
   wireBytes,
-} from '../../../minion-protocol/index.ts';
-import { createMemoryStore } from '../../../store/index.ts';
+} from '#minion-protocol';
+import { createMemoryStore } from '#store';
 import { within } from '../../helpers/deadline.ts';
 import { isHeard, refusedAs } from '../../helpers/genuine-minion.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';

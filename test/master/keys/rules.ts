@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { KeyRules } from '../../../master/auth/key-store.ts';
+import type { KeyRules } from '#master/auth/key-store.ts';
 
 /** Rules in their simplest form; those of the wire are minion-protocol's, with its own tests. */
 export const plainRules: KeyRules = {

@@ -11,16 +11,12 @@ import {
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
-import { decide, isReservedTag } from '../../../acl/index.ts';
-import { rulesOf } from '../../../master/config/policy-rules.ts';
-import {
-  type Listening,
-  planSignals,
-  type SignalPlan,
-} from '../../../master/config/signal-plan.ts';
-import { loadMasterConfig, resolveMasterConfig } from '../../../master/index.ts';
-import { compileGlob } from '../../../minion-protocol/index.ts';
-import { checkMigration, type MigrationReport, policyText } from '../../../ops/index.ts';
+import { decide, isReservedTag } from '#acl';
+import { rulesOf } from '#config/policy-rules.ts';
+import { type Listening, planSignals, type SignalPlan } from '#config/signal-plan.ts';
+import { loadMasterConfig, resolveMasterConfig } from '#master';
+import { compileGlob } from '#minion-protocol';
+import { checkMigration, type MigrationReport, policyText } from '#server/ops.ts';
 import { tries } from '../../helpers/effort.ts';
 import { policyOf } from '../../helpers/policies.ts';
 import { rsaPair } from '../../helpers/rsa-keys.ts';

@@ -4,25 +4,20 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test from 'ava';
 import fc from 'fast-check';
-import { allow } from '../../../acl/index.ts';
-import { createSilentLogger } from '../../../master/api/log.ts';
-import { rulesOf } from '../../../master/config/policy-rules.ts';
+import { allow } from '#acl';
+import { rulesOf } from '#config/policy-rules.ts';
+import { resolveMasterConfig } from '#master';
+import { createSilentLogger } from '#master/api/log.ts';
+import { TargetResolver } from '#master/jobs/targets.ts';
+import { factsOf, packLocal, type WireMap, type WireValue } from '#minion-protocol';
 import {
   MineReader,
   type MineReaderOptions,
   MineStore,
   type MineStoreOptions,
   takeOverMines,
-} from '../../../master/data/mine.ts';
-import { resolveMasterConfig } from '../../../master/index.ts';
-import { TargetResolver } from '../../../master/jobs/targets.ts';
-import {
-  factsOf,
-  packLocal,
-  type WireMap,
-  type WireValue,
-} from '../../../minion-protocol/index.ts';
-import { createMemoryStore } from '../../../store/index.ts';
+} from '#salt/mine/mine.ts';
+import { createMemoryStore } from '#store';
 import { tries } from '../../helpers/effort.ts';
 import { gateOf, policyOf } from '../../helpers/policies.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';

@@ -3,11 +3,11 @@
 import { rmSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { OrchestrationJournal } from '../../../master/functions/orchestrate/journal.ts';
-import { createSilentLogger, type MasterEvent } from '../../../master/index.ts';
-import { isWireMap, type WireMap } from '../../../minion-protocol/index.ts';
-import type { Store } from '../../../store/index.ts';
-import type { LogStore } from '../../../store/log/log-store.ts';
+import type { LogStore } from '#cluster/log/log-store.ts';
+import { createSilentLogger, type MasterEvent } from '#master';
+import { isWireMap, type WireMap } from '#minion-protocol';
+import { OrchestrationJournal } from '#salt/orchestrate/journal.ts';
+import type { Store } from '#store';
 import { type ClusterMaster, ClusterMasters } from '../../helpers/cluster-masters.ts';
 import { until, within } from '../../helpers/deadline.ts';
 import { layOut } from '../../helpers/file-tree.ts';

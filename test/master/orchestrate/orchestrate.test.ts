@@ -2,8 +2,8 @@
 
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import type { AuditRequester, Master, MasterOptions } from '../../../master/index.ts';
-import { isWireMap, type WireMap, type WireValue } from '../../../minion-protocol/index.ts';
+import type { AuditRequester, Master, MasterOptions } from '#master';
+import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 import { auditRecords } from '../../helpers/audit-records.ts';
 import { type FileTree, layOut } from '../../helpers/file-tree.ts';
 import { startFleet } from '../../helpers/fleet.ts';

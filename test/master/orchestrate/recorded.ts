@@ -2,13 +2,8 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
-import { type FunctionCall, type Master, parseArguments } from '../../../master/index.ts';
-import {
-  isWireMap,
-  type MinionFunction,
-  type WireMap,
-  type WireValue,
-} from '../../../minion-protocol/index.ts';
+import { type FunctionCall, type Master, parseArguments } from '#master';
+import { isWireMap, type MinionFunction, type WireMap, type WireValue } from '#minion-protocol';
 import { type FileTree, layOut } from '../../helpers/file-tree.ts';
 import { startFleet } from '../../helpers/fleet.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';

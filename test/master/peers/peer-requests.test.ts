@@ -1,8 +1,8 @@
 /** What minions may have done by others and by the master [THREATS M-06]. */
 import test from 'ava';
-import type { MasterOptions } from '../../../master/index.ts';
-import { isWireMap, type WireMap, type WireValue } from '../../../minion-protocol/index.ts';
-import { maxReadingStep, type ReadingStep, readingSteps } from '../../../runtime/index.ts';
+import type { MasterOptions } from '#master';
+import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
+import { maxReadingStep, type ReadingStep, readingSteps } from '#runtime';
 import {
   type StoredKey,
   startVectorMaster,

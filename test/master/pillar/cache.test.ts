@@ -3,24 +3,19 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { createSeal, type Seal } from '../../../master/auth/session-keys.ts';
-import type { OwnPillar, PillarConfig } from '../../../master/data/pillar.ts';
+import { resolveMasterConfig } from '#master';
+import { createSeal, type Seal } from '#master/auth/session-keys.ts';
+import { packLocal, traverseFacts, type WireMap } from '#minion-protocol';
+import type { OwnPillar, PillarConfig } from '#salt/pillar/pillar.ts';
 import {
   type KeptPillar,
   PersistentPillarCache,
   PillarCache,
   type PillarKey,
-} from '../../../master/data/pillar-cache.ts';
-import type { PillarMap } from '../../../master/data/pillar-data.ts';
-import { Reads } from '../../../master/data/pillar-sources.ts';
-import { resolveMasterConfig } from '../../../master/index.ts';
-import { packLocal, traverseFacts, type WireMap } from '../../../minion-protocol/index.ts';
-import {
-  createMemoryStore,
-  type Entry,
-  openEmbeddedStore,
-  type Store,
-} from '../../../store/index.ts';
+} from '#salt/pillar/pillar-cache.ts';
+import type { PillarMap } from '#salt/pillar/pillar-data.ts';
+import { Reads } from '#salt/pillar/pillar-sources.ts';
+import { createMemoryStore, type Entry, openEmbeddedStore, type Store } from '#store';
 import { noSources, type OpenedPillar, openTree } from '../../helpers/pillar.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { planFiles } from '../reactor/plan-files.ts';

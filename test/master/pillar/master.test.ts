@@ -4,23 +4,18 @@ import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { allow } from '../../../acl/index.ts';
-import { createSilentLogger } from '../../../master/api/log.ts';
+import { allow } from '#acl';
+import type { Master, MasterOptions } from '#master';
+import { createSilentLogger } from '#master/api/log.ts';
+import { createMinion, type FactMap, isWireMap, type WireValue } from '#minion-protocol';
 import {
   type ExtPillar,
   type ExtPillarHttpOptions,
   extPillarFiles,
   extPillarHttp,
   withExtPillar,
-} from '../../../master/data/ext-pillar.ts';
-import { fromProvider } from '../../../master/data/pillar.ts';
-import type { Master, MasterOptions } from '../../../master/index.ts';
-import {
-  createMinion,
-  type FactMap,
-  isWireMap,
-  type WireValue,
-} from '../../../minion-protocol/index.ts';
+} from '#salt/pillar/ext-pillar.ts';
+import { fromProvider } from '#salt/pillar/pillar.ts';
 import { type FileTree, layOut } from '../../helpers/file-tree.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { startVectorMaster, type VectorMaster } from '../../helpers/vector-master.ts';

@@ -4,10 +4,10 @@ import { mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'nod
 import path from 'node:path';
 import { Writable } from 'node:stream';
 import test, { type ExecutionContext } from 'ava';
-import { type OwnPillar, originsOf, type PillarConfig } from '../../../master/data/pillar.ts';
-import { mergeOverride } from '../../../master/data/pillar-data.ts';
-import { createLogger } from '../../../master/index.ts';
-import type { WireMap, WireValue } from '../../../minion-protocol/index.ts';
+import { createLogger } from '#master';
+import type { WireMap, WireValue } from '#minion-protocol';
+import { type OwnPillar, originsOf, type PillarConfig } from '#salt/pillar/pillar.ts';
+import { mergeOverride } from '#salt/pillar/pillar-data.ts';
 import { within } from '../../helpers/deadline.ts';
 import { openTree } from '../../helpers/pillar.ts';
 

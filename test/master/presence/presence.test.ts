@@ -1,18 +1,12 @@
 /** Recorded announcements at a master with the recorded keys. */
 
 import test, { type ExecutionContext } from 'ava';
-import { connectMaster } from '../../../client/index.ts';
-import type { PresentMinion } from '../../../master/api/jobs.ts';
-import { type HeardFrom, LastHeard } from '../../../master/auth/session-keys.ts';
-import {
-  createMaster,
-  type JobUpdate,
-  type MasterOptions,
-  resolveMasterConfig,
-} from '../../../master/index.ts';
-import { Reconnecting } from '../../../master/jobs/dispatcher.ts';
-import { needingOwnRestart, presentMinions } from '../../../master/jobs/presence.ts';
-import { openValue } from '../../../minion-protocol/crypt.ts';
+import { connectMaster } from '#client';
+import { createMaster, type JobUpdate, type MasterOptions, resolveMasterConfig } from '#master';
+import type { PresentMinion } from '#master/api/jobs.ts';
+import { type HeardFrom, LastHeard } from '#master/auth/session-keys.ts';
+import { Reconnecting } from '#master/jobs/dispatcher.ts';
+import { needingOwnRestart, presentMinions } from '#master/jobs/presence.ts';
 import {
   createMemoryTransport,
   createMinion,
@@ -24,9 +18,10 @@ import {
   type SubscriberInfo,
   sealValue,
   unpackWire,
-} from '../../../minion-protocol/index.ts';
-import { isWireMap } from '../../../minion-protocol/payload.ts';
-import { createMemoryStore } from '../../../store/index.ts';
+} from '#minion-protocol';
+import { openValue } from '#minion-protocol/crypt.ts';
+import { isWireMap } from '#minion-protocol/payload.ts';
+import { createMemoryStore } from '#store';
 import { within } from '../../helpers/deadline.ts';
 import { startKillable } from '../../helpers/killable-master.ts';
 import { tcpVector } from '../../helpers/stream-masters.ts';

@@ -1,10 +1,10 @@
 /** Members of a cluster have one queue of reactions. */
 import test, { type ExecutionContext } from 'ava';
-import { createSilentLogger, StoreError } from '../../../master/index.ts';
-import type { CompiledReaction } from '../../../master/reactor/reaction-planner.ts';
-import { type OpenRun, ReactionQueue } from '../../../master/reactor/reaction-queue.ts';
-import { type ReactionReports, ReactionWorker } from '../../../master/reactor/reaction-worker.ts';
-import type { LogStore } from '../../../store/log/log-store.ts';
+import type { LogStore } from '#cluster/log/log-store.ts';
+import { createSilentLogger, StoreError } from '#master';
+import type { CompiledReaction } from '#salt/reactor/reaction-planner.ts';
+import { type OpenRun, ReactionQueue } from '#salt/reactor/reaction-queue.ts';
+import { type ReactionReports, ReactionWorker } from '#salt/reactor/reaction-worker.ts';
 import { until } from '../../helpers/deadline.ts';
 import { TestCluster } from '../../store-suite/cluster.ts';
 

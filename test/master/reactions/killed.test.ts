@@ -1,8 +1,8 @@
 /** The example from the field, on libzmq and by the command, with a master that is killed in it. */
 import test, { type ExecutionContext } from 'ava';
-import { connectMaster } from '../../../client/index.ts';
-import type { MasterApi, ReactionRun } from '../../../master/index.ts';
-import type { MinionFunction } from '../../../minion-protocol/index.ts';
+import { connectMaster } from '#client';
+import type { MasterApi, ReactionRun } from '#master';
+import type { MinionFunction } from '#minion-protocol';
 import { within } from '../../helpers/deadline.ts';
 import { type KillableMaster, startKillable } from '../../helpers/killable-master.ts';
 

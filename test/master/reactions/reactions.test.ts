@@ -3,30 +3,21 @@
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
-import { compileDataSchema } from '../../../acl/compile-rule.ts';
-import { allow } from '../../../acl/index.ts';
-import { storeDirectory } from '../../../master/config/options.ts';
-import { policySyntax } from '../../../master/config/policy-rules.ts';
-import { requiredTypes } from '../../../master/config/reactions.ts';
+import { allow } from '#acl';
+import { compileDataSchema } from '#acl/compile-rule.ts';
+import { storeDirectory } from '#config/options.ts';
+import { policySyntax } from '#config/policy-rules.ts';
+import { requiredTypes } from '#config/reactions.ts';
 import {
   backupOfflineStore,
   createSilentLogger,
   reaction,
   resolveMasterConfig,
   restoreMasterStore,
-} from '../../../master/index.ts';
-import {
-  openRunsPrefix,
-  ReactionQueue,
-  unpackOpenRun,
-} from '../../../master/reactor/reaction-queue.ts';
-import { createMemoryTransport, type MasterTransport } from '../../../minion-protocol/index.ts';
-import {
-  createMemoryStore,
-  openEmbeddedStore,
-  type Store,
-  StoreError,
-} from '../../../store/index.ts';
+} from '#master';
+import { createMemoryTransport, type MasterTransport } from '#minion-protocol';
+import { openRunsPrefix, ReactionQueue, unpackOpenRun } from '#salt/reactor/reaction-queue.ts';
+import { createMemoryStore, openEmbeddedStore, type Store, StoreError } from '#store';
 import { until, within } from '../../helpers/deadline.ts';
 import { tries } from '../../helpers/effort.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';

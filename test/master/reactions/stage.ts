@@ -1,19 +1,14 @@
 /** A master with reactions, the minion of the vectors that emits, and a web tier that works. */
 import type { ExecutionContext } from 'ava';
-import { allow, type PolicyRule } from '../../../acl/index.ts';
+import { allow, type PolicyRule } from '#acl';
 import {
   type MasterApi,
   type MasterOptions,
   type Reaction,
   type ReactionRun,
   reaction,
-} from '../../../master/index.ts';
-import {
-  createMinion,
-  type Minion,
-  type MinionFunction,
-  type WireMap,
-} from '../../../minion-protocol/index.ts';
+} from '#master';
+import { createMinion, type Minion, type MinionFunction, type WireMap } from '#minion-protocol';
 import { otherKey } from '../../helpers/connected-minion.ts';
 import { within } from '../../helpers/deadline.ts';
 import {

@@ -1,14 +1,10 @@
 /** Files for the reactor, and what they plan for an event. */
 import type { ExecutionContext } from 'ava';
-import { Renderer } from '../../../master/data/renderer.ts';
-import { FileServer } from '../../../master/files/file-server.ts';
-import { createMemoryFiles } from '../../../master/files/memory-files.ts';
-import type { Plan, ReactionEvent } from '../../../master/reactor/reaction-planner.ts';
-import {
-  createReactorPlanner,
-  openReactorFiles,
-  type Takes,
-} from '../../../master/reactor/reactor-files.ts';
+import { FileServer } from '#salt/files/file-server.ts';
+import { createMemoryFiles } from '#salt/files/memory-files.ts';
+import type { Plan, ReactionEvent } from '#salt/reactor/reaction-planner.ts';
+import { createReactorPlanner, openReactorFiles, type Takes } from '#salt/reactor/reactor-files.ts';
+import { Renderer } from '#salt/render/renderer.ts';
 import { type FileTree, layOut } from '../../helpers/file-tree.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 

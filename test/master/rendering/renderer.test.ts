@@ -1,20 +1,20 @@
 /** Rendering on the main thread and beside it: the same comes of it, and nobody else waits. */
 import type { ExecutionContext } from 'ava';
 import test from 'ava';
-import { type SourceFile, toSourceFile } from '../../../master/data/pillar-data.ts';
+import { type SourceFile, toSourceFile } from '#salt/pillar/pillar-data.ts';
 import {
   makeNotes,
   type Notes,
   type PillarTask,
   type ReactionTask,
-} from '../../../master/data/render-task.ts';
+} from '#salt/render/render-task.ts';
 import {
   type Imports,
   ParsedFileCache,
   Renderer,
   type RendererOptions,
-} from '../../../master/data/renderer.ts';
-import { Float, TemplateError } from '../../../template/index.ts';
+} from '#salt/render/renderer.ts';
+import { Float, TemplateError } from '#template';
 
 const whitespace = { trimBlocks: false, lstripBlocks: false };
 

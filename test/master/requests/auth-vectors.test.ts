@@ -16,7 +16,7 @@ import {
   type WireValue,
   wireBytes,
   x931Recover,
-} from '../../../minion-protocol/index.ts';
+} from '#minion-protocol';
 import { connectMinion, otherKey } from '../../helpers/connected-minion.ts';
 import {
   type KeyDirectory,

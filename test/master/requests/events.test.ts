@@ -1,15 +1,9 @@
 /** What a minion may fire: nothing but its own life signs, whatever the shape [THREATS M-05, M-15]. */
 
 import test, { type ExecutionContext } from 'ava';
-import type { MasterEvent, MasterOptions, TargetPlan } from '../../../master/index.ts';
-import {
-  isWireMap,
-  packWire,
-  unpackWire,
-  type WireMap,
-  type WireValue,
-} from '../../../minion-protocol/index.ts';
-import { createMemoryStore } from '../../../store/index.ts';
+import type { MasterEvent, MasterOptions, TargetPlan } from '#master';
+import { isWireMap, packWire, unpackWire, type WireMap, type WireValue } from '#minion-protocol';
+import { createMemoryStore } from '#store';
 import { isHeard } from '../../helpers/genuine-minion.ts';
 import { RECORDED_AT, startVectorMaster, type VectorMaster } from '../../helpers/vector-master.ts';
 import { altered, freshNonce, openReply, recorded } from '../../helpers/vector-requests.ts';

@@ -4,7 +4,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import test, { type ExecutionContext } from 'ava';
-import { createMemoryFiles } from '../../../master/index.ts';
+import { createMemoryFiles } from '#master';
 import {
   type CrypticleKey,
   encodeRequest,
@@ -21,7 +21,7 @@ import {
   type WireMap,
   type WireValue,
   wireBytes,
-} from '../../../minion-protocol/index.ts';
+} from '#minion-protocol';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import {
   RECORDED_AT,

@@ -2,15 +2,15 @@
 
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
-import { type Reply, send, type VerifiedRequest } from '../../../master/auth/request-checks.ts';
-import type { MasterOptions, PillarProvider } from '../../../master/index.ts';
-import { JobCache } from '../../../master/jobs/job-cache.ts';
+import type { MasterOptions, PillarProvider } from '#master';
+import { type Reply, send, type VerifiedRequest } from '#master/auth/request-checks.ts';
+import { JobCache } from '#master/jobs/job-cache.ts';
 import {
   DigestPool,
   DigestQueue,
   marksPerBlock,
   ReplayCache,
-} from '../../../master/requests/replay-cache.ts';
+} from '#master/requests/replay-cache.ts';
 import {
   type CrypticleKey,
   createMemoryTransport,
@@ -22,8 +22,8 @@ import {
   TransportError,
   type WireValue,
   x931Sign,
-} from '../../../minion-protocol/index.ts';
-import { createMemoryStore, type Store, StoreError } from '../../../store/index.ts';
+} from '#minion-protocol';
+import { createMemoryStore, type Store, StoreError } from '#store';
 import { until } from '../../helpers/deadline.ts';
 import { isHeard, refusedAs } from '../../helpers/genuine-minion.ts';
 import { RECORDED_AT, startVectorMaster, type VectorMaster } from '../../helpers/vector-master.ts';

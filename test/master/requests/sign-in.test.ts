@@ -4,9 +4,9 @@ import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { Writable } from 'node:stream';
 import test, { type ExecutionContext } from 'ava';
-import { createFullnessCheck } from '../../../master/auth/sign-in.ts';
-import { LiveConfig } from '../../../master/config/live-config.ts';
-import { createLogger, type MasterOptions, resolveMasterConfig } from '../../../master/index.ts';
+import { LiveConfig } from '#config/live-config.ts';
+import { createLogger, type MasterOptions, resolveMasterConfig } from '#master';
+import { createFullnessCheck } from '#master/auth/sign-in.ts';
 import {
   createMinionHandshake,
   encodeRequest,
@@ -17,7 +17,7 @@ import {
   unpackWire,
   type WireMap,
   type WireValue,
-} from '../../../minion-protocol/index.ts';
+} from '#minion-protocol';
 import { connectMinion, otherKey } from '../../helpers/connected-minion.ts';
 import { isHeard, refusedAs } from '../../helpers/genuine-minion.ts';
 import { startVectorMaster, type VectorMaster } from '../../helpers/vector-master.ts';

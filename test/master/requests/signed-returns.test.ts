@@ -1,6 +1,6 @@
 /** Returns that minions sign (`minion_sign_messages`), in the forms of all releases. */
 import test, { type ExecutionContext } from 'ava';
-import type { MasterOptions } from '../../../master/index.ts';
+import type { MasterOptions } from '#master';
 import {
   packLocal,
   packWire,
@@ -9,7 +9,7 @@ import {
   type SigningAlgorithm,
   type WireMap,
   type WireValue,
-} from '../../../minion-protocol/index.ts';
+} from '#minion-protocol';
 import { startVectorMaster, type VectorMaster } from '../../helpers/vector-master.ts';
 import { altered, freshNonce, loadOf, openReply, recorded } from '../../helpers/vector-requests.ts';
 import { keys, pem } from '../../helpers/vectors.ts';

@@ -4,8 +4,8 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import test, { type ExecutionContext } from 'ava';
-import { deny } from '../../../acl/index.ts';
-import type { PillarRequest } from '../../../master/index.ts';
+import { deny } from '#acl';
+import type { PillarRequest } from '#master';
 import {
   isEncryptionAlgorithm,
   isSigningAlgorithm,
@@ -19,7 +19,7 @@ import {
   type WireMap,
   type WireValue,
   wireBytes,
-} from '../../../minion-protocol/index.ts';
+} from '#minion-protocol';
 import { layOut } from '../../helpers/file-tree.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { startVectorMaster, type VectorMaster } from '../../helpers/vector-master.ts';

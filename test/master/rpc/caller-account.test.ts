@@ -5,7 +5,7 @@ import { request as httpRequest } from 'node:http';
 import { userInfo } from 'node:os';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { connectMaster } from '../../../client/index.ts';
+import { connectMaster } from '#client';
 import { testWhere } from '../../helpers/needs.ts';
 import { directories, startVectorMaster } from '../../helpers/vector-master.ts';
 

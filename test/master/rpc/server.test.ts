@@ -15,16 +15,16 @@ import path from 'node:path';
 import { isMainThread } from 'node:worker_threads';
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
-import { connectMaster } from '../../../client/index.ts';
+import { connectMaster } from '#client';
+import { createMaster, type Master, resolveMasterConfig } from '#master';
 import {
   fromJson,
   markedJson,
   readMarkedJson,
   writeMarkedJson,
-} from '../../../master/arguments/arguments.ts';
-import { createMaster, type Master, resolveMasterConfig } from '../../../master/index.ts';
-import { WireDateTime, WireExtension, type WireValue } from '../../../minion-protocol/index.ts';
-import { readJsonInSteps, StepScheduler } from '../../../runtime/index.ts';
+} from '#master/arguments/arguments.ts';
+import { WireDateTime, WireExtension, type WireValue } from '#minion-protocol';
+import { readJsonInSteps, StepScheduler } from '#runtime';
 import { until, within } from '../../helpers/deadline.ts';
 import { tries } from '../../helpers/effort.ts';
 import { layMasterKey } from '../../helpers/rsa-keys.ts';

@@ -5,8 +5,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import test, { type ExecutionContext } from 'ava';
-import { ConfigError, resolveMasterConfig } from '../../../master/index.ts';
-import type { WireMap } from '../../../minion-protocol/index.ts';
+import { ConfigError, resolveMasterConfig } from '#master';
+import type { WireMap } from '#minion-protocol';
 import { startVectorMaster } from '../../helpers/vector-master.ts';
 
 type Answer = (request: IncomingMessage, response: ServerResponse) => void;

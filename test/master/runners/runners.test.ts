@@ -5,7 +5,6 @@ import { userInfo } from 'node:os';
 import path from 'node:path';
 import { Writable } from 'node:stream';
 import test, { type ExecutionContext } from 'ava';
-import { saltRunners, saltWheels } from '../../../master/functions/not-served.ts';
 import {
   createLogger,
   createMemoryFiles,
@@ -15,8 +14,9 @@ import {
   MasterError,
   openFileRoots,
   resolveMasterConfig,
-} from '../../../master/index.ts';
-import { isWireMap, type WireMap, type WireValue } from '../../../minion-protocol/index.ts';
+} from '#master';
+import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
+import { saltRunners, saltWheels } from '#salt/runners/not-served.ts';
 import { layOut } from '../../helpers/file-tree.ts';
 import { startFleet } from '../../helpers/fleet.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';

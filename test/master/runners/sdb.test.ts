@@ -3,9 +3,9 @@
 import { symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test from 'ava';
-import { EnvironmentDriver } from '../../../master/functions/sdb-drivers.ts';
-import { ConfigError, loadMasterConfig, type Master } from '../../../master/index.ts';
-import type { WireValue } from '../../../minion-protocol/index.ts';
+import { ConfigError, loadMasterConfig, type Master } from '#master';
+import type { WireValue } from '#minion-protocol';
+import { EnvironmentDriver } from '#salt/runners/sdb-drivers.ts';
 import { layOut } from '../../helpers/file-tree.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { startVectorMaster } from '../../helpers/vector-master.ts';

@@ -1,18 +1,18 @@
 /** Runners that ask minions or keep something, and what is said of those that are not served. */
 import { readFileSync } from 'node:fs';
 import test from 'ava';
-import { askRunners } from '../../../master/functions/ask-runners.ts';
-import { CacheBanks } from '../../../master/functions/cache-banks.ts';
+import type { Master } from '#master';
+import type { WireValue } from '#minion-protocol';
+import { askRunners } from '#salt/runners/ask-runners.ts';
+import { CacheBanks } from '#salt/runners/cache-banks.ts';
 import {
   insteadOfRunner,
   insteadOfWheel,
   saltRunners,
   saltWheels,
-} from '../../../master/functions/not-served.ts';
-import { Queues } from '../../../master/functions/queues.ts';
-import type { Master } from '../../../master/index.ts';
-import type { WireValue } from '../../../minion-protocol/index.ts';
-import { createMemoryStore, type Store } from '../../../store/index.ts';
+} from '#salt/runners/not-served.ts';
+import { Queues } from '#salt/runners/queues.ts';
+import { createMemoryStore, type Store } from '#store';
 import { startFleet } from '../../helpers/fleet.ts';
 import { startVectorMaster } from '../../helpers/vector-master.ts';
 

@@ -3,18 +3,13 @@
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import test, { type ExecutionContext } from 'ava';
-import { readSchedule } from '../../../master/config/index.ts';
-import { Schedule } from '../../../master/functions/schedule.ts';
-import { isAllowed, nextTime } from '../../../master/functions/schedule-times.ts';
-import {
-  createLogger,
-  createMaster,
-  type Master,
-  type MasterEvent,
-} from '../../../master/index.ts';
-import type { WireMap } from '../../../minion-protocol/index.ts';
-import { Closers } from '../../../runtime/index.ts';
-import { createMemoryStore, type Store } from '../../../store/index.ts';
+import { readSchedule } from '#config';
+import { createLogger, createMaster, type Master, type MasterEvent } from '#master';
+import type { WireMap } from '#minion-protocol';
+import { Closers } from '#runtime';
+import { Schedule } from '#salt/schedule/schedule.ts';
+import { isAllowed, nextTime } from '#salt/schedule/schedule-times.ts';
+import { createMemoryStore, type Store } from '#store';
 import { startFleet } from '../../helpers/fleet.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 

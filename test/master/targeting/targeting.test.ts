@@ -3,23 +3,23 @@ import path from 'node:path';
 import { Writable } from 'node:stream';
 import test from 'ava';
 import pino from 'pino';
-import type { TargetPlan } from '../../../master/api/jobs.ts';
-import { createSeal } from '../../../master/auth/session-keys.ts';
-import { MasterError } from '../../../master/index.ts';
+import { MasterError } from '#master';
+import type { TargetPlan } from '#master/api/jobs.ts';
+import { createSeal } from '#master/auth/session-keys.ts';
 import {
   KnownFacts,
   type KnownFactsOptions,
   SharedNames,
   takeOverFacts,
-} from '../../../master/jobs/minion-facts.ts';
+} from '#master/jobs/minion-facts.ts';
 import {
   everyone,
   SlowPatternRunner,
   TargetResolver,
   type TargetResolverOptions,
-} from '../../../master/jobs/targets.ts';
-import { factsOf, type MinionFacts, type WireMap } from '../../../minion-protocol/index.ts';
-import { createMemoryStore, type Store } from '../../../store/index.ts';
+} from '#master/jobs/targets.ts';
+import { factsOf, type MinionFacts, type WireMap } from '#minion-protocol';
+import { createMemoryStore, type Store } from '#store';
 import {
   candidateOf,
   targetCases,

@@ -16,8 +16,8 @@ import {
   type TargetType,
   type WireMap,
   type WireValue,
-} from '../../../minion-protocol/index.ts';
-import { isMinionTargeted } from '../../../minion-protocol/minion/minion.ts';
+} from '#minion-protocol';
+import { isMinionTargeted } from '#minion-protocol/minion/minion.ts';
 import { tries } from '../../helpers/effort.ts';
 import {
   candidateOf,

@@ -1,0 +1,47 @@
+// Checks which room imports which. A room is a top-level folder of source code. Other rooms import
+// it by `#room`, which is its index.ts, and never by a path. Exits with status 1 on a violation.
+import { readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+/** The rooms that each room may import. `#room/*` permits single files of a room. */
+const rooms = {
+  runtime: [],
+  acl: ['runtime'],
+  template: ['runtime'],
+  'minion-protocol': ['runtime', 'template/python/*'],
+  store: ['runtime'],
+  config: ['acl', 'minion-protocol', 'runtime'],
+  master: ['acl', 'config', 'minion-protocol', 'runtime', 'store'],
+  salt: ['acl', 'config', 'master', 'minion-protocol', 'runtime', 'store', 'template'],
+  cluster: ['config', 'master', 'minion-protocol', 'runtime', 'store'],
+  'heat-bridge': ['acl', 'config', 'master', 'minion-protocol', 'runtime'],
+  guests: ['acl', 'config', 'heat-bridge', 'master', 'minion-protocol', 'runtime'],
+  'salt-api': ['acl', 'config', 'master', 'minion-protocol', 'runtime'],
+  client: ['config', 'master', 'minion-protocol', 'runtime', 'store'],
+};
+const libraries = Object.keys(rooms);
+rooms.server = libraries;
+rooms.cli = [...libraries, 'server', 'template/python/*'];
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const specifier = /\b(?:from|import)\s*\(?\s*'([#.][^']*)'/g;
+const problems = [];
+for (const [room, allowed] of Object.entries(rooms)) {
+  const names = readdirSync(path.join(root, room), { recursive: true });
+  for (const name of names.filter((it) => it.endsWith('.ts'))) {
+    const file = path.join(room, name);
+    const text = readFileSync(path.join(root, file), 'utf8');
+    for (const [, target = ''] of text.matchAll(specifier)) {
+      const leaves =
+        target.startsWith('.') && path.join(path.dirname(file), target).split('/')[0] !== room;
+      const to = target.slice(1);
+      const isAllowed =
+        target.startsWith('.') ||
+        allowed.some((it) => (it.endsWith('*') ? to.startsWith(it.slice(0, -1)) : to === it));
+      if (leaves || !isAllowed) problems.push(`${file}: must not import ${target}`);
+    }
+  }
+}
+for (const problem of problems) process.stderr.write(`${problem}\n`);
+process.exitCode = problems.length === 0 ? 0 : 1;
