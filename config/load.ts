@@ -74,10 +74,9 @@ export async function loadMasterConfig(directory: string): Promise<LoadedConfig>
   return { config, warnings, files };
 }
 
-/** What a name at the top of a file means to this master. */
-export function optionStatus(name: string): 'served' | 'not-served' | 'not-needed' | 'unknown' {
-  if (servedNames.has(name)) return 'served';
-  return findUnserved(name)?.kind ?? 'unknown';
+/** Whether an option at the top of a file is served. */
+export function isServedOption(name: string): boolean {
+  return servedNames.has(name);
 }
 
 /** All options that a master of Salt's has, served or not. */

@@ -1,6 +1,5 @@
 import { hostname } from 'node:os';
 import path from 'node:path';
-import type { LogLevel } from '#master/api/index.ts';
 import {
   compileSearchPattern,
   type Nodegroups,
@@ -15,6 +14,7 @@ import { fileserverBackends } from './fileserver-backend.ts';
 import { gitLimitDefaults, gitLimits, gitOptionRows } from './git-options.ts';
 import { httpApi } from './http-api-options.ts';
 import { httpQueryDefaults, httpQueryOptions } from './http-query-options.ts';
+import { logLevels } from './log-level.ts';
 import { mergeStrategies } from './merge-strategies.ts';
 import {
   absolutePath,
@@ -373,19 +373,6 @@ export function namesOf<T extends object>(table: OptionTable<T>): string[] {
 const megabytes100 = 100_000_000;
 const mebibyte = 1_048_576;
 const many = 1_000_000_000;
-
-const logLevels: readonly LogLevel[] = [
-  'all',
-  'garbage',
-  'trace',
-  'debug',
-  'profile',
-  'info',
-  'warning',
-  'error',
-  'critical',
-  'quiet',
-];
 
 /** Attributes of a log record, as `%(name)s` [logging.LogRecord, salt/_logging/impl.py]. */
 const textAttributes =

@@ -5,7 +5,6 @@
  */
 
 import type { PolicyRule } from '#acl';
-import type { LogLevel, Reaction } from '#master/api/index.ts';
 import type { Nodegroups, WireMap } from '#minion-protocol';
 import type { ClusterOptions } from './cluster-options.ts';
 import type { EventExport } from './event-export.ts';
@@ -14,8 +13,10 @@ import type { BackendName } from './fileserver-backend.ts';
 import type { GitLimits, GitOptions } from './git-options.ts';
 import type { HttpApiOptions } from './http-api-options.ts';
 import type { HttpQueryOptions } from './http-query-options.ts';
+import type { LogLevel } from './log-level.ts';
 import type { MergeStrategy } from './merge-strategies.ts';
 import type { Permissions } from './permissions.ts';
+import type { Reaction } from './reaction.ts';
 import type { RelayOptions } from './relay-options.ts';
 import type { SdbProfile } from './sdb-profiles.ts';
 

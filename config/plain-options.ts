@@ -1,7 +1,7 @@
 /** Options as a program passes them to `createMaster`: camelCase, with units in the names. */
 
-import type { LogLevel } from '#master/api/index.ts';
 import { ConfigError } from './config-error.ts';
+import type { LogLevel } from './log-level.ts';
 import type { AclOptions, EauthOptions, Limits, MasterConfig, MasterOptions } from './options.ts';
 import { checkOptions } from './resolve.ts';
 

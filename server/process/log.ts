@@ -3,12 +3,8 @@ import { createRequire } from 'node:module';
 import path from 'node:path';
 import type { DestinationStream, Logger } from 'pino';
 import type { OutputStream } from '#cli/context.ts';
-import {
-  createRootLog,
-  createLogger as createRootLogger,
-  type LogLevel,
-  type MasterConfig,
-} from '#master';
+import type { LogLevel } from '#config';
+import { createRootLog, createLogger as createRootLogger, type MasterConfig } from '#master';
 import { type Account, createOwnedDirectory } from './account.ts';
 import { TextLog } from './log-text.ts';
 

@@ -15,7 +15,8 @@ import {
   wrapText,
 } from '#cli/output/outputters.ts';
 import { terminalColors } from '#cli/terminal.ts';
-import { fromJson, type LogLevel, type MasterOptions, resolveMasterConfig } from '#master';
+import type { LogLevel } from '#config';
+import { fromJson, type MasterOptions, resolveMasterConfig } from '#master';
 import { WireDateTime, WireExtension, type WireValue } from '#minion-protocol';
 import { createLogger, LogFile, type MasterLog, openMasterLog } from '#server/process/log.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';

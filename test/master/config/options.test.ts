@@ -767,37 +767,6 @@ test('a program is told by the name where its reaction is wrong', (t) => {
   t.throws(() => resolveMasterConfig({ reactions: [twice, twice] }), { instanceOf: ConfigError });
 });
 
-test('a file that uses a former field of reactions is told the new one', async (t) => {
-  for (const [former, current] of [
-    ['at_once', 'max_concurrent'],
-    ['once_per', 'throttle'],
-    ['once_by', 'throttle_key'],
-  ] as const) {
-    const written = writtenReactions.replace(`${current}:`, `${former}:`);
-    const directory = configDirectory(t, { master: written });
-    await t.throwsAsync(loadMasterConfig(directory), {
-      code: 'ERR_OPTION_RENAMED',
-      message: new RegExp(`:1[3-5]: .*${former}: this was renamed: write ${current}$`),
-    });
-  }
-});
-
-test('a program that uses a former option of reactions is told the new one', (t) => {
-  const action = { run: { fun: 'test.ping', target: '*' } };
-  for (const [former, current] of [
-    ['atOnce', 'maxConcurrent'],
-    ['oncePer', 'throttleSeconds'],
-    ['onceBy', 'throttleKey'],
-    ['timeout', 'timeoutSeconds'],
-  ] as const) {
-    const old = { ...reaction('old', { on: 'a/b', do: action }), [former]: 1 };
-    t.throws(() => resolveMasterConfig({ reactions: [old] }), {
-      code: 'ERR_OPTION_RENAMED',
-      message: new RegExp(`${former}: this was renamed: write ${current}$`),
-    });
-  }
-});
-
 test('YAML 1.1 reads the key on as true, which is why it is taken for on', (t) => {
   t.deepEqual([...parseConfigFile('on: 1', 'f').keys()], ['true']);
 });
