@@ -496,6 +496,18 @@ export const notServed: readonly AdviceGroup[] = [
       log_granular_levels: {},
     },
   },
+  {
+    advice: 'log lines are JSON of pino; read them with pino-pretty',
+    isDetail: true,
+    options: {
+      log_fmt_console: '[%(levelname)-8s] %(message)s',
+      log_fmt_logfile:
+        '%(asctime)s,%(msecs)03d [%(name)-17s:%(lineno)-4d][%(levelname)-8s][%(process)d] %(message)s',
+      log_fmt_jid: '[JID: %(jid)s]',
+      log_datefmt: '%H:%M:%S',
+      log_datefmt_logfile: '%Y-%m-%d %H:%M:%S',
+    },
+  },
   // Rotation of the log.
   {
     advice: 'let logrotate move the file and send SIGUSR1',

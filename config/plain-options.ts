@@ -43,13 +43,7 @@ type ReplacedName =
   | 'confFile'
   | 'extPillar'
   | 'keepJobs'
-  | 'logDatefmt'
-  | 'logDatefmtLogfile'
   | 'logFile'
-  | 'logFmtConsole'
-  | 'logFmtJid'
-  | 'logFmtLogfile'
-  | 'logFormat'
   | 'logLevelLogfile'
   | 'pidfile'
   | 'restCherrypy'
@@ -61,13 +55,7 @@ const replacements: Readonly<Record<ReplacedName, string>> = {
   confFile: 'pass what loadSaltConfig gives as config',
   extPillar: 'pass sources of pillar, such as extPillarHttp makes',
   keepJobs: 'use keepJobsSeconds',
-  logDatefmt: 'use logger',
-  logDatefmtLogfile: 'use logger',
   logFile: 'use logger',
-  logFmtConsole: 'use logger',
-  logFmtJid: 'use logger',
-  logFmtLogfile: 'use logger',
-  logFormat: 'use logger',
   logLevelLogfile: 'use logger',
   pidfile: 'it is for saltbridge master; leave it out',
   restCherrypy: 'use api',

@@ -789,3 +789,13 @@ test('the start says which tags of the reactor nobody may emit', async (t) => {
   const deploys = `saltbridge:\n  acl: { signals: [{ tag: infra/* }, { tag: "deploy/\${minion.id}/done" }] }\n`;
   t.deepEqual(await unheard(t, deploys), []);
 });
+
+test('a log format of Salt is named in a warning, unless it is the default', async (t) => {
+  const master = "log_fmt_console: '%(message)s'\nlog_datefmt: '%H:%M:%S'\n";
+  const { warnings } = await loadMasterConfig(configDirectory(t, { master }));
+  t.deepEqual(
+    warnings.map(({ kind, key, line }) => [kind, key, line]),
+    [['not-served', 'log_fmt_console', 1]],
+  );
+  t.regex(warnings[0]?.message ?? '', /log_fmt_console is not served: log lines are JSON of pino/);
+});
