@@ -1,8 +1,10 @@
 import type { KeyObject } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import {
+  isFunctionName,
   isJid,
   isWireMap,
+  keywordNameOf,
   type MasterTransport,
   type OutgoingPublication,
   type PublicationLoad,
@@ -22,7 +24,6 @@ import {
   MasterError,
   type PublishRequest,
 } from '../api/index.ts';
-import { isFunctionName, keywordNameOf } from '../arguments/index.ts';
 import { type AuditEntry, type AuditTrail, auditOf, named } from '../audit/index.ts';
 import type { Auth, LastHeard, PublishKey } from '../auth/index.ts';
 import { type EventBus, tags } from '../events/index.ts';
