@@ -70,6 +70,7 @@ export {
   isPlainObject,
   isWireMap,
   loadLimits,
+  localField,
   type PayloadLimits,
   packLocal,
   packWire,
