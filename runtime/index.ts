@@ -15,7 +15,7 @@ export {
 } from '#minion-protocol/transport/connection-guard.ts';
 export { Budget, type BudgetLimits } from './budget.ts';
 export { Closers } from './closers.ts';
-export { SaltbridgeError } from './errors.ts';
+export { type ErrorEntry, SaltbridgeError } from './errors.ts';
 export { escapeMarkup } from './escape-markup.ts';
 export { FileReloader } from './file-reloader.ts';
 export {
@@ -71,7 +71,6 @@ export {
 export { readTextIfPresent, writeFileAtomically } from './private-file.ts';
 export { listenPrivately } from './private-socket.ts';
 export { RecentAnswers } from './recent-answers.ts';
-export { newNameOf, type RenameScope, renameProblem } from './renamed-names.ts';
 export { RepeatedWarnings } from './repeated-warnings.ts';
 export {
   nameOfType,
