@@ -161,7 +161,7 @@ export class Schedule {
 }
 
 /** Rows `schedule/<name>`. */
-const scheduleRow = defineRow({
+export const scheduleRow = defineRow({
   name: 'scheduled run',
   schema: Type.Object({
     /** When it was due last, milliseconds since 1970. */
