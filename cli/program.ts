@@ -1,70 +1,10 @@
 /** Creates the command line from the subcommands in `commands/`, and runs it. */
 import { stat } from 'node:fs/promises';
 import { Command, CommanderError } from 'commander';
-import { ConfigError } from '#master';
-import { describeSystemError, renameProblem } from '#runtime';
-import { addAclCommand } from './commands/acl.ts';
-import { addAuditCommand } from './commands/audit.ts';
-import { addBridgeCommand } from './commands/bridge.ts';
-import { addClusterCommand } from './commands/cluster.ts';
-import { addCompletionCommand } from './commands/completion.ts';
-import { addConfigCommand } from './commands/config.ts';
-import { addDemoCommand } from './commands/demo.ts';
-import { addEnrollCommand } from './commands/enroll.ts';
-import { addEventsCommand } from './commands/events.ts';
-import { addHeatCommand } from './commands/heat.ts';
-import { addJobsCommand } from './commands/jobs.ts';
-import { addKeyCommand } from './commands/key.ts';
-import { addLocalClientCommand } from './commands/localclient.ts';
-import { addManPagesCommand } from './commands/man-pages.ts';
-import { addMasterCommand } from './commands/master.ts';
-import { addMetadataAgentCommand } from './commands/metadata-agent.ts';
-import { addMinionCommand } from './commands/minion.ts';
-import { addDoctorCommand, addMigrateCommand } from './commands/ops.ts';
-import { addPillarCommand } from './commands/pillar.ts';
-import { addReactionsCommand } from './commands/reactions.ts';
-import { addSaltCommand } from './commands/salt.ts';
-import { addSaltCpCommand } from './commands/salt-cp.ts';
-import { addSaltKeyCommand } from './commands/salt-key.ts';
-import { addSaltRunCommand } from './commands/salt-run.ts';
-import { toSaltUsageError } from './commands/salt-usage.ts';
-import { addStatusCommand } from './commands/status.ts';
-import { addStoreCommand } from './commands/store.ts';
-import { addTokenCommand } from './commands/token.ts';
 import type { CommandContext } from './context.ts';
 import { commandHints, errorCodeOf, exitCodeOf, exitCodes } from './errors.ts';
+import { subcommands } from './subcommands.ts';
 import { escapeLine, escapeLines, printLine } from './terminal.ts';
-
-const addCommands: readonly ((program: Command, context: CommandContext) => void)[] = [
-  addMasterCommand,
-  addKeyCommand,
-  addEnrollCommand,
-  addSaltCommand,
-  addSaltCpCommand,
-  addSaltKeyCommand,
-  addSaltRunCommand,
-  addJobsCommand,
-  addEventsCommand,
-  addStatusCommand,
-  addStoreCommand,
-  addClusterCommand,
-  addAclCommand,
-  addPillarCommand,
-  addAuditCommand,
-  addTokenCommand,
-  addReactionsCommand,
-  addBridgeCommand,
-  addConfigCommand,
-  addHeatCommand,
-  addLocalClientCommand,
-  addMetadataAgentCommand,
-  addMigrateCommand,
-  addDoctorCommand,
-  addMinionCommand,
-  addCompletionCommand,
-  addDemoCommand,
-  addManPagesCommand,
-];
 
 /** Who asks for these wants to see where an error comes from. */
 const stackLevels: ReadonlySet<unknown> = new Set(['debug', 'trace', 'garbage', 'all']);
@@ -72,8 +12,12 @@ const stackLevels: ReadonlySet<unknown> = new Set(['debug', 'trace', 'garbage', 
 /** Columns: help is the same on every terminal. */
 const helpWidth = 80;
 
-/** The whole command line, ready to parse. */
-function createProgram(argv: readonly string[], context: CommandContext, version: string): Command {
+/** The command line, ready to parse. Of the commands, those that `argv` names are loaded. */
+async function createProgram(
+  argv: readonly string[],
+  context: CommandContext,
+  version: string,
+): Promise<Command> {
   const program = new Command('saltbridge')
     .description('A Salt-compatible master')
     .version(version)
@@ -84,24 +28,19 @@ function createProgram(argv: readonly string[], context: CommandContext, version
     .configureOutput({
       writeOut: (text) => context.stdout.write(text),
       writeErr: (text) => context.stderr.write(text),
-      outputError: (text, write) => {
-        const told = renamedFlagError(argv, text) ?? toSaltUsageError(argv[0] ?? '', text);
-        write(told ?? text);
-      },
       getOutHelpWidth: () => helpWidth,
       getErrHelpWidth: () => helpWidth,
     });
-  for (const addCommand of addCommands) addCommand(program, context);
+  const name = argv[0] === 'help' ? argv[1] : argv[0];
+  const called = subcommands.find((it) => it.name === name);
+  for (const subcommand of subcommands) {
+    const { isHidden = false, load, summary } = subcommand;
+    const command = program.command(subcommand.name, { hidden: isHidden }).description(summary);
+    if (subcommand !== called && called?.describesAll !== true) continue;
+    const define = await load();
+    define(command, context);
+  }
   return program;
-}
-
-/** The error about a flag that was renamed; `undefined` for any other error. */
-function renamedFlagError(argv: readonly string[], text: string): string | undefined {
-  const [, flag] = /^error: unknown option '(--[a-z-]+)/.exec(text) ?? [];
-  if (flag === undefined) return undefined;
-  const subcommands = [argv.slice(0, 1), argv.slice(0, 2)].map((names) => names.join(' '));
-  const [problem] = subcommands.flatMap((it) => renameProblem(it, flag) ?? []);
-  return problem === undefined ? undefined : `error: option '${flag}': ${problem}\n`;
 }
 
 /**
@@ -118,7 +57,7 @@ export async function runCommandLine(
   const setExitCode = (code: number): void => {
     exitCode = code;
   };
-  const program = createProgram(argv, { ...context, setExitCode }, version);
+  const program = await createProgram(argv, { ...context, setExitCode }, version);
   let isDebugging = false;
   program.hook('preAction', async (_, command) => {
     isDebugging = stackLevels.has(command.opts().logLevel);
@@ -139,7 +78,14 @@ async function requireConfigDirectory(command: Command): Promise<void> {
   const found = await stat(directory).catch(() => undefined);
   if (found?.isDirectory()) return;
   const problem = '-c names no directory, expected one with a file named master';
+  const { ConfigError } = await import('#config');
   throw new ConfigError('ERR_CONFIG_READ', { file: directory, line: 0, key: '' }, problem);
+}
+
+/** The number of mistakes that an error of a configuration lists, and 1 for other errors. */
+function problemCount(error: unknown): number {
+  const { problems } = Object(error);
+  return Array.isArray(problems) ? problems.length : 1;
 }
 
 async function reportError(
@@ -151,10 +97,11 @@ async function reportError(
   const code = errorCodeOf(error) ?? '';
   if (code === 'EPIPE') return exitCodes.ok;
   const known = exitCodeOf(code);
+  const { describeSystemError } = await import('#runtime');
   const ofSystem = describeSystemError(error);
   const message = ofSystem ?? (error instanceof Error ? error.message : String(error));
   const prefix = known === undefined && ofSystem === undefined ? 'unexpected error: ' : '';
-  const count = error instanceof ConfigError ? error.problems.length : 1;
+  const count = problemCount(error);
   const heading = count > 1 ? `${count} mistakes in the configuration:\n` : prefix;
   // What a configuration says is the operator's own, and may be told on several lines.
   const escapeMessage = known === exitCodes.configuration ? escapeLines : escapeLine;

@@ -2,6 +2,7 @@ import { Argument, type Command, type Option } from 'commander';
 import type { MasterApi } from '#master';
 import type { CommandContext } from '../context.ts';
 import { configOption } from '../options.ts';
+import { programOf } from '../program-of.ts';
 import { printLine } from '../terminal.ts';
 
 /** What may stand in a place of the command line. */
@@ -314,17 +315,16 @@ const completionLists: Readonly<
 const plainText = /^[\w.:@-]+$/;
 
 /** `saltbridge completion`. */
-export function addCompletionCommand(program: Command, context: CommandContext): void {
-  const completion = program
-    .command('completion')
-    .description('print a completion script for a shell');
+export function defineCompletion(command: Command, context: CommandContext): void {
   for (const [shell, write] of Object.entries(shells)) {
-    completion
+    command
       .command(shell)
       .description(`for ${shell}`)
-      .action(() => printLine(context.stdout, write(describeCommand(program)).trimEnd()));
+      .action(() =>
+        printLine(context.stdout, write(describeCommand(programOf(command))).trimEnd()),
+      );
   }
-  completion
+  command
     .command('list', { hidden: true })
     .addArgument(new Argument('<what>').choices(Object.keys(completionLists)))
     .addOption(configOption())

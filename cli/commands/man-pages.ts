@@ -4,20 +4,17 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { Command } from 'commander';
 import type { CommandContext } from '../context.ts';
+import { programOf } from '../program-of.ts';
 import { printLine } from '../terminal.ts';
 
 /** `saltbridge man-pages DIR`, for whoever packs it: not listed in the help. */
-export function addManPagesCommand(program: Command, context: CommandContext): void {
-  program
-    .command('man-pages', { hidden: true })
-    .description('write man pages of all commands')
-    .argument('<dir>', 'directory, which is made')
-    .action(async (directory: string) => {
-      await mkdir(directory, { recursive: true });
-      const pages = pagesOf(program, []);
-      for (const { name, text } of pages) await writeFile(path.join(directory, name), text);
-      await printLine(context.stdout, `${pages.length} pages in ${directory}`);
-    });
+export function defineManPages(command: Command, context: CommandContext): void {
+  command.argument('<dir>', 'directory, which is made').action(async (directory: string) => {
+    await mkdir(directory, { recursive: true });
+    const pages = pagesOf(programOf(command), []);
+    for (const { name, text } of pages) await writeFile(path.join(directory, name), text);
+    await printLine(context.stdout, `${pages.length} pages in ${directory}`);
+  });
 }
 
 interface ManPage {

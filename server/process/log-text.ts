@@ -1,7 +1,6 @@
 /** Log lines as text in the form of Salt's [salt/_logging/impl.py], made from lines of JSON. */
 
 import type { DestinationStream } from 'pino';
-import { escapeName } from '#cli/terminal.ts';
 import { formatPercent } from '#template/python/format.ts';
 import { UsageMeter } from '#template/python/limits.ts';
 import { strftime } from '#template/python/strftime.ts';
@@ -80,6 +79,22 @@ function formatLine(record: LogRecord, form: LineForm): string {
   if (err?.stack === undefined || err.code !== undefined) return line;
   const trace = err.stack.split('\n').slice(1);
   return [line, ...trace.map((at) => `  ${escapeName(at.trim())}`)].join('\n');
+}
+
+/** Controls, line separators, and marks that turn the direction of writing. */
+const unsafe = /[\p{Cc}\u2028-\u202e\u2066-\u2069]/gu;
+
+/** Text that stays on its line and shows what it holds. */
+function escapeName(text: string): string {
+  return text.replace(unsafe, (character) => {
+    const code = character.charCodeAt(0);
+    if (character === '\t') return '\\t';
+    if (character === '\n') return '\\n';
+    if (character === '\x1b') return '?';
+    return code > 0xff
+      ? `\\u${code.toString(16).padStart(4, '0')}`
+      : `\\x${code.toString(16).padStart(2, '0')}`;
+  });
 }
 
 /** A text on one line: quoted where it has blanks. */

@@ -1,8 +1,8 @@
 import { closeSync, existsSync, fchownSync, openSync, writeSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
+import type { Writable } from 'node:stream';
 import type { DestinationStream, Logger } from 'pino';
-import type { OutputStream } from '#cli/context.ts';
 import {
   createRootLog,
   createLogger as createRootLogger,
@@ -57,15 +57,18 @@ export class LogFile {
   }
 }
 
+/** A stream for the log that may be a terminal. */
+export type LogStream = Writable & { readonly isTTY?: boolean };
+
 /** The root logger of a process: one JSON object a line, or lines for people on a terminal. */
-export function createLogger(level: LogLevel, stderr: OutputStream): Logger {
+export function createLogger(level: LogLevel, stderr: LogStream): Logger {
   return createRootLogger(level, logDestination(stderr));
 }
 
 /** Where a master's lines go. */
 export interface MasterLogOptions {
   /** `undefined`: to the log file alone. */
-  readonly stderr: OutputStream | undefined;
+  readonly stderr: LogStream | undefined;
   /** `-l`, which goes before `log_level`. */
   readonly level: LogLevel | undefined;
   /** Whom a new log file belongs to. */
@@ -156,7 +159,7 @@ function tryToOpenLogFile(
 }
 
 /** Text where it is asked for; else JSON, or lines for people on a terminal. */
-function consoleOf(stderr: OutputStream, config: LogOptions): DestinationStream {
+function consoleOf(stderr: LogStream, config: LogOptions): DestinationStream {
   const { logFormat, logFmtConsole, logDatefmt } = config;
   return logFormat === 'text'
     ? formatted(stderr, config, logFmtConsole, logDatefmt)
@@ -172,7 +175,7 @@ function formatted(
   return logFormat === 'text' ? new TextLog(stream, { format, dateFormat, jidFormat }) : stream;
 }
 
-function logDestination(stderr: OutputStream): DestinationStream {
+function logDestination(stderr: LogStream): DestinationStream {
   if (stderr.isTTY !== true) return stderr;
   try {
     const pretty: typeof import('pino-pretty') = require('pino-pretty');

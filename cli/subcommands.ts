@@ -1,0 +1,163 @@
+import type { Command } from 'commander';
+import type { CommandContext } from './context.ts';
+
+/** Adds arguments, options and subcommands to a command, and what it does. */
+type DefineCommand = (command: Command, context: CommandContext) => void;
+
+/** A command of the program. Its module is loaded when it is called. */
+interface Subcommand {
+  readonly name: string;
+  readonly summary: string;
+  /** Whether the help leaves it out. */
+  readonly isHidden?: true;
+  /** Whether it describes all other commands, which are loaded for it. */
+  readonly describesAll?: true;
+  readonly load: () => Promise<DefineCommand>;
+}
+
+/** The commands of the program, in the order of the help. */
+export const subcommands: readonly Subcommand[] = [
+  {
+    name: 'master',
+    summary: 'run a master',
+    load: async () => (await import('./commands/master.ts')).defineMaster,
+  },
+  {
+    name: 'key',
+    summary: 'manage the keys of minions',
+    load: async () => (await import('./commands/key.ts')).defineKey,
+  },
+  {
+    name: 'enroll',
+    summary: 'make machines minions without an operator',
+    load: async () => (await import('./commands/enroll.ts')).defineEnroll,
+  },
+  {
+    name: 'salt',
+    summary: 'run a function on minions',
+    load: async () => (await import('./commands/salt.ts')).defineSalt,
+  },
+  {
+    name: 'salt-cp',
+    summary: 'copy files to minions',
+    load: async () => (await import('./commands/salt-cp.ts')).defineSaltCp,
+  },
+  {
+    name: 'salt-key',
+    summary: 'manage the keys of minions; the master need not run',
+    load: async () => (await import('./commands/salt-key.ts')).defineSaltKey,
+  },
+  {
+    name: 'salt-run',
+    summary: 'run a function on the master',
+    load: async () => (await import('./commands/salt-run.ts')).defineSaltRun,
+  },
+  {
+    name: 'jobs',
+    summary: 'show jobs and their returns',
+    load: async () => (await import('./commands/jobs.ts')).defineJobs,
+  },
+  {
+    name: 'events',
+    summary: 'print events of the event bus as they are fired',
+    load: async () => (await import('./commands/events.ts')).defineEvents,
+  },
+  {
+    name: 'status',
+    summary: 'show the state of the running master',
+    load: async () => (await import('./commands/status.ts')).defineStatus,
+  },
+  {
+    name: 'store',
+    summary: 'back up, restore, move and check the store',
+    load: async () => (await import('./commands/store.ts')).defineStore,
+  },
+  {
+    name: 'cluster',
+    summary: 'share a store between masters on several machines',
+    load: async () => (await import('./commands/cluster.ts')).defineCluster,
+  },
+  {
+    name: 'acl',
+    summary: 'inspect and reload the policy',
+    load: async () => (await import('./commands/acl.ts')).defineAcl,
+  },
+  {
+    name: 'pillar',
+    summary: 'render the pillar of a minion',
+    load: async () => (await import('./commands/pillar.ts')).definePillar,
+  },
+  {
+    name: 'audit',
+    summary: 'read and verify the audit log',
+    load: async () => (await import('./commands/audit.ts')).defineAudit,
+  },
+  {
+    name: 'token',
+    summary: 'list and revoke tokens of users',
+    load: async () => (await import('./commands/token.ts')).defineToken,
+  },
+  {
+    name: 'reactions',
+    summary: 'show reactions and their runs',
+    load: async () => (await import('./commands/reactions.ts')).defineReactions,
+  },
+  {
+    name: 'bridge',
+    summary: 'use the command catalog of the running master',
+    load: async () => (await import('./commands/bridge.ts')).defineBridge,
+  },
+  {
+    name: 'config',
+    summary: 'check or show the configuration of a master',
+    load: async () => (await import('./commands/config.ts')).defineConfig,
+  },
+  {
+    name: 'heat',
+    summary: 'compile Heat templates whose guests write values for each other',
+    load: async () => (await import('./commands/heat.ts')).defineHeat,
+  },
+  {
+    name: 'localclient',
+    summary: "serve Salt's own clients (LocalClient, salt) on this host",
+    load: async () => (await import('./commands/localclient.ts')).defineLocalClient,
+  },
+  {
+    name: 'metadata-agent',
+    summary: 'answer the metadata requests of instances beside their network',
+    load: async () => (await import('./commands/metadata-agent.ts')).defineMetadataAgent,
+  },
+  {
+    name: 'migrate',
+    summary: 'prepare the migration from salt-master',
+    load: async () => (await import('./commands/ops.ts')).defineMigrate,
+  },
+  {
+    name: 'doctor',
+    summary: 'check the configuration, files and machine of a master; changes nothing',
+    load: async () => (await import('./commands/ops.ts')).defineDoctor,
+  },
+  {
+    name: 'minion',
+    summary: 'run a small minion for experiments',
+    load: async () => (await import('./commands/minion.ts')).defineMinion,
+  },
+  {
+    name: 'completion',
+    summary: 'print a completion script for a shell',
+    describesAll: true,
+    load: async () => (await import('./commands/completion.ts')).defineCompletion,
+  },
+  {
+    name: 'demo',
+    summary: 'run a master and three minions with a job and a denied event; leaves no files',
+    load: async () => (await import('./commands/demo.ts')).defineDemo,
+  },
+  {
+    name: 'man-pages',
+    summary: 'write man pages of all commands',
+    isHidden: true,
+    describesAll: true,
+    load: async () => (await import('./commands/man-pages.ts')).defineManPages,
+  },
+];
