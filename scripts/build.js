@@ -1,17 +1,20 @@
-// Bundles the sources into dist/ for the package: `node scripts/build.js [--js]`. The folder is flat:
-// main.js (the command line), a file for each entry of the package, a file for each program that runs
-// in a worker thread or a child process, and the chunks that they share. dist/types has the
+// Bundles the sources into dist/, for the package only: `node scripts/build.js [--js]`. The folder is
+// flat: main.js (the command line), a file for each entry of the package, a file for each program that
+// runs in a worker thread or a child process, and the chunks that they share. dist/types has the
 // declarations; --js leaves them out.
-import { spawnSync } from 'node:child_process';
-import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import path from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
+import {
+  bundleDeclarations,
+  emitDeclarations,
+  modules,
+  root,
+  temporaryFolder,
+} from './declarations.ts';
 
-const root = fileURLToPath(new URL('..', import.meta.url));
-const output = path.join(root, 'dist');
 /** Dependencies of many small files, which take long to open one by one. */
-const bundledPackages = ['typebox', 'yaml'];
+export const bundledPackages = ['typebox', 'yaml'];
 const description = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8'));
 const rooms = new Set(
   Object.values(description.imports).map((target) => target.split('/')[1] ?? ''),
@@ -55,7 +58,10 @@ function faceOf(room) {
   const names = new Map();
   for (const [, list, file] of text.matchAll(/^export (?:type )?\{([^}]*)\} from '([^']+)';/gm)) {
     for (const [original, name] of bindings(list)) {
-      names.set(name, { file: file.startsWith('#') ? file : `#${room}/${file.slice(2)}`, original });
+      names.set(name, {
+        file: file.startsWith('#') ? file : `#${room}/${file.slice(2)}`,
+        original,
+      });
     }
   }
   return names;
@@ -107,8 +113,8 @@ const filesPlugin = {
   },
 };
 
-async function bundle() {
-  const entries = [...Object.values(description.exports).filter((it) => it.endsWith('.ts'))];
+async function bundle(output) {
+  const entries = modules.map(({ file }) => path.relative(root, file));
   const { dependencies, optionalDependencies, peerDependencies } = description;
   const packages = Object.keys({ ...dependencies, ...optionalDependencies, ...peerDependencies });
   const external = packages.filter((name) => !bundledPackages.includes(name));
@@ -133,10 +139,36 @@ async function bundle() {
     metafile: true,
     logLevel: 'warning',
   });
-  if (process.env.SALTBRIDGE_METAFILE) {
-    writeFileSync(process.env.SALTBRIDGE_METAFILE, JSON.stringify(metafile));
+  return metafile;
+}
+
+/** The licence of what is bundled, beside it. */
+function copyLicences(output) {
+  mkdirSync(path.join(output, 'licenses'));
+  for (const name of bundledPackages) {
+    const folder = path.join(root, 'node_modules', name);
+    const file = readdirSync(folder).find((it) => /^licen[cs]e/i.test(it));
+    if (file === undefined) throw new Error(`${name}: no licence file`);
+    copyFileSync(path.join(folder, file), path.join(output, 'licenses', name));
   }
 }
 
-rmSync(output, { recursive: true, force: true });
-await bundle();
+/** Builds the package's files into a folder, which must be named dist and lie beside package.json. */
+export async function buildPackage(output, { withTypes = true } = {}) {
+  rmSync(output, { recursive: true, force: true });
+  const metafile = await bundle(output);
+  copyLicences(output);
+  if (!withTypes) return metafile;
+  const emitted = temporaryFolder();
+  try {
+    emitDeclarations(emitted);
+    bundleDeclarations(emitted, path.join(output, 'types'));
+  } finally {
+    rmSync(emitted, { recursive: true, force: true });
+  }
+  return metafile;
+}
+
+if (import.meta.main) {
+  await buildPackage(path.join(root, 'dist'), { withTypes: !process.argv.includes('--js') });
+}
