@@ -1,9 +1,9 @@
 /** Creates the command line from the subcommands in `commands/`, and runs it. */
 import { stat } from 'node:fs/promises';
-import { Command, CommanderError } from 'commander';
+import { Command, CommanderError, Help } from 'commander';
 import type { CommandContext } from './context.ts';
 import { commandHints, errorCodeOf, exitCodeOf, exitCodes } from './errors.ts';
-import { subcommands } from './subcommands.ts';
+import { addSubcommands, usageOf } from './subcommands.ts';
 import { escapeLine, escapeLines, printLine } from './terminal.ts';
 
 /** Who asks for these wants to see where an error comes from. */
@@ -11,6 +11,14 @@ const stackLevels: ReadonlySet<unknown> = new Set(['debug', 'trace', 'garbage', 
 
 /** Columns: help is the same on every terminal. */
 const helpWidth = 80;
+
+/** A command in the list of the program, which has not loaded its options and arguments. */
+function subcommandTerm(command: Command): string {
+  const isOfProgram = command.parent?.parent === null;
+  if (!isOfProgram) return new Help().subcommandTerm(command);
+  const usage = usageOf(command.name());
+  return usage === undefined ? command.name() : `${command.name()} ${usage}`;
+}
 
 /** The command line, ready to parse. Of the commands, those that `argv` names are loaded. */
 async function createProgram(
@@ -31,15 +39,9 @@ async function createProgram(
       getOutHelpWidth: () => helpWidth,
       getErrHelpWidth: () => helpWidth,
     });
+  program.configureHelp({ subcommandTerm });
   const name = argv[0] === 'help' ? argv[1] : argv[0];
-  const called = subcommands.find((it) => it.name === name);
-  for (const subcommand of subcommands) {
-    const { isHidden = false, load, summary } = subcommand;
-    const command = program.command(subcommand.name, { hidden: isHidden }).description(summary);
-    if (subcommand !== called && called?.describesAll !== true) continue;
-    const define = await load();
-    define(command, context);
-  }
+  await addSubcommands(program, context, (it) => it === name);
   return program;
 }
 

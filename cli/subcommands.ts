@@ -1,8 +1,6 @@
 import type { Command } from 'commander';
 import type { CommandContext } from './context.ts';
-
-/** Adds arguments, options and subcommands to a command, and what it does. */
-type DefineCommand = (command: Command, context: CommandContext) => void;
+import type { DefineCommand } from './define-command.ts';
 
 /** A command of the program. Its module is loaded when it is called. */
 interface Subcommand {
@@ -10,15 +8,16 @@ interface Subcommand {
   readonly summary: string;
   /** Whether the help leaves it out. */
   readonly isHidden?: true;
-  /** Whether it describes all other commands, which are loaded for it. */
-  readonly describesAll?: true;
+  /** What the help of the program shows behind the name. */
+  readonly usage?: string;
   readonly load: () => Promise<DefineCommand>;
 }
 
 /** The commands of the program, in the order of the help. */
-export const subcommands: readonly Subcommand[] = [
+const subcommands: readonly Subcommand[] = [
   {
     name: 'master',
+    usage: '[options]',
     summary: 'run a master',
     load: async () => (await import('./commands/master.ts')).defineMaster,
   },
@@ -34,21 +33,25 @@ export const subcommands: readonly Subcommand[] = [
   },
   {
     name: 'salt',
+    usage: '[options] [tgt] [fun] [args...]',
     summary: 'run a function on minions',
     load: async () => (await import('./commands/salt.ts')).defineSalt,
   },
   {
     name: 'salt-cp',
+    usage: '[options] [tgt] [files...]',
     summary: 'copy files to minions',
     load: async () => (await import('./commands/salt-cp.ts')).defineSaltCp,
   },
   {
     name: 'salt-key',
+    usage: '[options]',
     summary: 'manage the keys of minions; the master need not run',
     load: async () => (await import('./commands/salt-key.ts')).defineSaltKey,
   },
   {
     name: 'salt-run',
+    usage: '[options] [fun] [args...]',
     summary: 'run a function on the master',
     load: async () => (await import('./commands/salt-run.ts')).defineSaltRun,
   },
@@ -59,11 +62,13 @@ export const subcommands: readonly Subcommand[] = [
   },
   {
     name: 'events',
+    usage: '[options] [pattern]',
     summary: 'print events of the event bus as they are fired',
     load: async () => (await import('./commands/events.ts')).defineEvents,
   },
   {
     name: 'status',
+    usage: '[options]',
     summary: 'show the state of the running master',
     load: async () => (await import('./commands/status.ts')).defineStatus,
   },
@@ -124,6 +129,7 @@ export const subcommands: readonly Subcommand[] = [
   },
   {
     name: 'metadata-agent',
+    usage: '[options]',
     summary: 'answer the metadata requests of instances beside their network',
     load: async () => (await import('./commands/metadata-agent.ts')).defineMetadataAgent,
   },
@@ -134,18 +140,19 @@ export const subcommands: readonly Subcommand[] = [
   },
   {
     name: 'doctor',
+    usage: '[options]',
     summary: 'check the configuration, files and machine of a master; changes nothing',
     load: async () => (await import('./commands/ops.ts')).defineDoctor,
   },
   {
     name: 'minion',
+    usage: '[options]',
     summary: 'run a small minion for experiments',
     load: async () => (await import('./commands/minion.ts')).defineMinion,
   },
   {
     name: 'completion',
     summary: 'print a completion script for a shell',
-    describesAll: true,
     load: async () => (await import('./commands/completion.ts')).defineCompletion,
   },
   {
@@ -157,7 +164,30 @@ export const subcommands: readonly Subcommand[] = [
     name: 'man-pages',
     summary: 'write man pages of all commands',
     isHidden: true,
-    describesAll: true,
     load: async () => (await import('./commands/man-pages.ts')).defineManPages,
   },
 ];
+
+/** The options and arguments of a command, for the help of the program. */
+export function usageOf(name: string): string | undefined {
+  return subcommands.find((it) => it.name === name)?.usage;
+}
+
+/** Adds the commands to a program, and loads those that `isCalled` selects. */
+export async function addSubcommands(
+  program: Command,
+  context: CommandContext,
+  isCalled: (name: string) => boolean,
+): Promise<void> {
+  const loadAll = async (): Promise<Command> => {
+    const complete = program.createCommand(program.name()).copyInheritedSettings(program);
+    await addSubcommands(complete.description(program.description()), context, () => true);
+    return complete;
+  };
+  for (const { name, summary, isHidden = false, load } of subcommands) {
+    const command = program.command(name, { hidden: isHidden }).description(summary);
+    if (!isCalled(name)) continue;
+    const define = await load();
+    define(command, context, loadAll);
+  }
+}

@@ -2,7 +2,8 @@
 // flat: main.js (the command line), a file for each entry of the package, a file for each program that
 // runs in a worker thread or a child process, and the chunks that they share. dist/types has the
 // declarations; --js leaves them out.
-import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { build } from 'esbuild';
 import {
@@ -158,6 +159,11 @@ export async function buildPackage(output, { withTypes = true } = {}) {
   rmSync(output, { recursive: true, force: true });
   const metafile = await bundle(output);
   copyLicences(output);
+  for (const shell of ['bash', 'zsh', 'fish']) {
+    const command = [path.join(output, 'main.js'), 'completion', shell];
+    const script = execFileSync(process.execPath, command, { cwd: root });
+    writeFileSync(path.join(output, `completion.${shell}`), script);
+  }
   if (!withTypes) return metafile;
   const emitted = temporaryFolder();
   try {

@@ -8,7 +8,10 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 const program = (name) => path.join(root, 'node_modules/.bin', name);
 
 const checks = [
-  { name: 'lint and format', command: [program('biome'), 'ci', '--colors=off', '--error-on-warnings', '.'] },
+  {
+    name: 'lint and format',
+    command: [program('biome'), 'ci', '--colors=off', '--error-on-warnings', '.'],
+  },
   { name: 'types', command: [program('tsc')] },
   { name: 'unused code', command: [program('knip')] },
   { name: 'imports between rooms', command: ['scripts/imports.js'] },
@@ -18,7 +21,10 @@ const checks = [
 /** Runs one check. @returns whether it passed */
 function run({ name, command }) {
   const started = performance.now();
-  const child = spawn(process.execPath, command, { cwd: root, env: { ...process.env, NO_COLOR: '1' } });
+  const child = spawn(process.execPath, command, {
+    cwd: root,
+    env: { ...process.env, NO_COLOR: '1' },
+  });
   const output = [];
   child.stdout.on('data', (bytes) => output.push(bytes));
   child.stderr.on('data', (bytes) => output.push(bytes));

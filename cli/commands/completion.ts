@@ -1,8 +1,10 @@
+import { fileURLToPath } from 'node:url';
 import { Argument, type Command, type Option } from 'commander';
 import type { MasterApi } from '#master';
+import { readTextIfPresent } from '#runtime';
 import type { CommandContext } from '../context.ts';
+import type { LoadAll } from '../define-command.ts';
 import { configOption } from '../options.ts';
-import { programOf } from '../program-of.ts';
 import { printLine } from '../terminal.ts';
 
 /** What may stand in a place of the command line. */
@@ -314,15 +316,26 @@ const completionLists: Readonly<
 /** Anybody may offer a key under an id: what a shell could take for more than text is left out. */
 const plainText = /^[\w.:@-]+$/;
 
+/** The script that scripts/build.js stored in the package; a checkout has none. */
+async function readStoredScript(shell: string): Promise<string | undefined> {
+  return readTextIfPresent(fileURLToPath(new URL(`./completion.${shell}`, import.meta.url)));
+}
+
 /** `saltbridge completion`. */
-export function defineCompletion(command: Command, context: CommandContext): void {
+export function defineCompletion(
+  command: Command,
+  context: CommandContext,
+  loadAll: LoadAll,
+): void {
   for (const [shell, write] of Object.entries(shells)) {
     command
       .command(shell)
       .description(`for ${shell}`)
-      .action(() =>
-        printLine(context.stdout, write(describeCommand(programOf(command))).trimEnd()),
-      );
+      .action(async () => {
+        const stored = await readStoredScript(shell);
+        const script = stored ?? write(describeCommand(await loadAll()));
+        await printLine(context.stdout, script.trimEnd());
+      });
   }
   command
     .command('list', { hidden: true })

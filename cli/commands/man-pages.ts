@@ -4,14 +4,14 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { Command } from 'commander';
 import type { CommandContext } from '../context.ts';
-import { programOf } from '../program-of.ts';
+import type { LoadAll } from '../define-command.ts';
 import { printLine } from '../terminal.ts';
 
 /** `saltbridge man-pages DIR`, for whoever packs it: not listed in the help. */
-export function defineManPages(command: Command, context: CommandContext): void {
+export function defineManPages(command: Command, context: CommandContext, loadAll: LoadAll): void {
   command.argument('<dir>', 'directory, which is made').action(async (directory: string) => {
     await mkdir(directory, { recursive: true });
-    const pages = pagesOf(programOf(command), []);
+    const pages = pagesOf(await loadAll(), []);
     for (const { name, text } of pages) await writeFile(path.join(directory, name), text);
     await printLine(context.stdout, `${pages.length} pages in ${directory}`);
   });
