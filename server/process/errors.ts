@@ -1,5 +1,4 @@
-import type { ErrorEntry } from '#master';
-import { SaltbridgeError } from '#runtime';
+import { type ErrorEntry, SaltbridgeError, SaltbridgeError } from '#runtime';
 
 type ProcessErrorCode = 'ERR_TENANT' | 'ERR_USER';
 

@@ -12,7 +12,8 @@ import {
 } from 'node:fs';
 import path from 'node:path';
 import type { Logger } from 'pino';
-import { type LogLevel, logConfigWarnings, type MasterConfig, resolveMasterConfig } from '#master';
+import type { LogLevel } from '#config';
+import { logConfigWarnings, type MasterConfig, resolveMasterConfig } from '#master';
 import {
   type Account,
   becomeAccount,
