@@ -1,4 +1,4 @@
-import { type ErrorEntry, SaltbridgeError, SaltbridgeError } from '#runtime';
+import { type ErrorEntry, SaltbridgeError } from '#runtime';
 
 type ProcessErrorCode = 'ERR_TENANT' | 'ERR_USER';
 
