@@ -6,8 +6,6 @@ import type { DefineCommand } from './define-command.ts';
 interface Subcommand {
   readonly name: string;
   readonly summary: string;
-  /** Whether the help leaves it out. */
-  readonly isHidden?: true;
   /** What the help of the program shows behind the name. */
   readonly usage?: string;
   readonly load: () => Promise<DefineCommand>;
@@ -160,12 +158,6 @@ const subcommands: readonly Subcommand[] = [
     summary: 'run a master and three minions with a job and a denied event; leaves no files',
     load: async () => (await import('./commands/demo.ts')).defineDemo,
   },
-  {
-    name: 'man-pages',
-    summary: 'write man pages of all commands',
-    isHidden: true,
-    load: async () => (await import('./commands/man-pages.ts')).defineManPages,
-  },
 ];
 
 /** The options and arguments of a command, for the help of the program. */
@@ -184,8 +176,8 @@ export async function addSubcommands(
     await addSubcommands(complete.description(program.description()), context, () => true);
     return complete;
   };
-  for (const { name, summary, isHidden = false, load } of subcommands) {
-    const command = program.command(name, { hidden: isHidden }).description(summary);
+  for (const { name, summary, load } of subcommands) {
+    const command = program.command(name).description(summary);
     if (!isCalled(name)) continue;
     const define = await load();
     define(command, context, loadAll);

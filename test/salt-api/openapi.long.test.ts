@@ -1,9 +1,9 @@
 /** What /openapi.json says is what is there, and what it says of bodies is what is taken. */
 
 import { Validator } from '@seriousme/openapi-schema-validator';
+import test from 'ava';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
-import { longTest } from '../helpers/needs.ts';
 import { type ApiAnswer, json, password, type RunningApi, startApi } from '../helpers/salt-api.ts';
 
 interface Operation {
@@ -49,53 +49,47 @@ const expected = [
   'post /rpc/events.subscribe',
 ];
 
-longTest(
-  'every path of the document is there, with its methods, and those of the contract are in it',
-  async (t) => {
-    const { ask } = await startApi(t, { minions: [] });
-    const document = (await ask({ path: '/openapi.json' })).json as Document;
-    t.is(document.openapi, '3.1.0');
-    const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
-      Object.entries(methods).map(([method, operation]) => ({ method, path, operation })),
+test('every path of the document is there, with its methods, and those of the contract are in it', async (t) => {
+  const { ask } = await startApi(t, { minions: [] });
+  const document = (await ask({ path: '/openapi.json' })).json as Document;
+  t.is(document.openapi, '3.1.0');
+  const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, operation]) => ({ method, path, operation })),
+  );
+  const names = operations.map(({ method, path }) => `${method} ${path}`);
+  for (const name of expected) t.true(names.includes(name), name);
+  for (const { method, path, operation } of operations) {
+    const real = path.replace('{path}', 'x').replace(/\{\w+\}/g, 'x');
+    // A stream would not end; without a token it does not begin.
+    const answer = await ask({ method: method.toUpperCase(), path: real });
+    t.false([404, 405].includes(answer.status), `${method} ${path}: ${answer.status}`);
+    const inPath = operation.parameters.filter((it) => it.in === 'path').map((it) => it.name);
+    t.deepEqual(
+      inPath,
+      [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name),
     );
-    const names = operations.map(({ method, path }) => `${method} ${path}`);
-    for (const name of expected) t.true(names.includes(name), name);
-    for (const { method, path, operation } of operations) {
-      const real = path.replace('{path}', 'x').replace(/\{\w+\}/g, 'x');
-      // A stream would not end; without a token it does not begin.
-      const answer = await ask({ method: method.toUpperCase(), path: real });
-      t.false([404, 405].includes(answer.status), `${method} ${path}: ${answer.status}`);
-      const inPath = operation.parameters.filter((it) => it.in === 'path').map((it) => it.name);
-      t.deepEqual(
-        inPath,
-        [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name),
-      );
-      t.true('default' in operation.responses);
-      const needsSession = operation.security.length > 0;
-      if (needsSession) t.is(answer.status, 401, `${method} ${path}`);
-    }
-  },
-);
+    t.true('default' in operation.responses);
+    const needsSession = operation.security.length > 0;
+    if (needsSession) t.is(answer.status, 401, `${method} ${path}`);
+  }
+});
 
-longTest(
-  'a path that a route does not describe is refused with the methods that are described',
-  async (t) => {
-    const { ask } = await startApi(t, { minions: [] });
-    const document = (await ask({ path: '/openapi.json' })).json as Document;
-    for (const [path, methods] of Object.entries(document.paths)) {
-      if (path.startsWith('/rpc/')) continue;
-      const real = path.replace('{path}', 'x').replace(/\{\w+\}/g, 'x');
-      const { headers } = await ask({ method: 'DELETE', path: real });
-      const allowed = String(headers.allow)
-        .split(', ')
-        .filter((method) => method !== 'HEAD')
-        .map((method) => method.toLowerCase());
-      t.deepEqual(allowed.sort(), Object.keys(methods).sort(), path);
-    }
-  },
-);
+test('a path that a route does not describe is refused with the methods that are described', async (t) => {
+  const { ask } = await startApi(t, { minions: [] });
+  const document = (await ask({ path: '/openapi.json' })).json as Document;
+  for (const [path, methods] of Object.entries(document.paths)) {
+    if (path.startsWith('/rpc/')) continue;
+    const real = path.replace('{path}', 'x').replace(/\{\w+\}/g, 'x');
+    const { headers } = await ask({ method: 'DELETE', path: real });
+    const allowed = String(headers.allow)
+      .split(', ')
+      .filter((method) => method !== 'HEAD')
+      .map((method) => method.toLowerCase());
+    t.deepEqual(allowed.sort(), Object.keys(methods).sort(), path);
+  }
+});
 
-longTest('the schema of commands is what refuses them', async (t) => {
+test('the schema of commands is what refuses them', async (t) => {
   const { ask, login, run } = await startApi(t, { minions: [] });
   const document = (await ask({ path: '/openapi.json' })).json as Document;
   const schema = document.paths['/']?.post?.requestBody?.content['application/json']?.schema ?? {};
@@ -128,40 +122,37 @@ longTest('the schema of commands is what refuses them', async (t) => {
   }
 });
 
-longTest(
-  'clients that are not served are not described, and plugins describe themselves',
-  async (t) => {
-    const body = Type.Object({ name: Type.String() });
-    const { ask } = await startApi(t, {
-      minions: [],
-      options: {
-        rootPrefix: '/salt',
-        clients: ['runner'],
-        plugins: [
-          {
-            prefix: '/bridge/v1',
-            register: (app) => {
-              app.post(
-                '/things/:id',
-                { config: { openapi: { summary: 'Makes a thing', access: 'token', body } } },
-                async () => ({}),
-              );
-            },
+test('clients that are not served are not described, and plugins describe themselves', async (t) => {
+  const body = Type.Object({ name: Type.String() });
+  const { ask } = await startApi(t, {
+    minions: [],
+    options: {
+      rootPrefix: '/salt',
+      clients: ['runner'],
+      plugins: [
+        {
+          prefix: '/bridge/v1',
+          register: (app) => {
+            app.post(
+              '/things/:id',
+              { config: { openapi: { summary: 'Makes a thing', access: 'token', body } } },
+              async () => ({}),
+            );
           },
-        ],
-      },
-    });
-    const answer = await ask({ path: '/salt/openapi.json', headers: json() });
-    const { paths } = answer.json as Document;
-    t.false(JSON.stringify(paths['/salt']).includes('local_batch'));
-    const operation = paths['/salt/bridge/v1/things/{id}']?.post;
-    t.is(operation?.summary, 'Makes a thing');
-    t.deepEqual(
-      operation?.requestBody?.content['application/json']?.schema,
-      JSON.parse(JSON.stringify(body)),
-    );
-  },
-);
+        },
+      ],
+    },
+  });
+  const answer = await ask({ path: '/salt/openapi.json', headers: json() });
+  const { paths } = answer.json as Document;
+  t.false(JSON.stringify(paths['/salt']).includes('local_batch'));
+  const operation = paths['/salt/bridge/v1/things/{id}']?.post;
+  t.is(operation?.summary, 'Makes a thing');
+  t.deepEqual(
+    operation?.requestBody?.content['application/json']?.schema,
+    JSON.parse(JSON.stringify(body)),
+  );
+});
 
 // /openapi.json is OpenAPI 3.1 by its own schema, and real answers are what it says.
 
@@ -241,7 +232,7 @@ for (const [name, options] of Object.entries({
   'without sessions and with a prefix': { rootPrefix: '/salt', enableSessions: false },
   'with few clients': { clients: ['runner'], statusPage: false },
 })) {
-  longTest(`the document is valid OpenAPI 3.1, ${name}`, async (t) => {
+  test(`the document is valid OpenAPI 3.1, ${name}`, async (t) => {
     const { ask } = await startApi(t, { minions: [], options });
     const path = `${'rootPrefix' in options ? options.rootPrefix : ''}/openapi.json`;
     const validator = new Validator();
@@ -252,12 +243,12 @@ for (const [name, options] of Object.entries({
   });
 }
 
-longTest('a document that is none is told as such', async (t) => {
+test('a document that is none is told as such', async (t) => {
   const { valid } = await new Validator().validate({ openapi: '3.1.0', info: {}, paths: {} });
   t.false(valid);
 });
 
-longTest('what each operation answers is what the document says of it', async (t) => {
+test('what each operation answers is what the document says of it', async (t) => {
   const api = await startApi(t, { minions: ['web1'] });
   const { paths } = await documentOf(api);
   const described = Object.entries(paths).flatMap(([path, methods]) =>
@@ -280,7 +271,7 @@ longTest('what each operation answers is what the document says of it', async (t
   }
 });
 
-longTest('who is refused is answered as the document says', async (t) => {
+test('who is refused is answered as the document says', async (t) => {
   const api = await startApi(t, { minions: [] });
   const { paths } = await documentOf(api);
   let refused = 0;

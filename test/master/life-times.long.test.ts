@@ -1,12 +1,13 @@
 /** Opening and closing: nothing is left behind, and a start that fails says why. */
+
 import { chmodSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import path from 'node:path';
+import test from 'ava';
 import { createMaster, type Master, resolveMasterConfig } from '#master';
 import { createMemoryTransport } from '#minion-protocol';
 import { createMemoryStore, openEmbeddedStore, type Store } from '#store';
 import { until, within } from '../helpers/deadline.ts';
-import { longSerialTest, longTest } from '../helpers/needs.ts';
 import { layMasterKey } from '../helpers/rsa-keys.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { directories, startVectorMaster } from '../helpers/vector-master.ts';
@@ -21,7 +22,7 @@ function memoryMaster(directory: string, store: Store = createMemoryStore()): Ma
   });
 }
 
-longTest('a master may be closed twice, before the start, and while it starts', async (t) => {
+test('a master may be closed twice, before the start, and while it starts', async (t) => {
   const directory = temporaryDirectory(t);
   const never = memoryMaster(directory);
   await never.close();
@@ -33,7 +34,7 @@ longTest('a master may be closed twice, before the start, and while it starts', 
   await memoryMaster(directory).close();
 });
 
-longTest('two masters do not share a local socket; the second closes what it opened', async (t) => {
+test('two masters do not share a local socket; the second closes what it opened', async (t) => {
   const directory = temporaryDirectory(t);
   const first = memoryMaster(directory);
   t.teardown(() => first.close());
@@ -53,7 +54,7 @@ longTest('two masters do not share a local socket; the second closes what it ope
   t.is((await first.status()).keys.accepted, 0);
 });
 
-longTest('a port that is taken is named, and everything is free again after it', async (t) => {
+test('a port that is taken is named, and everything is free again after it', async (t) => {
   const directory = temporaryDirectory(t);
   const taken = createServer().listen(0, '127.0.0.1');
   await new Promise((resolve) => taken.once('listening', resolve));
@@ -72,7 +73,7 @@ longTest('a port that is taken is named, and everything is free again after it',
   await next.close();
 });
 
-longTest('a store that another process holds is named', async (t) => {
+test('a store that another process holds is named', async (t) => {
   const directory = temporaryDirectory(t);
   const config = resolveMasterConfig(directories(directory));
   mkdirSync(config.stateDir, { recursive: true });
@@ -82,7 +83,7 @@ longTest('a store that another process holds is named', async (t) => {
   await t.throwsAsync(master.start(), { code: 'ERR_STORE_LOCKED' });
 });
 
-longTest('a key that cannot be read is named, and is not replaced', async (t) => {
+test('a key that cannot be read is named, and is not replaced', async (t) => {
   const directory = temporaryDirectory(t);
   const { pkiDir = '' } = directories(directory);
   mkdirSync(pkiDir, { recursive: true });
@@ -92,7 +93,7 @@ longTest('a key that cannot be read is named, and is not replaced', async (t) =>
   t.false(error?.message.includes('no key'));
 });
 
-longTest('a public key without its private half stops the start', async (t) => {
+test('a public key without its private half stops the start', async (t) => {
   const directory = temporaryDirectory(t);
   const { pkiDir = '' } = directories(directory);
   mkdirSync(pkiDir, { recursive: true });
@@ -104,7 +105,7 @@ longTest('a public key without its private half stops the start', async (t) => {
   t.deepEqual(readdirSync(pkiDir), ['master.pub']);
 });
 
-longTest('folders that everybody may write to are refused', async (t) => {
+test('folders that everybody may write to are refused', async (t) => {
   const directory = temporaryDirectory(t);
   const { stateDir = '' } = directories(directory);
   mkdirSync(stateDir, { recursive: true });
@@ -112,7 +113,7 @@ longTest('folders that everybody may write to are refused', async (t) => {
   await t.throwsAsync(memoryMaster(directory).start(), { message: /may be written by everybody/ });
 });
 
-longTest('closing ends the jobs and subscriptions that are under way', async (t) => {
+test('closing ends the jobs and subscriptions that are under way', async (t) => {
   const { master } = await startVectorMaster(t);
   const updates: string[] = [];
   const [follow, listen] = [
@@ -131,7 +132,7 @@ longTest('closing ends the jobs and subscriptions that are under way', async (t)
 });
 
 // Alone, because it counts what is open in the whole thread.
-longSerialTest('a hundred masters leave no handle and no file behind', async (t) => {
+test.serial('a hundred masters leave no handle and no file behind', async (t) => {
   const directory = temporaryDirectory(t);
   const store = createMemoryStore();
   await startAndClose(directory, createMemoryStore());

@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import test from 'ava';
 import { allow } from '#acl';
 import { createBridge } from '#heat-bridge';
-import { type Declare, longSerialTest, testWhere } from '../helpers/needs.ts';
+import { type Declare, testWhere } from '../helpers/needs.ts';
 import { findPythons } from '../helpers/pythons.ts';
 import { password, startApi } from '../helpers/salt-api.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
@@ -50,7 +50,7 @@ print(bridge.run('demo.echo', 'web*', params)['results'][0]['return'])
 `;
 
 for (const [index, { program: python3, version }] of pythons.entries()) {
-  const declare: Declare = index === 0 ? test : longSerialTest;
+  const declare: Declare = index === 0 ? test : test.serial;
   declare(
     `the wheel is the same each time, and calls a bridge from Python ${version}`,
     async (t) => {

@@ -1,9 +1,10 @@
 /** The campaign `cluster` in short, always with the same seed. */
+import test from 'ava';
 import { runClusterFaults } from '../campaigns/cluster.ts';
 import { hasNatsServer } from '../helpers/nats-server.ts';
-import { longTest, testWhere } from '../helpers/needs.ts';
+import { testWhere } from '../helpers/needs.ts';
 
-const clusterTest = testWhere(hasNatsServer, 'nats-server of Debian', longTest);
+const clusterTest = testWhere(hasNatsServer, 'nats-server of Debian', test);
 
 clusterTest(
   'what was acknowledged is at every master, whichever masters, servers and lines fail',

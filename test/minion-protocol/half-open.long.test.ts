@@ -1,11 +1,12 @@
 /** A crowd that holds connections open, on each transport. */
+
 import { execFile } from 'node:child_process';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { longSerialTest } from '../helpers/needs.ts';
+import test from 'ava';
 
 for (const transport of ['zeromq', 'tcp', 'ws']) {
-  longSerialTest(
+  test.serial(
     `of 2,000 half-open connections over ${transport} a thousand stay, in bounded memory, and others are served`,
     async (t) => {
       // In a process of its own: here the other test files share the memory.

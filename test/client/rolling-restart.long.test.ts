@@ -2,14 +2,13 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import type { ExecutionContext } from 'ava';
+import test, { type ExecutionContext } from 'ava';
 import { connectMaster } from '#client';
 import type { Minion, MinionFunction } from '#minion-protocol';
 import { createSaltApi, type SaltApi } from '#salt-api';
 import { freePort } from '../../bench/free-port.ts';
 import { type ClusterMaster, ClusterMasters } from '../helpers/cluster-masters.ts';
 import { until, within } from '../helpers/deadline.ts';
-import { longSerialTest } from '../helpers/needs.ts';
 
 const password = 'of-the-test';
 const names = ['a', 'b', 'c'] as const;
@@ -72,7 +71,7 @@ class Member {
   }
 }
 
-longSerialTest(
+test.serial(
   'a rolling restart of three drained members misses no job, and runs none twice',
   async (t) => {
     t.timeout(240_000);

@@ -1,6 +1,8 @@
 /** A member of a cluster is killed, over real NATS servers: others go on with what it did. */
+
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
+import test from 'ava';
 import { connectExtension, connectMaster } from '#client';
 import type { HandleInfo, OutboxEntry, PlanStarted, PlanUpdate } from '#heat-bridge';
 import { initCluster, joinCluster, type MasterConfig } from '#master';
@@ -9,13 +11,13 @@ import { until, within } from '../helpers/deadline.ts';
 import { collect } from '../helpers/fleet.ts';
 import { startKillable } from '../helpers/killable-master.ts';
 import { hasNatsServer } from '../helpers/nats-server.ts';
-import { longTest, testWhere } from '../helpers/needs.ts';
+import { testWhere } from '../helpers/needs.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { eventually } from '../interop/eventually.ts';
 import { startStandInHeat } from './deployments/stand-in-heat.ts';
 import { always, recorderFor } from './signals/recorder.ts';
 
-const clusterTest = testWhere(hasNatsServer, 'nats-server of Debian', longTest);
+const clusterTest = testWhere(hasNatsServer, 'nats-server of Debian', test);
 
 const catalog = `
 site.quick: { description: x, function: site.quick, reviewed: made for this test alone }

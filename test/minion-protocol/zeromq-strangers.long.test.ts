@@ -1,12 +1,11 @@
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import type { ExecutionContext } from 'ava';
+import test, { type ExecutionContext } from 'ava';
 import { dialZeromq } from '#minion-protocol/transport/zeromq-dialer.ts';
 import { until } from '../helpers/deadline.ts';
 import { effort } from '../helpers/effort.ts';
 import { allowedGrowth } from '../helpers/measured-process.ts';
-import { longTest } from '../helpers/needs.ts';
 import { connectRaw, HOST, type Master, startMaster } from '../helpers/zeromq-master.ts';
 import {
   frame,
@@ -66,20 +65,17 @@ const STRANGERS: ReadonlyArray<readonly [string, 'request' | 'publish', Uint8Arr
 ];
 
 for (const [title, port, pieces, reason] of STRANGERS) {
-  longTest(
-    `${title} at the ${port} port is closed and counted, and the next is served`,
-    async (t) => {
-      const master = await startMaster(t);
-      const stranger = await connectRaw(t, portOf(master, port));
-      stranger.write(...pieces);
-      await stranger.closed(title);
-      t.deepEqual(master.transport.refusals(), { [reason]: 1 });
-      await isServed(t, master);
-    },
-  );
+  test(`${title} at the ${port} port is closed and counted, and the next is served`, async (t) => {
+    const master = await startMaster(t);
+    const stranger = await connectRaw(t, portOf(master, port));
+    stranger.write(...pieces);
+    await stranger.closed(title);
+    t.deepEqual(master.transport.refusals(), { [reason]: 1 });
+    await isServed(t, master);
+  });
 }
 
-longTest('a thousand topics are taken, one more is not', async (t) => {
+test('a thousand topics are taken, one more is not', async (t) => {
   const master = await startMaster(t);
   const greedy = await connectRaw(t, master.publishPort);
   greedy.write(GREETING, READY_SUB, ...topics(0, 1000), ...topics(0, 1000));
@@ -90,7 +86,7 @@ longTest('a thousand topics are taken, one more is not', async (t) => {
   t.deepEqual(master.transport.subscribers(), []);
 });
 
-longTest('PING is answered by PONG with its context', async (t) => {
+test('PING is answered by PONG with its context', async (t) => {
   const master = await startMaster(t);
   const peer = await connectRaw(t, master.requestPort);
   peer.write(GREETING, READY_REQ, frame(4, hex('0450494e47 0010 c0ffee')));
@@ -99,7 +95,7 @@ longTest('PING is answered by PONG with its context', async (t) => {
   t.deepEqual(master.transport.refusals(), {});
 });
 
-longTest('one byte at a time is a request like any other', async (t) => {
+test('one byte at a time is a request like any other', async (t) => {
   const master = await startMaster(t);
   const slow = await connectRaw(t, master.requestPort);
   for (const byte of Buffer.concat([GREETING, READY_REQ, HELLO])) {
@@ -110,7 +106,7 @@ longTest('one byte at a time is a request like any other', async (t) => {
   t.deepEqual(master.transport.refusals(), {});
 });
 
-longTest('who does not read its answers is not read from either', async (t) => {
+test('who does not read its answers is not read from either', async (t) => {
   let asked = 0;
   const master = await startMaster(t, {}, async () => {
     asked += 1;
@@ -126,7 +122,7 @@ longTest('who does not read its answers is not read from either', async (t) => {
   t.true(asked <= 2 * 64 + 2, `${asked} requests`);
 });
 
-longTest('900 silent connections leave others served', async (t) => {
+test('900 silent connections leave others served', async (t) => {
   const master = await startMaster(t);
   const silent = Array.from({ length: 900 }, () => connectRaw(t, master.requestPort));
   await Promise.all(silent);
@@ -134,7 +130,7 @@ longTest('900 silent connections leave others served', async (t) => {
   t.deepEqual(master.transport.refusals(), {});
 });
 
-longTest('2,000 connections of every kind leave no memory behind', async (t) => {
+test('2,000 connections of every kind leave no memory behind', async (t) => {
   t.timeout(60_000 * effort);
   // In a process of its own: here the other test files share the memory.
   const storm = join(import.meta.dirname, '..', 'helpers', 'connection-storm.ts');

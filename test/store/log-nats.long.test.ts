@@ -13,13 +13,12 @@ import { type NatsServer, startNatsServers } from '../../bench/nats-cluster.ts';
 import { until } from '../helpers/deadline.ts';
 import { startOperatorServer } from '../helpers/nats-accounts.ts';
 import { hasNatsServer, startNatsServer } from '../helpers/nats-server.ts';
-import { longSerialTest, testWhere } from '../helpers/needs.ts';
+import { testWhere } from '../helpers/needs.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { directories } from '../helpers/vector-master.ts';
 import { contentOf } from '../store-suite/cluster.ts';
 
 const onServers = testWhere(hasNatsServer, 'nats-server of Debian', test.serial);
-const longOnServers = hasNatsServer ? longSerialTest : onServers;
 const secret = Buffer.alloc(32, 7);
 const refusedRights = { instanceOf: StoreError, code: 'ERR_CLUSTER_RIGHTS' } as const;
 
@@ -129,7 +128,7 @@ function writeOn(stores: readonly LogStore[]) {
   };
 }
 
-longOnServers('three servers, whose leader is killed and which are all restarted', async (t) => {
+onServers('three servers, whose leader is killed and which are all restarted', async (t) => {
   t.timeout(180_000);
   const { servers, open } = await start(t, 3);
   const stores = [await open('a', 0), await open('b', 1), await open('c', 2)];

@@ -3,7 +3,6 @@ import test from 'ava';
 import { gossip } from '../../examples/gossip/gossip.example.ts';
 import { guests } from '../../examples/guests/guests.example.ts';
 import { stepsOf, whereRunnable } from '../helpers/examples.ts';
-import { longSerialTest } from '../helpers/needs.ts';
 
 test('the examples name what they need, and where it comes from', (t) => {
   const needs = [...guests.needs(), ...gossip.needs()];
@@ -13,7 +12,7 @@ test('the examples name what they need, and where it comes from', (t) => {
   }
 });
 
-whereRunnable(guests, longSerialTest)(
+whereRunnable(guests, test.serial)(
   'each step of examples/guests shows what it should',
   async (t) => {
     t.timeout(300_000);
@@ -22,7 +21,7 @@ whereRunnable(guests, longSerialTest)(
   },
 );
 
-whereRunnable(gossip, longSerialTest)(
+whereRunnable(gossip, test.serial)(
   'twenty guests form one cluster by their peers alone',
   async (t) => {
     t.timeout(300_000);

@@ -1,10 +1,9 @@
 /** Several processes share a master: real processes, which are killed and stopped. */
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import type { ExecutionContext } from 'ava';
+import test, { type ExecutionContext } from 'ava';
 import { freePort } from '../../bench/free-port.ts';
 import { within } from '../helpers/deadline.ts';
-import { longSerialTest } from '../helpers/needs.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { Group, type GroupOptions, type Member, type MemberError, type Told } from './members.ts';
 
@@ -35,7 +34,7 @@ interface Update {
   readonly minion?: string;
 }
 
-longSerialTest(
+test.serial(
   'one of several processes holds the master, and all of them have its interface',
   async (t) => {
     const group = await start(t, 3, { minions: 2 });
@@ -56,7 +55,7 @@ longSerialTest(
   },
 );
 
-longSerialTest(
+test.serial(
   'a process with another option is refused, and the error names the option and no value',
   async (t) => {
     const group = await start(t, 1, { minions: 0 });
@@ -68,7 +67,7 @@ longSerialTest(
   },
 );
 
-longSerialTest(
+test.serial(
   'when the holder is killed another process takes over, and what was acknowledged is there',
   async (t) => {
     const group = await start(t, 3, { minions: 3 });
@@ -122,7 +121,7 @@ longSerialTest(
   },
 );
 
-longSerialTest(
+test.serial(
   'a run goes on when the holder is killed or leaves, and tells each return once',
   async (t) => {
     const jobMs = (fun: string): number => (fun === 'test.sleep' ? 6000 : 0);
@@ -155,24 +154,21 @@ longSerialTest(
   },
 );
 
-longSerialTest(
-  'a holder that is stopped is ended by another process, which takes over',
-  async (t) => {
-    const group = await start(t, 2, { minions: 1, takeoverAfter: 3 });
-    const former = holderOf(group);
-    const [sibling] = group.siblings;
-    if (sibling === undefined) throw new Error('no sibling');
-    former.stop();
-    const call = sibling.call('jobs.publish', { tgt: '*', fun: 'test.ping' });
-    const next = await group.nextHolder(former, 30_000);
-    t.true(former.hasEnded);
-    t.is(next, sibling);
-    const { jid } = (await call) as { readonly jid: string };
-    t.like(await next.call('jobs.show', jid), { jid });
-  },
-);
+test.serial('a holder that is stopped is ended by another process, which takes over', async (t) => {
+  const group = await start(t, 2, { minions: 1, takeoverAfter: 3 });
+  const former = holderOf(group);
+  const [sibling] = group.siblings;
+  if (sibling === undefined) throw new Error('no sibling');
+  former.stop();
+  const call = sibling.call('jobs.publish', { tgt: '*', fun: 'test.ping' });
+  const next = await group.nextHolder(former, 30_000);
+  t.true(former.hasEnded);
+  t.is(next, sibling);
+  const { jid } = (await call) as { readonly jid: string };
+  t.like(await next.call('jobs.show', jid), { jid });
+});
 
-longSerialTest(
+test.serial(
   'a process that was replaced writes nothing more and holds the master no longer',
   async (t) => {
     const own = { holder_wait: 5 };
@@ -202,7 +198,7 @@ longSerialTest(
   },
 );
 
-longSerialTest(
+test.serial(
   'where a holder that hangs cannot be ended nobody takes over, and calls say what to do',
   async (t) => {
     const group = await start(t, 2, { minions: 1, takeoverAfter: 2 });
@@ -229,7 +225,7 @@ longSerialTest(
   },
 );
 
-longSerialTest(
+test.serial(
   'a run of the bridge goes on with the next holder, and publishes its job once',
   async (t) => {
     const jobMs = (fun: string): number => (fun === 'site.held' ? 5000 : 0);

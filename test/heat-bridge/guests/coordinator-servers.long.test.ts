@@ -27,7 +27,7 @@ import {
   startZookeeper,
 } from '../../helpers/coordinator-servers.ts';
 import { until, within } from '../../helpers/deadline.ts';
-import { longSerialTest, longTest, testWhere } from '../../helpers/needs.ts';
+import { testWhere } from '../../helpers/needs.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { memoryState } from '../signals/open-signals.ts';
 import { coordinatorSuite } from './coordinator-suite.ts';
@@ -101,12 +101,12 @@ const shop: DataSpaceRegistration = {
 };
 
 for (const kind of kinds) {
-  const declare = testWhere(kind.isThere, kind.needs, longTest);
+  const declare = testWhere(kind.isThere, kind.needs, test);
   const declareLong = testWhere(
     kind.isThere,
     kind.needs,
     // Three starts of a JVM.
-    kind.name === 'zookeeper' ? longSerialTest : test.serial,
+    kind.name === 'zookeeper' ? test.serial : test.serial,
   );
   const folder = path.join(directory, kind.name);
   let starting: Promise<CoordinatorServer> | undefined;
@@ -253,8 +253,8 @@ async function openFrom(t: ExecutionContext, section: CoordinatorOptions): Promi
   return coordinator;
 }
 
-const whereEtcd = testWhere(hasEtcd, 'etcd of Debian', longTest);
-const whereZookeeper = testWhere(hasZookeeper, 'zookeeper of Debian', longTest);
+const whereEtcd = testWhere(hasEtcd, 'etcd of Debian', test);
+const whereZookeeper = testWhere(hasZookeeper, 'zookeeper of Debian', test);
 const isAway = { code: 'ERR_DATA_UNAVAILABLE' };
 
 whereEtcd('etcd: with a password, over TLS', async (t) => {

@@ -1,12 +1,11 @@
 /** Runs that are under way when their master is killed: the same key goes on with them. */
-import type { ExecutionContext } from 'ava';
+import test, { type ExecutionContext } from 'ava';
 import { connectExtension } from '#client';
 import type { CommandUpdate, PlanStarted, PlanUpdate, RunStarted } from '#heat-bridge';
 import type { MinionFunction } from '#minion-protocol';
 import { until, within } from '../helpers/deadline.ts';
 import { collect } from '../helpers/fleet.ts';
 import { type KillableMaster, startKillable } from '../helpers/killable-master.ts';
-import { longTest } from '../helpers/needs.ts';
 
 const configuration = `
 auto_accept: true
@@ -96,33 +95,30 @@ async function killWhenHalfDone(
 
 const both = (name: string): string[] => [`web1 ${name}`, `web2 ${name}`];
 
-longTest(
-  'the same key has the results from before and after the crash, and asks nobody again',
-  async (t) => {
-    t.timeout(90_000);
-    const field = await startField(t);
-    const call = { command: 'site.held', tgt: 'web*', idempotencyKey: 'k' };
-    const first = field.stream<CommandUpdate>('run', call);
-    await killWhenHalfDone(field, first, (it) => 'result' in it);
-    const again = collect(field.stream<RunStarted | CommandUpdate>('run', call));
-    field.goOn();
-    const updates = await within('the run', again, 60_000);
-    t.like(updates[0], { type: 'begun', isRepeated: true });
-    t.like(updates.at(-1), {
-      type: 'outcome',
-      outcome: {
-        status: 'succeeded',
-        results: [
-          { minion: 'web1', return: 'web1 is ready' },
-          { minion: 'web2', return: 'web2 is ready' },
-        ],
-      },
-    });
-    t.deepEqual(field.asked.sort(), both('held'));
-  },
-);
+test('the same key has the results from before and after the crash, and asks nobody again', async (t) => {
+  t.timeout(90_000);
+  const field = await startField(t);
+  const call = { command: 'site.held', tgt: 'web*', idempotencyKey: 'k' };
+  const first = field.stream<CommandUpdate>('run', call);
+  await killWhenHalfDone(field, first, (it) => 'result' in it);
+  const again = collect(field.stream<RunStarted | CommandUpdate>('run', call));
+  field.goOn();
+  const updates = await within('the run', again, 60_000);
+  t.like(updates[0], { type: 'begun', isRepeated: true });
+  t.like(updates.at(-1), {
+    type: 'outcome',
+    outcome: {
+      status: 'succeeded',
+      results: [
+        { minion: 'web1', return: 'web1 is ready' },
+        { minion: 'web2', return: 'web2 is ready' },
+      ],
+    },
+  });
+  t.deepEqual(field.asked.sort(), both('held'));
+});
 
-longTest('a plan goes on where it was: what is done is not done again', async (t) => {
+test('a plan goes on where it was: what is done is not done again', async (t) => {
   t.timeout(90_000);
   const field = await startField(t);
   const call = { plan: 'site.roll-out', groups: { all: 'web*' }, idempotencyKey: 'k' };
@@ -150,32 +146,29 @@ longTest('a plan goes on where it was: what is done is not done again', async (t
   t.deepEqual(field.asked.sort(), [...both('held'), ...both('quick'), ...both('quick')].sort());
 });
 
-longTest(
-  'a plan that takes back what is done goes on with that, and with nothing else',
-  async (t) => {
-    t.timeout(90_000);
-    const field = await startField(t);
-    const call = { plan: 'site.roll-back', groups: { all: 'web*' }, idempotencyKey: 'k' };
-    const first = field.stream<PlanUpdate>('runPlan', call);
-    await killWhenHalfDone(
-      field,
-      first,
-      (it) => 'result' in it && 'kind' in it && it.kind === 'undo',
-    );
-    const again = collect(field.stream<PlanStarted | PlanUpdate>('runPlan', call));
-    field.goOn();
-    const last = (await within('the plan', again, 60_000)).at(-1);
-    if (last?.type !== 'outcome') return t.fail('no outcome');
-    const { status, failedStep, steps, undone } = last.outcome;
-    t.deepEqual([status, failedStep], ['failed', 'bad']);
-    t.deepEqual(
-      steps.map((it) => it.status),
-      ['succeeded', 'failed', 'skipped'],
-    );
-    t.deepEqual(
-      undone.map(({ step, status: end, results }) => [step, end, results.length]),
-      [['before', 'succeeded', 2]],
-    );
-    t.deepEqual(field.asked.sort(), [...both('bad'), ...both('held'), ...both('quick')].sort());
-  },
-);
+test('a plan that takes back what is done goes on with that, and with nothing else', async (t) => {
+  t.timeout(90_000);
+  const field = await startField(t);
+  const call = { plan: 'site.roll-back', groups: { all: 'web*' }, idempotencyKey: 'k' };
+  const first = field.stream<PlanUpdate>('runPlan', call);
+  await killWhenHalfDone(
+    field,
+    first,
+    (it) => 'result' in it && 'kind' in it && it.kind === 'undo',
+  );
+  const again = collect(field.stream<PlanStarted | PlanUpdate>('runPlan', call));
+  field.goOn();
+  const last = (await within('the plan', again, 60_000)).at(-1);
+  if (last?.type !== 'outcome') return t.fail('no outcome');
+  const { status, failedStep, steps, undone } = last.outcome;
+  t.deepEqual([status, failedStep], ['failed', 'bad']);
+  t.deepEqual(
+    steps.map((it) => it.status),
+    ['succeeded', 'failed', 'skipped'],
+  );
+  t.deepEqual(
+    undone.map(({ step, status: end, results }) => [step, end, results.length]),
+    [['before', 'succeeded', 2]],
+  );
+  t.deepEqual(field.asked.sort(), [...both('bad'), ...both('held'), ...both('quick')].sort());
+});

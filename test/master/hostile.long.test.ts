@@ -3,7 +3,7 @@
  * encryption, broken framing, and connections that hold on to what they can. The master is alone
  * in a process, so that its memory can be measured.
  */
-import type { ExecutionContext } from 'ava';
+import test, { type ExecutionContext } from 'ava';
 import { Dealer, Subscriber } from 'zeromq';
 import type { MasterStatus } from '#master';
 import { within } from '../helpers/deadline.ts';
@@ -15,7 +15,6 @@ import {
   startMasterProcess,
 } from '../helpers/measured-process.ts';
 import { isAnswerOfSalt, isRefusal, mutated, type Random, seeded } from '../helpers/mutations.ts';
-import { longTest } from '../helpers/needs.ts';
 import { altered, freshNonce, openReply, recorded } from '../helpers/vector-requests.ts';
 import { openRaw, type RawPeer } from '../helpers/zeromq-master.ts';
 import {
@@ -64,72 +63,66 @@ class Asker {
   }
 }
 
-longTest(
-  'requests mutated outside or inside get answers that Salt could give, are counted, and leave no memory behind',
-  async (t) => {
-    t.timeout(180_000 * effort);
-    const { master, status } = await startMasterProcess(t, 'zeromq');
-    const asker = new Asker(t, status.requestPort);
-    const random = seeded(seedOf(20_261_121));
-    // The first rounds fill the pools of the allocator and of the collector.
-    for (let round = 0; round < 2; round += 1) {
+test('requests mutated outside or inside get answers that Salt could give, are counted, and leave no memory behind', async (t) => {
+  t.timeout(180_000 * effort);
+  const { master, status } = await startMasterProcess(t, 'zeromq');
+  const asker = new Asker(t, status.requestPort);
+  const random = seeded(seedOf(20_261_121));
+  // The first rounds fill the pools of the allocator and of the collector.
+  for (let round = 0; round < 2; round += 1) {
+    await asker.askAll(1_000, () => mutated(random));
+    await breakFraming(status.requestPort, random);
+  }
+  await asker.isServed(t);
+  const strangers: RawPeer[] = [];
+  const growth = await growthDuring(master, async () => {
+    strangers.push(...(await holdRequestPort(t, status.requestPort)));
+    for (let round = 0; round < 4 * effort; round += 1) {
       await asker.askAll(1_000, () => mutated(random));
+      await asker.isServed(t);
       await breakFraming(status.requestPort, random);
     }
-    await asker.isServed(t);
-    const strangers: RawPeer[] = [];
-    const growth = await growthDuring(master, async () => {
-      strangers.push(...(await holdRequestPort(t, status.requestPort)));
-      for (let round = 0; round < 4 * effort; round += 1) {
-        await asker.askAll(1_000, () => mutated(random));
-        await asker.isServed(t);
-        await breakFraming(status.requestPort, random);
-      }
-    });
-    t.is(asker.alien, 0);
-    const { status: after } = await master.ask('status');
-    t.true(total(after) >= asker.refusals, 'every refusal is counted');
-    t.true(growth < allowedGrowth, `grew by ${growth} bytes`);
-    for (const { socket } of strangers) socket.destroy();
-    await asker.isServed(t);
-  },
-);
+  });
+  t.is(asker.alien, 0);
+  const { status: after } = await master.ask('status');
+  t.true(total(after) >= asker.refusals, 'every refusal is counted');
+  t.true(growth < allowedGrowth, `grew by ${growth} bytes`);
+  for (const { socket } of strangers) socket.destroy();
+  await asker.isServed(t);
+});
 
-longTest(
-  'a publish port that gets mutated subscriptions, is held and never read from serves the next subscriber',
-  async (t) => {
-    t.timeout(180_000 * effort);
-    const { master, status } = await startMasterProcess(t, 'zeromq');
-    const random = seeded(seedOf(20_261_122));
-    // The first rounds fill the pools of the allocator and of the collector.
-    for (let round = 0; round < 3; round += 1) {
-      for (const { socket } of await holdPublishPort(t, status.publishPort)) socket.destroy();
-      for (let count = 0; count < 10; count += 1) await breakFraming(status.publishPort, random);
-      for (let count = 0; count < 100; count += 1) await master.ask('publish');
+test('a publish port that gets mutated subscriptions, is held and never read from serves the next subscriber', async (t) => {
+  t.timeout(180_000 * effort);
+  const { master, status } = await startMasterProcess(t, 'zeromq');
+  const random = seeded(seedOf(20_261_122));
+  // The first rounds fill the pools of the allocator and of the collector.
+  for (let round = 0; round < 3; round += 1) {
+    for (const { socket } of await holdPublishPort(t, status.publishPort)) socket.destroy();
+    for (let count = 0; count < 10; count += 1) await breakFraming(status.publishPort, random);
+    for (let count = 0; count < 100; count += 1) await master.ask('publish');
+  }
+  const strangers: RawPeer[] = [];
+  const growth = await growthDuring(master, async () => {
+    for (const { socket } of strangers.splice(0)) socket.destroy();
+    strangers.push(...(await holdPublishPort(t, status.publishPort)));
+    for (let round = 0; round < 10 * effort; round += 1) {
+      await mutateSubscriptions(status.publishPort, random);
     }
-    const strangers: RawPeer[] = [];
-    const growth = await growthDuring(master, async () => {
-      for (const { socket } of strangers.splice(0)) socket.destroy();
-      strangers.push(...(await holdPublishPort(t, status.publishPort)));
-      for (let round = 0; round < 10 * effort; round += 1) {
-        await mutateSubscriptions(status.publishPort, random);
-      }
-      for (let round = 0; round < 10; round += 1) await breakFraming(status.publishPort, random);
-      for (let count = 0; count < 100; count += 1) await master.ask('publish');
-    });
-    t.true(growth < allowedGrowth, `grew by ${growth} bytes`);
-    const known = (await master.ask('status')).status.subscribers;
-    const subscriber = new Subscriber({ linger: 0 });
-    t.teardown(() => subscriber.close());
-    subscriber.subscribe();
-    subscriber.connect(`tcp://127.0.0.1:${status.publishPort}`);
-    await untilSubscribed(master, known);
-    await master.ask('publish');
-    const [envelope] = await within('a publication', subscriber.receive());
-    t.true((envelope?.length ?? 0) > 20_000);
-    for (const { socket } of strangers) socket.destroy();
-  },
-);
+    for (let round = 0; round < 10; round += 1) await breakFraming(status.publishPort, random);
+    for (let count = 0; count < 100; count += 1) await master.ask('publish');
+  });
+  t.true(growth < allowedGrowth, `grew by ${growth} bytes`);
+  const known = (await master.ask('status')).status.subscribers;
+  const subscriber = new Subscriber({ linger: 0 });
+  t.teardown(() => subscriber.close());
+  subscriber.subscribe();
+  subscriber.connect(`tcp://127.0.0.1:${status.publishPort}`);
+  await untilSubscribed(master, known);
+  await master.ask('publish');
+  const [envelope] = await within('a publication', subscriber.receive());
+  t.true((envelope?.length ?? 0) > 20_000);
+  for (const { socket } of strangers) socket.destroy();
+});
 
 /** Connections that say nothing, or begin what they never end, for as long as the test lasts. */
 async function holdRequestPort(t: ExecutionContext, port: number): Promise<RawPeer[]> {

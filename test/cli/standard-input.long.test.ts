@@ -3,9 +3,8 @@ import { spawn } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { ExecutionContext } from 'ava';
+import test, { type ExecutionContext } from 'ava';
 import { createBridge } from '#heat-bridge';
-import { longTest } from '../helpers/needs.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { startVectorMaster } from '../helpers/vector-master.ts';
 import { pem } from '../helpers/vectors.ts';
@@ -65,7 +64,7 @@ const forms: readonly (readonly [string, readonly (string | Buffer)[]])[] = [
   ['two hundred kilobytes of blanks before it', [' '.repeat(200_000), output]],
 ];
 
-longTest('bridge handle add reads all of standard input, however it comes', async (t) => {
+test('bridge handle add reads all of standard input, however it comes', async (t) => {
   const { bridge, saltbridge } = await openBridge(t);
   const added = forms.map(async ([what, chunks], index) => {
     const { code, stderr } = await saltbridge(add(`a${index}`), chunks);
@@ -75,31 +74,28 @@ longTest('bridge handle add reads all of standard input, however it comes', asyn
   await Promise.all(added);
 });
 
-longTest('standard input that holds nothing is refused in words', async (t) => {
+test('standard input that holds nothing is refused in words', async (t) => {
   const { saltbridge } = await openBridge(t);
   const { code, stderr } = await saltbridge(add('a'), []);
   t.is(code, 64);
   t.is(stderr, "saltbridge: where the handle's signals go: it is empty\n");
 });
 
-longTest(
-  'enroll import reads all of standard input, and characters are not cut between writes',
-  async (t) => {
-    const { saltbridge, bridge } = await openBridge(t);
-    const project = 'größe';
-    const minion = (id: string) => ({ id, project, fingerprint: Array(32).fill('ab').join(':') });
-    const list = Buffer.from(JSON.stringify([minion('db1'), minion('db2')], null, 1));
-    // Between the two bytes of ö.
-    const middle = list.indexOf('ö') + 1;
-    const chunks = [list.subarray(0, middle), list.subarray(middle)];
-    const { code, stderr } = await saltbridge(['enroll', 'import', '-'], chunks);
-    t.is(code, 0, stderr);
-    const projects = (await bridge.enroll.list()).map((enrolment) => enrolment.project);
-    t.deepEqual(projects, [project, project]);
-  },
-);
+test('enroll import reads all of standard input, and characters are not cut between writes', async (t) => {
+  const { saltbridge, bridge } = await openBridge(t);
+  const project = 'größe';
+  const minion = (id: string) => ({ id, project, fingerprint: Array(32).fill('ab').join(':') });
+  const list = Buffer.from(JSON.stringify([minion('db1'), minion('db2')], null, 1));
+  // Between the two bytes of ö.
+  const middle = list.indexOf('ö') + 1;
+  const chunks = [list.subarray(0, middle), list.subarray(middle)];
+  const { code, stderr } = await saltbridge(['enroll', 'import', '-'], chunks);
+  t.is(code, 0, stderr);
+  const projects = (await bridge.enroll.list()).map((enrolment) => enrolment.project);
+  t.deepEqual(projects, [project, project]);
+});
 
-longTest('salt-key takes one line as the answer, and says when nobody answers', async (t) => {
+test('salt-key takes one line as the answer, and says when nobody answers', async (t) => {
   const { saltbridge, master } = await openBridge(t);
   const accepted = async () => (await master.keys.list({ state: 'accepted' })).map(({ id }) => id);
   const accept = ['salt-key', '-a', 'db1'];

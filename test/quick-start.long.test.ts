@@ -2,10 +2,10 @@
 
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import test from 'ava';
 import { freePort } from '../bench/free-port.ts';
 import { until } from './helpers/deadline.ts';
 import { codeBlocks, root } from './helpers/markdown.ts';
-import { longTest } from './helpers/needs.ts';
 import { installPacked, withoutNpm } from './helpers/packed-project.ts';
 import { Shell } from './helpers/shell.ts';
 import { temporaryDirectory } from './helpers/temporary-directory.ts';
@@ -23,7 +23,7 @@ const minionName =
 const npm = `npm() { [ "$1" = install ] || command npm "$@"; }
 npx() { "./node_modules/.bin/$1" "\${@:2}"; }`;
 
-longTest(`the quick start of README.md leads to its end, with ${minionName}`, async (t) => {
+test(`the quick start of README.md leads to its end, with ${minionName}`, async (t) => {
   t.timeout(300_000);
   t.true(blocks.length >= 9, `${blocks.length} blocks`);
   const folder = temporaryDirectory(t);

@@ -1,4 +1,5 @@
 /** `npm run example -- NAME` for the examples that need no salt-minion and no cloud. */
+import test from 'ava';
 import type { Example } from '../examples/example.ts';
 import { fromSaltMaster } from '../examples/from-salt-master/from-salt-master.example.ts';
 import { jenkins } from '../examples/jenkins/jenkins.example.ts';
@@ -6,7 +7,6 @@ import { pythonService } from '../examples/python-service/python-service.example
 import { tenants } from '../examples/tenants/tenants.example.ts';
 import { typescriptService } from '../examples/typescript-service/typescript-service.example.ts';
 import { stepsOf, whereRunnable } from './helpers/examples.ts';
-import { longSerialTest } from './helpers/needs.ts';
 
 /** Each with the step that its text promises. */
 const examples: Readonly<Record<string, readonly [Example, string]>> = {
@@ -24,7 +24,7 @@ const examples: Readonly<Record<string, readonly [Example, string]>> = {
 };
 
 for (const [name, [example, promised]] of Object.entries(examples)) {
-  whereRunnable(example, longSerialTest)(
+  whereRunnable(example, test.serial)(
     `each step of examples/${name} shows what it should`,
     async (t) => {
       t.timeout(120_000);

@@ -1,29 +1,27 @@
 /** Many at once: nobody else is held up, and nothing is left behind [THREATS A-04, A-18]. */
+
 import { connect, type Socket } from 'node:net';
-import { longTest } from '../helpers/needs.ts';
+import test from 'ava';
 import { json, startApi } from '../helpers/salt-api.ts';
 
 const ping = { client: 'local', tgt: 'web1', fun: 'test.ping' };
 
-longTest(
-  'a thousand log-ins at once are looked at a few at a time, and hold nobody up',
-  async (t) => {
-    const { ask, login, run, master } = await startApi(t, { minions: ['web1'] });
-    const token = await login();
-    // Each takes a quarter of a second: those that are wrong do.
-    const flood = Array.from({ length: 1000 }, async (_, index) => {
-      const body = { username: `user${index}`, password: 'wrong', eauth: 'sharedsecret' };
-      return (await ask({ method: 'POST', path: '/login', headers: json(), body })).status;
-    });
-    t.is((await run(token, ping)).status, 200);
-    const statuses = await Promise.all(flood);
-    t.deepEqual([...new Set(statuses)].sort(), [401, 429]);
-    t.is((await master.logins.list()).length, 1);
-    t.is((await run(await login('limited'), ping)).status, 200);
-  },
-);
+test('a thousand log-ins at once are looked at a few at a time, and hold nobody up', async (t) => {
+  const { ask, login, run, master } = await startApi(t, { minions: ['web1'] });
+  const token = await login();
+  // Each takes a quarter of a second: those that are wrong do.
+  const flood = Array.from({ length: 1000 }, async (_, index) => {
+    const body = { username: `user${index}`, password: 'wrong', eauth: 'sharedsecret' };
+    return (await ask({ method: 'POST', path: '/login', headers: json(), body })).status;
+  });
+  t.is((await run(token, ping)).status, 200);
+  const statuses = await Promise.all(flood);
+  t.deepEqual([...new Set(statuses)].sort(), [401, 429]);
+  t.is((await master.logins.list()).length, 1);
+  t.is((await run(await login('limited'), ping)).status, 200);
+});
 
-longTest('three hundred readers that never read cost nobody anything', async (t) => {
+test('three hundred readers that never read cost nobody anything', async (t) => {
   const { master, login, run, port } = await startApi(t, {
     minions: ['web1'],
     options: { streamsPerToken: 300 },

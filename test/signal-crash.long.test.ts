@@ -1,23 +1,20 @@
+import test from 'ava';
 import { benchSignalCrash } from '../bench/signals/crash.ts';
 import { type Emitted, judge } from '../bench/signals/judge.ts';
-import { longTest } from './helpers/needs.ts';
 
-longTest(
-  'a master killed while minions signal delivers all that it acknowledged, in order',
-  async (t) => {
-    t.timeout(180_000);
-    const figures = await benchSignalCrash({
-      kills: 3,
-      seed: 20_261_121,
-      minions: 10,
-      signals: 100,
-    });
-    const none = { lost: 0, permittedLost: 0, otherIds: 0, outOfOrder: 0, dead: 0 };
-    t.like(figures, { kills: 3, acknowledged: 100, ...none });
-    t.true(figures.permitted > 50, `the audit log names ${figures.permitted} signals`);
-    t.true(figures.harmed > 0, 'the endpoint harmed nothing');
-  },
-);
+test('a master killed while minions signal delivers all that it acknowledged, in order', async (t) => {
+  t.timeout(180_000);
+  const figures = await benchSignalCrash({
+    kills: 3,
+    seed: 20_261_121,
+    minions: 10,
+    signals: 100,
+  });
+  const none = { lost: 0, permittedLost: 0, otherIds: 0, outOfOrder: 0, dead: 0 };
+  t.like(figures, { kills: 3, acknowledged: 100, ...none });
+  t.true(figures.permitted > 50, `the audit log names ${figures.permitted} signals`);
+  t.true(figures.harmed > 0, 'the endpoint harmed nothing');
+});
 
 /** Signals of one minion for one handle, each acknowledged before the next was sent. */
 const sent: readonly Emitted[] = [1, 2, 3].map((number) => ({
@@ -33,7 +30,7 @@ function arrived(...numbers: readonly number[]) {
   return numbers.map((number) => ({ handle: 'h', id: 'm', minion: 'm', number }));
 }
 
-longTest('the judge of signals tells what was lost, under another id, or out of order', (t) => {
+test('the judge of signals tells what was lost, under another id, or out of order', (t) => {
   const well = { lost: 0, permittedLost: 0, otherIds: 0, outOfOrder: 0 };
   t.deepEqual(judge(sent, arrived(1, 1, 2, 3, 3), []), well);
   t.deepEqual(judge(sent, arrived(1, 3), []), { ...well, lost: 1 });
@@ -43,7 +40,7 @@ longTest('the judge of signals tells what was lost, under another id, or out of 
   t.deepEqual(judge(sent, [...arrived(1), other, ...arrived(3)], []), { ...well, otherIds: 1 });
 });
 
-longTest('the judge of signals tells what the audit log permitted, and nobody got', (t) => {
+test('the judge of signals tells what the audit log permitted, and nobody got', (t) => {
   const [first, second, third] = sent;
   if (first === undefined || second === undefined || third === undefined) return t.fail();
   // The second was never answered: all that is known of it is what the log says.

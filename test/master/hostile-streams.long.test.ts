@@ -3,12 +3,11 @@
  * encryption, on connections that are ended in every way. The master is alone in a process, so
  * that its memory can be measured.
  */
-import type { ExecutionContext } from 'ava';
+import test, { type ExecutionContext } from 'ava';
 import { until } from '../helpers/deadline.ts';
 import { effort, seedOf } from '../helpers/effort.ts';
 import { allowedGrowth, growthDuring, startMasterProcess } from '../helpers/measured-process.ts';
 import { mutated, type Random, seeded } from '../helpers/mutations.ts';
-import { longSerialTest } from '../helpers/needs.ts';
 import {
   clientFrame,
   OPENING,
@@ -30,7 +29,7 @@ const framed: Readonly<Record<Stream, (body: Buffer) => Buffer>> = {
 };
 
 for (const stream of STREAMS) {
-  longSerialTest(
+  test.serial(
     `mutated requests over ${stream} and odd endings leave no memory behind, and others are served`,
     async (t) => {
       t.timeout(120_000 * effort);

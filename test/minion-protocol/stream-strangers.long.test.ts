@@ -1,13 +1,13 @@
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import test from 'ava';
 import { effort } from '../helpers/effort.ts';
 import { allowedGrowth } from '../helpers/measured-process.ts';
-import { longSerialTest } from '../helpers/needs.ts';
 import { STREAMS } from '../helpers/stream-masters.ts';
 
 for (const stream of STREAMS) {
-  longSerialTest(
+  test.serial(
     `2,000 connections of every kind over ${stream} leave no memory behind`,
     async (t) => {
       t.timeout(60_000 * effort);

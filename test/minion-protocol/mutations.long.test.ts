@@ -1,3 +1,4 @@
+import test from 'ava';
 import fc from 'fast-check';
 import {
   openValue,
@@ -18,7 +19,6 @@ import {
   parseReturnLoad,
 } from '#minion-protocol/request.ts';
 import { tries } from '../helpers/effort.ts';
-import { longTest } from '../helpers/needs.ts';
 import { base64, cases, keys, pem, toWireValue, vectorFile } from '../helpers/vectors.ts';
 
 const aes = parseKeyString(keys.aes);
@@ -67,7 +67,7 @@ function hear(bytes: Buffer): void {
   else orProtocolError(() => openValue(aes, envelope.load));
 }
 
-longTest('20,000 mutated requests are heard or refused, and nothing else', (t) => {
+test('20,000 mutated requests are heard or refused, and nothing else', (t) => {
   const requests = ['auth', 'return', 'pillar', 'errors'].flatMap(vectorRequests);
   fc.assert(fc.property(mutated(requests), hear), manyTries);
   t.pass();
@@ -89,25 +89,22 @@ function hearLoad(load: WireValue): void {
   }
 }
 
-longTest(
-  '20,000 mutated loads inside the encryption are heard or refused, and nothing else',
-  (t) => {
-    const plaintexts = ['return', 'minion_event', 'pillar'].flatMap((file) =>
-      cases(vectorFile(file), 'cases').flatMap(({ request_load: load }) =>
-        load === undefined ? [] : [packWire(toWireValue(load))],
-      ),
-    );
-    const property = fc.property(mutated(plaintexts), (packed) => {
-      const blob = sealCrypticle(aes, Buffer.concat([Buffer.from('pickle::'), packed]));
-      const load = orProtocolError(() => openValue(aes, blob));
-      if (load !== undefined) hearLoad(load);
-    });
-    fc.assert(property, manyTries);
-    t.pass();
-  },
-);
+test('20,000 mutated loads inside the encryption are heard or refused, and nothing else', (t) => {
+  const plaintexts = ['return', 'minion_event', 'pillar'].flatMap((file) =>
+    cases(vectorFile(file), 'cases').flatMap(({ request_load: load }) =>
+      load === undefined ? [] : [packWire(toWireValue(load))],
+    ),
+  );
+  const property = fc.property(mutated(plaintexts), (packed) => {
+    const blob = sealCrypticle(aes, Buffer.concat([Buffer.from('pickle::'), packed]));
+    const load = orProtocolError(() => openValue(aes, blob));
+    if (load !== undefined) hearLoad(load);
+  });
+  fc.assert(property, manyTries);
+  t.pass();
+});
 
-longTest('20,000 mutated sign-in answers never make a minion accept or throw', (t) => {
+test('20,000 mutated sign-in answers never make a minion accept or throw', (t) => {
   const config = {
     id: keys.minionId,
     version: 3,
@@ -129,7 +126,7 @@ longTest('20,000 mutated sign-in answers never make a minion accept or throw', (
   t.pass();
 });
 
-longTest('20,000 mutated events are read or refused, and nothing else', (t) => {
+test('20,000 mutated events are read or refused, and nothing else', (t) => {
   const bodies = cases(vectorFile('ipc_events'), 'pull_frames').map((vector) =>
     base64(vector.body_b64),
   );
