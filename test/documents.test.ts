@@ -197,7 +197,7 @@ test('npm pack, which would pack sources, fails and names the command that packs
     env: withoutNpm(),
   });
   t.not(status, 0);
-  t.regex(stderr, /npm run pack/);
+  t.regex(stderr, /npm run package/);
 });
 
 test('docs/scaling.md has the figures that `npm run bench -- sizing` prints', (t) => {

@@ -40,7 +40,7 @@ export async function runGitfs(): Promise<number> {
 
 /** The packages: for Debian and npm, and the container image. @returns 1 if a test failed */
 export async function runPackages(): Promise<number> {
-  const names = ['debian-package.long', 'npm-package', 'container-image', 'release'];
+  const names = ['debian-package.long', 'npm-package.long', 'container-image', 'release'];
   const files = names.map((name) => `test/${name}.test.ts`);
   return await runTests(files, { SALTBRIDGE_PACKAGES: '1' });
 }

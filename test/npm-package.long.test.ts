@@ -11,7 +11,7 @@ import { temporaryDirectory } from './helpers/temporary-directory.ts';
 const isAsked = process.env.SALTBRIDGE_PACKAGES !== undefined;
 const withPackages = testWhere(isAsked, 'npm run campaign -- packages');
 
-for (const major of [20, 22, 24]) {
+for (const major of [22, 24]) {
   withPackages(
     `npm installs the tarball under Node.js ${major} without a warning of engines`,
     (t) => {
