@@ -13,6 +13,7 @@ export {
   type PortRules,
   peerAddress,
 } from '#minion-protocol/transport/connection-guard.ts';
+export { createBoundedMap } from './bounded-map.ts';
 export { Budget, type BudgetLimits } from './budget.ts';
 export { Closers } from './closers.ts';
 export { SaltbridgeError } from './errors.ts';

@@ -13,7 +13,7 @@ import {
 } from '#acl';
 import type { LiveConfig } from '#config';
 import { jidTime, pythonStr, type WireValue } from '#minion-protocol';
-import { linkSignals } from '#runtime';
+import { createBoundedMap, linkSignals } from '#runtime';
 import {
   type AuditRequester,
   type EventsApi,
@@ -421,7 +421,7 @@ const capacity = 10_000;
 /** Which jobs and calls a user began, by jid; the oldest are forgotten. */
 export class OwnJobs {
   readonly #nextJid: () => string;
-  readonly #owners = new Map<string, string>();
+  readonly #owners = createBoundedMap<string, string>(capacity);
 
   constructor(nextJid: () => string) {
     this.#nextJid = nextJid;
@@ -430,10 +430,6 @@ export class OwnJobs {
   /** Notes a job before its first event. @param jid default: a new one @returns its jid */
   begin(subject: UserSubject, jid: string = this.#nextJid()): string {
     this.#owners.set(jid, nameOf(subject));
-    if (this.#owners.size > capacity) {
-      const [oldest] = this.#owners.keys();
-      if (oldest !== undefined) this.#owners.delete(oldest);
-    }
     return jid;
   }
 
