@@ -1,6 +1,6 @@
 /** Compiles reactions, and plans the calls that follow from an event, as data. */
 
-import { parseRate, RateLimiter } from '#acl';
+import { parseRate } from '#acl';
 import {
   globsOf,
   isMapped,
@@ -21,6 +21,7 @@ import type {
 } from '#master/api/index.ts';
 import type { TargetResolver } from '#master/jobs/index.ts';
 import { compileGlob, isWireMap, type WireMap, type WireValue } from '#minion-protocol';
+import { TokenBuckets } from '#runtime';
 
 /** An event that something may follow from. */
 export interface ReactionEvent {
@@ -188,7 +189,7 @@ export interface CompiledReaction {
   /** Whether the schema of the rule that let an event in guarantees all data that is taken from it. */
   readonly isGuaranteedBy: (rule: string | undefined) => boolean;
   readonly plan: Planner;
-  readonly meter: RateLimiter;
+  readonly meter: TokenBuckets;
 }
 
 /** @throws SyntaxError for a target that cannot be read, which the configuration would not have */
@@ -215,7 +216,7 @@ export function compileReactions(
       isGuaranteedBy: (rule) =>
         guarantees === undefined || (rule !== undefined && guarantees.has(rule)),
       plan: 'sls' in action ? planSls(action.sls) : createPlanner(action),
-      meter: new RateLimiter(parseRate(reaction.rate, reaction.name)),
+      meter: new TokenBuckets(parseRate(reaction.rate, reaction.name)),
     };
   });
 }
