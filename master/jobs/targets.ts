@@ -4,6 +4,7 @@ import {
   type CompileTargetOptions,
   compileLinearPattern,
   compilePattern,
+  compileRightTarget,
   compileTarget,
   isValidMinionId,
   isWireMap,
@@ -26,7 +27,7 @@ import {
   type TargetPlan,
   type TargetRequest,
 } from '../api/index.ts';
-import { badTarget, compileRightTarget, parseTarget, parseUnexpanded } from '../arguments/index.ts';
+import { badTarget, parseTarget, parseUnexpanded } from '../arguments/index.ts';
 import type { Cluster } from '../context/index.ts';
 
 // What minions of 3008 and later manage besides themselves.
