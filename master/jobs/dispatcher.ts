@@ -129,7 +129,12 @@ export class JobDispatcher {
       const broken = problem === undefined ? {} : { problem };
       return { job, record, delivery, ...broken, stopListening: () => {} };
     }
-    const sent = await this.#send(described, request, onReturn);
+    const sent = await this.#send(described, request, onReturn).catch(async (error: unknown) => {
+      // Another member of the cluster may have published it.
+      // protection: jobs-of-unknown-outcome
+      if (codeOf(error) === 'ERR_CLUSTER_OUTCOME') await this.#tellAudit(record, request, unsure);
+      throw error;
+    });
     await this.#tellAudit(record, request, { outcome: 'done' });
     const { skipped } = sent.delivery;
     if (skipped > 0) await this.#options.cache.addSkipped(record.jid, skipped);
@@ -157,11 +162,6 @@ export class JobDispatcher {
       bus.fire(tags.jobNew(record.jid), newJobEvent(record));
       bus.fire(tags.jobPublish(record.jid), { ...load });
       return { job, stopListening, delivery: await slot.send(to) };
-    } catch (error) {
-      // Another member of the cluster may have published it.
-      // protection: jobs-of-unknown-outcome
-      if (codeOf(error) === 'ERR_CLUSTER_OUTCOME') await this.#tellAudit(record, request, unsure);
-      throw error;
     } finally {
       slot.release();
     }
