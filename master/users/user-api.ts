@@ -35,6 +35,7 @@ import { type BusApi, flat, MissedEvents } from '../events/index.ts';
 import { separateKeywords, type TargetResolver } from '../jobs/index.ts';
 import type { RequestCounters } from '../metrics/index.ts';
 import { AuthenticationError, AuthorizationError } from './errors.ts';
+import { permittedFields } from './limited-fields.ts';
 import type { LivePolicy } from './policy.ts';
 
 // Requests of users as questions to the policy.
@@ -315,7 +316,8 @@ class UserGate {
     const question = { subject, action: 'publish', resource: { calls, minions } } as const;
     const rule = this.#judge(question, policy, request);
     // protection: own-fields
-    const { jid, ret: _ret, metadata: _metadata, delimiter: _delimiter, ...rest } = asked;
+    const rest = permittedFields(request);
+    const { jid } = asked;
     const own = isOwnJid(jid, subject) ? { jid: this.#timelyJid(jid) } : {};
     const by = requester(subject, rule);
     // protection: any-name-1
