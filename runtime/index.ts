@@ -61,7 +61,6 @@ export {
   Throttle,
   TokenBuckets,
 } from './limits.ts';
-export { loadOnce } from './load-once.ts';
 export { nearestName } from './nearest-name.ts';
 export { nkeySeedOf } from './nkey-seed.ts';
 export {

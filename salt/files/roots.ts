@@ -37,8 +37,8 @@ interface Watched {
 }
 
 /**
- * Tells when a name comes or goes in one of many directories. Each has a watch of its own:
- * `recursive` of Node 20 on Linux reads every directory itself and loses those that come later.
+ * Reports that a name was added to or removed from one of many directories. Each has a watch of its
+ * own: with `recursive`, Node.js reads every directory a second time and does not follow links.
  */
 class DirectoryWatch {
   readonly #onChange: () => void;
