@@ -9,7 +9,6 @@ import type { SharedArea, StateChange, StateOperation } from '#master';
 import { Budget, type BudgetLimits, KeyedMutex, originOf } from '#runtime';
 import { BridgeError } from '../errors.ts';
 import { SharedNames } from '../shared-names.ts';
-import { type Destination, parseDestination, type Transport } from './destination.ts';
 import {
   compileGroups,
   type GroupMembership,
@@ -17,6 +16,7 @@ import {
   groupsOf,
   type HandleGroups,
 } from './handle-groups.ts';
+import { addressOf, type Destination, parseDestination, type Transport } from './transports.ts';
 
 /** What a handle is registered with: minions, groups of them, or both. */
 export interface HandleRegistration extends HandleGroups {
@@ -342,7 +342,7 @@ export class HandleRegistry {
       alias,
       id,
       transport: destination.transport,
-      origin: originOf('url' in destination ? destination.url : destination.authUrl),
+      origin: originOf(addressOf(destination)),
       minions: [...minions],
       ...groupsOf(rest),
       members: [...members],

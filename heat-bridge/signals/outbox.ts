@@ -11,7 +11,7 @@ import {
 import { parseJson, tryParseJson, writeJson } from '#runtime';
 import { BridgeError } from '../errors.ts';
 import type { HandleInfo } from './handles.ts';
-import type { Signal } from './transports.ts';
+import type { Signal } from './signal.ts';
 
 // Records.
 

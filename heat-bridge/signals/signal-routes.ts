@@ -18,6 +18,7 @@ import {
 } from './handles.ts';
 import type { SignalsModule } from './open-signals.ts';
 import type { SignalsApi } from './signals-api.ts';
+import { handleForms } from './transports.ts';
 
 // Schemas.
 
@@ -30,7 +31,7 @@ const literalUnion = (...names: readonly string[]): TSchema =>
 const HandleSchema = Type.Object({
   alias: text,
   id: text,
-  transport: text,
+  transport: Type.String({ description: handleForms }),
   origin: text,
   isListed: Type.Boolean(),
   minions: texts,

@@ -1,525 +1,492 @@
-/** Sends a signal over the transport of its handle, and interprets the answer. */
+/**
+ * Every way in which signals and results of deployments reach Heat, one row each: its form, its
+ * secrets, where it goes, and how it is delivered.
+ */
 
-import { createHmac, hash } from 'node:crypto';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
-import { logInBody, tokensUrl } from '#master';
-import { isWireMap, type WireValue } from '#minion-protocol';
-import { type HttpResult, type OutgoingRequest, tryParseJson, writeJson } from '#runtime';
-import type { Credentials, Destination, Transport } from './destination.ts';
+import { type DeliveryOutcome, deliveryOutcomeOf } from './delivery-outcome.ts';
+import { checkedToken, checkedUrl, credentialsOf, destinationError } from './destination-text.ts';
+import {
+  orAsOwner,
+  setDeploymentStatus,
+  signalResource,
+  signalWithLogin,
+  signalWithToken,
+} from './heat-api-delivery.ts';
+import type { Credentials } from './keystone-login.ts';
+import { awsBody, putResultObject, putSignalObject, putToCfn } from './pre-signed-delivery.ts';
+import { heatBody } from './signal-body.ts';
+import type {
+  Delivery,
+  HandleUse,
+  HeatInput,
+  ResultDelivery,
+  ResultUse,
+  Secrecy,
+  SecrecyOf,
+} from './transport.ts';
+import { postWebhook, type WebhookReceiver } from './webhook-delivery.ts';
+import { postResultMessage, postSignalMessage, type ZaqarQueue } from './zaqar-delivery.ts';
 
-// What a guest says with a signal, as Heat takes it: read, bounded, and never trusted for its id.
-
-/** A value that JSON can carry. */
-type Json =
-  | null
-  | boolean
-  | number
-  | bigint
-  | string
-  | readonly Json[]
-  | { readonly [name: string]: Json };
-
-/** A signal without its id, which the bridge makes. */
-export interface Signal {
-  /** Heat knows no other word, and takes none in small letters [heat WaitConditionHandle]. */
-  readonly status: 'SUCCESS' | 'FAILURE';
-  /** Why; of a FAILURE Heat shows it as the reason of the stack. */
-  readonly reason?: string;
-  /** What the condition's attribute `data` holds under the id. */
-  readonly data?: Json;
+/** A pre-signed address, used byte for byte. */
+interface PreSigned<T extends string> {
+  readonly transport: T;
+  readonly url: string;
 }
 
-/** Why something that a minion said is no signal. */
-export type SignalProblem =
-  | 'bytes'
-  | 'data-no-json'
-  | 'field-unknown'
-  | 'not-a-map'
-  | 'reason-no-text'
-  | 'status-unknown';
-
-/** A longer reason is cut: that something failed must not be lost over how it was told. */
-const maxReasonLength = 2_048;
-
-/**
- * Reads `status`, `reason` and `data`, none of which is needed. Any other field is refused, as Heat
- * would drop the whole signal without a word for it; so is `id`, by which one guest could count twice.
- * @param maxBytes - of the signal as JSON
- */
-export function parseSignal(
-  said: WireValue | undefined,
-  maxBytes: number,
-): { readonly ok: true; readonly signal: Signal } | { ok: false; complaint: SignalProblem } {
-  if (said === undefined || said === null) return { ok: true, signal: { status: 'SUCCESS' } };
-  if (!isWireMap(said)) return { ok: false, complaint: 'not-a-map' };
-  const { status = 'SUCCESS', reason = null, data = null, ...others } = said;
-  if (Object.keys(others).length > 0) return { ok: false, complaint: 'field-unknown' };
-  if (status !== 'SUCCESS' && status !== 'FAILURE') {
-    return { ok: false, complaint: 'status-unknown' };
-  }
-  if (reason !== null && typeof reason !== 'string') {
-    return { ok: false, complaint: 'reason-no-text' };
-  }
-  const json = tryToJson(data);
-  if (json === undefined) return { ok: false, complaint: 'data-no-json' };
-  const signal: Signal = {
-    status,
-    ...(reason === null ? {} : { reason: truncateReason(reason) }),
-    ...(json === null ? {} : { data: json }),
+/** Destinations of handles. */
+interface HandleDestinations {
+  readonly AWS_SIGNAL: PreSigned<'AWS_SIGNAL'>;
+  readonly CFN_SIGNAL: PreSigned<'CFN_SIGNAL'>;
+  readonly HEAT_SIGNAL: Credentials & { readonly transport: 'HEAT_SIGNAL'; readonly url: string };
+  readonly TEMP_URL_SIGNAL: PreSigned<'TEMP_URL_SIGNAL'>;
+  readonly TOKEN_SIGNAL: {
+    readonly transport: 'TOKEN_SIGNAL';
+    readonly url: string;
+    readonly token: string;
   };
-  const bytes = Buffer.byteLength(writeJson(signal));
-  return bytes > maxBytes ? { ok: false, complaint: 'bytes' } : { ok: true, signal };
+  readonly WEBHOOK: WebhookReceiver & { readonly transport: 'WEBHOOK' };
+  readonly ZAQAR_SIGNAL: ZaqarQueue & { readonly transport: 'ZAQAR_SIGNAL' };
 }
 
-/**
- * The id under which Heat counts: that of the minion, and of the member where the handle has some.
- * No id of a minion holds a slash, so no two can be the same.
- */
-export function signalId(minion: string, member: string | undefined): string {
-  return member === undefined ? minion : `${minion}/${member}`;
-}
-
-function truncateReason(reason: string): string {
-  if (reason.length <= maxReasonLength) return reason;
-  return `${[...reason].slice(0, maxReasonLength - 1).join('')}…`;
-}
-
-/** Bytes and dates have no form in JSON that Heat would read as what they are. */
-function tryToJson(value: WireValue): Json | undefined {
-  if (value === null || typeof value === 'boolean' || typeof value === 'string') return value;
-  if (typeof value === 'bigint') return value;
-  if (typeof value === 'number') return Number.isFinite(value) ? value : undefined;
-  if (Array.isArray(value)) {
-    const items = value.map(tryToJson);
-    return items.every((item) => item !== undefined) ? items : undefined;
-  }
-  if (!isWireMap(value)) return undefined;
-  const entries: [string, Json][] = [];
-  for (const [name, content] of Object.entries(value)) {
-    const item = tryToJson(content);
-    if (item === undefined) return undefined;
-    entries.push([name, item]);
-  }
-  return Object.fromEntries(entries);
-}
-
-/** What became of one try to deliver a signal. */
-export type DeliveryOutcome =
-  | { readonly kind: 'delivered'; readonly httpStatus?: number }
-  /** It may be tried again, under the same id. */
-  | {
-      readonly kind: 'again';
-      readonly reason: string;
-      /** What the service answered; absent: nothing came. */
-      readonly httpStatus?: number;
-      /** The service works; it is only not its turn. */
-      readonly isTurn?: true;
-    }
-  /** The service has said its last word, or we have. */
-  | { readonly kind: 'final'; readonly reason: string; readonly httpStatus?: number };
-
-/** Statuses after which a service may answer otherwise the next time. */
-const retryableStatuses: ReadonlySet<number> = new Set([408, 425, 429]);
-const maxErrorText = 300;
-
-/** @param done - the statuses that mean success */
-export function deliveryOutcomeOf(exchange: HttpResult, done: readonly number[]): DeliveryOutcome {
-  if (exchange.kind === 'forbidden') return { kind: 'final', reason: exchange.reason };
-  if (exchange.kind === 'unreachable') return { kind: 'again', reason: exchange.reason };
-  const { status } = exchange;
-  if (done.includes(status)) return { kind: 'delivered', httpStatus: status };
-  const reason = errorTextOf(exchange);
-  if (status >= 500 || retryableStatuses.has(status))
-    return { kind: 'again', reason, httpStatus: status };
-  return { kind: 'final', reason, httpStatus: status };
-}
-
-/**
- * The status, and what the service says of it: the message of Heat's, Keystone's and Zaqar's JSON
- * and of the XML of heat-api-cfn, else the first line of text.
- */
-export function errorTextOf({ status, body }: Extract<HttpResult, { kind: 'answer' }>): string {
-  const words = jsonErrorMessage(body) ?? xmlErrorMessage(body) ?? plainTextOf(body);
-  const printable = words
-    .replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ')
-    .trim()
-    .slice(0, maxErrorText);
-  return printable === '' ? `answered ${status}` : `answered ${status}: ${printable}`;
-}
-
-function jsonErrorMessage(body: string): string | undefined {
-  if (!body.startsWith('{')) return undefined;
-  try {
-    const answer = JSON.parse(body);
-    const words = [
-      answer.error?.message,
-      answer.explanation,
-      answer.description,
-      answer.title,
-    ].filter((it) => typeof it === 'string' && it !== '');
-    return words.length === 0 ? undefined : words[0];
-  } catch {
-    return undefined;
-  }
-}
-
-function xmlErrorMessage(body: string): string | undefined {
-  const code = /<Code>([^<]*)<\/Code>/.exec(body)?.[1];
-  const message = /<Message>([^<]*)<\/Message>/.exec(body)?.[1];
-  const words = [code, message].filter((it) => it !== undefined && it !== '');
-  return words.length === 0 ? undefined : words.join(': ');
-}
-
-function plainTextOf(body: string): string {
-  // protection: words-in-linear-time
-  return body.replace(/<[^<>]*>/g, ' ').replace(/\s+/g, ' ');
-}
-
-// The interface of a transport.
-
-/** A signal on its way. */
-export interface Delivery<D extends Destination = Destination> {
-  readonly destination: D;
-  /** The record's own name, the same at each try. */
-  readonly recordId: string;
-  readonly alias: string;
-  readonly minion: string;
-  readonly member: string | undefined;
-  /** The id under which Heat counts. */
-  readonly signalId: string;
-  readonly signal: Signal;
-  /** Tries before this one since the process started. */
-  readonly failures: number;
-  /** When the handle ends, milliseconds since 1970. */
-  readonly expiresAt: number;
-  readonly now: () => number;
-  ask(request: OutgoingRequest): Promise<HttpResult>;
-}
-
-/** Tries once to bring a signal to where it belongs. */
-type Deliver<D extends Destination> = (delivery: Delivery<D>) => Promise<DeliveryOutcome>;
-
-/** The destination of a transport. */
-type DestinationOf<T extends Transport> = Extract<Destination, { transport: T }>;
-
-/**
- * The signal as an `OS::Heat::WaitConditionHandle` takes it. Always with its id: without one each
- * try would count as one more.
- */
-function heatBody({ signal, signalId }: Delivery): string {
-  return writeJson({ ...signal, id: signalId });
-}
-
-// Log-in to Keystone v3 as the user of a handle.
-
-/** Who is in, or why nobody is. */
-export type LoginResult =
-  | { readonly isIn: true; readonly token: string; readonly body: string }
-  | { readonly isIn: false; readonly outcome: DeliveryOutcome };
-
-/** Catalogs of large clouds have some tens of kilobytes. */
-const maxCatalogBytes = 1_048_576;
-
-/** A refusal is final: the user goes with its stack. */
-export function logInToKeystone(
-  ask: Delivery['ask'],
-  { authUrl, userId, password, projectId }: Credentials,
-): Promise<LoginResult> {
-  return requestToken(ask, authUrl, logInBody({ id: userId, password }, { id: projectId }));
-}
-
-/** @param body - of the log-in, as JSON */
-export async function requestToken(
-  ask: Delivery['ask'],
-  authUrl: string,
-  body: string,
-): Promise<LoginResult> {
-  const exchange = await ask({
-    method: 'POST',
-    url: tokensUrl(authUrl),
-    body,
-    maxAnswerBytes: maxCatalogBytes,
-  });
-  const outcome = deliveryOutcomeOf(exchange, [201]);
-  if (outcome.kind === 'again' || exchange.kind !== 'answer') return { isIn: false, outcome };
-  if (outcome.kind === 'final') {
-    return { isIn: false, outcome: { ...outcome, reason: `log-in ${outcome.reason}` } };
-  }
-  const token = exchange.headers['x-subject-token'];
-  if (typeof token !== 'string') {
-    return { isIn: false, outcome: { kind: 'final', reason: 'log-in answered without a token' } };
-  }
-  return { isIn: true, token, body: exchange.body };
-}
-
-// TOKEN_SIGNAL and HEAT_SIGNAL: `POST` to the signal address of heat-api.
-
-/** The token is all there is: when it ends, so does the handle. */
-async function deliverTokenSignal(
-  delivery: Delivery<DestinationOf<'TOKEN_SIGNAL'>>,
-): Promise<DeliveryOutcome> {
-  const { url, token } = delivery.destination;
-  return deliveryOutcomeOf(await postSignal(delivery, url, token), [200]);
-}
-
-/** Tokens are kept in memory until heat-api refuses one; then one log-in more decides. */
-function createHeatSignalDeliverer(): Deliver<DestinationOf<'HEAT_SIGNAL'>> {
-  const tokens = new Map<string, string>();
-  return async (delivery) => {
-    const { alias, destination } = delivery;
-    const key = JSON.stringify([alias, destination.userId]);
-    const known = tokens.get(key);
-    if (known !== undefined) {
-      const exchange = await postSignal(delivery, destination.url, known);
-      if (exchange.kind !== 'answer' || exchange.status !== 401)
-        return deliveryOutcomeOf(exchange, [200]);
-      tokens.delete(key);
-    }
-    const login = await logInToKeystone(delivery.ask, destination);
-    if (!login.isIn) return login.outcome;
-    const exchange = await postSignal(delivery, destination.url, login.token);
-    const outcome = deliveryOutcomeOf(exchange, [200]);
-    if (outcome.kind === 'delivered') rememberToken(tokens, key, login.token);
-    return outcome;
+/** Destinations of results of deployments. */
+interface ResultDestinations {
+  readonly CFN_SIGNAL: PreSigned<'CFN_SIGNAL'>;
+  readonly HANDLE: { readonly transport: 'HANDLE'; readonly alias: string };
+  readonly HEAT_SIGNAL: Credentials & {
+    readonly transport: 'HEAT_SIGNAL';
+    readonly regionName?: string;
   };
+  readonly NO_SIGNAL: { readonly transport: 'NO_SIGNAL' };
+  readonly STATUS: { readonly transport: 'STATUS' };
+  readonly TEMP_URL_SIGNAL: PreSigned<'TEMP_URL_SIGNAL'>;
+  readonly ZAQAR_SIGNAL: ZaqarQueue & { readonly transport: 'ZAQAR_SIGNAL' };
 }
 
-const maxCachedTokens = 10_000;
+/** How signals reach a handle, mostly by Heat's own names. */
+export type Transport = keyof HandleDestinations;
 
-/** The oldest goes: that handle logs in once more. */
-function rememberToken(tokens: Map<string, string>, key: string, token: string): void {
-  tokens.delete(key);
-  tokens.set(key, token);
-  const [oldest] = tokens.keys();
-  if (tokens.size > maxCachedTokens && oldest !== undefined) tokens.delete(oldest);
+/** How the result of a deployment reaches Heat. */
+export type ResultTransport = keyof ResultDestinations;
+
+/** Where the signals of a handle go. */
+export type Destination = HandleDestinations[Transport];
+
+/** Where the result of a deployment goes. */
+export type ResultDestination = ResultDestinations[ResultTransport];
+
+type MemberOf<Map, Key> = Key extends keyof Map ? Map[Key] : never;
+
+interface HandleRow<T extends Transport> {
+  readonly handle: HandleUse<HandleDestinations[T]>;
 }
 
-function postSignal(delivery: Delivery, url: string, token: string): Promise<HttpResult> {
-  return delivery.ask({
-    method: 'POST',
-    url,
-    headers: { 'x-auth-token': token },
-    body: heatBody(delivery),
-  });
+interface ResultRow<T extends ResultTransport> {
+  readonly result: ResultUse<ResultDestinations[T]>;
 }
 
-// CFN_SIGNAL and the AWS handle: `PUT` to a pre-signed address of heat-api-cfn.
+type Row<T extends Transport | ResultTransport> = {
+  /** What it is, in one line of the API reference. */
+  readonly summary: string;
+  readonly secrets: SecrecyOf<MemberOf<HandleDestinations, T> | MemberOf<ResultDestinations, T>>;
+} & (T extends Transport ? HandleRow<T> : { readonly handle?: never }) &
+  (T extends ResultTransport ? ResultRow<T> : { readonly result?: never });
 
-/**
- * heat-api-cfn answers 500 also where it will never take the signal, and takes a minute for some; a
- * signal that it refuses so often is given up.
- */
-const maxServerErrors = 4;
+type Rows = { readonly [T in Transport | ResultTransport]: Row<T> };
 
-function deliverCfnSignal(
-  delivery: Delivery<DestinationOf<'CFN_SIGNAL'>>,
-): Promise<DeliveryOutcome> {
-  return putPreSigned(delivery, delivery.destination.url, heatBody(delivery));
-}
+const resultBytes = 900_000;
+const secretsOfLogin = {
+  authUrl: 'open',
+  userId: 'open',
+  password: 'secret',
+  projectId: 'open',
+  regionName: 'open',
+} as const;
 
-/** All four fields are required, and all are text [heat AWS::CloudFormation::WaitConditionHandle]. */
-function deliverAwsSignal(
-  delivery: Delivery<DestinationOf<'AWS_SIGNAL'>>,
-): Promise<DeliveryOutcome> {
-  const { status, reason = 'signal received', data = '' } = delivery.signal;
-  const body = JSON.stringify({
-    Status: status,
-    Reason: reason,
-    Data: typeof data === 'string' ? data : writeJson(data),
-    UniqueId: delivery.signalId,
-  });
-  return putPreSigned(delivery, delivery.destination.url, body);
-}
-
-async function putPreSigned(
-  delivery: Delivery,
-  url: string,
-  body: string,
-): Promise<DeliveryOutcome> {
-  const exchange = await delivery.ask({ method: 'PUT', url, body });
-  if (
-    exchange.kind === 'answer' &&
-    exchange.status === 500 &&
-    delivery.failures + 1 >= maxServerErrors
-  ) {
-    return { kind: 'final', reason: errorTextOf(exchange) };
-  }
-  return deliveryOutcomeOf(exchange, [200]);
-}
-
-// TEMP_URL_SIGNAL: an object in Swift, which Heat polls once a second.
-
-/** What Heat writes when it has taken a signal. */
-const unreadSignalEtag = hash('md5', 'in progress');
-
-/**
- * Each `PUT` replaces what lies there, and one that comes while Heat reads is lost. So the next
- * signal waits until Heat has taken the last one; `HEAD` tells by the digest of the object. Where our
- * own lies there already, only its answer was lost.
- */
-async function deliverTempUrlSignal(
-  delivery: Delivery<DestinationOf<'TEMP_URL_SIGNAL'>>,
-): Promise<DeliveryOutcome> {
-  const { url } = delivery.destination;
-  const body = heatBody(delivery);
-  const look = await delivery.ask({ method: 'HEAD', url });
-  if (look.kind === 'answer' && look.status === 200) {
-    const etag = look.headers.etag?.replaceAll('"', '');
-    if (etag === hash('md5', body)) return { kind: 'delivered' };
-    if (etag !== unreadSignalEtag) {
-      const reason = 'Heat has not taken the signal before this one';
-      return { kind: 'again', reason, isTurn: true };
-    }
-  }
-  // Where looking is refused, the answer to PUT has words for it; that to HEAD has none.
-  if (look.kind !== 'answer' || look.status >= 500) return deliveryOutcomeOf(look, []);
-  return deliveryOutcomeOf(await delivery.ask({ method: 'PUT', url, body }), [201]);
-}
-
-// WEBHOOK: a signed message in the form of Standard Webhooks 1.0.
-
-const webhookSuccess = [200, 201, 202, 204];
-
-/**
- * The id stays the same at each try, so that a receiver can tell a message that comes again; it is
- * signed with every key of the endpoint, so that either may be retired first.
- */
-async function deliverWebhook(
-  delivery: Delivery<DestinationOf<'WEBHOOK'>>,
-): Promise<DeliveryOutcome> {
-  const { destination, recordId, alias, minion, member, signal, signalId, now } = delivery;
-  const seconds = Math.floor(now() / 1000);
-  const body = writeJson({
-    type: 'signal',
-    timestamp: new Date(seconds * 1000).toISOString(),
-    data: {
-      handle: alias,
-      id: signalId,
-      minion,
-      ...(member === undefined ? {} : { member }),
-      ...signal,
-    },
-  });
-  const exchange = await delivery.ask({
-    method: 'POST',
-    url: destination.url,
-    headers: {
-      'webhook-id': recordId,
-      'webhook-timestamp': String(seconds),
-      'webhook-signature': destination.keys
-        .map((key) => signWebhook(key, `${recordId}.${seconds}.${body}`))
-        .join(' '),
-    },
-    body,
-  });
-  return deliveryOutcomeOf(exchange, webhookSuccess);
-}
-
-function signWebhook(key: string, text: string): string {
-  const secret = Buffer.from(key.slice('whsec_'.length), 'base64');
-  return `v1,${createHmac('sha256', secret).update(text).digest('base64')}`;
-}
-
-// ZAQAR_SIGNAL: a message in a queue that Heat polls once a second.
-
-const isCatalog = Compile(
+const Text = Type.String({ minLength: 1, maxLength: 4096 });
+const loginFields = { auth_url: Text, user_id: Text, password: Text, project_id: Text };
+const isAlarmUrl = Compile(Type.Object({ alarm_url: Text }, { additionalProperties: false }));
+const isWithToken = Compile(Type.Object({ endpoint: Text, token: Text }));
+const isWithLogin = Compile(Type.Object({ ...loginFields, alarm_url: Text }));
+const isQueue = Compile(
   Type.Object({
-    token: Type.Object({
-      catalog: Type.Array(
-        Type.Object({
-          type: Type.String(),
-          endpoints: Type.Array(
-            Type.Object({
-              interface: Type.String(),
-              url: Type.String(),
-              region: Type.Optional(Type.Union([Type.String(), Type.Null()])),
-            }),
-          ),
-        }),
-      ),
-    }),
+    ...loginFields,
+    queue_id: Text,
+    region_name: Type.Optional(Text),
   }),
 );
+const isWebhook = Compile(
+  Type.Object(
+    {
+      url: Text,
+      key: Type.Optional(Text),
+      keys: Type.Optional(Type.Array(Text)),
+    },
+    { additionalProperties: false },
+  ),
+);
 
-/** Zaqar's own bounds, seconds. */
-const [leastTtl, mostTtl] = [60, 1_209_600];
+/** The rows, in the order in which their forms are tried. */
+const rows: Rows = {
+  HEAT_SIGNAL: {
+    summary:
+      'the attribute `signal` of a handle, or the log-in of a deployment: a signal to heat-api',
+    secrets: { ...secretsOfLogin, url: 'open' },
+    handle: {
+      parse: (form) =>
+        isWithLogin.Check(form)
+          ? {
+              transport: 'HEAT_SIGNAL',
+              ...credentialsOf(form),
+              url: checkedUrl(form.alarm_url),
+            }
+          : undefined,
+      address: ({ url }) => url,
+      storesAfterReply: true,
+      deliver: signalWithLogin,
+    },
+    result: {
+      parse: (input) => {
+        const login = loginOf(input);
+        return login && { transport: 'HEAT_SIGNAL', ...login };
+      },
+      maxBytes: resultBytes,
+      deliver: signalResource,
+    },
+  },
+  ZAQAR_SIGNAL: {
+    summary: 'the attribute `signal` of a handle: a message in a queue of Zaqar',
+    secrets: { ...secretsOfLogin, queueId: 'open' },
+    handle: {
+      parse: (form) => {
+        if (!isQueue.Check(form)) return undefined;
+        const region = form.region_name === undefined ? {} : { regionName: form.region_name };
+        const { queue_id: queueId } = form;
+        return { transport: 'ZAQAR_SIGNAL', ...credentialsOf(form), queueId, ...region };
+      },
+      address: ({ authUrl }) => authUrl,
+      storesAfterReply: false,
+      deliver: postSignalMessage,
+    },
+    result: {
+      parse: (input) => {
+        const login = loginOf(input);
+        const queueId = input('queue_id');
+        if (login === undefined || queueId === undefined) return undefined;
+        return { transport: 'ZAQAR_SIGNAL', ...login, queueId };
+      },
+      // Zaqar takes 256 KiB for a request.
+      maxBytes: 240_000,
+      deliver: postResultMessage,
+    },
+  },
+  TEMP_URL_SIGNAL: {
+    summary: 'the attribute `signal` of a handle: an object in Swift',
+    secrets: { url: 'signed-address' },
+    handle: {
+      parse: (form) => {
+        const url = alarmUrlOf(form);
+        if (url?.includes('temp_url_sig=') !== true) return undefined;
+        return { transport: 'TEMP_URL_SIGNAL', url };
+      },
+      address: ({ url }) => url,
+      storesAfterReply: false,
+      deliver: putSignalObject,
+    },
+    result: {
+      parse: (input) => {
+        const url = signalUrlOf(input);
+        return url === undefined ? undefined : { transport: 'TEMP_URL_SIGNAL', url };
+      },
+      maxBytes: resultBytes,
+      deliver: putResultObject,
+    },
+  },
+  CFN_SIGNAL: {
+    summary: 'the attribute `signal` of a handle: a pre-signed address of heat-api-cfn',
+    secrets: { url: 'signed-address' },
+    handle: {
+      parse: (form) => {
+        const url = alarmUrlOf(form);
+        if (url?.includes('/waitcondition/') !== true) return undefined;
+        return { transport: 'CFN_SIGNAL', url };
+      },
+      address: ({ url }) => url,
+      storesAfterReply: false,
+      deliver: (delivery) => putToCfn(delivery, heatBody(delivery)),
+    },
+    result: {
+      parse: (input) => {
+        const url = signalUrlOf(input);
+        return url === undefined ? undefined : { transport: 'CFN_SIGNAL', url };
+      },
+      maxBytes: resultBytes,
+      deliver: async (delivery) => {
+        const { ask, body, destination } = delivery;
+        const result = await ask({ method: 'POST', url: destination.url, body });
+        return orAsOwner(deliveryOutcomeOf(result, [200]), delivery);
+      },
+    },
+  },
+  TOKEN_SIGNAL: {
+    summary: 'an object of `endpoint` and `token`, or the text of `curl_cli`: a signal to heat-api',
+    secrets: { url: 'open', token: 'secret' },
+    handle: {
+      parse: (form) => {
+        if (typeof form === 'string') return tokenInCurl(form);
+        if (!isWithToken.Check(form)) return undefined;
+        const url = checkedUrl(form.endpoint);
+        return { transport: 'TOKEN_SIGNAL', url, token: checkedToken(form.token) };
+      },
+      address: ({ url }) => url,
+      storesAfterReply: true,
+      deliver: signalWithToken,
+    },
+  },
+  AWS_SIGNAL: {
+    summary: 'the address that is the reference of an `AWS::CloudFormation::WaitConditionHandle`',
+    secrets: { url: 'signed-address' },
+    handle: {
+      parse: (form) => {
+        if (typeof form !== 'string') return undefined;
+        const url = checkedUrl(form);
+        return url.includes('/waitcondition/') ? { transport: 'AWS_SIGNAL', url } : undefined;
+      },
+      address: ({ url }) => url,
+      storesAfterReply: false,
+      deliver: (delivery) => putToCfn(delivery, awsBody(delivery)),
+    },
+  },
+  WEBHOOK: {
+    summary: '`{ url, key }` of a webhook: a signed message [Standard Webhooks]',
+    secrets: { url: 'secret', keys: 'secret' },
+    handle: {
+      parse: (form) => {
+        if (!isWebhook.Check(form)) return undefined;
+        const { url, key, keys = [] } = form;
+        const all = key === undefined ? keys : [key, ...keys];
+        return { transport: 'WEBHOOK', url: checkedUrl(url), keys: checkedKeys(all) };
+      },
+      address: ({ url }) => url,
+      storesAfterReply: false,
+      deliver: postWebhook,
+    },
+  },
+  NO_SIGNAL: {
+    summary: 'a deployment whose result Heat does not want',
+    secrets: {},
+    result: {
+      parse: () => ({ transport: 'NO_SIGNAL' }),
+      maxBytes: resultBytes,
+      deliver: async () => ({ kind: 'delivered' }),
+    },
+  },
+  HANDLE: {
+    summary: 'a handle that is registered for the minion, as if the minion signalled it',
+    secrets: { alias: 'open' },
+    result: {
+      maxBytes: 100_000,
+      deliver: ({ destination, body, signalHandle }) =>
+        signalHandle(destination.alias, handleSignalOf(body)),
+    },
+  },
+  STATUS: {
+    summary: 'a deployment without a stack: its owner sets the status over the API of Heat',
+    secrets: {},
+    result: { maxBytes: resultBytes, deliver: setDeploymentStatus },
+  },
+};
 
-/** Any UUID will do, as long as it stays the same. */
-export const zaqarClientId = '6f0e2f0c-7a5e-4f0e-9c4e-5a17b41d6e00';
+const handleRows: { readonly [T in Transport]: HandleRow<T> } = rows;
+const resultRows: { readonly [T in ResultTransport]: ResultRow<T> } = rows;
+
+function isTransport(name: string): name is Transport {
+  return Object.hasOwn(rows, name) && 'handle' in rows[name as Transport];
+}
+
+function isResultTransport(name: string): name is ResultTransport {
+  return Object.hasOwn(rows, name) && 'result' in rows[name as ResultTransport];
+}
+
+/** Forms in which a handle may be registered, for the API reference. */
+export const handleForms: string = Object.entries(rows)
+  .filter(([name]) => isTransport(name))
+  .map(([name, { summary }]) => `${name}: ${summary}`)
+  .join('; ');
 
 /**
- * Logs in for every signal: Zaqar takes messages for a while after their stack is gone, and the
- * log-in is the only sign of that.
+ * Reads where the signals of a handle go. Text may be JSON in JSON, as outputs of stacks are.
+ * @throws BridgeError ERR_HANDLE_FORM, without any part of what was given
  */
-async function deliverZaqarSignal(
-  delivery: Delivery<DestinationOf<'ZAQAR_SIGNAL'>>,
-): Promise<DeliveryOutcome> {
-  const { destination, signal, signalId, expiresAt, now } = delivery;
-  const login = await logInToKeystone(delivery.ask, destination);
-  if (!login.isIn) return login.outcome;
-  const service = publicServiceUrl(login.body, 'messaging', destination.regionName);
-  if (service === undefined) {
-    return { kind: 'final', reason: 'the log-in names no public messaging service of the region' };
+export function parseDestination(given: unknown): Destination {
+  const unwrapped = unwrapJson(given, 4);
+  const form = typeof unwrapped === 'string' ? unwrapped.trim() : unwrapped;
+  if (form === '') throw destinationError('it is empty');
+  for (const { handle } of Object.values(handleRows)) {
+    const destination = handle?.parse(form);
+    if (destination !== undefined) return destination;
   }
-  const ttl = Math.ceil((expiresAt - now()) / 1000);
-  const exchange = await delivery.ask({
-    method: 'POST',
-    url: `${service}/v2/queues/${encodeURIComponent(destination.queueId)}/messages`,
-    headers: { 'x-auth-token': login.token, 'client-id': zaqarClientId },
-    body: writeJson({
-      messages: [
-        {
-          body: { ...signal, id: signalId },
-          ttl: Math.min(mostTtl, Math.max(leastTtl, ttl)),
-        },
-      ],
-    }),
-  });
-  return deliveryOutcomeOf(exchange, [201]);
+  throw destinationError(`unknown form; expected one of ${handleForms}`);
 }
 
 /**
- * The public address of a service in the catalog of a log-in, without a slash at its end.
- * @param body - the answer to the log-in
+ * Reads where the result of a deployment goes, from the inputs that Heat adds. A deployment that was
+ * made without a stack names no transport.
+ * @returns `undefined` if the transport is unknown, or an input is missing
  */
-export function publicServiceUrl(
-  body: string,
-  type: 'messaging' | 'orchestration',
-  region: string | null | undefined,
-): string | undefined {
-  const answer = tryParseJson(body);
-  if (!isCatalog.Check(answer)) return undefined;
-  const url = answer.token.catalog
-    .filter((service) => service.type === type)
-    .flatMap(({ endpoints }) => endpoints)
-    .find((it) => it.interface === 'public' && (region ?? it.region) === it.region)?.url;
-  const isUsable = url !== undefined && /^https?:\/\//.test(url) && URL.canParse(url);
-  return isUsable ? url.replace(/\/+$/, '') : undefined;
+export function parseResultDestination(input: HeatInput): ResultDestination | undefined {
+  const name = input('signal_transport');
+  if (name === undefined) return { transport: 'STATUS' };
+  return isResultTransport(name) ? resultRows[name].result.parse?.(input) : undefined;
 }
 
-// The table.
+/** Returns the address of the service that gets the signals of a handle. */
+export function addressOf(destination: Destination): string {
+  return addressBy(destination.transport, destination);
+}
 
-/** Tries once, over the transport of the destination. */
-export function createDeliverer(): (delivery: Delivery) => Promise<DeliveryOutcome> {
-  const deliverHeatSignal: Deliver<DestinationOf<'HEAT_SIGNAL'>> = createHeatSignalDeliverer();
-  return (delivery) => {
-    const { destination } = delivery;
-    switch (destination.transport) {
-      case 'AWS_SIGNAL':
-        return deliverAwsSignal({ ...delivery, destination });
-      case 'CFN_SIGNAL':
-        return deliverCfnSignal({ ...delivery, destination });
-      case 'TEMP_URL_SIGNAL':
-        return deliverTempUrlSignal({ ...delivery, destination });
-      case 'TOKEN_SIGNAL':
-        return deliverTokenSignal({ ...delivery, destination });
-      case 'HEAT_SIGNAL':
-        return deliverHeatSignal({ ...delivery, destination });
-      case 'ZAQAR_SIGNAL':
-        return deliverZaqarSignal({ ...delivery, destination });
-      case 'WEBHOOK':
-        return deliverWebhook({ ...delivery, destination });
-    }
-  };
+function addressBy<T extends Transport>(transport: T, destination: HandleDestinations[T]): string {
+  return handleRows[transport].handle.address(destination);
+}
+
+/** Whether the service answers before it has stored the signal, which it may do in another order. */
+export function storesAfterReply({ transport }: Destination): boolean {
+  return isTransport(transport) && handleRows[transport].handle.storesAfterReply;
+}
+
+/** Tries once to send a signal to a handle. */
+export async function deliverSignal(delivery: Delivery<Destination>): Promise<DeliveryOutcome> {
+  const { transport } = delivery.destination;
+  if (!isTransport(transport)) return unknownTransport;
+  return deliverSignalBy(transport, delivery);
+}
+
+function deliverSignalBy<T extends Transport>(
+  transport: T,
+  delivery: Delivery<HandleDestinations[T]>,
+): Promise<DeliveryOutcome> {
+  return handleRows[transport].handle.deliver(delivery);
+}
+
+/** Tries once to send the result of a deployment to Heat. */
+export async function deliverResult(
+  delivery: ResultDelivery<ResultDestination>,
+): Promise<DeliveryOutcome> {
+  const { transport } = delivery.destination;
+  if (!isResultTransport(transport)) return unknownTransport;
+  return deliverResultBy(transport, delivery);
+}
+
+function deliverResultBy<T extends ResultTransport>(
+  transport: T,
+  delivery: ResultDelivery<ResultDestinations[T]>,
+): Promise<DeliveryOutcome> {
+  return resultRows[transport].result.deliver(delivery);
+}
+
+/** A stored destination may come from a later version. */
+const unknownTransport = {
+  kind: 'final',
+  reason: 'this version does not know the transport',
+} as const;
+
+/** Maximum size of a result, in bytes of JSON. */
+export function maxResultBytes(transport: ResultTransport): number {
+  return resultRows[transport].result.maxBytes;
+}
+
+/** Returns every secret of a destination, so that an answer that repeats one can be redacted. */
+export function secretsOf(destination: Destination | ResultDestination): readonly string[] {
+  const row: { readonly secrets: Readonly<Record<string, Secrecy>> } | undefined = Object.hasOwn(
+    rows,
+    destination.transport,
+  )
+    ? rows[destination.transport]
+    : undefined;
+  return Object.entries(destination).flatMap(([field, value]: [string, unknown]) => {
+    if (field === 'transport') return [];
+    return secretsIn(row?.secrets[field] ?? 'secret', value);
+  });
+}
+
+function secretsIn(secrecy: Secrecy, value: unknown): readonly string[] {
+  const texts = [value].flat().filter((it) => typeof it === 'string');
+  switch (secrecy) {
+    case 'open':
+      return [];
+    case 'secret':
+      return texts;
+    case 'signed-address':
+      return texts.flatMap((url) => {
+        const query = url.slice(url.indexOf('?') + 1);
+        const values = query.split('&').flatMap((pair) => pair.split('=').slice(1));
+        return [url, query, ...values.filter((it) => it.length >= 16)];
+      });
+  }
+}
+
+const isOutput = Compile(Type.Object({ output_value: Type.Unknown() }));
+
+/** Text that holds JSON, and a stack's output around it, as `openstack stack output show` gives it. */
+function unwrapJson(given: unknown, depth: number): unknown {
+  if (depth === 0) return given;
+  if (isOutput.Check(given)) return unwrapJson(given.output_value, depth - 1);
+  if (typeof given !== 'string' || !/^\s*["{]/.test(given)) return given;
+  try {
+    return unwrapJson(JSON.parse(given), depth - 1);
+  } catch {
+    // Without the cause: its text repeats what it could not read.
+    throw destinationError('text that begins like JSON and is none');
+  }
+}
+
+function alarmUrlOf(form: unknown): string | undefined {
+  return isAlarmUrl.Check(form) ? checkedUrl(form.alarm_url) : undefined;
+}
+
+/** The attribute `curl_cli` of a handle. */
+function tokenInCurl(text: string): HandleDestinations['TOKEN_SIGNAL'] | undefined {
+  if (!text.startsWith('curl ')) return undefined;
+  const token = /'X-Auth-Token: ([^']+)'/.exec(text)?.[1];
+  const url = / (https?:\/\/\S+)$/.exec(text)?.[1];
+  if (token === undefined || url === undefined)
+    throw destinationError('curl without token or address');
+  return { transport: 'TOKEN_SIGNAL', url: checkedUrl(url), token: checkedToken(token) };
+}
+
+/** One or two keys of 24 to 64 bytes, as Standard Webhooks asks for. */
+function checkedKeys(keys: readonly string[]): readonly string[] {
+  if (keys.length < 1 || keys.length > 2)
+    throw destinationError('a webhook with other than 1 or 2 keys');
+  const isKey = (it: string): boolean => /^whsec_[A-Za-z0-9+/]{32,86}={0,2}$/.test(it);
+  if (keys.every(isKey)) return keys;
+  throw destinationError('a key that is not whsec_ and 24 to 64 bytes in base64');
+}
+
+/** The address that Heat gives with a deployment. */
+function signalUrlOf(input: HeatInput): string | undefined {
+  const url = input('signal_id');
+  return url !== undefined && URL.canParse(url) ? url : undefined;
+}
+
+/** The log-in that Heat gives with a deployment. */
+function loginOf(input: HeatInput): (Credentials & { readonly regionName?: string }) | undefined {
+  const authUrl = input('auth_url');
+  const userId = input('user_id');
+  const password = input('password');
+  const projectId = input('project_id');
+  const regionName = input('region_name');
+  if (authUrl === undefined || !/^https?:/.test(authUrl) || !URL.canParse(authUrl))
+    return undefined;
+  if (userId === undefined || password === undefined || projectId === undefined) return undefined;
+  const region = regionName === undefined ? {} : { regionName };
+  return { authUrl, userId, password, projectId, ...region };
+}
+
+/** A result as `cfn-signal` reports it. */
+function handleSignalOf(body: string): Parameters<ResultDelivery<unknown>['signalHandle']>[1] {
+  const { deploy_status_code: code, deploy_stdout: data, deploy_stderr: reason } = JSON.parse(body);
+  if (code === 0) return { status: 'SUCCESS', reason: 'Configuration Complete', data };
+  return { status: 'FAILURE', reason, data };
 }
