@@ -109,4 +109,4 @@ export { groupTexts } from './signals/handle-groups.ts';
 export type { HandleInfo, HandleRegistration } from './signals/handles.ts';
 export type { OutboxEntry } from './signals/outbox.ts';
 export type { HandleOwner, HandlesApi, OutboxApi, OutboxSelection } from './signals/signals-api.ts';
-export type { Transport } from './signals/transports.ts';
+export type { Transport } from './transports/transports.ts';

@@ -2,7 +2,7 @@
 
 import { isPlainMap } from '#heat-bridge/commands/command-definition.ts';
 import type { CommandOutcome, CommandResult } from '#heat-bridge/commands/command-request.ts';
-import { maxResultBytes, type ResultTransport } from '#heat-bridge/signals/transports.ts';
+import { maxResultBytes, type ResultTransport } from '#heat-bridge/transports/transports.ts';
 import type { WireValue } from '#minion-protocol';
 import { writeJson } from '#runtime';
 import { reportOfStates } from '../cfn-init/state-run.ts';

@@ -2,7 +2,7 @@
 
 import { hash } from 'node:crypto';
 import { publicServiceUrl, requestToken } from '#heat-bridge/signals/keystone-login.ts';
-import type { Ask, ServiceUrls } from '#heat-bridge/signals/transport.ts';
+import type { Ask, ServiceUrls } from '#heat-bridge/transports/transport.ts';
 import { logInBody } from '#master';
 import type { HttpResult, OutgoingRequest } from '#runtime';
 import type { OwnerLogin, ServerLogin } from './stacks.ts';

@@ -4,7 +4,10 @@ import { createHash } from 'node:crypto';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
 import { isPlainMap } from '#heat-bridge/commands/command-definition.ts';
-import { parseResultDestination, type ResultDestination } from '#heat-bridge/signals/transports.ts';
+import {
+  parseResultDestination,
+  type ResultDestination,
+} from '#heat-bridge/transports/transports.ts';
 import { type JsonValue, tryParseJson } from '#runtime';
 import { cutNesting, isNestedDeeper, maxConfigDepth } from './config-json.ts';
 

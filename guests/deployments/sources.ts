@@ -2,9 +2,9 @@
 
 import { createHmac } from 'node:crypto';
 import { isPlainMap } from '#heat-bridge/commands/command-definition.ts';
-import { encodePath, getRequest, jsonOf, limitOf } from '#heat-bridge/signals/heat-requests.ts';
-import type { Ask } from '#heat-bridge/signals/transport.ts';
-import { messagesOf, zaqarClientId } from '#heat-bridge/signals/zaqar-delivery.ts';
+import { encodePath, getRequest, jsonOf, limitOf } from '#heat-bridge/transports/heat-requests.ts';
+import type { Ask } from '#heat-bridge/transports/transport.ts';
+import { messagesOf, zaqarClientId } from '#heat-bridge/transports/zaqar-delivery.ts';
 import { type HttpResult, tryParseJson } from '#runtime';
 import type { StackLogins } from './logins.ts';
 import { parseServerMetadata, type ServerMetadata } from './metadata.ts';

@@ -3,8 +3,8 @@
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
 import { type Enrolment, isLive } from '#heat-bridge/enroll/enrolment.ts';
-import { encodePath, getRequest, jsonOf } from '#heat-bridge/signals/heat-requests.ts';
-import type { Ask } from '#heat-bridge/signals/transport.ts';
+import { encodePath, getRequest, jsonOf } from '#heat-bridge/transports/heat-requests.ts';
+import type { Ask } from '#heat-bridge/transports/transport.ts';
 import type { StackLogins } from './logins.ts';
 import type { ServerMetadata } from './metadata.ts';
 import type { FollowedServer } from './server-worker.ts';

@@ -7,12 +7,17 @@ import {
   retryDelayMs,
   sleepUntilAborted,
 } from '#runtime';
+import {
+  type Destination,
+  deliverSignal,
+  secretsOf,
+  storesAfterReply,
+} from '../transports/transports.ts';
 import type { DeliveryOutcome } from './delivery-outcome.ts';
 import type { HandleInfo, HandleRegistry } from './handles.ts';
 import type { Outbox, OutboxRecord, PendingSignal, PendingSignals } from './outbox.ts';
 import { signalId } from './signal.ts';
 import type { HeldSignals, SignalReporter } from './signal-intake.ts';
-import { type Destination, deliverSignal, secretsOf, storesAfterReply } from './transports.ts';
 
 /** How often and how fast signals are sent. */
 export interface DeliveryPace {

@@ -10,13 +10,18 @@ import { Budget, type BudgetLimits, KeyedMutex, originOf } from '#runtime';
 import { BridgeError } from '../errors.ts';
 import { SharedNames } from '../shared-names.ts';
 import {
+  addressOf,
+  type Destination,
+  parseDestination,
+  type Transport,
+} from '../transports/transports.ts';
+import {
   compileGroups,
   type GroupMembership,
   groupFields,
   groupsOf,
   type HandleGroups,
 } from './handle-groups.ts';
-import { addressOf, type Destination, parseDestination, type Transport } from './transports.ts';
 
 /** What a handle is registered with: minions, groups of them, or both. */
 export interface HandleRegistration extends HandleGroups {

@@ -4,8 +4,8 @@ import Type from 'typebox';
 import { Compile } from 'typebox/compile';
 import { logInBody, tokensUrl } from '#master';
 import { tryParseJson } from '#runtime';
+import type { Ask } from '../transports/transport.ts';
 import { type DeliveryOutcome, deliveryOutcomeOf } from './delivery-outcome.ts';
-import type { Ask } from './transport.ts';
 
 /** Credentials of a user of Keystone's. */
 export interface Credentials {

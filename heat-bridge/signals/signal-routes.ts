@@ -8,6 +8,7 @@ import { type AuditRequester, AuthorizationError, actorOf, type ExtensionHost } 
 import { BridgeError } from '../errors.ts';
 import type { HttpServerContext } from '../http/http-server-context.ts';
 import { describeRoute, type RouteOperation } from '../http/route-schema.ts';
+import { handleForms } from '../transports/transports.ts';
 import {
   type HandleInfo,
   type HandleRegistration,
@@ -18,7 +19,6 @@ import {
 } from './handles.ts';
 import type { SignalsModule } from './open-signals.ts';
 import type { SignalsApi } from './signals-api.ts';
-import { handleForms } from './transports.ts';
 
 // Schemas.
 

@@ -3,9 +3,9 @@
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { HttpResult } from '#runtime';
-import { type DeliveryOutcome, deliveryOutcomeOf } from './delivery-outcome.ts';
+import { type DeliveryOutcome, deliveryOutcomeOf } from '../signals/delivery-outcome.ts';
+import { type Credentials, logInToKeystone, publicServiceUrl } from '../signals/keystone-login.ts';
 import { encodePath, getRequest, jsonOf } from './heat-requests.ts';
-import { type Credentials, logInToKeystone, publicServiceUrl } from './keystone-login.ts';
 import { heatBody } from './signal-body.ts';
 import type { Delivery, ResultDelivery } from './transport.ts';
 

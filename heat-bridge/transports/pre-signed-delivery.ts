@@ -2,7 +2,11 @@
 
 import { hash } from 'node:crypto';
 import { type HttpResult, writeJson } from '#runtime';
-import { type DeliveryOutcome, deliveryOutcomeOf, errorTextOf } from './delivery-outcome.ts';
+import {
+  type DeliveryOutcome,
+  deliveryOutcomeOf,
+  errorTextOf,
+} from '../signals/delivery-outcome.ts';
 import { heatBody } from './signal-body.ts';
 import type { Ask, Delivery, ResultDelivery } from './transport.ts';
 

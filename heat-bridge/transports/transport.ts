@@ -1,8 +1,8 @@
 /** The form of a transport: what its row in `transports.ts` declares, and what its functions get. */
 
 import type { HttpResult, OutgoingRequest } from '#runtime';
-import type { DeliveryOutcome } from './delivery-outcome.ts';
-import type { Signal } from './signal.ts';
+import type { DeliveryOutcome } from '../signals/delivery-outcome.ts';
+import type { Signal } from '../signals/signal.ts';
 
 /** Sends a request to a listed endpoint. */
 export type Ask = (request: OutgoingRequest) => Promise<HttpResult>;

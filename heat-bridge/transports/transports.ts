@@ -5,7 +5,8 @@
 
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
-import { type DeliveryOutcome, deliveryOutcomeOf } from './delivery-outcome.ts';
+import { type DeliveryOutcome, deliveryOutcomeOf } from '../signals/delivery-outcome.ts';
+import type { Credentials } from '../signals/keystone-login.ts';
 import { checkedToken, checkedUrl, credentialsOf, destinationError } from './destination-text.ts';
 import {
   orAsOwner,
@@ -14,7 +15,6 @@ import {
   signalWithLogin,
   signalWithToken,
 } from './heat-api-delivery.ts';
-import type { Credentials } from './keystone-login.ts';
 import { awsBody, putResultObject, putSignalObject, putToCfn } from './pre-signed-delivery.ts';
 import { heatBody } from './signal-body.ts';
 import type {

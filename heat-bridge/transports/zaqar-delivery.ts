@@ -4,9 +4,9 @@ import Type from 'typebox';
 import { Compile } from 'typebox/compile';
 import { writeJson } from '#runtime';
 import { isPlainMap } from '../commands/command-definition.ts';
-import { type DeliveryOutcome, deliveryOutcomeOf } from './delivery-outcome.ts';
+import { type DeliveryOutcome, deliveryOutcomeOf } from '../signals/delivery-outcome.ts';
+import { type Credentials, logInToKeystone, publicServiceUrl } from '../signals/keystone-login.ts';
 import { jsonOf } from './heat-requests.ts';
-import { type Credentials, logInToKeystone, publicServiceUrl } from './keystone-login.ts';
 import type { Delivery, ResultDelivery } from './transport.ts';
 
 /** A queue; its service is found in the catalog of the log-in. */

@@ -9,7 +9,7 @@ import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
 import { BridgeError } from '#heat-bridge';
 import { parseSignalsOptions } from '#heat-bridge/signals/open-signals.ts';
-import { parseDestination, secretsOf, type Transport } from '#heat-bridge/signals/transports.ts';
+import { parseDestination, secretsOf, type Transport } from '#heat-bridge/transports/transports.ts';
 import {
   createHttpClient,
   type EndpointOptions,

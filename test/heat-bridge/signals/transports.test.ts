@@ -1,14 +1,14 @@
 /** Rows of transports: what they declare, and what is refused because no row declares it. */
 
 import test from 'ava';
-import type { SecrecyOf } from '#heat-bridge/signals/transport.ts';
+import type { SecrecyOf } from '#heat-bridge/transports/transport.ts';
 import {
   deliverResult,
   deliverSignal,
   parseDestination,
   parseResultDestination,
   secretsOf,
-} from '#heat-bridge/signals/transports.ts';
+} from '#heat-bridge/transports/transports.ts';
 
 const login = { auth_url: 'http://k/v3', user_id: 'u', password: 'hunter22', project_id: 'p' };
 
