@@ -1,8 +1,8 @@
 /** The script of the group chef. */
 
+import { configError } from '#heat-bridge/commands/states/state-config.ts';
 import { quoteForShell } from '#heat-bridge/shell-text.ts';
 import { writeJson } from '#runtime';
-import { configError } from '../cfn-init/config.ts';
 import { readConfigJson } from './config-json.ts';
 import type { GroupConfig } from './group-config.ts';
 import { wrapProgram } from './script-wrapper.ts';

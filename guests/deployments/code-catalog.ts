@@ -20,9 +20,9 @@ import {
   findTextProblem,
   type Parameters,
 } from '#heat-bridge/commands/parameters.ts';
+import { compileStates } from '#heat-bridge/commands/states/compile-states.ts';
 import { BridgeError } from '#heat-bridge/errors.ts';
 import { writeJson } from '#runtime';
-import { compileStates } from '../cfn-init/compile-states.ts';
 import { createStatesCommand, statesParameters } from '../cfn-init/states-command.ts';
 import { type CodeGroup, codeGroups, codeRowOf, configSetsInput } from './deployment-groups.ts';
 import { readGroupOptions } from './group-config.ts';

@@ -2,7 +2,7 @@
 
 import { isPlainMap } from '#heat-bridge/commands/command-definition.ts';
 import type { Parameters } from '#heat-bridge/commands/parameters.ts';
-import { type Config, configError } from '../cfn-init/config.ts';
+import { type Config, configError } from '#heat-bridge/commands/states/state-config.ts';
 import { initKey } from '../cfn-init/config-sets.ts';
 import { parseInitMetadata } from '../cfn-init/init-metadata.ts';
 import { ansibleScript } from './ansible-script.ts';

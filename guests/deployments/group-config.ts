@@ -2,7 +2,7 @@
 
 import { isPlainMap } from '#heat-bridge/commands/command-definition.ts';
 import type { Parameters } from '#heat-bridge/commands/parameters.ts';
-import { configError } from '../cfn-init/config.ts';
+import { configError } from '#heat-bridge/commands/states/state-config.ts';
 import type { Deployment } from './metadata.ts';
 
 /** Options of a config, read by {@link readGroupOptions}. */

@@ -1,7 +1,7 @@
 /** The script of the group puppet. */
 
+import { configError } from '#heat-bridge/commands/states/state-config.ts';
 import { writeJson } from '#runtime';
-import { configError } from '../cfn-init/config.ts';
 import { configText, type GroupConfig } from './group-config.ts';
 import { wrapProgram } from './script-wrapper.ts';
 import { runTool, toolNameForm, toolOption } from './tool-program.ts';

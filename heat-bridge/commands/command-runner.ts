@@ -2,6 +2,7 @@
 
 import { randomUUID } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
+import Type from 'typebox';
 import {
   type AuditRequester,
   type ExtensionHost,
@@ -11,8 +12,10 @@ import {
   type TargetRequest,
   timeLimit,
 } from '#master';
+import { defineRow, type RowOf } from '#store';
 import { BridgeError } from '../errors.ts';
 import { resolveProject } from '../keystone.ts';
+import { fromMarkedJson, markedJsonField } from '../marked-json-field.ts';
 import {
   aclCallOf,
   acquireCaller,
@@ -31,9 +34,15 @@ import {
   targetOf,
 } from './command-request.ts';
 import { CommandRun, executeCommandRun } from './command-run.ts';
-import { checkIdempotencyKey, type IdempotencyKeyOwner, jsonDigest } from './idempotency-keys.ts';
+import { checkIdempotencyKey, IdempotencyKeyOwner, jsonDigest } from './idempotency-keys.ts';
 import type { Parameters } from './parameters.ts';
-import { findJob, recoverRun, type StoredRun, withoutReturns } from './recover-run.ts';
+import {
+  findJob,
+  recoverRun,
+  type StoredRun,
+  storedRunRow,
+  withoutReturns,
+} from './recover-run.ts';
 import { Releases } from './releases.ts';
 import { RunConcurrency, type RunQuotas, type RunSlot } from './run-limits.ts';
 import { createSecretReference, RunSecrets } from './run-secrets.ts';
@@ -84,14 +93,21 @@ interface RunKey {
   readonly carried?: CarriedCall | undefined;
 }
 
-/** A request as another member of the cluster repeats it. */
-interface CarriedCall {
-  readonly name: string;
-  readonly target: TargetRequest;
-  readonly params: Parameters;
-  readonly caller: CommandCaller;
-  readonly owner: IdempotencyKeyOwner;
-}
+/** A request as another member of the cluster repeats it: in its row, sealed. */
+const carriedCallRow = defineRow({
+  name: 'call of a command',
+  schema: Type.Object({
+    name: Type.String(),
+    target: Type.Unsafe<TargetRequest>(Type.Object({})),
+    params: Type.Unsafe<Parameters>(Type.Object({})),
+    caller: Type.Unsafe<CommandCaller>(Type.Object({})),
+    owner: IdempotencyKeyOwner,
+  }),
+  packed: { target: markedJsonField, params: markedJsonField, caller: markedJsonField },
+  unversioned: fromMarkedJson,
+});
+
+type CarriedCall = RowOf<typeof carriedCallRow>;
 
 /** One run, from its request to its release. */
 interface Run {
@@ -129,6 +145,8 @@ export class CommandRunner {
     this.#runs = new StoredRuns<StoredRun, CarriedCall, CommandRun>({
       host,
       quotas,
+      storedRow: storedRunRow,
+      carriedRow: carriedCallRow,
       shorten: withoutReturns,
       follow: (owner, command, { id, minions }) =>
         new CommandRun({ id, command, minions, owner: owner.caller }),

@@ -1,26 +1,39 @@
 /** Runs of an earlier process of the master, as the store and the job cache know them. */
 
+import Type from 'typebox';
 import { type ExtensionHost, type JobReport, MasterError } from '#master';
+import { defineRow, type RowCodec, type RowOf, Texts } from '#store';
+import { fromMarkedJson, markedJsonField } from '../marked-json-field.ts';
 import type { CompiledCommand } from './command-catalog.ts';
 import type { CommandOutcome, CommandResult } from './command-request.ts';
 import { commandResultOf, completedStatus } from './command-run.ts';
 
+/** Rows `keys/<digest>` of commands, sealed. */
+const row = defineRow({
+  name: 'run of a command',
+  schema: Type.Object({
+    /** Of its first job. */
+    id: Type.String(),
+    /** Of the parameters and the target. */
+    digest: Type.String(),
+    minions: Texts,
+    /** Milliseconds since 1970. */
+    begunAt: Type.Number(),
+    /** Milliseconds since 1970. */
+    deadline: Type.Number(),
+    /** Reference under which its minions find their secrets; see `RunSecrets`. */
+    secrets: Type.String(),
+    /** Absent: it was not over when the master ended. */
+    outcome: Type.Optional(Type.Unsafe<CommandOutcome>(Type.Object({}))),
+  }),
+  packed: { outcome: markedJsonField },
+  unversioned: fromMarkedJson,
+});
+
 /** A run as it is stored under its idempotency key. */
-export interface StoredRun {
-  /** Of its first job. */
-  readonly id: string;
-  /** Of the parameters and the target. */
-  readonly digest: string;
-  readonly minions: readonly string[];
-  /** Milliseconds since 1970. */
-  readonly begunAt: number;
-  /** Milliseconds since 1970. */
-  readonly deadline: number;
-  /** Reference under which its minions find their secrets; see `RunSecrets`. */
-  readonly secrets: string;
-  /** Absent: it was not over when the master ended. */
-  readonly outcome?: CommandOutcome;
-}
+export type StoredRun = RowOf<typeof row>;
+
+export const storedRunRow: RowCodec<StoredRun> = row;
 
 /** Leaves out the returns, which make a row too large. */
 export function withoutReturns({ outcome, ...run }: StoredRun): StoredRun {

@@ -5,6 +5,7 @@
 
 import { type ExtensionHost, StoreError } from '#master';
 import { Budget, KeyedMutex } from '#runtime';
+import type { RowCodec } from '#store';
 import { BridgeError } from '../errors.ts';
 import { identifyCaller } from './callers.ts';
 import { ClusterRuns } from './cluster-runs.ts';
@@ -34,9 +35,11 @@ interface Carried {
 
 type AnyRun = TrackedRun<{ readonly type: string }, Outcome>;
 
-export interface StoredRunsOptions<S, R> {
+export interface StoredRunsOptions<S, C, R> {
   readonly host: ExtensionHost;
   readonly quotas: RunQuotas;
+  readonly storedRow: RowCodec<S>;
+  readonly carriedRow: RowCodec<C>;
   /** Leaves out what makes a row larger than 1 MiB. */
   readonly shorten: (stored: S) => S;
   /** Makes a run of another member known here. */
@@ -55,18 +58,18 @@ export class StoredRuns<S extends Stored, C extends Carried, R extends AnyRun> {
   readonly keys: IdempotencyKeys<S>;
   /** Places of callers: each run under way takes one. */
   readonly places: Budget;
-  readonly #options: StoredRunsOptions<S, R>;
+  readonly #options: StoredRunsOptions<S, C, R>;
   readonly #registry: RunRegistry<R>;
   readonly #underWay = new Set<Promise<void>>();
   readonly #byOwner = new KeyedMutex();
   #cluster: ClusterRuns<C> | undefined;
 
-  constructor(options: StoredRunsOptions<S, R>) {
-    const { host, quotas, shorten } = options;
+  constructor(options: StoredRunsOptions<S, C, R>) {
+    const { host, quotas, storedRow, shorten } = options;
     this.#options = options;
     this.#registry = new RunRegistry(quotas.ended);
     this.places = new Budget(quotas.active);
-    this.keys = new IdempotencyKeys(host.shared, shorten);
+    this.keys = new IdempotencyKeys(host.shared, storedRow, shorten);
   }
 
   /** The runs of all members; `undefined` if the master is in no cluster, or before {@link share}. */
@@ -85,10 +88,12 @@ export class StoredRuns<S extends Stored, C extends Carried, R extends AnyRun> {
    * @param resume - continues a run of another member
    */
   async share(kind: string, resume: (carried: C) => Promise<unknown>): Promise<void> {
-    const { shared: state, logger: log } = this.#options.host;
+    const { host, carriedRow: row } = this.#options;
+    const { shared: state, logger: log } = host;
     this.#cluster = await ClusterRuns.open<C>({
       state,
       kind,
+      row,
       resume: async (_id, carried) => void (await resume(carried)),
       find: (id) => this.#registry.get(id),
       log,

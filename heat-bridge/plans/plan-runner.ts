@@ -2,6 +2,7 @@
 
 import { randomUUID } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
+import Type from 'typebox';
 import {
   type AuditEntry,
   actorOf,
@@ -10,12 +11,13 @@ import {
   type TargetBounds,
   timeLimit,
 } from '#master';
+import { defineRow, type RowOf } from '#store';
 import { acquireCaller, type ResolvedCaller, requireWithin } from '../commands/callers.ts';
 import type { CommandCaller } from '../commands/command-request.ts';
 import type { CommandRunner } from '../commands/command-runner.ts';
 import {
   checkIdempotencyKey,
-  type IdempotencyKeyOwner,
+  IdempotencyKeyOwner,
   jsonDigest,
 } from '../commands/idempotency-keys.ts';
 import type { Parameters } from '../commands/parameters.ts';
@@ -23,6 +25,7 @@ import { Releases } from '../commands/releases.ts';
 import type { RunQuotas } from '../commands/run-limits.ts';
 import { lateRunError, StoredRuns } from '../commands/stored-runs.ts';
 import { resolveProject } from '../keystone.ts';
+import { fromMarkedJson, markedJsonField } from '../marked-json-field.ts';
 import { targetBoundsOfGroup } from './group-reach.ts';
 import {
   type CompiledPlan,
@@ -35,7 +38,7 @@ import { type Groups, resolveGroups } from './plan-groups.ts';
 import type { PlanHandle, PlanOutcome, PlanRequest } from './plan-request.ts';
 import { PlanRun } from './plan-run.ts';
 import { StepRunner } from './step-runner.ts';
-import { type StoredPlan, withoutPlanReturns } from './stored-plan.ts';
+import { type StoredPlan, storedPlanRow, withoutPlanReturns } from './stored-plan.ts';
 
 export interface PlanRunnerOptions {
   readonly host: ExtensionHost;
@@ -56,17 +59,24 @@ interface PlanCall {
   readonly key?: CarriedPlan;
 }
 
-/** A request under its key, as another member of the cluster repeats it. */
-interface CarriedPlan {
-  readonly name: string;
-  readonly params: Parameters;
-  readonly groups: PlanRequest['groups'];
-  readonly caller: CommandCaller;
-  readonly owner: IdempotencyKeyOwner;
-  /** Milliseconds since 1970. */
-  readonly deadline: number;
-  readonly undoOnCancel: boolean;
-}
+/** A request under its key, as another member of the cluster repeats it: in its row, sealed. */
+const carriedPlanRow = defineRow({
+  name: 'call of a plan',
+  schema: Type.Object({
+    name: Type.String(),
+    params: Type.Unsafe<Parameters>(Type.Object({})),
+    groups: Type.Unsafe<PlanRequest['groups']>(Type.Object({})),
+    caller: Type.Unsafe<CommandCaller>(Type.Object({})),
+    owner: IdempotencyKeyOwner,
+    /** Milliseconds since 1970. */
+    deadline: Type.Number(),
+    undoOnCancel: Type.Boolean(),
+  }),
+  packed: { params: markedJsonField, groups: markedJsonField, caller: markedJsonField },
+  unversioned: fromMarkedJson,
+});
+
+type CarriedPlan = RowOf<typeof carriedPlanRow>;
 
 /** One run, from its request to its release. */
 interface Run {
@@ -91,6 +101,8 @@ export class PlanRunner {
     this.#runs = new StoredRuns<StoredPlan, CarriedPlan, PlanRun>({
       host,
       quotas,
+      storedRow: storedPlanRow,
+      carriedRow: carriedPlanRow,
       shorten: withoutPlanReturns,
       follow: (owner, plan, { id, groups }) =>
         new PlanRun({ id, plan, groups, owner: owner.caller }),

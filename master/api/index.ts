@@ -9,7 +9,7 @@ export type {
   WithRequester,
 } from './audit.ts';
 export type { ClusterApi, ClusterStatus, ClusterTicket } from './cluster.ts';
-export { type ErrorEntry, MasterError, type MasterErrorCode, masterErrors } from './errors.ts';
+export { MasterError, type MasterErrorCode, masterErrors } from './errors.ts';
 export type {
   Denial,
   Distribution,
@@ -54,7 +54,6 @@ export {
   createLogger,
   createRootLog,
   createSilentLogger,
-  type LogLevel,
   logLevels,
 } from './log.ts';
 export type {
@@ -98,15 +97,7 @@ export type {
   PillarRequest,
   PillarTextFormat,
 } from './pillar.ts';
-export type {
-  CallValue,
-  MappedValue,
-  Reaction,
-  ReactionAction,
-  ReactionOptions,
-  ReactionOutcome,
-  RunAction,
-} from './reactions.ts';
+export type { ReactionOutcome } from './reactions.ts';
 export type {
   ExplainRequest,
   LearnedPolicy,

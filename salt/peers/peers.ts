@@ -10,12 +10,7 @@ import {
   type PublishRequest,
   type TargetRequest,
 } from '#master/api/index.ts';
-import {
-  type ArgumentReader,
-  type FunctionArguments,
-  isFunctionName,
-  isKeywordText,
-} from '#master/arguments/index.ts';
+import type { ArgumentReader, FunctionArguments } from '#master/arguments/index.ts';
 import { minionActor } from '#master/audit/index.ts';
 import {
   checkArguments,
@@ -31,7 +26,14 @@ import {
 } from '#master/jobs/index.ts';
 import type { RequestCounters } from '#master/metrics/index.ts';
 import type { PolicyGate } from '#master/users/index.ts';
-import { isJid, pythonStr, type WireMap, type WireValue } from '#minion-protocol';
+import {
+  isFunctionName,
+  isJid,
+  isKeywordText,
+  pythonStr,
+  type WireMap,
+  type WireValue,
+} from '#minion-protocol';
 import type { FunctionCaller } from '../runners/caller.ts';
 
 /** A function with its arguments as a minion will take them. */

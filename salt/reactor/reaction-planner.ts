@@ -2,23 +2,21 @@
 
 import { parseRate, RateLimiter } from '#acl';
 import {
+  type CallValue,
   globsOf,
   isMapped,
+  type MappedValue,
   type MasterConfig,
   neededValues,
   pathOf,
+  type Reaction,
   type ReactorEntry,
+  type RunAction,
   reaction,
   rulesOf,
   schemaGuarantees,
 } from '#config';
-import type {
-  CallValue,
-  MappedValue,
-  Reaction,
-  RunAction,
-  TargetRequest,
-} from '#master/api/index.ts';
+import type { TargetRequest } from '#master/api/index.ts';
 import type { TargetResolver } from '#master/jobs/index.ts';
 import { compileGlob, isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 

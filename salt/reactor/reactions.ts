@@ -5,11 +5,10 @@
 import { setMaxListeners } from 'node:events';
 import type { Logger } from 'pino';
 import { hasRules, type RuleAction } from '#acl';
-import { type LiveConfig, type MasterConfig, serviceOf } from '#config';
+import { type LiveConfig, type MasterConfig, type ReactionAction, serviceOf } from '#config';
 import {
   MasterError,
   type NamedCommands,
-  type ReactionAction,
   type ReactionInfo,
   type ReactionRun,
   type ReactionsApi,

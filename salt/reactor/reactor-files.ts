@@ -5,8 +5,14 @@
 import { randomBytes } from 'node:crypto';
 import { expandGlob } from '#config';
 import { MasterError } from '#master/api/index.ts';
-import { isFunctionName, isKeywordText, parseArgument } from '#master/arguments/index.ts';
-import { formatEventStamp, pythonStr, type WireValue } from '#minion-protocol';
+import { parseArgument } from '#master/arguments/index.ts';
+import {
+  formatEventStamp,
+  isFunctionName,
+  isKeywordText,
+  pythonStr,
+  type WireValue,
+} from '#minion-protocol';
 import { type PlainData, TemplateError, type TemplateLimits } from '#template';
 import {
   DiskFiles,

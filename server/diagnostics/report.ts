@@ -47,7 +47,6 @@ export const doctorCodes = [
   'port-unavailable',
   'protocol-low',
   'reaction-powerless',
-  'renamed',
   'secret-readable',
   'sha1-refused',
   'socket-path',

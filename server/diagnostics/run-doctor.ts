@@ -9,7 +9,6 @@ import { createPolicy, hasRules, type RuleAction } from '#acl';
 import {
   type ConfigSurvey,
   type ConfigWarning,
-  findRenamedUses,
   type MasterConfig,
   placeOf,
   policySyntax,
@@ -50,8 +49,7 @@ const maxSocketPathBytes = 107;
 /** What the configuration says, and what it is risky to say. */
 async function checkConfig({ config: survey }: DiagnosticsInput): Promise<DoctorFinding[]> {
   const { config, problems, warnings } = survey;
-  const others = problems.filter(({ code }) => code !== 'ERR_OPTION_RENAMED');
-  const findings: DoctorFinding[] = others.map((problem) => ({
+  const findings: DoctorFinding[] = problems.map((problem) => ({
     code: 'config-problem',
     severity: 'error',
     subject: placeOf(problem),
@@ -77,18 +75,6 @@ async function checkConfig({ config: survey }: DiagnosticsInput): Promise<Doctor
     });
   }
   return [...findings, ...riskyModes(survey)];
-}
-
-/** Former names of options, fields and keywords, in the configuration and in the catalog. */
-async function checkNames({ config: survey }: DiagnosticsInput): Promise<DoctorFinding[]> {
-  const uses = await findRenamedUses(path.dirname(survey.config.confFile), survey);
-  return uses.map(({ file, line, key, newName }) => ({
-    code: 'renamed',
-    severity: 'error',
-    subject: `${file}:${line}: ${key}`,
-    problem: 'The name was changed, and the master does not start with the former one.',
-    remedy: `Write ${newName}.`,
-  }));
 }
 
 function riskyModes({ config, settings }: ConfigSurvey): DoctorFinding[] {
@@ -474,7 +460,6 @@ function canSignSha1(): boolean {
 
 const checks: Readonly<Record<string, Check>> = {
   configuration: checkConfig,
-  names: checkNames,
   reactions: checkReactions,
   versions: checkVersions,
   ports: checkPorts,

@@ -3,7 +3,7 @@
 import path from 'node:path';
 import { expandGlob, pairsOf, type Settings, textsOf } from '#config';
 import { MasterError } from '#master/api/index.ts';
-import { isFunctionName } from '#master/arguments/index.ts';
+import { isFunctionName } from '#minion-protocol';
 import { pipeOf } from '#salt/pillar/index.ts';
 import { type Chunk, chunksOf, FormError } from '#salt/reactor/index.ts';
 import { parseYaml, TemplateError } from '#template';

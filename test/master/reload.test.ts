@@ -5,11 +5,11 @@ import path from 'node:path';
 import { Writable } from 'node:stream';
 import test, { type ExecutionContext } from 'ava';
 import { deny, PolicyError } from '#acl';
+import type { LogLevel } from '#config';
 import {
   createLogger,
   createMaster,
   createSilentLogger,
-  type LogLevel,
   MasterError,
   type MasterOptions,
   resolveMasterConfig,
