@@ -16,7 +16,6 @@ import { addHeatCommand } from './commands/heat.ts';
 import { addJobsCommand } from './commands/jobs.ts';
 import { addKeyCommand } from './commands/key.ts';
 import { addLocalClientCommand } from './commands/localclient.ts';
-import { addManPagesCommand } from './commands/man-pages.ts';
 import { addMasterCommand } from './commands/master.ts';
 import { addMetadataAgentCommand } from './commands/metadata-agent.ts';
 import { addMinionCommand } from './commands/minion.ts';
@@ -63,7 +62,6 @@ const addCommands: readonly ((program: Command, context: CommandContext) => void
   addMinionCommand,
   addCompletionCommand,
   addDemoCommand,
-  addManPagesCommand,
 ];
 
 /** Who asks for these wants to see where an error comes from. */

@@ -71,6 +71,7 @@ export {
   isPlainObject,
   isWireMap,
   loadLimits,
+  localField,
   type PayloadLimits,
   packLocal,
   packWire,

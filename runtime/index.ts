@@ -36,19 +36,13 @@ export { InFlight } from './in-flight.ts';
 export {
   JsonError,
   type JsonOf,
-  type JsonOptions,
   type JsonValue,
-  maxReadingStep,
   parseJson,
-  type ReadingStep,
-  readingSteps,
-  readJson,
-  readJsonInSteps,
-  StepScheduler,
-  textInSteps,
+  rawNumber,
   tryParseJson,
   writeJson,
 } from './json.ts';
+export { type JsonOptions, readJson, readJsonInSteps } from './json-reader.ts';
 export { isSmallJson, type JsonForm, writeJsonInSteps } from './json-writer.ts';
 export {
   BoundedQueue,
@@ -86,6 +80,12 @@ export {
   type ValuePath,
 } from './schema-mistakes.ts';
 export {
+  maxReadingStep,
+  type ReadingStep,
+  readingSteps,
+  StepScheduler,
+} from './step-scheduler.ts';
+export {
   codeOf,
   describeSystemError,
   descriptorLimit,
@@ -108,5 +108,6 @@ export {
   sleepUntilAborted,
   timeLimit,
 } from './time-limit.ts';
+export { textInSteps } from './utf8-steps.ts';
 export { WorkerPool, WorkerPoolError, type WorkerPoolOptions } from './worker-pool.ts';
 export { listYamlFiles } from './yaml-files.ts';

@@ -5,7 +5,9 @@ export {
   separateKeywords,
 } from './dispatcher.ts';
 export { type RunDeps, runJob } from './follow-job.ts';
-export { isFailureCode, type JobCache, type JobRecord, returnerOf } from './job-cache.ts';
+export type { JobCache } from './job-cache.ts';
+export { isFailureCode, returnerOf } from './job-return.ts';
+export type { JobRecord } from './job-row.ts';
 export { createJobs, type Jobs } from './jobs.ts';
 export {
   type FactsOfMinion,

@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
 import { allow } from '#acl';
-import { compileInstall } from '#guests/cfn-init/install-definition.ts';
+import { compileInstall } from '#heat-bridge/commands/states/install-definition.ts';
 import { type CommandDefinition, createBridge } from '#heat-bridge';
 import type { WireValue } from '#minion-protocol';
 import type { JsonValue } from '#runtime';

@@ -7,7 +7,8 @@ import { type Cluster, openClusterLog, readSecret } from '#cluster/open-cluster.
 import type { JobReturn } from '#master';
 import { createSeal, PublishKey, SessionKeys, sessionKey } from '#master/auth/session-keys.ts';
 import { sharedKeyFiles } from '#master/auth/shared-keys.ts';
-import { JobCache, type JobRecord } from '#master/jobs/job-cache.ts';
+import { JobCache } from '#master/jobs/job-cache.ts';
+import type { JobRecord } from '#master/jobs/job-row.ts';
 import { until } from '../../helpers/deadline.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { pem } from '../../helpers/vectors.ts';
