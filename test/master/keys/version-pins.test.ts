@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import test from 'ava';
 import { Packr } from 'msgpackr';
 import { readPins, VersionPins } from '#master/auth/request-checks.ts';
@@ -21,4 +22,15 @@ test('pins of earlier versions are read, and written with the time of the proof'
   const again = await VersionPins.open(store, 'auto');
   t.deepEqual([again.of('first'), again.provenAt('second')], [3, 1000]);
   t.deepEqual([...(await readPins(store)).values()], [3, 3]);
+});
+
+test('the row in docs/ARCHITECTURE.md is the one in the code', (t) => {
+  const read = (file: string): string =>
+    readFileSync(new URL(`../../../${file}`, import.meta.url), 'utf8');
+  const example = /```ts\n(const pinRow = [^`]*)```/.exec(
+    read('docs/ARCHITECTURE.md').replaceAll('`provenAt`', 'provenAt').replaceAll('`null`', 'null'),
+  )?.[1];
+  const code = read('master/auth/request-checks.ts');
+  t.true(example !== undefined);
+  t.true(code.replaceAll('`', '').includes(example ?? 'none'));
 });
