@@ -1,16 +1,15 @@
 /** A transport over TCP ports: binds both, admits connections, keeps deadlines, closes. */
 
 import type { Socket } from 'node:net';
+import { ConcurrencyLimiter, type FileReloader } from '#runtime';
 import {
-  ConcurrencyLimiter,
   ConnectionGuard,
   type ConnectionOwner,
-  type FileReloader,
   type GuardedConnection,
   type GuardLimits,
   type PortRules,
   peerAddress,
-} from '#runtime';
+} from './connection-guard.ts';
 import { type BoundServer, type ListenOptions, listenOn } from './listening.ts';
 import { RelayedConnections, type RelayPortsOptions } from './relayed-connections.ts';
 import { type LoadedTls, listenSecurely, loadTls, renewTls, type TlsOptions } from './tls.ts';
