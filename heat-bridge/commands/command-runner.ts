@@ -100,7 +100,7 @@ const carriedCallRow = defineRow({
     name: Type.String(),
     target: Type.Unsafe<TargetRequest>(Type.Object({})),
     params: Type.Unsafe<Parameters>(Type.Object({})),
-    caller: Type.Unsafe<CommandCaller>(Type.Object({})),
+    caller: Type.Unsafe<CommandCaller>(Type.Union([Type.String(), Type.Object({})])),
     owner: IdempotencyKeyOwner,
   }),
   packed: { target: markedJsonField, params: markedJsonField, caller: markedJsonField },

@@ -66,7 +66,7 @@ const carriedPlanRow = defineRow({
     name: Type.String(),
     params: Type.Unsafe<Parameters>(Type.Object({})),
     groups: Type.Unsafe<PlanRequest['groups']>(Type.Object({})),
-    caller: Type.Unsafe<CommandCaller>(Type.Object({})),
+    caller: Type.Unsafe<CommandCaller>(Type.Union([Type.String(), Type.Object({})])),
     owner: IdempotencyKeyOwner,
     /** Milliseconds since 1970. */
     deadline: Type.Number(),
