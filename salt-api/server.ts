@@ -22,10 +22,10 @@ import { addEventRoutes } from './routes/events.ts';
 import { addHookRoutes } from './routes/hook.ts';
 import { addLoginRoutes } from './routes/login.ts';
 import { addMetricsRoute } from './routes/metrics.ts';
-import { healthOperation, openapiOperation } from './routes/operations.ts';
 import { addRootRoutes } from './routes/root.ts';
-import { addRoute, describeRoutes } from './routes/route.ts';
+import { addRoute, collectSchemas, leaveValidationToHandlers } from './routes/route.ts';
 import { addRpcRoutes } from './routes/rpc.ts';
+import { healthSchema, openapiSchema } from './routes/schemas.ts';
 import { addAppPage, addFileSending, addStaticRoutes } from './routes/static.ts';
 
 /** Permits pages of listed origins, compared exactly, to read answers [THREATS A-15]. */
@@ -139,13 +139,13 @@ function addHealthRoutes(app: FastifyInstance, context: ApiContext): void {
   const { master, closing } = context;
   addRoute(app, '/health', {
     GET: {
-      about: healthOperation,
+      schema: healthSchema,
       handle: (request, reply) => sendAnswer(context, request, reply, { status: 'ok' }),
     },
   });
   addRoute(app, '/ready', {
     GET: {
-      about: healthOperation,
+      schema: healthSchema,
       handle: async (request, reply) => {
         const isReady = !closing.aborted && (await isServing(master));
         if (!isReady) reply.code(503);
@@ -169,14 +169,13 @@ async function isServing(
 
 // `/openapi.json`: what the API is, for programs.
 
-/** @param document made once, when all routes are there */
-function addOpenapiRoute(app: FastifyInstance, document: () => unknown): void {
+function addOpenapiRoute(app: FastifyInstance): void {
   let text: string | undefined;
   addRoute(app, '/openapi.json', {
     GET: {
-      about: openapiOperation,
+      schema: openapiSchema,
       handle: (_request, reply) => {
-        text ??= JSON.stringify(document());
+        text ??= JSON.stringify(app.swagger());
         return reply.type('application/json').send(text);
       },
     },
@@ -201,17 +200,18 @@ export async function createServer(
   addBounds(app, context);
   addCallGate(app, context);
   await addCommonHeaders(app, context);
-  await addFileSending(app);
+  await addFileSending(app, context);
   const receiveBody = addBodyReception(app, context);
   await addAppPage(app, context);
   app.setErrorHandler((error, request, reply) => sendError(error, request, reply, context.log));
   app.setNotFoundHandler((request, reply) =>
     sendError(new SaltApiError('ERR_HTTP_UNKNOWN', 'no such path'), request, reply, context.log),
   );
-  const document = describeRoutes(app);
+  await collectSchemas(app, { title: 'saltbridge', version });
   const routes: FastifyPluginAsync = async (scope) => {
+    leaveValidationToHandlers(scope);
     await addRoutes(scope, context);
-    addOpenapiRoute(scope, () => document('saltbridge', version));
+    addOpenapiRoute(scope);
   };
   await app.register(routes, { prefix: context.options.rootPrefix });
   await addPlugins(app, context, receiveBody);
@@ -279,14 +279,15 @@ function createApp(
 }
 
 /** What a request begins nothing by, and what is counted by its method. */
-const ungatedRoutes: ReadonlySet<string> = new Set(['/login', '/logout', '/rpc/:method']);
+const ungatedRoutes: ReadonlySet<string> = new Set(['/login', '/logout']);
 
 /** While the master is drained, requests that would begin something are refused. */
 function addCallGate(app: FastifyInstance, { master, options }: ApiContext): void {
   app.addHook('preHandler', (request, reply, done) => {
     const { method, routeOptions } = request;
     const route = routeOptions.url?.slice(options.rootPrefix.length) ?? '';
-    if (method === 'GET' || method === 'HEAD' || ungatedRoutes.has(route)) {
+    const isUngated = ungatedRoutes.has(route) || route.startsWith('/rpc/');
+    if (method === 'GET' || method === 'HEAD' || isUngated) {
       done();
       return;
     }

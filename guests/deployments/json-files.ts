@@ -1,10 +1,10 @@
 /** The groups hiera and json-file: data that is written to files of the minion. */
 
 import { isPlainMap } from '#heat-bridge/commands/command-definition.ts';
-import { writeJson } from '#runtime';
+import { requireMap, requirePath, requireTexts } from '#heat-bridge/commands/states/forms.ts';
 import type { Config, ConfigFile } from '#heat-bridge/commands/states/state-config.ts';
 import { configError } from '#heat-bridge/commands/states/state-config.ts';
-import { requireMap, requirePath, requireTexts } from '#heat-bridge/commands/states/forms.ts';
+import { writeJson } from '#runtime';
 import { readConfigJson } from './config-json.ts';
 import type { Deployment } from './metadata.ts';
 
