@@ -32,6 +32,7 @@ export {
   defineRow,
   type FieldCodec,
   fromJson,
+  jsonField,
   type OldRow,
   type RowCodec,
   type RowOf,

@@ -32,6 +32,8 @@ export interface RowDefinition<S extends TSchema> {
   readonly packed?: Readonly<Record<string, FieldCodec>>;
   /** Reads a row of version 0 into the fields of version 1. Default: there are no such rows. */
   readonly unversioned?: (bytes: Uint8Array) => unknown;
+  /** Whether a row is of version 0. Default: it does not begin as later ones do. */
+  readonly isUnversioned?: (bytes: Uint8Array) => boolean;
   /** The function at index n upgrades a row of version n + 1. */
   readonly upgrades?: readonly ((old: OldRow) => OldRow)[];
 }
@@ -66,6 +68,12 @@ export const Texts = Type.Unsafe<readonly string[]>(Type.Array(Type.String()));
 export function fromJson(bytes: Uint8Array): unknown {
   return JSON.parse(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8'));
 }
+
+/** Codec of fields of any form that are JSON. */
+export const jsonField: FieldCodec = {
+  pack: (value) => Buffer.from(JSON.stringify(value)),
+  unpack: fromJson,
+};
 
 const marker = 0xc1;
 const headBytes = 2;
@@ -105,7 +113,8 @@ class SchemaRowCodec<S extends TSchema> implements RowCodec<Readonly<Static<S>>>
   }
 
   decode({ key, value }: Pick<Entry, 'key' | 'value'>): Readonly<Static<S>> {
-    const version = value[0] === marker ? (value[1] ?? 0) : 0;
+    const version = this.#versionOf(value);
+    if (version === undefined) throw this.#corrupt(key);
     if (version > this.version) {
       throw new StoreError(
         'ERR_STORE_VERSION',
@@ -123,6 +132,13 @@ class SchemaRowCodec<S extends TSchema> implements RowCodec<Readonly<Static<S>>>
     throw this.#corrupt(key);
   }
 
+  /** 0xC1 without a version is damaged, and of no version that can be read. */
+  #versionOf(value: Uint8Array): number | undefined {
+    if (this.#definition.isUnversioned?.(value) === true) return 0;
+    if (value[0] !== marker) return 0;
+    return value[1] === 0 ? undefined : value[1];
+  }
+
   #upgrade(version: number, value: Uint8Array): unknown {
     let row = version === 0 ? this.#readUnversioned(value) : this.#read(value.subarray(headBytes));
     const { upgrades = [] } = this.#definition;
@@ -132,7 +148,7 @@ class SchemaRowCodec<S extends TSchema> implements RowCodec<Readonly<Static<S>>>
 
   #readUnversioned(value: Uint8Array): unknown {
     const { unversioned } = this.#definition;
-    if (unversioned === undefined || value[0] === marker) throw new TypeError('unknown version');
+    if (unversioned === undefined) throw new TypeError('unknown version');
     return unversioned(value);
   }
 

@@ -13,7 +13,7 @@ import path from 'node:path';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
 import { isDiskFull, readTextIfPresent, tryParseJson } from '#runtime';
-import { hasEnded, type Key, ownIdentity, type Store } from '#store';
+import { defineRow, hasEnded, type Key, ownIdentity, type Store } from '#store';
 import { MasterError } from '../api/index.ts';
 
 /** A publication of one process of the master. */
@@ -48,6 +48,14 @@ const lineSchema = Compile(
 
 const fileName = 'publications';
 const prefix: Key = ['publications'];
+
+/** Rows `publications/<process>`: the last publication that a former process may have sent. */
+const lastSentRow = defineRow({
+  name: 'publication number',
+  schema: Type.Object({ number: Type.Number() }),
+  unversioned: (bytes) => ({ number: Number(Buffer.from(bytes).toString()) }),
+});
+
 /** Of a number in the file, so that each one replaces the whole of the one before. */
 const digits = 16;
 
@@ -71,13 +79,13 @@ export class PublicationLog {
   static async open(options: PublicationLogOptions): Promise<PublicationLog> {
     const { store, directory, keepMs, now } = options;
     const lastSent = new Map<string, number>();
-    for await (const { key, value } of store.list(prefix)) {
-      lastSent.set(String(key.at(-1)), Number(Buffer.from(value).toString()));
+    for await (const entry of store.list(prefix)) {
+      lastSent.set(String(entry.key.at(-1)), lastSentRow.decode(entry).number);
     }
     const left = directory && (await readLeftNumber(path.join(directory, fileName)));
     if (left) {
       const key = [...prefix, left.process];
-      const value = Buffer.from(String(left.number));
+      const value = lastSentRow.encode({ number: left.number });
       await store.write([{ op: 'put', key, value, expiresAt: now() + keepMs }]);
       lastSent.set(left.process, left.number);
     }
