@@ -188,7 +188,7 @@ export {
 } from './transport/zeromq-listener.ts';
 export {
   encodeWebsocketClose,
-  encodeWebsocketHeader,
+  encodeWebsocketFrame,
   OPCODE_PING,
   OPCODE_PONG,
   OPCODE_TEXT,

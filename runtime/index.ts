@@ -13,6 +13,7 @@ export {
   type PortRules,
   peerAddress,
 } from '#minion-protocol/transport/connection-guard.ts';
+export { createBoundedMap } from './bounded-map.ts';
 export { Budget, type BudgetLimits } from './budget.ts';
 export { Closers } from './closers.ts';
 export { type ErrorEntry, SaltbridgeError } from './errors.ts';
@@ -60,7 +61,6 @@ export {
   Throttle,
   TokenBuckets,
 } from './limits.ts';
-export { loadOnce } from './load-once.ts';
 export { nearestName } from './nearest-name.ts';
 export { nkeySeedOf } from './nkey-seed.ts';
 export {

@@ -10,6 +10,7 @@ import {
   type WireValue,
   wireBytes,
 } from '#minion-protocol';
+import { createBoundedMap } from '#runtime';
 import { defineRow, type Entry, type Key, type Store, writeInParts } from '#store';
 import { MasterError } from '../api/index.ts';
 import type { Cluster } from '../context/index.ts';
@@ -96,7 +97,7 @@ const tokenRoom = Buffer.allocUnsafeSlow(1024);
 export class TokenCheck {
   readonly #verify: (pem: string, token: Uint8Array) => Promise<boolean>;
   /** Tokens as text of a character a byte: as bytes they would take three times the room. */
-  readonly #verified = new Map<string, string>();
+  readonly #verified = createBoundedMap<string, string>(maxTokens);
   /** By key and token: many requests of a minion may arrive before its first was checked. */
   readonly #underWay = new Map<string, Promise<boolean>>();
 
@@ -118,8 +119,6 @@ export class TokenCheck {
     if (this.isRemembered(pem, token)) return true;
     if (!(await this.#verifyOnce(pem, token))) return false;
     this.#verified.set(pem, Buffer.from(token).toString('latin1'));
-    const [oldest] = this.#verified.keys();
-    if (this.#verified.size > maxTokens && oldest !== undefined) this.#verified.delete(oldest);
     return true;
   }
 

@@ -2,7 +2,7 @@
 import { Buffer } from 'node:buffer';
 import { binHead } from '../tcp-frames.ts';
 import {
-  encodeWebsocketHeader,
+  encodeWebsocketFrame,
   OPCODE_BINARY,
   OPCODE_PONG,
   WebsocketDecoder,
@@ -91,13 +91,12 @@ export function createWebsocketListener(options: WebsocketListenerOptions = {}):
 
 /** A publication is one byte string, packed, that holds the packed envelope. */
 function encodePublication(envelope: Uint8Array): Uint8Array[] {
-  const head = binHead(envelope.length);
-  const header = encodeWebsocketHeader(OPCODE_BINARY, head.length + envelope.length);
-  return [Buffer.concat([header, head]), envelope];
+  const body = Buffer.concat([binHead(envelope.length), envelope]);
+  return encodeWebsocketFrame(OPCODE_BINARY, body);
 }
 
 function message(opcode: number, body: Uint8Array): EncodedMessage {
-  return toEncodedMessage([encodeWebsocketHeader(opcode, body.length), body]);
+  return toEncodedMessage(encodeWebsocketFrame(opcode, body));
 }
 
 function websocketProtocol(

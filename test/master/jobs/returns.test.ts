@@ -4,8 +4,8 @@ import test, { type ExecutionContext } from 'ava';
 import type { JobReturn } from '#master/api/jobs.ts';
 import { fromJson, parseArgument, parseArguments } from '#master/arguments/arguments.ts';
 import { parseYaml } from '#master/arguments/yaml.ts';
-import { separateKeywords, toArguments } from '#master/jobs/dispatcher.ts';
 import { describeDeliveries, type MinionFacts } from '#master/jobs/follow-job.ts';
+import { separateKeywords, toArguments } from '#master/jobs/job-arguments.ts';
 import { JobCache } from '#master/jobs/job-cache.ts';
 import type { JobRecord } from '#master/jobs/job-row.ts';
 import {

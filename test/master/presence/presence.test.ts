@@ -5,8 +5,8 @@ import { connectMaster } from '#client';
 import { createMaster, type JobUpdate, type MasterOptions, resolveMasterConfig } from '#master';
 import type { PresentMinion } from '#master/api/jobs.ts';
 import { type HeardFrom, LastHeard } from '#master/auth/session-keys.ts';
-import { Reconnecting } from '#master/jobs/dispatcher.ts';
 import { needingOwnRestart, presentMinions } from '#master/jobs/presence.ts';
+import { Reconnecting } from '#master/jobs/reconnecting.ts';
 import {
   createMemoryTransport,
   createMinion,
