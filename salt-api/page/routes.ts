@@ -21,15 +21,6 @@ import { queryOf, sendStreamHead } from '../event-stream.ts';
 import { isSecure } from '../host-guard.ts';
 import { toLoginRequest } from '../routes/login.ts';
 import { addRoute } from '../routes/route.ts';
-import {
-  assetSchema,
-  decideSchema,
-  explainSchema,
-  pageLoginSchema,
-  pageLogoutSchema,
-  pageSchema,
-  sectionsSchema,
-} from '../routes/schemas.ts';
 import { isCrossSite, sessionCookie } from '../sessions.ts';
 import { icon, script, style } from './assets.ts';
 import type { Html } from './html.ts';
@@ -40,6 +31,15 @@ import {
   overviewOf,
   StatusHistory,
 } from './overview.ts';
+import {
+  assetSchema,
+  decideSchema,
+  explainSchema,
+  pageLoginSchema,
+  pageLogoutSchema,
+  pageSchema,
+  sectionsSchema,
+} from './schemas.ts';
 import {
   explanationPage,
   loginPage,

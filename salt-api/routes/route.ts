@@ -1,6 +1,5 @@
 /** Routes of Salt's API: one resource has a handler for each method and refuses the others. */
 
-import swagger from '@fastify/swagger';
 import type { FastifyInstance, FastifySchema, RouteHandlerMethod } from 'fastify';
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
@@ -75,28 +74,4 @@ export function describeRoute(
 export function leaveValidationToHandlers(app: FastifyInstance): void {
   app.setValidatorCompiler(() => () => true);
   app.setSerializerCompiler(() => (answer) => JSON.stringify(answer));
-}
-
-/** Collects the schemas of all routes that are added from now on, for `app.swagger()`. */
-export async function collectSchemas(
-  app: FastifyInstance,
-  info: { readonly title: string; readonly version: string },
-): Promise<void> {
-  await app.register(swagger, {
-    openapi: {
-      openapi: '3.1.0',
-      info,
-      components: {
-        securitySchemes: {
-          session: { type: 'apiKey', in: 'header', name: 'X-Auth-Token' },
-          cookie: { type: 'apiKey', in: 'cookie', name: 'session_id' },
-          token: { type: 'http', scheme: 'bearer' },
-        },
-      },
-    },
-    transform: ({ schema, url }) => ({
-      schema: schema ?? { hide: true },
-      url: url.replace(/(.)\/$/, '$1').replace('*', ':path'),
-    }),
-  });
 }
