@@ -1,15 +1,6 @@
 /** The face of the master for other rooms; exports/saltbridge.ts lists what programs may use. */
 export type { Explanation, LintFinding } from '#acl';
 export {
-  type ClusterReceipt,
-  initCluster,
-  joinCluster,
-  leaveCluster,
-  type RefoundReceipt,
-  type RestorePoint,
-  refoundCluster,
-} from '#cluster/offline-cluster.ts';
-export {
   type CheckedConfig,
   ConfigError,
   type ConfigWarning,
@@ -64,7 +55,9 @@ export {
   type BatchRequest,
   type BatchUpdate,
   type CallValue,
+  type ClusterApi,
   type ClusterStatus,
+  type ClusterTicket,
   type CreatedKey,
   createLogger,
   createRootLog,
@@ -195,28 +188,50 @@ export {
 } from './audit/index.ts';
 export {
   type Auth,
+  createSeal,
   type HeldKey,
   type KeyAcceptanceHook,
+  KeyError,
+  type KeyFile,
+  type KeyFiles,
   type KeyLifecycle,
+  type KeyPlace,
+  type KeyStore,
   keyErrors,
+  keyPlaces,
   literalGlob,
+  makeSealKey,
   type OfferedKey,
   type OfflineKeys,
   type OwnKey,
+  openMasterKeys,
   openOfflineKeys,
+  PkiDir,
+  pinKey,
   type Reply,
+  readSealKey,
   type Seal,
+  type SharedKeyFiles,
   send,
+  sessionKey,
   type VerifiedRequest,
+  watchPkiDir,
+  writeSealKey,
 } from './auth/index.ts';
+export type { ClusterMember, StoreProvider } from './cluster-parts.ts';
 export {
-  type CallGate,
+  CallGate,
   type Cluster,
+  clusterPlaceOf,
+  type Duties,
   followRows,
   type HeldRow,
   HeldRows,
   type Hold,
   type MasterContext,
+  ownPrefix,
+  type SharedStoreOptions,
+  slots,
 } from './context/index.ts';
 export {
   type BusApi,
@@ -279,14 +294,20 @@ export {
   everyone,
   type FactsOfMinion,
   isFailureCode,
+  Job,
   type JobCache,
   type JobDispatcher,
   type JobRecord,
   type Jobs,
+  type JobsOfMembers,
+  type JobsOfMembersDeps,
   joinKeywords,
   KnownFacts,
+  LocalPresence,
+  type OtherMembers,
   type RunDeps,
   readBounded,
+  readReturn,
   returnerOf,
   runJob,
   type SaltDataCache,
@@ -295,6 +316,7 @@ export {
   separateKeywords,
   type TargetReach,
   type TargetResolver,
+  type ToldPublication,
 } from './jobs/index.ts';
 export {
   type BareMasterOptions,
@@ -307,7 +329,10 @@ export type { MasterParts } from './master-parts.ts';
 export { RequestCounters } from './metrics/index.ts';
 export {
   backupOfflineStore,
+  dropTables,
+  inStore,
   inspectMasterStore,
+  notRestored,
   openRunsPrefix,
   restoreMasterStore,
 } from './offline-store.ts';
@@ -341,7 +366,7 @@ export {
   type ServedCall,
   serveCall,
 } from './rpc/index.ts';
-export { copyMaster, exportStore, importStore, type TransferReceipt } from './store-transfer.ts';
+export { copyFile, giveToOwners, listFiles } from './state-files.ts';
 export {
   AuthenticationError,
   AuthorizationError,

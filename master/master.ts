@@ -98,7 +98,7 @@ function partsOf(options: BareMasterOptions): MasterParts & { readonly logger: L
     logger,
     transports,
     store,
-    clusterLog,
+    storeProvider,
     readConfig = rereadOf(given),
     now,
     ...plain
@@ -109,7 +109,7 @@ function partsOf(options: BareMasterOptions): MasterParts & { readonly logger: L
     extensions,
     transports,
     store,
-    clusterLog,
+    storeProvider,
     readConfig,
     now,
   };

@@ -13,18 +13,20 @@ import {
 } from 'node:fs';
 import path from 'node:path';
 import test from 'ava';
-import { type Bridge, createBridge } from '#heat-bridge';
 import {
-  backupOfflineStore,
   copyMaster,
   exportStore,
   importStore,
   initCluster,
   joinCluster,
   leaveCluster,
+  refoundCluster,
+} from '#cluster';
+import { type Bridge, createBridge } from '#heat-bridge';
+import {
+  backupOfflineStore,
   type Master,
   openOfflineKeys,
-  refoundCluster,
   resolveMasterConfig,
   restoreMasterStore,
   storeDirectory,

@@ -1,7 +1,15 @@
 /** Jobs that other members of the cluster publish to their minions, and the returns that they take. */
 
 import { randomBytes } from 'node:crypto';
-import type { Logger } from 'pino';
+import {
+  type Cluster,
+  Job,
+  type JobReturn,
+  type JobsOfMembersDeps,
+  type OtherMembers,
+  readReturn,
+  type ToldPublication,
+} from '#master';
 import {
   isWireMap,
   type PublicationLoad,
@@ -11,11 +19,6 @@ import {
   type WireValue,
 } from '#minion-protocol';
 import type { Change, Key, Operation } from '#store';
-import type { JobReturn } from '../api/index.ts';
-import type { PublishKey } from '../auth/index.ts';
-import type { Cluster } from '../context/index.ts';
-import type { Addressees, Publisher, ToldPublication } from './dispatcher.ts';
-import { Job, type JobCache, readReturn } from './job-cache.ts';
 
 const publishingPrefix: Key = ['publishing'];
 /** For so long a member that was cut off from the log for a moment publishes what it finds there. */
@@ -24,15 +27,8 @@ const rowLifeMs = 60_000;
 /** For so long returns of a job that is not kept are passed on. */
 const passedOnMs = 60_000;
 
-export interface ClusterJobsDeps {
+export interface ClusterJobsDeps extends JobsOfMembersDeps {
   readonly cluster: Cluster;
-  readonly cache: JobCache;
-  readonly publisher: Publisher;
-  readonly publishKey: PublishKey;
-  /** Whom a publication to these ids is delivered to; `null`: to whoever subscribes. */
-  readonly addresseesOf: (minionIds: readonly string[] | null) => Addressees;
-  readonly now: () => number;
-  readonly log: Logger;
 }
 
 /** What a member tells the others of a publication. */
@@ -46,7 +42,7 @@ interface Notice extends ToldPublication {
  * A job that is kept reaches the others through the log, in the write that keeps it: who publishes
  * it knows it, in the same order everywhere. What is not kept goes beside the log.
  */
-export class ClusterJobs {
+export class ClusterJobs implements OtherMembers {
   readonly #deps: ClusterJobsDeps;
   #last: Promise<void> = Promise.resolve();
 

@@ -1,14 +1,19 @@
 /** Minions' keys that the members of a cluster share: rows of the store in place of files. */
 
+import type { Cluster } from '#master';
+import {
+  KeyError,
+  type KeyFile,
+  type KeyFiles,
+  type KeyPlace,
+  keyPlaces,
+  pinKey,
+  type SharedKeyFiles,
+  sessionKey,
+} from '#master';
 import { packLocal, unpackLocal } from '#minion-protocol';
 import { forEachFile } from '#runtime';
 import { type Key, type Operation, type Store, StoreError, writeInParts } from '#store';
-import type { Cluster } from '../context/index.ts';
-import { KeyError } from './key-errors.ts';
-import type { SharedKeyFiles } from './key-store.ts';
-import { type KeyFile, type KeyFiles, type KeyPlace, keyPlaces } from './pki-directory.ts';
-import { pinKey } from './request-checks.ts';
-import { sessionKey } from './session-keys.ts';
 
 const keysPrefix: Key = ['keys'];
 const deniedPrefix: Key = ['denied-keys'];
