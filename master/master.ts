@@ -4,6 +4,7 @@ import type { Logger } from 'pino';
 import {
   ConfigError,
   type ConfigWarning,
+  type LogLevel,
   loadMasterConfig,
   type MasterConfig,
   type PlainOptions,
@@ -18,7 +19,6 @@ import {
   type InProcessApi,
   type InProcessFunctionsApi,
   type InProcessJobsApi,
-  type LogLevel,
   type MasterApi,
   MasterError,
   type MasterStatus,

@@ -16,9 +16,9 @@ const rooms = {
   master: ['acl', 'config', 'minion-protocol', 'minion-protocol/signing.ts', 'runtime', 'store'],
   salt: ['acl', 'config', 'master', 'minion-protocol', 'runtime', 'store', 'template'],
   cluster: ['config', 'master', 'minion-protocol', 'runtime', 'store'],
-  'heat-bridge': ['acl', 'config', 'master', 'minion-protocol', 'runtime'],
-  guests: ['acl', 'config', 'heat-bridge', 'master', 'minion-protocol', 'runtime'],
-  'salt-api': ['acl', 'config', 'master', 'minion-protocol', 'runtime'],
+  'heat-bridge': ['acl', 'config', 'master', 'minion-protocol', 'runtime', 'store'],
+  guests: ['acl', 'config', 'heat-bridge', 'master', 'minion-protocol', 'runtime', 'store'],
+  'salt-api': ['acl', 'config', 'master', 'minion-protocol', 'runtime', 'store'],
   client: ['config', 'master', 'minion-protocol', 'runtime', 'store'],
 };
 const libraries = Object.keys(rooms);

@@ -25,6 +25,17 @@ export { createMemoryStore } from './memory.ts';
 export { endHolder, hasEnded, ownIdentity } from './process-identity.ts';
 export { type RestoreOptions, type RestoreReceipt, restoreStore } from './restore.ts';
 export {
+  Bytes,
+  defineRow,
+  type FieldCodec,
+  fromJson,
+  jsonField,
+  type OldRow,
+  type RowCodec,
+  type RowOf,
+  Texts,
+} from './row-codec.ts';
+export {
   type Change,
   type Entry,
   type Key,

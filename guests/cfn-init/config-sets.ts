@@ -1,7 +1,7 @@
 /** Which configs of `AWS::CloudFormation::Init` are applied, in which order. */
 
 import { isPlainMap } from '#heat-bridge/commands/command-definition.ts';
-import { configError } from './config.ts';
+import { configError } from '#heat-bridge/commands/states/state-config.ts';
 
 const maxConfigs = 256;
 /** Entries of sets, those that refer to other sets among them. */

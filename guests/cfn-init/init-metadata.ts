@@ -3,22 +3,11 @@
  * differences to heat-cfntools.
  */
 
-import type {
-  Archive,
-  Command,
-  Config,
-  ConfigFile,
-  Package,
-  PackageManager,
-  PackageSet,
-  Service,
-  User,
-} from './config.ts';
-import { configError } from './config.ts';
-import { initKey, selectConfigs } from './config-sets.ts';
-import { ContentBudget } from './content-budget.ts';
-import { fileBytes, modeOf } from './file-content.ts';
+import { ContentBudget } from '#heat-bridge/commands/states/content-budget.ts';
+import { fileBytes, modeOf } from '#heat-bridge/commands/states/file-content.ts';
 import {
+  archiveFormatOf,
+  commandOf,
   isTrue,
   requireAccount,
   requireEnvironment,
@@ -35,7 +24,20 @@ import {
   requireUrl,
   requireVersion,
   shown,
-} from './forms.ts';
+} from '#heat-bridge/commands/states/forms.ts';
+import type {
+  Archive,
+  Command,
+  Config,
+  ConfigFile,
+  Package,
+  PackageManager,
+  PackageSet,
+  Service,
+  User,
+} from '#heat-bridge/commands/states/state-config.ts';
+import { configError } from '#heat-bridge/commands/states/state-config.ts';
+import { initKey, selectConfigs } from './config-sets.ts';
 
 type JsonMap = Readonly<Record<string, unknown>>;
 
@@ -174,17 +176,6 @@ function parseUser(given: string, value: unknown, place: string): User {
   };
 }
 
-/** `undefined`: neither the end of the address nor GitHub says what it is. */
-export function archiveFormatOf(url: string): Archive['format'] | undefined {
-  const { hostname, pathname } = new URL(url);
-  const name = pathname.toLowerCase();
-  if (/\.(?:tar|tar\.gz|tgz|tar\.bz2|tbz2)$/.test(name)) return 'tar';
-  if (name.endsWith('.zip')) return 'zip';
-  if (hostname !== 'github.com' && !hostname.endsWith('.github.com')) return undefined;
-  if (pathname.includes('/tarball/')) return 'tar';
-  return pathname.includes('/zipball/') ? 'zip' : undefined;
-}
-
 function parseArchive(given: string, value: unknown, place: string): Archive {
   const directory = requirePath(given.length > 1 ? given.replace(/\/$/, '') : given, place);
   const url = requireUrl(value, place);
@@ -252,13 +243,6 @@ function parseCommand(name: string, value: unknown, place: string): Command {
     ...(cwd === undefined ? {} : { cwd: requireText(cwd, `${place}: cwd`) }),
     ...(test === undefined ? {} : { test: requireText(test, `${place}: test`) }),
   };
-}
-
-/** Text for the shell, or a program with its arguments. */
-export function commandOf(given: unknown, place: string): string | readonly string[] {
-  if (typeof given === 'string' && given !== '') return requireText(given, place);
-  if (Array.isArray(given) && given.length > 0) return given.map((it) => requireText(it, place));
-  throw configError(place, 'expected a command: text, or a list of texts');
 }
 
 // Services.

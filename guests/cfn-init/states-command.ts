@@ -3,10 +3,15 @@
 import type { CompiledCommand } from '#heat-bridge/commands/command-catalog.ts';
 import { type CommandDefinition, isPlainMap } from '#heat-bridge/commands/command-definition.ts';
 import type { Parameters } from '#heat-bridge/commands/parameters.ts';
+import type { CompiledStates } from '#heat-bridge/commands/states/state-data.ts';
+import {
+  applyStatesCall,
+  problemOfStates,
+  statesFunction,
+  statesKey,
+} from '#heat-bridge/commands/states/state-run.ts';
 import { BridgeError } from '#heat-bridge/errors.ts';
 import type { JsonValue } from '#runtime';
-import type { CompiledStates } from './state-data.ts';
-import { applyStatesCall, problemOfStates, statesFunction, statesKey } from './state-run.ts';
 
 /** The states as the one parameter of such a command. */
 export function statesParameters({ states, labels }: CompiledStates): Parameters {

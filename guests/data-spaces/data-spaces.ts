@@ -8,6 +8,7 @@ import { BridgeError } from '#heat-bridge/errors.ts';
 import { SharedNames } from '#heat-bridge/shared-names.ts';
 import type { SharedArea, StateChange, StateOperation } from '#master';
 import { Budget, type BudgetLimits, KeyedMutex } from '#runtime';
+import { defineRow, fromJson, jsonField } from '#store';
 import {
   findRoleProblems,
   type Role,
@@ -52,6 +53,22 @@ export interface DataSpace extends DataSpaceRegistration {
   /** Milliseconds since 1970. */
   readonly registeredAt: number;
 }
+
+/** Rows of data spaces. */
+const spaceRow = defineRow({
+  name: 'data space',
+  schema: Type.Unsafe<DataSpace>(
+    Type.Object({
+      name: Type.String(),
+      roles: Type.Object({}),
+      id: Type.String(),
+      owner: Type.Optional(Type.String()),
+      registeredAt: Type.Number(),
+    }),
+  ),
+  packed: { roles: jsonField },
+  unversioned: fromJson,
+});
 
 /** A minion's place in a data space. */
 export interface Membership {
@@ -258,7 +275,7 @@ export class DataSpaces {
   }
 
   async #write(space: DataSpace, steps: readonly StateOperation[]): Promise<void> {
-    const value = Buffer.from(JSON.stringify(space));
+    const value = spaceRow.encode(space);
     if (value.length > maxRegistrationBytes) {
       throw formError(`the registration has more than ${maxRegistrationBytes} bytes`);
     }
@@ -274,8 +291,7 @@ export class DataSpaces {
       this.#forget(change.key.at(-1) ?? '');
       return;
     }
-    const { value } = change.entry;
-    this.#set(JSON.parse(Buffer.from(value).toString('utf8')), value.length);
+    this.#set(spaceRow.decode(change.entry), change.entry.value.length);
   }
 
   #set(space: DataSpace, bytes: number): void {

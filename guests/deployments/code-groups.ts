@@ -2,8 +2,8 @@
 
 import { isPlainMap } from '#heat-bridge/commands/command-definition.ts';
 import type { Parameters } from '#heat-bridge/commands/parameters.ts';
-import { compileStates } from '../cfn-init/compile-states.ts';
-import { configError } from '../cfn-init/config.ts';
+import { compileStates } from '#heat-bridge/commands/states/compile-states.ts';
+import { configError } from '#heat-bridge/commands/states/state-config.ts';
 import { initKey } from '../cfn-init/config-sets.ts';
 import { parseInitMetadata } from '../cfn-init/init-metadata.ts';
 import { statesParameters } from '../cfn-init/states-command.ts';

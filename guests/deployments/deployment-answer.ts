@@ -4,7 +4,7 @@ import { isPlainMap } from '#heat-bridge/commands/command-definition.ts';
 import type { CommandOutcome, CommandResult } from '#heat-bridge/commands/command-request.ts';
 import type { WireValue } from '#minion-protocol';
 import { writeJson } from '#runtime';
-import { reportOfStates } from '../cfn-init/state-run.ts';
+import { reportOfStates } from '#heat-bridge/commands/states/state-run.ts';
 import { labelsOf } from '../cfn-init/states-command.ts';
 import type { DeploymentSignal } from './metadata.ts';
 import type { DeploymentCall } from './resolved-call.ts';

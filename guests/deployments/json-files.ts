@@ -2,9 +2,9 @@
 
 import { isPlainMap } from '#heat-bridge/commands/command-definition.ts';
 import { writeJson } from '#runtime';
-import type { Config, ConfigFile } from '../cfn-init/config.ts';
-import { configError } from '../cfn-init/config.ts';
-import { requireMap, requirePath, requireTexts } from '../cfn-init/forms.ts';
+import type { Config, ConfigFile } from '#heat-bridge/commands/states/state-config.ts';
+import { configError } from '#heat-bridge/commands/states/state-config.ts';
+import { requireMap, requirePath, requireTexts } from '#heat-bridge/commands/states/forms.ts';
 import { readConfigJson } from './config-json.ts';
 import type { Deployment } from './metadata.ts';
 

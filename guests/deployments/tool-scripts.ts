@@ -4,7 +4,7 @@ import { isPlainMap } from '#heat-bridge/commands/command-definition.ts';
 import type { Parameters } from '#heat-bridge/commands/parameters.ts';
 import { quoteForShell } from '#heat-bridge/shell-text.ts';
 import { writeJson } from '#runtime';
-import { configError } from '../cfn-init/config.ts';
+import { configError } from '#heat-bridge/commands/states/state-config.ts';
 import { readConfigJson } from './config-json.ts';
 import type { Deployment } from './metadata.ts';
 import { wrapProgram } from './script-wrapper.ts';

@@ -9,8 +9,9 @@ import type { CommandRunner } from '#heat-bridge/commands/command-runner.ts';
 import type { Parameters } from '#heat-bridge/commands/parameters.ts';
 import { BridgeError, type BridgeErrorCode } from '#heat-bridge/errors.ts';
 import { BridgeOptionsError, parseSection, type SectionProblem } from '#heat-bridge/options.ts';
-import { type ExtensionHost, StoreError } from '#master';
+import type { ExtensionHost } from '#master';
 import { Budget, KeyedMutex } from '#runtime';
+import { defineRow, fromJson, type RowOf, StoreError } from '#store';
 import {
   type ExecutionPlan,
   ExecutionPlanError,
@@ -245,11 +246,18 @@ function parametersOf(
 
 // Stamps, which only grow.
 
-interface StoredStamp {
-  readonly stamp: number;
-  /** Of the execution plan, which may come again. */
-  readonly id: string;
-}
+/** Rows `murano/stamps/<guest>`. */
+const stampRow = defineRow({
+  name: 'stamp',
+  schema: Type.Object({
+    stamp: Type.Number(),
+    /** Of the execution plan, which may come again. */
+    id: Type.String(),
+  }),
+  unversioned: fromJson,
+});
+
+type StoredStamp = RowOf<typeof stampRow>;
 
 function stampKey(guest: string): readonly string[] {
   return ['murano', 'stamps', guest];
@@ -261,7 +269,7 @@ async function lastStamp(
 ): Promise<(StoredStamp & { readonly revision: number }) | undefined> {
   const row = await shared.get(stampKey(guest));
   if (row === undefined) return undefined;
-  return { ...JSON.parse(Buffer.from(row.value).toString('utf8')), revision: row.revision };
+  return { ...stampRow.decode(row), revision: row.revision };
 }
 
 /** Durable when it resolves; a later stamp stays. */
@@ -270,7 +278,7 @@ async function storeStamp(
   guest: string,
   stamp: StoredStamp,
 ): Promise<void> {
-  const value = Buffer.from(JSON.stringify(stamp));
+  const value = stampRow.encode(stamp);
   for (;;) {
     const last = await lastStamp(host, guest);
     if (last !== undefined && last.stamp >= stamp.stamp) return;

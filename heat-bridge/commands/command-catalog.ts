@@ -1,12 +1,5 @@
 /** Validates and compiles the definitions of commands, and finds them by name. */
 
-import { compileInstall } from '#guests/cfn-init/install-definition.ts';
-import {
-  applyStatesCall,
-  problemOfStates,
-  statesFunction,
-  statesKey,
-} from '#guests/cfn-init/state-run.ts';
 import type { JsonValue } from '#runtime';
 import { BridgeError } from '../errors.ts';
 import {
@@ -35,6 +28,8 @@ import {
   secretsKeyword,
   type TextProblem,
 } from './parameters.ts';
+import { compileInstall } from './states/install-definition.ts';
+import { applyStatesCall, problemOfStates, statesFunction, statesKey } from './states/state-run.ts';
 
 // Validation of function, arguments and secrets.
 

@@ -7,14 +7,10 @@ export {
   type ToldPublication,
 } from './dispatcher.ts';
 export { type RunDeps, runJob } from './follow-job.ts';
-export {
-  isFailureCode,
-  Job,
-  type JobCache,
-  type JobRecord,
-  readReturn,
-  returnerOf,
-} from './job-cache.ts';
+export { Job } from './job.ts';
+export type { JobCache } from './job-cache.ts';
+export { isFailureCode, returnerOf, returnRow } from './job-return.ts';
+export type { JobRecord } from './job-row.ts';
 export { createJobs, type Jobs } from './jobs.ts';
 export type { JobsOfMembers, JobsOfMembersDeps } from './jobs-of-members.ts';
 export { LocalPresence } from './local-presence.ts';

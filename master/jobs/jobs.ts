@@ -10,11 +10,13 @@ import type { Events } from '../events/index.ts';
 import { JobDispatcher, Publisher, Reconnecting } from './dispatcher.ts';
 import { createRun, type MinionFacts, type RunDeps, resumeJob, runBatch } from './follow-job.ts';
 import { idleTimeoutMs, listJobs, showJob } from './history.ts';
-import { freshJid, type Job, JobCache, PublicationLog } from './job-cache.ts';
+import type { Job } from './job.ts';
+import { freshJid, JobCache } from './job-cache.ts';
 import type { JobsOfMembers } from './jobs-of-members.ts';
 import { LocalPresence } from './local-presence.ts';
 import { KnownFacts, takeOverFacts } from './minion-facts.ts';
 import { needingOwnRestart, PresenceEvents, presentMinions } from './presence.ts';
+import { PublicationLog } from './publication-log.ts';
 import { KnownResources, TargetResolver } from './targets.ts';
 
 export interface JobDeps {

@@ -4,7 +4,7 @@
  * write it.
  */
 
-import { BridgeError } from '#heat-bridge/errors.ts';
+import { BridgeError } from '../../errors.ts';
 
 /** One group; its parts are applied in the order in which they stand here. */
 export interface Config {

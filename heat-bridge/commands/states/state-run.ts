@@ -1,6 +1,6 @@
 /** Has a minion apply states, and reads what it returns. */
 
-import { isPlainMap, type MinionCall } from '#heat-bridge/commands/command-definition.ts';
+import { isPlainMap, type MinionCall } from '../command-definition.ts';
 
 /** The key below that of the run, in the minion's own pillar. */
 export const statesKey = 'states';

@@ -3,25 +3,15 @@
  * writes it in the catalog; parameters are values in it, and never code, paths or names.
  */
 
-import { catalogError, isPlainMap } from '#heat-bridge/commands/command-definition.ts';
-import type { Parameters } from '#heat-bridge/commands/parameters.ts';
-import { BridgeError } from '#heat-bridge/errors.ts';
+import { BridgeError } from '../../errors.ts';
+import { catalogError, isPlainMap } from '../command-definition.ts';
+import type { Parameters } from '../parameters.ts';
 import { compileStates } from './compile-states.ts';
-import type {
-  Archive,
-  Command,
-  Config,
-  ConfigFile,
-  Package,
-  PackageManager,
-  PackageSet,
-  Service,
-  User,
-} from './config.ts';
-import { configError } from './config.ts';
 import { ContentBudget } from './content-budget.ts';
 import { fileBytes, modeOf } from './file-content.ts';
 import {
+  archiveFormatOf,
+  commandOf,
   isTrue,
   requireAccount,
   requireEnvironment,
@@ -39,7 +29,18 @@ import {
   requireVersion,
   shown,
 } from './forms.ts';
-import { archiveFormatOf, commandOf } from './init-metadata.ts';
+import type {
+  Archive,
+  Command,
+  Config,
+  ConfigFile,
+  Package,
+  PackageManager,
+  PackageSet,
+  Service,
+  User,
+} from './state-config.ts';
+import { configError } from './state-config.ts';
 import type { CompiledStates } from './state-data.ts';
 
 type JsonMap = Readonly<Record<string, unknown>>;

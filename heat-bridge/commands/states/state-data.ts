@@ -4,7 +4,7 @@
  */
 
 import type { JsonValue } from '#runtime';
-import { configError, configLimits } from './config.ts';
+import { configError, configLimits } from './state-config.ts';
 
 /** States by id, in Salt's own form. */
 type StateData = Readonly<Record<string, Readonly<Record<string, JsonValue>>>>;

@@ -3,9 +3,9 @@
  * Values are data: what they contain is never read as a template again.
  */
 
-import { isPlainMap } from '#heat-bridge/commands/command-definition.ts';
-import { configError } from './config.ts';
+import { isPlainMap } from '../command-definition.ts';
 import type { ContentBudget } from './content-budget.ts';
+import { configError } from './state-config.ts';
 
 /** A template that was read. */
 type Node =

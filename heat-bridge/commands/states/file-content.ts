@@ -1,11 +1,11 @@
 /** The bytes and the mode of a file as metadata writes them. */
 
-import { isPlainMap } from '#heat-bridge/commands/command-definition.ts';
 import { writeJson } from '#runtime';
-import { configError } from './config.ts';
+import { isPlainMap } from '../command-definition.ts';
 import type { ContentBudget } from './content-budget.ts';
 import { requireText } from './forms.ts';
 import { renderMustache } from './mustache.ts';
+import { configError } from './state-config.ts';
 
 export interface FileContent {
   /** Text, or a value that is written as JSON. */

@@ -3,8 +3,8 @@
  * shell reads nothing in it, and the shell that it is meant for gets all of it.
  */
 
-import { quoteForShell } from '#heat-bridge/shell-text.ts';
-import type { Command } from './config.ts';
+import { quoteForShell } from '../../shell-text.ts';
+import type { Command } from './state-config.ts';
 
 /** The command in its directory and environment. */
 export function commandText(command: Command): string {

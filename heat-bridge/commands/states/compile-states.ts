@@ -3,6 +3,7 @@
 import path from 'node:path';
 import { type JsonValue, MultiMap } from '#runtime';
 import { commandText, testText } from './command-text.ts';
+import { utf8Of } from './file-content.ts';
 import type {
   Archive,
   Command,
@@ -13,8 +14,7 @@ import type {
   PackageSet,
   Service,
   User,
-} from './config.ts';
-import { utf8Of } from './file-content.ts';
+} from './state-config.ts';
 import { type CompiledStates, isSlot, StateBuilder, type StateReference } from './state-data.ts';
 
 /** @throws BridgeError ERR_CFN_INIT */

@@ -1,6 +1,6 @@
 /** What the files of one run may come to: a file is small, and a run can have thousands. */
 
-import { configError, configLimits } from './config.ts';
+import { configError, configLimits } from './state-config.ts';
 
 /** Bounds of one run. */
 export interface ContentLimits {

@@ -1,8 +1,8 @@
 /** The forms of what stands in a config: everything else is refused before a minion sees it. */
 
 import path from 'node:path';
-import { isPlainMap } from '#heat-bridge/commands/command-definition.ts';
-import { configError } from './config.ts';
+import { isPlainMap } from '../command-definition.ts';
+import { configError } from './state-config.ts';
 
 const packageForm = /^[A-Za-z0-9][A-Za-z0-9.+_:-]{0,199}$/;
 const versionForm = /^[A-Za-z0-9][A-Za-z0-9.+~:_^-]{0,199}$/;
@@ -129,4 +129,22 @@ export function isTrue(given: unknown): boolean {
 /** What somebody wrote, cut for an error. */
 export function shown(text: string): string {
   return JSON.stringify(text.slice(0, 64));
+}
+
+/** `undefined`: neither the end of the address nor GitHub says what it is. */
+export function archiveFormatOf(url: string): 'tar' | 'zip' | undefined {
+  const { hostname, pathname } = new URL(url);
+  const name = pathname.toLowerCase();
+  if (/\.(?:tar|tar\.gz|tgz|tar\.bz2|tbz2)$/.test(name)) return 'tar';
+  if (name.endsWith('.zip')) return 'zip';
+  if (hostname !== 'github.com' && !hostname.endsWith('.github.com')) return undefined;
+  if (pathname.includes('/tarball/')) return 'tar';
+  return pathname.includes('/zipball/') ? 'zip' : undefined;
+}
+
+/** Text for the shell, or a program with its arguments. */
+export function commandOf(given: unknown, place: string): string | readonly string[] {
+  if (typeof given === 'string' && given !== '') return requireText(given, place);
+  if (Array.isArray(given) && given.length > 0) return given.map((it) => requireText(it, place));
+  throw configError(place, 'expected a command: text, or a list of texts');
 }

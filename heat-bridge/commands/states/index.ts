@@ -1,0 +1,29 @@
+/**
+ * Salt states from descriptions of a machine: packages, accounts, archives, files, commands and
+ * services. `install:` of the catalog and `AWS::CloudFormation::Init` are two ways to write them.
+ */
+
+export { compileStates } from './compile-states.ts';
+export { ContentBudget } from './content-budget.ts';
+export { fileBytes, modeOf } from './file-content.ts';
+export * as forms from './forms.ts';
+export {
+  type Archive,
+  type Command,
+  type Config,
+  type ConfigFile,
+  configError,
+  type Package,
+  type PackageManager,
+  type PackageSet,
+  type Service,
+  type User,
+} from './state-config.ts';
+export type { CompiledStates } from './state-data.ts';
+export {
+  applyStatesCall,
+  problemOfStates,
+  reportOfStates,
+  statesFunction,
+  statesKey,
+} from './state-run.ts';
