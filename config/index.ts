@@ -51,6 +51,8 @@ export {
   type MasterOptions,
   storeDirectory,
 } from './options.ts';
+export { optionsHeading, optionsPage } from './options-page.ts';
+export { configJsonSchema } from './options-schema.ts';
 export { type PlainOptions, resolvePlainOptions } from './plain-options.ts';
 export { rulesOf } from './policy-rules.ts';
 export { policySyntax, type SignalRule } from './policy-schema.ts';

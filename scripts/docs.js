@@ -1,7 +1,7 @@
 // Makes the API reference (docs/api, a folder for each entry of the package) from the emitted
 // declarations, and the API reports (docs/reports), which are committed so that a change of a
-// promise shows in review. docs/rpc.md is made from the method table. With --check it only compares
-// the reports and docs/rpc.md.
+// promise shows in review. docs/rpc.md is made from the method table, the table of options in
+// docs/configuration.md from the option rows. With --check it only compares them and the reports.
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -111,6 +111,7 @@ async function documentMethods() {
 }
 
 await documentMethods();
+await import('./options-doc.js');
 const { exports: entries } = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8'));
 rmSync(temporary, { recursive: true, force: true });
 mkdirSync(path.join(root, 'docs', 'reports'), { recursive: true });
