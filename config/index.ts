@@ -80,7 +80,6 @@ export { resolveMasterConfig } from './resolve.ts';
 export { saltValues, valuesForMinions } from './salt-values.ts';
 export {
   type ClockTime,
-  type CronFields,
   readSchedule,
   type ScheduleEntry,
   type ScheduleRange,
