@@ -1,6 +1,4 @@
-import { loadOnce } from '#runtime';
-
-/** The engine of a cluster: a program that has none does not load it. */
-export const loadLogEngine: () => Promise<typeof import('#cluster/log/index.ts')> = loadOnce(
-  () => import('#cluster/log/index.ts'),
-);
+/** Loads the engine of a cluster, which a program without a cluster does not need. */
+export function loadLogEngine(): Promise<typeof import('#cluster/log/index.ts')> {
+  return import('#cluster/log/index.ts');
+}

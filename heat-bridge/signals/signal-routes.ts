@@ -8,6 +8,7 @@ import { type AuditRequester, AuthorizationError, actorOf, type ExtensionHost } 
 import { BridgeError } from '../errors.ts';
 import type { HttpServerContext } from '../http/http-server-context.ts';
 import { describeRoute, type RouteOperation } from '../http/route-schema.ts';
+import { handleForms } from '../transports/transports.ts';
 import {
   type HandleInfo,
   type HandleRegistration,
@@ -30,7 +31,7 @@ const literalUnion = (...names: readonly string[]): TSchema =>
 const HandleSchema = Type.Object({
   alias: text,
   id: text,
-  transport: text,
+  transport: Type.String({ description: handleForms }),
   origin: text,
   isListed: Type.Boolean(),
   minions: texts,

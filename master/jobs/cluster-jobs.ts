@@ -14,10 +14,11 @@ import {
 import { type Change, defineRow, type Key, type Operation, type RowOf } from '#store';
 import type { PublishKey } from '../auth/index.ts';
 import type { Cluster } from '../context/index.ts';
-import type { Addressees, Publisher, ToldPublication } from './dispatcher.ts';
+import type { ToldPublication } from './dispatcher.ts';
 import { Job } from './job.ts';
 import type { JobCache } from './job-cache.ts';
 import { returnRow } from './job-return.ts';
+import type { Addressees, Publisher } from './publisher.ts';
 
 const publishingPrefix: Key = ['publishing'];
 /** For so long a member that was cut off from the log for a moment publishes what it finds there. */

@@ -1,10 +1,6 @@
-export {
-  checkArguments,
-  type JobDispatcher,
-  joinKeywords,
-  separateKeywords,
-} from './dispatcher.ts';
+export type { JobDispatcher } from './dispatcher.ts';
 export { type RunDeps, runJob } from './follow-job.ts';
+export { checkArguments, joinKeywords, separateKeywords } from './job-arguments.ts';
 export type { JobCache } from './job-cache.ts';
 export { isFailureCode, returnerOf } from './job-return.ts';
 export type { JobRecord } from './job-row.ts';

@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto';
 import { MasterError } from '#master/api/index.ts';
 import type { SlowPatternRunner } from '#master/jobs/index.ts';
 import type { Nodegroups, WireMap } from '#minion-protocol';
+import { createBoundedMap } from '#runtime';
 import type { PlainData, TemplateLimits } from '#template';
 import {
   type FileLists,
@@ -42,7 +43,7 @@ const maxKept = 5000;
 /** The files below `pillar_roots`. */
 export class PillarSources {
   readonly #options: PillarSourcesOptions;
-  readonly #kept = new Map<string, Promise<SourceFile>>();
+  readonly #kept = createBoundedMap<string, Promise<SourceFile>>(maxKept);
   readonly #names = new WeakMap<FileLists, ReadonlySet<string>>();
   readonly #digests = new WeakMap<FileLists, string>();
   #parsed = 0;
@@ -72,8 +73,6 @@ export class PillarSources {
     const reading = this.#load(found, path, digest);
     this.#kept.set(mark, reading);
     reading.catch(() => this.#kept.delete(mark));
-    const [oldest] = this.#kept.keys();
-    if (this.#kept.size > maxKept && oldest !== undefined) this.#kept.delete(oldest);
     return reading;
   }
 

@@ -1,6 +1,6 @@
 /** Compiles reactions, and plans the calls that follow from an event, as data. */
 
-import { parseRate, RateLimiter } from '#acl';
+import { parseRate } from '#acl';
 import {
   type CallValue,
   globsOf,
@@ -19,6 +19,7 @@ import {
 import type { TargetRequest } from '#master/api/index.ts';
 import type { TargetResolver } from '#master/jobs/index.ts';
 import { compileGlob, isWireMap, type WireMap, type WireValue } from '#minion-protocol';
+import { TokenBuckets } from '#runtime';
 
 /** An event that something may follow from. */
 export interface ReactionEvent {
@@ -186,7 +187,7 @@ export interface CompiledReaction {
   /** Whether the schema of the rule that let an event in guarantees all data that is taken from it. */
   readonly isGuaranteedBy: (rule: string | undefined) => boolean;
   readonly plan: Planner;
-  readonly meter: RateLimiter;
+  readonly meter: TokenBuckets;
 }
 
 /** @throws SyntaxError for a target that cannot be read, which the configuration would not have */
@@ -213,7 +214,7 @@ export function compileReactions(
       isGuaranteedBy: (rule) =>
         guarantees === undefined || (rule !== undefined && guarantees.has(rule)),
       plan: 'sls' in action ? planSls(action.sls) : createPlanner(action),
-      meter: new RateLimiter(parseRate(reaction.rate, reaction.name)),
+      meter: new TokenBuckets(parseRate(reaction.rate, reaction.name)),
     };
   });
 }
