@@ -49,6 +49,7 @@ export {
   type Limits,
   type MasterConfig,
   type MasterOptions,
+  perProcessOptions,
   storeDirectory,
 } from './options.ts';
 export { optionsHeading, optionsPage } from './options-page.ts';
