@@ -31,14 +31,14 @@ test('a row that leaves out the secrecy of a field does not compile', (t) => {
 });
 
 test('a template cannot choose a transport that is unknown, or chosen by the bridge', (t) => {
-  for (const transport of ['HANDLE', 'STATUS', 'TOKEN_SIGNAL', 'WEBHOOK', 'PIGEON', 'toString']) {
+  for (const transport of ['HANDLE', 'STATUS', 'TOKEN_SIGNAL', 'WEBHOOK', 'UNKNOWN', 'toString']) {
     const input = (name: string) => (name === 'signal_transport' ? transport : 'http://x/y');
     t.is(parseResultDestination(input), undefined, transport);
   }
 });
 
 test('a stored destination of an unknown transport is not delivered, and all of it is secret', async (t) => {
-  const destination = { transport: 'PIGEON', loft: 'roof', keys: ['a', 'b'] } as never;
+  const destination = { transport: 'UNKNOWN', loft: 'roof', keys: ['a', 'b'] } as never;
   const refused = { kind: 'final', reason: 'this version does not know the transport' } as const;
   t.deepEqual(await deliverSignal({ destination } as never), refused);
   t.deepEqual(await deliverResult({ destination } as never), refused);
