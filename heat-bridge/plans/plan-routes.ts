@@ -5,8 +5,8 @@ import type { Static, TSchema } from 'typebox';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
 import { type ExtensionHost, toJson } from '#master';
+import type { Parameters } from '../commands/argument-mapping.ts';
 import { type RouteConfig, RunResultSchema } from '../commands/command-routes.ts';
-import type { Parameters } from '../commands/parameters.ts';
 import { BridgeError } from '../errors.ts';
 import {
   createCallerResolver,
@@ -16,9 +16,10 @@ import {
 import { describeRoute, parseBody } from '../http/route-schema.ts';
 import { currentRunState, runStateSchema } from '../http/run-state.ts';
 import { UpdateStreams } from '../http/update-stream.ts';
-import { firstPlanUpdate, type PlanApi } from './plan-api.ts';
-import { mayRunPlan, type PlanInfo } from './plan-catalog.ts';
+import type { PlanApi } from './plan-api.ts';
+import { mayRunPlan, type PlanInfo } from './plan-info.ts';
 import type { PlanHandle, PlanRequest } from './plan-request.ts';
+import { firstPlanUpdate } from './plan-rpc.ts';
 
 // Schemas.
 

@@ -12,6 +12,7 @@ import {
   timeLimit,
 } from '#master';
 import { defineRow, type RowOf } from '#store';
+import type { Parameters } from '../commands/argument-mapping.ts';
 import { acquireCaller, type ResolvedCaller, requireWithin } from '../commands/callers.ts';
 import type { CommandCaller } from '../commands/command-request.ts';
 import type { CommandRunner } from '../commands/command-runner.ts';
@@ -20,23 +21,18 @@ import {
   IdempotencyKeyOwner,
   jsonDigest,
 } from '../commands/idempotency-keys.ts';
-import type { Parameters } from '../commands/parameters.ts';
 import { Releases } from '../commands/releases.ts';
-import type { RunQuotas } from '../commands/run-limits.ts';
+import type { RunQuotas } from '../commands/run-quotas.ts';
 import { lateRunError, StoredRuns } from '../commands/stored-runs.ts';
 import { resolveProject } from '../keystone.ts';
 import { fromMarkedJson, markedJsonField } from '../marked-json-field.ts';
 import { targetBoundsOfGroup } from './group-reach.ts';
-import {
-  type CompiledPlan,
-  type PlanCatalog,
-  stepParameters,
-  stepReferences,
-} from './plan-catalog.ts';
+import type { CompiledPlan, PlanCatalog } from './plan-catalog.ts';
 import { PlanExecution } from './plan-execution.ts';
 import { type Groups, resolveGroups } from './plan-groups.ts';
 import type { PlanHandle, PlanOutcome, PlanRequest } from './plan-request.ts';
 import { PlanRun } from './plan-run.ts';
+import { stepParameters, stepReferences } from './step-parameters.ts';
 import { StepRunner } from './step-runner.ts';
 import { type StoredPlan, storedPlanRow, withoutPlanReturns } from './stored-plan.ts';
 
