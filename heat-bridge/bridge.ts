@@ -12,7 +12,7 @@ import { openGuests } from '#guests/open-guests.ts';
 import type { ExtensionHost, MasterExtension, OpenExtension } from '#master';
 import { type BridgeModule, combineModules, figureOf } from './bridge-module.ts';
 import { requireCatalog } from './catalog/load-catalog.ts';
-import type { Parameters } from './commands/argument-mapping.ts';
+import type { Parameters } from './commands/parameters.ts';
 import { type CommandApi, createCommandApi } from './commands/command-api.ts';
 import { Catalog } from './commands/command-catalog.ts';
 import type { CommandDefinition, TypedCommand } from './commands/command-definition.ts';

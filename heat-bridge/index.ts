@@ -49,7 +49,7 @@ export { catalogAsMarkdown } from './catalog/catalog-docs.ts';
 export { catalogAsTypes } from './catalog/catalog-types.ts';
 export { type CatalogFinding, type LoadedCatalog, loadCatalog } from './catalog/load-catalog.ts';
 export { checkBridgeOptions } from './check-options.ts';
-export type { Parameters } from './commands/argument-mapping.ts';
+export type { Parameters } from './commands/parameters.ts';
 export { Catalog } from './commands/command-catalog.ts';
 export {
   type ArgumentSource,

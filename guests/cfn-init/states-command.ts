@@ -2,7 +2,7 @@
 
 import type { CompiledCommand } from '#heat-bridge/commands/command-catalog.ts';
 import { type CommandDefinition, isPlainMap } from '#heat-bridge/commands/command-definition.ts';
-import type { Parameters } from '#heat-bridge/commands/argument-mapping.ts';
+import type { Parameters } from '#heat-bridge/commands/parameters.ts';
 import type { CompiledStates } from '#heat-bridge/commands/states/state-data.ts';
 import {
   applyStatesCall,

@@ -6,7 +6,7 @@
 import { createHash } from 'node:crypto';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
-import type { Parameters } from '#heat-bridge/commands/argument-mapping.ts';
+import type { Parameters } from '#heat-bridge/commands/parameters.ts';
 import { Catalog, type CompiledCommand } from '#heat-bridge/commands/command-catalog.ts';
 import {
   type CommandDefinition,

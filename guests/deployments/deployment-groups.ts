@@ -1,6 +1,6 @@
 /** Every group of software configs that a deployment may have, one row each. */
 
-import type { Parameters } from '#heat-bridge/commands/argument-mapping.ts';
+import type { Parameters } from '#heat-bridge/commands/parameters.ts';
 import { isPlainMap } from '#heat-bridge/commands/command-definition.ts';
 import { type Config, configError } from '#heat-bridge/commands/states/state-config.ts';
 import { initKey } from '../cfn-init/config-sets.ts';

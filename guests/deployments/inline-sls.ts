@@ -1,6 +1,6 @@
 /** Inline SLS with its inputs. No function of Salt's takes pillar beside it, so they are put before it. */
 
-import type { Parameters } from '#heat-bridge/commands/argument-mapping.ts';
+import type { Parameters } from '#heat-bridge/commands/parameters.ts';
 import { BridgeError } from '#heat-bridge/errors.ts';
 
 /**

@@ -6,7 +6,7 @@ import path from 'node:path';
 import Type from 'typebox';
 import type { CommandRequest } from '#heat-bridge/commands/command-request.ts';
 import type { CommandRunner } from '#heat-bridge/commands/command-runner.ts';
-import type { Parameters } from '#heat-bridge/commands/argument-mapping.ts';
+import type { Parameters } from '#heat-bridge/commands/parameters.ts';
 import { BridgeError, type BridgeErrorCode } from '#heat-bridge/errors.ts';
 import { BridgeOptionsError, parseSection, type SectionProblem } from '#heat-bridge/options.ts';
 import type { ExtensionHost } from '#master';

@@ -3,9 +3,7 @@
 import type { WireMap, WireValue } from '#minion-protocol';
 import type { JsonValue } from '#runtime';
 import type { ArgumentSource } from './command-definition.ts';
-
-/** Parameters of a call. */
-export type Parameters = Readonly<Record<string, JsonValue>>;
+import type { Parameters } from './parameters.ts';
 
 /** By keyword. */
 export type ArgumentSources = Readonly<Record<string, ArgumentSource>>;

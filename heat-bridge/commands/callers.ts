@@ -14,9 +14,9 @@ import { type AuditRequester, actorOf, type ExtensionHost } from '#master';
 import { pythonStr, type WireValue } from '#minion-protocol';
 import type { Budget } from '#runtime';
 import { BridgeError } from '../errors.ts';
-import type { Parameters } from './argument-mapping.ts';
 import type { CompiledCommand } from './command-catalog.ts';
 import type { CommandCaller } from './command-request.ts';
+import type { Parameters } from './parameters.ts';
 import { Releases } from './releases.ts';
 
 /** A caller while a run goes on. */

@@ -5,7 +5,6 @@ import { BridgeError } from '../errors.ts';
 import {
   type ArgumentSources,
   argumentValues,
-  type Parameters,
   parametersOfArgument,
   secretsKeyword,
 } from './argument-mapping.ts';
@@ -23,6 +22,7 @@ import {
   type ReviewedFunction,
   reviewedFunctionOf,
 } from './function-lists.ts';
+import type { Parameters } from './parameters.ts';
 import { compileParameters, compileSchema } from './parameters.ts';
 import { compileInstall } from './states/install-definition.ts';
 import { applyStatesCall, problemOfStates, statesFunction, statesKey } from './states/state-run.ts';

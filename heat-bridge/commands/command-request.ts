@@ -3,7 +3,7 @@
 import type { Subject } from '#acl';
 import type { TargetRequest } from '#master';
 import type { WireValue } from '#minion-protocol';
-import type { Parameters } from './argument-mapping.ts';
+import type { Parameters } from './parameters.ts';
 
 /**
  * Who asks: somebody whom the program vouches for, whoever has a token of the master's, or `local`:

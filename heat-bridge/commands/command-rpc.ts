@@ -3,10 +3,10 @@
 import Type, { type TObject, type TOptional, type TString } from 'typebox';
 import { type ExtensionHost, extensionMethod, extensionStream, type RpcTable } from '#master';
 import type { WireMap, WireValue } from '#minion-protocol';
-import type { Parameters } from './argument-mapping.ts';
 import { callableCommands } from './callers.ts';
 import type { CommandApi } from './command-api.ts';
 import type { CommandCaller, CommandHandle, CommandUpdate } from './command-request.ts';
+import type { Parameters } from './parameters.ts';
 
 const strict = { additionalProperties: false };
 

@@ -16,7 +16,6 @@ import { defineRow, type RowOf } from '#store';
 import { BridgeError } from '../errors.ts';
 import { resolveProject } from '../keystone.ts';
 import { fromMarkedJson, markedJsonField } from '../marked-json-field.ts';
-import type { Parameters } from './argument-mapping.ts';
 import {
   aclCallOf,
   acquireCaller,
@@ -37,6 +36,7 @@ import {
 } from './command-request.ts';
 import { CommandRun } from './command-run.ts';
 import { checkIdempotencyKey, IdempotencyKeyOwner, jsonDigest } from './idempotency-keys.ts';
+import type { Parameters } from './parameters.ts';
 import {
   findJob,
   recoverRun,

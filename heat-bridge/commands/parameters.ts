@@ -2,12 +2,14 @@
 
 import { compileJsonSchema, PolicyError } from '#acl';
 import { compileSearchPattern } from '#minion-protocol';
-import { nearestName } from '#runtime';
+import { type JsonValue, nearestName } from '#runtime';
 import { BridgeError, CatalogError } from '../errors.ts';
-import type { Parameters } from './argument-mapping.ts';
 import { catalogError, isPlainMap, type JsonSchema, keywordForm } from './command-definition.ts';
 import { schemaOfMember, withoutAnnotations } from './text-annotations.ts';
 import type { TextProblem } from './text-checks.ts';
+
+/** Parameters of a call. */
+export type Parameters = Readonly<Record<string, JsonValue>>;
 
 /** What they may be. */
 export interface CompiledParameters {

@@ -2,9 +2,9 @@
 
 import { inTime, type NamedCommands, type ReactionOutcome, type ReactionResult } from '#master';
 import { BridgeError, type BridgeErrorCode } from '../errors.ts';
-import type { Parameters } from './argument-mapping.ts';
 import type { CommandOutcome } from './command-request.ts';
 import type { CommandRunner } from './command-runner.ts';
+import type { Parameters } from './parameters.ts';
 
 /** The job id of a reaction is its key: after a crash the same run is gone on with. */
 export function createReactionCommands(runner: Pick<CommandRunner, 'run'>): NamedCommands {

@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto';
 import type { ExtPillar } from '#master';
 import type { WireMap } from '#minion-protocol';
-import type { Parameters } from './argument-mapping.ts';
+import type { Parameters } from './parameters.ts';
 
 /** Where the minions of a run find what is secret. */
 export interface SecretLease {

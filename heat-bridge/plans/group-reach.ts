@@ -2,8 +2,8 @@
 
 import type { IntendedCall, Reach } from '#acl';
 import type { ExtensionHost, TargetBounds } from '#master';
-import type { Parameters } from '../commands/argument-mapping.ts';
 import { aclCallOf, type ResolvedCaller, reachOfCaller } from '../commands/callers.ts';
+import type { Parameters } from '../commands/parameters.ts';
 import type { CompiledPlan, MappedCommand } from './plan-catalog.ts';
 import { stepParameters, stepReferences } from './step-parameters.ts';
 

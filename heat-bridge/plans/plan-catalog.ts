@@ -1,8 +1,8 @@
 /** Plans of a catalog, compiled: every fault of a definition is found before a plan runs. */
 
-import type { Parameters } from '../commands/argument-mapping.ts';
 import type { Catalog, CompiledCommand } from '../commands/command-catalog.ts';
 import { catalogError, isPlainMap } from '../commands/command-definition.ts';
+import type { Parameters } from '../commands/parameters.ts';
 import { compileParameters } from '../commands/parameters.ts';
 import { BridgeError } from '../errors.ts';
 import { isDescribedBySchema, parseJsonPointer } from './json-pointer.ts';

@@ -1,12 +1,12 @@
 /** A call of a plan, and its results. */
 
-import type { Parameters } from '../commands/argument-mapping.ts';
 import type {
   CommandCaller,
   CommandRequest,
   CommandResult,
   CommandTarget,
 } from '../commands/command-request.ts';
+import type { Parameters } from '../commands/parameters.ts';
 import type { Groups } from './plan-groups.ts';
 
 /** A call of a plan. */

@@ -3,9 +3,9 @@
 import Type from 'typebox';
 import { type ExtensionHost, extensionMethod, extensionStream, type RpcTable } from '#master';
 import type { WireMap, WireValue } from '#minion-protocol';
-import type { Parameters } from '../commands/argument-mapping.ts';
 import { callableCommands } from '../commands/callers.ts';
 import { ListParameters, rpcCallerOf } from '../commands/command-rpc.ts';
+import type { Parameters } from '../commands/parameters.ts';
 import type { PlanApi } from './plan-api.ts';
 import type { Groups } from './plan-groups.ts';
 import { mayRunPlan } from './plan-info.ts';

@@ -12,7 +12,6 @@ import {
   timeLimit,
 } from '#master';
 import { defineRow, type RowOf } from '#store';
-import type { Parameters } from '../commands/argument-mapping.ts';
 import { acquireCaller, type ResolvedCaller, requireWithin } from '../commands/callers.ts';
 import type { CommandCaller } from '../commands/command-request.ts';
 import type { CommandRunner } from '../commands/command-runner.ts';
@@ -21,6 +20,7 @@ import {
   IdempotencyKeyOwner,
   jsonDigest,
 } from '../commands/idempotency-keys.ts';
+import type { Parameters } from '../commands/parameters.ts';
 import { Releases } from '../commands/releases.ts';
 import type { RunQuotas } from '../commands/run-quotas.ts';
 import { lateRunError, StoredRuns } from '../commands/stored-runs.ts';

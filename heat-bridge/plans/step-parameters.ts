@@ -1,7 +1,8 @@
 /** Mapping of parameters and earlier results to the parameters of a command. */
 
 import type { JsonValue } from '#runtime';
-import { givenParameter, type Parameters } from '../commands/argument-mapping.ts';
+import { givenParameter } from '../commands/argument-mapping.ts';
+import type { Parameters } from '../commands/parameters.ts';
 import { parseJsonPointer, valueAtPointer } from './json-pointer.ts';
 import type { StepSource, StepSources } from './plan-definition.ts';
 

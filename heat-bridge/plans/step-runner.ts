@@ -1,10 +1,10 @@
 /** Runs one step of a plan, or its rollback, as named commands. */
 
 import type { ExtensionHost } from '#master';
-import type { Parameters } from '../commands/argument-mapping.ts';
 import type { ResolvedCaller } from '../commands/callers.ts';
 import type { CommandHandle, CommandResult } from '../commands/command-request.ts';
 import type { CommandCall, CommandRunner } from '../commands/command-runner.ts';
+import type { Parameters } from '../commands/parameters.ts';
 import { BridgeError } from '../errors.ts';
 import type { CompiledStep, MappedCommand } from './plan-catalog.ts';
 import type { StepKind, StepOutcome } from './plan-request.ts';

@@ -4,8 +4,8 @@
  */
 
 import { BridgeError } from '../../errors.ts';
-import type { Parameters } from '../argument-mapping.ts';
 import { catalogError, isPlainMap } from '../command-definition.ts';
+import type { Parameters } from '../parameters.ts';
 import { compileStates } from './compile-states.ts';
 import { ContentBudget } from './content-budget.ts';
 import { fileBytes, modeOf } from './file-content.ts';

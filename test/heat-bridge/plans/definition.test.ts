@@ -13,7 +13,7 @@ import {
   PlanCatalog,
   type PlanOutcome,
 } from '#heat-bridge';
-import type { Parameters } from '#heat-bridge/commands/argument-mapping.ts';
+import type { Parameters } from '#heat-bridge/commands/parameters.ts';
 import { parseJsonPointer, valueAtPointer } from '#heat-bridge/plans/json-pointer.ts';
 import { type CompiledPlan, compilePlan } from '#heat-bridge/plans/plan-catalog.ts';
 import { parsePlanDefinition } from '#heat-bridge/plans/plan-definition.ts';
