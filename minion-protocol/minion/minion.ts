@@ -4,9 +4,9 @@
  */
 
 import { generateKeyString } from '../crypt.ts';
+import type { PublicationLoad } from '../loads.ts';
 import { createMinionHandshake, type MinionHandshakeConfig } from '../minion-handshake.ts';
 import { isWireMap, type WireMap, type WireValue } from '../payload.ts';
-import type { PublicationLoad } from '../request.ts';
 import { factsOf } from '../targeting/facts.ts';
 import { compileTarget, isTargetType, type TargetCandidate } from '../targeting/target.ts';
 import {
@@ -15,13 +15,8 @@ import {
   minionTopic,
   TransportError,
 } from '../transport/transport.ts';
-import {
-  builtInFunctions,
-  type JobResult,
-  type MinionFunction,
-  type MinionJob,
-  MinionJobs,
-} from './jobs.ts';
+import { builtInFunctions, type MinionFunction } from './functions.ts';
+import { type JobResult, type MinionJob, MinionJobs } from './jobs.ts';
 import type { MinionKeys } from './key-files.ts';
 import {
   createMinionIdentity,

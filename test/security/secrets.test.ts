@@ -31,8 +31,9 @@ import {
   type WireValue,
   wireBytes,
 } from '#minion-protocol';
-import { openCrypticle, rsaDecrypt } from '#minion-protocol/crypt.ts';
+import { openCrypticle } from '#minion-protocol/crypt.ts';
 import { openPublication } from '#minion-protocol/publication.ts';
+import { rsaDecrypt } from '#minion-protocol/rsa.ts';
 import { createSaltApi } from '#salt-api';
 import { runDoctor } from '#server/ops.ts';
 import { isHeard } from '../helpers/genuine-minion.ts';

@@ -19,7 +19,7 @@ import {
   unpackWire,
   wireBytes,
 } from '#minion-protocol';
-import { rsaDecrypt } from '#minion-protocol/crypt.ts';
+import { rsaDecrypt } from '#minion-protocol/rsa.ts';
 import { createMemoryStore } from '#store';
 import { within } from '../../helpers/deadline.ts';
 import { isHeard, refusedAs } from '../../helpers/genuine-minion.ts';
