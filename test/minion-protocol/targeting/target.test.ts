@@ -13,7 +13,7 @@ import {
   type WireMap,
   type WireValue,
 } from '#minion-protocol';
-import { isMinionTargeted } from '#minion-protocol/minion/minion.ts';
+import { isMinionTargeted } from '#minion-protocol/minion/own-target.ts';
 import { splitTargetWords } from '#minion-protocol/targeting/compound.ts';
 import { expandCompound, expandNodegroup } from '#minion-protocol/targeting/nodegroups.ts';
 import type { TargetType } from '#minion-protocol/targeting/target.ts';
