@@ -56,6 +56,7 @@ export { readTextIfPresent, writeFileAtomically } from './private-file.ts';
 export { listenPrivately } from './private-socket.ts';
 export { RecentAnswers } from './recent-answers.ts';
 export { RepeatedWarnings } from './repeated-warnings.ts';
+export { type RouteOperation, routeSchema } from './route-schema.ts';
 export {
   nameOfType,
   type SchemaMistake,

@@ -25,7 +25,7 @@ const rooms = {
 };
 const libraries = Object.keys(rooms);
 rooms.server = libraries;
-rooms.cli = [...libraries, 'server', 'template/python/*'];
+rooms.cli = [...libraries, 'server', 'server/*', 'template/python/*'];
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const specifier = /\b(?:from|import)\s*\(?\s*'([#.][^']*)'/g;
