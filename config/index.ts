@@ -49,8 +49,11 @@ export {
   type Limits,
   type MasterConfig,
   type MasterOptions,
+  perProcessOptions,
   storeDirectory,
 } from './options.ts';
+export { optionsHeading, optionsPage } from './options-page.ts';
+export { configJsonSchema } from './options-schema.ts';
 export { type PlainOptions, resolvePlainOptions } from './plain-options.ts';
 export { rulesOf } from './policy-rules.ts';
 export { policySyntax, type SignalRule } from './policy-schema.ts';
@@ -78,7 +81,6 @@ export { resolveMasterConfig } from './resolve.ts';
 export { saltValues, valuesForMinions } from './salt-values.ts';
 export {
   type ClockTime,
-  type CronFields,
   readSchedule,
   type ScheduleEntry,
   type ScheduleRange,

@@ -313,7 +313,7 @@ class BridgeOfMaster implements Bridge<CommandTypes, PlanTypes> {
       ...extension,
       close: async () => {
         this.#open = undefined;
-        await extension.close();
+        await extension.close?.();
       },
     };
   }
