@@ -1,4 +1,3 @@
-export type { AuditOptions } from './audit-options.ts';
 export { loadCandidatePolicy } from './candidate-policy.ts';
 export type { ClusterOptions } from './cluster-options.ts';
 export {
@@ -40,7 +39,7 @@ export {
   type ReloadableConfig,
 } from './live-config.ts';
 export { type CheckedConfig, checkMasterConfig, isServedOption, loadMasterConfig } from './load.ts';
-export { type LogLevel, logLevels } from './log-level.ts';
+export type { LogLevel } from './log-level.ts';
 export { type MergeStrategy, mergeStrategies } from './merge-strategies.ts';
 export {
   type AclOptions,
