@@ -4,7 +4,7 @@ import type { TSchema } from 'typebox';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { KeystoneOptions } from '#heat-bridge/keystone.ts';
-import { requestToken } from '#heat-bridge/signals/transports.ts';
+import { requestToken } from '#heat-bridge/signals/keystone-login.ts';
 import { logInBody } from '#master';
 import type { HttpResult, OutgoingRequest } from '#runtime';
 import { tryParseJson } from '#runtime';

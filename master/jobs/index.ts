@@ -1,13 +1,7 @@
-export {
-  checkArguments,
-  type JobDispatcher,
-  joinKeywords,
-  type OtherMembers,
-  separateKeywords,
-  type ToldPublication,
-} from './dispatcher.ts';
+export type { JobDispatcher, OtherMembers, ToldPublication } from './dispatcher.ts';
 export { type RunDeps, runJob } from './follow-job.ts';
 export { Job } from './job.ts';
+export { checkArguments, joinKeywords, separateKeywords } from './job-arguments.ts';
 export type { JobCache } from './job-cache.ts';
 export { isFailureCode, returnerOf, returnRow } from './job-return.ts';
 export type { JobRecord } from './job-row.ts';

@@ -5,6 +5,7 @@ import Type from 'typebox';
 import { Compile } from 'typebox/compile';
 import { Value } from 'typebox/value';
 import type { KeystoneEntity } from '#acl';
+import { createBoundedMap } from '#runtime';
 import type { Authenticated, LoginBackend } from './backend.ts';
 import { AuthenticationError } from './errors.ts';
 
@@ -98,19 +99,13 @@ const maxBodyBytes = 1024 * 1024;
 const maxTokens = 10_000;
 
 export function createKeystoneBackend(settings: KeystoneSettings): LoginBackend {
-  const held = new Map<string, KeystoneToken>();
-  const remember = (user: string, token: KeystoneToken): void => {
-    held.delete(user);
-    const [oldest] = held.size >= maxTokens ? held.keys() : [];
-    if (oldest !== undefined) held.delete(oldest);
-    held.set(user, token);
-  };
+  const held = createBoundedMap<string, KeystoneToken>(maxTokens);
   return {
     name: 'keystone',
     authenticate: async ({ username, password }, signal) => {
       const found = await logIn(settings, username, password, signal);
       if (found === undefined) return undefined;
-      remember(username, found.token);
+      held.set(username, found.token);
       return found.identity;
     },
     standingOf: async ({ user }, signal) => {

@@ -10,6 +10,7 @@ import {
   type SlowPatternRunner,
 } from '#master';
 import type { Nodegroups, WireMap } from '#minion-protocol';
+import { createBoundedMap } from '#runtime';
 import type { PlainData, TemplateLimits } from '#template';
 import { EventText } from './event-text.ts';
 import { GrainReads } from './grains.ts';
@@ -37,7 +38,7 @@ const maxKept = 5000;
 /** The files below `pillar_roots`. */
 export class PillarSources {
   readonly #options: PillarSourcesOptions;
-  readonly #kept = new Map<string, Promise<SourceFile>>();
+  readonly #kept = createBoundedMap<string, Promise<SourceFile>>(maxKept);
   readonly #names = new WeakMap<FileLists, ReadonlySet<string>>();
   readonly #digests = new WeakMap<FileLists, string>();
   #parsed = 0;
@@ -67,8 +68,6 @@ export class PillarSources {
     const reading = this.#load(found, path, digest);
     this.#kept.set(mark, reading);
     reading.catch(() => this.#kept.delete(mark));
-    const [oldest] = this.#kept.keys();
-    if (this.#kept.size > maxKept && oldest !== undefined) this.#kept.delete(oldest);
     return reading;
   }
 

@@ -13,7 +13,6 @@ import {
 } from '#master';
 import { openSeal } from '#master/auth/session-keys.ts';
 import {
-  aesKeySignature,
   createMemoryTransport,
   type MasterTransport,
   type MinionTransport,
@@ -21,6 +20,7 @@ import {
   parsePrivateKey,
   type WireMap,
 } from '#minion-protocol';
+import { aesKeySignature } from '#minion-protocol/auth-reply.ts';
 import { type CreateMasterOptions, createMaster } from '#server';
 import { createMemoryStore, type Store } from '#store';
 import { temporaryDirectory } from './temporary-directory.ts';

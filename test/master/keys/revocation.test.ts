@@ -14,11 +14,11 @@ import {
   createMemoryTransport,
   isWireMap,
   parsePrivateKey,
-  rsaDecrypt,
   rsaSign,
   unpackWire,
   wireBytes,
 } from '#minion-protocol';
+import { rsaDecrypt } from '#minion-protocol/crypt.ts';
 import { createMaster } from '#server';
 import { createMemoryStore } from '#store';
 import { within } from '../../helpers/deadline.ts';
