@@ -6,7 +6,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
 import { BridgeError, httpProblemOf } from '#heat-bridge/errors.ts';
 import type { HttpServerContext } from '#heat-bridge/http/http-server-context.ts';
 import { describeRoute, type RouteOperation } from '#heat-bridge/http/route-schema.ts';
@@ -17,6 +16,7 @@ import {
   type MinionRunners,
 } from '#master';
 import type { WireMap } from '#minion-protocol';
+import { compileSchema } from '#runtime';
 import type { DataReceipt, DataValue, DataValues, ReadRequest } from './data-spaces/data-values.ts';
 import type { Guest, GuestTokens } from './guest-tokens.ts';
 import {
@@ -41,9 +41,9 @@ const strict = { additionalProperties: false };
 const Key = Type.String({ minLength: 1, maxLength: 200 });
 const Wait = Type.Optional(Type.Number({ minimum: 0, maximum: 86_400 }));
 const After = Type.Optional(Type.Integer({ minimum: 0, maximum: 2 ** 47 }));
-const isGet = Compile(Type.Object({ key: Key, wait: Wait, after: After }, strict));
-const isPeers = Compile(Type.Object({ together: Type.Optional(Type.Boolean()) }, strict));
-const isPut = Compile(Type.Object({ key: Key, value: Type.String() }, strict));
+const isGet = compileSchema(Type.Object({ key: Key, wait: Wait, after: After }, strict));
+const isPeers = compileSchema(Type.Object({ together: Type.Optional(Type.Boolean()) }, strict));
+const isPut = compileSchema(Type.Object({ key: Key, value: Type.String() }, strict));
 
 type HostOfGuests = Pick<ExtensionHost, 'audit' | 'decide' | 'logger'>;
 

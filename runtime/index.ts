@@ -16,6 +16,7 @@ export {
 export { createBoundedMap } from './bounded-map.ts';
 export { Budget, type BudgetLimits } from './budget.ts';
 export { Closers } from './closers.ts';
+export { compileSchema, type SchemaCheck } from './compile-schema.ts';
 export { type ErrorEntry, SaltbridgeError } from './errors.ts';
 export { escapeMarkup } from './escape-markup.ts';
 export { FileReloader } from './file-reloader.ts';

@@ -5,7 +5,6 @@
 
 import { createHash } from 'node:crypto';
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
 import { Catalog, type CompiledCommand } from '#heat-bridge/commands/command-catalog.ts';
 import {
   type CommandDefinition,
@@ -20,7 +19,7 @@ import {
   findTextProblem,
 } from '#heat-bridge/commands/parameters.ts';
 import { BridgeError } from '#heat-bridge/errors.ts';
-import { writeJson } from '#runtime';
+import { compileSchema, writeJson } from '#runtime';
 import { createStatesCommand } from '../cfn-init/states-command.ts';
 import {
   appliesStates,
@@ -74,7 +73,7 @@ const Body = Type.Object(
   },
   { additionalProperties: false },
 );
-const isBody = Compile(Body);
+const isBody = compileSchema(Body);
 
 /** Reads an entry of a file. @throws BridgeError ERR_CATALOG */
 export function parseCodeEntry(name: string, value: unknown): CodeDefinition {

@@ -2,7 +2,6 @@
 
 import { hash } from 'node:crypto';
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
 import { isPlainMap } from '#heat-bridge/commands/command-definition.ts';
 import {
   type DeliveryOutcome,
@@ -11,6 +10,7 @@ import {
   publicServiceUrl,
   zaqarClientId,
 } from '#heat-bridge/signals/transports.ts';
+import { compileSchema } from '#runtime';
 import type { Ask, StackLogins } from './logins.ts';
 import type { Deployment } from './metadata.ts';
 import { encodePath, getRequest, jsonOf, messagesOf } from './sources.ts';
@@ -167,7 +167,7 @@ async function postMessage(
   return deliveryOutcomeOf(await ask({ method: 'POST', url, headers, body: message }), [201]);
 }
 
-const isDeployments = Compile(
+const isDeployments = compileSchema(
   Type.Object({
     software_deployments: Type.Array(Type.Object({ id: Type.String(), config_id: Type.String() })),
   }),

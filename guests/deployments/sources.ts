@@ -2,11 +2,10 @@
 
 import { createHmac } from 'node:crypto';
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
 import { isPlainMap } from '#heat-bridge/commands/command-definition.ts';
 import { errorTextOf, zaqarClientId } from '#heat-bridge/signals/transports.ts';
 import type { HttpResult, OutgoingRequest } from '#runtime';
-import { tryParseJson } from '#runtime';
+import { compileSchema, tryParseJson } from '#runtime';
 import type { Ask, StackLogins } from './logins.ts';
 import { parseServerMetadata, type ServerMetadata } from './metadata.ts';
 import type { CollectConfig, OwnerLogin } from './stacks.ts';
@@ -138,7 +137,7 @@ function encodeRfc3986(text: string): string {
 
 // Zaqar: Heat posts all of the metadata at each change.
 
-const isMessages = Compile(
+const isMessages = compileSchema(
   Type.Object({
     messages: Type.Array(Type.Object({ id: Type.String(), body: Type.Unknown() })),
   }),

@@ -15,8 +15,8 @@ import {
 } from 'node:crypto';
 import { type FileHandle, open, readFile } from 'node:fs/promises';
 import { Type } from 'typebox';
-import { Compile } from 'typebox/compile';
 import { readTextIfPresent, writeFileAtomically } from '#master';
+import { compileSchema } from '#runtime';
 import { BridgeError } from '../errors.ts';
 import type { Enrolment } from './enrolment.ts';
 
@@ -47,7 +47,7 @@ const maxTicketLength = 2048;
 const ticketForm = /^(sbt1\.[A-Za-z0-9_-]+)\.([A-Za-z0-9_-]{86})$/;
 
 const ClaimText = Type.String({ minLength: 1, maxLength: 255 });
-const claimsCheck = Compile(
+const claimsCheck = compileSchema(
   Type.Object(
     {
       number: Type.String({ pattern: '^[A-Za-z0-9_-]{22}$' }),

@@ -6,7 +6,7 @@
 
 import type { Static } from 'typebox';
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
+import { compileSchema } from '#runtime';
 import { BridgeError } from '../errors.ts';
 
 /** A pre-signed address, to be used byte for byte. */
@@ -67,18 +67,20 @@ export type Transport = Destination['transport'];
 const Text = Type.String({ minLength: 1, maxLength: 4096 });
 const loginFields = { auth_url: Text, user_id: Text, password: Text, project_id: Text };
 
-const isPreSigned = Compile(Type.Object({ alarm_url: Text }, { additionalProperties: false }));
-const isWithToken = Compile(Type.Object({ endpoint: Text, token: Text }));
-const isWithLogin = Compile(Type.Object({ ...loginFields, alarm_url: Text }));
-const isQueue = Compile(
+const isPreSigned = compileSchema(
+  Type.Object({ alarm_url: Text }, { additionalProperties: false }),
+);
+const isWithToken = compileSchema(Type.Object({ endpoint: Text, token: Text }));
+const isWithLogin = compileSchema(Type.Object({ ...loginFields, alarm_url: Text }));
+const isQueue = compileSchema(
   Type.Object({ ...loginFields, queue_id: Text, region_name: Type.Optional(Text) }),
 );
 const WebhookForm = Type.Object(
   { url: Text, key: Type.Optional(Text), keys: Type.Optional(Type.Array(Text)) },
   { additionalProperties: false },
 );
-const isWebhook = Compile(WebhookForm);
-const isOutput = Compile(Type.Object({ output_value: Type.Unknown() }));
+const isWebhook = compileSchema(WebhookForm);
+const isOutput = compileSchema(Type.Object({ output_value: Type.Unknown() }));
 
 /**
  * Reads one of the forms; text may be JSON in JSON, as outputs of stacks are.

@@ -2,10 +2,15 @@
 
 import { createHmac, hash } from 'node:crypto';
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
 import { logInBody, tokensUrl } from '#master';
 import { isWireMap, type WireValue } from '#minion-protocol';
-import { type HttpResult, type OutgoingRequest, tryParseJson, writeJson } from '#runtime';
+import {
+  compileSchema,
+  type HttpResult,
+  type OutgoingRequest,
+  tryParseJson,
+  writeJson,
+} from '#runtime';
 import type { Credentials, Destination, Transport } from './destination.ts';
 
 // What a guest says with a signal, as Heat takes it: read, bounded, and never trusted for its id.
@@ -423,7 +428,7 @@ function signWebhook(key: string, text: string): string {
 
 // ZAQAR_SIGNAL: a message in a queue that Heat polls once a second.
 
-const isCatalog = Compile(
+const isCatalog = compileSchema(
   Type.Object({
     token: Type.Object({
       catalog: Type.Array(
