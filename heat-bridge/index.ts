@@ -105,8 +105,8 @@ export type {
   StepOutcome,
   StepProgress,
 } from './plans/plan-request.ts';
-export type { Transport } from './signals/destination.ts';
 export { groupTexts } from './signals/handle-groups.ts';
 export type { HandleInfo, HandleRegistration } from './signals/handles.ts';
 export type { OutboxEntry } from './signals/outbox.ts';
 export type { HandleOwner, HandlesApi, OutboxApi, OutboxSelection } from './signals/signals-api.ts';
+export type { Transport } from './transports/transports.ts';

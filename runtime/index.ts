@@ -4,15 +4,6 @@
  * with long integers, directories and the errors of the file system. Imports nothing of ours.
  */
 
-export {
-  ConnectionGuard,
-  type ConnectionOwner,
-  type GuardedConnection,
-  type GuardLimits,
-  MultiMap,
-  type PortRules,
-  peerAddress,
-} from '#minion-protocol/transport/connection-guard.ts';
 export { createBoundedMap } from './bounded-map.ts';
 export { Budget, type BudgetLimits } from './budget.ts';
 export { Closers } from './closers.ts';
@@ -53,7 +44,6 @@ export {
   HourlyLimit,
   KeyedMutex,
   KeyedSemaphore,
-  type LimiterClient,
   mapMaybePromise,
   type Rate,
   Semaphore,
@@ -62,17 +52,15 @@ export {
   Throttle,
   TokenBuckets,
 } from './limits.ts';
+export { MultiMap } from './multi-map.ts';
 export { nearestName } from './nearest-name.ts';
 export { nkeySeedOf } from './nkey-seed.ts';
-export {
-  loadOptionalPackage,
-  requireOptionalPackage,
-  runtimeErrors,
-} from './optional-package.ts';
+export { loadOptionalPackage, requireOptionalPackage } from './optional-package.ts';
 export { readTextIfPresent, writeFileAtomically } from './private-file.ts';
 export { listenPrivately } from './private-socket.ts';
 export { RecentAnswers } from './recent-answers.ts';
 export { RepeatedWarnings } from './repeated-warnings.ts';
+export { type RouteOperation, routeSchema } from './route-schema.ts';
 export {
   nameOfType,
   type SchemaMistake,
@@ -80,12 +68,7 @@ export {
   unknownName,
   type ValuePath,
 } from './schema-mistakes.ts';
-export {
-  maxReadingStep,
-  type ReadingStep,
-  readingSteps,
-  StepScheduler,
-} from './step-scheduler.ts';
+export { type ReadingStep, readingSteps, StepScheduler } from './step-scheduler.ts';
 export {
   codeOf,
   describeSystemError,

@@ -17,9 +17,11 @@ import {
   masterErrors,
   resolveMasterConfig,
 } from '#master';
-import { protocolErrors, transportErrors } from '#minion-protocol';
+import { protocolErrors } from '#minion-protocol/errors.ts';
 import { DEFAULT_CONNECTION_LIMITS } from '#minion-protocol/transport/stream-listener.ts';
-import { type ErrorEntry, runtimeErrors } from '#runtime';
+import { transportErrors } from '#minion-protocol/transport/transport.ts';
+import type { ErrorEntry } from '#runtime';
+import { runtimeErrors } from '#runtime/optional-package.ts';
 import { saltApiErrors } from '#salt-api';
 import { doctorCodes } from '#server/diagnostics/report.ts';
 import { processErrors } from '#server/process/errors.ts';

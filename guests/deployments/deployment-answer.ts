@@ -2,11 +2,11 @@
 
 import { isPlainMap } from '#heat-bridge/commands/command-definition.ts';
 import type { CommandOutcome, CommandResult } from '#heat-bridge/commands/command-request.ts';
+import { reportOfStates } from '#heat-bridge/commands/states/state-run.ts';
+import { maxResultBytes, type ResultTransport } from '#heat-bridge/transports/transports.ts';
 import type { WireValue } from '#minion-protocol';
 import { writeJson } from '#runtime';
-import { reportOfStates } from '#heat-bridge/commands/states/state-run.ts';
 import { labelsOf } from '../cfn-init/states-command.ts';
-import type { DeploymentSignal } from './metadata.ts';
 import type { DeploymentCall } from './resolved-call.ts';
 import { readScriptOutput } from './script-wrapper.ts';
 
@@ -124,17 +124,6 @@ function failureCode(value: unknown, retcode: unknown): number {
 
 // Sizes.
 
-/** Zaqar takes 256 KiB for a request, Heat's API a MiB of JSON; with room for what is around it. */
-const maxBytes: Readonly<Record<DeploymentSignal['transport'], number>> = {
-  ZAQAR_SIGNAL: 240_000,
-  CFN_SIGNAL: 900_000,
-  HANDLE: 100_000,
-  HEAT_SIGNAL: 900_000,
-  STATUS: 900_000,
-  TEMP_URL_SIGNAL: 900_000,
-  NO_SIGNAL: 900_000,
-};
-
 /**
  * The body of the signal, cut to what the transport takes; what is cut says so.
  * @param id - of the entry: makes the body of each entry another one, and Heat drops it
@@ -142,9 +131,9 @@ const maxBytes: Readonly<Record<DeploymentSignal['transport'], number>> = {
 export function answerBody(
   id: string,
   result: DeploymentResult,
-  transport: DeploymentSignal['transport'],
+  transport: ResultTransport,
 ): string {
-  const limit = maxBytes[transport];
+  const limit = maxResultBytes(transport);
   const whole = bodyOf(id, result);
   // protection: cut-outputs
   if (Buffer.byteLength(whole) <= limit) return whole;

@@ -1,7 +1,7 @@
 /** What is counted of deployments, for `/metrics`. */
 
 import { familyOf } from '#heat-bridge/bridge-module.ts';
-import type { DeliveryOutcome } from '#heat-bridge/signals/transports.ts';
+import type { DeliveryOutcome } from '#heat-bridge/signals/delivery-outcome.ts';
 import type { MetricFamily } from '#master';
 import type { DeploymentEnd } from './deployment-answer.ts';
 import type { DeploymentRecord } from './deployment-records.ts';

@@ -1,20 +1,15 @@
 /** Tokens of Keystone's, each for one registered stack alone. */
 
 import { hash } from 'node:crypto';
-import { publicServiceUrl, requestToken } from '#heat-bridge/signals/transports.ts';
+import { publicServiceUrl, requestToken } from '#heat-bridge/signals/keystone-login.ts';
+import type { Ask, ServiceUrls } from '#heat-bridge/transports/transport.ts';
 import { logInBody } from '#master';
 import type { HttpResult, OutgoingRequest } from '#runtime';
 import type { OwnerLogin, ServerLogin } from './stacks.ts';
 
-/** Sends a request to a listed service. */
-export type Ask = (request: OutgoingRequest) => Promise<HttpResult>;
-
-/** What Heat and Zaqar are asked with. */
-export interface ServiceSession {
+/** A token, and the addresses of the services that take it. */
+export interface ServiceSession extends ServiceUrls {
   readonly token: string;
-  /** Of heat-api, with the project; `undefined`: the catalog has none. */
-  readonly heat: string | undefined;
-  readonly zaqar: string | undefined;
 }
 
 /** A session, or why there is none. */

@@ -9,9 +9,10 @@ import { CommandRunner } from '#heat-bridge/commands/command-runner.ts';
 import type { RunQuotas } from '#heat-bridge/commands/run-limits.ts';
 import type { EnrolmentModule } from '#heat-bridge/enroll/open-enrolment.ts';
 import { parseSection } from '#heat-bridge/options.ts';
-import { secretsOf } from '#heat-bridge/signals/destination.ts';
+import type { DeliveryOutcome } from '#heat-bridge/signals/delivery-outcome.ts';
 import type { SignalsModule } from '#heat-bridge/signals/open-signals.ts';
-import type { DeliveryOutcome } from '#heat-bridge/signals/transports.ts';
+import type { Ask } from '#heat-bridge/transports/transport.ts';
+import { secretsOf } from '#heat-bridge/transports/transports.ts';
 import { type AuditRequester, audited, type ExtensionHost } from '#master';
 import { sleepUntilAborted } from '#runtime';
 import { CodeCatalog, type CodeDefinition } from './code-catalog.ts';
@@ -19,15 +20,14 @@ import { resolveCall } from './deployment-call.ts';
 import { DeploymentMeter } from './deployment-meter.ts';
 import { type DeploymentRecord, DeploymentRecords } from './deployment-records.ts';
 import { DeploymentRuns } from './deployment-runs.ts';
-import { type Ask, StackLogins } from './logins.ts';
-import type { DeploymentSignal } from './metadata.ts';
+import { StackLogins } from './logins.ts';
 import {
   type FollowedServer,
   type ServerStatus,
   ServerWorker,
   type ServerWorkerDeps,
 } from './server-worker.ts';
-import { deliverResult } from './signal-result.ts';
+import { deliverStackResult } from './signal-result.ts';
 import { type ReadResult, readServer, type ServerSource } from './sources.ts';
 import { createHandleSignaller, registerHandles } from './stack-handles.ts';
 import { findServers, minionOfServer, namedServers } from './stack-servers.ts';
@@ -177,10 +177,10 @@ export async function openDeployments(
     deliver: async (delivery) => {
       const signalHandle = createHandleSignaller(stack, signals);
       const ask = askUntil(ended);
-      const outcome = await deliverResult(delivery, { ask, logins, signalHandle });
+      const outcome = await deliverStackResult(delivery, { ask, logins, signalHandle });
       meter.countSignal(outcome.kind);
       return redactSecrets(outcome, [
-        ...secretsOfSignal(delivery.signal),
+        ...secretsOf(delivery.signal),
         ...secretsOfLogin(delivery.login),
       ]);
     },
@@ -447,11 +447,6 @@ function redactSecrets<T extends DeliveryOutcome | ReadResult>(
   // protection: talking-heat
   const reason = secrets.reduce((text, it) => text.replaceAll(it, '(secret)'), outcome.reason);
   return { ...outcome, reason };
-}
-
-function secretsOfSignal(signal: DeploymentSignal): readonly string[] {
-  if ('password' in signal) return [signal.password];
-  return 'url' in signal ? secretsOf({ transport: 'CFN_SIGNAL', url: signal.url }) : [];
 }
 
 function secretsOfLogin(login: OwnerLogin | undefined): readonly string[] {

@@ -2,11 +2,13 @@
 
 import Type from 'typebox';
 import { type Enrolment, isLive } from '#heat-bridge/enroll/enrolment.ts';
+import { encodePath, getRequest, jsonOf } from '#heat-bridge/transports/heat-requests.ts';
+import type { Ask } from '#heat-bridge/transports/transport.ts';
 import { compileSchema } from '#runtime';
-import type { Ask, StackLogins } from './logins.ts';
+import type { StackLogins } from './logins.ts';
 import type { ServerMetadata } from './metadata.ts';
 import type { FollowedServer } from './server-worker.ts';
-import { encodePath, getRequest, jsonOf } from './sources.ts';
+
 import type { RegisteredStack } from './stacks.ts';
 
 /** Servers that the registration names; those found among the stack's resources come besides. */

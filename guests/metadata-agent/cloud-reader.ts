@@ -3,7 +3,7 @@
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
 import type { KeystoneOptions } from '#heat-bridge/keystone.ts';
-import { requestToken } from '#heat-bridge/signals/transports.ts';
+import { requestToken } from '#heat-bridge/signals/keystone-login.ts';
 import { logInBody } from '#master';
 import type { HttpResult, OutgoingRequest } from '#runtime';
 import { compileSchema, type SchemaCheck, tryParseJson } from '#runtime';

@@ -9,7 +9,12 @@ import { Budget, type BudgetLimits, compileSchema, KeyedMutex, originOf } from '
 import { defineRow, fromJson, type RowOf, Texts } from '#store';
 import { BridgeError } from '../errors.ts';
 import { SharedNames } from '../shared-names.ts';
-import { type Destination, parseDestination, type Transport } from './destination.ts';
+import {
+  addressOf,
+  type Destination,
+  parseDestination,
+  type Transport,
+} from '../transports/transports.ts';
 import {
   compileGroups,
   type GroupMembership,
@@ -370,7 +375,7 @@ export class HandleRegistry {
       alias,
       id,
       transport: destination.transport,
-      origin: originOf('url' in destination ? destination.url : destination.authUrl),
+      origin: originOf(addressOf(destination)),
       minions: [...minions],
       ...groupsOf(rest),
       members: [...members],

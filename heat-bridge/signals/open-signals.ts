@@ -29,7 +29,6 @@ import {
   type SignalsApi,
   signalMethods,
 } from './signals-api.ts';
-import { createDeliverer } from './transports.ts';
 
 // Options `saltbridge: bridge: handles:`.
 
@@ -152,9 +151,6 @@ function parseSignalEndpoints(
   return new Map(read.flatMap((one) => [...one]));
 }
 
-/** Before a service that works is asked again whether it has taken the signal before. */
-const turnRetryMs = 1_000;
-
 /** What signals need of their master. */
 export type SignalsHost = Pick<
   ExtensionHost,
@@ -239,18 +235,14 @@ export async function openSignals(
     mayRepeat: true,
   });
   const outbox = await Outbox.open({ state, quotas, keepMarksMs, deadLetterTtlMs, now });
-  const deliver = createDeliverer();
   const createWorker = (closing: AbortSignal): DeliveryWorker =>
     new DeliveryWorker({
-      ...pace,
       handles,
       outbox,
       ask,
-      deliver,
-      turnMs: turnRetryMs,
+      pace,
       closing,
       now,
-      random: Math.random,
       log,
       reports,
     });

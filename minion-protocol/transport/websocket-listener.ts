@@ -8,20 +8,9 @@ import {
   WebsocketDecoder,
   type WebsocketEvent,
 } from '../websocket.ts';
-import {
-  type AnswerForm,
-  createListener,
-  createPortProtocol,
-  type EncodedMessage,
-  type ListenerOptions,
-  RequestQueue,
-  type RequestService,
-  type StreamConnection,
-  type StreamProtocol,
-  type StreamSession,
-  singleChunkMessage,
-  toEncodedMessage,
-} from './stream-listener.ts';
+import { type AnswerForm, RequestQueue, type RequestService } from './request-queue.ts';
+import type { StreamConnection, StreamProtocol, StreamSession } from './stream-connection.ts';
+import { createListener, createPortProtocol, type ListenerOptions } from './stream-listener.ts';
 import {
   DEFAULT_STREAM_PUBLISHER_OPTIONS,
   StreamPublisher,
@@ -30,6 +19,7 @@ import {
 } from './stream-publisher.ts';
 import type { TlsOptions } from './tls.ts';
 import type { MasterTransport } from './transport.ts';
+import { type EncodedMessage, singleChunkMessage, toEncodedMessage } from './write-queue.ts';
 
 /** Options of {@link createWebsocketListener}; each has a default. */
 export interface WebsocketListenerOptions extends ListenerOptions, Partial<StreamPublisherOptions> {

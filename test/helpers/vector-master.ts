@@ -15,7 +15,6 @@ import {
 } from '#master';
 import { openSeal } from '#master/auth/session-keys.ts';
 import {
-  aesKeySignature,
   createMemoryTransport,
   type MasterTransport,
   type MinionTransport,
@@ -23,6 +22,7 @@ import {
   parsePrivateKey,
   type WireMap,
 } from '#minion-protocol';
+import { aesKeySignature } from '#minion-protocol/auth-reply.ts';
 import { createMemoryStore, type Store } from '#store';
 import { temporaryDirectory } from './temporary-directory.ts';
 import { keys, pem } from './vectors.ts';

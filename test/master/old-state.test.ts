@@ -30,7 +30,6 @@ import {
 import {
   createMemoryTransport,
   createMinion,
-  createMinionHandshake,
   generateKeyString,
   type MemoryTransport,
   type MinionKeys,
@@ -39,6 +38,7 @@ import {
   type WireValue,
 } from '#minion-protocol';
 import { createMinionIdentity, MinionSession } from '#minion-protocol/minion/session.ts';
+import { createMinionHandshake } from '#minion-protocol/minion-handshake.ts';
 import { delay } from '#runtime';
 import { createSaltApi } from '#salt-api';
 import { type ContentDigest, digestStore, readBackup, type TransactionLog } from '#store';

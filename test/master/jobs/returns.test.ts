@@ -13,10 +13,10 @@ import {
   isWireMap,
   type MasterTransport,
   type OutgoingPublication,
-  openPublication,
   type WireMap,
   type WireValue,
 } from '#minion-protocol';
+import { openPublication } from '#minion-protocol/publication.ts';
 import { BROADCAST_TOPIC, minionTopic } from '#minion-protocol/transport/transport.ts';
 import { createMemoryStore, type Store } from '#store';
 import { readCases } from '../../cli/fixture.ts';

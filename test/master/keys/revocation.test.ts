@@ -15,11 +15,11 @@ import {
   createMemoryTransport,
   isWireMap,
   parsePrivateKey,
-  rsaDecrypt,
   rsaSign,
   unpackWire,
   wireBytes,
 } from '#minion-protocol';
+import { rsaDecrypt } from '#minion-protocol/crypt.ts';
 import { createMemoryStore } from '#store';
 import { within } from '../../helpers/deadline.ts';
 import { isHeard, refusedAs } from '../../helpers/genuine-minion.ts';

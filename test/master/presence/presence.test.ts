@@ -15,12 +15,12 @@ import {
   type MasterTransport,
   minionTopic,
   packWire,
-  type SubscriberInfo,
   sealValue,
   unpackWire,
 } from '#minion-protocol';
 import { openValue } from '#minion-protocol/crypt.ts';
 import { isWireMap } from '#minion-protocol/payload.ts';
+import type { SubscriberInfo } from '#minion-protocol/transport/transport.ts';
 import { createMemoryStore } from '#store';
 import { within } from '../../helpers/deadline.ts';
 import { startKillable } from '../../helpers/killable-master.ts';

@@ -1,10 +1,11 @@
-/** What the routes of Salt's HTTP API are, for /openapi.json. */
+/** Schemas of the routes of Salt's HTTP API, for /openapi.json. */
 
+import type { FastifySchema } from 'fastify';
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
 import { rpcMethods } from '#master';
 import { commandSchemas } from '../lowstate.ts';
-import { type RouteOperation, usualRefusal } from './route.ts';
+import { describeRoute } from './route.ts';
 
 const bodyTypes = [
   'application/json',
@@ -41,31 +42,31 @@ const optionalInBody: Readonly<Record<string, TSchema>> = Object.fromEntries(
 );
 
 /** What there is for whoever asks. */
-export const welcomeOperation: RouteOperation = {
+export const welcomeSchema: FastifySchema = describeRoute({
   summary: 'The clients that are served',
   access: 'anybody',
   answer: Type.Object({ return: text, clients: Type.Array(text) }),
   answerTypes,
-};
+});
 
-export function commandOperation(clients: ReadonlySet<string>): RouteOperation {
-  return {
+export function commandSchema(clients: ReadonlySet<string>): FastifySchema {
+  return describeRoute({
     summary: 'Does commands, one after the other',
     access: 'session',
     body: commandsBody(clients),
     answer: returned,
     ...formats,
-  };
+  });
 }
 
-export function runOperation(clients: ReadonlySet<string>): RouteOperation {
-  return {
+export function runSchema(clients: ReadonlySet<string>): FastifySchema {
+  return describeRoute({
     summary: 'Does commands, each of which brings credentials or a token',
     access: 'credentials',
     body: commandsBody(clients, optionalInBody),
     answer: returned,
     ...formats,
-  };
+  });
 }
 
 const Login = Type.Object({
@@ -73,7 +74,7 @@ const Login = Type.Object({
   token_expire: Type.Optional(Type.Union([Type.Number(), Type.String()])),
 });
 
-export const loginOperation: RouteOperation = {
+export const loginSchema: FastifySchema = describeRoute({
   summary: 'Logs in; the session token is in the answer, in X-Auth-Token and in a cookie',
   access: 'credentials',
   body: Login,
@@ -90,22 +91,22 @@ export const loginOperation: RouteOperation = {
     ),
   }),
   ...formats,
-};
+});
 
-export const loginHintOperation: RouteOperation = {
+export const loginHintSchema: FastifySchema = describeRoute({
   summary: 'Says that one has to log in',
   access: 'anybody',
   answerTypes,
-};
+});
 
-export const logoutOperation: RouteOperation = {
+export const logoutSchema: FastifySchema = describeRoute({
   summary: 'Ends the session',
   access: 'session',
   answer: Type.Object({ return: text }),
   answerTypes,
-};
+});
 
-export const tokenOperation: RouteOperation = {
+export const tokenSchema: FastifySchema = describeRoute({
   summary: "Makes Salt's tokens, for /run",
   access: 'credentials',
   body: Type.Union([Login, Type.Array(Login)]),
@@ -120,39 +121,39 @@ export const tokenOperation: RouteOperation = {
     }),
   ),
   ...formats,
-};
+});
 
 const reading = { access: 'session', answer: returned, answerTypes } as const;
 
-export const minionsOperation: RouteOperation = {
+export const minionsSchema: FastifySchema = describeRoute({
   ...reading,
   summary: 'Grains of minions',
   query: { mid: text },
-};
+});
 
-export const publishOperation: RouteOperation = {
+export const publishSchema: FastifySchema = describeRoute({
   summary: 'Starts commands for minions',
   access: 'session',
   body: commandSchemas.get('local_async') ?? Type.Unknown(),
   answer: Type.Object({ return: Type.Array(Type.Unknown()), _links: Type.Unknown() }),
   status: 202,
   ...formats,
-};
+});
 
-export const jobsOperation: RouteOperation = {
+export const jobsSchema: FastifySchema = describeRoute({
   ...reading,
   summary: 'Jobs that are kept, or one of them with what came back',
   query: { jid: text },
-};
+});
 
-export const keysOperation: RouteOperation = {
+export const keysSchema: FastifySchema = describeRoute({
   ...reading,
   summary: 'Keys by their states, or fingerprints of those that a glob means',
   query: { mid: text },
   answer: Type.Object({ return: Type.Unknown() }),
-};
+});
 
-export const newKeysOperation: RouteOperation = {
+export const newKeysSchema: FastifySchema = describeRoute({
   summary: 'Makes a key pair for a minion, accepts it, and gives it as a tar archive',
   access: 'credentials',
   body: Type.Object({
@@ -163,132 +164,73 @@ export const newKeysOperation: RouteOperation = {
   }),
   bodyTypes,
   answerTypes: ['application/x-tar'],
-};
+});
 
-export const statsOperation: RouteOperation = {
+export const statsSchema: FastifySchema = describeRoute({
   ...reading,
   summary: 'Statistics of the master',
   answer: Type.Object({}),
-};
+});
 
-export const eventsOperation: RouteOperation = {
+export const eventsSchema: FastifySchema = describeRoute({
   summary: 'Events as they happen',
   access: 'session',
   query: { match: text, last_event_id: text, token: text, salt_token: text },
   answer: text,
   answerTypes: ['text/event-stream'],
-};
+});
 
-export const hookOperation: RouteOperation = {
+export const hookSchema: FastifySchema = describeRoute({
   summary: 'Fires an event salt/netapi/hook/…',
   access: 'session',
   body: Type.Unknown(),
   answer: Type.Object({ success: Type.Boolean() }),
   ...formats,
-};
+});
 
-export const healthOperation: RouteOperation = {
+export const healthSchema: FastifySchema = describeRoute({
   summary: 'Whether the server answers, or the master is ready (503: not)',
   access: 'anybody',
   answer: Type.Object({ status: text }),
   answerTypes,
-};
+});
 
-export const fileOperation: RouteOperation = {
+export const fileSchema: FastifySchema = describeRoute({
   summary: 'Files that anybody may read',
   access: 'anybody',
   answerTypes: ['*/*'],
-};
+});
 
-export const openapiOperation: RouteOperation = {
+export const openapiSchema: FastifySchema = describeRoute({
   summary: 'This document',
   access: 'anybody',
   answer: Type.Object({ openapi: text }),
-};
+});
 
-/** Every method of the interface that is served over the network. */
-export function rpcOperation(): RouteOperation {
-  const variants: Record<string, Pick<RouteOperation, 'access' | 'body'>> = {};
+/** Schemas of the master's interface by the names of its methods, without those of the host. */
+export function rpcSchemas(): ReadonlyMap<string, FastifySchema> {
+  const operations = new Map<string, FastifySchema>();
   for (const [name, { parameters: body, access }] of rpcMethods) {
     if (access === 'host') continue;
-    variants[name] = { body, access: access === 'anybody' ? 'credentials' : 'token' };
+    operations.set(
+      name,
+      describeRoute({
+        summary: "The master's interface, for saltbridge/client; streams are lines of JSON",
+        access: access === 'anybody' ? 'credentials' : 'token',
+        body,
+        refusal: {
+          'application/json': Type.Object({ error: Type.Object({ code: text, message: text }) }),
+        },
+        answerTypes: ['application/json', 'application/x-ndjson'],
+      }),
+    );
   }
-  return {
-    summary: "The master's interface, for saltbridge/client; streams are lines of JSON",
-    access: 'token',
-    variants,
-    refusal: {
-      'application/json': Type.Object({ error: Type.Object({ code: text, message: text }) }),
-    },
-    answerTypes: ['application/json', 'application/x-ndjson'],
-  };
+  return operations;
 }
 
-// Operations of the status page and `/metrics`.
-
-const htmlText = Type.String();
-const formAnswer = { bodyTypes: ['application/x-www-form-urlencoded'], status: 303 } as const;
-
-export const pageOperation: RouteOperation = {
-  summary: 'A page about the master, for people; without a session, its log-in',
-  access: 'anybody',
-  query: { told: htmlText },
-  answer: htmlText,
-  answerTypes: ['text/html'],
-};
-
-export const assetOperation: RouteOperation = {
-  summary: 'A part of the page for people',
-  access: 'anybody',
-  answer: htmlText,
-  answerTypes: ['text/css', 'text/javascript', 'image/svg+xml'],
-};
-
-export const explainOperation: RouteOperation = {
-  summary: 'Why a signal was denied, as a page',
-  access: 'session',
-  query: { minion: htmlText, tag: htmlText },
-  answer: htmlText,
-  answerTypes: ['text/html'],
-};
-
-export const sectionsOperation: RouteOperation = {
-  summary: 'Sections of the page for people as they change',
-  access: 'session',
-  answer: htmlText,
-  answerTypes: ['text/event-stream'],
-};
-
-export const pageLoginOperation: RouteOperation = {
-  summary: 'Logs in by the form of the page',
-  access: 'credentials',
-  body: Type.Object({ username: htmlText, password: htmlText, eauth: htmlText }),
-  refusal: { ...usualRefusal, 'text/html': htmlText },
-  ...formAnswer,
-};
-
-export const pageLogoutOperation: RouteOperation = {
-  summary: 'Logs out by the form of the page',
-  access: 'session',
-  body: Type.Object({ form: htmlText }),
-  ...formAnswer,
-};
-
-export const decideOperation: RouteOperation = {
-  summary: 'Accepts or rejects a pending key by its fingerprint, by the form of the page',
-  access: 'session',
-  body: Type.Object({
-    form: htmlText,
-    action: Type.Union([Type.Literal('accept'), Type.Literal('reject')]),
-    id: htmlText,
-    fingerprint: htmlText,
-  }),
-  ...formAnswer,
-};
-
-export const metricsOperation: RouteOperation = {
+export const metricsSchema: FastifySchema = describeRoute({
   summary: "Measurements in Prometheus' text format, for whom `metrics` names",
   access: 'anybody',
-  answer: htmlText,
+  answer: text,
   answerTypes: ['text/plain'],
-};
+});
