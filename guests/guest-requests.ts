@@ -6,11 +6,10 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema } from 'fastify';
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
 import { BridgeError } from '#heat-bridge/errors.ts';
-import { httpProblemOf } from '#heat-bridge/http-problems.ts';
 import type { HttpServerContext } from '#heat-bridge/http/http-server-context.ts';
 import { describeRoute } from '#heat-bridge/http/route-schema.ts';
+import { httpProblemOf } from '#heat-bridge/http-problems.ts';
 import {
   AuthorizationError,
   type ExtensionHost,
@@ -18,6 +17,7 @@ import {
   type MinionRunners,
 } from '#master';
 import type { WireMap } from '#minion-protocol';
+import { compileSchema, compileSchema } from '#runtime';
 import type { DataReceipt, DataValue, DataValues, ReadRequest } from './data-spaces/data-values.ts';
 import type { Guest, GuestTokens } from './guest-tokens.ts';
 import {
@@ -42,9 +42,9 @@ const strict = { additionalProperties: false };
 const Key = Type.String({ minLength: 1, maxLength: 200 });
 const Wait = Type.Optional(Type.Number({ minimum: 0, maximum: 86_400 }));
 const After = Type.Optional(Type.Integer({ minimum: 0, maximum: 2 ** 47 }));
-const isGet = Compile(Type.Object({ key: Key, wait: Wait, after: After }, strict));
-const isPeers = Compile(Type.Object({ together: Type.Optional(Type.Boolean()) }, strict));
-const isPut = Compile(Type.Object({ key: Key, value: Type.String() }, strict));
+const isGet = compileSchema(Type.Object({ key: Key, wait: Wait, after: After }, strict));
+const isPeers = compileSchema(Type.Object({ together: Type.Optional(Type.Boolean()) }, strict));
+const isPut = compileSchema(Type.Object({ key: Key, value: Type.String() }, strict));
 
 type HostOfGuests = Pick<ExtensionHost, 'audit' | 'decide' | 'logger'>;
 

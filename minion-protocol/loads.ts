@@ -4,7 +4,7 @@
  */
 
 import { Type } from 'typebox';
-import { Compile } from 'typebox/compile';
+import { compileSchema } from '#runtime';
 import { emptyWireMap, isWireMap, type WireMap, type WireValue, wireBytes } from './payload.ts';
 import { isValidMinionId } from './request.ts';
 
@@ -41,7 +41,7 @@ function firstError(check: Check, load: WireMap): string | undefined {
   return 'load: malformed';
 }
 
-const authSchema: Check = Compile(
+const authSchema: Check = compileSchema(
   Type.Object({
     cmd: Type.Literal('_auth'),
     id: Type.String(),
@@ -87,7 +87,7 @@ export function parseAuthLoad(load: WireMap): ParsedLoad<AuthLoad> {
   return { ok: true, value };
 }
 
-const returnSchema: Check = Compile(
+const returnSchema: Check = compileSchema(
   Type.Object({
     id: name,
     jid: Type.String({ minLength: 1, maxLength: 64 }),
@@ -136,7 +136,7 @@ export function parseReturnLoad(load: WireMap): ParsedLoad<ReturnLoad> {
   return { ok: false, reason: firstError(returnSchema, load) ?? 'id: not a minion id' };
 }
 
-const eventSchema: Check = Compile(
+const eventSchema: Check = compileSchema(
   Type.Object({
     tag: Type.Optional(Type.String({ minLength: 1, maxLength: maxTagLength })),
     pretag: Type.Optional(
@@ -200,7 +200,7 @@ function requestedEvent(event: WireMap): RequestedEvent {
   return { tag: textOr(event.tag, ''), data: event.data === undefined ? event : event.data };
 }
 
-const pillarSchema: Check = Compile(
+const pillarSchema: Check = compileSchema(
   Type.Object({ id: Type.Optional(name), saltenv: shortText, pillarenv: shortText }),
 );
 

@@ -4,6 +4,7 @@
  * with long integers, directories and the errors of the file system. Imports nothing of ours.
  */
 
+export { compileSchema, type SchemaCheck } from './compile-schema.ts';
 export { type AddressSet, addressSet } from './address-set.ts';
 export { type AllowedEndpoint, originOf, parseAllowedEndpoints } from './allowed-endpoints.ts';
 export { createBoundedMap } from './bounded-map.ts';

@@ -3,11 +3,10 @@
 import { randomUUID } from 'node:crypto';
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
 import { BridgeError } from '#heat-bridge/errors.ts';
 import { SharedNames } from '#heat-bridge/shared-names.ts';
 import type { SharedArea, StateChange, StateOperation } from '#master';
-import { Budget, type BudgetLimits, KeyedMutex } from '#runtime';
+import { Budget, type BudgetLimits, compileSchema, KeyedMutex } from '#runtime';
 import { defineRow, fromJson, jsonField } from '#store';
 import {
   findRoleProblems,
@@ -86,7 +85,7 @@ export interface DataSpaceInfo {
   readonly registeredAt: number;
 }
 
-const isRegistration = Compile(Type.Unsafe<DataSpaceRegistration>(DataSpaceSchema));
+const isRegistration = compileSchema(Type.Unsafe<DataSpaceRegistration>(DataSpaceSchema));
 
 /** Reads a registration. @throws BridgeError ERR_DATA_FORM, ERR_DATA_QUOTA */
 export function parseDataSpace(given: unknown, keysPerStack: number): DataSpaceRegistration {

@@ -5,8 +5,6 @@
 
 import { createHash } from 'node:crypto';
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
-import type { Parameters } from '#heat-bridge/commands/parameters.ts';
 import { Catalog, type CompiledCommand } from '#heat-bridge/commands/command-catalog.ts';
 import {
   type CommandDefinition,
@@ -15,11 +13,12 @@ import {
   isPlainMap,
   type JsonSchema,
 } from '#heat-bridge/commands/command-definition.ts';
+import type { Parameters } from '#heat-bridge/commands/parameters.ts';
 import { type CompiledParameters, compileParameters } from '#heat-bridge/commands/parameters.ts';
 import { compileStates } from '#heat-bridge/commands/states/compile-states.ts';
 import { findTextProblem } from '#heat-bridge/commands/text-checks.ts';
 import { BridgeError } from '#heat-bridge/errors.ts';
-import { writeJson } from '#runtime';
+import { compileSchema, writeJson } from '#runtime';
 import { createStatesCommand, statesParameters } from '../cfn-init/states-command.ts';
 import { type CodeGroup, codeGroups, codeRowOf, configSetsInput } from './deployment-groups.ts';
 import { readGroupOptions } from './group-config.ts';
@@ -69,7 +68,7 @@ const Body = Type.Object(
   },
   { additionalProperties: false },
 );
-const isBody = Compile(Body);
+const isBody = compileSchema(Body);
 
 /** Reads an entry of a file. @throws BridgeError ERR_CATALOG */
 export function parseCodeEntry(name: string, value: unknown): CodeDefinition {

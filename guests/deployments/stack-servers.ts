@@ -1,10 +1,10 @@
 /** The servers of a registered stack, and which minion each of them is. */
 
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
 import { type Enrolment, isLive } from '#heat-bridge/enroll/enrolment.ts';
 import { encodePath, getRequest, jsonOf } from '#heat-bridge/transports/heat-requests.ts';
 import type { Ask } from '#heat-bridge/transports/transport.ts';
+import { compileSchema } from '#runtime';
 import type { StackLogins } from './logins.ts';
 import type { ServerMetadata } from './metadata.ts';
 import type { FollowedServer } from './server-worker.ts';
@@ -23,7 +23,7 @@ export function namedServers({ id, subject, registration }: RegisteredStack): Fo
     }));
 }
 
-const isResources = Compile(
+const isResources = compileSchema(
   Type.Object({
     resources: Type.Array(
       Type.Object({

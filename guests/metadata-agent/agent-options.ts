@@ -6,11 +6,11 @@ import { isIP } from 'node:net';
 import path from 'node:path';
 import type { Static } from 'typebox';
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
 import { parse } from 'yaml';
 import { BridgeError } from '#heat-bridge/errors.ts';
 import { parseKeystoneOptions } from '#heat-bridge/keystone.ts';
 import {
+  compileSchema,
   createDnsResolver,
   createHttpClient,
   parseAllowedEndpoints,
@@ -102,13 +102,13 @@ const AgentFile = Type.Object(
   },
   strict,
 );
-const fileCheck = Compile(AgentFile);
+const fileCheck = compileSchema(AgentFile);
 type AgentFileOptions = Static<typeof AgentFile>;
 
 const InstanceList = Type.Array(
   Type.Object({ network: Text, address: Text, instance: Text, project: Text }, strict),
 );
-const listCheck = Compile(InstanceList);
+const listCheck = compileSchema(InstanceList);
 
 /** Where guests look for metadata. */
 const metadataAddress = '169.254.169.254';

@@ -2,12 +2,11 @@
 
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
 import type { KeystoneOptions } from '#heat-bridge/keystone.ts';
 import { requestToken } from '#heat-bridge/signals/keystone-login.ts';
 import { logInBody } from '#master';
 import type { HttpResult, OutgoingRequest } from '#runtime';
-import { tryParseJson } from '#runtime';
+import { compileSchema, type SchemaCheck, tryParseJson } from '#runtime';
 
 /** An instance as Nova lists it. Of one in a cell that is down only ids are known. */
 export interface CloudServer {
@@ -138,7 +137,7 @@ const NamedSchema = Type.Object({ id: Id, name: Name, cidr: Type.Optional(Type.S
 /** A page of a list: its entries and the links to others. */
 interface PageForm<T> {
   readonly list: string;
-  readonly check: ReturnType<typeof Compile<TSchema>>;
+  readonly check: SchemaCheck<TSchema>;
   /** Never set: what the entries are. */
   readonly entry?: T;
 }
@@ -146,10 +145,10 @@ interface PageForm<T> {
 function pageForm<T>(list: string, entry: TSchema): PageForm<T> {
   const fields = { [list]: Type.Array(entry), [`${list}_links`]: Links };
   const schema: TSchema = Type.Object(fields);
-  return { list, check: Compile(schema) };
+  return { list, check: compileSchema(schema) };
 }
 
-const oneServer = Compile(
+const oneServer = compileSchema(
   Type.Unsafe<{ readonly server: ServerBody }>(Type.Object({ server: ServerSchema })),
 );
 const servers = pageForm<ServerBody>('servers', ServerSchema);

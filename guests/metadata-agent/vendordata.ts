@@ -8,7 +8,6 @@ import type { FastifyInstance } from 'fastify';
 import type { Logger } from 'pino';
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
 import { mayCallCommand } from '#acl';
 import { BridgeError } from '#heat-bridge/errors.ts';
 import type { HttpServerContext } from '#heat-bridge/http/http-server-context.ts';
@@ -20,6 +19,7 @@ import {
   type ExtensionHost,
   TokenBuckets,
 } from '#master';
+import { compileSchema } from '#runtime';
 import type { InstanceEnrolments, InstanceRequest } from './instance-enrolments.ts';
 
 /** See the section `bridge: guests: vendordata:`. */
@@ -51,7 +51,7 @@ const RequestSchema: TSchema = Type.Object({
   'image-id': Type.Optional(Text),
   hostname: Type.Optional(Text),
 });
-const requestCheck = Compile(Type.Unsafe<VendordataRequest>(RequestSchema));
+const requestCheck = compileSchema(Type.Unsafe<VendordataRequest>(RequestSchema));
 
 /** What a rule of the action `command` calls the right to be answered. */
 const vendordataRight = 'bridge.vendordata';

@@ -2,13 +2,13 @@
 
 import { createHash } from 'node:crypto';
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
 import type { Catalog } from '#heat-bridge/commands/command-catalog.ts';
 import {
   catalogError,
   checkCatalogEntry,
   isPlainMap,
 } from '#heat-bridge/commands/command-definition.ts';
+import { compileSchema } from '#runtime';
 import { ExecutionPlanError, errorCodes, type ScriptCall } from './execution-plan.ts';
 
 /** An entry point, and the command that stands for it. */
@@ -40,7 +40,7 @@ const Body = Type.Object(
   },
   { additionalProperties: false },
 );
-const isBody = Compile(Body);
+const isBody = compileSchema(Body);
 
 /** Reads an entry of a file. @throws BridgeError ERR_CATALOG */
 export function parseMuranoEntry(name: string, value: unknown): MuranoDefinition {

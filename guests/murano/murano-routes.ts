@@ -3,7 +3,6 @@
 import type { FastifyInstance, FastifySchema } from 'fastify';
 import type { Static } from 'typebox';
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
 import {
   createCallerResolver,
   type HttpServerContext,
@@ -12,6 +11,7 @@ import { describeRoute, parseBody } from '#heat-bridge/http/route-schema.ts';
 import { resolveProject } from '#heat-bridge/keystone.ts';
 import { ownerNameOf, tokenHolderOf } from '#heat-bridge/signals/signal-routes.ts';
 import type { ExtensionHost } from '#master';
+import { compileSchema } from '#runtime';
 import type { MuranoService } from './open-murano.ts';
 
 const Body = Type.Object(
@@ -24,7 +24,7 @@ const Body = Type.Object(
   },
   { additionalProperties: false },
 );
-const compiledBody = Compile(Body);
+const compiledBody = compileSchema(Body);
 
 const route: FastifySchema = describeRoute({
   summary: "Runs the command that an execution plan's entry point stands for; the result tells all",

@@ -1,8 +1,8 @@
 /** Roles of a compiled template, on their way to a data space and to enrolments. */
 
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
 import { BridgeError } from '#heat-bridge/errors.ts';
+import { compileSchema } from '#runtime';
 import type { DataSpaceRegistration } from '../data-spaces/data-spaces.ts';
 import type { CompiledTemplate, CompileOptions } from './compile-template.ts';
 import { roleFields, roleNameSchema } from './roles.ts';
@@ -12,7 +12,7 @@ export type PreparedRoles = Pick<CompiledTemplate, 'machines' | 'roles'> & Requi
 
 const strict = { additionalProperties: false };
 const Text = Type.String({ minLength: 1, maxLength: 255 });
-const preparedCheck = Compile(
+const preparedCheck = compileSchema(
   Type.Unsafe<PreparedRoles>(
     Type.Object(
       {

@@ -3,8 +3,8 @@
 import type { FastifyInstance, FastifySchema } from 'fastify';
 import type { Static, TSchema } from 'typebox';
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
 import { type ExtensionHost, toJson } from '#master';
+import { compileSchema } from '#runtime';
 import {
   createCallerResolver,
   type HttpServerContext,
@@ -35,7 +35,7 @@ const RunBody = Type.Object(
   },
   strict,
 );
-const compiledRunBody = Compile(RunBody);
+const compiledRunBody = compileSchema(RunBody);
 
 /** @throws BridgeError ERR_COMMAND_PARAMETERS, without a value */
 function parseRunBody(body: unknown): CommandRequest {

@@ -7,7 +7,7 @@
 
 import { type KeyObject, sign, verify } from 'node:crypto';
 import { Type } from 'typebox';
-import { Compile } from 'typebox/compile';
+import { compileSchema } from '#runtime';
 import { BridgeError } from '../errors.ts';
 import type { Enrolment } from './enrolment.ts';
 
@@ -41,7 +41,7 @@ const ticketForm = /^(sbt1\.[A-Za-z0-9_-]+)\.([A-Za-z0-9_-]{86})$/;
 
 const ClaimText = Type.String({ minLength: 1, maxLength: 255 });
 
-const claimsCheck = Compile(
+const claimsCheck = compileSchema(
   Type.Object(
     {
       number: Type.String({ pattern: '^[A-Za-z0-9_-]{22}$' }),

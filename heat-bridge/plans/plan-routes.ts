@@ -3,8 +3,8 @@
 import type { FastifyInstance, FastifySchema } from 'fastify';
 import type { Static, TSchema } from 'typebox';
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
 import { type ExtensionHost, toJson } from '#master';
+import { compileSchema } from '#runtime';
 import { RunResultSchema } from '../commands/command-routes.ts';
 import type { Parameters } from '../commands/parameters.ts';
 import { BridgeError } from '../errors.ts';
@@ -41,7 +41,7 @@ const PlanRunBody = Type.Object(
   },
   strict,
 );
-const compiledPlanRunBody = Compile(PlanRunBody);
+const compiledPlanRunBody = compileSchema(PlanRunBody);
 
 /** @throws BridgeError ERR_COMMAND_PARAMETERS, without a value */
 function parsePlanRunBody(body: unknown): PlanRequest {

@@ -1,9 +1,8 @@
 /** Log-in to Keystone v3 as the user of a handle or of a stack, and the catalog of the answer. */
 
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
 import { logInBody, tokensUrl } from '#master';
-import { tryParseJson } from '#runtime';
+import { compileSchema, tryParseJson } from '#runtime';
 import type { Ask } from '../transports/transport.ts';
 import { type DeliveryOutcome, deliveryOutcomeOf } from './delivery-outcome.ts';
 
@@ -51,7 +50,7 @@ export async function requestToken(ask: Ask, authUrl: string, body: string): Pro
   return { isIn: true, token, body: exchange.body };
 }
 
-const isCatalog = Compile(
+const isCatalog = compileSchema(
   Type.Object({
     token: Type.Object({
       catalog: Type.Array(

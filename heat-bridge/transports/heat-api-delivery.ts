@@ -1,8 +1,8 @@
 /** `POST` to the signal address of heat-api, and the status of a deployment there. */
 
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
 import type { HttpResult } from '#runtime';
+import { compileSchema } from '#runtime';
 import { type DeliveryOutcome, deliveryOutcomeOf } from '../signals/delivery-outcome.ts';
 import { type Credentials, logInToKeystone, publicServiceUrl } from '../signals/keystone-login.ts';
 import { encodePath, getRequest, jsonOf } from './heat-requests.ts';
@@ -105,7 +105,7 @@ export async function orAsOwner(
 }
 
 const maxListBytes = 1_048_576;
-const isDeployments = Compile(
+const isDeployments = compileSchema(
   Type.Object({
     software_deployments: Type.Array(Type.Object({ id: Type.String(), config_id: Type.String() })),
   }),

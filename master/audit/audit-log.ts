@@ -6,9 +6,9 @@ import { type FileHandle, open, readdir, rm, stat, truncate } from 'node:fs/prom
 import path from 'node:path';
 import type { Logger } from 'pino';
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
 import type { Decision } from '#acl';
 import {
+  compileSchema,
   isMissing,
   isSmallJson,
   type JsonForm,
@@ -119,7 +119,7 @@ const chainStart: AuditHead = { sequence: 0, hash: '0'.repeat(64) };
 const Hash = Type.String({ pattern: '^[0-9a-f]{64}$' });
 const Count = Type.Integer({ minimum: 1 });
 const Text = Type.Optional(Type.String());
-const Line = Compile(
+const Line = compileSchema(
   Type.Object({
     sequence: Count,
     time: Type.String(),

@@ -2,10 +2,9 @@
 
 import type { Static, TSchema } from 'typebox';
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
 import { Value } from 'typebox/value';
 import type { KeystoneEntity } from '#acl';
-import { createBoundedMap } from '#runtime';
+import { compileSchema, createBoundedMap } from '#runtime';
 import type { Authenticated, LoginBackend } from './backend.ts';
 import { AuthenticationError } from './errors.ts';
 
@@ -29,7 +28,7 @@ export interface IdentityToken {
 
 const Named = { id: Type.String(), name: Type.String() };
 const Entity = Type.Object({ ...Named, domain: Type.Object(Named) });
-const isTokenBody = Compile(
+const isTokenBody = compileSchema(
   Type.Object({
     token: Type.Object({
       user: Entity,
