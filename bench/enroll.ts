@@ -8,8 +8,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type Bridge, createBridge, type NewEnrolment } from '#heat-bridge';
-import { createMaster } from '#master';
 import { createMinion, dialZeromq, type MinionKeys } from '#minion-protocol';
+import { createMaster } from '#server';
 import { benchConfig } from './config.ts';
 
 /** What one way of enrolling takes. */

@@ -10,7 +10,7 @@ import path from 'node:path';
 import type { Writable } from 'node:stream';
 import { allow, type PolicyRule } from '#acl';
 import { type Bridge, BridgeError, type CommandDefinition, createBridge } from '#heat-bridge';
-import { createMaster, type Master, type MasterConfig, resolveMasterConfig } from '#master';
+import { type Master, type MasterConfig, resolveMasterConfig } from '#master';
 import {
   createMinion,
   createMinionKeys,
@@ -19,6 +19,7 @@ import {
   type Minion,
 } from '#minion-protocol';
 import { createSaltApi } from '#salt-api';
+import { createMaster } from '#server';
 
 /** What the demonstration's service may call: by name, with what it describes, and nothing else. */
 const greeting: CommandDefinition = {

@@ -2,23 +2,25 @@
 import path from 'node:path';
 import { connectLocalMaster, RemoteError } from '#client';
 import {
-  backupOfflineStore,
   type ClusterReceipt,
   copyMaster,
   exportStore,
   importStore,
   initCluster,
-  inspectMasterStore,
   joinCluster,
   leaveCluster,
-  type MasterConfig,
-  type OfflineKeys,
-  openOfflineKeys,
   type RefoundReceipt,
   type RestorePoint,
   refoundCluster,
-  restoreMasterStore,
   type TransferReceipt,
+} from '#cluster';
+import {
+  backupOfflineStore,
+  inspectMasterStore,
+  type MasterConfig,
+  type OfflineKeys,
+  openOfflineKeys,
+  restoreMasterStore,
 } from '#master';
 import type { BackupReceipt, RestoreReceipt, StoreInspection } from '#store';
 import { errorCodeOf } from './errors.ts';

@@ -1,9 +1,10 @@
 import { mkdtemp, open, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import type { Logger } from 'pino';
-import type { ClusterTicket } from '#master/api/index.ts';
+import Type from 'typebox';
+import type { ClusterTicket } from '#master';
 import { hashFile } from '#runtime';
-import { type Key, loadLogEngine, type Store, StoreError } from '#store';
+import { defineRow, fromJson, type Key, type RowOf, type Store, StoreError } from '#store';
 import {
   decodeFrame,
   encodeFrame,
@@ -18,7 +19,8 @@ import {
   replyKey,
   sealBody,
 } from './join-frames.ts';
-import type { Cluster } from './open-cluster.ts';
+import { loadLogEngine } from './log/log-engine.ts';
+import type { OpenCluster } from './open-cluster.ts';
 
 const prefix: Key = ['cluster', 'tickets'];
 /** A used one is known for so long behind its time, so that it can be told from an unknown one. */
@@ -27,11 +29,18 @@ const chunkBytes = 262_144;
 /** Without a request a backup that is being fetched is given up. */
 const idleMs = 120_000;
 
-interface TicketRow {
-  readonly expiresAt: number;
-  /** By whom it was used, and in which request. */
-  readonly used?: { readonly member: string; readonly request: string };
-}
+/** Rows of tickets, by their ids. */
+const ticketRow = defineRow({
+  name: 'ticket',
+  schema: Type.Object({
+    expiresAt: Type.Number(),
+    /** By whom it was used, and in which request. */
+    used: Type.Optional(Type.Object({ member: Type.String(), request: Type.String() })),
+  }),
+  unversioned: fromJson,
+});
+
+type TicketRow = RowOf<typeof ticketRow>;
 
 /** A backup that a new member fetches. */
 interface Handover {
@@ -46,7 +55,7 @@ interface Handover {
 type ReplyChannel = (answer: JoinReply, content?: Uint8Array) => void;
 
 export interface JoinServiceDeps {
-  readonly cluster: Cluster;
+  readonly cluster: OpenCluster;
   readonly store: Store;
   /** Where backups for new members are written meanwhile. */
   readonly directory: string;
@@ -96,7 +105,7 @@ export class JoinService {
     return {
       op: 'put' as const,
       key: [...prefix, id],
-      value: Buffer.from(JSON.stringify(row)),
+      value: ticketRow.encode(row),
       expiresAt: row.expiresAt + rememberedMs,
       ifRevision,
     };
@@ -109,7 +118,7 @@ export class JoinService {
       cluster.log.announce(encodeFrame(frameKinds.unknown, id));
       return;
     }
-    const row: TicketRow = JSON.parse(Buffer.from(entry.value).toString());
+    const row = ticketRow.decode(entry);
     const { LogCipher } = await loadLogEngine();
     const { key } = makeTicket(cluster, { id, expiresAt: row.expiresAt });
     const frames = new LogCipher(Buffer.from(key, 'hex'), cluster.name, 'ticket');

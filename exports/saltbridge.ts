@@ -14,8 +14,6 @@ export {
   type BatchUpdate,
   ConfigError,
   type ConfigWarning,
-  type CreateMasterOptions,
-  createMaster,
   createMemoryFiles,
   type Delivery,
   type Denial,
@@ -25,8 +23,6 @@ export {
   type ExtPillar,
   extensionMethod,
   extensionStream,
-  extPillarFiles,
-  extPillarHttp,
   type FileServerBackend,
   type FunctionCall,
   type FunctionResult,
@@ -55,7 +51,6 @@ export {
   type MetricFamily,
   type MinionInfo,
   type OpenExtension,
-  openFileRoots,
   type PillarDifference,
   type PillarExplanation,
   type PillarProvider,
@@ -80,4 +75,11 @@ export {
 } from '#master';
 export type { WireMap, WireValue } from '#minion-protocol';
 export { type JsonValue, SaltbridgeError } from '#runtime';
-export { type MasterServer, type ServeOptions, serve } from '#server';
+export { extPillarFiles, extPillarHttp, openFileRoots } from '#salt';
+export {
+  type CreateMasterOptions,
+  createMaster,
+  type MasterServer,
+  type ServeOptions,
+  serve,
+} from '#server';

@@ -42,7 +42,7 @@ export function addGuestSignalRoute(
   const scheduler = new StepScheduler();
   app.post<{ readonly Querystring: Readonly<Record<string, string>> }>(
     '/guest/signals',
-    { bodyLimit, config: operation },
+    { bodyLimit, schema: operation },
     async (request): Promise<object> => {
       const { minion } = await guestOf(request);
       // protection: guest-signal-rate

@@ -1,19 +1,18 @@
 import type { AddressInfo } from 'node:net';
 import { type Bridge, createBridge } from '#heat-bridge';
-import {
-  type CreateMasterOptions,
-  createMaster,
-  type ExtensionHost,
-  type Master,
-  type MasterConfig,
-  type MasterExtension,
-  type OpenExtension,
-  type PlainOptions,
-  type ReloadReport,
-  type SaltConfig,
+import type {
+  ExtensionHost,
+  Master,
+  MasterConfig,
+  MasterExtension,
+  OpenExtension,
+  PlainOptions,
+  ReloadReport,
+  SaltConfig,
 } from '#master';
 import type { SaltApi } from '#salt-api';
 import { createLocalClient } from '#salt-api/localclient/index.ts';
+import { type CreateMasterOptions, createMaster } from './create-master.ts';
 
 /** Options of `serve`: those of a master, and of its bridge. */
 export interface ServeOptions extends CreateMasterOptions {

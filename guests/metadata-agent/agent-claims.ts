@@ -25,11 +25,11 @@ export function addAgentClaimRoutes(
     const address = relayedAddress({ network: '', address: '', instance, project });
     return { address, identity: { instance, project } };
   };
-  app.post('/guest/enroll/claim', { bodyLimit, config: claimOperation }, async (request) => {
+  app.post('/guest/enroll/claim', { bodyLimit, schema: claimOperation }, async (request) => {
     const from = originOf(request);
     return machines.claim(tryParseJson(textOf(request.body)), from);
   });
-  app.post('/guest/enroll/failure', { bodyLimit, config: failureOperation }, async (request) => {
+  app.post('/guest/enroll/failure', { bodyLimit, schema: failureOperation }, async (request) => {
     const from = originOf(request);
     return machines.report(tryParseJson(textOf(request.body)), from);
   });

@@ -174,7 +174,7 @@ export function addIdentityRoute(
   identify: (request: FastifyRequest) => IdentifiedInstance,
   identity: IdentityEnrolment,
 ): void {
-  app.get('/guest/user-data', { config: operation }, async (request, reply) => {
+  app.get('/guest/user-data', { schema: operation }, async (request, reply) => {
     const userData = await identity.userDataFor(identify(request));
     return reply.type('text/plain; charset=utf-8').send(userData);
   });

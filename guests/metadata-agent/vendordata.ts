@@ -129,7 +129,7 @@ export function addVendordataRoute(
   const rates = new TokenBuckets(instanceRate);
   app.post(
     '/vendordata',
-    { bodyLimit, config: operation },
+    { bodyLimit, schema: operation },
     async (request, reply): Promise<object> => {
       const asked = parseRequest(request.body);
       const { subject, policy, stop } = await host.holdToken(doors.tokenOf(request) ?? '');

@@ -1,6 +1,6 @@
 /** Execution plans over HTTP, by the token of whoever calls. */
 
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifySchema } from 'fastify';
 import type { Static } from 'typebox';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
@@ -8,7 +8,7 @@ import {
   createCallerResolver,
   type HttpServerContext,
 } from '#heat-bridge/http/http-server-context.ts';
-import { describeRoute, parseBody, type RouteOperation } from '#heat-bridge/http/route-schema.ts';
+import { describeRoute, parseBody } from '#heat-bridge/http/route-schema.ts';
 import { resolveProject } from '#heat-bridge/keystone.ts';
 import { ownerNameOf, tokenHolderOf } from '#heat-bridge/signals/signal-routes.ts';
 import type { ExtensionHost } from '#master';
@@ -26,7 +26,7 @@ const Body = Type.Object(
 );
 const compiledBody = Compile(Body);
 
-const route: { readonly openapi: RouteOperation } = describeRoute({
+const route: FastifySchema = describeRoute({
   summary: "Runs the command that an execution plan's entry point stands for; the result tells all",
   body: Body,
   answer: Type.Object({
@@ -52,7 +52,7 @@ export function addMuranoRoutes(
   const known = createCallerResolver(doors, host);
   app.post<{ Params: { guest: string } }>(
     '/murano/:guest',
-    { bodyLimit, config: route },
+    { bodyLimit, schema: route },
     async (request) => {
       const caller = await known(request);
       const { subject, stop } = await tokenHolderOf(request, doors, host);

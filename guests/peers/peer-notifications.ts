@@ -87,7 +87,7 @@ export function addNotificationRoute(
 ): void {
   const rates = new TokenBuckets(rate);
   const expected = digestOf(secret);
-  app.post('/notifications', { bodyLimit, config: operation }, async (request) => {
+  app.post('/notifications', { bodyLimit, schema: operation }, async (request) => {
     const [, credentials = ''] = /^Basic (\S+)$/i.exec(request.headers.authorization ?? '') ?? [];
     const [, password = ''] = /^[^:]*:(.*)$/s.exec(decodeBase64(credentials)) ?? [];
     // protection: notification-secret

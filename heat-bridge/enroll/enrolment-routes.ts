@@ -1,13 +1,13 @@
 /** Enrolments over HTTP, for services: each request is judged by the id and the project it names. */
 
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
 import type { Subject } from '#acl';
 import { AuthorizationError, actorOf, type ExtensionHost, type TokenHolder } from '#master';
 import { BridgeError } from '../errors.ts';
 import type { HttpServerContext } from '../http/http-server-context.ts';
-import { describeRoute, type RouteOperation } from '../http/route-schema.ts';
+import { describeRoute } from '../http/route-schema.ts';
 import { resolveProject } from '../keystone.ts';
 import type { Enrolment, EnrolRequest, NewEnrolment } from './enrolment.ts';
 import { ServiceEnrolRequestSchema } from './enrolment-rpc.ts';
@@ -45,9 +45,7 @@ const EnrolmentSchema = Type.Object({
 });
 
 /** Of each route for services, what it is. */
-const serviceRouteConfigs: Readonly<
-  Record<'create' | 'show' | 'retire', { readonly openapi: RouteOperation }>
-> = {
+const serviceRouteSchemas: Readonly<Record<'create' | 'show' | 'retire', FastifySchema>> = {
   create: describeRoute({
     summary: 'Begins an enrolment: a ticket, and user-data for the machine',
     body: ServiceEnrolRequestSchema,
@@ -62,12 +60,10 @@ const serviceRouteConfigs: Readonly<
 
 // Routes for machines; the ticket is their only credential.
 
-type RouteConfig = ReturnType<typeof describeRoute>;
-
 /** The ticket is in the body. */
 const ticketAccess = 'credentials';
 /** Of a claim, whichever way it comes. */
-export const claimOperation: RouteConfig = describeRoute({
+export const claimOperation: FastifySchema = describeRoute({
   summary: 'A machine claims for its key, by its ticket',
   access: ticketAccess,
   body: ClaimBody,
@@ -79,7 +75,7 @@ export const claimOperation: RouteConfig = describeRoute({
   }),
 });
 /** Of a report. */
-export const failureOperation: RouteConfig = describeRoute({
+export const failureOperation: FastifySchema = describeRoute({
   summary: 'A machine says, by its ticket, why it cannot be made a minion',
   access: ticketAccess,
   body: FailureBody,
@@ -89,10 +85,10 @@ export const failureOperation: RouteConfig = describeRoute({
 /** `POST enroll/claim` and `POST enroll/failure`. */
 export function addMachineRoutes(app: FastifyInstance, machines: MachineRequests): void {
   const bodyLimit = machineBodyLimit;
-  app.post('/enroll/claim', { bodyLimit, config: claimOperation }, ({ body, ip: address }) =>
+  app.post('/enroll/claim', { bodyLimit, schema: claimOperation }, ({ body, ip: address }) =>
     machines.claim(body, { address }),
   );
-  app.post('/enroll/failure', { bodyLimit, config: failureOperation }, ({ body, ip: address }) =>
+  app.post('/enroll/failure', { bodyLimit, schema: failureOperation }, ({ body, ip: address }) =>
     machines.report(body, { address }),
   );
 }
@@ -139,7 +135,7 @@ export function addServiceRoutes(
   };
   app.post(
     '/enrolments',
-    { bodyLimit: serviceBodyLimit, config: serviceRouteConfigs.create },
+    { bodyLimit: serviceBodyLimit, schema: serviceRouteSchemas.create },
     async (request): Promise<NewEnrolment> => {
       const asked = parseCreateBody(request.body);
       const holder = await holderOf(request);
@@ -158,7 +154,7 @@ export function addServiceRoutes(
   );
   app.get<NumberParams>(
     '/enrolments/:number',
-    { config: serviceRouteConfigs.show },
+    { schema: serviceRouteSchemas.show },
     async (request): Promise<Enrolment> => {
       const { holder, enrolment } = await known(request);
       requireEnrolmentRight(host, holder, 'bridge.enroll.create', enrolment);
@@ -167,7 +163,7 @@ export function addServiceRoutes(
   );
   app.post<NumberParams>(
     '/enrolments/:number/retire',
-    { config: serviceRouteConfigs.retire },
+    { schema: serviceRouteSchemas.retire },
     async (request): Promise<object> => {
       const { holder, enrolment } = await known(request);
       requireEnrolmentRight(host, holder, 'bridge.enroll.retire', enrolment);

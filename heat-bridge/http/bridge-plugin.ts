@@ -4,7 +4,7 @@ import type { FastifyInstance } from 'fastify';
 import { AuthenticationError, type RpcTable, TokenBuckets } from '#master';
 import { writeJson } from '#runtime';
 import type { BridgeModule } from '../bridge-module.ts';
-import { sendBridgeError } from '../errors.ts';
+import { sendBridgeError } from '../http-problems.ts';
 import type { HttpServerContext } from './http-server-context.ts';
 
 // Limit of refused tokens by address: each may cost a request to Keystone [THREATS A-04].
@@ -49,6 +49,9 @@ export function createBridgePlugin(parts: () => readonly BridgeModule<unknown>[]
     register: (app, doors) => {
       app.addContentTypeParser('application/json', doors.readJson);
       app.setReplySerializer((payload) => writeJson(payload));
+      // Schemas of routes are documentation: handlers validate bodies after they know the caller.
+      app.setValidatorCompiler(() => () => true);
+      app.setSerializerCompiler(() => writeJson);
       limitRefusedTokens(app);
       app.setErrorHandler((error, { url }, reply) => sendBridgeError(error, reply, url));
       for (const { routes } of parts()) routes?.(app, doors);

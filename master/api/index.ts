@@ -30,6 +30,13 @@ export {
   type RpcTableOf,
   type WholeRequest,
 } from './extensions.ts';
+export {
+  type FileLists,
+  type FileServerBackend,
+  type FileStat,
+  type FoundFile,
+  noFiles,
+} from './files.ts';
 export type { FunctionCall, FunctionResult, StartedCall } from './functions.ts';
 export type {
   BatchRequest,
@@ -50,12 +57,7 @@ export type {
   TargetPlan,
   TargetRequest,
 } from './jobs.ts';
-export {
-  createLogger,
-  createRootLog,
-  createSilentLogger,
-  logLevels,
-} from './log.ts';
+export { createLogger, createRootLog, createSilentLogger, logLevels } from './log.ts';
 export type {
   AclApi,
   AuditApi,
@@ -91,6 +93,8 @@ export type {
   UserApi,
 } from './master-api.ts';
 export type {
+  ExtPillar,
+  ExtPillarRequest,
   PillarDifference,
   PillarOrigin,
   PillarProvider,
@@ -98,6 +102,7 @@ export type {
   PillarTextFormat,
 } from './pillar.ts';
 export type { ReactionOutcome } from './reactions.ts';
+export type { TopsProvider } from './tops.ts';
 export type {
   ExplainRequest,
   LearnedPolicy,

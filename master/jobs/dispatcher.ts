@@ -45,7 +45,7 @@ export interface ToldPublication {
 }
 
 /** The other members of the cluster, which publish to minions as well. */
-interface OtherMembers {
+export interface OtherMembers {
   /** What tells them to publish a job, in the write that keeps it. */
   tell(publication: ToldPublication): Operation[];
   /** Has them publish a job that nobody keeps, and pass on what comes back. */

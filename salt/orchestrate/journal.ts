@@ -2,8 +2,14 @@
 
 import type { Logger } from 'pino';
 import Type from 'typebox';
-import { type AuditRequester, MasterError } from '#master/api/index.ts';
-import { followRows, HeldRows, type Hold, type MasterContext } from '#master/context/index.ts';
+import {
+  type AuditRequester,
+  followRows,
+  HeldRows,
+  type Hold,
+  type MasterContext,
+  MasterError,
+} from '#master';
 import { localField, unpackLocal, type WireMap, type WireValue } from '#minion-protocol';
 import { defineRow, type Key, type RowOf, StoreError, Texts } from '#store';
 import type { Outcome } from './low-chunk.ts';

@@ -1,8 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
 import Type from 'typebox';
-import type { ReactionOutcome } from '#master/api/index.ts';
-import { type Cluster, followRows } from '#master/context/index.ts';
+import { type Cluster, followRows, openRunsPrefix, type ReactionOutcome } from '#master';
 import { packLocal, unpackLocal, type WireMap, type WireValue } from '#minion-protocol';
 import {
   type Change,
@@ -112,7 +111,6 @@ function packCall(planned: PlannedCall): WireMap {
 }
 
 /** What the keys of all runs begin with that are not over. */
-export const openRunsPrefix: Key = ['reactions', 'open'];
 
 const openKey = (jid: string): Key => [...openRunsPrefix, jid];
 const endedKey = (jid: string): Key => ['reactions', 'ended', jid];

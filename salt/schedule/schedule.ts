@@ -3,12 +3,9 @@
 import { randomInt } from 'node:crypto';
 import Type from 'typebox';
 import { type LiveConfig, readSchedule, type ScheduleEntry } from '#config';
-import type { AuditRequester } from '#master/api/index.ts';
-import type { MasterContext } from '#master/context/index.ts';
-import type { Jobs } from '#master/jobs/index.ts';
+import type { AuditRequester, Functions, Jobs, MasterContext } from '#master';
 import { longestTimerMs, processUser } from '#runtime';
 import { defineRow, type Key } from '#store';
-import type { Functions } from '../runners/functions.ts';
 import { isAllowed, nextTime } from './schedule-times.ts';
 
 export interface ScheduleDeps {
@@ -172,9 +169,4 @@ export const scheduleRow = defineRow({
 
 function keyOf({ name }: ScheduleEntry): Key {
   return ['schedule', name];
-}
-
-/** Opens the schedule; closed with the master. */
-export function createSchedule(deps: ScheduleDeps): Schedule {
-  return deps.context.closers.add(new Schedule(deps), (it) => it.close());
 }

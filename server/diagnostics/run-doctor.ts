@@ -17,8 +17,7 @@ import {
   surveyMasterConfig,
   withoutPlace,
 } from '#config';
-import { type MasterApi, version } from '#master/api/index.ts';
-import { readPins, surveyKeys } from '#master/auth/index.ts';
+import { type MasterApi, readPins, surveyKeys, version } from '#master';
 import { jidTime } from '#minion-protocol';
 import { codeOf, isMissing, readTextIfPresent } from '#runtime';
 import { engineVersion, readStore, type Store, StoreError } from '#store';

@@ -29,7 +29,7 @@ import {
   type SurveyedKey,
   surveyKeys,
   surveyOwnKeys,
-} from '#master/auth/index.ts';
+} from '#master';
 import { isNewMinionId } from '#minion-protocol';
 import type { MigrationFinding, MigrationOutcome } from './finding.ts';
 import { planReactions, type ReactionPlan } from './reaction-plan.ts';

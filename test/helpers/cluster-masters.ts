@@ -1,12 +1,10 @@
 /** Masters of a cluster in one process, over a log in memory. */
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
+import type { TransactionLog } from '#cluster';
+import { initCluster, joinCluster } from '#cluster';
 import { MemoryLog } from '#cluster/log/memory-log.ts';
 import {
-  type CreateMasterOptions,
-  createMaster,
-  initCluster,
-  joinCluster,
   type Master,
   type MasterConfig,
   type MasterExtension,
@@ -20,7 +18,7 @@ import {
   type MinionFunction,
   type MinionTransport,
 } from '#minion-protocol';
-import type { TransactionLog } from '#store';
+import { type CreateMasterOptions, createMaster } from '#server';
 import { directories, writeMasterKeys } from './vector-master.ts';
 import { pem } from './vectors.ts';
 

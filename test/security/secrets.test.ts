@@ -10,13 +10,7 @@ import { createServer, type Server } from 'node:tls';
 import test, { type ExecutionContext } from 'ava';
 import { allow } from '#acl';
 import { type CommandDefinition, createBridge } from '#heat-bridge';
-import {
-  createLogger,
-  createMaster,
-  type EauthOptions,
-  type MasterEvent,
-  resolveMasterConfig,
-} from '#master';
+import { createLogger, type EauthOptions, type MasterEvent, resolveMasterConfig } from '#master';
 import { createBackends } from '#master/users/backends.ts';
 import { createKeystoneBackend } from '#master/users/keystone.ts';
 import {
@@ -31,9 +25,11 @@ import {
   type WireValue,
   wireBytes,
 } from '#minion-protocol';
-import { openCrypticle, rsaDecrypt } from '#minion-protocol/crypt.ts';
+import { openCrypticle } from '#minion-protocol/crypt.ts';
 import { openPublication } from '#minion-protocol/publication.ts';
+import { rsaDecrypt } from '#minion-protocol/rsa.ts';
 import { createSaltApi } from '#salt-api';
+import { createMaster } from '#server';
 import { runDoctor } from '#server/ops.ts';
 import { isHeard } from '../helpers/genuine-minion.ts';
 import { mutated, seeded } from '../helpers/mutations.ts';

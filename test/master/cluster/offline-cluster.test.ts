@@ -13,25 +13,27 @@ import {
 } from 'node:fs';
 import path from 'node:path';
 import test from 'ava';
-import { type Bridge, createBridge } from '#heat-bridge';
 import {
-  backupOfflineStore,
   copyMaster,
-  createMaster,
   exportStore,
   importStore,
   initCluster,
   joinCluster,
   leaveCluster,
+  refoundCluster,
+} from '#cluster';
+import { type Bridge, createBridge } from '#heat-bridge';
+import {
+  backupOfflineStore,
   type Master,
   openOfflineKeys,
-  refoundCluster,
   resolveMasterConfig,
   restoreMasterStore,
   storeDirectory,
   verifyAuditLog,
 } from '#master';
 import { createMemoryTransport } from '#minion-protocol';
+import { createMaster } from '#server';
 import { openEmbeddedStore, readBackup, readStore, StoreError } from '#store';
 import { ClusterMasters } from '../../helpers/cluster-masters.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';

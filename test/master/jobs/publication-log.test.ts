@@ -2,10 +2,11 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { type CreateMasterOptions, createMaster, type Master, resolveMasterConfig } from '#master';
+import { type Master, resolveMasterConfig } from '#master';
 import { withSlice } from '#master/jobs/job-row.ts';
 import { PublicationLog } from '#master/jobs/publication-log.ts';
 import { createMemoryTransport, type MasterTransport } from '#minion-protocol';
+import { type CreateMasterOptions, createMaster } from '#server';
 import { createMemoryStore, type Store } from '#store';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { directories, writeMasterKeys } from '../../helpers/vector-master.ts';

@@ -4,19 +4,20 @@ import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
 import { allow } from '#acl';
-import { compileDataSchema } from '#acl/compile-rule.ts';
+import { compileDataSchema } from '#acl/data-schema.ts';
 import { storeDirectory } from '#config/options.ts';
 import { policySyntax } from '#config/policy-schema.ts';
 import { requiredTypes } from '#config/reactions.ts';
 import {
   backupOfflineStore,
   createSilentLogger,
+  openRunsPrefix,
   reaction,
   resolveMasterConfig,
   restoreMasterStore,
 } from '#master';
 import { createMemoryTransport, type MasterTransport } from '#minion-protocol';
-import { openRunRow, openRunsPrefix, ReactionQueue } from '#salt/reactor/reaction-queue.ts';
+import { openRunRow, ReactionQueue } from '#salt/reactor/reaction-queue.ts';
 import { createMemoryStore, openEmbeddedStore, type Store, StoreError } from '#store';
 import { until, within } from '../../helpers/deadline.ts';
 import { tries } from '../../helpers/effort.ts';

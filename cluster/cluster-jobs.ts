@@ -1,0 +1,138 @@
+/** Jobs that other members of the cluster publish to their minions, and the returns that they take. */
+
+import { randomBytes } from 'node:crypto';
+import Type from 'typebox';
+import type { Cluster, JobsOfMembersDeps, OtherMembers, ToldPublication } from '#master';
+import { Job, returnRow } from '#master';
+import {
+  isWireMap,
+  localField,
+  type PublicationLoad,
+  unpackLocal,
+  type WireMap,
+  type WireValue,
+} from '#minion-protocol';
+import { type Change, defineRow, type Key, type Operation, type RowOf } from '#store';
+
+const publishingPrefix: Key = ['publishing'];
+/** For so long a member that was cut off from the log for a moment publishes what it finds there. */
+const publishedWithinMs = 15_000;
+const rowLifeMs = 60_000;
+/** For so long returns of a job that is not kept are passed on. */
+const passedOnMs = 60_000;
+
+export interface ClusterJobsDeps extends JobsOfMembersDeps {
+  readonly cluster: Cluster;
+}
+
+/** Rows `publishing/<jid>/<random>`: a publication that the other members publish as well. */
+const noticeRow = defineRow({
+  name: 'publication',
+  schema: Type.Object({
+    /** Name of the member that published the job. */
+    by: Type.String(),
+    /** Milliseconds since 1970, by the clock of that member. */
+    at: Type.Number(),
+    serial: Type.Number(),
+    load: Type.Unsafe<PublicationLoad>(
+      Type.Object({ jid: Type.String(), arg: Type.Array(Type.Unknown()) }),
+    ),
+    isByIds: Type.Boolean(),
+  }),
+  packed: { load: localField },
+  unversioned: unpackLocal,
+});
+
+/**
+ * A job that is kept reaches the others through the log, in the write that keeps it: who publishes
+ * it knows it, in the same order everywhere. What is not kept goes beside the log.
+ */
+export class ClusterJobs implements OtherMembers {
+  readonly #deps: ClusterJobsDeps;
+  #last: Promise<void> = Promise.resolve();
+
+  constructor(deps: ClusterJobsDeps) {
+    this.#deps = deps;
+    const { cluster, cache, log } = deps;
+    cluster.follow(publishingPrefix, (change) => {
+      if (change.type === 'delete') return;
+      const { entry } = change;
+      this.#last = this.#last
+        .then(() => this.#publish(noticeRow.decode(entry)))
+        .catch((error: unknown) => {
+          log.error({ jid: entry.key[1], err: error }, 'a job of another member was not sent');
+        });
+    });
+    cluster.follow(['returns'], (change) => this.#noteReturn(change));
+    cluster.follow(['jobs'], (change) => {
+      if (change.type === 'put') cache.noteExtended(change.entry);
+    });
+    cluster.onMessage('publish', (value) => this.#publishUnkept(value));
+    cluster.onMessage('return', ({ jid, result }) => {
+      if (typeof jid !== 'string' || !(result instanceof Uint8Array)) return;
+      const key = ['returns', jid];
+      cache.remembered(jid)?.answer(returnRow.decode({ key, value: result }));
+    });
+  }
+
+  /** What tells the other members to publish a job, in the write that keeps it. */
+  tell({ load, serial, isByIds }: ToldPublication): Operation[] {
+    const { cluster, now } = this.#deps;
+    const value = noticeRow.encode({ by: cluster.member, at: now(), serial, load, isByIds });
+    const key = [...publishingPrefix, load.jid, randomBytes(6).toString('hex')];
+    return [{ op: 'put', key, value, expiresAt: now() + rowLifeMs }];
+  }
+
+  /** Has the other members publish a job that nobody keeps, and pass on what comes back. */
+  tellUnkept(load: PublicationLoad, minions: readonly string[]): void {
+    this.#deps.cluster.send('publish', { load, minions: [...minions] });
+  }
+
+  async #publish({ by, at, serial, load, isByIds }: RowOf<typeof noticeRow>): Promise<void> {
+    const { cluster, cache, publisher, publishKey, addresseesOf, now, log } = this.#deps;
+    if (by === cluster.member) return;
+    publishKey.observe(serial);
+    const clock = cluster.status().members.find(({ name }) => name === by)?.clockSkewMs ?? 0;
+    if (now() + clock - at > publishedWithinMs) {
+      log.warn({ jid: load.jid, member: by }, 'a job of another member came too late to be sent');
+      return;
+    }
+    const record = isByIds ? await cache.record(load.jid) : undefined;
+    const listed = Array.isArray(load.tgt) ? load.tgt : undefined;
+    await publisher.publish(load, addresseesOf(listed ?? record?.minions ?? null));
+  }
+
+  #publishUnkept({ load, minions }: WireMap): void {
+    const { cluster, cache, publisher, addresseesOf, now, log } = this.#deps;
+    if (!isLoad(load) || !isTexts(minions)) return;
+    const { jid, fun } = load;
+    const job = new Job({ jid, fun, minions, publishedAt: now() }, { isKept: false });
+    const stopListening = job.onReturn((result) => {
+      cluster.send('return', { jid, result: returnRow.encode(result) });
+    });
+    setTimeout(stopListening, passedOnMs).unref();
+    cache.remember(job);
+    publisher.publish(load, addresseesOf(minions)).catch((error: unknown) => {
+      log.error({ jid, err: error }, 'a job of another member was not sent');
+    });
+  }
+
+  /** A return that another member took answers the job here as well. */
+  #noteReturn(change: Change): void {
+    if (change.type === 'delete') return;
+    const { cache } = this.#deps;
+    const [, jid = '', minion = ''] = change.entry.key;
+    const job = cache.remembered(jid);
+    if (job === undefined || cache.isTaking(jid, minion)) return;
+    job.answer(returnRow.decode(change.entry));
+  }
+}
+
+function isTexts(value: WireValue | undefined): value is string[] {
+  return Array.isArray(value) && value.every((it) => typeof it === 'string');
+}
+
+/** Made by another member of this version. */
+function isLoad(value: WireValue | undefined): value is PublicationLoad {
+  return isWireMap(value) && typeof value.jid === 'string' && Array.isArray(value.arg);
+}

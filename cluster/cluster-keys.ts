@@ -1,0 +1,122 @@
+/** The keys that the members of a cluster share: in the store, sealed under the cluster's secret. */
+
+import { rename } from 'node:fs/promises';
+import path from 'node:path';
+import type { FixedConfig } from '#config';
+import type { Cluster } from '#master';
+import { createSeal, makeSealKey, readSealKey, type Seal, writeSealKey } from '#master';
+import { readTextIfPresent, writeFileAtomically } from '#runtime';
+import { type Key, type Operation, type Store, StoreError } from '#store';
+
+const sealKeyRow: Key = ['cluster', 'seal-key'];
+const ownKeysPrefix: Key = ['cluster', 'own-keys'];
+
+type SealingCluster = Pick<Cluster, 'derive' | 'name'>;
+
+function sealOf(cluster: SealingCluster): Seal {
+  return createSeal(cluster.derive('own keys'));
+}
+
+/**
+ * Opens the seal that all members of a cluster have. Its key is in the store.
+ * @throws MasterError ERR_SEAL; StoreError ERR_CLUSTER_LOG for a cluster that was not initialised
+ */
+export async function openClusterSeal(
+  store: Pick<Store, 'get'>,
+  cluster: SealingCluster,
+): Promise<Seal> {
+  const entry = await store.get(sealKeyRow);
+  if (entry === undefined) throw notInitialised(cluster);
+  return createSeal(new Uint8Array(sealOf(cluster).open(entry.value)));
+}
+
+function notInitialised({ name }: SealingCluster): StoreError {
+  return new StoreError(
+    'ERR_CLUSTER_LOG',
+    `cluster ${name} has no keys yet: saltbridge cluster init was not run, or did not end`,
+  );
+}
+
+/** Files of the master's own keys in `pki_dir`. */
+function ownKeyFiles(
+  config: Pick<FixedConfig, 'masterSignKeyName' | 'masterPubkeySignature' | 'masterSignPubkey'>,
+): string[] {
+  const { masterSignKeyName: sign, masterPubkeySignature: signature } = config;
+  return [
+    'master.pem',
+    'master.pub',
+    ...(config.masterSignPubkey ? [`${sign}.pem`, `${sign}.pub`, signature] : []),
+  ];
+}
+
+/** Puts a master's seal and own keys into the store of a cluster; those that it has stay. */
+export async function shareOwnKeys(
+  config: Pick<
+    FixedConfig,
+    'masterSignKeyName' | 'masterPubkeySignature' | 'masterSignPubkey' | 'pkiDir' | 'stateDir'
+  >,
+  store: Store,
+  cluster: SealingCluster,
+): Promise<void> {
+  const seal = sealOf(cluster);
+  const operations: Operation[] = [];
+  if ((await store.get(sealKeyRow)) === undefined) {
+    const key = (await readSealKey(config.stateDir)) ?? makeSealKey();
+    operations.push({ op: 'put', key: sealKeyRow, value: seal.seal(key) });
+  }
+  for (const name of ownKeyFiles(config)) {
+    const row = [...ownKeysPrefix, name];
+    const text = await readTextIfPresent(path.join(config.pkiDir, name));
+    if (text === undefined || (await store.get(row)) !== undefined) continue;
+    operations.push({ op: 'put', key: row, value: seal.seal(Buffer.from(text)) });
+  }
+  if (operations.length > 0) await store.write(operations);
+}
+
+/** Writes the key of the seal where a master of no cluster finds it. */
+export async function keepSeal(
+  { stateDir }: Pick<FixedConfig, 'stateDir'>,
+  store: Pick<Store, 'get'>,
+  cluster: SealingCluster,
+): Promise<void> {
+  const entry = await store.get(sealKeyRow);
+  if (entry === undefined) throw notInitialised(cluster);
+  await writeSealKey(stateDir, sealOf(cluster).open(entry.value));
+}
+
+/** A file of another master's key, and where it is now. */
+interface ReplacedKey {
+  readonly file: string;
+  readonly aside: string;
+}
+
+/**
+ * Writes the cluster's own keys into `pki_dir`; what differs there is moved aside.
+ * @returns what was moved
+ * @throws StoreError ERR_CLUSTER_LOG; MasterError ERR_SEAL
+ */
+export async function writeOwnKeys(
+  { pkiDir }: Pick<FixedConfig, 'pkiDir'>,
+  store: Pick<Store, 'list'>,
+  { cluster, now }: { readonly cluster: SealingCluster; readonly now: () => number },
+): Promise<readonly ReplacedKey[]> {
+  const seal = sealOf(cluster);
+  const replaced: ReplacedKey[] = [];
+  let count = 0;
+  for await (const { key, value } of store.list(ownKeysPrefix)) {
+    const name = path.basename(key.at(-1) ?? '');
+    const file = path.join(pkiDir, name);
+    const text = Buffer.from(seal.open(value)).toString();
+    const found = await readTextIfPresent(file);
+    count += 1;
+    if (found === text) continue;
+    if (found !== undefined) {
+      const aside = `${file}.replaced-${now()}`;
+      await rename(file, aside);
+      replaced.push({ file, aside });
+    }
+    await writeFileAtomically(file, text, name.endsWith('.pem') ? 0o400 : 0o644);
+  }
+  if (count === 0) throw notInitialised(cluster);
+  return replaced;
+}

@@ -1,0 +1,151 @@
+/** The key of an id, and where it is. */
+import { createHash } from 'node:crypto';
+import type { Logger } from 'pino';
+import { type KeyPlace, type KeyStore, keyPlaces, type PkiDir, watchPkiDir } from '#master';
+import { forEachFile } from '#runtime';
+
+interface PlacedKey {
+  readonly place: Exclude<KeyPlace, 'denied'>;
+  readonly pem: string;
+}
+
+const statesInOrder = ['rejected', 'accepted', 'pending'] as const;
+/** More ids are not named in one line of the log. */
+const maxNamed = 20;
+
+/**
+ * Keeps a PKI directory as the keys of a cluster are, so that Salt's tools see them; and takes over
+ * what such a tool changes there. At the start the cluster is right.
+ */
+export class PkiMirror {
+  readonly #dir: PkiDir;
+  readonly #keys: KeyStore;
+  readonly #log: Logger;
+  /** What the directory was last seen or made to hold. */
+  readonly #known = new Map<string, string>();
+  readonly #endings: (() => void)[] = [];
+  #last: Promise<void> = Promise.resolve();
+
+  constructor(dir: PkiDir, keys: KeyStore, log: Logger) {
+    this.#dir = dir;
+    this.#keys = keys;
+    this.#log = log;
+  }
+
+  /** Makes the directory as the cluster is, and keeps it so. @throws KeyError ERR_PKI_DIR */
+  async start(): Promise<void> {
+    const files = new Map<string, PlacedKey>();
+    for (const place of [...statesInOrder].reverse()) {
+      for (const [id, { pem }] of this.#dir.readAll(place)) files.set(id, { place, pem });
+    }
+    const { accepted, pending, rejected } = this.#keys.list();
+    const ids = new Set([
+      ...files.keys(),
+      ...[accepted, pending, rejected].flat().map(({ id }) => id),
+    ]);
+    const differing: string[] = [];
+    const toWrite: string[] = [];
+    for (const id of ids) {
+      const file = files.get(id);
+      this.#known.set(id, markOf(file));
+      if (markOf(file) === markOf(this.#own(id))) continue;
+      if (file !== undefined) differing.push(id);
+      toWrite.push(id);
+    }
+    // A member that joins writes the keys of a whole fleet.
+    await forEachFile(toWrite, (id) => this.#write(id));
+    if (differing.length > 0) {
+      const fields = { count: differing.length, minions: differing.slice(0, maxNamed) };
+      this.#log.warn(fields, 'keys of pki_dir differed from those of the cluster: replaced');
+    }
+    this.#endings.push(
+      this.#keys.onChange(({ id }) => this.#enqueue(() => this.#write(id), id)),
+      watchPkiDir(this.#dir, (changed) => void this.#lookAt(changed)),
+    );
+  }
+
+  async close(): Promise<void> {
+    for (const end of this.#endings) end();
+    await this.#last;
+  }
+
+  async #lookAt(changed: readonly string[] | undefined): Promise<void> {
+    const ids = changed ?? [...this.#known.keys()];
+    for (const id of ids) this.#enqueue(() => this.#compare(id), id);
+  }
+
+  #enqueue(work: () => Promise<void>, id: string): void {
+    this.#last = this.#last.then(work).catch((error: unknown) => {
+      this.#log.error({ minion: id, err: error }, 'pki_dir and the keys of the cluster differ');
+    });
+  }
+
+  #own(id: string): PlacedKey | undefined {
+    const known = this.#keys.get(id);
+    return known && { place: known.state, pem: known.pem };
+  }
+
+  /** Makes the directory hold of an id what the cluster holds. */
+  async #write(id: string): Promise<void> {
+    const own = this.#own(id);
+    const denied = this.#keys.denied(id);
+    if (own !== undefined) await this.#dir.write(own.place, id, own.pem);
+    if (denied !== undefined) await this.#dir.write('denied', id, denied.pem);
+    for (const place of keyPlaces) {
+      const isThere = place === 'denied' ? denied !== undefined : place === own?.place;
+      if (!isThere) await this.#dir.remove(place, id);
+    }
+    if (own === undefined) this.#known.delete(id);
+    else this.#known.set(id, markOf(own));
+  }
+
+  /** Takes over what somebody else did to an id in the directory. */
+  async #compare(id: string): Promise<void> {
+    const file = await this.#read(id);
+    const mark = markOf(file);
+    if (mark === (this.#known.get(id) ?? markOf(undefined))) return;
+    this.#known.set(id, mark);
+    if (mark === markOf(this.#own(id))) return;
+    try {
+      await this.#keys.exclusive(id, () => this.#takeOver(id, file));
+      this.#log.info({ minion: id, to: file?.place ?? null }, 'key changed in pki_dir');
+    } finally {
+      await this.#write(id);
+    }
+  }
+
+  async #takeOver(id: string, file: PlacedKey | undefined): Promise<void> {
+    const own = this.#own(id);
+    if (file === undefined) {
+      if (own !== undefined) await this.#keys.delete(id, { from: [own.place] });
+      return;
+    }
+    const isSame = own?.pem.trim() === file.pem.trim();
+    switch (file.place) {
+      case 'accepted':
+        if (isSame && own !== undefined) await this.#keys.accept(id, { from: [own.place] });
+        else await this.#keys.acceptNew(id, file.pem);
+        return;
+      case 'rejected':
+        if (isSame && own !== undefined) await this.#keys.reject(id, { from: [own.place] });
+        else if (own === undefined) await this.#keys.rejectNew(id, file.pem);
+        return;
+      case 'pending':
+        if (own === undefined) await this.#keys.pend(id, file.pem);
+        return;
+    }
+  }
+
+  async #read(id: string): Promise<PlacedKey | undefined> {
+    for (const place of statesInOrder) {
+      const file = await this.#dir.read(place, id);
+      if (file !== undefined) return { place, pem: file.pem };
+    }
+    return undefined;
+  }
+}
+
+function markOf(key: PlacedKey | undefined): string {
+  if (key === undefined) return '';
+  return `${key.place} ${createHash('sha256').update(key.pem).digest('base64')}`;
+}

@@ -1,0 +1,206 @@
+/** Minions' keys that the members of a cluster share: rows of the store in place of files. */
+
+import Type from 'typebox';
+import {
+  type Cluster,
+  KeyError,
+  type KeyFile,
+  type KeyFiles,
+  type KeyPlace,
+  keyPlaces,
+  pinKey,
+  type SharedKeyFiles,
+  sessionKey,
+} from '#master';
+import { unpackLocal } from '#minion-protocol';
+import { forEachFile } from '#runtime';
+import {
+  defineRow,
+  type Entry,
+  type Key,
+  type Operation,
+  type RowOf,
+  type Store,
+  StoreError,
+  writeInParts,
+} from '#store';
+
+const keysPrefix: Key = ['keys'];
+const deniedPrefix: Key = ['denied-keys'];
+
+/** Rows `keys/<id>` and `denied-keys/<id>`. */
+const keyRow = defineRow({
+  name: 'key',
+  schema: Type.Object({
+    place: Type.Enum(['accepted', 'pending', 'rejected', 'denied']),
+    pem: Type.String(),
+    /** Milliseconds since 1970. */
+    since: Type.Number(),
+  }),
+  unversioned: unpackLocal,
+});
+
+type KeyRow = RowOf<typeof keyRow>;
+
+/**
+ * An id has one row, and one more for its denied key. A row is changed only if it is as this master
+ * has seen it: of two members that decide about a key at once, one is refused.
+ */
+class SharedKeys implements KeyFiles {
+  readonly #store: Store;
+  readonly #now: () => number;
+  /** Revisions of the rows that were read or written last. */
+  readonly #seen = new Map<string, number>();
+
+  constructor(store: Store, now: () => number) {
+    this.#store = store;
+    this.#now = now;
+  }
+
+  async list(place: KeyPlace): Promise<string[]> {
+    return [...(await this.readAll(place)).keys()];
+  }
+
+  async readAll(place: KeyPlace): Promise<Map<string, KeyFile>> {
+    const found = new Map<string, KeyFile>();
+    for await (const entry of this.#store.list(prefixOf(place))) {
+      const row = keyRow.decode(entry);
+      const id = entry.key.at(-1) ?? '';
+      this.#seen.set(seenName(place, id), entry.revision);
+      if (row.place === place) found.set(id, { pem: row.pem, since: row.since });
+    }
+    return found;
+  }
+
+  async read(place: KeyPlace, id: string): Promise<KeyFile | undefined> {
+    const row = await this.#row(place, id);
+    return row?.place === place ? { pem: row.pem, since: row.since } : undefined;
+  }
+
+  async write(place: KeyPlace, id: string, pem: string): Promise<void> {
+    await this.#change(place, id, [this.#put(place, id, pem)]);
+  }
+
+  async move(from: KeyPlace, to: KeyPlace, id: string): Promise<void> {
+    const file = await this.read(from, id);
+    if (file === undefined) throw changedElsewhere(id);
+    const gone: Operation[] =
+      from === 'denied' ? [{ op: 'delete', key: [...deniedPrefix, id] }] : [];
+    await this.#change(to, id, [this.#put(to, id, file.pem), ...gone]);
+  }
+
+  async remove(place: KeyPlace, id: string): Promise<void> {
+    const row = await this.#row(place, id);
+    if (row?.place !== place) return;
+    const ifRevision = this.#seen.get(seenName(place, id)) ?? 0;
+    await this.#change(place, id, [{ op: 'delete', key: rowKey(place, id), ifRevision }]);
+  }
+
+  #put(place: KeyPlace, id: string, pem: string): Operation {
+    const value = keyRow.encode({ place, pem, since: this.#now() });
+    const ifRevision = this.#seen.get(seenName(place, id)) ?? 0;
+    return { op: 'put', key: rowKey(place, id), value, ifRevision };
+  }
+
+  async #row(place: KeyPlace, id: string): Promise<KeyRow | undefined> {
+    const entry = await this.#store.get(rowKey(place, id));
+    this.#seen.set(seenName(place, id), entry?.revision ?? 0);
+    return entry && keyRow.decode(entry);
+  }
+
+  /** What an accepted key could do ends in the same write that takes it away. */
+  async #change(place: KeyPlace, id: string, operations: readonly Operation[]): Promise<void> {
+    // protection: session-of-a-shared-key
+    const ended: Operation[] =
+      place === 'denied'
+        ? []
+        : [
+            { op: 'delete', key: sessionKey(id) },
+            { op: 'delete', key: pinKey(id) },
+          ];
+    try {
+      const isAccepted = (await this.#store.get(rowKey(place, id)).then(placeOf)) === 'accepted';
+      const revision = await this.#store.write([...operations, ...(isAccepted ? ended : [])]);
+      const isThere = operations.some((it) => it.op === 'put');
+      this.#seen.set(seenName(place, id), isThere ? revision : 0);
+    } catch (error) {
+      if (error instanceof StoreError && error.code === 'ERR_REVISION') throw changedElsewhere(id);
+      throw error;
+    }
+  }
+}
+
+function placeOf(entry: Entry | undefined): KeyPlace | undefined {
+  return entry && keyRow.decode(entry).place;
+}
+
+function prefixOf(place: KeyPlace): Key {
+  return place === 'denied' ? deniedPrefix : keysPrefix;
+}
+
+function rowKey(place: KeyPlace, id: string): Key {
+  return [...prefixOf(place), id];
+}
+
+function seenName(place: KeyPlace, id: string): string {
+  return `${place === 'denied' ? 'denied' : 'key'} ${id}`;
+}
+
+function changedElsewhere(id: string): KeyError {
+  return new KeyError(
+    'ERR_KEY_STATE',
+    `another member of the cluster has changed the key of ${JSON.stringify(id)} meanwhile; look again`,
+  );
+}
+
+/** The minions' keys of a cluster. */
+export function sharedKeyFiles(store: Store, cluster: Cluster, now: () => number): SharedKeyFiles {
+  return {
+    files: new SharedKeys(store, now),
+    watch: (onDirty) => {
+      let isEnded = false;
+      for (const prefix of [keysPrefix, deniedPrefix]) {
+        cluster.follow(prefix, (change) => {
+          const key = change.type === 'put' ? change.entry.key : change.key;
+          if (!isEnded) onDirty([key.at(-1) ?? '']);
+        });
+      }
+      return () => {
+        isEnded = true;
+      };
+    },
+  };
+}
+
+/** Takes the keys of a PKI directory into the store; those that it has stay. */
+export async function shareMinionKeys(dir: KeyFiles, store: Store): Promise<number> {
+  const operations: Operation[] = [];
+  // The state that counts comes first [WIRE 6.2].
+  const taken = new Set<string>();
+  for (const place of ['rejected', 'accepted', 'pending', 'denied'] as const) {
+    for (const [id, { pem, since }] of await dir.readAll(place)) {
+      if (place !== 'denied' && taken.has(id)) continue;
+      taken.add(id);
+      const key = rowKey(place, id);
+      if ((await store.get(key)) !== undefined) continue;
+      operations.push({ op: 'put', key, value: keyRow.encode({ place, pem, since }) });
+    }
+  }
+  await writeInParts(store, operations);
+  return operations.length;
+}
+
+/** Makes a PKI directory hold the keys of a cluster, and no others. */
+export async function writeMinionKeys(store: Pick<Store, 'list'>, dir: KeyFiles): Promise<void> {
+  for (const place of keyPlaces) {
+    const own = new Map<string, string>();
+    for await (const entry of store.list(prefixOf(place))) {
+      const row = keyRow.decode(entry);
+      if (row.place === place) own.set(entry.key.at(-1) ?? '', row.pem);
+    }
+    const files = await dir.readAll(place);
+    const missing = [...own].filter(([id, pem]) => files.get(id)?.pem !== pem);
+    await forEachFile(missing, ([id, pem]) => dir.write(place, id, pem));
+    for (const id of files.keys()) if (!own.has(id)) await dir.remove(place, id);
+  }
+}

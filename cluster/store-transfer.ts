@@ -1,0 +1,414 @@
+/** The whole of a master, taken to another place: also into a cluster, or out of one. */
+
+import { mkdtemp, rename, rm, stat } from 'node:fs/promises';
+import path from 'node:path';
+import Type from 'typebox';
+import { Compile } from 'typebox/compile';
+import { type MasterConfig, storeDirectory } from '#config';
+import {
+  clusterPlaceOf,
+  copyFile,
+  dropTables,
+  giveToOwners,
+  inStore,
+  listFiles,
+  notRestored,
+  ownPrefix,
+  PkiDir,
+  version,
+} from '#master';
+import {
+  codeOf,
+  forEachFile,
+  hashFile,
+  isDiskFull,
+  makeDirectory,
+  readTextIfPresent,
+  tryParseJson,
+  writeFileAtomically,
+} from '#runtime';
+import {
+  type ContentDigest,
+  copyStore,
+  digestStore,
+  type EmbeddedStore,
+  type Key,
+  probeHolder,
+  readStore,
+  restoreStore,
+  StoreError,
+} from '#store';
+import { keepSeal, writeOwnKeys } from './cluster-keys.ts';
+import {
+  assertNoLog,
+  clusterTables,
+  detachMember,
+  initCluster,
+  type OfflineClusterOptions,
+} from './offline-cluster.ts';
+import { deriveClusterKey, readSecret } from './open-cluster.ts';
+import { writeMinionKeys } from './shared-keys.ts';
+
+// An export is a directory (0700):
+//
+// store.mdb     a backup of the store, as that of a master by itself
+// state/, pki/  the other files of state_dir, and those of pki_dir
+// export.json   what all of it must be: written last
+
+const Digest = Type.String({ pattern: '^[0-9a-f]{64}$' });
+const Manifest = Type.Object({
+  format: Type.Literal('saltbridge-export-1'),
+  version: Type.String(),
+  /** Milliseconds since 1970. */
+  madeAt: Type.Number({ minimum: 0 }),
+  content: Type.Object({
+    sha256: Digest,
+    entries: Type.Integer({ minimum: 0 }),
+    records: Type.Integer({ minimum: 0 }),
+  }),
+  files: Type.Record(Type.String(), Digest),
+});
+type Manifest = Type.Static<typeof Manifest>;
+const manifestCheck = Compile(Manifest);
+
+const manifestName = 'export.json';
+const storeName = 'store.mdb';
+/** More than the names of a million minions take. */
+const maxManifestBytes = 256 * 1024 * 1024;
+
+/** What does not go with a store: what only a cluster uses, and what must not come back. */
+const leftOut: readonly Key[] = [...clusterTables, ...notRestored];
+
+/** A master that was written to a directory, or made of one. */
+export interface TransferReceipt {
+  /** The new directory of the export; of an import the new store. */
+  readonly directory: string;
+  /** Of the store, the same on both sides. */
+  readonly content: ContentDigest;
+  /** Besides the store. */
+  readonly files: number;
+  /** The cluster that begins with it, and this member of it. */
+  readonly cluster?: {
+    readonly name: string;
+    readonly member: string;
+    readonly secretFile: string;
+  };
+}
+
+/**
+ * Writes the store, the keys and the other files of a master, or of a member of a cluster, into a
+ * new directory; that may be running. It appears whole or not at all, and holds a master by itself.
+ * As after a restore, minions sign in once more.
+ * @param target - a directory that is not there
+ * @throws StoreError ERR_STORE_BACKUP, ERR_STORE_DIGEST, ERR_STORE_FULL, ERR_STORE_UNAVAILABLE
+ * where there is no store; ERR_CLUSTER_SECRET
+ */
+export async function exportStore(
+  config: MasterConfig,
+  target: string,
+  { now = Date.now }: Pick<OfflineClusterOptions, 'now'> = {},
+): Promise<TransferReceipt> {
+  const directory = path.resolve(target);
+  if (await isThere(directory)) {
+    throw new StoreError('ERR_STORE_BACKUP', `${directory} is there already; nothing is replaced`);
+  }
+  return asTransfer(directory, async () => {
+    const staging = await mkdtemp(path.join(path.dirname(directory), '.saltbridge-export-'));
+    try {
+      const { content, files } = await writeExport(config, staging, now());
+      await rename(staging, directory);
+      return { directory, content, files: Object.keys(files).length - 1 };
+    } finally {
+      await rm(staging, { recursive: true, force: true });
+    }
+  });
+}
+
+async function writeExport(config: MasterConfig, staging: string, at: number): Promise<Manifest> {
+  const { cluster, stateDir, pkiDir } = config;
+  const store = path.join(staging, 'store');
+  await copyStore(storeDirectory(stateDir), store);
+  const member = cluster === null ? undefined : clusterPlaceOf(cluster, stateDir).member;
+  const before = await digestStore(store, {
+    ...(member === undefined ? {} : { own: ownPrefix(member) }),
+    without: leftOut,
+    at,
+  });
+  const isLeftOut = (name: string): boolean => isOfThisPlace(config, name);
+  await copyFiles(stateDir, path.join(staging, 'state'), await listFiles(stateDir, isLeftOut));
+  if (member === undefined) {
+    await copyFiles(pkiDir, path.join(staging, 'pki'), await listFiles(pkiDir));
+  } else {
+    await writeMemberKeys(config, store, staging);
+    await detachMember(store, member, () => at);
+  }
+  const content = await sealExport(store, path.join(staging, storeName), at);
+  assertSame(before, content, 'the exported store', storeDirectory(stateDir));
+  for (const name of await listFiles(staging, (it) => it === 'state' || it === 'pki')) {
+    if (name !== storeName) await rm(path.join(staging, name));
+  }
+  await rm(store, { recursive: true });
+  const names = await listFiles(staging);
+  const files = Object.fromEntries(names.map((name) => [name, '']));
+  await forEachFile(names, async (name) => {
+    files[name] = (await hashFile(path.join(staging, name), 'sha256')).toString('hex');
+  });
+  const format = 'saltbridge-export-1' as const;
+  const manifest = { format, version, madeAt: at, content, files };
+  await writeFileAtomically(path.join(staging, manifestName), JSON.stringify(manifest), 0o600);
+  return manifest;
+}
+
+/** What of a state directory is the store's, or of use at this place alone. */
+function isOfThisPlace({ cluster, stateDir, pkiDir }: MasterConfig, name: string): boolean {
+  const file = path.join(stateDir, name);
+  const secretFile = cluster === null ? undefined : clusterPlaceOf(cluster, stateDir).secretFile;
+  return (
+    /^(store$|store-|joining-|localclient$|publications$)/.test(name) ||
+    file === path.resolve(stateDir, pkiDir) ||
+    file === secretFile ||
+    name === 'cluster.secret'
+  );
+}
+
+async function copyFiles(from: string, to: string, names: readonly string[]): Promise<void> {
+  await forEachFile(names, (name) => copyFile(path.join(from, name), path.join(to, name)));
+}
+
+/** The keys of a cluster as the files of a master by itself. */
+async function writeMemberKeys(
+  { cluster, stateDir }: MasterConfig,
+  store: string,
+  staging: string,
+): Promise<void> {
+  if (cluster === null) return;
+  const { name } = cluster;
+  const secret = await readSecret(clusterPlaceOf(cluster, stateDir).secretFile);
+  const own = { name, derive: (purpose: string) => deriveClusterKey(secret, name, purpose) };
+  const pkiDir = path.join(staging, 'pki');
+  const target = path.join(staging, 'state');
+  await makeDirectory(target, 0o700);
+  const dir = await PkiDir.open(pkiDir);
+  await readStore(store, async (rows) => {
+    await keepSeal({ stateDir: target }, rows, own);
+    await writeOwnKeys({ pkiDir }, rows, { cluster: own, now: Date.now });
+    await writeMinionKeys(rows, dir);
+  });
+}
+
+/** Takes out of the copy of a store what must not come back, and makes a backup of it. */
+async function sealExport(directory: string, file: string, at: number): Promise<ContentDigest> {
+  const seal = async (store: EmbeddedStore): Promise<void> => {
+    await dropTables(store, leftOut);
+    await store.backup(file);
+  };
+  await inStore(directory, seal, () => at);
+  return digestStore(directory, { without: leftOut, at });
+}
+
+/** @throws StoreError ERR_STORE_DIGEST */
+function assertSame(
+  expected: ContentDigest,
+  found: ContentDigest,
+  what: string,
+  original: string,
+): void {
+  // protection: compared-by-digest
+  if (expected.sha256 === found.sha256) return;
+  throw new StoreError(
+    'ERR_STORE_DIGEST',
+    `${what} has not the content of ${original}: expected ${describe(expected)}, found ${describe(found)}`,
+  );
+}
+
+function describe({ sha256, entries, records }: ContentDigest): string {
+  return `${entries} entries and ${records} records with the digest ${sha256}`;
+}
+
+/**
+ * Makes what {@link exportStore} wrote the store and the files of a new master; where the
+ * configuration has a cluster, the first member of a new one. Where it fails, nothing is changed.
+ * @throws StoreError ERR_STORE_BACKUP, ERR_STORE_CORRUPT, ERR_STORE_VERSION, ERR_STORE_DIGEST,
+ * ERR_STORE_FULL; ERR_CLUSTER_FOUNDED where there is a store, or a cluster, already
+ */
+export async function importStore(
+  config: MasterConfig,
+  source: string,
+  options: OfflineClusterOptions = {},
+): Promise<TransferReceipt> {
+  const { now = Date.now } = options;
+  const from = path.resolve(source);
+  const manifest = await readManifest(from);
+  const moves = await planMoves(config, from, manifest);
+  if (config.cluster !== null) await assertNoLog(config, options);
+  const undo: (() => Promise<void>)[] = [];
+  return asTransfer(config.stateDir, async () => {
+    try {
+      await forEachFile(moves, async ({ file, target }) => {
+        await copyFile(file, target);
+        undo.push(() => rm(target, { force: true }));
+      });
+      const cluster = await placeStore(config, { from, manifest, options, undo, at: now() });
+      await giveToOwners([config.stateDir, config.pkiDir]);
+      const directory = storeDirectory(config.stateDir);
+      const files = Object.keys(manifest.files).length - 1;
+      return { directory, content: manifest.content, files, ...(cluster && { cluster }) };
+    } catch (error) {
+      for (const step of undo.reverse()) await step();
+      throw error;
+    }
+  });
+}
+
+interface PlaceContext {
+  readonly from: string;
+  readonly manifest: Manifest;
+  readonly options: OfflineClusterOptions;
+  /** What takes back what was done; nothing once there is a log. */
+  readonly undo: (() => Promise<void>)[];
+  readonly at: number;
+}
+
+async function placeStore(
+  config: MasterConfig,
+  { from, manifest, options, undo, at }: PlaceContext,
+): Promise<TransferReceipt['cluster']> {
+  const directory = storeDirectory(config.stateDir);
+  undo.push(() => rm(directory, { recursive: true, force: true }));
+  await restoreStore({ file: path.join(from, storeName), directory });
+  const { madeAt, content } = manifest;
+  const found = await digestStore(directory, { without: leftOut, at: madeAt });
+  assertSame(content, found, 'the imported store', from);
+  if (config.cluster === null) return undefined;
+  const { member, secretFile } = clusterPlaceOf(config.cluster, config.stateDir);
+  if (!(await isThere(secretFile))) undo.push(() => rm(secretFile, { force: true }));
+  const before = await digestStore(directory, { without: leftOut, at });
+  const clock = { ...options, now: () => at };
+  await initCluster(config, clock, async () => {
+    const own = ownPrefix(member);
+    const after = await digestStore(directory, { own, without: leftOut, at });
+    assertSame(before, after, 'the store of the member', from);
+    undo.length = 0;
+  });
+  return { name: config.cluster.name, member, secretFile };
+}
+
+/** @throws StoreError ERR_STORE_BACKUP, ERR_STORE_CORRUPT */
+async function readManifest(directory: string): Promise<Manifest> {
+  const file = path.join(directory, manifestName);
+  const size = await stat(file).then(
+    (found) => found.size,
+    () => undefined,
+  );
+  if (size === undefined || size > maxManifestBytes) {
+    const message = `${directory} is no export: expected the directory that store export made`;
+    throw new StoreError('ERR_STORE_BACKUP', message);
+  }
+  const value = tryParseJson((await readTextIfPresent(file)) ?? '');
+  if (manifestCheck.Check(value)) return value;
+  throw new StoreError('ERR_STORE_CORRUPT', `${file} is not what store export writes`);
+}
+
+interface FileMove {
+  readonly file: string;
+  readonly target: string;
+}
+
+/**
+ * Looks at all files of an export, and at where they are to be.
+ * @returns those that are not there already
+ * @throws StoreError ERR_STORE_CORRUPT, ERR_STORE_BACKUP
+ */
+async function planMoves(
+  { stateDir, pkiDir, cluster }: MasterConfig,
+  from: string,
+  { files }: Manifest,
+): Promise<FileMove[]> {
+  const data = path.join(storeDirectory(stateDir), 'data.mdb');
+  if (await isThere(data)) {
+    const hint = '; an import that was cut short is ended by saltbridge cluster init';
+    const message = `${data} is there already: move ${stateDir} away${cluster === null ? '' : hint}`;
+    throw new StoreError('ERR_CLUSTER_FOUNDED', message);
+  }
+  const names = await listFiles(from, (it) => it === manifestName);
+  const isComplete = names.length === Object.keys(files).length && names.includes(storeName);
+  if (!isComplete) throw damagedExport(from, 'files are missing, or there are others');
+  const moves: FileMove[] = [];
+  await forEachFile(names, async (name) => {
+    const file = path.join(from, name);
+    const digest = (await hashFile(file, 'sha256')).toString('hex');
+    // protection: exported-files
+    if (files[name] !== digest) throw damagedExport(from, `${name} is not what was written`);
+    if (name === storeName) return;
+    const [top = '', ...rest] = name.split(path.sep);
+    const place = new Map([
+      ['state', stateDir],
+      ['pki', pkiDir],
+    ]).get(top);
+    if (place === undefined) throw damagedExport(from, `${name} is not of an export`);
+    const target = path.join(place, ...rest);
+    const known = await hashFile(target, 'sha256').catch(() => undefined);
+    if (known?.toString('hex') === digest) return;
+    if (await isThere(target)) {
+      const message = `${target} is there already, and is not that of ${from}: move it away`;
+      throw new StoreError('ERR_STORE_BACKUP', message);
+    }
+    moves.push({ file, target });
+  });
+  return moves;
+}
+
+function damagedExport(directory: string, why: string): StoreError {
+  return new StoreError('ERR_STORE_CORRUPT', `${directory} is no whole export: ${why}`);
+}
+
+/**
+ * Makes a stopped master, or a stopped member of a cluster, a new master in another place, or the
+ * first member of a new cluster. The former one stays as it is; never start both.
+ * @param config - of the new one
+ * @throws as {@link exportStore} and {@link importStore}; StoreError ERR_STORE_LOCKED while the
+ * former one runs
+ */
+export async function copyMaster(
+  config: MasterConfig,
+  source: MasterConfig,
+  options: OfflineClusterOptions = {},
+): Promise<TransferReceipt> {
+  const [from, to] = [source, config].map(({ stateDir }) => path.resolve(stateDir));
+  if (from === to) {
+    const message = `${to} is the state_dir of both: saltbridge cluster init makes it a cluster's, cluster leave that of a master by itself`;
+    throw new StoreError('ERR_STORE_BACKUP', message);
+  }
+  const { state } = await probeHolder(storeDirectory(source.stateDir));
+  if (state !== 'none') {
+    const message = `${source.stateDir} is in use: stop its master, so that nothing is written after the copy`;
+    throw new StoreError('ERR_STORE_LOCKED', message);
+  }
+  await makeDirectory(config.stateDir, 0o700);
+  const staging = await mkdtemp(path.join(config.stateDir, 'joining-'));
+  try {
+    const directory = path.join(staging, 'export');
+    await exportStore(source, directory, options);
+    return await importStore(config, directory, options);
+  } finally {
+    await rm(staging, { recursive: true, force: true });
+  }
+}
+
+async function isThere(file: string): Promise<boolean> {
+  return (await stat(file).catch(() => undefined)) !== undefined;
+}
+
+/** Errors of the system, as those of a store. */
+async function asTransfer<T>(directory: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (cause) {
+    const code = codeOf(cause);
+    if (isDiskFull(cause)) {
+      throw new StoreError('ERR_STORE_FULL', `no room for ${directory}`, { cause });
+    }
+    if (code === undefined || code.startsWith('ERR_')) throw cause;
+    throw new StoreError('ERR_STORE_BACKUP', `${directory} cannot be written (${code})`, { cause });
+  }
+}
