@@ -16,8 +16,8 @@ import {
   PkiDir,
   version,
 } from '#master';
-import { 
-  codeOf,compileSchema,
+import {
+  codeOf,
   compileSchema,
   forEachFile,
   hashFile,

@@ -17,7 +17,7 @@ import {
   type MinionRunners,
 } from '#master';
 import type { WireMap } from '#minion-protocol';
-import { compileSchema, compileSchema } from '#runtime';
+import { compileSchema } from '#runtime';
 import type { DataReceipt, DataValue, DataValues, ReadRequest } from './data-spaces/data-values.ts';
 import type { Guest, GuestTokens } from './guest-tokens.ts';
 import {

@@ -49,7 +49,6 @@ export { catalogAsMarkdown } from './catalog/catalog-docs.ts';
 export { catalogAsTypes } from './catalog/catalog-types.ts';
 export { type CatalogFinding, type LoadedCatalog, loadCatalog } from './catalog/load-catalog.ts';
 export { checkBridgeOptions } from './check-options.ts';
-export type { Parameters } from './commands/parameters.ts';
 export { Catalog } from './commands/command-catalog.ts';
 export {
   type ArgumentSource,
@@ -70,6 +69,7 @@ export type {
   CommandUpdate,
 } from './commands/command-request.ts';
 export type { RunStarted } from './commands/command-rpc.ts';
+export type { Parameters } from './commands/parameters.ts';
 export type {
   ConfigValue,
   Enrolment,

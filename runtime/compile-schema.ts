@@ -18,7 +18,8 @@ export function compileSchema<const Schema extends TSchema>(schema: Schema): Sch
     return compiled;
   };
   return {
-    Check: (value: unknown): value is StaticEncode<Schema, Record<never, never>> => validator().Check(value),
+    Check: (value: unknown): value is StaticEncode<Schema, Record<never, never>> =>
+      validator().Check(value),
     Type: () => schema,
     Parse: (value) => validator().Parse(value),
     Errors: (value) => validator().Errors(value),

@@ -4,12 +4,12 @@
  * with long integers, directories and the errors of the file system. Imports nothing of ours.
  */
 
-export { compileSchema, type SchemaCheck } from './compile-schema.ts';
 export { type AddressSet, addressSet } from './address-set.ts';
 export { type AllowedEndpoint, originOf, parseAllowedEndpoints } from './allowed-endpoints.ts';
 export { createBoundedMap } from './bounded-map.ts';
 export { Budget, type BudgetLimits } from './budget.ts';
 export { Closers } from './closers.ts';
+export { compileSchema, type SchemaCheck } from './compile-schema.ts';
 export { createDnsResolver } from './dns-resolver.ts';
 export { type ErrorEntry, SaltbridgeError } from './errors.ts';
 export { escapeMarkup } from './escape-markup.ts';
