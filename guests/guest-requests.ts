@@ -7,7 +7,8 @@ import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema } fro
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
-import { BridgeError, httpProblemOf } from '#heat-bridge/errors.ts';
+import { BridgeError } from '#heat-bridge/errors.ts';
+import { httpProblemOf } from '#heat-bridge/http-problems.ts';
 import type { HttpServerContext } from '#heat-bridge/http/http-server-context.ts';
 import { describeRoute } from '#heat-bridge/http/route-schema.ts';
 import {

@@ -12,32 +12,32 @@ import { openGuests } from '#guests/open-guests.ts';
 import type { ExtensionHost, MasterExtension, OpenExtension } from '#master';
 import { type BridgeModule, combineModules, figureOf } from './bridge-module.ts';
 import { requireCatalog } from './catalog/load-catalog.ts';
-import {
-  type CommandApi,
-  commandMethods,
-  createCommandApi,
-  createReactionCommands,
-} from './commands/command-api.ts';
-import { Catalog, type CommandInfo, describeCommand } from './commands/command-catalog.ts';
+import type { Parameters } from './commands/parameters.ts';
+import { type CommandApi, createCommandApi } from './commands/command-api.ts';
+import { Catalog } from './commands/command-catalog.ts';
 import type { CommandDefinition, TypedCommand } from './commands/command-definition.ts';
+import { type CommandInfo, describeCommand } from './commands/command-info.ts';
 import type { CommandCaller, CommandHandle, CommandRequest } from './commands/command-request.ts';
 import { addCommandRoutes } from './commands/command-routes.ts';
+import { commandMethods } from './commands/command-rpc.ts';
 import type { CommandRun } from './commands/command-run.ts';
 import { CommandRunner } from './commands/command-runner.ts';
 import { jsonDigest } from './commands/idempotency-keys.ts';
-import type { Parameters } from './commands/parameters.ts';
-import { parseRunQuotas, type RunQuotas } from './commands/run-limits.ts';
+import { createReactionCommands } from './commands/reaction-commands.ts';
+import { parseRunQuotas, type RunQuotas } from './commands/run-quotas.ts';
 import type { EnrollApi } from './enroll/enrolment-service.ts';
 import { openEnrolment, parseEnrollOptions } from './enroll/open-enrolment.ts';
 import { BridgeError } from './errors.ts';
 import { type BridgePlugin, createBridgePlugin } from './http/bridge-plugin.ts';
 import { withKeystoneTokens } from './keystone.ts';
 import { parseSections } from './options.ts';
-import { createPlanApi, type PlanApi, planMethods } from './plans/plan-api.ts';
-import { describePlan, PlanCatalog, type PlanInfo } from './plans/plan-catalog.ts';
+import { createPlanApi, type PlanApi } from './plans/plan-api.ts';
+import { PlanCatalog } from './plans/plan-catalog.ts';
 import type { PlanDefinition, TypedPlan } from './plans/plan-definition.ts';
+import { describePlan, type PlanInfo } from './plans/plan-info.ts';
 import type { PlanHandle, PlanRequest } from './plans/plan-request.ts';
 import { addPlanRoutes } from './plans/plan-routes.ts';
+import { planMethods } from './plans/plan-rpc.ts';
 import { PlanRunner } from './plans/plan-runner.ts';
 import { openSignals } from './signals/open-signals.ts';
 import { addSignalRoutes } from './signals/signal-routes.ts';

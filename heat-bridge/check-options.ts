@@ -8,7 +8,7 @@ import type { MasterConfig } from '#master';
 import { describeSystemError, listYamlFiles } from '#runtime';
 import { loadCatalog } from './catalog/load-catalog.ts';
 import { isPlainMap } from './commands/command-definition.ts';
-import { parseRunQuotas } from './commands/run-limits.ts';
+import { parseRunQuotas } from './commands/run-quotas.ts';
 import { parseEnrollOptions } from './enroll/open-enrolment.ts';
 import { parseKeystoneOptions } from './keystone.ts';
 import {

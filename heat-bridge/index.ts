@@ -45,11 +45,12 @@ export {
   type PlansOf,
   type PlanTypes,
 } from './bridge.ts';
-export { catalogAsMarkdown, catalogAsTypes } from './catalog/catalog-docs.ts';
+export { catalogAsMarkdown } from './catalog/catalog-docs.ts';
+export { catalogAsTypes } from './catalog/catalog-types.ts';
 export { type CatalogFinding, type LoadedCatalog, loadCatalog } from './catalog/load-catalog.ts';
 export { checkBridgeOptions } from './check-options.ts';
-export type { RunStarted } from './commands/command-api.ts';
-export { Catalog, type CommandInfo, describeCommand } from './commands/command-catalog.ts';
+export type { Parameters } from './commands/parameters.ts';
+export { Catalog } from './commands/command-catalog.ts';
 export {
   type ArgumentSource,
   type CommandDefinition,
@@ -58,6 +59,7 @@ export {
   type JsonSchema,
   type TypedCommand,
 } from './commands/command-definition.ts';
+export { type CommandInfo, describeCommand } from './commands/command-info.ts';
 export type {
   CommandCaller,
   CommandHandle,
@@ -67,7 +69,7 @@ export type {
   CommandTarget,
   CommandUpdate,
 } from './commands/command-request.ts';
-export type { Parameters } from './commands/parameters.ts';
+export type { RunStarted } from './commands/command-rpc.ts';
 export type {
   ConfigValue,
   Enrolment,
@@ -83,8 +85,7 @@ export { BridgeError, type BridgeErrorCode, bridgeErrors } from './errors.ts';
 export type { BridgePlugin } from './http/bridge-plugin.ts';
 export type { HttpServerContext } from './http/http-server-context.ts';
 export { keyPath, type SectionProblem } from './options.ts';
-export type { PlanStarted } from './plans/plan-api.ts';
-export { describePlan, PlanCatalog, type PlanInfo, type StepInfo } from './plans/plan-catalog.ts';
+export { PlanCatalog } from './plans/plan-catalog.ts';
 export {
   definePlan,
   type GroupDefinition,
@@ -96,6 +97,7 @@ export {
   type UndoDefinition,
 } from './plans/plan-definition.ts';
 export type { Groups } from './plans/plan-groups.ts';
+export { describePlan, type PlanInfo, type StepInfo } from './plans/plan-info.ts';
 export type {
   PlanHandle,
   PlanOutcome,
@@ -105,8 +107,9 @@ export type {
   StepOutcome,
   StepProgress,
 } from './plans/plan-request.ts';
+export type { PlanStarted } from './plans/plan-rpc.ts';
 export { groupTexts } from './signals/handle-groups.ts';
 export type { HandleInfo, HandleRegistration } from './signals/handles.ts';
-export type { OutboxEntry } from './signals/outbox.ts';
+export type { OutboxEntry } from './signals/outbox-entry.ts';
 export type { HandleOwner, HandlesApi, OutboxApi, OutboxSelection } from './signals/signals-api.ts';
 export type { Transport } from './transports/transports.ts';

@@ -6,6 +6,7 @@
 import { createHash } from 'node:crypto';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
+import type { Parameters } from '#heat-bridge/commands/parameters.ts';
 import { Catalog, type CompiledCommand } from '#heat-bridge/commands/command-catalog.ts';
 import {
   type CommandDefinition,
@@ -14,13 +15,9 @@ import {
   isPlainMap,
   type JsonSchema,
 } from '#heat-bridge/commands/command-definition.ts';
-import {
-  type CompiledParameters,
-  compileParameters,
-  findTextProblem,
-  type Parameters,
-} from '#heat-bridge/commands/parameters.ts';
+import { type CompiledParameters, compileParameters } from '#heat-bridge/commands/parameters.ts';
 import { compileStates } from '#heat-bridge/commands/states/compile-states.ts';
+import { findTextProblem } from '#heat-bridge/commands/text-checks.ts';
 import { BridgeError } from '#heat-bridge/errors.ts';
 import { writeJson } from '#runtime';
 import { createStatesCommand, statesParameters } from '../cfn-init/states-command.ts';

@@ -1,7 +1,7 @@
 /** Every group of software configs that a deployment may have, one row each. */
 
-import { isPlainMap } from '#heat-bridge/commands/command-definition.ts';
 import type { Parameters } from '#heat-bridge/commands/parameters.ts';
+import { isPlainMap } from '#heat-bridge/commands/command-definition.ts';
 import { type Config, configError } from '#heat-bridge/commands/states/state-config.ts';
 import { initKey } from '../cfn-init/config-sets.ts';
 import { parseInitMetadata } from '../cfn-init/init-metadata.ts';

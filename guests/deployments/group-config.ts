@@ -1,7 +1,7 @@
 /** A config of a group that may run, and the options that come with it. */
 
-import { isPlainMap } from '#heat-bridge/commands/command-definition.ts';
 import type { Parameters } from '#heat-bridge/commands/parameters.ts';
+import { isPlainMap } from '#heat-bridge/commands/command-definition.ts';
 import { configError } from '#heat-bridge/commands/states/state-config.ts';
 import type { Deployment } from './metadata.ts';
 

@@ -6,7 +6,7 @@ import type { Subject } from '#acl';
 import type { BridgeModule } from '#heat-bridge/bridge-module.ts';
 import type { Catalog } from '#heat-bridge/commands/command-catalog.ts';
 import { CommandRunner } from '#heat-bridge/commands/command-runner.ts';
-import type { RunQuotas } from '#heat-bridge/commands/run-limits.ts';
+import type { RunQuotas } from '#heat-bridge/commands/run-quotas.ts';
 import type { EnrolmentModule } from '#heat-bridge/enroll/open-enrolment.ts';
 import { parseSection } from '#heat-bridge/options.ts';
 import type { DeliveryOutcome } from '#heat-bridge/signals/delivery-outcome.ts';

@@ -13,9 +13,10 @@ import {
 import { describeRoute, parseBody } from '../http/route-schema.ts';
 import { currentRunState, runStateSchema } from '../http/run-state.ts';
 import { UpdateStreams } from '../http/update-stream.ts';
-import { type CommandApi, firstRunUpdate } from './command-api.ts';
-import type { CommandInfo } from './command-catalog.ts';
+import type { CommandApi } from './command-api.ts';
+import type { CommandInfo } from './command-info.ts';
 import type { CommandHandle, CommandRequest } from './command-request.ts';
+import { firstRunUpdate } from './command-rpc.ts';
 import type { Parameters } from './parameters.ts';
 
 // Schemas.

@@ -4,7 +4,7 @@ import type { FastifyInstance } from 'fastify';
 import { AuthenticationError, type RpcTable, TokenBuckets } from '#master';
 import { writeJson } from '#runtime';
 import type { BridgeModule } from '../bridge-module.ts';
-import { sendBridgeError } from '../errors.ts';
+import { sendBridgeError } from '../http-problems.ts';
 import type { HttpServerContext } from './http-server-context.ts';
 
 // Limit of refused tokens by address: each may cost a request to Keystone [THREATS A-04].

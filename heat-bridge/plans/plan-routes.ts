@@ -16,9 +16,10 @@ import {
 import { describeRoute, parseBody } from '../http/route-schema.ts';
 import { currentRunState, runStateSchema } from '../http/run-state.ts';
 import { UpdateStreams } from '../http/update-stream.ts';
-import { firstPlanUpdate, type PlanApi } from './plan-api.ts';
-import { mayRunPlan, type PlanInfo } from './plan-catalog.ts';
+import type { PlanApi } from './plan-api.ts';
+import { mayRunPlan, type PlanInfo } from './plan-info.ts';
 import type { PlanHandle, PlanRequest } from './plan-request.ts';
+import { firstPlanUpdate } from './plan-rpc.ts';
 
 // Schemas.
 
