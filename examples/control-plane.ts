@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import type { PolicyRule } from '#acl';
-import type { Bridge } from '#heat-bridge';
+import type { Bridge } from '#guests';
 import {
   createLogger,
   createMaster,

@@ -1,60 +1,33 @@
-/** Named commands, enrolment and signals for orchestration services. */
+/**
+ * Named commands and plans, enrolment and signals for orchestration services. The last part is for
+ * extensions of the bridge in other rooms.
+ */
 
-export type { DataSpaceDetails } from '#guests/data-spaces/data-api.ts';
-export type { DataSpaceInfo } from '#guests/data-spaces/data-spaces.ts';
-export type { DeploymentEnd } from '#guests/deployments/deployment-answer.ts';
-export type { ServerStatus } from '#guests/deployments/server-worker.ts';
 export type {
-  CollectConfig,
-  MetadataTransport,
-  OwnerLogin,
-  ServerLogin,
-  StackInfo,
-  StackRegistration,
-  StackServer,
-} from '#guests/deployments/stacks.ts';
-export type {
-  DeploymentInfo,
-  StackDetails,
-  StackOwner,
-  StacksApi,
-} from '#guests/deployments/stacks-api.ts';
-export { loadAgentOptions } from '#guests/metadata-agent/agent-options.ts';
-export { startMetadataAgent } from '#guests/metadata-agent/metadata-agent.ts';
-export { startRelay } from '#guests/metadata-agent/relay.ts';
-export {
-  type CompiledTemplate,
-  type CompileOptions,
-  compileTemplate,
-} from '#guests/templates/compile-template.ts';
-export {
-  type PreparedRoles,
-  parsePreparedRoles,
-  spaceOf,
-} from '#guests/templates/prepared-roles.ts';
-export { drawFlows } from '#guests/templates/template-picture.ts';
-export { drawFlowsAsSvg } from '#guests/templates/template-svg.ts';
-export {
-  type AnyCommands,
-  type AnyPlans,
-  type Bridge,
-  type BridgeOptions,
-  type CommandsOf,
-  type CommandTypes,
-  createBridge,
-  type PlansOf,
-  type PlanTypes,
-} from './bridge.ts';
+  BridgeContext,
+  BridgeContribution,
+  BridgeExtension,
+  BridgeExtensionModule,
+  CheckContext,
+} from './bridge-extension.ts';
 export { catalogAsMarkdown, catalogAsTypes } from './catalog/catalog-docs.ts';
-export { type CatalogFinding, type LoadedCatalog, loadCatalog } from './catalog/load-catalog.ts';
-export { checkBridgeOptions } from './check-options.ts';
+export type { CatalogEntryKind } from './catalog/entry-kind.ts';
+export { type CatalogFinding, loadCatalog } from './catalog/load-catalog.ts';
+export { checkSections } from './check-options.ts';
 export type { RunStarted } from './commands/command-api.ts';
-export { Catalog, type CommandInfo, describeCommand } from './commands/command-catalog.ts';
+export {
+  Catalog,
+  type CommandInfo,
+  type CompiledCommand,
+  describeCommand,
+} from './commands/command-catalog.ts';
 export {
   type ArgumentSource,
   type CommandDefinition,
-  type ConcurrencyLimit,
+  catalogError,
+  checkCatalogEntry,
   defineCommand,
+  isPlainMap,
   type JsonSchema,
   type TypedCommand,
 } from './commands/command-definition.ts';
@@ -67,46 +40,76 @@ export type {
   CommandTarget,
   CommandUpdate,
 } from './commands/command-request.ts';
-export type { Parameters } from './commands/parameters.ts';
+export type { CommandRunner } from './commands/command-runner.ts';
+export type { CommandsService } from './commands/commands-service.ts';
+export { jsonDigest } from './commands/idempotency-keys.ts';
+export {
+  type CompiledParameters,
+  compileParameters,
+  findTextProblem,
+  type Parameters,
+} from './commands/parameters.ts';
+export * as states from './commands/states/index.ts';
+export { ComposedBridge } from './composed-bridge.ts';
 export type {
-  ConfigValue,
+  AnyCommands,
+  AnyPlans,
+  BridgeOptions,
+  CommandsOf,
+  CommandTypes,
+  CoreBridge,
+  PlansOf,
+  PlanTypes,
+} from './core-bridge.ts';
+export type {
   Enrolment,
-  EnrolmentState,
-  EnrolmentWay,
   EnrolRequest,
   MinionConfig,
   NewEnrolment,
-  UserDataFormat,
 } from './enroll/enrolment.ts';
-export type { EnrollApi, KnownMinion, Machine } from './enroll/enrolment-service.ts';
-export { BridgeError, type BridgeErrorCode, bridgeErrors } from './errors.ts';
-export type { BridgePlugin } from './http/bridge-plugin.ts';
-export type { HttpServerContext } from './http/http-server-context.ts';
-export { keyPath, type SectionProblem } from './options.ts';
+export type { KnownEnrolments } from './enroll/enrolment-repository.ts';
+export type { EnrollApi, KnownMinion } from './enroll/enrolment-service.ts';
+export type { EnrolmentModule } from './enroll/open-enrolment.ts';
+export { BridgeError, type BridgeErrorCode, bridgeErrors, httpProblemOf } from './errors.ts';
+export { familyOf, figureOf } from './figures.ts';
+export { groupTexts } from './handle-group-texts.ts';
+export { createCallerResolver } from './http/http-caller.ts';
+export { resolveProject } from './http/request-project.ts';
+export { describeRoute, parseBody, type RouteOperation } from './http/route-schema.ts';
+export { ownerNameOf, tokenHolderOf } from './http/token-holder.ts';
+export { isLive } from './live-enrolment.ts';
+export { type KeystoneOptions, parseKeystoneOptions } from './openstack/keystone-options.ts';
+export { logInToKeystone, requestToken } from './openstack/log-in.ts';
+export {
+  type DeliveryOutcome,
+  deliveryOutcomeOf,
+  errorTextOf,
+} from './openstack/service-answer.ts';
+export { publicServiceUrl, zaqarClientId } from './openstack/service-catalog.ts';
+export { BridgeOptionsError, keyPath, parseSection, type SectionProblem } from './options.ts';
 export type { PlanStarted } from './plans/plan-api.ts';
-export { describePlan, PlanCatalog, type PlanInfo, type StepInfo } from './plans/plan-catalog.ts';
+export { describePlan, PlanCatalog, type PlanInfo } from './plans/plan-catalog.ts';
 export {
   definePlan,
   type GroupDefinition,
   type PlanDefinition,
   type StepDefinition,
-  type StepSource,
-  type StepSources,
   type TypedPlan,
-  type UndoDefinition,
 } from './plans/plan-definition.ts';
-export type { Groups } from './plans/plan-groups.ts';
 export type {
   PlanHandle,
   PlanOutcome,
   PlanRequest,
   PlanUpdate,
-  StepKind,
   StepOutcome,
-  StepProgress,
 } from './plans/plan-request.ts';
-export type { Transport } from './signals/destination.ts';
-export { groupTexts } from './signals/handle-groups.ts';
+export { createPresence } from './presence.ts';
+export { sectionProblems } from './section-problems.ts';
+export { bridgeServices } from './services.ts';
+export { SharedNames } from './shared-names.ts';
+export { quoteForShell } from './shell-text.ts';
+export type { Credentials } from './signals/destination.ts';
 export type { HandleInfo, HandleRegistration } from './signals/handles.ts';
+export type { SignalsModule } from './signals/open-signals.ts';
 export type { OutboxEntry } from './signals/outbox.ts';
-export type { HandleOwner, HandlesApi, OutboxApi, OutboxSelection } from './signals/signals-api.ts';
+export type { HandlesApi, OutboxApi } from './signals/signals-api.ts';

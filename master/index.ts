@@ -252,12 +252,7 @@ export {
   AuthorizationError,
   authenticationErrors,
   authorizationErrors,
-  type EntityReference,
-  type IdentityToken,
   learnedText,
   lintConfiguredPolicy,
-  logInBody,
-  readToken,
   TokenWatch,
-  tokensUrl,
 } from './users/index.ts';

@@ -51,6 +51,14 @@ export {
 } from './json.ts';
 export { isSmallJson, type JsonForm, writeJsonInSteps } from './json-writer.ts';
 export {
+  type EntityReference,
+  type IdentityToken,
+  KeystoneClient,
+  type KeystoneCredentials,
+  type KeystoneLogin,
+  readToken,
+} from './keystone.ts';
+export {
   BoundedQueue,
   ConcurrencyLimiter,
   forEachFile,

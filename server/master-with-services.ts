@@ -1,5 +1,5 @@
 import type { AddressInfo } from 'node:net';
-import { type Bridge, createBridge } from '#heat-bridge';
+import { type Bridge, createBridge } from '#guests';
 import {
   type CreateMasterOptions,
   createMaster,

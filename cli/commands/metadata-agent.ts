@@ -2,7 +2,7 @@ import { type Command, Option } from 'commander';
 import type { LogLevel } from '#master';
 import { createLogger } from '#server/process/log.ts';
 import type { CommandContext } from '../context.ts';
-import { loadBridge } from '../load-bridge.ts';
+import { loadGuests } from '../load-bridge.ts';
 import { logLevelOption } from '../options.ts';
 import { terminationSignal } from '../process.ts';
 
@@ -33,7 +33,9 @@ async function runAgent(
   const log = createLogger(logLevel, stderr).child({ component: 'metadata-agent' });
   const terminated = terminationSignal();
   const closing = new AbortController();
-  const { loadAgentOptions, startMetadataAgent, startRelay } = await loadBridge();
+  const { loadAgentOptions, startMetadataAgent, startRelay } = await (
+    await loadGuests()
+  ).metadataAgent();
   const { relay: relayed, ...options } = await loadAgentOptions(config, closing.signal);
   const agent = await startMetadataAgent({ ...options, log, now: Date.now });
   const { find, networksOf } = options;

@@ -1,6 +1,6 @@
 /** Where the values of data spaces are kept: one interface, and its implementation in the store. */
 
-import { BridgeError } from '#heat-bridge/errors.ts';
+import { BridgeError } from '#heat-bridge';
 import { type SharedArea, StoreError } from '#master';
 
 /** A value as it is kept. */

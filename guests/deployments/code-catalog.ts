@@ -6,20 +6,20 @@
 import { createHash } from 'node:crypto';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
-import { Catalog, type CompiledCommand } from '#heat-bridge/commands/command-catalog.ts';
 import {
+  BridgeError,
+  Catalog,
+  type CatalogEntryKind,
   type CommandDefinition,
+  type CompiledCommand,
+  type CompiledParameters,
   catalogError,
   checkCatalogEntry,
-  isPlainMap,
-  type JsonSchema,
-} from '#heat-bridge/commands/command-definition.ts';
-import {
-  type CompiledParameters,
   compileParameters,
   findTextProblem,
-} from '#heat-bridge/commands/parameters.ts';
-import { BridgeError } from '#heat-bridge/errors.ts';
+  isPlainMap,
+  type JsonSchema,
+} from '#heat-bridge';
 import { writeJson } from '#runtime';
 import { createStatesCommand } from '../cfn-init/states-command.ts';
 import {
@@ -175,6 +175,15 @@ function refusalOf(group: CodeGroup, digest: string, entries: readonly CompiledC
   }
   return `group ${group}: no entry of the catalog permits this code (SHA-256 ${digest})`;
 }
+
+/** The entries of catalog files below `deployments`. */
+export const codeEntries: CatalogEntryKind<CodeDefinition> = {
+  key: 'deployments',
+  parse: parseCodeEntry,
+  check: (definition) => {
+    new CodeCatalog([definition]);
+  },
+};
 
 /** SHA-256 of a config: of a text as it is, of a map as JSON without blanks and with sorted keys. */
 export function codeDigest(config: Deployment['config']): string {

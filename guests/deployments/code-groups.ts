@@ -1,19 +1,18 @@
 /** What the groups of software configs whose config is code have a minion do. */
 
-import { isPlainMap } from '#heat-bridge/commands/command-definition.ts';
-import type { Parameters } from '#heat-bridge/commands/parameters.ts';
-import { compileStates } from '#heat-bridge/commands/states/compile-states.ts';
-import { configError } from '#heat-bridge/commands/states/state-config.ts';
+import { isPlainMap, type Parameters, states } from '#heat-bridge';
 import { initKey } from '../cfn-init/config-sets.ts';
 import { parseInitMetadata } from '../cfn-init/init-metadata.ts';
 import { statesParameters } from '../cfn-init/states-command.ts';
-import { maxConfigDepth, readConfigJson } from './config-json.ts';
+import { maxConfigDepth, readConfigJson } from '../config-json.ts';
 import { slsWithInputs } from './inline-sls.ts';
 import { jsonFiles } from './json-files.ts';
 import type { Deployment } from './metadata.ts';
 import type { DeploymentCall } from './resolved-call.ts';
 import { wrapScript } from './script-wrapper.ts';
 import { readToolOptions, toolScript } from './tool-scripts.ts';
+
+const { compileStates, configError } = states;
 
 /** Groups that an entry of `deployments:` can be for; `salt` is inline SLS. */
 export const codeGroups = [

@@ -1,7 +1,7 @@
 /** What is known of each deployment: durable before anything runs, and kept after its end. */
 
 import type { SharedArea, StateChange, StateOperation } from '#master';
-import type { DeploymentEnd } from './deployment-answer.ts';
+import type { DeploymentEnd } from '../run-result.ts';
 import type { Deployment, DeploymentAction } from './metadata.ts';
 import type { DeploymentCall } from './resolved-call.ts';
 

@@ -3,10 +3,9 @@
 import { createHash } from 'node:crypto';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
-import { isPlainMap } from '#heat-bridge/commands/command-definition.ts';
-import type { Credentials } from '#heat-bridge/signals/destination.ts';
+import { type Credentials, isPlainMap } from '#heat-bridge';
 import { type JsonValue, tryParseJson } from '#runtime';
-import { cutNesting, isNestedDeeper, maxConfigDepth } from './config-json.ts';
+import { cutNesting, isNestedDeeper, maxConfigDepth } from '../config-json.ts';
 
 /** How the result of a deployment reaches Heat. */
 export type DeploymentSignal =

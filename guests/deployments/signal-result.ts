@@ -3,14 +3,14 @@
 import { hash } from 'node:crypto';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
-import { isPlainMap } from '#heat-bridge/commands/command-definition.ts';
 import {
   type DeliveryOutcome,
   deliveryOutcomeOf,
+  isPlainMap,
   logInToKeystone,
   publicServiceUrl,
   zaqarClientId,
-} from '#heat-bridge/signals/transports.ts';
+} from '#heat-bridge';
 import type { Ask, StackLogins } from './logins.ts';
 import type { Deployment } from './metadata.ts';
 import { encodePath, getRequest, jsonOf, messagesOf } from './sources.ts';

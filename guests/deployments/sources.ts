@@ -3,8 +3,7 @@
 import { createHmac } from 'node:crypto';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
-import { isPlainMap } from '#heat-bridge/commands/command-definition.ts';
-import { errorTextOf, zaqarClientId } from '#heat-bridge/signals/transports.ts';
+import { errorTextOf, isPlainMap, zaqarClientId } from '#heat-bridge';
 import type { HttpResult, OutgoingRequest } from '#runtime';
 import { tryParseJson } from '#runtime';
 import type { Ask, StackLogins } from './logins.ts';

@@ -2,7 +2,7 @@
 
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
-import { type Enrolment, isLive } from '#heat-bridge/enroll/enrolment.ts';
+import { type Enrolment, isLive } from '#heat-bridge';
 import type { Ask, StackLogins } from './logins.ts';
 import type { ServerMetadata } from './metadata.ts';
 import type { FollowedServer } from './server-worker.ts';

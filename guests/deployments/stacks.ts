@@ -5,8 +5,7 @@ import type { TSchema } from 'typebox';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { Subject } from '#acl';
-import { BridgeError } from '#heat-bridge/errors.ts';
-import { SharedNames } from '#heat-bridge/shared-names.ts';
+import { BridgeError, SharedNames } from '#heat-bridge';
 import type { SharedArea, StateChange, StateOperation } from '#master';
 import { KeyedMutex, originOf } from '#runtime';
 

@@ -1,13 +1,12 @@
 /** Puppet, Ansible, Chef and os-apply-config, run on the minion as the hooks of heat-agents run them. */
 
-import { isPlainMap } from '#heat-bridge/commands/command-definition.ts';
-import type { Parameters } from '#heat-bridge/commands/parameters.ts';
-import { quoteForShell } from '#heat-bridge/shell-text.ts';
+import { isPlainMap, type Parameters, quoteForShell, states } from '#heat-bridge';
 import { writeJson } from '#runtime';
-import { configError } from '#heat-bridge/commands/states/state-config.ts';
-import { readConfigJson } from './config-json.ts';
+import { readConfigJson } from '../config-json.ts';
 import type { Deployment } from './metadata.ts';
 import { wrapProgram } from './script-wrapper.ts';
+
+const { configError } = states;
 
 /** Options of a config, read by {@link readToolOptions}. */
 export type ToolOptions = Readonly<Record<string, boolean | string>>;

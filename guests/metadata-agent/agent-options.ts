@@ -8,8 +8,7 @@ import type { Static } from 'typebox';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
 import { parse } from 'yaml';
-import { BridgeError } from '#heat-bridge/errors.ts';
-import { parseKeystoneOptions } from '#heat-bridge/keystone.ts';
+import { BridgeError, parseKeystoneOptions } from '#heat-bridge';
 import {
   createDnsResolver,
   createHttpClient,
@@ -17,8 +16,8 @@ import {
   readEndpoint,
   tryParseJson,
 } from '#runtime';
+import { CloudReader } from '../cloud/cloud-reader.ts';
 import type { AgentInstance } from './agent-credentials.ts';
-import { CloudReader } from './cloud-reader.ts';
 import {
   type FindInstance,
   type FindNetworks,

@@ -6,12 +6,14 @@ import Type from 'typebox';
 import { Compile } from 'typebox/compile';
 import {
   createCallerResolver,
-  type HttpServerContext,
-} from '#heat-bridge/http/http-server-context.ts';
-import { describeRoute, parseBody, type RouteOperation } from '#heat-bridge/http/route-schema.ts';
-import { resolveProject } from '#heat-bridge/keystone.ts';
-import { ownerNameOf, tokenHolderOf } from '#heat-bridge/signals/signal-routes.ts';
-import type { ExtensionHost } from '#master';
+  describeRoute,
+  ownerNameOf,
+  parseBody,
+  type RouteOperation,
+  resolveProject,
+  tokenHolderOf,
+} from '#heat-bridge';
+import type { ExtensionHost, HttpServerContext } from '#master';
 import type { MuranoService } from './open-murano.ts';
 
 const Body = Type.Object(

@@ -7,7 +7,7 @@ import type { TSchema } from 'typebox';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
 import { type Document, isMap, isNode, parseDocument, Scalar } from 'yaml';
-import { BridgeError } from '#heat-bridge/errors.ts';
+import { BridgeError } from '#heat-bridge';
 import {
   findRoleProblems,
   keyOf,
@@ -18,7 +18,7 @@ import {
   splitKey,
   unreadKeys,
   writeSchema,
-} from './roles.ts';
+} from '../data-spaces/roles.ts';
 import {
   findTemplateCycle,
   referencesOf,

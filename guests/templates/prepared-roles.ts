@@ -2,10 +2,10 @@
 
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
-import { BridgeError } from '#heat-bridge/errors.ts';
+import { BridgeError } from '#heat-bridge';
 import type { DataSpaceRegistration } from '../data-spaces/data-spaces.ts';
+import { roleFields, roleNameSchema } from '../data-spaces/roles.ts';
 import type { CompiledTemplate, CompileOptions } from './compile-template.ts';
-import { roleFields, roleNameSchema } from './roles.ts';
 
 /** What a template's machines are prepared from. */
 export type PreparedRoles = Pick<CompiledTemplate, 'machines' | 'roles'> & Required<CompileOptions>;

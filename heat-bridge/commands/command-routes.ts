@@ -4,12 +4,8 @@ import type { FastifyInstance } from 'fastify';
 import type { Static, TSchema } from 'typebox';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
-import { type ExtensionHost, toJson } from '#master';
-import {
-  createCallerResolver,
-  type HttpServerContext,
-  requireCommandRule,
-} from '../http/http-server-context.ts';
+import { type ExtensionHost, type HttpServerContext, toJson } from '#master';
+import { createCallerResolver, requireCommandRule } from '../http/http-caller.ts';
 import { describeRoute, parseBody, type RouteOperation } from '../http/route-schema.ts';
 import { currentRunState, runStateSchema } from '../http/run-state.ts';
 import { UpdateStreams } from '../http/update-stream.ts';

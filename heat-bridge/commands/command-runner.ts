@@ -16,7 +16,7 @@ import {
 } from '#master';
 import { Budget, KeyedMutex } from '#runtime';
 import { BridgeError } from '../errors.ts';
-import { resolveProject } from '../keystone.ts';
+import { resolveProject } from '../http/request-project.ts';
 import {
   aclCallOf,
   acquireCaller,

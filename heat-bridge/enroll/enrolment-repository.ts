@@ -3,7 +3,8 @@
 import { EventEmitter, on } from 'node:events';
 import type { SharedArea, StateChange, StateOperation } from '#master';
 import { MultiMap } from '#runtime';
-import { type Enrolment, type EnrolmentState, isLive } from './enrolment.ts';
+import { isLive } from '../live-enrolment.ts';
+import type { Enrolment, EnrolmentState } from './enrolment.ts';
 
 const prefix = 'enrolments';
 /** Numbers of those whose end was kept, and not yet carried out. */

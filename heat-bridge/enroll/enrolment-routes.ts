@@ -4,11 +4,16 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
 import type { Subject } from '#acl';
-import { AuthorizationError, actorOf, type ExtensionHost, type TokenHolder } from '#master';
+import {
+  AuthorizationError,
+  actorOf,
+  type ExtensionHost,
+  type HttpServerContext,
+  type TokenHolder,
+} from '#master';
 import { BridgeError } from '../errors.ts';
-import type { HttpServerContext } from '../http/http-server-context.ts';
+import { resolveProject } from '../http/request-project.ts';
 import { describeRoute, type RouteOperation } from '../http/route-schema.ts';
-import { resolveProject } from '../keystone.ts';
 import type { Enrolment, EnrolRequest, NewEnrolment } from './enrolment.ts';
 import { ServiceEnrolRequestSchema } from './enrolment-rpc.ts';
 import type { EnrollApi } from './enrolment-service.ts';
@@ -67,7 +72,7 @@ type RouteConfig = ReturnType<typeof describeRoute>;
 /** The ticket is in the body. */
 const ticketAccess = 'credentials';
 /** Of a claim, whichever way it comes. */
-export const claimOperation: RouteConfig = describeRoute({
+const claimOperation: RouteConfig = describeRoute({
   summary: 'A machine claims for its key, by its ticket',
   access: ticketAccess,
   body: ClaimBody,
@@ -79,12 +84,19 @@ export const claimOperation: RouteConfig = describeRoute({
   }),
 });
 /** Of a report. */
-export const failureOperation: RouteConfig = describeRoute({
+const failureOperation: RouteConfig = describeRoute({
   summary: 'A machine says, by its ticket, why it cannot be made a minion',
   access: ticketAccess,
   body: FailureBody,
   answer: Type.Object({}),
 });
+
+/** Descriptions of the routes of machines. */
+export const machineRoutes = {
+  bodyLimit: machineBodyLimit,
+  claim: claimOperation,
+  failure: failureOperation,
+} as const;
 
 /** `POST enroll/claim` and `POST enroll/failure`. */
 export function addMachineRoutes(app: FastifyInstance, machines: MachineRequests): void {

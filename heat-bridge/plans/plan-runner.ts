@@ -35,7 +35,7 @@ import type { Parameters } from '../commands/parameters.ts';
 import type { RunQuotas } from '../commands/run-limits.ts';
 import { RunRegistry } from '../commands/tracked-run.ts';
 import { BridgeError } from '../errors.ts';
-import { resolveProject } from '../keystone.ts';
+import { resolveProject } from '../http/request-project.ts';
 import {
   type CompiledPlan,
   type MappedCommand,

@@ -7,11 +7,12 @@ import {
   retryDelayMs,
   sleepUntilAborted,
 } from '#runtime';
+import type { DeliveryOutcome } from '../openstack/service-answer.ts';
 import { type Destination, secretsOf } from './destination.ts';
 import type { HandleInfo, HandleRegistry } from './handles.ts';
 import type { Outbox, OutboxRecord, PendingSignal, PendingSignals } from './outbox.ts';
 import type { HeldSignals, SignalReporter } from './signal-intake.ts';
-import { type Delivery, type DeliveryOutcome, signalId } from './transports.ts';
+import { type Delivery, signalId } from './transports.ts';
 
 export interface DeliveryWorkerOptions {
   readonly handles: Pick<HandleRegistry, 'destinationOf' | 'find'>;

@@ -15,9 +15,11 @@ import {
   parseAllowedEndpoints,
   readEndpoint,
 } from '#runtime';
-import { type BridgeModule, familyOf, figureOf } from '../bridge-module.ts';
-import { attemptEach, parseSection, parseSections } from '../options.ts';
+import type { BridgeContribution } from '../bridge-extension.ts';
+import { familyOf, figureOf } from '../figures.ts';
+import { attemptEach, parseSection } from '../options.ts';
 import { DeliveryWorker, OutboxDelivery } from './delivery-worker.ts';
+import { secretsOf } from './destination.ts';
 import type { GroupMembership } from './handle-groups.ts';
 import { type HandleInfo, HandleRegistry } from './handles.ts';
 import { Outbox, type OutboxQuotaOptions, upgradeRecords } from './outbox.ts';
@@ -166,9 +168,10 @@ export type SignalsHost = Pick<
   readonly reloadable: () => Pick<ReturnType<ExtensionHost['reloadable']>, 'nodegroups'>;
 };
 
-/** The part of the bridge that signals. */
+/** Signals, for other extensions of the bridge. */
 export interface SignalsModule
-  extends Required<Pick<BridgeModule<SignalsApi>, 'api' | 'close' | 'metrics' | 'rpc' | 'start'>> {
+  extends Required<Pick<BridgeContribution, 'close' | 'metrics' | 'rpc' | 'start'>> {
+  readonly api: SignalsApi;
   readonly intake: SignalIntake;
   /** The handle that an alias means for a minion. */
   readonly handleFor: (alias: string, minion: string) => HandleInfo | undefined;
@@ -177,6 +180,8 @@ export interface SignalsModule
   /** Asks the listed services, and no others. */
   readonly ask: HttpClient;
   readonly isListed: (origin: string) => boolean;
+  /** Returns the secrets of a destination, which no log may have. */
+  readonly secretsOf: typeof secretsOf;
   /** Lets a minion that is no more signal no handle; durable when it resolves. */
   dismiss(minion: string): Promise<void>;
 }
@@ -209,7 +214,7 @@ export async function openSignals(
   const { handleBytes, maxBytes, quotas, deadLetterTtlMs, ...pace } = more;
   const endpoints = new Map(configured);
   host.beforeReload((bridge) => {
-    const next = parseSignalsOptions(parseSections(bridge).handles);
+    const next = parseSignalsOptions(bridge?.handles);
     return () => {
       endpoints.clear();
       for (const [origin, endpoint] of next.endpoints) endpoints.set(origin, endpoint);
@@ -295,6 +300,7 @@ export async function openSignals(
     as: (requester) => audited(rows, plain, host.audit, requester),
     ask,
     isListed: (origin) => endpoints.has(origin),
+    secretsOf,
     intake,
     handleFor: (alias, minion) => handles.findFor(alias, minion),
     rpc: signalMethods(api),

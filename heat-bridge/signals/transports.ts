@@ -1,12 +1,16 @@
 /** Sends a signal over the transport of its handle, and interprets the answer. */
 
 import { createHmac, hash } from 'node:crypto';
-import Type from 'typebox';
-import { Compile } from 'typebox/compile';
-import { logInBody, tokensUrl } from '#master';
 import { isWireMap, type WireValue } from '#minion-protocol';
-import { type HttpResult, type OutgoingRequest, tryParseJson, writeJson } from '#runtime';
-import type { Credentials, Destination, Transport } from './destination.ts';
+import { type HttpResult, type OutgoingRequest, writeJson } from '#runtime';
+import { logInToKeystone } from '../openstack/log-in.ts';
+import {
+  type DeliveryOutcome,
+  deliveryOutcomeOf,
+  errorTextOf,
+} from '../openstack/service-answer.ts';
+import { publicServiceUrl, zaqarClientId } from '../openstack/service-catalog.ts';
+import type { Destination, Transport } from './destination.ts';
 
 // What a guest says with a signal, as Heat takes it: read, bounded, and never trusted for its id.
 
@@ -104,78 +108,6 @@ function tryToJson(value: WireValue): Json | undefined {
   return Object.fromEntries(entries);
 }
 
-/** What became of one try to deliver a signal. */
-export type DeliveryOutcome =
-  | { readonly kind: 'delivered'; readonly httpStatus?: number }
-  /** It may be tried again, under the same id. */
-  | {
-      readonly kind: 'again';
-      readonly reason: string;
-      /** What the service answered; absent: nothing came. */
-      readonly httpStatus?: number;
-      /** The service works; it is only not its turn. */
-      readonly isTurn?: true;
-    }
-  /** The service has said its last word, or we have. */
-  | { readonly kind: 'final'; readonly reason: string; readonly httpStatus?: number };
-
-/** Statuses after which a service may answer otherwise the next time. */
-const retryableStatuses: ReadonlySet<number> = new Set([408, 425, 429]);
-const maxErrorText = 300;
-
-/** @param done - the statuses that mean success */
-export function deliveryOutcomeOf(exchange: HttpResult, done: readonly number[]): DeliveryOutcome {
-  if (exchange.kind === 'forbidden') return { kind: 'final', reason: exchange.reason };
-  if (exchange.kind === 'unreachable') return { kind: 'again', reason: exchange.reason };
-  const { status } = exchange;
-  if (done.includes(status)) return { kind: 'delivered', httpStatus: status };
-  const reason = errorTextOf(exchange);
-  if (status >= 500 || retryableStatuses.has(status))
-    return { kind: 'again', reason, httpStatus: status };
-  return { kind: 'final', reason, httpStatus: status };
-}
-
-/**
- * The status, and what the service says of it: the message of Heat's, Keystone's and Zaqar's JSON
- * and of the XML of heat-api-cfn, else the first line of text.
- */
-export function errorTextOf({ status, body }: Extract<HttpResult, { kind: 'answer' }>): string {
-  const words = jsonErrorMessage(body) ?? xmlErrorMessage(body) ?? plainTextOf(body);
-  const printable = words
-    .replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ')
-    .trim()
-    .slice(0, maxErrorText);
-  return printable === '' ? `answered ${status}` : `answered ${status}: ${printable}`;
-}
-
-function jsonErrorMessage(body: string): string | undefined {
-  if (!body.startsWith('{')) return undefined;
-  try {
-    const answer = JSON.parse(body);
-    const words = [
-      answer.error?.message,
-      answer.explanation,
-      answer.description,
-      answer.title,
-    ].filter((it) => typeof it === 'string' && it !== '');
-    return words.length === 0 ? undefined : words[0];
-  } catch {
-    return undefined;
-  }
-}
-
-function xmlErrorMessage(body: string): string | undefined {
-  const code = /<Code>([^<]*)<\/Code>/.exec(body)?.[1];
-  const message = /<Message>([^<]*)<\/Message>/.exec(body)?.[1];
-  const words = [code, message].filter((it) => it !== undefined && it !== '');
-  return words.length === 0 ? undefined : words.join(': ');
-}
-
-function plainTextOf(body: string): string {
-  // protection: words-in-linear-time
-  return body.replace(/<[^<>]*>/g, ' ').replace(/\s+/g, ' ');
-}
-
 // The interface of a transport.
 
 /** A signal on its way. */
@@ -209,48 +141,6 @@ type DestinationOf<T extends Transport> = Extract<Destination, { transport: T }>
  */
 function heatBody({ signal, signalId }: Delivery): string {
   return writeJson({ ...signal, id: signalId });
-}
-
-// Log-in to Keystone v3 as the user of a handle.
-
-/** Who is in, or why nobody is. */
-export type LoginResult =
-  | { readonly isIn: true; readonly token: string; readonly body: string }
-  | { readonly isIn: false; readonly outcome: DeliveryOutcome };
-
-/** Catalogs of large clouds have some tens of kilobytes. */
-const maxCatalogBytes = 1_048_576;
-
-/** A refusal is final: the user goes with its stack. */
-export function logInToKeystone(
-  ask: Delivery['ask'],
-  { authUrl, userId, password, projectId }: Credentials,
-): Promise<LoginResult> {
-  return requestToken(ask, authUrl, logInBody({ id: userId, password }, { id: projectId }));
-}
-
-/** @param body - of the log-in, as JSON */
-export async function requestToken(
-  ask: Delivery['ask'],
-  authUrl: string,
-  body: string,
-): Promise<LoginResult> {
-  const exchange = await ask({
-    method: 'POST',
-    url: tokensUrl(authUrl),
-    body,
-    maxAnswerBytes: maxCatalogBytes,
-  });
-  const outcome = deliveryOutcomeOf(exchange, [201]);
-  if (outcome.kind === 'again' || exchange.kind !== 'answer') return { isIn: false, outcome };
-  if (outcome.kind === 'final') {
-    return { isIn: false, outcome: { ...outcome, reason: `log-in ${outcome.reason}` } };
-  }
-  const token = exchange.headers['x-subject-token'];
-  if (typeof token !== 'string') {
-    return { isIn: false, outcome: { kind: 'final', reason: 'log-in answered without a token' } };
-  }
-  return { isIn: true, token, body: exchange.body };
 }
 
 // TOKEN_SIGNAL and HEAT_SIGNAL: `POST` to the signal address of heat-api.
@@ -423,30 +313,8 @@ function signWebhook(key: string, text: string): string {
 
 // ZAQAR_SIGNAL: a message in a queue that Heat polls once a second.
 
-const isCatalog = Compile(
-  Type.Object({
-    token: Type.Object({
-      catalog: Type.Array(
-        Type.Object({
-          type: Type.String(),
-          endpoints: Type.Array(
-            Type.Object({
-              interface: Type.String(),
-              url: Type.String(),
-              region: Type.Optional(Type.Union([Type.String(), Type.Null()])),
-            }),
-          ),
-        }),
-      ),
-    }),
-  }),
-);
-
 /** Zaqar's own bounds, seconds. */
 const [leastTtl, mostTtl] = [60, 1_209_600];
-
-/** Any UUID will do, as long as it stays the same. */
-export const zaqarClientId = '6f0e2f0c-7a5e-4f0e-9c4e-5a17b41d6e00';
 
 /**
  * Logs in for every signal: Zaqar takes messages for a while after their stack is gone, and the
@@ -477,25 +345,6 @@ async function deliverZaqarSignal(
     }),
   });
   return deliveryOutcomeOf(exchange, [201]);
-}
-
-/**
- * The public address of a service in the catalog of a log-in, without a slash at its end.
- * @param body - the answer to the log-in
- */
-export function publicServiceUrl(
-  body: string,
-  type: 'messaging' | 'orchestration',
-  region: string | null | undefined,
-): string | undefined {
-  const answer = tryParseJson(body);
-  if (!isCatalog.Check(answer)) return undefined;
-  const url = answer.token.catalog
-    .filter((service) => service.type === type)
-    .flatMap(({ endpoints }) => endpoints)
-    .find((it) => it.interface === 'public' && (region ?? it.region) === it.region)?.url;
-  const isUsable = url !== undefined && /^https?:\/\//.test(url) && URL.canParse(url);
-  return isUsable ? url.replace(/\/+$/, '') : undefined;
 }
 
 // The table.

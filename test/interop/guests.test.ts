@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import test from 'ava';
 import { allow } from '#acl';
-import { type Bridge, createBridge } from '#heat-bridge';
+import { type Bridge, createBridge } from '#guests';
 import { isWireMap, type WireValue } from '#minion-protocol';
 import { blocksRunBy, codeBlocks, linesOf } from '../helpers/markdown.ts';
 import { testWhere } from '../helpers/needs.ts';

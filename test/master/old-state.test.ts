@@ -6,7 +6,7 @@ import test, { type ExecutionContext } from 'ava';
 import { allow } from '#acl';
 import { openJetStreamLog } from '#cluster/log/jetstream-log.ts';
 import { MemoryLog } from '#cluster/log/memory-log.ts';
-import { type Bridge, createBridge } from '#heat-bridge';
+import { type Bridge, createBridge } from '#guests';
 import {
   createMaster,
   initCluster,

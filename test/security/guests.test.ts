@@ -2,7 +2,7 @@
 
 import test, { type ExecutionContext } from 'ava';
 import { allow } from '#acl';
-import { type Bridge, createBridge } from '#heat-bridge';
+import { type Bridge, createBridge } from '#guests';
 import type { WireValue } from '#minion-protocol';
 import { freshNonce, openReply, recorded } from '../helpers/vector-requests.ts';
 import {

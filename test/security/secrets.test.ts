@@ -9,7 +9,8 @@ import { Writable } from 'node:stream';
 import { createServer, type Server } from 'node:tls';
 import test, { type ExecutionContext } from 'ava';
 import { allow } from '#acl';
-import { type CommandDefinition, createBridge } from '#heat-bridge';
+import { createBridge } from '#guests';
+import { type CommandDefinition } from '#heat-bridge';
 import {
   createLogger,
   createMaster,

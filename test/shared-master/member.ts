@@ -4,7 +4,7 @@
  */
 
 import { joinMaster } from '#client/shared/index.ts';
-import { createBridge } from '#heat-bridge';
+import { createBridge } from '#guests';
 import { createLogger, loadSaltConfig } from '#master';
 import type { Told, Wish } from './members.ts';
 

@@ -3,13 +3,13 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
+import { parseInitMetadata } from '#guests/cfn-init/init-metadata.ts';
+import { CodeCatalog } from '#guests/deployments/code-catalog.ts';
 import { commandText } from '#heat-bridge/commands/states/command-text.ts';
 import { compileStates } from '#heat-bridge/commands/states/compile-states.ts';
 import { ContentBudget } from '#heat-bridge/commands/states/content-budget.ts';
-import { parseInitMetadata } from '#guests/cfn-init/init-metadata.ts';
 import { type MustacheOptions, renderMustache } from '#heat-bridge/commands/states/mustache.ts';
 import { reportOfStates } from '#heat-bridge/commands/states/state-run.ts';
-import { CodeCatalog } from '#guests/deployments/code-catalog.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 
 /** A state as Salt reads it. */

@@ -2,7 +2,7 @@
 
 import test, { type ExecutionContext } from 'ava';
 import { allow } from '#acl';
-import { createBridge } from '#heat-bridge';
+import { createBridge } from '#guests';
 import { type ApiAnswer, json, type RunningApi, startApi } from '../../helpers/salt-api.ts';
 import { acl } from '../stage.ts';
 

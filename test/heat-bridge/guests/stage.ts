@@ -4,7 +4,7 @@ import net from 'node:net';
 import { fileURLToPath } from 'node:url';
 import type { ExecutionContext } from 'ava';
 import { allow, type PolicyRule } from '#acl';
-import { type Bridge, createBridge } from '#heat-bridge';
+import { type Bridge, createBridge } from '#guests';
 import { createSaltApi } from '#salt-api';
 import { type ApiAnswer, type ApiRequest, json, send } from '../../helpers/salt-api.ts';
 import {

@@ -2,6 +2,7 @@ import { createHmac, hash } from 'node:crypto';
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
 import { BridgeError } from '#heat-bridge/errors.ts';
+import { errorTextOf } from '#heat-bridge/openstack/service-answer.ts';
 import { parseSignalTag } from '#heat-bridge/signals/handles.ts';
 import {
   DeadLetterList,
@@ -11,7 +12,7 @@ import {
   unpackRecord,
   upgradeRecords,
 } from '#heat-bridge/signals/outbox.ts';
-import { errorTextOf, parseSignal, signalId } from '#heat-bridge/signals/transports.ts';
+import { parseSignal, signalId } from '#heat-bridge/signals/transports.ts';
 import { writeJson } from '#runtime';
 import { memoryState, openTestSignals, type SignalsUnderTest } from './open-signals.ts';
 import { type Answerer, always, type Recorder, recorderFor, startRecorder } from './recorder.ts';

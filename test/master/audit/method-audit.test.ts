@@ -4,7 +4,7 @@ import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import { RemoteError } from '#client';
 import { callMethod, localConnection, openMethodStream } from '#client/master-client.ts';
-import { createBridge } from '#heat-bridge';
+import { createBridge } from '#guests';
 import {
   type InProcessApi,
   isRpcMethod,

@@ -13,7 +13,7 @@ import {
 } from 'node:fs';
 import path from 'node:path';
 import test from 'ava';
-import { type Bridge, createBridge } from '#heat-bridge';
+import { type Bridge, createBridge } from '#guests';
 import {
   backupOfflineStore,
   copyMaster,

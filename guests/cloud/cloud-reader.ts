@@ -3,9 +3,7 @@
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
-import type { KeystoneOptions } from '#heat-bridge/keystone.ts';
-import { requestToken } from '#heat-bridge/signals/transports.ts';
-import { logInBody } from '#master';
+import { type KeystoneOptions, requestToken } from '#heat-bridge';
 import type { HttpResult, OutgoingRequest } from '#runtime';
 import { tryParseJson } from '#runtime';
 
@@ -326,8 +324,8 @@ export class CloudReader {
 
   async #logIn(): Promise<string> {
     const { ask, keystone } = this.#options;
-    const body = logInBody(keystone.user, keystone.project);
-    const result = await requestToken(ask, keystone.url, body);
+    const { user, project } = keystone;
+    const result = await requestToken(ask, keystone.url, { user, scope: { project } });
     if (result.isIn) return result.token;
     const { outcome } = result;
     throw new CloudError('reason' in outcome ? outcome.reason : 'the log-in failed');
