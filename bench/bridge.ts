@@ -7,8 +7,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { allow } from '#acl';
 import { createBridge } from '#guests';
-import { createMaster } from '#master';
 import { createMinion, createMinionKeys, dialZeromq } from '#minion-protocol';
+import { createMaster } from '#server';
 import { benchConfig } from './config.ts';
 
 /** Milliseconds. */

@@ -8,9 +8,9 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type Bridge, createBridge } from '#guests';
-import { type NewEnrolment } from '#heat-bridge';
-import { createMaster } from '#master';
+import type { NewEnrolment } from '#heat-bridge';
 import { createMinion, dialZeromq, type MinionKeys } from '#minion-protocol';
+import { createMaster } from '#server';
 import { benchConfig } from './config.ts';
 
 /** What one way of enrolling takes. */

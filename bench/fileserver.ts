@@ -7,7 +7,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { createMaster } from '#master';
+import { createMaster } from '#server';
 import { benchConfig } from './config.ts';
 import { makeKeyTexts } from './swarm/keys.ts';
 import { order } from './swarm/order.ts';

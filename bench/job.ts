@@ -5,8 +5,9 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { createMaster, type Master } from '#master';
+import type { Master } from '#master';
 import { createMinion, createMinionKeys, dialZeromq } from '#minion-protocol';
+import { createMaster } from '#server';
 import { benchConfig } from './config.ts';
 
 /** Milliseconds. */

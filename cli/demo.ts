@@ -11,7 +11,7 @@ import type { Writable } from 'node:stream';
 import { allow, type PolicyRule } from '#acl';
 import { type Bridge, createBridge } from '#guests';
 import { BridgeError, type CommandDefinition } from '#heat-bridge';
-import { createMaster, type Master, type MasterConfig, resolveMasterConfig } from '#master';
+import { type Master, type MasterConfig, resolveMasterConfig } from '#master';
 import {
   createMinion,
   createMinionKeys,
@@ -20,6 +20,7 @@ import {
   type Minion,
 } from '#minion-protocol';
 import { createSaltApi } from '#salt-api';
+import { createMaster } from '#server';
 
 /** What the demonstration's service may call: by name, with what it describes, and nothing else. */
 const greeting: CommandDefinition = {

@@ -19,3 +19,9 @@ export {
 } from './master-client.ts';
 export type { RemoteMasters } from './master-list.ts';
 export { failOverCaller } from './settled-jobs.ts';
+export {
+  type SharedMaster,
+  type SharedMasterOptions,
+  sharedMasterErrors,
+  shareMaster,
+} from './shared/index.ts';

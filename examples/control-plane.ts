@@ -7,15 +7,9 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import type { PolicyRule } from '#acl';
 import type { Bridge } from '#guests';
-import {
-  createLogger,
-  createMaster,
-  loadSaltConfig,
-  type Master,
-  resolveMasterConfig,
-} from '#master';
+import { createLogger, loadSaltConfig, type Master, resolveMasterConfig } from '#master';
 import { createSaltApi } from '#salt-api';
-import { type MasterServer, serve } from '#server';
+import { createMaster, type MasterServer, serve } from '#server';
 import { freePort } from '../bench/free-port.ts';
 import type { CloudDescription } from './heat/cloud.ts';
 

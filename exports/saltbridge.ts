@@ -13,8 +13,6 @@ export {
   type BatchUpdate,
   ConfigError,
   type ConfigWarning,
-  type CreateMasterOptions,
-  createMaster,
   createMemoryFiles,
   type Delivery,
   type Denial,
@@ -24,8 +22,6 @@ export {
   type ExtPillar,
   extensionMethod,
   extensionStream,
-  extPillarFiles,
-  extPillarHttp,
   type FileServerBackend,
   type FunctionCall,
   type FunctionResult,
@@ -54,7 +50,6 @@ export {
   type MetricFamily,
   type MinionInfo,
   type OpenExtension,
-  openFileRoots,
   type PillarDifference,
   type PillarExplanation,
   type PillarProvider,
@@ -82,4 +77,11 @@ export {
 } from '#master';
 export type { WireMap, WireValue } from '#minion-protocol';
 export { type JsonValue, SaltbridgeError } from '#runtime';
-export { type MasterServer, type ServeOptions, serve } from '#server';
+export { extPillarFiles, extPillarHttp, openFileRoots } from '#salt';
+export {
+  type CreateMasterOptions,
+  createMaster,
+  type MasterServer,
+  type ServeOptions,
+  serve,
+} from '#server';

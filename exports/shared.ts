@@ -4,4 +4,4 @@
  * @packageDocumentation
  */
 
-export { joinMaster } from '#client/shared/index.ts';
+export { joinMaster } from '#server';

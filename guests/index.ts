@@ -15,6 +15,6 @@ export type { DataSpaceDetails } from './data-spaces/data-api.ts';
 export type { DataSpaceInfo } from './data-spaces/data-spaces.ts';
 export type { CollectConfig, OwnerLogin, StackInfo, StackServer } from './deployments/stacks.ts';
 export type { DeploymentInfo, StackDetails } from './deployments/stacks-api.ts';
-export { heatTemplates, metadataAgent } from './programs.ts';
+export { type HeatTemplates, loadHeatTemplates, loadMetadataAgent } from './programs.ts';
 export type { CompiledTemplate, CompileOptions } from './templates/compile-template.ts';
 export type { PreparedRoles } from './templates/prepared-roles.ts';

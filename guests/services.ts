@@ -1,7 +1,7 @@
 /** Services that the extensions of this room provide to each other and to programs. */
 
 import type { FastifyRequest } from 'fastify';
-import { defineService } from '#master';
+import { defineService, type ServiceKey } from '#master';
 import type { DataApi } from './data-spaces/data-api.ts';
 import type { Guest } from './data-spaces/guest-tokens.ts';
 import type { StacksApi } from './deployments/stacks-api.ts';
@@ -17,8 +17,12 @@ export interface AgentRequests {
   guestOf(request: FastifyRequest): Guest;
 }
 
-export const guestServices = {
-  stacks: defineService<StacksApi>('bridge-deployments'),
-  data: defineService<DataApi>('bridge-data-spaces'),
-  agents: defineService<AgentRequests>('bridge-metadata-agent'),
-} as const;
+export const guestServices: {
+  readonly stacks: ServiceKey<StacksApi>;
+  readonly data: ServiceKey<DataApi>;
+  readonly agents: ServiceKey<AgentRequests>;
+} = {
+  stacks: defineService('bridge-deployments'),
+  data: defineService('bridge-data-spaces'),
+  agents: defineService('bridge-metadata-agent'),
+};

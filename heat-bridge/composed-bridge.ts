@@ -45,7 +45,7 @@ const namespace = 'bridge';
 /** Nothing is opened before the master is started. */
 export class ComposedBridge implements CoreBridge<CommandTypes, PlanTypes> {
   readonly name = 'bridge';
-  readonly namespace = namespace;
+  readonly namespace: string = namespace;
   readonly parts: readonly MasterExtension[];
   readonly http: BridgePlugin = createBridgePlugin(() => this.#opened().contributions);
   readonly #extensions: readonly BridgeExtension[];

@@ -5,43 +5,35 @@ import path from 'node:path';
 import { createClusterApi } from '#cluster/cluster-api.ts';
 import { LiveConfig, type MasterConfig } from '#config';
 import { Closers } from '#runtime';
-import { createFiles } from '#salt/files/index.ts';
-import { createData } from '#salt/pillar/index.ts';
-import { createReactionCalls, createReactor, createReactorSls } from '#salt/reactor/index.ts';
-import {
-  authRunner,
-  createFunctions,
-  createOrchestrator,
-  createSchedule,
-  dataRunners,
-  fileRunners,
-  minionRunners,
-  wheelTable,
-} from '#salt/runners/index.ts';
 import {
   type AuditRequester,
   type InProcessApi,
   MasterError,
   type MasterStatus,
+  type PillarApi,
+  type ReactionsApi,
   type ReloadReport,
 } from './api/index.ts';
 import { audited, auditedCall, auditMaster, createAudit } from './audit/index.ts';
 import { createAuth, openMasterSeal, preparePrivateDirectories } from './auth/index.ts';
 import { type CallGate, createContext } from './context/index.ts';
 import { createEvents } from './events/index.ts';
+import {
+  decorate,
+  Extensions,
+  type MasterServices,
+  masterServices,
+  type ServiceKey,
+  Services,
+} from './extensions/index.ts';
+import { createFunctions } from './functions/index.ts';
 import { createJobs } from './jobs/index.ts';
 import type { StartedParts } from './master-parts.ts';
 import {
+  coreRequests,
   createRequestLimits,
   createRequests,
   createSignIn,
-  dataRequests,
-  eventRequests,
-  fileRequests,
-  jobRequests,
-  masterRequests,
-  openExtensions,
-  peerRequests,
 } from './requests/index.ts';
 import { RpcServer, rpcTable } from './rpc/index.ts';
 import { createStatus, figuresOf, measure } from './status.ts';
@@ -99,59 +91,35 @@ async function open(parts: Parts, closers: Closers): Promise<Assembly> {
   const jobs = await createJobs({ config, context, auth, audit, events, transports });
   auditMaster({ config, context, audit, auth, events });
   const users = await createUsers({ config, context, auth, audit, jobs });
-  const extensions = await openExtensions(parts.extensions ?? [], {
-    config,
-    context,
-    auth,
-    audit,
-    events,
-    users,
-  });
-  const extensionFiles = extensions.files;
-  const files = await createFiles({ config, context, auth, extensionFiles }, parts.fileserver);
-  const extPillar = [...(parts.extPillar ?? []), ...extensions.pillars];
-  const sources = { pillar: parts.pillar, extPillar };
-  const data = await createData({ config, context, auth, jobs, users, files, sources });
-
-  const keys = audited(rpcTable.keys, auth.api, audit);
-  const tables = {
-    runners: {
-      ...minionRunners({ auth, jobs, keys }),
-      ...dataRunners({ context, auth, data, jobs }),
-      ...fileRunners({ context, files }),
-      ...authRunner({ users }),
-    },
-    wheel: wheelTable({ config, auth, jobs, keys }),
-    orchestrator: createOrchestrator({ config, context, data, files }),
-  };
-  const functions = createFunctions({ config, context, audit, events, jobs, tables });
-  const sls = await createReactorSls({ config, context, files, functions });
-  const { commands } = extensions;
-  const calls = createReactionCalls({ jobs, users, functions, commands });
-  const { reactors } = functions;
-  const reactor = await createReactor({ config, context, events, jobs, calls, sls, reactors });
-
-  const schedule = createSchedule({ config, context, jobs, functions });
-
   const limits = createRequestLimits({ config, context, auth });
-  const intakes = [reactor.intake, ...extensions.intakes];
-  const { advice } = extensions;
-  const signIn = createSignIn({ config, context, auth, events, jobs, advice });
-  const handlers = {
-    ...jobRequests({ config, context, auth, events, jobs, limits }),
-    ...eventRequests({ context, events, jobs, users, limits, intakes }),
-    ...dataRequests({ config, context, events, jobs, users, data }),
-    ...fileRequests({ config, context, users, files }),
-    ...peerRequests({ config, context, users, jobs, functions, extensions }),
-    ...masterRequests({ config, context, auth, users, files, tops: parts.tops }),
-  };
-  const requests = createRequests({ config, context, auth, signIn, limits, handlers });
-  await auth.revokeLostKeys(extensions.onKeyLost);
+  const keys = audited(rpcTable.keys, auth.api, audit);
+  const extensions = new Extensions(parts.extensions ?? []);
+  const { collection } = extensions;
+  const instead = () => collection.insteadOf;
+  const tables = collection;
+  const functions = createFunctions({ config, context, audit, events, jobs, tables, instead });
+  const services = new Services();
+  provideCore(services, {
+    ...{ config, context, auth, audit, events, jobs, users, keys, limits, functions },
+    contributions: collection,
+    tokenHolders: { hold: (token) => users.holdToken(token) },
+  });
+  await extensions.open({ config, context, auth, audit, events, jobs, users, services });
+
+  const signIn = createSignIn({ config, context, auth, events, jobs, advice: extensions.advice });
+  const environments = services.find(masterServices.fileEnvironments, master);
+  collection.addRequests(
+    coreRequests({
+      ...{ config, context, auth, events, jobs, users, limits },
+      intakes: collection.intakes,
+      environments: () => environments?.list() ?? [],
+    }),
+  );
+  const types = collection.requests;
+  const requests = createRequests({ config, context, auth, signIn, limits, types });
+  await auth.revokeLostKeys((id) => extensions.loseKey(id));
   const bound = await listen(transports, requests, context);
   jobs.startPresenceEvents();
-  await schedule.start();
-  reactor.start();
-  await tables.orchestrator.goOn();
 
   const reload: Assembly['reload'] = (next, by) =>
     auditedCall(rpcTable.acl.reload, { parameters: {}, by }, audit, async () => {
@@ -165,16 +133,16 @@ async function open(parts: Parts, closers: Closers): Promise<Assembly> {
   };
   const { runners, wheel } = functions.api;
   const scope = { jobs: jobs.api, runners, wheel, keys, events: eventsApi };
+  const { asUser, sudoRights } = users.interfaceOf(scope);
+  const reactions = services.find(masterServices.reactions, master) ?? noReactions;
   const ownStatus = createStatus({ config, context, auth, audit, transports, bound });
   const status = (): MasterStatus => ({
     ...ownStatus(),
     extensions: figuresOf(extensions.metrics()),
   });
   const api: InProcessApi = {
-    ...users.interfaceOf(scope),
-    keys,
-    runners,
-    wheel,
+    ...decorate(scope, { jobs: sudoRights }),
+    asUser,
     events: {
       subscribe: (request, signal) => eventsApi.subscribe(request, signal),
       fire: (tag, body, by) => eventsApi.fire(tag, body, by),
@@ -183,22 +151,22 @@ async function open(parts: Parts, closers: Closers): Promise<Assembly> {
     acl: { ...acl, reload: async (by) => reload(await readConfig(parts), by) },
     audit: { flush: () => audit.flush() },
     logins: users.logins,
-    reactions: reactor.api,
-    pillar: data.api,
+    reactions,
+    pillar: services.find(masterServices.pillar, master) ?? noPillar,
     presence: async () => jobs.present(),
     minions: async () => jobs.list(),
     store: audited(rpcTable.store, storeApi, audit),
     cluster: audited(rpcTable.cluster, createClusterApi(fixed, context), audit),
     status: async () => status(),
     metrics: async () => [
-      ...(await measure({ context, auth, events, jobs, reactor, limits }, ownStatus())),
+      ...(await measure({ context, auth, events, jobs, reactions, limits }, ownStatus())),
       ...[...extensions.metrics().values()].flat(),
     ],
   };
-  await extensions.start({ api, jobs });
+  await extensions.start(api);
   const log = logger.child({ component: 'rpc' });
   const gate = context.cluster?.calls;
-  const rpc = new RpcServer(api, log, extensions.methods, fixed.maxEventSize, gate);
+  const rpc = new RpcServer(api, log, collection.methods, fixed.maxEventSize, gate);
   await closers.add(rpc, (it) => it.close()).listen(fixed.socket);
   closers.add(closing, (it) => {
     // Before the connections end: nobody can tell afterwards.
@@ -210,6 +178,41 @@ async function open(parts: Parts, closers: Closers): Promise<Assembly> {
   logger.info({ transports: bound, socket: fixed.socket }, 'master started');
   return { api, config, calls: gate, reload, close: () => closers.close() };
 }
+
+/** The user of services in messages about conflicts. */
+const master = 'the master';
+
+/** The master's own modules, by the names of their keys. */
+type CoreServices = {
+  readonly [K in Exclude<
+    keyof MasterServices,
+    'fileEnvironments' | 'pillar' | 'reactions'
+  >]: MasterServices[K] extends ServiceKey<infer T> ? T : never;
+};
+
+function provideCore(services: Services, core: CoreServices): void {
+  services.provide(masterServices.config, core.config, master);
+  services.provide(masterServices.context, core.context, master);
+  services.provide(masterServices.auth, core.auth, master);
+  services.provide(masterServices.audit, core.audit, master);
+  services.provide(masterServices.events, core.events, master);
+  services.provide(masterServices.jobs, core.jobs, master);
+  services.provide(masterServices.users, core.users, master);
+  services.provide(masterServices.keys, core.keys, master);
+  services.provide(masterServices.limits, core.limits, master);
+  services.provide(masterServices.functions, core.functions, master);
+  services.provide(masterServices.contributions, core.contributions, master);
+  services.provide(masterServices.tokenHolders, core.tokenHolders, master);
+}
+
+/** Answers where no extension serves an interface. */
+async function leftOut(): Promise<never> {
+  const message = 'this master was started without the service';
+  throw new MasterError('ERR_NOT_SERVED', message);
+}
+
+const noPillar: PillarApi = { show: leftOut, explain: leftOut, diff: leftOut };
+const noReactions: ReactionsApi = { list: async () => [], show: leftOut, runs: async () => [] };
 
 /** All or nothing: what cannot be read, or used, is told to whoever asked. */
 async function readConfig({ readConfig: read }: Parts): Promise<MasterConfig> {

@@ -3,24 +3,13 @@
 import type { Logger } from 'pino';
 import type { MasterConfig } from '#config';
 import type { MasterTransport } from '#minion-protocol';
-import type { FileServerOptions } from '#salt/files/index.ts';
-import type { ExtPillar } from '#salt/pillar/index.ts';
 import type { Store, TransactionLog } from '#store';
-import type { PillarProvider } from './api/index.ts';
-import type { MasterExtension, TopsProvider } from './requests/index.ts';
+import type { MasterExtension } from './extensions/index.ts';
 
 /** Parts of a master that a program may replace; each has a default. */
 export interface ReplaceableParts {
-  /** Each minion's pillar. Default: that of the files below `pillar_roots`. */
-  readonly pillar?: PillarProvider;
-  /** Put over that pillar, in this order. Default: none. */
-  readonly extPillar?: readonly ExtPillar[];
-  /** What each minion's highstate has besides its top file. Default: nothing. */
-  readonly tops?: TopsProvider;
-  /** What is opened and closed with it, and keeps state in its store. Default: none. */
+  /** Extensions, which are opened and closed with the master. Default: none. */
   readonly extensions?: readonly MasterExtension[];
-  /** Where files come from. Default: `file_roots`. */
-  readonly fileserver?: FileServerOptions;
   /** Where the master logs. Default: nowhere, or standard error with `logLevel`. */
   readonly logger?: Logger;
   /** Default: ZeroMQ on the configured ports. */

@@ -34,10 +34,10 @@ import type { Assembly } from './create-master.ts';
 import type { MasterParts, ReplaceableParts, StartedParts } from './master-parts.ts';
 
 /**
- * Options of {@link createMaster}: plain ones, or `config` in their place; and parts that the
+ * Options of {@link createBareMaster}: plain ones, or `config` in their place; and parts that the
  * program replaces.
  */
-export interface CreateMasterOptions extends PlainOptions, ReplaceableParts {
+export interface BareMasterOptions extends PlainOptions, ReplaceableParts {
   /**
    * From `loadSaltConfig(directory)`, or the complete configuration of a master. No plain option
    * but `logLevel` may stand beside it.
@@ -82,22 +82,19 @@ type State =
   | { readonly state: 'closing'; readonly done: Promise<void> };
 
 /**
- * Makes a master. Nothing is opened before {@link Master.start}.
+ * Creates a master with the extensions that are given, and no others. Nothing is opened before
+ * {@link Master.start}.
  * @throws ConfigError, which names the option as the program does
  */
-export function createMaster(options: CreateMasterOptions = {}): Master {
+export function createBareMaster(options: BareMasterOptions = {}): Master {
   return new MasterInProcess(partsOf(options));
 }
 
 /** Separates the options that make the configuration from the parts that are replaced. */
-function partsOf(options: CreateMasterOptions): MasterParts & { readonly logger: Logger } {
+function partsOf(options: BareMasterOptions): MasterParts & { readonly logger: Logger } {
   const {
     config: given,
-    pillar,
-    extPillar,
-    tops,
     extensions,
-    fileserver,
     logger,
     transports,
     store,
@@ -109,11 +106,7 @@ function partsOf(options: CreateMasterOptions): MasterParts & { readonly logger:
   const own = loggerOf(logger, plain.logLevel);
   if (given !== undefined && 'config' in given) logConfigWarnings(own, given.warnings);
   const parts = {
-    pillar,
-    extPillar,
-    tops,
     extensions,
-    fileserver,
     transports,
     store,
     clusterLog,

@@ -1,7 +1,6 @@
 /** The store of a master that is not running: backup, restore, inspection. */
 
 import { type MasterConfig, storeDirectory } from '#config';
-import { openRunsPrefix } from '#salt/reactor/index.ts';
 import {
   type BackupReceipt,
   type EmbeddedStore,
@@ -47,6 +46,9 @@ export function backupOfflineStore(
 ): Promise<BackupReceipt> {
   return inStore(storeDirectory(stateDir), (store) => store.backup(target));
 }
+
+/** Rows of the runs of reactions that wait or are under way. */
+export const openRunsPrefix: Key = ['reactions', 'open'];
 
 /**
  * What a store is restored without: the publish key and session keys, as minions hold higher

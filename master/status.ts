@@ -2,11 +2,11 @@
 
 import type { LiveConfig } from '#config';
 import type { BoundPorts, MasterTransport } from '#minion-protocol';
-import type { Reactions } from '#salt/reactor/index.ts';
 import {
   type InProcessApi,
   type MasterStatus,
   type MetricFamily,
+  type ReactionsApi,
   type TransportStatus,
   version,
 } from './api/index.ts';
@@ -103,17 +103,17 @@ export interface MeasureDeps {
   readonly auth: Auth;
   readonly events: Events;
   readonly jobs: Jobs;
-  readonly reactor: Reactions;
+  readonly reactions: ReactionsApi;
   readonly limits: RequestLimits;
 }
 
 /** All that is measured, as it is now. */
 export async function measure(
-  { context, auth, events, jobs, reactor, limits }: MeasureDeps,
+  { context, auth, events, jobs, reactions, limits }: MeasureDeps,
   status: MasterStatus,
 ): ReturnType<InProcessApi['metrics']> {
   const { bus } = events;
-  const waiting = (await reactor.api.list()).reduce((sum, it) => sum + it.waiting, 0);
+  const waiting = (await reactions.list()).reduce((sum, it) => sum + it.waiting, 0);
   return metricFamilies(context.meter, {
     status,
     present: jobs.present().length,

@@ -1,5 +1,7 @@
 /** What `saltbridge master` runs, for the command and for programs. */
 
 export { type ConfigCheck, checkServerConfig } from './check-config.ts';
+export { type CreateMasterOptions, createMaster } from './create-master.ts';
+export { joinMaster } from './join-master.ts';
 export type { MasterServer, ServeOptions } from './master-with-services.ts';
 export { createMasterServer, serve } from './serve.ts';

@@ -1,12 +1,11 @@
 import type { AddressInfo } from 'node:net';
 import { type Bridge, createBridge } from '#guests';
 import {
-  type CreateMasterOptions,
-  createMaster,
   type ExtensionHost,
   type Master,
   type MasterConfig,
   type MasterExtension,
+  masterServices,
   type OpenExtension,
   type PlainOptions,
   type ReloadReport,
@@ -15,6 +14,7 @@ import {
 import { loadOnce } from '#runtime';
 import type { SaltApi } from '#salt-api';
 import { createLocalClient } from '#salt-api/localclient/index.ts';
+import { type CreateMasterOptions, createMaster } from './create-master.ts';
 
 /** Options of `serve`: those of a master, and of its bridge. */
 export interface ServeOptions extends CreateMasterOptions {
@@ -52,15 +52,9 @@ const loadSaltApi = loadOnce(() => import('#salt-api'));
  */
 class HttpApiExtension implements MasterExtension {
   readonly name = 'salt-api';
-  readonly #bridge: Bridge;
   #host: ExtensionHost | undefined;
   #api: SaltApi | undefined;
   address: AddressInfo | undefined;
-
-  /** @param bridge - whose routes are served besides; an extension of the same master, before it */
-  constructor(bridge: Bridge) {
-    this.#bridge = bridge;
-  }
 
   async open(host: ExtensionHost): Promise<OpenExtension> {
     this.#host = host;
@@ -91,7 +85,7 @@ class HttpApiExtension implements MasterExtension {
     const { createSaltApi, saltApiOptions } = await loadSaltApi();
     const options = saltApiOptions({ ...config, ...reloadable() });
     if (options === undefined) return;
-    const plugins = [this.#bridge.http];
+    const plugins = extensionHost.use(masterServices.contributions).routes;
     const served = { ...master(), calls };
     this.#api = await createSaltApi(served, { ...options, logger, plugins, extensionHost });
     this.address = await this.#api.listen();
@@ -104,11 +98,10 @@ class HttpApiExtension implements MasterExtension {
 export class MasterWithServices implements UnstartedMasterServer {
   readonly master: Master;
   readonly bridge: Bridge;
-  readonly #api: HttpApiExtension;
+  readonly #api: HttpApiExtension = new HttpApiExtension();
 
   constructor({ service, extensions = [], ...options }: ServeOptions) {
     this.bridge = createBridge(service === undefined ? {} : { service });
-    this.#api = new HttpApiExtension(this.bridge);
     const own = [this.bridge, createLocalClient(), this.#api];
     this.master = createMaster({ ...options, extensions: [...extensions, ...own] });
   }

@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { fileURLToPath } from 'node:url';
-import { createMaster } from '#master';
 import { createSaltApi } from '#salt-api';
+import { createMaster } from '#server';
 import { benchConfig } from '../config.ts';
 
 /** Milliseconds that the event loop was late. */

@@ -1,7 +1,7 @@
 /** `saltbridge heat`: templates whose resources have roles with values for each other. */
 
 import { type Command, Option } from 'commander';
-import type { CompiledTemplate, CompileOptions, PreparedRoles } from '#guests';
+import type { CompiledTemplate, CompileOptions, HeatTemplates, PreparedRoles } from '#guests';
 import type { NewEnrolment } from '#heat-bridge';
 import { tryParseJson } from '#runtime';
 import { type CommandContext, readFileOrStandardInput } from '../context.ts';
@@ -142,8 +142,8 @@ function addPrepare(heat: Command, context: CommandContext): void {
 }
 
 /** @throws CommandError ERR_ARGS; BridgeError ERR_DATA_FORM */
-async function loadTemplates() {
-  return (await loadGuests()).heatTemplates();
+async function loadTemplates(): Promise<HeatTemplates> {
+  return (await loadGuests()).loadHeatTemplates();
 }
 
 async function parseRoles(text: string): Promise<PreparedRoles> {

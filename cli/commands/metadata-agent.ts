@@ -35,7 +35,7 @@ async function runAgent(
   const closing = new AbortController();
   const { loadAgentOptions, startMetadataAgent, startRelay } = await (
     await loadGuests()
-  ).metadataAgent();
+  ).loadMetadataAgent();
   const { relay: relayed, ...options } = await loadAgentOptions(config, closing.signal);
   const agent = await startMetadataAgent({ ...options, log, now: Date.now });
   const { find, networksOf } = options;

@@ -1,3 +1,8 @@
 /** One master for several processes of a host. */
 export { sharedMasterErrors } from './errors.ts';
-export { joinMaster } from './join-master.ts';
+export {
+  type MasterFactory,
+  type SharedMaster,
+  type SharedMasterOptions,
+  shareMaster,
+} from './join-master.ts';

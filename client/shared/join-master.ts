@@ -6,15 +6,13 @@ import { Agent } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import {
-  type CreateMasterOptions,
-  createMaster,
+  type BareMasterOptions,
   createSilentLogger,
   loadSaltConfig,
   type Master,
   type MasterApi,
   type MasterConfig,
   MasterError,
-  preloadMaster,
   storeDirectory,
 } from '#master';
 import { createJidSource } from '#minion-protocol';
@@ -52,13 +50,13 @@ type SharedRole = 'holder' | 'sibling';
  * What each process gives: the same options as the others, and its own callbacks and extensions,
  * which are in force while it holds the master.
  */
-interface SharedMasterOptions extends Omit<CreateMasterOptions, 'store' | 'transports'> {
+export interface SharedMasterOptions extends Omit<BareMasterOptions, 'store' | 'transports'> {
   /** Called when this process begins to hold the master, and when it does so no longer. */
   readonly onRole?: (role: SharedRole) => void;
 }
 
 /** A master that this process shares with others of its host. */
-interface SharedMaster extends MasterApi {
+export interface SharedMaster extends MasterApi {
   readonly role: SharedRole;
   /**
    * Starts the master, or joins the process that holds it.
@@ -76,6 +74,13 @@ interface SharedMaster extends MasterApi {
   extension(name: string): ExtensionClient;
 }
 
+/** Creates the master of a process, with its services. */
+export interface MasterFactory {
+  create(options: BareMasterOptions): Master;
+  /** Loads what a master needs, so that a later start is quick. */
+  preload(): Promise<void>;
+}
+
 /**
  * Shares a master with the other processes of this host that have the same `state_dir`. One of them
  * holds it: store, ports and local socket. The others have the same interface through its socket.
@@ -83,8 +88,8 @@ interface SharedMaster extends MasterApi {
  * `takeover_after`. All run under one account and are given the same options.
  * @throws ConfigError, which names the option as the program does
  */
-export function joinMaster(options: SharedMasterOptions): SharedMaster {
-  const member = new Member(options);
+export function shareMaster(options: SharedMasterOptions, factory: MasterFactory): SharedMaster {
+  const member = new Member(options, factory);
   return {
     ...createMasterApi(member.caller),
     get role() {
@@ -111,6 +116,7 @@ interface WaitingCall {
 class Member implements MasterSource {
   readonly caller: MethodCaller;
   readonly #options: SharedMasterOptions;
+  readonly #factory: MasterFactory;
   readonly #onRole: (role: SharedRole) => void;
   readonly #log: Logger;
   readonly #closing = new AbortController();
@@ -128,11 +134,12 @@ class Member implements MasterSource {
   /** Whether it has held or joined the master once: what fails then is tried again. */
   #isStarted = false;
 
-  constructor({ onRole, ...options }: SharedMasterOptions) {
+  constructor({ onRole, ...options }: SharedMasterOptions, factory: MasterFactory) {
     this.#options = options;
+    this.#factory = factory;
     this.#onRole = onRole ?? (() => {});
     // Nothing of it is opened: it knows what the options mean.
-    this.#config = createMaster(options).config;
+    this.#config = factory.create(options).config;
     this.#log = (options.logger ?? createSilentLogger()).child({ component: 'processes' });
     const suffix = `p${process.pid}${randomBytes(2).toString('hex')}`;
     this.caller = failOverCaller(this, createJidSource(Date.now, suffix));
@@ -256,7 +263,7 @@ class Member implements MasterSource {
   /** Starts the master of this process, and waits until it has closed. */
   async #hold(watch: HolderWatch): Promise<void> {
     await this.#refreshConfig();
-    const master = createMaster(withConfig(this.#options, this.#config));
+    const master = this.#factory.create(withConfig(this.#options, this.#config));
     // Whoever is late joins the quicker one, which a start would wait for in vain.
     if ((await watch.look()) !== 'none') return;
     const end = new AbortController();
@@ -295,7 +302,7 @@ class Member implements MasterSource {
       const { stream, pid } = entered;
       this.#log.info({ pid }, 'joined the process that holds the master');
       this.#setHolder(remoteHolder(connection, end.signal, this.#config));
-      void preloadMaster();
+      void this.#factory.preload();
       await this.#watchHolder(watch, stream, left.signal);
     } catch (error) {
       if (codeOf(error) === 'ERR_OPTIONS_DIFFER' && error instanceof Error) {
@@ -409,10 +416,10 @@ function rereadOf({ readConfig, config }: SharedMasterOptions): SharedMasterOpti
 }
 
 /** The replaced parts, and the whole configuration in place of the options that make it. */
-function withConfig(options: SharedMasterOptions, config: MasterConfig): CreateMasterOptions {
-  const { pillar, extPillar, tops, extensions = [], fileserver, logger, logLevel, now } = options;
+function withConfig(options: SharedMasterOptions, config: MasterConfig): BareMasterOptions {
+  const { extensions = [], logger, logLevel, now } = options;
   const readConfig = rereadOf(options);
-  const parts = { pillar, extPillar, tops, fileserver, logger, logLevel, now, readConfig };
+  const parts = { logger, logLevel, now, readConfig };
   const given = Object.entries(parts).filter(([, value]) => value !== undefined);
   return {
     ...Object.fromEntries(given),

@@ -92,11 +92,11 @@ const failureOperation: RouteConfig = describeRoute({
 });
 
 /** Descriptions of the routes of machines. */
-export const machineRoutes = {
-  bodyLimit: machineBodyLimit,
-  claim: claimOperation,
-  failure: failureOperation,
-} as const;
+export const machineRoutes: {
+  readonly bodyLimit: number;
+  readonly claim: RouteConfig;
+  readonly failure: RouteConfig;
+} = { bodyLimit: machineBodyLimit, claim: claimOperation, failure: failureOperation };
 
 /** `POST enroll/claim` and `POST enroll/failure`. */
 export function addMachineRoutes(app: FastifyInstance, machines: MachineRequests): void {

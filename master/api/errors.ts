@@ -14,6 +14,9 @@ export type MasterErrorCode =
   | 'ERR_ARGS'
   | 'ERR_BAD_TGT'
   | 'ERR_EVENT_EXPORT'
+  | 'ERR_EXTENSION_CONFLICT'
+  | 'ERR_EXTENSION_CYCLE'
+  | 'ERR_EXTENSION_MISSING'
   | 'ERR_FILE_SYSTEM'
   | 'ERR_GIT'
   | 'ERR_JOB_LIMIT'
@@ -53,6 +56,21 @@ export const masterErrors: Readonly<Record<MasterErrorCode, ErrorEntry>> = {
     meaning: 'A receiver of exported events did not take them; they are sent again.',
     action: 'See that the address or file of saltbridge: event_export takes events.',
     retry: true,
+  },
+  ERR_EXTENSION_CONFLICT: {
+    meaning: 'Two extensions of a master claim the same thing, which the message names.',
+    action: 'Leave one of the two extensions out of the program, or rename what it adds.',
+    retry: false,
+  },
+  ERR_EXTENSION_CYCLE: {
+    meaning: 'Extensions of a master require each other in a circle.',
+    action: 'Remove one of the names in requires or after that the message shows.',
+    retry: false,
+  },
+  ERR_EXTENSION_MISSING: {
+    meaning: 'An extension of a master requires another extension or service that is not there.',
+    action: 'Add the extension that the message names, or leave out the one that requires it.',
+    retry: false,
   },
   ERR_FILE_SYSTEM: {
     meaning: 'A file or directory that the master needs to start cannot be made, read or written.',

@@ -30,6 +30,13 @@ export {
   type RpcTableOf,
   type WholeRequest,
 } from './extensions.ts';
+export {
+  type FileLists,
+  type FileServerBackend,
+  type FileStat,
+  type FoundFile,
+  noFiles,
+} from './files.ts';
 export type { FunctionCall, FunctionResult, StartedCall } from './functions.ts';
 export type {
   BatchRequest,
@@ -92,6 +99,8 @@ export type {
   UserApi,
 } from './master-api.ts';
 export type {
+  ExtPillar,
+  ExtPillarRequest,
   PillarDifference,
   PillarOrigin,
   PillarProvider,
@@ -107,6 +116,7 @@ export type {
   ReactionOutcome,
   RunAction,
 } from './reactions.ts';
+export type { TopsProvider } from './tops.ts';
 export type {
   ExplainRequest,
   LearnedPolicy,

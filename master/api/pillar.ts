@@ -1,4 +1,4 @@
-import type { WireMap, WireValue } from '#minion-protocol';
+import type { FactMap, WireMap, WireValue } from '#minion-protocol';
 
 // Differences between two pillars.
 
@@ -35,6 +35,26 @@ export interface PillarRequest {
 
 /** Gives a minion its pillar. A rejected promise keeps the minion from running states. */
 export type PillarProvider = (request: PillarRequest) => Promise<WireMap>;
+
+/**
+ * The minion whose pillar is asked for. The id is verified. Grains are left out, so that no claim of
+ * a minion decides what it gets [THREATS M-09].
+ */
+export type ExtPillarRequest = Pick<PillarRequest, 'id' | 'saltenv' | 'pillarenv'>;
+
+/**
+ * A source of pillar beside the files, as `ext_pillar` is in Salt. It is asked each time that a
+ * minion asks, and may be asked for several minions at once.
+ */
+export interface ExtPillar {
+  /** In errors and in the log. */
+  readonly name: string;
+  /**
+   * Returns the minion's pillar of this source, or `undefined`. If it fails, the minion's pillar has
+   * `_errors` with the source's name, and the log has the reason.
+   */
+  provide(request: ExtPillarRequest): Promise<FactMap | undefined>;
+}
 
 /** How pillar from elsewhere is written. */
 export type PillarTextFormat = 'json' | 'yaml';

@@ -1,3 +1,4 @@
+export { actorOf } from './actor-of.ts';
 export {
   AuditBursts,
   type AuditEntry,

@@ -4,12 +4,7 @@ export { keyErrors } from './key-errors.ts';
 export type { HeldKey, KeyLifecycle } from './key-lifecycle.ts';
 export { type KeyChange, type KeyStore, literalGlob } from './key-store.ts';
 export { type KeySurvey, type SurveyedKey, surveyKeys, surveyOwnKeys } from './key-survey.ts';
-export {
-  keyMarks,
-  type OfflineKeys,
-  type OwnKey,
-  openOfflineKeys,
-} from './keys-api.ts';
+export { keyMarks, type OfflineKeys, type OwnKey, openOfflineKeys } from './keys-api.ts';
 export { openMasterKeys, preparePrivateDirectories } from './master-keys.ts';
 export { type KeyPlace, PkiDir, placeDirectories } from './pki-directory.ts';
 export {

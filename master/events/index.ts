@@ -8,3 +8,4 @@ export {
   trimValues,
 } from './event-bus.ts';
 export { MissedEvents, missedBySlowReader } from './event-ring.ts';
+export { jidOf } from './job-of-event.ts';

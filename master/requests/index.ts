@@ -1,27 +1,12 @@
-export type { TargetBounds } from '../users/index.ts';
+export { coreRequests } from './core-requests.ts';
+export { requestDigest } from './replay-cache.ts';
+export { createRequestLimits, FileMeter, logOf, type RequestLimits } from './request-limits.ts';
 export {
-  actorOf,
-  type ExtensionHost,
-  type MasterExtension,
-  type OpenExtension,
-  openExtensions,
-  type SharedArea,
-  type SignalIntake,
-  type StateArea,
-  type StateChange,
-  type StateOperation,
-  type TokenHolder,
-} from './extensions.ts';
-export type { TopsProvider } from './minion-requests.ts';
-export { createRequestLimits, type RequestLimits } from './request-limits.ts';
-export {
-  createRequests,
-  createSignIn,
-  dataRequests,
-  eventRequests,
-  fileRequests,
-  jobRequests,
-  masterRequests,
-  peerRequests,
-  type Requests,
-} from './requests.ts';
+  anyLoad,
+  defineRequestType,
+  type ProvenRequest,
+  type RequestType,
+  type RequestTypes,
+} from './request-type.ts';
+export { createRequests, createSignIn, type Requests } from './requests.ts';
+export type { ReactionEvent, SignalIntake, TriggerEvent } from './signal-intake.ts';

@@ -8,16 +8,16 @@ import {
   type WireValue,
 } from '#minion-protocol';
 import { mapMaybePromise, type Throttle, type TokenBuckets } from '#runtime';
-import { jidOf } from '#salt/reactor/index.ts';
 import { StoreError } from '#store';
-import { DropConnectionError, type Handler, send, type VerifiedRequest } from '../auth/index.ts';
-import { type EventBus, tags } from '../events/index.ts';
+import { DropConnectionError, send, type VerifiedRequest } from '../auth/index.ts';
+import { type EventBus, jidOf, tags } from '../events/index.ts';
 import type { JobCache } from '../jobs/index.ts';
 import type { Meter, RequestCounters } from '../metrics/index.ts';
 import type { PolicyGate } from '../users/index.ts';
-import type { SignalIntake } from './extensions.ts';
 import { requestDigest } from './replay-cache.ts';
 import type { DenialLog } from './request-limits.ts';
+import { defineRequestType, type RequestType } from './request-type.ts';
+import type { SignalIntake } from './signal-intake.ts';
 
 export interface MinionEventOptions {
   readonly bus: EventBus;
@@ -63,37 +63,47 @@ const ownJobTag = /^salt\/job\/(\d{20}(?:_\w{1,64})?)\/(?:prog|start)\//;
  * a request from before the start may be a replay, so it is told nobody, but what was not kept then
  * is kept now.
  */
-export function minionEventHandler(options: MinionEventOptions): Handler {
-  return (request) => {
-    const { minionId, load } = request;
-    if (minionId === undefined) return send({});
-    // protection: large-events
-    if (request.bytes > options.config.current.limits.eventBytes) {
-      options.counters.count('event-bytes');
-      return send(null);
-    }
-    const parsed = parseMinionEventLoad(load);
-    if (!parsed.ok) {
+export function minionEventRequest(options: MinionEventOptions): RequestType {
+  return defineRequestType({
+    // protection: replays
+    kind: 'once',
+    needsToken: true,
+    rate: 'requests',
+    isBrief: true,
+    refuse: ({ bytes }) => {
+      // protection: large-events
+      if (bytes > options.config.current.limits.eventBytes) {
+        options.counters.count('event-bytes');
+        return send(null);
+      }
+      return undefined;
+    },
+    load: (load) => {
+      const parsed = parseMinionEventLoad(load);
+      if (parsed.ok) return parsed.value;
       options.counters.count('malformed-event');
-      return send(null);
-    }
-    const isOld = options.isFromBefore(request);
-    if (isOld) options.counters.count('event-before-start');
-    const asked = candidates(parsed.value, minionId).filter(
-      ({ tag }) => !isOld || isWanted(options, minionId, tag),
-    );
-    const jids = ownJids(options, minionId, asked);
-    const permitted = mapMaybePromise(jids, (own) =>
-      judgeAll(options, request, minionId, asked, own),
-    );
-    const due = mapMaybePromise(permitted, (events) => whenDue(options, minionId, events));
-    const kept = mapMaybePromise(due, (events) => keepWanted(options, minionId, request, events));
-    const { wantsSignalId } = parsed.value;
-    return mapMaybePromise(kept, ({ events, signalId = null }) => {
-      if (!isOld) for (const { tag, data } of events) options.bus.fire(tag, data, 'minion');
-      return send(wantsSignalId ? signalId : null);
-    });
-  };
+      return undefined;
+    },
+    malformed: () => send(null),
+    handle: (request, load) => {
+      const { minionId } = request;
+      const isOld = options.isFromBefore(request);
+      if (isOld) options.counters.count('event-before-start');
+      const asked = candidates(load, minionId).filter(
+        ({ tag }) => !isOld || isWanted(options, minionId, tag),
+      );
+      const jids = ownJids(options, minionId, asked);
+      const permitted = mapMaybePromise(jids, (own) =>
+        judgeAll(options, request, minionId, asked, own),
+      );
+      const due = mapMaybePromise(permitted, (events) => whenDue(options, minionId, events));
+      const kept = mapMaybePromise(due, (events) => keepWanted(options, minionId, request, events));
+      return mapMaybePromise(kept, ({ events, signalId = null }) => {
+        if (!isOld) for (const { tag, data } of events) options.bus.fire(tag, data, 'minion');
+        return send(load.wantsSignalId ? signalId : null);
+      });
+    },
+  });
 }
 
 /** Events that are told now, after what follows from them was kept. */

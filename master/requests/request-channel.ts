@@ -34,7 +34,6 @@ import { StoreError } from '#store';
 import { MasterError } from '../api/index.ts';
 import {
   DropConnectionError,
-  type Handler,
   type LastHeard,
   type PublishKey,
   type Reply,
@@ -47,9 +46,8 @@ import {
   type VersionPins,
 } from '../auth/index.ts';
 import type { Meter, RequestCounters } from '../metrics/index.ts';
-import type { FileCommand } from './file-requests.ts';
-import type { MineHandlers, PeerHandlers } from './minion-requests.ts';
 import type { ReplayCache } from './replay-cache.ts';
+import type { RequestType } from './request-type.ts';
 
 export interface RequestChannelOptions {
   readonly clear: ClearRequests;
@@ -85,58 +83,6 @@ export interface RequestChannelOptions {
 
 const badLoad = 'bad load';
 const outermostFailure = 'Some exception handling minion payload';
-
-/** Requests whose repetition must not have a second effect; returns are known by their job. */
-const onceOnly: ReadonlySet<string> = new Set([
-  '_mine',
-  '_mine_delete',
-  '_mine_flush',
-  // protection: replays
-  '_minion_event',
-  '_register_resources',
-  'minion_pub',
-]);
-/**
- * What minions of protocols 0 to 2 put their token into as well [WIRE 9.1]. Without it anybody who
- * knows the shared key could act for another, so it is refused as Salt's masters up to 3006.11 did.
- */
-const provenOnly: ReadonlySet<string> = new Set([
-  '_ext_nodes',
-  '_file_recv',
-  '_master_tops',
-  '_mine',
-  '_mine_delete',
-  '_mine_flush',
-  '_mine_get',
-  '_minion_event',
-  '_register_resources',
-  'minion_pub',
-  'minion_publish',
-  'minion_runner',
-  'pub_ret',
-  'revoke_auth',
-]);
-
-/**
- * What is done as soon as it is stored or told. Others do not wait for any other request: an RSA
- * operation, a provider of pillar or a job of a minion may take as long as it likes.
- */
-const brief: ReadonlySet<string> = new Set(['_mine', '_minion_event', '_return']);
-
-/** Requests that are metered by their handlers instead of here. */
-const selfMetered: ReadonlySet<string> = new Set([
-  '_return',
-  '_serve_file',
-  '_file_hash',
-  '_file_hash_and_stat',
-  '_file_find',
-  '_file_list',
-  '_file_list_emptydirs',
-  '_dir_list',
-  '_symlink_list',
-  '_file_envs',
-  '_file_recv',
-]);
 
 /** A refusal on the way, to be answered with `reply`. */
 class Refusal extends Error {
@@ -297,32 +243,38 @@ export class RequestChannel {
     const { table, rate, counters, meter } = this.#options;
     const { cmd } = request.load;
     if (typeof cmd !== 'string') throw new Refusal('no-cmd', outermostFailure);
-    const handler = table.get(cmd);
-    if (handler === undefined) {
+    const type = table.get(cmd);
+    if (type === undefined) {
       counters.count('unknown-cmd');
       meter.countRequest('unknown', 'refused');
       return send({});
     }
     // protection: unproven
-    if (!request.isProven && provenOnly.has(cmd)) {
+    if (!request.isProven && type.needsToken) {
       counters.count('unproven');
       meter.countRequest(cmd, 'refused');
       return send({});
     }
-    const isNext = selfMetered.has(cmd) || rate.pass(request.minionId ?? '');
-    if (isNext !== true || !brief.has(cmd)) turn.release();
+    const isNext = type.rate === 'own' || rate.pass(request.minionId ?? '');
+    // RSA operations, pillars and jobs may take long: the next request does not wait for them.
+    if (isNext !== true || !type.isBrief) turn.release();
     return mapMaybePromise(isNext, (isItsTurn) => {
-      if (isItsTurn) return this.#run(cmd, handler, request);
+      if (isItsTurn) return this.#run(cmd, type, request);
       meter.countRequest(cmd, 'unanswered');
       throw new DropConnectionError('too-many-waiting');
     });
   }
 
-  #run(cmd: string, handler: Handler, request: VerifiedRequest): Reply | Promise<Reply> {
+  #run(
+    cmd: string,
+    { kind, handler }: RequestType,
+    request: VerifiedRequest,
+  ): Reply | Promise<Reply> {
     try {
-      const reply = onceOnly.has(cmd)
-        ? this.#options.repeats.once(request, () => handler(request))
-        : handler(request);
+      const reply =
+        kind === 'once'
+          ? this.#options.repeats.once(request, () => handler(request))
+          : handler(request);
       if (reply instanceof Promise) return this.#follow(cmd, request, reply);
       this.#options.meter.countRequest(cmd, 'answered');
       return reply;
@@ -391,35 +343,12 @@ function openLoad(
   }
 }
 
-// The table of request types. It is closed: no other name can be called [THREATS G-02, C-23].
+/** Request types by `cmd`. It is closed: no other name can be called [THREATS G-02, C-23]. */
+export type RequestTable = ReadonlyMap<string, RequestType>;
 
-/** The handlers that do something in this master; they need its parts. */
-export interface ActiveHandlers
-  extends Readonly<Record<FileCommand, Handler>>,
-    MineHandlers,
-    PeerHandlers {
-  readonly _return: Handler;
-  readonly _minion_event: Handler;
-  readonly _pillar: Handler;
-  readonly revoke_auth: Handler;
-  readonly _file_recv: Handler;
-  readonly _register_resources: Handler;
-  readonly _master_opts: Handler;
-  readonly _master_tops: Handler;
-}
-
-/** `cmd` → handler. Salt's `verify_minion` is in its list too, and answers an empty text. */
-export type RequestTable = ReadonlyMap<string, Handler>;
-
-export function createRequestTable(active: ActiveHandlers): RequestTable {
-  const handlers: Record<string, Handler> = {
-    ...active,
-    // The name that minions 3000 to 3002 use for _master_tops.
-    _ext_nodes: active._master_tops,
-    verify_minion: async () => send(''),
-  };
+export function createRequestTable(types: RequestTable): RequestTable {
   // protection: table-is-an-object
-  return new Map(Object.entries(handlers));
+  return new Map(types);
 }
 
 /**

@@ -29,17 +29,11 @@ import {
   writeJson,
   writeJsonInSteps,
 } from '#runtime';
-import {
-  type AuditRequester,
-  type MasterApi,
-  MasterError,
-  type RpcMethod,
-  type RpcTable,
-} from '../api/index.ts';
+import { type AuditRequester, type MasterApi, MasterError, type RpcMethod } from '../api/index.ts';
 import { markedForm, markedJson, toJson } from '../arguments/index.ts';
 import type { CallGate } from '../context/index.ts';
 import { missedBySlowReader } from '../events/index.ts';
-import { methodsWithUser, namedMethods, rpcMethods } from './methods.ts';
+import { methodsWithUser, rpcMethods } from './methods.ts';
 
 // Serving one call, over the local socket or HTTPS.
 
@@ -271,14 +265,14 @@ export class RpcServer {
   constructor(
     api: MasterApi,
     log: Logger,
-    more: RpcTable = {},
+    more: ReadonlyMap<string, RpcMethod> = new Map(),
     maxEventBytes = 1_048_576,
     gate?: Pick<CallGate, 'enter'>,
   ) {
     this.#api = api;
     this.#log = log;
     this.#gate = gate;
-    this.#methods = new Map([...rpcMethods, ...namedMethods(more)]);
+    this.#methods = new Map([...rpcMethods, ...more]);
     this.#sendPool = new SendPool({ messageBytes: maxEventBytes, totalBytes: maxStreamBytes });
     this.#server = createServer((request, response) => {
       this.#serve(request, response).catch((error: unknown) => {

@@ -48,8 +48,8 @@ export interface Users extends OpenPolicy {
 /** The interface with the rights of users. */
 interface UserInterface {
   readonly asUser: (token: string) => UserApi;
-  /** The local socket's jobs, some of which are users'. */
-  readonly jobs: InProcessJobsApi;
+  /** Wraps the jobs of the local socket: those of `sudo_<user>` have that user's rights. */
+  readonly sudoRights: (jobs: InProcessJobsApi) => InProcessJobsApi;
 }
 
 /** What keeps a target from meaning more than it may. */
@@ -97,7 +97,7 @@ export async function createUsers(deps: UsersDeps): Promise<Users> {
       const parts = { ...api, ownJobs, targets, counters, ruled, cluster, now, log };
       return {
         asUser: (token) => createUserApi(parts, () => holdToken(token)),
-        jobs: enforceSudoAcl({ ...parts, config, policy }),
+        sudoRights: (inner) => enforceSudoAcl({ ...parts, jobs: inner, config, policy }),
       };
     },
   };

@@ -3,10 +3,10 @@
 import { constants } from 'node:fs';
 import { type FileHandle, lstat, mkdir, open, readdir, realpath, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
+import { relativePath } from '#master';
 import { isValidMinionId, type WireMap, wireBytes } from '#minion-protocol';
 import { makeDirectory } from '#runtime';
-import { ifPresent, isBelow } from './disk-files.ts';
-import { relativePath } from './file-server.ts';
+import { ifPresent, isBelow } from '../file-trees/disk-files.ts';
 
 /** How much may be pushed, and where to. */
 export interface PushedFilesOptions {

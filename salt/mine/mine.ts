@@ -2,18 +2,20 @@
 
 import path from 'node:path';
 import type { LiveConfig } from '#config';
-import { MasterError, type TargetRequest } from '#master/api/index.ts';
-import type { Auth } from '#master/auth/index.ts';
-import type { MasterContext } from '#master/context/index.ts';
 import {
+  type Auth,
   everyone,
   type Jobs,
+  type MasterContext,
+  MasterError,
+  type PolicyGate,
   readBounded,
   type SaltDataCache,
   type TargetReach,
+  type TargetRequest,
   type TargetResolver,
-} from '#master/jobs/index.ts';
-import type { PolicyGate, Users } from '#master/users/index.ts';
+  type Users,
+} from '#master';
 import { isWireMap, packLocal, unpackLocal, type WireMap, type WireValue } from '#minion-protocol';
 import { KeyedMutex } from '#runtime';
 import { type Key, type Operation, type Store, StoreError } from '#store';

@@ -4,27 +4,29 @@
 
 import { randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';
-import { MasterError } from '#master/api/index.ts';
+import { MasterError } from '#master';
 import type { WireMap } from '#minion-protocol';
 import { type PlainData, TemplateError } from '#template';
+import { GrainReads, TracedGrains } from '../render/grains.ts';
 import {
-  findSls,
   fromWire,
-  GrainReads,
   isList,
   isPillarMap,
   mergeDeep,
   type PillarMap,
   type PillarSource,
+  type SourceFile,
+  textOf,
+  toWirePillar,
+} from '../render/pillar-data.ts';
+import {
+  findSls,
   type PillarSources,
   Reads,
   SlsRenderer,
   type SlsRendering,
-  type SourceFile,
-  saltFunctions,
-  TracedGrains,
-  toWirePillar,
-} from '../pillar/index.ts';
+} from '../render/pillar-sources.ts';
+import { saltFunctions } from '../render/template-functions.ts';
 import {
   emptyHigh,
   firstOf,
@@ -34,7 +36,6 @@ import {
   mergeHigh,
   readDeclarations,
   type SlsPlace,
-  textOf,
 } from './high-data.ts';
 import type { ConditionFunctions } from './run-chunks.ts';
 

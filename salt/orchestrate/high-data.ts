@@ -1,14 +1,9 @@
 /** High data: what SLS contain, merged and validated before it is compiled [salt/state.py]. */
 
 import { isDeepStrictEqual } from 'node:util';
-import { compileGlob, pythonStr } from '#minion-protocol';
+import { compileGlob } from '#minion-protocol';
 import type { PlainData } from '#template';
-import { isList, isPillarMap, type PillarMap, toWire } from '../pillar/index.ts';
-/** A value as Python's `str` prints it. */
-export function textOf(data: PlainData): string {
-  return pythonStr(toWire(data));
-}
-
+import { isList, isPillarMap, type PillarMap, textOf } from '../render/pillar-data.ts';
 /** The name of its type in Python. */
 export function typeName(data: PlainData): string {
   if (data === null) return 'NoneType';

@@ -3,8 +3,14 @@
 import type { Logger } from 'pino';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
-import { type AuditRequester, MasterError } from '#master/api/index.ts';
-import { followRows, HeldRows, type Hold, type MasterContext } from '#master/context/index.ts';
+import {
+  type AuditRequester,
+  followRows,
+  HeldRows,
+  type Hold,
+  type MasterContext,
+  MasterError,
+} from '#master';
 import { packLocal, unpackLocal, type WireMap, type WireValue } from '#minion-protocol';
 import { type Key, StoreError } from '#store';
 import type { Outcome } from './low-chunk.ts';

@@ -1,7 +1,8 @@
 import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
-import { Float, type PlainData } from '#template';
-import { isList, isPillarMap, toWire } from '../pillar/index.ts';
-import { argumentsOf, type Body, firstOf, type High, textOf } from './high-data.ts';
+import type { PlainData } from '#template';
+import { orderChunks } from '../render/chunk-order.ts';
+import { isList, isPillarMap, textOf, toWire } from '../render/pillar-data.ts';
+import { argumentsOf, type Body, firstOf, type High } from './high-data.ts';
 
 /** One call of a state. */
 export interface Chunk {
@@ -170,54 +171,6 @@ export function isSuccess(running: WireValue | undefined, recurses = false): boo
 function entriesOf(value: WireValue | undefined): [WireValue, WireValue][] | undefined {
   if (value instanceof Map) return [...value];
   return isWireMap(value) ? Object.entries(value) : undefined;
-}
-
-// Order [salt/state.py order_chunks].
-
-/** What the place of a chunk follows from. */
-export interface ChunkPlace {
-  /** Its `order`, as it is said. */
-  readonly order: PlainData | undefined;
-  /** Its place among those of the same `names`, from 1 on; 0: it has no such. */
-  readonly nameOrder: number;
-  /** State, name and function in one. */
-  readonly text: string;
-}
-
-/** By `order`, then by what they are called. */
-export function orderChunks<T>(chunks: readonly T[], placeOf: (chunk: T) => ChunkPlace): T[] {
-  const places = chunks.map((chunk) => ({ chunk, ...placeOf(chunk) }));
-  const cap = places.reduce(
-    (highest, { order }) =>
-      typeof order === 'number' && order > highest - 1 ? order + 100 : highest,
-    1,
-  );
-  return places
-    .map(({ chunk, order, nameOrder, text }) => ({
-      chunk,
-      text,
-      order: rankOf(order, nameOrder, cap),
-    }))
-    .sort((left, right) => left.order - right.order || compare(left.text, right.text))
-    .map(({ chunk }) => chunk);
-}
-
-/** @param cap what follows all that have a number */
-function rankOf(said: PlainData | undefined, nameOrder: number, cap: number): number {
-  const order = numberOf(said, cap) + nameOrder / 10_000;
-  return order < 0 ? cap + 1_000_000 + order : order;
-}
-
-function compare(left: string, right: string): number {
-  if (left === right) return 0;
-  return left < right ? -1 : 1;
-}
-
-function numberOf(said: PlainData | undefined, cap: number): number {
-  if (typeof said === 'number') return said;
-  if (said instanceof Float) return said.value;
-  if (said === 'last') return cap + 1_000_000;
-  return said === 'first' ? 0 : cap;
 }
 
 /** Results by tag, in the order in which the chunks were run. */

@@ -1,11 +1,15 @@
 /** A job of an orchestration, and what minions said to it [salt/modules/saltutil.py cmd, _exec]. */
 
-import type { BatchUpdate, JobUpdate, RunRequest } from '#master/api/index.ts';
-import { isFailureCode, returnerOf } from '#master/jobs/index.ts';
+import {
+  type BatchUpdate,
+  isFailureCode,
+  type JobUpdate,
+  type RunRequest,
+  returnerOf,
+} from '#master';
 import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 import { codeOf } from '#runtime';
-import { isList, toWire } from '../pillar/index.ts';
-import { textOf } from './high-data.ts';
+import { isList, textOf, toWire } from '../render/pillar-data.ts';
 import type { BegunWork } from './journal.ts';
 import { fireArguments, type OrchestrationContext, requester } from './orchestration-context.ts';
 import { beginOnce, isTrue, SlsError, type StateCall } from './state-function.ts';

@@ -1,7 +1,5 @@
-import type { AuditRequester, InProcessJobsApi } from '#master/api/index.ts';
-import type { BusApi, EventBus } from '#master/events/index.ts';
+import type { AuditRequester, BusApi, EventBus, FunctionCaller, InProcessJobsApi } from '#master';
 import type { WireMap } from '#minion-protocol';
-import type { FunctionCaller } from '../runners/caller.ts';
 
 /** The parts of the master that states act by. */
 export interface OrchestrationDeps {

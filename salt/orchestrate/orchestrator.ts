@@ -3,21 +3,13 @@
 import { setMaxListeners } from 'node:events';
 import type { Logger } from 'pino';
 import type { LiveConfig } from '#config';
-import { MasterError } from '#master/api/index.ts';
-import type { MasterContext } from '#master/context/index.ts';
+import { type CallContext, type MasterContext, MasterError } from '#master';
 import { isJid, type WireMap, type WireValue } from '#minion-protocol';
 import type { PlainData } from '#template';
-import { type FileServer, servedFiles } from '../files/index.ts';
-import {
-  ParsedFileCache,
-  type PillarMap,
-  type PillarSource,
-  PillarSources,
-  Renderer,
-  renderMs,
-  toWire,
-} from '../pillar/index.ts';
-import type { CallContext } from '../runners/caller.ts';
+import { type FileServer, servedFiles } from '../file-trees/file-server.ts';
+import { type PillarMap, type PillarSource, toWire } from '../render/pillar-data.ts';
+import { PillarSources } from '../render/pillar-sources.ts';
+import { ParsedFileCache, Renderer, renderMs } from '../render/renderer.ts';
 import {
   type Compilation,
   compileSls,
@@ -141,6 +133,8 @@ interface OrchestrationLimits {
 export interface OrchestratorOptions extends SlsFiles {
   readonly limits: OrchestrationLimits;
   readonly closing: AbortSignal;
+  /** The parts of the master that states act by. */
+  readonly acting: OrchestrationDeps;
   /** What is done is written down there; `undefined`: nobody would go on with it. */
   readonly journal: OrchestrationJournal | undefined;
 }
@@ -197,7 +191,6 @@ export class Orchestrator {
   /** Those that another member began. */
   readonly #resumed = new Set<string>();
   readonly #work = new Set<Promise<unknown>>();
-  #parts: OrchestrationDeps | undefined;
 
   constructor(options: OrchestratorOptions) {
     this.#options = options;
@@ -247,13 +240,8 @@ export class Orchestrator {
     await this.#options.journal?.start(async (jid, { by, ...call }) => {
       this.#resumed.add(jid);
       const asked = by === undefined ? call : { ...call, by };
-      await this.#partsThere().runners.start({ ...asked, jid }, { isResumed: true });
+      await this.#options.acting.runners.start({ ...asked, jid }, { isResumed: true });
     });
-  }
-
-  /** What states act by: runners may run orchestrations, so that these are there before. */
-  actBy(parts: OrchestrationDeps): void {
-    this.#parts = parts;
   }
 
   /** What SLS say, without running anything. @throws MasterError ERR_ORCHESTRATION */
@@ -312,12 +300,7 @@ export class Orchestrator {
     jid: string | undefined,
     signal: AbortSignal,
   ): OrchestrationContext {
-    return { ...this.#partsThere(), jid, user, by, signal };
-  }
-
-  #partsThere(): OrchestrationDeps {
-    if (this.#parts === undefined) throw new TypeError('actBy was not called');
-    return this.#parts;
+    return { ...this.#options.acting, jid, user, by, signal };
   }
 
   /** What is part of another one is told under it; nobody's events are told under a stranger's. */
@@ -405,15 +388,21 @@ export interface OrchestratorDeps {
   readonly config: LiveConfig;
   readonly context: MasterContext;
   readonly fileServer: FileServer;
-  readonly pillar: PillarSource;
+  /** Default: minions and the master have no pillar. */
+  readonly pillar: PillarSource | undefined;
+  /** The parts of the master that states act by. */
+  readonly acting: OrchestrationDeps;
   readonly log: Logger;
 }
+
+const noPillar: PillarSource = { provide: async () => ({ pillar: {}, proven: {} }) };
 
 export function openOrchestrator({
   config,
   context,
   fileServer,
-  pillar,
+  pillar = noPillar,
+  acting,
   log,
 }: OrchestratorDeps): Orchestrator {
   const { fixed } = config;
@@ -425,6 +414,7 @@ export function openOrchestrator({
   const rendering = closers.add(new Renderer(), (it) => it.close());
   const data = new ParsedFileCache(rendering);
   const orchestrator = new Orchestrator({
+    acting,
     pillar,
     closing,
     log,

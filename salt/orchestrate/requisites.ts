@@ -3,9 +3,9 @@
  * [salt/state.py check_requisite].
  */
 
-import { MasterError } from '#master/api/index.ts';
+import { MasterError } from '#master';
 import type { PlainData } from '#template';
-import { isList, isPillarMap } from '../pillar/index.ts';
+import { isList, isPillarMap, textOf } from '../render/pillar-data.ts';
 import {
   applyExtensions,
   argumentsOf,
@@ -21,7 +21,6 @@ import {
   splitFunction,
   stateOfName,
   statesOfSls,
-  textOf,
 } from './high-data.ts';
 import { type Chunk, hasChanges, type Results, type StateResult, tagOf } from './low-chunk.ts';
 

@@ -9,8 +9,15 @@ import type { Logger } from 'pino';
 import { traverseFacts, type WireMap } from '#minion-protocol';
 import { codeOf, longestTimerMs } from '#runtime';
 import { type PlainData, type SaltFunction, toPlain, toPython } from '#template';
-import { fromWire, isList, isPillarMap, type PillarMap, toWire } from '../pillar/index.ts';
-import { matchesGlob, textOf, typeName } from './high-data.ts';
+import {
+  fromWire,
+  isList,
+  isPillarMap,
+  type PillarMap,
+  textOf,
+  toWire,
+} from '../render/pillar-data.ts';
+import { matchesGlob, typeName } from './high-data.ts';
 import type { Journal, JournalStep, Settled } from './journal.ts';
 import {
   type Chunk,

@@ -1,5 +1,6 @@
 import type { PlainData } from '#template';
-import { internalArguments, textOf } from './high-data.ts';
+import { textOf } from '../render/pillar-data.ts';
+import { internalArguments } from './high-data.ts';
 import type { BegunWork, JournalStep } from './journal.ts';
 import type { Outcome } from './low-chunk.ts';
 

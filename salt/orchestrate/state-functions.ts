@@ -3,12 +3,11 @@
  * [salt/utils/args.py format_call, salt/states/saltmod.py].
  */
 
-import type { FunctionResult } from '#master/api/index.ts';
+import type { FunctionResult } from '#master';
 import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 import { inTime, linkSignals, timeLimit } from '#runtime';
 import type { PlainData } from '#template';
-import { isList, isPillarMap, toWire } from '../pillar/index.ts';
-import { textOf } from './high-data.ts';
+import { isList, isPillarMap, textOf, toWire } from '../render/pillar-data.ts';
 import type { BegunWork } from './journal.ts';
 import { failed, isSuccess, type Outcome } from './low-chunk.ts';
 import {

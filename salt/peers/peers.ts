@@ -3,43 +3,34 @@
 import type { Logger } from 'pino';
 import type { Call, Decision, MinionSubject } from '#acl';
 import {
-  type JobOrigin,
-  type JobReturn,
-  MasterError,
-  type MinionRunners,
-  type PublishRequest,
-  type TargetRequest,
-} from '#master/api/index.ts';
-import {
   type ArgumentReader,
+  type BoundFunction,
+  type Contributions,
+  callOf,
+  checkArguments,
   type FunctionArguments,
+  type FunctionCaller,
   isFunctionName,
   isKeywordText,
-} from '#master/arguments/index.ts';
-import { minionActor } from '#master/audit/index.ts';
-import {
-  checkArguments,
   type JobCache,
   type JobDispatcher,
+  type JobOrigin,
+  type JobReturn,
   joinKeywords,
+  MasterError,
+  minionActor,
+  type PolicyGate,
+  type PublishRequest,
+  type RequestCounters,
   type RunDeps,
   returnerOf,
   runJob,
   separateKeywords,
   type TargetReach,
+  type TargetRequest,
   type TargetResolver,
-} from '#master/jobs/index.ts';
-import type { RequestCounters } from '#master/metrics/index.ts';
-import type { PolicyGate } from '#master/users/index.ts';
-import { isJid, pythonStr, type WireMap, type WireValue } from '#minion-protocol';
-import type { FunctionCaller } from '../runners/caller.ts';
-
-/** A function with its arguments as a minion will take them. */
-export interface PeerCall {
-  readonly fun: string;
-  readonly arg: readonly WireValue[];
-  readonly kwarg: Readonly<Record<string, WireValue>>;
-}
+} from '#master';
+import { isJid, type WireMap, type WireValue } from '#minion-protocol';
 
 /** Functions that one job may have. */
 const maxFunctions = 100;
@@ -58,7 +49,7 @@ function functionsOf({ fun }: WireMap): readonly string[] | undefined {
 }
 
 /** Calls of functions without their arguments, which need not be read to refuse them. */
-function bareCalls(funs: readonly string[]): readonly PeerCall[] {
+function bareCalls(funs: readonly string[]): readonly BoundFunction[] {
   return funs.map((fun) => ({ fun, arg: [], kwarg: {} }));
 }
 
@@ -70,7 +61,7 @@ async function readCalls(
   funs: readonly string[],
   load: WireMap,
   reader: WordReader,
-): Promise<readonly PeerCall[] | undefined> {
+): Promise<readonly BoundFunction[] | undefined> {
   const { arg } = load;
   if (!Array.isArray(arg)) return undefined;
   const noParse = textsOf(load.no_parse);
@@ -78,7 +69,7 @@ async function readCalls(
   const ofEach: readonly (readonly WireValue[] | undefined)[] =
     funs.length === 1 ? [arg] : arg.map(toWords);
   if (ofEach.length !== funs.length) return undefined;
-  const calls: PeerCall[] = [];
+  const calls: BoundFunction[] = [];
   for (const [index, inputs] of ofEach.entries()) {
     const call = inputs && (await readCall(funs[index] ?? first, inputs, noParse, reader));
     if (call === undefined) return undefined;
@@ -100,18 +91,12 @@ function readTarget({ tgt, tgt_type: type }: WireMap): TargetRequest | undefined
   return { tgt, tgtType: type.startsWith('node') ? 'nodegroup' : type.toLowerCase() };
 }
 
-/** The call as rules look at it. */
-export function toCall({ fun, arg, kwarg }: PeerCall): Call {
-  const kwargs = Object.entries(kwarg).map(([name, value]) => [name, pythonStr(value)] as const);
-  return { fun, args: arg.map(pythonStr), kwargs: new Map(kwargs) };
-}
-
 async function readCall(
   fun: string,
   inputs: readonly WireValue[],
   noParse: readonly string[],
   reader: WordReader,
-): Promise<PeerCall | undefined> {
+): Promise<BoundFunction | undefined> {
   try {
     const given = separateKeywords(inputs);
     const texts = given.arg.filter((input) => typeof input === 'string');
@@ -159,7 +144,7 @@ export interface PeerPublisherOptions extends RunDeps {
 
 /** A job that may be published. */
 interface Permitted {
-  readonly calls: readonly PeerCall[];
+  readonly calls: readonly BoundFunction[];
   readonly minions: readonly string[];
   readonly decision: Decision;
 }
@@ -267,7 +252,7 @@ export class PeerPublisher {
     const calls = isWorthReading ? await readCalls(funs, load, reader) : bareCalls(funs);
     const target = readTarget(load);
     if (calls === undefined || target === undefined) return this.#refuse('peer-malformed');
-    const asked = { subject, action: 'publish', calls: calls.map(toCall) } as const;
+    const asked = { subject, action: 'publish', calls: calls.map(callOf) } as const;
     const learning = gate.reachToLearn(asked);
     const whole = learning && this.#permit(asked, calls, target, learning);
     // protection: default-allow-3
@@ -276,7 +261,7 @@ export class PeerPublisher {
 
   #permit(
     { subject, action, calls: judged }: PeerQuestion,
-    calls: readonly PeerCall[],
+    calls: readonly BoundFunction[],
     target: TargetRequest,
     reach: TargetReach,
   ): Permitted | undefined {
@@ -320,7 +305,7 @@ function fullReturn(jid: string, result: JobReturn): WireMap {
 export interface PeerRunnerOptions {
   readonly runners: FunctionCaller;
   /** Those of extensions. */
-  readonly minionRunners: MinionRunners;
+  readonly minionRunners: Contributions['minionRunners'];
   readonly cache: JobCache;
   readonly gate: PolicyGate;
   readonly counters: RequestCounters;
@@ -355,14 +340,14 @@ export class PeerRunner {
     const calls = isWorthReading ? await readCalls(funs, load, reader) : bareCalls(funs);
     const [call, ...more] = calls ?? [];
     if (call === undefined || more.length > 0) return this.#refuse('peer-malformed');
-    const resource = { call: toCall(call) };
+    const resource = { call: callOf(call) };
     const decision = gate.decide({ subject, action: 'runner', resource });
     if (decision.effect === 'deny') {
       counters.count(`runner-${decision.rule}`);
       log.info({ minion: minionId, rule: decision.rule }, 'runner of a minion refused');
       return {};
     }
-    const own = Object.hasOwn(minionRunners, call.fun) ? minionRunners[call.fun] : undefined;
+    const own = minionRunners.get(call.fun);
     if (own !== undefined) {
       return own({ minion: minionId, protocol, arg: call.arg, kwarg: call.kwarg });
     }

@@ -4,9 +4,7 @@
  */
 
 import { type LiveConfig, valuesForMinions } from '#config';
-import { MasterError } from '#master/api/index.ts';
-import { badTarget, parseTarget } from '#master/arguments/index.ts';
-import { SlowPatterns } from '#master/jobs/index.ts';
+import { badTarget, MasterError, parseTarget, SlowPatterns } from '#master';
 import {
   type CompiledTarget,
   compileGlob,
@@ -18,7 +16,7 @@ import {
   type WireMap,
 } from '#minion-protocol';
 import { type PlainData, TemplateError } from '#template';
-import { TracedGrains } from './grains.ts';
+import { TracedGrains } from '../render/grains.ts';
 import {
   type CompiledPillar,
   isPillarMap,
@@ -30,8 +28,8 @@ import {
   reasonOf,
   type SourceFile,
   toWirePillar,
-} from './pillar-data.ts';
-import { findSls, type PillarSetting, type Reads, SlsRenderer } from './pillar-sources.ts';
+} from '../render/pillar-data.ts';
+import { findSls, type PillarSetting, type Reads, SlsRenderer } from '../render/pillar-sources.ts';
 
 // Matching of top file targets [salt/matchers/confirm_top.py].
 

@@ -2,12 +2,10 @@
 
 import type { Logger } from 'pino';
 import { checkPillarAddress, type ExtPillarEntry, type GitPillarEntry } from '#config';
-import { MasterError, type PillarRequest, type PillarTextFormat } from '#master/api/index.ts';
+import { type ExtPillar, MasterError, type PillarRequest, type PillarTextFormat } from '#master';
 import type { FactMap } from '#minion-protocol';
 import type { PlainData } from '#template';
-import { DiskFiles, HiddenDirectories } from '../files/index.ts';
-import { readData } from '../render/render-task.ts';
-import type { ParsedFileCache } from '../render/renderer.ts';
+import { DiskFiles, HiddenDirectories } from '../file-trees/disk-files.ts';
 import {
   fromWire,
   isPillarMap,
@@ -17,27 +15,9 @@ import {
   type PillarMap,
   type PillarSource,
   toWirePillar,
-} from './pillar-data.ts';
-
-/**
- * Whose pillar is asked for. The id is verified; grains are not told, so that nothing a minion
- * says of itself decides what it gets [THREATS M-09].
- */
-type ExtPillarRequest = Pick<PillarRequest, 'id' | 'saltenv' | 'pillarenv'>;
-
-/**
- * A source of pillar beside the files, as `ext_pillar` is in Salt. It is asked each time that a
- * minion asks, and may be asked for several minions at once.
- */
-export interface ExtPillar {
-  /** In errors and in the log. */
-  readonly name: string;
-  /**
-   * What a minion gets from it; `undefined`: nothing. Where it fails, the minion's pillar has
-   * `_errors` with its name, and the log has the reason.
-   */
-  provide(request: ExtPillarRequest): Promise<FactMap | undefined>;
-}
+} from '../render/pillar-data.ts';
+import { readData } from '../render/render-task.ts';
+import type { ParsedFileCache } from '../render/renderer.ts';
 
 /** Pillar that is put over, or under, that of the files; what follows from grains is told apart. */
 export interface ExtPillarLayer {
@@ -83,6 +63,25 @@ function withExtAbove(base: PillarSource, parts: ExtPillarDeps): PillarSource {
       ]);
       return joinAnswers([answer, ...layers], errors, parts);
     },
+    ...(compile === undefined ? {} : { compile }),
+  };
+}
+
+export interface AddedPillarDeps extends ExtPillarDeps {
+  /** Further sources over those. Extensions add theirs while they are opened. */
+  readonly added: readonly ExtPillar[];
+}
+
+/** Puts sources over a pillar. Which there are is decided at the first request. */
+export function withAddedPillar(base: PillarSource, parts: AddedPillarDeps): PillarSource {
+  let joined: PillarSource | undefined;
+  const whole = (): PillarSource => {
+    joined ??= withExtPillar(base, { ...parts, sources: [...parts.sources, ...parts.added] });
+    return joined;
+  };
+  const compile = base.compile?.bind(base);
+  return {
+    provide: (request, lower) => whole().provide(request, lower),
     ...(compile === undefined ? {} : { compile }),
   };
 }

@@ -1,21 +1,23 @@
 /** Pillar files of repositories, as Salt's `ext_pillar: git` gives them [salt/pillar/git_pillar.py]. */
 
 import { type GitPillarRemote, withoutCredentials } from '#config';
-import type { PillarRequest } from '#master/api/index.ts';
 import {
-  asBackend,
   type FileLists,
   type FileServerBackend,
   type FoundFile,
+  noFiles,
+  type PillarRequest,
+} from '#master';
+import { asBackend } from '../file-trees/file-server.ts';
+import {
   type GitMirror,
   type GitMirrors,
   isCommitId,
-  noFiles,
-  TreeFiles,
   treeOfRef,
-} from '../files/index.ts';
+} from '../file-trees/git-mirror.ts';
+import { TreeFiles } from '../file-trees/gitfs.ts';
+import type { PillarSource } from '../render/pillar-data.ts';
 import type { ExtPillarLayer } from './ext-pillar.ts';
-import type { PillarSource } from './pillar-data.ts';
 
 const anyEnv = '__env__';
 

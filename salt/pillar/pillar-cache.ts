@@ -3,7 +3,7 @@
  * is valid.
  */
 
-import type { Seal } from '#master/auth/index.ts';
+import type { Seal } from '#master';
 import {
   type FactMap,
   isWireMap,
@@ -14,9 +14,9 @@ import {
   type WireValue,
 } from '#minion-protocol';
 import type { Key, Operation, Store } from '#store';
-import { GrainReads } from './grains.ts';
-import type { PillarAnswer } from './pillar-data.ts';
-import type { CacheDependencies, PillarSources } from './pillar-sources.ts';
+import { GrainReads } from '../render/grains.ts';
+import type { PillarAnswer } from '../render/pillar-data.ts';
+import type { CacheDependencies, PillarSources } from '../render/pillar-sources.ts';
 
 /** Whether a pillar made now, with these grains, would be made from the same. */
 async function isCurrent(

@@ -1,17 +1,26 @@
 import { createHash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
-import { type GitPillarEntry, gitPillarRemotesOf, type MasterConfig } from '#config';
 import {
+  type GitPillarEntry,
+  gitPillarRemotesOf,
+  type LiveConfig,
+  type MasterConfig,
+} from '#config';
+import {
+  type Auth,
+  type ExtPillar,
+  type KnownFacts,
+  type MasterContext,
   MasterError,
   type PillarApi,
   type PillarDifference,
   type PillarOrigin,
   type PillarProvider,
   type PillarRequest,
+  SlowPatternRunner,
   version,
-} from '#master/api/index.ts';
-import { type KnownFacts, SlowPatternRunner } from '#master/jobs/index.ts';
+} from '#master';
 import {
   type FactMap,
   isWireMap,
@@ -20,18 +29,9 @@ import {
   type WireMap,
   type WireValue,
 } from '#minion-protocol';
-import { type GitMirrors, hiddenDirectories, openRoots } from '../files/index.ts';
-import type { MineDeps } from '../mine/mine.ts';
-import { ParsedFileCache, Renderer } from '../render/renderer.ts';
-import { compilePillar, withMasterOptions } from './compile-pillar.ts';
-import {
-  type ExtPillar,
-  type ExtPillarLayer,
-  openExtPillars,
-  withExtPillar,
-} from './ext-pillar.ts';
-import { openGitPillar } from './git-pillar.ts';
-import { PersistentPillarCache, PillarCache, type PillarKey } from './pillar-cache.ts';
+import { hiddenDirectories } from '../file-trees/file-server.ts';
+import type { GitMirrors } from '../file-trees/git-mirror.ts';
+import { openRoots } from '../file-trees/roots.ts';
 import {
   type CompiledPillar,
   type PillarAnswer,
@@ -40,8 +40,23 @@ import {
   type PillarSource,
   toWire,
   toWirePillar,
-} from './pillar-data.ts';
-import { type PillarRules, type PillarSetting, PillarSources, Reads } from './pillar-sources.ts';
+} from '../render/pillar-data.ts';
+import {
+  type PillarRules,
+  type PillarSetting,
+  PillarSources,
+  Reads,
+} from '../render/pillar-sources.ts';
+import { ParsedFileCache, Renderer, renderMs } from '../render/renderer.ts';
+import { compilePillar, withMasterOptions } from './compile-pillar.ts';
+import {
+  type ExtPillarLayer,
+  openExtPillars,
+  withAddedPillar,
+  withExtPillar,
+} from './ext-pillar.ts';
+import { openGitPillar } from './git-pillar.ts';
+import { PersistentPillarCache, PillarCache, type PillarKey } from './pillar-cache.ts';
 
 /** The pillar of a program, which answers for what it makes of a minion's grains. */
 export function fromProvider(provider: PillarProvider): PillarSource {
@@ -102,12 +117,6 @@ export interface PillarDeps {
   /** Whether what was made for an id is kept. Default: of all. */
   readonly isKept?: (id: string) => boolean;
 }
-
-/**
- * What the steps foresee badly, for instance regular expressions over long texts. Far more than
- * any file takes, so that a busy machine fails none.
- */
-export const renderMs = 1000;
 
 /** Messages that are remembered as told. */
 const maxTold = 1000;
@@ -312,9 +321,14 @@ export interface PillarOfProgram {
   readonly pillar?: PillarProvider | undefined;
   /** Put over that pillar, in this order. */
   readonly extPillar: readonly ExtPillar[];
+  /** Put over all of it. Extensions add theirs while they are opened. */
+  readonly added: readonly ExtPillar[];
 }
 
-export interface PillarSourceDeps extends Pick<MineDeps, 'auth' | 'config' | 'context'> {
+export interface PillarSourceDeps {
+  readonly config: LiveConfig;
+  readonly context: MasterContext;
+  readonly auth: Auth;
   readonly mirrors: GitMirrors;
 }
 
@@ -343,7 +357,7 @@ export async function openPillar(
  */
 export async function openPillarSource(
   deps: PillarSourceDeps,
-  { pillar, extPillar }: PillarOfProgram,
+  { pillar, extPillar, added }: PillarOfProgram,
 ): Promise<PillarSource> {
   const { config, context } = deps;
   const log = context.log.child({ component: 'pillar' });
@@ -363,7 +377,7 @@ export async function openPillarSource(
     ),
     areFirst: fixed.extPillarFirst,
   });
-  const whole = withExtPillar(configured, { ...merge, sources: extPillar });
+  const whole = withAddedPillar(configured, { ...merge, sources: extPillar, added });
   return fixed.pillarOpts ? withMasterOptions(whole, config) : whole;
 }
 

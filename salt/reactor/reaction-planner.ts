@@ -16,22 +16,12 @@ import type {
   CallValue,
   MappedValue,
   Reaction,
+  ReactionEvent,
   RunAction,
   TargetRequest,
-} from '#master/api/index.ts';
-import type { TargetResolver } from '#master/jobs/index.ts';
-import { compileGlob, isWireMap, type WireMap, type WireValue } from '#minion-protocol';
-
-/** An event that something may follow from. */
-export interface ReactionEvent {
-  readonly tag: string;
-  /** The minion that emitted it; `undefined`: the master itself. */
-  readonly sender: string | undefined;
-  /** What was said with it; it fits the schema of the rule that let it in. */
-  readonly data: WireValue | undefined;
-  /** All of the event, as listeners have it. */
-  readonly body: WireMap;
-}
+  TargetResolver,
+} from '#master';
+import { compileGlob, isWireMap, type WireValue } from '#minion-protocol';
 
 /** A call that is to be made. Nothing in it is looked up in the event any more. */
 export type PlannedCall = TargetedCall | MastersCall;

@@ -2,8 +2,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
-import type { ReactionOutcome } from '#master/api/index.ts';
-import { type Cluster, followRows } from '#master/context/index.ts';
+import { type Cluster, followRows, openRunsPrefix, type ReactionOutcome } from '#master';
 import { packLocal, unpackLocal, type WireMap, type WireValue } from '#minion-protocol';
 import { type Change, type Key, type Operation, type Store, StoreError } from '#store';
 import type { PlannedCall } from './reaction-planner.ts';
@@ -125,7 +124,6 @@ function unknownForm(): StoreError {
 }
 
 /** What the keys of all runs begin with that are not over. */
-export const openRunsPrefix: Key = ['reactions', 'open'];
 
 const openKey = (jid: string): Key => [...openRunsPrefix, jid];
 const endedKey = (jid: string): Key => ['reactions', 'ended', jid];

@@ -6,17 +6,21 @@ import type { Logger } from 'pino';
 import { type Decision, decide, isUnlimited, type Policy, type Reach, reachOf } from '#acl';
 import { serviceOf } from '#config';
 import {
+  callOf,
+  type EventBus,
+  type FunctionCaller,
   type InProcessJobsApi,
+  isFailureCode,
+  type JobDispatcher,
   MasterError,
   type NamedCommands,
   type ReactionResult,
-} from '#master/api/index.ts';
-import { type EventBus, tags } from '#master/events/index.ts';
-import { isFailureCode, type JobDispatcher, type TargetResolver } from '#master/jobs/index.ts';
-import type { RequestCounters } from '#master/metrics/index.ts';
+  type RequestCounters,
+  type TargetResolver,
+  tags,
+} from '#master';
 import type { WireMap } from '#minion-protocol';
 import { inTime, linkSignals, TokenBuckets } from '#runtime';
-import { type FunctionCaller, toCall } from '../runners/index.ts';
 import type {
   CompiledReaction,
   MastersCall,
@@ -37,7 +41,7 @@ export interface ReactionCalls {
   readonly runners: Pick<FunctionCaller, 'run'>;
   readonly wheel: Pick<FunctionCaller, 'run'>;
   /** `undefined`: no extension has any. */
-  readonly commands: NamedCommands | undefined;
+  readonly commands: () => NamedCommands | undefined;
 }
 
 interface PerformDeps extends ReactionCalls {
@@ -93,7 +97,7 @@ async function addresseesOf(
 function reachOfReaction(policy: Policy, reaction: string, call: TargetedCall): Reach | undefined {
   const subject = serviceOf(reaction);
   if (isUnlimited(subject, policy)) return undefined;
-  return reachOf({ subject, action: 'publish', calls: [toCall(call)] }, policy);
+  return reachOf({ subject, action: 'publish', calls: [callOf(call)] }, policy);
 }
 
 async function performJob(
@@ -132,11 +136,12 @@ async function performJob(
 
 /** It is its own to decide whether it may, and to do it once, however often it is asked. */
 async function performCommand(
-  { commands }: PerformDeps,
+  { commands: named }: PerformDeps,
   { jid, reaction }: OpenRun,
   { fun: command, target, kwarg: params }: TargetedCall,
   deadline: AbortSignal,
 ): Promise<ReactionResult> {
+  const commands = named();
   if (commands === undefined) {
     return { outcome: 'unusable', reason: 'this master has no named commands' };
   }
@@ -174,9 +179,9 @@ function judge(
 ): Decision {
   const subject = serviceOf(reaction);
   if (!('target' in call)) {
-    return decide({ subject, action: call.kind, resource: { call: toCall(call) } }, policy.current);
+    return decide({ subject, action: call.kind, resource: { call: callOf(call) } }, policy.current);
   }
-  const resource = { calls: [toCall(call)], minions };
+  const resource = { calls: [callOf(call)], minions };
   return decide({ subject, action: 'publish', resource }, policy.current);
 }
 

@@ -6,29 +6,31 @@ import { setMaxListeners } from 'node:events';
 import type { Logger } from 'pino';
 import { hasRules, type RuleAction } from '#acl';
 import { type LiveConfig, type MasterConfig, serviceOf } from '#config';
+import type { Functions } from '#master';
 import {
+  type EventBus,
+  type Events,
+  type Jobs,
+  jidOf,
+  type MasterContext,
   MasterError,
   type NamedCommands,
   type ReactionAction,
   type ReactionInfo,
   type ReactionRun,
   type ReactionsApi,
-} from '#master/api/index.ts';
-import type { MasterContext } from '#master/context/index.ts';
-import type { EventBus, Events } from '#master/events/index.ts';
-import type { Jobs } from '#master/jobs/index.ts';
-import type { Users } from '#master/users/index.ts';
-import type { WireMap } from '#minion-protocol';
+  type TriggerEvent,
+  type Users,
+} from '#master';
 import { StoreError } from '#store';
-import { type Files, hiddenDirectories } from '../files/index.ts';
-import { Renderer, renderMs } from '../pillar/index.ts';
-import type { Functions, ReactorEntries } from '../runners/index.ts';
+import type { FileServer } from '../file-trees/file-server.ts';
+import { hiddenDirectories } from '../file-trees/file-server.ts';
+import { Renderer, renderMs } from '../render/renderer.ts';
 import {
   type CompiledReaction,
   compileReactions,
   type PlannedCall,
   type Planner,
-  type ReactionEvent,
   valueAt,
 } from './reaction-planner.ts';
 import {
@@ -39,21 +41,12 @@ import {
 } from './reaction-queue.ts';
 import { type ReactionCalls, ReactionReports, ReactionWorker } from './reaction-worker.ts';
 import { createReactorPlanner, openReactorFiles, type Takes } from './reactor-files.ts';
+import type { ReactorEntries } from './reactor-runner.ts';
 
 // Intake: from events to runs in the queue.
 
 /** How many runs may lead to one another; what goes on beyond it is a loop. */
 const maxDepth = 3;
-
-/** An event, and what is known of where it comes from. */
-export interface TriggerEvent extends ReactionEvent {
-  /** The rule that let it in; `undefined`: it needs none. */
-  readonly rule: string | undefined;
-  /** The job that it tells of, or was fired in. */
-  readonly jid: string | undefined;
-  /** The request that brought it, and its place there; `undefined`: it cannot come twice. */
-  readonly request: { readonly mark: string; readonly place: number } | undefined;
-}
 
 interface AskedCall {
   readonly call: PlannedCall;
@@ -236,12 +229,6 @@ async function follow({ bus, intake, reports, closing }: OwnEventDeps): Promise<
   }
 }
 
-/** The job that an event tells of: by its data, or by its tag. */
-export function jidOf(tag: string, data: WireMap): string | undefined {
-  if (typeof data.jid === 'string') return data.jid;
-  return /^salt\/(?:job|run|wheel)\/(\d{20}(?:_\w{1,64})?)\//.exec(tag)?.[1];
-}
-
 // The interface `reactions`.
 
 interface ReactionsApiDeps {
@@ -408,8 +395,8 @@ export interface ReactionCallDeps {
   readonly jobs: Jobs;
   readonly users: Users;
   readonly functions: Functions;
-  /** Named commands of an extension; `undefined`: none has any. */
-  readonly commands: NamedCommands | undefined;
+  /** Returns the named commands of an extension, or `undefined`. */
+  readonly commands: () => NamedCommands | undefined;
 }
 
 /** What reactions can do, by the policy. */
@@ -427,7 +414,7 @@ export function createReactionCalls({
 export interface ReactorSlsDeps {
   readonly config: LiveConfig;
   readonly context: MasterContext;
-  readonly files: Files;
+  readonly fileServer: FileServer;
   readonly functions: Functions;
 }
 
@@ -437,7 +424,7 @@ type ReactorSls = (reference: string) => Planner;
 export async function createReactorSls({
   config: { fixed: config },
   context,
-  files: { server },
+  fileServer,
   functions,
 }: ReactorSlsDeps): Promise<ReactorSls> {
   const { now, closers } = context;
@@ -447,7 +434,7 @@ export async function createReactorSls({
     lstripBlocks: config.jinjaLstripBlocks,
   };
   const files = await openReactorFiles({
-    fileServer: server,
+    fileServer,
     hidden: hiddenDirectories(config),
     ...whitespace,
   });

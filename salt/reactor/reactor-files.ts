@@ -4,39 +4,39 @@
 
 import { randomBytes } from 'node:crypto';
 import { expandGlob } from '#config';
-import { MasterError } from '#master/api/index.ts';
-import { isFunctionName, isKeywordText, parseArgument } from '#master/arguments/index.ts';
+import type { ReactionEvent } from '#master';
+import {
+  type FileServerBackend,
+  isFunctionName,
+  isKeywordText,
+  MasterError,
+  noFiles,
+  parseArgument,
+  requestedFile,
+} from '#master';
 import { formatEventStamp, pythonStr, type WireValue } from '#minion-protocol';
 import { type PlainData, TemplateError, type TemplateLimits } from '#template';
+import { DiskFiles, HiddenDirectories } from '../file-trees/disk-files.ts';
+import { type FileServer, servedFiles } from '../file-trees/file-server.ts';
+import { orderChunks } from '../render/chunk-order.ts';
+import { EventText } from '../render/event-text.ts';
 import {
-  DiskFiles,
-  type FileServer,
-  type FileServerBackend,
-  HiddenDirectories,
-  noFiles,
-  requestedFile,
-  servedFiles,
-} from '../files/index.ts';
-import {
-  EventText,
-  type Imports,
   isEmpty,
+  isList,
   isPillarMap,
   type PillarMap,
-  PillarSources,
-  pipeOf,
-  type Rendered,
-  type Renderer,
   type SourceFile,
+  textOf,
   toWire,
-} from '../pillar/index.ts';
-import { isList, orderChunks, textOf } from '../runners/index.ts';
+} from '../render/pillar-data.ts';
+import { PillarSources, pipeOf } from '../render/pillar-sources.ts';
+import type { Rendered } from '../render/render-task.ts';
+import type { Imports, Renderer } from '../render/renderer.ts';
 import type {
   Plan,
   PlannedCall,
   Planner,
   PlanObstacle,
-  ReactionEvent,
   Refusal,
   TargetedCall,
 } from './reaction-planner.ts';

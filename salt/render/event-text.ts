@@ -1,6 +1,6 @@
 import type { WireValue } from '#minion-protocol';
 import { Dict, Float, isText, type PlainData, printedText, textOf, type Value } from '#template';
-import { isList } from '../pillar/pillar-data.ts';
+import { isList } from './pillar-data.ts';
 
 // Event values in text that is rendered and then parsed as YAML. Whatever could have a meaning in
 // YAML is rendered as a placeholder, and substituted after parsing: it stays a value, or a part of

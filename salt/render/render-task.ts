@@ -7,14 +7,14 @@ import {
   type TemplateErrorCode,
   type TemplateLimits,
 } from '#template';
-import { GrainReads } from '../pillar/grains.ts';
+import { GrainReads } from './grains.ts';
 import {
   type PillarMap,
   parseJsonData,
   type SourceFile,
   type SourceText,
   type TemplateWhitespace,
-} from '../pillar/pillar-data.ts';
+} from './pillar-data.ts';
 
 // Messages between the main thread and a rendering thread; they can be cloned.
 

@@ -2,15 +2,15 @@
 
 import type { WireValue } from '#minion-protocol';
 import { type RenderOptions, renderJinja, TemplateError } from '#template';
-import { GrainReads, GrainsDict, TracedGrains } from '../pillar/grains.ts';
+import { EventPrinter } from './event-text.ts';
+import { GrainReads, GrainsDict, TracedGrains } from './grains.ts';
 import {
   type SourceFile,
   type SourceText,
   slsNames,
   type TemplateWhitespace,
   toSourceFile,
-} from '../pillar/pillar-data.ts';
-import { EventPrinter } from './event-text.ts';
+} from './pillar-data.ts';
 import {
   type KnownFiles,
   makeNotes,

@@ -1,9 +1,9 @@
 /** Renders templates and reads data: what is small at once, the rest on a thread of its own. */
 
-import { MasterError } from '#master/api/index.ts';
+import { MasterError } from '#master';
 import { WorkerPool, WorkerPoolError, type WorkerPoolOptions } from '#runtime';
 import { type PlainData, TemplateError, type TemplateLimits } from '#template';
-import type { SourceFile, SourceText } from '../pillar/pillar-data.ts';
+import type { SourceFile, SourceText } from './pillar-data.ts';
 import {
   type KnownFiles,
   makeNotes,
@@ -22,6 +22,12 @@ import {
   WeightedCache,
 } from './render-task.ts';
 import { renderTemplate } from './render-template.ts';
+
+/**
+ * What the steps foresee badly, for instance regular expressions over long texts. Far more than
+ * any file takes, so that a busy machine fails none.
+ */
+export const renderMs = 1000;
 
 /** The files that templates of one place include and import. */
 export interface Imports {

@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
 import { mergeStrategies } from '#config';
-import { MasterError } from '#master/api/index.ts';
-import { parseTarget } from '#master/arguments/index.ts';
+import { MasterError, parseTarget } from '#master';
 import {
   compileGlob,
   compileTarget,
@@ -12,14 +11,8 @@ import {
   type WireValue,
 } from '#minion-protocol';
 import type { PlainData, SaltFunction } from '#template';
-import type { TracedGrains } from '../pillar/grains.ts';
-import {
-  isPillarMap,
-  mergeDeep,
-  mergePillar,
-  type PillarMap,
-  toWire,
-} from '../pillar/pillar-data.ts';
+import type { TracedGrains } from './grains.ts';
+import { isPillarMap, mergeDeep, mergePillar, type PillarMap, toWire } from './pillar-data.ts';
 
 // Functions that pillar templates may call as `salt['…']`: a closed list without side effects.
 

@@ -1,24 +1,25 @@
 /** Runners that have minions do something, and compare what they return [salt/runners/salt.py, survey.py, match.py]. */
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { RunRequest } from '#master/api/index.ts';
-import { everyone, type Jobs } from '#master/jobs/index.ts';
-import { toPythonValue, unboundedStr, type WireMap, type WireValue } from '#minion-protocol';
 import {
   anything,
   type CallContext,
+  everyone,
   type FunctionTable,
+  type Jobs,
   type MasterFunction,
   map,
   masterFunction,
   optional,
+  type RunRequest,
   required,
   seconds,
   target,
   text,
-} from './caller.ts';
+} from '#master';
+import { toPythonValue, unboundedStr, type WireMap, type WireValue } from '#minion-protocol';
+import { askMinions } from '../minion-calls.ts';
 import { lineDiffFrom } from './line-diff.ts';
-import { askMinions } from './minion-calls.ts';
 
 /** What the runners need of jobs. */
 export interface AskJobs {

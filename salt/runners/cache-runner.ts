@@ -1,25 +1,27 @@
 /** The `cache` runner: what is known of minions, and banks of the store [salt/runners/cache.py]. */
 
-import { MasterError } from '#master/api/index.ts';
-import type { KnownFacts, TargetResolver } from '#master/jobs/index.ts';
-import type { FactSource, WireMap, WireValue } from '#minion-protocol';
-import type { MineStore } from '../pillar/index.ts';
-import type { CacheBanks } from './cache-banks.ts';
 import {
   anything,
   type FunctionTable,
   ignored,
+  type KnownFacts,
+  MasterError,
   type MasterFunction,
   masterFunction,
   optional,
   required,
+  type TargetResolver,
   target,
   text,
-} from './caller.ts';
+} from '#master';
+import type { FactSource, WireMap, WireValue } from '#minion-protocol';
+import type { MineStore } from '../mine/mine.ts';
+import type { CacheBanks } from './cache-banks.ts';
 
 export interface CacheRunnerDeps {
   readonly facts: KnownFacts;
-  readonly mine: MineStore;
+  /** Default: minions have no mine, and there are no functions about it. */
+  readonly mine: MineStore | undefined;
   readonly targets: Pick<TargetResolver, 'resolve'>;
   readonly acceptedIds: () => readonly string[];
   /** What is not about minions. */
@@ -29,18 +31,29 @@ export interface CacheRunnerDeps {
 type Part = 'grains' | 'pillar' | 'mine';
 
 export function cacheRunner(parts: CacheRunnerDeps): FunctionTable {
+  return { ...factFunctions(parts), ...bankFunctions(parts), ...mineFunctions(parts) };
+}
+
+function factFunctions(parts: CacheRunnerDeps): FunctionTable {
   return {
     'cache.grains': show(parts, 'grains', 'The grains that are known of minions.'),
     'cache.pillar': show(parts, 'pillar', 'The pillar that minions last got.'),
-    'cache.mine': show(parts, 'mine', 'What minions have put into the mine.'),
     'cache.clear_grains': clear(parts, ['grains'], 'Forgets the grains of minions.'),
     'cache.clear_pillar': clear(parts, ['pillar'], 'Forgets the pillar of minions.'),
-    'cache.clear_mine': clear(parts, ['mine'], 'Empties the mine of minions.'),
     'cache.clear_all': clear(
       parts,
       ['grains', 'pillar', 'mine'],
       'Forgets grains, pillar and mine of minions.',
     ),
+  };
+}
+
+function mineFunctions(parts: CacheRunnerDeps): FunctionTable {
+  const { mine, targets } = parts;
+  if (mine === undefined) return {};
+  return {
+    'cache.mine': show(parts, 'mine', 'What minions have put into the mine.'),
+    'cache.clear_mine': clear(parts, ['mine'], 'Empties the mine of minions.'),
     'cache.clear_mine_func': masterFunction({
       summary: 'Takes one function out of the mine of minions.',
       parameters: {
@@ -50,11 +63,16 @@ export function cacheRunner(parts: CacheRunnerDeps): FunctionTable {
       },
       call: async ({ tgt, tgt_type: tgtType, clear_mine_func_flag: fun }) => {
         if (tgt === undefined) return false;
-        const { minions } = await parts.targets.resolve({ tgt, tgtType }, { greedy: false });
-        for (const id of minions) await parts.mine.delete(id, fun, undefined);
+        const { minions } = await targets.resolve({ tgt, tgtType }, { greedy: false });
+        for (const id of minions) await mine.delete(id, fun, undefined);
         return true;
       },
     }),
+  };
+}
+
+function bankFunctions(parts: CacheRunnerDeps): FunctionTable {
+  return {
     'cache.list': masterFunction({
       summary: 'The keys of a bank; minions, minions/<id>, or one of cache.store.',
       parameters: { bank: required(text), cachedir: ignored },
@@ -71,7 +89,7 @@ export function cacheRunner(parts: CacheRunnerDeps): FunctionTable {
       call: async ({ bank, key }) => {
         const id = minionOf(bank);
         if (id === undefined) return (await parts.banks.get(bank, key)) ?? {};
-        if (key === 'mine') return parts.mine.all(id);
+        if (key === 'mine') return (await parts.mine?.all(id)) ?? {};
         if (key !== 'data' || !isKnown(parts, id)) return {};
         const { grains, pillar } = parts.facts.of(id);
         return { grains: grains?.whole() ?? null, pillar: pillar?.whole() ?? null };
@@ -119,7 +137,7 @@ async function flushMinion(
   id: string,
   key: string | undefined,
 ): Promise<void> {
-  if (key === undefined || key === 'mine') await mine.flush(id);
+  if (key === undefined || key === 'mine') await mine?.flush(id);
   if (key !== undefined && key !== 'data') return;
   await facts.forgetPart(id, 'grains');
   await facts.forgetPart(id, 'pillar');
@@ -165,7 +183,7 @@ async function read(
     const source: FactSource | undefined = facts.of(id)[part];
     return source?.whole();
   }
-  const all = await mine.all(id);
+  const all = (await mine?.all(id)) ?? {};
   return Object.keys(all).length === 0 ? undefined : all;
 }
 
@@ -178,7 +196,7 @@ function clear(parts: CacheRunnerDeps, what: readonly Part[], summary: string): 
       const { minions } = await parts.targets.resolve({ tgt, tgtType }, { greedy: false });
       for (const id of minions) {
         for (const part of what) {
-          await (part === 'mine' ? parts.mine.flush(id) : parts.facts.forgetPart(id, part));
+          await (part === 'mine' ? parts.mine?.flush(id) : parts.facts.forgetPart(id, part));
         }
       }
       return true;

@@ -1,15 +1,8 @@
 /** The `config` runner [salt/runners/config.py]. */
 
 import { type LiveConfig, saltValues } from '#config';
+import { anything, type FunctionTable, masterFunction, optional, required, text } from '#master';
 import { traverseFacts } from '#minion-protocol';
-import {
-  anything,
-  type FunctionTable,
-  masterFunction,
-  optional,
-  required,
-  text,
-} from './caller.ts';
 
 export function configRunner({ config }: { readonly config: LiveConfig }): FunctionTable {
   return {

@@ -1,7 +1,19 @@
 /** The `http` runner [salt/runners/http.py, salt/utils/http.py], to listed hosts. */
 
 import { ConfigError, type LiveConfig } from '#config';
-import { MasterError } from '#master/api/index.ts';
+import {
+  anything,
+  type FunctionTable,
+  flag,
+  ignored,
+  MasterError,
+  map,
+  masterFunction,
+  optional,
+  refused,
+  required,
+  text,
+} from '#master';
 import { isWireMap, pythonStr, type WireMap, type WireValue } from '#minion-protocol';
 import {
   createDnsResolver,
@@ -15,19 +27,8 @@ import {
   Semaphore,
 } from '#runtime';
 import { TemplateError } from '#template';
-import { type Renderer, toWire } from '../pillar/index.ts';
-import {
-  anything,
-  type FunctionTable,
-  flag,
-  ignored,
-  map,
-  masterFunction,
-  optional,
-  refused,
-  required,
-  text,
-} from './caller.ts';
+import { toWire } from '../render/pillar-data.ts';
+import type { Renderer } from '../render/renderer.ts';
 
 export interface HttpRunnerDeps {
   readonly config: LiveConfig;

@@ -1,23 +1,26 @@
 /** The `jobs` runner [salt/runners/jobs.py]. */
 
-import { type JobReturn, MasterError } from '#master/api/index.ts';
-import { type JobCache, type JobRecord, returnerOf } from '#master/jobs/index.ts';
-import { compileGlob, isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 import {
   type CallContext,
   count,
   type FunctionTable,
   flag,
   ignored,
+  type JobCache,
+  type JobRecord,
+  type JobReturn,
+  MasterError,
   map,
   masterFunction,
   names,
   optional,
   required,
+  returnerOf,
   text,
   withOutputter,
-} from './caller.ts';
-import { askMinions, type MinionCalls } from './minion-calls.ts';
+} from '#master';
+import { compileGlob, isWireMap, type WireMap, type WireValue } from '#minion-protocol';
+import { askMinions, type MinionCalls } from '../minion-calls.ts';
 
 /** What a job must be like to be listed; all that is given must hold. */
 interface JobFilter {

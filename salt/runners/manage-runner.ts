@@ -1,21 +1,22 @@
 /** The `manage` runner [salt/runners/manage.py]. */
 
-import type { KeysApi, PresentMinion } from '#master/api/index.ts';
-import { literalGlob } from '#master/auth/index.ts';
-import type { WireMap } from '#minion-protocol';
 import {
   type CallContext,
   type FunctionTable,
   flag,
+  type KeysApi,
+  literalGlob,
   type MasterFunction,
   masterFunction,
   names,
   optional,
+  type PresentMinion,
   seconds,
   target,
   text,
-} from './caller.ts';
-import { askMinions, type MinionCalls } from './minion-calls.ts';
+} from '#master';
+import type { WireMap } from '#minion-protocol';
+import { askMinions, type MinionCalls } from '../minion-calls.ts';
 
 export interface ManageRunnerDeps extends MinionCalls {
   readonly keys: Pick<KeysApi, 'delete'>;

@@ -1,11 +1,9 @@
 /** The `queue` runner, in the master's store [salt/runners/queue.py, salt/queues/sqlite_queue.py]. */
 
-import type { EventBus } from '#master/events/index.ts';
-import type { WireMap, WireValue } from '#minion-protocol';
-import type { Store } from '#store';
 import {
   anything,
   type CallContext,
+  type EventBus,
   type FunctionTable,
   flag,
   ignored,
@@ -16,7 +14,9 @@ import {
   required,
   requireLocalCaller,
   text,
-} from './caller.ts';
+} from '#master';
+import type { WireMap, WireValue } from '#minion-protocol';
+import type { Store } from '#store';
 import { Queues } from './queues.ts';
 
 /** What the queues rest on. */

@@ -3,17 +3,12 @@
 import path from 'node:path';
 import type { Logger } from 'pino';
 import type { SdbProfile } from '#config';
-import { MasterError } from '#master/api/index.ts';
+import { MasterError } from '#master';
 import { traverseFacts, type WireValue } from '#minion-protocol';
 import { TemplateError } from '#template';
-import type { DiskFiles } from '../files/index.ts';
-import {
-  isPillarMap,
-  mergePillar,
-  type PillarMap,
-  type Renderer,
-  toWire,
-} from '../pillar/index.ts';
+import type { DiskFiles } from '../file-trees/disk-files.ts';
+import { isPillarMap, mergePillar, type PillarMap, toWire } from '../render/pillar-data.ts';
+import type { Renderer } from '../render/renderer.ts';
 
 /** What a driver can do with a key. */
 export interface SdbDriver {

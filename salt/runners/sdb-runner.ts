@@ -3,18 +3,19 @@
 import { randomInt } from 'node:crypto';
 import type { Logger } from 'pino';
 import { type LiveConfig, sdbDrivers } from '#config';
-import { MasterError } from '#master/api/index.ts';
-import { DiskFiles, HiddenDirectories, hiddenDirectories } from '../files/index.ts';
-import type { Renderer } from '../pillar/index.ts';
 import {
   anything,
   count,
   type FunctionTable,
+  MasterError,
   masterFunction,
   optional,
   required,
   text,
-} from './caller.ts';
+} from '#master';
+import { DiskFiles, HiddenDirectories } from '../file-trees/disk-files.ts';
+import { hiddenDirectories } from '../file-trees/file-server.ts';
+import type { Renderer } from '../render/renderer.ts';
 import { EnvironmentDriver, FilesDriver, type SdbDriver } from './sdb-drivers.ts';
 
 export interface SdbRunnerDeps {

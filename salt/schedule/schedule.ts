@@ -2,12 +2,9 @@
 
 import { randomInt } from 'node:crypto';
 import { type LiveConfig, readSchedule, type ScheduleEntry } from '#config';
-import type { AuditRequester } from '#master/api/index.ts';
-import type { MasterContext } from '#master/context/index.ts';
-import type { Jobs } from '#master/jobs/index.ts';
+import type { AuditRequester, Functions, Jobs, MasterContext } from '#master';
 import { longestTimerMs, processUser } from '#runtime';
 import type { Key } from '#store';
-import type { Functions } from '../runners/functions.ts';
 import { isAllowed, nextTime } from './schedule-times.ts';
 
 export interface ScheduleDeps {
@@ -161,9 +158,4 @@ export class Schedule {
 
 function keyOf({ name }: ScheduleEntry): Key {
   return ['schedule', name];
-}
-
-/** Opens the schedule; closed with the master. */
-export function createSchedule(deps: ScheduleDeps): Schedule {
-  return deps.context.closers.add(new Schedule(deps), (it) => it.close());
 }

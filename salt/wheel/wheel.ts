@@ -2,15 +2,27 @@
 
 import { type LiveConfig, type MasterConfig, saltValues } from '#config';
 import {
+  type Auth,
   type CreatedKey,
+  count,
+  type FoundFile,
+  type FunctionTable,
+  flag,
   type InProcessApi,
+  type Jobs,
   type KeyInfo,
   type KeySelection,
   type KeyState,
+  literalGlob,
   MasterError,
-} from '#master/api/index.ts';
-import { type Auth, literalGlob, type OwnKey } from '#master/auth/index.ts';
-import type { Jobs } from '#master/jobs/index.ts';
+  map,
+  masterFunction,
+  type OwnKey,
+  optional,
+  relativePath,
+  required,
+  text,
+} from '#master';
 import {
   compileGlob,
   generateKeyPair,
@@ -19,25 +31,9 @@ import {
   type WireValue,
 } from '#minion-protocol';
 import { processUser } from '#runtime';
-import {
-  DiskFiles,
-  expandRoot,
-  type FoundFile,
-  HiddenDirectories,
-  hiddenDirectories,
-  relativePath,
-  walkRoots,
-} from '../files/index.ts';
-import {
-  count,
-  type FunctionTable,
-  flag,
-  map,
-  masterFunction,
-  optional,
-  required,
-  text,
-} from '../runners/caller.ts';
+import { DiskFiles, HiddenDirectories } from '../file-trees/disk-files.ts';
+import { hiddenDirectories } from '../file-trees/file-server.ts';
+import { expandRoot, walkRoots } from '../file-trees/roots.ts';
 
 // The `file_roots` wheel module, read only [salt/wheel/file_roots.py].
 

@@ -4,12 +4,13 @@ import path from 'node:path';
 import { expandGlob, pairsOf, type Settings, textsOf } from '#config';
 import { MasterError } from '#master/api/index.ts';
 import { isFunctionName } from '#master/arguments/index.ts';
-import { pipeOf } from '#salt/pillar/index.ts';
-import { type Chunk, chunksOf, FormError } from '#salt/reactor/index.ts';
+import { type Chunk, loadReactorReader } from '#salt';
 import { parseYaml, TemplateError } from '#template';
 import { readStart, rootsOf } from './site-files.ts';
 
 // Calls of a reactor file, read without an event: templates in it are not rendered.
+
+type ReactorReader = Awaited<ReturnType<typeof loadReactorReader>>;
 
 /** A call whose function, and whose target if it has one, stands in the file as it is. */
 interface ReactorCall {
@@ -38,16 +39,17 @@ function callsIn(
   text: string,
   renderer: string,
   nodegroups: ReadonlyMap<string, string>,
+  reader: ReactorReader,
 ): ReactorFileCalls {
   const calls: ReactorCall[] = [];
   const underivable: string[] = [];
   try {
-    const { isTemplate } = pipeOf(text, renderer);
+    const { isTemplate } = reader.pipeOf(text, renderer);
     const plain = isTemplate ? withoutTemplates(text) : text;
     if (isTemplate && /\{%-?\s*(?:include|extends|import|from|call)\b/.test(text)) {
       underivable.push('it has parts of other files, or macros; what they call is not looked at');
     }
-    for (const block of blocksOf(plain)) readBlock(block, nodegroups, calls, underivable);
+    for (const block of blocksOf(plain)) readBlock(block, nodegroups, reader, calls, underivable);
   } catch (error) {
     if (!(error instanceof MasterError)) throw error;
     underivable.push(error.message);
@@ -78,6 +80,7 @@ function blocksOf(text: string): string[] {
 function readBlock(
   block: string,
   nodegroups: ReadonlyMap<string, string>,
+  { chunksOf, FormError }: ReactorReader,
   calls: ReactorCall[],
   underivable: string[],
 ): void {
@@ -212,6 +215,7 @@ const maxFileBytes = 262_144;
 
 /** Reads each file that `reactor` names; a file that cannot be read is underivable. */
 export async function planReactions(settings: Settings): Promise<ReactionPlan> {
+  const reader = await loadReactorReader();
   const renderer = textsOf(settings.get('renderer')?.value)[0] ?? 'jinja|yaml';
   const nodegroups = nodegroupTexts(pairsOf(settings.get('nodegroups')?.value));
   const rules: PlannedReactionRule[] = [];
@@ -227,7 +231,7 @@ export async function planReactions(settings: Settings): Promise<ReactionPlan> {
       const found =
         text === undefined || text.length >= maxFileBytes
           ? { calls: [], underivable: ['it cannot be read, or is too large'] }
-          : callsIn(text, renderer, nodegroups);
+          : callsIn(text, renderer, nodegroups, reader);
       calls.push(...found.calls);
       underivable.push(...found.underivable.map((reason) => ({ reference, file, reason })));
     }

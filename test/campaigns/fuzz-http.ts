@@ -5,8 +5,9 @@ import path from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { createBridge } from '#guests';
-import { createMaster, type Master } from '#master';
+import type { Master } from '#master';
 import { createSaltApi } from '#salt-api';
+import { createMaster } from '#server';
 import { benchConfig } from '../../bench/config.ts';
 import { type FuzzOutcome, fuzz } from './http-fuzz.ts';
 

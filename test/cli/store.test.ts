@@ -12,9 +12,10 @@ import {
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import { connectMaster } from '#client';
-import { createMaster, loadMasterConfig, type Master, resolveMasterConfig } from '#master';
+import { loadMasterConfig, type Master, resolveMasterConfig } from '#master';
 import { auditFiles } from '#master/audit/audit-log.ts';
 import { createMemoryTransport } from '#minion-protocol';
+import { createMaster } from '#server';
 import { layMasterKey } from '../helpers/rsa-keys.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { directories, startVectorMaster } from '../helpers/vector-master.ts';

@@ -5,7 +5,7 @@ import type { LogStore } from '#cluster/log/log-store.ts';
 import { createSilentLogger, type SharedArea } from '#master';
 import { createSeal } from '#master/auth/session-keys.ts';
 import type { MasterContext } from '#master/context/index.ts';
-import { openSharedArea } from '#master/requests/extensions.ts';
+import { openSharedArea } from '#master/extensions/state-area.ts';
 import { isWireMap, packLocal, unpackLocal, type WireMap } from '#minion-protocol';
 import { Lease } from '#store';
 import { TestCluster } from '../store-suite/cluster.ts';

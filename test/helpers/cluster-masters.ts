@@ -3,8 +3,6 @@ import path from 'node:path';
 import type { ExecutionContext } from 'ava';
 import { MemoryLog } from '#cluster/log/memory-log.ts';
 import {
-  type CreateMasterOptions,
-  createMaster,
   initCluster,
   joinCluster,
   type Master,
@@ -20,6 +18,7 @@ import {
   type MinionFunction,
   type MinionTransport,
 } from '#minion-protocol';
+import { type CreateMasterOptions, createMaster } from '#server';
 import type { TransactionLog } from '#store';
 import { directories, writeMasterKeys } from './vector-master.ts';
 import { pem } from './vectors.ts';

@@ -1,12 +1,6 @@
 /** A master on free loopback ports with embedded minions, which reach it through libzmq. */
 import type { ExecutionContext } from 'ava';
-import {
-  createMaster,
-  type Master,
-  type MasterOptions,
-  type MasterParts,
-  resolveMasterConfig,
-} from '#master';
+import { type Master, type MasterOptions, type MasterParts, resolveMasterConfig } from '#master';
 import {
   createMinion,
   dialZeromq,
@@ -15,6 +9,7 @@ import {
   type MinionKeys,
   type WireMap,
 } from '#minion-protocol';
+import { createMaster } from '#server';
 import { createMemoryStore, type Store } from '#store';
 import { temporaryDirectory } from './temporary-directory.ts';
 import { directories, writeMasterKeys } from './vector-master.ts';

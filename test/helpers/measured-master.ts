@@ -7,7 +7,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { transportName } from '#config/transport-options.ts';
-import { createMaster, type MasterStatus, resolveMasterConfig } from '#master';
+import { type MasterStatus, resolveMasterConfig } from '#master';
+import { createMaster } from '#server';
 import { createMemoryStore } from '#store';
 import { directories, layOutVectorMaster, RECORDED_AT } from './vector-master.ts';
 

@@ -3,15 +3,15 @@
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
 import { resolveMasterConfig } from '#config/resolve.ts';
+import { noFiles } from '#master';
 import { createSilentLogger } from '#master/api/log.ts';
-import { noFiles } from '#salt/files/backend.ts';
 import {
   type OwnPillar,
   openPillar,
   type PillarConfig,
   type PillarDeps,
 } from '#salt/pillar/pillar.ts';
-import { PillarSources } from '#salt/pillar/pillar-sources.ts';
+import { PillarSources } from '#salt/render/pillar-sources.ts';
 import { type FileTree, layOut } from './file-tree.ts';
 import { temporaryDirectory } from './temporary-directory.ts';
 

@@ -4,12 +4,10 @@ import path from 'node:path';
 import type { ExecutionContext } from 'ava';
 import type { Logger } from 'pino';
 import {
-  createMaster,
   type Master,
   type MasterConfig,
   type MasterEvent,
   type MasterOptions,
-  type MasterParts,
   type PillarProvider,
   resolveMasterConfig,
 } from '#master';
@@ -23,6 +21,7 @@ import {
   parsePrivateKey,
   type WireMap,
 } from '#minion-protocol';
+import { type CreateMasterOptions, createMaster } from '#server';
 import { createMemoryStore, type Store } from '#store';
 import { temporaryDirectory } from './temporary-directory.ts';
 import { keys, pem } from './vectors.ts';
@@ -52,11 +51,11 @@ export interface VectorMasterOptions {
   /** What is known of minions at the start, by id. */
   readonly facts?: Readonly<Record<string, KnownOfMinion>>;
   readonly pillar?: PillarProvider;
-  readonly tops?: NonNullable<MasterParts['tops']>;
-  readonly fileserver?: NonNullable<MasterParts['fileserver']>;
+  readonly tops?: NonNullable<CreateMasterOptions['tops']>;
+  readonly fileserver?: NonNullable<CreateMasterOptions['fileserver']>;
   readonly logger?: Logger;
-  readonly readConfig?: NonNullable<MasterParts['readConfig']>;
-  readonly extensions?: NonNullable<MasterParts['extensions']>;
+  readonly readConfig?: NonNullable<CreateMasterOptions['readConfig']>;
+  readonly extensions?: NonNullable<CreateMasterOptions['extensions']>;
   /** Of a master before this one. Default: new ones. */
   readonly directory?: string;
   readonly store?: Store;

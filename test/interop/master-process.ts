@@ -1,5 +1,6 @@
 /** A master in a process of its own, with the options given as JSON; its log goes to stdout. */
-import { createLogger, createMaster, type MasterOptions, resolveMasterConfig } from '#master';
+import { createLogger, type MasterOptions, resolveMasterConfig } from '#master';
+import { createMaster } from '#server';
 
 const options: Partial<MasterOptions> = JSON.parse(process.argv[2] ?? '{}');
 const logger = createLogger('debug');

@@ -8,14 +8,13 @@ import { fileURLToPath } from 'node:url';
 import { connectMaster } from '#client';
 import {
   createLogger,
-  createMaster,
   type MasterApi,
   type MasterConfig,
   type MasterOptions,
-  type MasterParts,
   type PillarProvider,
   resolveMasterConfig,
 } from '#master';
+import { type CreateMasterOptions, createMaster } from '#server';
 import { freePort } from '../../bench/free-port.ts';
 import { within } from '../helpers/deadline.ts';
 import { ProcessGroup } from './process-group.ts';
@@ -78,7 +77,7 @@ export class MasterHome {
 
   startHere(
     pillar?: PillarProvider | null,
-    parts: Pick<MasterParts, 'extensions' | 'tops'> = {},
+    parts: Pick<CreateMasterOptions, 'extensions' | 'tops'> = {},
   ): Promise<OurMaster> {
     return startMaster(resolveMasterConfig(this.options), pillar, parts);
   }
@@ -110,7 +109,7 @@ export class MasterHome {
 export async function startMaster(
   config: MasterConfig,
   pillar: PillarProvider | null = async () => ({}),
-  parts: Pick<MasterParts, 'extensions' | 'tops'> = {},
+  parts: Pick<CreateMasterOptions, 'extensions' | 'tops'> = {},
 ): Promise<OurMaster> {
   const log = new SignInLog();
   const master = createMaster({

@@ -1,7 +1,7 @@
 /** The embedded minion's life with a master: what it does at each of the master's answers. */
 
 import test, { type ExecutionContext } from 'ava';
-import { createMaster, type JobUpdate, type RunRequest, resolveMasterConfig } from '#master';
+import { type JobUpdate, type RunRequest, resolveMasterConfig } from '#master';
 import {
   createMinion,
   createTcpListener,
@@ -14,6 +14,7 @@ import {
   packWire,
   unpackWire,
 } from '#minion-protocol';
+import { createMaster } from '#server';
 import { createMemoryStore } from '#store';
 import { until, within } from '../helpers/deadline.ts';
 import { clientFrame, OPENING, REQUEST, SUBSCRIPTION } from '../helpers/stream-masters.ts';

@@ -2,8 +2,9 @@
 import { readdirSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createMaster, type MasterEvent, resolveMasterConfig } from '#master';
+import { type MasterEvent, resolveMasterConfig } from '#master';
 import { createMinion, dialZeromq } from '#minion-protocol';
+import { createMaster } from '#server';
 import { until, within } from '../helpers/deadline.ts';
 import { collect } from '../helpers/fleet.ts';
 import { testWhere } from '../helpers/needs.ts';

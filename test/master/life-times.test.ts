@@ -2,8 +2,9 @@
 import { chmodSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import path from 'node:path';
-import { createMaster, type Master, resolveMasterConfig } from '#master';
+import { type Master, resolveMasterConfig } from '#master';
 import { createMemoryTransport } from '#minion-protocol';
+import { createMaster } from '#server';
 import { createMemoryStore, openEmbeddedStore, type Store } from '#store';
 import { until, within } from '../helpers/deadline.ts';
 import { longSerialTest, longTest } from '../helpers/needs.ts';

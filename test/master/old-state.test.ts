@@ -8,7 +8,6 @@ import { openJetStreamLog } from '#cluster/log/jetstream-log.ts';
 import { MemoryLog } from '#cluster/log/memory-log.ts';
 import { type Bridge, createBridge } from '#guests';
 import {
-  createMaster,
   initCluster,
   joinCluster,
   type KeyState,
@@ -36,6 +35,7 @@ import {
 import { createMinionIdentity, MinionSession } from '#minion-protocol/minion/session.ts';
 import { delay } from '#runtime';
 import { createSaltApi } from '#salt-api';
+import { createMaster } from '#server';
 import { type ContentDigest, digestStore, readBackup, type TransactionLog } from '#store';
 import { always, type Recorder, startRecorder } from '../heat-bridge/signals/recorder.ts';
 import { within } from '../helpers/deadline.ts';

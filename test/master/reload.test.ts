@@ -7,7 +7,6 @@ import test, { type ExecutionContext } from 'ava';
 import { deny, PolicyError } from '#acl';
 import {
   createLogger,
-  createMaster,
   createSilentLogger,
   type LogLevel,
   MasterError,
@@ -19,6 +18,7 @@ import type { MasterEvent } from '#master/api/events.ts';
 import { type BusApi, createBusApi, EventBus } from '#master/events/event-bus.ts';
 import { EventRing } from '#master/events/event-ring.ts';
 import { unpackWire } from '#minion-protocol';
+import { createMaster } from '#server';
 import { createMemoryStore, type Store } from '#store';
 import { connectMinion, otherKey } from '../helpers/connected-minion.ts';
 import { until } from '../helpers/deadline.ts';

@@ -10,14 +10,8 @@ import { createServer, type Server } from 'node:tls';
 import test, { type ExecutionContext } from 'ava';
 import { allow } from '#acl';
 import { createBridge } from '#guests';
-import { type CommandDefinition } from '#heat-bridge';
-import {
-  createLogger,
-  createMaster,
-  type EauthOptions,
-  type MasterEvent,
-  resolveMasterConfig,
-} from '#master';
+import type { CommandDefinition } from '#heat-bridge';
+import { createLogger, type EauthOptions, type MasterEvent, resolveMasterConfig } from '#master';
 import { createBackends } from '#master/users/backends.ts';
 import { createKeystoneBackend } from '#master/users/keystone.ts';
 import {
@@ -36,6 +30,7 @@ import {
   wireBytes,
 } from '#minion-protocol';
 import { createSaltApi } from '#salt-api';
+import { createMaster } from '#server';
 import { runDoctor } from '#server/ops.ts';
 import { isHeard } from '../helpers/genuine-minion.ts';
 import { mutated, seeded } from '../helpers/mutations.ts';

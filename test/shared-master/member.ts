@@ -3,9 +3,9 @@
  * messages, it does; see {@link Member} of members.ts.
  */
 
-import { joinMaster } from '#client/shared/index.ts';
 import { createBridge } from '#guests';
 import { createLogger, loadSaltConfig } from '#master';
+import { joinMaster } from '#server';
 import type { Told, Wish } from './members.ts';
 
 const [, , directory = ''] = process.argv;

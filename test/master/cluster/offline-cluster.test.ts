@@ -17,7 +17,6 @@ import { type Bridge, createBridge } from '#guests';
 import {
   backupOfflineStore,
   copyMaster,
-  createMaster,
   exportStore,
   importStore,
   initCluster,
@@ -32,6 +31,7 @@ import {
   verifyAuditLog,
 } from '#master';
 import { createMemoryTransport } from '#minion-protocol';
+import { createMaster } from '#server';
 import { openEmbeddedStore, readBackup, readStore, StoreError } from '#store';
 import { ClusterMasters } from '../../helpers/cluster-masters.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';

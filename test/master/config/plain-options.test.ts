@@ -2,7 +2,8 @@
 
 import test from 'ava';
 import { pino } from 'pino';
-import { ConfigError, type CreateMasterOptions, createMaster, resolveMasterConfig } from '#master';
+import { ConfigError, resolveMasterConfig } from '#master';
+import { type CreateMasterOptions, createMaster } from '#server';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 
 /** The error of options that are refused before anything is opened. */

@@ -6,8 +6,9 @@ import type { ExecutionContext } from 'ava';
 import { connectMaster } from '#client';
 import { loadMasterConfig } from '#config/load.ts';
 import type { MasterConfig } from '#config/options.ts';
-import { createMaster, type Master, type MasterApi } from '#master';
+import type { Master, MasterApi } from '#master';
 import { createMinion, dialZeromq } from '#minion-protocol';
+import { createMaster } from '#server';
 import { layMasterKey, minionKeys } from '../../helpers/rsa-keys.ts';
 
 /** A directory tree of a master's own. */

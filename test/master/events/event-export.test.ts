@@ -6,15 +6,10 @@ import { createServer, type IncomingMessage } from 'node:http';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import test, { type ExecutionContext } from 'ava';
-import {
-  createLogger,
-  createMaster,
-  type Master,
-  type MasterConfig,
-  resolveMasterConfig,
-} from '#master';
+import { createLogger, type Master, type MasterConfig, resolveMasterConfig } from '#master';
 import { EventBus } from '#master/events/event-bus.ts';
 import { EventExporter } from '#master/events/event-export.ts';
+import { createMaster } from '#server';
 import { createMemoryStore, type Store } from '#store';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 

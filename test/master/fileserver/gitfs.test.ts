@@ -20,14 +20,14 @@ import { type GitLimits, gitfsRemotesOf, gitPillarRemotesOf } from '#config';
 import { gitLimitDefaults } from '#config/git-options.ts';
 import {
   createLogger,
-  createMaster,
   type FileServerBackend,
   type MasterOptions,
   resolveMasterConfig,
 } from '#master';
-import { openGitfs } from '#salt/files/gitfs.ts';
-import { GitMirrors } from '#salt/files/index.ts';
+import { GitMirrors } from '#salt/file-trees/git-mirror.ts';
+import { openGitfs } from '#salt/file-trees/gitfs.ts';
 import { gitPillarUpdater } from '#salt/pillar/git-pillar.ts';
+import { createMaster } from '#server';
 import { freePort } from '../../../bench/free-port.ts';
 import { within } from '../../helpers/deadline.ts';
 import { effort } from '../../helpers/effort.ts';

@@ -2,9 +2,10 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { type CreateMasterOptions, createMaster, type Master, resolveMasterConfig } from '#master';
+import { type Master, resolveMasterConfig } from '#master';
 import { PublicationLog, withSlice } from '#master/jobs/job-cache.ts';
 import { createMemoryTransport, type MasterTransport } from '#minion-protocol';
+import { type CreateMasterOptions, createMaster } from '#server';
 import { createMemoryStore, type Store } from '#store';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { directories, writeMasterKeys } from '../../helpers/vector-master.ts';

@@ -4,7 +4,6 @@ import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import {
-  createMaster,
   type KeyLifecycle,
   MasterError,
   type MasterExtension,
@@ -20,6 +19,7 @@ import {
   unpackWire,
   wireBytes,
 } from '#minion-protocol';
+import { createMaster } from '#server';
 import { createMemoryStore } from '#store';
 import { within } from '../../helpers/deadline.ts';
 import { isHeard, refusedAs } from '../../helpers/genuine-minion.ts';

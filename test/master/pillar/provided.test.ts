@@ -7,7 +7,7 @@ import test, { type ExecutionContext } from 'ava';
 import { createLogger } from '#master';
 import type { WireMap, WireValue } from '#minion-protocol';
 import { type OwnPillar, originsOf, type PillarConfig } from '#salt/pillar/pillar.ts';
-import { mergeOverride } from '#salt/pillar/pillar-data.ts';
+import { mergeOverride } from '#salt/render/pillar-data.ts';
 import { within } from '../../helpers/deadline.ts';
 import { openTree } from '../../helpers/pillar.ts';
 

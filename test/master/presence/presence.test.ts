@@ -2,7 +2,7 @@
 
 import test, { type ExecutionContext } from 'ava';
 import { connectMaster } from '#client';
-import { createMaster, type JobUpdate, type MasterOptions, resolveMasterConfig } from '#master';
+import { type JobUpdate, type MasterOptions, resolveMasterConfig } from '#master';
 import type { PresentMinion } from '#master/api/jobs.ts';
 import { type HeardFrom, LastHeard } from '#master/auth/session-keys.ts';
 import { Reconnecting } from '#master/jobs/dispatcher.ts';
@@ -21,6 +21,7 @@ import {
 } from '#minion-protocol';
 import { openValue } from '#minion-protocol/crypt.ts';
 import { isWireMap } from '#minion-protocol/payload.ts';
+import { createMaster } from '#server';
 import { createMemoryStore } from '#store';
 import { within } from '../../helpers/deadline.ts';
 import { startKillable } from '../../helpers/killable-master.ts';

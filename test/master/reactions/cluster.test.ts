@@ -160,10 +160,10 @@ function workerOf(t: ExecutionContext, queue: ReactionQueue, running: Map<string
     dispatcher: { republish: unused },
     runners: { run: unused },
     wheel: { run: unused },
-    commands: {
+    commands: () => ({
       run: ({ jid }) =>
         new Promise((resolve) => running.set(jid, () => resolve({ outcome: 'succeeded' }))),
-    },
+    }),
     reactions: () => [
       { reaction: { name: 'one', maxConcurrent: 2, timeoutSeconds: 60 } } as CompiledReaction,
     ],

@@ -11,12 +11,13 @@ import { requiredTypes } from '#config/reactions.ts';
 import {
   backupOfflineStore,
   createSilentLogger,
+  openRunsPrefix,
   reaction,
   resolveMasterConfig,
   restoreMasterStore,
 } from '#master';
 import { createMemoryTransport, type MasterTransport } from '#minion-protocol';
-import { openRunsPrefix, ReactionQueue, unpackOpenRun } from '#salt/reactor/reaction-queue.ts';
+import { ReactionQueue, unpackOpenRun } from '#salt/reactor/reaction-queue.ts';
 import { createMemoryStore, openEmbeddedStore, type Store, StoreError } from '#store';
 import { until, within } from '../../helpers/deadline.ts';
 import { tries } from '../../helpers/effort.ts';

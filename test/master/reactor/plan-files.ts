@@ -1,8 +1,9 @@
 /** Files for the reactor, and what they plan for an event. */
 import type { ExecutionContext } from 'ava';
-import { FileServer } from '#salt/files/file-server.ts';
-import { createMemoryFiles } from '#salt/files/memory-files.ts';
-import type { Plan, ReactionEvent } from '#salt/reactor/reaction-planner.ts';
+import type { ReactionEvent } from '#master';
+import { createMemoryFiles } from '#master/extensions/memory-files.ts';
+import { FileServer } from '#salt/file-trees/file-server.ts';
+import type { Plan } from '#salt/reactor/reaction-planner.ts';
 import { createReactorPlanner, openReactorFiles, type Takes } from '#salt/reactor/reactor-files.ts';
 import { Renderer } from '#salt/render/renderer.ts';
 import { type FileTree, layOut } from '../../helpers/file-tree.ts';

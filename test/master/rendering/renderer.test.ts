@@ -1,7 +1,7 @@
 /** Rendering on the main thread and beside it: the same comes of it, and nobody else waits. */
 import type { ExecutionContext } from 'ava';
 import test from 'ava';
-import { type SourceFile, toSourceFile } from '#salt/pillar/pillar-data.ts';
+import { type SourceFile, toSourceFile } from '#salt/render/pillar-data.ts';
 import {
   makeNotes,
   type Notes,

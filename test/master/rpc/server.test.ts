@@ -16,7 +16,7 @@ import { isMainThread } from 'node:worker_threads';
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
 import { connectMaster } from '#client';
-import { createMaster, type Master, resolveMasterConfig } from '#master';
+import { type Master, resolveMasterConfig } from '#master';
 import {
   fromJson,
   markedJson,
@@ -25,6 +25,7 @@ import {
 } from '#master/arguments/arguments.ts';
 import { WireDateTime, WireExtension, type WireValue } from '#minion-protocol';
 import { readJsonInSteps, StepScheduler } from '#runtime';
+import { createMaster } from '#server';
 import { until, within } from '../../helpers/deadline.ts';
 import { tries } from '../../helpers/effort.ts';
 import { layMasterKey } from '../../helpers/rsa-keys.ts';

@@ -12,11 +12,11 @@ import {
   type FunctionCall,
   type Master,
   MasterError,
-  openFileRoots,
   resolveMasterConfig,
 } from '#master';
 import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
-import { saltRunners, saltWheels } from '#salt/runners/not-served.ts';
+import { openFileRoots } from '#salt';
+import { saltRunners, saltWheels } from '#salt/not-served.ts';
 import { layOut } from '../../helpers/file-tree.ts';
 import { startFleet } from '../../helpers/fleet.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';

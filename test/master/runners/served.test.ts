@@ -3,14 +3,9 @@ import { readFileSync } from 'node:fs';
 import test from 'ava';
 import type { Master } from '#master';
 import type { WireValue } from '#minion-protocol';
+import { insteadOfRunner, insteadOfWheel, saltRunners, saltWheels } from '#salt/not-served.ts';
 import { askRunners } from '#salt/runners/ask-runners.ts';
 import { CacheBanks } from '#salt/runners/cache-banks.ts';
-import {
-  insteadOfRunner,
-  insteadOfWheel,
-  saltRunners,
-  saltWheels,
-} from '#salt/runners/not-served.ts';
 import { Queues } from '#salt/runners/queues.ts';
 import { createMemoryStore, type Store } from '#store';
 import { startFleet } from '../../helpers/fleet.ts';

@@ -1,0 +1,25 @@
+import type { ProjectSubject, Subject } from '#acl';
+import type { AuditActor } from '../api/index.ts';
+
+/** Returns a subject as the audit log names it. */
+export function actorOf(subject: Subject): AuditActor {
+  switch (subject.kind) {
+    case 'minion':
+      return { kind: 'minion', name: subject.id };
+    case 'user': {
+      const { name, eauth } = subject;
+      return { kind: 'user', name, ...(eauth === undefined ? {} : { eauth }) };
+    }
+    case 'project':
+      return { kind: subject.kind, name: projectName(subject) };
+    case 'service':
+    case 'token':
+      return { kind: subject.kind, name: subject.name };
+  }
+}
+
+/** Ids first: they are Keystone's, and names are anybody's. */
+function projectName({ project, user }: ProjectSubject): string {
+  const names = [project, user].map(({ name, domain }) => `${domain.name}/${name}`);
+  return `${project.id}/${user.id} (${names.join(', ')})`;
+}

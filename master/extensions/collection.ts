@@ -1,0 +1,112 @@
+/** What extensions contribute to a master, each thing by one extension. */
+
+import {
+  type ExtPillar,
+  type FileServerBackend,
+  isRpcMethod,
+  type MetricFamily,
+  type MinionRunners,
+  type NamedCommands,
+  type RpcMethod,
+  type RpcTable,
+  type TopsProvider,
+} from '../api/index.ts';
+import type { InsteadOf, MasterFunction } from '../functions/index.ts';
+import type { RequestType, RequestTypes, SignalIntake } from '../requests/index.ts';
+import { rpcMethods } from '../rpc/index.ts';
+import type { OpenExtension } from './extension.ts';
+import type { HttpRoutes } from './http-routes.ts';
+import type { Contributions } from './master-services.ts';
+import { conflict } from './services.ts';
+
+/** Name of the master's own modules in messages about conflicts. */
+const master = 'the master';
+
+/** Collects what extensions contribute. */
+export class Collection implements Contributions {
+  readonly requests: Map<string, RequestType> = new Map();
+  readonly runners: Map<string, MasterFunction> = new Map();
+  readonly wheel: Map<string, MasterFunction> = new Map();
+  readonly minionRunners: Map<string, MinionRunners[string]> = new Map();
+  readonly insteadOf: InsteadOf[] = [];
+  readonly intakes: SignalIntake[] = [];
+  readonly pillars: ExtPillar[] = [];
+  readonly files: FileServerBackend[] = [];
+  readonly routes: HttpRoutes[] = [];
+  tops: TopsProvider | undefined;
+  commands: NamedCommands | undefined;
+  /** Methods of the local socket by name, without those of the master. */
+  readonly methods: Map<string, RpcMethod> = new Map();
+  /** The extension that has a thing, by kind and name of the thing. */
+  readonly #owners = new Map<string, string>();
+
+  constructor() {
+    for (const name of rpcMethods.keys()) this.#claim('method', name, master);
+  }
+
+  /** Adds the request types of the master itself. @throws MasterError ERR_EXTENSION_CONFLICT */
+  addRequests(requests: RequestTypes): void {
+    this.#addAll('request type', requests, this.requests, master);
+  }
+
+  /** @throws MasterError ERR_EXTENSION_CONFLICT */
+  add(open: OpenExtension, extension: string, namespace: string): void {
+    this.#addAll('request type', open.requests, this.requests, extension);
+    this.#addAll('runner', open.runners, this.runners, extension);
+    this.#addAll('wheel function', open.wheel, this.wheel, extension);
+    this.#addAll('runner for minions', open.minionRunners, this.minionRunners, extension);
+    this.#addMethods(open.rpc ?? {}, `${namespace}.`, extension);
+    for (const routes of open.routes ?? []) {
+      this.#claim('HTTP routes', routes.prefix, extension);
+      this.routes.push(routes);
+    }
+    if (open.tops !== undefined) {
+      this.#claim('contribution', 'tops', extension);
+      this.tops = open.tops;
+    }
+    if (open.commands !== undefined) {
+      this.#claim('contribution', 'commands', extension);
+      this.commands = open.commands;
+    }
+    if (open.insteadOf !== undefined) this.insteadOf.push(open.insteadOf);
+    if (open.intake !== undefined) this.intakes.push(open.intake);
+    if (open.pillar !== undefined) this.pillars.push(open.pillar);
+    if (open.files !== undefined) this.files.push(open.files);
+  }
+
+  /** Reserves the names of metrics. @throws MasterError ERR_EXTENSION_CONFLICT */
+  claimMetrics(families: readonly MetricFamily[], extension: string): void {
+    for (const { name } of families) this.#claim('metric', name, extension);
+  }
+
+  #addMethods(table: RpcTable, prefix: string, extension: string): void {
+    for (const [name, entry] of Object.entries(table)) {
+      const whole = `${prefix}${name}`;
+      if (isRpcMethod(entry)) {
+        this.#claim('method', whole, extension);
+        this.methods.set(whole, entry);
+      } else {
+        this.#addMethods(entry, `${whole}.`, extension);
+      }
+    }
+  }
+
+  #addAll<T>(
+    thing: string,
+    rows: Readonly<Record<string, T>> = {},
+    to: Map<string, T>,
+    extension: string,
+  ): void {
+    for (const [name, row] of Object.entries(rows)) {
+      this.#claim(thing, name, extension);
+      to.set(name, row);
+    }
+  }
+
+  #claim(thing: string, name: string, extension: string): void {
+    const key = `${thing} ${name}`;
+    const other = this.#owners.get(key);
+    if (other !== undefined) throw conflict(thing, name, other, extension);
+    this.#owners.set(key, extension);
+  }
+}

@@ -1,0 +1,22 @@
+/** A wrapper for each of some members. */
+type Wrappers<T> = { readonly [K in keyof T]?: (inner: T[K]) => T[K] };
+
+/**
+ * Returns an object with the same members, of which the named ones are wrapped. Members that are
+ * getters are read once.
+ */
+export function decorate<T extends object>(inner: T, wrappers: Wrappers<T>): T {
+  const wrapped: T = { ...inner };
+  for (const name in wrappers) wrap(wrapped, inner, name, wrappers);
+  return wrapped;
+}
+
+function wrap<T extends object, K extends keyof T>(
+  wrapped: T,
+  inner: T,
+  name: K,
+  wrappers: Wrappers<T>,
+): void {
+  const wrapper = wrappers[name];
+  if (wrapper !== undefined) wrapped[name] = wrapper(inner[name]);
+}

@@ -1,0 +1,78 @@
+import { type Decision, decide, type Question, questionText } from '#acl';
+import type { LiveConfig } from '#config';
+import { type InProcessApi, MasterError } from '../api/index.ts';
+import { type Audit, actorOf, type RuledDecisions } from '../audit/index.ts';
+import type { Auth } from '../auth/index.ts';
+import type { MasterContext } from '../context/index.ts';
+import type { Events } from '../events/index.ts';
+import type { Jobs } from '../jobs/index.ts';
+import type { Users } from '../users/index.ts';
+import type { ExtensionHost, MasterExtension } from './extension.ts';
+import { masterServices } from './master-services.ts';
+import type { Services } from './services.ts';
+import { openSharedArea, openStateArea } from './state-area.ts';
+
+/** The modules of the master that extensions are given parts of. */
+export interface HostDeps {
+  readonly config: LiveConfig;
+  readonly context: MasterContext;
+  readonly auth: Auth;
+  readonly audit: Audit;
+  readonly events: Events;
+  readonly jobs: Jobs;
+  readonly users: Users;
+  readonly services: Services;
+  /** Returns the master's interface. @throws MasterError ERR_MASTER_STOPPED while it starts */
+  readonly api: () => InProcessApi;
+}
+
+/** Creates the host of one extension. */
+export function createHost(
+  { name, namespace = name }: MasterExtension,
+  deps: HostDeps,
+): ExtensionHost {
+  const { config, context, auth, audit, events, jobs, users, services, api } = deps;
+  const { policy } = users;
+  return {
+    config: config.fixed,
+    reloadable: () => config.current,
+    beforeReload: (prepare) => config.beforeChange(({ bridge }) => prepare(bridge)),
+    provide: (key, service) => services.provide(key, service, name),
+    use: (key) => services.use(key, name),
+    find: (key) => services.find(key, name),
+    decorate: (key, wrap) => services.decorate(key, wrap, name),
+    master: api,
+    calls: context.cluster?.calls,
+    policy: () => policy.current,
+    decide: (question, by = policy.current) => {
+      const decision = decide(question, by);
+      if (decision.effect === 'deny') audit.ruled.note(...askedOf(question, decision));
+      return decision;
+    },
+    minionsOf: (target, bounds) => users.minionsOf(target, bounds),
+    isWithin: (minions, target) => users.isWithin(minions, target),
+    resumeJob: (jid, signal) => api().jobs.follow(jid, signal),
+    holdToken: (token) => services.use(masterServices.tokenHolders, name).hold(token),
+    freshJid: async () => (api(), jobs.freshJid()),
+    isConnected: async (minion) => (api(), jobs.isConnected(minion)),
+    state: openStateArea(context.ownStore, auth.seal, namespace),
+    shared: openSharedArea(context, auth.seal, namespace),
+    admission: auth.lifecycle,
+    audit,
+    fire: (tag, data) => events.bus.fire(`saltbridge/${namespace}/${tag}`, data),
+    logger: context.log.child({ component: name }),
+    now: context.now,
+    closing: context.closing,
+  };
+}
+
+function askedOf(question: Question, decision: Decision): Parameters<RuledDecisions['note']> {
+  const { subject, action } = question;
+  const what = question.action === 'return' ? question.resource.jid : questionText(question);
+  return [{ who: actorOf(subject), action, what }, decision];
+}
+
+/** The interface of a master that is starting. */
+export function refuseWhileStarting(): never {
+  throw new MasterError('ERR_MASTER_STOPPED', 'this master is starting');
+}

@@ -1,0 +1,68 @@
+import { MasterError } from '../api/index.ts';
+import { conflict } from './services.ts';
+
+/** The part of an extension that decides when it is opened. */
+export interface OrderedExtension {
+  readonly name: string;
+  readonly namespace?: string;
+  readonly requires?: readonly string[];
+  readonly after?: readonly string[];
+}
+
+/**
+ * Returns the extensions in the order in which they are opened: each after those that it requires
+ * or names in `after`, and otherwise in the order given.
+ * @throws TypeError for a name that is not valid; MasterError ERR_EXTENSION_CONFLICT,
+ * ERR_EXTENSION_MISSING, ERR_EXTENSION_CYCLE
+ */
+export function orderExtensions<E extends OrderedExtension>(
+  extensions: readonly E[],
+): readonly E[] {
+  const byName = indexByName(extensions);
+  const ordered = new Set<E>();
+  const visit = (one: E, path: readonly string[]): void => {
+    if (ordered.has(one)) return;
+    const at = path.indexOf(one.name);
+    if (at >= 0) throw cycle([...path.slice(at), one.name]);
+    for (const name of one.requires ?? []) {
+      if (!byName.has(name)) throw missing(one.name, name);
+    }
+    for (const name of [...(one.requires ?? []), ...(one.after ?? [])]) {
+      const before = byName.get(name);
+      if (before !== undefined) visit(before, [...path, one.name]);
+    }
+    ordered.add(one);
+  };
+  for (const one of extensions) visit(one, []);
+  return [...ordered];
+}
+
+function indexByName<E extends OrderedExtension>(extensions: readonly E[]): ReadonlyMap<string, E> {
+  const byName = new Map<string, E>();
+  const byNamespace = new Map<string, E>();
+  for (const one of extensions) {
+    const { name, namespace = name } = one;
+    for (const word of [name, namespace]) {
+      if (!/^[a-z][a-z0-9-]{0,63}$/.test(word))
+        throw new TypeError(`invalid extension name: ${word}`);
+    }
+    if (byName.has(name)) throw conflict('extension', name, name, name);
+    byName.set(name, one);
+    // Rows of another extension must not be shared by accident.
+    const other = byNamespace.get(namespace);
+    const isShared = one.namespace !== undefined && other?.namespace !== undefined;
+    if (other !== undefined && !isShared) throw conflict('namespace', namespace, other.name, name);
+    byNamespace.set(namespace, one);
+  }
+  return byName;
+}
+
+function cycle(path: readonly string[]): MasterError {
+  const problem = `extensions wait for each other: ${path.join(' → ')}`;
+  return new MasterError('ERR_EXTENSION_CYCLE', `${problem}; remove one of requires and after`);
+}
+
+function missing(name: string, required: string): MasterError {
+  const problem = `the extension ${name} requires ${required}, which this master does not have`;
+  return new MasterError('ERR_EXTENSION_MISSING', `${problem}; add it, or leave ${name} out`);
+}

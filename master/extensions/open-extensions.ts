@@ -1,0 +1,67 @@
+/** Opens the extensions of a master in their order, and starts them. */
+
+import type { InProcessApi, MetricFamily } from '../api/index.ts';
+import type { KeyAcceptanceHook } from '../auth/index.ts';
+import { Collection } from './collection.ts';
+import type { MasterExtension, OpenExtension } from './extension.ts';
+import { createHost, type HostDeps, refuseWhileStarting } from './extension-host.ts';
+import { orderExtensions } from './extension-order.ts';
+
+interface Opened {
+  readonly namespace: string;
+  readonly open: OpenExtension;
+}
+
+/** The extensions of one master. */
+export class Extensions {
+  readonly collection: Collection = new Collection();
+  readonly #ordered: readonly MasterExtension[];
+  readonly #opened: Opened[] = [];
+  #api: InProcessApi | undefined;
+
+  /** @throws MasterError ERR_EXTENSION_CONFLICT, ERR_EXTENSION_CYCLE, ERR_EXTENSION_MISSING */
+  constructor(extensions: readonly MasterExtension[]) {
+    this.#ordered = orderExtensions(extensions.flatMap((it) => [it, ...(it.parts ?? [])]));
+  }
+
+  /** Opens one after the other; the context's closers close them, the last first. */
+  async open(deps: Omit<HostDeps, 'api'>): Promise<void> {
+    const { closers } = deps.context;
+    const api = (): InProcessApi => this.#api ?? refuseWhileStarting();
+    for (const extension of this.#ordered) {
+      const { name, namespace = name } = extension;
+      const opened = await extension.open(createHost(extension, { ...deps, api }));
+      const open = closers.add(opened, async (it) => it.close?.());
+      this.#opened.push({ namespace, open });
+      this.collection.add(open, name, namespace);
+      this.collection.claimMetrics(open.metrics?.() ?? [], name);
+    }
+  }
+
+  /** Starts one after the other, in the order in which they were opened. */
+  async start(api: InProcessApi): Promise<void> {
+    this.#api = api;
+    for (const { open } of this.#opened) await open.start?.();
+  }
+
+  /** The advice of all extensions about a key; the strictest answer counts. */
+  readonly advice: KeyAcceptanceHook = async (offered) => {
+    const given = await Promise.all(this.#opened.map(({ open }) => open.advice?.(offered)));
+    return (['deny', 'accept', 'wait'] as const).find((word) => given.includes(word));
+  };
+
+  /** Tells all extensions that an accepted key was lost. See {@link OpenExtension.onKeyLost}. */
+  async loseKey(id: string): Promise<void> {
+    await Promise.all(this.#opened.map(({ open }) => open.onKeyLost?.(id)));
+  }
+
+  /** Returns the current figures by the namespaces of the extensions. */
+  metrics(): ReadonlyMap<string, readonly MetricFamily[]> {
+    const figures = new Map<string, MetricFamily[]>();
+    for (const { namespace, open } of this.#opened) {
+      const known = figures.get(namespace) ?? [];
+      figures.set(namespace, [...known, ...(open.metrics?.() ?? [])]);
+    }
+    return figures;
+  }
+}

@@ -1,0 +1,53 @@
+/** Requested paths, normalised before any look-up [WIRE 9.8, THREATS G-03, C-40]. */
+
+import type { WireValue } from '#minion-protocol';
+
+/** A file by its place in an environment. */
+export interface RequestedFile {
+  /** Relative, normalised: no empty, `.` or `..` segments. */
+  readonly path: string;
+  readonly saltenv: string;
+}
+
+/** As long as Linux takes a path. */
+const maxPathBytes = 4096;
+
+/**
+ * Reads the `path` and `saltenv` of a load: `dir/file`, with `?saltenv=NAME` behind it if it is
+ * not in the environment of the load; a path that begins with `|` has no such query. Bytes that
+ * are not UTF-8, absolute paths, those with `..` or NUL, and those that are too long name nothing.
+ * [salt/fileserver find_file, salt/utils/url.py]
+ */
+export function requestedFile(
+  path: WireValue | undefined,
+  saltenv: WireValue | undefined,
+): RequestedFile | undefined {
+  if (typeof path !== 'string') return undefined;
+  const isEscaped = path.startsWith('|');
+  const [place = '', query = ''] = isEscaped ? [path.slice(1)] : path.split('?', 2);
+  const relative = relativePath(place);
+  const env = saltenvInQuery(query) ?? saltenvName(saltenv);
+  return relative === undefined || env === undefined ? undefined : { path: relative, saltenv: env };
+}
+
+/** The name of an environment: text, or a number, which YAML makes of names such as `3`. */
+export function saltenvName(value: WireValue | undefined): string | undefined {
+  if (typeof value === 'number') return String(value);
+  return typeof value === 'string' && value !== '' ? value : undefined;
+}
+
+/** Normalises; `undefined` for what can be no file below a root. */
+export function relativePath(place: string): string | undefined {
+  if (place.startsWith('/') || place.includes('\0')) return undefined;
+  if (Buffer.byteLength(place) > maxPathBytes) return undefined;
+  const segments = place.split('/').filter((segment) => segment !== '' && segment !== '.');
+  // protection: pushed-anywhere-1
+  return segments.length === 0 || segments.includes('..') ? undefined : segments.join('/');
+}
+
+function saltenvInQuery(query: string): string | undefined {
+  for (const option of query.split('&')) {
+    if (option.startsWith('saltenv=')) return option.slice('saltenv='.length);
+  }
+  return undefined;
+}

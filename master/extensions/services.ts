@@ -1,0 +1,79 @@
+import { MasterError } from '../api/index.ts';
+
+/**
+ * The typed name of a service: an object that one module of a master provides and others use. Made
+ * by {@link defineService}; both sides import the key, and neither imports the other.
+ */
+export class ServiceKey<T extends object> {
+  readonly name: string;
+  readonly #provided = new WeakMap<Services, T>();
+
+  constructor(name: string) {
+    this.name = name;
+  }
+
+  /** @internal */
+  of(services: Services): T | undefined {
+    return this.#provided.get(services);
+  }
+
+  /** @internal */
+  set(services: Services, service: T): void {
+    this.#provided.set(services, service);
+  }
+}
+
+/** Defines the key of a service. The name stands in error messages. */
+export function defineService<T extends object>(name: string): ServiceKey<T> {
+  return new ServiceKey<T>(name);
+}
+
+/** The services of one master. Module names are for error messages. */
+export class Services {
+  readonly #providers = new Map<string, string>();
+  readonly #users = new Map<string, string>();
+
+  /** @throws MasterError ERR_EXTENSION_CONFLICT where another module provides it */
+  provide<T extends object>(key: ServiceKey<T>, service: T, by: string): void {
+    const other = this.#providers.get(key.name);
+    if (other !== undefined) throw conflict('service', key.name, other, by);
+    this.#providers.set(key.name, by);
+    key.set(this, service);
+  }
+
+  /** Returns a service, or `undefined` where no module provides it. */
+  find<T extends object>(key: ServiceKey<T>, by: string): T | undefined {
+    const service = key.of(this);
+    if (service !== undefined && !this.#users.has(key.name)) this.#users.set(key.name, by);
+    return service;
+  }
+
+  /** @throws MasterError ERR_EXTENSION_MISSING where no module provides it */
+  use<T extends object>(key: ServiceKey<T>, by: string): T {
+    const service = this.find(key, by);
+    if (service !== undefined) return service;
+    const problem = `the service ${key.name}, which ${by} uses, is not provided`;
+    throw new MasterError(
+      'ERR_EXTENSION_MISSING',
+      `${problem}; add the extension that provides it`,
+    );
+  }
+
+  /**
+   * Replaces a service by a wrapper of it.
+   * @throws MasterError ERR_EXTENSION_MISSING; ERR_EXTENSION_CONFLICT where a module uses it already
+   */
+  decorate<T extends object>(key: ServiceKey<T>, wrap: (inner: T) => T, by: string): void {
+    const user = this.#users.get(key.name);
+    if (user !== undefined && user !== by) throw conflict('service', key.name, user, by);
+    const inner = key.of(this);
+    if (inner === undefined) this.use(key, by);
+    else key.set(this, wrap(inner));
+  }
+}
+
+/** Two modules claim the same thing. */
+export function conflict(thing: string, name: string, first: string, second: string): MasterError {
+  const problem = `${thing} ${name}: both ${first} and ${second} claim it`;
+  return new MasterError('ERR_EXTENSION_CONFLICT', `${problem}; leave one of them out`);
+}

@@ -1,0 +1,277 @@
+import type { Logger } from 'pino';
+import { isJid, type WireMap, type WireValue } from '#minion-protocol';
+import { codeOf } from '#runtime';
+import {
+  type AuditRequester,
+  type FunctionCall,
+  type FunctionResult,
+  MasterError,
+  type Requested,
+  type StartedCall,
+} from '../api/index.ts';
+import { type AuditTrail, auditOf } from '../audit/index.ts';
+import { type EventBus, trimValues } from '../events/index.ts';
+import { type JobCache, separateKeywords } from '../jobs/index.ts';
+import type { AskedCall, BoundCall, MasterFunction } from './master-function.ts';
+
+export interface FunctionCallerOptions {
+  /** The functions by name. Extensions add theirs until the master serves minions. */
+  readonly table: ReadonlyMap<string, MasterFunction>;
+  readonly kind: 'runner' | 'wheel';
+  /** Returns what to use in place of a function of Salt's that `table` lacks, or `undefined`. */
+  readonly insteadOf: (fun: string) => string | undefined;
+  readonly bus: EventBus;
+  readonly audit: AuditTrail;
+  readonly nextJid: () => string;
+  /** Keeps calls as jobs of the master's own; `undefined`: they are only told. */
+  readonly cache: JobCache | undefined;
+  /** The master's `id`: what kept jobs say they ran on. */
+  readonly masterId: string;
+  readonly closing: AbortSignal;
+  readonly now: () => number;
+  readonly log: Logger;
+}
+
+/**
+ * Bytes of a call that is kept: `jobs.list_jobs` returns all of them, and would be kept with them.
+ */
+const maxKeptBytes = 65_536;
+
+type FunctionOutcome = Pick<FunctionResult, 'return' | 'success' | 'retcode'>;
+
+interface Ready {
+  readonly call: BoundCall;
+  readonly asked: AskedCall;
+  readonly succeeds: MasterFunction['succeeds'];
+  readonly jid: string;
+  readonly tag: string;
+  /** What both events have in common. */
+  readonly data: WireMap;
+  readonly user: string;
+  readonly timeoutSeconds: number | undefined;
+  readonly isConfidential: boolean;
+  readonly by: AuditRequester | undefined;
+  readonly end: CallEnd;
+}
+
+/** What a function says of its end. */
+interface CallEnd {
+  /** It goes on at another member of the cluster, which tells what comes of it. */
+  isElsewhere: boolean;
+  /** Done once its end was told. */
+  readonly work: (() => Promise<void>)[];
+}
+
+/** How a call is run. */
+interface RunOptions {
+  /** Whether it is among the jobs. Default: it is. */
+  readonly isKept?: boolean;
+  /** It was begun at another member of the cluster, which told that. */
+  readonly isResumed?: boolean;
+}
+
+/**
+ * Runs functions of a closed table on the master and tells it: `salt/run/<jid>/new` and `…/ret`,
+ * `salt/wheel/…` [WIRE 14.2; salt/client/mixins.py].
+ */
+export class FunctionCaller {
+  readonly #options: FunctionCallerOptions;
+
+  constructor(options: FunctionCallerOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Runs a function. One that fails is a result too.
+   * @throws MasterError ERR_UNKNOWN_FUN, ERR_NOT_SERVED, ERR_ARGS; nothing was run then
+   */
+  async run(call: FunctionCall & Requested, options: RunOptions = {}): Promise<FunctionResult> {
+    return this.#finish(await this.#prepare(call, options), options);
+  }
+
+  /** The same, and waits for nothing. @throws MasterError ERR_UNKNOWN_FUN, ERR_NOT_SERVED, ERR_ARGS */
+  async start(call: FunctionCall & Requested, options: RunOptions = {}): Promise<StartedCall> {
+    const ready = await this.#prepare(call, options);
+    this.#finish(ready, options).catch((error: unknown) => {
+      this.#options.log.error({ jid: ready.jid, err: error }, 'function was not finished');
+    });
+    return { jid: ready.jid, tag: ready.tag };
+  }
+
+  /** Whether there is a function that takes a keyword of this name. */
+  takes(fun: string, name: string): boolean {
+    return this.#options.table.get(fun)?.takes(name) === true;
+  }
+
+  /** Whether there is a function that has a parameter of this name. */
+  declares(fun: string, name: string): boolean {
+    return this.#options.table.get(fun)?.declares(name) === true;
+  }
+
+  /** What the functions are for, by name: one, those of a module, or all. */
+  docs(prefix = ''): Record<string, string> {
+    const texts: Record<string, string> = Object.create(null);
+    const all = [...this.#options.table].sort(([one], [other]) => (one < other ? -1 : 1));
+    for (const [name, { summary, signature }] of all) {
+      if (prefix !== '' && name !== prefix && !name.startsWith(`${prefix}.`)) continue;
+      texts[name] = `${summary}\n\n${name}(${signature})`;
+    }
+    return texts;
+  }
+
+  async #prepare(
+    { fun, arg: values = [], kwarg, ...call }: FunctionCall & Requested,
+    { isResumed = false }: RunOptions,
+  ): Promise<Ready> {
+    const { table, kind, nextJid } = this.#options;
+    const found = table.get(fun);
+    if (found === undefined) throw this.#unknown(fun);
+    if (call.jid !== undefined && !isJid(call.jid)) {
+      throw new MasterError('ERR_ARGS', 'jid is not a job id; expected 20 digits');
+    }
+    const { arg, kwarg: given } = separateKeywords(values, kwarg);
+    const taken = call.dropUnknown ? pick(given, found.takes) : given;
+    const bound = found.bind(arg, taken);
+    const jid = call.jid ?? nextJid();
+    const tag = `salt/${kind === 'runner' ? 'run' : 'wheel'}/${jid}`;
+    const user = call.user ?? 'saltbridge';
+    const keywords = Object.keys(taken).length > 0 ? [{ ...taken }] : [];
+    const { isConfidential, succeeds } = found;
+    // protection: told-arguments
+    const args = isConfidential ? [] : [...arg, ...keywords];
+    const data = { fun: `${kind}.${fun}`, jid, user, fun_args: args };
+    if (!isResumed) {
+      this.#options.bus.fire(`${tag}/new`, kind === 'wheel' ? { ...data, tag } : data);
+    }
+    const { timeoutSeconds, by } = call;
+    const end = { isElsewhere: false, work: [] };
+    const asked = { fun, arg, kwarg: taken };
+    return {
+      ...{ call: bound, asked, succeeds, jid, tag, data, user },
+      ...{ timeoutSeconds, isConfidential, by, end },
+    };
+  }
+
+  #unknown(fun: string): MasterError {
+    const { kind, insteadOf } = this.#options;
+    const instead = insteadOf(fun);
+    if (instead === undefined) {
+      return new MasterError('ERR_UNKNOWN_FUN', `'${fun}' is not available.`);
+    }
+    const reason = `${fun} is a ${kind} function of Salt's that this master does not serve`;
+    return new MasterError('ERR_NOT_SERVED', `${reason}: ${instead}`);
+  }
+
+  async #finish(ready: Ready, { isKept = true }: RunOptions): Promise<FunctionResult> {
+    const outcome = await this.#call(ready);
+    const { jid, data, end } = ready;
+    const result = { jid, fun: String(data.fun), ...outcome };
+    if (end.isElsewhere) return result;
+    await this.#tell(ready, outcome);
+    if (isKept) await this.#tryToKeep(ready, result);
+    for (const work of end.work) await work();
+    return result;
+  }
+
+  async #tell(ready: Ready, outcome: FunctionOutcome): Promise<void> {
+    const { tag, data } = ready;
+    const told = { ...outcome, return: toldOf(ready, outcome.return) };
+    const event = this.#options.kind === 'wheel' ? { ...data, tag, ...told } : { ...data, ...told };
+    this.#options.bus.fire(`${tag}/ret`, event);
+    await this.#tellAudit(ready, outcome.success);
+  }
+
+  async #tellAudit({ jid, data, user, by }: Ready, isDone: boolean): Promise<void> {
+    const { audit } = this.#options;
+    const args = data.fun_args;
+    const hasArguments = Array.isArray(args) && args.length > 0;
+    audit.append({
+      ...auditOf(by, user),
+      action: `${this.#options.kind}.run`,
+      what: String(data.fun),
+      ...(hasArguments ? { arguments: await audit.digest(args) } : {}),
+      outcome: isDone ? 'done' : 'failed',
+      jid,
+    });
+  }
+
+  async #call(ready: Ready): Promise<FunctionOutcome> {
+    const { call, succeeds, jid, tag, user, data, timeoutSeconds, by, end } = ready;
+    const { bus, closing, log } = this.#options;
+    const tell = (suffix: string, event: WireMap): void => bus.fire(`${tag}/${suffix}`, event);
+    try {
+      const goesOnElsewhere = (): void => {
+        end.isElsewhere = true;
+      };
+      const atEnd = (work: () => Promise<void>): void => void end.work.push(work);
+      const { asked } = ready;
+      const value = await call({
+        ...{ jid, user, by, asked, timeoutSeconds, tell, closing },
+        goesOnElsewhere,
+        atEnd,
+      });
+      return { return: value, success: succeeds(value) };
+    } catch (error) {
+      // Ours to look into, unless it tells what was wrong with the call.
+      if (codeOf(error) === undefined) {
+        log.error({ jid, fun: data.fun, err: error }, 'function failed');
+      }
+      const reason = error instanceof Error ? error.message : String(error);
+      const text = `Exception occurred in ${String(data.fun).replace('.', ' ')}: ${reason}`;
+      return { return: text, success: false, retcode: 1 };
+    }
+  }
+
+  /** What was done stays done where it cannot be kept. */
+  async #tryToKeep(ready: Ready, result: FunctionResult): Promise<void> {
+    try {
+      await this.#keep(ready, result);
+    } catch (error) {
+      this.#options.log.error({ jid: ready.jid, err: error }, 'function is not in the job list');
+    }
+  }
+
+  /** As Salt keeps it: a job of the master's own, which returned all of the event. */
+  async #keep(ready: Ready, result: FunctionResult): Promise<void> {
+    const { jid, data, user } = ready;
+    const { cache, masterId, now } = this.#options;
+    if (cache === undefined) return;
+    const fun = String(data.fun);
+    await cache.add({
+      jid,
+      fun,
+      arg: [],
+      tgt: masterId,
+      tgtType: 'list',
+      user,
+      minions: [],
+      missing: [],
+      publishedAt: now(),
+      selfMade: false,
+    });
+    await cache.addReturn(jid, {
+      minion: masterId,
+      fun,
+      return: trimValues(
+        { ...data, return: toldOf(ready, result.return), success: result.success },
+        maxKeptBytes,
+      ),
+      retcode: result.retcode ?? 0,
+      success: result.success,
+      receivedAt: now(),
+    });
+  }
+}
+
+/** What others than the caller may know of a returned value. */
+function toldOf({ isConfidential }: Ready, value: WireValue): WireValue {
+  // protection: told-values
+  return isConfidential ? null : value;
+}
+
+function pick(
+  kwarg: Readonly<Record<string, WireValue>>,
+  takes: (name: string) => boolean,
+): Record<string, WireValue> {
+  return Object.fromEntries(Object.entries(kwarg).filter(([name]) => takes(name)));
+}

@@ -1,0 +1,26 @@
+export type { FunctionCaller } from './function-caller.ts';
+export { createFunctions, type Functions, type InsteadOf } from './functions.ts';
+export {
+  type CallContext,
+  type FunctionTable,
+  type MasterFunction,
+  masterFunction,
+  refused,
+  requireLocalCaller,
+  withOutputter,
+} from './master-function.ts';
+export {
+  anything,
+  count,
+  flag,
+  ignored,
+  type Kind,
+  map,
+  names,
+  optional,
+  type Parameters,
+  required,
+  seconds,
+  target,
+  text,
+} from './parameters.ts';

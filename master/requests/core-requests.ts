@@ -1,0 +1,154 @@
+/** The request types that every master serves. */
+
+import type { LiveConfig } from '#config';
+import type { WireValue } from '#minion-protocol';
+import { HourlyLimit } from '#runtime';
+import { type Auth, type KeyStore, SignatureCheck, send } from '../auth/index.ts';
+import type { MasterContext } from '../context/index.ts';
+import { type EventBus, type Events, tags } from '../events/index.ts';
+import { type Jobs, type KnownResources, ReturnKeeper } from '../jobs/index.ts';
+import type { RequestCounters } from '../metrics/index.ts';
+import type { PolicyGate, Users } from '../users/index.ts';
+import { masterOptsRequest } from './master-opts-request.ts';
+import { minionEventRequest } from './minion-event.ts';
+import { logOf, type RequestLimits } from './request-limits.ts';
+import { anyLoad, defineRequestType, type RequestType, type RequestTypes } from './request-type.ts';
+import { returnRequest } from './return-request.ts';
+import type { SignalIntake } from './signal-intake.ts';
+
+/** Self-made jobs (`jid: req`) that a minion may report in an hour. */
+const selfMadeJobsPerHour = 600;
+
+export interface CoreRequestDeps {
+  readonly config: LiveConfig;
+  readonly context: MasterContext;
+  readonly auth: Auth;
+  readonly events: Events;
+  readonly jobs: Jobs;
+  readonly users: Users;
+  readonly limits: RequestLimits;
+  /** Receivers of the events that minions fire. */
+  readonly intakes: readonly SignalIntake[];
+  /** Returns the environments of files, which minions look for states in. */
+  readonly environments: () => readonly string[];
+}
+
+/** Returns the request types of the master itself. Extensions add theirs. */
+export function coreRequests(deps: CoreRequestDeps): RequestTypes {
+  const { config, context, auth, events, jobs, users, limits, intakes, environments } = deps;
+  const { counters, meter, now, nextJid } = context;
+  const { requireMinionSignMessages, dropMessagesSignatureFail } = config.fixed;
+  const { bus } = events;
+  const { cache, resources } = jobs;
+  return {
+    _return: returnRequest({
+      keeper: new ReturnKeeper({
+        cache,
+        isOfFormerOwner: auth.retiredIds.has.bind(auth.retiredIds),
+        resources,
+        bus,
+        nextJid,
+        now,
+        selfMadeLimit: new HourlyLimit(selfMadeJobsPerHour),
+        meter,
+      }),
+      signatures: new SignatureCheck({
+        isRequired: requireMinionSignMessages,
+        mustVerify: dropMessagesSignatureFail,
+        acceptedKey: auth.keys.acceptedPem.bind(auth.keys),
+        verify: (pem, packed, signature) =>
+          auth.rsa.run({ kind: 'check-load', pem, packed, signature }),
+        counters,
+        log: logOf(context),
+      }),
+      counters,
+      meter,
+      requestRate: limits.requests,
+      config,
+    }),
+    _minion_event: minionEventRequest({
+      bus,
+      jobs: cache,
+      rate: limits.events,
+      delayed: limits.delayedEvents,
+      counters,
+      meter,
+      denials: limits.denials,
+      gate: users.gate,
+      intakes,
+      config: limits.config,
+      isFromBefore: limits.isFromBefore,
+    }),
+    _register_resources: resourcesRequest({ resources, bus, counters, config }),
+    revoke_auth: revokeRequest(auth.keys, users.gate),
+    _master_opts: masterOptsRequest(config, environments),
+    // Salt's list has it, and Salt answers it with an empty text.
+    verify_minion: constantRequest(''),
+    // Masters below this one are not served.
+    _syndic_return: constantRequest(false),
+  };
+}
+
+interface ResourceRequestOptions {
+  readonly resources: KnownResources;
+  readonly bus: EventBus;
+  readonly counters: RequestCounters;
+  /** `minion_data_cache_events`. */
+  readonly config: Pick<LiveConfig, 'current'>;
+}
+
+/** `_register_resources`: resources that a minion of 3008 manages [WIRE 23.3]. */
+function resourcesRequest(options: ResourceRequestOptions): RequestType {
+  const { resources, bus, counters, config } = options;
+  return defineRequestType({
+    kind: 'once',
+    needsToken: true,
+    rate: 'requests',
+    load: anyLoad,
+    handle: async ({ minionId }, load) => {
+      const isKept = await resources.keep(minionId, {
+        resources: load.resources,
+        grains: load.resource_grains,
+      });
+      if (!isKept) {
+        counters.count('resources-refused');
+        return send(false);
+      }
+      if (config.current.minionDataCacheEvents) {
+        bus.fire(tags.resourcesRefreshed(minionId), { 'Resource cache refresh': minionId });
+      }
+      return send(true);
+    },
+  });
+}
+
+/**
+ * `revoke_auth`: a minion gives its own key up, where `allow_minion_key_revoke` or a rule permits
+ * it. Salt gives the load back where nothing does [WIRE 9.2].
+ */
+function revokeRequest(keys: KeyStore, gate: PolicyGate): RequestType {
+  return defineRequestType({
+    kind: 'write',
+    needsToken: true,
+    rate: 'requests',
+    load: anyLoad,
+    handle: async ({ minionId }, load) => {
+      const subject = { kind: 'minion', id: minionId } as const;
+      const resource = { operation: 'revoke' };
+      const { effect } = gate.decide({ subject, action: 'key', resource });
+      if (effect === 'deny') return send(load);
+      await keys.exclusive(minionId, () => keys.delete(minionId));
+      return send(true);
+    },
+  });
+}
+
+function constantRequest(value: WireValue): RequestType {
+  return defineRequestType({
+    kind: 'read',
+    needsToken: false,
+    rate: 'requests',
+    load: anyLoad,
+    handle: () => send(value),
+  });
+}

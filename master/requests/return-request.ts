@@ -1,0 +1,71 @@
+import type { LiveConfig } from '#config';
+import { parseReturnLoad, type WireMap } from '#minion-protocol';
+import type { Throttle } from '#runtime';
+import { StoreError } from '#store';
+import { DropConnectionError, type SignatureCheck, send, sendLater } from '../auth/index.ts';
+import type { ReturnKeeper } from '../jobs/index.ts';
+import type { Meter, RequestCounters } from '../metrics/index.ts';
+import { requestDigest } from './replay-cache.ts';
+import { defineRequestType, type RequestType } from './request-type.ts';
+
+export interface ReturnRequestOptions {
+  readonly keeper: ReturnKeeper;
+  readonly signatures: SignatureCheck;
+  readonly counters: RequestCounters;
+  readonly meter: Meter;
+  /** Limits returns that are repeated or refused. The first return to a job is not limited. */
+  readonly requestRate: Throttle;
+  /** `return_bytes`: the largest return that is kept, in bytes as sent. */
+  readonly config: Pick<LiveConfig, 'current'>;
+}
+
+/**
+ * `_return`: the result of a job [WIRE 9.4]. Minions take any answer for an acknowledgement, so
+ * there is none for a return that could not be kept: without it they send again, three times in
+ * all (`return_retry_tries`).
+ */
+export function returnRequest(options: ReturnRequestOptions): RequestType {
+  const { keeper, signatures, counters, meter, requestRate, config } = options;
+  return defineRequestType({
+    kind: 'write',
+    needsToken: false,
+    rate: 'own',
+    isBrief: true,
+    load: (load, { minionId, bytes }) => {
+      const isTooLarge = bytes > config.current.limits.returnBytes;
+      const parsed = parseReturnLoad(isTooLarge ? withoutValue(load, options) : load);
+      if (minionId !== undefined && parsed.ok) return parsed.value;
+      counters.count('malformed-return');
+      return undefined;
+    },
+    malformed: () => send(null),
+    handle: async (request, result) => {
+      const { minionId = '' } = request;
+      const isPermitted = signatures.permits(request);
+      if (isPermitted !== true && !(await isPermitted)) return send(false);
+      const markOf = (): string => requestDigest(request);
+      const outcome = await keeper.take(minionId, result, markOf).catch(notKept);
+      if (outcome === 'stored' || outcome === 'told') {
+        meter.countReturn();
+        return send(null);
+      }
+      counters.count(outcome === 'repeated' ? 'repeated-return' : `return-${outcome.refused}`);
+      const isNext = requestRate.pass(minionId);
+      if (isNext === false) throw new DropConnectionError('too-many-waiting');
+      return sendLater(outcome === 'repeated' ? null : false, isNext);
+    },
+  });
+}
+
+function notKept(cause: unknown): never {
+  if (cause instanceof StoreError) throw new DropConnectionError('return-not-kept', { cause });
+  throw cause;
+}
+
+/** In place of a value that is too large: the job says so, instead of waiting in vain. */
+function withoutValue(load: WireMap, { config, counters }: ReturnRequestOptions): WireMap {
+  const maxBytes = config.current.limits.returnBytes;
+  counters.count('return-bytes');
+  const text = `The return is too large: more than ${maxBytes} bytes (return_bytes).`;
+  return { ...load, return: text, retcode: 1, success: false, out: 'nested' };
+}

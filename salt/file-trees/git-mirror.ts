@@ -1,0 +1,632 @@
+/**
+ * A remote repository as it was when it could last be fetched: its branches and tags with their
+ * trees in memory, and the contents of their files on the disk. Requests of minions read these and
+ * nothing else: git runs by the clock and for operators.
+ */
+
+import { createHash } from 'node:crypto';
+import { mkdir, readdir, rename, rm, stat, unlink } from 'node:fs/promises';
+import path from 'node:path';
+import type { Logger } from 'pino';
+import type { GitAccess, GitLimits } from '#config';
+import { type FoundFile, MasterError } from '#master';
+import { linkSignals, readTextIfPresent, writeFileAtomically } from '#runtime';
+import { DiskFiles, HiddenDirectories, ifPresent } from './disk-files.ts';
+import { ObjectReader, parseTree } from './git-objects.ts';
+import { type GitSetting, placeOfRemote, runGit } from './git-program.ts';
+import { servedName, type Tree, type TreeEntry, type Trees } from './git-tree.ts';
+
+/** A branch, a tag, or a commit that the configuration names. */
+export interface GitRef {
+  readonly kind: 'branch' | 'tag' | 'sha';
+  readonly name: string;
+}
+
+/** What a repository held at one time. It never changes. */
+export interface GitSnapshot {
+  /** The id of the tree of each, by {@link refKey}. */
+  readonly refs: ReadonlyMap<string, string>;
+  readonly trees: Trees;
+}
+
+function refKey({ kind, name }: GitRef): string {
+  return `${kind} ${name}`;
+}
+
+/** Whether a name is the id of a commit. */
+export function isCommitId(name: string): boolean {
+  return /^[0-9a-f]{40}(?:[0-9a-f]{24})?$/i.test(name);
+}
+
+/** The id of the tree of the first that has one. @param kinds in this order, of each name */
+export function treeOfRef(
+  { refs }: GitSnapshot,
+  names: readonly string[],
+  kinds: readonly GitRef['kind'][] = ['branch', 'tag', 'sha'],
+): string | undefined {
+  for (const name of names) {
+    for (const kind of kinds) {
+      const tree = refs.get(refKey({ kind, name }));
+      if (tree !== undefined) return tree;
+    }
+  }
+  return undefined;
+}
+
+/** Says what of a repository is read: everything that somebody wants. */
+export type RefFilter = (ref: GitRef) => boolean;
+
+const nothing: GitSnapshot = { refs: new Map(), trees: new Map() };
+const maxRefs = 10_000;
+const maxDepth = 128;
+const maxLinkBytes = 4096;
+/** Contents that nothing refers to any more are kept for those who were told of them. */
+const retiredForMs = 600_000;
+/** All contents together, those included, by `max_bytes`. */
+const contentShare = 2;
+const watchMs = 250;
+
+export interface GitMirrorDeps {
+  readonly access: GitAccess;
+  readonly limits: GitLimits;
+  /** Its own; made where it is not there. */
+  readonly directory: string;
+  readonly log: Logger;
+  /** Fires when the master closes. */
+  readonly closing: AbortSignal;
+}
+
+export class GitMirror {
+  readonly #setting: GitSetting;
+  readonly #directory: string;
+  readonly #log: Logger;
+  readonly #closing: AbortSignal;
+  readonly #filters: RefFilter[] = [];
+  readonly #commits = new Set<string>();
+  readonly #files: DiskFiles;
+  readonly #retired = new Map<string, number>();
+  #snapshot: GitSnapshot = nothing;
+  /** The commits that were read last, by ref; `undefined` after a restart. */
+  #commitsRead: ReadonlyMap<string, string> | undefined;
+  /** Contents on the disk: bytes by id, `undefined` after a restart until they are counted. */
+  #blobs = new Map<string, number | undefined>();
+  #updating: Promise<boolean> | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #toldFailure = '';
+
+  private constructor(
+    { access, limits, directory, log, closing }: GitMirrorDeps,
+    files: DiskFiles,
+  ) {
+    this.#setting = { access, limits, directory: path.join(directory, 'repository') };
+    this.#directory = directory;
+    this.#log = log;
+    this.#closing = closing;
+    this.#files = files;
+  }
+
+  /** Opens what is there of earlier fetches; nothing is fetched. */
+  static async open(deps: GitMirrorDeps): Promise<GitMirror> {
+    const mirror = new GitMirror(deps, new DiskFiles(await HiddenDirectories.open([])));
+    await mkdir(mirror.#blobDirectory, { recursive: true, mode: 0o700 });
+    await mirror.#restore();
+    return mirror;
+  }
+
+  /** The address, without user and password. */
+  get place(): string {
+    return placeOfRemote(this.#setting.access);
+  }
+
+  /** The same object until something else was fetched. */
+  get snapshot(): GitSnapshot {
+    return this.#snapshot;
+  }
+
+  /** Adds to what is read, from the next update on. */
+  want(filter: RefFilter, commits: Iterable<string> = []): void {
+    this.#filters.push(filter);
+    for (const commit of commits) this.#commits.add(commit);
+  }
+
+  /** Begins to fetch by the clock; at once where there is nothing yet, which is waited for. */
+  async start(): Promise<void> {
+    const first = this.#updateByClock();
+    if (this.#snapshot === nothing) await first;
+  }
+
+  /**
+   * Fetches, and takes over what has changed. One update at a time: who comes meanwhile waits for
+   * a further one, because that under way may have passed a change.
+   * @returns whether something has changed
+   * @throws MasterError ERR_GIT; what was there stays
+   */
+  async update(): Promise<boolean> {
+    await this.#updating?.catch(() => {
+      // Told to whoever began it.
+    });
+    this.#updating ??= this.#update().finally(() => {
+      this.#updating = undefined;
+    });
+    return this.#updating;
+  }
+
+  /** The content of a file. */
+  async find(id: string): Promise<FoundFile | undefined> {
+    return this.#files.find(this.#blobDirectory, blobPath(id));
+  }
+
+  async close(): Promise<void> {
+    clearTimeout(this.#timer);
+    await this.#updating?.catch(() => {
+      // Told to whoever began it.
+    });
+  }
+
+  get #blobDirectory(): string {
+    return path.join(this.#directory, 'files');
+  }
+
+  get #stateFile(): string {
+    return path.join(this.#directory, 'state.json');
+  }
+
+  async #updateByClock(): Promise<void> {
+    const startedAt = performance.now();
+    try {
+      await this.update();
+      if (this.#toldFailure !== '') this.#log.info({ remote: this.place }, 'git remote is back');
+      this.#toldFailure = '';
+    } catch (err) {
+      // The same failure is told once.
+      if (!this.#closing.aborted && String(err) !== this.#toldFailure) {
+        this.#log.error(
+          { remote: this.place, err },
+          'git remote was not fetched: the last state is served',
+        );
+        this.#toldFailure = String(err);
+      }
+    }
+    if (this.#closing.aborted) return;
+    const wait = this.#setting.access.updateInterval * 1000 - (performance.now() - startedAt);
+    this.#timer = setTimeout(() => void this.#updateByClock(), Math.max(wait, 1000)).unref();
+  }
+
+  async #update(): Promise<boolean> {
+    await this.#fetch();
+    const commits = await this.#within((signal) => this.#refs(signal));
+    if (this.#commitsRead !== undefined && isEqual(commits, this.#commitsRead)) {
+      await this.#expire();
+      return false;
+    }
+    const [next, blobs] = await this.#within((signal) => this.#readAll(commits, signal));
+    const isSame = isEqual(next.refs, this.#snapshot.refs);
+    await this.#sweep(blobs);
+    this.#commitsRead = commits;
+    if (isSame) return false;
+    await writeFileAtomically(this.#stateFile, JSON.stringify(toState(next)), 0o600);
+    this.#snapshot = next;
+    this.#log.info({ remote: this.place, refs: next.refs.size }, 'git remote has changed');
+    await this.#collectGarbage();
+    return true;
+  }
+
+  async #fetch(): Promise<void> {
+    const { directory, limits } = this.#setting;
+    const wanted = [...this.#commits];
+    await this.#within(async (signal) => {
+      await this.#checkCredentials();
+      await this.#prepare(signal);
+      const tooLarge = new AbortController();
+      const both = linkSignals(signal, tooLarge.signal);
+      const watch = watchSize(path.join(directory, 'objects'), limits.maxBytes, () =>
+        tooLarge.abort(this.#overLimit()),
+      );
+      const words = [
+        'fetch',
+        '--prune',
+        '--no-tags',
+        '--no-recurse-submodules',
+        '--quiet',
+        '--force',
+      ];
+      try {
+        await runGit(this.#setting, [...words, 'origin'], both.signal);
+        for (const commit of wanted) {
+          if (await this.#has(commit, both.signal)) continue;
+          await runGit(
+            this.#setting,
+            ['fetch', '--no-tags', '--quiet', 'origin', commit],
+            both.signal,
+          );
+        }
+      } finally {
+        clearInterval(watch);
+        both.unlink();
+      }
+      if ((await sizeOf(directory)) > limits.maxBytes) throw this.#overLimit();
+    });
+  }
+
+  /** Passwords are for their owner alone. */
+  async #checkCredentials(): Promise<void> {
+    const { credentialsFile: file } = this.#setting.limits;
+    if (file === null) return;
+    const found = await stat(file).catch(() => undefined);
+    const isPrivate = found?.isFile() === true && (found.mode & 0o077) === 0;
+    if (isPrivate) return;
+    const reason = found === undefined ? 'is not there' : 'is not for its owner alone (mode 0600)';
+    throw new MasterError('ERR_GIT', `${this.place}: credentials_file ${file} ${reason}`);
+  }
+
+  /** A repository of our own, without the locks and half packs that an ended git leaves. */
+  async #prepare(signal: AbortSignal): Promise<void> {
+    const { directory } = this.#setting;
+    const isThere = await stat(path.join(directory, 'HEAD')).catch(() => undefined);
+    if (isThere === undefined) {
+      await rm(directory, { recursive: true, force: true });
+      await mkdir(directory, { recursive: true, mode: 0o700 });
+      await runGit(this.#setting, ['init', '--bare', '--quiet', '--template='], signal);
+      return;
+    }
+    for (const name of await readdir(directory, { recursive: true })) {
+      const isLeft = name.endsWith('.lock') || /(?:^|\/)tmp_[^/]*$/.test(name);
+      if (isLeft) await unlink(path.join(directory, name));
+    }
+    if ((await sizeOf(directory)) > this.#setting.limits.maxBytes) await this.#collectGarbage(true);
+  }
+
+  /** What no branch needs any more, after history was rewritten, goes. */
+  async #collectGarbage(isNeeded = false): Promise<void> {
+    const words = ['gc', '--quiet', ...(isNeeded ? ['--prune=now'] : ['--auto'])];
+    try {
+      await this.#within((signal) => runGit(this.#setting, words, signal));
+    } catch (err) {
+      this.#log.warn({ remote: this.place, err }, 'git did not tidy up');
+    }
+  }
+
+  async #has(commit: string, signal: AbortSignal): Promise<boolean> {
+    const found = runGit(this.#setting, ['cat-file', '-e', `${commit}^{commit}`], signal);
+    return found.then(
+      () => true,
+      () => false,
+    );
+  }
+
+  /** The trees of commits, and the contents that they need, which are on the disk then. */
+  async #readAll(
+    commits: ReadonlyMap<string, string>,
+    signal: AbortSignal,
+  ): Promise<[GitSnapshot, Set<string>]> {
+    const reader = new ObjectReader(this.#setting, signal);
+    try {
+      const reading = new SnapshotReading(reader, this.#snapshot.trees, this.#setting);
+      const refs = new Map<string, string>();
+      for (const [key, commit] of commits) refs.set(key, await reading.treeOf(commit));
+      const blobs = await reading.check([...refs.values()]);
+      await this.#keepAll(reader, blobs);
+      return [{ refs, trees: reading.trees }, blobs];
+    } finally {
+      await reader.close();
+    }
+  }
+
+  /** The commit of each branch and tag that somebody wants. */
+  async #refs(signal: AbortSignal): Promise<Map<string, string>> {
+    const format = '%(objectname)%00%(objecttype)%00%(*objecttype)%00%(refname)';
+    const output = await runGit(this.#setting, ['for-each-ref', `--format=${format}`], signal);
+    const refs = new Map<string, string>();
+    for (const line of output.split('\n')) {
+      const [id = '', type, tagged, name = ''] = line.split('\0');
+      const ref = readRef(name);
+      const isCommit = type === 'commit' || (type === 'tag' && tagged === 'commit');
+      if (ref !== undefined && isCommit && this.#isWanted(ref)) refs.set(refKey(ref), id);
+    }
+    for (const name of this.#commits) refs.set(refKey({ kind: 'sha', name }), name);
+    if (refs.size <= maxRefs) return refs;
+    throw new MasterError('ERR_GIT', `${this.place}: more than ${maxRefs} branches and tags`);
+  }
+
+  #isWanted(ref: GitRef): boolean {
+    return this.#filters.some((isWanted) => isWanted(ref));
+  }
+
+  /** Writes the contents that are not on the disk yet; none of them where they are too many. */
+  async #keepAll(reader: ObjectReader, needed: ReadonlySet<string>): Promise<void> {
+    const added: string[] = [];
+    let bytes = 0;
+    try {
+      for (const id of needed) {
+        let size = this.#blobs.get(id) ?? (await this.#count(id));
+        if (size === undefined) {
+          added.push(id);
+          size = await this.#keep(reader, id, bytes);
+        }
+        bytes += size;
+        if (bytes > this.#setting.limits.maxBytes) throw this.#overLimit();
+      }
+    } catch (error) {
+      for (const id of added) await this.#remove(id);
+      throw error;
+    }
+  }
+
+  /** The size of a content that is on the disk. */
+  async #count(id: string): Promise<number | undefined> {
+    if (!this.#blobs.has(id)) return undefined;
+    const found = await ifPresent(stat(path.join(this.#blobDirectory, blobPath(id))));
+    this.#blobs.set(id, found?.size);
+    return found?.size;
+  }
+
+  /** @param before bytes of the contents that were counted before it @returns its size */
+  async #keep(reader: ObjectReader, id: string, before: number): Promise<number> {
+    const header = await reader.header(id);
+    if (before + header.size > this.#setting.limits.maxBytes) throw this.#overLimit();
+    const file = path.join(this.#blobDirectory, blobPath(id));
+    await mkdir(path.dirname(file), { recursive: true, mode: 0o700 });
+    const temporary = `${file}.tmp`;
+    await rm(temporary, { force: true });
+    await reader.toFile(header, temporary);
+    await rename(temporary, file);
+    this.#blobs.set(id, header.size);
+    return header.size;
+  }
+
+  /** Notes contents that nothing refers to, and removes those of a while ago. */
+  async #sweep(needed: ReadonlySet<string>): Promise<void> {
+    const now = performance.now();
+    for (const id of this.#blobs.keys()) {
+      if (needed.has(id)) this.#retired.delete(id);
+      else if (!this.#retired.has(id)) this.#retired.set(id, now);
+    }
+    await this.#expire();
+  }
+
+  /** The oldest go first, and before their time where all contents take too much. */
+  async #expire(): Promise<void> {
+    const now = performance.now();
+    let bytes = [...this.#blobs.values()].reduce<number>((sum, size = 0) => sum + size, 0);
+    for (const [id, since] of this.#retired) {
+      const isRoom = bytes <= contentShare * this.#setting.limits.maxBytes;
+      if (isRoom && now - since < retiredForMs) return;
+      bytes -= this.#blobs.get(id) ?? 0;
+      await this.#remove(id);
+    }
+  }
+
+  async #remove(id: string): Promise<void> {
+    this.#retired.delete(id);
+    this.#blobs.delete(id);
+    await rm(path.join(this.#blobDirectory, blobPath(id)), { force: true });
+  }
+
+  async #restore(): Promise<void> {
+    const names = await readdir(this.#blobDirectory, { recursive: true });
+    for (const name of names) {
+      if (/^\w\w\/[0-9a-f]+$/.test(name)) this.#blobs.set(name.replace('/', ''), undefined);
+    }
+    const text = await readTextIfPresent(this.#stateFile);
+    if (text === undefined) return;
+    try {
+      this.#snapshot = fromState(JSON.parse(text));
+    } catch (err) {
+      this.#log.error({ remote: this.place, err }, 'the last state of a git remote cannot be read');
+    }
+  }
+
+  async #within<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const time = AbortSignal.timeout(this.#setting.limits.timeout * 1000);
+    const both = linkSignals(this.#closing, time);
+    try {
+      return await work(both.signal);
+    } finally {
+      both.unlink();
+    }
+  }
+
+  #overLimit(): MasterError {
+    const { maxBytes } = this.#setting.limits;
+    return new MasterError(
+      'ERR_GIT',
+      `${this.place}: more than ${maxBytes} bytes; saltbridge: git: max_bytes allows more`,
+    );
+  }
+}
+
+/** Reads the trees of commits; those that are known already are not read again. */
+class SnapshotReading {
+  readonly trees = new Map<string, Tree>();
+  readonly #reader: ObjectReader;
+  readonly #known: Trees;
+  readonly #setting: GitSetting;
+  #entries = 0;
+
+  constructor(reader: ObjectReader, known: Trees, setting: GitSetting) {
+    this.#reader = reader;
+    this.#known = known;
+    this.#setting = setting;
+  }
+
+  /** The id of a commit's tree, which is read with all below it. */
+  async treeOf(commit: string): Promise<string> {
+    const header = await this.#reader.header(`${commit}^{tree}`);
+    const bytes = await this.#treeBytes(header);
+    await this.#add(header.id, bytes, 0);
+    return header.id;
+  }
+
+  /** The contents that some trees refer to. @throws MasterError ERR_GIT when they are too many */
+  async check(roots: readonly string[]): Promise<Set<string>> {
+    const counted = new Map<string, number>();
+    for (const root of new Set(roots)) {
+      if (this.#count(root, counted) > this.#setting.limits.maxFiles) throw this.#overLimit();
+    }
+    const files = new Set<string>();
+    for (const tree of this.trees.values()) {
+      for (const entry of tree.values()) if (entry.kind === 'file') files.add(entry.id);
+    }
+    if (files.size > this.#setting.limits.maxFiles) throw this.#overLimit();
+    return files;
+  }
+
+  async #add(id: string, given: Buffer | undefined, depth: number): Promise<void> {
+    if (this.trees.has(id)) return;
+    if (depth > maxDepth) throw this.#refusal(`directories more than ${maxDepth} deep`);
+    const tree = this.#known.get(id) ?? (await this.#parse(id, given));
+    this.trees.set(id, tree);
+    this.#entries += tree.size;
+    // Directories that branches do not share count each.
+    if (this.#entries > 10 * this.#setting.limits.maxFiles) throw this.#overLimit();
+    for (const entry of tree.values()) {
+      if (entry.kind === 'directory') await this.#add(entry.id, undefined, depth + 1);
+    }
+  }
+
+  async #parse(id: string, given: Buffer | undefined): Promise<Tree> {
+    const bytes = given ?? (await this.#treeBytes(await this.#reader.header(id)));
+    const tree = new Map<string, TreeEntry>();
+    for (const { mode, name: raw, id: child } of parseTree(bytes, id.length / 2)) {
+      const name = servedName(raw);
+      const entry = name === undefined ? undefined : await this.#entry(mode, child);
+      if (name !== undefined && entry !== undefined) tree.set(name, entry);
+    }
+    return tree;
+  }
+
+  /** What a submodule is, or anything unknown, is passed over. */
+  async #entry(mode: string, id: string): Promise<TreeEntry | undefined> {
+    if (/^0?40000$/.test(mode)) return { kind: 'directory', id };
+    if (/^100\d{3}$/.test(mode)) return { kind: 'file', id, isExecutable: mode === '100755' };
+    if (mode !== '120000') return undefined;
+    const header = await this.#reader.header(id);
+    if (header.size > maxLinkBytes) throw this.#refusal('a symbolic link of more than 4096 bytes');
+    const target = (await this.#reader.bytes(header)).toString('utf8');
+    return /[\0\ufffd]/.test(target) ? undefined : { kind: 'link', target };
+  }
+
+  async #treeBytes(header: Awaited<ReturnType<ObjectReader['header']>>): Promise<Buffer> {
+    if (header.type !== 'tree') throw this.#refusal(`${header.id} is a ${header.type}, not a tree`);
+    if (header.size > 64 * 1_048_576) throw this.#overLimit();
+    return this.#reader.bytes(header);
+  }
+
+  /** Files below a directory; the same directory may be there many times. */
+  #count(id: string, counted: Map<string, number>): number {
+    const known = counted.get(id);
+    if (known !== undefined) return known;
+    let files = 0;
+    for (const entry of this.trees.get(id)?.values() ?? []) {
+      files += entry.kind === 'directory' ? 1 + this.#count(entry.id, counted) : 1;
+    }
+    counted.set(id, files);
+    return files;
+  }
+
+  #overLimit(): MasterError {
+    const { maxFiles } = this.#setting.limits;
+    return this.#refusal(`more than ${maxFiles} files; saltbridge: git: max_files allows more`);
+  }
+
+  #refusal(reason: string): MasterError {
+    return new MasterError('ERR_GIT', `${placeOfRemote(this.#setting.access)}: ${reason}`);
+  }
+}
+
+/** @param name as `for-each-ref` tells it */
+function readRef(name: string): GitRef | undefined {
+  const [, space, rest = ''] = /^refs\/(remotes\/[^/]+|heads|tags)\/(.+)$/.exec(name) ?? [];
+  if (space === undefined) return undefined;
+  return { kind: space === 'tags' ? 'tag' : 'branch', name: rest };
+}
+
+function blobPath(id: string): string {
+  return `${id.slice(0, 2)}/${id.slice(2)}`;
+}
+
+/** Calls when a directory has grown over a size. Large ones take long to look through: one look at a time. */
+function watchSize(directory: string, maxBytes: number, onOver: () => void): NodeJS.Timeout {
+  let isLooking = false;
+  return setInterval(async () => {
+    if (isLooking) return;
+    isLooking = true;
+    if ((await sizeOf(directory)) > maxBytes) onOver();
+    isLooking = false;
+  }, watchMs);
+}
+
+/** Bytes of the files of a directory that changes meanwhile. */
+async function sizeOf(directory: string): Promise<number> {
+  let bytes = 0;
+  const entries = await readdir(directory, { recursive: true }).catch(() => []);
+  for (const name of entries) {
+    const found = await stat(path.join(directory, name)).catch(() => undefined);
+    if (found?.isFile() === true) bytes += found.size;
+  }
+  return bytes;
+}
+
+function isEqual(left: ReadonlyMap<string, string>, right: ReadonlyMap<string, string>): boolean {
+  return left.size === right.size && [...left].every(([name, id]) => right.get(name) === id);
+}
+
+// The state file, so that the last state outlives the master and needs no git.
+
+interface State {
+  readonly refs: readonly (readonly [string, string])[];
+  readonly trees: readonly (readonly [string, readonly (readonly [string, TreeEntry])[]])[];
+}
+
+function toState({ refs, trees }: GitSnapshot): State {
+  return { refs: [...refs], trees: [...trees].map(([id, tree]) => [id, [...tree]]) };
+}
+
+/** It is our own file, in a directory of our own. */
+function fromState({ refs, trees }: State): GitSnapshot {
+  return {
+    refs: new Map(refs),
+    trees: new Map(trees.map(([id, tree]) => [id, new Map(tree)])),
+  };
+}
+
+// All mirrors of a master.
+
+/** Opens one mirror for each repository, however many ask for it. */
+export class GitMirrors {
+  readonly #deps: Omit<GitMirrorDeps, 'access' | 'directory'>;
+  readonly #directory: string;
+  readonly #open = new Map<string, Promise<GitMirror>>();
+  readonly #started = new Set<GitMirror>();
+
+  /** @param directory where each has a directory */
+  constructor(directory: string, deps: Omit<GitMirrorDeps, 'access' | 'directory'>) {
+    this.#directory = directory;
+    this.#deps = deps;
+  }
+
+  /** @param access those that are equal share a mirror */
+  async open(access: GitAccess): Promise<GitMirror> {
+    const { updateInterval: _, ...rest } = access;
+    const mark = createHash('sha256').update(JSON.stringify(rest)).digest('hex').slice(0, 32);
+    const directory = path.join(this.#directory, mark);
+    const opening = this.#open.get(mark) ?? GitMirror.open({ ...this.#deps, access, directory });
+    this.#open.set(mark, opening);
+    return opening;
+  }
+
+  /** Begins to fetch the mirrors that were opened since the last call. */
+  async start(): Promise<void> {
+    const waiting = (await this.#all()).filter((mirror) => !this.#started.has(mirror));
+    for (const mirror of waiting) this.#started.add(mirror);
+    await Promise.all(waiting.map((mirror) => mirror.start()));
+  }
+
+  async close(): Promise<void> {
+    await Promise.all((await this.#all()).map((mirror) => mirror.close()));
+  }
+
+  #all(): Promise<GitMirror[]> {
+    return Promise.all(this.#open.values());
+  }
+}

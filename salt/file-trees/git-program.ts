@@ -1,0 +1,200 @@
+/**
+ * Running the program `git`, with nothing of the machine's or the user's configuration of git in
+ * force: no hooks, no submodules, no protocol that the options do not name.
+ */
+
+import { type ChildProcess, spawn } from 'node:child_process';
+import { type GitAccess, type GitLimits, withoutCredentials } from '#config';
+import { MasterError } from '#master';
+import { codeOf } from '#runtime';
+
+/** Where a repository is, who asks for it and what may be used for that. */
+export interface GitSetting {
+  readonly access: GitAccess;
+  readonly limits: GitLimits;
+  /** The bare repository that it is fetched into. */
+  readonly directory: string;
+}
+
+/** Output that is read of one run, bytes. */
+const maxOutput = 16 * 1024 * 1024;
+const maxComplaint = 600;
+
+/** Variables that git, ssh and curl need of the environment; none of git's own are among them. */
+const passedOn = [
+  ...['PATH', 'HOME', 'USER', 'LOGNAME', 'SSH_AUTH_SOCK', 'TMPDIR'],
+  ...['http_proxy', 'https_proxy', 'HTTPS_PROXY', 'all_proxy', 'ALL_PROXY', 'no_proxy', 'NO_PROXY'],
+  ...['SSL_CERT_FILE', 'SSL_CERT_DIR'],
+];
+
+/** Starts git. The signal ends it and what it started. The caller reads its output. */
+export function startGit(
+  { access, limits, directory }: GitSetting,
+  words: readonly string[],
+  signal: AbortSignal,
+): ChildProcess & { stdin: NonNullable<ChildProcess['stdin']> } {
+  const child = spawn(limits.program, [`--git-dir=${directory}`, ...words], {
+    stdio: ['pipe', 'pipe', 'pipe'],
+    env: environmentOf(access, limits),
+    cwd: '/',
+    // A group of its own, so that ssh and the helpers of git end with it.
+    detached: true,
+  });
+  const end = (): void => {
+    try {
+      if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL');
+    } catch {
+      // It has ended.
+    }
+  };
+  if (signal.aborted) end();
+  signal.addEventListener('abort', end, { once: true });
+  child.once('close', () => signal.removeEventListener('abort', end));
+  // It may end without reading.
+  child.stdin.on('error', () => {});
+  return child;
+}
+
+/**
+ * Runs git to its end.
+ * @returns what it wrote
+ * @throws MasterError ERR_GIT with its own words
+ */
+export function runGit(
+  setting: GitSetting,
+  words: readonly string[],
+  signal: AbortSignal,
+): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const child = startGit(setting, words, signal);
+    let [output, complaint] = ['', ''];
+    child.stdout?.setEncoding('utf8').on('data', (text: string) => {
+      if (output.length < maxOutput) output += text;
+    });
+    child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+      complaint = (complaint + text).slice(-4 * maxComplaint);
+    });
+    child.once('error', (error) => reject(startError(setting, error)));
+    child.once('close', (code) => {
+      if (code === 0 && output.length < maxOutput) return resolve(output);
+      if (signal.aborted) return reject(endedError(setting, signal));
+      const reason = code === 0 ? 'it wrote too much' : complaintOf(complaint, code);
+      reject(new MasterError('ERR_GIT', `${placeOfRemote(setting.access)}: ${reason}`));
+    });
+    child.stdin.end();
+  });
+}
+
+/** Why a run was ended. */
+export function endedError({ access, limits }: GitSetting, signal: AbortSignal): MasterError {
+  const { reason } = signal;
+  if (reason instanceof MasterError) return reason;
+  const isLate = reason instanceof Error && reason.name === 'TimeoutError';
+  const why = isLate ? `took longer than ${limits.timeout} s` : 'was ended: the master closes';
+  return new MasterError('ERR_GIT', `${placeOfRemote(access)}: git ${why}`);
+}
+
+/** @param error why the program did not start */
+export function startError({ access, limits }: GitSetting, error: Error): MasterError {
+  const isAbsent = codeOf(error) === 'ENOENT';
+  const reason = isAbsent
+    ? `the program ${limits.program} is not installed`
+    : `${limits.program} did not start: ${error.message}`;
+  return new MasterError('ERR_GIT', `${placeOfRemote(access)}: ${reason}`, { cause: error });
+}
+
+/** The address of a remote without user and password, as messages name it. */
+export function placeOfRemote({ url }: Pick<GitAccess, 'url'>): string {
+  return withoutCredentials(url);
+}
+
+function complaintOf(complaint: string, code: number | null): string {
+  const lines = withoutCredentials(complaint)
+    .replaceAll(/\p{Cc}+/gu, '\n')
+    .split('\n')
+    .map((line) => line.trim())
+    .filter((line) => line !== '');
+  const told = lines.join(' | ').slice(-maxComplaint);
+  return told === '' ? `git ended with status ${code}` : `git: ${told}`;
+}
+
+function environmentOf(access: GitAccess, limits: GitLimits): NodeJS.ProcessEnv {
+  const environment: NodeJS.ProcessEnv = {
+    LC_ALL: 'C',
+    LANGUAGE: 'C',
+    GIT_CONFIG_NOSYSTEM: '1',
+    GIT_CONFIG_GLOBAL: '/dev/null',
+    GIT_TERMINAL_PROMPT: '0',
+    GIT_ASKPASS: '/bin/false',
+    SSH_ASKPASS: '/bin/false',
+    GIT_OPTIONAL_LOCKS: '0',
+    GIT_ALLOW_PROTOCOL: limits.protocols.join(':'),
+    GIT_SSH_COMMAND: sshCommand(access, limits),
+    SALTBRIDGE_GIT_USER: access.user,
+    SALTBRIDGE_GIT_PASSWORD: access.password,
+  };
+  for (const name of passedOn) {
+    const value = process.env[name];
+    if (value !== undefined) environment[name] = value;
+  }
+  const settings = settingsOf(access, limits);
+  environment.GIT_CONFIG_COUNT = String(settings.length);
+  for (const [index, [name, value]] of settings.entries()) {
+    environment[`GIT_CONFIG_KEY_${index}`] = name;
+    environment[`GIT_CONFIG_VALUE_${index}`] = value;
+  }
+  return environment;
+}
+
+/** Of git's configuration. They are in the environment: words are in the list of processes. */
+function settingsOf(access: GitAccess, limits: GitLimits): [name: string, value: string][] {
+  const { url, refspecs, sslVerify, user, password } = access;
+  const settings: [string, string][] = [
+    ['remote.origin.url', url],
+    ...refspecs.map((refspec): [string, string] => ['remote.origin.fetch', refspec]),
+    // protection: git-hooks
+    ['core.hooksPath', '/dev/null'],
+    ['core.fsmonitor', 'false'],
+    ['core.alternateRefsCommand', ''],
+    ['protocol.allow', 'never'],
+    ['fetch.recurseSubmodules', 'false'],
+    ['submodule.recurse', 'false'],
+    ['transfer.unpackLimit', '1'],
+    ['gc.auto', '2000'],
+    ['gc.autoPackLimit', '20'],
+    ['gc.autoDetach', 'false'],
+    ['gc.pruneExpire', 'now'],
+    // Garbage is collected after a change, not after each fetch.
+    ['maintenance.auto', 'false'],
+    ['http.sslVerify', String(sslVerify)],
+    // Others that the environment or a default may name.
+    ['credential.helper', ''],
+  ];
+  if (limits.credentialsFile !== null) {
+    settings.push(['credential.helper', `store --file=${shellWord(limits.credentialsFile)}`]);
+  }
+  if (user !== '' && password !== '' && URL.canParse(url)) {
+    const { protocol, host } = new URL(url);
+    const answer =
+      'printf "username=%s\\npassword=%s\\n" "$SALTBRIDGE_GIT_USER" "$SALTBRIDGE_GIT_PASSWORD"';
+    const helper = `!f() { test "$1" = get && ${answer}; }; f`;
+    settings.push([`credential.${protocol}//${host}.helper`, helper]);
+  }
+  return settings;
+}
+
+/** Never asks: a host that is unknown, or whose key is another one, is refused. */
+function sshCommand({ privkey }: GitAccess, { knownHosts }: GitLimits): string {
+  return [
+    'ssh -o BatchMode=yes',
+    '-o StrictHostKeyChecking=yes',
+    ...(privkey === '' ? [] : [`-o IdentitiesOnly=yes -i ${shellWord(privkey)}`]),
+    ...(knownHosts === null
+      ? []
+      : [`-o UserKnownHostsFile=${shellWord(knownHosts)} -o GlobalKnownHostsFile=/dev/null`]),
+  ].join(' ');
+}
+
+function shellWord(text: string): string {
+  return `'${text.replaceAll("'", String.raw`'\''`)}'`;
+}

@@ -1,0 +1,104 @@
+/** Trees of a repository as they are kept: looking files up, and listing them. */
+
+import { posix } from 'node:path';
+import { type FileLists, noFiles } from '#master';
+
+/** A file, a symbolic link or a directory. */
+export type TreeEntry =
+  | { readonly kind: 'file'; readonly id: string; readonly isExecutable: boolean }
+  | { readonly kind: 'link'; readonly target: string }
+  | { readonly kind: 'directory'; readonly id: string };
+
+/** Entries by name; each name is one segment of a path. */
+export type Tree = ReadonlyMap<string, TreeEntry>;
+
+/** Trees by id: branches that are alike share most of theirs. */
+export type Trees = ReadonlyMap<string, Tree>;
+
+/** Links that are followed one after the other. */
+const maxLinks = 40;
+
+/**
+ * Whether a name of a tree is served. Those that are no segment of a path, or that are not UTF-8,
+ * cannot be asked for; `.git` in any spelling is none of the repository's files.
+ */
+export function servedName(bytes: Buffer): string | undefined {
+  const name = bytes.toString('utf8');
+  if (name === '' || name === '.' || name === '..' || /[/\0\ufffd]/.test(name)) return undefined;
+  return isGitDirectory(name) ? undefined : name;
+}
+
+/** As git judges it: for file systems that know no case, or that ignore some characters. */
+function isGitDirectory(name: string): boolean {
+  const plain = name.normalize('NFKC').replaceAll(/\p{Cf}/gu, '');
+  return /^(?:\.git|git~\d+)[. ]*(?::.*)?$/i.test(plain);
+}
+
+/**
+ * The file at a path, links followed. A link leads to files of the same tree or to nothing.
+ * @param root id of the tree of a commit
+ */
+export function findInTree(
+  trees: Trees,
+  root: string,
+  path: string,
+): Extract<TreeEntry, { kind: 'file' }> | undefined {
+  let left = path.split('/').filter((segment) => segment !== '');
+  let followed = 0;
+  for (let place: string[] = [], tree = trees.get(root); tree !== undefined; ) {
+    const [name, ...rest] = left;
+    const entry = name === undefined ? undefined : tree.get(name);
+    if (entry === undefined || name === undefined) return undefined;
+    if (entry.kind === 'file') return rest.length === 0 ? entry : undefined;
+    left = rest;
+    if (entry.kind === 'directory') {
+      place.push(name);
+      tree = trees.get(entry.id);
+      continue;
+    }
+    // protection: git-links
+    if (++followed > maxLinks || entry.target.startsWith('/')) return undefined;
+    const target = posix.normalize([...place, entry.target, ...rest].join('/'));
+    if (target === '..' || target.startsWith('../')) return undefined;
+    left = target.split('/').filter((segment) => segment !== '' && segment !== '.');
+    place = [];
+    tree = trees.get(root);
+  }
+  return undefined;
+}
+
+/** The directory at a path. Links are not followed. */
+export function directoryInTree(trees: Trees, root: string, path: string): string | undefined {
+  let id: string | undefined = root;
+  for (const name of path.split('/').filter((segment) => segment !== '')) {
+    const entry: TreeEntry | undefined = id === undefined ? undefined : trees.get(id)?.get(name);
+    id = entry?.kind === 'directory' ? entry.id : undefined;
+  }
+  return id;
+}
+
+/** Everything below a directory. @param prefix put in front of each path: a mount point, or '' */
+export function listTree(trees: Trees, directory: string, prefix: string): FileLists {
+  const files: string[] = [];
+  const dirs: string[] = [];
+  const emptyDirs: string[] = [];
+  const links = new Map<string, string>();
+  const walk = (id: string, place: string): void => {
+    for (const [name, entry] of trees.get(id) ?? []) {
+      const path = place === '' ? name : `${place}/${name}`;
+      if (entry.kind === 'directory') {
+        dirs.push(path);
+        if (trees.get(entry.id)?.size === 0) emptyDirs.push(path);
+        walk(entry.id, path);
+        continue;
+      }
+      if (entry.kind === 'link') links.set(path, entry.target);
+      files.push(path);
+    }
+  };
+  walk(directory, prefix);
+  if (files.length === 0) return noFiles;
+  for (let place = prefix; place !== '' && place !== '.'; place = posix.dirname(place))
+    dirs.push(place);
+  return { files: files.sort(), dirs: dirs.sort(), emptyDirs: emptyDirs.sort(), links };
+}

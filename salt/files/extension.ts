@@ -1,0 +1,66 @@
+/** Opens the file server: files that minions get, and files that they push. */
+
+import { gitfsRemotesOf } from '#config';
+import {
+  type ExtensionHost,
+  FileMeter,
+  type FileServerBackend,
+  logOf,
+  masterServices,
+  type OpenExtension,
+} from '#master';
+import { FileServer, type FileServerOptions, openFileRoots } from '../file-trees/file-server.ts';
+import { openGitfs } from '../file-trees/gitfs.ts';
+import { fileServerKey, gitMirrorsOf } from '../services.ts';
+import { fileRequests } from './file-requests.ts';
+import { fileserverRunner } from './fileserver-runner.ts';
+import { PushedFiles } from './pushed-files.ts';
+import { saltutilRunner } from './saltutil-runner.ts';
+
+/** @param options default: the backends that `fileserver_backend` of the configuration names */
+export async function openFiles(
+  host: ExtensionHost,
+  options: FileServerOptions | undefined,
+): Promise<OpenExtension> {
+  const { config: fixed } = host;
+  const context = host.use(masterServices.context);
+  const contributions = host.use(masterServices.contributions);
+  const auth = host.use(masterServices.auth);
+  const { gate } = host.use(masterServices.users);
+  const { counters, closers } = context;
+  const log = context.log.child({ component: 'fileserver' });
+  const mirrors = gitMirrorsOf(host);
+  const openGit = (): Promise<FileServerBackend> => openGitfs(gitfsRemotesOf(fixed), mirrors);
+  const configured = fixed.fileserverBackend.map((name) =>
+    name === 'gitfs' ? openGit : openFileRoots,
+  );
+  const backends: FileServerBackend[] = [];
+  for (const backend of options?.backends ?? configured) {
+    backends.push(typeof backend === 'function' ? await backend(fixed, log) : backend);
+  }
+  await mirrors.start();
+  // Other extensions add their files while they are opened.
+  const server = closers.add(new FileServer(backends, contributions.files), (it) => it.close());
+  host.provide(fileServerKey, server);
+  host.provide(masterServices.fileEnvironments, { list: () => server.envs() });
+  const pushed = new PushedFiles({
+    cachedir: fixed.cachedir,
+    maxFileBytes: fixed.fileRecvMaxSize * 1_048_576,
+    maxMinionBytes: fixed.limits.pushedBytes,
+    maxMinionFiles: fixed.limits.pushedFiles,
+  });
+  auth.onRetire((id) => pushed.forget(id));
+  const meter = new FileMeter(fixed.limits.fileBytesPerSecond, counters);
+  return {
+    requests: fileRequests({
+      ...{ server, meter, pushed, gate, counters },
+      hashType: fixed.hashType,
+      bufferBytes: fixed.fileBufferSize,
+      log: logOf(context),
+    }),
+    runners: {
+      ...fileserverRunner({ fileServer: server }),
+      ...saltutilRunner({ fileServer: server, log: context.log.child({ component: 'runners' }) }),
+    },
+  };
+}

@@ -1,0 +1,109 @@
+/**
+ * Salt's services as extensions of a master. Each loads its code when it is opened, so that a master
+ * without it loads none of it.
+ */
+
+import type { ExtPillar, MasterExtension, PillarProvider, TopsProvider } from '#master';
+import type { FileServerOptions } from './file-trees/file-server.ts';
+
+export type { FileServerOptions } from './file-trees/file-server.ts';
+export { extPillarFiles, extPillarHttp, openFileRoots } from './program-sources.ts';
+export type { Chunk } from './reactor/reactor-files.ts';
+
+/** Names of Salt's services. */
+export const saltServiceNames = [
+  'files',
+  'pillar',
+  'mine',
+  'runners',
+  'wheel',
+  'orchestration',
+  'schedule',
+  'reactor',
+  'peers',
+  'tops',
+] as const;
+
+export type SaltServiceName = (typeof saltServiceNames)[number];
+
+/** Parts of Salt's services that a program replaces. */
+export interface SaltServiceOptions {
+  /** Services to leave out. Default: none. */
+  readonly without?: readonly SaltServiceName[] | undefined;
+  /** Where files come from. Default: `file_roots`. */
+  readonly fileserver?: FileServerOptions | undefined;
+  /** Each minion's pillar. Default: that of the files below `pillar_roots`. */
+  readonly pillar?: PillarProvider | undefined;
+  /** Sources over that pillar, in this order. Default: none. */
+  readonly extPillar?: readonly ExtPillar[] | undefined;
+  /** State files of each minion's highstate beside its top file. Default: none. */
+  readonly tops?: TopsProvider | undefined;
+}
+
+/** Returns Salt's services, for the `extensions` of a master. */
+export function saltServices(options: SaltServiceOptions = {}): MasterExtension[] {
+  const { without = [], fileserver, pillar, extPillar, tops } = options;
+  const services: Record<SaltServiceName, Omit<MasterExtension, 'name'>> = {
+    files: {
+      open: async (host) => (await import('./files/extension.ts')).openFiles(host, fileserver),
+    },
+    pillar: {
+      after: ['files'],
+      open: async (host) => {
+        const { openPillarExtension } = await import('./pillar/extension.ts');
+        return openPillarExtension(host, { pillar, extPillar });
+      },
+    },
+    mine: {
+      open: async (host) => (await import('./mine/extension.ts')).openMineExtension(host),
+    },
+    runners: {
+      after: ['mine'],
+      open: async (host) => (await import('./runners/extension.ts')).openRunners(host),
+    },
+    wheel: {
+      open: async (host) => (await import('./wheel/extension.ts')).openWheel(host),
+    },
+    orchestration: {
+      after: ['files', 'pillar'],
+      open: async (host) => (await import('./orchestrate/extension.ts')).openOrchestration(host),
+    },
+    schedule: {
+      open: async (host) => (await import('./schedule/extension.ts')).openSchedule(host),
+    },
+    reactor: {
+      after: ['files'],
+      open: async (host) => (await import('./reactor/extension.ts')).openReactor(host),
+    },
+    peers: {
+      open: async (host) => (await import('./peers/extension.ts')).openPeers(host),
+    },
+    tops: {
+      open: async (host) => (await import('./tops/extension.ts')).openTops(host, tops),
+    },
+  };
+  return saltServiceNames
+    .filter((name) => !without.includes(name))
+    .map((name) => ({ name, ...services[name] }));
+}
+
+/** Loads the code of all services ahead of the start of a master. */
+export async function preloadSaltServices(): Promise<void> {
+  await Promise.all([
+    import('./files/extension.ts'),
+    import('./pillar/extension.ts'),
+    import('./mine/extension.ts'),
+    import('./runners/extension.ts'),
+    import('./wheel/extension.ts'),
+    import('./orchestrate/extension.ts'),
+    import('./schedule/extension.ts'),
+    import('./reactor/extension.ts'),
+    import('./peers/extension.ts'),
+    import('./tops/extension.ts'),
+  ]);
+}
+
+/** Loads what reads reactor files without an event. */
+export function loadReactorReader(): Promise<typeof import('./reactor/reactor-reader.ts')> {
+  return import('./reactor/reactor-reader.ts');
+}

@@ -1,0 +1,25 @@
+/** Opens the mine. */
+
+import { type ExtensionHost, masterServices, type OpenExtension } from '#master';
+import { mineKey } from '../services.ts';
+import { openMine } from './mine.ts';
+import { mineRequests } from './mine-requests.ts';
+import { mineRunner } from './mine-runner.ts';
+
+export async function openMineExtension(host: ExtensionHost): Promise<OpenExtension> {
+  const context = host.use(masterServices.context);
+  const jobs = host.use(masterServices.jobs);
+  const opened = await openMine({
+    config: host.use(masterServices.config),
+    context,
+    auth: host.use(masterServices.auth),
+    jobs,
+    users: host.use(masterServices.users),
+  });
+  host.provide(mineKey, opened);
+  const { mine, mineReader } = opened;
+  return {
+    requests: mineRequests({ mine, reader: mineReader, counters: context.counters }),
+    runners: mineRunner({ jobs: jobs.api, mineReader }),
+  };
+}

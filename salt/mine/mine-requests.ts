@@ -1,0 +1,100 @@
+/** Requests about the mine [WIRE 9.2, 9.6]. A minion changes only its own. */
+
+import {
+  anyLoad,
+  defineRequestType,
+  type ProvenRequest,
+  type RequestCounters,
+  type RequestTypes,
+  requestDigest,
+  send,
+  type TargetRequest,
+} from '#master';
+import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
+import type { MineQuery, MineReader, MineStore } from './mine.ts';
+
+export interface MineRequestOptions {
+  readonly mine: MineStore;
+  readonly reader: MineReader;
+  readonly counters: RequestCounters;
+}
+
+export function mineRequests(options: MineRequestOptions): RequestTypes {
+  const { mine, counters } = options;
+  return {
+    _mine: defineRequestType({
+      kind: 'once',
+      needsToken: true,
+      rate: 'requests',
+      isBrief: true,
+      load: (load) => (isWireMap(load.data) ? load : undefined),
+      handle: async (request, { data, clear }) => {
+        const update = { data: isWireMap(data) ? data : {}, clear: clear === true };
+        // protection: mine-of-any
+        const leftOut = await mine.update(request.minionId, update, requestDigest(request));
+        for (const _fun of leftOut) counters.count('mine-bytes');
+        return send(leftOut.length === 0);
+      },
+    }),
+    _mine_get: defineRequestType({
+      kind: 'read',
+      needsToken: true,
+      rate: 'requests',
+      load: toQuery,
+      handle: async (request, query) => send(await answer(request, query, options)),
+    }),
+    _mine_delete: defineRequestType({
+      kind: 'once',
+      needsToken: true,
+      rate: 'requests',
+      load: ({ fun }) => (typeof fun === 'string' ? fun : undefined),
+      handle: async (request, fun) => {
+        await mine.delete(request.minionId, fun, requestDigest(request));
+        return send(true);
+      },
+    }),
+    _mine_flush: defineRequestType({
+      kind: 'once',
+      needsToken: true,
+      rate: 'requests',
+      load: anyLoad,
+      handle: async (request) => {
+        await mine.flush(request.minionId, requestDigest(request));
+        return send(true);
+      },
+    }),
+  };
+}
+
+async function answer(
+  { minionId }: ProvenRequest,
+  query: MineQuery,
+  { reader, counters }: MineRequestOptions,
+): Promise<WireMap> {
+  const read = await reader.read(minionId, query);
+  if (!read.ok) {
+    counters.count(read.reason);
+    return {};
+  }
+  if (read.isWithheld) counters.count('mine-withheld');
+  return read.value;
+}
+
+function toQuery(load: WireMap): MineQuery | undefined {
+  const target = toTarget(load);
+  const { fun } = load;
+  if (target === undefined) return undefined;
+  if (typeof fun === 'string') return { target, funs: fun.split(','), isByFunction: false };
+  return isTexts(fun) ? { target, funs: fun, isByFunction: true } : undefined;
+}
+
+/** `expr_form` is what minions call the type that know no other name for it. */
+function toTarget({ tgt, tgt_type: tgtType, expr_form: form }: WireMap): TargetRequest | undefined {
+  const type = tgtType ?? form ?? 'glob';
+  if (typeof type !== 'string' || (typeof tgt !== 'string' && !isTexts(tgt))) return undefined;
+  return { tgt, tgtType: type.toLowerCase() };
+}
+
+function isTexts(value: WireValue | undefined): value is string[] {
+  return Array.isArray(value) && value.every((item) => typeof item === 'string');
+}

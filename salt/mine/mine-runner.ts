@@ -1,0 +1,49 @@
+/** The `mine` runner [salt/runners/mine.py]. */
+
+import {
+  anything,
+  type FunctionTable,
+  flag,
+  MasterError,
+  masterFunction,
+  optional,
+  required,
+  target,
+  text,
+} from '#master';
+import { askMinions, type MinionCalls } from '../minion-calls.ts';
+import type { MineReader } from './mine.ts';
+
+interface MineRunnerDeps extends MinionCalls {
+  readonly mineReader: MineReader;
+}
+
+export function mineRunner(parts: MineRunnerDeps): FunctionTable {
+  return {
+    'mine.get': masterFunction({
+      summary: 'What minions have in the mine under a function, or several with commas between.',
+      parameters: { tgt: required(target), fun: required(text), tgt_type: optional(text, 'glob') },
+      call: async ({ tgt, fun, tgt_type: tgtType }) => {
+        const query = { target: { tgt, tgtType }, funs: fun.split(','), isByFunction: false };
+        const answer = await parts.mineReader.read(undefined, query);
+        if (answer.ok) return answer.value;
+        throw new MasterError('ERR_ARGS', `the mine was not read: ${answer.reason}`);
+      },
+    }),
+    'mine.update': masterFunction({
+      summary: 'Makes minions renew what they have in the mine.',
+      parameters: {
+        tgt: required(target),
+        tgt_type: optional(text, 'glob'),
+        clear: optional(flag, false),
+        mine_functions: optional(anything),
+      },
+      call: async ({ tgt, tgt_type: tgtType, clear, mine_functions: functions }, context) => {
+        const kwarg = { clear, mine_functions: functions ?? null };
+        const request = { tgt, tgtType, fun: 'mine.update', kwarg };
+        const { returns } = await askMinions(parts, request, context);
+        return Object.fromEntries(returns.map((one) => [one.minion, one.return]));
+      },
+    }),
+  };
+}

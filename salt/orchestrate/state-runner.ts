@@ -1,0 +1,132 @@
+/** The `state` runner: orchestrations [salt/runners/state.py]. */
+
+import {
+  anything,
+  type FunctionTable,
+  flag,
+  ignored,
+  MasterError,
+  type MasterFunction,
+  masterFunction,
+  names,
+  optional,
+  required,
+  text,
+} from '#master';
+import { isWireMap, type WireValue } from '#minion-protocol';
+import { fromWire, isPillarMap, type PillarMap } from '../render/pillar-data.ts';
+import { isSuccess } from './low-chunk.ts';
+import type { OrchestrationRequest, Orchestrator } from './orchestrator.ts';
+
+interface StateRunnerDeps {
+  readonly orchestrator: Orchestrator;
+}
+
+/** What all that take SLS take. */
+const slsParameters = {
+  mods: required(anything),
+  saltenv: optional(text, 'base'),
+  test: optional(flag, false),
+} as const;
+
+const orchestrateParameters = {
+  ...slsParameters,
+  exclude: optional(anything),
+  pillar: optional(anything),
+  pillarenv: optional(text),
+  pillar_enc: ignored,
+  orchestration_jid: optional(text),
+} as const;
+
+export function stateRunner({ orchestrator }: StateRunnerDeps): FunctionTable {
+  const orchestrate = masterFunction({
+    summary:
+      'Runs SLS of the file server on the master: states that act on minions and the master.',
+    parameters: orchestrateParameters,
+    succeeds: (value) => isWireMap(value) && isSuccess(value.data),
+    call: (given, context) => {
+      const request: OrchestrationRequest = {
+        ...orchestrationRequestOf(given),
+        exclude: namesOf(given.exclude ?? []),
+        orchestrationJid: given.orchestration_jid,
+      };
+      return orchestrator.orchestrate(request, context);
+    },
+  });
+  const show = masterFunction({
+    summary: 'What SLS of the file server say, rendered as for an orchestration.',
+    parameters: {
+      ...slsParameters,
+      queue: ignored,
+      pillar: optional(anything),
+      pillarenv: optional(text),
+      pillar_enc: ignored,
+    },
+    call: (given, context) => orchestrator.show(orchestrationRequestOf(given), context),
+  });
+  return {
+    'state.orchestrate': orchestrate,
+    'state.orch': orchestrate,
+    'state.sls': orchestrate,
+    'state.orchestrate_single': singleFunction(orchestrator),
+    'state.orchestrate_show_sls': show,
+    'state.orch_show_sls': show,
+  };
+}
+
+function singleFunction(orchestrator: Orchestrator): MasterFunction {
+  return masterFunction({
+    summary: 'Runs one state on the master, as if an SLS said it.',
+    parameters: {
+      fun: required(text),
+      name: required(text),
+      test: optional(flag, false),
+      queue: ignored,
+      pillar: optional(anything),
+    },
+    takesMore: true,
+    call: async ({ fun, name, test, pillar }, context, more) => {
+      const args = new Map(Object.entries(more).map(([key, value]) => [key, fromWire(value)]));
+      const request = { fun, name, test, args, pillar: pillarOf(pillar) };
+      const data = await orchestrator.single(request, context);
+      context.tell('progress', { data, outputter: 'highstate' });
+      return data;
+    },
+  });
+}
+
+interface GivenSls {
+  readonly mods: WireValue;
+  readonly saltenv: string;
+  readonly test: boolean;
+  readonly pillar: WireValue | undefined;
+  readonly pillarenv: string | undefined;
+}
+
+function orchestrationRequestOf({
+  mods,
+  pillar,
+  ...more
+}: GivenSls): Pick<OrchestrationRequest, keyof GivenSls> {
+  return {
+    mods: namesOf(mods),
+    saltenv: more.saltenv,
+    test: more.test,
+    pillarenv: more.pillarenv,
+    pillar: pillarOf(pillar),
+  };
+}
+
+/** A list, or names with commas between them. */
+function namesOf(value: WireValue): readonly string[] {
+  const list = Array.isArray(value) ? value.map(String) : names.parse(String(value));
+  return list ?? [];
+}
+
+/** @throws MasterError ERR_ARGS */
+function pillarOf(value: WireValue | undefined): PillarMap {
+  if (value === undefined || value === null) return new Map();
+  const pillar = fromWire(value);
+  if (isPillarMap(pillar)) return pillar;
+  throw new MasterError('ERR_ARGS', 'Pillar data must be formatted as a dictionary');
+}

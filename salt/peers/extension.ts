@@ -1,0 +1,29 @@
+/** Opens what minions ask of other minions and of the master (`peer`, `peer_run`). */
+
+import {
+  ArgumentReader,
+  type ExtensionHost,
+  logOf,
+  masterServices,
+  type OpenExtension,
+} from '#master';
+import { peerRequests } from './peer-requests.ts';
+import { PeerPublisher, PeerRunner } from './peers.ts';
+
+/** Values of the arguments that a minion gives to one function. */
+const maxArgumentValues = 100_000;
+
+export async function openPeers(host: ExtensionHost): Promise<OpenExtension> {
+  const config = host.use(masterServices.config);
+  const context = host.use(masterServices.context);
+  const { gate } = host.use(masterServices.users);
+  const { cache, dispatcher, targets, minions: facts } = host.use(masterServices.jobs);
+  const { runners } = host.use(masterServices.functions);
+  const { minionRunners } = host.use(masterServices.contributions);
+  const { counters, closers } = context;
+  const reader = closers.add(new ArgumentReader(maxArgumentValues), (it) => it.close());
+  const common = { cache, gate, counters, reader, log: logOf(context) };
+  const publisher = new PeerPublisher({ ...common, dispatcher, targets, facts, config });
+  const runner = new PeerRunner({ ...common, runners, minionRunners });
+  return { requests: peerRequests({ publisher, runner, counters }) };
+}

@@ -1,0 +1,73 @@
+/** Jobs and runners of minions [WIRE 9.10]. A refusal is an empty map, as in Salt [WIRE 9.2]. */
+
+import {
+  anyLoad,
+  defineRequestType,
+  type ProvenRequest,
+  type Reply,
+  type RequestCounters,
+  type RequestTypes,
+  requestDigest,
+  send,
+} from '#master';
+import type { WireMap, WireValue } from '#minion-protocol';
+import { InFlight } from '#runtime';
+import type { PeerPublisher, PeerRunner } from './peers.ts';
+
+export interface PeerRequestOptions {
+  readonly publisher: PeerPublisher;
+  readonly runner: PeerRunner;
+  readonly counters: RequestCounters;
+}
+
+/**
+ * Requests of one minion that may wait for others at the same time. One that is repeated meanwhile
+ * gets the same answer; afterwards it gets none, because answers may be large and are not kept.
+ */
+const maxWaiting = 16;
+
+export function peerRequests({ publisher, runner, counters }: PeerRequestOptions): RequestTypes {
+  const waiting = new InFlight<WireValue>(maxWaiting);
+  const wait = async (
+    request: ProvenRequest,
+    work: (minionId: string, load: WireMap, mark: string | undefined) => Promise<WireValue>,
+  ): Promise<Reply> => {
+    const { minionId, load } = request;
+    const mark = requestDigest(request);
+    const value = await waiting.run(minionId, mark, () => work(minionId, load, mark));
+    if (value !== undefined) return send(value);
+    counters.count('peer-busy');
+    return send({});
+  };
+  return {
+    minion_pub: defineRequestType({
+      kind: 'once',
+      needsToken: true,
+      rate: 'requests',
+      load: anyLoad,
+      handle: async (request, load) =>
+        send(await publisher.publish(request.minionId, load, requestDigest(request))),
+    }),
+    minion_publish: defineRequestType({
+      kind: 'write',
+      needsToken: true,
+      rate: 'requests',
+      load: anyLoad,
+      handle: (request) => wait(request, (...asked) => publisher.publishAndWait(...asked)),
+    }),
+    minion_runner: defineRequestType({
+      kind: 'write',
+      needsToken: true,
+      rate: 'requests',
+      load: anyLoad,
+      handle: (request) => wait(request, (...asked) => runner.run(...asked, request.version)),
+    }),
+    pub_ret: defineRequestType({
+      kind: 'read',
+      needsToken: true,
+      rate: 'requests',
+      load: anyLoad,
+      handle: async ({ minionId }, load) => send(await publisher.returns(minionId, load.jid)),
+    }),
+  };
+}

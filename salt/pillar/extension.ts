@@ -1,0 +1,81 @@
+/** Opens pillar: files, `ext_pillar`, and the pillar of programs and extensions. */
+
+import { gitPillarRemotesOf } from '#config';
+import {
+  type ExtensionHost,
+  type ExtPillar,
+  type FactsOfMinion,
+  logOf,
+  masterServices,
+  type OpenExtension,
+  type PillarProvider,
+  tags,
+} from '#master';
+import { gitMirrorsOf, pillarSourceKey } from '../services.ts';
+import { gitPillarUpdater } from './git-pillar.ts';
+import { gitPillarRunner } from './git-pillar-runner.ts';
+import { createPillarApi, openPillarSource } from './pillar.ts';
+import { pillarRequest } from './pillar-request.ts';
+import { pillarRunner } from './pillar-runner.ts';
+
+/** Pillar that a program gives. */
+export interface PillarOptions {
+  /** Each minion's pillar. Default: that of the files below `pillar_roots`. */
+  readonly pillar?: PillarProvider | undefined;
+  /** Sources over that pillar, in this order. Default: none. */
+  readonly extPillar?: readonly ExtPillar[] | undefined;
+}
+
+export async function openPillarExtension(
+  host: ExtensionHost,
+  { pillar, extPillar = [] }: PillarOptions,
+): Promise<OpenExtension> {
+  const config = host.use(masterServices.config);
+  const context = host.use(masterServices.context);
+  const auth = host.use(masterServices.auth);
+  const { facts } = host.use(masterServices.jobs);
+  const { gate } = host.use(masterServices.users);
+  const { pillars } = host.use(masterServices.contributions);
+  const mirrors = gitMirrorsOf(host);
+  const deps = { config, context, auth, mirrors };
+  const source = await openPillarSource(deps, { pillar, extPillar, added: pillars });
+  await mirrors.start();
+  host.provide(pillarSourceKey, source);
+  host.provide(masterServices.pillar, createPillarApi({ pillar: source, facts }));
+  const { fixed } = config;
+  const remotes = fixed.extPillar.flatMap((entry) =>
+    entry.module === 'git' ? gitPillarRemotesOf(entry.remotes, fixed) : [],
+  );
+  return {
+    requests: {
+      _pillar: pillarRequest(source, {
+        maxGrainsBytes: fixed.limits.grainsBytes,
+        merge: {
+          strategy: fixed.pillarSourceMergingStrategy,
+          mergeLists: fixed.pillarMergeLists,
+        },
+        keepFacts: factsKeeper(host),
+        gate,
+        counters: context.counters,
+        log: logOf(context),
+      }),
+    },
+    runners: {
+      ...pillarRunner({ pillar: source, facts }),
+      ...gitPillarRunner({ updater: gitPillarUpdater(remotes, mirrors) }),
+    },
+  };
+}
+
+/** Stores the facts of a minion, and fires the event about them [WIRE 9.3]. */
+function factsKeeper(host: ExtensionHost): (minion: FactsOfMinion) => Promise<void> {
+  const config = host.use(masterServices.config);
+  const { facts } = host.use(masterServices.jobs);
+  const { bus } = host.use(masterServices.events);
+  return async (minion) => {
+    if (!config.fixed.minionDataCache) return;
+    await facts.keep([minion]);
+    if (!config.current.minionDataCacheEvents) return;
+    bus.fire(tags.dataRefreshed(minion.id), { 'Minion data cache refresh': minion.id });
+  };
+}

@@ -1,0 +1,30 @@
+/** The `git_pillar` runner [salt/runners/git_pillar.py]. */
+
+import { type FunctionTable, MasterError, masterFunction, optional, text } from '#master';
+import type { GitPillarUpdater } from './git-pillar.ts';
+
+interface GitPillarRunnerDeps {
+  readonly updater: GitPillarUpdater;
+}
+
+export function gitPillarRunner({ updater }: GitPillarRunnerDeps): FunctionTable {
+  return {
+    'git_pillar.update': masterFunction({
+      summary: 'Fetches remotes of git_pillar; true where something has changed.',
+      parameters: { branch: optional(text), repo: optional(text) },
+      call: async (wanted) => {
+        const results = await updater.update(wanted);
+        if (results.size === 0) {
+          throw new MasterError('ERR_ARGS', 'ext_pillar names no such remote of git');
+        }
+        const failures = [...results.values()].filter((result) => result instanceof Error);
+        const [first] = failures;
+        if (first !== undefined) throw first;
+        // Nothing where nothing has changed, as in Salt.
+        return Object.fromEntries(
+          [...results].map(([id, result]) => [id, result === true ? true : null]),
+        );
+      },
+    }),
+  };
+}

@@ -1,0 +1,46 @@
+/** The `pillar` runner [salt/runners/pillar.py]. */
+
+import {
+  type FunctionTable,
+  type KnownFacts,
+  masterFunction,
+  optional,
+  required,
+  text,
+} from '#master';
+import type { PillarSource } from '../render/pillar-data.ts';
+import { compiledOf, pillarRequestOf } from './pillar.ts';
+
+interface PillarRunnerDeps {
+  readonly pillar: PillarSource;
+  readonly facts: KnownFacts;
+}
+
+export function pillarRunner({ pillar, facts }: PillarRunnerDeps): FunctionTable {
+  return {
+    'pillar.show_pillar': masterFunction({
+      summary: "A minion's pillar, made anew; more keywords are put over its grains.",
+      parameters: {
+        minion: optional(text, '*'),
+        saltenv: optional(text, 'base'),
+        pillarenv: optional(text),
+      },
+      takesMore: true,
+      call: async (question, _context, more) => {
+        return (await pillar.provide(pillarRequestOf(facts, question, more))).pillar;
+      },
+    }),
+    'pillar.show_top': masterFunction({
+      summary: 'The SLS of pillar that the top files give a minion, by environment.',
+      parameters: {
+        minion: required(text),
+        saltenv: optional(text),
+        pillarenv: optional(text),
+      },
+      call: async (question) => {
+        const { matches } = await compiledOf(pillar, pillarRequestOf(facts, question));
+        return new Map(Array.from(matches, ([saltenv, names]) => [saltenv, [...names]]));
+      },
+    }),
+  };
+}

@@ -1,0 +1,111 @@
+/** The `reactor` runner: the option `reactor`, changed in memory [salt/runners/reactor.py]. */
+
+import { type LiveConfig, type ReactorEntry, readReactorEntries } from '#config';
+import {
+  type FunctionTable,
+  ignored,
+  MasterError,
+  masterFunction,
+  required,
+  requireLocalCaller,
+  target,
+  text,
+} from '#master';
+import type { WireMap, WireValue } from '#minion-protocol';
+
+/** Entries that may be added, and what one may have. */
+const maxAdded = 1000;
+const maxFiles = 100;
+const maxText = 4096;
+
+/** The option `reactor` with what was added and deleted since the start; it outlives reloads. */
+export class ReactorEntries {
+  readonly #config: Pick<LiveConfig, 'current'>;
+  readonly #added = new Map<string, ReactorEntry>();
+  readonly #deleted = new Set<string>();
+  /** Puts the entries in force. */
+  onChange: () => void = () => {};
+
+  constructor(config: Pick<LiveConfig, 'current'>) {
+    this.#config = config;
+  }
+
+  /** What is in force where the configuration says `configured`. */
+  over(configured: readonly ReactorEntry[]): readonly ReactorEntry[] {
+    const left = configured.filter(({ tag }) => !this.#deleted.has(tag));
+    return [...left, ...this.#added.values()];
+  }
+
+  get current(): readonly ReactorEntry[] {
+    return this.over(this.#config.current.reactor);
+  }
+
+  /** @returns whether there was none of this tag. @throws MasterError ERR_ARGS */
+  add(tag: string, sls: string | readonly string[]): boolean {
+    if (this.#has(tag)) return false;
+    const files = typeof sls === 'string' ? [sls] : sls;
+    // protection: added-reactors
+    if (this.#added.size >= maxAdded || files.length > maxFiles) {
+      const bounds = `${maxAdded} reactors of ${maxFiles} files`;
+      throw new MasterError('ERR_ARGS', `reactor.add keeps no more than ${bounds}`);
+    }
+    const isShort = [tag, ...files].every(({ length }) => length <= maxText);
+    const [entry] = (isShort ? readReactorEntries([{ tag, sls: files }]) : undefined) ?? [];
+    if (entry === undefined || files.length === 0) {
+      const expected = 'a glob on tags, and files (salt://…, or absolute paths)';
+      throw new MasterError('ERR_ARGS', `reactor.add: expected ${expected}`);
+    }
+    this.#added.set(tag, entry);
+    this.onChange();
+    return true;
+  }
+
+  /** @returns whether there was one of this tag */
+  delete(tag: string): boolean {
+    if (!this.#has(tag)) return false;
+    if (!this.#added.delete(tag)) this.#deleted.add(tag);
+    this.onChange();
+    return true;
+  }
+
+  #has(tag: string): boolean {
+    return this.current.some((entry) => entry.tag === tag);
+  }
+}
+
+export function reactorRunner(entries: ReactorEntries): FunctionTable {
+  const result = (status: boolean, comment: string): WireMap => ({ status, comment });
+  return {
+    'reactor.list': masterFunction({
+      summary: 'The reactors in force: those of the option reactor, and those that were added.',
+      parameters: { saltenv: ignored, test: ignored },
+      call: () => entries.current.map(({ tag, sls }): WireValue => ({ [tag]: [...sls] })),
+    }),
+    'reactor.add': masterFunction({
+      summary: 'Adds a reactor until the master ends: a glob on tags, and its files.',
+      parameters: {
+        event: required(text),
+        reactors: required(target),
+        saltenv: ignored,
+        test: ignored,
+      },
+      call: ({ event, reactors }, context) => {
+        // A right to these would be one to every event, and to whatever the rules of a file permit.
+        requireLocalCaller(context);
+        return entries.add(event, reactors)
+          ? result(true, 'Reactor added.')
+          : result(false, 'Reactor already exists.');
+      },
+    }),
+    'reactor.delete': masterFunction({
+      summary: 'Deletes the reactor of a tag until the master ends.',
+      parameters: { event: required(text), saltenv: ignored, test: ignored },
+      call: ({ event }, context) => {
+        requireLocalCaller(context);
+        return entries.delete(event)
+          ? result(true, 'Reactor deleted.')
+          : result(false, 'Reactor does not exists.');
+      },
+    }),
+  };
+}

@@ -1,0 +1,55 @@
+/** The `auth` runner [salt/runners/auth.py]. */
+
+import {
+  AuthenticationError,
+  type FunctionTable,
+  masterFunction,
+  optional,
+  required,
+  seconds,
+  text,
+  type Users,
+} from '#master';
+
+interface AuthRunnerDeps {
+  readonly users: Users;
+}
+
+/** The runner about log-ins. */
+export function authRunner({ users: { logins } }: AuthRunnerDeps): FunctionTable {
+  return {
+    'auth.mk_token': masterFunction({
+      summary: 'Makes a token for whoever the credentials belong to; nothing where to nobody.',
+      parameters: {
+        username: required(text),
+        password: required(text),
+        eauth: required(text),
+        token_expire: optional(seconds),
+      },
+      isConfidential: true,
+      call: async ({ username, password, eauth, token_expire: tokenExpireSeconds }, { by }) => {
+        const request = {
+          ...{ username, password, eauth },
+          ...(tokenExpireSeconds === undefined ? {} : { tokenExpireSeconds }),
+          // Users call it from elsewhere: their failures count together, and api_acl holds.
+          ...(by === undefined ? {} : { source: 'runner' }),
+        };
+        try {
+          const { user, groups, start, expire, token } = await logins.login(request);
+          const times = { start: start / 1000, expire: expire / 1000 };
+          const known = groups.length === 0 ? {} : { groups: [...groups] };
+          return { token, ...times, name: user, eauth, ...known };
+        } catch (error) {
+          if (error instanceof AuthenticationError && error.code === 'ERR_EAUTH') return {};
+          throw error;
+        }
+      },
+    }),
+    'auth.del_token': masterFunction({
+      summary: 'Ends a token.',
+      parameters: { token: required(text) },
+      isConfidential: true,
+      call: ({ token }) => logins.logout(token),
+    }),
+  };
+}

@@ -1,0 +1,72 @@
+/** Salt's runners that belong to no other service. A new runner is an entry of a table joined here. */
+
+import { type ExtensionHost, masterServices, type OpenExtension, version } from '#master';
+import { insteadOfRunner } from '../not-served.ts';
+import { Renderer } from '../render/renderer.ts';
+import { mineKey } from '../services.ts';
+import { askRunners } from './ask-runners.ts';
+import { authRunner } from './auth-runner.ts';
+import { CacheBanks } from './cache-banks.ts';
+import { cacheRunner } from './cache-runner.ts';
+import { configRunner } from './config-runner.ts';
+import { docRunner } from './doc-runner.ts';
+import { eventRunner } from './event-runner.ts';
+import { httpRunner } from './http-runner.ts';
+import { jobsRunner } from './jobs-runner.ts';
+import { manageRunner } from './manage-runner.ts';
+import { queueRunner } from './queue-runner.ts';
+import { sdbRunner } from './sdb-runner.ts';
+import { testRunner } from './test-runner.ts';
+
+export async function openRunners(host: ExtensionHost): Promise<OpenExtension> {
+  const config = host.use(masterServices.config);
+  const context = host.use(masterServices.context);
+  const auth = host.use(masterServices.auth);
+  const jobs = host.use(masterServices.jobs);
+  const { bus } = host.use(masterServices.events);
+  const { runners, wheel } = host.use(masterServices.functions);
+  const log = context.log.child({ component: 'runners' });
+  const acceptedIds = (): readonly string[] => auth.keys.acceptedIds();
+  const reader = context.closers.add(new Renderer(), (it) => it.close());
+  return {
+    insteadOf: (kind, fun) => (kind === 'runner' ? insteadOfRunner(fun) : undefined),
+    runners: {
+      ...jobsRunner({ jobs: jobs.api, cache: jobs.cache }),
+      ...manageRunner({
+        jobs: jobs.api,
+        keys: host.use(masterServices.keys),
+        acceptedIds,
+        present: () => jobs.present(),
+        version: `saltbridge ${version}`,
+      }),
+      ...cacheRunner({
+        facts: jobs.facts,
+        targets: jobs.targets,
+        mine: host.find(mineKey)?.mine,
+        acceptedIds,
+        banks: new CacheBanks(context.ownStore),
+      }),
+      ...authRunner({ users: host.use(masterServices.users) }),
+      ...eventRunner({ bus }),
+      ...docRunner({
+        jobs: jobs.api,
+        docs: {
+          runner: (prefix) => runners.docs(prefix),
+          wheel: (prefix) => wheel.docs(prefix),
+        },
+      }),
+      ...testRunner(),
+      ...askRunners(jobs),
+      ...configRunner({ config }),
+      ...sdbRunner({ config, reader, log }),
+      ...httpRunner({ config, reader }),
+      ...queueRunner({
+        store: context.ownStore,
+        bus,
+        run: async (fun, arg, kwarg, { user }) => {
+          await runners.run({ fun, arg, kwarg, user });
+        },
+      }),
+    },
+  };
+}

@@ -1,0 +1,35 @@
+/** Keys of the services that Salt's extensions provide to each other. */
+
+import path from 'node:path';
+import { defineService, type ExtensionHost, masterServices, type ServiceKey } from '#master';
+import { FileServer } from './file-trees/file-server.ts';
+import { GitMirrors } from './file-trees/git-mirror.ts';
+import type { Mine } from './mine/mine.ts';
+import type { PillarSource } from './render/pillar-data.ts';
+
+export const fileServerKey: ServiceKey<FileServer> = defineService('file-server');
+export const gitMirrorsKey: ServiceKey<GitMirrors> = defineService('git-mirrors');
+export const pillarSourceKey: ServiceKey<PillarSource> = defineService('pillar-source');
+export const mineKey: ServiceKey<Mine> = defineService('mine');
+
+/** Returns the mirrors of git repositories, and opens them for the first extension that asks. */
+export function gitMirrorsOf(host: ExtensionHost): GitMirrors {
+  const found = host.find(gitMirrorsKey);
+  if (found !== undefined) return found;
+  const { closers, closing } = host.use(masterServices.context);
+  const mirrors = new GitMirrors(path.join(host.config.cachedir, 'git'), {
+    limits: host.config.git,
+    log: host.use(masterServices.context).log.child({ component: 'fileserver' }),
+    closing,
+  });
+  host.provide(
+    gitMirrorsKey,
+    closers.add(mirrors, (it) => it.close()),
+  );
+  return mirrors;
+}
+
+/** Returns the file server, or one without files where the master has none. */
+export function fileServerOf(host: ExtensionHost): FileServer {
+  return host.find(fileServerKey) ?? new FileServer([]);
+}

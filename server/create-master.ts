@@ -1,0 +1,21 @@
+import { type BareMasterOptions, createBareMaster, type Master, preloadMaster } from '#master';
+import { preloadSaltServices, type SaltServiceOptions, saltServices } from '#salt';
+
+/** Options of {@link createMaster}: those of the master, and of Salt's services. */
+export interface CreateMasterOptions extends BareMasterOptions, SaltServiceOptions {}
+
+/**
+ * Creates a Salt master: the master, Salt's services, and the extensions of the program. Nothing is
+ * opened before `start`.
+ * @throws ConfigError, which names the option as the program does
+ */
+export function createMaster(options: CreateMasterOptions = {}): Master {
+  const { without, fileserver, pillar, extPillar, tops, extensions = [], ...own } = options;
+  const services = saltServices({ without, fileserver, pillar, extPillar, tops });
+  return createBareMaster({ ...own, extensions: [...services, ...extensions] });
+}
+
+/** Loads the code that serves minions, so that a later start is quick. */
+export async function preloadServices(): Promise<void> {
+  await Promise.all([preloadMaster(), preloadSaltServices()]);
+}
