@@ -4,6 +4,7 @@ import {
   type AnyCommands,
   type AnyPlans,
   type BridgeOptions,
+  type CatalogEntryKind,
   type CommandDefinition,
   type CommandsOf,
   type CommandTypes,
@@ -98,7 +99,10 @@ export async function loadCatalog(
 ): Promise<LoadedCatalog> {
   const { codeEntries } = await import('./deployments/code-catalog.ts');
   const { muranoEntries } = await import('./murano/murano-catalog.ts');
-  const kinds = [codeEntries, muranoEntries];
+  const kinds = [codeEntries, muranoEntries].map((kind) => ({
+    key: kind.key,
+    load: async (): Promise<CatalogEntryKind> => kind,
+  }));
   const { entriesOf, ...loaded } = await loadCatalogOf(places, known, kinds);
   return { ...loaded, code: entriesOf(codeEntries), entryPoints: entriesOf(muranoEntries) };
 }

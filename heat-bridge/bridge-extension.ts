@@ -11,7 +11,7 @@ import type {
   MasterConfig,
   OpenExtension,
 } from '#master';
-import type { CatalogEntryKind } from './catalog/entry-kind.ts';
+import type { CatalogEntryKind, CatalogKindSource } from './catalog/entry-kind.ts';
 import type { CommandDefinition } from './commands/command-definition.ts';
 import type { BridgeSections, SectionProblem } from './options.ts';
 import type { PlanDefinition } from './plans/plan-definition.ts';
@@ -49,10 +49,12 @@ export interface CheckContext {
   /** The sections as they are written. Their form has not been checked. */
   readonly sections: Readonly<Partial<Record<keyof BridgeSections, unknown>>>;
   readonly config: Pick<MasterConfig, 'api' | 'confFile' | 'restCherrypy'>;
+  /** Mistakes in the sections of the extensions before. */
+  readonly problems: readonly SectionProblem[];
   /** Names of the enabled extensions. */
   readonly names: ReadonlySet<string>;
-  /** Kinds of catalog entries of the enabled extensions. */
-  readonly kinds: readonly CatalogEntryKind[];
+  /** Kinds of entries that the catalog files may have. */
+  readonly kinds: readonly CatalogKindSource[];
 }
 
 /** What the extensions of one bridge share. */
@@ -66,8 +68,8 @@ export interface BridgeContext {
   readonly traces: Traces | undefined;
   /** Names of the enabled extensions. */
   readonly names: ReadonlySet<string>;
-  /** Kinds of catalog entries of the enabled extensions. */
-  readonly kinds: readonly CatalogEntryKind[];
+  /** Kinds of entries that the catalog files may have. */
+  readonly kinds: readonly CatalogKindSource[];
 }
 
 /** What an enabled extension adds to the master and to the routes of the bridge. */

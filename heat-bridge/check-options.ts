@@ -23,7 +23,7 @@ export async function checkSections(
     ...(await checkKeystone(sections.keystone)),
   ];
   for (const { module } of loaded) {
-    problems.push(...(await module.check({ sections, config, names, kinds })));
+    problems.push(...(await module.check({ sections, config, names, kinds, problems })));
   }
   return withoutRepetitions(problems);
 }

@@ -1,7 +1,7 @@
 /** Decides which extensions of a bridge are enabled, and loads their modules. */
 
 import type { BridgeExtension, BridgeExtensionModule } from './bridge-extension.ts';
-import type { CatalogEntryKind } from './catalog/entry-kind.ts';
+import type { CatalogEntryKind, CatalogKindSource } from './catalog/entry-kind.ts';
 import { isPlainMap } from './commands/command-definition.ts';
 import { type BridgeSections, parseSections } from './options.ts';
 
@@ -19,7 +19,7 @@ export interface EnabledExtensions {
   readonly sections: BridgeSections;
   readonly loaded: readonly LoadedExtension[];
   readonly names: ReadonlySet<string>;
-  readonly kinds: readonly CatalogEntryKind[];
+  readonly kinds: readonly CatalogKindSource[];
 }
 
 /**
@@ -66,12 +66,15 @@ async function loadModules(
   const loaded = await Promise.all(
     enabled.map(async (extension) => ({ extension, module: await extension.load() })),
   );
-  const ignored = extensions.flatMap(({ catalogKey, name }) =>
-    catalogKey === undefined || enabled.some((it) => it.name === name) ? [] : [catalogKey],
-  );
-  const kinds = loaded.flatMap(({ module }) => module.entries ?? []);
   const names = new Set(enabled.map(({ name }) => name));
-  return { loaded, names, kinds: [...kinds, ...ignored.map(ignoredKind)] };
+  const kinds = extensions.flatMap((extension): CatalogKindSource[] => {
+    const { catalogKey: key } = extension;
+    if (key === undefined) return [];
+    const ignored: CatalogEntryKind = { key, parse: (name) => ({ name }), check: () => {} };
+    if (isLeftOut(extension, choice, sections)) return [{ key, load: async () => ignored }];
+    return [{ key, load: async () => (await extension.load()).entries ?? ignored }];
+  });
+  return { loaded, names, kinds };
 }
 
 function enabledOf(
@@ -81,17 +84,21 @@ function enabledOf(
 ): readonly BridgeExtension[] {
   const enabled = new Map<string, BridgeExtension>();
   for (const extension of extensions) {
-    const { name, sections: own, requires = [], isConfigured } = extension;
-    const isLeftOut = choice[name] === false || own.some((key) => sections[key] === false);
+    const { name, requires = [], isConfigured } = extension;
     const isWanted = choice[name] === true || (isConfigured?.(sections) ?? true);
-    if (!isLeftOut && isWanted && requires.every((it) => enabled.has(it))) {
+    const isOut = isLeftOut(extension, choice, sections);
+    if (!isOut && isWanted && requires.every((it) => enabled.has(it))) {
       enabled.set(name, extension);
     }
   }
   return [...enabled.values()];
 }
 
-/** Entries of an extension that is left out. Other masters may read the same files. */
-function ignoredKind(key: string): CatalogEntryKind {
-  return { key, parse: (name) => ({ name }), check: () => {} };
+/** Whether the program or the configuration leaves it out. Its catalog entries are ignored then. */
+function isLeftOut(
+  { name, sections: own }: BridgeExtension,
+  choice: ExtensionChoice,
+  sections: BridgeSections,
+): boolean {
+  return choice[name] === false || own.some((key) => sections[key] === false);
 }

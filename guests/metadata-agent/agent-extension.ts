@@ -97,14 +97,16 @@ async function openCredentials(
   return new AgentCredentials(secrets, host.now);
 }
 
-function checkAgents({ sections, names }: CheckContext): readonly SectionProblem[] {
+function checkAgents({ sections, names, problems }: CheckContext): readonly SectionProblem[] {
   const { agents, identity, vendordata, peers } = partsOfGuests(sections.guests);
   const { enroll } = sections;
   const surroundings = {
     agents: typeof agents === 'object' && agents !== null ? Object.keys(agents) : [],
     hasCloud: peers !== undefined,
-    // Mistakes in that section are reported by its own check.
-    hasEnroll: typeof enroll === 'object' && enroll !== null && 'masters' in enroll,
+    hasEnroll:
+      Object.hasOwn(Object(enroll), 'masters') ||
+      // Whether a section with mistakes has masters is not known.
+      problems.some(({ key }) => key.startsWith('saltbridge:bridge:enroll')),
   };
   return [
     ...sectionProblems('bridge:guests', sections.guests, (it) => parseGuestsSection(it, names)),

@@ -10,6 +10,12 @@ export interface CatalogEntryKind<D extends { readonly name: string } = { readon
   check(definition: D, commands: Catalog): void;
 }
 
+/** A kind whose code is loaded only if a catalog file has entries of it. */
+export interface CatalogKindSource {
+  readonly key: string;
+  load(): Promise<CatalogEntryKind>;
+}
+
 /** The entries of a kind with the kind's type. */
 export type EntriesOf = <D extends { readonly name: string }>(
   kind: CatalogEntryKind<D>,

@@ -18,7 +18,7 @@ import { BridgeError, CatalogError, type DefinitionMistake, describeMistake } fr
 import { compilePlan } from '../plans/plan-catalog.ts';
 import { type PlanDefinition, parsePlanEntry } from '../plans/plan-definition.ts';
 import { type LenientlyRead, readLeniently, valueAt } from '../read-leniently.ts';
-import type { CatalogEntryKind, EntriesOf } from './entry-kind.ts';
+import type { CatalogKindSource, EntriesOf } from './entry-kind.ts';
 
 const maxFileBytes = 1_048_576;
 
@@ -68,7 +68,7 @@ interface CatalogFile {
 export async function loadCatalog(
   places: readonly string[],
   known: readonly CommandDefinition[] = [],
-  kinds: readonly CatalogEntryKind[] = [],
+  kinds: readonly CatalogKindSource[] = [],
 ): Promise<LoadedCatalog> {
   const findings: CatalogFinding[] = [];
   const commands: CatalogEntry[] = [];
@@ -110,12 +110,14 @@ export async function loadCatalog(
     (one) => compilePlan(one, catalog),
     isTold,
   );
-  const entries = new Map<unknown, readonly { readonly name: string }[]>();
-  for (const kind of kinds) {
-    const written = others.get(kind.key) ?? [];
+  const entries = new Map<string, readonly { readonly name: string }[]>();
+  for (const { key, load } of kinds) {
+    const written = others.get(key) ?? [];
+    if (written.length === 0) continue;
+    const kind = await load();
     const check = (one: { readonly name: string }): void => kind.check(one, catalog);
     const parse: typeof kind.parse = (name, value) => kind.parse(name, value);
-    entries.set(kind, parseEntries(written, findings, parse, check, isTold));
+    entries.set(key, parseEntries(written, findings, parse, check, isTold));
   }
   const order = new Map(files.map((file, index) => [file, index]));
   const orderOf = ({ file }: CatalogFinding): number => order.get(file) ?? 0;
@@ -124,7 +126,7 @@ export async function loadCatalog(
     definitions,
     plans: read,
     // Each kind has read its own entries.
-    entriesOf: (kind) => (entries.get(kind) ?? []) as ReturnType<typeof kind.parse>[],
+    entriesOf: (kind) => (entries.get(kind.key) ?? []) as ReturnType<typeof kind.parse>[],
     findings,
   };
 }
@@ -133,7 +135,7 @@ export async function loadCatalog(
 export async function requireCatalog(
   places: readonly string[],
   known: readonly CommandDefinition[],
-  kinds: readonly CatalogEntryKind[],
+  kinds: readonly CatalogKindSource[],
 ): Promise<Omit<LoadedCatalog, 'findings'>> {
   const { findings, ...loaded } = await loadCatalog(places, known, kinds);
   if (findings.length === 0) return loaded;
