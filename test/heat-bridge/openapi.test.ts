@@ -82,7 +82,8 @@ interface Stage extends RunningApi {
 }
 
 async function open(t: ExecutionContext): Promise<Stage> {
-  const bridge = createBridge({ commands: [echo], plans: [twice] });
+  const extensions = { 'data-spaces': true, 'metadata-agent': true, murano: true };
+  const bridge = createBridge({ commands: [echo], plans: [twice], extensions });
   const rule = allow('all', {
     subject: { user: 'limited' },
     action: 'command',

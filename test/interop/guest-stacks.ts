@@ -220,7 +220,7 @@ export class GuestCloud {
       }),
     ];
     const home = await MasterHome.create({ acl: { signals: [], rules }, bridge: { enroll } });
-    const bridge = createBridge();
+    const bridge = createBridge({ extensions: { 'data-spaces': true } });
     const master = createMaster({
       config: resolveMasterConfig(home.options),
       logger: createSilentLogger(),

@@ -42,7 +42,7 @@ test.before(async () => {
   home = await MasterHome.create({
     acl: { signals: [], rules: [rule], mode: 'enforce', learnActions: [], recordData: false },
   });
-  bridge = createBridge();
+  bridge = createBridge({ extensions: { 'data-spaces': true } });
   fleet = await Fleet.create(home.ports);
   master = await home.startHere(async () => ({}), { extensions: [bridge] });
   events = new EventLog(await master.api.events.subscribe());

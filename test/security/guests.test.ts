@@ -29,7 +29,7 @@ const guests = allow('guests', {
 });
 
 async function start(t: ExecutionContext, rules = [guests], pins = {}): Promise<GuestSite> {
-  const bridge = createBridge();
+  const bridge = createBridge({ extensions: { 'data-spaces': true } });
   const acl = { signals: [], rules, mode: 'enforce', learnActions: [], recordData: false } as const;
   const site = await startSite(t, 'zeromq', { extensions: [bridge], config: { acl }, pins });
   await bridge.data.add({

@@ -22,7 +22,7 @@ async function start(t: ExecutionContext): Promise<RunningApi> {
     allow(user, { subject: { user }, action: 'command', resource }),
   );
   return startApi(t, {
-    config: { acl: acl(rules) },
+    config: { acl: acl(rules), bridge: { guests: {} } },
     extensions: [bridge],
     options: { plugins: [bridge.http] },
     silent: ['web2'],

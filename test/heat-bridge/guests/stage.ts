@@ -55,7 +55,7 @@ export interface GuestStageOptions extends VectorMasterOptions {
 
 export async function startGuests(
   t: ExecutionContext,
-  { rules = [everyGuest], guests, more, ...options }: GuestStageOptions = {},
+  { rules = [everyGuest], guests = {}, more, ...options }: GuestStageOptions = {},
 ): Promise<GuestStage> {
   const bridge = createBridge();
   const enroll = { masters: ['127.0.0.1'], url: 'https://127.0.0.1', certificate };
@@ -66,7 +66,7 @@ export async function startGuests(
     config: {
       ...options.config,
       acl: { rules },
-      bridge: { enroll, ...(guests === undefined ? {} : { guests }), ...more },
+      bridge: { enroll, guests, ...more },
     },
     extensions: [bridge],
   });
