@@ -6,7 +6,7 @@ import { writeJson } from '#runtime';
 import { labelsOf } from './cfn-init/states-command.ts';
 import type { DeploymentSignal } from './deployments/metadata.ts';
 import type { DeploymentCall } from './deployments/resolved-call.ts';
-import { readScriptOutput } from './deployments/script-wrapper.ts';
+import { readScriptOutput } from './script-wrapper.ts';
 
 const { reportOfStates } = states;
 

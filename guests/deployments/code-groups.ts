@@ -5,11 +5,11 @@ import { initKey } from '../cfn-init/config-sets.ts';
 import { parseInitMetadata } from '../cfn-init/init-metadata.ts';
 import { statesParameters } from '../cfn-init/states-command.ts';
 import { maxConfigDepth, readConfigJson } from '../config-json.ts';
+import { wrapScript } from '../script-wrapper.ts';
 import { slsWithInputs } from './inline-sls.ts';
 import { jsonFiles } from './json-files.ts';
 import type { Deployment } from './metadata.ts';
 import type { DeploymentCall } from './resolved-call.ts';
-import { wrapScript } from './script-wrapper.ts';
 import { readToolOptions, toolScript } from './tool-scripts.ts';
 
 const { compileStates, configError } = states;

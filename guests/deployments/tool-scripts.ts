@@ -3,8 +3,8 @@
 import { isPlainMap, type Parameters, quoteForShell, states } from '#heat-bridge';
 import { writeJson } from '#runtime';
 import { readConfigJson } from '../config-json.ts';
+import { wrapProgram } from '../script-wrapper.ts';
 import type { Deployment } from './metadata.ts';
-import { wrapProgram } from './script-wrapper.ts';
 
 const { configError } = states;
 
