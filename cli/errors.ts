@@ -1,5 +1,4 @@
-import type { ErrorEntry } from '#master';
-import { SaltbridgeError } from '#runtime';
+import { type ErrorEntry, SaltbridgeError } from '#runtime';
 
 export type CommandErrorCode =
   | 'ERR_ARGS'

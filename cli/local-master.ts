@@ -12,29 +12,31 @@ import {
   type RemoteMasters,
 } from '#client';
 import {
-  backupOfflineStore,
   type ClusterReceipt,
   copyMaster,
   exportStore,
-  type FunctionsApi,
   importStore,
   initCluster,
-  inspectMasterStore,
-  type JobsApi,
   joinCluster,
   leaveCluster,
+  type RefoundReceipt,
+  type RestorePoint,
+  refoundCluster,
+  type TransferReceipt,
+} from '#cluster';
+import {
+  backupOfflineStore,
+  type FunctionsApi,
+  inspectMasterStore,
+  type JobsApi,
   loadMasterConfig,
   type MasterApi,
   type MasterConfig,
   type OfflineKeys,
   openOfflineKeys,
-  type RefoundReceipt,
-  type RestorePoint,
   type RunRequest,
-  refoundCluster,
   resolveMasterConfig,
   restoreMasterStore,
-  type TransferReceipt,
 } from '#master';
 import type { BackupReceipt, RestoreReceipt, StoreInspection } from '#store';
 import type { CommandDefaults } from './command-defaults.ts';

@@ -2,7 +2,7 @@
 import { stat } from 'node:fs/promises';
 import { Command, CommanderError } from 'commander';
 import { ConfigError } from '#master';
-import { describeSystemError, renameProblem } from '#runtime';
+import { describeSystemError } from '#runtime';
 import { addAclCommand } from './commands/acl.ts';
 import { addAuditCommand } from './commands/audit.ts';
 import { addBridgeCommand } from './commands/bridge.ts';
@@ -16,7 +16,6 @@ import { addHeatCommand } from './commands/heat.ts';
 import { addJobsCommand } from './commands/jobs.ts';
 import { addKeyCommand } from './commands/key.ts';
 import { addLocalClientCommand } from './commands/localclient.ts';
-import { addManPagesCommand } from './commands/man-pages.ts';
 import { addMasterCommand } from './commands/master.ts';
 import { addMetadataAgentCommand } from './commands/metadata-agent.ts';
 import { addMinionCommand } from './commands/minion.ts';
@@ -63,7 +62,6 @@ const addCommands: readonly ((program: Command, context: CommandContext) => void
   addMinionCommand,
   addCompletionCommand,
   addDemoCommand,
-  addManPagesCommand,
 ];
 
 /** Who asks for these wants to see where an error comes from. */
@@ -85,7 +83,7 @@ function createProgram(argv: readonly string[], context: CommandContext, version
       writeOut: (text) => context.stdout.write(text),
       writeErr: (text) => context.stderr.write(text),
       outputError: (text, write) => {
-        const told = renamedFlagError(argv, text) ?? toSaltUsageError(argv[0] ?? '', text);
+        const told = toSaltUsageError(argv[0] ?? '', text);
         write(told ?? text);
       },
       getOutHelpWidth: () => helpWidth,
@@ -93,15 +91,6 @@ function createProgram(argv: readonly string[], context: CommandContext, version
     });
   for (const addCommand of addCommands) addCommand(program, context);
   return program;
-}
-
-/** The error about a flag that was renamed; `undefined` for any other error. */
-function renamedFlagError(argv: readonly string[], text: string): string | undefined {
-  const [, flag] = /^error: unknown option '(--[a-z-]+)/.exec(text) ?? [];
-  if (flag === undefined) return undefined;
-  const subcommands = [argv.slice(0, 1), argv.slice(0, 2)].map((names) => names.join(' '));
-  const [problem] = subcommands.flatMap((it) => renameProblem(it, flag) ?? []);
-  return problem === undefined ? undefined : `error: option '${flag}': ${problem}\n`;
 }
 
 /**

@@ -1,7 +1,6 @@
 /** The errors of calls that go from one master to the next, each with a code that never changes its meaning. */
 
-import type { ErrorEntry } from '#master';
-import { SaltbridgeError } from '#runtime';
+import { type ErrorEntry, SaltbridgeError } from '#runtime';
 
 /**
  * What a master answered, or why it could not be asked. `code` is the master's; `ERR_SOCKET` when no

@@ -1,25 +1,21 @@
 /** The interface `cluster` of a master. */
 
 import type { FixedConfig } from '#config';
-import { type ClusterApi, MasterError, version } from '#master/api/index.ts';
-import { type Cluster, JoinService, type MasterContext } from '#master/context/index.ts';
+import { type ClusterApi, type MasterContext, MasterError, version } from '#master';
 import { inTime, linkSignals, timeLimit } from '#runtime';
+import { JoinService } from './join-service.ts';
+import type { OpenCluster } from './open-cluster.ts';
 
 const defaultSeconds = 3600;
 const defaultDrainSeconds = 300;
 
 /** Also lets masters join that show a ticket, until the master closes. */
-export function createClusterApi({ stateDir }: FixedConfig, context: MasterContext): ClusterApi {
-  const { cluster, store, now, closers, closing } = context;
-  if (cluster === undefined) {
-    return {
-      status: async () => null,
-      ticket: async () => refuseWithout(),
-      remove: async () => refuseWithout(),
-      drain: async () => refuseWithout(),
-      resume: async () => refuseWithout(),
-    };
-  }
+export function createClusterApi(
+  cluster: OpenCluster,
+  { stateDir }: FixedConfig,
+  context: MasterContext,
+): ClusterApi {
+  const { store, now, closers, closing } = context;
   cluster.announce('program', version);
   const log = context.log.child({ component: 'cluster' });
   const service = new JoinService({ cluster, store, directory: stateDir, now, log, closing });
@@ -47,12 +43,8 @@ export function createClusterApi({ stateDir }: FixedConfig, context: MasterConte
   };
 }
 
-function refuseWithout(): never {
-  throw new MasterError('ERR_NOT_SERVED', 'this master is of no cluster (saltbridge: cluster)');
-}
-
 /** @throws MasterError ERR_ARGS */
-async function remove(cluster: Cluster, name: string): Promise<void> {
+async function remove(cluster: OpenCluster, name: string): Promise<void> {
   const member = cluster.status().members.find((it) => it.name === name);
   if (member === undefined) throw new MasterError('ERR_ARGS', `there is no member ${name}`);
   // protection: living-members

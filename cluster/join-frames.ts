@@ -8,8 +8,8 @@ import {
   type KeyObject,
   randomBytes,
 } from 'node:crypto';
-import { type SealedFrames, StoreError } from '#store';
-
+import { StoreError } from '#store';
+import type { LogCipher } from './log/cipher.ts';
 /** What a ticket says. */
 export interface Ticket {
   readonly cluster: string;
@@ -154,7 +154,7 @@ export function decodeFrame(
 
 /** Seals a request or a reply, and what comes with it. */
 export function sealBody(
-  frames: SealedFrames,
+  frames: LogCipher,
   body: JoinRequest | JoinReply,
   content: Uint8Array = new Uint8Array(),
 ): Buffer {
@@ -163,7 +163,7 @@ export function sealBody(
 
 /** @returns `undefined` for what was not sealed under the ticket's key */
 export function openBody<Body extends JoinRequest | JoinReply>(
-  frames: SealedFrames,
+  frames: LogCipher,
   sealed: Uint8Array,
 ): { readonly body: Body; readonly content: Buffer } | undefined {
   const opened = frames.open(sealed);

@@ -1,9 +1,9 @@
 import { mkdtemp, open, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import type { Logger } from 'pino';
-import type { ClusterTicket } from '#master/api/index.ts';
+import type { ClusterTicket } from '#master';
 import { hashFile } from '#runtime';
-import { type Key, loadLogEngine, type Store, StoreError } from '#store';
+import { type Key, type Store, StoreError } from '#store';
 import {
   decodeFrame,
   encodeFrame,
@@ -18,7 +18,8 @@ import {
   replyKey,
   sealBody,
 } from './join-frames.ts';
-import type { Cluster } from './open-cluster.ts';
+import { loadLogEngine } from './log/log-engine.ts';
+import type { OpenCluster } from './open-cluster.ts';
 
 const prefix: Key = ['cluster', 'tickets'];
 /** A used one is known for so long behind its time, so that it can be told from an unknown one. */
@@ -46,7 +47,7 @@ interface Handover {
 type ReplyChannel = (answer: JoinReply, content?: Uint8Array) => void;
 
 export interface JoinServiceDeps {
-  readonly cluster: Cluster;
+  readonly cluster: OpenCluster;
   readonly store: Store;
   /** Where backups for new members are written meanwhile. */
   readonly directory: string;

@@ -4,19 +4,28 @@ import { createHash, randomBytes } from 'node:crypto';
 import { appendFile, mkdtemp, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { type ClusterOptions, type MasterConfig, storeDirectory } from '#config';
-import { MasterError } from '#master/api/index.ts';
 import {
-  keepSeal,
-  openMasterKeys,
-  PkiDir,
-  shareMinionKeys,
-  shareOwnKeys,
-  writeMinionKeys,
-  writeOwnKeys,
-} from '#master/auth/index.ts';
-import {
-  type Cluster,
   clusterPlaceOf,
+  dropTables,
+  giveToOwners,
+  inStore,
+  MasterError,
+  notRestored,
+  openMasterKeys,
+  ownPrefix,
+  PkiDir,
+} from '#master';
+import { delay, makeDirectory, readTextIfPresent, writeFileAtomically } from '#runtime';
+import {
+  detachFromLog,
+  type Key,
+  type Operation,
+  restoreStore,
+  type Store,
+  StoreError,
+} from '#store';
+import { keepSeal, shareOwnKeys, writeOwnKeys } from './cluster-keys.ts';
+import {
   decodeFrame,
   encodeFrame,
   frameKinds,
@@ -24,32 +33,23 @@ import {
   type JoinRequest,
   newExchangeKeys,
   openBody,
-  openCluster,
-  openClusterLog,
-  ownPrefix,
   parseTicket,
   publicKeyBytes,
-  readSecret,
   replyKey,
   sealBody,
-  secretBytes,
   type Ticket,
-} from '#master/context/index.ts';
-import { dropTables, inStore, notRestored } from '#master/offline-store.ts';
-import { giveToOwners } from '#master/state-files.ts';
-import { delay, makeDirectory, readTextIfPresent, writeFileAtomically } from '#runtime';
+} from './join-frames.ts';
+import { loadLogEngine } from './log/log-engine.ts';
+import type { ReplayPoint, ReplayReceipt } from './log/replay.ts';
+import type { TransactionLog } from './log/transaction-log.ts';
 import {
-  detachFromLog,
-  type Key,
-  loadLogEngine,
-  type Operation,
-  type ReplayPoint,
-  type ReplayReceipt,
-  restoreStore,
-  type Store,
-  StoreError,
-  type TransactionLog,
-} from '#store';
+  type OpenCluster,
+  openCluster,
+  openClusterLog,
+  readSecret,
+  secretBytes,
+} from './open-cluster.ts';
+import { shareMinionKeys, writeMinionKeys } from './shared-keys.ts';
 
 /** How a cluster is reached. */
 export interface OfflineClusterOptions {
@@ -231,7 +231,7 @@ function isBelow(table: Key, key: Key): boolean {
 async function asMember(
   config: MasterConfig,
   { connect, now = Date.now }: OfflineClusterOptions,
-  work: (cluster: Cluster, now: () => number) => Promise<void>,
+  work: (cluster: OpenCluster, now: () => number) => Promise<void>,
 ): Promise<void> {
   const closing = new AbortController();
   const cluster = await openCluster({

@@ -3,75 +3,22 @@
 import { hkdfSync } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
 import { readFile, stat } from 'node:fs/promises';
-import { hostname } from 'node:os';
 import { type ClusterOptions, type FixedConfig, storeDirectory } from '#config';
-import type { ClusterStatus } from '#master/api/index.ts';
-import { CallGate } from '#master/context/call-gate.ts';
+import { CallGate, type Cluster, clusterPlaceOf, slots } from '#master';
 import { isWireMap, packLocal, unpackLocal, type WireMap } from '#minion-protocol';
 import { describeSystemError, nkeySeedOf } from '#runtime';
-import {
-  type Change,
-  type Key,
-  type LogStore,
-  loadLogEngine,
-  StoreError,
-  type TransactionLog,
-} from '#store';
+import { StoreError } from '#store';
+import { loadLogEngine } from './log/log-engine.ts';
+import type { LogStore } from './log/log-store.ts';
+import type { TransactionLog } from './log/transaction-log.ts';
 import { MemberVersions } from './versions.ts';
-
-/** What a master has of its cluster. */
-export interface Cluster {
-  readonly name: string;
-  /** Name of this master in it. */
-  readonly member: string;
+/** The cluster of a member, with its store and the log under it. */
+export interface OpenCluster extends Cluster {
   readonly store: LogStore;
   readonly log: TransactionLog;
   /** What the members share, and the log's servers do not have. */
   readonly secret: Uint8Array;
-  status(): ClusterStatus;
-  /** Through which calls of this member's callers begin. */
-  readonly calls: CallGate;
-  /** Cut off from the others for so long that what it knows is not to be acted upon any more. */
-  isStale(): boolean;
-  /**
-   * Whether a member has left, or has not been heard of for so long that others go on with what it
-   * did.
-   */
-  isGone(member: string): boolean;
-  /** Tells the other members what this one is configured with, by a digest of it. */
-  announce(kind: string, version: string): void;
-  /** A number that no other member has, unless the cluster has more than 16. */
-  slot(): number;
-  /** A key of 32 bytes, the same at all members; the secret is not known by it. */
-  derive(purpose: string): Uint8Array;
-  /**
-   * Calls the listener with each change under the prefix, whichever member made it, until the
-   * master closes: before the write that made it resolves here. It must not throw.
-   */
-  follow(prefix: Key, listener: (change: Change) => void): void;
-  /** Tells the other members something; it may be lost. What is too large is not sent. */
-  send(kind: string, value: WireMap): void;
-  /** Calls the listener with what other members tell by {@link send}. */
-  onMessage(kind: string, listener: (value: WireMap, from: string) => void): void;
 }
-
-/** Where a cluster of a configuration is. */
-export interface ClusterPlace {
-  readonly member: string;
-  readonly secretFile: string;
-}
-
-/** The name of a member where none is configured: that of the host. */
-export function clusterPlaceOf(options: ClusterOptions, stateDir: string): ClusterPlace {
-  const host = hostname().replace(/[^A-Za-z0-9._-]/g, '-');
-  return {
-    member: options.member ?? host,
-    secretFile: options.secretFile ?? `${stateDir}/cluster.secret`,
-  };
-}
-
-/** Members whose job ids differ in any case. */
-export const slots = 16;
 
 /** In the mode of a file: what its group and others may do. */
 const othersMay = 0o077;
@@ -244,7 +191,7 @@ function watchMembers(
 }
 
 /** @throws StoreError, as opening the store of a member does */
-export async function openCluster(deps: ClusterDeps): Promise<Cluster> {
+export async function openCluster(deps: ClusterDeps): Promise<OpenCluster> {
   const { config, options, now, closing, onLost = () => {} } = deps;
   const { member, secretFile } = clusterPlaceOf(options, config.stateDir);
   const { name, acknowledge, whenAlone } = options;

@@ -1,16 +1,10 @@
 /** What members of a cluster are configured with: each tells the others its digests. */
 
-import { createHash } from 'node:crypto';
-import type { Key, LogStore } from '#store';
+import type { Key } from '#store';
+import type { LogStore } from './log/log-store.ts';
 
 const prefix: Key = ['cluster', 'versions'];
 const retryMs = 2000;
-const digits = 12;
-
-/** A short digest of what is the same at members that do the same. */
-export function versionOf(content: unknown): string {
-  return createHash('sha256').update(JSON.stringify(content)).digest('hex').slice(0, digits);
-}
 
 /** Versions by their kind, such as `policy` and `catalog`. */
 export type Versions = Readonly<Record<string, string>>;

@@ -6,6 +6,11 @@ export interface AdviceGroup {
   /** What to do instead, or why nothing is lost. */
   readonly advice: string;
   /**
+   * Whether the options only set how something works: `migrate check` reports them as ignored.
+   * Default false.
+   */
+  readonly isDetail?: boolean;
+  /**
    * The options by name. A value that is Salt's default asks for nothing that is not so here, and
    * needs no advice; `anyValue` always does.
    */
@@ -267,23 +272,38 @@ export const notNeeded: readonly AdviceGroup[] = [
 
 // Options that are not served.
 
+const otherFiles =
+  'files come from folders and from git: check it out or mount it, and name the folder in file_roots, or use gitfs';
+
+const exportedEvents =
+  'saltbridge: event_export sends events, returns among them, to a webhook, a file or NATS';
+
 export const notServed: readonly AdviceGroup[] = [
   // Files from elsewhere.
   {
-    advice:
-      'files come from folders and from git: check it out or mount it, and name the folder in file_roots, or use gitfs',
+    advice: otherFiles,
+    options: {
+      hgfs_remotes: [],
+      svnfs_remotes: [],
+      azurefs: anyValue,
+      minionfs_env: 'base',
+      minionfs_mountpoint: '',
+      minionfs_whitelist: [],
+    },
+  },
+  {
+    advice: otherFiles,
+    isDetail: true,
     options: {
       hgfs_base: 'default',
       hgfs_branch_method: 'branches',
       hgfs_mountpoint: '',
-      hgfs_remotes: [],
       hgfs_root: '',
       hgfs_saltenv_blacklist: [],
       hgfs_saltenv_whitelist: [],
       hgfs_update_interval: 60,
       svnfs_branches: 'branches',
       svnfs_mountpoint: '',
-      svnfs_remotes: [],
       svnfs_root: '',
       svnfs_saltenv_blacklist: [],
       svnfs_saltenv_whitelist: [],
@@ -291,18 +311,15 @@ export const notServed: readonly AdviceGroup[] = [
       svnfs_trunk: 'trunk',
       svnfs_update_interval: 60,
       s3fs_update_interval: 60,
-      azurefs: anyValue,
       azurefs_update_interval: 60,
       minionfs_blacklist: [],
-      minionfs_env: 'base',
-      minionfs_mountpoint: '',
       minionfs_update_interval: 60,
-      minionfs_whitelist: [],
     },
   },
   // Keys of ssh with a passphrase.
   {
     advice: 'git is never asked for a passphrase: name a key without one, or use an ssh-agent',
+    isDetail: true,
     options: { gitfs_passphrase: '', git_pillar_passphrase: '' },
   },
   // Windows packages.
@@ -333,6 +350,7 @@ export const notServed: readonly AdviceGroup[] = [
   // `salt-ssh`.
   {
     advice: 'salt-ssh does not run here: use it from a Salt of its own, with its roster',
+    isDetail: true,
     options: {
       ssh_config_file: anyValue,
       ssh_identities_only: false,
@@ -412,16 +430,18 @@ export const notServed: readonly AdviceGroup[] = [
   },
   // Jobs, keys and data elsewhere.
   {
-    advice:
-      'saltbridge: event_export sends events, returns among them, to a webhook, a file or NATS',
+    advice: exportedEvents,
+    options: { event_return: '', ext_job_cache: '' },
+  },
+  {
+    advice: exportedEvents,
+    isDetail: true,
     options: {
-      event_return: '',
       event_return_blacklist: [],
       event_return_niceness: null,
       event_return_queue: 0,
       event_return_queue_max_seconds: anyValue,
       event_return_whitelist: [],
-      ext_job_cache: '',
     },
   },
   {
@@ -439,7 +459,7 @@ export const notServed: readonly AdviceGroup[] = [
   // Several masters.
   {
     advice:
-      'masters do not share a cluster yet: run one, or several with minions that know them all',
+      'masters form a cluster by saltbridge: cluster, over NATS JetStream; docs/cluster.md describes it',
     options: {
       cluster_id: null,
       cluster_key_pass: null,
@@ -471,13 +491,27 @@ export const notServed: readonly AdviceGroup[] = [
   {
     advice:
       'there are no Python modules whose level could be set: filter the lines by their component',
+    isDetail: true,
     options: {
       log_granular_levels: {},
+    },
+  },
+  {
+    advice: 'log lines are JSON of pino; read them with pino-pretty',
+    isDetail: true,
+    options: {
+      log_fmt_console: '[%(levelname)-8s] %(message)s',
+      log_fmt_logfile:
+        '%(asctime)s,%(msecs)03d [%(name)-17s:%(lineno)-4d][%(levelname)-8s][%(process)d] %(message)s',
+      log_fmt_jid: '[JID: %(jid)s]',
+      log_datefmt: '%H:%M:%S',
+      log_datefmt_logfile: '%Y-%m-%d %H:%M:%S',
     },
   },
   // Rotation of the log.
   {
     advice: 'let logrotate move the file and send SIGUSR1',
+    isDetail: true,
     options: {
       log_rotate_backup_count: 0,
       log_rotate_max_bytes: 0,
@@ -486,6 +520,7 @@ export const notServed: readonly AdviceGroup[] = [
   // The log of `salt-key`.
   {
     advice: 'changes of keys are in log_file and among the events',
+    isDetail: true,
     options: {
       key_logfile: '/var/log/salt/key',
     },
@@ -494,6 +529,7 @@ export const notServed: readonly AdviceGroup[] = [
   {
     advice:
       'Node.js sends ten probes, a second apart, and lets nobody change that; tcp_keepalive and tcp_keepalive_idle are served',
+    isDetail: true,
     options: {
       tcp_keepalive_cnt: -1,
       tcp_keepalive_intvl: -1,
@@ -509,6 +545,7 @@ export const notServed: readonly AdviceGroup[] = [
   // Open files.
   {
     advice: 'set it where the master is started: LimitNOFILE= in its unit, or ulimit -n',
+    isDetail: true,
     options: {
       max_open_files: 100000,
     },
@@ -530,6 +567,7 @@ export const notServed: readonly AdviceGroup[] = [
   // Flags of commands.
   {
     advice: 'give the flag to the command instead',
+    isDetail: true,
     options: {
       batch_safe_limit: anyValue,
       batch_safe_size: anyValue,
@@ -553,6 +591,7 @@ export const notYet: readonly AdviceGroup[] = [
   // Files for minions.
   {
     advice: 'the file server has the backends roots and gitfs',
+    isDetail: true,
     options: {
       fileserver_events: false,
       fileserver_interval: 3600,

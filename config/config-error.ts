@@ -1,7 +1,6 @@
 /** What is wrong with a configuration, and where: errors and warnings that name file, line and key. */
 
-import type { ErrorEntry } from '#master/api/index.ts';
-import { nameOfType, nearestName, SaltbridgeError, unknownName } from '#runtime';
+import { type ErrorEntry, nameOfType, nearestName, SaltbridgeError, unknownName } from '#runtime';
 
 /** Why a configuration was refused; what each means is in {@link configErrors}. */
 export type ConfigErrorCode =
@@ -102,8 +101,8 @@ export const configErrors: Readonly<Record<ConfigErrorCode, ErrorEntry>> = {
     retry: false,
   },
   ERR_OPTION_RENAMED: {
-    meaning: 'An option is used under a former name.',
-    action: 'Use the name in the message; saltbridge migrate check lists all former names.',
+    meaning: 'A program uses an option under its name in files.',
+    action: 'Use the name in the message.',
     retry: false,
   },
   ERR_OPTION_TYPE: {

@@ -1,6 +1,5 @@
 /** Salt's option `ext_pillar`: sources of pillar beside the files. */
 
-import { MasterError, type PillarTextFormat } from '#master/api/index.ts';
 import { extPillarAdvice } from './advice.ts';
 import {
   ConfigError,
@@ -41,23 +40,24 @@ export interface PillarAddress {
   readonly allowsPlainHttp?: boolean;
 }
 
-/** The address for some minion. @throws MasterError ERR_ARGS for one that may not be asked */
-export function checkPillarAddress({ url, hosts, allowsPlainHttp = false }: PillarAddress): URL {
+/** Returns why an address may not be requested; `undefined` if it may. */
+export function pillarAddressProblem({
+  url,
+  hosts,
+  allowsPlainHttp = false,
+}: PillarAddress): string | undefined {
   const address = tryUrl(url.replaceAll('{id}', 'id'));
   // An id must not choose the host.
   if (address === undefined || address.host !== tryUrl(url.replaceAll('{id}', 'other'))?.host) {
-    throw new MasterError('ERR_ARGS', 'url: expected an address with {id} behind the host');
+    return 'expected an address with {id} behind the host';
   }
   if (address.protocol !== 'https:' && !(allowsPlainHttp && address.protocol === 'http:')) {
-    throw new MasterError('ERR_ARGS', 'url: expected https (or http, where that is allowed)');
+    return 'expected https (or http, where that is allowed)';
   }
   if (address.username !== '' || address.password !== '') {
-    throw new MasterError('ERR_ARGS', 'url: user and password go into headers');
+    return 'user and password go into headers';
   }
-  if (!hosts.includes(address.host)) {
-    throw new MasterError('ERR_ARGS', 'url: its host is not among hosts');
-  }
-  return address;
+  return hosts.includes(address.host) ? undefined : 'its host is not among hosts';
 }
 
 function tryUrl(text: string): URL | undefined {
@@ -81,7 +81,7 @@ interface MinionHttpEntry {
   /** `hosts`: those that may be asked, with the port if it is named in the address. */
   readonly hosts: readonly string[];
   /** `format`: Default `json`. */
-  readonly format?: PillarTextFormat;
+  readonly format?: 'json' | 'yaml';
   /** `headers`: sent with each request. Default: none. Secret. */
   readonly headers?: Readonly<Record<string, string>>;
   /** `timeout`: seconds for the whole answer. Default 10. */
@@ -175,26 +175,14 @@ export function extPillarProblems(settings: Settings): readonly ConfigError[] {
   const items = setting === undefined ? [] : itemsOf(setting);
   return items.flatMap((item) =>
     readItem(toPlain(item.value)).flatMap((entry) => {
-      const problem = entry?.module === 'minion_http' ? addressProblem(entry) : undefined;
+      if (entry?.module !== 'minion_http') return [];
+      const { url, hosts, allowPlainHttp: allowsPlainHttp = false } = entry;
+      const problem = pillarAddressProblem({ url, hosts, allowsPlainHttp });
       if (problem === undefined) return [];
       const origin = placeWithin(item, ['minion_http', 'url']);
       return [new ConfigError('ERR_OPTION_TYPE', origin, problem)];
     }),
   );
-}
-
-function addressProblem({
-  url,
-  hosts,
-  allowPlainHttp = false,
-}: MinionHttpEntry): string | undefined {
-  try {
-    checkPillarAddress({ url, hosts, allowsPlainHttp: allowPlainHttp });
-    return undefined;
-  } catch (error) {
-    if (!(error instanceof MasterError)) throw error;
-    return error.message.replace(/^url: /, '');
-  }
 }
 
 const bytes = integer(1, 100_000_000);

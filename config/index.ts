@@ -11,9 +11,9 @@ export {
 export { withoutCredentials } from './credentials.ts';
 export type { EventExport, FileExport, NatsExport, WebhookExport } from './event-export.ts';
 export {
-  checkPillarAddress,
   type ExtPillarEntry,
   type GitPillarEntry,
+  pillarAddressProblem,
   unservedExtPillars,
 } from './ext-pillar.ts';
 export {
@@ -32,11 +32,13 @@ export {
 export type { ApiAcl, HttpApiOptions } from './http-api-options.ts';
 export { listOptions, type OptionInForce } from './list-options.ts';
 export {
+  type ConfigChanges,
   type FixedConfig,
   LiveConfig,
   type ReloadableConfig,
 } from './live-config.ts';
-export { type CheckedConfig, checkMasterConfig, loadMasterConfig, optionStatus } from './load.ts';
+export { type CheckedConfig, checkMasterConfig, isServedOption, loadMasterConfig } from './load.ts';
+export { type LogLevel, logLevels } from './log-level.ts';
 export { type MergeStrategy, mergeStrategies } from './merge-strategies.ts';
 export {
   isSettings,
@@ -65,6 +67,14 @@ export {
 } from './options.ts';
 export { type PlainOptions, resolvePlainOptions } from './plain-options.ts';
 export { policySyntax, rulesOf } from './policy-rules.ts';
+export type {
+  CallValue,
+  MappedValue,
+  Reaction,
+  ReactionAction,
+  ReactionOptions,
+  RunAction,
+} from './reaction.ts';
 export {
   globsOf,
   isMapped,
@@ -76,7 +86,6 @@ export {
 } from './reactions.ts';
 export { expandGlob, yamlLines } from './read-files.ts';
 export type { RelayOptions } from './relay-options.ts';
-export { findRenamedUses, type RenamedUse } from './renamed-uses.ts';
 export { resolveMasterConfig } from './resolve.ts';
 export { saltValues, valuesForMinions } from './salt-values.ts';
 export {
@@ -101,3 +110,4 @@ export {
 export { type ConfigSurvey, surveyMasterConfig } from './survey.ts';
 export { type LoadedTenants, loadSaltConfig, loadTenants, type SaltConfig } from './tenants.ts';
 export { type ServedTransport, servedTransports } from './transport-options.ts';
+export { findUnserved, type UnservedOption } from './unserved-options.ts';

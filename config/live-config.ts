@@ -1,7 +1,6 @@
 /** The configuration of a master that runs, some of which can change. */
 
 import { isDeepStrictEqual } from 'node:util';
-import type { ReloadReport } from '#master/api/index.ts';
 import {
   aclOptions,
   eauthOptions,
@@ -80,6 +79,14 @@ export type FixedConfig = Omit<MasterConfig, ReloadableOption | 'limits'> & {
   readonly limits: Omit<Limits, ReloadableLimit>;
 };
 
+/** Differences between two configurations, by the names of options in files. */
+export interface ConfigChanges {
+  /** Options that changed, and are in force now. */
+  readonly applied: readonly string[];
+  /** Options that changed, and take effect after a restart. */
+  readonly needRestart: readonly string[];
+}
+
 /** Takes over another configuration. */
 export type ConfigListener = (current: ReloadableConfig) => void | Promise<void>;
 
@@ -133,7 +140,7 @@ export class LiveConfig {
    * listener has taken it over.
    * @throws what a preparation throws: nothing has changed then
    */
-  async replace(next: MasterConfig): Promise<Omit<ReloadReport, 'certificates'>> {
+  async replace(next: MasterConfig): Promise<ConfigChanges> {
     const before = this.#all;
     const current = reloadableOf(next);
     const limits = Object.freeze({ ...before.limits, ...current.limits });

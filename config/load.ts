@@ -74,10 +74,9 @@ export async function loadMasterConfig(directory: string): Promise<LoadedConfig>
   return { config, warnings, files };
 }
 
-/** What a name at the top of a file means to this master. */
-export function optionStatus(name: string): 'served' | 'not-served' | 'not-needed' | 'unknown' {
-  if (servedNames.has(name)) return 'served';
-  return findUnserved(name)?.kind ?? 'unknown';
+/** Whether an option at the top of a file is served. */
+export function isServedOption(name: string): boolean {
+  return servedNames.has(name);
 }
 
 /** All options that a master of Salt's has, served or not. */
@@ -107,7 +106,7 @@ export function warnOfUnserved(settings: Settings): ConfigWarning[] {
 
 /** Values of options that are served, but not all of them. */
 function warnOfValues(
-  { cluster, jobCache, logFile, logFormat }: MasterConfig,
+  { cluster, jobCache, logFile }: MasterConfig,
   settings: Settings,
 ): ConfigWarning[] {
   const warnings: ConfigWarning[] = [];
@@ -122,14 +121,6 @@ function warnOfValues(
     const advice = 'name a file, or let the service manager keep what goes to standard error';
     const text = `log_file leads to a log service, not to a file: ${advice}`;
     warnings.push(warning('not-served', logFileSetting.origin, text));
-  }
-  const { logFmtConsole, logFmtLogfile, logFmtJid, logDatefmt, logDatefmtLogfile } = saltOptions;
-  for (const row of [logFmtConsole, logFmtLogfile, logFmtJid, logDatefmt, logDatefmtLogfile]) {
-    const setting = settings.get(row.name);
-    if (setting === undefined || setting.value === null) continue;
-    if (logFormat === 'text' || setting.value === row.default) continue;
-    const text = `${row.name} has an effect with saltbridge: log_format: text alone; lines are JSON`;
-    warnings.push(warning('bounded', setting.origin, text));
   }
   return warnings;
 }

@@ -1,6 +1,5 @@
 import { hostname } from 'node:os';
 import path from 'node:path';
-import type { LogLevel } from '#master/api/index.ts';
 import {
   compileSearchPattern,
   type Nodegroups,
@@ -15,6 +14,7 @@ import { fileserverBackends } from './fileserver-backend.ts';
 import { gitLimitDefaults, gitLimits, gitOptionRows } from './git-options.ts';
 import { httpApi } from './http-api-options.ts';
 import { httpQueryDefaults, httpQueryOptions } from './http-query-options.ts';
+import { logLevels } from './log-level.ts';
 import { mergeStrategies } from './merge-strategies.ts';
 import {
   absolutePath,
@@ -325,7 +325,6 @@ export type OptionTable<T> = { readonly [Name in keyof T]: OptionRow<T[Name]> };
 
 /** Names of our own options, which stand under `saltbridge:`. */
 export type OwnOptionName =
-  | 'logFormat'
   | 'stateDir'
   | 'api'
   | 'audit'
@@ -373,40 +372,6 @@ export function namesOf<T extends object>(table: OptionTable<T>): string[] {
 const megabytes100 = 100_000_000;
 const mebibyte = 1_048_576;
 const many = 1_000_000_000;
-
-const logLevels: readonly LogLevel[] = [
-  'all',
-  'garbage',
-  'trace',
-  'debug',
-  'profile',
-  'info',
-  'warning',
-  'error',
-  'critical',
-  'quiet',
-];
-
-/** Attributes of a log record, as `%(name)s` [logging.LogRecord, salt/_logging/impl.py]. */
-const textAttributes =
-  'asctime|levelname|name|module|processName|threadName|funcName|filename|pathname|message|jid|' +
-  'colormsg|colorlevel|colorname|colorprocess|bracketlevel|bracketname|bracketprocess';
-const numberAttributes = 'created|msecs|relativeCreated|levelno|lineno|process|thread';
-const attributeForm = new RegExp(
-  `%%|%\\((?:${textAttributes})\\)-?\\d*(?:\\.\\d+)?s|%\\((?:${numberAttributes})\\)[-0 ]*\\d*(?:\\.\\d+)?[sdf]`,
-  'g',
-);
-
-/** Python's `%` formats that a log line can be made of. */
-const lineFormat: OptionKind<string> = {
-  ...text,
-  expected: 'text with %(name)s, %(name)-8s or %(name)03d for attributes of a log record',
-  parse: (value) => {
-    const format = text.parse(value);
-    const rest = format?.replace(attributeForm, '');
-    return rest?.includes('%') ? undefined : format;
-  },
-};
 
 const tenantName = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$/;
 
@@ -569,15 +534,6 @@ export const saltOptions: OptionTable<SaltOptions> = {
   stateVerbose: row('state_verbose', flag, true),
   stateOutputProfile: row('state_output_profile', flag, true),
   saltCpChunkSize: row('salt_cp_chunk_size', integer(1, 16 * mebibyte), 98_304),
-  logFmtConsole: row('log_fmt_console', lineFormat, '[%(levelname)-8s] %(message)s'),
-  logFmtLogfile: row(
-    'log_fmt_logfile',
-    lineFormat,
-    '%(asctime)s,%(msecs)03d [%(name)-17s:%(lineno)-4d][%(levelname)-8s][%(process)d] %(message)s',
-  ),
-  logFmtJid: row('log_fmt_jid', text, '[JID: %(jid)s]'),
-  logDatefmt: row('log_datefmt', text, '%H:%M:%S'),
-  logDatefmtLogfile: row('log_datefmt_logfile', text, '%Y-%m-%d %H:%M:%S'),
 };
 
 /** Salt's options on the rights of users. */
@@ -590,7 +546,6 @@ export const rightsOptions: OptionTable<Pick<MasterConfig, RightsOptionName>> = 
 
 /** Our own options. */
 export const ownOptions: OptionTable<Pick<MasterConfig, OwnOptionName>> = {
-  logFormat: row('log_format', oneOf(['json', 'text']), 'json'),
   stateDir: row('state_dir', filePath, '/var/lib/saltbridge'),
   socket: row('socket', filePath, 'saltbridge.sock'),
   api: row('api', httpApi, null),

@@ -5,7 +5,6 @@
  */
 
 import type { PolicyRule } from '#acl';
-import type { LogLevel, Reaction } from '#master/api/index.ts';
 import type { Nodegroups, WireMap } from '#minion-protocol';
 import type { ClusterOptions } from './cluster-options.ts';
 import type { EventExport } from './event-export.ts';
@@ -14,8 +13,10 @@ import type { BackendName } from './fileserver-backend.ts';
 import type { GitLimits, GitOptions } from './git-options.ts';
 import type { HttpApiOptions } from './http-api-options.ts';
 import type { HttpQueryOptions } from './http-query-options.ts';
+import type { LogLevel } from './log-level.ts';
 import type { MergeStrategy } from './merge-strategies.ts';
 import type { Permissions } from './permissions.ts';
+import type { Reaction } from './reaction.ts';
 import type { RelayOptions } from './relay-options.ts';
 import type { SdbProfile } from './sdb-profiles.ts';
 
@@ -422,16 +423,6 @@ export interface MasterConfig extends GitOptions {
   readonly stateOutputProfile: boolean;
   /** `salt_cp_chunk_size`: bytes of a file that `salt-cp --chunked` sends at a time. Default 98,304. */
   readonly saltCpChunkSize: number;
-  /** `log_fmt_console`: form of a line on the console, where `logFormat` is `text`. Default: Salt's. */
-  readonly logFmtConsole: string;
-  /** `log_fmt_logfile`: the same in `log_file`. Default: Salt's. */
-  readonly logFmtLogfile: string;
-  /** `log_fmt_jid`: what `%(jid)s` stands for in a line that is about a job. Default: Salt's. */
-  readonly logFmtJid: string;
-  /** `log_datefmt`: form of `%(asctime)s` on the console. Default `%H:%M:%S`. */
-  readonly logDatefmt: string;
-  /** `log_datefmt_logfile`: the same in `log_file`. Default `%Y-%m-%d %H:%M:%S`. */
-  readonly logDatefmtLogfile: string;
 
   /** Log-ins and tokens. */
   readonly eauth: EauthOptions;
@@ -454,8 +445,6 @@ export interface MasterConfig extends GitOptions {
   readonly eventRing: EventRingOptions | null;
   /** `saltbridge:confirm_auto_eauth`: the eauth `auto` is meant. Default false. */
   readonly confirmAutoEauth: boolean;
-  /** `saltbridge:log_format`: lines of JSON, or text in Salt's form. Default `json`. */
-  readonly logFormat: 'json' | 'text';
   /** `saltbridge:state_dir`: the embedded store. Default `/var/lib/saltbridge`. */
   readonly stateDir: string;
   /** `saltbridge:socket`: local interface. Default `<sock_dir>/saltbridge.sock`. */

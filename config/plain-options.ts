@@ -1,7 +1,7 @@
 /** Options as a program passes them to `createMaster`: camelCase, with units in the names. */
 
-import type { LogLevel } from '#master/api/index.ts';
 import { ConfigError } from './config-error.ts';
+import type { LogLevel } from './log-level.ts';
 import type { AclOptions, EauthOptions, Limits, MasterConfig, MasterOptions } from './options.ts';
 import { checkOptions } from './resolve.ts';
 
@@ -43,13 +43,7 @@ type ReplacedName =
   | 'confFile'
   | 'extPillar'
   | 'keepJobs'
-  | 'logDatefmt'
-  | 'logDatefmtLogfile'
   | 'logFile'
-  | 'logFmtConsole'
-  | 'logFmtJid'
-  | 'logFmtLogfile'
-  | 'logFormat'
   | 'logLevelLogfile'
   | 'pidfile'
   | 'restCherrypy'
@@ -61,13 +55,7 @@ const replacements: Readonly<Record<ReplacedName, string>> = {
   confFile: 'pass what loadSaltConfig gives as config',
   extPillar: 'pass sources of pillar, such as extPillarHttp makes',
   keepJobs: 'use keepJobsSeconds',
-  logDatefmt: 'use logger',
-  logDatefmtLogfile: 'use logger',
   logFile: 'use logger',
-  logFmtConsole: 'use logger',
-  logFmtJid: 'use logger',
-  logFmtLogfile: 'use logger',
-  logFormat: 'use logger',
   logLevelLogfile: 'use logger',
   pidfile: 'it is for saltbridge master; leave it out',
   restCherrypy: 'use api',

@@ -13,10 +13,10 @@ import {
   rulePatternProblems,
   ruleProblems,
 } from '#acl';
-import { compileRightTarget } from '#master/arguments/index.ts';
 import {
   compileGlob,
   compileLinearPattern,
+  compileRightTarget,
   compileSearchPattern,
   compileWholePattern,
 } from '#minion-protocol';

@@ -6,23 +6,8 @@
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
 import { PolicyError, type PolicyRule, parseRate } from '#acl';
-import type {
-  CallValue,
-  MappedValue,
-  Reaction,
-  ReactionAction,
-  ReactionOptions,
-  RunAction,
-} from '#master/api/index.ts';
-import { compileRightTarget, isFunctionName, isKeywordText } from '#master/arguments/index.ts';
-import { compileGlob } from '#minion-protocol';
-import {
-  renameProblem,
-  type SchemaMistake,
-  schemaMistakes,
-  unknownName,
-  type ValuePath,
-} from '#runtime';
+import { compileGlob, compileRightTarget, isFunctionName, isKeywordText } from '#minion-protocol';
+import { type SchemaMistake, schemaMistakes, unknownName, type ValuePath } from '#runtime';
 import { ConfigError, type ConfigErrorCode, type OptionOrigin } from './config-error.ts';
 import {
   isSettings,
@@ -36,6 +21,14 @@ import {
 } from './option-kinds.ts';
 import type { MasterConfig } from './options.ts';
 import { rulesOf } from './policy-rules.ts';
+import type {
+  CallValue,
+  MappedValue,
+  Reaction,
+  ReactionAction,
+  ReactionOptions,
+  RunAction,
+} from './reaction.ts';
 
 // Reactions as configured.
 
@@ -249,10 +242,6 @@ function mistakeToError(
   // YAML 1.1 reads the word `on` as true.
   const place = isInFile && written[0] === 'on' ? ['true', ...written.slice(1)] : written;
   if (!isUnknown) return refuseField(setting, field, problem, place);
-  const renaming = renameProblem(isInFile ? 'reaction' : 'reaction options', field);
-  if (renaming !== undefined) {
-    return refuseField(setting, field, renaming, place, 'ERR_OPTION_RENAMED');
-  }
   if (path.length > 1) return refuseField(setting, field, problem, place);
   const known = Object.keys(reactionSchema.properties);
   const names = known.map((name) => String(isInFile ? writtenName(name) : name));

@@ -13,8 +13,12 @@ import { type Setting, toPlain } from './option-kinds.ts';
 export interface UnservedOption {
   /** `not-needed`: nothing is lost. */
   readonly kind: 'not-served' | 'not-needed';
-  /** What is said of it, to follow its name. */
+  /** Text that follows the name of the option: its effect, and the advice. */
   readonly message: string;
+  /** What to do instead, or why nothing is lost. */
+  readonly advice: string;
+  /** Whether it only sets how something works. */
+  readonly isDetail: boolean;
   /** Whether this value asks for something that is not so here. */
   isLost(setting: Setting): boolean;
 }
@@ -27,7 +31,13 @@ const unserved: ReadonlyMap<string, UnservedOption> = new Map([
   ...rows(notNeeded, 'not-needed', 'has no effect'),
   ...minionOptions.map((name): [string, UnservedOption] => [
     name,
-    { kind: 'not-needed', message: 'is an option of minions; no master reads it', isLost: always },
+    {
+      kind: 'not-needed',
+      message: 'is an option of minions; no master reads it',
+      advice: 'no master reads it',
+      isDetail: true,
+      isLost: always,
+    },
   ]),
 ]);
 
@@ -35,6 +45,8 @@ const unserved: ReadonlyMap<string, UnservedOption> = new Map([
 const ofModules: UnservedOption = {
   kind: 'not-served',
   message: 'belongs to a Python module (a returner, a cache, a pillar), and those do not run here',
+  advice: 'remove it together with the module',
+  isDetail: true,
   isLost: always,
 };
 
@@ -53,11 +65,11 @@ function* rows(
   kind: UnservedOption['kind'],
   fate: string,
 ): Generator<[name: string, option: UnservedOption]> {
-  for (const { advice, options } of groups) {
+  for (const { advice, isDetail = false, options } of groups) {
     for (const [name, usual] of Object.entries(options)) {
       const isLost = ({ value }: Setting): boolean =>
         value !== null && (usual === anyValue || !isDeepStrictEqual(plain(value), usual));
-      yield [name, { kind, message: `${fate}: ${advice}`, isLost }];
+      yield [name, { kind, message: `${fate}: ${advice}`, advice, isDetail, isLost }];
     }
   }
 }

@@ -8,6 +8,7 @@
  */
 
 export type { Explanation, PolicyRule } from '#acl';
+export type { Reaction, ReactionAction, ReactionOptions } from '#config';
 export {
   type BatchRequest,
   type BatchUpdate,
@@ -57,10 +58,7 @@ export {
   type PlainOptions,
   type PresentMinion,
   type PublishRequest,
-  type Reaction,
-  type ReactionAction,
   type ReactionInfo,
-  type ReactionOptions,
   type ReactionRun,
   type ReloadReport,
   type ReplayReport,

@@ -1,6 +1,5 @@
 import type { FastifyReply } from 'fastify';
-import type { ErrorEntry } from '#master';
-import { SaltbridgeError, type ValuePath } from '#runtime';
+import { type ErrorEntry, SaltbridgeError, type ValuePath } from '#runtime';
 
 /** Why the bridge refuses, each with a code that never changes its meaning. */
 export type BridgeErrorCode =

@@ -2,7 +2,7 @@
 import type { Static, TSchema } from 'typebox';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
-import { renameProblem, schemaMistakes, type ValuePath } from '#runtime';
+import { schemaMistakes, type ValuePath } from '#runtime';
 import { BridgeError } from './errors.ts';
 
 /** The sections as they are written. Each extension checks its own. */
@@ -60,9 +60,9 @@ export function parseSection<S extends TSchema>(
   const check = Compile(schema);
   if (check.Check(value)) return check.Parse(value);
   throw new BridgeOptionsError(
-    schemaMistakes(schema, value).map(({ path, problem, isUnknown }) => ({
+    schemaMistakes(schema, value).map(({ path, problem }) => ({
       key: `saltbridge:${name}${keyText(path)}`,
-      problem: (isUnknown && renameProblem(name, String(path.at(-1)))) || problem,
+      problem,
     })),
   );
 }

@@ -2,11 +2,11 @@
 
 import { setMaxListeners } from 'node:events';
 import path from 'node:path';
-import { createClusterApi } from '#cluster/cluster-api.ts';
-import { LiveConfig, type MasterConfig } from '#config';
+import { type FixedConfig, LiveConfig, type MasterConfig } from '#config';
 import { Closers } from '#runtime';
 import {
   type AuditRequester,
+  type ClusterApi,
   type InProcessApi,
   MasterError,
   type MasterStatus,
@@ -15,7 +15,8 @@ import {
   type ReloadReport,
 } from './api/index.ts';
 import { audited, auditedCall, auditMaster, createAudit } from './audit/index.ts';
-import { createAuth, openMasterSeal, preparePrivateDirectories } from './auth/index.ts';
+import { createAuth, openSeal, preparePrivateDirectories } from './auth/index.ts';
+import type { ClusterMember } from './cluster-parts.ts';
 import { type CallGate, createContext } from './context/index.ts';
 import { createEvents } from './events/index.ts';
 import {
@@ -71,24 +72,31 @@ async function open(parts: Parts, closers: Closers): Promise<Assembly> {
   // Every job that is followed listens to it.
   setMaxListeners(0, closing.signal);
   await preparePrivateDirectories([fixed.stateDir, fixed.pkiDir]);
-  const { logger, store, clusterLog, now, onReplaced } = parts;
+  const { logger, store, now, onReplaced } = parts;
+  const member = await openMember(parts, fixed, closing.signal);
   const context = await createContext({
     config: fixed,
     store,
-    clusterLog,
+    shared: member,
     now,
     logger,
     onReplaced,
     closers,
     closing: closing.signal,
   });
-  const seal = await openMasterSeal(fixed, context.store, context.cluster);
+  const seal = await (member?.keys.openSeal(context.store) ?? openSeal(fixed.stateDir));
   const audit = await createAudit({ config, context, seal });
   const events = await createEvents({ config, context });
   const transports =
     parts.transports ?? createTransports(fixed, logger.child({ component: 'transport' }));
-  const auth = await createAuth({ config, context, seal, events, transports });
-  const jobs = await createJobs({ config, context, auth, audit, events, transports });
+  const auth = await createAuth({
+    ...{ config, context, seal, events, transports },
+    sharedKeys: member?.keys,
+  });
+  const jobs = await createJobs({
+    ...{ config, context, auth, audit, events, transports },
+    others: member?.jobs,
+  });
   auditMaster({ config, context, audit, auth, events });
   const users = await createUsers({ config, context, auth, audit, jobs });
   const limits = createRequestLimits({ config, context, auth });
@@ -156,7 +164,7 @@ async function open(parts: Parts, closers: Closers): Promise<Assembly> {
     presence: async () => jobs.present(),
     minions: async () => jobs.list(),
     store: audited(rpcTable.store, storeApi, audit),
-    cluster: audited(rpcTable.cluster, createClusterApi(fixed, context), audit),
+    cluster: audited(rpcTable.cluster, member?.createApi(fixed, context) ?? noCluster, audit),
     status: async () => status(),
     metrics: async () => [
       ...(await measure({ context, auth, events, jobs, reactions, limits }, ownStatus())),
@@ -178,6 +186,33 @@ async function open(parts: Parts, closers: Closers): Promise<Assembly> {
   logger.info({ transports: bound, socket: fixed.socket }, 'master started');
   return { api, config, calls: gate, reload, close: () => closers.close() };
 }
+
+/** Opens the store of a member, where the configuration has a cluster. @throws StoreError */
+async function openMember(
+  { store, storeProvider, now = Date.now, logger, onReplaced }: Parts,
+  config: FixedConfig,
+  closing: AbortSignal,
+): Promise<ClusterMember | undefined> {
+  const { cluster } = config;
+  if (cluster === null || store !== undefined) return undefined;
+  if (storeProvider === undefined) {
+    const problem = 'saltbridge: cluster is set, and this program has no store provider for it';
+    throw new MasterError('ERR_NOT_SERVED', `${problem}; create the master with createMaster`);
+  }
+  return storeProvider.open({ config, cluster, now, logger, onReplaced, closing });
+}
+
+async function refuseWithout(): Promise<never> {
+  throw new MasterError('ERR_NOT_SERVED', 'this master is of no cluster (saltbridge: cluster)');
+}
+
+const noCluster: ClusterApi = {
+  status: async () => null,
+  ticket: refuseWithout,
+  remove: refuseWithout,
+  drain: refuseWithout,
+  resume: refuseWithout,
+};
 
 /** The user of services in messages about conflicts. */
 const master = 'the master';

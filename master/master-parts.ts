@@ -3,7 +3,8 @@
 import type { Logger } from 'pino';
 import type { MasterConfig } from '#config';
 import type { MasterTransport } from '#minion-protocol';
-import type { Store, TransactionLog } from '#store';
+import type { Store } from '#store';
+import type { StoreProvider } from './cluster-parts.ts';
 import type { MasterExtension } from './extensions/index.ts';
 
 /** Parts of a master that a program may replace; each has a default. */
@@ -17,10 +18,10 @@ export interface ReplaceableParts {
   /** Default: the embedded store in `saltbridge: state_dir`. */
   readonly store?: Store;
   /**
-   * Connects to the log of `saltbridge: cluster`. Default: to that of its NATS servers.
-   * @internal
+   * Opens the store of a member of `saltbridge: cluster`. Default: the start of a master that has
+   * this option fails.
    */
-  readonly clusterLog?: () => Promise<TransactionLog>;
+  readonly storeProvider?: StoreProvider;
   /**
    * Reads the configuration again, for `Master.reload` and `acl.reload`. Default: the directory
    * of `config`; a master made of plain options refuses.

@@ -4,6 +4,7 @@ import type { Logger } from 'pino';
 import {
   ConfigError,
   type ConfigWarning,
+  type LogLevel,
   loadMasterConfig,
   type MasterConfig,
   type PlainOptions,
@@ -18,7 +19,6 @@ import {
   type InProcessApi,
   type InProcessFunctionsApi,
   type InProcessJobsApi,
-  type LogLevel,
   type MasterApi,
   MasterError,
   type MasterStatus,
@@ -98,7 +98,7 @@ function partsOf(options: BareMasterOptions): MasterParts & { readonly logger: L
     logger,
     transports,
     store,
-    clusterLog,
+    storeProvider,
     readConfig = rereadOf(given),
     now,
     ...plain
@@ -109,7 +109,7 @@ function partsOf(options: BareMasterOptions): MasterParts & { readonly logger: L
     extensions,
     transports,
     store,
-    clusterLog,
+    storeProvider,
     readConfig,
     now,
   };

@@ -45,6 +45,7 @@ export {
   protocolErrors,
 } from './errors.ts';
 export { formatEventStamp, packEvent, unpackEvent } from './event.ts';
+export { isFunctionName, isKeywordText, keywordNameOf } from './function-call.ts';
 export {
   decideKey,
   type KeyDecision,
@@ -70,6 +71,7 @@ export {
   isPlainObject,
   isWireMap,
   loadLimits,
+  localField,
   type PayloadLimits,
   packLocal,
   packWire,
@@ -150,6 +152,11 @@ export {
   type TargetTerm,
   type TargetType,
 } from './targeting/target.ts';
+export {
+  compileRightTarget,
+  expandTargetRequest,
+  readTargetRequest,
+} from './targeting/target-request.ts';
 export { encodePublicationFrame, TcpFrameDecoder } from './tcp-frames.ts';
 export { awaitProxyHeader } from './transport/await-proxy-header.ts';
 export {

@@ -637,3 +637,12 @@ export function packLocal(value: WireValue): Buffer {
 export function unpackLocal(bytes: Uint8Array, limits: PayloadLimits = loadLimits): WireValue {
   return new PayloadReader(bytes, 'local', limits).readAll();
 }
+
+/** Codec of fields that hold values of the wire, in the local dialect. */
+export const localField: {
+  pack(value: WireValue): Uint8Array;
+  unpack(bytes: Uint8Array): WireValue;
+} = {
+  pack: packLocal,
+  unpack: (bytes: Uint8Array): WireValue => unpackLocal(bytes),
+};

@@ -1,3 +1,11 @@
+/** What an error code means; `docs/errors.md` lists the same texts. */
+export interface ErrorEntry {
+  readonly meaning: string;
+  readonly action: string;
+  /** Whether the same call may succeed later without any change. */
+  readonly retry: boolean;
+}
+
 /**
  * An error of saltbridge. Its `code` never changes its meaning, and docs/errors.md lists what to do
  * about each; the message is for people and may change.

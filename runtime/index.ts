@@ -15,7 +15,7 @@ export {
 } from '#minion-protocol/transport/connection-guard.ts';
 export { Budget, type BudgetLimits } from './budget.ts';
 export { Closers } from './closers.ts';
-export { SaltbridgeError } from './errors.ts';
+export { type ErrorEntry, SaltbridgeError } from './errors.ts';
 export { escapeMarkup } from './escape-markup.ts';
 export { FileReloader } from './file-reloader.ts';
 export {
@@ -36,19 +36,13 @@ export { InFlight } from './in-flight.ts';
 export {
   JsonError,
   type JsonOf,
-  type JsonOptions,
   type JsonValue,
-  maxReadingStep,
   parseJson,
-  type ReadingStep,
-  readingSteps,
-  readJson,
-  readJsonInSteps,
-  StepScheduler,
-  textInSteps,
+  rawNumber,
   tryParseJson,
   writeJson,
 } from './json.ts';
+export { type JsonOptions, readJson, readJsonInSteps } from './json-reader.ts';
 export { isSmallJson, type JsonForm, writeJsonInSteps } from './json-writer.ts';
 export {
   type EntityReference,
@@ -85,7 +79,6 @@ export {
 export { readTextIfPresent, writeFileAtomically } from './private-file.ts';
 export { listenPrivately } from './private-socket.ts';
 export { RecentAnswers } from './recent-answers.ts';
-export { newNameOf, type RenameScope, renameProblem } from './renamed-names.ts';
 export { RepeatedWarnings } from './repeated-warnings.ts';
 export {
   nameOfType,
@@ -94,6 +87,12 @@ export {
   unknownName,
   type ValuePath,
 } from './schema-mistakes.ts';
+export {
+  maxReadingStep,
+  type ReadingStep,
+  readingSteps,
+  StepScheduler,
+} from './step-scheduler.ts';
 export {
   codeOf,
   describeSystemError,
@@ -117,5 +116,6 @@ export {
   sleepUntilAborted,
   timeLimit,
 } from './time-limit.ts';
+export { textInSteps } from './utf8-steps.ts';
 export { WorkerPool, WorkerPoolError, type WorkerPoolOptions } from './worker-pool.ts';
 export { listYamlFiles } from './yaml-files.ts';

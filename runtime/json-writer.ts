@@ -1,4 +1,4 @@
-import { maxReadingStep, type ReadingStep } from './json.ts';
+import { maxReadingStep, type ReadingStep } from './step-scheduler.ts';
 
 /** Members of a map, in the order in which they are written. */
 interface JsonMembers {

@@ -1,7 +1,6 @@
 /** Why the HTTP API refuses a request. */
 
-import type { ErrorEntry } from '#master';
-import { SaltbridgeError } from '#runtime';
+import { type ErrorEntry, SaltbridgeError } from '#runtime';
 
 export type SaltApiErrorCode =
   | 'ERR_HTTP_ADDRESS'

@@ -1,4 +1,4 @@
-/** Salt's values as JSON, as salt-api writes them: a number is a number, bytes are their text. */
+/** Salt's values as JSON, as Python's `json.dumps` writes them: bytes are their text. */
 import {
   isWireMap,
   WireDateTime,
@@ -6,23 +6,32 @@ import {
   type WireMap,
   type WireValue,
 } from '#minion-protocol';
-import type { JsonForm } from '#runtime';
+import { type JsonForm, rawNumber } from '#runtime';
 
 /** The value on one line. */
 export function jsonText(value: WireValue | undefined): string {
-  if (value === undefined || value === null) return 'null';
-  if (typeof value === 'bigint') return String(value);
-  // JSON has neither infinities nor "not a number".
-  if (typeof value === 'number') return numberText(value);
-  if (typeof value !== 'object') return JSON.stringify(value);
-  if (value instanceof Uint8Array) return JSON.stringify(Buffer.from(value).toString('utf8'));
-  if (value instanceof WireDateTime) return JSON.stringify(value.text);
-  if (value instanceof WireExtension) return 'null';
-  if (Array.isArray(value)) return `[${value.map(jsonText).join(', ')}]`;
-  const members = membersOf(value).map(
-    ([key, item]) => `${JSON.stringify(key)}: ${jsonText(item)}`,
-  );
-  return `{${members.join(', ')}}`;
+  // In strings, JSON escapes each newline: those in the text only separate items.
+  const text = JSON.stringify(value ?? null, replaceValue, 1);
+  return text.replaceAll(/,\n */g, ', ').replaceAll(/\n */g, '');
+}
+
+/** Replaces values that JSON does not have. Reads the holder, because `Buffer` has a `toJSON`. */
+function replaceValue(
+  this: Readonly<Record<string, unknown>>,
+  key: string,
+  item: unknown,
+): unknown {
+  if (typeof item === 'bigint') return rawNumber(item);
+  // Python writes large floats with an exponent: digits alone are an integer.
+  if (typeof item === 'number' && Number.isInteger(item) && !Number.isSafeInteger(item)) {
+    return rawNumber(item.toExponential());
+  }
+  if (typeof item !== 'object' || item === null) return item;
+  const value = this[key];
+  if (value instanceof Uint8Array) return Buffer.from(value).toString('utf8');
+  if (value instanceof WireDateTime) return value.text;
+  if (value instanceof WireExtension) return null;
+  return value instanceof Map ? Object.fromEntries(membersOf(value)) : item;
 }
 
 /** The same for values that are written in steps. */
@@ -42,16 +51,5 @@ function membersOf(map: WireMap | ReadonlyMap<WireValue, WireValue>): [string, W
   const entries: [WireValue, WireValue][] = map instanceof Map ? [...map] : Object.entries(map);
   return entries
     .filter(([, item]) => item !== undefined)
-    .map(([key, item]) => [keyText(key), item]);
-}
-
-/** Python writes large floats so too: digits alone are an integer. */
-function numberText(value: number): string {
-  if (!Number.isFinite(value)) return 'null';
-  const isLarge = Number.isInteger(value) && !Number.isSafeInteger(value);
-  return isLarge ? value.toExponential() : String(value);
-}
-
-function keyText(key: WireValue): string {
-  return typeof key === 'string' ? key : jsonText(key);
+    .map(([key, item]) => [typeof key === 'string' ? key : jsonText(key), item]);
 }

@@ -3,8 +3,8 @@
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
-import { isKeywordText, separateKeywords } from '#master';
-import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
+import { separateKeywords } from '#master';
+import { isKeywordText, isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 import type { BodyReader } from './body.ts';
 import { SaltApiError } from './errors.ts';
 

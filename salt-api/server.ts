@@ -2,6 +2,7 @@
 
 import { createServer as createHttpServer } from 'node:http';
 import { createServer as createHttpsServer } from 'node:https';
+import cors from '@fastify/cors';
 import fastify, {
   type FastifyInstance,
   type FastifyPluginAsync,
@@ -25,40 +26,27 @@ import { healthOperation, openapiOperation } from './routes/operations.ts';
 import { addRootRoutes } from './routes/root.ts';
 import { addRoute, describeRoutes } from './routes/route.ts';
 import { addRpcRoutes } from './routes/rpc.ts';
-import { addAppPage, addStaticRoutes } from './routes/static.ts';
+import { addAppPage, addFileSending, addStaticRoutes } from './routes/static.ts';
 
-// CORS: pages of listed origins, compared exactly [THREATS A-15].
-
-/** Says on every answer what a page of another origin may read. */
-function addCorsHeaders(
-  { headers }: FastifyRequest,
-  reply: FastifyReply,
-  origins: readonly string[],
-): boolean {
-  if (origins.length > 0) reply.header('vary', 'Origin');
-  const { origin } = headers;
-  // protection: any-origin
-  if (origin === undefined || !origins.includes(origin)) return false;
-  reply.header('access-control-allow-origin', origin);
-  reply.header('access-control-allow-credentials', 'true');
-  reply.header('access-control-expose-headers', 'GET, POST');
-  return true;
+/** Permits pages of listed origins, compared exactly, to read answers [THREATS A-15]. */
+async function addCors(app: FastifyInstance, origins: readonly string[]): Promise<void> {
+  if (origins.length === 0) return;
+  await app.register(cors, {
+    // protection: any-origin
+    origin: (origin, done) => done(null, origins.find((listed) => listed === origin) ?? false),
+    credentials: true,
+    methods: ['GET', 'POST'],
+    allowedHeaders: ['Content-Type', 'X-Auth-Token', 'X-Requested-With'],
+    exposedHeaders: ['GET', 'POST'],
+    maxAge: 1400,
+    optionsSuccessStatus: 200,
+    strictPreflight: false,
+  });
 }
 
-/** Whether a browser asks beforehand what it may. */
+/** Whether a browser asks for permission before a request. */
 function isPreflight({ method, headers }: FastifyRequest): boolean {
   return method === 'OPTIONS' && headers['access-control-request-method'] !== undefined;
-}
-
-/** Answers it; whose origin is not listed learns nothing by it. */
-function answerPreflight(reply: FastifyReply, isListed: boolean): FastifyReply {
-  if (isListed) {
-    reply.header('access-control-allow-methods', 'GET, POST');
-    reply.header('access-control-allow-headers', 'Content-Type, X-Auth-Token, X-Requested-With');
-    reply.header('access-control-max-age', '1400');
-  }
-  // protection: sessions-by-preflight
-  return reply.code(200).send('');
 }
 
 // Errors: status, code and, for a malformed request, what was expected [THREATS A-21].
@@ -212,7 +200,8 @@ export async function createServer(
   app.removeAllContentTypeParsers();
   addBounds(app, context);
   addCallGate(app, context);
-  addCommonHeaders(app, context);
+  await addCommonHeaders(app, context);
+  await addFileSending(app);
   const receiveBody = addBodyReception(app, context);
   await addAppPage(app, context);
   app.setErrorHandler((error, request, reply) => sendError(error, request, reply, context.log));
@@ -331,18 +320,22 @@ function addBounds(app: FastifyInstance, { connections, options }: ApiContext): 
   });
 }
 
-function addCommonHeaders(
+async function addCommonHeaders(
   app: FastifyInstance,
   { options, hostGuard: door, log }: ApiContext,
-): void {
+): Promise<void> {
   app.addHook('onRequest', async (request, reply) => {
     door(request.raw);
-    const isListed = addCorsHeaders(request, reply, options.corsOrigin);
     // protection: sniffed-answers
     reply.header('x-content-type-options', 'nosniff');
     reply.header('x-frame-options', 'DENY');
     reply.header('referrer-policy', 'same-origin');
-    if (isPreflight(request)) return answerPreflight(reply, isListed);
+  });
+  await addCors(app, options.corsOrigin);
+  app.addHook('onRequest', async (request, reply) => {
+    // The origin is not listed. The browser permits nothing after this answer.
+    // protection: sessions-by-preflight
+    if (isPreflight(request)) return reply.code(200).send('');
     const { 'content-encoding': encoding = 'identity' } = request.headers;
     // What is compressed says nothing of its size.
     // protection: compressed-bodies

@@ -5,7 +5,9 @@
  */
 
 import { EventEmitter, once } from 'node:events';
+import Type from 'typebox';
 import type { ExtensionHost, SharedArea, StateChange, StateOperation } from '#master';
+import { defineRow } from '#store';
 import {
   createSessionToken,
   digestOf,
@@ -40,6 +42,17 @@ export interface SharedSessionsOptions extends Pick<ExtensionHost, 'now'> {
 }
 
 const prefix = 'sessions';
+
+/** Rows `sessions/<digest>`, sealed. */
+const sessionRow = defineRow({
+  name: 'HTTP session',
+  schema: Type.Object({
+    /** The token of the master behind it. */
+    token: Type.String(),
+  }),
+  unversioned: (bytes) => ({ token: Buffer.from(bytes).toString() }),
+});
+
 const keyOf = (hash: string): readonly string[] => [prefix, hash];
 
 /** A session that is used is written this often in its idle time, and at least so often. */
@@ -86,7 +99,7 @@ export class SharedSessions implements Sessions {
   async open(token: string): Promise<string> {
     const { shared, now, idleMs } = this.#options;
     const secret = createSessionToken();
-    const value = shared.seal(Buffer.from(token));
+    const value = shared.seal(sessionRow.encode({ token }));
     const key = keyOf(digestOf(secret));
     const surplus = this.#surplus();
     const removal = surplus.map((hash) => ({ op: 'delete', key: keyOf(hash) }) as const);
@@ -110,7 +123,7 @@ export class SharedSessions implements Sessions {
     this.#held.set(hash, held);
     this.#unwritten.add(hash);
     if (this.#isDue(held)) void this.#writeUse(hash, held);
-    held.session ??= { token: Buffer.from(shared.unseal(held.sealed)).toString() };
+    held.session ??= sessionRow.decode({ key: keyOf(hash), value: shared.unseal(held.sealed) });
     return held.session;
   }
 
@@ -221,7 +234,8 @@ export class SharedSessions implements Sessions {
   /** Lets the other members know that a session is used; never fails. */
   async #writeUse(hash: string, held: HeldSession): Promise<void> {
     const { shared, now } = this.#options;
-    const { sealed: value, endsAt: expiresAt, revision: ifRevision } = held;
+    const { session, sealed, endsAt: expiresAt, revision: ifRevision } = held;
+    const value = session === undefined ? sealed : shared.seal(sessionRow.encode(session));
     held.writtenAt = now();
     // What has ended at another member does not come back.
     // protection: ended-shared-sessions

@@ -1,8 +1,8 @@
 /** Sources of files and pillar for programs. Each loads its code when it is first used. */
 
 import type { Logger } from 'pino';
-import { checkPillarAddress, type FixedConfig } from '#config';
-import type { ExtPillar, FileServerBackend } from '#master';
+import { type FixedConfig, pillarAddressProblem } from '#config';
+import { type ExtPillar, type FileServerBackend, MasterError } from '#master';
 import type { ExtPillarFilesOptions, ExtPillarHttpOptions } from './pillar/ext-pillar.ts';
 
 /**
@@ -32,7 +32,9 @@ export async function extPillarFiles(options: ExtPillarFilesOptions): Promise<Ex
  * @throws MasterError ERR_ARGS for an address that may not be asked
  */
 export function extPillarHttp(options: ExtPillarHttpOptions): ExtPillar {
-  const { host } = checkPillarAddress(options);
+  const problem = pillarAddressProblem(options);
+  if (problem !== undefined) throw new MasterError('ERR_ARGS', `url: ${problem}`);
+  const { host } = new URL(options.url.replaceAll('{id}', 'id'));
   let source: ExtPillar | undefined;
   return {
     name: `http ${host}`,

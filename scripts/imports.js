@@ -12,12 +12,13 @@ const rooms = {
   'minion-protocol': ['runtime', 'template/python/*'],
   store: ['runtime'],
   config: ['acl', 'minion-protocol', 'runtime'],
-  master: ['acl', 'config', 'minion-protocol', 'runtime', 'store'],
+  // A worker of the master loads the RSA half of the protocol alone.
+  master: ['acl', 'config', 'minion-protocol', 'minion-protocol/signing.ts', 'runtime', 'store'],
   salt: ['acl', 'config', 'master', 'minion-protocol', 'runtime', 'store', 'template'],
   cluster: ['config', 'master', 'minion-protocol', 'runtime', 'store'],
-  'heat-bridge': ['acl', 'config', 'master', 'minion-protocol', 'runtime'],
-  guests: ['acl', 'config', 'heat-bridge', 'master', 'minion-protocol', 'runtime'],
-  'salt-api': ['acl', 'config', 'master', 'minion-protocol', 'runtime'],
+  'heat-bridge': ['acl', 'config', 'master', 'minion-protocol', 'runtime', 'store'],
+  guests: ['acl', 'config', 'heat-bridge', 'master', 'minion-protocol', 'runtime', 'store'],
+  'salt-api': ['acl', 'config', 'master', 'minion-protocol', 'runtime', 'store'],
   client: ['config', 'master', 'minion-protocol', 'runtime', 'store'],
 };
 const libraries = Object.keys(rooms);

@@ -1,8 +1,17 @@
+import type { TransactionLog } from '#cluster';
 import { type BareMasterOptions, createBareMaster, type Master, preloadMaster } from '#master';
 import { preloadSaltServices, type SaltServiceOptions, saltServices } from '#salt';
 
 /** Options of {@link createMaster}: those of the master, and of Salt's services. */
-export interface CreateMasterOptions extends BareMasterOptions, SaltServiceOptions {}
+export interface CreateMasterOptions
+  extends Omit<BareMasterOptions, 'storeProvider'>,
+    SaltServiceOptions {
+  /**
+   * Connects to the log of `saltbridge: cluster`. Default: to that of its NATS servers.
+   * @internal
+   */
+  readonly clusterLog?: (() => Promise<TransactionLog>) | undefined;
+}
 
 /**
  * Creates a Salt master: the master, Salt's services, and the extensions of the program. Nothing is
@@ -10,9 +19,24 @@ export interface CreateMasterOptions extends BareMasterOptions, SaltServiceOptio
  * @throws ConfigError, which names the option as the program does
  */
 export function createMaster(options: CreateMasterOptions = {}): Master {
-  const { without, fileserver, pillar, extPillar, tops, extensions = [], ...own } = options;
+  const {
+    without,
+    fileserver,
+    pillar,
+    extPillar,
+    tops,
+    clusterLog,
+    extensions = [],
+    ...own
+  } = options;
   const services = saltServices({ without, fileserver, pillar, extPillar, tops });
-  return createBareMaster({ ...own, extensions: [...services, ...extensions] });
+  return createBareMaster({
+    ...own,
+    extensions: [...services, ...extensions],
+    storeProvider: {
+      open: async (member) => (await import('#cluster')).openMember(member, clusterLog),
+    },
+  });
 }
 
 /** Loads the code that serves minions, so that a later start is quick. */

@@ -5,6 +5,7 @@ export {
 } from './errors.ts';
 export { parseTemplate, type Template } from './jinja/template.ts';
 export type { TemplateLimits } from './python/limits.ts';
+export { splitLines } from './python/text.ts';
 export {
   Dict,
   Float,

@@ -9,7 +9,7 @@ import {
   type ValuePrinter,
 } from './jinja/rendering.ts';
 import { asTemplateError, parseTemplate, type Template } from './jinja/template.ts';
-import { PythonException } from './python/exceptions.ts';
+import { PythonException, UnsupportedFeature } from './python/exceptions.ts';
 import { BuiltinFunction } from './python/functions.ts';
 import type { TemplateLimits } from './python/limits.ts';
 import {
@@ -45,11 +45,15 @@ class SaltFunctions implements PyObject {
     return isText(key) ? this.#find(textOf(key)) : undefined;
   }
 
+  /** Whether a function is served. */
+  contains(member: Value): boolean {
+    return isText(member) && Object.hasOwn(this.#functions, textOf(member));
+  }
+
   attribute(name: string): Value | undefined {
     if (name === 'get')
       return new BuiltinFunction('get', ({ positional }) => this.#get(positional));
-    const isModule = Object.keys(this.#functions).some((key) => key.startsWith(`${name}.`));
-    return isModule ? new SaltModule(name, (fun) => this.#find(fun)) : undefined;
+    return new SaltModule(name, (fun) => this.#find(fun));
   }
 
   #get([key = null, fallback = null]: readonly Value[]): Value {
@@ -58,7 +62,7 @@ class SaltFunctions implements PyObject {
 
   #find(name: string): Value | undefined {
     const run = Object.hasOwn(this.#functions, name) ? this.#functions[name] : undefined;
-    if (run === undefined) return undefined;
+    if (run === undefined) return isFunctionName(name) ? notServed(name) : undefined;
     return new BuiltinFunction(name, ({ positional, named }) => {
       const args = positional.map((value) => toPlain(value));
       const kwargs = Object.fromEntries(Array.from(named, ([key, value]) => [key, toPlain(value)]));
@@ -69,6 +73,22 @@ class SaltFunctions implements PyObject {
   repr(): string {
     return '<salt.utils.templates.AliasedLoader object>';
   }
+}
+
+function isFunctionName(name: string): boolean {
+  return /^[a-z_]\w*\.[a-z_]\w*$/i.test(name);
+}
+
+/**
+ * A function that may exist under Salt but is not served here. It is defined, as it is under Salt,
+ * so that `default` does not hide it: only its call fails.
+ */
+function notServed(name: string): Value {
+  return new BuiltinFunction(name, () => {
+    throw new UnsupportedFeature(
+      `the function ${name} is not served in this template; see docs/compatibility.md for those that are`,
+    );
+  });
 }
 
 /** @throws PythonException SaltFunctionError */

@@ -98,7 +98,12 @@ export function loadYaml(text: string, options: YamlOptions): Value {
   const root: Node | null = document.contents;
   if (root === null) return null;
   new Bounds(document, problems, options).check(root);
-  return new Constructor(document, problems).construct(root);
+  return new Constructor(document, problems, text).construct(root);
+}
+
+/** The last line of a text whose line break is missing; empty where the text ends with one. */
+function lastLineOf(text: string): string {
+  return text.slice(Math.max(text.lastIndexOf('\n'), text.lastIndexOf('\r')) + 1);
 }
 
 function firstLine(message: string): string {
@@ -229,10 +234,12 @@ class Constructor {
   readonly #problems: Problems;
   /** An alias is the same value, not a copy. */
   readonly #made = new Map<Node, Value>();
+  readonly #text: string;
 
-  constructor(document: Document<Node>, problems: Problems) {
+  constructor(document: Document<Node>, problems: Problems, text: string) {
     this.#document = document;
     this.#problems = problems;
+    this.#text = text;
   }
 
   construct(node: Node | null): Value {
@@ -253,7 +260,9 @@ class Constructor {
 
   #scalar(node: Scalar): Value {
     const tag = tagOf(node);
-    const text = textOf(node);
+    const text = isLastBlockScalar(node, this.#text)
+      ? withoutMissingBreak(textOf(node), lastLineOf(this.#text))
+      : textOf(node);
     const value = constructScalar(tag, text);
     if (value !== undefined) return value;
     if (['int', 'float', 'bool', 'binary'].includes(tag)) {
@@ -366,6 +375,27 @@ function tagOf(node: Exclude<Node, Alias>): string {
 
 function textOf({ value, source }: Scalar): string {
   return typeof value === 'string' ? value : (source ?? '');
+}
+
+function isLastBlockScalar({ type, range }: Scalar, text: string): boolean {
+  const isBlock = type === 'BLOCK_LITERAL' || type === 'BLOCK_FOLDED';
+  return isBlock && (range?.[1] ?? 0) >= text.length;
+}
+
+/**
+ * The text of a block scalar as libyaml reads it: a last line without a line break adds none. The
+ * `yaml` package ends every block scalar with one.
+ */
+function withoutMissingBreak(text: string, lastLine: string): string {
+  if (lastLine === '' || !text.endsWith('\n')) return text;
+  const content = text.slice(0, -1);
+  const end = content.slice(content.lastIndexOf('\n') + 1);
+  const words = lastLine.trimStart();
+  const isLastLine =
+    words === ''
+      ? end !== '' && end.trimStart() === '' && lastLine.endsWith(end)
+      : content.endsWith(words);
+  return isLastLine ? content : text;
 }
 
 /** What merging compares keys by: the text, before it has a type. */

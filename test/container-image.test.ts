@@ -16,7 +16,7 @@ const isAsked = process.env.SALTBRIDGE_PACKAGES !== undefined;
 const has = (program: string): boolean => spawnSync(program, ['--version']).error === undefined;
 /** crun does not run where both versions of cgroups are mounted. */
 const needsRunc = existsSync('/sys/fs/cgroup/unified');
-const tools = ['dpkg-deb', 'mmdebstrap', 'podman', ...(needsRunc ? ['runc'] : [])];
+const tools = ['dpkg-deb', 'help2man', 'mmdebstrap', 'podman', ...(needsRunc ? ['runc'] : [])];
 const withPodman = testWhere(
   isAsked && tools.every(has),
   isAsked ? tools.join(', ') : 'npm run campaign -- packages',

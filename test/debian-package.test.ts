@@ -1,7 +1,7 @@
 /** The Debian package: built without a network, run from what it unpacks to, and installed. */
 
 import { execFileSync, spawnSync } from 'node:child_process';
-import { cpSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
 import { freePort } from '../bench/free-port.ts';
@@ -13,11 +13,14 @@ import { temporaryDirectory } from './helpers/temporary-directory.ts';
 const isAsked = process.env.SALTBRIDGE_PACKAGES !== undefined;
 const has = (program: string): boolean => spawnSync(program, ['--version']).error === undefined;
 const needed = (names: string): string => (isAsked ? names : 'npm run campaign -- packages');
-const withDpkg = testWhere(isAsked && has('dpkg-deb'), needed('the package dpkg'));
+const withDpkg = testWhere(
+  isAsked && ['dpkg-deb', 'help2man'].every(has),
+  needed('the packages dpkg and help2man'),
+);
 const isRoot = process.getuid?.() === 0;
 const withCleanRoot = testWhere(
-  isAsked && isRoot && ['dpkg-deb', 'mmdebstrap', 'unshare'].every(has),
-  needed('root, and the packages dpkg and mmdebstrap'),
+  isAsked && isRoot && ['dpkg-deb', 'help2man', 'mmdebstrap', 'unshare'].every(has),
+  needed('root, and the packages dpkg, help2man and mmdebstrap'),
 );
 
 withDpkg('the Debian package has its own Node.js, the unit, man pages and the program', (t) => {
@@ -56,9 +59,28 @@ withDpkg('the Debian package has its own Node.js, the unit, man pages and the pr
   }
 });
 
+/** Commands on each level. */
+const commands = ['', '-master', '-key', '-key-accept', '-salt', '-bridge-outbox-retry', '-doctor'];
+
+withDpkg('each command has a man page with its options, and roff finds nothing wrong', (t) => {
+  t.timeout(600_000);
+  const directory = temporaryDirectory(t);
+  execFileSync(`${root}packaging/man-pages`, [`${root}bin/saltbridge`, directory]);
+  const pages = readdirSync(directory);
+  for (const name of commands) t.true(pages.includes(`saltbridge${name}.1`), name);
+  const text = readFileSync(path.join(directory, 'saltbridge-master.1'), 'utf8');
+  t.true(text.includes('\\fB\\-d\\fR, \\fB\\-\\-daemon\\fR\n'));
+  if (!has('groff')) return;
+  const files = pages.map((name) => path.join(directory, name));
+  const { stderr } = spawnSync('groff', ['-man', '-Tutf8', '-ww', '-z', ...files], {
+    encoding: 'utf8',
+  });
+  t.is(stderr, '');
+});
+
 const withSystemd = testWhere(
-  isAsked && isRoot && ['dpkg-deb', 'mmdebstrap', 'systemd-nspawn'].every(has),
-  needed('root, and the packages dpkg, mmdebstrap and systemd-container'),
+  isAsked && isRoot && ['dpkg-deb', 'help2man', 'mmdebstrap', 'systemd-nspawn'].every(has),
+  needed('root, and the packages dpkg, help2man, mmdebstrap and systemd-container'),
 );
 
 /** What happens in the clean root; a line `== NAME` begins each part. */

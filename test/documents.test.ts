@@ -21,14 +21,13 @@ import {
   authenticationErrors,
   authorizationErrors,
   configErrors,
-  type ErrorEntry,
   keyErrors,
   masterErrors,
   resolveMasterConfig,
 } from '#master';
 import { protocolErrors, transportErrors } from '#minion-protocol';
 import { DEFAULT_CONNECTION_LIMITS } from '#minion-protocol/transport/stream-listener.ts';
-import { runtimeErrors } from '#runtime';
+import { type ErrorEntry, runtimeErrors } from '#runtime';
 import { saltApiErrors } from '#salt-api';
 import { doctorCodes } from '#server/diagnostics/report.ts';
 import { storeErrors } from '#store';

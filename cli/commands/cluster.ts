@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
-import type { ClusterStatus, RefoundReceipt } from '#master';
+import type { RefoundReceipt } from '#cluster';
+import type { ClusterStatus } from '#master';
 import type { CommandContext } from '../context.ts';
 import { CommandError, exitCodes } from '../errors.ts';
 import { configOption, jsonOption, logLevelOption, parseCount, parseSince } from '../options.ts';

@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander';
-import type { LogLevel } from '#master';
+import type { LogLevel } from '#config';
 import { createLogger } from '#server/process/log.ts';
 import type { CommandContext } from '../context.ts';
 import { loadGuests } from '../load-bridge.ts';

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { LogLevel } from '#master';
+import type { LogLevel } from '#config';
 import { createMinion, dialZeromq, openMinionKeys } from '#minion-protocol';
 import { createLogger } from '#server/process/log.ts';
 import type { CommandContext } from '../context.ts';

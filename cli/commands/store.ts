@@ -1,7 +1,7 @@
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
 import type { Command } from 'commander';
-import type { TransferReceipt } from '#master';
+import type { TransferReceipt } from '#cluster';
 import { readBackup, type StoreInspection } from '#store';
 import type { CommandContext } from '../context.ts';
 import { exitCodes } from '../errors.ts';

@@ -1,7 +1,6 @@
 /** The errors of a master that several processes share, each with a code that never changes its meaning. */
 
-import type { ErrorEntry } from '#master';
-import { SaltbridgeError } from '#runtime';
+import { type ErrorEntry, SaltbridgeError } from '#runtime';
 
 export type SharedMasterErrorCode = 'ERR_HOLDER_HUNG' | 'ERR_NO_HOLDER' | 'ERR_OPTIONS_DIFFER';
 

@@ -1,13 +1,13 @@
 /** The process that holds the master now, as calls reach it. */
 
 import { type Master, type MasterConfig, MasterError } from '#master';
+import type { ReachedMaster } from '../fail-over.ts';
 import {
   type Connection,
   callerOf,
   type MethodCaller,
   type NamedMethod,
-  type ReachedMaster,
-} from '../index.ts';
+} from '../master-client.ts';
 
 /** What all processes that share a master have in common. */
 function sharedBy({

@@ -3,7 +3,7 @@
 import { once } from 'node:events';
 import Type from 'typebox';
 import { extensionStream, type MasterConfig, type MasterExtension } from '#master';
-import { RemoteError } from '../index.ts';
+import { RemoteError } from '../errors.ts';
 import { SharedMasterError } from './errors.ts';
 import { differingOptions, digestOptions, type OptionDigests } from './option-digests.ts';
 

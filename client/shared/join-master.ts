@@ -18,20 +18,18 @@ import {
 import { createJidSource } from '#minion-protocol';
 import { codeOf, linkSignals } from '#runtime';
 import { prepareStoreDirectory } from '#store';
+import { RemoteError } from '../errors.ts';
+import { failOverExtension } from '../extension-client.ts';
+import { type MasterSource, maxWaitingCalls, type ReachedMaster } from '../fail-over.ts';
 import {
   type Connection,
   createMasterApi,
   type ExtensionClient,
-  failOverCaller,
-  failOverExtension,
   localConnection,
-  type MasterSource,
   type MethodCaller,
-  maxWaitingCalls,
   openMethodStream,
-  type ReachedMaster,
-  RemoteError,
-} from '../index.ts';
+} from '../master-client.ts';
+import { failOverCaller } from '../settled-jobs.ts';
 import { SharedMasterError } from './errors.ts';
 import { ownHolder, remoteHolder } from './holder.ts';
 import { HolderWatch } from './holder-watch.ts';

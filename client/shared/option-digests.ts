@@ -12,13 +12,7 @@ export type OptionDigests = Readonly<Record<string, string>>;
 /** What a process logs, and where, is its own. */
 const ownOptions: ReadonlySet<string> = new Set([
   'confFile',
-  'logDatefmt',
-  'logDatefmtLogfile',
   'logFile',
-  'logFmtConsole',
-  'logFmtJid',
-  'logFmtLogfile',
-  'logFormat',
   'logLevel',
   'logLevelLogfile',
   'pidfile',

@@ -1,5 +1,5 @@
 import { retryDelayMs, sleepUntilAborted } from '#runtime';
-import { StoreError } from '#store/errors.ts';
+import { StoreError } from '#store';
 import { type LogCipher, sealOverheadBytes } from './cipher.ts';
 import { type EntryContent, encodeEntry, entryHeadBytes, transactionHeadBytes } from './entry.ts';
 import { LogUnavailableError, type TransactionLog } from './transaction-log.ts';

@@ -1,6 +1,5 @@
-import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
-
 /** What is sealed: none can be taken for another. */
+import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
 export type SealedKind = 'entry' | 'announcement' | 'message' | 'ticket';
 
 /** A sealed message that was opened. */

@@ -1,6 +1,5 @@
-import type { StreamStep, WriteStep } from '#store/table-store.ts';
-
 /** Where the history of a view stands: equal for two views that hold the same. */
+import type { StreamStep, WriteStep } from '#store';
 export interface HistoryMark {
   /** Identity of the log, which each founding gives anew. */
   readonly log: string;

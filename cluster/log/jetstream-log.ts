@@ -1,8 +1,9 @@
+/** How the servers of a log are reached. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ConsumerMessages, JetStreamClient, JetStreamManager } from '@nats-io/jetstream';
 import type { NatsConnection, NodeConnectionOptions, Subscription } from '@nats-io/transport-node';
 import { loadOptionalPackage, retryDelayMs } from '#runtime';
-import { StoreError } from '#store/errors.ts';
+import { StoreError } from '#store';
 import { checkRights } from './rights.ts';
 import {
   type LogEntry,
@@ -10,8 +11,6 @@ import {
   LogUnavailableError,
   type TransactionLog,
 } from './transaction-log.ts';
-
-/** How the servers of a log are reached. */
 export interface JetStreamLogOptions {
   /** For instance `nats://10.0.0.1:4222`. */
   readonly servers: readonly string[];

@@ -1,9 +1,18 @@
+/** How a member opens its store. */
 import { delay, inMilliseconds } from '#runtime';
-import type { BackupReceipt } from '#store/backup.ts';
-import { type EmbeddedStoreOptions, type HeldTables, openHeldTables } from '#store/embedded.ts';
-import { StoreError } from '#store/errors.ts';
-import type { Change, Key, Store } from '#store/store.ts';
-import { type StreamStep, TableStore, type WriteStep } from '#store/table-store.ts';
+import {
+  type BackupReceipt,
+  type Change,
+  type EmbeddedStoreOptions,
+  type HeldTables,
+  type Key,
+  openHeldTables,
+  type Store,
+  StoreError,
+  type StreamStep,
+  TableStore,
+  type WriteStep,
+} from '#store';
 import { Appender } from './appender.ts';
 import { LogCipher } from './cipher.ts';
 import { encodeTransaction, type Transaction } from './entry.ts';
@@ -18,8 +27,6 @@ import {
   type TransactionLog,
 } from './transaction-log.ts';
 import { type AppliedEntry, digestOf, LogView } from './view.ts';
-
-/** How a member opens its store. */
 export interface LogStoreOptions extends EmbeddedStoreOptions {
   /** The store closes it. */
   readonly log: TransactionLog;

@@ -2,7 +2,7 @@
 
 import { setImmediate as turn } from 'node:timers/promises';
 import type { MsgHdrs, NatsConnection } from '@nats-io/transport-node';
-import { StoreError } from '#store/errors.ts';
+import { StoreError } from '#store';
 
 type Transport = typeof import('@nats-io/transport-node');
 

@@ -1,18 +1,22 @@
+/** What the log says of a member. */
 import { createHash } from 'node:crypto';
-import { StoreError } from '#store/errors.ts';
 import {
   applyStreamStep,
   applyWrite,
   type KeyedChange,
   logStateKey,
+  type Row,
+  type RowRange,
+  type RowTables,
   removeExpired,
-} from '#store/table-store.ts';
-import type { Row, RowRange, RowTables, Table, Tables } from '#store/tables.ts';
+  StoreError,
+  type Table,
+  type Tables,
+} from '#store';
 import { type LogCipher, type OpenedMessage, sealVersion, versionBits } from './cipher.ts';
 import { decodeEntry, decodeTransaction, type EntryBody, type HistoryMark } from './entry.ts';
 import type { LogEntry } from './transaction-log.ts';
 
-/** What the log says of a member. */
 interface MemberState {
   /** Of its last opening. */
   readonly session: string;

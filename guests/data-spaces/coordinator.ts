@@ -1,7 +1,9 @@
 /** Where the values of data spaces are kept: one interface, and its implementation in the store. */
 
 import { BridgeError } from '#heat-bridge';
-import { type SharedArea, StoreError } from '#master';
+import type { SharedArea } from '#master';
+import { StoreError, Bytes, defineRow } from '#store';
+import Type from 'typebox';
 
 /** A value as it is kept. */
 export interface CoordinatedValue {
@@ -84,7 +86,18 @@ export class ChangeListeners {
 }
 
 const prefix = ['guests', 'values'];
-/** Bytes before the value: its version. */
+
+/** Rows `guests/values/<space>/<key>`. */
+const valueRow = defineRow({
+  name: 'value of a data space',
+  schema: Type.Object({ version: Type.Number(), value: Bytes }),
+  unversioned: (bytes) => ({
+    version: Buffer.from(bytes.subarray(0, headLength)).readUIntBE(0, headLength),
+    value: bytes.subarray(headLength),
+  }),
+});
+
+/** Bytes before the value in rows without a version of the form: the version of the value. */
 const headLength = 6;
 
 /** Keeps values in the store: what this process writes, or another member of a cluster, is told at once. */
@@ -101,16 +114,16 @@ export async function createStoreCoordinator(
   return {
     get: async (space, key) => {
       const entry = await state.get([...prefix, space, key]);
-      return entry && decode(entry.value);
+      return entry && valueRow.decode(entry);
     },
     put: async (space, key, written) => {
       const row = [...prefix, space, key];
       const before = await state.get(row);
-      const version = before === undefined ? 0 : decode(before.value).version;
+      const version = before === undefined ? 0 : valueRow.decode(before).version;
       if (version !== written.version - 1) return false;
       try {
         const ifRevision = before?.revision ?? 0;
-        await state.write([{ op: 'put', key: row, value: encode(written), ifRevision }]);
+        await state.write([{ op: 'put', key: row, value: valueRow.encode(written), ifRevision }]);
       } catch (error) {
         if (error instanceof StoreError && error.code === 'ERR_REVISION') return false;
         throw error;
@@ -121,8 +134,8 @@ export async function createStoreCoordinator(
     watch: (space, key, listener) => changes.add(space, key, listener),
     sizes: async (space) => {
       const sizes = new Map<string, number>();
-      for await (const { key, value } of state.list([...prefix, space])) {
-        sizes.set(key.at(-1) ?? '', value.length - headLength);
+      for await (const entry of state.list([...prefix, space])) {
+        sizes.set(entry.key.at(-1) ?? '', valueRow.decode(entry).value.length);
       }
       return sizes;
     },
@@ -133,16 +146,4 @@ export async function createStoreCoordinator(
     // The store is the master's.
     close: async () => {},
   };
-}
-
-function encode({ value, version }: CoordinatedValue): Uint8Array {
-  const row = Buffer.alloc(headLength + value.length);
-  row.writeUIntBE(version, 0, headLength);
-  row.set(value, headLength);
-  return row;
-}
-
-function decode(row: Uint8Array): CoordinatedValue {
-  const bytes = Buffer.from(row.buffer, row.byteOffset, row.length);
-  return { version: bytes.readUIntBE(0, headLength), value: bytes.subarray(headLength) };
 }

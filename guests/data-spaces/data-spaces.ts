@@ -7,6 +7,7 @@ import { Compile } from 'typebox/compile';
 import { BridgeError, SharedNames } from '#heat-bridge';
 import type { SharedArea, StateChange, StateOperation } from '#master';
 import { Budget, type BudgetLimits, KeyedMutex } from '#runtime';
+import { defineRow, fromJson, jsonField } from '#store';
 import { EndedSpaces } from './ended-spaces.ts';
 import { findRoleProblems, type Role, roleFields, roleNameSchema, writtenKeys } from './roles.ts';
 
@@ -45,6 +46,22 @@ export interface DataSpace extends DataSpaceRegistration {
   /** Milliseconds since 1970. */
   readonly registeredAt: number;
 }
+
+/** Rows of data spaces. */
+const spaceRow = defineRow({
+  name: 'data space',
+  schema: Type.Unsafe<DataSpace>(
+    Type.Object({
+      name: Type.String(),
+      roles: Type.Object({}),
+      id: Type.String(),
+      owner: Type.Optional(Type.String()),
+      registeredAt: Type.Number(),
+    }),
+  ),
+  packed: { roles: jsonField },
+  unversioned: fromJson,
+});
 
 /** A minion's place in a data space. */
 export interface Membership {
@@ -251,7 +268,7 @@ export class DataSpaces {
   }
 
   async #write(space: DataSpace, steps: readonly StateOperation[]): Promise<void> {
-    const value = Buffer.from(JSON.stringify(space));
+    const value = spaceRow.encode(space);
     if (value.length > maxRegistrationBytes) {
       throw formError(`the registration has more than ${maxRegistrationBytes} bytes`);
     }
@@ -267,8 +284,7 @@ export class DataSpaces {
       this.#forget(change.key.at(-1) ?? '');
       return;
     }
-    const { value } = change.entry;
-    this.#set(JSON.parse(Buffer.from(value).toString('utf8')), value.length);
+    this.#set(spaceRow.decode(change.entry), change.entry.value.length);
   }
 
   #set(space: DataSpace, bytes: number): void {

@@ -1,7 +1,9 @@
 /** What is known of each deployment: durable before anything runs, and kept after its end. */
 
+import Type from 'typebox';
 import type { SharedArea, StateChange, StateOperation } from '#master';
 import type { DeploymentEnd } from '../run-result.ts';
+import { defineRow, type Entry, fromJson, jsonField } from '#store';
 import type { Deployment, DeploymentAction } from './metadata.ts';
 import type { DeploymentCall } from './resolved-call.ts';
 
@@ -34,6 +36,35 @@ export interface DeploymentRecord {
   /** Why it failed, or why Heat could not be told. */
   readonly reason?: string;
 }
+
+const Text = Type.String();
+const Time = Type.Number();
+
+/** Rows `deployments/records/<stack>/<server>/<id>`, sealed. */
+const recordRow = defineRow({
+  name: 'deployment',
+  schema: Type.Unsafe<DeploymentRecord>(
+    Type.Object({
+      stack: Text,
+      server: Text,
+      id: Text,
+      name: Text,
+      action: Type.Optional(Text),
+      minion: Text,
+      state: Type.Enum(['done', 'running', 'signalling']),
+      begunAt: Time,
+      endedAt: Type.Optional(Time),
+      command: Type.Optional(Text),
+      call: Type.Optional(Type.Object({})),
+      target: Type.Optional(Type.Object({})),
+      body: Type.Optional(Text),
+      end: Type.Optional(Text),
+      reason: Type.Optional(Text),
+    }),
+  ),
+  packed: { call: jsonField, target: jsonField },
+  unversioned: fromJson,
+});
 
 /** How long an entry that Heat no longer lists is remembered: an older list may still be read. */
 const goneRetentionMs = 7 * 86_400_000;
@@ -83,7 +114,7 @@ export class DeploymentRecords {
   /** What is not kept in memory: what runs, and what Heat is to be told. */
   async storedPartsOf(record: DeploymentRecord): Promise<Pick<DeploymentRecord, 'body' | 'call'>> {
     const row = await this.#state.get(rowKey(record));
-    return row === undefined ? {} : this.#unpack(row.value);
+    return row === undefined ? {} : this.#unpack(row);
   }
 
   has(stack: string, server: string, id: string): boolean {
@@ -95,7 +126,7 @@ export class DeploymentRecords {
    * follows the servers by now
    */
   async put(record: DeploymentRecord): Promise<void> {
-    const value = this.#state.seal(Buffer.from(JSON.stringify(record)));
+    const value = this.#state.seal(recordRow.encode(record));
     await this.#write([{ op: 'put', key: rowKey(record), value }]);
     if (this.#state.cluster === undefined) this.#remember(record);
     await this.#forgetOldest(record);
@@ -140,15 +171,15 @@ export class DeploymentRecords {
   /** A record of the store; in a cluster also what the member writes that holds the lease. */
   #note(change: StateChange): void {
     if (change.type === 'put') {
-      this.#remember(this.#unpack(change.entry.value));
+      this.#remember(this.#unpack(change.entry));
       return;
     }
     const [stack = '', server = '', id = ''] = change.key.slice(-3);
     this.#drop(stack, server, id);
   }
 
-  #unpack(value: Uint8Array): DeploymentRecord {
-    return JSON.parse(Buffer.from(this.#state.unseal(value)).toString('utf8'));
+  #unpack({ key, value }: Pick<Entry, 'key' | 'value'>): DeploymentRecord {
+    return recordRow.decode({ key, value: this.#state.unseal(value) });
   }
 
   #drop(stack: string, server: string, id: string): void {

@@ -8,6 +8,7 @@ import type { Subject } from '#acl';
 import { BridgeError, SharedNames } from '#heat-bridge';
 import type { SharedArea, StateChange, StateOperation } from '#master';
 import { KeyedMutex, originOf } from '#runtime';
+import { defineRow, fromJson, jsonField } from '#store';
 
 const strict = { additionalProperties: false };
 const Text = Type.String({ minLength: 1, maxLength: 4096 });
@@ -244,6 +245,22 @@ export interface RegisteredStack {
   readonly registeredAt: number;
 }
 
+/** Rows of stacks, sealed. */
+const stackRow = defineRow({
+  name: 'stack',
+  schema: Type.Unsafe<RegisteredStack>(
+    Type.Object({
+      id: Type.String(),
+      owner: Type.Optional(Type.String()),
+      subject: Type.Object({ kind: Type.String() }),
+      registration: Type.Object({ name: Type.String() }),
+      registeredAt: Type.Number(),
+    }),
+  ),
+  packed: { subject: jsonField, registration: jsonField },
+  unversioned: fromJson,
+});
+
 export interface StackRegistryOptions {
   readonly state: SharedArea;
   readonly isListed: (origin: string) => boolean;
@@ -325,7 +342,7 @@ export class StackRegistry {
 
   async #write(stack: RegisteredStack, steps: readonly StateOperation[]): Promise<void> {
     const { state } = this.#options;
-    const bytes = Buffer.from(JSON.stringify(stack));
+    const bytes = stackRow.encode(stack);
     if (bytes.length > maxRegistrationBytes) {
       const text = `the registration has more than ${maxRegistrationBytes} bytes`;
       throw new BridgeError('ERR_STACK_LIMIT', text);
@@ -341,8 +358,8 @@ export class StackRegistry {
       this.#set(id, undefined);
       return;
     }
-    const opened = this.#options.state.unseal(change.entry.value);
-    this.#set(id, JSON.parse(Buffer.from(opened).toString('utf8')));
+    const { key, value } = change.entry;
+    this.#set(id, stackRow.decode({ key, value: this.#options.state.unseal(value) }));
   }
 
   #set(id: string, stack: RegisteredStack | undefined): void {

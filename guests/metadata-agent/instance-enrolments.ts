@@ -4,8 +4,10 @@
  */
 
 import { BridgeError, type Enrolment, type EnrolmentModule, type EnrolRequest } from '#heat-bridge';
+import Type from 'typebox';
 import type { SharedArea } from '#master';
 import { KeyedMutex } from '#runtime';
+import { defineRow } from '#store';
 
 /** An instance, and the minion that it is to become. */
 export interface InstanceRequest
@@ -20,6 +22,13 @@ export type InstanceUserData =
 
 /** Numbers of the enrolments of instances, for ever: none of them is enrolled twice. */
 const prefix = ['guests', 'vendordata'];
+
+/** Rows `guests/vendordata/<instance>`. */
+const instanceRow = defineRow({
+  name: 'enrolment of an instance',
+  schema: Type.Object({ number: Type.String() }),
+  unversioned: (bytes) => ({ number: Buffer.from(bytes).toString('utf8') }),
+});
 
 /** Written where another member of a cluster may have answered. */
 const askedKey = ['guests', 'vendordata-asked'];
@@ -85,7 +94,7 @@ export class InstanceEnrolments {
         return { userData: (await enroll.reissue(known.enrolment, request)).userData };
       }
       const { enrolment, userData } = await enroll.api.create(request);
-      const value = Buffer.from(enrolment.number);
+      const value = instanceRow.encode({ number: enrolment.number });
       await state.write([{ op: 'put', key: [...prefix, instance], value }]);
       return { userData };
     } catch (error) {
@@ -98,8 +107,7 @@ export class InstanceEnrolments {
     const { enroll, state } = this.#deps;
     const row = await state.get([...prefix, instance]);
     if (row !== undefined) {
-      const number = Buffer.from(row.value).toString('utf8');
-      return { enrolment: enroll.enrolments.get(number) };
+      return { enrolment: enroll.enrolments.get(instanceRow.decode(row).number) };
     }
     // Somebody enrols it otherwise.
     const [other] = enroll.enrolments.liveOfInstance(instance);

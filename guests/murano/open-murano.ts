@@ -4,18 +4,10 @@ import { createPublicKey, hash, type KeyObject, verify } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import Type from 'typebox';
-import {
-  BridgeError,
-  type BridgeErrorCode,
-  BridgeOptionsError,
-  type CommandRequest,
-  type CommandRunner,
-  type Parameters,
-  parseSection,
-  type SectionProblem,
-} from '#heat-bridge';
-import { type ExtensionHost, StoreError } from '#master';
+import { BridgeError, type BridgeErrorCode, BridgeOptionsError, type CommandRequest, type CommandRunner, type Parameters, parseSection, type SectionProblem } from '#heat-bridge';
+import type { ExtensionHost } from '#master';
 import { Budget, KeyedMutex } from '#runtime';
+import { defineRow, fromJson, type RowOf, StoreError } from '#store';
 import {
   type ExecutionPlan,
   ExecutionPlanError,
@@ -250,11 +242,18 @@ function parametersOf(
 
 // Stamps, which only grow.
 
-interface StoredStamp {
-  readonly stamp: number;
-  /** Of the execution plan, which may come again. */
-  readonly id: string;
-}
+/** Rows `murano/stamps/<guest>`. */
+const stampRow = defineRow({
+  name: 'stamp',
+  schema: Type.Object({
+    stamp: Type.Number(),
+    /** Of the execution plan, which may come again. */
+    id: Type.String(),
+  }),
+  unversioned: fromJson,
+});
+
+type StoredStamp = RowOf<typeof stampRow>;
 
 function stampKey(guest: string): readonly string[] {
   return ['murano', 'stamps', guest];
@@ -266,7 +265,7 @@ async function lastStamp(
 ): Promise<(StoredStamp & { readonly revision: number }) | undefined> {
   const row = await shared.get(stampKey(guest));
   if (row === undefined) return undefined;
-  return { ...JSON.parse(Buffer.from(row.value).toString('utf8')), revision: row.revision };
+  return { ...stampRow.decode(row), revision: row.revision };
 }
 
 /** Durable when it resolves; a later stamp stays. */
@@ -275,7 +274,7 @@ async function storeStamp(
   guest: string,
   stamp: StoredStamp,
 ): Promise<void> {
-  const value = Buffer.from(JSON.stringify(stamp));
+  const value = stampRow.encode(stamp);
   for (;;) {
     const last = await lastStamp(host, guest);
     if (last !== undefined && last.stamp >= stamp.stamp) return;

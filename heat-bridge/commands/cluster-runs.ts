@@ -1,16 +1,9 @@
 /** Runs that the members of a cluster have not ended: another one goes on when a member is gone. */
 
 import type { Logger } from 'pino';
-import {
-  type HeldRow,
-  HeldRows,
-  type Hold,
-  readMarkedJson,
-  type SharedArea,
-  type StateOperation,
-  writeMarkedJson,
-} from '#master';
+import { type HeldRow, HeldRows, type Hold, type SharedArea, type StateOperation } from '#master';
 import { inMilliseconds } from '#runtime';
+import type { RowCodec } from '#store';
 import { RunUpdates } from './run-updates.ts';
 import type { TrackedRun } from './tracked-run.ts';
 
@@ -21,6 +14,8 @@ export interface ClusterRunsOptions<C> {
   readonly state: SharedArea;
   /** Part of the key of its rows. */
   readonly kind: string;
+  /** What it takes to ask for a run again, in its row. */
+  readonly row: RowCodec<C>;
   /** Goes on with a run that another process began; it is forgotten where this rejects. */
   readonly resume: (id: string, call: C) => Promise<void>;
   /** A run that is known here, of whichever process. */
@@ -51,7 +46,7 @@ export class ClusterRuns<C extends object> {
       cluster,
       prefix: ['runs', kind],
       resume: async (id, body, cancel) => {
-        await resume(id, this.#unseal(body));
+        await resume(id, this.#unseal(id, body));
         if (cancel !== undefined) find(id)?.cancel(cancel);
       },
       onChange: (id, row) => this.#note(id, row),
@@ -130,7 +125,7 @@ export class ClusterRuns<C extends object> {
   async find(id: string): Promise<C | undefined> {
     if (this.#rows.get(id) === undefined) await this.#heard(id);
     const body = await this.#rows.read(id);
-    return body === undefined ? undefined : this.#unseal(body);
+    return body && this.#unseal(id, body);
   }
 
   async #heard(id: string): Promise<void> {
@@ -148,7 +143,7 @@ export class ClusterRuns<C extends object> {
 
   /** Makes this process the one that runs it; nothing is written where another one does. */
   take(id: string, call: C): StateOperation[] {
-    const sealed = this.#options.state.seal(Buffer.from(writeMarkedJson(call)));
+    const sealed = this.#options.state.seal(this.#options.row.encode(call));
     return this.#rows.take(id, sealed);
   }
 
@@ -181,9 +176,9 @@ export class ClusterRuns<C extends object> {
     await this.#rows.close();
   }
 
-  #unseal(body: Uint8Array): C {
-    const text = Buffer.from(this.#options.state.unseal(body)).toString('utf8');
-    return readMarkedJson(text) as unknown as C; // by take
+  #unseal(id: string, body: Uint8Array): C {
+    const { state, kind, row } = this.#options;
+    return row.decode({ key: ['runs', kind, id], value: state.unseal(body) });
   }
 
   #note(id: string, row: HeldRow | undefined): void {

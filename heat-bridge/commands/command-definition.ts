@@ -4,13 +4,7 @@ import type { Static, TSchema } from 'typebox';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { WireValue } from '#minion-protocol';
-import {
-  type JsonValue,
-  type RenameScope,
-  renameProblem,
-  schemaMistakes,
-  type ValuePath,
-} from '#runtime';
+import { type JsonValue, schemaMistakes } from '#runtime';
 import { type BridgeError, CatalogError } from '../errors.ts';
 
 /** A JSON Schema; see docs/bridge.md for the keywords that are known. */
@@ -144,11 +138,7 @@ export function parseCommandDefinition(name: string, value: unknown): CommandDef
   if (!catalogNameForm.test(name) || name.length > 128) {
     throw catalogError(name, '', 'expected a name such as mysql.create-user');
   }
-  refuseForm(name, value, {
-    body: compiledBody,
-    schema: CommandBody,
-    scope: () => 'definition options',
-  });
+  refuseForm(name, value, { body: compiledBody, schema: CommandBody });
   const { arguments: given, ...rest }: Static<typeof CommandBody> = compiledBody.Parse(value);
   if (given === undefined) return { ...rest, name } as CommandDefinition; // optional, never undefined
   const sources = Object.entries(given).map(([keyword, source]) => [
@@ -187,29 +177,12 @@ interface DefinitionForm {
   readonly body: { Check(value: unknown): boolean };
   /** Of the same. */
   readonly schema: TSchema;
-  /** Where the former name of a field is looked up. */
-  readonly scope?: (path: ValuePath) => RenameScope;
 }
 
 /** @throws CatalogError with all that is wrong with the form of a definition */
-export function refuseForm(
-  name: string,
-  value: unknown,
-  { body, schema, scope }: DefinitionForm,
-): void {
+export function refuseForm(name: string, value: unknown, { body, schema }: DefinitionForm): void {
   if (body.Check(value)) return;
-  const mistakes = schemaMistakes(schema, value).map(({ path, problem, meant, isUnknown }) => {
-    const renaming =
-      isUnknown && scope !== undefined
-        ? renameProblem(scope(path), String(path.at(-1)))
-        : undefined;
-    return {
-      path,
-      problem: renaming ?? problem,
-      meant: renaming === undefined ? meant : undefined,
-    };
-  });
-  throw new CatalogError(name, mistakes);
+  throw new CatalogError(name, schemaMistakes(schema, value));
 }
 
 /**
@@ -233,7 +206,6 @@ export function parseCommandEntry(name: string, value: unknown): CommandDefiniti
   if (!isPlainMap(value)) return parseCommandDefinition(name, value);
   const concurrency = withOptionNames(value.concurrency, {
     names: new Map([['per_target', 'perTarget']]),
-    scope: 'concurrency',
     refuse: (field, problem) => catalogError(name, `concurrency.${field}`, problem),
   });
   const given = withDefinitionOptionNames(name, value);
@@ -250,7 +222,6 @@ export function withDefinitionOptionNames(
 ): object {
   const renamed = withOptionNames(value, {
     names: new Map([['timeout', 'timeoutSeconds']]),
-    scope: 'definition',
     refuse: (field, problem) => catalogError(name, field, problem),
   });
   return Object(renamed);
@@ -260,21 +231,17 @@ export function withDefinitionOptionNames(
 interface FieldNames {
   /** Fields of files, with the options of programs that they mean. */
   readonly names: ReadonlyMap<string, string>;
-  /** Where former names are looked up. */
-  readonly scope: RenameScope;
   readonly refuse: (field: string, problem: string) => BridgeError;
 }
 
 /**
  * The fields of a map in a file, as the options of programs.
- * @throws what `refuse` makes, for former names and for names that only programs have
+ * @throws what `refuse` makes, for names that only programs have
  */
-export function withOptionNames(value: unknown, { names, scope, refuse }: FieldNames): unknown {
+export function withOptionNames(value: unknown, { names, refuse }: FieldNames): unknown {
   if (!isPlainMap(value)) return value;
   const inFile = new Map([...names].map(([field, option]) => [option, field]));
   const renamed = Object.entries(value).map(([key, it]) => {
-    const renaming = renameProblem(scope, key);
-    if (renaming !== undefined) throw refuse(key, renaming);
     const field = inFile.get(key);
     if (field !== undefined) throw refuse(key, `in files this is ${field}`);
     return [names.get(key) ?? key, it];

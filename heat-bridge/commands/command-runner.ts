@@ -2,6 +2,7 @@
 
 import { randomUUID } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
+import Type from 'typebox';
 import {
   type AuditRequester,
   type ExtensionHost,
@@ -15,8 +16,10 @@ import {
   timeLimit,
 } from '#master';
 import { Budget, KeyedMutex } from '#runtime';
+import { defineRow, type RowOf, Texts } from '#store';
 import { BridgeError } from '../errors.ts';
 import { resolveProject } from '../http/request-project.ts';
+import { fromMarkedJson, markedJsonField } from '../marked-json-field.ts';
 import {
   aclCallOf,
   acquireCaller,
@@ -46,7 +49,7 @@ import {
 } from './command-run.ts';
 import {
   checkIdempotencyKey,
-  type IdempotencyKeyOwner,
+  IdempotencyKeyOwner,
   IdempotencyKeys,
   jsonDigest,
 } from './idempotency-keys.ts';
@@ -57,22 +60,30 @@ import { RunRegistry } from './tracked-run.ts';
 
 // Stored runs, by idempotency key.
 
+/** Rows `keys/<digest>` of commands, sealed. */
+const storedRunRow = defineRow({
+  name: 'run of a command',
+  schema: Type.Object({
+    /** Of its first job. */
+    id: Type.String(),
+    /** Of the parameters and the target. */
+    digest: Type.String(),
+    minions: Texts,
+    /** Milliseconds since 1970. */
+    begunAt: Type.Number(),
+    /** Milliseconds since 1970. */
+    deadline: Type.Number(),
+    /** Where its minions find what is secret; see {@link RunSecrets}. */
+    secrets: Type.String(),
+    /** Absent: it was not over when the master ended. */
+    outcome: Type.Optional(Type.Unsafe<CommandOutcome>(Type.Object({}))),
+  }),
+  packed: { outcome: markedJsonField },
+  unversioned: fromMarkedJson,
+});
+
 /** A run. */
-export interface StoredRun {
-  /** Of its first job. */
-  readonly id: string;
-  /** Of the parameters and the target. */
-  readonly digest: string;
-  readonly minions: readonly string[];
-  /** Milliseconds since 1970. */
-  readonly begunAt: number;
-  /** Milliseconds since 1970. */
-  readonly deadline: number;
-  /** Where its minions find what is secret; see {@link RunSecrets}. */
-  readonly secrets: string;
-  /** Absent: it was not over when the master ended. */
-  readonly outcome?: CommandOutcome;
-}
+export type StoredRun = RowOf<typeof storedRunRow>;
 
 /** Without what was returned, where that is too much. */
 function withoutReturns({ outcome, ...run }: StoredRun): StoredRun {
@@ -183,14 +194,21 @@ interface KeyedRequest {
   readonly carried?: CarriedCall | undefined;
 }
 
-/** What it takes to ask for a run again at another member of the cluster. */
-interface CarriedCall {
-  readonly name: string;
-  readonly target: TargetRequest;
-  readonly params: Parameters;
-  readonly caller: CommandCaller;
-  readonly owner: IdempotencyKeyOwner;
-}
+/** What it takes to ask for a run again at another member of the cluster: in its row, sealed. */
+const carriedCallRow = defineRow({
+  name: 'call of a command',
+  schema: Type.Object({
+    name: Type.String(),
+    target: Type.Unsafe<TargetRequest>(Type.Object({})),
+    params: Type.Unsafe<Parameters>(Type.Object({})),
+    caller: Type.Unsafe<CommandCaller>(Type.Object({})),
+    owner: IdempotencyKeyOwner,
+  }),
+  packed: { target: markedJsonField, params: markedJsonField, caller: markedJsonField },
+  unversioned: fromMarkedJson,
+});
+
+type CarriedCall = RowOf<typeof carriedCallRow>;
 
 /** A call that was permitted. */
 interface PermittedCall extends Omit<ResolvedCall, 'deadline'> {
@@ -229,7 +247,7 @@ export class CommandRunner {
     this.secrets = options.secrets ?? new RunSecrets();
     this.#runs = new RunRegistry(options.quotas.ended);
     this.#places = new Budget(options.quotas.active);
-    this.#keys = new IdempotencyKeys(options.host.shared, withoutReturns);
+    this.#keys = new IdempotencyKeys(options.host.shared, storedRunRow, withoutReturns);
     // Every run listens to it.
     setMaxListeners(0, this.#closing.signal);
   }
@@ -243,6 +261,7 @@ export class CommandRunner {
     this.#shared = await ClusterRuns.open<CarriedCall>({
       state,
       kind,
+      row: carriedCallRow,
       resume: (_id, call) => this.#resume(call),
       find: (id) => this.#runs.get(id),
       log,

@@ -4,18 +4,21 @@
  */
 
 import { createHash } from 'node:crypto';
-import { readMarkedJson, type SharedArea, type StateOperation, writeMarkedJson } from '#master';
+import Type from 'typebox';
+import type { SharedArea, StateOperation } from '#master';
 import { writeJson } from '#runtime';
+import type { RowCodec } from '#store';
 import { BridgeError } from '../errors.ts';
 
 /** Whose key it is, and for what. */
-export interface IdempotencyKeyOwner {
-  readonly caller: string;
-  readonly project: string;
+export const IdempotencyKeyOwner = Type.Object({
+  caller: Type.String(),
+  project: Type.String(),
   /** The name of a command, or what no command is called. */
-  readonly command: string;
-  readonly key: string;
-}
+  command: Type.String(),
+  key: Type.String(),
+});
+export type IdempotencyKeyOwner = Readonly<Type.Static<typeof IdempotencyKeyOwner>>;
 
 /** What is kept under a key. */
 interface StoredRequest {
@@ -31,11 +34,13 @@ const maxKey = 255;
 /** Keys of runs in the store, sealed. */
 export class IdempotencyKeys<T extends StoredRequest> {
   readonly #state: SharedArea;
+  readonly #row: RowCodec<T>;
   readonly #shorten: (kept: T) => T;
 
   /** @param shorten - leaves out what makes a row larger than 1 MiB */
-  constructor(state: SharedArea, shorten: (kept: T) => T) {
+  constructor(state: SharedArea, row: RowCodec<T>, shorten: (kept: T) => T) {
     this.#state = state;
+    this.#row = row;
     this.#shorten = shorten;
   }
 
@@ -52,7 +57,7 @@ export class IdempotencyKeys<T extends StoredRequest> {
   /** What is kept under a key, whatever it was used for. */
   async get(owner: IdempotencyKeyOwner): Promise<T | undefined> {
     const entry = await this.#state.get(storeKeyOf(owner));
-    return entry === undefined ? undefined : this.#read(entry.value);
+    return entry && this.#row.decode({ ...entry, value: this.#state.unseal(entry.value) });
   }
 
   /**
@@ -91,15 +96,11 @@ export class IdempotencyKeys<T extends StoredRequest> {
     kept: T,
     deadline: number,
   ): StateOperation & { readonly op: 'put' } {
-    const bytes = bytesOf(kept);
-    const value = this.#state.seal(bytes.length <= maxBytes ? bytes : bytesOf(this.#shorten(kept)));
+    const bytes = this.#row.encode(kept);
+    const isShort = bytes.length <= maxBytes;
+    const value = this.#state.seal(isShort ? bytes : this.#row.encode(this.#shorten(kept)));
     const expiresAt = deadline + keyRetentionMs;
     return { op: 'put', key: storeKeyOf(owner), value, expiresAt };
-  }
-
-  #read(sealed: Uint8Array): T {
-    const text = Buffer.from(this.#state.unseal(sealed)).toString('utf8');
-    return readMarkedJson(text) as unknown as T; // written above
   }
 }
 
@@ -107,10 +108,6 @@ export class IdempotencyKeys<T extends StoredRequest> {
 export function checkIdempotencyKey(key: string): string {
   if (key.length > 0 && key.length <= maxKey) return key;
   throw new BridgeError('ERR_COMMAND_KEY', `an idempotency key has 1 to ${maxKey} characters`);
-}
-
-function bytesOf(kept: StoredRequest): Buffer {
-  return Buffer.from(writeMarkedJson(kept));
 }
 
 function storeKeyOf({ caller, project, command, key }: IdempotencyKeyOwner): readonly string[] {

@@ -3,7 +3,7 @@
 import { compileJsonSchema, PolicyError, schemaKeywords } from '#acl';
 import { isPlainYamlText } from '#master';
 import { compileSearchPattern, type WireMap, type WireValue } from '#minion-protocol';
-import { type JsonValue, nearestName, renameProblem, type ValuePath } from '#runtime';
+import { type JsonValue, nearestName } from '#runtime';
 import { BridgeError, CatalogError } from '../errors.ts';
 import {
   type ArgumentSource,
@@ -27,29 +27,16 @@ const textAnnotations: ReadonlySet<string> = new Set([
 
 const { one, list, map } = schemaKeywords;
 
-/**
- * The schema as JSON Schema knows it.
- * @param onRenamed - called with the place of the former name of an annotation, and what to write
- */
-function withoutAnnotations(
-  schema: unknown,
-  onRenamed: (path: ValuePath, problem: string) => never,
-  path: ValuePath = [],
-): unknown {
-  const inner = (value: unknown, ...steps: ValuePath): unknown =>
-    withoutAnnotations(value, onRenamed, [...path, ...steps]);
-  if (Array.isArray(schema)) return schema.map((it, index) => inner(it, index));
+/** Returns a schema without the annotations, as JSON Schema knows it. */
+function withoutAnnotations(schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map(withoutAnnotations);
   if (!isPlainMap(schema)) return schema;
-  for (const keyword of Object.keys(schema)) {
-    const problem = renameProblem('schema', keyword);
-    if (problem !== undefined) onRenamed([...path, keyword], problem);
-  }
   const known = Object.entries(schema).filter(([keyword]) => !textAnnotations.has(keyword));
   return Object.fromEntries(
     known.map(([keyword, value]) => {
-      if (one.has(keyword) || list.has(keyword)) return [keyword, inner(value, keyword)];
+      if (one.has(keyword) || list.has(keyword)) return [keyword, withoutAnnotations(value)];
       if (!map.has(keyword) || !isPlainMap(value)) return [keyword, value];
-      const members = Object.entries(value).map(([key, it]) => [key, inner(it, keyword, key)]);
+      const members = Object.entries(value).map(([key, it]) => [key, withoutAnnotations(it)]);
       return [keyword, Object.fromEntries(members)];
     }),
   );
@@ -108,9 +95,7 @@ export function compileSchema(
   schema: JsonSchema,
 ): ReturnType<typeof compileJsonSchema> {
   try {
-    const plain = withoutAnnotations(schema, (path, problem) => {
-      throw new CatalogError(name, [{ path: [field, ...path], problem }]);
-    });
+    const plain = withoutAnnotations(schema);
     return compileJsonSchema(plain, compileSearchPattern);
   } catch (cause) {
     if (!(cause instanceof PolicyError)) throw cause;

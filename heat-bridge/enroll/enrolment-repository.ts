@@ -1,12 +1,39 @@
 /** All enrolments: in memory, and in the state area of the bridge. */
 
 import { EventEmitter, on } from 'node:events';
+import Type from 'typebox';
 import type { SharedArea, StateChange, StateOperation } from '#master';
 import { MultiMap } from '#runtime';
 import { isLive } from '../live-enrolment.ts';
 import type { Enrolment, EnrolmentState } from './enrolment.ts';
+import { defineRow, fromJson, type RowCodec } from '#store';
 
 const prefix = 'enrolments';
+const Text = Type.String();
+const Time = Type.Number();
+
+/** Rows `enrolments/<number>`. */
+const enrolmentRow: RowCodec<Enrolment> = defineRow({
+  name: 'enrolment',
+  schema: Type.Object({
+    number: Text,
+    id: Text,
+    project: Text,
+    instance: Type.Optional(Text),
+    address: Type.Optional(Text),
+    by: Type.Enum(['claim', 'keys', 'grain', 'import']),
+    state: Type.Enum(['open', 'accepted', 'signed-in', 'failed', 'retired']),
+    fingerprint: Type.Optional(Text),
+    protocol: Type.Enum([0, 1, 2, 3]),
+    createdAt: Time,
+    ticketExpiresAt: Type.Optional(Time),
+    deadline: Type.Optional(Time),
+    keyExpiresAt: Type.Optional(Time),
+    reason: Type.Optional(Text),
+  }),
+  unversioned: fromJson,
+});
+
 /** Numbers of those whose end was kept, and not yet carried out. */
 const endingPrefix = 'enrolments-ending';
 /** Milliseconds that an enrolment which is over can still be looked up. */
@@ -172,7 +199,7 @@ export class EnrolmentRepository {
     return {
       op: 'put',
       key: [prefix, enrolment.number],
-      value: Buffer.from(JSON.stringify(enrolment)),
+      value: enrolmentRow.encode(enrolment),
       ...(isLive(enrolment) ? {} : { expiresAt: this.#now() + keepMs }),
     };
   }
@@ -180,8 +207,8 @@ export class EnrolmentRepository {
   /** One of the store; in a cluster also what any member makes of it. */
   #note(change: StateChange): void {
     if (change.type === 'delete') return;
-    const { value, revision } = change.entry;
-    const enrolment: Enrolment = JSON.parse(Buffer.from(value).toString('utf8'));
+    const { revision } = change.entry;
+    const enrolment = enrolmentRow.decode(change.entry);
     const { number } = enrolment;
     this.#remember(enrolment);
     if (this.#state.cluster === undefined) return;

@@ -163,11 +163,7 @@ export function parsePlanDefinition(name: string, value: unknown): PlanDefinitio
   if (!catalogNameForm.test(name) || name.length > 128) {
     throw catalogError(name, '', 'expected a name such as mysql.create-cluster');
   }
-  refuseForm(name, value, {
-    body: compiledPlanBody,
-    schema: PlanBody,
-    scope: ({ length }) => (length > 1 ? 'step options' : 'definition options'),
-  });
+  refuseForm(name, value, { body: compiledPlanBody, schema: PlanBody });
   const { steps, ...rest }: Static<typeof PlanBody> = compiledPlanBody.Parse(value);
   const read = Object.entries(steps).map(([key, { params, undo, ...step }]) => [
     key,
@@ -196,7 +192,6 @@ export function parsePlanEntry(name: string, value: unknown): PlanDefinition {
     key,
     withOptionNames(step, {
       names: stepFields,
-      scope: 'step',
       refuse: (field, problem) => catalogError(name, `steps.${key}.${field}`, problem),
     }),
   ]);

@@ -2,6 +2,7 @@
 
 import { randomUUID } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
+import Type from 'typebox';
 import type { IntendedCall, Reach } from '#acl';
 import {
   type AuditEntry,
@@ -14,6 +15,7 @@ import {
   timeLimit,
 } from '#master';
 import { Budget, KeyedMutex } from '#runtime';
+import { defineRow, type RowOf, Texts } from '#store';
 import {
   aclCallOf,
   acquireCaller,
@@ -27,7 +29,7 @@ import type { CommandCaller } from '../commands/command-request.ts';
 import type { CommandRunner } from '../commands/command-runner.ts';
 import {
   checkIdempotencyKey,
-  type IdempotencyKeyOwner,
+  IdempotencyKeyOwner,
   IdempotencyKeys,
   jsonDigest,
 } from '../commands/idempotency-keys.ts';
@@ -36,6 +38,7 @@ import type { RunQuotas } from '../commands/run-limits.ts';
 import { RunRegistry } from '../commands/tracked-run.ts';
 import { BridgeError } from '../errors.ts';
 import { resolveProject } from '../http/request-project.ts';
+import { fromMarkedJson, markedJsonField } from '../marked-json-field.ts';
 import {
   type CompiledPlan,
   type MappedCommand,
@@ -116,23 +119,31 @@ function unionOfReaches(reaches: readonly (Reach | undefined)[]): Reach | undefi
 
 // Stored plans, by idempotency key; their steps are stored as runs of commands.
 
+/** Rows `keys/<digest>` of plans, sealed. */
+const storedPlanRow = defineRow({
+  name: 'run of a plan',
+  schema: Type.Object({
+    id: Type.String(),
+    /** Of the parameters and the groups. */
+    digest: Type.String(),
+    groups: Type.Unsafe<Groups>(Type.Object({})),
+    /** Milliseconds since 1970. */
+    begunAt: Type.Number(),
+    /** Steps that were begun, those that ended among them. */
+    begun: Texts,
+    /** Steps that ended, in the order in which they did. */
+    ended: Texts,
+    /** Why it takes back what is done. Absent: it does not, yet. */
+    undoing: Type.Optional(Type.Unsafe<PlanOutcome['status']>(Type.String())),
+    /** Absent: it is not over. */
+    outcome: Type.Optional(Type.Unsafe<PlanOutcome>(Type.Object({}))),
+  }),
+  packed: { groups: markedJsonField, outcome: markedJsonField },
+  unversioned: fromMarkedJson,
+});
+
 /** A run of a plan. */
-export interface StoredPlan {
-  readonly id: string;
-  /** Of the parameters and the groups. */
-  readonly digest: string;
-  readonly groups: Groups;
-  /** Milliseconds since 1970. */
-  readonly begunAt: number;
-  /** Steps that were begun, those that ended among them. */
-  readonly begun: readonly string[];
-  /** Steps that ended, in the order in which they did. */
-  readonly ended: readonly string[];
-  /** Why it takes back what is done. Absent: it does not, yet. */
-  readonly undoing?: PlanOutcome['status'];
-  /** Absent: it is not over. */
-  readonly outcome?: PlanOutcome;
-}
+export type StoredPlan = RowOf<typeof storedPlanRow>;
 
 /** Without what was returned, where that is too much. */
 function withoutPlanReturns({ outcome, ...plan }: StoredPlan): StoredPlan {
@@ -168,17 +179,24 @@ interface StoredPlanSlot {
   readonly kept: StoredPlan;
 }
 
-/** What it takes to ask for a plan again at another member of the cluster. */
-interface CarriedPlan {
-  readonly name: string;
-  readonly params: Parameters;
-  readonly groups: PlanRequest['groups'];
-  readonly caller: CommandCaller;
-  readonly owner: IdempotencyKeyOwner;
-  /** Milliseconds since 1970. */
-  readonly deadline: number;
-  readonly undoOnCancel: boolean;
-}
+/** What it takes to ask for a plan again at another member of the cluster: in its row, sealed. */
+const carriedPlanRow = defineRow({
+  name: 'call of a plan',
+  schema: Type.Object({
+    name: Type.String(),
+    params: Type.Unsafe<Parameters>(Type.Object({})),
+    groups: Type.Unsafe<PlanRequest['groups']>(Type.Object({})),
+    caller: Type.Unsafe<CommandCaller>(Type.Object({})),
+    owner: IdempotencyKeyOwner,
+    /** Milliseconds since 1970. */
+    deadline: Type.Number(),
+    undoOnCancel: Type.Boolean(),
+  }),
+  packed: { params: markedJsonField, groups: markedJsonField, caller: markedJsonField },
+  unversioned: fromMarkedJson,
+});
+
+type CarriedPlan = RowOf<typeof carriedPlanRow>;
 
 /** Runs plans of a catalog. */
 export class PlanRunner {
@@ -195,7 +213,7 @@ export class PlanRunner {
     this.#options = options;
     this.#runs = new RunRegistry(options.quotas.ended);
     this.#places = new Budget(options.quotas.active);
-    this.#keys = new IdempotencyKeys(options.host.shared, withoutPlanReturns);
+    this.#keys = new IdempotencyKeys(options.host.shared, storedPlanRow, withoutPlanReturns);
   }
 
   /** In a cluster: lets runs go on at other members. */
@@ -204,6 +222,7 @@ export class PlanRunner {
     this.#shared = await ClusterRuns.open<CarriedPlan>({
       state,
       kind: 'plans',
+      row: carriedPlanRow,
       resume: (_id, call) => this.#resume(call),
       find: (id) => this.#runs.get(id),
       log,

@@ -7,6 +7,7 @@ import Type from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { SharedArea, StateChange, StateOperation } from '#master';
 import { Budget, type BudgetLimits, KeyedMutex, originOf } from '#runtime';
+import { defineRow, fromJson, type RowOf, Texts } from '#store';
 import { BridgeError } from '../errors.ts';
 import { SharedNames } from '../shared-names.ts';
 import { type Destination, parseDestination, type Transport } from './destination.ts';
@@ -157,17 +158,45 @@ const endedHandleRetentionMs = 86_400_000;
 
 type HandleFields = Omit<HandleInfo, 'isListed'>;
 
-/** A handle as it lies in the store. */
-interface StoredHandle {
-  readonly plain: HandleFields;
-  /**
-   * Since when it is for these groups, milliseconds since 1970: of two handles for a minion, the
-   * earlier one has it. Absent: it is for none.
-   */
-  readonly claimedAt?: number;
-  /** Base64 of the sealed destination. */
-  readonly sealed: string;
-}
+const Time = Type.Number();
+
+/** Rows `signals/handles/<alias>/<id>`. */
+const handleRow = defineRow({
+  name: 'handle',
+  schema: Type.Object({
+    plain: Type.Unsafe<HandleFields>(
+      Type.Object({
+        alias: Type.String(),
+        id: Type.String(),
+        transport: Type.String(),
+        origin: Type.String(),
+        minions: Texts,
+        members: Texts,
+        stack: Type.String(),
+        owner: Type.Optional(Type.String()),
+        registeredAt: Time,
+        expiresAt: Time,
+      }),
+    ),
+    /**
+     * Since when it is for these groups, milliseconds since 1970: of two handles for a minion, the
+     * earlier one has it. Absent: it is for none.
+     */
+    claimedAt: Type.Optional(Time),
+    /** Base64 of the sealed destination, as it is held in memory. */
+    sealed: Type.String(),
+  }),
+  unversioned: fromJson,
+});
+
+/** The destination of a handle, before it is sealed. */
+const destinationRow = defineRow({
+  name: 'destination',
+  schema: Type.Unsafe<Destination>(Type.Object({ transport: Type.String() })),
+  unversioned: fromJson,
+});
+
+type StoredHandle = RowOf<typeof handleRow>;
 
 interface HandleRow extends StoredHandle {
   readonly key: readonly string[];
@@ -279,8 +308,8 @@ export class HandleRegistry {
   destinationOf(id: string): Destination {
     const row = this.#rows.get(id);
     if (row === undefined) throw unknownHandleError(id);
-    const opened = this.#options.state.unseal(Buffer.from(row.sealed, 'base64'));
-    return JSON.parse(Buffer.from(opened).toString('utf8'));
+    const value = this.#options.state.unseal(Buffer.from(row.sealed, 'base64'));
+    return destinationRow.decode({ key: row.key, value });
   }
 
   /**
@@ -351,7 +380,7 @@ export class HandleRegistry {
       registeredAt: now(),
       expiresAt,
     };
-    const sealed = Buffer.from(state.seal(Buffer.from(JSON.stringify(destination))));
+    const sealed = Buffer.from(state.seal(destinationRow.encode(destination)));
     const key = before?.key ?? ['signals', 'handles', alias, id];
     const fresh = {
       plain,
@@ -371,8 +400,7 @@ export class HandleRegistry {
   ): Promise<HandleInfo> {
     const { plain, claimedAt, sealed, key } = fresh;
     const claimed = claimedAt === undefined ? {} : { claimedAt };
-    const stored: StoredHandle = { plain, ...claimed, sealed };
-    const value = Buffer.from(JSON.stringify(stored));
+    const value = handleRow.encode({ plain, ...claimed, sealed });
     const row: HandleRow = { ...fresh, bytes: value.length };
     if (before !== undefined) this.#drop(before);
     // protection: handle-bytes-per-owner
@@ -441,7 +469,7 @@ export class HandleRegistry {
     if (known !== undefined) this.#drop(known);
     if (change.type === 'put') {
       const { key, value } = change.entry;
-      const stored: StoredHandle = JSON.parse(Buffer.from(value).toString('utf8'));
+      const stored = handleRow.decode(change.entry);
       const isInGroups = compileGroups(stored.plain, this.#options.membership);
       this.#restore({ ...stored, key, bytes: value.length, isInGroups });
     }

@@ -1,49 +1,106 @@
 import { createHash, randomInt, randomUUID } from 'node:crypto';
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
+import type { SharedArea, StateArea, StateChange, StateOperation } from '#master';
+import { parseJson, writeJson } from '#runtime';
 import {
-  type SharedArea,
-  type StateArea,
-  type StateChange,
-  type StateOperation,
+  Bytes,
+  defineRow,
+  type Entry,
+  fromJson,
+  type RowCodec,
+  type RowOf,
   StoreError,
-} from '#master';
-import { parseJson, tryParseJson, writeJson } from '#runtime';
+} from '#store';
 import { BridgeError } from '../errors.ts';
 import type { HandleInfo } from './handles.ts';
 import type { Signal } from './transports.ts';
 
-// Records.
+const Text = Type.String();
+const Time = Type.Number();
+
+const recordFields = {
+  /** Its own name, the same wherever it goes. */
+  id: Text,
+  alias: Text,
+  /** The id of the handle. Absent: none of this alias is registered for the minion yet. */
+  handle: Type.Optional(Text),
+  /** The order within the handle: the order in which signals were accepted. */
+  sequence: Type.Number(),
+  minion: Text,
+  member: Type.Optional(Text),
+  /** Whose quota it counts against; as long as there is no handle, its minion's alone. */
+  stack: Type.Optional(Text),
+  /** Whose handle it is for. */
+  owner: Type.Optional(Text),
+  /** Fingerprint of the key that the minion had, while it is held for a handle. */
+  heldKey: Type.Optional(Text),
+  /** JSON, which is not read before it is needed: a start need not read what guests said. */
+  signal: Bytes,
+  /** Milliseconds since 1970. */
+  acceptedAt: Time,
+};
+
+/** Rows `signals/outbox/<alias>/<sequence>`. */
+const outboxRow = defineRow({
+  name: 'signal',
+  schema: Type.Object(recordFields),
+  unversioned,
+});
+
+/** Rows `signals/dead/<id>`. */
+const deadRow = defineRow({
+  name: 'dead letter',
+  schema: Type.Object({
+    ...recordFields,
+    reason: Text,
+    /** What the service answered at last; absent: nothing came, or nobody was asked. */
+    httpStatus: Type.Optional(Type.Number()),
+    /** Milliseconds since 1970. */
+    endedAt: Time,
+  }),
+  unversioned,
+});
 
 /** A signal that was accepted, as it lies in the store. */
-export interface OutboxRecord {
-  /** Its own name, the same wherever it goes. */
-  readonly id: string;
-  readonly alias: string;
-  /** The id of the handle; `undefined`: none of this alias is registered for the minion yet. */
-  readonly handle?: string;
-  /** The order within the handle: the order in which signals were accepted. */
-  readonly sequence: number;
-  readonly minion: string;
-  readonly member?: string;
-  /** Whose quota it counts against; as long as there is no handle, its minion's alone. */
-  readonly stack?: string;
-  /** Whose handle it is for. */
-  readonly owner?: string;
-  /** Fingerprint of the key that the minion had, while it is held for a handle. */
-  readonly heldKey?: string;
+export interface OutboxRecord extends Omit<RowOf<typeof outboxRow>, 'signal'> {
   readonly signal: Signal;
-  /** Milliseconds since 1970. */
-  readonly acceptedAt: number;
 }
 
 /** One that will not be delivered. */
-export interface DeadLetter extends OutboxRecord {
-  readonly reason: string;
-  /** What the service answered at last; absent: nothing came, or nobody was asked. */
-  readonly httpStatus?: number;
-  /** Milliseconds since 1970. */
-  readonly endedAt: number;
+export interface DeadLetter extends Omit<RowOf<typeof deadRow>, 'signal'> {
+  readonly signal: Signal;
+}
+
+/** Reads two lines of JSON, the signal being the second; or one with the signal in it. */
+function unversioned(bytes: Uint8Array): unknown {
+  const row = Buffer.from(bytes);
+  const end = row.indexOf('\n');
+  if (end !== -1)
+    return { ...Object(fromJson(row.subarray(0, end))), signal: row.subarray(end + 1) };
+  const { signal, ...head } = Object(parseJson(row.toString('utf8')));
+  return { ...head, signal: packSignal(signal) };
+}
+
+function packSignal(signal: Signal): Uint8Array {
+  return Buffer.from(writeJson(signal));
+}
+
+function unpackSignal<R extends { readonly signal: Uint8Array }>({
+  signal,
+  ...row
+}: R): Omit<R, 'signal'> & { readonly signal: Signal } {
+  const text = Buffer.from(signal).toString('utf8');
+  return { ...row, signal: parseJson(text) as unknown as Signal }; // read by parseSignal before
+}
+
+/** Encodes a record for the outbox. */
+export function encodeRecord(record: OutboxRecord): Uint8Array {
+  return outboxRow.encode({ ...record, signal: packSignal(record.signal) });
+}
+
+/** @throws StoreError ERR_STORE_CORRUPT */
+export function decodeRecord(entry: Pick<Entry, 'key' | 'value'>): OutboxRecord {
+  return unpackSignal(outboxRow.decode(entry));
 }
 
 /** An entry of the outbox as people see it, without what the guest said. */
@@ -71,60 +128,6 @@ export interface OutboxEntry {
   readonly httpStatus?: number;
   /** When it was over, milliseconds since 1970. */
   readonly endedAt?: number;
-}
-
-const recordHead = {
-  id: Type.String(),
-  alias: Type.String(),
-  handle: Type.Optional(Type.String()),
-  sequence: Type.Number(),
-  minion: Type.String(),
-  member: Type.Optional(Type.String()),
-  stack: Type.Optional(Type.String()),
-  owner: Type.Optional(Type.String()),
-  heldKey: Type.Optional(Type.String()),
-  acceptedAt: Type.Number(),
-};
-const outboxHead = Compile(Type.Object(recordHead));
-const deadHead = Compile(
-  Type.Object({
-    ...recordHead,
-    reason: Type.String(),
-    httpStatus: Type.Optional(Type.Number()),
-    endedAt: Type.Number(),
-  }),
-);
-
-/** A record without what the guest said. */
-type RecordHead = Omit<OutboxRecord, 'signal'>;
-
-const endOfHead = 0x0a;
-
-/** The head and the signal on a line each, so that a start need not read what guests said. */
-export function packRecord({ signal, ...head }: OutboxRecord): Uint8Array {
-  return Buffer.from(`${JSON.stringify(head)}\n${writeJson(signal)}`);
-}
-
-/** @throws StoreError ERR_STORE_CORRUPT */
-export function unpackRecord(row: Uint8Array): OutboxRecord {
-  return { ...unpackHead(outboxHead, row), signal: unpackSignal(row) };
-}
-
-/** @throws StoreError ERR_STORE_CORRUPT */
-function unpackDeadLetter(row: Uint8Array): DeadLetter {
-  return { ...unpackHead(deadHead, row), signal: unpackSignal(row) };
-}
-
-/** @throws StoreError ERR_STORE_CORRUPT */
-function unpackHead<T>(form: { Check(value: unknown): value is T }, row: Uint8Array): T {
-  const head = tryParseJson(Buffer.from(row.subarray(0, row.indexOf(endOfHead))).toString('utf8'));
-  if (form.Check(head)) return head;
-  throw new StoreError('ERR_STORE_CORRUPT', 'a signal has an unknown form in the store');
-}
-
-function unpackSignal(row: Uint8Array): Signal {
-  const text = Buffer.from(row.subarray(row.indexOf(endOfHead) + 1)).toString('utf8');
-  return parseJson(text) as unknown as Signal; // read by parseSignal before it was packed
 }
 
 export function outboxEntryOf(
@@ -172,10 +175,14 @@ export async function upgradeRecords(
   ];
   for (const part of ['outbox', 'dead']) {
     for await (const { key, value, expiresAt } of state.list(['signals', part])) {
-      const old = parseJson(Buffer.from(value).toString('utf8')) as unknown as OutboxRecord;
+      const row = part === 'dead' ? deadRow : outboxRow;
+      const old = row.decode({ key, value });
       const owner = old.owner ?? (old.handle === undefined ? undefined : ownerOf(old.handle));
-      const record = owner === undefined ? old : { ...old, owner };
-      const put = { op: 'put', key, value: packRecord(record) } as const;
+      const put = {
+        op: 'put',
+        key,
+        value: row.encode(owner === undefined ? old : { ...old, owner }),
+      } as const;
       operations.push(expiresAt === undefined ? put : { ...put, expiresAt });
     }
   }
@@ -273,8 +280,8 @@ export class DeadLetterList {
   /** Those that ended first come first. */
   async list(): Promise<readonly DeadLetter[]> {
     const records: DeadLetter[] = [];
-    for await (const { value } of this.#options.state.list(['signals', 'dead'])) {
-      records.push(unpackDeadLetter(value));
+    for await (const entry of this.#options.state.list(['signals', 'dead'])) {
+      records.push(unpackSignal(deadRow.decode(entry)));
     }
     return records.sort((a, b) => a.endedAt - b.endedAt);
   }
@@ -283,7 +290,7 @@ export class DeadLetterList {
   async get(id: string): Promise<{ readonly dead: DeadLetter; readonly revision: number }> {
     const entry = await this.#options.state.get(['signals', 'dead', id]);
     if (entry === undefined) throw unknownDeadLetterError();
-    return { dead: unpackDeadLetter(entry.value), revision: entry.revision };
+    return { dead: unpackSignal(deadRow.decode(entry)), revision: entry.revision };
   }
 
   /** A record as it is listed, and what lists it. */
@@ -297,7 +304,7 @@ export class DeadLetterList {
     const put = {
       op: 'put',
       key: ['signals', 'dead', record.id],
-      value: packRecord(dead),
+      value: deadRow.encode({ ...dead, signal: packSignal(dead.signal) }),
       expiresAt,
     } as const;
     this.#ids.add(record.id, expiresAt);
@@ -370,7 +377,7 @@ export class DeliveredList {
     const put = {
       op: 'put',
       key: ['signals', 'delivered', record.id],
-      value: Buffer.from(writeJson(entry)),
+      value: deliveredRow.encode(entry),
       expiresAt,
     } as const;
     this.#ids.add(record.id, expiresAt);
@@ -380,34 +387,32 @@ export class DeliveredList {
   }
 }
 
-const isOutboxEntry = Compile(
-  Type.Object({
-    id: Type.String(),
-    alias: Type.String(),
-    minion: Type.String(),
-    member: Type.Optional(Type.String()),
-    stack: Type.Optional(Type.String()),
-    owner: Type.Optional(Type.String()),
-    status: Type.Union([Type.Literal('FAILURE'), Type.Literal('SUCCESS')]),
+/** Rows `signals/delivered/<id>`. */
+const deliveredRow: RowCodec<OutboxEntry> = defineRow({
+  name: 'delivered signal',
+  schema: Type.Object({
+    id: Text,
+    alias: Text,
+    minion: Text,
+    member: Type.Optional(Text),
+    stack: Type.Optional(Text),
+    owner: Type.Optional(Text),
+    status: Type.Enum(['FAILURE', 'SUCCESS']),
     state: Type.Literal('delivered'),
-    acceptedAt: Type.Number(),
+    acceptedAt: Time,
     failures: Type.Number(),
-    reason: Type.Optional(Type.String()),
+    reason: Type.Optional(Text),
     httpStatus: Type.Optional(Type.Number()),
-    endedAt: Type.Number(),
+    endedAt: Time,
   }),
-);
+  unversioned: fromJson,
+});
 
 /** @throws StoreError ERR_STORE_CORRUPT */
 async function listDelivered(state: StateArea): Promise<readonly OutboxEntry[]> {
   const entries: OutboxEntry[] = [];
-  for await (const { key, value } of state.list(['signals', 'delivered'])) {
-    const entry = tryParseJson(Buffer.from(value).toString('utf8'));
-    if (!isOutboxEntry.Check(entry)) {
-      const text = `the delivered signal ${key.at(-1)} has an unknown form in the store`;
-      throw new StoreError('ERR_STORE_CORRUPT', text);
-    }
-    entries.push(entry);
+  for await (const entry of state.list(['signals', 'delivered'])) {
+    entries.push(deliveredRow.decode(entry));
   }
   return entries.sort((a, b) => (b.endedAt ?? 0) - (a.endedAt ?? 0));
 }
@@ -678,7 +683,7 @@ export class Outbox {
     const record = { ...fresh, id, sequence, acceptedAt: this.#options.now() };
     // The same request is under way.
     if (await this.#pending.get(id)?.isWritten) return { kind: 'repeated', id };
-    const value = packRecord(record);
+    const value = encodeRecord(record);
     const quota = this.#quotas.tryTake({ ...fresh, bytes: value.length });
     if (quota !== undefined) return { kind: 'full', quota };
     const result = await this.#write(record, value, key);
@@ -689,7 +694,7 @@ export class Outbox {
   /** The whole record. */
   async read({ alias, sequence }: PendingSignal): Promise<OutboxRecord | undefined> {
     const entry = await this.#options.state.get(recordKey(alias, sequence));
-    return entry === undefined ? undefined : unpackRecord(entry.value);
+    return entry && decodeRecord(entry);
   }
 
   /** It is dropped; durable when it resolves. */
@@ -773,7 +778,7 @@ export class Outbox {
     handle: HandleInfo,
   ): Promise<FullQuota | undefined> {
     const record = assignToHandle(handle, held);
-    const value = packRecord(record);
+    const value = encodeRecord(record);
     const use = { ...record, bytes: value.length };
     this.#quotas.release(pending);
     const quota = this.#quotas.tryTake(use);
@@ -825,7 +830,7 @@ export class Outbox {
     const { reason: _reason, httpStatus: _status, endedAt: _endedAt, ...old } = dead;
     const sequence = this.#nextSequence();
     const record: OutboxRecord = { ...assignToHandle(handle, old), sequence };
-    const value = packRecord(record);
+    const value = encodeRecord(record);
     const use = { ...record, bytes: value.length };
     const quota = this.#quotas.tryTake(use);
     if (quota !== undefined) {
@@ -887,7 +892,7 @@ export class Outbox {
       return;
     }
     const { value, revision } = change.entry;
-    const head = unpackHead(outboxHead, value);
+    const head = outboxRow.decode(change.entry);
     this.#lastSequence = Math.max(this.#lastSequence, head.sequence);
     const name = rowName(head);
     const isNew = !this.#rows.has(name);
@@ -913,7 +918,11 @@ export class Outbox {
     return this.#lastSequence;
   }
 
-  #remember(head: RecordHead, bytes: number, isWritten: Promise<boolean>): PendingSignal {
+  #remember(
+    head: Omit<OutboxRecord, 'signal'>,
+    bytes: number,
+    isWritten: Promise<boolean>,
+  ): PendingSignal {
     const { id, alias, handle, sequence, minion, member, stack, owner, acceptedAt } = head;
     const pending: PendingSignal = {
       id,

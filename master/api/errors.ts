@@ -1,14 +1,6 @@
 /** The errors of the master's own work, each with a code that never changes its meaning. */
 
-import { SaltbridgeError } from '#runtime';
-
-/** What a code means to the person who meets it; `docs/errors.md` holds the same. */
-export interface ErrorEntry {
-  readonly meaning: string;
-  readonly action: string;
-  /** Whether the same call may succeed later without any change. */
-  readonly retry: boolean;
-}
+import { type ErrorEntry, SaltbridgeError } from '#runtime';
 
 export type MasterErrorCode =
   | 'ERR_ARGS'

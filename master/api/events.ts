@@ -1,3 +1,4 @@
+import type { ConfigChanges } from '#config';
 import type { WireMap } from '#minion-protocol';
 
 /** An event as every reader sees it. */
@@ -42,12 +43,8 @@ export interface Denial {
   readonly lastAt: number;
 }
 
-/** What became of another configuration, by the names of options in files. */
-export interface ReloadReport {
-  /** What is other than before, and in force now. */
-  readonly applied: readonly string[];
-  /** What is other than before, and will be in force after a restart. */
-  readonly needRestart: readonly string[];
+/** Result of a reload. */
+export interface ReloadReport extends ConfigChanges {
   /** Files of certificates that were renewed, and are in force now. */
   readonly certificates: readonly string[];
 }

@@ -9,7 +9,7 @@ export type {
   WithRequester,
 } from './audit.ts';
 export type { ClusterApi, ClusterStatus, ClusterTicket } from './cluster.ts';
-export { type ErrorEntry, MasterError, type MasterErrorCode, masterErrors } from './errors.ts';
+export { MasterError, type MasterErrorCode, masterErrors } from './errors.ts';
 export type {
   Denial,
   Distribution,
@@ -57,13 +57,7 @@ export type {
   TargetPlan,
   TargetRequest,
 } from './jobs.ts';
-export {
-  createLogger,
-  createRootLog,
-  createSilentLogger,
-  type LogLevel,
-  logLevels,
-} from './log.ts';
+export { createLogger, createRootLog, createSilentLogger, logLevels } from './log.ts';
 export type {
   AclApi,
   AuditApi,
@@ -107,15 +101,7 @@ export type {
   PillarRequest,
   PillarTextFormat,
 } from './pillar.ts';
-export type {
-  CallValue,
-  MappedValue,
-  Reaction,
-  ReactionAction,
-  ReactionOptions,
-  ReactionOutcome,
-  RunAction,
-} from './reactions.ts';
+export type { ReactionOutcome } from './reactions.ts';
 export type { TopsProvider } from './tops.ts';
 export type {
   ExplainRequest,

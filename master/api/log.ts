@@ -1,4 +1,5 @@
 import { type DestinationStream, type Logger, type LoggerOptions, pino } from 'pino';
+import type { LogLevel } from '#config';
 
 /** Salt's levels, from the quietest on, in pino's. */
 const pinoLevels: Readonly<Record<LogLevel, string>> = {
@@ -121,16 +122,3 @@ function pinoOptions(level: LogLevel): LoggerOptions {
 export function createSilentLogger(): Logger {
   return pino({ level: 'silent' });
 }
-
-/** Salt's `log_level`. */
-export type LogLevel =
-  | 'all'
-  | 'garbage'
-  | 'trace'
-  | 'debug'
-  | 'profile'
-  | 'info'
-  | 'warning'
-  | 'error'
-  | 'critical'
-  | 'quiet';

@@ -4,6 +4,7 @@
  */
 
 import type { Explanation, PolicyRule } from '#acl';
+import type { Reaction } from '#config';
 import type { FactMap, WireMap, WireValue } from '#minion-protocol';
 import type { BackupReceipt } from '#store';
 import type { AuditRequester, Requested, StoredHead, WithRequester } from './audit.ts';
@@ -25,7 +26,7 @@ import type {
   TargetRequest,
 } from './jobs.ts';
 import type { PillarDifference, PillarOrigin } from './pillar.ts';
-import type { Reaction, ReactionOutcome } from './reactions.ts';
+import type { ReactionOutcome } from './reactions.ts';
 import type {
   ExplainRequest,
   LearnedPolicy,

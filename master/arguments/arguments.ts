@@ -4,15 +4,11 @@
  */
 
 import {
-  type CompiledTarget,
-  compileLinearPattern,
-  compileTarget,
-  expandCompound,
-  expandNodegroup,
-  isTargetType,
+  expandTargetRequest,
   isWireMap,
+  keywordNameOf,
   type Nodegroups,
-  splitTargetWords,
+  readTargetRequest,
   type TargetExpression,
   WireDateTime,
   WireExtension,
@@ -36,9 +32,6 @@ export interface FunctionArguments {
   /** Has no prototype: every name is one that was typed. */
   readonly kwarg: Readonly<Record<string, WireValue>>;
 }
-
-/** A name in Python's `^([^\d\W][\w.-]*)=(?!=)(.*)$`, where `.` stops at a newline only. */
-const keywordName = /^[\p{L}\p{Nl}\p{No}_][\p{L}\p{N}_.-]*$/u;
 
 /** What a 64 bit jid looks like as a number: the minion wants it as text [salt utils/jid.py]. */
 const jidText = /^-?\d+$/;
@@ -64,21 +57,6 @@ export function parseArguments(
     kwarg[name] = noParse.includes(name) ? value : parseArgument(value);
   }
   return { arg, kwarg };
-}
-
-/** Whether a minion takes this text for `name=value`, also where it stands among positional ones. */
-export function isKeywordText(text: string): boolean {
-  return keywordNameOf(text) !== undefined;
-}
-
-/** The name in such a text. */
-export function keywordNameOf(text: string): string | undefined {
-  const end = text.indexOf('=');
-  if (end < 1 || text[end + 1] === '=') return undefined;
-  const newline = text.indexOf('\n', end);
-  if (newline !== -1 && newline !== text.length - 1) return undefined;
-  const name = text.slice(0, end);
-  return keywordName.test(name) ? name : undefined;
 }
 
 /** One argument. Never fails: what is not YAML, or not meant as such, is text. */
@@ -141,13 +119,6 @@ function checkedText(text: string): string {
   if (/\p{Cs}/u.test(text)) throw new SyntaxError('text that is not Unicode');
   return text;
 }
-
-/** Whether text is the name of a function: `module.function`. */
-export function isFunctionName(fun: string): boolean {
-  return functionName.test(fun);
-}
-
-const functionName: RegExp = /^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$/;
 
 // Salt's values as JSON and back, without loss: bytes, maps with other keys than text and dates have
 // no JSON form, so they travel as maps with one marked key. A map that looks like a mark is itself
@@ -277,39 +248,23 @@ function toMap(pairs: readonly WireValue[]): WireValue {
 }
 
 /**
- * Takes a target from a caller, in the form in which it is published: nodegroups become compound
- * expressions, because minions do not know them [WIRE 12.1].
+ * Takes a target from a caller, in the form in which it is published.
  * @throws MasterError ERR_BAD_TGT, ERR_NODEGROUP_UNKNOWN
  */
 export function parseTarget(request: TargetRequest, nodegroups: Nodegroups): TargetExpression {
   const { tgt, tgtType } = request;
-  const target = parseUnexpanded(request);
-  if (tgtType === 'nodegroup') return parseNodegroup(textOf(tgt, tgtType), nodegroups);
-  if (tgtType !== 'compound') return target;
-  return { ...target, tgt: withoutNodegroups(tgt, nodegroups) };
+  if (tgtType === 'nodegroup' && typeof tgt === 'string' && !Object.hasOwn(nodegroups, tgt)) {
+    throw new MasterError('ERR_NODEGROUP_UNKNOWN', `nodegroup "${tgt}" is not defined`);
+  }
+  return withMasterError(() => expandTargetRequest(request, nodegroups));
 }
 
 /**
- * The same with nodegroups as they were named: what it refuses follows from the caller's words
- * alone.
+ * The same with nodegroups as they were named: an error depends on the caller's words alone.
  * @throws MasterError ERR_BAD_TGT
  */
 export function parseUnexpanded(request: TargetRequest): TargetExpression {
-  const { tgt, tgtType = 'glob', delimiter = ':' } = request;
-  if (delimiter === '') throw badTarget('a delimiter is text of one character or more');
-  switch (tgtType) {
-    case 'nodegroup':
-      return { tgtType: 'compound', tgt: [`N@${textOf(tgt, tgtType)}`] };
-    case 'compound':
-      return { tgtType, tgt, delimiter };
-    case 'list':
-      return { tgtType, tgt: [...new Set(typeof tgt === 'string' ? splitList(tgt) : tgt)] };
-  }
-  if (isTargetType(tgtType)) return { tgtType, tgt: textOf(tgt, tgtType), delimiter };
-  throw badTarget(
-    `tgt_type "${tgtType}" is not served; expected glob, pcre, list, grain, grain_pcre, pillar, ` +
-      'pillar_exact, pillar_pcre, ipcidr, compound or nodegroup',
-  );
+  return withMasterError(() => readTargetRequest(request));
 }
 
 /** What callers are told of a target that cannot be used. */
@@ -317,59 +272,11 @@ export function badTarget(reason: string, options?: ErrorOptions): MasterError {
   return new MasterError('ERR_BAD_TGT', reason, options);
 }
 
-/** Without trimming, and without empty names, as Salt does. */
-function splitList(tgt: string): string[] {
-  return tgt.split(',').filter((id) => id !== '');
-}
-
-function textOf(tgt: string | readonly string[], tgtType: string): string {
-  if (typeof tgt === 'string') return tgt;
-  throw badTarget(`a target of type ${tgtType} is text, not a list`);
-}
-
-function parseNodegroup(name: string, nodegroups: Nodegroups): TargetExpression {
-  if (!Object.hasOwn(nodegroups, name)) {
-    throw new MasterError('ERR_NODEGROUP_UNKNOWN', `nodegroup "${name}" is not defined`);
-  }
-  return { tgtType: 'compound', tgt: explained(() => expandNodegroup(name, nodegroups)) };
-}
-
-/**
- * An expression without nodegroups is published as it was written. One with a group that nobody
- * defined is left as it is, and means nobody.
- */
-function withoutNodegroups(
-  tgt: string | readonly string[],
-  nodegroups: Nodegroups,
-): string | readonly string[] {
-  const words = splitTargetWords(tgt);
-  const groups = words.filter((word) => word.startsWith('N@'));
-  const isResolvable = groups.every((word) => Object.hasOwn(nodegroups, word.slice(2)));
-  if (groups.length === 0 || !isResolvable) return tgt;
-  return explained(() => expandCompound(words, nodegroups));
-}
-
-function explained<T>(work: () => T): T {
+function withMasterError<T>(work: () => T): T {
   try {
     return work();
   } catch (error) {
     if (error instanceof SyntaxError) throw badTarget(error.message, { cause: error });
-    throw error;
-  }
-}
-
-/** Reads a target that rights depend on: what is broken gives none. @throws SyntaxError */
-export function compileRightTarget(request: TargetRequest, nodegroups: Nodegroups): CompiledTarget {
-  const compiled = compileTarget(readRightTarget(request, nodegroups), compileLinearPattern);
-  if (compiled.problem !== undefined) throw new SyntaxError(compiled.problem);
-  return compiled;
-}
-
-function readRightTarget(request: TargetRequest, nodegroups: Nodegroups): TargetExpression {
-  try {
-    return parseTarget(request, nodegroups);
-  } catch (error) {
-    if (error instanceof MasterError) throw new SyntaxError(error.message, { cause: error });
     throw error;
   }
 }

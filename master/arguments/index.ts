@@ -1,12 +1,8 @@
 export { ArgumentReader, isReaderBusy } from './argument-reader.ts';
 export {
   badTarget,
-  compileRightTarget,
   type FunctionArguments,
   fromJson,
-  isFunctionName,
-  isKeywordText,
-  keywordNameOf,
   markedForm,
   markedJson,
   maxPlainDepth,

@@ -6,7 +6,6 @@ import type { KeysApi } from '../api/index.ts';
 import type { MasterContext } from '../context/index.ts';
 import type { Events } from '../events/index.ts';
 import { type AutoAccept, openConfiguredAutoAccept } from './auto-accept.ts';
-import { writeOwnKeys } from './cluster-keys.ts';
 import {
   createKeyLifecycle,
   type KeyLifecycle,
@@ -21,12 +20,10 @@ import {
   openMasterKeys,
   readMasterSignature,
 } from './master-keys.ts';
-import { PkiDir } from './pki-directory.ts';
-import { PkiMirror } from './pki-mirror.ts';
 import { RetiredIds, TokenCheck, VersionCheck, VersionPins } from './request-checks.ts';
 import { RsaPool } from './rsa-pool.ts';
 import { LastHeard, PublishKey, type Seal, SessionKeys } from './session-keys.ts';
-import { sharedKeyFiles } from './shared-keys.ts';
+import type { SharedKeySource } from './shared-key-source.ts';
 
 /** Ends what a module keeps of an id. */
 type Forget = (id: string) => Promise<unknown>;
@@ -72,27 +69,27 @@ export interface AuthDeps {
   readonly seal: Seal;
   readonly events: Events;
   readonly transports: readonly MasterTransport[];
+  /** Keys of the cluster. Default: this master is in none. */
+  readonly sharedKeys?: SharedKeySource | undefined;
 }
 
 export async function createAuth(deps: AuthDeps): Promise<Auth> {
-  const { config, context, seal, events, transports } = deps;
+  const { config, context, seal, events, transports, sharedKeys } = deps;
   const { fixed } = config;
   const { store, cluster, closers, now } = context;
   const { bus } = events;
   const log = context.log.child({ component: 'keys' });
   const rsa = closers.add(new RsaPool(), (it) => it.close());
-  const replaced = cluster === undefined ? [] : await writeOwnKeys(fixed, store, { cluster, now });
+  const replaced = (await sharedKeys?.writeOwnKeys(fixed, store)) ?? [];
   for (const one of replaced) {
     log.warn(one, "another master's key: that of the cluster takes its place");
   }
   const masterKeys = await openOwnKeys(fixed, 'master', fixed.keyPass);
   const masterKeySigner = await openMasterKeySigner(fixed, masterKeys.publicPem);
-  const shared = cluster && sharedKeyFiles(store, cluster, now);
+  const shared = sharedKeys?.minionKeys(store);
   const keys = closers.add(await openConfiguredKeys(config, now, shared), (it) => it.close());
-  if (cluster !== undefined) {
-    const mirror = new PkiMirror(await PkiDir.open(fixed.pkiDir), keys, log);
-    await closers.add(mirror, (it) => it.close()).start();
-  }
+  const mirror = await sharedKeys?.mirror(fixed, keys, log);
+  if (mirror !== undefined) closers.add(mirror, (it) => it.close());
   const autoAccept = closers.add(await openConfiguredAutoAccept(config, now), (it) => it.close());
   const publishKey = await PublishKey.open({
     store,

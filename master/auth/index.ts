@@ -1,15 +1,23 @@
 export { type Auth, createAuth } from './auth.ts';
-export { keepSeal, openMasterSeal, shareOwnKeys, writeOwnKeys } from './cluster-keys.ts';
-export { keyErrors } from './key-errors.ts';
+export { KeyError, keyErrors } from './key-errors.ts';
 export type { HeldKey, KeyLifecycle } from './key-lifecycle.ts';
-export { type KeyChange, type KeyStore, literalGlob } from './key-store.ts';
+export { type KeyChange, type KeyStore, literalGlob, type SharedKeyFiles } from './key-store.ts';
 export { type KeySurvey, type SurveyedKey, surveyKeys, surveyOwnKeys } from './key-survey.ts';
 export { keyMarks, type OfflineKeys, type OwnKey, openOfflineKeys } from './keys-api.ts';
 export { openMasterKeys, preparePrivateDirectories } from './master-keys.ts';
-export { type KeyPlace, PkiDir, placeDirectories } from './pki-directory.ts';
+export {
+  type KeyFile,
+  type KeyFiles,
+  type KeyPlace,
+  keyPlaces,
+  PkiDir,
+  placeDirectories,
+  watchPkiDir,
+} from './pki-directory.ts';
 export {
   DropConnectionError,
   type Handler,
+  pinKey,
   type Reply,
   readPins,
   SignatureCheck,
@@ -24,10 +32,15 @@ export {
   createSeal,
   type HeardFrom,
   type LastHeard,
+  makeSealKey,
+  openSeal,
   type PublishKey,
+  readSealKey,
   type Seal,
   type SessionKeys,
   secretsPrefix,
+  sessionKey,
+  writeSealKey,
 } from './session-keys.ts';
-export { shareMinionKeys, writeMinionKeys } from './shared-keys.ts';
+export type { ReplacedKey, SharedKeySource } from './shared-key-source.ts';
 export { createFullnessCheck, type KeyAcceptanceHook, type OfferedKey, SignIn } from './sign-in.ts';

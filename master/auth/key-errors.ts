@@ -1,5 +1,4 @@
-import { SaltbridgeError } from '#runtime';
-import type { ErrorEntry } from '../api/index.ts';
+import { type ErrorEntry, SaltbridgeError } from '#runtime';
 
 /** Why a key could not be moved; what each means is in {@link keyErrors}. */
 export type KeyErrorCode =

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import Type from 'typebox';
 import type { LiveConfig } from '#config';
 import {
   cleanKeyText,
@@ -8,7 +9,7 @@ import {
   keyFingerprint,
 } from '#minion-protocol';
 import { KeyedMutex } from '#runtime';
-import { type Key, type Operation, type Store, writeInParts } from '#store';
+import { Bytes, defineRow, type Key, type Operation, type Store, writeInParts } from '#store';
 import { KeyError } from './key-errors.ts';
 import { type KeyFiles, type KeyPlace, keyPlaces, PkiDir, watchPkiDir } from './pki-directory.ts';
 
@@ -718,6 +719,17 @@ function pendingAnd(
 
 const prefix: Key = ['accepted-keys'];
 
+/** Rows `accepted-keys/<id>`. */
+const acceptedRow = defineRow({
+  name: 'accepted key',
+  schema: Type.Object({ digest: Bytes }),
+  unversioned: (digest) => ({ digest }),
+  isUnversioned: ({ length }) => length === digestBytes,
+});
+
+/** Bytes of a SHA-256. */
+const digestBytes = 32;
+
 /** An accepted key. */
 interface AcceptedKey {
   readonly id: string;
@@ -739,9 +751,9 @@ export class AcceptedKeys {
   async lost(accepted: readonly AcceptedKey[]): Promise<string[]> {
     const digests = new Map(accepted.map(({ id, pem }) => [id, digestOf(pem)]));
     const lost: string[] = [];
-    for await (const { key, value } of this.#store.list(prefix)) {
-      const id = key.at(-1) ?? '';
-      if (digests.get(id)?.equals(value) !== true) lost.push(id);
+    for await (const entry of this.#store.list(prefix)) {
+      const id = entry.key.at(-1) ?? '';
+      if (digests.get(id)?.equals(acceptedRow.decode(entry).digest) !== true) lost.push(id);
     }
     return lost;
   }
@@ -750,13 +762,16 @@ export class AcceptedKeys {
   async replace(accepted: readonly AcceptedKey[]): Promise<void> {
     const digests = new Map(accepted.map(({ id, pem }) => [id, digestOf(pem)]));
     const operations: Operation[] = [];
-    for await (const { key, value } of this.#store.list(prefix)) {
+    for await (const entry of this.#store.list(prefix)) {
+      const { key } = entry;
       const id = key.at(-1) ?? '';
       const digest = digests.get(id);
       if (digest === undefined) operations.push({ op: 'delete', key });
-      else if (digest.equals(value)) digests.delete(id);
+      else if (digest.equals(acceptedRow.decode(entry).digest)) digests.delete(id);
     }
-    for (const [id, value] of digests) operations.push({ op: 'put', key: [...prefix, id], value });
+    for (const [id, digest] of digests) {
+      operations.push({ op: 'put', key: [...prefix, id], value: acceptedRow.encode({ digest }) });
+    }
     await writeInParts(this.#store, operations);
   }
 
@@ -764,7 +779,9 @@ export class AcceptedKeys {
   async note(id: string, pem: string | undefined): Promise<void> {
     const key = [...prefix, id];
     await this.#store.write([
-      pem === undefined ? { op: 'delete', key } : { op: 'put', key, value: digestOf(pem) },
+      pem === undefined
+        ? { op: 'delete', key }
+        : { op: 'put', key, value: acceptedRow.encode({ digest: digestOf(pem) }) },
     ]);
   }
 }

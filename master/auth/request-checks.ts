@@ -1,5 +1,6 @@
 import { hash, timingSafeEqual } from 'node:crypto';
 import type { Logger } from 'pino';
+import Type from 'typebox';
 import {
   type EncryptionAlgorithm,
   type FactMap,
@@ -9,7 +10,7 @@ import {
   type WireValue,
   wireBytes,
 } from '#minion-protocol';
-import { type Entry, type Key, type Store, writeInParts } from '#store';
+import { defineRow, type Entry, type Key, type Store, writeInParts } from '#store';
 import { MasterError } from '../api/index.ts';
 import type { Cluster } from '../context/index.ts';
 import type { RequestCounters } from '../metrics/index.ts';
@@ -195,6 +196,13 @@ export class SignatureCheck {
 
 const pinsPrefix: Key = ['pins'];
 
+/** Rows `pins/<id>`. */
+const pinRow = defineRow({
+  name: 'pin',
+  schema: Type.Object({ version: Type.Number() }),
+  unversioned: ([version]) => ({ version }),
+});
+
 /** Where the pin of an id is. */
 export function pinKey(id: string): Key {
   return [...pinsPrefix, id];
@@ -204,8 +212,7 @@ export function pinKey(id: string): Key {
 export async function readPins(store: Pick<Store, 'list'>): Promise<Map<string, number>> {
   const pins = new Map<string, number>();
   for await (const entry of store.list(pinsPrefix)) {
-    const [version] = entry.value;
-    if (version !== undefined) pins.set(entry.key.at(-1) ?? '', version);
+    pins.set(entry.key.at(-1) ?? '', pinRow.decode(entry).version);
   }
   return pins;
 }
@@ -235,7 +242,7 @@ export class VersionPins {
     const pins = new Map<string, number>();
     cluster?.follow(pinsPrefix, (change) => {
       if (change.type === 'delete') pins.delete(change.key.at(-1) ?? '');
-      else pins.set(change.entry.key.at(-1) ?? '', change.entry.value[0] ?? 0);
+      else pins.set(change.entry.key.at(-1) ?? '', pinRow.decode(change.entry).version);
     });
     for (const [id, version] of await readPins(store)) pins.set(id, version);
     return new VersionPins(store, minimumAuthVersion === 'auto' ? 0 : minimumAuthVersion, pins);
@@ -261,7 +268,7 @@ export class VersionPins {
   async prove(id: string, version: ProtocolVersion): Promise<void> {
     if (version <= this.of(id)) return;
     this.#pins.set(id, version);
-    const value = Uint8Array.of(version);
+    const value = pinRow.encode({ version });
     await this.#store.write([{ op: 'put', key: [...pinsPrefix, id], value }]);
   }
 
@@ -316,6 +323,13 @@ export class VersionCheck {
 
 const prefix: Key = ['former-owners'];
 
+/** Rows `former-owners/<id>`: the job id that was next when the last owner of the id went. */
+const formerOwnerRow = defineRow({
+  name: 'former owner',
+  schema: Type.Object({ jid: Type.String() }),
+  unversioned: (bytes) => ({ jid: Buffer.from(bytes).toString() }),
+});
+
 /** Of an id's last owner. */
 interface End {
   /** The one that was next when it went. */
@@ -344,8 +358,9 @@ export class RetiredIds {
 
   static async open(store: Store, cluster?: Pick<Cluster, 'follow'>): Promise<RetiredIds> {
     const ends = new Map<string, End>();
-    const note = ({ key, value, expiresAt = 0 }: Entry): void => {
-      ends.set(key.at(-1) ?? '', { jid: Buffer.from(value).toString(), expiresAt });
+    const note = (entry: Entry): void => {
+      const { key, expiresAt = 0 } = entry;
+      ends.set(key.at(-1) ?? '', { jid: formerOwnerRow.decode(entry).jid, expiresAt });
     };
     cluster?.follow(prefix, (change) => {
       if (change.type === 'put') note(change.entry);
@@ -368,8 +383,7 @@ export class RetiredIds {
   async note(id: string, jid: string, { now, expiresAt }: Span): Promise<void> {
     for (const [known, end] of this.#ends) if (end.expiresAt <= now) this.#ends.delete(known);
     this.#ends.set(id, { jid, expiresAt });
-    await this.#store.write([
-      { op: 'put', key: [...prefix, id], value: Buffer.from(jid), expiresAt },
-    ]);
+    const value = formerOwnerRow.encode({ jid });
+    await this.#store.write([{ op: 'put', key: [...prefix, id], value, expiresAt }]);
   }
 }

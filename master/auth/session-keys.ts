@@ -3,17 +3,27 @@
 import { hkdfSync, randomBytes } from 'node:crypto';
 import path from 'node:path';
 import nacl from 'tweetnacl';
+import Type from 'typebox';
 import {
   type CrypticleKey,
   checkKeyString,
   generateKeyString,
   type Peer,
-  packLocal,
   parseKeyString,
   unpackLocal,
 } from '#minion-protocol';
 import { makeDirectory, readTextIfPresent, writeFileAtomically } from '#runtime';
-import { type Change, type Entry, type Key, type Store, StoreError, writeInParts } from '#store';
+import {
+  Bytes,
+  type Change,
+  defineRow,
+  type Entry,
+  type Key,
+  type RowOf,
+  type Store,
+  StoreError,
+  writeInParts,
+} from '#store';
 import { MasterError } from '../api/index.ts';
 import type { Cluster } from '../context/index.ts';
 
@@ -83,11 +93,21 @@ export function sessionKey(id: string): Key {
   return [...prefix, id];
 }
 
-/** As text: ready for use it takes some thirty times the room. */
-interface Session {
-  readonly text: string;
-  readonly madeAt: number;
-}
+/** Rows of sessions, sealed. The key is text: ready for use it takes some thirty times the room. */
+const sessionRow = defineRow({
+  name: 'session',
+  schema: Type.Object({
+    text: Type.String(),
+    /** Milliseconds since 1970. */
+    madeAt: Type.Number(),
+  }),
+  unversioned: (bytes) => {
+    const [madeAt = '', text = ''] = Buffer.from(bytes).toString('ascii').split(' ');
+    return { text, madeAt: Number(madeAt) };
+  },
+});
+
+type Session = RowOf<typeof sessionRow>;
 
 export interface SessionKeysOptions {
   readonly store: Store;
@@ -125,7 +145,8 @@ export class SessionKeys {
     for await (const entry of options.store.list(prefix)) {
       const id = entry.key.at(-1) ?? '';
       if (!isAccepted(id)) stale.push(id);
-      else keys.#sessions.set(id, parseSession(options.seal.open(entry.value)));
+      else
+        keys.#sessions.set(id, parseSession({ ...entry, value: options.seal.open(entry.value) }));
     }
     await keys.forget(stale);
     return keys;
@@ -183,15 +204,17 @@ export class SessionKeys {
       return;
     }
     const { key, value } = change.entry;
-    this.#sessions.set(key.at(-1) ?? '', parseSession(this.#options.seal.open(value)));
+    this.#sessions.set(
+      key.at(-1) ?? '',
+      parseSession({ key, value: this.#options.seal.open(value) }),
+    );
   }
 
   /** In memory from the start, so that {@link forget} also ends one that is being made. */
   async #make(id: string): Promise<CrypticleKey> {
     if (this.#options.cluster !== undefined) return this.#makeShared(id);
     const session = { text: generateKeyString(), madeAt: this.#options.now() };
-    const plain = Buffer.from(`${session.madeAt} ${session.text}`, 'ascii');
-    const value = this.#options.seal.seal(plain);
+    const value = this.#options.seal.seal(sessionRow.encode(session));
     this.#sessions.set(id, session);
     try {
       await this.#options.store.write([{ op: 'put', key: [...prefix, id], value }]);
@@ -207,13 +230,13 @@ export class SessionKeys {
     const { store, seal, now } = this.#options;
     for (;;) {
       const entry = await store.get(sessionKey(id));
-      const present = entry && parseSession(seal.open(entry.value));
+      const present = entry && parseSession({ ...entry, value: seal.open(entry.value) });
       if (present !== undefined && this.#serves(present)) {
         this.#sessions.set(id, present);
         return parseKeyString(present.text);
       }
       const session = { text: generateKeyString(), madeAt: now() };
-      const value = seal.seal(Buffer.from(`${session.madeAt} ${session.text}`, 'ascii'));
+      const value = seal.seal(sessionRow.encode(session));
       const ifRevision = entry?.revision ?? 0;
       try {
         // protection: one-session-in-a-cluster
@@ -231,9 +254,9 @@ export class SessionKeys {
   }
 }
 
-function parseSession(bytes: Uint8Array): Session {
-  const [madeAt = '', text = ''] = Buffer.from(bytes).toString('ascii').split(' ');
-  return { text: checkKeyString(text), madeAt: Number(madeAt) };
+function parseSession(entry: Pick<Entry, 'key' | 'value'>): Session {
+  const { text, madeAt } = sessionRow.decode(entry);
+  return { text: checkKeyString(text), madeAt };
 }
 
 /** Seals what the store holds of secrets, so that a copy of the store alone gives none away. */
@@ -310,6 +333,20 @@ function sealKeyFile(stateDir: string): string {
 }
 
 const record: Key = [...secretsPrefix, 'publish-key'];
+
+/** The row of the publish key, sealed. */
+const publishKeyRow = defineRow({
+  name: 'publish key',
+  schema: Type.Object({
+    key: Type.String(),
+    signature: Bytes,
+    /** Milliseconds since 1970. */
+    madeAt: Type.Number(),
+    reservedUpTo: Type.Number(),
+    isRetired: Type.Optional(Type.Boolean()),
+  }),
+  unversioned: unpackLocal,
+});
 
 /** The key of the moment, and what is derived from it once. */
 export interface CurrentPublishKey {
@@ -490,7 +527,7 @@ export class PublishKey {
   }
 
   async #write(current: CurrentPublishKey, reservedUpTo: number): Promise<void> {
-    const plain = packLocal({
+    const plain = publishKeyRow.encode({
       key: current.key.text,
       signature: current.signature,
       madeAt: current.madeAt,
@@ -519,21 +556,11 @@ interface SavedPublishKey {
   readonly isRetired: boolean;
 }
 
-function parseRecord(bytes: Uint8Array): SavedPublishKey {
-  const value = unpackLocal(bytes);
-  if (value !== null && typeof value === 'object' && 'key' in value && 'signature' in value) {
-    const { key, signature, madeAt, reservedUpTo, isRetired } = value;
-    if (
-      typeof key === 'string' &&
-      signature instanceof Uint8Array &&
-      typeof madeAt === 'number' &&
-      typeof reservedUpTo === 'number'
-    ) {
-      const current = { key: parseKeyString(key), signature, madeAt };
-      return { current, reservedUpTo, isRetired: isRetired === true };
-    }
-  }
-  throw new MasterError('ERR_SEAL', 'the stored publish key has an unknown form');
+function parseRecord(value: Uint8Array): SavedPublishKey {
+  const row = publishKeyRow.decode({ key: record, value });
+  const { signature, madeAt, reservedUpTo, isRetired = false } = row;
+  const current = { key: parseKeyString(row.key), signature, madeAt };
+  return { current, reservedUpTo, isRetired };
 }
 
 /** Where a minion's last request came from. */

@@ -1,21 +1,14 @@
 /** What every module of a master works with: its store, clock, log and counts, and its end. */
 
 import type { Logger } from 'pino';
-import { Duties, leaseKey } from '#cluster/duties.ts';
-import { type Cluster, openCluster, slots } from '#cluster/open-cluster.ts';
-import { type ClusterOptions, type FixedConfig, storeDirectory } from '#config';
+import { type FixedConfig, storeDirectory } from '#config';
 import { createJidSource } from '#minion-protocol';
 import type { Closers } from '#runtime';
-import {
-  type BackupReceipt,
-  type EmbeddedStore,
-  openEmbeddedStore,
-  type Store,
-  StoreError,
-  type TransactionLog,
-} from '#store';
+import { type EmbeddedStore, openEmbeddedStore, type Store, StoreError } from '#store';
 import { Meter, meteredStore, RequestCounters } from '../metrics/index.ts';
+import type { Cluster, Duties, SharedStore } from './cluster.ts';
 import { createOwnStore } from './own-store.ts';
+import type { StoreDisk } from './store-disk.ts';
 
 /** What a module is given besides the modules that it uses. */
 export interface MasterContext {
@@ -25,7 +18,7 @@ export interface MasterContext {
   /** `undefined`: this master shares its store with no other. */
   readonly cluster: Cluster | undefined;
   /** What one member of the cluster does for all; `undefined`: there is no other one. */
-  readonly duties: Pick<Duties, 'handOver' | 'isHeld' | 'onHeld' | 'resume' | 'write'> | undefined;
+  readonly duties: Duties | undefined;
   readonly disk: StoreDisk;
   /** `state_dir`; `undefined`: the store is the program's, and so is all that is kept. */
   readonly stateDirectory: string | undefined;
@@ -42,22 +35,13 @@ export interface MasterContext {
   readonly closing: AbortSignal;
 }
 
-/** Backups of the store, and whether its disk is full. */
-interface StoreDisk {
-  readonly isFull: () => boolean;
-  /** @throws StoreError ERR_STORE_BACKUP, ERR_STORE_FULL */
-  readonly backup: (target: string) => Promise<BackupReceipt>;
-  /** Calls the listener when the disk is found full, and when there is room again. */
-  readonly onChange: (listener: (isFull: boolean) => void) => void;
-}
-
 /** The parts of a program that are not the master's own. */
 export interface ContextOptions {
   readonly config: FixedConfig;
   /** Default: the embedded store in `state_dir`. */
   readonly store?: Store | undefined;
-  /** Connects to the log of the cluster. Default: to that of its NATS servers. */
-  readonly clusterLog?: (() => Promise<TransactionLog>) | undefined;
+  /** The store of a member of a cluster. Default: this master shares its store with no other. */
+  readonly shared?: SharedStore | undefined;
   readonly now?: (() => number) | undefined;
   readonly logger: Logger;
   /** Told once, when another process has taken the store over: nothing can be kept any more. */
@@ -70,7 +54,7 @@ export interface ContextOptions {
 export async function createContext({
   config,
   store: given,
-  clusterLog,
+  shared,
   now = Date.now,
   logger: log,
   onReplaced,
@@ -78,16 +62,17 @@ export async function createContext({
   closing,
 }: ContextOptions): Promise<MasterContext> {
   const meter = new Meter();
-  const options = { now, logger: log, onReplaced, closing, clusterLog };
-  const { store, disk, cluster } =
-    given === undefined ? await openStore(config, options) : foreign(given);
+  const embedded = { now, logger: log, onReplaced };
+  const opened: OpenStore =
+    shared ?? (given === undefined ? await openEmbedded(config, embedded) : foreign(given));
+  const { store, disk, cluster } = opened;
   if (given === undefined) closers.add(store, (it) => it.close());
   const metered = meteredStore(store, meter);
   return {
     store: metered,
     ownStore: cluster === undefined ? metered : createOwnStore(metered, cluster.member),
     cluster,
-    duties: cluster && openDuties(cluster, { now, log, closers }),
+    duties: shared && closers.add(shared.duties, (it) => it.close()),
     disk,
     stateDirectory: given === undefined ? config.stateDir : undefined,
     meter,
@@ -100,25 +85,11 @@ export async function createContext({
   };
 }
 
-function openDuties(
-  { store, member, follow }: Cluster,
-  { now, log, closers }: Pick<MasterContext, 'closers' | 'log' | 'now'>,
-): Duties {
-  const duties = new Duties({
-    store,
-    member,
-    refusesWrites: () => store.status.refusesWrites,
-    now,
-    log: log.child({ component: 'cluster' }),
-  });
-  follow(leaseKey, ({ type }) => {
-    if (type === 'delete') duties.look();
-  });
-  return closers.add(duties, (it) => it.close());
-}
-
 /** Where jids of a tick of the clock begin with its microseconds. */
 const microsecondsAt = 17;
+
+/** Members whose job ids differ in any case. */
+export const slots = 16;
 
 /** Members of a cluster give no jid that another one may give. */
 function jidSource(
@@ -156,53 +127,7 @@ function foreign(store: Store): OpenStore {
   return { store, disk };
 }
 
-interface OpenOptions
-  extends Pick<ContextOptions, 'clusterLog' | 'closing' | 'logger' | 'onReplaced'> {
-  readonly now: () => number;
-}
-
-function openStore(config: FixedConfig, options: OpenOptions): Promise<OpenStore> {
-  return config.cluster === null
-    ? openEmbedded(config, options)
-    : openShared(config, config.cluster, options);
-}
-
-async function openShared(
-  config: FixedConfig,
-  options: ClusterOptions,
-  { now, logger, onReplaced, closing, clusterLog }: OpenOptions,
-): Promise<OpenStore> {
-  const log = logger.child({ component: 'cluster' });
-  let tell: (isFull: boolean) => void = () => {};
-  const cluster = await openCluster({
-    config,
-    options,
-    connect: clusterLog,
-    now,
-    closing,
-    onFull: (isFull) => {
-      if (isFull) log.error('disk of the store is full: this master falls behind the others');
-      else log.info('disk of the store has room again');
-      tell(isFull);
-    },
-    onLost: (error) => {
-      log.fatal({ err: error }, 'this master is no longer a member of the cluster: it ends');
-      onReplaced(error);
-    },
-  });
-  const { member, name, store } = cluster;
-  const { warnings } = store.status;
-  log.info({ cluster: name, member, position: store.status.position }, 'member of a cluster');
-  for (const warning of warnings) log.warn({ cluster: name }, warning);
-  const disk: StoreDisk = {
-    isFull: () => store.isFull,
-    backup: (target) => store.backup(target),
-    onChange: (listener) => {
-      tell = listener;
-    },
-  };
-  return { store, disk, cluster };
-}
+type OpenOptions = Pick<ContextOptions, 'logger' | 'onReplaced'> & { readonly now: () => number };
 
 async function openEmbedded(
   { stateDir }: FixedConfig,

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
-import type { Cluster } from '#cluster/open-cluster.ts';
 import type { Change, Key, Store } from '#store';
+import type { Cluster } from './cluster.ts';
 
 export interface FollowedRows {
   readonly store: Pick<Store, 'list'>;

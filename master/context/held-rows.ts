@@ -2,7 +2,18 @@
 
 import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
-import { type Change, type Entry, type Key, type Operation, StoreError } from '#store';
+import Type from 'typebox';
+import {
+  Bytes,
+  type Change,
+  defineRow,
+  type Entry,
+  fromJson,
+  type Key,
+  type Operation,
+  type RowOf,
+  StoreError,
+} from '#store';
 
 const lookMs = 5000;
 const nobody = '';
@@ -28,14 +39,25 @@ interface RowCluster {
   onHeld(listener: () => void): void;
 }
 
-/** Who does the work of a row; as plain text, to be looked at by every member. */
-interface RowHead {
-  readonly member: string;
-  /** Of the process; empty: whoever takes it. */
-  readonly process: string;
-  /** Somebody wants it to end; whether what is done is taken back. */
-  readonly cancel?: { readonly undo: boolean };
-}
+/** Rows of work that is not over: who does it, and the bytes of the module whose work it is. */
+const heldRow = defineRow({
+  name: 'held work',
+  schema: Type.Object({
+    /** Name of the member that does it. */
+    member: Type.String(),
+    /** Of the process; empty: whoever takes it. */
+    process: Type.String(),
+    /** Somebody wants it to end; whether what is done is taken back. */
+    cancel: Type.Optional(Type.Object({ undo: Type.Boolean() })),
+    body: Bytes,
+  }),
+  unversioned: (bytes) => {
+    const end = bytes.indexOf(0x0a);
+    return { ...Object(fromJson(bytes.subarray(0, end))), body: bytes.subarray(end + 1) };
+  },
+});
+
+type RowHead = Omit<RowOf<typeof heldRow>, 'body'>;
 
 /** A row, as it was last heard of. */
 export interface HeldRow extends RowHead {
@@ -121,7 +143,7 @@ export class HeldRows {
   /** What is written down of work that is not over. */
   async read(id: string): Promise<Uint8Array | undefined> {
     const entry = await this.#options.state.get(this.#key(id));
-    return entry === undefined ? undefined : unpack(entry.value).body;
+    return entry === undefined ? undefined : heldRow.decode(entry).body;
   }
 
   /** Has whoever does it end it; nothing happens where it is over. */
@@ -130,8 +152,7 @@ export class HeldRows {
     for (;;) {
       const entry = await state.get(this.#key(id));
       if (entry === undefined) return;
-      const { head, body } = unpack(entry.value);
-      const value = pack({ ...head, cancel: { undo } }, body);
+      const value = heldRow.encode({ ...heldRow.decode(entry), cancel: { undo } });
       try {
         await state.write([{ op: 'put', key: this.#key(id), value, ifRevision: entry.revision }]);
         return;
@@ -158,7 +179,8 @@ export class HeldRows {
 
   /** Makes this process the one that does it; nothing is written where another one does. */
   take(id: string, body: Uint8Array): RowOperation[] {
-    const value = pack({ member: this.#options.cluster.member, process: this.process }, body);
+    const { member } = this.#options.cluster;
+    const value = heldRow.encode({ member, process: this.process, body });
     const ifRevision = this.#rows.get(id)?.revision ?? 0;
     // protection: runs-of-one-member
     return [{ op: 'put', key: this.#key(id), value, ifRevision }];
@@ -207,8 +229,7 @@ export class HeldRows {
       if (row.process !== this.process) continue;
       const entry = await state.get(this.#key(id));
       if (entry?.revision !== row.revision) continue;
-      const { head, body } = unpack(entry.value);
-      const value = pack({ ...head, process: nobody }, body);
+      const value = heldRow.encode({ ...heldRow.decode(entry), process: nobody });
       const ifRevision = row.revision;
       await state
         .write([{ op: 'put', key: this.#key(id), value, ifRevision }])
@@ -232,9 +253,9 @@ export class HeldRows {
   #note(change: Change): void {
     const id = (change.type === 'put' ? change.entry : change).key.at(-1) ?? '';
     if (change.type === 'put') {
-      const { value, revision } = change.entry;
       const before = this.#rows.get(id);
-      const row = { ...unpack(value).head, revision };
+      const { body: _body, ...head } = heldRow.decode(change.entry);
+      const row = { ...head, revision: change.entry.revision };
       this.#rows.set(id, row);
       if (before?.process === this.process && row.process !== this.process) {
         this.#held.get(id)?.abort();
@@ -275,7 +296,7 @@ export class HeldRows {
     try {
       const entry = await state.get(this.#key(id));
       if (entry === undefined) return;
-      const { head, body } = unpack(entry.value);
+      const { body, ...head } = heldRow.decode(entry);
       log.info({ run: id }, 'a run goes on that another process began');
       await resume(id, body, head.cancel).catch(async (error: unknown) => {
         if (error instanceof StoreError) throw error;
@@ -292,15 +313,4 @@ export class HeldRows {
 /** Another member was first. */
 function isSecond(error: unknown): boolean {
   return error instanceof StoreError && error.code === 'ERR_REVISION';
-}
-
-function pack(head: RowHead, body: Uint8Array): Uint8Array {
-  return Buffer.concat([Buffer.from(`${JSON.stringify(head)}\n`), body]);
-}
-
-function unpack(value: Uint8Array): { readonly head: RowHead; readonly body: Uint8Array } {
-  const end = value.indexOf(0x0a);
-  const { member, process, cancel } = JSON.parse(Buffer.from(value.subarray(0, end)).toString());
-  const head = { member, process, ...(cancel === undefined ? {} : { cancel }) };
-  return { head, body: value.subarray(end + 1) };
 }

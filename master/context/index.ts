@@ -1,30 +1,9 @@
-export {
-  decodeFrame,
-  encodeFrame,
-  frameKinds,
-  type JoinReply,
-  type JoinRequest,
-  newExchangeKeys,
-  openBody,
-  parseTicket,
-  publicKeyBytes,
-  replyKey,
-  sealBody,
-  type Ticket,
-} from '#cluster/join-frames.ts';
-export { JoinService } from '#cluster/join-service.ts';
-export {
-  type Cluster,
-  clusterPlaceOf,
-  deriveClusterKey,
-  openCluster,
-  openClusterLog,
-  readSecret,
-  secretBytes,
-} from '#cluster/open-cluster.ts';
-export { versionOf } from '#cluster/versions.ts';
-export type { CallGate } from './call-gate.ts';
-export { createContext, type MasterContext } from './context.ts';
+export { CallGate } from './call-gate.ts';
+export type { Cluster, Duties, SharedStore, SharedStoreOptions } from './cluster.ts';
+export { type ClusterPlace, clusterPlaceOf } from './cluster-place.ts';
+export { createContext, type MasterContext, slots } from './context.ts';
 export { followRows } from './follow-rows.ts';
 export { type HeldRow, HeldRows, type Hold } from './held-rows.ts';
 export { ownPrefix } from './own-store.ts';
+export type { StoreDisk } from './store-disk.ts';
+export { versionOf } from './version-of.ts';

@@ -4,10 +4,11 @@
  */
 
 import type { Logger } from 'pino';
+import Type from 'typebox';
 import type { EventExport } from '#config';
-import { compileGlob, isWireMap, packLocal, unpackLocal, type WireMap } from '#minion-protocol';
+import { compileGlob, localField, unpackLocal, type WireMap } from '#minion-protocol';
 import { retryDelayMs, sleepUntilAborted } from '#runtime';
-import type { Store, StreamConsumer } from '#store';
+import { defineRow, type Store, type StreamConsumer } from '#store';
 import type { MasterEvent } from '../api/index.ts';
 import {
   type ExportedEvent,
@@ -175,7 +176,7 @@ export class EventExporter {
 
   async #write(events: readonly MasterEvent[]): Promise<void> {
     const { store, maxBytes } = this.#deps;
-    const values = events.map(({ tag, data }) => packLocal([tag, packLocal(data)]));
+    const values = events.map(({ tag, data }) => exportedRow.encode({ tag, data }));
     const last = this.#last;
     await store.write(values.map((value) => ({ op: 'append', stream, value })));
     // A store that was opened anew may have gone on at another number: it knows.
@@ -302,10 +303,23 @@ function acceptsOf({ match, exclude = [] }: EventExport): (tag: string) => boole
     (wanted?.some((glob) => glob(tag)) ?? true) && !unwanted.some((glob) => glob(tag));
 }
 
+/** Records of the stream. */
+const exportedRow = defineRow({
+  name: 'exported event',
+  schema: Type.Object({ tag: Type.String(), data: Type.Unsafe<WireMap>(Type.Object({})) }),
+  packed: { data: localField },
+  unversioned: (bytes) => {
+    const parts = unpackLocal(bytes);
+    const [tag, packed] = Array.isArray(parts) ? parts : [];
+    return { tag, data: packed instanceof Uint8Array ? unpackLocal(packed) : undefined };
+  },
+});
+
+/** `undefined`: the record is damaged. */
 function unpack(sequence: number, value: Uint8Array): ExportedEvent | undefined {
-  const parts = unpackLocal(value);
-  const [tag, packed] = Array.isArray(parts) ? parts : [];
-  const data = packed instanceof Uint8Array ? unpackLocal(packed) : undefined;
-  if (typeof tag !== 'string' || !isWireMap(data)) return undefined;
-  return { sequence, tag, data };
+  try {
+    return { sequence, ...exportedRow.decode({ key: [stream, String(sequence)], value }) };
+  } catch {
+    return undefined;
+  }
 }

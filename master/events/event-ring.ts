@@ -5,15 +5,10 @@
  */
 
 import type { Logger } from 'pino';
+import Type from 'typebox';
 import type { EventRingOptions } from '#config';
-import {
-  formatEventStamp,
-  isWireMap,
-  packLocal,
-  unpackLocal,
-  type WireMap,
-} from '#minion-protocol';
-import type { Key, Store } from '#store';
+import { formatEventStamp, localField, unpackLocal, type WireMap } from '#minion-protocol';
+import { defineRow, type Key, type Store } from '#store';
 import type { MasterEvent } from '../api/index.ts';
 import { createRun, type EventPlace, formatEventId, memberMark, parseEventId } from './event-id.ts';
 
@@ -131,7 +126,7 @@ export class EventRing {
     for (let after = 0; ; ) {
       const records = await store.stream(stream).read({ after, limit: pageSize });
       for (const { sequence, value } of records) {
-        const found = unpack(value);
+        const found = unpack(sequence, value);
         if (found === undefined) continue;
         const { tag: _tag, data: _data, others, ...place } = found;
         held.push({ ...place, order: 0, sequence, bytes: value.byteLength });
@@ -197,14 +192,14 @@ export class EventRing {
     this.#taken += 1;
     const { run, number } = place;
     const others = this.#othersThan(place);
-    const packed = packLocal([
+    const packed = eventRow.encode({
       run,
       number,
       isAfterLoss,
       tag,
-      packLocal(data),
-      ...(others.length === 0 ? [] : [formatEventId(others)]),
-    ]);
+      data,
+      ...(others.length === 0 ? {} : { others: formatEventId(others) }),
+    });
     this.#waiting.push({ run, number, packed, isAfterLoss, order: this.#taken });
     this.#waitingBytes += packed.byteLength;
     // Nothing is written any more, or far too slowly.
@@ -331,7 +326,7 @@ export class EventRing {
       .stream(stream)
       .read({ after: from - 1, limit: pageSize });
     return records.flatMap(({ sequence, value }) => {
-      const found = unpack(value);
+      const found = unpack(sequence, value);
       if (found === undefined) return [];
       const { tag, data, others, ...place } = found;
       const event = { tag, data, id: formatEventId([place, ...parseEventId(others)]) };
@@ -396,25 +391,38 @@ export class EventRing {
   }
 }
 
-/** A record of the stream. */
+/** Records of the stream. */
+const eventRow = defineRow({
+  name: 'event',
+  schema: Type.Object({
+    run: Type.String(),
+    number: Type.Number(),
+    isAfterLoss: Type.Boolean(),
+    tag: Type.String(),
+    data: Type.Unsafe<WireMap>(Type.Object({})),
+    /** The rest of its id. Absent: empty. */
+    others: Type.Optional(Type.String()),
+  }),
+  packed: { data: localField },
+  unversioned: (bytes) => {
+    const parts = unpackLocal(bytes);
+    const [run, number, isAfterLoss, tag, packed, others = ''] = Array.isArray(parts) ? parts : [];
+    const data = packed instanceof Uint8Array ? unpackLocal(packed) : null;
+    return { run, number, isAfterLoss, tag, data, others };
+  },
+});
+
 interface Kept extends EventPlace, Pick<MasterEvent, 'tag' | 'data'> {
   readonly isAfterLoss: boolean;
-  /** The rest of its id. */
   readonly others: string;
 }
 
-function unpack(value: Uint8Array): Kept | undefined {
+/** `undefined`: the record is damaged. Readers are told that one is missing. */
+function unpack(sequence: number, value: Uint8Array): Kept | undefined {
   try {
-    const parts = unpackLocal(value);
-    const [run, number, isAfterLoss, tag, packed, others = ''] = Array.isArray(parts) ? parts : [];
-    if (typeof run !== 'string' || typeof number !== 'number' || typeof tag !== 'string') {
-      return undefined;
-    }
-    const data = packed instanceof Uint8Array ? unpackLocal(packed) : null;
-    if (!isWireMap(data) || typeof others !== 'string') return undefined;
-    return { run, number, isAfterLoss: isAfterLoss === true, tag, data, others };
+    const { others = '', ...event } = eventRow.decode({ key: [stream, String(sequence)], value });
+    return { ...event, others };
   } catch {
-    // Readers are told that one is missing.
     return undefined;
   }
 }

@@ -53,8 +53,14 @@ export function createHost(
     isWithin: (minions, target) => users.isWithin(minions, target),
     resumeJob: (jid, signal) => api().jobs.follow(jid, signal),
     holdToken: (token) => services.use(masterServices.tokenHolders, name).hold(token),
-    freshJid: async () => (api(), jobs.freshJid()),
-    isConnected: async (minion) => (api(), jobs.isConnected(minion)),
+    freshJid: async () => {
+      api();
+      return jobs.freshJid();
+    },
+    isConnected: async (minion) => {
+      api();
+      return jobs.isConnected(minion);
+    },
     state: openStateArea(context.ownStore, auth.seal, namespace),
     shared: openSharedArea(context, auth.seal, namespace),
     admission: auth.lifecycle,

@@ -1,8 +1,10 @@
 import type { KeyObject } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import {
+  isFunctionName,
   isJid,
   isWireMap,
+  keywordNameOf,
   type MasterTransport,
   type OutgoingPublication,
   type PublicationLoad,
@@ -22,20 +24,14 @@ import {
   MasterError,
   type PublishRequest,
 } from '../api/index.ts';
-import { isFunctionName, keywordNameOf } from '../arguments/index.ts';
 import { type AuditEntry, type AuditTrail, auditOf, named } from '../audit/index.ts';
 import type { Auth, LastHeard, PublishKey } from '../auth/index.ts';
 import { type EventBus, tags } from '../events/index.ts';
-import {
-  type AddedJob,
-  freshJid,
-  Job,
-  type JobCache,
-  type JobRecord,
-  newJobEvent,
-  type PublicationId,
-  type PublicationLog,
-} from './job-cache.ts';
+import { Job } from './job.ts';
+import { type AddedJob, freshJid, type JobCache } from './job-cache.ts';
+import { newJobEvent } from './job-events.ts';
+import type { JobRecord } from './job-row.ts';
+import type { PublicationId, PublicationLog } from './publication-log.ts';
 import type { TargetResolver } from './targets.ts';
 
 const unsure = {
@@ -163,7 +159,7 @@ export interface ToldPublication {
 }
 
 /** The other members of the cluster, which publish to minions as well. */
-interface OtherMembers {
+export interface OtherMembers {
   /** What tells them to publish a job, in the write that keeps it. */
   tell(publication: ToldPublication): Operation[];
   /** Has them publish a job that nobody keeps, and pass on what comes back. */

@@ -19,7 +19,10 @@ import {
   type SilenceReason,
 } from '../api/index.ts';
 import { type JobDispatcher, ParallelJobs } from './dispatcher.ts';
-import { isFailureCode, type Job, type JobCache, type JobRecord } from './job-cache.ts';
+import type { Job } from './job.ts';
+import type { JobCache } from './job-cache.ts';
+import { isFailureCode } from './job-return.ts';
+import type { JobRecord } from './job-row.ts';
 
 /**
  * Which of these minions answer `saltutil.find_job` with more than an empty map. The round ends

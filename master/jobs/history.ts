@@ -11,7 +11,8 @@ import {
   MasterError,
 } from '../api/index.ts';
 import { describeDeliveries, type MinionFacts } from './follow-job.ts';
-import type { JobCache, JobRecord } from './job-cache.ts';
+import type { JobCache } from './job-cache.ts';
+import type { JobRecord } from './job-row.ts';
 
 /** What the history is read from. */
 export interface HistoryDeps {

@@ -2,11 +2,18 @@ export {
   checkArguments,
   type JobDispatcher,
   joinKeywords,
+  type OtherMembers,
   separateKeywords,
+  type ToldPublication,
 } from './dispatcher.ts';
 export { type RunDeps, runJob } from './follow-job.ts';
-export { isFailureCode, type JobCache, type JobRecord, returnerOf } from './job-cache.ts';
+export { Job } from './job.ts';
+export type { JobCache } from './job-cache.ts';
+export { isFailureCode, returnerOf, returnRow } from './job-return.ts';
+export type { JobRecord } from './job-row.ts';
 export { createJobs, type Jobs } from './jobs.ts';
+export type { JobsOfMembers, JobsOfMembersDeps } from './jobs-of-members.ts';
+export { LocalPresence } from './local-presence.ts';
 export { type FactsOfMinion, KnownFacts, readBounded, type SaltDataCache } from './minion-facts.ts';
 export { Announcements } from './presence.ts';
 export { ReturnKeeper } from './returns.ts';

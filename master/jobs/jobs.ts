@@ -7,14 +7,16 @@ import type { Audit } from '../audit/index.ts';
 import type { Auth } from '../auth/index.ts';
 import type { MasterContext } from '../context/index.ts';
 import type { Events } from '../events/index.ts';
-import { ClusterJobs } from './cluster-jobs.ts';
-import { ClusterPresence } from './cluster-presence.ts';
 import { JobDispatcher, Publisher, Reconnecting } from './dispatcher.ts';
 import { createRun, type MinionFacts, type RunDeps, resumeJob, runBatch } from './follow-job.ts';
 import { idleTimeoutMs, listJobs, showJob } from './history.ts';
-import { freshJid, type Job, JobCache, PublicationLog } from './job-cache.ts';
+import type { Job } from './job.ts';
+import { freshJid, JobCache } from './job-cache.ts';
+import type { JobsOfMembers } from './jobs-of-members.ts';
+import { LocalPresence } from './local-presence.ts';
 import { KnownFacts, takeOverFacts } from './minion-facts.ts';
 import { needingOwnRestart, PresenceEvents, presentMinions } from './presence.ts';
+import { PublicationLog } from './publication-log.ts';
 import { KnownResources, TargetResolver } from './targets.ts';
 
 export interface JobDeps {
@@ -24,6 +26,8 @@ export interface JobDeps {
   readonly audit: Audit;
   readonly events: Events;
   readonly transports: readonly MasterTransport[];
+  /** Jobs that other members of the cluster have. Default: there are none. */
+  readonly others?: JobsOfMembers | undefined;
 }
 
 /** Jobs, and what is known of the minions that they are for. */
@@ -107,26 +111,23 @@ export async function createJobs(deps: JobDeps): Promise<Jobs> {
     targets.useNodegroups(nodegroups);
   });
   const publisher = createPublisher(deps, publications);
-  const clusterJobs =
-    cluster &&
-    new ClusterJobs({
-      cluster,
-      cache,
-      publisher,
-      publishKey: auth.publishKey,
-      addresseesOf: (minionIds) => ({
-        minionIds,
-        replayMs: minionIds === null ? 0 : reconnecting.holdMs(minionIds),
-      }),
-      now,
-      log: context.log.child({ component: 'cluster' }),
-    });
+  const others = deps.others?.open({
+    cache,
+    publisher,
+    publishKey: auth.publishKey,
+    addresseesOf: (minionIds) => ({
+      minionIds,
+      replayMs: minionIds === null ? 0 : reconnecting.holdMs(minionIds),
+    }),
+    now,
+    log: context.log.child({ component: 'cluster' }),
+  });
   const dispatcher = new JobDispatcher({
     targets,
     cache,
     bus: events.bus,
     publisher,
-    cluster: clusterJobs,
+    cluster: others,
     reconnecting,
     audit,
     nextJid,
@@ -142,7 +143,8 @@ export async function createJobs(deps: JobDeps): Promise<Jobs> {
       acceptedIds: () => keys.acceptedIds(),
       lastRemote: (id) => lastHeard.lastRemote(id),
     });
-  const connected = new ClusterPresence({ cluster, present: () => present().map(({ id }) => id) });
+  const here = new LocalPresence(() => present().map(({ id }) => id));
+  const elsewhere = deps.others?.presence(here);
   const apiDeps = { dispatcher, targets, cache, config, facts: minions, now };
   return {
     cache,
@@ -154,7 +156,7 @@ export async function createJobs(deps: JobDeps): Promise<Jobs> {
     api: createJobsApi(apiDeps),
     freshJid: () => freshJid(nextJid, cache),
     present,
-    isConnected: (id) => connected.isConnected(id),
+    isConnected: async (id) => here.has(id) || (await elsewhere?.isConnected(id)) === true,
     list: () => listMinions(auth, present(), facts),
     warnOfOwnRestarts: () => {
       const minions = needingOwnRestart(present(), (id) => facts.of(id));

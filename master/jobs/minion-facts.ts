@@ -2,6 +2,7 @@ import { open } from 'node:fs/promises';
 import path from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
+import Type from 'typebox';
 import {
   type FactMap,
   type FactSource,
@@ -13,7 +14,16 @@ import {
   type WireValue,
 } from '#minion-protocol';
 import { isMissing } from '#runtime';
-import { type Key, type Operation, type Store, StoreError, writeInParts } from '#store';
+import {
+  Bytes,
+  defineRow,
+  type Entry,
+  type Key,
+  type Operation,
+  type Store,
+  Texts,
+  writeInParts,
+} from '#store';
 import type { Seal } from '../auth/index.ts';
 import type { Cluster } from '../context/index.ts';
 
@@ -64,6 +74,33 @@ export class SharedNames {
   }
 }
 
+/** Grains or pillar, in the row of a minion: names, and the value of each in the local dialect. */
+const packedFactsRow = defineRow({
+  name: 'facts',
+  schema: Type.Object({ names: Texts, values: Type.Array(Bytes) }),
+  unversioned: (bytes) => {
+    const list = unpackLocal(bytes);
+    return Array.isArray(list) ? { names: list[0], values: list[1] } : undefined;
+  },
+});
+
+/** Rows `minion-data/<id>`. */
+const factsRow = defineRow({
+  name: 'minion data',
+  schema: Type.Object({
+    grains: Type.Optional(Bytes),
+    /** Sealed. */
+    pillar: Type.Optional(Bytes),
+    /** Sealed. Absent: all of the pillar is proven. */
+    proven: Type.Optional(Bytes),
+  }),
+  unversioned: (bytes) => {
+    const row = unpackLocal(bytes);
+    if (!isWireMap(row)) return undefined;
+    return Object.fromEntries(Object.entries(row).filter(([, value]) => value !== null));
+  },
+});
+
 /**
  * Grains or pillar of one minion as they lie in memory: the values stay packed, and only those
  * that a target names are ever unpacked. As objects they take some ten times the room.
@@ -98,14 +135,17 @@ export class PackedFacts implements FactSource {
    * What {@link PackedFacts.pack} gave.
    * @throws StoreError ERR_STORE_CORRUPT
    */
-  static unpack(bytes: Uint8Array, shared: SharedNames): PackedFacts {
-    const [names, values] = asList(unpackLocal(bytes));
-    return new PackedFacts(shared.shareAll(asList(names).map(String)), asList(values).map(asBytes));
+  static unpack(entry: Pick<Entry, 'key' | 'value'>, shared: SharedNames): PackedFacts {
+    const { names, values } = packedFactsRow.decode(entry);
+    return new PackedFacts(shared.shareAll(names), values);
   }
 
   /** Names and packed values, for the store. */
   pack(): Uint8Array {
-    return packLocal([[...this.#names], this.#names.map((_, index) => this.#slice(index))]);
+    return packedFactsRow.encode({
+      names: this.#names,
+      values: this.#names.map((_, index) => this.#slice(index)),
+    });
   }
 
   /** Bytes of the values. */
@@ -139,16 +179,6 @@ export class PackedFacts implements FactSource {
   #endOf(index: number): number {
     return this.#bytes.readUInt32LE(index * endBytes);
   }
-}
-
-function asList(value: WireValue | undefined): WireValue[] {
-  if (Array.isArray(value)) return value;
-  throw new StoreError('ERR_STORE_CORRUPT', 'stored minion data have an unknown form');
-}
-
-function asBytes(value: WireValue): Uint8Array {
-  if (value instanceof Uint8Array) return value;
-  throw new StoreError('ERR_STORE_CORRUPT', 'stored minion data have an unknown form');
 }
 
 const prefix: Key = ['minion-data'];
@@ -197,12 +227,12 @@ export class KnownFacts {
     if (!options.isOn) return known;
     options.cluster?.follow(prefix, (change) => {
       if (change.type === 'delete') known.#facts.delete(change.key.at(-1) ?? '');
-      else known.#facts.set(change.entry.key.at(-1) ?? '', known.#unpack(change.entry.value));
+      else known.#facts.set(change.entry.key.at(-1) ?? '', known.#unpack(change.entry));
     });
     const stale: string[] = [];
     for await (const entry of options.store.list(prefix)) {
       const id = entry.key.at(-1) ?? '';
-      if (options.hasKey(id)) known.#facts.set(id, known.#unpack(entry.value));
+      if (options.hasKey(id)) known.#facts.set(id, known.#unpack(entry));
       else stale.push(id);
     }
     for (const id of stale) await known.forget(id);
@@ -274,32 +304,27 @@ export class KnownFacts {
   }
 
   #pack({ grains, pillar, proven }: Known): Uint8Array {
-    return packLocal({
-      grains: grains?.pack() ?? null,
-      pillar: this.#sealed(pillar),
-      ...(proven === undefined ? {} : { proven: this.#sealed(proven) }),
+    return factsRow.encode({
+      ...(grains && { grains: grains.pack() }),
+      ...(pillar && { pillar: this.#sealed(pillar) }),
+      ...(proven && { proven: this.#sealed(proven) }),
     });
   }
 
-  #sealed(facts: PackedFacts | undefined): Uint8Array | null {
-    return facts === undefined ? null : this.#options.seal.seal(facts.pack());
+  #sealed(facts: PackedFacts): Uint8Array {
+    return this.#options.seal.seal(facts.pack());
   }
 
-  #opened(sealed: WireValue | undefined): PackedFacts | undefined {
-    if (!(sealed instanceof Uint8Array)) return undefined;
-    return PackedFacts.unpack(this.#options.seal.open(sealed), this.#names);
-  }
-
-  #unpack(bytes: Uint8Array): Known {
-    const record = unpackLocal(bytes);
-    if (!isWireMap(record)) {
-      throw new StoreError('ERR_STORE_CORRUPT', 'stored minion data have an unknown form');
-    }
-    const { grains, pillar, proven } = record;
+  #unpack(entry: Pick<Entry, 'key' | 'value'>): Known {
+    const { key } = entry;
+    const { grains, pillar, proven } = factsRow.decode(entry);
+    const { seal } = this.#options;
+    const unpack = (value: Uint8Array | undefined): PackedFacts | undefined =>
+      value && PackedFacts.unpack({ key, value }, this.#names);
     return {
-      grains: grains instanceof Uint8Array ? PackedFacts.unpack(grains, this.#names) : undefined,
-      pillar: this.#opened(pillar),
-      proven: this.#opened(proven),
+      grains: unpack(grains),
+      pillar: unpack(pillar && seal.open(pillar)),
+      proven: unpack(proven && seal.open(proven)),
     };
   }
 }

@@ -4,7 +4,10 @@ import type { HourlyLimit } from '#runtime';
 import type { JobReturn } from '../api/index.ts';
 import { type EventBus, tags } from '../events/index.ts';
 import type { Meter } from '../metrics/index.ts';
-import { type Job, type JobCache, type JobRecord, stateErrorEvents } from './job-cache.ts';
+import type { Job } from './job.ts';
+import type { JobCache } from './job-cache.ts';
+import { stateErrorEvents } from './job-events.ts';
+import type { JobRecord } from './job-row.ts';
 import type { KnownResources } from './targets.ts';
 
 /** What became of a return. Only `stored` and `told` reach anybody. */

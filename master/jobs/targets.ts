@@ -1,38 +1,50 @@
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
+import Type from 'typebox';
 import type { MinionTest, Reach } from '#acl';
 import {
   type CompiledTarget,
   type CompileTargetOptions,
   compileLinearPattern,
   compilePattern,
+  compileRightTarget,
   compileTarget,
   isValidMinionId,
   isWireMap,
+  localField,
   type MinionFacts,
   type MinionResources,
   type Nodegroups,
   type PatternCompiler,
-  packLocal,
   type TargetCandidate,
   type TargetExpression,
   type TargetTerm,
   unpackLocal,
   type WireValue,
 } from '#minion-protocol';
-import { type Key, type Store, StoreError } from '#store';
+import { defineRow, type Entry, type Key, type Store, StoreError } from '#store';
 import {
   MasterError,
   type PlannedMinion,
   type TargetPlan,
   type TargetRequest,
 } from '../api/index.ts';
-import { badTarget, compileRightTarget, parseTarget, parseUnexpanded } from '../arguments/index.ts';
+import { badTarget, parseTarget, parseUnexpanded } from '../arguments/index.ts';
 import type { Cluster } from '../context/index.ts';
 
 // What minions of 3008 and later manage besides themselves.
 
 const prefix: Key = ['minion-resources'];
+
+const AnyValue = Type.Unsafe<WireValue>(Type.Unknown());
+
+/** Rows `minion-resources/<id>`: what the minion has registered. */
+const resourcesRow = defineRow({
+  name: 'resources',
+  schema: Type.Object({ resources: AnyValue, grains: AnyValue }),
+  packed: { resources: localField, grains: localField },
+  unversioned: unpackLocal,
+});
 
 /** What a minion registers, as it was sent. */
 export interface Registration {
@@ -69,12 +81,12 @@ export class KnownResources {
     const known = new KnownResources(options);
     options.cluster?.follow(prefix, (change) => {
       if (change.type === 'delete') known.#resources.delete(change.key.at(-1) ?? '');
-      else known.#resources.set(change.entry.key.at(-1) ?? '', unpackResources(change.entry.value));
+      else known.#resources.set(change.entry.key.at(-1) ?? '', unpackResources(change.entry));
     });
     const stale: string[] = [];
-    for await (const { key, value } of options.store.list(prefix)) {
-      const id = key.at(-1) ?? '';
-      const resources = unpackResources(value);
+    for await (const entry of options.store.list(prefix)) {
+      const id = entry.key.at(-1) ?? '';
+      const resources = unpackResources(entry);
       if (options.hasKey(id)) known.#resources.set(id, resources);
       else stale.push(id);
     }
@@ -108,7 +120,7 @@ export class KnownResources {
       return true;
     }
     const { store, maxBytes, hasKey } = this.#options;
-    const value = packLocal({ resources: resources ?? null, grains: grains ?? null });
+    const value = resourcesRow.encode({ resources: resources ?? null, grains: grains ?? null });
     if (maxBytes > 0 && value.length > maxBytes) return false;
     // Its key may be deleted at this moment.
     if (!hasKey(minionId)) return true;
@@ -124,9 +136,8 @@ export class KnownResources {
 }
 
 /** @throws StoreError ERR_STORE_CORRUPT */
-function unpackResources(value: Uint8Array): MinionResources {
-  const registered = unpackLocal(value);
-  const resources = readResources(isWireMap(registered) ? registered.resources : undefined);
+function unpackResources(entry: Pick<Entry, 'key' | 'value'>): MinionResources {
+  const resources = readResources(resourcesRow.decode(entry).resources);
   if (resources !== undefined) return resources;
   throw new StoreError('ERR_STORE_CORRUPT', 'stored resources have an unknown form');
 }

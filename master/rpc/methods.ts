@@ -9,7 +9,6 @@ import Type from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { PolicyRule } from '#acl';
 import type { WireMap, WireValue } from '#minion-protocol';
-import { renameProblem } from '#runtime';
 import {
   type AuditDetails,
   type AuditRequester,
@@ -136,9 +135,7 @@ function rowOf<S extends TSchema, F extends ArgumentMapping<S>, R>(
       if (first === undefined) return undefined;
       const name = first.instancePath.slice(1).replaceAll('/', '.') || 'parameters';
       // What no schema describes is measured against the schema `false`.
-      if (first.keyword !== 'boolean') return `${name} ${first.message}`;
-      const renaming = renameProblem('method parameters', name);
-      return renaming === undefined ? `${name} is no parameter` : `${name}: ${renaming}`;
+      return first.keyword === 'boolean' ? `${name} is no parameter` : `${name} ${first.message}`;
     },
     invoke: (api, given, signal, by) => call(api, check().Parse(given), signal, by),
   };

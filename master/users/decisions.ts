@@ -5,10 +5,11 @@
 
 import { createHash } from 'node:crypto';
 import type { Logger } from 'pino';
+import Type from 'typebox';
 import { type Call, type Decision, type MinionSubject, type Question, questionText } from '#acl';
 import { isPlainObject, isWireMap, type WireValue } from '#minion-protocol';
 import { TokenBuckets } from '#runtime';
-import type { Operation, Store } from '#store';
+import { defineRow, fromJson, jsonField, type Operation, type Store, Texts } from '#store';
 import type { RecordedDecision } from '../api/index.ts';
 import type { Seal } from '../auth/index.ts';
 
@@ -188,10 +189,30 @@ interface Count extends Omit<RecordedDecision, 'samples'> {
   placedAt: number;
 }
 
-/** A record as the store holds it, sealed. */
-interface StoredRow extends RecordedDecision {
-  readonly shapes: readonly string[];
-}
+const Text = Type.String();
+
+/** Rows `decisions/<name>`, sealed. */
+const decisionRow = defineRow({
+  name: 'decision',
+  schema: Type.Object({
+    minion: Text,
+    action: Type.Unsafe<RecordedDecision['action']>(Text),
+    texts: Texts,
+    owner: Type.Optional(Text),
+    minions: Type.Optional(Texts),
+    effect: Type.Unsafe<RecordedDecision['effect']>(Text),
+    rule: Text,
+    samples: Type.Unsafe<RecordedDecision['samples']>(Type.Array(Type.Unknown())),
+    isWhole: Type.Boolean(),
+    bytes: Type.Number(),
+    firstAt: Type.Number(),
+    lastAt: Type.Number(),
+    count: Type.Number(),
+    shapes: Texts,
+  }),
+  packed: { samples: jsonField },
+  unversioned: fromJson,
+});
 
 /** Decisions that are told apart; one that was not met for a long time goes first. */
 const maxDecisions = 5_000;
@@ -222,8 +243,8 @@ export class DecisionRecorder {
   /** Goes on with what was recorded before. */
   static async open(options: DecisionRecorderOptions): Promise<DecisionRecorder> {
     const recorder = new DecisionRecorder(options);
-    for await (const { value } of options.store.list(prefix)) {
-      const row: StoredRow = JSON.parse(Buffer.from(options.seal.open(value)).toString());
+    for await (const { key, value } of options.store.list(prefix)) {
+      const row = decisionRow.decode({ key, value: options.seal.open(value) });
       recorder.#add({ ...row, shapes: new Set(row.shapes), isDirty: false, placedAt: row.lastAt });
     }
     recorder.#timer = setInterval(() => {
@@ -351,8 +372,7 @@ export class DecisionRecorder {
     for (const [key, count] of dirty) {
       count.isDirty = false;
       const { isDirty: _isDirty, placedAt: _placedAt, shapes, ...record } = count;
-      const row: StoredRow = { ...record, shapes: [...shapes] };
-      const value = seal.seal(Buffer.from(JSON.stringify(row)));
+      const value = seal.seal(decisionRow.encode({ ...record, shapes: [...shapes] }));
       operations.push({ op: 'put', key: [...prefix, nameOf(key)], value });
     }
     if (operations.length === 0) return;

@@ -1,7 +1,6 @@
 /** Why somebody is not let in, or may not do what they ask for. */
 
-import { SaltbridgeError } from '#runtime';
-import type { ErrorEntry } from '../api/index.ts';
+import { type ErrorEntry, SaltbridgeError } from '#runtime';
 
 export type AuthenticationErrorCode =
   | 'ERR_EAUTH'

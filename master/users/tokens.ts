@@ -1,32 +1,41 @@
 /** Tokens of users who logged in: 256 random bits, of which only the digest is kept. */
 
 import { createHash, randomBytes } from 'node:crypto';
-import { Type } from 'typebox';
-import { Value } from 'typebox/value';
-import { type Key, type Store, writeInParts } from '#store';
+import Type from 'typebox';
+import {
+  defineRow,
+  type Entry,
+  fromJson,
+  jsonField,
+  type Key,
+  type RowOf,
+  type Store,
+  StoreError,
+  Texts,
+  writeInParts,
+} from '#store';
 import type { Cluster } from '../context/index.ts';
 
-const StoredToken = Type.Object({
-  user: Type.String(),
-  eauth: Type.String(),
-  groups: Type.Array(Type.String()),
-  start: Type.Number(),
-  expire: Type.Number(),
-  rights: Type.Optional(Type.Array(Type.Unknown())),
+/** Rows `tokens/<SHA-256>`. */
+const tokenRow = defineRow({
+  name: 'token',
+  schema: Type.Object({
+    user: Type.String(),
+    eauth: Type.String(),
+    groups: Texts,
+    /** Milliseconds since 1970. */
+    start: Type.Number(),
+    /** Milliseconds since 1970. */
+    expire: Type.Number(),
+    /** `keep_acl_in_token`: what `external_auth` granted at the log-in. */
+    rights: Type.Optional(Type.Unsafe<readonly unknown[]>(Type.Array(Type.Unknown()))),
+  }),
+  packed: { rights: jsonField },
+  unversioned: fromJson,
 });
 
 /** A token as it is kept: everything but the token. */
-export interface TokenRecord {
-  readonly user: string;
-  readonly eauth: string;
-  readonly groups: readonly string[];
-  /** Milliseconds since 1970. */
-  readonly start: number;
-  /** Milliseconds since 1970. */
-  readonly expire: number;
-  /** `keep_acl_in_token`: what `external_auth` granted at the log-in. */
-  readonly rights?: readonly unknown[];
-}
+export type TokenRecord = RowOf<typeof tokenRow>;
 
 /** A token that is known. */
 export interface KnownToken extends TokenRecord {
@@ -82,14 +91,14 @@ export class TokenTable {
         table.#held.delete(change.key.at(-1) ?? '');
         return;
       }
-      const record = unpack(change.entry.value);
+      const record = unpack(change.entry);
       if (record !== undefined) table.#hold({ ...record, hash: change.entry.key.at(-1) ?? '' });
     });
     const broken: string[] = [];
     const known: KnownToken[] = [];
     for await (const entry of store.list(prefix)) {
       const hash = entry.key.at(-1) ?? '';
-      const record = unpack(entry.value);
+      const record = unpack(entry);
       // One of the future: the clock was turned back while no master ran, so nobody knows its age.
       if (record === undefined || record.start > clocks.now()) broken.push(hash);
       else known.push({ ...record, hash });
@@ -174,7 +183,7 @@ export class TokenTable {
   }
 
   async #put({ hash, ...record }: KnownToken): Promise<void> {
-    const value = Buffer.from(JSON.stringify(record));
+    const value = tokenRow.encode(record);
     const key = [...prefix, hash];
     await this.#store.write([{ op: 'put', key, value, expiresAt: record.expire }]);
   }
@@ -195,12 +204,13 @@ function digest(secret: string): string {
   return createHash('sha256').update(secret).digest('hex');
 }
 
-function unpack(value: Uint8Array): TokenRecord | undefined {
+/** `undefined`: the row is damaged. @throws StoreError ERR_STORE_VERSION */
+function unpack(entry: Pick<Entry, 'key' | 'value'>): TokenRecord | undefined {
   try {
-    const record: unknown = JSON.parse(Buffer.from(value).toString('utf8'));
-    return Value.Check(StoredToken, record) ? record : undefined;
-  } catch {
-    return undefined;
+    return tokenRow.decode(entry);
+  } catch (error) {
+    if (error instanceof StoreError && error.code === 'ERR_STORE_CORRUPT') return undefined;
+    throw error;
   }
 }
 

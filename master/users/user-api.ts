@@ -12,7 +12,7 @@ import {
   type UserSubject,
 } from '#acl';
 import type { LiveConfig } from '#config';
-import { jidTime, pythonStr, type WireValue } from '#minion-protocol';
+import { isKeywordText, jidTime, pythonStr, type WireValue } from '#minion-protocol';
 import { linkSignals } from '#runtime';
 import {
   type AuditRequester,
@@ -29,7 +29,6 @@ import {
   type Requested,
   type UserApi,
 } from '../api/index.ts';
-import { isKeywordText } from '../arguments/index.ts';
 import type { RuledDecisions } from '../audit/index.ts';
 import type { Cluster } from '../context/index.ts';
 import { type BusApi, flat, MissedEvents } from '../events/index.ts';

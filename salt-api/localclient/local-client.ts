@@ -12,14 +12,9 @@ import {
   type OpenExtension,
   type RpcTable,
 } from '#master';
-import {
-  createZeromqRequestListener,
-  isWireMap,
-  type MasterTransport,
-  packLocal,
-  unpackLocal,
-} from '#minion-protocol';
+import { createZeromqRequestListener, type MasterTransport, unpackLocal } from '#minion-protocol';
 import { KeyedMutex } from '#runtime';
+import { defineRow } from '#store';
 import {
   clientPaths,
   ownAccount,
@@ -54,6 +49,13 @@ export function createLocalClient(): MasterExtension {
 /** Beside Salt's own 4505 and 4506. */
 const defaultPort = 4507;
 const enabledKey = ['enabled'];
+
+/** The row `enabled`; it is there while the sockets are served. */
+const enabledRow = defineRow({
+  name: 'port of the local client',
+  schema: Type.Object({ port: Type.Number() }),
+  unversioned: unpackLocal,
+});
 
 /** Only programs of this host reach the port, and each request is a connection of its own. */
 const connectionLimits = {
@@ -145,7 +147,7 @@ class LocalClientServer {
         await this.#stop();
         this.#served = await this.#serve(wanted);
       }
-      const value = packLocal({ port: this.#served.port });
+      const value = enabledRow.encode({ port: this.#served.port });
       await this.#host.state.write([{ op: 'put', key: enabledKey, value }]);
       return this.#status(true);
     });
@@ -187,8 +189,7 @@ class LocalClientServer {
 
   async #enabledPort(): Promise<number | undefined> {
     const row = await this.#host.state.get(enabledKey);
-    const value = row && unpackLocal(row.value);
-    return isWireMap(value) && typeof value.port === 'number' ? value.port : undefined;
+    return row && enabledRow.decode(row).port;
   }
 
   /** The files that clients look for come last: whoever finds them is served. */

@@ -1,8 +1,9 @@
 /** Static files and the app page. */
 
 import type { Dirent } from 'node:fs';
-import { constants, open, readdir, realpath, stat } from 'node:fs/promises';
+import { lstat, readdir, realpath, stat } from 'node:fs/promises';
 import path from 'node:path';
+import fastifyStatic from '@fastify/static';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { ApiContext } from '../context.ts';
 import { SaltApiError } from '../errors.ts';
@@ -10,82 +11,55 @@ import { wantsPage } from '../formats.ts';
 import { fileOperation } from './operations.ts';
 import { addRoute } from './route.ts';
 
-// Public files: a fixed map, so that no path leads anywhere else [THREATS A-19].
-
-/** A file that is served. */
-interface StaticFile {
-  readonly file: string;
-  readonly type: string;
-}
-
-/** Files of one directory. */
+/** Maximum number of files in a directory that is served. */
 const maxFiles = 10_000;
 
-/** Browsers refuse modules of another type than their own. */
-const types: ReadonlyMap<string, string> = new Map([
-  ['.css', 'text/css; charset=utf-8'],
-  ['.gif', 'image/gif'],
-  ['.htm', 'text/html; charset=utf-8'],
-  ['.html', 'text/html; charset=utf-8'],
-  ['.ico', 'image/x-icon'],
-  ['.jpeg', 'image/jpeg'],
-  ['.jpg', 'image/jpeg'],
-  ['.js', 'text/javascript; charset=utf-8'],
-  ['.json', 'application/json'],
-  ['.md', 'text/plain; charset=utf-8'],
-  ['.mjs', 'text/javascript; charset=utf-8'],
-  ['.png', 'image/png'],
-  ['.svg', 'image/svg+xml'],
-  ['.txt', 'text/plain; charset=utf-8'],
-  ['.woff', 'font/woff'],
-  ['.woff2', 'font/woff2'],
-]);
-
-/** The file of an option. @throws SaltApiError ERR_HTTP_LISTEN if it is none */
-async function findStaticFile(file: string): Promise<StaticFile> {
+/** Returns the file that an option names. @throws SaltApiError ERR_HTTP_LISTEN if it is not a file */
+async function findStaticFile(file: string): Promise<string> {
   const found = await stat(file).catch(() => undefined);
   if (found?.isFile() !== true) throw new SaltApiError('ERR_HTTP_LISTEN', `${file}: no file`);
-  return { file: await realpath(file), type: typeOf(file) };
+  return realpath(file);
 }
 
 /**
- * The files below a directory, by their paths with `/`. Symbolic links and names that begin with a
- * dot are left out.
+ * Returns the files below a directory by their paths in URLs, without symbolic links and names that
+ * begin with a dot. The set is fixed, so that no path leads anywhere else [THREATS A-19].
  * @throws SaltApiError ERR_HTTP_LISTEN if it cannot be read, or has more than 10,000 files
  */
-async function findStaticFiles(directory: string): Promise<ReadonlyMap<string, StaticFile>> {
-  const files = new Map<string, StaticFile>();
-  const waiting = [''];
-  for (let below = waiting.pop(); below !== undefined; below = waiting.pop()) {
-    for (const entry of await list(path.join(directory, below))) {
-      const name = `${below}${entry.name}`;
-      // protection: static-hidden
-      if (entry.name.startsWith('.')) continue;
-      if (entry.isDirectory()) waiting.push(`${name}/`);
-      if (!entry.isFile()) continue;
-      files.set(name, { file: path.resolve(directory, name), type: typeOf(name) });
-      if (files.size > maxFiles) {
-        throw new SaltApiError('ERR_HTTP_LISTEN', `${directory}: more than ${maxFiles} files`);
-      }
-    }
+async function findStaticFiles(directory: string): Promise<ReadonlyMap<string, string>> {
+  const files = new Map<string, string>();
+  for (const entry of await list(directory)) {
+    const file = path.join(entry.parentPath, entry.name);
+    const name = path.relative(directory, file).split(path.sep).join('/');
+    // protection: static-hidden
+    if (/(?:^|\/)\./.test(name)) continue;
+    if (entry.isFile()) files.set(name, file);
+  }
+  if (files.size > maxFiles) {
+    throw new SaltApiError('ERR_HTTP_LISTEN', `${directory}: more than ${maxFiles} files`);
   }
   return files;
 }
 
-async function list(directory: string): ReturnType<typeof readDirectory> {
+async function list(directory: string): Promise<Dirent[]> {
   try {
-    return await readDirectory(directory);
+    return await readdir(directory, { recursive: true, withFileTypes: true });
   } catch (cause) {
     throw new SaltApiError('ERR_HTTP_LISTEN', `${directory}: cannot be read`, { cause });
   }
 }
 
-function readDirectory(directory: string): Promise<Dirent[]> {
-  return readdir(directory, { withFileTypes: true });
-}
-
-function typeOf(file: string): string {
-  return types.get(path.extname(file).toLowerCase()) ?? 'application/octet-stream';
+/** Adds `reply.sendFile`. It serves no directory by itself, because it would follow links. */
+export async function addFileSending(app: FastifyInstance): Promise<void> {
+  await app.register(fastifyStatic, {
+    serve: false,
+    cacheControl: false,
+    setHeaders: (reply, file) => {
+      reply.header('cache-control', 'no-cache');
+      // RFC 9239. The plugin still says `application/javascript`.
+      if (/\.m?js$/i.test(file)) reply.type('text/javascript; charset=utf-8');
+    },
+  });
 }
 
 /** Adds what is configured. @throws SaltApiError ERR_HTTP_LISTEN for what is not there */
@@ -100,20 +74,20 @@ export async function addStaticRoutes(
       GET: {
         about: fileOperation,
         // protection: static-paths
-        handle: (request, reply) => sendFile(request, reply, files.get(restOf(request))),
+        handle: (request, reply) => sendFile(reply, files.get(restOf(request))),
       },
     });
   }
   if (favicon !== undefined) {
     const file = await findStaticFile(favicon);
     addRoute(app, '/favicon.ico', {
-      GET: { about: fileOperation, handle: (request, reply) => sendFile(request, reply, file) },
+      GET: { about: fileOperation, handle: (_request, reply) => sendFile(reply, file) },
     });
   }
   if (page !== undefined) {
     const file = await findStaticFile(page);
-    const show = (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> =>
-      sendFile(request, reply, file);
+    const show = (_request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> =>
+      sendFile(reply, file);
     for (const url of [appPath, `${appPath}/*`]) {
       addRoute(app, url, { GET: { about: fileOperation, handle: show } });
     }
@@ -131,37 +105,24 @@ export async function addAppPage(app: FastifyInstance, { options }: ApiContext):
     const isStatic = path === '/favicon.ico' || path.startsWith(`${rootPrefix}${staticPath}/`);
     const isStatus = options.statusPage && /^\/status(?:\/|$)/.test(path.slice(rootPrefix.length));
     if (!isRead || isStatic || isStatus || !wantsPage(request.headers.accept)) return undefined;
-    return sendFile(request, reply, file);
+    return sendFile(reply, file);
   });
 }
 
-async function sendFile(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  found: StaticFile | undefined,
-): Promise<FastifyReply> {
-  if (found === undefined) throw fileNotFound();
-  // A link that took its place since is none of those that were found.
-  const flags = constants.O_RDONLY | constants.O_NOFOLLOW;
-  const file = await open(found.file, flags).catch(() => undefined);
-  if (file === undefined) throw fileNotFound();
-  const { mtime, size } = await file.stat();
-  reply.header('last-modified', mtime.toUTCString()).header('cache-control', 'no-cache');
-  const since = Date.parse(request.headers['if-modified-since'] ?? '');
-  const isKnown = Math.floor(mtime.getTime() / 1000) * 1000 <= since;
-  if (isKnown || request.method === 'HEAD') {
-    await file.close();
-    if (isKnown) return reply.code(304).send();
-    return reply.type(found.type).header('content-length', size).send();
-  }
-  return reply.type(found.type).send(file.createReadStream());
+async function sendFile(reply: FastifyReply, file: string | undefined): Promise<FastifyReply> {
+  // A link that replaced a file since is not one of the files that were found.
+  const found = file === undefined ? undefined : await lstat(file).catch(() => undefined);
+  if (file === undefined || found?.isFile() !== true) throw fileNotFound();
+  return reply
+    .header('cache-control', 'no-cache')
+    .sendFile(path.basename(file), path.dirname(file));
 }
 
 function restOf({ params }: FastifyRequest): string {
   return String(Object.entries(params ?? {}).find(([name]) => name === '*')?.[1] ?? '');
 }
 
-/** Never that somebody must log in: pages would take it for the end of a session. */
+/** Never 401: pages would treat it as the end of a session. */
 function fileNotFound(): SaltApiError {
   return new SaltApiError('ERR_HTTP_UNKNOWN', 'no such file');
 }

@@ -2,7 +2,6 @@
 
 import type { Logger } from 'pino';
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
 import {
   type AuditRequester,
   followRows,
@@ -11,8 +10,8 @@ import {
   type MasterContext,
   MasterError,
 } from '#master';
-import { packLocal, unpackLocal, type WireMap, type WireValue } from '#minion-protocol';
-import { type Key, StoreError } from '#store';
+import { localField, unpackLocal, type WireMap, type WireValue } from '#minion-protocol';
+import { defineRow, type Key, type RowOf, StoreError, Texts } from '#store';
 import type { Outcome } from './low-chunk.ts';
 
 /** A call of `state.orchestrate`, as it was asked for. */
@@ -47,20 +46,15 @@ interface Begin {
   readonly events?: string;
 }
 
-interface StepRow {
-  readonly tag: string;
-  readonly begin?: Begin;
-  /** Of what the state has begun, in order. */
-  readonly jids: readonly string[];
-  readonly settled?: Settled;
-}
-
 const AnyValue = Type.Unsafe<WireValue>(Type.Unknown());
 const AnyMap = Type.Unsafe<WireMap>(Type.Record(Type.String(), Type.Unknown()));
-const callSchema = Compile(
-  Type.Object({
+
+/** The call of an orchestration, in its row of work that is held. */
+const callRow = defineRow({
+  name: 'orchestration',
+  schema: Type.Object({
     fun: Type.String(),
-    arg: Type.Array(AnyValue),
+    arg: Type.Unsafe<readonly WireValue[]>(Type.Array(AnyValue)),
     kwarg: AnyMap,
     user: Type.String(),
     by: Type.Optional(
@@ -72,31 +66,39 @@ const callSchema = Compile(
       ),
     ),
   }),
-);
-const stepSchema = Compile(
-  Type.Object({
+  packed: { arg: localField, kwarg: localField },
+  unversioned: unpackLocal,
+});
+
+/** Rows `orchestrations/steps/<root>/<jid>/<number>`. */
+const stepRow = defineRow({
+  name: 'step of an orchestration',
+  schema: Type.Object({
     tag: Type.String(),
     begin: Type.Optional(Type.Object({ at: Type.Number(), events: Type.Optional(Type.String()) })),
-    jids: Type.Array(Type.String()),
+    /** Of what the state has begun, in order. */
+    jids: Texts,
     settled: Type.Optional(
-      Type.Object({
-        outcome: Type.Object({
-          result: Type.Union([Type.Boolean(), Type.Null()]),
-          changes: AnyMap,
-          comment: Type.String(),
-          more: Type.Optional(AnyMap),
+      Type.Unsafe<Settled>(
+        Type.Object({
+          outcome: Type.Object({
+            result: Type.Union([Type.Boolean(), Type.Null()]),
+            changes: AnyMap,
+            comment: Type.String(),
+            more: Type.Optional(AnyMap),
+          }),
+          attempts: Type.Number(),
+          startedAt: Type.Number(),
+          endedAt: Type.Number(),
         }),
-        attempts: Type.Number(),
-        startedAt: Type.Number(),
-        endedAt: Type.Number(),
-      }),
+      ),
     ),
   }),
-);
+  packed: { settled: localField },
+  unversioned: unpackLocal,
+});
 
-function unknownForm(): StoreError {
-  return new StoreError('ERR_STORE_CORRUPT', 'a stored orchestration has an unknown form');
-}
+type StepRow = RowOf<typeof stepRow>;
 
 const openPrefix: Key = ['orchestrations', 'open'];
 const stepsPrefix: Key = ['orchestrations', 'steps'];
@@ -158,15 +160,15 @@ export class OrchestrationJournal {
     const { store, log } = this.#options;
     const own = this.#rows.get(jid)?.process === this.#rows.process;
     try {
-      if (!own) await store.write(this.#rows.take(jid, packCall(call)));
+      if (!own) await store.write(this.#rows.take(jid, encodeCall(call)));
     } catch (error) {
       if (!isTooLarge(error)) throw error;
       log.warn({ jid }, 'an orchestration is too large for other members: it ends with this one');
       return undefined;
     }
     const steps = new Map<string, StepRow>();
-    for await (const { key, value } of store.list([...stepsPrefix, jid])) {
-      steps.set(key.slice(-2).join('/'), unpackStep(value));
+    for await (const entry of store.list([...stepsPrefix, jid])) {
+      steps.set(entry.key.slice(-2).join('/'), stepRow.decode(entry));
     }
     return Journal.ofRoot({ ...this.#options, rows: this.#rows, root: jid, steps });
   }
@@ -177,29 +179,16 @@ export class OrchestrationJournal {
   }
 
   async #goOn(jid: string, body: Uint8Array): Promise<void> {
-    const call = unpackLocal(body);
-    if (!callSchema.Check(call) || this.#resume === undefined) throw unknownForm();
+    const call = callRow.decode({ key: [...openPrefix, jid], value: body });
+    if (this.#resume === undefined) throw new MasterError('ERR_MASTER_STOPPED', 'not started yet');
     await this.#options.store.write(this.#rows.take(jid, body));
     const { fun, arg, kwarg, user, by } = call;
     await this.#resume(jid, { fun, arg, kwarg, user, by });
   }
 }
 
-function packCall({ fun, arg, kwarg, user, by }: OrchestrationCall): Uint8Array {
-  const asked = by === undefined ? {} : { by: { who: { ...by.who }, rule: by.rule } };
-  return packLocal({ fun, arg: [...arg], kwarg, user, ...asked });
-}
-
-function unpackStep(value: Uint8Array): StepRow {
-  const row = unpackLocal(value);
-  if (stepSchema.Check(row)) return row;
-  throw unknownForm();
-}
-
-function packStep({ tag, begin, jids, settled }: StepRow): Uint8Array {
-  const row = { tag, jids: [...jids], ...(begin && { begin: { ...begin } }) };
-  if (settled === undefined) return packLocal(row);
-  return packLocal({ ...row, settled: { ...settled, outcome: { ...settled.outcome } } });
+function encodeCall({ by, ...call }: OrchestrationCall): Uint8Array {
+  return callRow.encode(by === undefined ? call : { ...call, by });
 }
 
 function isTooLarge(error: unknown): boolean {
@@ -269,7 +258,7 @@ export class Journal {
       },
       write: async (changed) => {
         const key = [...stepsPrefix, root, this.#jid, number];
-        const put = { op: 'put', key, value: packStep(changed) } as const;
+        const put = { op: 'put', key, value: stepRow.encode(changed) } as const;
         await rows.whileOwn(root, async () => {
           // protection: steps-another-goes-on-with
           await store.write([...rows.condition(root), put]);

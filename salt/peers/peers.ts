@@ -10,8 +10,6 @@ import {
   checkArguments,
   type FunctionArguments,
   type FunctionCaller,
-  isFunctionName,
-  isKeywordText,
   type JobCache,
   type JobDispatcher,
   type JobOrigin,
@@ -30,7 +28,13 @@ import {
   type TargetRequest,
   type TargetResolver,
 } from '#master';
-import { isJid, type WireMap, type WireValue } from '#minion-protocol';
+import {
+  isFunctionName,
+  isJid,
+  isKeywordText,
+  type WireMap,
+  type WireValue,
+} from '#minion-protocol';
 
 /** Functions that one job may have. */
 const maxFunctions = 100;

@@ -1,7 +1,7 @@
 /** Pillar from elsewhere, put over that of the files in the order in which it is listed. */
 
 import type { Logger } from 'pino';
-import { checkPillarAddress, type ExtPillarEntry, type GitPillarEntry } from '#config';
+import { type ExtPillarEntry, type GitPillarEntry, pillarAddressProblem } from '#config';
 import { type ExtPillar, MasterError, type PillarRequest, type PillarTextFormat } from '#master';
 import type { FactMap } from '#minion-protocol';
 import type { PlainData } from '#template';
@@ -269,7 +269,9 @@ function openExtPillarHttp(options: ExtPillarHttpOptions, reader: TextReader): E
     timeoutMs = 10_000,
     maxBytes = 4 * 1024 * 1024,
   } = options;
-  const { host } = checkPillarAddress(options);
+  const problem = pillarAddressProblem(options);
+  if (problem !== undefined) throw new MasterError('ERR_ARGS', `url: ${problem}`);
+  const { host } = new URL(url.replaceAll('{id}', 'id'));
   return {
     name: `http ${host}`,
     provide: async ({ id }) => {

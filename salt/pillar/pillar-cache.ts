@@ -3,17 +3,16 @@
  * is valid.
  */
 
+import Type from 'typebox';
 import type { Seal } from '#master';
 import {
   type FactMap,
-  isWireMap,
   type PayloadLimits,
   packLocal,
   unpackLocal,
   type WireMap,
-  type WireValue,
 } from '#minion-protocol';
-import type { Key, Operation, Store } from '#store';
+import { Bytes, defineRow, type Key, type Operation, type Store } from '#store';
 import { GrainReads } from '../render/grains.ts';
 import type { PillarAnswer } from '../render/pillar-data.ts';
 import type { CacheDependencies, PillarSources } from '../render/pillar-sources.ts';
@@ -36,8 +35,37 @@ async function isCurrent(
   return (await Promise.all(looks)).every((isSame) => isSame);
 }
 
-/** As it is stored; {@link unpackDependencies} reads it. */
-function packDependencies({ files, lists, grains }: CacheDependencies): WireMap {
+/** A pillar in a row, with what it was made from. */
+const StoredPillar = Type.Object({
+  saltenv: Type.Union([Type.String(), Type.Null()]),
+  pillarenv: Type.Union([Type.String(), Type.Null()]),
+  lower: Type.String(),
+  rules: Type.String(),
+  from: Type.Object({
+    /** Environment, path and digest; `null`: there was no such file. */
+    files: Type.Array(
+      Type.Tuple([Type.String(), Type.String(), Type.Union([Type.String(), Type.Null()])]),
+    ),
+    /** Environment and digest. */
+    lists: Type.Array(Type.Tuple([Type.String(), Type.String()])),
+    /** Name and value; `null`: there was no such grain. */
+    grains: Type.Array(Type.Tuple([Type.String(), Type.Union([Bytes, Type.Null()])])),
+    whole: Type.Union([Bytes, Type.Null()]),
+  }),
+  pillar: Bytes,
+  /** Absent: the same as `pillar`. */
+  proven: Type.Optional(Bytes),
+});
+type StoredPillar = Type.Static<typeof StoredPillar>;
+
+/** Rows `pillar-cache/<id>`, sealed; and the entries of the cache in memory. */
+const pillarsRow = defineRow({
+  name: 'cached pillar',
+  schema: Type.Object({ id: Type.String(), pillars: Type.Array(StoredPillar) }),
+  unversioned: (bytes) => unpackLocal(bytes, keptLimits),
+});
+
+function packDependencies({ files, lists, grains }: CacheDependencies): StoredPillar['from'] {
   return {
     files: files.map(({ saltenv, path, digest }) => [saltenv, path, digest ?? null]),
     lists: lists.map(({ saltenv, digest }) => [saltenv, digest]),
@@ -46,34 +74,19 @@ function packDependencies({ files, lists, grains }: CacheDependencies): WireMap 
   };
 }
 
-/** @returns `undefined` for what is none */
-function unpackDependencies(value: WireValue | undefined): CacheDependencies | undefined {
-  if (!isWireMap(value)) return undefined;
+function unpackDependencies(from: StoredPillar['from']): CacheDependencies {
   const grains = new GrainReads();
-  for (const [name, read] of tuples(value.grains)) {
-    if (typeof name === 'string') grains.values.set(name, bytesOf(read) ?? null);
-  }
-  grains.whole = bytesOf(value.whole);
+  for (const [name, read] of from.grains) grains.values.set(name, read && Buffer.from(read));
+  grains.whole = from.whole === null ? undefined : Buffer.from(from.whole);
   return {
-    files: tuples(value.files).map(([saltenv, path, digest]) => ({
-      saltenv: String(saltenv),
-      path: String(path),
-      digest: typeof digest === 'string' ? digest : undefined,
+    files: from.files.map(([saltenv, path, digest]) => ({
+      saltenv,
+      path,
+      digest: digest ?? undefined,
     })),
-    lists: tuples(value.lists).map(([saltenv, digest]) => ({
-      saltenv: String(saltenv),
-      digest: String(digest),
-    })),
+    lists: from.lists.map(([saltenv, digest]) => ({ saltenv, digest })),
     grains,
   };
-}
-
-function tuples(value: WireValue | undefined): (readonly WireValue[])[] {
-  return Array.isArray(value) ? value.filter((item) => Array.isArray(item)) : [];
-}
-
-function bytesOf(value: WireValue | undefined): Buffer | undefined {
-  return value instanceof Uint8Array ? Buffer.from(value) : undefined;
 }
 
 /** A pillar with what it is good for. */
@@ -96,7 +109,6 @@ const keptLimits: PayloadLimits = {
   maxElements: Number.POSITIVE_INFINITY,
 };
 
-/** As it is stored; {@link unpackKept} reads it. */
 function packKept({
   saltenv,
   pillarenv,
@@ -105,7 +117,7 @@ function packKept({
   madeFrom,
   pillar,
   proven,
-}: KeptPillar): WireMap {
+}: KeptPillar): StoredPillar {
   return {
     saltenv: saltenv ?? null,
     pillarenv: pillarenv ?? null,
@@ -117,21 +129,14 @@ function packKept({
   };
 }
 
-/** @returns `undefined` for what is none */
-function unpackKept(value: WireValue): KeptPillar | undefined {
-  if (!isWireMap(value)) return undefined;
-  const { saltenv, pillarenv, lower, rules, from, pillar, proven = pillar } = value;
-  const madeFrom = unpackDependencies(from);
-  if (madeFrom === undefined || typeof lower !== 'string' || typeof rules !== 'string') {
-    return undefined;
-  }
-  if (!(pillar instanceof Uint8Array) || !(proven instanceof Uint8Array)) return undefined;
+function unpackKept(stored: StoredPillar): KeptPillar {
+  const { saltenv, pillarenv, lower, rules, from, pillar, proven = pillar } = stored;
   return {
-    saltenv: typeof saltenv === 'string' ? saltenv : undefined,
-    pillarenv: typeof pillarenv === 'string' ? pillarenv : undefined,
+    saltenv: saltenv ?? undefined,
+    pillarenv: pillarenv ?? undefined,
     lower,
     rules,
-    madeFrom,
+    madeFrom: unpackDependencies(from),
     pillar,
     proven,
   };
@@ -208,7 +213,7 @@ export class PersistentPillarCache {
 
   /** Keeps these in place of what was there; on disk when it resolves. @throws StoreError */
   async put(id: string, pillars: readonly KeptPillar[]): Promise<void> {
-    const plain = packLocal({ id, pillars: pillars.map(packKept) });
+    const plain = pillarsRow.encode({ id, pillars: pillars.map(packKept) });
     if (plain.length > this.#maxRecordBytes) return this.forget(id);
     // protection: unsealed-pillars-1
     const value = this.#seal.seal(plain);
@@ -252,10 +257,11 @@ export class PersistentPillarCache {
   #read(id: string, sealed: Uint8Array): readonly KeptPillar[] {
     try {
       // protection: unsealed-pillars-2
-      const record = unpackLocal(this.#seal.open(sealed), keptLimits);
+      const value = this.#seal.open(sealed);
+      const record = pillarsRow.decode({ key: [...prefix, id], value });
       // protection: pillar-of-another-record
-      if (!isWireMap(record) || record.id !== id || !Array.isArray(record.pillars)) return [];
-      return record.pillars.map(unpackKept).filter((it) => it !== undefined);
+      if (record.id !== id) return [];
+      return record.pillars.map(unpackKept);
     } catch {
       return [];
     }
@@ -359,16 +365,16 @@ export class PillarCache {
   }
 
   #kept(id: string): readonly KeptPillar[] {
-    const packed = this.#entries.get(id);
-    if (packed === undefined) return [];
-    const entries = unpackLocal(packed, keptLimits);
-    return Array.isArray(entries) ? entries.map(unpackKept).filter((it) => it !== undefined) : [];
+    const value = this.#entries.get(id);
+    if (value === undefined) return [];
+    return pillarsRow.decode({ key: [...prefix, id], value }).pillars.map(unpackKept);
   }
 
   #put(id: string, entries: readonly KeptPillar[]): void {
     this.#drop(id);
     // A copy: the packed form is a part of a larger buffer.
-    this.#entries.set(id, new Uint8Array(packLocal(entries.map(packKept))));
+    const packed = pillarsRow.encode({ id, pillars: entries.map(packKept) });
+    this.#entries.set(id, new Uint8Array(packed));
     this.#bytes += this.#bytesOf(id);
     for (const oldest of this.#entries.keys()) {
       if (this.#bytes <= this.#maxBytes) return;

@@ -2,25 +2,21 @@
 
 import { parseRate, RateLimiter } from '#acl';
 import {
+  type CallValue,
   globsOf,
   isMapped,
+  type MappedValue,
   type MasterConfig,
   neededValues,
   pathOf,
+  type Reaction,
   type ReactorEntry,
+  type RunAction,
   reaction,
   rulesOf,
   schemaGuarantees,
 } from '#config';
-import type {
-  CallValue,
-  MappedValue,
-  Reaction,
-  ReactionEvent,
-  RunAction,
-  TargetRequest,
-  TargetResolver,
-} from '#master';
+import type { ReactionEvent, TargetRequest, TargetResolver } from '#master';
 import { compileGlob, isWireMap, type WireValue } from '#minion-protocol';
 
 /** A call that is to be made. Nothing in it is looked up in the event any more. */

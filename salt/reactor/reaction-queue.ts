@@ -1,45 +1,18 @@
 import { createHash, randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
 import { type Cluster, followRows, openRunsPrefix, type ReactionOutcome } from '#master';
 import { packLocal, unpackLocal, type WireMap, type WireValue } from '#minion-protocol';
-import { type Change, type Key, type Operation, type Store, StoreError } from '#store';
+import {
+  type Change,
+  defineRow,
+  type Key,
+  type Operation,
+  type RowOf,
+  type Store,
+  StoreError,
+} from '#store';
 import type { PlannedCall } from './reaction-planner.ts';
-
-/** A run that is not over. */
-export interface OpenRun {
-  /**
-   * Of the job, the first job of the command, the runner or the wheel function; it is known before
-   * anything is done.
-   */
-  readonly jid: string;
-  readonly reaction: string;
-  /** Tag of the event that it follows from. */
-  readonly tag: string;
-  /** The minion that emitted the event. Absent: the master itself. */
-  readonly sender?: string;
-  /** How many runs led to the event that it follows from. */
-  readonly depth: number;
-  /** Milliseconds since 1970. */
-  readonly queuedAt: number;
-  readonly call: PlannedCall;
-  /** Whether the job has left, or the runner was started; it is not done again then. */
-  readonly isSent: boolean;
-  /** In a cluster: the member that does it. */
-  readonly member?: string;
-  /** In a cluster: the process that does it; empty: it was left to the others. */
-  readonly process?: string;
-}
-
-/** A run that is over. */
-export interface EndedRun extends Omit<OpenRun, 'isSent' | 'member' | 'process'> {
-  /** Milliseconds since 1970. */
-  readonly endedAt: number;
-  readonly outcome: ReactionOutcome;
-  /** Why, for a person. Absent: the outcome says it. */
-  readonly reason?: string;
-}
 
 const AnyValue = Type.Unsafe<WireValue>(Type.Unknown());
 const call = {
@@ -51,65 +24,83 @@ const Target = Type.Object({
   tgt: Type.Union([Type.String(), Type.Array(Type.String())]),
   tgtType: Type.Optional(Type.String()),
 });
-const base = {
+const runFields = {
+  /**
+   * Of the job, the first job of the command, the runner or the wheel function; it is known before
+   * anything is done.
+   */
   jid: Type.String(),
   reaction: Type.String(),
+  /** Tag of the event that it follows from. */
   tag: Type.String(),
+  /** The minion that emitted the event. Absent: the master itself. */
   sender: Type.Optional(Type.String()),
+  /** How many runs led to the event that it follows from. */
   depth: Type.Number(),
+  /** Milliseconds since 1970. */
   queuedAt: Type.Number(),
-  call: Type.Union([
-    Type.Object({
-      ...call,
-      kind: Type.Union([Type.Literal('run'), Type.Literal('command')]),
-      target: Target,
-    }),
-    Type.Object({ ...call, kind: Type.Union([Type.Literal('runner'), Type.Literal('wheel')]) }),
-  ]),
+  call: Type.Unsafe<PlannedCall>(
+    Type.Union([
+      Type.Object({
+        ...call,
+        kind: Type.Union([Type.Literal('run'), Type.Literal('command')]),
+        target: Target,
+      }),
+      Type.Object({ ...call, kind: Type.Union([Type.Literal('runner'), Type.Literal('wheel')]) }),
+    ]),
+  ),
 };
-const openSchema = Compile(
-  Type.Object({
-    ...base,
+const packed = {
+  call: { pack: (planned: PlannedCall) => packLocal(packCall(planned)), unpack: unpackLocal },
+};
+
+/** Rows `reactions/open/<jid>`. */
+export const openRunRow = defineRow({
+  name: 'run of a reaction',
+  schema: Type.Object({
+    ...runFields,
+    /** Whether the job has left, or the runner was started; it is not done again then. */
     isSent: Type.Boolean(),
+    /** In a cluster: the member that does it. */
     member: Type.Optional(Type.String()),
+    /** In a cluster: the process that does it; empty: it was left to the others. */
     process: Type.Optional(Type.String()),
   }),
-);
-const endedSchema = Compile(
-  Type.Object({
-    ...base,
+  packed,
+  unversioned: unpackLocal,
+});
+
+/** Rows `reactions/ended/<jid>`. */
+const endedRunRow = defineRow({
+  name: 'run of a reaction',
+  schema: Type.Object({
+    ...runFields,
+    /** Milliseconds since 1970. */
     endedAt: Type.Number(),
-    outcome: Type.Union([
-      Type.Literal('succeeded'),
-      Type.Literal('failed'),
-      Type.Literal('timeout'),
-      Type.Literal('denied'),
-      Type.Literal('nobody'),
-      Type.Literal('unusable'),
-      Type.Literal('removed'),
-      Type.Literal('interrupted'),
-    ]),
+    outcome: Type.Unsafe<ReactionOutcome>(
+      Type.Enum([
+        'succeeded',
+        'failed',
+        'timeout',
+        'denied',
+        'nobody',
+        'unusable',
+        'removed',
+        'interrupted',
+      ] satisfies ReactionOutcome[]),
+    ),
+    /** Why, for a person. Absent: the outcome says it. */
     reason: Type.Optional(Type.String()),
   }),
-);
+  packed,
+  unversioned: unpackLocal,
+});
 
-function packRun(run: OpenRun | EndedRun): Buffer {
-  return packLocal({ ...run, call: packCall(run.call) });
-}
+/** A run that is not over. */
+export type OpenRun = RowOf<typeof openRunRow>;
 
-/** @throws StoreError ERR_STORE_CORRUPT */
-export function unpackOpenRun(bytes: Uint8Array): OpenRun {
-  const value = unpackLocal(bytes);
-  if (openSchema.Check(value)) return value;
-  throw unknownForm();
-}
-
-/** @throws StoreError ERR_STORE_CORRUPT */
-function unpackEndedRun(bytes: Uint8Array): EndedRun {
-  const value = unpackLocal(bytes);
-  if (endedSchema.Check(value)) return value;
-  throw unknownForm();
-}
+/** A run that is over. */
+export type EndedRun = RowOf<typeof endedRunRow>;
 
 function packCall(planned: PlannedCall): WireMap {
   const { kind, fun, arg, kwarg } = planned;
@@ -117,10 +108,6 @@ function packCall(planned: PlannedCall): WireMap {
   if (!('target' in planned)) return common;
   const { tgt, tgtType = 'glob' } = planned.target;
   return { ...common, target: { tgt: typeof tgt === 'string' ? tgt : [...tgt], tgtType } };
-}
-
-function unknownForm(): StoreError {
-  return new StoreError('ERR_STORE_CORRUPT', 'a stored run of a reaction has an unknown form');
 }
 
 /** What the keys of all runs begin with that are not over. */
@@ -251,7 +238,7 @@ export class ReactionQueue {
     if (known === undefined) return undefined;
     const run = this.#owned(known.run);
     this.#unconfirmed.delete(jid);
-    const put = { op: 'put', key: openKey(jid), value: packRun(run) } as const;
+    const put = { op: 'put', key: openKey(jid), value: openRunRow.encode(run) } as const;
     try {
       // protection: reactions-taken-once
       await this.#options.store.write([{ ...put, ifRevision: known.revision }]);
@@ -267,7 +254,7 @@ export class ReactionQueue {
     const { store, cluster } = this.#options;
     if (cluster === undefined) return;
     for (const [jid, run] of this.#open) {
-      const value = packRun({ ...run, member: cluster.member, process: nobody });
+      const value = openRunRow.encode({ ...run, member: cluster.member, process: nobody });
       const condition = this.#condition(jid);
       await store.write([{ op: 'put', key: openKey(jid), value, ...condition }]).catch(() => {
         // It is taken over once this member is missed.
@@ -316,8 +303,8 @@ export class ReactionQueue {
       if (reaction !== undefined) this.#leaveOrder(reaction, jid);
       return;
     }
-    const { value, revision } = change.entry;
-    const run = unpackOpenRun(value);
+    const { revision } = change.entry;
+    const run = openRunRow.decode(change.entry);
     if (cluster !== undefined) this.#enterOrder(run);
     const isOwn = run.process === this.#process && !this.#unconfirmed.has(jid);
     if (cluster === undefined || isOwn) {
@@ -388,7 +375,7 @@ export class ReactionQueue {
       await store.write([
         ...mark,
         ...window,
-        { op: 'put', key: openKey(run.jid), value: packRun(this.#owned(run)) },
+        { op: 'put', key: openKey(run.jid), value: openRunRow.encode(this.#owned(run)) },
       ]);
       return 'queued';
     } catch (error) {
@@ -406,7 +393,7 @@ export class ReactionQueue {
     const run = this.#open.get(jid);
     if (run === undefined) return;
     const sent = { ...run, isSent: true };
-    const value = packRun(this.#owned(sent));
+    const value = openRunRow.encode(this.#owned(sent));
     const condition = this.#condition(jid);
     await this.#options.store.write([{ op: 'put', key: openKey(jid), value, ...condition }]);
     this.#open.set(jid, sent);
@@ -433,7 +420,7 @@ export class ReactionQueue {
     try {
       await this.#options.store.write([
         { op: 'delete', key: openKey(jid), ...condition },
-        { op: 'put', key: endedKey(jid), value: packRun(ended), expiresAt },
+        { op: 'put', key: endedKey(jid), value: endedRunRow.encode(ended), expiresAt },
       ]);
     } catch (error) {
       if (!isConflict(error)) this.#doubt(run);
@@ -445,8 +432,8 @@ export class ReactionQueue {
   /** Runs that are over, the latest jid first. */
   async *ended(): AsyncIterableIterator<EndedRun> {
     const { store } = this.#options;
-    for await (const { value } of store.list(['reactions', 'ended'], { reverse: true })) {
-      yield unpackEndedRun(value);
+    for await (const entry of store.list(['reactions', 'ended'], { reverse: true })) {
+      yield endedRunRow.decode(entry);
     }
   }
 
@@ -455,7 +442,7 @@ export class ReactionQueue {
     const open = this.#open.get(jid) ?? this.#elsewhere.get(jid)?.run;
     if (open !== undefined) return open;
     const entry = await this.#options.store.get(endedKey(jid));
-    return entry === undefined ? undefined : unpackEndedRun(entry.value);
+    return entry === undefined ? undefined : endedRunRow.decode(entry);
   }
 
   #putMark(mark: QueueConditions['mark']): (Operation & { readonly op: 'put' })[] {

@@ -5,17 +5,16 @@
 import { setMaxListeners } from 'node:events';
 import type { Logger } from 'pino';
 import { hasRules, type RuleAction } from '#acl';
-import { type LiveConfig, type MasterConfig, serviceOf } from '#config';
-import type { Functions } from '#master';
+import { type LiveConfig, type MasterConfig, type ReactionAction, serviceOf } from '#config';
 import {
   type EventBus,
   type Events,
+  type Functions,
   type Jobs,
   jidOf,
   type MasterContext,
   MasterError,
   type NamedCommands,
-  type ReactionAction,
   type ReactionInfo,
   type ReactionRun,
   type ReactionsApi,
@@ -23,8 +22,7 @@ import {
   type Users,
 } from '#master';
 import { StoreError } from '#store';
-import type { FileServer } from '../file-trees/file-server.ts';
-import { hiddenDirectories } from '../file-trees/file-server.ts';
+import { type FileServer, hiddenDirectories } from '../file-trees/file-server.ts';
 import { Renderer, renderMs } from '../render/renderer.ts';
 import {
   type CompiledReaction,

@@ -4,17 +4,21 @@
 
 import { randomBytes } from 'node:crypto';
 import { expandGlob } from '#config';
-import type { ReactionEvent } from '#master';
 import {
   type FileServerBackend,
-  isFunctionName,
-  isKeywordText,
   MasterError,
   noFiles,
   parseArgument,
+  type ReactionEvent,
   requestedFile,
 } from '#master';
-import { formatEventStamp, pythonStr, type WireValue } from '#minion-protocol';
+import {
+  formatEventStamp,
+  isFunctionName,
+  isKeywordText,
+  pythonStr,
+  type WireValue,
+} from '#minion-protocol';
 import { type PlainData, TemplateError, type TemplateLimits } from '#template';
 import { DiskFiles, HiddenDirectories } from '../file-trees/disk-files.ts';
 import { type FileServer, servedFiles } from '../file-trees/file-server.ts';

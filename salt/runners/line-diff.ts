@@ -1,4 +1,4 @@
-import { splitLines } from '#template/python/text.ts';
+import { splitLines } from '#template';
 
 /** Lines of a text that are compared; the others are left out. */
 const maxLines = 1000;

@@ -1,10 +1,11 @@
 /** The master's schedule: runners and jobs by the clock [salt/utils/schedule.py]. */
 
 import { randomInt } from 'node:crypto';
+import Type from 'typebox';
 import { type LiveConfig, readSchedule, type ScheduleEntry } from '#config';
 import type { AuditRequester, Functions, Jobs, MasterContext } from '#master';
 import { longestTimerMs, processUser } from '#runtime';
-import type { Key } from '#store';
+import { defineRow, type Key } from '#store';
 import { isAllowed, nextTime } from './schedule-times.ts';
 
 export interface ScheduleDeps {
@@ -42,7 +43,7 @@ export class Schedule {
     });
     for (const entry of this.#entries) {
       const kept = await store.get(keyOf(entry));
-      const last = kept === undefined ? undefined : Number(Buffer.from(kept.value).toString());
+      const last = kept && scheduleRow.decode(kept).at;
       // An interval begins with the first start that knows the entry.
       if (last === undefined) await this.#remember(entry, now());
       else this.#last.set(entry.name, last);
@@ -133,7 +134,7 @@ export class Schedule {
   async #remember(entry: ScheduleEntry, at: number): Promise<void> {
     const { store, duties } = this.#deps.context;
     this.#last.set(entry.name, at);
-    const value = Buffer.from(String(Math.floor(at)));
+    const value = scheduleRow.encode({ at: Math.floor(at) });
     const operation = { op: 'put', key: keyOf(entry), value } as const;
     if (duties?.isHeld) await duties.write([operation]);
     else await store.write([operation]);
@@ -142,7 +143,7 @@ export class Schedule {
   /** Whether another member of the cluster has begun it. */
   async #wasBegun(entry: ScheduleEntry, due: number): Promise<boolean> {
     const kept = await this.#deps.context.store.get(keyOf(entry));
-    return kept !== undefined && Number(Buffer.from(kept.value).toString()) >= Math.floor(due);
+    return kept !== undefined && scheduleRow.decode(kept).at >= Math.floor(due);
   }
 
   /** Begins what was due when no member did it: the one before was gone. */
@@ -155,6 +156,16 @@ export class Schedule {
     }
   }
 }
+
+/** Rows `schedule/<name>`. */
+export const scheduleRow = defineRow({
+  name: 'scheduled run',
+  schema: Type.Object({
+    /** When it was due last, milliseconds since 1970. */
+    at: Type.Number(),
+  }),
+  unversioned: (bytes) => ({ at: Number(Buffer.from(bytes).toString()) }),
+});
 
 function keyOf({ name }: ScheduleEntry): Key {
   return ['schedule', name];

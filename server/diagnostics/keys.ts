@@ -1,5 +1,5 @@
 import path from 'node:path';
-import { keyMarks, type SurveyedKey, surveyOwnKeys } from '#master/auth/index.ts';
+import { keyMarks, type SurveyedKey, surveyOwnKeys } from '#master';
 import { isNewMinionId } from '#minion-protocol';
 import { type DiagnosticsInput, type DoctorFinding, formatList } from './report.ts';
 

@@ -2,8 +2,7 @@ import type { Stats } from 'node:fs';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
 import type { MasterConfig } from '#config';
-import { version } from '#master/api/index.ts';
-import { placeDirectories } from '#master/auth/index.ts';
+import { placeDirectories, version } from '#master';
 import { isMissing } from '#runtime';
 import type { DiagnosticsInput, DiskRoom, DoctorFinding } from './report.ts';
 

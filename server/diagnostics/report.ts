@@ -1,6 +1,5 @@
 import type { ConfigSurvey } from '#config';
-import type { KeyInfo, MasterStatus, MinionInfo } from '#master/api/index.ts';
-import type { KeySurvey } from '#master/auth/index.ts';
+import type { KeyInfo, KeySurvey, MasterStatus, MinionInfo } from '#master';
 
 // Findings. A released code never changes its meaning.
 
@@ -47,7 +46,6 @@ export const doctorCodes = [
   'port-unavailable',
   'protocol-low',
   'reaction-powerless',
-  'renamed',
   'secret-readable',
   'sha1-refused',
   'socket-path',

@@ -9,7 +9,6 @@ import { createPolicy, hasRules, type RuleAction } from '#acl';
 import {
   type ConfigSurvey,
   type ConfigWarning,
-  findRenamedUses,
   type MasterConfig,
   placeOf,
   policySyntax,
@@ -18,8 +17,7 @@ import {
   surveyMasterConfig,
   withoutPlace,
 } from '#config';
-import { type MasterApi, version } from '#master/api/index.ts';
-import { readPins, surveyKeys } from '#master/auth/index.ts';
+import { type MasterApi, readPins, surveyKeys, version } from '#master';
 import { jidTime } from '#minion-protocol';
 import { codeOf, isMissing, readTextIfPresent } from '#runtime';
 import { engineVersion, readStore, type Store, StoreError } from '#store';
@@ -50,8 +48,7 @@ const maxSocketPathBytes = 107;
 /** What the configuration says, and what it is risky to say. */
 async function checkConfig({ config: survey }: DiagnosticsInput): Promise<DoctorFinding[]> {
   const { config, problems, warnings } = survey;
-  const others = problems.filter(({ code }) => code !== 'ERR_OPTION_RENAMED');
-  const findings: DoctorFinding[] = others.map((problem) => ({
+  const findings: DoctorFinding[] = problems.map((problem) => ({
     code: 'config-problem',
     severity: 'error',
     subject: placeOf(problem),
@@ -77,18 +74,6 @@ async function checkConfig({ config: survey }: DiagnosticsInput): Promise<Doctor
     });
   }
   return [...findings, ...riskyModes(survey)];
-}
-
-/** Former names of options, fields and keywords, in the configuration and in the catalog. */
-async function checkNames({ config: survey }: DiagnosticsInput): Promise<DoctorFinding[]> {
-  const uses = await findRenamedUses(path.dirname(survey.config.confFile), survey);
-  return uses.map(({ file, line, key, newName }) => ({
-    code: 'renamed',
-    severity: 'error',
-    subject: `${file}:${line}: ${key}`,
-    problem: 'The name was changed, and the master does not start with the former one.',
-    remedy: `Write ${newName}.`,
-  }));
 }
 
 function riskyModes({ config, settings }: ConfigSurvey): DoctorFinding[] {
@@ -474,7 +459,6 @@ function canSignSha1(): boolean {
 
 const checks: Readonly<Record<string, Check>> = {
   configuration: checkConfig,
-  names: checkNames,
   reactions: checkReactions,
   versions: checkVersions,
   ports: checkPorts,

@@ -7,17 +7,17 @@ import {
   type ConfigSurvey,
   type ConfigWarning,
   enginePrefixes,
-  findRenamedUses,
+  findUnserved,
+  isServedOption,
   type MasterConfig,
   moduleNames,
-  optionStatus,
   planSignals,
-  type RenamedUse,
   type Setting,
   type Settings,
   type SignalPlan,
   surveyMasterConfig,
   textsOf,
+  type UnservedOption,
   unservedExtPillars,
   warnOfSdbProfile,
   withoutPlace,
@@ -29,7 +29,7 @@ import {
   type SurveyedKey,
   surveyKeys,
   surveyOwnKeys,
-} from '#master/auth/index.ts';
+} from '#master';
 import { isNewMinionId } from '#minion-protocol';
 import type { MigrationFinding, MigrationOutcome } from './finding.ts';
 import { planReactions, type ReactionPlan } from './reaction-plan.ts';
@@ -37,208 +37,24 @@ import {
   customModuleFindings,
   extensionFindings,
   findListeners,
-  type Root,
   rendererFindings,
   rootsOf,
   unreadableFinding,
-  walkFiles,
 } from './site-files.ts';
 
-// Parts of Salt that a configuration brings into use, by the option that does so: what they mean
-// here while the option is not served. One that is served needs no row.
-
-/** What to say of a part. */
+/** The outcome of an option, why, and what to do. */
 interface Advice {
   readonly outcome: MigrationOutcome;
   readonly meaning: string;
   readonly remedy: string;
 }
 
-const fileServer = refused(
-  'Minions get no files from this file server.',
-  'Keep a salt-master for states, or let minions have their files locally (file_client: local).',
-);
-const gitFiles = refused(
-  'No file server fetches from a repository.',
-  'Check the repository out to a directory, by a timer or a hook, and name that in file_roots.',
-);
-const pillar = refused(
-  "Salt's modules of external pillar are not asked; minion_files and minion_http are.",
-  'Let a program write or serve the data of each minion for these two, or give createMaster a source of its own.',
-);
-const returner = refused(
-  "Python returners do not run in the master; jobs and returns are in the master's own store.",
-  'Send the events, returns among them, to a webhook, a file or NATS (saltbridge: event_export), or give the minions the returner.',
-);
-const api = refused(
-  'Of the HTTP interfaces, that of rest_cherrypy is served.',
-  'Give rest_cherrypy these options, or keep salt-api beside a salt-master.',
-);
-const syndic = refused(
-  'This master neither is nor has a syndic.',
-  'Let the minions behind the syndic connect to this master themselves.',
-);
-const cluster = refused(
-  'Masters do not share their state.',
-  'Run one master, or keep the cluster of salt-masters.',
-);
-const runners = refused(
-  'Runners and other Python code of the master do not run.',
-  'Call what they call from a program that uses the library, or keep a salt-master for them.',
-);
-const ssh = ignored(
-  'salt-ssh is a program of its own and reads this itself.',
-  'Keep salt-ssh where it is installed; it needs no master.',
-);
-const windowsRepository = refused(
-  'The repository of Windows packages is served through the file server.',
-  'Keep it with the files: check it out where minions find it.',
-);
-const tuning = ignored('It tunes processes or caches that do not exist here.', 'Remove it.');
-
-const byOption: ReadonlyMap<string, Advice> = new Map([
-  ...rows(
-    fileServer,
-    'file_roots master_roots minionfs_env minionfs_mountpoint minionfs_whitelist',
-  ),
-  ...rows(gitFiles, 'hgfs_remotes svnfs_remotes azurefs s3.buckets'),
-  ...rows(pillar, 'ext_pillar on_demand_ext_pillar'),
-  ...rows(
-    refused(
-      'Encrypted pillar is not decrypted.',
-      'Decrypt it in the program that provides the pillar, or let minions decrypt with their own sdb.',
-    ),
-    'decrypt_pillar pass_dir pass_gnupghome',
-  ),
-  ...rows(returner, 'master_job_cache ext_job_cache event_return runner_returns'),
-  ...rows(
-    ignored(
-      'It narrows event_return, in whose place is saltbridge: event_export.',
-      'Narrow the events there, by match and exclude.',
-    ),
-    'event_return_whitelist event_return_blacklist event_return_queue event_return_queue_max_seconds',
-  ),
-  ...rows(
-    refused(
-      'Engines are Python processes of salt-master and do not run.',
-      'Run what they do as a program that follows the events (saltbridge events --json).',
-    ),
-    'engines',
-  ),
-  ...rows(
-    refused('Thorium does not run.', 'Follow the events with a program and act there.'),
-    'thorium_roots thorium_top thorium_interval',
-  ),
-  ...rows(
-    refused('Salt has renamed it.', 'Call it publisher_acl, publisher_acl_blacklist.'),
-    'client_acl client_acl_blacklist',
-  ),
-  ...rows(api, 'rest_tornado rest_wsgi'),
-  ...rows(
-    refused(
-      'Minions may not publish to each other.',
-      'Publish from a service instead; every request of a minion is answered with nothing.',
-    ),
-    'peer peer_run',
-  ),
-  ...rows(syndic, 'syndic_master order_masters syndic_failover'),
-  ...rows(cluster, 'cluster_id cluster_peers cluster_pki_dir'),
-  ...rows(
-    runners,
-    'runner_dirs module_dirs queue_dirs utils_dirs outputter_dirs extension_modules extmod_whitelist extmod_blacklist',
-  ),
-  ...rows(
-    refused(
-      'Tops files do not come from outside.',
-      'Give minions a top.sls that names their states.',
-    ),
-    'master_tops external_nodes',
-  ),
-  ...rows(
-    refused(
-      'Presence events are not fired.',
-      'Ask jobs.plan or status who is connected; salt/auth and start events are fired.',
-    ),
-    'presence_events detect_remote_minions',
-  ),
-  ...rows(
-    refused('Minions do not find this master by multicast.', 'Name the master in their files.'),
-    'discovery',
-  ),
-  ...rows(
-    refused(
-      'TLS is not served.',
-      'Put the master behind a tunnel, or keep it in a trusted network.',
-    ),
-    'ssl',
-  ),
-  ...rows(
-    refused('Minions cannot push files.', 'Let them upload to a service of yours.'),
-    'file_recv file_recv_max_size',
-  ),
-  ...rows(
-    ignored(
-      'Keys, jobs, grains and pillar are in pki_dir and in a store of our own.',
-      'Nothing, unless another program reads the old cache.',
-    ),
-    'cache key_cache keys.cache_driver',
-  ),
-  ...rows(
-    ignored(
-      'The master runs as whoever starts it.',
-      'Start it as this user; pki_dir and state_dir must be its own.',
-    ),
-    'user',
-  ),
-  ...rows(
-    ignored('Limits of the process are those that it is started with.', 'Set LimitNOFILE.'),
-    'max_open_files',
-  ),
-  ...rows(ssh, 'roster roster_file rosters roster_defaults ssh_user ssh_passwd ssh_minion_opts'),
-  ...rows(windowsRepository, 'winrepo_remotes winrepo_remotes_ng winrepo_dir winrepo_dir_ng'),
-  ...rows(
-    tuning,
-    'worker_threads con_cache pub_server_niceness mworker_niceness event_publisher_niceness sock_pool_size ipc_write_buffer',
-  ),
-]);
-
-/** Options that say how a part is to work: the part's own option says what becomes of it. */
-const families: readonly (readonly [begin: RegExp, part: string])[] = [
-  [/^(hgfs|svnfs|s3fs|azurefs|minionfs)_/, 'a file server'],
-  [/^(fileserver|file_ignore|file_buffer|roots_update)/, 'the file server'],
-  [/^(decrypt_)?pillar_|^pillarenv|^gpg_/, 'pillar'],
-  [/^(thorium|reactor|syndic|winrepo|memcache)/, 'a part that is not served'],
-  [/^(ssh|thin|min)_/, 'salt-ssh'],
-  [/^log_(date|fmt|granular|rotate)/, "the log of Salt's own programs"],
-];
-
-/** What is known of the part that an option brings into use. */
-function adviceOf(option: string): Advice | undefined {
-  const family = families.find(([begin]) => begin.test(option));
-  return byOption.get(option) ?? (family && detailOf(family[1]));
-}
-
-function detailOf(part: string): Advice {
-  return ignored(`It says how ${part} is to work.`, 'Remove it when that is settled.');
-}
-
-/** Of an option of Salt's that nothing more is known of. */
-const plainOption: Advice = ignored(
-  'The option is not served and has no effect.',
-  'Remove it, or see whether anybody relies on it.',
-);
-
-function refused(meaning: string, remedy: string): Advice {
-  return { outcome: 'refused', meaning, remedy };
-}
-
-function ignored(meaning: string, remedy: string): Advice {
-  return { outcome: 'ignored', meaning, remedy };
-}
-
-function rows(advice: Advice, options: string): [string, Advice][] {
-  return options.split(' ').map((option) => [option, advice]);
-}
+const externalPillar: Advice = {
+  outcome: 'refused',
+  meaning: "Salt's modules of external pillar are not asked; minion_files and minion_http are.",
+  remedy:
+    'Let a program write or serve the data of each minion for these two, or give createMaster a source of its own.',
+};
 
 // Keys.
 
@@ -413,9 +229,6 @@ const moduleLists: ReadonlySet<string> = new Set([
   'master_tops',
 ]);
 
-/** Values that ask for nothing: the option is as good as not there. */
-const nothing: ReadonlySet<unknown> = new Set([null, false, '', 'local_cache', 'localfs']);
-
 const unknownOption: Advice = {
   outcome: 'ignored',
   meaning: 'Neither Salt nor this master has such an option.',
@@ -451,9 +264,7 @@ function optionFindings({ settings, warnings, problems }: ConfigSurvey): Migrati
     .filter(({ kind }) => kind === 'missing-file' || kind === 'nothing-included')
     .map(missingFile);
   const narrowed = warnings.filter(({ kind }) => kind === 'narrowed').map(narrowedFinding);
-  // Former names have findings of their own.
-  const others = problems.filter(({ code }) => code !== 'ERR_OPTION_RENAMED');
-  return [...others.map(problemFinding), ...missing, ...options, ...narrowed];
+  return [...problems.map(problemFinding), ...missing, ...options, ...narrowed];
 }
 
 function missingFile({ file, line, kind }: ConfigWarning): MigrationFinding {
@@ -496,59 +307,40 @@ function problemFinding(problem: ConfigError): MigrationFinding {
   };
 }
 
-/** Former names: each of them keeps the master from starting. */
-function renamedFindings(uses: readonly RenamedUse[]): MigrationFinding[] {
-  return uses.map(({ key, file, line, newName }) => ({
-    outcome: 'refused',
-    kind: 'option',
-    name: key,
-    file,
-    line,
-    meaning: 'The name was changed, and the master does not start with the former one.',
-    remedy: `Write ${newName}.`,
-  }));
-}
-
-function optionFinding(name: string, { value, origin }: Setting): MigrationFinding {
+function optionFinding(name: string, setting: Setting): MigrationFinding {
+  const { value, origin } = setting;
   const place = { kind: 'option', name, file: origin.file, line: origin.line } as const;
-  switch (optionStatus(name)) {
-    case 'served':
-      if (name === 'ext_pillar' && unservedExtPillars(value).length > 0) {
-        return { ...place, ...withNames(unservedExtPillars(value), adviceOf(name) ?? plainOption) };
-      }
-      if (name === 'reactor') return { ...place, ...reactorAdvice };
-      return { ...place, outcome: 'honoured', meaning: 'The option is served.', remedy: '' };
-    case 'unknown':
-      return {
-        ...place,
-        ...(sdbAdvice(name, { value, origin }) ?? adviceOf(name) ?? unknownOption),
-      };
-    case 'not-needed':
-    case 'not-served':
-      return { ...place, ...describe(name, value) };
+  if (isServedOption(name)) {
+    const modules = name === 'ext_pillar' ? unservedExtPillars(value) : [];
+    if (modules.length > 0) return { ...place, ...withNames(modules, externalPillar) };
+    if (name === 'reactor') return { ...place, ...reactorAdvice };
+    return { ...place, outcome: 'honoured', meaning: 'The option is served.', remedy: '' };
   }
+  const unserved = findUnserved(name);
+  const advice =
+    unserved === undefined
+      ? (sdbAdvice(name, setting) ?? unknownOption)
+      : unservedAdvice(unserved, setting);
+  const modules = moduleLists.has(name) && advice.remedy !== '' ? moduleNames(value) : [];
+  return { ...place, ...(modules.length === 0 ? advice : withNames(modules, advice)) };
 }
 
-function describe(name: string, value: unknown): Advice {
-  const asksForNothing = nothing.has(value) || isEmpty(value);
-  const advice = adviceOf(name) ?? plainOption;
-  if (asksForNothing) {
-    return {
-      outcome: 'ignored',
-      meaning: 'It is empty, off, or what Salt does anyway.',
-      remedy: '',
-    };
+function unservedAdvice(unserved: UnservedOption, setting: Setting): Advice {
+  const { kind, advice, isDetail } = unserved;
+  if (!unserved.isLost(setting)) {
+    const meaning = "It is empty, or has Salt's default.";
+    return { outcome: 'ignored', meaning, remedy: '' };
   }
-  const names = moduleLists.has(name) ? moduleNames(value) : [];
-  return names.length === 0 ? advice : withNames(names, advice);
+  const isRefused = kind === 'not-served' && !isDetail;
+  return {
+    outcome: isRefused ? 'refused' : 'ignored',
+    meaning: kind === 'not-served' ? 'It is not served.' : 'It has no effect.',
+    remedy: `${advice.charAt(0).toUpperCase()}${advice.slice(1)}.`,
+  };
 }
 
 function withNames(names: readonly string[], advice: Advice): Advice {
   return { ...advice, meaning: `In use: ${names.join(', ')}. ${advice.meaning}` };
-}
-
-function isEmpty(value: unknown): boolean {
-  return (Array.isArray(value) && value.length === 0) || (value instanceof Map && value.size === 0);
 }
 
 const order: readonly MigrationOutcome[] = ['refused', 'ignored', 'honoured'];
@@ -563,7 +355,6 @@ export async function checkMigration(directory: string): Promise<MigrationReport
   const keys = await surveyKeys(config.pkiDir);
   const reactions = await planReactions(settings);
   const findings = [
-    ...renamedFindings(await findRenamedUses(directory, survey)),
     ...optionFindings(survey),
     ...reactionFindings(settings, reactions),
     ...(await treeFindings(settings)),
@@ -602,24 +393,13 @@ function reactionFindings(
 async function treeFindings(settings: Settings): Promise<MigrationFinding[]> {
   const findings: MigrationFinding[] = [];
   for (const root of rootsOf(settings, 'file_roots')) {
-    findings.push(...(await unnamedTree(root, 'file_roots')));
     findings.push(...(await rendererFindings(root, 'minions')));
     findings.push(...(await customModuleFindings(root.directory)));
   }
   for (const root of rootsOf(settings, 'pillar_roots')) {
-    findings.push(...(await unnamedTree(root, 'pillar_roots')));
     findings.push(...(await rendererFindings(root, 'master')));
   }
   return findings;
-}
-
-/** A tree in the place of Salt's default is in use although no option says so. */
-async function unnamedTree(root: Root, option: string): Promise<MigrationFinding[]> {
-  const advice = adviceOf(option);
-  if (root.file !== '' || advice === undefined || optionStatus(option) === 'served') return [];
-  const { files } = await walkFiles(root.directory);
-  if (files.length === 0) return [];
-  return [{ kind: 'part', name: option, file: root.directory, line: 0, ...advice }];
 }
 
 async function codeFindings(settings: Settings, cachedir: string): Promise<MigrationFinding[]> {

@@ -2,8 +2,8 @@
 
 import path from 'node:path';
 import { expandGlob, pairsOf, type Settings, textsOf } from '#config';
-import { MasterError } from '#master/api/index.ts';
-import { isFunctionName } from '#master/arguments/index.ts';
+import { MasterError } from '#master';
+import { isFunctionName } from '#minion-protocol';
 import { type Chunk, loadReactorReader } from '#salt';
 import { parseYaml, TemplateError } from '#template';
 import { readStart, rootsOf } from './site-files.ts';

@@ -3,14 +3,9 @@ import { createRequire } from 'node:module';
 import path from 'node:path';
 import type { DestinationStream, Logger } from 'pino';
 import type { OutputStream } from '#cli/context.ts';
-import {
-  createRootLog,
-  createLogger as createRootLogger,
-  type LogLevel,
-  type MasterConfig,
-} from '#master';
+import type { LogLevel } from '#config';
+import { createRootLog, createLogger as createRootLogger, type MasterConfig } from '#master';
 import { type Account, createOwnedDirectory } from './account.ts';
-import { TextLog } from './log-text.ts';
 
 const require = createRequire(import.meta.url);
 
@@ -72,18 +67,7 @@ export interface MasterLogOptions {
   readonly owner: Account | undefined;
 }
 
-type LogOptions = Pick<
-  MasterConfig,
-  | 'logDatefmt'
-  | 'logDatefmtLogfile'
-  | 'logFile'
-  | 'logFmtConsole'
-  | 'logFmtJid'
-  | 'logFmtLogfile'
-  | 'logFormat'
-  | 'logLevel'
-  | 'logLevelLogfile'
->;
+type LogOptions = Pick<MasterConfig, 'logFile' | 'logLevel' | 'logLevelLogfile'>;
 
 /** A master's log: the console, and `log_file`. */
 export interface MasterLog {
@@ -112,13 +96,13 @@ export function openMasterLog(config: LogOptions, options: MasterLogOptions): Ma
   const sinks: Sink[] = [];
   if (stderr !== undefined) {
     sinks.push({
-      stream: consoleOf(stderr, config),
+      stream: logDestination(stderr),
       levelIn: ({ logLevel }) => level ?? logLevel,
     });
   }
   if (file !== undefined) {
     sinks.push({
-      stream: formatted(file, config, config.logFmtLogfile, config.logDatefmtLogfile),
+      stream: file,
       levelIn: ({ logLevel, logLevelLogfile }) => logLevelLogfile ?? level ?? logLevel,
     });
   }
@@ -155,23 +139,7 @@ function tryToOpenLogFile(
   }
 }
 
-/** Text where it is asked for; else JSON, or lines for people on a terminal. */
-function consoleOf(stderr: OutputStream, config: LogOptions): DestinationStream {
-  const { logFormat, logFmtConsole, logDatefmt } = config;
-  return logFormat === 'text'
-    ? formatted(stderr, config, logFmtConsole, logDatefmt)
-    : logDestination(stderr);
-}
-
-function formatted(
-  stream: DestinationStream,
-  { logFormat, logFmtJid: jidFormat }: LogOptions,
-  format: string,
-  dateFormat: string,
-): DestinationStream {
-  return logFormat === 'text' ? new TextLog(stream, { format, dateFormat, jidFormat }) : stream;
-}
-
+/** JSON, or lines for people on a terminal. */
 function logDestination(stderr: OutputStream): DestinationStream {
   if (stderr.isTTY !== true) return stderr;
   try {

@@ -14,7 +14,8 @@ import path from 'node:path';
 import type { Logger } from 'pino';
 import type { OutputStream } from '#cli/context.ts';
 import { limitHeapGrowth, onSignal, terminationSignal } from '#cli/process.ts';
-import { type LogLevel, logConfigWarnings, type MasterConfig, resolveMasterConfig } from '#master';
+import type { LogLevel } from '#config';
+import { logConfigWarnings, type MasterConfig, resolveMasterConfig } from '#master';
 import {
   type Account,
   becomeAccount,

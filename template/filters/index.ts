@@ -5,7 +5,9 @@ import { type FilterDefinition, simpleFilter, unsupportedFilter } from './defini
 import { selectFilters, sequenceFilters } from './jinja-collections.ts';
 import { numberFilters, textFilters } from './jinja-scalars.ts';
 import { itertoolsFilters, saltDataFilters, setFilters } from './salt-collections.ts';
+import { nestedKeyFilters } from './salt-nested-keys.ts';
 import { networkFilters } from './salt-network.ts';
+import { randomFilters } from './salt-random.ts';
 import { saltSerialFilters } from './salt-serializers.ts';
 import { saltTextFilters } from './salt-text.ts';
 import { testDefinitions } from './tests.ts';
@@ -22,28 +24,11 @@ const reasons: Readonly<Record<string, readonly string[]>> = {
     'list_files',
     'which',
   ],
-  'its result is another one each time': [
-    'gen_mac',
-    'rand_str',
-    'random_hash',
-    'random_sample',
-    'random_shuffle',
-    'random_str',
-  ],
+  'its result is another one each time': ['gen_mac', 'rand_str', 'random_hash', 'random_str'],
   'nothing here needs it yet': [
-    'append_dict_key_value',
-    'extend_dict_key_value',
     'filter_by_networks',
-    'ipwrap',
-    'json_decode_dict',
-    'json_decode_list',
-    'json_encode_dict',
-    'json_encode_list',
     'json_query',
-    'mac_str_to_bytes',
     'mysql_to_dict',
-    'set_dict_key_value',
-    'update_dict_key_value',
     'urlize',
     'xml',
   ],
@@ -69,6 +54,8 @@ export const filters: ReadonlyMap<string, FilterDefinition> = new Map([
   ...Object.entries(saltTextFilters),
   ...Object.entries(saltSerialFilters),
   ...Object.entries(networkFilters),
+  ...Object.entries(nestedKeyFilters),
+  ...Object.entries(randomFilters),
 ]);
 
 /** A name to look up; what has no hash cannot be looked up in Python either. */

@@ -1,5 +1,6 @@
 /** Salt's filters for addresses [salt/utils/network.py], over Python's `ipaddress`. */
 
+import { valueError } from '../python/exceptions.ts';
 import {
   formatAddress,
   type IpInterface,
@@ -9,12 +10,14 @@ import {
 import { normalizeInteger, toInteger } from '../python/numbers.ts';
 import { isTruthy } from '../python/sequences.ts';
 import {
+  Bytes,
   isInteger,
   isText,
   Lazy,
   str,
   Tuple,
   textOf,
+  textRepr,
   Undefined,
   type Value,
 } from '../python/values.ts';
@@ -24,6 +27,7 @@ import {
   type FilterDefinition,
   type FilterDefinitions,
   iterateItems,
+  simpleFilter,
 } from './definition.ts';
 
 const ranges: Readonly<Record<string, readonly string[]>> = {
@@ -200,6 +204,25 @@ function networkHosts(address: IpInterface, { meter }: FilterContext): Value {
   return hosts;
 }
 
+/** Puts an IPv6 address into brackets, as a URL needs it. Other values pass. */
+function wrapAddress(value: Value): Value {
+  if (checked(value, 6, null) === null) return value;
+  const text = str(value).replace(/^\[+|\]+$/g, '');
+  const address = parseInterface(text);
+  if (address === undefined || address.isNetwork) {
+    throw valueError(`${textRepr(text)} does not appear to be an IPv4 or IPv6 address`);
+  }
+  return `[${formatAddress(address)}]`;
+}
+
+/** @throws PythonException ValueError for other texts than a MAC address */
+function macBytes(value: Value): Bytes {
+  const text = isText(value) ? textOf(value) : '';
+  const digits = text.length === 17 ? text.replaceAll(text.charAt(2), '') : text;
+  if (!/^[0-9a-f]{12}$/i.test(digits)) throw valueError('Invalid MAC address');
+  return new Bytes(Buffer.from(digits, 'hex'));
+}
+
 /** The filters by name. */
 export const networkFilters: FilterDefinitions = {
   ip_host: overAddresses((address) => formatAddress({ ...address, isNetwork: true })),
@@ -211,6 +234,11 @@ export const networkFilters: FilterDefinitions = {
   ),
   is_ipv4: filter((value, wanted) => checked(value, 4, wanted) !== null),
   is_ipv6: filter((value, wanted) => checked(value, 6, wanted) !== null),
+  ipwrap: simpleFilter((value) => {
+    if (value instanceof Tuple) return value.items.map(wrapAddress);
+    return Array.isArray(value) ? value.map(wrapAddress) : wrapAddress(value);
+  }),
+  mac_str_to_bytes: simpleFilter(macBytes),
   network_hosts: overAddresses(networkHosts),
   network_size: overAddresses((address) => normalizeInteger(networkSize(address))),
 };

@@ -6,10 +6,14 @@ import { dumpJson, loadJson } from '../python/json.ts';
 import { pformat } from '../python/pprint.ts';
 import { asIndex, isTruthy } from '../python/sequences.ts';
 import {
+  Bytes,
   Dict,
   isPyObject,
+  isText,
   Markup,
   str,
+  Tuple,
+  textOf,
   typeName,
   Undefined,
   type Value,
@@ -26,6 +30,7 @@ import {
   defineFilter,
   type FilterContext,
   type FilterDefinitions,
+  iterateItems,
   simpleFilter,
 } from './definition.ts';
 
@@ -48,13 +53,61 @@ function readYaml(value: Value, { meter }: FilterContext): Value {
   }
   meter.step(1 + text.length / 10);
   try {
-    return loadYaml(text, { name: 'yaml' });
+    return decodeBytes(loadYaml(text, { name: 'yaml' }));
   } catch (cause) {
     if (!(cause instanceof TemplateError) || cause.code !== 'ERR_YAML') throw cause;
     const { line } = cause.place;
     const message = `Encountered error loading yaml: ${cause.detail}, line ${line} of it`;
     throw new PythonException('TemplateRuntimeError', message, { cause });
   }
+}
+
+/**
+ * Decodes bytes in a value that was read from YAML, as Salt's filter does.
+ * @throws PythonException UnicodeDecodeError for bytes that are not UTF-8
+ */
+function decodeBytes(value: Value): Value {
+  if (value instanceof Bytes) return decodeUtf8(value);
+  if (Array.isArray(value)) return value.map(decodeBytes);
+  if (value instanceof Tuple) return new Tuple(value.items.map(decodeBytes));
+  if (!(value instanceof Dict)) return value;
+  const pairs = Array.from(value.entries());
+  return new Dict(pairs.map(([key, item]) => [decodeBytes(key), decodeBytes(item)] as const));
+}
+
+function decodeUtf8({ bytes }: Bytes): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    throw new PythonException('UnicodeDecodeError', "'utf-8' codec can't decode the bytes");
+  }
+}
+
+/** Encodes each text in lists and dicts, keys included, to bytes. */
+function encodeText(value: Value): Value {
+  if (isText(value)) return new Bytes(Buffer.from(textOf(value)));
+  if (Array.isArray(value)) return value.map(encodeText);
+  if (value instanceof Tuple) return value.items.map(encodeText);
+  if (!(value instanceof Dict)) return value;
+  const pairs = Array.from(value.entries());
+  return new Dict(
+    pairs.map(([key, item]) => {
+      if (key instanceof Tuple) throw typeError("unhashable type: 'list'");
+      return [encodeText(key), encodeText(item)] as const;
+    }),
+  );
+}
+
+/** Salt's filters `json_encode_list` and `json_decode_list`, which are the same function. */
+function encodeList(value: Value, context: FilterContext): Value {
+  return [...iterateItems(value, context)].map(encodeText);
+}
+
+/** Salt's filters `json_encode_dict` and `json_decode_dict`, which are the same function. */
+function encodeDict(value: Value): Value {
+  if (value instanceof Dict) return encodeText(value);
+  const problem = `'${typeName(value)}' object has no attribute 'items'`;
+  throw new PythonException('AttributeError', problem);
 }
 
 function readJson(value: Value, { meter }: FilterContext): Value {
@@ -109,9 +162,18 @@ export const saltSerialFilters: FilterDefinitions = {
     [true, null],
     ({ meter }, value = null, sortKeys = true, indent = null) =>
       new Markup(
-        dumpJson(value, { sortKeys: isTruthy(sortKeys), indent: jsonIndent(indent), meter }),
+        dumpJson(value, {
+          sortKeys: isTruthy(sortKeys),
+          indent: jsonIndent(indent),
+          ensureAscii: false,
+          meter,
+        }),
       ),
   ),
+  json_decode_dict: simpleFilter(encodeDict),
+  json_decode_list: simpleFilter(encodeList),
+  json_encode_dict: simpleFilter(encodeDict),
+  json_encode_list: simpleFilter(encodeList),
   load_json: simpleFilter(readJson),
   load_text: simpleFilter((value) => source(value)),
   load_yaml: simpleFilter(readYaml),

@@ -440,6 +440,8 @@ export function contains(container: Value, member: Value): boolean {
   if (container instanceof Dict || container instanceof PySet) return container.has(member);
   if (container instanceof Bytes) return bytesContain(container, member);
   if (typeof container === 'object' && container !== null && 'typeName' in container) {
+    if ('contains' in container && container.contains !== undefined)
+      return container.contains(member);
     if (container.typeName === 'dict_keys')
       return [...iterateAll(container)].some((k) => equals(k, member));
   }

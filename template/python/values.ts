@@ -42,6 +42,8 @@ export interface PyObject {
   str?(): string;
   attribute?(name: string): Value | undefined;
   item?(key: Value): Value | undefined;
+  /** The operator `in`. Default: compares with each item of `iterate`. */
+  contains?(member: Value): boolean;
   call?(args: Arguments): Value;
   iterate?(): Iterator<Value>;
   size?(): number;

@@ -409,14 +409,6 @@ test('create prints the user-data as it is, and the number beside it', async (t)
   ]);
 });
 
-test('the former --beside is an error that names --merge-user-data', async (t) => {
-  const { options } = fakeEnrolmentBridge(made);
-  const argv = ['enroll', 'create', 'web-1', '--project', 'shop', '--beside=x'];
-  const { code, stderr } = await runCli(argv, options);
-  t.regex(stderr, /^error: option '--beside': this was renamed: write --merge-user-data\n/);
-  t.is(code, 64);
-});
-
 test('create prints the ticket alone where that is asked for, and everything as JSON', async (t) => {
   const argv = ['enroll', 'create', 'web-1', '--project', 'shop'];
   const { options } = fakeEnrolmentBridge(made);

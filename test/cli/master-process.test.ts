@@ -112,15 +112,6 @@ test('an HTTP API that cannot be served ends the start', async (t) => {
   await t.throwsAsync(start(), { code: 'ERR_MASTER_NOT_READY' });
 });
 
-test('with log_format: text the log file has lines in the form of Salt, also in the background', async (t) => {
-  const { config, start } = await makeHome(t, 'saltbridge: {log_format: text}\n');
-  const pid = await start();
-  await end(pid);
-  const form =
-    /^\d{4}-\d\d-\d\d [\d:]{8},\d{3} \[saltbridge[\w.-]* *:0 {3}\]\[INFO {4}\]\[\d+\] master started/m;
-  t.regex(readFileSync(config.logFile, 'utf8'), form);
-});
-
 test('SIGUSR1 goes on in a new log file', async (t) => {
   const { config, start } = await makeHome(t);
   const pid = await start();

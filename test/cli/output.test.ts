@@ -15,7 +15,8 @@ import {
   wrapText,
 } from '#cli/output/outputters.ts';
 import { terminalColors } from '#cli/terminal.ts';
-import { fromJson, type LogLevel, type MasterOptions, resolveMasterConfig } from '#master';
+import type { LogLevel } from '#config';
+import { fromJson, type MasterOptions, resolveMasterConfig } from '#master';
 import { WireDateTime, WireExtension, type WireValue } from '#minion-protocol';
 import { createLogger, LogFile, type MasterLog, openMasterLog } from '#server/process/log.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
@@ -304,60 +305,3 @@ test('lines that the disk does not take are lost, and nothing else', (t) => {
   t.teardown(() => log.close());
   t.notThrows(() => log.write('one\n'));
 });
-
-// `saltbridge: log_format: text`.
-
-test("text has Salt's form in the log file and on the console", (t) => {
-  const { log, texts } = openTextLog(t, {});
-  log.logger.child({ component: 'signals' }).warn({ minion: 'web 1', count: 2 }, 'signal refused');
-  const { console, file } = texts();
-  t.is(console, '[WARNING ] signal refused minion="web 1" count=2\n');
-  t.regex(
-    file,
-    /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} \[saltbridge\.signals:0 {3}\]\[WARNING \]\[\d+\] signal refused minion="web 1" count=2\n$/,
-  );
-});
-
-test('a line has the form that the configuration gives, with its jid', (t) => {
-  const { log, texts } = openTextLog(t, {
-    logFmtConsole: '%(asctime)s|%(levelno)03d|%(jid)s|%(message)s',
-    logDatefmt: '%Y',
-  });
-  log.logger.info({ jid: '20240102030405123456' }, 'published');
-  t.regex(texts().console, /^\d{4}\|020\|\[JID: 20240102030405123456\]\|published\n$/);
-});
-
-test('what a peer says stays on its line, and a bug has its stack', (t) => {
-  const { log, texts } = openTextLog(t, {});
-  log.logger.warn({ minion: 'a\nb\x1b[2J' }, 'x\n[ERROR   ] y');
-  log.logger.error({ err: new TypeError('no such thing') }, 'failed');
-  const [first = '', second = '', third = ''] = texts().console.split('\n');
-  t.is(first, '[WARNING ] x\\n[ERROR   ] y minion="a\\nb\\u001b[2J"');
-  t.is(second, '[ERROR   ] failed err="no such thing"');
-  t.regex(third, /^ {2}at /);
-});
-
-test('a form that names what no record has is refused', (t) => {
-  for (const logFmtConsole of ['%(nothing)s', '%(message)d', '100%']) {
-    t.throws(() => resolveMasterConfig({ logFmtConsole }), { code: 'ERR_OPTION_TYPE' });
-  }
-});
-
-function openTextLog(
-  t: ExecutionContext,
-  options: Partial<MasterOptions>,
-): {
-  readonly log: MasterLog;
-  readonly texts: () => { readonly console: string; readonly file: string };
-} {
-  const file = path.join(temporaryDirectory(t), 'master');
-  const stderr = new TextStream();
-  const given = { logFile: file, logLevel: 'info', logFormat: 'text', ...options } as const;
-  const log = openMasterLog(resolveMasterConfig(given), {
-    stderr,
-    level: undefined,
-    owner: undefined,
-  });
-  t.teardown(() => log.close());
-  return { log, texts: () => ({ console: stderr.text, file: readFileSync(file, 'utf8') }) };
-}

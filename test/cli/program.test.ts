@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
@@ -255,25 +255,6 @@ printf '%s\\n' "\${COMPREPLY[@]}"`;
     execFileSync('zsh', ['-f', '-c', line, 'zsh', ...words], { encoding: 'utf8' }).trim();
   t.is(offers('saltbridge', 'key', 'un'), 'unpin');
   t.is(offers('saltbridge', 'salt', 'web'), 'web1\nweb2');
-});
-
-test('each command has a man page with its options, and roff finds nothing wrong', async (t) => {
-  const directory = temporaryDirectory(t);
-  const { stdout } = await runCli(['man-pages', directory]);
-  const pages = readdirSync(directory);
-  t.is(stdout, `${pages.length} pages in ${directory}\n`);
-  for (const command of commands) {
-    const page = ['saltbridge', ...command].join('-');
-    t.true(pages.includes(`${page}.1`), page);
-  }
-  const text = readFileSync(path.join(directory, 'saltbridge-master.1'), 'utf8');
-  t.regex(text, /\.B \\-d, \\-\\-daemon\n/);
-  if (spawnSync('groff', ['--version']).error !== undefined) return;
-  const files = pages.map((name) => path.join(directory, name));
-  const { stderr } = spawnSync('groff', ['-man', '-Tutf8', '-ww', '-z', ...files], {
-    encoding: 'utf8',
-  });
-  t.is(stderr, '');
 });
 
 function keyOf(id: string, state: KeyInfo['state']): KeyInfo {

@@ -387,13 +387,6 @@ test('--dry-run ends with 2 when no minion matches, and reports a broken target'
   t.is(code, 2);
 });
 
-test('the former --plan is an error that names --dry-run', async (t) => {
-  const { code, stdout, stderr } = await runCli(['salt', '*', '--plan'], {});
-  t.is(stdout, '');
-  t.regex(stderr, /^error: option '--plan': this was renamed: write --dry-run\n/);
-  t.is(code, 64);
-});
-
 // Commands of Salt's own `salt`, played again: what it printed, we print.
 
 const commands = readCases<RecordedCommand>('salt-commands.json');

@@ -137,22 +137,7 @@ for (const [title, body] of taken) {
   });
 }
 
-for (const [former, current] of [
-  ['x-dash', 'x-allow-leading-dash'],
-  ['x-lines', 'x-allow-newlines'],
-  ['x-quoted', 'x-quoted-by-template'],
-] as const) {
-  test(`a catalog refuses the former keyword ${former} and names the new one`, (t) => {
-    const list = { type: 'array', items: { type: 'string', [former]: true } };
-    const parameters = { type: 'object', properties: { list } };
-    t.throws(() => compile({ ...base, function: 'test.echo', parameters }), {
-      code: 'ERR_CATALOG',
-      message: `a.b: parameters.properties.list.items.${former}: this was renamed: write ${current}`,
-    });
-  });
-}
-
-test('files of a catalog have names with underscores; former and other names are refused', async (t) => {
+test('files of a catalog have names with underscores; other names are refused', async (t) => {
   const directory = temporaryDirectory(t);
   const entry = (name: string, concurrency: string): string =>
     `${name}: { description: x, function: test.ping, concurrency: { ${concurrency} } }`;
@@ -160,12 +145,8 @@ test('files of a catalog have names with underscores; former and other names are
     `  ${name}: { description: x, groups: { all: {} }, steps: { one: { command: a.new, group: all, ${step} } } }`;
   const lines = [
     entry('a.new', 'per_target: 1'),
-    entry('a.former', 'perTarget: 1'),
     'plans:',
     plan('p.new', 'batch_size: 25%, max_failures: 1, on_failure: continue'),
-    plan('p.former', 'atATime: 1'),
-    plan('p.tolerate', 'tolerate: 1'),
-    plan('p.failure', 'onFailure: stop'),
     plan('p.program', 'batchSize: 1'),
   ];
   writeFileSync(path.join(directory, 'a.yaml'), lines.join('\n'));
@@ -191,13 +172,7 @@ test('files of a catalog have names with underscores; former and other names are
   );
   t.deepEqual(
     findings.map(({ problem }) => problem),
-    [
-      'a.former: concurrency.perTarget: this was renamed: write per_target',
-      'p.former: steps.one.atATime: this was renamed: write batch_size',
-      'p.tolerate: steps.one.tolerate: this was renamed: write max_failures',
-      'p.failure: steps.one.onFailure: this was renamed: write on_failure',
-      'p.program: steps.one.batchSize: in files this is batch_size',
-    ],
+    ['p.program: steps.one.batchSize: in files this is batch_size'],
   );
 });
 
@@ -513,10 +488,6 @@ test('the duration of a command and of a plan is timeout in files, and timeoutSe
     findings.map(({ problem }) => problem),
     ['a.program: timeoutSeconds: in files this is timeout'],
   );
-  const definition = { description: 'x', function: 'test.ping', timeout: 7 };
-  t.throws(() => parseCommandDefinition('a.new', definition), {
-    message: 'a.new: timeout: this was renamed: write timeoutSeconds',
-  });
 });
 
 // What a refusal says: the parameter, the rule that it breaks, and the nearest name.

@@ -2,8 +2,9 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { connectExtension, connectMaster } from '#client';
+import { initCluster, joinCluster } from '#cluster';
 import type { HandleInfo, OutboxEntry, PlanStarted, PlanUpdate } from '#heat-bridge';
-import { initCluster, joinCluster, type MasterConfig } from '#master';
+import type { MasterConfig } from '#master';
 import { startNatsServers } from '../../bench/nats-cluster.ts';
 import { until, within } from '../helpers/deadline.ts';
 import { collect } from '../helpers/fleet.ts';

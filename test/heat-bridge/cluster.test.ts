@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
+import Type from 'typebox';
 import { allow } from '#acl';
 import { connectExtension, type ExtensionClient } from '#client';
 import { type Bridge, createBridge, type StackDetails } from '#guests';
@@ -11,7 +12,7 @@ import { ClusterRuns } from '#heat-bridge/commands/cluster-runs.ts';
 import { createSilentLogger } from '#master';
 import type { MinionFunction } from '#minion-protocol';
 import { createSaltApi } from '#salt-api';
-import { readStore, restoreStore } from '#store';
+import { defineRow, readStore, restoreStore } from '#store';
 import { type ClusterMaster, ClusterMasters } from '../helpers/cluster-masters.ts';
 import { until, within } from '../helpers/deadline.ts';
 import { collect } from '../helpers/fleet.ts';
@@ -283,7 +284,9 @@ async function openRuns(
   resume: () => Promise<void> = async () => {},
 ): Promise<ClusterRuns<object>> {
   const log = createSilentLogger();
-  const runs = await ClusterRuns.open({ state, kind: 'test', resume, find: () => undefined, log });
+  const row = defineRow({ name: 'call', schema: Type.Object({}) });
+  const find = (): undefined => undefined;
+  const runs = await ClusterRuns.open({ state, kind: 'test', row, resume, find, log });
   if (runs === undefined) throw new Error('no cluster');
   t.teardown(() => runs.close());
   return runs;

@@ -1,8 +1,10 @@
 /** Reactions that call named commands: by their own right, and once. */
+
 import test, { type ExecutionContext } from 'ava';
 import { allow, type PolicyRule } from '#acl';
 import { connectMaster } from '#client';
-import { type MasterOptions, type Reaction, type ReactionRun, reaction } from '#master';
+import type { Reaction } from '#config';
+import { type MasterOptions, type ReactionRun, reaction } from '#master';
 import { until, within } from '../helpers/deadline.ts';
 import { startKillable } from '../helpers/killable-master.ts';
 import { endedRuns } from '../master/reactions/stage.ts';

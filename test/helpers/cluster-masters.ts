@@ -1,10 +1,10 @@
 /** Masters of a cluster in one process, over a log in memory. */
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
+import type { TransactionLog } from '#cluster';
+import { initCluster, joinCluster } from '#cluster';
 import { MemoryLog } from '#cluster/log/memory-log.ts';
 import {
-  initCluster,
-  joinCluster,
   type Master,
   type MasterConfig,
   type MasterExtension,
@@ -19,7 +19,6 @@ import {
   type MinionTransport,
 } from '#minion-protocol';
 import { type CreateMasterOptions, createMaster } from '#server';
-import type { TransactionLog } from '#store';
 import { directories, writeMasterKeys } from './vector-master.ts';
 import { pem } from './vectors.ts';
 

@@ -6,9 +6,9 @@ import {
   type PolicyRule,
 } from '#acl';
 import { policySyntax } from '#config/policy-rules.ts';
-import { compileRightTarget } from '#master/arguments/arguments.ts';
 import { noAudit, RuledDecisions } from '#master/audit/audit-log.ts';
 import { PolicyGate } from '#master/users/policy.ts';
+import { compileRightTarget } from '#minion-protocol';
 
 /** What a policy of a test knows. */
 export interface PolicyFixture {

@@ -1,13 +1,8 @@
 /** Real minions with three masters of a cluster over three NATS servers. */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import {
-  initCluster,
-  joinCluster,
-  type MasterConfig,
-  type MasterOptions,
-  resolveMasterConfig,
-} from '#master';
+import { initCluster, joinCluster } from '#cluster';
+import { type MasterConfig, type MasterOptions, resolveMasterConfig } from '#master';
 import { startNatsServers } from '../../bench/nats-cluster.ts';
 import { hasNatsServer } from '../helpers/nats-server.ts';
 import { testWhere } from '../helpers/needs.ts';

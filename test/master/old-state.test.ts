@@ -4,12 +4,12 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
 import { allow } from '#acl';
+import type { TransactionLog } from '#cluster';
+import { initCluster, joinCluster } from '#cluster';
 import { openJetStreamLog } from '#cluster/log/jetstream-log.ts';
 import { MemoryLog } from '#cluster/log/memory-log.ts';
 import { type Bridge, createBridge } from '#guests';
 import {
-  initCluster,
-  joinCluster,
   type KeyState,
   type Master,
   type MasterConfig,
@@ -36,7 +36,7 @@ import { createMinionIdentity, MinionSession } from '#minion-protocol/minion/ses
 import { delay } from '#runtime';
 import { createSaltApi } from '#salt-api';
 import { createMaster } from '#server';
-import { type ContentDigest, digestStore, readBackup, type TransactionLog } from '#store';
+import { type ContentDigest, digestStore, readBackup } from '#store';
 import { always, type Recorder, startRecorder } from '../heat-bridge/signals/recorder.ts';
 import { within } from '../helpers/deadline.ts';
 import { hasNatsServer, startNatsServer } from '../helpers/nats-server.ts';

@@ -5,10 +5,10 @@ import path from 'node:path';
 import { Writable } from 'node:stream';
 import test, { type ExecutionContext } from 'ava';
 import { deny, PolicyError } from '#acl';
+import type { LogLevel } from '#config';
 import {
   createLogger,
   createSilentLogger,
-  type LogLevel,
   MasterError,
   type MasterOptions,
   resolveMasterConfig,

@@ -1,21 +1,35 @@
 /** JSON with integers beyond 2^53, read in steps that are counted. */
+import assert from 'node:assert/strict';
 import test from 'ava';
 import fc from 'fast-check';
 import {
   JsonError,
   type JsonForm,
+  type JsonOf,
+  type JsonOptions,
   maxReadingStep,
   parseJson,
   type ReadingStep,
   readingSteps,
-  readJson,
   readJsonInSteps,
+  readJson as readWhole,
   StepScheduler,
   textInSteps,
   writeJson,
   writeJsonInSteps,
 } from '#runtime';
 import { tries } from '../helpers/effort.ts';
+
+/** Reads a text in slices, made long enough by blanks. What `JSON.parse` reads must be the same. */
+function readJson(text: string, options: JsonOptions = {}): JsonOf<never> {
+  const steps = readJsonInSteps(`${text}${' '.repeat(20_000)}`, options);
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done !== true) continue;
+    assert.deepEqual(readWhole(text, options), value);
+    return value;
+  }
+}
 
 /** Reads all of a text. @returns each step that it took */
 function stepsOf(text: string): ReadingStep[] {
@@ -39,6 +53,14 @@ test('what JSON can say is read as the engine reads it', (t) => {
   );
 });
 
+test('a key named __proto__ is a key like others', (t) => {
+  const map = Object(readJson('{"__proto__":{"a":9007199254740993},"b":{"__proto__":1}}'));
+  t.is(Object.getPrototypeOf(map), null);
+  t.deepEqual(Object.keys(map), ['__proto__', 'b']);
+  t.is(Object.getPrototypeOf(Object.values(map)[0]), null);
+  t.is(writeJson(map), '{"__proto__":{"a":9007199254740993},"b":{"__proto__":1}}');
+});
+
 test('what is no JSON is refused as the engine refuses it', (t) => {
   const texts = ['', ' ', '{', '[1,]', '{"a"}', '{"a":}', '{,}', '[1 2]', '01', '1.', '.5', '+1'];
   const more = ['"', '"\\"', '"\\x"', '"\t"', 'nul', 'truex', '[]]', '{"a":1,}', "{'a':1}", '-'];
@@ -46,6 +68,7 @@ test('what is no JSON is refused as the engine refuses it', (t) => {
     t.throws(() => JSON.parse(text), undefined, text);
     const error = t.throws(() => readJson(text), { instanceOf: JsonError }, text);
     t.is(error?.reason, 'syntax', text);
+    t.is(t.throws(() => readWhole(text), { instanceOf: JsonError }, text)?.reason, 'syntax', text);
   }
 });
 
@@ -71,6 +94,8 @@ test('what callers send has integers of 64 bits, finite numbers and Unicode', (t
   for (const text of beyond) {
     const error = t.throws(() => readJson(text, { isStrict: true }), { instanceOf: JsonError });
     t.is(error?.reason, 'value', text);
+    const whole = t.throws(() => readWhole(text, { isStrict: true }), { instanceOf: JsonError });
+    t.is(whole?.reason, 'value', text);
   }
   for (const text of ['18446744073709551615', '-9223372036854775808', '"\\ud83d\\ude00"']) {
     t.notThrows(() => readJson(text, { isStrict: true }), text);
@@ -81,7 +106,11 @@ test('values and levels are counted while a text is read', (t) => {
   const reasonOf = (text: string, options: object): string | undefined =>
     t.throws(() => readJson(text, options), { instanceOf: JsonError })?.reason;
   t.is(reasonOf('[1,2,3', { maxValues: 3 }), 'limit');
-  t.is(reasonOf('[[[', { maxDepth: 2 }), 'limit');
+  t.is(reasonOf('[[[1', { maxDepth: 2 }), 'limit');
+  const isWhole = (text: string, options: object): string | undefined =>
+    t.throws(() => readWhole(text, options), { instanceOf: JsonError })?.reason;
+  t.is(isWhole('[1,2,3]', { maxValues: 3 }), 'limit');
+  t.is(isWhole('[[[1]]]', { maxDepth: 2 }), 'limit');
   t.is(reasonOf('['.repeat(1_000_000), {}), 'limit');
   t.deepEqual(readJson('[1,[2],{"a":3}]', { maxValues: 6, maxDepth: 2 }), [1, [2], { a: 3 }]);
 });

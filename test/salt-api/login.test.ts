@@ -101,6 +101,7 @@ test('nothing but a log-in leaves a session', async (t) => {
   const preflight = { origin, 'access-control-request-method': 'POST' };
   for (const request of [
     { method: 'OPTIONS', path: '/login', headers: preflight },
+    { method: 'OPTIONS', path: '/login', headers: { ...preflight, origin: 'https://a.example' } },
     { method: 'OPTIONS', path: '/login' },
     { path: '/login' },
     { path: '/' },

@@ -489,7 +489,7 @@ saltbridge:
       master: `saltbridge:
   bridge:
     handels: {}
-    handles: {endpoints: [none, {url: 'https://a', adresses: []}, 'ftp://x'], timeout: 0.01, life: 5}
+    handles: {endpoints: [none, {url: 'https://a', adresses: []}, 'ftp://x'], timeout: 0.01}
     enroll: {master: [a], ticket_lifetime: 0, grain: perhaps}
     keystone: {url: 'https://k/v2', usrname: x}
     deployments: {poll_interval: 0, max_runing: 5}
@@ -507,7 +507,6 @@ saltbridge:
       'DIR/master:3: saltbridge:bridge:handels: there is no such key; did you mean handles?',
       'DIR/master:4: saltbridge:bridge:handles:endpoints[1]:adresses: there is no such key; did you mean addresses?',
       'DIR/master:4: saltbridge:bridge:handles:timeout: 0.01 is under 0.1, expected a number from 0.1 to 300',
-      'DIR/master:4: saltbridge:bridge:handles:life: this was renamed: write handle_ttl',
       'DIR/master:4: saltbridge:bridge:handles:endpoints[0]: Invalid URL',
       'DIR/master:4: saltbridge:bridge:handles:endpoints[2]: expected http or https',
       'DIR/master:5: saltbridge:bridge:enroll:master: there is no such key; did you mean masters?',

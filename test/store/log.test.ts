@@ -3,16 +3,10 @@ import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import { foundLog } from '#cluster/log/founding.ts';
 import type { LogStore } from '#cluster/log/log-store.ts';
+import type { ReplayPoint } from '#cluster/log/replay.ts';
 import { replayLog } from '#cluster/log/replay.ts';
 import { readViewState } from '#cluster/log/view.ts';
-import {
-  detachFromLog,
-  type Operation,
-  openEmbeddedStore,
-  type ReplayPoint,
-  restoreStore,
-  StoreError,
-} from '#store';
+import { detachFromLog, type Operation, openEmbeddedStore, restoreStore, StoreError } from '#store';
 import { openLmdbTables } from '#store/embedded.ts';
 import { until } from '../helpers/deadline.ts';
 import { contentOf, type MemberOptions, spoilStore, TestCluster } from '../store-suite/cluster.ts';

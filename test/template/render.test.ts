@@ -82,8 +82,22 @@ test('functions are found by both of their spellings, and no others', (t) => {
   const functions = { 'pillar.get': (args: readonly unknown[]) => `<${String(args[0])}>` };
   const source = "{{ salt['pillar.get']('a:b') }}{{ salt.pillar.get('c') }}";
   t.is(render(source, { functions }), '<a:b><c>');
-  t.is(failure("{{ salt['cmd.run']('id') }}", { functions })?.code, 'ERR_TEMPLATE_UNDEFINED');
-  t.is(failure("{{ salt.constructor('id') }}", { functions })?.code, 'ERR_TEMPLATE_UNDEFINED');
+  for (const call of ["salt['cmd.run']('id')", "salt.cmd.run('id')", "salt.get('cmd.run')('id')"]) {
+    const error = failure(`{{ ${call} }}`, { functions });
+    t.is(error?.code, 'ERR_TEMPLATE_UNSUPPORTED', call);
+    t.regex(error?.message ?? '', /the function cmd\.run is not served/);
+  }
+  t.not(failure("{{ salt.constructor('id') }}", { functions }), undefined);
+});
+
+test('default() does not hide that a function is not served', (t) => {
+  const source = "{{ salt['cmd.run'] | default('x') }}{{ (salt.cmd.run | default('x'))('id') }}";
+  t.is(failure(source, { functions: {} })?.code, 'ERR_TEMPLATE_UNSUPPORTED');
+});
+
+test('the operator in says which functions are served', (t) => {
+  const functions = { 'pillar.get': () => '' };
+  t.is(render("{{ 'pillar.get' in salt }}{{ 'cmd.run' in salt }}", { functions }), 'TrueFalse');
 });
 
 test('a function that refuses is Salt’s kind of error', (t) => {

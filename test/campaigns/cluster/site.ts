@@ -5,7 +5,8 @@ import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { jetstreamManager } from '@nats-io/jetstream';
 import { connect } from '@nats-io/transport-node';
-import { initCluster, joinCluster, loadMasterConfig, type MasterConfig } from '#master';
+import { initCluster, joinCluster } from '#cluster';
+import { loadMasterConfig, type MasterConfig } from '#master';
 import { codeOf } from '#runtime';
 import { freePort } from '../../../bench/free-port.ts';
 import {

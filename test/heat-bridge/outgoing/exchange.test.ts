@@ -241,20 +241,6 @@ test('a file that cannot be read ends the start, and the key is named', (t) => {
   t.regex(error.message, /saltbridge:bridge:handles:endpoints\[0\]: .*\/none\/ca\.pem/);
 });
 
-test('a former option of handles is an error that names the new one', (t) => {
-  for (const [former, current] of [
-    ['life', 'handle_ttl'],
-    ['retry_first', 'retry_initial_delay'],
-    ['retry_most', 'retry_max_delay'],
-    ['keep_dead', 'dead_letter_ttl'],
-  ] as const) {
-    t.throws(() => parseSignalsOptions({ [former]: 60 }), {
-      code: 'ERR_BRIDGE_OPTIONS',
-      message: `saltbridge:bridge:handles:${former}: this was renamed: write ${current}`,
-    });
-  }
-});
-
 const cfnUrl =
   'http://127.0.0.1:15202/v1/waitcondition/arn%3Aopenstack%3Aheat%3A%3Addf2%3Astacks/w/0131/resources/handle?SignatureMethod=HmacSHA256&SignatureVersion=2&AWSAccessKeyId=d5fadf587f7746b39e69df868e869211&Timestamp=2026-11-21T11%3A25%3A30Z&Signature=HMfn4ys1uvOH%2Fzj6RDLYldFrOsNw%2BT7D0Vy38W8ob30%3D';
 const tempUrl =

@@ -118,16 +118,6 @@ const refused: readonly (readonly [why: string, body: object, named: RegExp])[] 
   ['a group of less than nothing', groups({ master: { min: 2, max: 1 } }), /larger than max/],
   ['a part that is none', steps({ note: { ...note, batchSize: '0%' } }), /batchSize/],
   [
-    'a former name of batchSize',
-    steps({ note: { ...note, atATime: 1 } }),
-    /steps\.note\.atATime: this was renamed: write batchSize/,
-  ],
-  [
-    'a former name of maxFailures',
-    steps({ note: { ...note, tolerate: 1 } }),
-    /steps\.note\.tolerate: this was renamed: write maxFailures/,
-  ],
-  [
     'a secret that another step tells',
     steps({
       user: { command: 'db.user', group: 'master', params: { password: 'user' } },

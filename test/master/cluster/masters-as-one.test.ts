@@ -4,17 +4,11 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import { allow } from '#acl';
-import {
-  type JobReturn,
-  joinCluster,
-  type MasterEvent,
-  readAuditLog,
-  StoreError,
-  version,
-} from '#master';
-import { encodeFrame, frameKinds, parseTicket } from '#master/context/index.ts';
+import type { TransactionLog } from '#cluster';
+import { joinCluster } from '#cluster';
+import { encodeFrame, frameKinds, parseTicket } from '#cluster/join-frames.ts';
+import { type JobReturn, type MasterEvent, readAuditLog, StoreError, version } from '#master';
 import { createJidSource, type Minion } from '#minion-protocol';
-import type { TransactionLog } from '#store';
 import { type ClusterMaster, ClusterMasters } from '../../helpers/cluster-masters.ts';
 import { until, within } from '../../helpers/deadline.ts';
 import { longSerialTest } from '../../helpers/needs.ts';

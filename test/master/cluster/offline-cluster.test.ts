@@ -15,16 +15,18 @@ import path from 'node:path';
 import test from 'ava';
 import { type Bridge, createBridge } from '#guests';
 import {
-  backupOfflineStore,
   copyMaster,
   exportStore,
   importStore,
   initCluster,
   joinCluster,
   leaveCluster,
+  refoundCluster,
+} from '#cluster';
+import {
+  backupOfflineStore,
   type Master,
   openOfflineKeys,
-  refoundCluster,
   resolveMasterConfig,
   restoreMasterStore,
   storeDirectory,

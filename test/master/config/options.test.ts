@@ -767,37 +767,6 @@ test('a program is told by the name where its reaction is wrong', (t) => {
   t.throws(() => resolveMasterConfig({ reactions: [twice, twice] }), { instanceOf: ConfigError });
 });
 
-test('a file that uses a former field of reactions is told the new one', async (t) => {
-  for (const [former, current] of [
-    ['at_once', 'max_concurrent'],
-    ['once_per', 'throttle'],
-    ['once_by', 'throttle_key'],
-  ] as const) {
-    const written = writtenReactions.replace(`${current}:`, `${former}:`);
-    const directory = configDirectory(t, { master: written });
-    await t.throwsAsync(loadMasterConfig(directory), {
-      code: 'ERR_OPTION_RENAMED',
-      message: new RegExp(`:1[3-5]: .*${former}: this was renamed: write ${current}$`),
-    });
-  }
-});
-
-test('a program that uses a former option of reactions is told the new one', (t) => {
-  const action = { run: { fun: 'test.ping', target: '*' } };
-  for (const [former, current] of [
-    ['atOnce', 'maxConcurrent'],
-    ['oncePer', 'throttleSeconds'],
-    ['onceBy', 'throttleKey'],
-    ['timeout', 'timeoutSeconds'],
-  ] as const) {
-    const old = { ...reaction('old', { on: 'a/b', do: action }), [former]: 1 };
-    t.throws(() => resolveMasterConfig({ reactions: [old] }), {
-      code: 'ERR_OPTION_RENAMED',
-      message: new RegExp(`${former}: this was renamed: write ${current}$`),
-    });
-  }
-});
-
 test('YAML 1.1 reads the key on as true, which is why it is taken for on', (t) => {
   t.deepEqual([...parseConfigFile('on: 1', 'f').keys()], ['true']);
 });
@@ -819,4 +788,14 @@ test('the start says which tags of the reactor nobody may emit', async (t) => {
   t.regex(one, /1 of its tags \(deploy\/\*\/done\)/);
   const deploys = `saltbridge:\n  acl: { signals: [{ tag: infra/* }, { tag: "deploy/\${minion.id}/done" }] }\n`;
   t.deepEqual(await unheard(t, deploys), []);
+});
+
+test('a log format of Salt is named in a warning, unless it is the default', async (t) => {
+  const master = "log_fmt_console: '%(message)s'\nlog_datefmt: '%H:%M:%S'\n";
+  const { warnings } = await loadMasterConfig(configDirectory(t, { master }));
+  t.deepEqual(
+    warnings.map(({ kind, key, line }) => [kind, key, line]),
+    [['not-served', 'log_fmt_console', 1]],
+  );
+  t.regex(warnings[0]?.message ?? '', /log_fmt_console is not served: log lines are JSON of pino/);
 });

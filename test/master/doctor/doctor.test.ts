@@ -345,10 +345,6 @@ fileFault('reaction-powerless', 'no rule permits a reactor file anything', (site
   site.set({ reactor: [{ 'salt/minion/*/start': ['/srv/reactor/start.sls'] }] });
 });
 
-fileFault('renamed', 'options have their former names', (site) => {
-  site.set({ saltbridge: { bridge: { handles: { life: 60 } } } });
-});
-
 fileFault('auto-accept', 'every new key is accepted', (site) => site.set({ auto_accept: true }));
 
 fileFault('config-problem', 'an option is of another type', (site) => {

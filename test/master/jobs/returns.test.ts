@@ -6,7 +6,8 @@ import { fromJson, parseArgument, parseArguments } from '#master/arguments/argum
 import { parseYaml } from '#master/arguments/yaml.ts';
 import { separateKeywords, toArguments } from '#master/jobs/dispatcher.ts';
 import { describeDeliveries, type MinionFacts } from '#master/jobs/follow-job.ts';
-import { JobCache, type JobRecord } from '#master/jobs/job-cache.ts';
+import { JobCache } from '#master/jobs/job-cache.ts';
+import type { JobRecord } from '#master/jobs/job-row.ts';
 import {
   createMemoryTransport,
   isWireMap,

@@ -17,7 +17,7 @@ import {
   restoreMasterStore,
 } from '#master';
 import { createMemoryTransport, type MasterTransport } from '#minion-protocol';
-import { ReactionQueue, unpackOpenRun } from '#salt/reactor/reaction-queue.ts';
+import { openRunRow, ReactionQueue } from '#salt/reactor/reaction-queue.ts';
 import { createMemoryStore, openEmbeddedStore, type Store, StoreError } from '#store';
 import { until, within } from '../../helpers/deadline.ts';
 import { tries } from '../../helpers/effort.ts';
@@ -505,8 +505,8 @@ test('what is under way before the start is over is not taken for left by anothe
 
 async function sentIn(store: Store): Promise<void> {
   for (;;) {
-    for await (const { value } of store.list(openRunsPrefix)) {
-      if (unpackOpenRun(value).isSent) return;
+    for await (const entry of store.list(openRunsPrefix)) {
+      if (openRunRow.decode(entry).isSent) return;
     }
     await new Promise((resolve) => setImmediate(resolve));
   }

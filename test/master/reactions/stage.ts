@@ -1,13 +1,9 @@
 /** A master with reactions, the minion of the vectors that emits, and a web tier that works. */
+
 import type { ExecutionContext } from 'ava';
 import { allow, type PolicyRule } from '#acl';
-import {
-  type MasterApi,
-  type MasterOptions,
-  type Reaction,
-  type ReactionRun,
-  reaction,
-} from '#master';
+import type { Reaction } from '#config';
+import { type MasterApi, type MasterOptions, type ReactionRun, reaction } from '#master';
 import { createMinion, type Minion, type MinionFunction, type WireMap } from '#minion-protocol';
 import { otherKey } from '../../helpers/connected-minion.ts';
 import { within } from '../../helpers/deadline.ts';

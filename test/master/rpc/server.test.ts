@@ -301,11 +301,3 @@ test('a mark that does not hold what it should is refused', (t) => {
     t.throws(() => fromJson(JSON.parse(text)), undefined, text);
   }
 });
-
-test('a parameter by its former name is refused with the new one', async (t) => {
-  const { directory } = await startVectorMaster(t);
-  const job = JSON.stringify({ tgt: '*', fun: 'test.ping', timeout: 5 });
-  const { status, body } = await call(socketOf(directory), 'jobs.run', job);
-  t.is(status, 400);
-  t.is(JSON.parse(body).error.message, 'jobs.run: timeout: this was renamed: write timeoutSeconds');
-});

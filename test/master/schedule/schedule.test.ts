@@ -7,7 +7,7 @@ import { readSchedule } from '#config';
 import { createLogger, type Master, type MasterEvent } from '#master';
 import type { WireMap } from '#minion-protocol';
 import { Closers } from '#runtime';
-import { Schedule } from '#salt/schedule/schedule.ts';
+import { Schedule, scheduleRow } from '#salt/schedule/schedule.ts';
 import { isAllowed, nextTime } from '#salt/schedule/schedule-times.ts';
 import { createMaster } from '#server';
 import { createMemoryStore, type Store } from '#store';
@@ -178,7 +178,7 @@ test('splay puts work off, and run_on_start begins it at once', async (t) => {
   const first = { function: 'test.arg', hours: 1 };
   await ran({ first: { ...first, run_on_start: true } });
   const kept = await store.get(['schedule', 'first']);
-  t.true(Number(Buffer.from(kept?.value ?? [])) >= startedAt);
+  t.true(kept !== undefined && scheduleRow.decode(kept).at >= startedAt);
 });
 
 async function startMaster(

@@ -3,17 +3,10 @@
 import { rename } from 'node:fs/promises';
 import path from 'node:path';
 import type { FixedConfig } from '#config';
+import type { Cluster } from '#master';
+import { createSeal, makeSealKey, readSealKey, type Seal, writeSealKey } from '#master';
 import { readTextIfPresent, writeFileAtomically } from '#runtime';
 import { type Key, type Operation, type Store, StoreError } from '#store';
-import type { Cluster } from '../context/index.ts';
-import {
-  createSeal,
-  makeSealKey,
-  openSeal,
-  readSealKey,
-  type Seal,
-  writeSealKey,
-} from './session-keys.ts';
 
 const sealKeyRow: Key = ['cluster', 'seal-key'];
 const ownKeysPrefix: Key = ['cluster', 'own-keys'];
@@ -25,15 +18,13 @@ function sealOf(cluster: SealingCluster): Seal {
 }
 
 /**
- * The seal of a master: of a cluster all members have one, whose key is in the store.
+ * Opens the seal that all members of a cluster have. Its key is in the store.
  * @throws MasterError ERR_SEAL; StoreError ERR_CLUSTER_LOG for a cluster that was not initialised
  */
-export async function openMasterSeal(
-  { stateDir }: Pick<FixedConfig, 'stateDir'>,
+export async function openClusterSeal(
   store: Pick<Store, 'get'>,
-  cluster: SealingCluster | undefined,
+  cluster: SealingCluster,
 ): Promise<Seal> {
-  if (cluster === undefined) return openSeal(stateDir);
   const entry = await store.get(sealKeyRow);
   if (entry === undefined) throw notInitialised(cluster);
   return createSeal(new Uint8Array(sealOf(cluster).open(entry.value)));

@@ -1,21 +1,46 @@
 /** Minions' keys that the members of a cluster share: rows of the store in place of files. */
 
-import { packLocal, unpackLocal } from '#minion-protocol';
+import Type from 'typebox';
+import {
+  type Cluster,
+  KeyError,
+  type KeyFile,
+  type KeyFiles,
+  type KeyPlace,
+  keyPlaces,
+  pinKey,
+  type SharedKeyFiles,
+  sessionKey,
+} from '#master';
+import { unpackLocal } from '#minion-protocol';
 import { forEachFile } from '#runtime';
-import { type Key, type Operation, type Store, StoreError, writeInParts } from '#store';
-import type { Cluster } from '../context/index.ts';
-import { KeyError } from './key-errors.ts';
-import type { SharedKeyFiles } from './key-store.ts';
-import { type KeyFile, type KeyFiles, type KeyPlace, keyPlaces } from './pki-directory.ts';
-import { pinKey } from './request-checks.ts';
-import { sessionKey } from './session-keys.ts';
+import {
+  defineRow,
+  type Entry,
+  type Key,
+  type Operation,
+  type RowOf,
+  type Store,
+  StoreError,
+  writeInParts,
+} from '#store';
 
 const keysPrefix: Key = ['keys'];
 const deniedPrefix: Key = ['denied-keys'];
 
-interface KeyRow extends KeyFile {
-  readonly place: KeyPlace;
-}
+/** Rows `keys/<id>` and `denied-keys/<id>`. */
+const keyRow = defineRow({
+  name: 'key',
+  schema: Type.Object({
+    place: Type.Enum(['accepted', 'pending', 'rejected', 'denied']),
+    pem: Type.String(),
+    /** Milliseconds since 1970. */
+    since: Type.Number(),
+  }),
+  unversioned: unpackLocal,
+});
+
+type KeyRow = RowOf<typeof keyRow>;
 
 /**
  * An id has one row, and one more for its denied key. A row is changed only if it is as this master
@@ -38,10 +63,10 @@ class SharedKeys implements KeyFiles {
 
   async readAll(place: KeyPlace): Promise<Map<string, KeyFile>> {
     const found = new Map<string, KeyFile>();
-    for await (const { key, value, revision } of this.#store.list(prefixOf(place))) {
-      const row = unpackRow(value);
-      const id = key.at(-1) ?? '';
-      this.#seen.set(seenName(place, id), revision);
+    for await (const entry of this.#store.list(prefixOf(place))) {
+      const row = keyRow.decode(entry);
+      const id = entry.key.at(-1) ?? '';
+      this.#seen.set(seenName(place, id), entry.revision);
       if (row.place === place) found.set(id, { pem: row.pem, since: row.since });
     }
     return found;
@@ -72,7 +97,7 @@ class SharedKeys implements KeyFiles {
   }
 
   #put(place: KeyPlace, id: string, pem: string): Operation {
-    const value = packLocal({ place, pem, since: this.#now() });
+    const value = keyRow.encode({ place, pem, since: this.#now() });
     const ifRevision = this.#seen.get(seenName(place, id)) ?? 0;
     return { op: 'put', key: rowKey(place, id), value, ifRevision };
   }
@@ -80,7 +105,7 @@ class SharedKeys implements KeyFiles {
   async #row(place: KeyPlace, id: string): Promise<KeyRow | undefined> {
     const entry = await this.#store.get(rowKey(place, id));
     this.#seen.set(seenName(place, id), entry?.revision ?? 0);
-    return entry && unpackRow(entry.value);
+    return entry && keyRow.decode(entry);
   }
 
   /** What an accepted key could do ends in the same write that takes it away. */
@@ -105,8 +130,8 @@ class SharedKeys implements KeyFiles {
   }
 }
 
-function placeOf(entry: { readonly value: Uint8Array } | undefined): KeyPlace | undefined {
-  return entry && unpackRow(entry.value).place;
+function placeOf(entry: Entry | undefined): KeyPlace | undefined {
+  return entry && keyRow.decode(entry).place;
 }
 
 function prefixOf(place: KeyPlace): Key {
@@ -126,24 +151,6 @@ function changedElsewhere(id: string): KeyError {
     'ERR_KEY_STATE',
     `another member of the cluster has changed the key of ${JSON.stringify(id)} meanwhile; look again`,
   );
-}
-
-const places: ReadonlySet<unknown> = new Set(['accepted', 'pending', 'rejected', 'denied']);
-
-function isPlace(value: unknown): value is KeyPlace {
-  return places.has(value);
-}
-
-/** @throws StoreError ERR_STORE_CORRUPT */
-function unpackRow(bytes: Uint8Array): KeyRow {
-  const value = unpackLocal(bytes);
-  if (value !== null && typeof value === 'object' && 'place' in value) {
-    const { place, pem, since } = value;
-    if (isPlace(place) && typeof pem === 'string' && typeof since === 'number') {
-      return { place, pem, since };
-    }
-  }
-  throw new StoreError('ERR_STORE_CORRUPT', 'a stored key has an unknown form');
 }
 
 /** The minions' keys of a cluster. */
@@ -176,7 +183,7 @@ export async function shareMinionKeys(dir: KeyFiles, store: Store): Promise<numb
       taken.add(id);
       const key = rowKey(place, id);
       if ((await store.get(key)) !== undefined) continue;
-      operations.push({ op: 'put', key, value: packLocal({ place, pem, since }) });
+      operations.push({ op: 'put', key, value: keyRow.encode({ place, pem, since }) });
     }
   }
   await writeInParts(store, operations);
@@ -187,9 +194,9 @@ export async function shareMinionKeys(dir: KeyFiles, store: Store): Promise<numb
 export async function writeMinionKeys(store: Pick<Store, 'list'>, dir: KeyFiles): Promise<void> {
   for (const place of keyPlaces) {
     const own = new Map<string, string>();
-    for await (const { key, value } of store.list(prefixOf(place))) {
-      const row = unpackRow(value);
-      if (row.place === place) own.set(key.at(-1) ?? '', row.pem);
+    for await (const entry of store.list(prefixOf(place))) {
+      const row = keyRow.decode(entry);
+      if (row.place === place) own.set(entry.key.at(-1) ?? '', row.pem);
     }
     const files = await dir.readAll(place);
     const missing = [...own].filter(([id, pem]) => files.get(id)?.pem !== pem);

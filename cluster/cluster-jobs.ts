@@ -1,21 +1,18 @@
 /** Jobs that other members of the cluster publish to their minions, and the returns that they take. */
 
 import { randomBytes } from 'node:crypto';
-import type { Logger } from 'pino';
+import Type from 'typebox';
+import type { Cluster, JobsOfMembersDeps, OtherMembers, ToldPublication } from '#master';
+import { Job, returnRow } from '#master';
 import {
   isWireMap,
+  localField,
   type PublicationLoad,
-  packLocal,
   unpackLocal,
   type WireMap,
   type WireValue,
 } from '#minion-protocol';
-import type { Change, Key, Operation } from '#store';
-import type { JobReturn } from '../api/index.ts';
-import type { PublishKey } from '../auth/index.ts';
-import type { Cluster } from '../context/index.ts';
-import type { Addressees, Publisher, ToldPublication } from './dispatcher.ts';
-import { Job, type JobCache, readReturn } from './job-cache.ts';
+import { type Change, defineRow, type Key, type Operation, type RowOf } from '#store';
 
 const publishingPrefix: Key = ['publishing'];
 /** For so long a member that was cut off from the log for a moment publishes what it finds there. */
@@ -24,29 +21,33 @@ const rowLifeMs = 60_000;
 /** For so long returns of a job that is not kept are passed on. */
 const passedOnMs = 60_000;
 
-export interface ClusterJobsDeps {
+export interface ClusterJobsDeps extends JobsOfMembersDeps {
   readonly cluster: Cluster;
-  readonly cache: JobCache;
-  readonly publisher: Publisher;
-  readonly publishKey: PublishKey;
-  /** Whom a publication to these ids is delivered to; `null`: to whoever subscribes. */
-  readonly addresseesOf: (minionIds: readonly string[] | null) => Addressees;
-  readonly now: () => number;
-  readonly log: Logger;
 }
 
-/** What a member tells the others of a publication. */
-interface Notice extends ToldPublication {
-  readonly by: string;
-  /** Milliseconds since 1970, by the clock of that member. */
-  readonly at: number;
-}
+/** Rows `publishing/<jid>/<random>`: a publication that the other members publish as well. */
+const noticeRow = defineRow({
+  name: 'publication',
+  schema: Type.Object({
+    /** Name of the member that published the job. */
+    by: Type.String(),
+    /** Milliseconds since 1970, by the clock of that member. */
+    at: Type.Number(),
+    serial: Type.Number(),
+    load: Type.Unsafe<PublicationLoad>(
+      Type.Object({ jid: Type.String(), arg: Type.Array(Type.Unknown()) }),
+    ),
+    isByIds: Type.Boolean(),
+  }),
+  packed: { load: localField },
+  unversioned: unpackLocal,
+});
 
 /**
  * A job that is kept reaches the others through the log, in the write that keeps it: who publishes
  * it knows it, in the same order everywhere. What is not kept goes beside the log.
  */
-export class ClusterJobs {
+export class ClusterJobs implements OtherMembers {
   readonly #deps: ClusterJobsDeps;
   #last: Promise<void> = Promise.resolve();
 
@@ -55,12 +56,11 @@ export class ClusterJobs {
     const { cluster, cache, log } = deps;
     cluster.follow(publishingPrefix, (change) => {
       if (change.type === 'delete') return;
-      const notice = readNotice(unpackLocal(change.entry.value));
-      if (notice === undefined || notice.by === cluster.member) return;
+      const { entry } = change;
       this.#last = this.#last
-        .then(() => this.#publish(notice))
+        .then(() => this.#publish(noticeRow.decode(entry)))
         .catch((error: unknown) => {
-          log.error({ jid: notice.load.jid, err: error }, 'a job of another member was not sent');
+          log.error({ jid: entry.key[1], err: error }, 'a job of another member was not sent');
         });
     });
     cluster.follow(['returns'], (change) => this.#noteReturn(change));
@@ -69,15 +69,16 @@ export class ClusterJobs {
     });
     cluster.onMessage('publish', (value) => this.#publishUnkept(value));
     cluster.onMessage('return', ({ jid, result }) => {
-      const read = readReturn(result);
-      if (typeof jid === 'string' && read !== undefined) cache.remembered(jid)?.answer(read);
+      if (typeof jid !== 'string' || !(result instanceof Uint8Array)) return;
+      const key = ['returns', jid];
+      cache.remembered(jid)?.answer(returnRow.decode({ key, value: result }));
     });
   }
 
   /** What tells the other members to publish a job, in the write that keeps it. */
   tell({ load, serial, isByIds }: ToldPublication): Operation[] {
     const { cluster, now } = this.#deps;
-    const value = packLocal({ by: cluster.member, at: now(), serial, load, isByIds });
+    const value = noticeRow.encode({ by: cluster.member, at: now(), serial, load, isByIds });
     const key = [...publishingPrefix, load.jid, randomBytes(6).toString('hex')];
     return [{ op: 'put', key, value, expiresAt: now() + rowLifeMs }];
   }
@@ -87,8 +88,9 @@ export class ClusterJobs {
     this.#deps.cluster.send('publish', { load, minions: [...minions] });
   }
 
-  async #publish({ by, at, serial, load, isByIds }: Notice): Promise<void> {
+  async #publish({ by, at, serial, load, isByIds }: RowOf<typeof noticeRow>): Promise<void> {
     const { cluster, cache, publisher, publishKey, addresseesOf, now, log } = this.#deps;
+    if (by === cluster.member) return;
     publishKey.observe(serial);
     const clock = cluster.status().members.find(({ name }) => name === by)?.clockSkewMs ?? 0;
     if (now() + clock - at > publishedWithinMs) {
@@ -106,7 +108,7 @@ export class ClusterJobs {
     const { jid, fun } = load;
     const job = new Job({ jid, fun, minions, publishedAt: now() }, { isKept: false });
     const stopListening = job.onReturn((result) => {
-      cluster.send('return', { jid, result: { ...result, fun: textOf(result.fun) } });
+      cluster.send('return', { jid, result: returnRow.encode(result) });
     });
     setTimeout(stopListening, passedOnMs).unref();
     cache.remember(job);
@@ -122,13 +124,8 @@ export class ClusterJobs {
     const [, jid = '', minion = ''] = change.entry.key;
     const job = cache.remembered(jid);
     if (job === undefined || cache.isTaking(jid, minion)) return;
-    const result = readReturn(unpackLocal(change.entry.value));
-    if (result !== undefined) job.answer(result);
+    job.answer(returnRow.decode(change.entry));
   }
-}
-
-function textOf(fun: JobReturn['fun']): string | string[] {
-  return typeof fun === 'string' ? fun : [...fun];
 }
 
 function isTexts(value: WireValue | undefined): value is string[] {
@@ -138,13 +135,4 @@ function isTexts(value: WireValue | undefined): value is string[] {
 /** Made by another member of this version. */
 function isLoad(value: WireValue | undefined): value is PublicationLoad {
   return isWireMap(value) && typeof value.jid === 'string' && Array.isArray(value.arg);
-}
-
-function readNotice(value: WireValue): Notice | undefined {
-  if (!isWireMap(value)) return undefined;
-  const { by, at, serial, load, isByIds } = value;
-  if (typeof by !== 'string' || typeof at !== 'number' || typeof serial !== 'number') {
-    return undefined;
-  }
-  return isLoad(load) ? { by, at, serial, load, isByIds: isByIds === true } : undefined;
 }

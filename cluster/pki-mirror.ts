@@ -1,10 +1,9 @@
+/** The key of an id, and where it is. */
 import { createHash } from 'node:crypto';
 import type { Logger } from 'pino';
+import { type KeyPlace, type KeyStore, keyPlaces, type PkiDir, watchPkiDir } from '#master';
 import { forEachFile } from '#runtime';
-import type { KeyStore } from './key-store.ts';
-import { type KeyPlace, keyPlaces, type PkiDir, watchPkiDir } from './pki-directory.ts';
 
-/** The key of an id, and where it is. */
 interface PlacedKey {
   readonly place: Exclude<KeyPlace, 'denied'>;
   readonly pem: string;

@@ -4,14 +4,19 @@ import { mkdtemp, rename, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
-import {
-  assertNoLog,
-  clusterTables,
-  detachMember,
-  initCluster,
-  type OfflineClusterOptions,
-} from '#cluster/offline-cluster.ts';
 import { type MasterConfig, storeDirectory } from '#config';
+import {
+  clusterPlaceOf,
+  copyFile,
+  dropTables,
+  giveToOwners,
+  inStore,
+  listFiles,
+  notRestored,
+  ownPrefix,
+  PkiDir,
+  version,
+} from '#master';
 import {
   codeOf,
   forEachFile,
@@ -33,11 +38,16 @@ import {
   restoreStore,
   StoreError,
 } from '#store';
-import { version } from './api/index.ts';
-import { keepSeal, PkiDir, writeMinionKeys, writeOwnKeys } from './auth/index.ts';
-import { clusterPlaceOf, deriveClusterKey, ownPrefix, readSecret } from './context/index.ts';
-import { dropTables, inStore, notRestored } from './offline-store.ts';
-import { copyFile, giveToOwners, listFiles } from './state-files.ts';
+import { keepSeal, writeOwnKeys } from './cluster-keys.ts';
+import {
+  assertNoLog,
+  clusterTables,
+  detachMember,
+  initCluster,
+  type OfflineClusterOptions,
+} from './offline-cluster.ts';
+import { deriveClusterKey, readSecret } from './open-cluster.ts';
+import { writeMinionKeys } from './shared-keys.ts';
 
 // An export is a directory (0700):
 //

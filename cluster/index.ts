@@ -1,0 +1,14 @@
+/** Several masters over a replicated log: members, founding, and the parts that they share. */
+
+export type { TransactionLog } from './log/transaction-log.ts';
+export {
+  type ClusterReceipt,
+  initCluster,
+  joinCluster,
+  leaveCluster,
+  type RefoundReceipt,
+  type RestorePoint,
+  refoundCluster,
+} from './offline-cluster.ts';
+export { openMember } from './open-member.ts';
+export { copyMaster, exportStore, importStore, type TransferReceipt } from './store-transfer.ts';

@@ -1,0 +1,93 @@
+import {
+  type ClusterMember,
+  type Duties as DutiesOfMembers,
+  PkiDir,
+  type SharedStoreOptions,
+} from '#master';
+import { createClusterApi } from './cluster-api.ts';
+import { ClusterJobs } from './cluster-jobs.ts';
+import { openClusterSeal, writeOwnKeys } from './cluster-keys.ts';
+import { ClusterPresence } from './cluster-presence.ts';
+import { Duties, leaseKey } from './duties.ts';
+import type { TransactionLog } from './log/transaction-log.ts';
+import { type OpenCluster, openCluster } from './open-cluster.ts';
+import { PkiMirror } from './pki-mirror.ts';
+import { sharedKeyFiles } from './shared-keys.ts';
+
+/**
+ * Opens the store of a member of a cluster, and what the member shares with the others.
+ * @param connect - default: connects to the NATS servers of the configuration
+ * @throws StoreError
+ */
+export async function openMember(
+  options: SharedStoreOptions,
+  connect?: () => Promise<TransactionLog>,
+): Promise<ClusterMember> {
+  const { config, now, logger, onReplaced, closing } = options;
+  const log = logger.child({ component: 'cluster' });
+  let report: (isFull: boolean) => void = () => {};
+  const cluster = await openCluster({
+    config,
+    options: options.cluster,
+    connect,
+    now,
+    closing,
+    onFull: (isFull) => {
+      if (isFull) log.error('disk of the store is full: this master falls behind the others');
+      else log.info('disk of the store has room again');
+      report(isFull);
+    },
+    onLost: (error) => {
+      log.fatal({ err: error }, 'this master is no longer a member of the cluster: it ends');
+      onReplaced(error);
+    },
+  });
+  const { member, name, store } = cluster;
+  const { warnings } = store.status;
+  log.info({ cluster: name, member, position: store.status.position }, 'member of a cluster');
+  for (const warning of warnings) log.warn({ cluster: name }, warning);
+  return {
+    store,
+    disk: {
+      isFull: () => store.isFull,
+      backup: (target) => store.backup(target),
+      onChange: (listener) => {
+        report = listener;
+      },
+    },
+    cluster,
+    duties: openDuties(cluster, options),
+    keys: {
+      openSeal: (rows) => openClusterSeal(rows, cluster),
+      writeOwnKeys: (fixed, rows) => writeOwnKeys(fixed, rows, { cluster, now }),
+      minionKeys: (rows) => sharedKeyFiles(rows, cluster, now),
+      mirror: async ({ pkiDir }, keys, keyLog) => {
+        const mirror = new PkiMirror(await PkiDir.open(pkiDir), keys, keyLog);
+        await mirror.start();
+        return mirror;
+      },
+    },
+    jobs: {
+      open: (deps) => new ClusterJobs({ ...deps, cluster }),
+      presence: (here) => new ClusterPresence(cluster, here),
+    },
+    createApi: (fixed, context) => createClusterApi(cluster, fixed, context),
+  };
+}
+
+function openDuties(
+  { store, member, follow }: OpenCluster,
+  { now, logger }: SharedStoreOptions,
+): DutiesOfMembers & { close(): Promise<void> } {
+  const duties = new Duties({
+    store,
+    member,
+    refusesWrites: () => store.status.refusesWrites,
+    now,
+    log: logger.child({ component: 'cluster' }),
+  });
+  follow(leaseKey, ({ type }) => {
+    if (type === 'delete') duties.look();
+  });
+  return duties;
+}

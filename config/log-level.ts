@@ -1,0 +1,16 @@
+/** Salt's values of `log_level`, from the most verbose. */
+export const logLevels = [
+  'all',
+  'garbage',
+  'trace',
+  'debug',
+  'profile',
+  'info',
+  'warning',
+  'error',
+  'critical',
+  'quiet',
+] as const;
+
+/** A value of Salt's `log_level`. */
+export type LogLevel = (typeof logLevels)[number];

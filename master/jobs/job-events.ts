@@ -1,0 +1,52 @@
+/** Events about jobs: the one of a new job, and those of failed states [WIRE 14.2, 14.3]. */
+
+import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
+import { tags } from '../events/index.ts';
+import type { JobRecord } from './job-row.ts';
+
+/** The `salt/job/<jid>/new` event's data [WIRE 14.2]. */
+export function newJobEvent(record: JobRecord): WireMap {
+  return {
+    jid: record.jid,
+    tgt_type: record.tgtType,
+    tgt: typeof record.tgt === 'string' ? record.tgt : [...record.tgt],
+    user: record.user,
+    fun: typeof record.fun === 'string' ? record.fun : [...record.fun],
+    arg: [...record.arg],
+    minions: [...record.minions],
+    missing: [...record.missing],
+  };
+}
+
+const stateFunctions: ReadonlySet<WireValue> = new Set(['state.highstate', 'state.sls']);
+
+interface NamedEvent {
+  readonly tag: string;
+  readonly data: WireMap;
+}
+
+/** Two events a failed state: Salt's old form, and the one under the job's tag. */
+export function stateErrorEvents(load: WireMap, jid: string, minionId: string): NamedEvent[] {
+  const { fun, retcode } = load;
+  const results = load.return;
+  if (!stateFunctions.has(fun ?? null) || !retcode || !isWireMap(results)) return [];
+  return Object.entries(results).flatMap(([key, entry]) => {
+    if (!isWireMap(entry) || entry.result !== false) return [];
+    const parts = key.split('_|-');
+    const failed = `${parts[0] ?? ''}.${parts.at(-1) ?? ''}`;
+    const data: WireMap = {
+      ...entry,
+      jid,
+      id: minionId,
+      retcode,
+      success: false,
+      return: `Error: ${failed}`,
+      fun: fun ?? null,
+      user: load.user ?? null,
+    };
+    return [
+      { tag: failed, data },
+      { tag: tags.stateError(jid, minionId, String(fun)), data },
+    ];
+  });
+}

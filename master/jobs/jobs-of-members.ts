@@ -1,0 +1,24 @@
+import type { Logger } from 'pino';
+import type { PublishKey } from '../auth/index.ts';
+import type { Addressees, OtherMembers, Publisher } from './dispatcher.ts';
+import type { JobCache } from './job-cache.ts';
+import type { LocalPresence } from './local-presence.ts';
+
+/** The parts of this master that jobs of other members of the cluster use. */
+export interface JobsOfMembersDeps {
+  readonly cache: JobCache;
+  readonly publisher: Publisher;
+  readonly publishKey: PublishKey;
+  /** Returns the addressees of a publication to these ids; `null` stands for all subscribers. */
+  readonly addresseesOf: (minionIds: readonly string[] | null) => Addressees;
+  readonly now: () => number;
+  readonly log: Logger;
+}
+
+/** Jobs that the members of a cluster have in common. The room `cluster` implements it. */
+export interface JobsOfMembers {
+  /** Publishes the jobs of other members here, and this member's jobs there. */
+  open(deps: JobsOfMembersDeps): OtherMembers;
+  /** Asks the other members whether a minion is connected to them. */
+  presence(here: Pick<LocalPresence, 'has'>): { isConnected(id: string): Promise<boolean> };
+}

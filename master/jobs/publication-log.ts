@@ -1,0 +1,177 @@
+/**
+ * Which publications of former processes of this master were certainly never sent. A job is stored
+ * before it is sent, so a process that is killed in between leaves a job that no minion got.
+ *
+ * Publications are numbered in the order in which they are sent. Before one is sent, its number is
+ * written to a small file. That write is not synchronised: it survives the process, and perhaps not
+ * the machine. So the file counts only while the kernel runs that it was written under.
+ */
+
+import { randomBytes } from 'node:crypto';
+import { closeSync, openSync, rmSync, writeSync } from 'node:fs';
+import path from 'node:path';
+import Type from 'typebox';
+import { Compile } from 'typebox/compile';
+import { isDiskFull, readTextIfPresent, tryParseJson } from '#runtime';
+import { defineRow, hasEnded, type Key, ownIdentity, type Store } from '#store';
+import { MasterError } from '../api/index.ts';
+
+/** A publication of one process of the master. */
+export interface PublicationId {
+  /** Random, of that process. */
+  readonly process: string;
+  /** Higher than that of each publication that it sent before. */
+  readonly number: number;
+}
+
+export interface PublicationLogOptions {
+  readonly store: Store;
+  /** Where the file is kept. `undefined`: nothing is known of former processes. */
+  readonly directory: string | undefined;
+  /** For how long jobs are kept, milliseconds. */
+  readonly keepMs: number;
+  readonly now: () => number;
+}
+
+const lineSchema = Compile(
+  Type.Object({
+    process: Type.String(),
+    identity: Type.Object({
+      pid: Type.Integer(),
+      startTicks: Type.Integer(),
+      pidNamespace: Type.String(),
+      bootId: Type.String(),
+      uid: Type.Integer(),
+    }),
+  }),
+);
+
+const fileName = 'publications';
+const prefix: Key = ['publications'];
+
+/** Rows `publications/<process>`: the last publication that a former process may have sent. */
+const lastSentRow = defineRow({
+  name: 'publication number',
+  schema: Type.Object({ number: Type.Number() }),
+  unversioned: (bytes) => ({ number: Number(Buffer.from(bytes).toString()) }),
+});
+
+/** Of a number in the file, so that each one replaces the whole of the one before. */
+const digits = 16;
+
+/** Numbers publications, and remembers how far former processes came. */
+export class PublicationLog {
+  readonly #process = randomBytes(6).toString('hex');
+  /** The last number that each former process may have sent. */
+  readonly #lastSent: ReadonlyMap<string, number>;
+  #file: NumberFile | undefined;
+  #last = 0;
+  #isClosed = false;
+
+  private constructor(lastSent: ReadonlyMap<string, number>, directory: string | undefined) {
+    this.#lastSent = lastSent;
+    if (directory !== undefined) {
+      this.#file = NumberFile.create(path.join(directory, fileName), this.#process);
+    }
+  }
+
+  /** Reads what the last process left, and stores it. @throws StoreError */
+  static async open(options: PublicationLogOptions): Promise<PublicationLog> {
+    const { store, directory, keepMs, now } = options;
+    const lastSent = new Map<string, number>();
+    for await (const entry of store.list(prefix)) {
+      lastSent.set(String(entry.key.at(-1)), lastSentRow.decode(entry).number);
+    }
+    const left = directory && (await readLeftNumber(path.join(directory, fileName)));
+    if (left) {
+      const key = [...prefix, left.process];
+      const value = lastSentRow.encode({ number: left.number });
+      await store.write([{ op: 'put', key, value, expiresAt: now() + keepMs }]);
+      lastSent.set(left.process, left.number);
+    }
+    return new PublicationLog(lastSent, directory);
+  }
+
+  /** Of the next publication. They are sent in this order, if at all. */
+  next(): PublicationId {
+    this.#last += 1;
+    return { process: this.#process, number: this.#last };
+  }
+
+  /** To be called before the publication is sent. @throws MasterError ERR_MASTER_STOPPED: do not send it */
+  noteSending({ number }: PublicationId): void {
+    if (this.#isClosed) throw new MasterError('ERR_MASTER_STOPPED', 'the master is closed');
+    if (this.#file?.write(number) === false) this.#file = undefined;
+  }
+
+  /** Whether the process that was to send it ended before it did. */
+  wasNeverSent({ process, number }: PublicationId): boolean {
+    const lastSent = this.#lastSent.get(process);
+    return lastSent !== undefined && number > lastSent;
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#file?.close();
+    this.#file = undefined;
+  }
+}
+
+/** Names a process in its first line, and has a number in its second one. */
+class NumberFile {
+  readonly #path: string;
+  readonly #descriptor: number;
+  readonly #position: number;
+
+  private constructor(path: string, descriptor: number, position: number) {
+    this.#path = path;
+    this.#descriptor = descriptor;
+    this.#position = position;
+  }
+
+  /** A new file in place of the one before, which its process may still have open. */
+  static create(path: string, process: string): NumberFile | undefined {
+    const identity = ownIdentity();
+    rmSync(path, { force: true });
+    if (identity === undefined) return undefined;
+    const line = `${JSON.stringify({ process, identity })}\n`;
+    try {
+      const file = new NumberFile(path, openSync(path, 'wx', 0o600), Buffer.byteLength(line));
+      return file.#write(line, 0) && file.write(0) ? file : undefined;
+    } catch (error) {
+      if (isDiskFull(error)) return undefined;
+      throw error;
+    }
+  }
+
+  /** @returns false if there was no room; the file is gone then, and nothing false is left */
+  write(number: number): boolean {
+    return this.#write(String(number).padStart(digits), this.#position);
+  }
+
+  close(): void {
+    closeSync(this.#descriptor);
+  }
+
+  #write(text: string, position: number): boolean {
+    try {
+      if (writeSync(this.#descriptor, text, position) === Buffer.byteLength(text)) return true;
+    } catch {
+      // As if nothing had been written.
+    }
+    rmSync(this.#path, { force: true });
+    this.close();
+    return false;
+  }
+}
+
+/** What a process that has ended left; `undefined`: there is none, or it is not certain. */
+async function readLeftNumber(path: string): Promise<PublicationId | undefined> {
+  const text = (await readTextIfPresent(path)) ?? '';
+  const [line = '', number = ''] = text.split('\n');
+  const left: unknown = tryParseJson(line);
+  if (!lineSchema.Check(left) || number.length !== digits) return undefined;
+  // protection: living-publisher
+  if (!hasEnded(left.identity)) return undefined;
+  return { process: left.process, number: Number(number) };
+}

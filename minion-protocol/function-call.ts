@@ -1,0 +1,26 @@
+/** Names in function calls, as minions read them. */
+
+/** A name in Python's `^([^\d\W][\w.-]*)=(?!=)(.*)$`, where `.` stops at a newline only. */
+const keywordName = /^[\p{L}\p{Nl}\p{No}_][\p{L}\p{N}_.-]*$/u;
+
+const functionName = /^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$/;
+
+/** Whether text is the name of a function: `module.function`. */
+export function isFunctionName(fun: string): boolean {
+  return functionName.test(fun);
+}
+
+/** Whether a minion reads this text as `name=value`, even among positional arguments. */
+export function isKeywordText(text: string): boolean {
+  return keywordNameOf(text) !== undefined;
+}
+
+/** Returns the name in `name=value`, or `undefined` for any other text. */
+export function keywordNameOf(text: string): string | undefined {
+  const end = text.indexOf('=');
+  if (end < 1 || text[end + 1] === '=') return undefined;
+  const newline = text.indexOf('\n', end);
+  if (newline !== -1 && newline !== text.length - 1) return undefined;
+  const name = text.slice(0, end);
+  return keywordName.test(name) ? name : undefined;
+}

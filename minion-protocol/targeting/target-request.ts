@@ -1,0 +1,96 @@
+/** Targets as callers write them, and the expressions that are published for them. */
+
+import { compileLinearPattern } from './pattern.ts';
+import {
+  type CompiledTarget,
+  compileTarget,
+  expandCompound,
+  expandNodegroup,
+  isTargetType,
+  type Nodegroups,
+  splitTargetWords,
+  type TargetExpression,
+} from './target.ts';
+
+/** A target as a caller writes it; `master/api` describes the members. */
+interface WrittenTarget {
+  readonly tgt: string | readonly string[];
+  readonly tgtType?: string;
+  readonly delimiter?: string;
+}
+
+/**
+ * Returns the published form of a target: nodegroups become compound expressions, because minions do
+ * not know them [WIRE 12.1].
+ * @throws SyntaxError
+ */
+export function expandTargetRequest(
+  request: WrittenTarget,
+  nodegroups: Nodegroups,
+): TargetExpression {
+  const { tgt, tgtType } = request;
+  const target = readTargetRequest(request);
+  if (tgtType === 'nodegroup') return expandGroup(textOf(tgt, tgtType), nodegroups);
+  if (tgtType !== 'compound') return target;
+  return { ...target, tgt: withoutNodegroups(tgt, nodegroups) };
+}
+
+/**
+ * Returns a target with nodegroups as they were named: an error depends on the caller's words alone.
+ * @throws SyntaxError
+ */
+export function readTargetRequest(request: WrittenTarget): TargetExpression {
+  const { tgt, tgtType = 'glob', delimiter = ':' } = request;
+  if (delimiter === '') throw new SyntaxError('a delimiter is text of one character or more');
+  switch (tgtType) {
+    case 'nodegroup':
+      return { tgtType: 'compound', tgt: [`N@${textOf(tgt, tgtType)}`] };
+    case 'compound':
+      return { tgtType, tgt, delimiter };
+    case 'list':
+      return { tgtType, tgt: [...new Set(typeof tgt === 'string' ? splitList(tgt) : tgt)] };
+  }
+  if (isTargetType(tgtType)) return { tgtType, tgt: textOf(tgt, tgtType), delimiter };
+  throw new SyntaxError(
+    `tgt_type "${tgtType}" is not served; expected glob, pcre, list, grain, grain_pcre, pillar, ` +
+      'pillar_exact, pillar_pcre, ipcidr, compound or nodegroup',
+  );
+}
+
+/** Compiles a target that rights depend on: a broken one is refused. @throws SyntaxError */
+export function compileRightTarget(request: WrittenTarget, nodegroups: Nodegroups): CompiledTarget {
+  const compiled = compileTarget(expandTargetRequest(request, nodegroups), compileLinearPattern);
+  if (compiled.problem !== undefined) throw new SyntaxError(compiled.problem);
+  return compiled;
+}
+
+/** Without trimming, and without empty names, as Salt does. */
+function splitList(tgt: string): string[] {
+  return tgt.split(',').filter((id) => id !== '');
+}
+
+function textOf(tgt: string | readonly string[], tgtType: string): string {
+  if (typeof tgt === 'string') return tgt;
+  throw new SyntaxError(`a target of type ${tgtType} is text, not a list`);
+}
+
+function expandGroup(name: string, nodegroups: Nodegroups): TargetExpression {
+  if (!Object.hasOwn(nodegroups, name)) {
+    throw new SyntaxError(`nodegroup "${name}" is not defined`);
+  }
+  return { tgtType: 'compound', tgt: expandNodegroup(name, nodegroups) };
+}
+
+/**
+ * An expression without nodegroups is published as it was written. One with an undefined group is
+ * left as it is, and matches no minion.
+ */
+function withoutNodegroups(
+  tgt: string | readonly string[],
+  nodegroups: Nodegroups,
+): string | readonly string[] {
+  const words = splitTargetWords(tgt);
+  const groups = words.filter((word) => word.startsWith('N@'));
+  const isResolvable = groups.every((word) => Object.hasOwn(nodegroups, word.slice(2)));
+  return groups.length === 0 || !isResolvable ? tgt : expandCompound(words, nodegroups);
+}

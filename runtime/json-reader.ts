@@ -1,0 +1,225 @@
+/** Reads JSON from callers within bounds, and long texts in steps. */
+
+import { Tokenizer, TokenParser, TokenType } from '@streamparser/json';
+import { exactNumber, JsonError, type JsonMap, type JsonOf, parseJson } from './json.ts';
+import { maxReadingStep, type ReadingStep } from './step-scheduler.ts';
+
+/** Bounds of a text in JSON. */
+export interface JsonOptions<T = never> {
+  /** Maximum number of values. Keys do not count; lists and maps do. Default: unlimited. */
+  readonly maxValues?: number;
+  /** Maximum levels of lists and maps. Default 256. */
+  readonly maxDepth?: number;
+  /**
+   * Whether to refuse what Salt cannot represent: integers beyond 64 bits, infinite numbers, and
+   * text that is not Unicode. Default false.
+   */
+  readonly isStrict?: boolean;
+  /** Replaces each map once it is complete. Default: maps stay. */
+  readonly replaceMap?: (map: JsonMap<T>) => JsonOf<T>;
+}
+
+/** Maximum characters of a text that `JSON.parse` reads in one step. */
+const maxWhole = 16_384;
+
+/** Minimum characters of a step, unless it has enough values. */
+const stepCharacters = 32_768;
+
+/** Minimum values of a step, unless it has enough characters. */
+const stepValues = maxReadingStep.values / 2;
+
+/** Characters of a slice, after which a step may end. They hold at most as many values. */
+const sliceCharacters = maxReadingStep.values / 2;
+
+/** Reads JSON in one step. @throws JsonError */
+export function readJson(text: string, options: JsonOptions = {}): JsonOf<never> {
+  return new JsonChecker(options).complete(parseWhole(text), 0);
+}
+
+/** Reads JSON, each step within `maxReadingStep`. @throws JsonError */
+export function* readJsonInSteps<T = never>(
+  text: string,
+  options: JsonOptions<T> = {},
+): Generator<ReadingStep, JsonOf<T>, void> {
+  if (text.length > maxWhole) return yield* new SlicedJson(options).read(text);
+  const value = new JsonChecker(options).complete(parseWhole(text), 0);
+  yield { characters: text.length, values: 0 };
+  return value;
+}
+
+function parseWhole(text: string): JsonOf<never> {
+  try {
+    return parseJson(text);
+  } catch (cause) {
+    throw cause instanceof JsonError ? cause : new JsonError('syntax', 'not JSON', { cause });
+  }
+}
+
+/** Checks values against the options, and replaces maps. */
+class JsonChecker<T> {
+  readonly #maxValues: number;
+  readonly #maxDepth: number;
+  readonly #isStrict: boolean;
+  readonly #replaceMap: (map: JsonMap<T>) => JsonOf<T>;
+  #values = 0;
+
+  constructor(options: JsonOptions<T>) {
+    const { maxValues, maxDepth = 256, isStrict = false, replaceMap = (map) => map } = options;
+    this.#maxValues = maxValues ?? Number.POSITIVE_INFINITY;
+    this.#maxDepth = maxDepth;
+    this.#isStrict = isStrict;
+    this.#replaceMap = replaceMap;
+  }
+
+  /** Counts a value. @param depth - lists and maps around it */
+  enter(depth: number): void {
+    this.#values += 1;
+    // protection: counted-values
+    if (this.#values > this.#maxValues) {
+      throw new JsonError('limit', `more than ${this.#maxValues} values`);
+    }
+    if (depth > this.#maxDepth) throw new JsonError('limit', `more than ${this.#maxDepth} levels`);
+  }
+
+  /** Takes back the count of a text that is a key. */
+  uncountKey(): void {
+    this.#values -= 1;
+  }
+
+  checkText(text: string): void {
+    if (this.#isStrict && !text.isWellFormed()) {
+      throw new JsonError('value', 'text that is not Unicode');
+    }
+  }
+
+  checkNumber(value: number | bigint): void {
+    if (!this.#isStrict) return;
+    if (typeof value === 'number') {
+      if (Number.isFinite(value)) return;
+      throw new JsonError('value', 'a number beyond what a float can be');
+    }
+    if (value < -(2n ** 63n) || value >= 2n ** 64n) {
+      throw new JsonError('value', 'an integer beyond 64 bits');
+    }
+  }
+
+  replace(map: JsonMap<T>): JsonOf<T> {
+    return this.#replaceMap(map);
+  }
+
+  /** Returns the value of what `JSON.parse` returned. */
+  complete(value: JsonOf<never>, depth: number): JsonOf<T> {
+    this.enter(depth);
+    if (typeof value === 'string') this.checkText(value);
+    else if (typeof value === 'number' || typeof value === 'bigint') this.checkNumber(value);
+    else if (Array.isArray(value)) return value.map((item) => this.complete(item, depth + 1));
+    else if (typeof value === 'object' && value !== null) {
+      const map: JsonMap<T> = Object.create(null);
+      for (const [key, item] of Object.entries(value)) {
+        this.checkText(key);
+        map[key] = this.complete(item, depth + 1);
+      }
+      return this.replace(map);
+    }
+    return value;
+  }
+}
+
+type Token = Parameters<Tokenizer['onToken']>[0];
+type Element = Parameters<TokenParser['onValue']>[0];
+
+/** Feeds a text to the parser in slices. */
+class SlicedJson<T> extends Tokenizer {
+  readonly #checker: JsonChecker<T>;
+  readonly #parser = new TokenParser();
+  #depth = 0;
+  #values = 0;
+  /** The last number that the tokenizer found. */
+  #number: number | bigint = 0;
+  #root: JsonOf<T> = null;
+
+  constructor(options: JsonOptions<T>) {
+    // With buffers, long tokens do not become lists of single characters.
+    super({ stringBufferSize: 65_536, numberBufferSize: 64 });
+    this.#checker = new JsonChecker(options);
+    this.#parser.onValue = (element) => this.#complete(element);
+  }
+
+  *read(text: string): Generator<ReadingStep, JsonOf<T>, void> {
+    let characters = 0;
+    for (let at = 0; at < text.length; at += sliceCharacters) {
+      const slice = text.slice(at, at + sliceCharacters);
+      this.#feed(() => this.write(slice));
+      characters += slice.length;
+      // protection: counted-steps
+      if (characters >= stepCharacters || this.#values >= stepValues) {
+        yield { characters, values: this.#values };
+        characters = 0;
+        this.#values = 0;
+      }
+    }
+    this.#feed(() => this.end());
+    if (!this.#parser.isEnded) throw new JsonError('syntax', 'not JSON: it ends too early');
+    yield { characters, values: this.#values };
+    return this.#root;
+  }
+
+  override onToken(token: Token): void {
+    this.#check(token);
+    this.#parser.write(token);
+  }
+
+  protected override parseNumber(token: string): number {
+    this.#number = exactNumber(token);
+    return Number(token);
+  }
+
+  #feed(work: () => void): void {
+    try {
+      work();
+    } catch (cause) {
+      throw cause instanceof JsonError ? cause : new JsonError('syntax', 'not JSON', { cause });
+    }
+  }
+
+  #check({ token, value }: Token): void {
+    switch (token) {
+      case TokenType.RIGHT_BRACE:
+      case TokenType.RIGHT_BRACKET:
+        this.#depth -= 1;
+        return;
+      case TokenType.COMMA:
+        return;
+      case TokenType.COLON:
+        this.#checker.uncountKey();
+        return;
+      case TokenType.STRING:
+        this.#checker.checkText(String(value));
+        break;
+      case TokenType.NUMBER:
+        this.#checker.checkNumber(this.#number);
+        break;
+    }
+    this.#values += 1;
+    this.#checker.enter(this.#depth);
+    if (token === TokenType.LEFT_BRACE || token === TokenType.LEFT_BRACKET) this.#depth += 1;
+  }
+
+  #complete({ value, key, parent }: Element): void {
+    const complete = this.#completed(value);
+    if (parent === undefined) this.#root = complete;
+    // Defined, because assigning to `__proto__` would set the prototype.
+    else if (complete !== value && key !== undefined) {
+      const attributes = { writable: true, enumerable: true, configurable: true };
+      Reflect.defineProperty(parent, key, { value: complete, ...attributes });
+    }
+  }
+
+  #completed(value: Element['value']): JsonOf<T> {
+    if (typeof value === 'number') return this.#number;
+    if (typeof value !== 'object' || value === null) return value ?? null;
+    // Members are complete, and replaced where they are to be.
+    const read = value as JsonOf<T>[] | JsonMap<T>;
+    return Array.isArray(read) ? read : this.#checker.replace(Object.setPrototypeOf(read, null));
+  }
+}

@@ -1,0 +1,194 @@
+/**
+ * Codecs of stored rows. The module that stores a row defines its schema, its upgrades from earlier
+ * versions, and nothing else: types, encoding and checks follow from the definition.
+ *
+ * A row begins with the byte 0xC1 and its version. MessagePack reserves that byte and UTF-8 has no
+ * use for it, so that rows written before there were versions (version 0) are told apart.
+ */
+
+import { Packr, RESERVE_START_SPACE } from 'msgpackr';
+import Type, { type Static, type TSchema } from 'typebox';
+import { Compile, type Validator } from 'typebox/compile';
+import { StoreError } from './errors.ts';
+import { checkRowBody } from './row-limits.ts';
+import type { Entry } from './store.ts';
+
+/** Encodes a field that MessagePack of JavaScript's values cannot hold exactly. */
+export interface FieldCodec {
+  pack(value: unknown): Uint8Array;
+  unpack(bytes: Uint8Array): unknown;
+}
+
+/** Fields of a row of an earlier version. */
+export type OldRow = Readonly<Record<string, unknown>>;
+
+/** Definition of a stored row. */
+export interface RowDefinition<S extends TSchema> {
+  /** Name of the row in error messages, for example `job`. */
+  readonly name: string;
+  /** Fields of the current version. */
+  readonly schema: S;
+  /** Fields that are stored as bytes of another encoding, for example values from minions. */
+  readonly packed?: Readonly<Record<string, FieldCodec>>;
+  /** Reads a row of version 0 into the fields of version 1. Default: there are no such rows. */
+  readonly unversioned?: (bytes: Uint8Array) => unknown;
+  /** Whether a row is of version 0. Default: it does not begin as later ones do. */
+  readonly isUnversioned?: (bytes: Uint8Array) => boolean;
+  /** The function at index n upgrades a row of version n + 1. */
+  readonly upgrades?: readonly ((old: OldRow) => OldRow)[];
+}
+
+/** Encodes and decodes one kind of stored row. */
+export interface RowCodec<T> {
+  /** Version of the rows that `encode` writes. */
+  readonly version: number;
+  /** Encodes a row in the current version. Fields that are `undefined` are left out. */
+  encode(row: T): Buffer;
+  /**
+   * Decodes a row of this or an earlier version. Byte values are views into `value`.
+   * @throws StoreError ERR_STORE_CORRUPT for a damaged row, ERR_STORE_VERSION for one of a later
+   * version
+   */
+  decode(entry: Pick<Entry, 'key' | 'value'>): T;
+}
+
+/** Type of the rows of a codec. */
+export type RowOf<C> = C extends RowCodec<infer T> ? T : never;
+
+/** Schema of a field that holds bytes. */
+export const Bytes = Type.Refine(
+  Type.Unsafe<Uint8Array>(Type.Unknown()),
+  (value) => value instanceof Uint8Array,
+);
+
+/** Schema of a list of texts. */
+export const Texts = Type.Unsafe<readonly string[]>(Type.Array(Type.String()));
+
+/** Reads a row of version 0 that is JSON. */
+export function fromJson(bytes: Uint8Array): unknown {
+  return JSON.parse(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8'));
+}
+
+/** Codec of fields of any form that are JSON. */
+export const jsonField: FieldCodec = {
+  pack: (value) => Buffer.from(JSON.stringify(value)),
+  unpack: fromJson,
+};
+
+const marker = 0xc1;
+const headBytes = 2;
+
+/** Rows above this size get a buffer of their own, which is not kept. */
+const slabBytes = 8192;
+
+const packr = new Packr({ useRecords: false, variableMapSize: true });
+
+/** Defines a stored row. Its version is one more than the number of its upgrades. */
+export function defineRow<S extends TSchema>(
+  definition: RowDefinition<S>,
+): RowCodec<Readonly<Static<S>>> {
+  return new SchemaRowCodec(definition);
+}
+
+class SchemaRowCodec<S extends TSchema> implements RowCodec<Readonly<Static<S>>> {
+  readonly version: number;
+  readonly #definition: RowDefinition<S>;
+  readonly #packed: readonly (readonly [string, FieldCodec])[];
+  /** Compiled when the first row is read. */
+  #validator: Validator<Type.TProperties, S> | undefined;
+
+  constructor(definition: RowDefinition<S>) {
+    this.#definition = definition;
+    this.#packed = Object.entries(definition.packed ?? {});
+    this.version = 1 + (definition.upgrades?.length ?? 0);
+  }
+
+  encode(row: Readonly<Static<S>>): Buffer {
+    const fields = this.#packed.length === 0 ? row : this.#pack({ ...Object(row) });
+    const bytes = packr.pack(fields, RESERVE_START_SPACE | headBytes);
+    bytes[0] = marker;
+    bytes[1] = this.version;
+    if (bytes.length > slabBytes) packr.useBuffer(Buffer.allocUnsafe(slabBytes));
+    return bytes;
+  }
+
+  decode({ key, value }: Pick<Entry, 'key' | 'value'>): Readonly<Static<S>> {
+    const version = this.#versionOf(value);
+    if (version === undefined) throw this.#corrupt(key);
+    if (version > this.version) {
+      throw new StoreError(
+        'ERR_STORE_VERSION',
+        `the ${this.#definition.name} in row ${key.join('/')} was written in version ${version}; this program reads versions up to ${this.version}`,
+      );
+    }
+    let row: unknown;
+    try {
+      row = this.#upgrade(version, value);
+    } catch (cause) {
+      throw this.#corrupt(key, cause);
+    }
+    this.#validator ??= Compile(this.#definition.schema);
+    if (this.#validator.Check(row)) return row;
+    throw this.#corrupt(key);
+  }
+
+  /** 0xC1 without a version is damaged, and of no version that can be read. */
+  #versionOf(value: Uint8Array): number | undefined {
+    if (this.#definition.isUnversioned?.(value) === true) return 0;
+    if (value[0] !== marker) return 0;
+    return value[1] === 0 ? undefined : value[1];
+  }
+
+  #upgrade(version: number, value: Uint8Array): unknown {
+    let row = version === 0 ? this.#readUnversioned(value) : this.#read(value.subarray(headBytes));
+    const { upgrades = [] } = this.#definition;
+    for (const upgrade of upgrades.slice(Math.max(0, version - 1))) row = upgrade(fieldsOf(row));
+    return row;
+  }
+
+  #readUnversioned(value: Uint8Array): unknown {
+    const { unversioned } = this.#definition;
+    if (unversioned === undefined) throw new TypeError('unknown version');
+    return unversioned(value);
+  }
+
+  #read(body: Uint8Array): unknown {
+    checkRowBody(body);
+    const row: unknown = packr.unpack(body);
+    if (this.#packed.length === 0) return row;
+    const fields: Record<string, unknown> = Object(row);
+    for (const [name, codec] of this.#packed) {
+      const packed = fields[name];
+      if (packed instanceof Uint8Array) fields[name] = codec.unpack(packed);
+    }
+    return fields;
+  }
+
+  /** Packs fields in place, except for texts, numbers and the like, which are the same in both. */
+  #pack(fields: Record<string, unknown>): Record<string, unknown> {
+    let size = slabBytes;
+    for (const [name, codec] of this.#packed) {
+      const value = fields[name];
+      if (value === null || (typeof value !== 'object' && typeof value !== 'bigint')) continue;
+      const packed = codec.pack(value);
+      fields[name] = packed;
+      size += packed.length;
+    }
+    if (size > 2 * slabBytes) packr.useBuffer(Buffer.allocUnsafe(size));
+    return fields;
+  }
+
+  #corrupt(key: Entry['key'], cause?: unknown): StoreError {
+    const message = `the ${this.#definition.name} in row ${key.join('/')} is damaged`;
+    return new StoreError(
+      'ERR_STORE_CORRUPT',
+      message,
+      cause === undefined ? undefined : { cause },
+    );
+  }
+}
+
+function fieldsOf(row: unknown): OldRow {
+  if (typeof row === 'object' && row !== null) return { ...row };
+  throw new TypeError('not a map');
+}
