@@ -1,6 +1,9 @@
+/** Long tests run where an argument names them: `npm run test:all`, or the file itself. */
+const runsLongTests = process.argv.some((argument) => argument.includes('long'));
+
 // biome-ignore lint/style/noDefaultExport: AVA requires it.
 export default {
-  files: ['test/**/*.test.ts'],
+  files: ['test/**/*.test.ts', ...(runsLongTests ? [] : ['!test/**/*.long.test.ts'])],
   extensions: { ts: 'module' },
   timeout: '60s',
   // More than the processors of a small machine: many tests wait for programs, disks and threads.

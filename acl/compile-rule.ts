@@ -1,9 +1,9 @@
 /** A rule made ready for being asked: nothing of it is compiled again at a request. */
 
 import { Compile } from 'typebox/schema';
-import { nearestName } from '#runtime';
+import { nearestName, TokenBuckets } from '#runtime';
 import { PolicyError } from './errors.ts';
-import { parseRate, RateLimiter } from './rate.ts';
+import { parseRate } from './rate.ts';
 import {
   type ArgumentPattern,
   type CallPattern,
@@ -794,7 +794,7 @@ export interface CompiledRule {
   readonly resource: CompiledResource;
   /** Milliseconds since 1970; `Infinity`: never. */
   readonly expiresAt: number;
-  readonly meter: RateLimiter | undefined;
+  readonly meter: TokenBuckets | undefined;
   /** Whether targets may ask for the pillar of minions that it permits. */
   readonly showsPillar: boolean;
   /** Why it decides, in one sentence. */
@@ -816,7 +816,7 @@ export function compileRule(
     subject: compileSubject(rule, world),
     resource: compileResource(rule, world),
     expiresAt: rule.expires === undefined ? Infinity : parseTime(rule.expires, rule.name),
-    meter: rule.rate === undefined ? undefined : new RateLimiter(parseRate(rule.rate, rule.name)),
+    meter: rule.rate === undefined ? undefined : new TokenBuckets(parseRate(rule.rate, rule.name)),
     showsPillar: showsPillar(rule),
     reason: `${describeSubject(rule.subject)} ${verbs[rule.effect]} ${describeResource(rule)}`,
   };

@@ -254,7 +254,7 @@ const noRules: readonly CompiledRule[] = [];
 export function decide(question: Question, policy: Policy = emptyPolicy): Decision {
   const { decision, used } = evaluateQuestion(question, policy);
   for (const rule of used) {
-    if (rule.meter?.take(rateLimitKey(question.subject), policy.now()) === false) {
+    if (rule.meter?.tryTake(rateLimitKey(question.subject), policy.now()) === false) {
       return denied(question, `${rule.rule.name}: ${rateObstacle}`);
     }
   }

@@ -34,7 +34,7 @@ export {
 } from './errors.ts';
 export { type LintFinding, lintPolicy } from './lint.ts';
 export { createPolicy, type Policy } from './policy.ts';
-export { parseRate, RateLimiter } from './rate.ts';
+export { parseRate } from './rate.ts';
 export {
   allow,
   type CallPattern,

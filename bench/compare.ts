@@ -2,7 +2,8 @@
  * Another checkout of this project against this one, in alternation on the same machine: what a
  * noisy machine gives or takes, it gives or takes to both.
  */
-import { execFile } from 'node:child_process';
+import { execFile, execFileSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -78,8 +79,16 @@ function rankOfInterval(count: number): number {
   return Math.max(0, rank - 1);
 }
 
+/** Checkouts from before the sources were run directly are built by their own script. */
+function benchProgram(root: string): string {
+  const setup = path.join(root, 'scripts', 'setup.js');
+  if (!existsSync(setup)) return path.join(root, 'bench', 'main.ts');
+  execFileSync(process.execPath, [setup], { cwd: root, stdio: ['ignore', 'ignore', 'inherit'] });
+  return path.join(root, 'dist', 'bench', 'main.js');
+}
+
 async function figuresOf(root: string, bench: readonly string[]): Promise<Figures> {
-  const program = path.join(root, 'dist', 'bench', 'main.js');
+  const program = benchProgram(root);
   const { stdout } = await promisify(execFile)(process.execPath, [program, ...bench], {
     cwd: root,
     maxBuffer: 2 ** 26,

@@ -4,6 +4,7 @@
  * `flood [seconds [attack]]`, what a flood costs those who do not flood; `policy`, what 1,000 rules cost
  * events and returns; `tenants [count]`, what one more master in a process costs; `pillar`, pillar of
  * files; `fleet [minions]`, a fleet of them; `enroll`, machines that become minions;
+ * `start`, the processor time until commands, the master and the library have started;
  * `bridge`, what a named command adds to a job;
  * `api [seconds]`, the HTTP API; `api URL USER:PASSWORD:EAUTH TARGET`, another one;
  * `http [seconds]`, how late its event loop is while it reads hostile and large bodies: in the middle,
@@ -81,6 +82,11 @@ const benches: Readonly<Record<string, () => Promise<number | undefined>>> = {
       const delays = [median, most999, most].map((ms) => `${ms.toFixed(1)} ms`);
       print(`${name.padEnd(18)} ${delays.join(', ')}; ${requests} requests`);
     }
+    return undefined;
+  },
+  start: async () => {
+    const { benchStart } = await import('./start.ts');
+    await benchStart(print);
     return undefined;
   },
   tenants: async () => {

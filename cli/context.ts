@@ -2,7 +2,8 @@ import { readFile } from 'node:fs/promises';
 import type { Writable } from 'node:stream';
 import { StringDecoder } from 'node:string_decoder';
 import { CommandError } from './errors.ts';
-import type { LocalMaster, LoginContext } from './local-master.ts';
+import type { LocalMaster } from './local-master.ts';
+import type { LoginContext } from './login.ts';
 
 /** A stream that may be a terminal. */
 export type OutputStream = Writable & { readonly isTTY?: boolean };

@@ -7,9 +7,7 @@ export type CommandErrorCode =
   | 'ERR_KEY_NO_MATCH'
   | 'ERR_MASTER_NOT_READY'
   | 'ERR_NOT_CONFIRMED'
-  | 'ERR_TENANT'
-  | 'ERR_TENANTS'
-  | 'ERR_USER';
+  | 'ERR_TENANTS';
 
 /** A command cannot do what it was asked for. The message is for whoever typed it. */
 export class CommandError extends SaltbridgeError {
@@ -47,19 +45,9 @@ export const commandErrors: Readonly<Record<Exclude<CommandErrorCode, 'ERR_ARGS'
     action: 'Answer yes, or say -y beforehand.',
     retry: true,
   },
-  ERR_TENANT: {
-    meaning: 'One of several tenants could not start, and so none did.',
-    action: 'Mend what the message says of it; its own log file has it too.',
-    retry: true,
-  },
   ERR_TENANTS: {
     meaning: 'The configuration is that of several tenants, and the command is for one master.',
     action: "Name a tenant's own directory, which the message has, with -c.",
-    retry: false,
-  },
-  ERR_USER: {
-    meaning: "The configuration's user has no account here, or may not use the master's folders.",
-    action: 'Correct user, or give the folder that the message names to that user.',
     retry: false,
   },
 };

@@ -5,8 +5,8 @@ import path from 'node:path';
 import { createInterface, type Interface } from 'node:readline/promises';
 import { Writable } from 'node:stream';
 import { StandardInput } from './context.ts';
-import { createLocalMaster } from './local-master.ts';
-import { interruptionSignal } from './process.ts';
+import { interruptionSignal } from './interruption.ts';
+import type { LocalMaster } from './local-master.ts';
 import { runCommandLine } from './program.ts';
 
 /** The answer; empty when the person leaves with Ctrl-C or Ctrl-D. */
@@ -39,6 +39,23 @@ function exitOnClosedPipe(error: NodeJS.ErrnoException): void {
   process.exit(0);
 }
 
+/** The master of a configuration directory. Its code is loaded when a command asks for the master. */
+function loadLocalMaster(): LocalMaster {
+  let loaded: Promise<LocalMaster> | undefined;
+  const load = (): Promise<LocalMaster> => {
+    loaded ??= import('./local-master.ts').then(({ createLocalMaster }) => createLocalMaster());
+    return loaded;
+  };
+  return {
+    openApi: async (directory) => (await load()).openApi(directory),
+    openExtension: async (directory, name) => (await load()).openExtension(directory, name),
+    openKeys: async (directory) => (await load()).openKeys(directory),
+    openStore: async (directory) => (await load()).openStore(directory),
+    openCluster: async (directory) => (await load()).openCluster(directory),
+    commandDefaults: async (directory) => (await load()).commandDefaults(directory),
+  };
+}
+
 const packageFile = new URL('../package.json', import.meta.url);
 const { version } = JSON.parse(readFileSync(packageFile, 'utf8'));
 process.stdout.on('error', exitOnClosedPipe);
@@ -52,7 +69,7 @@ process.exitCode = await runCommandLine(
     tokenFile: path.join(homedir(), '.saltbridge_token'),
     input: new StandardInput(() => process.stdin),
     interruption: interruptionSignal,
-    ...createLocalMaster(),
+    ...loadLocalMaster(),
   },
   version,
 );

@@ -1,68 +1,10 @@
 /** Creates the command line from the subcommands in `commands/`, and runs it. */
 import { stat } from 'node:fs/promises';
-import { Command, CommanderError } from 'commander';
-import { ConfigError } from '#master';
-import { describeSystemError } from '#runtime';
-import { addAclCommand } from './commands/acl.ts';
-import { addAuditCommand } from './commands/audit.ts';
-import { addBridgeCommand } from './commands/bridge.ts';
-import { addClusterCommand } from './commands/cluster.ts';
-import { addCompletionCommand } from './commands/completion.ts';
-import { addConfigCommand } from './commands/config.ts';
-import { addDemoCommand } from './commands/demo.ts';
-import { addEnrollCommand } from './commands/enroll.ts';
-import { addEventsCommand } from './commands/events.ts';
-import { addHeatCommand } from './commands/heat.ts';
-import { addJobsCommand } from './commands/jobs.ts';
-import { addKeyCommand } from './commands/key.ts';
-import { addLocalClientCommand } from './commands/localclient.ts';
-import { addMasterCommand } from './commands/master.ts';
-import { addMetadataAgentCommand } from './commands/metadata-agent.ts';
-import { addMinionCommand } from './commands/minion.ts';
-import { addDoctorCommand, addMigrateCommand } from './commands/ops.ts';
-import { addPillarCommand } from './commands/pillar.ts';
-import { addReactionsCommand } from './commands/reactions.ts';
-import { addSaltCommand } from './commands/salt.ts';
-import { addSaltCpCommand } from './commands/salt-cp.ts';
-import { addSaltKeyCommand } from './commands/salt-key.ts';
-import { addSaltRunCommand } from './commands/salt-run.ts';
-import { toSaltUsageError } from './commands/salt-usage.ts';
-import { addStatusCommand } from './commands/status.ts';
-import { addStoreCommand } from './commands/store.ts';
-import { addTokenCommand } from './commands/token.ts';
+import { Command, CommanderError, Help } from 'commander';
 import type { CommandContext } from './context.ts';
 import { commandHints, errorCodeOf, exitCodeOf, exitCodes } from './errors.ts';
+import { addSubcommands, usageOf } from './subcommands.ts';
 import { escapeLine, escapeLines, printLine } from './terminal.ts';
-
-const addCommands: readonly ((program: Command, context: CommandContext) => void)[] = [
-  addMasterCommand,
-  addKeyCommand,
-  addEnrollCommand,
-  addSaltCommand,
-  addSaltCpCommand,
-  addSaltKeyCommand,
-  addSaltRunCommand,
-  addJobsCommand,
-  addEventsCommand,
-  addStatusCommand,
-  addStoreCommand,
-  addClusterCommand,
-  addAclCommand,
-  addPillarCommand,
-  addAuditCommand,
-  addTokenCommand,
-  addReactionsCommand,
-  addBridgeCommand,
-  addConfigCommand,
-  addHeatCommand,
-  addLocalClientCommand,
-  addMetadataAgentCommand,
-  addMigrateCommand,
-  addDoctorCommand,
-  addMinionCommand,
-  addCompletionCommand,
-  addDemoCommand,
-];
 
 /** Who asks for these wants to see where an error comes from. */
 const stackLevels: ReadonlySet<unknown> = new Set(['debug', 'trace', 'garbage', 'all']);
@@ -70,8 +12,20 @@ const stackLevels: ReadonlySet<unknown> = new Set(['debug', 'trace', 'garbage', 
 /** Columns: help is the same on every terminal. */
 const helpWidth = 80;
 
-/** The whole command line, ready to parse. */
-function createProgram(argv: readonly string[], context: CommandContext, version: string): Command {
+/** A command in the list of the program, which has not loaded its options and arguments. */
+function subcommandTerm(command: Command): string {
+  const isOfProgram = command.parent?.parent === null;
+  if (!isOfProgram) return new Help().subcommandTerm(command);
+  const usage = usageOf(command.name());
+  return usage === undefined ? command.name() : `${command.name()} ${usage}`;
+}
+
+/** The command line, ready to parse. Of the commands, those that `argv` names are loaded. */
+async function createProgram(
+  argv: readonly string[],
+  context: CommandContext,
+  version: string,
+): Promise<Command> {
   const program = new Command('saltbridge')
     .description('A Salt-compatible master')
     .version(version)
@@ -82,14 +36,12 @@ function createProgram(argv: readonly string[], context: CommandContext, version
     .configureOutput({
       writeOut: (text) => context.stdout.write(text),
       writeErr: (text) => context.stderr.write(text),
-      outputError: (text, write) => {
-        const told = toSaltUsageError(argv[0] ?? '', text);
-        write(told ?? text);
-      },
       getOutHelpWidth: () => helpWidth,
       getErrHelpWidth: () => helpWidth,
     });
-  for (const addCommand of addCommands) addCommand(program, context);
+  program.configureHelp({ subcommandTerm });
+  const name = argv[0] === 'help' ? argv[1] : argv[0];
+  await addSubcommands(program, context, (it) => it === name);
   return program;
 }
 
@@ -107,7 +59,7 @@ export async function runCommandLine(
   const setExitCode = (code: number): void => {
     exitCode = code;
   };
-  const program = createProgram(argv, { ...context, setExitCode }, version);
+  const program = await createProgram(argv, { ...context, setExitCode }, version);
   let isDebugging = false;
   program.hook('preAction', async (_, command) => {
     isDebugging = stackLevels.has(command.opts().logLevel);
@@ -128,7 +80,14 @@ async function requireConfigDirectory(command: Command): Promise<void> {
   const found = await stat(directory).catch(() => undefined);
   if (found?.isDirectory()) return;
   const problem = '-c names no directory, expected one with a file named master';
+  const { ConfigError } = await import('#config');
   throw new ConfigError('ERR_CONFIG_READ', { file: directory, line: 0, key: '' }, problem);
+}
+
+/** The number of mistakes that an error of a configuration lists, and 1 for other errors. */
+function problemCount(error: unknown): number {
+  const { problems } = Object(error);
+  return Array.isArray(problems) ? problems.length : 1;
 }
 
 async function reportError(
@@ -140,10 +99,11 @@ async function reportError(
   const code = errorCodeOf(error) ?? '';
   if (code === 'EPIPE') return exitCodes.ok;
   const known = exitCodeOf(code);
+  const { describeSystemError } = await import('#runtime');
   const ofSystem = describeSystemError(error);
   const message = ofSystem ?? (error instanceof Error ? error.message : String(error));
   const prefix = known === undefined && ofSystem === undefined ? 'unexpected error: ' : '';
-  const count = error instanceof ConfigError ? error.problems.length : 1;
+  const count = problemCount(error);
   const heading = count > 1 ? `${count} mistakes in the configuration:\n` : prefix;
   // What a configuration says is the operator's own, and may be told on several lines.
   const escapeMessage = known === exitCodes.configuration ? escapeLines : escapeLine;

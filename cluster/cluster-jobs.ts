@@ -2,8 +2,14 @@
 
 import { randomBytes } from 'node:crypto';
 import Type from 'typebox';
-import type { Cluster, JobsOfMembersDeps, OtherMembers, ToldPublication } from '#master';
-import { Job, returnRow } from '#master';
+import {
+  type Cluster,
+  Job,
+  type JobsOfMembersDeps,
+  type OtherMembers,
+  returnRow,
+  type ToldPublication,
+} from '#master';
 import {
   isWireMap,
   localField,

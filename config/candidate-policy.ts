@@ -1,11 +1,11 @@
 import { readFile } from 'node:fs/promises';
 import type { PolicyRule } from '#acl';
 import { ConfigError } from './config-error.ts';
-import { isSettings, overrideSettings, type Settings } from './option-kinds.ts';
 import type { MasterConfig } from './options.ts';
 import { rulesOf } from './policy-rules.ts';
 import { completeSettings } from './read-config.ts';
 import { mainFileOf, parseConfigFile, readConfigFiles } from './read-files.ts';
+import { isSettings, overrideSettings, type Settings } from './settings.ts';
 
 /** A configuration with another policy. */
 export interface CandidatePolicy {

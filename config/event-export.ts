@@ -4,23 +4,26 @@ import { isIP } from 'node:net';
 import { ConfigError } from './config-error.ts';
 import {
   absolutePath,
-  entriesOf,
+  custom,
+  fileNameOf,
   flag,
   headers,
   integer,
-  itemsOf,
-  type OptionKind,
-  originOfMember,
-  readSection,
-  refuseValue,
-  type SectionTable,
-  type Setting,
-  sectionEntries,
-  sectionProblems,
-  settingsOf,
+  optional,
+  parseValue,
+  refusals,
+  section,
   text,
   textList,
-} from './option-kinds.ts';
+} from './schema.ts';
+import {
+  entriesOf,
+  itemsOf,
+  originOfMember,
+  type Setting,
+  sectionEntries,
+  settingsOf,
+} from './settings.ts';
 
 /** What an export may say, whatever its kind. */
 interface ExportOptions {
@@ -78,25 +81,29 @@ export type EventExport = WebhookExport | FileExport | NatsExport;
 
 type Given = Partial<WebhookExport & FileExport & NatsExport>;
 
-const table: SectionTable<Given> = {
-  name: { name: 'name', kind: text },
-  match: { name: 'match', kind: textList },
-  exclude: { name: 'exclude', kind: textList },
-  webhook: { name: 'webhook', kind: text },
-  headers: { name: 'headers', kind: headers },
-  timeout: { name: 'timeout', kind: integer(1, 300) },
-  allowPlainHttp: { name: 'allow_plain_http', kind: flag },
-  file: { name: 'file', kind: absolutePath },
-  nats: { name: 'nats', kind: textList },
-  subject: { name: 'subject', kind: text },
-  jetstream: { name: 'jetstream', kind: flag },
-  caFile: { name: 'ca_file', kind: absolutePath },
-  certFile: { name: 'cert_file', kind: absolutePath },
-  keyFile: { name: 'key_file', kind: absolutePath },
-  credentialsFile: { name: 'credentials_file', kind: absolutePath },
-  nkeyFile: { name: 'nkey_file', kind: absolutePath },
-  allowPlaintext: { name: 'allow_plaintext', kind: flag },
+const members = {
+  name: optional(text()),
+  match: optional(textList()),
+  exclude: optional(textList()),
+  webhook: optional(text()),
+  headers: optional(headers()),
+  timeout: optional(integer(1, 300)),
+  allowPlainHttp: optional(flag()),
+  file: optional(absolutePath()),
+  nats: optional(textList()),
+  subject: optional(text()),
+  jetstream: optional(flag()),
+  caFile: optional(absolutePath()),
+  certFile: optional(absolutePath()),
+  keyFile: optional(absolutePath()),
+  credentialsFile: optional(absolutePath()),
+  nkeyFile: optional(absolutePath()),
+  allowPlaintext: optional(flag()),
 };
+
+const exportSection = section(members, {
+  expected: 'a map with name and one of webhook, file and nats',
+});
 
 /** The members that only one kind of receiver has. */
 const ownMembers = {
@@ -109,44 +116,46 @@ const ownMembers = {
 } as const;
 
 /** Each with a name of its own. */
-export const eventExports: OptionKind<readonly EventExport[]> = {
-  expected:
-    'a list of maps, each with a name of its own and either webhook (https), headers, timeout and ' +
-    'allow_plain_http, or file (absolute), or nats (tls, by name), subject, jetstream, ca_file, cert_file ' +
-    'with key_file, credentials_file or nkey_file, timeout and allow_plaintext, and with match ' +
-    'and exclude (globs on tags)',
-  isPath: false,
-  parse: (value) => {
-    if (!Array.isArray(value)) return undefined;
-    const exports = value.map(readExport).filter((item) => item !== undefined);
-    const names = new Set(exports.map(({ name }) => name));
-    return names.size === value.length ? exports : undefined;
+export const eventExports = custom<readonly EventExport[]>(
+  {
+    expected:
+      'a list of maps, each with a name of its own and either webhook (https), headers, timeout and ' +
+      'allow_plain_http, or file (absolute), or nats (tls, by name), subject, jetstream, ca_file, cert_file ' +
+      'with key_file, credentials_file or nkey_file, timeout and allow_plaintext, and with match ' +
+      'and exclude (globs on tags)',
+    accept: (value) => {
+      if (!Array.isArray(value)) return undefined;
+      const exports = value.map(readExport).filter((item) => item !== undefined);
+      const names = new Set(exports.map(({ name }) => name));
+      return names.size === value.length ? exports : undefined;
+    },
+    explain: (setting) => {
+      const names = new Set<unknown>();
+      const problems = itemsOf(setting).flatMap((item) => {
+        const found = explainExport(item);
+        const { name } = givenOf(item.value);
+        if (name === undefined || !names.has(name)) {
+          names.add(name);
+          return found;
+        }
+        return [...found, refuseMember(item, ['name', 'another export has it'])];
+      });
+      return problems;
+    },
   },
-  explain: (setting) => {
-    const names = new Set<unknown>();
-    const problems = itemsOf(setting).flatMap((item) => {
-      const found = explainExport(item);
-      const { name } = givenOf(item.value);
-      if (name === undefined || !names.has(name)) {
-        names.add(name);
-        return found;
-      }
-      return [...found, refuseMember(item, ['name', 'another export has it'])];
-    });
-    return ConfigError.of(problems);
-  },
-};
+  { type: 'array', items: exportSection },
+);
 
 /** Items of lists have the names of files; a program has those of members. */
 const memberNames: ReadonlyMap<string, string> = new Map(
-  Object.entries(table).map(([member, { name }]) => [name, member]),
+  Object.entries(members).map(([member, schema]) => [fileNameOf(member, schema), member]),
 );
 
 function readExport(item: unknown): EventExport | undefined {
   const pairs = entriesOf(item)
     ?.filter(([, found]) => found !== null)
     .map(([name, found]) => [memberNames.get(name) ?? name, found]);
-  const given = pairs && readSection(table, Object.fromEntries(pairs));
+  const given: Given | undefined = pairs && parseValue(exportSection, Object.fromEntries(pairs));
   if (given?.name === undefined || mistakesOf(given).length > 0) return undefined;
   const { webhook, file, nats, name, subject = 'salt.event' } = given;
   if (webhook !== undefined) return { ...given, name, webhook };
@@ -199,7 +208,7 @@ function membersOf(value: unknown): (keyof Given)[] {
 }
 
 function isMember(name: string): name is keyof Given {
-  return Object.hasOwn(table, name);
+  return Object.hasOwn(members, name);
 }
 
 function webhookMistakes({ webhook, allowPlainHttp }: Given): Mistake[] {
@@ -240,27 +249,23 @@ function natsMistakes(
 
 /** All that is wrong with an item, each by its own place. */
 function explainExport(item: Setting): readonly ConfigError[] {
-  if (entriesOf(item.value) === undefined) return [refuseValue(anExport, item)];
+  const wrong = refusals(exportSection, item);
+  if (entriesOf(item.value) === undefined) return wrong;
   const mistakes = mistakesOf(givenOf(item.value), membersOf(item.value));
-  return [
-    ...sectionProblems(table, item),
-    ...mistakes.map((mistake) => refuseMember(item, mistake)),
-  ];
+  return [...wrong, ...mistakes.map((mistake) => refuseMember(item, mistake))];
 }
 
-const anExport = { expected: 'a map with name and one of webhook, file and nats' };
-
-/** The members that are of their kind. */
+/** The members that are right. */
 function givenOf(value: unknown): Given {
   const read = (entriesOf(value) ?? []).map(([name, found]) =>
-    readSection(table, { [memberNames.get(name) ?? name]: found }),
+    parseValue(exportSection, { [memberNames.get(name) ?? name]: found }),
   );
   return Object.assign({}, ...read);
 }
 
 function refuseMember(item: Setting, [member, problem]: Mistake): ConfigError {
   if (member === undefined) return new ConfigError('ERR_OPTION_TYPE', item.origin, problem);
-  const { name } = table[member];
+  const name = fileNameOf(member, members[member]);
   const found = settingsOf(item).find(([given]) => given === name || given === member)?.[1];
   const origin = found?.origin ?? originOfMember(item.origin, name);
   return new ConfigError('ERR_OPTION_TYPE', origin, problem);

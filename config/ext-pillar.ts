@@ -1,5 +1,6 @@
 /** Salt's option `ext_pillar`: sources of pillar beside the files. */
 
+import type { Static } from 'typebox';
 import { extPillarAdvice } from './advice.ts';
 import {
   ConfigError,
@@ -11,27 +12,28 @@ import {
 import { type GitRemote, gitPillarRemotes, remotesIn } from './git-options.ts';
 import {
   absolutePath,
-  entriesOf,
+  bytes,
+  custom,
   flag,
   headers,
-  integer,
-  itemsOf,
   number,
-  type OptionKind,
   oneOf,
-  placeWithin,
-  readSection,
-  refuseValue,
-  type SectionTable,
-  type Setting,
-  type Settings,
-  sectionEntries,
-  sectionProblems,
-  settingsOf,
+  optional,
+  parseValue,
+  refusals,
+  section,
   text,
   textList,
+} from './schema.ts';
+import {
+  entriesOf,
+  itemsOf,
+  placeWithin,
+  type Setting,
+  type Settings,
+  settingsOf,
   toPlain,
-} from './option-kinds.ts';
+} from './settings.ts';
 
 /** An address with `{id}` in it, and what may be asked. */
 export interface PillarAddress {
@@ -64,33 +66,42 @@ function tryUrl(text: string): URL | undefined {
   return URL.canParse(text) ? new URL(text) : undefined;
 }
 
-/** `minion_files`: a directory with a file for each minion. */
-interface MinionFilesEntry {
-  readonly module: 'minion_files';
-  /** `directory`: absolute. In it `<id>.json`, `<id>.yaml` or `<id>.yml`. */
-  readonly directory: string;
-  /** `max_bytes`: largest file. Default 4 MiB. */
-  readonly maxBytes?: number;
-}
+const size = bytes(1, 100_000_000);
 
-/** `minion_http`: a service that answers with a minion's pillar. */
-interface MinionHttpEntry {
-  readonly module: 'minion_http';
-  /** `url`: with `{id}` where the minion's id stands, behind the host. */
-  readonly url: string;
-  /** `hosts`: those that may be asked, with the port if it is named in the address. */
-  readonly hosts: readonly string[];
-  /** `format`: Default `json`. */
-  readonly format?: 'json' | 'yaml';
-  /** `headers`: sent with each request. Default: none. Secret. */
-  readonly headers?: Readonly<Record<string, string>>;
-  /** `timeout`: seconds for the whole answer. Default 10. */
-  readonly timeout?: number;
-  /** `max_bytes`: largest answer. Default 4 MiB. */
-  readonly maxBytes?: number;
-  /** `allow_plain_http`: whether `http:` will do. Default false. */
-  readonly allowPlainHttp?: boolean;
-}
+/** `minion_files`: a directory with a file for each minion. */
+const filesSection = section(
+  {
+    /** Absolute. In it `<id>.json`, `<id>.yaml` or `<id>.yml`. */
+    directory: absolutePath(),
+    /** Size of a file. Default 4 MiB. */
+    maxBytes: optional(size),
+  },
+  { expected: 'a map' },
+);
+
+/** `minion_http`: a service that answers with the pillar of a minion. */
+const httpSection = section(
+  {
+    /** With `{id}` in place of the minion's id, behind the host. */
+    url: text(),
+    /** Hosts that may be requested, with the port if the address names it. */
+    hosts: textList(),
+    /** Default `json`. */
+    format: optional(oneOf(['json', 'yaml'])),
+    /** Sent with each request. Default: none. Secret. */
+    headers: optional(headers()),
+    /** Seconds for the whole answer. Default 10. */
+    timeout: optional(number(0.1, 300)),
+    /** Size of an answer. Default 4 MiB. */
+    maxBytes: optional(size),
+    /** Whether `http:` is accepted. Default false. */
+    allowPlainHttp: optional(flag()),
+  },
+  { expected: 'a map' },
+);
+
+type MinionFilesEntry = { readonly module: 'minion_files' } & Static<typeof filesSection>;
+type MinionHttpEntry = { readonly module: 'minion_http' } & Static<typeof httpSection>;
 
 /** `git`: pillar files of repositories. */
 export interface GitPillarEntry {
@@ -109,20 +120,22 @@ const extPillarModules: readonly string[] = ['git', 'minion_files', 'minion_http
  * As in Salt a list of maps, from modules to their options. Modules that are not served are passed
  * over in files, where a warning names them; a program is refused.
  */
-export const extPillarEntries: OptionKind<readonly ExtPillarEntry[]> = {
-  expected:
-    'a list of maps: git with a list of remotes, minion_files with directory (absolute) and max_bytes, minion_http with url, ' +
-    'hosts, format (json or yaml), headers, timeout, max_bytes and allow_plain_http',
-  isPath: false,
-  parse: (value) => {
-    const list = toPlain(value);
-    if (!Array.isArray(list)) return undefined;
-    const read = list.flatMap(readItem);
-    const entries = read.filter((entry) => entry !== undefined);
-    return entries.length === read.length ? entries : undefined;
+export const extPillarEntries = custom<readonly ExtPillarEntry[]>(
+  {
+    expected:
+      'a list of maps: git with a list of remotes, minion_files with directory (absolute) and max_bytes, minion_http with url, ' +
+      'hosts, format (json or yaml), headers, timeout, max_bytes and allow_plain_http',
+    accept: (value) => {
+      const list = toPlain(value);
+      if (!Array.isArray(list)) return undefined;
+      const read = list.flatMap(readItem);
+      const entries = read.filter((entry) => entry !== undefined);
+      return entries.length === read.length ? entries : undefined;
+    },
+    explain: (setting) => itemsOf(setting).flatMap(explainItem),
   },
-  explain: (setting) => ConfigError.of(itemsOf(setting).flatMap(explainItem)),
-};
+  { type: 'array', items: { type: 'object' } },
+);
 
 /** All that is wrong with an item, each by its own place. */
 function explainItem(item: Setting): readonly ConfigError[] {
@@ -134,28 +147,10 @@ function explainItem(item: Setting): readonly ConfigError[] {
 }
 
 function explainModule(name: string, options: Setting): readonly ConfigError[] {
-  if (name === 'git') {
-    const isRefused = gitPillarRemotes.parse(options.value) === undefined;
-    return isRefused ? refuseValue(gitPillarRemotes, options).problems : [];
-  }
-  if (name === 'minion_files') {
-    if (typeof options.value !== 'string') {
-      return explainOptions(filesTable, ['directory'], options);
-    }
-    const isRefused = absolutePath.parse(options.value) === undefined;
-    return isRefused ? [refuseValue(absolutePath, options)] : [];
-  }
-  return explainOptions(httpTable, ['url', 'hosts'], options);
-}
-
-function explainOptions<T extends object>(
-  table: SectionTable<T>,
-  needed: readonly (keyof T)[],
-  options: Setting,
-): readonly ConfigError[] {
-  const isMap = sectionEntries(options.value) !== undefined;
-  if (!isMap) return [typeError(options.origin, options.value, 'a map')];
-  return sectionProblems(table, options, needed);
+  if (name === 'git') return refusals(gitPillarRemotes, options);
+  if (name === 'minion_http') return refusals(httpSection, options);
+  const isDirectory = typeof options.value === 'string';
+  return refusals(isDirectory ? absolutePath() : filesSection, options);
 }
 
 /** The places of the remotes of all entries `git`, in their order. */
@@ -185,23 +180,6 @@ export function extPillarProblems(settings: Settings): readonly ConfigError[] {
   );
 }
 
-const bytes = integer(1, 100_000_000);
-
-const filesTable: SectionTable<Omit<MinionFilesEntry, 'module'>> = {
-  directory: { name: 'directory', kind: absolutePath },
-  maxBytes: { name: 'max_bytes', kind: bytes },
-};
-
-const httpTable: SectionTable<Omit<MinionHttpEntry, 'module'>> = {
-  url: { name: 'url', kind: text },
-  hosts: { name: 'hosts', kind: textList },
-  format: { name: 'format', kind: oneOf(['json', 'yaml']) },
-  headers: { name: 'headers', kind: headers },
-  timeout: { name: 'timeout', kind: number(0.1, 300) },
-  maxBytes: { name: 'max_bytes', kind: bytes },
-  allowPlainHttp: { name: 'allow_plain_http', kind: flag },
-};
-
 /** From a program, or from a file; `undefined` for what cannot be read. */
 function readItem(item: unknown): (ExtPillarEntry | undefined)[] {
   const pairs = entriesOf(item);
@@ -220,18 +198,17 @@ function readItem(item: unknown): (ExtPillarEntry | undefined)[] {
 }
 
 function readGit(value: unknown): GitPillarEntry | undefined {
-  const remotes = gitPillarRemotes.parse(value);
+  const remotes = parseValue(gitPillarRemotes, value);
   return remotes && { module: 'git', remotes };
 }
 
 function readEntry(module: string, options: unknown): ExtPillarEntry | undefined {
   if (module === 'minion_files') {
-    const { directory, ...rest } = readSection(filesTable, options) ?? {};
-    return directory === undefined ? undefined : { module, directory, ...rest };
+    const read = parseValue(filesSection, options);
+    return read && { module, ...read };
   }
-  if (module !== 'minion_http') return undefined;
-  const { url, hosts, ...rest } = readSection(httpTable, options) ?? {};
-  return url === undefined || hosts === undefined ? undefined : { module, url, hosts, ...rest };
+  const read = module === 'minion_http' ? parseValue(httpSection, options) : undefined;
+  return read && { module: 'minion_http', ...read };
 }
 
 /** A text alone is the directory, as modules of Salt's take a text. */
@@ -241,8 +218,6 @@ function asSettings(options: unknown): unknown {
   const origin = { file: 'options', line: 0, key: 'ext_pillar' };
   return pairs && new Map(pairs.map(([name, value]) => [name, { value, origin }]));
 }
-
-// Warnings about modules that are not served.
 
 /** The modules of an option `ext_pillar` that are not served, each once. */
 export function unservedExtPillars(value: unknown): readonly string[] {

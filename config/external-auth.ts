@@ -1,8 +1,8 @@
 /** What `external_auth` says of how users are authenticated: the keys that begin with `^`. */
 
 import { type ConfigWarning, placeOf } from './config-error.ts';
-import { isSettings, type Settings } from './option-kinds.ts';
 import type { MasterConfig } from './options.ts';
+import { isSettings, type Settings } from './settings.ts';
 
 /** Of `file` [salt/auth/file.py]. */
 export interface FileBackendSettings {

@@ -1,14 +1,8 @@
 /** Salt's option `fileserver_backend`. */
 
 import { type ConfigWarning, placeOf } from './config-error.ts';
-import {
-  type OptionKind,
-  originOfSetting,
-  type Settings,
-  textList,
-  textsOf,
-  toPlain,
-} from './option-kinds.ts';
+import { custom, parseValue, textList } from './schema.ts';
+import { originOfSetting, type Settings, textsOf, toPlain } from './settings.ts';
 
 /** A file backend of this master. */
 export type BackendName = 'roots' | 'gitfs';
@@ -21,14 +15,16 @@ const served: ReadonlyMap<string, BackendName> = new Map([
 ]);
 
 /** In the order in which they are asked. Others are passed over; a warning names them. */
-export const fileserverBackends: OptionKind<readonly BackendName[]> = {
-  expected: 'a list of file backends: roots, gitfs',
-  isPath: false,
-  parse: (value) => {
-    const names = textList.parse(value)?.map((name) => served.get(name));
-    return names && [...new Set(names.filter((name) => name !== undefined))];
+export const fileserverBackends = custom<readonly BackendName[]>(
+  {
+    expected: 'a list of file backends: roots, gitfs',
+    accept: (value) => {
+      const names = parseValue(textList(), value)?.map((name) => served.get(name));
+      return names && [...new Set(names.filter((name) => name !== undefined))];
+    },
   },
-};
+  { type: 'array', items: { type: 'string' } },
+);
 
 /** One for each backend that is not served, and one for repositories that none of them serves. */
 export function warnOfFileBackends(settings: Settings): ConfigWarning[] {

@@ -1,30 +1,34 @@
 /** Salt's options of git repositories: `gitfs_*`, `git_pillar_*`, and ours under `git`. */
 
-import { ConfigError, typeError, unknownOption } from './config-error.ts';
+import type { Static, TSchema, TUnsafe } from 'typebox';
+import { type ConfigError, typeError, unknownOption } from './config-error.ts';
+import { option, type ValuesOf } from './option.ts';
 import {
   absolutePath,
-  entriesOf,
-  explainItems,
-  explainSection,
+  anyText,
+  bytes,
+  custom,
   flag,
   integer,
+  list,
+  oneOf,
+  optional,
+  orNull,
+  parseValue,
+  refusals,
+  section,
+  text,
+  textWhere,
+} from './schema.ts';
+import {
+  entriesOf,
   isSettings,
   itemsOf,
-  listOf,
-  type OptionKind,
-  oneOf,
   originOfMember,
-  readSection,
-  refuseValue,
-  type SectionTable,
   type Setting,
-  sectionEntries,
-  sectionProblems,
   settingsOf,
-  text,
-  textList,
   toPlain,
-} from './option-kinds.ts';
+} from './settings.ts';
 
 /** Where a repository is, and how it is fetched. */
 export interface GitAccess {
@@ -41,24 +45,6 @@ export interface GitAccess {
   readonly refspecs: readonly string[];
   /** `update_interval`: seconds between fetches. Default 60. */
   readonly updateInterval: number;
-}
-
-/** `saltbridge: git:` */
-export interface GitLimits {
-  /** `program`: git, as a name or a path. Default `git`. */
-  readonly program: string;
-  /** `protocols`: those that remotes may have. Default `https`, `http`, `ssh` and `git`. */
-  readonly protocols: readonly string[];
-  /** `timeout`: seconds that a fetch may take. Default 60. */
-  readonly timeout: number;
-  /** `max_bytes`: largest repository, and the most that its files have together. Default 1 GiB. */
-  readonly maxBytes: number;
-  /** `max_files`: the most files in a branch, and different ones in all. Default 100,000. */
-  readonly maxFiles: number;
-  /** `known_hosts`: file of the host keys for ssh. Default: ssh's own files. */
-  readonly knownHosts: string | null;
-  /** `credentials_file`: in the form of `git credential-store`, for its owner alone. Default: none. */
-  readonly credentialsFile: string | null;
 }
 
 /** What the parameters of a remote may be, by their names in Salt. */
@@ -82,139 +68,71 @@ export interface GitRemote {
   readonly saltenv: readonly GitSaltenv[];
 }
 
-/** Salt's options `gitfs_*` and `git_pillar_*`. */
-export interface GitOptions {
-  /** `gitfs_remotes`: an address, or a map of it to its parameters. Default: none. */
-  readonly gitfsRemotes: readonly GitRemote[];
-  /** `gitfs_base`: branch, tag or commit of the environment `base`. Default `master`. */
-  readonly gitfsBase: string;
-  /** `gitfs_root`: directory of the repository that is served. Default: all of it. */
-  readonly gitfsRoot: string;
-  /** `gitfs_mountpoint`: directory that the files are served below. Default: none. */
-  readonly gitfsMountpoint: string;
-  /** `gitfs_fallback`: branch of environments that the repository has none for. Default: none. */
-  readonly gitfsFallback: string;
-  /** `gitfs_saltenv`: branch, root and mountpoint of single environments. */
-  readonly gitfsSaltenv: readonly GitSaltenv[];
-  /** `gitfs_saltenv_whitelist`: globs or regular expressions. Default: all. */
-  readonly gitfsSaltenvWhitelist: readonly string[];
-  /** `gitfs_saltenv_blacklist` */
-  readonly gitfsSaltenvBlacklist: readonly string[];
-  /** `gitfs_disable_saltenv_mapping`: only configured environments are served. Default false. */
-  readonly gitfsDisableSaltenvMapping: boolean;
-  /** `gitfs_ref_types`. Default branch, tag and sha. */
-  readonly gitfsRefTypes: readonly GitRefType[];
-  /** `gitfs_refspecs` */
-  readonly gitfsRefspecs: readonly string[];
-  /** `gitfs_ssl_verify`. Default true. */
-  readonly gitfsSslVerify: boolean;
-  /** `gitfs_update_interval`: seconds. Default 60. */
-  readonly gitfsUpdateInterval: number;
-  /** `gitfs_user` */
-  readonly gitfsUser: string;
-  /** `gitfs_password` */
-  readonly gitfsPassword: string;
-  /** `gitfs_privkey` */
-  readonly gitfsPrivkey: string;
-  /** `gitfs_insecure_auth`: user and password may be sent over plain `http`. Default false. */
-  readonly gitfsInsecureAuth: boolean;
-  /** `git_pillar_base`: branch of the pillar environment `base`. Default `master`. */
-  readonly gitPillarBase: string;
-  /** `git_pillar_branch`: where a remote names none. Default `master`. */
-  readonly gitPillarBranch: string;
-  /** `git_pillar_env`: environment of the pillar. Default: the branch. */
-  readonly gitPillarEnv: string;
-  /** `git_pillar_root` */
-  readonly gitPillarRoot: string;
-  /** `git_pillar_fallback` */
-  readonly gitPillarFallback: string;
-  /** `git_pillar_includes`: remotes of an environment see each other's files. Default true. */
-  readonly gitPillarIncludes: boolean;
-  /** `git_pillar_refspecs` */
-  readonly gitPillarRefspecs: readonly string[];
-  /** `git_pillar_ssl_verify`. Default true. */
-  readonly gitPillarSslVerify: boolean;
-  /** `git_pillar_update_interval`: seconds. Default 60. */
-  readonly gitPillarUpdateInterval: number;
-  /** `git_pillar_user` */
-  readonly gitPillarUser: string;
-  /** `git_pillar_password` */
-  readonly gitPillarPassword: string;
-  /** `git_pillar_privkey` */
-  readonly gitPillarPrivkey: string;
-  /** `git_pillar_insecure_auth` */
-  readonly gitPillarInsecureAuth: boolean;
-}
-
 export type GitRefType = 'branch' | 'tag' | 'sha';
 
 /** As Salt takes it: a list, or a text with commas. */
-const commaList: OptionKind<readonly string[]> = {
-  ...textList,
-  parse: (value) =>
-    typeof value === 'string' ? value.split(',').map((item) => item.trim()) : textList.parse(value),
-};
+function commaList<S extends TSchema>(item: S, expected: string): TUnsafe<readonly Static<S>[]> {
+  const items = list(item, { expected });
+  return custom<readonly Static<S>[]>(
+    {
+      expected,
+      accept: (value) =>
+        parseValue(
+          items,
+          typeof value === 'string' ? value.split(',').map((it) => it.trim()) : value,
+        ),
+      explain: (setting) => (Array.isArray(setting.value) ? refusals(items, setting) : []),
+    },
+    items,
+  );
+}
 
-const refTypes = listOf(commaList, oneOf<GitRefType>(['branch', 'tag', 'sha']));
+const names = commaList(anyText(), 'a text or a list of texts');
+const refType = oneOf<GitRefType>(['branch', 'tag', 'sha']);
+const refTypes = commaList(refType, 'a list, each one of branch, tag, sha');
+
+const refspecForm = /^\+?refs\/[^:\s]+:refs\/(?:remotes\/[^/:\s]+|tags)\/[^:\s]+$/;
 
 /** What git cannot take for anything else. */
-const refspecs: OptionKind<readonly string[]> = {
-  expected: 'a list of refspecs: +refs/heads/*:refs/remotes/origin/*',
-  isPath: false,
-  parse: (value) => {
-    const list = commaList.parse(value);
-    const form = /^\+?refs\/[^:\s]+:refs\/(?:remotes\/[^/:\s]+|tags)\/[^:\s]+$/;
-    return list?.every((item) => form.test(item)) === true ? list : undefined;
-  },
-  explain: (setting) => {
-    const expected = 'a refspec: +refs/heads/*:refs/remotes/origin/*';
-    const parse = (value: unknown): unknown => refspecs.parse([value]);
-    return explainItems({ expected, parse }, setting);
-  },
-};
-
-/** Text that may be empty. */
-const anyText: OptionKind<string> = {
-  expected: 'text',
-  isPath: false,
-  parse: (value) =>
-    value === '' ? '' : text.parse(typeof value === 'number' ? String(value) : value),
-};
+const refspecs = commaList(
+  textWhere((it) => refspecForm.test(it), 'a refspec: +refs/heads/*:refs/remotes/origin/*'),
+  'a list of refspecs: +refs/heads/*:refs/remotes/origin/*',
+);
 
 /** The name of a branch or tag, or a commit; a directory. */
-const safeText: OptionKind<string> = {
-  ...anyText,
+const safeText = anyText({
   expected: 'text that does not begin with -',
-  parse: (value) => {
-    const name = anyText.parse(value);
-    return name?.startsWith('-') ? undefined : name;
+  accept: (value) => {
+    const name = typeof value === 'number' ? String(value) : value;
+    return typeof name === 'string' && name.startsWith('-') ? undefined : name;
   },
-};
+});
 
-const saltenvTable: SectionTable<Omit<GitSaltenv, 'saltenv'>> = {
-  ref: { name: 'ref', kind: safeText },
-  root: { name: 'root', kind: anyText },
-  mountpoint: { name: 'mountpoint', kind: anyText },
-};
+const saltenvSection = section({
+  ref: optional(safeText),
+  root: optional(anyText()),
+  mountpoint: optional(anyText()),
+});
 
 /** A map, or as in Salt a list of maps with one name each, of which each may be such a list. */
-const saltenvs: OptionKind<readonly GitSaltenv[]> = {
-  expected: 'a list of environments, each with ref, root or mountpoint',
-  isPath: false,
-  parse: (value) => {
-    const found: GitSaltenv[] = [];
-    const envs = ofProgram(value) ?? repack(value);
-    for (const [env, parameters] of envs ?? []) {
-      const pairs = repack(parameters);
-      const read = pairs && readSection(saltenvTable, Object.fromEntries(pairs));
-      if (read === undefined) return undefined;
-      found.push({ saltenv: env, ...read });
-    }
-    return envs && found;
+const saltenvs = custom<readonly GitSaltenv[]>(
+  {
+    expected: 'a list of environments, each with ref, root or mountpoint',
+    accept: (value) => {
+      const found: GitSaltenv[] = [];
+      const envs = ofProgram(value) ?? repack(value);
+      for (const [env, parameters] of envs ?? []) {
+        const pairs = repack(parameters);
+        const read = pairs && parseValue(saltenvSection, Object.fromEntries(pairs));
+        if (read === undefined) return undefined;
+        found.push({ saltenv: env, ...read });
+      }
+      return envs && found;
+    },
+    explain: (setting) => (parametersIn(setting) ?? []).flatMap(([, env]) => explainSaltenv(env)),
   },
-  explain: (setting) =>
-    ConfigError.of((parametersIn(setting) ?? []).flatMap(([, env]) => explainSaltenv(env))),
-};
+  { type: ['array', 'object'] },
+);
 
 /** All that is wrong with one environment, each by its own place. */
 function explainSaltenv(env: Setting): readonly ConfigError[] {
@@ -222,7 +140,7 @@ function explainSaltenv(env: Setting): readonly ConfigError[] {
   if (parameters === undefined) {
     return [typeError(env.origin, env.value, 'a list of maps: ref, root or mountpoint')];
   }
-  return sectionProblems(saltenvTable, { ...env, value: new Map(parameters) });
+  return refusals(saltenvSection, { ...env, value: new Map(parameters) });
 }
 
 /** What was read already, as a program passes it. */
@@ -244,20 +162,25 @@ function repack(value: unknown): [string, unknown][] | undefined {
   return pairs.length === lists.length ? pairs.flat() : undefined;
 }
 
-const interval = integer(1, 1_000_000_000);
+const interval = integer(1, 1_000_000_000, { unit: 'seconds' });
 
 /** Parameters of a remote, by their names in Salt. */
 const shared = {
-  ...{ name: text, user: anyText, password: anyText, privkey: anyText, pubkey: anyText },
-  ...{ insecure_auth: flag, ssl_verify: flag, refspecs, base: safeText, root: anyText },
-  ...{ mountpoint: anyText, fallback: safeText, all_saltenvs: safeText, update_interval: interval },
+  ...{ name: text(), user: anyText(), password: anyText(), privkey: anyText(), pubkey: anyText() },
+  ...{ insecure_auth: flag(), ssl_verify: flag(), refspecs, base: safeText, root: anyText() },
+  ...{
+    mountpoint: anyText(),
+    fallback: safeText,
+    all_saltenvs: safeText,
+    update_interval: interval,
+  },
 } as const;
 
 const ofGitfs: Known = {
   ...shared,
-  saltenv_whitelist: commaList,
-  saltenv_blacklist: commaList,
-  disable_saltenv_mapping: flag,
+  saltenv_whitelist: names,
+  saltenv_blacklist: names,
+  disable_saltenv_mapping: flag(),
   ref_types: refTypes,
 };
 
@@ -266,22 +189,23 @@ const ofPillar: Known = {
   env: safeText,
 };
 
-type Known = Readonly<Record<string, OptionKind<GitParameters[string]>>>;
+type Known = Readonly<Record<string, TUnsafe<GitParameters[string]>>>;
 
 /** @param known parameters of a remote */
-function remotesKind(known: Known): OptionKind<readonly GitRemote[]> {
-  return {
-    expected: `a list of addresses, or of maps of one address to its parameters (${Object.keys(known).join(', ')})`,
-    isPath: false,
-    parse: (value) => {
-      const plain = toPlain(value);
-      const list: readonly unknown[] = Array.isArray(plain) ? plain : [plain];
-      const remotes = list.map((item) => readRemote(item, known));
-      return remotes.every((remote) => remote !== undefined) ? remotes : undefined;
+function remotesKind(known: Known): TUnsafe<readonly GitRemote[]> {
+  return custom<readonly GitRemote[]>(
+    {
+      expected: `a list of addresses, or of maps of one address to its parameters (${Object.keys(known).join(', ')})`,
+      accept: (value) => {
+        const plain = toPlain(value);
+        const list: readonly unknown[] = Array.isArray(plain) ? plain : [plain];
+        const remotes = list.map((item) => readRemote(item, known));
+        return remotes.every((remote) => remote !== undefined) ? remotes : undefined;
+      },
+      explain: (setting) => remotesIn(setting).flatMap((item) => explainRemote(item, known)),
     },
-    explain: (setting) =>
-      ConfigError.of(remotesIn(setting).flatMap((item) => explainRemote(item, known))),
-  };
+    { type: ['array', 'string', 'object'] },
+  );
 }
 
 /** Each with its place. */
@@ -320,10 +244,7 @@ function explainRemote(item: Setting, known: Known): readonly ConfigError[] {
       const names = [...Object.keys(known), ...(known === ofGitfs ? ['saltenv'] : [])];
       return [unknownOption(parameter.origin, names, 'ERR_OPTION_TYPE').ofPart(found.origin)];
     }
-    const isRight = kind.parse(found.value) !== undefined;
-    return isRight
-      ? []
-      : refuseValue(kind, parameter).problems.map((it) => it.ofPart(found.origin));
+    return refusals(kind, parameter).map((it) => it.ofPart(found.origin));
   });
   return problems.length > 0 ? problems : [refusal];
 }
@@ -342,13 +263,13 @@ function readRemote(item: unknown, known: Known): GitRemote | undefined {
   // A program passes what was read already.
   if (id === 'id' && typeof given === 'string') {
     const rest = new Map(others);
-    const saltenv = saltenvs.parse(rest.get('saltenv') ?? []);
+    const saltenv = parseValue(saltenvs, rest.get('saltenv') ?? []);
     const parameters = readParameters(entriesOf(rest.get('parameters') ?? {}) ?? [], known);
     return saltenv && parameters && withId(given, parameters, saltenv);
   }
   const pairs = others.length > 0 ? undefined : repack(given);
   if (pairs === undefined) return undefined;
-  const saltenv = saltenvs.parse(new Map(pairs).get('saltenv') ?? []);
+  const saltenv = parseValue(saltenvs, new Map(pairs).get('saltenv') ?? []);
   const isOther =
     known === ofGitfs ? ([name]: [string, unknown]) => name !== 'saltenv' : () => true;
   const parameters = readParameters(pairs.filter(isOther), known);
@@ -361,7 +282,8 @@ function readParameters(
 ): GitParameters | undefined {
   const read: [string, GitParameters[string]][] = [];
   for (const [name, found] of pairs) {
-    const parsed = Object.hasOwn(known, name) ? known[name]?.parse(found) : undefined;
+    const kind = Object.hasOwn(known, name) ? known[name] : undefined;
+    const parsed = kind && parseValue(kind, found);
     if (parsed === undefined) return undefined;
     read.push([name, parsed]);
   }
@@ -377,100 +299,238 @@ function withId(
   return isText ? { id, parameters, saltenv } : undefined;
 }
 
-/** `gitfs_remotes`. */
 const gitfsRemotes = remotesKind(ofGitfs);
+
 /** The remotes of `ext_pillar: git`. */
-export const gitPillarRemotes: OptionKind<readonly GitRemote[]> = remotesKind(ofPillar);
+export const gitPillarRemotes = remotesKind(ofPillar);
 
-const allRefs: readonly string[] = [
-  '+refs/heads/*:refs/remotes/origin/*',
-  '+refs/tags/*:refs/tags/*',
-];
+const allRefs = ['+refs/heads/*:refs/remotes/origin/*', '+refs/tags/*:refs/tags/*'];
+const files = { extension: 'files' } as const;
+const pillar = { extension: 'pillar' } as const;
 
-interface GitOptionRow<T> {
-  readonly name: string;
-  readonly kind: OptionKind<T>;
-  readonly default: T;
-}
-
-function row<T>(name: string, kind: OptionKind<T>, defaultValue: NoInfer<T>): GitOptionRow<T> {
-  return { name, kind, default: defaultValue };
-}
-
-/** Rows of Salt's options. */
-export const gitOptionRows: {
-  readonly [Name in keyof GitOptions]: GitOptionRow<GitOptions[Name]>;
-} = {
-  gitfsRemotes: row('gitfs_remotes', gitfsRemotes, []),
-  gitfsBase: row('gitfs_base', safeText, 'master'),
-  gitfsRoot: row('gitfs_root', anyText, ''),
-  gitfsMountpoint: row('gitfs_mountpoint', anyText, ''),
-  gitfsFallback: row('gitfs_fallback', safeText, ''),
-  gitfsSaltenv: row('gitfs_saltenv', saltenvs, []),
-  gitfsSaltenvWhitelist: row('gitfs_saltenv_whitelist', commaList, []),
-  gitfsSaltenvBlacklist: row('gitfs_saltenv_blacklist', commaList, []),
-  gitfsDisableSaltenvMapping: row('gitfs_disable_saltenv_mapping', flag, false),
-  gitfsRefTypes: row('gitfs_ref_types', refTypes, ['branch', 'tag', 'sha']),
-  gitfsRefspecs: row('gitfs_refspecs', refspecs, allRefs),
-  gitfsSslVerify: row('gitfs_ssl_verify', flag, true),
-  gitfsUpdateInterval: row('gitfs_update_interval', interval, 60),
-  gitfsUser: row('gitfs_user', anyText, ''),
-  gitfsPassword: row('gitfs_password', anyText, ''),
-  gitfsPrivkey: row('gitfs_privkey', anyText, ''),
-  gitfsInsecureAuth: row('gitfs_insecure_auth', flag, false),
-  gitPillarBase: row('git_pillar_base', safeText, 'master'),
-  gitPillarBranch: row('git_pillar_branch', safeText, 'master'),
-  gitPillarEnv: row('git_pillar_env', safeText, ''),
-  gitPillarRoot: row('git_pillar_root', anyText, ''),
-  gitPillarFallback: row('git_pillar_fallback', safeText, ''),
-  gitPillarIncludes: row('git_pillar_includes', flag, true),
-  gitPillarRefspecs: row('git_pillar_refspecs', refspecs, allRefs),
-  gitPillarSslVerify: row('git_pillar_ssl_verify', flag, true),
-  gitPillarUpdateInterval: row('git_pillar_update_interval', interval, 60),
-  gitPillarUser: row('git_pillar_user', anyText, ''),
-  gitPillarPassword: row('git_pillar_password', anyText, ''),
-  gitPillarPrivkey: row('git_pillar_privkey', anyText, ''),
-  gitPillarInsecureAuth: row('git_pillar_insecure_auth', flag, false),
+/** Salt's options `gitfs_*` and `git_pillar_*`. */
+export const gitOptions = {
+  gitfsRemotes: option(
+    'gitfs_remotes',
+    gitfsRemotes,
+    [],
+    'Repositories: an address, or a map of it to its parameters.',
+    { ...files, isSecret: true },
+  ),
+  gitfsBase: option(
+    'gitfs_base',
+    safeText,
+    'master',
+    'Branch, tag or commit of the environment `base`.',
+    files,
+  ),
+  gitfsRoot: option('gitfs_root', anyText(), '', 'Directory of the repository that is served.', {
+    ...files,
+    defaultText: 'the whole repository',
+  }),
+  gitfsMountpoint: option(
+    'gitfs_mountpoint',
+    anyText(),
+    '',
+    'Directory that the files are served below.',
+    files,
+  ),
+  gitfsFallback: option(
+    'gitfs_fallback',
+    safeText,
+    '',
+    'Branch of environments that the repository has no branch for.',
+    files,
+  ),
+  gitfsSaltenv: option(
+    'gitfs_saltenv',
+    saltenvs,
+    [],
+    'Branch, root and mountpoint of single environments.',
+    files,
+  ),
+  gitfsSaltenvWhitelist: option(
+    'gitfs_saltenv_whitelist',
+    names,
+    [],
+    'Globs or regular expressions of environments that are served.',
+    { ...files, defaultText: 'all environments' },
+  ),
+  gitfsSaltenvBlacklist: option(
+    'gitfs_saltenv_blacklist',
+    names,
+    [],
+    'Globs or regular expressions of environments that are not served.',
+    files,
+  ),
+  gitfsDisableSaltenvMapping: option(
+    'gitfs_disable_saltenv_mapping',
+    flag(),
+    false,
+    'Whether only configured environments are served.',
+    files,
+  ),
+  gitfsRefTypes: option(
+    'gitfs_ref_types',
+    refTypes,
+    ['branch', 'tag', 'sha'],
+    'Kinds of references that become environments.',
+    files,
+  ),
+  gitfsRefspecs: option('gitfs_refspecs', refspecs, allRefs, 'References that are fetched.', files),
+  gitfsSslVerify: option(
+    'gitfs_ssl_verify',
+    flag(),
+    true,
+    'Whether certificates of servers are verified.',
+    files,
+  ),
+  gitfsUpdateInterval: option(
+    'gitfs_update_interval',
+    interval,
+    60,
+    'Time between fetches.',
+    files,
+  ),
+  gitfsUser: option('gitfs_user', anyText(), '', 'User, for `https`.', files),
+  gitfsPassword: option('gitfs_password', anyText(), '', 'Password, for `https`.', {
+    ...files,
+    isSecret: true,
+  }),
+  gitfsPrivkey: option(
+    'gitfs_privkey',
+    anyText(),
+    '',
+    'File of the private key, for `ssh`.',
+    files,
+  ),
+  gitfsInsecureAuth: option(
+    'gitfs_insecure_auth',
+    flag(),
+    false,
+    'Whether user and password may be sent over plain `http`.',
+    files,
+  ),
+  gitPillarBase: option(
+    'git_pillar_base',
+    safeText,
+    'master',
+    'Branch of the pillar environment `base`.',
+    pillar,
+  ),
+  gitPillarBranch: option(
+    'git_pillar_branch',
+    safeText,
+    'master',
+    'Branch of remotes that name none.',
+    pillar,
+  ),
+  gitPillarEnv: option('git_pillar_env', safeText, '', 'Environment of the pillar.', {
+    ...pillar,
+    defaultText: 'the branch',
+  }),
+  gitPillarRoot: option(
+    'git_pillar_root',
+    anyText(),
+    '',
+    'Directory of the repository that is used.',
+    { ...pillar, defaultText: 'the whole repository' },
+  ),
+  gitPillarFallback: option(
+    'git_pillar_fallback',
+    safeText,
+    '',
+    'Branch of environments that the repository has no branch for.',
+    pillar,
+  ),
+  gitPillarIncludes: option(
+    'git_pillar_includes',
+    flag(),
+    true,
+    'Whether remotes of an environment include files of each other.',
+    pillar,
+  ),
+  gitPillarRefspecs: option(
+    'git_pillar_refspecs',
+    refspecs,
+    allRefs,
+    'References that are fetched.',
+    pillar,
+  ),
+  gitPillarSslVerify: option(
+    'git_pillar_ssl_verify',
+    flag(),
+    true,
+    'Whether certificates of servers are verified.',
+    pillar,
+  ),
+  gitPillarUpdateInterval: option(
+    'git_pillar_update_interval',
+    interval,
+    60,
+    'Time between fetches.',
+    pillar,
+  ),
+  gitPillarUser: option('git_pillar_user', anyText(), '', 'User, for `https`.', pillar),
+  gitPillarPassword: option('git_pillar_password', anyText(), '', 'Password, for `https`.', {
+    ...pillar,
+    isSecret: true,
+  }),
+  gitPillarPrivkey: option(
+    'git_pillar_privkey',
+    anyText(),
+    '',
+    'File of the private key, for `ssh`.',
+    pillar,
+  ),
+  gitPillarInsecureAuth: option(
+    'git_pillar_insecure_auth',
+    flag(),
+    false,
+    'Whether user and password may be sent over plain `http`.',
+    pillar,
+  ),
 };
 
-// `saltbridge: git:`
+/** Values of Salt's options `gitfs_*` and `git_pillar_*`. */
+export type GitOptions = ValuesOf<typeof gitOptions>;
 
-const protocols = listOf(textList, oneOf(['https', 'http', 'ssh', 'git', 'file', 'ext']));
+const protocol = oneOf(['https', 'http', 'ssh', 'git', 'file', 'ext']);
 
-const limitTable: SectionTable<GitLimits> = {
-  program: { name: 'program', kind: text },
-  protocols: { name: 'protocols', kind: protocols },
-  timeout: { name: 'timeout', kind: integer(1, 3600) },
-  maxBytes: { name: 'max_bytes', kind: integer(1, 2 ** 40) },
-  maxFiles: { name: 'max_files', kind: integer(1, 10_000_000) },
-  knownHosts: { name: 'known_hosts', kind: absolutePath },
-  credentialsFile: { name: 'credentials_file', kind: absolutePath },
-};
-
-export const gitLimitDefaults: GitLimits = {
-  program: 'git',
-  protocols: ['https', 'http', 'ssh', 'git'],
-  timeout: 60,
-  maxBytes: 2 ** 30,
-  maxFiles: 100_000,
-  knownHosts: null,
-  credentialsFile: null,
-};
-
-/** A map; what is not in it has its default. */
-export const gitLimits: OptionKind<GitLimits> = {
-  expected:
-    'a map with any of program, protocols (of https, http, ssh, git, file and ext), timeout ' +
-    '(seconds), max_bytes, max_files, known_hosts and credentials_file (absolute paths)',
-  isPath: false,
-  parse: (value) => {
-    const given = sectionEntries(value)?.filter(([, found]) => found !== null);
-    const isInFile = isSettings(value);
-    const section = readSection(
-      limitTable,
-      isInFile || given === undefined ? value : Object.fromEntries(given),
-    );
-    return section && Object.freeze({ ...gitLimitDefaults, ...section });
+/** `saltbridge: git:`. */
+export const gitLimits = section(
+  {
+    program: text({ default: 'git', description: 'Name or path of the program git.' }),
+    protocols: list(protocol, {
+      default: ['https', 'http', 'ssh', 'git'],
+      description: 'Protocols that remotes may have.',
+    }),
+    timeout: integer(1, 3600, {
+      default: 60,
+      unit: 'seconds',
+      description: 'How long a fetch may take.',
+    }),
+    maxBytes: bytes(1, 2 ** 40, {
+      default: 2 ** 30,
+      description: 'Size of a repository, and of all its files together.',
+    }),
+    maxFiles: integer(1, 10_000_000, {
+      default: 100_000,
+      description: 'Files of a branch, and different files in all.',
+    }),
+    knownHosts: orNull(absolutePath({ description: 'File of the host keys for ssh.' })),
+    credentialsFile: orNull(
+      absolutePath({
+        description: 'File in the form of `git credential-store`, readable for its owner alone.',
+      }),
+    ),
   },
-  explain: (setting) => explainSection(limitTable, setting),
-};
+  {
+    expected:
+      'a map with any of program, protocols (of https, http, ssh, git, file and ext), timeout ' +
+      '(seconds), max_bytes, max_files, known_hosts and credentials_file (absolute paths)',
+  },
+);
+
+/** What git may be used for, and bounds on repositories. */
+export type GitLimits = Static<typeof gitLimits>;

@@ -12,8 +12,8 @@ import type {
   GitSaltenv,
 } from './git-options.ts';
 import { remotesIn } from './git-options.ts';
-import { originOfSetting, type Settings } from './option-kinds.ts';
 import type { MasterConfig } from './options.ts';
+import { originOfSetting, type Settings } from './settings.ts';
 
 /** What serving files of a remote goes by. */
 export interface GitfsRemote {
@@ -169,6 +169,7 @@ export function gitRemoteProblems(
   settings: Settings,
 ): readonly ConfigError[] {
   const { git, gitfsInsecureAuth, gitPillarInsecureAuth, fileserverBackend } = config;
+  const protocols: readonly string[] = git.protocols;
   const problems: ConfigError[] = [];
   const refuse = (origin: OptionOrigin, problem: string): void => {
     problems.push(new ConfigError('ERR_OPTION_TYPE', origin, problem));
@@ -181,7 +182,7 @@ export function gitRemoteProblems(
     const { url, user, password } = access;
     const place = withoutCredentials(url);
     const protocol = gitProtocol(url);
-    if (!git.protocols.includes(protocol)) {
+    if (!protocols.includes(protocol)) {
       refuse(
         origin,
         `${place}: ${protocol} is none of saltbridge: git: protocols (${git.protocols.join(', ')})`,

@@ -1,105 +1,79 @@
-/** `saltbridge: http_query:`: what the runner `http.query` may ask. */
+/** `saltbridge: http_query:`: what the runner `http.query` may request. */
 
+import type { Static } from 'typebox';
 import { parseAllowedEndpoints } from '#runtime';
-import { ConfigError, typeError } from './config-error.ts';
 import {
-  entriesOf,
-  explainSection,
-  integer,
-  itemsOf,
+  bytes,
+  custom,
+  list,
   number,
-  type OptionKind,
-  readSection,
-  type SectionTable,
-  type Setting,
-  sectionProblems,
+  optional,
+  parseValue,
+  refusals,
+  section,
   text,
   textList,
-  toPlain,
-} from './option-kinds.ts';
+} from './schema.ts';
+import { sectionEntries } from './settings.ts';
 
-/** A service that may be asked. */
-interface HttpQueryHost {
-  /** `url`: scheme, host and port. */
-  readonly url: string;
-  /** `addresses`: networks that its name may lead to. Default: public addresses. */
-  readonly addresses?: readonly string[];
-  /** `ca_file`: the authorities that sign its certificate, PEM. Default: those of Node. */
-  readonly caFile?: string;
-}
+const hostSection = section({
+  url: text({ description: 'Scheme, host and port.' }),
+  addresses: optional(
+    textList({ description: 'Networks that the name may lead to. Default: public addresses.' }),
+  ),
+  caFile: optional(
+    text({ description: 'Authorities of the certificate, PEM. Default: those of Node.js.' }),
+  ),
+});
 
-/** Bounds of `http.query`. */
-export interface HttpQueryOptions {
-  /** `hosts`: services that may be asked. Default: none, so `http.query` is refused. */
-  readonly hosts: readonly HttpQueryHost[];
-  /** `timeout`: seconds for the whole exchange. Default 20. */
-  readonly timeout: number;
-  /** `max_bytes`: largest body, of a request and of an answer. Default 1 MiB. */
-  readonly maxBytes: number;
-}
+type HttpQueryHost = Static<typeof hostSection>;
 
-export const httpQueryDefaults: HttpQueryOptions = {
-  hosts: [],
-  timeout: 20,
-  maxBytes: 1_048_576,
-};
-
-const hostTable: SectionTable<HttpQueryHost> = {
-  url: { name: 'url', kind: text },
-  addresses: { name: 'addresses', kind: textList },
-  caFile: { name: 'ca_file', kind: text },
-};
-
-const hosts: OptionKind<readonly HttpQueryHost[]> = {
-  expected:
-    'a list of addresses without a path (https://cmdb.example.org), or of maps with url, addresses (networks) and ca_file',
-  isPath: false,
-  parse: (value) => {
-    const list = toPlain(value);
-    if (!Array.isArray(list)) return undefined;
-    const read = list.map((item) => readHost(typeof item === 'string' ? { url: item } : item));
-    return read.every((item) => item !== undefined) ? read : undefined;
+const host = custom<HttpQueryHost>(
+  {
+    expected: 'an address without a path, and networks such as 10.0.0.0/8',
+    accept: (value) => {
+      const read = parseValue(hostSection, typeof value === 'string' ? { url: value } : value);
+      return read !== undefined && isHost(read) ? read : undefined;
+    },
+    explain: (setting) =>
+      sectionEntries(setting.value) === undefined ? [] : refusals(hostSection, setting),
   },
-  explain: (setting) => ConfigError.of(itemsOf(setting).flatMap(explainHost)),
-};
+  { anyOf: [{ type: 'string' }, hostSection] },
+);
 
-function explainHost(item: Setting): readonly ConfigError[] {
-  if (hosts.parse([item.value]) !== undefined) return [];
-  const found = sectionProblems(hostTable, item, ['url']);
-  const expected = 'an address without a path, and networks such as 10.0.0.0/8';
-  return found.length > 0 ? found : [typeError(item.origin, item.value, expected)];
-}
-
-function readHost(item: unknown): HttpQueryHost | undefined {
-  // Items of lists have the names of files; a program has those of members.
-  const pairs = entriesOf(item)?.map(([name, found]): [string, unknown] => [
-    name === 'ca_file' ? 'caFile' : name,
-    found,
-  ]);
-  const { url, ...rest } = (pairs && readSection(hostTable, Object.fromEntries(pairs))) ?? {};
-  if (url === undefined || !URL.canParse(url)) return undefined;
-  const { pathname, search, username, password } = new URL(url);
-  if (pathname !== '/' || search !== '' || username !== '' || password !== '') return undefined;
+function isHost(given: HttpQueryHost): boolean {
+  if (!URL.canParse(given.url)) return false;
+  const { pathname, search, username, password } = new URL(given.url);
+  if (pathname !== '/' || search !== '' || username !== '' || password !== '') return false;
   try {
-    parseAllowedEndpoints([{ url, ...rest }]);
-    return { url, ...rest };
+    parseAllowedEndpoints([given]);
+    return true;
   } catch {
-    return undefined;
+    return false;
   }
 }
 
-const table: SectionTable<HttpQueryOptions> = {
-  hosts: { name: 'hosts', kind: hosts },
-  timeout: { name: 'timeout', kind: number(0.1, 300) },
-  maxBytes: { name: 'max_bytes', kind: integer(1, 16_777_216) },
-};
-
-export const httpQueryOptions: OptionKind<HttpQueryOptions> = {
-  expected: 'a map with hosts, timeout and max_bytes',
-  isPath: false,
-  parse: (value) => {
-    const section = readSection(table, value);
-    return section && { ...httpQueryDefaults, ...section };
+export const httpQueryOptions = section(
+  {
+    hosts: list(host, {
+      takesOne: false,
+      default: [],
+      expected:
+        'a list of addresses without a path (https://cmdb.example.org), or of maps with url, addresses (networks) and ca_file',
+      description: 'Services that may be requested. Without any, `http.query` is refused.',
+    }),
+    timeout: number(0.1, 300, {
+      default: 20,
+      unit: 'seconds',
+      description: 'Time for the whole exchange.',
+    }),
+    maxBytes: bytes(1, 16_777_216, {
+      default: 1_048_576,
+      description: 'Size of the body of a request and of an answer.',
+    }),
   },
-  explain: (setting) => explainSection(table, setting),
-};
+  { expected: 'a map with hosts, timeout and max_bytes' },
+);
+
+/** Bounds of `http.query`. */
+export type HttpQueryOptions = Static<typeof httpQueryOptions>;

@@ -1,3 +1,4 @@
+export type { AuditOptions } from './audit-options.ts';
 export { loadCandidatePolicy } from './candidate-policy.ts';
 export type { ClusterOptions } from './cluster-options.ts';
 export {
@@ -10,6 +11,7 @@ export {
 } from './config-error.ts';
 export { withoutCredentials } from './credentials.ts';
 export type { EventExport, FileExport, NatsExport, WebhookExport } from './event-export.ts';
+export { type EventRingOptions, eventRingSize } from './event-ring-options.ts';
 export {
   type ExtPillarEntry,
   type GitPillarEntry,
@@ -41,32 +43,17 @@ export { type CheckedConfig, checkMasterConfig, isServedOption, loadMasterConfig
 export { type LogLevel, logLevels } from './log-level.ts';
 export { type MergeStrategy, mergeStrategies } from './merge-strategies.ts';
 export {
-  isSettings,
-  moduleNames,
-  originOfPath,
-  pairsOf,
-  placeWithin,
-  type Setting,
-  type Settings,
-  textsOf,
-} from './option-kinds.ts';
-export { eventRingSize, readReactorEntries } from './option-table.ts';
-export {
   type AclOptions,
   type EauthOptions,
-  type EventRingOptions,
   type HashType,
   type Limits,
   type MasterConfig,
   type MasterOptions,
-  type ReactorEntry,
-  type SignalRule,
-  type SslOptions,
   storeDirectory,
-  type TransportName,
 } from './options.ts';
 export { type PlainOptions, resolvePlainOptions } from './plain-options.ts';
-export { policySyntax, rulesOf } from './policy-rules.ts';
+export { rulesOf } from './policy-rules.ts';
+export { policySyntax, type SignalRule } from './policy-schema.ts';
 export type {
   CallValue,
   MappedValue,
@@ -84,6 +71,7 @@ export {
   schemaGuarantees,
   serviceOf,
 } from './reactions.ts';
+export { type ReactorEntry, readReactorEntries } from './reactor-entries.ts';
 export { expandGlob, yamlLines } from './read-files.ts';
 export type { RelayOptions } from './relay-options.ts';
 export { resolveMasterConfig } from './resolve.ts';
@@ -97,6 +85,17 @@ export {
   type ScheduleTrigger,
 } from './schedule.ts';
 export { type SdbProfile, sdbDrivers, warnOfSdbProfile } from './sdb-profiles.ts';
+export { type ServedTransport, servedTransports } from './served-transports.ts';
+export {
+  isSettings,
+  moduleNames,
+  originOfPath,
+  pairsOf,
+  placeWithin,
+  type Setting,
+  type Settings,
+  textsOf,
+} from './settings.ts';
 export {
   engineNames,
   engineOption,
@@ -109,5 +108,5 @@ export {
 } from './signal-plan.ts';
 export { type ConfigSurvey, surveyMasterConfig } from './survey.ts';
 export { type LoadedTenants, loadSaltConfig, loadTenants, type SaltConfig } from './tenants.ts';
-export { type ServedTransport, servedTransports } from './transport-options.ts';
+export type { SslOptions, TransportName } from './transport-options.ts';
 export { findUnserved, type UnservedOption } from './unserved-options.ts';

@@ -3,16 +3,12 @@
 import type { OptionOrigin } from './config-error.ts';
 import { withoutCredentials } from './credentials.ts';
 import type { CheckedConfig } from './load.ts';
-import { isSettings, type OptionKind, type Settings, toPlain } from './option-kinds.ts';
-import {
-  aclOptions,
-  eauthOptions,
-  limitOptions,
-  type OptionTable,
-  ownOptions,
-  rightsOptions,
-  saltOptions,
-} from './option-table.ts';
+import { loginOptions } from './login-options.ts';
+import type { OptionTable } from './option.ts';
+import { optionSections } from './options.ts';
+import { aclOptions, limitOptions } from './own-options.ts';
+import { fileNameOf } from './schema.ts';
+import { isSettings, type Settings, toPlain } from './settings.ts';
 
 /** An option in force. */
 export interface OptionInForce {
@@ -29,15 +25,17 @@ export function listOptions({
   config,
   settings,
 }: Pick<CheckedConfig, 'config' | 'settings'>): OptionInForce[] {
-  const own = sectionOf(settings, 'saltbridge');
-  return [
-    ...rowsOf([], saltOptions, config, settings),
-    ...rowsOf([], rightsOptions, config, settings),
-    ...rowsOf([], eauthOptions, config.eauth, settings),
-    ...rowsOf(['saltbridge'], ownOptions, config, own),
-    ...rowsOf(['saltbridge', 'limits'], limitOptions, config.limits, sectionOf(own, 'limits')),
-    ...rowsOf(['saltbridge', 'acl'], aclOptions, config.acl, sectionOf(own, 'acl')),
-  ];
+  return optionSections.flatMap(({ above, options }) => {
+    const settingsAbove = above.reduce(sectionOf, settings);
+    return rowsOf(above, options, valuesOf(options, config), settingsAbove);
+  });
+}
+
+/** The values of a table: it is the configuration itself or one of its groups. */
+function valuesOf(options: OptionTable, config: CheckedConfig['config']): object {
+  if (options === loginOptions) return config.eauth;
+  if (options === limitOptions) return config.limits;
+  return options === aclOptions ? config.acl : config;
 }
 
 function sectionOf(settings: Settings, name: string): Settings {
@@ -45,41 +43,33 @@ function sectionOf(settings: Settings, name: string): Settings {
   return isSettings(value) ? value : new Map();
 }
 
-function rowsOf<T extends object>(
+function rowsOf(
   above: readonly string[],
-  table: OptionTable<T>,
-  values: T,
+  options: OptionTable,
+  values: object,
   settings: Settings,
 ): OptionInForce[] {
-  const rows: OptionInForce[] = [];
-  for (const member in table) {
-    const { name, kind } = table[member];
+  const found = new Map<string, unknown>(Object.entries(values));
+  return Object.entries(options).map(([member, { name, base }]) => {
     const setting = settings.get(name);
     const isSet = setting !== undefined && setting.value !== null;
-    const value = isSet && !isChanged(kind) ? toPlain(setting.value) : toFileNames(values[member]);
+    // Paths are shown as they are used, below `root_dir`.
+    const isWritten = isSet && base !== 'root_dir';
+    const value = isWritten ? toPlain(setting.value) : toFileNames(found.get(member));
     const { file, line } = setting?.origin ?? { file: '', line: 0 };
-    rows.push({
+    return {
       key: [...above, name],
       value: hideSecrets(name, value),
       ...(isSet ? { origin: { file, line } } : {}),
-    });
-  }
-  return rows;
-}
-
-/** Paths are put below `root_dir`. */
-function isChanged({ isPath }: OptionKind<unknown>): boolean {
-  return isPath;
+    };
+  });
 }
 
 /** Defaults that are maps have the names of programs. */
 function toFileNames(value: unknown): unknown {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
   return Object.fromEntries(
-    Object.entries(value).map(([name, inner]) => [
-      name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
-      toFileNames(inner),
-    ]),
+    Object.entries(value).map(([name, inner]) => [fileNameOf(name, {}), toFileNames(inner)]),
   );
 }
 

@@ -1,73 +1,36 @@
 /** The configuration of a master that runs, some of which can change. */
 
 import { isDeepStrictEqual } from 'node:util';
-import {
-  aclOptions,
-  eauthOptions,
-  limitOptions,
-  ownOptions,
-  rightsOptions,
-  saltOptions,
-} from './option-table.ts';
+import { loginOptions } from './login-options.ts';
+import type { OptionTable, ReloadableOf } from './option.ts';
 import type { Limits, MasterConfig } from './options.ts';
+import { aclOptions, limitOptions, ownOptions } from './own-options.ts';
+import { rightsOptions, saltOptions } from './salt-options.ts';
 
-/** Options that a running master takes over (docs/configuration.md has the same list). */
-export const reloadableOptions = [
-  'autoAccept',
-  'openMode',
-  'confirmOpenMode',
-  'autosignFile',
-  'autorejectFile',
-  'autosignGrainsDir',
-  'autosignTimeout',
-  'permissivePkiAccess',
-  'authEvents',
-  'maxMinions',
-  'minionIds',
+type ReloadableOption =
+  | ReloadableOf<typeof saltOptions>
+  | ReloadableOf<typeof rightsOptions>
+  | ReloadableOf<typeof ownOptions>
+  | 'acl'
+  | 'eauth';
+type ReloadableLimit = ReloadableOf<typeof limitOptions>;
+
+/** Options that a running master takes over: those whose rows say `reload`. */
+export const reloadableOptions: readonly ReloadableOption[] = [
+  ...reloadableIn(saltOptions),
+  ...reloadableIn(rightsOptions),
+  ...reloadableIn(ownOptions),
   'acl',
-  'publisherAcl',
-  'publisherAclBlacklist',
-  'externalAuth',
-  'permissiveAcl',
   'eauth',
-  'confirmAutoEauth',
-  'reactions',
-  'reactor',
-  'allowMinionKeyRevoke',
-  'rotateAesKey',
-  'pingOnRotate',
-  'nodegroups',
-  'minionDataCacheEvents',
-  'timeout',
-  'gatherJobTimeout',
-  'keepJobs',
-  'keepJobsSeconds',
-  // The logger belongs to whoever made it: `saltbridge master` sets its levels.
-  'logLevel',
-  'logLevelLogfile',
-  // Read by commands, each time.
-  'output',
-  'color',
-  'stateOutput',
-  'stateVerbose',
-  'stateOutputProfile',
-  'saltCpChunkSize',
-] as const;
+];
 
 /** Limits that a running master takes over. */
-export const reloadableLimits = [
-  'requestsPerSecond',
-  'eventsPerSecond',
-  'burst',
-  'returnBytes',
-  'eventBytes',
-  'authsPerSecond',
-  'pendingKeys',
-  'pendingKeysPerAddress',
-] as const;
+export const reloadableLimits: readonly ReloadableLimit[] = reloadableIn(limitOptions);
 
-type ReloadableOption = (typeof reloadableOptions)[number];
-type ReloadableLimit = (typeof reloadableLimits)[number];
+function reloadableIn<Table extends OptionTable>(table: Table): ReloadableOf<Table>[] {
+  const names = Object.keys(table).filter((name) => table[name]?.reload !== undefined);
+  return names as ReloadableOf<Table>[]; // rows with `reload`, which the type selects as well
+}
 
 /** What a reload replaces. */
 export type ReloadableConfig = Pick<MasterConfig, ReloadableOption> & {
@@ -214,7 +177,7 @@ function differences(a: MasterConfig, b: MasterConfig): string[] {
     ...single.map((name) => (name in ownOptions ? 'saltbridge:' : '') + rows[name].name),
     ...(differing.has('saltgui') ? ['saltgui_*'] : []),
     ...(differing.has('sdb') ? ['sdb profiles'] : []),
-    ...differingNames(a.eauth, b.eauth).map((name) => eauthOptions[name].name),
+    ...differingNames(a.eauth, b.eauth).map((name) => loginOptions[name].name),
     ...differingNames(a.acl, b.acl).map((name) => `saltbridge:acl:${aclOptions[name].name}`),
     ...differingNames(a.limits, b.limits).map(
       (name) => `saltbridge:limits:${limitOptions[name].name}`,

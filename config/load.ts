@@ -3,13 +3,15 @@ import { ConfigError, type ConfigWarning, type OptionOrigin, proposeName } from 
 import { warnOfExtPillar } from './ext-pillar.ts';
 import { warnOfBackends } from './external-auth.ts';
 import { warnOfFileBackends } from './fileserver-backend.ts';
+import { loginOptions } from './login-options.ts';
 import { warnOfNarrowed } from './narrowed-patterns.ts';
-import type { Settings } from './option-kinds.ts';
-import { eauthOptions, namesOf, ownOptions, rightsOptions, saltOptions } from './option-table.ts';
-import type { MasterConfig } from './options.ts';
+import { type MasterConfig, namesIn } from './options.ts';
+import { ownOptions } from './own-options.ts';
 import { readConfigDirectory } from './read-config.ts';
+import { rightsOptions, saltOptions } from './salt-options.ts';
 import { warnOfSchedule } from './schedule.ts';
 import { warnOfSdbProfile } from './sdb-profiles.ts';
+import type { Settings } from './settings.ts';
 import { warnOfReactorTags } from './signal-plan.ts';
 import { findUnserved, unservedNames } from './unserved-options.ts';
 import { warnOfRights } from './user-rights.ts';
@@ -25,15 +27,15 @@ export interface LoadedConfig {
 const ofOtherPrograms = /^saltgui_/;
 
 const servedNames: ReadonlySet<string> = new Set([
-  ...namesOf(saltOptions),
-  ...namesOf(rightsOptions),
-  ...namesOf(eauthOptions),
+  ...namesIn(saltOptions),
+  ...namesIn(rightsOptions),
+  ...namesIn(loginOptions),
   'saltbridge',
   'include',
   'default_include',
 ]);
 
-const ownNames: ReadonlySet<string> = new Set([...namesOf(ownOptions), 'limits', 'acl']);
+const ownNames: ReadonlySet<string> = new Set([...namesIn(ownOptions), 'limits', 'acl']);
 
 /** A configuration that was read, whatever is wrong with it. */
 export interface CheckedConfig extends LoadedConfig {

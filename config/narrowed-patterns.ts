@@ -5,9 +5,9 @@
 
 import type { Grant, GrantSyntax } from '#acl';
 import { type ConfigWarning, placeOf } from './config-error.ts';
-import { isSettings, type Settings } from './option-kinds.ts';
 import type { MasterConfig } from './options.ts';
 import { compilePermissions, type Permissions } from './permissions.ts';
+import { isSettings, type Settings } from './settings.ts';
 
 /** Expressions that one warning names. */
 const maxNamed = 5;

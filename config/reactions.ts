@@ -3,24 +3,12 @@
  * takes effect.
  */
 
-import Type from 'typebox';
+import Type, { type TUnsafe } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { PolicyError, type PolicyRule, parseRate } from '#acl';
-import { compileGlob, compileRightTarget, isFunctionName, isKeywordText } from '#minion-protocol';
+import { compileGlob } from '#minion-protocol';
 import { type SchemaMistake, schemaMistakes, unknownName, type ValuePath } from '#runtime';
 import { ConfigError, type ConfigErrorCode, type OptionOrigin } from './config-error.ts';
-import {
-  isSettings,
-  type OptionKind,
-  originOfPath,
-  placeWithin,
-  type Setting,
-  type Settings,
-  settingsOf,
-  toPlain,
-} from './option-kinds.ts';
-import type { MasterConfig } from './options.ts';
-import { rulesOf } from './policy-rules.ts';
 import type {
   CallValue,
   MappedValue,
@@ -29,6 +17,15 @@ import type {
   ReactionOptions,
   RunAction,
 } from './reaction.ts';
+import { custom } from './schema.ts';
+import {
+  isSettings,
+  originOfPath,
+  placeWithin,
+  type Setting,
+  settingsOf,
+  toPlain,
+} from './settings.ts';
 
 // Reactions as configured.
 
@@ -65,7 +62,7 @@ export function isMapped(value: unknown): value is MappedValue {
 }
 
 /** The values of a call, each with its place in words. */
-function valuesOf(action: ReactionAction): (readonly [field: string, value: CallValue])[] {
+export function valuesOf(action: ReactionAction): (readonly [field: string, value: CallValue])[] {
   if ('sls' in action) return [];
   if ('command' in action) {
     const { params = {} } = action.command;
@@ -86,7 +83,7 @@ function listedIds(action: ReactionAction): readonly (string | MappedValue)[] {
 }
 
 /** What has a target in an action, and under which name; `undefined` where nothing has. */
-function targetedOf(
+export function targetedOf(
   action: ReactionAction,
 ): (Pick<RunAction, 'target' | 'tgtType'> & { readonly kind: 'run' | 'command' }) | undefined {
   if ('run' in action) return { kind: 'run', ...action.run };
@@ -226,7 +223,7 @@ function formProblems({ name, value, setting, isInFile }: GivenReaction): readon
   ];
 }
 
-function rateProblems(value: unknown, setting: Setting): readonly ConfigError[] {
+export function rateProblems(value: unknown, setting: Setting): readonly ConfigError[] {
   const rate = isMap(value) ? value.rate : undefined;
   const problem = typeof rate === 'string' ? rateProblem(rate) : undefined;
   return problem === undefined ? [] : [refuseField(setting, 'rate', problem.replace('rate: ', ''))];
@@ -400,16 +397,18 @@ function mayMean(ruleTag: string, on: string): boolean {
 const key = 'saltbridge:reactions';
 
 /** A map of reactions by their names. */
-export const reactions: OptionKind<readonly Reaction[]> = {
-  expected: 'a map of reactions by their names, each with on and do',
-  isPath: false,
-  parse: (value) => {
-    const given = givenReactions(value);
-    const isRight = given?.every((it) => formProblems(it).length === 0);
-    return isRight === true ? given?.map(toReaction) : undefined;
+export const reactions: TUnsafe<readonly Reaction[]> = custom<readonly Reaction[]>(
+  {
+    expected: 'a map of reactions by their names, each with on and do',
+    accept: (value) => {
+      const given = givenReactions(value);
+      const isRight = given?.every((it) => formProblems(it).length === 0);
+      return isRight === true ? given?.map(toReaction) : undefined;
+    },
+    explain: ({ value }) => (givenReactions(value) ?? []).flatMap(formProblems),
   },
-  explain: ({ value }) => ConfigError.of((givenReactions(value) ?? []).flatMap(formProblems)),
-};
+  { type: 'object' },
+);
 
 /** From a file, or as `reaction` makes them. */
 function givenReactions(value: unknown): readonly GivenReaction[] | undefined {
@@ -439,58 +438,7 @@ function toReaction({ name, value, setting }: GivenReaction): Reaction {
   return line === 0 ? read : { ...read, origin: { file, line } };
 }
 
-/** What is wrong with reactions of the right form. */
-export function reactionProblems(config: MasterConfig, own: Settings): readonly ConfigError[] {
-  const names = new Set<string>();
-  const written = own.get('reactions')?.value;
-  return config.reactions.flatMap((reaction) => {
-    const setting = isSettings(written) ? written.get(reaction.name) : undefined;
-    const twice = names.has(reaction.name) ? ['there is another reaction of this name'] : [];
-    names.add(reaction.name);
-    return [...twice, ...problemsOf(reaction, config)].map((problem) => {
-      const field = problem.replace(/:.*/s, '').split('.');
-      const { file, line } = setting ? placeWithin(setting, field) : originOf(reaction);
-      return new ConfigError('ERR_OPTION_TYPE', { ...originOf(reaction), file, line }, problem);
-    });
-  });
-}
-
-function problemsOf(reaction: Reaction, config: MasterConfig): readonly string[] {
-  const { do: action, from, rate } = reaction;
-  const targeted = targetedOf(action);
-  const target =
-    typeof targeted?.target === 'string'
-      ? targetProblem(targeted.target, targeted.tgtType ?? 'glob', config)
-      : undefined;
-  const keywords = valuesOf(action).filter(
-    ([field, value]) => field.startsWith('do.run.args.') && isKeyword(value),
-  );
-  const subject = from === undefined ? undefined : targetProblem(from, 'compound', config);
-  const found = [
-    'run' in action && !isFunctionName(action.run.fun)
-      ? 'do.run.fun: expected module.function'
-      : undefined,
-    target && `do.${targeted?.kind}.target: ${target}`,
-    // A minion would make a keyword of it, which no rule has looked at as such.
-    ...keywords.map(([field]) => `${field}: name=value goes by name, in kwargs`),
-    subject && `from: ${subject}`,
-    rateProblem(rate),
-    ...dataProblems(reaction, config),
-  ];
-  return found.filter((problem) => problem !== undefined);
-}
-
-function targetProblem(tgt: string, tgtType: string, config: MasterConfig): string | undefined {
-  try {
-    compileRightTarget({ tgt, tgtType }, config.nodegroups);
-    return undefined;
-  } catch (error) {
-    if (error instanceof SyntaxError) return error.message;
-    throw error;
-  }
-}
-
-function rateProblem(rate: string): string | undefined {
+export function rateProblem(rate: string): string | undefined {
   try {
     parseRate(rate, '');
     return undefined;
@@ -500,35 +448,6 @@ function rateProblem(rate: string): string | undefined {
   }
 }
 
-/** Data that no schema has looked at leads nowhere. */
-function dataProblems(reaction: Reaction, config: MasterConfig): readonly string[] {
-  const positional = valuesOf(reaction.do)
-    .filter(([field, value]) => field.includes('.args.') && isSender(value))
-    .map(([field]) => `${field}: text of an event goes by name, in kwargs`);
-  const needed = neededValues(reaction);
-  const rules = rulesOf(config);
-  const unmet = needed.filter((value) => schemaGuarantees(reaction, [value], rules).size === 0);
-  const missing = unmet.map(({ field, path, mayBeText }) => {
-    const types = mayBeText ? 'text, a number, or true or false' : 'a number, or true or false';
-    return `${field}: no signal rule for this tag has a schema that requires ${['data', ...path].join('.')}, as ${types}`;
-  });
-  const isMet = needed.length === 0 || unmet.length > 0;
-  if (isMet || schemaGuarantees(reaction, needed, rules).size > 0)
-    return [...positional, ...missing];
-  const all =
-    'no signal rule for this tag has a schema that requires all that is taken from the event';
-  return [...positional, all];
-}
-
-function isKeyword(value: CallValue): boolean {
-  if (typeof value === 'string') return isKeywordText(value);
-  return typeof value === 'object' && value !== null && '__kwarg__' in value;
-}
-
-function isSender(value: unknown): boolean {
-  return typeof value === 'object' && value !== null && 'from' in value && value.from === 'sender';
-}
-
-function originOf({ name, origin }: Pick<Reaction, 'name' | 'origin'>): OptionOrigin {
+export function originOf({ name, origin }: Pick<Reaction, 'name' | 'origin'>): OptionOrigin {
   return { file: 'options', line: 0, ...origin, key: `${key}:${name}` };
 }

@@ -2,11 +2,11 @@
 
 import type { ConfigWarning } from './config-error.ts';
 import { type ConfigError, typeError, unknownOption } from './config-error.ts';
-import { isSettings, type Settings } from './option-kinds.ts';
-import { aclOptions, limitOptions, namesOf, ownOptions } from './option-table.ts';
-import type { MasterConfig } from './options.ts';
+import { type MasterConfig, namesIn } from './options.ts';
+import { aclOptions, limitOptions, ownOptions } from './own-options.ts';
 import { mainFileOf, readConfigFiles } from './read-files.ts';
 import { type CompletedConfig, completeConfig } from './resolve.ts';
+import { isSettings, type Settings } from './settings.ts';
 
 /** What the files of a directory say. */
 export interface ReadConfig {
@@ -40,9 +40,9 @@ export function completeSettings(settings: Settings, mainFile: string): Complete
   const limits = section(own, 'limits', mistakes);
   const acl = section(own, 'acl', mistakes);
   mistakes.push(
-    ...unknownNames(own, [...namesOf(ownOptions), 'limits', 'acl']),
-    ...unknownNames(limits, namesOf(limitOptions)),
-    ...unknownNames(acl, namesOf(aclOptions)),
+    ...unknownNames(own, [...namesIn(ownOptions), 'limits', 'acl']),
+    ...unknownNames(limits, namesIn(limitOptions)),
+    ...unknownNames(acl, namesIn(aclOptions)),
   );
   const { config, problems } = completeConfig({ salt, own, limits, acl });
   return { config, problems: [...mistakes, ...problems] };

@@ -6,7 +6,7 @@ import { compileGlob } from '#minion-protocol';
 import { isMissing, type ValuePath } from '#runtime';
 import { ConfigError, type ConfigWarning, type OptionOrigin, typeError } from './config-error.ts';
 import { withoutCredentials } from './credentials.ts';
-import { mergeSettings, overrideSettings, type Setting, type Settings } from './option-kinds.ts';
+import { mergeSettings, overrideSettings, type Setting, type Settings } from './settings.ts';
 import { describeYamlProblem, markPosition } from './yaml-problem.ts';
 
 const defaultInclude = 'master.d/*.conf';

@@ -3,58 +3,53 @@ import { findNodegroupLoop } from '#minion-protocol';
 import { ConfigError, type OptionOrigin, typeError, unknownOption } from './config-error.ts';
 import { extPillarProblems } from './ext-pillar.ts';
 import { gitRemoteProblems } from './git-remotes.ts';
+import { loginOptions } from './login-options.ts';
+import type { OptionRow, OptionTable, ValuesOf } from './option.ts';
+import { type MasterConfig, type MasterOptions, namesIn } from './options.ts';
+import { aclOptions, limitOptions, ownOptions } from './own-options.ts';
+import { isPassedOn, readPassedOn } from './passed-on.ts';
+import { policyProblems } from './policy-rules.ts';
+import { reactionProblems } from './reaction-problems.ts';
+import { rightsOptions, saltOptions } from './salt-options.ts';
+import { scheduleProblems } from './schedule.ts';
+import { readSetting } from './schema.ts';
+import { readSdbProfiles } from './sdb-profiles.ts';
+import { findSharedPort, servedTransports } from './served-transports.ts';
 import {
   type GivenOptions,
   isAbove,
   originOfSetting,
-  refuseValue,
   type Setting,
   type Settings,
   settingsOf,
   withoutPlaces,
-} from './option-kinds.ts';
-import {
-  aclOptions,
-  eauthOptions,
-  isPassedOn,
-  limitOptions,
-  namesOf,
-  type OptionTable,
-  ownOptions,
-  readPassedOn,
-  rightsOptions,
-  saltOptions,
-} from './option-table.ts';
-import type { MasterConfig, MasterOptions } from './options.ts';
-import { policyProblems } from './policy-rules.ts';
-import { reactionProblems } from './reactions.ts';
-import { scheduleProblems } from './schedule.ts';
-import { readSdbProfiles } from './sdb-profiles.ts';
-import { findSharedPort, servedTransports } from './transport-options.ts';
+} from './settings.ts';
 
 /** Puts every path below `root_dir`, as Salt does. [salt.config.apply_master_config] */
 function joinRootDir(config: MasterConfig, given: GivenOptions): MasterConfig {
   const root = path.resolve(config.rootDir);
-  const join = (value: string): string => below(root, value);
-  const joinOptional = (value: string | null): string | null => value && join(value);
   const isTooLong = config.sockDir.length > config.cachedir.length + 10;
-  const sockDir = join(isTooLong ? `${config.cachedir}/.salt-unix` : config.sockDir);
-  const isLogAddress = /^[a-z][a-z0-9+.-]*:/i.test(config.logFile);
+  const sockDir = isTooLong ? `${config.cachedir}/.salt-unix` : config.sockDir;
+  const socket = given.own.has('socket') ? config.socket : path.join(sockDir, config.socket);
+  const written = { ...config, sockDir, socket };
+  const joined = { ...saltOptions, ...ownOptions };
+  const paths = Object.entries(joined).flatMap(([member, { base }]: [string, OptionRow]) => {
+    const value: unknown = written[member as keyof typeof joined]; // a key of this object
+    const isElsewhere = member === 'logFile' && isAddress(config.logFile);
+    const isPath = base === 'root_dir' && typeof value === 'string' && !isElsewhere;
+    return isPath && value !== '' ? [[member, below(root, value)]] : [];
+  });
   return {
-    ...config,
+    ...written,
     rootDir: root,
     confFile: path.resolve(config.confFile),
-    pkiDir: join(config.pkiDir),
-    cachedir: join(config.cachedir),
-    sockDir,
-    pidfile: join(config.pidfile),
-    autosignFile: joinOptional(config.autosignFile),
-    autorejectFile: joinOptional(config.autorejectFile),
-    autosignGrainsDir: joinOptional(config.autosignGrainsDir),
-    logFile: isLogAddress ? config.logFile : join(config.logFile),
-    stateDir: join(config.stateDir),
-    socket: given.own.has('socket') ? join(config.socket) : path.join(sockDir, config.socket),
+    ...Object.fromEntries(paths),
   };
+}
+
+/** Whether it is an address, such as `file:///dev/log`, and no path. */
+function isAddress(value: string): boolean {
+  return /^[a-z][a-z0-9+.-]*:/i.test(value);
 }
 
 /** Absolute paths too, unless they are below already. [salt.config.prepend_root_dir] */
@@ -74,7 +69,7 @@ export interface CompletedConfig {
 export function completeConfig(given: GivenOptions): CompletedConfig {
   const mistakes: ConfigError[] = [];
   const salt = readTable({ ...saltOptions, ...rightsOptions }, given.salt, mistakes);
-  const eauth = readTable(eauthOptions, given.salt, mistakes);
+  const eauth = readTable(loginOptions, given.salt, mistakes);
   const own = readTable(ownOptions, given.own, mistakes);
   const limits = readTable(limitOptions, given.limits, mistakes);
   const acl = readTable(aclOptions, given.acl, mistakes);
@@ -166,31 +161,31 @@ interface ReadOptions<T> {
 }
 
 /** @param mistakes gets those that are found */
-function readTable<T extends object>(
-  table: OptionTable<T>,
+function readTable<Table extends OptionTable>(
+  table: Table,
   given: Settings,
   mistakes: ConfigError[],
-): ReadOptions<T> {
-  const values: Partial<T> = {};
+): ReadOptions<ValuesOf<Table>> {
+  const values: Record<string, unknown> = {};
   const usable: Settings = new Map(given);
-  for (const member in table) {
-    const { name, kind, default: defaultValue } = table[member];
+  for (const [member, { name, schema, default: defaultValue }] of Object.entries(table)) {
     values[member] = defaultValue;
     const found: ConfigError[] = [];
     let setting = given.get(name);
     // A key without a value is one that somebody commented the value of.
     while (setting !== undefined && setting.value !== null) {
-      const value = kind.parse(setting.value);
-      if (value !== undefined) {
-        values[member] = value;
+      const read = readSetting(schema, setting);
+      if (read.problems === undefined) {
+        values[member] = read.value;
         break;
       }
-      const { problems } = refuseValue(kind, setting);
       // What is left may lack what was left out.
-      found.push(...problems.filter((it) => !found.some(({ part }) => isAbove(it.part, part))));
+      found.push(
+        ...read.problems.filter((it) => !found.some(({ part }) => isAbove(it.part, part))),
+      );
       setting = withoutPlaces(
         setting,
-        problems.map(({ part }) => part),
+        read.problems.map(({ part }) => part),
       );
     }
     mistakes.push(...found);
@@ -198,13 +193,13 @@ function readTable<T extends object>(
     if (setting === undefined) usable.delete(name);
     else usable.set(name, setting);
   }
-  return { values: values as T, usable }; // every member of the table has been set
+  return { values: values as ValuesOf<Table>, usable }; // every member of the table has been set
 }
 
 const options: ReadonlySet<string> = new Set([
-  ...namesOf(saltOptions),
-  ...namesOf(rightsOptions),
-  ...namesOf(eauthOptions),
+  ...namesIn(saltOptions),
+  ...namesIn(rightsOptions),
+  ...namesIn(loginOptions),
   'saltbridge',
 ]);
 
@@ -271,9 +266,9 @@ export function checkOptions(options: Partial<MasterOptions>): CompletedConfig {
   const known = [...Object.keys(ofSalt), ...Object.keys(ownOptions)];
   const given = Object.entries(rest);
   const unknown: ConfigError[] = [];
-  const read = <T extends object>(
+  const read = (
     entries: readonly (readonly [string, unknown])[],
-    table: OptionTable<T>,
+    table: OptionTable,
     names: readonly string[] = Object.keys(table),
     above = '',
   ): Settings =>
@@ -294,7 +289,7 @@ export function checkOptions(options: Partial<MasterOptions>): CompletedConfig {
         ofSalt,
         known,
       ),
-      ...read(section('eauth', eauth), eauthOptions, undefined, 'eauth:'),
+      ...read(section('eauth', eauth), loginOptions, undefined, 'eauth:'),
       ...passedOn.map(([name, value]): [string, Setting] => [
         name,
         { value, origin: originOf(name) },
@@ -314,22 +309,19 @@ interface SectionOfProgram {
   readonly onUnknown: (origin: OptionOrigin) => void;
 }
 
-function toSettings<T extends object>(
+function toSettings(
   options: readonly (readonly [name: string, value: unknown])[],
-  table: OptionTable<T>,
+  table: OptionTable,
   { above, onUnknown }: SectionOfProgram,
 ): Settings {
   const settings: Settings = new Map();
   for (const [name, value] of options) {
     const origin = originOf(`${above}${name}`);
-    if (!isMember(table, name)) onUnknown(origin);
-    else if (value !== undefined) settings.set(table[name].name, { value, origin });
+    const row = Object.hasOwn(table, name) ? table[name] : undefined;
+    if (row === undefined) onUnknown(origin);
+    else if (value !== undefined) settings.set(row.name, { value, origin });
   }
   return settings;
-}
-
-function isMember<T extends object>(table: OptionTable<T>, name: string): name is string & keyof T {
-  return Object.hasOwn(table, name);
 }
 
 function originOf(name: string): OptionOrigin {

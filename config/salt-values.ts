@@ -1,20 +1,9 @@
 import type { WireMap, WireValue } from '#minion-protocol';
-import { type SaltOptions, saltOptions } from './option-table.ts';
-import type { MasterConfig } from './options.ts';
+import type { OptionRow } from './option.ts';
+import type { MasterConfig, SaltOptions } from './options.ts';
+import { saltOptions } from './salt-options.ts';
 
-/**
- * Options whose value nobody may see; `ext_pillar` has headers, remotes have passwords, and the
- * schedule has arguments.
- */
-const secret: ReadonlySet<keyof SaltOptions> = new Set([
-  'keyPass',
-  'signingKeyPass',
-  'extPillar',
-  'gitfsPassword',
-  'gitfsRemotes',
-  'gitPillarPassword',
-  'schedule',
-]);
+const rows: readonly (readonly [member: string, row: OptionRow])[] = Object.entries(saltOptions);
 
 /** The options that Salt has, under its names; without secrets, and without users and their rights. */
 export function saltValues(config: SaltOptions & Pick<MasterConfig, 'eauth' | 'saltgui'>): WireMap {
@@ -31,64 +20,23 @@ export function saltValues(config: SaltOptions & Pick<MasterConfig, 'eauth' | 's
     ...config.saltgui,
     token_expire: config.eauth.tokenExpire,
   };
-  let member: keyof SaltOptions;
-  for (member in saltOptions) {
-    if (!secret.has(member)) values[saltOptions[member].name] = toWire(config[member]);
-  }
-  return values;
+  return { ...values, ...selected(config, ({ isSecret = false }) => !isSecret) };
 }
 
 /**
- * What `pillar_opts` tells minions: how the master and states behave. No secrets, no paths, and
- * nothing of who may do what.
+ * The options that minions may know, under Salt's names: how the master and states behave. No
+ * secrets, no paths, and nothing about rights.
  */
-const toldToMinions: readonly (keyof SaltOptions)[] = [
-  'id',
-  'masterId',
-  'interface',
-  'ipv6',
-  'publishPort',
-  'retPort',
-  'transport',
-  'hashType',
-  'timeout',
-  'gatherJobTimeout',
-  'keepJobsSeconds',
-  'zmqFiltering',
-  'signPubMessages',
-  'masterSignPubkey',
-  'minionDataCache',
-  'fileBufferSize',
-  'fileRecv',
-  'fileRecvMaxSize',
-  'pillarenv',
-  'pillarSourceMergingStrategy',
-  'pillarMergeLists',
-  'pillarIncludesOverrideSls',
-  'pillarSafeRenderError',
-  'pillarRaiseOnMissing',
-  'extPillarFirst',
-  'pillarOpts',
-  'topFileMergingStrategy',
-  'envOrder',
-  'defaultTop',
-  'renderer',
-  'failhard',
-  'stateTop',
-  'stateTopSaltenv',
-  'stateAutoOrder',
-  'stateEvents',
-  'stateAggregate',
-  'jinjaEnv',
-  'jinjaSlsEnv',
-  'jinjaLstripBlocks',
-  'jinjaTrimBlocks',
-];
-
-/** The options that minions may know, under Salt's names. */
 export function valuesForMinions(config: SaltOptions): WireMap {
+  return selected(config, ({ isForMinions = false }) => isForMinions);
+}
+
+function selected(config: SaltOptions, isSelected: (row: OptionRow) => boolean): WireMap {
+  const values = new Map<string, unknown>(Object.entries(config));
   return Object.fromEntries(
-    toldToMinions.map((member) => [saltOptions[member].name, toWire(config[member])]),
+    rows
+      .filter(([, row]) => isSelected(row))
+      .map(([member, { name }]) => [name, toWire(values.get(member))]),
   );
 }
 

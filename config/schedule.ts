@@ -8,14 +8,8 @@ import {
   placeOf,
   proposeName,
 } from './config-error.ts';
-import {
-  entriesOf,
-  isSettings,
-  type OptionKind,
-  originOfSetting,
-  type Settings,
-  toPlain,
-} from './option-kinds.ts';
+import { custom } from './schema.ts';
+import { entriesOf, isSettings, originOfSetting, type Settings, toPlain } from './settings.ts';
 
 /** When an entry is due. */
 export type ScheduleTrigger =
@@ -73,15 +67,17 @@ export interface ScheduleEntry {
 }
 
 /** Any map: {@link readSchedule} reads it. */
-export const scheduleMap: OptionKind<WireMap> = {
-  expected: 'a map of names to entries',
-  isPath: false,
-  parse: (value) => {
-    const entries = entriesOf(value);
-    // What a file can hold is made of Salt's values.
-    return entries && (Object.fromEntries(entries) as WireMap);
+export const scheduleMap = custom<WireMap>(
+  {
+    expected: 'a map of names to entries',
+    accept: (value) => {
+      const entries = entriesOf(value);
+      // What a file can hold is made of Salt's values.
+      return entries && (Object.fromEntries(entries) as WireMap);
+    },
   },
-};
+  { type: 'object' },
+);
 
 const units = { seconds: 1, minutes: 60, hours: 3600, days: 86_400 } as const;
 const known: ReadonlySet<string> = new Set([

@@ -1,107 +1,67 @@
 /** Profiles of `sdb://`: options of any name whose value is a map with `driver` [salt/utils/sdb.py]. */
 
+import type { Static } from 'typebox';
 import { ConfigError, type ConfigWarning } from './config-error.ts';
-import { type MergeStrategy, mergeStrategies } from './merge-strategies.ts';
+import { mergeStrategies } from './merge-strategies.ts';
 import {
   absolutePath,
-  entriesOf,
-  explainItems,
-  explainSection,
   flag,
-  listOf,
-  membersMeant,
-  type OptionKind,
+  list,
   oneOf,
-  readSection,
-  refuseValue,
-  type SectionTable,
-  type Setting,
-  type Settings,
-  sectionProblems,
+  optional,
+  parseValue,
+  readSetting,
+  section,
   text,
-  textList,
-} from './option-kinds.ts';
+} from './schema.ts';
+import { entriesOf, type Setting, type Settings } from './settings.ts';
 
 /** The drivers that are served. */
 export const sdbDrivers = ['env', 'yaml', 'json'] as const;
 
-/** How files of a profile are merged, in their order. */
-interface SdbMerge {
-  /** `strategy`: as `pillar_source_merging_strategy`. Default `smart`. */
-  readonly strategy?: MergeStrategy;
-  /** `merge_lists`: lists are joined. Default false. */
-  readonly mergeLists?: boolean;
-  /** `merge_list`: Salt's documentation calls it so. */
-  readonly mergeList?: boolean;
-}
-
-/** What an address `sdb://<profile>/<key>` leads to. */
-export interface SdbProfile {
-  /** `driver`: `env`, `yaml` or `json`; no other one is served. */
-  readonly driver: string;
-  /** `files`, of `yaml` and `json`: absolute paths. */
-  readonly files?: readonly string[];
-  /** `merge`, of `yaml` and `json`. */
-  readonly merge?: SdbMerge;
-  /** `gpg`: values are encrypted, which is not served. Default false. */
-  readonly gpg?: boolean;
-}
-
-const mergeTable: SectionTable<SdbMerge> = {
-  strategy: {
-    name: 'strategy',
-    kind: oneOf(mergeStrategies),
+const merge = section(
+  {
+    strategy: optional(
+      oneOf(mergeStrategies, { description: 'As `pillar_source_merging_strategy`.' }),
+    ),
+    mergeLists: optional(flag({ description: 'Whether lists are joined.' })),
+    // Salt's documentation has this name.
+    mergeList: optional(flag({ description: 'The same.' })),
   },
-  mergeLists: { name: 'merge_lists', kind: flag },
-  mergeList: { name: 'merge_list', kind: flag },
-};
-
-const merge: OptionKind<SdbMerge> = {
-  expected: 'a map with strategy and merge_lists',
-  isPath: false,
-  parse: (value) => readSection(mergeTable, value),
-  explain: (setting) => explainSection(mergeTable, setting),
-};
+  { expected: 'a map with strategy and merge_lists' },
+);
 
 /** Files are few: all of them are read for each value. */
 const maxFiles = 16;
 
-const files: OptionKind<readonly string[]> = {
-  expected: `a list of 1 to ${maxFiles} absolute paths`,
-  isPath: false,
-  parse: (value) => {
-    const list = listOf(textList, absolutePath).parse(value);
-    return list !== undefined && list.length > 0 && list.length <= maxFiles ? list : undefined;
+const profileSection = section(
+  {
+    driver: text({ description: '`env`, `yaml` or `json`; no other one is served.' }),
+    files: optional(
+      list(absolutePath(), {
+        minItems: 1,
+        maxItems: maxFiles,
+        expected: `a list of 1 to ${maxFiles} absolute paths`,
+        description: 'Files of `yaml` and `json`.',
+      }),
+    ),
+    merge: optional(merge),
+    gpg: optional(flag({ description: 'Whether values are encrypted, which is not served.' })),
   },
-  explain: (setting) => explainItems(absolutePath, setting),
-};
+  {
+    expected:
+      'a profile of sdb: a map with driver (env, yaml or json) and, for yaml and json, files (absolute paths), merge and gpg',
+    check: ({ origin, values, meant }) => {
+      const isEnv = values.driver === 'env';
+      if (isEnv !== meant.has('files')) return [];
+      const problem = isEnv ? 'files: the driver env has none' : 'files must be set';
+      return [new ConfigError('ERR_OPTION_TYPE', origin, problem)];
+    },
+  },
+);
 
-const table: SectionTable<SdbProfile> = {
-  driver: { name: 'driver', kind: text },
-  files: { name: 'files', kind: files },
-  merge: { name: 'merge', kind: merge },
-  gpg: { name: 'gpg', kind: flag },
-};
-
-const sdbProfile: OptionKind<SdbProfile> = {
-  expected:
-    'a profile of sdb: a map with driver (env, yaml or json) and, for yaml and json, files (absolute paths), merge and gpg',
-  isPath: false,
-  parse: (value) => {
-    const { driver, ...rest } = readSection(table, value) ?? {};
-    const needsFiles = driver !== 'env';
-    if (driver === undefined || needsFiles !== (rest.files !== undefined)) return undefined;
-    return { driver, ...rest };
-  },
-  explain: (setting) => {
-    const given = membersMeant(table, setting.value);
-    const isEnv = driverOf(setting) === 'env';
-    const found = sectionProblems(table, setting, isEnv ? [] : ['files']);
-    if (!isEnv || given?.has('files') !== true) return ConfigError.of(found);
-    const problem = 'files: the driver env has none';
-    return ConfigError.of([...found, new ConfigError('ERR_OPTION_TYPE', setting.origin, problem)]);
-  },
-};
+/** The target of an address `sdb://<profile>/<key>`. */
+export type SdbProfile = Static<typeof profileSection>;
 
 /** The driver that an option names; `undefined`: it is no profile. */
 function driverOf({ value }: Setting): string | undefined {
@@ -130,9 +90,9 @@ export function readSdbProfiles(
     const driver = isOption(name) ? undefined : driverOf(setting);
     if (driver === undefined) continue;
     // What options it has is its driver's to say.
-    const profile = isServed(driver) ? sdbProfile.parse(setting.value) : { driver };
-    if (profile === undefined) problems.push(...refuseValue(sdbProfile, setting).problems);
-    else profiles[name] = profile;
+    const read = isServed(driver) ? readSetting(profileSection, setting) : { value: { driver } };
+    if (read.problems === undefined) profiles[name] = read.value;
+    else problems.push(...read.problems);
   }
   return { profiles: Object.freeze(profiles), problems };
 }
@@ -144,7 +104,7 @@ export function warnOfSdbProfile(
 ): readonly ConfigWarning[] | undefined {
   const driver = driverOf(setting);
   if (driver === undefined) return undefined;
-  const isEncrypted = sdbProfile.parse(setting.value)?.gpg === true;
+  const isEncrypted = parseValue(profileSection, setting.value)?.gpg === true;
   if (isServed(driver) && !isEncrypted) return [];
   const problem = isEncrypted
     ? 'gpg is not served: decrypt its files in the program that writes them'

@@ -3,9 +3,9 @@
 import { isReservedTag, isSpecificTagGlob } from '#acl';
 import { compileGlob } from '#minion-protocol';
 import { type ConfigWarning, placeOf } from './config-error.ts';
-import { moduleNames, pairsOf, type Settings } from './option-kinds.ts';
 import type { MasterConfig } from './options.ts';
 import { rulesOf } from './policy-rules.ts';
+import { moduleNames, pairsOf, type Settings } from './settings.ts';
 
 /** A rule to grant, and who needs it. */
 interface PlannedRule {

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { ConfigError } from './config-error.ts';
 import { checkMasterConfig, type LoadedConfig } from './load.ts';
 import type { MasterConfig } from './options.ts';
-import { portsOf, servedTransports } from './transport-options.ts';
+import { portsOf, servedTransports } from './served-transports.ts';
 
 // Resources that two masters of a process must not share.
 

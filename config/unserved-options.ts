@@ -7,7 +7,7 @@ import {
   notServed,
   notYet,
 } from './advice.ts';
-import { type Setting, toPlain } from './option-kinds.ts';
+import { type Setting, toPlain } from './settings.ts';
 
 /** An option of Salt's that has no effect here. */
 export interface UnservedOption {

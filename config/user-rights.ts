@@ -2,19 +2,8 @@ import { readUserRights, type UserRights } from '#acl';
 import { compileWholePattern } from '#minion-protocol';
 import { type ConfigWarning, type OptionOrigin, placeOf } from './config-error.ts';
 import { isNarrowed } from './narrowed-patterns.ts';
-import { isSettings, type OptionKind, type Settings, toPlain } from './option-kinds.ts';
 import type { MasterConfig } from './options.ts';
-import { isPermissions, type Permissions } from './permissions.ts';
-
-/** Rights of users, as they were written: what cannot be read of them is told, and refuses no start. */
-export const rights: OptionKind<Permissions> = {
-  expected: 'a map',
-  isPath: false,
-  parse: (value) => {
-    const plain = toPlain(value);
-    return isPermissions(plain) ? plain : undefined;
-  },
-};
+import { isSettings, type Settings } from './settings.ts';
 
 export type RightsConfig = Pick<
   MasterConfig,

@@ -1,10 +1,9 @@
 /** What Heat is told of a deployment: standard output, standard error, status code and outputs. */
 
-import { type CommandOutcome, type CommandResult, isPlainMap, states } from '#heat-bridge';
+import { type CommandOutcome, type CommandResult, isPlainMap, maxResultBytes, type ResultTransport, states } from '#heat-bridge';
 import type { WireValue } from '#minion-protocol';
 import { writeJson } from '#runtime';
 import { labelsOf } from './cfn-init/states-command.ts';
-import type { DeploymentSignal } from './deployments/metadata.ts';
 import type { DeploymentCall } from './deployments/resolved-call.ts';
 import { readScriptOutput } from './script-wrapper.ts';
 
@@ -124,17 +123,6 @@ function failureCode(value: unknown, retcode: unknown): number {
 
 // Sizes.
 
-/** Zaqar takes 256 KiB for a request, Heat's API a MiB of JSON; with room for what is around it. */
-const maxBytes: Readonly<Record<DeploymentSignal['transport'], number>> = {
-  ZAQAR_SIGNAL: 240_000,
-  CFN_SIGNAL: 900_000,
-  HANDLE: 100_000,
-  HEAT_SIGNAL: 900_000,
-  STATUS: 900_000,
-  TEMP_URL_SIGNAL: 900_000,
-  NO_SIGNAL: 900_000,
-};
-
 /**
  * The body of the signal, cut to what the transport takes; what is cut says so.
  * @param id - of the entry: makes the body of each entry another one, and Heat drops it
@@ -142,9 +130,9 @@ const maxBytes: Readonly<Record<DeploymentSignal['transport'], number>> = {
 export function answerBody(
   id: string,
   result: DeploymentResult,
-  transport: DeploymentSignal['transport'],
+  transport: ResultTransport,
 ): string {
-  const limit = maxBytes[transport];
+  const limit = maxResultBytes(transport);
   const whole = bodyOf(id, result);
   // protection: cut-outputs
   if (Buffer.byteLength(whole) <= limit) return whole;

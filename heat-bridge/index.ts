@@ -75,17 +75,17 @@ export { familyOf, figureOf } from './figures.ts';
 export { groupTexts } from './handle-group-texts.ts';
 export { createCallerResolver } from './http/http-caller.ts';
 export { resolveProject } from './http/request-project.ts';
-export { describeRoute, parseBody, type RouteOperation } from './http/route-schema.ts';
+export { describeRoute, parseBody } from './http/route-schema.ts';
 export { ownerNameOf, tokenHolderOf } from './http/token-holder.ts';
 export { isLive } from './live-enrolment.ts';
 export { type KeystoneOptions, parseKeystoneOptions } from './openstack/keystone-options.ts';
-export { logInToKeystone, requestToken } from './openstack/log-in.ts';
+export { type Credentials, requestToken } from './openstack/log-in.ts';
 export {
   type DeliveryOutcome,
   deliveryOutcomeOf,
   errorTextOf,
 } from './openstack/service-answer.ts';
-export { publicServiceUrl, zaqarClientId } from './openstack/service-catalog.ts';
+export { publicServiceUrl } from './openstack/service-catalog.ts';
 export { BridgeOptionsError, keyPath, parseSection, type SectionProblem } from './options.ts';
 export type { PlanStarted } from './plans/plan-api.ts';
 export { describePlan, PlanCatalog, type PlanInfo } from './plans/plan-catalog.ts';
@@ -108,8 +108,23 @@ export { sectionProblems } from './section-problems.ts';
 export { bridgeServices } from './services.ts';
 export { SharedNames } from './shared-names.ts';
 export { quoteForShell } from './shell-text.ts';
-export type { Credentials } from './signals/destination.ts';
 export type { HandleInfo, HandleRegistration } from './signals/handles.ts';
 export type { SignalsModule } from './signals/open-signals.ts';
 export type { OutboxEntry } from './signals/outbox.ts';
 export type { HandlesApi, OutboxApi } from './signals/signals-api.ts';
+export {
+  encodePath,
+  getRequest,
+  jsonOf,
+  limitOf,
+} from './transports/heat-requests.ts';
+export type { Ask, ResultDelivery, ResultSignal, ServiceUrls } from './transports/transport.ts';
+export {
+  deliverResult,
+  maxResultBytes,
+  parseResultDestination,
+  type ResultDestination,
+  type ResultTransport,
+  secretsOf,
+} from './transports/transports.ts';
+export { messagesOf, zaqarClientId } from './transports/zaqar-delivery.ts';

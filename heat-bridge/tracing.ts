@@ -1,7 +1,7 @@
 /** Traces of runs and of the signals that they cause, by the API of OpenTelemetry. */
 
 import type { Context, Span, Tracer } from '@opentelemetry/api';
-import { loadOptionalPackage } from '#runtime';
+import { createBoundedMap, loadOptionalPackage } from '#runtime';
 import type { CommandRun } from './commands/command-run.ts';
 import type { OutboxRecord } from './signals/outbox.ts';
 
@@ -22,8 +22,10 @@ const maxReturns = 1_000;
 export class Traces {
   readonly #api: Api;
   readonly #tracer: Tracer;
-  readonly #jobs = new Map<string, { context: Context; minions: ReadonlySet<string> }>();
-  readonly #signals = new Map<string, Context>();
+  readonly #jobs = createBoundedMap<string, { context: Context; minions: ReadonlySet<string> }>(
+    maxKnown,
+  );
+  readonly #signals = createBoundedMap<string, Context>(maxKnown);
 
   private constructor(api: Api) {
     this.#api = api;
@@ -68,7 +70,7 @@ export class Traces {
       switch (update.type) {
         case 'published': {
           const attributes = { 'saltbridge.jid': update.jid };
-          remember(this.#jobs, update.jid, { context: inside, minions: new Set(run.minions) });
+          this.#jobs.set(update.jid, { context: inside, minions: new Set(run.minions) });
           // A minion that is tried again is published to again.
           publishing ??= this.#tracer.startSpan('saltbridge.publish', {}, inside);
           publishing.setAttributes(attributes).end();
@@ -99,7 +101,7 @@ export class Traces {
   /** @param jid - the job that it was fired in, by the minion's own word */
   signalAccepted(minion: string, signal: string, jid: string | undefined): void {
     const job = jid === undefined ? undefined : this.#jobs.get(jid);
-    if (job?.minions.has(minion)) remember(this.#signals, signal, job.context);
+    if (job?.minions.has(minion)) this.#signals.set(signal, job.context);
   }
 
   /** @param reason - why it was given up; `undefined`: it was delivered */
@@ -120,11 +122,4 @@ export class Traces {
     if (!isFine) span.setStatus({ code: this.#api.SpanStatusCode.ERROR });
     span.end();
   }
-}
-
-/** The oldest is forgotten where there are as many as may be. */
-function remember<T>(known: Map<string, T>, key: string, value: T): void {
-  const [oldest] = known.keys();
-  if (known.size >= maxKnown && oldest !== undefined) known.delete(oldest);
-  known.set(key, value);
 }

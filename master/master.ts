@@ -11,7 +11,7 @@ import {
   resolvePlainOptions,
   type SaltConfig,
 } from '#config';
-import { describeSystemError, loadOnce } from '#runtime';
+import { describeSystemError } from '#runtime';
 import {
   type AuditApi,
   createLogger,
@@ -319,16 +319,14 @@ function isPlain(options: SaltConfig | MasterConfig | PlainOptions): options is 
   return !('config' in options) && !('confFile' in options);
 }
 
-const loadAssembly = loadOnce(() => import('./create-master.ts'));
-
 /** Loads what serves minions, so that a later start is quick. */
 export async function preloadMaster(): Promise<void> {
-  await loadAssembly();
+  await import('./create-master.ts');
 }
 
 /** Loads what serves minions when it is first needed: most commands start no master. */
 async function open(parts: StartedParts): Promise<Assembly> {
-  const { assemble } = await loadAssembly();
+  const { assemble } = await import('./create-master.ts');
   try {
     return await assemble(parts);
   } catch (cause) {

@@ -1,15 +1,7 @@
 /** The wire between Salt masters and minions: what other rooms and other programs may use. */
 
 export { compileGlob } from '#template/python/fnmatch.ts';
-export {
-  type AuthMaterial,
-  type AuthReplyContext,
-  type AuthRequest,
-  aesKeySignature,
-  buildAccepted,
-  buildRefusal,
-  masterPubkeySignature,
-} from './auth-reply.ts';
+export type { AuthReplyContext, AuthRequest } from './auth-reply.ts';
 export {
   type CrypticleKey,
   checkKeyString,
@@ -22,37 +14,20 @@ export {
   isSigningAlgorithm,
   type KeyPairText,
   keyFingerprint,
-  minionToken,
-  openCrypticle,
   openPacked,
   openValue,
   parseKeyString,
   parsePrivateKey,
   parsePublicKey,
-  rsaDecrypt,
   rsaSign,
   rsaVerify,
-  SerialGuard,
   type SigningAlgorithm,
-  sealCrypticle,
   sealValue,
-  x931Recover,
-  x931Sign,
 } from './crypt.ts';
-export {
-  ProtocolError,
-  type ProtocolErrorCode,
-  protocolErrors,
-} from './errors.ts';
+export { ProtocolError, type ProtocolErrorCode } from './errors.ts';
 export { formatEventStamp, packEvent, unpackEvent } from './event.ts';
 export { isFunctionName, isKeywordText, keywordNameOf } from './function-call.ts';
-export {
-  decideKey,
-  type KeyDecision,
-  type KeyDecisionInput,
-  type KeyTransition,
-  parseAuthRequest,
-} from './master-handshake.ts';
+export { decideKey, type KeyDecision, parseAuthRequest } from './master-handshake.ts';
 export type { CallArguments, FunctionContext, MinionFunction } from './minion/jobs.ts';
 export { createMinionKeys, type MinionKeys, openMinionKeys } from './minion/key-files.ts';
 export {
@@ -61,11 +36,6 @@ export {
   type MinionOptions,
   type MinionState,
 } from './minion/minion.ts';
-export {
-  createMinionHandshake,
-  type HandshakeStep,
-  type MinionHandshake,
-} from './minion-handshake.ts';
 export {
   emptyWireMap,
   isPlainObject,
@@ -83,16 +53,11 @@ export {
   type WireValue,
   wireBytes,
 } from './payload.ts';
-export {
-  encodeProxyHeader,
-  isRelayedAddress,
-  relayedAddress,
-} from './proxy-header.ts';
+export { encodeProxyHeader, isRelayedAddress, relayedAddress } from './proxy-header.ts';
 export {
   createJidSource,
   isJid,
   jidTime,
-  openPublication,
   publicationEnvelope,
   sealPublication,
 } from './publication.ts';
@@ -104,14 +69,11 @@ export {
   decodeEnvelope,
   encodeClearReply,
   encodePackedReply,
-  encodeRequest,
   encodeSendReply,
   envelopeLimits,
   isNewMinionId,
   isValidMinionId,
   type MinionEventLoad,
-  openPrivateReply,
-  openSendReply,
   type ProtocolVersion,
   type PublicationLoad,
   packFileChunk,
@@ -141,16 +103,11 @@ export {
   type CompiledTarget,
   type CompileTargetOptions,
   compileTarget,
-  expandCompound,
-  expandNodegroup,
   findNodegroupLoop,
-  isTargetType,
   type Nodegroups,
-  splitTargetWords,
   type TargetCandidate,
   type TargetExpression,
   type TargetTerm,
-  type TargetType,
 } from './targeting/target.ts';
 export {
   compileRightTarget,
@@ -160,10 +117,13 @@ export {
 export { encodePublicationFrame, TcpFrameDecoder } from './tcp-frames.ts';
 export { awaitProxyHeader } from './transport/await-proxy-header.ts';
 export {
-  createMemoryTransport,
-  type MemoryTransport,
-} from './transport/memory-transport.ts';
-export { createTcpListener, type TcpListenerOptions } from './transport/tcp-listener.ts';
+  ConnectionGuard,
+  type GuardedConnection,
+  type GuardLimits,
+  peerAddress,
+} from './transport/connection-guard.ts';
+export { createMemoryTransport, type MemoryTransport } from './transport/memory-transport.ts';
+export { createTcpListener } from './transport/tcp-listener.ts';
 export type { TlsOptions } from './transport/tls.ts';
 export {
   type BoundPorts,
@@ -173,22 +133,16 @@ export {
   type OutgoingPublication,
   type Peer,
   type PublishOutcome,
-  type RequestHandler,
   type RequestSlot,
-  type SubscriberInfo,
   TransportError,
   type TransportErrorCode,
-  transportErrors,
 } from './transport/transport.ts';
 export { createWebsocketListener } from './transport/websocket-listener.ts';
 export { dialZeromq, type ZeromqDialerOptions } from './transport/zeromq-dialer.ts';
-export {
-  createZeromqListener,
-  createZeromqRequestListener,
-} from './transport/zeromq-listener.ts';
+export { createZeromqListener, createZeromqRequestListener } from './transport/zeromq-listener.ts';
 export {
   encodeWebsocketClose,
-  encodeWebsocketHeader,
+  encodeWebsocketFrame,
   OPCODE_PING,
   OPCODE_PONG,
   OPCODE_TEXT,

@@ -1,275 +1,88 @@
 /**
- * A WebSocket connection, the server's side: bytes ⇄ events, no I/O [RFC 6455, WIRE 4.3].
+ * A WebSocket connection, the server's side: bytes to events and back, without I/O [RFC 6455,
+ * WIRE 4.3]. Frames are read and written by the package `ws`; this module adds the opening
+ * handshake over a plain socket and the account of the memory that unfinished messages take.
  *
- * | state   | may come                                                | leads to |
- * |---------|---------------------------------------------------------|----------|
+ * | state   | input                                                    | leads to |
+ * |---------|----------------------------------------------------------|----------|
  * | opening | the head of an HTTP request                              | open     |
  * | open    | frames: messages in one or more, PING, PONG, CLOSE       | open     |
- * | over    | nothing: CLOSE and any breach lead here and stay         |          |
+ * | over    | ignored: CLOSE and any breach lead here and stay         |          |
  */
 
-import { createHash } from 'node:crypto';
-import { ByteAssembly } from './byte-assembly.ts';
+import { Receiver, type ReceiverError, Sender } from 'ws';
+import { answerUpgrade } from './websocket-handshake.ts';
 
-// Frames of WebSocket, the server's side: bytes ⇄ frames, no I/O [RFC 6455 §5].
-//
-// frame  = flags length mask payload
-// flags  = 1 byte: 80 final, 70 reserved, 0f opcode
-// length = 1 byte: 80 masked, 7f length or 7e: 2 bytes follow, 7f: 8 bytes follow
-// mask   = 4 bytes, from clients always, from servers never
+declare module 'ws' {
+  /** Reads frames. Calls its listeners and `done` before `_write` returns. */
+  class Receiver {
+    constructor(options: {
+      isServer: boolean;
+      maxPayload: number;
+      maxFragments: number;
+      skipUTF8Validation: boolean;
+    });
+    on(event: 'message', listener: (data: Buffer, isBinary: boolean) => void): this;
+    on(event: 'ping', listener: (data: Buffer) => void): this;
+    on(event: 'conclude', listener: () => void): this;
+    _write(chunk: Uint8Array, encoding: string, done: (error?: ReceiverError) => void): void;
+    /** Bytes that belong to a frame that is not complete. */
+    readonly _bufferedBytes: number;
+    /** Position inside a frame; 0 between two frames. */
+    readonly _state: number;
+    /** Opcode of the message of which some frames have arrived; 0 between two messages. */
+    readonly _fragmented: number;
+  }
+  const Sender: {
+    frame(
+      data: Uint8Array,
+      options: { fin: boolean; opcode: number; mask: boolean; readOnly: boolean; rsv1: boolean },
+    ): Buffer[];
+  };
+  interface ReceiverError extends Error {
+    readonly code: string;
+  }
+}
 
-const OPCODE_CONTINUATION = 0;
 export const OPCODE_TEXT = 1;
 export const OPCODE_BINARY = 2;
 const OPCODE_CLOSE = 8;
 export const OPCODE_PING = 9;
 export const OPCODE_PONG = 10;
 
-const FLAG_FINAL = 0x80;
-const RESERVED_FLAGS = 0x70;
-const OPCODE_MASK = 0x0f;
-const FLAG_MASKED = 0x80;
-const LENGTH_16 = 126;
-const LENGTH_64 = 127;
-const MASK_BYTES = 4;
-const MAX_CONTROL_BYTES = 125;
-const LONGEST_HEADER = 14;
+/** Encodes a whole message of the server in one frame: its header, and `payload` if not empty. */
+export function encodeWebsocketFrame(opcode: number, payload: Uint8Array): Uint8Array[] {
+  return Sender.frame(payload, { fin: true, opcode, mask: false, readOnly: true, rsv1: false });
+}
 
-/** Ways in which a header alone breaks the protocol. */
-type WebsocketFrameBreach =
+/** Encodes a close frame. `code`: [RFC 6455 §7.4]. */
+export function encodeWebsocketClose(code: number): Uint8Array {
+  return Buffer.concat(encodeWebsocketFrame(OPCODE_CLOSE, Buffer.of(code >> 8, code & 0xff)));
+}
+
+/** Reason for which a connection is closed; a closed list, fit for counting. */
+export type WebsocketBreach =
   | 'reserved-flags'
   | 'bad-opcode'
   | 'unmasked'
   | 'control-frame'
-  | 'frame-length';
-
-/** A header that has been read. */
-export interface WebsocketHeader {
-  readonly opcode: number;
-  readonly isFinal: boolean;
-  /** What the peer claims; nothing has been allocated for it. */
-  readonly length: number;
-}
-
-/** The result of {@link WebsocketFrameReader.next}. */
-type WebsocketFrameStep<Refusal extends string> =
-  | { readonly step: 'frame'; readonly header: WebsocketHeader; readonly payload: Uint8Array }
-  | { readonly step: 'starved' }
-  | { readonly step: 'breach'; readonly reason: WebsocketFrameBreach | Refusal };
-
-/** Cuts a client's byte stream into frames and takes their masks off. */
-class WebsocketFrameReader<Refusal extends string> {
-  readonly #admit: (header: WebsocketHeader) => Refusal | undefined;
-  readonly #head: Buffer = Buffer.alloc(LONGEST_HEADER);
-  #headBytes = 0;
-  #chunk: Uint8Array = new Uint8Array(0);
-  #position = 0;
-  #body: { readonly header: WebsocketHeader; readonly assembly: ByteAssembly } | undefined;
-
-  /** @param admit decides by its header whether a frame may arrive at all */
-  constructor(admit: (header: WebsocketHeader) => Refusal | undefined) {
-    this.#admit = admit;
-  }
-
-  /** Memory taken by the payload that has not arrived completely. */
-  get heldBytes(): number {
-    return this.#body?.assembly.capacity ?? 0;
-  }
-
-  get isMidFrame(): boolean {
-    return this.#headBytes > 0;
-  }
-
-  /** Gives the next piece of the stream; the previous one must be used up (`'starved'`). */
-  feed(chunk: Uint8Array): void {
-    this.#chunk = chunk;
-    this.#position = 0;
-  }
-
-  next(): WebsocketFrameStep<Refusal> {
-    if (this.#body === undefined) {
-      const reason = this.#readHeader();
-      if (reason !== undefined) return { step: 'breach', reason };
-    }
-    if (this.#body === undefined) return { step: 'starved' };
-    const { header, assembly } = this.#body;
-    this.#position += assembly.take(this.#chunk.subarray(this.#position));
-    if (!assembly.isComplete) return { step: 'starved' };
-    const mask = this.#head.subarray(this.#headBytes - MASK_BYTES, this.#headBytes);
-    const payload = assembly.join();
-    unmask(payload, mask);
-    this.#body = undefined;
-    this.#headBytes = 0;
-    return { step: 'frame', header, payload };
-  }
-
-  /** Judges each part of the header as soon as it is there. */
-  #readHeader(): WebsocketFrameBreach | Refusal | undefined {
-    for (;;) {
-      const breach = this.#judge();
-      if (breach !== undefined) return breach;
-      if (this.#headBytes >= 2 && this.#headBytes === headerBytes(this.#head)) break;
-      const byte = this.#chunk[this.#position];
-      if (byte === undefined) return undefined;
-      this.#head[this.#headBytes] = byte;
-      this.#headBytes += 1;
-      this.#position += 1;
-    }
-    const header = readHeader(this.#head);
-    if (header === undefined) return 'frame-length';
-    const refusal = this.#admit(header);
-    if (refusal !== undefined) return refusal;
-    this.#body = { header, assembly: new ByteAssembly(header.length) };
-    return undefined;
-  }
-
-  #judge(): WebsocketFrameBreach | undefined {
-    const [flags = 0, length = 0] = this.#head;
-    if (this.#headBytes === 1) return judgeFlags(flags);
-    if (this.#headBytes !== 2) return undefined;
-    if ((length & FLAG_MASKED) === 0) return 'unmasked';
-    const isLong = (length & ~FLAG_MASKED) > MAX_CONTROL_BYTES;
-    return isControl(flags & OPCODE_MASK) && isLong ? 'control-frame' : undefined;
-  }
-}
-
-function judgeFlags(flags: number): WebsocketFrameBreach | undefined {
-  const opcode = flags & OPCODE_MASK;
-  if ((flags & RESERVED_FLAGS) !== 0) return 'reserved-flags';
-  if ((opcode > OPCODE_BINARY && opcode < OPCODE_CLOSE) || opcode > OPCODE_PONG) {
-    return 'bad-opcode';
-  }
-  return isControl(opcode) && (flags & FLAG_FINAL) === 0 ? 'control-frame' : undefined;
-}
-
-function isControl(opcode: number): boolean {
-  return opcode >= OPCODE_CLOSE;
-}
-
-function headerBytes(head: Buffer): number {
-  const short = (head[1] ?? 0) & ~FLAG_MASKED;
-  const lengthBytes = short === LENGTH_16 ? 2 : short === LENGTH_64 ? 8 : 0;
-  return 2 + lengthBytes + MASK_BYTES;
-}
-
-/** `undefined` for a length that is not in its shortest form, or beyond 2^53. */
-function readHeader(head: Buffer): WebsocketHeader | undefined {
-  const flags = head[0] ?? 0;
-  const short = (head[1] ?? 0) & ~FLAG_MASKED;
-  const about = { opcode: flags & OPCODE_MASK, isFinal: (flags & FLAG_FINAL) !== 0 };
-  if (short < LENGTH_16) return { ...about, length: short };
-  if (short === LENGTH_16) {
-    const length = head.readUInt16BE(2);
-    return length < LENGTH_16 ? undefined : { ...about, length };
-  }
-  const length = Number(head.readBigUInt64BE(2));
-  return length <= 0xffff || !Number.isSafeInteger(length) ? undefined : { ...about, length };
-}
-
-function unmask(payload: Uint8Array, mask: Uint8Array): void {
-  for (let index = 0; index < payload.length; index += 1) {
-    payload[index] = (payload[index] ?? 0) ^ (mask[index % MASK_BYTES] ?? 0);
-  }
-}
-
-/** The header of a whole message of the server, in one frame. */
-export function encodeWebsocketHeader(opcode: number, length: number): Uint8Array {
-  const flags = FLAG_FINAL | opcode;
-  if (length < LENGTH_16) return Uint8Array.of(flags, length);
-  const isShort = length <= 0xffff;
-  const header = Buffer.alloc(isShort ? 4 : 10);
-  header[0] = flags;
-  header[1] = isShort ? LENGTH_16 : LENGTH_64;
-  if (isShort) header.writeUInt16BE(length, 2);
-  else header.writeBigUInt64BE(BigInt(length), 2);
-  return header;
-}
-
-/** A close frame. `code`: [RFC 6455 §7.4]. */
-export function encodeWebsocketClose(code: number): Uint8Array {
-  const frame = Buffer.alloc(4);
-  frame.set(encodeWebsocketHeader(OPCODE_CLOSE, 2));
-  frame.writeUInt16BE(code, 2);
-  return frame;
-}
-
-// The opening of a WebSocket connection, the server's side: HTTP head ⇄ answer, no I/O
-// [RFC 6455 §4.2].
-
-/** What is answered to a request for a WebSocket connection. */
-export interface UpgradeAnswer {
-  readonly isAccepted: boolean;
-  /** To be sent; if it was not accepted, the connection ends behind it. */
-  readonly response: Uint8Array;
-}
-
-/** [RFC 6455 §1.3] */
-const keySuffix = '258EAFA5-E914-47DA-95CA-C5AB0DC85B11';
-const keyForm = /^[A-Za-z0-9+/]{22}==$/;
-const requestLine = /^GET \S+ HTTP\/1\.1$/;
-
-/** Answers the head of an HTTP request, without the empty line that ends it. Any path will do. */
-export function answerUpgrade(head: string): UpgradeAnswer {
-  const [request = '', ...lines] = head.split('\r\n');
-  const headers = readHeaders(lines);
-  if (!requestLine.test(request) || headers === undefined) return refuse('400 Bad Request');
-  if (!hasToken(headers, 'upgrade', 'websocket') || !hasToken(headers, 'connection', 'upgrade')) {
-    return refuse('426 Upgrade Required', 'Upgrade: websocket\r\nConnection: Upgrade\r\n');
-  }
-  if (headers.get('sec-websocket-version') !== '13') {
-    return refuse('426 Upgrade Required', 'Sec-WebSocket-Version: 13\r\n');
-  }
-  const key = headers.get('sec-websocket-key') ?? '';
-  if (!keyForm.test(key)) return refuse('400 Bad Request');
-  const response = `HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${acceptKey(key)}\r\n\r\n`;
-  return { isAccepted: true, response: Buffer.from(response, 'latin1') };
-}
-
-/** `undefined` if a line is no header. Of a name that comes twice, the values are one list. */
-function readHeaders(lines: readonly string[]): Map<string, string> | undefined {
-  const headers = new Map<string, string>();
-  for (const line of lines) {
-    const [, name, value] = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*(.*?)[ \t]*$/.exec(line) ?? [];
-    if (name === undefined || value === undefined) return undefined;
-    const known = headers.get(name.toLowerCase());
-    headers.set(name.toLowerCase(), known === undefined ? value : `${known}, ${value}`);
-  }
-  return headers;
-}
-
-function hasToken(headers: ReadonlyMap<string, string>, name: string, token: string): boolean {
-  const value = headers.get(name) ?? '';
-  return value.split(',').some((item) => item.trim().toLowerCase() === token);
-}
-
-function acceptKey(key: string): string {
-  return createHash('sha1').update(`${key}${keySuffix}`, 'latin1').digest('base64');
-}
-
-function refuse(status: string, headers = ''): UpgradeAnswer {
-  const text = `HTTP/1.1 ${status}\r\n${headers}Content-Length: 0\r\n\r\n`;
-  return { isAccepted: false, response: Buffer.from(text, 'latin1') };
-}
-
-/** What a connection is closed for; a closed list, fit for counting. */
-export type WebsocketBreach =
-  | WebsocketFrameBreach
+  | 'frame-length'
   | 'bad-upgrade'
   | 'head-too-large'
   | 'fragment-order'
   | 'message-too-large'
   | 'too-many-fragments';
 
-/** What a peer did. Byte arrays belong to the receiver of the event. */
+/** An event of a peer. Byte arrays belong to the receiver of the event. */
 export type WebsocketEvent =
   /** The handshake is complete, with `response` as its answer. */
   | { readonly type: 'upgrade'; readonly response: Uint8Array }
   | { readonly type: 'message'; readonly isText: boolean; readonly body: Uint8Array }
   /** To be answered by a PONG with the same payload. */
   | { readonly type: 'ping'; readonly payload: Uint8Array }
-  /** The peer is done; `response` is what it expects before the end. Nothing comes after this. */
+  /** The peer ends the connection and expects `response`. No event follows. */
   | { readonly type: 'close'; readonly response: Uint8Array }
-  /** The peer broke the protocol; nothing comes after this. `farewell` tells it so. */
+  /** The peer broke the protocol; `farewell` reports this to it. No event follows. */
   | {
       readonly type: 'breach';
       readonly reason: WebsocketBreach;
@@ -278,31 +91,39 @@ export type WebsocketEvent =
 
 const maxHeadBytes = 8192;
 const maxFragments = 1024;
+/** Largest `maxPayload` that `ws` takes: it stores 32 bits, and a negative value means no limit. */
+const maxPayloadBytes = 2 ** 31 - 1;
+/** Memory of a chunk besides its bytes, so that many small chunks are counted as well. */
+const chunkOverheadBytes = 128;
 const headEnd = '\r\n\r\n';
 const closeNormal = 1000;
 const closeProtocolError = 1002;
 const closeTooLarge = 1009;
 
-/** The reading half of one connection. Takes chunks of any size. */
+/** The reading half of one connection. Takes chunks of any size, and keeps them. */
 export class WebsocketDecoder {
   readonly #maxMessageBytes: number;
-  readonly #reader = new WebsocketFrameReader<WebsocketBreach>((header) => this.#admit(header));
   #state: 'opening' | 'open' | 'over' = 'opening';
   #head: Buffer = Buffer.alloc(0);
-  #message: { readonly isText: boolean; readonly parts: Uint8Array[]; bytes: number } | undefined;
+  #receiver: Receiver | undefined;
+  #events: WebsocketEvent[] = [];
+  /** Memory of the chunks since the last message ended. */
+  #chunkBytes = 0;
 
   /** @param maxMessageBytes all frames of a message together */
   constructor(maxMessageBytes: number) {
-    this.#maxMessageBytes = maxMessageBytes;
+    this.#maxMessageBytes = Math.min(maxMessageBytes, maxPayloadBytes);
   }
 
-  /** Memory held for a message that has not arrived completely, bytes. */
+  /** Memory held for a message that has not arrived completely, in bytes. */
   get heldBytes(): number {
-    return this.#head.length + this.#reader.heldBytes + (this.#message?.bytes ?? 0);
+    return this.#head.length + (this.isMidMessage ? this.#chunkBytes : 0);
   }
 
   get isMidMessage(): boolean {
-    return this.#message !== undefined || this.#reader.isMidFrame;
+    const receiver = this.#receiver;
+    if (receiver === undefined || this.#state === 'over') return false;
+    return receiver._bufferedBytes > 0 || receiver._state !== 0 || receiver._fragmented !== 0;
   }
 
   /** The events that `chunk` completes, in order. After a breach or the end: none. */
@@ -330,60 +151,72 @@ export class WebsocketDecoder {
   }
 
   #readFrames(chunk: Uint8Array): WebsocketEvent[] {
-    const events: WebsocketEvent[] = [];
-    this.#reader.feed(chunk);
-    while (this.#state === 'open') {
-      const next = this.#reader.next();
-      if (next.step === 'starved') break;
-      const event =
-        next.step === 'breach'
-          ? this.#refuse(next.reason)
-          : this.#onFrame(next.header, next.payload);
-      if (event !== undefined) events.push(event);
-    }
+    if (chunk.length === 0) return [];
+    // A subscriber that sends nothing needs no receiver.
+    this.#receiver ??= this.#createReceiver();
+    if (!this.isMidMessage) this.#chunkBytes = 0;
+    const size = chunk.length + chunkOverheadBytes;
+    this.#chunkBytes += size;
+    this.#receiver._write(chunk, 'buffer', (error) => {
+      if (error !== undefined) this.#events.push(this.#refuse(breachOf(error)));
+    });
+    // The rest of a chunk in which a message ended belongs to the next message.
+    this.#chunkBytes = Math.max(this.#chunkBytes, size);
+    const events = this.#events;
+    this.#events = [];
     return events;
   }
 
-  #admit({ opcode, length }: WebsocketHeader): WebsocketBreach | undefined {
-    if (isControl(opcode)) return undefined;
-    const isContinued = this.#message !== undefined;
-    if (isContinued !== (opcode === OPCODE_CONTINUATION)) return 'fragment-order';
-    if ((this.#message?.parts.length ?? 0) >= maxFragments) return 'too-many-fragments';
-    const whole = (this.#message?.bytes ?? 0) + length;
-    return whole > this.#maxMessageBytes ? 'message-too-large' : undefined;
-  }
-
-  #onFrame({ opcode, isFinal }: WebsocketHeader, payload: Uint8Array): WebsocketEvent | undefined {
-    switch (opcode) {
-      case OPCODE_PING:
-        return { type: 'ping', payload };
-      case OPCODE_PONG:
-        return undefined;
-      case OPCODE_CLOSE:
+  #createReceiver(): Receiver {
+    return new Receiver({
+      isServer: true,
+      maxPayload: this.#maxMessageBytes,
+      maxFragments,
+      skipUTF8Validation: true,
+    })
+      .on('message', (data, isBinary) => {
+        this.#chunkBytes = 0;
+        this.#events.push({ type: 'message', isText: !isBinary, body: compact(data) });
+      })
+      .on('ping', (payload) => this.#events.push({ type: 'ping', payload }))
+      .on('conclude', () => {
         this.#state = 'over';
-        return { type: 'close', response: encodeWebsocketClose(closeNormal) };
-      default:
-        return this.#onData(opcode === OPCODE_TEXT, isFinal, payload);
-    }
-  }
-
-  #onData(isText: boolean, isFinal: boolean, payload: Uint8Array): WebsocketEvent | undefined {
-    if (this.#message === undefined && isFinal) return { type: 'message', isText, body: payload };
-    this.#message ??= { isText, parts: [], bytes: 0 };
-    this.#message.parts.push(payload);
-    this.#message.bytes += payload.length;
-    if (!isFinal) return undefined;
-    const { parts, isText: wasText } = this.#message;
-    this.#message = undefined;
-    return { type: 'message', isText: wasText, body: Buffer.concat(parts) };
+        this.#events.push({ type: 'close', response: encodeWebsocketClose(closeNormal) });
+      });
   }
 
   #refuse(reason: WebsocketBreach, farewell?: Uint8Array): WebsocketEvent {
     this.#state = 'over';
     this.#head = Buffer.alloc(0);
-    this.#message = undefined;
+    this.#receiver = undefined;
     const code = reason === 'message-too-large' ? closeTooLarge : closeProtocolError;
     return { type: 'breach', reason, farewell: farewell ?? encodeWebsocketClose(code) };
+  }
+}
+
+/** Copies a message that is a small part of its chunk, which it would keep in memory. */
+function compact(data: Buffer): Uint8Array {
+  return data.byteLength * 2 < data.buffer.byteLength ? Buffer.from(data) : data;
+}
+
+function breachOf({ code, message }: ReceiverError): WebsocketBreach {
+  switch (code) {
+    case 'WS_ERR_UNEXPECTED_RSV_1':
+    case 'WS_ERR_UNEXPECTED_RSV_2_3':
+      return 'reserved-flags';
+    case 'WS_ERR_INVALID_OPCODE':
+      // The opcodes of messages and their continuations are valid, but not in this order.
+      return / [012]$/.test(message) ? 'fragment-order' : 'bad-opcode';
+    case 'WS_ERR_EXPECTED_MASK':
+      return 'unmasked';
+    case 'WS_ERR_UNSUPPORTED_MESSAGE_LENGTH':
+      return 'message-too-large';
+    case 'WS_ERR_UNSUPPORTED_DATA_PAYLOAD_LENGTH':
+      return 'frame-length';
+    case 'WS_ERR_TOO_MANY_BUFFERED_PARTS':
+      return 'too-many-fragments';
+    default:
+      return 'control-frame';
   }
 }
 

@@ -168,7 +168,6 @@ export function createHttpClient({
     const host = hostOf(request.url);
     const ends = new AbortController();
     const end = (): void => ends.abort();
-    // Not AbortSignal.any: Node 20 may collect what it is made of before that fires.
     const timer = setTimeout(end, timeoutMs);
     signal.addEventListener('abort', end, { once: true });
     if (signal.aborted) end();

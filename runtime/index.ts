@@ -4,15 +4,7 @@
  * with long integers, directories and the errors of the file system. Imports nothing of ours.
  */
 
-export {
-  ConnectionGuard,
-  type ConnectionOwner,
-  type GuardedConnection,
-  type GuardLimits,
-  MultiMap,
-  type PortRules,
-  peerAddress,
-} from '#minion-protocol/transport/connection-guard.ts';
+export { createBoundedMap } from './bounded-map.ts';
 export { Budget, type BudgetLimits } from './budget.ts';
 export { Closers } from './closers.ts';
 export { type ErrorEntry, SaltbridgeError } from './errors.ts';
@@ -59,7 +51,6 @@ export {
   HourlyLimit,
   KeyedMutex,
   KeyedSemaphore,
-  type LimiterClient,
   mapMaybePromise,
   type Rate,
   Semaphore,
@@ -68,18 +59,15 @@ export {
   Throttle,
   TokenBuckets,
 } from './limits.ts';
-export { loadOnce } from './load-once.ts';
+export { MultiMap } from './multi-map.ts';
 export { nearestName } from './nearest-name.ts';
 export { nkeySeedOf } from './nkey-seed.ts';
-export {
-  loadOptionalPackage,
-  requireOptionalPackage,
-  runtimeErrors,
-} from './optional-package.ts';
+export { loadOptionalPackage, requireOptionalPackage } from './optional-package.ts';
 export { readTextIfPresent, writeFileAtomically } from './private-file.ts';
 export { listenPrivately } from './private-socket.ts';
 export { RecentAnswers } from './recent-answers.ts';
 export { RepeatedWarnings } from './repeated-warnings.ts';
+export { type RouteOperation, routeSchema } from './route-schema.ts';
 export {
   nameOfType,
   type SchemaMistake,
@@ -87,12 +75,7 @@ export {
   unknownName,
   type ValuePath,
 } from './schema-mistakes.ts';
-export {
-  maxReadingStep,
-  type ReadingStep,
-  readingSteps,
-  StepScheduler,
-} from './step-scheduler.ts';
+export { type ReadingStep, readingSteps, StepScheduler } from './step-scheduler.ts';
 export {
   codeOf,
   describeSystemError,

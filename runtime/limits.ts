@@ -493,6 +493,9 @@ export interface Rate {
   readonly burst: number;
 }
 
+/** Less than 1, because a token that was filled in thirds is not exactly 1. */
+const oneToken = 1 - 1e-9;
+
 interface Bucket {
   tokens: number;
   filledAt: number;
@@ -520,11 +523,18 @@ export class TokenBuckets {
     this.#rate = rate;
   }
 
-  /** Takes one token if there is one. */
-  tryTake(owner: string): boolean {
+  /** Whether {@link tryTake} would take a token. */
+  has(owner: string, now: number = this.#now()): boolean {
     if (this.#rate.perSecond === 0) return true;
-    const bucket = this.#bucket(owner);
-    if (bucket.tokens < 1) return false;
+    const bucket = this.#buckets.get(owner);
+    return bucket === undefined || this.#filled(bucket, now) >= oneToken;
+  }
+
+  /** Takes one token if there is one. */
+  tryTake(owner: string, now: number = this.#now()): boolean {
+    if (this.#rate.perSecond === 0) return true;
+    const bucket = this.#bucket(owner, now);
+    if (bucket.tokens < oneToken) return false;
     bucket.tokens -= 1;
     return true;
   }
@@ -532,13 +542,12 @@ export class TokenBuckets {
   /** Takes tokens, going into debt if there are too few. @returns milliseconds to wait first */
   take(owner: string, count = 1): number {
     if (this.#rate.perSecond === 0) return 0;
-    const bucket = this.#bucket(owner);
+    const bucket = this.#bucket(owner, this.#now());
     bucket.tokens -= count;
     return bucket.tokens >= 0 ? 0 : (-bucket.tokens / this.#rate.perSecond) * 1000;
   }
 
-  #bucket(owner: string): Bucket {
-    const now = this.#now();
+  #bucket(owner: string, now: number): Bucket {
     const known = this.#buckets.get(owner);
     if (known === undefined) {
       const fresh = { tokens: this.#rate.burst, filledAt: now };
@@ -546,10 +555,15 @@ export class TokenBuckets {
       this.#buckets.set(owner, fresh);
       return fresh;
     }
-    const earned = ((now - known.filledAt) / 1000) * this.#rate.perSecond;
-    known.tokens = Math.min(this.#rate.burst, known.tokens + earned);
+    known.tokens = this.#filled(known, now);
     known.filledAt = now;
     return known;
+  }
+
+  /** A clock that is set back adds nothing. */
+  #filled({ tokens, filledAt }: Bucket, now: number): number {
+    const earned = (Math.max(0, now - filledAt) / 1000) * this.#rate.perSecond;
+    return Math.min(this.#rate.burst, tokens + earned);
   }
 
   /** The oldest go first: with their bucket full they lose nothing, and a flood of owners only shares. */

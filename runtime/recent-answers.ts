@@ -1,3 +1,5 @@
+import { createBoundedMap } from './bounded-map.ts';
+
 /** Answers from elsewhere, each of which holds for a while; bounded. */
 
 export interface RecentAnswersOptions {
@@ -17,10 +19,11 @@ interface Held<T> {
 /** The latest answers by key. Of each key one question is asked at a time. */
 export class RecentAnswers<T> {
   readonly #options: RecentAnswersOptions;
-  readonly #held = new Map<string, Held<T>>();
+  readonly #held;
 
   constructor(options: RecentAnswersOptions) {
     this.#options = options;
+    this.#held = createBoundedMap<string, Held<T>>(options.maxAnswers);
   }
 
   /** What was just found out. */
@@ -49,11 +52,7 @@ export class RecentAnswers<T> {
   }
 
   #remember(key: string, answer: Promise<T>): Held<T> {
-    const { maxAnswers, monotonic } = this.#options;
-    this.#held.delete(key);
-    const [oldest] = this.#held.size >= maxAnswers ? this.#held.keys() : [];
-    if (oldest !== undefined) this.#held.delete(oldest);
-    const held = { at: monotonic(), answer };
+    const held = { at: this.#options.monotonic(), answer };
     this.#held.set(key, held);
     return held;
   }

@@ -14,6 +14,8 @@ export interface WorkerPoolOptions {
   readonly maxWaiting?: number;
   /** Time for one task, milliseconds; its thread is ended after that. Default 30,000. */
   readonly deadlineMs?: number;
+  /** Idle time after which a thread ends, milliseconds. Default: it stays until {@link WorkerPool.close}. */
+  readonly idleMs?: number;
   /** Most heap of one thread, MiB; beyond that the thread ends instead of the process. Default 512. */
   readonly memoryMb?: number;
 }
@@ -45,7 +47,8 @@ interface PoolThread<Task, Result> {
   /** It takes messages, so its deadline counts: starting a thread is not the task's time. */
   isReady: boolean;
   waiting: WaitingTask<Task, Result> | undefined;
-  deadline: NodeJS.Timeout | undefined;
+  /** The deadline of its task, or the end of its idle time. */
+  timer: NodeJS.Timeout | undefined;
 }
 
 /** Threads for work that would hold the main thread; each does one task at a time. */
@@ -56,6 +59,7 @@ export class WorkerPool<Task, Result> {
   readonly #threads: number;
   readonly #maxWaiting: number;
   readonly #deadlineMs: number;
+  readonly #idleMs: number | undefined;
   readonly #memoryMb: number;
   #isClosed = false;
 
@@ -64,6 +68,7 @@ export class WorkerPool<Task, Result> {
     this.#threads = options.threads ?? Math.max(1, Math.min(2, availableParallelism() - 1));
     this.#maxWaiting = options.maxWaiting ?? 4096;
     this.#deadlineMs = options.deadlineMs ?? 30_000;
+    this.#idleMs = options.idleMs;
     this.#memoryMb = options.memoryMb ?? 512;
   }
 
@@ -109,7 +114,7 @@ export class WorkerPool<Task, Result> {
       worker,
       isReady: false,
       waiting: undefined,
-      deadline: undefined,
+      timer: undefined,
     };
     worker.unref();
     worker.on('message', (message: 'ready' | Result) => {
@@ -127,6 +132,8 @@ export class WorkerPool<Task, Result> {
 
   #assign(member: PoolThread<Task, Result>, waiting: WaitingTask<Task, Result>): void {
     member.waiting = waiting;
+    clearTimeout(member.timer);
+    member.worker.ref();
     if (member.isReady) this.#watch(member);
     try {
       member.worker.postMessage(waiting.task);
@@ -143,7 +150,7 @@ export class WorkerPool<Task, Result> {
   }
 
   #watch(member: PoolThread<Task, Result>): void {
-    member.deadline = setTimeout(() => {
+    member.timer = setTimeout(() => {
       const message = `the task takes more than ${this.#deadlineMs} milliseconds`;
       this.#replace(member, new WorkerPoolError('deadline', message));
     }, this.#deadlineMs);
@@ -151,8 +158,12 @@ export class WorkerPool<Task, Result> {
 
   #release(member: PoolThread<Task, Result>): WaitingTask<Task, Result> | undefined {
     const { waiting } = member;
-    clearTimeout(member.deadline);
+    clearTimeout(member.timer);
     member.waiting = undefined;
+    member.worker.unref();
+    if (this.#idleMs !== undefined && this.#members.has(member)) {
+      member.timer = setTimeout(() => this.#replace(member, closed()), this.#idleMs).unref();
+    }
     return waiting;
   }
 

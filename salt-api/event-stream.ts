@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders, OutgoingHttpHeaders } from 'node:http';
 import type { FastifyReply } from 'fastify';
 import type { Logger } from 'pino';
 import type { EventsRequest, MasterEvent } from '#master';
-import { encodeWebsocketHeader, OPCODE_TEXT } from '#minion-protocol';
+import { encodeWebsocketFrame, OPCODE_TEXT } from '#minion-protocol';
 import { Budget, type SendQueue } from '#runtime';
 import { SaltApiError } from './errors.ts';
 import { jsonText } from './json-text.ts';
@@ -133,7 +133,7 @@ function joinSmall(pieces: readonly Buffer[]): Buffer[] {
 /** A frame of WebSocket with text. */
 export function encodeTextFrame(text: string): Buffer {
   const payload = Buffer.from(text);
-  return Buffer.concat([encodeWebsocketHeader(OPCODE_TEXT, payload.byteLength), payload]);
+  return Buffer.concat(encodeWebsocketFrame(OPCODE_TEXT, payload));
 }
 
 /** `id:` stands behind the data, so that who stops in between reads the event again. */

@@ -1,6 +1,7 @@
 /**
  * `/ws?format_events`: jobs and minions as they are now, in place of events [salt/netapi/rest_cherrypy/event_processor.py].
  */
+import { LRUCache } from 'lru-cache';
 import type { MasterEvent } from '#master';
 import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 import { encodeTextFrame } from './event-stream.ts';
@@ -18,14 +19,14 @@ const trimmed = 'VALUE_TRIMMED';
 /** What one reader has been told. */
 export class FormattedEvents {
   readonly #maxBytes: number;
-  readonly #jobs: BoundedCache;
-  #minions: BoundedCache;
+  readonly #jobs: LRUCache<string, Entry>;
+  readonly #minions: LRUCache<string, Entry>;
 
   /** @param maxBytes of the jobs that are told, and of the minions; what is older is forgotten */
   constructor(maxBytes: number) {
     this.#maxBytes = maxBytes;
-    this.#jobs = new BoundedCache(maxJobs, maxBytes);
-    this.#minions = new BoundedCache(maxMinions, maxBytes);
+    this.#jobs = createEntries(maxJobs, maxBytes);
+    this.#minions = createEntries(maxMinions, maxBytes);
   }
 
   /** A frame for each of what has changed. */
@@ -37,7 +38,7 @@ export class FormattedEvents {
       hasNewMinions = this.#takeMinions(event) || hasNewMinions;
     }
     return [
-      ...(hasNewJobs ? [frame({ jobs: Object.fromEntries(this.#jobs.entries()) })] : []),
+      ...(hasNewJobs ? [frame({ jobs: this.#listJobs() })] : []),
       ...(hasNewMinions ? [frame({ minions: this.#listMinions() })] : []),
     ];
   }
@@ -50,27 +51,25 @@ export class FormattedEvents {
       const { _stamp: start_time = null, fun = null, tgt = null, tgt_type = null } = data;
       const minions = Object.fromEntries(idsIn(data.minions).map((id) => [id, { success: false }]));
       const job = { jid, start_time, minions, fun, tgt, tgt_type, state: 'running' };
-      this.#jobs.set(jid, job, sizeOf(job));
+      this.#jobs.set(jid, { value: job, bytes: sizeOf(job) });
       return true;
     }
     if (minion === undefined) return false;
-    const job = this.#jobs.get(jid) ?? {};
+    const { value: job, bytes } = this.#jobs.get(jid) ?? { value: {}, bytes: 0 };
     const { return: given = null, retcode = null, success = null } = data;
     const value = this.#fit(given);
     const known = isWireMap(job.minions) ? job.minions : {};
     const minions = { ...known, [minion]: { return: value, retcode, success } };
     const isOver = Object.values(minions).every((it) => isWireMap(it) && it.success === true);
     const change = { ...job, minions, ...(isOver ? { state: 'complete' } : {}) };
-    this.#jobs.set(jid, change, this.#jobs.bytesOf(jid) + sizeOf({ [minion]: value }));
+    this.#jobs.set(jid, { value: change, bytes: bytes + sizeOf({ [minion]: value }) });
     return true;
   }
 
   /** @returns whether it changed anything */
   #takeMinions({ tag, data }: MasterEvent): boolean {
     const [, , what, minion] = jobTag.exec(tag) ?? [];
-    if (data.fun === 'grains.items' && what === 'new') {
-      this.#minions = new BoundedCache(maxMinions, this.#maxBytes);
-    }
+    if (data.fun === 'grains.items' && what === 'new') this.#minions.clear();
     if (data.fun === 'grains.items' && minion !== undefined) {
       this.#add(minion, { grains: this.#fit(data.return ?? null) });
       return true;
@@ -84,7 +83,7 @@ export class FormattedEvents {
   }
 
   #setPresent(present: readonly string[]): boolean {
-    const known = new Set(this.#minions.entries().map(([id]) => id));
+    const known = new Set(this.#minions.keys());
     const now = new Set(present);
     const gone = [...known].filter((id) => !now.has(id));
     const come = present.filter((id) => !known.has(id));
@@ -94,12 +93,16 @@ export class FormattedEvents {
   }
 
   #add(id: string, more: WireMap): void {
-    const known = { ...this.#minions.get(id), ...more };
-    this.#minions.set(id, known, sizeOf({ id, ...known }));
+    const value = { ...this.#minions.get(id)?.value, ...more };
+    this.#minions.set(id, { value, bytes: sizeOf({ id, ...value }) });
+  }
+
+  #listJobs(): WireMap {
+    return Object.fromEntries(oldestFirst(this.#jobs));
   }
 
   #listMinions(): WireMap[] {
-    return this.#minions.entries().map(([id, known]) => ({ ...known, id }));
+    return oldestFirst(this.#minions).map(([id, value]) => ({ ...value, id }));
   }
 
   #fit(value: WireValue): WireValue {
@@ -107,45 +110,25 @@ export class FormattedEvents {
   }
 }
 
-/** The latest of some things, so many and so many bytes of them. */
-class BoundedCache {
-  readonly #maxEntries: number;
-  readonly #maxBytes: number;
-  readonly #held = new Map<string, { readonly value: WireMap; readonly bytes: number }>();
-  #bytes = 0;
+/** A job or a minion as it was sent last. */
+interface Entry {
+  readonly value: WireMap;
+  readonly bytes: number;
+}
 
-  constructor(maxEntries: number, maxBytes: number) {
-    this.#maxEntries = maxEntries;
-    this.#maxBytes = maxBytes;
-  }
+/** @param maxEntries each entry takes at least its share of `maxBytes` */
+function createEntries(maxEntries: number, maxBytes: number): LRUCache<string, Entry> {
+  const minBytes = Math.ceil(maxBytes / maxEntries);
+  return new LRUCache({
+    maxSize: maxBytes,
+    sizeCalculation: ({ bytes }) => Math.max(bytes, minBytes),
+  });
+}
 
-  get(key: string): WireMap | undefined {
-    return this.#held.get(key)?.value;
-  }
-
-  bytesOf(key: string): number {
-    return this.#held.get(key)?.bytes ?? 0;
-  }
-
-  entries(): [string, WireMap][] {
-    return [...this.#held].map(([key, { value }]) => [key, value]);
-  }
-
-  /** Forgets the oldest of the others where there is no room for all. */
-  set(key: string, value: WireMap, bytes: number): void {
-    this.#bytes += bytes - this.bytesOf(key);
-    this.#held.set(key, { value, bytes });
-    for (const oldest of this.#held.keys()) {
-      const isOver = this.#bytes > this.#maxBytes || this.#held.size > this.#maxEntries;
-      if (!isOver || oldest === key) return;
-      this.delete(oldest);
-    }
-  }
-
-  delete(key: string): void {
-    this.#bytes -= this.bytesOf(key);
-    this.#held.delete(key);
-  }
+function oldestFirst(entries: LRUCache<string, Entry>): [string, WireMap][] {
+  const list: [string, WireMap][] = [];
+  entries.rforEach(({ value }, key) => list.push([key, value]));
+  return list;
 }
 
 function sizeOf(value: WireValue): number {

@@ -6,25 +6,25 @@ import cors from '@fastify/cors';
 import fastify, {
   type FastifyInstance,
   type FastifyPluginAsync,
-  type FastifyReply,
   type FastifyRequest,
 } from 'fastify';
-import type { Logger } from 'pino';
 import { version } from '#master';
 import { secureContextOf, type TlsContents } from './certificate.ts';
-import { type ApiContext, sendAnswer, tokenFinder } from './context.ts';
+import { type ApiContext, tokenFinder } from './context.ts';
+import { sendError } from './error-answer.ts';
 import { SaltApiError } from './errors.ts';
 import type { CompleteOptions, SaltApiPluginContext } from './options.ts';
 import { addStatusRoutes } from './page/routes.ts';
 import { addBodyReception, type ReceiveBody } from './receive-body.ts';
 import { addCollectionRoutes } from './routes/collections.ts';
 import { addEventRoutes } from './routes/events.ts';
+import { addHealthRoutes } from './routes/health.ts';
 import { addHookRoutes } from './routes/hook.ts';
 import { addLoginRoutes } from './routes/login.ts';
 import { addMetricsRoute } from './routes/metrics.ts';
-import { healthOperation, openapiOperation } from './routes/operations.ts';
+import { addOpenapiRoute, collectSchemas } from './routes/openapi.ts';
 import { addRootRoutes } from './routes/root.ts';
-import { addRoute, describeRoutes } from './routes/route.ts';
+import { leaveValidationToHandlers } from './routes/route.ts';
 import { addRpcRoutes } from './routes/rpc.ts';
 import { addAppPage, addFileSending, addStaticRoutes } from './routes/static.ts';
 
@@ -49,140 +49,6 @@ function isPreflight({ method, headers }: FastifyRequest): boolean {
   return method === 'OPTIONS' && headers['access-control-request-method'] !== undefined;
 }
 
-// Errors: status, code and, for a malformed request, what was expected [THREATS A-21].
-
-/** Status by code, for errors of other rooms; whatever is not here is an unexpected one. */
-const statuses: ReadonlyMap<string, number> = new Map([
-  ['ERR_ARGS', 400],
-  ['ERR_BAD_TGT', 400],
-  ['ERR_CLUSTER_ALONE', 503],
-  ['ERR_DENIED', 401],
-  ['ERR_EAUTH', 401],
-  ['ERR_EAUTH_LIMIT', 429],
-  ['ERR_EAUTH_TOKEN', 401],
-  ['ERR_EAUTH_UNAVAILABLE', 503],
-  ['ERR_JOB_LIMIT', 503],
-  ['ERR_KEY_ID', 400],
-  ['ERR_KEY_STATE', 409],
-  ['ERR_MASTER_DRAINING', 503],
-  ['ERR_MASTER_STOPPED', 503],
-  // As clients know it.
-  ['ERR_NODEGROUP_UNKNOWN', 500],
-  ['ERR_SOCKET', 503],
-  ['ERR_STORE_FULL', 503],
-  ['ERR_STORE_UNAVAILABLE', 503],
-]);
-
-/** Errors of HTTP itself, which fastify finds. */
-const fastifyCodes: ReadonlyMap<string, string> = new Map([
-  ['FST_ERR_CTP_BODY_TOO_LARGE', 'ERR_HTTP_BODY'],
-  ['FST_ERR_CTP_INVALID_CONTENT_LENGTH', 'ERR_HTTP_BODY'],
-]);
-
-/** Answers a request that failed. */
-function sendError(
-  error: unknown,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  log: Logger,
-): FastifyReply {
-  const { status, code, message } = toErrorAnswer(error);
-  const fields = { err: error, reference: request.id, status };
-  if (code === 'ERR_INTERNAL') log.error(fields, 'http request failed');
-  else log.debug(fields, 'http request refused');
-  // protection: sessions-for-nobody
-  reply.code(status).header('x-request-id', request.id);
-  if (status === 503) reply.header('retry-after', '1');
-  // What is left of the body is not read.
-  if (status === 413 || code === 'ERR_HTTP_BUSY') reply.header('connection', 'close');
-  // As Salt has it, and clients show it.
-  // protection: talking-errors
-  if (status === 500) return sendJson(reply, { status, return: 'An unexpected error occurred' });
-  // What was wrong with a token, or a right, is nobody's business.
-  // protection: talking-refusals
-  if (status === 401) return sendJson(reply, { status, error: 'ERR_HTTP_SESSION' });
-  return sendJson(reply, { status, error: code, ...(message === undefined ? {} : { message }) });
-}
-
-/** Statuses of requests that whoever sent them has to change. */
-const explained: ReadonlySet<number> = new Set([400, 406, 413]);
-
-interface ErrorAnswer {
-  readonly status: number;
-  readonly code: string;
-  readonly message?: string;
-}
-
-function toErrorAnswer(error: unknown): ErrorAnswer {
-  const unexpected = { status: 500, code: 'ERR_INTERNAL' };
-  if (!(error instanceof Error) || !('code' in error) || typeof error.code !== 'string') {
-    return unexpected;
-  }
-  const { code } = error;
-  const known =
-    'status' in error && typeof error.status === 'number' ? error.status : statuses.get(code);
-  if (known !== undefined) {
-    return { status: known, code, ...(explained.has(known) ? { message: error.message } : {}) };
-  }
-  const status = 'statusCode' in error ? Number(error.statusCode) : 500;
-  const isRefusal = code.startsWith('FST_') && status >= 400 && status < 500;
-  return isRefusal ? { status, code: fastifyCodes.get(code) ?? 'ERR_HTTP_UNKNOWN' } : unexpected;
-}
-
-function sendJson(reply: FastifyReply, body: object): FastifyReply {
-  return reply.type('application/json').send(JSON.stringify(body));
-}
-
-// `/health` and `/ready`, for load balancers; they reveal nothing of the master.
-
-function addHealthRoutes(app: FastifyInstance, context: ApiContext): void {
-  const { master, closing } = context;
-  addRoute(app, '/health', {
-    GET: {
-      about: healthOperation,
-      handle: (request, reply) => sendAnswer(context, request, reply, { status: 'ok' }),
-    },
-  });
-  addRoute(app, '/ready', {
-    GET: {
-      about: healthOperation,
-      handle: async (request, reply) => {
-        const isReady = !closing.aborted && (await isServing(master));
-        if (!isReady) reply.code(503);
-        return sendAnswer(context, request, reply, { status: isReady ? 'ready' : 'not ready' });
-      },
-    },
-  });
-}
-
-/** Whether the master runs, and can keep what minions return. */
-async function isServing(
-  master: Parameters<typeof addHealthRoutes>[1]['master'],
-): Promise<boolean> {
-  try {
-    const { storeFull, cluster } = await master.status();
-    return !storeFull && cluster?.refusesWrites !== true && cluster?.isDraining !== true;
-  } catch {
-    return false;
-  }
-}
-
-// `/openapi.json`: what the API is, for programs.
-
-/** @param document made once, when all routes are there */
-function addOpenapiRoute(app: FastifyInstance, document: () => unknown): void {
-  let text: string | undefined;
-  addRoute(app, '/openapi.json', {
-    GET: {
-      about: openapiOperation,
-      handle: (_request, reply) => {
-        text ??= JSON.stringify(document());
-        return reply.type('application/json').send(text);
-      },
-    },
-  });
-}
-
 /** Bytes of the head of a request [THREATS A-16]. */
 // protection: long-heads
 const maxHeaderSize = 16_384;
@@ -201,17 +67,18 @@ export async function createServer(
   addBounds(app, context);
   addCallGate(app, context);
   await addCommonHeaders(app, context);
-  await addFileSending(app);
+  await addFileSending(app, context);
   const receiveBody = addBodyReception(app, context);
   await addAppPage(app, context);
   app.setErrorHandler((error, request, reply) => sendError(error, request, reply, context.log));
   app.setNotFoundHandler((request, reply) =>
     sendError(new SaltApiError('ERR_HTTP_UNKNOWN', 'no such path'), request, reply, context.log),
   );
-  const document = describeRoutes(app);
+  await collectSchemas(app, { title: 'saltbridge', version });
   const routes: FastifyPluginAsync = async (scope) => {
+    leaveValidationToHandlers(scope);
     await addRoutes(scope, context);
-    addOpenapiRoute(scope, () => document('saltbridge', version));
+    addOpenapiRoute(scope);
   };
   await app.register(routes, { prefix: context.options.rootPrefix });
   await addPlugins(app, context, receiveBody);
@@ -279,14 +146,15 @@ function createApp(
 }
 
 /** What a request begins nothing by, and what is counted by its method. */
-const ungatedRoutes: ReadonlySet<string> = new Set(['/login', '/logout', '/rpc/:method']);
+const ungatedRoutes: ReadonlySet<string> = new Set(['/login', '/logout']);
 
 /** While the master is drained, requests that would begin something are refused. */
 function addCallGate(app: FastifyInstance, { master, options }: ApiContext): void {
   app.addHook('preHandler', (request, reply, done) => {
     const { method, routeOptions } = request;
     const route = routeOptions.url?.slice(options.rootPrefix.length) ?? '';
-    if (method === 'GET' || method === 'HEAD' || ungatedRoutes.has(route)) {
+    const isUngated = ungatedRoutes.has(route) || route.startsWith('/rpc/');
+    if (method === 'GET' || method === 'HEAD' || isUngated) {
       done();
       return;
     }

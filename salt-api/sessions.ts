@@ -2,6 +2,7 @@
 
 import { createHash, randomBytes } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
+import { createBoundedMap } from '#runtime';
 
 /** Somebody's log-in. */
 export interface Session {
@@ -52,7 +53,7 @@ export function digestOf(secret: string): string {
 
 /** Looks for the session of a token, by its digest; anything may be asked about. */
 export function lookUp<Held>(
-  sessions: ReadonlyMap<string, Held>,
+  sessions: { get(hash: string): Held | undefined },
   secret: string,
 ): readonly [hash: string, held: Held] | undefined {
   if (!hasTokenForm(secret)) return undefined;
@@ -77,8 +78,7 @@ export interface MemorySessionsOptions {
 /** The sessions of one server. They end with it: whoever uses one logs in again. */
 export class MemorySessions implements Sessions {
   readonly #options: MemorySessionsOptions;
-  /** The one that was used last is last. */
-  readonly #held = new Map<string, StoredSession>();
+  readonly #held = createBoundedMap<string, StoredSession>(maxSessions);
 
   constructor(options: MemorySessionsOptions) {
     this.#options = options;
@@ -88,7 +88,6 @@ export class MemorySessions implements Sessions {
     const secret = createSessionToken();
     const usedAt = this.#options.now();
     this.#held.set(digestOf(secret), { session: { token }, usedAt });
-    if (this.#held.size > maxSessions) this.#forgetOldest();
     return secret;
   }
 
@@ -116,11 +115,6 @@ export class MemorySessions implements Sessions {
   }
 
   async stop(): Promise<void> {}
-
-  #forgetOldest(): void {
-    const [oldest] = this.#held.keys();
-    if (oldest !== undefined) this.#held.delete(oldest);
-  }
 }
 
 // The session of a request [THREATS A-15].

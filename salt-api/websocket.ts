@@ -4,7 +4,7 @@ import type { Duplex } from 'node:stream';
 import { linkSignals, missedBySlowReader, TokenBuckets } from '#master';
 import {
   encodeWebsocketClose,
-  encodeWebsocketHeader,
+  encodeWebsocketFrame,
   OPCODE_PING,
   OPCODE_PONG,
   OPCODE_TEXT,
@@ -189,7 +189,7 @@ function isAnswered({ type }: WebsocketEvent): boolean {
 }
 
 function frame(opcode: number, payload: Uint8Array): Uint8Array {
-  return Buffer.concat([encodeWebsocketHeader(opcode, payload.byteLength), payload]);
+  return Buffer.concat(encodeWebsocketFrame(opcode, payload));
 }
 
 /** The head of the request as it came, for the decoder that answers it. */

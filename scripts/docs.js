@@ -1,16 +1,22 @@
-// Makes the API reference (docs/api, a folder for each entry of the package) from the emitted
-// declarations, and the API reports (docs/reports), which are committed so that a change of a
+// Makes the API reference (docs/api, a folder for each entry of the package) from the declarations, and the API reports (docs/reports), which are committed so that a change of a
 // promise shows in review. docs/rpc.md is made from the method table. With --check it only compares
 // the reports and docs/rpc.md.
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { CompilerState, Extractor, ExtractorConfig } from '@microsoft/api-extractor';
+import { CompilerState, Extractor } from '@microsoft/api-extractor';
+import { rpcMethods } from '#master';
+import {
+  emitDeclarations,
+  extractorConfig,
+  modules,
+  quiet,
+  root,
+  temporaryFolder,
+} from './declarations.ts';
 
-const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const isCheck = process.argv.includes('--check');
-const temporary = path.join(root, 'temp');
+const temporary = temporaryFolder();
 const reference = path.join(root, 'docs', 'api');
 const documenter = path.join(root, 'node_modules/@microsoft/api-documenter/bin/api-documenter');
 
@@ -19,35 +25,21 @@ function fail(message) {
   process.exit(1);
 }
 
-/** What the report of one entry is made from, and its model in `folder`. */
+/** Settings for the report of one entry, and its model in `folder`. */
 function configOf(name, declarations, folder) {
-  return ExtractorConfig.prepare({
-    configObject: {
-      projectFolder: root,
-      mainEntryPointFilePath: declarations,
-      compiler: { tsconfigFilePath: path.join(root, 'tsconfig.json') },
-      apiReport: {
-        enabled: true,
-        reportFileName: `${name}.api.md`,
-        reportFolder: path.join(root, 'docs', 'reports'),
-        reportTempFolder: path.join(temporary, 'reports'),
-      },
-      docModel: {
-        enabled: !isCheck,
-        apiJsonFilePath: path.join(folder, `${name}.api.json`),
-        // Types that are reached through others, as `MasterApi['jobs']` is, have pages too.
-        includeForgottenExports: true,
-      },
-      dtsRollup: { enabled: false },
-      newlineKind: 'lf',
-      messages: {
-        extractorMessageReporting: { default: { logLevel: 'none' } },
-        compilerMessageReporting: { default: { logLevel: 'none' } },
-        tsdocMessageReporting: { default: { logLevel: 'none' } },
-      },
+  return extractorConfig(declarations, {
+    apiReport: {
+      enabled: true,
+      reportFileName: `${name}.api.md`,
+      reportFolder: path.join(root, 'docs', 'reports'),
+      reportTempFolder: path.join(temporary, 'reports'),
     },
-    configObjectFullPath: path.join(root, 'api-extractor.json'),
-    packageJsonFullPath: path.join(root, 'package.json'),
+    docModel: {
+      enabled: !isCheck,
+      apiJsonFilePath: path.join(folder, `${name}.api.json`),
+      // Types that are reached through others, as `MasterApi['jobs']` is, have pages too.
+      includeForgottenExports: true,
+    },
   });
 }
 
@@ -56,9 +48,7 @@ function extract({ name, config }, compilerState) {
   const result = Extractor.invoke(config, {
     compilerState,
     localBuild: !isCheck,
-    messageCallback: (message) => {
-      message.handled ||= message.logLevel !== 'error';
-    },
+    messageCallback: quiet,
   });
   if (isCheck && result.apiReportChanged) {
     fail(`docs/reports/${name}.api.md is not what the code promises now; run: npm run docs`);
@@ -91,8 +81,7 @@ const tableHead =
 const tableStart = /^\| Method +\|/m;
 
 /** Writes or compares the table on the page about the methods of the interface. */
-async function documentMethods() {
-  const { rpcMethods } = await import('../dist/master/index.js');
+function documentMethods() {
   const rows = [...rpcMethods].map(([name, { parameters, access, isStream, audit }]) => {
     const answer = isStream ? 'stream' : 'value';
     const action = audit === undefined ? '–' : `\`${audit.action}\``;
@@ -110,19 +99,19 @@ async function documentMethods() {
   }
 }
 
-await documentMethods();
-const { exports: entries } = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8'));
-rmSync(temporary, { recursive: true, force: true });
+process.on('exit', () => rmSync(temporary, { recursive: true, force: true }));
+documentMethods();
+const emitted = path.join(temporary, 'emitted');
+emitDeclarations(emitted);
 mkdirSync(path.join(root, 'docs', 'reports'), { recursive: true });
 if (!isCheck) rmSync(reference, { recursive: true, force: true });
-const packages = Object.entries(entries)
-  .filter(([, target]) => typeof target !== 'string')
-  .map(([entry, target]) => {
-    const name = entry === '.' ? 'saltbridge' : `saltbridge-${entry.slice(2)}`;
-    const model = path.join(temporary, name);
-    mkdirSync(model, { recursive: true });
-    return { entry, name, model, config: configOf(name, path.join(root, target.types), model) };
-  });
+const packages = modules.map(({ entry, name: module }) => {
+  const name = module === 'saltbridge' ? module : `saltbridge-${module}`;
+  const model = path.join(temporary, name);
+  mkdirSync(model, { recursive: true });
+  const declarations = path.join(emitted, 'exports', `${module}.d.ts`);
+  return { entry, name, model, config: configOf(name, declarations, model) };
+});
 // One analysis for all of them: each of its own takes as long.
 const [first, ...others] = packages.map(({ config }) => config);
 const compilerState = CompilerState.create(first, {
@@ -135,7 +124,6 @@ for (const one of packages) {
   document(one.model, path.join(reference, one.name));
   pages.push(`- [${one.entry.replace('.', 'saltbridge')}](${one.name}/index.md)`);
 }
-rmSync(temporary, { recursive: true, force: true });
 if (!isCheck) {
   writeFileSync(path.join(reference, 'index.md'), `# API reference\n\n${pages.join('\n')}\n`);
   process.stdout.write('docs/api/index.md\n');

@@ -1,18 +1,15 @@
-/**
- * Makes the tarball for npm: `node scripts/pack.js [DIRECTORY]`, after `npm run build`; prints its path.
- * Beside what `npm pack` takes, it has npm-shrinkwrap.json: who installs it from a registry gets the
- * versions that were tested. The file is made from the lock file, because one in a checkout would take its place.
- * `repository` is the remote `origin` of the checkout; without one there is none. What only a
- * checkout needs (`devDependencies`) is in neither file.
- */
-
+// Makes the tarball for npm: `node scripts/pack.js [--js] [DIRECTORY]`; prints its path. It has the
+// bundles of scripts/build.js in place of the sources (--js leaves the declarations out), and a
+// package.json that names them, without what only a checkout needs. npm-shrinkwrap.json is made from
+// the lock file, so that an installation from a registry gets the versions that were tested.
+// `repository` is the remote `origin` of the checkout; without one there is none.
 import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { buildPackage } from './build.js';
+import { modules, root } from './declarations.ts';
 
-const root = fileURLToPath(new URL('..', import.meta.url));
 /** Without user and password. */
 function readRepository() {
   const git = ['remote', 'get-url', 'origin'];
@@ -23,7 +20,18 @@ function readRepository() {
   return { type: 'git', url: `git+${origin}${pathname}` };
 }
 
-const output = path.resolve(process.argv[2] ?? '.');
+/** The entries of the package in the form of package.json. */
+function packedExports(withTypes) {
+  const entries = modules.map(({ entry, name }) => [
+    entry,
+    { ...(withTypes ? { types: `./dist/types/${name}.d.ts` } : {}), default: `./dist/${name}.js` },
+  ]);
+  return { ...Object.fromEntries(entries), './package.json': './package.json' };
+}
+
+const withTypes = !process.argv.includes('--js');
+const [directory = '.'] = process.argv.slice(2).filter((it) => it !== '--js');
+const output = path.resolve(directory);
 const work = mkdtempSync(path.join(tmpdir(), 'saltbridge-pack-'));
 try {
   const pack = ['pack', '--ignore-scripts', '--silent', '--pack-destination', work];
@@ -37,9 +45,23 @@ try {
   const others = Object.entries(lock.packages).filter(([place, { dev }]) => place !== '' && !dev);
   const shrunk = { ...lock, packages: { '': self, ...Object.fromEntries(others) } };
   writeFileSync(path.join(work, 'package/npm-shrinkwrap.json'), JSON.stringify(shrunk, null, 2));
-  const description = path.join(work, 'package/package.json');
-  const { devDependencies: _dev, ...fields } = JSON.parse(readFileSync(description, 'utf8'));
-  writeFileSync(description, JSON.stringify({ ...fields, repository: readRepository() }, null, 2));
+  const packed = path.join(work, 'package');
+  await buildPackage(path.join(packed, 'dist'), { withTypes });
+  const {
+    allowScripts: _scripts,
+    c8: _coverage,
+    devDependencies: _development,
+    files: _files,
+    imports: _imports,
+    scripts: _commands,
+    ...fields
+  } = JSON.parse(readFileSync(path.join(packed, 'package.json'), 'utf8'));
+  const description = {
+    ...fields,
+    exports: packedExports(withTypes),
+    repository: readRepository(),
+  };
+  writeFileSync(path.join(packed, 'package.json'), JSON.stringify(description, null, 2));
   const tarball = path.join(output, name);
   // As npm does: the same input makes the same bytes.
   const same = [

@@ -11,7 +11,6 @@ import {
   type ReloadReport,
   type SaltConfig,
 } from '#master';
-import { loadOnce } from '#runtime';
 import type { SaltApi } from '#salt-api';
 import { createLocalClient } from '#salt-api/localclient/index.ts';
 import { type CreateMasterOptions, createMaster } from './create-master.ts';
@@ -43,8 +42,6 @@ export interface UnstartedMasterServer extends MasterServer {
   /** @throws what the start of a master throws; SaltApiError ERR_HTTP_LISTEN */
   start(): Promise<void>;
 }
-
-const loadSaltApi = loadOnce(() => import('#salt-api'));
 
 /**
  * The HTTP API of a master, if its configuration asks for one. It is an extension, so that the
@@ -82,7 +79,7 @@ class HttpApiExtension implements MasterExtension {
   async #start(extensionHost: ExtensionHost): Promise<void> {
     const { config, reloadable, master, calls, logger } = extensionHost;
     if ((config.api ?? config.restCherrypy) === null) return;
-    const { createSaltApi, saltApiOptions } = await loadSaltApi();
+    const { createSaltApi, saltApiOptions } = await import('#salt-api');
     const options = saltApiOptions({ ...config, ...reloadable() });
     if (options === undefined) return;
     const plugins = extensionHost.use(masterServices.contributions).routes;

@@ -1,7 +1,6 @@
 /** One master with the bridge and the HTTP API, as one thing to start, reload and close. */
 
 import type { SaltConfig } from '#master';
-import { loadOnce } from '#runtime';
 import type { MasterServer, ServeOptions, UnstartedMasterServer } from './master-with-services.ts';
 
 /**
@@ -17,11 +16,9 @@ export async function serve(options: ServeOptions | SaltConfig): Promise<MasterS
   return server;
 }
 
-/** A program that makes only a master does not load the bridge. */
-const loadServices = loadOnce(() => import('./master-with-services.ts'));
-
 /** The server of {@link serve}, before anything is opened. */
 export async function createMasterServer(options: ServeOptions): Promise<UnstartedMasterServer> {
-  const { MasterWithServices } = await loadServices();
+  // A program that makes only a master does not load the bridge.
+  const { MasterWithServices } = await import('./master-with-services.ts');
   return new MasterWithServices(options);
 }

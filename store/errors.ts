@@ -110,7 +110,8 @@ export const storeErrors: Readonly<Record<StoreErrorCode, StoreErrorEntry>> = {
     retry: false,
   },
   ERR_STORE_CORRUPT: {
-    meaning: 'The files of the store are not what this store writes.',
+    meaning:
+      'The files of the store, or a row that the message names, are not what this store writes.',
     action: 'Restore the directory from a backup, or move it away to begin with an empty store.',
     retry: false,
   },
@@ -156,7 +157,8 @@ export const storeErrors: Readonly<Record<StoreErrorCode, StoreErrorEntry>> = {
     retry: true,
   },
   ERR_STORE_VERSION: {
-    meaning: 'The directory was written by a version of this package with another layout.',
+    meaning:
+      'The directory, or a row in it, was written by a version of this package with another layout.',
     action: 'Run the version that wrote it, or a later one that can convert it.',
     retry: false,
   },

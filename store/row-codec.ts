@@ -129,7 +129,8 @@ class SchemaRowCodec<S extends TSchema> implements RowCodec<Readonly<Static<S>>>
     }
     this.#validator ??= Compile(this.#definition.schema);
     if (this.#validator.Check(row)) return row;
-    throw this.#corrupt(key);
+    const [first] = this.#validator.Errors(row);
+    throw this.#corrupt(key, new TypeError(`${first?.instancePath}: ${first?.message}`));
   }
 
   /** 0xC1 without a version is damaged, and of no version that can be read. */

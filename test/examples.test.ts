@@ -1,10 +1,11 @@
 /** The TypeScript in README.md and docs/ compiles against what the package exports. */
 
 import { spawnSync } from 'node:child_process';
-import { readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import test from 'ava';
+import { emitDeclarations, modules, temporaryFolder } from '../scripts/declarations.ts';
 import { temporaryDirectory } from './helpers/temporary-directory.ts';
 
 const root = fileURLToPath(new URL('../', import.meta.url));
@@ -58,14 +59,13 @@ const compilerOptions = {
 test('the examples of README.md and docs/ compile', (t) => {
   const directory = temporaryDirectory(t);
   symlinkSync(`${root}node_modules`, path.join(directory, 'node_modules'));
-  const { exports: entries }: { exports: Record<string, string | { types: string }> } = JSON.parse(
-    readFileSync(`${root}package.json`, 'utf8'),
-  );
-  const paths = Object.entries(entries).flatMap(([entry, target]) =>
-    typeof target === 'string'
-      ? []
-      : [[entry.replace('.', 'saltbridge'), [path.join(root, target.types)]]],
-  );
+  const declarations = temporaryFolder();
+  t.teardown(() => rmSync(declarations, { recursive: true }));
+  emitDeclarations(declarations);
+  const paths = modules.map(({ name }) => [
+    name === 'saltbridge' ? name : `saltbridge/${name}`,
+    [path.join(declarations, 'exports', `${name}.d.ts`)],
+  ]);
   let count = 0;
   const documents = ['README.md', ...readdirSync(`${root}docs`).map((name) => `docs/${name}`)];
   for (const document of documents.filter((name) => name.endsWith('.md'))) {

@@ -9,16 +9,14 @@ const maxExports = 250;
 const maxRootExports = 80;
 
 interface PackageFile {
-  readonly exports: Readonly<Record<string, string | { readonly default: string }>>;
+  readonly exports: Readonly<Record<string, string>>;
 }
 
 const { exports: entries }: PackageFile = JSON.parse(readFileSync(`${root}package.json`, 'utf8'));
 
 /** The source file of each entry. */
 const sources = Object.entries(entries).flatMap(([entry, target]) =>
-  typeof target === 'string'
-    ? []
-    : [[entry, target.default.replace('./dist/', '').replace(/\.js$/, '.ts')] as const],
+  target.endsWith('.ts') ? [[entry, target] as const] : [],
 );
 
 /** The names in the export lists of an entry, types included. */

@@ -1,5 +1,5 @@
 /** What attackers send, and how. */
-import { createMinionHandshake } from '#minion-protocol';
+import { createMinionHandshake } from '#minion-protocol/minion-handshake.ts';
 import { importKey, type SwarmKey, type SwarmKeyText, swarmId } from '../swarm/keys.ts';
 import { SwarmMinion } from '../swarm/minion.ts';
 import { Dealer } from '../swarm/zmtp-client.ts';

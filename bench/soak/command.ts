@@ -1,4 +1,4 @@
-import { limitHeapGrowth } from '#cli/process.ts';
+import { limitHeapGrowth } from '#server/process/heap-growth.ts';
 import type { MemorySample } from './memory.ts';
 import { type SoakLoad, soak } from './soak.ts';
 import { complaints, memoryLine, summary } from './verdict.ts';

@@ -1,16 +1,14 @@
 import { type KeyObject, randomBytes } from 'node:crypto';
 import {
   type CrypticleKey,
-  createMinionHandshake,
-  encodeRequest,
-  type HandshakeStep,
-  openSendReply,
   ProtocolError,
   parseKeyString,
   parsePublicKey,
   unpackWire,
   type WireMap,
 } from '#minion-protocol';
+import { createMinionHandshake, type HandshakeStep } from '#minion-protocol/minion-handshake.ts';
+import { encodeRequest, openSendReply } from '#minion-protocol/request.ts';
 import type { SwarmKey } from '../swarm/keys.ts';
 import type { Answer } from './tally.ts';
 

@@ -2,20 +2,17 @@
 import { type KeyObject, randomBytes } from 'node:crypto';
 import {
   type CrypticleKey,
-  createMinionHandshake,
-  encodeRequest,
   isWireMap,
-  type MinionHandshake,
-  openPrivateReply,
-  openSendReply,
   parseKeyString,
   parsePublicKey,
-  rsaDecrypt,
   unpackWire,
   type WireMap,
   type WireValue,
   wireBytes,
 } from '#minion-protocol';
+import { rsaDecrypt } from '#minion-protocol/crypt.ts';
+import { createMinionHandshake, type MinionHandshake } from '#minion-protocol/minion-handshake.ts';
+import { encodeRequest, openPrivateReply, openSendReply } from '#minion-protocol/request.ts';
 import type { SwarmKey } from './keys.ts';
 import type { PublicationReader } from './publications.ts';
 

@@ -1,10 +1,6 @@
 import type { KeyObject } from 'node:crypto';
-import {
-  type CrypticleKey,
-  openPublication,
-  ProtocolError,
-  type WireValue,
-} from '#minion-protocol';
+import { type CrypticleKey, ProtocolError, type WireValue } from '#minion-protocol';
+import { openPublication } from '#minion-protocol/publication.ts';
 
 /**
  * As many as are published in half a minute, so that a swarm that is behind does not fall further

@@ -137,14 +137,13 @@ const actions: readonly ExplainRequest['action'][] = [
 ];
 
 /** `saltbridge acl`. */
-export function addAclCommand(program: Command, context: CommandContext): void {
-  const acl = program.command('acl').description('inspect and reload the policy');
-  addDenials(acl, context);
-  addExplain(acl, context);
-  addCheck(acl, context);
-  addReload(acl, context);
-  addLearnCommand(acl, context);
-  addReplayCommand(acl, context);
+export function defineAcl(command: Command, context: CommandContext): void {
+  addDenials(command, context);
+  addExplain(command, context);
+  addCheck(command, context);
+  addReload(command, context);
+  addLearnCommand(command, context);
+  addReplayCommand(command, context);
 }
 
 function addDenials(acl: Command, context: CommandContext): void {

@@ -12,7 +12,7 @@ import {
 } from '#master';
 import type { CommandContext } from '../context.ts';
 import { exitCodes } from '../errors.ts';
-import { isMasterNotRunning } from '../local-master.ts';
+import { isMasterNotRunning } from '../offline-master.ts';
 import { configOption, jsonOption, logLevelOption, parseSince } from '../options.ts';
 import { escapeName, printJson, printLine } from '../terminal.ts';
 
@@ -30,9 +30,8 @@ interface VerifyOptions extends AuditOptions {
 }
 
 /** `saltbridge audit`. */
-export function addAuditCommand(program: Command, context: CommandContext): void {
-  const audit = program.command('audit').description('read and verify the audit log');
-  audit
+export function defineAudit(command: Command, context: CommandContext): void {
+  command
     .command('show')
     .description('print the records of the audit log, oldest first')
     .option('--since <time>', 'only records since this time: 30m, 1h, 7d, or a date')
@@ -48,7 +47,7 @@ export function addAuditCommand(program: Command, context: CommandContext): void
     .addOption(jsonOption())
     .addOption(logLevelOption())
     .action((options: ShowOptions) => showRecords(options, context));
-  audit
+  command
     .command('verify')
     .description('verify that the audit log, or copies of its files, have not been changed')
     .argument('[files...]', 'copied files, oldest first (default: the audit log)')

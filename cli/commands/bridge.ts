@@ -378,14 +378,11 @@ function parseParameters(text: string): WireValue {
 }
 
 /** `saltbridge bridge`: what the bridge of the running master does for orchestration services. */
-export function addBridgeCommand(program: Command, context: CommandContext): void {
-  const bridge = program
-    .command('bridge')
-    .description('use the command catalog of the running master');
-  addNamedCommands(bridge, context);
-  addPlanCommands(bridge, context);
-  addHandleCommands(bridge, context);
-  addOutboxCommands(bridge, context);
-  addStackCommands(bridge, context);
-  addDataCommands(bridge, context);
+export function defineBridge(command: Command, context: CommandContext): void {
+  addNamedCommands(command, context);
+  addPlanCommands(command, context);
+  addHandleCommands(command, context);
+  addOutboxCommands(command, context);
+  addStackCommands(command, context);
+  addDataCommands(command, context);
 }

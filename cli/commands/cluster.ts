@@ -28,12 +28,9 @@ interface RefoundOptions extends ClusterCommandOptions {
 type RestoredPoint = NonNullable<RefoundReceipt['restored']>;
 
 /** `saltbridge cluster`: masters on several machines that share a store. */
-export function addClusterCommand(program: Command, context: CommandContext): void {
-  const cluster = program
-    .command('cluster')
-    .description('share a store between masters on several machines');
+export function defineCluster(command: Command, context: CommandContext): void {
   const subcommand = (usage: string, description: string): Command =>
-    cluster
+    command
       .command(usage)
       .description(description)
       .addOption(configOption())

@@ -1,6 +1,9 @@
+import { fileURLToPath } from 'node:url';
 import { Argument, type Command, type Option } from 'commander';
 import type { MasterApi } from '#master';
+import { readTextIfPresent } from '#runtime';
 import type { CommandContext } from '../context.ts';
+import type { LoadAll } from '../define-command.ts';
 import { configOption } from '../options.ts';
 import { printLine } from '../terminal.ts';
 
@@ -313,18 +316,28 @@ const completionLists: Readonly<
 /** Anybody may offer a key under an id: what a shell could take for more than text is left out. */
 const plainText = /^[\w.:@-]+$/;
 
+/** The script that scripts/build.js stored in the package; a checkout has none. */
+async function readStoredScript(shell: string): Promise<string | undefined> {
+  return readTextIfPresent(fileURLToPath(new URL(`./completion.${shell}`, import.meta.url)));
+}
+
 /** `saltbridge completion`. */
-export function addCompletionCommand(program: Command, context: CommandContext): void {
-  const completion = program
-    .command('completion')
-    .description('print a completion script for a shell');
+export function defineCompletion(
+  command: Command,
+  context: CommandContext,
+  loadAll: LoadAll,
+): void {
   for (const [shell, write] of Object.entries(shells)) {
-    completion
+    command
       .command(shell)
       .description(`for ${shell}`)
-      .action(() => printLine(context.stdout, write(describeCommand(program)).trimEnd()));
+      .action(async () => {
+        const stored = await readStoredScript(shell);
+        const script = stored ?? write(describeCommand(await loadAll()));
+        await printLine(context.stdout, script.trimEnd());
+      });
   }
-  completion
+  command
     .command('list', { hidden: true })
     .addArgument(new Argument('<what>').choices(Object.keys(completionLists)))
     .addOption(configOption())

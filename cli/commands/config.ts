@@ -15,11 +15,8 @@ interface ConfigOptions {
 }
 
 /** `saltbridge config check` and `config show`. */
-export function addConfigCommand(program: Command, context: CommandContext): void {
-  const config = program
-    .command('config')
-    .description('check or show the configuration of a master');
-  config
+export function defineConfig(command: Command, context: CommandContext): void {
+  command
     .command('check')
     .description('report every mistake and warning of a configuration; changes nothing')
     .argument('[dir]', 'configuration directory (default: that of -c)')
@@ -34,7 +31,7 @@ export function addConfigCommand(program: Command, context: CommandContext): voi
       else await printLine(context.stdout, formatCheck(check));
       if (check.problems.length > 0) context.setExitCode(exitCodes.configuration);
     });
-  config
+  command
     .command('show')
     .description('print every option with its value and where it comes from, without secrets')
     .argument('[dir]', 'configuration directory (default: that of -c)')

@@ -4,21 +4,18 @@ import path from 'node:path';
 import type { Command } from 'commander';
 
 /** `saltbridge demo`. */
-export function addDemoCommand(program: Command): void {
-  program
-    .command('demo')
-    .description('run a master and three minions with a job and a denied event; leaves no files')
-    .action(async () => {
-      // With it comes all that serves minions, which no other command needs.
-      const { createDemoOutput, runDemo } = await import('../demo.ts');
-      // Short: the local socket's path is bounded.
-      const directory = await mkdtemp(path.join(tmpdir(), 'sb-'));
-      try {
-        await runDemo(createDemoOutput(process.stdout, untilInterrupted), directory);
-      } finally {
-        await rm(directory, { recursive: true, force: true });
-      }
-    });
+export function defineDemo(command: Command): void {
+  command.action(async () => {
+    // With it comes all that serves minions, which no other command needs.
+    const { createDemoOutput, runDemo } = await import('../demo.ts');
+    // Short: the local socket's path is bounded.
+    const directory = await mkdtemp(path.join(tmpdir(), 'sb-'));
+    try {
+      await runDemo(createDemoOutput(process.stdout, untilInterrupted), directory);
+    } finally {
+      await rm(directory, { recursive: true, force: true });
+    }
+  });
 }
 
 function untilInterrupted(): Promise<void> {

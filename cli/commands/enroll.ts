@@ -137,14 +137,13 @@ interface CommonOptions {
   readonly json?: boolean;
 }
 
-export function addEnrollCommand(program: Command, context: CommandContext): void {
-  const enroll = program.command('enroll').description('make machines minions without an operator');
+export function defineEnroll(command: Command, context: CommandContext): void {
   const open = (configDir: string): Promise<ExtensionClient> =>
     context.openExtension(configDir, 'bridge');
-  addCreate(enroll, context, open);
-  addImport(enroll, context, open);
-  addShowCommands(enroll, context, open);
-  addRetire(enroll, context, open);
+  addCreate(command, context, open);
+  addImport(command, context, open);
+  addShowCommands(command, context, open);
+  addRetire(command, context, open);
 }
 
 type OpenBridge = (configDir: string) => Promise<ExtensionClient>;

@@ -12,10 +12,8 @@ interface EventsOptions {
 }
 
 /** `saltbridge events`: what `salt-run state.event` does [salt modules/state.py]. */
-export function addEventsCommand(program: Command, context: CommandContext): void {
-  program
-    .command('events')
-    .description('print events of the event bus as they are fired')
+export function defineEvents(command: Command, context: CommandContext): void {
+  command
     .argument('[pattern]', 'tags to print, as a glob (default: all)')
     .addOption(configOption())
     .option('-n, --count <n>', 'exit after n events', parseCount)

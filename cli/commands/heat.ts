@@ -26,12 +26,9 @@ interface HeatPrepareOptions {
   readonly replace?: boolean;
 }
 
-export function addHeatCommand(program: Command, context: CommandContext): void {
-  const heat = program
-    .command('heat')
-    .description('compile Heat templates whose guests write values for each other');
-  addCompile(heat, context);
-  addPrepare(heat, context);
+export function defineHeat(command: Command, context: CommandContext): void {
+  addCompile(command, context);
+  addPrepare(command, context);
 }
 
 function addCompile(heat: Command, context: CommandContext): void {

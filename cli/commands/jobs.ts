@@ -120,9 +120,8 @@ interface ShowOptions extends OutputCommandOptions {
 }
 
 /** `saltbridge jobs`: what was published, what came back, and why the rest did not. */
-export function addJobsCommand(program: Command, context: CommandContext): void {
-  const jobs = program.command('jobs').description('show jobs and their returns');
-  jobs
+export function defineJobs(command: Command, context: CommandContext): void {
+  command
     .command('list')
     .description('list the latest jobs')
     .addOption(configOption())
@@ -133,7 +132,7 @@ export function addJobsCommand(program: Command, context: CommandContext): void 
       const api = await context.openApi(configDir);
       await printJobs(await api.jobs.list({ limit }), { isJson: json === true }, context);
     });
-  const show = jobs
+  const show = command
     .command('show')
     .description('show one job: its state and its return on each minion')
     .argument('<jid>', "the job's id")

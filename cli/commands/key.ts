@@ -392,11 +392,10 @@ const operations: readonly {
 ];
 
 /** `saltbridge key`: what `salt-key` does. */
-export function addKeyCommand(program: Command, context: CommandContext): void {
-  const key = program.command('key').description('manage the keys of minions');
-  addShowCommands(key, context);
+export function defineKey(command: Command, context: CommandContext): void {
+  addShowCommands(command, context);
   for (const { operation, description, include } of operations) {
-    const command = key
+    const changed = command
       .command(operation)
       .description(description)
       .argument('<glob>', 'ids of minions, as a glob')
@@ -404,12 +403,12 @@ export function addKeyCommand(program: Command, context: CommandContext): void {
       .option('--fingerprint <fingerprint>', 'only the key with this fingerprint')
       .option('-y, --yes', 'do not ask for confirmation');
     for (const state of include)
-      command.option(`--include-${state}`, `include keys that are ${state}`);
+      changed.option(`--include-${state}`, `include keys that are ${state}`);
     if (operation === 'delete') {
       const state = new Option('--state <state>', 'only keys in this state');
-      command.addOption(state.choices(['accepted', 'denied', 'pending', 'rejected']));
+      changed.addOption(state.choices(['accepted', 'denied', 'pending', 'rejected']));
     }
-    command
+    changed
       .addOption(jsonOption())
       .addOption(logLevelOption())
       .action(async (glob: string, options: KeyChangeOptions & ConfigOptions) => {
@@ -418,7 +417,7 @@ export function addKeyCommand(program: Command, context: CommandContext): void {
         );
       });
   }
-  key
+  command
     .command('unpin')
     .description('let a minion sign in with a lower protocol version than before')
     .argument('<id>', 'id of the minion; no glob')
@@ -427,7 +426,7 @@ export function addKeyCommand(program: Command, context: CommandContext): void {
     .action(async (id: string, { configDir }: ConfigOptions) => {
       await withKeys(configDir, context, (keys) => keys.unpin(id));
     });
-  addGenerateCommand(key, context);
+  addGenerateCommand(command, context);
 }
 
 function addShowCommands(key: Command, context: CommandContext): void {

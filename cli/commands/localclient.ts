@@ -12,11 +12,8 @@ interface LocalClientOptions {
 }
 
 /** `saltbridge localclient`: Salt's own Python clients on the master's host. */
-export function addLocalClientCommand(program: Command, context: CommandContext): void {
-  const localclient = program
-    .command('localclient')
-    .description("serve Salt's own clients (LocalClient, salt) on this host");
-  localclient
+export function defineLocalClient(command: Command, context: CommandContext): void {
+  command
     .command('enable')
     .description('open a loopback port and event sockets, and write a client configuration')
     .option('--port <number>', 'port on 127.0.0.1 (default: 4507; 0: any free one)', toPort)
@@ -26,14 +23,14 @@ export function addLocalClientCommand(program: Command, context: CommandContext)
     .action(({ port, ...options }: LocalClientOptions) =>
       call('enable', port === undefined ? {} : { port }, options, context),
     );
-  localclient
+  command
     .command('disable')
     .description('close them, and remove the client configuration and the key')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
     .action((options: LocalClientOptions) => call('disable', {}, options, context));
-  localclient
+  command
     .command('status')
     .description('show whether and where they are served')
     .addOption(configOption())

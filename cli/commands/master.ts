@@ -106,10 +106,8 @@ interface MasterOptions {
 }
 
 /** `saltbridge master`. */
-export function addMasterCommand(program: Command, context: CommandContext): void {
-  program
-    .command('master')
-    .description('run a master')
+export function defineMaster(command: Command, context: CommandContext): void {
+  command
     .addOption(configOption())
     .option('-d, --daemon', 'run in the background; return when the master is ready')
     .addOption(logLevelOption())

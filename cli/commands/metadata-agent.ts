@@ -1,10 +1,10 @@
 import { type Command, Option } from 'commander';
 import type { LogLevel } from '#config';
 import { createLogger } from '#server/process/log.ts';
+import { terminationSignal } from '#server/process/signals.ts';
 import type { CommandContext } from '../context.ts';
 import { loadGuests } from '../load-bridge.ts';
 import { logLevelOption } from '../options.ts';
-import { terminationSignal } from '../process.ts';
 
 interface MetadataAgentOptions {
   readonly config: string;
@@ -12,10 +12,8 @@ interface MetadataAgentOptions {
 }
 
 /** `saltbridge metadata-agent`: tells Nova and the master which instance asks. */
-export function addMetadataAgentCommand(program: Command, context: CommandContext): void {
-  program
-    .command('metadata-agent')
-    .description('answer the metadata requests of instances beside their network')
+export function defineMetadataAgent(command: Command, context: CommandContext): void {
+  command
     .addOption(
       new Option(
         '--config <file>',

@@ -2,9 +2,9 @@ import type { Command } from 'commander';
 import type { LogLevel } from '#config';
 import { createMinion, dialZeromq, openMinionKeys } from '#minion-protocol';
 import { createLogger } from '#server/process/log.ts';
+import { terminationSignal } from '#server/process/signals.ts';
 import type { CommandContext } from '../context.ts';
 import { logLevelOption, parsePort } from '../options.ts';
-import { terminationSignal } from '../process.ts';
 
 interface MinionOptions {
   readonly master: string;
@@ -16,10 +16,8 @@ interface MinionOptions {
 }
 
 /** `saltbridge minion`: the embedded minion as a process of its own. */
-export function addMinionCommand(program: Command, context: CommandContext): void {
-  program
-    .command('minion')
-    .description('run a small minion for experiments')
+export function defineMinion(command: Command, context: CommandContext): void {
+  command
     .option('--master <host>', 'address of the master', '127.0.0.1')
     .option('--master-port <n>', 'ret_port of the master', parsePort, 4506)
     .option('--master-finger <fingerprint>', 'accept only a master whose key has this fingerprint')

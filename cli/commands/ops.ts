@@ -54,10 +54,8 @@ interface DoctorOptions {
 }
 
 /** `saltbridge doctor`. */
-export function addDoctorCommand(program: Command, context: CommandContext): void {
-  program
-    .command('doctor')
-    .description('check the configuration, files and machine of a master; changes nothing')
+export function defineDoctor(command: Command, context: CommandContext): void {
+  command
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
@@ -134,10 +132,8 @@ interface MigrateOptions {
 }
 
 /** `saltbridge migrate`. */
-export function addMigrateCommand(program: Command, context: CommandContext): void {
-  program
-    .command('migrate')
-    .description('prepare the migration from salt-master')
+export function defineMigrate(command: Command, context: CommandContext): void {
+  command
     .command('check')
     .description('report what works, what is ignored and what must change; changes nothing')
     .argument('[dir]', 'configuration directory of salt-master', '/etc/salt')

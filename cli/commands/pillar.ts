@@ -15,11 +15,10 @@ interface PillarOptions {
 }
 
 /** `saltbridge pillar`. */
-export function addPillarCommand(program: Command, context: CommandContext): void {
-  const pillar = program.command('pillar').description('render the pillar of a minion');
-  addShow(pillar, context);
-  addExplain(pillar, context);
-  addDiff(pillar, context);
+export function definePillar(command: Command, context: CommandContext): void {
+  addShow(command, context);
+  addExplain(command, context);
+  addDiff(command, context);
 }
 
 function addShow(pillar: Command, context: CommandContext): void {

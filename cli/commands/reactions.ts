@@ -14,11 +14,10 @@ interface RunsOptions extends ReactionOptions {
 }
 
 /** `saltbridge reactions`. */
-export function addReactionsCommand(program: Command, context: CommandContext): void {
-  const reactions = program.command('reactions').description('show reactions and their runs');
-  addList(reactions, context);
-  addShow(reactions, context);
-  addRuns(reactions, context);
+export function defineReactions(command: Command, context: CommandContext): void {
+  addList(command, context);
+  addShow(command, context);
+  addRuns(command, context);
 }
 
 function addList(reactions: Command, context: CommandContext): void {

@@ -9,7 +9,7 @@ import { type JobsApi, type RunRequest, returnerOf } from '#master';
 import type { WireMap, WireValue } from '#minion-protocol';
 import type { CommandContext } from '../context.ts';
 import { CommandError, errorCodeOf, exitCodes } from '../errors.ts';
-import { sudoUser } from '../local-master.ts';
+import { sudoUser } from '../login.ts';
 import { configOption, logLevelOption, parseSeconds } from '../options.ts';
 import {
   addOutputOptions,
@@ -236,10 +236,8 @@ async function fill(handle: FileHandle, buffer: Buffer): Promise<number> {
 }
 
 /** `saltbridge salt-cp`: takes the flags of Salt's own command and prints what it prints. */
-export function addSaltCpCommand(program: Command, context: CommandContext): void {
-  const command = program
-    .command('salt-cp')
-    .description('copy files to minions')
+export function defineSaltCp(command: Command, context: CommandContext): void {
+  command
     .usage('[options] <tgt> <source...> <destination>')
     .argument('[tgt]', 'which minions: a glob on their ids, or as one of the options says')
     .argument('[files...]', 'files on this host, and last the path on the minions')

@@ -430,10 +430,7 @@ function addSaltKeyOptions(command: Command): void {
 const keysizes = { minimum: 2048, maximum: 32_768 };
 
 /** `saltbridge salt-key`: takes the flags of Salt's own command and prints what it prints. */
-export function addSaltKeyCommand(program: Command, context: CommandContext): void {
-  const command = program
-    .command('salt-key')
-    .description('manage the keys of minions; the master need not run');
+export function defineSaltKey(command: Command, context: CommandContext): void {
   addSaltKeyOptions(command);
   useSaltUsage(command, context.stdout);
   command.action(async (options: SaltKeyOptions) => {

@@ -3,12 +3,7 @@ import { type FunctionResult, type FunctionsApi, parseArguments } from '#master'
 import { isWireMap, type WireValue } from '#minion-protocol';
 import type { CommandContext } from '../context.ts';
 import { errorCodeOf, exitCodes } from '../errors.ts';
-import {
-  addLoginOptions,
-  type LoginOptions,
-  openCommandSession,
-  sudoUser,
-} from '../local-master.ts';
+import { addLoginOptions, type LoginOptions, openCommandSession, sudoUser } from '../login.ts';
 import { configOption, logLevelOption, parseSeconds } from '../options.ts';
 import {
   addOutputOptions,
@@ -135,10 +130,8 @@ function isUnknownFunction(error: unknown): error is Error {
 }
 
 /** `saltbridge salt-run`: takes the flags of Salt's own command and prints what it prints. */
-export function addSaltRunCommand(program: Command, context: CommandContext): void {
-  const command = program
-    .command('salt-run')
-    .description('run a function on the master')
+export function defineSaltRun(command: Command, context: CommandContext): void {
+  command
     .usage('[options] <function> [arguments]')
     .argument('[fun]', 'the function, for instance jobs.list_jobs (default: list all functions)')
     .argument('[args...]', 'its arguments: YAML values, or name=value')

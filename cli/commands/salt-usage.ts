@@ -36,9 +36,8 @@ const complaints: readonly (readonly [RegExp, (...groups: readonly string[]) => 
   ],
 ];
 
-/** A usage error of commander in Salt's words; `undefined`: the command is none of Salt's. */
-export function toSaltUsageError(command: string, text: string): string | undefined {
-  if (!Object.hasOwn(usages, command)) return undefined;
+/** A usage error of commander in Salt's words. */
+function toSaltUsageError(command: string, text: string): string {
   const [found] = complaints.flatMap(([form, say]) => {
     const [, ...groups] = form.exec(text) ?? [];
     return groups.length === 0 ? [] : [say(...groups)];
@@ -52,6 +51,9 @@ export function useSaltUsage(command: Command, stdout: OutputStream): Command {
   const version = command.parent?.version() ?? '';
   command
     .showHelpAfterError(false)
+    .configureOutput({
+      outputError: (text, write) => write(toSaltUsageError(command.name(), text)),
+    })
     .version(`${command.name()} ${version} (saltbridge)`, '--version', 'print the version')
     .option('-V, --versions-report', 'print the versions of all that takes part')
     .on('option:versions-report', () => {

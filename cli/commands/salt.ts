@@ -18,12 +18,7 @@ import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 import { textOrder } from '#template/python/operators.ts';
 import type { CommandContext } from '../context.ts';
 import { CommandError, exitCodes } from '../errors.ts';
-import {
-  addLoginOptions,
-  type LoginOptions,
-  openCommandSession,
-  sudoUser,
-} from '../local-master.ts';
+import { addLoginOptions, type LoginOptions, openCommandSession, sudoUser } from '../login.ts';
 import { configOption, logLevelOption, parseCount, parseSeconds } from '../options.ts';
 import {
   addOutputOptions,
@@ -218,10 +213,8 @@ function parseMetadata(text: string): WireMap {
 }
 
 /** `saltbridge salt`: takes the flags of Salt's own command and prints what it prints. */
-export function addSaltCommand(program: Command, context: CommandContext): void {
-  const command = program
-    .command('salt')
-    .description('run a function on minions')
+export function defineSalt(command: Command, context: CommandContext): void {
+  command
     .usage('[options] <tgt> <fun> [args...]')
     .argument('[tgt]', 'which minions: a glob on their ids, or as one of the options says')
     .argument('[fun]', 'the function, for instance test.ping; several: test.ping,test.echo')

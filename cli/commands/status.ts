@@ -11,10 +11,8 @@ interface StatusOptions {
 }
 
 /** `saltbridge status`. */
-export function addStatusCommand(program: Command, context: CommandContext): void {
-  program
-    .command('status')
-    .description('show the state of the running master')
+export function defineStatus(command: Command, context: CommandContext): void {
+  command
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())

@@ -5,7 +5,7 @@ import type { TransferReceipt } from '#cluster';
 import { readBackup, type StoreInspection } from '#store';
 import type { CommandContext } from '../context.ts';
 import { exitCodes } from '../errors.ts';
-import type { StoreAccess } from '../local-master.ts';
+import type { StoreAccess } from '../offline-master.ts';
 import { configOption, jsonOption, logLevelOption } from '../options.ts';
 import { escapeName, printJson, printLine } from '../terminal.ts';
 
@@ -15,9 +15,8 @@ interface StoreOptions {
 }
 
 /** `saltbridge store`: what the master keeps, as a whole. */
-export function addStoreCommand(program: Command, context: CommandContext): void {
-  const store = program.command('store').description('back up, restore, move and check the store');
-  store
+export function defineStore(command: Command, context: CommandContext): void {
+  command
     .command('backup')
     .description('write a backup; the master may be running')
     .argument('<target>', 'new file, or a directory in which the file is named after the time')
@@ -25,7 +24,7 @@ export function addStoreCommand(program: Command, context: CommandContext): void
     .addOption(jsonOption())
     .addOption(logLevelOption())
     .action((target: string, options: StoreOptions) => backUp(target, options, context));
-  store
+  command
     .command('restore')
     .description('replace the store of a stopped master with a backup')
     .argument('<file>', 'the backup')
@@ -33,7 +32,7 @@ export function addStoreCommand(program: Command, context: CommandContext): void
     .addOption(jsonOption())
     .addOption(logLevelOption())
     .action((file: string, options: StoreOptions) => restore(file, options, context));
-  store
+  command
     .command('check')
     .description('read the whole store, or a backup, and report errors')
     .argument('[file]', 'a backup (default: the store)')
@@ -43,7 +42,7 @@ export function addStoreCommand(program: Command, context: CommandContext): void
     .action((file: string | undefined, options: StoreOptions) =>
       file === undefined ? checkStore(options, context) : checkBackup(file, options, context),
     );
-  store
+  command
     .command('info')
     .description('show the contents of the store and its size')
     .addOption(configOption())
@@ -56,7 +55,7 @@ export function addStoreCommand(program: Command, context: CommandContext): void
     argument: readonly [name: string, what: string],
     work: (access: StoreAccess, given: string) => Promise<TransferReceipt>,
   ): Command =>
-    store
+    command
       .command(usage)
       .description(description)
       .argument(...argument)

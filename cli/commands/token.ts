@@ -17,10 +17,9 @@ interface RevokeOptions extends TokenOptions {
 }
 
 /** `saltbridge token`. */
-export function addTokenCommand(program: Command, context: CommandContext): void {
-  const token = program.command('token').description('list and revoke tokens of users');
-  addList(token, context);
-  addRevoke(token, context);
+export function defineToken(command: Command, context: CommandContext): void {
+  addList(command, context);
+  addRevoke(command, context);
 }
 
 function addList(token: Command, context: CommandContext): void {

@@ -13,12 +13,12 @@ import {
   type WireValue,
 } from '#minion-protocol';
 import { dumpJson } from '#template/python/json.ts';
-import { dumpLibyaml } from '#template/python/libyaml.ts';
 import { RecursionGuard, UsageMeter } from '#template/python/limits.ts';
 import { textOrder } from '#template/python/operators.ts';
 import { pformat } from '#template/python/pprint.ts';
 import { splitLines, wrapLine } from '#template/python/text.ts';
 import { Bytes, bytesRepr, repr, str, Tuple, type Value } from '#template/python/values.ts';
+import { dumpYaml } from '#template/python/yaml.ts';
 import type { CommandDefaults } from '../command-defaults.ts';
 import type { CommandContext, OutputStream } from '../context.ts';
 import {
@@ -113,8 +113,12 @@ export interface YamlOptions {
 
 /** The value as YAML, keys sorted, without a newline at its end [salt output/yaml_out.py]. */
 export function formatYaml(value: WireValue, { indent = 2 }: YamlOptions = {}): string {
-  const meter = UsageMeter.unlimited();
-  return dumpLibyaml(toPythonValue(value, yamlForms), { indent, meter });
+  return dumpYaml(toPythonValue(value, yamlForms), {
+    flowStyle: indent < 0,
+    indent: indent >= 2 && indent <= 9 ? indent : 2,
+    isLibyaml: true,
+    meter: UsageMeter.unlimited(),
+  });
 }
 
 /** The value in lines of at most 80 columns where it can be broken [salt output/pprint_out.py]. */

@@ -1,6 +1,4 @@
-import { loadOnce } from '#runtime';
-
 /** Loads the engine of a cluster, with its connection to NATS. */
-export const loadLogEngine: () => Promise<typeof import('./index.ts')> = loadOnce(
-  () => import('./index.ts'),
-);
+export function loadLogEngine(): Promise<typeof import('./index.ts')> {
+  return import('./index.ts');
+}

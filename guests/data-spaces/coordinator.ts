@@ -1,9 +1,9 @@
 /** Where the values of data spaces are kept: one interface, and its implementation in the store. */
 
 import { BridgeError } from '#heat-bridge';
-import type { SharedArea } from '#master';
-import { StoreError, Bytes, defineRow } from '#store';
 import Type from 'typebox';
+import type { SharedArea } from '#master';
+import { Bytes, defineRow, StoreError } from '#store';
 
 /** A value as it is kept. */
 export interface CoordinatedValue {

@@ -1,7 +1,7 @@
 /** Options `saltbridge: bridge: guests: data:`. */
 
-import Type from 'typebox';
 import { parseSection } from '#heat-bridge';
+import Type from 'typebox';
 import {
   type CoordinatorOptions,
   CoordinatorSection,

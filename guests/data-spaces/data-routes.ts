@@ -1,22 +1,10 @@
 /** Data spaces over HTTP, for services: a space is of whoever registers it. */
 
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { BridgeError, describeRoute, ownerNameOf, tokenHolderOf } from '#heat-bridge';
+import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
-import {
-  BridgeError,
-  describeRoute,
-  ownerNameOf,
-  type RouteOperation,
-  tokenHolderOf,
-} from '#heat-bridge';
-import {
-  type AuditRequester,
-  AuthorizationError,
-  actorOf,
-  type ExtensionHost,
-  type HttpServerContext,
-} from '#master';
+import { type AuditRequester, AuthorizationError, actorOf, type ExtensionHost, type HttpServerContext } from '#master';
 import type { DataApi } from './data-api.ts';
 import {
   type DataSpaceInfo,
@@ -50,9 +38,7 @@ const DetailsSchema = Type.Object({
 });
 
 /** Of each route, what it is. */
-const routes: Readonly<
-  Record<'add' | 'replace' | 'list' | 'show' | 'remove', { readonly openapi: RouteOperation }>
-> = {
+const routes: Readonly<Record<'add' | 'replace' | 'list' | 'show' | 'remove', FastifySchema>> = {
   add: describeRoute({
     summary: 'Registers a data space: the roles of a stack, and their minions',
     body: DataSpaceSchema,
@@ -123,21 +109,21 @@ export function addDataRoutes(
     const api = as({ who: actorOf(subject), rule });
     return api.add(registration, { owner: ownerNameOf(subject), replaces });
   };
-  app.post('/data', { bodyLimit, config: routes.add }, (request) =>
+  app.post('/data', { bodyLimit, schema: routes.add }, (request) =>
     add(request, requireMap(request.body), false),
   );
-  app.put<NameParams>('/data/:name', { bodyLimit, config: routes.replace }, (request) =>
+  app.put<NameParams>('/data/:name', { bodyLimit, schema: routes.replace }, (request) =>
     add(request, { ...requireMap(request.body), name: request.params.name }, true),
   );
-  app.get('/data', { config: routes.list }, async (request) => {
+  app.get('/data', { schema: routes.list }, async (request) => {
     const { api, owner } = await owned(request);
     return api.list({ owner });
   });
-  app.get<NameParams>('/data/:name', { config: routes.show }, async (request) => {
+  app.get<NameParams>('/data/:name', { schema: routes.show }, async (request) => {
     const { api, owner } = await owned(request);
     return api.show(request.params.name, { owner });
   });
-  app.delete<NameParams>('/data/:name', { config: routes.remove }, async (request) => {
+  app.delete<NameParams>('/data/:name', { schema: routes.remove }, async (request) => {
     const { api, owner } = await owned(request);
     return api.remove(request.params.name, { owner });
   });

@@ -1,9 +1,9 @@
 /** Requests of machines over HTTPS, with a token of their enrolment or by a metadata agent. */
 
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { describeRoute } from '#heat-bridge';
+import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema } from 'fastify';
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
-import { describeRoute, type RouteOperation } from '#heat-bridge';
 import { AuthorizationError } from '#master';
 import { textOf } from '../request-body.ts';
 import type { GuestIdentifier } from './guest-identifier.ts';
@@ -41,9 +41,7 @@ const PeersSchema = Type.Object({
 const receiptSchema = Type.Object({ key: text, version: Type.Integer() });
 
 /** Of each route, what it is. */
-const routes: Readonly<
-  Record<'get' | 'peers' | 'program' | 'put', { readonly openapi: RouteOperation }>
-> = {
+const routes: Readonly<Record<'get' | 'peers' | 'program' | 'put', FastifySchema>> = {
   get: describeRoute({
     summary: "A value that the machine's role reads, as text; X-Saltbridge-Version has its version",
     query: { key: text, wait: Type.Optional(Type.Number()), after: Type.Optional(Type.Integer()) },
@@ -108,7 +106,7 @@ export function addGuestRoutes(
     requirePermitted(guest, fun, { key });
     return { guest, key };
   };
-  app.get<DataQuery>('/guest/peers', { config: routes.peers }, async (request) => {
+  app.get<DataQuery>('/guest/peers', { schema: routes.peers }, async (request) => {
     const guest = await guestOf(request);
     const { together } = request.query;
     requirePermitted(guest, guestRunners.peers, together === undefined ? {} : { together });
@@ -116,7 +114,7 @@ export function addGuestRoutes(
   });
   app.get<DataQuery>(
     '/guest/data',
-    { config: routes.get },
+    { schema: routes.get },
     async (request, reply): Promise<FastifyReply> => {
       const { guest, key } = await permitted(request, guestRunners.get);
       const { wait, after } = request.query;
@@ -129,11 +127,11 @@ export function addGuestRoutes(
       return reply.type(plainText).header('x-saltbridge-version', version).send(value);
     },
   );
-  app.put<DataQuery>('/guest/data', { bodyLimit, config: routes.put }, async (request) => {
+  app.put<DataQuery>('/guest/data', { bodyLimit, schema: routes.put }, async (request) => {
     const { guest, key } = await permitted(request, guestRunners.put);
     return requests.put(guest.minion, { key, value: textOf(request.body) });
   });
-  app.get('/guest/saltbridge-data', { config: routes.program }, async (request, reply) => {
+  app.get('/guest/saltbridge-data', { schema: routes.program }, async (request, reply) => {
     await guestOf(request);
     return reply.type(plainText).send(program);
   });

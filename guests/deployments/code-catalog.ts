@@ -3,44 +3,27 @@
  * the text, or says that the operator understands what it means to run any.
  */
 
+import { BridgeError, Catalog, type CatalogEntryKind, catalogError, checkCatalogEntry, type CommandDefinition, type CompiledCommand, type CompiledParameters, compileParameters, findTextProblem, isPlainMap, type JsonSchema, type Parameters, states } from '#heat-bridge';
 import { createHash } from 'node:crypto';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
-import {
-  BridgeError,
-  Catalog,
-  type CatalogEntryKind,
-  type CommandDefinition,
-  type CompiledCommand,
-  type CompiledParameters,
-  catalogError,
-  checkCatalogEntry,
-  compileParameters,
-  findTextProblem,
-  isPlainMap,
-  type JsonSchema,
-} from '#heat-bridge';
 import { writeJson } from '#runtime';
-import { createStatesCommand } from '../cfn-init/states-command.ts';
-import {
-  appliesStates,
-  type CodeEntry,
-  type CodeGroup,
-  codeCall,
-  codeGroups,
-  configSetsInput,
-  hasConfig,
-  writesFiles,
-} from './code-groups.ts';
+import { createStatesCommand, statesParameters } from '../cfn-init/states-command.ts';
+import { type CodeGroup, codeGroups, codeRowOf, configSetsInput } from './deployment-groups.ts';
+import { readGroupOptions } from './group-config.ts';
 import type { Deployment } from './metadata.ts';
-import type { ResolvedCall } from './resolved-call.ts';
-import { readToolOptions } from './tool-scripts.ts';
+import type { DeploymentCall, ResolvedCall } from './resolved-call.ts';
 
 /** An entry of `deployments:`. */
-export interface CodeDefinition extends CodeEntry {
+export interface CodeDefinition {
   /** As commands are named; rules of the action `command` name it too. */
   readonly name: string;
   readonly description: string;
+  readonly group: CodeGroup;
+  /** Of groups that write files: directories below which they may be. */
+  readonly paths?: readonly string[];
+  /** Options of the config that the operator sets. */
+  readonly options?: Readonly<Record<string, unknown>>;
   /** SHA-256 of the configs that may run, as hex; of a map, of its JSON as `codeDigest` writes it. Either this or `unsafe`. */
   readonly sha256?: readonly string[];
   /** Any config may run. */
@@ -81,19 +64,21 @@ export function parseCodeEntry(name: string, value: unknown): CodeDefinition {
   checkCatalogEntry(name, value, { body: isBody, schema: Body, example: 'site.tune-kernel' });
   const definition = { ...isBody.Parse(value), name } as CodeDefinition; // optional, never undefined
   const { group, sha256, unsafe, paths, options } = definition;
+  const row = codeRowOf(group);
   const permissions = [sha256, unsafe, paths].filter((it) => it !== undefined).length;
-  if (paths !== undefined && !writesFiles(group)) {
-    throw catalogError(name, 'paths', 'only for the groups hiera and json-file');
+  if (paths !== undefined && row.permits !== 'config-or-paths') {
+    const groups = codeGroups.filter((it) => codeRowOf(it).permits === 'config-or-paths');
+    throw catalogError(name, 'paths', `only for the groups ${groups.join(' and ')}`);
   }
-  if (hasConfig(group) && permissions !== 1) {
-    const more = writesFiles(group) ? ', or else paths' : '';
+  if (row.permits !== 'no-config' && permissions !== 1) {
+    const more = row.permits === 'config-or-paths' ? ', or else paths' : '';
     throw catalogError(name, 'sha256', `expected this, or else unsafe: i-understand${more}`);
   }
-  if (!hasConfig(group) && permissions > 0) {
+  if (row.permits === 'no-config' && permissions > 0) {
     throw catalogError(name, 'group', `${group} has no config that could be permitted`);
   }
   try {
-    readToolOptions(group, undefined, options);
+    readGroupOptions(group, row.options, undefined, options);
   } catch (error) {
     throw catalogError(name, 'options', error instanceof Error ? error.message : '');
   }
@@ -117,7 +102,7 @@ export class CodeCatalog {
       definition,
       inputs: compileParameters(definition.name, definition.parameters),
     }));
-    const isOfStates = ({ group }: CodeDefinition): boolean => appliesStates(group);
+    const isOfStates = ({ group }: CodeDefinition): boolean => codeRowOf(group).runs === 'states';
     this.commands = new Catalog(
       definitions.filter((it) => !isOfStates(it)).map(commandOf),
       definitions.filter(isOfStates).map(statesCommandOf),
@@ -138,7 +123,7 @@ export class CodeCatalog {
       // What the entry does not name is not taken: PATH or LD_PRELOAD would be code as well.
       // protection: inputs-of-code
       const values = entry.inputs.check(usedInputs(group, inputs, entry), (parameters) =>
-        group === 'salt'
+        codeRowOf(group).runs === 'sls'
           ? findTextProblem(parameters, entry.inputs.schema, { isRendered: true })
           : undefined,
       );
@@ -153,13 +138,37 @@ export class CodeCatalog {
   }
 }
 
+/** The call for a config that is permitted. @throws BridgeError ERR_CFN_INIT */
+function codeCall(
+  { group, options, paths }: CodeDefinition,
+  deployment: Deployment,
+  inputs: Parameters,
+): Pick<DeploymentCall, 'kind' | 'params'> {
+  const row = codeRowOf(group);
+  const given = {
+    ...deployment,
+    group,
+    inputs,
+    options: readGroupOptions(group, row.options, deployment.options, options),
+    paths,
+  };
+  switch (row.runs) {
+    case 'shell':
+      return { kind: 'code', params: { code: row.code(given) } };
+    case 'sls':
+      return { kind: 'code', params: { tem: row.code(given) } };
+    case 'states':
+      return { kind: 'states', params: statesParameters(states.compileStates(row.code(given))) };
+  }
+}
+
 /** Heat has put the inputs of a structured config into it before; what is left has no effect. */
 function usedInputs(
   group: CodeGroup,
   inputs: Deployment['inputs'],
   { inputs: { names } }: CompiledCode,
 ): Deployment['inputs'] {
-  if (!appliesStates(group)) return inputs;
+  if (codeRowOf(group).runs !== 'states') return inputs;
   const used = Object.entries(inputs).filter(
     ([name]) => names.includes(name) || name === configSetsInput,
   );
@@ -167,8 +176,8 @@ function usedInputs(
 }
 
 function refusalOf(group: CodeGroup, digest: string, entries: readonly CompiledCode[]): string {
-  if (group === 'salt') {
-    return `group salt: no entry of the catalog permits this inline SLS (SHA-256 ${digest})`;
+  if (codeRowOf(group).runs === 'sls') {
+    return `group ${group}: no entry of the catalog permits this inline SLS (SHA-256 ${digest})`;
   }
   if (entries.length === 0) {
     return `group "${group}" is not supported: no entry of the catalog is for it, nor permits this code (SHA-256 ${digest})`;
@@ -225,7 +234,7 @@ function commandOf({
   return {
     name,
     description,
-    ...(group === 'salt' ? applySls : runCode),
+    ...(codeRowOf(group).runs === 'sls' ? applySls : runCode),
     unsafe: 'i-understand',
     timeoutSeconds: timeout,
     ...(within === undefined ? {} : { within }),

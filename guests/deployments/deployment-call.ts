@@ -2,7 +2,7 @@
 
 import type { Catalog, CompiledCommand } from '#heat-bridge';
 import type { CodeCatalog } from './code-catalog.ts';
-import { codeGroups, isCodeGroup } from './code-groups.ts';
+import { configKindOf, deploymentGroups, isCodeGroup } from './deployment-groups.ts';
 import type { Deployment } from './metadata.ts';
 import type { ResolvedCall } from './resolved-call.ts';
 
@@ -14,18 +14,16 @@ export interface CallCatalogs {
 /** Nothing is permitted by the template: group, config and inputs only name what the catalog has. */
 export function resolveCall(deployment: Deployment, catalogs: CallCatalogs): ResolvedCall {
   const { group } = deployment;
-  switch (group) {
-    case 'saltbridge':
+  switch (configKindOf(group)) {
+    case 'command':
       return resolveCommand(deployment, catalogs);
-    case 'salt':
-    case 'salt-state':
+    case 'state-file-or-sls':
       return resolveState(deployment, catalogs);
-    default:
+    case 'code':
       if (isCodeGroup(group)) return catalogs.code.resolve({ ...deployment, group });
-      return refusal(
-        `group ${JSON.stringify(group.slice(0, 64))} is not supported: use ${[...new Set(['saltbridge', 'salt', 'salt-state', ...codeGroups])].join(', ')}`,
-      );
   }
+  const name = JSON.stringify(group.slice(0, 64));
+  return refusal(`group ${name} is not supported: use ${deploymentGroups.join(', ')}`);
 }
 
 /** The config names a command: one for all actions, or one for each in a map. */

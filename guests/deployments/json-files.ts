@@ -3,28 +3,29 @@
 import { isPlainMap, states } from '#heat-bridge';
 import { writeJson } from '#runtime';
 import { readConfigJson } from '../config-json.ts';
-import type { Deployment } from './metadata.ts';
+import type { GroupConfig } from './group-config.ts';
 
 const { configError, requireMap, requirePath, requireTexts } = states;
 
-const hieraConfig = '/etc/puppet/hiera.yaml';
+const hieraFile = '/etc/puppet/hiera.yaml';
 const hieraData = '/etc/puppet/hieradata';
 
-/**
- * The files of a config.
- * @param directories - below which they may be; `undefined`: anywhere
- * @throws BridgeError ERR_CFN_INIT
- */
-export function jsonFiles(
-  group: string,
-  config: Deployment['config'],
-  directories: readonly string[] | undefined,
-): states.Config {
+/** The files of the group hiera: its hierarchy and its data. @throws BridgeError ERR_CFN_INIT */
+export function hieraConfig(given: GroupConfig): states.Config {
+  return filesConfig(given, hieraFiles);
+}
+
+/** The files of the group json-file, by path. @throws BridgeError ERR_CFN_INIT */
+export function jsonFileConfig(given: GroupConfig): states.Config {
+  return filesConfig(given, filesOf);
+}
+
+function filesConfig({ group, config, paths }: GroupConfig, read: typeof filesOf): states.Config {
   const place = `group ${group}`;
   const map = requireMap(typeof config === 'string' ? readConfigJson(config) : config, place);
-  const files = group === 'hiera' ? hieraFiles(map, place) : filesOf(map, place);
+  const files = read(map, place);
   // protection: directories-of-files
-  const outside = files.find(({ path }) => !isBelow(path, directories));
+  const outside = files.find(({ path }) => !isBelow(path, paths));
   if (outside !== undefined) {
     throw configError(place, `${outside.path} is in none of the paths of the entry of the catalog`);
   }
@@ -80,7 +81,7 @@ function hieraFiles(
     '',
   ];
   const config: states.ConfigFile = {
-    path: hieraConfig,
+    path: hieraFile,
     content: { kind: 'bytes', bytes: Buffer.from(lines.join('\n')) },
     mode: '0644',
   };

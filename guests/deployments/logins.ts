@@ -1,19 +1,13 @@
 /** Tokens of Keystone's, each for one registered stack alone. */
 
+import { type Ask, publicServiceUrl, requestToken, type ServiceUrls } from '#heat-bridge';
 import { hash } from 'node:crypto';
-import { publicServiceUrl, requestToken } from '#heat-bridge';
 import type { HttpResult, KeystoneCredentials, OutgoingRequest } from '#runtime';
 import type { OwnerLogin, ServerLogin } from './stacks.ts';
 
-/** Sends a request to a listed service. */
-export type Ask = (request: OutgoingRequest) => Promise<HttpResult>;
-
-/** What Heat and Zaqar are asked with. */
-export interface ServiceSession {
+/** A token, and the addresses of the services that take it. */
+export interface ServiceSession extends ServiceUrls {
   readonly token: string;
-  /** Of heat-api, with the project; `undefined`: the catalog has none. */
-  readonly heat: string | undefined;
-  readonly zaqar: string | undefined;
 }
 
 /** A session, or why there is none. */

@@ -1,30 +1,11 @@
 /** A server's metadata as Heat gives it: its deployments, read and bounded. */
 
+import { isPlainMap, parseResultDestination, type ResultDestination } from '#heat-bridge';
 import { createHash } from 'node:crypto';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
-import { type Credentials, isPlainMap } from '#heat-bridge';
 import { type JsonValue, tryParseJson } from '#runtime';
 import { cutNesting, isNestedDeeper, maxConfigDepth } from '../config-json.ts';
-
-/** How the result of a deployment reaches Heat. */
-export type DeploymentSignal =
-  | { readonly transport: 'NO_SIGNAL' }
-  /** A pre-signed address of heat-api-cfn. */
-  | { readonly transport: 'CFN_SIGNAL'; readonly url: string }
-  /** An object in Swift, which Heat polls. */
-  | { readonly transport: 'TEMP_URL_SIGNAL'; readonly url: string }
-  | (SignalLogin & { readonly transport: 'HEAT_SIGNAL' })
-  /** A queue, which Heat polls. */
-  | (SignalLogin & { readonly transport: 'ZAQAR_SIGNAL'; readonly queueId: string })
-  /** A handle that is registered for the minion, as if the minion signalled it. */
-  | { readonly transport: 'HANDLE'; readonly alias: string }
-  /** Made over Heat's API without a stack: its owner sets the status. */
-  | { readonly transport: 'STATUS' };
-
-interface SignalLogin extends Credentials {
-  readonly regionName?: string;
-}
 
 const deploymentActions = ['CREATE', 'UPDATE', 'DELETE', 'SUSPEND', 'RESUME'] as const;
 export type DeploymentAction = (typeof deploymentActions)[number];
@@ -44,7 +25,8 @@ export interface Deployment {
   readonly outputs: readonly string[];
   /** Of the config, for whoever interprets it. */
   readonly options?: Readonly<Record<string, unknown>>;
-  readonly signal: DeploymentSignal;
+  /** Where its result goes. */
+  readonly signal: ResultDestination;
   /** The resource, where a stack has made it. */
   readonly resource?: { readonly stackPath: string; readonly name: string };
 }
@@ -144,7 +126,7 @@ function parseDeployment(entry: unknown): Deployment | UnreadableDeployment | un
     stackPath === undefined || resourceName === undefined
       ? {}
       : { resource: { stackPath, name: resourceName } };
-  const signal = parseSignal(heat);
+  const signal = parseResultDestination(heat);
   if (signal === undefined) {
     const problem = 'the way to signal its result is incomplete or unknown';
     return { id, name, ...resource, signal: { transport: 'NO_SIGNAL' }, problem };
@@ -257,45 +239,4 @@ function typedInput(type: string, value: unknown): JsonValue | undefined {
       // As Heat's agents hand it on.
       return typeof value === 'object' ? json : String(value);
   }
-}
-
-/** `undefined`: something is missing. */
-function parseSignal(heat: (key: string) => string | undefined): DeploymentSignal | undefined {
-  const transport = heat('signal_transport');
-  const url = heat('signal_id');
-  const queueId = heat('queue_id');
-  const login = parseLogin(heat);
-  switch (transport) {
-    case undefined:
-      return { transport: 'STATUS' };
-    case 'NO_SIGNAL':
-      return { transport };
-    case 'CFN_SIGNAL':
-    case 'TEMP_URL_SIGNAL':
-      return url === undefined || !URL.canParse(url) ? undefined : { transport, url };
-    case 'HEAT_SIGNAL':
-      return login && { transport, ...login };
-    case 'ZAQAR_SIGNAL':
-      return login && queueId !== undefined ? { transport, ...login, queueId } : undefined;
-    default:
-      return undefined;
-  }
-}
-
-function parseLogin(heat: (key: string) => string | undefined): SignalLogin | undefined {
-  const authUrl = heat('auth_url');
-  const userId = heat('user_id');
-  const password = heat('password');
-  const projectId = heat('project_id');
-  const regionName = heat('region_name');
-  if (authUrl === undefined || !/^https?:/.test(authUrl) || !URL.canParse(authUrl))
-    return undefined;
-  if (userId === undefined || password === undefined || projectId === undefined) return undefined;
-  return {
-    authUrl,
-    userId,
-    password,
-    projectId,
-    ...(regionName === undefined ? {} : { regionName }),
-  };
 }

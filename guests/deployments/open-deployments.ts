@@ -1,16 +1,9 @@
 /** Opens software deployments from their parts, and reads their options. */
 
+import { type Ask, type BridgeContribution, type CommandsService, type DeliveryOutcome, type KnownEnrolments, parseSection, secretsOf, type SignalsModule } from '#heat-bridge';
 import { setMaxListeners } from 'node:events';
 import Type from 'typebox';
 import type { Subject } from '#acl';
-import {
-  type BridgeContribution,
-  type CommandsService,
-  type DeliveryOutcome,
-  type KnownEnrolments,
-  parseSection,
-  type SignalsModule,
-} from '#heat-bridge';
 import { type AuditRequester, audited, type ExtensionHost } from '#master';
 import { sleepUntilAborted } from '#runtime';
 import { CodeCatalog, type CodeDefinition } from './code-catalog.ts';
@@ -18,15 +11,14 @@ import { resolveCall } from './deployment-call.ts';
 import { DeploymentMeter } from './deployment-meter.ts';
 import { type DeploymentRecord, DeploymentRecords } from './deployment-records.ts';
 import { DeploymentRuns } from './deployment-runs.ts';
-import { type Ask, StackLogins } from './logins.ts';
-import type { DeploymentSignal } from './metadata.ts';
+import { StackLogins } from './logins.ts';
 import {
   type FollowedServer,
   type ServerStatus,
   ServerWorker,
   type ServerWorkerDeps,
 } from './server-worker.ts';
-import { deliverResult } from './signal-result.ts';
+import { deliverStackResult } from './signal-result.ts';
 import { type ReadResult, readServer, type ServerSource } from './sources.ts';
 import { createHandleSignaller, registerHandles } from './stack-handles.ts';
 import { findServers, minionOfServer, namedServers } from './stack-servers.ts';
@@ -103,10 +95,7 @@ export interface DeploymentsDeps {
   readonly commands: Pick<CommandsService, 'catalog' | 'createRunner' | 'runner'>;
   /** Enrolments of machines, if the bridge enrols any. */
   readonly enrolments: Pick<KnownEnrolments, 'liveOfInstance'> | undefined;
-  readonly signals: Pick<
-    SignalsModule,
-    'api' | 'ask' | 'handleFor' | 'intake' | 'isListed' | 'secretsOf'
-  >;
+  readonly signals: Pick<SignalsModule, 'api' | 'ask' | 'handleFor' | 'intake' | 'isListed'>;
 }
 
 /** Heat's agent for minions. */
@@ -155,7 +144,7 @@ export async function openDeployments(
       const ask = askUntil(ended);
       const result = await readServer(source, { ask, logins, maxBytes: options.maxBytes, now });
       meter.countRead(result.kind);
-      return redactSecrets(result, secretsOfSource(source, signals));
+      return redactSecrets(result, secretsOfSource(source));
     },
     minionOf: async (server, metadata) =>
       minionOfServer(
@@ -173,10 +162,10 @@ export async function openDeployments(
     deliver: async (delivery) => {
       const signalHandle = createHandleSignaller(stack, signals);
       const ask = askUntil(ended);
-      const outcome = await deliverResult(delivery, { ask, logins, signalHandle });
+      const outcome = await deliverStackResult(delivery, { ask, logins, signalHandle });
       meter.countSignal(outcome.kind);
       return redactSecrets(outcome, [
-        ...secretsOfSignal(delivery.signal, signals),
+        ...secretsOf(delivery.signal),
         ...secretsOfLogin(delivery.login),
       ]);
     },
@@ -445,23 +434,12 @@ function redactSecrets<T extends DeliveryOutcome | ReadResult>(
   return { ...outcome, reason };
 }
 
-/** Finds the secrets of a destination. */
-type SecretFinder = Pick<SignalsModule, 'secretsOf'>;
-
-function secretsOfSignal(signal: DeploymentSignal, { secretsOf }: SecretFinder): readonly string[] {
-  if ('password' in signal) return [signal.password];
-  return 'url' in signal ? secretsOf({ transport: 'CFN_SIGNAL', url: signal.url }) : [];
-}
-
 function secretsOfLogin(login: OwnerLogin | undefined): readonly string[] {
   if (login === undefined) return [];
   return ['password' in login ? login.password : login.application_credential_secret];
 }
 
-function secretsOfSource(
-  { collect, login }: ServerSource,
-  { secretsOf }: SecretFinder,
-): readonly string[] {
+function secretsOfSource({ collect, login }: ServerSource): readonly string[] {
   const url = collect?.request?.metadata_url;
   return [
     ...secretsOfLogin(login),

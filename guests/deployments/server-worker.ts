@@ -1,15 +1,15 @@
 /** Follows one server: reads its metadata, runs what is new, and tells Heat the results. */
 
+import type { DeliveryOutcome } from '#heat-bridge';
 import type { Logger } from 'pino';
 import type { Subject } from '#acl';
-import type { DeliveryOutcome } from '#heat-bridge';
 import { type RetryDelays, retryDelayMs, sleepUntilAborted } from '#runtime';
 import { answerBody, type DeploymentResult, failedResult } from '../run-result.ts';
 import type { DeploymentRecord, DeploymentRecords } from './deployment-records.ts';
 import type { Deployment, ServerMetadata, UnreadableDeployment } from './metadata.ts';
 import { metadataUpdates } from './metadata-hooks.ts';
 import type { ResolvedCall } from './resolved-call.ts';
-import type { ResultDelivery } from './signal-result.ts';
+import type { StackResult } from './signal-result.ts';
 import type { ReadResult, ServerSource } from './sources.ts';
 
 /** What is followed. */
@@ -39,7 +39,7 @@ export interface ServerWorkerDeps {
     subject: Subject,
     isResumed: boolean,
   ) => Promise<DeploymentResult | undefined>;
-  readonly deliver: (delivery: ResultDelivery) => Promise<DeliveryOutcome>;
+  readonly deliver: (delivery: StackResult) => Promise<DeliveryOutcome>;
   /** Resolves when one more request may be made. */
   readonly turn: () => Promise<void>;
   readonly onEnd: (record: DeploymentRecord) => void;

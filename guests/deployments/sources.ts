@@ -1,12 +1,9 @@
 /** Reads the metadata of a server: from heat-api, heat-api-cfn, Zaqar or a TempURL. */
 
+import { type Ask, encodePath, getRequest, isPlainMap, jsonOf, limitOf, messagesOf, zaqarClientId } from '#heat-bridge';
 import { createHmac } from 'node:crypto';
-import Type from 'typebox';
-import { Compile } from 'typebox/compile';
-import { errorTextOf, isPlainMap, zaqarClientId } from '#heat-bridge';
-import type { HttpResult, OutgoingRequest } from '#runtime';
-import { tryParseJson } from '#runtime';
-import type { Ask, StackLogins } from './logins.ts';
+import { type HttpResult, tryParseJson } from '#runtime';
+import type { StackLogins } from './logins.ts';
 import { parseServerMetadata, type ServerMetadata } from './metadata.ts';
 import type { CollectConfig, OwnerLogin } from './stacks.ts';
 
@@ -137,19 +134,7 @@ function encodeRfc3986(text: string): string {
 
 // Zaqar: Heat posts all of the metadata at each change.
 
-const isMessages = Compile(
-  Type.Object({
-    messages: Type.Array(Type.Object({ id: Type.String(), body: Type.Unknown() })),
-  }),
-);
 const messagesPerRequest = 20;
-
-/** The messages of a page of a queue. */
-export function messagesOf(
-  body: unknown,
-): readonly { readonly id: string; readonly body: unknown }[] {
-  return isMessages.Check(body) ? body.messages : [];
-}
 
 const maxQueueReads = 50;
 
@@ -196,19 +181,6 @@ async function readQueue(
 
 // Answers.
 
-/** @param url - `undefined`: the catalog has no such service */
-export function getRequest(
-  url: string | undefined,
-  deps: Pick<SourceDeps, 'maxBytes'>,
-): OutgoingRequest | undefined {
-  return url === undefined ? undefined : { method: 'GET', url, ...limitOf(deps) };
-}
-
-/** One more, by which a longer answer is told from one that just fits. */
-function limitOf({ maxBytes }: Pick<SourceDeps, 'maxBytes'>): { readonly maxAnswerBytes: number } {
-  return { maxAnswerBytes: maxBytes + 1 };
-}
-
 function metadataOf(
   result: HttpResult,
   deps: SourceDeps,
@@ -222,25 +194,4 @@ function parsed(value: unknown): ReadResult {
   const result = parseServerMetadata(value);
   if (result.ok) return { kind: 'metadata', metadata: result.metadata };
   return { kind: 'failed', reason: result.problem };
-}
-
-/** The JSON of an answer with status 200 (204: nothing), or why there is none. */
-export function jsonOf(
-  result: HttpResult,
-  { maxBytes }: Pick<SourceDeps, 'maxBytes'>,
-): { readonly ok: true; readonly body: unknown } | { readonly ok: false; readonly reason: string } {
-  if (result.kind !== 'answer') return { ok: false, reason: result.reason };
-  if (result.status === 204) return { ok: true, body: undefined };
-  if (result.status !== 200) return { ok: false, reason: errorTextOf(result) };
-  // protection: metadata-size
-  if (Buffer.byteLength(result.body) > maxBytes) {
-    return { ok: false, reason: `the metadata has more than ${maxBytes} bytes` };
-  }
-  const body = tryParseJson(result.body);
-  return body === undefined ? { ok: false, reason: 'the answer is no JSON' } : { ok: true, body };
-}
-
-/** Each part of a path by itself. */
-export function encodePath(path: string): string {
-  return path.split('/').map(encodeURIComponent).join('/');
 }

@@ -1,16 +1,9 @@
 /** Stacks over HTTP, for services: each has its own, and sees no others. */
 
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { BridgeError, describeRoute, ownerNameOf, resolveProject, tokenHolderOf } from '#heat-bridge';
+import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
-import {
-  BridgeError,
-  describeRoute,
-  ownerNameOf,
-  type RouteOperation,
-  resolveProject,
-  tokenHolderOf,
-} from '#heat-bridge';
 import { AuthorizationError, actorOf, type ExtensionHost, type HttpServerContext } from '#master';
 import type { DeploymentsModule } from './open-deployments.ts';
 import {
@@ -67,9 +60,7 @@ const DetailsSchema = Type.Object({
 });
 
 /** Of each route, what it is. */
-const routes: Readonly<
-  Record<'add' | 'replace' | 'list' | 'show' | 'remove', { readonly openapi: RouteOperation }>
-> = {
+const routes: Readonly<Record<'add' | 'replace' | 'list' | 'show' | 'remove', FastifySchema>> = {
   add: describeRoute({
     summary: 'Registers a stack, whose software deployments are run; it is of whoever asks',
     body: StackRegistrationSchema,
@@ -140,21 +131,21 @@ export function addStackRoutes(
     const api = stacks.as({ who: actorOf(subject), rule }, subject);
     return api.add(registration, { owner: ownerNameOf(subject), replaces });
   };
-  app.post('/stacks', { bodyLimit, config: routes.add }, (request) =>
+  app.post('/stacks', { bodyLimit, schema: routes.add }, (request) =>
     add(request, requireMap(request.body), false),
   );
-  app.put<NameParams>('/stacks/:name', { bodyLimit, config: routes.replace }, (request) =>
+  app.put<NameParams>('/stacks/:name', { bodyLimit, schema: routes.replace }, (request) =>
     add(request, { ...requireMap(request.body), name: request.params.name }, true),
   );
-  app.get('/stacks', { config: routes.list }, async (request) => {
+  app.get('/stacks', { schema: routes.list }, async (request) => {
     const { api, owner } = await owned(request);
     return api.list({ owner });
   });
-  app.get<NameParams>('/stacks/:name', { config: routes.show }, async (request) => {
+  app.get<NameParams>('/stacks/:name', { schema: routes.show }, async (request) => {
     const { api, owner } = await owned(request);
     return api.show(request.params.name, { owner });
   });
-  app.delete<NameParams>('/stacks/:name', { config: routes.remove }, async (request) => {
+  app.delete<NameParams>('/stacks/:name', { schema: routes.remove }, async (request) => {
     const { api, owner } = await owned(request);
     return api.remove(request.params.name, { owner });
   });

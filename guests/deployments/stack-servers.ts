@@ -1,12 +1,12 @@
 /** The servers of a registered stack, and which minion each of them is. */
 
+import { type Ask, encodePath, type Enrolment, getRequest, isLive, jsonOf } from '#heat-bridge';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
-import { type Enrolment, isLive } from '#heat-bridge';
-import type { Ask, StackLogins } from './logins.ts';
+import type { StackLogins } from './logins.ts';
 import type { ServerMetadata } from './metadata.ts';
 import type { FollowedServer } from './server-worker.ts';
-import { encodePath, getRequest, jsonOf } from './sources.ts';
+
 import type { RegisteredStack } from './stacks.ts';
 
 /** Servers that the registration names; those found among the stack's resources come besides. */

@@ -1,7 +1,7 @@
 /** Claims and reports of machines that a metadata agent has found out. */
 
-import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { EnrolmentModule } from '#heat-bridge';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { relayedAddress } from '#minion-protocol';
 import { tryParseJson } from '#runtime';
 import { textOf } from '../request-body.ts';
@@ -24,11 +24,11 @@ export function addAgentClaimRoutes(
     const address = relayedAddress({ network: '', address: '', instance, project });
     return { address, identity: { instance, project } };
   };
-  app.post('/guest/enroll/claim', { bodyLimit, config: claim }, async (request) => {
+  app.post('/guest/enroll/claim', { bodyLimit, schema: claim }, async (request) => {
     const from = originOf(request);
     return machines.claim(tryParseJson(textOf(request.body)), from);
   });
-  app.post('/guest/enroll/failure', { bodyLimit, config: failure }, async (request) => {
+  app.post('/guest/enroll/failure', { bodyLimit, schema: failure }, async (request) => {
     const from = originOf(request);
     return machines.report(tryParseJson(textOf(request.body)), from);
   });

@@ -4,13 +4,13 @@
  * in it is used, and empty from then on.
  */
 
+import { BridgeError, describeRoute } from '#heat-bridge';
 import type { FastifyInstance } from 'fastify';
 import type { Logger } from 'pino';
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
 import { mayCallCommand } from '#acl';
-import { BridgeError, describeRoute } from '#heat-bridge';
 import {
   AuthenticationError,
   AuthorizationError,
@@ -128,7 +128,7 @@ export function addVendordataRoute(
   const rates = new TokenBuckets(instanceRate);
   app.post(
     '/vendordata',
-    { bodyLimit, config: operation },
+    { bodyLimit, schema: operation },
     async (request, reply): Promise<object> => {
       const asked = parseRequest(request.body);
       const { subject, policy, stop } = await host.holdToken(doors.tokenOf(request) ?? '');

@@ -1,18 +1,10 @@
 /** Execution plans over HTTP, by the token of whoever calls. */
 
-import type { FastifyInstance } from 'fastify';
+import { createCallerResolver, describeRoute, ownerNameOf, parseBody, resolveProject, tokenHolderOf } from '#heat-bridge';
+import type { FastifyInstance, FastifySchema } from 'fastify';
 import type { Static } from 'typebox';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
-import {
-  createCallerResolver,
-  describeRoute,
-  ownerNameOf,
-  parseBody,
-  type RouteOperation,
-  resolveProject,
-  tokenHolderOf,
-} from '#heat-bridge';
 import type { ExtensionHost, HttpServerContext } from '#master';
 import type { MuranoService } from './open-murano.ts';
 
@@ -28,7 +20,7 @@ const Body = Type.Object(
 );
 const compiledBody = Compile(Body);
 
-const route: { readonly openapi: RouteOperation } = describeRoute({
+const route: FastifySchema = describeRoute({
   summary: "Runs the command that an execution plan's entry point stands for; the result tells all",
   body: Body,
   answer: Type.Object({
@@ -54,7 +46,7 @@ export function addMuranoRoutes(
   const known = createCallerResolver(doors, host);
   app.post<{ Params: { guest: string } }>(
     '/murano/:guest',
-    { bodyLimit, config: route },
+    { bodyLimit, schema: route },
     async (request) => {
       const caller = await known(request);
       const { subject, stop } = await tokenHolderOf(request, doors, host);

@@ -3,11 +3,11 @@
  * is believed but that something may have changed: the instances that it names are read anew.
  */
 
+import { BridgeError, describeRoute } from '#heat-bridge';
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { FastifyInstance } from 'fastify';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
-import { BridgeError, describeRoute } from '#heat-bridge';
 import { AuthenticationError, TokenBuckets } from '#master';
 import { tryParseJson } from '#runtime';
 
@@ -86,7 +86,7 @@ export function addNotificationRoute(
 ): void {
   const rates = new TokenBuckets(rate);
   const expected = digestOf(secret);
-  app.post('/notifications', { bodyLimit, config: operation }, async (request) => {
+  app.post('/notifications', { bodyLimit, schema: operation }, async (request) => {
     const [, credentials = ''] = /^Basic (\S+)$/i.exec(request.headers.authorization ?? '') ?? [];
     const [, password = ''] = /^[^:]*:(.*)$/s.exec(decodeBase64(credentials)) ?? [];
     // protection: notification-secret

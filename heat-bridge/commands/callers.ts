@@ -17,6 +17,7 @@ import { BridgeError } from '../errors.ts';
 import type { CompiledCommand } from './command-catalog.ts';
 import type { CommandCaller } from './command-request.ts';
 import type { Parameters } from './parameters.ts';
+import { Releases } from './releases.ts';
 
 /** A caller while a run goes on. */
 export interface ResolvedCaller {
@@ -28,25 +29,37 @@ export interface ResolvedCaller {
   readonly policy?: () => Policy;
   /** Fires when the caller may do nothing more: the token has ended. */
   readonly ended?: AbortSignal;
-  /** The run is over. */
-  readonly leave: () => void;
 }
 
-const withoutRelease = { leave: (): void => {} };
-
 /** @throws AuthenticationError ERR_EAUTH_TOKEN */
-export async function resolveCaller(
+async function resolveCaller(
   host: ExtensionHost,
   caller: CommandCaller,
+  releases: Releases,
 ): Promise<ResolvedCaller> {
-  if (caller === 'local') return { name: 'local', subject: undefined, ...withoutRelease };
+  if (caller === 'local') return { name: 'local', subject: undefined };
   if ('token' in caller) {
     const holder = await host.holdToken(caller.token);
+    releases.add(() => holder.stop());
     const { subject, ended } = holder;
     const policy = (): Policy => holder.policy;
-    return { name: uniqueCallerName(subject), subject, policy, ended, leave: () => holder.stop() };
+    return { name: uniqueCallerName(subject), subject, policy, ended };
   }
-  return { name: uniqueCallerName(caller), subject: caller, ...withoutRelease };
+  return { name: uniqueCallerName(caller), subject: caller };
+}
+
+/**
+ * Returns a caller for the moment: a token is not followed.
+ * @throws AuthenticationError ERR_EAUTH_TOKEN
+ */
+export async function identifyCaller(
+  host: ExtensionHost,
+  asked: CommandCaller,
+): Promise<ResolvedCaller> {
+  const releases = new Releases();
+  const caller = await resolveCaller(host, asked, releases);
+  releases.release();
+  return caller;
 }
 
 /**
@@ -57,31 +70,27 @@ export async function callableCommands(
   host: ExtensionHost,
   asked: CommandCaller,
 ): Promise<(command: string) => boolean> {
-  const { subject, policy = () => host.policy(), leave } = await resolveCaller(host, asked);
-  leave();
+  const { subject, policy = () => host.policy() } = await identifyCaller(host, asked);
   return (command) => subject === undefined || mayCallCommand(subject, command, policy());
 }
 
 /**
- * The same for a run, which has a place among those of its caller until it is over.
+ * Returns the caller of a run, which has a place among those of its caller until it is released.
  * @throws AuthenticationError ERR_EAUTH_TOKEN, BridgeError ERR_COMMAND_BUSY
  */
 export async function acquireCaller(
   host: ExtensionHost,
   asked: CommandCaller,
   places: Budget,
+  releases: Releases,
 ): Promise<ResolvedCaller> {
-  const caller = await resolveCaller(host, asked);
+  const caller = await resolveCaller(host, asked, releases);
   // protection: places-of-callers
   if (!places.tryTake(caller.name)) {
-    caller.leave();
     throw new BridgeError('ERR_COMMAND_BUSY', 'as many runs of this caller as may be are active');
   }
-  const leave = (): void => {
-    places.release(caller.name);
-    caller.leave();
-  };
-  return { ...caller, leave };
+  releases.add(() => places.release(caller.name));
+  return caller;
 }
 
 function uniqueCallerName(subject: Subject): string {

@@ -1,7 +1,7 @@
 /** Runs that the members of a cluster have not ended: another one goes on when a member is gone. */
 
 import type { Logger } from 'pino';
-import { type HeldRow, HeldRows, type Hold, type SharedArea, type StateOperation } from '#master';
+import { type HeldRow, HeldRows, type SharedArea, type StateOperation } from '#master';
 import { inMilliseconds } from '#runtime';
 import type { RowCodec } from '#store';
 import { RunUpdates } from './run-updates.ts';
@@ -31,8 +31,9 @@ type AnyRun = TrackedRun<{ readonly type: string }, { readonly status: string }>
  * @typeParam C - what it takes to ask for a run again
  */
 export class ClusterRuns<C extends object> {
+  /** A row for each run that is not over. */
+  readonly rows: HeldRows;
   readonly #options: ClusterRunsOptions<C>;
-  readonly #rows: HeldRows;
   readonly #updates: RunUpdates;
   readonly #waiting = new Map<string, Set<() => void>>();
   /** Told when a run is heard of that somebody asks for. */
@@ -41,7 +42,7 @@ export class ClusterRuns<C extends object> {
   private constructor(options: ClusterRunsOptions<C>, cluster: NonNullable<SharedArea['cluster']>) {
     this.#options = options;
     const { state, kind, resume, find, log } = options;
-    this.#rows = new HeldRows({
+    this.rows = new HeldRows({
       state,
       cluster,
       prefix: ['runs', kind],
@@ -52,7 +53,7 @@ export class ClusterRuns<C extends object> {
       onChange: (id, row) => this.#note(id, row),
       log,
     });
-    this.#updates = new RunUpdates({ cluster, kind, process: this.#rows.process, find });
+    this.#updates = new RunUpdates({ cluster, kind, process: this.rows.process, find });
   }
 
   /** `undefined`: there is no other member. */
@@ -62,23 +63,13 @@ export class ClusterRuns<C extends object> {
     const { cluster } = options.state;
     if (cluster === undefined) return undefined;
     const runs = new ClusterRuns(options, cluster);
-    await runs.#rows.follow();
+    await runs.rows.follow();
     return runs;
-  }
-
-  /** Goes on with what this member ran before, and with what others leave. */
-  start(): void {
-    this.#rows.start();
-  }
-
-  /** Whether another member runs it. */
-  isElsewhere(id: string): boolean {
-    return this.#rows.isElsewhere(id);
   }
 
   /** Whether a run that is known here is the one that goes on, or went on to its end. */
   isCurrent(run: AnyRun): boolean {
-    return !run.isInterrupted && (this.isElsewhere(run.id) || !this.#updates.follows(run));
+    return !run.isInterrupted && (this.rows.isElsewhere(run.id) || !this.#updates.follows(run));
   }
 
   /**
@@ -93,12 +84,12 @@ export class ClusterRuns<C extends object> {
     const { id } = run;
     const { log } = this.#options;
     const cancel = (): void => {
-      this.#rows.cancel(id, run.undoesOnCancel).catch((error: unknown) => {
+      this.rows.cancel(id, run.undoesOnCancel).catch((error: unknown) => {
         log.error({ run: id, err: error }, 'a run was not cancelled');
       });
     };
     run.cancelled.addEventListener('abort', cancel, { once: true });
-    this.#updates.follow(run, this.#rows.get(id)?.process);
+    this.#updates.follow(run, this.rows.get(id)?.process);
     const follow = async (): Promise<void> => {
       await this.over(id);
       await this.#updates.rest(id);
@@ -107,14 +98,9 @@ export class ClusterRuns<C extends object> {
     follow().catch((error: unknown) => run.fail(error));
   }
 
-  /** A run of this process begins. */
-  hold(id: string): Hold {
-    return this.#rows.hold(id);
-  }
-
   /** Resolves when nobody runs it any more. */
   async over(id: string): Promise<void> {
-    if (this.#rows.get(id) === undefined) return;
+    if (this.rows.get(id) === undefined) return;
     await new Promise<void>((resolve) => {
       const waiting = this.#waiting.get(id) ?? new Set();
       this.#waiting.set(id, waiting.add(resolve));
@@ -123,8 +109,8 @@ export class ClusterRuns<C extends object> {
 
   /** What it takes to ask for a run again that is not over; waits a moment to hear of it. */
   async find(id: string): Promise<C | undefined> {
-    if (this.#rows.get(id) === undefined) await this.#heard(id);
-    const body = await this.#rows.read(id);
+    if (this.rows.get(id) === undefined) await this.#heard(id);
+    const body = await this.rows.read(id);
     return body && this.#unseal(id, body);
   }
 
@@ -136,44 +122,16 @@ export class ClusterRuns<C extends object> {
     this.#expected.delete(id);
   }
 
-  /** Forgets a run that cannot go on, of this process or of one that is gone. */
-  forget(id: string): Promise<void> {
-    return this.#rows.forget(id);
-  }
-
   /** Makes this process the one that runs it; nothing is written where another one does. */
   take(id: string, call: C): StateOperation[] {
     const sealed = this.#options.state.seal(this.#options.row.encode(call));
-    return this.#rows.take(id, sealed);
-  }
-
-  /** Lets a write fail where another process runs it by now. */
-  condition(id: string): StateOperation[] {
-    return this.#rows.condition(id);
-  }
-
-  /** Ends it, unless another process runs it by now. */
-  end(id: string): StateOperation[] {
-    return this.#rows.end(id);
-  }
-
-  /** Ends what no other process runs; nothing is written where another one does. */
-  endLeft(id: string): StateOperation[] {
-    return this.#rows.endLeft(id);
-  }
-
-  /**
-   * Writes, with {@link condition} or {@link end}, as long as this process runs it.
-   * @throws StoreError ERR_REVISION once another process runs it
-   */
-  whileRun(id: string, write: () => Promise<void>): Promise<void> {
-    return this.#rows.whileOwn(id, write);
+    return this.rows.take(id, sealed);
   }
 
   /** Leaves what this process runs to the others. */
   async close(): Promise<void> {
     this.#updates.close();
-    await this.#rows.close();
+    await this.rows.close();
   }
 
   #unseal(id: string, body: Uint8Array): C {
@@ -189,7 +147,7 @@ export class ClusterRuns<C extends object> {
     }
     this.#expected.get(id)?.();
     if (row.process !== '') this.#updates.passOn(id, row.process);
-    const isOwn = row.process === this.#rows.process;
+    const isOwn = row.process === this.rows.process;
     if (isOwn && row.cancel !== undefined) this.#options.find(id)?.cancel(row.cancel);
   }
 }

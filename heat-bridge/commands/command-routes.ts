@@ -1,12 +1,12 @@
 /** Commands over HTTP, by the token of whoever calls. */
 
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifySchema } from 'fastify';
 import type { Static, TSchema } from 'typebox';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
 import { type ExtensionHost, type HttpServerContext, toJson } from '#master';
 import { createCallerResolver, requireCommandRule } from '../http/http-caller.ts';
-import { describeRoute, parseBody, type RouteOperation } from '../http/route-schema.ts';
+import { describeRoute, parseBody } from '../http/route-schema.ts';
 import { currentRunState, runStateSchema } from '../http/run-state.ts';
 import { UpdateStreams } from '../http/update-stream.ts';
 import { type CommandApi, firstRunUpdate } from './command-api.ts';
@@ -15,11 +15,6 @@ import type { CommandHandle, CommandRequest } from './command-request.ts';
 import type { Parameters } from './parameters.ts';
 
 // Schemas.
-
-/** The `config` of a route. */
-export interface RouteConfig {
-  readonly openapi: RouteOperation;
-}
 
 const strict = { additionalProperties: false };
 const Text = Type.String({ minLength: 1, maxLength: 4096 });
@@ -104,8 +99,8 @@ const RunUpdateSchema = Type.Union([
 const ndjsonAnswer = { answer: RunUpdateSchema, answerTypes: ['application/x-ndjson'] } as const;
 
 /** Of each route, what it is. */
-const commandRouteConfigs: Readonly<
-  Record<'list' | 'show' | 'run' | 'follow' | 'outcome' | 'cancel', RouteConfig>
+const commandRouteSchemas: Readonly<
+  Record<'list' | 'show' | 'run' | 'follow' | 'outcome' | 'cancel', FastifySchema>
 > = {
   list: describeRoute({
     summary: 'The commands of the catalog',
@@ -148,7 +143,7 @@ export function addCommandRoutes(
 ): void {
   const streams = new UpdateStreams(doors);
   const known = createCallerResolver(doors, host);
-  app.get('/commands', { config: commandRouteConfigs.list }, async (request) => {
+  app.get('/commands', { schema: commandRouteSchemas.list }, async (request) => {
     const caller = await known(request);
     return {
       commands: api
@@ -159,7 +154,7 @@ export function addCommandRoutes(
   });
   app.get<{ Params: { name: string } }>(
     '/commands/:name',
-    { config: commandRouteConfigs.show },
+    { schema: commandRouteSchemas.show },
     async (request) => {
       const { name } = request.params;
       // protection: commands-shown-to-all
@@ -169,7 +164,7 @@ export function addCommandRoutes(
   );
   app.post<{ Params: { name: string } }>(
     '/commands/:name/run',
-    { bodyLimit, config: commandRouteConfigs.run },
+    { bodyLimit, schema: commandRouteSchemas.run },
     async (request, reply) => {
       const caller = await known(request);
       requireCommandRule(caller, request.params.name);
@@ -182,7 +177,7 @@ export function addCommandRoutes(
   );
   app.get<{ Params: { id: string } }>(
     '/runs/:id',
-    { config: commandRouteConfigs.follow },
+    { schema: commandRouteSchemas.follow },
     async (request, reply) => {
       const caller = await known(request);
       const find = () => api.find(request.params.id, caller);
@@ -191,7 +186,7 @@ export function addCommandRoutes(
   );
   app.get<{ Params: { id: string } }>(
     '/runs/:id/outcome',
-    { config: commandRouteConfigs.outcome },
+    { schema: commandRouteSchemas.outcome },
     async (request) => {
       const { outcome } = await api.find(request.params.id, await known(request));
       return currentRunState(outcome);
@@ -199,7 +194,7 @@ export function addCommandRoutes(
   );
   app.delete<{ Params: { id: string } }>(
     '/runs/:id',
-    { config: commandRouteConfigs.cancel },
+    { schema: commandRouteSchemas.cancel },
     async (request) => {
       const handle = await api.find(request.params.id, await known(request));
       await handle.cancel();

@@ -256,10 +256,3 @@ export class CommandRun extends TrackedRun<CommandUpdate, CommandOutcome> {
     };
   }
 }
-
-/** A run that was over before: its outcome is all that is told. */
-export function createEndedRun(options: CommandRunOptions, outcome: CommandOutcome): CommandRun {
-  const run = new CommandRun(options);
-  run.end(outcome);
-  return run;
-}

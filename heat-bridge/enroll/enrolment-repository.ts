@@ -4,9 +4,9 @@ import { EventEmitter, on } from 'node:events';
 import Type from 'typebox';
 import type { SharedArea, StateChange, StateOperation } from '#master';
 import { MultiMap } from '#runtime';
+import { defineRow, fromJson, type RowCodec } from '#store';
 import { isLive } from '../live-enrolment.ts';
 import type { Enrolment, EnrolmentState } from './enrolment.ts';
-import { defineRow, fromJson, type RowCodec } from '#store';
 
 const prefix = 'enrolments';
 const Text = Type.String();

@@ -1,6 +1,6 @@
 /** Enrolments over HTTP, for services: each request is judged by the id and the project it names. */
 
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
 import type { Subject } from '#acl';
@@ -13,7 +13,7 @@ import {
 } from '#master';
 import { BridgeError } from '../errors.ts';
 import { resolveProject } from '../http/request-project.ts';
-import { describeRoute, type RouteOperation } from '../http/route-schema.ts';
+import { describeRoute } from '../http/route-schema.ts';
 import type { Enrolment, EnrolRequest, NewEnrolment } from './enrolment.ts';
 import { ServiceEnrolRequestSchema } from './enrolment-rpc.ts';
 import type { EnrollApi } from './enrolment-service.ts';
@@ -50,9 +50,7 @@ const EnrolmentSchema = Type.Object({
 });
 
 /** Of each route for services, what it is. */
-const serviceRouteConfigs: Readonly<
-  Record<'create' | 'show' | 'retire', { readonly openapi: RouteOperation }>
-> = {
+const serviceRouteSchemas: Readonly<Record<'create' | 'show' | 'retire', FastifySchema>> = {
   create: describeRoute({
     summary: 'Begins an enrolment: a ticket, and user-data for the machine',
     body: ServiceEnrolRequestSchema,
@@ -67,12 +65,10 @@ const serviceRouteConfigs: Readonly<
 
 // Routes for machines; the ticket is their only credential.
 
-type RouteConfig = ReturnType<typeof describeRoute>;
-
 /** The ticket is in the body. */
 const ticketAccess = 'credentials';
 /** Of a claim, whichever way it comes. */
-const claimOperation: RouteConfig = describeRoute({
+const claimOperation: FastifySchema = describeRoute({
   summary: 'A machine claims for its key, by its ticket',
   access: ticketAccess,
   body: ClaimBody,
@@ -84,7 +80,7 @@ const claimOperation: RouteConfig = describeRoute({
   }),
 });
 /** Of a report. */
-const failureOperation: RouteConfig = describeRoute({
+const failureOperation: FastifySchema = describeRoute({
   summary: 'A machine says, by its ticket, why it cannot be made a minion',
   access: ticketAccess,
   body: FailureBody,
@@ -94,17 +90,17 @@ const failureOperation: RouteConfig = describeRoute({
 /** Descriptions of the routes of machines. */
 export const machineRoutes: {
   readonly bodyLimit: number;
-  readonly claim: RouteConfig;
-  readonly failure: RouteConfig;
+  readonly claim: FastifySchema;
+  readonly failure: FastifySchema;
 } = { bodyLimit: machineBodyLimit, claim: claimOperation, failure: failureOperation };
 
 /** `POST enroll/claim` and `POST enroll/failure`. */
 export function addMachineRoutes(app: FastifyInstance, machines: MachineRequests): void {
   const bodyLimit = machineBodyLimit;
-  app.post('/enroll/claim', { bodyLimit, config: claimOperation }, ({ body, ip: address }) =>
+  app.post('/enroll/claim', { bodyLimit, schema: claimOperation }, ({ body, ip: address }) =>
     machines.claim(body, { address }),
   );
-  app.post('/enroll/failure', { bodyLimit, config: failureOperation }, ({ body, ip: address }) =>
+  app.post('/enroll/failure', { bodyLimit, schema: failureOperation }, ({ body, ip: address }) =>
     machines.report(body, { address }),
   );
 }
@@ -151,7 +147,7 @@ export function addServiceRoutes(
   };
   app.post(
     '/enrolments',
-    { bodyLimit: serviceBodyLimit, config: serviceRouteConfigs.create },
+    { bodyLimit: serviceBodyLimit, schema: serviceRouteSchemas.create },
     async (request): Promise<NewEnrolment> => {
       const asked = parseCreateBody(request.body);
       const holder = await holderOf(request);
@@ -170,7 +166,7 @@ export function addServiceRoutes(
   );
   app.get<NumberParams>(
     '/enrolments/:number',
-    { config: serviceRouteConfigs.show },
+    { schema: serviceRouteSchemas.show },
     async (request): Promise<Enrolment> => {
       const { holder, enrolment } = await known(request);
       requireEnrolmentRight(host, holder, 'bridge.enroll.create', enrolment);
@@ -179,7 +175,7 @@ export function addServiceRoutes(
   );
   app.post<NumberParams>(
     '/enrolments/:number/retire',
-    { config: serviceRouteConfigs.retire },
+    { schema: serviceRouteSchemas.retire },
     async (request): Promise<object> => {
       const { holder, enrolment } = await known(request);
       requireEnrolmentRight(host, holder, 'bridge.enroll.retire', enrolment);

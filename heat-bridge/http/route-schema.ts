@@ -1,26 +1,23 @@
 /** Schemas of routes, for validation and for OpenAPI. */
 
-import type { FastifyContextConfig } from 'fastify';
+import type { FastifySchema } from 'fastify';
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
-import { nearestName } from '#runtime';
+import { nearestName, type RouteOperation, routeSchema } from '#runtime';
 import { BridgeError } from '../errors.ts';
 
-/** As salt-api reads it from the `config` of a route. */
-export type RouteOperation = NonNullable<FastifyContextConfig['openapi']>;
-
-/** What every refusal of the bridge is. */
-const errorResponse: Readonly<Record<string, TSchema>> = {
+/** Body of a refusal of the bridge. */
+const refusal: Readonly<Record<string, TSchema>> = {
   'application/json': Type.Object({
     error: Type.Object({ code: Type.String(), message: Type.String() }),
   }),
 };
 
-/** The `config` of a route. @param operation - default access: a session, or a token of Keystone's */
+/** Returns the schema of a route. Default access: a session, or a token of Keystone. */
 export function describeRoute(
   operation: Omit<RouteOperation, 'access' | 'refusal'> & Partial<Pick<RouteOperation, 'access'>>,
-): { readonly openapi: RouteOperation } {
-  return { openapi: { access: 'session', refusal: errorResponse, ...operation } };
+): FastifySchema {
+  return routeSchema({ access: 'session', refusal, ...operation });
 }
 
 // Validation of bodies.

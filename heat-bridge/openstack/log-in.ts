@@ -11,7 +11,7 @@ import { type DeliveryOutcome, deliveryOutcomeOf } from './service-answer.ts';
 type Ask = (request: OutgoingRequest) => Promise<HttpResult>;
 
 /** Credentials of a user of Keystone for one project, as handles and metadata of Heat have them. */
-export interface ProjectCredentials {
+export interface Credentials {
   /** Ends with `/v3`. */
   readonly authUrl: string;
   readonly userId: string;
@@ -27,7 +27,7 @@ export type LoginResult =
 /** Logs in to the project. A refusal is final: Heat deletes the user together with the stack. */
 export function logInToKeystone(
   ask: Ask,
-  { authUrl, userId, password, projectId }: ProjectCredentials,
+  { authUrl, userId, password, projectId }: Credentials,
 ): Promise<LoginResult> {
   const scope = { project: { id: projectId } };
   return requestToken(ask, authUrl, { user: { id: userId, password }, scope });

@@ -23,9 +23,6 @@ const isCatalog = Compile(
   }),
 );
 
-/** Any UUID will do, as long as it stays the same. */
-export const zaqarClientId = '6f0e2f0c-7a5e-4f0e-9c4e-5a17b41d6e00';
-
 /**
  * The public address of a service in the catalog of a log-in, without a slash at its end.
  * @param body - the answer to the log-in

@@ -1,11 +1,11 @@
 /** Plans over HTTP, by the token of whoever calls. */
 
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifySchema } from 'fastify';
 import type { Static, TSchema } from 'typebox';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
 import { type ExtensionHost, type HttpServerContext, toJson } from '#master';
-import { type RouteConfig, RunResultSchema } from '../commands/command-routes.ts';
+import { RunResultSchema } from '../commands/command-routes.ts';
 import type { Parameters } from '../commands/parameters.ts';
 import { BridgeError } from '../errors.ts';
 import { createCallerResolver, type HttpCaller } from '../http/http-caller.ts';
@@ -125,8 +125,8 @@ const PlanUpdateSchema = Type.Union([
 const ndjsonAnswer = { answer: PlanUpdateSchema, answerTypes: ['application/x-ndjson'] } as const;
 
 /** Of each route, what it is. */
-const planRouteConfigs: Readonly<
-  Record<'list' | 'show' | 'run' | 'follow' | 'outcome' | 'cancel', RouteConfig>
+const planRouteSchemas: Readonly<
+  Record<'list' | 'show' | 'run' | 'follow' | 'outcome' | 'cancel', FastifySchema>
 > = {
   list: describeRoute({
     summary: 'The plans of the catalog',
@@ -179,20 +179,20 @@ export function addPlanRoutes(
     if (plan === undefined) throw new BridgeError('ERR_PLAN_UNKNOWN', 'no such plan of yours');
     return plan;
   };
-  app.get('/plans', { config: planRouteConfigs.list }, async (request) => {
+  app.get('/plans', { schema: planRouteSchemas.list }, async (request) => {
     const caller = await known(request);
     return { plans: api.list().filter((plan) => mayRunPlan(plan, caller.mayCall)) };
   });
   app.get<{ Params: { name: string } }>(
     '/plans/:name',
-    { config: planRouteConfigs.show },
+    { schema: planRouteSchemas.show },
     async (request) => {
       return shown(await known(request), request.params.name);
     },
   );
   app.post<{ Params: { name: string } }>(
     '/plans/:name/run',
-    { bodyLimit, config: planRouteConfigs.run },
+    { bodyLimit, schema: planRouteSchemas.run },
     async (request, reply) => {
       const caller = await known(request);
       shown(caller, request.params.name);
@@ -206,7 +206,7 @@ export function addPlanRoutes(
   );
   app.get<{ Params: { id: string } }>(
     '/plan-runs/:id',
-    { config: planRouteConfigs.follow },
+    { schema: planRouteSchemas.follow },
     async (request, reply) => {
       const caller = await known(request);
       const find = () => api.find(request.params.id, caller);
@@ -215,7 +215,7 @@ export function addPlanRoutes(
   );
   app.get<{ Params: { id: string } }>(
     '/plan-runs/:id/outcome',
-    { config: planRouteConfigs.outcome },
+    { schema: planRouteSchemas.outcome },
     async (request) => {
       const { outcome } = await api.find(request.params.id, await known(request));
       return currentRunState(outcome);
@@ -223,7 +223,7 @@ export function addPlanRoutes(
   );
   app.delete<{ Params: { id: string }; Querystring: { undo?: string } }>(
     '/plan-runs/:id',
-    { config: planRouteConfigs.cancel },
+    { schema: planRouteSchemas.cancel },
     async (request) => {
       const handle = await api.find(request.params.id, await known(request));
       await handle.cancel({ undo: request.query.undo !== 'false' });

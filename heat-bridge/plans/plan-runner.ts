@@ -1,192 +1,72 @@
-/** `bridge.plan`: authorises a plan as a whole, and starts or finds the run. */
+/** `bridge.plan`: carries out runs of plans, from the request to the release. */
 
 import { randomUUID } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
 import Type from 'typebox';
-import type { IntendedCall, Reach } from '#acl';
 import {
   type AuditEntry,
   actorOf,
   type ExtensionHost,
   linkSignals,
-  type StateOperation,
-  StoreError,
   type TargetBounds,
   timeLimit,
 } from '#master';
-import { Budget, KeyedMutex } from '#runtime';
-import { defineRow, type RowOf, Texts } from '#store';
-import {
-  aclCallOf,
-  acquireCaller,
-  type ResolvedCaller,
-  reachOfCaller,
-  requireWithin,
-  resolveCaller,
-} from '../commands/callers.ts';
-import { ClusterRuns } from '../commands/cluster-runs.ts';
+import { defineRow, type RowOf } from '#store';
+import { acquireCaller, type ResolvedCaller, requireWithin } from '../commands/callers.ts';
 import type { CommandCaller } from '../commands/command-request.ts';
 import type { CommandRunner } from '../commands/command-runner.ts';
 import {
   checkIdempotencyKey,
   IdempotencyKeyOwner,
-  IdempotencyKeys,
   jsonDigest,
 } from '../commands/idempotency-keys.ts';
 import type { Parameters } from '../commands/parameters.ts';
+import { Releases } from '../commands/releases.ts';
 import type { RunQuotas } from '../commands/run-limits.ts';
-import { RunRegistry } from '../commands/tracked-run.ts';
-import { BridgeError } from '../errors.ts';
+import { lateRunError, StoredRuns } from '../commands/stored-runs.ts';
 import { resolveProject } from '../http/request-project.ts';
 import { fromMarkedJson, markedJsonField } from '../marked-json-field.ts';
+import { targetBoundsOfGroup } from './group-reach.ts';
 import {
   type CompiledPlan,
-  type MappedCommand,
   type PlanCatalog,
   stepParameters,
   stepReferences,
 } from './plan-catalog.ts';
+import { PlanExecution } from './plan-execution.ts';
 import { type Groups, resolveGroups } from './plan-groups.ts';
 import type { PlanHandle, PlanOutcome, PlanRequest } from './plan-request.ts';
-import { PlanExecution, PlanRun, StepRunner, type StepRunnerOptions } from './plan-run.ts';
-
-// Evaluation of groups: by what the steps do there, and for whom.
-
-/** A call of a plan. */
-interface PlanCall {
-  readonly plan: CompiledPlan;
-  readonly parameters: Parameters;
-  readonly caller: Pick<ResolvedCaller, 'subject' | 'policy'>;
-}
-
-/**
- * Of a group that the caller gives. Its minions are those that rules name for all commands on the
- * whole of it, and for all on at least one of its parts: first and rest may have other commands.
- * @throws BridgeError ERR_COMMAND_PARAMETERS
- */
-function targetBoundsOfGroup(
-  host: Pick<ExtensionHost, 'policy'>,
-  call: PlanCall,
-  group: string,
-): TargetBounds {
-  const { groups } = call.plan.definition;
-  const parts = Object.keys(groups).filter((name) => groups[name]?.from === group);
-  const commands = [group, ...parts].map((name) => commandsOn(call.plan, name));
-  const [whole = [], ...ofParts] = commands.map((list) =>
-    list.map((mapped) => plannedCall(mapped, call.parameters)),
-  );
-  const used = ofParts.filter((calls) => calls.length > 0);
-  const reaches = (used.length === 0 ? [whole] : used.map((calls) => [...whole, ...calls])).map(
-    (calls) => reachOfCaller(host, call.caller, calls),
-  );
-  // protection: secrets-of-plans
-  const hasSecrets = commands.flat().some((mapped) => mayGiveSecrets(mapped, call.parameters));
-  return { reach: unionOfReaches(reaches), hasSecrets };
-}
-
-/** What is run on a group by itself, and what takes it back. */
-function commandsOn({ steps }: CompiledPlan, group: string): readonly MappedCommand[] {
-  return steps
-    .filter(({ definition }) => definition.group === group)
-    .flatMap(({ undo, ...step }) => (undo === undefined ? [step] : [step, undo]));
-}
-
-/** What depends on a result is not known yet. */
-function plannedCall({ command, sources }: MappedCommand, parameters: Parameters): IntendedCall {
-  if (stepReferences(sources).length > 0) return { fun: command.definition.name };
-  return aclCallOf(command, command.check(stepParameters(sources, parameters, new Map())));
-}
-
-/** Or may give them, where that depends on a result. */
-function mayGiveSecrets({ command, sources }: MappedCommand, parameters: Parameters): boolean {
-  if (stepReferences(sources).length > 0) return (command.definition.secret ?? []).length > 0;
-  return command.givesSecrets(command.check(stepParameters(sources, parameters, new Map())));
-}
-
-/** Whoever may do everything has no reach, whatever the commands. */
-function unionOfReaches(reaches: readonly (Reach | undefined)[]): Reach | undefined {
-  const limited = reaches.filter((reach) => reach !== undefined);
-  if (limited.length < reaches.length) return undefined;
-  const [only, ...more] = limited;
-  if (only === undefined || more.length === 0) return only;
-  return {
-    isEmpty: limited.every(({ isEmpty }) => isEmpty),
-    includes: (id) => limited.some(({ includes }) => includes(id)),
-    denies: (id) => limited.every(({ denies }) => denies(id)),
-    showsPillar: (id) => limited.some((reach) => reach.includes(id) && reach.showsPillar(id)),
-  };
-}
-
-// Stored plans, by idempotency key; their steps are stored as runs of commands.
-
-/** Rows `keys/<digest>` of plans, sealed. */
-const storedPlanRow = defineRow({
-  name: 'run of a plan',
-  schema: Type.Object({
-    id: Type.String(),
-    /** Of the parameters and the groups. */
-    digest: Type.String(),
-    groups: Type.Unsafe<Groups>(Type.Object({})),
-    /** Milliseconds since 1970. */
-    begunAt: Type.Number(),
-    /** Steps that were begun, those that ended among them. */
-    begun: Texts,
-    /** Steps that ended, in the order in which they did. */
-    ended: Texts,
-    /** Why it takes back what is done. Absent: it does not, yet. */
-    undoing: Type.Optional(Type.Unsafe<PlanOutcome['status']>(Type.String())),
-    /** Absent: it is not over. */
-    outcome: Type.Optional(Type.Unsafe<PlanOutcome>(Type.Object({}))),
-  }),
-  packed: { groups: markedJsonField, outcome: markedJsonField },
-  unversioned: fromMarkedJson,
-});
-
-/** A run of a plan. */
-export type StoredPlan = RowOf<typeof storedPlanRow>;
-
-/** Without what was returned, where that is too much. */
-function withoutPlanReturns({ outcome, ...plan }: StoredPlan): StoredPlan {
-  if (outcome === undefined) return plan;
-  const short = ({ results, ...step }: PlanOutcome['steps'][number]) => ({
-    ...step,
-    results: results.map(({ return: _, ...rest }) => rest),
-  });
-  const { steps, undone } = outcome;
-  return { ...plan, outcome: { ...outcome, steps: steps.map(short), undone: undone.map(short) } };
-}
+import { PlanRun } from './plan-run.ts';
+import { StepRunner } from './step-runner.ts';
+import { type StoredPlan, storedPlanRow, withoutPlanReturns } from './stored-plan.ts';
 
 export interface PlanRunnerOptions {
   readonly host: ExtensionHost;
   readonly plans: PlanCatalog;
   readonly commands: CommandRunner;
-  /** Who calls where a request does not say. */
+  /** Caller of requests that name none. */
   readonly service: string;
   readonly quotas: RunQuotas;
 }
 
-/** A call by somebody who is known. */
-interface ResolvedPlanCall {
+/** A call of a plan: its caller is known. */
+interface PlanCall {
   readonly plan: CompiledPlan;
   readonly parameters: Parameters;
   readonly caller: ResolvedCaller;
-  readonly request: PlanRequest;
+  readonly request: Pick<PlanRequest, 'deadline' | 'groups' | 'signal' | 'undoOnCancel'>;
+  /** Absent: nothing of the run is stored. */
+  readonly key?: CarriedPlan;
 }
 
-/** Where a run is written down. */
-interface StoredPlanSlot {
-  readonly owner: IdempotencyKeyOwner;
-  readonly kept: StoredPlan;
-}
-
-/** What it takes to ask for a plan again at another member of the cluster: in its row, sealed. */
+/** A request under its key, as another member of the cluster repeats it: in its row, sealed. */
 const carriedPlanRow = defineRow({
   name: 'call of a plan',
   schema: Type.Object({
     name: Type.String(),
     params: Type.Unsafe<Parameters>(Type.Object({})),
     groups: Type.Unsafe<PlanRequest['groups']>(Type.Object({})),
-    caller: Type.Unsafe<CommandCaller>(Type.Object({})),
+    caller: Type.Unsafe<CommandCaller>(Type.Union([Type.String(), Type.Object({})])),
     owner: IdempotencyKeyOwner,
     /** Milliseconds since 1970. */
     deadline: Type.Number(),
@@ -198,210 +78,190 @@ const carriedPlanRow = defineRow({
 
 type CarriedPlan = RowOf<typeof carriedPlanRow>;
 
-/** Runs plans of a catalog. */
+/** One run, from its request to its release. */
+interface Run {
+  /** `found`: another request, or another member, carries it out. */
+  state: 'called' | 'found' | 'begun' | 'over';
+  readonly call: PlanCall;
+  readonly releases: Releases;
+  /** Milliseconds since 1970. */
+  readonly deadline: number;
+  /** Whether its key was used before. */
+  isRepeated: boolean;
+}
+
+/** Carries out runs of the plans of a catalog. */
 export class PlanRunner {
   readonly #options: PlanRunnerOptions;
-  readonly #keys: IdempotencyKeys<StoredPlan>;
-  readonly #runs: RunRegistry<PlanRun>;
-  readonly #places: Budget;
-  readonly #underWay = new Set<Promise<void>>();
-  /** A second request with a key waits until the first was looked at. */
-  readonly #byOwner = new KeyedMutex();
-  #shared: ClusterRuns<CarriedPlan> | undefined;
+  readonly #runs: StoredRuns<StoredPlan, CarriedPlan, PlanRun>;
 
   constructor(options: PlanRunnerOptions) {
+    const { host, quotas } = options;
     this.#options = options;
-    this.#runs = new RunRegistry(options.quotas.ended);
-    this.#places = new Budget(options.quotas.active);
-    this.#keys = new IdempotencyKeys(options.host.shared, storedPlanRow, withoutPlanReturns);
-  }
-
-  /** In a cluster: lets runs go on at other members. */
-  async share(): Promise<void> {
-    const { shared: state, logger: log } = this.#options.host;
-    this.#shared = await ClusterRuns.open<CarriedPlan>({
-      state,
-      kind: 'plans',
-      row: carriedPlanRow,
-      resume: (_id, call) => this.#resume(call),
-      find: (id) => this.#runs.get(id),
-      log,
+    this.#runs = new StoredRuns<StoredPlan, CarriedPlan, PlanRun>({
+      host,
+      quotas,
+      storedRow: storedPlanRow,
+      carriedRow: carriedPlanRow,
+      shorten: withoutPlanReturns,
+      follow: (owner, plan, { id, groups }) =>
+        new PlanRun({ id, plan, groups, owner: owner.caller }),
+      lostOutcome: lostPlanOutcome,
     });
   }
 
-  /** Goes on with what other processes left; the master's interface is there. */
+  /** In a cluster: lets runs continue at other members. */
+  share(): Promise<void> {
+    return this.#runs.share('plans', (carried) =>
+      this.#start((releases) => this.#resolveCarried(carried, releases)),
+    );
+  }
+
+  /** Continues the runs that other processes left. Called once the master's interface is there. */
   goOn(): void {
-    this.#shared?.start();
+    this.#runs.goOn();
   }
 
   /** See `Bridge.plan`. */
-  async run(name: string, request: PlanRequest): Promise<PlanHandle> {
+  run(name: string, request: PlanRequest): Promise<PlanHandle> {
+    return this.#start((releases) => this.#resolve(name, request, releases));
+  }
+
+  /**
+   * A run that this caller began. @throws BridgeError ERR_RUN_UNKNOWN, also if another caller began
+   * it; AuthenticationError ERR_EAUTH_TOKEN
+   */
+  async find(id: string, asked: CommandCaller): Promise<PlanHandle> {
+    return (await this.#runs.find(id, asked)).handle(true);
+  }
+
+  /** Number of runs under way. */
+  get active(): number {
+    return this.#runs.active;
+  }
+
+  /** Waits for what is under way, which ends with the master. */
+  close(): Promise<void> {
+    return this.#runs.close();
+  }
+
+  /** Resolves once the run is under way or found. */
+  #start(resolve: (releases: Releases) => Promise<PlanCall>): Promise<PlanHandle> {
+    return new Promise((reply, reject) => {
+      this.#carryOut(resolve, reply).catch(reject);
+    });
+  }
+
+  /** Carries out one run. The order of its steps is the order of this function. */
+  async #carryOut(
+    resolve: (releases: Releases) => Promise<PlanCall>,
+    reply: (handle: PlanHandle) => void,
+  ): Promise<void> {
+    const releases = new Releases();
+    let report = (): void => {};
+    try {
+      const call = await resolve(releases);
+      const { key } = call;
+      const deadline = this.#deadlineOf(call);
+      const run: Run = { state: 'called', call, releases, deadline, isRepeated: false };
+      const { live, stored } = await (key === undefined
+        ? this.#admitFresh(run)
+        : this.#runs.claim(key.owner, () => this.#findOrAdmit(run, key)));
+      reply(live.handle(run.isRepeated));
+      if (isBegun(run)) report = await this.#follow(run, live, stored);
+    } finally {
+      releases.release();
+      report();
+    }
+  }
+
+  /** Resolve: the plan, and who calls. */
+  async #resolve(name: string, request: PlanRequest, releases: Releases): Promise<PlanCall> {
     const { host, plans, service } = this.#options;
     const plan = plans.get(name);
     const parameters = plan.check(request.params ?? {});
     const asked = request.caller ?? ({ kind: 'service', name: service } as const);
-    const caller = await acquireCaller(host, asked, this.#places);
-    try {
-      const call = { plan, parameters, caller, request };
-      const project = resolveProject(caller.subject, request.project) ?? '';
-      const { idempotencyKey } = request;
-      if (idempotencyKey === undefined && this.#shared === undefined) {
-        const groups = await this.#settle(call);
-        return this.#begin(call, await this.#fresh('', groups)).handle(false);
-      }
-      const key =
-        idempotencyKey === undefined
-          ? { command: `run:plan:${name}`, key: randomUUID() }
-          : { command: `plan:${name}`, key: checkIdempotencyKey(idempotencyKey) };
-      const owner = { caller: caller.name, project, ...key };
-      return await this.#byOwner.run(JSON.stringify(owner), () =>
-        this.#runOnce(call, this.#placeOf(call, asked, owner)),
-      );
-    } catch (error) {
-      caller.leave();
-      throw error;
-    }
-  }
-
-  #placeOf(call: ResolvedPlanCall, caller: CommandCaller, owner: IdempotencyKeyOwner): PlanPlace {
-    const { request, plan } = call;
-    const { params = {}, groups, undoOnCancel = true } = request;
-    const { name } = plan.definition;
+    const caller = await acquireCaller(host, asked, this.#runs.places, releases);
+    const project = resolveProject(caller.subject, request.project) ?? '';
+    const call = { plan, parameters, caller, request };
+    const { idempotencyKey, params = {}, groups, undoOnCancel = true } = request;
+    if (idempotencyKey === undefined && this.#runs.cluster === undefined) return call;
+    const key =
+      idempotencyKey === undefined
+        ? { command: `run:plan:${name}`, key: randomUUID() }
+        : { command: `plan:${name}`, key: checkIdempotencyKey(idempotencyKey) };
+    const owner = { caller: caller.name, project, ...key };
     const deadline = this.#deadlineOf(call);
-    return { owner, carried: { name, params, groups, caller, owner, deadline, undoOnCancel } };
+    return { ...call, key: { name, params, groups, caller: asked, owner, deadline, undoOnCancel } };
   }
 
-  /** Goes on with a run that another member of the cluster began. */
-  async #resume(carried: CarriedPlan): Promise<void> {
+  /** Resolves a run that another member of the cluster began. */
+  async #resolveCarried(carried: CarriedPlan, releases: Releases): Promise<PlanCall> {
     const { host, plans } = this.#options;
     const { name, params, groups, owner, undoOnCancel } = carried;
     const plan = plans.get(name);
     const parameters = plan.check(params);
-    const caller = await acquireCaller(host, carried.caller, this.#places);
-    try {
-      const { begun = [] } = (await this.#keys.get(owner)) ?? {};
-      if (begun.length === 0 && host.now() >= carried.deadline) {
-        // Nothing of it was done, and whoever asked for it waits no more.
-        const text = 'it was not begun before its deadline; ask again';
-        throw new BridgeError('ERR_RUN_UNKNOWN', `${name}: ${text}`);
-      }
-      const call = { plan, parameters, caller, request: { groups, undoOnCancel } };
-      await this.#byOwner.run(JSON.stringify(owner), () => this.#runOnce(call, { owner, carried }));
-    } catch (error) {
-      caller.leave();
-      throw error;
-    }
+    const caller = await acquireCaller(host, carried.caller, this.#runs.places, releases);
+    const { begun = [] } = (await this.#runs.keys.get(owner)) ?? {};
+    if (begun.length === 0 && host.now() >= carried.deadline) throw lateRunError(name);
+    return { plan, parameters, caller, request: { groups, undoOnCancel }, key: carried };
   }
 
-  /**
-   * A run that this caller began. @throws BridgeError ERR_RUN_UNKNOWN, also where it is somebody
-   * else's; AuthenticationError ERR_EAUTH_TOKEN
-   */
-  async find(id: string, asked: CommandCaller): Promise<PlanHandle> {
-    const caller = await resolveCaller(this.#options.host, asked);
-    caller.leave();
-    if (this.#runs.get(id) === undefined) await this.#findElsewhere(id);
-    return this.#runs.find(id, caller).handle(true);
-  }
-
-  /** A run of another member is one of this process from then on, for those who follow it. */
-  async #findElsewhere(id: string): Promise<void> {
-    const carried = await this.#shared?.find(id);
-    const kept = carried && (await this.#keys.get(carried.owner));
-    if (carried === undefined || kept === undefined || this.#runs.get(id) !== undefined) return;
-    this.#followElsewhere(carried, kept);
-  }
-
-  /** Tells of a run of another member of the cluster. */
-  #followElsewhere(
-    { owner, name: plan }: Pick<CarriedPlan, 'name' | 'owner'>,
-    { id, groups }: StoredPlan,
-  ): PlanRun {
-    const live = this.#runs.add(new PlanRun({ id, plan, groups, owner: owner.caller }));
-    this.#shared?.follow(live, async () => {
-      const lost = { id, plan, status: 'interrupted', steps: [], undone: [] } as const;
-      return (await this.#keys.get(owner))?.outcome ?? lost;
-    });
-    return live;
-  }
-
-  /** How many runs go on. */
-  get active(): number {
-    return this.#underWay.size;
-  }
-
-  /** Waits for what is under way, which ends with the master. */
-  async close(): Promise<void> {
-    await Promise.all(this.#underWay);
-    await this.#shared?.close();
-  }
-
-  async #runOnce(call: ResolvedPlanCall, place: PlanPlace): Promise<PlanHandle> {
-    for (;;) {
-      try {
-        return await this.#runOrFind(call, place);
-      } catch (error) {
-        // Another member of the cluster was first with it.
-        if (!isConflict(error)) throw error;
-      }
-    }
-  }
-
-  async #runOrFind(call: ResolvedPlanCall, place: PlanPlace): Promise<PlanHandle> {
-    const { owner, carried } = place;
-    const { parameters, caller, request } = call;
+  /** Key: finds the run that was begun under it, wherever it stands, or else begins one. */
+  async #findOrAdmit(run: Run, key: CarriedPlan): Promise<AdmittedPlan> {
+    const { owner } = key;
+    const { cluster, keys } = this.#runs;
+    const { call, deadline } = run;
+    const { plan, parameters, request } = call;
     const digest = jsonDigest([parameters, request.groups]);
-    const kept = await this.#keys.find(owner, digest);
-    if (kept === undefined) {
-      const groups = await this.#settle(call);
-      const fresh = await this.#fresh(digest, groups);
-      // Before anything is published.
-      const take = this.#shared?.take(fresh.id, carried);
-      await this.#keys.keepFirst(owner, fresh, this.#deadlineOf(call), take);
-      return this.#begin(call, fresh, owner).handle(false);
+    const stored = await keys.find(owner, digest);
+    if (stored === undefined) return this.#admitFresh(run, { key, digest });
+    run.isRepeated = true;
+    this.#permit(call, stored.groups);
+    const live = this.#runs.liveOf(owner, plan.definition.name, stored);
+    if (live !== undefined) return found(run, live, stored);
+    if (stored.outcome !== undefined) {
+      return found(run, this.#runs.addEnded(createPlanRun(call, stored), stored.outcome), stored);
     }
-    this.#permit(call, kept.groups);
-    const live = this.#runs.get(kept.id);
-    if (live !== undefined && (this.#shared?.isCurrent(live) ?? !live.isInterrupted)) {
-      caller.leave();
-      return live.handle(true);
-    }
-    if (this.#shared?.isElsewhere(kept.id) === true) {
-      caller.leave();
-      return this.#followElsewhere(carried, kept).handle(true);
-    }
-    if (kept.outcome === undefined) {
-      const take = this.#shared?.take(kept.id, carried);
-      if (take !== undefined) await this.#keys.keep(owner, kept, this.#deadlineOf(call), take);
-      return this.#begin(call, kept, owner).handle(true);
-    }
-    caller.leave();
-    const ended = this.#runs.add(createPlanRun(call, kept));
-    ended.end(kept.outcome);
-    return ended.handle(true);
+    const take = cluster?.take(stored.id, key);
+    if (take !== undefined) await keys.keep(owner, stored, deadline, take);
+    return this.#admit(run, stored);
   }
 
-  /** Whom the groups mean, permitted as a whole. */
-  async #settle(call: ResolvedPlanCall): Promise<Groups> {
+  /** Authorise and store a run that is new. */
+  async #admitFresh(
+    run: Run,
+    stored?: { readonly key: CarriedPlan; readonly digest: string },
+  ): Promise<AdmittedPlan> {
     const { host } = this.#options;
-    const { plan, request } = call;
-    const boundsOf = (group: string): TargetBounds => targetBoundsOfGroup(host, call, group);
+    const { plan, request } = run.call;
+    const boundsOf = (group: string): TargetBounds => targetBoundsOfGroup(host, run.call, group);
     const groups = await resolveGroups(host, plan.definition, request.groups, boundsOf);
-    this.#permit(call, groups);
-    return groups;
+    this.#permit(run.call, groups);
+    const { key, digest = '' } = stored ?? {};
+    const id = await host.freshJid();
+    const fresh = { id, digest, groups, begunAt: host.now(), begun: [], ended: [] };
+    if (key !== undefined) {
+      // Before anything is published.
+      const { cluster, keys } = this.#runs;
+      await keys.keepFirst(key.owner, fresh, run.deadline, cluster?.take(id, key));
+    }
+    return this.#admit(run, fresh);
   }
 
-  async #fresh(digest: string, groups: Groups): Promise<StoredPlan> {
-    const { host } = this.#options;
-    return { id: await host.freshJid(), digest, groups, begunAt: host.now(), begun: [], ended: [] };
+  #admit(run: Run, stored: StoredPlan): AdmittedPlan {
+    const live = this.#runs.begin(createPlanRun(run.call, stored), run.releases);
+    this.#audit(run.call, live, { action: 'plan.run', outcome: 'permitted' });
+    run.state = 'begun';
+    return { live, stored };
   }
 
   /**
-   * Each step, and what takes it back, as the command that it is. What depends on a result is
-   * decided when that is there.
+   * Asks the rules for each step, and for what takes it back, as the command that it is. A step that
+   * depends on a result is decided when that is there.
    * @throws BridgeError ERR_COMMAND_DENIED, ERR_COMMAND_PARAMETERS
    */
-  #permit({ plan, parameters, caller }: ResolvedPlanCall, groups: Groups): void {
+  #permit({ plan, parameters, caller }: PlanCall, groups: Groups): void {
     for (const { undo, ...step } of plan.steps) {
       const minions = groups[step.definition.group] ?? [];
       for (const { command, sources } of undo === undefined ? [step] : [step, undo]) {
@@ -415,109 +275,106 @@ export class PlanRunner {
     }
   }
 
-  #deadlineOf({ plan, request: { deadline } }: ResolvedPlanCall): number {
+  #deadlineOf({ plan, request: { deadline } }: PlanCall): number {
     const own = this.#options.host.now() + (plan.definition.timeoutSeconds ?? 600) * 1000;
     return deadline === undefined ? own : Math.min(own, Number(deadline));
   }
 
-  #begin(call: ResolvedPlanCall, kept: StoredPlan, owner?: IdempotencyKeyOwner): PlanRun {
-    const live = this.#runs.add(createPlanRun(call, kept));
-    this.#audit(call, live, { action: 'plan.run', outcome: 'permitted' });
-    const place = owner === undefined ? undefined : { owner, kept };
-    const work = this.#follow(call, live, kept, place).finally(() => {
-      call.caller.leave();
-      this.#underWay.delete(work);
-    });
-    this.#underWay.add(work);
-    return live;
-  }
-
-  async #follow(
-    call: ResolvedPlanCall,
-    live: PlanRun,
-    kept: StoredPlan,
-    place: StoredPlanSlot | undefined,
-  ): Promise<void> {
-    const { host, commands } = this.#options;
-    const { plan, parameters, caller, request } = call;
-    const deadline = this.#deadlineOf(call);
+  /** Follow: the steps, until the outcome is stored. @returns what reports the end */
+  async #follow(run: Run, live: PlanRun, stored: StoredPlan): Promise<() => void> {
+    const { host } = this.#options;
+    const { call, deadline, releases } = run;
+    const { plan, caller, request, key } = call;
+    const { cluster } = this.#runs;
     const time = timeLimit(deadline - host.now());
+    releases.add(() => time.clear());
     const cancelled = linkSignals(live.cancelled, request.signal, caller.ended);
+    releases.add(cancelled.unlink);
     const ended = linkSignals(time.signal, cancelled.signal);
+    releases.add(ended.unlink);
     // Every step listens to it.
     setMaxListeners(0, ended.signal);
-    const key =
-      place === undefined ? {} : { key: { project: place.owner.project, digest: kept.digest } };
-    const steps = new StepRunner({
-      commands,
-      caller: stepCallerOf(caller),
-      parameters,
-      live,
-      logger: host.logger,
-      ...key,
-    });
-    const held = this.#shared?.hold(live.id);
-    const closing = linkSignals(host.closing, held?.lost);
-    const keep = this.#keeper(place, deadline);
-    const run = new PlanExecution({
+    const hold = cluster?.rows.hold(live.id);
+    releases.add(() => hold?.release());
+    const closing = linkSignals(host.closing, hold?.lost);
+    releases.add(closing.unlink);
+    const keep = this.#keeper(run, stored);
+    const execution = new PlanExecution({
       plan,
       live,
-      steps,
-      before: kept,
-      keep: (state) => keep(state),
+      steps: this.#stepRunner(call, live, stored),
+      before: stored,
+      keep,
       deadline,
-      late: time.signal,
-      cancelled: cancelled.signal,
-      ended: ended.signal,
-      revoked: caller.ended,
+      ends: {
+        late: time.signal,
+        cancelled: cancelled.signal,
+        ended: ended.signal,
+        revoked: caller.ended,
+        closing: closing.signal,
+      },
       undoesOnCancel: () =>
         live.cancelled.aborted ? live.undoesOnCancel : request.undoOnCancel !== false,
-      closing: closing.signal,
     });
     try {
-      const outcome = await run.follow();
+      const outcome = await execution.follow();
       if (outcome.status !== 'interrupted') await keep({ outcome });
       this.#audit(call, live, auditEntryOf(outcome));
-      live.end(outcome);
+      run.state = 'over';
+      return () => live.end(outcome);
     } catch (error) {
       host.logger.error({ plan: live.plan, jid: live.id, err: error }, 'run of a plan failed');
-      if (place !== undefined) await this.#shared?.forget(live.id);
-      live.fail(error);
-    } finally {
-      held?.release();
-      closing.unlink();
-      time.clear();
-      ended.unlink();
-      cancelled.unlink();
+      if (key !== undefined) await cluster?.rows.forget(live.id);
+      return () => live.fail(error);
     }
   }
 
-  /** Writes one after the other; each time all that is known. */
+  #stepRunner(
+    { caller, parameters, key }: PlanCall,
+    live: PlanRun,
+    stored: StoredPlan,
+  ): StepRunner {
+    const { commands, host } = this.#options;
+    const { name, subject, policy } = caller;
+    const { digest } = stored;
+    return new StepRunner({
+      commands,
+      // Without `ended`: the plan ends its steps.
+      caller: { name, subject, ...(policy === undefined ? {} : { policy }) },
+      parameters,
+      live,
+      logger: host.logger,
+      ...(key === undefined ? {} : { key: { project: key.owner.project, digest } }),
+    });
+  }
+
+  /** Stores all that is known of a run, one write after the other. */
   #keeper(
-    place: StoredPlanSlot | undefined,
-    deadline: number,
+    { call: { key }, deadline }: Run,
+    from: StoredPlan,
   ): (more: Partial<StoredPlan>) => Promise<void> {
-    if (place === undefined) return async () => {};
-    let { kept } = place;
+    if (key === undefined) return async () => {};
+    const { keys, cluster } = this.#runs;
+    let stored = from;
     let before: Promise<void> = Promise.resolve();
     return (more) => {
-      kept = { ...kept, ...more };
-      const now = kept;
-      const write = (): Promise<void> =>
-        this.#keys.keep(place.owner, now, deadline, this.#conditionOf(now));
-      const shared = this.#shared;
-      before = before.then(() => (shared === undefined ? write() : shared.whileRun(now.id, write)));
+      stored = { ...stored, ...more };
+      const now = stored;
+      before = before.then(() => {
+        if (cluster === undefined) return keys.keep(key.owner, now, deadline);
+        const { id, outcome } = now;
+        // Another member of the cluster may run it by now.
+        return cluster.rows.whileOwn(id, () => {
+          const steps = outcome === undefined ? cluster.rows.condition(id) : cluster.rows.end(id);
+          return keys.keep(key.owner, now, deadline, steps);
+        });
+      });
       return before;
     };
   }
 
-  /** Another member of the cluster may run it by now. */
-  #conditionOf({ id, outcome }: StoredPlan): readonly StateOperation[] | undefined {
-    return outcome === undefined ? this.#shared?.condition(id) : this.#shared?.end(id);
-  }
-
   #audit(
-    { caller }: ResolvedPlanCall,
+    { caller }: PlanCall,
     live: PlanRun,
     more: Pick<AuditEntry, 'action' | 'outcome'> & { readonly detail?: string },
   ): void {
@@ -528,14 +385,24 @@ export class PlanRunner {
   }
 }
 
-/** Where a run is written down, in a cluster with what it takes to ask for it again. */
-interface PlanPlace {
-  readonly owner: IdempotencyKeyOwner;
-  readonly carried: CarriedPlan;
+/** A run that is known here, and how it is stored. */
+interface AdmittedPlan {
+  readonly live: PlanRun;
+  readonly stored: StoredPlan;
 }
 
-function isConflict(error: unknown): boolean {
-  return error instanceof StoreError && error.code === 'ERR_REVISION';
+function isBegun({ state }: Run): boolean {
+  return state === 'begun';
+}
+
+function found(run: Run, live: PlanRun, stored: StoredPlan): AdmittedPlan {
+  run.state = 'found';
+  return { live, stored };
+}
+
+/** Outcome of a run whose member left none. */
+function lostPlanOutcome({ id, plan }: PlanRun): PlanOutcome {
+  return { id, plan, status: 'interrupted', steps: [], undone: [] };
 }
 
 function auditEntryOf({ status }: PlanOutcome): Pick<AuditEntry, 'action' | 'outcome' | 'detail'> {
@@ -543,10 +410,6 @@ function auditEntryOf({ status }: PlanOutcome): Pick<AuditEntry, 'action' | 'out
   return { action: 'plan.end', outcome, detail: status };
 }
 
-function stepCallerOf({ name, subject, policy }: ResolvedCaller): StepRunnerOptions['caller'] {
-  return { name, subject, ...(policy === undefined ? {} : { policy }) };
-}
-
-function createPlanRun({ plan, caller }: ResolvedPlanCall, { id, groups }: StoredPlan): PlanRun {
+function createPlanRun({ plan, caller }: PlanCall, { id, groups }: StoredPlan): PlanRun {
   return new PlanRun({ id, plan: plan.definition.name, groups, owner: caller.name });
 }

@@ -8,30 +8,39 @@ import {
   sleepUntilAborted,
 } from '#runtime';
 import type { DeliveryOutcome } from '../openstack/service-answer.ts';
-import { type Destination, secretsOf } from './destination.ts';
+import {
+  type Destination,
+  deliverSignal,
+  secretsOf,
+  storesAfterReply,
+} from '../transports/transports.ts';
 import type { HandleInfo, HandleRegistry } from './handles.ts';
 import type { Outbox, OutboxRecord, PendingSignal, PendingSignals } from './outbox.ts';
+import { signalId } from './signal.ts';
 import type { HeldSignals, SignalReporter } from './signal-intake.ts';
-import { type Delivery, signalId } from './transports.ts';
+
+/** How often and how fast signals are sent. */
+export interface DeliveryPace {
+  readonly backOff: RetryDelays;
+  /** Milliseconds between two signals under one id where the service stores after it answers. */
+  readonly sameIdMs: number;
+  /** Exchanges at a time with one service. */
+  readonly perEndpoint: number;
+}
 
 export interface DeliveryWorkerOptions {
   readonly handles: Pick<HandleRegistry, 'destinationOf' | 'find'>;
   readonly outbox: Outbox;
   readonly ask: HttpClient;
-  readonly deliver: (delivery: Delivery) => Promise<DeliveryOutcome>;
-  readonly backOff: RetryDelays;
-  /** Milliseconds before a service that works is asked again whether it is our turn. */
-  readonly turnMs: number;
-  /** Milliseconds between two signals under one id where the service stores after it answers. */
-  readonly sameIdMs: number;
-  /** Exchanges at a time with one service. */
-  readonly perEndpoint: number;
+  readonly pace: DeliveryPace;
   readonly closing: AbortSignal;
   readonly now: () => number;
-  readonly random: () => number;
   readonly log: Logger;
   readonly reports: Pick<SignalReporter, 'delivered' | 'givenUp'>;
 }
+
+/** Milliseconds before a service that works is asked again whether it has taken the signal before. */
+const turnMs = 1_000;
 
 /** The signals of one handle. */
 interface HandleQueue {
@@ -59,10 +68,12 @@ export class DeliveryWorker {
   readonly #lanes = new Map<string, HandleQueue>();
   readonly #endpoints: KeyedSemaphore;
   readonly #work = new Set<Promise<void>>();
+  /** Keystone tokens of handles. */
+  readonly #tokens = new Map<string, string>();
 
   constructor(options: DeliveryWorkerOptions) {
     this.#options = options;
-    this.#endpoints = new KeyedSemaphore(options.perEndpoint);
+    this.#endpoints = new KeyedSemaphore(options.pace.perEndpoint);
   }
 
   /** How it is with a signal that is not over. */
@@ -180,7 +191,7 @@ export class DeliveryWorker {
 
   /** @returns whether the signal is over; if not, as much time has passed as there must */
   async #isOver(pending: PendingSignal, lane: HandleQueue): Promise<boolean> {
-    const { handles, outbox, now, closing, turnMs } = this.#options;
+    const { handles, outbox, now, closing } = this.#options;
     const record = await outbox.read(pending);
     if (record === undefined) return true;
     const handle = handles.find(lane.handle);
@@ -194,7 +205,7 @@ export class DeliveryWorker {
     const destination = handles.destinationOf(lane.handle);
     const outcome = await this.#try(record, handle, destination, lane);
     if (outcome.kind === 'delivered') {
-      const { sameIdMs } = this.#options;
+      const { sameIdMs } = this.#options.pace;
       if (sameIdMs > 0 && storesAfterReply(destination)) {
         lane.resting.set(signalId(record.minion, record.member), now() + sameIdMs);
       }
@@ -232,22 +243,18 @@ export class DeliveryWorker {
     destination: Destination,
     lane: HandleQueue,
   ): Promise<DeliveryOutcome> {
-    const { ask, deliver, closing, now } = this.#options;
-    const { id: recordId, alias, minion, member, signal } = record;
+    const { ask, closing, now } = this.#options;
     lane.isSending = true;
     try {
-      const outcome = await deliver({
+      const outcome = await deliverSignal({
         destination,
-        recordId,
-        alias,
-        minion,
-        member,
-        signalId: signalId(minion, member),
-        signal,
+        record,
+        signalId: signalId(record.minion, record.member),
         failures: lane.failures,
         expiresAt,
         now,
         ask: (request) => this.#endpoints.run(originOf(request.url), () => ask(request, closing)),
+        tokens: this.#tokens,
       });
       return redactSecrets(outcome, destination);
     } finally {
@@ -256,8 +263,7 @@ export class DeliveryWorker {
   }
 
   #backOff({ failures }: HandleQueue): number {
-    const { backOff, random } = this.#options;
-    return retryDelayMs(failures, backOff, random);
+    return retryDelayMs(failures, this.#options.pace.backOff, Math.random);
   }
 
   async #pause(lane: HandleQueue, milliseconds: number): Promise<void> {
@@ -265,11 +271,6 @@ export class DeliveryWorker {
     const { closing } = this.#options;
     await sleepUntilAborted(milliseconds, closing, lane.wake.signal);
   }
-}
-
-/** Heat's API answers these before its engine has stored the signal, which it may do in another order. */
-function storesAfterReply({ transport }: Destination): boolean {
-  return transport === 'HEAT_SIGNAL' || transport === 'TOKEN_SIGNAL';
 }
 
 /** A service may repeat what it was asked with. */

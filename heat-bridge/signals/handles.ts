@@ -10,7 +10,12 @@ import { Budget, type BudgetLimits, KeyedMutex, originOf } from '#runtime';
 import { defineRow, fromJson, type RowOf, Texts } from '#store';
 import { BridgeError } from '../errors.ts';
 import { SharedNames } from '../shared-names.ts';
-import { type Destination, parseDestination, type Transport } from './destination.ts';
+import {
+  addressOf,
+  type Destination,
+  parseDestination,
+  type Transport,
+} from '../transports/transports.ts';
 import {
   compileGroups,
   type GroupMembership,
@@ -371,7 +376,7 @@ export class HandleRegistry {
       alias,
       id,
       transport: destination.transport,
-      origin: originOf('url' in destination ? destination.url : destination.authUrl),
+      origin: originOf(addressOf(destination)),
       minions: [...minions],
       ...groupsOf(rest),
       members: [...members],

@@ -19,7 +19,6 @@ import type { BridgeContribution } from '../bridge-extension.ts';
 import { familyOf, figureOf } from '../figures.ts';
 import { attemptEach, parseSection } from '../options.ts';
 import { DeliveryWorker, OutboxDelivery } from './delivery-worker.ts';
-import { secretsOf } from './destination.ts';
 import type { GroupMembership } from './handle-groups.ts';
 import { type HandleInfo, HandleRegistry } from './handles.ts';
 import { Outbox, type OutboxQuotaOptions, upgradeRecords } from './outbox.ts';
@@ -31,7 +30,6 @@ import {
   type SignalsApi,
   signalMethods,
 } from './signals-api.ts';
-import { createDeliverer } from './transports.ts';
 
 // Options `saltbridge: bridge: handles:`.
 
@@ -154,9 +152,6 @@ function parseSignalEndpoints(
   return new Map(read.flatMap((one) => [...one]));
 }
 
-/** Before a service that works is asked again whether it has taken the signal before. */
-const turnRetryMs = 1_000;
-
 /** What signals need of their master. */
 export type SignalsHost = Pick<
   ExtensionHost,
@@ -180,8 +175,6 @@ export interface SignalsModule
   /** Asks the listed services, and no others. */
   readonly ask: HttpClient;
   readonly isListed: (origin: string) => boolean;
-  /** Returns the secrets of a destination, which no log may have. */
-  readonly secretsOf: typeof secretsOf;
   /** Lets a minion that is no more signal no handle; durable when it resolves. */
   dismiss(minion: string): Promise<void>;
 }
@@ -244,18 +237,14 @@ export async function openSignals(
     mayRepeat: true,
   });
   const outbox = await Outbox.open({ state, quotas, keepMarksMs, deadLetterTtlMs, now });
-  const deliver = createDeliverer();
   const createWorker = (closing: AbortSignal): DeliveryWorker =>
     new DeliveryWorker({
-      ...pace,
       handles,
       outbox,
       ask,
-      deliver,
-      turnMs: turnRetryMs,
+      pace,
       closing,
       now,
-      random: Math.random,
       log,
       reports,
     });
@@ -300,7 +289,6 @@ export async function openSignals(
     as: (requester) => audited(rows, plain, host.audit, requester),
     ask,
     isListed: (origin) => endpoints.has(origin),
-    secretsOf,
     intake,
     handleFor: (alias, minion) => handles.findFor(alias, minion),
     rpc: signalMethods(api),

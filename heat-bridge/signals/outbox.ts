@@ -13,7 +13,7 @@ import {
 } from '#store';
 import { BridgeError } from '../errors.ts';
 import type { HandleInfo } from './handles.ts';
-import type { Signal } from './transports.ts';
+import type { Signal } from './signal.ts';
 
 const Text = Type.String();
 const Time = Type.Number();

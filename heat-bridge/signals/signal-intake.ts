@@ -13,7 +13,7 @@ import {
   signalRefusalOf,
 } from './handles.ts';
 import type { FullQuota, Outbox, OutboxRecord, PendingSignal } from './outbox.ts';
-import { parseSignal, type SignalProblem } from './transports.ts';
+import { parseSignal, type SignalProblem } from './signal.ts';
 
 /** Follows signals through traces. */
 export type SignalTraces = Pick<Traces, 'signalAccepted' | 'signalOver'>;

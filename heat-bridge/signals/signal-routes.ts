@@ -1,6 +1,6 @@
 /** Handles and outbox over HTTP, for services: each has its own, and sees no others. */
 
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
 import {
@@ -11,8 +11,9 @@ import {
   type HttpServerContext,
 } from '#master';
 import { BridgeError } from '../errors.ts';
-import { describeRoute, type RouteOperation } from '../http/route-schema.ts';
+import { describeRoute } from '../http/route-schema.ts';
 import { ownerNameOf, tokenHolderOf } from '../http/token-holder.ts';
+import { handleForms } from '../transports/transports.ts';
 import {
   type HandleInfo,
   type HandleRegistration,
@@ -35,7 +36,7 @@ const literalUnion = (...names: readonly string[]): TSchema =>
 const HandleSchema = Type.Object({
   alias: text,
   id: text,
-  transport: text,
+  transport: Type.String({ description: handleForms }),
   origin: text,
   isListed: Type.Boolean(),
   minions: texts,
@@ -65,10 +66,10 @@ const EntriesSchema = Type.Array(
 );
 
 /** Of each route, what it is. */
-const signalRouteConfigs: Readonly<
+const signalRouteSchemas: Readonly<
   Record<
     'add' | 'replace' | 'list' | 'show' | 'remove' | 'outbox' | 'drop' | 'retry',
-    { readonly openapi: RouteOperation }
+    FastifySchema
   >
 > = {
   add: describeRoute({
@@ -136,15 +137,15 @@ export function addSignalRoutes(
     const { registration, by } = await authorizeRegistration(request, doors, host, given);
     return signals.as(by).handles.add(registration, { replaces });
   };
-  app.post('/handles', { bodyLimit, config: signalRouteConfigs.add }, (request) =>
+  app.post('/handles', { bodyLimit, schema: signalRouteSchemas.add }, (request) =>
     add(request, requireMap(request.body), false),
   );
   app.put<AliasParams>(
     '/handles/:alias',
-    { bodyLimit, config: signalRouteConfigs.replace },
+    { bodyLimit, schema: signalRouteSchemas.replace },
     (request) => add(request, { ...requireMap(request.body), alias: request.params.alias }, true),
   );
-  app.get('/handles', { config: signalRouteConfigs.list }, async (request) => {
+  app.get('/handles', { schema: signalRouteSchemas.list }, async (request) => {
     const { subject, stop } = await tokenHolderOf(request, doors, host);
     stop();
     const api = signals.as({ who: actorOf(subject), rule: 'own-handle' });
@@ -152,12 +153,12 @@ export function addSignalRoutes(
   });
   app.get<AliasParams>(
     '/handles/:alias',
-    { config: signalRouteConfigs.show },
+    { schema: signalRouteSchemas.show },
     async (request) => (await owned(request)).info,
   );
   app.delete<AliasParams>(
     '/handles/:alias',
-    { config: signalRouteConfigs.remove },
+    { schema: signalRouteSchemas.remove },
     async (request) => {
       const { api, selection } = await owned(request);
       return api.handles.remove(selection.alias, selection);
@@ -179,7 +180,7 @@ function addOutboxRoutes(
 ): void {
   app.get<AliasParams>(
     '/handles/:alias/outbox',
-    { config: signalRouteConfigs.outbox },
+    { schema: signalRouteSchemas.outbox },
     async (request) => {
       const { api, selection } = await owned(request);
       return api.outbox.list(selection);
@@ -187,7 +188,7 @@ function addOutboxRoutes(
   );
   app.delete<AliasParams>(
     '/handles/:alias/outbox',
-    { config: signalRouteConfigs.drop },
+    { schema: signalRouteSchemas.drop },
     async (request) => {
       const { api, selection } = await owned(request);
       return api.outbox.drop(selection);
@@ -195,7 +196,7 @@ function addOutboxRoutes(
   );
   app.post<AliasParams>(
     '/handles/:alias/outbox/retry',
-    { config: signalRouteConfigs.retry },
+    { schema: signalRouteSchemas.retry },
     async (request) => {
       const { api, selection } = await owned(request);
       return api.outbox.retry(selection);

@@ -10,7 +10,8 @@ import {
   type WireValue,
   wireBytes,
 } from '#minion-protocol';
-import { defineRow, type Entry, type Key, type Store, writeInParts } from '#store';
+import { createBoundedMap } from '#runtime';
+import { defineRow, type Entry, type Key, type RowOf, type Store, writeInParts } from '#store';
 import { MasterError } from '../api/index.ts';
 import type { Cluster } from '../context/index.ts';
 import type { RequestCounters } from '../metrics/index.ts';
@@ -96,7 +97,7 @@ const tokenRoom = Buffer.allocUnsafeSlow(1024);
 export class TokenCheck {
   readonly #verify: (pem: string, token: Uint8Array) => Promise<boolean>;
   /** Tokens as text of a character a byte: as bytes they would take three times the room. */
-  readonly #verified = new Map<string, string>();
+  readonly #verified = createBoundedMap<string, string>(maxTokens);
   /** By key and token: many requests of a minion may arrive before its first was checked. */
   readonly #underWay = new Map<string, Promise<boolean>>();
 
@@ -118,8 +119,6 @@ export class TokenCheck {
     if (this.isRemembered(pem, token)) return true;
     if (!(await this.#verifyOnce(pem, token))) return false;
     this.#verified.set(pem, Buffer.from(token).toString('latin1'));
-    const [oldest] = this.#verified.keys();
-    if (this.#verified.size > maxTokens && oldest !== undefined) this.#verified.delete(oldest);
     return true;
   }
 
@@ -199,9 +198,17 @@ const pinsPrefix: Key = ['pins'];
 /** Rows `pins/<id>`. */
 const pinRow = defineRow({
   name: 'pin',
-  schema: Type.Object({ version: Type.Number() }),
+  schema: Type.Object({
+    version: Type.Number(),
+    /** When the id first proved the version, milliseconds since 1970; `null`: not known. */
+    provenAt: Type.Union([Type.Number(), Type.Null()]),
+  }),
   unversioned: ([version]) => ({ version }),
+  // Version 2 added `provenAt`.
+  upgrades: [(old) => ({ ...old, provenAt: null })],
 });
+
+type Pin = RowOf<typeof pinRow>;
 
 /** Where the pin of an id is. */
 export function pinKey(id: string): Key {
@@ -210,9 +217,14 @@ export function pinKey(id: string): Key {
 
 /** The version that each id has proved, by id. */
 export async function readPins(store: Pick<Store, 'list'>): Promise<Map<string, number>> {
-  const pins = new Map<string, number>();
+  const pins = await readPinRows(store);
+  return new Map(Array.from(pins, ([id, { version }]) => [id, version]));
+}
+
+async function readPinRows(store: Pick<Store, 'list'>): Promise<Map<string, Pin>> {
+  const pins = new Map<string, Pin>();
   for await (const entry of store.list(pinsPrefix)) {
-    pins.set(entry.key.at(-1) ?? '', pinRow.decode(entry).version);
+    pins.set(entry.key.at(-1) ?? '', pinRow.decode(entry));
   }
   return pins;
 }
@@ -225,9 +237,9 @@ export async function readPins(store: Pick<Store, 'list'>): Promise<Map<string, 
 export class VersionPins {
   readonly #store: Store;
   readonly #minimum: ProtocolVersion;
-  readonly #pins: Map<string, number>;
+  readonly #pins: Map<string, Pin>;
 
-  private constructor(store: Store, minimum: ProtocolVersion, pins: Map<string, number>) {
+  private constructor(store: Store, minimum: ProtocolVersion, pins: Map<string, Pin>) {
     this.#store = store;
     this.#minimum = minimum;
     this.#pins = pins;
@@ -239,12 +251,12 @@ export class VersionPins {
     minimumAuthVersion: ProtocolVersion | 'auto',
     cluster?: Pick<Cluster, 'follow'>,
   ): Promise<VersionPins> {
-    const pins = new Map<string, number>();
+    const pins = new Map<string, Pin>();
     cluster?.follow(pinsPrefix, (change) => {
       if (change.type === 'delete') pins.delete(change.key.at(-1) ?? '');
-      else pins.set(change.entry.key.at(-1) ?? '', pinRow.decode(change.entry).version);
+      else pins.set(change.entry.key.at(-1) ?? '', pinRow.decode(change.entry));
     });
-    for (const [id, version] of await readPins(store)) pins.set(id, version);
+    for (const [id, pin] of await readPinRows(store)) pins.set(id, pin);
     return new VersionPins(store, minimumAuthVersion === 'auto' ? 0 : minimumAuthVersion, pins);
   }
 
@@ -261,15 +273,23 @@ export class VersionPins {
 
   /** The version that the id has proved; 0 if it has proved none. */
   of(id: string): number {
-    return this.#pins.get(id) ?? 0;
+    return this.#pins.get(id)?.version ?? 0;
   }
 
-  /** Remembers that an encrypted request of this version was verified; durable when it resolves. */
-  async prove(id: string, version: ProtocolVersion): Promise<void> {
+  /** When the id first proved that version, milliseconds since 1970; `null`: not known. */
+  provenAt(id: string): number | null {
+    return this.#pins.get(id)?.provenAt ?? null;
+  }
+
+  /**
+   * Remembers that an encrypted request of this version was verified; durable when it resolves.
+   * @param provenAt - milliseconds since 1970
+   */
+  async prove(id: string, version: ProtocolVersion, provenAt: number = Date.now()): Promise<void> {
     if (version <= this.of(id)) return;
-    this.#pins.set(id, version);
-    const value = pinRow.encode({ version });
-    await this.#store.write([{ op: 'put', key: [...pinsPrefix, id], value }]);
+    const pin = { version, provenAt };
+    this.#pins.set(id, pin);
+    await this.#store.write([{ op: 'put', key: pinKey(id), value: pinRow.encode(pin) }]);
   }
 
   async forget(ids: readonly string[]): Promise<void> {
@@ -313,7 +333,8 @@ export class VersionCheck {
     if (!isAccepted(id)) this.#loggedAt.delete(id);
     else if (now() - loggedAt >= quietMs) {
       this.#loggedAt.set(id, now());
-      const fields = { minion: id, remote: address, version, required: pins.required(id) };
+      const [required, provenAt] = [pins.required(id), pins.provenAt(id)];
+      const fields = { minion: id, remote: address, version, required, provenAt };
       log.warn(fields, 'request refused: its protocol version is too low');
     }
   }

@@ -5,6 +5,7 @@
  */
 import type { KeyObject } from 'node:crypto';
 import { parentPort } from 'node:worker_threads';
+import { LRUCache } from 'lru-cache';
 import {
   type AuthMaterial,
   type AuthReplyContext,
@@ -121,16 +122,11 @@ class RsaWork {
 }
 
 /**
- * Imported public keys of minions, by their text. Importing parses ASN.1, so it is done once a
- * key; the oldest are forgotten beyond `capacity`.
+ * Imported public keys of minions, by their text. Importing parses ASN.1, so it is done once for each
+ * key that is in use.
  */
 class MinionKeyCache {
-  readonly #capacity: number;
-  readonly #keys = new Map<string, KeyObject>();
-
-  constructor(capacity = 2_048) {
-    this.#capacity = capacity;
-  }
+  readonly #keys = new LRUCache<string, KeyObject>({ max: 2_048 });
 
   /** The key of this text, or `undefined` if it is not a usable RSA key. */
   get(pem: string): KeyObject | undefined {
@@ -139,17 +135,11 @@ class MinionKeyCache {
     try {
       const key = parsePublicKey(pem);
       this.#keys.set(pem, key);
-      this.#forgetOldest();
       return key;
     } catch (error) {
       if (error instanceof ProtocolError) return undefined;
       throw error;
     }
-  }
-
-  #forgetOldest(): void {
-    const [oldest] = this.#keys.keys();
-    if (this.#keys.size > this.#capacity && oldest !== undefined) this.#keys.delete(oldest);
   }
 }
 

@@ -18,11 +18,12 @@ import {
   type RunRequest,
   type SilenceReason,
 } from '../api/index.ts';
-import { type JobDispatcher, ParallelJobs } from './dispatcher.ts';
+import type { JobDispatcher } from './dispatcher.ts';
 import type { Job } from './job.ts';
 import type { JobCache } from './job-cache.ts';
 import { isFailureCode } from './job-return.ts';
 import type { JobRecord } from './job-row.ts';
+import { ParallelJobs } from './parallel-jobs.ts';
 
 /**
  * Which of these minions answer `saltutil.find_job` with more than an empty map. The round ends

@@ -1,8 +1,9 @@
 import type { Logger } from 'pino';
 import type { PublishKey } from '../auth/index.ts';
-import type { Addressees, OtherMembers, Publisher } from './dispatcher.ts';
+import type { OtherMembers } from './dispatcher.ts';
 import type { JobCache } from './job-cache.ts';
 import type { LocalPresence } from './local-presence.ts';
+import type { Addressees, Publisher } from './publisher.ts';
 
 /** The parts of this master that jobs of other members of the cluster use. */
 export interface JobsOfMembersDeps {

@@ -1,5 +1,3 @@
-import { once } from 'node:events';
-import { Worker } from 'node:worker_threads';
 import Type from 'typebox';
 import type { MinionTest, Reach } from '#acl';
 import {
@@ -22,6 +20,7 @@ import {
   unpackLocal,
   type WireValue,
 } from '#minion-protocol';
+import { WorkerPool, WorkerPoolError } from '#runtime';
 import { defineRow, type Entry, type Key, type Store, StoreError } from '#store';
 import {
   MasterError,
@@ -165,6 +164,8 @@ export interface SlowQuestion {
 
 /** What all slow expressions of one target may take together, over all minions. */
 const slowBudgetMs = 250;
+/** Time that the thread is kept for the next target, in milliseconds. */
+const slowIdleMs = 5000;
 
 /**
  * Runs regular expressions with lookaround and back-references, which no engine bounds, in a
@@ -172,41 +173,30 @@ const slowBudgetMs = 250;
  */
 export class SlowPatternRunner {
   readonly #budgetMs: number;
-  #last: Promise<unknown> = Promise.resolve();
+  readonly #pool: WorkerPool<readonly SlowQuestion[], boolean[][]>;
 
   /** @param options `budgetMs`: milliseconds for one target. Default 250 */
   constructor(options: { readonly budgetMs?: number } = {}) {
     this.#budgetMs = options.budgetMs ?? slowBudgetMs;
+    this.#pool = new WorkerPool({
+      script: new URL('./slow-pattern-worker.ts', import.meta.url),
+      threads: 1,
+      deadlineMs: this.#budgetMs,
+      idleMs: slowIdleMs,
+    });
   }
 
   /**
    * For each question, whether its texts match, in their order.
    * @throws MasterError ERR_BAD_TGT when it takes too long
    */
-  run(questions: readonly SlowQuestion[]): Promise<boolean[][]> {
-    const turn = this.#last.then(() => this.#ask(questions));
-    this.#last = turn.catch(() => {
-      // Told to the caller of this target; the next one is not affected.
-    });
-    return turn;
-  }
-
-  async #ask(questions: readonly SlowQuestion[]): Promise<boolean[][]> {
-    const worker = new Worker(new URL('./slow-pattern-worker.ts', import.meta.url));
+  async run(questions: readonly SlowQuestion[]): Promise<boolean[][]> {
     try {
-      // The time that a thread needs to start is not the expression's.
-      await once(worker, 'message');
-      worker.postMessage(questions);
-      const [answers] = await once(worker, 'message', {
-        signal: AbortSignal.timeout(this.#budgetMs),
-      });
-      return answers;
+      return await this.#pool.run(questions);
     } catch (error) {
-      if (!(error instanceof Error) || error.name !== 'AbortError') throw error;
+      if (!(error instanceof WorkerPoolError) || error.reason !== 'deadline') throw error;
       const reason = `a regular expression takes more than ${this.#budgetMs} ms over all minions`;
       throw badTarget(reason, { cause: error });
-    } finally {
-      await worker.terminate();
     }
   }
 }

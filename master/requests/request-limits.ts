@@ -3,7 +3,7 @@
 import type { Logger } from 'pino';
 import type { Decision } from '#acl';
 import type { LiveConfig } from '#config';
-import { type Rate, Throttle, TokenBuckets } from '#runtime';
+import { createBoundedMap, type Rate, Throttle, TokenBuckets } from '#runtime';
 import type { Denial } from '../api/index.ts';
 import { type Auth, DropConnectionError, type VerifiedRequest } from '../auth/index.ts';
 import type { MasterContext } from '../context/index.ts';
@@ -112,7 +112,7 @@ export class DenialLog {
   readonly #log: Logger;
   readonly #now: () => number;
   readonly #rate: TokenBuckets;
-  readonly #denials = new Map<string, Denial>();
+  readonly #denials = createBoundedMap<string, Denial>(maxRemembered);
 
   constructor(log: Logger, now: () => number) {
     this.#log = log;
@@ -126,26 +126,18 @@ export class DenialLog {
     const key = JSON.stringify([minion, tag]);
     const known = this.#denials.get(key);
     if (known !== undefined && now - known.firstAt < burstMs) {
-      this.#denials.delete(key);
       this.#denials.set(key, { ...known, count: known.count + 1, lastAt: now });
       return false;
     }
     // protection: flood-of-lines
     if (!this.#rate.tryTake(minion)) return false;
-    this.#denials.delete(key);
     this.#denials.set(key, { minion, tag, rule, reason, count: 1, firstAt: now, lastAt: now });
     this.#log.info({ minion, tag, rule, reason }, 'signal denied');
-    this.#forgetOldest();
     return true;
   }
 
   /** The latest ones, oldest first. */
   list(): Denial[] {
-    return [...this.#denials.values()];
-  }
-
-  #forgetOldest(): void {
-    const [oldest] = this.#denials.keys();
-    if (this.#denials.size > maxRemembered && oldest !== undefined) this.#denials.delete(oldest);
+    return [...this.#denials.rvalues()].filter((denial) => denial !== undefined);
   }
 }

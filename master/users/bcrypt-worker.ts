@@ -1,7 +1,15 @@
-/** The thread that compares one password. */
+/** The thread that compares passwords with bcrypt. */
 
-import { parentPort, workerData } from 'node:worker_threads';
+import { parentPort } from 'node:worker_threads';
 import { compareSync } from 'bcryptjs';
 
-const { password, kept }: { readonly password: string; readonly kept: string } = workerData;
-parentPort?.postMessage(compareSync(password, kept));
+/** A password and the digest that it is compared with. */
+export interface BcryptTask {
+  readonly password: string;
+  readonly kept: string;
+}
+
+parentPort?.on('message', ({ password, kept }: BcryptTask) => {
+  parentPort?.postMessage(compareSync(password, kept));
+});
+parentPort?.postMessage('ready');

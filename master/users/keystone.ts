@@ -2,14 +2,7 @@
 
 import Type from 'typebox';
 import { Value } from 'typebox/value';
-import {
-  createDnsResolver,
-  createHttpClient,
-  type HttpResult,
-  KeystoneClient,
-  readToken,
-  tryParseJson,
-} from '#runtime';
+import { createDnsResolver, createHttpClient, type HttpResult, KeystoneClient, readToken, tryParseJson, createBoundedMap } from '#runtime';
 import type { Authenticated, LoginBackend } from './backend.ts';
 import { AuthenticationError } from './errors.ts';
 
@@ -36,20 +29,14 @@ const maxTokens = 10_000;
 const timeoutMs = 60_000;
 
 export function createKeystoneBackend(settings: KeystoneSettings): LoginBackend {
-  const held = new Map<string, KeystoneToken>();
-  const remember = (user: string, token: KeystoneToken): void => {
-    held.delete(user);
-    const [oldest] = held.size >= maxTokens ? held.keys() : [];
-    if (oldest !== undefined) held.delete(oldest);
-    held.set(user, token);
-  };
+  const held = createBoundedMap<string, KeystoneToken>(maxTokens);
   const connect = createConnector(settings.authUrl);
   return {
     name: 'keystone',
     authenticate: async ({ username, password }, signal) => {
       const found = await logIn(connect(signal), settings.domain, username, password);
       if (found === undefined) return undefined;
-      remember(username, found.token);
+      held.set(username, found.token);
       return found.identity;
     },
     standingOf: async ({ user }, signal) => {

@@ -5,7 +5,7 @@
 
 import type { Logger } from 'pino';
 import type { ApiAcl, LiveConfig } from '#config';
-import { addressSet, Budget, KeyedSemaphore, RecentAnswers } from '#runtime';
+import { addressSet, Budget, createBoundedMap, KeyedSemaphore, RecentAnswers } from '#runtime';
 import type {
   AuditRequester,
   Login,
@@ -180,7 +180,7 @@ export interface LoginSlot {
  * ends, of their own: strangers take nothing from them, however many addresses they have.
  */
 class LoginSlots {
-  readonly #known = new Set<string>();
+  readonly #known = createBoundedMap<string, true>(maxKnown);
   readonly #budgets = { known: new Budget(limits), strangers: new Budget(limits) };
   readonly #backends = new KeyedSemaphore(maxAtBackend);
 
@@ -201,10 +201,7 @@ class LoginSlots {
 
   /** Somebody has logged in from there. */
   succeeded(source: string): void {
-    this.#known.delete(source);
-    const [oldest] = this.#known.size >= maxKnown ? this.#known : [];
-    if (oldest !== undefined) this.#known.delete(oldest);
-    this.#known.add(source);
+    this.#known.set(source, true);
   }
 }
 

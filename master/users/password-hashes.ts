@@ -1,10 +1,9 @@
 /** Passwords as files keep them: digests as Salt compares them, Apache's forms, and crypt(3)'s. */
 
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
-import { once } from 'node:events';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { Worker } from 'node:worker_threads';
-import { loadOptionalPackage } from '#runtime';
+import { loadOptionalPackage, WorkerPool, WorkerPoolError } from '#runtime';
+import type { BcryptTask } from './bcrypt-worker.ts';
 
 // bcrypt, as `htpasswd -B` writes it; slow by design, so it runs in a thread of its own.
 
@@ -21,15 +20,18 @@ function isBcrypt(kept: string): boolean {
 
 /** @param kept for which {@link isBcrypt} holds */
 async function fitsBcrypt(password: string, kept: string): Promise<boolean> {
-  const workerData = { password, kept };
-  const worker = new Worker(new URL('./bcrypt-worker.ts', import.meta.url), { workerData });
+  const script = new URL('./bcrypt-worker.ts', import.meta.url);
+  const pool = new WorkerPool<BcryptTask, boolean>({ script, threads: 1 });
   try {
-    const [fits] = await loadOptionalPackage('bcryptjs', 'a bcrypt password', () =>
-      once(worker, 'message'),
-    );
-    return fits === true;
+    return await loadOptionalPackage('bcryptjs', 'a bcrypt password', async () => {
+      try {
+        return await pool.run({ password, kept });
+      } catch (error) {
+        throw error instanceof WorkerPoolError ? (error.cause ?? error) : error;
+      }
+    });
   } finally {
-    await worker.terminate();
+    await pool.close();
   }
 }
 

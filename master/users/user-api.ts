@@ -13,7 +13,7 @@ import {
 } from '#acl';
 import type { LiveConfig } from '#config';
 import { isKeywordText, jidTime, pythonStr, type WireValue } from '#minion-protocol';
-import { linkSignals } from '#runtime';
+import { createBoundedMap, linkSignals } from '#runtime';
 import {
   type AuditRequester,
   type EventsApi,
@@ -35,6 +35,7 @@ import { type BusApi, flat, MissedEvents } from '../events/index.ts';
 import { separateKeywords, type TargetResolver } from '../jobs/index.ts';
 import type { RequestCounters } from '../metrics/index.ts';
 import { AuthenticationError, AuthorizationError } from './errors.ts';
+import { permittedFields } from './limited-fields.ts';
 import type { LivePolicy } from './policy.ts';
 
 // Requests of users as questions to the policy.
@@ -315,7 +316,8 @@ class UserGate {
     const question = { subject, action: 'publish', resource: { calls, minions } } as const;
     const rule = this.#judge(question, policy, request);
     // protection: own-fields
-    const { jid, ret: _ret, metadata: _metadata, delimiter: _delimiter, ...rest } = asked;
+    const rest = permittedFields(request);
+    const { jid } = asked;
     const own = isOwnJid(jid, subject) ? { jid: this.#timelyJid(jid) } : {};
     const by = requester(subject, rule);
     // protection: any-name-1
@@ -420,7 +422,7 @@ const capacity = 10_000;
 /** Which jobs and calls a user began, by jid; the oldest are forgotten. */
 export class OwnJobs {
   readonly #nextJid: () => string;
-  readonly #owners = new Map<string, string>();
+  readonly #owners = createBoundedMap<string, string>(capacity);
 
   constructor(nextJid: () => string) {
     this.#nextJid = nextJid;
@@ -429,10 +431,6 @@ export class OwnJobs {
   /** Notes a job before its first event. @param jid default: a new one @returns its jid */
   begin(subject: UserSubject, jid: string = this.#nextJid()): string {
     this.#owners.set(jid, nameOf(subject));
-    if (this.#owners.size > capacity) {
-      const [oldest] = this.#owners.keys();
-      if (oldest !== undefined) this.#owners.delete(oldest);
-    }
     return jid;
   }
 

@@ -3,57 +3,7 @@
  * by address, and who is who. Moves no bytes and owns no timer, so any listener can use it.
  */
 import { isIPv6, type Socket } from 'node:net';
-
-/** Several values for a key; nearly always it is one, which then takes no set of its own. */
-export class MultiMap<Key, Value extends object> {
-  readonly #values = new Map<Key, Value | ValueSet<Value>>();
-
-  /** Whether there is any value for a key. */
-  has(key: Key): boolean {
-    return this.#values.has(key);
-  }
-
-  /** The values of a key. */
-  get(key: Key): Iterable<Value> {
-    const held = this.#values.get(key);
-    if (held === undefined) return [];
-    return held instanceof ValueSet ? held.values : [held];
-  }
-
-  /** All values, those of one key after those of another. */
-  *all(): Iterable<Value> {
-    for (const key of this.#values.keys()) yield* this.get(key);
-  }
-
-  /** @returns whether it is the first value of the key */
-  add(key: Key, value: Value): boolean {
-    const held = this.#values.get(key);
-    if (held instanceof ValueSet) held.values.add(value);
-    else if (held !== value)
-      this.#values.set(key, held === undefined ? value : new ValueSet([held, value]));
-    return held === undefined;
-  }
-
-  /** @returns whether it was the last value of the key */
-  delete(key: Key, value: Value): boolean {
-    const held = this.#values.get(key);
-    if (held instanceof ValueSet) {
-      held.values.delete(value);
-      if (held.values.size > 0) return false;
-    } else if (held !== value) {
-      return false;
-    }
-    return this.#values.delete(key);
-  }
-}
-
-class ValueSet<Value> {
-  readonly values: Set<Value>;
-
-  constructor(values: readonly Value[]) {
-    this.values = new Set(values);
-  }
-}
+import { MultiMap } from '#runtime';
 
 const BYTES_PER_EXTRA_SECOND = 64 * 1024;
 

@@ -1,6 +1,7 @@
 /** Master and minions in one process, without sockets. Bytes arrive in a later turn, and copied. */
 
-import { DEFAULT_SUBSCRIBER_QUEUE_LIMITS, PublicationReplayBuffer } from './stream-listener.ts';
+import { PublicationReplayBuffer } from './publication-replay.ts';
+import { DEFAULT_SUBSCRIBER_QUEUE_LIMITS } from './subscriber-queue.ts';
 import {
   type BoundPorts,
   BROADCAST_TOPIC,

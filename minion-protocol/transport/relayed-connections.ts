@@ -1,9 +1,10 @@
 /** Connections that a relay passes on: each says in a PROXY header whose it is. */
 
 import type { Socket } from 'node:net';
-import { type AddressSet, addressSet, peerAddress } from '#runtime';
+import { type AddressSet, addressSet } from '#runtime';
 import { relayedAddress } from '../proxy-header.ts';
 import { awaitProxyHeader, type ProxyHeaderFailure } from './await-proxy-header.ts';
+import { peerAddress } from './connection-guard.ts';
 
 /** Ports for relays, besides those of the transport. */
 export interface RelayPortsOptions {

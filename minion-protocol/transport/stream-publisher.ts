@@ -1,15 +1,14 @@
 /** Publications over TCP and WebSocket: to connections, of which some are known to be whose. */
 
+import { PublicationReplayBuffer } from './publication-replay.ts';
+import type { StreamConnection } from './stream-connection.ts';
 import {
   DEFAULT_SUBSCRIBER_QUEUE_LIMITS,
-  type EncodedMessage,
-  PublicationReplayBuffer,
-  type StreamConnection,
   type SubscriberQueueLimits,
-  toEncodedMessage,
   tryQueueMessage,
-} from './stream-listener.ts';
+} from './subscriber-queue.ts';
 import type { OutgoingPublication, PublishOutcome, SubscriberInfo } from './transport.ts';
+import { type EncodedMessage, toEncodedMessage } from './write-queue.ts';
 
 export interface StreamPublisherOptions extends SubscriberQueueLimits {
   /**

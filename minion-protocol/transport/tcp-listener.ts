@@ -6,18 +6,9 @@ import {
   type TcpEvent,
   TcpFrameDecoder,
 } from '../tcp-frames.ts';
-import {
-  type AnswerForm,
-  createListener,
-  createPortProtocol,
-  type ListenerOptions,
-  peerOf,
-  RequestQueue,
-  type RequestService,
-  type StreamConnection,
-  type StreamSession,
-  toEncodedMessage,
-} from './stream-listener.ts';
+import { type AnswerForm, peerOf, RequestQueue, type RequestService } from './request-queue.ts';
+import type { StreamConnection, StreamSession } from './stream-connection.ts';
+import { createListener, createPortProtocol, type ListenerOptions } from './stream-listener.ts';
 import {
   DEFAULT_STREAM_PUBLISHER_OPTIONS,
   StreamPublisher,
@@ -26,6 +17,7 @@ import {
 } from './stream-publisher.ts';
 import type { TlsOptions } from './tls.ts';
 import type { AnnouncementHandler, MasterTransport, Peer } from './transport.ts';
+import { toEncodedMessage } from './write-queue.ts';
 
 /** Options of {@link createTcpListener}; each has a default. */
 export interface TcpListenerOptions extends ListenerOptions, Partial<StreamPublisherOptions> {

@@ -2,26 +2,15 @@
 import { Buffer } from 'node:buffer';
 import { binHead } from '../tcp-frames.ts';
 import {
-  encodeWebsocketHeader,
+  encodeWebsocketFrame,
   OPCODE_BINARY,
   OPCODE_PONG,
   WebsocketDecoder,
   type WebsocketEvent,
 } from '../websocket.ts';
-import {
-  type AnswerForm,
-  createListener,
-  createPortProtocol,
-  type EncodedMessage,
-  type ListenerOptions,
-  RequestQueue,
-  type RequestService,
-  type StreamConnection,
-  type StreamProtocol,
-  type StreamSession,
-  singleChunkMessage,
-  toEncodedMessage,
-} from './stream-listener.ts';
+import { type AnswerForm, RequestQueue, type RequestService } from './request-queue.ts';
+import type { StreamConnection, StreamProtocol, StreamSession } from './stream-connection.ts';
+import { createListener, createPortProtocol, type ListenerOptions } from './stream-listener.ts';
 import {
   DEFAULT_STREAM_PUBLISHER_OPTIONS,
   StreamPublisher,
@@ -30,6 +19,7 @@ import {
 } from './stream-publisher.ts';
 import type { TlsOptions } from './tls.ts';
 import type { MasterTransport } from './transport.ts';
+import { type EncodedMessage, singleChunkMessage, toEncodedMessage } from './write-queue.ts';
 
 /** Options of {@link createWebsocketListener}; each has a default. */
 export interface WebsocketListenerOptions extends ListenerOptions, Partial<StreamPublisherOptions> {
@@ -91,13 +81,12 @@ export function createWebsocketListener(options: WebsocketListenerOptions = {}):
 
 /** A publication is one byte string, packed, that holds the packed envelope. */
 function encodePublication(envelope: Uint8Array): Uint8Array[] {
-  const head = binHead(envelope.length);
-  const header = encodeWebsocketHeader(OPCODE_BINARY, head.length + envelope.length);
-  return [Buffer.concat([header, head]), envelope];
+  const body = Buffer.concat([binHead(envelope.length), envelope]);
+  return encodeWebsocketFrame(OPCODE_BINARY, body);
 }
 
 function message(opcode: number, body: Uint8Array): EncodedMessage {
-  return toEncodedMessage([encodeWebsocketHeader(opcode, body.length), body]);
+  return toEncodedMessage(encodeWebsocketFrame(opcode, body));
 }
 
 function websocketProtocol(

@@ -127,10 +127,8 @@ class ZeromqDialer implements MinionTransport {
 }
 
 /**
- * Loaded by the first minion, not by every program that speaks the protocol: a worker thread that
- * is ended while it loads a native module takes its process with it. Not by `import()`: that of
- * Node.js 20 now and then gives a CommonJS module without its exports, for good, when several are
- * under way.
+ * Loads the package for the first minion, not for every program that speaks the protocol: a worker
+ * thread that is ended while it loads a native module takes its process with it.
  */
 function loadZeromq(): typeof import('zeromq') {
   return requireOptionalPackage('zeromq', 'a ZeroMQ connection of a minion', () =>

@@ -20,15 +20,6 @@ import { SaltApiError } from '../errors.ts';
 import { queryOf, sendStreamHead } from '../event-stream.ts';
 import { isSecure } from '../host-guard.ts';
 import { toLoginRequest } from '../routes/login.ts';
-import {
-  assetOperation,
-  decideOperation,
-  explainOperation,
-  pageLoginOperation,
-  pageLogoutOperation,
-  pageOperation,
-  sectionsOperation,
-} from '../routes/operations.ts';
 import { addRoute } from '../routes/route.ts';
 import { isCrossSite, sessionCookie } from '../sessions.ts';
 import { icon, script, style } from './assets.ts';
@@ -40,6 +31,15 @@ import {
   overviewOf,
   StatusHistory,
 } from './overview.ts';
+import {
+  assetSchema,
+  decideSchema,
+  explainSchema,
+  pageLoginSchema,
+  pageLogoutSchema,
+  pageSchema,
+  sectionsSchema,
+} from './schemas.ts';
 import {
   explanationPage,
   loginPage,
@@ -130,11 +130,11 @@ export function addStatusRoutes(app: FastifyInstance, context: ApiContext): Rout
     const places = { base, formToken: formTokenOf(caller) };
     return sendPage(reply, statusPage(overview, places, noticeOf(request)));
   };
-  addRoute(app, '/status', { GET: { about: pageOperation, handle: show } });
+  addRoute(app, '/status', { GET: { schema: pageSchema, handle: show } });
   addAssets(app);
   addRoute(app, '/status/explain', {
     GET: {
-      about: explainOperation,
+      schema: explainSchema,
       handle: async (request, reply) => {
         const { user } = await requireSession(context, request);
         const query = queryOf(request.url);
@@ -148,7 +148,7 @@ export function addStatusRoutes(app: FastifyInstance, context: ApiContext): Rout
   addRoute(app, '/status/stream', {
     hasHead: false,
     GET: {
-      about: sectionsOperation,
+      schema: sectionsSchema,
       handle: async (request, reply) => {
         const caller = await requireSession(context, request);
         // protection: uncounted-streams
@@ -166,7 +166,7 @@ export function addStatusRoutes(app: FastifyInstance, context: ApiContext): Rout
   addRoute(app, '/status/login', {
     bodyLimit,
     POST: {
-      about: pageLoginOperation,
+      schema: pageLoginSchema,
       handle: async (request, reply) => {
         requireOwnSite(request);
         const login = await tryLogin(context, request);
@@ -182,7 +182,7 @@ export function addStatusRoutes(app: FastifyInstance, context: ApiContext): Rout
   addRoute(app, '/status/logout', {
     bodyLimit,
     POST: {
-      about: pageLogoutOperation,
+      schema: pageLogoutSchema,
       handle: async (request, reply) => {
         const { token, sessionToken } = await requireForm(context, request);
         await Promise.all([sessions.close(sessionToken), master.logins.logout(token)]);
@@ -194,7 +194,7 @@ export function addStatusRoutes(app: FastifyInstance, context: ApiContext): Rout
   addRoute(app, '/status/keys', {
     bodyLimit,
     POST: {
-      about: decideOperation,
+      schema: decideSchema,
       handle: async (request, reply) => {
         const { fields, user } = await requireForm(context, request);
         const told = await decideKey(user, fields);
@@ -283,7 +283,7 @@ function addAssets(app: FastifyInstance): void {
   for (const [name, type, text] of assets) {
     addRoute(app, `/status/${name}`, {
       GET: {
-        about: assetOperation,
+        schema: assetSchema,
         handle: (_request, reply) =>
           reply.type(type).header('cache-control', 'no-cache').send(text),
       },

@@ -17,23 +17,23 @@ import { formatFor } from '../formats.ts';
 import { type Lowstate, lowstatesOf } from '../lowstate.ts';
 import { packTar } from '../tar.ts';
 import { loginForms } from './login.ts';
-import {
-  jobsOperation,
-  keysOperation,
-  minionsOperation,
-  newKeysOperation,
-  publishOperation,
-  statsOperation,
-} from './operations.ts';
 import { identifyCaller } from './root.ts';
 import { addRoute, type RouteMethod } from './route.ts';
+import {
+  jobsSchema,
+  keysSchema,
+  minionsSchema,
+  newKeysSchema,
+  publishSchema,
+  statsSchema,
+} from './schemas.ts';
 
 // `POST /keys`: creates a key pair and accepts it for a new minion.
 
 /** Whose it is stands in the body, as for `/run`; where nothing is made, the files are empty. */
 function newKeysMethod(context: ApiContext): RouteMethod {
   return {
-    about: newKeysOperation,
+    schema: newKeysSchema,
     handle: async (request, reply) => {
       const form = await formOf(context, request);
       const id = textIn(form, 'mid');
@@ -154,21 +154,21 @@ export function addCollectionRoutes(app: FastifyInstance, context: ApiContext): 
     return { return: results, _links: { jobs: links } };
   });
   if (context.options.enableSessions) {
-    const GET = { about: minionsOperation, handle: minions };
-    addRoute(app, '/minions', { GET, POST: { about: publishOperation, handle: publish } });
+    const GET = { schema: minionsSchema, handle: minions };
+    addRoute(app, '/minions', { GET, POST: { schema: publishSchema, handle: publish } });
     addRoute(app, '/minions/:mid', { GET });
     for (const url of ['/jobs', '/jobs/:jid']) {
-      addRoute(app, url, { GET: { about: jobsOperation, handle: jobs } });
+      addRoute(app, url, { GET: { schema: jobsSchema, handle: jobs } });
     }
   }
-  const GET = { about: keysOperation, handle: keys };
+  const GET = { schema: keysSchema, handle: keys };
   addRoute(app, '/keys', { GET, POST: newKeysMethod(context) });
   addRoute(app, '/keys/:mid', { GET });
   const stats = async (): Promise<WireMap> => describeStatus(await context.master.status());
   const handle: RouteHandlerMethod = context.options.statsDisableAuth
     ? async (request, reply) => sendAnswer(context, request, reply, await stats())
     : withSession(stats);
-  addRoute(app, '/stats', { GET: { about: statsOperation, handle } });
+  addRoute(app, '/stats', { GET: { schema: statsSchema, handle } });
 }
 
 /** In the path, or in the query. */

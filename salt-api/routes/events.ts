@@ -12,8 +12,8 @@ import {
 } from '../context.ts';
 import { SaltApiError } from '../errors.ts';
 import { eventsRequest, queryOf, sendStreamHead, writeEvents } from '../event-stream.ts';
-import { eventsOperation } from './operations.ts';
 import { addRoute } from './route.ts';
+import { eventsSchema } from './schemas.ts';
 
 const head = {
   'content-type': 'text/event-stream;charset=utf-8',
@@ -26,7 +26,7 @@ export function addEventRoutes(app: FastifyInstance, context: ApiContext): void 
   addRoute(app, '/events', {
     hasHead: false,
     GET: {
-      about: eventsOperation,
+      schema: eventsSchema,
       handle: async (request, reply) => {
         const caller = await readerOf(context, request);
         await streamEvents(context, caller, request, reply);

@@ -4,8 +4,8 @@ import { isWireMap, type WireMap } from '#minion-protocol';
 import { type ApiContext, bodyOf, requireSession, sendAnswer } from '../context.ts';
 import { SaltApiError } from '../errors.ts';
 import { formatFor } from '../formats.ts';
-import { hookOperation } from './operations.ts';
 import { addRoute } from './route.ts';
+import { hookSchema } from './schemas.ts';
 
 const prefix = 'salt/netapi/hook';
 
@@ -40,7 +40,7 @@ export function addHookRoutes(app: FastifyInstance, context: ApiContext): void {
     });
   };
   for (const url of [options.webhookUrl, `${options.webhookUrl}/*`]) {
-    addRoute(app, url, { POST: { about: hookOperation, handle } });
+    addRoute(app, url, { POST: { schema: hookSchema, handle } });
   }
 }
 

@@ -9,14 +9,14 @@ import { formatFor } from '../formats.ts';
 import { isSecure } from '../host-guard.ts';
 import { lowstatesOf } from '../lowstate.ts';
 import { sessionCookie } from '../sessions.ts';
-import {
-  loginHintOperation,
-  loginOperation,
-  logoutOperation,
-  tokenOperation,
-  welcomeOperation,
-} from './operations.ts';
 import { addRoute, type RouteMethod } from './route.ts';
+import {
+  loginHintSchema,
+  loginSchema,
+  logoutSchema,
+  tokenSchema,
+  welcomeSchema,
+} from './schemas.ts';
 
 // Log-ins in bodies.
 
@@ -48,7 +48,7 @@ export function loginForms(value: WireValue | undefined): readonly WireMap[] {
 /** What there is, for whoever asks. */
 export function welcomeMethod(context: ApiContext): RouteMethod {
   return {
-    about: welcomeOperation,
+    schema: welcomeSchema,
     handle: (request, reply) => sendAnswer(context, request, reply, welcome(context)),
   };
 }
@@ -67,14 +67,14 @@ export function addLoginRoutes(app: FastifyInstance, context: ApiContext): void 
     addRoute(app, '/login', {
       bodyLimit,
       GET: {
-        about: loginHintOperation,
+        schema: loginHintSchema,
         handle: (request, reply) => {
           reply.header('www-authenticate', 'Session');
           return sendAnswer(context, request, reply, { status: null, return: 'Please log in' });
         },
       },
       POST: {
-        about: loginOperation,
+        schema: loginSchema,
         handle: async (request, reply) => {
           formatFor(request.headers.accept);
           const login = await master.logins.login(await loginRequest(context, request));
@@ -87,7 +87,7 @@ export function addLoginRoutes(app: FastifyInstance, context: ApiContext): void 
     });
     addRoute(app, '/logout', {
       POST: {
-        about: logoutOperation,
+        schema: logoutSchema,
         handle: async (request, reply) => {
           formatFor(request.headers.accept);
           const { token, sessionToken } = await requireSession(context, request);
@@ -103,7 +103,7 @@ export function addLoginRoutes(app: FastifyInstance, context: ApiContext): void 
     bodyLimit,
     GET: welcomeMethod(context),
     POST: {
-      about: tokenOperation,
+      schema: tokenSchema,
       handle: async (request, reply) => {
         formatFor(request.headers.accept);
         return sendAnswer(context, request, reply, await makeTokens(context, request));

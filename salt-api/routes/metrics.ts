@@ -8,8 +8,8 @@ import type { MasterApi, MetricFamily } from '#master';
 import type { ApiContext } from '../context.ts';
 import { SaltApiError } from '../errors.ts';
 import { isLocalName, isLoopback } from '../host-guard.ts';
-import { metricsOperation } from './operations.ts';
 import { addRoute } from './route.ts';
+import { metricsSchema } from './schemas.ts';
 
 // Families of the HTTP API and of the process.
 
@@ -263,7 +263,7 @@ export async function addMetricsRoute(app: FastifyInstance, context: ApiContext)
   closing.addEventListener('abort', () => exposition.close(), { once: true });
   addRoute(app, '/metrics', {
     GET: {
-      about: metricsOperation,
+      schema: metricsSchema,
       handle: async (request, reply) => {
         check(request);
         const text = await exposition.text();

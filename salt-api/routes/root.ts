@@ -15,8 +15,8 @@ import { SaltApiError } from '../errors.ts';
 import { formatFor, prefersPage } from '../formats.ts';
 import { type Lowstate, lowstatesOf } from '../lowstate.ts';
 import { toLoginRequest, welcomeMethod } from './login.ts';
-import { commandOperation, runOperation } from './operations.ts';
 import { addRoute } from './route.ts';
+import { commandSchema, runSchema } from './schemas.ts';
 
 /** @param page what browsers get. Default: what programs get */
 export function addRootRoutes(
@@ -27,7 +27,7 @@ export function addRootRoutes(
   const programs = welcomeMethod(context);
   addRoute(app, '/', {
     GET: {
-      about: programs.about,
+      schema: programs.schema,
       handle(request, reply) {
         const isForPeople = page !== undefined && prefersPage(request.headers.accept);
         reply.header('vary', 'Accept, Origin');
@@ -35,7 +35,7 @@ export function addRootRoutes(
       },
     },
     POST: {
-      about: commandOperation(context.clients),
+      schema: commandSchema(context.clients),
       handle: async (request, reply) => {
         formatFor(request.headers.accept);
         const caller = await requireSession(context, request);
@@ -51,7 +51,7 @@ export function addRootRoutes(
   addRoute(app, '/run', {
     GET: welcomeMethod(context),
     POST: {
-      about: runOperation(context.clients),
+      schema: runSchema(context.clients),
       handle: async (request, reply) => {
         formatFor(request.headers.accept);
         const results = await runWithCredentials(context, request, reply);

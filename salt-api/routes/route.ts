@@ -1,18 +1,21 @@
-import type { FastifyInstance, RouteHandlerMethod } from 'fastify';
+/** Routes of Salt's API: one resource has a handler for each method and refuses the others. */
+
+import type { FastifyInstance, FastifySchema, RouteHandlerMethod } from 'fastify';
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
+import { type RouteOperation, routeSchema } from '#runtime';
 
-/** One method of a path: what it is, and what does it. */
+/** One method of a path. */
 export interface RouteMethod {
-  readonly about: RouteOperation;
+  readonly schema: FastifySchema;
   readonly handle: RouteHandlerMethod;
 }
 
-/** What can be done with a path. */
+/** Methods of a path. */
 export interface RouteMethods {
   readonly GET?: RouteMethod;
   readonly POST?: RouteMethod;
-  /** Largest body of POST, bytes. Default: the server's. */
+  /** Maximum size of the body of POST, in bytes. Default: the server's. */
   readonly bodyLimit?: number;
   /** Whether HEAD works wherever GET does. Default true. */
   readonly hasHead?: boolean;
@@ -20,23 +23,19 @@ export interface RouteMethods {
 
 const otherMethods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'] as const;
 
-/** Serves a path; other methods are told which there are (405). */
+/** Serves a path. Other methods are refused with 405 and the list of those that are served. */
 export function addRoute(app: FastifyInstance, url: string, resource: RouteMethods): void {
   const { GET, POST, bodyLimit, hasHead = true } = resource;
   const served: string[] = [];
   if (GET !== undefined) {
-    const config = { openapi: GET.about };
-    app.route({ method: 'GET', url, exposeHeadRoute: hasHead, handler: GET.handle, config });
+    const { schema, handle: handler } = GET;
+    app.route({ method: 'GET', url, exposeHeadRoute: hasHead, handler, schema });
     served.push('GET', ...(hasHead ? ['HEAD'] : []));
   }
   if (POST !== undefined) {
-    app.route({
-      method: 'POST',
-      url,
-      handler: POST.handle,
-      config: { openapi: POST.about },
-      ...(bodyLimit === undefined ? {} : { bodyLimit }),
-    });
+    const { schema, handle: handler } = POST;
+    const limit = bodyLimit === undefined ? {} : { bodyLimit };
+    app.route({ method: 'POST', url, handler, schema, ...limit });
     served.push('POST');
   }
   const allow = served.join(', ');
@@ -52,12 +51,7 @@ export function addRoute(app: FastifyInstance, url: string, resource: RouteMetho
   });
 }
 
-// Descriptions of routes, for /openapi.json.
-
-/** Who is asked for what: nothing; a session; credentials or a token in the body. */
-type RouteAccess = 'anybody' | 'session' | 'credentials' | 'token';
-
-/** A code, as docs/errors.md has them; a fault of the server has Salt's text in place of one. */
+/** Body of a refusal. The code is in docs/errors.md; a fault of the server has Salt's text instead. */
 export const usualRefusal: Readonly<Record<string, TSchema>> = {
   'application/json': Type.Object({
     status: Type.Integer(),
@@ -66,128 +60,18 @@ export const usualRefusal: Readonly<Record<string, TSchema>> = {
   }),
 };
 
-/** One method of one path. */
-export interface RouteOperation {
-  readonly summary: string;
-  readonly access: RouteAccess;
-  /** What may stand in the query, by name. Default: nothing. */
-  readonly query?: Readonly<Record<string, TSchema>>;
-  /** The body. Default: none is looked at. */
-  readonly body?: TSchema;
-  /** Media types of the body, the usual one first. Default: JSON. */
-  readonly bodyTypes?: readonly string[];
-  /** What is answered. Default: anything. */
-  readonly answer?: TSchema;
-  /** Media types of the answer. Default: JSON. */
-  readonly answerTypes?: readonly string[];
-  /** Of an answer. Default 200. */
-  readonly status?: number;
-  /** What is answered to whom it refuses, by media type. Default: {@link usualRefusal}. */
-  readonly refusal?: Readonly<Record<string, TSchema>>;
-  /** For a path with `:method`: what each of some values takes. */
-  readonly variants?: Readonly<Record<string, Pick<RouteOperation, 'access' | 'body'>>>;
+/** Returns the schema of a route of Salt's API. */
+export function describeRoute(
+  operation: Omit<RouteOperation, 'refusal'> & Partial<Pick<RouteOperation, 'refusal'>>,
+): FastifySchema {
+  return routeSchema({ refusal: usualRefusal, ...operation });
 }
 
-declare module 'fastify' {
-  interface FastifyContextConfig {
-    /** What the route is, for whoever reads /openapi.json; also in routes of plugins. */
-    readonly openapi?: RouteOperation;
-  }
-}
-
-// OpenAPI 3.1 of the routes that are there: each says what it is, and its schema validates.
-
-/** A route as it was registered. */
-interface DescribedRoute {
-  readonly method: string;
-  /** With `:name` and `*`. */
-  readonly path: string;
-  readonly operation: RouteOperation;
-}
-
-type Json = Readonly<Record<string, unknown>>;
-
-const schemes: Json = {
-  session: { type: 'apiKey', in: 'header', name: 'X-Auth-Token' },
-  cookie: { type: 'apiKey', in: 'cookie', name: 'session_id' },
-  token: { type: 'http', scheme: 'bearer' },
-};
-
-const security: Readonly<Record<RouteAccess, readonly Json[]>> = {
-  anybody: [],
-  // In the body: OpenAPI has no word for it.
-  credentials: [],
-  session: [{ session: [] }, { cookie: [] }],
-  token: [{ token: [] }, { session: [] }],
-};
-
-/** Takes down the routes that are registered from now on. @returns the document of them */
-export function describeRoutes(app: FastifyInstance): (title: string, version: string) => Json {
-  const routes: DescribedRoute[] = [];
-  app.addHook('onRoute', ({ method, url, config }) => {
-    const operation = config?.openapi;
-    if (operation === undefined || typeof method !== 'string') return;
-    if (method !== 'HEAD') routes.push({ method, path: url, operation });
-  });
-  return (title, version) => ({
-    openapi: '3.1.0',
-    info: { title, version },
-    paths: pathsOf(routes),
-    components: { securitySchemes: schemes },
-  });
-}
-
-function pathsOf(routes: readonly DescribedRoute[]): Json {
-  const paths: Record<string, Record<string, Json>> = {};
-  for (const { method, path, operation } of routes.flatMap(expand)) {
-    const plain = path.replace(/(.)\/$/, '$1');
-    const name = plain.replace(/:(\w+)/g, '{$1}').replace('*', '{path}');
-    paths[name] = { ...paths[name], [method.toLowerCase()]: describeOperation(name, operation) };
-  }
-  return paths;
-}
-
-/** A route whose last part says what is done is one path for each of them. */
-function expand(route: DescribedRoute): DescribedRoute[] {
-  const { variants, ...common } = route.operation;
-  if (variants === undefined) return [route];
-  return Object.entries(variants).map(([name, own]) => ({
-    method: route.method,
-    path: route.path.replace(/:\w+$/, name),
-    operation: { ...common, ...own },
-  }));
-}
-
-function describeOperation(path: string, operation: RouteOperation): Json {
-  const { summary, access, query = {}, body, answer = {}, status = 200 } = operation;
-  const { bodyTypes = ['application/json'], answerTypes = ['application/json'] } = operation;
-  const { refusal = usualRefusal } = operation;
-  const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => ({
-    name,
-    in: 'path',
-    required: true,
-    schema: { type: 'string' },
-  }));
-  const inQuery = Object.entries(query).map(([name, schema]) => ({ name, in: 'query', schema }));
-  return {
-    summary,
-    parameters: [...inPath, ...inQuery],
-    ...(body === undefined ? {} : { requestBody: { content: contentOf(bodyTypes, body) } }),
-    responses: {
-      [status]: { description: 'Done', content: contentOf(answerTypes, answer) },
-      default: {
-        description: 'Refused; see docs/errors.md',
-        content: schemasOf(refusal),
-      },
-    },
-    security: security[access],
-  };
-}
-
-function contentOf(types: readonly string[], schema: TSchema | Json): Json {
-  return schemasOf(Object.fromEntries(types.map((type) => [type, schema])));
-}
-
-function schemasOf(content: Readonly<Record<string, TSchema | Json>>): Json {
-  return Object.fromEntries(Object.entries(content).map(([type, schema]) => [type, { schema }]));
+/**
+ * Makes schemas of these routes documentation only: the handlers read bodies as JSON, YAML or forms
+ * after they know the caller, so that a request without a session learns nothing of the schema.
+ */
+export function leaveValidationToHandlers(app: FastifyInstance): void {
+  app.setValidatorCompiler(() => () => true);
+  app.setSerializerCompiler(() => (answer) => JSON.stringify(answer));
 }

@@ -1,5 +1,5 @@
 /** `/rpc/<method>`: the master's interface for `saltbridge/client`, over the network. */
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify';
 import {
   type AuditRequester,
   failCall,
@@ -14,8 +14,8 @@ import { isWireMap, type WireMap } from '#minion-protocol';
 import { type ApiContext, bytesOf, requestEndSignal, requireSessionOf } from '../context.ts';
 import { SaltApiError } from '../errors.ts';
 import { bearerOf } from '../sessions.ts';
-import { rpcOperation } from './operations.ts';
 import { addRoute } from './route.ts';
+import { rpcSchemas } from './schemas.ts';
 
 /** Streams that may be silent for long; those of jobs end with the job. */
 const longStreams: ReadonlySet<string> = new Set(['events.subscribe', 'logins.follow']);
@@ -29,39 +29,37 @@ const maxDepth = 64;
 export function addRpcRoutes(app: FastifyInstance, context: ApiContext): void {
   const more = context.options.plugins.map(({ methods }) => namedMethods(methods?.() ?? {}));
   const served = new Map([...rpcMethods, ...more.flatMap((methods) => [...methods])]);
-  addRoute(app, '/rpc/:method', {
-    POST: {
-      about: rpcOperation(),
-      handle: async (request, reply) => {
-        const end = requestEndSignal(context, reply);
-        takeOver(reply);
-        const name = nameOf(request);
-        const method = served.get(name);
-        const { raw: response } = reply;
-        if (method === undefined) refuseMethod(response, name);
-        else {
-          const { master: api, log, sendPool, bodies: steps } = context;
-          const { calls } = api;
-          const call = { name, method, api, calls, response, log, steps, sendPool };
-          let leave = (): void => {};
-          try {
-            const { parameters, by } = await permitted(context, call, request);
-            const { token } = parameters;
-            if (longStreams.has(name)) {
-              leave = context.streams.enter(typeof token === 'string' ? token : '');
-            }
-            const more = by === undefined ? {} : { by };
-            await serveCall({ ...call, parameters, signal: end, ...more });
-          } catch (error) {
-            failCall(call, error);
-          } finally {
-            leave();
-          }
+  const handle: RouteHandlerMethod = async (request, reply) => {
+    const end = requestEndSignal(context, reply);
+    takeOver(reply);
+    const name = nameOf(request);
+    const method = served.get(name);
+    const { raw: response } = reply;
+    if (method === undefined) refuseMethod(response, name);
+    else {
+      const { master: api, log, sendPool, bodies: steps } = context;
+      const { calls } = api;
+      const call = { name, method, api, calls, response, log, steps, sendPool };
+      let leave = (): void => {};
+      try {
+        const { parameters, by } = await permitted(context, call, request);
+        const { token } = parameters;
+        if (longStreams.has(name)) {
+          leave = context.streams.enter(typeof token === 'string' ? token : '');
         }
-        return reply;
-      },
-    },
-  });
+        const more = by === undefined ? {} : { by };
+        await serveCall({ ...call, parameters, signal: end, ...more });
+      } catch (error) {
+        failCall(call, error);
+      } finally {
+        leave();
+      }
+    }
+    return reply;
+  };
+  // Each method has a schema of its own; what is unknown or for the host alone is refused alike.
+  for (const [name, schema] of rpcSchemas()) app.post(`/rpc/${name}`, { schema }, handle);
+  addRoute(app, '/rpc/:method', { POST: { schema: { hide: true }, handle } });
 }
 
 /** The answer is written by what all doors of the interface have in common. */
@@ -121,6 +119,8 @@ async function tokenOf(context: ApiContext, { headers }: FastifyRequest): Promis
   return (await requireSessionOf(context, typeof session === 'string' ? session : undefined)).token;
 }
 
-function nameOf({ params }: FastifyRequest): string {
-  return String(Object.entries(params ?? {}).find(([key]) => key === 'method')?.[1] ?? '');
+/** The last part of the path: routes of methods with a schema have no parameter. */
+function nameOf({ params, routeOptions }: FastifyRequest): string {
+  const [, name = ''] = /\/rpc\/([^/:]+)$/.exec(routeOptions.url ?? '') ?? [];
+  return String(Object.entries(params ?? {}).find(([key]) => key === 'method')?.[1] ?? name);
 }

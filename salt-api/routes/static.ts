@@ -3,13 +3,12 @@
 import type { Dirent } from 'node:fs';
 import { lstat, readdir, realpath, stat } from 'node:fs/promises';
 import path from 'node:path';
-import fastifyStatic from '@fastify/static';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { ApiContext } from '../context.ts';
 import { SaltApiError } from '../errors.ts';
 import { wantsPage } from '../formats.ts';
-import { fileOperation } from './operations.ts';
 import { addRoute } from './route.ts';
+import { fileSchema } from './schemas.ts';
 
 /** Maximum number of files in a directory that is served. */
 const maxFiles = 10_000;
@@ -50,7 +49,9 @@ async function list(directory: string): Promise<Dirent[]> {
 }
 
 /** Adds `reply.sendFile`. It serves no directory by itself, because it would follow links. */
-export async function addFileSending(app: FastifyInstance): Promise<void> {
+export async function addFileSending(app: FastifyInstance, { options }: ApiContext): Promise<void> {
+  if ((options.static ?? options.app ?? options.favicon) === undefined) return;
+  const { default: fastifyStatic } = await import('@fastify/static');
   await app.register(fastifyStatic, {
     serve: false,
     cacheControl: false,
@@ -72,7 +73,7 @@ export async function addStaticRoutes(
     const files = await findStaticFiles(directory);
     addRoute(app, `${staticPath}/*`, {
       GET: {
-        about: fileOperation,
+        schema: fileSchema,
         // protection: static-paths
         handle: (request, reply) => sendFile(reply, files.get(restOf(request))),
       },
@@ -81,7 +82,7 @@ export async function addStaticRoutes(
   if (favicon !== undefined) {
     const file = await findStaticFile(favicon);
     addRoute(app, '/favicon.ico', {
-      GET: { about: fileOperation, handle: (_request, reply) => sendFile(reply, file) },
+      GET: { schema: fileSchema, handle: (_request, reply) => sendFile(reply, file) },
     });
   }
   if (page !== undefined) {
@@ -89,7 +90,7 @@ export async function addStaticRoutes(
     const show = (_request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> =>
       sendFile(reply, file);
     for (const url of [appPath, `${appPath}/*`]) {
-      addRoute(app, url, { GET: { about: fileOperation, handle: show } });
+      addRoute(app, url, { GET: { schema: fileSchema, handle: show } });
     }
   }
 }

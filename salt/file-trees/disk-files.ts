@@ -1,9 +1,9 @@
 import { type BigIntStats, constants } from 'node:fs';
 import { open, realpath, stat } from 'node:fs/promises';
-import path from 'node:path';
 import type { HashType } from '#config';
 import type { FileStat, FoundFile } from '#master';
-import { codeOf, hashFile, Semaphore } from '#runtime';
+import { codeOf, hashFile, Semaphore, createBoundedMap } from '#runtime';
+import path from 'node:path';
 
 /** Digests that are kept; each is some 200 bytes. */
 const maxKept = 50_000;
@@ -26,7 +26,7 @@ export interface FileVersion {
  */
 export class HashCache {
   readonly #now: () => number;
-  readonly #kept = new Map<string, string>();
+  readonly #kept = createBoundedMap<string, string>(maxKept);
   readonly #underWay = new Map<string, Promise<string>>();
 
   /** @param now milliseconds since 1970, by the clock that files are stamped with */
@@ -46,18 +46,12 @@ export class HashCache {
       .then((bytes) => {
         const digest = bytes.toString('hex');
         // protection: hash-by-name-2
-        if (isSettled) this.#keep(mark, digest);
+        if (isSettled) this.#kept.set(mark, digest);
         return digest;
       })
       .finally(() => this.#underWay.delete(mark));
     this.#underWay.set(mark, hashing);
     return hashing;
-  }
-
-  #keep(mark: string, digest: string): void {
-    this.#kept.set(mark, digest);
-    const [oldest] = this.#kept.keys();
-    if (this.#kept.size > maxKept && oldest !== undefined) this.#kept.delete(oldest);
   }
 }
 

@@ -3,6 +3,7 @@
  * salt/utils/gitfs.py].
  */
 
+import { LRUCache } from 'lru-cache';
 import type { GitfsRemote } from '#config';
 import {
   type FileLists,
@@ -48,8 +49,7 @@ const maxLists = 64;
 
 /** Files below a directory of a tree, served below a mount point. */
 export class TreeFiles {
-  /** The one that was not asked for longest comes first. */
-  readonly #lists = new Map<string, FileLists>();
+  readonly #lists = new LRUCache<string, FileLists>({ max: maxLists });
   #snapshot: GitSnapshot | undefined;
   readonly #mirror: Pick<GitMirror, 'snapshot' | 'find'>;
 
@@ -83,10 +83,7 @@ export class TreeFiles {
     const directory = directoryInTree(snapshot.trees, tree, root);
     if (directory === undefined) return noFiles;
     const lists = this.#lists.get(mark) ?? listTree(snapshot.trees, directory, mountpoint);
-    this.#lists.delete(mark);
     this.#lists.set(mark, lists);
-    const [oldest] = this.#lists.keys();
-    if (this.#lists.size > maxLists && oldest !== undefined) this.#lists.delete(oldest);
     return lists;
   }
 
@@ -94,7 +91,7 @@ export class TreeFiles {
   #forgetOthers(snapshot: GitSnapshot): void {
     this.#snapshot = snapshot;
     const trees = new Set(snapshot.refs.values());
-    for (const mark of this.#lists.keys()) {
+    for (const mark of [...this.#lists.keys()]) {
       if (!trees.has(mark.split('\0')[0] ?? '')) this.#lists.delete(mark);
     }
   }

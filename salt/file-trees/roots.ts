@@ -3,6 +3,7 @@
 import { type Dirent, type FSWatcher, watch } from 'node:fs';
 import { readdir, readlink, realpath, stat } from 'node:fs/promises';
 import path from 'node:path';
+import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
 import { expandGlob } from '#config';
 import {
@@ -41,8 +42,8 @@ interface Watched {
 }
 
 /**
- * Tells when a name comes or goes in one of many directories. Each has a watch of its own:
- * `recursive` of Node 20 on Linux reads every directory itself and loses those that come later.
+ * Reports that a name was added to or removed from one of many directories. Each has a watch of its
+ * own: with `recursive`, Node.js reads every directory a second time and does not follow links.
  */
 class DirectoryWatch {
   readonly #onChange: () => void;
@@ -424,8 +425,11 @@ class Roots implements FileServerBackend {
   readonly #isIgnored: (path: string) => boolean;
   readonly #files: DiskFiles;
   readonly #lists = new Map<string, LiveLists>();
-  /** Of `__env__`; the one that was not asked for longest comes first. */
-  readonly #otherLists = new Map<string, LiveLists>();
+  /** Lists of `__env__`. */
+  readonly #otherLists = new LRUCache<string, LiveLists>({
+    max: maxOtherEnvs,
+    dispose: (lists) => this.#closeLists(lists),
+  });
   readonly #finding = new Map<string, Promise<FoundFile | undefined>>();
 
   constructor(
@@ -459,7 +463,6 @@ class Roots implements FileServerBackend {
 
   async lists(saltenv: string): Promise<FileLists> {
     const own = this.#lists.get(saltenv) ?? this.#otherLists.get(saltenv);
-    if (this.#otherLists.delete(saltenv) && own !== undefined) this.#otherLists.set(saltenv, own);
     if (own !== undefined) return own.current();
     const places = this.#placesOf(saltenv);
     if (places.length === 0) return noFiles;
@@ -518,16 +521,13 @@ class Roots implements FileServerBackend {
   async #openOther(saltenv: string, places: readonly string[]): Promise<FileLists> {
     const opened = this.#open(places);
     this.#otherLists.set(saltenv, opened);
-    const [oldest] = this.#otherLists;
-    if (this.#otherLists.size > maxOtherEnvs && oldest !== undefined) this.#forget(...oldest);
     const lists = await opened.current();
     if (lists.files.length > 0 || lists.dirs.length > 0) return lists;
-    this.#forget(saltenv, opened);
+    if (this.#otherLists.peek(saltenv) === opened) this.#otherLists.delete(saltenv);
     return noFiles;
   }
 
-  #forget(saltenv: string, lists: LiveLists): void {
-    if (this.#otherLists.get(saltenv) === lists) this.#otherLists.delete(saltenv);
+  #closeLists(lists: LiveLists): void {
     lists.close().catch((err: unknown) => this.#log.error({ err }, 'file roots were not closed'));
   }
 }

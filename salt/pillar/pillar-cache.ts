@@ -3,6 +3,7 @@
  * is valid.
  */
 
+import { LRUCache } from 'lru-cache';
 import Type from 'typebox';
 import type { Seal } from '#master';
 import {
@@ -307,19 +308,20 @@ const bytesPerMinion = 400;
 export class PillarCache {
   readonly #sources: PillarSources;
   readonly #persistent: PersistentPillarCache | undefined;
-  readonly #maxBytes: number;
-  readonly #entries = new Map<string, Uint8Array>();
-  #bytes = 0;
+  readonly #entries: LRUCache<string, Uint8Array>;
 
   constructor({ sources, persistent, maxBytes = 256 * 1024 * 1024 }: PillarCacheOptions) {
     this.#sources = sources;
     this.#persistent = persistent;
-    this.#maxBytes = maxBytes;
+    this.#entries = new LRUCache({
+      maxSize: maxBytes,
+      sizeCalculation: (packed) => bytesPerMinion + packed.length,
+    });
   }
 
   /** Bytes of all that is in memory. */
   get bytes(): number {
-    return this.#bytes;
+    return this.#entries.calculatedSize;
   }
 
   /** A pillar that would be the same if it were made now. */
@@ -328,7 +330,7 @@ export class PillarCache {
     const entry = this.#kept(key.id).find((it) => isFor(it, key));
     if (entry === undefined) return undefined;
     if (!(await isCurrent(entry.madeFrom, this.#sources, grains))) return undefined;
-    this.#use(key.id);
+    this.#entries.get(key.id);
     const pillar = unpack(entry.pillar);
     return { pillar, proven: entry.proven === entry.pillar ? pillar : unpack(entry.proven) };
   }
@@ -354,7 +356,7 @@ export class PillarCache {
 
   /** Forgets a minion, in the store as well. @throws StoreError */
   async forget(id: string): Promise<void> {
-    this.#drop(id);
+    this.#entries.delete(id);
     await this.#persistent?.forget(id);
   }
 
@@ -365,38 +367,15 @@ export class PillarCache {
   }
 
   #kept(id: string): readonly KeptPillar[] {
-    const value = this.#entries.get(id);
+    const value = this.#entries.peek(id);
     if (value === undefined) return [];
     return pillarsRow.decode({ key: [...prefix, id], value }).pillars.map(unpackKept);
   }
 
   #put(id: string, entries: readonly KeptPillar[]): void {
-    this.#drop(id);
     // A copy: the packed form is a part of a larger buffer.
     const packed = pillarsRow.encode({ id, pillars: entries.map(packKept) });
     this.#entries.set(id, new Uint8Array(packed));
-    this.#bytes += this.#bytesOf(id);
-    for (const oldest of this.#entries.keys()) {
-      if (this.#bytes <= this.#maxBytes) return;
-      this.#drop(oldest);
-    }
-  }
-
-  #drop(id: string): void {
-    this.#bytes -= this.#bytesOf(id);
-    this.#entries.delete(id);
-  }
-
-  #use(id: string): void {
-    const packed = this.#entries.get(id);
-    if (packed === undefined) return;
-    this.#entries.delete(id);
-    this.#entries.set(id, packed);
-  }
-
-  #bytesOf(id: string): number {
-    const packed = this.#entries.get(id);
-    return packed === undefined ? 0 : bytesPerMinion + packed.length;
   }
 }
 

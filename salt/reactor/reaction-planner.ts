@@ -1,23 +1,10 @@
 /** Compiles reactions, and plans the calls that follow from an event, as data. */
 
-import { parseRate, RateLimiter } from '#acl';
-import {
-  type CallValue,
-  globsOf,
-  isMapped,
-  type MappedValue,
-  type MasterConfig,
-  neededValues,
-  pathOf,
-  type Reaction,
-  type ReactorEntry,
-  type RunAction,
-  reaction,
-  rulesOf,
-  schemaGuarantees,
-} from '#config';
+import { parseRate } from '#acl';
+import { type CallValue, globsOf, isMapped, type MappedValue, type MasterConfig, neededValues, pathOf, type Reaction, type ReactorEntry, type RunAction, reaction, rulesOf, schemaGuarantees } from '#config';
 import type { ReactionEvent, TargetRequest, TargetResolver } from '#master';
 import { compileGlob, isWireMap, type WireValue } from '#minion-protocol';
+import { TokenBuckets } from '#runtime';
 
 /** A call that is to be made. Nothing in it is looked up in the event any more. */
 export type PlannedCall = TargetedCall | MastersCall;
@@ -174,7 +161,7 @@ export interface CompiledReaction {
   /** Whether the schema of the rule that let an event in guarantees all data that is taken from it. */
   readonly isGuaranteedBy: (rule: string | undefined) => boolean;
   readonly plan: Planner;
-  readonly meter: RateLimiter;
+  readonly meter: TokenBuckets;
 }
 
 /** @throws SyntaxError for a target that cannot be read, which the configuration would not have */
@@ -201,7 +188,7 @@ export function compileReactions(
       isGuaranteedBy: (rule) =>
         guarantees === undefined || (rule !== undefined && guarantees.has(rule)),
       plan: 'sls' in action ? planSls(action.sls) : createPlanner(action),
-      meter: new RateLimiter(parseRate(reaction.rate, reaction.name)),
+      meter: new TokenBuckets(parseRate(reaction.rate, reaction.name)),
     };
   });
 }

@@ -117,7 +117,7 @@ class ReactionIntake {
     const { mark, window } = asked.conditions;
     if (await queue.isKnown(mark)) return reports.count('repeated');
     if (await queue.isWithin(name, window)) reports.count('once');
-    else if (!compiled.meter.take('', now())) reports.dropped(name, 'rate', { tag });
+    else if (!compiled.meter.tryTake('', now())) reports.dropped(name, 'rate', { tag });
     else if (await this.#queue(compiled, { tag, sender }, asked)) return;
     await queue.remember(mark);
   }

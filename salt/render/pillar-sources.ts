@@ -1,28 +1,15 @@
 /** The files of pillar, each read and parsed once for all minions as long as it does not change. */
 
 import { createHash } from 'node:crypto';
-import {
-  type FileLists,
-  type FileServerBackend,
-  type FoundFile,
-  MasterError,
-  relativePath,
-  type SlowPatternRunner,
-} from '#master';
+import { type FileLists, type FileServerBackend, type FoundFile, MasterError, relativePath, type SlowPatternRunner } from '#master';
 import type { Nodegroups, WireMap } from '#minion-protocol';
 import type { PlainData, TemplateLimits } from '#template';
 import { EventText } from './event-text.ts';
 import { GrainReads } from './grains.ts';
-import {
-  isEmpty,
-  type MergeOptions,
-  type PillarMap,
-  type SourceFile,
-  type TemplateWhitespace,
-  toSourceFile,
-} from './pillar-data.ts';
+import { isEmpty, type MergeOptions, type PillarMap, type SourceFile, type TemplateWhitespace, toSourceFile } from './pillar-data.ts';
 import type { Notes, PillarTask, Rendered, UntrustedInput } from './render-task.ts';
 import { type Imports, isTransient, type ParsedFileCache, type Renderer } from './renderer.ts';
+import { createBoundedMap } from '#runtime';
 
 export interface PillarSourcesOptions extends TemplateWhitespace {
   /** Serves `pillar_roots`. */
@@ -37,7 +24,7 @@ const maxKept = 5000;
 /** The files below `pillar_roots`. */
 export class PillarSources {
   readonly #options: PillarSourcesOptions;
-  readonly #kept = new Map<string, Promise<SourceFile>>();
+  readonly #kept = createBoundedMap<string, Promise<SourceFile>>(maxKept);
   readonly #names = new WeakMap<FileLists, ReadonlySet<string>>();
   readonly #digests = new WeakMap<FileLists, string>();
   #parsed = 0;
@@ -67,8 +54,6 @@ export class PillarSources {
     const reading = this.#load(found, path, digest);
     this.#kept.set(mark, reading);
     reading.catch(() => this.#kept.delete(mark));
-    const [oldest] = this.#kept.keys();
-    if (this.#kept.size > maxKept && oldest !== undefined) this.#kept.delete(oldest);
     return reading;
   }
 

@@ -1,5 +1,6 @@
 /** Renders a template, on whichever thread. */
 
+import { LRUCache } from 'lru-cache';
 import type { WireValue } from '#minion-protocol';
 import { type RenderOptions, renderJinja, TemplateError } from '#template';
 import { EventPrinter } from './event-text.ts';
@@ -27,7 +28,6 @@ import {
   receiveMap,
   sendNotes,
   sendTemplateError,
-  WeightedCache,
 } from './render-task.ts';
 import { matchFunctions, saltFunctions } from './template-functions.ts';
 
@@ -133,7 +133,7 @@ function optionsOf(
 
 /** Files that came with orders, each parsed once as long as it is kept. */
 export class ReceivedFiles {
-  readonly #kept = new WeightedCache<SourceFile>(16 * 1024 * 1024);
+  readonly #kept = new LRUCache<string, SourceFile>({ maxSize: 16 * 1024 * 1024 });
 
   /** @param whitespace the same in all orders, because it is of the master's options */
   take(source: SourceText, whitespace: TemplateWhitespace): SourceFile {
@@ -141,7 +141,7 @@ export class ReceivedFiles {
     const known = this.#kept.get(mark);
     if (known !== undefined) return known;
     const file = toSourceFile(source, whitespace);
-    this.#kept.set(mark, file, source.text.length);
+    this.#kept.set(mark, file, { size: Math.max(1, source.text.length) });
     return file;
   }
 }

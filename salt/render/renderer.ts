@@ -1,27 +1,12 @@
 /** Renders templates and reads data: what is small at once, the rest on a thread of its own. */
 
 import { MasterError } from '#master';
-import { WorkerPool, WorkerPoolError, type WorkerPoolOptions } from '#runtime';
+import { WorkerPool, WorkerPoolError, type WorkerPoolOptions, createBoundedMap } from '#runtime';
 import { type PlainData, TemplateError, type TemplateLimits } from '#template';
 import type { SourceFile, SourceText } from './pillar-data.ts';
-import {
-  type KnownFiles,
-  makeNotes,
-  type Notes,
-  NotRead,
-  type ReadTask,
-  type RenderAnswer,
-  type Rendered,
-  type RenderOrder,
-  type RenderOutcome,
-  type RenderTask,
-  readData,
-  receiveData,
-  receiveNotes,
-  receiveTemplateError,
-  WeightedCache,
-} from './render-task.ts';
+import { type KnownFiles, makeNotes, type Notes, NotRead, type ReadTask, type RenderAnswer, type Rendered, type RenderOrder, type RenderOutcome, type RenderTask, readData, receiveData, receiveNotes, receiveTemplateError } from './render-task.ts';
 import { renderTemplate } from './render-template.ts';
+import { LRUCache } from 'lru-cache';
 
 /**
  * What the steps foresee badly, for instance regular expressions over long texts. Far more than
@@ -61,7 +46,7 @@ export interface RendererOptions extends Omit<WorkerPoolOptions, 'script'> {
 export class Renderer {
   readonly #threads: WorkerPool<RenderOrder, RenderAnswer>;
   readonly #inlineLimits: typeof inlineLimits;
-  readonly #large = new WeightedCache<true>(maxLarge);
+  readonly #large = createBoundedMap<string, true>(maxLarge);
 
   constructor({ inlineMs = inlineLimits.milliseconds, ...threads }: RendererOptions = {}) {
     const script = new URL('./render-worker.ts', import.meta.url);
@@ -127,7 +112,7 @@ export class Renderer {
       // It begins again, and whether that ends by the clock is another matter.
       attempt.isVolatile = false;
       // How far it came in its time says more of the machine than of the file.
-      if (!isTimeout(error)) this.#large.set(markOf(file), true, 1);
+      if (!isTimeout(error)) this.#large.set(markOf(file), true);
       return undefined;
     } finally {
       if (attempt.isVolatile) notes.isVolatile = true;
@@ -230,12 +215,12 @@ function textOf(file: SourceFile | undefined): SourceText | undefined {
 /** Texts that were read before: the same text gives the same data, for however many minions. */
 export class ParsedFileCache {
   readonly #renderer: Pick<Renderer, 'read'>;
-  readonly #kept: WeightedCache<Promise<PlainData>>;
+  readonly #kept: LRUCache<string, Promise<PlainData>>;
 
   /** @param maxCharacters of all texts that are kept. Default 8 Mi */
   constructor(renderer: Pick<Renderer, 'read'>, maxCharacters: number = 8 * 1024 * 1024) {
     this.#renderer = renderer;
-    this.#kept = new WeightedCache(maxCharacters);
+    this.#kept = new LRUCache({ maxSize: maxCharacters });
   }
 
   /** @throws TemplateError; MasterError ERR_RENDER_GIVEN_UP, ERR_MASTER_STOPPED */
@@ -244,7 +229,7 @@ export class ParsedFileCache {
     const known = this.#kept.get(mark);
     if (known !== undefined) return known;
     const reading = this.#renderer.read(task);
-    this.#kept.set(mark, reading, mark.length);
+    this.#kept.set(mark, reading, { size: mark.length });
     reading.catch(() => this.#kept.delete(mark));
     return reading;
   }

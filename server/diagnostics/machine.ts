@@ -12,7 +12,7 @@ const toleranceMs = 300_000;
 const ownDescriptors = 256;
 /** A minion keeps one connection for publications and one for requests. */
 const connectionsPerMinion = 2;
-const minNode = [20, 12] as const;
+const minNode = [22, 18] as const;
 
 /** Versions of what the master runs on. */
 export async function checkVersions({

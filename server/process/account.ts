@@ -2,9 +2,9 @@
 
 import { accessSync, chownSync, constants } from 'node:fs';
 import { userInfo } from 'node:os';
-import { CommandError, errorCodeOf } from '#cli/errors.ts';
 import type { MasterConfig } from '#master';
-import { makeDirectorySync } from '#runtime';
+import { codeOf, makeDirectorySync } from '#runtime';
+import { ProcessError } from './errors.ts';
 
 /** An account that the process shall run as. */
 export interface Account {
@@ -23,7 +23,7 @@ export type UserChange =
 
 /**
  * Finds out what `user` asks for.
- * @throws CommandError ERR_USER when there is no such account
+ * @throws ProcessError ERR_USER when there is no such account
  */
 export function planUserChange(user: string | null): UserChange {
   const current = userInfo();
@@ -37,8 +37,8 @@ function findAccount(name: string): Account {
   try {
     process.seteuid?.(name);
   } catch (cause) {
-    if (errorCodeOf(cause) === 'ERR_UNKNOWN_CREDENTIAL') {
-      throw new CommandError('ERR_USER', `user: there is no account ${name}`, { cause });
+    if (codeOf(cause) === 'ERR_UNKNOWN_CREDENTIAL') {
+      throw new ProcessError('ERR_USER', `user: there is no account ${name}`, { cause });
     }
     throw cause;
   }
@@ -79,7 +79,7 @@ export function createMasterDirectories(config: DirectoryOptions, owner: Account
 
 /**
  * Looks whether this process, having become the account, may use the folders.
- * @throws CommandError ERR_USER, with what to do
+ * @throws ProcessError ERR_USER, with what to do
  */
 export function checkMasterDirectories(config: DirectoryOptions, { name }: Account): void {
   for (const [option, folder] of masterDirectories(config)) {
@@ -88,7 +88,7 @@ export function checkMasterDirectories(config: DirectoryOptions, { name }: Accou
     } catch (cause) {
       const remedy = `give it to that user: chown -R ${name}: ${folder}`;
       const message = `user: ${name} may not use ${option}; ${remedy}`;
-      throw new CommandError('ERR_USER', message, { cause });
+      throw new ProcessError('ERR_USER', message, { cause });
     }
   }
 }

@@ -1,8 +1,8 @@
 import { closeSync, existsSync, fchownSync, openSync, writeSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
+import type { Writable } from 'node:stream';
 import type { DestinationStream, Logger } from 'pino';
-import type { OutputStream } from '#cli/context.ts';
 import type { LogLevel } from '#config';
 import { createRootLog, createLogger as createRootLogger, type MasterConfig } from '#master';
 import { type Account, createOwnedDirectory } from './account.ts';
@@ -52,15 +52,18 @@ export class LogFile {
   }
 }
 
+/** A stream for the log that may be a terminal. */
+export type LogStream = Writable & { readonly isTTY?: boolean };
+
 /** The root logger of a process: one JSON object a line, or lines for people on a terminal. */
-export function createLogger(level: LogLevel, stderr: OutputStream): Logger {
+export function createLogger(level: LogLevel, stderr: LogStream): Logger {
   return createRootLogger(level, logDestination(stderr));
 }
 
 /** Where a master's lines go. */
 export interface MasterLogOptions {
   /** `undefined`: to the log file alone. */
-  readonly stderr: OutputStream | undefined;
+  readonly stderr: LogStream | undefined;
   /** `-l`, which goes before `log_level`. */
   readonly level: LogLevel | undefined;
   /** Whom a new log file belongs to. */
@@ -140,7 +143,7 @@ function tryToOpenLogFile(
 }
 
 /** JSON, or lines for people on a terminal. */
-function logDestination(stderr: OutputStream): DestinationStream {
+function logDestination(stderr: LogStream): DestinationStream {
   if (stderr.isTTY !== true) return stderr;
   try {
     const pretty: typeof import('pino-pretty') = require('pino-pretty');

@@ -12,8 +12,6 @@ import {
 } from 'node:fs';
 import path from 'node:path';
 import type { Logger } from 'pino';
-import type { OutputStream } from '#cli/context.ts';
-import { limitHeapGrowth, onSignal, terminationSignal } from '#cli/process.ts';
 import type { LogLevel } from '#config';
 import { logConfigWarnings, type MasterConfig, resolveMasterConfig } from '#master';
 import {
@@ -25,10 +23,12 @@ import {
   planUserChange,
   type UserChange,
 } from './account.ts';
+import { limitHeapGrowth } from './heap-growth.ts';
 import { loadServedConfig } from './load-served-config.ts';
-import { openMasterLog } from './log.ts';
+import { type LogStream, openMasterLog } from './log.ts';
 import { reloadProcess, ServedMasters } from './served-masters.ts';
 import { createServiceNotifier, ServiceReporter } from './service-manager.ts';
+import { onSignal, terminationSignal } from './signals.ts';
 
 // `pidfile`.
 
@@ -73,13 +73,13 @@ const abortedStartTimeoutMs = 3000;
  * Runs a master, or those of its tenants, until a signal ends it.
  * @param level - goes before `log_level`
  * @param stderr - the console; `undefined`: the log file alone
- * @throws ConfigError, CommandError ERR_USER, ERR_TENANT, StoreError ERR_STORE_FENCED, and what a
+ * @throws ConfigError, ProcessError, StoreError ERR_STORE_FENCED, and what a
  * master's start throws
  */
 export async function runMaster(
   configDirectory: string,
   level: LogLevel | undefined,
-  stderr: OutputStream | undefined,
+  stderr: LogStream | undefined,
 ): Promise<void> {
   limitHeapGrowth();
   const { loaded, directoryWarnings } = await loadServedConfig(configDirectory);

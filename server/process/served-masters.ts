@@ -2,7 +2,6 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
-import { CommandError } from '#cli/errors.ts';
 import {
   ConfigError,
   type LoadedTenants,
@@ -13,6 +12,7 @@ import {
 } from '#master';
 import { createMasterServer, type MasterServer } from '../index.ts';
 import type { Account } from './account.ts';
+import { ProcessError } from './errors.ts';
 import { type MasterLog, type MasterLogOptions, openMasterLog } from './log.ts';
 
 /** Reads the files again; warnings are logged. @throws ConfigError */
@@ -124,7 +124,7 @@ export class ServedMasters {
   /**
    * Starts them one after the other; where one fails, those before it are closed. Those that have
    * not begun when it is closed do not start.
-   * @throws what the start of a master throws; for tenants CommandError ERR_TENANT
+   * @throws what the start of a master throws; for tenants ProcessError ERR_TENANT
    */
   async start(): Promise<void> {
     for (const { tenant, server, log } of this.#masters) {
@@ -203,10 +203,10 @@ function openTenantLog(tenant: string, config: MasterConfig, options: MasterLogO
   return { ...log, logger: log.logger.child({ tenant }) };
 }
 
-function toTenantError(tenant: string, cause: unknown, logger: Logger): CommandError {
+function toTenantError(tenant: string, cause: unknown, logger: Logger): ProcessError {
   logger.error({ err: cause }, 'tenant could not start');
   const reason = cause instanceof Error ? cause.message : String(cause);
-  return new CommandError('ERR_TENANT', `tenant ${tenant} did not start: ${reason}`, { cause });
+  return new ProcessError('ERR_TENANT', `tenant ${tenant} did not start: ${reason}`, { cause });
 }
 
 function describePorts({ transports }: MasterStatus): string {

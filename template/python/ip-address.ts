@@ -1,17 +1,24 @@
-/** Addresses as Python's `ipaddress` reads and prints them. */
+/**
+ * Addresses as Python's `ipaddress` reads and prints them. `node:net` judges the notation, because a
+ * target reads the addresses of every minion and `ipaddr.js` takes ten times as long; `ipaddr.js`
+ * converts masks and prints addresses.
+ */
 
-/** An address, with the network it was written with. */
+import { isIPv4, isIPv6 } from 'node:net';
+import ipaddr from 'ipaddr.js';
+
+/** An address with its network. */
 export interface IpInterface {
   readonly version: 4 | 6;
   readonly number: bigint;
-  /** The length of the network's prefix in bits. */
+  /** Length of the network's prefix, in bits. */
   readonly prefix: number;
-  /** Whether a prefix was written. */
+  /** Whether the text has a prefix. */
   readonly isNetwork: boolean;
   readonly zone: string;
 }
 
-/** Reads `192.0.2.1`, `2001:db8::1`, each with `/prefix` or without; undefined for anything else. */
+/** Reads `192.0.2.1` or `2001:db8::1`, with or without `/prefix`; `undefined` for any other text. */
 export function parseInterface(text: string): IpInterface | undefined {
   const [address = '', mask, ...more] = text.split('/');
   if (more.length > 0) return undefined;
@@ -29,74 +36,52 @@ function bits(version: 4 | 6): number {
   return version === 4 ? 32 : 128;
 }
 
-/** IPv4 masks may be addresses, of either sense. */
+/** Reads the length of a prefix. An IPv4 mask may be an address: a net mask or a host mask. */
 function parsePrefix(text: string, version: 4 | 6): number | undefined {
   if (/^\d{1,3}$/.test(text)) return Number(text) <= bits(version) ? Number(text) : undefined;
-  const number = version === 4 ? parseFour(text) : undefined;
-  if (number === undefined) return undefined;
-  // 0.0.0.0 is both a net mask and a host mask; Python takes it for the net mask of all addresses.
-  const mask = number.toString(2).padStart(32, '0');
-  if (/^1*0*$/.test(mask)) return mask.lastIndexOf('1') + 1;
-  return /^0+1+$/.test(mask) ? mask.indexOf('1') : undefined;
+  if (version !== 4 || !isIPv4(text)) return undefined;
+  const mask = ipaddr.IPv4.parse(text);
+  const inverse = new ipaddr.IPv4(mask.octets.map((octet) => 255 - octet));
+  // 0.0.0.0 is a net mask and a host mask; Python takes it for the net mask of all addresses.
+  return mask.prefixLengthFromSubnetMask() ?? inverse.prefixLengthFromSubnetMask() ?? undefined;
 }
 
+/** Reads an IPv4 address. As in Python, a leading zero is an error. */
 function parseFour(text: string): bigint | undefined {
-  const parts = text.split('.');
-  if (parts.length !== 4 || !parts.every(isOctet)) return undefined;
-  return parts.reduce((number, part) => number * 256n + BigInt(part), 0n);
-}
-
-/** A leading zero would be octal to some, so Python takes none. */
-function isOctet(text: string): boolean {
-  return /^(0|[1-9]\d{0,2})$/.test(text) && Number(text) < 256;
+  if (!isIPv4(text)) return undefined;
+  return BigInt(text.split('.').reduce((number, octet) => number * 256 + Number(octet), 0));
 }
 
 function parseSix(text: string): bigint | undefined {
-  const [head = '', tail, ...more] = withoutFour(text).split('::');
-  if (more.length > 0 || !text.includes(':')) return undefined;
-  const left = groups(head);
-  const right = tail === undefined ? [] : groups(tail);
-  const missing = 8 - left.length - right.length;
-  if (tail === undefined ? missing !== 0 : missing < 1) return undefined;
-  const all = [...left, ...Array.from({ length: missing }, () => '0'), ...right];
-  if (!all.every((group) => /^[0-9a-f]{1,4}$/i.test(group))) return undefined;
-  return all.reduce((number, group) => number * 65536n + BigInt(`0x${group}`), 0n);
+  if (!isIPv6(text)) return undefined;
+  const [head = '', tail] = withoutFour(text).split('::');
+  const left = groupsOf(head);
+  const right = groupsOf(tail ?? '');
+  const zeros = '0000'.repeat(8 - left.length - right.length);
+  return BigInt(`0x${left.join('')}${zeros}${right.join('')}`);
 }
 
-function groups(text: string): string[] {
-  return text === '' ? [] : text.split(':');
+function groupsOf(text: string): string[] {
+  return text === '' ? [] : text.split(':').map((group) => group.padStart(4, '0'));
 }
 
+/** Writes an IPv4 tail as two groups. */
 function withoutFour(text: string): string {
-  const [, head = '', four = ''] = /^(.*:)(\d+\.\d+\.\d+\.\d+)$/.exec(text) ?? [];
-  const number = parseFour(four);
-  if (number === undefined) return text;
-  return `${head}${(number >> 16n).toString(16)}:${(number & 0xffffn).toString(16)}`;
+  const [, head, four = ''] = /^(.*:)(\d+\.\d+\.\d+\.\d+)$/.exec(text) ?? [];
+  if (head === undefined) return text;
+  const [a = 0, b = 0, c = 0, d = 0] = four.split('.').map(Number);
+  return `${head}${(a * 256 + b).toString(16)}:${(c * 256 + d).toString(16)}`;
 }
 
-/** `str(address)`, with the prefix where one was written. */
+/** Prints an address as `str(address)` does, with its prefix if the text had one. */
 export function formatAddress({ version, number, prefix, isNetwork, zone }: IpInterface): string {
-  const text = version === 4 ? formatFour(number) : formatSix(number);
+  const text = ipaddr.fromByteArray(bytesOf(number, version)).toString();
   return text + (zone === '' ? '' : `%${zone}`) + (isNetwork ? `/${prefix}` : '');
 }
 
-function formatFour(number: bigint): string {
-  return [24n, 16n, 8n, 0n].map((shift) => (number >> shift) & 255n).join('.');
-}
-
-/** The longest run of zeros, if there are two or more, is left out. */
-function formatSix(number: bigint): string {
-  const list = Array.from({ length: 8 }, (_, i) =>
-    ((number >> BigInt(112 - 16 * i)) & 0xffffn).toString(16),
-  );
-  const text = list.join(':');
-  const runs = [...text.matchAll(/(?:^|(?<=:))0(?::0)+(?=:|$)/g)];
-  const longest = runs.reduce((best, [run]) => (run.length > best.length ? run : best), '');
-  const run = runs.find(([candidate]) => candidate === longest);
-  if (run === undefined) return text;
-  const before = text.slice(0, run.index).replace(/:$/, '');
-  const after = text.slice(run.index + longest.length).replace(/^:/, '');
-  return `${before}::${after}`;
+function bytesOf(number: bigint, version: 4 | 6): number[] {
+  const digits = number.toString(16).padStart(bits(version) / 4, '0');
+  return [...Buffer.from(digits, 'hex')];
 }
 
 /** Reads a network, `ip_network(text)`: no bit of its address may be behind the prefix. */

@@ -16,7 +16,17 @@ import {
   parseInteger,
 } from './numbers.ts';
 import { sortValues } from './operators.ts';
-import { Bytes, Dict, Float, isInteger, PySet, Tuple, type Value } from './values.ts';
+import {
+  Bytes,
+  Dict,
+  Float,
+  isInteger,
+  isPyObject,
+  PySet,
+  str,
+  Tuple,
+  type Value,
+} from './values.ts';
 
 // Quoted scalars as PyYAML's emitter writes them, without folding lines.
 
@@ -125,6 +135,16 @@ class YamlEmitter {
     }
   }
 
+  /** Lines below an indicator `|`. */
+  literal(lines: readonly string[]): void {
+    this.indicator('|', { needsSpace: true });
+    for (const line of lines) {
+      this.newLine();
+      this.#write(line);
+      this.#endsWithText();
+    }
+  }
+
   plain(text: string, canSplit: boolean): void {
     if (text === '') return;
     if (!this.#isSpaced) this.#write(' ');
@@ -179,6 +199,24 @@ class YamlEmitter {
       if (!isEscape) isPending += character;
     }
     this.#write(isPending);
+    this.indicator('"');
+  }
+
+  /** Between double quotes as libyaml writes it: folded at blanks alone. */
+  libyamlDouble(text: string, canSplit: boolean): void {
+    this.indicator('"', { needsSpace: true });
+    const all = Array.from(text);
+    for (const [index, character] of all.entries()) {
+      const isLone = character === ' ' && all[index - 1] !== ' ';
+      const isInside = index > 0 && index < all.length - 1;
+      if (isLone && isInside && canSplit && this.isWide) {
+        this.newLine();
+        this.#endsWithText();
+        if (all[index + 1] === ' ') this.#write('\\');
+      } else {
+        this.#write(escapeCharacter(character, true));
+      }
+    }
     this.indicator('"');
   }
 
@@ -360,7 +398,8 @@ function isPlain(text: string, isInFlow: boolean, isMultiline: boolean): boolean
 }
 
 /** Whether a text fits on the line of its key. */
-function isSimpleKey(text: string): boolean {
+function isSimpleKey(text: string, isLibyaml: boolean): boolean {
+  if (isLibyaml) return text.length <= 128 && !/[\r\n\x85\u2028\u2029]/.test(text);
   return text !== '' && text.length < 128 && !breaks.test(text);
 }
 
@@ -368,6 +407,14 @@ function isSimpleKey(text: string): boolean {
 export interface DumpOptions {
   /** Everything in braces and brackets, nothing, or only lists and dicts of scalars (`null`). */
   readonly flowStyle: boolean | null;
+  /** Spaces for each level. Default 2. */
+  readonly indent?: number;
+  /**
+   * Whether to write as libyaml does, which Salt uses for `--out yaml`: bytes stand below `|`, and
+   * text in double quotes is folded at blanks alone. Default false: as PyYAML's own emitter, which
+   * Salt uses in templates.
+   */
+  readonly isLibyaml?: boolean;
   readonly meter: UsageMeter;
 }
 
@@ -390,6 +437,7 @@ export type Collection = Value[] | Tuple | Dict | PySet;
 class YamlWriter {
   readonly #options: DumpOptions;
   readonly #emitter: YamlEmitter;
+  readonly #perLevel: number;
   readonly #walk: RecursionGuard;
   /** Lists and dicts that are there more than once, with their anchors in order. */
   readonly #anchors = new Map<object, string>();
@@ -400,6 +448,7 @@ class YamlWriter {
   constructor(options: DumpOptions) {
     this.#options = options;
     this.#emitter = new YamlEmitter(options.meter);
+    this.#perLevel = options.indent ?? 2;
     this.#walk = options.meter.walk();
   }
 
@@ -456,7 +505,8 @@ class YamlWriter {
     const isFlow = place.isInFlow || this.#isFlow(value) || sizeOf(value) === 0;
     const isMapping = value instanceof Dict || value instanceof PySet;
     const isIndentless = !isFlow && !isMapping && place.isInMapping && !this.#emitter.isIndented;
-    if (isFlow || !(isRoot || isIndentless)) this.#emitter.indent += isRoot && !isFlow ? 0 : 2;
+    if (isFlow || !(isRoot || isIndentless))
+      this.#emitter.indent += isRoot && !isFlow ? 0 : this.#perLevel;
     const pairs = isMapping ? this.#pairs(value) : [];
     if (isFlow && isMapping) this.#flowMapping(pairs);
     else if (isFlow) this.#flowSequence(itemsOf(value));
@@ -528,27 +578,42 @@ class YamlWriter {
 
   #isSimple(key: Value): boolean {
     if (isCollection(key)) return sizeOf(key) === 0;
-    return typeof key !== 'string' || isSimpleKey(key);
+    if (key instanceof Bytes) return this.#options.isLibyaml !== true;
+    return typeof key !== 'string' || isSimpleKey(key, this.#options.isLibyaml === true);
   }
 
   #scalar(value: Value, place: NodePosition): void {
-    this.#emitter.indent += 2;
+    this.#emitter.indent += this.#perLevel;
     this.#writeScalar(value, place);
-    this.#emitter.indent -= 2;
+    this.#emitter.indent -= this.#perLevel;
   }
 
   #writeScalar(value: Value, { isInFlow, isKey }: NodePosition): void {
+    const { isLibyaml = false } = this.#options;
     if (value instanceof Bytes) {
       this.#emitter.indicator('!!binary', { needsSpace: true });
-      this.#emitter.double(`${Buffer.from(value.bytes).toString('base64')}\n`, !isKey);
+      if (isLibyaml) this.#libyamlBytes(value.bytes, isInFlow);
+      else this.#emitter.double(`${Buffer.from(value.bytes).toString('base64')}\n`, !isKey);
       return;
     }
     // Salt writes objects that have no YAML as NULL, marked text among them.
     if (typeof value !== 'string') {
-      this.#emitter.plain(representScalar(value) ?? 'NULL', !isKey);
+      const text = isLibyaml && isPyObject(value) ? str(value) : 'NULL';
+      this.#emitter.plain(representScalar(value) ?? text, !isKey);
       return;
     }
-    this.#emitter[scalarStyle(value, { isInFlow, isKey })](value, !isKey);
+    const style = scalarStyle(value, { isInFlow, isKey });
+    this.#emitter[isLibyaml && style === 'double' ? 'libyamlDouble' : style](value, !isKey);
+  }
+
+  #libyamlBytes(bytes: Uint8Array, isInFlow: boolean): void {
+    const text = Buffer.from(bytes).toString('base64');
+    const lines = text.match(/.{1,76}/g) ?? [];
+    if (isInFlow || lines.length === 0) {
+      this.#emitter.libyamlDouble(lines.map((line) => `${line}\n`).join(''), false);
+    } else {
+      this.#emitter.literal(lines);
+    }
   }
 
   #pairs(value: Dict | PySet): (readonly [Value, Value])[] {

@@ -22,7 +22,7 @@ import {
   type UserSubject,
 } from '#acl';
 import { globsOverlap } from '#acl/lint.ts';
-import { policySyntax } from '#config/policy-rules.ts';
+import { policySyntax } from '#config/policy-schema.ts';
 import { compileGlob, compileWholePattern } from '#minion-protocol';
 import { tries } from '../helpers/effort.ts';
 import { policyOf } from '../helpers/policies.ts';

@@ -1,6 +1,7 @@
 /** Sends bodies to every route of an HTTP API, and says what no client should ever get. */
 import { type ClientRequest, request } from 'node:http';
-import { maxReadingStep, type ReadingStep, readingSteps } from '#runtime';
+import { type ReadingStep, readingSteps } from '#runtime';
+import { maxReadingStep } from '#runtime/step-scheduler.ts';
 import { bodyOf } from './http-bodies.ts';
 import { Random } from './random.ts';
 

@@ -5,10 +5,10 @@ import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 
 const hostile = [
-  'test/master/hostile.test.ts',
-  'test/master/hostile-streams.test.ts',
-  'test/minion-protocol/stream-strangers.test.ts',
-  'test/minion-protocol/zeromq-strangers.test.ts',
+  'test/master/hostile.long.test.ts',
+  'test/master/hostile-streams.long.test.ts',
+  'test/minion-protocol/stream-strangers.long.test.ts',
+  'test/minion-protocol/zeromq-strangers.long.test.ts',
 ];
 
 /** Hostile input. @returns 1 if a test failed */
@@ -29,7 +29,7 @@ export async function runProperties(
   const files = readdirSync('test', { recursive: true, encoding: 'utf8' })
     .filter((file) => file.endsWith('.test.ts'))
     .filter((file) => readFileSync(path.join('test', file), 'utf8').includes('tries('))
-    .map((file) => path.join('dist/test', file.replace(/ts$/, 'js')));
+    .map((file) => path.join('test', file));
   return await runTests(files, { SALTBRIDGE_EFFORT: times, SALTBRIDGE_SEED: seed });
 }
 
@@ -40,8 +40,8 @@ export async function runGitfs(): Promise<number> {
 
 /** The packages: for Debian and npm, and the container image. @returns 1 if a test failed */
 export async function runPackages(): Promise<number> {
-  const names = ['debian-package', 'npm-package', 'container-image', 'release'];
-  const files = names.map((name) => `dist/test/${name}.test.js`);
+  const names = ['debian-package.long', 'npm-package.long', 'container-image', 'release'];
+  const files = names.map((name) => `test/${name}.test.ts`);
   return await runTests(files, { SALTBRIDGE_PACKAGES: '1' });
 }
 

@@ -217,10 +217,15 @@ withPrograms(
   },
 );
 
-const signals = new URL('../../cli/process.ts', import.meta.url);
+const termination = new URL('../../server/process/signals.ts', import.meta.url);
+const interruption = new URL('../../cli/interruption.ts', import.meta.url);
 
 /** A process that says when it waits and when it was told to end, but never ends by itself. */
-function spawnWaiting(t: ExecutionContext, wait: string): ChildProcessWithoutNullStreams {
+function spawnWaiting(
+  t: ExecutionContext,
+  signals: URL,
+  wait: string,
+): ChildProcessWithoutNullStreams {
   const source = `
     import * as signals from ${JSON.stringify(signals.href)};
     setInterval(() => {}, 1_000_000);
@@ -234,6 +239,7 @@ function spawnWaiting(t: ExecutionContext, wait: string): ChildProcessWithoutNul
 test('the first SIGTERM asks for the end, the second one is it', async (t) => {
   const child = spawnWaiting(
     t,
+    termination,
     `const terminated = signals.terminationSignal();
      console.log('waiting');
      console.log(await terminated);`,
@@ -249,6 +255,7 @@ test('the first SIGTERM asks for the end, the second one is it', async (t) => {
 test('the first Ctrl-C interrupts, the second one ends', async (t) => {
   const child = spawnWaiting(
     t,
+    interruption,
     `const interrupted = signals.interruptionSignal();
      interrupted.addEventListener('abort', () => console.log('interrupted'));
      console.log('waiting');`,

@@ -133,9 +133,11 @@ for (const command of commands) {
 
 const folder = mkdtempSync(path.join(tmpdir(), 'saltbridge-completion-'));
 test.after.always(() => rmSync(folder, { recursive: true }));
-for (const shell of ['bash', 'zsh', 'fish']) {
-  writeFileSync(scriptFor(shell), (await runCli(['completion', shell])).stdout);
-}
+test.before(async () => {
+  for (const shell of ['bash', 'zsh', 'fish']) {
+    writeFileSync(scriptFor(shell), (await runCli(['completion', shell])).stdout);
+  }
+});
 
 function scriptFor(shell: string): string {
   return path.join(folder, `script.${shell}`);

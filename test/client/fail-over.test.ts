@@ -11,7 +11,6 @@ import { createSaltApi, type SaltApi } from '#salt-api';
 import { freePort } from '../../bench/free-port.ts';
 import { type ClusterMaster, ClusterMasters } from '../helpers/cluster-masters.ts';
 import { until, within } from '../helpers/deadline.ts';
-import { longSerialTest, longTest } from '../helpers/needs.ts';
 import { TcpProxy } from '../helpers/tcp-proxy.ts';
 
 const directory = mkdtempSync(path.join(tmpdir(), 'saltbridge-fail-over-'));
@@ -164,7 +163,7 @@ test.serial('no address may be one over which a token goes in the clear', (t) =>
   t.throws(() => connectMaster({ urls: [], token: 'x' }), { instanceOf: TypeError });
 });
 
-longTest('where no master can be reached, the error names each', async (t) => {
+test('where no master can be reached, the error names each', async (t) => {
   const urls = [await freePort(), await freePort()].map((port) => `http://127.0.0.1:${port}`);
   const error = await t.throwsAsync(connectMaster({ urls, token: 'x' }).status(), {
     code: 'ERR_SOCKET',
@@ -348,25 +347,22 @@ test.serial('a stream of events goes on at the next master, and tells each once'
   t.deepEqual([...tags].sort(), ['my/a1', 'my/a2', 'my/a3', 'my/b1', 'my/b2']);
 });
 
-longSerialTest(
-  'a master that answers nothing any more is left, and the call goes on',
-  async (t) => {
-    const { served, port } = await serve(a.master);
-    const proxy = await TcpProxy.start(port);
-    t.teardown(async () => {
-      proxy.close();
-      await served.close();
-    });
-    const urls = [`http://127.0.0.1:${proxy.port}`, urlB];
-    const api = connectMaster({ urls, token: await tokenOf('ann') });
-    const end = new AbortController();
-    const events = await api.events.subscribe({ match: 'my/*' }, end.signal);
-    proxy.cut();
-    await a.master.events.fire('my/late', {});
-    for await (const { tag } of events) {
-      t.is(tag, 'saltbridge/events/missed');
-      break;
-    }
-    t.is((await api.cluster.status())?.member, 'b');
-  },
-);
+test.serial('a master that answers nothing any more is left, and the call goes on', async (t) => {
+  const { served, port } = await serve(a.master);
+  const proxy = await TcpProxy.start(port);
+  t.teardown(async () => {
+    proxy.close();
+    await served.close();
+  });
+  const urls = [`http://127.0.0.1:${proxy.port}`, urlB];
+  const api = connectMaster({ urls, token: await tokenOf('ann') });
+  const end = new AbortController();
+  const events = await api.events.subscribe({ match: 'my/*' }, end.signal);
+  proxy.cut();
+  await a.master.events.fire('my/late', {});
+  for await (const { tag } of events) {
+    t.is(tag, 'saltbridge/events/missed');
+    break;
+  }
+  t.is((await api.cluster.status())?.member, 'b');
+});

@@ -346,21 +346,21 @@ test('a run that cannot go on at another member is forgotten', async (t) => {
     throw new Error('no such command');
   });
   await two.begin();
-  second.start();
+  second.rows.start();
   await one.area.write(first.take('1', {}));
   await two.applied();
   const over = second.over('1');
   await first.close();
   await within('the end of the run', over);
   t.is(resumed, 1);
-  t.deepEqual(second.endLeft('1'), []);
+  t.deepEqual(second.rows.endLeft('1'), []);
 });
 
 test('a run is of one member, and another one writes nothing of it', async (t) => {
   const members = await twoMembers(t);
   const [one, two] = members;
   const [first, second] = [await openRuns(t, one), await openRuns(t, two)];
-  const { lost } = first.hold('1');
+  const { lost } = first.rows.hold('1');
   const taken = await Promise.allSettled([
     one.area.write(first.take('1', {})),
     two.area.write(second.take('1', {})),
@@ -369,11 +369,11 @@ test('a run is of one member, and another one writes nothing of it', async (t) =
   // As a member that takes over what the other one still works on.
   await two.area.write(second.take('1', {}));
   await one.applied();
-  t.deepEqual([first.isElsewhere('1'), second.isElsewhere('1')], [true, false]);
-  await t.throwsAsync(one.area.write(first.condition('1')), { code: 'ERR_REVISION' });
-  await t.throwsAsync(one.area.write(first.end('1')), { code: 'ERR_REVISION' });
+  t.deepEqual([first.rows.isElsewhere('1'), second.rows.isElsewhere('1')], [true, false]);
+  await t.throwsAsync(one.area.write(first.rows.condition('1')), { code: 'ERR_REVISION' });
+  await t.throwsAsync(one.area.write(first.rows.end('1')), { code: 'ERR_REVISION' });
   const over = first.over('1');
-  await two.area.write(second.end('1'));
+  await two.area.write(second.rows.end('1'));
   await within('the end of the run', over);
   t.is(lost.aborted, taken[0].status === 'fulfilled');
 });

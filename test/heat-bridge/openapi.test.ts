@@ -98,8 +98,8 @@ async function open(t: ExecutionContext): Promise<Stage> {
           ...bridge.http,
           register: (app, doors) => {
             // Every route says what it is.
-            app.addHook('onRoute', ({ url, method, config }) => {
-              t.true(method === 'HEAD' || config?.openapi !== undefined, `${method} ${url}`);
+            app.addHook('onRoute', ({ url, method, schema }) => {
+              t.true(method === 'HEAD' || schema?.summary !== undefined, `${method} ${url}`);
             });
             bridge.http.register(app, doors);
           },

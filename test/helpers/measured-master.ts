@@ -6,6 +6,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { parseValue } from '#config/schema.ts';
 import { transportName } from '#config/transport-options.ts';
 import { type MasterStatus, resolveMasterConfig } from '#master';
 import { createMaster } from '#server';
@@ -22,7 +23,7 @@ export interface Answer {
   readonly rss: number;
 }
 
-const transport = transportName.parse(process.argv[2]);
+const transport = parseValue(transportName, process.argv[2]);
 if (transport === undefined) throw new Error('which transport?');
 const directory = mkdtempSync(path.join(tmpdir(), 'saltbridge-test-'));
 const config = resolveMasterConfig({

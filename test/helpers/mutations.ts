@@ -3,13 +3,13 @@ import {
   type CrypticleKey,
   openValue,
   packWire,
-  sealCrypticle,
   sealValue,
   unpackWire,
   type WireMap,
   type WireValue,
   wireBytes,
 } from '#minion-protocol';
+import { sealCrypticle } from '#minion-protocol/crypt.ts';
 import { emptyWireMap, isWireMap } from '#minion-protocol/payload.ts';
 import { aesKey, sessionKey, versionOf } from './vector-requests.ts';
 import { base64, cases, type JsonObject, vectorFile } from './vectors.ts';

@@ -14,12 +14,3 @@ export function testWhere(isThere: boolean, needs: string, declare: Declare = te
   if (isThere) return declare;
   return (title, run) => test.skip(`${title} (needs ${needs})`, run);
 }
-
-const runsLongTests = process.env.SALTBRIDGE_SHORT === undefined;
-const absence = 'SALTBRIDGE_SHORT not to be set';
-
-/** Tests that take long. `.ci/run`, which has ten minutes, leaves them out; `npm test` does not. */
-export const longTest: Declare = testWhere(runsLongTests, absence);
-
-/** The same, one at a time. */
-export const longSerialTest: Declare = testWhere(runsLongTests, absence, test.serial);

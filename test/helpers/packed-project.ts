@@ -18,7 +18,7 @@ export function installPacked(
 ): void {
   const modules = path.join(project, 'node_modules');
   mkdirSync(modules, { recursive: true });
-  const pack = [`${root}scripts/pack.js`, project];
+  const pack = [`${root}scripts/pack.js`, ...(withTypeScript ? [] : ['--js']), project];
   const tarball = execFileSync(process.execPath, pack, { encoding: 'utf8' }).trim();
   execFileSync('tar', ['xzf', tarball, '-C', modules]);
   renameSync(path.join(modules, 'package'), path.join(modules, 'saltbridge'));

@@ -5,7 +5,7 @@ import {
   type PolicyEnvironment,
   type PolicyRule,
 } from '#acl';
-import { policySyntax } from '#config/policy-rules.ts';
+import { policySyntax } from '#config/policy-schema.ts';
 import { noAudit, RuledDecisions } from '#master/audit/audit-log.ts';
 import { PolicyGate } from '#master/users/policy.ts';
 import { compileRightTarget } from '#minion-protocol';

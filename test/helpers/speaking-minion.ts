@@ -2,7 +2,6 @@
 import type { ExecutionContext } from 'ava';
 import type { MasterStatus } from '#master';
 import {
-  createMinionHandshake,
   dialZeromq,
   generateKeyString,
   type MinionKeys,
@@ -12,6 +11,7 @@ import {
   type WireValue,
 } from '#minion-protocol';
 import { createMinionIdentity, MinionSession } from '#minion-protocol/minion/session.ts';
+import { createMinionHandshake } from '#minion-protocol/minion-handshake.ts';
 
 const timeoutMs = 10_000;
 

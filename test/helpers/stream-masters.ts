@@ -1,6 +1,7 @@
 /** Listeners of TCP and WebSocket on free loopback ports, and the bytes that real peers send. */
 import type { ExecutionContext } from 'ava';
-import { createTcpListener, type TcpListenerOptions } from '#minion-protocol';
+import { createTcpListener } from '#minion-protocol';
+import type { TcpListenerOptions } from '#minion-protocol/transport/tcp-listener.ts';
 import type {
   AnnouncementHandler,
   MasterTransport,

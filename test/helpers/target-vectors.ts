@@ -1,13 +1,13 @@
 /** The recorded targets: what each minion of the vectors and a master make of them. */
 import {
   factsOf,
-  isTargetType,
   isWireMap,
   type Nodegroups,
   type TargetCandidate,
   type TargetExpression,
   type WireMap,
 } from '#minion-protocol';
+import { isTargetType } from '#minion-protocol/targeting/target.ts';
 import { cases, type Json, object, text, toWireValue, vectorFile } from './vectors.ts';
 
 /** A recorded target. */

@@ -2,8 +2,6 @@
 import {
   type CrypticleKey,
   isWireMap,
-  minionToken,
-  openSendReply,
   openValue,
   type ProtocolVersion,
   packWire,
@@ -15,6 +13,8 @@ import {
   type WireValue,
   wireBytes,
 } from '#minion-protocol';
+import { minionToken } from '#minion-protocol/crypt.ts';
+import { openSendReply } from '#minion-protocol/request.ts';
 import { base64, cases, type JsonObject, keys, pem, toWireValue, vectorFile } from './vectors.ts';
 
 export const aesKey: CrypticleKey = parseKeyString(keys.aes);

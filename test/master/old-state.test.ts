@@ -1,4 +1,4 @@
-/** What an earlier version wrote is opened and served: see test/fixtures/state-b771686/README.md. */
+/** State of earlier versions is opened, upgraded and served: see the README.md of each fixture. */
 import { chmodSync, cpSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -9,6 +9,7 @@ import { initCluster, joinCluster } from '#cluster';
 import { openJetStreamLog } from '#cluster/log/jetstream-log.ts';
 import { MemoryLog } from '#cluster/log/memory-log.ts';
 import { type Bridge, createBridge } from '#guests';
+import type { CommandDefinition, PlanDefinition } from '#heat-bridge';
 import {
   type KeyState,
   type Master,
@@ -24,7 +25,6 @@ import {
 import {
   createMemoryTransport,
   createMinion,
-  createMinionHandshake,
   generateKeyString,
   type MemoryTransport,
   type MinionKeys,
@@ -33,6 +33,7 @@ import {
   type WireValue,
 } from '#minion-protocol';
 import { createMinionIdentity, MinionSession } from '#minion-protocol/minion/session.ts';
+import { createMinionHandshake } from '#minion-protocol/minion-handshake.ts';
 import { delay } from '#runtime';
 import { createSaltApi } from '#salt-api';
 import { createMaster } from '#server';
@@ -43,7 +44,6 @@ import { hasNatsServer, startNatsServer } from '../helpers/nats-server.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { directories } from '../helpers/vector-master.ts';
 
-const fixture = fileURLToPath(new URL('../../test/fixtures/state-b771686', import.meta.url));
 const certificate = fileURLToPath(new URL('../../test/fixtures/tls/master.pem', import.meta.url));
 
 /** What the earlier version held. */
@@ -72,15 +72,75 @@ interface Known {
   readonly enrolments: { readonly open: string; readonly ended: string; readonly used: string };
   readonly ticket: string;
   readonly usedTicket: string;
+  /** Ended runs with an idempotency key. Absent: there were none. */
+  readonly run?: { readonly id: string; readonly key: string };
+  readonly plan?: { readonly id: string; readonly key: string };
+  readonly reactions?: readonly {
+    readonly jid: string;
+    readonly reaction: string;
+    readonly state: string;
+  }[];
 }
 
-const known: Known = JSON.parse(readFileSync(path.join(fixture, 'known.json'), 'utf8'));
+/** State of an earlier version. */
+interface OldState {
+  /** The commit that wrote it. */
+  readonly commit: string;
+  readonly directory: string;
+  readonly known: Known;
+  /** Layout of its store. */
+  readonly layout: number;
+  /** Arguments of its first job. */
+  readonly args: readonly unknown[];
+  /** Its events after `firstEvent`, by tag. */
+  readonly events: readonly (readonly [tag: string, data: object])[];
+}
+
+function oldState(commit: string, more: Pick<OldState, 'args' | 'events' | 'layout'>): OldState {
+  const directory = fileURLToPath(new URL(`../../test/fixtures/state-${commit}`, import.meta.url));
+  const known = JSON.parse(readFileSync(path.join(directory, 'known.json'), 'utf8'));
+  return { commit, directory, known, ...more };
+}
+
+const second = ['site/old', { said: 'second' }] as const;
+const states = [
+  oldState('b771686', { layout: 1, args: ['old', 7], events: [second] }),
+  oldState('2f6d6592', {
+    layout: 2,
+    args: ['old', 7, '4611686018427387904'],
+    events: [second, ['site/seen', { env: 'live' }], ['site/refused', {}]],
+  }),
+];
+
+const parameters = {
+  type: 'object',
+  required: ['text'],
+  properties: { text: { type: 'string', maxLength: 100 } },
+};
+
+const echo: CommandDefinition = {
+  name: 'demo.echo',
+  description: 'Gives back a text.',
+  function: 'test.echo',
+  parameters,
+};
+
+const twice: PlanDefinition = {
+  name: 'demo.twice',
+  description: 'Gives back a text, and again.',
+  parameters,
+  groups: { all: {} },
+  steps: {
+    one: { command: 'demo.echo', group: 'all' },
+    two: { command: 'demo.echo', group: 'all', needs: ['one'] },
+  },
+};
 
 /** The earlier version's directories, in a new place. */
-function copyFixture(t: ExecutionContext): string {
+function copyFixture(t: ExecutionContext, { directory }: OldState): string {
   const root = temporaryDirectory(t);
   for (const name of ['pki', 'state']) {
-    cpSync(path.join(fixture, name), path.join(root, name), { recursive: true });
+    cpSync(path.join(directory, name), path.join(root, name), { recursive: true });
   }
   // As they were: a checkout keeps no modes.
   chmodSync(root, 0o700);
@@ -111,6 +171,11 @@ function configOf(
           action: 'signal',
           resource: { tag: 'heat/*' },
         }),
+        allow('demo', {
+          subject: { service: 'bridge' },
+          action: 'command',
+          resource: { fun: 'demo.*', within: 'web*' },
+        }),
       ],
       mode: 'enforce',
       learnActions: [],
@@ -129,6 +194,7 @@ function configOf(
 }
 
 interface Running {
+  readonly state: OldState;
   readonly config: MasterConfig;
   readonly master: Master;
   readonly bridge: Bridge;
@@ -138,7 +204,10 @@ interface Running {
 }
 
 /** A minute after the backup was made. */
-const now = () => known.madeAt + 60_000;
+const nowOf =
+  ({ known }: OldState) =>
+  (): number =>
+    known.madeAt + 60_000;
 
 /** Where a member of a cluster is. */
 interface Membership {
@@ -147,29 +216,41 @@ interface Membership {
 }
 
 /** Serves what lies below a directory. */
-async function serve(t: ExecutionContext, root: string, membership?: Membership): Promise<Running> {
+async function serve(
+  t: ExecutionContext,
+  root: string,
+  state: OldState,
+  membership?: Membership,
+): Promise<Running> {
   const service = await startRecorder(always(200, 'null'));
   t.teardown(() => service.close());
   const config = configOf(root, service.origin, membership && { cluster: membership.cluster });
   const memory = createMemoryTransport();
-  const bridge = createBridge();
+  const bridge = createBridge({ commands: [echo], plans: [twice] });
   const master = createMaster({
     config,
     transports: [memory.master],
     extensions: [bridge],
-    now,
+    now: nowOf(state),
     ...(membership && { clusterLog: membership.connect }),
   });
   t.teardown(() => master.close());
   await master.start();
-  return { config, master, bridge, service, dial: (id, address) => memory.dial(id, address) };
+  return {
+    state,
+    config,
+    master,
+    bridge,
+    service,
+    dial: (id, address) => memory.dial(id, address),
+  };
 }
 
 type SignIn = ReturnType<ReturnType<typeof createMinionHandshake>['step']>;
 
 /** What the earlier minion is told that signs in. */
-async function signIn({ dial }: Running, version: 2 | 3 = 3): Promise<SignIn> {
-  const { id, privatePem, publicPem } = known.minion;
+async function signIn({ dial, state }: Running, version: 2 | 3 = 3): Promise<SignIn> {
+  const { id, privatePem, publicPem } = state.known.minion;
   const handshake = createMinionHandshake({
     id,
     version,
@@ -181,7 +262,7 @@ async function signIn({ dial }: Running, version: 2 | 3 = 3): Promise<SignIn> {
 }
 
 /** The session that the minion had with the earlier version. */
-function oldSession(): MinionSession {
+function oldSession({ known }: OldState): MinionSession {
   const { id, privatePem, aes, session, masterPub } = known.minion;
   const identity = createMinionIdentity(id, 3, privatePem);
   return new MinionSession(identity, {
@@ -193,13 +274,19 @@ function oldSession(): MinionSession {
   });
 }
 
-async function ask({ dial }: Running, session: MinionSession, load: WireMap): Promise<WireValue> {
+async function ask(
+  { dial, state }: Running,
+  session: MinionSession,
+  load: WireMap,
+): Promise<WireValue> {
   const { bytes, nonce } = session.seal(load);
-  return session.openReply(await dial(known.minion.id).request(bytes, 10_000), nonce);
+  return session.openReply(await dial(state.known.minion.id).request(bytes, 10_000), nonce);
 }
 
 function plain(value: unknown): unknown {
-  return JSON.parse(JSON.stringify(value));
+  const bigAsText = (_key: string, part: unknown): unknown =>
+    typeof part === 'bigint' ? String(part) : part;
+  return JSON.parse(JSON.stringify(value, bigAsText));
 }
 
 async function run({ master }: Running, fun: string): Promise<unknown> {
@@ -209,13 +296,14 @@ async function run({ master }: Running, fun: string): Promise<unknown> {
 
 /** What no restore takes away. */
 async function hasAllOfBefore(t: ExecutionContext, running: Running): Promise<void> {
-  const { master, bridge } = running;
+  const { master, bridge, state } = running;
+  const { known } = state;
   const keys = await master.keys.list();
   t.deepEqual(
     keys.map(({ id, state, fingerprint, protocol }) => ({ id, state, fingerprint, protocol })),
     [...known.keys],
   );
-  await hasJobs(t, master);
+  await hasJobs(t, running);
   t.deepEqual(await run(running, 'cache.mine'), {
     web1: { 'network.addrs': ['192.0.2.1'] },
   });
@@ -236,17 +324,17 @@ async function hasAllOfBefore(t: ExecutionContext, running: Running): Promise<vo
   );
 }
 
-async function hasJobs(t: ExecutionContext, master: Master): Promise<void> {
-  const { echo, fail, user } = known.jobs;
-  const jobs = await master.jobs.list();
+async function hasJobs(t: ExecutionContext, { master, state }: Running): Promise<void> {
+  const { echo, fail, user } = state.known.jobs;
+  const jids = (await master.jobs.list()).map(({ jid }) => jid);
   t.deepEqual(
-    jobs.map(({ jid }) => jid),
+    jids.filter((jid) => [echo, fail, user].includes(jid)),
     [user, fail, echo],
   );
   const done = await master.jobs.show(echo);
   t.like(done, { fun: 'test.arg', tgt: 'web1', tgtType: 'glob', user: 'saltbridge' });
   t.deepEqual(plain(done.returns.map(({ minion, return: value }) => [minion, value])), [
-    ['web1', { args: ['old', 7], kwargs: { key: 'value' } }],
+    ['web1', { args: state.args, kwargs: { key: 'value' } }],
   ]);
   const [failed] = (await master.jobs.show(fail)).returns;
   t.like(failed, { minion: 'web1', success: false, retcode: 1 });
@@ -254,8 +342,8 @@ async function hasJobs(t: ExecutionContext, master: Master): Promise<void> {
 }
 
 /** Handles, what waits for them and what was given up; both are delivered then. */
-async function delivers(t: ExecutionContext, { bridge, service }: Running): Promise<void> {
-  const { away, unlisted } = known.handles;
+async function delivers(t: ExecutionContext, { bridge, service, state }: Running): Promise<void> {
+  const { away, unlisted } = state.known.handles;
   const handles = await bridge.handles.list();
   t.deepEqual(
     handles.map(({ alias, id, origin, stack, owner, minions }) => [
@@ -294,7 +382,9 @@ async function delivers(t: ExecutionContext, { bridge, service }: Running): Prom
 }
 
 /** A machine whose ticket the earlier version made comes in; the one that was used is good no more. */
-async function takesTickets(t: ExecutionContext, { master, bridge }: Running): Promise<void> {
+async function takesTickets(t: ExecutionContext, running: Running): Promise<void> {
+  const { master, bridge, state } = running;
+  const { known } = state;
   const api = await createSaltApi(master, { host: '127.0.0.1', plugins: [bridge.http] });
   t.teardown(() => api.close());
   const { port } = await api.listen();
@@ -313,7 +403,8 @@ async function takesTickets(t: ExecutionContext, { master, bridge }: Running): P
 }
 
 /** The earlier minion, with its key, is connected and does a job of the user with the token. */
-async function works(t: ExecutionContext, { master, dial }: Running): Promise<void> {
+async function works(t: ExecutionContext, { master, dial, state }: Running): Promise<void> {
+  const { known } = state;
   const { id, privatePem, publicPem, masterPub } = known.minion;
   const keys: MinionKeys = {
     privatePem,
@@ -332,6 +423,33 @@ async function works(t: ExecutionContext, { master, dial }: Running): Promise<vo
   t.deepEqual(returns, [true]);
 }
 
+/** Runs with an idempotency key are repeated and not begun again; ended reactions are listed. */
+async function knowsRuns(t: ExecutionContext, { master, bridge, state }: Running): Promise<void> {
+  const { run, plan, reactions } = state.known;
+  if (run === undefined || plan === undefined) return;
+  const params = { text: 'once' };
+  const request = { target: 'web1', params, idempotencyKey: run.key };
+  const again = await bridge.run('demo.echo', request);
+  t.like(again, { id: run.id, isRepeated: true });
+  t.like(await again.outcome, { status: 'succeeded', jids: [run.id] });
+  t.is((await again.outcome).results[0]?.return, 'once');
+  const other = { ...request, params: { text: 'other' } };
+  await t.throwsAsync(bridge.run('demo.echo', other), { code: 'ERR_COMMAND_KEY' });
+  const groups = { all: ['web1'] };
+  const repeated = await bridge.plan('demo.twice', {
+    groups,
+    params: { text: 'twice' },
+    idempotencyKey: plan.key,
+  });
+  t.like(repeated, { id: plan.id, isRepeated: true });
+  t.is((await repeated.outcome).status, 'succeeded');
+  const runs = await master.reactions.runs();
+  t.deepEqual(
+    runs.map((it) => ({ jid: it.jid, reaction: it.reaction, state: it.state })),
+    [...(reactions ?? [])],
+  );
+}
+
 /** The audit log goes on where the earlier version ended, and is whole. */
 async function auditGoesOn(t: ExecutionContext, { master, config }: Running): Promise<void> {
   await master.close();
@@ -347,68 +465,19 @@ async function auditGoesOn(t: ExecutionContext, { master, config }: Running): Pr
   t.is(actions.filter((action) => action === 'master.start').length, 2);
 }
 
-async function firstEvents({ master }: Running, count: number): Promise<readonly MasterEvent[]> {
+async function firstEvents(
+  { master, state }: Running,
+  count: number,
+): Promise<readonly MasterEvent[]> {
   const events: MasterEvent[] = [];
   for await (const event of await master.events.subscribe({
     match: ['site/*', 'saltbridge/events/missed'],
-    after: known.firstEvent,
+    after: state.known.firstEvent,
   })) {
     if (events.push(event) === count) break;
   }
   return events;
 }
-
-test('a state directory of an earlier version is served as it was left', async (t) => {
-  const root = copyFixture(t);
-  const running = await serve(t, root);
-  const kept = path.join(root, 'state', 'store-layout-1.mdb');
-  t.true((await readBackup(kept)) > 0);
-  await hasAllOfBefore(t, running);
-  const session = oldSession();
-  const event = { cmd: '_minion_event', tag: 'site/new', data: { said: 'after' } };
-  t.is(await ask(running, session, event), null);
-  const events = await within('events of before and after', firstEvents(running, 2), 30_000);
-  t.deepEqual(
-    events.map(({ tag, data }) => [tag, plain(data.data)]),
-    [
-      ['site/old', { said: 'second' }],
-      ['site/new', { said: 'after' }],
-    ],
-  );
-  const { aes, session: key, masterPub } = known.minion;
-  t.like(await signIn(running), { state: 'accepted', aes, session: key, masterPub });
-  t.not((await signIn(running, 2)).state, 'accepted');
-  await works(t, running);
-  await delivers(t, running);
-  await takesTickets(t, running);
-  await auditGoesOn(t, running);
-});
-
-test('a backup of an earlier version is put back and served; minions sign in once more', async (t) => {
-  const root = copyFixture(t);
-  const file = path.join(fixture, 'backup.mdb');
-  await readBackup(file);
-  rmSync(path.join(root, 'state', 'store'), { recursive: true });
-  const { restored, old } = await restoreMasterStore(configOf(root, 'http://127.0.0.1:2'), file);
-  t.deepEqual([restored.layout, restored.problems, old], [1, [], undefined]);
-  const running = await serve(t, root);
-  t.true(readdirSync(path.join(root, 'state')).includes('store-layout-1.mdb'));
-  await hasAllOfBefore(t, running);
-  const event = { cmd: '_minion_event', tag: 'site/new', data: { said: 'after' } };
-  await t.throwsAsync(ask(running, oldSession(), event));
-  const signedIn = await signIn(running);
-  if (signedIn.state !== 'accepted') throw new Error(`signed in: ${signedIn.state}`);
-  t.not(signedIn.aes, known.minion.aes);
-  t.is(signedIn.masterPub, known.minion.masterPub);
-  t.not((await signIn(running, 2)).state, 'accepted');
-  const { id, privatePem } = known.minion;
-  const session = new MinionSession(createMinionIdentity(id, 3, privatePem), signedIn);
-  t.is(await ask(running, session, event), null);
-  await works(t, running);
-  await delivers(t, running);
-  await takesTickets(t, running);
-  await auditGoesOn(t, running);
-});
 
 /** The log of a cluster: on a real server where there is one. */
 async function openLogs(t: ExecutionContext): Promise<(member: string) => Membership> {
@@ -428,30 +497,92 @@ function digestOf({ config }: Running): Promise<ContentDigest> {
   return digestStore(storeDirectory(config.stateDir), { without: [], at: 0 });
 }
 
-test('a backup of an earlier version becomes a cluster, which another master joins', async (t) => {
-  const root = copyFixture(t);
-  rmSync(path.join(root, 'state', 'store'), { recursive: true });
-  await restoreMasterStore(configOf(root, ''), path.join(fixture, 'backup.mdb'));
-  const memberOf = await openLogs(t);
-  const [first, second] = [memberOf('a'), memberOf('b')];
-  const config = configOf(root, '', { cluster: first.cluster });
-  await initCluster(config, { connect: first.connect, now });
-  const a = await serve(t, root, first);
-  const { ticket } = await a.master.cluster.ticket();
-  const other = temporaryDirectory(t);
-  const { connect } = second;
-  await joinCluster(configOf(other, '', { cluster: second.cluster }), ticket, { connect, now });
-  const b = await serve(t, other, second);
-  // At the one that never had its files.
-  await hasAllOfBefore(t, b);
-  await works(t, b);
-  await delivers(t, a);
-  const isSame = async () => (await digestOf(a)).sha256 === (await digestOf(b)).sha256;
-  const deadline = AbortSignal.timeout(20_000);
-  while (!deadline.aborted && !(await isSame())) await delay(50);
-  t.false(deadline.aborted);
-  t.true((await digestOf(a)).entries > 0);
-  const { fingerprint } = (await a.master.keys.local())[0] ?? {};
-  t.is((await b.master.keys.local())[0]?.fingerprint, fingerprint);
-  await auditGoesOn(t, a);
-});
+for (const state of states) {
+  const { commit, directory, layout, events: oldEvents } = state;
+
+  test(`a state directory of commit ${commit} is served as it was left`, async (t) => {
+    const root = copyFixture(t, state);
+    const running = await serve(t, root, state);
+    const kept = path.join(root, 'state', 'store-layout-1.mdb');
+    if (layout === 1) t.true((await readBackup(kept)) > 0);
+    await hasAllOfBefore(t, running);
+    await knowsRuns(t, running);
+    const session = oldSession(state);
+    const event = { cmd: '_minion_event', tag: 'site/new', data: { said: 'after' } };
+    t.is(await ask(running, session, event), null);
+    const events = await within(
+      'events of before and after',
+      firstEvents(running, oldEvents.length + 1),
+      30_000,
+    );
+    t.deepEqual(
+      events.map(({ tag, data }) => [tag, plain(data.data)]),
+      [...oldEvents, ['site/new', { said: 'after' }]],
+    );
+    const { aes, session: key, masterPub } = state.known.minion;
+    t.like(await signIn(running), { state: 'accepted', aes, session: key, masterPub });
+    t.not((await signIn(running, 2)).state, 'accepted');
+    await works(t, running);
+    await delivers(t, running);
+    await takesTickets(t, running);
+    await auditGoesOn(t, running);
+  });
+
+  test(`a backup of commit ${commit} is put back and served; minions sign in once more`, async (t) => {
+    const root = copyFixture(t, state);
+    const file = path.join(directory, 'backup.mdb');
+    await readBackup(file);
+    rmSync(path.join(root, 'state', 'store'), { recursive: true });
+    const { restored, old } = await restoreMasterStore(configOf(root, 'http://127.0.0.1:2'), file);
+    t.deepEqual([restored.layout, restored.problems, old], [layout, [], undefined]);
+    const running = await serve(t, root, state);
+    t.is(readdirSync(path.join(root, 'state')).includes('store-layout-1.mdb'), layout === 1);
+    await hasAllOfBefore(t, running);
+    await knowsRuns(t, running);
+    const event = { cmd: '_minion_event', tag: 'site/new', data: { said: 'after' } };
+    await t.throwsAsync(ask(running, oldSession(state), event));
+    const signedIn = await signIn(running);
+    if (signedIn.state !== 'accepted') throw new Error(`signed in: ${signedIn.state}`);
+    t.not(signedIn.aes, state.known.minion.aes);
+    t.is(signedIn.masterPub, state.known.minion.masterPub);
+    t.not((await signIn(running, 2)).state, 'accepted');
+    const { id, privatePem } = state.known.minion;
+    const session = new MinionSession(createMinionIdentity(id, 3, privatePem), signedIn);
+    t.is(await ask(running, session, event), null);
+    await works(t, running);
+    await delivers(t, running);
+    await takesTickets(t, running);
+    await auditGoesOn(t, running);
+  });
+
+  test(`a backup of commit ${commit} becomes a cluster, which another master joins`, async (t) => {
+    const root = copyFixture(t, state);
+    rmSync(path.join(root, 'state', 'store'), { recursive: true });
+    await restoreMasterStore(configOf(root, ''), path.join(directory, 'backup.mdb'));
+    const memberOf = await openLogs(t);
+    const [first, second] = [memberOf('a'), memberOf('b')];
+    const config = configOf(root, '', { cluster: first.cluster });
+    await initCluster(config, { connect: first.connect, now: nowOf(state) });
+    const a = await serve(t, root, state, first);
+    const { ticket } = await a.master.cluster.ticket();
+    const other = temporaryDirectory(t);
+    const { connect } = second;
+    await joinCluster(configOf(other, '', { cluster: second.cluster }), ticket, {
+      connect,
+      now: nowOf(state),
+    });
+    const b = await serve(t, other, state, second);
+    // At the one that never had its files.
+    await hasAllOfBefore(t, b);
+    await works(t, b);
+    await delivers(t, a);
+    const isSame = async () => (await digestOf(a)).sha256 === (await digestOf(b)).sha256;
+    const deadline = AbortSignal.timeout(20_000);
+    while (!deadline.aborted && !(await isSame())) await delay(50);
+    t.false(deadline.aborted);
+    t.true((await digestOf(a)).entries > 0);
+    const { fingerprint } = (await a.master.keys.local())[0] ?? {};
+    t.is((await b.master.keys.local())[0]?.fingerprint, fingerprint);
+    await auditGoesOn(t, a);
+  });
+}

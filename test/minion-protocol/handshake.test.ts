@@ -1,16 +1,12 @@
 import test from 'ava';
+import { type AuthRequest, decideKey, parseAuthRequest } from '#minion-protocol';
 import {
   type AuthMaterial,
-  type AuthRequest,
   aesKeySignature,
   buildAccepted,
   buildRefusal,
-  decideKey,
-  type KeyDecisionInput,
-  type KeyTransition,
   masterPubkeySignature,
-  parseAuthRequest,
-} from '#minion-protocol';
+} from '#minion-protocol/auth-reply.ts';
 import {
   cleanKeyText,
   isSigningAlgorithm,
@@ -21,6 +17,7 @@ import {
   rsaEncrypt,
   rsaVerify,
 } from '#minion-protocol/crypt.ts';
+import type { KeyDecisionInput, KeyTransition } from '#minion-protocol/master-handshake.ts';
 import {
   createMinionHandshake,
   type HandshakeStep,

@@ -5,7 +5,6 @@ import {
   encodePackedReply,
   encodeSendReply,
   generateKeyString,
-  openSendReply,
   packWire,
   parseKeyString,
 } from '#minion-protocol';
@@ -25,6 +24,7 @@ import {
 import { createJidSource, isJid, jidTime } from '#minion-protocol/publication.ts';
 import {
   type MinionEventLoad,
+  openSendReply,
   type ParsedLoad,
   packFileChunk,
   parseMinionEventLoad,

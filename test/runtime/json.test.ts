@@ -7,7 +7,6 @@ import {
   type JsonForm,
   type JsonOf,
   type JsonOptions,
-  maxReadingStep,
   parseJson,
   type ReadingStep,
   readingSteps,
@@ -18,6 +17,7 @@ import {
   writeJson,
   writeJsonInSteps,
 } from '#runtime';
+import { maxReadingStep } from '#runtime/step-scheduler.ts';
 import { tries } from '../helpers/effort.ts';
 
 /** Reads a text in slices, made long enough by blanks. What `JSON.parse` reads must be the same. */

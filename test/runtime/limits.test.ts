@@ -4,23 +4,12 @@ import { finished } from 'node:stream/promises';
 import { setImmediate as turn } from 'node:timers/promises';
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
-import {
-  type ConnectionLimits,
-  DEFAULT_CONNECTION_LIMITS,
-  WriteScheduler,
-} from '#minion-protocol/transport/stream-listener.ts';
-import {
-  ConcurrencyLimiter,
-  ConnectionGuard,
-  type GuardedConnection,
-  KeyedSemaphore,
-  type LimiterClient,
-  MultiMap,
-  Semaphore,
-  SendPool,
-} from '#runtime';
+import { ConnectionGuard, type GuardedConnection } from '#minion-protocol';
+import { type ConnectionLimits, DEFAULT_CONNECTION_LIMITS } from '#minion-protocol/transport/stream-listener.ts';
+import { WriteScheduler } from '#minion-protocol/transport/write-queue.ts';
+import { ConcurrencyLimiter, KeyedSemaphore, MultiMap, Semaphore, SendPool } from '#runtime';
 import { InFlight } from '#runtime/in-flight.ts';
-import { Throttle, TokenBuckets } from '#runtime/limits.ts';
+import { type LimiterClient, Throttle, TokenBuckets } from '#runtime/limits.ts';
 import { inTime, linkSignals } from '#runtime/time-limit.ts';
 
 test('connections of one IPv6 network of 64 bits share their limits, others do not', (t) => {

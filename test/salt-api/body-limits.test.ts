@@ -2,7 +2,8 @@
 import { connect, type Socket } from 'node:net';
 import test, { type ExecutionContext } from 'ava';
 import { parse } from 'yaml';
-import { maxReadingStep, type ReadingStep, readingSteps } from '#runtime';
+import { type ReadingStep, readingSteps } from '#runtime';
+import { maxReadingStep } from '#runtime/step-scheduler.ts';
 import { within } from '../helpers/deadline.ts';
 import { type ApiAnswer, json, password, type RunningApi, startApi } from '../helpers/salt-api.ts';
 

@@ -93,7 +93,7 @@ const publicationLog = inFile('master/jobs/publication-log.test.ts');
 const settledJobs = inFile('client/settled-jobs.test.ts');
 const failOver = inFile('client/fail-over.test.ts');
 const eventRing = inFile('master/events/event-ring.test.ts');
-const sharedProcesses = inFile('shared-master/processes.test.ts');
+const sharedProcesses = inFile('shared-master/processes.long.test.ts');
 const audit = inFile('master/audit/audit-log.test.ts');
 const sessions = inFile('salt-api/login.test.ts');
 const sharedSessions = inFile('salt-api/shared-sessions.test.ts');
@@ -383,7 +383,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'malformed requests silence the master',
     tests: [
       strangers('each malformed sign-in costs one request and no more'),
-      'master/hostile.test.ts: requests mutated outside or inside get answers that Salt could give, are counted, and leave no memory behind',
+      'master/hostile.long.test.ts: requests mutated outside or inside get answers that Salt could give, are counted, and leave no memory behind',
     ],
   },
   {
@@ -532,7 +532,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       'minion-protocol/zeromq-deadlines.test.ts: a message must be complete 30 seconds after its first byte',
       `minion-protocol/stream-transports.test.ts: \${stream}: half a request is closed after 30 seconds`,
-      'minion-protocol/zeromq-strangers.test.ts: 900 silent connections leave others served',
+      'minion-protocol/zeromq-strangers.long.test.ts: 900 silent connections leave others served',
     ],
   },
   {
@@ -620,7 +620,7 @@ export const catalogue: readonly Threat[] = [
     id: 'N-14',
     threat: 'subscribers that flood or do not read',
     tests: [
-      'minion-protocol/zeromq-strangers.test.ts: a thousand topics are taken, one more is not',
+      'minion-protocol/zeromq-strangers.long.test.ts: a thousand topics are taken, one more is not',
       'minion-protocol/zeromq-requests.test.ts: who reads nothing is skipped over its limits, and delays nobody',
       `minion-protocol/stream-transports.test.ts: \${stream}: a subscriber that reads nothing is skipped, and delays nobody`,
     ],
@@ -883,7 +883,10 @@ export const catalogue: readonly Threat[] = [
   {
     id: 'G-10',
     threat: 'files of the state directory',
-    tests: [ownFiles, 'master/life-times.test.ts: folders that everybody may write to are refused'],
+    tests: [
+      ownFiles,
+      'master/life-times.long.test.ts: folders that everybody may write to are refused',
+    ],
   },
   {
     id: 'G-11',
@@ -1091,8 +1094,8 @@ export const catalogue: readonly Threat[] = [
       ),
       bodies('a body that never ends holds nobody up'),
       'salt-api/login.test.ts: streams of the status page count as streams',
-      'salt-api/floods.test.ts: a thousand log-ins at once are looked at a few at a time, and hold nobody up',
-      'salt-api/floods.test.ts: three hundred readers that never read cost nobody anything',
+      'salt-api/floods.long.test.ts: a thousand log-ins at once are looked at a few at a time, and hold nobody up',
+      'salt-api/floods.long.test.ts: three hundred readers that never read cost nobody anything',
       orchestrations('an orchestration has so many states, and there are so many at once'),
       orchestrations('an orchestration ends with its time'),
     ],
@@ -1775,7 +1778,7 @@ export const catalogue: readonly Threat[] = [
       deployments(
         'a run that is too old for its key to be certain is unknown, and does not run again',
       ),
-      'heat-bridge/deployments/crash.test.ts: a master that is killed while deployments run, or are answered, ends each of them once',
+      'heat-bridge/deployments/crash.long.test.ts: a master that is killed while deployments run, or are answered, ends each of them once',
     ],
   },
   {
@@ -2320,7 +2323,7 @@ export const catalogue: readonly Threat[] = [
     threat:
       'cluster: the NATS user of a member may more than it needs, or its credentials are read',
     tests: [
-      'store/log-nats.test.ts: the rights that are documented suffice; fewer are refused, more are told',
+      'store/log-nats.long.test.ts: the rights that are documented suffice; fewer are refused, more are told',
       clusterKeys('a secret that others may read is not used'),
     ],
   },
@@ -2357,7 +2360,7 @@ export const catalogue: readonly Threat[] = [
     threat:
       'cluster: what was acknowledged is lost, or done twice, when masters, servers and lines fail',
     tests: [
-      'cluster/campaign.test.ts: what was acknowledged is at every master, whichever masters, servers and lines fail',
+      'cluster/campaign.long.test.ts: what was acknowledged is at every master, whichever masters, servers and lines fail',
     ],
   },
 ];

@@ -3,12 +3,12 @@ import test, { type ExecutionContext } from 'ava';
 import {
   isWireMap,
   packWire,
-  sealCrypticle,
   sealValue,
   unpackWire,
   type WireMap,
   type WireValue,
 } from '#minion-protocol';
+import { sealCrypticle } from '#minion-protocol/crypt.ts';
 import { within } from '../helpers/deadline.ts';
 import { altered, freshNonce, recorded } from '../helpers/vector-requests.ts';
 import { pem } from '../helpers/vectors.ts';

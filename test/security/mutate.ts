@@ -16,12 +16,19 @@ import {
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { transform } from 'esbuild';
 import { applied, isTitle, type Mutation, readMutations } from './mutation.ts';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
 /** Is not the repository's, or is linked. */
-const leftOut: ReadonlySet<string> = new Set(['.ci', '.git', 'coverage', 'node_modules', 'temp']);
+const leftOut: ReadonlySet<string> = new Set([
+  '.ci',
+  '.git',
+  '.node',
+  'coverage',
+  'dist',
+  'node_modules',
+  'temp',
+]);
 
 /** What a run of one file of tests says. */
 interface Outcome {
@@ -30,7 +37,7 @@ interface Outcome {
   readonly failed: readonly string[];
 }
 
-/** A copy of the repository, built, to be spoiled and mended. */
+/** A copy of the repository, in which files are changed and restored. */
 class Copy {
   readonly #directory = mkdtempSync(path.join(tmpdir(), 'saltbridge-mutate-'));
 
@@ -47,33 +54,23 @@ class Copy {
     const originals = new Map([...spoiled].map((file) => [file, this.#read(file)]));
     try {
       for (const [file, content] of originals) {
-        await this.#replace(file, applied(mutation, file, content));
+        this.#write(file, applied(mutation, file, content));
       }
       return await this.test(mutation.test, mutation.red);
     } finally {
-      for (const [file, content] of originals) await this.#replace(file, content);
+      for (const [file, content] of originals) this.#write(file, content);
     }
   }
 
-  /** The outcome of the named tests of a file, as the copy was built last. */
+  /** The outcome of the named tests of a file, as the copy is now. */
   async test(file: string, titles: readonly string[]): Promise<Outcome> {
     const program = path.join(root, 'node_modules', 'ava', 'entrypoints', 'cli.mjs');
-    const compiled = path.join('dist', file.replace(/\.ts$/, '.js'));
     const named = titles.map((title) => `--match=${patternOf(title)}`);
-    return readReport(await this.#run([program, '--no-worker-threads', ...named, compiled]));
+    return readReport(await this.#run([program, '--no-worker-threads', ...named, file]));
   }
 
   remove(): void {
     rmSync(this.#directory, { recursive: true, force: true });
-  }
-
-  /** Compiles one file alone; types are not checked: a mutation may leave names that nobody uses. */
-  async #replace(file: string, content: string): Promise<void> {
-    this.#write(file, content);
-    if (!file.endsWith('.ts')) return;
-    const { code } = await transform(content, { loader: 'ts', format: 'esm', target: 'es2023' });
-    const compiled = path.join('dist', file.replace(/\.ts$/, '.js'));
-    this.#write(compiled, code.replaceAll(/(["']\.{1,2}\/[^"'\n]*)\.ts(["'])/g, '$1.js$2'));
   }
 
   #run(arguments_: readonly string[]): Promise<string> {
@@ -140,10 +137,19 @@ function unspoiled(file: string, mutations: readonly Mutation[]): Task {
 
 function spoiled(mutation: Mutation): Task {
   return async (copy) => {
-    const problems = problemsOf(mutation, await copy.with(mutation));
     const { name, rows, what } = mutation;
+    const problems = await problemsIn(copy, mutation);
     return { what: `${rows.join(' ').padEnd(14)} ${what} (${name})`, problems };
   };
+}
+
+/** A mutation whose place is not found is a problem like others, and the rest runs. */
+async function problemsIn(copy: Copy, mutation: Mutation): Promise<readonly string[]> {
+  try {
+    return problemsOf(mutation, await copy.with(mutation));
+  } catch (error) {
+    return [error instanceof Error ? error.message : String(error)];
+  }
 }
 
 /** @returns how many tasks had problems */

@@ -17,18 +17,17 @@ import { createKeystoneBackend } from '#master/users/keystone.ts';
 import {
   createMemoryTransport,
   isWireMap,
-  openCrypticle,
-  openPublication,
   packWire,
   parseKeyString,
   parsePrivateKey,
   parsePublicKey,
-  rsaDecrypt,
   unpackWire,
   type WireMap,
   type WireValue,
   wireBytes,
 } from '#minion-protocol';
+import { openCrypticle, rsaDecrypt } from '#minion-protocol/crypt.ts';
+import { openPublication } from '#minion-protocol/publication.ts';
 import { createSaltApi } from '#salt-api';
 import { createMaster } from '#server';
 import { runDoctor } from '#server/ops.ts';

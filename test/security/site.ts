@@ -15,14 +15,13 @@ import {
   createWebsocketListener,
   createZeromqListener,
   type MasterTransport,
-  minionToken,
-  openPrivateReply,
-  openSendReply,
   parseKeyString,
   parsePrivateKey,
   parsePublicKey,
   type WireValue,
 } from '#minion-protocol';
+import { minionToken } from '#minion-protocol/crypt.ts';
+import { openPrivateReply, openSendReply } from '#minion-protocol/request.ts';
 import { createMemoryStore } from '#store';
 import { layOut } from '../helpers/file-tree.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';

@@ -2,7 +2,6 @@
 import { createPublicKey, generateKeyPairSync } from 'node:crypto';
 import test, { type ExecutionContext } from 'ava';
 import {
-  encodeRequest,
   isWireMap,
   packWire,
   parsePublicKey,
@@ -13,6 +12,7 @@ import {
   wireBytes,
 } from '#minion-protocol';
 import { HmacKey } from '#minion-protocol/crypt.ts';
+import { encodeRequest } from '#minion-protocol/request.ts';
 import { rsaPair } from '../helpers/rsa-keys.ts';
 import { freshNonce, recorded } from '../helpers/vector-requests.ts';
 import { base64, keys, pem } from '../helpers/vectors.ts';

@@ -5,7 +5,6 @@ import { type Bridge, createBridge } from '#guests';
 import type { KeyInfo, MasterEvent } from '#master';
 import {
   createMinion,
-  createMinionHandshake,
   generateKeyString,
   keyFingerprint,
   type Minion,
@@ -13,6 +12,7 @@ import {
   parsePrivateKey,
   type WireMap,
 } from '#minion-protocol';
+import { createMinionHandshake } from '#minion-protocol/minion-handshake.ts';
 import { createSaltApi } from '#salt-api';
 import type { Store } from '#store';
 import {

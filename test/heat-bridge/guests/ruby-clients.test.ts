@@ -11,8 +11,8 @@ import {
 } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { ExecutionContext } from 'ava';
-import { longTest, testWhere } from '../../helpers/needs.ts';
+import test, { type ExecutionContext } from 'ava';
+import { testWhere } from '../../helpers/needs.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 
 const library = fileURLToPath(
@@ -24,7 +24,7 @@ const chef = fileURLToPath(
 const has = (program: string): boolean => existsSync(`/usr/bin/${program}`);
 const withRuby = testWhere(has('ruby'), 'the package ruby');
 const withFacter = testWhere(has('facter'), 'the package facter');
-const withPuppet = testWhere(has('puppet'), 'the package puppet-agent', longTest);
+const withPuppet = testWhere(has('puppet'), 'the package puppet-agent', test);
 
 interface StandIn {
   readonly directory: string;

@@ -8,8 +8,8 @@ import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
 import { BridgeError } from '#heat-bridge';
-import { parseDestination, secretsOf, type Transport } from '#heat-bridge/signals/destination.ts';
 import { parseSignalsOptions } from '#heat-bridge/signals/open-signals.ts';
+import { parseDestination, secretsOf, type Transport } from '#heat-bridge/transports/transports.ts';
 import {
   createHttpClient,
   type EndpointOptions,

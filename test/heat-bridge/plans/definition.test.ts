@@ -18,14 +18,10 @@ import {
   valueAtPointer,
 } from '#heat-bridge/plans/plan-catalog.ts';
 import { parsePlanDefinition } from '#heat-bridge/plans/plan-definition.ts';
-import {
-  PlanExecution,
-  type PlanExecutionOptions,
-  PlanRun,
-  type StepEnd,
-  StepRunner,
-  StepSchedule,
-} from '#heat-bridge/plans/plan-run.ts';
+import { PlanExecution, type PlanExecutionOptions } from '#heat-bridge/plans/plan-execution.ts';
+import { PlanRun } from '#heat-bridge/plans/plan-run.ts';
+import { StepRunner } from '#heat-bridge/plans/step-runner.ts';
+import { type StepEnd, StepSchedule } from '#heat-bridge/plans/step-schedule.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { cluster, commands, user } from './cluster.ts';
 
@@ -305,11 +301,8 @@ async function play(
       kept.push(state);
     },
     deadline: 0,
-    late: never,
-    cancelled,
-    ended: cancelled,
+    ends: { late: never, cancelled, ended: cancelled, closing: never },
     undoesOnCancel: () => true,
-    closing: never,
   });
   return { outcome: await run.follow(), ended, kept };
 }

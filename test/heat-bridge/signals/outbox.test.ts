@@ -12,7 +12,7 @@ import {
   Outbox,
   upgradeRecords,
 } from '#heat-bridge/signals/outbox.ts';
-import { parseSignal, signalId } from '#heat-bridge/signals/transports.ts';
+import { parseSignal, signalId } from '#heat-bridge/signals/signal.ts';
 import { writeJson } from '#runtime';
 import { memoryState, openTestSignals, type SignalsUnderTest } from './open-signals.ts';
 import { type Answerer, always, type Recorder, recorderFor, startRecorder } from './recorder.ts';
@@ -812,7 +812,7 @@ test('the signals of an earlier owner of an alias are not for the next one', asy
 });
 
 test('handles of one owner leave room for those of others', async (t) => {
-  const section = { handle_bytes_per_owner: 1_000, handle_bytes: 4_000 };
+  const section = { handle_bytes_per_owner: 800, handle_bytes: 4_000 };
   const state = memoryState();
   const { handles } = await openTestSignals(t, [], { section, state });
   const add = (owner: string, alias: string) => handles.add(ownedHandle(owner, 'm1', { alias }));

@@ -11,7 +11,6 @@ import { type JobReturn, type MasterEvent, readAuditLog, StoreError, version } f
 import { createJidSource, type Minion } from '#minion-protocol';
 import { type ClusterMaster, ClusterMasters } from '../../helpers/cluster-masters.ts';
 import { until, within } from '../../helpers/deadline.ts';
-import { longSerialTest } from '../../helpers/needs.ts';
 
 const directory = mkdtempSync(path.join(tmpdir(), 'saltbridge-cluster-'));
 const masters = new ClusterMasters(directory, {
@@ -383,37 +382,34 @@ test.serial(
   },
 );
 
-longSerialTest(
-  'a job that was not confirmed, and may have been published, is audited',
-  async (t) => {
-    const minion = await join(t, a, 'web1');
-    t.teardown(() => {
-      masters.log.isQuiet = false;
-    });
-    masters.log.isQuiet = true;
-    const jid = `${BigInt(createJidSource()()) + 1_000_000n}`;
-    const published = a.master.jobs.publish({ tgt: 'web1', fun: 'test.ping', jid });
-    await t.throwsAsync(within('the end', published), { code: 'ERR_CLUSTER_OUTCOME' });
+test.serial('a job that was not confirmed, and may have been published, is audited', async (t) => {
+  const minion = await join(t, a, 'web1');
+  t.teardown(() => {
     masters.log.isQuiet = false;
-    for (const { master } of [a, b]) {
-      while ((await master.cluster.status())?.refusesWrites === true) {
-        await new Promise((resolve) => setTimeout(resolve, 10));
-      }
+  });
+  masters.log.isQuiet = true;
+  const jid = `${BigInt(createJidSource()()) + 1_000_000n}`;
+  const published = a.master.jobs.publish({ tgt: 'web1', fun: 'test.ping', jid });
+  await t.throwsAsync(within('the end', published), { code: 'ERR_CLUSTER_OUTCOME' });
+  masters.log.isQuiet = false;
+  for (const { master } of [a, b]) {
+    while ((await master.cluster.status())?.refusesWrites === true) {
+      await new Promise((resolve) => setTimeout(resolve, 10));
     }
-    await a.master.audit.flush();
-    const records = [];
-    const { stateDir } = a.config;
-    for await (const record of readAuditLog({ stateDir }, { action: 'job.publish' })) {
-      if (record.jid === jid) records.push(record);
-    }
-    t.is(records.length, 1);
-    t.like(records[0], {
-      outcome: 'failed',
-      detail: 'it was not confirmed, and may have been published',
-    });
-    await minion.stop();
-  },
-);
+  }
+  await a.master.audit.flush();
+  const records = [];
+  const { stateDir } = a.config;
+  for await (const record of readAuditLog({ stateDir }, { action: 'job.publish' })) {
+    if (record.jid === jid) records.push(record);
+  }
+  t.is(records.length, 1);
+  t.like(records[0], {
+    outcome: 'failed',
+    detail: 'it was not confirmed, and may have been published',
+  });
+  await minion.stop();
+});
 
 test.serial('a master that is alone refuses what it could not keep, with the reason', async (t) => {
   await b.master.close();

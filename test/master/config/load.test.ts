@@ -5,15 +5,13 @@ import { anyValue, notNeeded, notServed, notYet } from '#config/advice.ts';
 import { ConfigError } from '#config/config-error.ts';
 import { LiveConfig, reloadableLimits, reloadableOptions } from '#config/live-config.ts';
 import { loadMasterConfig } from '#config/load.ts';
-import {
-  eauthOptions,
-  limitOptions,
-  ownOptions,
-  rightsOptions,
-  saltOptions,
-} from '#config/option-table.ts';
+import { loginOptions } from '#config/login-options.ts';
+import type { OptionRow } from '#config/option.ts';
 import type { MasterConfig, MasterOptions } from '#config/options.ts';
+import { limitOptions, ownOptions } from '#config/own-options.ts';
 import { resolveMasterConfig } from '#config/resolve.ts';
+import { rightsOptions, saltOptions } from '#config/salt-options.ts';
+import { parseValue } from '#config/schema.ts';
 import { findUnserved, unservedNames } from '#config/unserved-options.ts';
 import { configDirectory } from './files.ts';
 
@@ -488,7 +486,7 @@ const parsed: { readonly options: Readonly<Record<string, SaltOption>> } = JSON.
 );
 const salts = Object.entries(parsed.options);
 const served = new Map(
-  Object.values({ ...saltOptions, ...rightsOptions, ...eauthOptions }).map((row) => [
+  Object.values<OptionRow>({ ...saltOptions, ...rightsOptions, ...loginOptions }).map((row) => [
     row.name,
     row,
   ]),
@@ -531,7 +529,7 @@ for (const [name, { default: salt }] of salts) {
   if (row === undefined || salt === undefined) continue;
   test(`${name} has Salt's default, or the one that is told`, (t) => {
     t.deepEqual(row.default, ourDefaults.has(name) ? ourDefaults.get(name) : salt);
-    if (salt !== null) t.deepEqual(row.kind.parse(salt), salt);
+    if (salt !== null) t.deepEqual(parseValue(row.schema, salt), salt);
   });
 }
 
@@ -541,7 +539,7 @@ test('options are of the type that Salt gives them', (t) => {
   for (const [name, { type = [] }] of salts) {
     const row = served.get(name);
     if (row === undefined || closed.test(name)) continue;
-    const taken = type.filter((one) => row.kind.parse(examples[one]) !== undefined);
+    const taken = type.filter((one) => parseValue(row.schema, examples[one]) !== undefined);
     // Nothing is commented out in a file, and is no value; no file can hold a tuple; Salt's list of
     // nodegroups is one of maps.
     const expected = type.filter((one) => !['NoneType', 'list', 'tuple'].includes(one));

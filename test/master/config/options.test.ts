@@ -5,7 +5,7 @@ import { extPillarAdvice } from '#config/advice.ts';
 import type { ExtPillarEntry } from '#config/ext-pillar.ts';
 import { parseConfigFile } from '#config/read-files.ts';
 import { saltValues } from '#config/salt-values.ts';
-import { servedTransports } from '#config/transport-options.ts';
+import { servedTransports } from '#config/served-transports.ts';
 import {
   ConfigError,
   loadMasterConfig,

@@ -313,6 +313,7 @@ test('who may do everything keeps the target and the fields as they are; others 
     fun: 'test.ping',
     ret: 'mysql',
     metadata: { a: 1 },
+    startEvent: true,
     jid: '20300101000000000000',
     user: 'somebody else',
   };
@@ -320,6 +321,7 @@ test('who may do everything keeps the target and the fields as they are; others 
   const open = await published(running, () => root.jobs.publish(request));
   t.is(open?.tgt, request.tgt);
   t.is(open?.ret, 'mysql');
+  t.true(open?.start_event);
   t.is(open?.jid, request.jid);
   t.is(open?.user, 'root');
   const fred = await running.as('fred');
@@ -327,6 +329,7 @@ test('who may do everything keeps the target and the fields as they are; others 
   t.deepEqual(limited?.tgt, ['web1', 'web2']);
   t.is(limited?.ret, '');
   t.false('metadata' in (limited ?? {}));
+  t.false('start_event' in (limited ?? {}));
   t.not(limited?.jid, request.jid);
   t.is(limited?.user, 'fred');
 });

@@ -17,7 +17,8 @@ import { userInfo } from 'node:os';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import { type GitLimits, gitfsRemotesOf, gitPillarRemotesOf } from '#config';
-import { gitLimitDefaults } from '#config/git-options.ts';
+import { gitLimits } from '#config/git-options.ts';
+import { defaultsOf } from '#config/schema.ts';
 import {
   createLogger,
   type FileServerBackend,
@@ -77,7 +78,7 @@ async function serve(
 }
 
 function git(limits: Partial<GitLimits>): GitLimits {
-  return { ...gitLimitDefaults, protocols: ['file'], ...limits };
+  return { ...defaultsOf(gitLimits), protocols: ['file'], ...limits };
 }
 
 function remote(

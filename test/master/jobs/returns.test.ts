@@ -4,8 +4,8 @@ import test, { type ExecutionContext } from 'ava';
 import type { JobReturn } from '#master/api/jobs.ts';
 import { fromJson, parseArgument, parseArguments } from '#master/arguments/arguments.ts';
 import { parseYaml } from '#master/arguments/yaml.ts';
-import { separateKeywords, toArguments } from '#master/jobs/dispatcher.ts';
 import { describeDeliveries, type MinionFacts } from '#master/jobs/follow-job.ts';
+import { separateKeywords, toArguments } from '#master/jobs/job-arguments.ts';
 import { JobCache } from '#master/jobs/job-cache.ts';
 import type { JobRecord } from '#master/jobs/job-row.ts';
 import {
@@ -13,10 +13,10 @@ import {
   isWireMap,
   type MasterTransport,
   type OutgoingPublication,
-  openPublication,
   type WireMap,
   type WireValue,
 } from '#minion-protocol';
+import { openPublication } from '#minion-protocol/publication.ts';
 import { BROADCAST_TOPIC, minionTopic } from '#minion-protocol/transport/transport.ts';
 import { createMemoryStore, type Store } from '#store';
 import { readCases } from '../../cli/fixture.ts';

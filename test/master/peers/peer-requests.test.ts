@@ -2,7 +2,8 @@
 import test from 'ava';
 import type { MasterOptions } from '#master';
 import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
-import { maxReadingStep, type ReadingStep, readingSteps } from '#runtime';
+import { type ReadingStep, readingSteps } from '#runtime';
+import { maxReadingStep } from '#runtime/step-scheduler.ts';
 import {
   type StoredKey,
   startVectorMaster,

@@ -5,8 +5,8 @@ import { connectMaster } from '#client';
 import { type JobUpdate, type MasterOptions, resolveMasterConfig } from '#master';
 import type { PresentMinion } from '#master/api/jobs.ts';
 import { type HeardFrom, LastHeard } from '#master/auth/session-keys.ts';
-import { Reconnecting } from '#master/jobs/dispatcher.ts';
 import { needingOwnRestart, presentMinions } from '#master/jobs/presence.ts';
+import { Reconnecting } from '#master/jobs/reconnecting.ts';
 import {
   createMemoryTransport,
   createMinion,
@@ -15,12 +15,12 @@ import {
   type MasterTransport,
   minionTopic,
   packWire,
-  type SubscriberInfo,
   sealValue,
   unpackWire,
 } from '#minion-protocol';
 import { openValue } from '#minion-protocol/crypt.ts';
 import { isWireMap } from '#minion-protocol/payload.ts';
+import type { SubscriberInfo } from '#minion-protocol/transport/transport.ts';
 import { createMaster } from '#server';
 import { createMemoryStore } from '#store';
 import { within } from '../../helpers/deadline.ts';

@@ -6,7 +6,7 @@ import fc from 'fast-check';
 import { allow } from '#acl';
 import { compileDataSchema } from '#acl/compile-rule.ts';
 import { storeDirectory } from '#config/options.ts';
-import { policySyntax } from '#config/policy-rules.ts';
+import { policySyntax } from '#config/policy-schema.ts';
 import { requiredTypes } from '#config/reactions.ts';
 import {
   backupOfflineStore,

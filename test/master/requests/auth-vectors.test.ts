@@ -9,14 +9,13 @@ import {
   isWireMap,
   parsePrivateKey,
   parsePublicKey,
-  rsaDecrypt,
   rsaVerify,
   unpackWire,
   type WireMap,
   type WireValue,
   wireBytes,
-  x931Recover,
 } from '#minion-protocol';
+import { rsaDecrypt, x931Recover } from '#minion-protocol/crypt.ts';
 import { connectMinion, otherKey } from '../../helpers/connected-minion.ts';
 import {
   type KeyDirectory,

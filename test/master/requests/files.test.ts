@@ -7,21 +7,18 @@ import test, { type ExecutionContext } from 'ava';
 import { createMemoryFiles } from '#master';
 import {
   type CrypticleKey,
-  encodeRequest,
   isWireMap,
-  minionToken,
-  openPrivateReply,
-  openSendReply,
   type ProtocolVersion,
   parseKeyString,
   parsePrivateKey,
   parsePublicKey,
-  rsaDecrypt,
   unpackWire,
   type WireMap,
   type WireValue,
   wireBytes,
 } from '#minion-protocol';
+import { minionToken, rsaDecrypt } from '#minion-protocol/crypt.ts';
+import { encodeRequest, openPrivateReply, openSendReply } from '#minion-protocol/request.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import {
   RECORDED_AT,

@@ -15,14 +15,13 @@ import {
   type CrypticleKey,
   createMemoryTransport,
   type MasterTransport,
-  minionToken,
   parseKeyString,
   parsePrivateKey,
-  type RequestHandler,
   TransportError,
   type WireValue,
-  x931Sign,
 } from '#minion-protocol';
+import { minionToken, x931Sign } from '#minion-protocol/crypt.ts';
+import type { RequestHandler } from '#minion-protocol/transport/transport.ts';
 import { createMemoryStore, type Store, StoreError } from '#store';
 import { until } from '../../helpers/deadline.ts';
 import { isHeard, refusedAs } from '../../helpers/genuine-minion.ts';

@@ -8,8 +8,6 @@ import { LiveConfig } from '#config/live-config.ts';
 import { createLogger, type MasterOptions, resolveMasterConfig } from '#master';
 import { createFullnessCheck } from '#master/auth/sign-in.ts';
 import {
-  createMinionHandshake,
-  encodeRequest,
   generateKeyString,
   isWireMap,
   packWire,
@@ -18,6 +16,8 @@ import {
   type WireMap,
   type WireValue,
 } from '#minion-protocol';
+import { createMinionHandshake } from '#minion-protocol/minion-handshake.ts';
+import { encodeRequest } from '#minion-protocol/request.ts';
 import { connectMinion, otherKey } from '../../helpers/connected-minion.ts';
 import { isHeard, refusedAs } from '../../helpers/genuine-minion.ts';
 import { startVectorMaster, type VectorMaster } from '../../helpers/vector-master.ts';

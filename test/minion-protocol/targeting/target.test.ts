@@ -5,19 +5,21 @@ import {
   compilePattern,
   compileSearchPattern,
   compileTarget,
-  expandCompound,
-  expandNodegroup,
   factsOf,
   findNodegroupLoop,
   type PublicationLoad,
-  splitTargetWords,
   type TargetCandidate,
   type TargetExpression,
-  type TargetType,
   type WireMap,
   type WireValue,
 } from '#minion-protocol';
 import { isMinionTargeted } from '#minion-protocol/minion/minion.ts';
+import {
+  expandCompound,
+  expandNodegroup,
+  splitTargetWords,
+  type TargetType,
+} from '#minion-protocol/targeting/target.ts';
 import { tries } from '../../helpers/effort.ts';
 import {
   candidateOf,

@@ -1,0 +1,34 @@
+/** `saltbridge: event_ring:`, the latest events for readers that reconnect. */
+
+import type { Static } from 'typebox';
+import type { HttpApiOptions } from './http-api-options.ts';
+import { bytes, defaultsOf, integer, mebibyte, section } from './schema.ts';
+
+export const eventRing = section(
+  {
+    entries: integer(0, 10_000_000, {
+      default: 10_000,
+      description: 'Events that are kept. 0: none.',
+    }),
+    bytes: bytes(65_536, 2 ** 40, {
+      default: 32 * mebibyte,
+      description: 'Size of all of them, packed.',
+    }),
+  },
+  { expected: 'a map with any of entries (0: none are kept), bytes (65536 or more)' },
+);
+
+/** Capacity of the event ring. */
+export type EventRingOptions = Static<typeof eventRing>;
+
+/** Returns the capacity of the event ring, or `undefined` if events are not kept. */
+export function eventRingSize(config: {
+  readonly eventRing: EventRingOptions | null;
+  readonly api: HttpApiOptions | null;
+  readonly restCherrypy: HttpApiOptions | null;
+}): EventRingOptions | undefined {
+  // Readers over HTTP are those that lose a connection.
+  const isServed = (config.api ?? config.restCherrypy)?.port !== undefined;
+  const size = config.eventRing ?? (isServed ? defaultsOf(eventRing) : undefined);
+  return size === undefined || size.entries === 0 ? undefined : size;
+}

@@ -1,0 +1,342 @@
+/** Our own options, below `saltbridge:`. */
+
+import { type AuditOptions, auditOptions } from './audit-options.ts';
+import { clusterOptions } from './cluster-options.ts';
+import { eventExports } from './event-export.ts';
+import { eventRing } from './event-ring-options.ts';
+import { bridgeMap } from './file-options.ts';
+import { gitLimits } from './git-options.ts';
+import { httpApi } from './http-api-options.ts';
+import { httpQueryOptions } from './http-query-options.ts';
+import { option } from './option.ts';
+import { policyRules, signalRules } from './policy-schema.ts';
+import { reactions } from './reactions.ts';
+import { relayOptions } from './relay-options.ts';
+import {
+  bytes,
+  defaultsOf,
+  flag,
+  integer,
+  list,
+  many,
+  mebibyte,
+  megabytes100,
+  oneOf,
+  text,
+} from './schema.ts';
+import { tenantDirectories } from './tenant-directories.ts';
+
+const nextSignIn = 'the next sign-in';
+const nextRequest = 'the next request';
+
+export const ownOptions = {
+  stateDir: option(
+    'state_dir',
+    text({ expected: 'a path' }),
+    '/var/lib/saltbridge',
+    'Directory of the embedded store.',
+    { base: 'root_dir' },
+  ),
+  socket: option(
+    'socket',
+    text({ expected: 'a path' }),
+    'saltbridge.sock',
+    'Socket of the local interface.',
+    { base: 'root_dir', defaultText: '`<sock_dir>/saltbridge.sock`' },
+  ),
+  api: option('api', httpApi, null, "Salt's HTTP API, in place of `rest_cherrypy`.", {
+    defaultText: '`rest_cherrypy`',
+    extension: 'salt-api',
+  }),
+  eventRing: option(
+    'event_ring',
+    eventRing,
+    null,
+    'How many of the latest events are kept for readers that reconnect.',
+    { defaultText: '10,000 events and 32 MiB if the HTTP API is served, else none' },
+  ),
+  audit: option(
+    'audit',
+    auditOptions,
+    defaultsOf<AuditOptions>(auditOptions),
+    'The log of who did what.',
+  ),
+  eventExport: option(
+    'event_export',
+    eventExports,
+    [],
+    'Receivers of events: webhooks, files and NATS.',
+    { extension: 'export' },
+  ),
+  exportBytes: option(
+    'export_bytes',
+    bytes(65_536, 2 ** 40),
+    256 * mebibyte,
+    'Events that may wait for an export.',
+    { extension: 'export' },
+  ),
+  git: option(
+    'git',
+    gitLimits,
+    defaultsOf(gitLimits),
+    'The program git, and bounds on repositories.',
+    {
+      extension: 'files',
+    },
+  ),
+  httpQuery: option(
+    'http_query',
+    httpQueryOptions,
+    defaultsOf(httpQueryOptions),
+    'Services that the runner `http.query` may request.',
+    { extension: 'runners' },
+  ),
+  bridge: option(
+    'bridge',
+    bridgeMap,
+    null,
+    'The bridge: catalog of commands, signals, enrolment, guests. Relative paths are relative to the configuration directory.',
+    { base: 'configuration', extension: 'bridge', defaultText: 'no bridge' },
+  ),
+  cluster: option('cluster', clusterOptions, null, 'Membership in a cluster on NATS JetStream.', {
+    extension: 'cluster',
+    defaultText: 'no cluster',
+    migration: 'It replaces `cluster_id` and its like.',
+  }),
+  minionIds: option(
+    'minion_ids',
+    oneOf(['strict', 'salt']),
+    'strict',
+    'Ids that new minions may have. `strict`: letters and digits of any script, `.`, `-`, `_`, `:`, `@` and `+`; `salt`: all that Salt accepts.',
+    { reload: 'the next new key' },
+  ),
+  publishSerialBlock: option(
+    'publish_serial_block',
+    integer(1, many),
+    1000,
+    'Serials of publications that are reserved with one write.',
+  ),
+  reconnectWaitSeconds: option(
+    'reconnect_wait',
+    integer(0, 60, { unit: 'seconds' }),
+    3,
+    'How long a publication waits for minions that reconnect after a restart of the master.',
+  ),
+  takeoverAfterSeconds: option(
+    'takeover_after',
+    integer(1, 3600, { unit: 'seconds' }),
+    15,
+    'Time without an answer after which another process that shares the state directory ends the process that holds it.',
+  ),
+  holderWaitSeconds: option(
+    'holder_wait',
+    integer(1, 3600, { unit: 'seconds' }),
+    45,
+    'How long a call waits beyond `takeover_after` for the next process that holds the state directory.',
+  ),
+  confirmOpenMode: option('confirm_open_mode', flag(), false, 'Confirms `open_mode`.', {
+    reload: nextSignIn,
+  }),
+  confirmAutoEauth: option('confirm_auto_eauth', flag(), false, 'Confirms the eauth `auto`.', {
+    reload: 'the next log-in',
+  }),
+  mineTrustsGrains: option(
+    'mine_trusts_grains',
+    flag(),
+    false,
+    'Whether conditions on grains in `allow_tgt` give the right to read the mine. A minion can claim any grains, so by default they only take the right away.',
+    { extension: 'mine' },
+  ),
+  pillarTrustsGrains: option(
+    'pillar_trusts_grains',
+    flag(),
+    true,
+    'Whether pillar may depend on grains that a minion sends. Otherwise templates and top files see the id alone, and targets by grains match no minion.',
+    { extension: 'pillar' },
+  ),
+  tenants: option(
+    'tenants',
+    tenantDirectories,
+    {},
+    'Configuration directories of the masters that `saltbridge master` runs instead of this one, by name. Relative directories are relative to the configuration directory.',
+    { base: 'configuration', program: { instead: 'make a master of each' } },
+  ),
+  reactions: option('reactions', reactions, [], 'Reactions to events, by name.', {
+    reload: 'the next event, the next run',
+    extension: 'reactor',
+  }),
+  relay: option(
+    'relay',
+    relayOptions,
+    null,
+    'Ports for relays, which name the source of a connection in a PROXY header.',
+    { defaultText: 'no ports' },
+  ),
+};
+
+/** Bounds on the requests of one minion or one address, below `limits:`. */
+export const limitOptions = {
+  requestsPerSecond: option(
+    'requests_per_second',
+    integer(0, many),
+    50,
+    'Requests of a minion before they are delayed. 0: no limit.',
+    { reload: nextRequest },
+  ),
+  eventsPerSecond: option(
+    'events_per_second',
+    integer(0, many),
+    20,
+    'Events of a minion before they are dropped. 0: no limit.',
+    { reload: 'the next event' },
+  ),
+  burst: option('burst', integer(1, many), 200, 'Requests, and events, at once.', {
+    reload: nextRequest,
+  }),
+  requestBytes: option(
+    'request_bytes',
+    bytes(1024, megabytes100),
+    16 * mebibyte,
+    'Size of a request.',
+  ),
+  returnBytes: option(
+    'return_bytes',
+    bytes(1024, megabytes100),
+    16 * mebibyte,
+    'Size of a return that is kept whole.',
+    { reload: 'the next return' },
+  ),
+  eventBytes: option(
+    'event_bytes',
+    bytes(1024, megabytes100),
+    mebibyte,
+    'Size of an event of a minion.',
+    { reload: 'the next event' },
+  ),
+  fileBytesPerSecond: option(
+    'file_bytes_per_second',
+    bytes(0, many),
+    64 * mebibyte,
+    'Bytes of files to a minion before its requests for files are delayed. Twice as many may be sent at once; each request counts as at least 16 KiB. 0: no limit.',
+    { extension: 'files' },
+  ),
+  pushedBytes: option(
+    'pushed_bytes',
+    bytes(0, 2 ** 50),
+    64 * mebibyte,
+    'Size of all files that a minion has pushed; each file and folder counts as at least 4 KiB. 0: no limit.',
+    { extension: 'files' },
+  ),
+  pushedFiles: option(
+    'pushed_files',
+    integer(0, many),
+    4096,
+    'Files and folders that a minion has pushed. 0: no limit.',
+    { extension: 'files' },
+  ),
+  pillarSteps: option(
+    'pillar_steps',
+    integer(1000, many),
+    100_000,
+    'Steps of rendering one pillar file: statements, turns of loops, calls and touched elements.',
+    { extension: 'pillar' },
+  ),
+  orchestrations: option(
+    'orchestrations',
+    integer(1, 1000),
+    16,
+    'Orchestrations at a time, nested ones included.',
+    { extension: 'orchestrate' },
+  ),
+  orchestrationStates: option(
+    'orchestration_states',
+    integer(1, 100_000),
+    2000,
+    'States of one orchestration.',
+    { extension: 'orchestrate' },
+  ),
+  orchestrationSeconds: option(
+    'orchestration_seconds',
+    integer(1, 2_000_000, { unit: 'seconds' }),
+    86_400,
+    'Time after which an orchestration is ended.',
+    { extension: 'orchestrate' },
+  ),
+  grainsBytes: option(
+    'grains_bytes',
+    bytes(1024, megabytes100),
+    mebibyte,
+    'Size of the grains of a minion.',
+  ),
+  authsPerSecond: option(
+    'auths_per_second',
+    integer(0, many),
+    20,
+    'Sign-ins of unknown or failing ids for each address. 0: no limit.',
+    { reload: nextSignIn },
+  ),
+  mineBytes: option(
+    'mine_bytes',
+    bytes(1024, megabytes100),
+    mebibyte,
+    'Size of the mine of a minion, names included.',
+    { extension: 'mine' },
+  ),
+  mineValueBytes: option(
+    'mine_value_bytes',
+    bytes(1024, megabytes100),
+    65_536,
+    'Size of the value of one function in the mine.',
+    { extension: 'mine' },
+  ),
+  mineReplyBytes: option(
+    'mine_reply_bytes',
+    bytes(1024, megabytes100),
+    16 * mebibyte,
+    'Size of the mine data that one request may read.',
+    { extension: 'mine' },
+  ),
+  pendingKeys: option(
+    'pending_keys',
+    integer(0, many),
+    500,
+    'Keys that wait for acceptance. 0: no limit.',
+    { reload: 'the next new key' },
+  ),
+  pendingKeysPerAddress: option(
+    'pending_keys_per_address',
+    integer(0, many),
+    64,
+    'Keys from one address that wait for acceptance. 0: no limit.',
+    { reload: 'the next new key' },
+  ),
+};
+
+/** The policy, below `acl:`. */
+export const aclOptions = {
+  signals: option('signals', signalRules, [], 'Tags that minions may emit.', {
+    reload: 'the next event',
+  }),
+  rules: option('rules', policyRules, [], 'Rules of the policy, by name.', { reload: nextRequest }),
+  mode: option(
+    'mode',
+    oneOf(['enforce', 'learn']),
+    'enforce',
+    'With `learn`, minions may do what `learn_actions` lists, unless a rule denies it.',
+    { reload: nextRequest },
+  ),
+  learnActions: option(
+    'learn_actions',
+    list(oneOf(['signal', 'publish', 'runner', 'mine', 'file-send', 'key'])),
+    ['signal', 'mine'],
+    'Actions that `learn` permits. The actions that are not among the defaults give power over other minions and the master.',
+    { reload: nextRequest },
+  ),
+  recordData: option(
+    'record_data',
+    flag(),
+    true,
+    'Whether decisions are recorded with sealed examples of data and arguments; otherwise with their shapes alone.',
+    { reload: nextRequest },
+  ),
+};

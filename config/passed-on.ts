@@ -1,0 +1,29 @@
+/** Options without effect that SaltGUI reads through the wheel function `config.values`. */
+
+import type { WireMap, WireValue } from '#minion-protocol';
+import { type Settings, toPlain } from './settings.ts';
+
+const own = /^saltgui_/;
+const ofSalt: ReadonlySet<string> = new Set([
+  'cluster_id',
+  'cluster_peers',
+  'order_masters',
+  'reactor',
+  'state_compress_ids',
+  'state_output',
+  'state_output_pct',
+  'state_verbose',
+  'syndic_master',
+  'test_providers_target',
+]);
+
+export function isPassedOn(name: string): boolean {
+  return own.test(name) || ofSalt.has(name);
+}
+
+/** Those that are set, as they stand there. */
+export function readPassedOn(settings: Settings): WireMap {
+  const found = [...settings].filter(([name]) => isPassedOn(name));
+  // What a file can hold is made of Salt's values.
+  return Object.fromEntries(found.map(([name, { value }]) => [name, toPlain(value) as WireValue]));
+}

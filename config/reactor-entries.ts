@@ -1,0 +1,60 @@
+/** Salt's option `reactor`: files that react to events, by globs on tags. */
+
+import path from 'node:path';
+import { custom, list, parseValue, refusals, textWhere } from './schema.ts';
+import { settingsOf, toPlain } from './settings.ts';
+
+/** Files for the events of some tags. */
+export interface ReactorEntry {
+  /** A glob on tags. */
+  readonly tag: string;
+  /** Files: `salt://…`, or absolute paths, which may have globs. */
+  readonly sls: readonly string[];
+}
+
+const reference = textWhere(isReference, 'a file: salt://…, or an absolute path');
+
+const reactorEntry = custom<ReactorEntry>({
+  expected: 'a map of one tag to its files as a list',
+  accept: (value) => entryOf(toPlain(value)),
+  explain: (item) => {
+    const [files, ...others] = settingsOf(item);
+    if (files === undefined || files[0] === '' || others.length > 0) return [];
+    return Array.isArray(files[1].value)
+      ? refusals(list(reference), files[1])
+      : refusals(reference, files[1]);
+  },
+});
+
+/** As in Salt: a list of maps with one tag each. */
+export const reactor = list(reactorEntry, {
+  takesOne: false,
+  expected:
+    'a list of maps, each with one tag and its files (salt://…, or absolute paths) as a list',
+});
+
+/** The entries that a value of the option `reactor` means; `undefined`: none that it may have. */
+export function readReactorEntries(value: unknown): readonly ReactorEntry[] | undefined {
+  return parseValue(reactor, value);
+}
+
+/** From a file, or from a program. */
+function entryOf(item: unknown): ReactorEntry | undefined {
+  if (typeof item !== 'object' || item === null || Array.isArray(item)) return undefined;
+  if ('tag' in item && 'sls' in item && Array.isArray(item.sls)) {
+    return entry(String(item.tag), item.sls);
+  }
+  const [[tag, files] = ['', undefined], ...others] = Object.entries(item);
+  return others.length > 0 ? undefined : entry(tag, files ?? []);
+}
+
+function entry(tag: string, files: unknown): ReactorEntry | undefined {
+  const sls = [files].flat();
+  const isComplete = tag !== '' && sls.every(isReference);
+  return isComplete ? { tag, sls } : undefined;
+}
+
+function isReference(file: unknown): file is string {
+  if (typeof file !== 'string' || /\p{C}/u.test(file)) return false;
+  return path.isAbsolute(file) || /^salt:\/\/[^/]/.test(file);
+}

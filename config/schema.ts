@@ -1,0 +1,417 @@
+/**
+ * Schemas of options: TypeBox with keywords of our own, which say how Salt's lenient spellings are
+ * read and how a mistake is reported.
+ */
+
+import { type Static, type TProperties, type TSchema, type TUnsafe, Type } from 'typebox';
+import { Value } from 'typebox/value';
+import { nearestName } from '#runtime';
+import {
+  ConfigError,
+  type OptionOrigin,
+  proposeName,
+  typeError,
+  unknownOption,
+} from './config-error.ts';
+import {
+  entriesOf,
+  isSettings,
+  itemsOf,
+  type Setting,
+  sectionEntries,
+  settingsOf,
+} from './settings.ts';
+
+/** Keywords of a schema beside those of JSON Schema. */
+export type Keywords = {
+  /** Unit of a number. */
+  readonly unit?: string;
+  /** Expected value, in words for the operator. */
+  readonly expected?: string;
+  /** Documentation sentence. */
+  readonly description?: string;
+  /** Value of a member that is not set. */
+  readonly default?: unknown;
+  /** Name of a member in files. Default: the member in snake case. */
+  readonly fileName?: string;
+  /** Converts an accepted spelling into a value of the schema; `undefined` refuses it. */
+  readonly accept?: (value: unknown) => unknown;
+  /** Returns the mistakes inside a refused value; none if the value as a whole is refused. */
+  readonly explain?: (setting: Setting) => readonly ConfigError[];
+  /** Returns what is wrong between the members of a section. */
+  readonly check?: (given: GivenSection) => readonly ConfigError[];
+  /** Members of a section that are accepted and dropped. */
+  readonly dropped?: ReadonlySet<string>;
+  /** Whether the entries of a map may have no value. */
+  readonly takesNull?: boolean;
+  /** Whether one item stands for a list of one. */
+  readonly takesOne?: boolean;
+  /** Words in the place of which a misspelt one is recognized. */
+  readonly words?: readonly string[];
+};
+
+/** A section as far as it could be read. */
+export interface GivenSection {
+  readonly origin: OptionOrigin;
+  /** Members that are right. */
+  readonly values: Readonly<Record<string, unknown>>;
+  /** Members that are set, even wrongly or under a misspelt name. */
+  readonly meant: ReadonlySet<string>;
+}
+
+/** A value, or every mistake in it. */
+export type ReadResult<T> =
+  | { readonly value: T; readonly problems?: undefined }
+  | { readonly problems: readonly ConfigError[] };
+
+/** The parts of a schema that reading looks at. */
+interface Shape extends Keywords {
+  readonly type?: string;
+  readonly properties?: Readonly<Record<string, TSchema>>;
+  readonly required?: readonly string[];
+  readonly items?: TSchema;
+  /** The values of a map. */
+  readonly each?: TSchema;
+  /** The form in files of a value that code of its own reads. */
+  readonly inFiles?: TSchema;
+  readonly minimum?: number;
+  readonly maximum?: number;
+}
+
+function shapeOf(schema: TSchema): Shape {
+  return schema;
+}
+
+export const megabytes100 = 100_000_000;
+export const mebibyte = 1_048_576;
+/** Larger than any number that is meant. */
+export const many = 1_000_000_000;
+
+const oneLine = { minLength: 1, pattern: '^[^\\u0000\\r\\n]*$' };
+
+/** True or false. */
+export function flag(keywords: Keywords = {}): TUnsafe<boolean> {
+  return Type.Unsafe(Type.Boolean({ expected: 'true or false', ...keywords }));
+}
+
+/** Text of one character or more, on one line. */
+export function text(keywords: Keywords = {}): TUnsafe<string> {
+  return Type.Unsafe(Type.String({ ...oneLine, expected: 'text', ...keywords }));
+}
+
+/** Text; a number becomes its decimal form. */
+export function numericText(keywords: Keywords = {}): TUnsafe<string> {
+  const accept = (value: unknown): unknown => (typeof value === 'number' ? String(value) : value);
+  return text({ accept, ...keywords });
+}
+
+/** Text that passes a test. */
+export function textWhere(
+  isRight: (value: string) => boolean,
+  expected: string,
+  keywords: Keywords = {},
+): TUnsafe<string> {
+  const accept = (value: unknown): unknown => {
+    return typeof value === 'string' && isRight(value) ? value : undefined;
+  };
+  return text({ accept, expected, ...keywords });
+}
+
+/** Text that may be empty; a number becomes its decimal form. */
+export function anyText(keywords: Keywords = {}): TUnsafe<string> {
+  const accept = (value: unknown): unknown => (typeof value === 'number' ? String(value) : value);
+  const schema = Type.String({ pattern: oneLine.pattern, accept, expected: 'text', ...keywords });
+  return Type.Unsafe(schema);
+}
+
+/** A secret in plain text: Salt's `sdb://` addresses lead to modules of Salt's. */
+export function passphrase(keywords: Keywords = {}): TUnsafe<string> {
+  const accept = (value: unknown): unknown =>
+    typeof value === 'string' && value.startsWith('sdb://') ? undefined : value;
+  return text({ accept, expected: 'a passphrase itself (sdb:// is not served)', ...keywords });
+}
+
+/** An absolute path. */
+export function absolutePath(keywords: Keywords = {}): TUnsafe<string> {
+  return textWhere((value) => value.startsWith('/'), 'an absolute path', keywords);
+}
+
+/** A whole number. */
+export function integer(
+  minimum: number,
+  maximum: number,
+  keywords: Keywords = {},
+): TUnsafe<number> {
+  const expected = `a whole number from ${minimum} to ${maximum}`;
+  return Type.Unsafe(Type.Integer({ minimum, maximum, expected, ...keywords }));
+}
+
+/** A number, with or without fraction. */
+export function number(minimum: number, maximum: number, keywords: Keywords = {}): TUnsafe<number> {
+  const expected = `a number from ${minimum} to ${maximum}`;
+  return Type.Unsafe(Type.Number({ minimum, maximum, expected, ...keywords }));
+}
+
+/** A number of bytes. */
+export function bytes(minimum: number, maximum: number, keywords: Keywords = {}): TUnsafe<number> {
+  return integer(minimum, maximum, { unit: 'bytes', ...keywords });
+}
+
+/** A length of time, with or without fraction. */
+export function duration(unit: 'seconds' | 'minutes' | 'hours'): TUnsafe<number> {
+  return number(0, 1e9, { unit, expected: `a number of ${unit}, 0 or more` });
+}
+
+/** One of a few words, in upper or lower case. */
+export function oneOf<const T extends string>(
+  words: readonly T[],
+  keywords: Keywords = {},
+): TUnsafe<T> {
+  const accept = (value: unknown): unknown =>
+    words.find((word) => typeof value === 'string' && word.toLowerCase() === value.toLowerCase());
+  const expected = `one of ${words.join(', ')}`;
+  return Type.Unsafe<T>(Type.Enum([...words], { accept, words, expected, ...keywords }));
+}
+
+/** A list; by default one item stands for a list of one, as in Salt. */
+export function list<S extends TSchema>(
+  item: S,
+  keywords: Keywords & { readonly minItems?: number; readonly maxItems?: number } = {},
+): TUnsafe<readonly Static<S>[]> {
+  const expected = `a list, each ${expectedBy(item)}`;
+  return Type.Unsafe(Type.Array(item, { takesOne: true, expected, ...keywords }));
+}
+
+/** A list of texts. */
+export function textList(keywords: Keywords = {}): TUnsafe<readonly string[]> {
+  return list(numericText(), { expected: 'a text or a list of texts', ...keywords });
+}
+
+/** A value, or null. */
+export function orNull<S extends TSchema>(schema: S): TUnsafe<Static<S> | null> {
+  return custom<Static<S> | null>(
+    {
+      expected: expectedBy(schema),
+      default: null,
+      accept: (value) => (value === null ? null : parseValue(schema, value)),
+      explain: (setting) => refusals(schema, setting),
+    },
+    Type.Union([schema, Type.Null()]),
+  );
+}
+
+/** The values of members, read-only. */
+type Members<P extends TProperties> = Readonly<Static<ReturnType<typeof Type.Object<P>>>>;
+
+/** A map of named members. Members with a default are filled in; the others that are not optional must be set. */
+export function section<P extends TProperties>(
+  properties: P,
+  keywords: Keywords = {},
+): TUnsafe<Members<P>> {
+  const expected = `a map with any of ${namesOf({ properties }).join(', ')}`;
+  return Type.Unsafe<Members<P>>(
+    Type.Object(properties, { additionalProperties: false, expected, ...keywords }),
+  );
+}
+
+/** A map of names to values of one kind. */
+export function mapOf<S extends TSchema>(
+  item: S,
+  keywords: Keywords & { readonly expected: string },
+): TUnsafe<Readonly<Record<string, Static<S>>>> {
+  return Type.Unsafe<Readonly<Record<string, Static<S>>>>(
+    Type.Record(Type.String(), item, { each: item, ...keywords }),
+  );
+}
+
+/** A value that code of its own reads. @param inFiles JSON Schema of its form in files */
+export function custom<T>(
+  keywords: Keywords & { readonly expected: string },
+  inFiles: TSchema = {},
+): TUnsafe<T> {
+  return Type.Unsafe<T>(Type.Unknown({ inFiles, ...keywords }));
+}
+
+/** An optional member. */
+export const optional = Type.Optional;
+
+/** Protocol version, or `auto`. */
+export const authVersion: TUnsafe<'auto' | 0 | 1 | 2 | 3> = Type.Unsafe(
+  Type.Enum(['auto', 0, 1, 2, 3], { expected: 'auto, 0, 1, 2 or 3' }),
+);
+
+/** Headers of a request. */
+export function headers(keywords: Keywords = {}): TUnsafe<Readonly<Record<string, string>>> {
+  const accept = (value: unknown): unknown => {
+    const pairs = entriesOf(value);
+    const texts = pairs?.filter((pair): pair is [string, string] => typeof pair[1] === 'string');
+    if (texts === undefined || texts.length !== pairs?.length) return undefined;
+    try {
+      new Headers(texts);
+      return Object.fromEntries(texts);
+    } catch {
+      return undefined;
+    }
+  };
+  return custom(
+    { accept, expected: 'a map of names to texts', ...keywords },
+    Type.Record(Type.String(), Type.String()),
+  );
+}
+
+/** Returns the values that the members of a section have if none is set. */
+export function defaultsOf<T>(schema: TUnsafe<T>): T {
+  const read = readSetting(schema, { value: {}, origin: nowhere });
+  if (read.problems === undefined) return read.value;
+  throw new TypeError('a member of the section has no default');
+}
+
+/** Returns what a schema expects, in words. */
+export function expectedBy(schema: TSchema): string {
+  return shapeOf(schema).expected ?? 'another value';
+}
+
+/** Returns the name of a member in files. */
+export function fileNameOf(member: string, schema: TSchema): string {
+  const { fileName } = shapeOf(schema);
+  return fileName ?? member.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+}
+
+/** Returns the names of the members of a section in files. */
+export function namesOf(schema: TSchema): readonly string[] {
+  const { properties = {} } = shapeOf(schema);
+  return Object.entries(properties).map(([member, its]) => fileNameOf(member, its));
+}
+
+const nowhere: OptionOrigin = { file: 'options', line: 0, key: '' };
+
+/** Returns a value as a schema reads it; `undefined` if the schema refuses it. */
+export function parseValue<S extends TSchema>(schema: S, value: unknown): Static<S> | undefined {
+  const read = readSetting(schema, { value, origin: nowhere });
+  return read.problems === undefined ? read.value : undefined;
+}
+
+/** Returns every mistake in a setting; none if the schema accepts it. */
+export function refusals(schema: TSchema, setting: Setting): readonly ConfigError[] {
+  return readSetting(schema, setting).problems ?? [];
+}
+
+/** Reads a setting by a schema: returns its value, or every mistake in it. */
+export function readSetting<S extends TSchema>(schema: S, setting: Setting): ReadResult<Static<S>> {
+  const read = readAny(schema, setting);
+  if (read.problems === undefined && Value.Check(schema, read.value)) return { value: read.value };
+  const problems = read.problems ?? [];
+  return { problems: problems.length > 0 ? problems : [refuse(schema, setting)] };
+}
+
+/** @returns without problems the value, which its own constraints have not been applied to */
+function readAny(schema: TSchema, setting: Setting): ReadResult<unknown> {
+  const { accept, explain, properties, items, each } = shapeOf(schema);
+  if (accept !== undefined) {
+    const value = accept(setting.value);
+    return value === undefined ? { problems: explain?.(setting) ?? [] } : { value };
+  }
+  if (items !== undefined) return readList(schema, items, setting);
+  if (each !== undefined) return readMap(schema, each, setting);
+  if (properties !== undefined) return readSection(schema, properties, setting);
+  return { value: setting.value };
+}
+
+function readList(schema: TSchema, item: TSchema, setting: Setting): ReadResult<unknown> {
+  const { takesOne = false } = shapeOf(schema);
+  const { value } = setting;
+  if (Array.isArray(value)) {
+    const read = itemsOf(setting).map((it) => readSetting(item, it));
+    const problems = read.flatMap((it) => it.problems ?? []);
+    if (problems.length > 0) return { problems };
+    return { value: read.flatMap((it) => (it.problems === undefined ? [it.value] : [])) };
+  }
+  if (!takesOne) return { problems: [] };
+  if (value === null) return { value: [] };
+  const read = readSetting(item, setting);
+  return read.problems === undefined ? { value: [read.value] } : { problems: [] };
+}
+
+function readMap(schema: TSchema, each: TSchema, setting: Setting): ReadResult<unknown> {
+  const { takesNull = false } = shapeOf(schema);
+  if (sectionEntries(setting.value) === undefined) return { problems: [] };
+  const entries = takesNull && isSettings(setting.value) ? [...setting.value] : settingsOf(setting);
+  const read = entries.map(([name, it]) => [name, readSetting(each, it)] as const);
+  const problems = read.flatMap(([, it]) => it.problems ?? []);
+  if (problems.length > 0) return { problems };
+  return {
+    value: Object.fromEntries(
+      read.flatMap(([name, it]) => (it.problems === undefined ? [[name, it.value]] : [])),
+    ),
+  };
+}
+
+function readSection(
+  schema: TSchema,
+  properties: Readonly<Record<string, TSchema>>,
+  setting: Setting,
+): ReadResult<unknown> {
+  if (sectionEntries(setting.value) === undefined) return { problems: [] };
+  const { required = [], check, dropped } = shapeOf(schema);
+  const isInFile = isSettings(setting.value);
+  const members = new Map(
+    Object.entries(properties).map(([member, its]) => [
+      isInFile ? fileNameOf(member, its) : member,
+      { member, schema: its },
+    ]),
+  );
+  const known = [...members.keys()];
+  const values: Record<string, unknown> = {};
+  const meant = new Set<string>();
+  const problems: ConfigError[] = [];
+  for (const [name, inner] of settingsOf(setting)) {
+    if (isInFile && dropped?.has(name)) continue;
+    const row = members.get(name);
+    if (row === undefined) {
+      problems.push(unknownOption(inner.origin, known, 'ERR_OPTION_TYPE'));
+      const nearest = members.get(nearestName(name, known) ?? '');
+      if (nearest !== undefined) meant.add(nearest.member);
+      continue;
+    }
+    // A program leaves a member with a default out by null, too.
+    if (inner.value === null && shapeOf(row.schema).default !== undefined) continue;
+    meant.add(row.member);
+    const read = readSetting(row.schema, inner);
+    if (read.problems === undefined) values[row.member] = read.value;
+    else problems.push(...read.problems);
+  }
+  for (const [name, { member, schema: its }] of members) {
+    if (meant.has(member)) continue;
+    const { default: value } = shapeOf(its);
+    if (value !== undefined) values[member] = value;
+    else if (required.includes(member)) {
+      problems.push(new ConfigError('ERR_OPTION_TYPE', setting.origin, `${name} must be set`));
+    }
+  }
+  problems.push(...(check?.({ origin: setting.origin, values, meant }) ?? []));
+  return problems.length > 0 ? { problems } : { value: Object.freeze(values) };
+}
+
+/** The refusal of a value as a whole. */
+function refuse(schema: TSchema, { origin, value }: Setting): ConfigError {
+  const { type, words } = shapeOf(schema);
+  const expected = expectedBy(schema);
+  if (type === 'integer' || type === 'number') {
+    const bound = brokenBound(schema, value);
+    if (bound !== undefined) {
+      const problem = `${value} is ${bound}, expected ${expected}`;
+      return new ConfigError('ERR_OPTION_TYPE', origin, problem);
+    }
+  }
+  const proposal =
+    words !== undefined && typeof value === 'string' ? proposeName(value, words) : undefined;
+  return typeError(origin, value, proposal === undefined ? expected : `${expected}; ${proposal}`);
+}
+
+/** Where a number belongs, it is no secret. */
+function brokenBound(schema: TSchema, value: unknown): string | undefined {
+  if (typeof value !== 'number' || Number.isNaN(value)) return undefined;
+  const { minimum = -Infinity, maximum = Infinity } = shapeOf(schema);
+  if (value > maximum) return `over ${maximum}`;
+  return value < minimum ? `under ${minimum}` : 'not a whole number';
+}

@@ -1,0 +1,71 @@
+/** The transports that a configuration asks for, and their ports. */
+
+import type { MasterConfig } from './options.ts';
+import { type OwnTransportOptions, type TransportName, transports } from './transport-options.ts';
+
+/** Options that each transport may have for itself. */
+export type TransportOptions = Pick<MasterConfig, keyof OwnTransportOptions>;
+
+/** A transport with the options that apply to it. */
+export interface ServedTransport extends TransportOptions {
+  readonly name: TransportName;
+  /** The first one has the ports for relays. */
+  readonly relay: MasterConfig['relay'];
+}
+
+/** The transports that are served: `transport` first, then the others of `transport_opts`. */
+export function servedTransports(
+  config: TransportOptions & Pick<MasterConfig, 'transport' | 'transportOpts' | 'relay'>,
+): readonly ServedTransport[] {
+  const { transport, transportOpts: opts } = config;
+  const names = new Set<TransportName>([transport]);
+  for (const name of transports) if (opts[name] !== undefined) names.add(name);
+  return Array.from(names, (name) => {
+    const relay = name === transport ? config.relay : null;
+    return { ...config, ...opts[name], name, relay };
+  });
+}
+
+/** A port that is bound, by the name of its option. */
+interface OptionPort {
+  readonly option: string;
+  readonly host: string;
+  readonly port: number;
+}
+
+/** The ports of a transport; 0 is any that is free, and not among them. */
+export function portsOf({
+  interface: host,
+  publishPort,
+  retPort,
+  relay,
+}: ServedTransport): readonly OptionPort[] {
+  const own = [
+    { option: 'publish_port', host, port: publishPort },
+    { option: 'ret_port', host, port: retPort },
+  ];
+  const at = relay?.interface ?? host;
+  const relayed =
+    relay === null
+      ? []
+      : [
+          { option: 'relay:publish_port', host: at, port: relay.publishPort },
+          { option: 'relay:ret_port', host: at, port: relay.retPort },
+        ];
+  return [...own, ...relayed].filter(({ port: number }) => number !== 0);
+}
+
+/** A port that two listeners would share, in words; `undefined`: there is none. */
+export function findSharedPort(transports: readonly ServedTransport[]): string | undefined {
+  const taken = new Map<string, string>();
+  for (const transport of transports) {
+    for (const { option, host, port: number } of portsOf(transport)) {
+      const place = `${host} ${number}`;
+      const claim = `${option} of ${transport.name}`;
+      const other = taken.get(place);
+      if (other !== undefined) return `${other} and ${claim}`;
+      taken.set(place, claim);
+    }
+  }
+  return undefined;
+}

@@ -1,0 +1,41 @@
+/** The script of the group chef. */
+
+import { quoteForShell, states } from '#heat-bridge';
+import { writeJson } from '#runtime';
+import { readConfigJson } from '../config-json.ts';
+import { wrapProgram } from '../script-wrapper.ts';
+import type { GroupConfig } from './group-config.ts';
+import { runTool, toolNameForm, toolOption } from './tool-program.ts';
+
+const { configError } = states;
+
+const defaultKitchen = '/var/lib/heat-config/heat-config-chef/kitchen';
+const recipeForm = /^(?:recipe|role)\[[A-Za-z0-9_.:@-]+\]$|^[A-Za-z0-9_-]+(?:::[A-Za-z0-9_-]+)?$/;
+
+/** Runs recipes and roles with Chef, as the hook of heat-agents does. @throws BridgeError ERR_CFN_INIT */
+export function chefScript({ config, inputs, outputs, options }: GroupConfig): string {
+  const list = typeof config === 'string' ? readConfigJson(config) : undefined;
+  const isRecipe = (it: unknown): boolean => typeof it === 'string' && recipeForm.test(it);
+  if (!Array.isArray(list) || !list.every(isRecipe)) {
+    throw configError('group chef', 'expected a JSON list of recipes and roles');
+  }
+  const { environment, ...attributes } = inputs;
+  if (environment !== undefined && !toolNameForm.test(String(environment))) {
+    throw configError('group chef', 'the environment is no name');
+  }
+  const kitchen = String(options.kitchen_path ?? defaultKitchen);
+  // `quoteForShell` is read by Ruby as by a shell: wordForm has no quote and no backslash.
+  const client = ['cookbook', 'role', 'environment']
+    .map((kind) => `${kind}_path ${quoteForShell(`${kitchen}/${kind}s`)}\n`)
+    .join('');
+  const args = [
+    ...['-z', '--config', '"$saltbridge_dir/client.rb"'],
+    ...['--json-attributes', '"$saltbridge_dir/node.json"'],
+    ...toolOption('--environment', environment === undefined ? undefined : String(environment)),
+  ];
+  const files = {
+    'client.rb': client,
+    'node.json': writeJson({ ...attributes, run_list: list }),
+  };
+  return wrapProgram({ variables: {}, files, run: runTool('chef-client', args), outputs });
+}

@@ -1,0 +1,190 @@
+/** Every group of software configs that a deployment may have, one row each. */
+
+import { isPlainMap, type Parameters, states } from '#heat-bridge';
+import { initKey } from '../cfn-init/config-sets.ts';
+import { parseInitMetadata } from '../cfn-init/init-metadata.ts';
+import { maxConfigDepth, readConfigJson } from '../config-json.ts';
+import { wrapProgram, wrapScript } from '../script-wrapper.ts';
+import { ansibleScript } from './ansible-script.ts';
+import { chefScript } from './chef-script.ts';
+import { configText, type GroupConfig, type OptionNames } from './group-config.ts';
+import { slsWithInputs } from './inline-sls.ts';
+import { hieraConfig, jsonFileConfig } from './json-files.ts';
+import { puppetScript } from './puppet-script.ts';
+import { runTool } from './tool-program.ts';
+
+const { configError } = states;
+
+/** Groups that an entry of `deployments:` can be for; `salt` is inline SLS. */
+export type CodeGroup =
+  | 'ansible'
+  | 'apply-config'
+  | 'cfn-init'
+  | 'chef'
+  | 'hiera'
+  | 'json-file'
+  | 'puppet'
+  | 'salt'
+  | 'script';
+
+/** Groups that a deployment may have. */
+export type DeploymentGroup = CodeGroup | 'salt-state' | 'saltbridge';
+
+/** A group whose config is code, which an entry of `deployments:` must permit. */
+export type CodeRow = {
+  /** What an entry pins: the config, or the directories of its files; or there is no config. */
+  readonly permits: 'config' | 'config-or-paths' | 'no-config';
+  /** Options of a config. */
+  readonly options: OptionNames;
+} & CodeOfGroup;
+
+/** How a config runs, and what is made of it. @throws BridgeError ERR_CFN_INIT */
+type CodeOfGroup =
+  /** As a script, in a shell of the minion. */
+  | { readonly runs: 'shell'; readonly code: (config: GroupConfig) => string }
+  /** As SLS, rendered on the minion. */
+  | { readonly runs: 'sls'; readonly code: (config: GroupConfig) => string }
+  /** As states, which travel in the pillar of the minion. */
+  | { readonly runs: 'states'; readonly code: (config: GroupConfig) => readonly states.Config[] };
+
+/** What a config of a group is. */
+type GroupRow<G extends DeploymentGroup> = {
+  /** The name of a command; the name of a state file, or else SLS; or code. */
+  readonly config: 'code' | 'command' | 'state-file-or-sls';
+} & (G extends CodeGroup ? { readonly code: CodeRow } : { readonly code?: never });
+
+const noOptions: OptionNames = { ofTemplate: 'ignored', ofEntry: [] };
+
+const rows: { readonly [G in DeploymentGroup]: GroupRow<G> } = {
+  saltbridge: { config: 'command' },
+  salt: {
+    config: 'state-file-or-sls',
+    code: {
+      permits: 'config',
+      options: noOptions,
+      runs: 'sls',
+      code: (config) => slsWithInputs(configText(config), config.inputs),
+    },
+  },
+  'salt-state': { config: 'state-file-or-sls' },
+  ansible: {
+    config: 'code',
+    code: {
+      permits: 'config',
+      options: { ofTemplate: ['tags', 'skip_tags'], ofEntry: ['inventory', 'modulepath'] },
+      runs: 'shell',
+      code: ansibleScript,
+    },
+  },
+  'apply-config': {
+    config: 'code',
+    code: {
+      permits: 'no-config',
+      options: { ofTemplate: [], ofEntry: [] },
+      runs: 'shell',
+      code: ({ outputs }) =>
+        wrapProgram({ variables: {}, files: {}, run: runTool('os-apply-config', []), outputs }),
+    },
+  },
+  'cfn-init': {
+    config: 'code',
+    code: {
+      permits: 'config',
+      options: noOptions,
+      runs: 'states',
+      code: ({ config, inputs }) => parseInitMetadata(initOf(config), configSetsOf(inputs)),
+    },
+  },
+  chef: {
+    config: 'code',
+    code: {
+      permits: 'config',
+      options: { ofTemplate: [], ofEntry: ['kitchen_path'] },
+      runs: 'shell',
+      code: chefScript,
+    },
+  },
+  hiera: {
+    config: 'code',
+    code: {
+      permits: 'config-or-paths',
+      options: noOptions,
+      runs: 'states',
+      code: (config) => [hieraConfig(config)],
+    },
+  },
+  'json-file': {
+    config: 'code',
+    code: {
+      permits: 'config-or-paths',
+      options: noOptions,
+      runs: 'states',
+      code: (config) => [jsonFileConfig(config)],
+    },
+  },
+  puppet: {
+    config: 'code',
+    code: {
+      permits: 'config',
+      options: {
+        ofTemplate: ['tags', 'enable_debug', 'enable_verbose', 'enable_facter', 'enable_hiera'],
+        ofEntry: ['modulepath'],
+      },
+      runs: 'shell',
+      code: puppetScript,
+    },
+  },
+  script: {
+    config: 'code',
+    code: {
+      permits: 'config',
+      options: noOptions,
+      runs: 'shell',
+      code: (config) =>
+        wrapScript(configText(config), { variables: config.inputs, outputs: config.outputs }),
+    },
+  },
+};
+
+/** Names of all groups. */
+export const deploymentGroups: readonly string[] = Object.keys(rows);
+
+/** Groups that an entry of `deployments:` can be for. */
+export const codeGroups: readonly CodeGroup[] = deploymentGroups.filter(isCodeGroup).sort();
+
+function isDeploymentGroup(name: string): name is DeploymentGroup {
+  return Object.hasOwn(rows, name);
+}
+
+export function isCodeGroup(name: string): name is CodeGroup {
+  return isDeploymentGroup(name) && rows[name].code !== undefined;
+}
+
+/** What a config of a group is; `undefined` if there is no such group. */
+export function configKindOf(group: string): GroupRow<DeploymentGroup>['config'] | undefined {
+  return isDeploymentGroup(group) ? rows[group].config : undefined;
+}
+
+export function codeRowOf(group: CodeGroup): CodeRow {
+  return rows[group].code;
+}
+
+/** The section itself, or the map that has it under its name. */
+function initOf(config: GroupConfig['config']): unknown {
+  const map = typeof config === 'string' ? readConfigJson(config) : config;
+  if (map === undefined) {
+    const expected = `a map, or text that is JSON and has at most ${maxConfigDepth} levels`;
+    throw configError(initKey, `expected ${expected}`);
+  }
+  return isPlainMap(map) && Object.hasOwn(map, initKey) ? map[initKey] : map;
+}
+
+/** The input that selects config sets. */
+export const configSetsInput = 'configSets';
+
+/** As `cfn-init -c a,b`. */
+function configSetsOf({ [configSetsInput]: given }: Parameters): readonly string[] | undefined {
+  if (given === undefined) return undefined;
+  const names = Array.isArray(given) ? given.map(String) : String(given).split(',');
+  return names.map((it) => it.trim());
+}

@@ -1,0 +1,73 @@
+/** A config of a group that may run, and the options that come with it. */
+
+import { isPlainMap, type Parameters, states } from '#heat-bridge';
+import type { Deployment } from './metadata.ts';
+
+const { configError } = states;
+
+/** Options of a config, read by {@link readGroupOptions}. */
+export type GroupOptions = Readonly<Record<string, boolean | string>>;
+
+/** Names of the options of a group. */
+export interface OptionNames {
+  /** Options that a template may choose; others are refused, unless all are ignored. */
+  readonly ofTemplate: readonly string[] | 'ignored';
+  /** Options that only an entry of the catalog may set: they choose code on the minion. */
+  readonly ofEntry: readonly string[];
+}
+
+/** A config that may run. */
+export interface GroupConfig {
+  readonly group: string;
+  readonly config: Deployment['config'];
+  /** Id of the deployment. */
+  readonly id: string;
+  readonly name: string;
+  readonly inputs: Parameters;
+  readonly outputs: readonly string[];
+  readonly options: GroupOptions;
+  /** Directories below which files may be written; `undefined`: anywhere. */
+  readonly paths: readonly string[] | undefined;
+}
+
+/** Returns the config as text. @throws BridgeError ERR_CFN_INIT if it is empty or a map */
+export function configText({ config, group }: Pick<GroupConfig, 'config' | 'group'>): string {
+  if (typeof config === 'string' && config !== '') return config;
+  throw configError(`group ${group}`, 'the config is no text');
+}
+
+const flagForm = /^enable_/;
+const wordForm = /^[A-Za-z0-9_/][A-Za-z0-9_,.:/ -]{0,999}$/;
+
+/**
+ * Reads the options of a config. Options that choose code on the minion (modules, cookbooks,
+ * inventories) belong to the operator.
+ * @param given - options of the template
+ * @param ofEntry - options of the entry of the catalog, which win
+ * @throws BridgeError ERR_CFN_INIT
+ */
+export function readGroupOptions(
+  group: string,
+  names: OptionNames,
+  given: unknown,
+  ofEntry: unknown,
+): GroupOptions {
+  const isIgnored = names.ofTemplate === 'ignored';
+  const free = names.ofTemplate === 'ignored' ? [] : names.ofTemplate;
+  const own = readOptions(group, ofEntry, [...free, ...names.ofEntry]);
+  // protection: options-of-templates
+  return { ...readOptions(group, isIgnored ? {} : given, free), ...own };
+}
+
+function readOptions(group: string, given: unknown, names: readonly string[]): GroupOptions {
+  const entries = Object.entries(isPlainMap(given) ? given : {}).map(([name, value]) => {
+    if (!names.includes(name)) {
+      const hint = 'an entry of the catalog may set where code is; a template may not';
+      throw configError(`group ${group}`, `the option ${name.slice(0, 64)} is not taken: ${hint}`);
+    }
+    if (flagForm.test(name)) return [name, value === true || value === 'true'] as const;
+    if (typeof value === 'string' && wordForm.test(value)) return [name, value] as const;
+    throw configError(`group ${group}`, `the option ${name} is no plain text`);
+  });
+  return Object.fromEntries(entries);
+}

@@ -1,0 +1,95 @@
+/** Runs of an earlier process of the master, as the store and the job cache know them. */
+
+import Type from 'typebox';
+import { type ExtensionHost, type JobReport, MasterError } from '#master';
+import { defineRow, type RowCodec, type RowOf, Texts } from '#store';
+import { fromMarkedJson, markedJsonField } from '../marked-json-field.ts';
+import type { CompiledCommand } from './command-catalog.ts';
+import type { CommandOutcome, CommandResult } from './command-request.ts';
+import { commandResultOf, completedStatus } from './command-run.ts';
+
+/** Rows `keys/<digest>` of commands, sealed. */
+const row = defineRow({
+  name: 'run of a command',
+  schema: Type.Object({
+    /** Of its first job. */
+    id: Type.String(),
+    /** Of the parameters and the target. */
+    digest: Type.String(),
+    minions: Texts,
+    /** Milliseconds since 1970. */
+    begunAt: Type.Number(),
+    /** Milliseconds since 1970. */
+    deadline: Type.Number(),
+    /** Reference under which its minions find their secrets; see `RunSecrets`. */
+    secrets: Type.String(),
+    /** Absent: it was not over when the master ended. */
+    outcome: Type.Optional(Type.Unsafe<CommandOutcome>(Type.Object({}))),
+  }),
+  packed: { outcome: markedJsonField },
+  unversioned: fromMarkedJson,
+});
+
+/** A run as it is stored under its idempotency key. */
+export type StoredRun = RowOf<typeof row>;
+
+export const storedRunRow: RowCodec<StoredRun> = row;
+
+/** Leaves out the returns, which make a row too large. */
+export function withoutReturns({ outcome, ...run }: StoredRun): StoredRun {
+  if (outcome === undefined) return run;
+  const results = outcome.results.map(({ return: _, ...rest }) => rest);
+  return { ...run, outcome: { ...outcome, results } };
+}
+
+/**
+ * Returns the outcome of a stored run, as far as it is known.
+ * @returns `unpublished` if its job never left; `open` if it can be followed. If the job cache may
+ * have forgotten the job, the run is over: a command is rather not done than done twice.
+ */
+export async function recoverRun(
+  host: Pick<ExtensionHost, 'config' | 'master' | 'now' | 'reloadable'>,
+  command: CompiledCommand,
+  stored: StoredRun,
+): Promise<'open' | 'unpublished' | CommandOutcome> {
+  if (stored.outcome !== undefined) return stored.outcome;
+  const job = await findJob(host, stored.id);
+  if (job === undefined && isWithinJobCache(host, stored)) return 'unpublished';
+  const own = job?.returns.filter(({ resource }) => resource === undefined);
+  const known = new Map(own?.map((one) => [one.minion, commandResultOf(command, one)]));
+  const results = stored.minions.map((minion): CommandResult => {
+    const lost = { minion, state: 'unfinished', reason: 'the master ended' } as const;
+    return known.get(minion) ?? lost;
+  });
+  const over = completedStatus(results);
+  const mayGoOn = job !== undefined && host.now() < stored.deadline;
+  const isFinal = over === 'succeeded' || (over === 'failed' && !isRetried(command));
+  if (mayGoOn && !isFinal) return 'open';
+  const { id } = stored;
+  const status = over ?? ('interrupted' as const);
+  return { id, command: command.definition.name, status, results, jids: [id] };
+}
+
+/** Returns a job of the job cache, or `undefined`. */
+export async function findJob(
+  { master }: Pick<ExtensionHost, 'master'>,
+  jid: string,
+): Promise<JobReport | undefined> {
+  try {
+    return await master().jobs.show(jid);
+  } catch (error) {
+    if (error instanceof MasterError && error.code === 'ERR_JOB_UNKNOWN') return undefined;
+    throw error;
+  }
+}
+
+function isWithinJobCache(
+  { config, now, reloadable }: Pick<ExtensionHost, 'config' | 'now' | 'reloadable'>,
+  { begunAt }: StoredRun,
+): boolean {
+  return config.jobCache && now() - begunAt < reloadable().keepJobsSeconds * 1000;
+}
+
+function isRetried({ definition }: CompiledCommand): boolean {
+  return definition.idempotent === true && (definition.retries ?? 0) > 0;
+}

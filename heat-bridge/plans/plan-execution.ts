@@ -1,0 +1,237 @@
+/** Executes a plan: begins its steps, and takes them back after a failure. */
+
+import { toJson } from '#master';
+import type { JsonValue } from '#runtime';
+import type { CompiledPlan, CompiledStep } from './plan-catalog.ts';
+import type { PlanOutcome, StepOutcome } from './plan-request.ts';
+import type { PlanRun } from './plan-run.ts';
+import { StepProgressEmitter } from './step-progress.ts';
+import type { StepCall, StepRunner } from './step-runner.ts';
+import { StepSchedule } from './step-schedule.ts';
+
+/** How far a run is: what a master after this one must know to go on with it. */
+interface PlanState {
+  /** Steps that were begun, those that ended among them. */
+  readonly begun: readonly string[];
+  /** Steps that ended, in the order in which they did. */
+  readonly ended: readonly string[];
+  /** Why it takes back what is done. Absent: it does not, yet. */
+  readonly undoing?: PlanOutcome['status'];
+}
+
+export interface PlanExecutionOptions {
+  readonly plan: CompiledPlan;
+  readonly live: PlanRun;
+  readonly steps: Pick<StepRunner, 'run'>;
+  /** How far it was when the master before this one ended. */
+  readonly before: PlanState;
+  /** Durable when it resolves. */
+  readonly keep: (state: PlanState) => Promise<void>;
+  /** Of its steps, milliseconds since 1970. */
+  readonly deadline: number;
+  readonly ends: PlanEnds;
+  /** Whether what is done is taken back when it is cancelled. */
+  readonly undoesOnCancel: () => boolean;
+}
+
+/** Signals that end a plan. */
+export interface PlanEnds {
+  /** Fires at the deadline. */
+  readonly late: AbortSignal;
+  /** Fires when it is cancelled, by whomever. */
+  readonly cancelled: AbortSignal;
+  /** Fires with either of them. */
+  readonly ended: AbortSignal;
+  /** Fires when the caller may do nothing more. */
+  readonly revoked?: AbortSignal | undefined;
+  /** Fires when the master is being closed: nothing more is begun. */
+  readonly closing: AbortSignal;
+}
+
+/** For a single use. */
+export class PlanExecution {
+  readonly #options: PlanExecutionOptions;
+  readonly #schedule: StepSchedule;
+  readonly #outcomes = new Map<string, StepOutcome>();
+  readonly #undone: StepOutcome[] = [];
+  readonly #begun: Set<string>;
+  readonly #teller: StepProgressEmitter;
+  #failedStep: string | undefined;
+
+  constructor(options: PlanExecutionOptions) {
+    const { steps, needs, definition } = options.plan;
+    const scheduled = steps.map(({ name, definition: { onFailure } }) => ({
+      name,
+      stops: onFailure !== 'continue',
+    }));
+    this.#options = options;
+    this.#begun = new Set(options.before.begun);
+    this.#schedule = new StepSchedule(scheduled, needs, definition.parallel ?? 8);
+    this.#teller = new StepProgressEmitter(options.live, steps.length);
+  }
+
+  /** Rejects where the master fails, and never for what minions do. */
+  async follow(): Promise<PlanOutcome> {
+    const { before, ends, keep } = this.#options;
+    const { closing } = ends;
+    await this.#recall(before.ended);
+    const status = before.undoing ?? (await this.#forward());
+    // What was under way, and may be no more, has been done in part.
+    if (!closing.aborted) await this.#recall(before.begun);
+    if (closing.aborted) return this.#outcome('interrupted');
+    if (before.undoing === undefined && !this.#isTakenBack(status)) return this.#outcome(status);
+    await keep({ ...this.#state, undoing: status });
+    await this.#undo();
+    return this.#outcome(closing.aborted ? 'interrupted' : status);
+  }
+
+  get #state(): PlanState {
+    return { begun: [...this.#begun], ended: [...this.#schedule.ended.keys()] };
+  }
+
+  /** Steps of the master before: their runs are kept, so that nothing is done again. */
+  async #recall(names: readonly string[]): Promise<void> {
+    for (const name of names) {
+      if (!this.#schedule.ended.has(name)) this.#end(name, await this.#do(name, undefined));
+    }
+  }
+
+  async #forward(): Promise<PlanOutcome['status']> {
+    const { ends, plan } = this.#options;
+    const { ended, late, cancelled, closing } = ends;
+    const stop = (): void => this.#schedule.stop();
+    for (const end of [ended, closing]) end.addEventListener('abort', stop);
+    if (ended.aborted || closing.aborted) stop();
+    await this.#goOn();
+    for (const end of [ended, closing]) end.removeEventListener('abort', stop);
+    const states = plan.steps.map(({ name }) => this.#schedule.ended.get(name));
+    if (states.every((state) => state === 'succeeded')) return 'succeeded';
+    if (cancelled.aborted) return 'cancelled';
+    if (late.aborted) return 'timeout';
+    return this.#schedule.isStopped ? 'failed' : 'partial';
+  }
+
+  /** Each step that ends begins those that waited for it. */
+  async #goOn(): Promise<void> {
+    const { ends, keep } = this.#options;
+    const { closing, ended } = ends;
+    const names = this.#schedule.begin();
+    if (names.some((name) => !this.#begun.has(name))) {
+      for (const name of names) this.#begun.add(name);
+      await keep(this.#state);
+    }
+    await Promise.all(
+      names.map(async (name) => {
+        const outcome = await this.#do(name, ended);
+        // What it came to is for the next master to see.
+        if (closing.aborted) return;
+        this.#end(name, outcome);
+        await keep(this.#state);
+        await this.#goOn();
+      }),
+    );
+  }
+
+  async #do(name: string, signal: AbortSignal | undefined): Promise<StepOutcome> {
+    const { live, deadline } = this.#options;
+    const step = this.#step(name);
+    const { group, maxFailures = 0, batchSize } = step.definition;
+    const minions = live.groups[group] ?? [];
+    return this.#run({
+      step,
+      kind: 'do',
+      mapped: step,
+      minions,
+      batchSize: batchSizeOf(batchSize, minions.length),
+      maxFailures,
+      deadline,
+      ...(signal === undefined ? {} : { signal }),
+    });
+  }
+
+  #end(name: string, outcome: StepOutcome): void {
+    this.#outcomes.set(name, outcome);
+    const { isStopped } = this.#schedule;
+    this.#schedule.end(name, outcome.status === 'succeeded' ? 'succeeded' : 'failed');
+    if (!isStopped && this.#schedule.isStopped) this.#failedStep = name;
+  }
+
+  /** The latest step first; one that cannot be taken back keeps no other from it. */
+  async #undo(): Promise<void> {
+    for (const name of this.#state.ended.toReversed()) {
+      const step = this.#step(name);
+      const { undo } = step;
+      const minions = this.#touchedBy(name, undo?.failed === true);
+      if (undo === undefined || minions.length === 0) continue;
+      if (this.#options.ends.closing.aborted) return;
+      const batchSize = minions.length;
+      const call = {
+        step,
+        kind: 'undo',
+        mapped: undo,
+        minions,
+        batchSize,
+        maxFailures: 0,
+      } as const;
+      const { revoked: signal } = this.#options.ends;
+      this.#undone.push(await this.#run({ ...call, ...(signal === undefined ? {} : { signal }) }));
+    }
+  }
+
+  /** Minions where a step succeeded, or that it was asked of at all. */
+  #touchedBy(name: string, withFailed: boolean): readonly string[] {
+    const { results = [] } = this.#outcomes.get(name) ?? {};
+    const touched = results.filter(({ state }) => withFailed || state === 'succeeded');
+    return touched.map(({ minion }) => minion);
+  }
+
+  async #run(call: Omit<StepCall, 'returned' | 'onResult'>): Promise<StepOutcome> {
+    const about = { step: call.step.name, kind: call.kind };
+    const news = this.#teller.begin(about, call.minions.length);
+    const outcome = await this.#options.steps.run({
+      ...call,
+      returned: this.#returned,
+      onResult: news.note,
+    });
+    news.end(outcome);
+    return outcome;
+  }
+
+  /** What steps of one minion returned until now. */
+  get #returned(): StepCall['returned'] {
+    const found = new Map<string, JsonValue>();
+    for (const [name, { results }] of this.#outcomes) {
+      const value = results.length === 1 ? results[0]?.return : undefined;
+      if (value !== undefined) found.set(name, toJson(value));
+    }
+    return found;
+  }
+
+  #isTakenBack(status: PlanOutcome['status']): boolean {
+    if (status === 'cancelled') return this.#options.undoesOnCancel();
+    return status === 'failed' || status === 'timeout';
+  }
+
+  #step(name: string): CompiledStep {
+    const step = this.#options.plan.steps.find((it) => it.name === name);
+    if (step === undefined) throw new TypeError('a step that the plan does not have');
+    return step;
+  }
+
+  #outcome(status: PlanOutcome['status']): PlanOutcome {
+    const { live, plan } = this.#options;
+    const steps = plan.steps.map(({ name, command }): StepOutcome => {
+      const never = { status: 'skipped', results: [], runs: [] } as const;
+      return this.#outcomes.get(name) ?? { step: name, command: command.definition.name, ...never };
+    });
+    const failed = this.#failedStep === undefined ? {} : { failedStep: this.#failedStep };
+    return { id: live.id, plan: live.plan, status, steps, undone: this.#undone, ...failed };
+  }
+}
+
+/** How many minions at a time: one at least. */
+function batchSizeOf(given: number | string | undefined, all: number): number {
+  if (typeof given === 'number') return given;
+  const part = given === undefined ? 100 : Number.parseInt(given, 10);
+  return Math.max(1, Math.floor((all * part) / 100));
+}

@@ -1,0 +1,154 @@
+/** `POST` to the signal address of heat-api, and the status of a deployment there. */
+
+import Type from 'typebox';
+import { Compile } from 'typebox/compile';
+import type { HttpResult } from '#runtime';
+import { type Credentials, logInToKeystone } from '../openstack/log-in.ts';
+import { type DeliveryOutcome, deliveryOutcomeOf } from '../openstack/service-answer.ts';
+import { publicServiceUrl } from '../openstack/service-catalog.ts';
+import { encodePath, getRequest, jsonOf } from './heat-requests.ts';
+import { heatBody } from './signal-body.ts';
+import type { Delivery, ResultDelivery } from './transport.ts';
+
+/** Signals with the token that Heat has obtained. When the token ends, so does the handle. */
+export async function signalWithToken(
+  delivery: Delivery<{ readonly url: string; readonly token: string }>,
+): Promise<DeliveryOutcome> {
+  const { url, token } = delivery.destination;
+  return deliveryOutcomeOf(await postSignal(delivery, url, token), [200]);
+}
+
+/**
+ * Signals as the user of the handle. Tokens stay in memory until heat-api refuses one; then one more
+ * log-in decides.
+ */
+export async function signalWithLogin(
+  delivery: Delivery<Credentials & { readonly url: string }>,
+): Promise<DeliveryOutcome> {
+  const { record, destination, tokens } = delivery;
+  const key = JSON.stringify([record.alias, destination.userId]);
+  const known = tokens.get(key);
+  if (known !== undefined) {
+    const exchange = await postSignal(delivery, destination.url, known);
+    if (exchange.kind !== 'answer' || exchange.status !== 401)
+      return deliveryOutcomeOf(exchange, [200]);
+    tokens.delete(key);
+  }
+  const login = await logInToKeystone(delivery.ask, destination);
+  if (!login.isIn) return login.outcome;
+  const exchange = await postSignal(delivery, destination.url, login.token);
+  const outcome = deliveryOutcomeOf(exchange, [200]);
+  if (outcome.kind === 'delivered') rememberToken(tokens, key, login.token);
+  return outcome;
+}
+
+const maxCachedTokens = 10_000;
+
+/** Removes the oldest token beyond the limit: that handle logs in once more. */
+function rememberToken(tokens: Map<string, string>, key: string, token: string): void {
+  tokens.delete(key);
+  tokens.set(key, token);
+  const [oldest] = tokens.keys();
+  if (tokens.size > maxCachedTokens && oldest !== undefined) tokens.delete(oldest);
+}
+
+function postSignal(delivery: Delivery<unknown>, url: string, token: string): Promise<HttpResult> {
+  return delivery.ask({
+    method: 'POST',
+    url,
+    headers: { 'x-auth-token': token },
+    body: heatBody(delivery),
+  });
+}
+
+/** Signals the resource of a deployment as the user of the deployment, or else as the stack's owner. */
+export async function signalResource(
+  delivery: ResultDelivery<Credentials & { readonly regionName?: string }>,
+): Promise<DeliveryOutcome> {
+  return orAsOwner(await signalResourceAsUser(delivery), delivery);
+}
+
+async function signalResourceAsUser({
+  destination,
+  body,
+  resource,
+  ask,
+}: ResultDelivery<Credentials & { readonly regionName?: string }>): Promise<DeliveryOutcome> {
+  if (resource === undefined) return { kind: 'final', reason: 'Heat names no resource to signal' };
+  const login = await logInToKeystone(ask, destination);
+  if (!login.isIn) return login.outcome;
+  const heat = publicServiceUrl(login.body, 'orchestration', destination.regionName);
+  if (heat === undefined) return { kind: 'final', reason: 'the catalog of the log-in lacks Heat' };
+  const headers = { 'x-auth-token': login.token };
+  return deliveryOutcomeOf(
+    await ask({ method: 'POST', url: signalUrl(heat, resource), headers, body }),
+    [200],
+  );
+}
+
+type Resource = NonNullable<ResultDelivery<unknown>['resource']>;
+
+function signalUrl(heat: string, { stackPath, name }: Resource): string {
+  return `${heat}/stacks/${encodePath(stackPath)}/resources/${encodeURIComponent(name)}/signal`;
+}
+
+/** A pre-signed address is valid for 15 minutes; the owner of the stack may signal as well. */
+export async function orAsOwner(
+  outcome: DeliveryOutcome,
+  { askAsOwner, resource, body }: ResultDelivery<unknown>,
+): Promise<DeliveryOutcome> {
+  if (outcome.kind !== 'final' || askAsOwner === undefined || resource === undefined)
+    return outcome;
+  const result = await askAsOwner(({ heat }) =>
+    heat === undefined ? undefined : { method: 'POST', url: signalUrl(heat, resource), body },
+  );
+  return deliveryOutcomeOf(result, [200]);
+}
+
+const maxListBytes = 1_048_576;
+const isDeployments = Compile(
+  Type.Object({
+    software_deployments: Type.Array(Type.Object({ id: Type.String(), config_id: Type.String() })),
+  }),
+);
+
+/** Sets the status of a deployment without a stack: its owner finds it by its config. */
+export async function setDeploymentStatus({
+  id,
+  serverId,
+  body,
+  askAsOwner,
+}: ResultDelivery<unknown>): Promise<DeliveryOutcome> {
+  if (askAsOwner === undefined) {
+    return { kind: 'final', reason: 'the deployment has no signal, and the stack no login' };
+  }
+  const query = `server_id=${encodeURIComponent(serverId)}`;
+  const result = await askAsOwner(({ heat }) =>
+    getRequest(heat && `${heat}/software_deployments?${query}`, { maxBytes: maxListBytes }),
+  );
+  const read = jsonOf(result, { maxBytes: maxListBytes });
+  if (!read.ok) return deliveryOutcomeOf(result, []);
+  const all = isDeployments.Check(read.body) ? read.body.software_deployments : [];
+  const found = all.find((it) => it.config_id === id);
+  if (found === undefined) return { kind: 'final', reason: 'Heat has no such deployment any more' };
+  const put = await askAsOwner(({ heat }) =>
+    heat === undefined
+      ? undefined
+      : {
+          method: 'PUT',
+          url: `${heat}/software_deployments/${encodeURIComponent(found.id)}`,
+          body: statusBody(body),
+        },
+  );
+  return deliveryOutcomeOf(put, [200]);
+}
+
+function statusBody(body: string): string {
+  const { saltbridge_deployment: _id, ...values } = JSON.parse(body);
+  const isFailed = values.deploy_status_code !== 0;
+  const status = isFailed ? 'FAILED' : 'COMPLETE';
+  const reason = isFailed
+    ? `deploy_status_code : ${values.deploy_status_code}`
+    : 'Outputs received';
+  return JSON.stringify({ status, status_reason: reason, output_values: values });
+}

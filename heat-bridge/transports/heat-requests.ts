@@ -1,0 +1,44 @@
+/** Requests to Heat and Zaqar, and their JSON answers. */
+
+import { type HttpResult, type OutgoingRequest, tryParseJson } from '#runtime';
+import { errorTextOf } from '../openstack/service-answer.ts';
+
+/** Bounds of an answer. */
+export interface AnswerLimit {
+  /** A longer answer is refused. */
+  readonly maxBytes: number;
+}
+
+/** @param url - `undefined`: the catalog has no such service */
+export function getRequest(
+  url: string | undefined,
+  limit: AnswerLimit,
+): OutgoingRequest | undefined {
+  return url === undefined ? undefined : { method: 'GET', url, ...limitOf(limit) };
+}
+
+/** One byte more, so that a longer answer is distinguished from one that just fits. */
+export function limitOf({ maxBytes }: AnswerLimit): { readonly maxAnswerBytes: number } {
+  return { maxAnswerBytes: maxBytes + 1 };
+}
+
+/** The JSON of an answer with status 200 (204: nothing), or why there is none. */
+export function jsonOf(
+  result: HttpResult,
+  { maxBytes }: AnswerLimit,
+): { readonly ok: true; readonly body: unknown } | { readonly ok: false; readonly reason: string } {
+  if (result.kind !== 'answer') return { ok: false, reason: result.reason };
+  if (result.status === 204) return { ok: true, body: undefined };
+  if (result.status !== 200) return { ok: false, reason: errorTextOf(result) };
+  // protection: metadata-size
+  if (Buffer.byteLength(result.body) > maxBytes) {
+    return { ok: false, reason: `the metadata has more than ${maxBytes} bytes` };
+  }
+  const body = tryParseJson(result.body);
+  return body === undefined ? { ok: false, reason: 'the answer is no JSON' } : { ok: true, body };
+}
+
+/** Encodes each part of a path by itself. */
+export function encodePath(path: string): string {
+  return path.split('/').map(encodeURIComponent).join('/');
+}

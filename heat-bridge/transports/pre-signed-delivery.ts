@@ -1,0 +1,93 @@
+/** Pre-signed addresses: `PUT` to heat-api-cfn, and objects in Swift, which Heat polls once a second. */
+
+import { hash } from 'node:crypto';
+import { type HttpResult, writeJson } from '#runtime';
+import {
+  type DeliveryOutcome,
+  deliveryOutcomeOf,
+  errorTextOf,
+} from '../openstack/service-answer.ts';
+import { heatBody } from './signal-body.ts';
+import type { Ask, Delivery, ResultDelivery } from './transport.ts';
+
+type PreSigned = { readonly url: string };
+
+/**
+ * heat-api-cfn also answers 500 to a signal that it will never take, and takes a minute for some; a
+ * signal that it refuses so often is given up.
+ */
+const maxServerErrors = 4;
+
+/** `PUT` to a pre-signed address of heat-api-cfn. */
+export async function putToCfn(
+  { destination: { url }, failures, ask }: Delivery<PreSigned>,
+  body: string,
+): Promise<DeliveryOutcome> {
+  const exchange = await ask({ method: 'PUT', url, body });
+  if (exchange.kind === 'answer' && exchange.status === 500 && failures + 1 >= maxServerErrors) {
+    return { kind: 'final', reason: errorTextOf(exchange) };
+  }
+  return deliveryOutcomeOf(exchange, [200]);
+}
+
+/** All four fields are required, and all are text [heat AWS::CloudFormation::WaitConditionHandle]. */
+export function awsBody({ record, signalId }: Delivery<unknown>): string {
+  const { status, reason = 'signal received', data = '' } = record.signal;
+  return JSON.stringify({
+    Status: status,
+    Reason: reason,
+    Data: typeof data === 'string' ? data : writeJson(data),
+    UniqueId: signalId,
+  });
+}
+
+/** MD5 of what Heat writes once it has taken a signal. */
+const unreadSignalEtag = hash('md5', 'in progress');
+
+/**
+ * Each `PUT` replaces the object, and one that comes while Heat reads is lost. The next signal
+ * therefore waits until Heat has taken the last one, which the digest in the answer to `HEAD` shows.
+ */
+export async function putSignalObject(delivery: Delivery<PreSigned>): Promise<DeliveryOutcome> {
+  const { destination, ask } = delivery;
+  return putObject(destination.url, heatBody(delivery), ask, (etag) => {
+    if (etag === unreadSignalEtag) return undefined;
+    const reason = 'Heat has not taken the signal before this one';
+    return { kind: 'again', reason, isTurn: true };
+  });
+}
+
+/** Writes the result of a deployment; whatever the object holds is replaced. */
+export function putResultObject({
+  destination,
+  body,
+  ask,
+}: ResultDelivery<PreSigned>): Promise<DeliveryOutcome> {
+  return putObject(destination.url, body, ask, () => undefined);
+}
+
+/**
+ * Writes an object, unless it has this content already: then only the answer was lost.
+ * @param refusal - whether an object with this etag must not be replaced now
+ */
+async function putObject(
+  url: string,
+  body: string,
+  ask: Ask,
+  refusal: (etag: string | undefined) => DeliveryOutcome | undefined,
+): Promise<DeliveryOutcome> {
+  const look = await ask({ method: 'HEAD', url });
+  if (look.kind === 'answer' && look.status === 200) {
+    const etag = etagOf(look);
+    if (etag === hash('md5', body)) return { kind: 'delivered' };
+    const refused = refusal(etag);
+    if (refused !== undefined) return refused;
+  }
+  // If HEAD is refused, only the answer to PUT says why.
+  if (look.kind !== 'answer' || look.status >= 500) return deliveryOutcomeOf(look, []);
+  return deliveryOutcomeOf(await ask({ method: 'PUT', url, body }), [201]);
+}
+
+function etagOf({ headers }: Extract<HttpResult, { kind: 'answer' }>): string | undefined {
+  return headers.etag?.replaceAll('"', '');
+}

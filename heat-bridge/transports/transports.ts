@@ -1,0 +1,492 @@
+/**
+ * Every way in which signals and results of deployments reach Heat, one row each: its form, its
+ * secrets, where it goes, and how it is delivered.
+ */
+
+import Type from 'typebox';
+import { Compile } from 'typebox/compile';
+import type { Credentials } from '../openstack/log-in.ts';
+import { type DeliveryOutcome, deliveryOutcomeOf } from '../openstack/service-answer.ts';
+import { checkedToken, checkedUrl, credentialsOf, destinationError } from './destination-text.ts';
+import {
+  orAsOwner,
+  setDeploymentStatus,
+  signalResource,
+  signalWithLogin,
+  signalWithToken,
+} from './heat-api-delivery.ts';
+import { awsBody, putResultObject, putSignalObject, putToCfn } from './pre-signed-delivery.ts';
+import { heatBody } from './signal-body.ts';
+import type {
+  Delivery,
+  HandleUse,
+  HeatInput,
+  ResultDelivery,
+  ResultUse,
+  Secrecy,
+  SecrecyOf,
+} from './transport.ts';
+import { postWebhook, type WebhookReceiver } from './webhook-delivery.ts';
+import { postResultMessage, postSignalMessage, type ZaqarQueue } from './zaqar-delivery.ts';
+
+/** A pre-signed address, used byte for byte. */
+interface PreSigned<T extends string> {
+  readonly transport: T;
+  readonly url: string;
+}
+
+/** Destinations of handles. */
+interface HandleDestinations {
+  readonly AWS_SIGNAL: PreSigned<'AWS_SIGNAL'>;
+  readonly CFN_SIGNAL: PreSigned<'CFN_SIGNAL'>;
+  readonly HEAT_SIGNAL: Credentials & { readonly transport: 'HEAT_SIGNAL'; readonly url: string };
+  readonly TEMP_URL_SIGNAL: PreSigned<'TEMP_URL_SIGNAL'>;
+  readonly TOKEN_SIGNAL: {
+    readonly transport: 'TOKEN_SIGNAL';
+    readonly url: string;
+    readonly token: string;
+  };
+  readonly WEBHOOK: WebhookReceiver & { readonly transport: 'WEBHOOK' };
+  readonly ZAQAR_SIGNAL: ZaqarQueue & { readonly transport: 'ZAQAR_SIGNAL' };
+}
+
+/** Destinations of results of deployments. */
+interface ResultDestinations {
+  readonly CFN_SIGNAL: PreSigned<'CFN_SIGNAL'>;
+  readonly HANDLE: { readonly transport: 'HANDLE'; readonly alias: string };
+  readonly HEAT_SIGNAL: Credentials & {
+    readonly transport: 'HEAT_SIGNAL';
+    readonly regionName?: string;
+  };
+  readonly NO_SIGNAL: { readonly transport: 'NO_SIGNAL' };
+  readonly STATUS: { readonly transport: 'STATUS' };
+  readonly TEMP_URL_SIGNAL: PreSigned<'TEMP_URL_SIGNAL'>;
+  readonly ZAQAR_SIGNAL: ZaqarQueue & { readonly transport: 'ZAQAR_SIGNAL' };
+}
+
+/** How signals reach a handle, mostly by Heat's own names. */
+export type Transport = keyof HandleDestinations;
+
+/** How the result of a deployment reaches Heat. */
+export type ResultTransport = keyof ResultDestinations;
+
+/** Where the signals of a handle go. */
+export type Destination = HandleDestinations[Transport];
+
+/** Where the result of a deployment goes. */
+export type ResultDestination = ResultDestinations[ResultTransport];
+
+type MemberOf<Map, Key> = Key extends keyof Map ? Map[Key] : never;
+
+interface HandleRow<T extends Transport> {
+  readonly handle: HandleUse<HandleDestinations[T]>;
+}
+
+interface ResultRow<T extends ResultTransport> {
+  readonly result: ResultUse<ResultDestinations[T]>;
+}
+
+type Row<T extends Transport | ResultTransport> = {
+  /** What it is, in one line of the API reference. */
+  readonly summary: string;
+  readonly secrets: SecrecyOf<MemberOf<HandleDestinations, T> | MemberOf<ResultDestinations, T>>;
+} & (T extends Transport ? HandleRow<T> : { readonly handle?: never }) &
+  (T extends ResultTransport ? ResultRow<T> : { readonly result?: never });
+
+type Rows = { readonly [T in Transport | ResultTransport]: Row<T> };
+
+const resultBytes = 900_000;
+const secretsOfLogin = {
+  authUrl: 'open',
+  userId: 'open',
+  password: 'secret',
+  projectId: 'open',
+  regionName: 'open',
+} as const;
+
+const Text = Type.String({ minLength: 1, maxLength: 4096 });
+const loginFields = { auth_url: Text, user_id: Text, password: Text, project_id: Text };
+const isAlarmUrl = Compile(Type.Object({ alarm_url: Text }, { additionalProperties: false }));
+const isWithToken = Compile(Type.Object({ endpoint: Text, token: Text }));
+const isWithLogin = Compile(Type.Object({ ...loginFields, alarm_url: Text }));
+const isQueue = Compile(
+  Type.Object({
+    ...loginFields,
+    queue_id: Text,
+    region_name: Type.Optional(Text),
+  }),
+);
+const isWebhook = Compile(
+  Type.Object(
+    {
+      url: Text,
+      key: Type.Optional(Text),
+      keys: Type.Optional(Type.Array(Text)),
+    },
+    { additionalProperties: false },
+  ),
+);
+
+/** The rows, in the order in which their forms are tried. */
+const rows: Rows = {
+  HEAT_SIGNAL: {
+    summary:
+      'the attribute `signal` of a handle, or the log-in of a deployment: a signal to heat-api',
+    secrets: { ...secretsOfLogin, url: 'open' },
+    handle: {
+      parse: (form) =>
+        isWithLogin.Check(form)
+          ? {
+              transport: 'HEAT_SIGNAL',
+              ...credentialsOf(form),
+              url: checkedUrl(form.alarm_url),
+            }
+          : undefined,
+      address: ({ url }) => url,
+      storesAfterReply: true,
+      deliver: signalWithLogin,
+    },
+    result: {
+      parse: (input) => {
+        const login = loginOf(input);
+        return login && { transport: 'HEAT_SIGNAL', ...login };
+      },
+      maxBytes: resultBytes,
+      deliver: signalResource,
+    },
+  },
+  ZAQAR_SIGNAL: {
+    summary: 'the attribute `signal` of a handle: a message in a queue of Zaqar',
+    secrets: { ...secretsOfLogin, queueId: 'open' },
+    handle: {
+      parse: (form) => {
+        if (!isQueue.Check(form)) return undefined;
+        const region = form.region_name === undefined ? {} : { regionName: form.region_name };
+        const { queue_id: queueId } = form;
+        return { transport: 'ZAQAR_SIGNAL', ...credentialsOf(form), queueId, ...region };
+      },
+      address: ({ authUrl }) => authUrl,
+      storesAfterReply: false,
+      deliver: postSignalMessage,
+    },
+    result: {
+      parse: (input) => {
+        const login = loginOf(input);
+        const queueId = input('queue_id');
+        if (login === undefined || queueId === undefined) return undefined;
+        return { transport: 'ZAQAR_SIGNAL', ...login, queueId };
+      },
+      // Zaqar takes 256 KiB for a request.
+      maxBytes: 240_000,
+      deliver: postResultMessage,
+    },
+  },
+  TEMP_URL_SIGNAL: {
+    summary: 'the attribute `signal` of a handle: an object in Swift',
+    secrets: { url: 'signed-address' },
+    handle: {
+      parse: (form) => {
+        const url = alarmUrlOf(form);
+        if (url?.includes('temp_url_sig=') !== true) return undefined;
+        return { transport: 'TEMP_URL_SIGNAL', url };
+      },
+      address: ({ url }) => url,
+      storesAfterReply: false,
+      deliver: putSignalObject,
+    },
+    result: {
+      parse: (input) => {
+        const url = signalUrlOf(input);
+        return url === undefined ? undefined : { transport: 'TEMP_URL_SIGNAL', url };
+      },
+      maxBytes: resultBytes,
+      deliver: putResultObject,
+    },
+  },
+  CFN_SIGNAL: {
+    summary: 'the attribute `signal` of a handle: a pre-signed address of heat-api-cfn',
+    secrets: { url: 'signed-address' },
+    handle: {
+      parse: (form) => {
+        const url = alarmUrlOf(form);
+        if (url?.includes('/waitcondition/') !== true) return undefined;
+        return { transport: 'CFN_SIGNAL', url };
+      },
+      address: ({ url }) => url,
+      storesAfterReply: false,
+      deliver: (delivery) => putToCfn(delivery, heatBody(delivery)),
+    },
+    result: {
+      parse: (input) => {
+        const url = signalUrlOf(input);
+        return url === undefined ? undefined : { transport: 'CFN_SIGNAL', url };
+      },
+      maxBytes: resultBytes,
+      deliver: async (delivery) => {
+        const { ask, body, destination } = delivery;
+        const result = await ask({ method: 'POST', url: destination.url, body });
+        return orAsOwner(deliveryOutcomeOf(result, [200]), delivery);
+      },
+    },
+  },
+  TOKEN_SIGNAL: {
+    summary: 'an object of `endpoint` and `token`, or the text of `curl_cli`: a signal to heat-api',
+    secrets: { url: 'open', token: 'secret' },
+    handle: {
+      parse: (form) => {
+        if (typeof form === 'string') return tokenInCurl(form);
+        if (!isWithToken.Check(form)) return undefined;
+        const url = checkedUrl(form.endpoint);
+        return { transport: 'TOKEN_SIGNAL', url, token: checkedToken(form.token) };
+      },
+      address: ({ url }) => url,
+      storesAfterReply: true,
+      deliver: signalWithToken,
+    },
+  },
+  AWS_SIGNAL: {
+    summary: 'the address that is the reference of an `AWS::CloudFormation::WaitConditionHandle`',
+    secrets: { url: 'signed-address' },
+    handle: {
+      parse: (form) => {
+        if (typeof form !== 'string') return undefined;
+        const url = checkedUrl(form);
+        return url.includes('/waitcondition/') ? { transport: 'AWS_SIGNAL', url } : undefined;
+      },
+      address: ({ url }) => url,
+      storesAfterReply: false,
+      deliver: (delivery) => putToCfn(delivery, awsBody(delivery)),
+    },
+  },
+  WEBHOOK: {
+    summary: '`{ url, key }` of a webhook: a signed message [Standard Webhooks]',
+    secrets: { url: 'secret', keys: 'secret' },
+    handle: {
+      parse: (form) => {
+        if (!isWebhook.Check(form)) return undefined;
+        const { url, key, keys = [] } = form;
+        const all = key === undefined ? keys : [key, ...keys];
+        return { transport: 'WEBHOOK', url: checkedUrl(url), keys: checkedKeys(all) };
+      },
+      address: ({ url }) => url,
+      storesAfterReply: false,
+      deliver: postWebhook,
+    },
+  },
+  NO_SIGNAL: {
+    summary: 'a deployment whose result Heat does not want',
+    secrets: {},
+    result: {
+      parse: () => ({ transport: 'NO_SIGNAL' }),
+      maxBytes: resultBytes,
+      deliver: async () => ({ kind: 'delivered' }),
+    },
+  },
+  HANDLE: {
+    summary: 'a handle that is registered for the minion, as if the minion signalled it',
+    secrets: { alias: 'open' },
+    result: {
+      maxBytes: 100_000,
+      deliver: ({ destination, body, signalHandle }) =>
+        signalHandle(destination.alias, handleSignalOf(body)),
+    },
+  },
+  STATUS: {
+    summary: 'a deployment without a stack: its owner sets the status over the API of Heat',
+    secrets: {},
+    result: { maxBytes: resultBytes, deliver: setDeploymentStatus },
+  },
+};
+
+const handleRows: { readonly [T in Transport]: HandleRow<T> } = rows;
+const resultRows: { readonly [T in ResultTransport]: ResultRow<T> } = rows;
+
+function isTransport(name: string): name is Transport {
+  return Object.hasOwn(rows, name) && 'handle' in rows[name as Transport];
+}
+
+function isResultTransport(name: string): name is ResultTransport {
+  return Object.hasOwn(rows, name) && 'result' in rows[name as ResultTransport];
+}
+
+/** Forms in which a handle may be registered, for the API reference. */
+export const handleForms: string = Object.entries(rows)
+  .filter(([name]) => isTransport(name))
+  .map(([name, { summary }]) => `${name}: ${summary}`)
+  .join('; ');
+
+/**
+ * Reads where the signals of a handle go. Text may be JSON in JSON, as outputs of stacks are.
+ * @throws BridgeError ERR_HANDLE_FORM, without any part of what was given
+ */
+export function parseDestination(given: unknown): Destination {
+  const unwrapped = unwrapJson(given, 4);
+  const form = typeof unwrapped === 'string' ? unwrapped.trim() : unwrapped;
+  if (form === '') throw destinationError('it is empty');
+  for (const { handle } of Object.values(handleRows)) {
+    const destination = handle?.parse(form);
+    if (destination !== undefined) return destination;
+  }
+  throw destinationError(`unknown form; expected one of ${handleForms}`);
+}
+
+/**
+ * Reads where the result of a deployment goes, from the inputs that Heat adds. A deployment that was
+ * made without a stack names no transport.
+ * @returns `undefined` if the transport is unknown, or an input is missing
+ */
+export function parseResultDestination(input: HeatInput): ResultDestination | undefined {
+  const name = input('signal_transport');
+  if (name === undefined) return { transport: 'STATUS' };
+  return isResultTransport(name) ? resultRows[name].result.parse?.(input) : undefined;
+}
+
+/** Returns the address of the service that gets the signals of a handle. */
+export function addressOf(destination: Destination): string {
+  return addressBy(destination.transport, destination);
+}
+
+function addressBy<T extends Transport>(transport: T, destination: HandleDestinations[T]): string {
+  return handleRows[transport].handle.address(destination);
+}
+
+/** Whether the service answers before it has stored the signal, which it may do in another order. */
+export function storesAfterReply({ transport }: Destination): boolean {
+  return isTransport(transport) && handleRows[transport].handle.storesAfterReply;
+}
+
+/** Tries once to send a signal to a handle. */
+export async function deliverSignal(delivery: Delivery<Destination>): Promise<DeliveryOutcome> {
+  const { transport } = delivery.destination;
+  if (!isTransport(transport)) return unknownTransport;
+  return deliverSignalBy(transport, delivery);
+}
+
+function deliverSignalBy<T extends Transport>(
+  transport: T,
+  delivery: Delivery<HandleDestinations[T]>,
+): Promise<DeliveryOutcome> {
+  return handleRows[transport].handle.deliver(delivery);
+}
+
+/** Tries once to send the result of a deployment to Heat. */
+export async function deliverResult(
+  delivery: ResultDelivery<ResultDestination>,
+): Promise<DeliveryOutcome> {
+  const { transport } = delivery.destination;
+  if (!isResultTransport(transport)) return unknownTransport;
+  return deliverResultBy(transport, delivery);
+}
+
+function deliverResultBy<T extends ResultTransport>(
+  transport: T,
+  delivery: ResultDelivery<ResultDestinations[T]>,
+): Promise<DeliveryOutcome> {
+  return resultRows[transport].result.deliver(delivery);
+}
+
+/** A stored destination may come from a later version. */
+const unknownTransport = {
+  kind: 'final',
+  reason: 'this version does not know the transport',
+} as const;
+
+/** Maximum size of a result, in bytes of JSON. */
+export function maxResultBytes(transport: ResultTransport): number {
+  return resultRows[transport].result.maxBytes;
+}
+
+/** Returns every secret of a destination, so that an answer that repeats one can be redacted. */
+export function secretsOf(destination: Destination | ResultDestination): readonly string[] {
+  const row: { readonly secrets: Readonly<Record<string, Secrecy>> } | undefined = Object.hasOwn(
+    rows,
+    destination.transport,
+  )
+    ? rows[destination.transport]
+    : undefined;
+  return Object.entries(destination).flatMap(([field, value]: [string, unknown]) => {
+    if (field === 'transport') return [];
+    return secretsIn(row?.secrets[field] ?? 'secret', value);
+  });
+}
+
+function secretsIn(secrecy: Secrecy, value: unknown): readonly string[] {
+  const texts = [value].flat().filter((it) => typeof it === 'string');
+  switch (secrecy) {
+    case 'open':
+      return [];
+    case 'secret':
+      return texts;
+    case 'signed-address':
+      return texts.flatMap((url) => {
+        const query = url.slice(url.indexOf('?') + 1);
+        const values = query.split('&').flatMap((pair) => pair.split('=').slice(1));
+        return [url, query, ...values.filter((it) => it.length >= 16)];
+      });
+  }
+}
+
+const isOutput = Compile(Type.Object({ output_value: Type.Unknown() }));
+
+/** Text that holds JSON, and a stack's output around it, as `openstack stack output show` gives it. */
+function unwrapJson(given: unknown, depth: number): unknown {
+  if (depth === 0) return given;
+  if (isOutput.Check(given)) return unwrapJson(given.output_value, depth - 1);
+  if (typeof given !== 'string' || !/^\s*["{]/.test(given)) return given;
+  try {
+    return unwrapJson(JSON.parse(given), depth - 1);
+  } catch {
+    // Without the cause: its text repeats what it could not read.
+    throw destinationError('text that begins like JSON and is none');
+  }
+}
+
+function alarmUrlOf(form: unknown): string | undefined {
+  return isAlarmUrl.Check(form) ? checkedUrl(form.alarm_url) : undefined;
+}
+
+/** The attribute `curl_cli` of a handle. */
+function tokenInCurl(text: string): HandleDestinations['TOKEN_SIGNAL'] | undefined {
+  if (!text.startsWith('curl ')) return undefined;
+  const token = /'X-Auth-Token: ([^']+)'/.exec(text)?.[1];
+  const url = / (https?:\/\/\S+)$/.exec(text)?.[1];
+  if (token === undefined || url === undefined)
+    throw destinationError('curl without token or address');
+  return { transport: 'TOKEN_SIGNAL', url: checkedUrl(url), token: checkedToken(token) };
+}
+
+/** One or two keys of 24 to 64 bytes, as Standard Webhooks asks for. */
+function checkedKeys(keys: readonly string[]): readonly string[] {
+  if (keys.length < 1 || keys.length > 2)
+    throw destinationError('a webhook with other than 1 or 2 keys');
+  const isKey = (it: string): boolean => /^whsec_[A-Za-z0-9+/]{32,86}={0,2}$/.test(it);
+  if (keys.every(isKey)) return keys;
+  throw destinationError('a key that is not whsec_ and 24 to 64 bytes in base64');
+}
+
+/** The address that Heat gives with a deployment. */
+function signalUrlOf(input: HeatInput): string | undefined {
+  const url = input('signal_id');
+  return url !== undefined && URL.canParse(url) ? url : undefined;
+}
+
+/** The log-in that Heat gives with a deployment. */
+function loginOf(input: HeatInput): (Credentials & { readonly regionName?: string }) | undefined {
+  const authUrl = input('auth_url');
+  const userId = input('user_id');
+  const password = input('password');
+  const projectId = input('project_id');
+  const regionName = input('region_name');
+  if (authUrl === undefined || !/^https?:/.test(authUrl) || !URL.canParse(authUrl))
+    return undefined;
+  if (userId === undefined || password === undefined || projectId === undefined) return undefined;
+  const region = regionName === undefined ? {} : { regionName };
+  return { authUrl, userId, password, projectId, ...region };
+}
+
+/** A result as `cfn-signal` reports it. */
+function handleSignalOf(body: string): Parameters<ResultDelivery<unknown>['signalHandle']>[1] {
+  const { deploy_status_code: code, deploy_stdout: data, deploy_stderr: reason } = JSON.parse(body);
+  if (code === 0) return { status: 'SUCCESS', reason: 'Configuration Complete', data };
+  return { status: 'FAILURE', reason, data };
+}

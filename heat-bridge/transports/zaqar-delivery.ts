@@ -1,0 +1,121 @@
+/** Messages in a queue of Zaqar that Heat polls once a second. */
+
+import Type from 'typebox';
+import { Compile } from 'typebox/compile';
+import { writeJson } from '#runtime';
+import { isPlainMap } from '../commands/command-definition.ts';
+import { type Credentials, logInToKeystone } from '../openstack/log-in.ts';
+import { type DeliveryOutcome, deliveryOutcomeOf } from '../openstack/service-answer.ts';
+import { publicServiceUrl } from '../openstack/service-catalog.ts';
+import { jsonOf } from './heat-requests.ts';
+import type { Delivery, ResultDelivery } from './transport.ts';
+
+/** A queue; its service is found in the catalog of the log-in. */
+export interface ZaqarQueue extends Credentials {
+  readonly queueId: string;
+  readonly regionName?: string;
+}
+
+/** Zaqar's own bounds, in seconds. */
+const [leastTtl, mostTtl] = [60, 1_209_600];
+
+/** Any UUID will do, as long as it stays the same. */
+export const zaqarClientId = '6f0e2f0c-7a5e-4f0e-9c4e-5a17b41d6e00';
+
+/**
+ * Logs in for every signal: Zaqar takes messages for a while after their stack is gone, and the
+ * log-in is the only sign of that.
+ */
+export async function postSignalMessage({
+  destination,
+  record,
+  signalId,
+  expiresAt,
+  now,
+  ask,
+}: Delivery<ZaqarQueue>): Promise<DeliveryOutcome> {
+  const login = await logInToKeystone(ask, destination);
+  if (!login.isIn) return login.outcome;
+  const service = publicServiceUrl(login.body, 'messaging', destination.regionName);
+  if (service === undefined) {
+    return { kind: 'final', reason: 'the log-in names no public messaging service of the region' };
+  }
+  const ttl = Math.ceil((expiresAt - now()) / 1000);
+  const exchange = await ask({
+    method: 'POST',
+    url: messagesUrl(service, destination),
+    headers: headersOf(login.token),
+    body: writeJson({
+      messages: [
+        {
+          body: { ...record.signal, id: signalId },
+          ttl: Math.min(mostTtl, Math.max(leastTtl, ttl)),
+        },
+      ],
+    }),
+  });
+  return deliveryOutcomeOf(exchange, [201]);
+}
+
+/** So short that a message which nobody takes does not complete a later update. */
+const messageTtlSeconds = 60;
+const maxListBytes = 1_048_576;
+
+/**
+ * Posts the result of a deployment. Heat takes the first message of the queue, whatever deployment it
+ * was for: those of other deployments are deleted, and a result that is there already is not posted
+ * again.
+ */
+export async function postResultMessage({
+  destination,
+  id,
+  body,
+  ask,
+}: ResultDelivery<ZaqarQueue>): Promise<DeliveryOutcome> {
+  const login = await logInToKeystone(ask, destination);
+  if (!login.isIn) return login.outcome;
+  const zaqar = publicServiceUrl(login.body, 'messaging', destination.regionName);
+  if (zaqar === undefined) {
+    return { kind: 'final', reason: 'the catalog of the log-in lacks Zaqar' };
+  }
+  const url = messagesUrl(zaqar, destination);
+  const headers = headersOf(login.token);
+  const look = await ask({
+    method: 'GET',
+    url: `${url}?echo=true`,
+    headers,
+    maxAnswerBytes: maxListBytes,
+  });
+  const read = jsonOf(look, { maxBytes: maxListBytes });
+  const messages = messagesOf(read.ok ? read.body : undefined);
+  if (messages.some((it) => isPlainMap(it.body) && it.body.saltbridge_deployment === id)) {
+    return { kind: 'delivered' };
+  }
+  if (messages.length > 0) {
+    const ids = messages.map((it) => encodeURIComponent(it.id)).join(',');
+    await ask({ method: 'DELETE', url: `${url}?ids=${ids}`, headers });
+  }
+  const message = `{"messages":[{"body":${body},"ttl":${messageTtlSeconds}}]}`;
+  return deliveryOutcomeOf(await ask({ method: 'POST', url, headers, body: message }), [201]);
+}
+
+function messagesUrl(service: string, { queueId }: ZaqarQueue): string {
+  return `${service}/v2/queues/${encodeURIComponent(queueId)}/messages`;
+}
+
+function headersOf(token: string): Readonly<Record<string, string>> {
+  return { 'x-auth-token': token, 'client-id': zaqarClientId };
+}
+
+const isMessages = Compile(
+  Type.Object({
+    messages: Type.Array(Type.Object({ id: Type.String(), body: Type.Unknown() })),
+  }),
+);
+
+/** The messages of a page of a queue. */
+export function messagesOf(
+  body: unknown,
+): readonly { readonly id: string; readonly body: unknown }[] {
+  return isMessages.Check(body) ? body.messages : [];
+}

@@ -1,0 +1,60 @@
+import { BoundedQueue } from '#runtime';
+import { type JobUpdate, MasterError } from '../api/index.ts';
+
+/** More than any fleet has minions. */
+const maxWaitingUpdates = 1_000_000;
+
+/** What happened in one of the jobs. */
+export type JobsEvent =
+  | { readonly type: 'update'; readonly update: JobUpdate }
+  | { readonly type: 'ended'; readonly minions: readonly string[] }
+  | { readonly type: 'failed'; readonly error: unknown }
+  | { readonly type: 'woken' };
+
+/** Follows several jobs at once, as one stream. */
+export class ParallelJobs {
+  readonly #run: (minions: readonly string[]) => AsyncIterable<JobUpdate>;
+  readonly #events = new BoundedQueue<JobsEvent>(maxWaitingUpdates, tooManyUpdates);
+  #running = 0;
+
+  constructor(run: (minions: readonly string[]) => AsyncIterable<JobUpdate>) {
+    this.#run = run;
+  }
+
+  get isBusy(): boolean {
+    return this.#running > 0;
+  }
+
+  start(minions: readonly string[]): void {
+    if (minions.length === 0) return;
+    this.#running += 1;
+    void this.#follow(minions);
+  }
+
+  /** Makes {@link next} resolve without news. */
+  wake(): void {
+    this.#events.push({ type: 'woken' });
+  }
+
+  /** @throws what a job failed with */
+  async next(): Promise<JobsEvent> {
+    const { value, done } = await this.#events.next();
+    if (done) return { type: 'woken' };
+    if (value.type === 'failed') throw value.error;
+    if (value.type === 'ended') this.#running -= 1;
+    return value;
+  }
+
+  async #follow(minions: readonly string[]): Promise<void> {
+    try {
+      for await (const update of this.#run(minions)) this.#events.push({ type: 'update', update });
+      this.#events.push({ type: 'ended', minions });
+    } catch (error) {
+      this.#events.push({ type: 'failed', error });
+    }
+  }
+}
+
+function tooManyUpdates(): Error {
+  return new MasterError('ERR_JOB_LIMIT', 'the reader of this batch does not read its returns');
+}

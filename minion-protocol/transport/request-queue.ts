@@ -1,0 +1,193 @@
+import type { ConcurrencyLimiter } from '#runtime';
+import type { StreamConnection } from './stream-connection.ts';
+import type { Peer, RequestHandler, RequestSlot } from './transport.ts';
+import type { EncodedMessage } from './write-queue.ts';
+
+/** What the request port of a transport is served with. */
+export interface RequestService {
+  readonly handler: RequestHandler;
+  /** Salt's name of the transport. */
+  readonly transport: string;
+  /** The real publish port that belongs to this request port. */
+  readonly publishPort: () => number;
+  /** Requests being answered at the same time, for one connection. */
+  readonly maxInFlight: number;
+  /** Bytes of the requests being answered; a single one may be larger. */
+  readonly maxBytesInFlight: number;
+  /** Shared by all connections. */
+  readonly limiter: ConcurrencyLimiter;
+}
+
+/** How answers go back. `Route` is what a transport needs to address one. */
+export interface AnswerForm<Route> {
+  readonly encode: (route: Route, answer: Uint8Array) => EncodedMessage;
+  /** Whether answers leave in the order of the requests, or as they are ready. */
+  readonly isOrdered: boolean;
+}
+
+interface WaitingRequest<Route> {
+  readonly route: Route;
+  readonly body: Uint8Array;
+}
+
+interface PendingAnswer<Route> extends WaitingRequest<Route> {
+  answer: Uint8Array | undefined;
+}
+
+/** Hands requests to the handler, side by side, and its answers to the connection. */
+export class RequestQueue<Route> {
+  readonly #connection: StreamConnection;
+  readonly #service: RequestService;
+  readonly #form: AnswerForm<Route>;
+  readonly #peer: Peer;
+  #waiting: WaitingRequest<Route>[] = [];
+  #pending: PendingAnswer<Route>[] = [];
+  #pendingBytes = 0;
+  #unanswered = 0;
+  #isFinishing = false;
+
+  constructor(connection: StreamConnection, service: RequestService, form: AnswerForm<Route>) {
+    this.#connection = connection;
+    this.#service = service;
+    this.#form = form;
+    this.#peer = peerOf(connection, service);
+  }
+
+  /** Takes a request; it is answered when its turn comes. */
+  take(route: Route, body: Uint8Array): void {
+    this.#connection.guarded.requestDone();
+    this.#waiting.push({ route, body });
+    this.startRequests();
+  }
+
+  /** Goes on where the connection's queue was full. */
+  startRequests(): void {
+    while (!this.#isFull() && this.#waiting.length > 0) {
+      if (!this.#service.limiter.tryAcquire(this)) break;
+      const request = this.#waiting.shift();
+      if (request === undefined) break;
+      const pending = { ...request, answer: undefined };
+      this.#pending.push(pending);
+      this.#pendingBytes += pending.body.length;
+      this.#answer(pending);
+    }
+    this.#connection.pauseReading(this.#isFull() || this.#waiting.length > 0);
+  }
+
+  onWritten(): void {
+    // Also without a request waiting: a large answer has stopped the reading of the next one.
+    this.startRequests();
+  }
+
+  onClosed(): void {
+    this.#service.limiter.cancel(this);
+    this.#waiting = [];
+    this.#pending = [];
+  }
+
+  finish(): void {
+    this.#isFinishing = true;
+    this.#service.limiter.cancel(this);
+    this.#waiting = [];
+    this.#endIfIdle();
+  }
+
+  #isFull(): boolean {
+    return (
+      this.#pending.length >= this.#service.maxInFlight ||
+      this.#pendingBytes >= this.#service.maxBytesInFlight ||
+      this.#connection.queue.isClogged
+    );
+  }
+
+  #answer(pending: PendingAnswer<Route>): void {
+    const turn = new LimiterSlot(this.#service.limiter);
+    let answer: Uint8Array | Promise<Uint8Array>;
+    try {
+      answer = this.#service.handler(pending.body, this.#peer, turn);
+    } catch {
+      this.#leaveUnanswered(turn);
+      return;
+    }
+    if (answer instanceof Promise) void this.#answerLater(pending, answer, turn);
+    else this.#settle(pending, answer, turn);
+  }
+
+  async #answerLater(
+    pending: PendingAnswer<Route>,
+    answer: Promise<Uint8Array>,
+    turn: RequestSlot,
+  ): Promise<void> {
+    let bytes: Uint8Array;
+    try {
+      bytes = await answer;
+    } catch {
+      this.#leaveUnanswered(turn);
+      return;
+    }
+    this.#settle(pending, bytes, turn);
+    this.startRequests();
+  }
+
+  #settle(pending: PendingAnswer<Route>, answer: Uint8Array, turn: RequestSlot): void {
+    pending.answer = answer;
+    this.#sendAnswers();
+    turn.release();
+    this.#endIfIdle();
+  }
+
+  #leaveUnanswered(turn: RequestSlot): void {
+    turn.release();
+    // To the peer it is as if the master had gone; other requests are served until then.
+    this.#connection.guarded.leaveUnanswered();
+    this.#unanswered += 1;
+    this.#endIfIdle();
+  }
+
+  #sendAnswers(): void {
+    const { isOrdered, encode } = this.#form;
+    for (let index = 0; index < this.#pending.length; ) {
+      const pending = this.#pending[index];
+      if (pending?.answer === undefined) {
+        if (isOrdered) return;
+        index += 1;
+        continue;
+      }
+      this.#pending.splice(index, 1);
+      this.#pendingBytes -= pending.body.length;
+      this.#connection.send(encode(pending.route, pending.answer));
+    }
+  }
+
+  #endIfIdle(): void {
+    const isIdle = this.#pending.length === this.#unanswered;
+    if (this.#isFinishing && isIdle) this.#connection.endWhenWritten();
+  }
+}
+
+class LimiterSlot implements RequestSlot {
+  #turns: ConcurrencyLimiter | undefined;
+
+  constructor(turns: ConcurrencyLimiter) {
+    this.#turns = turns;
+  }
+
+  release(): void {
+    const turns = this.#turns;
+    this.#turns = undefined;
+    turns?.release();
+  }
+}
+
+/** The sender of what comes over a connection. */
+export function peerOf(
+  { guarded }: StreamConnection,
+  { transport, publishPort }: Pick<RequestService, 'transport' | 'publishPort'>,
+): Peer {
+  return {
+    address: guarded.address,
+    transport,
+    publishPort: publishPort(),
+    identify: (minionId) => guarded.identify(minionId),
+  };
+}

@@ -1,0 +1,50 @@
+/** Several values for each key. A single value, the usual case, takes no set of its own. */
+export class MultiMap<Key, Value extends object> {
+  readonly #values = new Map<Key, Value | ValueSet<Value>>();
+
+  /** Whether there is any value for a key. */
+  has(key: Key): boolean {
+    return this.#values.has(key);
+  }
+
+  /** The values of a key. */
+  get(key: Key): Iterable<Value> {
+    const held = this.#values.get(key);
+    if (held === undefined) return [];
+    return held instanceof ValueSet ? held.values : [held];
+  }
+
+  /** All values, grouped by key. */
+  *all(): Iterable<Value> {
+    for (const key of this.#values.keys()) yield* this.get(key);
+  }
+
+  /** Returns whether this is the first value of the key. */
+  add(key: Key, value: Value): boolean {
+    const held = this.#values.get(key);
+    if (held instanceof ValueSet) held.values.add(value);
+    else if (held !== value)
+      this.#values.set(key, held === undefined ? value : new ValueSet([held, value]));
+    return held === undefined;
+  }
+
+  /** Returns whether this was the last value of the key. */
+  delete(key: Key, value: Value): boolean {
+    const held = this.#values.get(key);
+    if (held instanceof ValueSet) {
+      held.values.delete(value);
+      if (held.values.size > 0) return false;
+    } else if (held !== value) {
+      return false;
+    }
+    return this.#values.delete(key);
+  }
+}
+
+class ValueSet<Value> {
+  readonly values: Set<Value>;
+
+  constructor(values: readonly Value[]) {
+    this.values = new Set(values);
+  }
+}

@@ -1,0 +1,59 @@
+/** Schemas of HTTP routes, from which @fastify/swagger makes /openapi.json. */
+
+import type {} from '@fastify/swagger';
+import type { FastifySchema } from 'fastify';
+import type { TSchema } from 'typebox';
+import Type from 'typebox';
+
+/** Credentials that a route needs: none; a session; some in the body; a token or a session. */
+export type RouteAccess = 'anybody' | 'session' | 'credentials' | 'token';
+
+/** One method of one path. */
+export interface RouteOperation {
+  readonly summary: string;
+  readonly access: RouteAccess;
+  /** Optional parameters of the query, by name. Default: none. */
+  readonly query?: Readonly<Record<string, TSchema>>;
+  /** The body. Default: ignored. */
+  readonly body?: TSchema;
+  /** Media types of the body, the usual one first. Default: JSON. */
+  readonly bodyTypes?: readonly string[];
+  /** The answer. Default: any value. */
+  readonly answer?: TSchema;
+  /** Media types of the answer. Default: JSON. */
+  readonly answerTypes?: readonly string[];
+  /** Status of the answer. Default 200. */
+  readonly status?: number;
+  /** Bodies of refusals, by media type. */
+  readonly refusal: Readonly<Record<string, TSchema>>;
+}
+
+const security: Readonly<Record<RouteAccess, NonNullable<FastifySchema['security']>>> = {
+  anybody: [],
+  // OpenAPI cannot express credentials in the body.
+  credentials: [],
+  session: [{ session: [] }, { cookie: [] }],
+  token: [{ token: [] }, { session: [] }],
+};
+
+/** Returns the `schema` of a route. */
+export function routeSchema(operation: RouteOperation): FastifySchema {
+  const { summary, access, query = {}, body, answer = Type.Unknown(), status = 200 } = operation;
+  const { bodyTypes = ['application/json'], answerTypes = ['application/json'] } = operation;
+  const content = (types: readonly string[], schema: TSchema): object =>
+    Object.fromEntries(types.map((type) => [type, { schema }]));
+  const refusals = Object.entries(operation.refusal).map(([type, schema]) => [type, { schema }]);
+  return {
+    summary,
+    security: security[access],
+    querystring: Type.Partial(Type.Object(query)),
+    ...(body === undefined ? {} : { body: { content: content(bodyTypes, body) } }),
+    response: {
+      [status]: { description: 'Done', content: content(answerTypes, answer) },
+      default: {
+        description: 'Refused; see docs/errors.md',
+        content: Object.fromEntries(refusals),
+      },
+    },
+  };
+}

@@ -1,0 +1,86 @@
+/** Answers to requests that failed: status, code and, for a malformed one, the reason [THREATS A-21]. */
+
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Logger } from 'pino';
+
+/** Status by code, for errors of other rooms. Other codes are unexpected errors. */
+const statuses: ReadonlyMap<string, number> = new Map([
+  ['ERR_ARGS', 400],
+  ['ERR_BAD_TGT', 400],
+  ['ERR_CLUSTER_ALONE', 503],
+  ['ERR_DENIED', 401],
+  ['ERR_EAUTH', 401],
+  ['ERR_EAUTH_LIMIT', 429],
+  ['ERR_EAUTH_TOKEN', 401],
+  ['ERR_EAUTH_UNAVAILABLE', 503],
+  ['ERR_JOB_LIMIT', 503],
+  ['ERR_KEY_ID', 400],
+  ['ERR_KEY_STATE', 409],
+  ['ERR_MASTER_DRAINING', 503],
+  ['ERR_MASTER_STOPPED', 503],
+  // As clients know it.
+  ['ERR_NODEGROUP_UNKNOWN', 500],
+  ['ERR_SOCKET', 503],
+  ['ERR_STORE_FULL', 503],
+  ['ERR_STORE_UNAVAILABLE', 503],
+]);
+
+/** Codes of fastify's own errors. */
+const fastifyCodes: ReadonlyMap<string, string> = new Map([
+  ['FST_ERR_CTP_BODY_TOO_LARGE', 'ERR_HTTP_BODY'],
+  ['FST_ERR_CTP_INVALID_CONTENT_LENGTH', 'ERR_HTTP_BODY'],
+]);
+
+/** Answers a request that failed. */
+export function sendError(
+  error: unknown,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  log: Logger,
+): FastifyReply {
+  const { status, code, message } = toErrorAnswer(error);
+  const fields = { err: error, reference: request.id, status };
+  if (code === 'ERR_INTERNAL') log.error(fields, 'http request failed');
+  else log.debug(fields, 'http request refused');
+  // protection: sessions-for-nobody
+  reply.code(status).header('x-request-id', request.id);
+  if (status === 503) reply.header('retry-after', '1');
+  // What is left of the body is not read.
+  if (status === 413 || code === 'ERR_HTTP_BUSY') reply.header('connection', 'close');
+  // As Salt has it, and clients show it.
+  // protection: talking-errors
+  if (status === 500) return sendJson(reply, { status, return: 'An unexpected error occurred' });
+  // What was wrong with a token, or a right, is nobody's business.
+  // protection: talking-refusals
+  if (status === 401) return sendJson(reply, { status, error: 'ERR_HTTP_SESSION' });
+  return sendJson(reply, { status, error: code, ...(message === undefined ? {} : { message }) });
+}
+
+/** Statuses whose answer has a message, because the caller has to change the request. */
+const explained: ReadonlySet<number> = new Set([400, 406, 413]);
+
+interface ErrorAnswer {
+  readonly status: number;
+  readonly code: string;
+  readonly message?: string;
+}
+
+function toErrorAnswer(error: unknown): ErrorAnswer {
+  const unexpected = { status: 500, code: 'ERR_INTERNAL' };
+  if (!(error instanceof Error) || !('code' in error) || typeof error.code !== 'string') {
+    return unexpected;
+  }
+  const { code } = error;
+  const known =
+    'status' in error && typeof error.status === 'number' ? error.status : statuses.get(code);
+  if (known !== undefined) {
+    return { status: known, code, ...(explained.has(known) ? { message: error.message } : {}) };
+  }
+  const status = 'statusCode' in error ? Number(error.statusCode) : 500;
+  const isRefusal = code.startsWith('FST_') && status >= 400 && status < 500;
+  return isRefusal ? { status, code: fastifyCodes.get(code) ?? 'ERR_HTTP_UNKNOWN' } : unexpected;
+}
+
+function sendJson(reply: FastifyReply, body: object): FastifyReply {
+  return reply.type('application/json').send(JSON.stringify(body));
+}

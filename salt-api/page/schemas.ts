@@ -1,0 +1,65 @@
+/** Schemas of the routes of the status page, for /openapi.json. */
+
+import type { FastifySchema } from 'fastify';
+import Type from 'typebox';
+import { describeRoute, usualRefusal } from '../routes/route.ts';
+
+const htmlText = Type.String();
+const formAnswer = { bodyTypes: ['application/x-www-form-urlencoded'], status: 303 } as const;
+
+export const pageSchema: FastifySchema = describeRoute({
+  summary: 'A page about the master, for people; without a session, its log-in',
+  access: 'anybody',
+  query: { told: htmlText },
+  answer: htmlText,
+  answerTypes: ['text/html'],
+});
+
+export const assetSchema: FastifySchema = describeRoute({
+  summary: 'A part of the page for people',
+  access: 'anybody',
+  answer: htmlText,
+  answerTypes: ['text/css', 'text/javascript', 'image/svg+xml'],
+});
+
+export const explainSchema: FastifySchema = describeRoute({
+  summary: 'Why a signal was denied, as a page',
+  access: 'session',
+  query: { minion: htmlText, tag: htmlText },
+  answer: htmlText,
+  answerTypes: ['text/html'],
+});
+
+export const sectionsSchema: FastifySchema = describeRoute({
+  summary: 'Sections of the page for people as they change',
+  access: 'session',
+  answer: htmlText,
+  answerTypes: ['text/event-stream'],
+});
+
+export const pageLoginSchema: FastifySchema = describeRoute({
+  summary: 'Logs in by the form of the page',
+  access: 'credentials',
+  body: Type.Object({ username: htmlText, password: htmlText, eauth: htmlText }),
+  refusal: { ...usualRefusal, 'text/html': htmlText },
+  ...formAnswer,
+});
+
+export const pageLogoutSchema: FastifySchema = describeRoute({
+  summary: 'Logs out by the form of the page',
+  access: 'session',
+  body: Type.Object({ form: htmlText }),
+  ...formAnswer,
+});
+
+export const decideSchema: FastifySchema = describeRoute({
+  summary: 'Accepts or rejects a pending key by its fingerprint, by the form of the page',
+  access: 'session',
+  body: Type.Object({
+    form: htmlText,
+    action: Type.Union([Type.Literal('accept'), Type.Literal('reject')]),
+    id: htmlText,
+    fingerprint: htmlText,
+  }),
+  ...formAnswer,
+});

@@ -1,0 +1,37 @@
+/** `/health` and `/ready`, for load balancers. They reveal nothing about the master. */
+
+import type { FastifyInstance } from 'fastify';
+import { type ApiContext, sendAnswer } from '../context.ts';
+import { addRoute } from './route.ts';
+import { healthSchema } from './schemas.ts';
+
+/** Adds `/health` and `/ready`. */
+export function addHealthRoutes(app: FastifyInstance, context: ApiContext): void {
+  const { master, closing } = context;
+  addRoute(app, '/health', {
+    GET: {
+      schema: healthSchema,
+      handle: (request, reply) => sendAnswer(context, request, reply, { status: 'ok' }),
+    },
+  });
+  addRoute(app, '/ready', {
+    GET: {
+      schema: healthSchema,
+      handle: async (request, reply) => {
+        const isReady = !closing.aborted && (await isServing(master));
+        if (!isReady) reply.code(503);
+        return sendAnswer(context, request, reply, { status: isReady ? 'ready' : 'not ready' });
+      },
+    },
+  });
+}
+
+/** Whether the master runs and can store returns. */
+async function isServing(master: ApiContext['master']): Promise<boolean> {
+  try {
+    const { storeFull, cluster } = await master.status();
+    return !storeFull && cluster?.refusesWrites !== true && cluster?.isDraining !== true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,44 @@
+/** `/openapi.json`: a description of the API for programs, made from the schemas of its routes. */
+
+import swagger from '@fastify/swagger';
+import type { FastifyInstance } from 'fastify';
+import { addRoute } from './route.ts';
+import { openapiSchema } from './schemas.ts';
+
+/** Collects the schemas of all routes that are added from now on, for `app.swagger()`. */
+export async function collectSchemas(
+  app: FastifyInstance,
+  info: { readonly title: string; readonly version: string },
+): Promise<void> {
+  await app.register(swagger, {
+    openapi: {
+      openapi: '3.1.0',
+      info,
+      components: {
+        securitySchemes: {
+          session: { type: 'apiKey', in: 'header', name: 'X-Auth-Token' },
+          cookie: { type: 'apiKey', in: 'cookie', name: 'session_id' },
+          token: { type: 'http', scheme: 'bearer' },
+        },
+      },
+    },
+    transform: ({ schema, url }) => ({
+      schema: schema ?? { hide: true },
+      url: url.replace(/(.)\/$/, '$1').replace('*', ':path'),
+    }),
+  });
+}
+
+/** Adds `/openapi.json`. The document is made by the first request for it. */
+export function addOpenapiRoute(app: FastifyInstance): void {
+  let text: string | undefined;
+  addRoute(app, '/openapi.json', {
+    GET: {
+      schema: openapiSchema,
+      handle: (_request, reply) => {
+        text ??= JSON.stringify(app.swagger());
+        return reply.type('application/json').send(text);
+      },
+    },
+  });
+}

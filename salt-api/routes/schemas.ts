@@ -1,0 +1,236 @@
+/** Schemas of the routes of Salt's HTTP API, for /openapi.json. */
+
+import type { FastifySchema } from 'fastify';
+import type { TSchema } from 'typebox';
+import Type from 'typebox';
+import { rpcMethods } from '#master';
+import { commandSchemas } from '../lowstate.ts';
+import { describeRoute } from './route.ts';
+
+const bodyTypes = [
+  'application/json',
+  'application/x-yaml',
+  'application/x-www-form-urlencoded',
+] as const;
+const answerTypes = ['application/json', 'application/x-yaml'] as const;
+const formats = { bodyTypes, answerTypes };
+const text: TSchema = Type.String();
+const returned: TSchema = Type.Object({ return: Type.Array(Type.Unknown()) });
+const credentials = {
+  username: Type.String(),
+  password: Type.String(),
+  eauth: Type.String(),
+};
+
+/** The commands of the clients that are served, one or a list. */
+function commandsBody(
+  clients: ReadonlySet<string>,
+  more: Readonly<Record<string, TSchema>> = {},
+): TSchema {
+  const commands = [...commandSchemas]
+    .filter(([client]) => clients.has(client))
+    .map(([client, schema]) =>
+      Type.Intersect([schema, Type.Object({ client: Type.Literal(client), ...more })]),
+    );
+  const command = Type.Union(commands);
+  return Type.Union([command, Type.Array(command)]);
+}
+
+const inBody = { username: text, password: text, eauth: text, token: text };
+const optionalInBody: Readonly<Record<string, TSchema>> = Object.fromEntries(
+  Object.entries(inBody).map(([name, schema]) => [name, Type.Optional(schema)]),
+);
+
+/** What there is for whoever asks. */
+export const welcomeSchema: FastifySchema = describeRoute({
+  summary: 'The clients that are served',
+  access: 'anybody',
+  answer: Type.Object({ return: text, clients: Type.Array(text) }),
+  answerTypes,
+});
+
+export function commandSchema(clients: ReadonlySet<string>): FastifySchema {
+  return describeRoute({
+    summary: 'Does commands, one after the other',
+    access: 'session',
+    body: commandsBody(clients),
+    answer: returned,
+    ...formats,
+  });
+}
+
+export function runSchema(clients: ReadonlySet<string>): FastifySchema {
+  return describeRoute({
+    summary: 'Does commands, each of which brings credentials or a token',
+    access: 'credentials',
+    body: commandsBody(clients, optionalInBody),
+    answer: returned,
+    ...formats,
+  });
+}
+
+const Login = Type.Object({
+  ...credentials,
+  token_expire: Type.Optional(Type.Union([Type.Number(), Type.String()])),
+});
+
+export const loginSchema: FastifySchema = describeRoute({
+  summary: 'Logs in; the session token is in the answer, in X-Auth-Token and in a cookie',
+  access: 'credentials',
+  body: Login,
+  answer: Type.Object({
+    return: Type.Array(
+      Type.Object({
+        token: text,
+        start: Type.Number(),
+        expire: Type.Number(),
+        user: text,
+        eauth: text,
+        perms: Type.Unknown(),
+      }),
+    ),
+  }),
+  ...formats,
+});
+
+export const loginHintSchema: FastifySchema = describeRoute({
+  summary: 'Says that one has to log in',
+  access: 'anybody',
+  answerTypes,
+});
+
+export const logoutSchema: FastifySchema = describeRoute({
+  summary: 'Ends the session',
+  access: 'session',
+  answer: Type.Object({ return: text }),
+  answerTypes,
+});
+
+export const tokenSchema: FastifySchema = describeRoute({
+  summary: "Makes Salt's tokens, for /run",
+  access: 'credentials',
+  body: Type.Union([Login, Type.Array(Login)]),
+  answer: Type.Array(
+    Type.Object({
+      start: Type.Number(),
+      expire: Type.Number(),
+      name: text,
+      eauth: text,
+      groups: Type.Optional(Type.Array(text)),
+      token: text,
+    }),
+  ),
+  ...formats,
+});
+
+const reading = { access: 'session', answer: returned, answerTypes } as const;
+
+export const minionsSchema: FastifySchema = describeRoute({
+  ...reading,
+  summary: 'Grains of minions',
+  query: { mid: text },
+});
+
+export const publishSchema: FastifySchema = describeRoute({
+  summary: 'Starts commands for minions',
+  access: 'session',
+  body: commandSchemas.get('local_async') ?? Type.Unknown(),
+  answer: Type.Object({ return: Type.Array(Type.Unknown()), _links: Type.Unknown() }),
+  status: 202,
+  ...formats,
+});
+
+export const jobsSchema: FastifySchema = describeRoute({
+  ...reading,
+  summary: 'Jobs that are kept, or one of them with what came back',
+  query: { jid: text },
+});
+
+export const keysSchema: FastifySchema = describeRoute({
+  ...reading,
+  summary: 'Keys by their states, or fingerprints of those that a glob means',
+  query: { mid: text },
+  answer: Type.Object({ return: Type.Unknown() }),
+});
+
+export const newKeysSchema: FastifySchema = describeRoute({
+  summary: 'Makes a key pair for a minion, accepts it, and gives it as a tar archive',
+  access: 'credentials',
+  body: Type.Object({
+    mid: text,
+    keysize: Type.Optional(Type.Integer({ minimum: 2048, maximum: 8192 })),
+    force: Type.Optional(Type.Boolean()),
+    ...optionalInBody,
+  }),
+  bodyTypes,
+  answerTypes: ['application/x-tar'],
+});
+
+export const statsSchema: FastifySchema = describeRoute({
+  ...reading,
+  summary: 'Statistics of the master',
+  answer: Type.Object({}),
+});
+
+export const eventsSchema: FastifySchema = describeRoute({
+  summary: 'Events as they happen',
+  access: 'session',
+  query: { match: text, last_event_id: text, token: text, salt_token: text },
+  answer: text,
+  answerTypes: ['text/event-stream'],
+});
+
+export const hookSchema: FastifySchema = describeRoute({
+  summary: 'Fires an event salt/netapi/hook/…',
+  access: 'session',
+  body: Type.Unknown(),
+  answer: Type.Object({ success: Type.Boolean() }),
+  ...formats,
+});
+
+export const healthSchema: FastifySchema = describeRoute({
+  summary: 'Whether the server answers, or the master is ready (503: not)',
+  access: 'anybody',
+  answer: Type.Object({ status: text }),
+  answerTypes,
+});
+
+export const fileSchema: FastifySchema = describeRoute({
+  summary: 'Files that anybody may read',
+  access: 'anybody',
+  answerTypes: ['*/*'],
+});
+
+export const openapiSchema: FastifySchema = describeRoute({
+  summary: 'This document',
+  access: 'anybody',
+  answer: Type.Object({ openapi: text }),
+});
+
+/** Schemas of the master's interface by the names of its methods, without those of the host. */
+export function rpcSchemas(): ReadonlyMap<string, FastifySchema> {
+  const operations = new Map<string, FastifySchema>();
+  for (const [name, { parameters: body, access }] of rpcMethods) {
+    if (access === 'host') continue;
+    operations.set(
+      name,
+      describeRoute({
+        summary: "The master's interface, for saltbridge/client; streams are lines of JSON",
+        access: access === 'anybody' ? 'credentials' : 'token',
+        body,
+        refusal: {
+          'application/json': Type.Object({ error: Type.Object({ code: text, message: text }) }),
+        },
+        answerTypes: ['application/json', 'application/x-ndjson'],
+      }),
+    );
+  }
+  return operations;
+}
+
+export const metricsSchema: FastifySchema = describeRoute({
+  summary: "Measurements in Prometheus' text format, for whom `metrics` names",
+  access: 'anybody',
+  answer: text,
+  answerTypes: ['text/plain'],
+});

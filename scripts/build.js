@@ -1,0 +1,180 @@
+// Bundles the sources into dist/, for the package only: `node scripts/build.js [--js]`. The folder is
+// flat: main.js (the command line), a file for each entry of the package, a file for each program that
+// runs in a worker thread or a child process, and the chunks that they share. dist/types has the
+// declarations; --js leaves them out.
+import { execFileSync } from 'node:child_process';
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { build } from 'esbuild';
+import {
+  bundleDeclarations,
+  emitDeclarations,
+  modules,
+  root,
+  temporaryFolder,
+} from './declarations.ts';
+
+/** Dependencies of many small files, which take long to open one by one. */
+export const bundledPackages = ['typebox', 'yaml'];
+const description = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8'));
+const rooms = new Set(
+  Object.values(description.imports).map((target) => target.split('/')[1] ?? ''),
+);
+
+/** A file beside or above a module, as modules name it. */
+const fileLiteral = /new URL\(\s*'([^':]+)',\s*import\.meta\.url\)/g;
+
+/** Source files of the rooms, relative to the root. */
+function sourceFiles() {
+  return [...rooms, 'exports'].flatMap((room) =>
+    readdirSync(path.join(root, room), { recursive: true })
+      .filter((name) => name.endsWith('.ts'))
+      .map((name) => path.join(room, name)),
+  );
+}
+
+/** The modules that run as programs of their own: those that others name by a URL. */
+function programs() {
+  return sourceFiles().flatMap((file) =>
+    [...readFileSync(path.join(root, file), 'utf8').matchAll(fileLiteral)]
+      .map(([, name]) => path.join(path.dirname(file), name))
+      .filter((name) => name.endsWith('.ts')),
+  );
+}
+
+/** Makes the URLs of files right for a module in dist/. */
+function placeFiles(text, file) {
+  return text.replaceAll(fileLiteral, (_, name) => {
+    const target = path.join(path.dirname(path.relative(root, file)), name);
+    const place = target.endsWith('.ts')
+      ? `./${path.basename(target, '.ts')}.js`
+      : `../${target}${name.endsWith('/') && !target.endsWith('/') ? '/' : ''}`;
+    return `new URL('${place}', import.meta.url)`;
+  });
+}
+
+/** The names of a room's index.ts: the file of each, and its name there. */
+function faceOf(room) {
+  const text = readFileSync(path.join(root, room, 'index.ts'), 'utf8');
+  const names = new Map();
+  for (const [, list, file] of text.matchAll(/^export (?:type )?\{([^}]*)\} from '([^']+)';/gm)) {
+    for (const [original, name] of bindings(list)) {
+      names.set(name, {
+        file: file.startsWith('#') ? file : `#${room}/${file.slice(2)}`,
+        original,
+      });
+    }
+  }
+  return names;
+}
+
+/** The bindings of an import or export list: the name before `as`, and the one behind it. */
+function bindings(list) {
+  return list
+    .replaceAll(/\/\*.*?\*\//gs, '')
+    .split(',')
+    .map((entry) => entry.trim())
+    .filter((entry) => entry !== '' && !entry.startsWith('type '))
+    .map((entry) => {
+      const [original = '', name = original] = entry.split(' as ');
+      return [original, name];
+    });
+}
+
+const faces = new Map();
+/**
+ * Imports each name of a room from the file that declares it: an entry of the package, or a command,
+ * then loads the files that it uses, not all that its rooms have.
+ */
+function passFaces(text) {
+  return text.replaceAll(
+    /^(import|export) \{([^}]*)\} from '#([\w-]+)';/gm,
+    (whole, keyword, list, room) => {
+      if (!rooms.has(room)) return whole;
+      if (!faces.has(room)) faces.set(room, faceOf(room));
+      return bindings(list)
+        .map(([original, name]) => {
+          const found = faces.get(room).get(original);
+          if (found === undefined) return `${keyword} { ${original} as ${name} } from '#${room}';`;
+          return `${keyword} { ${found.original} as ${name} } from '${found.file}';`;
+        })
+        .join('\n');
+    },
+  );
+}
+
+const filesPlugin = {
+  name: 'files',
+  setup({ onLoad }) {
+    onLoad({ filter: /\.ts$/ }, ({ path: file }) => {
+      if (file.includes('/node_modules/')) return undefined;
+      const text = passFaces(readFileSync(file, 'utf8'));
+      return { contents: placeFiles(text, file), loader: 'ts' };
+    });
+  },
+};
+
+async function bundle(output) {
+  const entries = modules.map(({ file }) => path.relative(root, file));
+  const { dependencies, optionalDependencies, peerDependencies } = description;
+  const packages = Object.keys({ ...dependencies, ...optionalDependencies, ...peerDependencies });
+  const external = packages.filter((name) => !bundledPackages.includes(name));
+  const { metafile } = await build({
+    absWorkingDir: root,
+    entryPoints: ['cli/main.ts', ...entries, ...programs()].map((file) => ({
+      in: file,
+      out: path.basename(file, '.ts'),
+    })),
+    outdir: output,
+    chunkNames: 'chunk-[hash]',
+    bundle: true,
+    splitting: true,
+    format: 'esm',
+    platform: 'node',
+    target: 'node22.18',
+    keepNames: true,
+    // The condition `node` of this package names CommonJS, which cannot be left out in parts.
+    alias: { yaml: path.join(root, 'node_modules/yaml/browser/dist/index.js') },
+    external: external.flatMap((name) => [name, `${name}/*`]),
+    plugins: [filesPlugin],
+    metafile: true,
+    logLevel: 'warning',
+  });
+  return metafile;
+}
+
+/** The licence of what is bundled, beside it. */
+function copyLicences(output) {
+  mkdirSync(path.join(output, 'licenses'));
+  for (const name of bundledPackages) {
+    const folder = path.join(root, 'node_modules', name);
+    const file = readdirSync(folder).find((it) => /^licen[cs]e/i.test(it));
+    if (file === undefined) throw new Error(`${name}: no licence file`);
+    copyFileSync(path.join(folder, file), path.join(output, 'licenses', name));
+  }
+}
+
+/** Builds the package's files into a folder, which must be named dist and lie beside package.json. */
+export async function buildPackage(output, { withTypes = true } = {}) {
+  rmSync(output, { recursive: true, force: true });
+  const metafile = await bundle(output);
+  copyLicences(output);
+  for (const shell of ['bash', 'zsh', 'fish']) {
+    const command = [path.join(output, 'main.js'), 'completion', shell];
+    const script = execFileSync(process.execPath, command, { cwd: root });
+    writeFileSync(path.join(output, `completion.${shell}`), script);
+  }
+  if (!withTypes) return metafile;
+  const emitted = temporaryFolder();
+  try {
+    emitDeclarations(emitted);
+    bundleDeclarations(emitted, path.join(output, 'types'));
+  } finally {
+    rmSync(emitted, { recursive: true, force: true });
+  }
+  return metafile;
+}
+
+if (import.meta.main) {
+  await buildPackage(path.join(root, 'dist'), { withTypes: !process.argv.includes('--js') });
+}

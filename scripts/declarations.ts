@@ -1,0 +1,170 @@
+// Declarations of the package's entries: `emitDeclarations` compiles them into a folder, and
+// `bundleDeclarations` makes one file of them that has only what the entries export and reach.
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import {
+  Extractor,
+  ExtractorConfig,
+  ExtractorLogLevel,
+  type ExtractorMessage,
+  type IConfigFile,
+} from '@microsoft/api-extractor';
+
+export const root: string = fileURLToPath(new URL('..', import.meta.url));
+interface PackageFile {
+  readonly exports: Readonly<Record<string, string>>;
+  readonly imports: Readonly<Record<string, string>>;
+}
+
+const { exports: entries, imports }: PackageFile = JSON.parse(
+  readFileSync(path.join(root, 'package.json'), 'utf8'),
+);
+
+/** A module that the package exports. */
+interface EntryModule {
+  /** Its key in `exports`. */
+  readonly entry: string;
+  readonly name: string;
+  readonly file: string;
+}
+
+/** The entries that are modules, each with its name in the package and its source file. */
+export const modules: readonly EntryModule[] = Object.entries(entries)
+  .filter(([, target]) => target.endsWith('.ts'))
+  .map(([entry, target]) => ({
+    entry,
+    name: entry === '.' ? 'saltbridge' : entry.slice(2),
+    file: path.join(root, target),
+  }));
+
+/** A folder in which declarations resolve the dependencies of this checkout. */
+export function temporaryFolder(): string {
+  const parent = path.join(root, 'temp');
+  mkdirSync(parent, { recursive: true });
+  return mkdtempSync(path.join(parent, 'declarations-'));
+}
+
+const specifier = /(\bfrom |\bimport\()(['"])([#.][^'"]*)\2/g;
+
+/** The path of a module, from `folder`. */
+function relativeSpecifier(target: string, folder: string): string {
+  const name = path.relative(folder, target).replace(/\.ts$/, '.js');
+  return name.startsWith('.') ? name : `./${name}`;
+}
+
+/** Writes the declarations of all modules that the entries reach into `folder`. */
+export function emitDeclarations(folder: string): void {
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder, { recursive: true });
+  const project = path.join(folder, 'tsconfig.json');
+  const compilerOptions = {
+    noEmit: false,
+    emitDeclarationOnly: true,
+    incremental: false,
+    tsBuildInfoFile: null,
+    rootDir: root,
+    outDir: folder,
+    typeRoots: [path.join(root, 'node_modules/@types')],
+  };
+  writeFileSync(
+    project,
+    JSON.stringify({
+      extends: path.join(root, 'tsconfig.json'),
+      compilerOptions,
+      include: [],
+      files: modules.map(({ file }) => file),
+    }),
+  );
+  const compiler = path.join(root, 'node_modules/typescript/bin/tsc');
+  const { status } = spawnSync(process.execPath, [compiler, '-p', project], {
+    stdio: ['ignore', 2, 2],
+  });
+  if (status !== 0) throw new Error('the declarations could not be compiled; see above');
+  for (const name of readdirSync(folder, { recursive: true, encoding: 'utf8' })) {
+    if (name.endsWith('.d.ts')) placeSpecifiers(folder, name);
+  }
+}
+
+/** Replaces `#room` and `.ts`, which only this checkout resolves, by relative paths. */
+function placeSpecifiers(folder: string, name: string): void {
+  const file = path.join(folder, name);
+  const here = path.dirname(name);
+  const text = readFileSync(file, 'utf8').replaceAll(specifier, (_, before, quote, target) => {
+    const place = target.startsWith('#') ? resolveRoom(target) : path.join(here, target);
+    return `${before}${quote}${relativeSpecifier(place, here)}${quote}`;
+  });
+  writeFileSync(file, text);
+}
+
+/** The path of what `#room` or `#room/file.ts` names, from the root. */
+function resolveRoom(name: string): string {
+  const [room = '', ...rest] = name.split('/');
+  return rest.length === 0 ? path.join(imports[room] ?? '') : path.join(room.slice(1), ...rest);
+}
+
+/** Settings of API Extractor for one file of declarations. */
+export function extractorConfig(
+  declarations: string,
+  settings: Partial<IConfigFile>,
+): ExtractorConfig {
+  return ExtractorConfig.prepare({
+    configObject: {
+      projectFolder: root,
+      mainEntryPointFilePath: declarations,
+      compiler: { overrideTsconfig: { ...extractorProject, files: [declarations] } },
+      newlineKind: 'lf',
+      messages: {
+        extractorMessageReporting: { default: { logLevel: ExtractorLogLevel.None } },
+        compilerMessageReporting: { default: { logLevel: ExtractorLogLevel.None } },
+        tsdocMessageReporting: { default: { logLevel: ExtractorLogLevel.None } },
+      },
+      apiReport: { enabled: false },
+      docModel: { enabled: false },
+      dtsRollup: { enabled: false },
+      ...settings,
+    },
+    configObjectFullPath: path.join(root, 'api-extractor.json'),
+    packageJsonFullPath: path.join(root, 'package.json'),
+  });
+}
+
+/** API Extractor has a TypeScript of its own, which does not know all options of ours. */
+const extractorProject = {
+  compilerOptions: {
+    module: 'nodenext',
+    target: 'es2023',
+    lib: ['es2024', 'esnext'],
+    types: ['node'],
+    strict: true,
+    skipLibCheck: true,
+  },
+};
+
+/**
+ * Writes types.d.ts, and for each entry a file that exports its names from there. A class is declared
+ * once: two declarations with private members would be two types.
+ */
+export function bundleDeclarations(emitted: string, folder: string): void {
+  const all = path.join(emitted, 'all.d.ts');
+  const lines = modules.map(({ name }) => `export * from './exports/${name}.js';\n`);
+  writeFileSync(all, lines.join(''));
+  mkdirSync(folder, { recursive: true });
+  const result = Extractor.invoke(
+    extractorConfig(all, {
+      dtsRollup: { enabled: true, untrimmedFilePath: path.join(folder, 'types.d.ts') },
+    }),
+    { localBuild: true, messageCallback: quiet },
+  );
+  if (result.errorCount > 0) throw new Error('API Extractor could not bundle the declarations');
+  for (const { name } of modules) {
+    const text = readFileSync(path.join(emitted, 'exports', `${name}.d.ts`), 'utf8');
+    writeFileSync(path.join(folder, `${name}.d.ts`), text.replaceAll(specifier, "$1'./types.js'"));
+  }
+}
+
+/** Prints errors only. */
+export function quiet(message: ExtractorMessage): void {
+  message.handled ||= message.logLevel !== 'error';
+}

@@ -1,0 +1,26 @@
+/**
+ * Waits for SIGTERM or SIGINT. The second one ends the process at once, for a close that hangs.
+ */
+export function terminationSignal(): Promise<NodeJS.Signals> {
+  return new Promise((resolve) => {
+    let isEnding = false;
+    const end = (signal: NodeJS.Signals, number: number): void => {
+      if (isEnding) process.exit(128 + number);
+      isEnding = true;
+      resolve(signal);
+    };
+    process.on('SIGINT', () => end('SIGINT', 2));
+    process.on('SIGTERM', () => end('SIGTERM', 15));
+  });
+}
+
+/**
+ * Calls `act` at each signal of this name, one call after the other, instead of what Node does.
+ * @param act - must not throw
+ */
+export function onSignal(name: NodeJS.Signals, act: () => Promise<void> | void): void {
+  let last = Promise.resolve();
+  process.on(name, () => {
+    last = last.then(act);
+  });
+}

@@ -1,0 +1,31 @@
+/** The campaign `processes` in short, always with the same seed. */
+import test from 'ava';
+import { runSharedProcesses } from '../campaigns/processes.ts';
+
+test('what was acknowledged survives the end of the holder, however it ends, and nothing runs twice', async (t) => {
+  t.timeout(280_000);
+  const { problems, ...figures } = await runSharedProcesses(
+    {
+      ends: 3,
+      seed: 20_261_122,
+      processes: 3,
+      minions: 4,
+      jobsPerSecond: 10,
+      signalsPerSecond: 20,
+      takeoverAfter: 3,
+      programs: [],
+      stopEvery: 3,
+      shortestLifeMs: 500,
+      longerLifeMs: 1500,
+    },
+    (done, text) => t.log(`${done}: ${text}`),
+  );
+  t.log(figures);
+  // How long it takes is the machine's, which may have much else to do.
+  t.deepEqual(
+    problems.filter((it) => !it.startsWith('a call took')),
+    [],
+  );
+  t.like(figures, { ends: 3, stops: 1 });
+  t.true(figures.jobs > 0 && figures.signals > 0 && figures.returns > 0);
+});
