@@ -46,7 +46,7 @@ function indexByName<E extends OrderedExtension>(extensions: readonly E[]): Read
       if (!/^[a-z][a-z0-9-]{0,63}$/.test(word))
         throw new TypeError(`invalid extension name: ${word}`);
     }
-    if (byName.has(name)) throw conflict('extension', name, name, name);
+    if (byName.has(name)) throw sameName(name);
     byName.set(name, one);
     // Rows of another extension must not be shared by accident.
     const other = byNamespace.get(namespace);
@@ -55,6 +55,11 @@ function indexByName<E extends OrderedExtension>(extensions: readonly E[]): Read
     byNamespace.set(namespace, one);
   }
   return byName;
+}
+
+function sameName(name: string): MasterError {
+  const problem = `two extensions have the name ${name}`;
+  return new MasterError('ERR_EXTENSION_CONFLICT', `${problem}; rename or remove one of them`);
 }
 
 function cycle(path: readonly string[]): MasterError {

@@ -8,8 +8,6 @@ import type { Auth } from '../auth/index.ts';
 import type { MasterContext } from '../context/index.ts';
 import type { Events } from '../events/index.ts';
 import { JobDispatcher } from './dispatcher.ts';
-import { Publisher } from './publisher.ts';
-import { Reconnecting } from './reconnecting.ts';
 import { createRun, type MinionFacts, type RunDeps, resumeJob, runBatch } from './follow-job.ts';
 import { idleTimeoutMs, listJobs, showJob } from './history.ts';
 import type { Job } from './job.ts';
@@ -19,6 +17,8 @@ import { LocalPresence } from './local-presence.ts';
 import { KnownFacts, takeOverFacts } from './minion-facts.ts';
 import { needingOwnRestart, PresenceEvents, presentMinions } from './presence.ts';
 import { PublicationLog } from './publication-log.ts';
+import { Publisher } from './publisher.ts';
+import { Reconnecting } from './reconnecting.ts';
 import { KnownResources, TargetResolver } from './targets.ts';
 
 export interface JobDeps {

@@ -1,9 +1,9 @@
 import { type BigIntStats, constants } from 'node:fs';
 import { open, realpath, stat } from 'node:fs/promises';
+import path from 'node:path';
 import type { HashType } from '#config';
 import type { FileStat, FoundFile } from '#master';
-import { codeOf, hashFile, Semaphore, createBoundedMap } from '#runtime';
-import path from 'node:path';
+import { codeOf, createBoundedMap, hashFile, Semaphore } from '#runtime';
 
 /** Digests that are kept; each is some 200 bytes. */
 const maxKept = 50_000;

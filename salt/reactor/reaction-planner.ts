@@ -1,7 +1,21 @@
 /** Compiles reactions, and plans the calls that follow from an event, as data. */
 
 import { parseRate } from '#acl';
-import { type CallValue, globsOf, isMapped, type MappedValue, type MasterConfig, neededValues, pathOf, type Reaction, type ReactorEntry, type RunAction, reaction, rulesOf, schemaGuarantees } from '#config';
+import {
+  type CallValue,
+  globsOf,
+  isMapped,
+  type MappedValue,
+  type MasterConfig,
+  neededValues,
+  pathOf,
+  type Reaction,
+  type ReactorEntry,
+  type RunAction,
+  reaction,
+  rulesOf,
+  schemaGuarantees,
+} from '#config';
 import type { ReactionEvent, TargetRequest, TargetResolver } from '#master';
 import { compileGlob, isWireMap, type WireValue } from '#minion-protocol';
 import { TokenBuckets } from '#runtime';

@@ -1,15 +1,29 @@
 /** The files of pillar, each read and parsed once for all minions as long as it does not change. */
 
 import { createHash } from 'node:crypto';
-import { type FileLists, type FileServerBackend, type FoundFile, MasterError, relativePath, type SlowPatternRunner } from '#master';
+import {
+  type FileLists,
+  type FileServerBackend,
+  type FoundFile,
+  MasterError,
+  relativePath,
+  type SlowPatternRunner,
+} from '#master';
 import type { Nodegroups, WireMap } from '#minion-protocol';
+import { createBoundedMap } from '#runtime';
 import type { PlainData, TemplateLimits } from '#template';
 import { EventText } from './event-text.ts';
 import { GrainReads } from './grains.ts';
-import { isEmpty, type MergeOptions, type PillarMap, type SourceFile, type TemplateWhitespace, toSourceFile } from './pillar-data.ts';
+import {
+  isEmpty,
+  type MergeOptions,
+  type PillarMap,
+  type SourceFile,
+  type TemplateWhitespace,
+  toSourceFile,
+} from './pillar-data.ts';
 import type { Notes, PillarTask, Rendered, UntrustedInput } from './render-task.ts';
 import { type Imports, isTransient, type ParsedFileCache, type Renderer } from './renderer.ts';
-import { createBoundedMap } from '#runtime';
 
 export interface PillarSourcesOptions extends TemplateWhitespace {
   /** Serves `pillar_roots`. */

@@ -1,12 +1,27 @@
 /** Renders templates and reads data: what is small at once, the rest on a thread of its own. */
 
+import { LRUCache } from 'lru-cache';
 import { MasterError } from '#master';
-import { WorkerPool, WorkerPoolError, type WorkerPoolOptions, createBoundedMap } from '#runtime';
+import { createBoundedMap, WorkerPool, WorkerPoolError, type WorkerPoolOptions } from '#runtime';
 import { type PlainData, TemplateError, type TemplateLimits } from '#template';
 import type { SourceFile, SourceText } from './pillar-data.ts';
-import { type KnownFiles, makeNotes, type Notes, NotRead, type ReadTask, type RenderAnswer, type Rendered, type RenderOrder, type RenderOutcome, type RenderTask, readData, receiveData, receiveNotes, receiveTemplateError } from './render-task.ts';
+import {
+  type KnownFiles,
+  makeNotes,
+  type Notes,
+  NotRead,
+  type ReadTask,
+  type RenderAnswer,
+  type Rendered,
+  type RenderOrder,
+  type RenderOutcome,
+  type RenderTask,
+  readData,
+  receiveData,
+  receiveNotes,
+  receiveTemplateError,
+} from './render-task.ts';
 import { renderTemplate } from './render-template.ts';
-import { LRUCache } from 'lru-cache';
 
 /**
  * What the steps foresee badly, for instance regular expressions over long texts. Far more than

@@ -1,16 +1,30 @@
 /** A master in memory that has the keys of the recorded requests, so that they can be replayed. */
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
 import type { ExecutionContext } from 'ava';
 import type { Logger } from 'pino';
-import { type Master, type MasterConfig, type MasterEvent, type MasterOptions, type PillarProvider, resolveMasterConfig } from '#master';
+import {
+  type Master,
+  type MasterConfig,
+  type MasterEvent,
+  type MasterOptions,
+  type PillarProvider,
+  resolveMasterConfig,
+} from '#master';
 import { openSeal } from '#master/auth/session-keys.ts';
+import {
+  createMemoryTransport,
+  type MasterTransport,
+  type MinionTransport,
+  packLocal,
+  parsePrivateKey,
+  type WireMap,
+} from '#minion-protocol';
 import { aesKeySignature } from '#minion-protocol/auth-reply.ts';
-import { createMemoryTransport, type MasterTransport, type MinionTransport, packLocal, parsePrivateKey, type WireMap } from '#minion-protocol';
 import { type CreateMasterOptions, createMaster } from '#server';
 import { createMemoryStore, type Store } from '#store';
 import { temporaryDirectory } from './temporary-directory.ts';
 import { keys, pem } from './vectors.ts';
-import path from 'node:path';
 
 /** The time stamp of the recorded requests, in milliseconds. */
 export const RECORDED_AT = 1_700_000_000_000;

@@ -6,7 +6,10 @@ import type {
   MasterTransport,
   RequestHandler,
 } from '#minion-protocol/transport/transport.ts';
-import { createZeromqListener, type ZeromqListenerOptions } from '#minion-protocol/transport/zeromq-listener.ts';
+import {
+  createZeromqListener,
+  type ZeromqListenerOptions,
+} from '#minion-protocol/transport/zeromq-listener.ts';
 import { within } from './deadline.ts';
 
 export const HOST = '127.0.0.1';

@@ -2,6 +2,8 @@
 
 import { chmodSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
+import path from 'node:path';
+import test from 'ava';
 import { type Master, resolveMasterConfig } from '#master';
 import { createMemoryTransport } from '#minion-protocol';
 import { createMaster } from '#server';
@@ -10,8 +12,6 @@ import { until, within } from '../helpers/deadline.ts';
 import { layMasterKey } from '../helpers/rsa-keys.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { directories, startVectorMaster } from '../helpers/vector-master.ts';
-import path from 'node:path';
-import test from 'ava';
 
 function memoryMaster(directory: string, store: Store = createMemoryStore()): Master {
   const config = resolveMasterConfig(directories(directory));

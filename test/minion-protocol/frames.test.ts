@@ -8,7 +8,15 @@ import {
   type TcpEvent,
   TcpFrameDecoder,
 } from '#minion-protocol/tcp-frames.ts';
-import { DEFAULT_ZMTP_LIMITS, encodeGreeting, encodePong, encodeReady, ZmtpDecoder, type ZmtpEvent, type ZmtpRole } from '#minion-protocol/transport/zeromq-listener.ts';
+import {
+  DEFAULT_ZMTP_LIMITS,
+  encodeGreeting,
+  encodePong,
+  encodeReady,
+  ZmtpDecoder,
+  type ZmtpEvent,
+  type ZmtpRole,
+} from '#minion-protocol/transport/zeromq-listener.ts';
 import { encodeMessage } from '#minion-protocol/transport/zmtp-frames.ts';
 import {
   type WebsocketBreach,

@@ -5,7 +5,10 @@ import { setImmediate as turn } from 'node:timers/promises';
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
 import { ConnectionGuard, type GuardedConnection } from '#minion-protocol';
-import { type ConnectionLimits, DEFAULT_CONNECTION_LIMITS } from '#minion-protocol/transport/stream-listener.ts';
+import {
+  type ConnectionLimits,
+  DEFAULT_CONNECTION_LIMITS,
+} from '#minion-protocol/transport/stream-listener.ts';
 import { WriteScheduler } from '#minion-protocol/transport/write-queue.ts';
 import { ConcurrencyLimiter, KeyedSemaphore, MultiMap, Semaphore, SendPool } from '#runtime';
 import { InFlight } from '#runtime/in-flight.ts';

@@ -83,7 +83,7 @@ test('an extension that cannot be opened ends the start, and those before it are
   t.is(told.length, 2);
 });
 
-for (const names of [['two words'], ['__proto__'], ['same', 'same']]) {
+for (const names of [['two words'], ['__proto__']]) {
   test(`extensions cannot be named ${names.join(' and ')}`, async (t) => {
     const extensions = names.map((name) => extension({}, name).one);
     await t.throwsAsync(startVectorMaster(t, { extensions }), { instanceOf: TypeError });

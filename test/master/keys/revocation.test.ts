@@ -1,19 +1,39 @@
 /** What a deleted key could do ends with it; the shared key is replaced, at most once a minute. */
 
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { type KeyLifecycle, MasterError, type MasterExtension, openOfflineKeys, resolveMasterConfig } from '#master';
-import { createMemoryTransport, isWireMap, parsePrivateKey, rsaSign, unpackWire, wireBytes } from '#minion-protocol';
+import path from 'node:path';
+import test, { type ExecutionContext } from 'ava';
+import {
+  type KeyLifecycle,
+  MasterError,
+  type MasterExtension,
+  openOfflineKeys,
+  resolveMasterConfig,
+} from '#master';
+import {
+  createMemoryTransport,
+  isWireMap,
+  parsePrivateKey,
+  rsaSign,
+  unpackWire,
+  wireBytes,
+} from '#minion-protocol';
 import { rsaDecrypt } from '#minion-protocol/crypt.ts';
 import { createMaster } from '#server';
 import { createMemoryStore } from '#store';
 import { within } from '../../helpers/deadline.ts';
 import { isHeard, refusedAs } from '../../helpers/genuine-minion.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
-import { directories, layOutVectorMaster, RECORDED_AT, startVectorMaster, type VectorMaster, type VectorMasterOptions } from '../../helpers/vector-master.ts';
+import {
+  directories,
+  layOutVectorMaster,
+  RECORDED_AT,
+  startVectorMaster,
+  type VectorMaster,
+  type VectorMasterOptions,
+} from '../../helpers/vector-master.ts';
 import { altered, freshNonce, recorded } from '../../helpers/vector-requests.ts';
 import { base64, cases, keys, object, pem, text, vectorFile } from '../../helpers/vectors.ts';
-import path from 'node:path';
-import test, { type ExecutionContext } from 'ava';
 
 const startEvent = recorded('minion_event', 'start event v3');
 const fileRequest = recorded('aes_functions', '_file_hash v2');
