@@ -1,6 +1,21 @@
 /** Creates the bridge with the extensions of both rooms. */
 
-import { type AnyCommands, type AnyPlans, type BridgeOptions, type CatalogEntryKind, checkSections, type CommandDefinition, type CommandsOf, type CommandTypes, ComposedBridge, type CoreBridge, loadCatalog as loadCatalogOf, type PlanDefinition, type PlansOf, type PlanTypes } from '#heat-bridge';
+import {
+  type AnyCommands,
+  type AnyPlans,
+  type BridgeOptions,
+  type CatalogEntryKind,
+  type CommandDefinition,
+  type CommandsOf,
+  type CommandTypes,
+  ComposedBridge,
+  type CoreBridge,
+  checkSections,
+  loadCatalog as loadCatalogOf,
+  type PlanDefinition,
+  type PlansOf,
+  type PlanTypes,
+} from '#heat-bridge';
 import type { DataApi } from './data-spaces/data-api.ts';
 import type { CodeDefinition } from './deployments/code-catalog.ts';
 import type { StacksApi } from './deployments/stacks-api.ts';

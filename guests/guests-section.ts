@@ -1,7 +1,7 @@
 /** The section `saltbridge: bridge: guests:`, which several extensions share. */
 
-import { isPlainMap, parseSection } from '#heat-bridge';
 import Type from 'typebox';
+import { isPlainMap, parseSection } from '#heat-bridge';
 
 /** Keys of the section by the name of the extension that reads them. */
 const keysOf = {

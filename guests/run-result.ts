@@ -1,6 +1,13 @@
 /** What Heat is told of a deployment: standard output, standard error, status code and outputs. */
 
-import { type CommandOutcome, type CommandResult, isPlainMap, maxResultBytes, type ResultTransport, states } from '#heat-bridge';
+import {
+  type CommandOutcome,
+  type CommandResult,
+  isPlainMap,
+  maxResultBytes,
+  type ResultTransport,
+  states,
+} from '#heat-bridge';
 import type { WireValue } from '#minion-protocol';
 import { writeJson } from '#runtime';
 import { labelsOf } from './cfn-init/states-command.ts';

@@ -1,6 +1,6 @@
-import { BridgeOptionsError } from '#heat-bridge';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
+import { BridgeOptionsError } from '#heat-bridge';
 import type { ExtensionHost } from '#master';
 
 /** Characters below which a secret can be guessed. */

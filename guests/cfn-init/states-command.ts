@@ -1,6 +1,13 @@
 /** A command that applies states which were compiled before it was called. */
 
-import { BridgeError, type CommandDefinition, type CompiledCommand, isPlainMap, type Parameters, states } from '#heat-bridge';
+import {
+  BridgeError,
+  type CommandDefinition,
+  type CompiledCommand,
+  isPlainMap,
+  type Parameters,
+  states,
+} from '#heat-bridge';
 import type { JsonValue } from '#runtime';
 
 const { applyStatesCall, problemOfStates, statesFunction, statesKey } = states;

@@ -1,7 +1,7 @@
 /** Options `saltbridge: bridge: guests: peers:`: the cloud whose instances are read. */
 
-import { BridgeOptionsError, parseKeystoneOptions, parseSection } from '#heat-bridge';
 import Type from 'typebox';
+import { BridgeOptionsError, parseKeystoneOptions, parseSection } from '#heat-bridge';
 import {
   type AllowedEndpoint,
   createDnsResolver,

@@ -1,9 +1,9 @@
 /** Reads instances and their networks from Nova and Neutron, page by page, with a service's log-in. */
 
-import { type KeystoneOptions, requestToken } from '#heat-bridge';
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
+import { type KeystoneOptions, requestToken } from '#heat-bridge';
 import type { HttpResult, OutgoingRequest } from '#runtime';
 import { tryParseJson } from '#runtime';
 

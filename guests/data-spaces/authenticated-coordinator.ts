@@ -3,8 +3,8 @@
  * wrote has a MAC over its place, and nothing else is taken for a value.
  */
 
-import { BridgeError } from '#heat-bridge';
 import { createHmac, timingSafeEqual } from 'node:crypto';
+import { BridgeError } from '#heat-bridge';
 import { RepeatedWarnings } from '#runtime';
 import type { CoordinatedValue, Coordinator } from './coordinator.ts';
 

@@ -1,10 +1,10 @@
 /** Options `saltbridge: bridge: guests: data: coordinator:`, and what they open. */
 
-import { BridgeOptionsError } from '#heat-bridge';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { TUnsafe } from 'typebox';
 import Type from 'typebox';
+import { BridgeOptionsError } from '#heat-bridge';
 import type { ExtensionHost, SharedArea } from '#master';
 import { openSealedKey } from '../sealed-key.ts';
 import { authenticateValues } from './authenticated-coordinator.ts';

@@ -1,7 +1,7 @@
 /** Options `saltbridge: bridge: guests: data:`. */
 
-import { parseSection } from '#heat-bridge';
 import Type from 'typebox';
+import { parseSection } from '#heat-bridge';
 import {
   type CoordinatorOptions,
   CoordinatorSection,

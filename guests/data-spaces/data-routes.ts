@@ -1,10 +1,16 @@
 /** Data spaces over HTTP, for services: a space is of whoever registers it. */
 
-import { BridgeError, describeRoute, ownerNameOf, tokenHolderOf } from '#heat-bridge';
 import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
-import { type AuditRequester, AuthorizationError, actorOf, type ExtensionHost, type HttpServerContext } from '#master';
+import { BridgeError, describeRoute, ownerNameOf, tokenHolderOf } from '#heat-bridge';
+import {
+  type AuditRequester,
+  AuthorizationError,
+  actorOf,
+  type ExtensionHost,
+  type HttpServerContext,
+} from '#master';
 import type { DataApi } from './data-api.ts';
 import {
   type DataSpaceInfo,

@@ -1,6 +1,16 @@
 /** Data spaces and peers as an extension of the bridge. */
 
-import { type BridgeContext, type BridgeContribution, type BridgeExtensionModule, bridgeServices, type CheckContext, createPresence, figureOf, type SectionProblem, sectionProblems } from '#heat-bridge';
+import {
+  type BridgeContext,
+  type BridgeContribution,
+  type BridgeExtensionModule,
+  bridgeServices,
+  type CheckContext,
+  createPresence,
+  figureOf,
+  type SectionProblem,
+  sectionProblems,
+} from '#heat-bridge';
 import { audited, type ExtensionHost, type MetricFamily } from '#master';
 import { isRelayedAddress } from '#minion-protocol';
 import { type CloudOptions, createCloudReader, parseCloudOptions } from '../cloud/cloud-options.ts';

@@ -1,10 +1,10 @@
 /** Data spaces: registered roles of stacks, and the minions that have them. */
 
-import { BridgeError, SharedNames } from '#heat-bridge';
 import { randomUUID } from 'node:crypto';
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
+import { BridgeError, SharedNames } from '#heat-bridge';
 import type { SharedArea, StateChange, StateOperation } from '#master';
 import { Budget, type BudgetLimits, KeyedMutex } from '#runtime';
 import { defineRow, fromJson, jsonField } from '#store';

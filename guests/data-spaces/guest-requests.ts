@@ -3,9 +3,9 @@
  * same rules: the action `runner`, for the minion, with the arguments as keywords.
  */
 
-import { BridgeError, httpProblemOf } from '#heat-bridge';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
+import { BridgeError, httpProblemOf } from '#heat-bridge';
 import type { ExtensionHost, MinionRunnerCall, MinionRunners } from '#master';
 import type { WireMap } from '#minion-protocol';
 import type { AddressOf, PeerDirectory, PeerList } from '../peers/peers.ts';

@@ -1,9 +1,9 @@
 /** Requests of machines over HTTPS, with a token of their enrolment or by a metadata agent. */
 
-import { describeRoute } from '#heat-bridge';
 import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema } from 'fastify';
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
+import { describeRoute } from '#heat-bridge';
 import { AuthorizationError } from '#master';
 import { textOf } from '../request-body.ts';
 import type { GuestIdentifier } from './guest-identifier.ts';

@@ -1,8 +1,8 @@
 /** Signals of guests over HTTPS, for machines whose minion does not run, or that have a shell alone. */
 
-import { BridgeError, describeRoute, type SignalsModule } from '#heat-bridge';
 import type { FastifyInstance } from 'fastify';
 import Type from 'typebox';
+import { BridgeError, describeRoute, type SignalsModule } from '#heat-bridge';
 import { AuthenticationError, AuthorizationError, type ExtensionHost, TokenBuckets } from '#master';
 import { isWireMap, type WireMap } from '#minion-protocol';
 import { readJsonInSteps, StepScheduler } from '#runtime';

@@ -1,7 +1,7 @@
 /** Tokens by which enrolled machines call the bridge over HTTPS, each as its own minion. */
 
-import type { Enrolment } from '#heat-bridge';
 import { createHmac, timingSafeEqual } from 'node:crypto';
+import type { Enrolment } from '#heat-bridge';
 import { AuthenticationError, type StateArea } from '#master';
 import { openSealedKey } from '../sealed-key.ts';
 

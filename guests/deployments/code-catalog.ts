@@ -3,10 +3,25 @@
  * the text, or says that the operator understands what it means to run any.
  */
 
-import { BridgeError, Catalog, type CatalogEntryKind, catalogError, checkCatalogEntry, type CommandDefinition, type CompiledCommand, type CompiledParameters, compileParameters, findTextProblem, isPlainMap, type JsonSchema, type Parameters, states } from '#heat-bridge';
 import { createHash } from 'node:crypto';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
+import {
+  BridgeError,
+  Catalog,
+  type CatalogEntryKind,
+  type CommandDefinition,
+  type CompiledCommand,
+  type CompiledParameters,
+  catalogError,
+  checkCatalogEntry,
+  compileParameters,
+  findTextProblem,
+  isPlainMap,
+  type JsonSchema,
+  type Parameters,
+  states,
+} from '#heat-bridge';
 import { writeJson } from '#runtime';
 import { createStatesCommand, statesParameters } from '../cfn-init/states-command.ts';
 import { type CodeGroup, codeGroups, codeRowOf, configSetsInput } from './deployment-groups.ts';

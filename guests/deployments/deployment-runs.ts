@@ -1,8 +1,13 @@
 /** Runs what a deployment asks for, once: also where the master was killed meanwhile. */
 
-import { BridgeError, type BridgeErrorCode, type CommandHandle, type CommandRunner } from '#heat-bridge';
 import { hash } from 'node:crypto';
 import type { Subject } from '#acl';
+import {
+  BridgeError,
+  type BridgeErrorCode,
+  type CommandHandle,
+  type CommandRunner,
+} from '#heat-bridge';
 import type { ExtensionHost } from '#master';
 import { Semaphore } from '#runtime';
 import { type DeploymentResult, failedResult, resultOfRun } from '../run-result.ts';

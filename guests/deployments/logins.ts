@@ -1,7 +1,7 @@
 /** Tokens of Keystone's, each for one registered stack alone. */
 
-import { type Ask, publicServiceUrl, requestToken, type ServiceUrls } from '#heat-bridge';
 import { hash } from 'node:crypto';
+import { type Ask, publicServiceUrl, requestToken, type ServiceUrls } from '#heat-bridge';
 import type { HttpResult, KeystoneCredentials, OutgoingRequest } from '#runtime';
 import type { OwnerLogin, ServerLogin } from './stacks.ts';
 

@@ -1,9 +1,9 @@
 /** A server's metadata as Heat gives it: its deployments, read and bounded. */
 
-import { isPlainMap, parseResultDestination, type ResultDestination } from '#heat-bridge';
 import { createHash } from 'node:crypto';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
+import { isPlainMap, parseResultDestination, type ResultDestination } from '#heat-bridge';
 import { type JsonValue, tryParseJson } from '#runtime';
 import { cutNesting, isNestedDeeper, maxConfigDepth } from '../config-json.ts';
 

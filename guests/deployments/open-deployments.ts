@@ -1,9 +1,18 @@
 /** Opens software deployments from their parts, and reads their options. */
 
-import { type Ask, type BridgeContribution, type CommandsService, type DeliveryOutcome, type KnownEnrolments, parseSection, secretsOf, type SignalsModule } from '#heat-bridge';
 import { setMaxListeners } from 'node:events';
 import Type from 'typebox';
 import type { Subject } from '#acl';
+import {
+  type Ask,
+  type BridgeContribution,
+  type CommandsService,
+  type DeliveryOutcome,
+  type KnownEnrolments,
+  parseSection,
+  type SignalsModule,
+  secretsOf,
+} from '#heat-bridge';
 import { type AuditRequester, audited, type ExtensionHost } from '#master';
 import { sleepUntilAborted } from '#runtime';
 import { CodeCatalog, type CodeDefinition } from './code-catalog.ts';

@@ -1,8 +1,8 @@
 /** Follows one server: reads its metadata, runs what is new, and tells Heat the results. */
 
-import type { DeliveryOutcome } from '#heat-bridge';
 import type { Logger } from 'pino';
 import type { Subject } from '#acl';
+import type { DeliveryOutcome } from '#heat-bridge';
 import { type RetryDelays, retryDelayMs, sleepUntilAborted } from '#runtime';
 import { answerBody, type DeploymentResult, failedResult } from '../run-result.ts';
 import type { DeploymentRecord, DeploymentRecords } from './deployment-records.ts';

@@ -1,6 +1,12 @@
 /** Sends the result of a deployment to Heat, with the login of the stack where the transport needs it. */
 
-import { type Ask, deliverResult, type DeliveryOutcome, type ResultDelivery, type ResultSignal } from '#heat-bridge';
+import {
+  type Ask,
+  type DeliveryOutcome,
+  deliverResult,
+  type ResultDelivery,
+  type ResultSignal,
+} from '#heat-bridge';
 import type { StackLogins } from './logins.ts';
 import type { Deployment } from './metadata.ts';
 import type { OwnerLogin } from './stacks.ts';

@@ -1,7 +1,16 @@
 /** Reads the metadata of a server: from heat-api, heat-api-cfn, Zaqar or a TempURL. */
 
-import { type Ask, encodePath, getRequest, isPlainMap, jsonOf, limitOf, messagesOf, zaqarClientId } from '#heat-bridge';
 import { createHmac } from 'node:crypto';
+import {
+  type Ask,
+  encodePath,
+  getRequest,
+  isPlainMap,
+  jsonOf,
+  limitOf,
+  messagesOf,
+  zaqarClientId,
+} from '#heat-bridge';
 import { type HttpResult, tryParseJson } from '#runtime';
 import type { StackLogins } from './logins.ts';
 import { parseServerMetadata, type ServerMetadata } from './metadata.ts';

@@ -1,9 +1,15 @@
 /** Stacks over HTTP, for services: each has its own, and sees no others. */
 
-import { BridgeError, describeRoute, ownerNameOf, resolveProject, tokenHolderOf } from '#heat-bridge';
 import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
+import {
+  BridgeError,
+  describeRoute,
+  ownerNameOf,
+  resolveProject,
+  tokenHolderOf,
+} from '#heat-bridge';
 import { AuthorizationError, actorOf, type ExtensionHost, type HttpServerContext } from '#master';
 import type { DeploymentsModule } from './open-deployments.ts';
 import {

@@ -1,8 +1,8 @@
 /** The servers of a registered stack, and which minion each of them is. */
 
-import { type Ask, encodePath, type Enrolment, getRequest, isLive, jsonOf } from '#heat-bridge';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
+import { type Ask, type Enrolment, encodePath, getRequest, isLive, jsonOf } from '#heat-bridge';
 import type { StackLogins } from './logins.ts';
 import type { ServerMetadata } from './metadata.ts';
 import type { FollowedServer } from './server-worker.ts';

@@ -1,11 +1,11 @@
 /** Stacks whose deployments the bridge runs: registration, storage, and which minion a server is. */
 
-import { BridgeError, SharedNames } from '#heat-bridge';
 import { randomUUID } from 'node:crypto';
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { Subject } from '#acl';
+import { BridgeError, SharedNames } from '#heat-bridge';
 import type { SharedArea, StateChange, StateOperation } from '#master';
 import { KeyedMutex, originOf } from '#runtime';
 import { defineRow, fromJson, jsonField } from '#store';

@@ -1,7 +1,7 @@
 /** Claims and reports of machines that a metadata agent has found out. */
 
-import type { EnrolmentModule } from '#heat-bridge';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { EnrolmentModule } from '#heat-bridge';
 import { relayedAddress } from '#minion-protocol';
 import { tryParseJson } from '#runtime';
 import { textOf } from '../request-body.ts';

@@ -3,8 +3,8 @@
  * instance, project, time and nonce, so that a request that was overheard is good for nothing.
  */
 
-import { BridgeError } from '#heat-bridge';
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import { BridgeError } from '#heat-bridge';
 import { AuthenticationError } from '#master';
 import { checkSecret } from '../secret-file.ts';
 

@@ -2,8 +2,16 @@
  * Metadata agents, vendordata of Nova and enrolment by identity rules as an extension of the bridge.
  */
 
-import { type BridgeContext, type BridgeContribution, type BridgeExtensionModule, bridgeServices, type CheckContext, type SectionProblem, sectionProblems } from '#heat-bridge';
 import type { FastifyRequest } from 'fastify';
+import {
+  type BridgeContext,
+  type BridgeContribution,
+  type BridgeExtensionModule,
+  bridgeServices,
+  type CheckContext,
+  type SectionProblem,
+  sectionProblems,
+} from '#heat-bridge';
 import { AuditBursts, type ExtensionHost } from '#master';
 import { createCloudReader, parseCloudOptions } from '../cloud/cloud-options.ts';
 import { parseGuestsSection, partsOfGuests } from '../guests-section.ts';

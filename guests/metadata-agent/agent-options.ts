@@ -1,6 +1,5 @@
 /** The file that a metadata agent is configured by, and how it finds instances. */
 
-import { BridgeError, parseKeystoneOptions } from '#heat-bridge';
 import { setMaxListeners } from 'node:events';
 import { readFile, stat } from 'node:fs/promises';
 import { isIP } from 'node:net';
@@ -9,6 +8,7 @@ import type { Static } from 'typebox';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
 import { parse } from 'yaml';
+import { BridgeError, parseKeystoneOptions } from '#heat-bridge';
 import {
   createDnsResolver,
   createHttpClient,

@@ -1,7 +1,7 @@
 /** Options `agents`, `identity` and `vendordata` below `saltbridge: bridge: guests:`. */
 
-import { BridgeOptionsError, parseSection } from '#heat-bridge';
 import Type from 'typebox';
+import { BridgeOptionsError, parseSection } from '#heat-bridge';
 import type { VendordataOptions } from './vendordata.ts';
 
 const strict = { additionalProperties: false };

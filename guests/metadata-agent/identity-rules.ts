@@ -3,9 +3,9 @@
  * name. All conditions of a rule must hold; texts are compared as they are.
  */
 
-import { BridgeOptionsError, parseSection, type SectionProblem } from '#heat-bridge';
 import type { Static } from 'typebox';
 import Type from 'typebox';
+import { BridgeOptionsError, parseSection, type SectionProblem } from '#heat-bridge';
 
 /** What is known of an instance: of each, all that it has. */
 export interface InstanceFacts {

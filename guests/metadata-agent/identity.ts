@@ -3,10 +3,10 @@
  * enrols it, if a rule of the configuration means it, and nobody begins its enrolment beforehand.
  */
 
-import { describeRoute } from '#heat-bridge';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import Type from 'typebox';
+import { describeRoute } from '#heat-bridge';
 import { type AuditBursts, AuthenticationError, TokenBuckets } from '#master';
 import { Budget, KeyedMutex, Semaphore } from '#runtime';
 import type { CloudReader } from '../cloud/cloud-reader.ts';

@@ -3,8 +3,8 @@
  * one. The answer is the same until its ticket is used, and there is none from then on.
  */
 
-import { BridgeError, type Enrolment, type EnrolmentModule, type EnrolRequest } from '#heat-bridge';
 import Type from 'typebox';
+import { BridgeError, type Enrolment, type EnrolmentModule, type EnrolRequest } from '#heat-bridge';
 import type { SharedArea } from '#master';
 import { KeyedMutex } from '#runtime';
 import { defineRow } from '#store';

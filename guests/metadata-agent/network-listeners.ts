@@ -3,10 +3,10 @@
  * connection comes from is what its socket says, and its network is that of the listener.
  */
 
-import { BridgeError } from '#heat-bridge';
 import { spawn } from 'node:child_process';
 import net, { type Server, type Socket } from 'node:net';
 import { fileURLToPath } from 'node:url';
+import { BridgeError } from '#heat-bridge';
 
 /** Where an agent listens for the instances of one network. */
 export interface AgentNetwork {

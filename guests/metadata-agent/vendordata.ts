@@ -4,13 +4,13 @@
  * in it is used, and empty from then on.
  */
 
-import { BridgeError, describeRoute } from '#heat-bridge';
 import type { FastifyInstance } from 'fastify';
 import type { Logger } from 'pino';
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
 import { mayCallCommand } from '#acl';
+import { BridgeError, describeRoute } from '#heat-bridge';
 import {
   AuthenticationError,
   AuthorizationError,

@@ -1,7 +1,7 @@
 /** Results of execution plans, in the envelope that Murano's engine reads. */
 
-import { type CommandOutcome, isPlainMap } from '#heat-bridge';
 import { randomBytes } from 'node:crypto';
+import { type CommandOutcome, isPlainMap } from '#heat-bridge';
 import { resultOfRun } from '../run-result.ts';
 import { ExecutionPlanError, errorCodes, type ScriptCall } from './execution-plan.ts';
 

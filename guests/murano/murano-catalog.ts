@@ -1,9 +1,15 @@
 /** Entry points of execution plans: `murano:` in files of the catalog. */
 
-import { type Catalog, type CatalogEntryKind, catalogError, checkCatalogEntry, isPlainMap } from '#heat-bridge';
 import { createHash } from 'node:crypto';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
+import {
+  type Catalog,
+  type CatalogEntryKind,
+  catalogError,
+  checkCatalogEntry,
+  isPlainMap,
+} from '#heat-bridge';
 import { ExecutionPlanError, errorCodes, type ScriptCall } from './execution-plan.ts';
 
 /** An entry point, and the command that stands for it. */

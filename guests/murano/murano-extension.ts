@@ -1,7 +1,7 @@
 /** Execution plans of Murano as an extension of the bridge. */
 
-import { type BridgeExtensionModule, bridgeServices, sectionProblems } from '#heat-bridge';
 import path from 'node:path';
+import { type BridgeExtensionModule, bridgeServices, sectionProblems } from '#heat-bridge';
 import { MuranoCatalog, muranoEntries } from './murano-catalog.ts';
 import { addMuranoRoutes } from './murano-routes.ts';
 import { openMurano, readMuranoOptions } from './open-murano.ts';

@@ -1,10 +1,17 @@
 /** Execution plans over HTTP, by the token of whoever calls. */
 
-import { createCallerResolver, describeRoute, ownerNameOf, parseBody, resolveProject, tokenHolderOf } from '#heat-bridge';
 import type { FastifyInstance, FastifySchema } from 'fastify';
 import type { Static } from 'typebox';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
+import {
+  createCallerResolver,
+  describeRoute,
+  ownerNameOf,
+  parseBody,
+  resolveProject,
+  tokenHolderOf,
+} from '#heat-bridge';
 import type { ExtensionHost, HttpServerContext } from '#master';
 import type { MuranoService } from './open-murano.ts';
 

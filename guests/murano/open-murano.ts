@@ -1,10 +1,19 @@
 /** Takes execution plans for minions, and runs the commands that their entry points stand for. */
 
-import { BridgeError, type BridgeErrorCode, BridgeOptionsError, type CommandRequest, type CommandRunner, type Parameters, parseSection, type SectionProblem } from '#heat-bridge';
 import { createPublicKey, hash, type KeyObject, verify } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import Type from 'typebox';
+import {
+  BridgeError,
+  type BridgeErrorCode,
+  BridgeOptionsError,
+  type CommandRequest,
+  type CommandRunner,
+  type Parameters,
+  parseSection,
+  type SectionProblem,
+} from '#heat-bridge';
 import type { ExtensionHost } from '#master';
 import { Budget, KeyedMutex } from '#runtime';
 import { defineRow, fromJson, type RowOf, StoreError } from '#store';

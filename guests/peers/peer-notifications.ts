@@ -3,11 +3,11 @@
  * is believed but that something may have changed: the instances that it names are read anew.
  */
 
-import { BridgeError, describeRoute } from '#heat-bridge';
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { FastifyInstance } from 'fastify';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
+import { BridgeError, describeRoute } from '#heat-bridge';
 import { AuthenticationError, TokenBuckets } from '#master';
 import { tryParseJson } from '#runtime';
 

@@ -1,8 +1,8 @@
 /** Peers: instances of one project that find each other, from enrolments and from the cloud. */
 
-import { BridgeError, type Enrolment, type KnownEnrolments } from '#heat-bridge';
 import { isIP } from 'node:net';
 import type { Logger } from 'pino';
+import { BridgeError, type Enrolment, type KnownEnrolments } from '#heat-bridge';
 import { sleepUntilAborted } from '#runtime';
 import type { CloudNetworks, CloudPort, CloudReader, CloudServer } from '../cloud/cloud-reader.ts';
 

@@ -2,7 +2,15 @@
 
 import Type from 'typebox';
 import { Value } from 'typebox/value';
-import { createDnsResolver, createHttpClient, type HttpResult, KeystoneClient, readToken, tryParseJson, createBoundedMap } from '#runtime';
+import {
+  createBoundedMap,
+  createDnsResolver,
+  createHttpClient,
+  type HttpResult,
+  KeystoneClient,
+  readToken,
+  tryParseJson,
+} from '#runtime';
 import type { Authenticated, LoginBackend } from './backend.ts';
 import { AuthenticationError } from './errors.ts';
 
