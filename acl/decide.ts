@@ -1,240 +1,12 @@
-import { type CompiledRule, isSpecificTagGlob, literalGlob, type Request } from './compile-rule.ts';
+import { type CompiledRule, isSpecificTagGlob, type Request } from './compile-rule.ts';
+import { mineGuards, publishGuards } from './guards.ts';
+import { lifecycleSignals, signalGuards } from './own-signals.ts';
 import { emptyPolicy, type Policy, type RuleIndex, rateLimitKey } from './policy.ts';
-import type { PolicyRule, RuleAction, TextPattern } from './rule.ts';
-import type {
-  Action,
-  BuiltInRule,
-  Call,
-  Decision,
-  Question,
-  QuestionOf,
-  RuleOrigin,
-  Subject,
-} from './types.ts';
-
-// What an unmodified minion says of itself without being asked, under its own id. It works
-// without any policy; everything else that a minion may emit needs a rule of the operator's.
-
-const plainTags: ReadonlySet<string> = new Set(['minion_start', 'minion_ping', '_salt_error']);
-const progressTag = /^salt\/job\/(\d{20}(?:_\w{1,64})?)\/prog\/(.+)\/\d{1,10}$/s;
-const jobStartTag = /^salt\/job\/(\d{20}(?:_\w{1,64})?)\/start\/(.+)$/s;
-// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it finds
-const forbiddenCharacters = /[\u0000-\u001f\u007f]/;
-const maxTagLength = 512;
-
-function isMalformed(tag: string): boolean {
-  return tag === '' || tag.length > maxTagLength || forbiddenCharacters.test(tag);
-}
-
-/** Asked before anything else. */
-const signalGuards: readonly BuiltInRule<'signal'>[] = [
-  {
-    name: 'well-formed-tag',
-    effect: 'deny',
-    judge: ({ resource }) =>
-      isMalformed(resource.tag)
-        ? `a tag has 1 to ${maxTagLength} characters and no control characters`
-        : undefined,
-  },
-];
-
-/** What minions may without a rule of the operator's. */
-const lifecycleSignals: readonly BuiltInRule<'signal'>[] = [
-  {
-    name: 'own-lifecycle',
-    effect: 'allow',
-    judge: ({ subject, resource }) =>
-      subject.kind === 'minion' &&
-      (plainTags.has(resource.tag) || resource.tag === `salt/minion/${subject.id}/start`)
-        ? 'a minion may say that it started, lives, or failed'
-        : undefined,
-  },
-  {
-    name: 'own-beacons',
-    effect: 'allow',
-    judge: ({ subject, resource }) => {
-      const id = idOf(subject);
-      if (id === undefined) return undefined;
-      const prefix = `salt/beacon/${id}/`;
-      return resource.tag.startsWith(prefix) && resource.tag.length > prefix.length
-        ? 'a minion may report its own beacons'
-        : undefined;
-    },
-  },
-  ownJobSignal(
-    'own-progress',
-    progressTag,
-    'a minion may report the progress of a job that was published to it',
-  ),
-  // `start_event` of 3008 and later.
-  ownJobSignal(
-    'own-job-start',
-    jobStartTag,
-    'a minion may report that it begins a job that was published to it',
-  ),
-];
-
-const lifecycleRuleNames: ReadonlySet<string> = new Set(lifecycleSignals.map(({ name }) => name));
-
-/** Whether a minion may do so without a rule of the operator's. */
-export function isLifecycleDecision({ rule, origin }: Decision): boolean {
-  return origin === undefined && lifecycleRuleNames.has(rule);
-}
-
-/** @param form - of tags; its groups are the jid and the id of the minion */
-function ownJobSignal(name: string, form: RegExp, reason: string): BuiltInRule<'signal'> {
-  return {
-    name,
-    effect: 'allow',
-    judge: ({ subject, resource }) => {
-      const [, jid, id] = form.exec(resource.tag) ?? [];
-      const isOwn = jid !== undefined && id === idOf(subject);
-      return isOwn && resource.wasPublishedToSubject(jid) ? reason : undefined;
-    },
-  };
-}
-
-function idOf(subject: Subject): string | undefined {
-  return subject.kind === 'minion' ? subject.id : undefined;
-}
-
-// Reserved tags: the master fires them itself, and reactors trust them. No rule permits minions to
-// emit them.
-
-/** Where a master fires events of its own [salt.utils.event tagify, and its older tags]. */
-const reservedPrefixes: readonly string[] = [
-  'salt/auth',
-  'salt/batch',
-  'salt/beacon',
-  'salt/cloud',
-  'salt/event',
-  'salt/fileserver',
-  'salt/job',
-  'salt/key',
-  'salt/minion',
-  'salt/netapi',
-  'salt/presence',
-  'salt/queue',
-  'salt/run',
-  'salt/stats',
-  'salt/syndic',
-  'salt/wheel',
-  'saltbridge',
-  'cluster',
-  'minion/refresh',
-  'resource/refresh',
-];
-
-/** One look at a tag, because every signal that needs a rule is asked about it. */
-const reservedBeginning = new RegExp(`^(?:${reservedPrefixes.join('|')})(?:/|$)`);
-const reservedTags: ReadonlySet<string> = new Set(['auth', 'key', 'new_job', 'salt_error']);
-const jidTag = /^\d{20}(_|$)/;
-const stateResult = /^salt\/state_result\/([^/]+)\//;
-
-/** Whether only the master fires this tag, so that no grant can be about it. */
-export function isReservedTag(tag: string): boolean {
-  return reservedBeginning.test(tag) || reservedTags.has(tag) || jidTag.test(tag);
-}
-
-/** Asked before the operator's rules that permit. */
-const signalLimits: readonly BuiltInRule<'signal'>[] = [
-  {
-    name: 'masters-own-tags',
-    effect: 'deny',
-    // protection: masters-tags
-    judge: ({ resource }) =>
-      isReservedTag(resource.tag) ? 'the tag is one that only the master fires' : undefined,
-  },
-  {
-    /** `fire_event` of a state puts the id into the tag. [salt.state State.event] */
-    name: 'own-state-results',
-    effect: 'deny',
-    judge: ({ subject, resource }) => {
-      const id = stateResult.exec(resource.tag)?.[1];
-      return id === undefined || (subject.kind === 'minion' && id === subject.id)
-        ? undefined
-        : 'a minion may report results of its own states alone';
-    },
-  },
-];
-
-// Guards: denied whatever rules grant.
-
-const publishGuards: readonly BuiltInRule<'publish'>[] = [
-  {
-    name: 'no-publishing-of-publishing',
-    effect: 'deny',
-    judge: ({ subject, resource }) =>
-      subject.kind === 'minion' && resource.calls.some(({ fun }) => fun.startsWith('publish.'))
-        ? 'a published job may not publish another'
-        : undefined,
-  },
-];
-
-const mineGuards: readonly BuiltInRule<'mine'>[] = [
-  {
-    name: 'allow_tgt',
-    effect: 'deny',
-    judge: ({ resource }) =>
-      resource.isAllowedByOwner?.() === false ? 'its owner keeps it for others' : undefined,
-  },
-];
-
-// Returns: accepted for jobs that were published to the sender, and for its self-made jobs.
-
-type Fun = string | readonly string[];
-
-function isSameFun(published: Fun, returned: Fun): boolean {
-  if (published === returned) return true;
-  const [left, right] = [[published].flat(), [returned].flat()];
-  // protection: another-function
-  return left.length === right.length && left.every((fun, index) => fun === right[index]);
-}
-
-const returnRules: readonly BuiltInRule<'return'>[] = [
-  {
-    name: 'own-resource',
-    effect: 'deny',
-    judge: ({ subject, resource: { managed } }) =>
-      managed === undefined || managed.isOwn
-        ? undefined
-        : `${subject.id} has not registered the resource ${managed.id}`,
-  },
-  {
-    name: 'self-made-job',
-    effect: 'allow',
-    judge: ({ resource }) =>
-      resource.jid === 'req' ? 'a minion may report a job that it started itself' : undefined,
-  },
-  {
-    name: 'known-job',
-    effect: 'deny',
-    judge: ({ resource }) =>
-      resource.job === undefined ? `no job ${resource.jid} was published` : undefined,
-  },
-  {
-    name: 'addressee-only',
-    effect: 'deny',
-    // protection: returns-for-others
-    judge: ({ subject, resource }) =>
-      resource.job?.minions.has(subject.id)
-        ? undefined
-        : `job ${resource.jid} was not published to ${subject.id}`,
-  },
-  {
-    name: 'published-function',
-    effect: 'deny',
-    judge: ({ resource }) =>
-      resource.job !== undefined && !isSameFun(resource.job.fun, resource.fun)
-        ? `job ${resource.jid} was published for another function`
-        : undefined,
-  },
-  {
-    name: 'published-to-sender',
-    effect: 'allow',
-    judge: () => 'the job was published to this minion',
-  },
-];
+import { signalLimits } from './reserved-tags.ts';
+import { returnRules } from './return-rules.ts';
+import type { RuleAction } from './rule.ts';
+import { literalGlob } from './rule-patterns.ts';
+import type { Action, BuiltInRule, Decision, Question, QuestionOf, Subject } from './types.ts';
 
 interface Verdict {
   readonly decision: Decision;
@@ -313,7 +85,7 @@ export function isGrantable(question: Question): boolean {
 }
 
 /** The result of {@link decide}, without consuming a rate. */
-function evaluateQuestion(question: Question, policy: Policy): Verdict {
+export function evaluateQuestion(question: Question, policy: Policy): Verdict {
   const bounded = applyBuiltInLimits(question);
   if (bounded !== undefined) return { decision: bounded, used: noRules };
   if (question.action === 'return') return { decision: denied(question), used: noRules };
@@ -379,7 +151,11 @@ function rulesAllowingTogether(
 }
 
 /** The rules that apply to a request on the minions that they are limited to, in their order. */
-function rulesOn(indexes: readonly RuleIndex[], request: Request, now: number): CompiledRule[] {
+export function rulesOn(
+  indexes: readonly RuleIndex[],
+  request: Request,
+  now: number,
+): CompiledRule[] {
   return indexes
     .flatMap((index) =>
       index.all(request.text, (it) => obstacleBesideMinions(it, request, now) === undefined),
@@ -429,7 +205,7 @@ function obstacleBesideMinions(
 }
 
 /** Everything that keeps a rule from applying; whom it is about comes first. */
-function obstaclesTo(it: CompiledRule, request: Request, now: number): string[] {
+export function obstaclesTo(it: CompiledRule, request: Request, now: number): string[] {
   const { subject, text } = request;
   const isAbout = it.subject.covers(subject) && it.subject.holds(subject);
   return [
@@ -451,7 +227,7 @@ export function questionText(question: Exclude<Question, { action: 'return' }>):
 }
 
 /** What is asked, one by one. */
-function requestsOf(question: Exclude<Question, { action: 'return' }>): Request[] {
+export function requestsOf(question: Exclude<Question, { action: 'return' }>): Request[] {
   const { subject, action } = question;
   switch (action) {
     case 'signal':
@@ -504,7 +280,7 @@ function firstOf(
 }
 
 /** Bounds that nothing of the operator's moves. */
-function applyBuiltInLimits(question: Question): Decision | undefined {
+export function applyBuiltInLimits(question: Question): Decision | undefined {
   switch (question.action) {
     case 'signal':
       return firstThatApplies(signalGuards, question);
@@ -595,176 +371,4 @@ function describe(question: Question): string {
     case 'subscribe':
       return `read events of "${question.resource.tag}"`;
   }
-}
-
-// Explanations: the rule that decided, and those that nearly permitted it.
-
-/** A rule that would permit what was asked, but for what is in the way. */
-export interface NearRule {
-  readonly rule: string;
-  readonly origin?: RuleOrigin;
-  readonly obstacles: readonly string[];
-}
-
-export interface Explanation {
-  readonly decision: Decision;
-  /** Where it was denied and no rule denies it: those that lack least, at most three. */
-  readonly nearest: readonly NearRule[];
-}
-
-const maxNearest = 3;
-
-/** Says what {@link decide} would decide, and why. Nothing is used up by it. */
-export function explain(question: Question, policy: Policy): Explanation {
-  const { decision } = evaluateQuestion(question, policy);
-  if (decision.rule !== 'default-deny' || question.action === 'return') {
-    return { decision, nearest: [] };
-  }
-  const near = requestsOf(question)
-    .map((request) => nearestTo(request, policy))
-    .find((rules) => rules[0] === undefined || rules[0].obstacles.length > 0);
-  return { decision, nearest: near ?? [] };
-}
-
-function nearestTo(request: Request, policy: Policy): NearRule[] {
-  const now = policy.now();
-  const found = policy.rules
-    .filter(({ rule }) => rule.effect === 'allow' && rule.action === request.action)
-    .map((rule) => ({ rule, obstacles: obstaclesTo(rule, request, now) }));
-  const least = Math.min(...found.map(({ obstacles }) => obstacles.length));
-  return found
-    .filter(({ obstacles }) => obstacles.length === least)
-    .slice(0, maxNearest)
-    .map(({ rule, obstacles }) => toNearRule(rule, obstacles));
-}
-
-function toNearRule({ rule }: CompiledRule, obstacles: readonly string[]): NearRule {
-  const { name, origin } = rule;
-  return { rule: name, ...(origin === undefined ? {} : { origin }), obstacles };
-}
-
-// Reach: the minions over which a target of a subject is evaluated. What the target says of any
-// other minion does not affect the answer, so nobody can probe for it.
-
-/** A function whose arguments may not be known yet; then conditions on them count as met. */
-export type IntendedCall = Call | Pick<Call, 'fun'>;
-
-/** A question to {@link reachOf}. Of several functions, all must be permitted. */
-export type ReachQuestion =
-  | {
-      readonly subject: Subject;
-      readonly action: 'publish' | 'command';
-      readonly calls: readonly IntendedCall[];
-    }
-  | { readonly subject: Subject; readonly action: 'mine'; readonly fun: string };
-
-/** The minions that rules name. */
-export interface Reach {
-  /** Whether no rule permits it to anybody. */
-  readonly isEmpty: boolean;
-  /** Whether it is permitted on this minion. */
-  readonly includes: (id: string) => boolean;
-  /** Whether a rule forbids it on this minion, or may. */
-  readonly denies: (id: string) => boolean;
-  /** Whether a target may ask for the pillar of this minion, which is included. */
-  readonly showsPillar: (id: string) => boolean;
-}
-
-/** Says whom a subject may do something to. Nothing is used up by it. */
-export function reachOf(question: ReachQuestion, policy: Policy): Reach {
-  const { subject, action } = question;
-  const { deny, allow } = policy.ofSubjects.of(subject, action);
-  const now = policy.now();
-  const isBound = isBeyondBuiltInLimits(question);
-  const parts = requestsToReach(question).map((request) => {
-    const permitting = isBound ? [] : rulesOn(allow, request, now);
-    return {
-      deny: rulesOn(deny, request, now),
-      allow: permitting,
-      showing: permitting.filter(({ showsPillar }) => showsPillar),
-    };
-  });
-  const denies = (id: string): boolean =>
-    isBound ||
-    parts.some((part) => part.deny.some((rule) => rule.resource.among?.mayMean(id) ?? true));
-  const isPermitted = (id: string, rules: 'allow' | 'showing'): boolean =>
-    parts.length > 0 &&
-    parts.every((part) => part[rules].some((rule) => rule.resource.among?.isEntitled(id) ?? true));
-  return {
-    isEmpty:
-      parts.length === 0 ||
-      parts.some((part) => part.allow.length === 0 || part.deny.some(isOnEveryone)),
-    includes: (id) => isPermitted(id, 'allow') && !denies(id),
-    denies,
-    showsPillar: (id) => isPermitted(id, 'showing'),
-  };
-}
-
-function isOnEveryone({ resource }: CompiledRule): boolean {
-  return resource.among === undefined;
-}
-
-function requestsToReach(question: ReachQuestion): Request[] {
-  const { subject, action } = question;
-  if (action === 'mine') return [{ subject, action, text: question.fun }];
-  return question.calls.map((call) => ({
-    subject,
-    action,
-    text: call.fun,
-    ...('args' in call ? { call } : {}),
-  }));
-}
-
-function isBeyondBuiltInLimits(question: ReachQuestion): boolean {
-  const { subject, action } = question;
-  if (action !== 'publish') return false;
-  const calls = question.calls.map((call) => ({ args: [], kwargs: new Map(), ...call }));
-  return applyBuiltInLimits({ subject, action, resource: { calls } }) !== undefined;
-}
-
-// Unrestricted rights: everything of a kind, everywhere, with any arguments.
-
-const matchAllPatterns: ReadonlySet<string> = new Set([
-  '*',
-  '.*',
-  '.+',
-  '^.*$',
-  '.*$',
-  '^.*',
-  '^.+$',
-]);
-
-/** What somebody may be unlimited in. */
-type UnlimitedAction = 'publish' | 'runner' | 'wheel' | 'command';
-
-/**
- * Such a subject's jobs need not be expanded or shortened before they are published. Where a rule
- * denies it anything, it is not such a one.
- * @param action default: `publish`
- */
-export function isUnlimited(
-  subject: Subject,
-  policy: Policy,
-  action: UnlimitedAction = 'publish',
-): boolean {
-  const now = policy.now();
-  const own = policy.rules.filter(
-    ({ rule, subject: it, expiresAt }) =>
-      rule.action === action && it.covers(subject) && it.holds(subject) && now < expiresAt,
-  );
-  return own.every(({ rule }) => rule.effect === 'allow') && own.some(({ rule }) => isOpen(rule));
-}
-
-function isOpen(rule: PolicyRule): boolean {
-  if (rule.rate !== undefined) return false;
-  if (!('fun' in rule.resource) || rule.action === 'mine') return false;
-  const { fun, ...conditions } = rule.resource;
-  const isBound = Object.entries(conditions).some(
-    ([key, it]) => key !== 'facts' && it !== undefined,
-  );
-  return !isBound && [fun].flat().some(matchesEverything);
-}
-
-function matchesEverything(pattern: TextPattern): boolean {
-  return typeof pattern === 'string' ? pattern === '*' : matchAllPatterns.has(pattern.regex);
 }

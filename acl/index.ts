@@ -1,40 +1,26 @@
-export {
-  compileJsonSchema,
-  isSpecificTagGlob,
-  literalGlob,
-  type MinionTest,
-  type PolicyEnvironment,
-  type PolicySyntax,
-  rulePatternProblems,
-  ruleProblems,
-  schemaKeywords,
-} from './compile-rule.ts';
+export { isSpecificTagGlob, rulePatternProblems, ruleProblems } from './compile-rule.ts';
+export { compileJsonSchema, schemaKeywords } from './data-schema.ts';
 export {
   builtInDenyNames,
   decide,
-  type Explanation,
-  explain,
   hasRules,
-  type IntendedCall,
   isGrantable,
-  isLifecycleDecision,
-  isReservedTag,
-  isUnlimited,
   mayCallCommand,
-  type NearRule,
   questionText,
-  type Reach,
-  type ReachQuestion,
-  reachOf,
 } from './decide.ts';
 export {
   PolicyError,
   type PolicyErrorCode,
   policyErrors,
 } from './errors.ts';
+export { type Explanation, explain, type NearRule } from './explain.ts';
 export { type LintFinding, lintPolicy } from './lint.ts';
+export { isLifecycleDecision } from './own-signals.ts';
 export { createPolicy, type Policy } from './policy.ts';
+export type { MinionTest, PolicyEnvironment, PolicySyntax } from './policy-syntax.ts';
 export { parseRate } from './rate.ts';
+export { type IntendedCall, type Reach, type ReachQuestion, reachOf } from './reach.ts';
+export { isReservedTag } from './reserved-tags.ts';
 export {
   allow,
   type CallPattern,
@@ -52,6 +38,7 @@ export {
   type TextPattern,
   type TextPatterns,
 } from './rule.ts';
+export { literalGlob } from './rule-patterns.ts';
 export {
   type Grant,
   type GrantSyntax,
@@ -75,3 +62,4 @@ export type {
   Subject,
   UserSubject,
 } from './types.ts';
+export { isUnlimited } from './unlimited.ts';

@@ -1,8 +1,8 @@
 /** What in a policy does nothing, or not what it seems to. */
 
 import { type CompiledRule, kindOfSubject, showsPillar, textsOf } from './compile-rule.ts';
-import { isReservedTag } from './decide.ts';
 import type { Policy } from './policy.ts';
+import { isReservedTag } from './reserved-tags.ts';
 import type { PolicyRule, TextPattern, TextPatterns } from './rule.ts';
 import type { RuleOrigin } from './types.ts';
 

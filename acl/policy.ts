@@ -1,4 +1,5 @@
-import { type CompiledRule, compileRule, type PolicyEnvironment } from './compile-rule.ts';
+import { type CompiledRule, compileRule } from './compile-rule.ts';
+import type { PolicyEnvironment } from './policy-syntax.ts';
 import type { PolicyRule, RuleAction } from './rule.ts';
 import type { Subject } from './types.ts';
 

@@ -6,9 +6,13 @@
 
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
-import type { Validator } from 'typebox/compile';
-import { Compile } from 'typebox/compile';
-import { nearestName, schemaMistakes, type ValuePath } from '#runtime';
+import {
+  compileSchema,
+  nearestName,
+  type SchemaCheck,
+  schemaMistakes,
+  type ValuePath,
+} from '#runtime';
 import { PolicyError } from './errors.ts';
 import type { Action, RuleOrigin } from './types.ts';
 
@@ -231,8 +235,8 @@ const resources: Readonly<Record<RuleAction, TSchema>> = {
 const schemas: ReadonlyMap<string, TSchema> = new Map(
   Object.entries(resources).map(([action, resource]) => [action, ruleSchema(resource)]),
 );
-const checks: ReadonlyMap<string, Validator> = new Map(
-  [...schemas].map(([action, schema]) => [action, Compile(schema)]),
+const checks: ReadonlyMap<string, SchemaCheck<TSchema>> = new Map(
+  [...schemas].map(([action, schema]) => [action, compileSchema(schema)]),
 );
 
 function ruleSchema(resource: TSchema): TSchema {

@@ -5,7 +5,7 @@
  * spec_check].
  */
 
-import { compileTexts, type PolicySyntax } from './compile-rule.ts';
+import type { PolicySyntax } from './policy-syntax.ts';
 import {
   allow,
   type CallPattern,
@@ -15,6 +15,7 @@ import {
   type TextPattern,
   type TextPatterns,
 } from './rule.ts';
+import { compileTexts } from './rule-patterns.ts';
 import type { RuleOrigin, UserSubject } from './types.ts';
 
 // Grants of `peer`, `peer_run` and `mine_get`: for minions whose id an expression matches, a list of

@@ -1,9 +1,10 @@
 import { mkdtemp, open, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import type { Logger } from 'pino';
+import Type from 'typebox';
 import type { ClusterTicket } from '#master';
 import { hashFile } from '#runtime';
-import { type Key, type Store, StoreError } from '#store';
+import { defineRow, fromJson, type Key, type RowOf, type Store, StoreError } from '#store';
 import {
   decodeFrame,
   encodeFrame,
@@ -28,11 +29,18 @@ const chunkBytes = 262_144;
 /** Without a request a backup that is being fetched is given up. */
 const idleMs = 120_000;
 
-interface TicketRow {
-  readonly expiresAt: number;
-  /** By whom it was used, and in which request. */
-  readonly used?: { readonly member: string; readonly request: string };
-}
+/** Rows of tickets, by their ids. */
+const ticketRow = defineRow({
+  name: 'ticket',
+  schema: Type.Object({
+    expiresAt: Type.Number(),
+    /** By whom it was used, and in which request. */
+    used: Type.Optional(Type.Object({ member: Type.String(), request: Type.String() })),
+  }),
+  unversioned: fromJson,
+});
+
+type TicketRow = RowOf<typeof ticketRow>;
 
 /** A backup that a new member fetches. */
 interface Handover {
@@ -97,7 +105,7 @@ export class JoinService {
     return {
       op: 'put' as const,
       key: [...prefix, id],
-      value: Buffer.from(JSON.stringify(row)),
+      value: ticketRow.encode(row),
       expiresAt: row.expiresAt + rememberedMs,
       ifRevision,
     };
@@ -110,7 +118,7 @@ export class JoinService {
       cluster.log.announce(encodeFrame(frameKinds.unknown, id));
       return;
     }
-    const row: TicketRow = JSON.parse(Buffer.from(entry.value).toString());
+    const row = ticketRow.decode(entry);
     const { LogCipher } = await loadLogEngine();
     const { key } = makeTicket(cluster, { id, expiresAt: row.expiresAt });
     const frames = new LogCipher(Buffer.from(key, 'hex'), cluster.name, 'ticket');

@@ -3,7 +3,6 @@
 import { mkdtemp, rename, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
 import { type MasterConfig, storeDirectory } from '#config';
 import {
   clusterPlaceOf,
@@ -19,6 +18,7 @@ import {
 } from '#master';
 import {
   codeOf,
+  compileSchema,
   forEachFile,
   hashFile,
   isDiskFull,
@@ -69,7 +69,7 @@ const Manifest = Type.Object({
   files: Type.Record(Type.String(), Digest),
 });
 type Manifest = Type.Static<typeof Manifest>;
-const manifestCheck = Compile(Manifest);
+const manifestCheck = compileSchema(Manifest);
 
 const manifestName = 'export.json';
 const storeName = 'store.mdb';

@@ -584,8 +584,7 @@ export const notServed: readonly AdviceGroup[] = [
   },
 ];
 
-// Options that are not served yet. Whoever serves one removes it here and adds a row to
-// option-table.ts.
+// Options that are not served yet. One that gets a row is removed here.
 
 export const notYet: readonly AdviceGroup[] = [
   // Files for minions.

@@ -17,6 +17,7 @@ import {
   parseValue,
   refusals,
   section,
+  shapeOf,
   text,
   textWhere,
 } from './schema.ts';
@@ -83,7 +84,7 @@ function commaList<S extends TSchema>(item: S, expected: string): TUnsafe<readon
         ),
       explain: (setting) => (Array.isArray(setting.value) ? refusals(items, setting) : []),
     },
-    items,
+    shapeOf(items),
   );
 }
 

@@ -1,4 +1,3 @@
-export type { AuditOptions } from './audit-options.ts';
 export { loadCandidatePolicy } from './candidate-policy.ts';
 export type { ClusterOptions } from './cluster-options.ts';
 export {
@@ -40,7 +39,7 @@ export {
   type ReloadableConfig,
 } from './live-config.ts';
 export { type CheckedConfig, checkMasterConfig, isServedOption, loadMasterConfig } from './load.ts';
-export { type LogLevel, logLevels } from './log-level.ts';
+export type { LogLevel } from './log-level.ts';
 export { type MergeStrategy, mergeStrategies } from './merge-strategies.ts';
 export {
   type AclOptions,
@@ -49,8 +48,11 @@ export {
   type Limits,
   type MasterConfig,
   type MasterOptions,
+  perProcessOptions,
   storeDirectory,
 } from './options.ts';
+export { optionsHeading, optionsPage } from './options-page.ts';
+export { configJsonSchema } from './options-schema.ts';
 export { type PlainOptions, resolvePlainOptions } from './plain-options.ts';
 export { rulesOf } from './policy-rules.ts';
 export { policySyntax, type SignalRule } from './policy-schema.ts';
@@ -78,7 +80,6 @@ export { resolveMasterConfig } from './resolve.ts';
 export { saltValues, valuesForMinions } from './salt-values.ts';
 export {
   type ClockTime,
-  type CronFields,
   readSchedule,
   type ScheduleEntry,
   type ScheduleRange,

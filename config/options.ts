@@ -66,6 +66,13 @@ export const optionSections: readonly OptionSection[] = [
   { above: ['saltbridge', 'acl'], options: aclOptions },
 ];
 
+/** Options in which processes that share a master may differ. */
+export const perProcessOptions: ReadonlySet<string> = new Set(
+  optionSections.flatMap(({ options }) =>
+    Object.keys(options).filter((name) => options[name]?.isPerProcess === true),
+  ),
+);
+
 /** Returns the names of a table's options in files. */
 export function namesIn(table: OptionTable): string[] {
   return Object.values(table).map(({ name }) => name);

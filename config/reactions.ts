@@ -4,10 +4,15 @@
  */
 
 import Type, { type TUnsafe } from 'typebox';
-import { Compile } from 'typebox/compile';
 import { PolicyError, type PolicyRule, parseRate } from '#acl';
 import { compileGlob } from '#minion-protocol';
-import { type SchemaMistake, schemaMistakes, unknownName, type ValuePath } from '#runtime';
+import {
+  compileSchema,
+  type SchemaMistake,
+  schemaMistakes,
+  unknownName,
+  type ValuePath,
+} from '#runtime';
 import { ConfigError, type ConfigErrorCode, type OptionOrigin } from './config-error.ts';
 import type {
   CallValue,
@@ -173,7 +178,7 @@ const reactionSchema = Type.Object(
   },
   strict,
 );
-const mappedCheck = Compile(Mapped);
+const mappedCheck = compileSchema(Mapped);
 
 /** Fields in files, and the options of programs that they mean. YAML 1.1 reads the word `on` as true. */
 const optionNames: ReadonlyMap<string, string> = new Map([

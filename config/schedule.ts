@@ -1,5 +1,6 @@
 /** Salt's option `schedule`: runners and jobs that the master starts by the clock. */
 
+import { Cron } from 'croner';
 import type { WireMap, WireValue } from '#minion-protocol';
 import {
   ConfigError,
@@ -14,20 +15,8 @@ import { entriesOf, isSettings, originOfSetting, type Settings, toPlain } from '
 /** When an entry is due. */
 export type ScheduleTrigger =
   | { readonly kind: 'interval'; readonly seconds: number }
-  | { readonly kind: 'cron'; readonly fields: CronFields }
+  | { readonly kind: 'cron'; readonly cron: Cron }
   | { readonly kind: 'when'; readonly times: readonly ClockTime[] };
-
-/** The numbers that each field of a cron expression means. */
-export interface CronFields {
-  readonly minutes: ReadonlySet<number>;
-  readonly hours: ReadonlySet<number>;
-  readonly days: ReadonlySet<number>;
-  readonly months: ReadonlySet<number>;
-  /** 0 is Sunday. */
-  readonly weekdays: ReadonlySet<number>;
-  /** With both a day of the month and one of the week, either will do. */
-  readonly isEitherDay: boolean;
-}
 
 /** A moment, or a time of every day or of a day of the week; local time. */
 export type ClockTime =
@@ -272,13 +261,12 @@ function readTrigger(given: ReadonlyMap<string, unknown>): ScheduleTrigger {
       : fail('the interval: expected 1 s or more');
   }
   const cron = given.get('cron');
-  if (cron !== undefined) return { kind: 'cron', fields: readCron(String(cron)) };
+  if (cron !== undefined) return { kind: 'cron', cron: readCron(String(cron)) };
   const times = [given.get('when') ?? given.get('once')].flat();
   return { kind: 'when', times: times.map((time) => readTime('when', time)) };
 }
 
 const weekdayNames = ['sunday', 'monday', 'tuesday', 'wednesday', 'thursday', 'friday', 'saturday'];
-const monthNames = 'jan feb mar apr may jun jul aug sep oct nov dec'.split(' ');
 
 /** `5:00pm`, `17:00`, `Monday 5:00pm`, or a date with a time, in the forms of ISO 8601. */
 function readTime(name: string, value: unknown): ClockTime {
@@ -310,50 +298,49 @@ function weekdayOf(name: string): number {
   return lower.length < 3 ? -1 : weekdayNames.findIndex((weekday) => weekday.startsWith(lower));
 }
 
-/** Five fields, with `*`, lists, ranges, steps and names. */
-function readCron(text: string): CronFields {
-  const shortcuts: Readonly<Record<string, string>> = {
-    '@yearly': '0 0 1 1 *',
-    '@monthly': '0 0 1 * *',
-    '@weekly': '0 0 * * 0',
-    '@daily': '0 0 * * *',
-    '@hourly': '0 * * * *',
-  };
-  const fields = (shortcuts[text.trim()] ?? text).trim().split(/\s+/);
-  const [minute = '', hour = '', day = '', month = '', weekday = ''] = fields;
-  if (fields.length !== 5) fail('cron: expected five fields');
-  const days = weekdayNames.map((name) => name.slice(0, 3));
-  return {
-    minutes: readField(minute, 0, 59, []),
-    hours: readField(hour, 0, 23, []),
-    days: readField(day, 1, 31, []),
-    months: readField(month, 1, 12, monthNames),
-    weekdays: new Set([...readField(weekday, 0, 7, days)].map((value) => value % 7)),
-    isEitherDay: !day.startsWith('*') && !weekday.startsWith('*'),
-  };
+const shortcuts: ReadonlySet<string> = new Set([
+  ...['@yearly', '@monthly', '@weekly', '@daily', '@hourly'],
+]);
+
+/** The fields of an expression, with their bounds. */
+const cronBounds = ['0 to 59', '0 to 23', '1 to 31', '1 to 12', '0 to 7'] as const;
+
+/** Reads five fields with `*`, lists, ranges, steps and names, or a shortcut. */
+function readCron(text: string): Cron {
+  const expression = text.trim();
+  if (shortcuts.has(expression)) return new Cron(expression);
+  const fields = expression.split(/\s+/).map((it, place) => (place === 4 ? toSunday(it) : it));
+  if (fields.length !== cronBounds.length) fail('cron: expected five fields');
+  for (const [place, bounds] of cronBounds.entries()) {
+    const field = fields[place] ?? '';
+    if (!isCronField(field, place)) fail(`cron: ${field} is no field of ${bounds}`);
+  }
+  const [, , day = '', , weekday = ''] = fields;
+  // Both must match, unless each of them restricts the day.
+  const domAndDow = day.startsWith('*') || weekday.startsWith('*');
+  return new Cron(fields.join(' '), { ...cronOptions, domAndDow });
 }
 
-/** @param names of the numbers from `first` on */
-function readField(
-  field: string,
-  first: number,
-  last: number,
-  names: readonly string[],
-): Set<number> {
-  const values = new Set<number>();
-  const numberOf = (text: string): number => {
-    const index = names.indexOf(text.toLowerCase());
-    return index >= 0 ? index + first : /^\d+$/.test(text) ? Number(text) : Number.NaN;
-  };
-  for (const part of field.split(',')) {
-    const [range = '', step = '1'] = part.split('/');
-    const [low = '', high] = range === '*' ? [String(first), String(last)] : range.split('-');
-    const begin = numberOf(low);
-    const end = high === undefined ? (part.includes('/') ? last : begin) : numberOf(high);
-    const by = Number(step);
-    const isField = begin >= first && end <= last && begin <= end && Number.isInteger(by) && by > 0;
-    if (!isField) fail(`cron: ${field} is no field of ${first} to ${last}`);
-    for (let value = begin; value <= end; value += by) values.add(value);
+/** Steps from a weekday reach to 7, Sunday; the library ends them at 6. */
+function toSunday(weekday: string): string {
+  return weekday.replace(/(?<![-\d])([0-7])\/([1-9]\d*)/g, (_, first: string, step: string) => {
+    const count = Math.floor((7 - Number(first)) / Number(step)) + 1;
+    return Array.from({ length: count }, (_day, it) => Number(first) + it * Number(step)).join();
+  });
+}
+
+const cronOptions = { mode: '5-part', sloppyRanges: true } as const;
+
+/** Without the letters and signs that the library takes beside those of Salt. */
+function isCronField(field: string, place: number): boolean {
+  if (!/^[a-z\d*,/-]+$/i.test(field) || /\d[a-z]|[a-z]\d|\b[lw]\b/i.test(field)) {
+    return false;
   }
-  return values;
+  const fields = cronBounds.map((_, other) => (other === place ? field : '*'));
+  try {
+    new Cron(fields.join(' '), cronOptions);
+    return true;
+  } catch {
+    return false;
+  }
 }

@@ -65,20 +65,24 @@ export type ReadResult<T> =
   | { readonly problems: readonly ConfigError[] };
 
 /** The parts of a schema that reading looks at. */
-interface Shape extends Keywords {
-  readonly type?: string;
+export interface Shape extends Keywords {
+  readonly type?: string | readonly string[];
   readonly properties?: Readonly<Record<string, TSchema>>;
   readonly required?: readonly string[];
   readonly items?: TSchema;
   /** The values of a map. */
   readonly each?: TSchema;
   /** The form in files of a value that code of its own reads. */
-  readonly inFiles?: TSchema;
+  readonly inFiles?: Shape;
+  readonly anyOf?: readonly TSchema[];
+  readonly const?: unknown;
+  readonly enum?: readonly unknown[];
   readonly minimum?: number;
   readonly maximum?: number;
 }
 
-function shapeOf(schema: TSchema): Shape {
+/** The keywords of a schema. */
+export function shapeOf(schema: TSchema): Shape {
   return schema;
 }
 
@@ -227,7 +231,7 @@ export function mapOf<S extends TSchema>(
 /** A value that code of its own reads. @param inFiles JSON Schema of its form in files */
 export function custom<T>(
   keywords: Keywords & { readonly expected: string },
-  inFiles: TSchema = {},
+  inFiles: Shape = {},
 ): TUnsafe<T> {
   return Type.Unsafe<T>(Type.Unknown({ inFiles, ...keywords }));
 }

@@ -29,5 +29,5 @@ export const tenantDirectories = custom<Readonly<Record<string, string>>>(
         return isRefused ? [typeError(inner.origin, inner.value, 'a directory')] : [];
       }),
   },
-  { type: 'object', additionalProperties: { type: 'string' } },
+  { each: { type: 'string' } },
 );

@@ -115,7 +115,7 @@ export const transportOpts = custom<TransportOpts>(
     explain: (setting) =>
       settingsOf(setting).flatMap(([name, inner]) => explainTransport(name, inner)),
   },
-  { type: 'object', additionalProperties: transportSection },
+  { each: transportSection },
 );
 
 function explainTransport(name: string, own: Setting): readonly ConfigError[] {

@@ -10,17 +10,14 @@ export type {
   BridgeExtensionModule,
   CheckContext,
 } from './bridge-extension.ts';
-export { catalogAsMarkdown, catalogAsTypes } from './catalog/catalog-docs.ts';
+export { catalogAsMarkdown } from './catalog/catalog-docs.ts';
+export { catalogAsTypes } from './catalog/catalog-types.ts';
 export type { CatalogEntryKind } from './catalog/entry-kind.ts';
 export { type CatalogFinding, loadCatalog } from './catalog/load-catalog.ts';
 export { checkSections } from './check-options.ts';
-export type { RunStarted } from './commands/command-api.ts';
-export {
-  Catalog,
-  type CommandInfo,
-  type CompiledCommand,
-  describeCommand,
-} from './commands/command-catalog.ts';
+export type { RunStarted } from './commands/command-rpc.ts';
+export { Catalog, type CompiledCommand } from './commands/command-catalog.ts';
+export { type CommandInfo, describeCommand } from './commands/command-info.ts';
 export {
   type ArgumentSource,
   type CommandDefinition,
@@ -46,7 +43,6 @@ export { jsonDigest } from './commands/idempotency-keys.ts';
 export {
   type CompiledParameters,
   compileParameters,
-  findTextProblem,
   type Parameters,
 } from './commands/parameters.ts';
 export * as states from './commands/states/index.ts';
@@ -70,7 +66,8 @@ export type {
 export type { KnownEnrolments } from './enroll/enrolment-repository.ts';
 export type { EnrollApi, KnownMinion } from './enroll/enrolment-service.ts';
 export type { EnrolmentModule } from './enroll/open-enrolment.ts';
-export { BridgeError, type BridgeErrorCode, bridgeErrors, httpProblemOf } from './errors.ts';
+export { BridgeError, type BridgeErrorCode, bridgeErrors } from './errors.ts';
+export { httpProblemOf } from './http-problems.ts';
 export { familyOf, figureOf } from './figures.ts';
 export { groupTexts } from './handle-group-texts.ts';
 export { createCallerResolver } from './http/http-caller.ts';
@@ -87,8 +84,9 @@ export {
 } from './openstack/service-answer.ts';
 export { publicServiceUrl } from './openstack/service-catalog.ts';
 export { BridgeOptionsError, keyPath, parseSection, type SectionProblem } from './options.ts';
-export type { PlanStarted } from './plans/plan-api.ts';
-export { describePlan, PlanCatalog, type PlanInfo } from './plans/plan-catalog.ts';
+export type { PlanStarted } from './plans/plan-rpc.ts';
+export { PlanCatalog } from './plans/plan-catalog.ts';
+export { describePlan, type PlanInfo } from './plans/plan-info.ts';
 export {
   definePlan,
   type GroupDefinition,
@@ -110,7 +108,7 @@ export { SharedNames } from './shared-names.ts';
 export { quoteForShell } from './shell-text.ts';
 export type { HandleInfo, HandleRegistration } from './signals/handles.ts';
 export type { SignalsModule } from './signals/open-signals.ts';
-export type { OutboxEntry } from './signals/outbox.ts';
+export type { OutboxEntry } from './signals/outbox-entry.ts';
 export type { HandlesApi, OutboxApi } from './signals/signals-api.ts';
 export {
   encodePath,
@@ -128,3 +126,4 @@ export {
   secretsOf,
 } from './transports/transports.ts';
 export { messagesOf, zaqarClientId } from './transports/zaqar-delivery.ts';
+export { findTextProblem } from './commands/text-checks.ts';

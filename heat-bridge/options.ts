@@ -1,8 +1,7 @@
 /** `saltbridge: bridge:`. Each extension of the bridge has its own section and schema. */
 import type { Static, TSchema } from 'typebox';
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
-import { schemaMistakes, type ValuePath } from '#runtime';
+import { compileSchema, schemaMistakes, type ValuePath } from '#runtime';
 import { BridgeError } from './errors.ts';
 
 /** The sections as they are written. Each extension checks its own. */
@@ -57,7 +56,7 @@ export function parseSection<S extends TSchema>(
   schema: S,
   value: unknown,
 ): Static<S> {
-  const check = Compile(schema);
+  const check = compileSchema(schema);
   if (check.Check(value)) return check.Parse(value);
   throw new BridgeOptionsError(
     schemaMistakes(schema, value).map(({ path, problem }) => ({

@@ -3,7 +3,7 @@
 import type { Context, Span, Tracer } from '@opentelemetry/api';
 import { createBoundedMap, loadOptionalPackage } from '#runtime';
 import type { CommandRun } from './commands/command-run.ts';
-import type { OutboxRecord } from './signals/outbox.ts';
+import type { OutboxRecord } from './signals/outbox-records.ts';
 
 type Api = typeof import('@opentelemetry/api');
 

@@ -3,20 +3,19 @@
  * is RSA, so it imports no schemas and loads quickly in a worker thread.
  */
 import { createHash, type KeyObject } from 'node:crypto';
+import { generateKeyString } from './crypt.ts';
+import { ProtocolError } from './errors.ts';
+import { packWire, type WireMap } from './payload.ts';
+import { isNonce, type ProtocolVersion } from './request.ts';
 import {
-  cleanKeyText,
   type EncryptionAlgorithm,
-  generateKeyString,
-  parsePublicKey,
   rsaDecrypt,
   rsaEncrypt,
   rsaSign,
   type SigningAlgorithm,
-  x931Sign,
-} from './crypt.ts';
-import { ProtocolError } from './errors.ts';
-import { packWire, type WireMap } from './payload.ts';
-import { isNonce, type ProtocolVersion } from './request.ts';
+} from './rsa.ts';
+import { cleanKeyText, parsePublicKey } from './rsa-keys.ts';
+import { x931Sign } from './x931.ts';
 
 /** What the answer to a sign-in depends on. */
 export interface AuthReplyContext {

@@ -5,30 +5,28 @@ export type { AuthReplyContext, AuthRequest } from './auth-reply.ts';
 export {
   type CrypticleKey,
   checkKeyString,
-  cleanKeyText,
   crypticleMac,
-  type EncryptionAlgorithm,
-  generateKeyPair,
   generateKeyString,
-  isEncryptionAlgorithm,
-  isSigningAlgorithm,
-  type KeyPairText,
-  keyFingerprint,
   openPacked,
   openValue,
   parseKeyString,
-  parsePrivateKey,
-  parsePublicKey,
-  rsaSign,
-  rsaVerify,
-  type SigningAlgorithm,
   sealValue,
 } from './crypt.ts';
 export { ProtocolError, type ProtocolErrorCode } from './errors.ts';
 export { formatEventStamp, packEvent, unpackEvent } from './event.ts';
+export { packFileChunk } from './file-chunk.ts';
 export { isFunctionName, isKeywordText, keywordNameOf } from './function-call.ts';
+export { createJidSource, isJid, jidTime } from './jid.ts';
+export {
+  type MinionEventLoad,
+  type PublicationLoad,
+  parseMinionEventLoad,
+  parsePillarLoad,
+  parseReturnLoad,
+  type ReturnLoad,
+} from './loads.ts';
 export { decideKey, type KeyDecision, parseAuthRequest } from './master-handshake.ts';
-export type { CallArguments, FunctionContext, MinionFunction } from './minion/jobs.ts';
+export type { CallArguments, FunctionContext, MinionFunction } from './minion/functions.ts';
 export { createMinionKeys, type MinionKeys, openMinionKeys } from './minion/key-files.ts';
 export {
   createMinion,
@@ -54,36 +52,37 @@ export {
   wireBytes,
 } from './payload.ts';
 export { encodeProxyHeader, isRelayedAddress, relayedAddress } from './proxy-header.ts';
-export {
-  createJidSource,
-  isJid,
-  jidTime,
-  publicationEnvelope,
-  sealPublication,
-} from './publication.ts';
+export { publicationEnvelope, sealPublication } from './publication.ts';
 export { type PythonForms, pythonStr, toPythonValue, unboundedStr } from './python-values.ts';
+export { encodeClearReply, encodePackedReply, encodeSendReply } from './reply.ts';
 export {
   type CheckedRequest,
   type ClearEnvelope,
   checkLoad,
   decodeEnvelope,
-  encodeClearReply,
-  encodePackedReply,
-  encodeSendReply,
   envelopeLimits,
   isNewMinionId,
   isValidMinionId,
-  type MinionEventLoad,
   type ProtocolVersion,
-  type PublicationLoad,
-  packFileChunk,
-  parseMinionEventLoad,
-  parsePillarLoad,
-  parseReturnLoad,
   type RequestEnvelope,
-  type ReturnLoad,
   type SealedEnvelope,
 } from './request.ts';
+export {
+  type EncryptionAlgorithm,
+  isEncryptionAlgorithm,
+  isSigningAlgorithm,
+  rsaSign,
+  rsaVerify,
+  type SigningAlgorithm,
+} from './rsa.ts';
+export {
+  cleanKeyText,
+  generateKeyPair,
+  type KeyPairText,
+  keyFingerprint,
+  parsePrivateKey,
+  parsePublicKey,
+} from './rsa-keys.ts';
 export {
   type FactMap,
   type FactSource,
@@ -92,6 +91,7 @@ export {
   type MinionResources,
   traverseFacts,
 } from './targeting/facts.ts';
+export { findNodegroupLoop, type Nodegroups } from './targeting/nodegroups.ts';
 export {
   compileLinearPattern,
   compilePattern,
@@ -103,8 +103,6 @@ export {
   type CompiledTarget,
   type CompileTargetOptions,
   compileTarget,
-  findNodegroupLoop,
-  type Nodegroups,
   type TargetCandidate,
   type TargetExpression,
   type TargetTerm,

@@ -4,16 +4,17 @@
  */
 
 import { type AuthReplyContext, type AuthRequest, badAlgorithmReply } from './auth-reply.ts';
+import type { ProtocolErrorCode } from './errors.ts';
+import { parseAuthLoad } from './loads.ts';
+import { packWire } from './payload.ts';
+import { type ClearEnvelope, isNonce, isValidMinionId } from './request.ts';
 import {
-  cleanKeyText,
   defaultEncryptionAlgorithm,
   defaultSigningAlgorithm,
   isEncryptionAlgorithm,
   isSigningAlgorithm,
-} from './crypt.ts';
-import type { ProtocolErrorCode } from './errors.ts';
-import { packWire } from './payload.ts';
-import { type ClearEnvelope, isNonce, isValidMinionId, parseAuthLoad } from './request.ts';
+} from './rsa.ts';
+import { cleanKeyText } from './rsa-keys.ts';
 
 /** Outcome of {@link parseAuthRequest}. */
 export type ParsedAuthRequest =

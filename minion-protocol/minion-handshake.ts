@@ -4,20 +4,8 @@
  */
 import { type KeyObject, randomBytes } from 'node:crypto';
 import { aesKeyDigest } from './auth-reply.ts';
-import {
-  checkKeyString,
-  cleanKeyText,
-  defaultEncryptionAlgorithm,
-  defaultSigningAlgorithm,
-  type EncryptionAlgorithm,
-  keyFingerprint,
-  parsePublicKey,
-  rsaDecrypt,
-  rsaEncrypt,
-  rsaVerify,
-  type SigningAlgorithm,
-  x931Recover,
-} from './crypt.ts';
+import { checkKeyString } from './crypt.ts';
+import { encodeRequest } from './encode-request.ts';
 import { ProtocolError, type ProtocolErrorCode } from './errors.ts';
 import {
   clearLimits,
@@ -27,7 +15,17 @@ import {
   type WireValue,
   wireBytes,
 } from './payload.ts';
-import { encodeRequest } from './request.ts';
+import {
+  defaultEncryptionAlgorithm,
+  defaultSigningAlgorithm,
+  type EncryptionAlgorithm,
+  rsaDecrypt,
+  rsaEncrypt,
+  rsaVerify,
+  type SigningAlgorithm,
+} from './rsa.ts';
+import { cleanKeyText, keyFingerprint, parsePublicKey } from './rsa-keys.ts';
+import { x931Recover } from './x931.ts';
 
 /** Who signs in, and what it knows of the master. */
 export interface MinionHandshakeConfig {

@@ -4,7 +4,7 @@
  */
 import { isUtf8 } from 'node:buffer';
 import type { KeyObject } from 'node:crypto';
-import { rsaVerify, type SigningAlgorithm } from './crypt.ts';
+import { rsaVerify, type SigningAlgorithm } from './rsa.ts';
 import { endOfValue } from './tcp-frames.ts';
 
 /** What is not signed: since 3006.26 and 3008.1, and before. */

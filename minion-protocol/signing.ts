@@ -11,7 +11,9 @@ export {
   buildRefusal,
   masterPubkeySignature,
 } from './auth-reply.ts';
-export { isMinionToken, parsePublicKey, rsaSign, type SigningAlgorithm } from './crypt.ts';
 export { ProtocolError } from './errors.ts';
-export { encodePrivateReply, type PrivateReply } from './request.ts';
+export { encodePrivateReply, type PrivateReply } from './reply.ts';
+export { rsaSign, type SigningAlgorithm } from './rsa.ts';
+export { parsePublicKey } from './rsa-keys.ts';
 export { isSignedLoad } from './signed-load.ts';
+export { isMinionToken } from './x931.ts';

@@ -3,90 +3,18 @@
  * redirected, no proxy, bounded in time and in what is read of the answer [THREATS B-08].
  */
 
-import { lookup } from 'node:dns/promises';
 import { readFileSync } from 'node:fs';
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import http from 'node:http';
 import https from 'node:https';
-import { BlockList, isIP } from 'node:net';
+import { isIP } from 'node:net';
+import {
+  type AllowedEndpoint,
+  type EndpointOptions,
+  hostOf,
+  originOf,
+} from './allowed-endpoints.ts';
 import { codeOf } from './system.ts';
-
-// Listed endpoints: by scheme, host and port; of their addresses only public ones, unless the list
-// permits others [THREATS B-08].
-
-/** A service that may be asked. */
-export interface EndpointOptions {
-  /** `https://heat.example.org:8004`; whatever path follows is for every request alike. */
-  readonly url: string;
-  /**
-   * Networks that its name may lead to (`10.0.0.0/8`, `fd00::/8`, one address). Default: public
-   * addresses, and the address itself where `url` has one in place of a name.
-   */
-  readonly addresses?: readonly string[];
-  /** The authorities that sign its certificate, PEM. Default: those of Node. */
-  readonly ca?: Buffer;
-}
-
-/** A listed service. */
-export interface AllowedEndpoint {
-  /** Scheme, host and port in their normal form. */
-  readonly origin: string;
-  readonly ca: Buffer | undefined;
-  /** Whether a connection may be made to this address. */
-  permits(address: string): boolean;
-}
-
-/** Neither public nor anybody's own to give: what no name leads to unless it is listed. */
-const nonPublicNetworks = [
-  '0.0.0.0/8',
-  '10.0.0.0/8',
-  '100.64.0.0/10',
-  '127.0.0.0/8',
-  '169.254.0.0/16',
-  '172.16.0.0/12',
-  '192.0.0.0/24',
-  '192.168.0.0/16',
-  '198.18.0.0/15',
-  '224.0.0.0/3',
-  '::/127',
-  '64:ff9b::/96',
-  '64:ff9b:1::/48',
-  '2002::/16',
-  'fc00::/7',
-  'fe80::/10',
-  'fec0::/10',
-  'ff00::/8',
-];
-
-/** The listed services by their origin. @throws TypeError for an address or network that is none */
-export function parseAllowedEndpoints(
-  listed: readonly EndpointOptions[],
-): ReadonlyMap<string, AllowedEndpoint> {
-  const closed = addressSet(nonPublicNetworks);
-  return new Map(
-    listed.map(({ url, addresses, ca }) => {
-      const origin = originOf(url);
-      const own = isIP(hostOf(url)) === 0 ? [] : [hostOf(url)];
-      const open = addressSet(addresses ?? own);
-      const isNamed = addresses !== undefined || own.length > 0;
-      const permits = (address: string): boolean =>
-        isNamed ? open.has(address) : !closed.has(address);
-      return [origin, { origin, ca, permits }];
-    }),
-  );
-}
-
-/** @throws TypeError for what is no address of http or https */
-export function originOf(url: string): string {
-  const { origin, protocol } = new URL(url);
-  if (protocol !== 'http:' && protocol !== 'https:') throw new TypeError('expected http or https');
-  return origin;
-}
-
-/** The host without the brackets around an IPv6 address. */
-function hostOf(url: string): string {
-  return new URL(url).hostname.replace(/^\[|\]$/g, '');
-}
 
 /** A request as a transport wants it. */
 export interface OutgoingRequest {
@@ -319,60 +247,4 @@ export function readEndpoint({
     ...(addresses === undefined ? {} : { addresses }),
     ...(file === undefined ? {} : { ca: readFileSync(file) }),
   };
-}
-
-// DNS look-ups by the operating system's resolver.
-
-/**
- * Node looks names up in a few threads that all of the process shares: a name that is being looked
- * up already is not looked up once more.
- */
-export function createDnsResolver(): (host: string) => Promise<readonly string[]> {
-  const underWay = new Map<string, Promise<readonly string[]>>();
-  return (host) => {
-    const known = underWay.get(host);
-    if (known !== undefined) return known;
-    const found = lookup(host, { all: true })
-      .then((all) => all.map(({ address }) => address))
-      .finally(() => underWay.delete(host));
-    underWay.set(host, found);
-    return found;
-  };
-}
-
-// Addresses of the network, single ones and whole networks.
-
-/** Some addresses. */
-export interface AddressSet {
-  /** Whether an address is one of them; IPv4 within IPv6 (`::ffff:…`) counts as what it is. */
-  has(address: string): boolean;
-}
-
-/**
- * @param list addresses, and networks such as `10.0.0.0/8`
- * @throws TypeError for what is neither
- */
-export function addressSet(list: readonly string[]): AddressSet {
-  const blocks = new BlockList();
-  for (const text of list) add(blocks, text);
-  return {
-    has: (address) => isIP(address) !== 0 && blocks.check(address, familyOf(address)),
-  };
-}
-
-function add(blocks: BlockList, text: string): void {
-  const [address = '', ...prefix] = text.split('/');
-  const bits = Number(prefix[0]);
-  const isPlain = prefix.length === 0;
-  const isNetwork = prefix.length === 1 && /^\d{1,3}$/.test(prefix[0] ?? '');
-  const isWithin = isPlain || bits <= (familyOf(address) === 'ipv6' ? 128 : 32);
-  if (isIP(address) === 0 || !isWithin || !(isPlain || isNetwork)) {
-    throw new TypeError(`${text}: expected an address or a network`);
-  }
-  if (isPlain) blocks.addAddress(address, familyOf(address));
-  else blocks.addSubnet(address, bits, familyOf(address));
-}
-
-function familyOf(address: string): 'ipv4' | 'ipv6' {
-  return isIP(address) === 6 ? 'ipv6' : 'ipv4';
 }

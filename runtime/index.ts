@@ -4,24 +4,22 @@
  * with long integers, directories and the errors of the file system. Imports nothing of ours.
  */
 
+export { type AddressSet, addressSet } from './address-set.ts';
+export { type AllowedEndpoint, originOf, parseAllowedEndpoints } from './allowed-endpoints.ts';
 export { createBoundedMap } from './bounded-map.ts';
 export { Budget, type BudgetLimits } from './budget.ts';
 export { Closers } from './closers.ts';
+export { compileSchema, type SchemaCheck } from './compile-schema.ts';
+export { createDnsResolver } from './dns-resolver.ts';
 export { type ErrorEntry, SaltbridgeError } from './errors.ts';
 export { escapeMarkup } from './escape-markup.ts';
 export { FileReloader } from './file-reloader.ts';
 export {
-  type AddressSet,
-  type AllowedEndpoint,
-  addressSet,
   type ConfiguredEndpoint,
-  createDnsResolver,
   createHttpClient,
   type HttpClient,
   type HttpResult,
   type OutgoingRequest,
-  originOf,
-  parseAllowedEndpoints,
   readEndpoint,
 } from './http-client.ts';
 export { InFlight } from './in-flight.ts';

@@ -6,7 +6,7 @@ import type { TSchema } from 'typebox';
 import Type from 'typebox';
 
 /** Credentials that a route needs: none; a session; some in the body; a token or a session. */
-export type RouteAccess = 'anybody' | 'session' | 'credentials' | 'token';
+type RouteAccess = 'anybody' | 'session' | 'credentials' | 'token';
 
 /** One method of one path. */
 export interface RouteOperation {

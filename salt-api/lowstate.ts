@@ -2,9 +2,9 @@
 
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
 import { separateKeywords } from '#master';
 import { isKeywordText, isWireMap, type WireMap, type WireValue } from '#minion-protocol';
+import { compileSchema } from '#runtime';
 import type { BodyReader } from './body.ts';
 import { SaltApiError } from './errors.ts';
 
@@ -191,7 +191,7 @@ const expectedForms: ReadonlyMap<string, string> = new Map([
 
 /** @param required those that are asked for before any other is looked at */
 function checked<T>(schema: TSchema, required: readonly string[]): Check<T> {
-  const validator = Compile(schema);
+  const validator = compileSchema(schema);
   return (low) => {
     for (const name of required) {
       const value = low[name];

@@ -160,7 +160,7 @@ export async function buildPackage(output, { withTypes = true } = {}) {
   const metafile = await bundle(output);
   copyLicences(output);
   for (const shell of ['bash', 'zsh', 'fish']) {
-    const command = [path.join(output, 'main.js'), 'completion', shell];
+    const command = [path.join(root, 'bin/saltbridge'), 'completion', shell];
     const script = execFileSync(process.execPath, command, { cwd: root });
     writeFileSync(path.join(output, `completion.${shell}`), script);
   }

@@ -15,6 +15,7 @@ const rooms = {
   'minion-protocol': ['runtime', 'runtime/errors.ts', 'template/python/*'],
   store: ['runtime'],
   config: ['acl', 'minion-protocol', 'runtime'],
+  // A worker of the master loads the RSA half of the protocol alone.
   master: ['acl', 'config', 'minion-protocol', 'minion-protocol/signing.ts', 'runtime', 'store'],
   salt: ['acl', 'config', 'master', 'minion-protocol', 'runtime', 'store', 'template'],
   cluster: ['config', 'master', 'minion-protocol', 'runtime', 'store'],

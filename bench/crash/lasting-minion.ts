@@ -4,7 +4,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isWireMap, ProtocolError, type WireMap } from '#minion-protocol';
-import { SerialGuard } from '#minion-protocol/crypt.ts';
+import { SerialGuard } from '#minion-protocol/serial-guard.ts';
 import type { SwarmKey } from '../swarm/keys.ts';
 import { type Known, returnTo, type SealedLoad, SwarmMinion } from '../swarm/minion.ts';
 import { PublicationReader } from '../swarm/publications.ts';

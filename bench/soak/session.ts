@@ -7,8 +7,9 @@ import {
   unpackWire,
   type WireMap,
 } from '#minion-protocol';
+import { encodeRequest } from '#minion-protocol/encode-request.ts';
 import { createMinionHandshake, type HandshakeStep } from '#minion-protocol/minion-handshake.ts';
-import { encodeRequest, openSendReply } from '#minion-protocol/request.ts';
+import { openSendReply } from '#minion-protocol/reply.ts';
 import type { SwarmKey } from '../swarm/keys.ts';
 import type { Answer } from './tally.ts';
 

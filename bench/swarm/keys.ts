@@ -1,6 +1,6 @@
 import type { KeyObject } from 'node:crypto';
 import { generateKeyPair, generateKeyString, parsePrivateKey } from '#minion-protocol';
-import { minionToken } from '#minion-protocol/crypt.ts';
+import { minionToken } from '#minion-protocol/x931.ts';
 
 /** A key pair that many simulated minions share: making thousands would take longer than the bench. */
 export interface SwarmKey {

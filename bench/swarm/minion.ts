@@ -10,9 +10,10 @@ import {
   type WireValue,
   wireBytes,
 } from '#minion-protocol';
-import { rsaDecrypt } from '#minion-protocol/crypt.ts';
+import { encodeRequest } from '#minion-protocol/encode-request.ts';
 import { createMinionHandshake, type MinionHandshake } from '#minion-protocol/minion-handshake.ts';
-import { encodeRequest, openPrivateReply, openSendReply } from '#minion-protocol/request.ts';
+import { openPrivateReply, openSendReply } from '#minion-protocol/reply.ts';
+import { rsaDecrypt } from '#minion-protocol/rsa.ts';
 import type { SwarmKey } from './keys.ts';
 import type { PublicationReader } from './publications.ts';
 

@@ -1,6 +1,7 @@
-/** `saltbridge config`: what is wrong with a configuration, and what is in force. */
+/** `saltbridge config`: checks a configuration, shows the options in force, prints the JSON Schema. */
 
 import type { Command } from 'commander';
+import { configJsonSchema } from '#config';
 import { ConfigError, checkMasterConfig, listOptions, type OptionInForce } from '#master';
 import type { ConfigCheck } from '#server';
 import type { CommandContext } from '../context.ts';
@@ -14,7 +15,7 @@ interface ConfigOptions {
   readonly json?: boolean;
 }
 
-/** `saltbridge config check` and `config show`. */
+/** `saltbridge config check`, `config show` and `config schema`. */
 export function defineConfig(command: Command, context: CommandContext): void {
   command
     .command('check')
@@ -47,6 +48,10 @@ export function defineConfig(command: Command, context: CommandContext): void {
       if (json) await printJson(context.stdout, options);
       else await printLine(context.stdout, formatOptions(options));
     });
+  command
+    .command('schema')
+    .description('print a JSON Schema of configuration files, for editors')
+    .action(async () => printJson(context.stdout, configJsonSchema()));
 }
 
 /** Of a mistake or a warning. */

@@ -4,19 +4,10 @@
  */
 
 import { createHmac } from 'node:crypto';
-import type { MasterConfig } from '#master';
+import { type MasterConfig, perProcessOptions } from '#config';
 
 /** Digests by the names of options; those of a group are `limits.burst`. */
 export type OptionDigests = Readonly<Record<string, string>>;
-
-/** What a process logs, and where, is its own. */
-const ownOptions: ReadonlySet<string> = new Set([
-  'confFile',
-  'logFile',
-  'logLevel',
-  'logLevelLogfile',
-  'pidfile',
-]);
 
 /** Options that are groups of options. */
 const groups: ReadonlySet<string> = new Set(['acl', 'audit', 'eauth', 'limits']);
@@ -25,7 +16,7 @@ const groups: ReadonlySet<string> = new Set(['acl', 'audit', 'eauth', 'limits'])
 export function digestOptions(config: MasterConfig, salt: string): OptionDigests {
   const digests: Record<string, string> = {};
   for (const [name, value] of Object.entries(config)) {
-    if (ownOptions.has(name)) continue;
+    if (perProcessOptions.has(name)) continue;
     if (!groups.has(name) || typeof value !== 'object' || value === null) {
       digests[name] = digestOf(value, salt);
       continue;

@@ -1,8 +1,8 @@
 /** Reads instances and their networks from Nova and Neutron, page by page, with a service's log-in. */
 
+import { compileSchema } from '#runtime';
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
 import { type KeystoneOptions, requestToken } from '#heat-bridge';
 import type { HttpResult, OutgoingRequest } from '#runtime';
 import { tryParseJson } from '#runtime';
@@ -136,7 +136,7 @@ const NamedSchema = Type.Object({ id: Id, name: Name, cidr: Type.Optional(Type.S
 /** A page of a list: its entries and the links to others. */
 interface PageForm<T> {
   readonly list: string;
-  readonly check: ReturnType<typeof Compile<TSchema>>;
+  readonly check: SchemaCheck<TSchema>;
   /** Never set: what the entries are. */
   readonly entry?: T;
 }
@@ -144,10 +144,10 @@ interface PageForm<T> {
 function pageForm<T>(list: string, entry: TSchema): PageForm<T> {
   const fields = { [list]: Type.Array(entry), [`${list}_links`]: Links };
   const schema: TSchema = Type.Object(fields);
-  return { list, check: Compile(schema) };
+  return { list, check: compileSchema(schema) };
 }
 
-const oneServer = Compile(
+const oneServer = compileSchema(
   Type.Unsafe<{ readonly server: ServerBody }>(Type.Object({ server: ServerSchema })),
 );
 const servers = pageForm<ServerBody>('servers', ServerSchema);

@@ -3,10 +3,9 @@
 import { randomUUID } from 'node:crypto';
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
 import { BridgeError, SharedNames } from '#heat-bridge';
 import type { SharedArea, StateChange, StateOperation } from '#master';
-import { Budget, type BudgetLimits, KeyedMutex } from '#runtime';
+import { compileSchema, Budget, type BudgetLimits, KeyedMutex } from '#runtime';
 import { defineRow, fromJson, jsonField } from '#store';
 import { EndedSpaces } from './ended-spaces.ts';
 import { findRoleProblems, type Role, roleFields, roleNameSchema, writtenKeys } from './roles.ts';
@@ -79,7 +78,7 @@ export interface DataSpaceInfo {
   readonly registeredAt: number;
 }
 
-const isRegistration = Compile(Type.Unsafe<DataSpaceRegistration>(DataSpaceSchema));
+const isRegistration = compileSchema(Type.Unsafe<DataSpaceRegistration>(DataSpaceSchema));
 
 /** Reads a registration. @throws BridgeError ERR_DATA_FORM, ERR_DATA_QUOTA */
 export function parseDataSpace(given: unknown, keysPerStack: number): DataSpaceRegistration {

@@ -3,8 +3,8 @@
  * same rules: the action `runner`, for the minion, with the arguments as keywords.
  */
 
+import { compileSchema } from '#runtime';
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
 import { BridgeError, httpProblemOf } from '#heat-bridge';
 import type { ExtensionHost, MinionRunnerCall, MinionRunners } from '#master';
 import type { WireMap } from '#minion-protocol';
@@ -25,9 +25,9 @@ const strict = { additionalProperties: false };
 const Key = Type.String({ minLength: 1, maxLength: 200 });
 const Wait = Type.Optional(Type.Number({ minimum: 0, maximum: 86_400 }));
 const After = Type.Optional(Type.Integer({ minimum: 0, maximum: 2 ** 47 }));
-const isGet = Compile(Type.Object({ key: Key, wait: Wait, after: After }, strict));
-const isPeers = Compile(Type.Object({ together: Type.Optional(Type.Boolean()) }, strict));
-const isPut = Compile(Type.Object({ key: Key, value: Type.String() }, strict));
+const isGet = compileSchema(Type.Object({ key: Key, wait: Wait, after: After }, strict));
+const isPeers = compileSchema(Type.Object({ together: Type.Optional(Type.Boolean()) }, strict));
+const isPut = compileSchema(Type.Object({ key: Key, value: Type.String() }, strict));
 
 type HostOfGuests = Pick<ExtensionHost, 'audit' | 'decide' | 'logger'>;
 

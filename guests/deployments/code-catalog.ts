@@ -5,7 +5,6 @@
 
 import { createHash } from 'node:crypto';
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
 import {
   BridgeError,
   Catalog,
@@ -22,7 +21,7 @@ import {
   type Parameters,
   states,
 } from '#heat-bridge';
-import { writeJson } from '#runtime';
+import { compileSchema, writeJson } from '#runtime';
 import { createStatesCommand, statesParameters } from '../cfn-init/states-command.ts';
 import { type CodeGroup, codeGroups, codeRowOf, configSetsInput } from './deployment-groups.ts';
 import { readGroupOptions } from './group-config.ts';
@@ -72,7 +71,7 @@ const Body = Type.Object(
   },
   { additionalProperties: false },
 );
-const isBody = Compile(Body);
+const isBody = compileSchema(Body);
 
 /** Reads an entry of a file. @throws BridgeError ERR_CATALOG */
 export function parseCodeEntry(name: string, value: unknown): CodeDefinition {

@@ -2,9 +2,8 @@
 
 import { createHash } from 'node:crypto';
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
 import { isPlainMap, parseResultDestination, type ResultDestination } from '#heat-bridge';
-import { type JsonValue, tryParseJson } from '#runtime';
+import { compileSchema, type JsonValue, tryParseJson } from '#runtime';
 import { cutNesting, isNestedDeeper, maxConfigDepth } from '../config-json.ts';
 
 const deploymentActions = ['CREATE', 'UPDATE', 'DELETE', 'SUSPEND', 'RESUME'] as const;
@@ -60,7 +59,7 @@ const maxConfigLength = 262_144;
 const maxMetadataDepth = maxConfigDepth + 8;
 
 const Text = Type.String({ maxLength: 4096 });
-const isEntry = Compile(
+const isEntry = compileSchema(
   Type.Object({
     id: Type.String({ minLength: 1, maxLength: 64, pattern: '^[A-Za-z0-9-]+$' }),
     name: Type.Optional(Type.Union([Text, Type.Null()])),

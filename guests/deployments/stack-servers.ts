@@ -1,7 +1,7 @@
 /** The servers of a registered stack, and which minion each of them is. */
 
+import { compileSchema } from '#runtime';
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
 import { type Ask, type Enrolment, encodePath, getRequest, isLive, jsonOf } from '#heat-bridge';
 import type { StackLogins } from './logins.ts';
 import type { ServerMetadata } from './metadata.ts';
@@ -21,7 +21,7 @@ export function namedServers({ id, subject, registration }: RegisteredStack): Fo
     }));
 }
 
-const isResources = Compile(
+const isResources = compileSchema(
   Type.Object({
     resources: Type.Array(
       Type.Object({

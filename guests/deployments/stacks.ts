@@ -3,11 +3,10 @@
 import { randomUUID } from 'node:crypto';
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
 import type { Subject } from '#acl';
 import { BridgeError, SharedNames } from '#heat-bridge';
 import type { SharedArea, StateChange, StateOperation } from '#master';
-import { KeyedMutex, originOf } from '#runtime';
+import { compileSchema, KeyedMutex, originOf } from '#runtime';
 import { defineRow, fromJson, jsonField } from '#store';
 
 const strict = { additionalProperties: false };
@@ -153,7 +152,7 @@ export const StackRegistrationSchema: TSchema = Type.Object(
   strict,
 );
 
-const isRegistration = Compile(Type.Unsafe<StackRegistration>(StackRegistrationSchema));
+const isRegistration = compileSchema(Type.Unsafe<StackRegistration>(StackRegistrationSchema));
 
 /** Reads a registration. @throws BridgeError ERR_STACK_FORM, without a value */
 export function parseStackRegistration(given: unknown): StackRegistration {

@@ -6,10 +6,10 @@ import { isIP } from 'node:net';
 import path from 'node:path';
 import type { Static } from 'typebox';
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
 import { parse } from 'yaml';
 import { BridgeError, parseKeystoneOptions } from '#heat-bridge';
 import {
+  compileSchema,
   createDnsResolver,
   createHttpClient,
   parseAllowedEndpoints,
@@ -101,13 +101,13 @@ const AgentFile = Type.Object(
   },
   strict,
 );
-const fileCheck = Compile(AgentFile);
+const fileCheck = compileSchema(AgentFile);
 type AgentFileOptions = Static<typeof AgentFile>;
 
 const InstanceList = Type.Array(
   Type.Object({ network: Text, address: Text, instance: Text, project: Text }, strict),
 );
-const listCheck = Compile(InstanceList);
+const listCheck = compileSchema(InstanceList);
 
 /** Where guests look for metadata. */
 const metadataAddress = '169.254.169.254';

@@ -8,7 +8,6 @@ import type { FastifyInstance } from 'fastify';
 import type { Logger } from 'pino';
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
 import { mayCallCommand } from '#acl';
 import { BridgeError, describeRoute } from '#heat-bridge';
 import {
@@ -19,6 +18,7 @@ import {
   type HttpServerContext,
   TokenBuckets,
 } from '#master';
+import { compileSchema } from '#runtime';
 import type { InstanceEnrolments, InstanceRequest } from './instance-enrolments.ts';
 
 /** See the section `bridge: guests: vendordata:`. */
@@ -50,7 +50,7 @@ const RequestSchema: TSchema = Type.Object({
   'image-id': Type.Optional(Text),
   hostname: Type.Optional(Text),
 });
-const requestCheck = Compile(Type.Unsafe<VendordataRequest>(RequestSchema));
+const requestCheck = compileSchema(Type.Unsafe<VendordataRequest>(RequestSchema));
 
 /** What a rule of the action `command` calls the right to be answered. */
 const vendordataRight = 'bridge.vendordata';

@@ -1,8 +1,8 @@
 /** Entry points of execution plans: `murano:` in files of the catalog. */
 
+import { compileSchema } from '#runtime';
 import { createHash } from 'node:crypto';
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
 import {
   type Catalog,
   type CatalogEntryKind,
@@ -41,7 +41,7 @@ const Body = Type.Object(
   },
   { additionalProperties: false },
 );
-const isBody = Compile(Body);
+const isBody = compileSchema(Body);
 
 /** Reads an entry of a file. @throws BridgeError ERR_CATALOG */
 export function parseMuranoEntry(name: string, value: unknown): MuranoDefinition {

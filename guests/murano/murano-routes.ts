@@ -1,9 +1,9 @@
 /** Execution plans over HTTP, by the token of whoever calls. */
 
+import { compileSchema } from '#runtime';
 import type { FastifyInstance, FastifySchema } from 'fastify';
 import type { Static } from 'typebox';
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
 import {
   createCallerResolver,
   describeRoute,
@@ -25,7 +25,7 @@ const Body = Type.Object(
   },
   { additionalProperties: false },
 );
-const compiledBody = Compile(Body);
+const compiledBody = compileSchema(Body);
 
 const route: FastifySchema = describeRoute({
   summary: "Runs the command that an execution plan's entry point stands for; the result tells all",

@@ -6,10 +6,9 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { FastifyInstance } from 'fastify';
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
 import { BridgeError, describeRoute } from '#heat-bridge';
 import { AuthenticationError, TokenBuckets } from '#master';
-import { tryParseJson } from '#runtime';
+import { compileSchema, tryParseJson } from '#runtime';
 
 /** Of all senders: they share one secret. */
 const rate = { perSecond: 20, burst: 200 };
@@ -21,7 +20,7 @@ const idForm = /^[\da-f]{8}-(?:[\da-f]{4}-){3}[\da-f]{12}$/i;
 /** Those by which the list of instances or their ports change. */
 const eventForm = /^(?:(?:compute\.)?instance|port)\./;
 
-const Notification = Compile(
+const Notification = compileSchema(
   Type.Object({
     event_type: Type.String({ maxLength: 255 }),
     /** Nova: versioned `nova_object.data`, or the older form; Neutron: `port`. */

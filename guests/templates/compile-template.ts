@@ -3,9 +3,9 @@
  * user-data enrols the machines, and roles of a data space. Values that Heat can resolve stay Heat's.
  */
 
+import { compileSchema } from '#runtime';
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
 import { type Document, isMap, isNode, parseDocument, Scalar } from 'yaml';
 import { BridgeError } from '#heat-bridge';
 import {
@@ -53,8 +53,8 @@ const MetadataSchema: TSchema = Type.Object(
   },
   strict,
 );
-const metadataCheck = Compile(Type.Unsafe<RoleMetadata>(MetadataSchema));
-const writesCheck = Compile(roleFields.writes);
+const metadataCheck = compileSchema(Type.Unsafe<RoleMetadata>(MetadataSchema));
+const writesCheck = compileSchema(roleFields.writes);
 
 /** A resource with a role. */
 interface RoleResource {
@@ -204,7 +204,7 @@ function roleResourceOf(name: string, resources: TemplateResources): RoleResourc
     throw formError([`${place}${first.instancePath.replaceAll('/', '.')}: ${problem}`]);
   }
   const { role = name, reads = {}, writes = {} } = metadataCheck.Parse(metadata.saltbridge);
-  if (!Compile(roleNameSchema).Check(role)) {
+  if (!compileSchema(roleNameSchema).Check(role)) {
     throw formError([`${place}: role: expected a name, as "${role}" cannot be one`]);
   }
   const all = Object.fromEntries(Object.entries(writes).map(([key, it]) => [key, it ?? {}]));

@@ -1,7 +1,7 @@
 /** Roles of a compiled template, on their way to a data space and to enrolments. */
 
+import { compileSchema } from '#runtime';
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
 import { BridgeError } from '#heat-bridge';
 import type { DataSpaceRegistration } from '../data-spaces/data-spaces.ts';
 import { roleFields, roleNameSchema } from '../data-spaces/roles.ts';
@@ -12,7 +12,7 @@ export type PreparedRoles = Pick<CompiledTemplate, 'machines' | 'roles'> & Requi
 
 const strict = { additionalProperties: false };
 const Text = Type.String({ minLength: 1, maxLength: 255 });
-const preparedCheck = Compile(
+const preparedCheck = compileSchema(
   Type.Unsafe<PreparedRoles>(
     Type.Object(
       {

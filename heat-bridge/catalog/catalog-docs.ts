@@ -1,8 +1,8 @@
-/** Documentation and TypeScript types of a catalog, for callers. */
+/** The catalog as Markdown. */
 
-import type { CommandInfo } from '../commands/command-catalog.ts';
 import { isPlainMap, type JsonSchema } from '../commands/command-definition.ts';
-import { givenGroups, type PlanInfo } from '../plans/plan-catalog.ts';
+import type { CommandInfo } from '../commands/command-info.ts';
+import { givenGroups, type PlanInfo } from '../plans/plan-info.ts';
 
 /** Markdown: a section for each command and plan, with its parameters in a table. */
 export function catalogAsMarkdown(
@@ -76,7 +76,7 @@ function cell(text: string): string {
 }
 
 /** A schema as a type of TypeScript. */
-function typeOf(schema: unknown): string {
+export function typeOf(schema: unknown): string {
   if (!isPlainMap(schema)) return 'unknown';
   if (Array.isArray(schema.enum)) return schema.enum.map((it) => JSON.stringify(it)).join(' | ');
   if ('const' in schema) return JSON.stringify(schema.const);
@@ -110,38 +110,4 @@ function objectType({ properties, required }: JsonSchema): string {
     return `readonly ${name}${isNeeded ? '' : '?'}: ${typeOf(schema)};`;
   });
   return members.length === 0 ? 'Record<string, never>' : `{ ${members.join(' ')} }`;
-}
-
-// TypeScript declarations.
-
-/** A `.d.ts` with the types of all parameters and groups, for `Bridge<Commands, Plans>`. */
-export function catalogAsTypes(
-  commands: readonly CommandInfo[],
-  plans: readonly PlanInfo[] = [],
-): string {
-  const members = commands.map(
-    (info) => `${head(info)}{ readonly params: ${typeOf(info.parameters)} };`,
-  );
-  const planned = plans.map((info) => {
-    const groups = givenGroups(info).map((it) => JSON.stringify(it));
-    const params = typeOf(info.parameters);
-    return `${head(info)}{ readonly params: ${params}; readonly groups: ${groups.join(' | ')} };`;
-  });
-  const parts = [interfaceOf('Commands', members)];
-  if (plans.length > 0) parts.push(interfaceOf('Plans', planned));
-  return `/** Made by \`saltbridge bridge types\`. */\n${parts.join('\n')}`;
-}
-
-function interfaceOf(name: string, members: readonly string[]): string {
-  return `export interface ${name} {\n${members.join('\n')}\n}\n`;
-}
-
-function head({
-  name,
-  description,
-  deprecated,
-}: Pick<CommandInfo, 'name' | 'description' | 'deprecated'>): string {
-  const note = deprecated === undefined ? '' : ` @deprecated ${deprecated}`;
-  const text = `${description}${note}`.replaceAll('*/', '* /').replaceAll(/\s+/g, ' ');
-  return `  /** ${text} */\n  readonly '${name}': `;
 }

@@ -1,15 +1,20 @@
-/** Validates and compiles the definitions of commands, and finds them by name. */
+/** Commands of a catalog, compiled: every fault of a definition is found before a command runs. */
 
 import type { JsonValue } from '#runtime';
 import { BridgeError } from '../errors.ts';
 import {
+  type ArgumentSources,
+  argumentValues,
+  parametersOfArgument,
+  secretsKeyword,
+} from './argument-mapping.ts';
+import {
   type CommandDefinition,
   catalogError,
   isPlainMap,
-  type JsonSchema,
-  keywordForm,
   type MinionCall,
 } from './command-definition.ts';
+import { checkCommandDefinition } from './definition-checks.ts';
 import {
   type FunctionReview,
   type FunctionReviews,
@@ -17,126 +22,11 @@ import {
   type ReviewedFunction,
   reviewedFunctionOf,
 } from './function-lists.ts';
-import {
-  type ArgumentSources,
-  argumentValues,
-  compileParameters,
-  compileSchema,
-  findTextProblem,
-  type Parameters,
-  parametersOfArgument,
-  secretsKeyword,
-  type TextProblem,
-} from './parameters.ts';
+import type { Parameters } from './parameters.ts';
+import { compileParameters, compileSchema } from './parameters.ts';
 import { compileInstall } from './states/install-definition.ts';
 import { applyStatesCall, problemOfStates, statesFunction, statesKey } from './states/state-run.ts';
-
-// Validation of function, arguments and secrets.
-
-/** Keywords that Salt itself looks at before or instead of the function. */
-const reservedKeywords: ReadonlySet<string> = new Set([
-  'runas',
-  'password_file',
-  'concurrent',
-  'queue',
-  'python_shell',
-  'shell',
-]);
-
-/**
- * Looks at everything but the schemas.
- * @param names - of the parameters
- * @throws BridgeError ERR_CATALOG
- */
-function checkCommandDefinition(
-  definition: CommandDefinition,
-  sources: ArgumentSources,
-  names: readonly string[],
-  standing: FunctionReview,
-): void {
-  checkFunctionReview(definition, standing);
-  checkSecrets(definition, names, sources);
-  checkSources(definition, sources, names, standing);
-}
-
-function checkFunctionReview(definition: CommandDefinition, standing: FunctionReview): void {
-  const { name, function: fun, reviewed, unsafe, state, install } = definition;
-  // Nothing of a caller's is more than a value there.
-  if (install !== undefined) return;
-  // A state file is the master's own; what it makes of parameters somebody must have looked at.
-  if (state !== undefined) {
-    if (reviewed !== undefined) return;
-    throw catalogError(name, 'reviewed', 'expected why this state file may be exposed');
-  }
-  if (standing.kind === 'unsafe' && unsafe === undefined) {
-    const problem = `${fun} runs or writes what it is handed; choose another function, or say i-understand`;
-    throw catalogError(name, 'unsafe', problem);
-  }
-  if (standing.kind === 'unknown' && reviewed === undefined) {
-    throw catalogError(
-      name,
-      'reviewed',
-      `${fun} is not in the shipped list; say why it may be exposed`,
-    );
-  }
-}
-
-function checkSources(
-  { name, reviewed, state, unsafe, install, arguments: given }: CommandDefinition,
-  sources: ArgumentSources,
-  names: readonly string[],
-  standing: FunctionReview,
-): void {
-  if (install !== undefined) {
-    if (given === undefined) return;
-    throw catalogError(name, 'arguments', 'install names its parameters itself');
-  }
-  const known =
-    reviewed === undefined && unsafe === undefined ? reviewedFunctionOf(standing) : undefined;
-  for (const [keyword, source] of Object.entries(sources)) {
-    const field = `arguments.${keyword}`;
-    if (!keywordForm.test(keyword))
-      throw catalogError(name, field, 'expected a keyword of the function');
-    if (state === undefined && reservedKeywords.has(keyword) && unsafe === undefined) {
-      throw catalogError(name, field, 'this keyword chooses how commands are run; say unsafe');
-    }
-    const missing = parametersOfArgument(source).find((it) => !names.includes(it));
-    if (missing !== undefined) throw catalogError(name, field, `there is no parameter ${missing}`);
-    if (known !== undefined && !known.isOpen && !known.keywords.has(keyword)) {
-      throw catalogError(name, field, 'the shipped list does not have this keyword; say reviewed');
-    }
-  }
-  const used = new Set(Object.values(sources).flatMap(parametersOfArgument));
-  const unused = names.find((it) => !used.has(it));
-  // A secret goes another way.
-  if (unused !== undefined && state === undefined) {
-    throw catalogError(name, `parameters.${unused}`, 'no argument has this parameter');
-  }
-}
-
-function checkSecrets(
-  { name, secret = [], state, install }: CommandDefinition,
-  names: readonly string[],
-  sources: ArgumentSources,
-): void {
-  if (secret.length === 0) return;
-  if (state === undefined && install === undefined) {
-    const problem =
-      'a publication can be read by every minion, and a function takes nothing from its pillar; ' +
-      'use a state file, or install';
-    throw catalogError(name, 'secret', problem);
-  }
-  const missing = secret.find((it) => !names.includes(it));
-  if (missing !== undefined) throw catalogError(name, 'secret', `there is no parameter ${missing}`);
-  const told = Object.values(sources)
-    .flatMap(parametersOfArgument)
-    .find((it) => secret.includes(it));
-  if (told !== undefined) throw catalogError(name, 'arguments', `${told} is secret`);
-  if (Object.hasOwn(sources, secretsKeyword))
-    throw catalogError(name, 'arguments', `${secretsKeyword} is ours`);
-}
-
-// Compilation, which finds every fault of a definition.
+import { findTextProblem, type TextProblem } from './text-checks.ts';
 
 /** A command that can be called. */
 export interface CompiledCommand {
@@ -314,51 +204,4 @@ export class Catalog {
     const text = 'no command of this name is in the catalog';
     throw new BridgeError('ERR_COMMAND_UNKNOWN', text);
   }
-}
-
-// The public description of a command.
-
-/** What is told of a command. */
-export interface CommandInfo {
-  readonly name: string;
-  readonly description: string;
-  readonly version: number;
-  /** The minion's function, or the state file that is applied. */
-  readonly function: string;
-  readonly state?: string;
-  /** Whether the shipped list has the function, or why somebody exposes it. */
-  readonly standing: 'reviewed' | 'unsafe' | 'unknown';
-  readonly reviewed?: string;
-  readonly parameters: JsonSchema;
-  readonly secret: readonly string[];
-  readonly within?: string;
-  /** Seconds. */
-  readonly timeout: number;
-  readonly retries: number;
-  readonly idempotent: boolean;
-  readonly concurrency: NonNullable<CommandDefinition['concurrency']>;
-  readonly returns?: JsonSchema;
-  readonly deprecated?: string;
-}
-
-export function describeCommand({ definition, fun, standing }: CompiledCommand): CommandInfo {
-  const { name, description, state, reviewed, within, returns, deprecated } = definition;
-  return {
-    name,
-    description,
-    version: definition.version ?? 1,
-    function: fun,
-    ...(state === undefined ? {} : { state }),
-    standing,
-    ...(reviewed === undefined ? {} : { reviewed }),
-    parameters: definition.parameters ?? { type: 'object', properties: {} },
-    secret: definition.secret ?? [],
-    ...(within === undefined ? {} : { within }),
-    timeout: definition.timeoutSeconds ?? 60,
-    retries: definition.retries ?? 0,
-    idempotent: definition.idempotent ?? false,
-    concurrency: definition.concurrency ?? {},
-    ...(returns === undefined ? {} : { returns }),
-    ...(deprecated === undefined ? {} : { deprecated }),
-  };
 }

@@ -2,9 +2,8 @@
 
 import type { Static, TSchema } from 'typebox';
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
 import type { WireValue } from '#minion-protocol';
-import { type JsonValue, schemaMistakes } from '#runtime';
+import { compileSchema, type JsonValue, schemaMistakes } from '#runtime';
 import { type BridgeError, CatalogError } from '../errors.ts';
 
 /** A JSON Schema; see docs/bridge.md for the keywords that are known. */
@@ -124,7 +123,7 @@ const CommandBody = Type.Object(
   },
   strict,
 );
-const compiledBody = Compile(CommandBody);
+const compiledBody = compileSchema(CommandBody);
 
 /** Names of commands and plans. */
 export const catalogNameForm: RegExp = /^[a-z][a-z0-9-]*(?:\.[a-z0-9][a-z0-9-]*)+$/;

@@ -1,16 +1,17 @@
 /** Commands over HTTP, by the token of whoever calls. */
 
+import { compileSchema } from '#runtime';
 import type { FastifyInstance, FastifySchema } from 'fastify';
 import type { Static, TSchema } from 'typebox';
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
 import { type ExtensionHost, type HttpServerContext, toJson } from '#master';
 import { createCallerResolver, requireCommandRule } from '../http/http-caller.ts';
 import { describeRoute, parseBody } from '../http/route-schema.ts';
 import { currentRunState, runStateSchema } from '../http/run-state.ts';
 import { UpdateStreams } from '../http/update-stream.ts';
-import { type CommandApi, firstRunUpdate } from './command-api.ts';
-import type { CommandInfo } from './command-catalog.ts';
+import type { CommandApi } from './command-api.ts';
+import { firstRunUpdate } from './command-rpc.ts';
+import type { CommandInfo } from './command-info.ts';
 import type { CommandHandle, CommandRequest } from './command-request.ts';
 import type { Parameters } from './parameters.ts';
 
@@ -30,7 +31,7 @@ const RunBody = Type.Object(
   },
   strict,
 );
-const compiledRunBody = Compile(RunBody);
+const compiledRunBody = compileSchema(RunBody);
 
 /** @throws BridgeError ERR_COMMAND_PARAMETERS, without a value */
 function parseRunBody(body: unknown): CommandRequest {

@@ -25,6 +25,7 @@ import {
 } from './callers.ts';
 import type { ClusterRuns } from './cluster-runs.ts';
 import type { Catalog, CompiledCommand } from './command-catalog.ts';
+import { executeCommandRun } from './command-execution.ts';
 import {
   type CommandCaller,
   type CommandHandle,
@@ -33,7 +34,7 @@ import {
   type CommandTarget,
   targetOf,
 } from './command-request.ts';
-import { CommandRun, executeCommandRun } from './command-run.ts';
+import { CommandRun } from './command-run.ts';
 import { checkIdempotencyKey, IdempotencyKeyOwner, jsonDigest } from './idempotency-keys.ts';
 import type { Parameters } from './parameters.ts';
 import {
@@ -44,7 +45,8 @@ import {
   withoutReturns,
 } from './recover-run.ts';
 import { Releases } from './releases.ts';
-import { RunConcurrency, type RunQuotas, type RunSlot } from './run-limits.ts';
+import { RunConcurrency, type RunSlot } from './run-limits.ts';
+import type { RunQuotas } from './run-quotas.ts';
 import { createSecretReference, RunSecrets } from './run-secrets.ts';
 import { lateRunError, StoredRuns } from './stored-runs.ts';
 

@@ -5,8 +5,8 @@ import { type ExtensionHost, type JobReport, MasterError } from '#master';
 import { defineRow, type RowCodec, type RowOf, Texts } from '#store';
 import { fromMarkedJson, markedJsonField } from '../marked-json-field.ts';
 import type { CompiledCommand } from './command-catalog.ts';
+import { commandResultOf, completedStatus } from './command-execution.ts';
 import type { CommandOutcome, CommandResult } from './command-request.ts';
-import { commandResultOf, completedStatus } from './command-run.ts';
 
 /** Rows `keys/<digest>` of commands, sealed. */
 const row = defineRow({

@@ -1,9 +1,6 @@
-/** How many runs of a command go on at a time, and which wait for those. */
+/** Limits of a command: how many of its runs are active at a time, and how many wait. */
 
-import Type from 'typebox';
-import type { BudgetLimits } from '#runtime';
 import { BridgeError } from '../errors.ts';
-import { parseSection } from '../options.ts';
 import type { CommandDefinition } from './command-definition.ts';
 
 /** A run's place among the others. */
@@ -132,43 +129,5 @@ function callOnce(work: () => void): () => void {
     if (isDone) return;
     isDone = true;
     work();
-  };
-}
-
-// `saltbridge: bridge: runs:`.
-
-const CountOption = Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000 }));
-const RunsSection = Type.Object(
-  {
-    /** Runs of one caller that are under way. Default 1000. */
-    active_per_caller: CountOption,
-    /** The same of all callers. Default 10000. */
-    active: CountOption,
-    /** Runs of one caller that are over and can still be read. Default 100. */
-    ended_per_caller: CountOption,
-    /** The same of all callers. Default 1000. */
-    ended: CountOption,
-  },
-  { additionalProperties: false },
-);
-
-/** How many runs there may be; commands and plans are counted apart. */
-export interface RunQuotas {
-  /** Under way. */
-  readonly active: BudgetLimits;
-  /** Over, and remembered. */
-  readonly ended: BudgetLimits;
-}
-
-/**
- * The options of a section.
- * @param value as it is written; `undefined`: it is not there
- * @throws BridgeError ERR_BRIDGE_OPTIONS
- */
-export function parseRunQuotas(value: unknown): RunQuotas {
-  const given = parseSection('bridge:runs', RunsSection, value ?? {});
-  return {
-    active: { perOwner: given.active_per_caller ?? 1000, total: given.active ?? 10_000 },
-    ended: { perOwner: given.ended_per_caller ?? 100, total: given.ended ?? 1000 },
   };
 }

@@ -12,8 +12,9 @@ import { ClusterRuns } from './cluster-runs.ts';
 import type { CommandCaller } from './command-request.ts';
 import { type IdempotencyKeyOwner, IdempotencyKeys } from './idempotency-keys.ts';
 import type { Releases } from './releases.ts';
-import type { RunQuotas } from './run-limits.ts';
-import { RunRegistry, type TrackedRun } from './tracked-run.ts';
+import type { RunQuotas } from './run-quotas.ts';
+import { RunRegistry } from './run-registry.ts';
+import type { TrackedRun } from './tracked-run.ts';
 
 interface Outcome {
   readonly status: string;

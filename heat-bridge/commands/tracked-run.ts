@@ -1,11 +1,6 @@
-/** Runs of commands and plans as their followers see them, with all updates so far. */
+/** A run of a command or a plan as its followers see it, with all its updates. */
 
 import { once } from 'node:events';
-import type { BudgetLimits } from '#runtime';
-import { BridgeError } from '../errors.ts';
-import type { ResolvedCaller } from './callers.ts';
-
-// Updates of one run, replayed to later readers.
 
 /** Updates from the beginning, to any number of readers; the outcome is the last of them. */
 class UpdateLog<U, O> {
@@ -135,77 +130,5 @@ export class TrackedRun<U, O extends { readonly status: string }> {
 
   cancel(_options?: { readonly undo?: boolean }): void {
     this.#cancel.abort();
-  }
-}
-
-// All active runs, and the latest finished ones of each caller.
-
-/** A run, of a command or a plan. */
-interface RegisteredRun {
-  readonly id: string;
-  /** Name of whoever it is of. */
-  readonly owner: string;
-  readonly outcome: Promise<unknown>;
-}
-
-/** By id. */
-export class RunRegistry<R extends RegisteredRun> {
-  readonly #limits: BudgetLimits;
-  readonly #runs = new Map<string, R>();
-  /** Those that are over, by owner, the oldest first. */
-  readonly #ended = new Map<string, R[]>();
-  #endedTotal = 0;
-
-  /** @param limits of runs that are over, and are remembered */
-  constructor(limits: BudgetLimits) {
-    this.#limits = limits;
-  }
-
-  add(run: R): R {
-    this.#runs.set(run.id, run);
-    const end = (): void => this.#keepEnded(run);
-    run.outcome.then(end, end);
-    return run;
-  }
-
-  get(id: string): R | undefined {
-    return this.#runs.get(id);
-  }
-
-  /** @throws BridgeError ERR_RUN_UNKNOWN, also where it is somebody else's */
-  find(id: string, caller: ResolvedCaller): R {
-    const run = this.#runs.get(id);
-    // protection: plans-of-others
-    if (run !== undefined && (caller.subject === undefined || run.owner === caller.name)) {
-      return run;
-    }
-    throw new BridgeError('ERR_RUN_UNKNOWN', 'no run of this id is kept for this caller');
-  }
-
-  #keepEnded(run: R): void {
-    // It was gone on with meanwhile.
-    if (this.#runs.get(run.id) !== run) return;
-    const own = this.#ended.get(run.owner) ?? [];
-    this.#ended.set(run.owner, [...own, run]);
-    this.#endedTotal += 1;
-    if (own.length >= this.#limits.perOwner) this.#forgetOldest(run.owner);
-    if (this.#endedTotal > this.#limits.total) this.#forgetOldest(this.#ownerOfMost());
-  }
-
-  /** Whoever has many loses one before anybody else does. */
-  #ownerOfMost(): string {
-    const counts = [...this.#ended].map(([owner, { length }]) => ({ owner, length }));
-    // protection: ended-runs-by-owner
-    counts.sort((a, b) => b.length - a.length);
-    return counts[0]?.owner ?? '';
-  }
-
-  #forgetOldest(owner: string): void {
-    const [oldest, ...rest] = this.#ended.get(owner) ?? [];
-    if (oldest === undefined) return;
-    this.#endedTotal -= 1;
-    if (this.#runs.get(oldest.id) === oldest) this.#runs.delete(oldest.id);
-    if (rest.length > 0) this.#ended.set(owner, rest);
-    else this.#ended.delete(owner);
   }
 }

@@ -1,17 +1,9 @@
-/** State transitions of enrolments: stored, then applied to keys, then reported; and deadlines. */
+/** Transitions of enrolments: each is stored before anything follows from it. */
 
-import type { Logger } from 'pino';
-import {
-  type AuditActor,
-  type AuditBursts,
-  type AuditEntry,
-  type ExtensionHost,
-  type KeyLifecycle,
-  StoreError,
-} from '#master';
+import { type KeyLifecycle, StoreError } from '#master';
 import type { Enrolment } from './enrolment.ts';
 import type { EnrolmentRepository } from './enrolment-repository.ts';
-import type { UsedTickets } from './tickets.ts';
+import type { UsedTickets } from './used-tickets.ts';
 
 /** Each of them fails because another member of the cluster has made something else of an enrolment. */
 const maxTries = 20;
@@ -271,127 +263,4 @@ async function untilAgreed<T>(work: () => Promise<T>): Promise<T> {
 /** Another member of the cluster was first. */
 function isSecond(error: unknown): boolean {
   return error instanceof StoreError && error.code === 'ERR_REVISION';
-}
-
-// Reports: events, audit records, log.
-
-/**
- * Events `saltbridge/bridge/enroll/<what>`, records `enroll.<what>`. Alarms are whatever strangers
- * make of them: the same one again within a minute is counted, and told by the audit log alone.
- */
-export function createEnrolmentEmitter(
-  { audit, fire }: Pick<ExtensionHost, 'audit' | 'fire'>,
-  bursts: AuditBursts,
-  log: Logger,
-): (news: EnrolmentEvent) => void {
-  return ({ what, enrolment, detail }) => {
-    const { id, number, project, by, fingerprint, instance } = enrolment;
-    const known = {
-      ...(fingerprint === undefined ? {} : { fingerprint }),
-      ...(instance === undefined ? {} : { instance }),
-      ...(detail === undefined ? {} : { detail }),
-    };
-    const entry: AuditEntry = {
-      who: auditActorOf(what, id),
-      action: `enroll.${what}`,
-      what: number,
-      on: [id],
-      outcome: what === 'failed' || what === 'alarm' ? 'failed' : 'done',
-      detail: `project ${project}${detail === undefined ? '' : `: ${detail}`}`,
-    };
-    // protection: counted-alarms
-    if (what === 'alarm' && !bursts.note(entry, number)) return;
-    if (what !== 'alarm') audit.append(entry);
-    fire(`enroll/${what}`, { id, number, project, by, ...known });
-    const level = what === 'alarm' ? 'warn' : 'info';
-    log[level]({ minion: id, code: what }, 'enrolment');
-  };
-}
-
-/** Whoever holds the ticket is not known yet as the minion. */
-function auditActorOf(what: EnrolmentEvent['what'], id: string): AuditActor {
-  if (what === 'signed-in') return { kind: 'minion', name: id };
-  const isAsked = what === 'created' || what === 'retired';
-  return isAsked ? { kind: 'local', name: 'bridge' } : { kind: 'master', name: '' };
-}
-
-// Deadlines.
-
-/** Milliseconds between two looks. */
-const checkIntervalMs = 2000;
-
-export interface DeadlineDeps {
-  readonly book: EnrolmentRepository;
-  readonly moves: EnrolmentTransitions;
-  readonly bursts: AuditBursts;
-  /** Whether this master, and no other member of its cluster, ends what is over. */
-  readonly isActive: () => boolean;
-  readonly now: () => number;
-  readonly log: Logger;
-}
-
-/** Looks every two seconds. */
-export class EnrolmentDeadlines {
-  readonly #parts: DeadlineDeps;
-  #timer: NodeJS.Timeout | undefined;
-  #round: Promise<void> = Promise.resolve();
-
-  constructor(parts: DeadlineDeps) {
-    this.#parts = parts;
-  }
-
-  start(): void {
-    this.#timer = setInterval(() => this.#next(), checkIntervalMs).unref();
-  }
-
-  /** Ends what is over now. @throws what the store or the keys throw */
-  async endExpired(): Promise<void> {
-    const { book, bursts, moves, isActive } = this.#parts;
-    book.prune();
-    bursts.flushIfDue();
-    if (!isActive()) return;
-    for (const enrolment of [...book.all()]) {
-      if (this.#endOf(enrolment) === undefined) continue;
-      // It may have become something else before its turn comes.
-      await moves.exclusive(enrolment, async (current) => this.#end(current));
-    }
-  }
-
-  async #end(enrolment: Enrolment | undefined): Promise<void> {
-    if (enrolment === undefined) return;
-    const { moves } = this.#parts;
-    const end = this.#endOf(enrolment);
-    if (end === undefined) return;
-    if (end === 'retire') await moves.retire(enrolment.id);
-    else await moves.fail(enrolment, end.reason);
-  }
-
-  /** What is to become of an enrolment whose time is over; `undefined`: it is not. */
-  #endOf(enrolment: Enrolment): 'retire' | { readonly reason: string } | undefined {
-    const { state, deadline = Infinity, keyExpiresAt = Infinity } = enrolment;
-    const time = this.#parts.now();
-    if (state === 'open' && time >= deadline) {
-      return { reason: 'no machine showed the ticket in time' };
-    }
-    if (state === 'accepted' && time >= deadline) {
-      return { reason: 'the minion did not sign in in time' };
-    }
-    const hasKey = state === 'accepted' || state === 'signed-in';
-    return hasKey && time >= keyExpiresAt ? 'retire' : undefined;
-  }
-
-  async close(): Promise<void> {
-    clearInterval(this.#timer);
-    await this.#round;
-  }
-
-  /** One at a time. */
-  #next(): void {
-    this.#round = this.#round
-      .then(() => this.endExpired())
-      .catch((error: unknown) => {
-        // What could not be ended is ended by a later round.
-        this.#parts.log.error({ err: error }, 'enrolments were not ended');
-      });
-  }
 }

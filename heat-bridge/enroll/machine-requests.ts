@@ -2,8 +2,8 @@
 
 import type { Static, TSchema, TUnsafe } from 'typebox';
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
 import { AuthenticationError, TokenBuckets } from '#master';
+import { compileSchema } from '#runtime';
 import { BridgeError } from '../errors.ts';
 import type { Enrolment } from './enrolment.ts';
 import type { TicketClaimHandler } from './ticket-claims.ts';
@@ -103,7 +103,7 @@ export class MachineRequests {
 
 /** @throws BridgeError ERR_ENROLL_ARGS from the function given, without a value */
 export function bodyParser<S extends TSchema>(schema: S): (body: unknown) => Static<S> {
-  const check = Compile(schema);
+  const check = compileSchema(schema);
   return (body) => {
     const [first] = check.Errors(body);
     if (first === undefined) return check.Parse(body);

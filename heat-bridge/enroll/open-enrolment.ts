@@ -11,6 +11,8 @@ import { familyOf } from '../figures.ts';
 import { parseSection } from '../options.ts';
 import { SharedNames } from '../shared-names.ts';
 import type { Enrolment, EnrolRequest, NewEnrolment } from './enrolment.ts';
+import { EnrolmentDeadlines } from './enrolment-deadlines.ts';
+import { createEnrolmentEmitter } from './enrolment-reports.ts';
 import { EnrolmentRepository, type KnownEnrolments } from './enrolment-repository.ts';
 import { addMachineRoutes, addServiceRoutes, machineRoutes } from './enrolment-routes.ts';
 import { enrollMethods } from './enrolment-rpc.ts';
@@ -21,14 +23,11 @@ import {
   KeyPairs,
   type RetireListener,
 } from './enrolment-service.ts';
-import {
-  createEnrolmentEmitter,
-  EnrolmentDeadlines,
-  EnrolmentTransitions,
-} from './enrolment-transitions.ts';
+import { EnrolmentTransitions } from './enrolment-transitions.ts';
 import { MachineRequests } from './machine-requests.ts';
 import { TicketClaimHandler } from './ticket-claims.ts';
-import { openTicketKey, ticketKeyOf, UsedTickets } from './tickets.ts';
+import { openTicketKey, ticketKeyOf } from './ticket-key.ts';
+import { UsedTickets } from './used-tickets.ts';
 import { UserDataWriter } from './user-data.ts';
 
 /** Enrolment, for other extensions of the bridge. */

@@ -5,18 +5,9 @@
  *     sbt1.<claims: base64url of JSON>.<Ed25519 signature of what stands before it: base64url>
  */
 
-import {
-  createPrivateKey,
-  createPublicKey,
-  type KeyObject,
-  randomBytes,
-  sign,
-  verify,
-} from 'node:crypto';
-import { type FileHandle, open, readFile } from 'node:fs/promises';
+import { type KeyObject, sign, verify } from 'node:crypto';
 import { Type } from 'typebox';
-import { Compile } from 'typebox/compile';
-import { readTextIfPresent, writeFileAtomically } from '#master';
+import { compileSchema } from '#runtime';
 import { BridgeError } from '../errors.ts';
 import type { Enrolment } from './enrolment.ts';
 
@@ -43,11 +34,14 @@ export interface ParsedTicket {
 }
 
 const ticketVersion = 'sbt1';
+
 const maxTicketLength = 2048;
+
 const ticketForm = /^(sbt1\.[A-Za-z0-9_-]+)\.([A-Za-z0-9_-]{86})$/;
 
 const ClaimText = Type.String({ minLength: 1, maxLength: 255 });
-const claimsCheck = Compile(
+
+const claimsCheck = compileSchema(
   Type.Object(
     {
       number: Type.String({ pattern: '^[A-Za-z0-9_-]{22}$' }),
@@ -92,45 +86,6 @@ function tryParseClaims(claims: string): unknown {
     return undefined;
   }
 }
-
-// The signing key: in a file of its own, outside the store and its backups.
-
-/** An Ed25519 pair. */
-export interface TicketKey {
-  readonly publicKey: KeyObject;
-  readonly privateKey: KeyObject;
-}
-
-const seedLength = 32;
-/** What stands before the seed in PKCS #8 [RFC 8410]. */
-const pkcs8Prefix = Buffer.from('302e020100300506032b657004220420', 'hex');
-
-/**
- * Reads the key (0600, 44 characters of base64), or makes it.
- * @throws BridgeError ERR_TICKET_KEY for a file that holds none
- */
-export async function openTicketKey(file: string): Promise<TicketKey> {
-  const text = await readTextIfPresent(file);
-  if (text === undefined) {
-    const seed = randomBytes(seedLength);
-    await writeFileAtomically(file, `${seed.toString('base64')}\n`, 0o600);
-    return ticketKeyOf(seed);
-  }
-  const seed = Buffer.from(text.trim(), 'base64');
-  if (seed.length !== seedLength) {
-    throw new BridgeError('ERR_TICKET_KEY', `${file}: expected ${seedLength} bytes in base64`);
-  }
-  return ticketKeyOf(seed);
-}
-
-/** @param seed - 32 bytes */
-export function ticketKeyOf(seed: Uint8Array): TicketKey {
-  const der = Buffer.concat([pkcs8Prefix, seed]);
-  const privateKey = createPrivateKey({ key: der, format: 'der', type: 'pkcs8' });
-  return { privateKey, publicKey: createPublicKey(privateKey) };
-}
-
-// Verification.
 
 /** A ticket as somebody shows it. */
 export interface ShownTicket {
@@ -230,96 +185,4 @@ function ticketBoundError(what: string): BridgeError {
 /** IPv4 as IPv6 sockets tell it is IPv4. */
 function unmapIpv4(address: string): string {
   return address.replace(/^::ffff:(?=\d+\.)/i, '');
-}
-
-// Used tickets, in a file beside the store: restoring the store makes none of them valid again.
-
-/** Milliseconds that a ticket is remembered after its end, in case the clock goes back. */
-const usedTicketRetentionMs = 7 * 86_400_000;
-
-/** A line: `<number> <milliseconds since 1970 until when it is remembered>`. */
-const usedTicketLine = /^([A-Za-z0-9_-]{22}) (\d{1,15})$/;
-
-/** Tickets by number. */
-export class UsedTickets {
-  readonly #file: FileHandle;
-  /** Number → until when it is remembered. */
-  readonly #numbers: Map<string, number>;
-  readonly #now: () => number;
-  #waiting: string[] = [];
-  #writing: Promise<void> | undefined;
-
-  private constructor(file: FileHandle, numbers: Map<string, number>, now: () => number) {
-    this.#file = file;
-    this.#now = now;
-    this.#numbers = numbers;
-  }
-
-  /** Opens the file (0600), without the lines that have had their time. */
-  static async open(path: string, now: () => number): Promise<UsedTickets> {
-    const kept = new Map<string, number>();
-    const text = await readFile(path, 'utf8').catch(emptyIfMissing);
-    for (const each of text.split('\n')) {
-      const [, number = '', until = ''] = usedTicketLine.exec(each) ?? [];
-      if (Number(until) > now()) kept.set(number, Number(until));
-    }
-    await writeFileAtomically(
-      path,
-      [...kept].map(([it, until]) => `${it} ${until}\n`).join(''),
-      0o600,
-    );
-    return new UsedTickets(await open(path, 'a', 0o600), kept, now);
-  }
-
-  has(number: string): boolean {
-    return this.#numbers.has(number);
-  }
-
-  /** Remembers a ticket; on disk when it resolves. @param expiresAt of the ticket */
-  async add(number: string, expiresAt: number): Promise<void> {
-    const until = expiresAt + usedTicketRetentionMs;
-    if (until <= this.#now()) return;
-    if (this.#numbers.has(number)) return this.#writing;
-    this.#forgetOldest();
-    this.#numbers.set(number, until);
-    this.#waiting.push(`${number} ${until}\n`);
-    while (this.#waiting.length > 0) {
-      this.#writing ??= this.#writeWaiting().finally(() => {
-        this.#writing = undefined;
-      });
-      await this.#writing;
-    }
-  }
-
-  /** Waits for what is being written. */
-  async close(): Promise<void> {
-    await this.#writing;
-    await this.#file.close();
-  }
-
-  #forgetOldest(): void {
-    for (const [number, until] of this.#numbers) {
-      if (until > this.#now()) return;
-      this.#numbers.delete(number);
-    }
-  }
-
-  /** What has gathered meanwhile, at once: one synchronisation for all of it. */
-  async #writeWaiting(): Promise<void> {
-    const lines = this.#waiting;
-    this.#waiting = [];
-    try {
-      await this.#file.appendFile(lines.join(''));
-      await this.#file.datasync();
-    } catch (error) {
-      // The next one writes them too.
-      this.#waiting.unshift(...lines);
-      throw error;
-    }
-  }
-}
-
-function emptyIfMissing(error: unknown): string {
-  if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return '';
-  throw error;
 }

@@ -4,7 +4,7 @@ import type { FastifyInstance } from 'fastify';
 import { AuthenticationError, type HttpRoutes, type RpcTable, TokenBuckets } from '#master';
 import { writeJson } from '#runtime';
 import type { BridgeContribution } from '../bridge-extension.ts';
-import { sendBridgeError } from '../errors.ts';
+import { sendBridgeError } from '../http-problems.ts';
 
 // Limit of refused tokens by address: each may cost a request to Keystone [THREATS A-04].
 

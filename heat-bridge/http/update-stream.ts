@@ -2,7 +2,8 @@
 import type { FastifyReply } from 'fastify';
 import { type HttpServerContext, linkSignals, writeMarkedJson } from '#master';
 import type { SendQueue } from '#runtime';
-import { BridgeError, httpProblemOf } from '../errors.ts';
+import { BridgeError } from '../errors.ts';
+import { httpProblemOf } from '../http-problems.ts';
 
 /** A run of a command or a plan. */
 interface UpdateSource {

@@ -1,10 +1,9 @@
 /** Addresses of services in the catalog that comes with a token of Keystone. */
 
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
-import { tryParseJson } from '#runtime';
+import { compileSchema, tryParseJson } from '#runtime';
 
-const isCatalog = Compile(
+const isCatalog = compileSchema(
   Type.Object({
     token: Type.Object({
       catalog: Type.Array(

@@ -4,12 +4,8 @@ import type { IntendedCall, Reach } from '#acl';
 import type { ExtensionHost, TargetBounds } from '#master';
 import { aclCallOf, type ResolvedCaller, reachOfCaller } from '../commands/callers.ts';
 import type { Parameters } from '../commands/parameters.ts';
-import {
-  type CompiledPlan,
-  type MappedCommand,
-  stepParameters,
-  stepReferences,
-} from './plan-catalog.ts';
+import type { CompiledPlan, MappedCommand } from './plan-catalog.ts';
+import { stepParameters, stepReferences } from './step-parameters.ts';
 
 /** A call of a plan. */
 interface PlanCall {

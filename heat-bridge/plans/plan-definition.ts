@@ -2,8 +2,8 @@
 
 import type { Static, TSchema } from 'typebox';
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
 import type { JsonValue } from '#runtime';
+import { compileSchema } from '#runtime';
 import {
   catalogError,
   catalogNameForm,
@@ -152,7 +152,7 @@ const PlanBody = Type.Object(
   },
   strict,
 );
-const compiledPlanBody = Compile(PlanBody);
+const compiledPlanBody = compileSchema(PlanBody);
 const maxDepth = 16;
 
 /**

@@ -1,9 +1,9 @@
 /** Plans over HTTP, by the token of whoever calls. */
 
+import { compileSchema } from '#runtime';
 import type { FastifyInstance, FastifySchema } from 'fastify';
 import type { Static, TSchema } from 'typebox';
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
 import { type ExtensionHost, type HttpServerContext, toJson } from '#master';
 import { RunResultSchema } from '../commands/command-routes.ts';
 import type { Parameters } from '../commands/parameters.ts';
@@ -12,8 +12,9 @@ import { createCallerResolver, type HttpCaller } from '../http/http-caller.ts';
 import { describeRoute, parseBody } from '../http/route-schema.ts';
 import { currentRunState, runStateSchema } from '../http/run-state.ts';
 import { UpdateStreams } from '../http/update-stream.ts';
-import { firstPlanUpdate, type PlanApi } from './plan-api.ts';
-import { mayRunPlan, type PlanInfo } from './plan-catalog.ts';
+import type { PlanApi } from './plan-api.ts';
+import { firstPlanUpdate } from './plan-rpc.ts';
+import { mayRunPlan, type PlanInfo } from './plan-info.ts';
 import type { PlanHandle, PlanRequest } from './plan-request.ts';
 
 // Schemas.
@@ -36,7 +37,7 @@ const PlanRunBody = Type.Object(
   },
   strict,
 );
-const compiledPlanRunBody = Compile(PlanRunBody);
+const compiledPlanRunBody = compileSchema(PlanRunBody);
 
 /** @throws BridgeError ERR_COMMAND_PARAMETERS, without a value */
 function parsePlanRunBody(body: unknown): PlanRequest {

@@ -22,21 +22,17 @@ import {
 } from '../commands/idempotency-keys.ts';
 import type { Parameters } from '../commands/parameters.ts';
 import { Releases } from '../commands/releases.ts';
-import type { RunQuotas } from '../commands/run-limits.ts';
+import type { RunQuotas } from '../commands/run-quotas.ts';
 import { lateRunError, StoredRuns } from '../commands/stored-runs.ts';
 import { resolveProject } from '../http/request-project.ts';
 import { fromMarkedJson, markedJsonField } from '../marked-json-field.ts';
 import { targetBoundsOfGroup } from './group-reach.ts';
-import {
-  type CompiledPlan,
-  type PlanCatalog,
-  stepParameters,
-  stepReferences,
-} from './plan-catalog.ts';
+import type { CompiledPlan, PlanCatalog } from './plan-catalog.ts';
 import { PlanExecution } from './plan-execution.ts';
 import { type Groups, resolveGroups } from './plan-groups.ts';
 import type { PlanHandle, PlanOutcome, PlanRequest } from './plan-request.ts';
 import { PlanRun } from './plan-run.ts';
+import { stepParameters, stepReferences } from './step-parameters.ts';
 import { StepRunner } from './step-runner.ts';
 import { type StoredPlan, storedPlanRow, withoutPlanReturns } from './stored-plan.ts';
 

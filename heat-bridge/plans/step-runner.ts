@@ -6,14 +6,10 @@ import type { CommandHandle, CommandResult } from '../commands/command-request.t
 import type { CommandCall, CommandRunner } from '../commands/command-runner.ts';
 import type { Parameters } from '../commands/parameters.ts';
 import { BridgeError } from '../errors.ts';
-import {
-  type CompiledStep,
-  type MappedCommand,
-  type StepReturns,
-  stepParameters,
-} from './plan-catalog.ts';
+import type { CompiledStep, MappedCommand } from './plan-catalog.ts';
 import type { StepKind, StepOutcome } from './plan-request.ts';
 import type { PlanRun } from './plan-run.ts';
+import { type StepReturns, stepParameters } from './step-parameters.ts';
 
 /** What all steps of a run have in common. */
 export interface StepRunnerOptions {

@@ -1,6 +1,6 @@
 /** The schedule of a plan: which steps may start, and what follows from their ends. It has no side effects. */
 
-import type { StepDependencies } from './plan-catalog.ts';
+import type { StepDependencies } from './step-dependencies.ts';
 
 /** A step to be scheduled. */
 export interface ScheduledStep {

@@ -15,7 +15,8 @@ import {
   storesAfterReply,
 } from '../transports/transports.ts';
 import type { HandleInfo, HandleRegistry } from './handles.ts';
-import type { Outbox, OutboxRecord, PendingSignal, PendingSignals } from './outbox.ts';
+import type { Outbox, PendingSignal, PendingSignals } from './outbox.ts';
+import type { OutboxRecord } from './outbox-records.ts';
 import { signalId } from './signal.ts';
 import type { HeldSignals, SignalReporter } from './signal-intake.ts';
 

@@ -4,9 +4,8 @@ import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
 import type { SharedArea, StateChange, StateOperation } from '#master';
-import { Budget, type BudgetLimits, KeyedMutex, originOf } from '#runtime';
+import { Budget, type BudgetLimits, compileSchema, KeyedMutex, originOf } from '#runtime';
 import { defineRow, fromJson, type RowOf, Texts } from '#store';
 import { BridgeError } from '../errors.ts';
 import { SharedNames } from '../shared-names.ts';
@@ -102,7 +101,7 @@ export const ReplacementSchema: TSchema = Type.Object(
   strict,
 );
 
-const isRegistration = Compile(Type.Unsafe<HandleRegistration>(RegistrationSchema));
+const isRegistration = compileSchema(Type.Unsafe<HandleRegistration>(RegistrationSchema));
 
 /** @throws BridgeError ERR_HANDLE_FORM */
 export function parseHandleRegistration(given: unknown): HandleRegistration {

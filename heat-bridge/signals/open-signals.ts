@@ -21,7 +21,9 @@ import { attemptEach, parseSection } from '../options.ts';
 import { DeliveryWorker, OutboxDelivery } from './delivery-worker.ts';
 import type { GroupMembership } from './handle-groups.ts';
 import { type HandleInfo, HandleRegistry } from './handles.ts';
-import { Outbox, type OutboxQuotaOptions, upgradeRecords } from './outbox.ts';
+import { Outbox } from './outbox.ts';
+import type { OutboxQuotaOptions } from './outbox-quotas.ts';
+import { upgradeRecords } from './outbox-upgrade.ts';
 import { HeldSignals, SignalIntake, SignalReporter, type SignalTraces } from './signal-intake.ts';
 import {
   auditExpired,

@@ -12,7 +12,9 @@ import {
   parseSignalTag,
   signalRefusalOf,
 } from './handles.ts';
-import type { FullQuota, Outbox, OutboxRecord, PendingSignal } from './outbox.ts';
+import type { Outbox, PendingSignal } from './outbox.ts';
+import type { FullQuota } from './outbox-quotas.ts';
+import type { OutboxRecord } from './outbox-records.ts';
 import { parseSignal, type SignalProblem } from './signal.ts';
 
 /** Follows signals through traces. */

@@ -6,14 +6,9 @@ import { BridgeError } from '../errors.ts';
 import { groupTexts } from '../handle-group-texts.ts';
 import type { OutboxDelivery } from './delivery-worker.ts';
 import type { HandleInfo, HandleRegistration, HandleRegistry } from './handles.ts';
-import {
-  type DeadLetter,
-  type Outbox,
-  type OutboxEntry,
-  type OutboxRecord,
-  outboxEntryOf,
-  type PendingSignal,
-} from './outbox.ts';
+import type { Outbox, PendingSignal } from './outbox.ts';
+import { type OutboxEntry, outboxEntryOf } from './outbox-entry.ts';
+import type { DeadLetter, OutboxRecord } from './outbox-records.ts';
 
 /** The handles that minions may signal. */
 export interface HandlesApi {

@@ -1,7 +1,7 @@
 /** `POST` to the signal address of heat-api, and the status of a deployment there. */
 
+import { compileSchema } from '#runtime';
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
 import type { HttpResult } from '#runtime';
 import { type Credentials, logInToKeystone } from '../openstack/log-in.ts';
 import { type DeliveryOutcome, deliveryOutcomeOf } from '../openstack/service-answer.ts';
@@ -106,7 +106,7 @@ export async function orAsOwner(
 }
 
 const maxListBytes = 1_048_576;
-const isDeployments = Compile(
+const isDeployments = compileSchema(
   Type.Object({
     software_deployments: Type.Array(Type.Object({ id: Type.String(), config_id: Type.String() })),
   }),

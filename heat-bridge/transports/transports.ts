@@ -3,8 +3,8 @@
  * secrets, where it goes, and how it is delivered.
  */
 
+import { compileSchema } from '#runtime';
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
 import type { Credentials } from '../openstack/log-in.ts';
 import { type DeliveryOutcome, deliveryOutcomeOf } from '../openstack/service-answer.ts';
 import { checkedToken, checkedUrl, credentialsOf, destinationError } from './destination-text.ts';
@@ -106,17 +106,17 @@ const secretsOfLogin = {
 
 const Text = Type.String({ minLength: 1, maxLength: 4096 });
 const loginFields = { auth_url: Text, user_id: Text, password: Text, project_id: Text };
-const isAlarmUrl = Compile(Type.Object({ alarm_url: Text }, { additionalProperties: false }));
-const isWithToken = Compile(Type.Object({ endpoint: Text, token: Text }));
-const isWithLogin = Compile(Type.Object({ ...loginFields, alarm_url: Text }));
-const isQueue = Compile(
+const isAlarmUrl = compileSchema(Type.Object({ alarm_url: Text }, { additionalProperties: false }));
+const isWithToken = compileSchema(Type.Object({ endpoint: Text, token: Text }));
+const isWithLogin = compileSchema(Type.Object({ ...loginFields, alarm_url: Text }));
+const isQueue = compileSchema(
   Type.Object({
     ...loginFields,
     queue_id: Text,
     region_name: Type.Optional(Text),
   }),
 );
-const isWebhook = Compile(
+const isWebhook = compileSchema(
   Type.Object(
     {
       url: Text,
@@ -426,7 +426,7 @@ function secretsIn(secrecy: Secrecy, value: unknown): readonly string[] {
   }
 }
 
-const isOutput = Compile(Type.Object({ output_value: Type.Unknown() }));
+const isOutput = compileSchema(Type.Object({ output_value: Type.Unknown() }));
 
 /** Text that holds JSON, and a stack's output around it, as `openstack stack output show` gives it. */
 function unwrapJson(given: unknown, depth: number): unknown {

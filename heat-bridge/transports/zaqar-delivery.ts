@@ -1,8 +1,7 @@
 /** Messages in a queue of Zaqar that Heat polls once a second. */
 
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
-import { writeJson } from '#runtime';
+import { compileSchema, writeJson } from '#runtime';
 import { isPlainMap } from '../commands/command-definition.ts';
 import { type Credentials, logInToKeystone } from '../openstack/log-in.ts';
 import { type DeliveryOutcome, deliveryOutcomeOf } from '../openstack/service-answer.ts';
@@ -107,7 +106,7 @@ function headersOf(token: string): Readonly<Record<string, string>> {
   return { 'x-auth-token': token, 'client-id': zaqarClientId };
 }
 
-const isMessages = Compile(
+const isMessages = compileSchema(
   Type.Object({
     messages: Type.Array(Type.Object({ id: Type.String(), body: Type.Unknown() })),
   }),

@@ -6,9 +6,9 @@ import { type FileHandle, open, readdir, rm, stat, truncate } from 'node:fs/prom
 import path from 'node:path';
 import type { Logger } from 'pino';
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
 import type { Decision } from '#acl';
 import {
+  compileSchema,
   isMissing,
   isSmallJson,
   type JsonForm,
@@ -18,7 +18,7 @@ import {
   writeFileAtomically,
   writeJsonInSteps,
 } from '#runtime';
-import type { Key, Store } from '#store';
+import { defineRow, type Key, type RowCodec, type Store } from '#store';
 import type { AuditActor, AuditHead, AuditRequester, StoredHead } from '../api/index.ts';
 
 /** What became of it. */
@@ -119,7 +119,7 @@ const chainStart: AuditHead = { sequence: 0, hash: '0'.repeat(64) };
 const Hash = Type.String({ pattern: '^[0-9a-f]{64}$' });
 const Count = Type.Integer({ minimum: 1 });
 const Text = Type.Optional(Type.String());
-const Line = Compile(
+const Line = compileSchema(
   Type.Object({
     sequence: Count,
     time: Type.String(),
@@ -252,20 +252,27 @@ export async function* linesOf(file: string, start = 0): AsyncGenerator<FileLine
 
 const key = ['audit', 'head'] as const;
 
-/** @param prefix - of a member of a cluster. @returns `undefined`: there was none, or it is none */
+/** The row of the last record of the log. */
+const headRow: RowCodec<StoredHead> = defineRow({
+  name: 'head of the audit log',
+  schema: Type.Object({ sequence: Type.Number(), first: Type.Number(), hash: Type.String() }),
+  unversioned: (bytes) => {
+    const [sequence, first, hash = ''] = Buffer.from(bytes).toString().split(' ');
+    return { sequence: Number(sequence), first: Number(first), hash };
+  },
+});
+
+/** @param prefix - of a member of a cluster. @returns `undefined`: there was none */
 export async function readHead(
   store: Pick<Store, 'get'>,
   prefix: Key = [],
 ): Promise<StoredHead | undefined> {
   const entry = await store.get([...prefix, ...key]);
-  if (entry === undefined) return undefined;
-  const [sequence, first, hash = ''] = Buffer.from(entry.value).toString().split(' ');
-  return { sequence: Number(sequence), first: Number(first), hash };
+  return entry && headRow.decode(entry);
 }
 
 async function writeHead(store: Store, head: StoredHead): Promise<void> {
-  const value = Buffer.from(`${head.sequence} ${head.first} ${head.hash}`);
-  await store.write([{ op: 'put', key, value }]);
+  await store.write([{ op: 'put', key, value: headRow.encode(head) }]);
 }
 
 /** @param user - what somebody at the local interface calls themselves; nobody vouches for it */

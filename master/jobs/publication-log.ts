@@ -11,8 +11,7 @@ import { randomBytes } from 'node:crypto';
 import { closeSync, openSync, rmSync, writeSync } from 'node:fs';
 import path from 'node:path';
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
-import { isDiskFull, readTextIfPresent, tryParseJson } from '#runtime';
+import { compileSchema, isDiskFull, readTextIfPresent, tryParseJson } from '#runtime';
 import { defineRow, hasEnded, type Key, ownIdentity, type Store } from '#store';
 import { MasterError } from '../api/index.ts';
 
@@ -33,7 +32,7 @@ export interface PublicationLogOptions {
   readonly now: () => number;
 }
 
-const lineSchema = Compile(
+const lineSchema = compileSchema(
   Type.Object({
     process: Type.String(),
     identity: Type.Object({

@@ -6,9 +6,9 @@
 
 import type { Static, TArrayOptions, TSchema, TUnsafe } from 'typebox';
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
 import type { PolicyRule } from '#acl';
 import type { WireMap, WireValue } from '#minion-protocol';
+import { compileSchema } from '#runtime';
 import {
   type AuditDetails,
   type AuditRequester,
@@ -116,12 +116,7 @@ function rowOf<S extends TSchema, F extends ArgumentMapping<S>, R>(
 ): Row<S, F, R> {
   const { parameters, args, access = 'everything', isIdempotent = false, call, audit } = definition;
   const toParameters = args ?? ((given: object = {}): object => given);
-  // Most commands start no master, and call few methods: a schema is compiled when it is needed.
-  let compiled: ReturnType<typeof Compile<S>> | undefined;
-  const check = (): ReturnType<typeof Compile<S>> => {
-    compiled ??= Compile(parameters);
-    return compiled;
-  };
+  const check = compileSchema(parameters);
   return {
     ...kind,
     parameters,
@@ -131,13 +126,13 @@ function rowOf<S extends TSchema, F extends ArgumentMapping<S>, R>(
     arity: args?.length ?? (takesNothing(parameters) ? 0 : 1),
     toParameters: toParameters as (...args: ArgumentsOf<S, F>) => object,
     complaint: (given) => {
-      const [first] = check().Errors(given);
+      const [first] = check.Errors(given);
       if (first === undefined) return undefined;
       const name = first.instancePath.slice(1).replaceAll('/', '.') || 'parameters';
       // What no schema describes is measured against the schema `false`.
       return first.keyword === 'boolean' ? `${name} is no parameter` : `${name} ${first.message}`;
     },
-    invoke: (api, given, signal, by) => call(api, check().Parse(given), signal, by),
+    invoke: (api, given, signal, by) => call(api, check.Parse(given), signal, by),
   };
 }
 

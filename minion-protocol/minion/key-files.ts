@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { open, readFile, rename } from 'node:fs/promises';
 import path from 'node:path';
 import { makeDirectory } from '#runtime';
-import { generateKeyPair } from '../crypt.ts';
+import { generateKeyPair } from '../rsa-keys.ts';
 
 /** What a minion keeps between two starts. */
 export interface MinionKeys {

@@ -4,48 +4,27 @@
  */
 
 import { generateKeyString } from '../crypt.ts';
+import type { PublicationLoad } from '../loads.ts';
 import { createMinionHandshake, type MinionHandshakeConfig } from '../minion-handshake.ts';
 import { isWireMap, type WireMap, type WireValue } from '../payload.ts';
-import type { PublicationLoad } from '../request.ts';
 import { factsOf } from '../targeting/facts.ts';
-import { compileTarget, isTargetType, type TargetCandidate } from '../targeting/target.ts';
+import type { TargetCandidate } from '../targeting/target.ts';
 import {
   BROADCAST_TOPIC,
   type MinionTransport,
   minionTopic,
   TransportError,
 } from '../transport/transport.ts';
-import {
-  builtInFunctions,
-  type JobResult,
-  type MinionFunction,
-  type MinionJob,
-  MinionJobs,
-} from './jobs.ts';
+import { builtInFunctions, type MinionFunction } from './functions.ts';
+import { type JobResult, type MinionJob, MinionJobs } from './jobs.ts';
 import type { MinionKeys } from './key-files.ts';
+import { isMinionTargeted } from './own-target.ts';
 import {
   createMinionIdentity,
   isOutdatedKeyError,
   type MinionIdentity,
   MinionSession,
 } from './session.ts';
-
-// Whether a publication is meant for this minion [WIRE 12.1].
-
-/**
- * Asks a publication's target. What cannot be read, and regular expressions with lookaround or
- * back-references, mean nobody here: nothing bounds what those would cost.
- */
-export function isMinionTargeted(candidate: TargetCandidate, load: PublicationLoad): boolean {
-  const { tgt, tgt_type: tgtType = 'glob', delimiter = ':' } = load;
-  if (!isTargetType(tgtType) || delimiter === '') return false;
-  try {
-    return compileTarget({ tgtType, tgt, delimiter }).test(candidate) === 'yes';
-  } catch (error) {
-    if (error instanceof SyntaxError) return false;
-    throw error;
-  }
-}
 
 /** Where a minion stands. */
 export type MinionState =

@@ -3,19 +3,16 @@
  * opened, and repeated once after a new sign-in when the keys turn out to be old [WIRE 7.3, 8].
  */
 import { createPrivateKey, createPublicKey, type KeyObject, randomBytes } from 'node:crypto';
-import {
-  type CrypticleKey,
-  defaultEncryptionAlgorithm,
-  defaultSigningAlgorithm,
-  minionToken,
-  parseKeyString,
-  SerialGuard,
-} from '../crypt.ts';
+import { type CrypticleKey, parseKeyString } from '../crypt.ts';
+import { encodeRequest } from '../encode-request.ts';
 import { ProtocolError } from '../errors.ts';
 import type { HandshakeStep } from '../minion-handshake.ts';
 import { isWireMap, type WireMap, type WireValue } from '../payload.ts';
 import { openPublication } from '../publication.ts';
-import { encodeRequest, openPrivateReply, openSendReply } from '../request.ts';
+import { openPrivateReply, openSendReply } from '../reply.ts';
+import { defaultEncryptionAlgorithm, defaultSigningAlgorithm } from '../rsa.ts';
+import { SerialGuard } from '../serial-guard.ts';
+import { minionToken } from '../x931.ts';
 
 /** An accepted sign-in. */
 export type SignedIn = Extract<HandshakeStep, { state: 'accepted' }>;

@@ -1,14 +1,12 @@
 /** Targets as callers write them, and the expressions that are published for them. */
 
+import { splitTargetWords } from './compound.ts';
+import { expandCompound, expandNodegroup, type Nodegroups } from './nodegroups.ts';
 import { compileLinearPattern } from './pattern.ts';
 import {
   type CompiledTarget,
   compileTarget,
-  expandCompound,
-  expandNodegroup,
   isTargetType,
-  type Nodegroups,
-  splitTargetWords,
   type TargetExpression,
 } from './target.ts';
 

@@ -141,8 +141,6 @@ export interface MinionTransport {
   close(): Promise<void>;
 }
 
-// Errors of either end of any transport.
-
 /** Codes of {@link TransportError}. */
 export type TransportErrorCode =
   | 'ERR_LISTEN'
@@ -201,8 +199,6 @@ export class TransportError extends SaltbridgeError {
 export function formatHostPort(host: string, port: number): string {
   return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
 }
-
-// The topics of `zmq_filtering` [WIRE 4.1].
 
 /** What every filtering minion and syndic subscribes to. */
 export const BROADCAST_TOPIC = 'broadcast';

@@ -4,7 +4,6 @@ import { createHash } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import Type, { type Static } from 'typebox';
-import { Compile } from 'typebox/compile';
 import { type MasterApi, MasterError, type PublishRequest } from '#master';
 import {
   formatEventStamp,
@@ -16,7 +15,7 @@ import {
   type WireMap,
   type WireValue,
 } from '#minion-protocol';
-import { codeOf, RepeatedWarnings } from '#runtime';
+import { codeOf, compileSchema, RepeatedWarnings } from '#runtime';
 import { type AccountKey, type Caller, callerOf, logIn } from './caller.ts';
 
 const Text = Type.String();
@@ -33,20 +32,20 @@ const PublishLoad = Type.Object({
   jid: Type.Optional(Type.Union([Text, Type.Null()])),
   kwargs: Type.Optional(AnyMap),
 });
-const publishLoad = Compile(PublishLoad);
+const publishLoad = compileSchema(PublishLoad);
 
 const RunnerLoad = Type.Object({
   fun: Text,
   kwarg: Type.Optional(Type.Object({ arg: Type.Optional(AnyList), kwarg: Type.Optional(AnyMap) })),
 });
-const runnerLoad = Compile(RunnerLoad);
+const runnerLoad = compileSchema(RunnerLoad);
 
 const WheelLoad = Type.Object({
   fun: Text,
   arg: Type.Optional(AnyList),
   kwarg: Type.Optional(AnyMap),
 });
-const wheelLoad = Compile(WheelLoad);
+const wheelLoad = compileSchema(WheelLoad);
 
 /** Of a wheel request, what is no argument of the function. */
 const ownFields: ReadonlySet<string> = new Set([

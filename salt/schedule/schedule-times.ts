@@ -1,9 +1,6 @@
 /** When an entry of the schedule is due. All times are milliseconds since 1970. */
 
-import type { ClockTime, CronFields, ScheduleEntry, ScheduleRange, ScheduleTrigger } from '#config';
-
-/** No cron expression waits longer for its next day: February 29th over a century. */
-const maxSteps = 20_000;
+import type { ClockTime, ScheduleEntry, ScheduleRange, ScheduleTrigger } from '#config';
 
 /**
  * The first moment after `now`; `undefined`: none.
@@ -18,7 +15,7 @@ export function nextTime(
     // What came due while the master was away is done once.
     return Math.max(now, (last ?? now) + trigger.seconds * 1000);
   }
-  if (trigger.kind === 'cron') return nextCron(trigger.fields, now);
+  if (trigger.kind === 'cron') return trigger.cron.nextRun(new Date(now))?.getTime();
   const times = trigger.times.map((time) => nextClock(time, now));
   const coming = times.filter((time) => time !== undefined);
   return coming.length === 0 ? undefined : Math.min(...coming);
@@ -61,29 +58,4 @@ function nextClock(time: ClockTime, now: number): number | undefined {
     if (isDay && at.getTime() > now) return at.getTime();
   }
   return undefined;
-}
-
-function nextCron(fields: CronFields, now: number): number | undefined {
-  const at = new Date(now);
-  at.setSeconds(0, 0);
-  at.setMinutes(at.getMinutes() + 1);
-  for (let step = 0; step < maxSteps; step++) {
-    if (!fields.months.has(at.getMonth() + 1)) at.setMonth(at.getMonth() + 1, 1);
-    else if (!isDay(fields, at)) at.setDate(at.getDate() + 1);
-    else if (fields.hours.has(at.getHours())) {
-      if (fields.minutes.has(at.getMinutes())) return at.getTime();
-      at.setMinutes(at.getMinutes() + 1);
-      continue;
-    } else {
-      at.setHours(at.getHours() + 1, 0);
-      continue;
-    }
-    at.setHours(0, 0);
-  }
-  return undefined;
-}
-
-function isDay({ days, weekdays, isEitherDay }: CronFields, at: Date): boolean {
-  const [isOfMonth, isOfWeek] = [days.has(at.getDate()), weekdays.has(at.getDay())];
-  return isEitherDay ? isOfMonth || isOfWeek : isOfMonth && isOfWeek;
 }

@@ -248,3 +248,11 @@ function errorsIn(stdout: string, directory: string): string[] {
   const lines = stdout.replaceAll(directory, 'DIR').split('\n');
   return lines.filter((line) => line.startsWith('error: ')).map((line) => line.slice(7));
 }
+
+test('config schema prints the JSON Schema of configuration files', async (t) => {
+  const { code, stdout } = await runCli(['config', 'schema']);
+  t.is(code, 0);
+  const { properties } = JSON.parse(stdout);
+  t.is(properties.publish_port.default, 4505);
+  t.truthy(properties.saltbridge.properties.limits.properties.burst);
+});

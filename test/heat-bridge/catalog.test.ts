@@ -16,7 +16,7 @@ import {
   reviewedFunctions,
   unsafeFunctions,
 } from '#heat-bridge/commands/function-lists.ts';
-import { stepParameters } from '#heat-bridge/plans/plan-catalog.ts';
+import { stepParameters } from '#heat-bridge/plans/step-parameters.ts';
 import { tries } from '../helpers/effort.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 

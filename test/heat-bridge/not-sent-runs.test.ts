@@ -1,7 +1,8 @@
 /** Runs that are resumed, where a process ended before it had sent their job. */
 import test from 'ava';
 import { Catalog } from '#heat-bridge/commands/command-catalog.ts';
-import { CommandRun, executeCommandRun } from '#heat-bridge/commands/command-run.ts';
+import { executeCommandRun } from '#heat-bridge/commands/command-execution.ts';
+import { CommandRun } from '#heat-bridge/commands/command-run.ts';
 import type { Delivery, JobUpdate, RunRequest } from '#master';
 
 const jid = '20261123000000000001';

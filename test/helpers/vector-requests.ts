@@ -13,8 +13,8 @@ import {
   type WireValue,
   wireBytes,
 } from '#minion-protocol';
-import { minionToken } from '#minion-protocol/crypt.ts';
-import { openSendReply } from '#minion-protocol/request.ts';
+import { openSendReply } from '#minion-protocol/reply.ts';
+import { minionToken } from '#minion-protocol/x931.ts';
 import { base64, cases, type JsonObject, keys, pem, toWireValue, vectorFile } from './vectors.ts';
 
 export const aesKey: CrypticleKey = parseKeyString(keys.aes);

@@ -9,32 +9,17 @@ import {
 import test from 'ava';
 import fc from 'fast-check';
 import {
-  cleanKeyText,
-  generateKeyPair,
   generateKeyString,
-  HmacKey,
-  isEncryptionAlgorithm,
-  isMinionToken,
-  isSigningAlgorithm,
-  keyFingerprint,
-  minionToken,
   openCrypticle,
   openValue,
   parseKeyString,
-  parsePrivateKey,
-  parsePublicKey,
-  RandomPool,
-  rsaDecrypt,
-  rsaEncrypt,
-  rsaSign,
-  rsaVerify,
-  SerialGuard,
   sealCrypticle,
   sealValue,
-  x931Recover,
-  x931Sign,
 } from '#minion-protocol/crypt.ts';
+import { encodeRequest } from '#minion-protocol/encode-request.ts';
 import { ProtocolError, protocolErrors } from '#minion-protocol/errors.ts';
+import { HmacKey } from '#minion-protocol/hmac-key.ts';
+import type { PublicationLoad } from '#minion-protocol/loads.ts';
 import {
   isWireMap,
   packWire,
@@ -44,24 +29,42 @@ import {
   wireBytes,
 } from '#minion-protocol/payload.ts';
 import { buildPublication, openPublication } from '#minion-protocol/publication.ts';
+import { RandomPool } from '#minion-protocol/random-pool.ts';
+import {
+  encodeClearReply,
+  encodePrivateReply,
+  encodeSendReply,
+  openPrivateReply,
+  openSendReply,
+} from '#minion-protocol/reply.ts';
 import {
   type CheckedLoad,
   checkLoad,
   decodeEnvelope,
-  encodeClearReply,
-  encodePrivateReply,
-  encodeRequest,
-  encodeSendReply,
   isNewMinionId,
   isNonce,
   isValidMinionId,
-  openPrivateReply,
-  openSendReply,
   type ProtocolVersion,
-  type PublicationLoad,
   type RequestEnvelope,
   type SealedEnvelope,
 } from '#minion-protocol/request.ts';
+import {
+  isEncryptionAlgorithm,
+  isSigningAlgorithm,
+  rsaDecrypt,
+  rsaEncrypt,
+  rsaSign,
+  rsaVerify,
+} from '#minion-protocol/rsa.ts';
+import {
+  cleanKeyText,
+  generateKeyPair,
+  keyFingerprint,
+  parsePrivateKey,
+  parsePublicKey,
+} from '#minion-protocol/rsa-keys.ts';
+import { SerialGuard } from '#minion-protocol/serial-guard.ts';
+import { isMinionToken, minionToken, x931Recover, x931Sign } from '#minion-protocol/x931.ts';
 import { tries } from '../helpers/effort.ts';
 import { firstMessageWith } from '../helpers/first-message.ts';
 import { rsaPair } from '../helpers/rsa-keys.ts';

@@ -11,12 +11,11 @@ import {
 import {
   DEFAULT_ZMTP_LIMITS,
   encodeGreeting,
-  encodePong,
-  encodeReady,
   ZmtpDecoder,
   type ZmtpEvent,
   type ZmtpRole,
-} from '#minion-protocol/transport/zeromq-listener.ts';
+} from '#minion-protocol/transport/zmtp.ts';
+import { encodePong, encodeReady } from '#minion-protocol/transport/zmtp-commands.ts';
 import { encodeMessage } from '#minion-protocol/transport/zmtp-frames.ts';
 import {
   type WebsocketBreach,

@@ -7,16 +7,6 @@ import {
   buildRefusal,
   masterPubkeySignature,
 } from '#minion-protocol/auth-reply.ts';
-import {
-  cleanKeyText,
-  isSigningAlgorithm,
-  keyFingerprint,
-  parsePrivateKey,
-  parsePublicKey,
-  rsaDecrypt,
-  rsaEncrypt,
-  rsaVerify,
-} from '#minion-protocol/crypt.ts';
 import type { KeyDecisionInput, KeyTransition } from '#minion-protocol/master-handshake.ts';
 import {
   createMinionHandshake,
@@ -32,6 +22,13 @@ import {
   wireBytes,
 } from '#minion-protocol/payload.ts';
 import { type ClearEnvelope, decodeEnvelope } from '#minion-protocol/request.ts';
+import { isSigningAlgorithm, rsaDecrypt, rsaEncrypt, rsaVerify } from '#minion-protocol/rsa.ts';
+import {
+  cleanKeyText,
+  keyFingerprint,
+  parsePrivateKey,
+  parsePublicKey,
+} from '#minion-protocol/rsa-keys.ts';
 import { rsaPair } from '../helpers/rsa-keys.ts';
 import {
   base64,

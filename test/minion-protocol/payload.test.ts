@@ -10,6 +10,15 @@ import {
 } from '#minion-protocol';
 import { ProtocolError } from '#minion-protocol/errors.ts';
 import { formatEventStamp, packEvent, unpackEvent } from '#minion-protocol/event.ts';
+import { packFileChunk } from '#minion-protocol/file-chunk.ts';
+import { createJidSource, isJid, jidTime } from '#minion-protocol/jid.ts';
+import {
+  type MinionEventLoad,
+  type ParsedLoad,
+  parseMinionEventLoad,
+  parsePillarLoad,
+  parseReturnLoad,
+} from '#minion-protocol/loads.ts';
 import {
   isWireMap,
   packLocal,
@@ -21,16 +30,7 @@ import {
   type WireMap,
   type WireValue,
 } from '#minion-protocol/payload.ts';
-import { createJidSource, isJid, jidTime } from '#minion-protocol/publication.ts';
-import {
-  type MinionEventLoad,
-  openSendReply,
-  type ParsedLoad,
-  packFileChunk,
-  parseMinionEventLoad,
-  parsePillarLoad,
-  parseReturnLoad,
-} from '#minion-protocol/request.ts';
+import { openSendReply } from '#minion-protocol/reply.ts';
 import { tries } from '../helpers/effort.ts';
 import {
   base64,

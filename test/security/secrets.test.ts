@@ -26,8 +26,9 @@ import {
   type WireValue,
   wireBytes,
 } from '#minion-protocol';
-import { openCrypticle, rsaDecrypt } from '#minion-protocol/crypt.ts';
+import { openCrypticle } from '#minion-protocol/crypt.ts';
 import { openPublication } from '#minion-protocol/publication.ts';
+import { rsaDecrypt } from '#minion-protocol/rsa.ts';
 import { createSaltApi } from '#salt-api';
 import { createMaster } from '#server';
 import { runDoctor } from '#server/ops.ts';

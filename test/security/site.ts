@@ -20,8 +20,8 @@ import {
   parsePublicKey,
   type WireValue,
 } from '#minion-protocol';
-import { minionToken } from '#minion-protocol/crypt.ts';
-import { openPrivateReply, openSendReply } from '#minion-protocol/request.ts';
+import { openPrivateReply, openSendReply } from '#minion-protocol/reply.ts';
+import { minionToken } from '#minion-protocol/x931.ts';
 import { createMemoryStore } from '#store';
 import { layOut } from '../helpers/file-tree.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';

@@ -11,8 +11,8 @@ import {
   type WireValue,
   wireBytes,
 } from '#minion-protocol';
-import { HmacKey } from '#minion-protocol/crypt.ts';
-import { encodeRequest } from '#minion-protocol/request.ts';
+import { encodeRequest } from '#minion-protocol/encode-request.ts';
+import { HmacKey } from '#minion-protocol/hmac-key.ts';
 import { rsaPair } from '../helpers/rsa-keys.ts';
 import { freshNonce, recorded } from '../helpers/vector-requests.ts';
 import { base64, keys, pem } from '../helpers/vectors.ts';

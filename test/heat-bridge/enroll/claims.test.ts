@@ -11,21 +11,19 @@ import { allow } from '#acl';
 import { createBridge } from '#guests';
 import { BridgeError } from '#heat-bridge';
 import type { Enrolment } from '#heat-bridge/enroll/enrolment.ts';
+import { EnrolmentDeadlines } from '#heat-bridge/enroll/enrolment-deadlines.ts';
 import { EnrolmentRepository } from '#heat-bridge/enroll/enrolment-repository.ts';
 import { KeyPairs } from '#heat-bridge/enroll/enrolment-service.ts';
-import {
-  EnrolmentDeadlines,
-  EnrolmentTransitions,
-} from '#heat-bridge/enroll/enrolment-transitions.ts';
+import { EnrolmentTransitions } from '#heat-bridge/enroll/enrolment-transitions.ts';
 import { TicketClaimHandler } from '#heat-bridge/enroll/ticket-claims.ts';
+import { openTicketKey } from '#heat-bridge/enroll/ticket-key.ts';
 import {
-  openTicketKey,
   signTicket,
   type TicketClaims,
   tryParseTicket,
-  UsedTickets,
   verifyTicket,
 } from '#heat-bridge/enroll/tickets.ts';
+import { UsedTickets } from '#heat-bridge/enroll/used-tickets.ts';
 import { AuditBursts, type HeldKey, type KeyLifecycle } from '#master';
 import type { KeyPairText } from '#minion-protocol';
 import { KeyedMutex } from '#runtime';

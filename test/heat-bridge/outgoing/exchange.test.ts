@@ -10,12 +10,8 @@ import fc from 'fast-check';
 import { BridgeError } from '#heat-bridge';
 import { parseSignalsOptions } from '#heat-bridge/signals/open-signals.ts';
 import { parseDestination, secretsOf, type Transport } from '#heat-bridge/transports/transports.ts';
-import {
-  createHttpClient,
-  type EndpointOptions,
-  type HttpResult,
-  parseAllowedEndpoints,
-} from '#runtime/http-client.ts';
+import { type EndpointOptions, parseAllowedEndpoints } from '#runtime/allowed-endpoints.ts';
+import { createHttpClient, type HttpResult } from '#runtime/http-client.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { always, recorderFor, startRecorder } from '../signals/recorder.ts';
 

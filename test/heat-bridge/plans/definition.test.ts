@@ -8,18 +8,16 @@ import Type from 'typebox';
 import { createBridge, loadCatalog } from '#guests';
 import { Catalog, definePlan, PlanCatalog, type PlanOutcome } from '#heat-bridge';
 import type { Parameters } from '#heat-bridge/commands/parameters.ts';
-import {
-  ancestorsOf,
-  type CompiledPlan,
-  compilePlan,
-  parseJsonPointer,
-  type StepDependencies,
-  topologicalOrder,
-  valueAtPointer,
-} from '#heat-bridge/plans/plan-catalog.ts';
+import { parseJsonPointer, valueAtPointer } from '#heat-bridge/plans/json-pointer.ts';
+import { type CompiledPlan, compilePlan } from '#heat-bridge/plans/plan-catalog.ts';
 import { parsePlanDefinition } from '#heat-bridge/plans/plan-definition.ts';
 import { PlanExecution, type PlanExecutionOptions } from '#heat-bridge/plans/plan-execution.ts';
 import { PlanRun } from '#heat-bridge/plans/plan-run.ts';
+import {
+  ancestorsOf,
+  type StepDependencies,
+  topologicalOrder,
+} from '#heat-bridge/plans/step-dependencies.ts';
 import { StepRunner } from '#heat-bridge/plans/step-runner.ts';
 import { type StepEnd, StepSchedule } from '#heat-bridge/plans/step-schedule.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';

@@ -2,16 +2,13 @@ import { createHmac, hash } from 'node:crypto';
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
 import { BridgeError } from '#heat-bridge/errors.ts';
+import { DeadLetterList } from '#heat-bridge/signals/dead-letters.ts';
+import { DeliveredList } from '#heat-bridge/signals/delivered-signals.ts';
 import { errorTextOf } from '#heat-bridge/openstack/service-answer.ts';
 import { parseSignalTag } from '#heat-bridge/signals/handles.ts';
-import {
-  DeadLetterList,
-  DeliveredList,
-  decodeRecord,
-  encodeRecord,
-  Outbox,
-  upgradeRecords,
-} from '#heat-bridge/signals/outbox.ts';
+import { Outbox } from '#heat-bridge/signals/outbox.ts';
+import { decodeRecord, encodeRecord } from '#heat-bridge/signals/outbox-records.ts';
+import { upgradeRecords } from '#heat-bridge/signals/outbox-upgrade.ts';
 import { parseSignal, signalId } from '#heat-bridge/signals/signal.ts';
 import { writeJson } from '#runtime';
 import { memoryState, openTestSignals, type SignalsUnderTest } from './open-signals.ts';

@@ -11,6 +11,7 @@ import { EventBus } from '#master/events/event-bus.ts';
 import { EventExporter } from '#master/events/event-export.ts';
 import { createMaster } from '#server';
 import { createMemoryStore, type Store } from '#store';
+import { until } from '../../helpers/deadline.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 
 interface Sent {
@@ -44,11 +45,6 @@ async function webhook(t: ExecutionContext) {
   const port = typeof address === 'object' ? address?.port : 0;
   state.url = `http://127.0.0.1:${port}/events`;
   return { state, taken };
-}
-
-async function until(isSo: () => boolean): Promise<void> {
-  for (let tries = 0; tries < 400 && !isSo(); tries++) await sleep(25);
-  if (!isSo()) throw new Error('it did not happen');
 }
 
 async function startMaster(
@@ -90,10 +86,10 @@ test('events that match reach a webhook and a file, also those of a time when bo
   await first.events.fire('mine/1', { a: 1, big: 2n ** 60n });
   await first.events.fire('other/1', {});
   await first.events.fire('mine/not', {});
-  await until(() => taken.length >= 1);
+  await until('the exporter', () => taken.length >= 1);
   state.status = 500;
   await first.events.fire('mine/2', {});
-  await until(() => state.requests >= 2);
+  await until('the exporter', () => state.requests >= 2);
   await first.close();
   t.deepEqual(
     taken.map(({ tag }) => tag),
@@ -102,14 +98,14 @@ test('events that match reach a webhook and a file, also those of a time when bo
   state.status = 200;
   const second = await startMaster(t, root, exports);
   await second.events.fire('mine/3', {});
-  await until(() => taken.length >= 3);
+  await until('the exporter', () => taken.length >= 3);
   t.deepEqual(
     taken.map(({ tag }) => tag),
     ['mine/1', 'mine/2', 'mine/3'],
   );
   t.is(taken[0]?.data.a, 1);
   const lines = (): string[] => readFileSync(file, 'utf8').trimEnd().split('\n');
-  await until(() => lines().length >= 5);
+  await until('the exporter', () => lines().length >= 5);
   const [half, ...whole] = lines();
   t.is(half, '{"half');
   t.deepEqual(
@@ -154,11 +150,11 @@ test('over the bound the oldest are dropped, counted, and told by one event', as
     bus.fire(`mine/${i}`, { i, text: 'x'.repeat(1000) });
     if (i % 10 === 9) await sleep(5);
   }
-  await until(() => dropped() >= 75);
+  await until('the exporter', () => dropped() >= 75);
   t.true(exporter.waitingBytes <= 20_000);
   t.is(told.length, 1);
   state.status = 200;
-  await until(() => taken.at(-1)?.tag === 'mine/99');
+  await until('the exporter', () => taken.at(-1)?.tag === 'mine/99');
   t.is(taken.length + dropped(), 100);
   t.deepEqual(
     taken.map(({ data }) => data.i),
@@ -186,7 +182,7 @@ test('events are written in slices, and what was written is not read back', asyn
   };
   const { bus, exporter } = await openExporter(t, state.url, 10_000_000, store);
   for (let i = 0; i < 600; i++) bus.fire(`mine/${i}`, { i });
-  await until(() => taken.length === 600 && exporter.waitingBytes === 0);
+  await until('the exporter', () => taken.length === 600 && exporter.waitingBytes === 0);
   t.deepEqual(
     taken.map(({ data }) => data.i),
     Array.from({ length: 600 }, (_, i) => i),
@@ -202,11 +198,11 @@ test('large events are sent a few at a time', async (t) => {
   const { bus, exporter } = await openExporter(t, state.url, 10_000_000, store);
   bus.fire('mine/larger', { text: 'x'.repeat(2_000_000) });
   for (let i = 0; i < 4; i++) bus.fire(`mine/${i}`, { text: 'x'.repeat(400_000) });
-  await until(() => exporter.waitingBytes > 3_600_000);
+  await until('the exporter', () => exporter.waitingBytes > 3_600_000);
   await exporter.close();
   Object.assign(state, { hangs: false, requests: 0 });
   await openExporter(t, state.url, 10_000_000, store);
-  await until(() => taken.length === 5);
+  await until('the exporter', () => taken.length === 5);
   t.is(state.requests, 3, 'the one that is larger than a batch, and twice two of the others');
 });
 
@@ -215,11 +211,11 @@ test('firing waits for no receiver', async (t) => {
   state.hangs = true;
   const { bus, exporter } = await openExporter(t, state.url, 1_000_000);
   bus.fire('mine/first', {});
-  await until(() => state.requests >= 1);
+  await until('the exporter', () => state.requests >= 1);
   const before = exporter.waitingBytes;
   for (let i = 0; i < 1000; i++) bus.fire(`mine/${i}`, { i });
   // Each takes more than ten bytes.
-  await until(() => exporter.waitingBytes > before + 10_000);
+  await until('the exporter', () => exporter.waitingBytes > before + 10_000);
   t.is(state.requests, 1, 'all of them are kept while it has not answered');
 });
 
@@ -229,11 +225,11 @@ test('what a receiver was sent and did not confirm is sent again after a crash',
   const store = createMemoryStore();
   const { bus, exporter } = await openExporter(t, state.url, 1_000_000, store);
   bus.fire('mine/1', {});
-  await until(() => state.requests >= 1);
+  await until('the exporter', () => state.requests >= 1);
   await exporter.close();
   state.hangs = false;
   await openExporter(t, state.url, 1_000_000, store);
-  await until(() => taken.length >= 1);
+  await until('the exporter', () => taken.length >= 1);
   t.is(taken[0]?.tag, 'mine/1');
 });
 

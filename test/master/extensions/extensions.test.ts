@@ -6,11 +6,15 @@ import { allow } from '#acl';
 import { connectExtension, connectMaster } from '#client';
 import {
   AuthenticationError,
+  anyLoad,
+  defineRequestType,
+  defineService,
   type ExtensionHost,
   extensionMethod,
   extensionStream,
   MasterError,
   type MasterExtension,
+  masterFunction,
   type OpenExtension,
   StoreError,
   type TriggerEvent,
@@ -282,4 +286,154 @@ test('events of an extension have its name', async (t) => {
   const { value } = await events.next();
   await events.return?.();
   t.like(value, { tag: 'saltbridge/probe/run/new', data: { n: 1 } });
+});
+
+test('extensions are opened after those that they require, and otherwise as they are given', async (t) => {
+  const opened: string[] = [];
+  const named = (name: string, order: Partial<MasterExtension> = {}): MasterExtension => ({
+    ...order,
+    name,
+    open: async () => {
+      opened.push(name);
+      return {};
+    },
+  });
+  const extensions = [
+    named('last', { requires: ['first'], after: ['second', 'absent'] }),
+    named('second'),
+    named('first'),
+  ];
+  await startVectorMaster(t, { extensions });
+  t.deepEqual(opened, ['first', 'second', 'last']);
+});
+
+const number = defineService<{ readonly value: number }>('number');
+
+test('a service reaches the extensions that use it, with its wrappers', async (t) => {
+  let used = 0;
+  const provider: MasterExtension = {
+    name: 'provider',
+    open: async (host) => {
+      host.provide(number, { value: 1 });
+      return {};
+    },
+  };
+  const wrapper: MasterExtension = {
+    name: 'wrapper',
+    requires: ['provider'],
+    open: async (host) => {
+      host.decorate(number, ({ value }) => ({ value: value + 1 }));
+      return {};
+    },
+  };
+  const user: MasterExtension = {
+    name: 'user',
+    requires: ['wrapper'],
+    open: async (host) => {
+      used = host.use(number).value;
+      return {};
+    },
+  };
+  await startVectorMaster(t, { extensions: [user, wrapper, provider] });
+  t.is(used, 2);
+});
+
+test('extensions that wait for each other end the start', async (t) => {
+  const extensions: readonly MasterExtension[] = [
+    { name: 'one', after: ['two'], open: async () => ({}) },
+    { name: 'two', requires: ['one'], open: async () => ({}) },
+  ];
+  await t.throwsAsync(startVectorMaster(t, { extensions }), {
+    code: 'ERR_EXTENSION_CYCLE',
+    message: /one → two → one/,
+  });
+});
+
+test('an extension or service that is missing ends the start', async (t) => {
+  const extensions: readonly MasterExtension[] = [
+    { name: 'one', requires: ['absent'], open: async () => ({}) },
+  ];
+  const code = 'ERR_EXTENSION_MISSING';
+  await t.throwsAsync(startVectorMaster(t, { extensions }), { code, message: /one.*absent/ });
+  const user: MasterExtension = {
+    name: 'user',
+    open: async (host) => {
+      host.use(number);
+      return {};
+    },
+  };
+  await t.throwsAsync(startVectorMaster(t, { extensions: [user] }), {
+    code,
+    message: /number.*user/,
+  });
+});
+
+const runner = masterFunction({ summary: 'Does nothing.', parameters: {}, call: () => true });
+const answer = defineRequestType({
+  kind: 'read',
+  needsToken: false,
+  rate: 'requests',
+  load: anyLoad,
+  handle: () => ({ kind: 'send', value: true }),
+});
+const family = {
+  type: 'gauge',
+  name: 'saltbridge_probe',
+  help: 'Probe.',
+  labels: [],
+  samples: [],
+} as const;
+const method = extensionMethod({ parameters: Type.Object({}), call: async () => true });
+const routes = [{ prefix: '/probe', register: () => {} }];
+
+const claims: readonly (readonly [string, Partial<OpenExtension>])[] = [
+  ['request type _probe', { requests: { _probe: answer } }],
+  ['runner probe.run', { runners: { 'probe.run': runner } }],
+  ['wheel function probe.run', { wheel: { 'probe.run': runner } }],
+  ['runner for minions probe.run', { minionRunners: { 'probe.run': async () => true } }],
+  ['metric saltbridge_probe', { metrics: () => [family] }],
+  ['HTTP routes /probe', { routes }],
+  ['contribution commands', { commands: { run: async () => ({ outcome: 'succeeded' }) } }],
+  ['contribution tops', { tops: async () => ({}) }],
+];
+
+for (const [thing, parts] of claims) {
+  test(`two extensions that claim the ${thing} end the start`, async (t) => {
+    const extensions = [extension(parts, 'one').one, extension(parts, 'two').one];
+    await t.throwsAsync(startVectorMaster(t, { extensions }), {
+      code: 'ERR_EXTENSION_CONFLICT',
+      message: `${thing}: both one and two claim it; leave one of them out`,
+    });
+  });
+}
+
+test('an extension cannot claim what the master or one of its services has', async (t) => {
+  const taken: readonly Partial<OpenExtension>[] = [
+    { requests: { _return: answer } },
+    { requests: { _pillar: answer } },
+    { runners: { 'test.arg': runner } },
+  ];
+  for (const parts of taken) {
+    const { one } = extension(parts);
+    await t.throwsAsync(startVectorMaster(t, { extensions: [one] }), {
+      code: 'ERR_EXTENSION_CONFLICT',
+    });
+  }
+  const { one } = extension({ rpc: { list: method } }, 'keys');
+  await t.throwsAsync(startVectorMaster(t, { extensions: [one] }), {
+    code: 'ERR_EXTENSION_CONFLICT',
+    message: /method keys\.list/,
+  });
+});
+
+test('extensions of one namespace share its methods, rows and events, if all of them say so', async (t) => {
+  const inOne = (name: string, namespace?: string): MasterExtension => ({
+    ...extension({ rpc: { [name]: method } }, name).one,
+    ...(namespace === undefined ? {} : { namespace }),
+  });
+  await startVectorMaster(t, { extensions: [inOne('one', 'shared'), inOne('two', 'shared')] });
+  await t.throwsAsync(startVectorMaster(t, { extensions: [inOne('one', 'two'), inOne('two')] }), {
+    code: 'ERR_EXTENSION_CONFLICT',
+    message: /namespace two/,
+  });
 });

@@ -18,7 +18,7 @@ import {
   unpackWire,
   wireBytes,
 } from '#minion-protocol';
-import { rsaDecrypt } from '#minion-protocol/crypt.ts';
+import { rsaDecrypt } from '#minion-protocol/rsa.ts';
 import { createMaster } from '#server';
 import { createMemoryStore } from '#store';
 import { within } from '../../helpers/deadline.ts';

@@ -4,7 +4,7 @@ import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
 import { allow } from '#acl';
-import { compileDataSchema } from '#acl/compile-rule.ts';
+import { compileDataSchema } from '#acl/data-schema.ts';
 import { storeDirectory } from '#config/options.ts';
 import { policySyntax } from '#config/policy-schema.ts';
 import { requiredTypes } from '#config/reactions.ts';

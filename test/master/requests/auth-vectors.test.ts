@@ -15,7 +15,8 @@ import {
   type WireValue,
   wireBytes,
 } from '#minion-protocol';
-import { rsaDecrypt, x931Recover } from '#minion-protocol/crypt.ts';
+import { rsaDecrypt } from '#minion-protocol/rsa.ts';
+import { x931Recover } from '#minion-protocol/x931.ts';
 import { connectMinion, otherKey } from '../../helpers/connected-minion.ts';
 import {
   type KeyDirectory,

@@ -17,8 +17,10 @@ import {
   type WireValue,
   wireBytes,
 } from '#minion-protocol';
-import { minionToken, rsaDecrypt } from '#minion-protocol/crypt.ts';
-import { encodeRequest, openPrivateReply, openSendReply } from '#minion-protocol/request.ts';
+import { encodeRequest } from '#minion-protocol/encode-request.ts';
+import { openPrivateReply, openSendReply } from '#minion-protocol/reply.ts';
+import { rsaDecrypt } from '#minion-protocol/rsa.ts';
+import { minionToken } from '#minion-protocol/x931.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import {
   RECORDED_AT,

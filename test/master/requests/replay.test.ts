@@ -20,8 +20,8 @@ import {
   TransportError,
   type WireValue,
 } from '#minion-protocol';
-import { minionToken, x931Sign } from '#minion-protocol/crypt.ts';
 import type { RequestHandler } from '#minion-protocol/transport/transport.ts';
+import { minionToken, x931Sign } from '#minion-protocol/x931.ts';
 import { createMemoryStore, type Store, StoreError } from '#store';
 import { until } from '../../helpers/deadline.ts';
 import { isHeard, refusedAs } from '../../helpers/genuine-minion.ts';

@@ -16,8 +16,8 @@ import {
   type WireMap,
   type WireValue,
 } from '#minion-protocol';
+import { encodeRequest } from '#minion-protocol/encode-request.ts';
 import { createMinionHandshake } from '#minion-protocol/minion-handshake.ts';
-import { encodeRequest } from '#minion-protocol/request.ts';
 import { connectMinion, otherKey } from '../../helpers/connected-minion.ts';
 import { isHeard, refusedAs } from '../../helpers/genuine-minion.ts';
 import { startVectorMaster, type VectorMaster } from '../../helpers/vector-master.ts';

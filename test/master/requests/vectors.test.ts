@@ -18,7 +18,7 @@ import {
   type WireValue,
   wireBytes,
 } from '#minion-protocol';
-import { openPrivateReply, openSendReply } from '#minion-protocol/request.ts';
+import { openPrivateReply, openSendReply } from '#minion-protocol/reply.ts';
 import { layOut } from '../../helpers/file-tree.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { startVectorMaster, type VectorMaster } from '../../helpers/vector-master.ts';

@@ -11,6 +11,7 @@ import { Schedule, scheduleRow } from '#salt/schedule/schedule.ts';
 import { isAllowed, nextTime } from '#salt/schedule/schedule-times.ts';
 import { createMaster } from '#server';
 import { createMemoryStore, type Store } from '#store';
+import { until } from '../../helpers/deadline.ts';
 import { startFleet } from '../../helpers/fleet.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 
@@ -211,11 +212,6 @@ function fired(events: readonly MasterEvent[], what: string): number {
     .length;
 }
 
-async function until(isSo: () => boolean): Promise<void> {
-  for (let tries = 0; tries < 200 && !isSo(); tries++) await sleep(50);
-  if (!isSo()) throw new Error('it did not happen');
-}
-
 test('runners run by the clock, once at a time, and what a restart passed over runs once', async (t) => {
   const root = temporaryDirectory(t);
   const entry = (text: string, more: WireMap): WireMap => ({
@@ -232,7 +228,10 @@ test('runners run by the clock, once at a time, and what a restart passed over r
     unkept: entry('unkept', { seconds: 1, return_job: false }),
   };
   const first = await startMaster(t, root, schedule);
-  await until(() => fired(first.events, 'quick') >= 3 && fired(first.events, 'unkept') >= 2);
+  await until(
+    'the schedule',
+    () => fired(first.events, 'quick') >= 3 && fired(first.events, 'unkept') >= 2,
+  );
   t.is(fired(first.events, '30'), 1, 'it still runs');
   t.is(
     fired(first.events, 'off') + fired(first.events, 'closed') + fired(first.events, 'later'),
@@ -254,7 +253,7 @@ test('runners run by the clock, once at a time, and what a restart passed over r
   };
   await sleep(2000);
   const second = await startMaster(t, root, lastHour);
-  await until(() => fired(second.events, 'later') >= 1);
+  await until('the schedule', () => fired(second.events, 'later') >= 1);
   t.is(fired(second.events, 'quick'), 0, 'it was done before the restart');
 });
 
@@ -269,6 +268,6 @@ test('with tgt an entry is a job of minions', async (t) => {
       (job) => Object(job).Function === 'test.ping' && Object(job).Target === 'a*',
     );
   };
-  for (let tries = 0; tries < 100 && (await list()).length === 0; tries++) await sleep(100);
-  t.true((await list()).length > 0);
+  while ((await list()).length === 0) await sleep(50);
+  t.pass();
 });

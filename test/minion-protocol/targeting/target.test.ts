@@ -13,13 +13,10 @@ import {
   type WireMap,
   type WireValue,
 } from '#minion-protocol';
-import { isMinionTargeted } from '#minion-protocol/minion/minion.ts';
-import {
-  expandCompound,
-  expandNodegroup,
-  splitTargetWords,
-  type TargetType,
-} from '#minion-protocol/targeting/target.ts';
+import { isMinionTargeted } from '#minion-protocol/minion/own-target.ts';
+import { splitTargetWords } from '#minion-protocol/targeting/compound.ts';
+import { expandCompound, expandNodegroup } from '#minion-protocol/targeting/nodegroups.ts';
+import type { TargetType } from '#minion-protocol/targeting/target.ts';
 import { tries } from '../../helpers/effort.ts';
 import {
   candidateOf,

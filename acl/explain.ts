@@ -1,0 +1,50 @@
+/** Explanations: the rule that decided, and those that nearly permitted it. */
+
+import type { CompiledRule, Request } from './compile-rule.ts';
+import { evaluateQuestion, obstaclesTo, requestsOf } from './decide.ts';
+import type { Policy } from './policy.ts';
+import type { Decision, Question, RuleOrigin } from './types.ts';
+
+/** A rule that would permit what was asked, but for what is in the way. */
+export interface NearRule {
+  readonly rule: string;
+  readonly origin?: RuleOrigin;
+  readonly obstacles: readonly string[];
+}
+
+export interface Explanation {
+  readonly decision: Decision;
+  /** Where it was denied and no rule denies it: those that lack least, at most three. */
+  readonly nearest: readonly NearRule[];
+}
+
+const maxNearest = 3;
+
+/** Says what {@link decide} would decide, and why. Nothing is used up by it. */
+export function explain(question: Question, policy: Policy): Explanation {
+  const { decision } = evaluateQuestion(question, policy);
+  if (decision.rule !== 'default-deny' || question.action === 'return') {
+    return { decision, nearest: [] };
+  }
+  const near = requestsOf(question)
+    .map((request) => nearestTo(request, policy))
+    .find((rules) => rules[0] === undefined || rules[0].obstacles.length > 0);
+  return { decision, nearest: near ?? [] };
+}
+
+function nearestTo(request: Request, policy: Policy): NearRule[] {
+  const now = policy.now();
+  const found = policy.rules
+    .filter(({ rule }) => rule.effect === 'allow' && rule.action === request.action)
+    .map((rule) => ({ rule, obstacles: obstaclesTo(rule, request, now) }));
+  const least = Math.min(...found.map(({ obstacles }) => obstacles.length));
+  return found
+    .filter(({ obstacles }) => obstacles.length === least)
+    .slice(0, maxNearest)
+    .map(({ rule, obstacles }) => toNearRule(rule, obstacles));
+}
+
+function toNearRule({ rule }: CompiledRule, obstacles: readonly string[]): NearRule {
+  const { name, origin } = rule;
+  return { rule: name, ...(origin === undefined ? {} : { origin }), obstacles };
+}

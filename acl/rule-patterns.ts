@@ -1,0 +1,119 @@
+import { PolicyError } from './errors.ts';
+import type { PolicySyntax, TextTest } from './policy-syntax.ts';
+import type { ArgumentPattern, TextPattern, TextPatterns } from './rule.ts';
+import type { Call } from './types.ts';
+
+/** Where a pattern stands. */
+export interface RuleField {
+  readonly rule: string;
+  readonly field: string;
+}
+
+/** Texts whose answer is remembered for an expression: names of functions are few. */
+const maxRemembered = 512;
+const maxRememberedLength = 256;
+
+/** @throws PolicyError ERR_POLICY_PATTERN */
+export function compileTexts(
+  patterns: TextPatterns,
+  syntax: Pick<PolicySyntax, 'glob' | 'regex'>,
+  place: RuleField,
+): TextTest {
+  const list: readonly TextPattern[] = asList(patterns);
+  if (list.includes('*')) return () => true;
+  const [first, ...more] = list.map((pattern) => compileText(pattern, syntax, place));
+  if (first === undefined) return () => false;
+  return more.length === 0 ? first : (text) => first(text) || more.some((matches) => matches(text));
+}
+
+/** @throws PolicyError ERR_POLICY_PATTERN */
+function compileText(
+  pattern: TextPattern,
+  syntax: Pick<PolicySyntax, 'glob' | 'regex'>,
+  place: RuleField,
+): TextTest {
+  return orPatternError(place, () =>
+    typeof pattern === 'string'
+      ? compileGlob(pattern, syntax)
+      : memoizeTest(syntax.regex(pattern.regex)),
+  );
+}
+
+/**
+ * A glob that first looks at the ends of a text: of a thousand that are tried, most are not it.
+ * @throws SyntaxError
+ */
+export function compileGlob(pattern: string, { glob }: Pick<PolicySyntax, 'glob'>): TextTest {
+  const matches = glob(pattern);
+  const begin = pattern.replace(/[*?[].*$/s, '');
+  if (begin === pattern) return matches;
+  const end = /[^*?[\]]*$/.exec(pattern)?.[0] ?? '';
+  return (text) => text.startsWith(begin) && text.endsWith(end) && matches(text);
+}
+
+/** @throws PolicyError ERR_POLICY_PATTERN */
+export function compileArguments(
+  conditions: readonly ArgumentPattern[] | undefined,
+  syntax: PolicySyntax,
+  place: RuleField,
+): (call: Call) => boolean {
+  if (conditions === undefined) return () => true;
+  const tests = conditions.map((condition) => compileCondition(condition, syntax, place));
+  return (call) => tests.some((meets) => meets(call));
+}
+
+function compileCondition(
+  { args = [], kwargs = {} }: ArgumentPattern,
+  syntax: PolicySyntax,
+  place: RuleField,
+): (call: Call) => boolean {
+  const compile = (pattern: TextPattern | null): TextTest =>
+    pattern === null ? () => true : compileText(pattern, syntax, place);
+  const byPlace = args.map(compile);
+  const byName = Object.entries(kwargs).map(([name, pattern]) => [name, compile(pattern)] as const);
+  const isMet = (test: TextTest, text: string | undefined): boolean =>
+    text !== undefined && test(text);
+  return (call) =>
+    byPlace.every((test, index) => isMet(test, call.args[index])) &&
+    byName.every(([name, test]) => isMet(test, call.kwargs.get(name)));
+}
+
+/** What cannot be read is refused with its place. */
+export function orPatternError<T>(place: RuleField, read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+    throw new PolicyError('ERR_POLICY_PATTERN', place, error.message, { cause: error });
+  }
+}
+
+export function asList(patterns: TextPatterns): readonly TextPattern[] {
+  return Array.isArray(patterns) ? patterns : [patterns as TextPattern]; // isArray knows no readonly
+}
+
+/** Patterns as an operator wrote them, for one line of text. */
+export function describeTexts(patterns: TextPatterns): string {
+  return asList(patterns)
+    .map((pattern) => (typeof pattern === 'string' ? pattern : pattern.regex))
+    .join(', ');
+}
+
+function memoizeTest(test: TextTest): TextTest {
+  const known = new Map<string, boolean>();
+  return (text) => {
+    const answer = known.get(text);
+    if (answer !== undefined) return answer;
+    const fresh = test(text);
+    if (text.length <= maxRememberedLength) {
+      if (known.size >= maxRemembered) known.clear();
+      known.set(text, fresh);
+    }
+    return fresh;
+  };
+}
+
+/** A glob that means this text alone; in a tag, placeholders in it mean nothing either. */
+export function literalGlob(text: string): string {
+  return text.replace(/[*?[]|(?<=\$)\{/g, (character) => `[${character}]`);
+}

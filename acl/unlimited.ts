@@ -1,0 +1,50 @@
+/** Unrestricted rights: everything of a kind, everywhere, with any arguments. */
+
+import type { Policy } from './policy.ts';
+import type { PolicyRule, TextPattern } from './rule.ts';
+import type { Subject } from './types.ts';
+
+const matchAllPatterns: ReadonlySet<string> = new Set([
+  '*',
+  '.*',
+  '.+',
+  '^.*$',
+  '.*$',
+  '^.*',
+  '^.+$',
+]);
+
+/** What somebody may be unlimited in. */
+type UnlimitedAction = 'publish' | 'runner' | 'wheel' | 'command';
+
+/**
+ * Such a subject's jobs need not be expanded or shortened before they are published. Where a rule
+ * denies it anything, it is not such a one.
+ * @param action default: `publish`
+ */
+export function isUnlimited(
+  subject: Subject,
+  policy: Policy,
+  action: UnlimitedAction = 'publish',
+): boolean {
+  const now = policy.now();
+  const own = policy.rules.filter(
+    ({ rule, subject: it, expiresAt }) =>
+      rule.action === action && it.covers(subject) && it.holds(subject) && now < expiresAt,
+  );
+  return own.every(({ rule }) => rule.effect === 'allow') && own.some(({ rule }) => isOpen(rule));
+}
+
+function isOpen(rule: PolicyRule): boolean {
+  if (rule.rate !== undefined) return false;
+  if (!('fun' in rule.resource) || rule.action === 'mine') return false;
+  const { fun, ...conditions } = rule.resource;
+  const isBound = Object.entries(conditions).some(
+    ([key, it]) => key !== 'facts' && it !== undefined,
+  );
+  return !isBound && [fun].flat().some(matchesEverything);
+}
+
+function matchesEverything(pattern: TextPattern): boolean {
+  return typeof pattern === 'string' ? pattern === '*' : matchAllPatterns.has(pattern.regex);
+}

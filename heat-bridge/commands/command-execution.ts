@@ -1,0 +1,214 @@
+/** Executes a command: publishes its jobs, follows them, and determines the outcome. */
+
+import {
+  type AuditRequester,
+  isFailureCode,
+  type JobUpdate,
+  linkSignals,
+  type MasterApi,
+  type RunRequest,
+} from '#master';
+import type { CompiledCommand } from './command-catalog.ts';
+import type { MinionCall } from './command-definition.ts';
+import type { CommandOutcome, CommandResult } from './command-request.ts';
+import type { CommandRun } from './command-run.ts';
+
+/** What is to be done. */
+export interface CommandExecution {
+  readonly command: CompiledCommand;
+  readonly call: MinionCall;
+  readonly user: string;
+  readonly by: AuditRequester | undefined;
+  /** Ends the run, whatever of it is left. */
+  readonly deadline: AbortSignal;
+  /** Ends it as if it had been cancelled. */
+  readonly ended: AbortSignal;
+  /** The master is being closed: what is under way is left to the next one. */
+  readonly left?: AbortSignal;
+  /** Its first job, where that was published before. */
+  readonly resume?: (end: AbortSignal) => AsyncIterable<JobUpdate>;
+}
+
+/** Publishes, and tries again where the command may be. */
+export async function executeCommandRun(
+  jobs: Pick<MasterApi['jobs'], 'run' | 'publish'>,
+  run: CommandRun,
+  work: CommandExecution,
+): Promise<CommandOutcome> {
+  const { definition } = work.command;
+  const { signal: end } = linkSignals(work.deadline, work.ended, work.left, run.cancelled);
+  const results = new Map<string, CommandResult>();
+  const jids: string[] = [];
+  const tries = definition.idempotent === true ? (definition.retries ?? 0) : 0;
+  /** @returns minions that the process that published the job never sent it to */
+  const followAttempt = async (updates: AsyncIterable<JobUpdate>): Promise<readonly string[]> => {
+    let notSent: readonly string[] = [];
+    for await (const update of updates) {
+      // Those that were still at it when the run ended are not silent.
+      if (update.type === 'finished' && end.aborted) break;
+      if (update.type === 'published') notSent = update.notSent ?? [];
+      handleJobUpdate(work, run, update, { results, jids });
+    }
+    return notSent;
+  };
+  let left = run.minions;
+  for (let attempt = 0; attempt <= tries && left.length > 0 && !end.aborted; attempt += 1) {
+    const notSent = await followAttempt(startAttempt(jobs, run, work, { attempt, left, end }));
+    if (notSent.length > 0 && !end.aborted) {
+      // Another job: this one is known as it was published.
+      await followAttempt(jobs.run(jobRequestOf(work, notSent, {}), end));
+    }
+    left = run.minions.filter((minion) => results.get(minion)?.state !== 'succeeded');
+  }
+  const isLeft = work.left?.aborted === true;
+  if (end.aborted && !isLeft)
+    await terminateJob(jobs, jids.at(-1), unfinishedMinions(run, results));
+  return commandOutcomeOf(run, work, { results, jids });
+}
+
+function startAttempt(
+  jobs: Pick<MasterApi['jobs'], 'run'>,
+  run: CommandRun,
+  work: CommandExecution,
+  now: { readonly attempt: number; readonly left: readonly string[]; readonly end: AbortSignal },
+): AsyncIterable<JobUpdate> {
+  const { attempt, left, end } = now;
+  if (attempt === 0 && work.resume !== undefined) return work.resume(end);
+  return jobs.run(jobRequestOf(work, left, attempt === 0 ? { jid: run.id } : {}), end);
+}
+
+interface RunProgress {
+  readonly results: Map<string, CommandResult>;
+  readonly jids: string[];
+}
+
+function jobRequestOf(
+  { call, user, by }: CommandExecution,
+  minions: readonly string[],
+  own: { readonly jid?: string },
+): RunRequest {
+  const asked = by === undefined ? {} : { by };
+  return { ...call, tgt: minions, tgtType: 'list', user, ...own, ...asked };
+}
+
+function handleJobUpdate(
+  { command }: CommandExecution,
+  run: CommandRun,
+  update: JobUpdate,
+  { results, jids }: RunProgress,
+): void {
+  const { jid } = update;
+  switch (update.type) {
+    case 'published':
+      jids.push(jid);
+      run.tell({ type: 'published', jid, minions: update.minions });
+      break;
+    case 'return':
+      // A command is for minions, not for what they manage.
+      if (update.resource === undefined)
+        recordResult(run, jid, results, commandResultOf(command, update));
+      break;
+    case 'running':
+      run.tell({ type: 'running', jid, minions: update.minions });
+      break;
+    case 'finished': {
+      const notSent = new Set(
+        update.deliveries.flatMap(({ minion, reason }) => (reason === 'not-sent' ? minion : [])),
+      );
+      for (const minion of update.silent) {
+        const reason = notSent.has(minion)
+          ? 'it was never sent: the master ended before'
+          : 'it did not answer';
+        recordResult(run, jid, results, { minion, state: 'silent', reason });
+      }
+      for (const minion of update.reconnecting) {
+        const reason = 'it had not come back from the restart of the master';
+        recordResult(run, jid, results, { minion, state: 'reconnecting', reason });
+      }
+    }
+  }
+}
+
+function recordResult(
+  run: CommandRun,
+  jid: string,
+  results: Map<string, CommandResult>,
+  result: CommandResult,
+): void {
+  results.set(result.minion, result);
+  run.tell({ type: 'result', jid, result });
+}
+
+/** What a return means. */
+export function commandResultOf(
+  command: CompiledCommand,
+  {
+    minion,
+    return: value,
+    retcode,
+  }: Pick<Extract<JobUpdate, { type: 'return' }>, 'minion' | 'return' | 'retcode'>,
+): CommandResult {
+  const problem = isFailureCode(retcode) ? 'the retcode is not 0' : command.problemOfReturn(value);
+  const common = { minion, return: value, retcode };
+  if (problem === undefined) return { ...common, state: 'succeeded' };
+  return { ...common, state: 'failed', reason: problem };
+}
+
+function unfinishedMinions(run: CommandRun, results: ReadonlyMap<string, CommandResult>): string[] {
+  return run.minions.filter((minion) => {
+    const state = results.get(minion)?.state;
+    return state === undefined || state === 'silent' || state === 'reconnecting';
+  });
+}
+
+/** What was begun is not left to itself. */
+async function terminateJob(
+  jobs: Pick<MasterApi['jobs'], 'publish'>,
+  jid: string | undefined,
+  minions: readonly string[],
+): Promise<void> {
+  if (jid === undefined || minions.length === 0) return;
+  await jobs.publish({
+    tgt: minions,
+    tgtType: 'list',
+    fun: 'saltutil.term_job',
+    kwarg: { jid },
+  });
+}
+
+function commandOutcomeOf(
+  run: CommandRun,
+  work: CommandExecution,
+  { results, jids }: RunProgress,
+): CommandOutcome {
+  const all = run.minions.map((minion): CommandResult => {
+    const open = { minion, state: 'unfinished', reason: 'the run ended before it' } as const;
+    return results.get(minion) ?? open;
+  });
+  return {
+    id: run.id,
+    command: run.command,
+    status: outcomeStatus(run, work, all),
+    results: all,
+    jids,
+  };
+}
+
+function outcomeStatus(
+  run: CommandRun,
+  { deadline, left }: CommandExecution,
+  results: readonly CommandResult[],
+): CommandOutcome['status'] {
+  const over = completedStatus(results);
+  if (over !== undefined) return over;
+  if (left?.aborted === true && !run.cancelled.aborted) return 'interrupted';
+  return deadline.aborted && !run.cancelled.aborted ? 'timeout' : 'cancelled';
+}
+
+/** What became of a run in which every minion had its say. */
+export function completedStatus(
+  results: readonly CommandResult[],
+): 'succeeded' | 'failed' | undefined {
+  if (results.some(({ state }) => state === 'unfinished')) return undefined;
+  return results.every(({ state }) => state === 'succeeded') ? 'succeeded' : 'failed';
+}

@@ -1,0 +1,54 @@
+/** Named commands as calls of reactions. */
+
+import { inTime, type NamedCommands, type ReactionOutcome, type ReactionResult } from '#master';
+import { BridgeError, type BridgeErrorCode } from '../errors.ts';
+import type { CommandOutcome } from './command-request.ts';
+import type { CommandRunner } from './command-runner.ts';
+import type { Parameters } from './parameters.ts';
+
+/** The job id of a reaction is its key: after a crash the same run is gone on with. */
+export function createReactionCommands(runner: Pick<CommandRunner, 'run'>): NamedCommands {
+  return {
+    run: async ({ jid, caller, command, target, params }, deadline) => {
+      try {
+        // Whatever they are, the command's schema looks at them.
+        // protection: commands-of-reactions
+        const request = { target, params: params as Parameters, caller, idempotencyKey: jid };
+        const { outcome } = await runner.run(command, request, { jid });
+        const ended = await inTime(outcome, deadline);
+        return ended === undefined ? { outcome: 'timeout' } : reactionResultOf(ended);
+      } catch (error) {
+        if (error instanceof BridgeError) return reactionRefusalOf(error);
+        throw error;
+      }
+    },
+  };
+}
+
+function reactionResultOf({ status, results }: CommandOutcome): ReactionResult {
+  switch (status) {
+    case 'succeeded':
+    case 'timeout':
+    case 'interrupted':
+      return { outcome: status };
+    case 'cancelled':
+      return { outcome: 'failed', reason: 'it was cancelled' };
+    case 'failed': {
+      const failed = results.filter(({ state }) => state !== 'succeeded').length;
+      return {
+        outcome: 'failed',
+        reason: `${failed} of ${results.length} minions did not succeed`,
+      };
+    }
+  }
+}
+
+const reactionOutcomes: Partial<Readonly<Record<BridgeErrorCode, ReactionOutcome>>> = {
+  ERR_COMMAND_BUSY: 'failed',
+  ERR_COMMAND_DENIED: 'denied',
+  ERR_COMMAND_TARGET: 'nobody',
+};
+
+function reactionRefusalOf({ code, message }: BridgeError): ReactionResult {
+  return { outcome: reactionOutcomes[code] ?? 'unusable', reason: message };
+}

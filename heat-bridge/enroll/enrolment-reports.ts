@@ -1,0 +1,45 @@
+/** Reports of enrolments: events, audit records, log. */
+
+import type { Logger } from 'pino';
+import type { AuditActor, AuditBursts, AuditEntry, ExtensionHost } from '#master';
+import type { EnrolmentEvent } from './enrolment-transitions.ts';
+
+/**
+ * Events `saltbridge/bridge/enroll/<what>`, records `enroll.<what>`. Alarms are whatever strangers
+ * make of them: the same one again within a minute is counted, and told by the audit log alone.
+ */
+export function createEnrolmentEmitter(
+  { audit, fire }: Pick<ExtensionHost, 'audit' | 'fire'>,
+  bursts: AuditBursts,
+  log: Logger,
+): (news: EnrolmentEvent) => void {
+  return ({ what, enrolment, detail }) => {
+    const { id, number, project, by, fingerprint, instance } = enrolment;
+    const known = {
+      ...(fingerprint === undefined ? {} : { fingerprint }),
+      ...(instance === undefined ? {} : { instance }),
+      ...(detail === undefined ? {} : { detail }),
+    };
+    const entry: AuditEntry = {
+      who: auditActorOf(what, id),
+      action: `enroll.${what}`,
+      what: number,
+      on: [id],
+      outcome: what === 'failed' || what === 'alarm' ? 'failed' : 'done',
+      detail: `project ${project}${detail === undefined ? '' : `: ${detail}`}`,
+    };
+    // protection: counted-alarms
+    if (what === 'alarm' && !bursts.note(entry, number)) return;
+    if (what !== 'alarm') audit.append(entry);
+    fire(`enroll/${what}`, { id, number, project, by, ...known });
+    const level = what === 'alarm' ? 'warn' : 'info';
+    log[level]({ minion: id, code: what }, 'enrolment');
+  };
+}
+
+/** Whoever holds the ticket is not known yet as the minion. */
+function auditActorOf(what: EnrolmentEvent['what'], id: string): AuditActor {
+  if (what === 'signed-in') return { kind: 'minion', name: id };
+  const isAsked = what === 'created' || what === 'retired';
+  return isAsked ? { kind: 'local', name: 'bridge' } : { kind: 'master', name: '' };
+}

@@ -1,0 +1,94 @@
+/** Used tickets, in a file beside the store: restoring the store makes none of them valid again. */
+
+import { type FileHandle, open, readFile } from 'node:fs/promises';
+import { writeFileAtomically } from '#master';
+
+/** Milliseconds that a ticket is remembered after its end, in case the clock goes back. */
+const usedTicketRetentionMs = 7 * 86_400_000;
+
+/** A line: `<number> <milliseconds since 1970 until when it is remembered>`. */
+const usedTicketLine = /^([A-Za-z0-9_-]{22}) (\d{1,15})$/;
+
+/** Tickets by number. */
+export class UsedTickets {
+  readonly #file: FileHandle;
+  /** Number → until when it is remembered. */
+  readonly #numbers: Map<string, number>;
+  readonly #now: () => number;
+  #waiting: string[] = [];
+  #writing: Promise<void> | undefined;
+
+  private constructor(file: FileHandle, numbers: Map<string, number>, now: () => number) {
+    this.#file = file;
+    this.#now = now;
+    this.#numbers = numbers;
+  }
+
+  /** Opens the file (0600), without the lines that have had their time. */
+  static async open(path: string, now: () => number): Promise<UsedTickets> {
+    const kept = new Map<string, number>();
+    const text = await readFile(path, 'utf8').catch(emptyIfMissing);
+    for (const each of text.split('\n')) {
+      const [, number = '', until = ''] = usedTicketLine.exec(each) ?? [];
+      if (Number(until) > now()) kept.set(number, Number(until));
+    }
+    await writeFileAtomically(
+      path,
+      [...kept].map(([it, until]) => `${it} ${until}\n`).join(''),
+      0o600,
+    );
+    return new UsedTickets(await open(path, 'a', 0o600), kept, now);
+  }
+
+  has(number: string): boolean {
+    return this.#numbers.has(number);
+  }
+
+  /** Remembers a ticket; on disk when it resolves. @param expiresAt of the ticket */
+  async add(number: string, expiresAt: number): Promise<void> {
+    const until = expiresAt + usedTicketRetentionMs;
+    if (until <= this.#now()) return;
+    if (this.#numbers.has(number)) return this.#writing;
+    this.#forgetOldest();
+    this.#numbers.set(number, until);
+    this.#waiting.push(`${number} ${until}\n`);
+    while (this.#waiting.length > 0) {
+      this.#writing ??= this.#writeWaiting().finally(() => {
+        this.#writing = undefined;
+      });
+      await this.#writing;
+    }
+  }
+
+  /** Waits for what is being written. */
+  async close(): Promise<void> {
+    await this.#writing;
+    await this.#file.close();
+  }
+
+  #forgetOldest(): void {
+    for (const [number, until] of this.#numbers) {
+      if (until > this.#now()) return;
+      this.#numbers.delete(number);
+    }
+  }
+
+  /** What has gathered meanwhile, at once: one synchronisation for all of it. */
+  async #writeWaiting(): Promise<void> {
+    const lines = this.#waiting;
+    this.#waiting = [];
+    try {
+      await this.#file.appendFile(lines.join(''));
+      await this.#file.datasync();
+    } catch (error) {
+      // The next one writes them too.
+      this.#waiting.unshift(...lines);
+      throw error;
+    }
+  }
+}
+
+function emptyIfMissing(error: unknown): string {
+  if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return '';
+  throw error;
+}

@@ -1,0 +1,37 @@
+/** JSON pointers [RFC 6901], in results and their schemas. */
+
+import type { JsonValue } from '#runtime';
+import { isPlainMap } from '../commands/command-definition.ts';
+import { schemaOfMember } from '../commands/text-annotations.ts';
+
+const pointerForm = /^(?:\/(?:[^~/]|~[01])*)*$/;
+
+const arrayIndexForm = /^(?:0|[1-9][0-9]{0,8})$/;
+
+/** The keys of a pointer; `undefined`: it is none. */
+export function parseJsonPointer(pointer: string): readonly string[] | undefined {
+  if (!pointerForm.test(pointer)) return undefined;
+  return pointer
+    .split('/')
+    .slice(1)
+    .map((key) => key.replaceAll('~1', '/').replaceAll('~0', '~'));
+}
+
+/** Whether a schema describes what is at a place. */
+export function isDescribedBySchema(schema: unknown, [key, ...rest]: readonly string[]): boolean {
+  if (key === undefined) return isPlainMap(schema) || schema === true;
+  const isItem = isPlainMap(schema) && schema.type === 'array' && arrayIndexForm.test(key);
+  return isDescribedBySchema(schemaOfMember(schema, isItem ? Number(key) : key), rest);
+}
+
+/** What is at a place; `undefined`: nothing. */
+export function valueAtPointer(
+  value: JsonValue | undefined,
+  [key, ...rest]: readonly string[],
+): JsonValue | undefined {
+  if (key === undefined || value === undefined) return value;
+  if (Array.isArray(value))
+    return valueAtPointer(arrayIndexForm.test(key) ? value[Number(key)] : undefined, rest);
+  if (!isPlainMap(value) || !Object.hasOwn(value, key)) return undefined;
+  return valueAtPointer(value[key] as JsonValue, rest); // a member of JSON
+}

@@ -1,0 +1,114 @@
+/** Signals that could not be delivered. */
+
+import type { SharedArea, StateOperation } from '#master';
+import { StoreError } from '#store';
+import { BridgeError } from '../errors.ts';
+import { AgedIds } from './aged-ids.ts';
+import {
+  type DeadLetter,
+  deadRow,
+  type OutboxRecord,
+  packSignal,
+  unpackSignal,
+} from './outbox-records.ts';
+
+/** A row was changed since it was looked at. */
+export function isConflict(error: unknown): boolean {
+  return error instanceof StoreError && error.code === 'ERR_REVISION';
+}
+
+/** More than an operator reads; the oldest go. */
+const maxDeadLetters = 10_000;
+
+export interface DeadLetterListOptions {
+  readonly state: SharedArea;
+  /** How long they are kept, milliseconds. */
+  readonly keepMs: number;
+  readonly now: () => number;
+}
+
+/** The signals that will not be delivered, with the reason, for an operator to look at. */
+export class DeadLetterList {
+  readonly #options: DeadLetterListOptions;
+  readonly #ids = new AgedIds();
+
+  private constructor(options: DeadLetterListOptions) {
+    this.#options = options;
+  }
+
+  static async open(options: DeadLetterListOptions): Promise<DeadLetterList> {
+    const letters = new DeadLetterList(options);
+    await letters.#ids.follow(options.state, 'dead');
+    return letters;
+  }
+
+  /** How many there are. */
+  get size(): number {
+    this.#ids.expire(this.#options.now());
+    return this.#ids.size;
+  }
+
+  /** Those that ended first come first. */
+  async list(): Promise<readonly DeadLetter[]> {
+    const records: DeadLetter[] = [];
+    for await (const entry of this.#options.state.list(['signals', 'dead'])) {
+      records.push(unpackSignal(deadRow.decode(entry)));
+    }
+    return records.sort((a, b) => a.endedAt - b.endedAt);
+  }
+
+  /** With the revision of its row. @throws BridgeError ERR_SIGNAL_UNKNOWN */
+  async get(id: string): Promise<{ readonly dead: DeadLetter; readonly revision: number }> {
+    const entry = await this.#options.state.get(['signals', 'dead', id]);
+    if (entry === undefined) throw unknownDeadLetterError();
+    return { dead: unpackSignal(deadRow.decode(entry)), revision: entry.revision };
+  }
+
+  /** A record as it is listed, and what lists it. */
+  operations(record: OutboxRecord & Pick<DeadLetter, 'httpStatus' | 'reason'>): {
+    readonly dead: DeadLetter;
+    readonly operations: readonly StateOperation[];
+  } {
+    const { keepMs, now } = this.#options;
+    const dead: DeadLetter = { ...record, endedAt: now() };
+    const expiresAt = dead.endedAt + keepMs;
+    const put = {
+      op: 'put',
+      key: ['signals', 'dead', record.id],
+      value: deadRow.encode({ ...dead, signal: packSignal(dead.signal) }),
+      expiresAt,
+    } as const;
+    this.#ids.add(record.id, expiresAt);
+    const oldest = this.#ids.dropOldest(maxDeadLetters);
+    if (oldest === undefined) return { dead, operations: [put] };
+    return { dead, operations: [put, { op: 'delete', key: ['signals', 'dead', oldest] }] };
+  }
+
+  async remove(id: string): Promise<void> {
+    await this.#options.state.write([{ op: 'delete', key: ['signals', 'dead', id] }]);
+    this.#ids.remove(id);
+  }
+
+  /**
+   * Takes one out, unless somebody else has meanwhile.
+   * @param besides - done in the same transaction
+   * @throws BridgeError ERR_SIGNAL_UNKNOWN
+   */
+  async take(id: string, revision: number, besides: readonly StateOperation[]): Promise<void> {
+    const deleted = { op: 'delete', key: ['signals', 'dead', id], ifRevision: revision } as const;
+    try {
+      // protection: requeued-once
+      await this.#options.state.write([deleted, ...besides]);
+    } catch (error) {
+      throw isConflict(error) ? unknownDeadLetterError() : error;
+    }
+    this.#ids.remove(id);
+  }
+}
+
+function unknownDeadLetterError(): BridgeError {
+  return new BridgeError(
+    'ERR_SIGNAL_UNKNOWN',
+    'the dead-letter list has no signal of this id; those that wait are tried again anyway',
+  );
+}

@@ -1,0 +1,41 @@
+/** Upgrade of rows that earlier versions wrote. */
+
+import type { StateArea, StateOperation } from '#master';
+import { isConflict } from './dead-letters.ts';
+import { deadRow, outboxRow } from './outbox-records.ts';
+
+const formKey = ['signals', 'form'];
+
+/**
+ * Gives the records of an earlier version, which were one line of JSON, a head of their own; and
+ * the owner of their handle where there was none, as its owner could not find them otherwise. Once,
+ * and all of them or none.
+ */
+export async function upgradeRecords(
+  state: StateArea,
+  ownerOf: (handle: string) => string | undefined,
+): Promise<void> {
+  if ((await state.get(formKey)) !== undefined) return;
+  const operations: StateOperation[] = [
+    { op: 'put', key: formKey, value: Buffer.from('2'), ifRevision: 0 },
+  ];
+  for (const part of ['outbox', 'dead']) {
+    for await (const { key, value, expiresAt } of state.list(['signals', part])) {
+      const row = part === 'dead' ? deadRow : outboxRow;
+      const old = row.decode({ key, value });
+      const owner = old.owner ?? (old.handle === undefined ? undefined : ownerOf(old.handle));
+      const put = {
+        op: 'put',
+        key,
+        value: row.encode(owner === undefined ? old : { ...old, owner }),
+      } as const;
+      operations.push(expiresAt === undefined ? put : { ...put, expiresAt });
+    }
+  }
+  try {
+    await state.write(operations);
+  } catch (error) {
+    // Another member of the cluster has done it.
+    if (!isConflict(error)) throw error;
+  }
+}

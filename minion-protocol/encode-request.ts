@@ -1,0 +1,64 @@
+/** Requests as minions send them [WIRE 5]. */
+
+import { type CrypticleKey, sealValue } from './crypt.ts';
+import { packWire, type WireMap } from './payload.ts';
+import type { ProtocolVersion } from './request.ts';
+
+/** A request in the clear, as a minion sends it. */
+export interface ClearRequest {
+  readonly enc: 'clear';
+  readonly version: ProtocolVersion;
+  readonly load: WireMap;
+}
+
+/** An encrypted request, as a minion sends it. */
+export interface SealedRequest {
+  readonly enc: 'aes';
+  readonly version: ProtocolVersion;
+  /** The master's AES key; in version 3 the minion's session key. */
+  readonly key: CrypticleKey;
+  /** What the function gets, with `cmd`. */
+  readonly load: WireMap;
+  /** Needed from version 2 on. */
+  readonly nonce?: string;
+  /** What version 3 adds. */
+  readonly identity?: {
+    readonly id: string;
+    /** Seconds since 1970. */
+    readonly ts: number;
+    readonly tok: Uint8Array;
+  };
+  readonly encAlgo?: string;
+  readonly sigAlgo?: string;
+  /** 16 bytes, for tests only. */
+  readonly random?: Uint8Array;
+}
+
+/** Packs a request. @throws TypeError when a version lacks what it must have */
+export function encodeRequest(request: ClearRequest | SealedRequest): Buffer {
+  if (request.enc === 'clear') {
+    return packWire({ enc: 'clear', load: request.load, ...versionField(request.version) });
+  }
+  const { key, version, identity, encAlgo, sigAlgo, random } = request;
+  return packWire({
+    enc: 'aes',
+    load: sealValue(key, sealedLoad(request), random === undefined ? {} : { random }),
+    ...versionField(version),
+    ...(version === 3 && identity ? { id: identity.id } : {}),
+    ...(encAlgo === undefined ? {} : { enc_algo: encAlgo }),
+    ...(sigAlgo === undefined ? {} : { sig_algo: sigAlgo }),
+  });
+}
+
+function versionField(version: ProtocolVersion): WireMap {
+  return version === 0 ? {} : { version };
+}
+
+/** What the minion's channel adds [salt/channel/client.py]. */
+function sealedLoad({ load, version, nonce, identity }: SealedRequest): WireMap {
+  if (version < 2) return load;
+  if (nonce === undefined) throw new TypeError('versions 2 and 3 need a nonce');
+  if (version === 2) return { ...load, nonce };
+  if (identity === undefined) throw new TypeError('version 3 needs an identity');
+  return { ...load, nonce, ...identity };
+}

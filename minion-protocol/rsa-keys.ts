@@ -1,0 +1,139 @@
+/** RSA keys as Salt writes them: made, read, judged and named [WIRE 3.1, 7.7; THREATS C-04]. */
+
+import {
+  createHash,
+  createPrivateKey,
+  createPublicKey,
+  generateKeyPair as generatePair,
+  type KeyObject,
+} from 'node:crypto';
+import { promisify } from 'node:util';
+import { ProtocolError } from './errors.ts';
+
+const generatePairAsync = promisify(generatePair);
+
+const maxTextLength = 16 * 1024;
+const minBits = 2048;
+const maxBits = 8192;
+const minExponent = 65_537n;
+/** OpenSSL's own bound for large moduli; keeps verifying as cheap for odd keys as for sound ones. */
+const maxExponentBits = 64n;
+const publicKeyForm =
+  /^-----BEGIN (RSA )?PUBLIC KEY-----\n([A-Za-z0-9+/=\n]+)\n-----END (RSA )?PUBLIC KEY-----$/;
+const hashTypes: readonly string[] = ['md5', 'sha1', 'sha224', 'sha256', 'sha384', 'sha512'];
+
+/**
+ * The text of a key with white space around it removed, LF line ends, and no final LF: what minions
+ * compare exactly [salt/crypt.py clean_key].
+ */
+export function cleanKeyText(pem: string): string {
+  return pem.trim().replace(/\r\n?/g, '\n');
+}
+
+/**
+ * The fingerprint that `salt-key -F` prints, of a public or a private key: a digest of the base64
+ * *text* between the first and the last line [salt/utils/crypt.py pem_finger].
+ * @throws TypeError when `hashType` is none of md5, sha1, sha224, sha256, sha384, sha512
+ */
+export function keyFingerprint(pem: string, hashType = 'sha256'): string {
+  if (!hashTypes.includes(hashType)) throw new TypeError(`unknown hash type ${hashType}`);
+  const lines = pem.split(/\r\n?|\n/).filter((line) => line.trim() !== '');
+  const body = lines.slice(1, -1).map((line) => `${line}\n`);
+  const digest = createHash(hashType).update(body.join('')).digest('hex');
+  return digest.replace(/(..)(?=.)/g, '$1:');
+}
+
+/**
+ * Reads an RSA public key, SubjectPublicKeyInfo or PKCS#1, and judges it: 2048 to 8192 bits, odd
+ * modulus, odd exponent of at least 65537, nothing before, behind or between. The cheap checks come
+ * first, because strangers send keys.
+ * @throws ProtocolError ERR_BAD_KEY
+ */
+export function parsePublicKey(pem: string): KeyObject {
+  if (pem.length > maxTextLength) throw badKey(`${pem.length} characters`);
+  const match = publicKeyForm.exec(cleanKeyText(pem));
+  const [, begin, base64 = '', end] = match ?? [];
+  if (!match || begin !== end) throw badKey('not one PEM block of a public key');
+  const type = begin === undefined ? 'spki' : 'pkcs1';
+  const der = Buffer.from(base64, 'base64');
+  const key = importKey(() => createPublicKey({ key: der, format: 'der', type }));
+  checkKeyStrength(key);
+  if (!canonical(key).export({ format: 'der', type }).equals(der)) {
+    throw badKey('more than a key inside');
+  }
+  return key;
+}
+
+/** The same key from its numbers alone. (Node 24 cannot export one that was read as PKCS#1.) */
+function canonical(key: KeyObject): KeyObject {
+  return createPublicKey({ key: key.export({ format: 'jwk' }), format: 'jwk' });
+}
+
+/**
+ * Reads an RSA private key, PKCS#1 or PKCS#8, judged like a public one.
+ * @throws ProtocolError ERR_BAD_KEY, also for a wrong or missing passphrase
+ */
+export function parsePrivateKey(pem: string, passphrase?: string): KeyObject {
+  if (pem.length > maxTextLength) throw badKey(`${pem.length} characters`);
+  const options = passphrase === undefined ? {} : { passphrase };
+  const key = importKey(() => createPrivateKey({ key: pem, format: 'pem', ...options }));
+  checkKeyStrength(key);
+  return key;
+}
+
+function importKey(read: () => KeyObject): KeyObject {
+  try {
+    return read();
+  } catch (cause) {
+    throw new ProtocolError('ERR_BAD_KEY', 'unusable key: cannot be read', { cause });
+  }
+}
+
+// protection: weak-keys
+function checkKeyStrength(key: KeyObject): void {
+  if (key.asymmetricKeyType !== 'rsa') throw badKey('not RSA');
+  const { modulusLength = 0, publicExponent = 0n } = key.asymmetricKeyDetails ?? {};
+  if (modulusLength < minBits || modulusLength > maxBits) throw badKey(`${modulusLength} bits`);
+  if (publicExponent < minExponent || publicExponent % 2n === 0n) throw badKey('weak exponent');
+  if (publicExponent >> maxExponentBits > 0n) throw badKey('giant exponent');
+  if (modulus(key) % 2n === 0n) throw badKey('even modulus');
+}
+
+/** The modulus of an RSA key, public or private. */
+export function modulus(key: KeyObject): bigint {
+  const { n = '' } = key.export({ format: 'jwk' });
+  return BigInt(`0x0${Buffer.from(n, 'base64url').toString('hex')}`);
+}
+
+function badKey(what: string): ProtocolError {
+  return new ProtocolError('ERR_BAD_KEY', `unusable key: ${what}`);
+}
+
+/** A key pair as the texts of Salt's files, each with a final LF. */
+export interface KeyPairText {
+  /** PKCS#1, "RSA PRIVATE KEY"; with a passphrase PKCS#8, "ENCRYPTED PRIVATE KEY". */
+  readonly privatePem: string;
+  /** SubjectPublicKeyInfo, "PUBLIC KEY", 64 characters a line. */
+  readonly publicPem: string;
+}
+
+/**
+ * Makes a key pair with exponent 65537.
+ * @param passphrase - encrypts the private key
+ * @throws RangeError unless 2048 to 8192 bits
+ */
+export async function generateKeyPair(bits: number, passphrase?: string): Promise<KeyPairText> {
+  if (!(bits >= minBits && bits <= maxBits)) {
+    throw new RangeError(`keysize ${bits}, expected ${minBits} to ${maxBits}`);
+  }
+  const pair = await generatePairAsync('rsa', {
+    modulusLength: bits,
+    publicExponent: Number(minExponent),
+    publicKeyEncoding: { type: 'spki', format: 'pem' },
+    privateKeyEncoding:
+      passphrase === undefined
+        ? { type: 'pkcs1', format: 'pem' }
+        : { type: 'pkcs8', format: 'pem', cipher: 'aes-256-cbc', passphrase },
+  });
+  return { privatePem: pair.privateKey, publicPem: pair.publicKey };
+}

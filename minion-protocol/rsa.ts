@@ -1,0 +1,81 @@
+/**
+ * RSA by Salt's algorithm names [WIRE 3.2; salt/crypt.py]. All functions are synchronous and slow
+ * (a private operation takes most of a millisecond): a master runs them in worker threads.
+ */
+
+import {
+  constants,
+  sign as cryptoSign,
+  verify as cryptoVerify,
+  type KeyObject,
+  privateDecrypt,
+  publicEncrypt,
+} from 'node:crypto';
+import { ProtocolError } from './errors.ts';
+
+/** How keys and tokens are encrypted: RSA-OAEP, hash and MGF1 hash both as named, no label. */
+export type EncryptionAlgorithm = 'OAEP-SHA1' | 'OAEP-SHA224';
+
+/** How replies and publications are signed: RSASSA-PKCS1-v1_5. */
+export type SigningAlgorithm = 'PKCS1v15-SHA1' | 'PKCS1v15-SHA224';
+
+/** Where a request names no algorithm. */
+export const defaultEncryptionAlgorithm: EncryptionAlgorithm = 'OAEP-SHA1';
+export const defaultSigningAlgorithm: SigningAlgorithm = 'PKCS1v15-SHA1';
+
+export function isEncryptionAlgorithm(name: unknown): name is EncryptionAlgorithm {
+  return name === 'OAEP-SHA1' || name === 'OAEP-SHA224';
+}
+
+export function isSigningAlgorithm(name: unknown): name is SigningAlgorithm {
+  return name === 'PKCS1v15-SHA1' || name === 'PKCS1v15-SHA224';
+}
+
+function oaep(key: KeyObject, algorithm: EncryptionAlgorithm) {
+  const oaepHash = algorithm === 'OAEP-SHA1' ? 'sha1' : 'sha224';
+  return { key, oaepHash, padding: constants.RSA_PKCS1_OAEP_PADDING };
+}
+
+function signatureHash(algorithm: SigningAlgorithm): string {
+  return algorithm === 'PKCS1v15-SHA1' ? 'sha1' : 'sha224';
+}
+
+/** Encrypts at most 198 bytes (2048 bit key, SHA-224). */
+export function rsaEncrypt(
+  publicKey: KeyObject,
+  bytes: Uint8Array,
+  algorithm: EncryptionAlgorithm,
+): Buffer {
+  return publicEncrypt(oaep(publicKey, algorithm), bytes);
+}
+
+/** @throws ProtocolError ERR_DECRYPT */
+export function rsaDecrypt(
+  privateKey: KeyObject,
+  bytes: Uint8Array,
+  algorithm: EncryptionAlgorithm,
+): Buffer {
+  try {
+    return privateDecrypt(oaep(privateKey, algorithm), bytes);
+  } catch (cause) {
+    throw new ProtocolError('ERR_DECRYPT', `${bytes.length} bytes do not decrypt`, { cause });
+  }
+}
+
+export function rsaSign(
+  privateKey: KeyObject,
+  bytes: Uint8Array,
+  algorithm: SigningAlgorithm,
+): Buffer {
+  return cryptoSign(signatureHash(algorithm), bytes, privateKey);
+}
+
+/** Whether `signature` is one of `bytes` by the owner of the key. Never throws. */
+export function rsaVerify(
+  publicKey: KeyObject,
+  bytes: Uint8Array,
+  signature: Uint8Array,
+  algorithm: SigningAlgorithm,
+): boolean {
+  return cryptoVerify(signatureHash(algorithm), bytes, publicKey, signature);
+}

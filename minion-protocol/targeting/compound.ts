@@ -1,0 +1,169 @@
+/**
+ * Compound expressions: words, `and`, `or`, `not` and parentheses, with Python's precedence
+ * [WIRE 12.1; salt/matchers/compound_match.py].
+ */
+
+/** Whether a minion is meant; `unknown` when that depends on facts that are not known. */
+export type MatchResult = 'yes' | 'no' | 'unknown';
+
+/** How the words of an expression hang together. */
+export type CompoundExpression =
+  | {
+      readonly kind: 'term';
+      /** Which word. */
+      readonly word: string;
+      /** Its place among the terms, from 0. */
+      readonly index: number;
+      /** Whether `not` stands directly before it. */
+      readonly isExcluded: boolean;
+    }
+  | { readonly kind: 'not'; readonly of: CompoundExpression }
+  | { readonly kind: 'and' | 'or'; readonly of: readonly CompoundExpression[] };
+
+const operators: ReadonlySet<string> = new Set(['and', 'or', 'not', '(', ')']);
+
+/** Python reads no deeper ones either. */
+const maxDepth = 100;
+
+/** Whether a word of an expression is an operator or a parenthesis. */
+export function isCompoundOperator(word: string): boolean {
+  return operators.has(word);
+}
+
+/** The words of a target: text is split where there are spaces. */
+export function splitTargetWords(tgt: string | readonly string[]): readonly string[] {
+  if (typeof tgt !== 'string') return tgt;
+  return tgt.trim() === '' ? [] : tgt.trim().split(/\s+/);
+}
+
+/** @throws SyntaxError with the reason, when the words are no expression */
+export function parseCompound(words: readonly string[]): CompoundExpression {
+  return new CompoundParser(words).parse();
+}
+
+/**
+ * What an expression says when its terms say so: what is unknown stays unknown unless it cannot
+ * matter.
+ */
+export function evaluateCompound(
+  expression: CompoundExpression,
+  verdictOf: (index: number) => MatchResult,
+): MatchResult {
+  switch (expression.kind) {
+    case 'term':
+      return verdictOf(expression.index);
+    case 'not':
+      return opposite(evaluateCompound(expression.of, verdictOf));
+    case 'and':
+      return decisiveResult(expression.of, verdictOf, 'no', 'yes');
+    case 'or':
+      return decisiveResult(expression.of, verdictOf, 'yes', 'no');
+  }
+}
+
+function opposite(verdict: MatchResult): MatchResult {
+  if (verdict === 'unknown') return verdict;
+  return verdict === 'yes' ? 'no' : 'yes';
+}
+
+/** `decisive` if one says so, else `unknown` if one says that, else `rest`. */
+function decisiveResult(
+  parts: readonly CompoundExpression[],
+  verdictOf: (index: number) => MatchResult,
+  decisive: MatchResult,
+  rest: MatchResult,
+): MatchResult {
+  let result = rest;
+  for (const part of parts) {
+    const verdict = evaluateCompound(part, verdictOf);
+    if (verdict === decisive) return decisive;
+    if (verdict === 'unknown') result = verdict;
+  }
+  return result;
+}
+
+/** The expression without the terms that are not kept; `undefined` when none is left. */
+export function filterTerms(
+  expression: CompoundExpression,
+  isKept: (index: number) => boolean,
+): CompoundExpression | undefined {
+  switch (expression.kind) {
+    case 'term':
+      return isKept(expression.index) ? expression : undefined;
+    case 'not': {
+      const of = filterTerms(expression.of, isKept);
+      return of && { kind: 'not', of };
+    }
+    case 'and':
+    case 'or': {
+      const parts = expression.of.flatMap((part) => filterTerms(part, isKept) ?? []);
+      return parts.length === 0 ? undefined : combine(expression.kind, parts);
+    }
+  }
+}
+
+class CompoundParser {
+  readonly #words: readonly string[];
+  #at = 0;
+  #terms = 0;
+  #depth = 0;
+
+  constructor(words: readonly string[]) {
+    this.#words = words;
+  }
+
+  parse(): CompoundExpression {
+    const expression = this.#or();
+    const left = this.#words[this.#at];
+    if (left === ')') throw new SyntaxError('a parenthesis that closes nothing');
+    if (left !== undefined) throw new SyntaxError('two terms without an operator between them');
+    return expression;
+  }
+
+  #or(): CompoundExpression {
+    const parts = [this.#and()];
+    while (this.#take('or')) parts.push(this.#and());
+    return combine('or', parts);
+  }
+
+  /** `a not b` means `a and not b`. */
+  #and(): CompoundExpression {
+    const parts = [this.#not()];
+    while (this.#take('and') || this.#words[this.#at] === 'not') parts.push(this.#not());
+    return combine('and', parts);
+  }
+
+  #not(): CompoundExpression {
+    return this.#take('not') ? { kind: 'not', of: this.#primary(true) } : this.#primary(false);
+  }
+
+  #primary(isExcluded: boolean): CompoundExpression {
+    if (this.#take('(')) return this.#parenthesised();
+    const word = this.#words[this.#at];
+    if (word === undefined) throw new SyntaxError('a term is missing at the end');
+    if (isCompoundOperator(word)) throw new SyntaxError(`a term is missing before "${word}"`);
+    this.#at += 1;
+    this.#terms += 1;
+    return { kind: 'term', word, index: this.#terms - 1, isExcluded };
+  }
+
+  #parenthesised(): CompoundExpression {
+    this.#depth += 1;
+    if (this.#depth > maxDepth) throw new SyntaxError(`more than ${maxDepth} parentheses deep`);
+    const expression = this.#or();
+    if (!this.#take(')')) throw new SyntaxError('a parenthesis that is not closed');
+    this.#depth -= 1;
+    return expression;
+  }
+
+  #take(word: string): boolean {
+    if (this.#words[this.#at] !== word) return false;
+    this.#at += 1;
+    return true;
+  }
+}
+
+function combine(kind: 'and' | 'or', parts: readonly CompoundExpression[]): CompoundExpression {
+  const [only] = parts;
+  return parts.length === 1 && only !== undefined ? only : { kind, of: parts };
+}

@@ -1,0 +1,108 @@
+/**
+ * Nodegroups: names for compound expressions, which may name each other
+ * [salt/utils/minions.py nodegroup_comp]. A group inside of an expression is put in parentheses;
+ * Salt leaves them out in one place, where `not N@group` then means less than it says.
+ */
+
+import { isCompoundOperator, splitTargetWords } from './compound.ts';
+
+/** Name → definition: an expression as text, or its words or ids as a list. */
+export type Nodegroups = Readonly<Record<string, string | readonly string[]>>;
+
+/** Groups that name each other many times over would grow without end. */
+const maxWords = 10_000;
+
+/**
+ * The words of a group, with every `N@` in them replaced.
+ * @throws SyntaxError with the reason: no such group, one that contains itself, too many words
+ */
+export function expandNodegroup(name: string, nodegroups: Nodegroups): string[] {
+  return new Expansion(nodegroups).group(name, []);
+}
+
+/**
+ * The words of a compound expression, with every `N@` in them replaced.
+ * @throws SyntaxError with the reason
+ */
+export function expandCompound(words: readonly string[], nodegroups: Nodegroups): string[] {
+  return new Expansion(nodegroups).words(words, []);
+}
+
+/**
+ * A way from a group back to itself, for instance `['a', 'b', 'a']`; `undefined` when there is
+ * none.
+ */
+export function findNodegroupLoop(nodegroups: Nodegroups): readonly string[] | undefined {
+  const harmless = new Set<string>();
+  const follow = (name: string, path: readonly string[]): readonly string[] | undefined => {
+    if (path.includes(name)) return [...path.slice(path.indexOf(name)), name];
+    if (harmless.has(name)) return undefined;
+    for (const next of namedIn(nodegroups, name)) {
+      const loop = follow(next, [...path, name]);
+      if (loop !== undefined) return loop;
+    }
+    harmless.add(name);
+    return undefined;
+  };
+  for (const name of Object.keys(nodegroups)) {
+    const loop = follow(name, []);
+    if (loop !== undefined) return loop;
+  }
+  return undefined;
+}
+
+function namedIn(nodegroups: Nodegroups, name: string): string[] {
+  return definitionOf(nodegroups, name).flatMap((word) => groupNameOf(word) ?? []);
+}
+
+function definitionOf(nodegroups: Nodegroups, name: string): string[] {
+  return Object.hasOwn(nodegroups, name) ? [...splitTargetWords(nodegroups[name] ?? [])] : [];
+}
+
+function groupNameOf(word: string): string | undefined {
+  return word.length > 2 && word.startsWith('N@') ? word.slice(2) : undefined;
+}
+
+class Expansion {
+  readonly #nodegroups: Nodegroups;
+  #count = 0;
+
+  constructor(nodegroups: Nodegroups) {
+    this.#nodegroups = nodegroups;
+  }
+
+  words(words: readonly string[], path: readonly string[]): string[] {
+    return words.flatMap((word) => {
+      this.#count += 1;
+      if (this.#count > maxWords)
+        throw new SyntaxError(`nodegroups of more than ${maxWords} words`);
+      const name = groupNameOf(word);
+      return name === undefined ? word : ['(', ...this.group(name, path), ')'];
+    });
+  }
+
+  group(name: string, path: readonly string[]): string[] {
+    if (path.includes(name)) {
+      throw new SyntaxError(`nodegroup "${name}" contains itself: ${[...path, name].join(' > ')}`);
+    }
+    if (!Object.hasOwn(this.#nodegroups, name)) {
+      throw new SyntaxError(`nodegroup "${name}" is not defined`);
+    }
+    const words = definitionOf(this.#nodegroups, name);
+    return isPlainList(words) ? [joined(words)] : this.words(words, [...path, name]);
+  }
+}
+
+/** A definition without operators, globs and letters is a list of ids, or one expression. */
+function isPlainList(words: readonly string[]): boolean {
+  return (
+    words.length > 0 &&
+    !words.some((word) => isCompoundOperator(word) || word.includes('*') || /^[A-Z]@/.test(word))
+  );
+}
+
+/** [salt/utils/minions.py _nodegroup_regex] */
+function joined(words: readonly string[]): string {
+  const isExpression = words.some((word) => /[([{\\?}\])]/.test(word));
+  return `${isExpression ? 'E' : 'L'}@${words.join(',')}`;
+}

@@ -1,0 +1,280 @@
+/** The publish socket: what PUB does for SUB and XSUB peers [WIRE 4.1]. */
+
+import { Buffer } from 'node:buffer';
+import { PublicationReplayBuffer } from './publication-replay.ts';
+import type { StreamConnection } from './stream-connection.ts';
+import {
+  DEFAULT_SUBSCRIBER_QUEUE_LIMITS,
+  type SubscriberQueueLimits,
+  tryQueueMessage,
+} from './subscriber-queue.ts';
+import { TopicIndex } from './topic-index.ts';
+import {
+  BROADCAST_TOPIC,
+  minionTopic,
+  type OutgoingPublication,
+  type PublishOutcome,
+  type SubscriberInfo,
+  SYNDIC_TOPIC,
+} from './transport.ts';
+import { type EncodedMessage, singleChunkMessage, toEncodedMessage } from './write-queue.ts';
+import type { ZeromqSession } from './zeromq-peer.ts';
+import { encodePing, latin1 } from './zmtp-commands.ts';
+import { encodeMessage } from './zmtp-frames.ts';
+
+/** What a subscription costs besides its bytes: entries in a list, a set and a map. */
+const BYTES_PER_TOPIC = 128;
+
+const noTopics: readonly string[] = [];
+
+interface ZeromqSubscriberLimits extends SubscriberQueueLimits {
+  readonly maxTopics: number;
+  /** Between two PINGs, milliseconds. Default: none. */
+  readonly pingMs?: number | undefined;
+}
+
+class ZeromqSubscriberSession implements ZeromqSession {
+  readonly #connection: StreamConnection;
+  readonly #index: TopicIndex<ZeromqSubscriberSession>;
+  readonly #bounds: ZeromqSubscriberLimits;
+  readonly #onFirstTopic: (session: ZeromqSubscriberSession) => void;
+  #hasNamedTopics = false;
+  /** Nearly always one: a list of that takes a third of what a set does. */
+  #topics: readonly string[] = noTopics;
+  #topicBytes = 0;
+  readonly #pings: NodeJS.Timeout | undefined;
+
+  constructor(
+    connection: StreamConnection,
+    index: TopicIndex<ZeromqSubscriberSession>,
+    bounds: ZeromqSubscriberLimits,
+    onFirstTopic: (session: ZeromqSubscriberSession) => void,
+  ) {
+    this.#connection = connection;
+    this.#index = index;
+    this.#bounds = bounds;
+    this.#onFirstTopic = onFirstTopic;
+    const { pingMs } = bounds;
+    if (pingMs !== undefined) this.#pings = setInterval(() => this.#ping(), pingMs).unref();
+  }
+
+  get topics(): readonly string[] {
+    return this.#topics;
+  }
+
+  describe(): SubscriberInfo {
+    return {
+      address: this.#connection.guarded.address,
+      connectedAt: this.#connection.guarded.connectedAt,
+      topics: this.#topics,
+      minionIds: [],
+      queuedBytes: this.#connection.queue.bytes,
+    };
+  }
+
+  /** Queues a message; false if the queue is full and this subscriber goes without. */
+  offer(message: EncodedMessage): boolean {
+    return tryQueueMessage(this.#connection, message, this.#bounds);
+  }
+
+  /** Ends the connection, whatever waits for it. */
+  disconnect(): void {
+    this.#connection.guarded.end();
+  }
+
+  onMessage(): void {
+    // The decoder turns every message to PUB into a subscription.
+  }
+
+  onSubscription(topic: string, isWanted: boolean): void {
+    if (isWanted) this.#subscribe(topic);
+    else this.#cancel(topic);
+    this.#connection.setExtraBytes(this.#topicBytes);
+    if (this.#hasNamedTopics) return;
+    this.#hasNamedTopics = true;
+    this.#onFirstTopic(this);
+  }
+
+  onWritten(): void {
+    // Nothing waits outside the connection's queue.
+  }
+
+  onClosed(): void {
+    clearInterval(this.#pings);
+    for (const topic of this.#topics) this.#index.delete(topic, this);
+    this.#topics = noTopics;
+  }
+
+  finish(): void {
+    this.#connection.endWhenWritten();
+  }
+
+  /** The peer answers, so that neither side is silent to a relay. */
+  #ping(): void {
+    const isReady = this.#hasNamedTopics && this.#connection.queue.messages === 0;
+    if (isReady) this.#connection.send(singleChunkMessage(encodePing()));
+  }
+
+  #subscribe(topic: string): void {
+    if (this.#topics.includes(topic)) return;
+    if (this.#topics.length >= this.#bounds.maxTopics) {
+      this.#connection.refuse('too-many-topics');
+      return;
+    }
+    this.#topics = this.#topics.concat(topic);
+    this.#topicBytes += topic.length + BYTES_PER_TOPIC;
+    this.#index.add(topic, this);
+  }
+
+  #cancel(topic: string): void {
+    if (!this.#topics.includes(topic)) return;
+    this.#topics = this.#topics.filter((other) => other !== topic);
+    this.#topicBytes -= topic.length + BYTES_PER_TOPIC;
+    this.#index.delete(topic, this);
+  }
+}
+
+export interface ZeromqPublisherOptions extends SubscriberQueueLimits {
+  /** Salt's `zmq_filtering`: a topic frame before each envelope. Default false. */
+  readonly filtering: boolean;
+  /** Salt's `order_masters`: publications to ids go to the topic `syndic` too. Default false. */
+  readonly orderMasters: boolean;
+  /** Topics of one subscriber. Default 1000. */
+  readonly maxTopics: number;
+  /** Bytes of one topic. Default 256. */
+  readonly maxTopicBytes: number;
+}
+
+export const DEFAULT_ZEROMQ_PUBLISHER_OPTIONS: ZeromqPublisherOptions = {
+  filtering: false,
+  orderMasters: false,
+  ...DEFAULT_SUBSCRIBER_QUEUE_LIMITS,
+  // protection: topics-without-end
+  maxTopics: 1000,
+  maxTopicBytes: 256,
+};
+
+/** Sends publications to those whose topics match, each through a queue of its own. */
+export class ZeromqPublisher {
+  readonly #options: ZeromqPublisherOptions;
+  /** Those who listen. */
+  readonly #index = new TopicIndex<ZeromqSubscriberSession>();
+  readonly #held: PublicationReplayBuffer<ZeromqSubscriberSession>;
+
+  constructor(options: ZeromqPublisherOptions) {
+    this.#options = options;
+    this.#held = new PublicationReplayBuffer(options, (publication, to) =>
+      this.#sendTo(publication, to),
+    );
+  }
+
+  openSession(connection: StreamConnection, pingMs?: number): ZeromqSubscriberSession {
+    const bounds = pingMs === undefined ? this.#options : { ...this.#options, pingMs };
+    return new ZeromqSubscriberSession(connection, this.#index, bounds, (session) =>
+      this.#welcome(session),
+    );
+  }
+
+  publish(publication: OutgoingPublication): PublishOutcome {
+    this.#held.add(publication);
+    return this.#send(publication, this.#index);
+  }
+
+  /** It is ready after this chunk: a peer names all its topics at once when it connects. */
+  #welcome(session: ZeromqSubscriberSession): void {
+    this.#held.addSubscriber(session);
+    queueMicrotask(() => this.#held.replay(session));
+  }
+
+  #sendTo(publication: OutgoingPublication, session: ZeromqSubscriberSession): void {
+    const index = new TopicIndex<ZeromqSubscriberSession>();
+    for (const topic of session.topics) index.add(topic, session);
+    this.#send(publication, index);
+  }
+
+  #send(
+    publication: OutgoingPublication,
+    index: TopicIndex<ZeromqSubscriberSession>,
+  ): PublishOutcome {
+    const delivery = new Delivery();
+    if (this.#options.filtering) this.#sendByTopic(publication, index, delivery);
+    else this.#sendToAll(publication.envelope, index, delivery);
+    return { queued: delivery.reached.size, skipped: delivery.skipped.size };
+  }
+
+  /** Ends the subscribers that asked for this minion's own topic. */
+  disconnect(minionId: string): void {
+    if (!this.#options.filtering) return;
+    for (const session of [...this.#index.exact(minionTopic(minionId))]) session.disconnect();
+  }
+
+  subscribers(): SubscriberInfo[] {
+    return Array.from(this.#index.everybody(), (session) => session.describe());
+  }
+
+  /** Without topics the message itself is what subscriptions match. */
+  #sendToAll(
+    envelope: Uint8Array,
+    index: TopicIndex<ZeromqSubscriberSession>,
+    delivery: Delivery,
+  ): void {
+    const message = toEncodedMessage(encodeMessage([envelope]));
+    const beginning = latin1(envelope.subarray(0, this.#options.maxTopicBytes));
+    for (const prefix of [beginning, ...index.shorterPrefixes(beginning)]) {
+      for (const session of index.exact(prefix)) delivery.offerOnce(session, message);
+    }
+  }
+
+  /**
+   * One message for each topic to those who named it. A subscriber by a shorter prefix, mostly `''`
+   * of a minion that does not filter, gets the first that matches and no more: the envelope is the
+   * same in all, and the minion would only drop the others by their jid.
+   */
+  #sendByTopic(
+    { envelope, minionIds }: OutgoingPublication,
+    index: TopicIndex<ZeromqSubscriberSession>,
+    delivery: Delivery,
+  ): void {
+    const firstOfPrefix = new Map<string, string>();
+    for (const topic of this.#topicsFor(minionIds)) {
+      let message: EncodedMessage | undefined;
+      for (const session of index.exact(topic)) {
+        message ??= topicMessage(topic, envelope);
+        delivery.offer(session, message);
+      }
+      for (const prefix of index.shorterPrefixes(topic)) {
+        if (!firstOfPrefix.has(prefix)) firstOfPrefix.set(prefix, topic);
+      }
+    }
+    for (const [prefix, topic] of firstOfPrefix) {
+      const message = topicMessage(topic, envelope);
+      for (const session of index.exact(prefix)) delivery.offerOnce(session, message);
+    }
+  }
+
+  #topicsFor(minionIds: readonly string[] | null): readonly string[] {
+    if (minionIds === null) return [BROADCAST_TOPIC];
+    const topics = Array.from(new Set(minionIds), minionTopic);
+    if (this.#options.orderMasters && topics.length > 0) topics.push(SYNDIC_TOPIC);
+    return topics;
+  }
+}
+
+/** Who was reached by one publication, and who was passed over. */
+class Delivery {
+  readonly reached = new Set<ZeromqSubscriberSession>();
+  readonly skipped = new Set<ZeromqSubscriberSession>();
+
+  offer(session: ZeromqSubscriberSession, message: EncodedMessage): void {
+    if (session.offer(message)) this.reached.add(session);
+    else this.skipped.add(session);
+  }
+
+  offerOnce(session: ZeromqSubscriberSession, message: EncodedMessage): void {
+    if (!this.reached.has(session)) this.offer(session, message);
+  }
+}
+
+function topicMessage(topic: string, envelope: Uint8Array): EncodedMessage {
+  return toEncodedMessage(encodeMessage([Buffer.from(topic, 'latin1'), envelope]));
+}

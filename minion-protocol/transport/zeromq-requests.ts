@@ -1,0 +1,62 @@
+import { type AnswerForm, RequestQueue, type RequestService } from './request-queue.ts';
+import type { StreamConnection } from './stream-connection.ts';
+import { toEncodedMessage } from './write-queue.ts';
+import type { ZeromqSession } from './zeromq-peer.ts';
+import { encodeMessage } from './zmtp-frames.ts';
+
+/** As long as a routing id may be [RFC 23]. */
+const MAX_ENVELOPE_FRAME_BYTES = 255;
+
+/** The frames up to and including the empty one. */
+type RoutingEnvelope = readonly Uint8Array[];
+
+const ANSWER_FORM: AnswerForm<RoutingEnvelope> = {
+  encode: (envelope, answer) => toEncodedMessage(encodeMessage([...envelope, answer])),
+  isOrdered: true,
+};
+
+/** Answers the requests of one connection: side by side, but the answers leave in order. */
+export class ZeromqRequestSession implements ZeromqSession {
+  readonly #connection: StreamConnection;
+  readonly #queue: RequestQueue<RoutingEnvelope>;
+
+  constructor(connection: StreamConnection, service: RequestService) {
+    this.#connection = connection;
+    this.#queue = new RequestQueue(connection, service, ANSWER_FORM);
+  }
+
+  onMessage(frames: readonly Uint8Array[]): void {
+    const request = splitRequest(frames);
+    if (request === undefined) this.#connection.refuse('bad-request');
+    else this.#queue.take(request.envelope, request.body);
+  }
+
+  onSubscription(): void {
+    // The decoder lets no ROUTER peer subscribe.
+  }
+
+  onWritten(): void {
+    this.#queue.onWritten();
+  }
+
+  onClosed(): void {
+    this.#queue.onClosed();
+  }
+
+  finish(): void {
+    this.#queue.finish();
+  }
+}
+
+/** `undefined` for what is no request: no empty frame, or not exactly one frame behind it. */
+function splitRequest(
+  frames: readonly Uint8Array[],
+): { readonly envelope: RoutingEnvelope; readonly body: Uint8Array } | undefined {
+  const empty = frames.findIndex((frame) => frame.length === 0);
+  const body = frames[empty + 1];
+  if (empty === -1 || body === undefined || frames.length !== empty + 2) return undefined;
+  const envelope = frames.slice(0, empty + 1);
+  return envelope.some((frame) => frame.length > MAX_ENVELOPE_FRAME_BYTES)
+    ? undefined
+    : { envelope, body };
+}

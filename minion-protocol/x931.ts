@@ -1,0 +1,83 @@
+/**
+ * Signatures with message recovery: RSA with the padding of ANSI X9.31 and no hash [WIRE 3.3;
+ * salt/crypt.py, salt/utils/rsax931.py].
+ *
+ * padded  6B ‖ BB … BB ‖ BA ‖ message ‖ CC       as long as the modulus
+ * padded  6A ‖ message ‖ CC                      when the message leaves no room
+ */
+
+import {
+  constants,
+  createPublicKey,
+  type KeyObject,
+  privateEncrypt,
+  publicDecrypt,
+  timingSafeEqual,
+} from 'node:crypto';
+import { modulus } from './rsa-keys.ts';
+
+const minionTokenText = Buffer.from('salt', 'latin1');
+const trailer = 0xcc;
+
+/** @throws RangeError when the message is longer than the modulus less two bytes */
+export function x931Sign(privateKey: KeyObject, message: Uint8Array): Buffer {
+  const size = modulusBytes(privateKey);
+  const padded = pad(message, size);
+  const power = toInteger(
+    privateEncrypt({ key: privateKey, padding: constants.RSA_NO_PADDING }, padded),
+  );
+  const n = modulus(createPublicKey(privateKey));
+  return toBytes(2n * power < n ? power : n - power, size);
+}
+
+/** The message that was signed, or `undefined` when it is no signature by this key. */
+export function x931Recover(publicKey: KeyObject, signature: Uint8Array): Buffer | undefined {
+  const size = modulusBytes(publicKey);
+  const n = modulus(publicKey);
+  if (signature.length !== size || toInteger(signature) >= n) return undefined;
+  const padding = constants.RSA_NO_PADDING;
+  const power = toInteger(publicDecrypt({ key: publicKey, padding }, signature));
+  // About half of all signatures are the smaller one of a pair, and need the mirror image.
+  return unpad(toBytes(power % 16n === 12n ? power : n - power, size));
+}
+
+/** The `tok` of a minion: constant for its key, so it is worth keeping. */
+export function minionToken(privateKey: KeyObject): Buffer {
+  return x931Sign(privateKey, minionTokenText);
+}
+
+/** Whether `tok` was made by the owner of this key. */
+export function isMinionToken(publicKey: KeyObject, tok: Uint8Array): boolean {
+  const message = x931Recover(publicKey, tok);
+  return message?.length === minionTokenText.length && timingSafeEqual(message, minionTokenText);
+}
+
+export function pad(message: Uint8Array, size: number): Buffer {
+  const filler = size - message.length - 3;
+  if (filler < -1) throw new RangeError(`a message of ${message.length} bytes, too long to sign`);
+  const head = Buffer.alloc(filler + 2, 0xbb);
+  head[0] = filler < 0 ? 0x6a : 0x6b;
+  if (filler >= 0) head[filler + 1] = 0xba;
+  return Buffer.concat([head, message, Buffer.of(trailer)]);
+}
+
+function unpad(padded: Buffer): Buffer | undefined {
+  if (padded.at(-1) !== trailer) return undefined;
+  if (padded[0] === 0x6a) return padded.subarray(1, -1);
+  let index = 1;
+  while (padded[index] === 0xbb) index += 1;
+  if (padded[0] !== 0x6b || padded[index] !== 0xba) return undefined;
+  return padded.subarray(index + 1, -1);
+}
+
+function modulusBytes(key: KeyObject): number {
+  return Math.ceil((key.asymmetricKeyDetails?.modulusLength ?? 0) / 8);
+}
+
+function toInteger(bytes: Uint8Array): bigint {
+  return BigInt(`0x0${Buffer.from(bytes).toString('hex')}`);
+}
+
+function toBytes(value: bigint, size: number): Buffer {
+  return Buffer.from(value.toString(16).padStart(2 * size, '0'), 'hex');
+}
