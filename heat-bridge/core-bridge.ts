@@ -1,15 +1,15 @@
 /** The interface of a bridge for programs, without the extensions of other rooms. */
 
 import type { MasterExtension } from '#master';
-import type { CommandInfo } from './commands/command-info.ts';
 import type { CommandDefinition, TypedCommand } from './commands/command-definition.ts';
+import type { CommandInfo } from './commands/command-info.ts';
 import type { CommandCaller, CommandHandle, CommandRequest } from './commands/command-request.ts';
 import type { Parameters } from './commands/parameters.ts';
 import type { ExtensionChoice } from './enabled-extensions.ts';
 import type { EnrollApi } from './enroll/enrolment-service.ts';
 import type { BridgePlugin } from './http/bridge-plugin.ts';
-import type { PlanInfo } from './plans/plan-info.ts';
 import type { PlanDefinition, TypedPlan } from './plans/plan-definition.ts';
+import type { PlanInfo } from './plans/plan-info.ts';
 import type { PlanHandle, PlanRequest } from './plans/plan-request.ts';
 import type { HandlesApi, OutboxApi } from './signals/signals-api.ts';
 

@@ -15,9 +15,7 @@ export { catalogAsTypes } from './catalog/catalog-types.ts';
 export type { CatalogEntryKind } from './catalog/entry-kind.ts';
 export { type CatalogFinding, loadCatalog } from './catalog/load-catalog.ts';
 export { checkSections } from './check-options.ts';
-export type { RunStarted } from './commands/command-rpc.ts';
 export { Catalog, type CompiledCommand } from './commands/command-catalog.ts';
-export { type CommandInfo, describeCommand } from './commands/command-info.ts';
 export {
   type ArgumentSource,
   type CommandDefinition,
@@ -28,6 +26,7 @@ export {
   type JsonSchema,
   type TypedCommand,
 } from './commands/command-definition.ts';
+export { type CommandInfo, describeCommand } from './commands/command-info.ts';
 export type {
   CommandCaller,
   CommandHandle,
@@ -37,6 +36,7 @@ export type {
   CommandTarget,
   CommandUpdate,
 } from './commands/command-request.ts';
+export type { RunStarted } from './commands/command-rpc.ts';
 export type { CommandRunner } from './commands/command-runner.ts';
 export type { CommandsService } from './commands/commands-service.ts';
 export { jsonDigest } from './commands/idempotency-keys.ts';
@@ -46,6 +46,7 @@ export {
   type Parameters,
 } from './commands/parameters.ts';
 export * as states from './commands/states/index.ts';
+export { findTextProblem } from './commands/text-checks.ts';
 export { ComposedBridge } from './composed-bridge.ts';
 export type {
   AnyCommands,
@@ -67,13 +68,13 @@ export type { KnownEnrolments } from './enroll/enrolment-repository.ts';
 export type { EnrollApi, KnownMinion } from './enroll/enrolment-service.ts';
 export type { EnrolmentModule } from './enroll/open-enrolment.ts';
 export { BridgeError, type BridgeErrorCode, bridgeErrors } from './errors.ts';
-export { httpProblemOf } from './http-problems.ts';
 export { familyOf, figureOf } from './figures.ts';
 export { groupTexts } from './handle-group-texts.ts';
 export { createCallerResolver } from './http/http-caller.ts';
 export { resolveProject } from './http/request-project.ts';
 export { describeRoute, parseBody } from './http/route-schema.ts';
 export { ownerNameOf, tokenHolderOf } from './http/token-holder.ts';
+export { httpProblemOf } from './http-problems.ts';
 export { isLive } from './live-enrolment.ts';
 export { type KeystoneOptions, parseKeystoneOptions } from './openstack/keystone-options.ts';
 export { type Credentials, requestToken } from './openstack/log-in.ts';
@@ -84,9 +85,7 @@ export {
 } from './openstack/service-answer.ts';
 export { publicServiceUrl } from './openstack/service-catalog.ts';
 export { BridgeOptionsError, keyPath, parseSection, type SectionProblem } from './options.ts';
-export type { PlanStarted } from './plans/plan-rpc.ts';
 export { PlanCatalog } from './plans/plan-catalog.ts';
-export { describePlan, type PlanInfo } from './plans/plan-info.ts';
 export {
   definePlan,
   type GroupDefinition,
@@ -94,6 +93,7 @@ export {
   type StepDefinition,
   type TypedPlan,
 } from './plans/plan-definition.ts';
+export { describePlan, type PlanInfo } from './plans/plan-info.ts';
 export type {
   PlanHandle,
   PlanOutcome,
@@ -101,6 +101,7 @@ export type {
   PlanUpdate,
   StepOutcome,
 } from './plans/plan-request.ts';
+export type { PlanStarted } from './plans/plan-rpc.ts';
 export { createPresence } from './presence.ts';
 export { sectionProblems } from './section-problems.ts';
 export { bridgeServices } from './services.ts';
@@ -126,4 +127,3 @@ export {
   secretsOf,
 } from './transports/transports.ts';
 export { messagesOf, zaqarClientId } from './transports/zaqar-delivery.ts';
-export { findTextProblem } from './commands/text-checks.ts';

@@ -1,11 +1,10 @@
 /** Reads instances and their networks from Nova and Neutron, page by page, with a service's log-in. */
 
-import { compileSchema } from '#runtime';
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
 import { type KeystoneOptions, requestToken } from '#heat-bridge';
 import type { HttpResult, OutgoingRequest } from '#runtime';
-import { tryParseJson } from '#runtime';
+import { compileSchema, type SchemaCheck, tryParseJson, tryParseJson } from '#runtime';
 
 /** An instance as Nova lists it. Of one in a cell that is down only ids are known. */
 export interface CloudServer {

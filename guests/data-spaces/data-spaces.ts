@@ -5,7 +5,7 @@ import type { TSchema } from 'typebox';
 import Type from 'typebox';
 import { BridgeError, SharedNames } from '#heat-bridge';
 import type { SharedArea, StateChange, StateOperation } from '#master';
-import { compileSchema, Budget, type BudgetLimits, KeyedMutex } from '#runtime';
+import { Budget, type BudgetLimits, compileSchema, KeyedMutex } from '#runtime';
 import { defineRow, fromJson, jsonField } from '#store';
 import { EndedSpaces } from './ended-spaces.ts';
 import { findRoleProblems, type Role, roleFields, roleNameSchema, writtenKeys } from './roles.ts';

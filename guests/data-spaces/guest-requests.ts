@@ -3,11 +3,11 @@
  * same rules: the action `runner`, for the minion, with the arguments as keywords.
  */
 
-import { compileSchema } from '#runtime';
 import Type from 'typebox';
 import { BridgeError, httpProblemOf } from '#heat-bridge';
 import type { ExtensionHost, MinionRunnerCall, MinionRunners } from '#master';
 import type { WireMap } from '#minion-protocol';
+import { compileSchema } from '#runtime';
 import type { AddressOf, PeerDirectory, PeerList } from '../peers/peers.ts';
 import type { DataReceipt, DataValue, DataValues, ReadRequest } from './data-values.ts';
 

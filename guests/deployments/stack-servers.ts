@@ -1,8 +1,8 @@
 /** The servers of a registered stack, and which minion each of them is. */
 
-import { compileSchema } from '#runtime';
 import Type from 'typebox';
 import { type Ask, type Enrolment, encodePath, getRequest, isLive, jsonOf } from '#heat-bridge';
+import { compileSchema } from '#runtime';
 import type { StackLogins } from './logins.ts';
 import type { ServerMetadata } from './metadata.ts';
 import type { FollowedServer } from './server-worker.ts';

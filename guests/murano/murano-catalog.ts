@@ -1,6 +1,5 @@
 /** Entry points of execution plans: `murano:` in files of the catalog. */
 
-import { compileSchema } from '#runtime';
 import { createHash } from 'node:crypto';
 import Type from 'typebox';
 import {
@@ -10,6 +9,7 @@ import {
   checkCatalogEntry,
   isPlainMap,
 } from '#heat-bridge';
+import { compileSchema } from '#runtime';
 import { ExecutionPlanError, errorCodes, type ScriptCall } from './execution-plan.ts';
 
 /** An entry point, and the command that stands for it. */

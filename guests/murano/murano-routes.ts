@@ -1,6 +1,5 @@
 /** Execution plans over HTTP, by the token of whoever calls. */
 
-import { compileSchema } from '#runtime';
 import type { FastifyInstance, FastifySchema } from 'fastify';
 import type { Static } from 'typebox';
 import Type from 'typebox';
@@ -13,6 +12,7 @@ import {
   tokenHolderOf,
 } from '#heat-bridge';
 import type { ExtensionHost, HttpServerContext } from '#master';
+import { compileSchema } from '#runtime';
 import type { MuranoService } from './open-murano.ts';
 
 const Body = Type.Object(

@@ -3,11 +3,11 @@
  * user-data enrols the machines, and roles of a data space. Values that Heat can resolve stay Heat's.
  */
 
-import { compileSchema } from '#runtime';
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
 import { type Document, isMap, isNode, parseDocument, Scalar } from 'yaml';
 import { BridgeError } from '#heat-bridge';
+import { compileSchema } from '#runtime';
 import {
   findRoleProblems,
   keyOf,

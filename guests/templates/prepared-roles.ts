@@ -1,8 +1,8 @@
 /** Roles of a compiled template, on their way to a data space and to enrolments. */
 
-import { compileSchema } from '#runtime';
 import Type from 'typebox';
 import { BridgeError } from '#heat-bridge';
+import { compileSchema } from '#runtime';
 import type { DataSpaceRegistration } from '../data-spaces/data-spaces.ts';
 import { roleFields, roleNameSchema } from '../data-spaces/roles.ts';
 import type { CompiledTemplate, CompileOptions } from './compile-template.ts';

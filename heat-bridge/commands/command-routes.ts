@@ -1,18 +1,18 @@
 /** Commands over HTTP, by the token of whoever calls. */
 
-import { compileSchema } from '#runtime';
 import type { FastifyInstance, FastifySchema } from 'fastify';
 import type { Static, TSchema } from 'typebox';
 import Type from 'typebox';
 import { type ExtensionHost, type HttpServerContext, toJson } from '#master';
+import { compileSchema } from '#runtime';
 import { createCallerResolver, requireCommandRule } from '../http/http-caller.ts';
 import { describeRoute, parseBody } from '../http/route-schema.ts';
 import { currentRunState, runStateSchema } from '../http/run-state.ts';
 import { UpdateStreams } from '../http/update-stream.ts';
 import type { CommandApi } from './command-api.ts';
-import { firstRunUpdate } from './command-rpc.ts';
 import type { CommandInfo } from './command-info.ts';
 import type { CommandHandle, CommandRequest } from './command-request.ts';
+import { firstRunUpdate } from './command-rpc.ts';
 import type { Parameters } from './parameters.ts';
 
 // Schemas.

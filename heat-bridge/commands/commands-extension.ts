@@ -13,22 +13,22 @@ import { loadCatalog, requireCatalog } from '../catalog/load-catalog.ts';
 import { figureOf } from '../figures.ts';
 import type { SectionProblem } from '../options.ts';
 import { createPlanApi } from '../plans/plan-api.ts';
-import { planMethods } from '../plans/plan-rpc.ts';
 import { PlanCatalog } from '../plans/plan-catalog.ts';
 import { describePlan } from '../plans/plan-info.ts';
 import { addPlanRoutes } from '../plans/plan-routes.ts';
+import { planMethods } from '../plans/plan-rpc.ts';
 import { PlanRunner } from '../plans/plan-runner.ts';
 import { sectionProblems } from '../section-problems.ts';
 import { bridgeServices } from '../services.ts';
 import { createCommandApi } from './command-api.ts';
-import { commandMethods } from './command-rpc.ts';
-import { createReactionCommands } from './reaction-commands.ts';
 import { Catalog } from './command-catalog.ts';
 import { describeCommand } from './command-info.ts';
 import { addCommandRoutes } from './command-routes.ts';
+import { commandMethods } from './command-rpc.ts';
 import type { CommandRun } from './command-run.ts';
 import { CommandRunner } from './command-runner.ts';
 import { jsonDigest } from './idempotency-keys.ts';
+import { createReactionCommands } from './reaction-commands.ts';
 import { parseRunQuotas } from './run-quotas.ts';
 
 /** Hexadecimal digits of a catalog's digest that tell two catalogs apart. */

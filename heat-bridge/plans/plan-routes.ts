@@ -1,10 +1,10 @@
 /** Plans over HTTP, by the token of whoever calls. */
 
-import { compileSchema } from '#runtime';
 import type { FastifyInstance, FastifySchema } from 'fastify';
 import type { Static, TSchema } from 'typebox';
 import Type from 'typebox';
 import { type ExtensionHost, type HttpServerContext, toJson } from '#master';
+import { compileSchema } from '#runtime';
 import { RunResultSchema } from '../commands/command-routes.ts';
 import type { Parameters } from '../commands/parameters.ts';
 import { BridgeError } from '../errors.ts';
@@ -13,9 +13,9 @@ import { describeRoute, parseBody } from '../http/route-schema.ts';
 import { currentRunState, runStateSchema } from '../http/run-state.ts';
 import { UpdateStreams } from '../http/update-stream.ts';
 import type { PlanApi } from './plan-api.ts';
-import { firstPlanUpdate } from './plan-rpc.ts';
 import { mayRunPlan, type PlanInfo } from './plan-info.ts';
 import type { PlanHandle, PlanRequest } from './plan-request.ts';
+import { firstPlanUpdate } from './plan-rpc.ts';
 
 // Schemas.
 

@@ -1,8 +1,8 @@
 /** `POST` to the signal address of heat-api, and the status of a deployment there. */
 
-import { compileSchema } from '#runtime';
 import Type from 'typebox';
 import type { HttpResult } from '#runtime';
+import { compileSchema } from '#runtime';
 import { type Credentials, logInToKeystone } from '../openstack/log-in.ts';
 import { type DeliveryOutcome, deliveryOutcomeOf } from '../openstack/service-answer.ts';
 import { publicServiceUrl } from '../openstack/service-catalog.ts';

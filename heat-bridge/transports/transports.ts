@@ -3,8 +3,8 @@
  * secrets, where it goes, and how it is delivered.
  */
 
-import { compileSchema } from '#runtime';
 import Type from 'typebox';
+import { compileSchema } from '#runtime';
 import type { Credentials } from '../openstack/log-in.ts';
 import { type DeliveryOutcome, deliveryOutcomeOf } from '../openstack/service-answer.ts';
 import { checkedToken, checkedUrl, credentialsOf, destinationError } from './destination-text.ts';
