@@ -6,7 +6,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { allow } from '#acl';
-import { createBridge } from '#heat-bridge';
+import { createBridge } from '#guests';
 import { createMinion, createMinionKeys, dialZeromq } from '#minion-protocol';
 import { createMaster } from '#server';
 import { benchConfig } from './config.ts';

@@ -9,7 +9,8 @@ import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import type { Writable } from 'node:stream';
 import { allow, type PolicyRule } from '#acl';
-import { type Bridge, BridgeError, type CommandDefinition, createBridge } from '#heat-bridge';
+import { type Bridge, createBridge } from '#guests';
+import { BridgeError, type CommandDefinition } from '#heat-bridge';
 import { type Master, type MasterConfig, resolveMasterConfig } from '#master';
 import {
   createMinion,

@@ -3,7 +3,8 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import type { Bridge, CommandRequest } from '#heat-bridge';
+import type { Bridge } from '#guests';
+import type { CommandRequest } from '#heat-bridge';
 import type { Site } from './control-plane.ts';
 
 const client = fileURLToPath(new URL('../clients/python', import.meta.url));

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import type { PolicyRule } from '#acl';
-import type { Bridge } from '#heat-bridge';
+import type { Bridge } from '#guests';
 import { createLogger, loadSaltConfig, type Master, resolveMasterConfig } from '#master';
 import { createSaltApi } from '#salt-api';
 import { createMaster, type MasterServer, serve } from '#server';

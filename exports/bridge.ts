@@ -5,8 +5,14 @@
  */
 
 export {
-  type ArgumentSource,
   type Bridge,
+  type BridgeExtensionName,
+  createBridge,
+  type LoadedCatalog,
+  loadCatalog,
+} from '#guests';
+export {
+  type ArgumentSource,
   BridgeError,
   type BridgeErrorCode,
   type BridgeOptions,
@@ -21,7 +27,6 @@ export {
   type CommandTarget,
   type CommandTypes,
   type CommandUpdate,
-  createBridge,
   defineCommand,
   definePlan,
   type EnrollApi,
@@ -33,8 +38,6 @@ export {
   type HandlesApi,
   type JsonSchema,
   type KnownMinion,
-  type LoadedCatalog,
-  loadCatalog,
   type MinionConfig,
   type NewEnrolment,
   type OutboxApi,

@@ -1,60 +1,28 @@
-/** Named commands, enrolment and signals for orchestration services. */
+/**
+ * Named commands and plans, enrolment and signals for orchestration services. The last part is for
+ * extensions of the bridge in other rooms.
+ */
 
-export type { DataSpaceDetails } from '#guests/data-spaces/data-api.ts';
-export type { DataSpaceInfo } from '#guests/data-spaces/data-spaces.ts';
-export type { DeploymentEnd } from '#guests/deployments/deployment-answer.ts';
-export type { ServerStatus } from '#guests/deployments/server-worker.ts';
 export type {
-  CollectConfig,
-  MetadataTransport,
-  OwnerLogin,
-  ServerLogin,
-  StackInfo,
-  StackRegistration,
-  StackServer,
-} from '#guests/deployments/stacks.ts';
-export type {
-  DeploymentInfo,
-  StackDetails,
-  StackOwner,
-  StacksApi,
-} from '#guests/deployments/stacks-api.ts';
-export { loadAgentOptions } from '#guests/metadata-agent/agent-options.ts';
-export { startMetadataAgent } from '#guests/metadata-agent/metadata-agent.ts';
-export { startRelay } from '#guests/metadata-agent/relay.ts';
-export {
-  type CompiledTemplate,
-  type CompileOptions,
-  compileTemplate,
-} from '#guests/templates/compile-template.ts';
-export {
-  type PreparedRoles,
-  parsePreparedRoles,
-  spaceOf,
-} from '#guests/templates/prepared-roles.ts';
-export { drawFlows } from '#guests/templates/template-picture.ts';
-export { drawFlowsAsSvg } from '#guests/templates/template-svg.ts';
-export {
-  type AnyCommands,
-  type AnyPlans,
-  type Bridge,
-  type BridgeOptions,
-  type CommandsOf,
-  type CommandTypes,
-  createBridge,
-  type PlansOf,
-  type PlanTypes,
-} from './bridge.ts';
+  BridgeContext,
+  BridgeContribution,
+  BridgeExtension,
+  BridgeExtensionModule,
+  CheckContext,
+} from './bridge-extension.ts';
 export { catalogAsMarkdown } from './catalog/catalog-docs.ts';
 export { catalogAsTypes } from './catalog/catalog-types.ts';
-export { type CatalogFinding, type LoadedCatalog, loadCatalog } from './catalog/load-catalog.ts';
-export { checkBridgeOptions } from './check-options.ts';
-export { Catalog } from './commands/command-catalog.ts';
+export type { CatalogEntryKind } from './catalog/entry-kind.ts';
+export { type CatalogFinding, loadCatalog } from './catalog/load-catalog.ts';
+export { checkSections } from './check-options.ts';
+export { Catalog, type CompiledCommand } from './commands/command-catalog.ts';
 export {
   type ArgumentSource,
   type CommandDefinition,
-  type ConcurrencyLimit,
+  catalogError,
+  checkCatalogEntry,
   defineCommand,
+  isPlainMap,
   type JsonSchema,
   type TypedCommand,
 } from './commands/command-definition.ts';
@@ -69,47 +37,93 @@ export type {
   CommandUpdate,
 } from './commands/command-request.ts';
 export type { RunStarted } from './commands/command-rpc.ts';
-export type { Parameters } from './commands/parameters.ts';
+export type { CommandRunner } from './commands/command-runner.ts';
+export type { CommandsService } from './commands/commands-service.ts';
+export { jsonDigest } from './commands/idempotency-keys.ts';
+export {
+  type CompiledParameters,
+  compileParameters,
+  type Parameters,
+} from './commands/parameters.ts';
+export * as states from './commands/states/index.ts';
+export { findTextProblem } from './commands/text-checks.ts';
+export { ComposedBridge } from './composed-bridge.ts';
 export type {
-  ConfigValue,
+  AnyCommands,
+  AnyPlans,
+  BridgeOptions,
+  CommandsOf,
+  CommandTypes,
+  CoreBridge,
+  PlansOf,
+  PlanTypes,
+} from './core-bridge.ts';
+export type {
   Enrolment,
-  EnrolmentState,
-  EnrolmentWay,
   EnrolRequest,
   MinionConfig,
   NewEnrolment,
-  UserDataFormat,
 } from './enroll/enrolment.ts';
-export type { EnrollApi, KnownMinion, Machine } from './enroll/enrolment-service.ts';
+export type { KnownEnrolments } from './enroll/enrolment-repository.ts';
+export type { EnrollApi, KnownMinion } from './enroll/enrolment-service.ts';
+export type { EnrolmentModule } from './enroll/open-enrolment.ts';
 export { BridgeError, type BridgeErrorCode, bridgeErrors } from './errors.ts';
-export type { BridgePlugin } from './http/bridge-plugin.ts';
-export type { HttpServerContext } from './http/http-server-context.ts';
-export { keyPath, type SectionProblem } from './options.ts';
+export { familyOf, figureOf } from './figures.ts';
+export { groupTexts } from './handle-group-texts.ts';
+export { createCallerResolver } from './http/http-caller.ts';
+export { resolveProject } from './http/request-project.ts';
+export { describeRoute, parseBody } from './http/route-schema.ts';
+export { ownerNameOf, tokenHolderOf } from './http/token-holder.ts';
+export { httpProblemOf } from './http-problems.ts';
+export { isLive } from './live-enrolment.ts';
+export { type KeystoneOptions, parseKeystoneOptions } from './openstack/keystone-options.ts';
+export { type Credentials, requestToken } from './openstack/log-in.ts';
+export {
+  type DeliveryOutcome,
+  deliveryOutcomeOf,
+  errorTextOf,
+} from './openstack/service-answer.ts';
+export { publicServiceUrl } from './openstack/service-catalog.ts';
+export { BridgeOptionsError, keyPath, parseSection, type SectionProblem } from './options.ts';
 export { PlanCatalog } from './plans/plan-catalog.ts';
 export {
   definePlan,
   type GroupDefinition,
   type PlanDefinition,
   type StepDefinition,
-  type StepSource,
-  type StepSources,
   type TypedPlan,
-  type UndoDefinition,
 } from './plans/plan-definition.ts';
-export type { Groups } from './plans/plan-groups.ts';
-export { describePlan, type PlanInfo, type StepInfo } from './plans/plan-info.ts';
+export { describePlan, type PlanInfo } from './plans/plan-info.ts';
 export type {
   PlanHandle,
   PlanOutcome,
   PlanRequest,
   PlanUpdate,
-  StepKind,
   StepOutcome,
-  StepProgress,
 } from './plans/plan-request.ts';
 export type { PlanStarted } from './plans/plan-rpc.ts';
-export { groupTexts } from './signals/handle-groups.ts';
+export { createPresence } from './presence.ts';
+export { sectionProblems } from './section-problems.ts';
+export { bridgeServices } from './services.ts';
+export { SharedNames } from './shared-names.ts';
+export { quoteForShell } from './shell-text.ts';
 export type { HandleInfo, HandleRegistration } from './signals/handles.ts';
+export type { SignalsModule } from './signals/open-signals.ts';
 export type { OutboxEntry } from './signals/outbox-entry.ts';
-export type { HandleOwner, HandlesApi, OutboxApi, OutboxSelection } from './signals/signals-api.ts';
-export type { Transport } from './transports/transports.ts';
+export type { HandlesApi, OutboxApi } from './signals/signals-api.ts';
+export {
+  encodePath,
+  getRequest,
+  jsonOf,
+  limitOf,
+} from './transports/heat-requests.ts';
+export type { Ask, ResultDelivery, ResultSignal, ServiceUrls } from './transports/transport.ts';
+export {
+  deliverResult,
+  maxResultBytes,
+  parseResultDestination,
+  type ResultDestination,
+  type ResultTransport,
+  secretsOf,
+} from './transports/transports.ts';
+export { messagesOf, zaqarClientId } from './transports/zaqar-delivery.ts';

@@ -1,48 +1,38 @@
-/** `saltbridge: bridge:`; each part of the bridge has its own section and schema. */
+/** `saltbridge: bridge:`. Each extension of the bridge has its own section and schema. */
 import type { Static, TSchema } from 'typebox';
 import Type from 'typebox';
 import { compileSchema, schemaMistakes, type ValuePath } from '#runtime';
 import { BridgeError } from './errors.ts';
 
-const strictObject = { additionalProperties: false };
-
-const BridgeSection = Type.Object(
-  {
-    /** Directories of the command catalog. */
-    catalog: Type.Optional(Type.Array(Type.String({ minLength: 1, maxLength: 4096 }))),
-    /** See `signals/`. */
-    handles: Type.Optional(Type.Unknown()),
-    /** See `enroll/`. */
-    enroll: Type.Optional(Type.Unknown()),
-    /** See `keystone/`. */
-    keystone: Type.Optional(Type.Unknown()),
-    /** See `deployments/`. */
-    deployments: Type.Optional(Type.Unknown()),
-    /** See `murano/`. */
-    murano: Type.Optional(Type.Unknown()),
-    /** See `guests/`. */
-    guests: Type.Optional(Type.Unknown()),
-    /** See `run/`. */
-    runs: Type.Optional(Type.Unknown()),
-  },
-  strictObject,
-);
-
-/** The sections, each as somebody wrote it; its part looks at it. */
+/** The sections as they are written. Each extension checks its own. */
 export interface BridgeSections {
+  /** Files and directories of the command catalog. */
   readonly catalog?: readonly string[];
+  readonly runs?: unknown;
+  readonly keystone?: unknown;
   readonly handles?: unknown;
   readonly enroll?: unknown;
-  readonly keystone?: unknown;
   readonly deployments?: unknown;
   readonly murano?: unknown;
   readonly guests?: unknown;
-  readonly runs?: unknown;
 }
 
-/** @throws BridgeOptionsError */
-export function parseSections(value: unknown): BridgeSections {
-  return parseSection('bridge', BridgeSection, value ?? {});
+const Catalog = Type.Array(Type.String({ minLength: 1, maxLength: 4096 }));
+
+/**
+ * @param names - sections that the enabled extensions have
+ * @throws BridgeOptionsError
+ */
+export function parseSections(
+  value: unknown,
+  names: readonly (keyof BridgeSections)[],
+): BridgeSections {
+  const sections = names.map((name): [string, TSchema] => [
+    name,
+    Type.Optional(name === 'catalog' ? Catalog : Type.Unknown()),
+  ]);
+  const schema = Type.Object(Object.fromEntries(sections), { additionalProperties: false });
+  return parseSection('bridge', schema, value ?? {}) as BridgeSections; // of these names alone
 }
 
 /** A mistake in a section. */

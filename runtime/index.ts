@@ -35,6 +35,14 @@ export {
 export { type JsonOptions, readJson, readJsonInSteps } from './json-reader.ts';
 export { isSmallJson, type JsonForm, writeJsonInSteps } from './json-writer.ts';
 export {
+  type EntityReference,
+  type IdentityToken,
+  KeystoneClient,
+  type KeystoneCredentials,
+  type KeystoneLogin,
+  readToken,
+} from './keystone.ts';
+export {
   BoundedQueue,
   ConcurrencyLimiter,
   forEachFile,

@@ -1,7 +1,8 @@
 /** All that is wrong with a configuration directory, as `saltbridge master` would find it. */
 
 import path from 'node:path';
-import { checkBridgeOptions, keyPath, type SectionProblem } from '#heat-bridge';
+import { checkBridgeOptions } from '#guests';
+import { keyPath, type SectionProblem } from '#heat-bridge';
 import {
   type CheckedConfig,
   ConfigError,

@@ -1,14 +1,15 @@
 import type { AddressInfo } from 'node:net';
-import { type Bridge, createBridge } from '#heat-bridge';
-import type {
-  ExtensionHost,
-  Master,
-  MasterConfig,
-  MasterExtension,
-  OpenExtension,
-  PlainOptions,
-  ReloadReport,
-  SaltConfig,
+import { type Bridge, createBridge } from '#guests';
+import {
+  type ExtensionHost,
+  type Master,
+  type MasterConfig,
+  type MasterExtension,
+  masterServices,
+  type OpenExtension,
+  type PlainOptions,
+  type ReloadReport,
+  type SaltConfig,
 } from '#master';
 import type { SaltApi } from '#salt-api';
 import { createLocalClient } from '#salt-api/localclient/index.ts';
@@ -48,15 +49,9 @@ export interface UnstartedMasterServer extends MasterServer {
  */
 class HttpApiExtension implements MasterExtension {
   readonly name = 'salt-api';
-  readonly #bridge: Bridge;
   #host: ExtensionHost | undefined;
   #api: SaltApi | undefined;
   address: AddressInfo | undefined;
-
-  /** @param bridge - whose routes are served besides; an extension of the same master, before it */
-  constructor(bridge: Bridge) {
-    this.#bridge = bridge;
-  }
 
   async open(host: ExtensionHost): Promise<OpenExtension> {
     this.#host = host;
@@ -87,7 +82,7 @@ class HttpApiExtension implements MasterExtension {
     const { createSaltApi, saltApiOptions } = await import('#salt-api');
     const options = saltApiOptions({ ...config, ...reloadable() });
     if (options === undefined) return;
-    const plugins = [this.#bridge.http];
+    const plugins = extensionHost.use(masterServices.contributions).routes;
     const served = { ...master(), calls };
     this.#api = await createSaltApi(served, { ...options, logger, plugins, extensionHost });
     this.address = await this.#api.listen();
@@ -100,11 +95,10 @@ class HttpApiExtension implements MasterExtension {
 export class MasterWithServices implements UnstartedMasterServer {
   readonly master: Master;
   readonly bridge: Bridge;
-  readonly #api: HttpApiExtension;
+  readonly #api: HttpApiExtension = new HttpApiExtension();
 
   constructor({ service, extensions = [], ...options }: ServeOptions) {
     this.bridge = createBridge(service === undefined ? {} : { service });
-    this.#api = new HttpApiExtension(this.bridge);
     const own = [this.bridge, createLocalClient(), this.#api];
     this.master = createMaster({ ...options, extensions: [...extensions, ...own] });
   }

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { DeploymentInfo, StackDetails, StackInfo } from '#heat-bridge';
+import type { DeploymentInfo, StackDetails, StackInfo } from '#guests';
 import type { CommandContext } from '../context.ts';
 import { escapeName, printLine } from '../terminal.ts';
 import { addRegistry } from './bridge-registry.ts';

@@ -13,7 +13,7 @@ import { loadMasterConfig, placeOf, readMarkedJson, writeMarkedJson } from '#mas
 import { isWireMap, type WireValue } from '#minion-protocol';
 import type { CommandContext } from '../context.ts';
 import { CommandError, exitCodes } from '../errors.ts';
-import { loadBridge } from '../load-bridge.ts';
+import { loadBridge, loadGuests } from '../load-bridge.ts';
 import { configOption, jsonOption, logLevelOption } from '../options.ts';
 import { escapeName, printJson, printLine } from '../terminal.ts';
 import { addDataCommands } from './bridge-data.ts';
@@ -185,7 +185,7 @@ function addLint(bridge: Command, context: CommandContext): void {
     .addOption(jsonOption())
     .addOption(logLevelOption())
     .action(async (places: readonly string[], { configDir, json }: BridgeOptions) => {
-      const { loadCatalog } = await loadBridge();
+      const { loadCatalog } = await loadGuests();
       const loaded = await loadCatalog(await catalogPaths(places, configDir));
       const { definitions, plans, findings } = loaded;
       const counts = { commands: definitions.length, plans: plans.length };
@@ -340,8 +340,8 @@ function addPage(
     .addOption(logLevelOption())
     .action(async (places: readonly string[], { configDir }: BridgeOptions) => {
       const library = await loadBridge();
-      const { BridgeError, Catalog, describeCommand, describePlan, loadCatalog, PlanCatalog } =
-        library;
+      const { BridgeError, Catalog, describeCommand, describePlan, PlanCatalog } = library;
+      const { loadCatalog } = await loadGuests();
       const loaded = await loadCatalog(await catalogPaths(places, configDir));
       const { definitions, findings } = loaded;
       const [first] = findings;

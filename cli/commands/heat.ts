@@ -1,11 +1,12 @@
 /** `saltbridge heat`: templates whose resources have roles with values for each other. */
 
 import { type Command, Option } from 'commander';
-import type { CompiledTemplate, CompileOptions, NewEnrolment, PreparedRoles } from '#heat-bridge';
+import type { CompiledTemplate, CompileOptions, HeatTemplates, PreparedRoles } from '#guests';
+import type { NewEnrolment } from '#heat-bridge';
 import { tryParseJson } from '#runtime';
 import { type CommandContext, readFileOrStandardInput } from '../context.ts';
 import { CommandError, exitCodes } from '../errors.ts';
-import { loadBridge } from '../load-bridge.ts';
+import { loadBridge, loadGuests } from '../load-bridge.ts';
 import { configOption, logLevelOption } from '../options.ts';
 import { escapeLine, printJson, printLine } from '../terminal.ts';
 
@@ -73,7 +74,7 @@ function addCompile(heat: Command, context: CommandContext): void {
       if (print === 'roles')
         await printJson(context.stdout, { format, configDir, roles, machines });
       if (print === 'picture') {
-        const { drawFlows, drawFlowsAsSvg } = await loadBridge();
+        const { drawFlows, drawFlowsAsSvg } = await loadTemplates();
         const draw = picture === 'svg' ? drawFlowsAsSvg : drawFlows;
         context.stdout.write(draw([...new Set(machines.map(({ role }) => role))], flows));
       }
@@ -85,7 +86,8 @@ async function compileOrProblems(
   text: string,
   options: CompileOptions,
 ): Promise<CompiledTemplate | string> {
-  const { BridgeError, compileTemplate } = await loadBridge();
+  const { BridgeError } = await loadBridge();
+  const { compileTemplate } = await loadTemplates();
   try {
     return compileTemplate(text, options);
   } catch (error) {
@@ -115,7 +117,7 @@ function addPrepare(heat: Command, context: CommandContext): void {
       const { stack, project, owner, replace = false } = options;
       const idOf = (machine: PreparedRoles['machines'][number]): string =>
         fillPattern(options.minionId, { stack, project, ...machine });
-      const { spaceOf } = await loadBridge();
+      const { spaceOf } = await loadTemplates();
       const bridge = await context.openExtension(options.configDir, 'bridge');
       await bridge.call('data.add', {
         registration: spaceOf(stack, prepared, idOf),
@@ -137,9 +139,13 @@ function addPrepare(heat: Command, context: CommandContext): void {
 }
 
 /** @throws CommandError ERR_ARGS; BridgeError ERR_DATA_FORM */
+async function loadTemplates(): Promise<HeatTemplates> {
+  return (await loadGuests()).loadHeatTemplates();
+}
+
 async function parseRoles(text: string): Promise<PreparedRoles> {
   const given: unknown = tryParseJson(text);
-  if (given !== undefined) return (await loadBridge()).parsePreparedRoles(given);
+  if (given !== undefined) return (await loadTemplates()).parsePreparedRoles(given);
   throw new CommandError(
     'ERR_ARGS',
     'the file: expected JSON, as heat compile --print roles prints',

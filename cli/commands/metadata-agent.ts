@@ -3,7 +3,7 @@ import type { LogLevel } from '#config';
 import { createLogger } from '#server/process/log.ts';
 import { terminationSignal } from '#server/process/signals.ts';
 import type { CommandContext } from '../context.ts';
-import { loadBridge } from '../load-bridge.ts';
+import { loadGuests } from '../load-bridge.ts';
 import { logLevelOption } from '../options.ts';
 
 interface MetadataAgentOptions {
@@ -31,7 +31,9 @@ async function runAgent(
   const log = createLogger(logLevel, stderr).child({ component: 'metadata-agent' });
   const terminated = terminationSignal();
   const closing = new AbortController();
-  const { loadAgentOptions, startMetadataAgent, startRelay } = await loadBridge();
+  const { loadAgentOptions, startMetadataAgent, startRelay } = await (
+    await loadGuests()
+  ).loadMetadataAgent();
   const { relay: relayed, ...options } = await loadAgentOptions(config, closing.signal);
   const agent = await startMetadataAgent({ ...options, log, now: Date.now });
   const { find, networksOf } = options;

@@ -5,13 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { stringify } from 'yaml';
 import { allow } from '#acl';
-import {
-  type Bridge,
-  createBridge,
-  loadAgentOptions,
-  startMetadataAgent,
-  startRelay,
-} from '#heat-bridge';
+import { type Bridge, createBridge, loadMetadataAgent } from '#guests';
 import { createLogger, type Master } from '#master';
 import { freePort } from '../../bench/free-port.ts';
 import {
@@ -175,6 +169,7 @@ export class GuestPlane {
     writeFileSync(at('agent.yaml'), stringify(agentFile));
     const closing = new AbortController();
     const log = createLogger('error', process.stderr);
+    const { loadAgentOptions, startMetadataAgent, startRelay } = await loadMetadataAgent();
     const { relay, ...options } = await loadAgentOptions(at('agent.yaml'), closing.signal);
     const agent = await startMetadataAgent({ ...options, log, now: Date.now });
     this.#closers.push(() => agent.close());

@@ -1,4 +1,4 @@
-import type { StackServer } from '#heat-bridge';
+import type { StackServer } from '#guests';
 import type { Example, Step } from '../example.ts';
 import type { HeatClient, Stack } from './cloud.ts';
 import { cloudNeed, readCloudOfExample, template, withCloud } from './setting.ts';

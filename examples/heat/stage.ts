@@ -4,7 +4,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { allow } from '#acl';
-import { type Bridge, type CommandDefinition, createBridge } from '#heat-bridge';
+import { type Bridge, createBridge } from '#guests';
+import { type CommandDefinition } from '#heat-bridge';
 import type { Master } from '#master';
 import {
   createMinion,

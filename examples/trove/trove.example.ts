@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { truncateSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import type { Bridge } from '#heat-bridge';
+import type { Bridge } from '#guests';
 import { call } from '../callers.ts';
 import { type ControlPlane, newPassword } from '../control-plane.ts';
 import { type Example, type Need, program, type Step, variable } from '../example.ts';

@@ -1,7 +1,8 @@
 /** Which configs of `AWS::CloudFormation::Init` are applied, in which order. */
 
-import { isPlainMap } from '#heat-bridge/commands/command-definition.ts';
-import { configError } from '#heat-bridge/commands/states/state-config.ts';
+import { isPlainMap, states } from '#heat-bridge';
+
+const { configError } = states;
 
 const maxConfigs = 256;
 /** Entries of sets, those that refer to other sets among them. */

@@ -3,12 +3,17 @@
  * differences to heat-cfntools.
  */
 
-import { ContentBudget } from '#heat-bridge/commands/states/content-budget.ts';
-import { fileBytes, modeOf } from '#heat-bridge/commands/states/file-content.ts';
-import {
+import { states } from '#heat-bridge';
+import { initKey, selectConfigs } from './config-sets.ts';
+
+const {
   archiveFormatOf,
   commandOf,
+  configError,
+  ContentBudget,
+  fileBytes,
   isTrue,
+  modeOf,
   requireAccount,
   requireEnvironment,
   requireId,
@@ -24,20 +29,7 @@ import {
   requireUrl,
   requireVersion,
   shown,
-} from '#heat-bridge/commands/states/forms.ts';
-import type {
-  Archive,
-  Command,
-  Config,
-  ConfigFile,
-  Package,
-  PackageManager,
-  PackageSet,
-  Service,
-  User,
-} from '#heat-bridge/commands/states/state-config.ts';
-import { configError } from '#heat-bridge/commands/states/state-config.ts';
-import { initKey, selectConfigs } from './config-sets.ts';
+} = states;
 
 type JsonMap = Readonly<Record<string, unknown>>;
 
@@ -51,11 +43,11 @@ const sections = ['packages', 'groups', 'users', 'sources', 'files', 'commands',
 export function parseInitMetadata(
   given: unknown,
   asked: readonly string[] | undefined,
-): readonly Config[] {
+): readonly states.Config[] {
   const init = requireMap(given, initKey);
   if (Object.keys(init).length === 0) throw configError(initKey, 'it is empty');
   const budget = new ContentBudget();
-  const configs = new Map<string, Config>();
+  const configs = new Map<string, states.Config>();
   return selectConfigs(init, asked).map((name) => {
     if (name === 'configSets' || !Object.hasOwn(init, name)) {
       throw configError(initKey, `there is no config ${shown(name)}`);
@@ -66,7 +58,7 @@ export function parseInitMetadata(
   });
 }
 
-function parseConfig(name: string, given: unknown, budget: ContentBudget): Config {
+function parseConfig(name: string, given: unknown, budget: states.ContentBudget): states.Config {
   const place = `config ${name}`;
   const config = requireMap(given, place);
   requireKnownKeys(config, sections, place);
@@ -108,7 +100,7 @@ function sortedEntries(map: JsonMap): readonly (readonly [string, unknown])[] {
 // Packages.
 
 /** Managers in the order in which their packages are installed. */
-const managers: readonly PackageManager[] = [
+const managers: readonly states.PackageManager[] = [
   'rpm',
   'yum',
   'apt',
@@ -118,7 +110,7 @@ const managers: readonly PackageManager[] = [
   'python',
 ];
 
-function parsePackages(section: JsonMap, place: string): readonly PackageSet[] {
+function parsePackages(section: JsonMap, place: string): readonly states.PackageSet[] {
   const unknown = Object.keys(section).find((it) => !managers.some((one) => one === it));
   if (unknown !== undefined) {
     throw configError(
@@ -137,11 +129,11 @@ function parsePackages(section: JsonMap, place: string): readonly PackageSet[] {
 }
 
 function parsePackage(
-  manager: PackageManager,
+  manager: states.PackageManager,
   given: string,
   versions: unknown,
   place: string,
-): readonly Package[] {
+): readonly states.Package[] {
   const name = requirePackage(given, place);
   if (manager === 'rpm') return [{ name, version: requireUrl(oneOf(versions, place), place) }];
   const list = Array.isArray(versions) ? versions : [versions];
@@ -162,7 +154,7 @@ function oneOf(versions: unknown, place: string): unknown {
 
 // Users and archives.
 
-function parseUser(given: string, value: unknown, place: string): User {
+function parseUser(given: string, value: unknown, place: string): states.User {
   const user = requireMap(value ?? {}, place);
   requireKnownKeys(user, ['uid', 'groups', 'homeDir'], place);
   const { uid, groups, homeDir } = user;
@@ -176,7 +168,7 @@ function parseUser(given: string, value: unknown, place: string): User {
   };
 }
 
-function parseArchive(given: string, value: unknown, place: string): Archive {
+function parseArchive(given: string, value: unknown, place: string): states.Archive {
   const directory = requirePath(given.length > 1 ? given.replace(/\/$/, '') : given, place);
   const url = requireUrl(value, place);
   const format = archiveFormatOf(url);
@@ -195,8 +187,8 @@ function parseFile(
   given: string,
   value: unknown,
   place: string,
-  budget: ContentBudget,
-): ConfigFile {
+  budget: states.ContentBudget,
+): states.ConfigFile {
   const file = requireMap(value, place);
   if (file.authentication !== undefined) {
     throw configError(place, 'authentication is not supported: the minion has no credentials');
@@ -231,7 +223,7 @@ function parseFile(
 
 const commandKeys = ['command', 'env', 'cwd', 'test', 'ignoreErrors', 'waitAfterCompletion'];
 
-function parseCommand(name: string, value: unknown, place: string): Command {
+function parseCommand(name: string, value: unknown, place: string): states.Command {
   const given = requireMap(value, place);
   requireKnownKeys(given, commandKeys, place);
   const { command, env, cwd, test, ignoreErrors } = given;
@@ -249,7 +241,7 @@ function parseCommand(name: string, value: unknown, place: string): Command {
 
 const serviceKeys = ['enabled', 'ensureRunning', 'files', 'sources', 'packages', 'commands'];
 
-function parseServices(manager: string, value: unknown, place: string): readonly Service[] {
+function parseServices(manager: string, value: unknown, place: string): readonly states.Service[] {
   if (manager !== 'sysvinit' && manager !== 'systemd') {
     throw configError(place, `${shown(manager)} is no manager of Linux: sysvinit, systemd`);
   }

@@ -1,20 +1,19 @@
 /** A command that applies states which were compiled before it was called. */
 
-import type { CompiledCommand } from '#heat-bridge/commands/command-catalog.ts';
-import { type CommandDefinition, isPlainMap } from '#heat-bridge/commands/command-definition.ts';
-import type { Parameters } from '#heat-bridge/commands/parameters.ts';
-import type { CompiledStates } from '#heat-bridge/commands/states/state-data.ts';
 import {
-  applyStatesCall,
-  problemOfStates,
-  statesFunction,
-  statesKey,
-} from '#heat-bridge/commands/states/state-run.ts';
-import { BridgeError } from '#heat-bridge/errors.ts';
+  BridgeError,
+  type CommandDefinition,
+  type CompiledCommand,
+  isPlainMap,
+  type Parameters,
+  states,
+} from '#heat-bridge';
 import type { JsonValue } from '#runtime';
 
+const { applyStatesCall, problemOfStates, statesFunction, statesKey } = states;
+
 /** The states as the one parameter of such a command. */
-export function statesParameters({ states, labels }: CompiledStates): Parameters {
+export function statesParameters({ states, labels }: states.CompiledStates): Parameters {
   return { [statesKey]: states as JsonValue, labels: labels as JsonValue }; // both are JSON
 }
 

@@ -4,7 +4,7 @@
  */
 
 import { createHmac, timingSafeEqual } from 'node:crypto';
-import { BridgeError } from '#heat-bridge/errors.ts';
+import { BridgeError } from '#heat-bridge';
 import { RepeatedWarnings } from '#runtime';
 import type { CoordinatedValue, Coordinator } from './coordinator.ts';
 

@@ -1,7 +1,7 @@
 /** Where the values of data spaces are kept: one interface, and its implementation in the store. */
 
 import Type from 'typebox';
-import { BridgeError } from '#heat-bridge/errors.ts';
+import { BridgeError } from '#heat-bridge';
 import type { SharedArea } from '#master';
 import { Bytes, defineRow, StoreError } from '#store';
 

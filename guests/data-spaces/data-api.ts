@@ -3,7 +3,6 @@
 import Type from 'typebox';
 import { extensionMethod, type RpcTable } from '#master';
 import type { StackOwner } from '../deployments/stacks-api.ts';
-import { readersByKey, splitKey, writtenKeys } from '../templates/roles.ts';
 import {
   type DataSpaceInfo,
   type DataSpaceRegistration,
@@ -12,6 +11,7 @@ import {
   parseDataSpace,
 } from './data-spaces.ts';
 import type { DataValues } from './data-values.ts';
+import { readersByKey, splitKey, writtenKeys } from './roles.ts';
 
 /** A value of a data space, without the value itself. */
 interface DataKeyInfo {

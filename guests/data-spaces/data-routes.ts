@@ -3,11 +3,14 @@
 import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
-import { BridgeError } from '#heat-bridge/errors.ts';
-import type { HttpServerContext } from '#heat-bridge/http/http-server-context.ts';
-import { describeRoute } from '#heat-bridge/http/route-schema.ts';
-import { ownerNameOf, tokenHolderOf } from '#heat-bridge/signals/signal-routes.ts';
-import { type AuditRequester, AuthorizationError, actorOf, type ExtensionHost } from '#master';
+import { BridgeError, describeRoute, ownerNameOf, tokenHolderOf } from '#heat-bridge';
+import {
+  type AuditRequester,
+  AuthorizationError,
+  actorOf,
+  type ExtensionHost,
+  type HttpServerContext,
+} from '#master';
 import type { DataApi } from './data-api.ts';
 import {
   type DataSpaceInfo,

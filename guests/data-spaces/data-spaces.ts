@@ -3,19 +3,12 @@
 import { randomUUID } from 'node:crypto';
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
-import { BridgeError } from '#heat-bridge/errors.ts';
-import { SharedNames } from '#heat-bridge/shared-names.ts';
+import { BridgeError, SharedNames } from '#heat-bridge';
 import type { SharedArea, StateChange, StateOperation } from '#master';
 import { Budget, type BudgetLimits, compileSchema, KeyedMutex } from '#runtime';
 import { defineRow, fromJson, jsonField } from '#store';
-import {
-  findRoleProblems,
-  type Role,
-  roleFields,
-  roleNameSchema,
-  writtenKeys,
-} from '../templates/roles.ts';
 import { EndedSpaces } from './ended-spaces.ts';
+import { findRoleProblems, type Role, roleFields, roleNameSchema, writtenKeys } from './roles.ts';
 
 const strict = { additionalProperties: false };
 const Name = Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$' });

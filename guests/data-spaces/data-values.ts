@@ -1,10 +1,10 @@
 /** Values of data spaces: who may write and read them, within quotas, and readers that wait. */
 
-import { BridgeError } from '#heat-bridge/errors.ts';
+import { BridgeError } from '#heat-bridge';
 import { Budget, KeyedMutex, sleepUntilAborted } from '#runtime';
-import { readersByKey, splitKey, writtenKeys } from '../templates/roles.ts';
 import { type CoordinatedValue, type Coordinator, unavailableError } from './coordinator.ts';
 import type { DataSpace, DataSpaces, Membership } from './data-spaces.ts';
+import { readersByKey, splitKey, writtenKeys } from './roles.ts';
 
 /** Largest value, bytes in UTF-8. */
 const maxValueBytes = 65_536;

@@ -1,6 +1,6 @@
 /** Data spaces that have ended, until their values are forgotten where they are kept. */
 
-import { BridgeError } from '#heat-bridge/errors.ts';
+import { BridgeError } from '#heat-bridge';
 import type { SharedArea, StateOperation } from '#master';
 import { sleepUntilAborted } from '#runtime';
 

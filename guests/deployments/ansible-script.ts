@@ -1,11 +1,12 @@
 /** The script of the group ansible. */
 
-import { configError } from '#heat-bridge/commands/states/state-config.ts';
-import { quoteForShell } from '#heat-bridge/shell-text.ts';
+import { quoteForShell, states } from '#heat-bridge';
 import { writeJson } from '#runtime';
+import { wrapProgram } from '../script-wrapper.ts';
 import { configText, type GroupConfig } from './group-config.ts';
-import { wrapProgram } from './script-wrapper.ts';
 import { runTool, toolOption } from './tool-program.ts';
+
+const { configError } = states;
 
 /** What Ansible reads in values of variables, lookups that run programs among them. */
 const ansibleTemplate = /\{\{|\{%|\{#/;

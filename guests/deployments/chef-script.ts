@@ -1,12 +1,13 @@
 /** The script of the group chef. */
 
-import { configError } from '#heat-bridge/commands/states/state-config.ts';
-import { quoteForShell } from '#heat-bridge/shell-text.ts';
+import { quoteForShell, states } from '#heat-bridge';
 import { writeJson } from '#runtime';
-import { readConfigJson } from './config-json.ts';
+import { readConfigJson } from '../config-json.ts';
+import { wrapProgram } from '../script-wrapper.ts';
 import type { GroupConfig } from './group-config.ts';
-import { wrapProgram } from './script-wrapper.ts';
 import { runTool, toolNameForm, toolOption } from './tool-program.ts';
+
+const { configError } = states;
 
 const defaultKitchen = '/var/lib/heat-config/heat-config-chef/kitchen';
 const recipeForm = /^(?:recipe|role)\[[A-Za-z0-9_.:@-]+\]$|^[A-Za-z0-9_-]+(?:::[A-Za-z0-9_-]+)?$/;

@@ -5,19 +5,22 @@
 
 import { createHash } from 'node:crypto';
 import Type from 'typebox';
-import { Catalog, type CompiledCommand } from '#heat-bridge/commands/command-catalog.ts';
 import {
+  BridgeError,
+  Catalog,
+  type CatalogEntryKind,
   type CommandDefinition,
+  type CompiledCommand,
+  type CompiledParameters,
   catalogError,
   checkCatalogEntry,
+  compileParameters,
+  findTextProblem,
   isPlainMap,
   type JsonSchema,
-} from '#heat-bridge/commands/command-definition.ts';
-import type { Parameters } from '#heat-bridge/commands/parameters.ts';
-import { type CompiledParameters, compileParameters } from '#heat-bridge/commands/parameters.ts';
-import { compileStates } from '#heat-bridge/commands/states/compile-states.ts';
-import { findTextProblem } from '#heat-bridge/commands/text-checks.ts';
-import { BridgeError } from '#heat-bridge/errors.ts';
+  type Parameters,
+  states,
+} from '#heat-bridge';
 import { compileSchema, writeJson } from '#runtime';
 import { createStatesCommand, statesParameters } from '../cfn-init/states-command.ts';
 import { type CodeGroup, codeGroups, codeRowOf, configSetsInput } from './deployment-groups.ts';
@@ -169,7 +172,7 @@ function codeCall(
     case 'sls':
       return { kind: 'code', params: { tem: row.code(given) } };
     case 'states':
-      return { kind: 'states', params: statesParameters(compileStates(row.code(given))) };
+      return { kind: 'states', params: statesParameters(states.compileStates(row.code(given))) };
   }
 }
 
@@ -195,6 +198,15 @@ function refusalOf(group: CodeGroup, digest: string, entries: readonly CompiledC
   }
   return `group ${group}: no entry of the catalog permits this code (SHA-256 ${digest})`;
 }
+
+/** The entries of catalog files below `deployments`. */
+export const codeEntries: CatalogEntryKind<CodeDefinition> = {
+  key: 'deployments',
+  parse: parseCodeEntry,
+  check: (definition) => {
+    new CodeCatalog([definition]);
+  },
+};
 
 /** SHA-256 of a config: of a text as it is, of a map as JSON without blanks and with sorted keys. */
 export function codeDigest(config: Deployment['config']): string {

@@ -1,6 +1,6 @@
 /** What a deployment runs: a command of the catalog, or nothing that the catalog does not permit. */
 
-import type { Catalog, CompiledCommand } from '#heat-bridge/commands/command-catalog.ts';
+import type { Catalog, CompiledCommand } from '#heat-bridge';
 import type { CodeCatalog } from './code-catalog.ts';
 import { configKindOf, deploymentGroups, isCodeGroup } from './deployment-groups.ts';
 import type { Deployment } from './metadata.ts';

@@ -1,19 +1,19 @@
 /** Every group of software configs that a deployment may have, one row each. */
 
-import { isPlainMap } from '#heat-bridge/commands/command-definition.ts';
-import type { Parameters } from '#heat-bridge/commands/parameters.ts';
-import { type Config, configError } from '#heat-bridge/commands/states/state-config.ts';
+import { isPlainMap, type Parameters, states } from '#heat-bridge';
 import { initKey } from '../cfn-init/config-sets.ts';
 import { parseInitMetadata } from '../cfn-init/init-metadata.ts';
+import { maxConfigDepth, readConfigJson } from '../config-json.ts';
+import { wrapProgram, wrapScript } from '../script-wrapper.ts';
 import { ansibleScript } from './ansible-script.ts';
 import { chefScript } from './chef-script.ts';
-import { maxConfigDepth, readConfigJson } from './config-json.ts';
 import { configText, type GroupConfig, type OptionNames } from './group-config.ts';
 import { slsWithInputs } from './inline-sls.ts';
 import { hieraConfig, jsonFileConfig } from './json-files.ts';
 import { puppetScript } from './puppet-script.ts';
-import { wrapProgram, wrapScript } from './script-wrapper.ts';
 import { runTool } from './tool-program.ts';
+
+const { configError } = states;
 
 /** Groups that an entry of `deployments:` can be for; `salt` is inline SLS. */
 export type CodeGroup =
@@ -45,7 +45,7 @@ type CodeOfGroup =
   /** As SLS, rendered on the minion. */
   | { readonly runs: 'sls'; readonly code: (config: GroupConfig) => string }
   /** As states, which travel in the pillar of the minion. */
-  | { readonly runs: 'states'; readonly code: (config: GroupConfig) => readonly Config[] };
+  | { readonly runs: 'states'; readonly code: (config: GroupConfig) => readonly states.Config[] };
 
 /** What a config of a group is. */
 type GroupRow<G extends DeploymentGroup> = {

@@ -1,9 +1,8 @@
 /** What is counted of deployments, for `/metrics`. */
 
-import { familyOf } from '#heat-bridge/bridge-module.ts';
-import type { DeliveryOutcome } from '#heat-bridge/signals/delivery-outcome.ts';
+import { type DeliveryOutcome, familyOf } from '#heat-bridge';
 import type { MetricFamily } from '#master';
-import type { DeploymentEnd } from './deployment-answer.ts';
+import type { DeploymentEnd } from '../run-result.ts';
 import type { DeploymentRecord } from './deployment-records.ts';
 import type { ServerStatus } from './server-worker.ts';
 import type { ReadResult } from './sources.ts';

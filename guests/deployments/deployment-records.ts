@@ -3,7 +3,7 @@
 import Type from 'typebox';
 import type { SharedArea, StateChange, StateOperation } from '#master';
 import { defineRow, type Entry, fromJson, jsonField } from '#store';
-import type { DeploymentEnd } from './deployment-answer.ts';
+import type { DeploymentEnd } from '../run-result.ts';
 import type { Deployment, DeploymentAction } from './metadata.ts';
 import type { DeploymentCall } from './resolved-call.ts';
 

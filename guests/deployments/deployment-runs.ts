@@ -2,12 +2,15 @@
 
 import { hash } from 'node:crypto';
 import type { Subject } from '#acl';
-import type { CommandHandle } from '#heat-bridge/commands/command-request.ts';
-import type { CommandRunner } from '#heat-bridge/commands/command-runner.ts';
-import { BridgeError, type BridgeErrorCode } from '#heat-bridge/errors.ts';
+import {
+  BridgeError,
+  type BridgeErrorCode,
+  type CommandHandle,
+  type CommandRunner,
+} from '#heat-bridge';
 import type { ExtensionHost } from '#master';
 import { Semaphore } from '#runtime';
-import { type DeploymentResult, failedResult, resultOfRun } from './deployment-answer.ts';
+import { type DeploymentResult, failedResult, resultOfRun } from '../run-result.ts';
 import type { DeploymentRecord, DeploymentRecords } from './deployment-records.ts';
 import type { DeploymentCall } from './resolved-call.ts';
 

@@ -1,9 +1,9 @@
 /** A config of a group that may run, and the options that come with it. */
 
-import { isPlainMap } from '#heat-bridge/commands/command-definition.ts';
-import type { Parameters } from '#heat-bridge/commands/parameters.ts';
-import { configError } from '#heat-bridge/commands/states/state-config.ts';
+import { isPlainMap, type Parameters, states } from '#heat-bridge';
 import type { Deployment } from './metadata.ts';
+
+const { configError } = states;
 
 /** Options of a config, read by {@link readGroupOptions}. */
 export type GroupOptions = Readonly<Record<string, boolean | string>>;

@@ -1,7 +1,6 @@
 /** Inline SLS with its inputs. No function of Salt's takes pillar beside it, so they are put before it. */
 
-import type { Parameters } from '#heat-bridge/commands/parameters.ts';
-import { BridgeError } from '#heat-bridge/errors.ts';
+import { BridgeError, type Parameters } from '#heat-bridge';
 
 /**
  * SLS whose `pillar` has the inputs as well. They are in base64, which is text to Jinja and nothing

@@ -1,27 +1,26 @@
 /** The groups hiera and json-file: data that is written to files of the minion. */
 
-import { isPlainMap } from '#heat-bridge/commands/command-definition.ts';
-import { requireMap, requirePath, requireTexts } from '#heat-bridge/commands/states/forms.ts';
-import type { Config, ConfigFile } from '#heat-bridge/commands/states/state-config.ts';
-import { configError } from '#heat-bridge/commands/states/state-config.ts';
+import { isPlainMap, states } from '#heat-bridge';
 import { writeJson } from '#runtime';
-import { readConfigJson } from './config-json.ts';
+import { readConfigJson } from '../config-json.ts';
 import type { GroupConfig } from './group-config.ts';
+
+const { configError, requireMap, requirePath, requireTexts } = states;
 
 const hieraFile = '/etc/puppet/hiera.yaml';
 const hieraData = '/etc/puppet/hieradata';
 
 /** The files of the group hiera: its hierarchy and its data. @throws BridgeError ERR_CFN_INIT */
-export function hieraConfig(given: GroupConfig): Config {
+export function hieraConfig(given: GroupConfig): states.Config {
   return filesConfig(given, hieraFiles);
 }
 
 /** The files of the group json-file, by path. @throws BridgeError ERR_CFN_INIT */
-export function jsonFileConfig(given: GroupConfig): Config {
+export function jsonFileConfig(given: GroupConfig): states.Config {
   return filesConfig(given, filesOf);
 }
 
-function filesConfig({ group, config, paths }: GroupConfig, read: typeof filesOf): Config {
+function filesConfig({ group, config, paths }: GroupConfig, read: typeof filesOf): states.Config {
   const place = `group ${group}`;
   const map = requireMap(typeof config === 'string' ? readConfigJson(config) : config, place);
   const files = read(map, place);
@@ -42,12 +41,15 @@ function isBelow(path: string, directories: readonly string[] | undefined): bool
   return directories.some((it) => path.startsWith(it.endsWith('/') ? it : `${it}/`));
 }
 
-function filesOf(map: Readonly<Record<string, unknown>>, place: string): readonly ConfigFile[] {
+function filesOf(
+  map: Readonly<Record<string, unknown>>,
+  place: string,
+): readonly states.ConfigFile[] {
   return Object.entries(map).map(([path, value]) => jsonFile(requirePath(path, place), value));
 }
 
 /** As Python writes it with an indent of 4 and sorted keys. */
-function jsonFile(path: string, value: unknown): ConfigFile {
+function jsonFile(path: string, value: unknown): states.ConfigFile {
   const bytes = Buffer.from(writeJson(sorted(value), 4));
   return { path, content: { kind: 'bytes', bytes }, mode: '0600' };
 }
@@ -61,7 +63,10 @@ function sorted(value: unknown): unknown {
 
 const nameForm = /^[A-Za-z0-9_][A-Za-z0-9_.-]*(?:\/[A-Za-z0-9_][A-Za-z0-9_.-]*)*$/;
 
-function hieraFiles(map: Readonly<Record<string, unknown>>, place: string): readonly ConfigFile[] {
+function hieraFiles(
+  map: Readonly<Record<string, unknown>>,
+  place: string,
+): readonly states.ConfigFile[] {
   const hierarchy = requireTexts(map.hierarchy, `${place}: hierarchy`);
   const data = requireMap(map.datafiles ?? {}, `${place}: datafiles`);
   // Keys are symbols of Ruby, which JSON cannot say.
@@ -75,7 +80,7 @@ function hieraFiles(map: Readonly<Record<string, unknown>>, place: string): read
     ...hierarchy.map((it) => `  - ${writeJson(it)}`),
     '',
   ];
-  const config: ConfigFile = {
+  const config: states.ConfigFile = {
     path: hieraFile,
     content: { kind: 'bytes', bytes: Buffer.from(lines.join('\n')) },
     mode: '0644',

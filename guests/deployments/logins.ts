@@ -1,10 +1,8 @@
 /** Tokens of Keystone's, each for one registered stack alone. */
 
 import { hash } from 'node:crypto';
-import { publicServiceUrl, requestToken } from '#heat-bridge/signals/keystone-login.ts';
-import type { Ask, ServiceUrls } from '#heat-bridge/transports/transport.ts';
-import { logInBody } from '#master';
-import type { HttpResult, OutgoingRequest } from '#runtime';
+import { type Ask, publicServiceUrl, requestToken, type ServiceUrls } from '#heat-bridge';
+import type { HttpResult, KeystoneCredentials, OutgoingRequest } from '#runtime';
 import type { OwnerLogin, ServerLogin } from './stacks.ts';
 
 /** A token, and the addresses of the services that take it. */
@@ -40,7 +38,7 @@ export class StackLogins {
   }
 
   async #logIn(ask: Ask, key: string, login: OwnerLogin | ServerLogin): Promise<LoginOutcome> {
-    const result = await requestToken(ask, login.auth_url, bodyOf(login));
+    const result = await requestToken(ask, login.auth_url, credentialsOf(login));
     if (!result.isIn) {
       const { outcome } = result;
       return { ok: false, reason: 'reason' in outcome ? outcome.reason : 'the log-in failed' };
@@ -95,18 +93,12 @@ function keyOf(stack: string, login: OwnerLogin | ServerLogin): string {
   return `${stack} ${hash('sha256', JSON.stringify(login))}`;
 }
 
-function bodyOf(login: OwnerLogin | ServerLogin): string {
+function credentialsOf(login: OwnerLogin | ServerLogin): KeystoneCredentials {
   if ('application_credential_id' in login) {
     const { application_credential_id: id, application_credential_secret: secret } = login;
-    const identity = {
-      methods: ['application_credential'],
-      application_credential: { id, secret },
-    };
-    return JSON.stringify({ auth: { identity } });
+    return { application: { id, secret } };
   }
-  const { user_id: id, password } = login;
-  if ('project_id' in login) return logInBody({ id, password }, { id: login.project_id });
-  const identity = { methods: ['password'], password: { user: { id, password } } };
-  const scope = { 'OS-TRUST:trust': { id: login.trust_id } };
-  return JSON.stringify({ auth: { identity, scope } });
+  const user = { id: login.user_id, password: login.password };
+  if ('project_id' in login) return { user, scope: { project: { id: login.project_id } } };
+  return { user, scope: { trust: login.trust_id } };
 }

@@ -4,8 +4,7 @@
  * ran say what was there before, so that nothing else has to be remembered.
  */
 
-import { isPlainMap } from '#heat-bridge/commands/command-definition.ts';
-import { jsonDigest } from '#heat-bridge/commands/idempotency-keys.ts';
+import { isPlainMap, jsonDigest } from '#heat-bridge';
 import { initKey } from '../cfn-init/config-sets.ts';
 import type { DeploymentRecord } from './deployment-records.ts';
 import {

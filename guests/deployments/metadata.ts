@@ -2,13 +2,9 @@
 
 import { createHash } from 'node:crypto';
 import Type from 'typebox';
-import { isPlainMap } from '#heat-bridge/commands/command-definition.ts';
-import {
-  parseResultDestination,
-  type ResultDestination,
-} from '#heat-bridge/transports/transports.ts';
+import { isPlainMap, parseResultDestination, type ResultDestination } from '#heat-bridge';
 import { compileSchema, type JsonValue, tryParseJson } from '#runtime';
-import { cutNesting, isNestedDeeper, maxConfigDepth } from './config-json.ts';
+import { cutNesting, isNestedDeeper, maxConfigDepth } from '../config-json.ts';
 
 const deploymentActions = ['CREATE', 'UPDATE', 'DELETE', 'SUSPEND', 'RESUME'] as const;
 export type DeploymentAction = (typeof deploymentActions)[number];

@@ -3,16 +3,16 @@
 import { setMaxListeners } from 'node:events';
 import Type from 'typebox';
 import type { Subject } from '#acl';
-import type { BridgeModule } from '#heat-bridge/bridge-module.ts';
-import type { Catalog } from '#heat-bridge/commands/command-catalog.ts';
-import { CommandRunner } from '#heat-bridge/commands/command-runner.ts';
-import type { RunQuotas } from '#heat-bridge/commands/run-quotas.ts';
-import type { EnrolmentModule } from '#heat-bridge/enroll/open-enrolment.ts';
-import { parseSection } from '#heat-bridge/options.ts';
-import type { DeliveryOutcome } from '#heat-bridge/signals/delivery-outcome.ts';
-import type { SignalsModule } from '#heat-bridge/signals/open-signals.ts';
-import type { Ask } from '#heat-bridge/transports/transport.ts';
-import { secretsOf } from '#heat-bridge/transports/transports.ts';
+import {
+  type Ask,
+  type BridgeContribution,
+  type CommandsService,
+  type DeliveryOutcome,
+  type KnownEnrolments,
+  parseSection,
+  type SignalsModule,
+  secretsOf,
+} from '#heat-bridge';
 import { type AuditRequester, audited, type ExtensionHost } from '#master';
 import { sleepUntilAborted } from '#runtime';
 import { CodeCatalog, type CodeDefinition } from './code-catalog.ts';
@@ -100,18 +100,17 @@ class Pacer {
 
 export interface DeploymentsDeps {
   readonly section: unknown;
-  readonly catalog: Catalog;
   readonly code: readonly CodeDefinition[];
-  readonly commands: CommandRunner;
-  readonly service: string;
-  readonly quotas: RunQuotas;
-  readonly enroll: Pick<EnrolmentModule, 'enrolments'>;
+  readonly commands: Pick<CommandsService, 'catalog' | 'createRunner' | 'runner'>;
+  /** Enrolments of machines, if the bridge enrols any. */
+  readonly enrolments: Pick<KnownEnrolments, 'liveOfInstance'> | undefined;
   readonly signals: Pick<SignalsModule, 'api' | 'ask' | 'handleFor' | 'intake' | 'isListed'>;
 }
 
-/** The part of the bridge that is Heat's agent for minions. */
+/** Heat's agent for minions. */
 export interface DeploymentsModule
-  extends Required<Pick<BridgeModule<StacksApi>, 'api' | 'close' | 'metrics' | 'rpc' | 'start'>> {
+  extends Required<Pick<BridgeContribution, 'close' | 'metrics' | 'rpc' | 'start'>> {
+  readonly api: StacksApi;
   /** The same interface for somebody else, whose rules hold for what is registered. */
   as(requester: AuditRequester, subject: Subject): StacksApi;
   /** Lets no stack reach a minion that is no more; durable when it resolves. */
@@ -126,25 +125,19 @@ export async function openDeployments(
   host: ExtensionHost,
   deps: DeploymentsDeps,
 ): Promise<DeploymentsModule> {
-  const { section, catalog, code, commands, service, quotas, enroll, signals } = deps;
+  const { section, code, commands, enrolments, signals } = deps;
   const options = parseDeploymentsOptions(section);
   const { shared: state, now, closing } = host;
   const log = host.logger.child({ component: 'deployments' });
   const codeCatalog = new CodeCatalog(code);
-  const codeRunner = new CommandRunner({
-    host,
-    catalog: codeCatalog.commands,
-    service,
-    quotas,
-    secrets: commands.secrets,
-  });
+  const codeRunner = commands.createRunner(codeCatalog.commands);
   await codeRunner.share('deployments');
   const registry = await StackRegistry.open({ state, isListed: signals.isListed, now });
   const records = await DeploymentRecords.open(state, now);
   const logins = new StackLogins();
   const runs = new DeploymentRuns({
     host,
-    runners: { command: commands, code: codeRunner },
+    runners: { command: commands.runner, code: codeRunner },
     records,
     maxRunning: options.maxRunning,
   });
@@ -167,12 +160,13 @@ export async function openDeployments(
         stack,
         server,
         metadata,
-        enroll.enrolments.liveOfInstance(server.source.serverId),
+        enrolments?.liveOfInstance(server.source.serverId) ?? [],
       ),
     isPresent: (minion) => host.isConnected(minion),
     registerHandles: (minion, metadata) =>
       registerHandles({ stack, minion, metadata, handles: signals.api.handles, log }),
-    resolve: (deployment) => resolveCall(deployment, { commands: catalog, code: codeCatalog }),
+    resolve: (deployment) =>
+      resolveCall(deployment, { commands: commands.catalog, code: codeCatalog }),
     run: (record, subject, isResumed) => runs.run(record, subject, isResumed),
     deliver: async (delivery) => {
       const signalHandle = createHandleSignaller(stack, signals);

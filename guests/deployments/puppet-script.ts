@@ -1,10 +1,12 @@
 /** The script of the group puppet. */
 
-import { configError } from '#heat-bridge/commands/states/state-config.ts';
+import { states } from '#heat-bridge';
 import { writeJson } from '#runtime';
+import { wrapProgram } from '../script-wrapper.ts';
 import { configText, type GroupConfig } from './group-config.ts';
-import { wrapProgram } from './script-wrapper.ts';
 import { runTool, toolNameForm, toolOption } from './tool-program.ts';
+
+const { configError } = states;
 
 /** Applies a manifest with Puppet, as the hook of heat-agents does. @throws BridgeError ERR_CFN_INIT */
 export function puppetScript(config: GroupConfig): string {

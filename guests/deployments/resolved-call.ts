@@ -1,6 +1,6 @@
 /** What a deployment is to run, once the catalog has been asked. */
 
-import type { Parameters } from '#heat-bridge/commands/parameters.ts';
+import type { Parameters } from '#heat-bridge';
 
 /** A call that the catalog permits; the policy is asked when it runs. */
 export interface DeploymentCall {

@@ -2,9 +2,9 @@
 
 import type { Logger } from 'pino';
 import type { Subject } from '#acl';
-import type { DeliveryOutcome } from '#heat-bridge/signals/delivery-outcome.ts';
+import type { DeliveryOutcome } from '#heat-bridge';
 import { type RetryDelays, retryDelayMs, sleepUntilAborted } from '#runtime';
-import { answerBody, type DeploymentResult, failedResult } from './deployment-answer.ts';
+import { answerBody, type DeploymentResult, failedResult } from '../run-result.ts';
 import type { DeploymentRecord, DeploymentRecords } from './deployment-records.ts';
 import type { Deployment, ServerMetadata, UnreadableDeployment } from './metadata.ts';
 import { metadataUpdates } from './metadata-hooks.ts';

@@ -1,8 +1,12 @@
 /** Sends the result of a deployment to Heat, with the login of the stack where the transport needs it. */
 
-import type { DeliveryOutcome } from '#heat-bridge/signals/delivery-outcome.ts';
-import type { Ask, ResultDelivery, ResultSignal } from '#heat-bridge/transports/transport.ts';
-import { deliverResult } from '#heat-bridge/transports/transports.ts';
+import {
+  type Ask,
+  type DeliveryOutcome,
+  deliverResult,
+  type ResultDelivery,
+  type ResultSignal,
+} from '#heat-bridge';
 import type { StackLogins } from './logins.ts';
 import type { Deployment } from './metadata.ts';
 import type { OwnerLogin } from './stacks.ts';

@@ -1,10 +1,16 @@
 /** Reads the metadata of a server: from heat-api, heat-api-cfn, Zaqar or a TempURL. */
 
 import { createHmac } from 'node:crypto';
-import { isPlainMap } from '#heat-bridge/commands/command-definition.ts';
-import { encodePath, getRequest, jsonOf, limitOf } from '#heat-bridge/transports/heat-requests.ts';
-import type { Ask } from '#heat-bridge/transports/transport.ts';
-import { messagesOf, zaqarClientId } from '#heat-bridge/transports/zaqar-delivery.ts';
+import {
+  type Ask,
+  encodePath,
+  getRequest,
+  isPlainMap,
+  jsonOf,
+  limitOf,
+  messagesOf,
+  zaqarClientId,
+} from '#heat-bridge';
 import { type HttpResult, tryParseJson } from '#runtime';
 import type { StackLogins } from './logins.ts';
 import { parseServerMetadata, type ServerMetadata } from './metadata.ts';

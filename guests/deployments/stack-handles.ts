@@ -1,7 +1,7 @@
 /** Handles of signals that a registered stack has: those that its servers' metadata names. */
 
 import type { Logger } from 'pino';
-import type { SignalsModule } from '#heat-bridge/signals/open-signals.ts';
+import type { SignalsModule } from '#heat-bridge';
 import type { ServerMetadata } from './metadata.ts';
 import type { ResultDeliveryDeps } from './signal-result.ts';
 import type { RegisteredStack, StackRegistration } from './stacks.ts';

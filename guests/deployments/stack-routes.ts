@@ -3,12 +3,14 @@
 import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
-import { BridgeError } from '#heat-bridge/errors.ts';
-import type { HttpServerContext } from '#heat-bridge/http/http-server-context.ts';
-import { describeRoute } from '#heat-bridge/http/route-schema.ts';
-import { resolveProject } from '#heat-bridge/keystone.ts';
-import { ownerNameOf, tokenHolderOf } from '#heat-bridge/signals/signal-routes.ts';
-import { AuthorizationError, actorOf, type ExtensionHost } from '#master';
+import {
+  BridgeError,
+  describeRoute,
+  ownerNameOf,
+  resolveProject,
+  tokenHolderOf,
+} from '#heat-bridge';
+import { AuthorizationError, actorOf, type ExtensionHost, type HttpServerContext } from '#master';
 import type { DeploymentsModule } from './open-deployments.ts';
 import {
   parseStackRegistration,

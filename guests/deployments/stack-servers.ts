@@ -1,9 +1,7 @@
 /** The servers of a registered stack, and which minion each of them is. */
 
 import Type from 'typebox';
-import { type Enrolment, isLive } from '#heat-bridge/enroll/enrolment.ts';
-import { encodePath, getRequest, jsonOf } from '#heat-bridge/transports/heat-requests.ts';
-import type { Ask } from '#heat-bridge/transports/transport.ts';
+import { type Ask, type Enrolment, encodePath, getRequest, isLive, jsonOf } from '#heat-bridge';
 import { compileSchema } from '#runtime';
 import type { StackLogins } from './logins.ts';
 import type { ServerMetadata } from './metadata.ts';

@@ -2,7 +2,7 @@
 
 import Type from 'typebox';
 import { extensionMethod, type RpcTable } from '#master';
-import type { DeploymentEnd } from './deployment-answer.ts';
+import type { DeploymentEnd } from '../run-result.ts';
 import type { DeploymentRecord } from './deployment-records.ts';
 import type { ServerStatus } from './server-worker.ts';
 import type { StackInfo, StackRegistration } from './stacks.ts';

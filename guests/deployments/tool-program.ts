@@ -1,6 +1,6 @@
 /** The command line of a tool in the script that a minion runs. */
 
-import { quoteForShell } from '#heat-bridge/shell-text.ts';
+import { quoteForShell } from '#heat-bridge';
 
 /** Names that a tool may take as part of a path or an argument. */
 export const toolNameForm: RegExp = /^[A-Za-z0-9_-]{1,128}$/;

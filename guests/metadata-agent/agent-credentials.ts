@@ -4,8 +4,9 @@
  */
 
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
-import { BridgeError } from '#heat-bridge/errors.ts';
+import { BridgeError } from '#heat-bridge';
 import { AuthenticationError } from '#master';
+import { checkSecret } from '../secret-file.ts';
 
 /** An instance that an agent has found out. */
 export interface AgentInstance {
@@ -34,16 +35,8 @@ export const agentHeader = 'x-saltbridge-agent';
 const maxAgeMs = 60_000;
 /** Nonces that are remembered of all agents. */
 const maxNonces = 200_000;
-const secretLength = 16;
 const headerForm =
   /^1;([A-Za-z0-9._-]{1,64});(\d{1,15});([A-Za-z0-9_-]{22});([A-Za-z0-9-]{1,64});([A-Za-z0-9-]{1,64});([A-Za-z0-9_-]{43})$/;
-
-/** @throws TypeError for a secret that can be guessed */
-export function checkAgentSecret(secret: string): void {
-  if (secret.length < secretLength) {
-    throw new TypeError(`expected a secret of at least ${secretLength} characters`);
-  }
-}
 
 /** The header of a request. @param now - milliseconds since 1970 */
 export function signAgentRequest(
@@ -75,7 +68,7 @@ export class AgentCredentials {
    * @throws TypeError for a secret that can be guessed
    */
   constructor(secrets: ReadonlyMap<string, string>, now: () => number) {
-    for (const secret of secrets.values()) checkAgentSecret(secret);
+    for (const secret of secrets.values()) checkSecret(secret);
     this.#secrets = secrets;
     this.#now = now;
   }

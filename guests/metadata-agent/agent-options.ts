@@ -7,8 +7,7 @@ import path from 'node:path';
 import type { Static } from 'typebox';
 import Type from 'typebox';
 import { parse } from 'yaml';
-import { BridgeError } from '#heat-bridge/errors.ts';
-import { parseKeystoneOptions } from '#heat-bridge/keystone.ts';
+import { BridgeError, parseKeystoneOptions } from '#heat-bridge';
 import {
   compileSchema,
   createDnsResolver,
@@ -17,8 +16,8 @@ import {
   readEndpoint,
   tryParseJson,
 } from '#runtime';
+import { CloudReader } from '../cloud/cloud-reader.ts';
 import type { AgentInstance } from './agent-credentials.ts';
-import { CloudReader } from './cloud-reader.ts';
 import {
   type FindInstance,
   type FindNetworks,

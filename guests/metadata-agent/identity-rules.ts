@@ -5,7 +5,7 @@
 
 import type { Static } from 'typebox';
 import Type from 'typebox';
-import { BridgeOptionsError, parseSection, type SectionProblem } from '#heat-bridge/options.ts';
+import { BridgeOptionsError, parseSection, type SectionProblem } from '#heat-bridge';
 
 /** What is known of an instance: of each, all that it has. */
 export interface InstanceFacts {

@@ -6,11 +6,11 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import Type from 'typebox';
-import { describeRoute } from '#heat-bridge/http/route-schema.ts';
+import { describeRoute } from '#heat-bridge';
 import { type AuditBursts, AuthenticationError, TokenBuckets } from '#master';
 import { Budget, KeyedMutex, Semaphore } from '#runtime';
+import type { CloudReader } from '../cloud/cloud-reader.ts';
 import { type IdentifiedInstance, unknownInstance } from './agent-credentials.ts';
-import type { CloudReader } from './cloud-reader.ts';
 import { type IdentityRule, matchesRule } from './identity-rules.ts';
 import type { InstanceEnrolments } from './instance-enrolments.ts';
 import { instanceRate, minionIdOf } from './vendordata.ts';

@@ -4,9 +4,7 @@
  */
 
 import Type from 'typebox';
-import type { Enrolment, EnrolRequest } from '#heat-bridge/enroll/enrolment.ts';
-import type { EnrolmentModule } from '#heat-bridge/enroll/open-enrolment.ts';
-import { BridgeError } from '#heat-bridge/errors.ts';
+import { BridgeError, type Enrolment, type EnrolmentModule, type EnrolRequest } from '#heat-bridge';
 import type { SharedArea } from '#master';
 import { KeyedMutex } from '#runtime';
 import { defineRow } from '#store';

@@ -11,12 +11,8 @@ import https from 'node:https';
 import { isIP, type Server, type Socket } from 'node:net';
 import type { Logger } from 'pino';
 import { listenPrivately, RepeatedWarnings } from '#runtime';
-import {
-  type AgentInstance,
-  agentHeader,
-  checkAgentSecret,
-  signAgentRequest,
-} from './agent-credentials.ts';
+import { checkSecret } from '../secret-file.ts';
+import { type AgentInstance, agentHeader, signAgentRequest } from './agent-credentials.ts';
 import {
   type AgentNetwork,
   type ConnectionOrigin,
@@ -103,7 +99,7 @@ export async function startMetadataAgent(options: MetadataAgentOptions): Promise
   // Nova takes an empty secret, and with it everybody's word.
   // protection: agent-empty-secrets
   if (nova.secret === '') throw new TypeError("Nova's secret is empty");
-  checkAgentSecret(master.secret);
+  checkSecret(master.secret);
   const warnings = new RepeatedWarnings(log, options.now);
   /** Of connections that come from a network without a proxy. */
   const origins = new WeakMap<Socket, ConnectionOrigin>();

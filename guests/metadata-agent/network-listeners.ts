@@ -6,7 +6,7 @@
 import { spawn } from 'node:child_process';
 import net, { type Server, type Socket } from 'node:net';
 import { fileURLToPath } from 'node:url';
-import { BridgeError } from '#heat-bridge/errors.ts';
+import { BridgeError } from '#heat-bridge';
 
 /** Where an agent listens for the instances of one network. */
 export interface AgentNetwork {

@@ -9,14 +9,13 @@ import type { Logger } from 'pino';
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
 import { mayCallCommand } from '#acl';
-import { BridgeError } from '#heat-bridge/errors.ts';
-import type { HttpServerContext } from '#heat-bridge/http/http-server-context.ts';
-import { describeRoute } from '#heat-bridge/http/route-schema.ts';
+import { BridgeError, describeRoute } from '#heat-bridge';
 import {
   AuthenticationError,
   AuthorizationError,
   actorOf,
   type ExtensionHost,
+  type HttpServerContext,
   TokenBuckets,
 } from '#master';
 import { compileSchema } from '#runtime';

@@ -3,9 +3,9 @@
  * may say is one call of one script; everything else is refused with the error code of the agent.
  */
 
-import { isPlainMap } from '#heat-bridge/commands/command-definition.ts';
+import { isPlainMap } from '#heat-bridge';
 import { tryParseJson } from '#runtime';
-import { isNestedDeeper } from '../deployments/config-json.ts';
+import { isNestedDeeper } from '../config-json.ts';
 
 /** Codes of results [murano-agent common/messaging]. */
 export const errorCodes = { failure: 1, malformed: 2, version: 9, script: 100 } as const;

@@ -1,9 +1,8 @@
 /** Results of execution plans, in the envelope that Murano's engine reads. */
 
 import { randomBytes } from 'node:crypto';
-import { isPlainMap } from '#heat-bridge/commands/command-definition.ts';
-import type { CommandOutcome } from '#heat-bridge/commands/command-request.ts';
-import { resultOfRun } from '../deployments/deployment-answer.ts';
+import { type CommandOutcome, isPlainMap } from '#heat-bridge';
+import { resultOfRun } from '../run-result.ts';
 import { ExecutionPlanError, errorCodes, type ScriptCall } from './execution-plan.ts';
 
 /** One result. */

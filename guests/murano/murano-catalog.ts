@@ -2,12 +2,13 @@
 
 import { createHash } from 'node:crypto';
 import Type from 'typebox';
-import type { Catalog } from '#heat-bridge/commands/command-catalog.ts';
 import {
+  type Catalog,
+  type CatalogEntryKind,
   catalogError,
   checkCatalogEntry,
   isPlainMap,
-} from '#heat-bridge/commands/command-definition.ts';
+} from '#heat-bridge';
 import { compileSchema } from '#runtime';
 import { ExecutionPlanError, errorCodes, type ScriptCall } from './execution-plan.ts';
 
@@ -91,6 +92,15 @@ export class MuranoCatalog {
     return entry;
   }
 }
+
+/** The entries of catalog files below `murano`. */
+export const muranoEntries: CatalogEntryKind<MuranoDefinition> = {
+  key: 'murano',
+  parse: parseMuranoEntry,
+  check: (definition, commands) => {
+    new MuranoCatalog([definition], commands);
+  },
+};
 
 function keyOf(type: string, entryPoint: string): string {
   return JSON.stringify([type, entryPoint]);

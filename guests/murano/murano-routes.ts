@@ -5,12 +5,13 @@ import type { Static } from 'typebox';
 import Type from 'typebox';
 import {
   createCallerResolver,
-  type HttpServerContext,
-} from '#heat-bridge/http/http-server-context.ts';
-import { describeRoute, parseBody } from '#heat-bridge/http/route-schema.ts';
-import { resolveProject } from '#heat-bridge/keystone.ts';
-import { ownerNameOf, tokenHolderOf } from '#heat-bridge/signals/signal-routes.ts';
-import type { ExtensionHost } from '#master';
+  describeRoute,
+  ownerNameOf,
+  parseBody,
+  resolveProject,
+  tokenHolderOf,
+} from '#heat-bridge';
+import type { ExtensionHost, HttpServerContext } from '#master';
 import { compileSchema } from '#runtime';
 import type { MuranoService } from './open-murano.ts';
 

@@ -4,11 +4,16 @@ import { createPublicKey, hash, type KeyObject, verify } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import Type from 'typebox';
-import type { CommandRequest } from '#heat-bridge/commands/command-request.ts';
-import type { CommandRunner } from '#heat-bridge/commands/command-runner.ts';
-import type { Parameters } from '#heat-bridge/commands/parameters.ts';
-import { BridgeError, type BridgeErrorCode } from '#heat-bridge/errors.ts';
-import { BridgeOptionsError, parseSection, type SectionProblem } from '#heat-bridge/options.ts';
+import {
+  BridgeError,
+  type BridgeErrorCode,
+  BridgeOptionsError,
+  type CommandRequest,
+  type CommandRunner,
+  type Parameters,
+  parseSection,
+  type SectionProblem,
+} from '#heat-bridge';
 import type { ExtensionHost } from '#master';
 import { Budget, KeyedMutex } from '#runtime';
 import { defineRow, fromJson, type RowOf, StoreError } from '#store';

@@ -6,8 +6,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { FastifyInstance } from 'fastify';
 import Type from 'typebox';
-import { BridgeError } from '#heat-bridge/errors.ts';
-import { describeRoute } from '#heat-bridge/http/route-schema.ts';
+import { BridgeError, describeRoute } from '#heat-bridge';
 import { AuthenticationError, TokenBuckets } from '#master';
 import { compileSchema, tryParseJson } from '#runtime';
 

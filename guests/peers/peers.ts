@@ -2,16 +2,9 @@
 
 import { isIP } from 'node:net';
 import type { Logger } from 'pino';
-import type { Enrolment } from '#heat-bridge/enroll/enrolment.ts';
-import type { KnownEnrolments } from '#heat-bridge/enroll/enrolment-repository.ts';
-import { BridgeError } from '#heat-bridge/errors.ts';
+import { BridgeError, type Enrolment, type KnownEnrolments } from '#heat-bridge';
 import { sleepUntilAborted } from '#runtime';
-import type {
-  CloudNetworks,
-  CloudPort,
-  CloudReader,
-  CloudServer,
-} from '../metadata-agent/cloud-reader.ts';
+import type { CloudNetworks, CloudPort, CloudReader, CloudServer } from '../cloud/cloud-reader.ts';
 
 /** An address of a peer. */
 interface PeerAddress {

@@ -6,7 +6,7 @@
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
 import { type Document, isMap, isNode, parseDocument, Scalar } from 'yaml';
-import { BridgeError } from '#heat-bridge/errors.ts';
+import { BridgeError } from '#heat-bridge';
 import { compileSchema } from '#runtime';
 import {
   findRoleProblems,
@@ -18,7 +18,7 @@ import {
   splitKey,
   unreadKeys,
   writeSchema,
-} from './roles.ts';
+} from '../data-spaces/roles.ts';
 import {
   findTemplateCycle,
   referencesOf,

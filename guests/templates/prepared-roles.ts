@@ -1,11 +1,11 @@
 /** Roles of a compiled template, on their way to a data space and to enrolments. */
 
 import Type from 'typebox';
-import { BridgeError } from '#heat-bridge/errors.ts';
+import { BridgeError } from '#heat-bridge';
 import { compileSchema } from '#runtime';
 import type { DataSpaceRegistration } from '../data-spaces/data-spaces.ts';
+import { roleFields, roleNameSchema } from '../data-spaces/roles.ts';
 import type { CompiledTemplate, CompileOptions } from './compile-template.ts';
-import { roleFields, roleNameSchema } from './roles.ts';
 
 /** What a template's machines are prepared from. */
 export type PreparedRoles = Pick<CompiledTemplate, 'machines' | 'roles'> & Required<CompileOptions>;

@@ -1,6 +1,6 @@
 /** What waits for what in a Heat template: resources for resources, and for values of guests. */
 
-import { findCycle } from './roles.ts';
+import { findCycle } from '../data-spaces/roles.ts';
 
 /** A resource of a template as far as its references are looked at. */
 interface TemplateResource {

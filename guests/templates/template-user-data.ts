@@ -1,7 +1,7 @@
 /** User-data of the machines of a compiled template, as expressions of Heat's. */
 
 import { Scalar } from 'yaml';
-import { BridgeError } from '#heat-bridge/errors.ts';
+import { BridgeError } from '#heat-bridge';
 
 export interface UserDataParts {
   /** Values that Heat resolves, by key. */

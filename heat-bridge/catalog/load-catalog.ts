@@ -1,20 +1,10 @@
 /**
- * The files of a catalog: YAML, a map of names to commands in each, plans below `plans`, code of
- * software deployments below `deployments`, and entry points of Murano below `murano`.
+ * The files of a catalog: YAML, a map of names to commands in each, plans below `plans`, and entries
+ * of extensions below keys of their own.
  */
 
 import { readFile } from 'node:fs/promises';
 import { isDeepStrictEqual } from 'node:util';
-import {
-  CodeCatalog,
-  type CodeDefinition,
-  parseCodeEntry,
-} from '#guests/deployments/code-catalog.ts';
-import {
-  MuranoCatalog,
-  type MuranoDefinition,
-  parseMuranoEntry,
-} from '#guests/murano/murano-catalog.ts';
 import { parseYaml, placeOf, yamlLines } from '#master';
 import { listYamlFiles, type ValuePath } from '#runtime';
 import { Catalog } from '../commands/command-catalog.ts';
@@ -28,6 +18,7 @@ import { BridgeError, CatalogError, type DefinitionMistake, describeMistake } fr
 import { compilePlan } from '../plans/plan-catalog.ts';
 import { type PlanDefinition, parsePlanEntry } from '../plans/plan-definition.ts';
 import { type LenientlyRead, readLeniently, valueAt } from '../read-leniently.ts';
+import type { CatalogKindSource, EntriesOf } from './entry-kind.ts';
 
 const maxFileBytes = 1_048_576;
 
@@ -43,17 +34,13 @@ export interface CatalogFinding {
 export interface LoadedCatalog {
   readonly definitions: readonly CommandDefinition[];
   readonly plans: readonly PlanDefinition[];
-  /** Code that software deployments may run. */
-  readonly code: readonly CodeDefinition[];
-  /** What execution plans of Murano may call. */
-  readonly entryPoints: readonly MuranoDefinition[];
+  /** Returns the entries of one of the kinds that were read. */
+  readonly entriesOf: EntriesOf;
   readonly findings: readonly CatalogFinding[];
 }
 
 /** No command is called so. */
 const plansKey = 'plans';
-const codeKey = 'deployments';
-const muranoKey = 'murano';
 
 /** What stands behind a name, and where. */
 interface CatalogEntry {
@@ -75,31 +62,29 @@ interface CatalogFile {
 /**
  * Reads `*.yaml` and `*.yml` files, and those of directories, by name.
  * @param known - commands of the program, of which plans may have steps as well
+ * @param kinds - entries that are read besides commands and plans
  * @throws BridgeError ERR_CATALOG where one of the places cannot be read
  */
 export async function loadCatalog(
   places: readonly string[],
   known: readonly CommandDefinition[] = [],
+  kinds: readonly CatalogKindSource[] = [],
 ): Promise<LoadedCatalog> {
   const findings: CatalogFinding[] = [];
   const commands: CatalogEntry[] = [];
   const plans: CatalogEntry[] = [];
-  const code: CatalogEntry[] = [];
-  const murano: CatalogEntry[] = [];
+  const others = new Map<string, CatalogEntry[]>(kinds.map(({ key }) => [key, []]));
   const files = (await Promise.all(places.map(listCatalogFiles))).flat();
   for (const file of files) {
     try {
       const read = await readCatalogFile(file);
-      const {
-        [plansKey]: planned = {},
-        [codeKey]: coded = {},
-        [muranoKey]: called = {},
-        ...rest
-      } = read.map;
-      commands.push(...entriesOf(read, [], rest));
-      plans.push(...entriesOf(read, [plansKey], planned));
-      code.push(...entriesOf(read, [codeKey], coded));
-      murano.push(...entriesOf(read, [muranoKey], called));
+      const sections = Object.entries(read.map);
+      const isCommand = ([key]: [string, unknown]): boolean => key !== plansKey && !others.has(key);
+      commands.push(...entriesOf(read, [], Object.fromEntries(sections.filter(isCommand))));
+      const below = (key: string): CatalogEntry[] =>
+        Object.hasOwn(read.map, key) ? entriesOf(read, [key], read.map[key]) : [];
+      plans.push(...below(plansKey));
+      for (const [key, list] of others) list.push(...below(key));
     } catch (error) {
       findings.push({ file, line: 0, problem: messageOf(error) });
     }
@@ -125,26 +110,34 @@ export async function loadCatalog(
     (one) => compilePlan(one, catalog),
     isTold,
   );
-  const permitted = parseEntries(code, findings, parseCodeEntry, (one) => new CodeCatalog([one]));
-  const entryPoints = parseEntries(
-    murano,
-    findings,
-    parseMuranoEntry,
-    (one) => new MuranoCatalog([one], catalog),
-    isTold,
-  );
+  const entries = new Map<string, readonly { readonly name: string }[]>();
+  for (const { key, load } of kinds) {
+    const written = others.get(key) ?? [];
+    if (written.length === 0) continue;
+    const kind = await load();
+    const check = (one: { readonly name: string }): void => kind.check(one, catalog);
+    const parse: typeof kind.parse = (name, value) => kind.parse(name, value);
+    entries.set(key, parseEntries(written, findings, parse, check, isTold));
+  }
   const order = new Map(files.map((file, index) => [file, index]));
   const orderOf = ({ file }: CatalogFinding): number => order.get(file) ?? 0;
   findings.sort((a, b) => orderOf(a) - orderOf(b) || a.line - b.line);
-  return { definitions, plans: read, code: permitted, entryPoints, findings };
+  return {
+    definitions,
+    plans: read,
+    // Each kind has read its own entries.
+    entriesOf: (kind) => (entries.get(kind.key) ?? []) as ReturnType<typeof kind.parse>[],
+    findings,
+  };
 }
 
 /** The same, of which all must be well. @throws BridgeError ERR_CATALOG with all problems */
 export async function requireCatalog(
   places: readonly string[],
   known: readonly CommandDefinition[],
+  kinds: readonly CatalogKindSource[],
 ): Promise<Omit<LoadedCatalog, 'findings'>> {
-  const { findings, ...loaded } = await loadCatalog(places, known);
+  const { findings, ...loaded } = await loadCatalog(places, known, kinds);
   if (findings.length === 0) return loaded;
   const lines = findings.map((it) => `${placeOf(it)}: ${it.problem}`);
   throw new BridgeError('ERR_CATALOG', lines.join('\n'));

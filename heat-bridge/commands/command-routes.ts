@@ -3,13 +3,9 @@
 import type { FastifyInstance, FastifySchema } from 'fastify';
 import type { Static, TSchema } from 'typebox';
 import Type from 'typebox';
-import { type ExtensionHost, toJson } from '#master';
+import { type ExtensionHost, type HttpServerContext, toJson } from '#master';
 import { compileSchema } from '#runtime';
-import {
-  createCallerResolver,
-  type HttpServerContext,
-  requireCommandRule,
-} from '../http/http-server-context.ts';
+import { createCallerResolver, requireCommandRule } from '../http/http-caller.ts';
 import { describeRoute, parseBody } from '../http/route-schema.ts';
 import { currentRunState, runStateSchema } from '../http/run-state.ts';
 import { UpdateStreams } from '../http/update-stream.ts';

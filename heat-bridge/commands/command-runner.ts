@@ -14,7 +14,7 @@ import {
 } from '#master';
 import { defineRow, type RowOf } from '#store';
 import { BridgeError } from '../errors.ts';
-import { resolveProject } from '../keystone.ts';
+import { resolveProject } from '../http/request-project.ts';
 import { fromMarkedJson, markedJsonField } from '../marked-json-field.ts';
 import {
   aclCallOf,

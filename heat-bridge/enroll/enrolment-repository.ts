@@ -5,7 +5,8 @@ import Type from 'typebox';
 import type { SharedArea, StateChange, StateOperation } from '#master';
 import { MultiMap } from '#runtime';
 import { defineRow, fromJson, type RowCodec } from '#store';
-import { type Enrolment, type EnrolmentState, isLive } from './enrolment.ts';
+import { isLive } from '../live-enrolment.ts';
+import type { Enrolment, EnrolmentState } from './enrolment.ts';
 
 const prefix = 'enrolments';
 const Text = Type.String();

@@ -4,11 +4,16 @@ import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
 import type { Subject } from '#acl';
-import { AuthorizationError, actorOf, type ExtensionHost, type TokenHolder } from '#master';
+import {
+  AuthorizationError,
+  actorOf,
+  type ExtensionHost,
+  type HttpServerContext,
+  type TokenHolder,
+} from '#master';
 import { BridgeError } from '../errors.ts';
-import type { HttpServerContext } from '../http/http-server-context.ts';
+import { resolveProject } from '../http/request-project.ts';
 import { describeRoute } from '../http/route-schema.ts';
-import { resolveProject } from '../keystone.ts';
 import type { Enrolment, EnrolRequest, NewEnrolment } from './enrolment.ts';
 import { ServiceEnrolRequestSchema } from './enrolment-rpc.ts';
 import type { EnrollApi } from './enrolment-service.ts';
@@ -63,7 +68,7 @@ const serviceRouteSchemas: Readonly<Record<'create' | 'show' | 'retire', Fastify
 /** The ticket is in the body. */
 const ticketAccess = 'credentials';
 /** Of a claim, whichever way it comes. */
-export const claimOperation: FastifySchema = describeRoute({
+const claimOperation: FastifySchema = describeRoute({
   summary: 'A machine claims for its key, by its ticket',
   access: ticketAccess,
   body: ClaimBody,
@@ -75,12 +80,19 @@ export const claimOperation: FastifySchema = describeRoute({
   }),
 });
 /** Of a report. */
-export const failureOperation: FastifySchema = describeRoute({
+const failureOperation: FastifySchema = describeRoute({
   summary: 'A machine says, by its ticket, why it cannot be made a minion',
   access: ticketAccess,
   body: FailureBody,
   answer: Type.Object({}),
 });
+
+/** Descriptions of the routes of machines. */
+export const machineRoutes: {
+  readonly bodyLimit: number;
+  readonly claim: FastifySchema;
+  readonly failure: FastifySchema;
+} = { bodyLimit: machineBodyLimit, claim: claimOperation, failure: failureOperation };
 
 /** `POST enroll/claim` and `POST enroll/failure`. */
 export function addMachineRoutes(app: FastifyInstance, machines: MachineRequests): void {

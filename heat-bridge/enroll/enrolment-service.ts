@@ -10,12 +10,12 @@ import {
   parsePublicKey,
 } from '#minion-protocol';
 import { BridgeError } from '../errors.ts';
+import { isLive } from '../live-enrolment.ts';
 import type { SharedNames } from '../shared-names.ts';
 import {
   type Enrolment,
   type EnrolRequest,
   fingerprintOf,
-  isLive,
   type NewEnrolment,
   tryParseFingerprint,
 } from './enrolment.ts';

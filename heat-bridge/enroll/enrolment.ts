@@ -52,11 +52,6 @@ export interface Enrolment {
   readonly reason?: string;
 }
 
-/** States in which the id is the enrolment's. */
-export function isLive({ state }: Enrolment): boolean {
-  return state === 'open' || state === 'accepted' || state === 'signed-in';
-}
-
 // Requests and results.
 
 /** A machine that is to become a minion. */

@@ -3,22 +3,18 @@
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import Type from 'typebox';
-import {
-  AuditBursts,
-  type ExtensionHost,
-  type KeyAcceptanceHook,
-  type MasterConfig,
-} from '#master';
+import { AuditBursts, type ExtensionHost, type MasterConfig } from '#master';
 import { makeDirectory } from '#runtime';
-import { type BridgeModule, familyOf } from '../bridge-module.ts';
+import type { BridgeContribution } from '../bridge-extension.ts';
 import { BridgeError } from '../errors.ts';
+import { familyOf } from '../figures.ts';
 import { parseSection } from '../options.ts';
 import { SharedNames } from '../shared-names.ts';
 import type { Enrolment, EnrolRequest, NewEnrolment } from './enrolment.ts';
 import { EnrolmentDeadlines } from './enrolment-deadlines.ts';
 import { createEnrolmentEmitter } from './enrolment-reports.ts';
 import { EnrolmentRepository, type KnownEnrolments } from './enrolment-repository.ts';
-import { addMachineRoutes, addServiceRoutes } from './enrolment-routes.ts';
+import { addMachineRoutes, addServiceRoutes, machineRoutes } from './enrolment-routes.ts';
 import { enrollMethods } from './enrolment-rpc.ts';
 import {
   createEnrollApi,
@@ -34,10 +30,9 @@ import { openTicketKey, ticketKeyOf } from './ticket-key.ts';
 import { UsedTickets } from './used-tickets.ts';
 import { UserDataWriter } from './user-data.ts';
 
-/** The part of the bridge that enrols. */
-export interface EnrolmentModule extends BridgeModule<EnrollApi> {
-  /** What is known of keys that minions show. */
-  readonly advice: KeyAcceptanceHook;
+/** Enrolment, for other extensions of the bridge. */
+export interface EnrolmentModule {
+  readonly api: EnrollApi;
   readonly enrolments: KnownEnrolments;
   /** The project of the enrolment by which a minion's key is accepted. */
   readonly projectOf: (minion: string) => string | undefined;
@@ -45,8 +40,13 @@ export interface EnrolmentModule extends BridgeModule<EnrollApi> {
   reissue(enrolment: Enrolment, request: EnrolRequest): Promise<NewEnrolment>;
   /** Claims and reports of machines, whichever way they come. */
   readonly machines: MachineRequests;
+  /** Descriptions of the routes by which {@link machines} are served. */
+  readonly machineRoutes: typeof machineRoutes;
   /** Machines are given a token with the answer to their claim. */
   giveTokens(tokenOf: (enrolment: Enrolment) => string | undefined): void;
+  /** Whether machines can be enrolled by a ticket. */
+  readonly isByTicket: boolean;
+  readonly contribution: BridgeContribution;
 }
 
 /**
@@ -134,6 +134,8 @@ export async function openEnrolment(
     api,
     enrolments: book,
     machines,
+    machineRoutes,
+    isByTicket: options.masters.length > 0,
     projectOf: (minion) => {
       const enrolment = book.liveOf(minion);
       return enrolment === undefined || enrolment.state === 'open' ? undefined : enrolment.project;
@@ -142,40 +144,44 @@ export async function openEnrolment(
     giveTokens: (given) => {
       tokenOf = given;
     },
-    advice: claims.advise,
-    onKeyLost: (id) => moves.keyLost(id),
-    rpc: enrollMethods(api),
-    metrics: () => [
-      familyOf(
-        {
-          type: 'gauge',
-          name: 'enrolments',
-          help: 'Enrolments that are kept, by state.',
-          label: 'state',
-        },
-        book.counts(),
-      ),
-    ],
-    routes: (app, doors) => {
-      isServed = true;
-      addMachineRoutes(app, machines);
-      addServiceRoutes(app, doors, host, api, protocol);
-    },
-    start: () => {
-      deadlines.start();
-      cluster?.onHeld(() => {
-        moves.takeOver().catch((error: unknown) => {
-          log.error({ err: error }, 'what another member left undone of enrolments is not done');
+    contribution: {
+      advice: claims.advise,
+      onKeyLost: (id) => moves.keyLost(id),
+      rpc: enrollMethods(api),
+      metrics: () => [
+        familyOf(
+          {
+            type: 'gauge',
+            name: 'enrolments',
+            help: 'Enrolments that are kept, by state.',
+            label: 'state',
+          },
+          book.counts(),
+        ),
+      ],
+      addRoutes: (app, doors) => {
+        isServed = true;
+        addMachineRoutes(app, machines);
+        addServiceRoutes(app, doors, host, api, protocol);
+      },
+      start: () => {
+        deadlines.start();
+        cluster?.onHeld(() => {
+          moves.takeOver().catch((error: unknown) => {
+            log.error({ err: error }, 'what another member left undone of enrolments is not done');
+          });
         });
-      });
-      keyPairs.prepare().catch((error: unknown) => log.error({ err: error }, 'no keys were made'));
-    },
-    close: async () => {
-      stopHearing();
-      await deadlines.close();
-      bursts.flush();
-      await keyPairs.close();
-      await spent.close();
+        keyPairs
+          .prepare()
+          .catch((error: unknown) => log.error({ err: error }, 'no keys were made'));
+      },
+      close: async () => {
+        stopHearing();
+        await deadlines.close();
+        bursts.flush();
+        await keyPairs.close();
+        await spent.close();
+      },
     },
   };
 }

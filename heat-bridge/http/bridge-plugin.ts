@@ -1,11 +1,10 @@
 /** `/bridge/v1` over HTTP: what all its routes have. */
 
 import type { FastifyInstance } from 'fastify';
-import { AuthenticationError, type RpcTable, TokenBuckets } from '#master';
+import { AuthenticationError, type HttpRoutes, type RpcTable, TokenBuckets } from '#master';
 import { writeJson } from '#runtime';
-import type { BridgeModule } from '../bridge-module.ts';
+import type { BridgeContribution } from '../bridge-extension.ts';
 import { sendBridgeError } from '../http-problems.ts';
-import type { HttpServerContext } from './http-server-context.ts';
 
 // Limit of refused tokens by address: each may cost a request to Keystone [THREATS A-04].
 
@@ -33,28 +32,28 @@ export function limitRefusedTokens(
   });
 }
 
-/** Where the routes are, for an HTTP server such as salt-api's. */
-export interface BridgePlugin {
-  readonly prefix: string;
+/** The routes of a bridge, for an HTTP server such as that of `createSaltApi`. */
+export interface BridgePlugin extends HttpRoutes {
   /** As at the local socket: `bridge.<name>`. */
   methods(): RpcTable;
-  register(app: FastifyInstance, doors: HttpServerContext): void;
 }
 
-/** @param parts - asked when a server is made */
-export function createBridgePlugin(parts: () => readonly BridgeModule<unknown>[]): BridgePlugin {
+/** @param contributions - called when a server is created */
+export function createBridgePlugin(
+  contributions: () => readonly Pick<BridgeContribution, 'addRoutes' | 'rpc'>[],
+): BridgePlugin {
   return {
     prefix: '/bridge/v1',
-    methods: () => ({ bridge: Object.assign({}, ...parts().map(({ rpc }) => rpc)) }),
-    register: (app, doors) => {
-      app.addContentTypeParser('application/json', doors.readJson);
+    methods: () => ({ bridge: Object.assign({}, ...contributions().map(({ rpc }) => rpc)) }),
+    register: (app, server) => {
+      app.addContentTypeParser('application/json', server.readJson);
       app.setReplySerializer((payload) => writeJson(payload));
       // Schemas of routes are documentation: handlers validate bodies after they know the caller.
       app.setValidatorCompiler(() => () => true);
       app.setSerializerCompiler(() => writeJson);
       limitRefusedTokens(app);
       app.setErrorHandler((error, { url }, reply) => sendBridgeError(error, reply, url));
-      for (const { routes } of parts()) routes?.(app, doors);
+      for (const { addRoutes } of contributions()) addRoutes?.(app, server);
     },
   };
 }

@@ -1,10 +1,9 @@
 /** Streams the updates of a run as lines of JSON. Disconnecting does not cancel the run. */
 import type { FastifyReply } from 'fastify';
-import { linkSignals, writeMarkedJson } from '#master';
+import { type HttpServerContext, linkSignals, writeMarkedJson } from '#master';
 import type { SendQueue } from '#runtime';
 import { BridgeError } from '../errors.ts';
 import { httpProblemOf } from '../http-problems.ts';
-import type { HttpServerContext } from './http-server-context.ts';
 
 /** A run of a command or a plan. */
 interface UpdateSource {

@@ -3,16 +3,12 @@
 import type { FastifyInstance, FastifySchema } from 'fastify';
 import type { Static, TSchema } from 'typebox';
 import Type from 'typebox';
-import { type ExtensionHost, toJson } from '#master';
+import { type ExtensionHost, type HttpServerContext, toJson } from '#master';
 import { compileSchema } from '#runtime';
 import { RunResultSchema } from '../commands/command-routes.ts';
 import type { Parameters } from '../commands/parameters.ts';
 import { BridgeError } from '../errors.ts';
-import {
-  createCallerResolver,
-  type HttpCaller,
-  type HttpServerContext,
-} from '../http/http-server-context.ts';
+import { createCallerResolver, type HttpCaller } from '../http/http-caller.ts';
 import { describeRoute, parseBody } from '../http/route-schema.ts';
 import { currentRunState, runStateSchema } from '../http/run-state.ts';
 import { UpdateStreams } from '../http/update-stream.ts';

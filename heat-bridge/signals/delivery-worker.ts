@@ -7,13 +7,13 @@ import {
   retryDelayMs,
   sleepUntilAborted,
 } from '#runtime';
+import type { DeliveryOutcome } from '../openstack/service-answer.ts';
 import {
   type Destination,
   deliverSignal,
   secretsOf,
   storesAfterReply,
 } from '../transports/transports.ts';
-import type { DeliveryOutcome } from './delivery-outcome.ts';
 import type { HandleInfo, HandleRegistry } from './handles.ts';
 import type { Outbox, PendingSignal, PendingSignals } from './outbox.ts';
 import type { OutboxRecord } from './outbox-records.ts';

@@ -15,8 +15,9 @@ import {
   parseAllowedEndpoints,
   readEndpoint,
 } from '#runtime';
-import { type BridgeModule, familyOf, figureOf } from '../bridge-module.ts';
-import { attemptEach, parseSection, parseSections } from '../options.ts';
+import type { BridgeContribution } from '../bridge-extension.ts';
+import { familyOf, figureOf } from '../figures.ts';
+import { attemptEach, parseSection } from '../options.ts';
 import { DeliveryWorker, OutboxDelivery } from './delivery-worker.ts';
 import type { GroupMembership } from './handle-groups.ts';
 import { type HandleInfo, HandleRegistry } from './handles.ts';
@@ -164,9 +165,10 @@ export type SignalsHost = Pick<
   readonly reloadable: () => Pick<ReturnType<ExtensionHost['reloadable']>, 'nodegroups'>;
 };
 
-/** The part of the bridge that signals. */
+/** Signals, for other extensions of the bridge. */
 export interface SignalsModule
-  extends Required<Pick<BridgeModule<SignalsApi>, 'api' | 'close' | 'metrics' | 'rpc' | 'start'>> {
+  extends Required<Pick<BridgeContribution, 'close' | 'metrics' | 'rpc' | 'start'>> {
+  readonly api: SignalsApi;
   readonly intake: SignalIntake;
   /** The handle that an alias means for a minion. */
   readonly handleFor: (alias: string, minion: string) => HandleInfo | undefined;
@@ -207,7 +209,7 @@ export async function openSignals(
   const { handleBytes, maxBytes, quotas, deadLetterTtlMs, ...pace } = more;
   const endpoints = new Map(configured);
   host.beforeReload((bridge) => {
-    const next = parseSignalsOptions(parseSections(bridge).handles);
+    const next = parseSignalsOptions(bridge?.handles);
     return () => {
       endpoints.clear();
       for (const [origin, endpoint] of next.endpoints) endpoints.set(origin, endpoint);

@@ -3,11 +3,16 @@
 import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
-import type { Subject } from '#acl';
-import { type AuditRequester, AuthorizationError, actorOf, type ExtensionHost } from '#master';
+import {
+  type AuditRequester,
+  AuthorizationError,
+  actorOf,
+  type ExtensionHost,
+  type HttpServerContext,
+} from '#master';
 import { BridgeError } from '../errors.ts';
-import type { HttpServerContext } from '../http/http-server-context.ts';
 import { describeRoute } from '../http/route-schema.ts';
+import { ownerNameOf, tokenHolderOf } from '../http/token-holder.ts';
 import { handleForms } from '../transports/transports.ts';
 import {
   type HandleInfo,
@@ -220,31 +225,6 @@ async function authorizeRegistration(
   const { effect, rule } = host.decide({ subject, action: 'command', resource }, policy);
   if (effect === 'allow') return { registration, by: { who: actorOf(subject), rule } };
   throw new AuthorizationError(`no rule permits ${registerRight} for all of these minions`);
-}
-
-/** Who asks, and what they may; to be stopped. @throws AuthenticationError */
-export function tokenHolderOf(
-  request: FastifyRequest,
-  doors: HttpServerContext,
-  host: SignalRoutesHost,
-): ReturnType<SignalRoutesHost['holdToken']> {
-  // What is no token of anybody is refused there, in the words for all of them.
-  return host.holdToken(doors.tokenOf(request) ?? '');
-}
-
-/** The name of an owner, which no other subject has. */
-export function ownerNameOf(subject: Subject): string {
-  switch (subject.kind) {
-    case 'minion':
-      return `minion:${subject.id}`;
-    case 'user':
-      return `user:${subject.eauth ?? ''}:${subject.name}`;
-    case 'project':
-      // Whoever acts for it.
-      return `project:${subject.project.id}`;
-    default:
-      return `${subject.kind}:${subject.name}`;
-  }
 }
 
 function requireMap(body: unknown): object {

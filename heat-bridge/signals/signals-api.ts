@@ -3,8 +3,8 @@
 import Type from 'typebox';
 import { type AuditDetails, type ExtensionHost, extensionMethod, type RpcTable } from '#master';
 import { BridgeError } from '../errors.ts';
+import { groupTexts } from '../handle-group-texts.ts';
 import type { OutboxDelivery } from './delivery-worker.ts';
-import { groupTexts } from './handle-groups.ts';
 import type { HandleInfo, HandleRegistration, HandleRegistry } from './handles.ts';
 import type { Outbox, PendingSignal } from './outbox.ts';
 import { type OutboxEntry, outboxEntryOf } from './outbox-entry.ts';

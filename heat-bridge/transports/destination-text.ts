@@ -1,7 +1,7 @@
 /** Checks of what Heat gives for a handle. No error repeats what was given. */
 
 import { BridgeError } from '../errors.ts';
-import type { Credentials } from '../signals/keystone-login.ts';
+import type { Credentials } from '../openstack/log-in.ts';
 
 /** Credentials as Heat writes them. */
 interface LoginForm {

@@ -3,8 +3,9 @@
 import Type from 'typebox';
 import type { HttpResult } from '#runtime';
 import { compileSchema } from '#runtime';
-import { type DeliveryOutcome, deliveryOutcomeOf } from '../signals/delivery-outcome.ts';
-import { type Credentials, logInToKeystone, publicServiceUrl } from '../signals/keystone-login.ts';
+import { type Credentials, logInToKeystone } from '../openstack/log-in.ts';
+import { type DeliveryOutcome, deliveryOutcomeOf } from '../openstack/service-answer.ts';
+import { publicServiceUrl } from '../openstack/service-catalog.ts';
 import { encodePath, getRequest, jsonOf } from './heat-requests.ts';
 import { heatBody } from './signal-body.ts';
 import type { Delivery, ResultDelivery } from './transport.ts';

@@ -1,7 +1,7 @@
 /** Requests to Heat and Zaqar, and their JSON answers. */
 
 import { type HttpResult, type OutgoingRequest, tryParseJson } from '#runtime';
-import { errorTextOf } from '../signals/delivery-outcome.ts';
+import { errorTextOf } from '../openstack/service-answer.ts';
 
 /** Bounds of an answer. */
 export interface AnswerLimit {

@@ -6,7 +6,7 @@ import {
   type DeliveryOutcome,
   deliveryOutcomeOf,
   errorTextOf,
-} from '../signals/delivery-outcome.ts';
+} from '../openstack/service-answer.ts';
 import { heatBody } from './signal-body.ts';
 import type { Ask, Delivery, ResultDelivery } from './transport.ts';
 

@@ -1,7 +1,7 @@
 /** The form of a transport: what its row in `transports.ts` declares, and what its functions get. */
 
 import type { HttpResult, OutgoingRequest } from '#runtime';
-import type { DeliveryOutcome } from '../signals/delivery-outcome.ts';
+import type { DeliveryOutcome } from '../openstack/service-answer.ts';
 import type { Signal } from '../signals/signal.ts';
 
 /** Sends a request to a listed endpoint. */

@@ -5,8 +5,8 @@
 
 import Type from 'typebox';
 import { compileSchema } from '#runtime';
-import { type DeliveryOutcome, deliveryOutcomeOf } from '../signals/delivery-outcome.ts';
-import type { Credentials } from '../signals/keystone-login.ts';
+import type { Credentials } from '../openstack/log-in.ts';
+import { type DeliveryOutcome, deliveryOutcomeOf } from '../openstack/service-answer.ts';
 import { checkedToken, checkedUrl, credentialsOf, destinationError } from './destination-text.ts';
 import {
   orAsOwner,

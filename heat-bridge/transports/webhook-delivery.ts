@@ -2,7 +2,7 @@
 
 import { createHmac } from 'node:crypto';
 import { writeJson } from '#runtime';
-import { type DeliveryOutcome, deliveryOutcomeOf } from '../signals/delivery-outcome.ts';
+import { type DeliveryOutcome, deliveryOutcomeOf } from '../openstack/service-answer.ts';
 import type { Delivery } from './transport.ts';
 
 /** A receiver of signed messages. */

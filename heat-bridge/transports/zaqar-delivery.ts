@@ -3,8 +3,9 @@
 import Type from 'typebox';
 import { compileSchema, writeJson } from '#runtime';
 import { isPlainMap } from '../commands/command-definition.ts';
-import { type DeliveryOutcome, deliveryOutcomeOf } from '../signals/delivery-outcome.ts';
-import { type Credentials, logInToKeystone, publicServiceUrl } from '../signals/keystone-login.ts';
+import { type Credentials, logInToKeystone } from '../openstack/log-in.ts';
+import { type DeliveryOutcome, deliveryOutcomeOf } from '../openstack/service-answer.ts';
+import { publicServiceUrl } from '../openstack/service-catalog.ts';
 import { jsonOf } from './heat-requests.ts';
 import type { Delivery, ResultDelivery } from './transport.ts';
 

@@ -42,6 +42,8 @@ export interface MasterExtension {
   readonly requires?: readonly string[];
   /** Names of extensions that are opened before this one where they are present. */
   readonly after?: readonly string[];
+  /** Extensions that join the master together with this one. */
+  readonly parts?: readonly MasterExtension[];
   /** Opens it before any minion is served. An error ends the master's start. */
   open(host: ExtensionHost): Promise<OpenExtension>;
 }

@@ -3,6 +3,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { SendPool } from '#runtime';
+import type { RpcTable } from '../api/index.ts';
 
 /** What an HTTP server provides to the routes of extensions. */
 export interface HttpServerContext {
@@ -25,5 +26,7 @@ export interface HttpServerContext {
 export interface HttpRoutes {
   /** For instance `/bridge/v1`. Each prefix belongs to one extension. */
   readonly prefix: string;
+  /** Methods that the server offers among those of the master. */
+  methods?(): RpcTable;
   register(app: FastifyInstance, context: HttpServerContext): void;
 }

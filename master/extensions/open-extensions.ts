@@ -8,7 +8,7 @@ import { createHost, type HostDeps, refuseWhileStarting } from './extension-host
 import { orderExtensions } from './extension-order.ts';
 
 interface Opened {
-  readonly name: string;
+  readonly namespace: string;
   readonly open: OpenExtension;
 }
 
@@ -21,7 +21,7 @@ export class Extensions {
 
   /** @throws MasterError ERR_EXTENSION_CONFLICT, ERR_EXTENSION_CYCLE, ERR_EXTENSION_MISSING */
   constructor(extensions: readonly MasterExtension[]) {
-    this.#ordered = orderExtensions(extensions);
+    this.#ordered = orderExtensions(extensions.flatMap((it) => [it, ...(it.parts ?? [])]));
   }
 
   /** Opens one after the other; the context's closers close them, the last first. */
@@ -32,7 +32,7 @@ export class Extensions {
       const { name, namespace = name } = extension;
       const opened = await extension.open(createHost(extension, { ...deps, api }));
       const open = closers.add(opened, async (it) => it.close?.());
-      this.#opened.push({ name, open });
+      this.#opened.push({ namespace, open });
       this.collection.add(open, name, namespace);
       this.collection.claimMetrics(open.metrics?.() ?? [], name);
     }
@@ -55,8 +55,13 @@ export class Extensions {
     await Promise.all(this.#opened.map(({ open }) => open.onKeyLost?.(id)));
   }
 
-  /** Returns the current figures of each extension by its name. */
+  /** Returns the current figures by the namespaces of the extensions. */
   metrics(): ReadonlyMap<string, readonly MetricFamily[]> {
-    return new Map(this.#opened.map(({ name, open }) => [name, open.metrics?.() ?? []]));
+    const figures = new Map<string, MetricFamily[]>();
+    for (const { namespace, open } of this.#opened) {
+      const known = figures.get(namespace) ?? [];
+      figures.set(namespace, [...known, ...(open.metrics?.() ?? [])]);
+    }
+    return figures;
   }
 }

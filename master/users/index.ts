@@ -4,13 +4,6 @@ export {
   authenticationErrors,
   authorizationErrors,
 } from './errors.ts';
-export {
-  type EntityReference,
-  type IdentityToken,
-  logInBody,
-  readToken,
-  tokensUrl,
-} from './keystone.ts';
 export { learnedText } from './learn.ts';
 export { lintConfiguredPolicy, type PolicyGate } from './policy.ts';
 export { TokenWatch } from './tokens.ts';

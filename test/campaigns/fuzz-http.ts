@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { createBridge } from '#heat-bridge';
+import { createBridge } from '#guests';
 import type { Master } from '#master';
 import { createSaltApi } from '#salt-api';
 import { createMaster } from '#server';

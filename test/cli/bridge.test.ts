@@ -3,7 +3,8 @@ import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import type { ExtensionClient } from '#client';
-import type { Enrolment, HandleInfo, OutboxEntry, StackDetails } from '#heat-bridge';
+import type { StackDetails } from '#guests';
+import type { Enrolment, HandleInfo, OutboxEntry } from '#heat-bridge';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { runCli, streamOf } from './run-cli.ts';
 

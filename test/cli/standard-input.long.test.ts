@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
-import { createBridge } from '#heat-bridge';
+import { createBridge } from '#guests';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { startVectorMaster } from '../helpers/vector-master.ts';
 import { pem } from '../helpers/vectors.ts';

@@ -1,7 +1,7 @@
 /** A bridge behind Salt's HTTP API, whose user `limited` may call demo commands on web minions. */
 import type { ExecutionContext } from 'ava';
 import { allow } from '#acl';
-import { createBridge } from '#heat-bridge';
+import { createBridge } from '#guests';
 import { type ApiAnswer, type ApiSetup, type RunningApi, startApi } from '../helpers/salt-api.ts';
 import { acl, echo, twice } from './stage.ts';
 

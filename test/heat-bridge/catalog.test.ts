@@ -4,7 +4,8 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test from 'ava';
 import fc from 'fast-check';
-import { BridgeError, describeCommand, loadCatalog } from '#heat-bridge';
+import { loadCatalog } from '#guests';
+import { BridgeError, describeCommand } from '#heat-bridge';
 import { Catalog, type CompiledCommand } from '#heat-bridge/commands/command-catalog.ts';
 import {
   type CommandDefinition,

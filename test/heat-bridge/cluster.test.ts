@@ -6,14 +6,8 @@ import test, { type ExecutionContext } from 'ava';
 import Type from 'typebox';
 import { allow } from '#acl';
 import { connectExtension, type ExtensionClient } from '#client';
-import {
-  type Bridge,
-  type CommandUpdate,
-  createBridge,
-  type PlanUpdate,
-  type RunStarted,
-  type StackDetails,
-} from '#heat-bridge';
+import { type Bridge, createBridge, type StackDetails } from '#guests';
+import type { CommandUpdate, PlanUpdate, RunStarted } from '#heat-bridge';
 import { ClusterRuns } from '#heat-bridge/commands/cluster-runs.ts';
 import { createSilentLogger } from '#master';
 import type { MinionFunction } from '#minion-protocol';

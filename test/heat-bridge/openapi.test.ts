@@ -8,7 +8,8 @@ import type { TSchema } from 'typebox';
 import type { Validator } from 'typebox/compile';
 import { Compile } from 'typebox/compile';
 import { allow } from '#acl';
-import { BridgeError, createBridge } from '#heat-bridge';
+import { createBridge } from '#guests';
+import { BridgeError } from '#heat-bridge';
 import { testWhere } from '../helpers/needs.ts';
 import { type ApiAnswer, json, password, type RunningApi, startApi } from '../helpers/salt-api.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
@@ -81,7 +82,8 @@ interface Stage extends RunningApi {
 }
 
 async function open(t: ExecutionContext): Promise<Stage> {
-  const bridge = createBridge({ commands: [echo], plans: [twice] });
+  const extensions = { 'data-spaces': true, 'metadata-agent': true, murano: true };
+  const bridge = createBridge({ commands: [echo], plans: [twice], extensions });
   const rule = allow('all', {
     subject: { user: 'limited' },
     action: 'command',

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import test from 'ava';
 import { allow } from '#acl';
-import { createBridge } from '#heat-bridge';
+import { createBridge } from '#guests';
 import { type Declare, testWhere } from '../helpers/needs.ts';
 import { findPythons } from '../helpers/pythons.ts';
 import { password, startApi } from '../helpers/salt-api.ts';

@@ -5,12 +5,12 @@ import test from 'ava';
 import Type from 'typebox';
 import { allow } from '#acl';
 import { connectExtension } from '#client';
+import { createBridge } from '#guests';
 import {
   BridgeError,
   type CommandCaller,
   type CommandDefinition,
   type CommandUpdate,
-  createBridge,
   defineCommand,
 } from '#heat-bridge';
 import { resolveMasterConfig } from '#master';

@@ -1,14 +1,8 @@
 /** A plan on real minions: what one returned goes to the others, and is taken back where it fails. */
 import test from 'ava';
 import { allow } from '#acl';
-import {
-  type Bridge,
-  type CommandDefinition,
-  type CommandTypes,
-  createBridge,
-  type PlanDefinition,
-  type PlanTypes,
-} from '#heat-bridge';
+import { type Bridge, createBridge } from '#guests';
+import type { CommandDefinition, CommandTypes, PlanDefinition, PlanTypes } from '#heat-bridge';
 import { EventLog } from './event-log.ts';
 import { Fleet } from './fleet.ts';
 import { MasterHome, type OurMaster } from './our-master.ts';

@@ -2,7 +2,8 @@
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import test from 'ava';
-import { type Bridge, createBridge, type EnrolRequest } from '#heat-bridge';
+import { type Bridge, createBridge } from '#guests';
+import type { EnrolRequest } from '#heat-bridge';
 import { createSilentLogger, type Master, resolveMasterConfig } from '#master';
 import { createSaltApi, type SaltApi } from '#salt-api';
 import { createMaster } from '#server';

@@ -5,8 +5,10 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { parse } from 'yaml';
 import { allow } from '#acl';
+import { type Bridge, createBridge } from '#guests';
+import { compileTemplate } from '#guests/templates/compile-template.ts';
+import { spaceOf } from '#guests/templates/prepared-roles.ts';
 import type { TemplateResources } from '#guests/templates/template-graph.ts';
-import { type Bridge, compileTemplate, createBridge, spaceOf } from '#heat-bridge';
 import { createSilentLogger, type Master, resolveMasterConfig } from '#master';
 import type { WireValue } from '#minion-protocol';
 import { createSaltApi, type SaltApi } from '#salt-api';
@@ -218,7 +220,7 @@ export class GuestCloud {
       }),
     ];
     const home = await MasterHome.create({ acl: { signals: [], rules }, bridge: { enroll } });
-    const bridge = createBridge();
+    const bridge = createBridge({ extensions: { 'data-spaces': true } });
     const master = createMaster({
       config: resolveMasterConfig(home.options),
       logger: createSilentLogger(),

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import test from 'ava';
 import { allow } from '#acl';
-import { type Bridge, createBridge } from '#heat-bridge';
+import { type Bridge, createBridge } from '#guests';
 import { isWireMap, type WireValue } from '#minion-protocol';
 import { blocksRunBy, codeBlocks, linesOf } from '../helpers/markdown.ts';
 import { testWhere } from '../helpers/needs.ts';
@@ -42,7 +42,7 @@ test.before(async () => {
   home = await MasterHome.create({
     acl: { signals: [], rules: [rule], mode: 'enforce', learnActions: [], recordData: false },
   });
-  bridge = createBridge();
+  bridge = createBridge({ extensions: { 'data-spaces': true } });
   fleet = await Fleet.create(home.ports);
   master = await home.startHere(async () => ({}), { extensions: [bridge] });
   events = new EventLog(await master.api.events.subscribe());

@@ -1,6 +1,6 @@
 /** A master that is killed while a deployment of a real Heat runs: it ends once. */
 import { connectExtension } from '#client';
-import type { CollectConfig } from '#heat-bridge';
+import type { CollectConfig } from '#guests';
 import { until, within } from '../helpers/deadline.ts';
 import { startKillable } from '../helpers/killable-master.ts';
 import { heatTest, services } from './heat-cloud.ts';

@@ -1,7 +1,8 @@
 /** Software deployments of a real Heat, run on minions: every transport, action and refusal. */
 import type { ExecutionContext } from 'ava';
 import { allow } from '#acl';
-import type { CollectConfig, CommandDefinition, StackServer } from '#heat-bridge';
+import type { CollectConfig, StackServer } from '#guests';
+import type { CommandDefinition } from '#heat-bridge';
 import { type BridgeStage, startBridge } from '../heat-bridge/stage.ts';
 import { eventually } from './eventually.ts';
 import { heatTest, services } from './heat-cloud.ts';

@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
 import { allow } from '#acl';
-import type { OwnerLogin } from '#heat-bridge';
+import type { OwnerLogin } from '#guests';
 import type { MinionFunction } from '#minion-protocol';
 import { folderOfPrograms } from '../heat-bridge/deployments/folder-of-programs.ts';
 import { type BridgeStage, echo, startBridge } from '../heat-bridge/stage.ts';

@@ -1,6 +1,6 @@
 /** Wait conditions of a real Heat, completed by real minions of several versions. */
 import test from 'ava';
-import { createBridge } from '#heat-bridge';
+import { createBridge } from '#guests';
 import { testWhere } from '../helpers/needs.ts';
 import { EventLog } from './event-log.ts';
 import { Fleet } from './fleet.ts';

@@ -1,6 +1,6 @@
 /** A stack of a real Heat that is made of any template, and an application credential for it. */
 import { randomBytes } from 'node:crypto';
-import type { OwnerLogin } from '#heat-bridge';
+import type { OwnerLogin } from '#guests';
 import { eventually } from './eventually.ts';
 import { askAboutStack, type CloudUserName, cloud, logIn, type StackAnswer } from './heat-cloud.ts';
 

@@ -1,7 +1,7 @@
 /** Tokens of a real Keystone at the bridge; see heat-cloud.ts for where it is. */
 import type { ExecutionContext } from 'ava';
 import { allow } from '#acl';
-import { createBridge } from '#heat-bridge';
+import { createBridge } from '#guests';
 import { acl, echo } from '../heat-bridge/stage.ts';
 import { type ApiAnswer, json, startApi } from '../helpers/salt-api.ts';
 import { eventually } from './eventually.ts';

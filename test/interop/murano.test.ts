@@ -2,7 +2,8 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { allow } from '#acl';
-import { type CommandDefinition, createBridge } from '#heat-bridge';
+import { createBridge } from '#guests';
+import type { CommandDefinition } from '#heat-bridge';
 import { createSilentLogger, resolveMasterConfig } from '#master';
 import { createSaltApi } from '#salt-api';
 import { createMaster } from '#server';

@@ -8,12 +8,8 @@ import type { TransactionLog } from '#cluster';
 import { initCluster, joinCluster } from '#cluster';
 import { openJetStreamLog } from '#cluster/log/jetstream-log.ts';
 import { MemoryLog } from '#cluster/log/memory-log.ts';
-import {
-  type Bridge,
-  type CommandDefinition,
-  createBridge,
-  type PlanDefinition,
-} from '#heat-bridge';
+import { type Bridge, createBridge } from '#guests';
+import type { CommandDefinition, PlanDefinition } from '#heat-bridge';
 import {
   type KeyState,
   type Master,

@@ -7,7 +7,7 @@ import test, { type ExecutionContext } from 'ava';
 import { allow } from '#acl';
 import { formatJson } from '#cli/output/outputters.ts';
 import { connectMaster } from '#client';
-import { createBridge } from '#heat-bridge';
+import { createBridge } from '#guests';
 import type { MasterApi } from '#master';
 import type { MinionFunction, WireMap, WireValue } from '#minion-protocol';
 import { writeJson } from '#runtime';

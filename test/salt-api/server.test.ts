@@ -11,7 +11,7 @@ import path from 'node:path';
 import { connect } from 'node:tls';
 import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
-import { createBridge } from '#heat-bridge';
+import { createBridge } from '#guests';
 import { createLogger } from '#master';
 import { createSaltApi, SaltApiError, type SaltApiOptions, type SaltApiTls } from '#salt-api';
 import { packTar } from '#salt-api/tar.ts';

@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { request as httpRequest } from 'node:http';
 import test from 'ava';
 import fc from 'fast-check';
-import { createBridge } from '#heat-bridge';
+import { createBridge } from '#guests';
 import type { MetricFamily, MinionInfo } from '#master';
 import { html } from '#salt-api/page/html.ts';
 import { CachedValue, memoizeByObject, StatusHistory } from '#salt-api/page/overview.ts';

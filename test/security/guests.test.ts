@@ -2,7 +2,7 @@
 
 import test, { type ExecutionContext } from 'ava';
 import { allow } from '#acl';
-import { type Bridge, createBridge } from '#heat-bridge';
+import { type Bridge, createBridge } from '#guests';
 import type { WireValue } from '#minion-protocol';
 import { freshNonce, openReply, recorded } from '../helpers/vector-requests.ts';
 import {
@@ -29,7 +29,7 @@ const guests = allow('guests', {
 });
 
 async function start(t: ExecutionContext, rules = [guests], pins = {}): Promise<GuestSite> {
-  const bridge = createBridge();
+  const bridge = createBridge({ extensions: { 'data-spaces': true } });
   const acl = { signals: [], rules, mode: 'enforce', learnActions: [], recordData: false } as const;
   const site = await startSite(t, 'zeromq', { extensions: [bridge], config: { acl }, pins });
   await bridge.data.add({

@@ -3,7 +3,7 @@
  * messages, it does; see {@link Member} of members.ts.
  */
 
-import { createBridge } from '#heat-bridge';
+import { createBridge } from '#guests';
 import { createLogger, loadSaltConfig } from '#master';
 import { joinMaster } from '#server';
 import type { Told, Wish } from './members.ts';

@@ -6,7 +6,26 @@
 export { compileStates } from './compile-states.ts';
 export { ContentBudget } from './content-budget.ts';
 export { fileBytes, modeOf } from './file-content.ts';
-export * as forms from './forms.ts';
+export {
+  archiveFormatOf,
+  commandOf,
+  isTrue,
+  requireAccount,
+  requireEnvironment,
+  requireId,
+  requireKnownKeys,
+  requireLinkTarget,
+  requireMap,
+  requireOwner,
+  requirePackage,
+  requirePath,
+  requireService,
+  requireText,
+  requireTexts,
+  requireUrl,
+  requireVersion,
+  shown,
+} from './forms.ts';
 export {
   type Archive,
   type Command,

@@ -1,7 +1,7 @@
 /** Deployments that are under way when their master is killed: each runs once and ends once. */
 import test from 'ava';
 import { connectExtension } from '#client';
-import type { StackDetails } from '#heat-bridge';
+import type { StackDetails } from '#guests';
 import type { MinionFunction } from '#minion-protocol';
 import { until, within } from '../../helpers/deadline.ts';
 import { startKillable } from '../../helpers/killable-master.ts';

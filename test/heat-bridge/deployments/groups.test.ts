@@ -10,7 +10,7 @@ import {
 } from '#guests/deployments/code-catalog.ts';
 import { resolveCall } from '#guests/deployments/deployment-call.ts';
 import type { Deployment } from '#guests/deployments/metadata.ts';
-import { readScriptOutput } from '#guests/deployments/script-wrapper.ts';
+import { readScriptOutput } from '#guests/script-wrapper.ts';
 import { Catalog } from '#heat-bridge/commands/command-catalog.ts';
 import { testWhere } from '../../helpers/needs.ts';
 import { folderOfPrograms } from './folder-of-programs.ts';

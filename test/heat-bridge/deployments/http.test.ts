@@ -1,7 +1,7 @@
 /** Stacks over HTTP: whoever registers one needs a rule for its minions, and sees no others. */
 import test, { type ExecutionContext } from 'ava';
 import { allow } from '#acl';
-import { createBridge } from '#heat-bridge';
+import { createBridge } from '#guests';
 import { type ApiAnswer, json, type RunningApi, startApi } from '../../helpers/salt-api.ts';
 import { acl, echo } from '../stage.ts';
 

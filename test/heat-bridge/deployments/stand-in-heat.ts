@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import type { ServerResponse } from 'node:http';
 import type { ExecutionContext } from 'ava';
-import type { CollectConfig } from '#heat-bridge';
+import type { CollectConfig } from '#guests';
 import { type Recorded, type Recorder, recorderFor } from '../signals/recorder.ts';
 
 interface RecordedAnswer {

@@ -1,7 +1,7 @@
 /** A master in memory with a bridge that enrols, its HTTP API, and minions that sign in there. */
 import { fileURLToPath } from 'node:url';
 import type { ExecutionContext } from 'ava';
-import { type Bridge, createBridge } from '#heat-bridge';
+import { type Bridge, createBridge } from '#guests';
 import type { KeyInfo, MasterEvent } from '#master';
 import {
   createMinion,

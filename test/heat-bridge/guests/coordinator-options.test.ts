@@ -3,16 +3,17 @@
 import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
 import test, { type ExecutionContext } from 'ava';
+import { parseDataOptions } from '#guests/data-spaces/data-options.ts';
 import { createEtcdCoordinator } from '#guests/data-spaces/etcd-coordinator.ts';
 import { EtcdGateway } from '#guests/data-spaces/etcd-gateway.ts';
 import { ZookeeperConnection } from '#guests/data-spaces/zookeeper-connection.ts';
-import { parseGuestsOptions } from '#guests/open-guests.ts';
+
 import { BridgeOptionsError } from '#heat-bridge/options.ts';
 
 /** What is said of a section `data: coordinator:`; '' where nothing is. */
 function problemOf(coordinator: object): string {
   try {
-    parseGuestsOptions({ data: { coordinator } }, { keystone: undefined, masters: [] });
+    parseDataOptions({ coordinator });
     return '';
   } catch (error) {
     if (error instanceof BridgeOptionsError) return error.message;

@@ -2,7 +2,7 @@
 
 import test, { type ExecutionContext } from 'ava';
 import { allow } from '#acl';
-import { createBridge } from '#heat-bridge';
+import { createBridge } from '#guests';
 import { type ApiAnswer, json, type RunningApi, startApi } from '../../helpers/salt-api.ts';
 import { acl } from '../stage.ts';
 
@@ -22,7 +22,7 @@ async function start(t: ExecutionContext): Promise<RunningApi> {
     allow(user, { subject: { user }, action: 'command', resource }),
   );
   return startApi(t, {
-    config: { acl: acl(rules) },
+    config: { acl: acl(rules), bridge: { guests: {} } },
     extensions: [bridge],
     options: { plugins: [bridge.http] },
     silent: ['web2'],

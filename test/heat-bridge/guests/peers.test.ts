@@ -1,7 +1,7 @@
 /** Peers: each instance sees those of its own project, from enrolments and from the cloud. */
 
 import test, { type ExecutionContext } from 'ava';
-import { type CloudPort, CloudReader } from '#guests/metadata-agent/cloud-reader.ts';
+import { type CloudPort, CloudReader } from '#guests/cloud/cloud-reader.ts';
 import { type Peer, PeerDirectory, type PeerList } from '#guests/peers/peers.ts';
 import type { Enrolment } from '#heat-bridge/enroll/enrolment.ts';
 import { codeOf, type GuestMachine, type GuestStage, startGuests } from './stage.ts';

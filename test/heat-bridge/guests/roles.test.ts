@@ -1,6 +1,6 @@
 /** Roles of a stack: what is wrong with them, and what it takes to find that. */
 import test from 'ava';
-import { findRoleProblems, type Roles } from '#guests/templates/roles.ts';
+import { findRoleProblems, type Roles } from '#guests/data-spaces/roles.ts';
 
 function named(prefix: string, count: number): readonly string[] {
   return Array.from({ length: count }, (_, at) => `${prefix}${at}`);

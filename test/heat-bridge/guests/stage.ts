@@ -4,7 +4,7 @@ import net from 'node:net';
 import { fileURLToPath } from 'node:url';
 import type { ExecutionContext } from 'ava';
 import { allow, type PolicyRule } from '#acl';
-import { type Bridge, createBridge } from '#heat-bridge';
+import { type Bridge, createBridge } from '#guests';
 import { createSaltApi } from '#salt-api';
 import { type ApiAnswer, type ApiRequest, json, send } from '../../helpers/salt-api.ts';
 import {
@@ -55,7 +55,7 @@ export interface GuestStageOptions extends VectorMasterOptions {
 
 export async function startGuests(
   t: ExecutionContext,
-  { rules = [everyGuest], guests, more, ...options }: GuestStageOptions = {},
+  { rules = [everyGuest], guests = {}, more, ...options }: GuestStageOptions = {},
 ): Promise<GuestStage> {
   const bridge = createBridge();
   const enroll = { masters: ['127.0.0.1'], url: 'https://127.0.0.1', certificate };
@@ -66,7 +66,7 @@ export async function startGuests(
     config: {
       ...options.config,
       acl: { rules },
-      bridge: { enroll, ...(guests === undefined ? {} : { guests }), ...more },
+      bridge: { enroll, guests, ...more },
     },
     extensions: [bridge],
   });

@@ -4,14 +4,12 @@ import { once } from 'node:events';
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
 import { allow, type PolicyRule } from '#acl';
-import { createBridge } from '#heat-bridge';
-import {
-  KeystoneClient,
-  KeystoneTokens,
-  looksLikeKeystoneToken,
-  parseKeystoneOptions,
-} from '#heat-bridge/keystone.ts';
-import { AuthenticationError, type IdentityToken, readAuditLog, readToken } from '#master';
+import { createBridge } from '#guests';
+import { parseKeystoneOptions } from '#heat-bridge/openstack/keystone-options.ts';
+import { KeystoneTokens, looksLikeKeystoneToken } from '#heat-bridge/openstack/keystone-tokens.ts';
+import { TokenValidator } from '#heat-bridge/openstack/token-validator.ts';
+import { AuthenticationError, readAuditLog } from '#master';
+import { type IdentityToken, readToken } from '#runtime';
 import { createHttpClient } from '#runtime/http-client.ts';
 import { within } from '../../helpers/deadline.ts';
 import { type ApiAnswer, json, type RunningApi, startApi } from '../../helpers/salt-api.ts';
@@ -261,7 +259,7 @@ test('an enrolment is of the project that the token is for; others know nothing 
 
 interface ClientStage {
   readonly keystone: RecordedKeystone;
-  readonly client: KeystoneClient;
+  readonly client: TokenValidator;
   readonly clock: { now: number };
   /** What the log was told. */
   readonly told: unknown[];
@@ -274,7 +272,7 @@ async function openClient(t: ExecutionContext, password?: string): Promise<Clien
   );
   const clock = { now: 0 };
   const told: unknown[] = [];
-  const client = new KeystoneClient({
+  const client = new TokenValidator({
     ...who,
     ask: createHttpClient({ endpoints, timeoutMs, resolve: async () => [] }),
     monotonic: () => clock.now,

@@ -6,7 +6,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { allow } from '#acl';
-import { createBridge } from '#heat-bridge';
+import { createBridge } from '#guests';
 import { testWhere } from '../../helpers/needs.ts';
 import { password, startApi } from '../../helpers/salt-api.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';

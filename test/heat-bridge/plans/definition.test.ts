@@ -5,14 +5,8 @@ import path from 'node:path';
 import test from 'ava';
 import fc from 'fast-check';
 import Type from 'typebox';
-import {
-  Catalog,
-  createBridge,
-  definePlan,
-  loadCatalog,
-  PlanCatalog,
-  type PlanOutcome,
-} from '#heat-bridge';
+import { createBridge, loadCatalog } from '#guests';
+import { Catalog, definePlan, PlanCatalog, type PlanOutcome } from '#heat-bridge';
 import type { Parameters } from '#heat-bridge/commands/parameters.ts';
 import { parseJsonPointer, valueAtPointer } from '#heat-bridge/plans/json-pointer.ts';
 import { type CompiledPlan, compilePlan } from '#heat-bridge/plans/plan-catalog.ts';

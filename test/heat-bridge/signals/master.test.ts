@@ -3,7 +3,8 @@
 import test, { type ExecutionContext } from 'ava';
 import { allow } from '#acl';
 import { connectExtension, connectMaster } from '#client';
-import { createBridge, type HandleInfo, type OutboxEntry } from '#heat-bridge';
+import { createBridge } from '#guests';
+import type { HandleInfo, OutboxEntry } from '#heat-bridge';
 import { readAuditLog, resolveMasterConfig } from '#master';
 import type { WireMap } from '#minion-protocol';
 import { createSaltApi } from '#salt-api';

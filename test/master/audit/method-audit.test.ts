@@ -4,11 +4,10 @@ import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import { RemoteError } from '#client';
 import { callMethod, localConnection, openMethodStream } from '#client/master-client.ts';
-import { createBridge } from '#heat-bridge';
+import { createBridge } from '#guests';
 import {
   type InProcessApi,
   isRpcMethod,
-  type MasterExtension,
   type RpcMethod,
   type RpcTable,
   resolveMasterConfig,
@@ -184,17 +183,10 @@ const writtenInside: Readonly<Record<string, string>> = {
 };
 
 async function startBridge(t: ExecutionContext): Promise<RunningApi & { rows: RpcTable }> {
-  const bridge = createBridge();
-  let rows: RpcTable = {};
-  const extension: MasterExtension = {
-    name: bridge.name,
-    open: async (host) => {
-      const open = await bridge.open(host);
-      rows = open.rpc ?? {};
-      return open;
-    },
-  };
-  const running = await startApi(t, { minions: [], extensions: [extension] });
+  const bridge = createBridge({ extensions: { 'data-spaces': true } });
+  const running = await startApi(t, { minions: [], extensions: [bridge] });
+  const { bridge: rows } = bridge.http.methods();
+  if (rows === undefined || isRpcMethod(rows)) throw new TypeError('the bridge has no methods');
   return { ...running, rows };
 }
 

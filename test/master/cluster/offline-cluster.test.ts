@@ -13,6 +13,7 @@ import {
 } from 'node:fs';
 import path from 'node:path';
 import test from 'ava';
+import { type Bridge, createBridge } from '#guests';
 import {
   copyMaster,
   exportStore,
@@ -22,7 +23,6 @@ import {
   leaveCluster,
   refoundCluster,
 } from '#cluster';
-import { type Bridge, createBridge } from '#heat-bridge';
 import {
   backupOfflineStore,
   type Master,

@@ -1,8 +1,8 @@
-/** The result of one attempt to deliver a signal, as it follows from the answer of the service. */
+/** Interprets the answers of Heat, Keystone and Zaqar. */
 
 import type { HttpResult } from '#runtime';
 
-/** What became of one try to deliver a signal. */
+/** Result of one attempt to deliver something to a service. */
 export type DeliveryOutcome =
   | { readonly kind: 'delivered'; readonly httpStatus?: number }
   /** It may be tried again, under the same id. */

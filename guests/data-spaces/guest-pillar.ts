@@ -1,12 +1,12 @@
 /** What guests find in their pillar: the profile of `sdb://`, and values that are known. */
 
-import { BridgeError } from '#heat-bridge/errors.ts';
+import { BridgeError } from '#heat-bridge';
 import type { ExtPillar } from '#master';
 import type { WireMap } from '#minion-protocol';
-import type { DataSpaces } from './data-spaces/data-spaces.ts';
-import type { DataValues } from './data-spaces/data-values.ts';
+import type { DataSpaces } from './data-spaces.ts';
+import type { DataValues } from './data-values.ts';
 import { type GuestRequests, guestRunners, peersAsWire } from './guest-requests.ts';
-import { keyOf, unreadKeys } from './templates/roles.ts';
+import { keyOf, unreadKeys } from './roles.ts';
 
 export interface GuestPillarDeps {
   readonly spaces: DataSpaces;

@@ -2,13 +2,12 @@
 
 import type { FastifyInstance } from 'fastify';
 import Type from 'typebox';
-import { BridgeError } from '#heat-bridge/errors.ts';
-import { describeRoute } from '#heat-bridge/http/route-schema.ts';
-import type { SignalsModule } from '#heat-bridge/signals/open-signals.ts';
+import { BridgeError, describeRoute, type SignalsModule } from '#heat-bridge';
 import { AuthenticationError, AuthorizationError, type ExtensionHost, TokenBuckets } from '#master';
 import { isWireMap, type WireMap } from '#minion-protocol';
 import { readJsonInSteps, StepScheduler } from '#runtime';
-import { type GuestIdentifier, textOf } from './guest-requests.ts';
+import { textOf } from '../request-body.ts';
+import type { GuestIdentifier } from './guest-identifier.ts';
 
 /** Signals of one guest. */
 const rate = { perSecond: 1, burst: 60 };

@@ -2,11 +2,9 @@
 
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
-import type { KeystoneOptions } from '#heat-bridge/keystone.ts';
-import { requestToken } from '#heat-bridge/signals/keystone-login.ts';
-import { logInBody } from '#master';
+import { type KeystoneOptions, requestToken } from '#heat-bridge';
 import type { HttpResult, OutgoingRequest } from '#runtime';
-import { compileSchema, type SchemaCheck, tryParseJson } from '#runtime';
+import { compileSchema, type SchemaCheck, tryParseJson, tryParseJson } from '#runtime';
 
 /** An instance as Nova lists it. Of one in a cell that is down only ids are known. */
 export interface CloudServer {
@@ -325,8 +323,8 @@ export class CloudReader {
 
   async #logIn(): Promise<string> {
     const { ask, keystone } = this.#options;
-    const body = logInBody(keystone.user, keystone.project);
-    const result = await requestToken(ask, keystone.url, body);
+    const { user, project } = keystone;
+    const result = await requestToken(ask, keystone.url, { user, scope: { project } });
     if (result.isIn) return result.token;
     const { outcome } = result;
     throw new CloudError('reason' in outcome ? outcome.reason : 'the log-in failed');

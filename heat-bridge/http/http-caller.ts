@@ -1,28 +1,9 @@
-/** What an HTTP server provides to the routes of the bridge. */
+/** Finds the caller of an HTTP request, and decides early whether it may call a command. */
 
-import type { IncomingMessage } from 'node:http';
 import type { FastifyRequest } from 'fastify';
 import { hasRules, mayCallCommand } from '#acl';
-import type { ExtensionHost } from '#master';
-import type { SendPool } from '#runtime';
+import type { ExtensionHost, HttpServerContext } from '#master';
 import { BridgeError } from '../errors.ts';
-
-/** The server's part of a request. */
-export interface HttpServerContext {
-  /** The token that a request shows, or that stands behind its session; `undefined`: none. */
-  readonly tokenOf: (request: FastifyRequest) => string | undefined;
-  /** Fires when the server is closed: streams end. */
-  readonly closing: AbortSignal;
-  /** The places for streams. */
-  readonly streams: {
-    /** @returns to be called once, at the end; `undefined`: as many are open as may be */
-    tryEnter(token: string): (() => void) | undefined;
-  };
-  /** What waits for the readers of streams. */
-  readonly sendPool: Pick<SendPool, 'open'>;
-  /** Takes a body of JSON, within the server's limits; `undefined`: there is none. */
-  readonly readJson: (request: FastifyRequest, payload: IncomingMessage) => Promise<unknown>;
-}
 
 /** Whoever calls, by the token that a request shows. */
 export interface HttpCaller {

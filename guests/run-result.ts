@@ -1,14 +1,20 @@
 /** What Heat is told of a deployment: standard output, standard error, status code and outputs. */
 
-import { isPlainMap } from '#heat-bridge/commands/command-definition.ts';
-import type { CommandOutcome, CommandResult } from '#heat-bridge/commands/command-request.ts';
-import { reportOfStates } from '#heat-bridge/commands/states/state-run.ts';
-import { maxResultBytes, type ResultTransport } from '#heat-bridge/transports/transports.ts';
+import {
+  type CommandOutcome,
+  type CommandResult,
+  isPlainMap,
+  maxResultBytes,
+  type ResultTransport,
+  states,
+} from '#heat-bridge';
 import type { WireValue } from '#minion-protocol';
 import { writeJson } from '#runtime';
-import { labelsOf } from '../cfn-init/states-command.ts';
-import type { DeploymentCall } from './resolved-call.ts';
+import { labelsOf } from './cfn-init/states-command.ts';
+import type { DeploymentCall } from './deployments/resolved-call.ts';
 import { readScriptOutput } from './script-wrapper.ts';
+
+const { reportOfStates } = states;
 
 /** How a deployment ended. */
 export type DeploymentEnd = 'failed' | 'refused' | 'succeeded' | 'unknown';

@@ -1,9 +1,9 @@
 /** Tokens by which enrolled machines call the bridge over HTTPS, each as its own minion. */
 
 import { createHmac, timingSafeEqual } from 'node:crypto';
-import type { Enrolment } from '#heat-bridge/enroll/enrolment.ts';
+import type { Enrolment } from '#heat-bridge';
 import { AuthenticationError, type StateArea } from '#master';
-import { openSealedKey } from './metadata-agent/sealed-key.ts';
+import { openSealedKey } from '../sealed-key.ts';
 
 /** A guest that has shown who it is. */
 export interface Guest {

@@ -21,8 +21,7 @@ export type GuestFiles = Readonly<Record<(typeof paths)[number], string>>;
 
 /** From the package. @throws Error where it was not installed whole */
 export async function readGuestFiles(): Promise<GuestFiles> {
-  // From `dist/heat-bridge/guests/`.
-  const folder = new URL('../clients/guests/', import.meta.url);
+  const folder = new URL('../../clients/guests/', import.meta.url);
   const read = (path: string): Promise<string> => readFile(new URL(path, folder), 'utf8');
   const texts = await Promise.all(paths.map(async (path) => [path, await read(path)] as const));
   // Each of the paths is there.

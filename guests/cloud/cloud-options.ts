@@ -1,0 +1,86 @@
+/** Options `saltbridge: bridge: guests: peers:`: the cloud whose instances are read. */
+
+import Type from 'typebox';
+import { BridgeOptionsError, parseKeystoneOptions, parseSection } from '#heat-bridge';
+import {
+  type AllowedEndpoint,
+  createDnsResolver,
+  createHttpClient,
+  parseAllowedEndpoints,
+  readEndpoint,
+} from '#runtime';
+import { CloudReader, type CloudReaderOptions } from './cloud-reader.ts';
+
+const strict = { additionalProperties: false };
+const Text = Type.String({ minLength: 1, maxLength: 4096 });
+const Endpoint = Type.Object(
+  { url: Text, addresses: Type.Optional(Type.Array(Text)), ca_file: Type.Optional(Text) },
+  strict,
+);
+const Section = Type.Object(
+  {
+    /** As the section `bridge: keystone:`, which is the default. */
+    keystone: Type.Optional(Type.Unknown()),
+    compute: Endpoint,
+    network: Endpoint,
+    poll_interval: Type.Optional(Type.Number({ minimum: 1, maximum: 86_400 })),
+    full_interval: Type.Optional(Type.Number({ minimum: 1, maximum: 604_800 })),
+    page_size: Type.Optional(Type.Integer({ minimum: 1, maximum: 10_000 })),
+    timeout: Type.Optional(Type.Number({ minimum: 0.1, maximum: 300 })),
+    /** Where a pipeline of OpenStack says what has changed. */
+    notifications: Type.Optional(Type.Object({ secret_file: Text }, strict)),
+  },
+  strict,
+);
+
+/** The cloud that peers are read from. */
+export interface CloudOptions extends Omit<CloudReaderOptions, 'ask'> {
+  readonly endpoints: ReadonlyMap<string, AllowedEndpoint>;
+  readonly timeoutMs: number;
+  readonly intervalMs: number;
+  readonly fullIntervalMs: number;
+  /** File with the secret of notifications. Default: none are taken. */
+  readonly notificationSecret: string | undefined;
+}
+
+/**
+ * @param common - the section `bridge: keystone:`
+ * @throws BridgeError ERR_BRIDGE_OPTIONS
+ */
+export function parseCloudOptions(given: unknown, common: unknown): CloudOptions {
+  const peers = parseSection('bridge:guests:peers', Section, given);
+  const { keystone: own, compute, network, notifications, ...pace } = peers;
+  const keystone = own ?? common;
+  if (keystone === undefined) {
+    const key = 'saltbridge:bridge:guests:peers';
+    throw new BridgeOptionsError([{ key, problem: 'expected keystone, here or beside guests' }]);
+  }
+  const section = own === undefined ? undefined : 'bridge:guests:peers:keystone';
+  const account = parseKeystoneOptions(keystone, section);
+  try {
+    const services = parseAllowedEndpoints([compute, network].map(readEndpoint));
+    return {
+      keystone: account,
+      compute: compute.url.replace(/\/+$/, ''),
+      network: network.url.replace(/\/+$/, ''),
+      pageSize: pace.page_size ?? 500,
+      endpoints: new Map([...account.endpoints, ...services]),
+      timeoutMs: (pace.timeout ?? 30) * 1000,
+      intervalMs: (pace.poll_interval ?? 60) * 1000,
+      fullIntervalMs: (pace.full_interval ?? 600) * 1000,
+      notificationSecret: notifications?.secret_file,
+    };
+  } catch (cause) {
+    const problem = cause instanceof Error ? cause.message : 'unreadable';
+    throw new BridgeOptionsError([{ key: 'saltbridge:bridge:guests:peers', problem }], { cause });
+  }
+}
+
+/** @param closing - ends its requests */
+export function createCloudReader(
+  { endpoints, timeoutMs, ...account }: CloudOptions,
+  closing: AbortSignal,
+): CloudReader {
+  const ask = createHttpClient({ endpoints, timeoutMs, resolve: createDnsResolver() });
+  return new CloudReader({ ...account, ask: (request) => ask(request, closing) });
+}

@@ -1,0 +1,108 @@
+/** Creates the bridge with the extensions of both rooms. */
+
+import {
+  type AnyCommands,
+  type AnyPlans,
+  type BridgeOptions,
+  type CatalogEntryKind,
+  type CommandDefinition,
+  type CommandsOf,
+  type CommandTypes,
+  ComposedBridge,
+  type CoreBridge,
+  checkSections,
+  loadCatalog as loadCatalogOf,
+  type PlanDefinition,
+  type PlansOf,
+  type PlanTypes,
+} from '#heat-bridge';
+import type { DataApi } from './data-spaces/data-api.ts';
+import type { CodeDefinition } from './deployments/code-catalog.ts';
+import type { StacksApi } from './deployments/stacks-api.ts';
+import { guestExtensions } from './guest-extensions.ts';
+import type { MuranoDefinition } from './murano/murano-catalog.ts';
+import { guestServices } from './services.ts';
+
+/** Names of the bridge's extensions. */
+export type BridgeExtensionName =
+  | 'commands'
+  | 'data-spaces'
+  | 'deployments'
+  | 'enrolment'
+  | 'metadata-agent'
+  | 'murano'
+  | 'signals';
+
+/** Extensions by name: `false` leaves one out, `true` adds one that is not configured. */
+type ChosenExtensions = Readonly<Partial<Record<BridgeExtensionName, boolean>>>;
+
+/** The bridge of one master: give it to `createMaster` as one of its `extensions`. */
+export interface Bridge<C extends CommandTypes = AnyCommands, P extends PlanTypes = AnyPlans>
+  extends CoreBridge<C, P> {
+  /** Stacks whose software deployments run. @throws BridgeError ERR_BRIDGE_NOT_OPEN */
+  readonly stacks: StacksApi;
+  /** Values that the minions of a stack write for each other. @throws BridgeError ERR_BRIDGE_NOT_OPEN */
+  readonly data: DataApi;
+}
+
+/**
+ * Creates a bridge. Nothing is opened before its master is started.
+ * @typeParam D - by default the types of `commands`; those of files by `saltbridge bridge types`
+ * @typeParam L - by default the types of `plans`; those of files as above
+ */
+export function createBridge<
+  const D extends readonly CommandDefinition[] = [],
+  const L extends readonly PlanDefinition[] = [],
+>(
+  options: BridgeOptions<D, L, ChosenExtensions> = {},
+): Bridge<
+  D extends readonly [] ? AnyCommands : CommandsOf<D>,
+  L extends readonly [] ? AnyPlans : PlansOf<L>
+> {
+  return new BridgeWithGuests(options, guestExtensions);
+}
+
+class BridgeWithGuests extends ComposedBridge implements Bridge<CommandTypes, PlanTypes> {
+  get stacks(): StacksApi {
+    return this.service(guestServices.stacks);
+  }
+
+  get data(): DataApi {
+    return this.service(guestServices.data);
+  }
+}
+
+/** Returns every mistake under `saltbridge: bridge:`, and in the catalog files that it names. */
+export function checkBridgeOptions(
+  config: Parameters<typeof checkSections>[0],
+): ReturnType<typeof checkSections> {
+  return checkSections(config, guestExtensions);
+}
+
+/** The commands, plans and other entries of catalog files, and what is wrong with the rest. */
+export interface LoadedCatalog
+  extends Omit<Awaited<ReturnType<typeof loadCatalogOf>>, 'entriesOf'> {
+  /** Code that software deployments may run. */
+  readonly code: readonly CodeDefinition[];
+  /** What execution plans of Murano may call. */
+  readonly entryPoints: readonly MuranoDefinition[];
+}
+
+/**
+ * Reads `*.yaml` and `*.yml` files, and those of directories, by name.
+ * @param known - commands of the program, of which plans may have steps as well
+ * @throws BridgeError ERR_CATALOG where one of the places cannot be read
+ */
+export async function loadCatalog(
+  places: readonly string[],
+  known: readonly CommandDefinition[] = [],
+): Promise<LoadedCatalog> {
+  const { codeEntries } = await import('./deployments/code-catalog.ts');
+  const { muranoEntries } = await import('./murano/murano-catalog.ts');
+  const kinds = [codeEntries, muranoEntries].map((kind) => ({
+    key: kind.key,
+    load: async (): Promise<CatalogEntryKind> => kind,
+  }));
+  const { entriesOf, ...loaded } = await loadCatalogOf(places, known, kinds);
+  return { ...loaded, code: entriesOf(codeEntries), entryPoints: entriesOf(muranoEntries) };
+}

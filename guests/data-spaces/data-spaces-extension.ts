@@ -1,0 +1,184 @@
+/** Data spaces and peers as an extension of the bridge. */
+
+import {
+  type BridgeContext,
+  type BridgeContribution,
+  type BridgeExtensionModule,
+  bridgeServices,
+  type CheckContext,
+  createPresence,
+  figureOf,
+  type SectionProblem,
+  sectionProblems,
+} from '#heat-bridge';
+import { audited, type ExtensionHost, type MetricFamily } from '#master';
+import { isRelayedAddress } from '#minion-protocol';
+import { type CloudOptions, createCloudReader, parseCloudOptions } from '../cloud/cloud-options.ts';
+import { parseGuestsSection, partsOfGuests } from '../guests-section.ts';
+import { addNotificationRoute } from '../peers/peer-notifications.ts';
+import { type AddressOf, PeerDirectory, PeerPoller } from '../peers/peers.ts';
+import { readSecretFile } from '../secret-file.ts';
+import { guestServices } from '../services.ts';
+import type { Coordinator } from './coordinator.ts';
+import { openCoordinator } from './coordinator-options.ts';
+import { createDataApi, dataMethods } from './data-api.ts';
+import { parseDataOptions } from './data-options.ts';
+import { addDataRoutes } from './data-routes.ts';
+import { DataSpaces } from './data-spaces.ts';
+import { DataValues } from './data-values.ts';
+import { readGuestFiles, serveGuestFiles } from './guest-files.ts';
+import { createGuestIdentifier } from './guest-identifier.ts';
+import { guestPillar } from './guest-pillar.ts';
+import { GuestRequests } from './guest-requests.ts';
+import { addGuestRoutes } from './guest-routes.ts';
+import { addGuestSignalRoute } from './guest-signals.ts';
+import { GuestTokens } from './guest-tokens.ts';
+
+/** @throws BridgeError ERR_BRIDGE_OPTIONS */
+async function openDataSpaces(
+  host: ExtensionHost,
+  { sections, names }: BridgeContext,
+): Promise<BridgeContribution> {
+  const { data, peers: cloudSection } = parseGuestsSection(sections.guests, names);
+  const { bytesPerStack, keysPerStack, coordinator: coordinatorOptions } = parseDataOptions(data);
+  const cloud =
+    cloudSection === undefined ? undefined : parseCloudOptions(cloudSection, sections.keystone);
+  const secret = await readNotificationSecret(host, cloud);
+  const { shared: state, closing } = host;
+  const enrolment = host.use(bridgeServices.enrolment);
+  const signals = host.find(bridgeServices.signals);
+  const agents = host.find(guestServices.agents);
+  const files = await readGuestFiles();
+  const coordinator = await openCoordinator(coordinatorOptions, host);
+  const forget = (space: string): Promise<void> => values.forget(space);
+  const spaces = await DataSpaces.open({ state, now: host.now, forget, closing });
+  const values: DataValues = new DataValues({
+    spaces,
+    coordinator,
+    seal: (plain) => state.seal(plain),
+    unseal: (sealed) => state.unseal(sealed),
+    bytesPerStack,
+    isShared: state.cluster !== undefined,
+    describeMinion: (id) => describeMinion(host, id),
+    closing,
+  });
+  const { enrolments } = enrolment;
+  const findEnrolment = (number: string): ReturnType<typeof enrolments.get> =>
+    enrolments.get(number);
+  const tokens = await GuestTokens.open({ state, findEnrolment });
+  enrolment.giveTokens((it) => tokens.of(it));
+  // protection: retired-roles
+  enrolment.api.onRetire((id) => spaces.dismiss(id));
+  const peers = new PeerDirectory(enrolments);
+  const requests = new GuestRequests({ host, values, peers, addresses: addressReader(host) });
+  const poller = cloud && createPoller(host, cloud, peers);
+  let polling: Promise<void> = Promise.resolve();
+  const plain = createDataApi({ spaces, values, keysPerStack });
+  const rows = dataMethods(plain);
+  const api = audited(rows, { data: plain }, host.audit).data;
+  host.provide(guestServices.data, api);
+  return {
+    rpc: dataMethods(api),
+    pillar: guestPillar({ spaces, values, requests }),
+    files: serveGuestFiles(files),
+    minionRunners: requests.runners,
+    metrics: () => connectionFigures(coordinator),
+    addRoutes: (app, server) => {
+      const guestOf = createGuestIdentifier(server, tokens, agents);
+      addDataRoutes(app, server, {
+        host,
+        keysPerStack,
+        as: (requester) => audited(rows, { data: plain }, host.audit, requester).data,
+      });
+      if (secret !== undefined) {
+        addNotificationRoute(app, secret, (instances) => poller?.noteChanged(instances));
+      }
+      addGuestRoutes(app, { requests, guestOf, program: files['saltbridge/saltbridge-data'] });
+      if (signals !== undefined) {
+        addGuestSignalRoute(app, { host, guestOf, intake: signals.intake });
+      }
+    },
+    start: () => {
+      state.cluster?.onHeld(() => {
+        spaces.takeOver().catch((err: unknown) => {
+          host.logger.error({ err }, 'values of data spaces that have ended are kept');
+        });
+      });
+      if (poller !== undefined) polling = poller.run(closing);
+    },
+    // Reads that wait end with the master's closing.
+    close: async () => {
+      await polling;
+      await coordinator.close();
+    },
+  };
+}
+
+/** @throws BridgeError ERR_BRIDGE_OPTIONS */
+async function readNotificationSecret(
+  host: Pick<ExtensionHost, 'config'>,
+  cloud: CloudOptions | undefined,
+): Promise<string | undefined> {
+  if (cloud?.notificationSecret === undefined) return undefined;
+  const key = 'saltbridge:bridge:guests:peers:notifications';
+  return readSecretFile(cloud.notificationSecret, host, key);
+}
+
+/** Returns a function that reads where minions are connected from. */
+function addressReader(host: ExtensionHost): () => Promise<AddressOf> {
+  const present = createPresence(host);
+  return async () => {
+    const all = await present();
+    return (id) => {
+      const minion = all.get(id);
+      // Behind a relay it is no address of the network that others see.
+      const isPlain = minion?.isSure === true && !isRelayedAddress(minion.address);
+      return isPlain ? minion.address : undefined;
+    };
+  };
+}
+
+function createPoller(
+  { closing, logger, now }: Pick<ExtensionHost, 'closing' | 'logger' | 'now'>,
+  cloud: CloudOptions,
+  directory: PeerDirectory,
+): PeerPoller {
+  const { intervalMs, fullIntervalMs } = cloud;
+  const reader = createCloudReader(cloud, closing);
+  const log = logger.child({ component: 'peers' });
+  return new PeerPoller({ reader, directory, intervalMs, fullIntervalMs, now, log });
+}
+
+/** The store is always connected. */
+function connectionFigures(coordinator: Coordinator): readonly MetricFamily[] {
+  const isConnected = coordinator.isConnected?.() ?? true;
+  const help = 'Whether the server that keeps the values of data spaces is connected.';
+  return [figureOf('gauge', 'data_coordinator_connected', help, isConnected ? 1 : 0)];
+}
+
+/** Describes a minion for clients that wait for a value of it. */
+async function describeMinion(
+  { admission, isConnected }: Pick<ExtensionHost, 'admission' | 'isConnected'>,
+  id: string,
+): Promise<string> {
+  if (admission.keyOf(id)?.state !== 'accepted') return 'it has no accepted key';
+  return (await isConnected(id)) ? 'it is connected' : 'it is not connected';
+}
+
+function checkDataSpaces({ sections, names }: CheckContext): readonly SectionProblem[] {
+  const { data, peers } = partsOfGuests(sections.guests);
+  return [
+    ...sectionProblems('bridge:guests', sections.guests, (it) => parseGuestsSection(it, names)),
+    ...sectionProblems('bridge:guests:data', data, parseDataOptions),
+    ...sectionProblems(
+      'bridge:guests:peers',
+      peers,
+      (it) => it && parseCloudOptions(it, sections.keystone),
+    ),
+  ];
+}
+
+export const dataSpacesExtension: BridgeExtensionModule = {
+  check: checkDataSpaces,
+  open: openDataSpaces,
+};

@@ -1,0 +1,142 @@
+/**
+ * What guests ask for: as runners of their minions, and over HTTPS. Both ways are decided by the
+ * same rules: the action `runner`, for the minion, with the arguments as keywords.
+ */
+
+import Type from 'typebox';
+import { BridgeError, httpProblemOf } from '#heat-bridge';
+import type { ExtensionHost, MinionRunnerCall, MinionRunners } from '#master';
+import type { WireMap } from '#minion-protocol';
+import { compileSchema } from '#runtime';
+import type { AddressOf, PeerDirectory, PeerList } from '../peers/peers.ts';
+import type { DataReceipt, DataValue, DataValues, ReadRequest } from './data-values.ts';
+
+/** Names of the runners, which rules of the action `runner` name. */
+export const guestRunners = {
+  get: 'saltbridge_data.get',
+  put: 'saltbridge_data.put',
+  peers: 'saltbridge_peers.list',
+} as const;
+
+/** Seconds that one request waits at most; whoever waits longer asks again. */
+const maxWaitSeconds = 25;
+
+const strict = { additionalProperties: false };
+const Key = Type.String({ minLength: 1, maxLength: 200 });
+const Wait = Type.Optional(Type.Number({ minimum: 0, maximum: 86_400 }));
+const After = Type.Optional(Type.Integer({ minimum: 0, maximum: 2 ** 47 }));
+const isGet = compileSchema(Type.Object({ key: Key, wait: Wait, after: After }, strict));
+const isPeers = compileSchema(Type.Object({ together: Type.Optional(Type.Boolean()) }, strict));
+const isPut = compileSchema(Type.Object({ key: Key, value: Type.String() }, strict));
+
+type HostOfGuests = Pick<ExtensionHost, 'audit' | 'decide' | 'logger'>;
+
+export interface GuestRequestsDeps {
+  readonly host: HostOfGuests;
+  readonly values: DataValues;
+  readonly peers: PeerDirectory;
+  /** Where minions are heard from now. */
+  readonly addresses: () => Promise<AddressOf>;
+}
+
+/** The requests, whichever way they come. */
+export class GuestRequests {
+  readonly #host: HostOfGuests;
+  readonly #values: DataValues;
+  readonly #peers: PeerDirectory;
+  readonly #addresses: GuestRequestsDeps['addresses'];
+
+  constructor({ host, values, peers, addresses }: GuestRequestsDeps) {
+    this.#host = host;
+    this.#values = values;
+    this.#peers = peers;
+    this.#addresses = addresses;
+  }
+
+  /** @throws BridgeError ERR_DATA_FORM, ERR_ENROLL_UNKNOWN */
+  async peers(minion: string, given: object = {}): Promise<PeerList> {
+    const { together = false } = parse(isPeers, given);
+    return this.#peers.of(minion, await this.#addresses(), together);
+  }
+
+  /** @throws BridgeError; see {@link DataValues.read} */
+  async get(minion: string, given: object, isPrivate: boolean): Promise<DataValue> {
+    const { key, wait = 0, after } = parse(isGet, given);
+    const request: ReadRequest = {
+      key,
+      waitMs: Math.min(wait, maxWaitSeconds) * 1000,
+      ...(after === undefined ? {} : { after }),
+    };
+    return this.#values.read({ minion, isPrivate }, request);
+  }
+
+  /** @throws BridgeError; see {@link DataValues.write} */
+  async put(minion: string, given: object): Promise<DataReceipt> {
+    const { key, value } = parse(isPut, given);
+    const receipt = await this.#values.write(minion, key, value);
+    this.#host.audit.append({
+      who: { kind: 'minion', name: minion },
+      action: 'data.put',
+      what: `${key} ${receipt.version}`,
+      outcome: 'done',
+    });
+    return receipt;
+  }
+
+  /** Whether rules permit a minion a runner with these keywords. */
+  permits(minion: string, fun: string, kwargs: Readonly<Record<string, string>>): boolean {
+    const call = { fun, args: [], kwargs: new Map(Object.entries(kwargs)) };
+    const subject = { kind: 'minion', id: minion } as const;
+    const { effect } = this.#host.decide({ subject, action: 'runner', resource: { call } });
+    return effect === 'allow';
+  }
+
+  /** For minions; the master has asked the policy. */
+  get runners(): MinionRunners {
+    return {
+      [guestRunners.get]: (call) =>
+        this.#answer(async () => ({
+          ...(await this.get(call.minion, keywordsOf(call), call.protocol >= 3)),
+        })),
+      [guestRunners.peers]: (call) =>
+        this.#answer(async () => peersAsWire(await this.peers(call.minion, keywordsOf(call)))),
+      [guestRunners.put]: (call) =>
+        this.#answer(async () => ({ ...(await this.put(call.minion, keywordsOf(call))) })),
+    };
+  }
+
+  /** An error is an answer with its code, which the module on the minion raises. */
+  async #answer(work: () => Promise<WireMap>): Promise<WireMap> {
+    try {
+      return await work();
+    } catch (error) {
+      const { code, message } = httpProblemOf(error);
+      if (code === 'ERR_INTERNAL') this.#host.logger.error({ err: error }, 'guest request failed');
+      return { error: { code, message } };
+    }
+  }
+}
+
+/** As a minion gets it. */
+export function peersAsWire(list: PeerList): WireMap {
+  return JSON.parse(JSON.stringify(list));
+}
+
+/** @throws BridgeError ERR_DATA_FORM */
+function keywordsOf({ arg, kwarg }: MinionRunnerCall): object {
+  if (arg.length === 0) return kwarg;
+  throw new BridgeError('ERR_DATA_FORM', 'expected keywords, such as key, and no other arguments');
+}
+
+interface CompiledForm<T> {
+  Errors(value: unknown): readonly { readonly instancePath: string; readonly message: string }[];
+  Parse(value: unknown): T;
+}
+
+/** @throws BridgeError ERR_DATA_FORM, without a value */
+function parse<T>(form: CompiledForm<T>, given: object): T {
+  const [first] = form.Errors(given);
+  if (first === undefined) return form.Parse(given);
+  const field = first.instancePath.slice(1) || 'the request';
+  throw new BridgeError('ERR_DATA_FORM', `${field}: ${first.message}`);
+}

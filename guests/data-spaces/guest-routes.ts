@@ -1,0 +1,138 @@
+/** Requests of machines over HTTPS, with a token of their enrolment or by a metadata agent. */
+
+import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema } from 'fastify';
+import type { TSchema } from 'typebox';
+import Type from 'typebox';
+import { describeRoute } from '#heat-bridge';
+import { AuthorizationError } from '#master';
+import { textOf } from '../request-body.ts';
+import type { GuestIdentifier } from './guest-identifier.ts';
+import { type GuestRequests, guestRunners } from './guest-requests.ts';
+import type { Guest } from './guest-tokens.ts';
+
+const textTypes = ['text/plain'];
+const text: TSchema = Type.String();
+const PeersSchema = Type.Object({
+  project_id: text,
+  self: Type.Optional(text),
+  truncated: Type.Optional(Type.Literal(true)),
+  peers: Type.Array(
+    Type.Object({
+      id: Type.Optional(text),
+      minion: Type.Optional(text),
+      name: Type.Optional(text),
+      address: Type.Optional(text),
+      availability_zone: Type.Optional(text),
+      reservation_id: Type.Optional(text),
+      security_groups: Type.Array(Type.Object({ id: Type.Optional(text), name: text })),
+      networks: Type.Array(
+        Type.Object({
+          id: text,
+          label: text,
+          mac: text,
+          addresses: Type.Array(
+            Type.Object({ address: text, version: Type.Integer(), cidr: Type.Optional(text) }),
+          ),
+        }),
+      ),
+    }),
+  ),
+});
+const receiptSchema = Type.Object({ key: text, version: Type.Integer() });
+
+/** Of each route, what it is. */
+const routes: Readonly<Record<'get' | 'peers' | 'program' | 'put', FastifySchema>> = {
+  get: describeRoute({
+    summary: "A value that the machine's role reads, as text; X-Saltbridge-Version has its version",
+    query: { key: text, wait: Type.Optional(Type.Number()), after: Type.Optional(Type.Integer()) },
+    answer: text,
+    answerTypes: textTypes,
+  }),
+  put: describeRoute({
+    summary: "Writes a value of the machine's role",
+    query: { key: text },
+    body: text,
+    bodyTypes: textTypes,
+    answer: receiptSchema,
+  }),
+  peers: describeRoute({
+    summary: "Instances of the machine's project: its peers",
+    query: { together: Type.Optional(Type.Boolean()) },
+    answer: PeersSchema,
+  }),
+  program: describeRoute({
+    summary: 'The program saltbridge-data, for machines with a shell',
+    answer: text,
+    answerTypes: textTypes,
+  }),
+};
+
+const plainText = 'text/plain; charset=utf-8';
+/** Beyond the largest value, so that one that is too large is told so. */
+const bodyLimit = 131_072;
+
+interface DataQuery {
+  readonly Querystring: Readonly<Record<string, string>>;
+}
+
+export interface GuestRoutesDeps {
+  readonly requests: GuestRequests;
+  readonly guestOf: GuestIdentifier;
+  /** Text of `saltbridge-data`. */
+  readonly program: string;
+}
+
+/** `GET` and `PUT guest/data?key=KEY`, `GET guest/peers` and `GET guest/saltbridge-data`. */
+export function addGuestRoutes(
+  app: FastifyInstance,
+  { requests, guestOf, program }: GuestRoutesDeps,
+): void {
+  const requirePermitted = (
+    { minion }: Guest,
+    fun: string,
+    kwargs: Readonly<Record<string, string>>,
+  ): void => {
+    // protection: guest-rules
+    if (!requests.permits(minion, fun, kwargs)) {
+      throw new AuthorizationError(`no rule permits this minion the runner ${fun}`);
+    }
+  };
+  const permitted = async (
+    request: FastifyRequest<DataQuery>,
+    fun: string,
+  ): Promise<{ readonly guest: Guest; readonly key: string }> => {
+    const guest = await guestOf(request);
+    const { key = '' } = request.query;
+    requirePermitted(guest, fun, { key });
+    return { guest, key };
+  };
+  app.get<DataQuery>('/guest/peers', { schema: routes.peers }, async (request) => {
+    const guest = await guestOf(request);
+    const { together } = request.query;
+    requirePermitted(guest, guestRunners.peers, together === undefined ? {} : { together });
+    return requests.peers(guest.minion, { together: together === 'true' });
+  });
+  app.get<DataQuery>(
+    '/guest/data',
+    { schema: routes.get },
+    async (request, reply): Promise<FastifyReply> => {
+      const { guest, key } = await permitted(request, guestRunners.get);
+      const { wait, after } = request.query;
+      const given = {
+        key,
+        ...(wait === undefined ? {} : { wait: Number(wait) }),
+        ...(after === undefined ? {} : { after: Number(after) }),
+      };
+      const { value, version } = await requests.get(guest.minion, given, true);
+      return reply.type(plainText).header('x-saltbridge-version', version).send(value);
+    },
+  );
+  app.put<DataQuery>('/guest/data', { bodyLimit, schema: routes.put }, async (request) => {
+    const { guest, key } = await permitted(request, guestRunners.put);
+    return requests.put(guest.minion, { key, value: textOf(request.body) });
+  });
+  app.get('/guest/saltbridge-data', { schema: routes.program }, async (request, reply) => {
+    await guestOf(request);
+    return reply.type(plainText).send(program);
+  });
+}

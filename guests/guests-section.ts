@@ -1,0 +1,39 @@
+/** The section `saltbridge: bridge: guests:`, which several extensions share. */
+
+import Type from 'typebox';
+import { isPlainMap, parseSection } from '#heat-bridge';
+
+/** Keys of the section by the name of the extension that reads them. */
+const keysOf = {
+  'data-spaces': ['data', 'peers'],
+  'metadata-agent': ['agents', 'identity', 'vendordata', 'peers'],
+} as const;
+
+/** The parts of the section as they are written. */
+export type GuestsSection = Readonly<Record<(typeof keysOf)[keyof typeof keysOf][number], unknown>>;
+
+/**
+ * Refuses keys that no enabled extension reads.
+ * @param names - of the enabled extensions
+ * @throws BridgeOptionsError
+ */
+export function parseGuestsSection(
+  given: unknown,
+  names: ReadonlySet<string>,
+): Partial<GuestsSection> {
+  const keys = Object.entries(keysOf).flatMap(([name, own]) => (names.has(name) ? own : []));
+  const members = keys.map((key) => [key, Type.Optional(Type.Unknown())]);
+  const schema = Type.Object(Object.fromEntries(members), { additionalProperties: false });
+  return parseSection('bridge:guests', schema, given ?? {});
+}
+
+/** Returns the parts of a section whose form has not been checked. */
+export function partsOfGuests(given: unknown): Partial<GuestsSection> {
+  return isPlainMap(given) ? given : {};
+}
+
+/** Whether the section asks for metadata agents or for the enrolment of instances. */
+export function hasAgentKeys(given: unknown): boolean {
+  const { agents, identity, vendordata } = partsOfGuests(given);
+  return [agents, identity, vendordata].some((it) => it !== undefined);
+}

@@ -1,0 +1,121 @@
+/**
+ * Metadata agents, vendordata of Nova and enrolment by identity rules as an extension of the bridge.
+ */
+
+import type { FastifyRequest } from 'fastify';
+import {
+  type BridgeContext,
+  type BridgeContribution,
+  type BridgeExtensionModule,
+  bridgeServices,
+  type CheckContext,
+  type SectionProblem,
+  sectionProblems,
+} from '#heat-bridge';
+import { AuditBursts, type ExtensionHost } from '#master';
+import { createCloudReader, parseCloudOptions } from '../cloud/cloud-options.ts';
+import { parseGuestsSection, partsOfGuests } from '../guests-section.ts';
+import { bytesOf } from '../request-body.ts';
+import { readSecretFile } from '../secret-file.ts';
+import { guestServices } from '../services.ts';
+import { addAgentClaimRoutes } from './agent-claims.ts';
+import {
+  AgentCredentials,
+  agentHeader,
+  type IdentifiedInstance,
+  unknownInstance,
+} from './agent-credentials.ts';
+import { parseAgents, parseIdentities, parseVendordata } from './agent-section.ts';
+import { addIdentityRoute, IdentityEnrolment } from './identity.ts';
+import { parseIdentityRules } from './identity-rules.ts';
+import { InstanceEnrolments } from './instance-enrolments.ts';
+import { addVendordataRoute, Vendordata } from './vendordata.ts';
+
+/** @throws BridgeError ERR_BRIDGE_OPTIONS */
+async function openAgents(
+  host: ExtensionHost,
+  { sections, names }: BridgeContext,
+): Promise<BridgeContribution> {
+  const { agents: given, identity, vendordata, peers } = parseGuestsSection(sections.guests, names);
+  const files = parseAgents(given);
+  const cloud = peers === undefined ? undefined : parseCloudOptions(peers, sections.keystone);
+  const enrolment = host.use(bridgeServices.enrolment);
+  const rules = parseIdentityRules(parseIdentities(identity), {
+    agents: [...files.keys()],
+    hasCloud: cloud !== undefined,
+    hasEnroll: enrolment.isByTicket,
+  });
+  const vendordataOptions = vendordata === undefined ? undefined : parseVendordata(vendordata);
+  const credentials = await openCredentials(files, host);
+  const enrolments = new InstanceEnrolments({ state: host.shared, enroll: enrolment });
+  const bursts = new AuditBursts({ audit: host.audit, now: host.now });
+  const identify = ({ method, url, body, headers }: FastifyRequest): IdentifiedInstance => {
+    const request = { method, path: url, body: Buffer.concat(bytesOf(body)) };
+    return credentials.identify(String(headers[agentHeader]), request);
+  };
+  host.provide(guestServices.agents, {
+    isFromAgent: ({ headers }) => headers[agentHeader] !== undefined,
+    guestOf: (request) => {
+      const { instance, project } = identify(request);
+      // protection: agents-instances-of-others
+      const own = [...enrolment.enrolments.liveOfInstance(instance)].find(
+        (it) => it.project === project,
+      );
+      if (own?.state === 'accepted' || own?.state === 'signed-in') {
+        return { minion: own.id, project, instance };
+      }
+      throw unknownInstance();
+    },
+  });
+  return {
+    addRoutes: (app, server) => {
+      if (vendordataOptions !== undefined) {
+        const log = host.logger.child({ component: 'vendordata' });
+        addVendordataRoute(app, server, host, new Vendordata(vendordataOptions, enrolments, log));
+      }
+      if (rules.length > 0 && cloud !== undefined) {
+        const log = host.logger.child({ component: 'identity' });
+        const reader = createCloudReader(cloud, host.closing);
+        const deps = { rules, enrolments, cloud: reader, bursts, log };
+        addIdentityRoute(app, identify, new IdentityEnrolment(deps));
+      }
+      addAgentClaimRoutes(app, identify, enrolment);
+    },
+    close: async () => bursts.flush(),
+  };
+}
+
+/** @throws BridgeError ERR_BRIDGE_OPTIONS */
+async function openCredentials(
+  files: ReadonlyMap<string, string>,
+  host: Pick<ExtensionHost, 'config' | 'now'>,
+): Promise<AgentCredentials> {
+  const secrets = new Map<string, string>();
+  for (const [name, file] of files) {
+    secrets.set(name, await readSecretFile(file, host, 'saltbridge:bridge:guests:agents'));
+  }
+  return new AgentCredentials(secrets, host.now);
+}
+
+function checkAgents({ sections, names, problems }: CheckContext): readonly SectionProblem[] {
+  const { agents, identity, vendordata, peers } = partsOfGuests(sections.guests);
+  const { enroll } = sections;
+  const surroundings = {
+    agents: typeof agents === 'object' && agents !== null ? Object.keys(agents) : [],
+    hasCloud: peers !== undefined,
+    hasEnroll:
+      Object.hasOwn(Object(enroll), 'masters') ||
+      // Whether a section with mistakes has masters is not known.
+      problems.some(({ key }) => key.startsWith('saltbridge:bridge:enroll')),
+  };
+  return [
+    ...sectionProblems('bridge:guests', sections.guests, (it) => parseGuestsSection(it, names)),
+    ...sectionProblems('bridge:guests:agents', agents, parseAgents),
+    ...sectionProblems('bridge:guests:identity', identity, (it) =>
+      parseIdentityRules(parseIdentities(it), surroundings),
+    ),
+    ...sectionProblems('bridge:guests:vendordata', vendordata, (it) => it && parseVendordata(it)),
+  ];
+}
+
+export const agentExtension: BridgeExtensionModule = { check: checkAgents, open: openAgents };

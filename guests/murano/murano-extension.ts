@@ -1,0 +1,27 @@
+/** Execution plans of Murano as an extension of the bridge. */
+
+import path from 'node:path';
+import { type BridgeExtensionModule, bridgeServices, sectionProblems } from '#heat-bridge';
+import { MuranoCatalog, muranoEntries } from './murano-catalog.ts';
+import { addMuranoRoutes } from './murano-routes.ts';
+import { openMurano, readMuranoOptions } from './open-murano.ts';
+
+export const muranoExtension: BridgeExtensionModule = {
+  entries: muranoEntries,
+  check: ({ sections, config }) =>
+    sectionProblems('bridge:murano', sections.murano, (it) =>
+      readMuranoOptions(it, path.dirname(config.confFile)),
+    ),
+  open: async (host, { sections }) => {
+    const { catalog, runner, entriesOf } = host.use(bridgeServices.commands);
+    const murano = openMurano(host, {
+      section: sections.murano,
+      catalog: new MuranoCatalog(entriesOf(muranoEntries), catalog),
+      commands: runner,
+    });
+    return {
+      addRoutes: (app, server) => addMuranoRoutes(app, server, host, murano),
+      close: async () => {},
+    };
+  },
+};

@@ -1,0 +1,18 @@
+/** Bodies of requests that are not JSON. The server leaves them as the bytes that it has read. */
+
+import { BridgeError } from '#heat-bridge';
+
+/** Returns the bytes of a body. */
+export function bytesOf(body: unknown): readonly Uint8Array[] {
+  return Array.isArray(body) ? body.filter((part) => part instanceof Uint8Array) : [];
+}
+
+/** Returns the body as text. @throws BridgeError ERR_DATA_VALUE */
+export function textOf(body: unknown): string {
+  try {
+    const bytes = Buffer.concat(bytesOf(body));
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch (cause) {
+    throw new BridgeError('ERR_DATA_VALUE', 'the body: expected text in UTF-8', { cause });
+  }
+}

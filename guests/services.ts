@@ -1,0 +1,28 @@
+/** Services that the extensions of this room provide to each other and to programs. */
+
+import type { FastifyRequest } from 'fastify';
+import { defineService, type ServiceKey } from '#master';
+import type { DataApi } from './data-spaces/data-api.ts';
+import type { Guest } from './data-spaces/guest-tokens.ts';
+import type { StacksApi } from './deployments/stacks-api.ts';
+
+/** Requests that metadata agents make for instances. */
+export interface AgentRequests {
+  /** Whether a request says that an agent makes it. */
+  isFromAgent(request: FastifyRequest): boolean;
+  /**
+   * Returns the machine for which an agent asks.
+   * @throws AuthenticationError ERR_EAUTH_TOKEN, ERR_EAUTH_LIMIT; BridgeError ERR_ENROLL_UNKNOWN
+   */
+  guestOf(request: FastifyRequest): Guest;
+}
+
+export const guestServices: {
+  readonly stacks: ServiceKey<StacksApi>;
+  readonly data: ServiceKey<DataApi>;
+  readonly agents: ServiceKey<AgentRequests>;
+} = {
+  stacks: defineService('bridge-deployments'),
+  data: defineService('bridge-data-spaces'),
+  agents: defineService('bridge-metadata-agent'),
+};

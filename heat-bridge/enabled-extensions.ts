@@ -1,0 +1,104 @@
+/** Decides which extensions of a bridge are enabled, and loads their modules. */
+
+import type { BridgeExtension, BridgeExtensionModule } from './bridge-extension.ts';
+import type { CatalogEntryKind, CatalogKindSource } from './catalog/entry-kind.ts';
+import { isPlainMap } from './commands/command-definition.ts';
+import { type BridgeSections, parseSections } from './options.ts';
+
+/** Extensions by name: `false` leaves one out, `true` adds one that is not configured. */
+export type ExtensionChoice = Readonly<Record<string, boolean | undefined>>;
+
+/** An enabled extension with its code. */
+export interface LoadedExtension {
+  readonly extension: BridgeExtension;
+  readonly module: BridgeExtensionModule;
+}
+
+/** The enabled extensions of a bridge. */
+export interface EnabledExtensions {
+  readonly sections: BridgeSections;
+  readonly loaded: readonly LoadedExtension[];
+  readonly names: ReadonlySet<string>;
+  readonly kinds: readonly CatalogKindSource[];
+}
+
+/**
+ * Returns the names of the sections that the configuration may have. Those of an extension that the
+ * program leaves out are unknown.
+ */
+export function sectionNames(
+  extensions: readonly BridgeExtension[],
+  choice: ExtensionChoice,
+): readonly (keyof BridgeSections)[] {
+  const present = extensions.filter(({ name }) => choice[name] !== false);
+  return ['keystone', ...new Set(present.flatMap(({ sections }) => sections))];
+}
+
+/**
+ * Loads the enabled extensions.
+ * @throws BridgeOptionsError
+ */
+export async function loadEnabled(
+  extensions: readonly BridgeExtension[],
+  choice: ExtensionChoice,
+  given: unknown,
+): Promise<EnabledExtensions> {
+  const sections = parseSections(given, sectionNames(extensions, choice));
+  return { sections, ...(await loadModules(extensions, choice, sections)) };
+}
+
+/** As {@link loadEnabled}, for sections whose form is wrong. */
+export async function loadForCheck(
+  extensions: readonly BridgeExtension[],
+  choice: ExtensionChoice,
+  given: unknown,
+): Promise<EnabledExtensions> {
+  const sections: BridgeSections = isPlainMap(given) ? given : {};
+  return { sections, ...(await loadModules(extensions, choice, sections)) };
+}
+
+async function loadModules(
+  extensions: readonly BridgeExtension[],
+  choice: ExtensionChoice,
+  sections: BridgeSections,
+): Promise<Omit<EnabledExtensions, 'sections'>> {
+  const enabled = enabledOf(extensions, choice, sections);
+  const loaded = await Promise.all(
+    enabled.map(async (extension) => ({ extension, module: await extension.load() })),
+  );
+  const names = new Set(enabled.map(({ name }) => name));
+  const kinds = extensions.flatMap((extension): CatalogKindSource[] => {
+    const { catalogKey: key } = extension;
+    if (key === undefined) return [];
+    const ignored: CatalogEntryKind = { key, parse: (name) => ({ name }), check: () => {} };
+    if (isLeftOut(extension, choice, sections)) return [{ key, load: async () => ignored }];
+    return [{ key, load: async () => (await extension.load()).entries ?? ignored }];
+  });
+  return { loaded, names, kinds };
+}
+
+function enabledOf(
+  extensions: readonly BridgeExtension[],
+  choice: ExtensionChoice,
+  sections: BridgeSections,
+): readonly BridgeExtension[] {
+  const enabled = new Map<string, BridgeExtension>();
+  for (const extension of extensions) {
+    const { name, requires = [], isConfigured } = extension;
+    const isWanted = choice[name] === true || (isConfigured?.(sections) ?? true);
+    const isOut = isLeftOut(extension, choice, sections);
+    if (!isOut && isWanted && requires.every((it) => enabled.has(it))) {
+      enabled.set(name, extension);
+    }
+  }
+  return [...enabled.values()];
+}
+
+/** Whether the program or the configuration leaves it out. Its catalog entries are ignored then. */
+function isLeftOut(
+  { name, sections: own }: BridgeExtension,
+  choice: ExtensionChoice,
+  sections: BridgeSections,
+): boolean {
+  return choice[name] === false || own.some((key) => sections[key] === false);
+}

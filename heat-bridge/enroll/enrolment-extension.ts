@@ -1,0 +1,16 @@
+/** Enrolment as an extension of the bridge. */
+
+import type { BridgeExtensionModule } from '../bridge-extension.ts';
+import { sectionProblems } from '../section-problems.ts';
+import { bridgeServices } from '../services.ts';
+import { openEnrolment, parseEnrollOptions } from './open-enrolment.ts';
+
+export const enrolmentExtension: BridgeExtensionModule = {
+  check: ({ sections, config }) =>
+    sectionProblems('bridge:enroll', sections.enroll, (it) => parseEnrollOptions(it, config)),
+  open: async (host, { sections }) => {
+    const enrolment = await openEnrolment(host, parseEnrollOptions(sections.enroll, host.config));
+    host.provide(bridgeServices.enrolment, enrolment);
+    return enrolment.contribution;
+  },
+};

@@ -1,0 +1,49 @@
+/** Log-ins to Keystone with the credentials of handles, stacks and services. */
+
+import {
+  type HttpResult,
+  KeystoneClient,
+  type KeystoneCredentials,
+  type OutgoingRequest,
+} from '#runtime';
+import { type DeliveryOutcome, deliveryOutcomeOf } from './service-answer.ts';
+
+type Ask = (request: OutgoingRequest) => Promise<HttpResult>;
+
+/** Credentials of a user of Keystone for one project, as handles and metadata of Heat have them. */
+export interface Credentials {
+  /** Ends with `/v3`. */
+  readonly authUrl: string;
+  readonly userId: string;
+  readonly password: string;
+  readonly projectId: string;
+}
+
+/** Result of a log-in. */
+export type LoginResult =
+  | { readonly isIn: true; readonly token: string; readonly body: string }
+  | { readonly isIn: false; readonly outcome: DeliveryOutcome };
+
+/** Logs in to the project. A refusal is final: Heat deletes the user together with the stack. */
+export function logInToKeystone(
+  ask: Ask,
+  { authUrl, userId, password, projectId }: Credentials,
+): Promise<LoginResult> {
+  const scope = { project: { id: projectId } };
+  return requestToken(ask, authUrl, { user: { id: userId, password }, scope });
+}
+
+/** Logs in, and says of a failure whether it is final. */
+export async function requestToken(
+  ask: Ask,
+  authUrl: string,
+  credentials: KeystoneCredentials,
+): Promise<LoginResult> {
+  const login = await new KeystoneClient(authUrl, ask).logIn(credentials);
+  if (login.isIn) return login;
+  const outcome = deliveryOutcomeOf(login.result, []);
+  if (outcome.kind !== 'final' || login.result.kind !== 'answer') return { isIn: false, outcome };
+  const reason =
+    login.result.status === 201 ? 'log-in answered without a token' : `log-in ${outcome.reason}`;
+  return { isIn: false, outcome: { ...outcome, reason } };
+}

@@ -1,0 +1,21 @@
+import type { BridgeExtension } from './bridge-extension.ts';
+
+/** The extensions of this room, in the order in which they are opened. */
+export const ownExtensions: readonly BridgeExtension[] = [
+  {
+    name: 'commands',
+    sections: ['catalog', 'runs'],
+    load: async () => (await import('./commands/commands-extension.ts')).commandsExtension,
+  },
+  {
+    name: 'enrolment',
+    sections: ['enroll'],
+    load: async () => (await import('./enroll/enrolment-extension.ts')).enrolmentExtension,
+  },
+  {
+    name: 'signals',
+    sections: ['handles'],
+    after: ['enrolment'],
+    load: async () => (await import('./signals/signals-extension.ts')).signalsExtension,
+  },
+];

@@ -1,0 +1,28 @@
+/** Signals as an extension of the bridge. */
+
+import type { BridgeExtensionModule } from '../bridge-extension.ts';
+import { sectionProblems } from '../section-problems.ts';
+import { bridgeServices } from '../services.ts';
+import { openSignals, parseSignalsOptions } from './open-signals.ts';
+import { addSignalRoutes } from './signal-routes.ts';
+
+export const signalsExtension: BridgeExtensionModule = {
+  check: ({ sections }) => sectionProblems('bridge:handles', sections.handles, parseSignalsOptions),
+  open: async (host, { sections, traces }) => {
+    const enrolment = host.find(bridgeServices.enrolment);
+    const projectOf = enrolment?.projectOf ?? (() => undefined);
+    const signals = await openSignals(host, sections.handles, { projectOf, traces });
+    host.provide(bridgeServices.signals, signals);
+    // protection: retired-grants
+    enrolment?.api.onRetire((id) => signals.dismiss(id));
+    const { intake, rpc, metrics, start, close } = signals;
+    return {
+      intake,
+      rpc,
+      metrics,
+      start,
+      close,
+      addRoutes: (app, server) => addSignalRoutes(app, server, host, signals),
+    };
+  },
+};

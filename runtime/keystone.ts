@@ -1,0 +1,140 @@
+/**
+ * Client of Keystone's Identity API v3 [Identity API v3: auth/tokens]. The log-ins of users, of
+ * services and of stacks use it.
+ */
+
+import type { HttpResult, OutgoingRequest } from './http-client.ts';
+
+/** A user or a project of Keystone. */
+interface IdentityEntity {
+  readonly id: string;
+  readonly name: string;
+  readonly domain: { readonly id: string; readonly name: string };
+}
+
+/** A reference by Keystone's own id, or by a name within a domain. */
+export type EntityReference =
+  | { readonly id: string }
+  | { readonly name: string; readonly domain: { readonly name: string } };
+
+/** Credentials and scope of a log-in. */
+export type KeystoneCredentials =
+  | {
+      readonly user: EntityReference & { readonly password: string };
+      /** Default: the token is unscoped. */
+      readonly scope?: { readonly project: EntityReference } | { readonly trust: string };
+    }
+  /** An application credential has a scope of its own. */
+  | { readonly application: { readonly id: string; readonly secret: string } };
+
+/** A token, as Keystone describes it. */
+export interface IdentityToken {
+  readonly user: IdentityEntity;
+  /** Project of the token, or `undefined` if it is unscoped. */
+  readonly project: IdentityEntity | undefined;
+  /** Names of roles in the project. */
+  readonly roles: readonly string[];
+  /** Milliseconds since 1970. */
+  readonly expiresAt: number;
+}
+
+/** Result of a log-in. */
+export type KeystoneLogin =
+  | {
+      readonly isIn: true;
+      readonly token: string;
+      /** Description of the token and the catalog of services, as JSON. */
+      readonly body: string;
+    }
+  /** An answer with status 201 lacks the token. */
+  | { readonly isIn: false; readonly result: HttpResult };
+
+/** Catalogs of large clouds have some tens of kilobytes. */
+const maxAnswerBytes = 1_048_576;
+
+/** Requests to one Keystone. It stores no credentials and no token. */
+export class KeystoneClient {
+  readonly #url: string;
+  readonly #ask: (request: OutgoingRequest) => Promise<HttpResult>;
+
+  /** @param url - ends with `/v3` */
+  constructor(url: string, ask: (request: OutgoingRequest) => Promise<HttpResult>) {
+    this.#url = url.replace(/\/+$/, '');
+    this.#ask = ask;
+  }
+
+  async logIn(credentials: KeystoneCredentials): Promise<KeystoneLogin> {
+    const body = logInBody(credentials);
+    const url = `${this.#url}/auth/tokens`;
+    const result = await this.#ask({ method: 'POST', url, body, maxAnswerBytes });
+    if (result.kind !== 'answer' || result.status !== 201) return { isIn: false, result };
+    const token = result.headers['x-subject-token'];
+    return typeof token === 'string'
+      ? { isIn: true, token, body: result.body }
+      : { isIn: false, result };
+  }
+
+  /**
+   * Asks for the description of a token, which {@link readToken} reads. The status is 404 if the
+   * token is not valid, and 401 if `own` is not.
+   * @param own - token of the user who asks
+   */
+  describe(own: string, token: string): Promise<HttpResult> {
+    const headers = { 'x-auth-token': own, 'x-subject-token': token };
+    const url = `${this.#url}/auth/tokens?nocatalog`;
+    return this.#ask({ method: 'GET', url, headers, maxAnswerBytes });
+  }
+
+  /** Asks for the groups of a user. @param own - token of the user who asks */
+  groupsOf(own: string, userId: string): Promise<HttpResult> {
+    const url = `${this.#url}/users/${encodeURIComponent(userId)}/groups`;
+    return this.#ask({ method: 'GET', url, headers: { 'x-auth-token': own }, maxAnswerBytes });
+  }
+}
+
+function logInBody(credentials: KeystoneCredentials): string {
+  if ('application' in credentials) {
+    const { application } = credentials;
+    const identity = { methods: ['application_credential'], application_credential: application };
+    return JSON.stringify({ auth: { identity } });
+  }
+  const { user, scope } = credentials;
+  const { password, ...who } = user;
+  const identity = { methods: ['password'], password: { user: { ...who, password } } };
+  return JSON.stringify({ auth: { identity, scope: scopeOf(scope) } });
+}
+
+function scopeOf(scope: Extract<KeystoneCredentials, { user: unknown }>['scope']): unknown {
+  if (scope === undefined) return 'unscoped';
+  return 'trust' in scope ? { 'OS-TRUST:trust': { id: scope.trust } } : { project: scope.project };
+}
+
+/** Reads the description of a token; `undefined` if the value is none. */
+export function readToken(body: unknown): IdentityToken | undefined {
+  const { token } = fieldsOf(body);
+  const { user: given, project, roles = [], expires_at: expires } = fieldsOf(token);
+  const user = readEntity(given);
+  const inProject = project === undefined ? undefined : readEntity(project);
+  const expiresAt = typeof expires === 'string' ? Date.parse(expires) : Number.NaN;
+  if (user === undefined || (project !== undefined && inProject === undefined)) return undefined;
+  if (!Array.isArray(roles) || Number.isNaN(expiresAt)) return undefined;
+  const names = roles.map((role) => fieldsOf(role).name);
+  if (!names.every((name) => typeof name === 'string')) return undefined;
+  return { user, project: inProject, roles: names, expiresAt };
+}
+
+function readEntity(value: unknown): IdentityEntity | undefined {
+  const { domain } = fieldsOf(value);
+  const [entity, within] = [readNamed(value), readNamed(domain)];
+  return entity && within && { ...entity, domain: within };
+}
+
+function readNamed(value: unknown): { id: string; name: string } | undefined {
+  const { id, name } = fieldsOf(value);
+  return typeof id === 'string' && typeof name === 'string' ? { id, name } : undefined;
+}
+
+/** The fields of a JSON object; none of other values. */
+function fieldsOf(value: unknown): Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : {};
+}
