@@ -25,8 +25,9 @@ const rooms = {
   client: ['config', 'master', 'minion-protocol', 'runtime', 'store'],
 };
 const libraries = Object.keys(rooms);
-rooms.server = libraries;
-rooms.cli = [...libraries, 'server', 'server/*', 'template/python/*'];
+// LocalClient's sockets are an extension of their own, with a face of their own.
+rooms.server = [...libraries, 'salt-api/localclient/*'];
+rooms.cli = [...libraries, 'salt-api/localclient/*', 'server', 'server/*', 'template/python/*'];
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const specifier = /\b(?:from|import)\s*\(?\s*'([#.][^']*)'/g;

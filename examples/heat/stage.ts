@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { allow } from '#acl';
 import { type Bridge, createBridge } from '#guests';
-import { type CommandDefinition } from '#heat-bridge';
+import type { CommandDefinition } from '#heat-bridge';
 import type { Master } from '#master';
 import {
   createMinion,

@@ -13,7 +13,6 @@ import {
 } from 'node:fs';
 import path from 'node:path';
 import test from 'ava';
-import { type Bridge, createBridge } from '#guests';
 import {
   copyMaster,
   exportStore,
@@ -23,6 +22,7 @@ import {
   leaveCluster,
   refoundCluster,
 } from '#cluster';
+import { type Bridge, createBridge } from '#guests';
 import {
   backupOfflineStore,
   type Master,
