@@ -522,7 +522,7 @@ function compileCall(
 }
 
 /** Some functions are permitted only where they are named. */
-export function byName(
+function byName(
   { effect, action, resource: { fun } }: PolicyRule & { readonly action: 'runner' | 'wheel' },
   compiled: CompiledResource,
 ): CompiledResource {

@@ -51,7 +51,7 @@ function expand(parts: readonly Part[], id: string): string | undefined {
   return text;
 }
 
-export function split(
+function split(
   pattern: string,
   world: PolicyEnvironment,
   place: RuleField,

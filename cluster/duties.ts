@@ -1,10 +1,10 @@
-/** So long that pauses of the log and of a process do not end it. */
 import { setMaxListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { inMilliseconds } from '#runtime';
 import { type Key, Lease, type Operation, type Store, StoreError } from '#store';
 
+/** So long that pauses of the log and of a process do not end it. */
 const ttlMs = 30_000;
 /** Before it ends by the clock of the log, it is no longer taken for held. */
 const marginMs = 5000;

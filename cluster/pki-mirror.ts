@@ -1,9 +1,9 @@
-/** The key of an id, and where it is. */
 import { createHash } from 'node:crypto';
 import type { Logger } from 'pino';
 import { type KeyPlace, type KeyStore, keyPlaces, type PkiDir, watchPkiDir } from '#master';
 import { forEachFile } from '#runtime';
 
+/** The key of an id, and where it is. */
 interface PlacedKey {
   readonly place: Exclude<KeyPlace, 'denied'>;
   readonly pem: string;

@@ -8,7 +8,7 @@ import { mainFileOf, parseConfigFile, readConfigFiles } from './read-files.ts';
 import { isSettings, overrideSettings, type Settings } from './settings.ts';
 
 /** A configuration with another policy. */
-export interface CandidatePolicy {
+interface CandidatePolicy {
   readonly config: MasterConfig;
   readonly rules: readonly PolicyRule[];
 }

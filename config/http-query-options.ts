@@ -74,6 +74,3 @@ export const httpQueryOptions = section(
   },
   { expected: 'a map with hosts, timeout and max_bytes' },
 );
-
-/** Bounds of `http.query`. */
-export type HttpQueryOptions = Static<typeof httpQueryOptions>;

@@ -3,7 +3,7 @@
 import type { Static, TSchema } from 'typebox';
 
 /** Extensions of the master that own options; without one, the core reads the option. */
-export type OptionExtension =
+type OptionExtension =
   | 'bridge'
   | 'cluster'
   | 'export'

@@ -65,7 +65,7 @@ function explainEntry(
 }
 
 /** Whether it is plain data with names. */
-export function isPermissions(value: unknown): value is Permissions {
+function isPermissions(value: unknown): value is Permissions {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 

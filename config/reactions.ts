@@ -228,7 +228,7 @@ function formProblems({ name, value, setting, isInFile }: GivenReaction): readon
   ];
 }
 
-export function rateProblems(value: unknown, setting: Setting): readonly ConfigError[] {
+function rateProblems(value: unknown, setting: Setting): readonly ConfigError[] {
   const rate = isMap(value) ? value.rate : undefined;
   const problem = typeof rate === 'string' ? rateProblem(rate) : undefined;
   return problem === undefined ? [] : [refuseField(setting, 'rate', problem.replace('rate: ', ''))];

@@ -22,7 +22,7 @@ const maxCipherBytes = 1024;
 const maxTagLength = 1024;
 const maxEvents = 1000;
 
-export const name = Type.String({ minLength: 1, maxLength: 1024 });
+const name = Type.String({ minLength: 1, maxLength: 1024 });
 const shortText = Type.Optional(Type.Union([Type.Null(), Type.String({ maxLength: 1024 })]));
 const anything = Type.Unknown();
 

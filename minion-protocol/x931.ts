@@ -52,7 +52,7 @@ export function isMinionToken(publicKey: KeyObject, tok: Uint8Array): boolean {
   return message?.length === minionTokenText.length && timingSafeEqual(message, minionTokenText);
 }
 
-export function pad(message: Uint8Array, size: number): Buffer {
+function pad(message: Uint8Array, size: number): Buffer {
   const filler = size - message.length - 3;
   if (filler < -1) throw new RangeError(`a message of ${message.length} bytes, too long to sign`);
   const head = Buffer.alloc(filler + 2, 0xbb);

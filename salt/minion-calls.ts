@@ -1,5 +1,6 @@
-/** What of a call matters to the minions that are asked. */
 import type { CallContext, JobReturn, JobsApi, RunRequest } from '#master';
+
+/** What of a call matters to the minions that are asked. */
 export type AskContext = Pick<CallContext, 'closing' | 'timeoutSeconds'>;
 
 /** What runners need to ask minions. */

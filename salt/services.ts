@@ -8,7 +8,7 @@ import type { Mine } from './mine/mine.ts';
 import type { PillarSource } from './render/pillar-data.ts';
 
 export const fileServerKey: ServiceKey<FileServer> = defineService('file-server');
-export const gitMirrorsKey: ServiceKey<GitMirrors> = defineService('git-mirrors');
+const gitMirrorsKey: ServiceKey<GitMirrors> = defineService('git-mirrors');
 export const pillarSourceKey: ServiceKey<PillarSource> = defineService('pillar-source');
 export const mineKey: ServiceKey<Mine> = defineService('mine');
 

@@ -1,7 +1,6 @@
 /** One master for several processes of a host. */
 export { sharedMasterErrors } from './errors.ts';
 export {
-  type MasterFactory,
   type SharedMaster,
   type SharedMasterOptions,
   shareMaster,

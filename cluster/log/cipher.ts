@@ -1,5 +1,6 @@
-/** What is sealed: none can be taken for another. */
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
+
+/** What is sealed: none can be taken for another. */
 export type SealedKind = 'entry' | 'announcement' | 'message' | 'ticket';
 
 /** A sealed message that was opened. */

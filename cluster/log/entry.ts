@@ -1,5 +1,6 @@
-/** Where the history of a view stands: equal for two views that hold the same. */
 import type { StreamStep, WriteStep } from '#store';
+
+/** Where the history of a view stands: equal for two views that hold the same. */
 export interface HistoryMark {
   /** Identity of the log, which each founding gives anew. */
   readonly log: string;

@@ -1,10 +1,11 @@
-/** How a log is founded. */
 import { randomBytes } from 'node:crypto';
 import { openHeldTables, type RowTables, revisionKey, StoreError, unpackNumber } from '#store';
 import { LogCipher } from './cipher.ts';
 import { decodeEntry, encodeEntry, type HistoryMark } from './entry.ts';
 import type { LogEntry, TransactionLog } from './transaction-log.ts';
 import { digestOf, readViewState, type ViewState, writeViewState } from './view.ts';
+
+/** How a log is founded. */
 export interface FoundingOptions {
   /** Of the store that the log begins with. Default: an empty one. */
   readonly directory?: string;

@@ -1,4 +1,3 @@
-/** How the servers of a log are reached. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ConsumerMessages, JetStreamClient, JetStreamManager } from '@nats-io/jetstream';
 import type { NatsConnection, NodeConnectionOptions, Subscription } from '@nats-io/transport-node';
@@ -11,6 +10,8 @@ import {
   LogUnavailableError,
   type TransactionLog,
 } from './transaction-log.ts';
+
+/** How the servers of a log are reached. */
 export interface JetStreamLogOptions {
   /** For instance `nats://10.0.0.1:4222`. */
   readonly servers: readonly string[];

@@ -1,4 +1,3 @@
-/** How a member opens its store. */
 import { delay, inMilliseconds } from '#runtime';
 import {
   type BackupReceipt,
@@ -27,6 +26,8 @@ import {
   type TransactionLog,
 } from './transaction-log.ts';
 import { type AppliedEntry, digestOf, LogView } from './view.ts';
+
+/** How a member opens its store. */
 export interface LogStoreOptions extends EmbeddedStoreOptions {
   /** The store closes it. */
   readonly log: TransactionLog;

@@ -1,10 +1,11 @@
-/** Where a write must be applied before it is acknowledged. */
 import { StoreError } from '#store';
 import type { LogCipher } from './cipher.ts';
 import type { HistoryMark } from './entry.ts';
 import { LatestHeard } from './latest-heard.ts';
 import type { TransactionLog } from './transaction-log.ts';
 import type { LogView } from './view.ts';
+
+/** Where a write must be applied before it is acknowledged. */
 export type AcknowledgeRule = 'local' | 'second' | 'majority';
 
 /** A member of the cluster as this one sees it. */

@@ -1,13 +1,14 @@
-/**
- * What an append or an announcement meets: `lost` is not stored and fails, `unknown` is stored and
- * fails all the same.
- */
 import {
   type LogEntry,
   type LogHealth,
   LogUnavailableError,
   type TransactionLog,
 } from './transaction-log.ts';
+
+/**
+ * What an append or an announcement meets: `lost` is not stored and fails, `unknown` is stored and
+ * fails all the same.
+ */
 export type AppendFault = 'lost' | 'unknown' | undefined;
 
 /** A log in memory, for tests: what it holds and how it fails can be changed from outside. */

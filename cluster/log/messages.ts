@@ -1,9 +1,10 @@
-/** Called with the content of a message and the name of the member that sent it. */
 import { StoreError } from '#store';
 import { type LogCipher, sealOverheadBytes } from './cipher.ts';
 import { LatestHeard } from './latest-heard.ts';
 import type { TransactionLog } from './transaction-log.ts';
 import type { LogView } from './view.ts';
+
+/** Called with the content of a message and the name of the member that sent it. */
 export type MessageListener = (body: Buffer, from: string) => void;
 
 export interface MessagesOptions {

@@ -1,4 +1,3 @@
-/** Up to where a log is replayed; both: whichever comes first. Default: to its end. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { openHeldTables, StoreError } from '#store';
 import { LogCipher } from './cipher.ts';
@@ -6,6 +5,8 @@ import { decodeEntry } from './entry.ts';
 import { startingState } from './founding.ts';
 import { type LogEntry, LogUnavailableError, type TransactionLog } from './transaction-log.ts';
 import { LogView, readViewState } from './view.ts';
+
+/** Up to where a log is replayed; both: whichever comes first. Default: to its end. */
 export interface ReplayPoint {
   /** Of the last entry that is applied. */
   readonly position?: number;

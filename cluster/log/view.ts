@@ -1,4 +1,3 @@
-/** What the log says of a member. */
 import { createHash } from 'node:crypto';
 import {
   applyStreamStep,
@@ -17,6 +16,7 @@ import { type LogCipher, type OpenedMessage, sealVersion, versionBits } from './
 import { decodeEntry, decodeTransaction, type EntryBody, type HistoryMark } from './entry.ts';
 import type { LogEntry } from './transaction-log.ts';
 
+/** What the log says of a member. */
 interface MemberState {
   /** Of its last opening. */
   readonly session: string;

@@ -94,7 +94,6 @@ export type {
 } from './master-api.ts';
 export type {
   ExtPillar,
-  ExtPillarRequest,
   PillarDifference,
   PillarOrigin,
   PillarProvider,

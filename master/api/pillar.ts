@@ -40,7 +40,7 @@ export type PillarProvider = (request: PillarRequest) => Promise<WireMap>;
  * The minion whose pillar is asked for. The id is verified. Grains are left out, so that no claim of
  * a minion decides what it gets [THREATS M-09].
  */
-export type ExtPillarRequest = Pick<PillarRequest, 'id' | 'saltenv' | 'pillarenv'>;
+type ExtPillarRequest = Pick<PillarRequest, 'id' | 'saltenv' | 'pillarenv'>;
 
 /**
  * A source of pillar beside the files, as `ext_pillar` is in Salt. It is asked each time that a

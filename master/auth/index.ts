@@ -42,5 +42,5 @@ export {
   sessionKey,
   writeSealKey,
 } from './session-keys.ts';
-export type { ReplacedKey, SharedKeySource } from './shared-key-source.ts';
+export type { SharedKeySource } from './shared-key-source.ts';
 export { createFullnessCheck, type KeyAcceptanceHook, type OfferedKey, SignIn } from './sign-in.ts';

@@ -5,7 +5,7 @@ import type { KeyStore, SharedKeyFiles } from './key-store.ts';
 import type { Seal } from './session-keys.ts';
 
 /** A file of another master's key, and where it is now. */
-export interface ReplacedKey {
+interface ReplacedKey {
   readonly file: string;
   readonly aside: string;
 }

@@ -35,7 +35,7 @@ export interface Contributions {
 }
 
 /** The environments of the files that minions look for states in. */
-export interface FileEnvironments {
+interface FileEnvironments {
   list(): readonly string[];
 }
 

@@ -9,7 +9,7 @@
 import { Buffer } from 'node:buffer';
 import { encodeFrame, FLAG_COMMAND } from './zmtp-frames.ts';
 
-export const text = new TextEncoder();
+const text = new TextEncoder();
 
 /** A command cut in two. The data is a view of the frame. */
 export interface ZmtpCommand {

@@ -18,7 +18,7 @@ import type { MigrationFinding } from './finding.ts';
 const maxFiles = 50_000;
 const maxDepth = 32;
 
-export interface Walk {
+interface Walk {
   readonly files: readonly string[];
   /** Directories that are there and could not be read. */
   readonly unreadable: readonly string[];
@@ -27,7 +27,7 @@ export interface Walk {
 }
 
 /** The files below a directory, sorted; links are followed, each directory once. */
-export async function walkFiles(directory: string): Promise<Walk> {
+async function walkFiles(directory: string): Promise<Walk> {
   const files: string[] = [];
   const unreadable: string[] = [];
   const seen = new Set<string>();

@@ -67,7 +67,7 @@ function escapeCharacter(character: string, unicode: boolean): string {
 }
 
 /** A character as an escape between double quotes. */
-export function escapeSequence(character: string): string {
+function escapeSequence(character: string): string {
   const known = short[character];
   if (known !== undefined) return known;
   const code = character.codePointAt(0) ?? 0;
@@ -628,7 +628,7 @@ class YamlWriter {
 }
 
 /** In order, where the keys have one. @throws LimitExceeded */
-export function sortedKeys(keys: Value[], meter: UsageMeter): Value[] {
+function sortedKeys(keys: Value[], meter: UsageMeter): Value[] {
   try {
     return sortValues(keys, {}, meter);
   } catch (error) {
