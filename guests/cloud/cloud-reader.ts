@@ -3,8 +3,13 @@
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
 import { type KeystoneOptions, requestToken } from '#heat-bridge';
-import type { HttpResult, OutgoingRequest } from '#runtime';
-import { compileSchema, type SchemaCheck, tryParseJson } from '#runtime';
+import {
+  compileSchema,
+  type HttpResult,
+  type OutgoingRequest,
+  type SchemaCheck,
+  tryParseJson,
+} from '#runtime';
 
 /** An instance as Nova lists it. Of one in a cell that is down only ids are known. */
 export interface CloudServer {
