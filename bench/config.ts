@@ -1,4 +1,4 @@
-import { type MasterConfig, type MasterOptions, resolveMasterConfig } from '#master';
+import { type MasterConfig, type MasterOptions, resolveMasterConfig } from '#config';
 
 /** A master of its own below `rootDir`, on free loopback ports. */
 export function benchConfig(rootDir: string, more: Partial<MasterOptions>): MasterConfig {

@@ -1,4 +1,4 @@
-import type { MasterConfig } from '#master';
+import type { MasterConfig } from '#config';
 
 /** What the configuration says of commands named as Salt's; their options win over it. */
 export type CommandDefaults = Pick<

@@ -9,9 +9,10 @@ import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import type { Writable } from 'node:stream';
 import { allow, type PolicyRule } from '#acl';
+import { type MasterConfig, resolveMasterConfig } from '#config';
 import { type Bridge, createBridge } from '#guests';
 import { BridgeError, type CommandDefinition } from '#heat-bridge';
-import { type Master, type MasterConfig, resolveMasterConfig } from '#master';
+import type { Master } from '#master';
 import {
   createMinion,
   createMinionKeys,

@@ -7,13 +7,8 @@ import {
   type ExtensionClient,
   type RemoteMasters,
 } from '#client';
-import {
-  loadMasterConfig,
-  type MasterApi,
-  type MasterConfig,
-  type OfflineKeys,
-  resolveMasterConfig,
-} from '#master';
+import { loadMasterConfig, type MasterConfig, resolveMasterConfig } from '#config';
+import type { MasterApi, OfflineKeys } from '#master';
 import type { CommandDefaults } from './command-defaults.ts';
 import { CommandError, errorCodeOf } from './errors.ts';
 import type { OfflineCluster, StoreAccess } from './offline-master.ts';

@@ -14,10 +14,10 @@ import {
   refoundCluster,
   type TransferReceipt,
 } from '#cluster';
+import type { MasterConfig } from '#config';
 import {
   backupOfflineStore,
   inspectMasterStore,
-  type MasterConfig,
   type OfflineKeys,
   openOfflineKeys,
   restoreMasterStore,

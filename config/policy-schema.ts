@@ -11,13 +11,9 @@ import {
   type RuleOrigin,
   ruleProblems,
 } from '#acl';
-import {
-  compileGlob,
-  compileLinearPattern,
-  compileSearchPattern,
-  compileWholePattern,
-} from '#minion-protocol';
+import { compileLinearPattern, compileSearchPattern, compileWholePattern } from '#minion-protocol';
 import { nearestName } from '#runtime';
+import { compileGlob } from '#template/python/fnmatch.ts';
 import { ConfigError, typeError, unknownOption } from './config-error.ts';
 import { custom } from './schema.ts';
 import {

@@ -5,7 +5,6 @@
 
 import Type, { type TUnsafe } from 'typebox';
 import { PolicyError, type PolicyRule, parseRate } from '#acl';
-import { compileGlob } from '#minion-protocol';
 import {
   compileSchema,
   type SchemaMistake,
@@ -13,6 +12,7 @@ import {
   unknownName,
   type ValuePath,
 } from '#runtime';
+import { compileGlob } from '#template/python/fnmatch.ts';
 import { ConfigError, type ConfigErrorCode, type OptionOrigin } from './config-error.ts';
 import type {
   CallValue,

@@ -1,7 +1,7 @@
 /** Finds who listens to events at a site, and the least signal policy with which they work. */
 
 import { isReservedTag, isSpecificTagGlob } from '#acl';
-import { compileGlob } from '#minion-protocol';
+import { compileGlob } from '#template/python/fnmatch.ts';
 import { type ConfigWarning, placeOf } from './config-error.ts';
 import type { MasterConfig } from './options.ts';
 import { rulesOf } from './policy-rules.ts';

@@ -4,13 +4,8 @@
  */
 
 import type { FastifyInstance } from 'fastify';
-import type {
-  ExtensionHost,
-  ExtPillar,
-  HttpServerContext,
-  MasterConfig,
-  OpenExtension,
-} from '#master';
+import type { MasterConfig } from '#config';
+import type { ExtensionHost, ExtPillar, HttpServerContext, OpenExtension } from '#master';
 import type { CatalogEntryKind, CatalogKindSource } from './catalog/entry-kind.ts';
 import type { CommandDefinition } from './commands/command-definition.ts';
 import type { BridgeSections, SectionProblem } from './options.ts';

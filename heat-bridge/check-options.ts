@@ -1,6 +1,6 @@
 /** Finds what keeps the bridge of a configuration from opening. Opens nothing. */
 
-import type { MasterConfig } from '#master';
+import type { MasterConfig } from '#config';
 import type { BridgeExtension } from './bridge-extension.ts';
 import { loadForCheck, sectionNames } from './enabled-extensions.ts';
 import { parseSections, type SectionProblem } from './options.ts';

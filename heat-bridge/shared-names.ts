@@ -1,8 +1,9 @@
 /** Decisions about names, of which two members of a cluster must not make one each. */
 
 import { createHash } from 'node:crypto';
-import { type SharedArea, type StateOperation, StoreError } from '#master';
+import type { SharedArea, StateOperation } from '#master';
 import { KeyedMutex } from '#runtime';
+import { StoreError } from '#store';
 
 /** Rows that stand for all names, so that they need not be forgotten. */
 const rowCount = 64;

@@ -1,6 +1,5 @@
 /** The wire between Salt masters and minions: what other rooms and other programs may use. */
 
-export { compileGlob } from '#template/python/fnmatch.ts';
 export type { AuthReplyContext, AuthRequest } from './auth-reply.ts';
 export {
   type CrypticleKey,

@@ -4,13 +4,13 @@ import {
   type FunctionCall,
   type JobUpdate,
   joinKeywords,
-  longestTimerMs,
   MasterError,
   type RunRequest,
   returnerOf,
   type UserApi,
 } from '#master';
 import { formatEventStamp, isWireMap, type WireMap, type WireValue } from '#minion-protocol';
+import { longestTimerMs } from '#runtime';
 import type { BodyReader } from './body.ts';
 import type { ApiContext, Caller } from './context.ts';
 import { SaltApiError } from './errors.ts';

@@ -5,13 +5,13 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { type Duplex, type Readable, Transform } from 'node:stream';
-import { TokenBuckets } from '#master';
 import {
   ConnectionGuard,
   type GuardedConnection,
   type GuardLimits,
   peerAddress,
 } from '#minion-protocol';
+import { TokenBuckets } from '#runtime';
 import { SaltApiError } from './errors.ts';
 
 /** Bounds of {@link HttpConnections}. */

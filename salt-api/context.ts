@@ -2,17 +2,10 @@
 import { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
-import {
-  type CallGate,
-  type InProcessApi,
-  linkSignals,
-  longestTimerMs,
-  type MasterApi,
-  type MasterConfig,
-  type UserApi,
-} from '#master';
+import type { MasterConfig } from '#config';
+import type { CallGate, InProcessApi, MasterApi, UserApi } from '#master';
 import type { WireValue } from '#minion-protocol';
-import { type Budget, isSmallJson, type SendPool } from '#runtime';
+import { type Budget, isSmallJson, linkSignals, longestTimerMs, type SendPool } from '#runtime';
 import type { AnswerWriter } from './answer-writer.ts';
 import type { Body, BodyBytes, BodyReader } from './body.ts';
 import type { HttpConnections } from './connections.ts';

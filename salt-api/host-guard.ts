@@ -7,7 +7,7 @@
 import type { IncomingMessage } from 'node:http';
 import { isIP } from 'node:net';
 import type { FastifyRequest } from 'fastify';
-import { addressSet } from '#master';
+import { addressSet } from '#runtime';
 import { SaltApiError } from './errors.ts';
 import type { CompleteOptions } from './options.ts';
 

@@ -2,7 +2,8 @@
 import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
-import type { ExtensionHost, HttpApiOptions, MasterConfig, RpcTable } from '#master';
+import type { HttpApiOptions, MasterConfig } from '#config';
+import type { ExtensionHost, RpcTable } from '#master';
 import type { SendPool } from '#runtime';
 import { SaltApiError } from './errors.ts';
 import type { StreamLimiter } from './event-stream.ts';

@@ -1,7 +1,7 @@
 /** `/ws` and `/ws/<session token>`: events over WebSocket. */
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { linkSignals, missedBySlowReader, TokenBuckets } from '#master';
+import { missedBySlowReader } from '#master';
 import {
   encodeWebsocketClose,
   encodeWebsocketFrame,
@@ -12,6 +12,7 @@ import {
   type WebsocketEvent,
 } from '#minion-protocol';
 import type { SendQueue } from '#runtime';
+import { linkSignals, TokenBuckets } from '#runtime';
 import { type ApiContext, type Caller, requireSessionOf, tokenExpirySignal } from './context.ts';
 import { SaltApiError } from './errors.ts';
 import { type EventFormat, eventsRequest, queryOf, writeEvents } from './event-stream.ts';

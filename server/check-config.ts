@@ -1,8 +1,6 @@
 /** All that is wrong with a configuration directory, as `saltbridge master` would find it. */
 
 import path from 'node:path';
-import { checkBridgeOptions } from '#guests';
-import { keyPath, type SectionProblem } from '#heat-bridge';
 import {
   type CheckedConfig,
   ConfigError,
@@ -14,7 +12,9 @@ import {
   originOfPath,
   placeWithin,
   type Settings,
-} from '#master';
+} from '#config';
+import { checkBridgeOptions } from '#guests';
+import { keyPath, type SectionProblem } from '#heat-bridge';
 import type { ValuePath } from '#runtime';
 import { findMissingRoots, findUnreadableCertificates, isDirectory } from './named-files.ts';
 

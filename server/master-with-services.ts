@@ -1,15 +1,13 @@
 import type { AddressInfo } from 'node:net';
+import type { MasterConfig, PlainOptions, SaltConfig } from '#config';
 import { type Bridge, createBridge } from '#guests';
 import {
   type ExtensionHost,
   type Master,
-  type MasterConfig,
   type MasterExtension,
   masterServices,
   type OpenExtension,
-  type PlainOptions,
   type ReloadReport,
-  type SaltConfig,
 } from '#master';
 import type { SaltApi } from '#salt-api';
 import { createLocalClient } from '#salt-api/localclient/index.ts';

@@ -10,7 +10,7 @@ import {
   type Settings,
   type SslOptions,
   textsOf,
-} from '#master';
+} from '#config';
 import { describeSystemError } from '#runtime';
 
 /** A file that cannot be used, and the option that names it: keys from the top of a file. */

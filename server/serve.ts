@@ -1,6 +1,6 @@
 /** One master with the bridge and the HTTP API, as one thing to start, reload and close. */
 
-import type { SaltConfig } from '#master';
+import type { SaltConfig } from '#config';
 import type { MasterServer, ServeOptions, UnstartedMasterServer } from './master-with-services.ts';
 
 /**

@@ -8,15 +8,9 @@ import { policyErrors } from '#acl';
 import { commandErrors, exitCodeOf, exitCodes } from '#cli/errors.ts';
 import { clientErrors } from '#client';
 import { sharedMasterErrors } from '#client/shared/index.ts';
+import { configErrors, resolveMasterConfig } from '#config';
 import { bridgeErrors } from '#heat-bridge';
-import {
-  authenticationErrors,
-  authorizationErrors,
-  configErrors,
-  keyErrors,
-  masterErrors,
-  resolveMasterConfig,
-} from '#master';
+import { authenticationErrors, authorizationErrors, keyErrors, masterErrors } from '#master';
 import { protocolErrors } from '#minion-protocol/errors.ts';
 import { DEFAULT_CONNECTION_LIMITS } from '#minion-protocol/transport/stream-listener.ts';
 import { transportErrors } from '#minion-protocol/transport/transport.ts';

@@ -1,13 +1,11 @@
 import type { Command } from 'commander';
+import type { Explanation, LintFinding } from '#acl';
+import { loadCandidatePolicy, loadMasterConfig } from '#config';
 import {
   type Denial,
   type ExplainRequest,
-  type Explanation,
-  type LintFinding,
   learnedText,
   lintConfiguredPolicy,
-  loadCandidatePolicy,
-  loadMasterConfig,
   type ReloadReport,
   type ReplayChange,
   type ReplayReport,

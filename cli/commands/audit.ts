@@ -1,9 +1,9 @@
 import type { Command } from 'commander';
+import { loadMasterConfig } from '#config';
 import {
   type AuditFilter,
   type AuditRecord,
   type AuditReport,
-  loadMasterConfig,
   readAuditLog,
   type StoredHead,
   verifyAudit,

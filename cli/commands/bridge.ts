@@ -1,5 +1,6 @@
 import path from 'node:path';
 import { type Command, InvalidArgumentError } from 'commander';
+import { loadMasterConfig, placeOf } from '#config';
 import type {
   CommandInfo,
   CommandUpdate,
@@ -9,7 +10,7 @@ import type {
   PlanUpdate,
   RunStarted,
 } from '#heat-bridge';
-import { loadMasterConfig, placeOf, readMarkedJson, writeMarkedJson } from '#master';
+import { readMarkedJson, writeMarkedJson } from '#master';
 import { isWireMap, type WireValue } from '#minion-protocol';
 import type { CommandContext } from '../context.ts';
 import { CommandError, exitCodes } from '../errors.ts';

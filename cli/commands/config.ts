@@ -1,8 +1,13 @@
 /** `saltbridge config`: checks a configuration, shows the options in force, prints the JSON Schema. */
 
 import type { Command } from 'commander';
-import { configJsonSchema } from '#config';
-import { ConfigError, checkMasterConfig, listOptions, type OptionInForce } from '#master';
+import {
+  ConfigError,
+  checkMasterConfig,
+  configJsonSchema,
+  listOptions,
+  type OptionInForce,
+} from '#config';
 import type { ConfigCheck } from '#server';
 import type { CommandContext } from '../context.ts';
 import { exitCodes } from '../errors.ts';

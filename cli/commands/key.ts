@@ -9,7 +9,8 @@ import {
   type LocalKeyInfo,
   literalGlob,
 } from '#master';
-import { compileGlob, generateKeyPair, keyFingerprint } from '#minion-protocol';
+import { generateKeyPair, keyFingerprint } from '#minion-protocol';
+import { compileGlob } from '#template/python/fnmatch.ts';
 import type { CommandContext, OutputStream } from '../context.ts';
 import { CommandError, errorCodeOf, exitCodes } from '../errors.ts';
 import { configOption, jsonOption, logLevelOption, parseCount } from '../options.ts';

@@ -1,17 +1,10 @@
 import { access, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { type Command, Option } from 'commander';
-import {
-  type KeyInfo,
-  type KeyState,
-  type KeysApi,
-  type LocalKeyInfo,
-  loadMasterConfig,
-  type MasterConfig,
-} from '#master';
+import { loadMasterConfig, type MasterConfig } from '#config';
+import type { KeyInfo, KeyState, KeysApi, LocalKeyInfo } from '#master';
 import {
   cleanKeyText,
-  compileGlob,
   generateKeyPair,
   keyFingerprint,
   parsePrivateKey,
@@ -19,6 +12,7 @@ import {
   type WireValue,
 } from '#minion-protocol';
 import { makeDirectory } from '#runtime';
+import { compileGlob } from '#template/python/fnmatch.ts';
 import { textOrder } from '#template/python/operators.ts';
 import { type CommandDefaults, saltDefaults } from '../command-defaults.ts';
 import type { CommandContext } from '../context.ts';

@@ -1,6 +1,7 @@
 /** The process that holds the master now, as calls reach it. */
 
-import { type Master, type MasterConfig, MasterError } from '#master';
+import type { MasterConfig } from '#config';
+import { type Master, MasterError } from '#master';
 import type { ReachedMaster } from '../fail-over.ts';
 import {
   type Connection,

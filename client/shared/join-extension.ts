@@ -2,7 +2,8 @@
 
 import { once } from 'node:events';
 import Type from 'typebox';
-import { extensionStream, type MasterConfig, type MasterExtension } from '#master';
+import type { MasterConfig } from '#config';
+import { extensionStream, type MasterExtension } from '#master';
 import { RemoteError } from '../errors.ts';
 import { SharedMasterError } from './errors.ts';
 import { differingOptions, digestOptions, type OptionDigests } from './option-digests.ts';

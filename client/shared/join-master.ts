@@ -5,15 +5,13 @@ import { setMaxListeners } from 'node:events';
 import { Agent } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
+import { loadSaltConfig, type MasterConfig, storeDirectory } from '#config';
 import {
   type BareMasterOptions,
   createSilentLogger,
-  loadSaltConfig,
   type Master,
   type MasterApi,
-  type MasterConfig,
   MasterError,
-  storeDirectory,
 } from '#master';
 import { createJidSource } from '#minion-protocol';
 import { codeOf, linkSignals } from '#runtime';

@@ -3,9 +3,9 @@
 import type { FastifyInstance } from 'fastify';
 import Type from 'typebox';
 import { BridgeError, describeRoute, type SignalsModule } from '#heat-bridge';
-import { AuthenticationError, AuthorizationError, type ExtensionHost, TokenBuckets } from '#master';
+import { AuthenticationError, AuthorizationError, type ExtensionHost } from '#master';
 import { isWireMap, type WireMap } from '#minion-protocol';
-import { readJsonInSteps, StepScheduler } from '#runtime';
+import { readJsonInSteps, StepScheduler, TokenBuckets } from '#runtime';
 import { textOf } from '../request-body.ts';
 import type { GuestIdentifier } from './guest-identifier.ts';
 

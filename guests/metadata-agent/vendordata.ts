@@ -16,9 +16,8 @@ import {
   actorOf,
   type ExtensionHost,
   type HttpServerContext,
-  TokenBuckets,
 } from '#master';
-import { compileSchema } from '#runtime';
+import { compileSchema, TokenBuckets } from '#runtime';
 import type { InstanceEnrolments, InstanceRequest } from './instance-enrolments.ts';
 
 /** See the section `bridge: guests: vendordata:`. */

@@ -7,8 +7,8 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import type { FastifyInstance } from 'fastify';
 import Type from 'typebox';
 import { BridgeError, describeRoute } from '#heat-bridge';
-import { AuthenticationError, TokenBuckets } from '#master';
-import { compileSchema, tryParseJson } from '#runtime';
+import { AuthenticationError } from '#master';
+import { compileSchema, TokenBuckets, tryParseJson } from '#runtime';
 
 /** Of all senders: they share one secret. */
 const rate = { perSecond: 20, burst: 200 };

@@ -5,7 +5,8 @@
 
 import { readFile } from 'node:fs/promises';
 import { isDeepStrictEqual } from 'node:util';
-import { parseYaml, placeOf, yamlLines } from '#master';
+import { placeOf, yamlLines } from '#config';
+import { parseYaml } from '#master';
 import { listYamlFiles, type ValuePath } from '#runtime';
 import { Catalog } from '../commands/command-catalog.ts';
 import {

@@ -4,10 +4,10 @@ import {
   type AuditRequester,
   isFailureCode,
   type JobUpdate,
-  linkSignals,
   type MasterApi,
   type RunRequest,
 } from '#master';
+import { linkSignals } from '#runtime';
 import type { CompiledCommand } from './command-catalog.ts';
 import type { MinionCall } from './command-definition.ts';
 import type { CommandOutcome, CommandResult } from './command-request.ts';

@@ -3,15 +3,8 @@
 import { randomUUID } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
 import Type from 'typebox';
-import {
-  type AuditRequester,
-  type ExtensionHost,
-  inTime,
-  linkSignals,
-  type StateOperation,
-  type TargetRequest,
-  timeLimit,
-} from '#master';
+import type { AuditRequester, ExtensionHost, StateOperation, TargetRequest } from '#master';
+import { inTime, linkSignals, timeLimit } from '#runtime';
 import { defineRow, type RowOf } from '#store';
 import { BridgeError } from '../errors.ts';
 import { resolveProject } from '../http/request-project.ts';

@@ -1,6 +1,6 @@
 /** What is known of a minion's function before anybody exposes it. */
 
-import { compileGlob } from '#minion-protocol';
+import { compileGlob } from '#template/python/fnmatch.ts';
 
 /**
  * Functions of Salt 3007's own modules that may be exposed without a word: they only read, or act

@@ -1,6 +1,7 @@
 /** Named commands as calls of reactions. */
 
-import { inTime, type NamedCommands, type ReactionOutcome, type ReactionResult } from '#master';
+import type { NamedCommands, ReactionOutcome, ReactionResult } from '#master';
+import { inTime } from '#runtime';
 import { BridgeError, type BridgeErrorCode } from '../errors.ts';
 import type { CommandOutcome } from './command-request.ts';
 import type { CommandRunner } from './command-runner.ts';

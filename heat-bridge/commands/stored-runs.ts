@@ -3,9 +3,10 @@
  * cluster, a run continues at another member when its member is gone.
  */
 
-import { type ExtensionHost, StoreError } from '#master';
+import type { ExtensionHost } from '#master';
 import { Budget, KeyedMutex } from '#runtime';
 import type { RowCodec } from '#store';
+import { StoreError } from '#store';
 import { BridgeError } from '../errors.ts';
 import { identifyCaller } from './callers.ts';
 import { ClusterRuns } from './cluster-runs.ts';

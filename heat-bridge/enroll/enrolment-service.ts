@@ -2,13 +2,14 @@
 
 import { type KeyObject, randomBytes } from 'node:crypto';
 import { isIP } from 'node:net';
-import { type KeyLifecycle, type LinkedSignal, linkSignals, type StateOperation } from '#master';
+import type { KeyLifecycle, StateOperation } from '#master';
 import {
   generateKeyPair,
   isRelayedAddress,
   type KeyPairText,
   parsePublicKey,
 } from '#minion-protocol';
+import { type LinkedSignal, linkSignals } from '#runtime';
 import { BridgeError } from '../errors.ts';
 import { isLive } from '../live-enrolment.ts';
 import type { SharedNames } from '../shared-names.ts';

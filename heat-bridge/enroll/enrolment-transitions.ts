@@ -1,6 +1,7 @@
 /** Transitions of enrolments: each is stored before anything follows from it. */
 
-import { type KeyLifecycle, StoreError } from '#master';
+import type { KeyLifecycle } from '#master';
+import { StoreError } from '#store';
 import type { Enrolment } from './enrolment.ts';
 import type { EnrolmentRepository } from './enrolment-repository.ts';
 import type { UsedTickets } from './used-tickets.ts';

@@ -2,8 +2,8 @@
 
 import type { Static, TSchema, TUnsafe } from 'typebox';
 import Type from 'typebox';
-import { AuthenticationError, TokenBuckets } from '#master';
-import { compileSchema } from '#runtime';
+import { AuthenticationError } from '#master';
+import { compileSchema, TokenBuckets } from '#runtime';
 import { BridgeError } from '../errors.ts';
 import type { Enrolment } from './enrolment.ts';
 import type { TicketClaimHandler } from './ticket-claims.ts';

@@ -3,7 +3,8 @@
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import Type from 'typebox';
-import { AuditBursts, type ExtensionHost, type MasterConfig } from '#master';
+import type { MasterConfig } from '#config';
+import { AuditBursts, type ExtensionHost } from '#master';
 import { makeDirectory } from '#runtime';
 import type { BridgeContribution } from '../bridge-extension.ts';
 import { BridgeError } from '../errors.ts';

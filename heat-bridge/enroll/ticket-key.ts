@@ -1,7 +1,7 @@
 /** The signing key of tickets: in a file of its own, outside the store and its backups. */
 
 import { createPrivateKey, createPublicKey, type KeyObject, randomBytes } from 'node:crypto';
-import { readTextIfPresent, writeFileAtomically } from '#master';
+import { readTextIfPresent, writeFileAtomically } from '#runtime';
 import { BridgeError } from '../errors.ts';
 
 /** An Ed25519 pair. */

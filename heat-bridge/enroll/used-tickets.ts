@@ -1,7 +1,7 @@
 /** Used tickets, in a file beside the store: restoring the store makes none of them valid again. */
 
 import { type FileHandle, open, readFile } from 'node:fs/promises';
-import { writeFileAtomically } from '#master';
+import { writeFileAtomically } from '#runtime';
 
 /** Milliseconds that a ticket is remembered after its end, in case the clock goes back. */
 const usedTicketRetentionMs = 7 * 86_400_000;

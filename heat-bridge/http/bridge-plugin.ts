@@ -1,8 +1,8 @@
 /** `/bridge/v1` over HTTP: what all its routes have. */
 
 import type { FastifyInstance } from 'fastify';
-import { AuthenticationError, type HttpRoutes, type RpcTable, TokenBuckets } from '#master';
-import { writeJson } from '#runtime';
+import { AuthenticationError, type HttpRoutes, type RpcTable } from '#master';
+import { TokenBuckets, writeJson } from '#runtime';
 import type { BridgeContribution } from '../bridge-extension.ts';
 import { sendBridgeError } from '../http-problems.ts';
 

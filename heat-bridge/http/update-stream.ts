@@ -1,7 +1,8 @@
 /** Streams the updates of a run as lines of JSON. Disconnecting does not cancel the run. */
 import type { FastifyReply } from 'fastify';
-import { type HttpServerContext, linkSignals, writeMarkedJson } from '#master';
+import { type HttpServerContext, writeMarkedJson } from '#master';
 import type { SendQueue } from '#runtime';
+import { linkSignals } from '#runtime';
 import { BridgeError } from '../errors.ts';
 import { httpProblemOf } from '../http-problems.ts';
 

@@ -3,14 +3,8 @@
 import { randomUUID } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
 import Type from 'typebox';
-import {
-  type AuditEntry,
-  actorOf,
-  type ExtensionHost,
-  linkSignals,
-  type TargetBounds,
-  timeLimit,
-} from '#master';
+import { type AuditEntry, actorOf, type ExtensionHost, type TargetBounds } from '#master';
+import { linkSignals, timeLimit } from '#runtime';
 import { defineRow, type RowOf } from '#store';
 import { acquireCaller, type ResolvedCaller, requireWithin } from '../commands/callers.ts';
 import type { CommandCaller } from '../commands/command-request.ts';

@@ -2,7 +2,7 @@
 
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
-import { compileGlob } from '#minion-protocol';
+import { compileGlob } from '#template/python/fnmatch.ts';
 
 /** Groups of minions; who is in one of them may signal. */
 export interface HandleGroups {

@@ -2,8 +2,8 @@ import { open, readdir, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { RE2JS } from 're2js';
 import type { LiveConfig } from '#config';
-import { compileGlob } from '#minion-protocol';
 import { isMissing } from '#runtime';
+import { compileGlob } from '#template/python/fnmatch.ts';
 
 /**
  * What Python's `str()` makes of a grain, which is what Salt compares with the lines of

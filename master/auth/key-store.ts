@@ -1,15 +1,10 @@
 import { createHash } from 'node:crypto';
 import Type from 'typebox';
 import type { LiveConfig } from '#config';
-import {
-  cleanKeyText,
-  compileGlob,
-  isNewMinionId,
-  isValidMinionId,
-  keyFingerprint,
-} from '#minion-protocol';
+import { cleanKeyText, isNewMinionId, isValidMinionId, keyFingerprint } from '#minion-protocol';
 import { KeyedMutex } from '#runtime';
 import { Bytes, defineRow, type Key, type Operation, type Store, writeInParts } from '#store';
+import { compileGlob } from '#template/python/fnmatch.ts';
 import { KeyError } from './key-errors.ts';
 import { type KeyFiles, type KeyPlace, keyPlaces, PkiDir, watchPkiDir } from './pki-directory.ts';
 

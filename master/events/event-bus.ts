@@ -1,12 +1,7 @@
 import { eventRingSize, type LiveConfig } from '#config';
-import {
-  compileGlob,
-  formatEventStamp,
-  isWireMap,
-  type WireMap,
-  type WireValue,
-} from '#minion-protocol';
+import { formatEventStamp, isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 import { BoundedQueue } from '#runtime';
+import { compileGlob } from '#template/python/fnmatch.ts';
 import {
   type EventsRequest,
   type InProcessApi,

@@ -6,9 +6,10 @@
 import type { Logger } from 'pino';
 import Type from 'typebox';
 import type { EventExport } from '#config';
-import { compileGlob, localField, unpackLocal, type WireMap } from '#minion-protocol';
+import { localField, unpackLocal, type WireMap } from '#minion-protocol';
 import { retryDelayMs, sleepUntilAborted } from '#runtime';
 import { defineRow, type Store, type StreamConsumer } from '#store';
+import { compileGlob } from '#template/python/fnmatch.ts';
 import type { MasterEvent } from '../api/index.ts';
 import {
   type ExportedEvent,

@@ -1,8 +1,8 @@
 /** What a user may see of a master on the status page. */
 
+import type { Explanation } from '#acl';
 import type {
   Denial,
-  Explanation,
   JobProgress,
   KeyInfo,
   MasterApi,

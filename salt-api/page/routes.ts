@@ -3,9 +3,10 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify';
-import { AuthenticationError, linkSignals, literalGlob } from '#master';
+import { AuthenticationError, literalGlob } from '#master';
 import { isWireMap, type WireMap } from '#minion-protocol';
 import type { SendPool } from '#runtime';
+import { linkSignals } from '#runtime';
 import {
   type ApiContext,
   bodyOf,

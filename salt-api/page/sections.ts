@@ -1,7 +1,8 @@
 /** The sections of the status page, each of which can be sent anew. */
 
 import { createHash } from 'node:crypto';
-import type { Denial, Explanation, JobProgress, KeyInfo } from '#master';
+import type { Explanation } from '#acl';
+import type { Denial, JobProgress, KeyInfo } from '#master';
 import { type Html, html } from './html.ts';
 import { type MinionSince, memoizeByObject, type Overview } from './overview.ts';
 

@@ -1,6 +1,7 @@
 /** `/events`: server-sent events. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { linkSignals, type MasterEvent, missedBySlowReader } from '#master';
+import { type MasterEvent, missedBySlowReader } from '#master';
+import { linkSignals } from '#runtime';
 import {
   type ApiContext,
   type Caller,

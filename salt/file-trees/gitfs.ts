@@ -12,7 +12,8 @@ import {
   MasterError,
   noFiles,
 } from '#master';
-import { compileGlob, compileWholePattern } from '#minion-protocol';
+import { compileWholePattern } from '#minion-protocol';
+import { compileGlob } from '#template/python/fnmatch.ts';
 import { asBackend } from './file-server.ts';
 import type { GitMirror, GitMirrors, GitRef, GitSnapshot } from './git-mirror.ts';
 import { isCommitId, treeOfRef } from './git-mirror.ts';

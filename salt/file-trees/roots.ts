@@ -13,7 +13,8 @@ import {
   type FoundFile,
   noFiles,
 } from '#master';
-import { compileGlob, compileSearchPattern, packWire, type WireMap } from '#minion-protocol';
+import { compileSearchPattern, packWire, type WireMap } from '#minion-protocol';
+import { compileGlob } from '#template/python/fnmatch.ts';
 import { DiskFiles, HiddenDirectories, ifPresent, isBelow } from './disk-files.ts';
 
 /** Which paths are as if they were not there. */

@@ -1,8 +1,8 @@
 /** High data: what SLS contain, merged and validated before it is compiled [salt/state.py]. */
 
 import { isDeepStrictEqual } from 'node:util';
-import { compileGlob } from '#minion-protocol';
 import type { PlainData } from '#template';
+import { compileGlob } from '#template/python/fnmatch.ts';
 import { isList, isPillarMap, type PillarMap, textOf } from '../render/pillar-data.ts';
 /** The name of its type in Python. */
 export function typeName(data: PlainData): string {

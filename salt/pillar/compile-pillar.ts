@@ -7,7 +7,6 @@ import { type LiveConfig, valuesForMinions } from '#config';
 import { badTarget, MasterError, parseTarget, SlowPatterns } from '#master';
 import {
   type CompiledTarget,
-  compileGlob,
   compileTarget,
   type FactMap,
   factsOf,
@@ -16,6 +15,7 @@ import {
   type WireMap,
 } from '#minion-protocol';
 import { type PlainData, TemplateError } from '#template';
+import { compileGlob } from '#template/python/fnmatch.ts';
 import { TracedGrains } from '../render/grains.ts';
 import {
   type CompiledPillar,

@@ -17,8 +17,9 @@ import {
   schemaGuarantees,
 } from '#config';
 import type { ReactionEvent, TargetRequest, TargetResolver } from '#master';
-import { compileGlob, isWireMap, type WireValue } from '#minion-protocol';
+import { isWireMap, type WireValue } from '#minion-protocol';
 import { TokenBuckets } from '#runtime';
+import { compileGlob } from '#template/python/fnmatch.ts';
 
 /** A call that is to be made. Nothing in it is looked up in the event any more. */
 export type PlannedCall = TargetedCall | MastersCall;

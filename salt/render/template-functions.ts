@@ -2,7 +2,6 @@ import { createHash } from 'node:crypto';
 import { mergeStrategies } from '#config';
 import { MasterError, parseTarget } from '#master';
 import {
-  compileGlob,
   compileTarget,
   factsOf,
   type Nodegroups,
@@ -11,6 +10,7 @@ import {
   type WireValue,
 } from '#minion-protocol';
 import type { PlainData, SaltFunction } from '#template';
+import { compileGlob } from '#template/python/fnmatch.ts';
 import type { TracedGrains } from './grains.ts';
 import { isPillarMap, mergeDeep, mergePillar, type PillarMap, toWire } from './pillar-data.ts';
 

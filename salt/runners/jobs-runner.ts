@@ -19,7 +19,8 @@ import {
   text,
   withOutputter,
 } from '#master';
-import { compileGlob, isWireMap, type WireMap, type WireValue } from '#minion-protocol';
+import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
+import { compileGlob } from '#template/python/fnmatch.ts';
 import { askMinions, type MinionCalls } from '../minion-calls.ts';
 
 /** What a job must be like to be listed; all that is given must hold. */

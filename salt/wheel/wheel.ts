@@ -23,14 +23,9 @@ import {
   required,
   text,
 } from '#master';
-import {
-  compileGlob,
-  generateKeyPair,
-  keyFingerprint,
-  type WireMap,
-  type WireValue,
-} from '#minion-protocol';
+import { generateKeyPair, keyFingerprint, type WireMap, type WireValue } from '#minion-protocol';
 import { processUser } from '#runtime';
+import { compileGlob } from '#template/python/fnmatch.ts';
 import { DiskFiles, HiddenDirectories } from '../file-trees/disk-files.ts';
 import { hiddenDirectories } from '../file-trees/file-server.ts';
 import { expandRoot, walkRoots } from '../file-trees/roots.ts';

@@ -2,7 +2,7 @@
 
 import { accessSync, chownSync, constants } from 'node:fs';
 import { userInfo } from 'node:os';
-import type { MasterConfig } from '#master';
+import type { MasterConfig } from '#config';
 import { codeOf, makeDirectorySync } from '#runtime';
 import { ProcessError } from './errors.ts';
 

@@ -1,6 +1,6 @@
 /** The configuration of a process that is a master, after everything in it was looked at. */
 
-import { ConfigError, type ConfigWarning, type LoadedTenants } from '#master';
+import { ConfigError, type ConfigWarning, type LoadedTenants } from '#config';
 import { checkServerConfig } from '../index.ts';
 
 /** A configuration without mistakes. */

@@ -3,8 +3,8 @@ import { createRequire } from 'node:module';
 import path from 'node:path';
 import type { Writable } from 'node:stream';
 import type { DestinationStream, Logger } from 'pino';
-import type { LogLevel } from '#config';
-import { createRootLog, createLogger as createRootLogger, type MasterConfig } from '#master';
+import type { LogLevel, MasterConfig } from '#config';
+import { createRootLog, createLogger as createRootLogger } from '#master';
 import { type Account, createOwnedDirectory } from './account.ts';
 
 const require = createRequire(import.meta.url);

@@ -13,7 +13,8 @@ import {
 import path from 'node:path';
 import type { Logger } from 'pino';
 import type { LogLevel } from '#config';
-import { logConfigWarnings, type MasterConfig, resolveMasterConfig } from '#master';
+import { type MasterConfig, resolveMasterConfig } from '#config';
+import { logConfigWarnings } from '#master';
 import {
   type Account,
   becomeAccount,

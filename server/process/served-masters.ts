@@ -2,14 +2,8 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
-import {
-  ConfigError,
-  type LoadedTenants,
-  loadMasterConfig,
-  logConfigWarnings,
-  type MasterConfig,
-  type MasterStatus,
-} from '#master';
+import { ConfigError, type LoadedTenants, loadMasterConfig, type MasterConfig } from '#config';
+import { logConfigWarnings, type MasterStatus } from '#master';
 import { createMasterServer, type MasterServer } from '../index.ts';
 import type { Account } from './account.ts';
 import { ProcessError } from './errors.ts';

@@ -23,7 +23,8 @@ import {
 } from '#acl';
 import { globsOverlap } from '#acl/lint.ts';
 import { policySyntax } from '#config/policy-schema.ts';
-import { compileGlob, compileWholePattern } from '#minion-protocol';
+import { compileWholePattern } from '#minion-protocol';
+import { compileGlob } from '#template/python/fnmatch.ts';
 import { tries } from '../helpers/effort.ts';
 import { policyOf } from '../helpers/policies.ts';
 

@@ -20,8 +20,8 @@ import {
   type Subject,
   type UserRightOptions,
 } from '#acl';
+import { resolveMasterConfig } from '#config';
 import { rulesOf } from '#config/policy-rules.ts';
-import { resolveMasterConfig } from '#master';
 import { compileWholePattern } from '#minion-protocol';
 import { type PolicyFixture, policyOf } from '../helpers/policies.ts';
 

@@ -15,7 +15,7 @@ import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
 import { startDaemon } from '#cli/commands/master.ts';
 import { CommandError } from '#cli/errors.ts';
-import { loadMasterConfig, type MasterConfig } from '#master';
+import { loadMasterConfig, type MasterConfig } from '#config';
 import { type Account, planUserChange } from '#server/process/account.ts';
 import { end } from '../helpers/background-process.ts';
 import { until } from '../helpers/deadline.ts';

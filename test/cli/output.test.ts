@@ -16,7 +16,8 @@ import {
 } from '#cli/output/outputters.ts';
 import { terminalColors } from '#cli/terminal.ts';
 import type { LogLevel } from '#config';
-import { fromJson, type MasterOptions, resolveMasterConfig } from '#master';
+import { type MasterOptions, resolveMasterConfig } from '#config';
+import { fromJson } from '#master';
 import { WireDateTime, WireExtension, type WireValue } from '#minion-protocol';
 import { createLogger, LogFile, type MasterLog, openMasterLog } from '#server/process/log.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';

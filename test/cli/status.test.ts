@@ -3,19 +3,18 @@ import path from 'node:path';
 import { Writable } from 'node:stream';
 import test, { type ExecutionContext } from 'ava';
 import { connectMaster } from '#client';
+import { loadMasterConfig, reaction } from '#config';
 import {
   type Delivery,
   type Denial,
   type EventsRequest,
   type JobReport,
-  loadMasterConfig,
   MasterError,
   type MasterEvent,
   type MasterStatus,
   type PillarQuestion,
   type ReactionInfo,
   type ReactionRun,
-  reaction,
 } from '#master';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { runCli, streamOf } from './run-cli.ts';

@@ -12,7 +12,8 @@ import {
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import { connectMaster } from '#client';
-import { loadMasterConfig, type Master, resolveMasterConfig } from '#master';
+import { loadMasterConfig, resolveMasterConfig } from '#config';
+import type { Master } from '#master';
 import { auditFiles } from '#master/audit/audit-log.ts';
 import { createMemoryTransport } from '#minion-protocol';
 import { createMaster } from '#server';

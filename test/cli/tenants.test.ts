@@ -9,7 +9,7 @@ import test, { type ExecutionContext } from 'ava';
 import { startDaemon } from '#cli/commands/master.ts';
 import { createLocalMaster } from '#cli/local-master.ts';
 import { connectMaster } from '#client';
-import { loadMasterConfig, type MasterConfig } from '#master';
+import { loadMasterConfig, type MasterConfig } from '#config';
 import { end } from '../helpers/background-process.ts';
 import { until, within } from '../helpers/deadline.ts';
 import { layMasterKey } from '../helpers/rsa-keys.ts';

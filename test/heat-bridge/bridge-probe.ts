@@ -29,7 +29,8 @@ export interface ProbeReport {
 const [, , directory = '', bridgeSection = '{}', extensions = '{}'] = process.argv;
 const { fastify } = await import('fastify');
 const { createBridge } = await import('#guests');
-const { isRpcMethod, masterServices, resolveMasterConfig } = await import('#master');
+const { resolveMasterConfig } = await import('#config');
+const { isRpcMethod, masterServices } = await import('#master');
 const { createMemoryTransport } = await import('#minion-protocol');
 const { createMaster } = await import('#server');
 const { createMemoryStore } = await import('#store');

@@ -5,6 +5,7 @@ import test from 'ava';
 import Type from 'typebox';
 import { allow } from '#acl';
 import { connectExtension } from '#client';
+import { resolveMasterConfig } from '#config';
 import { createBridge } from '#guests';
 import {
   BridgeError,
@@ -13,7 +14,6 @@ import {
   type CommandUpdate,
   defineCommand,
 } from '#heat-bridge';
-import { resolveMasterConfig } from '#master';
 import { createMemoryStore } from '#store';
 import { until, within } from '../helpers/deadline.ts';
 import { collect } from '../helpers/fleet.ts';

@@ -1,9 +1,10 @@
 /** A master with a bridge, and embedded minions that remember what they were asked. */
 import type { ExecutionContext } from 'ava';
 import { allow, type PolicyRule } from '#acl';
+import type { MasterOptions } from '#config';
 import { type Bridge, createBridge } from '#guests';
 import type { CommandDefinition, CommandTypes, PlanDefinition, PlanTypes } from '#heat-bridge';
-import type { Master, MasterOptions } from '#master';
+import type { Master } from '#master';
 import type { Minion, MinionFunction } from '#minion-protocol';
 import type { Store } from '#store';
 import { startFleet } from '../helpers/fleet.ts';

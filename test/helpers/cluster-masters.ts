@@ -4,13 +4,8 @@ import type { ExecutionContext } from 'ava';
 import type { TransactionLog } from '#cluster';
 import { initCluster, joinCluster } from '#cluster';
 import { MemoryLog } from '#cluster/log/memory-log.ts';
-import {
-  type Master,
-  type MasterConfig,
-  type MasterExtension,
-  type MasterOptions,
-  resolveMasterConfig,
-} from '#master';
+import { type MasterConfig, type MasterOptions, resolveMasterConfig } from '#config';
+import type { Master, MasterExtension } from '#master';
 import {
   createMemoryTransport,
   createMinion,

@@ -1,6 +1,7 @@
 /** A master on free loopback ports with embedded minions, which reach it through libzmq. */
 import type { ExecutionContext } from 'ava';
-import { type Master, type MasterOptions, type MasterParts, resolveMasterConfig } from '#master';
+import { type MasterOptions, resolveMasterConfig } from '#config';
+import type { Master, MasterParts } from '#master';
 import {
   createMinion,
   dialZeromq,

@@ -2,7 +2,7 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
-import { loadMasterConfig, type MasterConfig } from '#master';
+import { loadMasterConfig, type MasterConfig } from '#config';
 import { createMinion, type Minion, type MinionFunction } from '#minion-protocol';
 import { dialZeromq } from '#minion-protocol/transport/zeromq-dialer.ts';
 import { MasterProcess } from '../../bench/crash/master-process.ts';

@@ -6,9 +6,10 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { resolveMasterConfig } from '#config';
 import { parseValue } from '#config/schema.ts';
 import { transportName } from '#config/transport-options.ts';
-import { type MasterStatus, resolveMasterConfig } from '#master';
+import type { MasterStatus } from '#master';
 import { createMaster } from '#server';
 import { createMemoryStore } from '#store';
 import { directories, layOutVectorMaster, RECORDED_AT } from './vector-master.ts';

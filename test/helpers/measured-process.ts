@@ -3,7 +3,8 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import type { ExecutionContext } from 'ava';
-import type { MasterStatus, TransportName } from '#master';
+import type { TransportName } from '#config';
+import type { MasterStatus } from '#master';
 import { within } from './deadline.ts';
 import type { Answer, Question } from './measured-master.ts';
 

@@ -1,7 +1,8 @@
 /** Salt's HTTP API over a master in memory with two embedded minions, as the recordings had them. */
 import { request as httpRequest } from 'node:http';
 import type { ExecutionContext } from 'ava';
-import type { MasterOptions, MasterParts } from '#master';
+import type { MasterOptions } from '#config';
+import type { MasterParts } from '#master';
 import { createMinion, type MinionFunction, type WireMap } from '#minion-protocol';
 import { createSaltApi, type SaltApi, type SaltApiOptions } from '#salt-api';
 import { otherKey } from './connected-minion.ts';

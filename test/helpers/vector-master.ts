@@ -3,14 +3,8 @@ import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
 import type { Logger } from 'pino';
-import {
-  type Master,
-  type MasterConfig,
-  type MasterEvent,
-  type MasterOptions,
-  type PillarProvider,
-  resolveMasterConfig,
-} from '#master';
+import { type MasterConfig, type MasterOptions, resolveMasterConfig } from '#config';
+import type { Master, MasterEvent, PillarProvider } from '#master';
 import { openSeal } from '#master/auth/session-keys.ts';
 import {
   createMemoryTransport,

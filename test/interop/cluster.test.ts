@@ -2,7 +2,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { initCluster, joinCluster } from '#cluster';
-import { type MasterConfig, type MasterOptions, resolveMasterConfig } from '#master';
+import { type MasterConfig, type MasterOptions, resolveMasterConfig } from '#config';
 import { startNatsServers } from '../../bench/nats-cluster.ts';
 import { hasNatsServer } from '../helpers/nats-server.ts';
 import { testWhere } from '../helpers/needs.ts';

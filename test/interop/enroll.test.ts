@@ -2,9 +2,10 @@
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import test from 'ava';
+import { resolveMasterConfig } from '#config';
 import { type Bridge, createBridge } from '#guests';
 import type { EnrolRequest } from '#heat-bridge';
-import { createSilentLogger, type Master, resolveMasterConfig } from '#master';
+import { createSilentLogger, type Master } from '#master';
 import { createSaltApi, type SaltApi } from '#salt-api';
 import { createMaster } from '#server';
 import { freePort } from '../../bench/free-port.ts';

@@ -3,7 +3,7 @@ import { copyFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
 import { generateMasterSignature, generateSaltKeyPair } from '#cli/commands/salt-key.ts';
-import { type MasterOptions, resolveMasterConfig, type TransportName } from '#master';
+import { type MasterOptions, resolveMasterConfig, type TransportName } from '#config';
 import { EventLog } from './event-log.ts';
 import { Fleet } from './fleet.ts';
 import { MasterHome } from './our-master.ts';

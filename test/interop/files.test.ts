@@ -3,7 +3,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { chmodSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import type { TransportName } from '#master';
+import type { TransportName } from '#config';
 import { isWireMap, type WireValue } from '#minion-protocol';
 import { layOut } from '../helpers/file-tree.ts';
 import { EventLog } from './event-log.ts';

@@ -1,5 +1,7 @@
 /** A master in a process of its own, with the options given as JSON; its log goes to stdout. */
-import { createLogger, type MasterOptions, resolveMasterConfig } from '#master';
+
+import { type MasterOptions, resolveMasterConfig } from '#config';
+import { createLogger } from '#master';
 import { createMaster } from '#server';
 
 const options: Partial<MasterOptions> = JSON.parse(process.argv[2] ?? '{}');

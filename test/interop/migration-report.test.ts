@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { connectMaster } from '#client';
-import { loadMasterConfig } from '#master';
+import { loadMasterConfig } from '#config';
 import { checkMigration, type DoctorReport, runDoctor } from '#server/ops.ts';
 import { freePort } from '../../bench/free-port.ts';
 import { until } from '../helpers/deadline.ts';

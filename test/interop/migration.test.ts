@@ -1,6 +1,6 @@
 /** From Salt's own master to ours and back, with the oldest and the newest minion. */
 
-import { loadMasterConfig } from '#master';
+import { loadMasterConfig } from '#config';
 import { freePort } from '../../bench/free-port.ts';
 import { Fleet } from './fleet.ts';
 import { startMaster } from './our-master.ts';

@@ -2,9 +2,10 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { allow } from '#acl';
+import { resolveMasterConfig } from '#config';
 import { createBridge } from '#guests';
 import type { CommandDefinition } from '#heat-bridge';
-import { createSilentLogger, resolveMasterConfig } from '#master';
+import { createSilentLogger } from '#master';
 import { createSaltApi } from '#salt-api';
 import { createMaster } from '#server';
 import { type ApiAnswer, json, send } from '../helpers/salt-api.ts';

@@ -6,14 +6,8 @@ import { createInterface } from 'node:readline';
 import { Writable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { connectMaster } from '#client';
-import {
-  createLogger,
-  type MasterApi,
-  type MasterConfig,
-  type MasterOptions,
-  type PillarProvider,
-  resolveMasterConfig,
-} from '#master';
+import { type MasterConfig, type MasterOptions, resolveMasterConfig } from '#config';
+import { createLogger, type MasterApi, type PillarProvider } from '#master';
 import { type CreateMasterOptions, createMaster } from '#server';
 import { freePort } from '../../bench/free-port.ts';
 import { within } from '../helpers/deadline.ts';

@@ -3,7 +3,7 @@ import { createPublicKey } from 'node:crypto';
 import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
-import { type MasterOptions, resolveMasterConfig } from '#master';
+import { type MasterOptions, resolveMasterConfig } from '#config';
 import { EventLog } from './event-log.ts';
 import { eventually } from './eventually.ts';
 import { Fleet, runJob } from './fleet.ts';

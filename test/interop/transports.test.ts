@@ -1,7 +1,7 @@
 /** Real minions over TCP and WebSocket, each version that SALT_MINION names. */
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
-import type { MasterOptions, TransportName } from '#master';
+import type { MasterOptions, TransportName } from '#config';
 import { EventLog } from './event-log.ts';
 import { Fleet, runJob } from './fleet.ts';
 import { MasterHome, type OurMaster } from './our-master.ts';

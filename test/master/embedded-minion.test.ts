@@ -1,7 +1,8 @@
 /** The embedded minion's life with a master: what it does at each of the master's answers. */
 
 import test, { type ExecutionContext } from 'ava';
-import { type JobUpdate, type RunRequest, resolveMasterConfig } from '#master';
+import { resolveMasterConfig } from '#config';
+import type { JobUpdate, RunRequest } from '#master';
 import {
   createMinion,
   createTcpListener,

@@ -2,7 +2,8 @@
 import { readdirSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type MasterEvent, resolveMasterConfig } from '#master';
+import { resolveMasterConfig } from '#config';
+import type { MasterEvent } from '#master';
 import { createMinion, dialZeromq } from '#minion-protocol';
 import { createMaster } from '#server';
 import { until, within } from '../helpers/deadline.ts';

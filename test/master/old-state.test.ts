@@ -8,18 +8,20 @@ import type { TransactionLog } from '#cluster';
 import { initCluster, joinCluster } from '#cluster';
 import { openJetStreamLog } from '#cluster/log/jetstream-log.ts';
 import { MemoryLog } from '#cluster/log/memory-log.ts';
+import {
+  type MasterConfig,
+  type MasterOptions,
+  resolveMasterConfig,
+  storeDirectory,
+} from '#config';
 import { type Bridge, createBridge } from '#guests';
 import type { CommandDefinition, PlanDefinition } from '#heat-bridge';
 import {
   type KeyState,
   type Master,
-  type MasterConfig,
   type MasterEvent,
-  type MasterOptions,
   readAuditLog,
-  resolveMasterConfig,
   restoreMasterStore,
-  storeDirectory,
   verifyAuditLog,
 } from '#master';
 import {

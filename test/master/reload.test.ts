@@ -6,14 +6,8 @@ import { Writable } from 'node:stream';
 import test, { type ExecutionContext } from 'ava';
 import { deny, PolicyError } from '#acl';
 import type { LogLevel } from '#config';
-import {
-  createLogger,
-  createSilentLogger,
-  MasterError,
-  type MasterOptions,
-  resolveMasterConfig,
-  type TargetPlan,
-} from '#master';
+import { type MasterOptions, resolveMasterConfig } from '#config';
+import { createLogger, createSilentLogger, MasterError, type TargetPlan } from '#master';
 import type { MasterEvent } from '#master/api/events.ts';
 import { type BusApi, createBusApi, EventBus } from '#master/events/event-bus.ts';
 import { EventRing } from '#master/events/event-ring.ts';

@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { resolveMasterConfig } from '#master';
+import { resolveMasterConfig } from '#config';
 import type { SaltApiOptions } from '#salt-api';
 import { auditRecords } from '../helpers/audit-records.ts';
 import { within } from '../helpers/deadline.ts';

@@ -1,8 +1,9 @@
 /** Sessions of the HTTP API that the members of a cluster share, over a log in memory. */
 import { createHash } from 'node:crypto';
 import test, { type ExecutionContext } from 'ava';
-import { type StateOperation, StoreError } from '#master';
+import type { StateOperation } from '#master';
 import { SharedSessions } from '#salt-api/shared-sessions.ts';
+import { StoreError } from '#store';
 import { type TestMember, twoMembers } from '../heat-bridge/cluster.ts';
 import { until } from '../helpers/deadline.ts';
 

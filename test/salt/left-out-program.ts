@@ -16,7 +16,7 @@ registerHooks({
 });
 
 const [, , service] = process.argv;
-const { resolveMasterConfig } = await import('#master');
+const { resolveMasterConfig } = await import('#config');
 const { createMemoryStore } = await import('#store');
 const { createMemoryTransport } = await import('#minion-protocol');
 const { createMaster } = await import('#server');

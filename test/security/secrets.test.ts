@@ -9,9 +9,10 @@ import { Writable } from 'node:stream';
 import { createServer, type Server } from 'node:tls';
 import test, { type ExecutionContext } from 'ava';
 import { allow } from '#acl';
+import { type EauthOptions, resolveMasterConfig } from '#config';
 import { createBridge } from '#guests';
 import type { CommandDefinition } from '#heat-bridge';
-import { createLogger, type EauthOptions, type MasterEvent, resolveMasterConfig } from '#master';
+import { createLogger, type MasterEvent } from '#master';
 import { createBackends } from '#master/users/backends.ts';
 import { createKeystoneBackend } from '#master/users/keystone.ts';
 import {

@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto';
 import { lstatSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
-import { resolveMasterConfig } from '#master';
+import { resolveMasterConfig } from '#config';
 import { openSeal } from '#master/auth/session-keys.ts';
 import {
   type CrypticleKey,

@@ -2,8 +2,7 @@
 
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { resolvePlainOptions } from '#config';
-import { ConfigError, loadMasterConfig } from '#master';
+import { ConfigError, loadMasterConfig, resolvePlainOptions } from '#config';
 import { checkServerConfig } from '#server';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { configDirectory } from '../master/config/files.ts';

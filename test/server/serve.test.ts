@@ -4,7 +4,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import test from 'ava';
-import { loadSaltConfig } from '#master';
+import { loadSaltConfig } from '#config';
 import { serve } from '#server';
 import { MasterWithServices } from '#server/master-with-services.ts';
 import { type ClusterMaster, ClusterMasters } from '../helpers/cluster-masters.ts';

@@ -3,8 +3,9 @@
  * messages, it does; see {@link Member} of members.ts.
  */
 
+import { loadSaltConfig } from '#config';
 import { createBridge } from '#guests';
-import { createLogger, loadSaltConfig } from '#master';
+import { createLogger } from '#master';
 import { joinMaster } from '#server';
 import type { Told, Wish } from './members.ts';
 

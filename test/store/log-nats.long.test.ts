@@ -8,7 +8,7 @@ import { formatTicket } from '#cluster/join-frames.ts';
 import { foundLog } from '#cluster/log/founding.ts';
 import { openJetStreamLog } from '#cluster/log/jetstream-log.ts';
 import { type LogStore, openLogStore } from '#cluster/log/log-store.ts';
-import { resolveMasterConfig, storeDirectory } from '#master';
+import { resolveMasterConfig, storeDirectory } from '#config';
 import { StoreError } from '#store';
 import { type NatsServer, startNatsServers } from '../../bench/nats-cluster.ts';
 import { until } from '../helpers/deadline.ts';

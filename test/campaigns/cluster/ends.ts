@@ -7,7 +7,7 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { refoundCluster } from '#cluster';
 import { readViewState } from '#cluster/log/view.ts';
-import { storeDirectory } from '#master';
+import { storeDirectory } from '#config';
 import { openLmdbTables } from '#store/embedded.ts';
 import { until } from '../../helpers/deadline.ts';
 import { spoilStore } from '../../store-suite/cluster.ts';

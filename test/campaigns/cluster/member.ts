@@ -3,7 +3,9 @@
  * runs, with the ledger, and a clock that its parent sets by messages. Its log goes to stderr. Ends
  * with 3 when its store and the log do not have the same history.
  */
-import { createLogger, loadSaltConfig } from '#master';
+
+import { loadSaltConfig } from '#config';
+import { createLogger } from '#master';
 import { codeOf } from '#runtime';
 import { createMasterServer } from '#server';
 import { Ledger } from './ledger.ts';

@@ -6,7 +6,7 @@ import path from 'node:path';
 import { jetstreamManager } from '@nats-io/jetstream';
 import { connect } from '@nats-io/transport-node';
 import { initCluster, joinCluster } from '#cluster';
-import { loadMasterConfig, type MasterConfig } from '#master';
+import { loadMasterConfig, type MasterConfig } from '#config';
 import { codeOf } from '#runtime';
 import { freePort } from '../../../bench/free-port.ts';
 import {

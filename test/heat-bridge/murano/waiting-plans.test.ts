@@ -1,11 +1,11 @@
 /** Execution plans that cost more than they may: by number, and by nesting. */
 import test from 'ava';
+import { resolveMasterConfig } from '#config';
 import { parseExecutionPlan } from '#guests/murano/execution-plan.ts';
 import { MuranoCatalog } from '#guests/murano/murano-catalog.ts';
 import { openMurano } from '#guests/murano/open-murano.ts';
 import { Catalog } from '#heat-bridge/commands/command-catalog.ts';
 import type { CommandHandle, CommandOutcome } from '#heat-bridge/commands/command-request.ts';
-import { resolveMasterConfig } from '#master';
 import { twoMembers } from '../cluster.ts';
 import { memoryState } from '../signals/open-signals.ts';
 

@@ -3,9 +3,10 @@
 import test, { type ExecutionContext } from 'ava';
 import { allow } from '#acl';
 import { connectExtension, connectMaster } from '#client';
+import { resolveMasterConfig } from '#config';
 import { createBridge } from '#guests';
 import type { HandleInfo, OutboxEntry } from '#heat-bridge';
-import { readAuditLog, resolveMasterConfig } from '#master';
+import { readAuditLog } from '#master';
 import type { WireMap } from '#minion-protocol';
 import { createSaltApi } from '#salt-api';
 import { connectMinion, otherKey } from '../../helpers/connected-minion.ts';

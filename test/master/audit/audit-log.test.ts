@@ -16,13 +16,12 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
+import { type MasterOptions, resolveMasterConfig } from '#config';
 import {
   type AuditFilter,
   type AuditRecord,
   type InProcessApi,
-  type MasterOptions,
   readAuditLog,
-  resolveMasterConfig,
   verifyAuditLog,
   verifyCopiedLogs,
 } from '#master';

@@ -4,15 +4,9 @@ import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import { RemoteError } from '#client';
 import { callMethod, localConnection, openMethodStream } from '#client/master-client.ts';
+import { resolveMasterConfig } from '#config';
 import { createBridge } from '#guests';
-import {
-  type InProcessApi,
-  isRpcMethod,
-  type RpcMethod,
-  type RpcTable,
-  resolveMasterConfig,
-  rpcMethods,
-} from '#master';
+import { type InProcessApi, isRpcMethod, type RpcMethod, type RpcTable, rpcMethods } from '#master';
 import { auditRecords } from '../../helpers/audit-records.ts';
 import { password, type RunningApi, startApi } from '../../helpers/salt-api.ts';
 import { directories } from '../../helpers/vector-master.ts';

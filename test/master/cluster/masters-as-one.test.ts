@@ -7,8 +7,9 @@ import { allow } from '#acl';
 import type { TransactionLog } from '#cluster';
 import { joinCluster } from '#cluster';
 import { encodeFrame, frameKinds, parseTicket } from '#cluster/join-frames.ts';
-import { type JobReturn, type MasterEvent, readAuditLog, StoreError, version } from '#master';
+import { type JobReturn, type MasterEvent, readAuditLog, version } from '#master';
 import { createJidSource, type Minion } from '#minion-protocol';
+import { StoreError } from '#store';
 import { type ClusterMaster, ClusterMasters } from '../../helpers/cluster-masters.ts';
 import { until, within } from '../../helpers/deadline.ts';
 

@@ -22,14 +22,13 @@ import {
   leaveCluster,
   refoundCluster,
 } from '#cluster';
+import { resolveMasterConfig, storeDirectory } from '#config';
 import { type Bridge, createBridge } from '#guests';
 import {
   backupOfflineStore,
   type Master,
   openOfflineKeys,
-  resolveMasterConfig,
   restoreMasterStore,
-  storeDirectory,
   verifyAuditLog,
 } from '#master';
 import { createMemoryTransport } from '#minion-protocol';

@@ -1,6 +1,7 @@
 /** What a reload changes: who uses an option of it goes by the new value, none is read once for all. */
 
 import test, { type ExecutionContext } from 'ava';
+import { type MasterOptions, resolveMasterConfig } from '#config';
 import {
   type FixedConfig,
   LiveConfig,
@@ -8,7 +9,6 @@ import {
   reloadableLimits,
   reloadableOptions,
 } from '#config/live-config.ts';
-import { type MasterOptions, resolveMasterConfig } from '#master';
 import { isWireMap } from '#minion-protocol';
 import { within } from '../../helpers/deadline.ts';
 import {

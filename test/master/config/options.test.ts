@@ -1,11 +1,6 @@
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { extPillarAdvice } from '#config/advice.ts';
-import type { ExtPillarEntry } from '#config/ext-pillar.ts';
-import { parseConfigFile } from '#config/read-files.ts';
-import { saltValues } from '#config/salt-values.ts';
-import { servedTransports } from '#config/served-transports.ts';
 import {
   ConfigError,
   loadMasterConfig,
@@ -14,7 +9,12 @@ import {
   type MasterOptions,
   reaction,
   resolveMasterConfig,
-} from '#master';
+} from '#config';
+import { extPillarAdvice } from '#config/advice.ts';
+import type { ExtPillarEntry } from '#config/ext-pillar.ts';
+import { parseConfigFile } from '#config/read-files.ts';
+import { saltValues } from '#config/salt-values.ts';
+import { servedTransports } from '#config/served-transports.ts';
 import { saltApiOptions } from '#salt-api';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { configDirectory } from './files.ts';

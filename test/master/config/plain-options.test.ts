@@ -2,7 +2,7 @@
 
 import test from 'ava';
 import { pino } from 'pino';
-import { ConfigError, resolveMasterConfig } from '#master';
+import { ConfigError, resolveMasterConfig } from '#config';
 import { type CreateMasterOptions, createMaster } from '#server';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 

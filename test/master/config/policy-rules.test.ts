@@ -5,10 +5,10 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import test from 'ava';
 import fc from 'fast-check';
+import { ConfigError, loadMasterConfig, resolveMasterConfig } from '#config';
 import { warnOfNarrowed } from '#config/narrowed-patterns.ts';
 import { rulesOf } from '#config/policy-rules.ts';
 import type { Settings } from '#config/settings.ts';
-import { ConfigError, loadMasterConfig, resolveMasterConfig } from '#master';
 import { tries } from '../../helpers/effort.ts';
 import { configDirectory } from './files.ts';
 

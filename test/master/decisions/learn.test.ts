@@ -13,10 +13,10 @@ import {
   type PolicyRule,
   type RuleAction,
 } from '#acl';
+import { type MasterOptions, resolveMasterConfig } from '#config';
 import { rulesOf } from '#config/policy-rules.ts';
 import { completeSettings } from '#config/read-config.ts';
 import { parseConfigFile } from '#config/read-files.ts';
-import { type MasterOptions, resolveMasterConfig } from '#master';
 import { type MinionQuestion, shapeOf } from '#master/users/decisions.ts';
 import { learnedText, learnPolicy, replay } from '#master/users/learn.ts';
 import type { WireValue } from '#minion-protocol';

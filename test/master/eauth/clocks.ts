@@ -1,7 +1,7 @@
 /** Log-ins with a store in memory, clocks that a test turns, and delays that are only noted. */
 import type { ExecutionContext } from 'ava';
+import { type MasterOptions, resolveMasterConfig } from '#config';
 import { LiveConfig } from '#config/live-config.ts';
-import { type MasterOptions, resolveMasterConfig } from '#master';
 import { createSilentLogger } from '#master/api/log.ts';
 import { noAudit, RuledDecisions } from '#master/audit/audit-log.ts';
 import { LoginAudit } from '#master/audit/audited.ts';

@@ -3,7 +3,7 @@ import { createHook } from 'node:async_hooks';
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { resolveMasterConfig } from '#master';
+import { resolveMasterConfig } from '#config';
 import type { LoginBackend } from '#master/users/backend.ts';
 import { createBackends } from '#master/users/backends.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';

@@ -1,7 +1,7 @@
 /** Log-ins by a real OpenLDAP server, over its socket; skipped where slapd is not installed. */
 import test from 'ava';
 import fc from 'fast-check';
-import { type EauthOptions, resolveMasterConfig } from '#master';
+import { type EauthOptions, resolveMasterConfig } from '#config';
 import type { LoginBackend } from '#master/users/backend.ts';
 import { createBackends } from '#master/users/backends.ts';
 import { escapeFilter, escapeName, fillName, firstValue } from '#master/users/ldap.ts';

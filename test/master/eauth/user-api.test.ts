@@ -2,15 +2,14 @@
 
 import test, { type ExecutionContext } from 'ava';
 import { allow, deny } from '#acl';
+import { type MasterOptions, resolveMasterConfig } from '#config';
 import {
   type AuditRecord,
   AuthenticationError,
   AuthorizationError,
   createLogger,
   type MasterEvent,
-  type MasterOptions,
   readAuditLog,
-  resolveMasterConfig,
   type UserApi,
 } from '#master';
 import { createMemoryStore } from '#store';

@@ -16,9 +16,9 @@ import {
   type MasterExtension,
   masterFunction,
   type OpenExtension,
-  StoreError,
   type TriggerEvent,
 } from '#master';
+import { StoreError } from '#store';
 import { collect } from '../../helpers/fleet.ts';
 import { directories, startVectorMaster } from '../../helpers/vector-master.ts';
 import { altered, freshNonce, openReply, recorded } from '../../helpers/vector-requests.ts';

@@ -16,15 +16,16 @@ import { createServer } from 'node:net';
 import { userInfo } from 'node:os';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { type GitLimits, gitfsRemotesOf, gitPillarRemotesOf } from '#config';
-import { gitLimits } from '#config/git-options.ts';
-import { defaultsOf } from '#config/schema.ts';
 import {
-  createLogger,
-  type FileServerBackend,
+  type GitLimits,
+  gitfsRemotesOf,
+  gitPillarRemotesOf,
   type MasterOptions,
   resolveMasterConfig,
-} from '#master';
+} from '#config';
+import { gitLimits } from '#config/git-options.ts';
+import { defaultsOf } from '#config/schema.ts';
+import { createLogger, type FileServerBackend } from '#master';
 import { GitMirrors } from '#salt/file-trees/git-mirror.ts';
 import { openGitfs } from '#salt/file-trees/gitfs.ts';
 import { gitPillarUpdater } from '#salt/pillar/git-pillar.ts';

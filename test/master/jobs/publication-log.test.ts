@@ -2,7 +2,8 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { type Master, resolveMasterConfig } from '#master';
+import { resolveMasterConfig } from '#config';
+import type { Master } from '#master';
 import { withSlice } from '#master/jobs/job-row.ts';
 import { PublicationLog } from '#master/jobs/publication-log.ts';
 import { createMemoryTransport, type MasterTransport } from '#minion-protocol';

@@ -21,8 +21,9 @@ import { setTimeout as nextTimer, setImmediate as nextTurn } from 'node:timers/p
 import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
+import { resolveMasterConfig } from '#config';
 import { LiveConfig } from '#config/live-config.ts';
-import { MasterError, resolveMasterConfig } from '#master';
+import { MasterError } from '#master';
 import { createSilentLogger } from '#master/api/log.ts';
 import {
   type AutoAccept,

@@ -3,13 +3,8 @@
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import {
-  type KeyLifecycle,
-  MasterError,
-  type MasterExtension,
-  openOfflineKeys,
-  resolveMasterConfig,
-} from '#master';
+import { resolveMasterConfig } from '#config';
+import { type KeyLifecycle, MasterError, type MasterExtension, openOfflineKeys } from '#master';
 import {
   createMemoryTransport,
   isWireMap,

@@ -2,7 +2,8 @@
 
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import type { AuditRequester, Master, MasterOptions } from '#master';
+import type { MasterOptions } from '#config';
+import type { AuditRequester, Master } from '#master';
 import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 import { auditRecords } from '../../helpers/audit-records.ts';
 import { type FileTree, layOut } from '../../helpers/file-tree.ts';

@@ -1,6 +1,6 @@
 /** What minions may have done by others and by the master [THREATS M-06]. */
 import test from 'ava';
-import type { MasterOptions } from '#master';
+import type { MasterOptions } from '#config';
 import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 import { type ReadingStep, readingSteps } from '#runtime';
 import { maxReadingStep } from '#runtime/step-scheduler.ts';

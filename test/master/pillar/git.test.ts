@@ -1,7 +1,8 @@
 /** Pillar of real repositories. */
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { type Master, resolveMasterConfig } from '#master';
+import { resolveMasterConfig } from '#config';
+import type { Master } from '#master';
 import { createMaster } from '#server';
 import { layOut } from '../../helpers/file-tree.ts';
 import { GitRepository } from '../../helpers/git-repository.ts';

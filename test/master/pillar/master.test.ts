@@ -5,7 +5,8 @@ import { createServer, type ServerResponse } from 'node:http';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import { allow } from '#acl';
-import type { ExtPillar, Master, MasterOptions } from '#master';
+import type { MasterOptions } from '#config';
+import type { ExtPillar, Master } from '#master';
 import { createSilentLogger } from '#master/api/log.ts';
 import { createMinion, type FactMap, isWireMap, type WireValue } from '#minion-protocol';
 import {

@@ -2,7 +2,8 @@
 
 import test, { type ExecutionContext } from 'ava';
 import { connectMaster } from '#client';
-import { type JobUpdate, type MasterOptions, resolveMasterConfig } from '#master';
+import { type MasterOptions, resolveMasterConfig } from '#config';
+import type { JobUpdate } from '#master';
 import type { PresentMinion } from '#master/api/jobs.ts';
 import { type HeardFrom, LastHeard } from '#master/auth/session-keys.ts';
 import { needingOwnRestart, presentMinions } from '#master/jobs/presence.ts';

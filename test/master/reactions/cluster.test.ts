@@ -1,10 +1,11 @@
 /** Members of a cluster have one queue of reactions. */
 import test, { type ExecutionContext } from 'ava';
 import type { LogStore } from '#cluster/log/log-store.ts';
-import { createSilentLogger, StoreError } from '#master';
+import { createSilentLogger } from '#master';
 import type { CompiledReaction } from '#salt/reactor/reaction-planner.ts';
 import { type OpenRun, ReactionQueue } from '#salt/reactor/reaction-queue.ts';
 import { type ReactionReports, ReactionWorker } from '#salt/reactor/reaction-worker.ts';
+import { StoreError } from '#store';
 import { until } from '../../helpers/deadline.ts';
 import { TestCluster } from '../../store-suite/cluster.ts';
 

@@ -5,6 +5,7 @@ import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
 import { allow } from '#acl';
 import { compileDataSchema } from '#acl/data-schema.ts';
+import { reaction, resolveMasterConfig } from '#config';
 import { storeDirectory } from '#config/options.ts';
 import { policySyntax } from '#config/policy-schema.ts';
 import { requiredTypes } from '#config/reactions.ts';
@@ -12,8 +13,6 @@ import {
   backupOfflineStore,
   createSilentLogger,
   openRunsPrefix,
-  reaction,
-  resolveMasterConfig,
   restoreMasterStore,
 } from '#master';
 import { createMemoryTransport, type MasterTransport } from '#minion-protocol';

@@ -3,7 +3,8 @@
 import type { ExecutionContext } from 'ava';
 import { allow, type PolicyRule } from '#acl';
 import type { Reaction } from '#config';
-import { type MasterApi, type MasterOptions, type ReactionRun, reaction } from '#master';
+import { type MasterOptions, reaction } from '#config';
+import type { MasterApi, ReactionRun } from '#master';
 import { createMinion, type Minion, type MinionFunction, type WireMap } from '#minion-protocol';
 import { otherKey } from '../../helpers/connected-minion.ts';
 import { within } from '../../helpers/deadline.ts';

@@ -1,7 +1,8 @@
 /** What a minion may fire: nothing but its own life signs, whatever the shape [THREATS M-05, M-15]. */
 
 import test, { type ExecutionContext } from 'ava';
-import type { MasterEvent, MasterOptions, TargetPlan } from '#master';
+import type { MasterOptions } from '#config';
+import type { MasterEvent, TargetPlan } from '#master';
 import { isWireMap, packWire, unpackWire, type WireMap, type WireValue } from '#minion-protocol';
 import { createMemoryStore } from '#store';
 import { isHeard } from '../../helpers/genuine-minion.ts';

@@ -2,7 +2,8 @@
 
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
-import type { MasterOptions, PillarProvider } from '#master';
+import type { MasterOptions } from '#config';
+import type { PillarProvider } from '#master';
 import { type Reply, send, type VerifiedRequest } from '#master/auth/request-checks.ts';
 import { JobCache } from '#master/jobs/job-cache.ts';
 import {

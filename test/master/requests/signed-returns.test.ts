@@ -1,6 +1,6 @@
 /** Returns that minions sign (`minion_sign_messages`), in the forms of all releases. */
 import test, { type ExecutionContext } from 'ava';
-import type { MasterOptions } from '#master';
+import type { MasterOptions } from '#config';
 import {
   packLocal,
   packWire,

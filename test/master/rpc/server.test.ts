@@ -16,7 +16,8 @@ import { isMainThread } from 'node:worker_threads';
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
 import { connectMaster } from '#client';
-import { type Master, resolveMasterConfig } from '#master';
+import { resolveMasterConfig } from '#config';
+import type { Master } from '#master';
 import {
   fromJson,
   markedJson,

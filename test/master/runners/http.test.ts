@@ -5,7 +5,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import test, { type ExecutionContext } from 'ava';
-import { ConfigError, resolveMasterConfig } from '#master';
+import { ConfigError, resolveMasterConfig } from '#config';
 import type { WireMap } from '#minion-protocol';
 import { startVectorMaster } from '../../helpers/vector-master.ts';
 

@@ -5,6 +5,7 @@ import { userInfo } from 'node:os';
 import path from 'node:path';
 import { Writable } from 'node:stream';
 import test, { type ExecutionContext } from 'ava';
+import { resolveMasterConfig } from '#config';
 import {
   createLogger,
   createMemoryFiles,
@@ -12,7 +13,6 @@ import {
   type FunctionCall,
   type Master,
   MasterError,
-  resolveMasterConfig,
 } from '#master';
 import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 import { openFileRoots } from '#salt';

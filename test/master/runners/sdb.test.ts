@@ -3,7 +3,8 @@
 import { symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test from 'ava';
-import { ConfigError, loadMasterConfig, type Master } from '#master';
+import { ConfigError, loadMasterConfig } from '#config';
+import type { Master } from '#master';
 import type { WireValue } from '#minion-protocol';
 import { EnvironmentDriver } from '#salt/runners/sdb-drivers.ts';
 import { layOut } from '../../helpers/file-tree.ts';

@@ -1,7 +1,6 @@
 import test from 'ava';
 import fc from 'fast-check';
 import {
-  compileGlob,
   compilePattern,
   compileSearchPattern,
   compileTarget,
@@ -17,6 +16,7 @@ import { isMinionTargeted } from '#minion-protocol/minion/own-target.ts';
 import { splitTargetWords } from '#minion-protocol/targeting/compound.ts';
 import { expandCompound, expandNodegroup } from '#minion-protocol/targeting/nodegroups.ts';
 import type { TargetType } from '#minion-protocol/targeting/target.ts';
+import { compileGlob } from '#template/python/fnmatch.ts';
 import { tries } from '../../helpers/effort.ts';
 import {
   candidateOf,
