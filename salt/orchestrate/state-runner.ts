@@ -15,8 +15,8 @@ import {
 } from '#master';
 import { isWireMap, type WireValue } from '#minion-protocol';
 import { fromWire, isPillarMap, type PillarMap } from '../render/pillar-data.ts';
-import { isSuccess } from './low-chunk.ts';
 import type { OrchestrationRequest, Orchestrator } from './orchestrator.ts';
+import { isSuccess } from './state-result.ts';
 
 interface StateRunnerDeps {
   readonly orchestrator: Orchestrator;
