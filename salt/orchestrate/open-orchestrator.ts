@@ -3,7 +3,8 @@
 import type { Logger } from 'pino';
 import type { LiveConfig } from '#config';
 import type { MasterContext } from '#master';
-import { type FileServer, servedFiles } from '../file-trees/file-server.ts';
+import type { FileServer } from '../file-trees/file-server.ts';
+import { servedFiles } from '../file-trees/served-files.ts';
 import type { PillarSource } from '../render/pillar-data.ts';
 import { PillarSources } from '../render/pillar-sources.ts';
 import { ParsedFileCache, Renderer, renderMs } from '../render/renderer.ts';

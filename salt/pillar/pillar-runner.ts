@@ -9,7 +9,8 @@ import {
   text,
 } from '#master';
 import type { PillarSource } from '../render/pillar-data.ts';
-import { compiledOf, pillarRequestOf } from './pillar.ts';
+import { compiledOf } from './pillar.ts';
+import { pillarRequestOf } from './pillar-api.ts';
 
 interface PillarRunnerDeps {
   readonly pillar: PillarSource;

@@ -27,8 +27,9 @@ import { generateKeyPair, keyFingerprint, type WireMap, type WireValue } from '#
 import { processUser } from '#runtime';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import { DiskFiles, HiddenDirectories } from '../file-trees/disk-files.ts';
-import { hiddenDirectories } from '../file-trees/file-server.ts';
-import { expandRoot, walkRoots } from '../file-trees/roots.ts';
+import { hiddenDirectories } from '../file-trees/open-file-roots.ts';
+import { expandRoot } from '../file-trees/roots.ts';
+import { walkRoots } from '../file-trees/walk-roots.ts';
 
 // The `file_roots` wheel module, read only [salt/wheel/file_roots.py].
 

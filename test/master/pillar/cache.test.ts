@@ -6,7 +6,7 @@ import test, { type ExecutionContext } from 'ava';
 import { resolveMasterConfig } from '#config';
 import { createSeal, type Seal } from '#master/auth/session-keys.ts';
 import { packLocal, traverseFacts, type WireMap } from '#minion-protocol';
-import type { OwnPillar, PillarConfig } from '#salt/pillar/pillar.ts';
+import type { OwnPillar, PillarConfig } from '#salt/pillar/own-pillar.ts';
 import {
   type KeptPillar,
   PersistentPillarCache,
