@@ -5,7 +5,7 @@ import { defineService, type ExtensionHost, masterServices, type ServiceKey } fr
 import { FileServer } from './file-trees/file-server.ts';
 import { GitMirrors } from './file-trees/git-mirrors.ts';
 import type { Mine } from './mine/mine.ts';
-import type { PillarSource } from './render/pillar-data.ts';
+import type { PillarSource } from './render/pillar-source.ts';
 
 export const fileServerKey: ServiceKey<FileServer> = defineService('file-server');
 const gitMirrorsKey: ServiceKey<GitMirrors> = defineService('git-mirrors');

@@ -6,17 +6,12 @@ import { randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';
 import type { WireMap } from '#minion-protocol';
 import { GrainReads, TracedGrains } from '../render/grains.ts';
-import {
-  fromWire,
-  isList,
-  isPillarMap,
-  mergeDeep,
-  type PillarMap,
-  type PillarSource,
-  textOf,
-  toWirePillar,
-} from '../render/pillar-data.ts';
-import type { PillarSources, SlsRendering } from '../render/pillar-sources.ts';
+import { mergeDeep } from '../render/merge-pillar.ts';
+import { isList, isPillarMap, type PillarMap } from '../render/pillar-data.ts';
+import type { PillarSource } from '../render/pillar-source.ts';
+import type { PillarSources } from '../render/pillar-sources.ts';
+import { fromWire, textOf, toWirePillar } from '../render/pillar-wire.ts';
+import type { SlsRendering } from '../render/sls-renderer.ts';
 import { saltFunctions } from '../render/template-functions.ts';
 import type { ConditionFunctions } from './conditions.ts';
 import { emptyHigh, type High } from './high-data.ts';

@@ -2,14 +2,8 @@
 
 import { traverseFacts, type WireMap } from '#minion-protocol';
 import { type PlainData, type SaltFunction, toPlain, toPython } from '#template';
-import {
-  fromWire,
-  isList,
-  isPillarMap,
-  type PillarMap,
-  textOf,
-  toWire,
-} from '../render/pillar-data.ts';
+import { isList, isPillarMap, type PillarMap } from '../render/pillar-data.ts';
+import { fromWire, textOf, toWire } from '../render/pillar-wire.ts';
 import { isTrue, SlsError } from './state-function.ts';
 import type { Outcome } from './state-result.ts';
 

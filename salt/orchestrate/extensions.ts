@@ -1,7 +1,8 @@
 /** `exclude` and `extend` of an SLS [salt/state.py apply_exclude, reconcile_extend]. */
 
 import type { PlainData } from '#template';
-import { isList, isPillarMap, type PillarMap, textOf } from '../render/pillar-data.ts';
+import { isList, isPillarMap, type PillarMap } from '../render/pillar-data.ts';
+import { textOf } from '../render/pillar-wire.ts';
 import { findIds } from './find-ids.ts';
 import { type Body, type Extension, firstOf, type High, matchesGlob } from './high-data.ts';
 import { requisiteKinds } from './state-keywords.ts';

@@ -2,14 +2,12 @@
 
 import { MasterError } from '#master';
 import { TemplateError } from '#template';
-import { isList, isPillarMap, type SourceFile, textOf } from '../render/pillar-data.ts';
-import {
-  findSls,
-  type PillarSources,
-  Reads,
-  SlsRenderer,
-  type SlsRendering,
-} from '../render/pillar-sources.ts';
+import { isList, isPillarMap } from '../render/pillar-data.ts';
+import type { PillarSources } from '../render/pillar-sources.ts';
+import { textOf } from '../render/pillar-wire.ts';
+import { Reads } from '../render/reads.ts';
+import { findSls, SlsRenderer, type SlsRendering } from '../render/sls-renderer.ts';
+import type { SourceFile } from '../render/source-file.ts';
 import { emptyHigh, firstOf, type High, mapOf, mergeHigh } from './high-data.ts';
 import { matching, resolveInclude, type SlsNames } from './resolve-include.ts';
 import { readDeclarations, type SlsPlace } from './sls-declarations.ts';

@@ -3,7 +3,8 @@
 import { MasterError } from '#master';
 import type { WireMap, WireValue } from '#minion-protocol';
 import type { PlainData } from '#template';
-import { type PillarMap, toWire } from '../render/pillar-data.ts';
+import type { PillarMap } from '../render/pillar-data.ts';
+import { toWire } from '../render/pillar-wire.ts';
 import type { Compilation } from './compile-sls.ts';
 import { applyExclude, applyExtensions } from './extensions.ts';
 import { type Body, type High, splitFunction } from './high-data.ts';

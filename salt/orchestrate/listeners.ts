@@ -1,7 +1,8 @@
 /** `listen` [salt/state.py call_listen]. */
 
 import type { PlainData } from '#template';
-import { isList, isPillarMap, textOf } from '../render/pillar-data.ts';
+import { isList, isPillarMap } from '../render/pillar-data.ts';
+import { textOf } from '../render/pillar-wire.ts';
 import { type Chunk, tagOf } from './low-chunk.ts';
 import { requisiteKinds } from './state-keywords.ts';
 import { hasChanges, type Results, type StateResult } from './state-result.ts';

@@ -1,7 +1,8 @@
 import type { WireMap } from '#minion-protocol';
 import type { PlainData } from '#template';
 import { orderChunks } from '../render/chunk-order.ts';
-import { isList, isPillarMap, textOf } from '../render/pillar-data.ts';
+import { isList, isPillarMap } from '../render/pillar-data.ts';
+import { textOf } from '../render/pillar-wire.ts';
 import { argumentsOf, type Body, firstOf, type High } from './high-data.ts';
 
 /** One call of a state. */

@@ -5,7 +5,7 @@ import type { LiveConfig } from '#config';
 import type { MasterContext } from '#master';
 import type { FileServer } from '../file-trees/file-server.ts';
 import { servedFiles } from '../file-trees/served-files.ts';
-import type { PillarSource } from '../render/pillar-data.ts';
+import type { PillarSource } from '../render/pillar-source.ts';
 import { PillarSources } from '../render/pillar-sources.ts';
 import { ParsedFileCache, Renderer, renderMs } from '../render/renderer.ts';
 import { OrchestrationJournal } from './journal.ts';

@@ -2,7 +2,8 @@
 
 import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 import type { PlainData } from '#template';
-import { isList, isPillarMap, textOf } from '../render/pillar-data.ts';
+import { isList, isPillarMap } from '../render/pillar-data.ts';
+import { textOf } from '../render/pillar-wire.ts';
 import type { OrchestrationContext } from './orchestration-context.ts';
 import { mapOf, runRunner } from './salt-runner.ts';
 import type { StateFunction } from './state-function.ts';

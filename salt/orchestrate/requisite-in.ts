@@ -1,7 +1,8 @@
 /** `require_in` and its like, `use` and `prereq` [salt/state.py requisite_in]. */
 
 import type { PlainData } from '#template';
-import { isList, isPillarMap, textOf } from '../render/pillar-data.ts';
+import { isList, isPillarMap } from '../render/pillar-data.ts';
+import { textOf } from '../render/pillar-wire.ts';
 import { applyExtensions } from './extensions.ts';
 import { type DeclaredState, findIds, stateOfName, statesOfSls } from './find-ids.ts';
 import { argumentsOf, type Body, firstOf, type High, mapOf, singleOf } from './high-data.ts';

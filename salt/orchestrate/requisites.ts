@@ -5,7 +5,8 @@
 
 import { MasterError } from '#master';
 import type { PlainData } from '#template';
-import { isList, textOf } from '../render/pillar-data.ts';
+import { isList } from '../render/pillar-data.ts';
+import { textOf } from '../render/pillar-wire.ts';
 import { firstOf, matchesGlob, splitFunction } from './high-data.ts';
 import { type Chunk, tagOf } from './low-chunk.ts';
 import { hasChanges, type StateResult } from './state-result.ts';

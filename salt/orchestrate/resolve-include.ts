@@ -1,7 +1,8 @@
 /** `include` [salt/state.py render_state]. */
 
 import type { PlainData } from '#template';
-import { isPillarMap, textOf } from '../render/pillar-data.ts';
+import { isPillarMap } from '../render/pillar-data.ts';
+import { textOf } from '../render/pillar-wire.ts';
 import { matchesGlob } from './high-data.ts';
 import type { SlsPlace } from './sls-declarations.ts';
 

@@ -4,7 +4,8 @@ import { randomInt } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { longestTimerMs } from '#runtime';
 import type { PlainData } from '#template';
-import { isPillarMap, textOf } from '../render/pillar-data.ts';
+import { isPillarMap } from '../render/pillar-data.ts';
+import { textOf } from '../render/pillar-wire.ts';
 import type { Outcome } from './state-result.ts';
 
 /** How often, and for what. */

@@ -1,7 +1,8 @@
 /** `salt.function`: a function on minions [salt/states/saltmod.py]. */
 
 import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
-import { isList, textOf, toWire } from '../render/pillar-data.ts';
+import { isList } from '../render/pillar-data.ts';
+import { textOf, toWire } from '../render/pillar-wire.ts';
 import { type JobAnswers, jobArguments, readFailMinions, runOnMinions } from './minion-job.ts';
 import type { OrchestrationContext } from './orchestration-context.ts';
 import { isTrue, SlsError, type StateCall, type StateFunction } from './state-function.ts';

@@ -1,7 +1,8 @@
 /** `salt.state`: SLS, a top file or a highstate on minions [salt/states/saltmod.py]. */
 
 import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
-import { isList, textOf, toWire } from '../render/pillar-data.ts';
+import { isList } from '../render/pillar-data.ts';
+import { textOf, toWire } from '../render/pillar-wire.ts';
 import {
   type Answer,
   type JobAnswers,

@@ -1,7 +1,8 @@
 /** One SLS: ids and special keys [salt/state.py _handle_state_decls]. */
 
 import type { PlainData } from '#template';
-import { isList, isPillarMap, type PillarMap, textOf } from '../render/pillar-data.ts';
+import { isList, isPillarMap, type PillarMap } from '../render/pillar-data.ts';
+import { textOf } from '../render/pillar-wire.ts';
 import { type Body, emptyHigh, type High, splitFunction } from './high-data.ts';
 
 /** Which SLS is read. */

@@ -2,7 +2,7 @@
 
 import type { Logger } from 'pino';
 import { codeOf } from '#runtime';
-import { textOf } from '../render/pillar-data.ts';
+import { textOf } from '../render/pillar-wire.ts';
 import { type ConditionFunctions, outcomeOfConditions } from './conditions.ts';
 import type { Journal, JournalStep, Settled } from './journal.ts';
 import { type Chunk, placeOf, tagOf } from './low-chunk.ts';

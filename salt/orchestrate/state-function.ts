@@ -1,5 +1,5 @@
 import type { PlainData } from '#template';
-import { textOf } from '../render/pillar-data.ts';
+import { textOf } from '../render/pillar-wire.ts';
 import type { BegunWork, JournalStep } from './journal.ts';
 import { internalArguments } from './state-keywords.ts';
 import type { Outcome } from './state-result.ts';

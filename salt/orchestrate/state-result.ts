@@ -1,7 +1,7 @@
 /** Results of states and of whole runs [salt/state.py call; salt/utils/state.py check_result]. */
 
 import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
-import { toWire } from '../render/pillar-data.ts';
+import { toWire } from '../render/pillar-wire.ts';
 import { type Chunk, placeOf } from './low-chunk.ts';
 
 /** What a state's function says. */

@@ -14,7 +14,8 @@ import {
   text,
 } from '#master';
 import { isWireMap, type WireValue } from '#minion-protocol';
-import { fromWire, isPillarMap, type PillarMap } from '../render/pillar-data.ts';
+import { isPillarMap, type PillarMap } from '../render/pillar-data.ts';
+import { fromWire } from '../render/pillar-wire.ts';
 import type { OrchestrationRequest, Orchestrator } from './orchestrator.ts';
 import { isSuccess } from './state-result.ts';
 

@@ -1,7 +1,8 @@
 /** The `test` state, for trying requisites and for telling something [salt/states/test.py]. */
 
 import type { WireMap } from '#minion-protocol';
-import { isList, textOf } from '../render/pillar-data.ts';
+import { isList } from '../render/pillar-data.ts';
+import { textOf } from '../render/pillar-wire.ts';
 import {
   isTrue,
   SlsError,

@@ -1,6 +1,6 @@
 /** Validation of a chunk, with Salt's messages [salt/state.py verify_data]. */
 
-import { textOf } from '../render/pillar-data.ts';
+import { textOf } from '../render/pillar-wire.ts';
 import { matchesGlob, typeName } from './high-data.ts';
 import type { Chunk } from './low-chunk.ts';
 import { requisitesOf } from './requisites.ts';

@@ -1,7 +1,8 @@
 /** Validation, with Salt's messages [salt/state.py verify_high]. */
 
 import type { PlainData } from '#template';
-import { isList, isPillarMap, textOf } from '../render/pillar-data.ts';
+import { isList, isPillarMap } from '../render/pillar-data.ts';
+import { textOf } from '../render/pillar-wire.ts';
 import { type Body, firstOf, type High, typeName } from './high-data.ts';
 
 export function verifyHigh({ bodies }: High): string[] {

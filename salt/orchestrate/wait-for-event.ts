@@ -2,7 +2,8 @@
 
 import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 import { linkSignals, timeLimit } from '#runtime';
-import { isList, textOf } from '../render/pillar-data.ts';
+import { isList } from '../render/pillar-data.ts';
+import { textOf } from '../render/pillar-wire.ts';
 import type { OrchestrationContext } from './orchestration-context.ts';
 import { type StateCall, type StateFunction, textGiven } from './state-function.ts';
 import type { Outcome } from './state-result.ts';

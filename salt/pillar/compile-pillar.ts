@@ -8,16 +8,13 @@ import { MasterError } from '#master';
 import type { FactMap, WireMap } from '#minion-protocol';
 import { type PlainData, TemplateError } from '#template';
 import { compileGlob } from '#template/python/fnmatch.ts';
-import {
-  type CompiledPillar,
-  isPillarMap,
-  mergePillar,
-  type PillarLayer,
-  type PillarMap,
-  type PillarSource,
-  type SourceFile,
-} from '../render/pillar-data.ts';
-import { findSls, type PillarSetting, type Reads, SlsRenderer } from '../render/pillar-sources.ts';
+import { mergePillar } from '../render/merge-pillar.ts';
+import { isPillarMap, type PillarMap } from '../render/pillar-data.ts';
+import type { CompiledPillar, PillarLayer, PillarSource } from '../render/pillar-source.ts';
+import type { PillarSetting } from '../render/pillar-sources.ts';
+import type { Reads } from '../render/reads.ts';
+import { findSls, SlsRenderer } from '../render/sls-renderer.ts';
+import type { SourceFile } from '../render/source-file.ts';
 import { matchTop } from './match-top.ts';
 import { readTop, type Top } from './top-files.ts';
 

@@ -4,16 +4,10 @@ import type { Logger } from 'pino';
 import type { ExtPillar, PillarRequest } from '#master';
 import type { FactMap } from '#minion-protocol';
 import type { PlainData } from '#template';
-import {
-  fromWire,
-  isPillarMap,
-  type MergeOptions,
-  mergePillar,
-  type PillarAnswer,
-  type PillarMap,
-  type PillarSource,
-  toWirePillar,
-} from '../render/pillar-data.ts';
+import { type MergeOptions, mergePillar } from '../render/merge-pillar.ts';
+import { isPillarMap, type PillarMap } from '../render/pillar-data.ts';
+import type { PillarAnswer, PillarSource } from '../render/pillar-source.ts';
+import { fromWire, toWirePillar } from '../render/pillar-wire.ts';
 
 /** Pillar that is put over, or under, that of the files; what follows from grains is told apart. */
 export interface ExtPillarLayer {

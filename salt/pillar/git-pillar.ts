@@ -12,7 +12,7 @@ import { type GitMirror, isCommitId, treeOfRef } from '../file-trees/git-mirror.
 import type { GitMirrors } from '../file-trees/git-mirrors.ts';
 import { TreeFiles } from '../file-trees/gitfs.ts';
 import { asBackend } from '../file-trees/served-files.ts';
-import type { PillarSource } from '../render/pillar-data.ts';
+import type { PillarSource } from '../render/pillar-source.ts';
 import type { ExtPillarLayer } from './ext-pillar.ts';
 
 const anyEnv = '__env__';

@@ -9,8 +9,11 @@ import {
   type TargetExpression,
 } from '#minion-protocol';
 import { TracedGrains } from '../render/grains.ts';
-import { isPillarMap, type Matches, toWirePillar } from '../render/pillar-data.ts';
-import type { PillarSetting, Reads } from '../render/pillar-sources.ts';
+import { isPillarMap } from '../render/pillar-data.ts';
+import type { Matches } from '../render/pillar-source.ts';
+import type { PillarSetting } from '../render/pillar-sources.ts';
+import { toWirePillar } from '../render/pillar-wire.ts';
+import type { Reads } from '../render/reads.ts';
 import type { TopTarget } from './top-files.ts';
 
 /** Finds the SLS of a minion. Targets that cannot be read mean nobody, and are told. */

@@ -5,19 +5,11 @@ import type { Logger } from 'pino';
 import type { MasterConfig } from '#config';
 import { type PillarRequest, SlowPatternRunner, version } from '#master';
 import { packLocal } from '#minion-protocol';
-import {
-  type CompiledPillar,
-  type PillarAnswer,
-  type PillarMap,
-  type PillarSource,
-  toWirePillar,
-} from '../render/pillar-data.ts';
-import {
-  type PillarRules,
-  type PillarSetting,
-  type PillarSources,
-  Reads,
-} from '../render/pillar-sources.ts';
+import type { PillarMap } from '../render/pillar-data.ts';
+import type { CompiledPillar, PillarAnswer, PillarSource } from '../render/pillar-source.ts';
+import type { PillarRules, PillarSetting, PillarSources } from '../render/pillar-sources.ts';
+import { toWirePillar } from '../render/pillar-wire.ts';
+import { Reads } from '../render/reads.ts';
 import { ParsedFileCache, Renderer, renderMs } from '../render/renderer.ts';
 import { compilePillar } from './compile-pillar.ts';
 import { type PersistentPillarCache, PillarCache, type PillarKey } from './pillar-cache.ts';

@@ -2,7 +2,7 @@
 
 import type { KnownFacts, PillarApi, PillarRequest } from '#master';
 import type { FactMap, WireMap } from '#minion-protocol';
-import type { PillarSource } from '../render/pillar-data.ts';
+import type { PillarSource } from '../render/pillar-source.ts';
 import { compiledOf, valueAt } from './pillar.ts';
 import { differences, originsOf } from './pillar-origins.ts';
 

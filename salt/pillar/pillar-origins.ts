@@ -3,7 +3,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { PillarDifference, PillarOrigin } from '#master';
 import { isWireMap, type WireValue } from '#minion-protocol';
-import { type PillarLayer, toWire } from '../render/pillar-data.ts';
+import type { PillarLayer } from '../render/pillar-source.ts';
+import { toWire } from '../render/pillar-wire.ts';
 import { valueAt } from './pillar.ts';
 
 /** Where a value comes from. */

@@ -8,7 +8,7 @@ import {
   required,
   text,
 } from '#master';
-import type { PillarSource } from '../render/pillar-data.ts';
+import type { PillarSource } from '../render/pillar-source.ts';
 import { compiledOf } from './pillar.ts';
 import { pillarRequestOf } from './pillar-api.ts';
 

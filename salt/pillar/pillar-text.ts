@@ -2,7 +2,8 @@
 
 import { MasterError, type PillarTextFormat } from '#master';
 import type { FactMap } from '#minion-protocol';
-import { isPillarMap, toWirePillar } from '../render/pillar-data.ts';
+import { isPillarMap } from '../render/pillar-data.ts';
+import { toWirePillar } from '../render/pillar-wire.ts';
 import { readData } from '../render/render-task.ts';
 import type { ParsedFileCache } from '../render/renderer.ts';
 

@@ -13,7 +13,7 @@ import { traverseFacts, type WireValue } from '#minion-protocol';
 import type { GitMirrors } from '../file-trees/git-mirrors.ts';
 import { hiddenDirectories } from '../file-trees/open-file-roots.ts';
 import { openRoots } from '../file-trees/roots.ts';
-import type { CompiledPillar, PillarSource } from '../render/pillar-data.ts';
+import type { CompiledPillar, PillarSource } from '../render/pillar-source.ts';
 import { PillarSources } from '../render/pillar-sources.ts';
 import { ParsedFileCache, Renderer } from '../render/renderer.ts';
 import { withMasterOptions } from './compile-pillar.ts';

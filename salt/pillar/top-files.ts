@@ -2,12 +2,9 @@
 
 import type { PlainData } from '#template';
 import { isPillarMap, type PillarMap, reasonOf } from '../render/pillar-data.ts';
-import {
-  findSls,
-  type PillarSetting,
-  type Reads,
-  type SlsRenderer,
-} from '../render/pillar-sources.ts';
+import type { PillarSetting } from '../render/pillar-sources.ts';
+import type { Reads } from '../render/reads.ts';
+import { findSls, type SlsRenderer } from '../render/sls-renderer.ts';
 
 /** One target of the top files. */
 export interface TopTarget {

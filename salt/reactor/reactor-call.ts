@@ -4,7 +4,8 @@ import { parseArgument } from '#master';
 import { isFunctionName, isKeywordText, pythonStr, type WireValue } from '#minion-protocol';
 import type { PlainData } from '#template';
 import type { EventText } from '../render/event-text.ts';
-import { isList, isPillarMap, type PillarMap, toWire } from '../render/pillar-data.ts';
+import { isList, isPillarMap, type PillarMap } from '../render/pillar-data.ts';
+import { toWire } from '../render/pillar-wire.ts';
 import type { PlannedCall, PlanObstacle, TargetedCall } from './reaction-planner.ts';
 import type { Chunk } from './reactor-chunks.ts';
 

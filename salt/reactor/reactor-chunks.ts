@@ -2,7 +2,8 @@
 
 import type { PlainData } from '#template';
 import { orderChunks } from '../render/chunk-order.ts';
-import { isList, isPillarMap, textOf } from '../render/pillar-data.ts';
+import { isList, isPillarMap } from '../render/pillar-data.ts';
+import { textOf } from '../render/pillar-wire.ts';
 
 /** Everything that is said of one call, by name: `state`, `fun`, `name`, `tgt`, `args` and so on. */
 export type Chunk = ReadonlyMap<PlainData, PlainData>;

@@ -5,8 +5,8 @@ import { type FileServerBackend, noFiles, requestedFile } from '#master';
 import { DiskFiles, HiddenDirectories } from '../file-trees/disk-files.ts';
 import type { FileServer } from '../file-trees/file-server.ts';
 import { servedFiles } from '../file-trees/served-files.ts';
-import type { SourceFile } from '../render/pillar-data.ts';
 import { PillarSources } from '../render/pillar-sources.ts';
+import type { SourceFile } from '../render/source-file.ts';
 
 export interface ReactorFilesOptions {
   readonly fileServer: FileServer;

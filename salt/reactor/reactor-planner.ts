@@ -3,8 +3,8 @@
 import { MasterError, type ReactionEvent } from '#master';
 import { formatEventStamp } from '#minion-protocol';
 import { TemplateError } from '#template';
-import type { SourceFile } from '../render/pillar-data.ts';
 import type { Renderer } from '../render/renderer.ts';
+import type { SourceFile } from '../render/source-file.ts';
 import type { Plan, PlannedCall, Planner, Refusal } from './reaction-planner.ts';
 import { CallRefused, callOf, type Takes } from './reactor-call.ts';
 import { chunksOf, FormError } from './reactor-chunks.ts';

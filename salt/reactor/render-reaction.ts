@@ -4,10 +4,11 @@ import { randomBytes } from 'node:crypto';
 import type { ReactionEvent } from '#master';
 import type { PlainData, TemplateLimits } from '#template';
 import { EventText } from '../render/event-text.ts';
-import { isEmpty, type SourceFile } from '../render/pillar-data.ts';
-import { pipeOf } from '../render/pillar-sources.ts';
+import { isEmpty } from '../render/pillar-data.ts';
+import { pipeOf } from '../render/render-pipe.ts';
 import type { Rendered } from '../render/render-task.ts';
 import type { Imports, Renderer } from '../render/renderer.ts';
+import type { SourceFile } from '../render/source-file.ts';
 import type { ReactorFiles } from './reactor-files.ts';
 
 /** What the operator decided. */

@@ -8,7 +8,7 @@ import { createLogger } from '#master';
 import type { WireMap, WireValue } from '#minion-protocol';
 import type { OwnPillar, PillarConfig } from '#salt/pillar/own-pillar.ts';
 import { originsOf } from '#salt/pillar/pillar-origins.ts';
-import { mergeOverride } from '#salt/render/pillar-data.ts';
+import { mergeOverride } from '#salt/render/merge-pillar.ts';
 import { within } from '../../helpers/deadline.ts';
 import { openTree } from '../../helpers/pillar.ts';
 
