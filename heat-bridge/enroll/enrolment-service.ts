@@ -400,7 +400,7 @@ async function* followUntilDone(
 // The interface `enroll`.
 
 /** A machine by its minion's id, by what the cloud calls it, or by the number of its enrolment. */
-export type Machine =
+type Machine =
   | { readonly id: string }
   | { readonly instance: string }
   | { readonly number: string };

@@ -35,12 +35,12 @@ export interface HandlesApi {
 }
 
 /** Whose handle of an alias is meant. Default: anybody's; several are ERR_HANDLE_AMBIGUOUS. */
-export interface HandleOwner {
+interface HandleOwner {
   readonly owner?: string;
 }
 
 /** Which entries of the outbox are meant: one, those of an alias or of an owner's handles, or all. */
-export interface OutboxSelection extends HandleOwner {
+interface OutboxSelection extends HandleOwner {
   readonly id?: string;
   readonly alias?: string;
 }
