@@ -279,7 +279,7 @@ export function withMasterOptions(base: PillarSource, config: LiveConfig): Pilla
   return {
     provide: async (request) => {
       const answer = await base.provide(request);
-      const master = valuesForMinions(config.all);
+      const master = valuesForMinions(config.all, config.leftOut);
       const pillar = withMaster(answer.pillar, master);
       const isSame = answer.proven === answer.pillar;
       return { pillar, proven: isSame ? pillar : withMaster(answer.proven, master) };

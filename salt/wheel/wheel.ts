@@ -27,12 +27,12 @@ export function wheelTable({ config, auth, jobs, keys }: WheelDeps): FunctionTab
   return {
     ...keyWheel({ keys, ownKeys }),
     ...newKeyWheel({ keys }),
-    ...fileRootsWheel({ config: config.fixed }),
+    ...(config.leftOut.includes('files') ? {} : fileRootsWheel({ config: config.fixed })),
     'config.values': masterFunction({
       summary: "The master's options under Salt's names; secret ones are left out.",
       parameters: {},
       call: () => ({
-        ...saltValues(config.all),
+        ...saltValues(config.all, config.leftOut),
         external_auth: namesOf(config.current.externalAuth),
         user: config.fixed.user ?? processUser(),
       }),
