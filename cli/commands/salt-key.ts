@@ -21,10 +21,10 @@ import { configOption } from '../options.ts';
 import {
   addOutputOptions,
   chooseOutput,
-  formatData,
   type OutputChoice,
   type OutputCommandOptions,
-} from '../output/outputters.ts';
+} from '../output/output-options.ts';
+import { formatData } from '../output/outputters.ts';
 import { type Colors, escapeLines, escapeName, printLine } from '../terminal.ts';
 import { changeKey, type KeyOperation, writeNewFile } from './key.ts';
 import { formatSaltUsageError, useSaltUsage } from './salt-usage.ts';
