@@ -144,7 +144,6 @@ async function warnAboutBackends(logins: Logins, log: Logger): Promise<void> {
   }
 }
 
-/** See ../api.ts. */
 function createLoginsApi(logins: Logins): InProcessApi['logins'] {
   return {
     login: (request) => logins.login(request),

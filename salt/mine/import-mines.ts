@@ -1,4 +1,4 @@
-/** Import of a salt-master's mine [salt/cache/localfs.py]. */
+/** Imports a salt-master's mine [salt/cache/localfs.py]. */
 
 import path from 'node:path';
 import { readBounded, type SaltDataCache } from '#master';

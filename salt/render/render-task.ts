@@ -36,7 +36,7 @@ export interface PillarTask extends TemplateTask {
 /** Words that are values in whatever is rendered, as those of events are. */
 export interface UntrustedInput {
   readonly words: WireMap;
-  /** Of the marks in the text; see event-text.ts. */
+  /** Secret of the marks in the text; see event-text.ts. */
   readonly secret: string;
 }
 
@@ -45,7 +45,7 @@ export interface ReactionTask extends TemplateTask {
   readonly kind: 'reaction';
   readonly tag: string;
   readonly data: WireMap;
-  /** Of the marks in the text; see event-text.ts. */
+  /** Secret of the marks in the text; see event-text.ts. */
   readonly secret: string;
 }
 
