@@ -15,7 +15,7 @@ import type { CommandContext } from '../context.ts';
 import { CommandError, exitCodes } from '../errors.ts';
 import { configOption, jsonOption, logLevelOption } from '../options.ts';
 import { escapeLines, escapeName, printJson, printLine } from '../terminal.ts';
-import { writeNewFile } from './key.ts';
+import { writeNewFile } from './key-files.ts';
 
 // `saltbridge doctor`: the report as text.
 

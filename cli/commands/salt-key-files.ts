@@ -11,7 +11,7 @@ import {
   rsaSign,
 } from '#minion-protocol';
 import { makeDirectory } from '#runtime';
-import { writeNewFile } from './key.ts';
+import { writeNewFile } from './key-files.ts';
 
 /** What is signed, and with what; files that are not given are those of the PKI directory. */
 export interface SignatureOptions {

@@ -20,10 +20,12 @@ import {
   openMasterKeys,
   readMasterSignature,
 } from './master-keys.ts';
-import { RetiredIds, TokenCheck, VersionCheck, VersionPins } from './request-checks.ts';
+import { RetiredIds } from './retired-ids.ts';
 import { RsaPool } from './rsa-pool.ts';
 import { LastHeard, PublishKey, type Seal, SessionKeys } from './session-keys.ts';
 import type { SharedKeySource } from './shared-key-source.ts';
+import { TokenCheck } from './token-check.ts';
+import { VersionCheck, VersionPins } from './version-check.ts';
 
 /** Ends what a module keeps of an id. */
 type Forget = (id: string) => Promise<unknown>;

@@ -17,16 +17,10 @@ export {
 export {
   DropConnectionError,
   type Handler,
-  pinKey,
   type Reply,
-  readPins,
-  SignatureCheck,
   send,
   sendLater,
-  type TokenCheck,
   type VerifiedRequest,
-  type VersionCheck,
-  type VersionPins,
 } from './request-checks.ts';
 export {
   createSeal,
@@ -44,3 +38,6 @@ export {
 } from './session-keys.ts';
 export type { SharedKeySource } from './shared-key-source.ts';
 export { createFullnessCheck, type KeyAcceptanceHook, type OfferedKey, SignIn } from './sign-in.ts';
+export { SignatureCheck } from './signature-check.ts';
+export type { TokenCheck } from './token-check.ts';
+export { pinKey, readPins, type VersionCheck, type VersionPins } from './version-check.ts';

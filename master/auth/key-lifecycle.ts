@@ -12,8 +12,9 @@ import type { MasterContext } from '../context/index.ts';
 import { type EventBus, type Events, tags } from '../events/index.ts';
 import { KeyError } from './key-errors.ts';
 import { AcceptedKeys, type KeyStore } from './key-store.ts';
-import type { RetiredIds, VersionPins } from './request-checks.ts';
+import type { RetiredIds } from './retired-ids.ts';
 import type { LastHeard, PublishKey, SessionKeys } from './session-keys.ts';
+import type { VersionPins } from './version-check.ts';
 
 /** The key that an id has. */
 export interface HeldKey {

@@ -13,7 +13,7 @@ import {
 } from '../api/index.ts';
 import { KeyError } from './key-errors.ts';
 import { type KeyChoice, type KeyStore, openConfiguredKeys } from './key-store.ts';
-import { VersionPins } from './request-checks.ts';
+import { VersionPins } from './version-check.ts';
 
 // Warnings about an id.
 

@@ -20,9 +20,9 @@ import type { Meter, RequestCounters } from '../metrics/index.ts';
 import type { AutoAccept } from './auto-accept.ts';
 import type { KeyStore } from './key-store.ts';
 import type { MasterKeyPair, MasterKeySigner } from './master-keys.ts';
-import type { VersionCheck } from './request-checks.ts';
 import type { RsaPool } from './rsa-pool.ts';
 import type { LastHeard, PublishKey, SessionKeys } from './session-keys.ts';
+import type { VersionCheck } from './version-check.ts';
 
 /** What a sign-in needs of the master. */
 export interface SignInOptions {

@@ -39,7 +39,6 @@ import {
   openKeyStore,
 } from '#master/auth/key-store.ts';
 import { type MasterKeyOptions, openMasterKeys } from '#master/auth/master-keys.ts';
-import { VersionPins } from '#master/auth/request-checks.ts';
 import {
   createSeal,
   LastHeard,
@@ -48,6 +47,7 @@ import {
   RecentKeys,
   SessionKeys,
 } from '#master/auth/session-keys.ts';
+import { VersionPins } from '#master/auth/version-check.ts';
 import { EventBus } from '#master/events/event-bus.ts';
 import { generateKeyString } from '#minion-protocol';
 import { createMemoryStore, type Store } from '#store';

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import test from 'ava';
 import { Packr } from 'msgpackr';
-import { readPins, VersionPins } from '#master/auth/request-checks.ts';
+import { readPins, VersionPins } from '#master/auth/version-check.ts';
 import { createMemoryStore } from '#store';
 
 test('pins of earlier versions are read, and written with the time of the proof', async (t) => {
@@ -30,7 +30,7 @@ test('the row in docs/ARCHITECTURE.md is the one in the code', (t) => {
   const example = /```ts\n(const pinRow = [^`]*)```/.exec(
     read('docs/ARCHITECTURE.md').replaceAll('`provenAt`', 'provenAt').replaceAll('`null`', 'null'),
   )?.[1];
-  const code = read('master/auth/request-checks.ts');
+  const code = read('master/auth/version-check.ts');
   t.true(example !== undefined);
   t.true(code.replaceAll('`', '').includes(example ?? 'none'));
 });

@@ -1,0 +1,65 @@
+/** `saltbridge key gen`. */
+
+import { chmod, unlink, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { generateKeyPair, keyFingerprint } from '#minion-protocol';
+import type { CommandContext } from '../context.ts';
+import { CommandError, errorCodeOf } from '../errors.ts';
+import { printJson, printLine } from '../terminal.ts';
+
+/** What to make. */
+interface KeyFilesOptions {
+  /** A folder that exists. */
+  readonly dir: string;
+  /** The files are `<name>.pem` and `<name>.pub`. */
+  readonly name: string;
+  /** Size of the RSA key. */
+  readonly bits: number;
+}
+
+/** Salt makes no smaller ones. */
+const minBits = 2048;
+const maxBits = 8_192;
+
+/**
+ * Makes a key pair and writes it: the private half 0400, the public one 0644. Both or none.
+ * @throws CommandError ERR_ARGS, ERR_FILE_EXISTS
+ */
+export async function generateKeyFiles(
+  { dir, name, bits }: KeyFilesOptions,
+  { isJson }: { readonly isJson: boolean },
+  { stdout }: Pick<CommandContext, 'stdout'>,
+): Promise<void> {
+  if (path.basename(name) !== name || name.startsWith('.') || name === '') {
+    throw new CommandError('ERR_ARGS', '--name is the name of a file, without a folder');
+  }
+  if (bits < minBits || bits > maxBits) {
+    throw new CommandError('ERR_ARGS', `--bits is a number from ${minBits} to ${maxBits}`);
+  }
+  const privateFile = path.join(dir, `${name}.pem`);
+  const publicFile = path.join(dir, `${name}.pub`);
+  const { privatePem, publicPem } = await generateKeyPair(bits);
+  await writeNewFile(privateFile, privatePem, 0o400);
+  try {
+    await writeNewFile(publicFile, publicPem, 0o644);
+  } catch (error) {
+    await unlink(privateFile);
+    throw error;
+  }
+  const finger = keyFingerprint(publicPem, 'sha256');
+  if (isJson) await printJson(stdout, { privateFile, publicFile, fingerprint: finger });
+  else await printLine(stdout, `${privateFile}\n${publicFile}\nfingerprint: ${finger}`);
+}
+
+/** Writes a file that must not be there. @throws CommandError ERR_FILE_EXISTS */
+export async function writeNewFile(file: string, content: string, mode: number): Promise<void> {
+  try {
+    await writeFile(file, content, { mode, flag: 'wx' });
+  } catch (cause) {
+    if (errorCodeOf(cause) !== 'EEXIST') throw cause;
+    const message = `${file} exists; it is not replaced`;
+    throw new CommandError('ERR_FILE_EXISTS', message, { cause });
+  }
+  // The process' umask may have narrowed what minions' users need to read.
+  await chmod(file, mode);
+}

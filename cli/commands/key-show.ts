@@ -1,0 +1,146 @@
+/** `saltbridge key list|finger|print`. */
+
+import type { KeyInfo, KeyState, KeysApi, LocalKeyInfo } from '#master';
+import { compileGlob } from '#template/python/fnmatch.ts';
+import type { CommandContext, OutputStream } from '../context.ts';
+import { CommandError } from '../errors.ts';
+import {
+  type Colors,
+  escapeLine,
+  escapeName,
+  noColors,
+  printJson,
+  printLine,
+  terminalColors,
+} from '../terminal.ts';
+
+/** The states as `salt-key -L` lists them [salt key.py]. */
+const keyStates: readonly {
+  readonly state: KeyState;
+  readonly heading: string;
+  readonly color: keyof Colors;
+}[] = [
+  { state: 'accepted', heading: 'Accepted Keys:', color: 'green' },
+  { state: 'denied', heading: 'Denied Keys:', color: 'magenta' },
+  { state: 'pending', heading: 'Unaccepted Keys:', color: 'red' },
+  { state: 'rejected', heading: 'Rejected Keys:', color: 'blue' },
+];
+
+/** Keys by state, each state there and in Salt's order. */
+function groupByState(keys: readonly KeyInfo[]): Record<KeyState, KeyInfo[]> {
+  const groups: Record<KeyState, KeyInfo[]> = {
+    accepted: [],
+    denied: [],
+    pending: [],
+    rejected: [],
+  };
+  for (const key of keys) groups[key.state].push(key);
+  return groups;
+}
+
+/** How keys are shown. */
+interface KeyShowOptions {
+  readonly isJson: boolean;
+}
+
+type KeyOutput = Pick<CommandContext, 'stdout'>;
+
+/** Lists every key by state. */
+export async function listKeys(
+  api: KeysApi,
+  { isJson }: KeyShowOptions,
+  { stdout }: KeyOutput,
+): Promise<void> {
+  const keys = await api.list();
+  if (isJson) await printJson(stdout, groupByState(keys));
+  else await printByState(stdout, keys, describeKey, { showsEmptyStates: true });
+}
+
+/** Shows fingerprints; without a glob of every key, the master's own first. */
+export async function fingerprintKeys(
+  api: KeysApi,
+  glob: string | undefined,
+  { isJson }: KeyShowOptions,
+  { stdout }: KeyOutput,
+): Promise<void> {
+  const keys = glob === undefined ? await api.list() : await findKeys(api, glob);
+  const local = glob === undefined ? await api.local() : [];
+  if (isJson) {
+    await printJson(stdout, { local, keys: keys.map(omitPublicKey) });
+    return;
+  }
+  await printLocal(stdout, local);
+  await printByState(stdout, keys, ({ id, fingerprint }) => `${escapeName(id)}:  ${fingerprint}`);
+}
+
+/** Shows public keys. */
+export async function printKeys(
+  api: KeysApi,
+  glob: string,
+  { isJson }: KeyShowOptions,
+  { stdout }: KeyOutput,
+): Promise<void> {
+  const keys = await findKeys(api, glob);
+  if (isJson) await printJson(stdout, keys);
+  else
+    await printByState(
+      stdout,
+      keys,
+      ({ id, publicKey }) => `${escapeName(id)}:\n${escapePem(publicKey)}`,
+    );
+}
+
+async function findKeys(api: KeysApi, glob: string): Promise<KeyInfo[]> {
+  const matches = compileGlob(glob);
+  const keys = (await api.list()).filter(({ id }) => matches(id));
+  if (keys.length > 0) return keys;
+  throw new CommandError('ERR_KEY_NO_MATCH', `no key in any state matches ${glob}`);
+}
+
+async function printLocal(stdout: OutputStream, local: readonly LocalKeyInfo[]): Promise<void> {
+  if (local.length > 0) await printLine(stdout, 'Local Keys:');
+  for (const { name, fingerprint } of local) await printLine(stdout, `${name}:  ${fingerprint}`);
+}
+
+async function printByState(
+  stdout: OutputStream,
+  keys: readonly KeyInfo[],
+  describe: (key: KeyInfo) => string,
+  { showsEmptyStates = false }: { readonly showsEmptyStates?: boolean } = {},
+): Promise<void> {
+  const colors = stdout.isTTY === true ? terminalColors : noColors;
+  const groups = groupByState(keys);
+  for (const { state, heading, color } of keyStates) {
+    if (groups[state].length === 0 && !showsEmptyStates) continue;
+    await printLine(stdout, `${colors[color]}${heading}${colors.end}`);
+    for (const key of groups[state]) {
+      await printLine(stdout, `${colors[color]}${describe(key)}${colors.end}`);
+    }
+  }
+}
+
+/** The id, and what an operator should know of it. */
+function describeKey({ id, protocol, conflicts, ...marks }: KeyInfo): string {
+  const notes: string[] = [];
+  if (marks.isUnusual) notes.push('unusual id');
+  if (marks.alike) notes.push(`looks like ${formatIds(marks.alike)}`);
+  if (marks.sharedWith) notes.push(`same key as ${formatIds(marks.sharedWith)}`);
+  if (protocol > 0 && protocol < 3) notes.push(`protocol ${protocol}`);
+  if (conflicts > 0) notes.push(`${conflicts} sign-ins with another key`);
+  return notes.length === 0 ? escapeName(id) : `${escapeName(id)} (${notes.join(', ')})`;
+}
+
+const maxShownIds = 3;
+
+function formatIds(ids: readonly string[]): string {
+  const more = ids.length > maxShownIds ? ` and ${ids.length - maxShownIds} more` : '';
+  return ids.slice(0, maxShownIds).map(escapeName).join(', ') + more;
+}
+
+function escapePem(text: string): string {
+  return text.trimEnd().split('\n').map(escapeLine).join('\n');
+}
+
+function omitPublicKey({ publicKey: _, ...rest }: KeyInfo): Omit<KeyInfo, 'publicKey'> {
+  return rest;
+}
