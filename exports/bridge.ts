@@ -6,7 +6,6 @@
 
 export {
   type Bridge,
-  type BridgeExtensionName,
   createBridge,
   type LoadedCatalog,
   loadCatalog,

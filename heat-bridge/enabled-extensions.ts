@@ -9,7 +9,7 @@ import { type BridgeSections, parseSections } from './options.ts';
 export type ExtensionChoice = Readonly<Record<string, boolean | undefined>>;
 
 /** An enabled extension with its code. */
-export interface LoadedExtension {
+interface LoadedExtension {
   readonly extension: BridgeExtension;
   readonly module: BridgeExtensionModule;
 }

@@ -225,7 +225,7 @@ export interface StackInfo {
 }
 
 /** Where a server's metadata comes from. */
-export type MetadataTransport = 'cfn' | 'heat' | 'login' | 'request' | 'zaqar';
+type MetadataTransport = 'cfn' | 'heat' | 'login' | 'request' | 'zaqar';
 
 function transportOf(collect: CollectConfig | undefined): MetadataTransport {
   if (collect?.heat !== undefined) return 'heat';

@@ -44,7 +44,7 @@ const Body = Type.Object(
 const isBody = compileSchema(Body);
 
 /** Reads an entry of a file. @throws BridgeError ERR_CATALOG */
-export function parseMuranoEntry(name: string, value: unknown): MuranoDefinition {
+function parseMuranoEntry(name: string, value: unknown): MuranoDefinition {
   checkCatalogEntry(name, value, { body: isBody, schema: Body, example: 'web.murano-deploy' });
   return { ...isBody.Parse(value), name } as MuranoDefinition; // optional, never undefined
 }

@@ -83,7 +83,7 @@ async function* followUntilDone(
 }
 
 /** A machine by its minion's id, by what the cloud calls it, or by the number of its enrolment. */
-export type Machine =
+type Machine =
   | { readonly id: string }
   | { readonly instance: string }
   | { readonly number: string };

@@ -3,7 +3,7 @@
 import { keyFingerprint } from '#minion-protocol';
 
 /** How a machine comes to an accepted key. */
-export type EnrolmentWay =
+type EnrolmentWay =
   /** It makes its key and claims for it with the ticket, over TLS. */
   | 'claim'
   /** It is given a key pair, whose public half is accepted already. */
@@ -107,7 +107,7 @@ export function tryParseFingerprint(text: string): string | undefined {
 }
 
 /** A value of a minion's configuration. */
-export type ConfigValue =
+type ConfigValue =
   | string
   | number
   | boolean

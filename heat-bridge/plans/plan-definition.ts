@@ -42,7 +42,7 @@ export interface GroupDefinition {
 }
 
 /** What takes back a step. */
-export interface UndoDefinition {
+interface UndoDefinition {
   readonly command: string;
   /** Default: each of the plan's parameters under its own name. */
   readonly params?: StepSources;

@@ -35,7 +35,7 @@ export interface PlanExecutionOptions {
 }
 
 /** Signals that end a plan. */
-export interface PlanEnds {
+interface PlanEnds {
   /** Fires at the deadline. */
   readonly late: AbortSignal;
   /** Fires when it is cancelled, by whomever. */

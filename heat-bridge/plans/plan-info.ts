@@ -5,7 +5,7 @@ import type { CompiledPlan } from './plan-catalog.ts';
 import type { GroupDefinition } from './plan-definition.ts';
 
 /** A step, as far as callers are told. */
-export interface StepInfo {
+interface StepInfo {
   readonly name: string;
   readonly command: string;
   readonly group: string;

@@ -22,7 +22,7 @@ import { signalId } from './signal.ts';
 import type { SignalReporter } from './signal-reporter.ts';
 
 /** How often and how fast signals are sent. */
-export interface DeliveryPace {
+interface DeliveryPace {
   readonly backOff: RetryDelays;
   /** Milliseconds between two signals under one id where the service stores after it answers. */
   readonly sameIdMs: number;

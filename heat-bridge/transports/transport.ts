@@ -102,7 +102,7 @@ export interface ServiceUrls {
 }
 
 /** @param request - made from the addresses of the catalog; `undefined`: the service is missing */
-export type AskAsOwner = (
+type AskAsOwner = (
   request: (urls: ServiceUrls) => OutgoingRequest | undefined,
 ) => Promise<HttpResult>;
 

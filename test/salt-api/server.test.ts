@@ -331,7 +331,8 @@ const figure = (text: string, name: string): number => {
 };
 
 test('docs/metrics.md names what is measured, and nothing else', async (t) => {
-  const text = await read(await startApi(t, { extensions: [createBridge()] }));
+  const config = { bridge: { guests: {} } };
+  const text = await read(await startApi(t, { config, extensions: [createBridge()] }));
   const document = readFileSync(
     fileURLToPath(new URL('../../docs/metrics.md', import.meta.url)),
     'utf8',

@@ -698,23 +698,32 @@ test('the seal key is made once, for this user alone', async (t) => {
 });
 
 /** Files of ours that this one loads, itself among them. */
+const root = fileURLToPath(new URL('../../../', import.meta.url));
+
+/** The files that a file imports, and those that they import. Types are erased and do not count. */
 function loadedBy(file: string, loaded: Set<string> = new Set()): Set<string> {
   if (loaded.has(file)) return loaded;
   loaded.add(file);
-  for (const [, name = ''] of readFileSync(file, 'utf8').matchAll(/from '(\.[^']+)'/g)) {
-    loadedBy(path.resolve(path.dirname(file), name), loaded);
+  const imports = readFileSync(file, 'utf8').matchAll(
+    /^(?:import|export) (?!type\b)[^;]*?from '([.#][^']+)'/gm,
+  );
+  for (const [, name = ''] of imports) {
+    const target = name.startsWith('#')
+      ? path.join(root, /\.ts$/.test(name) ? name.slice(1) : `${name.slice(1)}/index.ts`)
+      : path.resolve(path.dirname(file), name);
+    loadedBy(target, loaded);
   }
   return loaded;
 }
 
 test('a thread for RSA loads the RSA half of the protocol, and nothing else', (t) => {
-  const worker = fileURLToPath(new URL('../../../master/auth/rsa-worker.ts', import.meta.url));
-  const root = path.resolve(path.dirname(worker), '../..');
+  const worker = path.join(root, 'master/auth/rsa-worker.ts');
   const [own, ...others] = Array.from(loadedBy(worker), (file) => path.relative(root, file));
   t.is(own, 'master/auth/rsa-worker.ts');
-  t.true(others.includes('minion-protocol/crypt.ts'));
+  t.true(others.includes('minion-protocol/signing.ts'));
+  t.true(others.includes('minion-protocol/rsa.ts'));
   t.deepEqual(
-    others.filter((file) => !/^minion-protocol\/[\w-]+\.js$/.test(file)),
+    others.filter((file) => !/^minion-protocol\/[\w-]+\.ts$/.test(file)),
     ['runtime/errors.ts'],
   );
   t.false(others.includes('minion-protocol/index.ts'));
