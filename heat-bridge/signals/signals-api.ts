@@ -28,7 +28,7 @@ export interface HandlesApi {
 }
 
 /** Whose handle of an alias is meant. Default: anybody's; several are ERR_HANDLE_AMBIGUOUS. */
-interface HandleOwner {
+export interface HandleOwner {
   readonly owner?: string;
 }
 
