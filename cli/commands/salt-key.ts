@@ -13,7 +13,7 @@ import {
 } from '#minion-protocol';
 import { makeDirectory } from '#runtime';
 import { compileGlob } from '#template/python/fnmatch.ts';
-import { textOrder } from '#template/python/operators.ts';
+import { textOrder } from '#template/python/comparison.ts';
 import { type CommandDefaults, saltDefaults } from '../command-defaults.ts';
 import type { CommandContext } from '../context.ts';
 import { CommandError, exitCodes } from '../errors.ts';

@@ -15,7 +15,7 @@ import {
   type TargetPlan,
 } from '#master';
 import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
-import { textOrder } from '#template/python/operators.ts';
+import { textOrder } from '#template/python/comparison.ts';
 import type { CommandContext } from '../context.ts';
 import { CommandError, exitCodes } from '../errors.ts';
 import { addLoginOptions, type LoginOptions, openCommandSession, sudoUser } from '../login.ts';

@@ -14,10 +14,12 @@ import {
 } from '#minion-protocol';
 import { dumpJson } from '#template/python/json.ts';
 import { RecursionGuard, UsageMeter } from '#template/python/limits.ts';
-import { textOrder } from '#template/python/operators.ts';
+import { textOrder } from '#template/python/comparison.ts';
 import { pformat } from '#template/python/pprint.ts';
-import { splitLines, wrapLine } from '#template/python/text.ts';
-import { Bytes, bytesRepr, repr, str, Tuple, type Value } from '#template/python/values.ts';
+import { splitLines } from '#template/python/text.ts';
+import { wrapLine } from '#template/python/text-wrap.ts';
+import { Bytes, Tuple, type Value } from '#template/python/values.ts';
+import { bytesRepr, repr, str } from '#template/python/repr.ts';
 import { dumpYaml } from '#template/python/yaml.ts';
 import type { CommandDefaults } from '../command-defaults.ts';
 import type { CommandContext, OutputStream } from '../context.ts';
