@@ -3,7 +3,8 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createSilentLogger } from '#master/api/index.ts';
-import { type OwnPillar, openPillar } from '#salt/pillar/pillar.ts';
+import type { OwnPillar } from '#salt/pillar/own-pillar.ts';
+import { openPillar } from '#salt/pillar/pillar.ts';
 import { benchConfig } from './config.ts';
 
 /** Pillars a second, each of 20 keys from a top file, two SLS and a map that they import. */

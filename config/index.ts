@@ -31,6 +31,7 @@ export {
   gitPillarRemotesOf,
 } from './git-remotes.ts';
 export type { ApiAcl, HttpApiOptions } from './http-api-options.ts';
+export { leftOutOptions } from './left-out-options.ts';
 export { listOptions, type OptionInForce } from './list-options.ts';
 export {
   type ConfigChanges,

@@ -5,7 +5,7 @@ import { withoutCredentials } from './credentials.ts';
 import type { CheckedConfig } from './load.ts';
 import { loginOptions } from './login-options.ts';
 import type { OptionTable } from './option.ts';
-import { optionSections } from './options.ts';
+import { type MasterConfig, optionSections } from './options.ts';
 import { aclOptions, limitOptions } from './own-options.ts';
 import { fileNameOf } from './schema.ts';
 import { isSettings, type Settings, toPlain } from './settings.ts';
@@ -32,7 +32,7 @@ export function listOptions({
 }
 
 /** The values of a table: it is the configuration itself or one of its groups. */
-function valuesOf(options: OptionTable, config: CheckedConfig['config']): object {
+export function valuesOf(options: OptionTable, config: MasterConfig): object {
   if (options === loginOptions) return config.eauth;
   if (options === limitOptions) return config.limits;
   return options === aclOptions ? config.acl : config;

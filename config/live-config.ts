@@ -67,12 +67,15 @@ export type ConfigPreparation = (next: MasterConfig) => () => void;
  */
 export class LiveConfig {
   readonly fixed: FixedConfig;
+  /** Names of extensions that the master does not have: their options are not shown. */
+  readonly leftOut: readonly string[];
   #all: MasterConfig;
   #current: ReloadableConfig;
   readonly #preparations: ConfigPreparation[] = [];
   readonly #listeners: ConfigListener[] = [];
 
-  constructor(config: MasterConfig) {
+  constructor(config: MasterConfig, leftOut: readonly string[] = []) {
+    this.leftOut = leftOut;
     this.#all = Object.freeze({ ...config });
     this.#current = reloadableOf(config);
     this.fixed = fixedOf(config);

@@ -9,7 +9,7 @@ type OptionExtension =
   | 'export'
   | 'files'
   | 'mine'
-  | 'orchestrate'
+  | 'orchestration'
   | 'peers'
   | 'pillar'
   | 'reactor'

@@ -5,8 +5,14 @@ import { saltOptions } from './salt-options.ts';
 
 const rows: readonly (readonly [member: string, row: OptionRow])[] = Object.entries(saltOptions);
 
-/** The options that Salt has, under its names; without secrets, and without users and their rights. */
-export function saltValues(config: SaltOptions & Pick<MasterConfig, 'eauth' | 'saltgui'>): WireMap {
+/**
+ * The options that Salt has, under its names; without secrets, and without users and their rights.
+ * @param leftOut - names of extensions whose options are left out
+ */
+export function saltValues(
+  config: SaltOptions & Pick<MasterConfig, 'eauth' | 'saltgui'>,
+  leftOut: readonly string[] = [],
+): WireMap {
   // What SaltGUI takes for granted [salt/config/__init__.py].
   const values: WireMap = {
     syndic_master: 'masterofmasters',
@@ -20,22 +26,29 @@ export function saltValues(config: SaltOptions & Pick<MasterConfig, 'eauth' | 's
     ...config.saltgui,
     token_expire: config.eauth.tokenExpire,
   };
-  return { ...values, ...selected(config, ({ isSecret = false }) => !isSecret) };
+  return { ...values, ...selected(config, leftOut, ({ isSecret = false }) => !isSecret) };
 }
 
 /**
  * The options that minions may know, under Salt's names: how the master and states behave. No
  * secrets, no paths, and nothing about rights.
+ * @param leftOut - names of extensions whose options are left out
  */
-export function valuesForMinions(config: SaltOptions): WireMap {
-  return selected(config, ({ isForMinions = false }) => isForMinions);
+export function valuesForMinions(config: SaltOptions, leftOut: readonly string[] = []): WireMap {
+  return selected(config, leftOut, ({ isForMinions = false }) => isForMinions);
 }
 
-function selected(config: SaltOptions, isSelected: (row: OptionRow) => boolean): WireMap {
+function selected(
+  config: SaltOptions,
+  leftOut: readonly string[],
+  isSelected: (row: OptionRow) => boolean,
+): WireMap {
   const values = new Map<string, unknown>(Object.entries(config));
+  const isServed = ({ extension }: OptionRow): boolean =>
+    extension === undefined || !leftOut.includes(extension);
   return Object.fromEntries(
     rows
-      .filter(([, row]) => isSelected(row))
+      .filter(([, row]) => isServed(row) && isSelected(row))
       .map(([member, { name }]) => [name, toWire(values.get(member))]),
   );
 }

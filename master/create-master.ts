@@ -20,6 +20,7 @@ import type { ClusterMember } from './cluster-parts.ts';
 import { type CallGate, createContext } from './context/index.ts';
 import { createEvents } from './events/index.ts';
 import {
+  coreMethods,
   decorate,
   Extensions,
   type MasterServices,
@@ -66,7 +67,7 @@ export async function assemble(parts: Parts): Promise<Assembly> {
 }
 
 async function open(parts: Parts, closers: Closers): Promise<Assembly> {
-  const config = new LiveConfig(parts.config);
+  const config = new LiveConfig(parts.config, parts.leftOut);
   const { fixed } = config;
   const closing = new AbortController();
   // Every job that is followed listens to it.
@@ -174,7 +175,9 @@ async function open(parts: Parts, closers: Closers): Promise<Assembly> {
   await extensions.start(api);
   const log = logger.child({ component: 'rpc' });
   const gate = context.cluster?.calls;
-  const rpc = new RpcServer(api, log, collection.methods, fixed.maxEventSize, gate);
+  const core = coreMethods((key) => services.find(key, master));
+  const methods = new Map([...core, ...collection.methods]);
+  const rpc = new RpcServer(api, log, methods, fixed.maxEventSize, gate);
   await closers.add(rpc, (it) => it.close()).listen(fixed.socket);
   closers.add(closing, (it) => {
     // Before the connections end: nobody can tell afterwards.

@@ -191,6 +191,7 @@ export {
 } from './events/index.ts';
 export {
   type Contributions,
+  coreMethods,
   createMemoryFiles,
   decorate,
   defineService,

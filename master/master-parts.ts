@@ -11,6 +11,11 @@ import type { MasterExtension } from './extensions/index.ts';
 export interface ReplaceableParts {
   /** Extensions, which are opened and closed with the master. Default: none. */
   readonly extensions?: readonly MasterExtension[];
+  /**
+   * Names of extensions that are left out: their options are not shown. Default: none.
+   * @internal
+   */
+  readonly leftOut?: readonly string[];
   /** Where the master logs. Default: nowhere, or standard error with `logLevel`. */
   readonly logger?: Logger;
   /** Default: ZeroMQ on the configured ports. */

@@ -5,6 +5,7 @@ import {
   ConfigError,
   type ConfigWarning,
   type LogLevel,
+  leftOutOptions,
   loadMasterConfig,
   type MasterConfig,
   type PlainOptions,
@@ -95,6 +96,7 @@ function partsOf(options: BareMasterOptions): MasterParts & { readonly logger: L
   const {
     config: given,
     extensions,
+    leftOut,
     logger,
     transports,
     store,
@@ -107,6 +109,7 @@ function partsOf(options: BareMasterOptions): MasterParts & { readonly logger: L
   if (given !== undefined && 'config' in given) logConfigWarnings(own, given.warnings);
   const parts = {
     extensions,
+    leftOut,
     transports,
     store,
     storeProvider,
@@ -114,11 +117,12 @@ function partsOf(options: BareMasterOptions): MasterParts & { readonly logger: L
     now,
   };
   const set = Object.entries(parts).filter(([, value]) => value !== undefined);
-  return {
-    ...Object.fromEntries(set),
-    config: given === undefined ? resolvePlainOptions(plain) : configOf(given, plain),
-    logger: own,
-  };
+  const config = given === undefined ? resolvePlainOptions(plain) : configOf(given, plain);
+  for (const { option, extension } of leftOutOptions(config, leftOut ?? [])) {
+    const reason = `has no effect, because this master has no extension ${extension}`;
+    own.warn({ option, extension, reason }, 'configuration');
+  }
+  return { ...Object.fromEntries(set), config, logger: own };
 }
 
 /** Logs what in a configuration has no effect. */

@@ -71,9 +71,10 @@ export interface SaltApiOptions extends Omit<HttpApiOptions, TlsNames | OfMaster
   readonly maxEventSize?: number;
   /**
    * What the master gives the extension that makes this server. With it, the members of a cluster
-   * share the sessions of their servers. Default: sessions are this server's own.
+   * share the sessions of their servers, and methods of extensions that are left out are unknown.
+   * Default: sessions are this server's own.
    */
-  readonly extensionHost?: Pick<ExtensionHost, 'now' | 'shared'>;
+  readonly extensionHost?: Pick<ExtensionHost, 'find' | 'now' | 'shared'>;
   /** Routes beside Salt's own, such as those of a bridge. Default: none. */
   readonly plugins?: readonly SaltApiPlugin[];
   /** Default: says nothing. */

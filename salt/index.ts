@@ -4,11 +4,11 @@
  */
 
 import type { ExtPillar, MasterExtension, PillarProvider, TopsProvider } from '#master';
-import type { FileServerOptions } from './file-trees/file-server.ts';
+import type { FileServerOptions } from './file-trees/open-file-roots.ts';
 
-export type { FileServerOptions } from './file-trees/file-server.ts';
+export type { FileServerOptions } from './file-trees/open-file-roots.ts';
 export { extPillarFiles, extPillarHttp, openFileRoots } from './program-sources.ts';
-export type { Chunk } from './reactor/reactor-files.ts';
+export type { Chunk } from './reactor/reactor-chunks.ts';
 
 /** Names of Salt's services. */
 export const saltServiceNames = [

@@ -3,7 +3,8 @@
 import type { Logger } from 'pino';
 import { type FixedConfig, pillarAddressProblem } from '#config';
 import { type ExtPillar, type FileServerBackend, MasterError } from '#master';
-import type { ExtPillarFilesOptions, ExtPillarHttpOptions } from './pillar/ext-pillar.ts';
+import type { ExtPillarFilesOptions } from './pillar/ext-pillar-files.ts';
+import type { ExtPillarHttpOptions } from './pillar/ext-pillar-http.ts';
 
 /**
  * Opens the `file_roots` of a configuration. Keys, the store, files that minions pushed, copies of
@@ -13,7 +14,7 @@ export async function openFileRoots(
   config: FixedConfig,
   logger?: Logger,
 ): Promise<FileServerBackend> {
-  const { openFileRoots: open } = await import('./file-trees/file-server.ts');
+  const { openFileRoots: open } = await import('./file-trees/open-file-roots.ts');
   return open(config, logger);
 }
 
@@ -22,7 +23,7 @@ export async function openFileRoots(
  * without a file gets nothing from it, and links that leave the directory lead nowhere.
  */
 export async function extPillarFiles(options: ExtPillarFilesOptions): Promise<ExtPillar> {
-  const { extPillarFiles: open } = await import('./pillar/ext-pillar.ts');
+  const { extPillarFiles: open } = await import('./pillar/ext-pillar-files.ts');
   return open(options);
 }
 
@@ -39,7 +40,7 @@ export function extPillarHttp(options: ExtPillarHttpOptions): ExtPillar {
   return {
     name: `http ${host}`,
     provide: async (request) => {
-      source ??= (await import('./pillar/ext-pillar.ts')).extPillarHttp(options);
+      source ??= (await import('./pillar/ext-pillar-http.ts')).extPillarHttp(options);
       return source.provide(request);
     },
   };

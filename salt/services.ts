@@ -3,9 +3,9 @@
 import path from 'node:path';
 import { defineService, type ExtensionHost, masterServices, type ServiceKey } from '#master';
 import { FileServer } from './file-trees/file-server.ts';
-import { GitMirrors } from './file-trees/git-mirror.ts';
+import { GitMirrors } from './file-trees/git-mirrors.ts';
 import type { Mine } from './mine/mine.ts';
-import type { PillarSource } from './render/pillar-data.ts';
+import type { PillarSource } from './render/pillar-source.ts';
 
 export const fileServerKey: ServiceKey<FileServer> = defineService('file-server');
 const gitMirrorsKey: ServiceKey<GitMirrors> = defineService('git-mirrors');

@@ -53,19 +53,33 @@ function placeFiles(text, file) {
   });
 }
 
-/** The names of a room's index.ts: the file of each, and its name there. */
-function faceOf(room) {
-  const text = readFileSync(path.join(root, room, 'index.ts'), 'utf8');
+const faces = new Map();
+/** Returns the names that an index.ts passes on: the file of each, and its name there. */
+function faceOf(index) {
+  const known = faces.get(index);
+  if (known !== undefined) return known;
   const names = new Map();
-  for (const [, list, file] of text.matchAll(/^export (?:type )?\{([^}]*)\} from '([^']+)';/gm)) {
+  faces.set(index, names);
+  const text = readFileSync(index, 'utf8');
+  for (const [, list, from] of text.matchAll(/^export (?:type )?\{([^}]*)\} from '([^']+)';/gm)) {
     for (const [original, name] of bindings(list)) {
-      names.set(name, {
-        file: file.startsWith('#') ? file : `#${room}/${file.slice(2)}`,
-        original,
-      });
+      names.set(name, declaredBy(fileOf(from, index), original));
     }
   }
   return names;
+}
+
+/** Returns the file that declares a name, behind all index.ts that pass it on. */
+function declaredBy(file, original) {
+  const passedOn = path.basename(file) === 'index.ts' ? faceOf(file).get(original) : undefined;
+  return passedOn ?? { file, original };
+}
+
+/** Returns the file that an import of this package names: `#room`, `#room/file.ts`, `./file.ts`. */
+function fileOf(from, importer) {
+  if (!from.startsWith('#')) return path.resolve(path.dirname(importer), from);
+  const [room, ...below] = from.slice(1).split('/');
+  return path.join(root, room, ...(below.length === 0 ? ['index.ts'] : below));
 }
 
 /** The bindings of an import or export list: the name before `as`, and the one behind it. */
@@ -81,22 +95,19 @@ function bindings(list) {
     });
 }
 
-const faces = new Map();
 /**
- * Imports each name of a room from the file that declares it: an entry of the package, or a command,
- * then loads the files that it uses, not all that its rooms have.
+ * Imports each name from the file that declares it, and not from an index.ts: an entry of the
+ * package, or a command, then loads the files that it uses, not all that its rooms have.
  */
-function passFaces(text) {
+function passFaces(text, importer) {
   return text.replaceAll(
-    /^(import|export) \{([^}]*)\} from '#([\w-]+)';/gm,
-    (whole, keyword, list, room) => {
-      if (!rooms.has(room)) return whole;
-      if (!faces.has(room)) faces.set(room, faceOf(room));
+    /^(import|export) \{([^}]*)\} from '(#[\w-]+|[#.][^']*\/index\.ts)';/gm,
+    (whole, keyword, list, from) => {
+      if (!from.startsWith('.') && !rooms.has(/[\w-]+/.exec(from)?.[0])) return whole;
       return bindings(list)
-        .map(([original, name]) => {
-          const found = faces.get(room).get(original);
-          if (found === undefined) return `${keyword} { ${original} as ${name} } from '#${room}';`;
-          return `${keyword} { ${found.original} as ${name} } from '${found.file}';`;
+        .map(([given, name]) => {
+          const { file, original } = declaredBy(fileOf(from, importer), given);
+          return `${keyword} { ${original} as ${name} } from '${file}';`;
         })
         .join('\n');
     },
@@ -108,7 +119,7 @@ const filesPlugin = {
   setup({ onLoad }) {
     onLoad({ filter: /\.ts$/ }, ({ path: file }) => {
       if (file.includes('/node_modules/')) return undefined;
-      const text = passFaces(readFileSync(file, 'utf8'));
+      const text = passFaces(readFileSync(file, 'utf8'), file);
       return { contents: placeFiles(text, file), loader: 'ts' };
     });
   },

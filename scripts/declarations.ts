@@ -160,7 +160,11 @@ export function bundleDeclarations(emitted: string, folder: string): void {
   if (result.errorCount > 0) throw new Error('API Extractor could not bundle the declarations');
   for (const { name } of modules) {
     const text = readFileSync(path.join(emitted, 'exports', `${name}.d.ts`), 'utf8');
-    writeFileSync(path.join(folder, `${name}.d.ts`), text.replaceAll(specifier, "$1'./types.js'"));
+    const lists = text
+      .replaceAll(specifier, "$1'./types.js'")
+      // types.d.ts has each name as it is exported.
+      .replaceAll(/export (?:type )?\{[^}]*\}/g, (list) => list.replaceAll(/\w+ as (\w+)/g, '$1'));
+    writeFileSync(path.join(folder, `${name}.d.ts`), lists);
   }
 }
 

@@ -4,7 +4,7 @@ import { preloadSaltServices, type SaltServiceOptions, saltServices } from '#sal
 
 /** Options of {@link createMaster}: those of the master, and of Salt's services. */
 export interface CreateMasterOptions
-  extends Omit<BareMasterOptions, 'storeProvider'>,
+  extends Omit<BareMasterOptions, 'leftOut' | 'storeProvider'>,
     SaltServiceOptions {
   /**
    * Connects to the log of `saltbridge: cluster`. Default: to that of its NATS servers.
@@ -20,7 +20,7 @@ export interface CreateMasterOptions
  */
 export function createMaster(options: CreateMasterOptions = {}): Master {
   const {
-    without,
+    without = [],
     fileserver,
     pillar,
     extPillar,
@@ -32,6 +32,7 @@ export function createMaster(options: CreateMasterOptions = {}): Master {
   const services = saltServices({ without, fileserver, pillar, extPillar, tops });
   return createBareMaster({
     ...own,
+    leftOut: without,
     extensions: [...services, ...extensions],
     storeProvider: {
       open: async (member) => (await import('#cluster')).openMember(member, clusterLog),

@@ -84,7 +84,7 @@ async function extract(file: string, data: string): Promise<void> {
   }
 }
 
-/** Its seal is right, so LMDB may open it: see checkSignature in encoding.ts. */
+/** Its seal is right, so LMDB may open it: see `checkSignature` in table-store.ts. */
 async function checkRestored(
   directory: string,
   { file, adapt, now = Date.now }: RestoreOptions,

@@ -12,14 +12,10 @@ import {
 import type { KeyStore, KeyChange as KeyTransition, Seal } from '../auth/index.ts';
 import type { MasterContext } from '../context/index.ts';
 import { type Events, tags } from '../events/index.ts';
-import {
-  AuditLog,
-  type AuditTrail,
-  auditDirectory,
-  auditOf,
-  noAudit,
-  RuledDecisions,
-} from './audit-log.ts';
+import { auditDirectory, auditOf } from './audit-files.ts';
+import { AuditLog } from './audit-log.ts';
+import { type AuditTrail, noAudit } from './audit-record.ts';
+import { RuledDecisions } from './ruled-decisions.ts';
 import { AuditWitness } from './witness.ts';
 
 /** Where calls are recorded. */

@@ -1,14 +1,7 @@
 export { actorOf } from './actor-of.ts';
-export {
-  AuditBursts,
-  type AuditEntry,
-  type AuditRecord,
-  type AuditTrail,
-  auditOf,
-  minionActor,
-  named,
-  RuledDecisions,
-} from './audit-log.ts';
+export { AuditBursts } from './audit-bursts.ts';
+export { auditOf, minionActor } from './audit-files.ts';
+export { type AuditEntry, type AuditRecord, type AuditTrail, named } from './audit-record.ts';
 export {
   type Audit,
   audited,
@@ -17,6 +10,7 @@ export {
   createAudit,
   LoginAudit,
 } from './audited.ts';
+export { RuledDecisions } from './ruled-decisions.ts';
 export {
   type AuditFilter,
   type AuditProblem,

@@ -6,14 +6,8 @@ import { type MasterConfig, storeDirectory } from '#config';
 import { readStore } from '#store';
 import type { AuditHead, StoredHead } from '../api/index.ts';
 import { clusterPlaceOf, ownPrefix } from '../context/index.ts';
-import {
-  type AuditRecord,
-  auditDirectory,
-  auditFiles,
-  linesOf,
-  readHead,
-  readLine,
-} from './audit-log.ts';
+import { auditDirectory, auditFiles, linesOf, readHead } from './audit-files.ts';
+import { type AuditRecord, readLine } from './audit-record.ts';
 import { readWitness } from './witness.ts';
 
 /** Something that is not as it was written. */

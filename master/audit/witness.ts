@@ -6,7 +6,8 @@
 import type { Store } from '#store';
 import type { AuditHead } from '../api/index.ts';
 import { type Cluster, ownPrefix } from '../context/index.ts';
-import { type AuditRecord, type AuditTrail, readHead } from './audit-log.ts';
+import { readHead } from './audit-files.ts';
+import type { AuditRecord, AuditTrail } from './audit-record.ts';
 
 const action = 'audit.head';
 const detailForm = /^record (\d{1,15}) has the hash ([0-9a-f]{64})$/;

@@ -1,3 +1,4 @@
+export { coreMethods } from './core-methods.ts';
 export { decorate } from './decorate.ts';
 export type {
   ExtensionHost,

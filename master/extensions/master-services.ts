@@ -15,7 +15,7 @@ import type { MasterContext } from '../context/index.ts';
 import type { Events } from '../events/index.ts';
 import type { Functions } from '../functions/index.ts';
 import type { Jobs } from '../jobs/index.ts';
-import type { RequestLimits } from '../requests/index.ts';
+import type { RequestLimits, RequestType } from '../requests/index.ts';
 import type { Users } from '../users/index.ts';
 import type { TokenHolders } from './extension.ts';
 import type { HttpRoutes } from './http-routes.ts';
@@ -32,6 +32,7 @@ export interface Contributions {
   readonly tops: TopsProvider | undefined;
   readonly commands: NamedCommands | undefined;
   readonly routes: readonly HttpRoutes[];
+  readonly requests: ReadonlyMap<string, RequestType>;
 }
 
 /** The environments of the files that minions look for states in. */

@@ -1,5 +1,5 @@
 export type { JobDispatcher, OtherMembers, ToldPublication } from './dispatcher.ts';
-export { type RunDeps, runJob } from './follow-job.ts';
+export { readBounded, type SaltDataCache } from './import-facts.ts';
 export { Job } from './job.ts';
 export { checkArguments, joinKeywords, separateKeywords } from './job-arguments.ts';
 export type { JobCache } from './job-cache.ts';
@@ -7,16 +7,12 @@ export { isFailureCode, returnerOf, returnRow } from './job-return.ts';
 export type { JobRecord } from './job-row.ts';
 export { createJobs, type Jobs } from './jobs.ts';
 export type { JobsOfMembers, JobsOfMembersDeps } from './jobs-of-members.ts';
+export type { KnownResources } from './known-resources.ts';
 export { LocalPresence } from './local-presence.ts';
-export { type FactsOfMinion, KnownFacts, readBounded, type SaltDataCache } from './minion-facts.ts';
+export { type FactsOfMinion, KnownFacts } from './minion-facts.ts';
 export { Announcements } from './presence.ts';
 export { ReturnKeeper } from './returns.ts';
 export { type BoundFunction, callOf } from './rule-call.ts';
-export {
-  everyone,
-  type KnownResources,
-  SlowPatternRunner,
-  SlowPatterns,
-  type TargetReach,
-  type TargetResolver,
-} from './targets.ts';
+export { type RunDeps, runJob } from './run-job.ts';
+export { SlowPatternRunner, SlowPatterns } from './slow-patterns.ts';
+export { everyone, type TargetReach, type TargetResolver } from './targets.ts';

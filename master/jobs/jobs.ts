@@ -1,25 +1,26 @@
-/** Opens jobs, and implements the interface `jobs`. */
+/** Opens the jobs of a master. */
 
 import type { LiveConfig } from '#config';
 import type { MasterTransport } from '#minion-protocol';
-import type { InProcessJobsApi, JobProgress, MinionInfo, PresentMinion } from '../api/index.ts';
+import type { InProcessJobsApi, MinionInfo, PresentMinion } from '../api/index.ts';
 import type { Audit } from '../audit/index.ts';
 import type { Auth } from '../auth/index.ts';
 import type { MasterContext } from '../context/index.ts';
 import type { Events } from '../events/index.ts';
 import { JobDispatcher } from './dispatcher.ts';
-import { createRun, type MinionFacts, type RunDeps, resumeJob, runBatch } from './follow-job.ts';
-import { idleTimeoutMs, listJobs, showJob } from './history.ts';
-import type { Job } from './job.ts';
+import type { MinionFacts } from './follow-job.ts';
+import { takeOverFacts } from './import-facts.ts';
 import { freshJid, JobCache } from './job-cache.ts';
+import { createJobsApi } from './jobs-api.ts';
 import type { JobsOfMembers } from './jobs-of-members.ts';
+import { KnownResources } from './known-resources.ts';
 import { LocalPresence } from './local-presence.ts';
-import { KnownFacts, takeOverFacts } from './minion-facts.ts';
+import { KnownFacts } from './minion-facts.ts';
 import { needingOwnRestart, PresenceEvents, presentMinions } from './presence.ts';
 import { PublicationLog } from './publication-log.ts';
 import { Publisher } from './publisher.ts';
 import { Reconnecting } from './reconnecting.ts';
-import { KnownResources, TargetResolver } from './targets.ts';
+import { TargetResolver } from './targets.ts';
 
 export interface JobDeps {
   readonly config: LiveConfig;
@@ -234,40 +235,4 @@ function createPublisher(
     masterKey: config.signPubMessages ? masterKeys.privateKey : undefined,
     signingAlgorithm: config.publishSigningAlgorithm,
   });
-}
-
-// The interface `jobs`.
-
-interface JobsApiDeps extends RunDeps {
-  readonly cache: JobCache;
-  /** Milliseconds since 1970. */
-  readonly now: () => number;
-  readonly targets: TargetResolver;
-}
-
-function createJobsApi(parts: JobsApiDeps): InProcessJobsApi {
-  const { cache, dispatcher, targets, config } = parts;
-  const run = createRun(parts);
-  return {
-    publish: async (request) => {
-      const { record, delivery, problem } = await dispatcher.publish(request);
-      const { jid, minions, missing } = record;
-      const broken = problem === undefined ? {} : { problem };
-      return { jid, minions, missing, skipped: delivery.skipped, ...broken };
-    },
-    run,
-    batch: async function* (request, signal) {
-      const jid = request.jid ?? (await dispatcher.freshJid());
-      yield* runBatch(run, { ...request, jid }, signal);
-    },
-    follow: (jid, signal) => resumeJob(parts, jid, signal),
-    list: (request) => listJobs(parts, request),
-    active: async () => cache.underWay(idleTimeoutMs(config)).map(progressOf),
-    plan: (request) => targets.plan(request),
-    show: (jid) => showJob(parts, jid),
-  };
-}
-
-function progressOf({ jid, fun, minions, answered, publishedAt }: Job): JobProgress {
-  return { jid, fun, minions: minions.size, answered, publishedAt };
 }

@@ -8,7 +8,7 @@ import type { Job } from './job.ts';
 import type { JobCache } from './job-cache.ts';
 import { stateErrorEvents } from './job-events.ts';
 import type { JobRecord } from './job-row.ts';
-import type { KnownResources } from './targets.ts';
+import type { KnownResources } from './known-resources.ts';
 
 /** What became of a return. Only `stored` and `told` reach anybody. */
 export type ReturnOutcome =

@@ -1,7 +1,7 @@
 /** The worker thread that runs regular expressions which may take for ever. */
 
 import { parentPort } from 'node:worker_threads';
-import type { SlowQuestion } from './targets.ts';
+import type { SlowQuestion } from './slow-patterns.ts';
 
 parentPort?.on('message', (questions: readonly SlowQuestion[]) => {
   const answers = questions.map(({ source, flags, texts }) => {

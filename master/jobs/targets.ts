@@ -1,27 +1,17 @@
-import Type from 'typebox';
 import type { MinionTest, Reach } from '#acl';
 import {
   type CompiledTarget,
   type CompileTargetOptions,
   compileLinearPattern,
-  compilePattern,
   compileRightTarget,
   compileTarget,
-  isValidMinionId,
-  isWireMap,
-  localField,
   type MinionFacts,
   type MinionResources,
   type Nodegroups,
-  type PatternCompiler,
   type TargetCandidate,
   type TargetExpression,
   type TargetTerm,
-  unpackLocal,
-  type WireValue,
 } from '#minion-protocol';
-import { WorkerPool, WorkerPoolError } from '#runtime';
-import { defineRow, type Entry, type Key, type Store, StoreError } from '#store';
 import {
   MasterError,
   type PlannedMinion,
@@ -29,225 +19,7 @@ import {
   type TargetRequest,
 } from '../api/index.ts';
 import { badTarget, parseTarget, parseUnexpanded } from '../arguments/index.ts';
-import type { Cluster } from '../context/index.ts';
-
-// What minions of 3008 and later manage besides themselves.
-
-const prefix: Key = ['minion-resources'];
-
-const AnyValue = Type.Unsafe<WireValue>(Type.Unknown());
-
-/** Rows `minion-resources/<id>`: what the minion has registered. */
-const resourcesRow = defineRow({
-  name: 'resources',
-  schema: Type.Object({ resources: AnyValue, grains: AnyValue }),
-  packed: { resources: localField, grains: localField },
-  unversioned: unpackLocal,
-});
-
-/** What a minion registers, as it was sent. */
-export interface Registration {
-  /** Type → list of ids. */
-  readonly resources: WireValue | undefined;
-  /** `type:id` → grains. */
-  readonly grains: WireValue | undefined;
-}
-
-export interface KnownResourcesOptions {
-  readonly store: Store;
-  /** `grains_bytes`: of all that one minion registers; 0: any size. */
-  readonly maxBytes: number;
-  /** Whether an id has a key in any state. */
-  readonly hasKey: (id: string) => boolean;
-  /** Whose members share them. Default: none. */
-  readonly cluster?: Pick<Cluster, 'follow'> | undefined;
-}
-
-/**
- * The resources that each minion has registered last. They are the minion's own word: they say
- * whom a target means, and whose returns it may bring, and give no rights.
- */
-export class KnownResources {
-  readonly #options: KnownResourcesOptions;
-  readonly #resources = new Map<string, MinionResources>();
-
-  private constructor(options: KnownResourcesOptions) {
-    this.#options = options;
-  }
-
-  /** Reads what is stored. @throws StoreError ERR_STORE_CORRUPT */
-  static async open(options: KnownResourcesOptions): Promise<KnownResources> {
-    const known = new KnownResources(options);
-    options.cluster?.follow(prefix, (change) => {
-      if (change.type === 'delete') known.#resources.delete(change.key.at(-1) ?? '');
-      else known.#resources.set(change.entry.key.at(-1) ?? '', unpackResources(change.entry));
-    });
-    const stale: string[] = [];
-    for await (const entry of options.store.list(prefix)) {
-      const id = entry.key.at(-1) ?? '';
-      const resources = unpackResources(entry);
-      if (options.hasKey(id)) known.#resources.set(id, resources);
-      else stale.push(id);
-    }
-    for (const id of stale) await known.forget(id);
-    return known;
-  }
-
-  /** What a minion manages; `undefined`: nothing. */
-  of(minionId: string): MinionResources | undefined {
-    return this.#resources.get(minionId);
-  }
-
-  /** Whether a minion manages a resource of this id, which is not the id of a minion. */
-  has(minionId: string, resourceId: string): boolean {
-    const resources = this.of(minionId);
-    // protection: resource-is-no-minion
-    if (resources === undefined || this.#options.hasKey(resourceId)) return false;
-    for (const ids of resources.values()) if (ids.has(resourceId)) return true;
-    return false;
-  }
-
-  /**
-   * Keeps what a minion registers in place of what it registered before; on disk when it resolves.
-   * @returns false for what has another form or is too large: nothing changes then
-   */
-  async keep(minionId: string, { resources, grains }: Registration): Promise<boolean> {
-    const read = readResources(resources);
-    if (read === undefined) return false;
-    if (read.size === 0) {
-      if (this.#resources.has(minionId)) await this.forget(minionId);
-      return true;
-    }
-    const { store, maxBytes, hasKey } = this.#options;
-    const value = resourcesRow.encode({ resources: resources ?? null, grains: grains ?? null });
-    if (maxBytes > 0 && value.length > maxBytes) return false;
-    // Its key may be deleted at this moment.
-    if (!hasKey(minionId)) return true;
-    this.#resources.set(minionId, read);
-    await store.write([{ op: 'put', key: [...prefix, minionId], value }]);
-    return true;
-  }
-
-  async forget(minionId: string): Promise<void> {
-    this.#resources.delete(minionId);
-    await this.#options.store.write([{ op: 'delete', key: [...prefix, minionId] }]);
-  }
-}
-
-/** @throws StoreError ERR_STORE_CORRUPT */
-function unpackResources(entry: Pick<Entry, 'key' | 'value'>): MinionResources {
-  const resources = readResources(resourcesRow.decode(entry).resources);
-  if (resources !== undefined) return resources;
-  throw new StoreError('ERR_STORE_CORRUPT', 'stored resources have an unknown form');
-}
-
-/** @returns only types that have resources; `undefined` for what is no map of lists of ids */
-function readResources(value: WireValue | undefined): MinionResources | undefined {
-  if (!isWireMap(value)) return undefined;
-  const resources = new Map<string, ReadonlySet<string>>();
-  for (const [type, ids] of Object.entries(value)) {
-    if (!Array.isArray(ids)) return undefined;
-    const valid = ids.filter(isValidMinionId);
-    if (valid.length < ids.length) return undefined;
-    if (valid.length > 0) resources.set(type, new Set(valid));
-  }
-  return resources;
-}
-
-/** An expression with the texts to try it on. */
-export interface SlowQuestion {
-  /** For `new RegExp(source, flags)`. */
-  readonly source: string;
-  readonly flags: string;
-  readonly texts: readonly string[];
-}
-
-/** What all slow expressions of one target may take together, over all minions. */
-const slowBudgetMs = 250;
-/** Time that the thread is kept for the next target, in milliseconds. */
-const slowIdleMs = 5000;
-
-/**
- * Runs regular expressions with lookaround and back-references, which no engine bounds, in a
- * thread that is ended when their time is up. One target at a time.
- */
-export class SlowPatternRunner {
-  readonly #budgetMs: number;
-  readonly #pool: WorkerPool<readonly SlowQuestion[], boolean[][]>;
-
-  /** @param options `budgetMs`: milliseconds for one target. Default 250 */
-  constructor(options: { readonly budgetMs?: number } = {}) {
-    this.#budgetMs = options.budgetMs ?? slowBudgetMs;
-    this.#pool = new WorkerPool({
-      script: new URL('./slow-pattern-worker.ts', import.meta.url),
-      threads: 1,
-      deadlineMs: this.#budgetMs,
-      idleMs: slowIdleMs,
-    });
-  }
-
-  /**
-   * For each question, whether its texts match, in their order.
-   * @throws MasterError ERR_BAD_TGT when it takes too long
-   */
-  async run(questions: readonly SlowQuestion[]): Promise<boolean[][]> {
-    try {
-      return await this.#pool.run(questions);
-    } catch (error) {
-      if (!(error instanceof WorkerPoolError) || error.reason !== 'deadline') throw error;
-      const reason = `a regular expression takes more than ${this.#budgetMs} ms over all minions`;
-      throw badTarget(reason, { cause: error });
-    }
-  }
-}
-
-interface SlowPattern {
-  readonly source: string;
-  readonly flags: string;
-  /** Texts that a minion's match depends on; the answer when it is known. */
-  readonly answers: Map<string, boolean>;
-}
-
-/**
- * The slow patterns of one target. Matching the minions a first time finds the texts that matter,
- * {@link SlowPatterns.settle} tries them elsewhere, and the second time the answers are there.
- */
-export class SlowPatterns {
-  readonly #patterns: SlowPattern[] = [];
-
-  /** Whether any pattern needs this. */
-  get isNeeded(): boolean {
-    return this.#patterns.length > 0;
-  }
-
-  /** For the compiler of the target. */
-  readonly compile: PatternCompiler = (pattern) => {
-    const compiled = compilePattern(pattern);
-    if (compiled.kind === 'linear') return compiled.test;
-    const { source, flags } = compiled;
-    const answers = new Map<string, boolean>();
-    this.#patterns.push({ source, flags, answers });
-    return (text) => {
-      const answer = answers.get(text);
-      if (answer === undefined) answers.set(text, false);
-      return answer === true;
-    };
-  };
-
-  /** @throws MasterError ERR_BAD_TGT when it takes too long */
-  async settle(runner: SlowPatternRunner): Promise<void> {
-    const questions = this.#patterns.map(({ source, flags, answers }) => ({
-      source,
-      flags,
-      texts: [...answers.keys()],
-    }));
-    const results = await runner.run(questions);
-    for (const [index, { answers }] of this.#patterns.entries()) {
-      const texts = questions[index]?.texts ?? [];
-      for (const [at, text] of texts.entries()) answers.set(text, results[index]?.[at] === true);
-    }
-  }
-}
+import { SlowPatternRunner, SlowPatterns } from './slow-patterns.ts';
 
 /** Who a target means, among the accepted keys [WIRE 12.2]. */
 export interface ResolvedTarget {

@@ -1,7 +1,6 @@
+export { extensionMethod, extensionStream } from './declare-method.ts';
 export {
   type CallableApi,
-  extensionMethod,
-  extensionStream,
   methodsWithUser,
   namedMethods,
   rpcMethods,

@@ -33,7 +33,7 @@ import { type AuditRequester, type MasterApi, MasterError, type RpcMethod } from
 import { markedForm, markedJson, toJson } from '../arguments/index.ts';
 import type { CallGate } from '../context/index.ts';
 import { missedBySlowReader } from '../events/index.ts';
-import { methodsWithUser, rpcMethods } from './methods.ts';
+import { methodsWithUser } from './methods.ts';
 
 // Serving one call, over the local socket or HTTPS.
 
@@ -258,21 +258,21 @@ export class RpcServer {
   #socketPath: string | undefined;
 
   /**
-   * @param more - methods beside those of every master
+   * @param methods - by their names
    * @param maxEventBytes - the largest event: `max_event_size`
    * @param gate - through which calls begin
    */
   constructor(
     api: MasterApi,
     log: Logger,
-    more: ReadonlyMap<string, RpcMethod> = new Map(),
+    methods: ReadonlyMap<string, RpcMethod>,
     maxEventBytes = 1_048_576,
     gate?: Pick<CallGate, 'enter'>,
   ) {
     this.#api = api;
     this.#log = log;
     this.#gate = gate;
-    this.#methods = new Map([...rpcMethods, ...more]);
+    this.#methods = methods;
     this.#sendPool = new SendPool({ messageBytes: maxEventBytes, totalBytes: maxStreamBytes });
     this.#server = createServer((request, response) => {
       this.#serve(request, response).catch((error: unknown) => {

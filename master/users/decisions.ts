@@ -6,164 +6,21 @@
 import { createHash } from 'node:crypto';
 import type { Logger } from 'pino';
 import Type from 'typebox';
-import { type Call, type Decision, type MinionSubject, type Question, questionText } from '#acl';
-import { isPlainObject, isWireMap, type WireValue } from '#minion-protocol';
+import type { Decision } from '#acl';
 import { TokenBuckets } from '#runtime';
 import { defineRow, fromJson, jsonField, type Operation, type Store, Texts } from '#store';
 import type { RecordedDecision } from '../api/index.ts';
 import type { Seal } from '../auth/index.ts';
-
-/** What a minion asks for that rules are about. */
-export type MinionQuestion = Exclude<Question, { action: 'return' }> & {
-  readonly subject: MinionSubject;
-};
-
-// Shapes of data, without values.
-
-/** Values of one piece of data that are looked at. */
-const maxParts = 200;
-const maxDepth = 16;
-
-/**
- * The shape of data as text: the same for data that differ in their texts and numbers alone.
- * `undefined` for what JSON cannot say, and for what is too large to be looked at each time.
- */
-export function shapeOf(value: WireValue | undefined): string | undefined {
-  let parts = 0;
-  const describe = (part: unknown, depth: number): string | undefined => {
-    parts += 1;
-    if (parts > maxParts || depth > maxDepth) return undefined;
-    if (part === null) return 'null';
-    if (typeof part === 'number') return describeNumber(part);
-    if (typeof part !== 'object') {
-      return typeof part === 'string' || typeof part === 'boolean' ? typeof part : undefined;
-    }
-    if (Array.isArray(part)) return describeList(part.map((item) => describe(item, depth + 1)));
-    if (!isPlainObject(part)) return undefined;
-    const fields: string[] = [];
-    for (const name of Object.keys(part)) {
-      const shape = name === '__proto__' ? undefined : describe(part[name], depth + 1);
-      if (shape === undefined) return undefined;
-      // With its length before it no name can be taken for a part of another shape.
-      fields.push(`${name.length} ${name} ${shape}`);
-    }
-    return `{${fields.sort().join()}}`;
-  };
-  return describe(value, 0);
-}
-
-/** The same data with nothing in it but its shape. */
-function withoutValues(value: unknown): unknown {
-  if (typeof value === 'string') return '';
-  if (typeof value === 'number') return Number.isInteger(value) ? 0 : 0.5;
-  if (Array.isArray(value)) return value.map(withoutValues);
-  if (typeof value !== 'object' || value === null) return value === null ? null : false;
-  return Object.fromEntries(
-    Object.entries(value).map(([name, field]) => [name, withoutValues(field)]),
-  );
-}
-
-function describeNumber(value: number): string | undefined {
-  if (!Number.isFinite(value)) return undefined;
-  return Number.isInteger(value) ? 'integer' : 'number';
-}
-
-/** Which items there are has a meaning, how many and in which order has none. */
-function describeList(items: readonly (string | undefined)[]): string | undefined {
-  if (!items.every((item) => item !== undefined)) return undefined;
-  return `[${[...new Set(items)].sort().join()}]`;
-}
-
-/** What a record is known by. */
-export type DecisionSubject = Pick<
-  RecordedDecision,
-  'action' | 'effect' | 'minion' | 'minions' | 'owner' | 'rule' | 'texts'
->;
-
-/** A part of a question that differs from time to time. */
-export interface Sample {
-  /** `undefined`: it has no form that can be kept. */
-  readonly shape: string | undefined;
-  readonly value: () => WireValue;
-}
-
-/** Bytes of JSON of one sample. */
-const maxSampleBytes = 2048;
-
-function subjectOf(question: MinionQuestion, { effect, rule }: Decision): DecisionSubject {
-  const { action } = question;
-  const texts =
-    action === 'publish' ? question.resource.calls.map(({ fun }) => fun) : [questionText(question)];
-  const minions = action === 'publish' ? question.resource.minions : undefined;
-  const owner = action === 'mine' ? question.resource.owner : undefined;
-  return {
-    minion: question.subject.id,
-    action,
-    texts,
-    ...(owner === undefined ? {} : { owner }),
-    ...(minions === undefined ? {} : { minions }),
-    effect,
-    rule,
-  };
-}
-
-/** No part can be taken for another one: ids and names of rules have no line feed in them. */
-function keyOf(subject: DecisionSubject): string {
-  const { minion, action, texts, owner = '', minions = [], effect, rule } = subject;
-  const [text = ''] = texts;
-  if (action === 'signal') return signalKey(effect, minion, rule, text);
-  return JSON.stringify([action, effect, minion, rule, texts, owner, minions]);
-}
-
-/** The same before anything is put together for it: most of what minions ask for are signals. */
-function keyOfQuestion(question: MinionQuestion, decision: Decision): string {
-  if (question.action !== 'signal') return keyOf(subjectOf(question, decision));
-  const { subject, resource } = question;
-  return signalKey(decision.effect, subject.id, decision.rule, resource.tag);
-}
-
-function signalKey(effect: string, minion: string, rule: string, tag: string): string {
-  return `${effect}\n${minion}\n${rule}\n${tag}`;
-}
-
-/** What of a question is kept by its shape; `undefined`: it has no such part. */
-function sampleOf(question: MinionQuestion): Sample | undefined {
-  switch (question.action) {
-    case 'signal': {
-      const data = question.resource.data as WireValue | undefined; // a minion's, from the wire
-      // Where nothing is said, no schema fits: that it was so sometimes must be known.
-      return { shape: shapeOf(data), value: () => data ?? null };
-    }
-    case 'publish': {
-      const { calls } = question.resource;
-      return { shape: calls.map(shapeOfCall).join(), value: () => calls.map(toPlainCall) };
-    }
-    case 'runner':
-    case 'wheel':
-    case 'command': {
-      const { call } = question.resource;
-      return { shape: shapeOfCall(call), value: () => [toPlainCall(call)] };
-    }
-    default:
-      return undefined;
-  }
-}
-
-/** A sample within bounds; `undefined` where it is too large to be kept. */
-function keptSample(sample: Sample, keepsValues: boolean): WireValue | undefined {
-  const value = sample.value();
-  // What has a shape is JSON.
-  const kept = keepsValues ? value : (withoutValues(value) as WireValue);
-  return JSON.stringify(kept).length <= maxSampleBytes ? kept : undefined;
-}
-
-function shapeOfCall({ args, kwargs }: Call): string {
-  return `${args.length}(${[...kwargs.keys()].sort().join()})`;
-}
-
-function toPlainCall({ fun, args, kwargs }: Call): WireValue {
-  return { fun, args: [...args], kwargs: Object.fromEntries(kwargs) };
-}
+import {
+  type DecisionSubject,
+  keptSample,
+  keyOf,
+  keyOfQuestion,
+  type MinionQuestion,
+  type Sample,
+  sampleOf,
+  subjectOf,
+} from './decision-samples.ts';
 
 export interface DecisionRecorderOptions {
   readonly store: Store;
@@ -397,68 +254,4 @@ export class DecisionRecorder {
 /** What a record is called in the store. */
 function nameOf(key: string): string {
   return createHash('sha256').update(key).digest('hex');
-}
-
-// Recorded decisions as questions to a policy.
-
-/** One question for each sample; one where there is none. */
-export function questionsOf(record: RecordedDecision): MinionQuestion[] {
-  const samples: readonly (WireValue | undefined)[] =
-    record.samples.length > 0 ? record.samples : [undefined];
-  return samples.flatMap((sample) => questionOf(record, sample) ?? []);
-}
-
-function questionOf(
-  record: RecordedDecision,
-  sample: WireValue | undefined,
-): MinionQuestion | undefined {
-  const { action, texts, owner, minions = [] } = record;
-  const [text = ''] = texts;
-  const subject: MinionSubject = { kind: 'minion', id: record.minion };
-  switch (action) {
-    case 'signal': {
-      const wasPublishedToSubject = (): boolean => false;
-      const resource = {
-        tag: text,
-        data: sample,
-        bytes: () => record.bytes,
-        wasPublishedToSubject,
-      };
-      return { subject, action, resource };
-    }
-    case 'publish': {
-      return { subject, action, resource: { calls: callsOf(record, sample), minions } };
-    }
-    case 'runner':
-    case 'wheel': {
-      const [call] = callsOf(record, sample);
-      return call && { subject, action, resource: { call } };
-    }
-    case 'command': {
-      const [call] = callsOf(record, sample);
-      return call && { subject, action, resource: { call, minions } };
-    }
-    case 'mine': {
-      const resource = owner === undefined ? { fun: text } : { fun: text, owner };
-      return { subject, action, resource };
-    }
-    case 'file-send':
-      return { subject, action, resource: { path: text } };
-    case 'pillar':
-      return { subject, action, resource: { environment: text } };
-    case 'key':
-      return { subject, action, resource: { operation: text } };
-    case 'subscribe':
-      return { subject, action, resource: { tag: text } };
-  }
-}
-
-function callsOf({ texts }: RecordedDecision, sample: WireValue | undefined): Call[] {
-  const kept = Array.isArray(sample) ? sample : [];
-  return texts.map((fun, index) => {
-    const call = kept[index];
-    const args = isWireMap(call) && Array.isArray(call.args) ? call.args.map(String) : [];
-    const kwargs = isWireMap(call) && isWireMap(call.kwargs) ? Object.entries(call.kwargs) : [];
-    return { fun, args, kwargs: new Map(kwargs.map(([name, value]) => [name, String(value)])) };
-  });
 }

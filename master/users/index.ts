@@ -4,7 +4,8 @@ export {
   authenticationErrors,
   authorizationErrors,
 } from './errors.ts';
-export { learnedText } from './learn.ts';
-export { lintConfiguredPolicy, type PolicyGate } from './policy.ts';
-export { TokenWatch } from './tokens.ts';
+export { learnedText } from './learned-text.ts';
+export { lintConfiguredPolicy } from './open-policy.ts';
+export type { PolicyGate } from './policy-gate.ts';
+export { TokenWatch } from './token-watch.ts';
 export { createUsers, type TargetBounds, type Users } from './users.ts';

@@ -15,18 +15,16 @@ import {
 } from '../api/index.ts';
 import { LoginAudit } from '../audit/index.ts';
 import { everyone } from '../jobs/index.ts';
+import { createDecisionsApi } from './decisions-api.ts';
 import { explainRequest } from './explain.ts';
-import { createDecisionsApi } from './learn.ts';
 import { Logins, toInfo } from './logins.ts';
-import { type LivePolicy, type OpenPolicy, openPolicy, type PolicyDeps } from './policy.ts';
+import { type OpenPolicy, openPolicy, type PolicyDeps } from './open-policy.ts';
+import { OwnJobs } from './own-jobs.ts';
+import type { LivePolicy } from './policy.ts';
+import { enforceSudoAcl } from './sudo-acl.ts';
 import { TokenTable } from './tokens.ts';
-import {
-  createUserApi,
-  enforceSudoAcl,
-  OwnJobs,
-  type UserScope,
-  type UserSession,
-} from './user-api.ts';
+import { createUserApi } from './user-api.ts';
+import type { UserScope, UserSession } from './user-session.ts';
 
 export type UsersDeps = PolicyDeps;
 
@@ -144,7 +142,6 @@ async function warnAboutBackends(logins: Logins, log: Logger): Promise<void> {
   }
 }
 
-/** See ../api.ts. */
 function createLoginsApi(logins: Logins): InProcessApi['logins'] {
   return {
     login: (request) => logins.login(request),

@@ -2,6 +2,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify';
 import {
   type AuditRequester,
+  coreMethods,
   failCall,
   namedMethods,
   parseParameters,
@@ -28,7 +29,8 @@ const maxDepth = 64;
 
 export function addRpcRoutes(app: FastifyInstance, context: ApiContext): void {
   const more = context.options.plugins.map(({ methods }) => namedMethods(methods?.() ?? {}));
-  const served = new Map([...rpcMethods, ...more.flatMap((methods) => [...methods])]);
+  const core = coreMethodsOf(context);
+  const served = new Map([...core, ...more.flatMap((methods) => [...methods])]);
   const handle: RouteHandlerMethod = async (request, reply) => {
     const end = requestEndSignal(context, reply);
     takeOver(reply);
@@ -58,8 +60,13 @@ export function addRpcRoutes(app: FastifyInstance, context: ApiContext): void {
     return reply;
   };
   // Each method has a schema of its own; what is unknown or for the host alone is refused alike.
-  for (const [name, schema] of rpcSchemas()) app.post(`/rpc/${name}`, { schema }, handle);
+  for (const [name, schema] of rpcSchemas(core)) app.post(`/rpc/${name}`, { schema }, handle);
   addRoute(app, '/rpc/:method', { POST: { schema: { hide: true }, handle } });
+}
+
+/** The methods that the master has without its extensions' own. */
+function coreMethodsOf({ options: { extensionHost } }: ApiContext): typeof rpcMethods {
+  return extensionHost === undefined ? rpcMethods : coreMethods((key) => extensionHost.find(key));
 }
 
 /** The answer is written by what all doors of the interface have in common. */

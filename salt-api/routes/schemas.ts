@@ -3,7 +3,7 @@
 import type { FastifySchema } from 'fastify';
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
-import { rpcMethods } from '#master';
+import type { RpcMethod } from '#master';
 import { commandSchemas } from '../command-fields.ts';
 import { describeRoute } from './route.ts';
 
@@ -208,9 +208,11 @@ export const openapiSchema: FastifySchema = describeRoute({
 });
 
 /** Schemas of the master's interface by the names of its methods, without those of the host. */
-export function rpcSchemas(): ReadonlyMap<string, FastifySchema> {
+export function rpcSchemas(
+  methods: ReadonlyMap<string, RpcMethod>,
+): ReadonlyMap<string, FastifySchema> {
   const operations = new Map<string, FastifySchema>();
-  for (const [name, { parameters: body, access }] of rpcMethods) {
+  for (const [name, { parameters: body, access }] of methods) {
     if (access === 'host') continue;
     operations.set(
       name,

@@ -4,7 +4,6 @@
  * nothing else: git runs by the clock and for operators.
  */
 
-import { createHash } from 'node:crypto';
 import { mkdir, readdir, rename, rm, stat, unlink } from 'node:fs/promises';
 import path from 'node:path';
 import type { Logger } from 'pino';
@@ -571,8 +570,6 @@ function isEqual(left: ReadonlyMap<string, string>, right: ReadonlyMap<string, s
   return left.size === right.size && [...left].every(([name, id]) => right.get(name) === id);
 }
 
-// The state file, so that the last state outlives the master and needs no git.
-
 interface State {
   readonly refs: readonly (readonly [string, string])[];
   readonly trees: readonly (readonly [string, readonly (readonly [string, TreeEntry])[]])[];
@@ -588,45 +585,4 @@ function fromState({ refs, trees }: State): GitSnapshot {
     refs: new Map(refs),
     trees: new Map(trees.map(([id, tree]) => [id, new Map(tree)])),
   };
-}
-
-// All mirrors of a master.
-
-/** Opens one mirror for each repository, however many ask for it. */
-export class GitMirrors {
-  readonly #deps: Omit<GitMirrorDeps, 'access' | 'directory'>;
-  readonly #directory: string;
-  readonly #open = new Map<string, Promise<GitMirror>>();
-  readonly #started = new Set<GitMirror>();
-
-  /** @param directory where each has a directory */
-  constructor(directory: string, deps: Omit<GitMirrorDeps, 'access' | 'directory'>) {
-    this.#directory = directory;
-    this.#deps = deps;
-  }
-
-  /** @param access those that are equal share a mirror */
-  async open(access: GitAccess): Promise<GitMirror> {
-    const { updateInterval: _, ...rest } = access;
-    const mark = createHash('sha256').update(JSON.stringify(rest)).digest('hex').slice(0, 32);
-    const directory = path.join(this.#directory, mark);
-    const opening = this.#open.get(mark) ?? GitMirror.open({ ...this.#deps, access, directory });
-    this.#open.set(mark, opening);
-    return opening;
-  }
-
-  /** Begins to fetch the mirrors that were opened since the last call. */
-  async start(): Promise<void> {
-    const waiting = (await this.#all()).filter((mirror) => !this.#started.has(mirror));
-    for (const mirror of waiting) this.#started.add(mirror);
-    await Promise.all(waiting.map((mirror) => mirror.start()));
-  }
-
-  async close(): Promise<void> {
-    await Promise.all((await this.#all()).map((mirror) => mirror.close()));
-  }
-
-  #all(): Promise<GitMirror[]> {
-    return Promise.all(this.#open.values());
-  }
 }

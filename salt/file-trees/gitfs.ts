@@ -14,10 +14,11 @@ import {
 } from '#master';
 import { compileWholePattern } from '#minion-protocol';
 import { compileGlob } from '#template/python/fnmatch.ts';
-import { asBackend } from './file-server.ts';
-import type { GitMirror, GitMirrors, GitRef, GitSnapshot } from './git-mirror.ts';
+import type { GitMirror, GitRef, GitSnapshot } from './git-mirror.ts';
 import { isCommitId, treeOfRef } from './git-mirror.ts';
+import type { GitMirrors } from './git-mirrors.ts';
 import { directoryInTree, findInTree, listTree } from './git-tree.ts';
+import { asBackend } from './served-files.ts';
 
 /** Opens the remotes; nothing is fetched before the mirrors are started, which closes them too. */
 export async function openGitfs(

@@ -9,8 +9,9 @@ import {
   masterServices,
   type OpenExtension,
 } from '#master';
-import { FileServer, type FileServerOptions, openFileRoots } from '../file-trees/file-server.ts';
+import { FileServer } from '../file-trees/file-server.ts';
 import { openGitfs } from '../file-trees/gitfs.ts';
+import { type FileServerOptions, openFileRoots } from '../file-trees/open-file-roots.ts';
 import { fileServerKey, gitMirrorsOf } from '../services.ts';
 import { fileRequests } from './file-requests.ts';
 import { fileserverRunner } from './fileserver-runner.ts';

@@ -23,7 +23,7 @@ import {
 } from '#master';
 import { packFileChunk, type WireMap, type WireValue } from '#minion-protocol';
 import type { FileServer, ServedFile } from '../file-trees/file-server.ts';
-import { type ListKind, PackedLists } from '../file-trees/roots.ts';
+import { type ListKind, PackedLists } from '../file-trees/packed-lists.ts';
 import { type PushedFiles, pushedPath } from './pushed-files.ts';
 
 export interface FileRequestOptions {

@@ -11,7 +11,8 @@ import {
   type TargetRequest,
 } from '#master';
 import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
-import type { MineQuery, MineReader, MineStore } from './mine.ts';
+import type { MineQuery, MineReader } from './mine-reader.ts';
+import type { MineStore } from './mine-store.ts';
 
 export interface MineRequestOptions {
   readonly mine: MineStore;

@@ -12,7 +12,7 @@ import {
   text,
 } from '#master';
 import { askMinions, type MinionCalls } from '../minion-calls.ts';
-import type { MineReader } from './mine.ts';
+import type { MineReader } from './mine-reader.ts';
 
 interface MineRunnerDeps extends MinionCalls {
   readonly mineReader: MineReader;

@@ -2,7 +2,7 @@
 
 import { type ExtensionHost, masterServices, type OpenExtension } from '#master';
 import { fileServerOf, pillarSourceKey } from '../services.ts';
-import { openOrchestrator } from './orchestrator.ts';
+import { openOrchestrator } from './open-orchestrator.ts';
 import { stateRunner } from './state-runner.ts';
 
 export async function openOrchestration(host: ExtensionHost): Promise<OpenExtension> {

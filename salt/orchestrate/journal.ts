@@ -12,7 +12,7 @@ import {
 } from '#master';
 import { localField, unpackLocal, type WireMap, type WireValue } from '#minion-protocol';
 import { defineRow, type Key, type RowOf, StoreError, Texts } from '#store';
-import type { Outcome } from './low-chunk.ts';
+import type { Outcome } from './state-result.ts';
 
 /** A call of `state.orchestrate`, as it was asked for. */
 export interface OrchestrationCall {

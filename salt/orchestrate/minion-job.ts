@@ -9,7 +9,8 @@ import {
 } from '#master';
 import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 import { codeOf } from '#runtime';
-import { isList, textOf, toWire } from '../render/pillar-data.ts';
+import { isList } from '../render/pillar-data.ts';
+import { textOf, toWire } from '../render/pillar-wire.ts';
 import type { BegunWork } from './journal.ts';
 import { fireArguments, type OrchestrationContext, requester } from './orchestration-context.ts';
 import { beginOnce, isTrue, SlsError, type StateCall } from './state-function.ts';

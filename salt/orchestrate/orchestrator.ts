@@ -1,15 +1,9 @@
 /** Orchestrations: states that act on minions and on the master [salt/runners/state.py]. */
 
 import { setMaxListeners } from 'node:events';
-import type { Logger } from 'pino';
-import type { LiveConfig } from '#config';
-import { type CallContext, type MasterContext, MasterError } from '#master';
+import { type CallContext, MasterError } from '#master';
 import { isJid, type WireMap, type WireValue } from '#minion-protocol';
 import type { PlainData } from '#template';
-import { type FileServer, servedFiles } from '../file-trees/file-server.ts';
-import { type PillarMap, type PillarSource, toWire } from '../render/pillar-data.ts';
-import { PillarSources } from '../render/pillar-sources.ts';
-import { ParsedFileCache, Renderer, renderMs } from '../render/renderer.ts';
 import {
   type Compilation,
   compileSls,
@@ -18,110 +12,12 @@ import {
   type SlsFiles,
   type SlsRequest,
 } from './compile-sls.ts';
-import {
-  applyExclude,
-  applyExtensions,
-  type Body,
-  type High,
-  splitFunction,
-  verifyHigh,
-} from './high-data.ts';
-import { type Journal, OrchestrationJournal } from './journal.ts';
-import {
-  type Chunk,
-  compileChunks,
-  isSuccess,
-  type StateResult,
-  tagOf,
-  toWireResult,
-} from './low-chunk.ts';
+import { runHigh, runSingle, type ShownHigh, type SingleRequest, showHigh } from './high-runs.ts';
+import type { Journal, OrchestrationJournal } from './journal.ts';
 import type { OrchestrationContext, OrchestrationDeps } from './orchestration-context.ts';
-import { listenersOf, turnRequisites } from './requisites.ts';
-import { ChunkRun, type ChunkRunOptions, StateCaller, verifyChunk } from './run-chunks.ts';
+import { StateCaller } from './state-caller.ts';
 import { stateTable } from './state-functions.ts';
-
-// High data [salt/state.py call_high].
-
-/** How high data are run. */
-interface HighRunOptions extends ChunkRunOptions {
-  /** States that it may have. */
-  readonly maxStates: number;
-}
-
-/**
- * @returns what became of each state by its tag; or what is wrong with the data, in Salt's words
- * @throws MasterError ERR_ORCHESTRATION for too many states; what the signal says
- */
-async function runHigh(high: High, options: HighRunOptions): Promise<WireValue> {
-  const problems = [...applyExtensions(high, high.extend, false), ...verifyHigh(high)];
-  if (problems.length > 0) return problems;
-  const turned = turnRequisites(high);
-  applyExclude(high);
-  if (turned.length > 0) return turned;
-  const chunks = compileChunks(high);
-  if (chunks.length > options.maxStates) {
-    const reason = `an orchestration has ${chunks.length} states; at most ${options.maxStates} are run`;
-    throw new MasterError('ERR_ORCHESTRATION', reason);
-  }
-  const results = await new ChunkRun(chunks, options).run();
-  const { chunks: listeners, errors } = listenersOf(chunks, results);
-  const listened = await new ChunkRun(listeners, options).run();
-  for (const error of errors.values()) options.caller.number(error);
-  return toWireResults([...results, ...listened, ...errors]);
-}
-
-function toWireResults(results: readonly (readonly [string, StateResult])[]): WireMap {
-  const map: WireMap = Object.create(null);
-  for (const [tag, result] of results) map[tag] = toWireResult(result);
-  return map;
-}
-
-// `state.orchestrate_show_sls` [salt/modules/state.py show_sls].
-
-/** By the master's id: what is said of each id, or what is wrong with it. */
-export type ShownHigh = WireMap;
-
-function showHigh({ high, errors }: Compilation): WireValue {
-  const problems = [...errors, ...verifyHigh(high)];
-  if (problems.length > 0) return problems;
-  const { bodies, extend, exclude } = high;
-  const shown = new Map<PlainData, PlainData>(
-    Array.from(bodies, ([id, body]) => [id, toData(body)]),
-  );
-  if (extend.length > 0) {
-    shown.set(
-      '__extend__',
-      extend.map(({ id, body }) => new Map([[id, toData(body)]])),
-    );
-  }
-  if (exclude.length > 0) shown.set('__exclude__', [...exclude]);
-  return toWire(shown);
-}
-
-function toData({ states, sls, saltenv, includedFrom }: Body): PlainData {
-  const data = new Map<PlainData, PlainData>([...states, ['__sls__', sls], ['__env__', saltenv]]);
-  if (includedFrom.length > 0) data.set('__sls_included_from__', includedFrom);
-  return data;
-}
-
-// `state.orchestrate_single` [salt/modules/state.py single].
-
-/** @returns what became of it by its tag, or what is wrong with it */
-async function runSingle(
-  { fun: full, name, args }: SingleRequest,
-  caller: StateCaller,
-): Promise<WireValue> {
-  if (!full.includes('.')) return 'Invalid function passed';
-  const [state, fun] = splitFunction(full);
-  const place = { sls: null, saltenv: 'base', includedFrom: [] };
-  const chunk: Chunk = { state, fun, id: name, name, ...place, args };
-  const problems = verifyChunk(chunk, caller.table);
-  if (problems.length > 0) return problems;
-  const result = await caller.call(chunk);
-  await result.pending;
-  const results: WireMap = { [tagOf(chunk)]: toWireResult(result) };
-  return results;
-}
+import { isSuccess } from './state-result.ts';
 
 /** How much orchestrations may take; see `Limits`. */
 interface OrchestrationLimits {
@@ -161,15 +57,6 @@ export interface OrchestrationRequest extends AskedSls {
   readonly exclude: readonly PlainData[];
   /** The one that this one is a part of. */
   readonly orchestrationJid: string | undefined;
-}
-
-/** One state without an SLS. */
-export interface SingleRequest {
-  readonly fun: string;
-  readonly name: string;
-  readonly test: boolean;
-  readonly args: ReadonlyMap<string, PlainData>;
-  readonly pillar: PillarMap;
 }
 
 /** An orchestration that is under way. */
@@ -380,60 +267,4 @@ function isTrusted({ by }: OrchestrationCaller): boolean {
 
 function tooMuch(what: string): MasterError {
   return new MasterError('ERR_ORCHESTRATION', what);
-}
-
-// Opening.
-
-export interface OrchestratorDeps {
-  readonly config: LiveConfig;
-  readonly context: MasterContext;
-  readonly fileServer: FileServer;
-  /** Default: minions and the master have no pillar. */
-  readonly pillar: PillarSource | undefined;
-  /** The parts of the master that states act by. */
-  readonly acting: OrchestrationDeps;
-  readonly log: Logger;
-}
-
-const noPillar: PillarSource = { provide: async () => ({ pillar: {}, proven: {} }) };
-
-export function openOrchestrator({
-  config,
-  context,
-  fileServer,
-  pillar = noPillar,
-  acting,
-  log,
-}: OrchestratorDeps): Orchestrator {
-  const { fixed } = config;
-  const { closers, closing, now, store, nextJid, cluster, duties } = context;
-  const whitespace = {
-    trimBlocks: fixed.jinjaTrimBlocks,
-    lstripBlocks: fixed.jinjaLstripBlocks,
-  };
-  const rendering = closers.add(new Renderer(), (it) => it.close());
-  const data = new ParsedFileCache(rendering);
-  const orchestrator = new Orchestrator({
-    acting,
-    pillar,
-    closing,
-    log,
-    journal:
-      cluster && duties && new OrchestrationJournal({ store, nextJid, cluster, duties, log }),
-    masterId: fixed.id,
-    sources: new PillarSources({ backend: servedFiles(fileServer), ...whitespace }),
-    envs: () => fileServer.envs(),
-    limits: fixed.limits,
-    rules: () => ({
-      ...whitespace,
-      raisesOnMissing: fixed.pillarRaiseOnMissing,
-      nodegroups: config.current.nodegroups,
-      renderer: fixed.renderer,
-      limits: { steps: fixed.limits.pillarSteps, milliseconds: renderMs },
-      rendering,
-      data,
-      now,
-    }),
-  });
-  return closers.add(orchestrator, (it) => it.close());
 }

@@ -1,8 +1,8 @@
 import type { PlainData } from '#template';
-import { textOf } from '../render/pillar-data.ts';
-import { internalArguments } from './high-data.ts';
+import { textOf } from '../render/pillar-wire.ts';
 import type { BegunWork, JournalStep } from './journal.ts';
-import type { Outcome } from './low-chunk.ts';
+import { internalArguments } from './state-keywords.ts';
+import type { Outcome } from './state-result.ts';
 
 /** One call of a state's function. */
 export interface StateCall {

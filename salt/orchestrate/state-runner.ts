@@ -14,9 +14,10 @@ import {
   text,
 } from '#master';
 import { isWireMap, type WireValue } from '#minion-protocol';
-import { fromWire, isPillarMap, type PillarMap } from '../render/pillar-data.ts';
-import { isSuccess } from './low-chunk.ts';
+import { isPillarMap, type PillarMap } from '../render/pillar-data.ts';
+import { fromWire } from '../render/pillar-wire.ts';
 import type { OrchestrationRequest, Orchestrator } from './orchestrator.ts';
+import { isSuccess } from './state-result.ts';
 
 interface StateRunnerDeps {
   readonly orchestrator: Orchestrator;

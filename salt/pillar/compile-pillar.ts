@@ -4,264 +4,19 @@
  */
 
 import { type LiveConfig, valuesForMinions } from '#config';
-import { badTarget, MasterError, parseTarget, SlowPatterns } from '#master';
-import {
-  type CompiledTarget,
-  compileTarget,
-  type FactMap,
-  factsOf,
-  type TargetCandidate,
-  type TargetExpression,
-  type WireMap,
-} from '#minion-protocol';
+import { MasterError } from '#master';
+import type { FactMap, WireMap } from '#minion-protocol';
 import { type PlainData, TemplateError } from '#template';
 import { compileGlob } from '#template/python/fnmatch.ts';
-import { TracedGrains } from '../render/grains.ts';
-import {
-  type CompiledPillar,
-  isPillarMap,
-  type Matches,
-  mergePillar,
-  type PillarLayer,
-  type PillarMap,
-  type PillarSource,
-  reasonOf,
-  type SourceFile,
-  toWirePillar,
-} from '../render/pillar-data.ts';
-import { findSls, type PillarSetting, type Reads, SlsRenderer } from '../render/pillar-sources.ts';
-
-// Matching of top file targets [salt/matchers/confirm_top.py].
-
-/** Finds the SLS of a minion. Targets that cannot be read mean nobody, and are told. */
-async function matchTop(
-  targets: readonly TopTarget[],
-  setting: PillarSetting,
-  reads: Reads,
-  errors: string[],
-): Promise<Matches> {
-  const matches = new Map<string, string[]>();
-  const { id, grains, pillar, pillarenv } = setting;
-  const candidate: TargetCandidate = {
-    id,
-    facts: {
-      grains: new TracedGrains(grains, reads.grains),
-      pillar: factsOf(toWirePillar(pillar)),
-    },
-  };
-  for (const target of targets) {
-    if (pillarenv !== undefined && target.saltenv !== pillarenv) continue;
-    if (!(await isMeant(target, candidate, setting, errors))) continue;
-    const names = target.items.filter((item) => typeof item === 'string');
-    const known = matches.get(target.saltenv) ?? [];
-    matches.set(target.saltenv, [...new Set([...known, ...names])]);
-  }
-  return matches;
-}
-
-async function isMeant(
-  { tgt, items, saltenv }: TopTarget,
-  candidate: TargetCandidate,
-  setting: PillarSetting,
-  errors: string[],
-): Promise<boolean> {
-  const kinds = items.filter(isPillarMap).flatMap((option) => option.get('match') ?? []);
-  const kind = kinds.at(-1) ?? 'compound';
-  try {
-    if (typeof kind !== 'string') throw badTarget('match is the name of a matcher');
-    const target = parseTarget({ tgt, tgtType: kind }, setting.nodegroups);
-    const compiled = await compile(target, candidate, setting);
-    return compiled.test(candidate) === 'yes';
-  } catch (error) {
-    if (!(error instanceof MasterError)) throw error;
-    errors.push(`Target '${tgt}' of environment '${saltenv}': ${error.message}`);
-    return false;
-  }
-}
-
-/** What a minion says of itself is matched within bounds, whatever the expression [THREATS M-12]. */
-async function compile(
-  target: TargetExpression,
-  candidate: TargetCandidate,
-  { slowPatterns }: PillarSetting,
-): Promise<CompiledTarget> {
-  const slow = new SlowPatterns();
-  const compiled = read(() => compileTarget(target, slow.compile));
-  if (!slow.isNeeded) return compiled;
-  for (const term of compiled.terms) term.test(candidate);
-  await slow.settle(slowPatterns);
-  return compiled;
-}
-
-function read(compileIt: () => CompiledTarget): CompiledTarget {
-  try {
-    return compileIt();
-  } catch (error) {
-    if (!(error instanceof SyntaxError)) throw error;
-    throw badTarget(`it cannot be read: ${error.message}`, { cause: error });
-  }
-}
-
-// Top files [salt/pillar/__init__.py get_tops, merge_tops].
-
-/** One target of the top files. */
-interface TopTarget {
-  readonly saltenv: string;
-  readonly tgt: string;
-  /** Options and names of SLS, as they stand there. */
-  readonly items: readonly PlainData[];
-}
-
-/** All top files together. */
-interface Top {
-  readonly targets: readonly TopTarget[];
-  /** SLS that may be missing, as `<saltenv>:<sls>`. */
-  readonly mayBeMissing: ReadonlySet<string>;
-  readonly errors: readonly string[];
-}
-
-interface RenderedTop {
-  readonly saltenv: string;
-  readonly data: PlainData;
-}
-
-/** Reads the top files of all environments that this minion may have pillar of. */
-async function readTop(setting: PillarSetting, reads: Reads, renderer: SlsRenderer): Promise<Top> {
-  const errors: string[] = [];
-  try {
-    const rendered = await renderTops(setting, reads, renderer, errors);
-    return { ...mergeTops(rendered), errors };
-  } catch (error) {
-    if (!(error instanceof TypeError)) throw error;
-    errors.push('Error encountered while rendering pillar top file.');
-    return { targets: [], mayBeMissing: new Set(), errors };
-  }
-}
-
-async function renderTops(
-  setting: PillarSetting,
-  reads: Reads,
-  renderer: SlsRenderer,
-  errors: string[],
-): Promise<RenderedTop[]> {
-  const tops: RenderedTop[] = [];
-  try {
-    for (const saltenv of envsOf(setting)) {
-      const file = await reads.read(setting.top, saltenv);
-      if (file === undefined) continue;
-      const data = await renderer.render(file, { saltenv, sls: '', defaults: new Map() });
-      tops.push({ saltenv, data });
-    }
-  } catch (error) {
-    errors.push(`Rendering Primary Top file failed, render error:\n${reasonOf(error)}`);
-  }
-  const included = await renderIncluded(tops, reads, renderer, errors);
-  return byEnvironment([...tops, ...included], setting.envs);
-}
-
-/** The top files that those include; what these include in turn is not looked at, as in Salt. */
-async function renderIncluded(
-  tops: readonly RenderedTop[],
-  reads: Reads,
-  renderer: SlsRenderer,
-  errors: string[],
-): Promise<RenderedTop[]> {
-  const included: RenderedTop[] = [];
-  for (const { saltenv, data: top } of tops) {
-    const names = isPillarMap(top) ? new Set(listOf(top.get('include'))) : [];
-    for (const sls of names) {
-      try {
-        const file = await findSls(reads, String(sls), saltenv);
-        if (file === undefined) continue;
-        const as = { saltenv, sls: '', defaults: new Map() };
-        included.push({ saltenv, data: await renderer.render(file, as) });
-      } catch (error) {
-        errors.push(`Rendering Top file ${sls} failed, render error:\n${reasonOf(error)}`);
-      }
-    }
-  }
-  return included;
-}
-
-/** The environments whose top files count. */
-function envsOf({ pillarenv, saltenv, envs, strategy }: PillarSetting): readonly string[] {
-  if (pillarenv !== undefined) return envs.filter((env) => env === pillarenv);
-  return strategy === 'none' ? envs.filter((env) => env === (saltenv ?? 'base')) : envs;
-}
-
-function byEnvironment(tops: readonly RenderedTop[], envs: readonly string[]): RenderedTop[] {
-  return envs.flatMap((env) => tops.filter(({ saltenv }) => saltenv === env));
-}
-
-interface MutableTarget extends TopTarget {
-  order: number;
-  items: readonly PlainData[];
-}
-
-/** Of a target that stands in several files the last one counts. @throws TypeError for other forms */
-function mergeTops(tops: readonly RenderedTop[]): Omit<Top, 'errors'> {
-  const merged = new Map<string, MutableTarget>();
-  const mayBeMissing = new Set<string>();
-  for (const { data } of tops) {
-    for (const [env, targets] of entriesOf(data)) {
-      if (env === 'include') continue;
-      for (const [key, value] of entriesOf(targets)) {
-        const [saltenv, tgt] = [String(env), String(key)];
-        const { options, names } = readItems(value);
-        const mark = `${saltenv}\0${tgt}`;
-        const order = orderOf(options);
-        const items = [...options.filter((option) => option.has('match')), ...names];
-        merged.set(mark, { ...(merged.get(mark) ?? { saltenv, tgt }), order, items });
-        if (!options.some((option) => isTrue(option.get('ignore_missing')))) continue;
-        for (const name of names) mayBeMissing.add(`${saltenv}:${name}`);
-      }
-    }
-  }
-  const inOrder = [...merged.values()].sort((left, right) => left.order - right.order);
-  return { targets: groupByEnv(inOrder, merged.values()), mayBeMissing };
-}
-
-/** Environments stay in the order in which they were first met. */
-function groupByEnv(sorted: readonly TopTarget[], met: Iterable<TopTarget>): TopTarget[] {
-  const envs = new Set(Array.from(met, ({ saltenv }) => saltenv));
-  return [...envs].flatMap((env) => sorted.filter(({ saltenv }) => saltenv === env));
-}
-
-/** A text is taken letter by letter, as Python goes through one; that shows as missing SLS. */
-function readItems(value: PlainData): { readonly options: PillarMap[]; readonly names: string[] } {
-  const items = typeof value === 'string' ? [...value] : listOf(value);
-  return {
-    options: items.filter(isPillarMap),
-    names: [...new Set(items.filter((item) => typeof item === 'string'))],
-  };
-}
-
-function orderOf(options: readonly PillarMap[]): number {
-  const orders = options.flatMap((option) => option.get('order') ?? []);
-  const order = orders.at(-1) ?? 0;
-  if (typeof order === 'number') return order;
-  if (typeof order === 'boolean') return order ? 1 : 0;
-  if (typeof order !== 'string') throw new TypeError('an order is a number');
-  return /^\s*[+-]?\d+\s*$/.test(order) ? Number(order) : 0;
-}
-
-function isTrue(data: PlainData | undefined): boolean {
-  return Array.isArray(data) || isPillarMap(data) ? true : Boolean(data);
-}
-
-/** @throws TypeError */
-function entriesOf(data: PlainData): Iterable<readonly [PlainData, PlainData]> {
-  if (isPillarMap(data)) return data;
-  throw new TypeError('expected a map');
-}
-
-/** @throws TypeError */
-function listOf(data: PlainData | undefined): readonly PlainData[] {
-  if (data === undefined) return [];
-  if (Array.isArray(data)) return data;
-  if (isPillarMap(data)) return [...data.keys()];
-  throw new TypeError('expected a list');
-}
+import { mergePillar } from '../render/merge-pillar.ts';
+import { isPillarMap, type PillarMap } from '../render/pillar-data.ts';
+import type { CompiledPillar, PillarLayer, PillarSource } from '../render/pillar-source.ts';
+import type { PillarSetting } from '../render/pillar-sources.ts';
+import type { Reads } from '../render/reads.ts';
+import { findSls, SlsRenderer } from '../render/sls-renderer.ts';
+import type { SourceFile } from '../render/source-file.ts';
+import { matchTop } from './match-top.ts';
+import { readTop, type Top } from './top-files.ts';
 
 /** The data of an SLS with all that it includes, and what they were made of. */
 interface Rendered {
@@ -518,15 +273,13 @@ function under(key: string | undefined, data: PillarMap): PillarMap {
   return key.split(':').reduceRight<PillarMap>((inner, part) => new Map([[part, inner]]), data);
 }
 
-// `pillar_opts` [salt/pillar/__init__.py compile_pillar].
-
 /** A source of pillar with `master` in it: options that minions may know. */
 export function withMasterOptions(base: PillarSource, config: LiveConfig): PillarSource {
   const compile = base.compile?.bind(base);
   return {
     provide: async (request) => {
       const answer = await base.provide(request);
-      const master = valuesForMinions(config.all);
+      const master = valuesForMinions(config.all, config.leftOut);
       const pillar = withMaster(answer.pillar, master);
       const isSame = answer.proven === answer.pillar;
       return { pillar, proven: isSame ? pillar : withMaster(answer.proven, master) };

@@ -14,7 +14,8 @@ import {
 import { gitMirrorsOf, pillarSourceKey } from '../services.ts';
 import { gitPillarUpdater } from './git-pillar.ts';
 import { gitPillarRunner } from './git-pillar-runner.ts';
-import { createPillarApi, openPillarSource } from './pillar.ts';
+import { openPillarSource } from './pillar.ts';
+import { createPillarApi } from './pillar-api.ts';
 import { pillarRequest } from './pillar-request.ts';
 import { pillarRunner } from './pillar-runner.ts';
 

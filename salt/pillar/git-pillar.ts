@@ -8,15 +8,11 @@ import {
   noFiles,
   type PillarRequest,
 } from '#master';
-import { asBackend } from '../file-trees/file-server.ts';
-import {
-  type GitMirror,
-  type GitMirrors,
-  isCommitId,
-  treeOfRef,
-} from '../file-trees/git-mirror.ts';
+import { type GitMirror, isCommitId, treeOfRef } from '../file-trees/git-mirror.ts';
+import type { GitMirrors } from '../file-trees/git-mirrors.ts';
 import { TreeFiles } from '../file-trees/gitfs.ts';
-import type { PillarSource } from '../render/pillar-data.ts';
+import { asBackend } from '../file-trees/served-files.ts';
+import type { PillarSource } from '../render/pillar-source.ts';
 import type { ExtPillarLayer } from './ext-pillar.ts';
 
 const anyEnv = '__env__';

@@ -15,8 +15,9 @@ import {
 } from '#minion-protocol';
 import { Bytes, defineRow, type Key, type Operation, type Store } from '#store';
 import { GrainReads } from '../render/grains.ts';
-import type { PillarAnswer } from '../render/pillar-data.ts';
-import type { CacheDependencies, PillarSources } from '../render/pillar-sources.ts';
+import type { PillarAnswer } from '../render/pillar-source.ts';
+import type { PillarSources } from '../render/pillar-sources.ts';
+import type { CacheDependencies } from '../render/reads.ts';
 
 /** Whether a pillar made now, with these grains, would be made from the same. */
 async function isCurrent(

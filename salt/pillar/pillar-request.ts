@@ -8,7 +8,8 @@ import {
   type RequestType,
 } from '#master';
 import { parsePillarLoad } from '#minion-protocol';
-import { type MergeOptions, mergeOverride, type PillarSource } from '../render/pillar-data.ts';
+import { type MergeOptions, mergeOverride } from '../render/merge-pillar.ts';
+import type { PillarSource } from '../render/pillar-source.ts';
 
 /** Options of the `_pillar` request. */
 export interface PillarRequestOptions {

@@ -8,8 +8,9 @@ import {
   required,
   text,
 } from '#master';
-import type { PillarSource } from '../render/pillar-data.ts';
-import { compiledOf, pillarRequestOf } from './pillar.ts';
+import type { PillarSource } from '../render/pillar-source.ts';
+import { compiledOf } from './pillar.ts';
+import { pillarRequestOf } from './pillar-api.ts';
 
 interface PillarRunnerDeps {
   readonly pillar: PillarSource;

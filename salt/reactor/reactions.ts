@@ -1,278 +1,34 @@
-/**
- * Reactions: which events start which runs, the interface `reactions`, and how all of it is opened.
- */
+/** Opens the reactions of a master: configured reactions and Salt's reactor files. */
 
 import { setMaxListeners } from 'node:events';
 import type { Logger } from 'pino';
 import { hasRules, type RuleAction } from '#acl';
 import { type LiveConfig, type MasterConfig, type ReactionAction, serviceOf } from '#config';
-import {
-  type EventBus,
-  type Events,
-  type Functions,
-  type Jobs,
-  jidOf,
-  type MasterContext,
-  MasterError,
-  type NamedCommands,
-  type ReactionInfo,
-  type ReactionRun,
-  type ReactionsApi,
-  type TriggerEvent,
-  type Users,
+import type {
+  Events,
+  Functions,
+  Jobs,
+  MasterContext,
+  NamedCommands,
+  ReactionsApi,
+  Users,
 } from '#master';
-import { StoreError } from '#store';
-import { type FileServer, hiddenDirectories } from '../file-trees/file-server.ts';
+import type { FileServer } from '../file-trees/file-server.ts';
+import { hiddenDirectories } from '../file-trees/open-file-roots.ts';
 import { Renderer, renderMs } from '../render/renderer.ts';
-import {
-  type CompiledReaction,
-  compileReactions,
-  type PlannedCall,
-  type Planner,
-  valueAt,
-} from './reaction-planner.ts';
-import {
-  type EndedRun,
-  type OpenRun,
-  type QueueConditions,
-  ReactionQueue,
-} from './reaction-queue.ts';
-import { type ReactionCalls, ReactionReports, ReactionWorker } from './reaction-worker.ts';
-import { createReactorPlanner, openReactorFiles, type Takes } from './reactor-files.ts';
+import { type CompiledReaction, compileReactions } from './compile-reactions.ts';
+import { followOwnEvents } from './own-events.ts';
+import type { ReactionCalls } from './perform-run.ts';
+import { ReactionIntake } from './reaction-intake.ts';
+import type { Planner } from './reaction-planner.ts';
+import { ReactionQueue } from './reaction-queue.ts';
+import { ReactionReports } from './reaction-reports.ts';
+import { ReactionWorker } from './reaction-worker.ts';
+import { createReactionsApi } from './reactions-api.ts';
+import type { Takes } from './reactor-call.ts';
+import { openReactorFiles } from './reactor-files.ts';
+import { createReactorPlanner } from './reactor-planner.ts';
 import type { ReactorEntries } from './reactor-runner.ts';
-
-// Intake: from events to runs in the queue.
-
-/** How many runs may lead to one another; what goes on beyond it is a loop. */
-const maxDepth = 3;
-
-interface AskedCall {
-  readonly call: PlannedCall;
-  readonly depth: number;
-  readonly conditions: QueueConditions;
-}
-
-interface ReactionIntakeOptions {
-  readonly reactions: () => readonly CompiledReaction[];
-  readonly queue: ReactionQueue;
-  readonly reports: ReactionReports;
-  /** A jid that no job has. */
-  readonly freshJid: () => Promise<string>;
-  readonly now: () => number;
-  /** Told of each run that is in the queue. */
-  readonly onQueued: (run: OpenRun) => void;
-}
-
-/** Finds what follows from events, and keeps it. */
-class ReactionIntake {
-  readonly #options: ReactionIntakeOptions;
-
-  constructor(options: ReactionIntakeOptions) {
-    this.#options = options;
-  }
-
-  /** Whether a reaction waits for events of this tag. */
-  isWanted(tag: string): boolean {
-    return this.#options.reactions().some((it) => it.matches(tag));
-  }
-
-  /**
-   * Keeps the runs that follow from an event; they are durable when it resolves. The same request
-   * again adds none.
-   * @throws StoreError when they cannot be kept
-   */
-  async take(occurrence: TriggerEvent): Promise<undefined> {
-    const wanting = this.#options
-      .reactions()
-      .filter((it) => it.matches(occurrence.tag) && it.isFrom(occurrence.sender));
-    for (const compiled of wanting) await this.#takeFor(compiled, occurrence);
-  }
-
-  async #takeFor(compiled: CompiledReaction, occurrence: TriggerEvent): Promise<void> {
-    const { reports } = this.#options;
-    const { name } = compiled.reaction;
-    const { tag } = occurrence;
-    if (!compiled.isGuaranteedBy(occurrence.rule))
-      return reports.dropped(name, 'no-schema', { tag });
-    const depth = await this.#depthOf(occurrence.jid);
-    if (depth > maxDepth) return reports.dropped(name, 'depth', { tag });
-    const plan = await compiled.plan(occurrence);
-    for (const { reason, ...more } of plan.refused) reports.dropped(name, reason, { tag, ...more });
-    for (const [place, call] of plan.calls.entries()) {
-      await this.#takeCall(compiled, occurrence, {
-        call,
-        depth,
-        conditions: conditionsOf(compiled, occurrence, place),
-      });
-    }
-  }
-
-  async #takeCall(
-    compiled: CompiledReaction,
-    { tag, sender }: TriggerEvent,
-    asked: AskedCall,
-  ): Promise<void> {
-    const { queue, reports, now } = this.#options;
-    const { name } = compiled.reaction;
-    const { mark, window } = asked.conditions;
-    if (await queue.isKnown(mark)) return reports.count('repeated');
-    if (await queue.isWithin(name, window)) reports.count('once');
-    else if (!compiled.meter.tryTake('', now())) reports.dropped(name, 'rate', { tag });
-    else if (await this.#queue(compiled, { tag, sender }, asked)) return;
-    await queue.remember(mark);
-  }
-
-  /** @returns whether it is in the queue, or was before */
-  async #queue(
-    { reaction }: CompiledReaction,
-    { tag, sender }: Pick<TriggerEvent, 'tag' | 'sender'>,
-    { call, depth, conditions }: AskedCall,
-  ): Promise<boolean> {
-    const { queue, reports, now, onQueued } = this.#options;
-    const jid = await this.#options.freshJid();
-    if (queue.count(reaction.name) >= reaction.queue + reaction.maxConcurrent) {
-      reports.dropped(reaction.name, 'queue', { tag });
-      return false;
-    }
-    const from = sender === undefined ? {} : { sender };
-    const run = {
-      jid,
-      reaction: reaction.name,
-      tag,
-      ...from,
-      depth,
-      queuedAt: now(),
-      call,
-      isSent: false,
-    };
-    const outcome = await queue.add(run, conditions);
-    reports.count(outcome);
-    if (outcome === 'queued') onQueued(run);
-    return outcome !== 'once';
-  }
-
-  /** How many runs led to an event. */
-  async #depthOf(jid: string | undefined): Promise<number> {
-    const cause = jid === undefined ? undefined : await this.#options.queue.find(jid);
-    return cause === undefined ? 0 : cause.depth + 1;
-  }
-}
-
-function conditionsOf(
-  { reaction }: CompiledReaction,
-  occurrence: TriggerEvent,
-  place: number,
-): QueueConditions {
-  const { name, throttleSeconds, throttleKey } = reaction;
-  const { sender, request } = occurrence;
-  const mark =
-    sender === undefined || request === undefined
-      ? undefined
-      : {
-          minion: sender,
-          request: request.mark,
-          place: JSON.stringify([name, request.place, place]),
-        };
-  const values = [place, ...throttleKey.map((from) => valueAt(from, occurrence))];
-  const window = throttleSeconds === 0 ? undefined : { values, lengthMs: throttleSeconds * 1000 };
-  return { mark, window };
-}
-
-// Events of the master itself.
-
-interface OwnEventDeps {
-  readonly bus: EventBus;
-  readonly intake: ReactionIntake;
-  readonly reports: ReactionReports;
-  readonly closing: AbortSignal;
-}
-
-/**
- * Hands on what the master fires until the signal comes. The bus only tells: what it has told and
- * nobody has kept yet is lost with the process.
- */
-async function followOwnEvents(parts: OwnEventDeps): Promise<void> {
-  for (;;) {
-    try {
-      return await follow(parts);
-    } catch (error) {
-      if (!(error instanceof MasterError && error.code === 'ERR_READER_DROPPED')) throw error;
-      parts.reports.dropped('*', 'too-many-events', {});
-    }
-  }
-}
-
-/** What no event of the master's own has. */
-const nobodys = {
-  sender: undefined,
-  data: undefined,
-  rule: undefined,
-  request: undefined,
-} as const;
-
-async function follow({ bus, intake, reports, closing }: OwnEventDeps): Promise<void> {
-  const events = bus.subscribe({
-    accepts: (tag) => intake.isWanted(tag),
-    isOwnOnly: true,
-    signal: closing,
-  });
-  for await (const { tag, data } of events) {
-    try {
-      await intake.take({ ...nobodys, tag, body: data, jid: jidOf(tag, data) });
-    } catch (error) {
-      // A disk that is full has room again some day.
-      if (!(error instanceof StoreError)) throw error;
-      reports.dropped('*', 'not-kept', { tag, code: error.code });
-    }
-  }
-}
-
-// The interface `reactions`.
-
-interface ReactionsApiDeps {
-  readonly reactions: () => readonly CompiledReaction[];
-  readonly queue: ReactionQueue;
-}
-
-function createReactionsApi({ reactions, queue }: ReactionsApiDeps): ReactionsApi {
-  const describe = ({ reaction }: CompiledReaction): ReactionInfo => {
-    const open = queue.open.filter((run) => run.reaction === reaction.name);
-    const sent = open.filter(({ isSent }) => isSent).length;
-    return { ...reaction, waiting: open.length - sent, running: sent };
-  };
-  return {
-    list: async () => reactions().map(describe),
-    show: async (name) => {
-      const found = reactions().find(({ reaction }) => reaction.name === name);
-      if (found === undefined) {
-        throw new MasterError('ERR_REACTION_UNKNOWN', 'there is no reaction of this name');
-      }
-      return describe(found);
-    },
-    runs: async ({ reaction, limit = 100 } = {}) => {
-      const isMeant = (run: OpenRun | EndedRun): boolean =>
-        reaction === undefined || run.reaction === reaction;
-      const open = queue.open.filter(isMeant);
-      const runs: ReactionRun[] = [...open].reverse().slice(0, limit).map(toRun);
-      if (runs.length >= limit) return runs;
-      for await (const run of queue.ended()) {
-        if (isMeant(run)) runs.push(toRun(run));
-        if (runs.length >= limit) break;
-      }
-      return runs;
-    },
-  };
-}
-
-function toRun(run: OpenRun | EndedRun): ReactionRun {
-  const { call, depth: _depth, ...rest } = run;
-  const common = { jid: rest.jid, reaction: rest.reaction, tag: rest.tag, queuedAt: rest.queuedAt };
-  const sender = rest.sender === undefined ? {} : { sender: rest.sender };
-  const described = { ...common, ...sender, kind: call.kind, fun: call.fun };
-  if ('isSent' in rest) return { ...described, state: rest.isSent ? 'running' : 'waiting' };
-  const reason = rest.reason === undefined ? {} : { reason: rest.reason };
-  return { ...described, state: rest.outcome, endedAt: rest.endedAt, ...reason };
-}
 
 /** Between two looks for what members left that are gone. */
 const takeOverMs = 5000;

@@ -1,4 +1,4 @@
 /** What reads reactor files without an event. */
 
-export { pipeOf } from '../render/pillar-sources.ts';
-export { chunksOf, FormError } from './reactor-files.ts';
+export { pipeOf } from '../render/render-pipe.ts';
+export { chunksOf, FormError } from './reactor-chunks.ts';

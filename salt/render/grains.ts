@@ -9,8 +9,6 @@ import {
 } from '#minion-protocol';
 import { Dict, toPython, type Value } from '#template';
 
-// Grains that record which of them were read.
-
 const digestBytes = 32;
 
 /** What a pillar looked at of a minion's grains. */

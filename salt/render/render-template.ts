@@ -1,35 +1,21 @@
 /** Renders a template, on whichever thread. */
 
-import { LRUCache } from 'lru-cache';
 import type { WireValue } from '#minion-protocol';
 import { type RenderOptions, renderJinja, TemplateError } from '#template';
 import { EventPrinter } from './event-text.ts';
 import { GrainReads, GrainsDict, TracedGrains } from './grains.ts';
-import {
-  type SourceFile,
-  type SourceText,
-  slsNames,
-  type TemplateWhitespace,
-  toSourceFile,
-} from './pillar-data.ts';
+import { matchFunctions } from './match-functions.ts';
 import {
   type KnownFiles,
-  makeNotes,
   type Notes,
   NotRead,
   type PillarTask,
   type ReactionTask,
-  type RenderAnswer,
   type Rendered,
-  type RenderOrder,
-  type RenderOutcome,
   type RenderTask,
-  readData,
-  receiveMap,
-  sendNotes,
-  sendTemplateError,
 } from './render-task.ts';
-import { matchFunctions, saltFunctions } from './template-functions.ts';
+import { type SourceFile, slsNames } from './source-file.ts';
+import { saltFunctions } from './template-functions.ts';
 
 /** @throws NotRead, TemplateError */
 export function renderTemplate(
@@ -127,59 +113,4 @@ function optionsOf(
       },
     },
   };
-}
-
-// The side of the worker thread.
-
-/** Files that came with orders, each parsed once as long as it is kept. */
-export class ReceivedFiles {
-  readonly #kept = new LRUCache<string, SourceFile>({ maxSize: 16 * 1024 * 1024 });
-
-  /** @param whitespace the same in all orders, because it is of the master's options */
-  take(source: SourceText, whitespace: TemplateWhitespace): SourceFile {
-    const mark = `${source.digest} ${source.path}`;
-    const known = this.#kept.get(mark);
-    if (known !== undefined) return known;
-    const file = toSourceFile(source, whitespace);
-    this.#kept.set(mark, file, { size: Math.max(1, source.text.length) });
-    return file;
-  }
-}
-
-/** Does what an order says; what goes wrong is in the answer. */
-export function handleTask(order: RenderOrder, files: ReceivedFiles): RenderAnswer {
-  if (order.kind === 'read') {
-    return { outcome: outcomeOf(() => ({ kind: 'data', data: readData(order.task) })) };
-  }
-  const notes = makeNotes();
-  const outcome = outcomeOf(() => ({ kind: 'rendered', rendered: render(order, files, notes) }));
-  return { outcome, notes: sendNotes(notes) };
-}
-
-function render(
-  { file, task, known }: RenderOrder & { readonly kind: 'render' },
-  files: ReceivedFiles,
-  notes: Notes,
-): ReturnType<typeof renderTemplate> {
-  const imported = Array.from(known, ([path, source]): [string, SourceFile | undefined] => {
-    return [path, source === undefined ? undefined : files.take(source, task)];
-  });
-  return renderTemplate(files.take(file, task), received(task), new Map(imported), notes);
-}
-
-function received(task: RenderTask): RenderTask {
-  if (task.kind === 'reaction') return task;
-  return { ...task, defaults: receiveMap(task.defaults), pillar: receiveMap(task.pillar) };
-}
-
-function outcomeOf(work: () => RenderOutcome): RenderOutcome {
-  try {
-    return work();
-  } catch (error) {
-    if (error instanceof NotRead) return { kind: 'not-read', path: error.path };
-    if (error instanceof TemplateError) {
-      return { kind: 'template-error', error: sendTemplateError(error) };
-    }
-    return { kind: 'failed', error };
-  }
 }

@@ -1,8 +1,8 @@
 /** The worker thread that renders: one order at a time. */
 
 import { parentPort } from 'node:worker_threads';
-import type { RenderOrder } from './render-task.ts';
-import { handleTask, ReceivedFiles } from './render-template.ts';
+import { handleTask, ReceivedFiles } from './handle-task.ts';
+import type { RenderOrder } from './render-messages.ts';
 
 const files = new ReceivedFiles();
 

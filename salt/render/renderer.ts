@@ -4,24 +4,26 @@ import { LRUCache } from 'lru-cache';
 import { MasterError } from '#master';
 import { createBoundedMap, WorkerPool, WorkerPoolError, type WorkerPoolOptions } from '#runtime';
 import { type PlainData, TemplateError, type TemplateLimits } from '#template';
-import type { SourceFile, SourceText } from './pillar-data.ts';
+import {
+  type RenderAnswer,
+  type RenderOrder,
+  type RenderOutcome,
+  receiveData,
+  receiveNotes,
+  receiveTemplateError,
+} from './render-messages.ts';
 import {
   type KnownFiles,
   makeNotes,
   type Notes,
   NotRead,
   type ReadTask,
-  type RenderAnswer,
   type Rendered,
-  type RenderOrder,
-  type RenderOutcome,
   type RenderTask,
   readData,
-  receiveData,
-  receiveNotes,
-  receiveTemplateError,
 } from './render-task.ts';
 import { renderTemplate } from './render-template.ts';
+import type { SourceFile, SourceText } from './source-file.ts';
 
 /**
  * What the steps foresee badly, for instance regular expressions over long texts. Far more than

@@ -1,20 +1,12 @@
 import { createHash } from 'node:crypto';
 import { mergeStrategies } from '#config';
-import { MasterError, parseTarget } from '#master';
-import {
-  compileTarget,
-  factsOf,
-  type Nodegroups,
-  pythonStr,
-  traverseFacts,
-  type WireValue,
-} from '#minion-protocol';
+import { pythonStr, traverseFacts, type WireValue } from '#minion-protocol';
 import type { PlainData, SaltFunction } from '#template';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import type { TracedGrains } from './grains.ts';
-import { isPillarMap, mergeDeep, mergePillar, type PillarMap, toWire } from './pillar-data.ts';
-
-// Functions that pillar templates may call as `salt['…']`: a closed list without side effects.
+import { mergeDeep, mergePillar } from './merge-pillar.ts';
+import { isPillarMap, type PillarMap } from './pillar-data.ts';
+import { toWire } from './pillar-wire.ts';
 
 /** What they look at. */
 export interface FunctionWorld {
@@ -190,48 +182,4 @@ function textOr(value: PlainData | undefined, fallback: string): string {
 function map(value: PlainData | undefined, name: string): PillarMap {
   if (isPillarMap(value)) return value;
   throw new TypeError(`${name} is not a dictionary`);
-}
-
-// `salt['match.…']` [salt/modules/match.py].
-
-/** Whom they are about. */
-export interface MatchWorld {
-  readonly id: string;
-  /** What the minion says of itself; each look is noted. */
-  readonly grains: TracedGrains;
-  readonly nodegroups: Nodegroups;
-}
-
-const kinds = ['compound', 'glob', 'grain', 'grain_pcre', 'ipcidr', 'list', 'pcre'] as const;
-
-export function matchFunctions(world: MatchWorld): Readonly<Record<string, SaltFunction>> {
-  return Object.fromEntries(
-    kinds.map((kind) => {
-      const matches: SaltFunction = ([tgt, second], { tgt: named, minion_id: id = second }) => {
-        const isAbout = kind === 'grain' || kind === 'grain_pcre' ? undefined : id;
-        return isMeantByTarget(world, kind, tgt ?? named, isAbout);
-      };
-      return [`match.${kind}`, matches];
-    }),
-  );
-}
-
-/** As in Salt, what cannot be read means nobody. */
-function isMeantByTarget(
-  { id, grains, nodegroups }: MatchWorld,
-  tgtType: string,
-  tgt: PlainData | undefined,
-  other: PlainData | undefined,
-): boolean {
-  const asked = Array.isArray(tgt) ? tgt.map(String) : String(tgt ?? '');
-  const facts = { grains, pillar: factsOf({}) };
-  const candidate = { id: typeof other === 'string' ? other : id, facts };
-  try {
-    return (
-      compileTarget(parseTarget({ tgt: asked, tgtType }, nodegroups)).test(candidate) === 'yes'
-    );
-  } catch (error) {
-    if (error instanceof SyntaxError || error instanceof MasterError) return false;
-    throw error;
-  }
 }

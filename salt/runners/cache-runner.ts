@@ -15,7 +15,7 @@ import {
   text,
 } from '#master';
 import type { FactSource, WireMap, WireValue } from '#minion-protocol';
-import type { MineStore } from '../mine/mine.ts';
+import type { MineStore } from '../mine/mine-store.ts';
 import type { CacheBanks } from './cache-banks.ts';
 
 export interface CacheRunnerDeps {

@@ -14,7 +14,7 @@ export function configRunner({ config }: { readonly config: LiveConfig }): Funct
         delimiter: optional(text, ':'),
       },
       call: ({ key, default: fallback, delimiter }) =>
-        traverseFacts(saltValues(config.all), key.split(delimiter)) ?? fallback,
+        traverseFacts(saltValues(config.all, config.leftOut), key.split(delimiter)) ?? fallback,
     }),
   };
 }

@@ -27,7 +27,7 @@ import {
   Semaphore,
 } from '#runtime';
 import { TemplateError } from '#template';
-import { toWire } from '../render/pillar-data.ts';
+import { toWire } from '../render/pillar-wire.ts';
 import type { Renderer } from '../render/renderer.ts';
 
 export interface HttpRunnerDeps {

@@ -9,148 +9,18 @@ import {
   type JobCache,
   type JobRecord,
   type JobReturn,
-  MasterError,
   map,
   masterFunction,
   names,
   optional,
   required,
-  returnerOf,
   text,
   withOutputter,
 } from '#master';
 import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
-import { compileGlob } from '#template/python/fnmatch.ts';
 import { askMinions, type MinionCalls } from '../minion-calls.ts';
-
-/** What a job must be like to be listed; all that is given must hold. */
-interface JobFilter {
-  /** Globs, one of which means its function. */
-  readonly functions?: readonly string[] | undefined;
-  /** Globs, one of which means a word of its target. */
-  readonly targets?: readonly string[] | undefined;
-  /** One of these must be in its metadata. */
-  readonly metadata?: WireMap | undefined;
-  readonly from?: string | undefined;
-  readonly to?: string | undefined;
-}
-
-/**
- * Makes the test of a filter.
- * @throws MasterError ERR_ARGS for a time that cannot be read
- */
-function jobTest(filter: JobFilter): (job: JobRecord) => boolean {
-  const tests: ((job: JobRecord) => boolean)[] = [];
-  const { functions, targets, metadata } = filter;
-  if (functions !== undefined) tests.push(anyMatches(functions, ({ fun }) => [fun].flat()));
-  if (targets !== undefined) tests.push(anyMatches(targets, ({ tgt }) => [tgt].flat()));
-  if (metadata !== undefined) tests.push((job) => sharesEntry(metadata, job.metadata));
-  if (filter.from !== undefined) tests.push(startsAt(filter.from, (at, limit) => at >= limit));
-  if (filter.to !== undefined) tests.push(startsAt(filter.to, (at, limit) => at <= limit));
-  return (job) => tests.every((test) => test(job));
-}
-
-function anyMatches(
-  globs: readonly string[],
-  textsOf: (job: JobRecord) => readonly string[],
-): (job: JobRecord) => boolean {
-  const matches = globs.map((glob) => compileGlob(glob));
-  return (job) => textsOf(job).some((text) => matches.some((match) => match(text)));
-}
-
-function sharesEntry(wanted: WireMap, metadata: WireMap = {}): boolean {
-  return Object.entries(wanted).some(
-    ([name, value]) => Object.hasOwn(metadata, name) && isSame(metadata[name], value),
-  );
-}
-
-function isSame(left: WireValue | undefined, right: WireValue): boolean {
-  return left === right || JSON.stringify(left) === JSON.stringify(right);
-}
-
-/** Compares with the digits of the jid, so that both are the master's time. */
-function startsAt(
-  time: string,
-  holds: (at: string, limit: string) => boolean,
-): (job: JobRecord) => boolean {
-  const limit = toDigits(time);
-  return ({ jid }) => holds(jid.slice(0, 20), limit);
-}
-
-const forms: readonly RegExp[] = [
-  // 2026-11-21 15:48:26.5, with or without its end; 2026/11/21; 20261121
-  /^(\d{4})[-/]?(\d\d)[-/]?(\d\d)(?:[ T](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,6}))?)?)?$/,
-  // 2026, Nov 21 15:48:26.5, as jobs are shown
-  /^(\d{4}),? ([A-Z][a-z]{2}) (\d{1,2})(?:[ T](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,6}))?)?)?$/,
-  // A jid, or its beginning
-  /^(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(\d{0,6})$/,
-];
-const monthLetters = 'JanFebMarAprMayJunJulAugSepOctNovDec';
-
-function toDigits(time: string): string {
-  const match = forms.map((form) => form.exec(time.trim())).find((found) => found !== null);
-  if (match === undefined) {
-    const expected = 'for instance "2026-11-21 15:48:26" or "2026, Nov 21 15:48"';
-    throw new MasterError('ERR_ARGS', `a time cannot be read; expected ${expected}`);
-  }
-  const [, year = '', month = '', day = '', hour = '', minute = '', second = '', rest = ''] = match;
-  const number = /^\d/.test(month)
-    ? month
-    : String(monthLetters.indexOf(month) / 3 + 1).padStart(2, '0');
-  const clock = [hour, minute, second].map((part) => part.padStart(2, '0')).join('');
-  return year + number + day.padStart(2, '0') + clock + rest.padEnd(6, '0');
-}
-
-// Jobs in the form of Salt's runners [salt/utils/jid.py, salt/runners/jobs.py].
-
-/** What is given for a job that is not kept. */
-const unknownJob: WireMap = { Error: 'Cannot contact returner or no job with this jid' };
-
-/** A job as `list_jobs` shows it. */
-function describeJob(record: JobRecord): WireMap {
-  const { fun, arg, tgt, tgtType, user, metadata } = record;
-  return {
-    Function: typeof fun === 'string' ? fun : [...fun],
-    Arguments: [...arg],
-    Target: typeof tgt === 'string' ? tgt : [...tgt],
-    'Target-type': tgtType,
-    User: user,
-    ...(metadata === undefined ? {} : { Metadata: metadata }),
-    StartTime: startTime(record.jid),
-  };
-}
-
-/** A job as `list_job` and `print_job` show it. */
-function describeJobInFull(
-  jid: string,
-  record: JobRecord | undefined,
-  returns: readonly JobReturn[],
-): WireMap {
-  const { StartTime: _time, ...job } = record === undefined ? unknownJob : describeJob(record);
-  const minions = record === undefined ? {} : { Minions: [...record.minions].sort() };
-  const result: WireMap = Object.create(null);
-  for (const one of returns) result[returnerOf(one)] = describeReturn(one);
-  return { ...job, ...minions, StartTime: startTime(jid), Result: result };
-}
-
-/** `2026, Nov 21 15:48:26.914988`, from the jid; empty where it tells no time. */
-function startTime(jid: string): string {
-  const parts = /^(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(\d{6})/.exec(jid);
-  if (parts === null) return '';
-  const [, year, month, day, hour, minute, second, fraction] = parts;
-  return `${year}, ${months[Number(month) - 1] ?? ''} ${day} ${hour}:${minute}:${second}.${fraction}`;
-}
-
-const months: readonly string[] = 'Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec'.split(' ');
-
-function describeReturn({ return: value, retcode, success, out }: JobReturn): WireMap {
-  return {
-    return: value,
-    retcode,
-    success,
-    ...(out === undefined ? {} : { out }),
-  };
-}
+import { describeJob, describeJobInFull, startTime } from './describe-job.ts';
+import { type JobFilter, jobTest } from './job-filter.ts';
 
 export interface JobsRunnerDeps extends MinionCalls {
   readonly cache: JobCache;

@@ -7,7 +7,9 @@ import { MasterError } from '#master';
 import { traverseFacts, type WireValue } from '#minion-protocol';
 import { TemplateError } from '#template';
 import type { DiskFiles } from '../file-trees/disk-files.ts';
-import { isPillarMap, mergePillar, type PillarMap, toWire } from '../render/pillar-data.ts';
+import { mergePillar } from '../render/merge-pillar.ts';
+import { isPillarMap, type PillarMap } from '../render/pillar-data.ts';
+import { toWire } from '../render/pillar-wire.ts';
 import type { Renderer } from '../render/renderer.ts';
 
 /** What a driver can do with a key. */

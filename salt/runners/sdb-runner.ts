@@ -14,7 +14,7 @@ import {
   text,
 } from '#master';
 import { DiskFiles, HiddenDirectories } from '../file-trees/disk-files.ts';
-import { hiddenDirectories } from '../file-trees/file-server.ts';
+import { hiddenDirectories } from '../file-trees/open-file-roots.ts';
 import type { Renderer } from '../render/renderer.ts';
 import { EnvironmentDriver, FilesDriver, type SdbDriver } from './sdb-drivers.ts';
 

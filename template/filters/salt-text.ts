@@ -32,8 +32,7 @@ import {
   simpleFilter,
 } from './definition.ts';
 
-// `strftime` over dates that a template can write [salt/utils/dateutils.py].
-
+/** Dates that a template can write [salt/utils/dateutils.py]. */
 const dateForm =
   /^(\d{4})-(\d{1,2})-(\d{1,2})(?:[T ](\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?)?(?:Z|\+00:?00)?$/;
 

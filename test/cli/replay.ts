@@ -1,6 +1,6 @@
 /** Commands of Salt's own programs, recorded with their jobs, and a master that plays them again. */
 import { fromJson, type JobUpdate, type RunRequest } from '#master';
-import { runBatch } from '#master/jobs/follow-job.ts';
+import { runBatch } from '#master/jobs/batch.ts';
 import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 import type { FakeMaster } from './run-cli.ts';
 

@@ -14,7 +14,7 @@ import test, { type ExecutionContext } from 'ava';
 import { connectMaster } from '#client';
 import { loadMasterConfig, resolveMasterConfig } from '#config';
 import type { Master } from '#master';
-import { auditFiles } from '#master/audit/audit-log.ts';
+import { auditFiles } from '#master/audit/audit-files.ts';
 import { createMemoryTransport } from '#minion-protocol';
 import { createMaster } from '#server';
 import { layMasterKey } from '../helpers/rsa-keys.ts';

@@ -1,11 +1,12 @@
 /** The nats-server of Debian, on loopback, for one test. */
 
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { connect, type NatsConnection, type NodeConnectionOptions } from '@nats-io/transport-node';
 import type { ExecutionContext } from 'ava';
+import { isRecommended } from '#cluster/log/transaction-log.ts';
 import { freePort } from '../../bench/free-port.ts';
 import { killChild } from '../../bench/kill-child.ts';
 import { natsServerProgram } from '../../bench/nats-cluster.ts';
@@ -14,6 +15,13 @@ import { temporaryDirectory } from './temporary-directory.ts';
 
 /** Whether it is there. */
 export const hasNatsServer: boolean = existsSync(natsServerProgram);
+
+/** Whether it is of a version that docs/cluster.md recommends. It prints `nats-server: v2.12.1`. */
+export function isRecommendedNatsServer(): boolean {
+  if (!hasNatsServer) return false;
+  const text = execFileSync(natsServerProgram, ['--version'], { encoding: 'utf8' });
+  return isRecommended(text.trim().replace(': v', ' '));
+}
 
 /** Declares a test that needs the program. */
 export const natsTest: Declare = testWhere(hasNatsServer, 'nats-server of Debian');

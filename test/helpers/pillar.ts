@@ -5,12 +5,8 @@ import type { ExecutionContext } from 'ava';
 import { resolveMasterConfig } from '#config/resolve.ts';
 import { noFiles } from '#master';
 import { createSilentLogger } from '#master/api/log.ts';
-import {
-  type OwnPillar,
-  openPillar,
-  type PillarConfig,
-  type PillarDeps,
-} from '#salt/pillar/pillar.ts';
+import type { OwnPillar, PillarConfig, PillarDeps } from '#salt/pillar/own-pillar.ts';
+import { openPillar } from '#salt/pillar/pillar.ts';
 import { PillarSources } from '#salt/render/pillar-sources.ts';
 import { type FileTree, layOut } from './file-tree.ts';
 import { temporaryDirectory } from './temporary-directory.ts';

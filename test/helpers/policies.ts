@@ -6,8 +6,9 @@ import {
   type PolicyRule,
 } from '#acl';
 import { policySyntax } from '#config/policy-schema.ts';
-import { noAudit, RuledDecisions } from '#master/audit/audit-log.ts';
-import { PolicyGate } from '#master/users/policy.ts';
+import { noAudit } from '#master/audit/audit-record.ts';
+import { RuledDecisions } from '#master/audit/ruled-decisions.ts';
+import { PolicyGate } from '#master/users/policy-gate.ts';
 import { compileRightTarget } from '#minion-protocol';
 
 /** What a policy of a test knows. */

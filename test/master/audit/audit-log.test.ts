@@ -25,7 +25,8 @@ import {
   verifyAuditLog,
   verifyCopiedLogs,
 } from '#master';
-import { type AuditEntry, named, RuledDecisions } from '#master/audit/audit-log.ts';
+import { type AuditEntry, named } from '#master/audit/audit-record.ts';
+import { RuledDecisions } from '#master/audit/ruled-decisions.ts';
 import { AuditWitness } from '#master/audit/witness.ts';
 import { createOwnStore } from '#master/context/own-store.ts';
 import { createMemoryStore } from '#store';

@@ -13,7 +13,7 @@ import {
 import { extPillarAdvice } from '#config/advice.ts';
 import type { ExtPillarEntry } from '#config/ext-pillar.ts';
 import { parseConfigFile } from '#config/read-files.ts';
-import { saltValues } from '#config/salt-values.ts';
+import { saltValues, valuesForMinions } from '#config/salt-values.ts';
 import { servedTransports } from '#config/served-transports.ts';
 import { saltApiOptions } from '#salt-api';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
@@ -422,6 +422,15 @@ test('sources are read in their order, and a program gives them as they were rea
 test('headers are told to nobody who reads the options', async (t) => {
   const { config } = await loadConfig(t, written);
   t.false(JSON.stringify(saltValues(config)).includes('planted'));
+});
+
+test('options of extensions that are left out are shown to nobody', (t) => {
+  const config = resolveMasterConfig({ pillarOpts: true });
+  t.like(valuesForMinions(config), { pillar_opts: true, file_recv: false, state_top: 'top.sls' });
+  const left = valuesForMinions(config, ['files']);
+  t.like(left, { pillar_opts: true, state_top: 'top.sls' });
+  t.false('file_recv' in left);
+  t.false('file_roots' in saltValues(config, ['files']));
 });
 
 /** [salt/pillar/ of 3007, by the names that ext_pillar calls them by] */

@@ -4,7 +4,8 @@ import fc from 'fast-check';
 import { type EauthOptions, resolveMasterConfig } from '#config';
 import type { LoginBackend } from '#master/users/backend.ts';
 import { createBackends } from '#master/users/backends.ts';
-import { escapeFilter, escapeName, fillName, firstValue } from '#master/users/ldap.ts';
+import { firstValue } from '#master/users/ldap-groups.ts';
+import { escapeFilter, escapeName, fillName } from '#master/users/ldap-names.ts';
 import { testWhere } from '../../helpers/needs.ts';
 import {
   adminDn,

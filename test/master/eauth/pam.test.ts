@@ -4,7 +4,8 @@
  */
 import { existsSync } from 'node:fs';
 import test from 'ava';
-import { createPamBackend, runProgram } from '#master/users/pam.ts';
+import { createPamBackend } from '#master/users/pam.ts';
+import { runProgram } from '#master/users/run-program.ts';
 import { testWhere } from '../../helpers/needs.ts';
 
 const isThere = existsSync('/usr/bin/pamtester');

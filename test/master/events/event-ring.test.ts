@@ -1,8 +1,9 @@
 /** Ids of events hold at every member of a cluster. */
 import test from 'ava';
 import { createSilentLogger, type MasterEvent } from '#master';
-import { createBusApi, EventBus } from '#master/events/event-bus.ts';
+import { EventBus } from '#master/events/event-bus.ts';
 import { EventRing } from '#master/events/event-ring.ts';
+import { createBusApi } from '#master/events/events-api.ts';
 import { createMemoryStore, type Store } from '#store';
 
 /** A member whose events come to the others when the test says so. */

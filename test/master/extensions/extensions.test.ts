@@ -407,6 +407,14 @@ for (const [thing, parts] of claims) {
   });
 }
 
+test('two extensions with one name end the start', async (t) => {
+  const extensions = [extension({}, 'one').one, extension({}, 'one').one];
+  await t.throwsAsync(startVectorMaster(t, { extensions }), {
+    code: 'ERR_EXTENSION_CONFLICT',
+    message: 'two extensions have the name one; rename or remove one of them',
+  });
+});
+
 test('an extension cannot claim what the master or one of its services has', async (t) => {
   const taken: readonly Partial<OpenExtension>[] = [
     { requests: { _return: answer } },

@@ -18,7 +18,8 @@ import { relativePath, requestedFile } from '#master/extensions/requested-file.t
 import { unpackWire, type WireMap, type WireValue } from '#minion-protocol';
 import { FileServer } from '#salt/file-trees/file-server.ts';
 import { TreeFiles } from '#salt/file-trees/gitfs.ts';
-import { openRoots, PackedLists, type RootsOptions } from '#salt/file-trees/roots.ts';
+import { PackedLists } from '#salt/file-trees/packed-lists.ts';
+import { openRoots, type RootsOptions } from '#salt/file-trees/roots.ts';
 import { PushedFiles } from '#salt/files/pushed-files.ts';
 import { within } from '../../helpers/deadline.ts';
 import { type FileTree, layOut } from '../../helpers/file-tree.ts';

@@ -26,7 +26,7 @@ import {
 import { gitLimits } from '#config/git-options.ts';
 import { defaultsOf } from '#config/schema.ts';
 import { createLogger, type FileServerBackend } from '#master';
-import { GitMirrors } from '#salt/file-trees/git-mirror.ts';
+import { GitMirrors } from '#salt/file-trees/git-mirrors.ts';
 import { openGitfs } from '#salt/file-trees/gitfs.ts';
 import { gitPillarUpdater } from '#salt/pillar/git-pillar.ts';
 import { createMaster } from '#server';

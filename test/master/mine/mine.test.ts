@@ -10,13 +10,9 @@ import { rulesOf } from '#config/policy-rules.ts';
 import { createSilentLogger } from '#master/api/log.ts';
 import { TargetResolver } from '#master/jobs/targets.ts';
 import { factsOf, packLocal, type WireMap, type WireValue } from '#minion-protocol';
-import {
-  MineReader,
-  type MineReaderOptions,
-  MineStore,
-  type MineStoreOptions,
-  takeOverMines,
-} from '#salt/mine/mine.ts';
+import { takeOverMines } from '#salt/mine/import-mines.ts';
+import { MineReader, type MineReaderOptions } from '#salt/mine/mine-reader.ts';
+import { MineStore, type MineStoreOptions } from '#salt/mine/mine-store.ts';
 import { createMemoryStore } from '#store';
 import { tries } from '../../helpers/effort.ts';
 import { gateOf, policyOf } from '../../helpers/policies.ts';

@@ -6,7 +6,7 @@ import test, { type ExecutionContext } from 'ava';
 import { resolveMasterConfig } from '#config';
 import { createSeal, type Seal } from '#master/auth/session-keys.ts';
 import { packLocal, traverseFacts, type WireMap } from '#minion-protocol';
-import type { OwnPillar, PillarConfig } from '#salt/pillar/pillar.ts';
+import type { OwnPillar, PillarConfig } from '#salt/pillar/own-pillar.ts';
 import {
   type KeptPillar,
   PersistentPillarCache,
@@ -14,7 +14,7 @@ import {
   type PillarKey,
 } from '#salt/pillar/pillar-cache.ts';
 import type { PillarMap } from '#salt/render/pillar-data.ts';
-import { Reads } from '#salt/render/pillar-sources.ts';
+import { Reads } from '#salt/render/reads.ts';
 import { createMemoryStore, type Entry, openEmbeddedStore, type Store } from '#store';
 import { noSources, type OpenedPillar, openTree } from '../../helpers/pillar.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';

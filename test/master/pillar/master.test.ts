@@ -9,12 +9,9 @@ import type { MasterOptions } from '#config';
 import type { ExtPillar, Master } from '#master';
 import { createSilentLogger } from '#master/api/log.ts';
 import { createMinion, type FactMap, isWireMap, type WireValue } from '#minion-protocol';
-import {
-  type ExtPillarHttpOptions,
-  extPillarFiles,
-  extPillarHttp,
-  withExtPillar,
-} from '#salt/pillar/ext-pillar.ts';
+import { withExtPillar } from '#salt/pillar/ext-pillar.ts';
+import { extPillarFiles } from '#salt/pillar/ext-pillar-files.ts';
+import { type ExtPillarHttpOptions, extPillarHttp } from '#salt/pillar/ext-pillar-http.ts';
 import { fromProvider } from '#salt/pillar/pillar.ts';
 import { type FileTree, layOut } from '../../helpers/file-tree.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';

@@ -6,8 +6,9 @@ import { Writable } from 'node:stream';
 import test, { type ExecutionContext } from 'ava';
 import { createLogger } from '#master';
 import type { WireMap, WireValue } from '#minion-protocol';
-import { type OwnPillar, originsOf, type PillarConfig } from '#salt/pillar/pillar.ts';
-import { mergeOverride } from '#salt/render/pillar-data.ts';
+import type { OwnPillar, PillarConfig } from '#salt/pillar/own-pillar.ts';
+import { originsOf } from '#salt/pillar/pillar-origins.ts';
+import { mergeOverride } from '#salt/render/merge-pillar.ts';
 import { within } from '../../helpers/deadline.ts';
 import { openTree } from '../../helpers/pillar.ts';
 

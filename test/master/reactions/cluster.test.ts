@@ -2,9 +2,10 @@
 import test, { type ExecutionContext } from 'ava';
 import type { LogStore } from '#cluster/log/log-store.ts';
 import { createSilentLogger } from '#master';
-import type { CompiledReaction } from '#salt/reactor/reaction-planner.ts';
+import type { CompiledReaction } from '#salt/reactor/compile-reactions.ts';
 import { type OpenRun, ReactionQueue } from '#salt/reactor/reaction-queue.ts';
-import { type ReactionReports, ReactionWorker } from '#salt/reactor/reaction-worker.ts';
+import type { ReactionReports } from '#salt/reactor/reaction-reports.ts';
+import { ReactionWorker } from '#salt/reactor/reaction-worker.ts';
 import { StoreError } from '#store';
 import { until } from '../../helpers/deadline.ts';
 import { TestCluster } from '../../store-suite/cluster.ts';

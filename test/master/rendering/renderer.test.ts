@@ -1,7 +1,6 @@
 /** Rendering on the main thread and beside it: the same comes of it, and nobody else waits. */
 import type { ExecutionContext } from 'ava';
 import test from 'ava';
-import { type SourceFile, toSourceFile } from '#salt/render/pillar-data.ts';
 import {
   makeNotes,
   type Notes,
@@ -14,6 +13,7 @@ import {
   Renderer,
   type RendererOptions,
 } from '#salt/render/renderer.ts';
+import { type SourceFile, toSourceFile } from '#salt/render/source-file.ts';
 import { Float, TemplateError } from '#template';
 
 const whitespace = { trimBlocks: false, lstripBlocks: false };

@@ -6,18 +6,10 @@ import pino from 'pino';
 import { MasterError } from '#master';
 import type { TargetPlan } from '#master/api/jobs.ts';
 import { createSeal } from '#master/auth/session-keys.ts';
-import {
-  KnownFacts,
-  type KnownFactsOptions,
-  SharedNames,
-  takeOverFacts,
-} from '#master/jobs/minion-facts.ts';
-import {
-  everyone,
-  SlowPatternRunner,
-  TargetResolver,
-  type TargetResolverOptions,
-} from '#master/jobs/targets.ts';
+import { takeOverFacts } from '#master/jobs/import-facts.ts';
+import { KnownFacts, type KnownFactsOptions, SharedNames } from '#master/jobs/minion-facts.ts';
+import { SlowPatternRunner } from '#master/jobs/slow-patterns.ts';
+import { everyone, TargetResolver, type TargetResolverOptions } from '#master/jobs/targets.ts';
 import { factsOf, type MinionFacts, type WireMap } from '#minion-protocol';
 import { createMemoryStore, type Store } from '#store';
 import {

@@ -1,0 +1,85 @@
+/** Records bursts of equal entries once. */
+
+import { TokenBuckets } from '#runtime';
+import type { AuditEntry, AuditTrail } from './audit-record.ts';
+
+export interface AuditBurstsOptions {
+  readonly audit: AuditTrail;
+  readonly now: () => number;
+}
+
+interface Burst {
+  readonly entry: AuditEntry;
+  count: number;
+}
+
+const burstMs = 60_000;
+/** Kinds of entries that are told apart in a minute. */
+const maxKinds = 200;
+/** New kinds of one source, and of all together. */
+const ofOne = { perSecond: 0.1, burst: 20 };
+const ofAll = { perSecond: 1, burst: 200 };
+
+/** Counts entries that say the same. */
+export class AuditBursts {
+  readonly #options: AuditBurstsOptions;
+  readonly #perSource: TokenBuckets;
+  readonly #all: TokenBuckets;
+  readonly #bursts = new Map<string, Burst>();
+  /** Those that were not told apart, by outcome. */
+  readonly #others = new Map<AuditEntry['outcome'], number>();
+  #begunAt: number;
+
+  constructor(options: AuditBurstsOptions) {
+    this.#options = options;
+    this.#perSource = new TokenBuckets(ofOne, options.now);
+    this.#all = new TokenBuckets(ofAll, options.now);
+    this.#begunAt = options.now();
+  }
+
+  /**
+   * @param source - whoever causes such entries: no source uses up what is told of the others
+   * @returns whether it was appended, and not only counted
+   */
+  note(entry: AuditEntry, source: string): boolean {
+    this.flushIfDue();
+    const key = JSON.stringify(entry);
+    const known = this.#bursts.get(key);
+    if (known !== undefined) {
+      known.count += 1;
+      return false;
+    }
+    if (!this.#isTold(source)) {
+      this.#others.set(entry.outcome, (this.#others.get(entry.outcome) ?? 0) + 1);
+      return false;
+    }
+    this.#bursts.set(key, { entry, count: 0 });
+    this.#options.audit.append(entry);
+    return true;
+  }
+
+  /** Tells how often each was repeated in a minute that is over, without waiting for the next one. */
+  flushIfDue(): void {
+    if (this.#options.now() - this.#begunAt >= burstMs) this.flush();
+  }
+
+  /** Tells how often each was repeated, and begins anew. */
+  flush(): void {
+    const { audit, now } = this.#options;
+    this.#begunAt = now();
+    for (const { entry, count } of this.#bursts.values()) {
+      if (count > 0) audit.append({ ...entry, count });
+    }
+    this.#bursts.clear();
+    const who = { kind: 'master', name: '' } as const;
+    const detail = 'too many to be told apart';
+    for (const [outcome, count] of this.#others) {
+      audit.append({ who, action: 'decisions', outcome, count, detail });
+    }
+    this.#others.clear();
+  }
+
+  #isTold(source: string): boolean {
+    return this.#bursts.size < maxKinds && this.#perSource.tryTake(source) && this.#all.tryTake('');
+  }
+}

@@ -1,0 +1,124 @@
+/** Finds the record after which the audit log continues, after a crash or an outside change. */
+
+import { stat, truncate } from 'node:fs/promises';
+import path from 'node:path';
+import { writeFileAtomically } from '#runtime';
+import type { AuditHead, StoredHead } from '../api/index.ts';
+import { auditFile, auditFiles, linesOf } from './audit-files.ts';
+import { type AuditEntry, chainStart, readLine } from './audit-record.ts';
+
+/** A place to go on from. */
+interface Continuation {
+  /** What the next record follows. */
+  readonly head: AuditHead;
+  /** The file to append to. */
+  readonly file: string;
+  /** What is to be told in the log itself. */
+  readonly findings: readonly AuditEntry[];
+}
+
+interface Tail {
+  /** The last record that is as it was written. */
+  readonly head: AuditHead | undefined;
+  /** Lines behind it that are not. */
+  readonly broken: number;
+  /** Bytes behind the last line feed. */
+  readonly torn: { readonly text: string; readonly bytes: number } | undefined;
+}
+
+/**
+ * Finds the end of a log. A torn last line is put aside, into a file of its own; where records are
+ * missing or altered, the numbers go on behind those that the store knows of, so that the gap
+ * stays to be seen.
+ */
+export async function findContinuation(
+  directory: string,
+  stored: StoredHead | undefined,
+): Promise<Continuation> {
+  const files = await auditFiles(directory);
+  const findings: AuditEntry[] = [];
+  for (const file of files.reverse()) {
+    const { head, broken, torn } = await readTail(file);
+    const next = (head ?? stored ?? chainStart).sequence + 1;
+    if (torn !== undefined) findings.push(await putAside(file, torn, next));
+    if (head === undefined && broken === 0) continue;
+    return continueFrom({ directory, file, head: head ?? chainStart, broken, stored, findings });
+  }
+  const file = auditFile(directory, (stored?.sequence ?? 0) + 1);
+  return continueFrom({ directory, file, head: chainStart, broken: 0, stored, findings });
+}
+
+function continueFrom({
+  directory,
+  file,
+  head,
+  broken,
+  stored = { ...chainStart, first: 1 },
+  findings,
+}: {
+  readonly directory: string;
+  readonly file: string;
+  readonly head: AuditHead;
+  readonly broken: number;
+  readonly stored: StoredHead | undefined;
+  readonly findings: readonly AuditEntry[];
+}): Continuation {
+  const isSame = head.sequence > stored.sequence || head.hash === stored.hash;
+  // protection: cut-tails-are-continued
+  if (broken === 0 && isSame && head.sequence >= stored.sequence) return { head, file, findings };
+  const sequence = Math.max(head.sequence + broken, stored.sequence);
+  const detail =
+    `the log ends with record ${head.sequence}, ${broken} altered lines behind it; ` +
+    `the store knows of record ${stored.sequence}`;
+  return {
+    head: { sequence, hash: head.hash },
+    file: auditFile(directory, sequence + 1),
+    findings: [...findings, finding('audit.mismatch', 'failed', detail)],
+  };
+}
+
+/** Bytes in which the last record is looked for first. */
+const tailBytes = 1_048_576;
+
+async function readTail(file: string): Promise<Tail> {
+  const { size } = await stat(file);
+  const start = Math.max(0, size - tailBytes);
+  const tail = await readLines(file, start);
+  return tail.head === undefined && start > 0 ? readLines(file, 0) : tail;
+}
+
+async function readLines(file: string, start: number): Promise<Tail> {
+  let head: AuditHead | undefined;
+  let broken = 0;
+  let torn: Tail['torn'];
+  for await (const { text, bytes, number, isWhole } of linesOf(file, start)) {
+    const record = isWhole ? readLine(text) : undefined;
+    if (record !== undefined) {
+      head = { sequence: record.sequence, hash: record.hash };
+      broken = 0;
+    } else if (!isWhole) torn = { text, bytes };
+    // What stands in the middle of a line when reading begins there is no line.
+    else if (number > 1 || start === 0) broken += 1;
+  }
+  return { head, broken, torn };
+}
+
+/** Takes off the log what a crash left of a line, and keeps it if there is room. */
+async function putAside(
+  file: string,
+  { text, bytes }: NonNullable<Tail['torn']>,
+  sequence: number,
+): Promise<AuditEntry> {
+  const aside = path.join(path.dirname(file), `torn-${sequence}.part`);
+  const isKept = await writeFileAtomically(aside, text, 0o600).then(
+    () => true,
+    () => false,
+  );
+  await truncate(file, (await stat(file)).size - bytes);
+  const where = isKept ? `what there is of it is in ${path.basename(aside)}` : 'it is lost';
+  return finding('audit.torn', 'done', `a record was not written to its end; ${where}`);
+}
+
+function finding(action: string, outcome: AuditEntry['outcome'], detail: string): AuditEntry {
+  return { who: { kind: 'master', name: '' }, action, outcome, detail };
+}

@@ -1,0 +1,127 @@
+/** Appends to the current audit file, synchronises and rotates it. */
+
+import { constants } from 'node:fs';
+import { type FileHandle, open, rm } from 'node:fs/promises';
+import { makeDirectory } from '#runtime';
+import type { Store } from '#store';
+import type { AuditHead, StoredHead } from '../api/index.ts';
+import { findContinuation } from './audit-continuation.ts';
+import { auditFile, auditFiles, firstSequence, readHead, writeHead } from './audit-files.ts';
+import { type AuditEntry, linkEntry } from './audit-record.ts';
+
+export interface AuditWriterOptions {
+  readonly directory: string;
+  /** Knows the head of the log. */
+  readonly store: Store;
+  /** Bytes of a file before the next one is begun. */
+  readonly fileBytes: number;
+  /** Files that are kept. */
+  readonly keepFiles: number;
+}
+
+/** An entry and when it came, milliseconds since 1970. */
+export interface TimedEntry {
+  readonly entry: AuditEntry;
+  readonly time: number;
+}
+
+interface OpenFile {
+  readonly handle: FileHandle;
+  readonly size: number;
+}
+
+/** Not for several calls at once. */
+export class AuditWriter {
+  readonly #options: AuditWriterOptions;
+  #file: OpenFile;
+  #head: AuditHead;
+  #first: number;
+
+  private constructor(
+    options: AuditWriterOptions,
+    place: { readonly file: OpenFile; readonly head: AuditHead; readonly first: number },
+  ) {
+    this.#options = options;
+    this.#file = place.file;
+    this.#head = place.head;
+    this.#first = place.first;
+  }
+
+  /** @returns with it what has to be told of the log's end, oldest first */
+  static async open(
+    options: AuditWriterOptions,
+  ): Promise<{ readonly writer: AuditWriter; readonly findings: readonly AuditEntry[] }> {
+    const { directory, store } = options;
+    await makeDirectory(directory, 0o700);
+    const { head, file, findings } = await findContinuation(directory, await readHead(store));
+    const [oldest = file] = await auditFiles(directory);
+    const place = { file: await openFile(file), head, first: firstSequence(oldest) };
+    return { writer: new AuditWriter(options, place), findings };
+  }
+
+  /** What was written last, synchronised or not. */
+  get head(): StoredHead {
+    return { ...this.#head, first: this.#first };
+  }
+
+  /** Appends all of them or none. @throws the system's error: the log is as it was */
+  async write(entries: readonly TimedEntry[]): Promise<void> {
+    let head = this.#head;
+    const lines = entries.map(({ entry, time }) => {
+      const linked = linkEntry(entry, head, time);
+      head = linked.head;
+      return `${linked.line}\n`;
+    });
+    const bytes = Buffer.from(lines.join(''));
+    await this.#makeRoom(bytes.length);
+    const { handle, size } = this.#file;
+    try {
+      await handle.appendFile(bytes);
+    } catch (error) {
+      // What was written of it would stand before the next attempt.
+      await handle.truncate(size);
+      throw error;
+    }
+    this.#file = { handle, size: size + bytes.length };
+    this.#head = head;
+  }
+
+  /** Resolves when all that was written is on disk, and the store knows of it. */
+  async sync(): Promise<void> {
+    const { head } = this;
+    await this.#file.handle.datasync();
+    await writeHead(this.#options.store, head);
+  }
+
+  async close(): Promise<void> {
+    await this.#file.handle.close();
+  }
+
+  async #makeRoom(bytes: number): Promise<void> {
+    const { directory, fileBytes } = this.#options;
+    if (this.#file.size === 0 || this.#file.size + bytes <= fileBytes) return;
+    await this.#file.handle.datasync();
+    const next = await openFile(auditFile(directory, this.#head.sequence + 1));
+    await this.#file.handle.close();
+    this.#file = next;
+    await this.#forgetOldest();
+  }
+
+  async #forgetOldest(): Promise<void> {
+    const { directory, keepFiles, store } = this.#options;
+    const files = await auditFiles(directory);
+    const kept = files.slice(-keepFiles);
+    if (kept.length === files.length) return;
+    this.#first = firstSequence(kept[0] ?? '');
+    // Before they are gone, so that a crash between the two leaves too much rather than a gap.
+    await writeHead(store, { ...this.#head, first: this.#first });
+    for (const file of files.slice(0, -keepFiles)) await rm(file);
+  }
+}
+
+async function openFile(file: string): Promise<OpenFile> {
+  const { O_APPEND, O_CREAT, O_NOFOLLOW, O_WRONLY } = constants;
+  const handle = await open(file, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW, 0o600);
+  const { size } = await handle.stat();
+  return { handle, size };
+}

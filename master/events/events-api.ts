@@ -1,0 +1,83 @@
+/** The interface `events`. */
+
+import { compileGlob } from '#template/python/fnmatch.ts';
+import type { EventsRequest, InProcessApi, MasterEvent } from '../api/index.ts';
+import type { EventBus, SubscribeOptions } from './event-bus.ts';
+import { type EventRing, MissedEvents } from './event-ring.ts';
+
+/** The bus as the interface has it, and as it is read for many. */
+export interface BusApi extends Pick<InProcessApi['events'], 'subscribe' | 'fire'> {
+  /** What a reader names as `after` that has read all until now; `undefined`: nothing is kept. */
+  position(): string | undefined;
+  /** As `subscribe`, all events that wait at once. */
+  batches(request?: EventsRequest, signal?: AbortSignal): AsyncIterable<readonly MasterEvent[]>;
+}
+
+/** @param ring what keeps events; `undefined`: nothing does */
+export function createBusApi(bus: EventBus, ring?: EventRing): BusApi {
+  const batches: BusApi['batches'] = (request = {}, signal) => {
+    const options = optionsOf(request, signal);
+    // Before anything of the past is read: between both nothing is missing.
+    const live = bus.batches(options);
+    if (request.after === undefined) return live;
+    const past = ring?.after(request.after) ?? missed(request.after);
+    return followed(past, live, { ...options, isSeen: ring?.seenElsewhere(request.after) });
+  };
+  return {
+    position: () => ring?.position,
+    batches,
+    subscribe: async (request = {}, signal) =>
+      request.after === undefined
+        ? bus.subscribe(optionsOf(request, signal))
+        : flat(batches(request, signal)),
+    fire: async (tag, data) => bus.fire(tag, data),
+  };
+}
+
+/** What each of some patterns means. */
+function optionsOf({ match }: EventsRequest, signal: AbortSignal | undefined): SubscribeOptions {
+  const globs = match === undefined ? [] : [match].flat().map((glob) => compileGlob(glob));
+  const accepts = (tag: string): boolean => globs.some((glob) => glob(tag));
+  return {
+    ...(match === undefined ? {} : { accepts }),
+    ...(signal === undefined ? {} : { signal }),
+  };
+}
+
+/** Where no event is kept. */
+export async function* missed(after: string): AsyncGenerator<readonly MasterEvent[], void, void> {
+  yield [new MissedEvents(after, Date.now())];
+}
+
+interface FollowedOptions extends SubscribeOptions {
+  /** Which of the events to come the reader has read already. Default: none. */
+  readonly isSeen?: ((event: MasterEvent) => boolean) | undefined;
+}
+
+async function* followed(
+  past: AsyncIterable<readonly MasterEvent[]>,
+  live: AsyncIterable<readonly MasterEvent[]>,
+  { accepts = () => true, signal, isSeen }: FollowedOptions,
+): AsyncGenerator<readonly MasterEvent[], void, void> {
+  for await (const events of past) {
+    if (signal?.aborted) break;
+    const meant = events.filter((it) => it instanceof MissedEvents || accepts(it.tag));
+    if (meant.length > 0) yield meant;
+  }
+  if (isSeen === undefined) {
+    yield* live;
+    return;
+  }
+  for await (const events of live) {
+    // protection: events-heard-late
+    const meant = events.filter((it) => !isSeen(it));
+    if (meant.length > 0) yield meant;
+  }
+}
+
+/** The items of batches, one by one. */
+export async function* flat<T>(
+  batches: AsyncIterable<readonly T[]>,
+): AsyncGenerator<T, void, void> {
+  for await (const batch of batches) yield* batch;
+}

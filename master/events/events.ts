@@ -1,0 +1,55 @@
+/** Opens the event bus of a master. */
+
+import { eventRingSize, type LiveConfig } from '#config';
+import { isWireMap } from '#minion-protocol';
+import type { MasterContext } from '../context/index.ts';
+import { EventBus } from './event-bus.ts';
+import { EventExporter } from './event-export.ts';
+import { EventRing } from './event-ring.ts';
+import { type BusApi, createBusApi } from './events-api.ts';
+
+export interface EventDeps {
+  readonly config: LiveConfig;
+  readonly context: MasterContext;
+}
+
+/** Events of a master: the bus, and the interface to it. */
+export interface Events {
+  readonly bus: EventBus;
+  readonly api: BusApi;
+}
+
+/** @throws StoreError */
+export async function createEvents({ config, context }: EventDeps): Promise<Events> {
+  const { ownStore: store, cluster, now, closers } = context;
+  const size = eventRingSize(config.fixed);
+  const parts = { store, now, log: context.log.child({ component: 'events' }) };
+  // Before the bus, so that it is closed after it.
+  const ring =
+    size === undefined
+      ? undefined
+      : closers.add(await EventRing.open({ ...parts, size, member: cluster?.member }), (it) =>
+          it.close(),
+        );
+  const bus = closers.add(
+    new EventBus({
+      maxEventBytes: config.fixed.maxEventSize,
+      now: () => new Date(now()),
+      ring,
+      tellMembers: cluster && ((event) => cluster.send('event', { ...event })),
+    }),
+    (it) => it.close(),
+  );
+  cluster?.onMessage('event', ({ tag, data, id }) => {
+    if (typeof tag !== 'string' || !isWireMap(data)) return;
+    bus.repeat(tag, data, typeof id === 'string' ? id : undefined);
+  });
+  const { eventExport: exports, exportBytes: maxBytes } = config.fixed;
+  if (exports.length > 0) {
+    const { counters } = context;
+    const onDropped = (events: number): void => counters.count('export-dropped', events);
+    const options = { ...parts, exports, maxBytes, bus, onDropped };
+    closers.add(await EventExporter.open(options), (it) => it.close());
+  }
+  return { bus, api: createBusApi(bus, ring) };
+}

@@ -1,0 +1,22 @@
+import type { RpcMethod } from '../api/index.ts';
+import { rpcMethods } from '../rpc/index.ts';
+import { masterServices } from './master-services.ts';
+import type { ServiceKey } from './services.ts';
+
+/** Methods of the table that an extension answers, by the first part of their names. */
+const answeredBy: ReadonlyMap<string, ServiceKey<object>> = new Map<string, ServiceKey<object>>([
+  ['pillar', masterServices.pillar],
+  ['reactions', masterServices.reactions],
+]);
+
+/** Returns the methods of the table without those whose extension the master does not have. */
+export function coreMethods(
+  find: (key: ServiceKey<object>) => object | undefined,
+): ReadonlyMap<string, RpcMethod> {
+  return new Map(
+    [...rpcMethods].filter(([name]) => {
+      const key = answeredBy.get(name.replace(/\..*/, ''));
+      return key === undefined || find(key) !== undefined;
+    }),
+  );
+}

@@ -1,0 +1,44 @@
+/** The interface `jobs`. */
+
+import type { InProcessJobsApi, JobProgress } from '../api/index.ts';
+import { runBatch } from './batch.ts';
+import { idleTimeoutMs, listJobs, showJob } from './history.ts';
+import type { Job } from './job.ts';
+import type { JobCache } from './job-cache.ts';
+import { resumeJob } from './resume-job.ts';
+import { createRun, type RunDeps } from './run-job.ts';
+import type { TargetResolver } from './targets.ts';
+
+interface JobsApiDeps extends RunDeps {
+  readonly cache: JobCache;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
+  readonly targets: TargetResolver;
+}
+
+export function createJobsApi(parts: JobsApiDeps): InProcessJobsApi {
+  const { cache, dispatcher, targets, config } = parts;
+  const run = createRun(parts);
+  return {
+    publish: async (request) => {
+      const { record, delivery, problem } = await dispatcher.publish(request);
+      const { jid, minions, missing } = record;
+      const broken = problem === undefined ? {} : { problem };
+      return { jid, minions, missing, skipped: delivery.skipped, ...broken };
+    },
+    run,
+    batch: async function* (request, signal) {
+      const jid = request.jid ?? (await dispatcher.freshJid());
+      yield* runBatch(run, { ...request, jid }, signal);
+    },
+    follow: (jid, signal) => resumeJob(parts, jid, signal),
+    list: (request) => listJobs(parts, request),
+    active: async () => cache.underWay(idleTimeoutMs(config)).map(progressOf),
+    plan: (request) => targets.plan(request),
+    show: (jid) => showJob(parts, jid),
+  };
+}
+
+function progressOf({ jid, fun, minions, answered, publishedAt }: Job): JobProgress {
+  return { jid, fun, minions: minions.size, answered, publishedAt };
+}

@@ -1,0 +1,50 @@
+/** Runs a job on all minions of a target, on a subset, or in batches. */
+
+import { randomInt } from 'node:crypto';
+import type { InProcessJobsApi, JobUpdate, RunRequest } from '../api/index.ts';
+import { runSubset } from './batch.ts';
+import type { JobDispatcher } from './dispatcher.ts';
+import { createJobEventQueue, type FollowDeps, followJob } from './follow-job.ts';
+
+export interface RunDeps extends FollowDeps {
+  readonly dispatcher: JobDispatcher;
+}
+
+/**
+ * Publishes a job and follows it to its end, as Salt's LocalClient does [WIRE 15.5]: after
+ * `timeoutSeconds` without news it asks the silent minions with `saltutil.find_job`; those that still
+ * run it are waited for, the others are not.
+ * @throws MasterError ERR_BAD_TGT, ERR_ARGS
+ */
+export async function* runJob(
+  parts: RunDeps,
+  request: RunRequest,
+  signal?: AbortSignal,
+): AsyncGenerator<JobUpdate, void, void> {
+  const { current } = parts.config;
+  const { timeoutSeconds = current.timeout, gatherJobTimeoutSeconds = current.gatherJobTimeout } =
+    request;
+  const news = createJobEventQueue();
+  const { job, record, delivery, problem, stopListening } = await parts.dispatcher.publish(
+    request,
+    (result) => news.push({ type: 'return', result }),
+  );
+  try {
+    const { jid, minions, missing } = record;
+    const broken = problem === undefined ? {} : { problem };
+    yield { type: 'published', jid, minions, missing, skipped: delivery.skipped, ...broken };
+    const patience = { firstMs: timeoutSeconds * 1000, quietMs: timeoutSeconds * 1000 };
+    const gatherMs = gatherJobTimeoutSeconds * 1000;
+    yield* followJob(parts, { job, record, news, ...patience, gatherMs }, signal);
+  } finally {
+    stopListening();
+  }
+}
+
+/** Publishes and follows to the end; with `subset`, on some of the minions that have the function. */
+export function createRun(parts: RunDeps): InProcessJobsApi['run'] {
+  return (request, signal) =>
+    request.subset === undefined
+      ? runJob(parts, request, signal)
+      : runSubset((one) => runJob(parts, one, signal), request, randomInt);
+}

@@ -1,0 +1,125 @@
+/** Declares rows of the method table: what server, access check, client and documents need. */
+
+import type { Static, TSchema } from 'typebox';
+import { compileSchema } from '#runtime';
+import type {
+  AuditRequester,
+  InProcessApi,
+  MasterApi,
+  MethodAudit,
+  RpcAccess,
+  RpcMethod,
+  WholeRequest,
+} from '../api/index.ts';
+
+/** The parameters without the token, which the client adds. */
+type Given<S extends TSchema> = Omit<Static<S>, 'token'>;
+
+/** Turns the interface's arguments into parameters. */
+type ArgumentMapping<S extends TSchema> = ((...args: never) => Given<S>) | undefined;
+
+/** What the interface's method takes. */
+type ArgumentsOf<S extends TSchema, F> = F extends (...args: infer A) => unknown
+  ? A
+  : Record<never, never> extends Given<S>
+    ? [parameters?: Given<S>]
+    : [parameters: Given<S>];
+
+type Row<S extends TSchema, F, R> = RpcMethod<
+  ArgumentsOf<S, F>,
+  R,
+  WholeRequest<ArgumentsOf<S, F>>
+>;
+
+/** A method as it is declared. */
+interface MethodDefinition<S extends TSchema, F extends ArgumentMapping<S>, R> {
+  /** What it takes from outside. */
+  readonly parameters: S;
+  /** Default: the first argument is the parameters. */
+  readonly args?: F;
+  /** Default `everything`. */
+  readonly access?: RpcAccess;
+  /** See {@link RpcMethod.isIdempotent}. */
+  readonly isIdempotent?: boolean;
+  /** @param by who asks for it, for the audit log, where that is not the local interface */
+  readonly call: (
+    api: InProcessApi,
+    parameters: Static<S>,
+    signal: AbortSignal,
+    by?: AuditRequester,
+  ) => R;
+  /** Its record in the audit log. Default: none, because it only reads. */
+  readonly audit?: MethodAudit<Static<S>, NoInfer<Awaited<R>>>;
+}
+
+/** Declares a method that returns one value. */
+export function method<S extends TSchema, T, F extends ArgumentMapping<S> = undefined>(
+  definition: MethodDefinition<S, F, Promise<T>>,
+): Row<S, F, Promise<T>> {
+  return rowOf<S, F, Promise<T>>(definition, { isStream: false });
+}
+
+/** Declares a method that returns a stream, which begins with the first read. */
+export function streamMethod<S extends TSchema, T, F extends ArgumentMapping<S> = undefined>(
+  definition: MethodDefinition<S, F, AsyncIterable<T> | Promise<AsyncIterable<T>>>,
+): Row<S, F, AsyncIterable<T>> {
+  return rowOf<S, F, AsyncIterable<T>>(definition, { isStream: true });
+}
+
+/** Declares a method that resolves when its stream has begun, which waits for no reader. */
+export function liveStreamMethod<S extends TSchema, T, F extends ArgumentMapping<S> = undefined>(
+  definition: MethodDefinition<S, F, Promise<AsyncIterable<T>>>,
+): Row<S, F, Promise<AsyncIterable<T>>> {
+  return rowOf<S, F, Promise<AsyncIterable<T>>>(definition, { isStream: true, isLive: true });
+}
+
+/** A method of an extension: it is given the master's interface. */
+type ExtensionDefinition<S extends TSchema, F extends ArgumentMapping<S>, R> = Omit<
+  MethodDefinition<S, F, R>,
+  'call'
+> & { readonly call: (api: MasterApi, parameters: Static<S>, signal: AbortSignal) => R };
+
+/** Declares a method of an extension that returns one value. */
+export function extensionMethod<S extends TSchema, T, F extends ArgumentMapping<S> = undefined>(
+  definition: ExtensionDefinition<S, F, Promise<T>>,
+): Row<S, F, Promise<T>> {
+  return method<S, T, F>(definition);
+}
+
+/** Declares a method of an extension that returns a stream. */
+export function extensionStream<S extends TSchema, T, F extends ArgumentMapping<S> = undefined>(
+  definition: ExtensionDefinition<S, F, AsyncIterable<T> | Promise<AsyncIterable<T>>>,
+): Row<S, F, AsyncIterable<T>> {
+  return streamMethod<S, T, F>(definition);
+}
+
+function rowOf<S extends TSchema, F extends ArgumentMapping<S>, R>(
+  definition: MethodDefinition<S, F, R | Promise<R>>,
+  kind: Pick<RpcMethod, 'isStream' | 'isLive'>,
+): Row<S, F, R> {
+  const { parameters, args, access = 'everything', isIdempotent = false, call, audit } = definition;
+  const toParameters = args ?? ((given: object = {}): object => given);
+  const check = compileSchema(parameters);
+  return {
+    ...kind,
+    parameters,
+    access,
+    isIdempotent,
+    ...(audit === undefined ? {} : { audit }),
+    arity: args?.length ?? (takesNothing(parameters) ? 0 : 1),
+    toParameters: toParameters as (...args: ArgumentsOf<S, F>) => object,
+    complaint: (given) => {
+      const [first] = check.Errors(given);
+      if (first === undefined) return undefined;
+      const name = first.instancePath.slice(1).replaceAll('/', '.') || 'parameters';
+      // What no schema describes is measured against the schema `false`.
+      return first.keyword === 'boolean' ? `${name} is no parameter` : `${name} ${first.message}`;
+    },
+    invoke: (api, given, signal, by) => call(api, check.Parse(given), signal, by),
+  };
+}
+
+function takesNothing(parameters: TSchema): boolean {
+  if (!('properties' in parameters)) return false;
+  return Object.keys(Object(parameters.properties)).length === 0;
+}

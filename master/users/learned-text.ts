@@ -1,0 +1,60 @@
+/** Formats learned rules as YAML. */
+
+import type { PolicyRule } from '#acl';
+import type { LearnedPolicy, LearnedRule, RecordedDecision } from '../api/index.ts';
+
+/** A learned policy as a file for `master.d`: YAML, with a comment for each rule. */
+export function learnedText({ rules, ungrantable, denied }: LearnedPolicy): string {
+  const lines = [
+    '# The least that permits what minions asked for and no rule permitted. Read every rule: what was',
+    '# asked for is not what ought to be. An attacker who was there while it was learned is in it.',
+    ...denied.map((it) => comment(`denied by ${it.rule}, which stands above: ${describe(it)}`)),
+    ...ungrantable.map((it) => comment(`no rule can permit it: ${describe(it)}`)),
+    'saltbridge:',
+    '  acl:',
+    rules.length === 0 ? '    rules: {}' : '    rules:',
+    ...rules.flatMap(ruleLines),
+  ];
+  return `${lines.join('\n')}\n`;
+}
+
+function ruleLines({ rule, count, firstAt, lastAt, notes }: LearnedRule): string[] {
+  return [
+    ...[seen(count, firstAt, lastAt), ...notes].map((text) => `      ${comment(text)}`),
+    `      ${yaml(rule.name)}:`,
+    ...fieldsOf(rule).map(([name, value]) => `        ${name}: ${yaml(value)}`),
+  ];
+}
+
+function fieldsOf({ subject, action, resource }: PolicyRule): (readonly [string, unknown])[] {
+  return [
+    ['subject', subject],
+    ['action', action],
+    ['resource', resource],
+  ];
+}
+
+function describe(record: Omit<RecordedDecision, 'samples'>): string {
+  const { minion, action, texts, count, firstAt, lastAt } = record;
+  return `${minion} ${action} ${JSON.stringify(texts.join())}, ${seen(count, firstAt, lastAt)}`;
+}
+
+export function seen(count: number, firstAt: number, lastAt: number): string {
+  return `${count} times, ${new Date(firstAt).toISOString()} to ${new Date(lastAt).toISOString()}`;
+}
+
+/** JSON is YAML, but for a space behind each colon and characters that YAML does not print. */
+function yaml(value: unknown): string {
+  return JSON.stringify(value, null, 1)
+    .replace(/\n\s*/g, ' ')
+    .replace(/[\u007f-\u009f\u2028\u2029\ufeff\ufffe\uffff]/g, escaped);
+}
+
+function escaped(character: string): string {
+  return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
+}
+
+/** Whatever it holds stays on its line. */
+function comment(text: string): string {
+  return `# ${text.replace(/[\p{Cc}\p{Zl}\p{Zp}\p{Cs}\ufeff\ufffe\uffff]/gu, '?')}`;
+}

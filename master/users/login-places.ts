@@ -1,0 +1,19 @@
+/** `api_acl`: addresses from which a user may log in [salt/netapi/rest_cherrypy/app.py, salt_api_acl_tool]. */
+
+import type { ApiAcl } from '#config';
+import { addressSet } from '#runtime';
+
+/** Whether a user may log in from an address. */
+export type LoginPlaces = (user: string, address: string) => boolean;
+
+/** @param acl `undefined`: everybody may from everywhere */
+export function loginPlaces(acl: ApiAcl | undefined): LoginPlaces {
+  if (acl === undefined) return () => true;
+  const places = new Map(
+    Object.entries(acl.users).map(([user, list]) => {
+      const named = addressSet(list.filter((address) => address !== '*'));
+      return [user, list.includes('*') ? () => true : named.has] as const;
+    }),
+  );
+  return (user, address) => (places.get(user) ?? places.get('*'))?.(address) ?? false;
+}

@@ -1,0 +1,64 @@
+/** SHA-crypt, `$5$` (SHA-256) and `$6$` (SHA-512), as Ulrich Drepper specified them. */
+
+import { createHash } from 'node:crypto';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { cryptBase64 } from './crypt-base64.ts';
+
+const shaCryptForm = /^\$([56])\$(?:rounds=(\d{1,9})\$)?([^$]{0,16})/;
+
+/** More would hold a core for seconds. */
+const maxRounds = 500_000;
+const roundsATurn = 2000;
+
+/** @param kept begins with the salt to use. @returns all of it for this password */
+export async function shaCrypt(password: string, kept: string): Promise<string> {
+  const [, kind = '', given, salt = ''] = shaCryptForm.exec(kept) ?? [];
+  const algorithm = kind === '5' ? 'sha256' : 'sha512';
+  const size = kind === '5' ? 32 : 64;
+  const rounds = Math.min(maxRounds, Math.max(1000, Number(given ?? 5000)));
+  const key = Buffer.from(password, 'utf8');
+  const saltBytes = Buffer.from(salt, 'utf8');
+  const hash = (...parts: readonly Buffer[]): Buffer => {
+    const state = createHash(algorithm);
+    for (const part of parts) state.update(part);
+    return state.digest();
+  };
+  const inner = hash(key, saltBytes, key);
+  const start = [key, saltBytes, repeated(inner, key.length)];
+  for (let bits = key.length; bits > 0; bits >>>= 1) start.push((bits & 1) === 1 ? inner : key);
+  let digest = hash(...start);
+  const p = repeated(hash(...Array<Buffer>(key.length).fill(key)), key.length);
+  const times = 16 + (digest[0] ?? 0);
+  const s = repeated(hash(...Array<Buffer>(times).fill(saltBytes)), saltBytes.length);
+  for (let round = 0; round < rounds; round += 1) {
+    const isOdd = round % 2 === 1;
+    digest = hash(
+      isOdd ? p : digest,
+      round % 3 === 0 ? noShaBytes : s,
+      round % 7 === 0 ? noShaBytes : p,
+      isOdd ? digest : p,
+    );
+    if (round % roundsATurn === roundsATurn - 1) await nextTurn();
+  }
+  const prefix = given === undefined ? '' : `rounds=${rounds}$`;
+  return `$${kind}$${prefix}${salt}$${encodeSha(digest, size)}`;
+}
+
+const noShaBytes = Buffer.alloc(0);
+
+function repeated(bytes: Buffer, length: number): Buffer {
+  return Buffer.alloc(length, bytes);
+}
+
+/** Three bytes at a time, a third of the digest apart; which comes first rotates. */
+function encodeSha(digest: Buffer, size: number): string {
+  const third = Math.floor(size / 3);
+  const at = (index: number): number => digest[index] ?? 0;
+  let text = '';
+  for (let index = 0; index < third; index += 1) {
+    const turn = size === 64 ? index % 3 : (3 - (index % 3)) % 3;
+    const places = [0, 1, 2].map((part) => ((part + turn) % 3) * third + index);
+    text += cryptBase64(places.map(at), 4);
+  }
+  return text + (size === 64 ? cryptBase64([at(63)], 2) : cryptBase64([at(31), at(30)], 3));
+}

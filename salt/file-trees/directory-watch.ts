@@ -1,0 +1,57 @@
+/** Watches directories for names that are added or removed. */
+
+import { type FSWatcher, watch } from 'node:fs';
+
+interface Watched {
+  readonly identity: string;
+  readonly watcher: FSWatcher;
+}
+
+/**
+ * Reports that a name was added to or removed from one of many directories. Each has a watch of its
+ * own: with `recursive`, Node.js reads every directory a second time and does not follow links.
+ */
+export class DirectoryWatch {
+  readonly #onChange: () => void;
+  readonly #onRefused: (error: unknown) => void;
+  readonly #watched = new Map<string, Watched>();
+  #isClosed = false;
+
+  /** @param onRefused told when the system gives no more watches */
+  constructor(onChange: () => void, onRefused: (error: unknown) => void) {
+    this.#onChange = onChange;
+    this.#onRefused = onRefused;
+  }
+
+  /** Watches a directory from now on. @param identity tells it from another of the same path */
+  add(directory: string, identity: string): void {
+    const known = this.#watched.get(directory);
+    if (this.#isClosed || known?.identity === identity) return;
+    known?.watcher.close();
+    this.#watched.delete(directory);
+    try {
+      const watcher = watch(directory, { persistent: false }, (type) => {
+        // `change` is the content of a file, which no list depends on.
+        if (type === 'rename') this.#onChange();
+      });
+      watcher.on('error', this.#onChange);
+      this.#watched.set(directory, { identity, watcher });
+    } catch (error) {
+      this.#onRefused(error);
+    }
+  }
+
+  /** Ends the watches of all other directories. */
+  keepOnly(directories: ReadonlyMap<string, unknown>): void {
+    for (const [directory, { watcher }] of this.#watched) {
+      if (directories.has(directory)) continue;
+      watcher.close();
+      this.#watched.delete(directory);
+    }
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.keepOnly(new Map());
+  }
+}

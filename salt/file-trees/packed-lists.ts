@@ -1,0 +1,45 @@
+/** Packed lists of files, which share their memory between requests. */
+
+import type { FileLists } from '#master';
+import { packWire, type WireMap } from '#minion-protocol';
+
+/** Which of the lists a minion asks for. */
+export type ListKind = keyof FileLists;
+
+/** Replies that are kept for one state of the lists, and how large one with its prefix may be. */
+const maxKept = 256;
+const maxKeptBytes = 64 * 1024;
+
+/**
+ * Lists as they are sent, packed once for all who ask the same [bench/fileserver]. They go with
+ * the lists that they were made from.
+ */
+export class PackedLists {
+  readonly #kept = new WeakMap<FileLists, Map<string, Buffer>>();
+
+  /** @param prefix what the paths begin with; slashes around it do not count, as in Salt */
+  pack(lists: FileLists, kind: ListKind, prefix: string): Buffer {
+    const start = prefix.replace(/^\/+/, '').replace(/(?<!\/)\/+$/, '');
+    const mark = `${kind} ${start}`;
+    const kept = this.#keptOf(lists);
+    const known = kept.get(mark);
+    if (known !== undefined) return known;
+    const packed = packWire(select(lists, kind, start));
+    if (start !== '' && packed.length + start.length > maxKeptBytes) return packed;
+    if (kept.size >= maxKept) kept.clear();
+    kept.set(mark, packed);
+    return packed;
+  }
+
+  #keptOf(lists: FileLists): Map<string, Buffer> {
+    const kept = this.#kept.get(lists) ?? new Map<string, Buffer>();
+    this.#kept.set(lists, kept);
+    return kept;
+  }
+}
+
+function select(lists: FileLists, kind: ListKind, start: string): string[] | WireMap {
+  const isWanted = (path: string): boolean => path.startsWith(start);
+  if (kind !== 'links') return lists[kind].filter(isWanted);
+  return Object.fromEntries([...lists.links].filter(([link]) => isWanted(link)));
+}

@@ -1,0 +1,179 @@
+/** Listing an environment [salt/fileserver/roots.py _file_lists]. */
+
+import type { Dirent } from 'node:fs';
+import { readdir, readlink, realpath, stat } from 'node:fs/promises';
+import path from 'node:path';
+import type { FileLists } from '#master';
+import { compileSearchPattern } from '#minion-protocol';
+import { compileGlob } from '#template/python/fnmatch.ts';
+import { type HiddenDirectories, ifPresent, isBelow } from './disk-files.ts';
+
+/** Which paths are as if they were not there. */
+export interface IgnoreRules {
+  /** `file_ignore_glob`: matched against the whole path. */
+  readonly fileIgnoreGlob: readonly string[];
+  /** `file_ignore_regex`: matched anywhere in the path. */
+  readonly fileIgnoreRegex: readonly string[];
+}
+
+/**
+ * Whether a path is ignored. Lists ask with the path below the root, requests for a file with
+ * that on the disk, as in Salt [salt.fileserver.is_file_ignored].
+ */
+export function compileIgnore(rules: IgnoreRules): (path: string) => boolean {
+  const tests = [
+    ...rules.fileIgnoreRegex.map(compileSearchPattern),
+    ...rules.fileIgnoreGlob.map(compileGlob),
+  ];
+  return (path) => tests.some((test) => test(path));
+}
+
+/** How roots are walked. */
+export interface WalkOptions {
+  /** `fileserver_followsymlinks`: look into directories that links lead to. */
+  readonly followsSymlinks: boolean;
+  /** `fileserver_ignoresymlinks`: list no links. */
+  readonly ignoresSymlinks: boolean;
+  /** Told by the path below the root. */
+  readonly isIgnored: (path: string) => boolean;
+  readonly hidden: HiddenDirectories;
+  /** Called with each directory before it is read. */
+  readonly onDirectory: (directory: string, identity: string) => void;
+}
+
+/** What a walk found. */
+export interface Tree {
+  readonly lists: FileLists;
+  /** By absolute path: what changes with each name that comes or goes. */
+  readonly directories: ReadonlyMap<string, string>;
+  /** There was more than {@link maxEntries}. */
+  readonly isCut: boolean;
+}
+
+/** Names that one environment may have. */
+export const maxEntries = 250_000;
+
+/** Walks the roots, absolute paths, in order. A root that is not there has nothing in it. */
+export async function walkRoots(roots: readonly string[], options: WalkOptions): Promise<Tree> {
+  const walk = new Walk(options);
+  for (const root of roots) await walk.root(root);
+  return walk.tree();
+}
+
+/** What a directory is by itself and by its content; `undefined` if there is none. */
+export async function directoryState(
+  directory: string,
+): Promise<{ readonly identity: string; readonly fingerprint: string } | undefined> {
+  const stats = await ifPresent(stat(directory, { bigint: true }));
+  if (!stats?.isDirectory()) return undefined;
+  const identity = `${stats.dev} ${stats.ino} ${stats.birthtimeNs}`;
+  return { identity, fingerprint: `${identity} ${stats.mtimeNs}` };
+}
+
+interface Directory {
+  /** Absolute, by the names that lead there from the root. */
+  readonly path: string;
+  /** Below the root; empty for the root itself. */
+  readonly relative: string;
+  /** Without links, of it and of those above it. */
+  readonly reals: readonly string[];
+}
+
+class Walk {
+  readonly #options: WalkOptions;
+  readonly #files = new Set<string>();
+  readonly #dirs = new Set<string>();
+  readonly #emptyDirs = new Set<string>();
+  readonly #links = new Map<string, string>();
+  readonly #directories = new Map<string, string>();
+  #realRoot = '';
+
+  constructor(options: WalkOptions) {
+    this.#options = options;
+  }
+
+  async root(root: string): Promise<void> {
+    this.#directories.set(root, 'absent');
+    const real = await ifPresent(realpath(root));
+    if (real === undefined || this.#options.hidden.contain(real)) return;
+    this.#realRoot = real;
+    await this.#enter({ path: root, relative: '', reals: [real] });
+  }
+
+  tree(): Tree {
+    return {
+      lists: {
+        files: [...this.#files].sort(),
+        dirs: [...this.#dirs].sort(),
+        emptyDirs: [...this.#emptyDirs].sort(),
+        links: new Map([...this.#links].sort()),
+      },
+      directories: this.#directories,
+      isCut: this.#isFull(),
+    };
+  }
+
+  #isFull(): boolean {
+    return this.#files.size + this.#dirs.size >= maxEntries;
+  }
+
+  async #enter(directory: Directory): Promise<void> {
+    const state = await directoryState(directory.path);
+    if (state === undefined) return;
+    // Watched and stamped before it is read: what comes in between is a change.
+    this.#options.onDirectory(directory.path, state.identity);
+    this.#directories.set(directory.path, state.fingerprint);
+    const entries = await ifPresent(readdir(directory.path, { withFileTypes: true }));
+    if (entries === undefined) return;
+    if (entries.length === 0) this.#addEmpty(directory.relative);
+    await Promise.all(entries.map((entry) => this.#entry(directory, entry)));
+  }
+
+  async #entry(parent: Directory, entry: Dirent): Promise<void> {
+    // Node puts U+FFFD where a name is not UTF-8; such a name cannot be sent [WIRE 2.1].
+    if (this.#isFull() || entry.name.includes('\ufffd')) return;
+    const relative = parent.relative === '' ? entry.name : `${parent.relative}/${entry.name}`;
+    if (entry.isSymbolicLink()) return this.#link(parent, entry.name, relative);
+    if (entry.isFile()) this.#add(this.#files, relative);
+    if (!entry.isDirectory()) return;
+    const real = path.join(parent.reals[0] ?? '', entry.name);
+    if (this.#options.hidden.contain(real)) return;
+    this.#add(this.#dirs, relative);
+    await this.#enter({
+      path: `${parent.path}/${entry.name}`,
+      relative,
+      reals: [real, ...parent.reals],
+    });
+  }
+
+  async #link(parent: Directory, name: string, relative: string): Promise<void> {
+    const { followsSymlinks, ignoresSymlinks, isIgnored } = this.#options;
+    if (ignoresSymlinks) return;
+    const place = `${parent.path}/${name}`;
+    const [destination, real] = await Promise.all([
+      ifPresent(readlink(place)),
+      ifPresent(realpath(place)),
+    ]);
+    if (destination === undefined) return;
+    const target = real ?? path.resolve(parent.reals[0] ?? '/', destination);
+    const isInside = isBelow(this.#realRoot, target) && !this.#options.hidden.contain(target);
+    // A link that is not followed is a name and a text, which minions may want to set up alike.
+    if (!isInside && followsSymlinks) return;
+    const stats = real === undefined ? undefined : await ifPresent(stat(real));
+    if (stats !== undefined && !stats.isFile() && !stats.isDirectory()) return;
+    if (!isIgnored(relative)) this.#links.set(relative, destination);
+    if (stats?.isDirectory() !== true) return this.#add(this.#files, relative);
+    this.#add(this.#dirs, relative);
+    if (followsSymlinks && !parent.reals.includes(target)) {
+      await this.#enter({ path: place, relative, reals: [target, ...parent.reals] });
+    }
+  }
+
+  #add(paths: Set<string>, relative: string): void {
+    if (!this.#options.isIgnored(relative)) paths.add(relative);
+  }
+
+  #addEmpty(relative: string): void {
+    if (relative !== '') this.#add(this.#emptyDirs, relative);
+  }
+}

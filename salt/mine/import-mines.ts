@@ -1,0 +1,42 @@
+/** Imports a salt-master's mine [salt/cache/localfs.py]. */
+
+import path from 'node:path';
+import { readBounded, type SaltDataCache } from '#master';
+import { isWireMap, unpackLocal } from '#minion-protocol';
+import type { Key, Store } from '#store';
+import type { MineStore } from './mine-store.ts';
+
+/** Says that it was done: what minions take out later must not come back. */
+const doneKey: Key = ['mine-taken-over'];
+
+/**
+ * Takes mines over from `<cachedir>/minions/<id>/mine.p`, once: minions fill theirs again after
+ * `mine_interval` only, an hour unless set. A file that cannot be read is named in a warning.
+ * @returns how many were taken over
+ */
+export async function takeOverMines(
+  mine: MineStore,
+  store: Store,
+  cache: SaltDataCache,
+): Promise<number> {
+  if ((await store.get(doneKey)) !== undefined) return 0;
+  let count = 0;
+  for (const id of cache.ids) if (await takeOver(mine, id, cache)) count += 1;
+  await store.write([{ op: 'put', key: doneKey, value: new Uint8Array(0) }]);
+  return count;
+}
+
+async function takeOver(mine: MineStore, id: string, cache: SaltDataCache): Promise<boolean> {
+  const file = path.join(cache.cachedir, 'minions', id, 'mine.p');
+  try {
+    const bytes = await readBounded(file, cache.maxBytes);
+    if (bytes === undefined) return false;
+    const data = unpackLocal(bytes);
+    if (!isWireMap(data)) throw new TypeError('not a map');
+    await mine.update(id, { data, clear: false }, undefined);
+    return true;
+  } catch (error) {
+    cache.log.warn({ minion: id, file, err: error }, 'mine was not taken over');
+    return false;
+  }
+}

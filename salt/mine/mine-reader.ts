@@ -1,0 +1,156 @@
+import {
+  everyone,
+  MasterError,
+  type PolicyGate,
+  type TargetReach,
+  type TargetRequest,
+  type TargetResolver,
+} from '#master';
+import { unpackLocal, type WireMap, type WireValue } from '#minion-protocol';
+import { readMineEntry } from './mine-entry.ts';
+import type { MineStore } from './mine-store.ts';
+
+/** Functions that one request may ask for. */
+const maxFunctions = 100;
+
+/** What is asked of the mines. */
+export interface MineQuery {
+  readonly target: TargetRequest;
+  readonly funs: readonly string[];
+  /** Whether the answer is by function also when there is only one. */
+  readonly isByFunction: boolean;
+}
+
+export interface MineReaderOptions {
+  readonly mine: MineStore;
+  readonly targets: Pick<TargetResolver, 'resolveWithin' | 'entitles' | 'matches'>;
+  readonly gate: PolicyGate;
+  /** `mine_trusts_grains` */
+  readonly trustsGrains: boolean;
+  /** `mine_reply_bytes` */
+  readonly maxBytes: number;
+}
+
+/** What came of a query. */
+export type MineAnswer =
+  | { readonly ok: true; readonly value: WireMap; readonly isWithheld: boolean }
+  | { readonly ok: false; readonly reason: 'mine-functions' | 'mine-target' | 'mine-reply-bytes' };
+
+/** Reads mines for minions: who may have what [WIRE 9.6; THREATS M-11]. */
+export class MineReader {
+  readonly #options: MineReaderOptions;
+
+  constructor(options: MineReaderOptions) {
+    this.#options = options;
+  }
+
+  /** @param readerId the verified asker; `undefined`: the master itself, which may read all */
+  async read(readerId: string | undefined, query: MineQuery): Promise<MineAnswer> {
+    const funs = [...new Set(query.funs)];
+    if (funs.length > maxFunctions) return { ok: false, reason: 'mine-functions' };
+    const reading = new Reading(this.#options, readerId);
+    for (const fun of funs.filter((fun) => this.#mayAsk(readerId, fun))) {
+      const owners = this.#owners(query.target, this.#reach(readerId, fun));
+      if (owners === undefined) return { ok: false, reason: 'mine-target' };
+      for (const owner of owners) {
+        if (!(await reading.take(owner, fun))) return { ok: false, reason: 'mine-reply-bytes' };
+      }
+    }
+    const { values, isWithheld } = reading;
+    const isByFunction = query.isByFunction || funs.length > 1;
+    return { ok: true, value: toReply(values, isByFunction), isWithheld };
+  }
+
+  #reach(readerId: string | undefined, fun: string): TargetReach {
+    if (readerId === undefined) return everyone;
+    const subject = { kind: 'minion', id: readerId } as const;
+    const { gate } = this.#options;
+    const asked = { subject, action: 'mine', fun } as const;
+    // protection: reach-of-mine
+    return gate.reachToLearn(asked) ?? gate.reach(asked);
+  }
+
+  #owners(target: TargetRequest, reach: TargetReach): readonly string[] | undefined {
+    try {
+      return this.#options.targets.resolveWithin(target, reach);
+    } catch (error) {
+      if (error instanceof MasterError) return undefined;
+      throw error;
+    }
+  }
+
+  #mayAsk(readerId: string | undefined, fun: string): boolean {
+    if (readerId === undefined) return true;
+    const subject = { kind: 'minion', id: readerId } as const;
+    const question = { subject, action: 'mine', resource: { fun } } as const;
+    return this.#options.gate.decide(question).effect === 'allow';
+  }
+}
+
+/** One request's way through the mines. */
+class Reading {
+  readonly values = new Map<string, Map<string, WireValue>>();
+  /** Whether a rule or an owner's `allow_tgt` kept something back. */
+  isWithheld = false;
+  readonly #options: MineReaderOptions;
+  readonly #readerId: string | undefined;
+  /** Owners mostly write the same target: each is looked at once. */
+  readonly #verdicts = new Map<string, boolean>();
+  #bytes = 0;
+
+  constructor(options: MineReaderOptions, readerId: string | undefined) {
+    this.#options = options;
+    this.#readerId = readerId;
+  }
+
+  /** @returns false when the answer is too large */
+  async take(owner: string, fun: string): Promise<boolean> {
+    const found = await this.#options.mine.find(owner, fun);
+    if (found === undefined) return true;
+    const { value, allowed } = readMineEntry(unpackLocal(found.bytes));
+    if (!this.#mayRead(owner, fun, allowed)) {
+      this.isWithheld = true;
+      return true;
+    }
+    this.#bytes += found.bytes.length + owner.length;
+    if (this.#bytes > this.#options.maxBytes) return false;
+    const byOwner = this.values.get(fun) ?? new Map<string, WireValue>();
+    this.values.set(fun, byOwner.set(owner, value));
+    return true;
+  }
+
+  #mayRead(owner: string, fun: string, allowed: TargetRequest | undefined): boolean {
+    const id = this.#readerId;
+    if (id === undefined) return true;
+    const resource = {
+      fun,
+      owner,
+      isAllowedByOwner: () => allowed === undefined || this.#isAllowed(allowed, id),
+    };
+    const question = { subject: { kind: 'minion', id }, action: 'mine', resource } as const;
+    return this.#options.gate.decide(question).effect === 'allow';
+  }
+
+  #isAllowed(allowed: TargetRequest, readerId: string): boolean {
+    const name = JSON.stringify(allowed);
+    const known = this.#verdicts.get(name);
+    if (known !== undefined) return known;
+    const { targets, trustsGrains } = this.#options;
+    const verdict = trustsGrains
+      ? targets.matches(allowed, readerId)
+      : targets.entitles(allowed, readerId);
+    this.#verdicts.set(name, verdict);
+    return verdict;
+  }
+}
+
+/** One function asked as plain text: by minion; else by function, then by minion. */
+function toReply(values: Map<string, Map<string, WireValue>>, isByFunction: boolean): WireMap {
+  const reply: WireMap = Object.create(null);
+  for (const [fun, byOwner] of values) {
+    const map: WireMap = Object.assign(Object.create(null), Object.fromEntries(byOwner));
+    if (!isByFunction) return map;
+    reply[fun] = map;
+  }
+  return reply;
+}

@@ -1,0 +1,191 @@
+import { packLocal, unpackLocal, type WireMap } from '#minion-protocol';
+import { KeyedMutex } from '#runtime';
+import { type Key, type Operation, type Store, StoreError } from '#store';
+
+const root = 'mine';
+const markRoot = 'mine-marks';
+/** Behind every other text. */
+const last = '\u{10ffff}';
+/** What a value costs beyond its name and itself, so that empty ones are not for nothing. */
+const overheadBytes = 64;
+const maxNameBytes = 256;
+
+export interface MineStoreOptions {
+  readonly store: Store;
+  /** `minion_data_cache` or `enforce_mine_cache`: whether anything is kept. */
+  readonly isOn: boolean;
+  /** `mine_bytes`: all values of a minion with their names. */
+  readonly maxBytes: number;
+  /** `mine_value_bytes`: one value. */
+  readonly maxValueBytes: number;
+  /** How long the marks of requests are kept, milliseconds. */
+  readonly keepMarksMs: number;
+  readonly now: () => number;
+}
+
+/** What a minion adds to its mine. */
+export interface MineUpdate {
+  /** Function → value, as it was sent. */
+  readonly data: WireMap;
+  /** Whether what was there goes. */
+  readonly clear: boolean;
+}
+
+/** One value, still packed. */
+export interface PackedMineValue {
+  readonly fun: string;
+  readonly bytes: Uint8Array;
+}
+
+/**
+ * What minions have put into their mines, each value under its function in the store. A minion
+ * writes to its own only; its writes take turns, so that together they keep the bound.
+ */
+export class MineStore {
+  readonly #options: MineStoreOptions;
+  readonly #mutex = new KeyedMutex();
+
+  constructor(options: MineStoreOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Puts values into a minion's mine; on disk when it resolves.
+   * @param mark of the request: the same one again changes nothing
+   * @returns names that were left out, because they or the whole mine would be too large
+   */
+  async update(
+    minionId: string,
+    update: MineUpdate,
+    mark: string | undefined,
+  ): Promise<readonly string[]> {
+    if (!this.#options.isOn) return [];
+    return this.#mutex.run(minionId, () => this.#update(minionId, update, mark));
+  }
+
+  /** Takes one function out of a minion's mine. */
+  async delete(minionId: string, fun: string, mark: string | undefined): Promise<void> {
+    if (!isName(fun)) return;
+    await this.#mutex.run(minionId, () =>
+      this.#write(minionId, [{ op: 'delete', key: [root, minionId, fun] }], mark),
+    );
+  }
+
+  /** Empties a minion's mine. */
+  async flush(minionId: string, mark?: string): Promise<void> {
+    await this.#mutex.run(minionId, () =>
+      this.#write(minionId, [{ op: 'delete-prefix', prefix: [root, minionId] }], mark),
+    );
+  }
+
+  /** A minion's value for a function, still packed. */
+  async find(minionId: string, fun: string): Promise<PackedMineValue | undefined> {
+    if (!isName(fun)) return undefined;
+    const entry = await this.#options.store.get([root, minionId, fun]);
+    return entry && { fun, bytes: entry.value };
+  }
+
+  /** All of a minion's mine, as it was sent. */
+  async all(minionId: string): Promise<WireMap> {
+    const mine: WireMap = Object.create(null);
+    for await (const { key, value } of this.#options.store.list([root, minionId])) {
+      mine[key.at(-1) ?? ''] = unpackLocal(value);
+    }
+    return mine;
+  }
+
+  /** Forgets a minion altogether: its key is gone. */
+  async forget(minionId: string): Promise<void> {
+    await this.#mutex.run(minionId, async () => {
+      await this.#options.store.write([
+        { op: 'delete-prefix', prefix: [root, minionId] },
+        { op: 'delete-prefix', prefix: [markRoot, minionId] },
+      ]);
+    });
+  }
+
+  /** The minions that have something in their mine. */
+  async *owners(): AsyncIterableIterator<string> {
+    for (let after: Key | undefined; ; ) {
+      const [owner] = await this.#first(after);
+      if (owner === undefined) return;
+      yield owner;
+      after = [root, owner, last];
+    }
+  }
+
+  async #first(after: Key | undefined): Promise<string[]> {
+    const options = { limit: 1, ...(after === undefined ? {} : { after }) };
+    const owners: string[] = [];
+    for await (const { key } of this.#options.store.list([root], options))
+      owners.push(key[1] ?? '');
+    return owners;
+  }
+
+  async #update(
+    minionId: string,
+    { data, clear }: MineUpdate,
+    mark: string | undefined,
+  ): Promise<readonly string[]> {
+    const { maxBytes, maxValueBytes } = this.#options;
+    const sizes = clear ? new Map<string, number>() : await this.#sizes(minionId);
+    let total = [...sizes.values()].reduce((sum, size) => sum + size, 0);
+    const operations: Operation[] = [];
+    const leftOut: string[] = [];
+    if (clear) operations.push({ op: 'delete-prefix', prefix: [root, minionId] });
+    for (const [fun, value] of Object.entries(data)) {
+      const bytes = packLocal(value);
+      const grown = total - (sizes.get(fun) ?? 0) + sizeOf(fun, bytes);
+      if (!isName(fun) || bytes.length > maxValueBytes || grown > maxBytes) {
+        leftOut.push(fun);
+        continue;
+      }
+      total = grown;
+      operations.push({ op: 'put', key: [root, minionId, fun], value: bytes });
+    }
+    await this.#write(minionId, operations, mark);
+    return leftOut;
+  }
+
+  async #sizes(minionId: string): Promise<Map<string, number>> {
+    const sizes = new Map<string, number>();
+    for await (const { key, value } of this.#options.store.list([root, minionId])) {
+      const fun = key.at(-1) ?? '';
+      sizes.set(fun, sizeOf(fun, value));
+    }
+    return sizes;
+  }
+
+  /** The mark goes with the change, so that a crash forgets neither. */
+  async #write(
+    minionId: string,
+    operations: readonly Operation[],
+    mark: string | undefined,
+  ): Promise<void> {
+    const marks: Operation[] = mark === undefined ? [] : [this.#putMark(minionId, mark)];
+    if (operations.length === 0) return;
+    try {
+      await this.#options.store.write([...operations, ...marks]);
+    } catch (error) {
+      const isRepeated = error instanceof StoreError && error.code === 'ERR_REVISION';
+      if (!isRepeated) throw error;
+    }
+  }
+
+  #putMark(minionId: string, mark: string): Operation {
+    const { now, keepMarksMs } = this.#options;
+    const key = [markRoot, minionId, mark];
+    const expiresAt = now() + keepMarksMs;
+    return { op: 'put', key, value: new Uint8Array(0), expiresAt, ifRevision: 0 };
+  }
+}
+
+function sizeOf(fun: string, bytes: Uint8Array): number {
+  return overheadBytes + Buffer.byteLength(fun) + bytes.length;
+}
+
+/** Whether text can be the name of a value. */
+function isName(fun: string): boolean {
+  const size = Buffer.byteLength(fun);
+  return size > 0 && size <= maxNameBytes && !/\p{Surrogate}/u.test(fun) && fun !== last;
+}

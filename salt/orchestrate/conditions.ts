@@ -1,0 +1,101 @@
+/** `onlyif` and `unless`, as far as they need no command [salt/state.py _run_check]. */
+
+import { traverseFacts, type WireMap } from '#minion-protocol';
+import { type PlainData, type SaltFunction, toPlain, toPython } from '#template';
+import { isList, isPillarMap, type PillarMap } from '../render/pillar-data.ts';
+import { fromWire, textOf, toWire } from '../render/pillar-wire.ts';
+import { isTrue, SlsError } from './state-function.ts';
+import type { Outcome } from './state-result.ts';
+
+/** Functions that conditions may call: those that templates have. */
+export type ConditionFunctions = Readonly<Record<string, SaltFunction>>;
+
+/** What would have to be run, or looked for, on the master. */
+const notServed: readonly string[] = ['creates', 'check_cmd'];
+
+/** One condition, and what it says of a state. */
+interface Finding {
+  readonly keeps: boolean;
+  readonly comment: string;
+}
+
+/**
+ * The outcome of a state that its conditions keep from being run; `undefined`: it is run.
+ * @throws SlsError for a condition that needs a command, or a function that is not there
+ */
+export function outcomeOfConditions(
+  args: ReadonlyMap<string, PlainData>,
+  functions: ConditionFunctions,
+): Outcome | undefined {
+  for (const name of notServed) {
+    if (args.has(name)) throw new SlsError(`${name} is not served: this master runs no commands`);
+  }
+  const onlyIf = args.get('onlyif');
+  const unless = args.get('unless');
+  const findings: Finding[] = [];
+  if (onlyIf !== undefined) findings.push(judgeOnlyIf(listOf(onlyIf), functions));
+  if (unless !== undefined) findings.push(judgeUnless(listOf(unless), functions));
+  if (!findings.some(({ keeps }) => keeps)) return undefined;
+  const comment = findings.map((finding) => finding.comment).join('\n');
+  const more: WireMap = { skip_watch: true };
+  return { result: true, changes: {}, comment, more };
+}
+
+/** Every condition must hold. */
+function judgeOnlyIf(conditions: readonly PlainData[], functions: ConditionFunctions): Finding {
+  for (const condition of conditions) {
+    const value = truthOf(condition, 'onlyif', functions);
+    if (value === undefined) break;
+    if (!value) return { keeps: true, comment: 'onlyif condition is false' };
+  }
+  return { keeps: false, comment: 'onlyif condition is true' };
+}
+
+/** All of them must hold for the state not to be run. */
+function judgeUnless(conditions: readonly PlainData[], functions: ConditionFunctions): Finding {
+  let keeps = false;
+  for (const condition of conditions) {
+    const value = truthOf(condition, 'unless', functions);
+    if (value === undefined) break;
+    if (!value) return { keeps: false, comment: 'unless condition is false' };
+    keeps = true;
+  }
+  return { keeps, comment: `unless condition is ${keeps}` };
+}
+
+/** `undefined`: it says nothing that could be true or false. */
+function truthOf(
+  condition: PlainData,
+  kind: string,
+  functions: ConditionFunctions,
+): boolean | undefined {
+  if (typeof condition === 'string') {
+    throw new SlsError(`${kind} with a command is not served: this master runs no commands`);
+  }
+  if (!isPillarMap(condition) || !condition.has('fun')) return undefined;
+  return isTrue(partOf(callOf(condition, functions), condition.get('get_return')));
+}
+
+function callOf(condition: PillarMap, functions: ConditionFunctions): PlainData {
+  const name = textOf(condition.get('fun') ?? null);
+  const found = Object.hasOwn(functions, name) ? functions[name] : undefined;
+  if (found === undefined) throw new SlsError(`'${name}' is not available.`);
+  const given = [...condition].filter(([key]) => !ownKeys.has(key));
+  const value = found(
+    listOf(condition.get('args') ?? []),
+    Object.fromEntries(given.map(([key, one]) => [textOf(key), one])),
+  );
+  return toPlain(toPython(value));
+}
+
+const ownKeys: ReadonlySet<PlainData> = new Set(['fun', 'args', 'get_return']);
+
+function partOf(value: PlainData, path: PlainData | undefined): PlainData {
+  if (path === undefined || path === null) return value;
+  const found = traverseFacts(toWire(value), textOf(path).split(':'));
+  return found === undefined ? null : fromWire(found);
+}
+
+function listOf(value: PlainData): readonly PlainData[] {
+  return isList(value) ? value : [value];
+}

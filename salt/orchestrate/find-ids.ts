@@ -1,0 +1,66 @@
+/** Ids that a requisite or `extend` refers to [salt/state.py find_name]. */
+
+import { isDeepStrictEqual } from 'node:util';
+import type { PlainData } from '#template';
+import { argumentsOf, type High, singleOf } from './high-data.ts';
+
+/** An id with a state that is declared under it. */
+export interface DeclaredState {
+  readonly id: PlainData;
+  readonly state: string;
+}
+
+type Bodies = High['bodies'];
+
+/**
+ * By id, else by any argument that says the same, which mostly is `name`.
+ * @param isStrict an id counts only where this state is declared under it
+ */
+export function findIds(
+  bodies: Bodies,
+  name: PlainData,
+  state: string,
+  isStrict: boolean,
+): readonly DeclaredState[] {
+  const body = bodies.get(name);
+  if (body !== undefined && (!isStrict || body.states.has(state))) return [{ id: name, state }];
+  if (state === 'sls') return statesOfSls(bodies, name).filter(isFirstOfItsId);
+  const found: DeclaredState[] = [];
+  for (const [id, other] of bodies) {
+    for (const argument of argumentsOf(other, state)) {
+      const said = singleOf(argument);
+      if (said !== undefined && isDeepStrictEqual(said[1], name)) found.push({ id, state });
+    }
+  }
+  return found;
+}
+
+/** All that an SLS declares [find_sls_ids]. */
+export function statesOfSls(bodies: Bodies, sls: PlainData): readonly DeclaredState[] {
+  return [...bodies]
+    .filter(([, body]) => body.sls === sls)
+    .flatMap(([id, body]) => [...body.states.keys()].map((state) => ({ id, state })));
+}
+
+/** The id that a bare name means: its own, or that of a state which has it as `name`. */
+export function stateOfName(bodies: Bodies, name: PlainData): DeclaredState | undefined {
+  const [own] = bodies.get(name)?.states.keys() ?? [];
+  if (own !== undefined) return { id: name, state: own };
+  for (const [id, body] of bodies) {
+    for (const state of body.states.keys()) {
+      const isNamed = argumentsOf(body, state).some((argument) => {
+        return argument instanceof Map && argument.get('name') === name;
+      });
+      if (isNamed) return { id, state };
+    }
+  }
+  return undefined;
+}
+
+function isFirstOfItsId(
+  { id }: DeclaredState,
+  index: number,
+  all: readonly DeclaredState[],
+): boolean {
+  return all.findIndex((other) => other.id === id) === index;
+}

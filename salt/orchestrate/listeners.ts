@@ -1,0 +1,90 @@
+/** `listen` [salt/state.py call_listen]. */
+
+import type { PlainData } from '#template';
+import { isList, isPillarMap } from '../render/pillar-data.ts';
+import { textOf } from '../render/pillar-wire.ts';
+import { type Chunk, tagOf } from './low-chunk.ts';
+import { requisiteKinds } from './state-keywords.ts';
+import { hasChanges, type Results, type StateResult } from './state-result.ts';
+
+/** What is to be called, and what refers to a state that is not there. */
+export interface Listening {
+  readonly chunks: readonly Chunk[];
+  readonly errors: ReadonlyMap<string, StateResult>;
+}
+
+/** A state as `listen` names it: its module, and its id or its name. */
+interface Reference {
+  readonly state: string;
+  readonly name: string;
+}
+
+/** Who listens to what. */
+interface Listener {
+  readonly listener: Reference;
+  readonly to: PlainData;
+}
+
+export function listenersOf(chunks: readonly Chunk[], results: Results): Listening {
+  const called: Chunk[] = [];
+  const errors = new Map<string, StateResult>();
+  const find = (reference: Reference): readonly Chunk[] => {
+    const found = chunks.filter((chunk) => isMeant(reference, chunk));
+    if (found.length === 0) noteMissing(errors, reference);
+    return found;
+  };
+  for (const { listener, to } of chunks.flatMap(readListeners)) {
+    for (const reference of referencesOf(to, chunks)) {
+      const changed = find(reference).filter((chunk) => {
+        const result = results.get(tagOf(chunk));
+        return result !== undefined && hasChanges(result);
+      });
+      for (const _ of changed) called.push(...find(listener).map(toWatch));
+    }
+  }
+  return { chunks: called, errors };
+}
+
+function readListeners({ state, id, args }: Chunk): Listener[] {
+  const own = { state, name: id };
+  const listens = listOf(args.get('listen')).map((to) => ({ listener: own, to }));
+  const told = listOf(args.get('listen_in')).flatMap((item) =>
+    mapEntries(item).map((listener) => ({ listener, to: new Map([[state, id]]) })),
+  );
+  return [...listens, ...told];
+}
+
+function referencesOf(to: PlainData, chunks: readonly Chunk[]): readonly Reference[] {
+  if (isPillarMap(to)) return mapEntries(to);
+  const found = chunks.findLast(({ id, name }) => id === to || name === to);
+  return found === undefined ? [] : [{ state: found.state, name: found.id }];
+}
+
+function mapEntries(item: PlainData): Reference[] {
+  if (!isPillarMap(item)) return [];
+  return Array.from(item, ([state, name]) => ({ state: textOf(state), name: textOf(name) }));
+}
+
+function isMeant({ state, name }: Reference, chunk: Chunk): boolean {
+  return chunk.state === state && (chunk.id === name || chunk.name === name);
+}
+
+function toWatch(chunk: Chunk): Chunk {
+  const args = [...chunk.args].filter(([name]) => !requisiteKinds.has(name));
+  return { ...chunk, fun: 'mod_watch', id: `listener_${chunk.id}`, args: new Map(args) };
+}
+
+function noteMissing(errors: Map<string, StateResult>, { state, name }: Reference): void {
+  const tag = `Listen_Error_|-listen_${name}_|-listen_${state}_|-Listen_Error`;
+  const comment = `Referenced state ${state}: ${name} does not exist`;
+  errors.set(tag, {
+    name: `listen_${state}:${name}`,
+    outcome: { result: false, changes: {}, comment },
+    facts: {},
+    didRun: true,
+  });
+}
+
+function listOf(value: PlainData | undefined): readonly PlainData[] {
+  return isList(value) ? value : [];
+}

@@ -1,0 +1,167 @@
+/** `require_in` and its like, `use` and `prereq` [salt/state.py requisite_in]. */
+
+import type { PlainData } from '#template';
+import { isList, isPillarMap } from '../render/pillar-data.ts';
+import { textOf } from '../render/pillar-wire.ts';
+import { applyExtensions } from './extensions.ts';
+import { type DeclaredState, findIds, stateOfName, statesOfSls } from './find-ids.ts';
+import { argumentsOf, type Body, firstOf, type High, mapOf, singleOf } from './high-data.ts';
+
+const turned: ReadonlySet<string> = new Set([
+  'require_in',
+  'watch_in',
+  'onfail_in',
+  'onchanges_in',
+  'use',
+  'use_in',
+  'prereq',
+  'prereq_in',
+]);
+
+/** What `use` does not take over from another state. */
+const notUsed: ReadonlySet<string> = new Set([
+  ...turned,
+  'require',
+  'watch',
+  'onfail',
+  'onfail_stop',
+  'onchanges',
+  'name',
+  'names',
+]);
+
+/** @returns what is wrong, in Salt's words */
+export function turnRequisites(high: High): string[] {
+  const turning = new Turning(high);
+  for (const [id, body] of high.bodies) {
+    for (const state of body.states.keys()) {
+      for (const argument of argumentsOf(body, state)) {
+        const [key, items] = firstOf(argument) ?? [];
+        if (key !== undefined && items !== undefined && turned.has(key)) {
+          turning.turn(key, items, { id, state, body });
+        }
+      }
+    }
+  }
+  const extensions = Array.from(turning.added, ([id, body]) => ({ id, body }));
+  return [...turning.errors, ...applyExtensions(high, extensions, true)];
+}
+
+/** Where such an argument is said. */
+interface Origin extends DeclaredState {
+  readonly body: Body;
+}
+
+interface Addition {
+  readonly sls: string;
+  readonly saltenv: string;
+  readonly includedFrom: readonly string[];
+  readonly states: Map<string, PlainData[]>;
+}
+
+class Turning {
+  readonly errors: string[] = [];
+  readonly added = new Map<PlainData, Addition>();
+  readonly #bodies: High['bodies'];
+
+  constructor({ bodies }: High) {
+    this.#bodies = bodies;
+  }
+
+  turn(key: string, items: PlainData, origin: Origin): void {
+    const kind = key.split('_')[0] ?? key;
+    if (isPillarMap(items)) {
+      for (const [state, id] of items) {
+        this.#require({ id, state: this.#plain(String(state), id, kind, origin) }, kind, origin);
+      }
+    } else if (isList(items)) {
+      for (const item of items) {
+        for (const target of this.#targets(item, kind, origin)) this.#add(key, target, origin);
+      }
+    }
+  }
+
+  #targets(item: PlainData, kind: string, origin: Origin): readonly DeclaredState[] {
+    if (!isPillarMap(item)) {
+      const meant = stateOfName(this.#bodies, item);
+      return meant === undefined ? [] : [meant];
+    }
+    const [state, id] = firstOf(item) ?? [];
+    if (state === undefined || id === undefined) return [];
+    if (state === 'sls') return statesOfSls(this.#bodies, id);
+    // As in Salt, a list is not mended.
+    this.#plain(state, id, kind, origin);
+    return [{ id, state }];
+  }
+
+  /** A requisite names a module; a function after it is a fault. */
+  #plain(state: string, id: PlainData, kind: string, { body }: Origin): string {
+    const [module = ''] = state.split('.');
+    if (module !== state) {
+      this.errors.push(
+        `Invalid requisite in ${kind}: ${state} for ${textOf(id)}, in SLS '${body.sls}'. ` +
+          `Requisites must not contain dots, did you mean '${module}'?`,
+      );
+    }
+    return module;
+  }
+
+  #add(key: string, target: DeclaredState, origin: Origin): void {
+    switch (key) {
+      case 'prereq':
+        for (const found of this.#find(target)) this.#note(found, 'prerequired', origin, origin);
+        break;
+      case 'prereq_in':
+        this.#note(origin, 'prerequired', target, origin);
+        this.#require(target, 'prereq', origin);
+        break;
+      case 'use':
+        for (const found of this.#find(target)) this.#use(found, origin, origin);
+        break;
+      case 'use_in':
+        for (const found of this.#find(target)) this.#use(origin, found, origin);
+        break;
+      default:
+        this.#require(target, key.split('_')[0] ?? key, origin);
+    }
+  }
+
+  #find({ id, state }: DeclaredState): readonly DeclaredState[] {
+    return findIds(this.#bodies, id, state, true);
+  }
+
+  /** One list of a kind for each state, however many add to it. */
+  #require(target: DeclaredState, kind: string, origin: Origin): void {
+    const said = this.#said(target, origin);
+    const item = mapOf(origin.state, origin.id);
+    const at = said.findIndex((argument) => firstOf(argument)?.[0] === kind);
+    const present = said[at];
+    if (!isPillarMap(present)) said.push(mapOf(kind, [item]));
+    else {
+      const items = present.get(kind);
+      said[at] = mapOf(kind, [...(isList(items) ? items : []), item]);
+    }
+  }
+
+  #note(target: DeclaredState, kind: string, { id, state }: DeclaredState, origin: Origin): void {
+    this.#said(target, origin).push(mapOf(kind, [mapOf(state, id)]));
+  }
+
+  /** The arguments of one state for another that does not say them itself. */
+  #use(from: DeclaredState, to: DeclaredState, origin: Origin): void {
+    const own = argumentsOf(this.#bodies.get(to.id), to.state).map((it) => singleOf(it)?.[0]);
+    const said = this.#said(to, origin);
+    for (const argument of argumentsOf(this.#bodies.get(from.id), from.state)) {
+      const [name] = singleOf(argument) ?? [];
+      if (name !== undefined && !notUsed.has(name) && !own.includes(name)) said.push(argument);
+    }
+  }
+
+  #said({ id, state }: DeclaredState, { body: { sls, saltenv } }: Origin): PlainData[] {
+    const known = this.added.get(id) ?? { sls, saltenv, includedFrom: [], states: new Map() };
+    this.added.set(id, known);
+    const said = known.states.get(state) ?? [];
+    known.states.set(state, said);
+    return said;
+  }
+}

@@ -1,0 +1,75 @@
+/** `include` [salt/state.py render_state]. */
+
+import type { PlainData } from '#template';
+import { isPillarMap } from '../render/pillar-data.ts';
+import { textOf } from '../render/pillar-wire.ts';
+import { matchesGlob } from './high-data.ts';
+import type { SlsPlace } from './sls-declarations.ts';
+
+/** What of the files matters here. */
+export interface SlsNames {
+  /** The environments that there are. */
+  envs(): readonly string[];
+  /** Names of the SLS of an environment, sorted. */
+  names(saltenv: string): Promise<ReadonlySet<string>>;
+}
+
+/** Where an SLS is included. */
+interface IncludingSls extends SlsPlace {
+  /** Its file is `…/init.sls`. */
+  readonly isInit: boolean;
+  /** The environment that the run is for. */
+  readonly runEnv: string;
+}
+
+/** SLS to be rendered, or why there are none. */
+type Included = readonly SlsPlace[] | { readonly error: string };
+
+const ofTheRun = '_xenv';
+
+export async function resolveInclude(
+  item: PlainData,
+  from: IncludingSls,
+  files: SlsNames,
+): Promise<Included> {
+  const [asked, written] = readItem(item, from);
+  const place = `'${from.saltenv}:${from.sls}'`;
+  if (asked !== ofTheRun && !files.envs().includes(asked)) {
+    return {
+      error: `Nonexistent saltenv '${asked}' found in include of '${written}' within SLS ${place}`,
+    };
+  }
+  const sls = written.startsWith('.') ? relativeTo(from, written) : written;
+  if (sls === undefined) {
+    const reason = 'goes beyond top level package ';
+    return { error: `Attempted relative include of '${written}' within SLS ${place} ${reason}` };
+  }
+  const saltenv = asked === ofTheRun ? from.runEnv : asked;
+  const found = matching(await files.names(saltenv), sls);
+  if (found.length === 0 && (asked === ofTheRun || saltenv !== from.runEnv)) {
+    return {
+      error: `Unknown include: Specified SLS ${asked}: ${sls} is not available on the salt master in saltenv(s): ${saltenv} `,
+    };
+  }
+  return (found.length === 0 ? [sls] : found).map((name) => ({ sls: name, saltenv }));
+}
+
+/** The names that a glob means, in their order. */
+export function matching(names: ReadonlySet<string>, glob: string): string[] {
+  if (names.has(glob)) return [glob];
+  return [...names].filter((name) => matchesGlob(name, glob));
+}
+
+function readItem(item: PlainData, { saltenv }: SlsPlace): readonly [saltenv: string, sls: string] {
+  if (!isPillarMap(item)) return [saltenv, textOf(item)];
+  const [[key, sls] = ['', '']] = item;
+  return [textOf(key), textOf(sls)];
+}
+
+/** One dot is the package of the SLS, each more one above it. `undefined`: there is none. */
+function relativeTo({ sls, isInit }: IncludingSls, written: string): string | undefined {
+  const [dots = ''] = /^\.+/.exec(written) ?? [];
+  const parts = [...sls.split('.'), ...(isInit ? ['init'] : [])];
+  if (dots.length > parts.length) return undefined;
+  return [...parts.slice(0, -dots.length), written.slice(dots.length)].join('.');
+}

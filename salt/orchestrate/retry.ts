@@ -1,0 +1,86 @@
+/** `retry` [salt/state.py verify_retry_data]. */
+
+import { randomInt } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { longestTimerMs } from '#runtime';
+import type { PlainData } from '#template';
+import { isPillarMap } from '../render/pillar-data.ts';
+import { textOf } from '../render/pillar-wire.ts';
+import type { Outcome } from './state-result.ts';
+
+/** How often, and for what. */
+interface Retry {
+  readonly until: boolean;
+  readonly attempts: number;
+  /** Seconds between two attempts, and so many more at the most, by chance. */
+  readonly interval: number;
+  readonly splay: number;
+}
+
+const standard: Retry = { until: true, attempts: 2, interval: 30, splay: 0 };
+
+/** What of an outcome is told, and how often the state was run for it. */
+interface Attempted {
+  readonly outcome: Outcome;
+  readonly attempts: number;
+}
+
+/** @param said `undefined`: it is run once */
+export async function attempt(
+  run: () => Promise<Outcome>,
+  said: PlainData | undefined,
+  { test, signal }: { readonly test: boolean; readonly signal: AbortSignal },
+): Promise<Attempted> {
+  let outcome = await run();
+  if (said === undefined) return { outcome, attempts: 1 };
+  const retry = readRetry(said);
+  if (test)
+    return { outcome: withComment(outcome, [outcome.comment, plan(retry)], '  '), attempts: 1 };
+  const comments: string[] = [];
+  while (outcome.result !== retry.until && comments.length + 1 < retry.attempts) {
+    comments.push(reportOf(outcome, comments.length + 1));
+    await sleep(pauseOf(retry), undefined, { signal });
+    outcome = await run();
+  }
+  return {
+    outcome: withComment(outcome, [...comments, outcome.comment], '\n'),
+    attempts: comments.length + 1,
+  };
+}
+
+function readRetry(said: PlainData): Retry {
+  if (said === false) return { ...standard, attempts: 0 };
+  if (!isPillarMap(said)) return standard;
+  const number = (name: 'attempts' | 'interval' | 'splay'): number => {
+    const value = said.get(name);
+    return typeof value === 'number' ? Math.max(0, value) : standard[name];
+  };
+  const until = said.get('until');
+  return {
+    until: typeof until === 'boolean' ? until : standard.until,
+    attempts: number('attempts'),
+    interval: number('interval'),
+    splay: number('splay'),
+  };
+}
+
+function pauseOf({ interval, splay }: Retry): number {
+  const more = splay === 0 ? 0 : randomInt(splay + 1);
+  return Math.min((interval + more) * 1000, longestTimerMs);
+}
+
+function withComment(outcome: Outcome, parts: readonly string[], between: string): Outcome {
+  return { ...outcome, comment: parts.join(between) };
+}
+
+function reportOf({ result, comment }: Outcome, attempts: number): string {
+  const said = textOf(result);
+  return `Attempt ${attempts}: Returned a result of "${said}", with the following comment: "${comment}"`;
+}
+
+function plan({ until, attempts, interval, splay }: Retry): string {
+  return (
+    `The state would be retried every ${interval} seconds (with a splay of up to ${splay} ` +
+    `seconds) a maximum of ${attempts} times or until a result of ${textOf(until)} is returned`
+  );
+}

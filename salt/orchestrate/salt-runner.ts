@@ -1,0 +1,130 @@
+/** `salt.runner` and `salt.wheel`: functions of the master [salt/states/saltmod.py]. */
+
+import type { FunctionResult } from '#master';
+import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
+import { inTime } from '#runtime';
+import type { PlainData } from '#template';
+import { isList } from '../render/pillar-data.ts';
+import { textOf, toWire } from '../render/pillar-wire.ts';
+import type { BegunWork } from './journal.ts';
+import { fireArguments, type OrchestrationContext, requester } from './orchestration-context.ts';
+import { beginOnce, type StateCall, type StateFunction } from './state-function.ts';
+import type { Outcome } from './state-result.ts';
+
+/** Functions that tell what they do under the orchestration that they are part of. */
+const orchestrations: ReadonlySet<string> = new Set([
+  'state.orchestrate',
+  'state.orch',
+  'state.sls',
+]);
+
+export function saltRunner(context: OrchestrationContext): StateFunction {
+  return {
+    takesMore: true,
+    call: async (call) => {
+      if (call.test) return untouched(`Runner function '${call.name}' would be executed.`);
+      const { arg, kwarg, ...more } = Object.fromEntries(call.given);
+      const given = { arg: listOf(arg), kwarg: { ...mapOf(kwarg), ...toWireMap(more) } };
+      return masterFunctionOutcome(
+        'Runner',
+        call,
+        await runRunner(context, call, { fun: call.name, ...given }),
+      );
+    },
+  };
+}
+
+export function saltWheel(context: OrchestrationContext): StateFunction {
+  return {
+    takesMore: true,
+    call: async (call) => {
+      const { name, saltenv } = call;
+      if (call.test) return untouched(`Wheel function '${name}' would be executed.`);
+      const kwarg = toWireMap(Object.fromEntries(call.given));
+      if (context.wheel.declares(name, 'saltenv')) kwarg.saltenv = saltenv;
+      const begun = await beginOnce(call.step, name);
+      fireArguments(context, { type: 'wheel', name, args: kwarg });
+      const result = await ended(
+        context,
+        context.wheel.run({ fun: name, kwarg, ...jidOf(begun), ...requester(context) }),
+      );
+      return masterFunctionOutcome('Wheel', call, result);
+    },
+  };
+}
+
+/** A runner, and what it is called with. */
+interface RunnerCall {
+  readonly fun: string;
+  readonly arg: readonly WireValue[];
+  readonly kwarg: WireMap;
+}
+
+/** [salt/modules/saltutil.py runner] @throws MasterError ERR_UNKNOWN_FUN, ERR_NOT_SERVED, ERR_ARGS */
+export async function runRunner(
+  context: OrchestrationContext,
+  { step, saltenv }: Pick<StateCall, 'step' | 'saltenv'>,
+  { fun, arg, kwarg }: RunnerCall,
+): Promise<FunctionResult> {
+  const { runners, jid } = context;
+  const given: WireMap = { ...kwarg };
+  if (runners.declares(fun, 'saltenv')) given.saltenv = saltenv;
+  if (orchestrations.has(fun) && jid !== undefined) given.orchestration_jid = jid;
+  // A part goes on where it was.
+  const begun = orchestrations.has(fun) ? await step?.begin() : await beginOnce(step, fun);
+  fireArguments(context, { type: 'runner', name: fun, args: [...arg], kwargs: given });
+  const call = { fun, arg, kwarg: given, ...jidOf(begun), ...requester(context) };
+  return ended(context, runners.run(call, { isResumed: begun?.wasBegun === true }));
+}
+
+function jidOf(begun: BegunWork | undefined): { readonly jid?: string } {
+  return begun === undefined ? {} : { jid: begun.jid };
+}
+
+/** Waits for no longer than the orchestration may take. @throws what its signal says */
+async function ended(
+  { signal }: OrchestrationContext,
+  work: Promise<FunctionResult>,
+): Promise<FunctionResult> {
+  const result = await inTime(work, signal);
+  if (result !== undefined) return result;
+  signal.throwIfAborted();
+  throw new TypeError('a function of the master returned nothing');
+}
+
+function masterFunctionOutcome(
+  kind: 'Runner' | 'Wheel',
+  { name }: StateCall,
+  { jid, return: value, success }: FunctionResult,
+): Outcome {
+  const hasFailed = !success || (isWireMap(value) && Object.hasOwn(value, 'Error'));
+  return {
+    result: !hasFailed,
+    changes: { return: value },
+    comment: `${kind} function '${name}' ${hasFailed ? 'failed' : 'executed'}.`,
+    more: { __jid__: jid },
+  };
+}
+
+function untouched(comment: string): Outcome {
+  return { result: null, changes: {}, comment };
+}
+
+function toWireMap(values: Readonly<Record<string, PlainData>>): WireMap {
+  const map: WireMap = {};
+  for (const [name, value] of Object.entries(values)) {
+    if (!name.startsWith('__')) map[name] = toWire(value);
+  }
+  return map;
+}
+
+/** Keywords in one map. */
+export function mapOf(value: PlainData | undefined): WireMap {
+  return value instanceof Map
+    ? toWireMap(Object.fromEntries(Array.from(value, ([name, one]) => [textOf(name), one])))
+    : {};
+}
+
+function listOf(value: PlainData | undefined): WireValue[] {
+  return isList(value) ? value.map(toWire) : [];
+}

@@ -1,0 +1,143 @@
+/** Calling one state [salt/state.py call]. */
+
+import type { Logger } from 'pino';
+import { codeOf } from '#runtime';
+import { textOf } from '../render/pillar-wire.ts';
+import { type ConditionFunctions, outcomeOfConditions } from './conditions.ts';
+import type { Journal, JournalStep, Settled } from './journal.ts';
+import { type Chunk, placeOf, tagOf } from './low-chunk.ts';
+import { attempt } from './retry.ts';
+import { givenTo, isTrue, SlsError, type StateTable } from './state-function.ts';
+import { failed, type Outcome, resultOf, type StateResult, timing } from './state-result.ts';
+import { verifyChunk } from './verify-chunk.ts';
+
+export interface StateCallerOptions {
+  readonly table: StateTable;
+  /** What conditions may call. */
+  readonly conditions: ConditionFunctions;
+  /** Nothing is to be changed. */
+  readonly test: boolean;
+  readonly signal: AbortSignal;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
+  /** What is done is written down there. */
+  readonly journal: Journal | undefined;
+  readonly log: Logger;
+}
+
+/** How a chunk is called. */
+interface CallMode {
+  /** Only to see whether it would change something: it is not counted as run. */
+  readonly isTrial?: boolean;
+  /** See `StateCall.changed`. */
+  readonly changed?: readonly string[];
+}
+
+/** Counts what it calls, as the results tell. */
+export class StateCaller {
+  readonly #options: StateCallerOptions;
+  #runNumber = 0;
+
+  constructor(options: StateCallerOptions) {
+    this.#options = options;
+  }
+
+  get table(): StateTable {
+    return this.#options.table;
+  }
+
+  /** Gives a result the next number. */
+  number(result: StateResult): StateResult {
+    result.facts = { ...result.facts, __run_num__: this.#runNumber };
+    this.#runNumber += 1;
+    return result;
+  }
+
+  /** A state that has failed is a result too. */
+  async call(chunk: Chunk, mode: CallMode = {}): Promise<StateResult> {
+    const problems = verifyChunk(chunk, this.#options.table);
+    if (problems.length > 0) {
+      const outcome = failed(problems.map((problem) => `${problem}\n`).join(''));
+      // As in Salt, without its place.
+      return this.number(resultOf(chunk, outcome, {}));
+    }
+    if (mode.isTrial) {
+      return resultOf(chunk, await this.#try(chunk, mode, undefined), placeOf(chunk));
+    }
+    return isTrue(chunk.args.get('parallel'))
+      ? this.#beside(chunk, mode)
+      : this.#inTurn(chunk, mode);
+  }
+
+  async #inTurn(chunk: Chunk, mode: CallMode): Promise<StateResult> {
+    const { outcome, attempts, startedAt, endedAt } = await this.#settle(chunk, mode);
+    const result = resultOf(chunk, outcome, {
+      ...timing(startedAt, endedAt),
+      ...placeOf(chunk),
+    });
+    this.#runNumber += attempts - 1;
+    return this.number(result);
+  }
+
+  /** It is waited for when something depends on it, or at the end. */
+  #beside(chunk: Chunk, mode: CallMode): StateResult {
+    const started = { result: null, changes: {}, comment: 'Started in a separate process' };
+    const result = this.number(resultOf(chunk, started, placeOf(chunk)));
+    result.pending = this.#settle(chunk, mode).then(({ outcome, startedAt, endedAt }) => {
+      result.outcome = outcome;
+      result.facts = { ...result.facts, ...timing(startedAt, endedAt), __parallel__: true };
+      result.pending = undefined;
+    });
+    return result;
+  }
+
+  /** Runs it, unless that was done at a member that is gone. */
+  async #settle(chunk: Chunk, mode: CallMode): Promise<Settled> {
+    const { now, journal } = this.#options;
+    const step = journal?.next(tagOf(chunk));
+    if (step?.settled !== undefined) return step.settled;
+    const startedAt = now();
+    const run = (): Promise<Outcome> => this.#try(chunk, mode, step);
+    const attempted = await attempt(run, chunk.args.get('retry'), this.#options);
+    const settled = { ...attempted, startedAt, endedAt: now() };
+    await step?.settle(settled);
+    return settled;
+  }
+
+  async #try(chunk: Chunk, mode: CallMode, step: JournalStep | undefined): Promise<Outcome> {
+    const { signal, log } = this.#options;
+    try {
+      return await this.#run(chunk, mode, step);
+    } catch (error) {
+      signal.throwIfAborted();
+      if (!(error instanceof SlsError) && codeOf(error) === undefined) {
+        log.error({ fun: `${chunk.state}.${chunk.fun}`, err: error }, 'state failed');
+      }
+      const reason = error instanceof Error ? error.message : String(error);
+      return failed(`An exception occurred in this state: ${reason}`);
+    }
+  }
+
+  async #run(
+    { state, fun, name, args, saltenv }: Chunk,
+    { isTrial = false, changed = [] }: CallMode,
+    step: JournalStep | undefined,
+  ): Promise<Outcome> {
+    const { table, conditions, test } = this.#options;
+    const full = `${state}.${fun}`;
+    const found = table.get(full);
+    if (found === undefined) throw new SlsError(`'${full}' is not available.`);
+    const given = givenTo(found, args, full);
+    const kept = outcomeOfConditions(args, conditions);
+    if (kept !== undefined) return kept;
+    const environment = args.get('saltenv');
+    return found.call({
+      name: textOf(name),
+      given,
+      saltenv: typeof environment === 'string' ? environment : saltenv,
+      test: test || isTrial,
+      changed,
+      step,
+    });
+  }
+}

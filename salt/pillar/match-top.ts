@@ -1,0 +1,86 @@
+/** Matching of top file targets [salt/matchers/confirm_top.py]. */
+
+import { badTarget, MasterError, parseTarget, SlowPatterns } from '#master';
+import {
+  type CompiledTarget,
+  compileTarget,
+  factsOf,
+  type TargetCandidate,
+  type TargetExpression,
+} from '#minion-protocol';
+import { TracedGrains } from '../render/grains.ts';
+import { isPillarMap } from '../render/pillar-data.ts';
+import type { Matches } from '../render/pillar-source.ts';
+import type { PillarSetting } from '../render/pillar-sources.ts';
+import { toWirePillar } from '../render/pillar-wire.ts';
+import type { Reads } from '../render/reads.ts';
+import type { TopTarget } from './top-files.ts';
+
+/** Finds the SLS of a minion. Targets that cannot be read mean nobody, and are told. */
+export async function matchTop(
+  targets: readonly TopTarget[],
+  setting: PillarSetting,
+  reads: Reads,
+  errors: string[],
+): Promise<Matches> {
+  const matches = new Map<string, string[]>();
+  const { id, grains, pillar, pillarenv } = setting;
+  const candidate: TargetCandidate = {
+    id,
+    facts: {
+      grains: new TracedGrains(grains, reads.grains),
+      pillar: factsOf(toWirePillar(pillar)),
+    },
+  };
+  for (const target of targets) {
+    if (pillarenv !== undefined && target.saltenv !== pillarenv) continue;
+    if (!(await isMeant(target, candidate, setting, errors))) continue;
+    const names = target.items.filter((item) => typeof item === 'string');
+    const known = matches.get(target.saltenv) ?? [];
+    matches.set(target.saltenv, [...new Set([...known, ...names])]);
+  }
+  return matches;
+}
+
+async function isMeant(
+  { tgt, items, saltenv }: TopTarget,
+  candidate: TargetCandidate,
+  setting: PillarSetting,
+  errors: string[],
+): Promise<boolean> {
+  const kinds = items.filter(isPillarMap).flatMap((option) => option.get('match') ?? []);
+  const kind = kinds.at(-1) ?? 'compound';
+  try {
+    if (typeof kind !== 'string') throw badTarget('match is the name of a matcher');
+    const target = parseTarget({ tgt, tgtType: kind }, setting.nodegroups);
+    const compiled = await compile(target, candidate, setting);
+    return compiled.test(candidate) === 'yes';
+  } catch (error) {
+    if (!(error instanceof MasterError)) throw error;
+    errors.push(`Target '${tgt}' of environment '${saltenv}': ${error.message}`);
+    return false;
+  }
+}
+
+/** What a minion says of itself is matched within bounds, whatever the expression [THREATS M-12]. */
+export async function compile(
+  target: TargetExpression,
+  candidate: TargetCandidate,
+  { slowPatterns }: PillarSetting,
+): Promise<CompiledTarget> {
+  const slow = new SlowPatterns();
+  const compiled = read(() => compileTarget(target, slow.compile));
+  if (!slow.isNeeded) return compiled;
+  for (const term of compiled.terms) term.test(candidate);
+  await slow.settle(slowPatterns);
+  return compiled;
+}
+
+function read(compileIt: () => CompiledTarget): CompiledTarget {
+  try {
+    return compileIt();
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+    throw badTarget(`it cannot be read: ${error.message}`, { cause: error });
+  }
+}

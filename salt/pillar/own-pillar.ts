@@ -1,0 +1,249 @@
+/** Pillar of `pillar_roots`. */
+
+import { createHash } from 'node:crypto';
+import type { Logger } from 'pino';
+import type { MasterConfig } from '#config';
+import { type PillarRequest, SlowPatternRunner, version } from '#master';
+import { packLocal } from '#minion-protocol';
+import type { PillarMap } from '../render/pillar-data.ts';
+import type { CompiledPillar, PillarAnswer, PillarSource } from '../render/pillar-source.ts';
+import type { PillarRules, PillarSetting, PillarSources } from '../render/pillar-sources.ts';
+import { toWirePillar } from '../render/pillar-wire.ts';
+import { Reads } from '../render/reads.ts';
+import { ParsedFileCache, Renderer, renderMs } from '../render/renderer.ts';
+import { compilePillar } from './compile-pillar.ts';
+import { type PersistentPillarCache, PillarCache, type PillarKey } from './pillar-cache.ts';
+
+/** Options of `MasterConfig` that pillar goes by. */
+export type PillarConfig = Pick<
+  MasterConfig,
+  | 'pillarRoots'
+  | 'pillarenv'
+  | 'pillarSourceMergingStrategy'
+  | 'pillarMergeLists'
+  | 'pillarIncludesOverrideSls'
+  | 'pillarSafeRenderError'
+  | 'pillarRaiseOnMissing'
+  | 'pillarTrustsGrains'
+  | 'stateTop'
+  | 'renderer'
+  | 'jinjaTrimBlocks'
+  | 'jinjaLstripBlocks'
+  | 'nodegroups'
+  | 'fileIgnoreGlob'
+  | 'fileIgnoreRegex'
+  | 'fileserverFollowsymlinks'
+  | 'fileserverIgnoresymlinks'
+  | 'fileserverListCacheTime'
+  | 'pkiDir'
+  | 'stateDir'
+  | 'cachedir'
+> & { readonly limits: Pick<MasterConfig['limits'], 'pillarSteps'> };
+
+/** What else it is opened with. */
+export interface PillarDeps {
+  readonly log: Logger;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
+  /** Where pillars outlive the master. Default: nowhere. */
+  readonly persistent?: PersistentPillarCache | undefined;
+  /** Closed with the pillar. Default: one of its own. */
+  readonly rendering?: Renderer;
+  /** Whether what was made for an id is kept. Default: of all. */
+  readonly isKept?: (id: string) => boolean;
+}
+
+/** Messages that are remembered as told. */
+const maxTold = 1000;
+const anyEnv = '__env__';
+
+/** Makes pillars of files, or gives those that were made from the same. */
+export class OwnPillar implements PillarSource {
+  #config: PillarConfig;
+  readonly #sources: PillarSources;
+  readonly #surroundings: PillarDeps;
+  readonly #cache: PillarCache;
+  readonly #rendering: Renderer;
+  readonly #data: ParsedFileCache;
+  readonly #slowPatterns: SlowPatternRunner = new SlowPatternRunner();
+  readonly #told = new Set<string>();
+  #rulesMark: string;
+  #made = 0;
+
+  constructor(config: PillarConfig, sources: PillarSources, surroundings: PillarDeps) {
+    this.#config = config;
+    this.#rulesMark = markOfRules(config);
+    this.#sources = sources;
+    this.#surroundings = surroundings;
+    this.#rendering = surroundings.rendering ?? new Renderer();
+    this.#data = new ParsedFileCache(this.#rendering);
+    this.#cache = new PillarCache({ sources, persistent: surroundings.persistent });
+  }
+
+  /** How many files were parsed since the start. */
+  get parsed(): number {
+    return this.#sources.parsed;
+  }
+
+  /** How many pillars were made since the start, those that were kept not counted. */
+  get made(): number {
+    return this.#made;
+  }
+
+  /** A minion's pillar, with `_errors` where something is wrong with its files. */
+  async provide(request: PillarRequest, lower: PillarMap = new Map()): Promise<PillarAnswer> {
+    const { id, saltenv, pillarenv } = request;
+    const key = { id, saltenv, pillarenv, lower: markOf(lower), rules: this.#rulesMark };
+    const kept = await this.#find(key, request);
+    if (kept !== undefined) return kept;
+    const reads = new Reads(this.#sources);
+    const answer = await this.#make(request, lower, reads);
+    this.#keep(key, answer, reads);
+    return answer;
+  }
+
+  /** Forgets what was made for a minion. */
+  forget(id: string): void {
+    this.#tellFailure(this.#cache.forget(id), id, 'pillar was not forgotten');
+  }
+
+  /** A pillar as it is made, file by file; nothing of it is kept. */
+  compile(request: PillarRequest, lower: PillarMap = new Map()): Promise<CompiledPillar> {
+    return this.#compile(request, lower, new Reads(this.#sources));
+  }
+
+  async close(): Promise<void> {
+    await this.#rendering.close();
+    await this.#sources.close();
+  }
+
+  /** Goes by other nodegroups, which top files name: what was made by those before is of no use. */
+  useNodegroups(nodegroups: PillarConfig['nodegroups']): void {
+    this.#config = { ...this.#config, nodegroups };
+    this.#rulesMark = markOfRules(this.#config);
+  }
+
+  async #find(key: PillarKey, { grains }: PillarRequest): Promise<PillarAnswer | undefined> {
+    try {
+      return await this.#cache.find(key, grains);
+    } catch (err) {
+      this.#surroundings.log.error({ minion: key.id, err }, 'kept pillar was not found');
+      return undefined;
+    }
+  }
+
+  /** Nobody waits for the disk: what is lost there is made again. */
+  #keep(key: PillarKey, answer: PillarAnswer, { isVolatile, madeFrom }: Reads): void {
+    const { isKept = () => true } = this.#surroundings;
+    if (isVolatile || !isKept(key.id)) return;
+    const keeping = this.#cache.keep(key, answer, madeFrom);
+    this.#tellFailure(keeping, key.id, 'pillar was not kept');
+  }
+
+  #tellFailure(work: Promise<void>, minion: string, message: string): void {
+    work.catch((err: unknown) => this.#surroundings.log.error({ minion, err }, message));
+  }
+
+  #compile(request: PillarRequest, lower: PillarMap, reads: Reads): Promise<CompiledPillar> {
+    return compilePillar({ ...this.#settingOf(request), pillar: lower }, reads);
+  }
+
+  async #make(request: PillarRequest, lower: PillarMap, reads: Reads): Promise<PillarAnswer> {
+    this.#made += 1;
+    const compiled = await this.#compile(request, lower, reads);
+    this.#tell(compiled, request.id);
+    const pillar = answerOf(compiled);
+    if (reads.grains.isEmpty) return { pillar, proven: pillar };
+    const unclaimed = { ...request, grains: { id: request.id } };
+    const beside = reads.beside();
+    const proven = await this.#compile(unclaimed, lower, beside);
+    if (beside.isVolatile) reads.isVolatile = true;
+    return { pillar, proven: answerOf(proven) };
+  }
+
+  /** The same fault of a file is told once, however many minions meet it. */
+  #tell({ errors, failures }: CompiledPillar, minion: string): void {
+    const { log } = this.#surroundings;
+    const causes = failures.map((err) => ({ mark: String(err), fields: { minion, err } }));
+    const others = errors.map((error) => ({ mark: error, fields: { minion, reason: error } }));
+    for (const { mark, fields } of [...causes, ...others]) {
+      if (this.#told.has(mark)) continue;
+      if (this.#told.size >= maxTold) this.#told.clear();
+      this.#told.add(mark);
+      log.error(fields, 'pillar has errors');
+    }
+  }
+
+  #settingOf({
+    id,
+    grains,
+    saltenv,
+    pillarenv: asked,
+  }: PillarRequest): Omit<PillarSetting, 'pillar'> {
+    const config = this.#config;
+    const pillarenv = asked ?? config.pillarenv ?? undefined;
+    return {
+      ...rulesOf(config),
+      id,
+      grains: config.pillarTrustsGrains ? grains : { id },
+      saltenv,
+      pillarenv,
+      ...environments(config.pillarRoots, pillarenv ?? saltenv ?? 'base'),
+      opts: { id, minion_id: id, saltenv, pillarenv, file_client: 'local' },
+      rendering: this.#rendering,
+      data: this.#data,
+      slowPatterns: this.#slowPatterns,
+      now: this.#surroundings.now,
+    };
+  }
+}
+
+/** The same for the same data, and of no use to who would read it. */
+function markOf(lower: PillarMap): string {
+  if (lower.size === 0) return '';
+  return createHash('sha256')
+    .update(packLocal(toWirePillar(lower)))
+    .digest('hex');
+}
+
+/** The same for the same options of the same program. */
+function markOfRules(config: PillarConfig): string {
+  const { pillarRoots, pillarTrustsGrains } = config;
+  const all = [version, rulesOf(config), pillarRoots, pillarTrustsGrains];
+  return createHash('sha256').update(JSON.stringify(all)).digest('hex');
+}
+
+/** What the operator decided. */
+function rulesOf(config: PillarConfig): PillarRules {
+  return {
+    strategy: config.pillarSourceMergingStrategy,
+    mergeLists: config.pillarMergeLists,
+    includesOverride: config.pillarIncludesOverrideSls,
+    isErrorSafe: config.pillarSafeRenderError,
+    raisesOnMissing: config.pillarRaiseOnMissing,
+    top: config.stateTop.replace(/^salt:\/\/|^\//, ''),
+    renderer: config.renderer,
+    trimBlocks: config.jinjaTrimBlocks,
+    lstripBlocks: config.jinjaLstripBlocks,
+    nodegroups: config.nodegroups,
+    limits: { steps: config.limits.pillarSteps, milliseconds: renderMs },
+  };
+}
+
+/** `__env__` stands for the one environment that is asked for, where that has no roots of its own. */
+function environments(
+  roots: PillarConfig['pillarRoots'],
+  asked: string,
+): Pick<PillarSetting, 'envs' | 'rooted'> {
+  const named = Object.keys(roots).filter((env) => env !== anyEnv);
+  const isOther = Object.hasOwn(roots, anyEnv) && !Object.hasOwn(roots, asked);
+  const rooted = named.filter((env) => (roots[env] ?? []).length > 0);
+  return {
+    envs: [...new Set(['base', ...named, ...(isOther ? [asked] : [])])],
+    rooted: new Set(isOther ? [...rooted, asked] : rooted),
+  };
+}
+
+function answerOf({ pillar, errors }: CompiledPillar): PillarAnswer['pillar'] {
+  return toWirePillar(errors.length === 0 ? pillar : new Map([...pillar, ['_errors', errors]]));
+}

@@ -1,0 +1,56 @@
+/** The interface `pillar`. */
+
+import type { KnownFacts, PillarApi, PillarRequest } from '#master';
+import type { FactMap, WireMap } from '#minion-protocol';
+import type { PillarSource } from '../render/pillar-source.ts';
+import { compiledOf, valueAt } from './pillar.ts';
+import { differences, originsOf } from './pillar-origins.ts';
+
+export interface PillarApiDeps {
+  readonly pillar: PillarSource;
+  readonly facts: KnownFacts;
+}
+
+export function createPillarApi({ pillar, facts }: PillarApiDeps): PillarApi {
+  return {
+    show: async (question) => (await pillar.provide(pillarRequestOf(facts, question))).pillar,
+    explain: async ({ key = '', ...question }) => {
+      const request = pillarRequestOf(facts, question);
+      const { layers } = await compiledOf(pillar, request);
+      const { pillar: whole, proven } = await pillar.provide(request);
+      const [value = null, provenValue = null] = [valueAt(whole, key), valueAt(proven, key)];
+      const followsFromGrains = differences(provenValue, value).length > 0;
+      return { value, followsFromGrains, ...originsOf(layers, key) };
+    },
+    diff: async (question) => {
+      const { pillar: now } = await pillar.provide(pillarRequestOf(facts, question));
+      return differences(facts.of(question.minion).pillar?.whole() ?? {}, now);
+    },
+  };
+}
+
+/** Who is asked about; as the minion itself would ask. */
+interface Asked {
+  readonly minion: string;
+  readonly saltenv?: string | undefined;
+  readonly pillarenv?: string | undefined;
+}
+
+/**
+ * The request that a minion would send, with the grains that it sent last.
+ * @param more put over them
+ */
+export function pillarRequestOf(
+  facts: KnownFacts,
+  { minion: id, saltenv, pillarenv }: Asked,
+  more: WireMap = {},
+): PillarRequest {
+  const known = textKeys(facts.of(id).grains?.whole() ?? { fqdn: id });
+  return { id, grains: { ...known, ...more, id }, saltenv, pillarenv };
+}
+
+/** The grains that can be asked for by name. */
+function textKeys(map: FactMap): WireMap {
+  if (!(map instanceof Map)) return map;
+  return Object.fromEntries([...map].filter(([key]) => typeof key === 'string'));
+}

@@ -1,0 +1,72 @@
+/** Compiles configured reactions into planners. */
+
+import { parseRate } from '#acl';
+import {
+  globsOf,
+  type MasterConfig,
+  neededValues,
+  type Reaction,
+  type ReactorEntry,
+  reaction,
+  rulesOf,
+  schemaGuarantees,
+} from '#config';
+import type { TargetResolver } from '#master';
+import { TokenBuckets } from '#runtime';
+import { compileGlob } from '#template/python/fnmatch.ts';
+import { createPlanner, type Planner } from './reaction-planner.ts';
+
+/** A reaction that can be asked. */
+export interface CompiledReaction {
+  readonly reaction: Reaction;
+  readonly matches: (tag: string) => boolean;
+  /** @param sender `undefined`: the master itself */
+  readonly isFrom: (sender: string | undefined) => boolean;
+  /** Whether the schema of the rule that let an event in guarantees all data that is taken from it. */
+  readonly isGuaranteedBy: (rule: string | undefined) => boolean;
+  readonly plan: Planner;
+  readonly meter: TokenBuckets;
+}
+
+/** @throws SyntaxError for a target that cannot be read, which the configuration would not have */
+export function compileReactions(
+  config: MasterConfig,
+  targets: Pick<TargetResolver, 'compileRight'>,
+  planSls: (reference: string) => Planner,
+): CompiledReaction[] {
+  const rules = rulesOf(config);
+  return [...config.reactions, ...reactorReactions(config.reactor)].map((reaction) => {
+    const { from, do: action } = reaction;
+    const globs = globsOf(reaction).map((glob) => compileGlob(glob));
+    const selector =
+      from === undefined
+        ? undefined
+        : targets.compileRight({ tgt: from, tgtType: 'compound' }, config.nodegroups);
+    const needed = neededValues(reaction);
+    const guarantees = needed.length > 0 ? schemaGuarantees(reaction, needed, rules) : undefined;
+    return {
+      reaction,
+      matches: (tag) => globs.some((matches) => matches(tag)),
+      isFrom: (sender) =>
+        selector === undefined || (sender !== undefined && selector.isEntitled(sender)),
+      isGuaranteedBy: (rule) =>
+        guarantees === undefined || (rule !== undefined && guarantees.has(rule)),
+      plan: 'sls' in action ? planSls(action.sls) : createPlanner(action),
+      meter: new TokenBuckets(parseRate(reaction.rate, reaction.name)),
+    };
+  });
+}
+
+/** Salt has no such limits; these are as wide as its own queue, `reactor_worker_hwm`. */
+const wide = { maxConcurrent: 1000, queue: 10_000, rate: '1000/second' } as const;
+
+/** The reactions of the option `reactor`: one for each of its files, called as it is written there. */
+function reactorReactions(entries: readonly ReactorEntry[]): Reaction[] {
+  const tags = new Map<string, string[]>();
+  for (const { tag, sls } of entries) {
+    for (const file of sls) tags.set(file, [...(tags.get(file) ?? []), tag]);
+  }
+  return Array.from(tags, ([sls, globs]) => {
+    return reaction(sls, { on: [...new Set(globs)], do: { sls }, ...wide });
+  });
+}

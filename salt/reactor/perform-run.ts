@@ -1,0 +1,176 @@
+/** Performs one run: checks the rights of the reaction and makes the call. */
+
+import { type Decision, decide, isUnlimited, type Policy, type Reach, reachOf } from '#acl';
+import { serviceOf } from '#config';
+import {
+  callOf,
+  type FunctionCaller,
+  type InProcessJobsApi,
+  isFailureCode,
+  type JobDispatcher,
+  MasterError,
+  type NamedCommands,
+  type ReactionResult,
+  type TargetResolver,
+} from '#master';
+import { inTime } from '#runtime';
+import type { MastersCall, PlannedCall, TargetedCall } from './reaction-planner.ts';
+import type { OpenRun } from './reaction-queue.ts';
+
+/** What reactions can do. */
+export interface ReactionCalls {
+  /** In force. */
+  readonly policy: { readonly current: Policy };
+  readonly targets: Pick<TargetResolver, 'resolve' | 'resolveWithin'>;
+  readonly jobs: Pick<InProcessJobsApi, 'run'>;
+  readonly dispatcher: Pick<JobDispatcher, 'republish'>;
+  readonly runners: Pick<FunctionCaller, 'run'>;
+  readonly wheel: Pick<FunctionCaller, 'run'>;
+  /** `undefined`: no extension has any. */
+  readonly commands: () => NamedCommands | undefined;
+}
+
+interface PerformDeps extends ReactionCalls {
+  /** Durable when it resolves: the run is not done again. */
+  readonly markSent: (jid: string) => Promise<void>;
+}
+
+/**
+ * Does a run to its end.
+ * @param deadline ends the wait, not the work
+ */
+export async function performRun(
+  parts: PerformDeps,
+  run: OpenRun,
+  deadline: AbortSignal,
+): Promise<ReactionResult> {
+  const { call } = run;
+  try {
+    switch (call.kind) {
+      case 'run':
+        return await performJob(parts, run, call, deadline);
+      case 'command':
+        return await performCommand(parts, run, call, deadline);
+      default:
+        return await performHere(parts, run, call, deadline);
+    }
+  } catch (error) {
+    // What is wrong with the call; everything else is for the log.
+    if (error instanceof MasterError) return { outcome: 'unusable', reason: error.message };
+    throw error;
+  }
+}
+
+/**
+ * The ids that a job of a reaction is for: those that match for certain, of the minions that rules
+ * name for it. Only where it may do everything, the target is taken as it stands.
+ * @throws MasterError ERR_BAD_TGT
+ */
+export async function addresseesOf(
+  { policy, targets }: Pick<PerformDeps, 'policy' | 'targets'>,
+  reaction: string,
+  call: TargetedCall,
+): Promise<readonly string[]> {
+  const { target } = call;
+  const reach = reachOfReaction(policy.current, reaction, call);
+  if (reach !== undefined) return targets.resolveWithin(target, reach);
+  const { minions, problem } = await targets.resolve(target, { greedy: false });
+  if (problem !== undefined) throw new MasterError('ERR_BAD_TGT', problem);
+  return minions;
+}
+
+/** `undefined`: it may do everything. */
+function reachOfReaction(policy: Policy, reaction: string, call: TargetedCall): Reach | undefined {
+  const subject = serviceOf(reaction);
+  if (isUnlimited(subject, policy)) return undefined;
+  return reachOf({ subject, action: 'publish', calls: [callOf(call)] }, policy);
+}
+
+async function performJob(
+  parts: PerformDeps,
+  { jid, reaction }: OpenRun,
+  call: TargetedCall,
+  deadline: AbortSignal,
+): Promise<ReactionResult> {
+  const minions = await addresseesOf(parts, reaction, call);
+  const isPermitted = reachOfReaction(parts.policy.current, reaction, call)?.isEmpty !== true;
+  if (minions.length === 0 && isPermitted) return { outcome: 'nobody' };
+  const decision = judge(parts, reaction, call, minions);
+  // protection: judged-reactions
+  if (decision.effect === 'deny') return denied(decision);
+  if (await parts.dispatcher.republish(jid)) {
+    // A master before this one was stopped between keeping the job and knowing that it had left.
+    await parts.markSent(jid);
+    return { outcome: 'interrupted' };
+  }
+  const { fun, arg, kwarg } = call;
+  const who = serviceOf(reaction);
+  const by = { who, rule: decision.rule };
+  const request = { tgt: minions, tgtType: 'list', fun, arg, kwarg, user: who.name, jid, by };
+  let failed = 0;
+  let silent = 0;
+  for await (const update of parts.jobs.run(request, deadline)) {
+    if (update.type === 'published') await parts.markSent(jid);
+    if (update.type === 'return' && isFailureCode(update.retcode)) failed += 1;
+    if (update.type === 'finished') silent = update.silent.length + update.reconnecting.length;
+  }
+  if (deadline.aborted) return { outcome: 'timeout' };
+  if (failed + silent === 0) return { outcome: 'succeeded' };
+  const reason = `of ${minions.length} minions ${failed} failed and ${silent} did not answer`;
+  return { outcome: 'failed', reason };
+}
+
+/** It is its own to decide whether it may, and to do it once, however often it is asked. */
+async function performCommand(
+  { commands: named }: PerformDeps,
+  { jid, reaction }: OpenRun,
+  { fun: command, target, kwarg: params }: TargetedCall,
+  deadline: AbortSignal,
+): Promise<ReactionResult> {
+  const commands = named();
+  if (commands === undefined) {
+    return { outcome: 'unusable', reason: 'this master has no named commands' };
+  }
+  const caller = serviceOf(reaction);
+  return commands.run({ jid, caller, command, target, params }, deadline);
+}
+
+async function performHere(
+  parts: PerformDeps,
+  { jid, reaction }: OpenRun,
+  call: MastersCall,
+  deadline: AbortSignal,
+): Promise<ReactionResult> {
+  const decision = judge(parts, reaction, call, []);
+  // protection: runners-of-reactions
+  if (decision.effect === 'deny') return denied(decision);
+  // Before it starts: nothing knows a runner's jid again, so it is rather not done than done twice.
+  await parts.markSent(jid);
+  const { kind, fun, arg, kwarg } = call;
+  const who = serviceOf(reaction);
+  const by = { who, rule: decision.rule };
+  const caller = kind === 'runner' ? parts.runners : parts.wheel;
+  const work = caller.run({ fun, arg, kwarg, user: who.name, jid, by });
+  const result = await inTime(work, deadline);
+  if (result === undefined) return { outcome: 'timeout' };
+  const isFailure = !result.success || isFailureCode(result.retcode ?? 0);
+  return { outcome: isFailure ? 'failed' : 'succeeded' };
+}
+
+function judge(
+  { policy }: PerformDeps,
+  reaction: string,
+  call: PlannedCall,
+  minions: readonly string[],
+): Decision {
+  const subject = serviceOf(reaction);
+  if (!('target' in call)) {
+    return decide({ subject, action: call.kind, resource: { call: callOf(call) } }, policy.current);
+  }
+  const resource = { calls: [callOf(call)], minions };
+  return decide({ subject, action: 'publish', resource }, policy.current);
+}
+
+function denied({ rule, reason }: Decision): ReactionResult {
+  return { outcome: 'denied', reason: `${rule}: ${reason}` };
+}

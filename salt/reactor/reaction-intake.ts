@@ -1,0 +1,142 @@
+/** Intake: from events to runs in the queue. */
+
+import type { TriggerEvent } from '#master';
+import type { CompiledReaction } from './compile-reactions.ts';
+import { type PlannedCall, valueAt } from './reaction-planner.ts';
+import type { OpenRun, QueueConditions, ReactionQueue } from './reaction-queue.ts';
+import type { ReactionReports } from './reaction-reports.ts';
+
+/** How many runs may lead to one another; what goes on beyond it is a loop. */
+const maxDepth = 3;
+
+interface AskedCall {
+  readonly call: PlannedCall;
+  readonly depth: number;
+  readonly conditions: QueueConditions;
+}
+
+interface ReactionIntakeOptions {
+  readonly reactions: () => readonly CompiledReaction[];
+  readonly queue: ReactionQueue;
+  readonly reports: ReactionReports;
+  /** A jid that no job has. */
+  readonly freshJid: () => Promise<string>;
+  readonly now: () => number;
+  /** Told of each run that is in the queue. */
+  readonly onQueued: (run: OpenRun) => void;
+}
+
+/** Finds what follows from events, and keeps it. */
+export class ReactionIntake {
+  readonly #options: ReactionIntakeOptions;
+
+  constructor(options: ReactionIntakeOptions) {
+    this.#options = options;
+  }
+
+  /** Whether a reaction waits for events of this tag. */
+  isWanted(tag: string): boolean {
+    return this.#options.reactions().some((it) => it.matches(tag));
+  }
+
+  /**
+   * Keeps the runs that follow from an event; they are durable when it resolves. The same request
+   * again adds none.
+   * @throws StoreError when they cannot be kept
+   */
+  async take(occurrence: TriggerEvent): Promise<undefined> {
+    const wanting = this.#options
+      .reactions()
+      .filter((it) => it.matches(occurrence.tag) && it.isFrom(occurrence.sender));
+    for (const compiled of wanting) await this.#takeFor(compiled, occurrence);
+  }
+
+  async #takeFor(compiled: CompiledReaction, occurrence: TriggerEvent): Promise<void> {
+    const { reports } = this.#options;
+    const { name } = compiled.reaction;
+    const { tag } = occurrence;
+    if (!compiled.isGuaranteedBy(occurrence.rule))
+      return reports.dropped(name, 'no-schema', { tag });
+    const depth = await this.#depthOf(occurrence.jid);
+    if (depth > maxDepth) return reports.dropped(name, 'depth', { tag });
+    const plan = await compiled.plan(occurrence);
+    for (const { reason, ...more } of plan.refused) reports.dropped(name, reason, { tag, ...more });
+    for (const [place, call] of plan.calls.entries()) {
+      await this.#takeCall(compiled, occurrence, {
+        call,
+        depth,
+        conditions: conditionsOf(compiled, occurrence, place),
+      });
+    }
+  }
+
+  async #takeCall(
+    compiled: CompiledReaction,
+    { tag, sender }: TriggerEvent,
+    asked: AskedCall,
+  ): Promise<void> {
+    const { queue, reports, now } = this.#options;
+    const { name } = compiled.reaction;
+    const { mark, window } = asked.conditions;
+    if (await queue.isKnown(mark)) return reports.count('repeated');
+    if (await queue.isWithin(name, window)) reports.count('once');
+    else if (!compiled.meter.tryTake('', now())) reports.dropped(name, 'rate', { tag });
+    else if (await this.#queue(compiled, { tag, sender }, asked)) return;
+    await queue.remember(mark);
+  }
+
+  /** @returns whether it is in the queue, or was before */
+  async #queue(
+    { reaction }: CompiledReaction,
+    { tag, sender }: Pick<TriggerEvent, 'tag' | 'sender'>,
+    { call, depth, conditions }: AskedCall,
+  ): Promise<boolean> {
+    const { queue, reports, now, onQueued } = this.#options;
+    const jid = await this.#options.freshJid();
+    if (queue.count(reaction.name) >= reaction.queue + reaction.maxConcurrent) {
+      reports.dropped(reaction.name, 'queue', { tag });
+      return false;
+    }
+    const from = sender === undefined ? {} : { sender };
+    const run = {
+      jid,
+      reaction: reaction.name,
+      tag,
+      ...from,
+      depth,
+      queuedAt: now(),
+      call,
+      isSent: false,
+    };
+    const outcome = await queue.add(run, conditions);
+    reports.count(outcome);
+    if (outcome === 'queued') onQueued(run);
+    return outcome !== 'once';
+  }
+
+  /** How many runs led to an event. */
+  async #depthOf(jid: string | undefined): Promise<number> {
+    const cause = jid === undefined ? undefined : await this.#options.queue.find(jid);
+    return cause === undefined ? 0 : cause.depth + 1;
+  }
+}
+
+function conditionsOf(
+  { reaction }: CompiledReaction,
+  occurrence: TriggerEvent,
+  place: number,
+): QueueConditions {
+  const { name, throttleSeconds, throttleKey } = reaction;
+  const { sender, request } = occurrence;
+  const mark =
+    sender === undefined || request === undefined
+      ? undefined
+      : {
+          minion: sender,
+          request: request.mark,
+          place: JSON.stringify([name, request.place, place]),
+        };
+  const values = [place, ...throttleKey.map((from) => valueAt(from, occurrence))];
+  const window = throttleSeconds === 0 ? undefined : { values, lengthMs: throttleSeconds * 1000 };
+  return { mark, window };
+}

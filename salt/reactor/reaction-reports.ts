@@ -1,0 +1,47 @@
+/** Reports reactions that were not run: counts each, and logs and emits once a burst. */
+
+import type { Logger } from 'pino';
+import { type EventBus, type RequestCounters, tags } from '#master';
+import type { WireMap } from '#minion-protocol';
+import { TokenBuckets } from '#runtime';
+
+export interface ReactionReportOptions {
+  readonly bus: EventBus;
+  readonly counters: RequestCounters;
+  readonly log: Logger;
+  readonly now: () => number;
+}
+
+/** Reports runs that were not done. A burst is a minute, for each reaction and reason. */
+export class ReactionReports {
+  readonly #options: ReactionReportOptions;
+  readonly #bursts: TokenBuckets;
+
+  constructor(options: ReactionReportOptions) {
+    this.#options = options;
+    this.#bursts = new TokenBuckets({ perSecond: 1 / 60, burst: 1 }, options.now);
+  }
+
+  /** Counts what needs nobody's attention. */
+  count(reason: string): void {
+    this.#options.counters.count(`reaction-${reason}`);
+  }
+
+  /** An event was wanted, and nothing follows from it. */
+  dropped(reaction: string, reason: string, fields: WireMap): void {
+    this.#tell('dropped', reaction, reason, fields);
+  }
+
+  /** A run that no rule permits. */
+  denied(reaction: string, jid: string, reason: string): void {
+    this.#tell('denied', reaction, 'denied', { jid, why: reason });
+  }
+
+  #tell(kind: 'dropped' | 'denied', reaction: string, reason: string, fields: WireMap): void {
+    const { bus, log } = this.#options;
+    this.count(reason);
+    if (!this.#bursts.tryTake(JSON.stringify([reaction, reason]))) return;
+    log.warn({ reaction, reason, ...fields }, `reaction ${kind}`);
+    bus.fire(tags.reaction(kind), { reaction, reason, ...fields });
+  }
+}

@@ -1,0 +1,208 @@
+/** Calls of a reactor file: the function, target and arguments of a chunk. */
+
+import { parseArgument } from '#master';
+import { isFunctionName, isKeywordText, pythonStr, type WireValue } from '#minion-protocol';
+import type { PlainData } from '#template';
+import type { EventText } from '../render/event-text.ts';
+import { isList, isPillarMap, type PillarMap } from '../render/pillar-data.ts';
+import { toWire } from '../render/pillar-wire.ts';
+import type { PlannedCall, PlanObstacle, TargetedCall } from './reaction-planner.ts';
+import type { Chunk } from './reactor-chunks.ts';
+
+/** Whether a runner or a wheel function takes a keyword. */
+export type Takes = (kind: 'runner' | 'wheel', fun: string, name: string) => boolean;
+
+/** The call cannot be made. */
+export class CallRefused extends Error {
+  readonly reason: PlanObstacle;
+
+  constructor(reason: PlanObstacle, problem: string) {
+    super(problem);
+    this.name = new.target.name;
+    this.reason = reason;
+  }
+}
+
+/** What every chunk has, or Salt takes for itself: no keyword of a function. */
+const internal: ReadonlySet<PlainData> = new Set([
+  ...['__id__', '__sls__', 'arg', 'args', 'fun', 'key', 'kwarg', 'name', 'name_order', 'order'],
+  'state',
+]);
+
+/** Keywords of runners that are targets or patterns. */
+const patternNames: ReadonlySet<PlainData> = new Set(['tgt', 'target', 'match']);
+
+type Arguments = Pick<PlannedCall, 'arg' | 'kwarg'>;
+
+/** @throws CallRefused */
+export function callOf(chunk: Chunk, text: EventText, takes: Takes): PlannedCall {
+  const state = chunk.get('state');
+  const fun = functionOf(chunk, text);
+  if (state === 'local' || state === 'cmd') {
+    const target = targetOf(chunk, text);
+    return { kind: 'run', fun, target, ...argumentsOf(chunk, text, () => new Map()) };
+  }
+  if (state === 'runner' || state === 'wheel') {
+    const named = (): PillarMap => {
+      // Salt takes `arg` alone for an argument of the function.
+      if (chunk.has('arg')) throw new CallRefused('form', 'expected kwarg beside arg');
+      return keywordsAmong(chunk, (name) => takes(state, fun, name));
+    };
+    refusePatterns(state, chunk, text);
+    return { kind: state, fun, ...argumentsOf(chunk, text, named) };
+  }
+  if (state === 'caller') {
+    throw new CallRefused('caller', 'caller runs in the master, which has no modules; use local');
+  }
+  throw new CallRefused('form', 'expected local, runner or wheel');
+}
+
+function functionOf(chunk: Chunk, text: EventText): string {
+  const fun = chunk.get('fun');
+  if (typeof fun === 'string' && text.isIn(fun)) {
+    throw new CallRefused('pattern', 'the function is text of the event');
+  }
+  if (typeof fun !== 'string' || !isFunctionName(fun)) {
+    throw new CallRefused('form', 'expected module.function');
+  }
+  return fun;
+}
+
+/** Text of the event is a whole id or nothing: a target with more in it would be an expression. */
+function targetOf(chunk: Chunk, text: EventText): TargetedCall['target'] {
+  const [tgt, type] = [chunk.get('tgt'), chunk.get('tgt_type') ?? 'glob'];
+  const tgtType = typeof type === 'string' && !text.isIn(type) ? type : undefined;
+  if (tgt === undefined || tgtType === undefined) {
+    throw new CallRefused('form', 'expected tgt, and text as tgt_type');
+  }
+  if (isList(tgt)) return { tgt: tgt.map((id) => text.restore(plainText(id))), tgtType: 'list' };
+  const whole = plainText(tgt);
+  if (tgtType === 'list') {
+    return {
+      tgt: text
+        .restore(whole)
+        .split(',')
+        .map((id) => id.trim()),
+      tgtType,
+    };
+  }
+  if (text.isIn(whole)) {
+    throw new CallRefused('pattern', 'the target is text of the event; use tgt_type: list');
+  }
+  return { tgt: whole, tgtType: tgtType.startsWith('node') ? 'nodegroup' : tgtType.toLowerCase() };
+}
+
+/** What a wheel function is given is often a pattern, for instance of keys. */
+function refusePatterns(kind: 'runner' | 'wheel', chunk: Chunk, text: EventText): void {
+  const isRisky = (data: PlainData | undefined, isPattern: boolean): boolean => {
+    if (typeof data === 'string')
+      return isPattern && /[*?[,]/.test(text.restore(data)) && text.isIn(data);
+    if (isList(data)) return data.some((item) => isRisky(item, isPattern));
+    if (!isPillarMap(data)) return false;
+    return [...data].some(([name, value]) => isRisky(value, isPattern || patternNames.has(name)));
+  };
+  if (isRisky(chunk, kind === 'wheel') || isRisky(chunk.get('arg'), true)) {
+    throw new CallRefused('pattern', 'text of the event would be a pattern');
+  }
+}
+
+/** @param named the keywords that stand beside `fun`, in the old form */
+function argumentsOf(chunk: Chunk, text: EventText, named: () => PillarMap): Arguments {
+  const args = chunk.get('args');
+  if (args !== undefined) return { arg: [], kwarg: keywords(newForm(args), text) };
+  const { arg, kwarg: own } = positional(chunk.get('arg') ?? [], text);
+  const given = chunk.get('kwarg') ?? named();
+  if (!isPillarMap(given)) throw new CallRefused('form', 'kwarg is not a map');
+  return { arg, kwarg: { ...own, ...keywords(given, text) } };
+}
+
+/** A map, or a list of maps with one name each. */
+function newForm(args: PlainData): PillarMap {
+  if (isPillarMap(args)) return args;
+  const items = isList(args) ? args : [];
+  const pairs = items.map((item): readonly [PlainData, PlainData] | undefined => {
+    if (!isPillarMap(item)) return isList(item) || item === null ? undefined : [item, null];
+    return item.size === 1 ? [...item][0] : undefined;
+  });
+  const complete = pairs.filter((pair) => pair !== undefined);
+  if (complete.length === 0 || complete.length < pairs.length) {
+    throw new CallRefused('form', 'args is neither a map nor a list of maps with one name each');
+  }
+  return new Map(complete);
+}
+
+/** As minions read them: `name=value` is a keyword [WIRE 11.5]. Text of the event makes none. */
+function positional(data: PlainData, text: EventText): Arguments {
+  const arg: WireValue[] = [];
+  const kwarg: Record<string, WireValue> = {};
+  for (const item of isList(data) ? data : [data]) {
+    const [, name, rest] = typeof item === 'string' ? (keyword.exec(item) ?? []) : [];
+    const value = settled(item, text);
+    if (name !== undefined && rest !== undefined) {
+      kwarg[name] = text.isIn(rest) ? settled(rest, text) : parseArgument(rest);
+    } else if (typeof value === 'string' && isKeywordText(value)) {
+      throw new CallRefused('positional-text', 'text of the event would be a keyword');
+    } else {
+      arg.push(value);
+    }
+  }
+  return { arg, kwarg };
+}
+
+const keyword = /^([\p{L}_][\p{L}\p{N}_.-]*)=(?!=)(.*)$/su;
+
+/**
+ * What stands beside `fun` in the old form: for Salt each is an argument of the function, and one
+ * that it does not take spoils the call.
+ */
+function keywordsAmong(chunk: Chunk, takes: (name: string) => boolean): PillarMap {
+  // One that takes whatever it is given must not get what is ours.
+  const takesAll = takes('');
+  const found = new Map<PlainData, PlainData>();
+  for (const [name, value] of chunk) {
+    const isTaken = typeof name === 'string' && takes(name);
+    if (internal.has(name)) {
+      if (isTaken && !takesAll) found.set(name, value);
+    } else if (isTaken) {
+      found.set(name, value);
+    } else {
+      throw new CallRefused('form', 'the function takes no argument of a name that is given');
+    }
+  }
+  return found;
+}
+
+function keywords(map: PillarMap, text: EventText): Record<string, WireValue> {
+  const kwarg: Record<string, WireValue> = {};
+  for (const [key, value] of map) {
+    const name = plainText(key);
+    // Names with two underscores are Salt's own: `__kwarg__`, `__pub_jid`.
+    if (text.isIn(name) || name.startsWith('__')) {
+      throw new CallRefused('form', 'a keyword is no name');
+    }
+    kwarg[name] = settled(value, text);
+  }
+  return kwarg;
+}
+
+/** A value with the texts of the event in it. */
+function settled(data: PlainData, text: EventText): WireValue {
+  refuseDashes(data, text);
+  return toWire(text.restoreAll(data));
+}
+
+/** Programs take text that begins so for an option. */
+function refuseDashes(data: PlainData, text: EventText): void {
+  if (typeof data === 'string') {
+    const isDash = text.restore(data).startsWith('-') && !data.startsWith('-');
+    if (isDash) throw new CallRefused('dash', 'text of the event begins with a dash');
+  } else if (isList(data)) {
+    for (const item of data) refuseDashes(item, text);
+  } else if (isPillarMap(data)) {
+    for (const value of data.values()) refuseDashes(value, text);
+  }
+}
+
+function plainText(data: PlainData): string {
+  return typeof data === 'string' ? data : pythonStr(toWire(data));
+}

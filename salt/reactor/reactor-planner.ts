@@ -1,0 +1,99 @@
+/** The planner for the option `reactor`. */
+
+import { MasterError, type ReactionEvent } from '#master';
+import { formatEventStamp } from '#minion-protocol';
+import { TemplateError } from '#template';
+import type { Renderer } from '../render/renderer.ts';
+import type { SourceFile } from '../render/source-file.ts';
+import type { Plan, PlannedCall, Planner, Refusal } from './reaction-planner.ts';
+import { CallRefused, callOf, type Takes } from './reactor-call.ts';
+import { chunksOf, FormError } from './reactor-chunks.ts';
+import type { ReactorFiles } from './reactor-files.ts';
+import { type ReactorRules, renderReaction } from './render-reaction.ts';
+
+export interface ReactorDeps {
+  readonly files: ReactorFiles;
+  readonly rules: ReactorRules;
+  readonly rendering: Renderer;
+  readonly takes: Takes;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
+}
+
+/** @param reference of a file, or of several by a glob */
+export function createReactorPlanner(reference: string, parts: ReactorDeps): Planner {
+  return async (event) => {
+    if (isOwnDoing(event)) return { calls: [], refused: [] };
+    const stamped = { _stamp: formatEventStamp(new Date(parts.now())), ...event.body };
+    const plans = await planAll(reference, { ...event, body: stamped }, parts);
+    return {
+      calls: plans.flatMap(({ calls }) => calls),
+      refused: plans.flatMap(({ refused }) => refused),
+    };
+  };
+}
+
+/** As in Salt, what a reaction has run in the master leads to no other. */
+function isOwnDoing({ tag, sender, body }: ReactionEvent): boolean {
+  if (sender !== undefined || !/^salt\/(?:run|wheel)\//.test(tag)) return false;
+  return typeof body.user === 'string' && body.user.startsWith('reaction:');
+}
+
+async function planAll(
+  reference: string,
+  event: ReactionEvent,
+  parts: ReactorDeps,
+): Promise<readonly Plan[]> {
+  try {
+    const files = await parts.files.find(reference);
+    if (files.length === 0) return [refused({ reason: 'no-file', why: 'there is no such file' })];
+    return await Promise.all(files.map((file) => planFile(file, event, parts)));
+  } catch (error) {
+    if (error instanceof MasterError) return [refused({ reason: 'render', why: error.message })];
+    throw error;
+  }
+}
+
+async function planFile(file: SourceFile, event: ReactionEvent, parts: ReactorDeps): Promise<Plan> {
+  const { path } = file;
+  const by = { rendering: parts.rendering, imported: parts.files.imported };
+  const failures: Refusal[] = [];
+  const calls: PlannedCall[] = [];
+  try {
+    const { data, text } = await renderReaction(file, event, parts.rules, by);
+    for (const chunk of chunksOf(data)) {
+      try {
+        calls.push(callOf(chunk, text, parts.takes));
+      } catch (error) {
+        if (!(error instanceof CallRefused)) throw error;
+        failures.push({ reason: error.reason, why: `${path}: ${error.message}` });
+      }
+    }
+  } catch (error) {
+    return refused(whyNot(error, path));
+  }
+  return { calls, refused: failures };
+}
+
+/** @throws what is no fault of the file */
+function whyNot(error: unknown, path: string): Refusal {
+  if (error instanceof FormError) return { reason: 'form', why: `${path}: ${error.message}` };
+  if (error instanceof TemplateError) return { reason: 'render', why: described(error) };
+  if (error instanceof MasterError) return { reason: 'render', why: `${path}: ${error.message}` };
+  throw error;
+}
+
+/** What these say may have words of the event in it. */
+const telling: ReadonlySet<string> = new Set([
+  'ERR_TEMPLATE_RUNTIME',
+  'ERR_TEMPLATE_FUNCTION',
+  'ERR_YAML',
+]);
+
+function described({ code, message, kind, place }: TemplateError): string {
+  return telling.has(code) ? `${kind}; file ${place.file}, line ${place.line}` : message;
+}
+
+function refused(refusal: Refusal): Plan {
+  return { calls: [], refused: [refusal] };
+}

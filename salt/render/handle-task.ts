@@ -1,0 +1,73 @@
+/** Handles render tasks in a worker thread. */
+
+import { LRUCache } from 'lru-cache';
+import { TemplateError } from '#template';
+import {
+  type RenderAnswer,
+  type RenderOrder,
+  type RenderOutcome,
+  receiveMap,
+  sendNotes,
+  sendTemplateError,
+} from './render-messages.ts';
+import { makeNotes, type Notes, NotRead, type RenderTask, readData } from './render-task.ts';
+import { renderTemplate } from './render-template.ts';
+import {
+  type SourceFile,
+  type SourceText,
+  type TemplateWhitespace,
+  toSourceFile,
+} from './source-file.ts';
+
+/** Files that came with orders, each parsed once as long as it is kept. */
+export class ReceivedFiles {
+  readonly #kept = new LRUCache<string, SourceFile>({ maxSize: 16 * 1024 * 1024 });
+
+  /** @param whitespace the same in all orders, because it is of the master's options */
+  take(source: SourceText, whitespace: TemplateWhitespace): SourceFile {
+    const mark = `${source.digest} ${source.path}`;
+    const known = this.#kept.get(mark);
+    if (known !== undefined) return known;
+    const file = toSourceFile(source, whitespace);
+    this.#kept.set(mark, file, { size: Math.max(1, source.text.length) });
+    return file;
+  }
+}
+
+/** Does what an order says; what goes wrong is in the answer. */
+export function handleTask(order: RenderOrder, files: ReceivedFiles): RenderAnswer {
+  if (order.kind === 'read') {
+    return { outcome: outcomeOf(() => ({ kind: 'data', data: readData(order.task) })) };
+  }
+  const notes = makeNotes();
+  const outcome = outcomeOf(() => ({ kind: 'rendered', rendered: render(order, files, notes) }));
+  return { outcome, notes: sendNotes(notes) };
+}
+
+function render(
+  { file, task, known }: RenderOrder & { readonly kind: 'render' },
+  files: ReceivedFiles,
+  notes: Notes,
+): ReturnType<typeof renderTemplate> {
+  const imported = Array.from(known, ([path, source]): [string, SourceFile | undefined] => {
+    return [path, source === undefined ? undefined : files.take(source, task)];
+  });
+  return renderTemplate(files.take(file, task), received(task), new Map(imported), notes);
+}
+
+function received(task: RenderTask): RenderTask {
+  if (task.kind === 'reaction') return task;
+  return { ...task, defaults: receiveMap(task.defaults), pillar: receiveMap(task.pillar) };
+}
+
+function outcomeOf(work: () => RenderOutcome): RenderOutcome {
+  try {
+    return work();
+  } catch (error) {
+    if (error instanceof NotRead) return { kind: 'not-read', path: error.path };
+    if (error instanceof TemplateError) {
+      return { kind: 'template-error', error: sendTemplateError(error) };
+    }
+    return { kind: 'failed', error };
+  }
+}

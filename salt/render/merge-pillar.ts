@@ -1,0 +1,91 @@
+/** Merging [salt/utils/dictupdate.py]. */
+
+import { isDeepStrictEqual } from 'node:util';
+import type { MergeStrategy } from '#config';
+import type { FactMap, WireMap } from '#minion-protocol';
+import { Float, type PlainData } from '#template';
+import { isPillarMap, type PillarMap } from './pillar-data.ts';
+import { fromWire, toWirePillar } from './pillar-wire.ts';
+
+/** How {@link mergePillar} merges. */
+export interface MergeOptions {
+  readonly strategy: MergeStrategy;
+  /** `pillar_merge_lists`: lists are joined, without what is there already. */
+  readonly mergeLists: boolean;
+}
+
+/** `upper` over `lower`, as the strategy says. */
+export function mergePillar(
+  lower: PillarMap,
+  upper: PillarMap,
+  { strategy, mergeLists }: MergeOptions,
+): PillarMap {
+  switch (strategy) {
+    case 'list':
+      return pairUp(lower, upper);
+    // Salt joins the first level only, whatever its name promises.
+    case 'aggregate':
+    case 'overwrite':
+      return new Map([...lower, ...upper]);
+    case 'none':
+      return mergeDeep(lower, upper, false);
+    case 'smart':
+    case 'recurse':
+      return mergeDeep(lower, upper, mergeLists);
+  }
+}
+
+/** `upper` over `lower`, maps level by level. @param mergeLists whether lists are joined */
+export function mergeDeep(lower: PillarMap, upper: PillarMap, mergeLists: boolean): PillarMap {
+  const merged = new Map(lower);
+  for (const [key, value] of upper) merged.set(key, mergeValue(merged.get(key), value, mergeLists));
+  return merged;
+}
+
+function mergeValue(
+  lower: PlainData | undefined,
+  upper: PlainData,
+  mergeLists: boolean,
+): PlainData {
+  if (isPillarMap(lower) && isPillarMap(upper)) return mergeDeep(lower, upper, mergeLists);
+  return mergeLists && Array.isArray(lower) && Array.isArray(upper)
+    ? joinLists(lower, upper)
+    : upper;
+}
+
+/** What is in the first list already is not added. */
+function joinLists(lower: readonly PlainData[], upper: readonly PlainData[]): PlainData[] {
+  const simple = new Set(lower.map(simpleMark));
+  const added = upper.filter((value) => {
+    const mark = simpleMark(value);
+    return mark === undefined
+      ? !lower.some((item) => isDeepStrictEqual(item, value))
+      : !simple.has(mark);
+  });
+  return [...lower, ...added];
+}
+
+/** Equal for what is equal in Python; `undefined` for lists, maps and bytes. */
+function simpleMark(value: PlainData): unknown {
+  if (typeof value === 'boolean') return value ? 1 : 0;
+  if (value instanceof Float) return value.value;
+  return typeof value === 'object' && value !== null ? undefined : value;
+}
+
+/** Salt's strategy `list`: of each key that both have, the two values; what only `upper` has is lost. */
+function pairUp(lower: PillarMap, upper: PillarMap): PillarMap {
+  const paired = new Map<PlainData, PlainData>();
+  for (const [key, value] of lower) {
+    const other = upper.get(key);
+    paired.set(key, other === undefined ? value : [value, other]);
+  }
+  return paired;
+}
+
+/** A pillar with that of a command line (`pillar=`) over it, and under it, as Salt has it. */
+export function mergeOverride(pillar: FactMap, override: WireMap, options: MergeOptions): FactMap {
+  if (Object.keys(override).length === 0) return pillar;
+  const [lower, upper] = [fromWire(pillar), fromWire(override)];
+  if (!isPillarMap(lower) || !isPillarMap(upper)) return pillar;
+  return toWirePillar(mergePillar(mergePillar(upper, lower, options), upper, options));
+}

@@ -1,0 +1,46 @@
+/** Converts pillar data to and from the wire format. */
+
+import { type FactMap, pythonStr, type WireMap, type WireValue } from '#minion-protocol';
+import { Float, type PlainData } from '#template';
+import { isPillarMap, type PillarMap } from './pillar-data.ts';
+
+/** A float without a fraction is sent as an integer: our MessagePack knows one kind of number. */
+export function toWire(data: PlainData): WireValue {
+  if (typeof data !== 'object' || data === null) return data;
+  if (data instanceof Float) return data.value;
+  if (data instanceof Uint8Array) return data;
+  return isPillarMap(data) ? toWirePillar(data) : listOf(data).map(toWire);
+}
+
+/** A value as Python's `str` prints it. */
+export function textOf(data: PlainData): string {
+  return pythonStr(toWire(data));
+}
+
+/** A map: an object, unless keys are no text, or an object would change their order. */
+export function toWirePillar(pillar: PillarMap): FactMap {
+  const entries = Array.from(pillar, ([key, value]): [WireValue, WireValue] => {
+    return [toWire(key), toWire(value)];
+  });
+  if (!entries.every(([key]) => typeof key === 'string' && !/^\d+$/.test(key))) {
+    return new Map(entries);
+  }
+  const map: WireMap = Object.create(null);
+  for (const [key, value] of entries) map[String(key)] = value;
+  return map;
+}
+
+function listOf(data: PlainData): readonly PlainData[] {
+  return Array.isArray(data) ? data : [];
+}
+
+/** What a minion sent, as pillar data. */
+export function fromWire(value: WireValue): PlainData {
+  if (typeof value !== 'object' || value === null) return value;
+  if (value instanceof Uint8Array) return value;
+  if (Array.isArray(value)) return value.map(fromWire);
+  if (value instanceof Map) {
+    return new Map(Array.from(value, ([key, inner]) => [fromWire(key), fromWire(inner)]));
+  }
+  return new Map(Object.entries(value).map(([key, inner]) => [key, fromWire(inner)]));
+}

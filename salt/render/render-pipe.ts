@@ -1,0 +1,50 @@
+/** Renderers of a file: its first line, or `renderer` [salt/template.py]. */
+
+import { MasterError } from '#master';
+
+/** What is done with a file, in this order. */
+export interface RenderPipe {
+  readonly isTemplate: boolean;
+  readonly format: 'yaml' | 'json';
+}
+
+const pipes: Readonly<Record<string, RenderPipe>> = {
+  yaml: { isTemplate: false, format: 'yaml' },
+  json: { isTemplate: false, format: 'json' },
+  'jinja|yaml': { isTemplate: true, format: 'yaml' },
+  'jinja|json': { isTemplate: true, format: 'json' },
+  yaml_jinja: { isTemplate: true, format: 'yaml' },
+  json_jinja: { isTemplate: true, format: 'json' },
+};
+
+const noCode =
+  'it runs code in the master; write it in Jinja, or give createMaster a pillar function';
+const noKeys =
+  'the master decrypts nothing; keep the secrets elsewhere, and give createMaster a pillar function';
+
+/** What to do instead, by renderer. */
+const waysOut: Readonly<Record<string, string>> = {
+  py: noCode,
+  pydsl: noCode,
+  pyobjects: noCode,
+  gpg: noKeys,
+  nacl: noKeys,
+};
+const otherWayOut = 'jinja|yaml, jinja|json, yaml and json are';
+
+/**
+ * The renderers of a file. @param standard `renderer`
+ * @throws MasterError ERR_RENDERER for others, by name
+ */
+export function pipeOf(text: string, standard: string): RenderPipe {
+  const [line = ''] = text.split('\n', 1);
+  const isMarked = line.startsWith('#!') && !line.startsWith('#!/');
+  const names = (isMarked ? line.trim().slice(2) : standard).split('|').map((name) => name.trim());
+  const pipe = names.join('|');
+  const known = Object.hasOwn(pipes, pipe) ? pipes[pipe] : undefined;
+  if (known !== undefined) return known;
+  const [strange = ''] = names.filter((name) => !['jinja', 'yaml', 'json'].includes(name));
+  const [name = ''] = (strange || pipe).split(' ', 1);
+  const remedy = Object.hasOwn(waysOut, name) ? waysOut[name] : otherWayOut;
+  throw new MasterError('ERR_RENDERER', `the renderer "${name}" is not served: ${remedy}`);
+}

@@ -1,0 +1,53 @@
+/** Jobs in the form of Salt's runners [salt/utils/jid.py, salt/runners/jobs.py]. */
+
+import { type JobRecord, type JobReturn, returnerOf } from '#master';
+import type { WireMap } from '#minion-protocol';
+
+/** What is given for a job that is not kept. */
+const unknownJob: WireMap = { Error: 'Cannot contact returner or no job with this jid' };
+
+/** A job as `list_jobs` shows it. */
+export function describeJob(record: JobRecord): WireMap {
+  const { fun, arg, tgt, tgtType, user, metadata } = record;
+  return {
+    Function: typeof fun === 'string' ? fun : [...fun],
+    Arguments: [...arg],
+    Target: typeof tgt === 'string' ? tgt : [...tgt],
+    'Target-type': tgtType,
+    User: user,
+    ...(metadata === undefined ? {} : { Metadata: metadata }),
+    StartTime: startTime(record.jid),
+  };
+}
+
+/** A job as `list_job` and `print_job` show it. */
+export function describeJobInFull(
+  jid: string,
+  record: JobRecord | undefined,
+  returns: readonly JobReturn[],
+): WireMap {
+  const { StartTime: _time, ...job } = record === undefined ? unknownJob : describeJob(record);
+  const minions = record === undefined ? {} : { Minions: [...record.minions].sort() };
+  const result: WireMap = Object.create(null);
+  for (const one of returns) result[returnerOf(one)] = describeReturn(one);
+  return { ...job, ...minions, StartTime: startTime(jid), Result: result };
+}
+
+/** `2026, Nov 21 15:48:26.914988`, from the jid; empty where it tells no time. */
+export function startTime(jid: string): string {
+  const parts = /^(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(\d{6})/.exec(jid);
+  if (parts === null) return '';
+  const [, year, month, day, hour, minute, second, fraction] = parts;
+  return `${year}, ${months[Number(month) - 1] ?? ''} ${day} ${hour}:${minute}:${second}.${fraction}`;
+}
+
+const months: readonly string[] = 'Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec'.split(' ');
+
+function describeReturn({ return: value, retcode, success, out }: JobReturn): WireMap {
+  return {
+    return: value,
+    retcode,
+    success,
+    ...(out === undefined ? {} : { out }),
+  };
+}

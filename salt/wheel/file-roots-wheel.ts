@@ -1,0 +1,155 @@
+/** The `file_roots` wheel module, read only [salt/wheel/file_roots.py]. */
+
+import type { MasterConfig } from '#config';
+import {
+  type FoundFile,
+  type FunctionTable,
+  MasterError,
+  masterFunction,
+  optional,
+  relativePath,
+  required,
+  text,
+} from '#master';
+import type { WireMap, WireValue } from '#minion-protocol';
+import { DiskFiles, HiddenDirectories } from '../file-trees/disk-files.ts';
+import { hiddenDirectories } from '../file-trees/open-file-roots.ts';
+import { expandRoot } from '../file-trees/roots.ts';
+import { walkRoots } from '../file-trees/walk-roots.ts';
+
+interface FileRootsWheelDeps {
+  readonly config: Pick<MasterConfig, 'fileRoots' | 'pkiDir' | 'stateDir' | 'cachedir'>;
+}
+
+/** Bytes of a file that is read whole. */
+const maxReadBytes = 16 * 1024 * 1024;
+/** Bytes that tell text from anything else, as in Salt. */
+const probeBytes = 512;
+
+interface FileInRoot {
+  /** The root, a slash, and the path that was asked for. */
+  readonly place: string;
+  readonly file: FoundFile;
+  readonly isText: boolean;
+}
+
+const place = { path: required(text), saltenv: optional(text, 'base') } as const;
+
+export function fileRootsWheel({ config }: FileRootsWheelDeps): FunctionTable {
+  const find = async (path: string, saltenv: string): Promise<FileInRoot[]> => {
+    const relative = relativePath(path);
+    if (relative === undefined) return [];
+    const files = new DiskFiles(await openHidden(config));
+    const found: FileInRoot[] = [];
+    for (const root of await rootsOf(config, saltenv)) {
+      const file = await files.find(root, relative);
+      if (file === undefined) continue;
+      found.push({ place: `${root}/${relative}`, file, isText: await isText(file) });
+    }
+    return found;
+  };
+  return {
+    'file_roots.find': masterFunction({
+      summary: 'Where a file is in the roots of an environment, and whether it is text.',
+      parameters: place,
+      call: async ({ path, saltenv }) => {
+        const found = await find(path, saltenv);
+        return found.map((one) => ({ [one.place]: one.isText ? 'txt' : 'bin' }));
+      },
+    }),
+    'file_roots.read': masterFunction({
+      summary: 'The content of a text file in each of the roots that have it.',
+      parameters: place,
+      call: async ({ path, saltenv }) => {
+        const contents: WireValue[] = [];
+        for (const one of await find(path, saltenv)) {
+          if (one.isText) contents.push({ [one.place]: await readText(one.file) });
+        }
+        return contents;
+      },
+    }),
+    'file_roots.list_env': masterFunction({
+      summary: 'The files of an environment, as a tree under each of its roots.',
+      parameters: { saltenv: optional(text, 'base') },
+      call: ({ saltenv }) => listEnv(config, saltenv),
+    }),
+    'file_roots.list_roots': masterFunction({
+      summary: 'The files of all environments.',
+      parameters: {},
+      call: async () => {
+        const all: WireMap = Object.create(null);
+        for (const saltenv of Object.keys(config.fileRoots)) {
+          all[saltenv] = [await listEnv(config, saltenv)];
+        }
+        return all;
+      },
+    }),
+  };
+}
+
+type Roots = FileRootsWheelDeps['config'];
+
+function openHidden(config: Roots): Promise<HiddenDirectories> {
+  return HiddenDirectories.open(hiddenDirectories(config));
+}
+
+async function rootsOf({ fileRoots }: Roots, saltenv: string): Promise<string[]> {
+  const patterns = Object.hasOwn(fileRoots, saltenv) ? (fileRoots[saltenv] ?? []) : [];
+  return (await Promise.all(patterns.map(expandRoot))).flat();
+}
+
+/** Links are told like what they point to, and not looked into. */
+async function listEnv(config: Roots, saltenv: string): Promise<WireMap> {
+  const trees: WireMap = Object.create(null);
+  const hidden = await openHidden(config);
+  for (const root of await rootsOf(config, saltenv)) {
+    const { lists } = await walkRoots([root], {
+      followsSymlinks: false,
+      ignoresSymlinks: false,
+      isIgnored: () => false,
+      hidden,
+      onDirectory: () => {},
+    });
+    trees[root] = treeOf(lists.dirs, lists.files);
+  }
+  return trees;
+}
+
+/** @param dirs sorted, so that each comes after the one that it is in */
+function treeOf(dirs: readonly string[], files: readonly string[]): WireMap {
+  const tree: WireMap = Object.create(null);
+  const byPath = new Map<string, WireMap>([['', tree]]);
+  const put = (path: string, value: WireMap | 'f'): void => {
+    const cut = path.lastIndexOf('/');
+    const parent = byPath.get(path.slice(0, Math.max(0, cut)));
+    if (parent !== undefined) parent[path.slice(cut + 1)] = value;
+  };
+  for (const dir of dirs) {
+    const entries: WireMap = Object.create(null);
+    byPath.set(dir, entries);
+    put(dir, entries);
+  }
+  for (const file of files) put(file, 'f');
+  return tree;
+}
+
+/** UTF-8 without NUL at its beginning; Salt also takes what it then cannot read. */
+async function isText(file: FoundFile): Promise<boolean> {
+  const probe = await file.read(0, probeBytes);
+  if (probe.includes(0)) return false;
+  try {
+    // The last character may be cut.
+    new TextDecoder('utf-8', { fatal: true }).decode(probe, { stream: true });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** @throws MasterError ERR_ARGS when it is too large */
+async function readText(file: FoundFile): Promise<string> {
+  if (file.stat.size > maxReadBytes) {
+    throw new MasterError('ERR_ARGS', `the file is larger than ${maxReadBytes} bytes`);
+  }
+  return Buffer.from(await file.read(0, file.stat.size)).toString('utf8');
+}
