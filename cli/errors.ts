@@ -66,8 +66,6 @@ export function errorCodeOf(error: unknown): string | undefined {
     : undefined;
 }
 
-// Exit codes [salt defaults/exitcodes.py, which follows sysexits.h].
-
 /** Names of the exit codes that commands end with. */
 export const exitCodes = {
   ok: 0,

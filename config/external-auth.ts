@@ -206,8 +206,6 @@ function optionsOf(users: unknown): Options {
   );
 }
 
-// Warnings about back ends that let nobody log in.
-
 export function warnOfBackends(config: MasterConfig, settings: Settings): ConfigWarning[] {
   const setting = settings.get('external_auth');
   const entries = isSettings(setting?.value) ? setting.value : undefined;

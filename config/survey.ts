@@ -6,8 +6,6 @@ import { type ReadConfig, readConfigDirectory } from './read-config.ts';
 import { warnOfSchedule } from './schedule.ts';
 import { warnOfRights } from './user-rights.ts';
 
-// A survey reports all problems of a configuration instead of the first.
-
 /** What can be used of a configuration, and what is wrong with it. */
 export type ConfigSurvey = ReadConfig;
 

@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import type { MasterEvent } from '#master';
 import type { CommandContext } from '../context.ts';
 import { configOption, jsonOption, logLevelOption, parseCount } from '../options.ts';
-import { formatJson } from '../output/outputters.ts';
+import { formatJson } from '../output/value-text.ts';
 import { escapeName, printLine } from '../terminal.ts';
 
 interface EventsOptions {

@@ -6,13 +6,11 @@ import { configOption, jsonOption, logLevelOption, parseCount } from '../options
 import {
   addOutputOptions,
   chooseOutput,
-  formatJson,
-  formatReturn,
   type OutputCommandOptions,
-} from '../output/outputters.ts';
+} from '../output/output-options.ts';
+import { formatReturn } from '../output/outputters.ts';
+import { formatJson } from '../output/value-text.ts';
 import { escapeName, printJson, printLine } from '../terminal.ts';
-
-// `saltbridge jobs list|show`.
 
 const silenceReasons: Readonly<Record<SilenceReason, string>> = {
   'key-not-accepted': 'its key is not accepted',

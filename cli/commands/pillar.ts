@@ -4,7 +4,8 @@ import { traverseFacts, type WireMap, type WireValue } from '#minion-protocol';
 import type { CommandContext } from '../context.ts';
 import { exitCodes } from '../errors.ts';
 import { configOption, jsonOption, logLevelOption } from '../options.ts';
-import { formatJson, formatNested } from '../output/outputters.ts';
+import { formatNested } from '../output/nested.ts';
+import { formatJson } from '../output/value-text.ts';
 import { escapeName, printLine } from '../terminal.ts';
 
 interface PillarOptions {

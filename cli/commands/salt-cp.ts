@@ -14,9 +14,9 @@ import { configOption, logLevelOption, parseSeconds } from '../options.ts';
 import {
   addOutputOptions,
   chooseOutput,
-  formatData,
   type OutputCommandOptions,
-} from '../output/outputters.ts';
+} from '../output/output-options.ts';
+import { formatData } from '../output/outputters.ts';
 import { printLine } from '../terminal.ts';
 import { noMinionsMatched } from './salt.ts';
 import { addTargetOptions, rangeProblem, type TargetOptions, toTarget } from './salt-target.ts';

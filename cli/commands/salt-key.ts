@@ -12,8 +12,8 @@ import {
   type WireValue,
 } from '#minion-protocol';
 import { makeDirectory } from '#runtime';
-import { compileGlob } from '#template/python/fnmatch.ts';
 import { textOrder } from '#template/python/comparison.ts';
+import { compileGlob } from '#template/python/fnmatch.ts';
 import { type CommandDefaults, saltDefaults } from '../command-defaults.ts';
 import type { CommandContext } from '../context.ts';
 import { CommandError, exitCodes } from '../errors.ts';
@@ -21,10 +21,10 @@ import { configOption } from '../options.ts';
 import {
   addOutputOptions,
   chooseOutput,
-  formatData,
   type OutputChoice,
   type OutputCommandOptions,
-} from '../output/outputters.ts';
+} from '../output/output-options.ts';
+import { formatData } from '../output/outputters.ts';
 import { type Colors, escapeLines, escapeName, printLine } from '../terminal.ts';
 import { changeKey, type KeyOperation, writeNewFile } from './key.ts';
 import { formatSaltUsageError, useSaltUsage } from './salt-usage.ts';

@@ -8,13 +8,11 @@ import { configOption, logLevelOption, parseSeconds } from '../options.ts';
 import {
   addOutputOptions,
   chooseOutput,
-  formatData,
   type OutputCommandOptions,
-} from '../output/outputters.ts';
+} from '../output/output-options.ts';
+import { formatData } from '../output/outputters.ts';
 import { printLine } from '../terminal.ts';
 import { useSaltUsage } from './salt-usage.ts';
-
-// `saltbridge salt-run` [salt/cli/run.py, salt/runner.py, salt/client/mixins.py].
 
 /** As commander names them. */
 interface SaltRunOptions extends OutputCommandOptions, LoginOptions {

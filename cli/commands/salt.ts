@@ -23,17 +23,17 @@ import { configOption, logLevelOption, parseCount, parseSeconds } from '../optio
 import {
   addOutputOptions,
   chooseOutput,
+  type OutputCommandOptions,
+  type OutputSink,
+} from '../output/output-options.ts';
+import {
   formatData,
   formatReturn,
   formatReturns,
   type MinionReturn,
-  mapEntries,
-  type OutputCommandOptions,
   type OutputOptions,
-  type OutputSink,
-  pythonRepr,
-  pythonStr,
 } from '../output/outputters.ts';
+import { mapEntries, pythonRepr, pythonStr } from '../output/value-text.ts';
 import { escapeLines, escapeName, Progress, printJson, printLine } from '../terminal.ts';
 import { addTargetOptions, rangeProblem, type TargetOptions, toTarget } from './salt-target.ts';
 import { useSaltUsage } from './salt-usage.ts';

@@ -18,8 +18,6 @@ export type WithRequester<T> = {
     : WithRequester<T[K]>;
 };
 
-// What a row of the method table says about the audit log.
-
 /** What a record says of a call, beside who asked for it and what came of it. */
 export interface AuditDetails {
   readonly what?: string;
@@ -59,15 +57,11 @@ interface AuditedOutcome<P, R> {
   failed?(parameters: P): AuditDetails;
 }
 
-// The head of the log in the store: reveals a truncated log.
-
 /** The log as it was when it was last synchronised. */
 export interface StoredHead extends AuditHead {
   /** Sequence of the first record that is kept: what was before it has been rotated away. */
   readonly first: number;
 }
-
-// Actors.
 
 /** Who did it, as far as the master can know. */
 export interface AuditActor {

@@ -49,8 +49,6 @@ export interface ReloadReport extends ConfigChanges {
   readonly certificates: readonly string[];
 }
 
-// Metrics: counting is an addition, without I/O, and nothing grows with the number of minions.
-
 /** A value with its labels. */
 export interface Sample {
   readonly labels: Readonly<Record<string, string>>;

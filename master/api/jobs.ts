@@ -199,8 +199,6 @@ export interface Delivery {
   readonly lastHeardAt?: number;
 }
 
-// Deliveries: the outcome of a job at each minion, and why there is none.
-
 /** How a minion stands to a job. */
 export type DeliveryState =
   /** It returned. */

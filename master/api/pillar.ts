@@ -1,7 +1,5 @@
 import type { FactMap, WireMap, WireValue } from '#minion-protocol';
 
-// Differences between two pillars.
-
 /** A value that is another one. */
 export interface PillarDifference {
   /** Keys with `:` between them. */
@@ -11,8 +9,6 @@ export interface PillarDifference {
   /** Absent: it is not there any more. */
   readonly after?: WireValue;
 }
-
-// Origins of values.
 
 /** A file that says something of a value. */
 export interface PillarOrigin {

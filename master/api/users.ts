@@ -100,8 +100,6 @@ export interface LearnedRule {
   readonly notes: readonly string[];
 }
 
-// Recorded decisions: what was asked, so that another policy can be asked the same.
-
 /** What a minion asked for, as often as it did. Data and arguments are kept by their shapes. */
 export interface RecordedDecision {
   readonly minion: string;
@@ -126,8 +124,6 @@ export interface RecordedDecision {
   readonly lastAt: number;
   readonly count: number;
 }
-
-// Replay of recorded decisions against another policy.
 
 /** A decision that another policy would make otherwise. */
 export interface ReplayChange {

@@ -1,9 +1,7 @@
 import type { ConfigSurvey } from '#config';
 import type { KeyInfo, KeySurvey, MasterStatus, MinionInfo } from '#master';
 
-// Findings. A released code never changes its meaning.
-
-/** Everything that can be wrong. */
+/** Everything that can be wrong. A released code never changes its meaning. */
 export const doctorCodes = [
   'auto-accept',
   'check-failed',

@@ -57,8 +57,6 @@ export function becomeAccount({ name, uid, gid }: Account): void {
   process.setuid?.(uid);
 }
 
-// Directories of a master that root starts for another account.
-
 type DirectoryOptions = Pick<MasterConfig, 'pkiDir' | 'cachedir' | 'sockDir' | 'stateDir'>;
 
 /** Makes a folder, and those above it, for an account. What is there stays as it is. */

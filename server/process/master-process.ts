@@ -31,8 +31,6 @@ import { reloadProcess, ServedMasters } from './served-masters.ts';
 import { createServiceNotifier, ServiceReporter } from './service-manager.ts';
 import { onSignal, terminationSignal } from './signals.ts';
 
-// `pidfile`.
-
 /**
  * A file that is opened while the process may, and written once the master runs: a master that
  * cannot start beside another one leaves that one's pid alone.

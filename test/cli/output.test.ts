@@ -3,17 +3,9 @@ import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
 import type { Logger } from 'pino';
-import {
-  formatJson,
-  formatNested,
-  formatNoReturn,
-  formatPprint,
-  formatRaw,
-  formatTxt,
-  formatValuesOnly,
-  formatYaml,
-  wrapText,
-} from '#cli/output/outputters.ts';
+import { formatNested } from '#cli/output/nested.ts';
+import { formatNoReturn, formatRaw, formatTxt, formatValuesOnly } from '#cli/output/outputters.ts';
+import { formatJson, formatPprint, formatYaml, wrapText } from '#cli/output/value-text.ts';
 import { terminalColors } from '#cli/terminal.ts';
 import type { LogLevel } from '#config';
 import { type MasterOptions, resolveMasterConfig } from '#config';

@@ -5,7 +5,7 @@ import { request } from 'node:http';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import { allow } from '#acl';
-import { formatJson } from '#cli/output/outputters.ts';
+import { formatJson } from '#cli/output/value-text.ts';
 import { connectMaster } from '#client';
 import { createBridge } from '#guests';
 import type { MasterApi } from '#master';

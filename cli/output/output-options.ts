@@ -1,0 +1,139 @@
+/** Output options of the Salt commands [salt utils/parsers.py OutputOptionsMixIn]. */
+
+import { appendFile, open } from 'node:fs/promises';
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import type { CommandDefaults } from '../command-defaults.ts';
+import type { CommandContext, OutputStream } from '../context.ts';
+import { escapeName, noColors, printLine, terminalColors } from '../terminal.ts';
+import { isOutputter, type OutputOptions } from './outputters.ts';
+
+/** Where returns go: to a stream, or with `--out-file` to a file. */
+export interface OutputSink {
+  /** Writes a line; an empty one is left out, as Salt leaves out what has no text. */
+  write(text: string): Promise<void>;
+}
+
+/** Returns on a stream. */
+function streamSink(stream: OutputStream): OutputSink {
+  return {
+    write: async (text) => {
+      if (text !== '') await printLine(stream, text);
+    },
+  };
+}
+
+/** Returns in a file. One that is there is emptied first, unless it is to be continued. */
+async function fileSink(
+  file: string,
+  { append }: { readonly append: boolean },
+): Promise<OutputSink> {
+  const handle = await open(file, append ? 'a' : 'w');
+  await handle.close();
+  return {
+    write: async (text) => {
+      if (text !== '') await appendFile(file, `${text}\n`);
+    },
+  };
+}
+
+/** As commander names them; each that Salt has two names for is there twice. */
+export interface OutputCommandOptions {
+  readonly configDir: string;
+  readonly out?: string;
+  readonly output?: string;
+  readonly outIndent?: number;
+  readonly outputIndent?: number;
+  readonly outFile?: string;
+  readonly outputFile?: string;
+  readonly outFileAppend?: boolean;
+  readonly outputFileAppend?: boolean;
+  readonly color: boolean;
+  readonly colour: boolean;
+  readonly forceColor?: boolean;
+  readonly forceColour?: boolean;
+  readonly stateOutput?: string;
+  readonly stateVerbose?: boolean;
+  readonly state_output?: string;
+  readonly state_verbose?: boolean;
+}
+
+/** What returns are printed with. */
+export interface OutputChoice {
+  readonly output: OutputOptions;
+  readonly sink: OutputSink;
+}
+
+export function addOutputOptions(command: Command): void {
+  command
+    .option('--out <outputter>', 'output format: nested, json, yaml, txt, raw, quiet, …')
+    .addOption(new Option('--output <outputter>').hideHelp())
+    .option('--out-indent <n>', 'spaces per level; negative: one line', parseInteger)
+    .addOption(new Option('--output-indent <n>').argParser(parseInteger).hideHelp())
+    .option('--out-file <file>', 'write returns to a file')
+    .addOption(new Option('--output-file <file>').hideHelp())
+    .option('--out-file-append', 'append to that file')
+    .addOption(new Option('--output-file-append').hideHelp())
+    .option('--no-color', 'disable colours')
+    .addOption(new Option('--no-colour').hideHelp())
+    .option('--force-color', 'use colours even if the output is not a terminal')
+    .addOption(new Option('--force-colour').hideHelp())
+    .option('--state-output <form>', 'format of states: full, terse, mixed, changes')
+    .addOption(new Option('--state_output <form>').hideHelp())
+    .option('--state-verbose <boolean>', 'also print states without changes', parseBoolean)
+    .addOption(new Option('--state_verbose <boolean>').argParser(parseBoolean).hideHelp());
+}
+
+/** Chooses outputter, colours and place. @throws ConfigError when the configuration cannot be read */
+export async function chooseOutput(
+  options: OutputCommandOptions,
+  {
+    stdout,
+    stderr,
+    commandDefaults,
+  }: Pick<CommandContext, 'stdout' | 'stderr' | 'commandDefaults'>,
+): Promise<OutputChoice> {
+  const defaults = await commandDefaults(options.configDir);
+  const outputter = options.out ?? options.output ?? defaults.output ?? undefined;
+  const file = options.outFile ?? options.outputFile;
+  if (outputter !== undefined && !isOutputter(outputter)) {
+    const name = escapeName(outputter);
+    await printLine(stderr, `[ERROR   ] Invalid outputter ${name} specified, fall back to nested`);
+  }
+  const isColored = wantsColors(options, defaults) ?? stdout.isTTY === true;
+  return {
+    output: {
+      outputter,
+      indent: options.outIndent ?? options.outputIndent,
+      colors: isColored ? terminalColors : noColors,
+      stateOutput: options.stateOutput ?? options.state_output ?? defaults.stateOutput,
+      stateVerbose: options.stateVerbose ?? options.state_verbose ?? defaults.stateVerbose,
+      stateProfile: defaults.stateOutputProfile,
+    },
+    sink:
+      file === undefined
+        ? streamSink(stdout)
+        : await fileSink(file, {
+            append: options.outFileAppend === true || options.outputFileAppend === true,
+          }),
+  };
+}
+
+/** `undefined`: as the terminal has it. */
+function wantsColors(
+  { forceColor, forceColour, color, colour }: OutputCommandOptions,
+  defaults: CommandDefaults,
+): boolean | undefined {
+  if (forceColor === true || forceColour === true) return true;
+  return color && colour ? (defaults.color ?? undefined) : false;
+}
+
+function parseInteger(text: string): number {
+  if (!/^-?\d{1,3}$/.test(text)) throw new InvalidArgumentError('expected a whole number.');
+  return Number(text);
+}
+
+function parseBoolean(text: string): boolean {
+  if (/^[Tt]rue$/.test(text)) return true;
+  if (/^[Ff]alse$/.test(text)) return false;
+  throw new InvalidArgumentError('expected True or False.');
+}
