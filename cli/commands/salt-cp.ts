@@ -18,7 +18,7 @@ import {
 } from '../output/output-options.ts';
 import { formatData } from '../output/outputters.ts';
 import { printLine } from '../terminal.ts';
-import { noMinionsMatched } from './salt.ts';
+import { noMinionsMatched } from './follow-salt-job.ts';
 import { addTargetOptions, rangeProblem, type TargetOptions, toTarget } from './salt-target.ts';
 import { formatSaltUsageError, useSaltUsage } from './salt-usage.ts';
 

@@ -2,7 +2,7 @@
 import { copyFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
-import { generateMasterSignature, generateSaltKeyPair } from '#cli/commands/salt-key.ts';
+import { generateMasterSignature, generateSaltKeyPair } from '#cli/commands/salt-key-files.ts';
 import { type MasterOptions, resolveMasterConfig, type TransportName } from '#config';
 import { EventLog } from './event-log.ts';
 import { Fleet } from './fleet.ts';

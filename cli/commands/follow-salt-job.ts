@@ -1,0 +1,337 @@
+/** Follows jobs and batches, and prints their returns. */
+
+import {
+  type BatchRequest,
+  type BatchUpdate,
+  isFailureCode,
+  type JobReturn,
+  type JobsApi,
+  type JobUpdate,
+  type RunRequest,
+  returnerOf,
+} from '#master';
+import type { WireValue } from '#minion-protocol';
+import { textOrder } from '#template/python/comparison.ts';
+import type { CommandContext } from '../context.ts';
+import { exitCodes } from '../errors.ts';
+import type { OutputSink } from '../output/output-options.ts';
+import {
+  formatData,
+  formatReturn,
+  formatReturns,
+  type MinionReturn,
+  type OutputOptions,
+} from '../output/outputters.ts';
+import { mapEntries, pythonRepr } from '../output/value-text.ts';
+import { escapeLines, escapeName, Progress, printLine } from '../terminal.ts';
+import {
+  formatFunctionDocs,
+  formatInterrupted,
+  formatJobSummary,
+  formatTargetProblem,
+  noResponseReturn,
+  reconnectingReturn,
+} from './salt-output.ts';
+
+/** What Salt says where a target means nobody. */
+export const noMinionsMatched =
+  'No minions matched the target. No command was sent, no jid was assigned.';
+
+/** What Salt says where nothing was returned. */
+export const noReturnReceived = 'ERROR: No return received';
+
+/** How a job is shown. */
+interface JobFollowerOptions {
+  readonly output: OutputOptions;
+  readonly sink: OutputSink;
+  /** Everything at the end, in place of each return as it comes. */
+  readonly isStatic: boolean;
+  /** Names the jid first, and the minions in the summary. */
+  readonly isVerbose: boolean;
+  /** Names the jid first. */
+  readonly showsJid: boolean;
+  /** Whether minions that did not answer are told. */
+  readonly showsSilent: boolean;
+  /** Counts at the end. */
+  readonly hasSummary: boolean;
+  /** Counts at the end in place of all returns. */
+  readonly isProgressOnly: boolean;
+}
+
+/** Follows one job and prints what `salt` prints [salt cli/salt.py]. For a single use. */
+export class JobFollower {
+  readonly #stdout: CommandContext['stdout'];
+  readonly #stderr: CommandContext['stderr'];
+  readonly #options: JobFollowerOptions;
+  readonly #progress: Progress;
+  readonly #returns: MinionReturn[] = [];
+  readonly #silent: string[] = [];
+  #expected = 0;
+  #missing: readonly string[] = [];
+  #jid: string | undefined;
+
+  constructor(context: Pick<CommandContext, 'stdout' | 'stderr'>, options: JobFollowerOptions) {
+    this.#stdout = context.stdout;
+    this.#stderr = context.stderr;
+    this.#options = options;
+    this.#progress = new Progress(context.stderr);
+  }
+
+  /** Publishes the job and prints it to its end. @returns the exit code, as Salt's */
+  async follow(jobs: JobsApi, request: RunRequest, signal: AbortSignal): Promise<number> {
+    const { isStatic, isProgressOnly } = this.#options;
+    const isWhole = !isProgressOnly && (isStatic || request.fun === 'sys.doc');
+    try {
+      for await (const update of jobs.run(request, signal)) {
+        if (signal.aborted) break;
+        await this.#show(update, isWhole);
+      }
+    } catch (error) {
+      if (!signal.aborted) throw error;
+    } finally {
+      this.#progress.clear();
+    }
+    if (signal.aborted) return this.#finishInterrupted();
+    if (this.#expected === 0) return this.#finishWithoutMinions();
+    return isWhole ? this.#finishWhole(request.fun) : this.#finish();
+  }
+
+  /** What is printed where a target means nobody. @returns the exit code */
+  async showNobody(problem: string): Promise<number> {
+    await printLine(this.#stderr, formatTargetProblem(problem));
+    return this.#finishWithoutMinions();
+  }
+
+  async #show(update: JobUpdate, isWhole: boolean): Promise<void> {
+    switch (update.type) {
+      case 'published':
+        await this.#begin(update);
+        break;
+      case 'return':
+        this.#returns.push({
+          minion: returnerOf(update),
+          value: update.return,
+          isFailure: isFailureCode(update.retcode),
+          ...(update.out === undefined ? {} : { out: update.out }),
+        });
+        if (!isWhole) await this.#print(this.#returns.at(-1));
+        break;
+      case 'running':
+        break;
+      case 'finished':
+        await this.#end(update, isWhole);
+        return;
+    }
+    this.#showProgress();
+  }
+
+  async #end(
+    { jid, silent, reconnecting }: Extract<JobUpdate, { type: 'finished' }>,
+    isWhole: boolean,
+  ): Promise<void> {
+    this.#silent.push(...silent, ...reconnecting, ...this.#missing);
+    if (isWhole || !this.#options.showsSilent) return;
+    for (const minion of this.#silent) {
+      const result = reconnecting.includes(minion)
+        ? reconnectingReturn(minion, jid)
+        : noResponseReturn(minion, jid);
+      await this.#print(result);
+    }
+  }
+
+  async #begin({
+    jid,
+    minions,
+    missing,
+    problem,
+  }: Extract<JobUpdate, { type: 'published' }>): Promise<void> {
+    this.#jid = jid;
+    this.#expected = minions.length;
+    this.#missing = missing;
+    if (missing.length > 0) await this.#printMinions('no accepted key', missing);
+    if (problem !== undefined) await printLine(this.#stderr, formatTargetProblem(problem));
+    if (this.#expected === 0 || this.#options.isStatic) return;
+    const title = `Executing job with jid ${jid}`;
+    if (this.#options.isVerbose) {
+      await printLine(this.#stdout, `${title}\n${'-'.repeat(title.length)}\n`);
+    } else if (this.#options.showsJid) {
+      await printLine(this.#stdout, `jid: ${jid}`);
+    }
+  }
+
+  async #print(result: MinionReturn | undefined): Promise<void> {
+    if (result === undefined || this.#options.isProgressOnly) return;
+    this.#progress.clear();
+    await this.#options.sink.write(formatReturn(result, this.#options.output));
+  }
+
+  #showProgress(): void {
+    const answered = this.#returns.length;
+    if (answered < this.#expected) {
+      this.#progress.show(`${answered} of ${this.#expected} answered`);
+    }
+  }
+
+  async #printMinions(what: string, minions: readonly string[]): Promise<void> {
+    await printLine(this.#stderr, `saltbridge: ${what}: ${minions.map(escapeName).join(', ')}`);
+  }
+
+  async #finish(): Promise<number> {
+    const { hasSummary, isProgressOnly, isVerbose, output, showsSilent } = this.#options;
+    const failed = this.#returns.filter(({ isFailure }) => isFailure);
+    const silent = showsSilent ? this.#silent : [];
+    if (isProgressOnly || (hasSummary && output.outputter === undefined)) {
+      const facts = { returned: this.#returns.map(minionOf), silent, failed: failed.map(minionOf) };
+      await printLine(this.#stdout, formatJobSummary(facts, isVerbose));
+    }
+    // As in Salt, the exit code then says nothing of the returns.
+    if (isProgressOnly || (failed.length === 0 && silent.length === 0)) return exitCodes.ok;
+    await printLine(this.#stderr, 'ERROR: Minions returned with non-zero exit code');
+    return exitCodes.failure;
+  }
+
+  /** As Salt, with `--static` the exit code says whether anybody returned, and nothing else. */
+  async #finishWhole(fun: string | readonly string[]): Promise<number> {
+    const { output, sink, isStatic } = this.#options;
+    if (this.#silent.length > 0) await this.#printMinions('no answer', this.#silent);
+    if (this.#returns.length === 0) return this.#finishWithoutReturns();
+    const texts =
+      fun === 'sys.doc'
+        ? formatFunctionDocs(this.#returns, output)
+        : [formatReturns(this.#returns, fun, output)];
+    for (const text of texts) await (isStatic ? sink.write(text) : printLine(this.#stdout, text));
+    return exitCodes.ok;
+  }
+
+  async #finishWithoutMinions(): Promise<number> {
+    await printLine(this.#stdout, noMinionsMatched);
+    if (!this.#options.isStatic) {
+      await this.#options.sink.write(formatReturns([], '', this.#options.output));
+    }
+    return this.#finishWithoutReturns();
+  }
+
+  async #finishWithoutReturns(): Promise<number> {
+    await printLine(this.#stderr, noReturnReceived);
+    return exitCodes.noReturn;
+  }
+
+  async #finishInterrupted(): Promise<number> {
+    const text =
+      this.#jid === undefined ? '\nExiting gracefully on Ctrl-c' : formatInterrupted(this.#jid);
+    await printLine(this.#stderr, text);
+    return exitCodes.interrupted;
+  }
+}
+
+function minionOf({ minion }: MinionReturn): string {
+  return minion;
+}
+
+/** How a batch is shown. */
+interface BatchFollowerOptions {
+  readonly output: OutputOptions;
+  readonly sink: OutputSink;
+}
+
+/** Follows a batch and prints what `salt --batch` prints [salt cli/batch.py]. For a single use. */
+export class BatchFollower {
+  readonly #stdout: CommandContext['stdout'];
+  readonly #stderr: CommandContext['stderr'];
+  readonly #options: BatchFollowerOptions;
+  #jid: string | undefined;
+  #code: number = exitCodes.ok;
+
+  constructor(context: Pick<CommandContext, 'stdout' | 'stderr'>, options: BatchFollowerOptions) {
+    this.#stdout = context.stdout;
+    this.#stderr = context.stderr;
+    this.#options = options;
+  }
+
+  /** Runs the batch and prints it to its end. @returns the exit code: the highest retcode */
+  async follow(jobs: JobsApi, request: BatchRequest, signal: AbortSignal): Promise<number> {
+    try {
+      for await (const update of jobs.batch(request, signal)) {
+        if (signal.aborted) break;
+        await this.#show(update);
+      }
+    } catch (error) {
+      if (!signal.aborted) throw error;
+    }
+    if (!signal.aborted) return this.#code;
+    const text = '\nExiting gracefully on Ctrl-c';
+    await printLine(this.#stderr, this.#jid === undefined ? text : formatInterrupted(this.#jid));
+    return exitCodes.interrupted;
+  }
+
+  async #show(update: BatchUpdate): Promise<void> {
+    switch (update.type) {
+      case 'gathered':
+        return this.#showGathered(update);
+      case 'published': {
+        this.#jid = update.jid;
+        const minions = pythonRepr([...update.minions].sort(textOrder));
+        return printLine(this.#stdout, `\nExecuting run on ${minions}\n`);
+      }
+      case 'return':
+        return this.#showReturn(update.jid, update);
+      case 'running':
+        return;
+      case 'finished':
+        for (const minion of [...update.silent, ...update.reconnecting]) {
+          await this.#write(new Map([[minion, {}]]), undefined);
+        }
+        return;
+      case 'ended':
+        if (update.failed === undefined) return;
+        return printLine(
+          this.#stderr,
+          `[ERROR   ] Minion ${escapeName(update.failed)} returned with non-zero exit code. ` +
+            'Batch run stopped due to failhard',
+        );
+    }
+  }
+
+  async #showGathered({
+    minions,
+    silent,
+  }: Extract<BatchUpdate, { type: 'gathered' }>): Promise<void> {
+    if (minions.length === 0) {
+      const told = silent.length > 0 ? [] : noBatch;
+      for (const line of told) await printLine(this.#stdout, line);
+      return;
+    }
+    for (const minion of silent) {
+      const line = `Minion ${escapeName(minion)} did not respond. No job will be sent.`;
+      await printLine(this.#stdout, line);
+    }
+  }
+
+  async #showReturn(jid: string, result: JobReturn): Promise<void> {
+    const { retcode, return: value, out } = result;
+    const code = highestCode(retcode);
+    this.#code = Math.max(this.#code, code);
+    const data = new Map<string, WireValue>([
+      ['retcode', code],
+      ['jid', jid],
+      [returnerOf(result), value],
+    ]);
+    await this.#write(data, out);
+  }
+
+  async #write(data: Map<string, WireValue>, out: string | undefined): Promise<void> {
+    await this.#options.sink.write(
+      escapeLines(formatData(new Map(data), out, this.#options.output)),
+    );
+  }
+}
+
+const noBatch = [noMinionsMatched, 'No minions matched the target.'];
+
+/** Several functions have a code each. */
+function highestCode(retcode: WireValue): number {
+  const codes = (mapEntries(retcode) ?? []).map(([, code]) => highestCode(code));
+  if (codes.length > 0) return Math.max(...codes);
+  if (typeof retcode === 'number') return retcode;
+  return isFailureCode(retcode) ? exitCodes.failure : exitCodes.ok;
+}

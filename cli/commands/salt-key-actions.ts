@@ -1,0 +1,222 @@
+/** Operations on existing keys [salt key.py KeyCLI]. */
+
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { loadMasterConfig } from '#config';
+import type { KeyInfo, KeyState, KeysApi, LocalKeyInfo } from '#master';
+import { keyFingerprint, type WireValue } from '#minion-protocol';
+import { textOrder } from '#template/python/comparison.ts';
+import { compileGlob } from '#template/python/fnmatch.ts';
+import type { CommandContext } from '../context.ts';
+import { CommandError } from '../errors.ts';
+import type { OutputChoice } from '../output/output-options.ts';
+import { formatData } from '../output/outputters.ts';
+import { escapeName, printLine } from '../terminal.ts';
+import { changeKey, type KeyOperation } from './key.ts';
+import { formatKeys, type KeyPlaceName, type KeysByPlace } from './salt-key-output.ts';
+
+/** Salt's directories, in the order in which it looks into them. */
+const keyPlaces: readonly { readonly place: KeyPlaceName; readonly state: KeyState }[] = [
+  { place: 'minions', state: 'accepted' },
+  { place: 'minions_pre', state: 'pending' },
+  { place: 'minions_rejected', state: 'rejected' },
+  { place: 'minions_denied', state: 'denied' },
+];
+
+/** Which states an argument of `--list` means, by how it begins. */
+const listArguments: readonly (readonly [string, readonly KeyState[]])[] = [
+  ['acc', ['accepted']],
+  ['pre', ['pending']],
+  ['un', ['pending']],
+  ['rej', ['rejected']],
+  ['den', ['denied']],
+  ['all', ['accepted', 'pending', 'rejected', 'denied']],
+];
+
+/** What a change is asked for with. */
+interface KeyChangeRequest {
+  readonly operation: KeyOperation;
+  /** Globs with commas between them. */
+  readonly match: string;
+  /** States beyond the operation's own. */
+  readonly include: readonly KeyState[];
+  /** Whether nobody is to be asked. */
+  readonly isConfirmed: boolean;
+}
+
+/** The states that `--list <argument>` means; `undefined`: it is none of Salt's. */
+export function listedStates(argument: string): readonly KeyState[] | undefined {
+  return listArguments.find(([start]) => argument.startsWith(start))?.[1];
+}
+
+/** Shows and changes keys in Salt's words. */
+export class SaltKeyActions {
+  readonly #api: KeysApi;
+  readonly #context: CommandContext;
+  readonly #choice: OutputChoice;
+  readonly #configDir: string;
+
+  constructor(
+    api: KeysApi,
+    context: CommandContext,
+    { choice, configDir }: { readonly choice: OutputChoice; readonly configDir: string },
+  ) {
+    this.#api = api;
+    this.#context = context;
+    this.#choice = choice;
+    this.#configDir = configDir;
+  }
+
+  async list(states: readonly KeyState[]): Promise<void> {
+    const keys = await this.#api.list();
+    await this.#show(
+      new Map(
+        keyPlaces.flatMap(({ place, state }) => {
+          const isListed = states.includes(state);
+          return isListed ? [[place, idsIn(keys, state)] as const] : [];
+        }),
+      ),
+    );
+  }
+
+  /** Public keys; `undefined`: all, also of places without any. */
+  async print(match: string | undefined): Promise<void> {
+    await this.#show(await this.#texts(match, ({ publicKey }) => publicKey));
+  }
+
+  /** Fingerprints, the master's own too. */
+  async fingerprints(match: string | undefined): Promise<void> {
+    const texts = await this.#texts(match, ({ fingerprint }) => fingerprint);
+    const matches = globMatcher(match ?? '*');
+    const own = await this.#api.local();
+    const halves = [...own, ...(await this.#privateHalves(own.map(({ name }) => name)))];
+    const local = halves
+      .filter(({ name }) => matches(name))
+      .sort((left, right) => textOrder(left.name, right.name));
+    if (match === undefined || local.length > 0) {
+      texts.set('local', new Map(local.map(({ name, fingerprint }) => [name, fingerprint])));
+    }
+    for (const [place, found] of texts) if (found.size === 0) texts.delete(place);
+    await this.#show(texts);
+  }
+
+  /** Fingerprints of the files of private halves, which tell whether two files are the same. */
+  async #privateHalves(publicNames: readonly string[]): Promise<LocalKeyInfo[]> {
+    const { config } = await loadMasterConfig(this.#configDir);
+    const found: LocalKeyInfo[] = [];
+    for (const name of publicNames.map((each) => each.replace(/\.pub$/, '.pem'))) {
+      const pem = await readFile(path.join(config.pkiDir, name), 'utf8').catch(() => undefined);
+      if (pem === undefined) continue;
+      found.push({ name, fingerprint: keyFingerprint(pem, config.hashType) });
+    }
+    return found;
+  }
+
+  /** Shows what matches, asks, changes it, and names what was changed. */
+  async change(request: KeyChangeRequest): Promise<void> {
+    const { operation, match } = request;
+    const matches = globMatcher(match);
+    const keys = await this.#api.list();
+    const byPlace = new Map<KeyPlaceName, KeyInfo[]>();
+    for (const { place, state } of changeOrder(request)) {
+      const found = sortById(keys.filter((key) => key.state === state && matches(key.id)));
+      if (found.length > 0) byPlace.set(place, found);
+    }
+    if (byPlace.size === 0) return this.#printNoMatch(request);
+    const { stdout } = this.#context;
+    await printLine(stdout, `The following keys are going to be ${participle(operation)}:`);
+    await this.#show(new Map([...byPlace].map(([place, found]) => [place, found.map(idOf)])));
+    if (!request.isConfirmed && !(await this.#confirm(operation))) return;
+    const chosen = [...byPlace.values()].flat();
+    for (const id of await this.#apply(operation, chosen)) {
+      await printLine(stdout, `Key for minion ${escapeName(id)} ${participle(operation)}.`);
+    }
+  }
+
+  async #texts(
+    match: string | undefined,
+    textOf: (key: KeyInfo) => string,
+  ): Promise<Map<KeyPlaceName, ReadonlyMap<string, string>>> {
+    const matches = globMatcher(match ?? '*');
+    const keys = await this.#api.list();
+    const texts = new Map<KeyPlaceName, ReadonlyMap<string, string>>();
+    for (const { place, state } of keyPlaces) {
+      const found = sortById(keys.filter((key) => key.state === state && matches(key.id)));
+      if (match === undefined || found.length > 0) {
+        texts.set(place, new Map(found.map((key) => [key.id, textOf(key)])));
+      }
+    }
+    return texts;
+  }
+
+  async #show(keys: KeysByPlace): Promise<void> {
+    const { output, sink } = this.#choice;
+    const isSaltsOwn = output.outputter === undefined || output.outputter === 'highstate';
+    if (isSaltsOwn) return sink.write(formatKeys(keys, output.colors));
+    const data = new Map<WireValue, WireValue>(
+      [...keys].map(([place, ids]) => [place, ids instanceof Map ? new Map(ids) : [...ids]]),
+    );
+    await sink.write(formatData(data, undefined, output));
+  }
+
+  async #confirm(operation: KeyOperation): Promise<boolean> {
+    const isDelete = operation === 'delete';
+    this.#context.stdout.write(`Proceed? ${isDelete ? '[N/y]' : '[n/Y]'} `);
+    const answer = await this.#context.input.readLine();
+    if (answer === undefined) {
+      throw new CommandError('ERR_NOT_CONFIRMED', 'nobody answered; add -y');
+    }
+    return answer === '' ? !isDelete : answer.toLowerCase().startsWith('y');
+  }
+
+  /** Salt names an id once for each place in which it is found afterwards. */
+  async #apply(operation: KeyOperation, chosen: readonly KeyInfo[]): Promise<string[]> {
+    for (const key of chosen) await changeKey(operation, this.#api, key, {});
+    if (operation === 'delete') return chosen.map(idOf);
+    const after = await this.#api.list();
+    const found = chosen.flatMap(({ id }) => after.filter((key) => key.id === id));
+    const order = [...new Set(found.map(({ state }) => state))];
+    return order.flatMap((state) => found.filter((key) => key.state === state).map(idOf));
+  }
+
+  async #printNoMatch({ match, include }: KeyChangeRequest): Promise<void> {
+    const states = ['accepted', 'rejected', 'denied'] as const;
+    const named = ['unaccepted', ...states.filter((state) => include.includes(state))];
+    const last = named.pop();
+    const shown = named.length === 0 ? last : `${named.join(', ')} or ${last}`;
+    const message = `The key glob '${escapeName(match)}' does not match any ${shown} keys.`;
+    await printLine(this.#context.stdout, message);
+  }
+}
+
+/** Deleting looks everywhere; others list what is pending first. */
+function changeOrder({ operation, include }: KeyChangeRequest): typeof keyPlaces {
+  if (operation === 'delete') return keyPlaces;
+  const order: readonly KeyState[] = ['pending', 'accepted', 'rejected', 'denied'];
+  return order.flatMap((state) => {
+    const isMeant = state === 'pending' || include.includes(state);
+    return isMeant ? keyPlaces.filter((each) => each.state === state) : [];
+  });
+}
+
+function globMatcher(match: string): (id: string) => boolean {
+  const globs = match.split(',').map((glob) => compileGlob(glob));
+  return (id) => globs.some((matches) => matches(id));
+}
+
+function idsIn(keys: readonly KeyInfo[], state: KeyState): string[] {
+  return sortById(keys.filter((key) => key.state === state)).map(idOf);
+}
+
+/** [salt utils/data.py sorted_ignorecase] */
+function sortById(keys: readonly KeyInfo[]): KeyInfo[] {
+  return keys.toSorted((left, right) => textOrder(left.id.toLowerCase(), right.id.toLowerCase()));
+}
+
+function idOf({ id }: KeyInfo): string {
+  return id;
+}
+
+function participle(operation: KeyOperation): string {
+  return `${operation.replace(/e$/, '')}ed`;
+}

@@ -1,0 +1,46 @@
+/** Salt's outputter for keys [salt output/key.py]. */
+
+import { textOrder } from '#template/python/comparison.ts';
+import { type Colors, escapeLines, escapeName } from '../terminal.ts';
+
+/** Where keys are, by the names of Salt's directories; `local` are the master's own. */
+export type KeyPlaceName =
+  | 'local'
+  | 'minions'
+  | 'minions_denied'
+  | 'minions_pre'
+  | 'minions_rejected';
+
+/** Ids by place, or ids with a text each. */
+export type KeysByPlace = ReadonlyMap<
+  KeyPlaceName,
+  readonly string[] | ReadonlyMap<string, string>
+>;
+
+const headings: Readonly<
+  Record<KeyPlaceName, { text: string; light: keyof Colors; color: keyof Colors }>
+> = {
+  local: { text: 'Local Keys:', light: 'lightMagenta', color: 'magenta' },
+  minions: { text: 'Accepted Keys:', light: 'lightGreen', color: 'green' },
+  minions_denied: { text: 'Denied Keys:', light: 'lightMagenta', color: 'magenta' },
+  minions_pre: { text: 'Unaccepted Keys:', light: 'lightRed', color: 'red' },
+  minions_rejected: { text: 'Rejected Keys:', light: 'lightBlue', color: 'blue' },
+};
+
+/** Each place with its keys below it, both sorted. May be empty. */
+export function formatKeys(keys: KeysByPlace, colors: Colors): string {
+  const places = [...keys].sort(([left], [right]) => textOrder(left, right));
+  const lines = places.flatMap(([place, content]) => {
+    const { text, light, color } = headings[place];
+    const entries = content instanceof Map ? [...content] : [...content].map((id) => [id] as const);
+    const sorted = entries.sort(([left], [right]) => textOrder(left, right));
+    return [
+      `${colors[light]}${text}${colors.end}`,
+      ...sorted.map(([id, value]) => {
+        const shown = value === undefined ? '' : `:  ${escapeLines(value)}`;
+        return `${colors[color]}${escapeName(id)}${shown}${colors.end}`;
+      }),
+    ];
+  });
+  return lines.join('\n').trimEnd();
+}

@@ -1,0 +1,108 @@
+/** Output of `saltbridge salt`: documentation, summaries, target plans and minions without an answer. */
+
+import type { PlannedMinion, TargetPlan } from '#master';
+import type { WireValue } from '#minion-protocol';
+import { textOrder } from '#template/python/comparison.ts';
+import { formatData, type MinionReturn, type OutputOptions } from '../output/outputters.ts';
+import { mapEntries, pythonStr } from '../output/value-text.ts';
+import { escapeLines, escapeName } from '../terminal.ts';
+
+/** Each function's text once, whichever minion has it first; sorted. */
+export function formatFunctionDocs(
+  results: readonly MinionReturn[],
+  options: OutputOptions,
+): string[] {
+  const docs = new Map<string, WireValue>();
+  for (const { value } of results) {
+    for (const [key, text] of mapEntries(value) ?? []) {
+      const fun = pythonStr(key);
+      if (!docs.has(fun) && text !== null && text !== '') docs.set(fun, text);
+    }
+  }
+  const sorted = [...docs].sort(([left], [right]) => textOrder(left, right));
+  return sorted.map(([fun, text]) =>
+    options.outputter === undefined
+      ? `${escapeName(fun)}:\n${escapeLines(pythonStr(text))}\n`
+      : formatData(new Map([[fun, text]]), 'nested', options),
+  );
+}
+
+/** Who did what. */
+interface JobSummaryFacts {
+  readonly returned: readonly string[];
+  /** Minions that did not return. */
+  readonly silent: readonly string[];
+  /** Those of `returned` that failed. */
+  readonly failed: readonly string[];
+}
+
+const rule = '-'.repeat(43);
+
+/** Begins with two empty lines. */
+export function formatJobSummary(facts: JobSummaryFacts, isVerbose: boolean): string {
+  const { returned, silent, failed } = facts;
+  const names = (title: string, minions: readonly string[]): string[] =>
+    isVerbose && minions.length > 0 ? [`${title}: ${minions.map(escapeName).join(' ')}`] : [];
+  return [
+    '\n',
+    rule,
+    'Summary',
+    rule,
+    `# of minions targeted: ${returned.length + silent.length}`,
+    `# of minions returned: ${returned.length}`,
+    `# of minions that did not return: ${silent.length}`,
+    `# of minions with errors: ${failed.length}`,
+    ...names('Minions not responding', silent),
+    ...names('Minions with failures', failed),
+    rule,
+  ].join('\n');
+}
+
+/** A line for each minion with the reason why it is there. */
+export function formatTargetPlan({ minions }: TargetPlan): string {
+  return minions
+    .map((minion) => `${escapeName(minion.id)}: ${formatTargetReason(minion)}`)
+    .join('\n');
+}
+
+/** Why an expression means nobody. */
+export function formatTargetProblem(problem: string): string {
+  return `saltbridge: the target is broken: ${escapeName(problem)}`;
+}
+
+function formatTargetReason(minion: PlannedMinion): string {
+  switch (minion.reason) {
+    case 'matched':
+      return `matched by ${minion.by.map(escapeName).join(', ')}`;
+    case 'facts-unknown':
+      return 'facts unknown';
+    case 'missing':
+      return 'missing, no accepted key';
+  }
+}
+
+/** Why there is no return [salt client/__init__.py get_cli_event_returns]. */
+export function noResponseReturn(minion: string, jid: string): MinionReturn {
+  const value = `Minion did not return. [No response]\n${lookUpHint(jid)}`;
+  return { minion, value, isFailure: true, out: 'no_return' };
+}
+
+/** The same of one that had not come back from a restart of the master. */
+export function reconnectingReturn(minion: string, jid: string): MinionReturn {
+  const value = `Minion did not return. [Reconnecting after the restart of the master]\n${lookUpHint(jid)}`;
+  return { minion, value, isFailure: true, out: 'no_return' };
+}
+
+/** What Salt says when its person leaves before the minions are done [salt scripts.py]. */
+export function formatInterrupted(jid: string): string {
+  return `\nExiting gracefully on Ctrl-c\nThis job's jid is: ${jid}\n${lookUpHint(jid)}`;
+}
+
+function lookUpHint(jid: string): string {
+  return [
+    'The minions may not have all finished running and any remaining minions will return upon ' +
+      'completion. To look up the return data for this job later, run the following command:',
+    '',
+    `salt-run jobs.lookup_jid ${jid}`,
+  ].join('\n');
+}
