@@ -2,18 +2,17 @@ import { TokenBuckets } from '#runtime';
 import { compileDataSchema } from './data-schema.ts';
 import { PolicyError } from './errors.ts';
 import { indexKeyOf, type RuleIndexKey } from './index-keys.ts';
+import { parseRule, ruleFormProblems } from './parse-rule.ts';
 import type { MinionTest, PolicyEnvironment, PolicySyntax, TextTest } from './policy-syntax.ts';
 import { mustBeNamed } from './powerful-functions.ts';
 import { parseRate } from './rate.ts';
-import {
-  type CallPattern,
-  type PolicyRule,
-  parseRule,
-  type RuleAction,
-  ruleFormProblems,
-  type SignalPattern,
-  type SubjectPattern,
-  type TextPatterns,
+import type {
+  CallPattern,
+  PolicyRule,
+  RuleAction,
+  SignalPattern,
+  SubjectPattern,
+  TextPatterns,
 } from './rule.ts';
 import {
   asList,

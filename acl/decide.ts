@@ -1,11 +1,13 @@
 import { type CompiledRule, isSpecificTagGlob, type Request } from './compile-rule.ts';
 import { mineGuards, publishGuards } from './guards.ts';
 import { lifecycleSignals, signalGuards } from './own-signals.ts';
-import { emptyPolicy, type Policy, type RuleIndex, rateLimitKey } from './policy.ts';
+import { emptyPolicy, type Policy } from './policy.ts';
 import { signalLimits } from './reserved-tags.ts';
 import { returnRules } from './return-rules.ts';
 import type { RuleAction } from './rule.ts';
+import type { RuleIndex } from './rule-index.ts';
 import { literalGlob } from './rule-patterns.ts';
+import { rateLimitKey } from './rules-by-subject.ts';
 import type { Action, BuiltInRule, Decision, Question, QuestionOf, Subject } from './types.ts';
 
 interface Verdict {

@@ -14,8 +14,11 @@ export {
   policyErrors,
 } from './errors.ts';
 export { type Explanation, explain, type NearRule } from './explain.ts';
+export { grantRules } from './grant-rules.ts';
+export { rightsOfUser } from './granted-rights.ts';
 export { type LintFinding, lintPolicy } from './lint.ts';
 export { isLifecycleDecision } from './own-signals.ts';
+export { parseRule } from './parse-rule.ts';
 export { createPolicy, type Policy } from './policy.ts';
 export type { MinionTest, PolicyEnvironment, PolicySyntax } from './policy-syntax.ts';
 export { parseRate } from './rate.ts';
@@ -29,7 +32,6 @@ export {
   type MinePattern,
   type PolicyRule,
   type PublishPattern,
-  parseRule,
   type ResourcePatterns,
   type RuleAction,
   type RuleBase,
@@ -39,16 +41,8 @@ export {
   type TextPatterns,
 } from './rule.ts';
 export { literalGlob } from './rule-patterns.ts';
-export {
-  type Grant,
-  type GrantSyntax,
-  grantRules,
-  parseGrants,
-  readUserRights,
-  rightsOfUser,
-  type UserRightOptions,
-  type UserRights,
-} from './salt-rights.ts';
+export { type Grant, type GrantSyntax, parseGrants } from './salt-grants.ts';
+export { readUserRights, type UserRightOptions, type UserRights } from './salt-rights.ts';
 export type {
   Call,
   Decision,

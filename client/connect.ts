@@ -3,19 +3,21 @@
 import { randomBytes } from 'node:crypto';
 import type { MasterApi } from '#master';
 import { createJidSource } from '#minion-protocol';
-import { failOverExtension } from './extension-client.ts';
 import {
-  callerOf,
-  connectLocalMaster,
-  createMasterApi,
-  type ExtensionClient,
-  extensionOver,
   type LocalMaster,
   localConnection,
   type RemoteMaster,
   remoteConnection,
+} from './connection.ts';
+import { failOverExtension } from './extension-client.ts';
+import {
+  connectLocalMaster,
+  createMasterApi,
+  type ExtensionClient,
+  extensionOver,
 } from './master-client.ts';
 import { MasterList, type RemoteMasters } from './master-list.ts';
+import { callerOf } from './rpc-client.ts';
 import { failOverCaller } from './settled-jobs.ts';
 
 /** Where the master is, or the masters of a cluster are. */

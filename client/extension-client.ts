@@ -2,7 +2,8 @@
 
 import { randomUUID } from 'node:crypto';
 import { Attempts, type MasterSource } from './fail-over.ts';
-import { callMethod, type ExtensionClient, openMethodStream } from './master-client.ts';
+import type { ExtensionClient } from './master-client.ts';
+import { callMethod, openMethodStream } from './rpc-client.ts';
 
 /** Runs that are the same run under the same key; they tell all of it from the beginning. */
 const keyedStreams: ReadonlySet<string> = new Set(['bridge.run', 'bridge.runPlan']);

@@ -5,8 +5,9 @@
 
 import type { MasterEvent } from '#master';
 import { codeOf, delay, inTime, retryDelayMs } from '#runtime';
+import type { Connection } from './connection.ts';
 import { RemoteError } from './errors.ts';
-import type { Connection, MethodCaller, NamedMethod } from './master-client.ts';
+import type { MethodCaller, NamedMethod } from './rpc-client.ts';
 
 /** A master as calls reach it. */
 export interface ReachedMaster {

@@ -22,7 +22,7 @@ import {
   streamOver,
   subscribeOver,
 } from './fail-over.ts';
-import type { MethodCaller, NamedMethod } from './master-client.ts';
+import type { MethodCaller, NamedMethod } from './rpc-client.ts';
 
 /** A row of the table of methods. */
 function methodOf(name: string, row: unknown): NamedMethod {

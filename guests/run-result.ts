@@ -128,8 +128,6 @@ function failureCode(value: unknown, retcode: unknown): number {
   return found === undefined || found === true ? 1 : Number(found);
 }
 
-// Sizes.
-
 /**
  * The body of the signal, cut to what the transport takes; what is cut says so.
  * @param id - of the entry: makes the body of each entry another one, and Heat drops it

@@ -1,16 +1,8 @@
 /** Values of the wire as values of Python, and as the text that Python makes of them. */
 
 import { RecursionGuard } from '#template/python/limits.ts';
-import {
-  Bytes,
-  Dict,
-  Float,
-  type PyObject,
-  repr,
-  str,
-  Tuple,
-  type Value,
-} from '#template/python/values.ts';
+import { repr, str } from '#template/python/repr.ts';
+import { Bytes, Dict, Float, type PyObject, Tuple, type Value } from '#template/python/values.ts';
 import { WireDateTime, WireExtension, type WireValue } from './payload.ts';
 
 /** What stands for values that Python has a class for. Default: what Salt gets from msgpack. */

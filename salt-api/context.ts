@@ -14,7 +14,8 @@ import type { EventEncoder, FlushTimer, StreamLimiter } from './event-stream.ts'
 import { type Format, formatFor } from './formats.ts';
 import type { HostGuard } from './host-guard.ts';
 import type { CompleteOptions } from './options.ts';
-import { type Sessions, sessionTokenOf } from './sessions.ts';
+import { sessionTokenOf } from './session-token.ts';
+import type { Sessions } from './sessions.ts';
 
 /** The master whose API it is: in this process, or one that `saltbridge/client` is connected to. */
 export interface ServedMaster extends MasterApi {

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
-import type { IncomingHttpHeaders, OutgoingHttpHeaders } from 'node:http';
+import type { OutgoingHttpHeaders } from 'node:http';
 import type { FastifyReply } from 'fastify';
 import type { Logger } from 'pino';
-import type { EventsRequest, MasterEvent } from '#master';
+import type { MasterEvent } from '#master';
 import { encodeWebsocketFrame, OPCODE_TEXT } from '#minion-protocol';
 import { Budget, type SendQueue } from '#runtime';
 import { SaltApiError } from './errors.ts';
@@ -188,35 +188,6 @@ export function sendStreamHead(reply: FastifyReply, headers: OutgoingHttpHeaders
     if (value !== undefined) reply.raw.setHeader(name, value);
   }
   reply.raw.writeHead(200, headers);
-}
-
-// Event filters: the query, and the last event id of browsers.
-
-/** Globs of one reader, and characters of each. */
-const maxPatterns = 64;
-const maxPattern = 512;
-/** Of an id: in a cluster it has a part for each member. */
-const maxEventId = 2048;
-
-/** `match`, as often as one likes; `last_event_id`, or the header. @throws SaltApiError ERR_HTTP_FIELDS */
-export function eventsRequest(query: URLSearchParams, headers: IncomingHttpHeaders): EventsRequest {
-  const match = query.getAll('match');
-  if (match.length > maxPatterns || match.some((glob) => glob.length > maxPattern)) {
-    throw new SaltApiError('ERR_HTTP_FIELDS', 'match: too much');
-  }
-  const header = headers['last-event-id'];
-  // Browsers send the header when they come again; what the address said is older.
-  const after = typeof header === 'string' ? header : query.get('last_event_id');
-  return {
-    ...(match.length === 0 ? {} : { match }),
-    ...(after === null || after === '' ? {} : { after: after.slice(0, maxEventId) }),
-  };
-}
-
-/** The query of an address. */
-export function queryOf(url: string): URLSearchParams {
-  const from = url.indexOf('?');
-  return new URLSearchParams(from === -1 ? '' : url.slice(from + 1));
 }
 
 /** Bounds the event streams that are open, in all and of one log-in [THREATS A-18]. */

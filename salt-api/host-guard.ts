@@ -11,8 +11,6 @@ import { addressSet } from '#runtime';
 import { SaltApiError } from './errors.ts';
 import type { CompleteOptions } from './options.ts';
 
-// Names and addresses that no DNS server controls: this machine, and plain addresses.
-
 /** Whether an address, or the name `localhost`, is this machine and nothing else. */
 export function isLoopback(address: string): boolean {
   return /^(?:localhost|127\.[\d.]+|::1|::ffff:127\.[\d.]+)$/i.test(address);

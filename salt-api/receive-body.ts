@@ -5,7 +5,7 @@ import { AuthenticationError } from '#master';
 import type { BodyBytes } from './body.ts';
 import { type ApiContext, tokenFinder } from './context.ts';
 import { SaltApiError } from './errors.ts';
-import { bearerOf, sessionTokenOf } from './sessions.ts';
+import { bearerOf, sessionTokenOf } from './session-token.ts';
 
 /** Takes the body of a request. @throws SaltApiError ERR_HTTP_BODY, ERR_HTTP_BUSY */
 export type ReceiveBody = (request: FastifyRequest, payload: IncomingMessage) => Promise<BodyBytes>;

@@ -15,9 +15,10 @@ import type { SendQueue } from '#runtime';
 import { linkSignals, TokenBuckets } from '#runtime';
 import { type ApiContext, type Caller, requireSessionOf, tokenExpirySignal } from './context.ts';
 import { SaltApiError } from './errors.ts';
-import { type EventFormat, eventsRequest, queryOf, writeEvents } from './event-stream.ts';
+import { eventsRequest, queryOf } from './event-request.ts';
+import { type EventFormat, writeEvents } from './event-stream.ts';
 import { FormattedEvents } from './formatted-events.ts';
-import { sessionTokenOf } from './sessions.ts';
+import { sessionTokenOf } from './session-token.ts';
 
 /** Clients say one short text. */
 const maxMessageBytes = 4096;

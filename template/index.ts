@@ -4,18 +4,10 @@ export {
   templateErrors,
 } from './errors.ts';
 export { parseTemplate, type Template } from './jinja/template.ts';
+export { type PlainData, toPlain, toPython } from './python/convert.ts';
 export type { TemplateLimits } from './python/limits.ts';
+export { printedText } from './python/repr.ts';
 export { splitLines } from './python/text.ts';
-export {
-  Dict,
-  Float,
-  isText,
-  type PlainData,
-  printedText,
-  textOf,
-  toPlain,
-  toPython,
-  type Value,
-} from './python/values.ts';
+export { Dict, Float, isText, textOf, type Value } from './python/values.ts';
 export { type RenderOptions, renderJinja, type SaltFunction } from './render.ts';
 export { parseYaml } from './yaml.ts';

@@ -1,26 +1,14 @@
 import { renderRoot } from './jinja/execute.ts';
+import { Context } from './jinja/frame.ts';
 import { makeGlobals } from './jinja/globals.ts';
-import {
-  Context,
-  type NameLookup,
-  Rendering,
-  type TemplateLoader,
-  tplNames,
-  type ValuePrinter,
-} from './jinja/rendering.ts';
+import type { NameLookup } from './jinja/rendering.ts';
+import { Rendering, type TemplateLoader, tplNames, type ValuePrinter } from './jinja/rendering.ts';
 import { asTemplateError, parseTemplate, type Template } from './jinja/template.ts';
+import { type PlainData, toPlain, toPython } from './python/convert.ts';
 import { PythonException, UnsupportedFeature } from './python/exceptions.ts';
 import { BuiltinFunction } from './python/functions.ts';
 import type { TemplateLimits } from './python/limits.ts';
-import {
-  isText,
-  type PlainData,
-  type PyObject,
-  textOf,
-  toPlain,
-  toPython,
-  type Value,
-} from './python/values.ts';
+import { isText, type PyObject, textOf, type Value } from './python/values.ts';
 
 /**
  * A function that templates may call as `salt['mod.fun'](…)`: plain data in and out. What it

@@ -18,18 +18,11 @@ import {
   type YAMLSeq,
 } from 'yaml';
 import { TemplateError } from './errors.ts';
-import { isHashable } from './python/sequences.ts';
-import {
-  Dict,
-  type PlainData,
-  PySet,
-  repr,
-  str,
-  Tuple,
-  toPlain,
-  type Value,
-} from './python/values.ts';
-import { constructScalar, resolveTag } from './python/yaml.ts';
+import { type PlainData, toPlain } from './python/convert.ts';
+import { repr, str } from './python/repr.ts';
+import { isHashable } from './python/subscripts.ts';
+import { Dict, PySet, Tuple, type Value } from './python/values.ts';
+import { constructScalar, resolveTag } from './python/yaml-scalar.ts';
 
 /**
  * The `yaml` package's lexer, for which indentation means nothing inside brackets and quotes, as

@@ -1,12 +1,8 @@
 import { type Command, Option } from 'commander';
-import {
-  groupTexts,
-  type HandleInfo,
-  type HandleRegistration,
-  type OutboxEntry,
-} from '#heat-bridge';
+import type { HandleInfo, HandleRegistration, OutboxEntry } from '#heat-bridge';
 import { type CommandContext, readFileOrStandardInput } from '../context.ts';
 import { CommandError } from '../errors.ts';
+import { loadBridge } from '../load-bridge.ts';
 import { configOption, jsonOption, logLevelOption, parseCount, parseSeconds } from '../options.ts';
 import { escapeName, printJson, printLine } from '../terminal.ts';
 
@@ -107,7 +103,10 @@ function addHandleList(handle: Command, context: CommandContext): void {
       const list = await bridge.call<readonly HandleInfo[]>('handles.list', of);
       if (json) return printJson(context.stdout, list);
       if (list.length === 0) await printLine(context.stderr, 'No handle is registered.');
-      for (const info of list) await printLine(context.stdout, formatHandleLine(info));
+      const { groupTexts } = await loadBridge();
+      for (const info of list) {
+        await printLine(context.stdout, formatHandleLine(info, groupTexts(info)));
+      }
     });
 }
 
@@ -139,6 +138,7 @@ async function printHandle(
 ): Promise<void> {
   if (json) return printJson(stdout, info);
   const { alias, transport, origin, isListed, minions, members, stack, owner } = info;
+  const { groupTexts } = await loadBridge();
   const rows: readonly (readonly [string, string | undefined])[] = [
     ['handle', alias],
     ['transport', transport],
@@ -155,12 +155,11 @@ async function printHandle(
   }
 }
 
-function formatHandleLine(info: HandleInfo): string {
+function formatHandleLine(info: HandleInfo, groups: readonly string[]): string {
   const { alias, transport, origin, isListed, minions, expiresAt, owner } = info;
   const place = isListed ? origin : `${origin} (not listed)`;
   const until = new Date(expiresAt).toISOString();
   const whose = owner === undefined ? '' : `, of ${owner}`;
-  const groups = groupTexts(info);
   const listed = minions.length === 0 && groups.length > 0 ? [] : [`${minions.length} minions`];
   const who = [...listed, ...groups].join(', ');
   const text = `${alias}: ${transport} ${place}, ${who}, until ${until}${whose}`;

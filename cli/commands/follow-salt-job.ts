@@ -11,7 +11,7 @@ import {
   returnerOf,
 } from '#master';
 import type { WireValue } from '#minion-protocol';
-import { textOrder } from '#template/python/operators.ts';
+import { textOrder } from '#template/python/comparison.ts';
 import type { CommandContext } from '../context.ts';
 import { exitCodes } from '../errors.ts';
 import type { OutputSink } from '../output/output-options.ts';

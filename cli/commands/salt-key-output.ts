@@ -1,6 +1,6 @@
 /** Salt's outputter for keys [salt output/key.py]. */
 
-import { textOrder } from '#template/python/operators.ts';
+import { textOrder } from '#template/python/comparison.ts';
 import { type Colors, escapeLines, escapeName } from '../terminal.ts';
 
 /** Where keys are, by the names of Salt's directories; `local` are the master's own. */

@@ -2,7 +2,7 @@
 
 import type { PlannedMinion, TargetPlan } from '#master';
 import type { WireValue } from '#minion-protocol';
-import { textOrder } from '#template/python/operators.ts';
+import { textOrder } from '#template/python/comparison.ts';
 import { formatData, type MinionReturn, type OutputOptions } from '../output/outputters.ts';
 import { mapEntries, pythonStr } from '../output/value-text.ts';
 import { escapeLines, escapeName } from '../terminal.ts';

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import type { JobsApi, RunRequest } from '#master';
-import { textOrder } from '#template/python/operators.ts';
+import { textOrder } from '#template/python/comparison.ts';
 import type { CommandContext } from '../context.ts';
 import { CommandError, exitCodes } from '../errors.ts';
 import { openCommandSession, sudoUser } from '../login.ts';

@@ -8,12 +8,13 @@ import {
   WireExtension,
   type WireValue,
 } from '#minion-protocol';
+import { textOrder } from '#template/python/comparison.ts';
 import { dumpJson } from '#template/python/json.ts';
 import { RecursionGuard, UsageMeter } from '#template/python/limits.ts';
-import { textOrder } from '#template/python/operators.ts';
 import { pformat } from '#template/python/pprint.ts';
-import { wrapLine } from '#template/python/text.ts';
-import { Bytes, bytesRepr, repr, str, Tuple, type Value } from '#template/python/values.ts';
+import { bytesRepr, repr, str } from '#template/python/repr.ts';
+import { wrapLine } from '#template/python/text-wrap.ts';
+import { Bytes, Tuple, type Value } from '#template/python/values.ts';
 import { dumpYaml } from '#template/python/yaml.ts';
 import { escapeJson } from '../terminal.ts';
 

@@ -2,13 +2,9 @@
 
 import type { MasterConfig } from '#config';
 import { type Master, MasterError } from '#master';
+import type { Connection } from '../connection.ts';
 import type { ReachedMaster } from '../fail-over.ts';
-import {
-  type Connection,
-  callerOf,
-  type MethodCaller,
-  type NamedMethod,
-} from '../master-client.ts';
+import { callerOf, type MethodCaller, type NamedMethod } from '../rpc-client.ts';
 
 /** What all processes that share a master have in common. */
 function sharedBy({

@@ -16,17 +16,12 @@ import {
 import { createJidSource } from '#minion-protocol';
 import { codeOf, linkSignals } from '#runtime';
 import { prepareStoreDirectory } from '#store';
+import { type Connection, localConnection } from '../connection.ts';
 import { RemoteError } from '../errors.ts';
 import { failOverExtension } from '../extension-client.ts';
 import { type MasterSource, maxWaitingCalls, type ReachedMaster } from '../fail-over.ts';
-import {
-  type Connection,
-  createMasterApi,
-  type ExtensionClient,
-  localConnection,
-  type MethodCaller,
-  openMethodStream,
-} from '../master-client.ts';
+import { createMasterApi, type ExtensionClient } from '../master-client.ts';
+import { type MethodCaller, openMethodStream } from '../rpc-client.ts';
 import { failOverCaller } from '../settled-jobs.ts';
 import { SharedMasterError } from './errors.ts';
 import { ownHolder, remoteHolder } from './holder.ts';

@@ -97,8 +97,6 @@ function sortedEntries(map: JsonMap): readonly (readonly [string, unknown])[] {
   return Object.entries(map).sort(([a], [b]) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
 }
 
-// Packages.
-
 /** Managers in the order in which their packages are installed. */
 const managers: readonly states.PackageManager[] = [
   'rpm',
@@ -152,8 +150,6 @@ function oneOf(versions: unknown, place: string): unknown {
   throw configError(place, 'expected one address');
 }
 
-// Users and archives.
-
 function parseUser(given: string, value: unknown, place: string): states.User {
   const user = requireMap(value ?? {}, place);
   requireKnownKeys(user, ['uid', 'groups', 'homeDir'], place);
@@ -178,8 +174,6 @@ function parseArchive(given: string, value: unknown, place: string): states.Arch
     'expected an address that ends with .tar, .tar.gz, .tgz, .tar.bz2, .tbz2 or .zip',
   );
 }
-
-// Files.
 
 const fileKeys = ['content', 'source', 'encoding', 'mode', 'owner', 'group', 'context'];
 
@@ -219,8 +213,6 @@ function parseFile(
   return { ...common, content: { kind: 'bytes', bytes } };
 }
 
-// Commands.
-
 const commandKeys = ['command', 'env', 'cwd', 'test', 'ignoreErrors', 'waitAfterCompletion'];
 
 function parseCommand(name: string, value: unknown, place: string): states.Command {
@@ -236,8 +228,6 @@ function parseCommand(name: string, value: unknown, place: string): states.Comma
     ...(test === undefined ? {} : { test: requireText(test, `${place}: test`) }),
   };
 }
-
-// Services.
 
 const serviceKeys = ['enabled', 'ensureRunning', 'files', 'sources', 'packages', 'commands'];
 

@@ -2,6 +2,16 @@
 
 import net from 'node:net';
 import tls from 'node:tls';
+import {
+  buffer,
+  flag,
+  frame,
+  int,
+  long,
+  type NodeStat,
+  Reader,
+  text,
+} from './zookeeper-records.ts';
 
 /** What ZooKeeper answers in place of a result. */
 export const zookeeperCodes = {
@@ -18,12 +28,6 @@ export class ZookeeperError extends Error {
     super(`ZooKeeper answers with code ${code}`);
     this.code = code;
   }
-}
-
-/** What is known of a node without its data. */
-export interface NodeStat {
-  readonly version: number;
-  readonly dataLength: number;
 }
 
 export interface ZookeeperConnectionOptions {
@@ -272,76 +276,5 @@ export class ZookeeperConnection {
     this.#received = [];
     // What was written goes out before.
     this.#socket.destroySoon();
-  }
-}
-
-// What ZooKeeper's records are made of.
-
-function int(value: number): Buffer {
-  const bytes = Buffer.alloc(4);
-  bytes.writeInt32BE(value);
-  return bytes;
-}
-
-/** Zero: no session is taken up again. */
-function long(): Buffer {
-  return Buffer.alloc(8);
-}
-
-function flag(value: boolean): Buffer {
-  return Buffer.from([value ? 1 : 0]);
-}
-
-function buffer(bytes: Uint8Array): Buffer {
-  return Buffer.concat([int(bytes.length), bytes]);
-}
-
-function text(value = ''): Buffer {
-  return buffer(Buffer.from(value));
-}
-
-function frame(parts: readonly Buffer[]): Buffer {
-  const body = Buffer.concat(parts);
-  return Buffer.concat([int(body.length), body]);
-}
-
-/** Reads a record. @throws RangeError where it ends early */
-class Reader {
-  readonly #bytes: Buffer;
-  #at = 0;
-
-  constructor(bytes: Buffer) {
-    this.#bytes = bytes;
-  }
-
-  int(): number {
-    this.#at += 4;
-    return this.#bytes.readInt32BE(this.#at - 4);
-  }
-
-  long(): bigint {
-    this.#at += 8;
-    return this.#bytes.readBigInt64BE(this.#at - 8);
-  }
-
-  /** A copy; empty where there is none. */
-  buffer(): Uint8Array {
-    const length = Math.max(0, this.int());
-    if (length > this.#bytes.length - this.#at) throw new RangeError('a record ends early');
-    this.#at += length;
-    return Uint8Array.from(this.#bytes.subarray(this.#at - length, this.#at));
-  }
-
-  text(): string {
-    return Buffer.from(this.buffer()).toString('utf8');
-  }
-
-  stat(): NodeStat {
-    for (let field = 0; field < 4; field += 1) this.long();
-    const version = this.int();
-    this.int();
-    this.int();
-    this.long();
-    return { version, dataLength: this.int() };
   }
 }

@@ -3,7 +3,8 @@
 import { type BridgeExtensionModule, bridgeServices, sectionProblems } from '#heat-bridge';
 import { guestServices } from '../services.ts';
 import { codeEntries } from './code-catalog.ts';
-import { openDeployments, parseDeploymentsOptions } from './open-deployments.ts';
+import { parseDeploymentsOptions } from './deployments-options.ts';
+import { openDeployments } from './open-deployments.ts';
 import { addStackRoutes } from './stack-routes.ts';
 
 export const deploymentsExtension: BridgeExtensionModule = {

@@ -91,8 +91,7 @@ async function readAsOwner(
   );
 }
 
-// heat-api-cfn: DescribeStackResource with EC2 signature version 2.
-
+/** Calls DescribeStackResource of heat-api-cfn with an EC2 signature, version 2. */
 async function readCfn(
   cfn: NonNullable<CollectConfig['cfn']>,
   deps: SourceDeps,
@@ -141,13 +140,12 @@ function encodeRfc3986(text: string): string {
   );
 }
 
-// Zaqar: Heat posts all of the metadata at each change.
-
 const messagesPerRequest = 20;
 
 const maxQueueReads = 50;
 
 /**
+ * Heat posts all of the metadata at each change.
  * Takes the newest message, and deletes those before it: the newest stays, so that whoever reads
  * next, after a crash as well, finds the state.
  */
@@ -187,8 +185,6 @@ async function readQueue(
   }
   return { kind: 'failed', reason: 'the queue holds more messages than are read at a time' };
 }
-
-// Answers.
 
 function metadataOf(
   result: HttpResult,

@@ -93,8 +93,6 @@ function malformed(message: string): ExecutionPlanError {
   return new ExecutionPlanError(errorCodes.malformed, message);
 }
 
-// Validation, in the order of the agent's own.
-
 type Version = readonly [number, number, number];
 const newest: Version = [2, 2, 0];
 
@@ -159,8 +157,6 @@ function checkFile(file: unknown): void {
 function shown(value: unknown): string {
   return String(value).slice(0, 64);
 }
-
-// The body.
 
 /** The one form. */
 const bodyForm =

@@ -3,8 +3,9 @@
 import path from 'node:path';
 import { type BridgeExtensionModule, bridgeServices, sectionProblems } from '#heat-bridge';
 import { MuranoCatalog, muranoEntries } from './murano-catalog.ts';
+import { readMuranoOptions } from './murano-options.ts';
 import { addMuranoRoutes } from './murano-routes.ts';
-import { openMurano, readMuranoOptions } from './open-murano.ts';
+import { openMurano } from './open-murano.ts';
 
 export const muranoExtension: BridgeExtensionModule = {
   entries: muranoEntries,

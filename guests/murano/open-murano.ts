@@ -1,22 +1,16 @@
 /** Takes execution plans for minions, and runs the commands that their entry points stand for. */
 
-import { createPublicKey, hash, type KeyObject, verify } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { hash, verify } from 'node:crypto';
 import path from 'node:path';
-import Type from 'typebox';
 import {
   BridgeError,
   type BridgeErrorCode,
-  BridgeOptionsError,
   type CommandRequest,
   type CommandRunner,
   type Parameters,
-  parseSection,
-  type SectionProblem,
 } from '#heat-bridge';
 import type { ExtensionHost } from '#master';
 import { Budget, KeyedMutex } from '#runtime';
-import { defineRow, fromJson, type RowOf, StoreError } from '#store';
 import {
   type ExecutionPlan,
   ExecutionPlanError,
@@ -31,45 +25,8 @@ import {
   executionResult,
 } from './execution-result.ts';
 import type { MuranoCatalog, MuranoDefinition } from './murano-catalog.ts';
-
-// Options `saltbridge: bridge: murano:`.
-
-const Section = Type.Object(
-  {
-    keys: Type.Optional(Type.Record(Type.String(), Type.String({ minLength: 1 }))),
-    unsigned: Type.Optional(Type.Boolean()),
-  },
-  { additionalProperties: false },
-);
-
-export interface MuranoOptions {
-  /** Public keys by project. */
-  readonly keys: ReadonlyMap<string, KeyObject>;
-  /** Whether projects without a key need none. */
-  readonly acceptsUnsigned: boolean;
-}
-
-/**
- * @param base - the directory of the configuration, from which files are told
- * @throws BridgeOptionsError
- */
-export function readMuranoOptions(given: unknown, base: string): MuranoOptions {
-  const { keys = {}, unsigned = false } = parseSection('bridge:murano', Section, given ?? {});
-  const read = new Map<string, KeyObject>();
-  const problems: SectionProblem[] = [];
-  for (const [project, file] of Object.entries(keys)) {
-    try {
-      read.set(project, createPublicKey(readFileSync(path.resolve(base, file))));
-    } catch {
-      const key = `saltbridge:bridge:murano:keys:${project}`;
-      problems.push({ key, problem: `${file} holds no public key in PEM` });
-    }
-  }
-  if (problems.length > 0) throw new BridgeOptionsError(problems);
-  return { keys: read, acceptsUnsigned: unsigned };
-}
-
-// The service.
+import { type MuranoOptions, readMuranoOptions } from './murano-options.ts';
+import { lastStamp, storeStamp } from './plan-stamps.ts';
 
 /** An execution plan on its way to a minion. */
 interface ExecutionPlanRequest {
@@ -247,53 +204,4 @@ function parametersOf(
   if (name !== undefined && value !== undefined) return { ...given, [name]: value };
   if ('parameter' in argument) return given;
   throw new ExecutionPlanError(errorCodes.malformed, 'the catalog takes no argument for this call');
-}
-
-// Stamps, which only grow.
-
-/** Rows `murano/stamps/<guest>`. */
-const stampRow = defineRow({
-  name: 'stamp',
-  schema: Type.Object({
-    stamp: Type.Number(),
-    /** Of the execution plan, which may come again. */
-    id: Type.String(),
-  }),
-  unversioned: fromJson,
-});
-
-type StoredStamp = RowOf<typeof stampRow>;
-
-function stampKey(guest: string): readonly string[] {
-  return ['murano', 'stamps', guest];
-}
-
-async function lastStamp(
-  { shared }: Pick<ExtensionHost, 'shared'>,
-  guest: string,
-): Promise<(StoredStamp & { readonly revision: number }) | undefined> {
-  const row = await shared.get(stampKey(guest));
-  if (row === undefined) return undefined;
-  return { ...stampRow.decode(row), revision: row.revision };
-}
-
-/** Durable when it resolves; a later stamp stays. */
-async function storeStamp(
-  host: Pick<ExtensionHost, 'shared'>,
-  guest: string,
-  stamp: StoredStamp,
-): Promise<void> {
-  const value = stampRow.encode(stamp);
-  for (;;) {
-    const last = await lastStamp(host, guest);
-    if (last !== undefined && last.stamp >= stamp.stamp) return;
-    const ifRevision = last?.revision ?? 0;
-    try {
-      await host.shared.write([{ op: 'put', key: stampKey(guest), value, ifRevision }]);
-      return;
-    } catch (error) {
-      // Another member of the cluster has taken a plan for the guest.
-      if (!(error instanceof StoreError && error.code === 'ERR_REVISION')) throw error;
-    }
-  }
 }

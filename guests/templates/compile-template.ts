@@ -3,68 +3,29 @@
  * user-data enrols the machines, and roles of a data space. Values that Heat can resolve stay Heat's.
  */
 
-import type { TSchema } from 'typebox';
-import Type from 'typebox';
-import { type Document, isMap, isNode, parseDocument, Scalar } from 'yaml';
-import { BridgeError } from '#heat-bridge';
-import { compileSchema } from '#runtime';
 import {
   findRoleProblems,
   keyOf,
   type Role,
   type RoleWrite,
-  roleFields,
-  roleNameSchema,
   splitKey,
   unreadKeys,
-  writeSchema,
 } from '../data-spaces/roles.ts';
+import { expressionsOf, type RoleResource, roleResourceOf } from './role-resource.ts';
+import {
+  addUserData,
+  formError,
+  parameterOf,
+  parseTemplate,
+  removeMetadata,
+  resourcesOf,
+} from './template-document.ts';
 import {
   findTemplateCycle,
   referencesOf,
   resourceDependencies,
   type TemplateResources,
 } from './template-graph.ts';
-import { type UserDataParts, userDataOf } from './template-user-data.ts';
-
-// Roles in metadata.
-
-const strict = { additionalProperties: false };
-
-/** A value in a template: with `value`, an expression, it is Heat's. */
-type TemplateWrite = RoleWrite & { readonly value?: unknown };
-
-interface RoleMetadata {
-  readonly role?: string;
-  readonly reads?: Readonly<Record<string, string>>;
-  readonly writes?: Readonly<Record<string, TemplateWrite | null>>;
-}
-
-const MetadataSchema: TSchema = Type.Object(
-  {
-    role: Type.Optional(roleNameSchema),
-    reads: roleFields.reads,
-    writes: Type.Optional(
-      Type.Record(
-        Type.String(),
-        Type.Union([Type.Null(), writeSchema({ value: Type.Optional(Type.Unknown()) })]),
-      ),
-    ),
-  },
-  strict,
-);
-const metadataCheck = compileSchema(Type.Unsafe<RoleMetadata>(MetadataSchema));
-const writesCheck = compileSchema(roleFields.writes);
-
-/** A resource with a role. */
-interface RoleResource {
-  readonly name: string;
-  readonly role: string;
-  readonly reads: Readonly<Record<string, string>>;
-  readonly writes: Readonly<Record<string, TemplateWrite>>;
-}
-
-// Results.
 
 /** A machine that a template has: its resource, its role, and where its user-data goes. */
 interface TemplateMachine {
@@ -101,10 +62,6 @@ export interface CompileOptions {
   readonly configDir?: string;
 }
 
-/** Bytes that Heat takes. */
-const maxTemplateBytes = 524_288;
-/** Heat's oldest version in which text may hold a map as JSON. */
-const oldestVersion = '2015-10-15';
 /** Types of machines that have no user-data. */
 const withoutUserData: ReadonlySet<unknown> = new Set(['OS::Heat::DeployedServer']);
 
@@ -158,63 +115,6 @@ export function compileTemplate(text: string, options: CompileOptions = {}): Com
   const template = document.toString(style);
   return { template, roles, machines, flows: flowsOf(found, heatValues), warnings };
 }
-
-// Reading.
-
-function parseTemplate(text: string): Document {
-  if (Buffer.byteLength(text) > maxTemplateBytes) {
-    throw formError([`Heat takes templates of at most ${maxTemplateBytes} bytes`]);
-  }
-  // Every plain scalar is text: what Heat's YAML makes of it is Heat's.
-  const document = parseDocument(text, { schema: 'failsafe' });
-  const [error] = document.errors;
-  if (error !== undefined) throw formError([error.message]);
-  const version = document.get('heat_template_version');
-  if (typeof version !== 'string') {
-    throw formError(['heat_template_version: expected a date or a name']);
-  }
-  if (version < oldestVersion) {
-    throw formError([`heat_template_version: expected ${oldestVersion} or later, got ${version}`]);
-  }
-  return document;
-}
-
-function resourcesOf(text: string): TemplateResources {
-  const { resources }: { readonly resources?: unknown } = parseDocument(text).toJS({
-    maxAliasCount: 100,
-  });
-  if (typeof resources !== 'object' || resources === null || Array.isArray(resources)) {
-    throw formError(['resources: expected a map']);
-  }
-  const isMapOfMaps = Object.values(resources).every(
-    (it) => typeof it === 'object' && it !== null && !Array.isArray(it),
-  );
-  if (!isMapOfMaps) throw formError(['resources: expected a map for each']);
-  return resources as TemplateResources;
-}
-
-function roleResourceOf(name: string, resources: TemplateResources): RoleResource | undefined {
-  const metadata = resources[name]?.metadata;
-  const isThere = typeof metadata === 'object' && metadata !== null && 'saltbridge' in metadata;
-  if (!isThere) return undefined;
-  const place = `resources.${name}.metadata.saltbridge`;
-  const [first] = metadataCheck.Errors(metadata.saltbridge);
-  if (first !== undefined) {
-    const problem = first.keyword === 'boolean' ? 'there is no such field' : first.message;
-    throw formError([`${place}${first.instancePath.replaceAll('/', '.')}: ${problem}`]);
-  }
-  const { role = name, reads = {}, writes = {} } = metadataCheck.Parse(metadata.saltbridge);
-  if (!compileSchema(roleNameSchema).Check(role)) {
-    throw formError([`${place}: role: expected a name, as "${role}" cannot be one`]);
-  }
-  const all = Object.fromEntries(Object.entries(writes).map(([key, it]) => [key, it ?? {}]));
-  if (!writesCheck.Check(Object.fromEntries(Object.keys(all).map((key) => [key, {}])))) {
-    throw formError([`${place}.writes: expected names of letters, digits, ".", "_", ":" and "-"`]);
-  }
-  return { name, role, reads, writes: all };
-}
-
-// Checks.
 
 function writerProblems(found: readonly RoleResource[]): string[] {
   const problems: string[] = [];
@@ -338,77 +238,4 @@ function flowsOf(
       return { key, from: splitKey(key).role, to: role, by, secret: secrets.has(key) };
     }),
   );
-}
-
-// Writing.
-
-/** Heat's values as they are written. */
-function expressionsOf(
-  document: Document,
-  found: readonly RoleResource[],
-  heatValues: ReadonlyMap<string, unknown>,
-): ReadonlyMap<string, unknown> {
-  const writes = ['metadata', 'saltbridge', 'writes'];
-  return new Map(
-    found.flatMap(({ name, role, writes: own }) =>
-      Object.keys(own).flatMap((it) => {
-        const key = keyOf(role, it);
-        if (!heatValues.has(key)) return [];
-        const node = document.getIn(['resources', name, ...writes, it, 'value'], true);
-        return isNode(node) ? [[key, node] as const] : [];
-      }),
-    ),
-  );
-}
-
-/** A reference in metadata would be a dependency of Heat's. */
-function removeMetadata(document: Document, name: string): void {
-  const place = ['resources', name, 'metadata'];
-  document.deleteIn([...place, 'saltbridge']);
-  const left = document.getIn(place);
-  if (isMap(left) && left.items.length === 0) document.deleteIn(place);
-}
-
-function plainScalar(text: string): Scalar<string> {
-  const scalar = new Scalar(text);
-  scalar.type = Scalar.PLAIN;
-  return scalar;
-}
-
-function parameterOf(resource: string): string {
-  return `saltbridge_user_data_${resource}`;
-}
-
-/** @returns warnings */
-function addUserData(
-  document: Document,
-  { name, ...more }: Omit<UserDataParts, 'enrolment' | 'existing'> & { readonly name: string },
-): readonly string[] {
-  const properties = ['resources', name, 'properties'];
-  if (!document.hasIn(properties)) document.setIn(properties, document.createNode({}));
-  const existing = document.getIn([...properties, 'user_data'], true);
-  const format = document.getIn([...properties, 'user_data_format']);
-  const parameter = parameterOf(name);
-  document.setIn(
-    ['parameters', parameter],
-    document.createNode({
-      type: 'string',
-      hidden: plainScalar('true'),
-      description: `User-data that enrols the machine of ${name}; saltbridge heat prepare makes it`,
-    }),
-  );
-  const made = userDataOf({ ...more, existing, enrolment: { get_param: parameter } });
-  if (made.resource !== undefined) {
-    const helper = `${name}_saltbridge_user_data`;
-    document.setIn(['resources', helper], document.createNode(made.resource));
-    document.setIn([...properties, 'user_data'], document.createNode({ get_resource: helper }));
-  } else document.setIn([...properties, 'user_data'], document.createNode(made.text));
-  if (format === 'RAW' || format === 'SOFTWARE_CONFIG') return [];
-  document.setIn([...properties, 'user_data_format'], 'RAW');
-  const hadTools = existing !== undefined;
-  return hadTools ? [`${name}: user_data_format is RAW now: heat-cfntools are not set up`] : [];
-}
-
-function formError(problems: readonly string[]): BridgeError {
-  return new BridgeError('ERR_DATA_FORM', problems.join('\n'));
 }

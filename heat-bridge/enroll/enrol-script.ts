@@ -1,11 +1,12 @@
 /** The shell script of user-data: for machines without the module `salt_minion`, and to claim and report. */
 
 import { quoteForShell } from '../shell-text.ts';
+import { cloudConfigPart } from './cloud-config-part.ts';
 import type { UserDataFormat } from './enrolment.ts';
-import { powerShellPart, renderMultipart } from './mime-multipart.ts';
+import { renderMultipart } from './mime-multipart.ts';
+import { powerShellPart } from './power-shell-part.ts';
 import {
   type ClaimServer,
-  cloudConfigPart,
   pkiDirOf,
   toQuotedYaml,
   type UserDataInput,

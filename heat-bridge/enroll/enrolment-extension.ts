@@ -3,7 +3,8 @@
 import type { BridgeExtensionModule } from '../bridge-extension.ts';
 import { sectionProblems } from '../section-problems.ts';
 import { bridgeServices } from '../services.ts';
-import { openEnrolment, parseEnrollOptions } from './open-enrolment.ts';
+import { parseEnrollOptions } from './enrolment-options.ts';
+import { openEnrolment } from './open-enrolment.ts';
 
 export const enrolmentExtension: BridgeExtensionModule = {
   check: ({ sections, config }) =>

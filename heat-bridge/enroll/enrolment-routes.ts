@@ -1,8 +1,7 @@
 /** Enrolments over HTTP, for services: each request is judged by the id and the project it names. */
 
 import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
-import type { TSchema } from 'typebox';
-import Type from 'typebox';
+import Type, { type TSchema } from 'typebox';
 import type { Subject } from '#acl';
 import {
   AuthorizationError,
@@ -14,18 +13,10 @@ import {
 import { BridgeError } from '../errors.ts';
 import { resolveProject } from '../http/request-project.ts';
 import { describeRoute } from '../http/route-schema.ts';
+import type { EnrollApi } from './enroll-api.ts';
 import type { Enrolment, EnrolRequest, NewEnrolment } from './enrolment.ts';
 import { ServiceEnrolRequestSchema } from './enrolment-rpc.ts';
-import type { EnrollApi } from './enrolment-service.ts';
-import {
-  bodyParser,
-  ClaimBody,
-  FailureBody,
-  type MachineRequests,
-  machineBodyLimit,
-} from './machine-requests.ts';
-
-// Schemas.
+import { bodyParser } from './machine-requests.ts';
 
 const text: TSchema = Type.String();
 const time: TSchema = Type.Integer();
@@ -62,48 +53,6 @@ const serviceRouteSchemas: Readonly<Record<'create' | 'show' | 'retire', Fastify
     answer: Type.Object({}),
   }),
 };
-
-// Routes for machines; the ticket is their only credential.
-
-/** The ticket is in the body. */
-const ticketAccess = 'credentials';
-/** Of a claim, whichever way it comes. */
-const claimOperation: FastifySchema = describeRoute({
-  summary: 'A machine claims for its key, by its ticket',
-  access: ticketAccess,
-  body: ClaimBody,
-  answer: Type.Object({
-    id: Type.String(),
-    state: Type.String(),
-    /** By which the machine calls the bridge from now on. */
-    token: Type.Optional(Type.String()),
-  }),
-});
-/** Of a report. */
-const failureOperation: FastifySchema = describeRoute({
-  summary: 'A machine says, by its ticket, why it cannot be made a minion',
-  access: ticketAccess,
-  body: FailureBody,
-  answer: Type.Object({}),
-});
-
-/** Descriptions of the routes of machines. */
-export const machineRoutes: {
-  readonly bodyLimit: number;
-  readonly claim: FastifySchema;
-  readonly failure: FastifySchema;
-} = { bodyLimit: machineBodyLimit, claim: claimOperation, failure: failureOperation };
-
-/** `POST enroll/claim` and `POST enroll/failure`. */
-export function addMachineRoutes(app: FastifyInstance, machines: MachineRequests): void {
-  const bodyLimit = machineBodyLimit;
-  app.post('/enroll/claim', { bodyLimit, schema: claimOperation }, ({ body, ip: address }) =>
-    machines.claim(body, { address }),
-  );
-  app.post('/enroll/failure', { bodyLimit, schema: failureOperation }, ({ body, ip: address }) =>
-    machines.report(body, { address }),
-  );
-}
 
 /** What the routes ask of their master. */
 type EnrolmentRoutesHost = Pick<ExtensionHost, 'audit' | 'decide' | 'holdToken'>;

@@ -3,10 +3,9 @@
 import type { TSchema, TUnsafe } from 'typebox';
 import Type from 'typebox';
 import { extensionMethod, extensionStream, type RpcTable } from '#master';
+import type { EnrollApi } from './enroll-api.ts';
 import type { EnrolRequest } from './enrolment.ts';
-import type { EnrollApi, KnownMinion } from './enrolment-service.ts';
-
-// Schemas.
+import type { KnownMinion } from './import-minions.ts';
 
 const strictObject = { additionalProperties: false };
 const Text = Type.String({ minLength: 1, maxLength: 255 });

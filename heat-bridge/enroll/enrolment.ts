@@ -52,8 +52,6 @@ export interface Enrolment {
   readonly reason?: string;
 }
 
-// Requests and results.
-
 /** A machine that is to become a minion. */
 export interface EnrolRequest {
   /** Id of the minion. */
@@ -107,8 +105,6 @@ export function tryParseFingerprint(text: string): string | undefined {
   const hex = text.replaceAll(':', '').toLowerCase();
   return /^[0-9a-f]{64}$/.test(hex) ? hex.replace(/(..)(?=.)/g, '$1:') : undefined;
 }
-
-// Minion configuration and the form of user-data.
 
 /** A value of a minion's configuration. */
 type ConfigValue =

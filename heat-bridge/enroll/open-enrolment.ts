@@ -2,30 +2,25 @@
 
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
-import Type from 'typebox';
-import type { MasterConfig } from '#config';
 import { AuditBursts, type ExtensionHost } from '#master';
 import { makeDirectory } from '#runtime';
 import type { BridgeContribution } from '../bridge-extension.ts';
 import { BridgeError } from '../errors.ts';
 import { familyOf } from '../figures.ts';
-import { parseSection } from '../options.ts';
 import { SharedNames } from '../shared-names.ts';
+import { createEnrollApi, type EnrollApi, type RetireListener } from './enroll-api.ts';
 import type { Enrolment, EnrolRequest, NewEnrolment } from './enrolment.ts';
 import { EnrolmentDeadlines } from './enrolment-deadlines.ts';
+import type { EnrollOptions } from './enrolment-options.ts';
 import { createEnrolmentEmitter } from './enrolment-reports.ts';
 import { EnrolmentRepository, type KnownEnrolments } from './enrolment-repository.ts';
-import { addMachineRoutes, addServiceRoutes, machineRoutes } from './enrolment-routes.ts';
+import { addServiceRoutes } from './enrolment-routes.ts';
 import { enrollMethods } from './enrolment-rpc.ts';
-import {
-  createEnrollApi,
-  type EnrollApi,
-  EnrolmentService,
-  KeyPairs,
-  type RetireListener,
-} from './enrolment-service.ts';
+import { EnrolmentService } from './enrolment-service.ts';
 import { EnrolmentTransitions } from './enrolment-transitions.ts';
+import { KeyPairs } from './key-pairs.ts';
 import { MachineRequests } from './machine-requests.ts';
+import { addMachineRoutes, machineRoutes } from './machine-routes.ts';
 import { TicketClaimHandler } from './ticket-claims.ts';
 import { openTicketKey, ticketKeyOf } from './ticket-key.ts';
 import { UsedTickets } from './used-tickets.ts';
@@ -218,73 +213,4 @@ async function readCertificate(file: string): Promise<string> {
       cause,
     });
   }
-}
-
-// `saltbridge: bridge: enroll:`.
-
-const EnrollSection = Type.Object(
-  {
-    /** Addresses of the masters as machines reach them; without them nothing is enrolled by ticket. */
-    masters: Type.Optional(Type.Array(Type.String({ minLength: 1 }), { minItems: 1 })),
-    /** Where machines reach the HTTP API: `https://…`. */
-    url: Type.Optional(Type.String({ minLength: 1 })),
-    /** File with the certificate that the API shows, PEM. Default: the API's `ssl_crt`. */
-    certificate: Type.Optional(Type.String({ minLength: 1 })),
-    /** Seconds that a ticket is good for. Default 1800. */
-    ticket_lifetime: Type.Optional(Type.Integer({ minimum: 1, maximum: 86_400 })),
-    /** Lowest protocol version that enrolled minions are heard in. Default 3. */
-    protocol: Type.Optional(Type.Integer({ minimum: 0, maximum: 3 })),
-    /** Take tickets as grains, which travel in clear text. Default false. */
-    grain: Type.Optional(Type.Boolean()),
-    /** Enrolments that may wait for their machine. Default 10000. */
-    max_open: Type.Optional(Type.Integer({ minimum: 1 })),
-    /** Bits of key pairs for machines. Default 2048. */
-    key_bits: Type.Optional(Type.Integer({ minimum: 2048, maximum: 8192 })),
-    /** Key pairs that are made before they are asked for. Default 0. */
-    prepared_keys: Type.Optional(Type.Integer({ minimum: 0, maximum: 10_000 })),
-  },
-  { additionalProperties: false },
-);
-
-/** How enrolment works; everything has a value but what switches it on. */
-export interface EnrollOptions {
-  /** Whether there is such a section. */
-  readonly isOn: boolean;
-  readonly masters: readonly string[];
-  readonly url: string | undefined;
-  /** Path. */
-  readonly certificate: string | undefined;
-  readonly ticketLifetimeMs: number;
-  readonly protocol: 0 | 1 | 2 | 3;
-  readonly takesGrains: boolean;
-  readonly maxOpen: number;
-  readonly keyBits: number;
-  readonly preparedKeys: number;
-}
-
-const protocols = [0, 1, 2, 3] as const;
-
-/**
- * The options of a section.
- * @param value as it is written; `undefined`: it is not there
- * @param config the master's, for the certificate that its HTTP API shows
- * @throws BridgeError ERR_BRIDGE_OPTIONS
- */
-export function parseEnrollOptions(
-  value: unknown,
-  config: Pick<MasterConfig, 'api' | 'restCherrypy'>,
-): EnrollOptions {
-  const given = parseSection('bridge:enroll', EnrollSection, value ?? {});
-  return {
-    isOn: value !== undefined,
-    masters: given.masters ?? [],
-    url: given.url,
-    certificate: given.certificate ?? (config.api ?? config.restCherrypy)?.sslCrt,
-    ticketLifetimeMs: (given.ticket_lifetime ?? 1800) * 1000,
-    protocol: protocols[given.protocol ?? 3] ?? 3,
-    takesGrains: given.grain ?? false,
-    maxOpen: given.max_open ?? 10_000,
-    keyBits: given.key_bits ?? 2048,
-    preparedKeys: given.prepared_keys ?? 0,
-  };
 }

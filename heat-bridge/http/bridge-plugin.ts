@@ -6,9 +6,7 @@ import { TokenBuckets, writeJson } from '#runtime';
 import type { BridgeContribution } from '../bridge-extension.ts';
 import { sendBridgeError } from '../http-problems.ts';
 
-// Limit of refused tokens by address: each may cost a request to Keystone [THREATS A-04].
-
-/** Those beyond it wait until they would be permitted again. */
+/** Refused tokens from one address. Each may cost a request to Keystone [THREATS A-04]. */
 const refusedTokenRate = { perSecond: 20, burst: 100 };
 
 /**

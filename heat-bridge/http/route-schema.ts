@@ -20,8 +20,6 @@ export function describeRoute(
   return routeSchema({ access: 'session', refusal, ...operation });
 }
 
-// Validation of bodies.
-
 /** A schema that was compiled. */
 interface CompiledSchema<T> {
   Errors(value: unknown): readonly {

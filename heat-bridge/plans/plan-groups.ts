@@ -87,8 +87,6 @@ async function resolveGroupTarget(
   return request.tgt.every((id) => meant.includes(id)) ? request.tgt : undefined;
 }
 
-// Validation.
-
 /** @throws BridgeError ERR_CATALOG */
 export function checkGroups(plan: string, groups: Readonly<Record<string, GroupDefinition>>): void {
   for (const [name, { from, select, min = 0, max = Infinity }] of Object.entries(groups)) {

@@ -15,10 +15,11 @@ import {
   storesAfterReply,
 } from '../transports/transports.ts';
 import type { HandleInfo, HandleRegistry } from './handles.ts';
+import type { HeldSignals } from './held-signals.ts';
 import type { Outbox, PendingSignal, PendingSignals } from './outbox.ts';
 import type { OutboxRecord } from './outbox-records.ts';
 import { signalId } from './signal.ts';
-import type { HeldSignals, SignalReporter } from './signal-intake.ts';
+import type { SignalReporter } from './signal-reporter.ts';
 
 /** How often and how fast signals are sent. */
 interface DeliveryPace {

@@ -1,8 +1,6 @@
 /** Handles and outbox over HTTP, for services: each has its own, and sees no others. */
 
-import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
-import type { TSchema } from 'typebox';
-import Type from 'typebox';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import {
   type AuditRequester,
   AuthorizationError,
@@ -11,90 +9,16 @@ import {
   type HttpServerContext,
 } from '#master';
 import { BridgeError } from '../errors.ts';
-import { describeRoute } from '../http/route-schema.ts';
 import { ownerNameOf, tokenHolderOf } from '../http/token-holder.ts';
-import { handleForms } from '../transports/transports.ts';
 import {
   type HandleInfo,
   type HandleRegistration,
   isForGroups,
   parseHandleRegistration,
-  RegistrationSchema,
-  ReplacementSchema,
 } from './handles.ts';
 import type { SignalsModule } from './open-signals.ts';
+import { signalRouteSchemas } from './signal-route-schemas.ts';
 import type { SignalsApi } from './signals-api.ts';
-
-// Schemas.
-
-const text: TSchema = Type.String();
-const texts: TSchema = Type.Array(text);
-const count: TSchema = Type.Integer();
-const literalUnion = (...names: readonly string[]): TSchema =>
-  Type.Union(names.map((name) => Type.Literal(name)));
-
-const HandleSchema = Type.Object({
-  alias: text,
-  id: text,
-  transport: Type.String({ description: handleForms }),
-  origin: text,
-  isListed: Type.Boolean(),
-  minions: texts,
-  globs: Type.Optional(texts),
-  nodegroups: Type.Optional(texts),
-  projects: Type.Optional(texts),
-  members: texts,
-  stack: text,
-  owner: Type.Optional(text),
-  registeredAt: count,
-  expiresAt: count,
-});
-const EntriesSchema = Type.Array(
-  Type.Object({
-    id: text,
-    alias: text,
-    minion: text,
-    member: Type.Optional(text),
-    stack: Type.Optional(text),
-    owner: Type.Optional(text),
-    status: text,
-    state: literalUnion('dead', 'held', 'sending', 'waiting'),
-    acceptedAt: count,
-    failures: count,
-    reason: Type.Optional(text),
-  }),
-);
-
-/** Of each route, what it is. */
-const signalRouteSchemas: Readonly<
-  Record<
-    'add' | 'replace' | 'list' | 'show' | 'remove' | 'outbox' | 'drop' | 'retry',
-    FastifySchema
-  >
-> = {
-  add: describeRoute({
-    summary: 'Registers a handle of Heat, or a webhook; it is of whoever asks',
-    body: RegistrationSchema,
-    answer: HandleSchema,
-  }),
-  replace: describeRoute({
-    summary: 'Registers a handle in the place of one of this alias',
-    body: ReplacementSchema,
-    answer: HandleSchema,
-  }),
-  list: describeRoute({ summary: "The caller's handles", answer: Type.Array(HandleSchema) }),
-  show: describeRoute({ summary: "A handle of the caller's", answer: HandleSchema }),
-  remove: describeRoute({ summary: 'Forgets a handle and its secrets', answer: HandleSchema }),
-  outbox: describeRoute({
-    summary: 'Signals of a handle that are not delivered',
-    answer: EntriesSchema,
-  }),
-  drop: describeRoute({ summary: 'Forgets the signals of a handle', answer: EntriesSchema }),
-  retry: describeRoute({
-    summary: 'Tries the signals that were given up again',
-    answer: EntriesSchema,
-  }),
-};
 
 /** What the routes ask of their master. */
 export type SignalRoutesHost = Pick<ExtensionHost, 'decide' | 'holdToken'>;

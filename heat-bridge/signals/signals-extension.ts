@@ -3,8 +3,9 @@
 import type { BridgeExtensionModule } from '../bridge-extension.ts';
 import { sectionProblems } from '../section-problems.ts';
 import { bridgeServices } from '../services.ts';
-import { openSignals, parseSignalsOptions } from './open-signals.ts';
+import { openSignals } from './open-signals.ts';
 import { addSignalRoutes } from './signal-routes.ts';
+import { parseSignalsOptions } from './signals-options.ts';
 
 export const signalsExtension: BridgeExtensionModule = {
   check: ({ sections }) => sectionProblems('bridge:handles', sections.handles, parseSignalsOptions),

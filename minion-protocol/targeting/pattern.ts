@@ -1,9 +1,6 @@
 import { RE2JS } from 're2js';
-import {
-  backtrackingDialect,
-  linearDialect,
-  translatePythonRegex,
-} from '#template/python/regex.ts';
+import { backtrackingDialect, linearDialect } from '#template/python/regex-dialect.ts';
+import { translatePythonRegex } from '#template/python/regex-translation.ts';
 
 /** Whether a text is one of those that a pattern means. */
 export type TextMatcher = (text: string) => boolean;

@@ -16,12 +16,8 @@ import {
   parseCompound,
   splitTargetWords,
 } from './compound.ts';
-import {
-  compileFactMatch,
-  type FactSource,
-  type MinionFacts,
-  type MinionResources,
-} from './facts.ts';
+import { compileFactMatch } from './fact-match.ts';
+import type { FactSource, MinionFacts, MinionResources } from './facts.ts';
 import { compileLinearPattern, type PatternCompiler } from './pattern.ts';
 
 /** The target types that go over the wire. */

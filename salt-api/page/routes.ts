@@ -1,11 +1,9 @@
 /** `/status`, and `/` for browsers: a page about the master, for people. */
 
 import { createHash, timingSafeEqual } from 'node:crypto';
-import { setTimeout as delay } from 'node:timers/promises';
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify';
 import { AuthenticationError, literalGlob } from '#master';
 import { isWireMap, type WireMap } from '#minion-protocol';
-import type { SendPool } from '#runtime';
 import { linkSignals } from '#runtime';
 import {
   type ApiContext,
@@ -18,20 +16,15 @@ import {
   tokenExpirySignal,
 } from '../context.ts';
 import { SaltApiError } from '../errors.ts';
-import { queryOf, sendStreamHead } from '../event-stream.ts';
+import { queryOf } from '../event-request.ts';
 import { isSecure } from '../host-guard.ts';
 import { toLoginRequest } from '../routes/login.ts';
 import { addRoute } from '../routes/route.ts';
-import { isCrossSite, sessionCookie } from '../sessions.ts';
+import { isCrossSite, sessionCookie } from '../session-token.ts';
 import { icon, script, style } from './assets.ts';
 import type { Html } from './html.ts';
-import {
-  createSharedViews,
-  explainDenial,
-  type Overview,
-  overviewOf,
-  StatusHistory,
-} from './overview.ts';
+import { createSharedViews, explainDenial, overviewOf } from './overview.ts';
+import { explanationPage, loginPage, statusPage } from './pages.ts';
 import {
   assetSchema,
   decideSchema,
@@ -41,57 +34,8 @@ import {
   pageSchema,
   sectionsSchema,
 } from './schemas.ts';
-import {
-  explanationPage,
-  loginPage,
-  type PageLinks,
-  renderSections,
-  statusPage,
-} from './sections.ts';
-
-// The sections of the status page as they change, as server-sent events.
-
-interface SectionStream {
-  /** Looks as the reader may now. @throws AuthenticationError when they are nobody any more */
-  readonly loadOverview: () => Promise<Overview>;
-  readonly places: PageLinks;
-  readonly sendPool: SendPool;
-  /** Ends it. */
-  readonly end: AbortSignal;
-}
-
-/** Milliseconds between two looks. */
-const refreshMs = 2000;
-
-/** Sends what has changed, until the reader has gone, may no more, or does not read. */
-async function streamSections(
-  reply: FastifyReply,
-  { loadOverview: look, places, sendPool, end }: SectionStream,
-): Promise<void> {
-  const sent = new Map<string, string>();
-  // Before the head: who may not is told so.
-  let overview = await look();
-  sendStreamHead(reply, {
-    'content-type': 'text/event-stream; charset=utf-8',
-    'cache-control': 'no-store',
-  });
-  const queue = sendPool.open(reply.raw);
-  try {
-    while (!end.aborted) {
-      for (const [id, { text }] of renderSections(overview, places)) {
-        if (sent.get(id) === text) continue;
-        sent.set(id, text);
-        const data = JSON.stringify({ id, markup: text });
-        if (!queue.push(Buffer.from(`event: section\ndata: ${data}\n\n`))) return;
-      }
-      await delay(refreshMs, undefined, { signal: end });
-      overview = await look();
-    }
-  } catch {
-    // The end, or they are nobody any more: the page says that it is not live.
-  }
-  queue.end();
-}
+import { streamSections } from './section-stream.ts';
+import { StatusHistory } from './status-history.ts';
 
 /** Nothing but what this server has, and no script but its own. */
 const policy = [

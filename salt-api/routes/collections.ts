@@ -1,9 +1,8 @@
 /** `/minions`, `/jobs`, `/keys` and `/stats`. */
 
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify';
-import type { CreatedKey } from '#master';
 import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
-import { executeLowstate, runLocal } from '../clients.ts';
+import { executeLowstate } from '../clients.ts';
 import {
   type ApiContext,
   bodyOf,
@@ -14,89 +13,11 @@ import {
 } from '../context.ts';
 import { SaltApiError } from '../errors.ts';
 import { formatFor } from '../formats.ts';
-import { type Lowstate, lowstatesOf } from '../lowstate.ts';
-import { packTar } from '../tar.ts';
-import { loginForms } from './login.ts';
-import { identifyCaller } from './root.ts';
-import { addRoute, type RouteMethod } from './route.ts';
-import {
-  jobsSchema,
-  keysSchema,
-  minionsSchema,
-  newKeysSchema,
-  publishSchema,
-  statsSchema,
-} from './schemas.ts';
-
-// `POST /keys`: creates a key pair and accepts it for a new minion.
-
-/** Whose it is stands in the body, as for `/run`; where nothing is made, the files are empty. */
-function newKeysMethod(context: ApiContext): RouteMethod {
-  return {
-    schema: newKeysSchema,
-    handle: async (request, reply) => {
-      const form = await formOf(context, request);
-      const id = textIn(form, 'mid');
-      const { caller, leave } = await identifyCaller(context, form, request.ip);
-      try {
-        const bits = numberIn(form, 'keysize');
-        const key = await caller.user.keys.create({
-          id,
-          force: isSet(form.force),
-          ...(bits === undefined ? {} : { bits }),
-        });
-        reply.header('content-disposition', `attachment; filename="saltkeys-${fileName(id)}.tar"`);
-        return reply
-          .header('cache-control', 'no-cache')
-          .type('application/x-tar')
-          .send(packKeyPair(key ?? noKey));
-      } finally {
-        await leave();
-      }
-    },
-  };
-}
-
-const noKey: CreatedKey = { publicPem: '', privatePem: '' };
-
-function packKeyPair({ publicPem, privatePem }: CreatedKey): Buffer {
-  const members = [
-    { name: 'minion.pub', content: Buffer.from(publicPem), mode: 0o644 },
-    { name: 'minion.pem', content: Buffer.from(privatePem), mode: 0o400 },
-  ];
-  return packTar(members, new Date());
-}
-
-async function formOf(context: ApiContext, request: FastifyRequest): Promise<Lowstate> {
-  const [form] = loginForms((await bodyOf(context, request)).value);
-  if (form === undefined)
-    throw new SaltApiError('ERR_HTTP_BODY', 'expected a map with mid and credentials');
-  return form;
-}
-
-function textIn(form: Lowstate, name: string): string {
-  const value = form[name];
-  if (typeof value === 'string' && value !== '') return value;
-  throw new SaltApiError('ERR_HTTP_FIELDS', `${name} is not text`);
-}
-
-function numberIn(form: Lowstate, name: string): number | undefined {
-  const value = form[name];
-  if (value === undefined || value === null || value === '') return undefined;
-  const number = Number(value);
-  if (Number.isSafeInteger(number)) return number;
-  throw new SaltApiError('ERR_HTTP_FIELDS', `${name} is not a number`);
-}
-
-/** Forms have text alone. */
-function isSet(value: unknown): boolean {
-  return value === true || (typeof value === 'string' && /^(?:true|1|yes|on)$/i.test(value));
-}
-
-/** An id that has other characters is named by what it has of these. */
-function fileName(id: string): string {
-  return id.replace(/[^\w.-]/g, '_').slice(0, 100);
-}
+import { lowstatesOf } from '../lowstate.ts';
+import { runLocal } from '../minion-clients.ts';
+import { newKeysMethod } from './new-keys.ts';
+import { addRoute } from './route.ts';
+import { jobsSchema, keysSchema, minionsSchema, publishSchema, statsSchema } from './schemas.ts';
 
 type Handle = (
   caller: SessionCaller,

@@ -12,7 +12,8 @@ import {
   tokenExpirySignal,
 } from '../context.ts';
 import { SaltApiError } from '../errors.ts';
-import { eventsRequest, queryOf, sendStreamHead, writeEvents } from '../event-stream.ts';
+import { eventsRequest, queryOf } from '../event-request.ts';
+import { sendStreamHead, writeEvents } from '../event-stream.ts';
 import { addRoute } from './route.ts';
 import { eventsSchema } from './schemas.ts';
 

@@ -8,7 +8,7 @@ import { SaltApiError } from '../errors.ts';
 import { formatFor } from '../formats.ts';
 import { isSecure } from '../host-guard.ts';
 import { lowstatesOf } from '../lowstate.ts';
-import { sessionCookie } from '../sessions.ts';
+import { sessionCookie } from '../session-token.ts';
 import { addRoute, type RouteMethod } from './route.ts';
 import {
   loginHintSchema,
@@ -17,8 +17,6 @@ import {
   tokenSchema,
   welcomeSchema,
 } from './schemas.ts';
-
-// Log-ins in bodies.
 
 /** What is no text becomes what nobody can log in with: the answer is the same for all of it. */
 export function toLoginRequest(fields: Readonly<WireMap>, source: string): LoginRequest {

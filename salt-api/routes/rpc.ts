@@ -14,7 +14,7 @@ import {
 import { isWireMap, type WireMap } from '#minion-protocol';
 import { type ApiContext, bytesOf, requestEndSignal, requireSessionOf } from '../context.ts';
 import { SaltApiError } from '../errors.ts';
-import { bearerOf } from '../sessions.ts';
+import { bearerOf } from '../session-token.ts';
 import { addRoute } from './route.ts';
 import { rpcSchemas } from './schemas.ts';
 

@@ -4,7 +4,7 @@ import type { FastifySchema } from 'fastify';
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
 import type { RpcMethod } from '#master';
-import { commandSchemas } from '../lowstate.ts';
+import { commandSchemas } from '../command-fields.ts';
 import { describeRoute } from './route.ts';
 
 const bodyTypes = [

@@ -2,13 +2,17 @@
 
 import { hashKey, type Value } from '../python/values.ts';
 import { type FilterDefinition, simpleFilter, unsupportedFilter } from './definition.ts';
-import { selectFilters, sequenceFilters } from './jinja-collections.ts';
-import { numberFilters, textFilters } from './jinja-scalars.ts';
-import { itertoolsFilters, saltDataFilters, setFilters } from './salt-collections.ts';
+import { sequenceFilters } from './jinja-collections.ts';
+import { numberFilters } from './jinja-numbers.ts';
+import { textFilters } from './jinja-scalars.ts';
+import { selectFilters } from './jinja-select.ts';
+import { saltDataFilters } from './salt-collections.ts';
+import { itertoolsFilters } from './salt-itertools.ts';
 import { nestedKeyFilters } from './salt-nested-keys.ts';
 import { networkFilters } from './salt-network.ts';
 import { randomFilters } from './salt-random.ts';
 import { saltSerialFilters } from './salt-serializers.ts';
+import { setFilters } from './salt-sets.ts';
 import { saltTextFilters } from './salt-text.ts';
 import { testDefinitions } from './tests.ts';
 

@@ -1,8 +1,11 @@
 /** Salt's filters for lists and dicts [salt/utils/jinja.py, salt/utils/data.py]. */
 
+import { contains, equals, sortValues } from '../python/comparison.ts';
 import { PythonException, typeError } from '../python/exceptions.ts';
-import { binaryOperation, contains, equals, sortValues } from '../python/operators.ts';
-import { isHashable, isTruthy, lengthOf, tryItem } from '../python/sequences.ts';
+import { binaryOperation } from '../python/operators.ts';
+import { typeName } from '../python/repr.ts';
+import { isTruthy, lengthOf } from '../python/sequences.ts';
+import { tryItem } from '../python/subscripts.ts';
 import {
   type Arguments,
   Dict,
@@ -10,234 +13,26 @@ import {
   isInteger,
   isPyObject,
   isText,
-  Lazy,
   PySet,
   Tuple,
   textOf,
-  typeName,
   Undefined,
   type Value,
 } from '../python/values.ts';
+import { lowerCased } from './attribute-getter.ts';
 import {
   defineFilter,
   type FilterContext,
-  type FilterDefinition,
   type FilterDefinitions,
   iterateItems,
-  lowerCased,
   simpleFilter,
   variadicFilter,
 } from './definition.ts';
 import { extreme } from './jinja-collections.ts';
-import { isIterable, toFloat } from './jinja-scalars.ts';
-
-// Salt's filters of Python's itertools [salt/utils/jinja.py].
-
-function* combinations(
-  pool: readonly Value[],
-  size: number,
-  context: FilterContext,
-  withRepeats: boolean,
-  start = 0,
-): Generator<Value[]> {
-  if (size === 0) {
-    yield [];
-    return;
-  }
-  for (let index = start; index < pool.length; index += 1) {
-    const item = pool[index] ?? null;
-    for (const rest of combinations(
-      pool,
-      size - 1,
-      context,
-      withRepeats,
-      withRepeats ? index : index + 1,
-    )) {
-      context.meter.step();
-      yield [item, ...rest];
-    }
-  }
-}
-
-function* permutations(
-  pool: readonly Value[],
-  size: number,
-  context: FilterContext,
-): Generator<Value[]> {
-  if (size === 0) {
-    yield [];
-    return;
-  }
-  for (const [index, item] of pool.entries()) {
-    for (const rest of permutations(pool.toSpliced(index, 1), size - 1, context)) {
-      context.meter.step();
-      yield [item, ...rest];
-    }
-  }
-}
-
-function* product(
-  pools: readonly (readonly Value[])[],
-  context: FilterContext,
-): Generator<Value[]> {
-  const [first, ...others] = pools;
-  if (first === undefined) {
-    yield [];
-    return;
-  }
-  for (const item of first) {
-    for (const rest of product(others, context)) {
-      context.meter.step();
-      yield [item, ...rest];
-    }
-  }
-}
-
-function* tuples(lists: Iterable<Value[]>): Generator<Value> {
-  for (const list of lists) yield new Tuple(list);
-}
-
-function* zip(pools: readonly (readonly Value[])[], length: number, fill: Value): Generator<Value> {
-  for (let index = 0; index < length; index += 1) {
-    yield new Tuple(pools.map((pool) => (index < pool.length ? (pool[index] ?? null) : fill)));
-  }
-}
-
-function pools(args: readonly Value[], context: FilterContext): Value[][] {
-  return args.map((value) => [...iterateItems(value, context)]);
-}
-
-const lengths = (lists: readonly (readonly Value[])[]): number[] =>
-  lists.map(({ length }) => length);
-
-function* compress(value: Value, selectors: Value, context: FilterContext): Generator<Value> {
-  const marks = iterateItems(selectors, context);
-  for (const item of iterateItems(value, context)) {
-    const mark = marks.next();
-    if (mark.done === true) return;
-    if (isTruthy(mark.value)) yield item;
-  }
-}
-
-/** An integer, or the fallback for `None`. @throws PythonException TypeError */
-function sizeOf(value: Value, fallback: number): number {
-  if (value === null) return fallback;
-  if (!isInteger(value))
-    throw typeError(`'${typeName(value)}' object cannot be interpreted as an integer`);
-  return Number(value);
-}
-
-/** The filters by name. */
-export const itertoolsFilters: FilterDefinitions = {
-  combinations: defineFilter(
-    ['iterable', 'r'],
-    [],
-    (context, value = null, size = null) =>
-      new Lazy(
-        tuples(combinations([...iterateItems(value, context)], sizeOf(size, 0), context, false)),
-        'combinations',
-      ),
-  ),
-  combinations_with_replacement: defineFilter(
-    ['iterable', 'r'],
-    [],
-    (context, value = null, size = null) =>
-      new Lazy(
-        tuples(combinations([...iterateItems(value, context)], sizeOf(size, 0), context, true)),
-        'combinations_with_replacement',
-      ),
-  ),
-  compress: defineFilter(
-    ['data', 'selectors'],
-    [],
-    (context, value = null, selectors = null) =>
-      new Lazy(compress(value, selectors, context), 'compress'),
-  ),
-  permutations: defineFilter(['iterable', 'r'], [null], (context, value = null, size = null) => {
-    const pool = [...iterateItems(value, context)];
-    return new Lazy(tuples(permutations(pool, sizeOf(size, pool.length), context)), 'permutations');
-  }),
-  product: variadicFilter(
-    (context, { positional }) =>
-      new Lazy(tuples(product(pools(positional, context), context)), 'product'),
-  ),
-  zip: variadicFilter((context, { positional }) => {
-    const lists = pools(positional, context);
-    return new Lazy(zip(lists, lists.length === 0 ? 0 : Math.min(...lengths(lists)), null), 'zip');
-  }),
-  zip_longest: variadicFilter((context, { positional, named }) => {
-    const lists = pools(positional, context);
-    return new Lazy(
-      zip(lists, Math.max(0, ...lengths(lists)), named.get('fillvalue') ?? null),
-      'zip_longest',
-    );
-  }),
-};
-
-// Salt's filters that take lists as sets [salt/utils/jinja.py].
-
-/** Salt's `isinstance(value, Hashable)`, which looks at the type only. */
-function hasHash(value: Value): boolean {
-  if (isPyObject(value) && /^dict_(keys|items)$/.test(value.typeName)) return false;
-  return value instanceof Tuple || isHashable(value);
-}
-
-function unique(values: Value, context: FilterContext): Value {
-  if (hasHash(values)) return new PySet(iterateItems(values, context));
-  return distinct([...iterateItems(values, context)], context);
-}
-
-function distinct(values: readonly Value[], { meter }: FilterContext): Value[] {
-  if (values.every(isHashable)) return new PySet(values).values();
-  const kept: Value[] = [];
-  for (const value of values) {
-    meter.step(kept.length);
-    if (!kept.some((known) => equals(known, value))) kept.push(value);
-  }
-  return kept;
-}
-
-/** Sets for what has a hash, lists for the rest; as Salt does. */
-function setOperation(
-  keep: (inLeft: boolean, inRight: boolean) => boolean,
-  isUnion = false,
-): FilterDefinition {
-  return defineFilter(['lst1', 'lst2'], [], (context, left = null, right = null) => {
-    if (hasHash(left) && hasHash(right)) {
-      const first = new PySet(iterateItems(left, context));
-      const second = new PySet(iterateItems(right, context));
-      const both = new PySet([...first.values(), ...second.values()]).values();
-      return new PySet(both.filter((item) => keep(first.has(item), second.has(item))));
-    }
-    if (isUnion) return distinct(sumOf(left, right, context), context);
-    const all = keep(false, true) ? sumOf(left, right, context) : [...iterateItems(left, context)];
-    context.meter.step(all.length * (1 + lengthOf(right)));
-    return distinct(
-      all.filter((item) => keep(contains(left, item), contains(right, item))),
-      context,
-    );
-  });
-}
-
-/** `left + right`, as a list. @throws PythonException TypeError */
-function sumOf(left: Value, right: Value, context: FilterContext): readonly Value[] {
-  return asList(binaryOperation(left, '+', right, context.meter));
-}
-
-/** The items of a list or tuple; none of anything else. */
-function asList(value: Value): readonly Value[] {
-  if (Array.isArray(value)) return value;
-  return value instanceof Tuple ? value.items : [];
-}
-
-/** The filters by name. */
-export const setFilters: FilterDefinitions = {
-  difference: setOperation((inLeft, inRight) => inLeft && !inRight),
-  intersect: setOperation((inLeft, inRight) => inLeft && inRight),
-  symmetric_difference: setOperation((inLeft, inRight) => inLeft !== inRight),
-  union: setOperation(() => true, true),
-  unique: simpleFilter(unique),
-};
+import { toFloat } from './jinja-numbers.ts';
+import { isIterable } from './jinja-scalars.ts';
+import { sizeOf } from './salt-itertools.ts';
+import { asList, hasHash } from './salt-sets.ts';
 
 function average(value: Value, context: FilterContext): Value {
   if (hasHash(value)) return new Float(toFloat(value));

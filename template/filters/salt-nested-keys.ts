@@ -1,7 +1,8 @@
 /** Salt's filters that change a value below a path of keys [salt/utils/dictupdate.py]. */
 
 import { PythonException } from '../python/exceptions.ts';
-import { Dict, isText, textOf, typeName, type Value } from '../python/values.ts';
+import { typeName } from '../python/repr.ts';
+import { Dict, isText, textOf, type Value } from '../python/values.ts';
 import {
   defineFilter,
   type FilterContext,

@@ -8,16 +8,15 @@ import {
   parseInterface,
 } from '../python/ip-address.ts';
 import { normalizeInteger, toInteger } from '../python/numbers.ts';
+import { str, textRepr } from '../python/repr.ts';
 import { isTruthy } from '../python/sequences.ts';
 import {
   Bytes,
   isInteger,
   isText,
   Lazy,
-  str,
   Tuple,
   textOf,
-  textRepr,
   Undefined,
   type Value,
 } from '../python/values.ts';

@@ -8,8 +8,9 @@ import {
   valueError,
 } from '../python/exceptions.ts';
 import { Random } from '../python/random.ts';
-import { asIndex } from '../python/sequences.ts';
-import { Dict, isText, PySet, Tuple, textOf, typeName, type Value } from '../python/values.ts';
+import { typeName } from '../python/repr.ts';
+import { asIndex } from '../python/subscripts.ts';
+import { Dict, isText, PySet, Tuple, textOf, type Value } from '../python/values.ts';
 import { defineFilter, type FilterContext, type FilterDefinitions } from './definition.ts';
 
 /**

@@ -4,27 +4,23 @@ import { TemplateError } from '../errors.ts';
 import { PythonException, typeError } from '../python/exceptions.ts';
 import { dumpJson, loadJson } from '../python/json.ts';
 import { pformat } from '../python/pprint.ts';
-import { asIndex, isTruthy } from '../python/sequences.ts';
+import { str, typeName } from '../python/repr.ts';
+import { isTruthy } from '../python/sequences.ts';
+import { asIndex } from '../python/subscripts.ts';
 import {
   Bytes,
   Dict,
   isPyObject,
   isText,
   Markup,
-  str,
   Tuple,
   textOf,
-  typeName,
   Undefined,
   type Value,
 } from '../python/values.ts';
-import {
-  doubleQuoted,
-  dumpYaml,
-  isCollection,
-  representScalar,
-  singleQuoted,
-} from '../python/yaml.ts';
+import { dumpYaml, isCollection } from '../python/yaml.ts';
+import { doubleQuoted, singleQuoted } from '../python/yaml-quoted.ts';
+import { representScalar } from '../python/yaml-scalar.ts';
 import { loadYaml } from '../yaml.ts';
 import {
   defineFilter,

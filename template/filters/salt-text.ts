@@ -2,12 +2,15 @@
 
 import { createHash, createHmac } from 'node:crypto';
 import { PythonException, typeError, valueError } from '../python/exceptions.ts';
-import { truncateFloat } from '../python/format.ts';
-import { parseFloatText, parseInteger } from '../python/numbers.ts';
+import { parseFloatText } from '../python/floats.ts';
+import { truncateFloat } from '../python/format-percent.ts';
+import { parseInteger } from '../python/numbers.ts';
 import { compileRegex, regexSubject } from '../python/regex.ts';
+import { str, typeName } from '../python/repr.ts';
 import { isTruthy } from '../python/sequences.ts';
 import { strftime } from '../python/strftime.ts';
-import { capitalize, charactersOf, isLower, isUpper, isWhitespace } from '../python/text.ts';
+import { charactersOf, isWhitespace } from '../python/text.ts';
+import { capitalize, isLower, isUpper } from '../python/text-case.ts';
 import {
   Bytes,
   Dict,
@@ -15,10 +18,8 @@ import {
   isInteger,
   isText,
   type Markup,
-  str,
   Tuple,
   textOf,
-  typeName,
   Undefined,
   type Value,
 } from '../python/values.ts';
@@ -31,8 +32,7 @@ import {
   simpleFilter,
 } from './definition.ts';
 
-// `strftime` over dates that a template can write [salt/utils/dateutils.py].
-
+/** Dates that a template can write [salt/utils/dateutils.py]. */
 const dateForm =
   /^(\d{4})-(\d{1,2})-(\d{1,2})(?:[T ](\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?)?(?:Z|\+00:?00)?$/;
 

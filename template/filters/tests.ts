@@ -1,16 +1,12 @@
 /** jinja2's tests, and those that Salt adds. */
 
+import { contains, equals, isOrdered, type OrderOperator } from '../python/comparison.ts';
 import { PythonException } from '../python/exceptions.ts';
-import {
-  binaryOperation,
-  contains,
-  equals,
-  isOrdered,
-  type OrderOperator,
-} from '../python/operators.ts';
+import { binaryOperation } from '../python/operators.ts';
 import { compileRegex } from '../python/regex.ts';
+import { str } from '../python/repr.ts';
 import { isTruthy } from '../python/sequences.ts';
-import { isLower, isUpper } from '../python/text.ts';
+import { isLower, isUpper } from '../python/text-case.ts';
 import {
   Bytes,
   Dict,
@@ -19,7 +15,6 @@ import {
   isText,
   Markup,
   Range,
-  str,
   Tuple,
   textOf,
   Undefined,

@@ -2,28 +2,21 @@
 
 import type { FilterContext, FilterDefinition } from '../filters/definition.ts';
 import { filters, tests } from '../filters/index.ts';
+import { contains, equals, isOrdered } from '../python/comparison.ts';
 import { PythonException, typeError } from '../python/exceptions.ts';
 import { bindArguments } from '../python/functions.ts';
-import {
-  binaryOperation,
-  contains,
-  equals,
-  isOrdered,
-  unaryOperation,
-} from '../python/operators.ts';
-import { isTruthy, iterate, sliceOf } from '../python/sequences.ts';
+import { binaryOperation, unaryOperation } from '../python/operators.ts';
+import { printedText, str, textRepr, typeName } from '../python/repr.ts';
+import { isTruthy, iterate } from '../python/sequences.ts';
+import { sliceOf } from '../python/subscripts.ts';
 import {
   type Arguments,
   Dict,
   isPyObject,
   isText,
   type PyObject,
-  printedText,
-  str,
   Tuple,
   textOf,
-  textRepr,
-  typeName,
   Undefined,
   type Value,
 } from '../python/values.ts';
@@ -35,10 +28,9 @@ import type {
   FilterNode,
   MacroParts,
 } from './ast.ts';
-import { BlockReference, Loop } from './globals.ts';
-import type { Frame, Rendering } from './rendering.ts';
-
-// Filters and tests by name.
+import type { Frame } from './frame.ts';
+import { BlockReference, Loop } from './objects.ts';
+import type { Rendering } from './rendering.ts';
 
 /** @throws PythonException TemplateRuntimeError for a filter that there is not; UnsupportedFeature for one left out */
 function callFilter(rendering: Rendering, name: string, args: Arguments): Value {

@@ -1,75 +1,11 @@
 /** Template text into tokens [jinja2/lexer.py]. */
 
-import { PythonException } from '../python/exceptions.ts';
 import { parseInteger } from '../python/numbers.ts';
-import { isIdentifier, isWhitespace, spaceClass, stripEnd } from '../python/text.ts';
-import { Float, textRepr, type Value } from '../python/values.ts';
-
-/** A syntax error and its line. */
-export class JinjaSyntaxError extends PythonException {
-  static {
-    JinjaSyntaxError.prototype.name = JinjaSyntaxError.name;
-  }
-
-  readonly line: number;
-
-  constructor(message: string, line: number, kind = 'TemplateSyntaxError') {
-    super(kind, message);
-    this.line = line;
-  }
-}
-
-// What a string literal stands for: Python's `unicode-escape`.
-
-const simple: Readonly<Record<string, string>> = {
-  '\n': '',
-  '\\': '\\',
-  "'": "'",
-  '"': '"',
-  a: '\x07',
-  b: '\b',
-  f: '\f',
-  n: '\n',
-  r: '\r',
-  t: '\t',
-  v: '\v',
-};
-const escapeForm = /\\(?:([0-7]{1,3})|x(.{0,2})|u(.{0,4})|U(.{0,8})|(.))/gsu;
-
-/** @throws JinjaSyntaxError for an escape that is cut off */
-function literalText(text: string, line: number): string {
-  if (!text.includes('\\')) return text;
-  return text.replace(escapeForm, (whole, octal, byte, short, long, character) => {
-    if (octal !== undefined) return String.fromCodePoint(Number.parseInt(octal, 8));
-    if (character === undefined) return fromHex(whole, byte ?? short ?? long ?? '', line);
-    if (character === 'N') {
-      throw new JinjaSyntaxError('characters by name are not supported', line);
-    }
-    const known = simple[character];
-    return known ?? (character < '\x80' ? whole : `\\${asEscape(character)}`);
-  });
-}
-
-const widths: Readonly<Record<string, number>> = { x: 2, u: 4, U: 8 };
-
-function fromHex(whole: string, digits: string, line: number): string {
-  const type = whole.charAt(1);
-  const width = widths[type] ?? 0;
-  const code = Number.parseInt(digits, 16);
-  if (digits.length !== width || !/^[0-9a-fA-F]+$/.test(digits)) {
-    throw new JinjaSyntaxError(`truncated \\${type}${'X'.repeat(width)} escape`, line);
-  }
-  if (code > 0x10ffff) throw new JinjaSyntaxError('illegal Unicode character', line);
-  return String.fromCodePoint(code);
-}
-
-/** Python writes a character as an escape first; the backslash then escapes that one's backslash. */
-function asEscape(character: string): string {
-  const code = character.codePointAt(0) ?? 0;
-  if (code < 0x100) return `x${code.toString(16)}`;
-  const hex = code.toString(16);
-  return code < 0x10000 ? `u${hex.padStart(4, '0')}` : `U${hex.padStart(8, '0')}`;
-}
+import { textRepr } from '../python/repr.ts';
+import { isWhitespace, spaceClass, stripEnd } from '../python/text.ts';
+import { isIdentifier } from '../python/text-case.ts';
+import { Float, type Value } from '../python/values.ts';
+import { JinjaSyntaxError, literalText } from './string-literal.ts';
 
 /** What a token is; operators are named by their characters. */
 export type TokenType =

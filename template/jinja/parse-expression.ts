@@ -408,8 +408,6 @@ function parseTestArguments(stream: TokenStream): CallArguments {
   return { ...noArguments, positional: [parsePostfix(stream, parsePrimary(stream))] };
 }
 
-// What values are assigned to [jinja2/parser.py].
-
 /** A single name to assign to. @throws JinjaSyntaxError */
 export function parseTargetName(stream: TokenStream, use: 'store' | 'parameter'): NameNode {
   const { text, line } = stream.expect('name');

@@ -1,13 +1,6 @@
 /** Statements [jinja2/parser.py, jinja2/ext.py, salt/utils/jinja.py]. */
 
-import {
-  type DataNode,
-  type Expression,
-  type IfNode,
-  type NameNode,
-  Scope,
-  type Statement,
-} from './ast.ts';
+import type { DataNode, Expression, IfNode, NameNode, Statement } from './ast.ts';
 import { quotedToken, type TokenStream } from './lexer.ts';
 import {
   parseBlockFilters,
@@ -16,8 +9,7 @@ import {
   parseTargetName,
   parseTuple,
 } from './parse-expression.ts';
-
-// Statements that assign, decide, repeat and print [jinja2/parser.py].
+import { Scope } from './scope.ts';
 
 /** `set`, of a value or of a block. @throws JinjaSyntaxError */
 function readSet(parser: StatementParserContext, stream: TokenStream, line: number): Statement {
@@ -112,8 +104,6 @@ function readPrint(_parser: StatementParserContext, stream: TokenStream, line: n
   return { kind: 'output', line, items };
 }
 
-// Macros, and what is handed to them and to filters as a block [jinja2/parser.py].
-
 interface Signature {
   readonly parameters: readonly NameNode[];
   readonly defaults: readonly Expression[];
@@ -170,8 +160,6 @@ function readFilterBlock(
   const filter = parseBlockFilters(stream);
   return { kind: 'filterBlock', line, filter, body: parser.block('endfilter'), scope: new Scope() };
 }
-
-// Statements about other templates [jinja2/parser.py].
 
 /** `block`. @throws JinjaSyntaxError */
 function readBlock(parser: StatementParserContext, stream: TokenStream, line: number): Statement {
@@ -281,8 +269,6 @@ function readImportedName(stream: TokenStream): [string, string] {
   }
   return [name, stream.skipName('as') ? parseTargetName(stream, 'store').name : name];
 }
-
-// Statements that Salt adds [salt/utils/jinja.py].
 
 /** Salt's `{% load_yaml as x %}`: a macro without a name, called and read. */
 function readLoad(format: string): StatementReader {

@@ -1,21 +1,12 @@
 /** `json.dumps` and `json.loads`. */
 
+import { sortValues } from './comparison.ts';
 import { typeError, valueError } from './exceptions.ts';
+import { floatRepr } from './floats.ts';
 import type { RecursionGuard, UsageMeter } from './limits.ts';
-import { floatRepr, integerText, parseInteger } from './numbers.ts';
-import { sortValues } from './operators.ts';
-import {
-  Dict,
-  Float,
-  isInteger,
-  isText,
-  str,
-  Tuple,
-  textOf,
-  typeName,
-  Undefined,
-  type Value,
-} from './values.ts';
+import { integerText, parseInteger } from './numbers.ts';
+import { str, typeName } from './repr.ts';
+import { Dict, Float, isInteger, isText, Tuple, textOf, Undefined, type Value } from './values.ts';
 
 /** How JSON is written. */
 export interface JsonOptions {

@@ -1,10 +1,11 @@
 /** `pprint.pformat`. */
 
+import { isOrdered } from './comparison.ts';
 import { LimitExceeded, PythonException } from './exceptions.ts';
 import type { UsageMeter } from './limits.ts';
-import { isOrdered } from './operators.ts';
+import { repr, textRepr, typeName } from './repr.ts';
 import { splitLines } from './text.ts';
-import { Dict, PySet, repr, Tuple, textRepr, typeName, Undefined, type Value } from './values.ts';
+import { Dict, PySet, Tuple, Undefined, type Value } from './values.ts';
 
 const width = 80;
 const maxNesting = 200;

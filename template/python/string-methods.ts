@@ -3,35 +3,29 @@
 import { PythonException, typeError, valueError } from './exceptions.ts';
 import { defineMethod, type Method, type Methods } from './functions.ts';
 import type { UsageMeter } from './limits.ts';
-import { asIndex, iterate } from './sequences.ts';
+import { isPrintable, typeName } from './repr.ts';
+import { iterate } from './sequences.ts';
+import { asIndex } from './subscripts.ts';
 import {
-  capitalize,
   characterIndex,
   charactersOf,
-  characterTests,
-  isLower,
-  isTitle,
-  isUpper,
   splitLines,
   splitWords,
   stripEnd,
   stripStart,
-  swapCase,
   textBetween,
   textLength,
-  toTitle,
 } from './text.ts';
 import {
-  Bytes,
-  Dict,
-  isPrintable,
-  isText,
-  Tuple,
-  textOf,
-  typeName,
-  Undefined,
-  type Value,
-} from './values.ts';
+  capitalize,
+  characterTests,
+  isLower,
+  isTitle,
+  isUpper,
+  swapCase,
+  toTitle,
+} from './text-case.ts';
+import { Bytes, Dict, isText, Tuple, textOf, Undefined, type Value } from './values.ts';
 
 type TextMethod = Method<string>;
 

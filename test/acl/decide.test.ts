@@ -21,7 +21,7 @@ import {
   type TextPatterns,
   type UserSubject,
 } from '#acl';
-import { globsOverlap } from '#acl/lint.ts';
+import { globsOverlap } from '#acl/rule-overlap.ts';
 import { policySyntax } from '#config/policy-schema.ts';
 import { compileWholePattern } from '#minion-protocol';
 import { compileGlob } from '#template/python/fnmatch.ts';

@@ -7,7 +7,8 @@ import fc from 'fast-check';
 import { createBridge } from '#guests';
 import type { MetricFamily, MinionInfo } from '#master';
 import { html } from '#salt-api/page/html.ts';
-import { CachedValue, memoizeByObject, StatusHistory } from '#salt-api/page/overview.ts';
+import { CachedValue, memoizeByObject } from '#salt-api/page/overview.ts';
+import { StatusHistory } from '#salt-api/page/status-history.ts';
 import { type ApiAnswer, json, password, type RunningApi, startApi } from '../helpers/salt-api.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 

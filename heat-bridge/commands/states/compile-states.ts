@@ -1,21 +1,20 @@
 /** Compiles configs into states of Salt: what the table in docs/cfn-init.md says of each part. */
 
-import path from 'node:path';
-import { type JsonValue, MultiMap } from '#runtime';
+import { MultiMap } from '#runtime';
 import { commandText, testText } from './command-text.ts';
-import { utf8Of } from './file-content.ts';
+import { fileCalls } from './file-calls.ts';
+import { families, packageCalls } from './package-calls.ts';
 import type {
   Archive,
   Command,
   Config,
   ConfigFile,
   Group,
-  PackageManager,
   PackageSet,
   Service,
   User,
 } from './state-config.ts';
-import { type CompiledStates, isSlot, StateBuilder, type StateReference } from './state-data.ts';
+import { type CompiledStates, StateBuilder, type StateReference } from './state-data.ts';
 
 /** @throws BridgeError ERR_CFN_INIT */
 export function compileStates(configs: readonly Config[]): CompiledStates {
@@ -185,127 +184,4 @@ class Compiler {
     const args = { name: 'service.restart', m_name: name };
     this.#builder.add({ fun: 'module.wait', args, watch, label });
   }
-}
-
-// Packages.
-
-/** Of `os_family`, by manager. */
-const families: Readonly<Partial<Record<PackageManager, string>>> = {
-  apt: 'Debian',
-  dnf: 'RedHat',
-  yum: 'RedHat',
-  zypper: 'Suse',
-};
-
-interface PackageCall {
-  readonly names: readonly string[];
-  readonly fun: string;
-  readonly args: Readonly<Record<string, JsonValue>>;
-}
-
-function packageCalls(
-  manager: PackageManager,
-  packages: PackageSet['packages'],
-): readonly PackageCall[] {
-  const names = packages.map(({ name }) => name);
-  switch (manager) {
-    case 'rubygems':
-      return packages.map(({ name, version }) => ({
-        names: [name],
-        fun: 'gem.installed',
-        args: { name, ...(version === undefined ? {} : { version }) },
-      }));
-    case 'python':
-      return packages.map(({ name, version }) => ({
-        names: [name],
-        fun: 'pip.installed',
-        args: { name: version === undefined ? name : `${name}==${version}` },
-      }));
-    case 'rpm': {
-      const sources = packages.map(({ name, version = '' }) => ({ [name]: version }));
-      return [{ names, fun: 'pkg.installed', args: { sources } }];
-    }
-    default: {
-      const pkgs = packages.map(({ name, version }) =>
-        version === undefined ? name : { [name]: version },
-      );
-      return [{ names, fun: 'pkg.installed', args: { pkgs } }];
-    }
-  }
-}
-
-// Files.
-
-type FileCall = Omit<PackageCall, 'names'>;
-
-function fileCalls(file: ConfigFile): readonly FileCall[] {
-  const { path: name, content, selinux } = file;
-  const common = {
-    name,
-    makedirs: true,
-    ...rightsOf(file),
-    ...(selinux === undefined ? {} : { selinux: { ...selinux } }),
-  };
-  switch (content.kind) {
-    case 'link':
-      return linkCalls(file, content.target);
-    case 'url': {
-      const args = { ...common, source: content.url, skip_verify: true, show_changes: false };
-      return [{ fun: 'file.managed', args }];
-    }
-    case 'bytes': {
-      const text = utf8Of(content.bytes);
-      if (text !== undefined && isExactAsContents(text)) {
-        const contents = {
-          contents: text,
-          contents_newline: text.endsWith('\n'),
-          allow_empty: true,
-          // What is in files would be in the job cache.
-          show_changes: false,
-        };
-        return [{ fun: 'file.managed', args: { ...common, ...contents } }];
-      }
-      // The permissions first: nobody else reads what is then written.
-      return [
-        { fun: 'file.managed', args: { ...common, replace: false } },
-        {
-          fun: 'file.decode',
-          args: {
-            name,
-            encoded_data: content.bytes.toString('base64'),
-            encoding_type: 'base64',
-            checksum: 'sha256',
-          },
-        },
-      ];
-    }
-  }
-}
-
-/** Has all that Python's `splitlines` takes for the end of a line, beside the line feed; and NUL. */
-const otherLineEnds = /(?![\n\t])[\p{Cc}\p{Zl}\p{Zp}]/u;
-
-/** Whether `contents` of `file.managed` gives exactly this text. */
-function isExactAsContents(text: string): boolean {
-  return !otherLineEnds.test(text) && !isSlot(text);
-}
-
-function linkCalls(file: ConfigFile, target: string): FileCall[] {
-  const { path: name } = file;
-  const link = { name, target, makedirs: true, backupname: `${name}.bak` };
-  const calls = [{ fun: 'file.symlink', args: link }];
-  const rights = rightsOf(file);
-  if (Object.keys(rights).length === 0) return calls;
-  const targetPath = path.posix.resolve(path.posix.dirname(name), target);
-  const args = { name: targetPath, replace: false, create: false, ...rights };
-  return [...calls, { fun: 'file.managed', args }];
-}
-
-/** Arguments of `file.managed`: those that the file has. */
-function rightsOf({ mode, owner, group }: ConfigFile): Readonly<Record<string, number | string>> {
-  return {
-    ...(mode === undefined ? {} : { mode }),
-    ...(owner === undefined ? {} : { user: owner }),
-    ...(group === undefined ? {} : { group }),
-  };
 }

@@ -13,8 +13,8 @@ import { BridgeError } from '#heat-bridge';
 import type { Enrolment } from '#heat-bridge/enroll/enrolment.ts';
 import { EnrolmentDeadlines } from '#heat-bridge/enroll/enrolment-deadlines.ts';
 import { EnrolmentRepository } from '#heat-bridge/enroll/enrolment-repository.ts';
-import { KeyPairs } from '#heat-bridge/enroll/enrolment-service.ts';
 import { EnrolmentTransitions } from '#heat-bridge/enroll/enrolment-transitions.ts';
+import { KeyPairs } from '#heat-bridge/enroll/key-pairs.ts';
 import { TicketClaimHandler } from '#heat-bridge/enroll/ticket-claims.ts';
 import { openTicketKey } from '#heat-bridge/enroll/ticket-key.ts';
 import {

@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
 import { BridgeError } from '#heat-bridge';
-import { parseSignalsOptions } from '#heat-bridge/signals/open-signals.ts';
+import { parseSignalsOptions } from '#heat-bridge/signals/signals-options.ts';
 import { parseDestination, secretsOf, type Transport } from '#heat-bridge/transports/transports.ts';
 import { type EndpointOptions, parseAllowedEndpoints } from '#runtime/allowed-endpoints.ts';
 import { createHttpClient, type HttpResult } from '#runtime/http-client.ts';

@@ -3,7 +3,8 @@
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import { RemoteError } from '#client';
-import { callMethod, localConnection, openMethodStream } from '#client/master-client.ts';
+import { localConnection } from '#client/connection.ts';
+import { callMethod, openMethodStream } from '#client/rpc-client.ts';
 import { resolveMasterConfig } from '#config';
 import { createBridge } from '#guests';
 import { type InProcessApi, isRpcMethod, type RpcMethod, type RpcTable, rpcMethods } from '#master';

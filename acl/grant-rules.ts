@@ -1,0 +1,60 @@
+/** Converts grants to rules. */
+
+import { allow, type CallPattern, type PolicyRule, type TextPattern } from './rule.ts';
+import type { FunctionGrant, Grant, GrantPattern } from './salt-grants.ts';
+import type { RuleOrigin } from './types.ts';
+
+/** Rules of one option. Each keeps the option's name, and its expressions as they were written. */
+export function grantRules(
+  option: string,
+  action: 'publish' | 'runner' | 'mine',
+  grants: readonly Grant[],
+  origin?: RuleOrigin,
+): PolicyRule[] {
+  const place = origin === undefined ? {} : { origin };
+  return grants.flatMap(({ minion, functions }) => {
+    const subject = { minion: toText(minion) };
+    return functions.flatMap((entry): PolicyRule[] => {
+      if (action === 'mine') {
+        // Nothing has arguments there, so a condition on them is never met.
+        if (entry.conditions.some((it) => it.args.length + it.kwargs.size > 0)) return [];
+        const resource = { fun: toFunction(entry.fun) };
+        return [allow(option, { subject, action, resource, ...place })];
+      }
+      const within = entry.within === undefined ? {} : { within: entry.within };
+      const call = toCallPattern(entry);
+      return [
+        action === 'publish'
+          ? allow(option, { subject, action, resource: { ...call, ...within }, ...place })
+          : allow(option, { subject, action, resource: call, ...place }),
+      ];
+    });
+  });
+}
+
+/** A function with its conditions. */
+export function toCallPattern({ fun, conditions }: FunctionGrant): CallPattern {
+  if (conditions.length === 0) return { fun: toFunction(fun) };
+  return {
+    fun: toFunction(fun),
+    arguments: conditions.map(({ args, kwargs }) => ({
+      args: args.map(toCondition),
+      kwargs: Object.fromEntries([...kwargs].map(([name, it]) => [name, toCondition(it)])),
+    })),
+  };
+}
+
+function toCondition(pattern: GrantPattern | null): TextPattern | null {
+  return pattern === null ? null : toText(pattern);
+}
+
+/** A plain word means itself: it is looked up, and not tried. */
+function toText({ source }: GrantPattern): TextPattern {
+  return /^\w+$/.test(source) ? source : { regex: source };
+}
+
+/** So does the name of a function: its dot may be any character, but no other name has one there. */
+function toFunction(pattern: GrantPattern): TextPattern {
+  // protection: dots-are-any
+  return /^\w+\.\w+$/.test(pattern.source) ? pattern.source : toText(pattern);
+}

@@ -1,0 +1,81 @@
+/** Overlap of two rules. Certain only where they do not overlap. */
+
+import { kindOfSubject, textsOf } from './compile-rule.ts';
+import type { PolicyRule, TextPattern, TextPatterns } from './rule.ts';
+
+const selectors = [
+  ...(['minion', 'user', 'group', 'eauth', 'project', 'role', 'domain'] as const),
+  ...(['service', 'token'] as const),
+];
+
+/** Whether there may be a subject and a resource that both rules mean. */
+export function mayOverlap(left: PolicyRule, right: PolicyRule): boolean {
+  return (
+    left.action === right.action &&
+    kindOfSubject(left.subject) === kindOfSubject(right.subject) &&
+    selectors.every((name) => patternsMayOverlap(left.subject[name], right.subject[name])) &&
+    patternsMayOverlap(textsOf(left), textsOf(right))
+  );
+}
+
+function patternsMayOverlap(
+  left: TextPatterns | undefined,
+  right: TextPatterns | undefined,
+): boolean {
+  if (left === undefined || right === undefined) return true;
+  return listOf(left).some((a) => listOf(right).some((b) => mayBothMatch(a, b)));
+}
+
+function listOf(patterns: TextPatterns): readonly TextPattern[] {
+  return typeof patterns === 'string' || 'regex' in patterns ? [patterns] : patterns;
+}
+
+function mayBothMatch(left: TextPattern, right: TextPattern): boolean {
+  return typeof left !== 'string' || typeof right !== 'string' || globsOverlap(left, right);
+}
+
+/** Whether a text may match both globs; `${…}` and `[…]` in them count as anything. */
+export function globsOverlap(left: string, right: string): boolean {
+  const [a, b] = [piecesOf(left), piecesOf(right)];
+  // Whether the rest of `a` from one piece on, and that of `b` from each on, meet.
+  let below = b.map((_, at) => b.slice(at).every(isAnyText));
+  below.push(true);
+  for (const piece of a.toReversed()) {
+    const row = new Array<boolean>(b.length + 1).fill(false);
+    row[b.length] = isAnyText(piece) && below[b.length] === true;
+    for (let at = b.length - 1; at >= 0; at -= 1) {
+      row[at] = piecesOverlap(piece, b[at] ?? '', {
+        skipA: below[at],
+        skipB: row[at + 1],
+        both: below[at + 1],
+      });
+    }
+    below = row;
+  }
+  return below[0] === true;
+}
+
+interface RestOverlaps {
+  readonly skipA: boolean | undefined;
+  readonly skipB: boolean | undefined;
+  readonly both: boolean | undefined;
+}
+
+function piecesOverlap(a: string, b: string, { skipA, skipB, both }: RestOverlaps): boolean {
+  if (isAnyText(a)) return skipA === true || skipB === true;
+  if (isAnyText(b)) return skipB === true || skipA === true;
+  return both === true && (a === b || a === '?' || b === '?');
+}
+
+function isAnyText(piece: string): boolean {
+  return piece === '*';
+}
+
+/** Characters, `?` for any one of them, `*` for any text. */
+function piecesOf(glob: string): string[] {
+  const pieces = glob.match(/\$\{[^}]*\}|\[[^\]]+\]|./gsu) ?? [];
+  return pieces.map((piece) => {
+    if (piece.startsWith('${')) return '*';
+    return piece.startsWith('[') && piece.length > 1 ? '?' : piece;
+  });
+}

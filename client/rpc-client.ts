@@ -1,0 +1,216 @@
+/** Calls methods of a master over a connection. master/rpc/server.ts has the form of calls. */
+
+import type { ClientRequest, IncomingMessage } from 'node:http';
+import { createInterface } from 'node:readline';
+import { callerHeader, fromJson, methodsWithUser, type RpcMethod, writeMarkedJson } from '#master';
+import { codeOf, parseJson } from '#runtime';
+import type { Connection } from './connection.ts';
+import { RemoteError } from './errors.ts';
+
+/** One value. `T` is what the method table promises for `method`. */
+export async function callMethod<T>(
+  connection: Connection,
+  method: string,
+  parameters: object,
+): Promise<T> {
+  const response = await postRequest(connection, method, parameters);
+  const body = parseRpcLine(connection, await readBody(connection, response));
+  if (body.error !== undefined) throw toRemoteError(connection, body.error);
+  return fromJson(body.result) as T;
+}
+
+/** A stream that has begun when it resolves. */
+export async function openMethodStream<T>(
+  connection: Connection,
+  method: string,
+  parameters: object,
+  signal?: AbortSignal,
+): Promise<AsyncGenerator<T, void, void>> {
+  if (signal?.aborted) return readStream<T>(connection, undefined, signal);
+  const opened = postRequest(connection, method, parameters, signal);
+  const response = await opened.catch((error: unknown) => {
+    if (signal?.aborted) return undefined;
+    throw error;
+  });
+  const isStream = response?.headers['content-type'] === 'application/x-ndjson';
+  // What is refused before it begins is told at once.
+  if (response !== undefined && !isStream) {
+    throw toRemoteError(
+      connection,
+      parseRpcLine(connection, await readBody(connection, response)).error,
+    );
+  }
+  return readStream<T>(connection, response, signal);
+}
+
+async function* readStream<T>(
+  connection: Connection,
+  response: IncomingMessage | undefined,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<T, void, void> {
+  if (response === undefined) return;
+  try {
+    yield* readStreamItems<T>(connection, response);
+  } catch (error) {
+    // Whoever ended it has what they wanted.
+    if (signal?.aborted) return;
+    throw lostConnection(connection, error);
+  } finally {
+    response.destroy();
+  }
+}
+
+async function* readStreamItems<T>(
+  connection: Connection,
+  response: IncomingMessage,
+): AsyncGenerator<T, void, void> {
+  for await (const text of createInterface({ input: response, crlfDelay: Infinity })) {
+    const line = parseRpcLine(connection, text);
+    if (line.end === true) {
+      if (line.closed === true && connection.failsOnClose === true) throw closedError(connection);
+      return;
+    }
+    if (line.error !== undefined) throw toRemoteError(connection, line.error);
+    yield fromJson(line.item) as T;
+  }
+  throw new RemoteError('ERR_SOCKET', `${connection.name}: the master closed the connection`);
+}
+
+async function postRequest(
+  connection: Connection,
+  method: string,
+  parameters: object,
+  signal?: AbortSignal,
+): Promise<IncomingMessage> {
+  // What a user's token calls is the user's, whatever the account.
+  const hasToken = 'token' in parameters && parameters.token !== undefined;
+  const isOfAccount = methodsWithUser.has(method) && !hasToken;
+  const proof = isOfAccount ? await connection.prove?.() : undefined;
+  try {
+    return await sendRequest(connection, { method, parameters, signal, secret: proof?.secret });
+  } finally {
+    await proof?.remove();
+  }
+}
+
+interface RpcRequest {
+  readonly method: string;
+  readonly parameters: object;
+  readonly signal: AbortSignal | undefined;
+  /** Of the proof which account calls. */
+  readonly secret: string | undefined;
+}
+
+function sendRequest(
+  { name, open, explain }: Connection,
+  { method, parameters, signal, secret }: RpcRequest,
+): Promise<IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    const request = open(`/rpc/${method}`, signal);
+    if (secret !== undefined) request.setHeader(callerHeader, secret);
+    let wasSent = false;
+    // protection: sent-before-connected
+    onConnected(request, () => {
+      wasSent = true;
+    });
+    request.once('response', resolve);
+    request.once('error', (cause: NodeJS.ErrnoException) => {
+      reject(new RemoteError('ERR_SOCKET', `${name}: ${explain(cause)}`, { cause, wasSent }));
+    });
+    // Parameters are made of Salt's values: the interface's types say so.
+    request.end(writeMarkedJson(parameters));
+  });
+}
+
+/** Calls the listener before the first byte of a request goes to whom it is for. */
+function onConnected(request: ClientRequest, listener: () => void): void {
+  request.once('socket', (socket) => {
+    if (request.reusedSocket || !socket.connecting) listener();
+    else socket.once('encrypted' in socket ? 'secureConnect' : 'connect', listener);
+  });
+}
+
+async function readBody(connection: Connection, response: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  try {
+    for await (const chunk of response) chunks.push(chunk);
+  } catch (error) {
+    throw lostConnection(connection, error);
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}
+
+/** What reading an answer failed with: the master ended, unless it said what failed. */
+function lostConnection({ name }: Connection, cause: unknown): unknown {
+  const isLost = ['ABORT_ERR', 'ECONNRESET', 'EPIPE', 'ETIMEDOUT'].includes(codeOf(cause) ?? '');
+  if (cause instanceof RemoteError || !isLost) return cause;
+  return new RemoteError('ERR_SOCKET', `${name}: the master closed the connection`, { cause });
+}
+
+/** A line as the master writes it. */
+interface RpcLine {
+  readonly result?: unknown;
+  readonly item?: unknown;
+  readonly end?: boolean;
+  /** It ended because the master is being closed. */
+  readonly closed?: boolean;
+  readonly error?: unknown;
+}
+
+/** @throws RemoteError ERR_SOCKET for what no master wrote: a proxy, for instance */
+function parseRpcLine({ name }: Connection, text: string): RpcLine {
+  try {
+    const line: unknown = parseJson(text);
+    if (typeof line === 'object' && line !== null) return line;
+  } catch (cause) {
+    throw new RemoteError('ERR_SOCKET', `${name}: what answers is no master`, { cause });
+  }
+  throw new RemoteError('ERR_SOCKET', `${name}: what answers is no master`);
+}
+
+/** What fastify says of requests that come while it is being closed. */
+const closingServer = 'Service Unavailable';
+
+function closedError({ name }: Connection): RemoteError {
+  return new RemoteError('ERR_MASTER_STOPPED', `${name}: the master is being closed`);
+}
+
+function toRemoteError({ name }: Connection, error: unknown): RemoteError {
+  if (typeof error === 'object' && error !== null && 'code' in error) {
+    const message = 'message' in error ? String(error.message) : '';
+    return new RemoteError(String(error.code), message);
+  }
+  if (error === closingServer) {
+    const message = `${name}: the HTTP API is being closed; nothing was done`;
+    return new RemoteError('ERR_MASTER_STOPPED', message, { wasSent: false });
+  }
+  // Of the HTTP server, for instance where it has no such path.
+  return typeof error === 'string'
+    ? new RemoteError(error, `${name}: the HTTP API refused it`)
+    : new RemoteError('ERR_SOCKET', `${name}: what answers is no master`);
+}
+
+/** A method of the table, by its name on the wire. */
+export interface NamedMethod {
+  readonly name: string;
+  readonly row: RpcMethod;
+}
+
+/** Carries calls of the method table to a master. */
+export interface MethodCaller {
+  call(method: NamedMethod, parameters: object): Promise<unknown>;
+  /** A stream that has begun when it resolves. */
+  open(
+    method: NamedMethod,
+    parameters: object,
+    signal?: AbortSignal,
+  ): Promise<AsyncGenerator<unknown, void, void>>;
+}
+
+/** Carries calls over a connection. */
+export function callerOf(connection: Connection): MethodCaller {
+  return {
+    call: ({ name }, parameters) => callMethod(connection, name, parameters),
+    open: ({ name }, parameters, signal) => openMethodStream(connection, name, parameters, signal),
+  };
+}

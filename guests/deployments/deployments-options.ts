@@ -1,0 +1,41 @@
+/** Options `saltbridge: bridge: deployments:`. */
+
+import Type from 'typebox';
+import { parseSection } from '#heat-bridge';
+
+const Section = Type.Object(
+  {
+    poll_interval: Type.Optional(Type.Number({ minimum: 1, maximum: 3600 })),
+    polls_per_second: Type.Optional(Type.Number({ minimum: 0.1, maximum: 10_000 })),
+    retry_max_delay: Type.Optional(Type.Number({ minimum: 1, maximum: 86_400 })),
+    max_running: Type.Optional(Type.Integer({ minimum: 1, maximum: 10_000 })),
+    metadata_bytes: Type.Optional(Type.Integer({ minimum: 1024, maximum: 16_777_216 })),
+  },
+  { additionalProperties: false },
+);
+
+/** See the section; each has a default. */
+interface DeploymentsOptions {
+  /** Milliseconds between two reads of a server. Default 30,000, as Heat's own agents. */
+  readonly intervalMs: number;
+  /** Requests for metadata in all. Default 20. */
+  readonly pollsPerSecond: number;
+  /** Default 300,000. */
+  readonly maxDelayMs: number;
+  /** Deployments that run at a time. Default 200. */
+  readonly maxRunning: number;
+  /** Of one server's metadata. Default 1 MiB. */
+  readonly maxBytes: number;
+}
+
+/** @throws BridgeError ERR_BRIDGE_OPTIONS */
+export function parseDeploymentsOptions(given: unknown = {}): DeploymentsOptions {
+  const section = parseSection('bridge:deployments', Section, given);
+  return {
+    intervalMs: (section.poll_interval ?? 30) * 1000,
+    pollsPerSecond: section.polls_per_second ?? 20,
+    maxDelayMs: (section.retry_max_delay ?? 300) * 1000,
+    maxRunning: section.max_running ?? 200,
+    maxBytes: section.metadata_bytes ?? 1_048_576,
+  };
+}

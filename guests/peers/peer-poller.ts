@@ -1,0 +1,157 @@
+/** Polls the cloud for instances and ports, and updates the peer directory. */
+
+import type { Logger } from 'pino';
+import { sleepUntilAborted } from '#runtime';
+import type { CloudPort, CloudReader, CloudServer } from '../cloud/cloud-reader.ts';
+import type { PeerDirectory } from './peers.ts';
+
+export interface PeerPollerOptions {
+  readonly reader: Pick<CloudReader, 'networks' | 'ports' | 'server' | 'servers'>;
+  readonly directory: PeerDirectory;
+  /** Milliseconds between two polls for what has changed, and between two of everything. */
+  readonly intervalMs: number;
+  readonly fullIntervalMs: number;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
+  readonly log: Pick<Logger, 'info' | 'warn'>;
+}
+
+/** Clocks differ, and a change may be seen late. */
+const overlapMs = 60_000;
+const maxBackOff = 16;
+/** Between a notification and what it leads to: others come with it. */
+const notifiedDelayMs = 1000;
+/** Instances that notifications have named; of more the next polls tell. */
+const maxNotified = 1000;
+/** Of these, how many one poll asks for by name. */
+const notifiedOfPoll = 100;
+
+/** Keeps a directory as the cloud is. What cannot be read stays as it was. */
+export class PeerPoller {
+  readonly #options: PeerPollerOptions;
+  #fullAt = -Infinity;
+  #polledAt = 0;
+  #failures = 0;
+  /** Instances that may have changed. */
+  readonly #notified = new Set<string>();
+  #wake = new AbortController();
+
+  constructor(options: PeerPollerOptions) {
+    this.#options = options;
+  }
+
+  /** Polls until the signal fires. */
+  async run(closing: AbortSignal): Promise<void> {
+    while (!closing.aborted) {
+      await this.#tryToPoll(closing);
+      const factor = Math.min(2 ** this.#failures, maxBackOff);
+      await this.#sleep(this.#options.intervalMs * factor, closing);
+    }
+  }
+
+  /** Reads these instances soon, and what else has changed. */
+  noteChanged(instances: readonly string[]): void {
+    for (const id of instances) {
+      // protection: notifications-without-end
+      if (this.#notified.size >= maxNotified) break;
+      this.#notified.add(id);
+    }
+    // A service that fails is not asked more often.
+    if (this.#failures === 0) this.#wake.abort();
+  }
+
+  async #sleep(ms: number, closing: AbortSignal): Promise<void> {
+    if (this.#notified.size === 0 || this.#failures > 0) {
+      this.#wake = new AbortController();
+      await sleepUntilAborted(ms, AbortSignal.any([closing, this.#wake.signal]));
+    }
+    if (this.#notified.size > 0) await sleepUntilAborted(notifiedDelayMs, closing);
+  }
+
+  /** Once. @throws CloudError */
+  async poll(): Promise<void> {
+    const { now, fullIntervalMs } = this.#options;
+    const startedAt = now();
+    // Of a clock that only goes forward.
+    const time = performance.now();
+    if (time - this.#fullAt >= fullIntervalMs) {
+      this.#notified.clear();
+      await this.#readAll();
+      this.#fullAt = time;
+    } else {
+      const notified = [...this.#notified].slice(0, notifiedOfPoll);
+      for (const id of notified) this.#notified.delete(id);
+      await this.#readChanges(this.#polledAt - overlapMs, notified);
+    }
+    this.#polledAt = startedAt;
+  }
+
+  async #tryToPoll(closing: AbortSignal): Promise<void> {
+    try {
+      await this.poll();
+      this.#failures = 0;
+    } catch (error) {
+      if (closing.aborted) return;
+      this.#failures = Math.min(this.#failures + 1, maxBackOff);
+      const reason = error instanceof Error ? error.message : 'unknown';
+      this.#options.log.warn({ reason }, 'peers were not read from the cloud');
+    }
+  }
+
+  async #readAll(): Promise<void> {
+    const { reader, directory } = this.#options;
+    const before = directory.cloud;
+    const found = await reader.servers();
+    const servers = new Map(
+      found.filter((it) => !it.isDeleted).map((it) => [it.id, withKnown(it, before.servers)]),
+    );
+    const ports = groupByDevice(await reader.ports());
+    directory.cloud = { servers, ports, networks: await reader.networks() };
+  }
+
+  async #readChanges(since: number, notified: readonly string[]): Promise<void> {
+    const { reader, directory } = this.#options;
+    const changed = [...(await reader.servers(new Date(since).toISOString()))];
+    const seen = new Set(changed.map(({ id }) => id));
+    // A port that has changed is no change of its instance.
+    for (const id of notified.filter((it) => !seen.has(it))) {
+      const server = await reader.server(id);
+      if (server !== undefined) changed.push(server);
+    }
+    if (changed.length === 0) return;
+    const before = directory.cloud;
+    const servers = new Map(before.servers);
+    const ports = new Map(before.ports);
+    const fresh = groupByDevice(
+      await reader.ports(changed.filter((it) => !it.isDeleted).map(({ id }) => id)),
+    );
+    for (const server of changed) {
+      ports.delete(server.id);
+      if (server.isDeleted) servers.delete(server.id);
+      else servers.set(server.id, withKnown(server, before.servers));
+    }
+    for (const [id, own] of fresh) ports.set(id, own);
+    const isNew = [...fresh.values()]
+      .flat()
+      .some(({ network }) => !before.networks.labels.has(network));
+    const networks = isNew ? await reader.networks() : before.networks;
+    directory.cloud = { servers, ports, networks };
+  }
+}
+
+/** Of an instance whose cell is down, what was known before. */
+function withKnown(server: CloudServer, before: ReadonlyMap<string, CloudServer>): CloudServer {
+  if (server.name !== undefined) return server;
+  const known = before.get(server.id);
+  return known?.project === server.project ? known : server;
+}
+
+function groupByDevice(ports: readonly CloudPort[]): ReadonlyMap<string, readonly CloudPort[]> {
+  const groups = new Map<string, CloudPort[]>();
+  for (const port of ports) {
+    const group = groups.get(port.device) ?? [];
+    groups.set(port.device, group);
+    group.push(port);
+  }
+  return groups;
+}

@@ -1,0 +1,92 @@
+/** Resources of a template that have a role in their metadata. */
+
+import Type, { type TSchema } from 'typebox';
+import { type Document, isNode } from 'yaml';
+import { compileSchema } from '#runtime';
+import {
+  keyOf,
+  type RoleWrite,
+  roleFields,
+  roleNameSchema,
+  writeSchema,
+} from '../data-spaces/roles.ts';
+import { formError } from './template-document.ts';
+import type { TemplateResources } from './template-graph.ts';
+
+const strict = { additionalProperties: false };
+
+/** A value in a template: with `value`, an expression, it is Heat's. */
+type TemplateWrite = RoleWrite & { readonly value?: unknown };
+
+interface RoleMetadata {
+  readonly role?: string;
+  readonly reads?: Readonly<Record<string, string>>;
+  readonly writes?: Readonly<Record<string, TemplateWrite | null>>;
+}
+
+const MetadataSchema: TSchema = Type.Object(
+  {
+    role: Type.Optional(roleNameSchema),
+    reads: roleFields.reads,
+    writes: Type.Optional(
+      Type.Record(
+        Type.String(),
+        Type.Union([Type.Null(), writeSchema({ value: Type.Optional(Type.Unknown()) })]),
+      ),
+    ),
+  },
+  strict,
+);
+const metadataCheck = compileSchema(Type.Unsafe<RoleMetadata>(MetadataSchema));
+const writesCheck = compileSchema(roleFields.writes);
+
+/** A resource with a role. */
+export interface RoleResource {
+  readonly name: string;
+  readonly role: string;
+  readonly reads: Readonly<Record<string, string>>;
+  readonly writes: Readonly<Record<string, TemplateWrite>>;
+}
+
+export function roleResourceOf(
+  name: string,
+  resources: TemplateResources,
+): RoleResource | undefined {
+  const metadata = resources[name]?.metadata;
+  const isThere = typeof metadata === 'object' && metadata !== null && 'saltbridge' in metadata;
+  if (!isThere) return undefined;
+  const place = `resources.${name}.metadata.saltbridge`;
+  const [first] = metadataCheck.Errors(metadata.saltbridge);
+  if (first !== undefined) {
+    const problem = first.keyword === 'boolean' ? 'there is no such field' : first.message;
+    throw formError([`${place}${first.instancePath.replaceAll('/', '.')}: ${problem}`]);
+  }
+  const { role = name, reads = {}, writes = {} } = metadataCheck.Parse(metadata.saltbridge);
+  if (!compileSchema(roleNameSchema).Check(role)) {
+    throw formError([`${place}: role: expected a name, as "${role}" cannot be one`]);
+  }
+  const all = Object.fromEntries(Object.entries(writes).map(([key, it]) => [key, it ?? {}]));
+  if (!writesCheck.Check(Object.fromEntries(Object.keys(all).map((key) => [key, {}])))) {
+    throw formError([`${place}.writes: expected names of letters, digits, ".", "_", ":" and "-"`]);
+  }
+  return { name, role, reads, writes: all };
+}
+
+/** Heat's values as they are written. */
+export function expressionsOf(
+  document: Document,
+  found: readonly RoleResource[],
+  heatValues: ReadonlyMap<string, unknown>,
+): ReadonlyMap<string, unknown> {
+  const writes = ['metadata', 'saltbridge', 'writes'];
+  return new Map(
+    found.flatMap(({ name, role, writes: own }) =>
+      Object.keys(own).flatMap((it) => {
+        const key = keyOf(role, it);
+        if (!heatValues.has(key)) return [];
+        const node = document.getIn(['resources', name, ...writes, it, 'value'], true);
+        return isNode(node) ? [[key, node] as const] : [];
+      }),
+    ),
+  );
+}

@@ -1,0 +1,81 @@
+/** Calls of state functions that manage files and links. */
+
+import path from 'node:path';
+import { utf8Of } from './file-content.ts';
+import type { PackageCall } from './package-calls.ts';
+import type { ConfigFile } from './state-config.ts';
+import { isSlot } from './state-data.ts';
+
+type FileCall = Omit<PackageCall, 'names'>;
+
+export function fileCalls(file: ConfigFile): readonly FileCall[] {
+  const { path: name, content, selinux } = file;
+  const common = {
+    name,
+    makedirs: true,
+    ...rightsOf(file),
+    ...(selinux === undefined ? {} : { selinux: { ...selinux } }),
+  };
+  switch (content.kind) {
+    case 'link':
+      return linkCalls(file, content.target);
+    case 'url': {
+      const args = { ...common, source: content.url, skip_verify: true, show_changes: false };
+      return [{ fun: 'file.managed', args }];
+    }
+    case 'bytes': {
+      const text = utf8Of(content.bytes);
+      if (text !== undefined && isExactAsContents(text)) {
+        const contents = {
+          contents: text,
+          contents_newline: text.endsWith('\n'),
+          allow_empty: true,
+          // What is in files would be in the job cache.
+          show_changes: false,
+        };
+        return [{ fun: 'file.managed', args: { ...common, ...contents } }];
+      }
+      // The permissions first: nobody else reads what is then written.
+      return [
+        { fun: 'file.managed', args: { ...common, replace: false } },
+        {
+          fun: 'file.decode',
+          args: {
+            name,
+            encoded_data: content.bytes.toString('base64'),
+            encoding_type: 'base64',
+            checksum: 'sha256',
+          },
+        },
+      ];
+    }
+  }
+}
+
+/** Has all that Python's `splitlines` takes for the end of a line, beside the line feed; and NUL. */
+const otherLineEnds = /(?![\n\t])[\p{Cc}\p{Zl}\p{Zp}]/u;
+
+/** Whether `contents` of `file.managed` gives exactly this text. */
+function isExactAsContents(text: string): boolean {
+  return !otherLineEnds.test(text) && !isSlot(text);
+}
+
+function linkCalls(file: ConfigFile, target: string): FileCall[] {
+  const { path: name } = file;
+  const link = { name, target, makedirs: true, backupname: `${name}.bak` };
+  const calls = [{ fun: 'file.symlink', args: link }];
+  const rights = rightsOf(file);
+  if (Object.keys(rights).length === 0) return calls;
+  const targetPath = path.posix.resolve(path.posix.dirname(name), target);
+  const args = { name: targetPath, replace: false, create: false, ...rights };
+  return [...calls, { fun: 'file.managed', args }];
+}
+
+/** Arguments of `file.managed`: those that the file has. */
+function rightsOf({ mode, owner, group }: ConfigFile): Readonly<Record<string, number | string>> {
+  return {
+    ...(mode === undefined ? {} : { mode }),
+    ...(owner === undefined ? {} : { user: owner }),
+    ...(group === undefined ? {} : { group }),
+  };
+}

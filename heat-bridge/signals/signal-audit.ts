@@ -1,0 +1,41 @@
+/** Audit records of handles and signals, without destinations. */
+
+import type { AuditDetails, ExtensionHost } from '#master';
+import { groupTexts } from '../handle-group-texts.ts';
+import type { HandleInfo } from './handles.ts';
+import type { OutboxEntry } from './outbox-entry.ts';
+import type { OutboxRecord } from './outbox-records.ts';
+import type { OutboxSelection } from './signals-api.ts';
+
+const minionsOf = (entries: readonly OutboxEntry[]): readonly string[] => [
+  ...new Set(entries.map(({ minion }) => minion)),
+];
+
+export function auditedMinions(handle: HandleInfo): AuditDetails {
+  const groups = groupTexts(handle);
+  const on = handle.minions;
+  return groups.length === 0 ? { on } : { on, detail: `for ${groups.join(', ')}` };
+}
+
+export const outboxRecord = {
+  done: (selection: OutboxSelection, entries: readonly OutboxEntry[]): AuditDetails => ({
+    what: meantBy(selection),
+    on: minionsOf(entries),
+  }),
+  failed: (selection: OutboxSelection): AuditDetails => ({ what: meantBy(selection) }),
+};
+
+function meantBy({ id, alias }: OutboxSelection): string {
+  return id ?? alias ?? '*';
+}
+
+/** A signal that was permitted, and that no handle was registered for in time. */
+export function auditExpired(
+  audit: ExtensionHost['audit'],
+  { alias, minion, member }: OutboxRecord,
+  detail: string,
+): void {
+  const what = member === undefined ? `heat/${alias}` : `heat/${alias}/${member}`;
+  const who = { kind: 'minion', name: minion } as const;
+  audit.append({ who, action: 'signal', what, outcome: 'expired', detail });
+}

@@ -1,0 +1,156 @@
+/** The clients `local`, `local_async`, `local_batch` and `local_subset`. */
+
+import { type JobUpdate, joinKeywords, type RunRequest, returnerOf, type UserApi } from '#master';
+import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
+import type { BodyReader } from './body.ts';
+import { batchForm, type LocalForm, localForm, subsetForm } from './command-fields.ts';
+import { SaltApiError } from './errors.ts';
+import { argumentsOf, type Lowstate, secondsOf } from './lowstate.ts';
+
+export interface LocalClientDeps {
+  readonly user: UserApi;
+  readonly bodies: Pick<BodyReader, 'readWords'>;
+}
+
+type JobReturn = Extract<JobUpdate, { type: 'return' }>;
+
+/** Minions that `local_subset` chooses where nothing is said. */
+const usualSubset = 3;
+
+/** `{minion: value}`; who did not answer has `false`. */
+export async function runLocal(
+  { user, bodies }: LocalClientDeps,
+  low: Lowstate,
+  signal: AbortSignal,
+): Promise<WireValue> {
+  const request = await toRequest(localForm(low), bodies);
+  return collect(request, user.jobs.run(request, signal), low.full_return === true);
+}
+
+/** The same, on a few minions that have the function. */
+export async function runSubset(
+  { user, bodies }: LocalClientDeps,
+  low: Lowstate,
+  signal: AbortSignal,
+): Promise<WireValue> {
+  const form = subsetForm(low);
+  const subset = countOf(form.subset ?? form.sub) ?? usualSubset;
+  const request = { ...(await toRequest(form, bodies)), subset };
+  return collect(request, user.jobs.run(request, signal), low.full_return === true);
+}
+
+/** Exactly `{jid, minions}`; nothing where nobody is meant. */
+export async function startLocal(
+  { user, bodies }: LocalClientDeps,
+  low: Lowstate,
+): Promise<WireMap> {
+  const request = await toRequest(localForm(low), bodies);
+  const { jid, minions, problem } = await user.jobs.publish(request);
+  if (problem !== undefined) throw brokenTarget(request, problem);
+  return minions.length === 0 ? {} : { jid, minions: [...minions] };
+}
+
+/** A map for each minion, in the order in which they answered. */
+export async function runBatch(
+  { user, bodies }: LocalClientDeps,
+  low: Lowstate,
+  signal: AbortSignal,
+): Promise<WireMap[]> {
+  const form = batchForm(low);
+  const waitSeconds = secondsOf(low, 'batch_wait');
+  const request = {
+    ...(await toRequest(form, bodies)),
+    size: form.batch,
+    failHard: form.failhard === true,
+    ...(waitSeconds === undefined ? {} : { waitSeconds }),
+  };
+  const returns: WireMap[] = [];
+  for await (const update of user.jobs.batch(request, signal)) {
+    if (update.type !== 'return') continue;
+    returns.push({ [returnerOf(update)]: describeReturn(update, low.full_return === true) });
+  }
+  return returns;
+}
+
+async function collect(
+  request: RunRequest,
+  updates: AsyncIterable<JobUpdate>,
+  isFull: boolean,
+): Promise<WireMap> {
+  const values: WireMap = Object.create(null);
+  for await (const update of updates) {
+    if (update.type === 'published' && update.problem !== undefined) {
+      throw brokenTarget(request, update.problem);
+    }
+    if (update.type === 'return') values[returnerOf(update)] = describeReturn(update, isFull);
+    if (update.type !== 'finished') continue;
+    for (const minion of [...update.silent, ...update.reconnecting]) values[minion] = false;
+  }
+  return values;
+}
+
+function describeReturn(result: JobReturn, isFull: boolean): WireValue {
+  const { return: value, retcode, jid, out } = result;
+  if (!isFull) return value;
+  return { ret: value, retcode, jid, ...(out === undefined ? {} : { out }) };
+}
+
+/** What is passed on; everything else of a command is not looked at. */
+async function toRequest(
+  low: Lowstate & LocalForm,
+  bodies: LocalClientDeps['bodies'],
+): Promise<RunRequest> {
+  const { tgt, ret, jid, delimiter } = low;
+  const tgtType = low.tgt_type ?? (typeof tgt === 'string' ? undefined : 'list');
+  const timeoutSeconds = secondsOf(low, 'timeout');
+  const gatherJobTimeoutSeconds = secondsOf(low, 'gather_job_timeout');
+  return {
+    tgt,
+    ...(await functionsOf(low, bodies)),
+    ...(tgtType === undefined ? {} : { tgtType }),
+    ...(timeoutSeconds === undefined ? {} : { timeoutSeconds }),
+    ...(gatherJobTimeoutSeconds === undefined ? {} : { gatherJobTimeoutSeconds }),
+    ...(isGiven(ret) ? { ret } : {}),
+    ...(isGiven(jid) ? { jid } : {}),
+    ...(isGiven(delimiter) ? { delimiter } : {}),
+    ...(isWireMap(low.metadata) ? { metadata: low.metadata } : {}),
+  };
+}
+
+/** One function with its arguments; or several, and a list of arguments for each. */
+async function functionsOf(
+  low: Lowstate & LocalForm,
+  bodies: LocalClientDeps['bodies'],
+): Promise<Pick<RunRequest, 'fun' | 'arg' | 'kwarg'>> {
+  const { fun, arg } = low;
+  if (typeof fun === 'string') return { fun, ...(await argumentsOf(low, bodies)) };
+  const ofEach: WireValue[] = [];
+  for (const value of Array.isArray(arg) ? arg : []) ofEach.push(await asArguments(value, bodies));
+  return { fun, arg: ofEach };
+}
+
+/** The arguments of one of several functions: keywords are its last value. */
+async function asArguments(
+  value: WireValue,
+  bodies: LocalClientDeps['bodies'],
+): Promise<WireValue> {
+  return joinKeywords(await argumentsOf({ arg: value }, bodies));
+}
+
+function isGiven(text: string | null | undefined): text is string {
+  return text !== undefined && text !== null && text !== '';
+}
+
+function countOf(value: WireValue | undefined): number | undefined {
+  if (value === undefined || value === null) return undefined;
+  const count = typeof value === 'string' ? Number(value) : value;
+  if (typeof count === 'number' && Number.isSafeInteger(count) && count > 0) return count;
+  throw new SaltApiError('ERR_HTTP_FIELDS', 'subset: expected a number of minions');
+}
+
+/** Clients know an unknown nodegroup as an unexpected error. */
+function brokenTarget({ tgt }: RunRequest, problem: string): SaltApiError {
+  const hasGroup = [tgt].flat().some((text) => /(?:^|[\s(])N@/.test(text));
+  const options = hasGroup ? { status: 500 } : {};
+  return new SaltApiError('ERR_HTTP_FIELDS', `tgt: ${problem}`, options);
+}

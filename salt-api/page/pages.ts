@@ -1,0 +1,77 @@
+/** Whole pages: the status, the log-in, the explanation of a denial. */
+
+import type { Explanation } from '#acl';
+import type { Denial } from '#master';
+import { type Html, html } from './html.ts';
+import type { Overview } from './overview.ts';
+import { type PageLinks, renderSections } from './sections.ts';
+
+/** The page, with all that the reader may see. @param notice what came of the last form */
+export function statusPage(overview: Overview, places: PageLinks, notice?: string): Html {
+  const all = [...renderSections(overview, places)].map(
+    ([id, content]) => html`<section id="${id}">${content}</section>\n`,
+  );
+  const { base, formToken } = places;
+  const head = html`<header><h1>${overview.status.id}</h1>
+<p>${overview.user} <span id="live" role="status">not live</span></p>
+<form method="post" action="${base}/logout"><input type="hidden" name="form" value="${formToken}"><button>Log out</button></form></header>`;
+  const told =
+    notice === undefined ? undefined : html`<p class="notice" role="status">${notice}</p>`;
+  const script = html`<script src="${base}/script.js" data-stream="${base}/stream" defer></script>`;
+  return renderDocument(
+    base,
+    `${overview.status.id} – status`,
+    html`${head}<main>${told}\n${all}</main>${script}`,
+  );
+}
+
+/** For whoever is nobody yet. @param eauths names of what users may log in by */
+export function loginPage(base: string, eauths: readonly string[], problem?: string): Html {
+  const told = problem === undefined ? undefined : html`<p class="bad" role="alert">${problem}</p>`;
+  const options = eauths.map((name) => html`<option>${name}</option>`);
+  const eauth =
+    eauths.length === 0
+      ? html`<input name="eauth" value="pam" required>`
+      : html`<select name="eauth">${options}</select>`;
+  return renderDocument(
+    base,
+    'Log in',
+    html`<main class="login"><h1>Log in</h1>${told}
+<form method="post" action="${base}/login">
+<label>User <input name="username" autocomplete="username" required autofocus></label>
+<label>Password <input name="password" type="password" autocomplete="current-password" required></label>
+<label>By ${eauth}</label>
+<button>Log in</button></form></main>`,
+  );
+}
+
+/** Why a signal was denied. */
+export function explanationPage(
+  base: string,
+  { denial, explanation }: { readonly denial: Denial; readonly explanation: Explanation },
+): Html {
+  const { decision, nearest } = explanation;
+  const near = nearest.map(
+    ({ rule, obstacles }) => html`<li><code>${rule}</code>: ${obstacles.join('; ')}</li>`,
+  );
+  const rules =
+    near.length === 0
+      ? html`<p>No rule comes near it.</p>`
+      : html`<p>These rules would permit it, but for:</p><ul>${near}</ul>`;
+  return renderDocument(
+    base,
+    'Why a signal was denied',
+    html`<main><p><a href="${base}">Back</a></p><h1>Why a signal was denied</h1>
+<p><code>${denial.tag}</code> of ${denial.minion}, ${denial.count} times: ${denial.reason}</p>
+<h2>As the policy is now</h2>
+<p>${decision.effect === 'allow' ? 'It would be permitted' : 'It would be denied'} by <code>${decision.rule}</code>: ${decision.reason}</p>
+${decision.effect === 'allow' ? undefined : rules}</main>`,
+  );
+}
+
+function renderDocument(base: string, title: string, body: Html): Html {
+  return html`<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>${title}</title>
+<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
+<link rel="icon" href="${base}/icon.svg"><link rel="stylesheet" href="${base}/style.css"></head><body>${body}</body></html>`;
+}

@@ -1,0 +1,139 @@
+/** Recent history of a master: rates, and since when minions are present or absent. */
+
+import type { MasterApi, MetricFamily, MinionInfo } from '#master';
+
+/** Something that happens so often. */
+export interface RateSeries {
+  readonly title: string;
+  /** A second, in each interval; the latest last. */
+  readonly values: readonly number[];
+}
+
+/** A minion, as long as it has been there, or not. */
+export interface MinionSince extends MinionInfo {
+  /** Milliseconds since 1970. Absent: before anybody began to look. */
+  readonly since?: number;
+}
+
+/** What is shown as a rate: counters, by their names. */
+const rateMetrics: readonly (readonly [title: string, name: string])[] = [
+  ['Requests', 'saltbridge_requests_total'],
+  ['Returns', 'saltbridge_returns_total'],
+  ['Events', 'saltbridge_events_total'],
+  ['Sign-ins', 'saltbridge_authentications_total'],
+  ['Denied signals', 'saltbridge_signals_denied_total'],
+];
+
+/** Milliseconds between two looks. */
+const samplingIntervalMs = 10_000;
+/** Ten minutes. */
+const keptSamples = 60;
+
+type Source = Pick<MasterApi, 'metrics' | 'minions'>;
+
+/** Whether a minion was there, and since when that is known. */
+interface MinionPresence {
+  isPresent: boolean;
+  /** Absent: since before anybody began to look. */
+  since: number | undefined;
+}
+
+/**
+ * Counts rates all the time (5 ms every ten seconds with 10,000 minions), and looks at minions for
+ * ten minutes after somebody asked for them: nobody pays for a page that nobody sees. What happened
+ * to minions while nobody looked is not known.
+ */
+export class StatusHistory {
+  readonly #master: Source;
+  readonly #now: () => number;
+  readonly #rates = new Map<string, number[]>();
+  readonly #seen = new Map<string, MinionPresence>();
+  #totals: ReadonlyMap<string, number> | undefined;
+  #countedAt = 0;
+  /** When minions were looked at last, and asked for last. Absent: never. */
+  #lookedAt: number | undefined;
+  #askedAt: number | undefined;
+
+  /** @param now milliseconds since 1970 */
+  constructor(master: Source, now: () => number = Date.now) {
+    this.#master = master;
+    this.#now = now;
+  }
+
+  /** Looks every ten seconds until the signal. */
+  start(signal: AbortSignal): void {
+    const timer = setInterval(() => {
+      // A master that does not run now has nothing to tell.
+      this.sample().catch(() => {});
+    }, samplingIntervalMs);
+    timer.unref();
+    signal.addEventListener('abort', () => clearInterval(timer), { once: true });
+  }
+
+  /** Looks once. @throws MasterError ERR_MASTER_STOPPED */
+  async sample(): Promise<void> {
+    this.#count(await this.#master.metrics());
+    if (this.#isAskedFor()) this.#note(await this.#master.minions());
+  }
+
+  rates(): readonly RateSeries[] {
+    return rateMetrics.map(([title]) => ({ title, values: this.#rates.get(title) ?? [] }));
+  }
+
+  /** As they are at this moment, in the order of their keys. */
+  async minions(): Promise<readonly MinionSince[]> {
+    const minions = await this.#master.minions();
+    this.#askedAt = this.#now();
+    this.#note(minions);
+    return minions.map((minion) => {
+      const since = this.#seen.get(minion.id)?.since;
+      return since === undefined ? minion : { ...minion, since };
+    });
+  }
+
+  #isAskedFor(): boolean {
+    return (
+      this.#askedAt !== undefined && this.#now() - this.#askedAt < keptSamples * samplingIntervalMs
+    );
+  }
+
+  #note(minions: readonly MinionInfo[]): void {
+    const now = this.#now();
+    // Who was not looked at for a while may have gone and come.
+    const isFirst = this.#lookedAt === undefined || now - this.#lookedAt >= 2 * samplingIntervalMs;
+    if (isFirst) this.#seen.clear();
+    this.#lookedAt = now;
+    for (const { id, isPresent } of minions) {
+      const seen = this.#seen.get(id);
+      if (seen === undefined) this.#seen.set(id, { isPresent, since: isFirst ? undefined : now });
+      else if (seen.isPresent !== isPresent) Object.assign(seen, { isPresent, since: now });
+    }
+    if (this.#seen.size > minions.length) this.#forgetOthers(minions);
+  }
+
+  #forgetOthers(minions: readonly MinionInfo[]): void {
+    const ids = new Set(minions.map(({ id }) => id));
+    for (const id of this.#seen.keys()) if (!ids.has(id)) this.#seen.delete(id);
+  }
+
+  #count(families: readonly MetricFamily[]): void {
+    const now = this.#now();
+    const totals = new Map(rateMetrics.map(([title, name]) => [title, totalOf(families, name)]));
+    const before = this.#totals;
+    const seconds = (now - this.#countedAt) / 1000;
+    this.#totals = totals;
+    this.#countedAt = now;
+    if (before === undefined || seconds <= 0) return;
+    for (const [title, total] of totals) {
+      const values = this.#rates.get(title) ?? [];
+      values.push(Math.max(0, total - (before.get(title) ?? 0)) / seconds);
+      this.#rates.set(title, values.slice(-keptSamples));
+    }
+  }
+}
+
+function totalOf(families: readonly MetricFamily[], name: string): number {
+  const family = families.find((it) => it.name === name);
+  if (family === undefined || family.type === 'histogram') return 0;
+  return family.samples.reduce((sum, { value }) => sum + value, 0);
+}

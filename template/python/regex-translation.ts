@@ -1,0 +1,294 @@
+/**
+ * Translates regular expressions of Python's `re` for another engine. Known differences: `\b` looks at
+ * ASCII letters only, and so do `\W` and `\S` inside of brackets; a back-reference to a group that took
+ * no part matches the empty text.
+ */
+
+import type { RegexDialect } from './regex-dialect.ts';
+
+/** A piece of an expression: how much of it was read, and how the engine says it. */
+interface RegexPiece {
+  readonly length: number;
+  readonly written: string;
+}
+
+/** What stands between the brackets of a set. Python's `\d`, `\w` and `\s` are Unicode's. */
+const classes: Readonly<Record<string, string>> = {
+  d: '\\p{Nd}',
+  D: '\\P{Nd}',
+  w: '\\p{L}\\p{N}_',
+  s: '\\t-\\r\\x1c-\\x20\\x85\\p{Z}',
+};
+const complements: Readonly<Record<string, string>> = { W: 'w', S: 's' };
+const controls: Readonly<Record<string, number>> = { a: 7, f: 12, n: 10, r: 13, t: 9, v: 11 };
+const coded =
+  /^\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(0[0-7]{0,2}|[0-3][0-7]{2}))/;
+
+/** Writes escapes and sets of Python in a dialect. */
+class RegexCharacters {
+  readonly #dialect: RegexDialect;
+
+  constructor(dialect: RegexDialect) {
+    this.#dialect = dialect;
+  }
+
+  /** The escape that `text` begins with, outside of brackets. @throws SyntaxError */
+  escape(text: string): RegexPiece {
+    const letter = text[1] ?? '';
+    const set = own(classes, letter);
+    if (set !== undefined) return { length: 2, written: `[${set}]` };
+    const opposite = own(classes, own(complements, letter) ?? '');
+    if (opposite !== undefined) return { length: 2, written: `[^${opposite}]` };
+    if (letter === 'A') return { length: 2, written: this.#dialect.textStart };
+    if (letter === 'Z') return { length: 2, written: this.#dialect.textEnd };
+    if (letter === 'b' || letter === 'B') return { length: 2, written: `\\${letter}` };
+    const { length, codePoint } = readCharacter(text);
+    return { length, written: this.#dialect.character(codePoint) };
+  }
+
+  /** The set in brackets that `text` begins with. @throws SyntaxError */
+  set(text: string): RegexPiece {
+    const isNegated = text[1] === '^';
+    let at = isNegated ? 2 : 1;
+    const first = at;
+    let written = isNegated ? '[^' : '[';
+    while (text[at] !== ']' || at === first) {
+      if (at >= text.length) throw new SyntaxError('a set without an end');
+      const member = this.#member(text.slice(at));
+      written += member.written;
+      at += member.length;
+    }
+    return { length: at + 1, written: `${written}]` };
+  }
+
+  #member(text: string): RegexPiece {
+    const letter = text[0] === '\\' ? (text[1] ?? '') : '';
+    const named = own(classes, letter) ?? (own(complements, letter) && `\\${letter}`);
+    if (named !== undefined) return { length: 2, written: named };
+    const from = readCharacter(text, true);
+    const start = this.#dialect.character(from.codePoint);
+    const after = text.slice(from.length);
+    if (after[0] !== '-' || after[1] === ']' || after.length < 2) {
+      return { length: from.length, written: start };
+    }
+    const to = readCharacter(after.slice(1), true);
+    if (to.codePoint < from.codePoint) throw new SyntaxError('a range that runs backwards');
+    const end = this.#dialect.character(to.codePoint);
+    return { length: from.length + 1 + to.length, written: `${start}-${end}` };
+  }
+}
+
+function readCharacter(text: string, isInSet = false): { length: number; codePoint: number } {
+  const codePoint = text.codePointAt(0) ?? 0;
+  if (text[0] !== '\\') return { length: codePoint > 0xffff ? 2 : 1, codePoint };
+  const [code, x, u, long, octal] = coded.exec(text) ?? [];
+  if (code !== undefined)
+    return { length: code.length, codePoint: readCode(x ?? u ?? long, octal) };
+  const letter = text[1] ?? '';
+  if (isInSet && letter === 'b') return { length: 2, codePoint: 8 };
+  const control = own(controls, letter);
+  if (control !== undefined) return { length: 2, codePoint: control };
+  if (letter === '' || /[A-Za-z0-9]/.test(letter)) {
+    throw new SyntaxError('an escape that does not exist or is not supported');
+  }
+  const escaped = text.codePointAt(1) ?? 0;
+  return { length: escaped > 0xffff ? 3 : 2, codePoint: escaped };
+}
+
+function readCode(hex: string | undefined, octal: string | undefined): number {
+  const codePoint = hex === undefined ? Number.parseInt(octal ?? '', 8) : Number.parseInt(hex, 16);
+  if (codePoint > 0x10ffff) throw new SyntaxError('a character beyond the last one');
+  return codePoint;
+}
+
+function own<T>(table: Readonly<Record<string, T>>, key: string): T | undefined {
+  return Object.hasOwn(table, key) ? table[key] : undefined;
+}
+
+/** What holds from the first character on. */
+export interface TranslationOptions {
+  /** `re.MULTILINE`. Default false. */
+  readonly multiline?: boolean;
+}
+
+/** An expression in the engine's own syntax. */
+export interface Translation {
+  readonly source: string;
+  readonly ignoreCase: boolean;
+  /** Whether it has lookaround or back-references, which RE2 has not. */
+  readonly needsBacktracking: boolean;
+}
+
+interface Flags {
+  readonly multiline: boolean;
+  readonly dotAll: boolean;
+  readonly verbose: boolean;
+}
+
+/**
+ * Translates an expression. Errors of form that every engine sees are left to the engine.
+ * @throws SyntaxError with the reason
+ */
+export function translatePythonRegex(
+  pattern: string,
+  dialect: RegexDialect,
+  options: TranslationOptions = {},
+): Translation {
+  return new Translator(pattern, dialect, options).run();
+}
+
+const quantifier = /^(?:[*+?]|\{(\d*)(,?)(\d*)\})/;
+const globalFlags = /^\(\?([a-zA-Z]+)\)/;
+const scopedFlags = /^\(\?([a-zA-Z]*)(?:-([a-zA-Z]+))?:/;
+const groupName = /^\(\?P([<=])([A-Za-z_]\w*)[>)]/;
+const lookaround = /^\(\?<?[=!]/;
+const comment = /^\(\?#[^)]*\)/;
+
+class Translator {
+  readonly #dialect: RegexDialect;
+  readonly #characters: RegexCharacters;
+  #rest: string;
+  #source = '';
+  #flags: Flags;
+  /** Flags to go back to at the end of each open group. */
+  readonly #outer: Flags[] = [];
+  #ignoreCase = false;
+  #needsBacktracking = false;
+
+  constructor(pattern: string, dialect: RegexDialect, { multiline = false }: TranslationOptions) {
+    this.#flags = { multiline, dotAll: false, verbose: false };
+    this.#rest = pattern;
+    this.#dialect = dialect;
+    this.#characters = new RegexCharacters(dialect);
+  }
+
+  run(): Translation {
+    this.#takeGlobalFlags();
+    while (this.#rest !== '') this.#emit(this.#next());
+    const { length } = this.#outer;
+    if (length > 0) throw new SyntaxError(`${length} group(s) without an end`);
+    return {
+      source: this.#source,
+      ignoreCase: this.#ignoreCase,
+      needsBacktracking: this.#needsBacktracking,
+    };
+  }
+
+  #next(): RegexPiece {
+    const [first = ''] = this.#rest;
+    switch (first) {
+      case '\\':
+        return this.#escape();
+      case '[':
+        return this.#characters.set(this.#rest);
+      case '(':
+        return this.#open();
+      case ')':
+        return this.#close();
+      case '|':
+        return piece(1, '|');
+      case '.':
+        return piece(1, this.#flags.dotAll ? this.#dialect.any : '[^\\n]');
+      case '^':
+        return piece(1, this.#dialect[this.#flags.multiline ? 'lineStart' : 'textStart']);
+      case '$':
+        return piece(1, this.#dialect[this.#flags.multiline ? 'lineEnd' : 'lastLineEnd']);
+      default:
+        return this.#repeatOrLiteral(first);
+    }
+  }
+
+  #repeatOrLiteral(first: string): RegexPiece {
+    const skipped = this.#flags.verbose ? skippedByVerbose(this.#rest) : 0;
+    if (skipped > 0) return piece(skipped, '');
+    const match = quantifier.exec(this.#rest);
+    const [text = '', least, comma, most] = match ?? [];
+    if (match === null || text === '{}') {
+      return piece(first.length, this.#dialect.character(first.codePointAt(0) ?? 0));
+    }
+    const after = this.#rest[text.length];
+    if (after === '+') throw new SyntaxError('possessive repetition is not supported');
+    const written = least === undefined ? text : `{${least || '0'}${comma}${most}}`;
+    return after === '?' ? piece(text.length + 1, `${written}?`) : piece(text.length, written);
+  }
+
+  #escape(): RegexPiece {
+    const reference = /^\\([1-9]\d?)/.exec(this.#rest);
+    if (reference !== null && !/^\\[0-3][0-7]{2}/.test(this.#rest)) {
+      this.#needsBacktracking = true;
+      return piece(reference[0].length, `(?:\\${reference[1]})`);
+    }
+    return this.#characters.escape(this.#rest);
+  }
+
+  #open(): RegexPiece {
+    const [ignored] = comment.exec(this.#rest) ?? [];
+    if (ignored !== undefined) return piece(ignored.length, '');
+    const [name, sign, label = ''] = groupName.exec(this.#rest) ?? [];
+    if (name !== undefined && sign === '=') {
+      this.#needsBacktracking = true;
+      return piece(name.length, `\\k<${label}>`);
+    }
+    this.#outer.push(this.#flags);
+    if (name !== undefined) return piece(name.length, this.#dialect.namedGroup(label));
+    const [around] = lookaround.exec(this.#rest) ?? [];
+    if (around !== undefined) {
+      this.#needsBacktracking = true;
+      return piece(around.length, around);
+    }
+    if (!this.#rest.startsWith('(?')) return piece(1, '(');
+    return this.#openWithFlags();
+  }
+
+  #openWithFlags(): RegexPiece {
+    const [text, on = '', off = ''] = scopedFlags.exec(this.#rest) ?? [];
+    if (text === undefined) {
+      const isLate = globalFlags.test(this.#rest);
+      throw new SyntaxError(
+        isLate ? 'flags that are not at the start' : 'a group of a kind that is not supported',
+      );
+    }
+    this.#setFlags(on.replace('i', ''), true);
+    this.#setFlags(off.replace('i', ''), false);
+    const letterCase = on.includes('i') ? 'i' : off.includes('i') ? '-i' : '';
+    return piece(text.length, `(?${letterCase}:`);
+  }
+
+  #close(): RegexPiece {
+    const outer = this.#outer.pop();
+    if (outer === undefined) throw new SyntaxError('a parenthesis that closes nothing');
+    this.#flags = outer;
+    return piece(1, ')');
+  }
+
+  #takeGlobalFlags(): void {
+    for (let match = globalFlags.exec(this.#rest); match; match = globalFlags.exec(this.#rest)) {
+      const [text, letters = ''] = match;
+      this.#ignoreCase ||= letters.includes('i');
+      this.#setFlags(letters.replace('i', ''), true);
+      this.#emit(piece(text.length, ''));
+    }
+  }
+
+  #setFlags(letters: string, value: boolean): void {
+    for (const letter of letters) {
+      if (letter === 'm') this.#flags = { ...this.#flags, multiline: value };
+      else if (letter === 's') this.#flags = { ...this.#flags, dotAll: value };
+      else if (letter === 'x') this.#flags = { ...this.#flags, verbose: value };
+      else if (letter !== 'u') throw new SyntaxError(`the flag ${letter} is not supported`);
+    }
+  }
+
+  #emit({ length, written }: RegexPiece): void {
+    this.#rest = this.#rest.slice(length);
+    this.#source += written;
+  }
+}
+
+function piece(length: number, written: string): RegexPiece {
+  return { length, written };
+}
+
+function skippedByVerbose(text: string): number {
+  return /^(?:\s+|#[^\n]*)/.exec(text)?.[0].length ?? 0;
+}

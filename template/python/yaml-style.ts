@@ -1,0 +1,40 @@
+/** Chooses the style of a scalar as PyYAML's emitter does. */
+
+import { resolveTag } from './yaml-scalar.ts';
+
+/** Where a scalar stands. */
+interface ScalarPosition {
+  readonly isInFlow: boolean;
+  readonly isKey: boolean;
+}
+
+const breaks = /[\n\x85\u2028\u2029]/;
+const special = /[^\n\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd]/u;
+const blockIndicators =
+  /^(?:---|\.\.\.)|^[#,[\]{}&*!|>'"%@`]|^[?:-](?=[\0 \t\r\n\x85\u2028\u2029]|$)|:(?=[\0 \t\r\n\x85\u2028\u2029]|$)|[\0 \t\r\n\x85\u2028\u2029]#/;
+const flowIndicators = /^[?:]|[,?[\]{}:]/;
+
+/** Plain, in single or in double quotes. */
+export function scalarStyle(
+  text: string,
+  { isInFlow, isKey }: ScalarPosition,
+): 'plain' | 'single' | 'double' {
+  if (text === '') return 'single';
+  const isMultiline = breaks.test(text);
+  const isHard = special.test(text) || / [\n\x85\u2028\u2029]/.test(text);
+  if (isHard) return 'double';
+  if (isPlain(text, isInFlow, isMultiline) && resolveTag(text) === 'str') return 'plain';
+  if (/[\n\x85\u2028\u2029] /.test(text) || (isKey && isMultiline)) return 'double';
+  return 'single';
+}
+
+function isPlain(text: string, isInFlow: boolean, isMultiline: boolean): boolean {
+  if (isMultiline || /^ | $/.test(text) || blockIndicators.test(text)) return false;
+  return !isInFlow || !flowIndicators.test(text);
+}
+
+/** Whether a text fits on the line of its key. */
+export function isSimpleKey(text: string, isLibyaml: boolean): boolean {
+  if (isLibyaml) return text.length <= 128 && !/[\r\n\x85\u2028\u2029]/.test(text);
+  return text !== '' && text.length < 128 && !breaks.test(text);
+}
