@@ -116,7 +116,6 @@ interface KeystoneName {
 }
 
 /** Whose projects are meant where a rule that allows does not say. */
-// protection: namesakes
 const usualDomain = 'Default';
 
 function compileProject(
@@ -158,7 +157,6 @@ const idForm = /^(?:[0-9a-f]{32}|[0-9a-f]{64})$/i;
 /** As {@link matchesKeystoneName}, but for a name that could be another one's id: names are chosen, ids are not. */
 function matchesUnambiguously(entity: KeystoneName, test: TextTest | undefined): boolean {
   if (test === undefined || test(entity.id)) return true;
-  // protection: names-like-ids
   if (idForm.test(entity.name)) return false;
   return test(entity.name);
 }
@@ -487,7 +485,6 @@ function compileWithin(
     effect === 'deny'
       ? orPatternError(place('within'), () => world.target(within, 'compound'))
       : (orUndefined(() => world.target(within, 'compound')) ?? noMinions);
-  // protection: within
   return { ...compiled, among: { ...test, obstacle } };
 }
 
@@ -529,7 +526,6 @@ function byName(
   return {
     ...compiled,
     obstacle: (request) => {
-      // protection: functions-by-pattern
       if (mustBeNamed(action, request.text, fun)) return `it does not name ${request.text} itself`;
       return compiled.obstacle(request);
     },

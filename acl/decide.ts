@@ -98,7 +98,6 @@ export function evaluateQuestion(question: Question, policy: Policy): Verdict {
     const rule = firstOf(deny, request, (it) => obstacleTo(it, request, now) === undefined);
     if (rule !== undefined) return { decision: toDecision(rule), used: noRules };
   }
-  // protection: nobody-left
   if (hasNoTargets(question))
     return { decision: denied(question, noTargetsObstacle), used: noRules };
   const builtIn = applySignalRules(question, allow.length > 0);
@@ -113,7 +112,6 @@ function applyAllowRules(
   now: number,
 ): Verdict {
   const used: CompiledRule[] = [];
-  // protection: first-function-only
   for (const request of requests) {
     let obstacle: string | undefined;
     const rule = firstOf(allow, request, (it) => {
@@ -123,7 +121,6 @@ function applyAllowRules(
       return problem === undefined;
     });
     const rules = rule === undefined ? rulesAllowingTogether(allow, request, now) : [rule];
-    // protection: default-allow-1
     if (rules.length === 0) return { decision: denied(question, obstacle), used: noRules };
     used.push(...rules);
   }

@@ -55,6 +55,5 @@ function toText({ source }: GrantPattern): TextPattern {
 
 /** So does the name of a function: its dot may be any character, but no other name has one there. */
 function toFunction(pattern: GrantPattern): TextPattern {
-  // protection: dots-are-any
   return /^\w+\.\w+$/.test(pattern.source) ? pattern.source : toText(pattern);
 }

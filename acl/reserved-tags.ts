@@ -40,7 +40,6 @@ export const signalLimits: readonly BuiltInRule<'signal'>[] = [
   {
     name: 'masters-own-tags',
     effect: 'deny',
-    // protection: masters-tags
     judge: ({ resource }) =>
       isReservedTag(resource.tag) ? 'the tag is one that only the master fires' : undefined,
   },

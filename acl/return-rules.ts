@@ -5,7 +5,6 @@ type Fun = string | readonly string[];
 function isSameFun(published: Fun, returned: Fun): boolean {
   if (published === returned) return true;
   const [left, right] = [[published].flat(), [returned].flat()];
-  // protection: another-function
   return left.length === right.length && left.every((fun, index) => fun === right[index]);
 }
 
@@ -33,7 +32,6 @@ export const returnRules: readonly BuiltInRule<'return'>[] = [
   {
     name: 'addressee-only',
     effect: 'deny',
-    // protection: returns-for-others
     judge: ({ subject, resource }) =>
       resource.job?.minions.has(subject.id)
         ? undefined

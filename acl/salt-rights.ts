@@ -174,7 +174,6 @@ class RightsReader implements UserRights {
       this.#warn(path, `${key} without a list permits every ${form} function; name those meant`);
     }
     for (const action of ['runner', 'wheel'] as const) {
-      // protection: runners-by-functions
       if (form !== undefined && form !== action) continue;
       const prefix = form === undefined ? `${module}.` : '';
       const calls = functions?.map((grant) => {

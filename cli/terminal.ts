@@ -13,7 +13,6 @@ const unsafeInJson = /[\x7f-\x9f\u2028-\u202e\u2066-\u2069]/g;
 
 /** One line of a value. The escape character becomes `?`, as in Salt; others `\xNN`. */
 export function escapeLine(text: string): string {
-  // protection: terminal
   return text.replaceAll('\x1b', '?').replace(unsafe, toEscape);
 }
 

@@ -195,7 +195,6 @@ export class Attempts {
     } catch (cause) {
       throw new NoMasterError('no master takes calls', { cause });
     }
-    // protection: jobs-kept-elsewhere
     if (master !== undefined) this.#requireSameJobs(master);
     return master;
   }
@@ -266,7 +265,6 @@ export class Attempts {
 
   /** @throws RemoteError ERR_OUTCOME_UNKNOWN if a master may have carried it out */
   refuseRepetition(): void {
-    // protection: calls-done-once
     if (this.wasSent) throw this.outcomeUnknown();
   }
 

@@ -196,7 +196,6 @@ class VisitedMaster implements ReachedMaster {
         (error: unknown) => !isUnreachable(error),
       );
       if (isThere) answeredAt = performance.now();
-      // protection: silent-masters
       else if (performance.now() - answeredAt >= silentMs) this.#giveUp();
     }
   }

@@ -109,7 +109,6 @@ function sendRequest(
     const request = open(`/rpc/${method}`, signal);
     if (secret !== undefined) request.setHeader(callerHeader, secret);
     let wasSent = false;
-    // protection: sent-before-connected
     onConnected(request, () => {
       wasSent = true;
     });

@@ -150,7 +150,6 @@ export class SettledJobs {
     const attempts = new Attempts(this.#source, `jobs.publish of ${jid}`, { since, isJob: true });
     for (;;) {
       try {
-        // protection: settled-publications
         const kept = await this.#keptJob(attempts, jid);
         if (kept !== undefined && kept.notSent.length === 0) return kept.receipt;
         return await attempts.call(jobMethods.publish, { ...parameters, jid });

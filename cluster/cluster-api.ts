@@ -47,7 +47,6 @@ export function createClusterApi(
 async function remove(cluster: OpenCluster, name: string): Promise<void> {
   const member = cluster.status().members.find((it) => it.name === name);
   if (member === undefined) throw new MasterError('ERR_ARGS', `there is no member ${name}`);
-  // protection: living-members
   if (member.isAlive) {
     throw new MasterError('ERR_ARGS', `member ${name} is alive; stop it, and let it leave itself`);
   }

@@ -86,7 +86,6 @@ export class Duties {
       throw new StoreError('ERR_REVISION', 'another member of the cluster does this');
     }
     try {
-      // protection: duties-of-others
       await this.#term.lease.write(operations);
     } catch (error) {
       // The lease may be lost.

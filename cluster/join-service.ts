@@ -150,7 +150,6 @@ export class JoinService {
     this.#underWay.add(request);
     try {
       const used = { member: body.member, request };
-      // protection: ticket-used-once
       await store.write([this.#put(id, { ...row, used }, entry.revision)]);
       reply(await this.#handOver(body, reply));
       this.#deps.log.info({ member: body.member }, 'a ticket was used: a member joins');
@@ -172,7 +171,6 @@ export class JoinService {
     const { cluster, now } = this.#deps;
     if (used !== undefined && used.request === request) return '';
     if (used !== undefined) return `this ticket was used by member ${used.member}`;
-    // protection: expired-ticket
     if (expiresAt <= now()) {
       return `this ticket was good until ${new Date(expiresAt).toISOString()}`;
     }

@@ -365,7 +365,6 @@ async function assertNobodyRuns(
     isHeard ||= cipher.open(bytes) !== undefined;
   }, end);
   await delay(duration);
-  // protection: refounding-beside-members
   if (isHeard) {
     const message = `members of cluster ${cluster} run still: stop all of them first`;
     throw new StoreError('ERR_STORE_LOCKED', message);

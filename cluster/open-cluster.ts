@@ -31,7 +31,6 @@ export async function readSecret(file: string): Promise<Uint8Array> {
   let text: string;
   try {
     const { mode } = await stat(file);
-    // protection: readable-cluster-secret
     if ((mode & othersMay) !== 0) {
       throw new StoreError('ERR_CLUSTER_SECRET', `${file} may be read by others: chmod 600`);
     }
@@ -89,7 +88,6 @@ function followFile(file: string, read = (text: string): string => text): () => 
 /** @throws StoreError ERR_CLUSTER_RIGHTS */
 function readPrivately(file: string): string {
   try {
-    // protection: readable-nats-credentials
     if ((statSync(file).mode & othersMay) !== 0) {
       throw new StoreError('ERR_CLUSTER_RIGHTS', `${file} may be read by others: chmod 600`);
     }

@@ -110,7 +110,6 @@ class SharedKeys implements KeyFiles {
 
   /** What an accepted key could do ends in the same write that takes it away. */
   async #change(place: KeyPlace, id: string, operations: readonly Operation[]): Promise<void> {
-    // protection: session-of-a-shared-key
     const ended: Operation[] =
       place === 'denied'
         ? []

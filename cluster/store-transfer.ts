@@ -213,7 +213,6 @@ function assertSame(
   what: string,
   original: string,
 ): void {
-  // protection: compared-by-digest
   if (expected.sha256 === found.sha256) return;
   throw new StoreError(
     'ERR_STORE_DIGEST',
@@ -337,7 +336,6 @@ async function planMoves(
   await forEachFile(names, async (name) => {
     const file = path.join(from, name);
     const digest = (await hashFile(file, 'sha256')).toString('hex');
-    // protection: exported-files
     if (files[name] !== digest) throw damagedExport(from, `${name} is not what was written`);
     if (name === storeName) return;
     const [top = '', ...rest] = name.split(path.sep);

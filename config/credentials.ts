@@ -5,6 +5,5 @@
 export function withoutCredentials(text: string, instead?: string): string {
   const replacement = instead === undefined ? '' : `${instead}@`;
   // Up to the last `@` before the path: a password may have one.
-  // protection: passwords-of-addresses
   return text.replaceAll(/(?<=[a-z]:\/\/)[^/?#\s]*@/gi, () => replacement);
 }

@@ -274,7 +274,6 @@ function refuseMember(item: Setting, [member, problem]: Mistake): ConfigError {
 /** The client holds a certificate against a name alone: against `localhost` where there is none. */
 function isUnnamed(server: string): boolean {
   const { protocol, hostname } = new URL(server);
-  // protection: nats-by-name
   return protocol === 'tls:' && isIP(hostname.replace(/^\[|\]$/g, '')) !== 0;
 }
 

@@ -164,7 +164,6 @@ function readJwt(options: Options): ReadBackend {
   if (issuer === undefined || audience === undefined || jwksUri === undefined) {
     return { problem: '^issuer, ^audience and ^jwks_uri are needed' };
   }
-  // protection: keys-over-http
   if (!isSafeUrl(jwksUri)) return { problem: '^jwks_uri: expected an https address' };
   const given = options.get('algorithms') ?? ['RS256', 'ES256'];
   const names: unknown[] = Array.isArray(given) ? given : [given];

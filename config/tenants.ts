@@ -42,7 +42,6 @@ async function findSharedBetween(masters: readonly Named[]): Promise<readonly st
       const shared =
         first && second && (findSharedPlace(first, second) ?? findShownFiles(first, second));
       const problem = shared ?? findSharedPort(other.config, one.config);
-      // protection: shared-folders
       if (problem !== undefined) problems.push(describe(problem, other, one));
     }
   }

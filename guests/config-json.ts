@@ -22,7 +22,6 @@ export function isNestedDeeper(value: unknown, levels: number): boolean {
 
 /** The value; where it is nested deeper, a copy that has `null` for what is below. */
 export function cutNesting(value: unknown, levels: number): unknown {
-  // protection: nested-metadata
   if (isNestedDeeper(value, levels)) return copyLevels(value, levels);
   return value;
 }

@@ -139,7 +139,6 @@ export function answerBody(
 ): string {
   const limit = maxResultBytes(transport);
   const whole = bodyOf(id, result);
-  // protection: cut-outputs
   if (Buffer.byteLength(whole) <= limit) return whole;
   for (let share = 1 / 4; share > 1 / 4096; share /= 2) {
     const cut = bodyOf(id, cutResult(result, Math.floor(limit * share)));

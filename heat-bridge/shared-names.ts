@@ -59,7 +59,6 @@ export class SharedNames {
     for (let tries = 1; ; tries += 1) {
       const steps = rows.map((row): StateOperation => {
         const ifRevision = this.#revisions.get(row) ?? 0;
-        // protection: names-of-two-members
         return { op: 'put', key: [this.#prefix, row], value: new Uint8Array(0), ifRevision };
       });
       try {

@@ -2,6 +2,5 @@
 
 /** One word of a shell, whatever is in it. */
 export function quoteForShell(text: string): string {
-  // protection: quoted-commands
   return `'${text.replaceAll("'", `'\\''`)}'`;
 }

@@ -67,7 +67,6 @@ export async function restoreMasterStore(
   { stateDir, cluster }: MasterConfig,
   file: string,
 ): Promise<RestoreReceipt> {
-  // protection: restored-members
   if (cluster !== null) {
     const message =
       'the store of a member is that of its cluster: move state_dir away, and join it';

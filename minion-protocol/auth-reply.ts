@@ -51,7 +51,6 @@ export function buildRefusal(
   ret: boolean | 'full',
   masterKey?: KeyObject,
 ): Buffer {
-  // protection: unsigned-refusals
   if (context.version < 2) return packWire({ enc: 'clear', load: { ret } });
   return signedForm({ ret }, context, masterKey);
 }
@@ -113,7 +112,6 @@ function decryptedToken(request: AuthRequest, token: Uint8Array, masterPrivate: 
     const plain = rsaDecrypt(masterPrivate, token, request.encAlgo);
     return plain.length === random.length ? plain : random;
   } catch (error) {
-    // protection: token-oracle
     if (error instanceof ProtocolError) return random;
     throw error;
   }

@@ -131,12 +131,10 @@ export function openCrypticle(key: CrypticleKey, blob: Uint8Array): Buffer {
   const sealed = blob.subarray(0, Math.max(0, blob.length - hmacSize));
   const received = crypticleMac(blob);
   key.hmac.write(sealed, expectedHmac, 0);
-  // protection: mac-unchecked
   if (received.length !== hmacSize || !timingSafeEqual(received, expectedHmac)) {
     throw new ProtocolError('ERR_BAD_HMAC', `wrong HMAC on a blob of ${blob.length} bytes`);
   }
   // Part of a block would stay behind, and go before the next message.
-  // protection: partial-blocks
   if (sealed.length < 2 * blockSize || sealed.length % blockSize !== 0) throw badPadding();
   return withoutPadding(key.cbc.decrypt(sealed).subarray(blockSize));
 }
@@ -217,14 +215,12 @@ export function openPacked(
     return { value: emptyWireMap(), packed: packedNothing };
   }
   const packed = withoutNonce(plaintext.subarray(prefix.length), options.nonce);
-  // protection: limits-inside
   const value = (options.raw ? unpackRaw : unpackWire)(packed, options.limits);
   return { value, packed };
 }
 
 function withoutNonce(content: Buffer, nonce: string | undefined): Buffer {
   if (nonce === undefined) return content;
-  // protection: replies-of-others
   if (content.toString('latin1', 0, nonceSize) !== nonce) {
     throw new ProtocolError('ERR_NONCE', 'the answer belongs to another request');
   }

@@ -110,7 +110,6 @@ export function decideKey(input: KeyDecisionInput): KeyDecision {
   if (input.openMode) return accept(isSame(input.accepted, offered) ? 'none' : 'store-accepted');
   if (input.rejected) return refusal('refuse', 'none');
   if (input.accepted !== undefined) {
-    // protection: wrong-key-accepted
     return isSame(input.accepted, offered) ? accept('none') : denied;
   }
   return input.pending === undefined ? decideNewKey(input) : decidePendingKey(input, input.pending);
@@ -127,7 +126,6 @@ function decidePendingKey(input: KeyDecisionInput, pending: string): KeyDecision
   if (input.autosign) {
     return same ? accept('pending-to-accepted') : refusal('denied', 'store-denied');
   }
-  // protection: pending-replaced
   return same ? pend('none') : denied;
 }
 

@@ -81,7 +81,6 @@ const nothing: object = Object.freeze(Object.create(null));
 
 /** An empty map that inherits nothing: `__proto__` and `constructor` are keys like any other. */
 export function emptyWireMap(): WireMap {
-  // protection: prototypes
   return Object.create(nothing);
 }
 
@@ -244,7 +243,6 @@ class PayloadReader {
 
   #enter(entries: number): void {
     this.#depth += 1;
-    // protection: deep-payloads
     if (this.#depth > this.#limits.maxDepth) {
       throw limitError(`deeper than ${this.#limits.maxDepth} levels`);
     }

@@ -55,7 +55,6 @@ export class ProxyHeaderReader {
     if (bytes.compare(signature, 0, compared, 0, compared) !== 0) return 'wrong';
     if (bytes.length < prefixBytes) return 'incomplete';
     const end = prefixBytes + bytes.readUInt16BE(14);
-    // protection: relay-long-headers
     if (end > maxHeaderBytes) return 'wrong';
     if (bytes.length < end) return 'incomplete';
     const peer = readPeer(bytes.subarray(0, end));
@@ -90,7 +89,6 @@ function readValues(bytes: Buffer): ReadonlyMap<number, string> | undefined {
     if (end > bytes.length) return undefined;
     if (ownTypes.has(type)) {
       const text = bytes.toString('latin1', at + 3, end);
-      // protection: relay-forged-values
       if (values.has(type) || !idForm.test(text)) return undefined;
       values.set(type, text);
     }
@@ -175,7 +173,6 @@ function encodeAddress(address: string, isShort: boolean): Buffer {
  * relay knows it, else `NETWORK/ADDRESS`, since two networks may have the same addresses.
  */
 export function relayedAddress({ network, address, instance, project }: RelayedPeer): string {
-  // protection: relay-same-addresses
   if (instance === undefined) return `${network}/${address}`;
   return `instance:${project}/${instance}`;
 }

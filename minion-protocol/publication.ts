@@ -70,7 +70,6 @@ export function publicationEnvelope(
   signature?: Uint8Array,
   sigAlgo: SigningAlgorithm = defaultSigningAlgorithm,
 ): Buffer {
-  // protection: unsigned-jobs
   const signed: WireMap = signature ? { sig_algo: sigAlgo, sig: signature } : {};
   return packWire({ enc: 'aes', load: blob, ...signed });
 }

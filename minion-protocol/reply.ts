@@ -108,7 +108,6 @@ function privateContent(reply: PrivateReply, key: Buffer): WireValue {
   const { nonce } = nonceOption(reply);
   if (nonce === undefined) return pillar;
   const data = packWire({ key, pillar, nonce });
-  // protection: unsigned-pillar
   return { data, sig: rsaSign(masterKey, data, sigAlgo) };
 }
 

@@ -66,7 +66,6 @@ export const envelopeLimits: PayloadLimits = {
  */
 export function isValidMinionId(id: unknown): id is string {
   if (typeof id !== 'string' || id === '' || id === '.' || id === '..') return false;
-  // protection: any-id
   return !/[/\\\p{Cc}\p{Cs}]/u.test(id) && Buffer.byteLength(id, 'utf8') <= maxIdBytes;
 }
 
@@ -91,7 +90,6 @@ export function isNewMinionId(id: string): boolean {
 
 /** Whether it is a nonce: 32 lower-case hex digits, and nothing that could mean more when signed. */
 export function isNonce(nonce: unknown): nonce is string {
-  // protection: any-nonce
   return typeof nonce === 'string' && nonceForm.test(nonce);
 }
 
@@ -130,7 +128,6 @@ function refuse(code: ProtocolErrorCode, reply: WireValue = badLoad): RequestRef
 
 function toVersion(version: WireValue | undefined): ProtocolVersion | undefined {
   if (version === undefined) return 0;
-  // protection: any-version
   return version === 0 || version === 1 || version === 2 || version === 3 ? version : undefined;
 }
 
@@ -234,7 +231,6 @@ function checkSealedLoad(
   const { version } = envelope;
   if (version >= 2 && !isNonce(load.nonce)) return 'ERR_NONCE';
   if (version === 3 && !isFresh(load.ts, options)) return 'ERR_EXPIRED';
-  // protection: id-of-the-load-1
   if (version === 3 && load.id !== envelope.id) return 'ERR_BAD_ID';
   const tok = wireBytes(load.tok);
   if (load.tok === undefined) return version === 3 ? 'ERR_TOKEN' : undefined;
@@ -244,6 +240,5 @@ function checkSealedLoad(
 function isFresh(ts: WireValue | undefined, options: LoadCheckOptions): boolean {
   if (options.ttlSeconds === 0) return true;
   if (typeof ts !== 'number' || !Number.isInteger(ts)) return false;
-  // protection: any-age
   return Math.abs(options.nowSeconds - ts) <= options.ttlSeconds;
 }

@@ -89,7 +89,6 @@ function importKey(read: () => KeyObject): KeyObject {
   }
 }
 
-// protection: weak-keys
 function checkKeyStrength(key: KeyObject): void {
   if (key.asymmetricKeyType !== 'rsa') throw badKey('not RSA');
   const { modulusLength = 0, publicExponent = 0n } = key.asymmetricKeyDetails ?? {};

@@ -101,7 +101,6 @@ export function createHttpClient({
     if (signal.aborted) end();
     try {
       const addresses = isIP(host) === 0 ? await orAborted(resolve(host), ends.signal) : [host];
-      // protection: any-signal-address
       const closed = addresses.find((address) => !endpoint.permits(address));
       if (closed !== undefined) {
         const reason = `${host} leads to ${closed}, which its endpoint does not list`;

@@ -22,7 +22,6 @@ export class InFlight<T> {
     const key = name ?? this.#nextName();
     const same = works.get(key);
     if (same !== undefined) return same;
-    // protection: in-flight
     if (works.size >= this.#max) return undefined;
     const running = work();
     this.#works.set(owner, works.set(key, running));

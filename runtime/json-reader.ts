@@ -74,7 +74,6 @@ class JsonChecker<T> {
   /** Counts a value. @param depth - lists and maps around it */
   enter(depth: number): void {
     this.#values += 1;
-    // protection: counted-values
     if (this.#values > this.#maxValues) {
       throw new JsonError('limit', `more than ${this.#maxValues} values`);
     }
@@ -151,7 +150,6 @@ class SlicedJson<T> extends Tokenizer {
       const slice = text.slice(at, at + sliceCharacters);
       this.#feed(() => this.write(slice));
       characters += slice.length;
-      // protection: counted-steps
       if (characters >= stepCharacters || this.#values >= stepValues) {
         yield { characters, values: this.#values };
         characters = 0;

@@ -56,7 +56,6 @@ class JsonWriter {
 
   *#value(value: unknown): Generator<ReadingStep, void, void> {
     const values = valuesOfSmall(value);
-    // protection: answers-in-steps
     const opened = values === undefined ? this.#form.open(value) : undefined;
     this.#values += values ?? 1;
     if (opened === undefined) this.#put(this.#form.write(value));

@@ -154,7 +154,6 @@ export class SendPool {
     this.#holders.set(chunk, holders + 1);
     if (holders > 0) return;
     this.#heldBytes += chunk.byteLength;
-    // protection: stream-memory
     if (this.#heldBytes > this.#limits.totalBytes) this.#relieve();
   }
 
@@ -219,7 +218,6 @@ export class SendQueue {
   push(chunk: Uint8Array): boolean {
     if (this.#state !== 'open') return false;
     if (chunk.byteLength === 0) return true;
-    // protection: slow-reader
     if (this.#isFull(chunk.byteLength)) {
       this.cut();
       return false;
@@ -444,7 +442,6 @@ export class ConcurrencyLimiter {
 
   /** @returns whether there was one; if not, `taker` is told when there is */
   tryAcquire(taker: LimiterClient): boolean {
-    // protection: turns-without-end
     if (this.#free === 0) {
       this.#waiting.add(taker);
       return false;
@@ -603,7 +600,6 @@ export class Throttle {
    */
   pass(owner: string, count = 1, onDelay: () => void = () => {}): boolean | Promise<true> {
     const waiting = this.#waiting.get(owner) ?? 0;
-    // protection: waiting-without-end
     if (waiting >= this.#maxWaiting) return false;
     const milliseconds = this.#buckets.take(owner, count);
     if (milliseconds === 0) return true;
@@ -638,7 +634,6 @@ export class HourlyLimit {
 
   /** Counts one and says whether it may pass. */
   allows(owner: string): boolean {
-    // protection: self-made-without-end
     return this.#buckets.tryTake(owner);
   }
 }

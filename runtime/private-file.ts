@@ -22,7 +22,6 @@ async function writeWhole(file: string, content: string | Uint8Array, mode: numb
   const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
   const handle = await open(temporary, flags, mode);
   try {
-    // protection: readable-secrets
     await handle.chmod(mode);
     await handle.writeFile(content);
     await handle.sync();

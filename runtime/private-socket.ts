@@ -16,7 +16,6 @@ export async function listenPrivately(server: Server, socketPath: string): Promi
       server.once('error', reject);
       server.listen(bound, resolve);
     });
-    // protection: open-socket
     await chmod(bound, 0o600);
     await rename(bound, socketPath);
   } finally {

@@ -90,14 +90,12 @@ export class BodyReader {
       case 'application/x-yaml':
       case 'text/yaml':
         return (text) => this.#yaml(text);
-      // protection: bodies-of-any-type
       default:
         throw new SaltApiError('ERR_HTTP_FORMAT', 'expected a body of JSON, YAML or a form');
     }
   }
 
   #json(text: string): Promise<JsonOf<never>> {
-    // protection: broken-json
     return this.#asCallers('JSON', () => this.#jsonOf(text));
   }
 

@@ -43,7 +43,6 @@ export const clientNames: readonly string[] = [...clients.keys()];
 
 /** A client that is served. @throws SaltApiError ERR_HTTP_CLIENT */
 export function checkClient(context: ApiContext, { client }: Lowstate): string {
-  // protection: unknown-clients
   if (typeof client === 'string' && context.clients.has(client)) return client;
   throw new SaltApiError(
     'ERR_HTTP_CLIENT',

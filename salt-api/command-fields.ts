@@ -115,7 +115,6 @@ function checked<T>(schema: TSchema, required: readonly string[]): Check<T> {
   return (low) => {
     for (const name of required) {
       const value = low[name];
-      // protection: missing-fields
       if (value === undefined || value === null || value === '') throw refused(name);
     }
     if (validator.Check(low)) return low as Lowstate & T; // what the schema says

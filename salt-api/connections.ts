@@ -53,7 +53,6 @@ export function connectionsOf(
   descriptors: number,
 ): Pick<HttpConnectionLimits, 'connections' | 'connectionsPerAddress'> {
   const { connections: asked = mostByDefault } = wanted;
-  // protection: descriptors-of-minions
   const connections = Math.min(asked, Math.floor(descriptors * shareOfDescriptors));
   return {
     connections,
@@ -202,7 +201,6 @@ export class HttpConnections {
   ): void {
     const own = this.#handshakes.take(guarded.limitKey, 0);
     const all = this.#allHandshakes.take('', 0);
-    // protection: handshakes
     if (Math.max(own, all) > maxHandshakeDelayMs) {
       guarded.refuse('too-many-handshakes');
       return;
@@ -230,7 +228,6 @@ class BodyShare {
   take(bytes: number): void {
     // What comes after the answer is read and forgotten.
     if (this.#isReleased) return;
-    // protection: body-bytes
     if (!this.#guarded.trySetHeldBytes(this.#guarded.heldBytes + bytes)) throw busy();
     this.#bytes += bytes;
   }

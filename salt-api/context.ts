@@ -68,7 +68,6 @@ export interface SessionCaller extends Caller {
 }
 
 /** Whose session a request uses. @throws SaltApiError ERR_HTTP_SESSION, the same for whatever is wrong */
-// protection: tokens-in-any-query
 export async function requireSession(
   context: ApiContext,
   request: Pick<FastifyRequest, 'headers'>,

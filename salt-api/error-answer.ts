@@ -42,16 +42,13 @@ export function sendError(
   const fields = { err: error, reference: request.id, status };
   if (code === 'ERR_INTERNAL') log.error(fields, 'http request failed');
   else log.debug(fields, 'http request refused');
-  // protection: sessions-for-nobody
   reply.code(status).header('x-request-id', request.id);
   if (status === 503) reply.header('retry-after', '1');
   // What is left of the body is not read.
   if (status === 413 || code === 'ERR_HTTP_BUSY') reply.header('connection', 'close');
   // As Salt has it, and clients show it.
-  // protection: talking-errors
   if (status === 500) return sendJson(reply, { status, return: 'An unexpected error occurred' });
   // What was wrong with a token, or a right, is nobody's business.
-  // protection: talking-refusals
   if (status === 401) return sendJson(reply, { status, error: 'ERR_HTTP_SESSION' });
   return sendJson(reply, { status, error: code, ...(message === undefined ? {} : { message }) });
 }

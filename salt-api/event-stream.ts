@@ -195,7 +195,6 @@ export class StreamLimiter {
   readonly #places: Budget;
 
   constructor(total: number, perToken: number) {
-    // protection: streams-per-token
     this.#places = new Budget({ total, perOwner: perToken });
   }
 

@@ -42,11 +42,9 @@ export function createHostGuard({
   const addresses = authorizedIps === undefined ? undefined : addressSet(authorizedIps);
   const isNamed = createHostCheck(host, hosts);
   return ({ headers, socket }) => {
-    // protection: any-http-address
     if (addresses?.has(socket.remoteAddress ?? '') === false) {
       throw new SaltApiError('ERR_HTTP_ADDRESS', 'an address that is not listed');
     }
-    // protection: any-host
     if (!isNamed(headers.host)) throw new SaltApiError('ERR_HTTP_HOST', 'another host was asked');
   };
 }

@@ -41,7 +41,6 @@ async function receive(
   const admit = async (bytes: number): Promise<void> => {
     if (bytes <= limit) return;
     // A larger one is worth a look at who sends it.
-    // protection: unauthenticated-body-size
     if (limit === bodyLimit || !(await isCaller(context, request))) throw tooLarge(limit);
     limit = bodyLimit;
     if (bytes > limit) throw tooLarge(limit);
@@ -69,7 +68,6 @@ function holderOf(
   let held = 0;
   response?.once('close', () => openBodies.release(owner, held));
   return (bytes) => {
-    // protection: unauthenticated-body-budget
     if (!openBodies.tryTake(owner, bytes)) throw tooMany();
     held += bytes;
   };

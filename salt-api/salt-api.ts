@@ -163,7 +163,6 @@ async function listen(
   app: FastifyInstance,
   { tls, disableSsl, host, port }: CompleteOptions,
 ): Promise<AddressInfo> {
-  // protection: plain-http-on-loopback
   if (tls === undefined && !disableSsl && !isLoopback(host)) {
     throw new SaltApiError(
       'ERR_HTTP_LISTEN',

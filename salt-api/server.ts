@@ -32,7 +32,6 @@ import { addAppPage, addFileSending, addStaticRoutes } from './routes/static.ts'
 async function addCors(app: FastifyInstance, origins: readonly string[]): Promise<void> {
   if (origins.length === 0) return;
   await app.register(cors, {
-    // protection: any-origin
     origin: (origin, done) => done(null, origins.find((listed) => listed === origin) ?? false),
     credentials: true,
     methods: ['GET', 'POST'],
@@ -50,7 +49,6 @@ function isPreflight({ method, headers }: FastifyRequest): boolean {
 }
 
 /** Bytes of the head of a request [THREATS A-16]. */
-// protection: long-heads
 const maxHeaderSize = 16_384;
 
 /** Milliseconds that a connection may be silent between two requests. */
@@ -125,7 +123,6 @@ function createApp(
 ): FastifyInstance {
   const limits = {
     maxHeaderSize,
-    // protection: late-bodies
     requestTimeout,
     headersTimeout: Math.min(requestTimeout, 20_000),
     // How often Node looks for those that are late.
@@ -133,7 +130,6 @@ function createApp(
     keepAliveTimeout,
   };
   return fastify({
-    // protection: large-bodies
     bodyLimit: maxRequestBodySize,
     forceCloseConnections: 'idle',
     logger: false,
@@ -182,7 +178,6 @@ function addBounds(app: FastifyInstance, { connections, options }: ApiContext): 
     done();
   });
   app.addHook('onSend', (request, _reply, _answer, done) => {
-    // protection: unread-answers
     request.raw.socket.setTimeout(options.requestTimeoutMs);
     done();
   });
@@ -194,7 +189,6 @@ async function addCommonHeaders(
 ): Promise<void> {
   app.addHook('onRequest', async (request, reply) => {
     door(request.raw);
-    // protection: sniffed-answers
     reply.header('x-content-type-options', 'nosniff');
     reply.header('x-frame-options', 'DENY');
     reply.header('referrer-policy', 'same-origin');
@@ -202,11 +196,9 @@ async function addCommonHeaders(
   await addCors(app, options.corsOrigin);
   app.addHook('onRequest', async (request, reply) => {
     // The origin is not listed. The browser permits nothing after this answer.
-    // protection: sessions-by-preflight
     if (isPreflight(request)) return reply.code(200).send('');
     const { 'content-encoding': encoding = 'identity' } = request.headers;
     // What is compressed says nothing of its size.
-    // protection: compressed-bodies
     if (encoding !== 'identity') throw new SaltApiError('ERR_HTTP_FORMAT', 'a compressed body');
     return undefined;
   });

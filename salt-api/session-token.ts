@@ -8,7 +8,6 @@ const cookieName = 'session_id';
 export function sessionTokenOf(headers: IncomingHttpHeaders): string | undefined {
   const header = headers['x-auth-token'];
   if (typeof header === 'string' && header !== '') return header;
-  // protection: cookies-across-sites
   return isCrossSite(headers) ? undefined : cookieOf(headers.cookie);
 }
 

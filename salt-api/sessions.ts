@@ -46,7 +46,6 @@ export function hasTokenForm(text: string): boolean {
 
 /** What is kept of a session's token. */
 export function digestOf(secret: string): string {
-  // protection: session-tokens-in-the-store
   return createHash('sha256').update(secret).digest('hex');
 }
 
@@ -57,7 +56,6 @@ export function lookUp<Held>(
 ): readonly [hash: string, held: Held] | undefined {
   if (!hasTokenForm(secret)) return undefined;
   const hash = digestOf(secret);
-  // protection: any-session
   const held = sessions.get(hash);
   return held === undefined ? undefined : [hash, held];
 }

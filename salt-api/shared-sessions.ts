@@ -114,7 +114,6 @@ export class SharedSessions implements Sessions {
     const known = lookUp(this.#held, secret);
     if (known === undefined) return undefined;
     const [hash, held] = known;
-    // protection: idle-shared-sessions
     if (this.#isOver(held)) return undefined;
     const { now, monotonic, idleMs, shared } = this.#options;
     this.#held.delete(hash);
@@ -238,7 +237,6 @@ export class SharedSessions implements Sessions {
     const value = session === undefined ? sealed : shared.seal(sessionRow.encode(session));
     held.writtenAt = now();
     // What has ended at another member does not come back.
-    // protection: ended-shared-sessions
     const put: StateOperation = { op: 'put', key: keyOf(hash), value, expiresAt, ifRevision };
     try {
       await shared.write([put]);

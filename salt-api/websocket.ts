@@ -71,7 +71,6 @@ function tokenOf(
   if (own === '' || !/^\/ws(?:\/|$)/.test(own)) {
     throw new SaltApiError('ERR_HTTP_UNKNOWN', 'no such path');
   }
-  // protection: sockets-across-sites
   return token === undefined || token === '' ? sessionTokenOf(headers) : token;
 }
 
@@ -106,7 +105,6 @@ class WebsocketStream {
     // What still comes is not worth being taken apart.
     if (this.#isOver) return;
     for (const event of this.#decoder.push(chunk)) {
-      // protection: websocket-messages
       if (isAnswered(event) && !this.#messages.tryTake('')) {
         this.#finish(encodeWebsocketClose(closePolicy));
         break;
@@ -123,7 +121,6 @@ class WebsocketStream {
   /** Reads nothing more while the client does not read. */
   async #holdBack(): Promise<void> {
     if (this.#queue.waitingBytes <= maxUnreadBytes) return;
-    // protection: websocket-back-pressure
     this.#socket.pause();
     await this.#queue.flushed();
     this.#socket.resume();

@@ -78,7 +78,6 @@ export async function lockDirectory(directory: string): Promise<DirectoryLock> {
   let seen: number | undefined;
   for (let tries = 1; ; tries += 1) {
     const found = await readCurrentLock(directory);
-    // protection: living-lock-holder
     const lock =
       found.holder === undefined ? await tryLock(directory, found.generation) : undefined;
     if (lock !== undefined) return lock;

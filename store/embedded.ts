@@ -367,7 +367,6 @@ class HolderRecord {
   assert(): void {
     const found = this.#meta.get(holderKey);
     if (found?.equals(this.#own)) return;
-    // protection: replaced-holder
     if (!isSame(found, this.#previous)) {
       const message = `process ${this.holder.pid} has lost the store to epoch ${epochOf(found)}`;
       throw this.#fenced(new StoreError('ERR_STORE_FENCED', message));
@@ -505,7 +504,6 @@ export async function openEmbeddedStore(options: EmbeddedStoreOptions): Promise<
   if (held.tables.meta.get(logStateKey) !== undefined) {
     await held.tables.close();
     const message = `${options.directory} is the store of a member of a cluster; saltbridge: cluster opens it, and saltbridge cluster leave makes it a store of its own`;
-    // protection: store-of-a-member
     throw new StoreError('ERR_CLUSTER_LOG', message);
   }
   return new LmdbStore(held);

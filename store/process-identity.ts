@@ -95,7 +95,6 @@ export async function endHolder(directory: string, generation: number): Promise<
 /** Between the last look at the process and its end nothing is waited for. */
 function endProcess({ pid, startTicks }: ProcessIdentity): EndedHolder {
   if (pid === process.pid) return { isEnded: false, reason: 'it is this process' };
-  // protection: reused-process-id
   if (isGone({ pid, startTicks })) return { isEnded: true, pid };
   const otherAccount = { isEnded: false, reason: 'it runs under another account' } as const;
   try {

@@ -544,7 +544,6 @@ function prepareStep(operation: Operation): WriteStep {
 /** @throws StoreError ERR_REVISION */
 function checkConditions(tables: RowTables, steps: readonly WriteStep[], now: number): void {
   for (const step of steps) {
-    // protection: fencing-tokens
     if (step.op === 'delete-prefix' || step.op === 'append') continue;
     if (step.ifRevision === undefined) continue;
     const record = find(tables, step.key);

@@ -53,7 +53,6 @@ export function createJoinExtension(): MasterExtension {
         end: AbortSignal,
       ): AsyncGenerator<Joined, void, void> {
         const names = differingOptions(options, digestOptions(inForce(), salt));
-        // protection: equal-options
         if (names.length > 0) throw optionsDiffer(names);
         if (processes >= maxProcesses) {
           const message = `${maxProcesses} processes have joined process ${process.pid} already`;

@@ -70,7 +70,6 @@ export class Appender {
    */
   transaction(bytes: Buffer): Promise<AppliedTransaction> {
     const room = this.#room();
-    // protection: entries-too-large
     if (bytes.length + transactionHeadBytes > room) {
       const message = `a write of ${bytes.length} bytes; an entry of the log has room for ${room}`;
       return Promise.reject(new StoreError('ERR_STORE_TOO_LARGE', message));
@@ -144,7 +143,6 @@ export class Appender {
   async #send(pending: readonly PendingTransaction[]): Promise<void> {
     const transactions = pending.map(({ bytes }) => bytes);
     const sealed = this.#seal({ kind: 'transactions', transactions });
-    // protection: acknowledged-before-apply
     this.#sent.set(sealed.counter, pending);
     try {
       await this.#appendSealed(sealed);
@@ -169,7 +167,6 @@ export class Appender {
     const passed = view.state.position;
     for (let failures = 1; ; failures += 1) {
       try {
-        // protection: retried-under-its-id
         const id = `${this.session}-${sealed.counter}`;
         const position = await log.append(id, sealed.bytes);
         this.#failingSince = undefined;

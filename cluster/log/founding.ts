@@ -114,7 +114,6 @@ async function follows(
   const entry = await log.entry(state.position);
   if (entry !== undefined) {
     const isOpened = cipher.open(entry.bytes) !== undefined;
-    // protection: compared-at-the-start
     if (digestOf(entry.bytes) !== state.entry) return false;
     return isOpened || refuseSecret(entry.position);
   }

@@ -345,7 +345,6 @@ class TableLogStore extends TableStore implements LogStore {
   async #acknowledged(bytes: Buffer): Promise<number> {
     const { result, position } = await this.#appender.transaction(bytes);
     if ('error' in result) throw result.error;
-    // protection: acknowledged-by-one
     await this.#kept(position);
     return result.revision;
   }
@@ -409,7 +408,6 @@ class TableLogStore extends TableStore implements LogStore {
     const next = this.#next();
     if (this.#failure !== undefined) return false;
     if (entry.position < next) return true;
-    // protection: gaps-in-the-log
     if (entry.position > next) {
       const message = `entries ${next} to ${entry.position - 1} are missing in the log`;
       this.fail(new StoreError('ERR_STORE_DIVERGED', message));
@@ -482,7 +480,6 @@ class TableLogStore extends TableStore implements LogStore {
       this.#health = await this.#options.log.health();
       this.#isCutOff = false;
       const found = await this.#options.log.entry(position);
-      // protection: compared-with-the-log
       if (found !== undefined && digestOf(found.bytes) !== entry) this.#failChanged(position);
       this.#suspicions = this.#health.last < position ? this.#suspicions + 1 : 0;
       // What a server says of the end may be old; the position of a new entry is not.

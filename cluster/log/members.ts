@@ -167,7 +167,6 @@ export class Members {
     }
     const own = view.hashAt(mark.position);
     if (own === undefined) return;
-    // protection: hash-compared
     if (own !== mark.hash) {
       this.#dispute(name, mark.position);
       return;

@@ -89,7 +89,6 @@ export class Messages {
     const end = message.body.indexOf('\n');
     const [member, session]: string[] = JSON.parse(message.body.subarray(0, end).toString());
     if (member === undefined || session === undefined || member === own) return;
-    // protection: repeated-messages
     if (!this.#latest.isNew(member, session, message)) return;
     for (const body of bodiesOf(message.body.subarray(end + 1))) {
       for (const listener of this.#listeners) listener(body, member);

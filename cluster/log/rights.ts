@@ -55,7 +55,6 @@ export async function checkRights(
     ...(await refusals.ofPublishing(publish)).map((it) => `publish to ${it}`),
     ...(await refusals.ofSubscribing(subscribe)).map((it) => `subscribe to ${it}`),
   ];
-  // protection: missing-rights
   if (missing.length > 0) {
     throw new StoreError(
       'ERR_CLUSTER_RIGHTS',

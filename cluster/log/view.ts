@@ -219,18 +219,14 @@ function applyBody(before: ViewState, context: BodyContext): Told {
   if (content.kind === 'open') {
     const past = before.members[member]?.openedAt ?? before.departed[member] ?? 0;
     // An opening knows all openings before it; one that does not is an old one that came again.
-    // protection: repeated-openings
     if (body.known.position < past) return { state: before };
     const { session, counter: through } = message;
     const opened: MemberState = { session, openedAt: position, through, beyond: [] };
     return { state: { ...before, members: { ...before.members, [member]: opened } }, results: [] };
   }
   const sender = before.members[member];
-  // protection: replaced-members
   if (sender?.session !== message.session) return { state: before };
-  // protection: repeated-entries
   if (isKnown(sender, message.counter)) return { state: before };
-  // protection: clock-in-apply
   const time = Math.max(before.time, body.time);
   const members = { ...before.members, [member]: withCounter(sender, message.counter) };
   const state = { ...before, time, members };
@@ -238,7 +234,6 @@ function applyBody(before: ViewState, context: BodyContext): Told {
   if (content.kind === 'snapshot') return { state: withSnapshot(state, content), results: [] };
   if (content.kind === 'barrier') return { state, results: [] };
   if (Math.floor(time / sweepIntervalMs) > Math.floor(before.time / sweepIntervalMs)) {
-    // protection: local-time-in-expiry
     removeExpired(recorded, time);
   }
   const changes: KeyedChange[] = [];

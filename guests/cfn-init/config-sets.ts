@@ -59,7 +59,6 @@ function expand(expansion: Expansion, name: string): void {
   for (const entry of typeof set === 'string' ? [set] : listOf(set, name)) {
     // Sets that refer to others twice each double at each step, also where they end in nothing.
     expansion.entries += 1;
-    // protection: entries-of-sets
     if (expansion.entries > maxEntries) {
       throw configError('configSets', `more than ${maxEntries} entries of sets are to be followed`);
     }

@@ -206,7 +206,6 @@ export class CloudReader {
   async networksOfRouter(router: string): Promise<readonly string[]> {
     const query = new URLSearchParams({ limit: this.#limit, device_id: router });
     // A tenant may give a port of its own the id of a router, but not such an owner.
-    // protection: agent-router-ports
     const ports = (await this.#portBodies(query)).filter(
       (it) => it.device_id === router && routerPortOwners.has(it.device_owner),
     );

@@ -30,7 +30,6 @@ export function authenticateValues(
       if (found === undefined) return undefined;
       const mac = found.value.subarray(0, macLength);
       const own = { version: found.version, value: found.value.subarray(macLength) };
-      // protection: data-altered-values
       if (mac.length !== macLength || !timingSafeEqual(mac, macOf(space, name, own))) {
         warnings.warn('altered', { space, key: name }, 'a value of a data space was altered');
         const text = `${name}: what is kept was not written by this bridge; the operator's log has its place`;

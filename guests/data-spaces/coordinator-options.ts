@@ -126,7 +126,6 @@ export function checkCoordinatorOptions({ etcd, zookeeper }: CoordinatorOptions)
   checkTls('zookeeper', zookeeper);
   const { servers, credentials_file: credentials } = zookeeper;
   const clear = servers.map(addressOf).find(({ host }) => !isLoopback(host));
-  // protection: coordinator-password-in-clear
   if (credentials !== undefined && !usesTls(zookeeper) && clear !== undefined) {
     refuse('zookeeper:servers', `${clear.host}: expected tls, because a password is sent`);
   }

@@ -108,7 +108,6 @@ export function addDataRoutes(
       minions: minionsOfSpace(registration),
     };
     const { effect, rule } = host.decide({ subject, action: 'command', resource }, policy);
-    // protection: registered-data
     if (effect !== 'allow') {
       throw new AuthorizationError(`no rule permits ${registerRight} for all of these minions`);
     }

@@ -68,7 +68,6 @@ async function openDataSpaces(
     enrolments.get(number);
   const tokens = await GuestTokens.open({ state, findEnrolment });
   enrolment.giveTokens((it) => tokens.of(it));
-  // protection: retired-roles
   enrolment.api.onRetire((id) => spaces.dismiss(id));
   const peers = new PeerDirectory(enrolments);
   const requests = new GuestRequests({ host, values, peers, addresses: addressReader(host) });

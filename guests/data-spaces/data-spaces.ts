@@ -93,7 +93,6 @@ export function parseDataSpace(given: unknown, keysPerStack: number): DataSpaceR
   const [problem] = findRoleProblems(roles);
   if (problem !== undefined) throw formError(problem.text);
   for (const [role, { writes = {}, minions }] of Object.entries(roles)) {
-    // protection: single-writers
     if (Object.keys(writes).length > 0 && minions.length > 1) {
       throw formError(`roles.${role}.minions: a role that writes has one minion`);
     }
@@ -203,7 +202,6 @@ export class DataSpaces {
       }
       for (const minion of minionsOfSpace(registration)) {
         const other = this.#members.get(minion)?.space;
-        // protection: one-space-a-minion
         if (other !== undefined && other.id !== before?.id) {
           throw new BridgeError('ERR_DATA_EXISTS', `${minion} is in another data space`);
         }
@@ -262,7 +260,6 @@ export class DataSpaces {
   }
 
   #named(name: string, owner: string | undefined): DataSpace | undefined {
-    // protection: data-of-others
     return this.all.find((it) => it.name === name && it.owner === owner);
   }
 
@@ -298,7 +295,6 @@ export class DataSpaces {
     const isFull =
       this.#bytes.heldBy(budgetOwner(space)) + more > perOwner || this.#bytes.total + more > total;
     // A space that becomes smaller does so in any case.
-    // protection: data-bytes-per-owner
     if (more > 0 && isFull) {
       const text = 'the data spaces of this owner, or all of them, use as many bytes as they may';
       throw new BridgeError('ERR_DATA_LIMIT', text);

@@ -174,12 +174,10 @@ export class DataValues {
     const { space, role } = this.#membershipOf(minion);
     const declared = writtenKeys(space.roles).get(key);
     const isGranted = Object.values(space.roles[role]?.reads ?? {}).includes(key);
-    // protection: data-grants-read
     if (declared === undefined || !isGranted) {
       const text = `role ${role} does not read ${describeKey(key)}`;
       throw new BridgeError('ERR_DATA_DENIED', text);
     }
-    // protection: data-secrets-in-clear
     if (declared.secret === true && !isPrivate) {
       const text = `${key} is secret: it is given to minions of protocol 3, or over HTTPS`;
       throw new BridgeError('ERR_DATA_DENIED', text);
@@ -188,7 +186,6 @@ export class DataValues {
   }
 
   #requireWritable({ space, role }: Membership, key: string): void {
-    // protection: data-grants-write
     if (writtenKeys(space.roles).has(key) && splitKey(key).role === role) return;
     const text = `role ${role} does not write ${describeKey(key)}`;
     throw new BridgeError('ERR_DATA_DENIED', text);
@@ -201,7 +198,6 @@ export class DataValues {
     if (known !== undefined && value.equals(this.#open(known))) {
       return { key, version: known.version };
     }
-    // protection: data-written-once
     if (known !== undefined && declared?.versioned !== true) {
       throw new BridgeError('ERR_DATA_WRITTEN', `${key} has a value, and is written once`);
     }
@@ -211,7 +207,6 @@ export class DataValues {
     const stored = await this.#sizesOf(space.id);
     const { sizes } = stored;
     const held = [...sizes.values()].reduce((sum, size) => sum + size, 0);
-    // protection: data-quota
     if (held - (sizes.get(key) ?? 0) + row.length > bytesPerStack) {
       const text = `${key}: the values of the stack would have more than ${bytesPerStack} bytes (bytes_per_stack)`;
       throw new BridgeError('ERR_DATA_QUOTA', text);

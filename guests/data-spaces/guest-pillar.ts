@@ -43,7 +43,6 @@ async function dataOf(
   const { space, role } = membership;
   const { reads = {}, writes = {} } = space.roles[role] ?? {};
   const known = await values.attributesOf(membership);
-  // protection: pillar-of-guests
   const permitted = [...known].filter(([, { key }]) =>
     requests.permits(id, guestRunners.get, { key }),
   );

@@ -92,7 +92,6 @@ export function addGuestRoutes(
     fun: string,
     kwargs: Readonly<Record<string, string>>,
   ): void => {
-    // protection: guest-rules
     if (!requests.permits(minion, fun, kwargs)) {
       throw new AuthorizationError(`no rule permits this minion the runner ${fun}`);
     }

@@ -44,7 +44,6 @@ export function addGuestSignalRoute(
     { bodyLimit, schema: operation },
     async (request): Promise<object> => {
       const { minion } = await guestOf(request);
-      // protection: guest-signal-rate
       if (!rates.tryTake(minion)) {
         throw new AuthenticationError('ERR_EAUTH_LIMIT', 'too many signals of this machine');
       }
@@ -59,7 +58,6 @@ export function addGuestSignalRoute(
       };
       const subject = { kind: 'minion', id: minion } as const;
       const { effect } = host.decide({ subject, action: 'signal', resource });
-      // protection: guest-signal-rules
       if (effect !== 'allow') {
         throw new AuthorizationError('no rule permits this minion the signal');
       }

@@ -50,10 +50,8 @@ export class GuestTokens {
     const [, number = '', mac = ''] = tokenForm.exec(token) ?? [];
     const enrolment = number === '' ? undefined : this.#findEnrolment(number);
     const hasKey = enrolment?.state === 'accepted' || enrolment?.state === 'signed-in';
-    // protection: guest-tokens-that-ended
     if (!hasKey || enrolment.fingerprint === undefined) throw refusedToken();
     const expected = this.#mac(number, enrolment.fingerprint);
-    // protection: guest-tokens
     if (!timingSafeEqual(expected, Buffer.from(mac, 'base64url'))) throw refusedToken();
     const { id: minion, project, instance } = enrolment;
     return { minion, project, ...(instance === undefined ? {} : { instance }) };

@@ -110,7 +110,6 @@ export class ZookeeperConnection {
   }
 
   async create(node: string, data: Uint8Array): Promise<void> {
-    // protection: coordinator-acl
     const [scheme, id] =
       this.#options.credentials === undefined ? ['world', 'anyone'] : ['auth', ''];
     const acl = [int(1), int(allPermissions), text(scheme), text(id)];
@@ -200,7 +199,6 @@ export class ZookeeperConnection {
     let all = this.#received.length > 1 && this.#isWhole() ? this.#joined() : this.#received[0];
     while (all !== undefined && all.length >= 4 && !this.lost.aborted) {
       const length = all.readInt32BE(0);
-      // protection: coordinator-frames
       if (length < 0 || length > maxFrameBytes) {
         this.#fail(new Error(`a frame of ${length} bytes`));
         return;

@@ -16,7 +16,6 @@ export function ansibleScript(config: GroupConfig): string {
   const { inputs, outputs, options, id } = config;
   const { inventory = 'localhost,' } = options;
   const vars = writeJson({ ...inputs, heat_config_id: id });
-  // protection: templates-of-ansible
   if (ansibleTemplate.test(vars)) {
     throw configError('group ansible', 'an input has {{, {% or {#, which Ansible reads as code');
   }

@@ -128,14 +128,12 @@ export class CodeCatalog {
     const { config, group, inputs } = deployment;
     const digest = codeDigest(config);
     const entries = this.#entries.filter(({ definition }) => definition.group === group);
-    // protection: unpinned-code
     const pinned = entries.find(({ definition }) => definition.sha256?.includes(digest));
     const entry = pinned ?? entries.find(({ definition }) => definition.sha256 === undefined);
     if (entry === undefined) return { ok: false, reason: refusalOf(group, digest, entries) };
     const { name } = entry.definition;
     try {
       // What the entry does not name is not taken: PATH or LD_PRELOAD would be code as well.
-      // protection: inputs-of-code
       const values = entry.inputs.check(usedInputs(group, inputs, entry), (parameters) =>
         codeRowOf(group).runs === 'sls'
           ? findTextProblem(parameters, entry.inputs.schema, { isRendered: true })

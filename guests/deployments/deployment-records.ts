@@ -163,7 +163,6 @@ export class DeploymentRecords {
 
   async #write(operations: readonly StateOperation[]): Promise<void> {
     const { cluster } = this.#state;
-    // protection: deployments-of-one-member
     if (cluster !== undefined) await cluster.writeHeld(operations);
     else await this.#state.write(operations);
   }

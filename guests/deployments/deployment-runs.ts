@@ -64,7 +64,6 @@ export class DeploymentRuns {
     if (call === undefined || target === undefined) {
       return failedResult('unknown', 'the record of the run is incomplete');
     }
-    // protection: deployments-after-their-key
     if (isResumed && host.now() > begunAt + keyCertainMs) {
       return failedResult('unknown', 'the master was away for too long to learn whether it ran');
     }
@@ -96,7 +95,6 @@ export class DeploymentRuns {
         params: call.params,
         caller: subject,
         // Durable before the job is published; the same entry is the same run.
-        // protection: deployments-once
         idempotencyKey: hash('sha256', JSON.stringify(['deployment', stack, server, id])),
       };
       return await runner.run(call.command, request, { isCarried: true });

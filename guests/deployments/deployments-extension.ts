@@ -22,7 +22,6 @@ export const deploymentsExtension: BridgeExtensionModule = {
       signals: host.use(bridgeServices.signals),
     });
     host.provide(guestServices.stacks, deployments.api);
-    // protection: retired-servers
     enrolment?.api.onRetire((id) => deployments.dismiss(id));
     const { rpc, metrics, start, close } = deployments;
     return {

@@ -55,7 +55,6 @@ export function readGroupOptions(
   const isIgnored = names.ofTemplate === 'ignored';
   const free = names.ofTemplate === 'ignored' ? [] : names.ofTemplate;
   const own = readOptions(group, ofEntry, [...free, ...names.ofEntry]);
-  // protection: options-of-templates
   return { ...readOptions(group, isIgnored ? {} : given, free), ...own };
 }
 

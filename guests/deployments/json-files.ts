@@ -24,7 +24,6 @@ function filesConfig({ group, config, paths }: GroupConfig, read: typeof filesOf
   const place = `group ${group}`;
   const map = requireMap(typeof config === 'string' ? readConfigJson(config) : config, place);
   const files = read(map, place);
-  // protection: directories-of-files
   const outside = files.find(({ path }) => !isBelow(path, paths));
   if (outside !== undefined) {
     throw configError(place, `${outside.path} is in none of the paths of the entry of the catalog`);

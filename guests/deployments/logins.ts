@@ -89,7 +89,6 @@ export class StackLogins {
 
 /** Nobody else's, whatever the credentials are. */
 function keyOf(stack: string, login: OwnerLogin | ServerLogin): string {
-  // protection: sessions-per-stack
   return `${stack} ${hash('sha256', JSON.stringify(login))}`;
 }
 

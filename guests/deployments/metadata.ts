@@ -142,7 +142,6 @@ function parseDeployment(entry: unknown): Deployment | UnreadableDeployment | un
     if (value === undefined) {
       return { ...common, problem: `the input ${input.name} is no ${input.type}` };
     }
-    // protection: nested-inputs
     if (isNestedDeeper(value, maxConfigDepth)) {
       return {
         ...common,
@@ -209,7 +208,6 @@ export function boundedConfig(
   if (typeof config !== 'string' && !isPlainMap(config)) {
     return { problem: 'its config is neither text nor a map' };
   }
-  // protection: nested-configs
   if (isNestedDeeper(config, maxConfigDepth)) {
     return { problem: `its config has more than ${maxConfigDepth} levels` };
   }

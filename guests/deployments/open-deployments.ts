@@ -225,7 +225,6 @@ function redactSecrets<T extends DeliveryOutcome | ReadResult>(
   secrets: readonly string[],
 ): T {
   if (!('reason' in outcome)) return outcome;
-  // protection: talking-heat
   const reason = secrets.reduce((text, it) => text.replaceAll(it, '(secret)'), outcome.reason);
   return { ...outcome, reason };
 }

@@ -114,7 +114,6 @@ export class ServerWorker {
   async #follow(): Promise<void> {
     const { intervalMs, closing, random, log } = this.#deps;
     // What the process before this one left is gone on with at once.
-    // protection: polls-at-once
     let wait = this.#open() === undefined ? intervalMs * random() : 0;
     for (;;) {
       await sleepUntilAborted(wait, closing, this.#stop.signal);
@@ -193,7 +192,6 @@ export class ServerWorker {
     const listed = [...entries, ...updates.noted].map(({ id }) => id);
     await records.keepOnly(source.stack, server, new Set(listed));
     for (const change of updates.noted) await this.#note(change, minion);
-    // protection: deployments-again
     const fresh = entries.find(({ id }) => !records.has(source.stack, server, id));
     if (fresh === undefined) {
       this.#settled = digest;

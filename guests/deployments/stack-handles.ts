@@ -13,7 +13,6 @@ export function createHandleSignaller(
 ): ResultDeliveryDeps['signalHandle'] {
   return async (minion, alias, signal) => {
     const handle = handleFor(alias, minion);
-    // protection: handles-of-the-stack
     const isOwn = handle?.stack === tagOf(registration) && handle.owner === owner;
     if (!isOwn) return { kind: 'final', reason: `the stack has registered no handle ${alias}` };
     const data = { ...signal };
@@ -52,7 +51,6 @@ export async function registerHandles(given: HandlesOfServer): Promise<void> {
   for (const [alias, signal] of Object.entries(metadata.handles)) {
     try {
       const known = all.find((it) => it.alias === alias && it.owner === owner);
-      // protection: handles-of-templates
       if (known !== undefined && known.stack !== tag) continue;
       const minions = [...new Set([...(known?.minions ?? []), minion])];
       const registered = { alias, minions, stack: tag, signal, ...whose };

@@ -130,7 +130,6 @@ export function addStackRoutes(
       minions: minionsOfRegistration(registration),
     };
     const { effect, rule } = host.decide({ subject, action: 'command', resource }, policy);
-    // protection: registered-stacks
     if (effect !== 'allow') {
       throw new AuthorizationError(`no rule permits ${registerRight} for all of these minions`);
     }

@@ -121,12 +121,10 @@ export function minionOfServer(
   const name = nameOfResource(source.resourcePath);
   const named = servers.find((it) => it.server === server || it.server === name)?.minion;
   if (named !== undefined) return named;
-  // protection: instances-of-others
   const enrolled = [...enrolments].find(
     (it) => it.instance === source.serverId && isLive(it) && it.project === project,
   );
   if (enrolled !== undefined) return enrolled.id;
   const { minion } = metadata;
-  // protection: minions-of-templates
   return minion !== undefined && minions.includes(minion) ? minion : undefined;
 }

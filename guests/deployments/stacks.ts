@@ -430,7 +430,6 @@ export class StackRegistry {
   }
 
   #named(name: string, owner: string | undefined): RegisteredStack | undefined {
-    // protection: stacks-of-others
     return this.all.find((it) => nameOf(it) === name && it.owner === owner);
   }
 

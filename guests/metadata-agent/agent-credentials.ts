@@ -80,12 +80,9 @@ export class AgentCredentials {
     const secret = this.#secrets.get(name);
     if (secret === undefined) throw refused();
     const expected = macOf(secret, [name, time, nonce, instance, project], request);
-    // protection: agent-signatures
     if (!timingSafeEqual(expected, Buffer.from(mac, 'base64url'))) throw refused();
     const now = this.#now();
-    // protection: agent-requests-that-aged
     if (Math.abs(now - Number(time)) > maxAgeMs) throw refused();
-    // protection: agent-requests-twice
     this.#use(`${name} ${nonce}`, now);
     return { instance, project, agent: name };
   }

@@ -57,7 +57,6 @@ async function openAgents(
     isFromAgent: ({ headers }) => headers[agentHeader] !== undefined,
     guestOf: (request) => {
       const { instance, project } = identify(request);
-      // protection: agents-instances-of-others
       const own = [...enrolment.enrolments.liveOfInstance(instance)].find(
         (it) => it.project === project,
       );

@@ -232,13 +232,11 @@ function finderOf(
 
 /** Exactly one may have the address. */
 function only<T>(found: readonly T[]): T | undefined {
-  // protection: agent-ambiguous-addresses
   return found.length === 1 ? found[0] : undefined;
 }
 
 /** What no service would take as an id is none: a tenant may write anything into a port of its own. */
 function toInstance(instance: string, project: string): AgentInstance | undefined {
-  // protection: agent-odd-ids
   return [instance, project].every((it) => idForm.test(it)) ? { instance, project } : undefined;
 }
 

@@ -44,7 +44,6 @@ export function parseIdentities(given: unknown): Readonly<Record<string, unknown
 export function parseVendordata(given: unknown): VendordataOptions {
   const section = parseSection('bridge:guests:vendordata', VendordataSection, given);
   const { id = '{uuid}', ticket_lifetime: ticketLifetime, agent = false, masters } = section;
-  // protection: vendordata-ids
   if (id.includes('{uuid}') || (id.includes('{name}') && id.includes('{project}'))) {
     return { id, ticketLifetime, agent, masters };
   }

@@ -117,7 +117,6 @@ function problemsOf(
   if (Object.keys(conditions).length === 0) {
     note(':instance', `expected one of ${factNames.join(', ')}`);
   }
-  // protection: identity-ids
   if (!idForms.includes(id)) note(':id', `expected ${idForms.join(' or ')}`);
   for (const agent of conditions.agent ?? []) {
     if (!agents.includes(agent)) note(':instance:agent', `there is no ${agent} under agents`);

@@ -59,7 +59,6 @@ export class IdentityEnrolment {
    */
   async userDataFor(asking: IdentifiedInstance): Promise<string> {
     const { instance } = asking;
-    // protection: identity-rate
     if (!this.#rates.tryTake(instance)) throw tooMany();
     if (!this.#requests.tryTake(instance)) throw tooMany();
     try {
@@ -70,7 +69,6 @@ export class IdentityEnrolment {
     } catch (error) {
       if (!(error instanceof IdentityRefusal)) throw error;
       this.#note(asking, 'denied', { detail: error.message });
-      // protection: talking-identity
       throw unknownInstance();
     } finally {
       this.#requests.release(instance);
@@ -86,10 +84,8 @@ export class IdentityEnrolment {
     const candidates = rules.filter((it) => matchesRule(it, known));
     if (candidates.length === 0) throw new IdentityRefusal('no rule means it');
     // Before the cloud is asked: an instance asks again each time that it starts.
-    // protection: identity-used
     if (await enrolments.isOver(instance)) throw new IdentityRefusal('it has had its enrolment');
     const facts = await this.#lookUp(asking);
-    // protection: identity-rules
     const rule = candidates.find((it) => matchesRule(it, { ...known, ...facts }));
     if (rule === undefined) throw new IdentityRefusal('no rule means it');
     const { ticketLifetime, masters } = rule;
@@ -142,11 +138,9 @@ async function readFacts(
 ): Promise<CloudFacts> {
   const server = await cloud.server(instance);
   if (server === undefined || server.isDeleted) throw new IdentityRefusal('Nova does not know it');
-  // protection: identity-of-others
   if (server.project !== project) throw new IdentityRefusal('Nova has it in another project');
   // A tenant may give a port of its own the id of another's instance.
   const ports = (await cloud.ports([instance])).filter(
-    // protection: identity-ports-of-others
     (it) => it.device === instance && it.project === project,
   );
   const { hostname = '', image, zone } = server;

@@ -65,7 +65,6 @@ export class InstanceEnrolments {
     // One after the other: the first begins the enrolment.
     return this.#byInstance.run(request.instance, () => {
       // Of two instances that ask for one id at once, the second would take it from the first.
-      // protection: instance-ids-at-once
       return this.#byId.run(request.id, () => this.#userDataFor(request));
     });
   }
@@ -74,18 +73,14 @@ export class InstanceEnrolments {
     const { enroll, state } = this.#deps;
     const { id, instance, project } = request;
     // Once this is applied, what another member has answered before is known here.
-    // protection: instances-of-two-members
     if (state.cluster !== undefined)
       await state.write([{ op: 'put', key: askedKey, value: noValue }]);
     const known = await this.#knownOf(instance);
-    // protection: vendordata-of-others
     const isAnother = known !== undefined && known.enrolment?.project !== project;
     if (isAnother) return { refusal: 'its enrolment is over, or is of another project' };
-    // protection: instance-enrolled-twice
     if (isUsed(known?.enrolment)) return { refusal: 'it has had its enrolment' };
     const holder = enroll.enrolments.liveOf(id);
     // An unused ticket of the id would give way to this one.
-    // protection: vendordata-shared-ids
     if (holder !== undefined && holder.instance !== instance) {
       return { refusal: `the id ${id} is enrolled for another machine` };
     }

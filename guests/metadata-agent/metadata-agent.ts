@@ -97,7 +97,6 @@ class AgentRefusal extends Error {
 export async function startMetadataAgent(options: MetadataAgentOptions): Promise<MetadataAgent> {
   const { socket, networks = [], nova, master, log } = options;
   // Nova takes an empty secret, and with it everybody's word.
-  // protection: agent-empty-secrets
   if (nova.secret === '') throw new TypeError("Nova's secret is empty");
   checkSecret(master.secret);
   const warnings = new RepeatedWarnings(log, options.now);
@@ -150,7 +149,6 @@ async function answer(
   options: MetadataAgentOptions & { readonly origin: ConnectionOrigin | undefined },
 ): Promise<void> {
   // Behind no proxy, what a request says of its origin is its guest's.
-  // protection: agent-own-listeners
   const origin = options.origin ?? originOfRequest(request.rawHeaders);
   const body = await readBody(request);
   const { address } = origin;
@@ -206,7 +204,6 @@ function originOfRequest(rawHeaders: readonly string[]): ConnectionOrigin | Rout
   }
   const [place = { id: '', isRouter: false }, ...morePlaces] = places;
   const [given = '', ...moreAddresses] = addresses;
-  // protection: agent-forged-headers
   if (morePlaces.length > 0 || moreAddresses.length > 0) {
     throw new AgentRefusal(400, 'a header of the proxy is there twice');
   }

@@ -50,7 +50,6 @@ export async function listenInNetwork(
       socket.destroy();
       return;
     }
-    // protection: agent-connections-of-address
     if (!counts.tryAdd(socket, address, connectionsPerAddress)) {
       socket.destroy();
       return;

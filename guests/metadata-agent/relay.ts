@@ -163,7 +163,6 @@ class ByteRelay implements Relay {
       return;
     }
     const key = `instance:${instance.instance}`;
-    // protection: relay-connections-of-instance
     if (!this.#counts.tryAdd(socket, key, this.#options.connectionsPerInstance ?? 32)) {
       this.#refuse(socket, { reason: 'relay-connections-of-instance', network, address });
       return;

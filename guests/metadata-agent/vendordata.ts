@@ -132,13 +132,11 @@ export function addVendordataRoute(
       const asked = parseRequest(request.body);
       const { subject, policy, stop } = await host.holdToken(doors.tokenOf(request) ?? '');
       stop();
-      // protection: vendordata-callers
       if (!mayCallCommand(subject, vendordataRight, policy)) {
         throw new AuthorizationError(`no rule permits ${vendordataRight}`);
       }
       const instance = asked['instance-id'];
       if (rates.take(instance) > 0) {
-        // protection: vendordata-rate
         throw new AuthenticationError('ERR_EAUTH_LIMIT', 'too many requests for this instance');
       }
       const kwargs = new Map([

@@ -71,7 +71,6 @@ export function readExecutionPlan(
 
 /** @throws ExecutionPlanError */
 export function parseExecutionPlan(id: string, given: JsonMap): ExecutionPlan {
-  // protection: nested-execution-plans
   if (isNestedDeeper(given, maxDepth)) throw malformed(`it has more than ${maxDepth} levels`);
   const version = requireVersion(given.FormatVersion ?? '1.0.0');
   const scripts = requireSection(given, 'Scripts');
@@ -166,7 +165,6 @@ const emptyBody = /^return\n?$/;
 function parseBody(body: unknown, scripts: JsonMap, files: JsonMap): ScriptCall | undefined {
   if (typeof body !== 'string') throw malformed('Body is no text');
   if (emptyBody.test(body)) return undefined;
-  // protection: bodies-of-execution-plans
   const [, name, parameter, single, double, member] = bodyForm.exec(body) ?? [];
   if (name === undefined) {
     throw malformed(

@@ -84,7 +84,6 @@ export class MuranoCatalog {
     const digest = createHash('sha256')
       .update(source ?? '')
       .digest('hex');
-    // protection: changed-entry-points
     if (!entry.sha256.includes(digest)) {
       const problem = `the file of the entry point is not the one that was looked at (SHA-256 ${digest})`;
       throw new ExecutionPlanError(errorCodes.malformed, problem);

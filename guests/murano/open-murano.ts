@@ -87,7 +87,6 @@ export function openMurano(
         const { caller, owner } = request;
         // Not for the guest alone: whoever may run nothing there would keep others from it.
         const place = JSON.stringify([owner, guest]);
-        // protection: waiting-execution-plans
         if (!waiting.tryTake(place)) {
           const problem = 'as many execution plans as may wait for this guest do so';
           throw new BridgeError('ERR_COMMAND_BUSY', problem);
@@ -126,14 +125,12 @@ function requireSignature(
 ): void {
   const key = keys.get(project);
   if (key === undefined) {
-    // protection: unsigned-execution-plans
     if (acceptsUnsigned) return;
     throw new ExecutionPlanError(errorCodes.malformed, 'this project has no key to sign with');
   }
   // The id of the guest makes a signature good for no other guest.
   const signed = Buffer.from(`${guest}${text}`);
   const isValid = signature !== undefined && verify('sha256', signed, key, signature);
-  // protection: forged-execution-plans
   if (!isValid) throw new ExecutionPlanError(errorCodes.malformed, 'the signature is not valid');
 }
 
@@ -156,7 +153,6 @@ async function executePlan(
   const params = parametersOf(plan, entry);
   const last = await lastStamp(host, guest);
   const requireLaterStamp = async (): Promise<void> => {
-    // protection: replayed-execution-plans
     if (
       plan.stamp !== undefined &&
       last !== undefined &&
@@ -175,7 +171,6 @@ async function executePlan(
     idempotencyKey: hash('sha256', JSON.stringify(['murano', guest, id])),
   };
   // Whoever may run nothing there learns nothing of its stamps.
-  // protection: stamps-for-strangers
   const options = { permitted: requireLaterStamp, isCarried: true };
   const run = await commands.run(command, request, options);
   // Only now: whoever may run nothing there sets no stamp.

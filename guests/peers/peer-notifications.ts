@@ -88,11 +88,9 @@ export function addNotificationRoute(
   app.post('/notifications', { bodyLimit, schema: operation }, async (request) => {
     const [, credentials = ''] = /^Basic (\S+)$/i.exec(request.headers.authorization ?? '') ?? [];
     const [, password = ''] = /^[^:]*:(.*)$/s.exec(decodeBase64(credentials)) ?? [];
-    // protection: notification-secret
     if (!timingSafeEqual(digestOf(password), expected)) {
       throw new AuthenticationError('ERR_EAUTH_TOKEN', 'this is not the secret of notifications');
     }
-    // protection: notification-rate
     if (!rates.tryTake('all')) {
       throw new AuthenticationError('ERR_EAUTH_LIMIT', 'too many notifications');
     }

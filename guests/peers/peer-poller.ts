@@ -52,7 +52,6 @@ export class PeerPoller {
   /** Reads these instances soon, and what else has changed. */
   noteChanged(instances: readonly string[]): void {
     for (const id of instances) {
-      // protection: notifications-without-end
       if (this.#notified.size >= maxNotified) break;
       this.#notified.add(id);
     }

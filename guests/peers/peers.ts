@@ -103,7 +103,6 @@ export class PeerDirectory {
       throw new BridgeError('ERR_ENROLL_UNKNOWN', 'this minion was not enrolled for a project');
     }
     const { project, instance: self } = own;
-    // protection: peers-of-others
     const enrolled = [...this.#enrolments.liveOfProject(project)].filter(
       (it) => hasKey(it) && it.id !== minion,
     );
@@ -137,7 +136,6 @@ export class PeerDirectory {
     const { servers, ports, networks } = this.#cloud;
     const server = servers.get(id);
     // A tenant may give a port of its own the id of another's instance.
-    // protection: ports-of-others
     const own = (ports.get(id) ?? []).filter(({ project }) => project === server?.project);
     const groups = new Set(own.flatMap(({ securityGroups }) => securityGroups));
     const named = [...groups].map((group) => ({

@@ -161,6 +161,5 @@ function drawBox(box: PlacedBox): readonly string[] {
 
 /** Text from a template; what XML cannot have is shown as such. */
 function escapeXml(text: string): string {
-  // protection: svg-text
   return escapeMarkup(text.replaceAll(/[\p{Cc}\p{Cs}\uFFFE\uFFFF]/gu, '\uFFFD'));
 }

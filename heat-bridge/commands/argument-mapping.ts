@@ -13,7 +13,6 @@ export const secretsKeyword = 'saltbridge_secrets';
 
 /** A parameter that was given; `undefined`: it was not, whatever objects inherit under its name. */
 export function givenParameter(parameters: Parameters, name: string): JsonValue | undefined {
-  // protection: inherited-parameters
   if (!Object.hasOwn(parameters, name)) return undefined;
   return parameters[name];
 }

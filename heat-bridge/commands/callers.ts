@@ -85,7 +85,6 @@ export async function acquireCaller(
   releases: Releases,
 ): Promise<ResolvedCaller> {
   const caller = await resolveCaller(host, asked, releases);
-  // protection: places-of-callers
   if (!places.tryTake(caller.name)) {
     throw new BridgeError('ERR_COMMAND_BUSY', 'as many runs of this caller as may be are active');
   }
@@ -126,7 +125,6 @@ export function authorizeCommand(
   if (subject === undefined) return undefined;
   const resource = { call: aclCallOf(command, parameters), minions };
   const { effect, rule } = host.decide({ subject, action: 'command', resource }, policy?.());
-  // protection: judged-commands
   if (effect === 'deny') throw deniedForTarget(name);
   return { who: actorOf(subject), rule };
 }
@@ -152,7 +150,6 @@ export function reachOfCaller(
 ): Reach | undefined {
   const inForce = policy?.() ?? host.policy();
   if (subject === undefined || isUnlimited(subject, inForce, 'command')) return undefined;
-  // protection: reach-of-callers
   return reachOf({ subject, action: 'command', calls }, inForce);
 }
 

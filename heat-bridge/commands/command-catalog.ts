@@ -90,7 +90,6 @@ function compileCommand(
       const values = argumentValues(sources, given);
       if (state === undefined) return { fun, kwarg: values };
       const more = secret.length === 0 ? {} : { [secretsKeyword]: secrets };
-      // protection: published-secrets
       return { fun, kwarg: { mods: state, pillar: { ...values, ...more } } };
     },
     pillarOf: (given) =>
@@ -198,7 +197,6 @@ export class Catalog {
 
   /** @throws BridgeError ERR_COMMAND_UNKNOWN */
   get(name: string): CompiledCommand {
-    // protection: functions-as-commands
     const found = this.#commands.get(name);
     if (found !== undefined) return found;
     const text = 'no command of this name is in the catalog';

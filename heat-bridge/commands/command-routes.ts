@@ -45,7 +45,6 @@ export function addCommandRoutes(
     { schema: commandRouteSchemas.show },
     async (request) => {
       const { name } = request.params;
-      // protection: commands-shown-to-all
       requireCommandRule(await known(request), name);
       return publicCommandInfo(api.show(name));
     },

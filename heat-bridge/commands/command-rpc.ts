@@ -84,7 +84,6 @@ export function firstRunUpdate({ id, minions, isRepeated }: CommandHandle): RunS
 
 /** The operator, where nobody else is named. */
 export function rpcCallerOf(token: string | undefined, service: string | undefined): CommandCaller {
-  // protection: services-of-users
   if (token !== undefined) return { token };
   return service === undefined ? 'local' : { kind: 'service', name: service };
 }

@@ -287,7 +287,6 @@ export class CommandRunner {
     const { host } = this.#options;
     const { name } = command.definition;
     const reach = reachOfCaller(host, caller, [aclCallOf(command, parameters)]);
-    // protection: secrets-of-commands
     const hasSecrets = command.givesSecrets(parameters);
     const minions =
       reach?.isEmpty === true ? [] : await host.minionsOf(targetOf(target), { reach, hasSecrets });
@@ -328,7 +327,6 @@ export class CommandRunner {
     }
     await this.#storeOutcome(run, recovered, (cluster) => cluster.rows.endLeft(stored.id));
     // Nobody can continue it; a return that comes later is found in the job.
-    // protection: runs-past-their-deadline
     if (recovered.status === 'interrupted') await this.#runs.cluster?.rows.forget(stored.id);
     const { id } = stored;
     const { name: caller } = call.caller;

@@ -48,7 +48,6 @@ export class IdempotencyKeys<T extends StoredRequest> {
   async find(owner: IdempotencyKeyOwner, digest: string): Promise<T | undefined> {
     const kept = await this.get(owner);
     if (kept === undefined) return undefined;
-    // protection: keys-without-digest
     if (kept.digest === digest) return kept;
     const text = 'the idempotency key was used before, for other parameters or another target';
     throw new BridgeError('ERR_COMMAND_KEY', `${owner.command}: ${text}`);
@@ -86,7 +85,6 @@ export class IdempotencyKeys<T extends StoredRequest> {
     besides: readonly StateOperation[] = [],
   ): Promise<void> {
     const put = this.#put(owner, kept, deadline);
-    // protection: keys-of-two-members
     const first = this.#state.cluster === undefined ? put : { ...put, ifRevision: 0 };
     await this.#state.write([first, ...besides]);
   }
@@ -111,7 +109,6 @@ export function checkIdempotencyKey(key: string): string {
 }
 
 function storeKeyOf({ caller, project, command, key }: IdempotencyKeyOwner): readonly string[] {
-  // protection: keys-of-all
   return ['keys', jsonDigest([caller, project, command, key])];
 }
 

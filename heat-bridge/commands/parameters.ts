@@ -75,7 +75,6 @@ function closeSchema(name: string, schema: JsonSchema): JsonSchema {
   if (bad !== undefined) {
     throw catalogError(name, 'parameters', 'a parameter is named by letters, digits and _');
   }
-  // protection: extra-parameters
   return { ...schema, properties, additionalProperties };
 }
 

@@ -13,7 +13,6 @@ export function createReactionCommands(runner: Pick<CommandRunner, 'run'>): Name
     run: async ({ jid, caller, command, target, params }, deadline) => {
       try {
         // Whatever they are, the command's schema looks at them.
-        // protection: commands-of-reactions
         const request = { target, params: params as Parameters, caller, idempotencyKey: jid };
         const { outcome } = await runner.run(command, request, { jid });
         const ended = await inTime(outcome, deadline);

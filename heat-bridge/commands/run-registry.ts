@@ -39,7 +39,6 @@ export class RunRegistry<R extends RegisteredRun> {
   /** @throws BridgeError ERR_RUN_UNKNOWN, also where it is somebody else's */
   find(id: string, caller: ResolvedCaller): R {
     const run = this.#runs.get(id);
-    // protection: plans-of-others
     if (run !== undefined && (caller.subject === undefined || run.owner === caller.name)) {
       return run;
     }
@@ -59,7 +58,6 @@ export class RunRegistry<R extends RegisteredRun> {
   /** Whoever has many loses one before anybody else does. */
   #ownerOfMost(): string {
     const counts = [...this.#ended].map(([owner, { length }]) => ({ owner, length }));
-    // protection: ended-runs-by-owner
     counts.sort((a, b) => b.length - a.length);
     return counts[0]?.owner ?? '';
   }

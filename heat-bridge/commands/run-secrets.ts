@@ -45,7 +45,6 @@ export class RunSecrets {
     return {
       name: 'bridge',
       provide: async ({ id }) => {
-        // protection: secrets-for-all
         const own = this.#ofMinions.get(id);
         if (own === undefined) return undefined;
         // What the schema of a command describes is JSON, which is part of what pillar holds.

@@ -18,13 +18,11 @@ export interface TextProblem {
 }
 
 /** Control characters, marks that cannot be seen, halves of characters, other line ends. */
-// protection: invisible-texts
 const invisibleCharacters = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}]/u;
 
 const lineBreaks = /[\n\t]/g;
 
 /** What minions look for in maps of arguments [salt.minion load_args_and_kwargs]. */
-// protection: maps-of-keywords
 const keywordMarker = /^__/;
 
 const maxNesting = 16;
@@ -63,7 +61,6 @@ export function findTextProblem(
 }
 
 function problemOfText(text: string, schema: unknown, { isRendered }: TextUse): string | undefined {
-  // protection: options-as-texts
   if (/^\s*-/.test(text) && !isAnnotated(schema, 'x-allow-leading-dash'))
     return 'must not begin with -';
   const shown = isAnnotated(schema, 'x-allow-newlines') ? text.replace(lineBreaks, '') : text;

@@ -28,7 +28,6 @@ export function createEnrolmentEmitter(
       outcome: what === 'failed' || what === 'alarm' ? 'failed' : 'done',
       detail: `project ${project}${detail === undefined ? '' : `: ${detail}`}`,
     };
-    // protection: counted-alarms
     if (what === 'alarm' && !bursts.note(entry, number)) return;
     if (what !== 'alarm') audit.append(entry);
     fire(`enroll/${what}`, { id, number, project, by, ...known });

@@ -186,7 +186,6 @@ export class EnrolmentRepository {
     try {
       const rows = enrolments.map((enrolment): StateOperation => {
         const ifRevision = this.#revisions.get(enrolment.number) ?? 0;
-        // protection: enrolments-of-two-members
         return { ...this.#rowOf(enrolment), ifRevision };
       });
       await this.#state.write([...rows, ...more]);

@@ -108,7 +108,6 @@ export function addServiceRoutes(
       const lasts = lifetime === undefined ? {} : { lifetimeSeconds: lifetime };
       const wanted = { ...more, ...lasts, project };
       requireEnrolmentRight(host, holder, 'bridge.enroll.create', wanted);
-      // protection: operators-protocol
       checkMinimumProtocol(wanted.protocol, lowestProtocol);
       return api.create(wanted);
     },

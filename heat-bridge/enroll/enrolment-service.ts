@@ -179,7 +179,6 @@ export class EnrolmentService {
     const live = book.liveOf(id);
     const isTaken = live !== undefined && (live.state !== 'open' || live.project !== project);
     if (isTaken) throw new BridgeError('ERR_ENROLL_TAKEN', 'the id is being enrolled already');
-    // protection: enrol-any-number
     if (live === undefined && book.open >= defaults.maxOpen) {
       throw new BridgeError('ERR_ENROLL_FULL', `${book.open} enrolments are open`);
     }

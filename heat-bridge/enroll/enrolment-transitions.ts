@@ -51,7 +51,6 @@ export class EnrolmentTransitions {
     work: (current: Enrolment | undefined) => Promise<T>,
   ): Promise<T> {
     const { admission, book } = this.#parts;
-    // protection: one-transition-at-a-time
     return admission.exclusive(enrolment.id, () =>
       untilAgreed(() => work(book.get(enrolment.number))),
     );
@@ -119,7 +118,6 @@ export class EnrolmentTransitions {
     const hasOther = held !== undefined && held.fingerprint !== live.fingerprint;
     const end = { ...live, state: 'failed', reason } as const;
     const keepsKey = live.state === 'open' || hasOther;
-    // protection: key-of-a-failure
     await this.#end(live, end, { keepsKey });
   }
 
@@ -153,7 +151,6 @@ export class EnrolmentTransitions {
       if (held?.state === 'accepted' && held.fingerprint === current.fingerprint) return;
       const isJudged = held?.state === 'accepted' || held?.state === 'rejected';
       const reason = `its key was ${isJudged ? 'rejected or replaced' : 'deleted'}`;
-      // protection: key-ends-enrolment
       await this.#end(current, { ...current, state: 'retired', reason }, { keepsKey: isJudged });
     });
   }

@@ -89,7 +89,6 @@ export class MachineRequests {
   async #metered<T>({ address }: MachineOrigin, work: () => Promise<T>): Promise<T> {
     if (this.#refused.take(address, 0) > 0) {
       const text = 'too many tickets from this address were refused; try again later';
-      // protection: metered-claims
       throw new AuthenticationError('ERR_EAUTH_LIMIT', text);
     }
     try {

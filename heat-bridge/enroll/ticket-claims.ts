@@ -98,12 +98,10 @@ export class TicketClaimHandler {
     if (typeof ticket === 'string' && known.by === 'grain') {
       return this.#takeGrain(known, ticket, fingerprint, offered);
     }
-    // protection: waiting-key-gives-way
     if (known.state === 'open') return 'wait';
     if (known.state !== 'accepted') return undefined;
     if (fingerprint === known.fingerprint) return 'accept';
     this.#alarm(known, 'another key was shown than the one that was claimed for');
-    // protection: ticket-another-key
     return 'deny';
   };
 
@@ -121,7 +119,6 @@ export class TicketClaimHandler {
       if (enrolment.state === 'accepted' || enrolment.state === 'signed-in') {
         // Which of the two is the machine, nobody can tell.
         const reason = 'a second key was shown with the ticket; the first is rejected';
-        // protection: second-key-of-a-ticket
         await moves.quarantine(enrolment, reason);
         this.#alarm(enrolment, reason);
         return 'deny';
@@ -157,7 +154,6 @@ export class TicketClaimHandler {
   #checkInstance({ number }: Enrolment, { instance, project }: MachineIdentity): void {
     for (const other of this.#parts.book.liveOfInstance(instance)) {
       const isMinion = other.state === 'accepted' || other.state === 'signed-in';
-      // protection: instances-two-minions
       if (isMinion && other.number !== number && other.project === project) {
         throw new BridgeError('ERR_ENROLL_TAKEN', 'this instance has another minion');
       }

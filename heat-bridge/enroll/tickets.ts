@@ -122,7 +122,6 @@ export function findEnrolmentOfTicket(ticket: string, rules: TicketRules): Enrol
   const read = tryParseTicket(ticket);
   const enrolment = read && rules.find(read.claims.number);
   if (read === undefined || enrolment === undefined) throw unknownTicketError();
-  // protection: genuine-tickets
   if (!verifyTicket(read, rules.publicKey)) throw unknownTicketError();
   return enrolment;
 }
@@ -140,9 +139,7 @@ export function checkTicketBinding(
   enrolment: Pick<Enrolment, 'id' | 'instance' | 'address' | 'project'>,
   shown: Omit<ShownTicket, 'ticket'>,
 ): void {
-  // protection: ticket-any-id
   if (enrolment.id !== shown.id) throw ticketBoundError('another id');
-  // protection: claims-of-other-projects
   if (shown.identity !== undefined && shown.identity.project !== enrolment.project) {
     throw ticketBoundError('another project');
   }
@@ -164,13 +161,11 @@ export function checkTicketUnused(enrolment: Enrolment, rules: TicketRules): voi
   const { number, state, fingerprint, ticketExpiresAt = 0 } = enrolment;
   const isUnused = state === 'open' || (state === 'failed' && fingerprint === undefined);
   if (!isUnused) throw ticketUsedError();
-  // protection: ticket-late
   if (rules.now() >= ticketExpiresAt) {
     throw new BridgeError('ERR_TICKET_EXPIRED', 'this ticket has expired');
   }
   if (state === 'failed') throw ticketUsedError();
   // Open in a store that was put back.
-  // protection: ticket-restored
   if (rules.isSpent(number)) throw ticketUsedError();
 }
 

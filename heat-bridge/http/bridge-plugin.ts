@@ -25,7 +25,6 @@ export function limitRefusedTokens(
     throw new AuthenticationError('ERR_EAUTH_LIMIT', text);
   });
   app.addHook('onResponse', async ({ ip }, { statusCode }) => {
-    // protection: refused-tokens
     if (statusCode === 401) refused.take(ip);
   });
 }

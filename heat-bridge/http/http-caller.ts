@@ -25,7 +25,6 @@ export function createCallerResolver(
     const token = doors.tokenOf(request) ?? '';
     const { subject, policy, stop } = await host.holdToken(token);
     stop();
-    // protection: catalog-for-projects
     if (subject.kind !== 'project' || hasRules(subject, 'command', policy)) {
       return { token, mayCall: (command) => mayCallCommand(subject, command, policy) };
     }

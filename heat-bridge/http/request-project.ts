@@ -11,7 +11,6 @@ export function resolveProject(
 ): string | undefined {
   if (subject?.kind !== 'project') return given;
   const { id } = subject.project;
-  // protection: projects-by-name
   if (given === undefined || given === id) return id;
   throw new BridgeError('ERR_PROJECT', 'project: another one than that of the token; leave it out');
 }

@@ -36,7 +36,6 @@ export class UpdateStreams {
     begin: () => Promise<Handle>,
     first: (handle: Handle) => object,
   ): Promise<FastifyReply> {
-    // protection: follower-places
     const leave = this.#enter(token);
     try {
       const handle = await begin();

@@ -28,7 +28,6 @@ export interface KeystoneTokensOptions {
 }
 
 /** How long an answer holds; with the round of {@link TokenWatch} it is well within a minute. */
-// protection: keystone-tokens-for-ever-1
 const tokenCacheMs = 30_000;
 
 /** Tokens whose answers are remembered. */
@@ -39,7 +38,6 @@ const maxConcurrentValidations = 8;
 const maxQueuedValidations = 256;
 
 /** Fernet and JWS tokens: base64url, with dots in the latter. Ours are 64 hexadecimal digits. */
-// protection: own-tokens-elsewhere
 const keystoneTokenForm = /^(?=.*[^0-9a-fA-F])[A-Za-z0-9_.=-]{32,2048}$/;
 
 /** Whether it may be a token of Keystone's; what may be one of ours is never shown to Keystone. */
@@ -85,7 +83,6 @@ export class KeystoneTokens {
 
   async #find(token: string): Promise<ProjectSubject | undefined> {
     const found = await this.#answers.of(token, () => this.#ask(token));
-    // protection: keystone-tokens-for-ever-2
     if (found?.project === undefined || this.#options.now() >= found.expiresAt) return undefined;
     const { project, user, roles } = found;
     return { kind: 'project', project, user, roles };

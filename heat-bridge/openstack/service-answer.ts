@@ -70,6 +70,5 @@ function xmlErrorMessage(body: string): string | undefined {
 }
 
 function plainTextOf(body: string): string {
-  // protection: words-in-linear-time
   return body.replace(/<[^<>]*>/g, ' ').replace(/\s+/g, ' ');
 }

@@ -34,7 +34,6 @@ export function targetBoundsOfGroup(
   const reaches = (used.length === 0 ? [whole] : used.map((calls) => [...whole, ...calls])).map(
     (calls) => reachOfCaller(host, call.caller, calls),
   );
-  // protection: secrets-of-plans
   const hasSecrets = commands.flat().some((mapped) => mayGiveSecrets(mapped, call.parameters));
   return { reach: unionOfReaches(reaches), hasSecrets };
 }

@@ -106,7 +106,6 @@ class StepCompiler {
       uses.some(({ parameter, isSecret }) => isSecret && parameter === it),
     );
     const told = uses.find(({ parameter, isSecret }) => !isSecret && secret.includes(parameter));
-    // protection: plan-secrets-told
     if (told !== undefined) {
       const text = 'it is secret in one command, and is told by another';
       throw this.#refuse(`parameters.${told.parameter}`, text);

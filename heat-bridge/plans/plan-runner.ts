@@ -259,7 +259,6 @@ export class PlanRunner {
         requireWithin(this.#options.host, command, minions);
         if (stepReferences(sources).length > 0) continue;
         const given = command.check(stepParameters(sources, parameters, new Map()));
-        // protection: plans-unjudged
         this.#options.commands.permit({ caller, command, parameters: given, minions });
       }
     }

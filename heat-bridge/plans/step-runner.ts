@@ -83,7 +83,6 @@ export class StepRunner {
     const { mapped, minions, batchSize, maxFailures, signal, onResult, returned } = call;
     if (minions.length === 0) return undefined;
     const given = stepParameters(mapped.sources, this.#options.parameters, returned);
-    // protection: results-unchecked
     const parameters = mapped.command.check(given);
     for (let first = 0; first < minions.length; first += batchSize) {
       if (signal?.aborted === true) return 'it was ended before it began';

@@ -97,7 +97,6 @@ export class DeadLetterList {
   async take(id: string, revision: number, besides: readonly StateOperation[]): Promise<void> {
     const deleted = { op: 'delete', key: ['signals', 'dead', id], ifRevision: revision } as const;
     try {
-      // protection: requeued-once
       await this.#options.state.write([deleted, ...besides]);
     } catch (error) {
       throw isConflict(error) ? unknownDeadLetterError() : error;

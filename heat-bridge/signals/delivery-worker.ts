@@ -279,7 +279,6 @@ export class DeliveryWorker {
 function redactSecrets(outcome: DeliveryOutcome, destination: Destination): DeliveryOutcome {
   if (outcome.kind === 'delivered') return outcome;
   let { reason } = outcome;
-  // protection: talking-services
   for (const secret of secretsOf(destination)) reason = reason.replaceAll(secret, '(secret)');
   return { ...outcome, reason };
 }

@@ -368,7 +368,6 @@ export class HandleRegistry {
     }
     const before = this.#byName.get(nameKey(alias, owner));
     if (before !== undefined && !replaces) throw aliasTakenError(alias);
-    // protection: alias-of-a-minion
     this.#refuseOthers(alias, minions, before);
     const id = before?.plain.id ?? randomUUID();
     const plain: HandleFields = {
@@ -407,7 +406,6 @@ export class HandleRegistry {
     const value = handleRow.encode({ plain, ...claimed, sealed });
     const row: HandleRow = { ...fresh, bytes: value.length };
     if (before !== undefined) this.#drop(before);
-    // protection: handle-bytes-per-owner
     if (!this.#bytes.tryTake(budgetOwner(plain), row.bytes)) {
       if (before !== undefined) this.#restore(before);
       const text = 'the handles of this owner, or all of them, use as many bytes as they may';
@@ -461,7 +459,6 @@ export class HandleRegistry {
   #rowsFor(alias: string, minion: string): readonly HandleRow[] {
     const listing = this.#byMinion.get(minionKey(alias, minion));
     const forGroups = this.#forGroups.get(alias) ?? [];
-    // protection: groups-of-a-handle
     const meaning = forGroups.filter((row) => row !== listing && row.isInGroups(minion));
     return listing === undefined ? meaning : [listing, ...meaning];
   }

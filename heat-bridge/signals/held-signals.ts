@@ -125,7 +125,6 @@ export class HeldSignals {
       return;
     }
     // Another machine under this id is not the one that signalled.
-    // protection: held-for-one-key
     if (admission.keyOf(minion)?.fingerprint !== heldKey) {
       await this.#giveUp(pending, 'the minion has another key now');
       return;

@@ -52,7 +52,6 @@ export class OutboxQuotas {
   /** Takes room for a record; says what is full where there is none. */
   tryTake(record: QuotaUse): FullQuota | undefined {
     const { perMinion, entries, bytes } = this.#options;
-    // protection: signals-without-end
     if ((this.#minions.get(record.minion) ?? 0) >= perMinion) return 'perMinion';
     const full = record.stack === undefined ? this.#fullOfHeld(record) : this.#fullOfOwner(record);
     if (full !== undefined) return full;
@@ -64,7 +63,6 @@ export class OutboxQuotas {
 
   #fullOfHeld(record: QuotaUse): FullQuota | undefined {
     const { bytes, heldPerMinion } = this.#options;
-    // protection: held-per-minion
     if ((this.#held.get(record.minion) ?? 0) >= heldPerMinion) return 'held';
     return this.#heldBytes + record.bytes > bytes * heldShare ? 'room' : undefined;
   }
@@ -77,7 +75,6 @@ export class OutboxQuotas {
     const isFull =
       (this.#owners.get(owner) ?? 0) >= perOwner ||
       (this.#ownerBytes.get(owner) ?? 0) + record.bytes > ownerBytes;
-    // protection: signals-per-owner
     return isFull ? 'perOwner' : undefined;
   }
 

@@ -236,7 +236,6 @@ export class Outbox {
     if (state.cluster === undefined || pending.handle === undefined) {
       await state.write(all);
     } else {
-      // protection: outbox-of-one-member
       await state.cluster.writeHeld(all);
     }
     this.#forget(pending);

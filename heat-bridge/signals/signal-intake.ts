@@ -82,7 +82,6 @@ export class SignalIntake implements TakesSignals {
     if (refusal !== undefined) return this.#refuse(sender, alias, refusal);
     const read = parseSignal(data, maxBytes);
     if (!read.ok) return this.#refuse(sender, alias, read.complaint);
-    // protection: signals-twice
     const mark =
       request === undefined ? undefined : { request: request.mark, place: request.place };
     const record = {

@@ -49,7 +49,6 @@ export function addSignalRoutes(
     const api = signals.as({ who: actorOf(subject), rule: 'own-handle' });
     const owner = ownerNameOf(subject);
     // Another's is as unknown as one that is not there.
-    // protection: handles-of-others
     const info = await api.handles.show(request.params.alias, { owner });
     return { api, info, selection: { alias: info.alias, owner } };
   };
@@ -143,7 +142,6 @@ async function authorizeRegistration(
   const resource = {
     call: { fun: registerRight, args: [], kwargs: new Map<string, string>() },
     // Who will be in a group is not known: only a rule for any minion permits it.
-    // protection: groups-over-http
     ...(minions === undefined || isForGroups(registration) ? {} : { minions }),
   };
   const { effect, rule } = host.decide({ subject, action: 'command', resource }, policy);

@@ -14,7 +14,6 @@ export const signalsExtension: BridgeExtensionModule = {
     const projectOf = enrolment?.projectOf ?? (() => undefined);
     const signals = await openSignals(host, sections.handles, { projectOf, traces });
     host.provide(bridgeServices.signals, signals);
-    // protection: retired-grants
     enrolment?.api.onRetire((id) => signals.dismiss(id));
     const { intake, rpc, metrics, start, close } = signals;
     return {

@@ -30,7 +30,6 @@ export function jsonOf(
   if (result.kind !== 'answer') return { ok: false, reason: result.reason };
   if (result.status === 204) return { ok: true, body: undefined };
   if (result.status !== 200) return { ok: false, reason: errorTextOf(result) };
-  // protection: metadata-size
   if (Buffer.byteLength(result.body) > maxBytes) {
     return { ok: false, reason: `the metadata has more than ${maxBytes} bytes` };
   }

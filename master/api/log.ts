@@ -113,7 +113,6 @@ function threshold(level: LogLevel): number {
 function pinoOptions(level: LogLevel): LoggerOptions {
   return {
     level: pinoLevels[level],
-    // protection: no-redaction
     redact: { paths: secretFields.flatMap((name) => [name, `*.${name}`]), censor: '[redacted]' },
   };
 }

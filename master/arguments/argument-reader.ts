@@ -102,7 +102,6 @@ export class ArgumentReader {
 
   async #read(task: TextTask): Promise<WireValue> {
     const characters = sizeOf(task);
-    // protection: long-texts-in-a-thread
     if (characters > maxInline) return this.#readInThread(task);
     readingSteps.publish({ characters, values: 0 });
     return readText(task);

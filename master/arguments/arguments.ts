@@ -94,7 +94,6 @@ function jidAsText(value: WireValue): WireValue {
 }
 
 /** Levels that a caller's value may have [THREATS A-17]. */
-// protection: deep-bodies
 export const maxPlainDepth = 32;
 
 /**

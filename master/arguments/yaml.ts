@@ -136,7 +136,6 @@ class LexemeLimits {
     if (valueTypes.has(type)) this.#values += 1;
     // A pair is its key, its colon and its value.
     if (this.#values > 3 * maxValues) throw tooMany(maxValues);
-    // protection: bodies-with-aliases
     if (isPlain && markTypes.has(type)) {
       throw new SyntaxError('expected plain YAML: no anchor, alias or tag');
     }

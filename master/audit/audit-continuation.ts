@@ -64,7 +64,6 @@ function continueFrom({
   readonly findings: readonly AuditEntry[];
 }): Continuation {
   const isSame = head.sequence > stored.sequence || head.hash === stored.hash;
-  // protection: cut-tails-are-continued
   if (broken === 0 && isSame && head.sequence >= stored.sequence) return { head, file, findings };
   const sequence = Math.max(head.sequence + broken, stored.sequence);
   const detail =

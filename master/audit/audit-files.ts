@@ -77,7 +77,7 @@ export async function* linesOf(file: string, start = 0): AsyncGenerator<FileLine
   if (rest.length > 0) yield line(Buffer.alloc(0), false);
 }
 
-export const key = ['audit', 'head'] as const;
+const key = ['audit', 'head'] as const;
 
 /** The row of the last record of the log. */
 const headRow: RowCodec<StoredHead> = defineRow({
@@ -104,7 +104,6 @@ export async function writeHead(store: Store, head: StoredHead): Promise<void> {
 
 /** @param user - what somebody at the local interface calls themselves; nobody vouches for it */
 export function auditOf(by: AuditRequester | undefined, user: string): AuditRequester {
-  // protection: interface-by-nobody
   return by ?? { who: { kind: 'local', name: user }, rule: 'local-interface' };
 }
 

@@ -136,7 +136,7 @@ export function named(ids: readonly string[]): Pick<AuditEntry, 'on' | 'onCount'
 }
 
 /** The entry with every text within bounds, and its fields in the order of the log. */
-export function bounded(entry: AuditEntry): AuditEntry {
+function bounded(entry: AuditEntry): AuditEntry {
   const { who, action, what, target, on, onCount, rule, outcome, jid, count, detail } = entry;
   const { eauth } = who;
   return {

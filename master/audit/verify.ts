@@ -152,7 +152,6 @@ class Verifier {
   #follow(record: AuditRecord, file: string, line: number): void {
     const before = this.#last;
     const next = (before?.sequence ?? record.sequence - 1) + 1;
-    // protection: unchained-records
     if (record.sequence !== next && this.#isLinkKnown) {
       const reason = `record ${record.sequence} stands where ${next} was expected`;
       this.#complain('gap', file, line, reason);
@@ -164,7 +163,6 @@ class Verifier {
     if (before === undefined) this.#first = record.sequence;
     if (record.sequence === this.#expected?.sequence) this.#hashAtExpected = record.hash;
     const noted = this.#noted.get(record.sequence);
-    // protection: audit-noted-elsewhere
     if (noted !== undefined && noted !== record.hash) {
       const reason = `record ${record.sequence} is not the one that another member has noted`;
       this.#complain('other-history', file, line, reason);
@@ -181,12 +179,10 @@ class Verifier {
     const latest = Math.max(0, ...this.#noted.keys());
     if (latest > last) {
       const reason = `it ends with record ${last}; another member has noted record ${latest}`;
-      // protection: audit-ends-noted-elsewhere
       this.#complain('end-missing', lastFile, 0, reason);
     }
     if (sequence === undefined || sequence === 0 || this.#hashAtExpected === hash) return;
     const reason = `it ends with record ${last}; record ${sequence} is known and not there`;
-    // protection: cut-tails
     this.#complain('end-missing', lastFile, 0, reason);
   }
 

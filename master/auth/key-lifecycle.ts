@@ -106,7 +106,6 @@ export function createKeyLifecycle(deps: KeyLifecycleDeps): KeyLifecycle {
     retire: async (id) => {
       const now = context.now();
       const expiresAt = now + config.current.keepJobsSeconds * 1000;
-      // protection: former-owner
       await retiredIds.note(id, context.nextJid(), { now, expiresAt });
       await keys.delete(id).catch(unlessUnknown);
       // Begun by the loss of the key.
@@ -190,7 +189,6 @@ export class Revocation {
     lastHeard.forget(ids);
     for (const id of ids) {
       for (const listener of this.#onRevoked) listener(id);
-      // protection: connections-at-every-member
       for (const transport of transports) transport.disconnect(id);
     }
   }
@@ -204,7 +202,6 @@ export class Revocation {
     const { sessions, pins } = this.#options;
     this.revokeHere(ids);
     // Both at once, in memory: what a new key of the id gets meanwhile is not forgotten with it.
-    // protection: session-of-a-deleted-key
     await Promise.all([sessions.forget(ids), pins.forget(ids)]);
     if (!this.#options.config.current.rotateAesKey) return;
     // The master may be gone before the rotation comes.

@@ -454,7 +454,6 @@ export class KeyStore {
       const present = this.#table.get(id);
       if (present?.state === 'pending' && this.#isSameKey(present.pem, pem)) return true;
       if (present !== undefined) throw wrongState(id, present.state);
-      // protection: pending-without-end
       if (this.#isFull(address)) return false;
       await this.#moves.put('pending', id, pem, address);
       return true;
@@ -601,7 +600,6 @@ export class KeyStore {
 
   /** As {@link #inTurn}, for what stores or accepts a key. */
   #inTurnOfTaken<T>(id: string, work: () => Promise<T>): Promise<T> {
-    // protection: new-ids
     if (!this.takesId(id)) return Promise.reject(unusualId(id));
     return this.#inTurn(id, work);
   }

@@ -187,7 +187,6 @@ export interface OfflineKeys {
  * @throws KeyError ERR_PKI_DIR; MasterError ERR_MASTER_STOPPED for those of a cluster
  */
 export async function openOfflineKeys(config: MasterConfig): Promise<OfflineKeys> {
-  // protection: keys-of-a-cluster
   if (config.cluster !== null) {
     throw new MasterError(
       'ERR_MASTER_STOPPED',

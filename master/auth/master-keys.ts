@@ -70,7 +70,6 @@ async function makePair(
   publicFile: string,
 ): Promise<MasterKeyPair> {
   await makeDirectory(options.pkiDir, 0o700);
-  // protection: key-without-passphrase
   const pair = await generateKeyPair(options.bits, options.passphrase);
   await writeFileAtomically(privateFile, pair.privatePem, 0o400);
   await writeFileAtomically(publicFile, pair.publicPem, 0o644);

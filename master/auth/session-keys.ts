@@ -239,7 +239,6 @@ export class SessionKeys {
       const value = seal.seal(sessionRow.encode(session));
       const ifRevision = entry?.revision ?? 0;
       try {
-        // protection: one-session-in-a-cluster
         await store.write([{ op: 'put', key: sessionKey(id), value, ifRevision }]);
         return parseKeyString(session.text);
       } catch (error) {
@@ -405,7 +404,6 @@ export class PublishKey {
     if (entry === undefined) return PublishKey.#make(options);
     const saved = parseRecord(options.seal.open(entry.value));
     if (saved.isRetired) return PublishKey.#make(options);
-    // protection: serials-begin-anew
     const opened = new PublishKey(options, saved.current, saved.reservedUpTo);
     opened.#revision = entry.revision;
     return opened;
@@ -535,7 +533,6 @@ export class PublishKey {
       isRetired: this.#isRetired,
     });
     const value = this.#options.seal.seal(plain);
-    // protection: publish-key-of-others
     const condition = this.#options.cluster === undefined ? {} : { ifRevision: this.#revision };
     await this.#options.store.write([{ op: 'put', key: record, value, ...condition }]);
   }

@@ -141,7 +141,6 @@ export class SignIn {
       this.#tell({ result: false, act: 'full' }, request);
       return this.#refuse(request, 'full');
     }
-    // protection: unjudged-keys
     if (!mayAccept && !(await this.#options.rsa.run({ kind: 'check-key', pem: request.pub }))) {
       counters.count('auth-unusable-key');
       meter.authentications.add('unusable-key');
@@ -260,7 +259,6 @@ export class SignIn {
 
   /** Sign-ins that will not succeed are few an address, so that they cost no RSA beyond that. */
   #mayFail(peer: Peer): boolean {
-    // protection: auth-flood
     return this.#options.rate.tryTake(peer.address);
   }
 

@@ -33,7 +33,6 @@ export class SignatureCheck {
     const { minionId, load } = request;
     const signature = wireBytes(load.sig);
     if (signature !== undefined) return this.#permitsSigned(request, signature);
-    // protection: unsigned-returns
     if (!isRequired) return true;
     counters.count('return-unsigned');
     log.debug({ minion: minionId }, 'return without a signature refused');
@@ -49,7 +48,6 @@ export class SignatureCheck {
     if (pem !== undefined && (await this.#verify(pem, packed, signature))) return true;
     counters.count('return-signature');
     log.debug({ minion: minionId, refused: mustVerify }, 'signature of a return does not verify');
-    // protection: wrong-signatures
     return !mustVerify;
   }
 

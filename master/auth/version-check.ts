@@ -80,7 +80,6 @@ export class VersionPins {
 
   /** The lowest version that a request of this id may have. */
   required(id: string): number {
-    // protection: no-pins
     return Math.max(this.#minimum, this.of(id));
   }
 

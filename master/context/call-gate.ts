@@ -25,7 +25,6 @@ export class CallGate {
    * @throws MasterError ERR_MASTER_DRAINING
    */
   enter(): () => void {
-    // protection: calls-while-draining
     if (this.#isClosed) throw draining();
     this.#active += 1;
     return () => {

@@ -182,7 +182,6 @@ export class HeldRows {
     const { member } = this.#options.cluster;
     const value = heldRow.encode({ member, process: this.process, body });
     const ifRevision = this.#rows.get(id)?.revision ?? 0;
-    // protection: runs-of-one-member
     return [{ op: 'put', key: this.#key(id), value, ifRevision }];
   }
 
@@ -245,7 +244,6 @@ export class HeldRows {
 
   #ownRevision(id: string): number {
     const row = this.#rows.get(id);
-    // protection: runs-another-has
     if (row?.process !== this.process) return noRevision;
     return row.revision;
   }

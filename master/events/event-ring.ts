@@ -258,7 +258,6 @@ export class EventRing {
         if (sequence > last) break;
         const isTrimmed = sequence !== expected;
         expected = sequence + 1;
-        // protection: events-read-elsewhere
         const isRead = sequence <= (sequences.get(memberMark(place)) ?? others);
         // It was trimmed meanwhile, or cannot be read.
         const isGap = isTrimmed || (isAfterLoss && !isRead);

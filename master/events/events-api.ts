@@ -45,7 +45,7 @@ function optionsOf({ match }: EventsRequest, signal: AbortSignal | undefined): S
 }
 
 /** Where no event is kept. */
-export async function* missed(after: string): AsyncGenerator<readonly MasterEvent[], void, void> {
+async function* missed(after: string): AsyncGenerator<readonly MasterEvent[], void, void> {
   yield [new MissedEvents(after, Date.now())];
 }
 
@@ -69,7 +69,6 @@ async function* followed(
     return;
   }
   for await (const events of live) {
-    // protection: events-heard-late
     const meant = events.filter((it) => !isSeen(it));
     if (meant.length > 0) yield meant;
   }

@@ -41,7 +41,6 @@ export function relativePath(place: string): string | undefined {
   if (place.startsWith('/') || place.includes('\0')) return undefined;
   if (Buffer.byteLength(place) > maxPathBytes) return undefined;
   const segments = place.split('/').filter((segment) => segment !== '' && segment !== '.');
-  // protection: pushed-anywhere-1
   return segments.length === 0 || segments.includes('..') ? undefined : segments.join('/');
 }
 

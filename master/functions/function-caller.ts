@@ -137,7 +137,6 @@ export class FunctionCaller {
     const user = call.user ?? 'saltbridge';
     const keywords = Object.keys(taken).length > 0 ? [{ ...taken }] : [];
     const { isConfidential, succeeds } = found;
-    // protection: told-arguments
     const args = isConfidential ? [] : [...arg, ...keywords];
     const data = { fun: `${kind}.${fun}`, jid, user, fun_args: args };
     if (!isResumed) {
@@ -265,7 +264,6 @@ export class FunctionCaller {
 
 /** What others than the caller may know of a returned value. */
 function toldOf({ isConfidential }: Ready, value: WireValue): WireValue {
-  // protection: told-values
   return isConfidential ? null : value;
 }
 

@@ -43,7 +43,6 @@ export function refused(reason: string): MasterError {
 
 /** For functions that a right to would be one to others. @throws MasterError ERR_ARGS for users */
 export function requireLocalCaller({ by }: Pick<CallContext, 'by'>): void {
-  // protection: local-functions-of-users
   if (by !== undefined) throw refused('it is for the local interface alone');
 }
 

@@ -131,7 +131,6 @@ export class JobDispatcher {
     }
     const sent = await this.#send(described, request, onReturn).catch(async (error: unknown) => {
       // Another member of the cluster may have published it.
-      // protection: jobs-of-unknown-outcome
       if (codeOf(error) === 'ERR_CLUSTER_OUTCOME') await this.#tellAudit(record, request, unsure);
       throw error;
     });

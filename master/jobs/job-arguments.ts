@@ -44,11 +44,9 @@ export function separateKeywords(
  */
 export function checkArguments(separate: SeparateArguments): SeparateArguments {
   const { arg, kwarg } = separate;
-  // protection: odd-marks
   if (arg.some(hasMark)) throw oddMark();
   const texts = arg.map((value) => (typeof value === 'string' ? keywordNameOf(value) : undefined));
   const reserved = [...Object.keys(kwarg), ...texts].find((name) => name?.startsWith('__'));
-  // protection: reserved-keywords
   if (reserved !== undefined) throw reservedKeyword(reserved);
   return separate;
 }

@@ -97,10 +97,8 @@ export class JobCache {
   async #addOnce(job: Job, record: JobRecord, also: readonly Operation[]): Promise<void> {
     const { jid } = record;
     // Other members publish it, and take returns, before the write is acknowledged here.
-    // protection: returns-before-acknowledgement
     if (!this.#remembered.has(jid)) this.remember(job);
     try {
-      // protection: one-job-of-a-jid
       const isFirst = await this.#writeOnce([
         { ...this.#putRecord(record), ifRevision: 0 },
         ...also,
@@ -201,7 +199,6 @@ export class JobCache {
     this.#taking.add(name);
     try {
       const isFirst = await this.#writeOnce([this.#putReturn(jid, result)]);
-      // protection: returns-taken-at-once
       if (!isFirst) await this.#answerByKept(jid, result);
       return isFirst;
     } finally {

@@ -80,7 +80,6 @@ export class KnownResources {
   /** Whether a minion manages a resource of this id, which is not the id of a minion. */
   has(minionId: string, resourceId: string): boolean {
     const resources = this.of(minionId);
-    // protection: resource-is-no-minion
     if (resources === undefined || this.#options.hasKey(resourceId)) return false;
     for (const ids of resources.values()) if (ids.has(resourceId)) return true;
     return false;

@@ -60,7 +60,6 @@ export class Announcements {
     const tok = wireBytes(load.tok);
     const accepted = this.#options.acceptedKey(id);
     if (accepted === undefined || tok === undefined) return undefined;
-    // protection: announcements
     const isGenuine = await this.#options.tokens.isGenuine(accepted, tok);
     // The key may have been deleted while its token was looked at.
     return isGenuine && this.#options.acceptedKey(id) === accepted ? id : undefined;

@@ -170,7 +170,6 @@ async function readLeftNumber(path: string): Promise<PublicationId | undefined> 
   const [line = '', number = ''] = text.split('\n');
   const left: unknown = tryParseJson(line);
   if (!lineSchema.Check(left) || number.length !== digits) return undefined;
-  // protection: living-publisher
   if (!hasEnded(left.identity)) return undefined;
   return { process: left.process, number: Number(number) };
 }

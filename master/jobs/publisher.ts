@@ -79,7 +79,6 @@ export class Publisher {
         serial,
         send: async (to) => {
           await turn.begun;
-          // protection: noted-publications
           this.#options.log.noteSending(id);
           const outcome = this.#send({ ...to, envelope });
           turn.release();

@@ -126,7 +126,6 @@ export class TargetResolver {
   resolveProven(request: TargetRequest, reach: TargetReach): readonly string[] {
     const compiled = this.#compileExact(request, reach, isProvable);
     if (compiled.problem !== undefined) throw badTarget(compiled.problem);
-    // protection: secrets-by-grains
     refuseTerm(
       compiled,
       ({ isSelfTold }) => isSelfTold,
@@ -134,7 +133,6 @@ export class TargetResolver {
     );
     refuseTerm(compiled, ({ isPillarPattern }) => isPillarPattern, 'is a pattern on pillar');
     const { factsOf, rightsOf = factsOf } = this.#options;
-    // protection: secrets-by-claims
     return this.#within(compiled, reach, rightsOf);
   }
 
@@ -144,7 +142,6 @@ export class TargetResolver {
     reach: TargetReach,
     isUsable: (group: CompiledTarget) => boolean = () => true,
   ): CompiledTarget {
-    // protection: pillar-equality
     const compile = (
       target: TargetExpression,
       options: CompileTargetOptions = {},
@@ -152,7 +149,6 @@ export class TargetResolver {
     const nodegroups = this.#nodegroups;
     if (reach === everyone) return readTarget(() => compile(parseTarget(request, nodegroups)));
     const groups = new Map<string, CompiledTarget | undefined>();
-    // protection: names-of-nodegroups
     const groupOf = (name: string): CompiledTarget | undefined => {
       if (!groups.has(name)) groups.set(name, tryToCompileGroup(name, nodegroups, compile));
       const group = groups.get(name);
@@ -167,7 +163,6 @@ export class TargetResolver {
     factsOf: (id: string) => MinionFacts,
   ): readonly string[] {
     // What nobody knows matches nothing.
-    // protection: shown-pillar
     const shownOf = (id: string): MinionFacts => ({
       grains: factsOf(id).grains,
       pillar: showsPillar(id) ? factsOf(id).pillar : undefined,

@@ -65,13 +65,11 @@ const ownJobTag = /^salt\/job\/(\d{20}(?:_\w{1,64})?)\/(?:prog|start)\//;
  */
 export function minionEventRequest(options: MinionEventOptions): RequestType {
   return defineRequestType({
-    // protection: replays
     kind: 'once',
     needsToken: true,
     rate: 'requests',
     isBrief: true,
     refuse: ({ bytes }) => {
-      // protection: large-events
       if (bytes > options.config.current.limits.eventBytes) {
         options.counters.count('event-bytes');
         return send(null);
@@ -152,7 +150,6 @@ function judgeAll(
   const permitted: Permitted[] = [];
   for (const event of events) {
     const decision = judge(options, minionId, new AskedEvent(event, bytes, jids));
-    // protection: batches-pass
     if (decision.effect === 'allow') permitted.push({ ...event, rule: decision.rule });
   }
   return permitted;
@@ -169,7 +166,6 @@ function whenDue(
   const due = events.filter(({ tag }) => {
     const isDelayed = intakes.some((it) => it.isDelayed?.(tag, minionId));
     if (isDelayed) waiting += 1;
-    // protection: event-rate
     if (isDelayed || rate.tryTake(minionId)) return true;
     counters.count('event-rate');
     return false;
@@ -309,7 +305,6 @@ function candidates(load: MinionEventLoad, minionId: string): Candidate[] {
   const { pretag } = load;
   return load.events
     .flatMap(({ tag, data: sent }) => {
-      // protection: sender-says-who
       const data = isWireMap(sent) ? { ...sent, id: minionId } : { data: sent, id: minionId };
       const tags = pretag === undefined ? [tag] : [tag, `${pretag}/${tag}`];
       return tags.map((one) => ({ tag: one, data, said: sent }));

@@ -178,7 +178,6 @@ export class DigestQueue {
  * no nonce, two requests may say the same, and only the same bytes are the same request.
  */
 function markOf({ nonce, load, mac }: VerifiedRequest): Buffer {
-  // protection: encrypted-again
   if (nonce === undefined) return mac;
   const { ts: _ts, ...rest } = load;
   return hash('sha256', packWire([nonce, rest]), 'buffer');
@@ -322,7 +321,6 @@ export class ReplayCache {
   /** After that the time stamp itself is refused. */
   #expiry({ ts }: VerifiedRequest): number {
     const { ttlSeconds } = this.#options;
-    // protection: marks-for-ever
     return ts === undefined || ttlSeconds === 0 ? Number.POSITIVE_INFINITY : ts + ttlSeconds;
   }
 

@@ -235,7 +235,6 @@ export class RequestChannel {
 
   /** A token must be right wherever there is one. */
   async #checkToken(accepted: string, tok: Uint8Array): Promise<void> {
-    // protection: id-of-the-load-2
     if (!(await this.#options.tokens.isGenuine(accepted, tok))) throw new Refusal('token');
   }
 
@@ -249,7 +248,6 @@ export class RequestChannel {
       meter.countRequest('unknown', 'refused');
       return send({});
     }
-    // protection: unproven
     if (!request.isProven && type.needsToken) {
       counters.count('unproven');
       meter.countRequest(cmd, 'refused');
@@ -298,7 +296,6 @@ export class RequestChannel {
     const { counters, log, meter } = this.#options;
     meter.countRequest(cmd, error instanceof DropConnectionError ? 'unanswered' : 'failed');
     if (error instanceof DropConnectionError) throw error;
-    // protection: failure-without-answer
     counters.count('handler-failed');
     log.error({ minion: minionId, cmd, err: error }, 'request failed');
     return send('');
@@ -316,7 +313,6 @@ export class RequestChannel {
       return reply.after.then(() => encodeSendReply(key, reply.value, request));
     }
     if (reply.kind === 'packed') return encodePackedReply(key, reply.pieces, request);
-    // protection: pillar-to-any-key
     const accepted = this.#options.acceptedKey(request.minionId ?? '');
     if (accepted === undefined) return encodeClearReply({ error: 'AES key not found' });
     return this.#options.sealPrivate(request, accepted, reply.pillar);
@@ -347,7 +343,6 @@ function openLoad(
 export type RequestTable = ReadonlyMap<string, RequestType>;
 
 export function createRequestTable(types: RequestTable): RequestTable {
-  // protection: table-is-an-object
   return new Map(types);
 }
 
@@ -370,7 +365,6 @@ export class ClearRequests {
     const { cmd } = envelope.load;
     this.#measure(cmd);
     if (cmd === '_auth') return this.#signIn.answer(envelope, peer);
-    // protection: clear-commands
     if (cmd === 'ping') return encodeClearReply(envelope.load);
     this.#counters.count('unknown-clear-cmd');
     return encodeClearReply({});

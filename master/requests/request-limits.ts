@@ -129,7 +129,6 @@ export class DenialLog {
       this.#denials.set(key, { ...known, count: known.count + 1, lastAt: now });
       return false;
     }
-    // protection: flood-of-lines
     if (!this.#rate.tryTake(minion)) return false;
     this.#denials.set(key, { minion, tag, rule, reason, count: 1, firstAt: now, lastAt: now });
     this.#log.info({ minion, tag, rule, reason }, 'signal denied');

@@ -77,7 +77,6 @@ export function createRequests(deps: RequestDeps): Requests {
   const repeats = new ReplayCache({ ttlSeconds, now, tell: cluster && tellMark(cluster) });
   cluster?.onMessage('request', (value) => {
     const told = readMark(value);
-    // protection: requests-of-other-members
     if (told !== undefined && keys.isAccepted(told.minion)) repeats.note(told);
   });
   auth.revocation.onRevoked((id) => repeats.forget(id));
@@ -120,7 +119,6 @@ export function createRequests(deps: RequestDeps): Requests {
       cluster === undefined
         ? channel.handle.bind(channel)
         : (bytes, peer, turn) => {
-            // protection: stale-member
             if (cluster.isStale()) throw staleMember(context);
             return channel.handle(bytes, peer, turn);
           },

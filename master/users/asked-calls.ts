@@ -22,7 +22,6 @@ export function toCalls({ fun, arg = [], kwarg = {} }: AskedCalls): Call[] {
   if (lists.length !== fun.length) {
     throw new MasterError('ERR_ARGS', 'arg is not a list of arguments for each function');
   }
-  // protection: first-of-a-users-functions
   return fun.map((name, index) => toCall(name, lists[index] ?? [], kwarg));
 }
 
@@ -33,7 +32,6 @@ function toCall(
 ): Call {
   const { arg: positional, kwarg: keywords } = separateKeywords(values, kwarg);
   // A minion would make a keyword of it.
-  // protection: hidden-keywords
   if (positional.some((value) => typeof value === 'string' && isKeywordText(value))) {
     throw new MasterError('ERR_ARGS', 'an argument looks like name=value; give it as a keyword');
   }

@@ -43,7 +43,6 @@ export class FailedLogins {
     const users = this.#usersOf(source);
     const since = this.#now() - this.#windowMs;
     const recent = (users.get(user) ?? []).filter((at) => at > since);
-    // protection: endless-guesses
     if (recent.length >= this.#max) return undefined;
     const at = this.#now();
     recent.push(at);

@@ -28,7 +28,6 @@ export function createFileBackend(settings: FileBackendSettings): LoginBackend {
       const kept = passwords.get(username);
       const given = { user: username, realm: settings.realm, password };
       // Comparing takes what it takes for the user whose password takes longest.
-      // protection: unknown-users-are-compared
       const compared = kept ?? costliestPassword([...passwords.values()]) ?? nobodysPassword;
       const isRight = await isPassword(given, compared, form);
       return isRight && kept !== undefined ? { user: username, groups: [] } : undefined;

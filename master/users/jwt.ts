@@ -25,7 +25,6 @@ export function createJwtBackend(settings: JwtBackendSettings, now: () => number
         issuer,
         audience,
         // Those of the configuration, never the token's own word.
-        // protection: tokens-choose-algorithms
         algorithms: [...settings.algorithms],
         requiredClaims: ['exp', userClaim],
         currentDate: new Date(now()),

@@ -26,7 +26,6 @@ export function createLdapBackend(options: EauthOptions): LoginBackend {
         // Without a password a server lets in anybody, as nobody [RFC 4513 5.1.2].
         if (dn === undefined || password === '') return undefined;
         if (!(await binds(client, dn, password))) return undefined;
-        // protection: ldap-name-of-account
         const user = searches ? found?.name : await ownName(client);
         if (user === undefined) return undefined;
         if (searches) await bindForSearch(client, options);
@@ -123,7 +122,6 @@ async function connected<T>(
   options: EauthOptions,
   work: (client: Client) => Promise<T>,
 ): Promise<T> {
-  // protection: unverified-directories
   const tlsOptions = { rejectUnauthorized: !options.ldapNoVerify };
   const url = urlOf(options);
   // Loaded where it is needed: few masters have a directory.

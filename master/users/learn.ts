@@ -56,7 +56,6 @@ function isPossible(record: RecordedDecision): boolean {
   const { action, texts, minions = [] } = record;
   const [question] = questionsOf(record);
   const isTooLong = texts.some((text) => text.length > maxText);
-  // protection: learned-at-any-price
   if (question === undefined || isTooLong || !isGrantable(question)) return false;
   if (action !== 'publish') return true;
   // What cannot be named one by one would be permitted for others as well.

@@ -39,7 +39,7 @@ function describe(record: Omit<RecordedDecision, 'samples'>): string {
   return `${minion} ${action} ${JSON.stringify(texts.join())}, ${seen(count, firstAt, lastAt)}`;
 }
 
-export function seen(count: number, firstAt: number, lastAt: number): string {
+function seen(count: number, firstAt: number, lastAt: number): string {
   return `${count} times, ${new Date(firstAt).toISOString()} to ${new Date(lastAt).toISOString()}`;
 }
 

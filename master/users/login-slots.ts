@@ -30,10 +30,8 @@ export class LoginSlots {
 
   /** @throws AuthenticationError ERR_EAUTH_LIMIT */
   enter(source: string): LoginSlot {
-    // protection: slots-of-known-addresses
     const kind = this.#known.has(source) ? 'known' : 'strangers';
     const budget = this.#budgets[kind];
-    // protection: log-ins-under-way
     if (!budget.tryTake(source)) {
       throw new AuthenticationError('ERR_EAUTH_LIMIT', 'too many log-ins are under way');
     }

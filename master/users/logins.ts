@@ -112,9 +112,7 @@ export class Logins {
         this.#slots.succeeded(source);
         return await this.#createToken(found, request);
       }
-      // protection: failures-take-alike
       const least = Math.max(steps, this.#failureSteps);
-      // protection: failures-wait
       await this.#options.delay(least * failureStepMs - took);
     } finally {
       slot.leave();
@@ -199,7 +197,6 @@ export class Logins {
     const backend = this.#backends.get(token.eauth);
     if (backend === undefined) return undefined;
     const standing = await this.#standings.of(backend, token);
-    // protection: locked-accounts
     if (standing.state === 'gone') {
       await this.#end([token]);
       return undefined;
@@ -212,7 +209,6 @@ export class Logins {
   async #end(tokens: readonly KnownToken[]): Promise<void> {
     const hashes = tokens.map(({ hash }) => hash);
     const done = this.#options.tokens.revoke(hashes);
-    // protection: deaf-streams
     this.#watch.end(hashes);
     await done;
     this.#options.audit.ended(tokens.map(toInfo));
@@ -224,11 +220,8 @@ export class Logins {
     slot: LoginSlot,
   ): Promise<{ readonly backend: LoginBackend; readonly identity: Authenticated } | undefined> {
     const { username, password, eauth } = request;
-    // protection: any-backend
     const backend = this.#backends.get(eauth);
-    // protection: any-credentials
     if (backend === undefined || !areCredentials({ username, password }, eauth)) return undefined;
-    // protection: failures-by-folded-name
     const succeed = this.#failures.begin(foldName(username), source);
     if (succeed === undefined) throw limit('too many failed log-ins of this user from there');
     if (!this.#mayComeFrom(request.source, username)) return undefined;
@@ -251,7 +244,6 @@ export class Logins {
 
   /** @param source - none: on this host, without HTTP */
   #mayComeFrom(source: string | undefined, user: string): boolean {
-    // protection: any-place
     return source === undefined || this.#isLet(user, source);
   }
 
@@ -295,7 +287,6 @@ export class Logins {
         ? override
         : Object.hasOwn(override, eauth) && override[eauth]?.includes(user) === true;
     const isLife = asked !== undefined && asked >= 1 && asked <= 1e9;
-    // protection: chosen-lives
     return mayChoose && isLife ? asked : usual;
   }
 }

@@ -38,7 +38,6 @@ export function suffixOf(subject: UserSubject): string {
 }
 
 export function isOwnJid(jid: string | undefined, subject: UserSubject): jid is string {
-  // protection: job-ids-of-others
   return jid !== undefined && ownJidForm.exec(jid)?.[1] === suffixOf(subject);
 }
 

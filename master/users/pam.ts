@@ -7,7 +7,7 @@ import type { LoginBackend } from './backend.ts';
 import { AuthenticationError } from './errors.ts';
 import { type ProgramOutcome, runProgram } from './run-program.ts';
 
-export const program = 'pamtester';
+const program = 'pamtester';
 const absent = 'pam is not available here: the program pamtester is not installed';
 
 /** @param service the PAM service; a log-in cannot choose it [THREATS C-14] */

@@ -85,7 +85,6 @@ export class PolicyGate {
   }
 
   /** What a rule denies, and what no rule could permit, stays denied. */
-  // protection: learning-permits-all
   #isLearned(question: MinionQuestion, { effect, rule }: Decision): boolean {
     if (effect === 'allow' || rule !== nobodysRule) return false;
     const { mode, learnActions } = this.#options.config.current.acl;

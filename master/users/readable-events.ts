@@ -27,7 +27,6 @@ export function readableBy(
   };
   return (event) => {
     const { policy } = session;
-    // protection: events-of-others
     if (isFull(policy)) return true;
     // It says that some are missing, and nothing of them.
     if (event instanceof MissedEvents) return true;

@@ -111,7 +111,6 @@ export class TokenTable {
 
   /** Makes a token; durable when it resolves. Nobody can be told it again. */
   async create(record: TokenRecord): Promise<{ readonly secret: string; readonly hash: string }> {
-    // protection: guessable-tokens
     const secret = randomBytes(32).toString('hex');
     const token = { ...record, hash: digest(secret) };
     await this.#put(token);
@@ -121,7 +120,6 @@ export class TokenTable {
   }
 
   /** The token, if it is valid. Anything may be asked about; what has no form of one is none. */
-  // protection: tokens-of-any-form
   find(secret: unknown): KnownToken | undefined {
     if (typeof secret !== 'string' || !form.test(secret)) return undefined;
     return this.get(digest(secret));
@@ -131,13 +129,11 @@ export class TokenTable {
   async dropExpired(secret: unknown): Promise<void> {
     if (typeof secret !== 'string' || !form.test(secret)) return;
     const held = this.#held.get(digest(secret));
-    // protection: revived-tokens
     if (held !== undefined && this.#isOver(held)) await this.revoke([held.token.hash]);
   }
 
   /** That of a digest, if it is valid. */
   get(hash: string): KnownToken | undefined {
-    // protection: tokens-of-a-stale-member
     if (this.#isStale()) return undefined;
     const held = this.#held.get(hash);
     return held === undefined || this.#isOver(held) ? undefined : held.token;
@@ -178,7 +174,6 @@ export class TokenTable {
 
   #isOver({ token, endsAt }: Held): boolean {
     const { now, monotonic } = this.#clocks;
-    // protection: expired-tokens
     return now() >= token.expire || monotonic() >= endsAt;
   }
 
@@ -200,7 +195,6 @@ export class TokenTable {
 }
 
 function digest(secret: string): string {
-  // protection: tokens-in-the-store
   return createHash('sha256').update(secret).digest('hex');
 }
 

@@ -28,7 +28,6 @@ export function createUserApi(parts: UserApiDeps, open: () => Promise<UserSessio
     const session = await open();
     const end = linkSignals(session.ended, signal);
     try {
-      // protection: unjudged-streams
       const permitted = judge(session, request);
       yield* run(permitted, end.signal);
       if (session.ended.aborted)

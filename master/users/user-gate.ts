@@ -50,16 +50,13 @@ export class UserGate {
     }
     const calls = toCalls(request);
     const reach = reachOf({ subject, action: 'publish', calls }, policy);
-    // protection: own-minions
     const minions = reach.isEmpty ? [] : targets.resolveWithin(request, reach);
     const question = { subject, action: 'publish', resource: { calls, minions } } as const;
     const rule = this.#judge(question, policy, request);
-    // protection: own-fields
     const rest = permittedFields(request);
     const { jid } = asked;
     const own = isOwnJid(jid, subject) ? { jid: this.#timelyJid(jid) } : {};
     const by = requester(subject, rule);
-    // protection: any-name-1
     return { ...rest, ...own, tgt: minions, tgtType: 'list', user: subject.name, by } as R; // fewer fields
   }
 
@@ -73,7 +70,6 @@ export class UserGate {
 
   /** Whoever may not do everything follows what has a job id of their own. @throws AuthorizationError */
   judgeFollowing(session: UserSession, jid: string): string {
-    // protection: jobs-of-other-users
     if (!isOwnJid(jid, session.subject)) this.judgeEverything(session, 'jobs.follow');
     return jid;
   }
@@ -93,11 +89,9 @@ export class UserGate {
   ): FunctionCall & Requested {
     let rule = '';
     for (const call of toCalls(asked)) {
-      // protection: unjudged-runners
       rule = this.#judge({ subject, action, resource: { call } }, policy, asked);
     }
     const jid = this.#parts.ownJobs.begin(subject);
-    // protection: any-name-2
     return { ...asked, user: subject.name, jid, by: requester(subject, rule) };
   }
 

@@ -155,7 +155,6 @@ function createLoginsApi(logins: Logins): InProcessApi['logins'] {
 
 /** Whoever has a token; the policy is the one in force, or the token's own. */
 function tokenHolder(logins: Logins, policy: LivePolicy): Users['holdToken'] {
-  // protection: token-unasked
   return async (secret) => {
     const { token, ended, stop } = await logins.hold(secret);
     const { user: name, groups, eauth, rights } = token;

@@ -81,7 +81,6 @@ export function compileWholePattern(pattern: string): TextMatcher {
   }
   try {
     const regex = RE2JS.compile(source, ignoreCase ? RE2JS.CASE_INSENSITIVE : 0);
-    // protection: parts-of-names
     return (text) => regex.matches(text);
   } catch (error) {
     throw new SyntaxError(describe(error), { cause: error });

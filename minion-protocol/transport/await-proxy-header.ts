@@ -32,7 +32,6 @@ export function awaitProxyHeader(
     if (result.rest.length > 0) socket.unshift(result.rest);
     settle(result.peer);
   };
-  // protection: relay-silent
   const timer = setTimeout(() => {
     end();
     settle('relay-header-timeout');

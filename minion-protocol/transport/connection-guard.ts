@@ -266,7 +266,6 @@ export class ConnectionGuard {
       owner.onEnd();
       return undefined;
     }
-    // protection: connections-per-address
     if (!this.#hasRoomAt(limitKey(address))) {
       owner.onEnd();
       return undefined;

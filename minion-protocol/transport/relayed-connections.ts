@@ -66,7 +66,6 @@ export class RelayedConnections {
         this.#refuse(socket, result);
         return;
       }
-      // protection: relay-counted-as-one
       proceed(relayedAddress(result));
       if (!socket.destroyed) socket.resume();
     });
@@ -79,7 +78,6 @@ export class RelayedConnections {
 
   #refusalOf(socket: Socket): RelayRefusal | undefined {
     const remote = peerAddress(socket);
-    // protection: relay-sources
     if (remote === undefined || !this.#from.has(remote)) return 'relay-source';
     return this.#awaited.size >= maxAwaited ? 'relay-headers-awaited' : undefined;
   }

@@ -131,7 +131,6 @@ export interface ConnectionLimits extends GuardLimits {
 export const DEFAULT_CONNECTION_LIMITS: ConnectionLimits = {
   handshakeMs: 30_000,
   firstRequestMs: 30_000,
-  // protection: silent-for-ever
   messageMs: 30_000,
   stallMs: 60_000,
   unansweredMs: 5_000,

@@ -133,7 +133,6 @@ function createSecureServer(loaded: LoadedTls, { keepAliveIdleMs }: ListenOption
   const settings: ServerOptions = {
     ...contextOf(loaded),
     requestCert: clientCertificates !== 'none',
-    // protection: certificates-1
     rejectUnauthorized: clientCertificates === 'required',
     noDelay: true,
     keepAlive: keepAliveIdleMs !== null,
@@ -179,7 +178,6 @@ function readPem(file: string): Buffer {
 
 /** Where certificates are optional Node lets a bad one pass and only says so. */
 function hasFalseCertificate(stream: TLSSocket, { clientCertificates }: TlsOptions): boolean {
-  // protection: certificates-2
   if (clientCertificates === 'none' || stream.authorized) return false;
   return clientCertificates === 'required' || stream.getPeerX509Certificate() !== undefined;
 }

@@ -149,7 +149,6 @@ export const DEFAULT_ZEROMQ_PUBLISHER_OPTIONS: ZeromqPublisherOptions = {
   filtering: false,
   orderMasters: false,
   ...DEFAULT_SUBSCRIBER_QUEUE_LIMITS,
-  // protection: topics-without-end
   maxTopics: 1000,
   maxTopicBytes: 256,
 };

@@ -183,7 +183,6 @@ export class ZmtpDecoder implements ZmtpFrameFilter<ZmtpBreach> {
       return length > this.#limits.maxCommandBytes ? 'command-too-large' : undefined;
     }
     if (this.#state !== 'open') return 'message-before-ready';
-    // protection: long-messages
     if (this.#partBytes + length > this.#limits.maxMessageBytes) return 'message-too-large';
     const parts = this.#parts.length + ((flags & FLAG_MORE) !== 0 ? 2 : 1);
     return parts > this.#limits.maxParts ? 'too-many-parts' : undefined;
@@ -262,7 +261,6 @@ export class ZmtpDecoder implements ZmtpFrameFilter<ZmtpBreach> {
  * What is wrong with one byte of a greeting. Padding, minor version, as-server and filler are not
  * looked at [RFC 23: not significant], so the rest needs no memory but the offset.
  */
-// protection: other-protocols
 function greetingBreach(offset: number, byte: number): ZmtpBreach | undefined {
   if (offset === 0) return byte === 0xff ? undefined : 'signature';
   if (offset === 9) return byte === 0x7f ? undefined : 'signature';

@@ -38,7 +38,6 @@ export async function callerOf(
   load: WireMap,
   login: WireMap,
 ): Promise<Caller> {
-  // protection: localclient-login-first
   if (login.token !== undefined || login.eauth !== undefined) return userOf(master, login);
   checkKey(own, load.key);
   const user = userOfKey(own, load.user);
@@ -66,7 +65,6 @@ export function logIn(master: MasterApi, login: WireMap): ReturnType<MasterApi['
 /** Digests have one length, and their comparison takes one time, whatever was sent. */
 function checkKey({ key }: AccountKey, given: unknown): void {
   const [wanted, sent] = [key, textOf(given)].map(digest);
-  // protection: localclient-key
   if (wanted === undefined || sent === undefined || !timingSafeEqual(wanted, sent))
     throw wrongKey();
 }
@@ -83,6 +81,5 @@ function wrongKey(): AuthenticationError {
 function userOfKey({ account }: AccountKey, given: unknown): string {
   if (given === undefined || given === account || given === 'root') return account;
   if (typeof given === 'string' && /^sudo_./.test(given)) return given;
-  // protection: localclient-user
   throw new AuthorizationError('Authorization error occurred.');
 }

@@ -77,7 +77,6 @@ export async function prepareClientFiles(paths: ClientPaths): Promise<string> {
   for (const directory of ['', 'cache', 'pki', 'returners', 'run', 'salt-run']) {
     const whole = path.join(paths.directory, directory);
     await makeDirectory(whole, 0o700);
-    // protection: localclient-directory
     await chmod(whole, 0o700);
   }
   const returner = path.join(paths.directory, 'returners', 'saltbridge.py');
@@ -88,7 +87,6 @@ export async function prepareClientFiles(paths: ClientPaths): Promise<string> {
     return kept;
   }
   const key = randomBytes(56).toString('base64');
-  // protection: localclient-key-file
   await writeFileAtomically(paths.key, key, 0o600);
   return key;
 }

@@ -117,7 +117,6 @@ export class EventSockets {
     const decoder = new TcpFrameDecoder(maxFiredBytes);
     socket.on('data', (chunk) => {
       for (const frame of decoder.push(chunk)) {
-        // protection: localclient-frames
         if (frame.type === 'breach') {
           this.#options.log.warn({ reason: frame.reason }, 'a local client sent no event');
           socket.destroy();

@@ -96,7 +96,6 @@ export function addStatusRoutes(app: FastifyInstance, context: ApiContext): Rout
       schema: sectionsSchema,
       handle: async (request, reply) => {
         const caller = await requireSession(context, request);
-        // protection: uncounted-streams
         const leave = context.streams.enter(caller.token);
         const end = linkSignals(requestEndSignal(context, reply), tokenExpirySignal(caller)).signal;
         const places = { base, formToken: formTokenOf(caller) };

@@ -28,7 +28,6 @@ export function addHookRoutes(app: FastifyInstance, context: ApiContext): void {
   const { master, options } = context;
   const handle: RouteHandlerMethod = async (request, reply) => {
     formatFor(request.headers.accept);
-    // protection: hooks-unjudged
     if (options.webhookDisableAuth) {
       await master.events.fire(tagOf(request), await dataOf(context, request), anybody);
     } else {
@@ -47,7 +46,6 @@ export function addHookRoutes(app: FastifyInstance, context: ApiContext): void {
 function tagOf({ params }: FastifyRequest): string {
   const rest = Object.entries(params ?? {}).find(([name]) => name === '*')?.[1];
   if (rest === undefined || rest === '') return prefix;
-  // protection: hooks-of-any-path
   if (typeof rest === 'string' && rest.length <= maxPath && pathForm.test(rest)) {
     return `${prefix}/${rest}`;
   }

@@ -30,7 +30,6 @@ async function findStaticFiles(directory: string): Promise<ReadonlyMap<string, s
   for (const entry of await list(directory)) {
     const file = path.join(entry.parentPath, entry.name);
     const name = path.relative(directory, file).split(path.sep).join('/');
-    // protection: static-hidden
     if (/(?:^|\/)\./.test(name)) continue;
     if (entry.isFile()) files.set(name, file);
   }
@@ -74,7 +73,6 @@ export async function addStaticRoutes(
     addRoute(app, `${staticPath}/*`, {
       GET: {
         schema: fileSchema,
-        // protection: static-paths
         handle: (request, reply) => sendFile(reply, files.get(restOf(request))),
       },
     });

@@ -37,7 +37,6 @@ export class HashCache {
   /** @param file absolute path @param version of the content that is meant */
   async hash(file: string, version: FileVersion, type: HashType): Promise<string> {
     const { inode, size, modifiedAt, changedAt } = version;
-    // protection: hash-by-name-1
     const mark = `${type} ${inode} ${size} ${modifiedAt} ${changedAt} ${file}`;
     const known = this.#kept.get(mark) ?? this.#underWay.get(mark);
     if (known !== undefined) return known;
@@ -45,7 +44,6 @@ export class HashCache {
     const hashing = hashFile(file, type)
       .then((bytes) => {
         const digest = bytes.toString('hex');
-        // protection: hash-by-name-2
         if (isSettled) this.#kept.set(mark, digest);
         return digest;
       })
@@ -78,7 +76,6 @@ export class DiskFiles {
       ifPresent(realpath(`${root}/${path}`)),
     ]);
     if (realRoot === undefined || file === undefined) return undefined;
-    // protection: hidden-directories
     if (!isBelow(realRoot, file) || this.#hidden.contain(file)) return undefined;
     const stats = await ifPresent(stat(file, { bigint: true }));
     if (!stats?.isFile()) return undefined;

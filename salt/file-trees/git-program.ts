@@ -152,7 +152,6 @@ function settingsOf(access: GitAccess, limits: GitLimits): [name: string, value:
   const settings: [string, string][] = [
     ['remote.origin.url', url],
     ...refspecs.map((refspec): [string, string] => ['remote.origin.fetch', refspec]),
-    // protection: git-hooks
     ['core.hooksPath', '/dev/null'],
     ['core.fsmonitor', 'false'],
     ['core.alternateRefsCommand', ''],

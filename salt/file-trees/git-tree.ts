@@ -56,7 +56,6 @@ export function findInTree(
       tree = trees.get(entry.id);
       continue;
     }
-    // protection: git-links
     if (++followed > maxLinks || entry.target.startsWith('/')) return undefined;
     const target = posix.normalize([...place, entry.target, ...rest].join('/'));
     if (target === '..' || target.startsWith('../')) return undefined;

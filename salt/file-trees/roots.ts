@@ -134,7 +134,6 @@ class Roots implements FileServerBackend {
   }
 
   /** A name from a minion goes into a path only as one segment of it [THREATS C-40, C-50]. */
-  // protection: environments-as-paths
   #placesOf(saltenv: string): readonly string[] {
     const own = this.#roots.get(saltenv);
     if (own !== undefined) return own;

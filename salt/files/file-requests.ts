@@ -161,7 +161,6 @@ function fileRecvRequest(options: FileRequestOptions): RequestType {
       const path = pushedPath(load);
       if (path === undefined) return send(false);
       const question = { subject, action: 'file-send', resource: { path } } as const;
-      // protection: push-is-on
       if (gate.decide(question).effect === 'deny') return send(false);
       try {
         const isTaken = await pushed.take(minionId, load);

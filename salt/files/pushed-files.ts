@@ -115,7 +115,6 @@ export class PushedFiles {
 
   #fits({ files, bytes }: Use): boolean {
     const { maxMinionBytes, maxMinionFiles } = this.#options;
-    // protection: pushed-files
     if (maxMinionFiles > 0 && files > maxMinionFiles) return false;
     return maxMinionBytes === 0 || bytes <= maxMinionBytes;
   }
@@ -174,7 +173,6 @@ async function openBelow(
   await makeDirectory(base, 0o700);
   const realBase = await realpath(base);
   const existing = await nearestFolder(path.dirname(place));
-  // protection: pushed-anywhere-2
   if (!isBelow(realBase, existing)) return undefined;
   const making = mkdir(path.dirname(place), { recursive: true, mode: 0o700 }).then(() => true);
   if ((await ifPresent(making)) === undefined) return undefined;

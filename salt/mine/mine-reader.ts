@@ -66,7 +66,6 @@ export class MineReader {
     const subject = { kind: 'minion', id: readerId } as const;
     const { gate } = this.#options;
     const asked = { subject, action: 'mine', fun } as const;
-    // protection: reach-of-mine
     return gate.reachToLearn(asked) ?? gate.reach(asked);
   }
 

@@ -31,7 +31,6 @@ export function mineRequests(options: MineRequestOptions): RequestTypes {
       load: (load) => (isWireMap(load.data) ? load : undefined),
       handle: async (request, { data, clear }) => {
         const update = { data: isWireMap(data) ? data : {}, clear: clear === true };
-        // protection: mine-of-any
         const leftOut = await mine.update(request.minionId, update, requestDigest(request));
         for (const _fun of leftOut) counters.count('mine-bytes');
         return send(leftOut.length === 0);

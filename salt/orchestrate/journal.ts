@@ -244,7 +244,6 @@ export class Journal {
     this.#next += 1;
     const { store, nextJid, log, rows, root, steps } = this.#place;
     const row = steps.get(`${this.#jid}/${number}`) ?? { tag, jids: [] };
-    // protection: steps-of-other-sls
     if (row.tag !== tag) {
       const reason = `SLS of this member are not those that it began with: ${tag} in place of ${row.tag}`;
       throw new MasterError('ERR_ORCHESTRATION', reason);
@@ -260,7 +259,6 @@ export class Journal {
         const key = [...stepsPrefix, root, this.#jid, number];
         const put = { op: 'put', key, value: stepRow.encode(changed) } as const;
         await rows.whileOwn(root, async () => {
-          // protection: steps-another-goes-on-with
           await store.write([...rows.condition(root), put]);
         });
       },

@@ -102,7 +102,6 @@ export class Orchestrator {
         });
       } catch (error) {
         const isLeft = this.#options.closing.aborted || journal?.lost.aborted === true;
-        // protection: ends-that-others-tell
         if (journal !== undefined && isLeft) caller.goesOnElsewhere();
         throw error;
       }
@@ -196,7 +195,6 @@ export class Orchestrator {
     { user }: OrchestrationCaller,
   ): UnderWay | undefined {
     const whole = given !== undefined && isJid(given) ? this.#underWay.get(given) : undefined;
-    // protection: orchestrations-of-others
     return whole?.user === user ? whole : undefined;
   }
 
@@ -218,7 +216,6 @@ export class Orchestrator {
     const { orchestrations } = this.#options.limits;
     // What another member began is not refused.
     const isResumed = this.#resumed.delete(jid);
-    // protection: orchestrations-at-once
     if (this.#work.size >= orchestrations && !isResumed) {
       throw tooMuch(`${orchestrations} orchestrations are under way already`);
     }
@@ -261,7 +258,6 @@ export class Orchestrator {
 
 /** Only the local interface, which may do everything. */
 function isTrusted({ by }: OrchestrationCaller): boolean {
-  // protection: words-in-orchestrations
   return by === undefined || by.who.kind === 'local';
 }
 

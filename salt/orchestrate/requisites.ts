@@ -120,7 +120,7 @@ export function standingBy(dependencies: Dependencies, resultOf: ResultOf): Stan
   return conclude(all);
 }
 
-export function find(kind: RequisiteKind, result: StateResult | undefined): readonly Finding[] {
+function find(kind: RequisiteKind, result: StateResult | undefined): readonly Finding[] {
   if (result === undefined) return ['unmet'];
   const { outcome } = result;
   if (kind.startsWith('onfail')) {

@@ -15,7 +15,7 @@ import type { OrchestrationContext } from './orchestration-context.ts';
 import { isTrue, type StateCall, type StateFunction, textGiven } from './state-function.ts';
 import { failed, isSuccess, type Outcome } from './state-result.ts';
 
-export const own: readonly string[] = [
+const own: readonly string[] = [
   'highstate',
   'sls',
   'top',

@@ -47,7 +47,6 @@ export async function beginOnce(
   what: string,
 ): Promise<BegunWork | undefined> {
   const begun = await step?.begin();
-  // protection: work-begun-twice
   if (begun?.wasBegun === true) {
     throw new SlsError(`another member began ${what} and ended: it may have been done in part`);
   }

@@ -247,11 +247,9 @@ export class PeerPublisher {
     const { gate, reader } = this.#options;
     // The common case, before anything that the minion wrote is looked at.
     const subject = { kind: 'minion', id: minionId } as const;
-    // protection: default-allow-2
     if (!gate.mayPermit(subject, 'publish')) return this.#refuse('peer-off');
     const funs = functionsOf(load);
     if (funs === undefined) return this.#refuse('peer-malformed');
-    // protection: function-first
     const isWorthReading = gate.mayPermit(subject, 'publish', funs);
     const calls = isWorthReading ? await readCalls(funs, load, reader) : bareCalls(funs);
     const target = readTarget(load);
@@ -259,7 +257,6 @@ export class PeerPublisher {
     const asked = { subject, action: 'publish', calls: calls.map(callOf) } as const;
     const learning = gate.reachToLearn(asked);
     const whole = learning && this.#permit(asked, calls, target, learning);
-    // protection: default-allow-3
     return whole ?? this.#permit(asked, calls, target, gate.reach(asked));
   }
 

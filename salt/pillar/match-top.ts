@@ -63,7 +63,7 @@ async function isMeant(
 }
 
 /** What a minion says of itself is matched within bounds, whatever the expression [THREATS M-12]. */
-export async function compile(
+async function compile(
   target: TargetExpression,
   candidate: TargetCandidate,
   { slowPatterns }: PillarSetting,

@@ -217,7 +217,6 @@ export class PersistentPillarCache {
   async put(id: string, pillars: readonly KeptPillar[]): Promise<void> {
     const plain = pillarsRow.encode({ id, pillars: pillars.map(packKept) });
     if (plain.length > this.#maxRecordBytes) return this.forget(id);
-    // protection: unsealed-pillars-1
     const value = this.#seal.seal(plain);
     this.#note(id, value.length);
     await this.#write([{ op: 'put', key: [...prefix, id], value }, ...this.#trim()]);
@@ -258,10 +257,8 @@ export class PersistentPillarCache {
   /** Another seal key, another id, another form: all the same, it is made again. */
   #read(id: string, sealed: Uint8Array): readonly KeptPillar[] {
     try {
-      // protection: unsealed-pillars-2
       const value = this.#seal.open(sealed);
       const record = pillarsRow.decode({ key: [...prefix, id], value });
-      // protection: pillar-of-another-record
       if (record.id !== id) return [];
       return record.pillars.map(unpackKept);
     } catch {

@@ -35,7 +35,6 @@ export function pillarRequest(source: PillarSource, options: PillarRequestOption
     needsToken: false,
     rate: 'requests',
     refuse: ({ bytes }) => {
-      // protection: large-grains
       if (bytes > options.maxGrainsBytes) {
         options.counters.count('grains-bytes');
         return failure(`Grains may have ${options.maxGrainsBytes} bytes (grains_bytes).`);
@@ -55,13 +54,11 @@ export function pillarRequest(source: PillarSource, options: PillarRequestOption
         const subject = { kind: 'minion', id: minionId } as const;
         const { gate } = options;
         const question = { subject, action: 'pillar', resource: { environment } } as const;
-        // protection: pillar-environments
         if (gate.decide(question).effect === 'deny') {
           return failure(`No rule lets this minion have pillar of the environment ${environment}.`);
         }
       }
       try {
-        // protection: pillar-by-grains
         const facts = { id: minionId, grains: { ...grains, id: minionId } };
         const { pillar, proven } = await source.provide({ ...facts, saltenv, pillarenv });
         await options.keepFacts({ ...facts, pillar, proven }).catch((error: unknown) => {
@@ -71,7 +68,6 @@ export function pillarRequest(source: PillarSource, options: PillarRequestOption
         return { kind: 'private', pillar: mergeOverride(pillar, override, options.merge) };
       } catch (error) {
         options.log.error({ minion: minionId, err: error }, 'pillar failed');
-        // protection: part-of-a-pillar
         return failure('The master could not make this pillar.');
       }
     },

@@ -144,7 +144,6 @@ async function openLastingPillar(
   );
   config.onChange((current) => pillar.useNodegroups(current.nodegroups));
   const unsubscribe = keys.onChange(({ id }) => {
-    // protection: pillar-outlives-key
     if (!hasKey(id)) pillar.forget(id);
   });
   closers.add(pillar, (it) => {

@@ -96,7 +96,6 @@ async function performJob(
   const isPermitted = reachOfReaction(parts.policy.current, reaction, call)?.isEmpty !== true;
   if (minions.length === 0 && isPermitted) return { outcome: 'nobody' };
   const decision = judge(parts, reaction, call, minions);
-  // protection: judged-reactions
   if (decision.effect === 'deny') return denied(decision);
   if (await parts.dispatcher.republish(jid)) {
     // A master before this one was stopped between keeping the job and knowing that it had left.
@@ -142,7 +141,6 @@ async function performHere(
   deadline: AbortSignal,
 ): Promise<ReactionResult> {
   const decision = judge(parts, reaction, call, []);
-  // protection: runners-of-reactions
   if (decision.effect === 'deny') return denied(decision);
   // Before it starts: nothing knows a runner's jid again, so it is rather not done than done twice.
   await parts.markSent(jid);

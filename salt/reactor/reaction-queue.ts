@@ -240,7 +240,6 @@ export class ReactionQueue {
     this.#unconfirmed.delete(jid);
     const put = { op: 'put', key: openKey(jid), value: openRunRow.encode(run) } as const;
     try {
-      // protection: reactions-taken-once
       await this.#options.store.write([{ ...put, ifRevision: known.revision }]);
       return run;
     } catch (error) {
@@ -286,7 +285,6 @@ export class ReactionQueue {
   /** In a cluster: only where this process still has the run. */
   #condition(jid: string): { readonly ifRevision?: number } {
     if (this.#options.cluster === undefined) return {};
-    // protection: reactions-of-others
     return { ifRevision: this.#revisions.get(jid) ?? noRevision };
   }
 

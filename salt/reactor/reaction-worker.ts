@@ -66,7 +66,6 @@ export class ReactionWorker {
     const waiting = this.#waiting.get(name);
     if (waiting === undefined) return;
     if (waiting.size === 0 && running === 0) this.#waiting.delete(name);
-    // protection: concurrency-of-all-members
     const mayRun = queue.first(name, maxConcurrent) ?? waiting.keys();
     const jid = firstIn(mayRun, waiting);
     const run = waiting.get(jid ?? '');

@@ -141,6 +141,6 @@ function namedChunk(
   return chunk.set('name_order', place);
 }
 
-export function named(id: PlainData): string {
+function named(id: PlainData): string {
   return `the id ${JSON.stringify(textOf(id).slice(0, 100))}`;
 }

@@ -44,7 +44,6 @@ export class ReactorEntries {
   add(tag: string, sls: string | readonly string[]): boolean {
     if (this.#has(tag)) return false;
     const files = typeof sls === 'string' ? [sls] : sls;
-    // protection: added-reactors
     if (this.#added.size >= maxAdded || files.length > maxFiles) {
       const bounds = `${maxAdded} reactors of ${maxFiles} files`;
       throw new MasterError('ERR_ARGS', `reactor.add keeps no more than ${bounds}`);

@@ -84,7 +84,6 @@ export class EventPrinter {
   }
 
   #marked(text: string): string {
-    // protection: events-as-yaml
     if (text === '' || isInert(text) || this.#isOperators(text)) return text;
     this.#texts.push(text);
     return markFor(this.#texts.length - 1, this.#secret);

@@ -83,7 +83,6 @@ export class Renderer {
     notes: Notes = makeNotes(),
   ): Promise<Rendered> {
     if (!this.#isLarge(file)) {
-      // protection: rendering-at-once-1
       const small = { ...task, limits: within(task.limits, this.#inlineLimits) };
       const rendered = await withImports(file, imports, () =>
         this.#tryAtOnce(file, small, imports.known, notes),
@@ -124,7 +123,6 @@ export class Renderer {
     try {
       return renderTemplate(file, task, known, attempt);
     } catch (error) {
-      // protection: rendering-at-once-2
       if (!(error instanceof TemplateError) || error.code !== 'ERR_TEMPLATE_LIMIT') throw error;
       // It begins again, and whether that ends by the clock is another matter.
       attempt.isVolatile = false;

@@ -197,7 +197,6 @@ function headersOf(
   const own: [string, string][] = agent === undefined ? [] : [['user-agent', agent]];
   for (const [name, value] of [...pairsOf(given.header_dict), ...fromLines, ...own]) {
     const isPlain = /^[\w-]{1,256}$/.test(name) && /^[\t\x20-\x7e]{0,8192}$/.test(value);
-    // protection: http-query-headers
     if (!isPlain || ownHeaders.test(name.toLowerCase())) {
       throw refused(`the header ${name.slice(0, 100)} cannot be sent`);
     }
@@ -223,7 +222,6 @@ async function answerOf(
   wanted: Wanted,
   { reader, maxBytes }: Reading,
 ): Promise<WireMap> {
-  // protection: http-query-bytes
   if (Buffer.byteLength(body) > maxBytes) {
     return { status, error: `the answer has more than ${maxBytes} bytes` };
   }

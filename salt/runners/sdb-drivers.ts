@@ -49,7 +49,6 @@ export class EnvironmentDriver implements SdbDriver {
     if (typeof value !== 'string') {
       throw new MasterError('ERR_ARGS', `${key}: expected text, which variables hold`);
     }
-    // protection: sdb-variables
     if (this.#own.size >= maxVariables || Buffer.byteLength(key + value) > maxVariableBytes) {
       const bounds = `${maxVariables} variables of ${maxVariableBytes} bytes`;
       throw new MasterError('ERR_ARGS', `${key}: sdb.set keeps no more than ${bounds}`);
@@ -124,7 +123,6 @@ export class FilesDriver implements SdbDriver {
       return undefined;
     }
     const { size } = found.stat;
-    // protection: sdb-file-bytes
     if (size > maxFileBytes) throw fileError(file, `it has more than ${maxFileBytes} bytes`);
     const text = new TextDecoder().decode(await found.read(0, size));
     if (text.trim() === '') return undefined;

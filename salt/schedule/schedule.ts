@@ -82,7 +82,6 @@ export class Schedule {
   async #fire(entry: ScheduleEntry, due: number): Promise<void> {
     const { log, now, duties } = this.#deps.context;
     const { name, isCounted, maxRunning } = entry;
-    // protection: schedule-by-one
     if (duties?.isHeld === false) {
       this.#last.set(name, due);
       this.#skipped.set(entry, due);

@@ -259,7 +259,6 @@ async function forEachKey(
       if (typeof id !== 'string' || before[folder]?.includes(id) !== true) continue;
       named.push(id);
       const state = states.includes(folder) ? stateOf(folder) : undefined;
-      // protection: folder-of-a-dict
       if (state !== undefined) await change(literalGlob(id), state);
     }
   }

@@ -82,7 +82,6 @@ function duplicates(keys: readonly SurveyedKey[]): DoctorFinding[] {
     const text = pem.replace(/\s+/g, '');
     idsByKey.set(text, (idsByKey.get(text) ?? new Set()).add(id));
   }
-  // protection: cloned-keys
   return [...idsByKey.values()]
     .filter((ids) => ids.size > 1)
     .map((ids) => ({

@@ -51,7 +51,6 @@ function findAccount(name: string): Account {
 export function becomeAccount({ name, uid, gid }: Account): void {
   // Node's types leave it out.
   const self: NodeJS.Process & { initgroups?(user: string, group: number): void } = process;
-  // protection: root-groups
   self.initgroups?.(name, gid);
   process.setgid?.(gid);
   process.setuid?.(uid);

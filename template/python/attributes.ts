@@ -38,7 +38,6 @@ export function tryAttribute(
   context: AttributeContext,
 ): Value | undefined {
   const { meter } = context;
-  // protection: javascript-in-templates
   if (isText(value)) return textAttribute(value, name, context);
   if (value instanceof Dict) return dictAttribute(value, name, meter);
   if (Array.isArray(value)) return boundMethod(listMethods, name, value, meter);

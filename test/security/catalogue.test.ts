@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs';
 import test from 'ava';
 import { catalogue } from './catalogue.ts';
-import { applied, isTitle, protectionsIn, readMutations, readProtections } from './mutation.ts';
+import { applied, isTitle, readMutations } from './mutation.ts';
 
 /** How many rows each family has. */
 const families = { C: 55, N: 17, M: 20, G: 17, A: 21, B: 14 } as const;
@@ -80,39 +80,6 @@ test('every mutation still finds its place, and changes something', (t) => {
       t.not(applied(mutation, file, content), content, mutation.name);
     }
   }
-});
-
-test('every marked protection has a mutation that names it', (t) => {
-  const files = mutations.flatMap(({ hunks }) => hunks.map(({ before }) => before));
-  const without = readProtections().filter(({ text }) => !files.includes(text));
-  t.deepEqual(
-    without.map(({ name, file }) => `${file}: ${name}`),
-    [],
-  );
-});
-
-test('a marked protection is the statement below its marker, over all of its lines', (t) => {
-  const lines = [
-    'function f(a) {',
-    '  // protection: first-one',
-    '  if (a) {',
-    '    g();',
-    '  } else {',
-    '',
-    '    h();',
-    '  }',
-    '  // protection: second-one',
-    '  if (b) throw new Error();',
-    '  return k(',
-    '    a,',
-    '  );',
-    '}',
-    '',
-  ];
-  t.deepEqual(protectionsIn('file.ts', lines.join('\n')), [
-    { name: 'first-one', file: 'file.ts', text: `${lines.slice(1, 8).join('\n')}\n` },
-    { name: 'second-one', file: 'file.ts', text: `${lines.slice(8, 10).join('\n')}\n` },
-  ]);
 });
 
 test('every mutation is of rows of the catalogue, and expects tests that are there', (t) => {

@@ -23,7 +23,6 @@ export class ContentBudget {
   /** @throws BridgeError ERR_CFN_INIT */
   addBytes(count: number, place: string): void {
     this.#bytes += count;
-    // protection: contents-of-a-run
     if (this.#bytes > this.#limits.bytes) {
       throw configError(place, `more than ${this.#limits.bytes} bytes in all`);
     }
@@ -32,7 +31,6 @@ export class ContentBudget {
   /** @throws BridgeError ERR_CFN_INIT */
   addTag(place: string): void {
     this.#tags += 1;
-    // protection: tags-of-a-run
     if (this.#tags > this.#limits.tags) {
       throw configError(place, `more than ${this.#limits.tags} tags are rendered`);
     }

@@ -34,7 +34,6 @@ export function requireService(name: string, place: string): string {
 
 /** An absolute path with nothing in it that leads elsewhere. */
 export function requirePath(given: unknown, place: string): string {
-  // protection: paths-of-templates
   if (typeof given === 'string' && isPlainPath(given)) return given;
   throw configError(place, 'expected an absolute path without //, /./, /../ or a / at its end');
 }
@@ -52,7 +51,6 @@ export function requireLinkTarget(given: string, place: string): string {
 
 /** An address of a web server: not a file of the master's or of the minion's own. */
 export function requireUrl(given: unknown, place: string): string {
-  // protection: addresses-of-templates
   if (typeof given === 'string' && isWebAddress(given)) return given;
   throw configError(place, 'expected an address with http:// or https://');
 }

@@ -89,7 +89,6 @@ function parameterOf(value: unknown): string | undefined {
 function parametersIn(command: string, value: unknown, path: readonly string[]): string[] {
   const name = parameterOf(value);
   if (name !== undefined) {
-    // protection: places-of-parameters
     if (valuePlaces.some((it) => it.test(path.join('/')))) return [name];
     throw catalogError(
       command,

@@ -65,7 +65,6 @@ export class StateBuilder {
       __env__: 'base',
     };
     this.#labels[id] = label;
-    // protection: bytes-of-a-run
     this.#bytes += JSON.stringify([args, watch, label]).length;
     if (this.#bytes > configLimits.bytes) {
       throw configError(label, `more than ${configLimits.bytes} bytes in all`);
@@ -80,7 +79,6 @@ export class StateBuilder {
 
 function requireNoSlot(value: JsonValue, place: string): void {
   if (typeof value === 'string') {
-    // protection: slots-of-templates
     if (isSlot(value)) throw configError(place, `text must not begin with ${slotMark}`);
   } else if (typeof value === 'object' && value !== null) {
     for (const one of Object.values(value)) requireNoSlot(one, place);
