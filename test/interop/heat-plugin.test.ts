@@ -310,6 +310,7 @@ for (const [who, restart] of [
 ] as const) {
   heatStep(`a command whose ${who} ends meanwhile runs once, and its return is kept`, async (t) => {
     t.timeout(300_000);
+    calls();
     stage.slow = new AbortController();
     const slow = command({ command: 'demo.slow' });
     const stack = await heat.create(slow);
