@@ -166,7 +166,7 @@ export {
   watchPkiDir,
   writeSealKey,
 } from './auth/index.ts';
-export type { ClusterMember, StoreProvider } from './cluster-parts.ts';
+export type { ClusterMember } from './cluster-parts.ts';
 export {
   CallGate,
   type Cluster,
@@ -193,7 +193,6 @@ export {
   type Contributions,
   coreMethods,
   createMemoryFiles,
-  decorate,
   defineService,
   type ExtensionHost,
   type HttpRoutes,
@@ -214,28 +213,7 @@ export {
   type TokenHolder,
   type TokenHolders,
 } from './extensions/index.ts';
-export {
-  anything,
-  type CallContext,
-  count,
-  type FunctionCaller,
-  type Functions,
-  type FunctionTable,
-  flag,
-  ignored,
-  type MasterFunction,
-  map,
-  masterFunction,
-  names,
-  optional,
-  refused,
-  required,
-  requireLocalCaller,
-  seconds,
-  target,
-  text,
-  withOutputter,
-} from './functions/index.ts';
+export type { CallContext, FunctionCaller, Functions, MasterFunction } from './functions/index.ts';
 export {
   type BoundFunction,
   callOf,
@@ -248,11 +226,9 @@ export {
   type JobDispatcher,
   type JobRecord,
   type Jobs,
-  type JobsOfMembers,
   type JobsOfMembersDeps,
   joinKeywords,
   KnownFacts,
-  LocalPresence,
   type OtherMembers,
   type RunDeps,
   readBounded,

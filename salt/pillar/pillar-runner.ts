@@ -1,13 +1,8 @@
 /** The `pillar` runner [salt/runners/pillar.py]. */
 
-import {
-  type FunctionTable,
-  type KnownFacts,
-  masterFunction,
-  optional,
-  required,
-  text,
-} from '#master';
+import type { KnownFacts } from '#master';
+import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
+import { optional, required, text } from '../functions/parameters.ts';
 import type { PillarSource } from '../render/pillar-source.ts';
 import { compiledOf } from './pillar.ts';
 import { pillarRequestOf } from './pillar-api.ts';

@@ -1,20 +1,9 @@
 /** The `cache` runner: what is known of minions, and banks of the store [salt/runners/cache.py]. */
 
-import {
-  anything,
-  type FunctionTable,
-  ignored,
-  type KnownFacts,
-  MasterError,
-  type MasterFunction,
-  masterFunction,
-  optional,
-  required,
-  type TargetResolver,
-  target,
-  text,
-} from '#master';
+import { type KnownFacts, MasterError, type MasterFunction, type TargetResolver } from '#master';
 import type { FactSource, WireMap, WireValue } from '#minion-protocol';
+import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
+import { anything, ignored, optional, required, target, text } from '../functions/parameters.ts';
 import type { MineStore } from '../mine/mine-store.ts';
 import type { CacheBanks } from './cache-banks.ts';
 

@@ -1,14 +1,8 @@
 /** The `event` runner [salt/runners/event.py]. */
 
-import {
-  type EventBus,
-  type FunctionTable,
-  map,
-  masterFunction,
-  optional,
-  required,
-  text,
-} from '#master';
+import type { EventBus } from '#master';
+import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
+import { map, optional, required, text } from '../functions/parameters.ts';
 
 export function eventRunner({ bus }: { readonly bus: EventBus }): FunctionTable {
   return {

@@ -2,20 +2,14 @@
 
 import {
   type CallContext,
-  type FunctionTable,
-  flag,
   type KeysApi,
   literalGlob,
   type MasterFunction,
-  masterFunction,
-  names,
-  optional,
   type PresentMinion,
-  seconds,
-  target,
-  text,
 } from '#master';
 import type { WireMap } from '#minion-protocol';
+import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
+import { flag, names, optional, seconds, target, text } from '../functions/parameters.ts';
 import { askMinions, type MinionCalls } from '../minion-calls.ts';
 
 export interface ManageRunnerDeps extends MinionCalls {

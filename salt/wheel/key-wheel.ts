@@ -1,23 +1,18 @@
 /** The `key` wheel module, with Salt's names of states [salt/wheel/key.py, salt/key.py]. */
 
 import {
-  type FunctionTable,
-  flag,
   type InProcessApi,
   type KeyInfo,
   type KeySelection,
   type KeyState,
   literalGlob,
   MasterError,
-  map,
-  masterFunction,
   type OwnKey,
-  optional,
-  required,
-  text,
 } from '#master';
 import { keyFingerprint, type WireMap, type WireValue } from '#minion-protocol';
 import { compileGlob } from '#template/python/fnmatch.ts';
+import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
+import { flag, map, optional, required, text } from '../functions/parameters.ts';
 
 interface KeyWheelDeps {
   readonly keys: InProcessApi['keys'];
