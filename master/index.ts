@@ -173,9 +173,6 @@ export {
   clusterPlaceOf,
   type Duties,
   followRows,
-  type HeldRow,
-  HeldRows,
-  type Hold,
   type MasterContext,
   ownPrefix,
   type SharedStoreOptions,
@@ -201,15 +198,12 @@ export {
   type MemoryFiles,
   masterServices,
   type OpenExtension,
-  type RequestedFile,
   relativePath,
-  requestedFile,
   type ServiceKey,
   type SharedArea,
   type StateArea,
   type StateChange,
   type StateOperation,
-  saltenvName,
   type TokenHolder,
   type TokenHolders,
 } from './extensions/index.ts';
@@ -291,7 +285,6 @@ export {
   type ServedCall,
   serveCall,
 } from './rpc/index.ts';
-export { copyFile, giveToOwners, listFiles } from './state-files.ts';
 export {
   AuthenticationError,
   AuthorizationError,
