@@ -1,6 +1,6 @@
 /** Named commands as calls of reactions. */
 
-import type { NamedCommands, ReactionOutcome, ReactionResult } from '#master';
+import type { NamedCommands, ReactionResult } from '#master';
 import { inTime } from '#runtime';
 import { BridgeError, type BridgeErrorCode } from '../errors.ts';
 import type { CommandOutcome } from './command-request.ts';
@@ -43,7 +43,7 @@ function reactionResultOf({ status, results }: CommandOutcome): ReactionResult {
   }
 }
 
-const reactionOutcomes: Partial<Readonly<Record<BridgeErrorCode, ReactionOutcome>>> = {
+const reactionOutcomes: Partial<Readonly<Record<BridgeErrorCode, ReactionResult['outcome']>>> = {
   ERR_COMMAND_BUSY: 'failed',
   ERR_COMMAND_DENIED: 'denied',
   ERR_COMMAND_TARGET: 'nobody',

@@ -8,7 +8,6 @@ export type { JobRecord } from './job-row.ts';
 export { createJobs, type Jobs } from './jobs.ts';
 export type { JobsOfMembers, JobsOfMembersDeps } from './jobs-of-members.ts';
 export type { KnownResources } from './known-resources.ts';
-export { LocalPresence } from './local-presence.ts';
 export { type FactsOfMinion, KnownFacts } from './minion-facts.ts';
 export { Announcements } from './presence.ts';
 export { ReturnKeeper } from './returns.ts';

@@ -12,7 +12,7 @@ import {
   anyLoad,
   defineRequestType,
   type FileMeter,
-  type FileStat,
+  type FoundFile,
   type PolicyGate,
   type Reply,
   type RequestCounters,
@@ -131,7 +131,7 @@ async function hashOf(found: ServedFile | undefined, type: HashType): Promise<Wi
 }
 
 /** In the order of Python's `os.stat_result`. */
-function statList(stat: FileStat): number[] {
+function statList(stat: FoundFile['stat']): number[] {
   return [
     stat.mode,
     stat.inode,

@@ -1,9 +1,9 @@
-import type { AuditRequester, BusApi, EventBus, FunctionCaller, InProcessJobsApi } from '#master';
+import type { AuditRequester, BusApi, EventBus, FunctionCaller, InProcessApi } from '#master';
 import type { WireMap } from '#minion-protocol';
 
 /** The parts of the master that states act by. */
 export interface OrchestrationDeps {
-  readonly jobs: Pick<InProcessJobsApi, 'run' | 'batch' | 'follow'>;
+  readonly jobs: Pick<InProcessApi['jobs'], 'run' | 'batch' | 'follow'>;
   readonly runners: Pick<FunctionCaller, 'run' | 'start' | 'declares'>;
   readonly wheel: Pick<FunctionCaller, 'run' | 'declares'>;
   readonly bus: Pick<EventBus, 'fire'>;

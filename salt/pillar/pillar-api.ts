@@ -1,6 +1,6 @@
 /** The interface `pillar`. */
 
-import type { KnownFacts, PillarApi, PillarRequest } from '#master';
+import type { KnownFacts, MasterApi, PillarRequest } from '#master';
 import type { FactMap, WireMap } from '#minion-protocol';
 import type { PillarSource } from '../render/pillar-source.ts';
 import { compiledOf, valueAt } from './pillar.ts';
@@ -11,7 +11,7 @@ export interface PillarApiDeps {
   readonly facts: KnownFacts;
 }
 
-export function createPillarApi({ pillar, facts }: PillarApiDeps): PillarApi {
+export function createPillarApi({ pillar, facts }: PillarApiDeps): MasterApi['pillar'] {
   return {
     show: async (question) => (await pillar.provide(pillarRequestOf(facts, question))).pillar,
     explain: async ({ key = '', ...question }) => {

@@ -5,7 +5,7 @@ import { serviceOf } from '#config';
 import {
   callOf,
   type FunctionCaller,
-  type InProcessJobsApi,
+  type InProcessApi,
   isFailureCode,
   type JobDispatcher,
   MasterError,
@@ -22,7 +22,7 @@ export interface ReactionCalls {
   /** In force. */
   readonly policy: { readonly current: Policy };
   readonly targets: Pick<TargetResolver, 'resolve' | 'resolveWithin'>;
-  readonly jobs: Pick<InProcessJobsApi, 'run'>;
+  readonly jobs: Pick<InProcessApi['jobs'], 'run'>;
   readonly dispatcher: Pick<JobDispatcher, 'republish'>;
   readonly runners: Pick<FunctionCaller, 'run'>;
   readonly wheel: Pick<FunctionCaller, 'run'>;

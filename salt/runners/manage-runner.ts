@@ -2,8 +2,8 @@
 
 import {
   type CallContext,
-  type KeysApi,
   literalGlob,
+  type MasterApi,
   type MasterFunction,
   type PresentMinion,
 } from '#master';
@@ -13,7 +13,7 @@ import { flag, names, optional, seconds, target, text } from '../functions/param
 import { askMinions, type MinionCalls } from '../minion-calls.ts';
 
 export interface ManageRunnerDeps extends MinionCalls {
-  readonly keys: Pick<KeysApi, 'delete'>;
+  readonly keys: Pick<MasterApi['keys'], 'delete'>;
   readonly acceptedIds: () => readonly string[];
   readonly present: () => readonly PresentMinion[];
   /** What `manage.versions` gives for the master. */
