@@ -1,3 +1,2 @@
-export type { FunctionCaller } from './function-caller.ts';
 export { createFunctions, type Functions, type InsteadOf } from './functions.ts';
 export type { CallContext, MasterFunction } from './master-function.ts';

@@ -1,6 +1,6 @@
 /** The `pillar` runner [salt/runners/pillar.py]. */
 
-import type { KnownFacts } from '#master';
+import type { Jobs } from '#master';
 import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
 import { optional, required, text } from '../functions/parameters.ts';
 import type { PillarSource } from '../render/pillar-source.ts';
@@ -9,7 +9,7 @@ import { pillarRequestOf } from './pillar-api.ts';
 
 interface PillarRunnerDeps {
   readonly pillar: PillarSource;
-  readonly facts: KnownFacts;
+  readonly facts: Jobs['facts'];
 }
 
 export function pillarRunner({ pillar, facts }: PillarRunnerDeps): FunctionTable {

@@ -10,7 +10,7 @@ import type {
   Jobs,
   MasterApi,
   MasterContext,
-  NamedCommands,
+  OpenExtension,
   Users,
 } from '#master';
 import type { FileServer } from '../file-trees/file-server.ts';
@@ -150,7 +150,7 @@ export interface ReactionCallDeps {
   readonly users: Users;
   readonly functions: Functions;
   /** Returns the named commands of an extension, or `undefined`. */
-  readonly commands: () => NamedCommands | undefined;
+  readonly commands: () => NonNullable<OpenExtension['commands']> | undefined;
 }
 
 /** What reactions can do, by the policy. */

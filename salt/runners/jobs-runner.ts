@@ -1,6 +1,6 @@
 /** The `jobs` runner [salt/runners/jobs.py]. */
 
-import type { CallContext, JobCache, JobRecord, JobReturn } from '#master';
+import type { CallContext, JobReturn, Jobs } from '#master';
 import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 import { type FunctionTable, masterFunction, withOutputter } from '../functions/define-function.ts';
 import {
@@ -17,8 +17,10 @@ import { askMinions, type MinionCalls } from '../minion-calls.ts';
 import { describeJob, describeJobInFull, startTime } from './describe-job.ts';
 import { type JobFilter, jobTest } from './job-filter.ts';
 
+type JobRecord = NonNullable<Awaited<ReturnType<Jobs['cache']['record']>>>;
+
 export interface JobsRunnerDeps extends MinionCalls {
-  readonly cache: JobCache;
+  readonly cache: Jobs['cache'];
 }
 
 /** Jobs that are looked through at most. */

@@ -1,6 +1,6 @@
 /** The `queue` runner, in the master's store [salt/runners/queue.py, salt/queues/sqlite_queue.py]. */
 
-import type { CallContext, EventBus } from '#master';
+import type { CallContext, Events } from '#master';
 import type { WireMap, WireValue } from '#minion-protocol';
 import type { Store } from '#store';
 import {
@@ -15,7 +15,7 @@ import { Queues } from './queues.ts';
 /** What the queues rest on. */
 export interface QueueRunnerDeps {
   readonly store: Store;
-  readonly bus: EventBus;
+  readonly bus: Events['bus'];
   /** Runs a runner with all rights. */
   readonly run: (fun: string, arg: WireValue[], kwarg: WireMap, by: CallContext) => Promise<void>;
 }

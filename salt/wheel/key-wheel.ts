@@ -1,13 +1,13 @@
 /** The `key` wheel module, with Salt's names of states [salt/wheel/key.py, salt/key.py]. */
 
 import {
+  type Auth,
   type InProcessApi,
   type KeyInfo,
   type KeySelection,
   type KeyState,
   literalGlob,
   MasterError,
-  type OwnKey,
 } from '#master';
 import { keyFingerprint, type WireMap, type WireValue } from '#minion-protocol';
 import { compileGlob } from '#template/python/fnmatch.ts';
@@ -17,7 +17,7 @@ import { flag, map, optional, required, text } from '../functions/parameters.ts'
 interface KeyWheelDeps {
   readonly keys: InProcessApi['keys'];
   /** The public halves of the master's own keys. */
-  readonly ownKeys: () => readonly OwnKey[];
+  readonly ownKeys: () => readonly Auth['ownKeys'][number][];
 }
 
 /** Salt's names of the states, in its order. */
