@@ -10,8 +10,9 @@ import { factsOf, isWireMap, type WireMap } from '#minion-protocol';
 import { isTargetType } from '#minion-protocol/targeting/target.ts';
 import type { PillarConfig } from '#salt/pillar/own-pillar.ts';
 import { openPillar } from '#salt/pillar/pillar.ts';
-import { Float, parseYaml, renderJinja, TemplateError } from '#template';
+import { Float, renderJinja, TemplateError } from '#template';
 import { Bytes, Dict, Markup, PySet, Tuple } from '#template/python/values.ts';
+import { loadYaml } from '#template/yaml.ts';
 import { layOut } from '../../helpers/file-tree.ts';
 import { toWireValue } from '../../helpers/vectors.ts';
 import type { Case } from './cases.ts';
@@ -35,7 +36,8 @@ function canonical(value: unknown): string {
   if (value instanceof Uint8Array) return `bytes:${Buffer.from(value).toString('hex')}`;
   if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`;
   if (value instanceof Tuple) return `[${value.items.map(canonical).join(',')}]`;
-  if (value instanceof PySet) return `set:[${value.values().map(canonical).sort().join(',')}]`;
+  if (value instanceof PySet || value instanceof Set)
+    return `set:[${[...value.values()].map(canonical).sort(byCodePoint).join(',')}]`;
   if (value instanceof Dict || value instanceof Map) return pairs([...value.entries()]);
   if (typeof value === 'object') return pairs(Object.entries(value));
   return `other:${typeof value}`;
@@ -91,7 +93,7 @@ export class Ours {
   #answer(it: Case): Promise<string> | string {
     switch (it.kind) {
       case 'yaml':
-        return canonical(parseYaml(it.text, { name: 'x.sls' }));
+        return canonical(loadYaml(it.text, { name: 'x.sls' }));
       case 'template':
         return canonical(
           renderJinja(it.text, {
@@ -129,7 +131,7 @@ export class Ours {
         saltenv: it.saltenv ?? undefined,
         pillarenv: it.pillarenv ?? undefined,
       });
-      const entries = Object.entries(made instanceof Map ? Object.fromEntries(made) : made);
+      const entries = made instanceof Map ? [...made] : Object.entries(made);
       const data = new Map(entries.filter(([key]) => key !== '_errors'));
       const errors = data.size < entries.length;
       return canonical(data) + (errors ? ' with errors' : '');
@@ -159,7 +161,7 @@ export class Ours {
       tgt: it.tgt,
       tgtType: it.tgt_type,
     });
-    return canonical({ minions: [...minions].sort(byCodePoint), missing: [...missing].sort() });
+    return canonical({ minions: new Set(minions), missing: new Set(missing) });
   }
 }
 

@@ -153,7 +153,7 @@ def answer_target(case):
                 pass
     opts = dict(target_options, nodegroups=case["nodegroups"])
     found = salt.utils.minions.CkMinions(opts).check_minions(case["tgt"], case["tgt_type"])
-    return canonical({"minions": sorted(found["minions"]), "missing": sorted(found["missing"])})
+    return canonical({"minions": set(found["minions"]), "missing": set(found["missing"])})
 
 
 answers = {
