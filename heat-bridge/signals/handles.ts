@@ -37,6 +37,11 @@ export interface HandleRegistration extends HandleGroups {
    * minion counts once.
    */
   readonly members?: readonly string[];
+  /**
+   * Whether an event without data counts as SUCCESS. Defaults to false: the event is a FAILURE,
+   * because Salt drops data that the minion cannot read.
+   */
+  readonly emptyIsSuccess?: boolean;
   /** Whose quota its signals count against, for instance the stack's id. Default: the alias. */
   readonly stack?: string;
   /** Whose it is, for instance a project: others who are limited to theirs see nothing of it. */
@@ -63,6 +68,8 @@ export interface HandleInfo extends HandleGroups {
   readonly isListed: boolean;
   readonly minions: readonly string[];
   readonly members: readonly string[];
+  /** Whether an event without data counts as SUCCESS. */
+  readonly emptyIsSuccess: boolean;
   readonly stack: string;
   readonly owner?: string;
   /** Milliseconds since 1970. */
@@ -81,6 +88,7 @@ const registrationFields = {
   ),
   ...groupFields,
   members: Type.Optional(Type.Array(Name, { maxItems: 1_000, uniqueItems: true })),
+  emptyIsSuccess: Type.Optional(Type.Boolean()),
   stack: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
   owner: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
   expiresAt: Type.Optional(Type.Integer({ minimum: 0 })),
@@ -160,7 +168,8 @@ export interface HandleRegistryOptions {
 /** How long one that has ended is still shown. */
 const endedHandleRetentionMs = 86_400_000;
 
-type HandleFields = Omit<HandleInfo, 'isListed'>;
+type HandleFields = Omit<HandleInfo, 'emptyIsSuccess' | 'isListed'> &
+  Pick<HandleRegistration, 'emptyIsSuccess'>;
 
 const Time = Type.Number();
 
@@ -176,6 +185,7 @@ const handleRow = defineRow({
         origin: Type.String(),
         minions: Texts,
         members: Texts,
+        emptyIsSuccess: Type.Optional(Type.Boolean()),
         stack: Type.String(),
         owner: Type.Optional(Type.String()),
         registeredAt: Time,
@@ -356,6 +366,7 @@ export class HandleRegistry {
       alias,
       minions = [],
       members = [],
+      emptyIsSuccess = false,
       stack = alias,
       owner,
       expiresAt = now() + handleTtlMs,
@@ -378,6 +389,7 @@ export class HandleRegistry {
       minions: [...minions],
       ...groupsOf(rest),
       members: [...members],
+      emptyIsSuccess,
       stack,
       ...(owner === undefined ? {} : { owner }),
       registeredAt: now(),
@@ -512,7 +524,7 @@ export class HandleRegistry {
   }
 
   #infoOf({ plain }: HandleRow): HandleInfo {
-    return { ...plain, isListed: this.#options.endpoints.has(plain.origin) };
+    return { emptyIsSuccess: false, ...plain, isListed: this.#options.endpoints.has(plain.origin) };
   }
 
   #forgetEnded(): void {

@@ -8,6 +8,7 @@ import { createDnsResolver, createHttpClient, type HttpClient } from '#runtime';
 import type { BridgeContribution } from '../bridge-extension.ts';
 import { familyOf, figureOf } from '../figures.ts';
 import { DeliveryWorker, OutboxDelivery } from './delivery-worker.ts';
+import { awaitReturnedArguments } from './event-arguments.ts';
 import type { GroupMembership } from './handle-groups.ts';
 import { type HandleInfo, HandleRegistry } from './handles.ts';
 import { HeldSignals } from './held-signals.ts';
@@ -29,6 +30,8 @@ export type SignalsHost = Pick<
   /** `publish_session` says how long a request that was sent once can come again. */
   readonly config: Pick<ExtensionHost['config'], 'publishSession'>;
   readonly admission: Pick<ExtensionHost['admission'], 'keyOf'>;
+  /** Where returns are read; `undefined`: data of events is not looked for in them. */
+  readonly events?: Parameters<typeof awaitReturnedArguments>[0] | undefined;
   readonly reloadable: () => Pick<ReturnType<ExtensionHost['reloadable']>, 'nodegroups'>;
 };
 
@@ -65,7 +68,7 @@ export async function openSignals(
   section: unknown,
   { projectOf, traces }: SignalsDeps,
 ): Promise<SignalsModule> {
-  const { shared: state, now, admission } = host;
+  const { shared: state, now, admission, events } = host;
   const {
     endpoints: configured,
     timeoutMs,
@@ -141,7 +144,11 @@ export async function openSignals(
   const intake = new SignalIntake({
     handles,
     outbox,
-    held: heldTtlMs === 0 ? undefined : held,
+    held,
+    holdsUnregistered: heldTtlMs !== 0,
+    returnedArguments:
+      events &&
+      ((minion, tag) => awaitReturnedArguments(events, { minion, tag, closing: host.closing })),
     admission,
     maxBytes,
     now,

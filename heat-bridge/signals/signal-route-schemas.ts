@@ -23,6 +23,7 @@ const HandleSchema = Type.Object({
   nodegroups: Type.Optional(texts),
   projects: Type.Optional(texts),
   members: texts,
+  emptyIsSuccess: Type.Boolean(),
   stack: text,
   owner: Type.Optional(text),
   registeredAt: count,

@@ -16,6 +16,7 @@ const info: HandleInfo = {
   isListed: true,
   minions: ['db1', 'db2'],
   members: [],
+  emptyIsSuccess: false,
   stack: 'trove-7',
   registeredAt: 0,
   expiresAt: 1_800_000_000_000,

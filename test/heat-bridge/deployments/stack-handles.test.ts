@@ -7,7 +7,7 @@ import { SignalIntake } from '#heat-bridge/signals/signal-intake.ts';
 
 const handle: HandleInfo = {
   ...{ alias: 'ready', id: 'h', transport: 'TOKEN_SIGNAL', origin: 'http://heat', isListed: true },
-  ...{ minions: ['web1'], members: [], stack: 'stack demo', owner: 'p' },
+  ...{ minions: ['web1'], members: [], emptyIsSuccess: false, stack: 'stack demo', owner: 'p' },
   ...{ registeredAt: 0, expiresAt: 100 },
 };
 const signal = { status: 'SUCCESS', reason: 'r', data: 'd' } as const;
@@ -21,8 +21,14 @@ function signaller(
   const handleFor = (): HandleInfo => found;
   const intake = new SignalIntake({
     ...{ handles: { findFor: handleFor }, outbox: { accept: async () => acceptance } },
-    ...{ held: undefined, admission: { keyOf: () => undefined }, maxBytes: 1000, now: () => 1 },
-    reports: { accepted: () => {}, held: () => {}, refused: () => {} },
+    ...{
+      held: { has: () => false, release: async () => {}, delay: () => {} },
+      admission: { keyOf: () => undefined },
+      maxBytes: 1000,
+      now: () => 1,
+    },
+    ...{ holdsUnregistered: false, returnedArguments: undefined },
+    reports: { accepted: () => {}, held: () => {}, refused: () => {}, unreadable: () => {} },
     ...more,
   });
   const stack = { owner: 'p', registration: { name: 'demo' } };

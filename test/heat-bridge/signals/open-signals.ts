@@ -2,7 +2,13 @@
 import type { ExecutionContext } from 'ava';
 import { openSignals } from '#heat-bridge/signals/open-signals.ts';
 import type { SignalsApi } from '#heat-bridge/signals/signals-api.ts';
-import { type AuditEntry, createSilentLogger, type HeldKey, type SharedArea } from '#master';
+import {
+  type AuditEntry,
+  createSilentLogger,
+  type EventBus,
+  type HeldKey,
+  type SharedArea,
+} from '#master';
 import type { WireMap, WireValue } from '#minion-protocol';
 import { createMemoryStore } from '#store';
 
@@ -21,13 +27,15 @@ export interface SignalsUnderTest extends SignalsApi {
   dismiss(minion: string): Promise<void>;
   /** Resolves when so many events of this tag were fired. */
   told(tag: string, count?: number): Promise<readonly Fired[]>;
-  /** As a permitted event of a minion; under a new nonce unless one is named. */
+  /** As a permitted event of a minion, by default one that reports success; under a new nonce unless one is named. */
   signal(
     minion: string,
     tag: string,
     data?: WireValue,
     nonce?: string,
   ): Promise<string | undefined>;
+  /** As an event of a minion without data that Salt's `event.send` fired. */
+  send(minion: string, tag: string, published: WireMap): Promise<string | undefined>;
 }
 
 /** A place for state that outlives the signals on it. */
@@ -56,6 +64,8 @@ export interface TestOptions {
   /** Members of nodegroups, and of projects. Default: none. */
   readonly nodegroups?: Readonly<Record<string, readonly string[]>>;
   readonly projects?: Readonly<Record<string, string>>;
+  /** Where returns are fired. */
+  readonly events?: Pick<EventBus, 'subscribe'>;
   /** Default true. */
   readonly isStarted?: boolean;
 }
@@ -71,6 +81,7 @@ export async function openTestSignals(
     nodegroups = {},
     projects = {},
     isStarted = true,
+    events,
   }: TestOptions = {},
 ): Promise<SignalsUnderTest> {
   const audited: AuditEntry[] = [];
@@ -93,6 +104,7 @@ export async function openTestSignals(
       isWithin: ([minion = ''], target) => nodegroups[target.slice(2)]?.includes(minion) === true,
       audit: { append: (entry) => audited.push(entry), digest: async () => '' },
       admission: { keyOf: heldKey },
+      events,
       logger: createSilentLogger(),
       now,
       closing: closing.signal,
@@ -135,10 +147,17 @@ export async function openTestSignals(
         waiting.add(look);
         look();
       }),
-    signal: async (minion, tag, data, mark) => {
+    send: (minion, tag, published) => {
+      nonce += 1;
+      const request = { mark: `nonce-${nonce}`, place: 0 };
+      const body = { id: minion, data: { __pub_fun: 'event.send', ...published } };
+      const event = { tag, sender: minion, data: {}, body, request, rule: 'r', jid: undefined };
+      return signals.intake.take(event);
+    },
+    signal: async (minion, tag, data = { status: 'SUCCESS' }, mark = undefined) => {
       nonce += 1;
       const request = { mark: mark ?? `nonce-${nonce}`, place: 0 };
-      const body = { id: minion, data: data ?? null };
+      const body = { id: minion, data };
       return signals.intake.take({
         tag,
         sender: minion,
