@@ -124,12 +124,17 @@ function addHandleSubcommand(
     .description(description)
     .argument('<alias>')
     .option('--owner <name>', 'owner of the handle, if several owners have this alias')
+    .option('--stack <name>', 'stack of the handle, if several stacks have this alias')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
-    .action(async (alias: string, { configDir, json, owner }: OwnerOptions) => {
+    .action(async (alias: string, { configDir, json, owner, stack }: AddOptions) => {
       const bridge = await context.openExtension(configDir, 'bridge');
-      const which = { alias, ...(owner === undefined ? {} : { owner }) };
+      const which = {
+        alias,
+        ...(owner === undefined ? {} : { owner }),
+        ...(stack === undefined ? {} : { stack }),
+      };
       await printHandle(await bridge.call<HandleInfo>(`handles.${name}`, which), json, context);
     });
 }

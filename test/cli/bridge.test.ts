@@ -473,6 +473,12 @@ const stack: StackDetails = {
   unlisted: ['https://keystone.example.org:5000'],
   registeredAt: 0,
   followed: [{ server: 'server-1', serverId: 'server-1', minion: 'web1', problem: 'answered 503' }],
+  unclaimed: [
+    {
+      ...{ id: 's', alias: 'ready', minion: 'web1', state: 'dead', acceptedAt: 1_700_000_000_000 },
+      reason: 'no handle was registered for it within 600 s',
+    },
+  ],
   deployments: [
     {
       id: 'd',

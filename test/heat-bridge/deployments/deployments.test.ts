@@ -564,7 +564,8 @@ test.serial('handles that a server names are registered for its minion', async (
     servers: [{ server: 'server', minion: 'web1', collect }],
   });
   await results(heat, 1);
-  t.deepEqual((await bridge.handles.show('other')).minions, ['db1']);
+  t.deepEqual((await bridge.handles.show('other', { stack: 'other' })).minions, ['db1']);
+  t.deepEqual((await bridge.handles.show('other', { stack: 'stack demo' })).minions, ['web1']);
   const { minions, stack, transport } = await bridge.handles.show('ready');
   t.deepEqual(
     { minions, stack, transport },

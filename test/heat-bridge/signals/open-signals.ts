@@ -1,6 +1,6 @@
 /** Signals over a store in memory, with a short back-off. */
 import type { ExecutionContext } from 'ava';
-import { openSignals } from '#heat-bridge/signals/open-signals.ts';
+import { openSignals, type SignalsModule } from '#heat-bridge/signals/open-signals.ts';
 import type { SignalsApi } from '#heat-bridge/signals/signals-api.ts';
 import {
   type AuditEntry,
@@ -19,6 +19,8 @@ interface Fired {
 }
 
 export interface SignalsUnderTest extends SignalsApi {
+  readonly ofStacks: SignalsModule['ofStacks'];
+  readonly unclaimedOf: SignalsModule['unclaimedOf'];
   /** As a process that ends. */
   close(): Promise<void>;
   readonly fired: readonly Fired[];
@@ -132,6 +134,8 @@ export async function openTestSignals(
   let nonce = 0;
   return {
     ...signals.api,
+    ofStacks: signals.ofStacks,
+    unclaimedOf: (minions) => signals.unclaimedOf(minions),
     close,
     fired,
     audited,
