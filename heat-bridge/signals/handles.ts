@@ -566,16 +566,21 @@ export class HandleRegistry {
    * @throws BridgeError ERR_HANDLE_AMBIGUOUS where there are several
    */
   #rowInPlaceOf(
-    { alias, owner, stack, minions = [] }: Omit<HandleRegistration, 'signal'>,
+    registration: Omit<HandleRegistration, 'signal'>,
     replaces: boolean,
   ): HandleRow | undefined {
+    const { alias, owner, stack, minions = [] } = registration;
     const all = [...this.#byAlias.get(alias)].filter(({ plain }) => plain.owner === owner);
     const same = all.filter(({ plain }) => plain.stack === (stack ?? alias));
     if (same.length === 1) return same[0];
     if (same.length > 1) return this.#rowOf(alias, owner, stack ?? alias);
     if (!replaces) return undefined;
     if (stack === undefined && all.length === 1) return all[0];
-    return all.find(({ plain }) => plain.minions.some((it) => minions.includes(it)));
+    const isAlsoForGroups = isForGroups(registration);
+    return all.find(
+      ({ plain }) =>
+        plain.minions.some((it) => minions.includes(it)) || (isAlsoForGroups && isForGroups(plain)),
+    );
   }
 
   /** A minion's signal is for one handle: none that lives may share alias and minion with it. */
