@@ -6,11 +6,13 @@ import {
   type AuditEntry,
   createSilentLogger,
   type EventBus,
-  type HeldKey,
+  type KeyLifecycle,
   type SharedArea,
 } from '#master';
 import type { WireMap, WireValue } from '#minion-protocol';
 import { createMemoryStore } from '#store';
+
+type HeldKey = NonNullable<ReturnType<KeyLifecycle['keyOf']>>;
 
 /** An event that was fired. */
 interface Fired {
