@@ -3,7 +3,7 @@
  * minion could not read as YAML, but the job and the return of `salt-call` have its text.
  */
 
-import type { EventBus } from '#master';
+import type { Events } from '#master';
 import { isWireMap, type WireValue } from '#minion-protocol';
 import { parseJson } from '#runtime';
 import { type ParsedSignal, parseSignal } from './signal.ts';
@@ -55,7 +55,7 @@ function dataArgument(arg: WireValue): WireValue | undefined {
 
 /** Waits for the arguments in the next return of `event.send` with this tag. */
 export async function awaitReturnedArguments(
-  events: Pick<EventBus, 'subscribe'>,
+  events: Pick<Events['bus'], 'subscribe'>,
   { minion, tag, closing }: { minion: string; tag: string; closing: AbortSignal },
 ): Promise<readonly WireValue[] | undefined> {
   const end = `/ret/${minion}`;

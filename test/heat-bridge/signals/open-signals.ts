@@ -5,7 +5,7 @@ import type { SignalsApi } from '#heat-bridge/signals/signals-api.ts';
 import {
   type AuditEntry,
   createSilentLogger,
-  type EventBus,
+  type Events,
   type KeyLifecycle,
   type SharedArea,
 } from '#master';
@@ -69,7 +69,7 @@ export interface TestOptions {
   readonly nodegroups?: Readonly<Record<string, readonly string[]>>;
   readonly projects?: Readonly<Record<string, string>>;
   /** Where returns are fired. */
-  readonly events?: Pick<EventBus, 'subscribe'>;
+  readonly events?: Pick<Events['bus'], 'subscribe'>;
   /** Default true. */
   readonly isStarted?: boolean;
 }
