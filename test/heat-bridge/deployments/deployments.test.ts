@@ -292,7 +292,11 @@ test.serial('inline SLS runs only where it is pinned, with its inputs as pillar'
   const { tem, queue } = seen[0]?.kwargs ?? {};
   t.true(queue);
   const encoded = Buffer.from('{"path":"/tmp/x"}').toString('base64');
-  const set = `{%- set pillar = dict(pillar, **('${encoded}' | base64_decode | load_json)) -%}`;
+  const set = [
+    `{%- set saltbridge_inputs = '${encoded}' | base64_decode | load_json -%}`,
+    '{%- set pillar = dict(pillar, **saltbridge_inputs) -%}',
+    '{%- set opts = dict(opts | default({}), **saltbridge_inputs) -%}',
+  ].join('');
   t.is(tem, `${set}\n${sls}`);
 });
 
