@@ -56,6 +56,7 @@ function parseDefinition(properties: object): CommandDefinition {
     name: 'site.run',
     description: 'x',
     function: 'test.echo',
+    reviewed: 'made for this test alone',
     parameters: { type: 'object', properties },
     arguments: Object.fromEntries(Object.keys(properties).map((it) => [it, { parameter: it }])),
   };
