@@ -132,7 +132,7 @@ step('no event and no job has a secret value that minions read and write', async
   t.is(await run(reader, 'saltbridge_data.get', ['db/password']), '(secret)');
   await minionOf(writer).saltCall('saltbridge_data.put', 'db/password', 'secret-4711');
   await master.api.events.fire('test/end', {});
-  await eventually(() => fired.some((it) => JSON.stringify(it).includes('test/end')));
+  await eventually('the last event', async () => writeJson(fired as never).includes('test/end'));
   const jobs = await master.api.jobs.list();
   const details = await Promise.all(jobs.map(({ jid }) => master.api.jobs.show(jid)));
   const text = writeJson([fired, details] as never);
