@@ -42,11 +42,8 @@ function formatStack({ name, stack, servers, minions, owner }: StackInfo): strin
 }
 
 function formatServer(status: StackDetails['followed'][number]): string {
-  const { server, minion, problem, refusedHandles = [] } = status;
-  const problems = [
-    ...(problem === undefined ? [] : [problem]),
-    ...refusedHandles.map((it) => `handle not registered: ${it}`),
-  ];
+  const { server, minion, problem, warnings = [] } = status;
+  const problems = [...(problem === undefined ? [] : [problem]), ...warnings];
   const why = problems.length === 0 ? '' : `: ${problems.join('; ')}`;
   return escapeName(`server ${server} is ${minion ?? 'no minion yet'}${why}`);
 }

@@ -45,6 +45,8 @@ export interface ServerMetadata {
   readonly minion?: string;
   /** `saltbridge:handles` of its template: what handles are registered for, by alias. */
   readonly handles: Readonly<Record<string, unknown>>;
+  /** Parts that have no effect, and why. */
+  readonly warnings: readonly string[];
   /** All of it, for what watches values of it. */
   readonly values: Readonly<Record<string, unknown>>;
   /** In Heat's order. */
@@ -98,12 +100,22 @@ export function parseServerMetadata(given: unknown): ParsedMetadata {
   if (deployments.length > maxDeployments) {
     return { ok: false, problem: `the server has more than ${maxDeployments} deployments` };
   }
-  const entries = isPlainMap(handles) ? Object.entries(handles).slice(0, maxHandles) : [];
+  const named = isPlainMap(handles) ? Object.entries(handles) : [];
+  const entries = named.slice(0, maxHandles);
+  const warnings = [
+    ...(handles === undefined || isPlainMap(handles)
+      ? []
+      : ['saltbridge:handles: expected a map of aliases']),
+    ...(named.length > maxHandles
+      ? [`saltbridge:handles: only the first ${maxHandles} of ${named.length} are registered`]
+      : []),
+  ];
   return {
     ok: true,
     metadata: {
       ...(typeof minion === 'string' && minion !== '' ? { minion } : {}),
       handles: Object.fromEntries(entries),
+      warnings,
       values: value,
       deployments: deployments.flatMap((entry) => parseDeployment(entry) ?? []),
       digest: createHash('sha256').update(JSON.stringify(value)).digest('hex'),

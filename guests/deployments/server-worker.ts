@@ -72,8 +72,8 @@ export interface ServerStatus {
   readonly readAt?: number;
   /** Why it could not be read, or why its next deployment waits. */
   readonly problem?: string;
-  /** Why handles that its metadata names are not registered. */
-  readonly refusedHandles?: readonly string[];
+  /** Handles and hooks of its metadata that have no effect, and why. */
+  readonly warnings?: readonly string[];
 }
 
 export class ServerWorker {
@@ -89,6 +89,7 @@ export class ServerWorker {
   #waiting: string | undefined;
   #handles: string | undefined;
   #refusedHandles: readonly string[] = [];
+  #warnings: readonly string[] = [];
   #failures = 0;
   #minion: string | undefined;
   #readAt: number | undefined;
@@ -108,7 +109,7 @@ export class ServerWorker {
       ...(this.#minion === undefined ? {} : { minion: this.#minion }),
       ...(this.#readAt === undefined ? {} : { readAt: this.#readAt }),
       ...(this.#problem === undefined ? {} : { problem: this.#problem }),
-      ...(this.#refusedHandles.length === 0 ? {} : { refusedHandles: this.#refusedHandles }),
+      ...(this.#warnings.length === 0 ? {} : { warnings: this.#warnings }),
     };
   }
 
@@ -202,6 +203,7 @@ export class ServerWorker {
     if (isWaiting && !(await isPresent(minion))) return this.#waitFor(minion, digest);
     await this.#registerHandles(minion, metadata.handles);
     const updates = metadataUpdates(metadata.values, records.of(source.stack, server));
+    this.#warn([...this.#refusedHandles, ...metadata.warnings, ...updates.warnings]);
     const entries = [...updates.deployments, ...deployments];
     const listed = [...entries, ...updates.noted].map(({ id }) => id);
     await records.keepOnly(source.stack, server, new Set(listed));
@@ -213,6 +215,15 @@ export class ServerWorker {
       return this.#interval();
     }
     return this.#begin(fresh, minion, digest);
+  }
+
+  #warn(warnings: readonly string[]): void {
+    const fresh = warnings.filter((it) => !this.#warnings.includes(it));
+    this.#warnings = warnings;
+    const { server } = this.server;
+    for (const warning of fresh) {
+      this.#deps.log.warn({ server, warning }, 'part of the metadata of a server has no effect');
+    }
   }
 
   async #registerHandles(minion: string, named: ServerMetadata['handles']): Promise<void> {

@@ -1,7 +1,7 @@
 /** Handles of signals that a registered stack has: those that its servers' metadata names. */
 
 import type { Logger } from 'pino';
-import { type HandleInfo, isPlainMap, type SignalsModule } from '#heat-bridge';
+import { BridgeError, type HandleInfo, isPlainMap, type SignalsModule } from '#heat-bridge';
 import type { ServerMetadata } from './metadata.ts';
 import type { ResultDeliveryDeps } from './signal-result.ts';
 import type { RegisteredStack, StackRegistration } from './stacks.ts';
@@ -76,8 +76,12 @@ export async function registerHandles(given: HandlesOfServer): Promise<readonly 
     try {
       await signals.ofStacks.claim({ alias, minion, signal, emptyIsSuccess, takesFrom, ...whose });
     } catch (error) {
-      log.warn({ alias, minion, err: error }, 'handle of a server was not registered');
-      problems.push(error instanceof Error ? error.message : String(error));
+      // A mistake of the bridge needs its stack; refusals are logged where they are new.
+      if (!(error instanceof BridgeError)) {
+        log.error({ alias, minion, err: error }, 'handle of a server was not registered');
+      }
+      const reason = error instanceof Error ? error.message : String(error);
+      problems.push(`handle not registered: ${reason}`);
     }
   }
   return problems;

@@ -46,7 +46,7 @@ const DetailsSchema = Type.Object({
       minion: optionalText,
       readAt: Type.Optional(count),
       problem: optionalText,
-      refusedHandles: Type.Optional(Type.Array(text)),
+      warnings: Type.Optional(Type.Array(text)),
     }),
   ),
   deployments: Type.Array(

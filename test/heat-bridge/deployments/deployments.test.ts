@@ -645,7 +645,7 @@ test('a server is the minion of its enrolment where that is of the same project 
   const server = { server: 's', subject, source: { stack: 'r', serverId: 'instance-1' } };
   const registration = { name: 'demo', stack: 'a/b', project: 'p1' };
   const stack = { id: 'r', owner: undefined, subject, registration, registeredAt: 0 };
-  const metadata = { handles: {}, values: {}, deployments: [], digest: '' };
+  const metadata = { handles: {}, warnings: [], values: {}, deployments: [], digest: '' };
   const minionIn = (project: string): string | undefined =>
     minionOfServer(
       stack,

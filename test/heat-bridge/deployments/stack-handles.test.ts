@@ -120,7 +120,7 @@ test('a later stack takes the minion from the handle of an earlier one, and not 
   await name(one, 'web1', { ready: attribute('one') });
   await name(two, 'web1', { ready: attribute('two') });
   const [problem] = await name(one, 'web1', { ready: attribute('one') });
-  t.regex(problem ?? '', /^ready: a handle has this alias already/);
+  t.regex(problem ?? '', /^handle not registered: ready: a handle has this alias already/);
   await signal('web1', 'heat/ready');
   t.deepEqual(await sent(1), ['/v1/two/signal web1']);
   t.deepEqual(
