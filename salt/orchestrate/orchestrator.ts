@@ -18,6 +18,7 @@ import type { OrchestrationContext, OrchestrationDeps } from './orchestration-co
 import { StateCaller } from './state-caller.ts';
 import { stateTable } from './state-functions.ts';
 import { isSuccess } from './state-result.ts';
+import { templateCalls } from './template-calls.ts';
 
 /** How much orchestrations may take; see `Limits`. */
 interface OrchestrationLimits {
@@ -47,7 +48,7 @@ interface WrittenDownContext extends OrchestrationContext {
 }
 
 /** Which SLS somebody asks for. */
-export type AskedSls = Omit<SlsRequest, 'isTrusted'>;
+export type AskedSls = Omit<SlsRequest, 'asked' | 'isTrusted'>;
 
 /** An orchestration of SLS. */
 export interface OrchestrationRequest extends AskedSls {
@@ -114,11 +115,20 @@ export class Orchestrator {
     context: WrittenDownContext,
   ): Promise<WireMap> {
     const { masterId } = this.#options;
-    const asked = { ...request, isTrusted: isTrusted(caller) };
+    const asked = this.#asked(request, caller, context);
     const compiled = await compileSls(this.#options, asked, context.signal);
     const running = await this.#run(compiled, request, context);
     const retcode = isSuccess({ [masterId]: running }) ? 0 : 1;
     return { data: { [masterId]: running }, outputter: 'highstate', retcode };
+  }
+
+  #asked(
+    request: AskedSls,
+    caller: OrchestrationCaller,
+    context: OrchestrationContext,
+  ): SlsRequest {
+    const asked = templateCalls(context, this.#options.log);
+    return { ...request, asked, isTrusted: isTrusted(caller) };
   }
 
   /** In a cluster: goes on with what other members left. What states act by is there. */
@@ -134,7 +144,7 @@ export class Orchestrator {
   show(request: AskedSls, caller: OrchestrationCaller): Promise<ShownHigh> {
     const { masterId } = this.#options;
     return this.#within(caller, async ({ signal }) => {
-      const asked = { ...request, isTrusted: isTrusted(caller) };
+      const asked = this.#asked(request, caller, this.#context(caller, caller.jid, signal));
       return { [masterId]: showHigh(await compileSls(this.#options, asked, signal)) };
     });
   }
@@ -144,7 +154,13 @@ export class Orchestrator {
     const { masterId } = this.#options;
     return this.#within(caller, async ({ signal }) => {
       const context = { ...this.#context(caller, undefined, signal), journal: undefined };
-      const asked = { ...request, saltenv: 'base', pillarenv: undefined, isTrusted: true };
+      const asked = {
+        ...request,
+        saltenv: 'base',
+        pillarenv: undefined,
+        isTrusted: true,
+        asked: {},
+      };
       const { setting } = await openSetting(this.#options, asked);
       const state = this.#caller(context, request.test, conditionsOf(setting));
       return { [masterId]: await runSingle(request, state) };
