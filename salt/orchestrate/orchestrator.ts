@@ -14,6 +14,7 @@ import {
 } from './compile-sls.ts';
 import { runHigh, runSingle, type ShownHigh, type SingleRequest, showHigh } from './high-runs.ts';
 import type { Journal, OrchestrationJournal } from './journal.ts';
+import { joinFunctions } from './master-functions.ts';
 import type { OrchestrationContext, OrchestrationDeps } from './orchestration-context.ts';
 import { StateCaller } from './state-caller.ts';
 import { stateTable } from './state-functions.ts';
@@ -193,7 +194,8 @@ export class Orchestrator {
   ): StateCaller {
     const { signal, now, journal } = context;
     const { log } = this.#options;
-    const table = stateTable(context);
+    const calls = templateCalls(context, log);
+    const table = stateTable(context, joinFunctions(conditions, calls));
     return new StateCaller({ table, conditions, test, signal, now, journal, log });
   }
 

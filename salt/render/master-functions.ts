@@ -1,6 +1,6 @@
 /** Functions of templates that call runners of the master [salt/modules/{saltutil,mine,sdb}.py]. */
 
-import type { FunctionCaller } from '#master';
+import type { FunctionResult } from '#master';
 import type { WireMap, WireValue } from '#minion-protocol';
 import type { PlainData } from '#template';
 import type { AskedFunctions } from './asked-functions.ts';
@@ -15,10 +15,7 @@ export interface MasterCall {
 }
 
 /** Result of such a call. */
-export type MasterCallResult = Pick<
-  Awaited<ReturnType<FunctionCaller['run']>>,
-  'fun' | 'jid' | 'return' | 'success'
->;
+export type MasterCallResult = Pick<FunctionResult, 'fun' | 'jid' | 'return' | 'success'>;
 
 /** Where functions of templates are carried out. */
 export interface TemplateMaster {
