@@ -46,6 +46,7 @@ export type OrchestrationCaller = Pick<
 /** One orchestration, and what it has done. */
 interface WrittenDownContext extends OrchestrationContext {
   readonly journal: Journal | undefined;
+  readonly kills: UnderWay['kills'];
 }
 
 /** Which SLS somebody asks for. */
@@ -70,6 +71,8 @@ interface UnderWay {
   readonly signal: AbortSignal;
   /** Ends it. */
   readonly stop: (reason: MasterError) => void;
+  /** Ids of the states before which it ends; `undefined` in it: before any. */
+  readonly kills: Set<string | undefined>;
 }
 
 /** Runs orchestrations, so many at a time. */
@@ -93,7 +96,7 @@ export class Orchestrator {
     return this.#within(caller, async (underWay) => {
       const whole = this.#wholeOf(request, caller);
       underWay.journal = await this.#journalOf(request, caller, whole);
-      const { journal, signal, stop } = underWay;
+      const { journal, signal, stop, kills } = underWay;
       const left = new MasterError('ERR_MASTER_STOPPED', 'another member goes on with it');
       journal?.lost.addEventListener('abort', () => stop(left), { once: true });
       if (whole === undefined && journal !== undefined) caller.atEnd(() => journal.end());
@@ -101,6 +104,7 @@ export class Orchestrator {
         return await this.#orchestrate(request, caller, {
           ...this.#context(caller, whole?.jid ?? caller.jid, signal),
           journal,
+          kills,
         });
       } catch (error) {
         const isLeft = this.#options.closing.aborted || journal?.lost.aborted === true;
@@ -150,11 +154,24 @@ export class Orchestrator {
     });
   }
 
+  /**
+   * Ends an orchestration before a state, or before the next one. States that run are waited for.
+   * @throws MasterError ERR_ORCHESTRATION where none runs under this jid
+   */
+  softKill(jid: string, stateId: string | undefined): void {
+    const underWay = this.#underWay.get(jid);
+    if (underWay === undefined) {
+      throw new MasterError('ERR_ORCHESTRATION', `no orchestration runs under ${jid} here`);
+    }
+    underWay.kills.add(stateId);
+  }
+
   /** One state, as if an SLS said it. @throws MasterError ERR_ORCHESTRATION, ERR_MASTER_STOPPED */
   single(request: SingleRequest, caller: OrchestrationCaller): Promise<WireMap> {
     const { masterId } = this.#options;
     return this.#within(caller, async ({ signal }) => {
-      const context = { ...this.#context(caller, undefined, signal), journal: undefined };
+      const single = { journal: undefined, kills: new Set<undefined>() };
+      const context = { ...this.#context(caller, undefined, signal), ...single };
       const asked = {
         ...request,
         saltenv: 'base',
@@ -181,10 +198,11 @@ export class Orchestrator {
   ): Promise<WireValue> {
     if (errors.length > 0) return [...errors];
     high.exclude.push(...exclude);
-    const { signal, now } = context;
+    const { signal, now, kills } = context;
     const maxStates = this.#options.limits.orchestrationStates;
     const caller = this.#caller(context, test, conditions);
-    return runHigh(high, { caller, test, signal, now, maxStates });
+    const isKilled = (id: string): boolean => kills.has(id) || kills.has(undefined);
+    return runHigh(high, { caller, test, signal, now, maxStates, isKilled });
   }
 
   #caller(
@@ -238,7 +256,8 @@ export class Orchestrator {
       throw tooMuch(`${orchestrations} orchestrations are under way already`);
     }
     const end = this.#end();
-    const underWay = { jid, user, journal: undefined, signal: end.signal, stop: end.stop };
+    const kills = new Set<string | undefined>();
+    const underWay = { jid, user, journal: undefined, signal: end.signal, stop: end.stop, kills };
     this.#underWay.set(jid, underWay);
     const running = work(underWay);
     this.#work.add(running);

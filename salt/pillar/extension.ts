@@ -73,7 +73,11 @@ export async function openPillarExtension(
       }),
     },
     runners: {
-      ...pillarRunner({ pillar: source, facts }),
+      ...pillarRunner({
+        pillar: source,
+        facts,
+        firstId: () => auth.keys.acceptedIds()[0] ?? fixed.id,
+      }),
       ...gitPillarRunner({ updater: gitPillarUpdater(remotes, mirrors) }),
     },
   };

@@ -173,6 +173,7 @@ const digests: Readonly<Record<string, SaltFunction>> = {
 
 const others: Readonly<Record<string, SaltFunction>> = {
   'test.ping': () => true,
+  'test.arg': (args, kwargs) => ({ args: [...args], kwargs }),
   'test.echo': takes(['text'], ({ text: value = '' }) => value),
   'network.ip_in_subnet': takes(['ip_addr', 'cidr'], ({ ip_addr: address, cidr }) => {
     const network = typeof cidr === 'string' ? parseNetwork(cidr) : undefined;
