@@ -58,10 +58,14 @@ export class BoundedQueue<T> implements AsyncIterableIterator<T> {
 
   async next(): Promise<IteratorResult<T>> {
     for (;;) {
-      const [item] = this.#items.splice(0, 1);
+      const item = this.#items.shift();
       if (item !== undefined) return { done: false, value: item };
       if (this.#end === 'closed') return { done: true, value: undefined };
-      if (this.#end !== 'open') throw this.#end.error;
+      if (this.#end !== 'open') {
+        const { error } = this.#end;
+        this.#end = 'closed';
+        throw error;
+      }
       await this.#change();
     }
   }
