@@ -21,6 +21,7 @@ export {
   storeErrors,
 } from './errors.ts';
 export { removeExpired } from './expiry.ts';
+export { type HeldRow, HeldRows, type Hold } from './held-rows.ts';
 export { inspectStore } from './inspect.ts';
 export { Lease } from './lease.ts';
 export { engineVersion } from './lmdb-tables.ts';
