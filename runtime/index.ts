@@ -47,7 +47,6 @@ export {
 export {
   BoundedQueue,
   ConcurrencyLimiter,
-  forEachFile,
   HourlyLimit,
   KeyedMutex,
   KeyedSemaphore,

@@ -370,22 +370,6 @@ export class Semaphore {
   }
 }
 
-const filesAtATime = 16;
-
-/**
- * Does the same with each of many files, several at a time; resolves when none is under way any more.
- * @throws what the first one that failed did
- */
-export async function forEachFile<T>(
-  files: Iterable<T>,
-  work: (file: T) => Promise<void>,
-): Promise<void> {
-  const limit = new Semaphore(filesAtATime);
-  const ends = await Promise.allSettled(Array.from(files, (file) => limit.run(() => work(file))));
-  const failed = ends.find((it) => it.status === 'rejected');
-  if (failed !== undefined) throw failed.reason;
-}
-
 /** Lets so many through at a time for each key; a slow one delays only those of its key. */
 export class KeyedSemaphore {
   readonly #permits: number;

@@ -23,7 +23,6 @@ export {
 export { removeExpired } from './expiry.ts';
 export { type HeldRow, HeldRows, type Hold } from './held-rows.ts';
 export { inspectStore } from './inspect.ts';
-export { Lease } from './lease.ts';
 export { engineVersion } from './lmdb-tables.ts';
 export { createMemoryStore } from './memory.ts';
 export { endHolder, hasEnded, ownIdentity } from './process-identity.ts';
