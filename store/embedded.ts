@@ -35,7 +35,7 @@ export interface EmbeddedStoreOptions {
   /** The clock that entries expire by, in milliseconds since 1970. Default: `Date.now`. */
   readonly now?: () => number;
   /** Told when its disk is found full, and when there is room again. */
-  readonly onFull?: (isFull: boolean) => void;
+  readonly onFull?: ((isFull: boolean) => void) | undefined;
   /** Told when a store of an older layout has been brought to the present one. */
   readonly onUpgrade?: (upgrade: StoreUpgrade) => void;
   /** Told once, when a write finds that another process has taken the store over. */

@@ -35,12 +35,12 @@ export interface LogStoreOptions extends EmbeddedStoreOptions {
   /** Name of this member; another process that opens the log under it takes its place. */
   readonly member: string;
   /** Where a write must be applied before it is acknowledged. Default: `second`. */
-  readonly acknowledge?: AcknowledgeRule;
+  readonly acknowledge?: AcknowledgeRule | undefined;
   /**
    * Whether writes go on where too few members are alive. Default: `local` while the cluster has
    * one member, `refuse` otherwise.
    */
-  readonly whenAlone?: 'local' | 'refuse';
+  readonly whenAlone?: 'local' | 'refuse' | undefined;
   /** Told once, when the store finds that it and the log do not have the same history. */
   readonly onDiverged?: (error: StoreError) => void;
   /** How long a write waits for the log and for other members. Default: 15,000. */
