@@ -2,16 +2,20 @@ import test from 'ava';
 import fc from 'fast-check';
 import { Packr } from 'msgpackr';
 import {
+  createJidSource,
   encodePackedReply,
   encodeSendReply,
+  formatEventStamp,
   generateKeyString,
+  isJid,
+  jidTime,
+  ProtocolError,
+  packEvent,
+  packFileChunk,
   packWire,
   parseKeyString,
+  unpackEvent,
 } from '#minion-protocol';
-import { ProtocolError } from '#minion-protocol/errors.ts';
-import { formatEventStamp, packEvent, unpackEvent } from '#minion-protocol/event.ts';
-import { packFileChunk } from '#minion-protocol/file-chunk.ts';
-import { createJidSource, isJid, jidTime } from '#minion-protocol/jid.ts';
 import {
   type MinionEventLoad,
   type ParsedLoad,

@@ -19,13 +19,13 @@ import {
   restoreStore,
   type Store,
   StoreError,
+  TableStore,
 } from '#store';
 import { sweepExpired } from '#store/expiry.ts';
 import { GroupCommit } from '#store/group-commit.ts';
 import { encodeKey } from '#store/key-bytes.ts';
 import { openLmdbTables } from '#store/lmdb-tables.ts';
 import { layoutVersion, packNumber, unpackNumber } from '#store/row-layout.ts';
-import { TableStore } from '#store/table-store.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { storeSuite } from '../store-suite/suite.ts';
 
