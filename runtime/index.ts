@@ -41,13 +41,11 @@ export {
   type IdentityToken,
   KeystoneClient,
   type KeystoneCredentials,
-  type KeystoneLogin,
   readToken,
 } from './keystone.ts';
 export {
   BoundedQueue,
   ConcurrencyLimiter,
-  HourlyLimit,
   KeyedMutex,
   KeyedSemaphore,
   mapMaybePromise,

@@ -610,18 +610,3 @@ export class Throttle {
     else this.#waiting.set(owner, left);
   }
 }
-
-/** So many in an hour for each owner, all at once if it likes; 0: without limit. */
-export class HourlyLimit {
-  readonly #buckets: TokenBuckets;
-
-  /** @param now milliseconds of a monotonic clock */
-  constructor(perHour: number, now?: () => number) {
-    this.#buckets = new TokenBuckets({ perSecond: perHour / 3600, burst: perHour }, now);
-  }
-
-  /** Counts one and says whether it may pass. */
-  allows(owner: string): boolean {
-    return this.#buckets.tryTake(owner);
-  }
-}
