@@ -1,9 +1,9 @@
 import test from 'ava';
+import { decideKey, type KeyDecisionInput, type KeyTransition } from '#master/auth/key-decision.ts';
 import {
   type AuthRequest,
   type ClearEnvelope,
   cleanKeyText,
-  decideKey,
   decodeEnvelope,
   isWireMap,
   keyFingerprint,
@@ -23,7 +23,6 @@ import {
   buildRefusal,
   masterPubkeySignature,
 } from '#minion-protocol/auth-reply.ts';
-import type { KeyDecisionInput, KeyTransition } from '#minion-protocol/master-handshake.ts';
 import {
   createMinionHandshake,
   type HandshakeStep,

@@ -11,7 +11,6 @@ import {
   jidTime,
   ProtocolError,
   packEvent,
-  packFileChunk,
   packWire,
   parseKeyString,
   unpackEvent,
@@ -35,6 +34,7 @@ import {
   type WireValue,
 } from '#minion-protocol/payload.ts';
 import { openSendReply } from '#minion-protocol/reply.ts';
+import { packFileChunk } from '#salt/files/file-chunk.ts';
 import { tries } from '../helpers/effort.ts';
 import {
   base64,
