@@ -2,6 +2,7 @@
 
 import { mkdir, realpath, stat } from 'node:fs/promises';
 import path from 'node:path';
+import { isMissing } from '#runtime';
 import { isDirectoryLocked } from './directory.ts';
 import { StoreError } from './errors.ts';
 import { checkSignature, openLmdbTables } from './lmdb-tables.ts';
@@ -62,7 +63,7 @@ async function hasContent(file: string): Promise<boolean> {
   try {
     return (await stat(file)).size > 0;
   } catch (cause) {
-    if (cause instanceof Error && 'code' in cause && cause.code === 'ENOENT') return false;
+    if (isMissing(cause)) return false;
     throw new StoreError('ERR_STORE_UNAVAILABLE', `${file} cannot be read`, { cause });
   }
 }
