@@ -182,12 +182,13 @@ export class LogStore extends TableStore {
       writeTimeoutMs: this.#writeTimeoutMs,
       onBehind: (position) => this.#failBehind(position),
     });
+    const { session } = this.#appender;
+    const link = (kind: 'announcement' | 'message') => {
+      const cipher = new LogCipher(options.secret, options.cluster, kind);
+      return { log, view, member, session, cipher };
+    };
     this.#members = new Members({
-      log,
-      view,
-      cipher: new LogCipher(options.secret, options.cluster, 'announcement'),
-      member,
-      session: this.#appender.session,
+      ...link('announcement'),
       acknowledge: options.acknowledge ?? 'second',
       whenAlone: options.whenAlone,
       now,
@@ -195,14 +196,7 @@ export class LogStore extends TableStore {
       reportIntervalMs: options.reportIntervalMs ?? 1000,
       onDiverged: (error) => this.fail(error),
     });
-    this.#messages = new Messages({
-      log,
-      view,
-      cipher: new LogCipher(options.secret, options.cluster, 'message'),
-      member,
-      session: this.#appender.session,
-      ending: ending.signal,
-    });
+    this.#messages = new Messages({ ...link('message'), ending: ending.signal });
     const interval = options.checkIntervalMs ?? 5000;
     this.#checker = setInterval(() => void this.#check(), interval).unref();
   }
