@@ -56,6 +56,15 @@ for (const [
 const bodies = [
   'return deploy(args.port).stdout.x',
   'return deploy(args.port, 1)',
+  'return deploy(args, 1)',
+  'return deploy(*args)',
+  'return deploy(args).stdout(args)',
+  "return deploy('{0}'.format(args.port, args['x']))",
+  "return deploy('{0.__class__}'.format(args.port))",
+  "return deploy('{1}'.format(args.port))",
+  "return deploy('{'.format(args.port))",
+  "return deploy('{0}'.format(open('/etc/shadow')))",
+  "return deploy('{0}'.join(args.port))",
   'return deploy(args["port"])',
   "return deploy('a' + 'b')",
   "return deploy('a\\'b')",
@@ -213,6 +222,39 @@ test('an argument in quotes is the parameter that the catalog names', async (t) 
   const { send, ports } = await start(t);
   resultOf(await send(fresh({ Body: "return deploy('81').stdout", Parameters: {} })));
   t.deepEqual(ports, ['81']);
+});
+
+for (const [body, expected] of [
+  ['return deploy(args).stdout', '82'],
+  ["return deploy('{0}'.format(args.port)).stdout", '82'],
+] as const) {
+  test(`a body of public plans runs with its parameters: ${body}`, async (t) => {
+    const { send, ports } = await start(t);
+    const result = resultOf(await send(fresh({ Body: body, Parameters: { port: '82' } })));
+    t.is(result.ErrorCode, 0, JSON.stringify(result));
+    t.deepEqual(ports, [expected]);
+  });
+}
+
+for (const [argument, parts] of [
+  ["'{0} {1}'.format(args.a, args.b)", [{ parameter: 'a' }, ' ', { parameter: 'b' }]],
+  ['"{}{{x}}{}".format(args.a, args.b)', [{ parameter: 'a' }, '{', 'x', '}', { parameter: 'b' }]],
+  ["'-p {1} {0}'.format( args.a , args.b )", ['-p ', { parameter: 'b' }, ' ', { parameter: 'a' }]],
+  ["'x'", ['x']],
+] as const) {
+  test(`an argument is read as Python formats it: ${argument}`, (t) => {
+    const { call } = parseExecutionPlan('1', { ...deployWeb, Body: `return deploy(${argument})` });
+    t.deepEqual(call?.argument, { parts });
+  });
+}
+
+test('a format of a list, or of a parameter that is missing, is refused', async (t) => {
+  const { send, ports } = await start(t);
+  const Body = "return deploy('{0}'.format(args.other))";
+  for (const Parameters of [{ other: [1] }, {}]) {
+    t.is(resultOf(await send(fresh({ Body, Parameters }))).ErrorCode, 2);
+  }
+  t.deepEqual(ports, []);
 });
 
 test('an execution plan that calls nothing returns nothing', async (t) => {
