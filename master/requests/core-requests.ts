@@ -2,7 +2,7 @@
 
 import type { LiveConfig } from '#config';
 import type { WireValue } from '#minion-protocol';
-import { HourlyLimit } from '#runtime';
+import { TokenBuckets } from '#runtime';
 import { type Auth, type KeyStore, SignatureCheck, send } from '../auth/index.ts';
 import type { MasterContext } from '../context/index.ts';
 import { type EventBus, type Events, tags } from '../events/index.ts';
@@ -55,7 +55,10 @@ export function coreRequests(deps: CoreRequestDeps): RequestTypes {
         bus,
         nextJid,
         now,
-        selfMadeLimit: new HourlyLimit(selfMadeJobsPerHour),
+        selfMadeLimit: new TokenBuckets({
+          perSecond: selfMadeJobsPerHour / 3600,
+          burst: selfMadeJobsPerHour,
+        }),
         meter,
         redactions: deps.redactions,
       }),
