@@ -89,7 +89,7 @@ for (const [what, said, expected] of [
     /neither YAML nor JSON/,
   ],
   ['with a raw tab', '{"status": "FAILURE", "reason": "disk\tfull"}', /neither YAML nor JSON/],
-  ['with a surrogate pair', '{"status":"FAILURE","reason":"boom \\ud83d\\ude00"}', /boom 😀/],
+  ['with a surrogate pair', '{"status":"FAILURE","reason":"boom \\ud83d\\ude00"}', /boom \ufffd/],
 ] as const) {
   step(`a real minion that signals a failure ${what} fails the stack`, async (t) => {
     for (const [index, minion] of fleet.minions.entries()) {

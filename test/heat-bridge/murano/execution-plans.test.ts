@@ -4,9 +4,11 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import { allow } from '#acl';
-import { createBridge } from '#guests';
+import { createBridge, loadCatalog } from '#guests';
 import { ExecutionPlanError, parseExecutionPlan } from '#guests/murano/execution-plan.ts';
-import type { CommandDefinition } from '#heat-bridge';
+import { muranoEntries } from '#guests/murano/murano-catalog.ts';
+import { Catalog, type CommandDefinition } from '#heat-bridge';
+import { codeBlocks } from '../../helpers/markdown.ts';
 import { type ApiAnswer, json, startApi } from '../../helpers/salt-api.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { acl } from '../stage.ts';
@@ -351,4 +353,16 @@ test('an execution plan without an id cannot be answered', async (t) => {
   const { send } = await start(t);
   const { ID: _id, ...rest } = deployWeb;
   for (const text of [JSON.stringify(rest), 'no JSON', '[]']) t.is((await send(text)).status, 400);
+});
+
+test('the example of the documentation takes the parameter that it shows', async (t) => {
+  const directory = temporaryDirectory(t);
+  const [example] = codeBlocks('docs/murano.md').filter(({ text }) => text.includes('murano:'));
+  const text = (example?.text ?? '').replace(/^ *sha256:.*$/m, '');
+  writeFileSync(path.join(directory, 'catalog.yaml'), text);
+  const kind = { key: 'murano', load: async () => muranoEntries };
+  const { definitions, findings } = await loadCatalog([directory], [], [kind]);
+  t.deepEqual(findings, []);
+  const catalog = new Catalog(definitions);
+  t.notThrows(() => catalog.get('web.deploy').check({ port: '80' }));
 });
