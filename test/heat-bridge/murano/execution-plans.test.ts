@@ -6,7 +6,6 @@ import test, { type ExecutionContext } from 'ava';
 import { allow } from '#acl';
 import { createBridge, loadCatalog } from '#guests';
 import { ExecutionPlanError, parseExecutionPlan } from '#guests/murano/execution-plan.ts';
-import { muranoEntries } from '#guests/murano/murano-catalog.ts';
 import { Catalog, type CommandDefinition } from '#heat-bridge';
 import { codeBlocks } from '../../helpers/markdown.ts';
 import { type ApiAnswer, json, startApi } from '../../helpers/salt-api.ts';
@@ -360,8 +359,7 @@ test('the example of the documentation takes the parameter that it shows', async
   const [example] = codeBlocks('docs/murano.md').filter(({ text }) => text.includes('murano:'));
   const text = (example?.text ?? '').replace(/^ *sha256:.*$/m, '');
   writeFileSync(path.join(directory, 'catalog.yaml'), text);
-  const kind = { key: 'murano', load: async () => muranoEntries };
-  const { definitions, findings } = await loadCatalog([directory], [], [kind]);
+  const { definitions, findings } = await loadCatalog([directory]);
   t.deepEqual(findings, []);
   const catalog = new Catalog(definitions);
   t.notThrows(() => catalog.get('web.deploy').check({ port: '80' }));
