@@ -32,7 +32,12 @@ export interface ReturnKeeperOptions {
   /** Self-made jobs (`jid: req`) that each minion may report. */
   readonly selfMadeLimit: TokenBuckets;
   readonly meter: Meter;
+  /** Extensions that remove secrets from returns before they are stored and fired. */
+  readonly redactions?: readonly ReturnRedaction[];
 }
+
+/** Returns the load of a return without secrets. */
+export type ReturnRedaction = (minionId: string, load: ReturnLoad) => ReturnLoad;
 
 /**
  * Takes what minions return: decides whether it may be, keeps it, and only then tells it
@@ -51,10 +56,11 @@ export class ReturnKeeper {
    */
   async take(
     minionId: string,
-    load: ReturnLoad,
+    given: ReturnLoad,
     markOf: () => string | undefined,
   ): Promise<ReturnOutcome> {
-    const { cache, isOfFormerOwner } = this.#options;
+    const { cache, isOfFormerOwner, redactions = [] } = this.#options;
+    const load = redactions.reduce((left, redact) => redact(minionId, left), given);
     const jid = isSelfMade(load) ? 'req' : load.jid;
     const isUnknown = isSelfMade(load) || isOfFormerOwner(minionId, jid);
     const job = isUnknown ? undefined : await cache.find(jid);

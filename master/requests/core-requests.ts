@@ -6,7 +6,12 @@ import { TokenBuckets } from '#runtime';
 import { type Auth, type KeyStore, SignatureCheck, send } from '../auth/index.ts';
 import type { MasterContext } from '../context/index.ts';
 import { type EventBus, type Events, tags } from '../events/index.ts';
-import { type Jobs, type KnownResources, ReturnKeeper } from '../jobs/index.ts';
+import {
+  type Jobs,
+  type KnownResources,
+  ReturnKeeper,
+  type ReturnRedaction,
+} from '../jobs/index.ts';
 import type { RequestCounters } from '../metrics/index.ts';
 import type { PolicyGate, Users } from '../users/index.ts';
 import { masterOptsRequest } from './master-opts-request.ts';
@@ -29,6 +34,7 @@ export interface CoreRequestDeps {
   readonly limits: RequestLimits;
   /** Receivers of the events that minions fire. */
   readonly intakes: readonly SignalIntake[];
+  readonly redactions: readonly ReturnRedaction[];
   /** Returns the environments of files, which minions look for states in. */
   readonly environments: () => readonly string[];
 }
@@ -54,6 +60,7 @@ export function coreRequests(deps: CoreRequestDeps): RequestTypes {
           burst: selfMadeJobsPerHour,
         }),
         meter,
+        redactions: deps.redactions,
       }),
       signatures: new SignatureCheck({
         isRequired: requireMinionSignMessages,
