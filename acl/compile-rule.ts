@@ -265,6 +265,8 @@ interface CompiledResource {
 interface MinionLimit extends Pick<MinionTest, 'isEntitled' | 'mayMean'> {
   /** What is in the way where a minion is another one. */
   readonly obstacle: string;
+  /** The compound target that names them. */
+  readonly within?: string;
 }
 
 /** A rule that can be asked. */
@@ -485,7 +487,7 @@ function compileWithin(
     effect === 'deny'
       ? orPatternError(place('within'), () => world.target(within, 'compound'))
       : (orUndefined(() => world.target(within, 'compound')) ?? noMinions);
-  return { ...compiled, among: { ...test, obstacle } };
+  return { ...compiled, among: { ...test, obstacle, within } };
 }
 
 const noMinions = { isEntitled: (): boolean => false, mayMean: (): boolean => false };

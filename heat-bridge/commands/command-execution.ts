@@ -3,6 +3,7 @@
 import {
   type AuditRequester,
   isFailureCode,
+  type JobOrigin,
   type JobUpdate,
   type MasterApi,
   type RunRequest,
@@ -11,7 +12,7 @@ import { linkSignals } from '#runtime';
 import type { CompiledCommand } from './command-catalog.ts';
 import type { MinionCall } from './command-definition.ts';
 import type { CommandOutcome, CommandResult } from './command-request.ts';
-import type { CommandRun } from './command-run.ts';
+import { type CommandRun, unaddressedResults } from './command-run.ts';
 
 /** What is to be done. */
 export interface CommandExecution {
@@ -51,12 +52,15 @@ export async function executeCommandRun(
     }
     return notSent;
   };
+  for (const result of unaddressedResults(run.leftOut)) {
+    run.tell({ type: 'result', jid: run.id, result });
+  }
   let left = run.minions;
   for (let attempt = 0; attempt <= tries && left.length > 0 && !end.aborted; attempt += 1) {
     const notSent = await followAttempt(startAttempt(jobs, run, work, { attempt, left, end }));
     if (notSent.length > 0 && !end.aborted) {
       // Another job: this one is known as it was published.
-      await followAttempt(jobs.run(jobRequestOf(work, notSent, {}), end));
+      await followAttempt(jobs.run(jobRequestOf(run, work, notSent, {}), end));
     }
     left = run.minions.filter((minion) => results.get(minion)?.state !== 'succeeded');
   }
@@ -74,7 +78,7 @@ function startAttempt(
 ): AsyncIterable<JobUpdate> {
   const { attempt, left, end } = now;
   if (attempt === 0 && work.resume !== undefined) return work.resume(end);
-  return jobs.run(jobRequestOf(work, left, attempt === 0 ? { jid: run.id } : {}), end);
+  return jobs.run(jobRequestOf(run, work, left, attempt === 0 ? { jid: run.id } : {}), end);
 }
 
 interface RunProgress {
@@ -83,12 +87,13 @@ interface RunProgress {
 }
 
 function jobRequestOf(
+  { leftOut }: CommandRun,
   { call, user, by }: CommandExecution,
   minions: readonly string[],
   own: { readonly jid?: string },
-): RunRequest {
+): RunRequest & JobOrigin {
   const asked = by === undefined ? {} : { by };
-  return { ...call, tgt: minions, tgtType: 'list', user, ...own, ...asked };
+  return { ...call, tgt: minions, tgtType: 'list', user, leftOut, ...own, ...asked };
 }
 
 function handleJobUpdate(
@@ -115,7 +120,8 @@ function handleJobUpdate(
       const notSent = new Set(
         update.deliveries.flatMap(({ minion, reason }) => (reason === 'not-sent' ? minion : [])),
       );
-      for (const minion of update.silent) {
+      const addressed = new Set(run.minions);
+      for (const minion of update.silent.filter((id) => addressed.has(id))) {
         const reason = notSent.has(minion)
           ? 'it was never sent: the master ended before'
           : 'it did not answer';
@@ -185,13 +191,8 @@ function commandOutcomeOf(
     const open = { minion, state: 'unfinished', reason: 'the run ended before it' } as const;
     return results.get(minion) ?? open;
   });
-  return {
-    id: run.id,
-    command: run.command,
-    status: outcomeStatus(run, work, all),
-    results: all,
-    jids,
-  };
+  const status = outcomeStatus(run, work, [...all, ...unaddressedResults(run.leftOut)]);
+  return run.outcomeOf(all, { status, jids });
 }
 
 function outcomeStatus(

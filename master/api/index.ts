@@ -39,6 +39,7 @@ export {
 } from './files.ts';
 export type { FunctionCall, FunctionResult, StartedCall } from './functions.ts';
 export type {
+  AddressedMinions,
   BatchRequest,
   BatchUpdate,
   Delivery,

@@ -49,7 +49,7 @@ export function createHost(
       if (decision.effect === 'deny') audit.ruled.note(...askedOf(question, decision));
       return decision;
     },
-    minionsOf: (target, bounds) => users.minionsOf(target, bounds),
+    resolveTarget: (target, bounds) => users.resolveTarget(target, bounds),
     isWithin: (minions, target) => users.isWithin(minions, target),
     resumeJob: (jid, signal) => api().jobs.follow(jid, signal),
     holdToken: (token) => services.use(masterServices.tokenHolders, name).hold(token),

@@ -8,6 +8,7 @@ import type { Decision, Policy, Question, Subject } from '#acl';
 import type { FixedConfig, MasterConfig, ReloadableConfig } from '#config';
 import type { WireMap } from '#minion-protocol';
 import type {
+  AddressedMinions,
   ExtPillar,
   FileServerBackend,
   JobUpdate,
@@ -102,8 +103,8 @@ export interface ExtensionHost {
    * @param policy - default: the current one
    */
   decide(question: Question, policy?: Policy): Decision;
-  /** Returns the ids that a target matches with certainty. @throws MasterError ERR_BAD_TGT */
-  minionsOf(target: TargetRequest, bounds?: TargetBounds): Promise<readonly string[]>;
+  /** Resolves a target to the ids that it matches with certainty. @throws MasterError ERR_BAD_TGT */
+  resolveTarget(target: TargetRequest, bounds?: TargetBounds): Promise<AddressedMinions>;
   /** Whether a compound target of an operator matches all of these minions with certainty. */
   isWithin(minions: readonly string[], target: string): boolean;
   /**

@@ -250,12 +250,13 @@ export async function* followJob(
     }
     const isAway = (minion: string): boolean => facts.isReconnecting(minion, record.publishedAt);
     const left = [...unanswered, ...waiting.minions].filter((id) => !job.hasResourceAnswer(id));
+    const namedInVain = record.minions.length === 0 ? [] : record.missing;
     const progress = { returns, running: job.running, isFollowed: false, notSent };
     yield {
       type: 'finished',
       jid,
       answered: [...new Set(returns.map(({ minion }) => minion))],
-      silent: left.filter((minion) => !isAway(minion)),
+      silent: [...left.filter((minion) => !isAway(minion)), ...namedInVain],
       reconnecting: left.filter(isAway),
       deliveries: describeDeliveries(record, progress, facts),
     };

@@ -22,9 +22,10 @@ export function createJobsApi(parts: JobsApiDeps): InProcessJobsApi {
   return {
     publish: async (request) => {
       const { record, delivery, problem } = await dispatcher.publish(request);
-      const { jid, minions, missing } = record;
+      const { jid, minions, missing, isNarrowed } = record;
       const broken = problem === undefined ? {} : { problem };
-      return { jid, minions, missing, skipped: delivery.skipped, ...broken };
+      const narrowed = isNarrowed === true ? { isNarrowed } : {};
+      return { jid, minions, missing, skipped: delivery.skipped, ...narrowed, ...broken };
     },
     run,
     batch: async function* (request, signal) {

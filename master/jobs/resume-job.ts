@@ -40,10 +40,11 @@ export async function* resumeJob(
   // Before what is kept is read, so that nothing falls between.
   const stopListening = job.onReturn(note);
   try {
-    const { minions, missing, skipped = 0 } = record;
+    const { minions, missing, skipped = 0, isNarrowed } = record;
     const notSent = cache.notSentTo(record);
     const left = notSent.size === 0 ? {} : { notSent: [...notSent] };
-    yield { type: 'published', jid, minions, missing, skipped, ...left };
+    const narrowed = isNarrowed === true ? { isNarrowed } : {};
+    yield { type: 'published', jid, minions, missing, skipped, ...narrowed, ...left };
     for await (const result of cache.returns(jid)) {
       job.answer(result);
       note(result);

@@ -30,9 +30,11 @@ export async function* runJob(
     (result) => news.push({ type: 'return', result }),
   );
   try {
-    const { jid, minions, missing } = record;
+    const { jid, minions, missing, isNarrowed } = record;
+    const { skipped } = delivery;
     const broken = problem === undefined ? {} : { problem };
-    yield { type: 'published', jid, minions, missing, skipped: delivery.skipped, ...broken };
+    const narrowed = isNarrowed === true ? { isNarrowed } : {};
+    yield { type: 'published', jid, minions, missing, skipped, ...narrowed, ...broken };
     const patience = { firstMs: timeoutSeconds * 1000, quietMs: timeoutSeconds * 1000 };
     const gatherMs = gatherJobTimeoutSeconds * 1000;
     yield* followJob(parts, { job, record, news, ...patience, gatherMs }, signal);

@@ -13,6 +13,7 @@ import {
   type TargetTerm,
 } from '#minion-protocol';
 import {
+  type AddressedMinions,
   MasterError,
   type PlannedMinion,
   type TargetPlan,
@@ -21,13 +22,10 @@ import {
 import { badTarget, parseTarget, parseUnexpanded } from '../arguments/index.ts';
 import { SlowPatternRunner, SlowPatterns } from './slow-patterns.ts';
 
-/** Who a target means, among the accepted keys [WIRE 12.2]. */
-export interface ResolvedTarget {
+/** Minions that a target means, among the accepted keys [WIRE 12.2]. */
+export interface ResolvedTarget extends AddressedMinions {
   /** The target as it is published. */
   readonly target: TargetExpression;
-  readonly minions: readonly string[];
-  /** Listed names that have no accepted key. */
-  readonly missing: readonly string[];
   /** Those of `minions` that match only because their facts are not known. */
   readonly unknown: readonly string[];
   /** What these of `minions` return for, in place of themselves: ids of resources. */
@@ -64,10 +62,14 @@ export interface ResolveOptions {
 const exact = { pillar: 'exact' } as const;
 
 /** Whom a target is evaluated over, and whose pillar it may ask for. */
-export type TargetReach = Pick<Reach, 'includes' | 'showsPillar'>;
+export type TargetReach = Pick<Reach, 'covers' | 'includes' | 'showsPillar'>;
 
 /** All minions, and whatever is known of them. */
-export const everyone: TargetReach = { includes: () => true, showsPillar: () => true };
+export const everyone: TargetReach = {
+  includes: () => true,
+  showsPillar: () => true,
+  covers: () => true,
+};
 
 interface Matched {
   readonly target: TargetExpression;
@@ -102,20 +104,35 @@ export class TargetResolver {
   ): Promise<ResolvedTarget> {
     const { target, compiled, sure, unknown, missing, resources } = await this.#match(request);
     const { problem } = compiled;
+    const common = { target, missing, resources, problem, isNarrowed: false };
     return greedy
-      ? { target, minions: [...sure, ...unknown].sort(), missing, unknown, resources, problem }
-      : { target, minions: sure, missing, unknown: [], resources, problem };
+      ? { ...common, minions: [...sure, ...unknown].sort(), unknown }
+      : { ...common, minions: sure, unknown: [] };
+  }
+
+  /**
+   * Resolves a target to the minions that match for certain.
+   * @throws MasterError ERR_BAD_TGT, also for an expression that is broken
+   */
+  async resolveCertain(request: TargetRequest): Promise<AddressedMinions> {
+    const { minions, missing, isNarrowed, problem } = await this.resolve(request, {
+      greedy: false,
+    });
+    if (problem !== undefined) throw badTarget(problem);
+    return { minions, missing, isNarrowed };
   }
 
   /**
    * Who the target of somebody with limited rights means: those of its reach that match for
    * certain. Nothing of any other minion is looked at, so that neither the answer nor the time that
    * it takes says anything of them. Conditions on pillar are equality, expressions that may not end
-   * are not taken, and a nodegroup that is not defined is one without minions.
+   * are not taken, and a nodegroup that is not defined is one without minions. Names that the target
+   * lists are missing whether they have no accepted key or lie beyond the reach.
    * @throws MasterError ERR_BAD_TGT
    */
-  resolveWithin(request: TargetRequest, reach: TargetReach): readonly string[] {
-    return this.#within(this.#compileExact(request, reach), reach, this.#options.factsOf);
+  resolveWithin(request: TargetRequest, reach: TargetReach): AddressedMinions {
+    const compiled = this.#compileExact(request, reach);
+    return this.#within(compiled, request, reach, this.#options.factsOf);
   }
 
   /**
@@ -123,7 +140,7 @@ export class TargetResolver {
    * Grains are not asked for, nor pillar that follows from them.
    * @throws MasterError ERR_BAD_TGT, also for a target that mixes in a grain
    */
-  resolveProven(request: TargetRequest, reach: TargetReach): readonly string[] {
+  resolveProven(request: TargetRequest, reach: TargetReach): AddressedMinions {
     const compiled = this.#compileExact(request, reach, isProvable);
     if (compiled.problem !== undefined) throw badTarget(compiled.problem);
     refuseTerm(
@@ -133,7 +150,7 @@ export class TargetResolver {
     );
     refuseTerm(compiled, ({ isPillarPattern }) => isPillarPattern, 'is a pattern on pillar');
     const { factsOf, rightsOf = factsOf } = this.#options;
-    return this.#within(compiled, reach, rightsOf);
+    return this.#within(compiled, request, reach, rightsOf);
   }
 
   /** @param isUsable whether a nodegroup means anybody */
@@ -159,9 +176,11 @@ export class TargetResolver {
 
   #within(
     compiled: CompiledTarget,
-    { includes, showsPillar }: TargetReach,
+    request: TargetRequest,
+    reach: TargetReach,
     factsOf: (id: string) => MinionFacts,
-  ): readonly string[] {
+  ): AddressedMinions {
+    const { includes, showsPillar } = reach;
     // What nobody knows matches nothing.
     const shownOf = (id: string): MinionFacts => ({
       grains: factsOf(id).grains,
@@ -170,7 +189,12 @@ export class TargetResolver {
     const { acceptedIds, resourcesOf } = this.#options;
     const sources = { factsOf: shownOf, ...(resourcesOf === undefined ? {} : { resourcesOf }) };
     const own = acceptedIds().filter(includes);
-    return own.filter((id) => compiled.test(new LazyCandidate(id, sources)) === 'yes');
+    const minions = own.filter((id) => compiled.test(new LazyCandidate(id, sources)) === 'yes');
+    if (reach.covers('*'))
+      return { minions, missing: missingFrom(own, compiled), isNarrowed: false };
+    const missing = missingFrom(own, compiled, 'names');
+    const isNarrowed = missing.length > 0 || mayMeanOthers(compiled, request, reach);
+    return { minions, missing, isNarrowed };
   }
 
   /**
@@ -351,8 +375,25 @@ function conditionsMet(compiled: CompiledTarget, candidate: TargetCandidate): st
     .map(({ text, ids }) => (ids.length > 0 ? candidate.id : text));
 }
 
-function missingFrom(accepted: readonly string[], { terms }: CompiledTarget): string[] {
-  const listed = new Set(terms.flatMap((term) => term.ids));
+/** @param of - `names` counts an id that stands by itself as listed */
+function missingFrom(
+  accepted: readonly string[],
+  { terms }: CompiledTarget,
+  of: 'ids' | 'names' = 'ids',
+): string[] {
+  const listed = new Set(terms.flatMap((term) => term[of] ?? []));
   for (const id of listed.size === 0 ? [] : accepted) listed.delete(id);
   return [...listed];
+}
+
+/** Whether a target can match minions that it does not name and the reach does not include. */
+function mayMeanOthers(
+  { terms }: CompiledTarget,
+  { tgt, tgtType = 'glob' }: TargetRequest,
+  { covers }: TargetReach,
+): boolean {
+  if (terms.every(({ names }) => names !== undefined)) return false;
+  const text = typeof tgt === 'string' ? tgt : tgt.join(' ');
+  const prefix = { glob: '', compound: '', nodegroup: 'N@', pcre: 'E@' }[tgtType];
+  return prefix === undefined || !covers(`${prefix}${text}`);
 }

@@ -27,6 +27,7 @@ const isPermitted: Readonly<Record<JobField, boolean>> = {
   user: false,
   by: false,
   requestedBy: false,
+  leftOut: false,
   // Have minions do more than the function.
   ret: false,
   metadata: false,

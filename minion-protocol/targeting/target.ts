@@ -60,6 +60,8 @@ export interface TargetTerm {
   readonly text: string;
   /** The ids that it lists and wants; empty for other conditions. */
   readonly ids: readonly string[];
+  /** The only ids that it can match. Absent: it may match any id. */
+  readonly names?: readonly string[];
   /** Whether it goes by grains or resources, which are the minion's own word. */
   readonly isSelfTold: boolean;
   /** Whether it is written as a pattern on pillar; it may be read as equality all the same. */
@@ -133,7 +135,7 @@ export function compileTarget(
   for (const { word, isExcluded } of termsOf(expression)) {
     const term = compiler.compileWord(word);
     if (term === undefined) return broken(`"${word}": this kind of target is not served`);
-    terms.push(isExcluded ? { ...term, ids: [] } : term);
+    terms.push(isExcluded ? { ...term, ids: [], names: [] } : term);
   }
   return ready(terms, expression);
 }
@@ -241,7 +243,10 @@ class TermCompiler {
       case 'list':
         return listTerm(text, tgt);
       case 'glob':
-        return idTerm(text, compileGlob(text));
+        return {
+          ...idTerm(text, compileGlob(text)),
+          ...(isPattern(text) ? {} : { names: [text] }),
+        };
       case 'pcre':
         return idTerm(text, this.#compilePattern(text));
       case 'grain':
@@ -261,10 +266,16 @@ class TermCompiler {
 
   #pillarTerm(text: string, delimiter: string, compile: PatternCompiler): TargetTerm {
     const compiler = this.#isPillarExact ? compileEqual : compile;
-    const isPattern = compile !== compileEqual && (compile !== compileGlob || /[*?[]/.test(text));
+    const isPillarPattern =
+      compile !== compileEqual && (compile !== compileGlob || isPattern(text));
     const term = factTerm(text, 'pillar', compileFactMatch(text, delimiter, compiler));
-    return { ...term, isPillarPattern: isPattern };
+    return { ...term, isPillarPattern };
   }
+}
+
+/** Whether a glob has wildcards. */
+function isPattern(glob: string): boolean {
+  return /[*?[]/.test(glob);
 }
 
 function compileEqual(wanted: string): (text: string) => boolean {
@@ -280,7 +291,8 @@ function idTerm(text: string, matches: (id: string) => boolean): TargetTerm {
 /** Text is split at commas without trimming. */
 function listTerm(text: string, tgt: string | readonly string[]): TargetTerm {
   const ids = new Set(typeof tgt === 'string' ? tgt.split(',').filter((id) => id !== '') : tgt);
-  return { ...byId, text, ids: [...ids], test: ({ id }) => (ids.has(id) ? 'yes' : 'no') };
+  const names = [...ids];
+  return { ...byId, text, ids: names, names, test: ({ id }) => (ids.has(id) ? 'yes' : 'no') };
 }
 
 function factTerm(

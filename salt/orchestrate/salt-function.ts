@@ -52,11 +52,11 @@ function functionKeywords({ given }: StateCall): WireMap {
 
 function saltFunctionOutcome(
   call: StateCall,
-  { answers, jid }: JobAnswers,
+  { answers, jid, warnings: ofJob }: JobAnswers,
   given: readonly string[],
 ): Outcome {
   const { mayFail, warnings: own } = readFailMinions(call);
-  const warnings = [...given, ...own];
+  const warnings = [...given, ...own, ...ofJob];
   const more: WireMap = {
     ...(warnings.length > 0 ? { warnings } : {}),
     ...(jid === undefined ? {} : { __jid__: jid }),

@@ -7,6 +7,7 @@ import type { ReactionResult } from '#master';
 import { linkSignals } from '#runtime';
 import type { CompiledReaction } from './compile-reactions.ts';
 import { addresseesOf, performRun, type ReactionCalls } from './perform-run.ts';
+import type { TargetedCall } from './reaction-planner.ts';
 import type { OpenRun, ReactionQueue } from './reaction-queue.ts';
 import type { ReactionReports } from './reaction-reports.ts';
 
@@ -113,11 +114,19 @@ export class ReactionWorker {
     const { call } = run;
     while ('target' in call && performance.now() < deadline && !closing.aborted) {
       const there = new Set(present());
-      const minions = await addresseesOf(this.#options, run.reaction, call).catch(() => []);
+      const minions = await this.#minionsOf(run.reaction, call);
       if (minions.every((id) => there.has(id))) break;
       await pause(lookMs, closing);
     }
     this.start(run);
+  }
+
+  async #minionsOf(reaction: string, call: TargetedCall): Promise<readonly string[]> {
+    try {
+      return (await addresseesOf(this.#options, reaction, call)).minions;
+    } catch {
+      return [];
+    }
   }
 
   #find(name: string): CompiledReaction | undefined {

@@ -157,7 +157,7 @@ function workerOf(t: ExecutionContext, queue: ReactionQueue, running: Map<string
         return unused();
       },
     },
-    targets: { resolve: unused, resolveWithin: unused },
+    targets: { resolveCertain: unused, resolveWithin: unused },
     jobs: { run: unused },
     dispatcher: { republish: unused },
     runners: { run: unused },
