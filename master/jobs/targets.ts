@@ -190,10 +190,8 @@ export class TargetResolver {
     const sources = { factsOf: shownOf, ...(resourcesOf === undefined ? {} : { resourcesOf }) };
     const own = acceptedIds().filter(includes);
     const minions = own.filter((id) => compiled.test(new LazyCandidate(id, sources)) === 'yes');
-    if (reach.covers('*'))
-      return { minions, missing: missingFrom(own, compiled), isNarrowed: false };
-    const missing = missingFrom(own, compiled, 'names');
-    const isNarrowed = missing.length > 0 || mayMeanOthers(compiled, request, reach);
+    const missing = missingFrom(own, compiled);
+    const isNarrowed = !reach.covers('*') && mayMeanOthers(compiled, request, reach);
     return { minions, missing, isNarrowed };
   }
 
@@ -375,24 +373,22 @@ function conditionsMet(compiled: CompiledTarget, candidate: TargetCandidate): st
     .map(({ text, ids }) => (ids.length > 0 ? candidate.id : text));
 }
 
-/** @param of - `names` counts an id that stands by itself as listed */
-function missingFrom(
-  accepted: readonly string[],
-  { terms }: CompiledTarget,
-  of: 'ids' | 'names' = 'ids',
-): string[] {
-  const listed = new Set(terms.flatMap((term) => term[of] ?? []));
+function missingFrom(accepted: readonly string[], { terms }: CompiledTarget): string[] {
+  const listed = new Set(terms.flatMap((term) => term.ids));
   for (const id of listed.size === 0 ? [] : accepted) listed.delete(id);
   return [...listed];
 }
 
-/** Whether a target can match minions that it does not name and the reach does not include. */
+/**
+ * Whether a target can mean minions that the reach does not include. Nothing but the texts of target
+ * and rules decides, so that the answer says nothing of other minions.
+ */
 function mayMeanOthers(
   { terms }: CompiledTarget,
   { tgt, tgtType = 'glob' }: TargetRequest,
-  { covers }: TargetReach,
+  { covers, includes }: TargetReach,
 ): boolean {
-  if (terms.every(({ names }) => names !== undefined)) return false;
+  if (terms.every(({ names }) => names?.every(includes))) return false;
   const text = typeof tgt === 'string' ? tgt : tgt.join(' ');
   const prefix = { glob: '', compound: '', nodegroup: 'N@', pcre: 'E@' }[tgtType];
   return prefix === undefined || !covers(`${prefix}${text}`);

@@ -135,9 +135,14 @@ export function compileTarget(
   for (const { word, isExcluded } of termsOf(expression)) {
     const term = compiler.compileWord(word);
     if (term === undefined) return broken(`"${word}": this kind of target is not served`);
-    terms.push(isExcluded ? { ...term, ids: [], names: [] } : term);
+    terms.push(isExcluded ? withoutNames(term) : term);
   }
   return ready(terms, expression);
+}
+
+/** A term that takes minions away: what is left may be any id. */
+function withoutNames({ names: _names, ...term }: TargetTerm): TargetTerm {
+  return { ...term, ids: [] };
 }
 
 function ready(terms: readonly TargetTerm[], expression: CompoundExpression): CompiledTarget {
