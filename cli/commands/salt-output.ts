@@ -1,6 +1,6 @@
 /** Output of `saltbridge salt`: documentation, summaries, target plans and minions without an answer. */
 
-import type { JobReceipt, PlannedMinion, TargetPlan } from '#master';
+import type { TargetPlan } from '#master';
 import type { WireValue } from '#minion-protocol';
 import { textOrder } from '#template/python/comparison.ts';
 import type { CommandContext } from '../context.ts';
@@ -74,7 +74,7 @@ export function formatTargetProblem(problem: string): string {
 /** Prints the part of a target that the job was not sent to. */
 export async function printLeftOut(
   stderr: CommandContext['stderr'],
-  { missing, isNarrowed }: Pick<JobReceipt, 'isNarrowed' | 'missing'>,
+  { missing, isNarrowed }: { readonly missing: readonly string[]; readonly isNarrowed?: true },
 ): Promise<void> {
   if (missing.length > 0) {
     const reason = isNarrowed ? 'no accepted key, or not permitted' : 'no accepted key';
@@ -87,7 +87,7 @@ export async function printLeftOut(
 export const narrowedTarget =
   'saltbridge: your rights limit this target: the job went only to minions that they name';
 
-function formatTargetReason(minion: PlannedMinion): string {
+function formatTargetReason(minion: TargetPlan['minions'][number]): string {
   switch (minion.reason) {
     case 'matched':
       return `matched by ${minion.by.map(escapeName).join(', ')}`;
