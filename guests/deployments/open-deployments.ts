@@ -98,7 +98,7 @@ export async function openDeployments(
         metadata,
         enrolments?.liveOfInstance(server.source.serverId) ?? [],
       ),
-    isPresent: (minion) => host.isConnected(minion),
+    isPresent: (minion) => host.isReachable(minion),
     registerHandles: (minion, metadata) =>
       registerHandles({ stack, minion, metadata, handles: signals.api.handles, log }),
     resolve: (deployment) =>

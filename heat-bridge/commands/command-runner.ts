@@ -421,7 +421,8 @@ export class CommandRunner {
         deadline: time.signal,
         ended: ended.signal,
         ...(isLeft ? { left: closing.signal } : {}),
-        ...(run.isResumed ? { resume: (end) => host.resumeJob(live.id, end) } : {}),
+        secondsLeft: () => Math.max(0, run.deadline - host.now()) / 1000,
+        ...(run.isResumed ? { resume: (options) => host.resumeJob(live.id, options) } : {}),
       });
       await this.#storeOutcome(run, outcome, ({ rows }) => rows.end(live.id));
       run.state = 'over';

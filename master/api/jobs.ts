@@ -37,6 +37,11 @@ export interface RunRequest extends PublishRequest {
   readonly timeoutSeconds?: number;
   /** How long they have for that answer. */
   readonly gatherJobTimeoutSeconds?: number;
+  /**
+   * Seconds for which silent minions are asked again and again before they are given up. Default 0:
+   * a minion is given up after it was asked once, as in Salt.
+   */
+  readonly patienceSeconds?: number;
   /** Run on so many minions only, chosen at random among those that have the function. */
   readonly subset?: number;
 }

@@ -13,6 +13,7 @@ const isPermitted: Readonly<Record<JobField, boolean>> = {
   // Waiting and spreading change what the caller sees, and send nothing else to a minion.
   timeoutSeconds: true,
   gatherJobTimeoutSeconds: true,
+  patienceSeconds: true,
   subset: true,
   size: true,
   waitSeconds: true,

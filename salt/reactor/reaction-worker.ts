@@ -19,8 +19,8 @@ export interface ReactionWorkerOptions extends ReactionCalls {
   readonly reactions: () => readonly CompiledReaction[];
   readonly queue: ReactionQueue;
   readonly reports: ReactionReports;
-  /** Ids of the minions that listen now. */
-  readonly present: () => readonly string[];
+  /** Whether a minion can be reached. */
+  readonly isReachable: (id: string) => Promise<boolean>;
   /** Ends the wait for what is under way. */
   readonly closing: AbortSignal;
   readonly log: Logger;
@@ -109,13 +109,12 @@ export class ReactionWorker {
 
   /** Minions need some seconds to come back to a master; what is published before is lost to them. */
   async #whenPresent(run: OpenRun): Promise<void> {
-    const { closing, present } = this.#options;
+    const { closing, isReachable } = this.#options;
     const deadline = performance.now() + graceMs;
     const { call } = run;
     while ('target' in call && performance.now() < deadline && !closing.aborted) {
-      const there = new Set(present());
       const minions = await this.#minionsOf(run.reaction, call);
-      if (minions.every((id) => there.has(id))) break;
+      if ((await Promise.all(minions.map(isReachable))).every(Boolean)) break;
       await pause(lookMs, closing);
     }
     this.start(run);

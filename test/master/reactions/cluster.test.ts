@@ -171,7 +171,7 @@ function workerOf(t: ExecutionContext, queue: ReactionQueue, running: Map<string
     ],
     queue,
     reports: { count: () => {} } as unknown as ReactionReports,
-    present: () => [],
+    isReachable: async () => false,
     closing: closing.signal,
     log: createSilentLogger(),
   });

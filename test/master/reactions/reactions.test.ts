@@ -382,7 +382,8 @@ for (let writes = 0; writes <= 5; writes += 1) {
     if (writes >= 3) await until('the job to run', () => jids.length > 0);
     await first.master.close();
 
-    const second = await startStage(t, {}, { store: memory, directory: first.directory });
+    const startAt = RECORDED_AT + 2000;
+    const second = await startStage(t, {}, { store: memory, directory: first.directory, startAt });
     await startWeb(t, second, functions);
     t.true(await isAcknowledged(second, request, nonce), 'sent again');
     const [run] = await second.ended(1);
@@ -433,7 +434,7 @@ test('a run that waits is done by the next master, in which its right is asked f
   ] as const) {
     const left = await leaveWaiting(t);
     const config = { acl: acl(...rules) };
-    const second = await startStage(t, config, left);
+    const second = await startStage(t, config, { ...left, startAt: RECORDED_AT + 2000 });
     await startWeb(t, second);
     t.is((await second.ended(1))[0]?.state, state);
   }
