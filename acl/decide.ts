@@ -2,6 +2,7 @@ import { type CompiledRule, isSpecificTagGlob, type Request } from './compile-ru
 import { mineGuards, publishGuards } from './guards.ts';
 import { lifecycleSignals, signalGuards } from './own-signals.ts';
 import { emptyPolicy, type Policy } from './policy.ts';
+import { grainsGiveNoRight } from './policy-syntax.ts';
 import { signalLimits } from './reserved-tags.ts';
 import { returnRules } from './return-rules.ts';
 import type { RuleAction } from './rule.ts';
@@ -98,8 +99,15 @@ export function evaluateQuestion(question: Question, policy: Policy): Verdict {
     const rule = firstOf(deny, request, (it) => obstacleTo(it, request, now) === undefined);
     if (rule !== undefined) return { decision: toDecision(rule), used: noRules };
   }
-  if (hasNoTargets(question))
-    return { decision: denied(question, noTargetsObstacle), used: noRules };
+  if (hasNoTargets(question)) {
+    const mayRestOnGrains = requests
+      .flatMap((request) => rulesOn(allow, request, now))
+      .some(({ resource }) => resource.among?.restsOnGrains);
+    const reason = mayRestOnGrains
+      ? `${noTargetsObstacle}; ${grainsGiveNoRight}`
+      : noTargetsObstacle;
+    return { decision: denied(question, reason), used: noRules };
+  }
   const builtIn = applySignalRules(question, allow.length > 0);
   if (builtIn !== undefined) return { decision: builtIn, used: noRules };
   return applyAllowRules(question, requests, allow, now);

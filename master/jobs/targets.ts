@@ -230,6 +230,7 @@ export class TargetResolver {
       isEntitled: (id) => this.#options.isAccepted(id) && compiled.isEntitled(this.#rightful(id)),
       claims: (id) => compiled.test(this.#candidate(id)) === 'yes',
       mayMean: (id) => compiled.test(this.#candidate(id)) !== 'no',
+      restsOnGrains: compiled.restsOnGrains,
     };
   }
 

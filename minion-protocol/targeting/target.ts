@@ -88,6 +88,8 @@ export interface CompiledTarget {
    * conditions other than those on grains. So grains can take a right away, and give none.
    */
   isEntitled(candidate: TargetCandidate): boolean;
+  /** Whether the target, or an alternative in it, goes by grains alone and entitles nobody. */
+  readonly restsOnGrains: boolean;
   /**
    * The ids of resources that this minion returns for, in place of itself: where each condition
    * goes by resources [WIRE 23.3]. Otherwise none.
@@ -160,6 +162,9 @@ function ready(terms: readonly TargetTerm[], expression: CompoundExpression): Co
       evaluateCompound(expression, (index) =>
         verdictOf(candidate, index) === 'no' ? 'no' : 'yes',
       ) === 'yes',
+    restsOnGrains:
+      told === undefined ||
+      evaluateCompound(expression, (index) => (terms[index]?.isSelfTold ? 'yes' : 'no')) === 'yes',
     isEntitled: (candidate) =>
       told !== undefined && says(told, candidate) && says(expression, candidate),
     resourcesMeant: ({ resources }) => {
@@ -183,6 +188,7 @@ function broken(problem: string): CompiledTarget {
     test: () => 'no',
     isPossible: () => false,
     isEntitled: () => false,
+    restsOnGrains: false,
     resourcesMeant: () => new Set(),
   };
 }

@@ -275,7 +275,8 @@ export class PeerPublisher {
     const decision = gate.decide({ subject, action, resource: { calls: judged, minions } });
     if (decision.effect === 'allow') return { calls, addressed, decision };
     counters.count(`peer-${decision.rule}`);
-    log.info({ minion: subject.id, rule: decision.rule }, 'job of a minion refused');
+    const { rule, reason } = decision;
+    log.info({ minion: subject.id, rule, reason }, 'job of a minion refused');
     return undefined;
   }
 
