@@ -100,12 +100,7 @@ export function evaluateQuestion(question: Question, policy: Policy): Verdict {
     if (rule !== undefined) return { decision: toDecision(rule), used: noRules };
   }
   if (hasNoTargets(question)) {
-    const mayRestOnGrains = requests
-      .flatMap((request) => rulesOn(allow, request, now))
-      .some(({ resource }) => resource.among?.restsOnGrains);
-    const reason = mayRestOnGrains
-      ? `${noTargetsObstacle}; ${grainsGiveNoRight}`
-      : noTargetsObstacle;
+    const reason = noTargetsReason(requests, allow, now);
     return { decision: denied(question, reason), used: noRules };
   }
   const builtIn = applySignalRules(question, allow.length > 0);
@@ -179,6 +174,17 @@ function hasNoTargets({ action, resource }: Question): boolean {
 
 /** Then nothing says that the subject may do this to anybody. */
 const noTargetsObstacle = 'the target means none of the minions that rules name';
+
+function noTargetsReason(
+  requests: readonly Request[],
+  allow: readonly RuleIndex[],
+  now: number,
+): string {
+  const rules = requests.flatMap((request) => rulesOn(allow, request, now));
+  const isByGrains = rules.some(({ resource }) => resource.among?.restsOnGrains);
+  return isByGrains ? `${noTargetsObstacle}; ${grainsGiveNoRight}` : noTargetsObstacle;
+}
+
 const rateObstacle = 'its rate is used up';
 
 /** What keeps a rule about this subject from applying; `undefined`: nothing. */

@@ -137,6 +137,21 @@ test('a target means the minions that the rules name, and nobody else', async (t
   }
 });
 
+test('that rights narrow a target does not depend on other minions', async (t) => {
+  const running = await start(t, { fred: [{ 'web*': ['test.ping'] }] });
+  const { jobs } = await running.as('fred');
+  for (const tgt of [
+    'web* or db*',
+    'web* or gone*',
+    'web* or G@os:Debian',
+    'web1 or db1',
+    'web1 or gone',
+  ]) {
+    const receipt = await jobs.publish({ tgt, tgtType: 'compound', fun: 'test.ping' });
+    t.is(receipt.isNarrowed, true, tgt);
+  }
+});
+
 test('the event of a job reports that rights narrowed its target', async (t) => {
   const running = await start(t, { fred: [{ web1: ['test.ping'] }], ann: ['test.ping'] });
   const newJob = async (user: string): Promise<unknown> => {
