@@ -182,6 +182,9 @@ test('a job and a batch report names without a key as silent', async (t) => {
   const request = { tgt: ['m1', 'm9'], tgtType: 'list', fun: 'test.ping' };
   const updates: JobUpdate[] = await collect(master.jobs.run(request));
   t.like(updates.at(-1), { type: 'finished', answered: ['m1'], silent: ['m9'] });
+  const jid = updates[0]?.jid ?? '';
+  const { return: job } = await master.runners.run({ fun: 'jobs.list_job', arg: [jid] });
+  t.like(job, { Minions: ['m1'], Missing: ['m9'] });
   const [gathered] = await collect(master.jobs.batch({ ...request, size: 1 }));
   t.like(gathered, { type: 'gathered', minions: ['m1'], silent: ['m9'] });
 });

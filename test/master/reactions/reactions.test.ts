@@ -146,6 +146,17 @@ test('a value of an event is a whole id in a list, not an expression', async (t)
   t.is(calls.length, 1);
 });
 
+test('a name without a key in the list of a reaction fails its run, and is named', async (t) => {
+  const on = { on: tag, do: { run: { fun: 'test.kwarg', target: { list: ['web1', 'gone'] } } } };
+  const stage = await startStage(t, { reactions: [reaction('puppet', on)] });
+  const { calls } = await startWeb(t, stage);
+  await stage.emit({ env: 'live' });
+  const [run] = await stage.ended(1);
+  t.is(run?.state, 'failed');
+  t.regex(run?.reason ?? '', /of 2 minions 0 failed and 1 did not answer; not addressed: gone/);
+  t.is(calls.length, 1);
+});
+
 test('the sender of an event may be whom a job is for', async (t) => {
   const back = reaction('puppet', {
     on: 'salt/minion/*/start',
