@@ -2,7 +2,7 @@
 
 import { LRUCache } from 'lru-cache';
 import { MasterError } from '#master';
-import { createBoundedMap, WorkerPool, WorkerPoolError, type WorkerPoolOptions } from '#runtime';
+import { createBoundedMap, WorkerPool, WorkerPoolError } from '#runtime';
 import { type PlainData, TemplateError, type TemplateLimits } from '#template';
 import {
   type RenderAnswer,
@@ -59,7 +59,8 @@ const maxLarge = 1000;
 /** Files that one file may include and import, and questions that it may ask. */
 const maxImports = 500;
 
-export interface RendererOptions extends Omit<WorkerPoolOptions, 'script'> {
+export interface RendererOptions
+  extends Omit<ConstructorParameters<typeof WorkerPool>[0], 'script'> {
   /** What a rendering may take on the main thread, milliseconds. Default 20. */
   readonly inlineMs?: number;
 }
