@@ -1,14 +1,14 @@
 export { type Auth, createAuth } from './auth.ts';
 export { KeyError, keyErrors } from './key-errors.ts';
 export type { KeyLifecycle } from './key-lifecycle.ts';
-export { type KeyChange, type KeyStore, literalGlob } from './key-store.ts';
+export type { KeyChange } from './key-moves.ts';
+export type { KeyStore } from './key-store.ts';
 export { type KeySurvey, type SurveyedKey, surveyKeys, surveyOwnKeys } from './key-survey.ts';
 export { keyMarks, type OfflineKeys, openOfflineKeys } from './keys-api.ts';
 export { openMasterKeys, preparePrivateDirectories } from './master-keys.ts';
 export {
   type KeyFile,
   type KeyFiles,
-  type KeyPlace,
   keyPlaces,
   PkiDir,
   placeDirectories,

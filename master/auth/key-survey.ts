@@ -7,8 +7,9 @@ import path from 'node:path';
 import type { MasterConfig } from '#config';
 import { parsePrivateKey, parsePublicKey } from '#minion-protocol';
 import { isMissing } from '#runtime';
+import type { KeyState } from '../api/index.ts';
 import { readMasterSignature } from './master-keys.ts';
-import { type KeyPlace, keyPlaces, placeDirectories } from './pki-directory.ts';
+import { keyPlaces, placeDirectories } from './pki-directory.ts';
 
 /** Why a key cannot be used. */
 type KeyFault =
@@ -22,7 +23,7 @@ type KeyFault =
 /** A key file. */
 export interface SurveyedKey {
   readonly id: string;
-  readonly place: KeyPlace;
+  readonly place: KeyState;
   readonly file: string;
   /** Clean text; '' where it could not be read. */
   readonly pem: string;
@@ -59,7 +60,7 @@ export async function surveyKeys(pkiDir: string): Promise<KeySurvey> {
 }
 
 /** Blocking, and many times faster over thousands of files. */
-function surveyKey(file: string, place: KeyPlace): SurveyedKey {
+function surveyKey(file: string, place: KeyState): SurveyedKey {
   const id = path.basename(file);
   try {
     const stats = statSync(file);

@@ -12,7 +12,7 @@ import {
   MasterError,
 } from '../api/index.ts';
 import { KeyError } from './key-errors.ts';
-import { type KeyChoice, type KeyStore, openConfiguredKeys } from './key-store.ts';
+import { type KeyStore, openConfiguredKeys } from './key-store.ts';
 import { VersionPins } from './version-check.ts';
 
 // Warnings about an id.
@@ -102,6 +102,18 @@ export function createKeysApi(parts: KeysApiDeps): KeysApi {
     protocol: parts.protocolOf(record.id),
     conflicts: keys.conflicts(record.id),
   });
+  /** @param own states of the operation itself @throws KeyError ERR_KEY_FINGERPRINT */
+  const change = async (
+    act: 'accept' | 'reject' | 'delete',
+    own: readonly KeyState[],
+    { match, fingerprint, include = [], state }: KeySelection,
+  ): Promise<Awaited<ReturnType<KeyStore['eachMatching']>>> => {
+    const from = state === undefined ? [...own, ...include] : [state];
+    const choice = fingerprint === undefined ? { from } : { from, fingerprint };
+    const changed = await keys.eachMatching(match, act, choice);
+    if (changed.length > 0 || fingerprint === undefined || act === 'delete') return changed;
+    throw new KeyError('ERR_KEY_FINGERPRINT', 'no key that matches has this fingerprint');
+  };
   return {
     list: async ({ state } = {}) => {
       const all = keys.list();
@@ -113,25 +125,14 @@ export function createKeysApi(parts: KeysApiDeps): KeysApi {
       return own.map(({ name, pem }) => ({ name, fingerprint: keyFingerprint(pem, hashType) }));
     },
     accept: async (selection) => {
-      const from = statesOf(selection, ['pending']);
-      const places = statesById(keys, from);
-      const ids = await keys.acceptMatching(selection.match, choiceOf(selection, from));
-      checkFound(ids, selection.fingerprint);
-      return ids.map((id) => ({ id, from: places.get(id) ?? 'pending', to: 'accepted' }));
+      const changed = await change('accept', ['pending'], selection);
+      return changed.map((one) => ({ ...one, to: 'accepted' }));
     },
     reject: async (selection) => {
-      const from = statesOf(selection, ['pending']);
-      const places = statesById(keys, from);
-      const ids = await keys.rejectMatching(selection.match, choiceOf(selection, from));
-      checkFound(ids, selection.fingerprint);
-      return ids.map((id) => ({ id, from: places.get(id) ?? 'pending', to: 'rejected' }));
+      const changed = await change('reject', ['pending'], selection);
+      return changed.map((one) => ({ ...one, to: 'rejected' }));
     },
-    delete: async (selection) => {
-      const from = statesOf(selection, states);
-      const places = statesById(keys, from);
-      const ids = await keys.deleteMatching(selection.match, choiceOf(selection, from));
-      return ids.map((id) => ({ id, from: places.get(id) ?? 'denied' }));
-    },
+    delete: (selection) => change('delete', states, selection),
     create: ({ id, bits = 2048, force = false }) =>
       keys.exclusive(id, async () => {
         if (!force && keys.isAccepted(id)) return null;
@@ -144,31 +145,6 @@ export function createKeysApi(parts: KeysApiDeps): KeysApi {
       }),
     unpin: parts.unpin,
   };
-}
-
-/** @throws KeyError ERR_KEY_FINGERPRINT */
-function checkFound(ids: readonly string[], wanted: string | undefined): void {
-  if (wanted === undefined || ids.length > 0) return;
-  throw new KeyError('ERR_KEY_FINGERPRINT', 'no key that matches has this fingerprint');
-}
-
-/** @param own those of the operation itself */
-function statesOf(
-  { state, include = [] }: KeySelection,
-  own: readonly KeyState[],
-): readonly KeyState[] {
-  return state === undefined ? [...own, ...include] : [state];
-}
-
-function choiceOf({ fingerprint }: KeySelection, from: readonly KeyState[]): KeyChoice {
-  return fingerprint === undefined ? { from } : { from, fingerprint };
-}
-
-/** Where each id's key is, among these states; the last one counts where an id has two. */
-function statesById(keys: KeyStore, among: readonly KeyState[]): Map<string, KeyState> {
-  const list = keys.list();
-  const inOrder = [...among].sort((left) => (left === 'denied' ? -1 : 1));
-  return new Map(inOrder.flatMap((state) => list[state].map(({ id }) => [id, state] as const)));
 }
 
 // Keys without a running master, in the PKI directory itself.
