@@ -16,11 +16,12 @@ import {
   type ParsedNode,
   Parser,
   Scalar,
-  type ScalarTag,
   type Tags,
   visit,
 } from 'yaml';
 import type { WireMap, WireValue } from '#minion-protocol';
+import { Float } from '#template/python/values.ts';
+import { constructScalar, resolveTag, scalarForms } from '#template/python/yaml-scalar.ts';
 
 // YAML 1.2 that libyaml, which Salt uses, refuses: colons at the edge of a value inside `[…]` and
 // `{…}` (`[::1]`, `[a:]`, `[: 1]`), anchors that are not words (`&& ls`), and unpaired surrogate
@@ -173,23 +174,16 @@ function childrenOf(token: CST.Token | null | undefined): (CST.Token | null | un
   return token.items.flatMap(({ key, value }) => [key, value]);
 }
 
-const integerForm =
-  /^(?:[-+]?0b[0-1_]+|[-+]?0[0-7_]+|[-+]?(?:0|[1-9][0-9_]*)|[-+]?0x[0-9a-fA-F_]+|[-+]?[1-9][0-9_]*(?::[0-5]?[0-9])+)$/;
-const floatForm =
-  /^(?:[-+]?(?:[0-9][0-9_]*)\.[0-9_]*(?:[eE][-+][0-9]+)?|\.[0-9][0-9_]*(?:[eE][-+][0-9]+)?|[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+\.[0-9_]*|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$/;
-const booleanForm =
-  /^(?:yes|Yes|YES|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF)$/;
-
-/** Characters of an integer: reading more takes longer for each. */
+/** Characters of a number: reading more takes longer for each. */
 const maxDigits = 1000;
 
 const core = 'tag:yaml.org,2002:';
-const scalarTags: readonly ScalarTag[] = [
-  { tag: `${core}null`, default: true, test: /^(?:~|null|Null|NULL|)$/, resolve: () => null },
-  { tag: `${core}bool`, default: true, test: booleanForm, resolve: toBoolean },
-  { tag: `${core}int`, default: true, test: integerForm, resolve: toInteger },
-  { tag: `${core}float`, default: true, test: floatForm, resolve: toFloat },
-];
+const scalarTags = (['null', 'bool', 'int', 'float'] as const).map((name) => ({
+  tag: `${core}${name}`,
+  default: true,
+  test: scalarForms[name],
+  resolve: (text: string) => toScalar(name, text),
+}));
 const pythonTags: Tags = [
   'merge',
   'binary',
@@ -201,14 +195,9 @@ const pythonTags: Tags = [
   { tag: `${core}timestamp`, resolve: asText },
 ];
 
-const timestampForm =
-  /^(?:\d{4}-\d\d-\d\d|\d{4}-\d\d?-\d\d?(?:[Tt]|[ \t]+)\d\d?:\d\d:\d\d(?:\.\d*)?(?:[ \t]*(?:Z|[-+]\d\d?(?::\d\d)?))?)$/;
-const otherForm = /^(?:~|null|Null|NULL||<<|=)$/;
-
 /** Whether PyYAML reads this text, written without quotes, as text and nothing else. */
 export function isPlainYamlText(text: string): boolean {
-  const forms = [integerForm, floatForm, booleanForm, timestampForm, otherForm];
-  return !forms.some((form) => form.test(text));
+  return resolveTag(text) === 'str';
 }
 
 /** What PyYAML's reader does not take at all. */
@@ -309,54 +298,13 @@ function asText(text: string): string {
   return text;
 }
 
-function toBoolean(text: string): boolean {
-  switch (text.toLowerCase()) {
-    case 'yes':
-    case 'true':
-    case 'on':
-      return true;
-    case 'no':
-    case 'false':
-    case 'off':
-      return false;
-    default:
-      throw new SyntaxError('not a boolean');
+function toScalar(tag: string, text: string): unknown {
+  if (tag === 'int' && text.length > maxDigits) {
+    throw new SyntaxError('a number with very many digits');
   }
-}
-
-function toInteger(text: string): number | bigint {
-  if (text.length > maxDigits) throw new SyntaxError('a number with very many digits');
-  const digits = dropLeadingZeros(text).replaceAll('_', '');
-  const magnitude = toMagnitude(digits.replace(/^[-+]/, ''));
-  const value = digits.startsWith('-') ? -magnitude : magnitude;
-  const number = Number(value);
-  return Number.isSafeInteger(number) ? number : value;
-}
-
-/** Salt reads `010` as ten, but leaves a signed one to PyYAML, for which it is octal. */
-function dropLeadingZeros(text: string): string {
-  if (text === '0' || !text.startsWith('0') || /^0[bx]/.test(text)) return text;
-  return text.replace(/^0+/, '') || '0';
-}
-
-function toMagnitude(digits: string): bigint {
-  if (digits === '') throw new SyntaxError('no digits');
-  if (/^0[bx]/.test(digits)) return BigInt(digits);
-  if (digits.includes(':')) {
-    return digits.split(':').reduce((sum, part) => sum * 60n + BigInt(part), 0n);
-  }
-  return digits.startsWith('0') ? BigInt(`0o${digits}`) : BigInt(digits);
-}
-
-function toFloat(text: string): number {
-  const digits = text.replaceAll('_', '').toLowerCase();
-  const sign = digits.startsWith('-') ? -1 : 1;
-  const magnitude = digits.replace(/^[-+]/, '');
-  if (magnitude === '.inf') return sign * Number.POSITIVE_INFINITY;
-  if (magnitude === '.nan') return Number.NaN;
-  const value = magnitude.split(':').reduce((sum, part) => sum * 60 + Number(part), 0);
-  if (Number.isNaN(value)) throw new SyntaxError('not a number');
-  return sign * value;
+  const value = constructScalar(tag, text);
+  if (value === undefined) throw new SyntaxError(`the text is not of the type ${tag}`);
+  return value instanceof Float ? value.value : value;
 }
 
 function refuse(): never {
