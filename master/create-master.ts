@@ -177,7 +177,7 @@ async function open(parts: Parts, closers: Closers): Promise<Assembly> {
   const gate = context.cluster?.calls;
   const core = coreMethods((key) => services.find(key, master));
   const methods = new Map([...core, ...collection.methods]);
-  const rpc = new RpcServer(api, log, methods, fixed.maxEventSize, gate);
+  const rpc = new RpcServer({ api, log, methods, calls: gate }, fixed.maxEventSize);
   await closers.add(rpc, (it) => it.close()).listen(fixed.socket);
   closers.add(closing, (it) => {
     // Before the connections end: nobody can tell afterwards.

@@ -207,19 +207,13 @@ export {
 export {
   type CallableApi,
   type CallerProof,
+  CallServer,
   callerHeader,
   createCallerProof,
   extensionMethod,
   extensionStream,
-  failCall,
   methodsWithUser,
-  namedMethods,
-  parseParameters,
-  refuseMethod,
-  rpcMethods,
   rpcTable,
-  type ServedCall,
-  serveCall,
 } from './rpc/index.ts';
 export {
   AuthenticationError,

@@ -1,11 +1,13 @@
 export { type Auth, createAuth } from './auth.ts';
 export { KeyError, keyErrors } from './key-errors.ts';
 export type { KeyLifecycle } from './key-lifecycle.ts';
+export { keyMarks } from './key-marks.ts';
 export type { KeyChange } from './key-moves.ts';
 export type { KeyStore } from './key-store.ts';
-export { type KeySurvey, type SurveyedKey, surveyKeys, surveyOwnKeys } from './key-survey.ts';
-export { keyMarks, type OfflineKeys, openOfflineKeys } from './keys-api.ts';
+export { type KeySurvey, type SurveyedKey, surveyKeys } from './key-survey.ts';
 export { openMasterKeys, preparePrivateDirectories } from './master-keys.ts';
+export { type OfflineKeys, openOfflineKeys } from './offline-keys.ts';
+export { surveyOwnKeys } from './own-key-survey.ts';
 export {
   type KeyFile,
   type KeyFiles,

@@ -1,9 +1,7 @@
-/** Implements the interface `keys`, also without a running master. */
+/** Implements the interface `keys`. */
 
-import { type HashType, LiveConfig, type MasterConfig } from '#config';
-import { cleanKeyText, generateKeyPair, isNewMinionId, keyFingerprint } from '#minion-protocol';
-import { readTextIfPresent } from '#runtime';
-import { openEmbeddedStore } from '#store';
+import type { HashType } from '#config';
+import { cleanKeyText, generateKeyPair, keyFingerprint } from '#minion-protocol';
 import {
   type KeyInfo,
   type KeySelection,
@@ -12,57 +10,8 @@ import {
   MasterError,
 } from '../api/index.ts';
 import { KeyError } from './key-errors.ts';
-import { type KeyStore, openConfiguredKeys } from './key-store.ts';
-import { VersionPins } from './version-check.ts';
-
-// Warnings about an id.
-
-/** A key under an id. */
-interface NamedKey {
-  readonly id: string;
-  readonly pem: string;
-}
-
-/** What is unusual about a key; nothing of it keeps its minion out. */
-export interface KeyMarks {
-  /** Accepted ids that differ from this one in case only, or in how letters are written. */
-  readonly alike?: readonly string[];
-  /** Other accepted ids that have the same key. */
-  readonly sharedWith?: readonly string[];
-  /** No new minion may have such an id; see `minion_ids`. */
-  readonly isUnusual?: true;
-}
-
-/** Tells the marks of a key beside these accepted ones. */
-export function keyMarks(accepted: readonly NamedKey[]): (key: NamedKey) => KeyMarks {
-  const bySpelling = idsBy(accepted, ({ id }) => foldedId(id));
-  const byKey = idsBy(accepted, ({ pem }) => cleanKeyText(pem));
-  return ({ id, pem }) => {
-    const alike = (bySpelling.get(foldedId(id)) ?? []).filter((other) => other !== id);
-    const sharedWith = (byKey.get(cleanKeyText(pem)) ?? []).filter((other) => other !== id);
-    return {
-      ...(alike.length === 0 ? {} : { alike }),
-      ...(sharedWith.length === 0 ? {} : { sharedWith }),
-      ...(isNewMinionId(id) ? {} : { isUnusual: true }),
-    };
-  };
-}
-
-/** Equal for ids that a person would read as one. */
-function foldedId(id: string): string {
-  return id.normalize('NFKC').toLowerCase();
-}
-
-function idsBy(keys: readonly NamedKey[], of: (key: NamedKey) => string): Map<string, string[]> {
-  const ids = new Map<string, string[]>();
-  for (const key of keys) {
-    const name = of(key);
-    const known = ids.get(name);
-    if (known === undefined) ids.set(name, [key.id]);
-    else known.push(key.id);
-  }
-  return ids;
-}
+import { keyMarks } from './key-marks.ts';
+import type { KeyStore } from './key-store.ts';
 
 /** A public key of the master's own. */
 export interface OwnKey {
@@ -145,65 +94,4 @@ export function createKeysApi(parts: KeysApiDeps): KeysApi {
       }),
     unpin: parts.unpin,
   };
-}
-
-// Keys without a running master, in the PKI directory itself.
-
-/** Keys that are open. */
-export interface OfflineKeys {
-  /** No protocol version is known (0), and no sign-in with another key is counted. */
-  readonly keys: KeysApi;
-  /** May be called twice. */
-  close(): Promise<void>;
-}
-
-/**
- * Opens the keys of a master that is not running. One that starts later ends what deleted and
- * rejected keys could still do; one that runs meanwhile notices every change.
- * @throws KeyError ERR_PKI_DIR; MasterError ERR_MASTER_STOPPED for those of a cluster
- */
-export async function openOfflineKeys(config: MasterConfig): Promise<OfflineKeys> {
-  if (config.cluster !== null) {
-    throw new MasterError(
-      'ERR_MASTER_STOPPED',
-      'the keys of a cluster are in its store: start this master, or ask one that runs',
-    );
-  }
-  const keys = await openConfiguredKeys(new LiveConfig(config));
-  return {
-    keys: createKeysApi({
-      keys,
-      hashType: config.hashType,
-      protocolOf: () => 0,
-      unpin: (id) => unpin(config, id),
-      ownKeys: () => readOwnKeys(config),
-    }),
-    close: () => keys.close(),
-  };
-}
-
-async function unpin({ stateDir }: MasterConfig, id: string): Promise<void> {
-  const store = await openEmbeddedStore({ directory: `${stateDir}/store` });
-  try {
-    const pins = await VersionPins.open(store, 'auto');
-    await pins.forget([id]);
-  } finally {
-    await store.close();
-  }
-}
-
-/** Those that are there; none is made. */
-async function readOwnKeys(config: MasterConfig): Promise<OwnKey[]> {
-  const names = [
-    'master.pub',
-    ...(config.masterSignPubkey && !config.masterUsePubkeySignature
-      ? [`${config.masterSignKeyName}.pub`]
-      : []),
-  ];
-  const own: OwnKey[] = [];
-  for (const name of names) {
-    const pem = await readTextIfPresent(`${config.pkiDir}/${name}`);
-    if (pem !== undefined) own.push({ name, pem });
-  }
-  return own;
 }

@@ -4,7 +4,7 @@ import { type MasterOptions, resolveMasterConfig } from '#config';
 import { LiveConfig } from '#config/live-config.ts';
 import { createSilentLogger } from '#master/api/log.ts';
 import { noAudit } from '#master/audit/audit-record.ts';
-import { LoginAudit } from '#master/audit/audited.ts';
+import { LoginAudit } from '#master/audit/login-audit.ts';
 import { RuledDecisions } from '#master/audit/ruled-decisions.ts';
 import type { LoginBackend, Standing } from '#master/users/backend.ts';
 import type { Backends } from '#master/users/backends.ts';
