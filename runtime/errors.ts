@@ -2,8 +2,8 @@
 export interface ErrorEntry {
   readonly meaning: string;
   readonly action: string;
-  /** Whether the same call may succeed later without any change. */
-  readonly retry: boolean;
+  /** Whether the same call may succeed later without any change. Defaults to false. */
+  readonly retry?: boolean;
 }
 
 /**

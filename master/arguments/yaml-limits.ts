@@ -13,10 +13,12 @@ export interface YamlLimits {
    * Default false.
    */
   readonly isPlain?: boolean;
+  /** Reads floats without a fraction as `Float`. Default: as numbers. */
+  readonly keepsFloats?: boolean;
 }
 
 /** More than a request to a minion may have. */
-const usualLimits: Required<YamlLimits> = { maxValues: 1_000_000, maxDepth: 64, isPlain: false };
+const usualLimits = { maxValues: 1_000_000, maxDepth: 64, isPlain: false };
 
 /** What begins a value or a key. */
 const valueTypes: ReadonlySet<CST.TokenType | null> = new Set<CST.TokenType>([
@@ -54,12 +56,12 @@ export function* boundedTokens(text: string, given: YamlLimits): Generator<CST.T
 
 /** What opens levels within one line or one flow, and how many values there are. */
 class LexemeLimits {
-  readonly #limits: Required<YamlLimits>;
+  readonly #limits: typeof usualLimits;
   #values = 0;
   #flows = 0;
   #indicators = 0;
 
-  constructor(limits: Required<YamlLimits>) {
+  constructor(limits: typeof usualLimits) {
     this.#limits = limits;
   }
 

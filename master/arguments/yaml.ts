@@ -4,7 +4,17 @@
  * [PyYAML resolver.py, constructor.py; salt utils/yamlloader.py].
  */
 
-import { Composer, type Document, isMap, isScalar, isSeq, type ParsedNode, type Tags } from 'yaml';
+import {
+  Composer,
+  type Document,
+  isMap,
+  isScalar,
+  isSeq,
+  type ParsedNode,
+  type Scalar,
+  type Tags,
+  visit,
+} from 'yaml';
 import type { WireMap, WireValue } from '#minion-protocol';
 import { Float } from '#template/python/values.ts';
 import { constructScalar, resolveTag, scalarForms } from '#template/python/yaml-scalar.ts';
@@ -56,6 +66,7 @@ export function parseYaml(text: string, limits: YamlLimits = {}): WireValue {
   if (complaint !== undefined) throw complaint;
   if (isBeyondLibyaml(document, lines)) throw new SyntaxError('libyaml does not take it');
   checkNodes(document.contents, limits);
+  if (limits.keepsFloats) visit(document, { Scalar: keepFloat });
   return toWireValue(document.toJS({ mapAsMap: true }));
 }
 
@@ -101,11 +112,19 @@ function isBeyond64Bits(value: unknown): boolean {
   return typeof value === 'bigint' && (value < -(2n ** 63n) || value >= 2n ** 64n);
 }
 
+/** Replaces a whole number that is written as a float. */
+function keepFloat(_place: unknown, node: Scalar): void {
+  const { value, source } = node;
+  const isWritten =
+    node.tag === undefined && source !== undefined && scalarForms.float.test(source);
+  if (isWritten && Number.isSafeInteger(value)) node.value = new Float(Number(value));
+}
+
 function toWireValue(value: unknown): WireValue {
   if (Array.isArray(value)) return value.map(toWireValue);
   if (value instanceof Map) return toWireMap([...value]);
   if (value instanceof Uint8Array) return new Uint8Array(value);
-  if (isPlainScalar(value)) return value;
+  if (isPlainScalar(value) || value instanceof Float) return value;
   throw new TypeError(`no value of Salt's: ${typeof value}`);
 }
 
@@ -115,7 +134,9 @@ function isPlainScalar(value: unknown): value is null | boolean | number | bigin
 
 function toWireMap(entries: readonly [unknown, unknown][]): WireValue {
   const read = entries.map(([key, item]): [WireValue, WireValue] => {
-    if (!isPlainScalar(key)) throw new TypeError('a list or a map cannot be a key');
+    if (!isPlainScalar(key) && !(key instanceof Float)) {
+      throw new TypeError('a list or a map cannot be a key');
+    }
     return [key, toWireValue(item)];
   });
   const map: WireMap = Object.create(null);
