@@ -277,7 +277,7 @@ function judge(options: MinionEventOptions, minionId: string, resource: AskedEve
   });
   if (decision.effect === 'allow') return decision;
   counters.count(`signal-${decision.rule}`);
-  meter.countDeniedSignal();
+  meter.signalsDenied += 1;
   const { tag } = resource;
   if (denials.note(minionId, tag, decision)) {
     const { rule, reason } = decision;
