@@ -1,5 +1,4 @@
 import type { Decision, EventResource } from '#acl';
-import type { LiveConfig } from '#config';
 import {
   isWireMap,
   type MinionEventLoad,
@@ -7,35 +6,27 @@ import {
   type WireMap,
   type WireValue,
 } from '#minion-protocol';
-import { mapMaybePromise, type Throttle, type TokenBuckets } from '#runtime';
+import { mapMaybePromise } from '#runtime';
 import { StoreError } from '#store';
 import { DropConnectionError, send, type VerifiedRequest } from '../auth/index.ts';
+import type { MasterContext } from '../context/index.ts';
 import { type EventBus, jidOf, tags } from '../events/index.ts';
 import type { JobCache } from '../jobs/index.ts';
-import type { Meter, RequestCounters } from '../metrics/index.ts';
 import type { PolicyGate } from '../users/index.ts';
 import { requestDigest } from './replay-cache.ts';
-import type { DenialLog } from './request-limits.ts';
+import type { RequestLimits } from './request-limits.ts';
 import { defineRequestType, type RequestType } from './request-type.ts';
 import type { SignalIntake } from './signal-intake.ts';
 
 export interface MinionEventOptions {
+  readonly context: Pick<MasterContext, 'counters' | 'meter'>;
   readonly bus: EventBus;
   readonly jobs: JobCache;
-  readonly rate: TokenBuckets;
-  /** The same rate, for what waits for it. */
-  readonly delayed: Throttle;
-  readonly counters: RequestCounters;
-  readonly meter: Meter;
-  readonly denials: DenialLog;
+  readonly limits: RequestLimits;
   /** Reactions and extensions: what follows from events is kept before the reply. */
   readonly intakes: readonly SignalIntake[];
   /** What the operator lets minions emit. */
   readonly gate: PolicyGate;
-  /** `event_bytes`: the largest event, bytes as sent. */
-  readonly config: Pick<LiveConfig, 'current'>;
-  /** Whether a request was made before this master started, and may be a replay. */
-  readonly isFromBefore: (request: VerifiedRequest) => boolean;
 }
 
 /** An event as it would be fired. */
@@ -64,14 +55,16 @@ const ownJobTag = /^salt\/job\/(\d{20}(?:_\w{1,64})?)\/(?:prog|start)\//;
  * is kept now.
  */
 export function minionEventRequest(options: MinionEventOptions): RequestType {
+  const { context, limits } = options;
+  const { counters } = context;
   return defineRequestType({
     kind: 'once',
     needsToken: true,
     rate: 'requests',
     isBrief: true,
     refuse: ({ bytes }) => {
-      if (bytes > options.config.current.limits.eventBytes) {
-        options.counters.count('event-bytes');
+      if (bytes > limits.config.current.limits.eventBytes) {
+        counters.count('event-bytes');
         return send(null);
       }
       return undefined;
@@ -79,14 +72,14 @@ export function minionEventRequest(options: MinionEventOptions): RequestType {
     load: (load) => {
       const parsed = parseMinionEventLoad(load);
       if (parsed.ok) return parsed.value;
-      options.counters.count('malformed-event');
+      counters.count('malformed-event');
       return undefined;
     },
     malformed: () => send(null),
     handle: (request, load) => {
       const { minionId } = request;
-      const isOld = options.isFromBefore(request);
-      if (isOld) options.counters.count('event-before-start');
+      const isOld = limits.isFromBefore(request);
+      if (isOld) counters.count('event-before-start');
       const asked = candidates(load, minionId).filter(
         ({ tag }) => !isOld || isWanted(options, minionId, tag),
       );
@@ -161,13 +154,13 @@ function whenDue(
   minionId: string,
   events: readonly Permitted[],
 ): readonly Permitted[] | Promise<readonly Permitted[]> {
-  const { counters, intakes, rate } = options;
+  const { context, intakes, limits } = options;
   let waiting = 0;
   const due = events.filter(({ tag }) => {
     const isDelayed = intakes.some((it) => it.isDelayed?.(tag, minionId));
     if (isDelayed) waiting += 1;
-    if (isDelayed || rate.tryTake(minionId)) return true;
-    counters.count('event-rate');
+    if (isDelayed || limits.events.tryTake(minionId)) return true;
+    context.counters.count('event-rate');
     return false;
   });
   // Nothing is waited for where nothing is delayed: most events are of this kind.
@@ -176,12 +169,14 @@ function whenDue(
 
 /** @throws DropConnectionError where as many of the minion's signals wait for its rate as may */
 async function waitForRate(
-  { delayed, counters }: MinionEventOptions,
+  { limits, context: { counters } }: MinionEventOptions,
   minionId: string,
   signals: number,
 ): Promise<void> {
   for (let signal = 0; signal < signals; signal += 1) {
-    const isDue = await delayed.pass(minionId, 1, () => counters.count('signal-delayed'));
+    const isDue = await limits.delayedEvents.pass(minionId, 1, () =>
+      counters.count('signal-delayed'),
+    );
     if (!isDue) throw new DropConnectionError('signal-rate');
   }
 }
@@ -269,17 +264,17 @@ class AskedEvent implements EventResource {
 }
 
 function judge(options: MinionEventOptions, minionId: string, resource: AskedEvent): Decision {
-  const { bus, counters, denials, gate, meter } = options;
+  const { bus, gate, limits, context } = options;
   const decision = gate.decide({
     subject: { kind: 'minion', id: minionId },
     action: 'signal',
     resource,
   });
   if (decision.effect === 'allow') return decision;
-  counters.count(`signal-${decision.rule}`);
-  meter.signalsDenied += 1;
+  context.counters.count(`signal-${decision.rule}`);
+  context.meter.signalsDenied += 1;
   const { tag } = resource;
-  if (denials.note(minionId, tag, decision)) {
+  if (limits.denials.note(minionId, tag, decision)) {
     const { rule, reason } = decision;
     bus.fire(tags.signalDenied(minionId), { id: minionId, tag, rule, reason });
   }
