@@ -7,14 +7,14 @@ import {
   type RpcTable,
   type WithRequester,
 } from '../api/index.ts';
+import type { AuditBursts } from './audit-bursts.ts';
 import { auditOf } from './audit-files.ts';
 import type { AuditTrail } from './audit-record.ts';
-import type { RuledDecisions } from './ruled-decisions.ts';
 
 /** Where calls are recorded. */
 interface CallAudit extends Pick<AuditTrail, 'append'> {
   /** Counts repeated decisions. Default: each is a record. */
-  readonly ruled?: Pick<RuledDecisions, 'note'>;
+  readonly ruled?: Pick<AuditBursts, 'noteDecision'>;
 }
 
 /** What is known of a call before it is made. */
@@ -37,7 +37,7 @@ export async function auditedCall<T>(
   if ('permitted' in declared) {
     const what = declared.permitted(parameters);
     if (audit.ruled === undefined) audit.append({ who, action, what, rule, outcome: 'permitted' });
-    else audit.ruled.note({ who, action, what }, { effect: 'allow', rule });
+    else audit.ruled.noteDecision({ who, action, what }, { effect: 'allow', rule });
     return call();
   }
   try {

@@ -5,10 +5,10 @@ import { type StoredHead, version } from '../api/index.ts';
 import type { KeyStore, KeyChange as KeyTransition, Seal } from '../auth/index.ts';
 import type { MasterContext } from '../context/index.ts';
 import { type Events, tags } from '../events/index.ts';
+import { AuditBursts } from './audit-bursts.ts';
 import { auditDirectory } from './audit-files.ts';
 import { AuditLog } from './audit-log.ts';
 import { type AuditTrail, noAudit } from './audit-record.ts';
-import { RuledDecisions } from './ruled-decisions.ts';
 import { AuditWitness } from './witness.ts';
 
 /** What happened to a key, whoever did it: by itself, in the PKI directory, or by an operation. */
@@ -27,7 +27,7 @@ function tellKeyChange(audit: AuditTrail, { id, from, to }: KeyTransition): void
 /** The log as the rest of a master sees it. */
 export interface Audit extends AuditTrail {
   /** What rules permitted and denied. */
-  readonly ruled: RuledDecisions;
+  readonly ruled: AuditBursts;
   readonly isFull: () => boolean;
   /** Calls the listener when records find no room, and when they do again. */
   readonly onChange: (listener: (isFull: boolean) => void) => void;
@@ -47,7 +47,7 @@ export async function createAudit({ config, context, seal }: AuditDeps): Promise
   const { audit: options, stateDir } = config.fixed;
   if (!options.enabled) {
     const nothing = async (): Promise<null> => null;
-    const ruled = new RuledDecisions({ audit: noAudit, now });
+    const ruled = new AuditBursts({ audit: noAudit, now });
     return { ...noAudit, ruled, isFull: () => false, onChange: () => {}, flush: nothing };
   }
   const { fileBytes, keepFiles } = options;
@@ -73,7 +73,7 @@ export async function createAudit({ config, context, seal }: AuditDeps): Promise
   return {
     append: audit.append.bind(audit),
     digest: audit.digest.bind(audit),
-    ruled: new RuledDecisions({ audit, now }),
+    ruled: new AuditBursts({ audit, now }),
     isFull: () => audit.isFull,
     onChange: (listener) => {
       tell = listener;

@@ -6,7 +6,6 @@ export { audited, auditedCall } from './audited.ts';
 export { type Audit, auditMaster, createAudit } from './create-audit.ts';
 export { LoginAudit } from './login-audit.ts';
 export { type AuditFilter, readAuditLog } from './read-audit-log.ts';
-export { RuledDecisions } from './ruled-decisions.ts';
 export {
   type AuditProblem,
   type AuditReport,

@@ -1,9 +1,9 @@
 /** Records log-ins, and tokens that end before their time. */
 
 import type { AuditActor, AuditRequester } from '../api/index.ts';
+import type { AuditBursts } from './audit-bursts.ts';
 import { auditOf } from './audit-files.ts';
 import type { AuditTrail } from './audit-record.ts';
-import type { RuledDecisions } from './ruled-decisions.ts';
 
 /** A token, as far as the log names it. */
 interface AuditedToken {
@@ -15,9 +15,9 @@ interface AuditedToken {
 /** Tells of log-ins, and of tokens that end before their time. */
 export class LoginAudit {
   readonly #audit: AuditTrail;
-  readonly #ruled: RuledDecisions;
+  readonly #ruled: AuditBursts;
 
-  constructor(audit: AuditTrail, ruled: RuledDecisions) {
+  constructor(audit: AuditTrail, ruled: AuditBursts) {
     this.#audit = audit;
     this.#ruled = ruled;
   }
@@ -37,7 +37,7 @@ export class LoginAudit {
   /** Without a name: people type their passwords there. @param eauth - if it is one that serves */
   failed(eauth: string | undefined, source: string): void {
     const who: AuditActor = { kind: 'user', name: '', ...(eauth === undefined ? {} : { eauth }) };
-    this.#ruled.note(
+    this.#ruled.noteDecision(
       { who, action: 'login', what: source },
       { effect: 'deny', rule: 'credentials' },
     );

@@ -45,12 +45,10 @@ async function signatureFault(config: MasterConfig): Promise<OwnKeyFault | undef
     await readMasterSignature(config, publicPem);
     return undefined;
   } catch {
-    return {
-      kind: 'signature',
-      isFatal: true,
-      problem: "The signature of the master's public key is missing, or of another text or key",
-      remedy: 'Remove the file, and make it with saltbridge salt-key --gen-signature',
-    };
+    const problem =
+      "The signature of the master's public key is missing, or of another text or key";
+    const remedy = 'Remove the file, and make it with saltbridge salt-key --gen-signature';
+    return fatal('signature', problem, remedy);
   }
 }
 
@@ -70,53 +68,36 @@ async function pairFault(
     readIfThere(publicFile),
   ]);
   if (privatePem === 'unreadable' || publicPem === 'unreadable') {
-    return unreadable('The pair cannot be read by this user');
+    return fatal('unreadable', 'The pair cannot be read by this user', unreadableRemedy);
   }
-  if (privatePem === undefined) return missing(publicPem !== undefined);
+  if (privatePem === undefined) {
+    const problem = 'The private half is missing, and the public one is there';
+    if (publicPem !== undefined) return fatal('missing', problem, pairRemedy);
+    return {
+      kind: 'missing',
+      isFatal: false,
+      problem: 'There is no pair; the first start makes one',
+      remedy: 'Restore it from a backup if minions trust another one already',
+    };
+  }
   const key = readPrivate(privatePem, keyPass);
-  if (key === 'small') return small();
-  if (key === undefined) return unreadable('The private half is no RSA key that can be read');
+  if (key === 'small') {
+    const remedy = 'Make a new pair; every minion must then forget the old one (minion_master.pub)';
+    return fatal('small', 'The key has less than 2048 bits', remedy);
+  }
+  if (key === undefined) {
+    return fatal('unreadable', 'The private half is no RSA key that can be read', unreadableRemedy);
+  }
   if (publicPem === undefined || fits(key, publicPem)) return undefined;
-  return {
-    kind: 'mismatch',
-    isFatal: true,
-    problem: 'The public half does not belong to the private one',
-    remedy: 'Restore the pair from a backup; minions trust only that pair',
-  };
+  return fatal('mismatch', 'The public half does not belong to the private one', pairRemedy);
 }
 
-function missing(hasPublicHalf: boolean): OwnKeyFault {
-  return hasPublicHalf
-    ? {
-        kind: 'missing',
-        isFatal: true,
-        problem: 'The private half is missing, and the public one is there',
-        remedy: 'Restore the pair from a backup; minions trust only that pair',
-      }
-    : {
-        kind: 'missing',
-        isFatal: false,
-        problem: 'There is no pair; the first start makes one',
-        remedy: 'Restore it from a backup if minions trust another one already',
-      };
-}
+const unreadableRemedy =
+  'See who owns it, and whether it is encrypted: then set key_pass or signing_key_pass';
+const pairRemedy = 'Restore the pair from a backup; minions trust only that pair';
 
-function unreadable(problem: string): OwnKeyFault {
-  return {
-    kind: 'unreadable',
-    isFatal: true,
-    problem,
-    remedy: 'See who owns it, and whether it is encrypted: then set key_pass or signing_key_pass',
-  };
-}
-
-function small(): OwnKeyFault {
-  return {
-    kind: 'small',
-    isFatal: true,
-    problem: 'The key has less than 2048 bits',
-    remedy: 'Make a new pair; every minion must then forget the old one (minion_master.pub)',
-  };
+function fatal(kind: OwnKeyFault['kind'], problem: string, remedy: string): OwnKeyFault {
+  return { kind, isFatal: true, problem, remedy };
 }
 
 function readPrivate(pem: string, keyPass: string | null): KeyObject | 'small' | undefined {

@@ -1,5 +1,5 @@
 export { CallGate } from './call-gate.ts';
-export type { Cluster, SharedStore, SharedStoreOptions } from './cluster.ts';
+export type { Cluster, Duties, SharedStore, SharedStoreOptions } from './cluster.ts';
 export { clusterPlaceOf } from './cluster-place.ts';
 export { createContext, type MasterContext, slots } from './context.ts';
 export { followRows } from './follow-rows.ts';

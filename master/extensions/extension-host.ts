@@ -1,7 +1,7 @@
 import { type Decision, decide, type Question, questionText } from '#acl';
 import type { LiveConfig } from '#config';
 import { type InProcessApi, MasterError } from '../api/index.ts';
-import { type Audit, actorOf, type RuledDecisions } from '../audit/index.ts';
+import { type Audit, type AuditBursts, actorOf } from '../audit/index.ts';
 import type { Auth } from '../auth/index.ts';
 import type { MasterContext } from '../context/index.ts';
 import type { Events } from '../events/index.ts';
@@ -46,7 +46,7 @@ export function createHost(
     policy: () => policy.current,
     decide: (question, by = policy.current) => {
       const decision = decide(question, by);
-      if (decision.effect === 'deny') audit.ruled.note(...askedOf(question, decision));
+      if (decision.effect === 'deny') audit.ruled.noteDecision(...askedOf(question, decision));
       return decision;
     },
     minionsOf: (target, bounds) => users.minionsOf(target, bounds),
@@ -72,7 +72,7 @@ export function createHost(
   };
 }
 
-function askedOf(question: Question, decision: Decision): Parameters<RuledDecisions['note']> {
+function askedOf(question: Question, decision: Decision): Parameters<AuditBursts['noteDecision']> {
   const { subject, action } = question;
   const what = question.action === 'return' ? question.resource.jid : questionText(question);
   return [{ who: actorOf(subject), action, what }, decision];

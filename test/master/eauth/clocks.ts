@@ -3,9 +3,9 @@ import type { ExecutionContext } from 'ava';
 import { type MasterOptions, resolveMasterConfig } from '#config';
 import { LiveConfig } from '#config/live-config.ts';
 import { createSilentLogger } from '#master/api/log.ts';
+import { AuditBursts } from '#master/audit/audit-bursts.ts';
 import { noAudit } from '#master/audit/audit-record.ts';
 import { LoginAudit } from '#master/audit/login-audit.ts';
-import { RuledDecisions } from '#master/audit/ruled-decisions.ts';
 import type { LoginBackend, Standing } from '#master/users/backend.ts';
 import type { Backends } from '#master/users/backends.ts';
 import { Logins, type LoginsOptions } from '#master/users/logins.ts';
@@ -48,7 +48,7 @@ export async function openBench(t: ExecutionContext, options: BenchOptions = {})
       tokens: await TokenTable.open(store, clocks),
       rightsOf: options.rightsOf ?? (() => []),
       delay: options.delay ?? (async (milliseconds) => void delays.push(milliseconds)),
-      audit: new LoginAudit(noAudit, new RuledDecisions({ audit: noAudit, now: clocks.now })),
+      audit: new LoginAudit(noAudit, new AuditBursts({ audit: noAudit, now: clocks.now })),
       log: createSilentLogger(),
       ...(backends === undefined ? {} : { backends }),
     });
