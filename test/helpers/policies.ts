@@ -5,8 +5,8 @@ import {
   type PolicyEnvironment,
   type PolicyRule,
 } from '#acl';
-import { policySyntax } from '#config/policy-schema.ts';
-import { AuditBursts } from '#master/audit/audit-bursts.ts';
+import { policySyntax } from '#config';
+import { AuditBursts } from '#master';
 import { noAudit } from '#master/audit/audit-record.ts';
 import { PolicyGate } from '#master/users/policy-gate.ts';
 import { compileRightTarget } from '#minion-protocol';

@@ -1,5 +1,23 @@
 import test from 'ava';
-import { type AuthRequest, decideKey, parseAuthRequest } from '#minion-protocol';
+import {
+  type AuthRequest,
+  type ClearEnvelope,
+  cleanKeyText,
+  decideKey,
+  decodeEnvelope,
+  isSigningAlgorithm,
+  isWireMap,
+  keyFingerprint,
+  packWire,
+  parseAuthRequest,
+  parsePrivateKey,
+  parsePublicKey,
+  rsaVerify,
+  unpackWire,
+  type WireMap,
+  type WireValue,
+  wireBytes,
+} from '#minion-protocol';
 import {
   type AuthMaterial,
   aesKeySignature,
@@ -13,22 +31,7 @@ import {
   type HandshakeStep,
   type MinionHandshakeConfig,
 } from '#minion-protocol/minion-handshake.ts';
-import {
-  isWireMap,
-  packWire,
-  unpackWire,
-  type WireMap,
-  type WireValue,
-  wireBytes,
-} from '#minion-protocol/payload.ts';
-import { type ClearEnvelope, decodeEnvelope } from '#minion-protocol/request.ts';
-import { isSigningAlgorithm, rsaDecrypt, rsaEncrypt, rsaVerify } from '#minion-protocol/rsa.ts';
-import {
-  cleanKeyText,
-  keyFingerprint,
-  parsePrivateKey,
-  parsePublicKey,
-} from '#minion-protocol/rsa-keys.ts';
+import { rsaDecrypt, rsaEncrypt } from '#minion-protocol/rsa.ts';
 import { rsaPair } from '../helpers/rsa-keys.ts';
 import {
   base64,

@@ -2,34 +2,34 @@ import test from 'ava';
 import fc from 'fast-check';
 import { Packr } from 'msgpackr';
 import {
+  createJidSource,
   encodePackedReply,
   encodeSendReply,
+  formatEventStamp,
   generateKeyString,
+  isJid,
+  isWireMap,
+  jidTime,
+  type MinionEventLoad,
+  ProtocolError,
+  packEvent,
+  packFileChunk,
+  packLocal,
   packWire,
   parseKeyString,
-} from '#minion-protocol';
-import { ProtocolError } from '#minion-protocol/errors.ts';
-import { formatEventStamp, packEvent, unpackEvent } from '#minion-protocol/event.ts';
-import { packFileChunk } from '#minion-protocol/file-chunk.ts';
-import { createJidSource, isJid, jidTime } from '#minion-protocol/jid.ts';
-import {
-  type MinionEventLoad,
-  type ParsedLoad,
   parseMinionEventLoad,
   parsePillarLoad,
   parseReturnLoad,
-} from '#minion-protocol/loads.ts';
-import {
-  isWireMap,
-  packLocal,
+  unpackEvent,
   unpackLocal,
-  unpackRaw,
   unpackWire,
   WireDateTime,
   WireExtension,
   type WireMap,
   type WireValue,
-} from '#minion-protocol/payload.ts';
+} from '#minion-protocol';
+import type { ParsedLoad } from '#minion-protocol/loads.ts';
+import { unpackRaw } from '#minion-protocol/payload.ts';
 import { openSendReply } from '#minion-protocol/reply.ts';
 import { tries } from '../helpers/effort.ts';
 import {

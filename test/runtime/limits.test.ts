@@ -10,10 +10,19 @@ import {
   DEFAULT_CONNECTION_LIMITS,
 } from '#minion-protocol/transport/stream-listener.ts';
 import { WriteScheduler } from '#minion-protocol/transport/write-queue.ts';
-import { ConcurrencyLimiter, KeyedSemaphore, MultiMap, Semaphore, SendPool } from '#runtime';
-import { InFlight } from '#runtime/in-flight.ts';
-import { type LimiterClient, Throttle, TokenBuckets } from '#runtime/limits.ts';
-import { inTime, linkSignals } from '#runtime/time-limit.ts';
+import {
+  ConcurrencyLimiter,
+  InFlight,
+  inTime,
+  KeyedSemaphore,
+  linkSignals,
+  MultiMap,
+  Semaphore,
+  SendPool,
+  Throttle,
+  TokenBuckets,
+} from '#runtime';
+import type { LimiterClient } from '#runtime/limits.ts';
 
 test('connections of one IPv6 network of 64 bits share their limits, others do not', (t) => {
   const { connect } = guard({ maxNewConnectionsPerAddress: 2 });

@@ -20,16 +20,11 @@ import {
   type Store,
   StoreError,
   type StoreUpgrade,
-} from '#store';
-import { GroupCommit, openLmdbTables } from '#store/embedded.ts';
-import {
-  encodeKey,
-  layoutVersion,
-  packNumber,
-  sweepExpired,
   TableStore,
   unpackNumber,
-} from '#store/table-store.ts';
+} from '#store';
+import { GroupCommit, openLmdbTables } from '#store/embedded.ts';
+import { encodeKey, layoutVersion, packNumber, sweepExpired } from '#store/table-store.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { storeSuite } from '../store-suite/suite.ts';
 

@@ -1,7 +1,6 @@
 /** Leases: one holder at a time, and writes of a former holder that change nothing. */
 import test from 'ava';
-import { StoreError } from '#store';
-import { Lease } from '#store/lease.ts';
+import { Lease, StoreError } from '#store';
 import { TestCluster } from '../store-suite/cluster.ts';
 
 const key = ['leases', 'sweep'];

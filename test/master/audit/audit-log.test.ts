@@ -18,6 +18,8 @@ import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
 import { type MasterOptions, resolveMasterConfig } from '#config';
 import {
+  AuditBursts,
+  type AuditEntry,
   type AuditFilter,
   type AuditRecord,
   type InProcessApi,
@@ -25,8 +27,7 @@ import {
   verifyAuditLog,
   verifyCopiedLogs,
 } from '#master';
-import { AuditBursts } from '#master/audit/audit-bursts.ts';
-import { type AuditEntry, named } from '#master/audit/audit-record.ts';
+import { named } from '#master/audit/audit-record.ts';
 import { AuditWitness } from '#master/audit/witness.ts';
 import { createOwnStore } from '#master/context/own-store.ts';
 import { createMemoryStore } from '#store';

@@ -2,9 +2,8 @@
 
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { RemoteError } from '#client';
-import { localConnection } from '#client/connection.ts';
-import { callMethod, openMethodStream } from '#client/rpc-client.ts';
+import { localConnection, openMethodStream, RemoteError } from '#client';
+import { callMethod } from '#client/rpc-client.ts';
 import { resolveMasterConfig } from '#config';
 import { createBridge } from '#guests';
 import {

@@ -5,10 +5,9 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import test from 'ava';
 import fc from 'fast-check';
-import { ConfigError, loadMasterConfig, resolveMasterConfig } from '#config';
+import type { Settings } from '#config';
+import { ConfigError, loadMasterConfig, resolveMasterConfig, rulesOf } from '#config';
 import { warnOfNarrowed } from '#config/narrowed-patterns.ts';
-import { rulesOf } from '#config/policy-rules.ts';
-import type { Settings } from '#config/settings.ts';
 import { tries } from '../../helpers/effort.ts';
 import { configDirectory } from './files.ts';
 

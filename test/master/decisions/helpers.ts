@@ -1,10 +1,8 @@
 import type { ExecutionContext } from 'ava';
 import type { Policy } from '#acl';
-import type { AclOptions } from '#config/options.ts';
-import { createLogger } from '#master/api/log.ts';
-import { AuditBursts } from '#master/audit/audit-bursts.ts';
+import type { AclOptions } from '#config';
+import { AuditBursts, createLogger, createSeal } from '#master';
 import { noAudit } from '#master/audit/audit-record.ts';
-import { createSeal } from '#master/auth/session-keys.ts';
 import type { MinionQuestion } from '#master/users/decision-samples.ts';
 import { DecisionRecorder } from '#master/users/decisions.ts';
 import { PolicyGate } from '#master/users/policy-gate.ts';

@@ -1,9 +1,7 @@
 /** Log-ins with a store in memory, clocks that a test turns, and delays that are only noted. */
 import type { ExecutionContext } from 'ava';
-import { type MasterOptions, resolveMasterConfig } from '#config';
-import { LiveConfig } from '#config/live-config.ts';
-import { createSilentLogger } from '#master/api/log.ts';
-import { AuditBursts } from '#master/audit/audit-bursts.ts';
+import { LiveConfig, type MasterOptions, resolveMasterConfig } from '#config';
+import { AuditBursts, createSilentLogger } from '#master';
 import { noAudit } from '#master/audit/audit-record.ts';
 import { LoginAudit } from '#master/audit/login-audit.ts';
 import type { LoginBackend, Standing } from '#master/users/backend.ts';

@@ -21,23 +21,19 @@ import { setTimeout as nextTimer, setImmediate as nextTurn } from 'node:timers/p
 import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
-import { resolveMasterConfig } from '#config';
-import { LiveConfig } from '#config/live-config.ts';
-import { MasterError } from '#master';
-import { createSilentLogger } from '#master/api/log.ts';
+import { LiveConfig, resolveMasterConfig } from '#config';
+import { createSeal, createSilentLogger, KeyError, MasterError, openMasterKeys } from '#master';
 import {
   type AutoAccept,
   type AutoAcceptOptions,
   openAutoAccept,
 } from '#master/auth/auto-accept.ts';
-import { KeyError } from '#master/auth/key-errors.ts';
 import { Revocation } from '#master/auth/key-lifecycle.ts';
 import type { KeyChange } from '#master/auth/key-moves.ts';
 import { KeyStore, type KeyStoreOptions } from '#master/auth/key-store.ts';
-import { type MasterKeyOptions, openMasterKeys } from '#master/auth/master-keys.ts';
+import type { MasterKeyOptions } from '#master/auth/master-keys.ts';
 import { openPkiFiles } from '#master/auth/pki-directory.ts';
 import {
-  createSeal,
   LastHeard,
   openSeal,
   PublishKey,

@@ -3,8 +3,7 @@
 import test, { type ExecutionContext } from 'ava';
 import { connectMaster } from '#client';
 import { type MasterOptions, resolveMasterConfig } from '#config';
-import type { JobUpdate } from '#master';
-import type { PresentMinion } from '#master/api/jobs.ts';
+import type { JobUpdate, PresentMinion } from '#master';
 import { type HeardFrom, LastHeard } from '#master/auth/session-keys.ts';
 import { needingOwnRestart, presentMinions } from '#master/jobs/presence.ts';
 import { Reconnecting } from '#master/jobs/reconnecting.ts';
@@ -13,14 +12,14 @@ import {
   createMinion,
   createTcpListener,
   factsOf,
+  isWireMap,
   type MasterTransport,
   minionTopic,
+  openValue,
   packWire,
   sealValue,
   unpackWire,
 } from '#minion-protocol';
-import { openValue } from '#minion-protocol/crypt.ts';
-import { isWireMap } from '#minion-protocol/payload.ts';
 import type { SubscriberInfo } from '#minion-protocol/transport/transport.ts';
 import { createMaster } from '#server';
 import { createMemoryStore } from '#store';
