@@ -1,9 +1,8 @@
 /** Opens the audit log of a master, and records the master's own life. */
 
-import type { LiveConfig } from '#config';
 import { type StoredHead, version } from '../api/index.ts';
 import type { KeyStore, KeyChange as KeyTransition, Seal } from '../auth/index.ts';
-import type { MasterContext } from '../context/index.ts';
+import type { ModuleDeps } from '../context/index.ts';
 import { type Events, tags } from '../events/index.ts';
 import { AuditBursts } from './audit-bursts.ts';
 import { auditDirectory } from './audit-files.ts';
@@ -35,9 +34,7 @@ export interface Audit extends AuditTrail {
   readonly flush: () => Promise<StoredHead | null>;
 }
 
-export interface AuditDeps {
-  readonly config: LiveConfig;
-  readonly context: MasterContext;
+export interface AuditDeps extends ModuleDeps {
   readonly seal: Seal;
 }
 

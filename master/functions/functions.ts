@@ -1,15 +1,12 @@
-import type { LiveConfig } from '#config';
-import type { InProcessApi, InProcessFunctionsApi } from '../api/index.ts';
+import type { InProcessFunctionsApi } from '../api/index.ts';
 import type { Audit } from '../audit/index.ts';
-import type { MasterContext } from '../context/index.ts';
+import type { ModuleDeps } from '../context/index.ts';
 import type { Events } from '../events/index.ts';
 import type { Jobs } from '../jobs/index.ts';
 import { FunctionCaller } from './function-caller.ts';
 import type { MasterFunction } from './master-function.ts';
 
-export interface FunctionDeps {
-  readonly config: LiveConfig;
-  readonly context: MasterContext;
+export interface FunctionDeps extends ModuleDeps {
   readonly audit: Audit;
   readonly events: Events;
   readonly jobs: Jobs;
@@ -27,15 +24,8 @@ type FunctionTable = ReadonlyMap<string, MasterFunction>;
 /** Returns what to use in place of a function of Salt's that is not served, or `undefined`. */
 export type InsteadOf = (kind: 'runner' | 'wheel', fun: string) => string | undefined;
 
-/** Functions of the master. */
-export interface Functions {
-  readonly runners: FunctionCaller;
-  readonly wheel: FunctionCaller;
-  readonly api: Pick<InProcessApi, 'runners' | 'wheel'>;
-}
-
 /** Creates the callers of runners and wheel functions, for programs, users and minions. */
-export function createFunctions(deps: FunctionDeps): Functions {
+export function createFunctions(deps: FunctionDeps) {
   const { config, context, audit, events, jobs, tables } = deps;
   const { fixed } = config;
   const callerOf = (kind: 'runner' | 'wheel', table: FunctionTable): FunctionCaller =>
@@ -69,3 +59,6 @@ function toApi(caller: FunctionCaller): InProcessFunctionsApi {
     docs: async (prefix) => caller.docs(prefix),
   };
 }
+
+/** Functions of the master. */
+export type Functions = ReturnType<typeof createFunctions>;

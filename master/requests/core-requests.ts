@@ -4,7 +4,7 @@ import type { LiveConfig } from '#config';
 import type { WireValue } from '#minion-protocol';
 import { HourlyLimit } from '#runtime';
 import { type Auth, type KeyStore, SignatureCheck, send } from '../auth/index.ts';
-import type { MasterContext } from '../context/index.ts';
+import type { ModuleDeps } from '../context/index.ts';
 import { type EventBus, type Events, tags } from '../events/index.ts';
 import { type Jobs, type KnownResources, ReturnKeeper } from '../jobs/index.ts';
 import type { RequestCounters } from '../metrics/index.ts';
@@ -19,9 +19,7 @@ import type { SignalIntake } from './signal-intake.ts';
 /** Self-made jobs (`jid: req`) that a minion may report in an hour. */
 const selfMadeJobsPerHour = 600;
 
-export interface CoreRequestDeps {
-  readonly config: LiveConfig;
-  readonly context: MasterContext;
+export interface CoreRequestDeps extends ModuleDeps {
   readonly auth: Auth;
   readonly events: Events;
   readonly jobs: Jobs;

@@ -1,6 +1,5 @@
 /** The requests of minions: sign-in, and the channel of all other requests. */
 
-import type { LiveConfig } from '#config';
 import {
   envelopeLimits,
   loadLimits,
@@ -16,16 +15,14 @@ import {
   type KeyAcceptanceHook,
   SignIn,
 } from '../auth/index.ts';
-import type { Cluster, MasterContext } from '../context/index.ts';
+import type { Cluster, MasterContext, ModuleDeps } from '../context/index.ts';
 import type { Events } from '../events/index.ts';
 import { Announcements, type Jobs } from '../jobs/index.ts';
 import { ReplayCache, type ToldMark } from './replay-cache.ts';
 import { RequestChannel, type RequestTable } from './request-channel.ts';
 import type { RequestLimits } from './request-limits.ts';
 
-export interface RequestDeps {
-  readonly config: LiveConfig;
-  readonly context: MasterContext;
+export interface RequestDeps extends ModuleDeps {
   readonly auth: Auth;
   readonly signIn: SignIn;
   readonly limits: RequestLimits;
@@ -106,9 +103,7 @@ export function createRequests(deps: RequestDeps): Requests {
   };
 }
 
-export interface SignInDeps {
-  readonly config: LiveConfig;
-  readonly context: MasterContext;
+export interface SignInDeps extends ModuleDeps {
   readonly auth: Auth;
   readonly events: Events;
   readonly jobs: Jobs;
