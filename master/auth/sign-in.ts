@@ -5,8 +5,6 @@ import {
   type AuthReplyContext,
   type AuthRequest,
   type ClearEnvelope,
-  decideKey,
-  type KeyDecision,
   type Peer,
   packWire,
   parseAuthRequest,
@@ -17,6 +15,7 @@ import type { PresentMinion } from '../api/index.ts';
 import type { MasterContext } from '../context/index.ts';
 import { type EventBus, tags } from '../events/index.ts';
 import type { Auth } from './auth.ts';
+import { decideKey, type KeyDecision } from './key-decision.ts';
 import type { LastHeard } from './session-keys.ts';
 
 /** Options of {@link SignIn}. */

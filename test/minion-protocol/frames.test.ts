@@ -1,15 +1,13 @@
 import test from 'ava';
 import fc from 'fast-check';
+import { packLocal, packWire, unpackWire } from '#minion-protocol';
 import {
   encodePublicationFrame,
-  packLocal,
-  packWire,
+  encodeReplyFrame,
+  endOfValue,
+  type TcpEvent,
   TcpFrameDecoder,
-  unpackWire,
-  WebsocketDecoder,
-  type WebsocketEvent,
-} from '#minion-protocol';
-import { encodeReplyFrame, endOfValue, type TcpEvent } from '#minion-protocol/tcp-frames.ts';
+} from '#minion-protocol/tcp-frames.ts';
 import {
   DEFAULT_ZMTP_LIMITS,
   encodeGreeting,
@@ -19,7 +17,11 @@ import {
 } from '#minion-protocol/transport/zmtp.ts';
 import { encodePong, encodeReady } from '#minion-protocol/transport/zmtp-commands.ts';
 import { encodeMessage } from '#minion-protocol/transport/zmtp-frames.ts';
-import type { WebsocketBreach } from '#minion-protocol/websocket.ts';
+import {
+  type WebsocketBreach,
+  WebsocketDecoder,
+  type WebsocketEvent,
+} from '#minion-protocol/websocket.ts';
 import { answerUpgrade } from '#minion-protocol/websocket-handshake.ts';
 import { tries } from '../helpers/effort.ts';
 import { clientFrame, OPENING, REQUEST, tcpVector, tcpVectors } from '../helpers/stream-masters.ts';

@@ -1,18 +1,16 @@
 import test from 'ava';
+import { decideKey, type KeyDecisionInput, type KeyTransition } from '#master/auth/key-decision.ts';
 import {
   type AuthRequest,
   type ClearEnvelope,
   cleanKeyText,
-  decideKey,
   decodeEnvelope,
-  isSigningAlgorithm,
   isWireMap,
   keyFingerprint,
   packWire,
   parseAuthRequest,
   parsePrivateKey,
   parsePublicKey,
-  rsaVerify,
   unpackWire,
   type WireMap,
   type WireValue,
@@ -25,13 +23,12 @@ import {
   buildRefusal,
   masterPubkeySignature,
 } from '#minion-protocol/auth-reply.ts';
-import type { KeyDecisionInput, KeyTransition } from '#minion-protocol/master-handshake.ts';
 import {
   createMinionHandshake,
   type HandshakeStep,
   type MinionHandshakeConfig,
 } from '#minion-protocol/minion-handshake.ts';
-import { rsaDecrypt, rsaEncrypt } from '#minion-protocol/rsa.ts';
+import { isSigningAlgorithm, rsaDecrypt, rsaEncrypt, rsaVerify } from '#minion-protocol/rsa.ts';
 import { rsaPair } from '../helpers/rsa-keys.ts';
 import {
   base64,

@@ -8,29 +8,33 @@ import {
   formatEventStamp,
   generateKeyString,
   isJid,
-  isWireMap,
   jidTime,
-  type MinionEventLoad,
   ProtocolError,
   packEvent,
-  packFileChunk,
-  packLocal,
   packWire,
   parseKeyString,
+  unpackEvent,
+} from '#minion-protocol';
+import {
+  type MinionEventLoad,
+  type ParsedLoad,
   parseMinionEventLoad,
   parsePillarLoad,
   parseReturnLoad,
-  unpackEvent,
+} from '#minion-protocol/loads.ts';
+import {
+  isWireMap,
+  packLocal,
   unpackLocal,
+  unpackRaw,
   unpackWire,
   WireDateTime,
   WireExtension,
   type WireMap,
   type WireValue,
-} from '#minion-protocol';
-import type { ParsedLoad } from '#minion-protocol/loads.ts';
-import { unpackRaw } from '#minion-protocol/payload.ts';
+} from '#minion-protocol/payload.ts';
 import { openSendReply } from '#minion-protocol/reply.ts';
+import { packFileChunk } from '#salt/files/file-chunk.ts';
 import { tries } from '../helpers/effort.ts';
 import {
   base64,
